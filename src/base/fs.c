@@ -1,0 +1,107 @@
+#include "base/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *data = NULL;
+	size_t len = 0, size = 4096;
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		ssize_t n;
+		/* /proc and /sys report no size: grow while there is more, up to one byte over the limit. */
+		char *grown = (len + 1 >= size || !data) ? realloc(data, size *= 2) : data;
+
+		if (!grown)
+			return -ENOMEM;
+		data = grown;
+		n = read(fd, data + len, size - len - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+		if (len > max)
+			return -EFBIG;
+	}
+	data[len] = '\0';
+	*ret_data = TAKE_PTR(data);
+	if (ret_len)
+		*ret_len = len;
+	return 0;
+}
+
+int fs_write_atomic(const char *path, mode_t mode, const void *data, size_t len)
+{
+	char temporary[PATH_MAX];
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp-%d", path, getpid()) >= sizeof(temporary))
+		return -ENAMETOOLONG;
+	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	if (fd < 0)
+		return -errno;
+	r = fchmod(fd, mode) < 0 ? -errno : write_all(fd, data, len);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	if (r == 0 && rename(temporary, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(temporary);
+	return r;
+}
+
+int fs_mkdir_parents(const char *path, mode_t mode)
+{
+	char part[PATH_MAX];
+	struct stat st;
+
+	if (strlen(path) >= sizeof(part))
+		return -ENAMETOOLONG;
+	strcpy(part, path);
+	for (char *p = part + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(part, mode) < 0 && errno != EEXIST)
+			return -errno;
+		*p = '/';
+	}
+	if (mkdir(part, mode) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return -errno;
+	if (stat(path, &st) < 0)
+		return -errno;
+	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+}

@@ -1,0 +1,14 @@
+/* fs.h - whole files: read with a limit, written so that a reader or a crash never sees half of one. */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* fs_read() - the whole file, NUL-terminated. -EFBIG if it is larger than max bytes. The caller frees. */
+int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len);
+
+/* fs_write_atomic() - write a temporary file beside path, fsync, rename over it. */
+int fs_write_atomic(const char *path, mode_t mode, const void *data, size_t len);
+
+/* fs_mkdir_parents() - like `mkdir -p`; an existing directory is success. */
+int fs_mkdir_parents(const char *path, mode_t mode);

@@ -1,0 +1,40 @@
+/* table.h - a hash table from strings to pointers. The table copies its keys and never owns the values.
+ *
+ * Keys come from the API server, that is from users: the hash is seeded per process, so that chosen names
+ * cannot turn look-ups into a list walk. Order of iteration is undefined.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct table_entry {
+	char *key; /* NULL: never used; see table.c for removed slots */
+	void *value;
+	uint64_t hash;
+};
+
+struct table {
+	struct table_entry *slots;
+	size_t size;  /* power of two, 0 before the first insertion */
+	size_t count; /* entries held */
+	size_t used;  /* entries and removed slots */
+};
+
+void table_init(struct table *table);
+/* table_release() - free the table; values are the caller's (free them first with table_for_each). */
+void table_release(struct table *table);
+
+/* table_set() - insert or replace. Returns 0 or -ENOMEM (the table is unchanged). */
+int table_set(struct table *table, const char *key, void *value);
+void *table_get(const struct table *table, const char *key);
+/* table_remove() - returns the value that was held, or NULL. Safe during table_for_each. */
+void *table_remove(struct table *table, const char *key);
+
+/* table_next() - cursor iteration: start with *cursor = 0. False at the end. */
+bool table_next(const struct table *table, size_t *cursor, const char **ret_key, void **ret_value);
+
+/* table_for_each() - `value` must be a void pointer variable. Only removal is allowed inside. */
+#define table_for_each(table, cursor, value)                                                                 \
+	for (size_t cursor = 0; table_next((table), &cursor, NULL, (void **)&(value));)
