@@ -1,0 +1,57 @@
+/* kube/ - Kubernetes as the daemons see it: every key and name (here), kubeconfig, the API client, LIST +
+ * WATCH, and the translation between API objects and model/. May use base/, model/ and net/, plus libcurl,
+ * json-c and libyaml.
+ *
+ * names.h: every label, annotation, resource, variable and object name that users or other programs rely on.
+ * Their meaning is in docs/internals/contract.md; the charts' policies are generated from the list of
+ * placement keys.
+ */
+#pragma once
+
+/* Resources in container limits and node status. */
+#define RESOURCE_GPU_MEM "aliyun.com/gpu-mem"
+#define RESOURCE_GPU_CORE "aliyun.com/gpu-core.percentage"
+#define RESOURCE_GPU_COUNT "aliyun.com/gpu-count"
+#define RESOURCE_GPU "aliyun.com/gpu"
+
+/* Node labels: what people set ... */
+#define LABEL_SCHEDULE "ack.node.gpu.schedule"
+#define LABEL_PLACEMENT "ack.node.gpu.placement"
+#define LABEL_LEGACY_SHARE "gpushare" /* "true" = share, weaker than LABEL_SCHEDULE */
+#define LABEL_LEGACY_CGPU "cgpu"      /* "true" = cgpu, weaker than LABEL_SCHEDULE */
+/* ... and what the agent sets. */
+#define LABEL_NVIDIA_NAME "aliyun.accelerator/nvidia_name"
+#define LABEL_NVIDIA_MEM "aliyun.accelerator/nvidia_mem"
+#define LABEL_NVIDIA_COUNT "aliyun.accelerator/nvidia_count"
+
+/* Node annotations, written by the agent, believed by the scheduler. */
+#define ANNOTATION_NODE_GPUS "ration.dev/gpus" /* JSON inventory */
+#define ANNOTATION_NODE_UNIT "ration.dev/unit" /* MiB; on pods too */
+#define ANNOTATION_NODE_MODE "ration.dev/mode" /* mode in force */
+
+/* Pod annotations, written in the Binding. */
+#define ANNOTATION_PLACEMENT "ration.dev/placement" /* the truth for our own programs */
+#define ANNOTATION_UNIT "ration.dev/unit"
+#define ANNOTATION_ALLOCATION "scheduler.framework.gpushare.allocation"
+#define ANNOTATION_CORE_ALLOCATION "gpushare.alibabacloud.com/core-percentage"
+#define ANNOTATION_MEM_IDX "ALIYUN_COM_GPU_MEM_IDX"
+#define ANNOTATION_MEM_POD "ALIYUN_COM_GPU_MEM_POD"
+#define ANNOTATION_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
+#define ANNOTATION_MEM_ASSIGNED "ALIYUN_COM_GPU_MEM_ASSIGNED"
+#define ANNOTATION_MEM_ASSUME_TIME "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+/* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
+#define ANNOTATION_NUDGE "ration.dev/nudge"
+
+/* Variables in containers. */
+#define ENV_MEM_CONTAINER "ALIYUN_COM_GPU_MEM_CONTAINER"
+#define ENV_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
+#define ENV_MEM_IDX "ALIYUN_COM_GPU_MEM_IDX"
+#define ENV_MEM_POD "ALIYUN_COM_GPU_MEM_POD"
+#define ENV_NVIDIA_VISIBLE "NVIDIA_VISIBLE_DEVICES"
+#define ENV_ALIYUN_VISIBLE "ALIYUN_COM_GPU_VISIBLE_DEVICES"
+
+/* Objects. */
+#define NAMESPACE_SYSTEM "kube-system"
+#define SCHEDULER_NAME "ack-co-scheduler"
+#define SERVICE_ACCOUNT_SCHEDULER "ration-scheduler"
+#define SERVICE_ACCOUNT_AGENT "ration-agent"

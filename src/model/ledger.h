@@ -1,0 +1,167 @@
+/* ledger.h - the scheduler's book: per node and card what is used by whom.
+ *
+ * Fed by what the API server shows (nodes, pods) in any order, any number of times, and by our own
+ * reservations. A pod occupies from its reservation until a terminal phase or its deletion. Numbers are
+ * running sums, O(1) per event; ledger_check() recounts them from the pods.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/table.h"
+#include "model/placement.h"
+#include "model/request.h"
+
+#define NODE_GPUS_MAX 64
+
+enum gpu_mode {
+	GPU_MODE_NONE,
+	GPU_MODE_SHARE,
+	GPU_MODE_CGPU,
+	GPU_MODE_CORE_MEM,
+	GPU_MODE_TOPOLOGY,
+	GPU_MODE_MAX
+};
+enum gpu_policy { GPU_POLICY_BINPACK, GPU_POLICY_SPREAD };
+
+/* gpu_mode_parse() - a value of ack.node.gpu.schedule; "default" and "" are GPU_MODE_NONE; -EINVAL otherwise.
+ */
+int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode);
+const char *gpu_mode_text(enum gpu_mode mode);
+
+/* What the API server says about a node. */
+struct gpu_facts {
+	char uuid[GPU_UUID_SIZE];
+	int index; /* nvidia-smi's; a label for people */
+	uint64_t mib;
+	bool healthy;
+	char model[64];
+};
+
+struct node_facts {
+	char *name;
+	char *uid;
+	char *address;	    /* first InternalIP, or NULL */
+	enum gpu_mode mode; /* in force (ration.dev/mode), never the label */
+	enum gpu_policy policy;
+	uint32_t unit_mib;
+	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
+	size_t n_gpus;			      /* 0: not reported by an agent */
+};
+
+/* What the API server says about a pod. */
+struct pod_facts {
+	char *uid;
+	char *namespace_;
+	char *name;
+	char *owner; /* uid of the controller, "" if none */
+	char *node;  /* spec.nodeName, "" if not bound */
+	int32_t priority;
+	bool finished; /* phase Succeeded or Failed */
+	bool pending;  /* phase Pending */
+	bool deleting; /* deletionTimestamp is set; it still occupies */
+	bool assigned; /* the agent has given the devices */
+	struct request request;
+	bool has_placement; /* the annotation is there, well-formed and matches the request */
+	struct placement placement;
+};
+
+void node_facts_init(struct node_facts *facts);
+void node_facts_release(struct node_facts *facts);
+#define _cleanup_node_facts_ _cleanup_(node_facts_release)
+void pod_facts_init(struct pod_facts *facts);
+void pod_facts_release(struct pod_facts *facts);
+#define _cleanup_pod_facts_ _cleanup_(pod_facts_release)
+int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts);
+
+struct gpu_ledger {
+	char uuid[GPU_UUID_SIZE];
+	int index;
+	uint32_t units_total;
+	uint32_t units_used; /* may exceed the total if the API server shows it so (a card shrank, or was
+				renamed) */
+	uint32_t core_used;
+	uint32_t instances;
+	bool healthy;
+};
+
+struct node_ledger {
+	struct node_facts facts;
+	struct gpu_ledger gpus[NODE_GPUS_MAX];
+	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
+				    here */
+	struct list pods;	 /* ledger_pod.item */
+	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
+};
+
+enum occupancy {
+	OCCUPANCY_WAITING,   /* known, not bound, nothing held */
+	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
+	OCCUPANCY_RESERVED,  /* a Binding is on its way */
+	OCCUPANCY_BOUND,     /* the API server shows it bound */
+};
+
+struct ledger_pod {
+	struct list item; /* in node->pods while it occupies something there */
+	struct pod_facts facts;
+	enum occupancy occupancy;
+	char *node; /* where it occupies, NULL while waiting */
+	bool has_placement;
+	struct placement placement; /* what it occupies there; none: unplaced */
+	int64_t expires_ns;	    /* tentative only */
+};
+
+struct ledger {
+	struct table nodes;  /* name -> struct node_ledger (also for nodes named by pods only) */
+	struct table pods;   /* uid -> struct ledger_pod; only pods that ask for a GPU */
+	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
+				now */
+};
+
+void ledger_init(struct ledger *ledger);
+void ledger_release(struct ledger *ledger);
+
+/* ledger_set_node() - the node exists and looks like this. Its pods are recounted if anything that matters
+ * changed. ledger_remove_node() - it is gone; ignored if uid is another (the node was re-created meanwhile).
+ */
+int ledger_set_node(struct ledger *ledger, const struct node_facts *facts);
+void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid);
+
+/* ledger_set_pod() - the API server shows the pod like this (ADDED, MODIFIED or listed). Any order, any
+ * repetition. A pod once seen bound is never unbound by an older event; a bound pod's placement does not
+ * change any more. ledger_remove_pod() - DELETED. Unknown uids are ignored. */
+int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
+void ledger_remove_pod(struct ledger *ledger, const char *uid);
+
+/* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces
+ * an earlier hold of the pod. -EBUSY if the pod is reserved or bound already, -ENOENT for an unknown node,
+ * -ENOSPC if the placement does not fit (any more). Unknown pods are added.
+ * ledger_drop_hold() - ends a tentative hold, nothing else.
+ * ledger_expire() - ends all holds whose time is over; returns how many. */
+int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement, int64_t expires_ns);
+void ledger_drop_hold(struct ledger *ledger, const char *uid);
+size_t ledger_expire(struct ledger *ledger, int64_t now_ns);
+
+/* ledger_reserve() - the Binding is about to be sent: like ledger_hold(), but stays until ledger_confirm()
+ * (the API server accepted it), ledger_release_reservation() (it did not) or what the watch shows. Confirming
+ * or releasing twice, or after the watch has already told the end, changes nothing. */
+int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement);
+void ledger_confirm(struct ledger *ledger, const char *uid);
+void ledger_release_reservation(struct ledger *ledger, const char *uid);
+
+const struct node_ledger *ledger_node(const struct ledger *ledger, const char *name);
+const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid);
+
+/* ledger_choose() - placement_choose() as if the pod's own hold were not there. Same returns;
+ * MISFIT_NO_GPU_NODE for an unknown node. */
+int ledger_choose(struct ledger *ledger, const char *node, const struct pod_facts *pod,
+	struct placement *ret_placement);
+
+/* ledger_check() - recount every node from its pods. Returns the number of sums that differ (0 is right) and,
+ * where ret_over is given, the number of cards used over their total. */
+size_t ledger_check(const struct ledger *ledger, size_t *ret_over);

@@ -1,0 +1,73 @@
+/* placement.h - which card each container of a pod gets. "Why did my pod land on GPU 2" is answered in
+ * placement.c. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct request;
+struct node_ledger;
+
+#define GPU_UUID_SIZE 64 /* "GPU-" and 36 characters, MIG names are longer; with the NUL */
+
+struct card_share {
+	char uuid[GPU_UUID_SIZE];
+	uint32_t units;
+	uint32_t core;
+};
+
+struct container_placement {
+	char *name;
+	struct card_share *cards;
+	size_t n_cards;
+};
+
+struct placement {
+	uint32_t unit_mib; /* the node's unit when the pod was placed */
+	struct container_placement *containers;
+	size_t n_containers;
+};
+
+void placement_init(struct placement *placement);
+void placement_release(struct placement *placement); /* accepts NULL */
+#define _cleanup_placement_ _cleanup_(placement_release)
+int placement_copy(const struct placement *from, struct placement *ret_placement);
+bool placement_equal(const struct placement *a, const struct placement *b);
+
+/* placement_add() - one share of one card for one container; a container may be named again for a further
+ * card. */
+int placement_add(
+	struct placement *placement, const char *container, const char *uuid, uint32_t units, uint32_t core);
+
+const struct container_placement *placement_find(const struct placement *placement, const char *container);
+
+/* placement_matches() - every container of the request is placed, with exactly what it asks for, and nobody
+ * else; all on the same card. What a hand-written or torn annotation fails. */
+bool placement_matches(const struct placement *placement, const struct request *request);
+
+/* Why a node cannot serve a request; the texts are constant, because kube-scheduler requeues a pod whose
+ * message changes (kube-scheduler-extender: own status patch wakes the pod). */
+enum misfit {
+	FITS,
+	MISFIT_NO_GPU_NODE, /* no inventory: the agent has not reported, or it is no GPU node */
+	MISFIT_MODE,	    /* GPU sharing mode does not fit */
+	MISFIT_TOO_LARGE,   /* no GPU is that large */
+	MISFIT_FULL,	    /* no GPU has N units free */
+	MISFIT_MAX,
+};
+
+/* misfit_text() - writes the constant text for this request into buf (64 bytes are enough) and returns it. */
+const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size);
+
+/* placement_choose() - pick the card of one node for a request.
+ *
+ * binpack: the card with the least free units that fits; spread: the card with the fewest pods of the same
+ * owner, then the most free units. Ties by lowest index, then UUID: a total order, so that two replicas
+ * agree. owner may be
+ * "" (no controller): then spread looks at free units only.
+ *
+ * Returns FITS and fills *ret_placement (the caller releases it), or the reason; -ENOMEM is the only negative
+ * value. *ret_placement is untouched unless FITS. ret_placement may be NULL for a mere check. */
+int placement_choose(const struct node_ledger *node, const struct request *request, const char *owner,
+	struct placement *ret_placement);

@@ -1,0 +1,12 @@
+/* quantity.h - the Kubernetes quantity grammar (apimachinery resource.Quantity), for counts. */
+#pragma once
+
+#include <stdint.h>
+
+/* quantity_parse_count() - a whole number of things, written in any form of the grammar: "3", "+3", "3.0",
+ * "1k", "2Ki", "1e3", "500000m". Extended resources arrive as the user wrote them ("1k" stays "1k"; tried
+ * at 1.36.3).
+ *
+ * Returns 0; -EINVAL if it is no quantity; -EDOM if it is negative; -EILSEQ if it is not a whole number
+ * ("1500m"); -ERANGE if it is above INT64_MAX. */
+int quantity_parse_count(const char *text, int64_t *ret_value);

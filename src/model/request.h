@@ -1,0 +1,51 @@
+/* request.h - what a pod asks for, computed from its spec as Kubernetes computes effective requests
+ * (max over init steps of that step plus the sidecars started before it; then all sidecars and main
+ * containers). */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+
+#define REQUEST_CONTAINERS_MAX 256
+#define CORE_PER_CARD 100
+
+enum container_kind {
+	CONTAINER_INIT,	   /* runs to completion before the next starts */
+	CONTAINER_SIDECAR, /* init container with restartPolicy Always */
+	CONTAINER_MAIN,
+};
+
+struct container_request {
+	char *name;
+	enum container_kind kind;
+	int index;	/* in its own list of the spec: containers, or initContainers */
+	uint32_t units; /* gpu-mem; at most UNITS_MAX */
+	uint32_t core;	/* gpu-core.percentage, 0 if not asked */
+};
+
+struct request {
+	struct container_request *containers; /* only those that ask; init containers first, in spec order */
+	size_t n_containers;
+	uint32_t units; /* what the pod occupies on its card */
+	uint32_t core;
+	uint32_t instances; /* GPU containers that may run at the same time */
+};
+
+void request_init(struct request *request);
+void request_release(struct request *request); /* accepts NULL */
+#define _cleanup_request_ _cleanup_(request_release)
+int request_copy(const struct request *from, struct request *ret_request);
+
+/* request_add() - one container, in spec order, init containers first. The quantities are the strings of
+ * resources.limits, NULL when absent. A container that asks for nothing ("0" included) is not added.
+ * On failure the request is unchanged and err names container, resource, value and rule. */
+int request_add(struct request *request, const char *name, enum container_kind kind, int index,
+	const char *gpu_mem, const char *gpu_core, struct error *err);
+
+/* request_is_empty() - the pod asks for no GPU of ours. */
+bool request_is_empty(const struct request *request);
+
+const struct container_request *request_find(const struct request *request, const char *container);

@@ -1,0 +1,23 @@
+/* model/ - pure decisions: what a pod asks for, which card it gets, who occupies what. No I/O, no clock, no
+ * globals: the same inputs give the same answer on every replica. May use base/ only.
+ *
+ * units.h: gpu-mem is counted in units of a node's own size (1 GiB unless the chart says otherwise).
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* More than any card has in any unit (2^30 units of 128 MiB are 128 PiB): requests above it count as this
+ * much, so that sums of a pod's containers cannot overflow and such a pod simply fits nowhere. */
+#define UNITS_MAX UINT32_C(0x3fffffff)
+
+#define UNIT_MIB_DEFAULT 1024
+
+/* units_of_card() - whole units of a card with this many MiB: floor, as ACK counts (15 for 16160 MiB). */
+uint32_t units_of_card(uint64_t card_mib, uint32_t unit_mib);
+
+/* units_add() - sum that stops at UNITS_MAX. */
+uint32_t units_add(uint32_t a, uint32_t b);
+
+/* unit_parse() - "1GiB", "128MiB", "256MiB", "512MiB" to MiB; -EINVAL for anything else. */
+int unit_parse(const char *text, uint32_t *ret_unit_mib);

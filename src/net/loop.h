@@ -1,0 +1,46 @@
+/* net/ - the event loop and the protocols of the daemons: HTTP server glue, gRPC over HTTP/2 on unix sockets.
+ * May use base/ only, plus libmicrohttpd, nghttp2 and protobuf-c.
+ *
+ * loop.h: one epoll loop, one thread. Callbacks may add and remove anything, themselves included; a callback
+ * of a removed source is never called again, not even for an event of the same wake-up.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/epoll.h>
+
+struct loop;
+struct loop_io;
+struct loop_timer;
+
+typedef void (*loop_io_fn)(void *userdata, int fd, uint32_t events);
+typedef void (*loop_timer_fn)(void *userdata);
+typedef void (*loop_signal_fn)(void *userdata, int signo);
+
+int loop_new(struct loop **ret_loop);
+/* loop_free() - frees remaining sources too; their fds stay the caller's. Accepts NULL. */
+void loop_free(struct loop *loop);
+void loop_free_ptr(struct loop **loop);
+
+/* loop_run() - until loop_quit(). Returns the code given there, or a negative errno of epoll itself. */
+int loop_run(struct loop *loop);
+void loop_quit(struct loop *loop, int code);
+
+/* loop_run_once() - one wake-up of at most timeout_ms (-1: no limit); for tests and synchronous start-up. */
+int loop_run_once(struct loop *loop, int timeout_ms);
+
+/* events: EPOLLIN | EPOLLOUT ... The fd is not owned and must be removed before it is closed. */
+int loop_add_io(
+	struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *userdata, struct loop_io **ret_io);
+int loop_io_set_events(struct loop_io *io, uint32_t events);
+void loop_io_remove(struct loop_io *io); /* accepts NULL */
+
+/* One-shot timers; armed with loop_timer_set(), disarmed while they fire. */
+int loop_add_timer(struct loop *loop, loop_timer_fn fn, void *userdata, struct loop_timer **ret_timer);
+void loop_timer_set(struct loop_timer *timer, int64_t after_ns);
+void loop_timer_stop(struct loop_timer *timer);
+void loop_timer_remove(struct loop_timer *timer); /* accepts NULL */
+
+/* loop_add_signal() - blocks the signal for the process and reads it from a signalfd. Lives as long as the
+ * loop. */
+int loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *userdata);
