@@ -1,0 +1,53 @@
+/* client.h - asynchronous HTTP requests to one API server, on the loop's thread. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct json_object;
+struct kube_client;
+struct kube_config;
+struct kube_request;
+struct loop;
+
+#define KUBE_CONTENT_JSON "application/json"
+#define KUBE_CONTENT_MERGE_PATCH "application/merge-patch+json"
+#define KUBE_CONTENT_STRATEGIC_PATCH "application/strategic-merge-patch+json"
+
+/* The end of a request. result 0: the server answered with `status` (any HTTP status) and this body; negative
+ * errno: it did not (-ETIMEDOUT, -ECONNREFUSED, -EPROTO for TLS, -EMSGSIZE for an answer over the limit,
+ * ...), and `text` says so for people. On a non-2xx status `text` is the message of the Status object. Never
+ * called from within kube_request(). All pointers are valid during the call only. */
+struct kube_response {
+	int result;
+	long status;
+	const char *body;
+	size_t body_len;
+	const char *text;
+};
+typedef void (*kube_response_fn)(void *userdata, const struct kube_response *response);
+
+/* kube_client_new() - takes a copy of config. user_agent e.g. "ration-agent/0.1.0". */
+int kube_client_new(struct loop *loop, const struct kube_config *config, const char *user_agent,
+	struct kube_client **ret_client, struct error *err);
+/* kube_client_free() - cancels all requests (their callbacks are not called). Accepts NULL. */
+void kube_client_free(struct kube_client *client);
+
+/* kube_request() - method "GET", "POST", "PATCH", "PUT", "DELETE"; path with query, beginning with '/'; body
+ * and content_type NULL for none. One try, no retries: the caller knows what is safe to repeat. timeout_ms
+ * covers everything. Answers over 16 MiB are an error. *ret_request may be NULL if the caller never cancels.
+ */
+int kube_request(struct kube_client *client, const char *method, const char *path, const char *content_type,
+	const char *body, int timeout_ms, kube_response_fn fn, void *userdata,
+	struct kube_request **ret_request);
+
+/* kube_request_cancel() - fn is not called any more. Not after fn was called. Accepts NULL. */
+void kube_request_cancel(struct kube_request *request);
+
+/* kube_stream() - like kube_request() for GET without end (watch): every piece of the body goes to data_fn as
+ * it arrives (only if the status is 200); a data_fn that returns negative ends the request with that result.
+ * idle_timeout_ms: ends with -ETIMEDOUT if nothing arrives for that long. */
+typedef int (*kube_data_fn)(void *userdata, const char *data, size_t len);
+int kube_stream(struct kube_client *client, const char *path, int idle_timeout_ms, kube_data_fn data_fn,
+	kube_response_fn fn, void *userdata, struct kube_request **ret_request);

@@ -1,0 +1,20 @@
+/* node.h - Node objects to and from the model. */
+#pragma once
+
+#include "model/ledger.h"
+
+struct error;
+struct json_object;
+
+/* node_facts_from_json() - a node without our annotations is fine: no GPUs, mode none. A malformed inventory:
+ * success with n_gpus 0 and the sentence in err (err->text is "" otherwise). -EINVAL only without name or
+ * uid. */
+int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts, struct error *err);
+
+/* The ration.dev/gpus annotation:
+ *   [{"index":0,"uuid":"GPU-..","model":"Tesla V100-SXM2-16GB","mib":16160,"healthy":true}, ...]
+ * inventory_from_json() refuses duplicates of index or UUID, more than NODE_GPUS_MAX cards, sizes of 0 and
+ * over 4 TiB.
+ */
+char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus); /* NULL when out of memory */
+int inventory_from_json(const char *text, struct gpu_facts *ret_gpus, size_t *ret_n, struct error *err);

@@ -1,0 +1,28 @@
+/* pod.h - Pod objects to and from the model. */
+#pragma once
+
+#include "model/ledger.h"
+
+struct error;
+struct json_object;
+
+/* pod_facts_from_json() - returns 0, or -EINVAL with a sentence when the pod cannot be understood at all (no
+ * metadata.uid ...) or asks for something impossible (negative, fractional gpu-mem). On failure *ret_facts
+ * still has name, uid, node and phase as far as they were readable, and an empty request; the caller releases
+ * it either way. A placement annotation that is malformed or does not match the request: success with
+ * has_placement false, and the sentence in err (err->text is "" otherwise). */
+int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
+
+/* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
+ *   {"unit":1024,"containers":{"main":[{"uuid":"GPU-..","units":3,"core":30}]}}      (core left out when 0)
+ * from_json checks everything (unknown keys are ignored, counts and lengths are limited, text over 64 KiB
+ * refused). */
+char *placement_to_json(const struct placement *placement); /* NULL when out of memory */
+int placement_from_json(const char *text, struct placement *ret_placement, struct error *err);
+
+/* placement_annotations() - all annotations that the Binding carries (contract, section 4):
+ * ration.dev/placement, ration.dev/unit and the older keys derived from them. index and total per card come
+ * from the node's inventory. The caller puts the returned object (string -> string). NULL when out of memory
+ * or a card is not on the node. */
+struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
+	const struct node_ledger *node, int64_t assume_time_ns);

@@ -1,0 +1,32 @@
+/* watch.h - a mirror of one kind of object: LIST in pages, then WATCH with bookmarks, for ever. */
+#pragma once
+
+#include <stdbool.h>
+
+struct json_object;
+struct kube_client;
+struct kube_watch;
+struct loop;
+
+/* object() - an object exists and looks like this; repeated, and for unchanged objects after a new LIST.
+ * deleted() - it is gone; also for objects that a new LIST no longer has. `last` is the last state (with
+ * DELETED events) or NULL. synced() - the first LIST (and each later one, after expiry of the
+ * resourceVersion) is completely delivered. The json_object is borrowed for the call. Objects are identified
+ * by metadata.uid. */
+struct kube_watch_ops {
+	void (*object)(void *userdata, struct json_object *object);
+	void (*deleted)(void *userdata, const char *uid, struct json_object *last);
+	void (*synced)(void *userdata);
+};
+
+/* kube_watch_start() - collection e.g. "/api/v1/pods"; query e.g. "fieldSelector=spec.nodeName%3Dn1" or NULL.
+ * Never gives up: errors are logged (once per change of text) and retried with back-off 0.1 s .. 5 s with
+ * jitter; 410 Gone and "too old resource version" start a new LIST. A silent server is noticed: watches are
+ * asked with timeoutSeconds and end themselves. */
+int kube_watch_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
+	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_watch);
+void kube_watch_free(struct kube_watch *watch); /* accepts NULL */
+
+/* kube_watch_synced() - the first LIST was delivered. kube_watch_connected() - a WATCH is open right now. */
+bool kube_watch_synced(const struct kube_watch *watch);
+bool kube_watch_connected(const struct kube_watch *watch);
