@@ -1,0 +1,243 @@
+#include "net/http-server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "net/loop.h"
+
+#define CONNECTIONS_MAX 1024
+#define SILENCE_MAX_S 120
+
+struct http_server {
+	struct loop *loop;
+	struct MHD_Daemon *daemon;
+	struct loop_io *io;
+	struct loop_timer *timer;
+	size_t max_body;
+	http_handler_fn handler;
+	void *userdata;
+};
+
+struct http_call {
+	struct http_server *server;
+	struct MHD_Connection *connection;
+	struct strbuf body;
+	bool handed_over; /* the handler was called */
+	bool suspended;
+	struct MHD_Response *response; /* set by the reply */
+	unsigned status;
+};
+
+/* libmicrohttpd has work left, or a time-out to keep, that its epoll fd does not announce. */
+static void http_server_arm(struct http_server *server)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+
+	if (MHD_get_timeout(server->daemon, &ms) == MHD_YES)
+		loop_timer_set(server->timer, (int64_t)(ms > 60000 ? 60000 : ms) * NS_PER_MS);
+	else
+		loop_timer_stop(server->timer);
+}
+
+static void http_server_work(struct http_server *server)
+{
+	MHD_run(server->daemon);
+	http_server_arm(server);
+}
+
+static void on_epoll(void *userdata, int fd, uint32_t events)
+{
+	http_server_work(userdata);
+}
+
+static void on_timer(void *userdata)
+{
+	http_server_work(userdata);
+}
+
+static struct MHD_Response *response_new(const char *content_type, char *body)
+{
+	struct MHD_Response *response;
+
+	response = MHD_create_response_from_buffer(strlen(body), body, MHD_RESPMEM_MUST_FREE);
+	if (!response)
+		free(body);
+	else
+		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+	return response;
+}
+
+static enum MHD_Result queue_text(struct MHD_Connection *connection, unsigned status, const char *text)
+{
+	struct MHD_Response *response;
+	enum MHD_Result result;
+
+	response = MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT);
+	if (!response)
+		return MHD_NO;
+	result = MHD_queue_response(connection, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result http_call_queue(struct http_call *call)
+{
+	enum MHD_Result result;
+
+	if (!call->response)
+		return queue_text(call->connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+	result = MHD_queue_response(call->connection, call->status, call->response);
+	MHD_destroy_response(call->response);
+	call->response = NULL;
+	return result;
+}
+
+static struct http_call *http_call_new(struct http_server *server, struct MHD_Connection *connection)
+{
+	struct http_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return NULL;
+	call->server = server;
+	call->connection = connection;
+	strbuf_init(&call->body, server->max_body);
+	return call;
+}
+
+/* libmicrohttpd calls this once with the headers, once per piece of the body, once at its end, and once more
+ * after a suspended connection was resumed. */
+static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *url,
+	const char *method, const char *version, const char *upload, size_t *upload_size, void **state)
+{
+	struct http_server *server = userdata;
+	struct http_call *call = *state;
+
+	if (!call) {
+		*state = http_call_new(server, connection);
+		return *state ? MHD_YES : MHD_NO;
+	}
+	if (*upload_size) {
+		strbuf_add(&call->body, upload, *upload_size);
+		*upload_size = 0;
+		return MHD_YES;
+	}
+	if (call->handed_over)
+		return http_call_queue(call);
+	call->handed_over = true;
+	if (call->body.failed)
+		return queue_text(connection, MHD_HTTP_CONTENT_TOO_LARGE, "request body too large\n");
+	server->handler(server->userdata, call, method, url, strbuf_cstr(&call->body), call->body.len);
+	if (call->response || call->status)
+		return http_call_queue(call);
+	call->suspended = true;
+	MHD_suspend_connection(connection);
+	return MHD_YES;
+}
+
+static void on_completed(
+	void *userdata, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
+{
+	struct http_call *call = *state;
+
+	if (!call)
+		return;
+	if (call->response)
+		MHD_destroy_response(call->response);
+	strbuf_release(&call->body);
+	free(call);
+	*state = NULL;
+}
+
+void http_call_reply(struct http_call *call, unsigned status, const char *content_type, char *body)
+{
+	call->response = body ? response_new(content_type, body) : NULL;
+	call->status = call->response ? status : MHD_HTTP_INTERNAL_SERVER_ERROR;
+	if (!call->suspended)
+		return;
+	call->suspended = false;
+	MHD_resume_connection(call->connection);
+	loop_timer_set(call->server->timer, 0); /* resumed work is picked up by the next MHD_run() */
+}
+
+bool http_call_is_gone(const struct http_call *call)
+{
+	const union MHD_ConnectionInfo *info;
+	char byte;
+
+	info = MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	return info && recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static int http_server_attach(struct http_server *server)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	int r;
+
+	if (!info)
+		return -EIO;
+	r = loop_add_timer(server->loop, on_timer, server, &server->timer);
+	if (r == 0)
+		r = loop_add_io(server->loop, info->epoll_fd, EPOLLIN, on_epoll, server, &server->io);
+	if (r == 0)
+		http_server_arm(server);
+	return r;
+}
+
+int http_server_new(struct loop *loop, const char *address, uint16_t port, size_t max_body,
+	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct http_server *server;
+	int r;
+
+	if (inet_pton(AF_INET, address, &sin.sin_addr) != 1)
+		return error_set(err, EINVAL, "listen address %s: not an IPv4 address", address);
+	server = calloc(1, sizeof(*server));
+	if (!server)
+		return error_set(err, ENOMEM, "out of memory");
+	*server = (struct http_server){
+		.loop = loop, .max_body = max_body, .handler = handler, .userdata = userdata};
+	errno = 0;
+	server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL,
+		on_request, server, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&sin,
+		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_MAX_S,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+	if (!server->daemon)
+		r = error_set(err, errno ? errno : EADDRINUSE, "cannot listen on %s:%u: %s", address, port,
+			strerror(errno ? errno : EADDRINUSE));
+	else if ((r = http_server_attach(server)) < 0)
+		error_set(err, -r, "cannot serve %s:%u: %s", address, port, strerror(-r));
+	if (r < 0 || !server->daemon) {
+		http_server_free(server);
+		return r;
+	}
+	*ret_server = server;
+	return 0;
+}
+
+void http_server_free(struct http_server *server)
+{
+	if (!server)
+		return;
+	loop_io_remove(server->io);
+	loop_timer_remove(server->timer);
+	if (server->daemon)
+		MHD_stop_daemon(server->daemon);
+	free(server);
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+	const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT);
+
+	return info ? info->port : 0;
+}

@@ -1,0 +1,34 @@
+/* http-server.h - small HTTP/1.1 server on the loop (libmicrohttpd without threads of its own).
+ *
+ * A handler sees whole requests and may answer at once or later; connections are kept alive, bodies and the
+ * number of connections are limited, silent peers are dropped after two minutes.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct http_call;
+struct http_server;
+struct loop;
+
+/* One complete request. The handler, or somebody later, answers it exactly once with http_call_reply().
+ * Strings are valid until the reply. */
+typedef void (*http_handler_fn)(void *userdata, struct http_call *call, const char *method, const char *path,
+	const char *body, size_t body_len);
+
+/* http_server_new() - listen on an IPv4 address ("127.0.0.1") and port (0: any free one, see
+ * http_server_port()). Bodies over max_body are answered with 413 and never reach the handler. */
+int http_server_new(struct loop *loop, const char *address, uint16_t port, size_t max_body,
+	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err);
+/* http_server_free() - all calls must have been answered. Accepts NULL. */
+void http_server_free(struct http_server *server);
+uint16_t http_server_port(const struct http_server *server);
+
+/* http_call_reply() - takes the malloc'ed body. NULL (out of memory upstream) is answered with status 500. */
+void http_call_reply(struct http_call *call, unsigned status, const char *content_type, char *body);
+
+/* http_call_is_gone() - the peer has closed its connection: nobody waits for the answer any more. */
+bool http_call_is_gone(const struct http_call *call);
