@@ -1,0 +1,131 @@
+#include "kube/json.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+static void tokener_free_ptr(struct json_tokener **tokener)
+{
+	if (*tokener)
+		json_tokener_free(*tokener);
+}
+
+void json_put_ptr(struct json_object **object)
+{
+	json_object_put(*object);
+}
+
+static int only_blanks(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!memchr(" \t\r\n", text[i], 4))
+			return 0;
+	return 1;
+}
+
+int json_parse(const char *text, size_t len, struct json_object **ret_object, struct error *err)
+{
+	_cleanup_(tokener_free_ptr) struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH_MAX);
+	_cleanup_json_ struct json_object *object = NULL;
+	size_t end;
+
+	if (!tokener)
+		return error_set(err, ENOMEM, "out of memory");
+	if (len > INT_MAX)
+		return error_set(err, EINVAL, "JSON of %zu bytes is too large", len);
+	json_tokener_set_flags(tokener,
+		JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
+	object = json_tokener_parse_ex(tokener, text, (int)len);
+	end = json_tokener_get_parse_end(tokener);
+	if (json_tokener_get_error(tokener) == json_tokener_continue)
+		return error_set(err, EINVAL, "no valid JSON: it ends in the middle");
+	if (json_tokener_get_error(tokener) != json_tokener_success)
+		return error_set(err, EINVAL, "no valid JSON: %s at byte %zu",
+			json_tokener_error_desc(json_tokener_get_error(tokener)), end);
+	if (!json_object_is_type(object, json_type_object) && !json_object_is_type(object, json_type_array))
+		return error_set(err, EINVAL, "neither a JSON object nor an array");
+	if (!only_blanks(text + end, len - end))
+		return error_set(err, EINVAL, "no valid JSON: text after the end at byte %zu", end);
+	*ret_object = TAKE_PTR(object);
+	return 0;
+}
+
+struct json_object *json_member(struct json_object *object, const char *key)
+{
+	struct json_object *member = NULL;
+
+	if (!json_object_is_type(object, json_type_object))
+		return NULL;
+	json_object_object_get_ex(object, key, &member);
+	return member;
+}
+
+const char *json_string(struct json_object *object)
+{
+	const char *text;
+
+	if (!json_object_is_type(object, json_type_string))
+		return NULL;
+	text = json_object_get_string(object);
+	return strlen(text) == (size_t)json_object_get_string_len(object) ? text : NULL;
+}
+
+const char *json_member_string(struct json_object *object, const char *key)
+{
+	return json_string(json_member(object, key));
+}
+
+/* Doubles are exact for whole numbers up to 2^53; larger ones are refused rather than rounded. */
+static int whole_double(double value, int64_t *ret_value)
+{
+	if (!isfinite(value) || value != trunc(value))
+		return -EINVAL;
+	if (fabs(value) > (double)(INT64_C(1) << 53))
+		return -ERANGE;
+	*ret_value = (int64_t)value;
+	return 0;
+}
+
+int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *ret_value)
+{
+	int64_t value;
+	int r;
+
+	if (json_object_is_type(object, json_type_int)) {
+		/* Above INT64_MAX json-c answers INT64_MAX here. */
+		value = json_object_get_int64(object);
+	} else if (json_object_is_type(object, json_type_double)) {
+		r = whole_double(json_object_get_double(object), &value);
+		if (r < 0)
+			return r;
+	} else {
+		return -EINVAL;
+	}
+	if (value < min || value > max)
+		return -ERANGE;
+	*ret_value = value;
+	return 0;
+}
+
+const char *json_text(struct json_object *object)
+{
+	return json_object_to_json_string_ext(
+		object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+}
+
+int json_set(struct json_object *object, const char *key, struct json_object *value)
+{
+	if (!value)
+		return -ENOMEM;
+	if (json_object_object_add(object, key, value) < 0) {
+		json_object_put(value);
+		return -ENOMEM;
+	}
+	return 0;
+}

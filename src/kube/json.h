@@ -1,0 +1,38 @@
+/* json.h - reading JSON that others wrote, without believing its shape: every accessor accepts NULL and any
+ * type, and answers NULL or an error when it is not what was asked for. Keys that occur twice: the last one
+ * counts, as in Go. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct json_object;
+
+/* Deeper documents are refused: json-c frees recursively. A pod with managed fields is about 15 deep. */
+#define JSON_DEPTH_MAX 64
+
+/* json_parse() - one object or array and nothing but blanks after it; strict, valid UTF-8. The caller puts
+ * *ret_object. -EINVAL, -ENOMEM. */
+int json_parse(const char *text, size_t len, struct json_object **ret_object, struct error *err);
+
+/* json_member() - a member of an object; NULL if absent, null, or `object` is no object. Borrowed. */
+struct json_object *json_member(struct json_object *object, const char *key);
+
+/* json_string() - a string without a NUL inside; NULL for everything else. Borrowed. */
+const char *json_string(struct json_object *object);
+const char *json_member_string(struct json_object *object, const char *key);
+
+/* json_whole() - a whole number within min..max, written as an integer or like 3.0. -EINVAL, -ERANGE. */
+int json_whole(struct json_object *object, int64_t min, int64_t max, int64_t *ret_value);
+
+/* json_text() - compact text without escaped slashes; lives as long as the object is not changed. NULL when
+ * out of memory. */
+const char *json_text(struct json_object *object);
+
+/* json_set() - object[key] = value; takes value over in any case. -ENOMEM also if value is NULL, so that the
+ * result of a json_object_new_*() can be passed unchecked. */
+int json_set(struct json_object *object, const char *key, struct json_object *value);
+
+void json_put_ptr(struct json_object **object);
+#define _cleanup_json_ _cleanup_(json_put_ptr)

@@ -1,0 +1,273 @@
+#include "kube/node.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/parse.h"
+#include "kube/card-name.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/units.h"
+
+/* All annotations of an object together are at most 256 KiB (apimachinery TotalAnnotationSizeLimitB). */
+#define INVENTORY_TEXT_MAX (256 * 1024)
+#define CARD_INDEX_MAX 4095
+#define CARD_MIB_MAX (INT64_C(4) * 1024 * 1024)
+#define UNIT_MIB_MAX (1024 * 1024)
+#define NAME_LEN_MAX 253
+
+bool card_name_is_valid(const char *uuid)
+{
+	size_t len = strlen(uuid);
+
+	if (len == 0 || len >= GPU_UUID_SIZE || uuid[0] == '.')
+		return false;
+	for (const char *p = uuid; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("-_.", *p))
+			return false;
+	return true;
+}
+
+/* ---- the inventory ---- */
+
+static struct json_object *card_to_json(const struct gpu_facts *gpu)
+{
+	_cleanup_json_ struct json_object *card = json_object_new_object();
+
+	if (!card || json_set(card, "index", json_object_new_int64(gpu->index)) < 0 ||
+		json_set(card, "uuid", json_object_new_string(gpu->uuid)) < 0 ||
+		json_set(card, "model", json_object_new_string(gpu->model)) < 0 ||
+		json_set(card, "mib", json_object_new_uint64(gpu->mib)) < 0 ||
+		json_set(card, "healthy", json_object_new_boolean(gpu->healthy)) < 0)
+		return NULL;
+	return TAKE_PTR(card);
+}
+
+char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
+{
+	_cleanup_json_ struct json_object *list = json_object_new_array();
+	const char *text;
+
+	if (!list)
+		return NULL;
+	for (size_t i = 0; i < n_gpus; i++) {
+		struct json_object *card = card_to_json(&gpus[i]);
+
+		if (!card)
+			return NULL;
+		if (json_object_array_add(list, card) < 0) {
+			json_object_put(card);
+			return NULL;
+		}
+	}
+	text = json_text(list);
+	return text ? strdup(text) : NULL;
+}
+
+static int card_from_json(struct json_object *card, size_t position, struct gpu_facts *gpu, struct error *err)
+{
+	struct json_object *healthy = json_member(card, "healthy");
+	const char *uuid = json_member_string(card, "uuid");
+	const char *model = json_member_string(card, "model");
+	int64_t index, mib;
+
+	if (json_whole(json_member(card, "index"), 0, CARD_INDEX_MAX, &index) < 0)
+		return error_set(err, EINVAL, "card at position %zu: index is no whole number from 0 to %d",
+			position, CARD_INDEX_MAX);
+	if (!uuid || !card_name_is_valid(uuid))
+		return error_set(err, EINVAL, "card %d: no valid uuid", (int)index);
+	if (json_whole(json_member(card, "mib"), 1, CARD_MIB_MAX, &mib) < 0)
+		return error_set(err, EINVAL, "card %d: mib is no whole number from 1 to 4 TiB", (int)index);
+	if (!json_object_is_type(healthy, json_type_boolean))
+		return error_set(err, EINVAL, "card %d: healthy is neither true nor false", (int)index);
+	if (json_member(card, "model") && (!model || strlen(model) >= sizeof(gpu->model)))
+		return error_set(err, EINVAL, "card %d: model is no text under %zu bytes", (int)index,
+			sizeof(gpu->model));
+	*gpu = (struct gpu_facts){.index = (int)index, .mib = (uint64_t)mib};
+	gpu->healthy = json_object_get_boolean(healthy);
+	snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
+	snprintf(gpu->model, sizeof(gpu->model), "%s", model ? model : "");
+	return 0;
+}
+
+static int check_unique(const struct gpu_facts *gpus, size_t n, struct error *err)
+{
+	const struct gpu_facts *last = &gpus[n - 1];
+
+	for (size_t i = 0; i + 1 < n; i++) {
+		if (gpus[i].index == last->index)
+			return error_set(err, EINVAL, "index %d is there twice", last->index);
+		if (strcmp(gpus[i].uuid, last->uuid) == 0)
+			return error_set(err, EINVAL, "uuid %s is there twice", last->uuid);
+	}
+	return 0;
+}
+
+static int compare_index(const void *a, const void *b)
+{
+	const struct gpu_facts *left = a, *right = b;
+
+	return (left->index > right->index) - (left->index < right->index);
+}
+
+static int cards_from_json(struct json_object *list, struct gpu_facts *gpus, size_t *ret_n, struct error *err)
+{
+	size_t n;
+	int r = 0;
+
+	if (!json_object_is_type(list, json_type_array))
+		return error_set(err, EINVAL, "the inventory is no list");
+	n = json_object_array_length(list);
+	if (n > NODE_GPUS_MAX)
+		return error_set(err, EINVAL, "%zu cards are more than %d", n, NODE_GPUS_MAX);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		r = card_from_json(json_object_array_get_idx(list, i), i, &gpus[i], err);
+		if (r == 0)
+			r = check_unique(gpus, i + 1, err);
+	}
+	if (r < 0)
+		return r;
+	qsort(gpus, n, sizeof(*gpus), compare_index);
+	*ret_n = n;
+	return 0;
+}
+
+int inventory_from_json(const char *text, struct gpu_facts *ret_gpus, size_t *ret_n, struct error *err)
+{
+	_cleanup_json_ struct json_object *list = NULL;
+	struct gpu_facts gpus[NODE_GPUS_MAX];
+	size_t len = strlen(text), n = 0;
+	int r;
+
+	if (len > INVENTORY_TEXT_MAX)
+		return error_set(err, EINVAL, "%zu bytes are more than any inventory has", len);
+	r = json_parse(text, len, &list, err);
+	if (r == 0)
+		r = cards_from_json(list, gpus, &n, err);
+	if (r < 0)
+		return r;
+	memcpy(ret_gpus, gpus, n * sizeof(*gpus));
+	*ret_n = n;
+	return 0;
+}
+
+/* ---- the node ---- */
+
+static const char *internal_address(struct json_object *node)
+{
+	struct json_object *addresses = json_member(json_member(node, "status"), "addresses");
+
+	if (!json_object_is_type(addresses, json_type_array))
+		return NULL;
+	for (size_t i = 0; i < json_object_array_length(addresses); i++) {
+		struct json_object *address = json_object_array_get_idx(addresses, i);
+		const char *type = json_member_string(address, "type");
+
+		if (type && strcmp(type, "InternalIP") == 0)
+			return json_member_string(address, "address");
+	}
+	return NULL;
+}
+
+static int read_names(struct json_object *node, struct node_facts *facts, struct error *err)
+{
+	struct json_object *metadata = json_member(node, "metadata");
+	const char *name = json_member_string(metadata, "name");
+	const char *uid = json_member_string(metadata, "uid");
+	const char *address = internal_address(node);
+
+	if (!name || !*name || strlen(name) > NAME_LEN_MAX || !uid || !*uid || strlen(uid) > NAME_LEN_MAX)
+		return error_set(err, EINVAL, "a node without a name or a uid");
+	if (address && strlen(address) > NAME_LEN_MAX)
+		address = NULL;
+	facts->name = strdup(name);
+	facts->uid = strdup(uid);
+	facts->address = address ? strdup(address) : NULL;
+	if (!facts->name || !facts->uid || (address && !facts->address))
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+/* An annotation that is there but no clean text must not read as absent. */
+static int annotation(
+	struct json_object *annotations, const char *key, const char **ret_text, struct error *err)
+{
+	struct json_object *value = json_member(annotations, key);
+
+	if (value && !json_string(value))
+		return error_set(err, EINVAL, "annotation %s is no text", key);
+	*ret_text = json_string(value);
+	return 0;
+}
+
+static int read_mode_and_unit(struct json_object *annotations, struct node_facts *facts, struct error *err)
+{
+	const char *mode, *unit;
+	int r;
+
+	r = annotation(annotations, ANNOTATION_NODE_MODE, &mode, err);
+	if (r == 0)
+		r = annotation(annotations, ANNOTATION_NODE_UNIT, &unit, err);
+	if (r < 0)
+		return r;
+	if (mode && gpu_mode_parse(mode, &facts->mode) < 0)
+		return error_set(err, EINVAL, "annotation %s: \"%s\" is no mode", ANNOTATION_NODE_MODE, mode);
+	if (unit && (parse_u32(unit, UNIT_MIB_MAX, &facts->unit_mib) < 0 || facts->unit_mib == 0)) {
+		facts->unit_mib = UNIT_MIB_DEFAULT;
+		return error_set(
+			err, EINVAL, "annotation %s: \"%s\" is no number of MiB", ANNOTATION_NODE_UNIT, unit);
+	}
+	return 0;
+}
+
+static int read_annotations(struct json_object *node, struct node_facts *facts, struct error *err)
+{
+	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
+	const char *inventory;
+	int r;
+
+	r = read_mode_and_unit(annotations, facts, err);
+	if (r == 0)
+		r = annotation(annotations, ANNOTATION_NODE_GPUS, &inventory, err);
+	if (r < 0 || !inventory)
+		return r;
+	r = inventory_from_json(inventory, facts->gpus, &facts->n_gpus, err);
+	if (r < 0)
+		error_prefix(err, "annotation %s", ANNOTATION_NODE_GPUS);
+	return r;
+}
+
+int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts, struct error *err)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	const char *policy;
+	struct error ignored;
+	int r;
+
+	if (!err)
+		err = &ignored;
+	err->text[0] = '\0';
+	node_facts_init(&facts);
+	r = read_names(node, &facts, err);
+	if (r < 0)
+		return r;
+	facts.unit_mib = UNIT_MIB_DEFAULT;
+	policy = json_member_string(json_member(json_member(node, "metadata"), "labels"), LABEL_PLACEMENT);
+	facts.policy = policy && strcmp(policy, "spread") == 0 ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
+	r = read_annotations(node, &facts, err);
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0) {
+		facts.n_gpus = 0;
+		error_prefix(err, "node %s", facts.name);
+	}
+	*ret_facts = facts;
+	node_facts_init(&facts);
+	return 0;
+}

@@ -1,0 +1,279 @@
+/* The annotations that say where a pod is: ours, which is the truth, and the older keys derived from it. */
+#include "kube/pod.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/card-name.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/units.h"
+
+#define PLACEMENT_TEXT_MAX (64 * 1024)
+#define CONTAINER_NAME_MAX 253
+
+/* ---- ration.dev/placement ---- */
+
+static int add_card(struct json_object *cards, const struct card_share *share)
+{
+	struct json_object *card = json_object_new_object();
+
+	if (!card)
+		return -ENOMEM;
+	if (json_set(card, "uuid", json_object_new_string(share->uuid)) < 0 ||
+		json_set(card, "units", json_object_new_int64(share->units)) < 0 ||
+		(share->core && json_set(card, "core", json_object_new_int64(share->core)) < 0) ||
+		json_object_array_add(cards, card) < 0) {
+		json_object_put(card);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_container(struct json_object *containers, const struct container_placement *container)
+{
+	struct json_object *cards = json_object_new_array();
+	int r = json_set(containers, container->name, cards);
+
+	for (size_t i = 0; i < container->n_cards && r == 0; i++)
+		r = add_card(cards, &container->cards[i]);
+	return r;
+}
+
+char *placement_to_json(const struct placement *placement)
+{
+	_cleanup_json_ struct json_object *root = json_object_new_object();
+	struct json_object *containers = json_object_new_object();
+	const char *text;
+
+	if (!root || json_set(root, "unit", json_object_new_int64(placement->unit_mib)) < 0) {
+		json_object_put(containers);
+		return NULL;
+	}
+	if (json_set(root, "containers", containers) < 0)
+		return NULL;
+	for (size_t i = 0; i < placement->n_containers; i++)
+		if (add_container(containers, &placement->containers[i]) < 0)
+			return NULL;
+	text = json_text(root);
+	return text ? strdup(text) : NULL;
+}
+
+static int read_share(
+	struct json_object *card, const char *container, struct placement *placement, struct error *err)
+{
+	const struct container_placement *so_far = placement_find(placement, container);
+	const char *uuid = json_member_string(card, "uuid");
+	struct json_object *core_value = json_member(card, "core");
+	int64_t units, core = 0;
+
+	if (!uuid || !card_name_is_valid(uuid))
+		return error_set(err, EINVAL, "container %s: a card without a valid uuid", container);
+	if (json_whole(json_member(card, "units"), 1, UNITS_MAX, &units) < 0)
+		return error_set(err, EINVAL, "container %s: units are no whole number above 0", container);
+	if (core_value && json_whole(core_value, 0, CORE_PER_CARD, &core) < 0)
+		return error_set(
+			err, EINVAL, "container %s: core is no whole number from 0 to 100", container);
+	for (size_t i = 0; so_far && i < so_far->n_cards; i++)
+		if (strcmp(so_far->cards[i].uuid, uuid) == 0)
+			return error_set(
+				err, EINVAL, "container %s: card %s is there twice", container, uuid);
+	if (placement_add(placement, container, uuid, (uint32_t)units, (uint32_t)core) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int read_shares(
+	struct json_object *cards, const char *container, struct placement *placement, struct error *err)
+{
+	size_t n;
+	int r = 0;
+
+	if (!*container || strlen(container) > CONTAINER_NAME_MAX)
+		return error_set(err, EINVAL, "a container name is empty or too long");
+	if (!json_object_is_type(cards, json_type_array))
+		return error_set(err, EINVAL, "container %s: no list of cards", container);
+	n = json_object_array_length(cards);
+	if (n == 0 || n > NODE_GPUS_MAX)
+		return error_set(
+			err, EINVAL, "container %s: %zu cards, not 1 to %d", container, n, NODE_GPUS_MAX);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = read_share(json_object_array_get_idx(cards, i), container, placement, err);
+	return r;
+}
+
+static int read_placement(struct json_object *root, struct placement *placement, struct error *err)
+{
+	struct json_object *containers = json_member(root, "containers");
+	int64_t unit;
+	int r = 0;
+
+	if (json_whole(json_member(root, "unit"), 1, UINT32_MAX, &unit) < 0)
+		return error_set(err, EINVAL, "unit is no whole number of MiB");
+	if (!json_object_is_type(containers, json_type_object))
+		return error_set(err, EINVAL, "containers is no object");
+	if (json_object_object_length(containers) > REQUEST_CONTAINERS_MAX)
+		return error_set(err, EINVAL, "more than %d containers", REQUEST_CONTAINERS_MAX);
+	placement->unit_mib = (uint32_t)unit;
+	json_object_object_foreach (containers, name, cards) {
+		r = read_shares(cards, name, placement, err);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+int placement_from_json(const char *text, struct placement *ret_placement, struct error *err)
+{
+	_cleanup_placement_ struct placement placement;
+	_cleanup_json_ struct json_object *root = NULL;
+	size_t len = strlen(text);
+	int r;
+
+	placement_init(&placement);
+	if (len > PLACEMENT_TEXT_MAX)
+		return error_set(err, EINVAL, "%zu bytes are more than any placement has", len);
+	r = json_parse(text, len, &root, err);
+	if (r == 0)
+		r = read_placement(root, &placement, err);
+	if (r < 0)
+		return r;
+	*ret_placement = placement;
+	placement_init(&placement);
+	return 0;
+}
+
+/* ---- the older keys: container index -> { GPU index: number } ---- */
+
+static const struct gpu_ledger *find_card(const struct node_ledger *node, const char *uuid)
+{
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (strcmp(node->gpus[i].uuid, uuid) == 0)
+			return &node->gpus[i];
+	return NULL;
+}
+
+/* map[container][gpu] += amount; nothing for 0. */
+static int map_add(struct json_object *map, int container, int gpu, int64_t amount)
+{
+	struct json_object *cards;
+	char key[16];
+
+	if (amount == 0)
+		return 0;
+	snprintf(key, sizeof(key), "%d", container);
+	cards = json_member(map, key);
+	if (!cards) {
+		cards = json_object_new_object();
+		if (json_set(map, key, cards) < 0)
+			return -ENOMEM;
+	}
+	snprintf(key, sizeof(key), "%d", gpu);
+	amount += json_object_get_int64(json_member(cards, key));
+	return json_set(cards, key, json_object_new_int64(amount));
+}
+
+struct older_maps {
+	struct json_object *units, *core;
+	uint64_t units_sum, core_sum;
+};
+
+static int map_container(struct older_maps *maps, const struct container_request *asked,
+	const struct container_placement *placed, const struct node_ledger *node)
+{
+	for (size_t i = 0; i < placed->n_cards; i++) {
+		const struct card_share *share = &placed->cards[i];
+		const struct gpu_ledger *card = find_card(node, share->uuid);
+
+		if (!card)
+			return -ENOENT;
+		if (asked->kind != CONTAINER_MAIN)
+			continue;
+		if (map_add(maps->units, asked->index, card->index, share->units) < 0 ||
+			map_add(maps->core, asked->index, card->index, share->core) < 0)
+			return -ENOMEM;
+		maps->units_sum += share->units;
+		maps->core_sum += share->core;
+	}
+	return 0;
+}
+
+/* The older readers know spec.containers only, and add everything up: what init containers and sidecars need
+ * beyond the main containers goes to index 0, so that the sum is what the pod occupies. */
+static int map_all(struct older_maps *maps, const struct placement *placement, const struct request *request,
+	const struct node_ledger *node, const struct gpu_ledger *first)
+{
+	for (size_t i = 0; i < request->n_containers; i++) {
+		const struct container_request *asked = &request->containers[i];
+		const struct container_placement *placed = placement_find(placement, asked->name);
+		int r = placed ? map_container(maps, asked, placed, node) : -ENOENT;
+
+		if (r < 0)
+			return r;
+	}
+	if (request->units > maps->units_sum &&
+		map_add(maps->units, 0, first->index, (int64_t)(request->units - maps->units_sum)) < 0)
+		return -ENOMEM;
+	if (request->core > maps->core_sum &&
+		map_add(maps->core, 0, first->index, (int64_t)(request->core - maps->core_sum)) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static int set_text(struct json_object *annotations, const char *key, const char *text)
+{
+	return text ? json_set(annotations, key, json_object_new_string(text)) : -ENOMEM;
+}
+
+static int set_number(struct json_object *annotations, const char *key, int64_t number)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRId64, number);
+	return set_text(annotations, key, text);
+}
+
+static int set_older_keys(struct json_object *annotations, const struct older_maps *maps,
+	const struct request *request, const struct gpu_ledger *first, int64_t assume_time_ns)
+{
+	if (set_text(annotations, ANNOTATION_ALLOCATION, json_text(maps->units)) < 0 ||
+		(request->core > 0 &&
+			set_text(annotations, ANNOTATION_CORE_ALLOCATION, json_text(maps->core)) < 0) ||
+		set_number(annotations, ANNOTATION_MEM_IDX, first->index) < 0 ||
+		set_number(annotations, ANNOTATION_MEM_POD, request->units) < 0 ||
+		set_number(annotations, ANNOTATION_MEM_DEV, first->units_total) < 0 ||
+		set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0 ||
+		set_number(annotations, ANNOTATION_MEM_ASSUME_TIME, assume_time_ns) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
+	const struct node_ledger *node, int64_t assume_time_ns)
+{
+	_cleanup_json_ struct json_object *annotations = json_object_new_object();
+	_cleanup_json_ struct json_object *units = json_object_new_object();
+	_cleanup_json_ struct json_object *core = json_object_new_object();
+	_cleanup_free_ char *text = placement_to_json(placement);
+	struct older_maps maps = {.units = units, .core = core};
+	const struct gpu_ledger *first;
+
+	if (!annotations || !units || !core || !text)
+		return NULL;
+	if (placement->n_containers == 0 || placement->containers[0].n_cards == 0)
+		return NULL;
+	first = find_card(node, placement->containers[0].cards[0].uuid);
+	if (!first || map_all(&maps, placement, request, node, first) < 0)
+		return NULL;
+	if (set_text(annotations, ANNOTATION_PLACEMENT, text) < 0 ||
+		set_number(annotations, ANNOTATION_UNIT, placement->unit_mib) < 0 ||
+		set_older_keys(annotations, &maps, request, first, assume_time_ns) < 0)
+		return NULL;
+	return TAKE_PTR(annotations);
+}

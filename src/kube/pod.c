@@ -1,0 +1,216 @@
+#include "kube/pod.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+/* Names of Kubernetes objects are DNS subdomains (253), uids are 36 characters. */
+#define NAME_LEN_MAX 253
+
+/* A name that is absent, no string or impossibly long reads as "". */
+static int copy_name(struct json_object *object, const char *key, char **ret_name)
+{
+	const char *text = json_member_string(object, key);
+	char *copy = strdup(text && strlen(text) <= NAME_LEN_MAX ? text : "");
+
+	if (!copy)
+		return -ENOMEM;
+	*ret_name = copy;
+	return 0;
+}
+
+static struct json_object *controller_reference(struct json_object *metadata)
+{
+	struct json_object *references = json_member(metadata, "ownerReferences");
+
+	if (!json_object_is_type(references, json_type_array))
+		return NULL;
+	for (size_t i = 0; i < json_object_array_length(references); i++) {
+		struct json_object *reference = json_object_array_get_idx(references, i);
+		struct json_object *controller = json_member(reference, "controller");
+
+		if (json_object_is_type(controller, json_type_boolean) && json_object_get_boolean(controller))
+			return reference;
+	}
+	return NULL;
+}
+
+static int read_names(struct json_object *pod, struct pod_facts *facts)
+{
+	struct json_object *metadata = json_member(pod, "metadata");
+
+	if (copy_name(metadata, "uid", &facts->uid) < 0 || copy_name(metadata, "name", &facts->name) < 0 ||
+		copy_name(metadata, "namespace", &facts->namespace_) < 0 ||
+		copy_name(controller_reference(metadata), "uid", &facts->owner) < 0 ||
+		copy_name(json_member(pod, "spec"), "nodeName", &facts->node) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static void read_state(struct json_object *pod, struct pod_facts *facts)
+{
+	struct json_object *metadata = json_member(pod, "metadata");
+	const char *phase = json_member_string(json_member(pod, "status"), "phase");
+	const char *assigned = json_member_string(
+		json_member(metadata, "annotations"), ANNOTATION_MEM_ASSIGNED);
+	int64_t priority;
+
+	if (json_whole(json_member(json_member(pod, "spec"), "priority"), INT32_MIN, INT32_MAX, &priority) ==
+		0)
+		facts->priority = (int32_t)priority;
+	facts->finished = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+	facts->pending = phase && strcmp(phase, "Pending") == 0;
+	facts->deleting = json_member(metadata, "deletionTimestamp") != NULL;
+	facts->assigned = assigned && strcmp(assigned, "true") == 0;
+}
+
+/* The quantity of one resource as text: what people write is a string or a bare number, and both arrive
+ * (json-c keeps the digits of a number as they were). NULL: not asked for. */
+static int read_quantity(struct json_object *limits, const char *resource, const char *container,
+	const char **ret_text, struct error *err)
+{
+	struct json_object *value = json_member(limits, resource);
+	const char *text = NULL;
+
+	if (json_object_is_type(value, json_type_string))
+		text = json_string(value);
+	else if (json_object_is_type(value, json_type_int) || json_object_is_type(value, json_type_double))
+		text = json_object_get_string(value);
+	if (value && !text)
+		return error_set(err, EINVAL, "container %s: %s is neither a number nor a quantity",
+			container, resource);
+	*ret_text = text;
+	return 0;
+}
+
+static enum container_kind kind_of(struct json_object *container, bool init)
+{
+	const char *restart = json_member_string(container, "restartPolicy");
+
+	if (!init)
+		return CONTAINER_MAIN;
+	return restart && strcmp(restart, "Always") == 0 ? CONTAINER_SIDECAR : CONTAINER_INIT;
+}
+
+static int read_container(
+	struct json_object *container, bool init, size_t index, struct request *request, struct error *err)
+{
+	struct json_object *limits = json_member(json_member(container, "resources"), "limits");
+	const char *name = json_member_string(container, "name");
+	const char *mem, *core;
+	int r;
+
+	if (!json_member(limits, RESOURCE_GPU_MEM) && !json_member(limits, RESOURCE_GPU_CORE))
+		return 0;
+	if (!name || !*name || strlen(name) > NAME_LEN_MAX)
+		return error_set(err, EINVAL, "%s %zu has no usable name",
+			init ? "init container" : "container", index);
+	r = read_quantity(limits, RESOURCE_GPU_MEM, name, &mem, err);
+	if (r < 0)
+		return r;
+	r = read_quantity(limits, RESOURCE_GPU_CORE, name, &core, err);
+	if (r < 0)
+		return r;
+	return request_add(request, name, kind_of(container, init), (int)index, mem, core, err);
+}
+
+static int read_containers(
+	struct json_object *spec, const char *key, bool init, struct request *request, struct error *err)
+{
+	struct json_object *containers = json_member(spec, key);
+	int r = 0;
+
+	if (!containers)
+		return 0;
+	if (!json_object_is_type(containers, json_type_array))
+		return error_set(err, EINVAL, "spec.%s is no list", key);
+	for (size_t i = 0; i < json_object_array_length(containers) && r == 0; i++)
+		r = read_container(json_object_array_get_idx(containers, i), init, i, request, err);
+	return r;
+}
+
+static int read_request(struct json_object *pod, struct request *ret_request, struct error *err)
+{
+	_cleanup_request_ struct request request;
+	struct json_object *spec = json_member(pod, "spec");
+	int r;
+
+	request_init(&request);
+	r = read_containers(spec, "initContainers", true, &request, err);
+	if (r == 0)
+		r = read_containers(spec, "containers", false, &request, err);
+	if (r < 0)
+		return r;
+	*ret_request = request;
+	request_init(&request);
+	return 0;
+}
+
+static int parse_placement(const char *text, struct pod_facts *facts, struct error *err)
+{
+	_cleanup_placement_ struct placement placement;
+	int r;
+
+	placement_init(&placement);
+	r = placement_from_json(text, &placement, err);
+	if (r < 0)
+		return r;
+	if (!placement_matches(&placement, &facts->request))
+		return error_set(err, EINVAL, "it does not say where the containers that ask for %s are",
+			RESOURCE_GPU_MEM);
+	facts->placement = placement;
+	facts->has_placement = true;
+	placement_init(&placement);
+	return 0;
+}
+
+/* A placement that cannot be believed leaves the pod without one: it is counted as unplaced, and not started.
+ */
+static int read_placement(struct json_object *pod, struct pod_facts *facts, struct error *err)
+{
+	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
+	struct json_object *annotation = json_member(annotations, ANNOTATION_PLACEMENT);
+	int r;
+
+	if (!annotation || request_is_empty(&facts->request))
+		return 0;
+	if (json_string(annotation))
+		r = parse_placement(json_string(annotation), facts, err);
+	else
+		r = error_set(err, EINVAL, "it is no text");
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0)
+		error_prefix(err, "pod %s/%s: annotation %s", facts->namespace_, facts->name,
+			ANNOTATION_PLACEMENT);
+	return 0;
+}
+
+int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err)
+{
+	struct error ignored;
+	int r;
+
+	if (!err)
+		err = &ignored;
+	err->text[0] = '\0';
+	pod_facts_init(ret_facts);
+	if (read_names(pod, ret_facts) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	read_state(pod, ret_facts);
+	if (!*ret_facts->uid || !*ret_facts->name || !*ret_facts->namespace_)
+		return error_set(err, EINVAL, "pod %s/%s: metadata without a uid, a name or a namespace",
+			ret_facts->namespace_, ret_facts->name);
+	r = read_request(pod, &ret_facts->request, err);
+	if (r < 0) {
+		error_prefix(err, "pod %s/%s", ret_facts->namespace_, ret_facts->name);
+		return r;
+	}
+	return read_placement(pod, ret_facts, err);
+}
