@@ -1,0 +1,392 @@
+#include "scheduler/bind.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/pod.h"
+#include "net/http-server.h"
+#include "net/loop.h"
+#include "scheduler/extender.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/waiting.h"
+
+#define IN_FLIGHT_MAX 64
+/* Well inside kube-scheduler's httpTimeout of 10 s: after that it forgets the pod, and nothing of ours may
+ * land. */
+#define DEADLINE_MS 3000
+/* How long a card stays reserved for a Binding whose outcome nobody told us, unless the watch does. */
+#define DOUBT_NS (10 * NS_PER_S)
+
+struct bind {
+	struct list item; /* in queue->pending, ->in_flight or ->doubtful */
+	struct bind_queue *queue;
+	struct http_call *call; /* NULL once answered */
+	char *uid, *namespace_, *name, *node;
+	int64_t doubt_ends_ns;
+};
+
+struct bind_queue {
+	struct scheduler *scheduler;
+	struct list pending, in_flight, doubtful;
+	size_t n_pending, n_in_flight;
+	struct loop_timer *doubt_timer;
+};
+
+static void bind_free(struct bind *bind)
+{
+	if (!bind)
+		return;
+	list_remove(&bind->item);
+	free(bind->uid);
+	free(bind->namespace_);
+	free(bind->name);
+	free(bind->node);
+	free(bind);
+}
+
+static void bind_free_ptr(struct bind **bind)
+{
+	bind_free(*bind);
+}
+
+static void bind_queue_on_doubt_timer(void *userdata);
+
+int bind_queue_new(struct scheduler *scheduler, struct bind_queue **ret_queue)
+{
+	struct bind_queue *queue = calloc(1, sizeof(*queue));
+	int r;
+
+	if (!queue)
+		return -ENOMEM;
+	queue->scheduler = scheduler;
+	list_init(&queue->pending);
+	list_init(&queue->in_flight);
+	list_init(&queue->doubtful);
+	r = loop_add_timer(scheduler->loop, bind_queue_on_doubt_timer, queue, &queue->doubt_timer);
+	if (r < 0) {
+		free(queue);
+		return r;
+	}
+	*ret_queue = queue;
+	return 0;
+}
+
+void bind_queue_free(struct bind_queue *queue)
+{
+	if (!queue)
+		return;
+	list_for_each_safe (item, after, &queue->doubtful)
+		bind_free(list_entry(item, struct bind, item));
+	loop_timer_remove(queue->doubt_timer);
+	free(queue);
+}
+
+size_t bind_queue_busy(const struct bind_queue *queue)
+{
+	return queue->n_pending + queue->n_in_flight;
+}
+
+static void bind_answer(struct bind *bind, const char *error)
+{
+	if (*error)
+		log_warning(
+			"bind of pod %s/%s to node %s: %s", bind->namespace_, bind->name, bind->node, error);
+	http_call_reply(bind->call, 200, "application/json", extender_error(error));
+	bind->call = NULL;
+}
+
+static char *take_string(struct json_object *object, const char *key)
+{
+	struct json_object *value;
+
+	if (!json_object_object_get_ex(object, key, &value) ||
+		!json_object_is_type(value, json_type_string) || !json_object_get_string_len(value))
+		return NULL;
+	return strdup(json_object_get_string(value));
+}
+
+static struct bind *bind_parse(const char *body, size_t len)
+{
+	_cleanup_(bind_free_ptr) struct bind *bind = calloc(1, sizeof(*bind));
+	struct json_tokener *tokener = json_tokener_new_ex(8);
+	struct json_object *root = tokener ? json_tokener_parse_ex(tokener, body, (int)len) : NULL;
+
+	json_tokener_free(tokener);
+	if (bind && json_object_is_type(root, json_type_object)) {
+		bind->uid = take_string(root, "PodUID");
+		bind->namespace_ = take_string(root, "PodNamespace");
+		bind->name = take_string(root, "PodName");
+		bind->node = take_string(root, "Node");
+	}
+	json_object_put(root);
+	if (!bind || !bind->uid || !bind->namespace_ || !bind->name || !bind->node)
+		return NULL;
+	/* They become parts of a path. */
+	if (strpbrk(bind->namespace_, "/?#% ") || strpbrk(bind->name, "/?#% "))
+		return NULL;
+	return TAKE_PTR(bind);
+}
+
+static char *binding_text(const struct bind *bind, struct json_object *annotations)
+{
+	struct json_object *root = json_object_new_object(), *metadata = json_object_new_object(),
+			   *target = json_object_new_object();
+	char *text;
+
+	json_object_object_add(root, "apiVersion", json_object_new_string("v1"));
+	json_object_object_add(root, "kind", json_object_new_string("Binding"));
+	json_object_object_add(metadata, "namespace", json_object_new_string(bind->namespace_));
+	json_object_object_add(metadata, "name", json_object_new_string(bind->name));
+	json_object_object_add(metadata, "uid", json_object_new_string(bind->uid));
+	json_object_object_add(metadata, "annotations", json_object_get(annotations));
+	json_object_object_add(root, "metadata", metadata);
+	json_object_object_add(target, "apiVersion", json_object_new_string("v1"));
+	json_object_object_add(target, "kind", json_object_new_string("Node"));
+	json_object_object_add(target, "name", json_object_new_string(bind->node));
+	json_object_object_add(root, "target", target);
+	text = strdup(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN));
+	json_object_put(root);
+	return text;
+}
+
+/* The card that filter held for the pod on this node, else a fresh choice. Returns FITS, another misfit, or a
+ * negative errno. */
+static int bind_choose(
+	struct ledger *ledger, const struct ledger_pod *pod, const char *node, struct placement *ret)
+{
+	if (pod->occupancy == OCCUPANCY_TENTATIVE && pod->has_placement && strcmp(pod->node, node) == 0)
+		return placement_copy(&pod->placement, ret);
+	return ledger_choose(ledger, node, &pod->facts, ret);
+}
+
+/* Reserves the card and returns the Binding to send, or NULL with the sentence for kube-scheduler. */
+static char *bind_reserve(
+	struct scheduler *scheduler, const struct bind *bind, const struct ledger_pod *pod, struct error *err)
+{
+	_cleanup_placement_ struct placement placement;
+	struct json_object *annotations;
+	char reason[64], *text = NULL;
+	int r;
+
+	placement_init(&placement);
+	r = bind_choose(&scheduler->ledger, pod, bind->node, &placement);
+	if (r > 0) {
+		error_set(err, ENOSPC, "%s on node %s (any more)",
+			misfit_text((enum misfit)r, &pod->facts.request, reason, sizeof(reason)), bind->node);
+		return NULL;
+	}
+	annotations = r < 0 ? NULL
+			    : placement_annotations(&placement, &pod->facts.request,
+				      ledger_node(&scheduler->ledger, bind->node), realtime_ns());
+	if (annotations)
+		text = binding_text(bind, annotations);
+	json_object_put(annotations);
+	r = text ? ledger_reserve(&scheduler->ledger, &pod->facts, bind->node, &placement) : -ENOMEM;
+	if (r == 0)
+		return text;
+	free(text);
+	error_set(err, -r, "cannot reserve a GPU on node %s: %s", bind->node, strerror(-r));
+	return NULL;
+}
+
+/* The Binding may have been applied although we do not know it: the card stays reserved until the watch shows
+ * the truth, at most for DOUBT_NS. */
+static void bind_doubt(struct bind *bind)
+{
+	struct bind_queue *queue = bind->queue;
+	bool first = list_empty(&queue->doubtful);
+
+	bind->doubt_ends_ns = monotonic_ns() + DOUBT_NS;
+	list_append(&queue->doubtful, &bind->item);
+	if (first)
+		loop_timer_set(queue->doubt_timer, DOUBT_NS);
+}
+
+static void bind_queue_on_doubt_timer(void *userdata)
+{
+	struct bind_queue *queue = userdata;
+	int64_t now = monotonic_ns();
+
+	list_for_each_safe (item, after, &queue->doubtful) {
+		struct bind *bind = list_entry(item, struct bind, item);
+
+		if (bind->doubt_ends_ns > now) {
+			loop_timer_set(queue->doubt_timer, bind->doubt_ends_ns - now);
+			break;
+		}
+		ledger_release_reservation(&queue->scheduler->ledger, bind->uid);
+		bind_free(bind);
+	}
+	waiting_room_look(queue->scheduler->waiting);
+}
+
+/* What a status of the Binding request says about its effect. 409: the pod is bound already (perhaps by a
+ * request of ours that timed out), being deleted, or another pod by now. 5xx and no answer at all: anything.
+ */
+static bool is_certainly_not_applied(const struct kube_response *response)
+{
+	return response->result == 0 && response->status / 100 == 4 && response->status != 409;
+}
+
+static void bind_queue_advance(struct bind_queue *queue);
+
+static void on_bound(void *userdata, const struct kube_response *response)
+{
+	struct bind *bind = userdata;
+	struct bind_queue *queue = bind->queue;
+	struct scheduler *scheduler = queue->scheduler;
+	char text[700];
+
+	list_remove(&bind->item);
+	queue->n_in_flight--;
+	if (response->result == 0 && response->status / 100 == 2) {
+		ledger_confirm(&scheduler->ledger, bind->uid);
+		waiting_room_leave(scheduler->waiting, bind->uid);
+		log_info("pod %s/%s bound to node %s", bind->namespace_, bind->name, bind->node);
+		bind_answer(bind, "");
+		bind_free(bind);
+	} else {
+		snprintf(text, sizeof(text), "Binding failed: %s", response->text);
+		bind_answer(bind, text);
+		if (is_certainly_not_applied(response)) {
+			ledger_release_reservation(&scheduler->ledger, bind->uid);
+			bind_free(bind);
+		} else {
+			bind_doubt(bind);
+		}
+		waiting_room_look(scheduler->waiting);
+	}
+	bind_queue_advance(queue);
+}
+
+static void bind_refuse(struct bind *bind, const char *text)
+{
+	bind_answer(bind, text);
+	bind_free(bind);
+}
+
+static void bind_send(struct bind *bind)
+{
+	struct bind_queue *queue = bind->queue;
+	struct scheduler *scheduler = queue->scheduler;
+	const struct ledger_pod *pod = ledger_pod(&scheduler->ledger, bind->uid);
+	_cleanup_free_ char *text = NULL;
+	struct error err = {0};
+	char path[1024];
+	int r;
+
+	if (!pod) {
+		bind_refuse(bind, "the pod is gone, or asks for no GPU");
+		return;
+	}
+	text = bind_reserve(scheduler, bind, pod, &err);
+	if (!text) {
+		bind_refuse(bind, err.text);
+		return;
+	}
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s/binding", bind->namespace_, bind->name);
+	r = kube_request(
+		scheduler->client, "POST", path, KUBE_CONTENT_JSON, text, DEADLINE_MS, on_bound, bind, NULL);
+	if (r < 0) {
+		ledger_release_reservation(&scheduler->ledger, bind->uid);
+		bind_refuse(bind, strerror(-r));
+		return;
+	}
+	list_append(&queue->in_flight, &bind->item);
+	queue->n_in_flight++;
+}
+
+/* Between filter and bind we may have been restarted, and the watch may lag: ask for the pod itself. */
+static void on_pod(void *userdata, const struct kube_response *response)
+{
+	struct bind *bind = userdata;
+	struct bind_queue *queue = bind->queue;
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct json_object *pod = NULL;
+	struct error err = {0};
+	char text[700];
+
+	list_remove(&bind->item);
+	queue->n_in_flight--;
+	pod_facts_init(&facts);
+	if (response->result == 0 && response->status == 200)
+		pod = json_tokener_parse(response->body);
+	if (!pod) {
+		snprintf(text, sizeof(text), "cannot read the pod: %s", response->text);
+		bind_refuse(bind, text);
+	} else if (pod_facts_from_json(pod, &facts, &err) < 0) {
+		bind_refuse(bind, err.text);
+	} else if (strcmp(facts.uid, bind->uid) != 0) {
+		bind_refuse(bind, "the pod was deleted and created anew meanwhile");
+	} else {
+		ledger_set_pod(&queue->scheduler->ledger, &facts);
+		bind_send(bind);
+	}
+	json_object_put(pod);
+	bind_queue_advance(queue);
+}
+
+static void bind_start(struct bind *bind)
+{
+	struct bind_queue *queue = bind->queue;
+	char path[1024];
+	int r;
+
+	if (ledger_pod(&queue->scheduler->ledger, bind->uid)) {
+		bind_send(bind);
+		return;
+	}
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->namespace_, bind->name);
+	r = kube_request(queue->scheduler->client, "GET", path, NULL, NULL, DEADLINE_MS, on_pod, bind, NULL);
+	if (r < 0) {
+		bind_refuse(bind, strerror(-r));
+		return;
+	}
+	list_append(&queue->in_flight, &bind->item);
+	queue->n_in_flight++;
+}
+
+/* A caller that has hung up (time-out, restart) has forgotten the pod: binding it now would be behind its
+ * back. */
+static void bind_queue_advance(struct bind_queue *queue)
+{
+	while (queue->n_in_flight < IN_FLIGHT_MAX && !list_empty(&queue->pending)) {
+		struct bind *bind = list_entry(queue->pending.next, struct bind, item);
+
+		list_remove(&bind->item);
+		queue->n_pending--;
+		if (http_call_is_gone(bind->call))
+			bind_refuse(bind, "kube-scheduler has closed the connection");
+		else
+			bind_start(bind);
+	}
+}
+
+void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const char *body, size_t len)
+{
+	const char *problem = NULL;
+	struct bind *bind = NULL;
+
+	if (!scheduler_is_ready(queue->scheduler))
+		problem = "ration-scheduler has not read the cluster's nodes and pods yet";
+	else if (!(bind = bind_parse(body, len)))
+		problem = "bind needs PodName, PodNamespace, PodUID and Node";
+	if (problem) {
+		http_call_reply(call, 200, "application/json", extender_error(problem));
+		return;
+	}
+	bind->queue = queue;
+	bind->call = call;
+	list_append(&queue->pending, &bind->item);
+	queue->n_pending++;
+	bind_queue_advance(queue);
+}

@@ -1,0 +1,23 @@
+/* bind.h - Bindings in flight: the verb bind, answered when the API server has answered.
+ *
+ * One write per pod: the Binding carries node, uid (as precondition) and all annotations, and the API server
+ * applies them in one transaction (tried at 1.36.3). The card is reserved in the ledger before the request
+ * leaves.
+ */
+#pragma once
+
+#include <stddef.h>
+
+struct bind_queue;
+struct http_call;
+struct scheduler;
+
+int bind_queue_new(struct scheduler *scheduler, struct bind_queue **ret_queue);
+/* bind_queue_free() - only when bind_queue_busy() is 0. Accepts NULL. */
+void bind_queue_free(struct bind_queue *queue);
+
+/* bind_queue_submit() - body is ExtenderBindingArgs. Answers the call now or later, always exactly once. */
+void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const char *body, size_t len);
+
+/* bind_queue_busy() - calls not answered yet. */
+size_t bind_queue_busy(const struct bind_queue *queue);

@@ -1,0 +1,21 @@
+/* extender.h - the verbs that kube-scheduler calls (extender/v1; unchanged on the wire since 1.22).
+ *
+ * Every answer is JSON for HTTP status 200, the reason of a failure in "Error": kube-scheduler throws the
+ * body of any other status away. Returned strings are malloc'ed; NULL means out of memory.
+ */
+#pragma once
+
+#include <stddef.h>
+
+struct json_object;
+struct scheduler;
+
+/* extender_filter() - which of the named nodes have a card for the pod: the K best, the best one held for it.
+ */
+char *extender_filter(struct scheduler *scheduler, const char *body, size_t len);
+
+/* extender_prioritize() - 10 to the best node, at most 9 to the others, so that our order decides. */
+char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t len);
+
+/* extender_error() - an answer that only says why not. */
+char *extender_error(const char *text);

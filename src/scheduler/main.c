@@ -1,0 +1,283 @@
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "kube/client.h"
+#include "kube/config.h"
+#include "net/http-server.h"
+#include "net/loop.h"
+#include "scheduler/bind.h"
+#include "scheduler/extender.h"
+#include "scheduler/inspect.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
+#include "scheduler/waiting.h"
+
+/* 5,000 node names of at most 253 bytes and a pod of at most 1.5 MiB (etcd's limit) fit well. */
+#define BODY_MAX (8 << 20)
+#define TICK_NS (5 * NS_PER_S)
+#define DRAIN_STEP_NS (20 * NS_PER_MS)
+#define DRAIN_STEPS 200
+
+static const char help[] =
+	"Usage: ration-scheduler [OPTION]...\n"
+	"The GPU extender beside kube-scheduler: keeps the ledger of all cards and picks one for each pod.\n"
+	"\n"
+	"  --kubeconfig FILE     how to reach the API server (default: $KUBECONFIG, the pod's service "
+	"account,\n"
+	"                        ~/.kube/config)\n"
+	"  --context NAME        context of the kubeconfig (default: its current one)\n"
+	"  --listen ADDR:PORT    verbs filter, prioritize, bind, and /inspect (default 127.0.0.1:39999)\n"
+	"  --probes ADDR:PORT    /healthz and /readyz for the kubelet (default 0.0.0.0:39998)\n"
+	"  --best-nodes K        how many nodes filter offers at most, 0 for all that fit (default 16)\n"
+	"  --log-level LEVEL     error, warning, info or debug (default info)\n"
+	"  --help, --version\n";
+
+struct options {
+	const char *kubeconfig, *context, *listen, *probes;
+	uint32_t best_nodes;
+	enum log_level log_level;
+};
+
+struct program {
+	struct scheduler scheduler;
+	struct http_server *verbs, *probes;
+	struct sync *sync;
+	struct loop_timer *tick, *drain;
+	unsigned drain_steps;
+};
+
+static int usage_error(const char *what, const char *value)
+{
+	fprintf(stderr, "ration-scheduler: %s: %s\nTry 'ration-scheduler --help'.\n", what, value);
+	return 2;
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int options_parse(int argc, char **argv, struct options *options)
+{
+	enum { KUBECONFIG = 256, CONTEXT, LISTEN, PROBES, BEST_NODES, LOG_LEVEL, HELP, VERSION };
+	static const struct option known[] = {{"kubeconfig", required_argument, NULL, KUBECONFIG},
+		{"context", required_argument, NULL, CONTEXT}, {"listen", required_argument, NULL, LISTEN},
+		{"probes", required_argument, NULL, PROBES},
+		{"best-nodes", required_argument, NULL, BEST_NODES},
+		{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
+		{"version", no_argument, NULL, VERSION}, {0}};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (c) {
+		case KUBECONFIG:
+			options->kubeconfig = optarg;
+			break;
+		case CONTEXT:
+			options->context = optarg;
+			break;
+		case LISTEN:
+			options->listen = optarg;
+			break;
+		case PROBES:
+			options->probes = optarg;
+			break;
+		case BEST_NODES:
+			if (parse_u32(optarg, 100000, &options->best_nodes) < 0)
+				return usage_error("--best-nodes is not a number from 0 to 100000", optarg);
+			break;
+		case LOG_LEVEL:
+			if (log_level_parse(optarg, &options->log_level) < 0)
+				return usage_error(
+					"--log-level must be error, warning, info or debug", optarg);
+			break;
+		case HELP:
+			fputs(help, stdout);
+			return 0;
+		case VERSION:
+			puts("ration-scheduler " RATION_VERSION);
+			return 0;
+		default:
+			fputs("Try 'ration-scheduler --help'.\n", stderr);
+			return 2;
+		}
+	}
+	if (optind < argc)
+		return usage_error("unexpected argument", argv[optind]);
+	return -1;
+}
+
+static void reply_text(struct http_call *call, unsigned status, const char *text)
+{
+	http_call_reply(call, status, "text/plain; charset=utf-8", strdup(text));
+}
+
+static void on_verb(void *userdata, struct http_call *call, const char *method, const char *path,
+	const char *body, size_t len)
+{
+	struct program *program = userdata;
+	struct scheduler *scheduler = &program->scheduler;
+	bool post = strcmp(method, "POST") == 0, get = strcmp(method, "GET") == 0;
+
+	if (post && strcmp(path, "/filter") == 0)
+		http_call_reply(call, 200, "application/json", extender_filter(scheduler, body, len));
+	else if (post && strcmp(path, "/prioritize") == 0)
+		http_call_reply(call, 200, "application/json", extender_prioritize(scheduler, body, len));
+	else if (post && strcmp(path, "/bind") == 0)
+		bind_queue_submit(scheduler->binds, call, body, len);
+	else if (get && strcmp(path, "/inspect") == 0)
+		http_call_reply(call, 200, "application/json", inspect_json(scheduler, NULL));
+	else if (get && strncmp(path, "/inspect/", 9) == 0)
+		http_call_reply(call, 200, "application/json", inspect_json(scheduler, path + 9));
+	else
+		reply_text(call, 404, "POST /filter, /prioritize, /bind; GET /inspect, /inspect/NODE\n");
+}
+
+static void on_probe(void *userdata, struct http_call *call, const char *method, const char *path,
+	const char *body, size_t len)
+{
+	struct program *program = userdata;
+
+	if (strcmp(path, "/healthz") == 0)
+		reply_text(call, 200, "ok\n");
+	else if (strcmp(path, "/readyz") != 0)
+		reply_text(call, 404, "GET /healthz, /readyz\n");
+	else if (program->drain_steps)
+		reply_text(call, 503, "stopping\n");
+	else if (!scheduler_is_ready(&program->scheduler))
+		reply_text(call, 503, "the cluster's nodes and pods are not read yet\n");
+	else
+		reply_text(call, 200, "ok\n");
+}
+
+static int listen_on(struct program *program, const char *where, http_handler_fn handler, size_t max_body,
+	struct http_server **ret_server, struct error *err)
+{
+	_cleanup_free_ char *address = strdup(where);
+	char *colon = address ? strrchr(address, ':') : NULL;
+	uint32_t port;
+
+	if (!colon || parse_u32(colon + 1, 65535, &port) < 0)
+		return error_set(err, EINVAL, "%s: not of the form ADDRESS:PORT", where);
+	*colon = '\0';
+	return http_server_new(program->scheduler.loop, address, (uint16_t)port, max_body, handler, program,
+		ret_server, err);
+}
+
+/* Holds end by time also when nobody calls filter, and what they freed may wake somebody. */
+static void on_tick(void *userdata)
+{
+	struct program *program = userdata;
+
+	if (ledger_expire(&program->scheduler.ledger, monotonic_ns()))
+		waiting_room_look(program->scheduler.waiting);
+	loop_timer_set(program->tick, TICK_NS);
+}
+
+/* Bindings in flight are answered before we go; their deadline is shorter than our patience. */
+static void on_drain(void *userdata)
+{
+	struct program *program = userdata;
+
+	if (bind_queue_busy(program->scheduler.binds) == 0 || program->drain_steps++ > DRAIN_STEPS)
+		loop_quit(program->scheduler.loop, 0);
+	else
+		loop_timer_set(program->drain, DRAIN_STEP_NS);
+}
+
+static void on_signal(void *userdata, int signo)
+{
+	struct program *program = userdata;
+
+	log_info("stopping on signal %d", signo);
+	program->drain_steps = 1;
+	on_drain(program);
+}
+
+static int program_connect(struct program *program, const struct options *options, struct error *err)
+{
+	_cleanup_kube_config_ struct kube_config config;
+	int r;
+
+	kube_config_init(&config);
+	r = kube_config_load(options->kubeconfig, options->context, &config, err);
+	if (r < 0)
+		return r;
+	return kube_client_new(program->scheduler.loop, &config, "ration-scheduler/" RATION_VERSION,
+		&program->scheduler.client, err);
+}
+
+static int program_start(struct program *program, const struct options *options, struct error *err)
+{
+	struct scheduler *scheduler = &program->scheduler;
+	int r;
+
+	ledger_init(&scheduler->ledger);
+	scheduler->best_nodes = options->best_nodes;
+	if ((r = loop_new(&scheduler->loop)) < 0 ||
+		(r = loop_add_signal(scheduler->loop, SIGTERM, on_signal, program)) < 0 ||
+		(r = loop_add_signal(scheduler->loop, SIGINT, on_signal, program)) < 0 ||
+		(r = loop_add_timer(scheduler->loop, on_tick, program, &program->tick)) < 0 ||
+		(r = loop_add_timer(scheduler->loop, on_drain, program, &program->drain)) < 0 ||
+		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
+		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
+		return error_set(err, -r, "cannot start: %s", strerror(-r));
+	if ((r = program_connect(program, options, err)) < 0 ||
+		(r = listen_on(program, options->listen, on_verb, BODY_MAX, &program->verbs, err)) < 0 ||
+		(r = listen_on(program, options->probes, on_probe, 1024, &program->probes, err)) < 0)
+		return r;
+	r = sync_start(scheduler, &program->sync);
+	if (r < 0)
+		return error_set(err, -r, "cannot watch the API server: %s", strerror(-r));
+	loop_timer_set(program->tick, TICK_NS);
+	return 0;
+}
+
+static void program_stop(struct program *program)
+{
+	struct scheduler *scheduler = &program->scheduler;
+
+	sync_stop(program->sync);
+	if (scheduler->binds && bind_queue_busy(scheduler->binds))
+		return; /* peers still wait: the kernel closes their connections */
+	http_server_free(program->verbs);
+	http_server_free(program->probes);
+	kube_client_free(scheduler->client);
+	bind_queue_free(scheduler->binds);
+	waiting_room_free(scheduler->waiting);
+	loop_timer_remove(program->tick);
+	loop_timer_remove(program->drain);
+	ledger_release(&scheduler->ledger);
+	loop_free(scheduler->loop);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {.listen = "127.0.0.1:39999",
+		.probes = "0.0.0.0:39998",
+		.best_nodes = 16,
+		.log_level = LOG_LEVEL_INFO};
+	struct program program = {0};
+	struct error err = {0};
+	int status = options_parse(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	log_open("ration-scheduler", options.log_level);
+	signal(SIGPIPE, SIG_IGN);
+	if (program_start(&program, &options, &err) < 0) {
+		log_error("%s", err.text);
+		program_stop(&program);
+		return 1;
+	}
+	log_info("version " RATION_VERSION ", verbs on port %u, probes on port %u",
+		http_server_port(program.verbs), http_server_port(program.probes));
+	status = loop_run(program.scheduler.loop);
+	program_stop(&program);
+	return status < 0 ? 1 : status;
+}

@@ -1,0 +1,36 @@
+/* scheduler/ - ration-scheduler: the extender beside kube-scheduler. One thread, one ledger, no writes to
+ * nodes. main.c options and wiring   sync.c watch events into the ledger   extender.c the verbs filter and
+ * prioritize bind.c Bindings in flight   waiting.c pods we rejected, nudged when they may fit   inspect.c the
+ * status page
+ *
+ * scheduler.h: the state that these share.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/ledger.h"
+
+struct bind_queue;
+struct kube_client;
+struct loop;
+struct waiting_room;
+
+struct scheduler {
+	struct loop *loop;
+	struct kube_client *client;
+	struct ledger ledger;
+	struct waiting_room *waiting;
+	struct bind_queue *binds;
+	size_t best_nodes; /* K of filter's answer; 0: all */
+	bool nodes_synced, pods_synced;
+};
+
+/* scheduler_is_ready() - the first LISTs are in the ledger. Stays true through an outage of the API server:
+ * the ledger then lags, but no pod can be bound behind its back by us. */
+static inline bool scheduler_is_ready(const struct scheduler *scheduler)
+{
+	return scheduler->nodes_synced && scheduler->pods_synced;
+}

@@ -1,0 +1,226 @@
+#include "scheduler/sync.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/table.h"
+#include "kube/node.h"
+#include "kube/pod.h"
+#include "kube/watch.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/waiting.h"
+
+/* Pods that have ended occupy nothing: with this selector the watch reports their end as a deletion, and a
+ * cluster's old Jobs cost no memory. */
+#define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+
+struct sync {
+	struct scheduler *scheduler;
+	struct kube_watch *nodes, *pods;
+	struct table node_names; /* node uid -> name (malloc'ed): deletions may come without the object */
+	struct table complaints; /* uid -> last sentence logged about this object (malloc'ed) */
+	struct table verdicts;	 /* uid of an unbound GPU pod -> hash of its PodScheduled=False condition */
+};
+
+/* Once per object and sentence: a malformed annotation stays in every event of its pod. */
+static void complain(struct sync *sync, const char *uid, const char *what, const char *name, const char *text)
+{
+	const char *before = table_get(&sync->complaints, uid);
+	char *copy;
+
+	if (*text ? (before && strcmp(before, text) == 0) : !before)
+		return;
+	free(table_remove(&sync->complaints, uid));
+	if (!*text)
+		return;
+	log_warning("%s %s: %s", what, name, text);
+	copy = strdup(text);
+	if (copy && table_set(&sync->complaints, uid, copy) < 0)
+		free(copy);
+}
+
+static void on_node(void *userdata, struct json_object *object)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	struct sync *sync = userdata;
+	struct error err = {0};
+	char *name;
+
+	node_facts_init(&facts);
+	if (node_facts_from_json(object, &facts, &err) < 0) {
+		log_warning("a node that cannot be read: %s, ignoring", err.text);
+		return;
+	}
+	complain(sync, facts.uid, "node", facts.name, err.text);
+	if (!table_get(&sync->node_names, facts.uid)) {
+		name = strdup(facts.name);
+		if (!name || table_set(&sync->node_names, facts.uid, name) < 0)
+			free(name);
+	}
+	if (ledger_set_node(&sync->scheduler->ledger, &facts) < 0)
+		log_error("node %s: out of memory", facts.name);
+	waiting_room_look(sync->scheduler->waiting);
+}
+
+static void on_node_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct sync *sync = userdata;
+	_cleanup_free_ char *name = table_remove(&sync->node_names, uid);
+
+	free(table_remove(&sync->complaints, uid));
+	if (name)
+		ledger_remove_node(&sync->scheduler->ledger, name, uid);
+}
+
+static void on_nodes_synced(void *userdata)
+{
+	struct sync *sync = userdata;
+
+	if (!sync->scheduler->nodes_synced)
+		log_info("nodes are read: %zu", sync->node_names.count);
+	sync->scheduler->nodes_synced = true;
+}
+
+/* A number that changes when kube-scheduler says anew that the pod is unschedulable; 0 if it does not say so.
+ */
+static uintptr_t verdict_of(struct json_object *pod)
+{
+	struct json_object *status, *conditions, *type, *value;
+
+	if (!json_object_object_get_ex(pod, "status", &status) ||
+		!json_object_object_get_ex(status, "conditions", &conditions) ||
+		!json_object_is_type(conditions, json_type_array))
+		return 0;
+	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
+		struct json_object *condition = json_object_array_get_idx(conditions, i);
+		uintptr_t hash = 1469598103934665603u;
+
+		if (!json_object_object_get_ex(condition, "type", &type) ||
+			strcmp(json_object_get_string(type), "PodScheduled") != 0 ||
+			!json_object_object_get_ex(condition, "status", &value) ||
+			strcmp(json_object_get_string(value), "False") != 0)
+			continue;
+		for (const char *p = json_object_to_json_string(condition); *p; p++)
+			hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+		return hash | 1;
+	}
+	return 0;
+}
+
+/* "Unschedulable" after our filter said yes: something else rejected the pod, and its hold would only be in
+ * the way. A late event of an earlier verdict may end a good hold; bind then chooses again. */
+static void end_hold_on_new_verdict(struct sync *sync, const char *uid, struct json_object *pod)
+{
+	uintptr_t now = verdict_of(pod), before = (uintptr_t)table_get(&sync->verdicts, uid);
+
+	if (!now || now == before)
+		return;
+	table_set(&sync->verdicts, uid, (void *)now);
+	ledger_drop_hold(&sync->scheduler->ledger, uid);
+}
+
+static void forget_pod(struct sync *sync, const char *uid)
+{
+	ledger_remove_pod(&sync->scheduler->ledger, uid);
+	waiting_room_leave(sync->scheduler->waiting, uid);
+	table_remove(&sync->verdicts, uid);
+	free(table_remove(&sync->complaints, uid));
+}
+
+static void on_pod(void *userdata, struct json_object *object)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct sync *sync = userdata;
+	struct error err = {0};
+
+	pod_facts_init(&facts);
+	if (pod_facts_from_json(object, &facts, &err) < 0 && !facts.uid) {
+		log_warning("a pod that cannot be read: %s, ignoring", err.text);
+		return;
+	}
+	if (request_is_empty(&facts.request) && !*err.text)
+		return;
+	complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
+	if (ledger_set_pod(&sync->scheduler->ledger, &facts) < 0)
+		log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
+	if (facts.node && *facts.node) {
+		waiting_room_leave(sync->scheduler->waiting, facts.uid);
+		table_remove(&sync->verdicts, facts.uid);
+	} else {
+		end_hold_on_new_verdict(sync, facts.uid, object);
+	}
+	waiting_room_look(sync->scheduler->waiting);
+}
+
+static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct sync *sync = userdata;
+
+	forget_pod(sync, uid);
+	waiting_room_look(sync->scheduler->waiting);
+}
+
+static void on_pods_synced(void *userdata)
+{
+	struct sync *sync = userdata;
+
+	if (!sync->scheduler->pods_synced)
+		log_info("pods are read: %zu ask for a GPU", sync->scheduler->ledger.pods.count);
+	sync->scheduler->pods_synced = true;
+}
+
+static const struct kube_watch_ops node_ops = {
+	.object = on_node, .deleted = on_node_deleted, .synced = on_nodes_synced};
+static const struct kube_watch_ops pod_ops = {
+	.object = on_pod, .deleted = on_pod_deleted, .synced = on_pods_synced};
+
+int sync_start(struct scheduler *scheduler, struct sync **ret_sync)
+{
+	struct sync *sync = calloc(1, sizeof(*sync));
+	int r;
+
+	if (!sync)
+		return -ENOMEM;
+	sync->scheduler = scheduler;
+	table_init(&sync->node_names);
+	table_init(&sync->complaints);
+	table_init(&sync->verdicts);
+	r = kube_watch_start(
+		scheduler->client, scheduler->loop, "/api/v1/nodes", NULL, &node_ops, sync, &sync->nodes);
+	if (r == 0)
+		r = kube_watch_start(scheduler->client, scheduler->loop, "/api/v1/pods", PODS_QUERY, &pod_ops,
+			sync, &sync->pods);
+	if (r < 0) {
+		sync_stop(sync);
+		return r;
+	}
+	*ret_sync = sync;
+	return 0;
+}
+
+static void free_values(struct table *table)
+{
+	void *value;
+
+	table_for_each (table, cursor, value)
+		free(value);
+	table_release(table);
+}
+
+void sync_stop(struct sync *sync)
+{
+	if (!sync)
+		return;
+	kube_watch_free(sync->nodes);
+	kube_watch_free(sync->pods);
+	free_values(&sync->node_names);
+	free_values(&sync->complaints);
+	table_release(&sync->verdicts);
+	free(sync);
+}
