@@ -1,0 +1,781 @@
+#!/usr/bin/python3
+"""A small API server for tests: it keeps any kind of object, serves LIST in pages, WATCH with bookmarks, the writes
+that our programs do, and every kind of misfortune on demand. Facts of the real one (1.36) that it keeps: items of a
+LIST carry no kind, an expired watch is a 200 with an ERROR event, metadata of a Binding is merged into the pod, a
+Binding with another uid or for a bound pod is a 409, an object that leaves a selector is DELETED for that watch.
+
+    with FakeApiServer() as api:                     # FakeApiServer(tls=True, token="secret") for HTTPS
+        api.create_node("n1", annotations={"ration.dev/mode": "share"})
+        pod = api.create_pod("p1", gpu_mem=3)
+        start_program("--kubeconfig", api.kubeconfig())
+        wait_for(lambda: api.pod("p1")["spec"].get("nodeName") == "n1")
+        assert api.requests_for("POST", r"/binding$")[0].body["target"]["name"] == "n1"
+
+Objects (collection: "pods", "nodes", "events", "leases" ...; all return deep copies, all safe from any thread):
+    create(collection, object)  update(collection, object)  patch(collection, name, merge_patch, namespace=)
+    delete(collection, name, namespace=)  get(collection, name, namespace=)  list(collection)
+    create_pod(name, ...)  create_node(name, ...)  bind(name, node)  pod(name)  node(name)  set_phase(name, phase)
+    events(reason=None)         what the program reported
+Misfortune:
+    inject(...)                 the next matching requests get a status, a body, a delay, a cut, silence (see there)
+    expire(how="event"|"status")        forgets history: older watches and continue tokens get 410
+    close_watches(mid_object=False)     cuts all open watches, if asked in the middle of an object
+    silence(True)               open watches stay open and say nothing
+    stop() ; start()            down and up again, same port, same objects
+What was asked:
+    requests, requests_for(method, path_regex), clear_requests(); each has method, path, query (dict), headers, body
+    (parsed JSON or None), status (None while it runs), time (monotonic)
+    watches()                   number of open watches
+"""
+import base64
+import copy
+import json
+import pathlib
+import re
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.parse
+import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+KINDS = {"pods": "Pod", "nodes": "Node", "events": "Event", "leases": "Lease", "configmaps": "ConfigMap",
+         "namespaces": "Namespace", "secrets": "Secret", "resourcepolicies": "ResourcePolicy"}
+CLUSTER_SCOPED = {"nodes", "namespaces"}
+GROUPS = {"leases": "coordination.k8s.io/v1"}
+PATH = re.compile(r"^/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))"
+                  r"(?:/namespaces/(?P<namespace>[^/]+))?/(?P<collection>[a-z]+)"
+                  r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>[a-z]+))?$")
+FOREVER = -1
+
+
+def wait_for(condition, timeout=10.0, what=None):
+    """Waits until condition() is true and returns its value; AssertionError after timeout seconds."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {timeout} s: {what or condition}"
+        time.sleep(0.01)
+
+
+class ApiError(Exception):
+    def __init__(self, code, reason, message):
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+
+    def status(self):
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": self.message, "reason": self.reason, "code": self.code}
+
+
+class Request:
+    def __init__(self, method, path, query, headers, raw):
+        self.method, self.path, self.query, self.headers, self.raw = method, path, query, headers, raw
+        self.status, self.time = None, time.monotonic()
+        try:
+            self.body = json.loads(raw) if raw else None
+        except ValueError:
+            self.body = None
+
+    def __repr__(self):
+        return f"<{self.method} {self.path} {self.query} -> {self.status}>"
+
+
+def merge(target, patch):
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge(result.get(key), value)
+    return result
+
+
+def strategic_merge(target, patch):
+    """As much of it as we use: lists of things with a `type` (conditions, addresses) are merged by it."""
+    if isinstance(patch, list) and patch and all(isinstance(p, dict) and "type" in p for p in patch):
+        result = {t["type"]: t for t in target or []}
+        for p in patch:
+            result[p["type"]] = merge(result.get(p["type"]), p)
+        return list(result.values())
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = strategic_merge(result.get(key), value)
+    return result
+
+
+def field(obj, path):
+    for part in path.split("."):
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return "" if obj is None else str(obj)
+
+
+def selects(query, namespace, obj):
+    if namespace and obj["metadata"].get("namespace") != namespace:
+        return False
+    for selector, value_of in (("fieldSelector", lambda k: field(obj, k)),
+                               ("labelSelector", lambda k: obj["metadata"].get("labels", {}).get(k, ""))):
+        for term in filter(None, query.get(selector, "").split(",")):
+            key, op, value = re.match(r"([^!=]+)(!=|==?)(.*)", term).groups()
+            if (value_of(key) == value) != (op != "!="):
+                return False
+    return True
+
+
+class Store:
+    """Objects and their history; every change is one step of one resourceVersion counter."""
+
+    def __init__(self):
+        self.changed = threading.Condition(threading.RLock())
+        self.version, self.oldest = 100, 100
+        self.objects = {}    # collection -> {(namespace, name): object}
+        self.history = []    # (version, collection, object before or None, object after or None)
+        self.pages = {}      # continue token -> (version, remaining items)
+
+    def record(self, collection, key, before, after):
+        self.version += 1
+        if after is not None:
+            after["metadata"]["resourceVersion"] = str(self.version)
+            self.objects.setdefault(collection, {})[key] = after
+        else:
+            del self.objects[collection][key]
+            before = copy.deepcopy(before)
+            before["metadata"]["resourceVersion"] = str(self.version)
+        self.history.append((self.version, collection, before, after))
+        self.changed.notify_all()
+
+    def key(self, collection, namespace, name):
+        return ("" if collection in CLUSTER_SCOPED else namespace or "default", name)
+
+    def get(self, collection, namespace, name):
+        try:
+            return self.objects[collection][self.key(collection, namespace, name)]
+        except KeyError:
+            raise ApiError(404, "NotFound", f'{collection} "{name}" not found') from None
+
+    def create(self, collection, namespace, obj):
+        with self.changed:
+            obj = copy.deepcopy(obj)
+            meta = obj.setdefault("metadata", {})
+            if "generateName" in meta and "name" not in meta:
+                meta["name"] = meta["generateName"] + uuid.uuid4().hex[:5]
+            if not meta.get("name"):
+                raise ApiError(422, "Invalid", "metadata.name: Required value: name or generateName is required")
+            key = self.key(collection, meta.get("namespace") or namespace, meta["name"])
+            if key in self.objects.get(collection, {}):
+                raise ApiError(409, "AlreadyExists", f'{collection} "{meta["name"]}" already exists')
+            if key[0]:
+                meta["namespace"] = key[0]
+            obj.setdefault("apiVersion", GROUPS.get(collection, "v1"))
+            obj.setdefault("kind", KINDS.get(collection, collection))
+            meta.setdefault("uid", str(uuid.uuid4()))
+            meta.setdefault("creationTimestamp", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+            if collection == "pods":
+                obj.setdefault("status", {}).setdefault("phase", "Pending")
+            self.check_event(collection, key[0], obj)
+            self.record(collection, key, None, obj)
+            return copy.deepcopy(obj)
+
+    @staticmethod
+    def check_event(collection, namespace, obj):
+        if collection != "events":
+            return
+        about = obj.get("involvedObject", {}).get("namespace", "")
+        if namespace != (about or "default"):
+            raise ApiError(422, "Invalid", "involvedObject.namespace: does not match event.namespace")
+        if len(obj.get("message", "").encode()) > 1024:
+            raise ApiError(422, "Invalid", "message: can have at most 1024 bytes")
+
+    def replace(self, collection, namespace, name, change):
+        """change: a function from the old object to the new one."""
+        with self.changed:
+            before = self.get(collection, namespace, name)
+            after = change(copy.deepcopy(before))
+            if after["metadata"].get("uid", "") != before["metadata"]["uid"]:
+                raise ApiError(409, "Conflict", f"Precondition failed: UID in precondition: "
+                               f"{after['metadata'].get('uid')}, UID in object meta: {before['metadata']['uid']}")
+            if after["metadata"].get("resourceVersion") != before["metadata"]["resourceVersion"]:
+                raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {collection} "{name}": '
+                               "the object has been modified")
+            if after != before:
+                self.record(collection, self.key(collection, namespace, name), before, after)
+            return copy.deepcopy(after)
+
+    def delete(self, collection, namespace, name, uid=None):
+        with self.changed:
+            before = self.get(collection, namespace, name)
+            if uid and uid != before["metadata"]["uid"]:
+                raise ApiError(409, "Conflict", "Precondition failed: UID in precondition")
+            self.record(collection, self.key(collection, namespace, name), before, None)
+            return copy.deepcopy(before)
+
+    def page(self, collection, namespace, query):
+        with self.changed:
+            token = query.get("continue")
+            if token:
+                if token not in self.pages:
+                    raise ApiError(410, "Expired", "The provided continue parameter is too old to display a "
+                                   "consistent list result.")
+                version, items = self.pages.pop(token)
+            else:
+                version = self.version
+                items = [copy.deepcopy(o) for _, o in sorted(self.objects.get(collection, {}).items())
+                         if selects(query, namespace, o)]
+            limit = int(query.get("limit") or 0) or len(items)
+            meta = {"resourceVersion": str(version)}
+            if len(items) > limit:
+                meta["continue"] = base64.b64encode(uuid.uuid4().bytes).decode()
+                meta["remainingItemCount"] = len(items) - limit
+                self.pages[meta["continue"]] = (version, items[limit:])
+            for item in items:
+                item.pop("kind", None), item.pop("apiVersion", None)
+            return {"kind": KINDS.get(collection, collection) + "List", "apiVersion": "v1", "metadata": meta,
+                    "items": items[:limit]}
+
+    def event_of(self, change, namespace, query):
+        """What one change is for one watch: (type, object) or None."""
+        _, _, before, after = change
+        was = before is not None and selects(query, namespace, before)
+        now = after is not None and selects(query, namespace, after)
+        if now:
+            return ("MODIFIED" if was else "ADDED", after)
+        if was:
+            gone = copy.deepcopy(before)
+            gone["metadata"]["resourceVersion"] = str(change[0])
+            return ("DELETED", gone)
+        return None
+
+
+class Fault:
+    def __init__(self, method, path, times, watch, **what):
+        self.method, self.path, self.times, self.watch = method, re.compile(path), times, watch
+        self.status = what.get("status")          # answer with this status ...
+        self.body = what.get("body")              # ... this body (bytes, str or JSON-able; else a Status object) ...
+        self.headers = what.get("headers") or {}  # ... and these headers
+        self.message = what.get("message", "injected")
+        self.reason = what.get("reason", "InternalError")
+        self.delay = what.get("delay", 0)         # seconds before anything is answered
+        self.hang = what.get("hang", False)       # never answer, keep the connection open until stop()
+        self.drop = what.get("drop", False)       # close the connection without an answer
+        self.cut_after = what.get("cut_after")    # close the connection after this many bytes of the body
+        self.stream = what.get("stream")          # a watch that says exactly these bytes and stays open
+
+    def matches(self, method, path, watch):
+        return self.times and (self.method is None or self.method == method) and self.path.search(path) and \
+            (self.watch is None or self.watch == watch)
+
+
+class Cut(Exception):
+    """The connection is to be closed here and now."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    api = None
+
+    def log_message(self, *_):
+        pass
+
+    def setup(self):
+        super().setup()
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.api.connections.add(self.connection)
+
+    def finish(self):
+        self.api.connections.discard(self.connection)
+        try:
+            super().finish()
+        except OSError:
+            pass
+
+    def handle(self):
+        try:
+            super().handle()
+        except (OSError, Cut):
+            self.close_connection = True
+
+    def answer(self, status, body, headers=None, cut_after=None):
+        data = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else \
+            json.dumps(body, separators=(",", ":")).encode()
+        self.request_record.status = status
+        self.send_response(status)
+        for key, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data if cut_after is None else data[:cut_after])
+        if cut_after is not None:
+            raise Cut
+
+    def run(self):
+        url = urllib.parse.urlsplit(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True))
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.request_record = request = Request(self.command, url.path, query, dict(self.headers), raw)
+        self.api.requests.append(request)
+        fault = self.api.take_fault(self.command, url.path, "watch" in query)
+        try:
+            if fault and self.suffer(fault):
+                return
+            cut_after = fault.cut_after if fault else None
+            if query.get("watch") in ("1", "true"):
+                self.watch(url.path, query, cut_after)
+            else:
+                self.answer(*self.api.handle(request), cut_after=cut_after)
+        except ApiError as e:
+            self.answer(e.code, e.status())
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = run
+
+    def suffer(self, fault):
+        if fault.delay:
+            time.sleep(fault.delay)
+        if fault.hang:
+            self.api.stopping.wait()
+        if fault.hang or fault.drop:
+            raise Cut
+        if fault.stream is not None:
+            self.start_stream()
+            self.chunk(fault.stream)
+            self.api.stopping.wait()
+            raise Cut
+        if fault.status is None:
+            return False
+        error = ApiError(fault.status, fault.reason, fault.message)
+        self.answer(fault.status, error.status() if fault.body is None else fault.body, fault.headers,
+                    fault.cut_after)
+        return True
+
+    def start_stream(self):
+        self.request_record.status = 200
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.sent = 0
+
+    def chunk(self, data, cut_after=None):
+        data = data.encode() if isinstance(data, str) else data
+        cut = cut_after is not None and self.sent + len(data) > cut_after
+        if cut:
+            data = data[:cut_after - self.sent]
+        self.sent += len(data)
+        if data:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        if cut:
+            raise Cut
+
+    def watch(self, path, query, cut_after):
+        match = self.api.match(path, self.request_record)
+        store, collection = self.api.store, match["collection"]
+        version = int(query.get("resourceVersion") or 0)
+        with store.changed:
+            if version and version < store.oldest and self.api.expire_by == "status":
+                raise ApiError(410, "Expired", f"too old resource version: {version} ({store.oldest})")
+        self.start_stream()
+        mine = Watch(cut_after)
+        self.api.open_watches.append(mine)
+        try:
+            self.follow(mine, collection, match["namespace"], query, version)
+            self.wfile.write(b"0\r\n\r\n")
+        finally:
+            self.api.open_watches.remove(mine)
+
+    def say(self, mine, kind, obj):
+        self.chunk(json.dumps({"type": kind, "object": obj}, separators=(",", ":")) + "\n", mine.cut_after)
+
+    def follow(self, mine, collection, namespace, query, version):
+        store, api = self.api.store, self.api
+        end = time.monotonic() + int(query.get("timeoutSeconds") or 3600)
+        bookmark_at = time.monotonic() + api.bookmark_interval
+        if version == 0:
+            version = store.version
+        while time.monotonic() < end and not api.stopping.is_set():
+            with store.changed:
+                news = [c for c in store.history if c[0] > version and c[1] == collection]
+                if not news or api.silent:
+                    store.changed.wait(0.05)
+                expired, newest = version < store.oldest, store.version
+            if mine.cut:
+                if mine.cut == "mid_object":
+                    self.chunk('{"type":"MODIFIED","object":{"metadata":{"uid":"half')
+                raise Cut
+            if api.silent:
+                continue
+            if expired:
+                self.say(mine, "ERROR", ApiError(410, "Expired", f"too old resource version: {version} "
+                                                 f"({store.oldest})").status())
+                return
+            for change in news:
+                event = store.event_of(change, namespace, query)
+                version = change[0]
+                if event:
+                    self.say(mine, *event)
+            if not news:
+                version = max(version, newest)
+            if query.get("allowWatchBookmarks") == "true" and time.monotonic() >= bookmark_at:
+                bookmark_at = time.monotonic() + api.bookmark_interval
+                self.say(mine, "BOOKMARK", {"kind": KINDS.get(collection, collection), "apiVersion": "v1",
+                                            "metadata": {"resourceVersion": str(version),
+                                                         "creationTimestamp": None}})
+
+
+class Watch:
+    def __init__(self, cut_after):
+        self.cut_after, self.cut = cut_after, None
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = 128
+    tls = None
+
+    def finish_request(self, request, client_address):
+        # The handshake runs in the connection's own thread: a client that never finishes it blocks nobody.
+        if self.tls:
+            request = self.tls.wrap_socket(request, server_side=True)
+        super().finish_request(request, client_address)
+
+    def handle_error(self, request, client_address):
+        pass  # clients that hang up, and those that refuse our certificate
+
+
+class FakeApiServer:
+    """tls: HTTPS with a CA of its own (self.ca_file). token: asked of every request. client_auth: a client
+    certificate is asked for (self.client_cert_file, self.client_key_file). host: "127.0.0.1" or "::1".
+    server_name: what the certificate is for (default: host)."""
+
+    def __init__(self, tls=False, token=None, client_auth=False, host="127.0.0.1", server_name=None,
+                 bookmark_interval=1.0):
+        self.tls, self.token, self.client_auth, self.host = tls, token, client_auth, host
+        self.server_name, self.bookmark_interval = server_name or host, bookmark_interval
+        self.store, self.requests, self.faults = Store(), [], []
+        self.connections, self.open_watches = set(), []
+        self.stopping, self.silent, self.expire_by, self.port = threading.Event(), False, "event", 0
+        self.http = None
+        self.directory = tempfile.TemporaryDirectory(prefix="fake-apiserver-")
+        self.path = pathlib.Path(self.directory.name)
+        if tls:
+            self.make_certificates()
+
+    # ---- life ----
+
+    def start(self):
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        handler = type("BoundHandler", (Handler,), {"api": self})
+        self.stopping.clear()
+        self.http = type("BoundServer", (Server,), {"address_family": family})((self.host, self.port), handler)
+        self.port = self.http.server_address[1]
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.path / "server.pem", self.path / "server.key")
+            if self.client_auth:
+                context.load_verify_locations(self.path / "ca.pem")
+                context.verify_mode = ssl.CERT_REQUIRED
+            self.http.tls = context
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def stop(self):
+        if not self.http:
+            return
+        self.stopping.set()
+        self.http.shutdown()
+        self.http.server_close()
+        self.http = None
+        for connection in list(self.connections):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+        self.directory.cleanup()
+
+    @property
+    def url(self):
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+    @property
+    def ca_file(self):
+        return str(self.path / "ca.pem")
+
+    @property
+    def client_cert_file(self):
+        return str(self.path / "client.pem")
+
+    @property
+    def client_key_file(self):
+        return str(self.path / "client.key")
+
+    def kubeconfig(self, **changes):
+        """Writes a kubeconfig for this server and returns its path; changes replace values of the cluster
+        (server, certificate-authority ...) or the user (token ...); None removes."""
+        cluster, user = {"server": self.url}, {}
+        if self.tls:
+            cluster["certificate-authority"] = self.ca_file
+        if self.client_auth:
+            user = {"client-certificate": self.client_cert_file, "client-key": self.client_key_file}
+        if self.token:
+            user["token"] = self.token
+        for key, value in changes.items():
+            key = key.replace("_", "-")
+            part = user if key in ("token", "tokenFile") or key.startswith("client-") else cluster
+            part.pop(key, None) if value is None else part.update({key: value})
+        path = self.path / f"kubeconfig-{uuid.uuid4().hex[:6]}"
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "fake",
+            "contexts": [{"name": "fake", "context": {"cluster": "fake", "user": "fake"}}],
+            "clusters": [{"name": "fake", "cluster": cluster}], "users": [{"name": "fake", "user": user}]}))
+        return str(path)
+
+    def make_certificates(self):
+        def openssl(*args):
+            subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True, cwd=self.path)
+
+        new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        is_ip = re.match(r"^[0-9a-f.:]+$", self.server_name)
+        openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-days", 2, "-subj", "/CN=fake-ca")
+        for name, alt in (("server", f"{'IP' if is_ip else 'DNS'}:{self.server_name}"), ("client", "DNS:client")):
+            (self.path / f"{name}.ext").write_text(f"subjectAltName={alt}\n")
+            openssl("req", *new, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+            openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                    "-days", 2, "-extfile", f"{name}.ext", "-out", f"{name}.pem")
+
+    # ---- objects ----
+
+    def create(self, collection, obj):
+        return self.store.create(collection, None, obj)
+
+    def update(self, collection, obj):
+        """Replaces an object, whatever its resourceVersion; the status is replaced too."""
+        meta = obj["metadata"]
+
+        def change(old):
+            new = copy.deepcopy(obj)
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+            new["metadata"].setdefault("uid", old["metadata"]["uid"])
+            return new
+        return self.store.replace(collection, meta.get("namespace"), meta["name"], change)
+
+    def patch(self, collection, name, patch, namespace=None):
+        return self.store.replace(collection, namespace, name, lambda old: merge(old, patch))
+
+    def delete(self, collection, name, namespace=None):
+        return self.store.delete(collection, namespace, name)
+
+    def get(self, collection, name, namespace=None):
+        with self.store.changed:
+            return copy.deepcopy(self.store.get(collection, namespace, name))
+
+    def list(self, collection):
+        with self.store.changed:
+            return copy.deepcopy([o for _, o in sorted(self.store.objects.get(collection, {}).items())])
+
+    def create_pod(self, name, gpu_mem=None, gpu_core=None, namespace="default", node=None, annotations=None,
+                   labels=None, owner=None, spec=None, status=None):
+        """One container "main" that asks for gpu_mem, unless spec says all itself."""
+        limits = {k: str(v) for k, v in (("aliyun.com/gpu-mem", gpu_mem),
+                                         ("aliyun.com/gpu-core.percentage", gpu_core)) if v is not None}
+        spec = copy.deepcopy(spec) if spec else {"containers": [
+            {"name": "main", "image": "example", "resources": {"limits": limits, "requests": limits}}]}
+        spec.setdefault("schedulerName", "ack-co-scheduler")
+        if node:
+            spec["nodeName"] = node
+        meta = {"name": name, "namespace": namespace, "annotations": annotations or {}, "labels": labels or {}}
+        if owner:
+            meta["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner,
+                                        "controller": True}]
+        return self.create("pods", {"metadata": meta, "spec": spec, "status": status or {"phase": "Pending"}})
+
+    def create_node(self, name, annotations=None, labels=None, address="10.0.0.1"):
+        return self.create("nodes", {
+            "metadata": {"name": name, "annotations": annotations or {},
+                         "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "spec": {}, "status": {"addresses": [{"type": "Hostname", "address": name},
+                                                 {"type": "InternalIP", "address": address}],
+                                   "conditions": [{"type": "Ready", "status": "True"}],
+                                   "capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}}})
+
+    def pod(self, name, namespace="default"):
+        return self.get("pods", name, namespace)
+
+    def node(self, name):
+        return self.get("nodes", name)
+
+    def set_phase(self, name, phase, namespace="default"):
+        return self.patch("pods", name, {"status": {"phase": phase}}, namespace)
+
+    def bind(self, name, node, namespace="default", annotations=None):
+        """What `kubectl create -f binding.yaml` does."""
+        return self.bind_pod(namespace, name, {"metadata": {"annotations": annotations or {}},
+                                               "target": {"kind": "Node", "name": node}})
+
+    def events(self, reason=None):
+        return [e for e in self.list("events") if reason is None or e.get("reason") == reason]
+
+    # ---- misfortune ----
+
+    def inject(self, method=None, path="", times=1, watch=None, **what):
+        """The next `times` (FOREVER: all) requests with this method and a path that matches the regex (and, if
+        watch is True or False, that are or are not watches) suffer: status=, body=, headers=, message=, reason=;
+        delay= seconds; hang=True; drop=True; cut_after= bytes; stream= bytes. Returns the Fault; set its .times to
+        0 to end it."""
+        fault = Fault(method, path, times, watch, **what)
+        with self.store.changed:
+            self.faults.append(fault)
+        return fault
+
+    def take_fault(self, method, path, watch):
+        with self.store.changed:
+            for fault in self.faults:
+                if fault.matches(method, path, watch):
+                    if fault.times > 0:
+                        fault.times -= 1
+                    return fault
+        return None
+
+    def expire(self, how="event"):
+        with self.store.changed:
+            self.store.version += 1
+            self.store.oldest = self.store.version
+            self.store.history.clear()
+            self.store.pages.clear()
+            self.expire_by = how
+            self.store.changed.notify_all()
+
+    def close_watches(self, mid_object=False):
+        for watch in list(self.open_watches):
+            watch.cut = "mid_object" if mid_object else "now"
+        with self.store.changed:
+            self.store.changed.notify_all()
+
+    def silence(self, silent):
+        self.silent = silent
+
+    def watches(self):
+        return len(self.open_watches)
+
+    def requests_for(self, method, path_regex):
+        return [r for r in list(self.requests) if r.method == method and re.search(path_regex, r.path)]
+
+    def clear_requests(self):
+        self.requests.clear()
+
+    # ---- HTTP ----
+
+    def match(self, path, request):
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        match = PATH.match(path)
+        if not match:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        match = match.groupdict()
+        if match["collection"] == "namespaces" or match["namespace"] and match["collection"] is None:
+            match["namespace"] = None
+        return match
+
+    def handle(self, request):
+        """-> (status, JSON-able body)"""
+        if request.path in ("/readyz", "/livez", "/healthz"):
+            return 200, b"ok"
+        if request.path == "/version":
+            return 200, {"major": "1", "minor": "36", "gitVersion": "v1.36.3"}
+        m = self.match(request.path, request)
+        collection, namespace, name, sub = m["collection"], m["namespace"], m["name"], m["sub"]
+        if request.method == "GET" and name:
+            return 200, self.get(collection, name, namespace)
+        if request.method == "GET":
+            return 200, self.store.page(collection, namespace, request.query)
+        if request.method == "POST" and sub == "binding":
+            return 201, self.bind_pod(namespace, name, self.body(request))
+        if request.method == "POST" and not name:
+            return 201, self.store.create(collection, namespace, self.body(request))
+        if request.method == "PATCH" and name:
+            return 200, self.write(collection, namespace, name, sub, self.patcher(request))
+        if request.method == "PUT" and name:
+            return 200, self.write(collection, namespace, name, sub, lambda old: self.put(old, self.body(request)))
+        if request.method == "DELETE" and name:
+            uid = ((request.body or {}).get("preconditions") or {}).get("uid")
+            return 200, self.store.delete(collection, namespace, name, uid)
+        raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+    @staticmethod
+    def body(request):
+        if not isinstance(request.body, dict):
+            raise ApiError(400, "BadRequest", "the object provided is unrecognized")
+        return request.body
+
+    def patcher(self, request):
+        patch, kind = self.body(request), request.headers.get("Content-Type", "")
+        if kind == "application/merge-patch+json":
+            return lambda old: merge(old, patch)
+        if kind == "application/strategic-merge-patch+json":
+            return lambda old: strategic_merge(old, patch)
+        raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {kind}")
+
+    @staticmethod
+    def put(old, new):
+        new = copy.deepcopy(new)
+        new["metadata"].setdefault("uid", old["metadata"]["uid"])
+        new["metadata"].setdefault("resourceVersion", old["metadata"]["resourceVersion"])
+        return new
+
+    def write(self, collection, namespace, name, sub, change):
+        """The status is written through /status only, everything else not through it (metadata by both)."""
+        def guarded(old):
+            new = change(copy.deepcopy(old))
+            if sub == "status":
+                kept = {k: v for k, v in old.items() if k not in ("status", "metadata")}
+                return {**kept, "metadata": new["metadata"], "status": new.get("status", {})}
+            if collection in ("pods", "nodes") and "status" in old:
+                new["status"] = old["status"]
+            return new
+        return self.store.replace(collection, namespace, name, guarded)
+
+    def bind_pod(self, namespace, name, binding):
+        def change(pod):
+            meta = binding.get("metadata") or {}
+            if meta.get("uid") and meta["uid"] != pod["metadata"]["uid"]:
+                raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on pods/binding "{name}": '
+                               f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: "
+                               f"{pod['metadata']['uid']}")
+            if pod["spec"].get("nodeName"):
+                raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on pods/binding "{name}": pod '
+                               f'{name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+            for key in ("annotations", "labels"):
+                pod["metadata"][key] = {**pod["metadata"].get(key, {}), **(meta.get(key) or {})}
+            pod["spec"]["nodeName"] = binding["target"]["name"]
+            return strategic_merge(pod, {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}})
+        self.store.replace("pods", namespace, name, change)
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+if __name__ == "__main__":
+    # By hand: python3 fake_apiserver.py, then curl; ends with Ctrl-C.
+    with FakeApiServer() as server:
+        print(server.url, server.kubeconfig(), flush=True)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            pass
