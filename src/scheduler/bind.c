@@ -274,30 +274,22 @@ static void bind_refuse(struct bind *bind, const char *text)
 	bind_free(bind);
 }
 
-static void bind_send(struct bind *bind)
+/* text: the Binding, NULL with the sentence in err. Cards, if any, are reserved. */
+static void bind_post(struct bind *bind, const char *text, const struct error *err)
 {
 	struct bind_queue *queue = bind->queue;
-	struct scheduler *scheduler = queue->scheduler;
-	const struct ledger_pod *pod = ledger_pod(&scheduler->ledger, bind->uid);
-	_cleanup_free_ char *text = NULL;
-	struct error err = {0};
 	char path[1024];
 	int r;
 
-	if (!pod) {
-		bind_refuse(bind, "the pod is gone, or asks for no GPU");
-		return;
-	}
-	text = bind_reserve(scheduler, bind, pod, &err);
 	if (!text) {
-		bind_refuse(bind, err.text);
+		bind_refuse(bind, err->text);
 		return;
 	}
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s/binding", bind->namespace_, bind->name);
-	r = kube_request(
-		scheduler->client, "POST", path, KUBE_CONTENT_JSON, text, DEADLINE_MS, on_bound, bind, NULL);
+	r = kube_request(queue->scheduler->client, "POST", path, KUBE_CONTENT_JSON, text, DEADLINE_MS,
+		on_bound, bind, NULL);
 	if (r < 0) {
-		ledger_release_reservation(&scheduler->ledger, bind->uid);
+		ledger_release_reservation(&queue->scheduler->ledger, bind->uid);
 		bind_refuse(bind, strerror(-r));
 		return;
 	}
@@ -305,7 +297,29 @@ static void bind_send(struct bind *bind)
 	queue->n_in_flight++;
 }
 
-/* Between filter and bind we may have been restarted, and the watch may lag: ask for the pod itself. */
+static void bind_with_card(struct bind *bind)
+{
+	struct scheduler *scheduler = bind->queue->scheduler;
+	struct error err = {0};
+	_cleanup_free_ char *text = bind_reserve(
+		scheduler, bind, ledger_pod(&scheduler->ledger, bind->uid), &err);
+
+	bind_post(bind, text, &err);
+}
+
+/* A pod that asks for "0" of our resources is still ours to bind, but needs no card. */
+static void bind_without_card(struct bind *bind)
+{
+	struct json_object *none = json_object_new_object();
+	_cleanup_free_ char *text = binding_text(bind, none);
+	struct error err = {.text = "out of memory"};
+
+	json_object_put(none);
+	bind_post(bind, text, &err);
+}
+
+/* Between filter and bind we may have been restarted, the watch may lag, or the pod needs no card: ask for
+ * it. */
 static void on_pod(void *userdata, const struct kube_response *response)
 {
 	struct bind *bind = userdata;
@@ -327,9 +341,12 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		bind_refuse(bind, err.text);
 	} else if (strcmp(facts.uid, bind->uid) != 0) {
 		bind_refuse(bind, "the pod was deleted and created anew meanwhile");
+	} else if (request_is_empty(&facts.request)) {
+		bind_without_card(bind);
+	} else if (ledger_set_pod(&queue->scheduler->ledger, &facts) < 0) {
+		bind_refuse(bind, "out of memory");
 	} else {
-		ledger_set_pod(&queue->scheduler->ledger, &facts);
-		bind_send(bind);
+		bind_with_card(bind);
 	}
 	json_object_put(pod);
 	bind_queue_advance(queue);
@@ -342,7 +359,7 @@ static void bind_start(struct bind *bind)
 	int r;
 
 	if (ledger_pod(&queue->scheduler->ledger, bind->uid)) {
-		bind_send(bind);
+		bind_with_card(bind);
 		return;
 	}
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->namespace_, bind->name);
