@@ -1,0 +1,146 @@
+"""./check after the installation: build, run the rings, count.
+
+Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), sanitize (unit
+and component again under ASAN and UBSAN), cluster (a real Kubernetes). `full` runs the long forms too.
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RINGS = ["lint", "unit", "component", "sanitize", "cluster"]
+SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
+
+
+class Count:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add_junit(self, path):
+        """Counts a JUnit file; False if it is not there or holds no test."""
+        if not path.exists():
+            return False
+        cases = list(ET.parse(path).getroot().iter("testcase"))
+        for case in cases:
+            kinds = {child.tag for child in case}
+            if kinds & {"failure", "error"}:
+                self.failed += 1
+            elif "skipped" in kinds:
+                self.skipped += 1
+            else:
+                self.passed += 1
+        return bool(cases)
+
+
+def say(text):
+    print(f"== {text}", flush=True)
+
+
+def run(*command, **kwargs):
+    return subprocess.run([str(c) for c in command], cwd=ROOT, **kwargs).returncode
+
+
+def build(directory, options=()):
+    """meson setup (once) and ninja; compiler output only when something is wrong."""
+    if not (directory / "build.ninja").exists():
+        say(f"configuring {directory.name}")
+        if run("meson", "setup", directory, *options, stdout=subprocess.DEVNULL) != 0:
+            run("meson", "setup", directory, *options)
+            sys.exit("check: meson setup failed")
+    say(f"building {directory.name}")
+    if run("ninja", "-C", directory, stdout=subprocess.DEVNULL) != 0:
+        run("ninja", "-C", directory)
+        sys.exit("check: the build failed")
+
+
+def pytest(ring, tests, build_dir, args, count, env=None):
+    report = ROOT / "build" / f"junit-{ring}.xml"
+    report.unlink(missing_ok=True)
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "--durations=5",
+               f"--junitxml={report}", *tests]
+    if args.k:
+        command += ["-k", args.k]
+    environment = dict(os.environ, RATION_BUILD=str(build_dir), PYTHONDONTWRITEBYTECODE="1", **(env or {}))
+    if args.ring == "full":
+        environment["RATION_FULL"] = "1"
+    status = run(*command, env=environment)
+    counted = count.add_junit(report)
+    if status not in (0, 1, 5) or (status == 0 and not counted):
+        count.failed += 1  # pytest itself broke: interrupted, usage, no report
+
+
+def unit(build_dir, args, count, env=None):
+    command = ["meson", "test", "-C", build_dir, "--no-rebuild", "--suite", "unit", "--print-errorlogs"]
+    if args.k:
+        names = subprocess.run(["meson", "test", "-C", str(build_dir), "--no-rebuild", "--list"], cwd=ROOT,
+                               capture_output=True, text=True).stdout.split()
+        chosen = [n for n in names if args.k in n and n.startswith("test-")]
+        if not chosen:
+            return
+        command += chosen
+    report = pathlib.Path(build_dir) / "meson-logs" / "testlog.junit.xml"
+    report.unlink(missing_ok=True)
+    environment = dict(os.environ, **(env or {}))
+    if args.ring == "full":
+        environment["RATION_FULL"] = "1"
+    status = run(*command, env=environment)
+    if not count.add_junit(report) and status != 0:
+        count.failed += 1
+
+
+def ring_lint(args, count):
+    pytest("lint", ["tests/lint"], ROOT / "build", args, count)
+
+
+def ring_unit(args, count):
+    unit(ROOT / "build", args, count)
+
+
+def ring_component(args, count):
+    pytest("component", ["tests/component"], ROOT / "build", args, count)
+
+
+def ring_sanitize(args, count):
+    directory = ROOT / "build-sanitize"
+    env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+           "RATION_SANITIZE": "1"}
+    build(directory, SANITIZE)
+    unit(directory, args, count, env)
+    pytest("sanitize", ["tests/component"], directory, args, count, env)
+
+
+def ring_cluster(args, count):
+    if run(ROOT / "lab" / "lab", "build") != 0:
+        say("the lab's Kubernetes could not be built")
+        count.failed += 1
+        return
+    pytest("cluster", ["tests/cluster"], ROOT / "build", args, count)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./check", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ring", nargs="?", default="all", choices=["all", "full", *RINGS],
+                        help="one ring, all of them (default), or full: all with the long forms")
+    parser.add_argument("-k", metavar="NAME", help="only tests whose name contains NAME")
+    args = parser.parse_args()
+
+    count = Count()
+    started = time.monotonic()
+    build(ROOT / "build")
+    for ring in RINGS if args.ring in ("all", "full") else [args.ring]:
+        before = time.monotonic()
+        say(f"ring {ring}")
+        globals()[f"ring_{ring}"](args, count)
+        say(f"ring {ring}: {time.monotonic() - before:.0f} s")
+    say(f"all: {time.monotonic() - started:.0f} s")
+    print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped", flush=True)
+    sys.exit(1 if count.failed or not count.passed else 0)
+
+
+if __name__ == "__main__":
+    main()
