@@ -106,17 +106,20 @@ enum occupancy {
 
 struct ledger_pod {
 	struct list item; /* in node->pods while it occupies something there */
+	struct list hold; /* in ledger->holds while tentative */
 	struct pod_facts facts;
 	enum occupancy occupancy;
 	char *node; /* where it occupies, NULL while waiting */
 	bool has_placement;
 	struct placement placement; /* what it occupies there; none: unplaced */
 	int64_t expires_ns;	    /* tentative only */
+	bool listed;		    /* the API server has shown it; if not, it is forgotten with its hold */
 };
 
 struct ledger {
 	struct table nodes;  /* name -> struct node_ledger (also for nodes named by pods only) */
 	struct table pods;   /* uid -> struct ledger_pod; only pods that ask for a GPU */
+	struct list holds;   /* ledger_pod.hold: all tentative reservations */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
 };
@@ -125,20 +128,27 @@ void ledger_init(struct ledger *ledger);
 void ledger_release(struct ledger *ledger);
 
 /* ledger_set_node() - the node exists and looks like this. Its pods are recounted if anything that matters
- * changed. ledger_remove_node() - it is gone; ignored if uid is another (the node was re-created meanwhile).
+ * changed. Needs name and uid. Pods may name a node before it is known, and after it is gone.
+ * ledger_remove_node() - it is gone; ignored if uid is another (the node was re-created meanwhile).
  */
 int ledger_set_node(struct ledger *ledger, const struct node_facts *facts);
 void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid);
 
 /* ledger_set_pod() - the API server shows the pod like this (ADDED, MODIFIED or listed). Any order, any
  * repetition. A pod once seen bound is never unbound by an older event; a bound pod's placement does not
- * change any more. ledger_remove_pod() - DELETED. Unknown uids are ignored. */
+ * change any more; one whose end was seen never comes back, its entry stays until it is removed. Where the API
+ * server shows a reserved pod bound otherwise than we reserved (somebody else was faster), the API server is
+ * right. Pods that ask for no GPU are not kept. -ENOMEM: nothing changed.
+ * ledger_remove_pod() - DELETED. Unknown uids are ignored. Afterwards nothing is known of the uid: an older
+ * event must not follow (the watch delivers the events of one object in order). */
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
 void ledger_remove_pod(struct ledger *ledger, const char *uid);
 
 /* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces
  * an earlier hold of the pod. -EBUSY if the pod is reserved or bound already, -ENOENT for an unknown node,
- * -ENOSPC if the placement does not fit (any more). Unknown pods are added.
+ * -ENOSPC if the placement does not fit (any more), -EINVAL if it is not one of this request; on failure an
+ * earlier hold stays. Pods not known yet are added, and forgotten with the hold if the API server has not shown
+ * them by then. -EBUSY also for a pod that has finished.
  * ledger_drop_hold() - ends a tentative hold, nothing else.
  * ledger_expire() - ends all holds whose time is over; returns how many. */
 int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char *node,
@@ -148,12 +158,15 @@ size_t ledger_expire(struct ledger *ledger, int64_t now_ns);
 
 /* ledger_reserve() - the Binding is about to be sent: like ledger_hold(), but stays until ledger_confirm()
  * (the API server accepted it), ledger_release_reservation() (it did not) or what the watch shows. Confirming
- * or releasing twice, or after the watch has already told the end, changes nothing. */
+ * or releasing twice, or after the watch has already told the end, changes nothing. Release only what the API
+ * server has surely refused: after a time-out the Binding may still have landed. */
 int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const char *node,
 	const struct placement *placement);
 void ledger_confirm(struct ledger *ledger, const char *uid);
 void ledger_release_reservation(struct ledger *ledger, const char *uid);
 
+/* ledger_node() - NULL if unknown; a node that only pods name has no uid and no GPUs. Both answers are valid
+ * until the ledger changes. */
 const struct node_ledger *ledger_node(const struct ledger *ledger, const char *name);
 const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid);
 

@@ -1,0 +1,105 @@
+#include "model/ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static const char *const gpu_mode_texts[GPU_MODE_MAX] = {
+	[GPU_MODE_NONE] = "default",
+	[GPU_MODE_SHARE] = "share",
+	[GPU_MODE_CGPU] = "cgpu",
+	[GPU_MODE_CORE_MEM] = "core_mem",
+	[GPU_MODE_TOPOLOGY] = "topology",
+};
+
+int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode)
+{
+	if (!*text) {
+		*ret_mode = GPU_MODE_NONE;
+		return 0;
+	}
+	for (int mode = 0; mode < GPU_MODE_MAX; mode++)
+		if (strcmp(text, gpu_mode_texts[mode]) == 0) {
+			*ret_mode = (enum gpu_mode)mode;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+const char *gpu_mode_text(enum gpu_mode mode)
+{
+	return gpu_mode_texts[mode];
+}
+
+void node_facts_init(struct node_facts *facts)
+{
+	*facts = (struct node_facts){0};
+}
+
+void node_facts_release(struct node_facts *facts)
+{
+	if (!facts)
+		return;
+	free(facts->name);
+	free(facts->uid);
+	free(facts->address);
+	facts->name = facts->uid = facts->address = NULL;
+	facts->n_gpus = 0;
+}
+
+void pod_facts_init(struct pod_facts *facts)
+{
+	*facts = (struct pod_facts){0};
+}
+
+void pod_facts_release(struct pod_facts *facts)
+{
+	if (!facts)
+		return;
+	free(facts->uid);
+	free(facts->namespace_);
+	free(facts->name);
+	free(facts->owner);
+	free(facts->node);
+	request_release(&facts->request);
+	placement_release(&facts->placement);
+	pod_facts_init(facts);
+}
+
+static int string_copy(const char *from, char **ret)
+{
+	*ret = strdup(from ? from : "");
+	return *ret ? 0 : -ENOMEM;
+}
+
+static int pod_facts_copy_parts(const struct pod_facts *from, struct pod_facts *to)
+{
+	if (string_copy(from->uid, &to->uid) < 0 || string_copy(from->namespace_, &to->namespace_) < 0 ||
+		string_copy(from->name, &to->name) < 0 || string_copy(from->owner, &to->owner) < 0 ||
+		string_copy(from->node, &to->node) < 0)
+		return -ENOMEM;
+	if (request_copy(&from->request, &to->request) < 0)
+		return -ENOMEM;
+	return from->has_placement ? placement_copy(&from->placement, &to->placement) : 0;
+}
+
+int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
+{
+	_cleanup_pod_facts_ struct pod_facts copy = {
+		.priority = from->priority,
+		.finished = from->finished,
+		.pending = from->pending,
+		.deleting = from->deleting,
+		.assigned = from->assigned,
+		.has_placement = from->has_placement,
+	};
+	int r = pod_facts_copy_parts(from, &copy);
+
+	if (r < 0)
+		return r;
+	*ret_facts = copy;
+	pod_facts_init(&copy);
+	return 0;
+}

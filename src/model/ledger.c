@@ -1,0 +1,448 @@
+#include "model/ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/node-ledger.h"
+
+void ledger_init(struct ledger *ledger)
+{
+	table_init(&ledger->nodes);
+	table_init(&ledger->pods);
+	list_init(&ledger->holds);
+	ledger->generation = 0;
+}
+
+static void pod_free(struct ledger_pod *pod)
+{
+	pod_facts_release(&pod->facts);
+	placement_release(&pod->placement);
+	free(pod->node);
+	free(pod);
+}
+
+void ledger_release(struct ledger *ledger)
+{
+	void *value;
+
+	if (!ledger)
+		return;
+	table_for_each (&ledger->pods, cursor, value)
+		pod_free(value);
+	table_for_each (&ledger->nodes, cursor, value)
+		node_ledger_free(value);
+	table_release(&ledger->pods);
+	table_release(&ledger->nodes);
+	ledger_init(ledger);
+}
+
+const struct node_ledger *ledger_node(const struct ledger *ledger, const char *name)
+{
+	return table_get(&ledger->nodes, name);
+}
+
+const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid)
+{
+	return table_get(&ledger->pods, uid);
+}
+
+/* Nodes: an entry exists while the API server shows the node or a pod names it. */
+
+static int node_get_or_add(struct ledger *ledger, const char *name, struct node_ledger **ret_node)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+	int r;
+
+	if (!node) {
+		node = node_ledger_new(name);
+		if (!node)
+			return -ENOMEM;
+		r = table_set(&ledger->nodes, name, node);
+		if (r < 0) {
+			node_ledger_free(node);
+			return r;
+		}
+	}
+	*ret_node = node;
+	return 0;
+}
+
+static void node_drop_if_unused(struct ledger *ledger, struct node_ledger *node)
+{
+	if (node_ledger_known(node) || !list_empty(&node->pods))
+		return;
+	table_remove(&ledger->nodes, node->facts.name);
+	node_ledger_free(node);
+}
+
+int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
+{
+	struct node_ledger *node;
+	int r;
+
+	if (!facts->name || !facts->uid || facts->n_gpus > NODE_GPUS_MAX)
+		return -EINVAL;
+	r = node_get_or_add(ledger, facts->name, &node);
+	if (r < 0)
+		return r;
+	r = node_ledger_set_facts(node, facts);
+	if (r < 0) {
+		node_drop_if_unused(ledger, node);
+		return r;
+	}
+	if (r > 0)
+		ledger->generation++;
+	return 0;
+}
+
+void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+
+	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
+		return;
+	node_ledger_forget(node);
+	node_drop_if_unused(ledger, node);
+}
+
+/* Pods. */
+
+static int pod_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
+{
+	struct ledger_pod *pod = calloc(1, sizeof(*pod));
+	int r;
+
+	if (!pod)
+		return -ENOMEM;
+	r = pod_facts_copy(facts, &pod->facts);
+	if (r >= 0)
+		r = table_set(&ledger->pods, facts->uid, pod);
+	if (r < 0) {
+		pod_free(pod);
+		return r;
+	}
+	*ret_pod = pod;
+	return 0;
+}
+
+static void pod_drop(struct ledger *ledger, struct ledger_pod *pod)
+{
+	table_remove(&ledger->pods, pod->facts.uid);
+	pod_free(pod);
+}
+
+/* Take the pod out of the node where it occupies something; returns that node, NULL if none. */
+static struct node_ledger *pod_leave(struct ledger *ledger, struct ledger_pod *pod)
+{
+	struct node_ledger *node;
+
+	if (!pod->node)
+		return NULL;
+	node = table_get(&ledger->nodes, pod->node);
+	node_ledger_remove(node, pod);
+	list_remove(&pod->hold);
+	free(pod->node);
+	pod->node = NULL;
+	placement_release(&pod->placement);
+	pod->has_placement = false;
+	pod->occupancy = OCCUPANCY_WAITING;
+	ledger->generation++;
+	return node;
+}
+
+static void pod_vacate(struct ledger *ledger, struct ledger_pod *pod)
+{
+	struct node_ledger *node = pod_leave(ledger, pod);
+
+	if (node)
+		node_drop_if_unused(ledger, node);
+}
+
+/* A pod that the API server never showed is remembered only as long as it holds something. */
+static void pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod)
+{
+	pod_vacate(ledger, pod);
+	if (!pod->listed)
+		pod_drop(ledger, pod);
+}
+
+static bool pod_occupies_exactly(
+	const struct ledger_pod *pod, const char *node, const struct placement *placement)
+{
+	if (!pod->node || strcmp(pod->node, node) != 0 || pod->has_placement != (placement != NULL))
+		return false;
+	return !placement || placement_equal(&pod->placement, placement);
+}
+
+/* What the pod occupies from now on, in place of what it occupied. placement NULL: unplaced. */
+static int pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char *node_name,
+	const struct placement *placement, enum occupancy occupancy)
+{
+	_cleanup_placement_ struct placement copy = {0};
+	_cleanup_free_ char *name = strdup(node_name);
+	struct node_ledger *node, *left;
+
+	/* Mostly a hold becomes a reservation and a reservation is bound: then nothing becomes free. */
+	if (pod_occupies_exactly(pod, node_name, placement)) {
+		list_remove(&pod->hold);
+		pod->occupancy = occupancy;
+		return 0;
+	}
+	if (!name || (placement && placement_copy(placement, &copy) < 0) ||
+		node_get_or_add(ledger, node_name, &node) < 0)
+		return -ENOMEM;
+	left = pod_leave(ledger, pod);
+	pod->node = TAKE_PTR(name);
+	pod->has_placement = placement != NULL;
+	pod->placement = copy;
+	placement_init(&copy);
+	pod->occupancy = occupancy;
+	node_ledger_add(node, pod);
+	if (left && left != node)
+		node_drop_if_unused(ledger, left);
+	return 0;
+}
+
+/* Take over what may change. Events can be older than what is known already, so what can only happen once
+ * stays: the binding with its placement, deletionTimestamp, the start. The request never changes: Kubernetes
+ * does not allow it for extended resources. */
+static void pod_take_facts(struct ledger_pod *pod, struct pod_facts *facts)
+{
+	struct pod_facts old = pod->facts;
+
+	pod->facts = *facts;
+	pod_facts_init(facts);
+	pod->listed = true;
+	facts->request = pod->facts.request;
+	pod->facts.request = old.request;
+	request_init(&old.request);
+	pod->facts.pending &= old.pending;
+	pod->facts.deleting |= old.deleting;
+	pod->facts.assigned |= old.assigned;
+	if (*old.node) {
+		struct pod_facts newer = pod->facts;
+
+		pod->facts.node = old.node;
+		pod->facts.has_placement = old.has_placement;
+		pod->facts.placement = old.placement;
+		old.node = newer.node;
+		old.placement = newer.placement;
+	}
+	pod_facts_release(&old);
+}
+
+static const struct placement *facts_placement(const struct pod_facts *facts, const struct request *request)
+{
+	if (!facts->has_placement || !placement_matches(&facts->placement, request))
+		return NULL;
+	return &facts->placement;
+}
+
+static int pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
+{
+	*ret_pod = table_get(&ledger->pods, facts->uid);
+	return *ret_pod ? 0 : pod_add(ledger, facts, ret_pod);
+}
+
+int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
+	_cleanup_pod_facts_ struct pod_facts copy = {0};
+	bool added = !pod;
+	int r;
+
+	if (!pod && request_is_empty(&facts->request))
+		return 0;
+	if (pod && pod->facts.finished)
+		return 0;
+	r = pod_facts_copy(facts, &copy);
+	if (r >= 0)
+		r = pod_get_or_add(ledger, facts, &pod);
+	if (r < 0)
+		return r;
+	if (facts->finished)
+		pod_vacate(ledger, pod);
+	else if (*copy.node && pod->occupancy != OCCUPANCY_BOUND)
+		r = pod_occupy(
+			ledger, pod, copy.node, facts_placement(&copy, &pod->facts.request), OCCUPANCY_BOUND);
+	if (r < 0) {
+		if (added)
+			pod_drop(ledger, pod);
+		return r;
+	}
+	pod_take_facts(pod, &copy);
+	return 0;
+}
+
+void ledger_remove_pod(struct ledger *ledger, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (!pod)
+		return;
+	pod_vacate(ledger, pod);
+	pod_drop(ledger, pod);
+}
+
+/* Reservations. */
+
+/* Take the pod's own hold on this node out of the sums for a moment; node_ledger_add() puts it back. NULL if
+ * it holds nothing there. */
+static struct ledger_pod *hold_lift(struct ledger *ledger, struct node_ledger *node, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (!pod || pod->occupancy != OCCUPANCY_TENTATIVE || strcmp(pod->node, node->facts.name) != 0)
+		return NULL;
+	node_ledger_remove(node, pod);
+	return pod;
+}
+
+int ledger_choose(struct ledger *ledger, const char *node_name, const struct pod_facts *pod,
+	struct placement *ret_placement)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, node_name);
+	struct ledger_pod *own;
+	int r;
+
+	if (!node)
+		return MISFIT_NO_GPU_NODE;
+	own = hold_lift(ledger, node, pod->uid);
+	r = placement_choose(node, &pod->request, pod->owner ? pod->owner : "", ret_placement);
+	if (own)
+		node_ledger_add(node, own);
+	return r;
+}
+
+static bool has_room_without_own_hold(struct ledger *ledger, struct node_ledger *node, const char *uid,
+	const struct request *request, const struct placement *placement)
+{
+	struct ledger_pod *own = hold_lift(ledger, node, uid);
+	bool has_room = node_ledger_has_room(node, request, placement);
+
+	if (own)
+		node_ledger_add(node, own);
+	return has_room;
+}
+
+static int claim_check(struct ledger *ledger, const struct pod_facts *facts, const char *node_name,
+	const struct placement *placement)
+{
+	const struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
+	const struct request *request = pod ? &pod->facts.request : &facts->request;
+	struct node_ledger *node = table_get(&ledger->nodes, node_name);
+
+	if (request_is_empty(request) || !placement_matches(placement, request))
+		return -EINVAL;
+	if (facts->finished || (facts->node && *facts->node))
+		return -EBUSY;
+	if (pod && (pod->facts.finished || pod->occupancy >= OCCUPANCY_RESERVED))
+		return -EBUSY;
+	if (!node || !node_ledger_known(node))
+		return -ENOENT;
+	return has_room_without_own_hold(ledger, node, facts->uid, request, placement) ? 0 : -ENOSPC;
+}
+
+static int ledger_claim(struct ledger *ledger, const struct pod_facts *facts, const char *node_name,
+	const struct placement *placement, enum occupancy occupancy, struct ledger_pod **ret_pod)
+{
+	struct ledger_pod *pod;
+	int r;
+
+	r = claim_check(ledger, facts, node_name, placement);
+	if (r >= 0)
+		r = pod_get_or_add(ledger, facts, &pod);
+	if (r < 0)
+		return r;
+	r = pod_occupy(ledger, pod, node_name, placement, occupancy);
+	if (r < 0) {
+		if (!pod->node && !pod->listed)
+			pod_drop(ledger, pod);
+		return r;
+	}
+	*ret_pod = pod;
+	return 0;
+}
+
+int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement, int64_t expires_ns)
+{
+	struct ledger_pod *pod;
+	int r;
+
+	r = ledger_claim(ledger, facts, node, placement, OCCUPANCY_TENTATIVE, &pod);
+	if (r < 0)
+		return r;
+	pod->expires_ns = expires_ns;
+	list_append(&ledger->holds, &pod->hold);
+	return 0;
+}
+
+void ledger_drop_hold(struct ledger *ledger, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (pod && pod->occupancy == OCCUPANCY_TENTATIVE)
+		pod_end_reservation(ledger, pod);
+}
+
+size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
+{
+	size_t n = 0;
+
+	list_for_each_safe (item, after, &ledger->holds) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, hold);
+
+		if (pod->expires_ns > now_ns)
+			continue;
+		pod_end_reservation(ledger, pod);
+		n++;
+	}
+	return n;
+}
+
+int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement)
+{
+	struct ledger_pod *pod;
+
+	return ledger_claim(ledger, facts, node, placement, OCCUPANCY_RESERVED, &pod);
+}
+
+void ledger_confirm(struct ledger *ledger, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (pod && pod->occupancy == OCCUPANCY_RESERVED)
+		pod->occupancy = OCCUPANCY_BOUND;
+}
+
+void ledger_release_reservation(struct ledger *ledger, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (pod && pod->occupancy == OCCUPANCY_RESERVED)
+		pod_end_reservation(ledger, pod);
+}
+
+size_t ledger_check(const struct ledger *ledger, size_t *ret_over)
+{
+	size_t wrong = 0, over = 0, occupying = 0, on_nodes = 0;
+	void *value;
+
+	table_for_each (&ledger->nodes, cursor, value) {
+		const struct node_ledger *node = value;
+
+		wrong += node_ledger_check(node, &over);
+		list_for_each (item, &node->pods)
+			on_nodes++;
+	}
+	table_for_each (&ledger->pods, cursor, value)
+		occupying += ((const struct ledger_pod *)value)->occupancy != OCCUPANCY_WAITING;
+	wrong += occupying != on_nodes;
+	if (ret_over)
+		*ret_over = over;
+	return wrong;
+}

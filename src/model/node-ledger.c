@@ -1,0 +1,289 @@
+#include "model/node-ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/units.h"
+
+/* What a pod adds to the sums of its card, or to the node's unplaced units. */
+struct sums {
+	uint64_t units[NODE_GPUS_MAX];
+	uint64_t core[NODE_GPUS_MAX];
+	uint64_t instances[NODE_GPUS_MAX];
+	uint64_t unplaced;
+};
+
+struct node_ledger *node_ledger_new(const char *name)
+{
+	struct node_ledger *node = calloc(1, sizeof(*node));
+
+	if (!node)
+		return NULL;
+	list_init(&node->pods);
+	node->facts.name = strdup(name);
+	if (!node->facts.name) {
+		free(node);
+		return NULL;
+	}
+	return node;
+}
+
+void node_ledger_free(struct node_ledger *node)
+{
+	if (!node)
+		return;
+	node_facts_release(&node->facts);
+	free(node);
+}
+
+bool node_ledger_known(const struct node_ledger *node)
+{
+	return node->facts.uid != NULL;
+}
+
+/* All containers of a pod are on one card (placement_matches), so the first one names it. Returns its place
+ * in node->gpus, or -1 if the node has no such card. */
+static int gpu_of_placement(const struct node_ledger *node, const struct placement *placement)
+{
+	const char *uuid = placement->containers[0].cards[0].uuid;
+
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (strcmp(node->gpus[i].uuid, uuid) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* -1: unplaced, the pod counts against the node as a whole. */
+static int gpu_of_pod(const struct node_ledger *node, const struct ledger_pod *pod)
+{
+	return pod->has_placement ? gpu_of_placement(node, &pod->placement) : -1;
+}
+
+static uint32_t clamp_u32(uint64_t value)
+{
+	return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sums)
+{
+	*ret_sums = (struct sums){0};
+	list_for_each (item, &node->pods) {
+		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+		int gpu = gpu_of_pod(node, pod);
+
+		if (gpu < 0) {
+			ret_sums->unplaced += pod->facts.request.units;
+			continue;
+		}
+		ret_sums->units[gpu] += pod->facts.request.units;
+		ret_sums->core[gpu] += pod->facts.request.core;
+		ret_sums->instances[gpu] += pod->facts.request.instances;
+	}
+}
+
+static void node_ledger_recount(struct node_ledger *node)
+{
+	struct sums sums;
+
+	node_ledger_sum(node, &sums);
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		node->gpus[i].units_used = clamp_u32(sums.units[i]);
+		node->gpus[i].core_used = clamp_u32(sums.core[i]);
+		node->gpus[i].instances = clamp_u32(sums.instances[i]);
+	}
+	node->unplaced_units = clamp_u32(sums.unplaced);
+}
+
+size_t node_ledger_check(const struct node_ledger *node, size_t *over)
+{
+	struct sums sums;
+	size_t wrong;
+
+	node_ledger_sum(node, &sums);
+	wrong = node->unplaced_units != clamp_u32(sums.unplaced);
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		const struct gpu_ledger *gpu = &node->gpus[i];
+
+		wrong += gpu->units_used != clamp_u32(sums.units[i]);
+		wrong += gpu->core_used != clamp_u32(sums.core[i]);
+		wrong += gpu->instances != clamp_u32(sums.instances[i]);
+		*over += gpu->units_used > gpu->units_total;
+	}
+	return wrong;
+}
+
+/* Hand-written placements can claim more than 32 bits hold: the sum then stays at the top. */
+static void sum_grow(uint32_t *sum, uint32_t amount)
+{
+	*sum = clamp_u32((uint64_t)*sum + amount);
+}
+
+/* False if the sum cannot be trusted any more: it had reached the top, or would go below zero. */
+static bool sum_shrink(uint32_t *sum, uint32_t amount, uint64_t *repairs)
+{
+	if (*sum == UINT32_MAX)
+		return false;
+	if (*sum < amount) {
+		++*repairs;
+		return false;
+	}
+	*sum -= amount;
+	return true;
+}
+
+void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
+{
+	const struct request *request = &pod->facts.request;
+	int i = gpu_of_pod(node, pod);
+
+	list_append(&node->pods, &pod->item);
+	if (i < 0) {
+		sum_grow(&node->unplaced_units, request->units);
+		return;
+	}
+	sum_grow(&node->gpus[i].units_used, request->units);
+	sum_grow(&node->gpus[i].core_used, request->core);
+	sum_grow(&node->gpus[i].instances, request->instances);
+}
+
+void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
+{
+	const struct request *request = &pod->facts.request;
+	int i = gpu_of_pod(node, pod);
+	bool right;
+
+	list_remove(&pod->item);
+	if (i < 0)
+		right = sum_shrink(&node->unplaced_units, request->units, &node->recounts);
+	else
+		right = sum_shrink(&node->gpus[i].units_used, request->units, &node->recounts) &&
+			sum_shrink(&node->gpus[i].core_used, request->core, &node->recounts) &&
+			sum_shrink(&node->gpus[i].instances, request->instances, &node->recounts);
+	if (!right)
+		node_ledger_recount(node);
+}
+
+static bool gpu_facts_equal(const struct gpu_facts *a, const struct gpu_facts *b)
+{
+	return strcmp(a->uuid, b->uuid) == 0 && a->index == b->index && a->mib == b->mib &&
+	       a->healthy == b->healthy && strcmp(a->model, b->model) == 0;
+}
+
+static bool node_facts_equal(const struct node_facts *a, const struct node_facts *b)
+{
+	if (!a->uid || strcmp(a->uid, b->uid) != 0 || a->mode != b->mode || a->policy != b->policy ||
+		a->unit_mib != b->unit_mib || a->n_gpus != b->n_gpus)
+		return false;
+	for (size_t i = 0; i < a->n_gpus; i++)
+		if (!gpu_facts_equal(&a->gpus[i], &b->gpus[i]))
+			return false;
+	return true;
+}
+
+static void node_ledger_take_gpus(struct node_ledger *node, const struct node_facts *facts)
+{
+	node->facts.mode = facts->mode;
+	node->facts.policy = facts->policy;
+	node->facts.unit_mib = facts->unit_mib;
+	node->facts.n_gpus = facts->n_gpus;
+	for (size_t i = 0; i < facts->n_gpus; i++) {
+		node->facts.gpus[i] = facts->gpus[i];
+		node->gpus[i] = (struct gpu_ledger){
+			.index = facts->gpus[i].index,
+			.units_total = units_of_card(facts->gpus[i].mib, facts->unit_mib),
+			.healthy = facts->gpus[i].healthy,
+		};
+		memcpy(node->gpus[i].uuid, facts->gpus[i].uuid, GPU_UUID_SIZE);
+	}
+	node_ledger_recount(node);
+}
+
+int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *facts)
+{
+	_cleanup_free_ char *uid = strdup(facts->uid);
+	_cleanup_free_ char *address = facts->address ? strdup(facts->address) : NULL;
+	bool changed = !node_facts_equal(&node->facts, facts);
+
+	if (!uid || (facts->address && !address))
+		return -ENOMEM;
+	free(node->facts.uid);
+	node->facts.uid = TAKE_PTR(uid);
+	free(node->facts.address);
+	node->facts.address = TAKE_PTR(address);
+	if (changed)
+		node_ledger_take_gpus(node, facts);
+	return changed;
+}
+
+void node_ledger_forget(struct node_ledger *node)
+{
+	free(node->facts.uid);
+	node->facts.uid = NULL;
+	free(node->facts.address);
+	node->facts.address = NULL;
+	node->facts.mode = GPU_MODE_NONE;
+	node->facts.n_gpus = 0;
+	node_ledger_recount(node);
+}
+
+uint32_t gpu_free_units(const struct gpu_ledger *gpu)
+{
+	return gpu->units_used < gpu->units_total ? gpu->units_total - gpu->units_used : 0;
+}
+
+bool gpu_has_room(const struct gpu_ledger *gpu, const struct request *request)
+{
+	return gpu->healthy && gpu_free_units(gpu) >= request->units;
+}
+
+uint64_t node_free_units(const struct node_ledger *node)
+{
+	uint64_t free_units = 0;
+
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (node->gpus[i].healthy)
+			free_units += gpu_free_units(&node->gpus[i]);
+	return free_units > node->unplaced_units ? free_units - node->unplaced_units : 0;
+}
+
+enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request)
+{
+	if (!node->facts.n_gpus)
+		return MISFIT_NO_GPU_NODE;
+	/* A share node has no control of computing power, so it promises none. */
+	if (node->facts.mode != GPU_MODE_SHARE || request->core > 0)
+		return MISFIT_MODE;
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (node->gpus[i].units_total >= request->units)
+			return FITS;
+	return MISFIT_TOO_LARGE;
+}
+
+bool node_ledger_has_room(
+	const struct node_ledger *node, const struct request *request, const struct placement *placement)
+{
+	int i = gpu_of_placement(node, placement);
+
+	return i >= 0 && gpu_has_room(&node->gpus[i], request) && node_ledger_serves(node, request) == FITS &&
+	       node_free_units(node) >= request->units;
+}
+
+size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner, uint32_t *owned)
+{
+	size_t n = 0;
+
+	list_for_each (item, &node->pods) {
+		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+		int gpu;
+
+		if (strcmp(pod->facts.owner, owner) != 0)
+			continue;
+		n++;
+		gpu = gpu_of_pod(node, pod);
+		if (gpu >= 0)
+			owned[gpu]++;
+	}
+	return n;
+}

@@ -1,0 +1,44 @@
+/* node-ledger.h - the sums of one node: what its cards have, what its pods occupy. Used by ledger.c,
+ * placement.c and rank.c; everybody else sees the result in struct node_ledger. */
+#pragma once
+
+#include <stdint.h>
+
+#include "model/ledger.h"
+
+/* node_ledger_new() - a node of which only the name is known. */
+struct node_ledger *node_ledger_new(const char *name);
+void node_ledger_free(struct node_ledger *node); /* accepts NULL; the pods are the ledger's */
+
+/* node_ledger_known() - the API server has shown it, it is not only named by pods. */
+bool node_ledger_known(const struct node_ledger *node);
+
+/* node_ledger_set_facts() - returns 1 if something that matters changed (then its pods are recounted), 0 if
+ * not, -ENOMEM. node_ledger_forget() - the node is gone, its name stays for the pods that still name it. */
+int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *facts);
+void node_ledger_forget(struct node_ledger *node);
+
+/* node_ledger_add() / node_ledger_remove() - the pod occupies the node by pod->placement, or none of its
+ * cards if it has none. */
+void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod);
+void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod);
+
+/* node_ledger_check() - recount without changing anything: how many sums differ, how many cards are over. */
+size_t node_ledger_check(const struct node_ledger *node, size_t *over);
+
+/* node_ledger_serves() - could the node serve this request if it were empty? */
+enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request);
+
+/* node_ledger_has_room() - would this placement of this request fit now? */
+bool node_ledger_has_room(
+	const struct node_ledger *node, const struct request *request, const struct placement *placement);
+
+/* node_free_units() - free units of the healthy cards less what unplaced pods take, never below 0. */
+uint64_t node_free_units(const struct node_ledger *node);
+
+uint32_t gpu_free_units(const struct gpu_ledger *gpu); /* 0 if used over its total */
+bool gpu_has_room(const struct gpu_ledger *gpu, const struct request *request);
+
+/* node_ledger_count_owner() - how many pods of this owner each card has (owned has NODE_GPUS_MAX entries).
+ * Returns how many the node has, placed or not. */
+size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner, uint32_t *owned);

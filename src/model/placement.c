@@ -1,0 +1,240 @@
+#include "model/placement.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/ledger.h"
+#include "model/node-ledger.h"
+#include "model/request.h"
+
+void placement_init(struct placement *placement)
+{
+	*placement = (struct placement){0};
+}
+
+void placement_release(struct placement *placement)
+{
+	if (!placement)
+		return;
+	for (size_t i = 0; i < placement->n_containers; i++) {
+		free(placement->containers[i].name);
+		free(placement->containers[i].cards);
+	}
+	free(placement->containers);
+	placement_init(placement);
+}
+
+int placement_copy(const struct placement *from, struct placement *ret_placement)
+{
+	_cleanup_placement_ struct placement copy = {.unit_mib = from->unit_mib};
+
+	for (size_t i = 0; i < from->n_containers; i++) {
+		const struct container_placement *c = &from->containers[i];
+
+		for (size_t k = 0; k < c->n_cards; k++) {
+			int r = placement_add(
+				&copy, c->name, c->cards[k].uuid, c->cards[k].units, c->cards[k].core);
+
+			if (r < 0)
+				return r;
+		}
+	}
+	*ret_placement = copy;
+	placement_init(&copy);
+	return 0;
+}
+
+static bool container_placement_equal(
+	const struct container_placement *a, const struct container_placement *b)
+{
+	if (strcmp(a->name, b->name) != 0 || a->n_cards != b->n_cards)
+		return false;
+	for (size_t i = 0; i < a->n_cards; i++)
+		if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||
+			a->cards[i].units != b->cards[i].units || a->cards[i].core != b->cards[i].core)
+			return false;
+	return true;
+}
+
+bool placement_equal(const struct placement *a, const struct placement *b)
+{
+	if (a->unit_mib != b->unit_mib || a->n_containers != b->n_containers)
+		return false;
+	for (size_t i = 0; i < a->n_containers; i++)
+		if (!container_placement_equal(&a->containers[i], &b->containers[i]))
+			return false;
+	return true;
+}
+
+static struct container_placement *placement_container(struct placement *placement, const char *name)
+{
+	struct container_placement *grown;
+	char *copy;
+
+	for (size_t i = 0; i < placement->n_containers; i++)
+		if (strcmp(placement->containers[i].name, name) == 0)
+			return &placement->containers[i];
+	grown = reallocarray(placement->containers, placement->n_containers + 1, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	placement->containers = grown;
+	copy = strdup(name);
+	if (!copy)
+		return NULL;
+	grown[placement->n_containers] = (struct container_placement){.name = copy};
+	return &grown[placement->n_containers++];
+}
+
+static int container_placement_add(
+	struct container_placement *container, const char *uuid, uint32_t units, uint32_t core)
+{
+	struct card_share *grown;
+
+	for (size_t i = 0; i < container->n_cards; i++)
+		if (strcmp(container->cards[i].uuid, uuid) == 0)
+			return -EEXIST;
+	if (container->n_cards >= NODE_GPUS_MAX)
+		return -E2BIG;
+	grown = reallocarray(container->cards, container->n_cards + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	container->cards = grown;
+	grown[container->n_cards] = (struct card_share){.units = units, .core = core};
+	memcpy(grown[container->n_cards].uuid, uuid, strlen(uuid) + 1);
+	container->n_cards++;
+	return 0;
+}
+
+int placement_add(
+	struct placement *placement, const char *container, const char *uuid, uint32_t units, uint32_t core)
+{
+	struct container_placement *c;
+
+	if (!*uuid || strlen(uuid) >= GPU_UUID_SIZE)
+		return -EINVAL;
+	if (placement->n_containers >= REQUEST_CONTAINERS_MAX && !placement_find(placement, container))
+		return -E2BIG;
+	c = placement_container(placement, container);
+	if (!c)
+		return -ENOMEM;
+	return container_placement_add(c, uuid, units, core);
+}
+
+const struct container_placement *placement_find(const struct placement *placement, const char *container)
+{
+	for (size_t i = 0; i < placement->n_containers; i++)
+		if (strcmp(placement->containers[i].name, container) == 0)
+			return &placement->containers[i];
+	return NULL;
+}
+
+bool placement_matches(const struct placement *placement, const struct request *request)
+{
+	if (placement->n_containers != request->n_containers)
+		return false;
+	for (size_t i = 0; i < request->n_containers; i++) {
+		const struct container_request *asked = &request->containers[i];
+		const struct container_placement *got = placement_find(placement, asked->name);
+
+		if (!got || got->n_cards != 1)
+			return false;
+		if (got->cards[0].units != asked->units || got->cards[0].core != asked->core)
+			return false;
+		if (strcmp(got->cards[0].uuid, placement->containers[0].cards[0].uuid) != 0)
+			return false;
+	}
+	return true;
+}
+
+const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size)
+{
+	switch (misfit) {
+	case MISFIT_NO_GPU_NODE:
+		snprintf(buf, size, "GPU node's agent is not serving");
+		break;
+	case MISFIT_MODE:
+		snprintf(buf, size, "GPU sharing mode does not fit");
+		break;
+	case MISFIT_TOO_LARGE:
+		snprintf(buf, size, "no GPU is that large");
+		break;
+	case MISFIT_FULL:
+		snprintf(buf, size, "no GPU has %u units free", request->units);
+		break;
+	default:
+		snprintf(buf, size, "fits");
+		break;
+	}
+	return buf;
+}
+
+/* Is a the better card? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
+ * index, then UUID. */
+static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struct gpu_ledger *b,
+	uint32_t b_owned, enum gpu_policy policy)
+{
+	uint32_t a_free = gpu_free_units(a), b_free = gpu_free_units(b);
+
+	if (a_owned != b_owned)
+		return a_owned < b_owned;
+	if (a_free != b_free)
+		return policy == GPU_POLICY_SPREAD ? a_free > b_free : a_free < b_free;
+	if (a->index != b->index)
+		return a->index < b->index;
+	return strcmp(a->uuid, b->uuid) < 0;
+}
+
+static const struct gpu_ledger *gpu_choose(
+	const struct node_ledger *node, const struct request *request, const char *owner)
+{
+	uint32_t owned[NODE_GPUS_MAX] = {0};
+	const struct gpu_ledger *best = NULL;
+
+	if (node->facts.policy == GPU_POLICY_SPREAD && *owner)
+		node_ledger_count_owner(node, owner, owned);
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		const struct gpu_ledger *gpu = &node->gpus[i];
+
+		if (!gpu_has_room(gpu, request))
+			continue;
+		if (!best || gpu_better(gpu, owned[i], best, owned[best - node->gpus], node->facts.policy))
+			best = gpu;
+	}
+	return best;
+}
+
+static int placement_fill(const struct node_ledger *node, const struct gpu_ledger *gpu,
+	const struct request *request, struct placement *ret_placement)
+{
+	_cleanup_placement_ struct placement placement = {.unit_mib = node->facts.unit_mib};
+
+	for (size_t i = 0; i < request->n_containers; i++) {
+		const struct container_request *c = &request->containers[i];
+		int r = placement_add(&placement, c->name, gpu->uuid, c->units, c->core);
+
+		if (r < 0)
+			return r;
+	}
+	*ret_placement = placement;
+	placement_init(&placement);
+	return FITS;
+}
+
+int placement_choose(const struct node_ledger *node, const struct request *request, const char *owner,
+	struct placement *ret_placement)
+{
+	const struct gpu_ledger *gpu;
+	enum misfit misfit = node_ledger_serves(node, request);
+
+	if (misfit != FITS)
+		return misfit;
+	gpu = gpu_choose(node, request, owner);
+	if (!gpu || node_free_units(node) < request->units)
+		return MISFIT_FULL;
+	if (!ret_placement)
+		return FITS;
+	return placement_fill(node, gpu, request, ret_placement);
+}

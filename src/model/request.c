@@ -1,0 +1,207 @@
+#include "model/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "model/quantity.h"
+#include "model/units.h"
+
+/* model/ stands below kube/names.h; these two are for texts only (test-request compares them). */
+#define GPU_MEM "aliyun.com/gpu-mem"
+#define GPU_CORE "aliyun.com/gpu-core.percentage"
+
+#define CORE_STEP 5
+
+/* Longer values are cut in messages. */
+#define VALUE_SHOWN_MAX 40
+
+void request_init(struct request *request)
+{
+	*request = (struct request){0};
+}
+
+void request_release(struct request *request)
+{
+	if (!request)
+		return;
+	for (size_t i = 0; i < request->n_containers; i++)
+		free(request->containers[i].name);
+	free(request->containers);
+	request_init(request);
+}
+
+int request_copy(const struct request *from, struct request *ret_request)
+{
+	_cleanup_(request_release) struct request copy = {0};
+
+	if (from->n_containers) {
+		copy.containers = calloc(from->n_containers, sizeof(*copy.containers));
+		if (!copy.containers)
+			return -ENOMEM;
+	}
+	for (; copy.n_containers < from->n_containers; copy.n_containers++) {
+		copy.containers[copy.n_containers] = from->containers[copy.n_containers];
+		copy.containers[copy.n_containers].name = strdup(from->containers[copy.n_containers].name);
+		if (!copy.containers[copy.n_containers].name)
+			return -ENOMEM;
+	}
+	copy.units = from->units;
+	copy.core = from->core;
+	copy.instances = from->instances;
+	*ret_request = copy;
+	copy = (struct request){0};
+	return 0;
+}
+
+bool request_is_empty(const struct request *request)
+{
+	return request->n_containers == 0;
+}
+
+const struct container_request *request_find(const struct request *request, const char *container)
+{
+	for (size_t i = 0; i < request->n_containers; i++)
+		if (strcmp(request->containers[i].name, container) == 0)
+			return &request->containers[i];
+	return NULL;
+}
+
+static int value_error(
+	struct error *err, const char *container, const char *resource, const char *value, const char *rule)
+{
+	const char *cut = strlen(value) > VALUE_SHOWN_MAX ? "..." : "";
+
+	return error_set(err, EINVAL, "container \"%s\": %s is %.*s%s: %s", container, resource,
+		VALUE_SHOWN_MAX, value, cut, rule);
+}
+
+/* A count beyond 64 bits is a legal quantity (Kubernetes caps it): it is merely more than anybody has. */
+static int amount_parse(
+	const char *container, const char *resource, const char *value, uint32_t *ret, struct error *err)
+{
+	int64_t count = 0;
+
+	switch (value ? quantity_parse_count(value, &count) : 0) {
+	case 0:
+		*ret = count > UNITS_MAX ? UNITS_MAX : (uint32_t)count;
+		return 0;
+	case -ERANGE:
+		*ret = UNITS_MAX;
+		return 0;
+	case -EDOM:
+		return value_error(err, container, resource, value, "must not be negative");
+	case -EILSEQ:
+		return value_error(err, container, resource, value, "must be a whole number");
+	default:
+		return value_error(err, container, resource, value, "must be a number");
+	}
+}
+
+static int core_check(
+	const char *container, uint32_t units, uint32_t core, const char *value, struct error *err)
+{
+	if (!core)
+		return 0;
+	if (core > CORE_PER_CARD || core % CORE_STEP)
+		return value_error(
+			err, container, GPU_CORE, value, "must be a multiple of 5 between 5 and 100");
+	if (!units)
+		return value_error(err, container, GPU_CORE, value, "needs " GPU_MEM " beside it");
+	return 0;
+}
+
+/* The running totals of one resource while the containers are walked in spec order. */
+struct steps {
+	uint32_t sidecars; /* started so far */
+	uint32_t init_max; /* the largest init step, with the sidecars started before it */
+	uint32_t main;
+};
+
+static void steps_add(struct steps *steps, enum container_kind kind, uint32_t amount)
+{
+	uint32_t step;
+
+	if (kind == CONTAINER_MAIN) {
+		steps->main = units_add(steps->main, amount);
+		return;
+	}
+	step = units_add(steps->sidecars, amount);
+	if (step > steps->init_max)
+		steps->init_max = step;
+	if (kind == CONTAINER_SIDECAR)
+		steps->sidecars = step;
+}
+
+static uint32_t steps_effective(const struct steps *steps)
+{
+	uint32_t running = units_add(steps->main, steps->sidecars);
+
+	return running > steps->init_max ? running : steps->init_max;
+}
+
+/* As resource.PodRequests() of component-helpers 0.34 does. */
+static void request_compute(struct request *request)
+{
+	struct steps units = {0}, core = {0}, instances = {0};
+
+	for (size_t i = 0; i < request->n_containers; i++) {
+		const struct container_request *c = &request->containers[i];
+
+		steps_add(&units, c->kind, c->units);
+		steps_add(&core, c->kind, c->core);
+		steps_add(&instances, c->kind, 1);
+	}
+	request->units = steps_effective(&units);
+	request->core = steps_effective(&core);
+	request->instances = steps_effective(&instances);
+}
+
+static int request_append(struct request *request, const struct container_request *container)
+{
+	struct container_request *grown;
+	char *name;
+
+	grown = reallocarray(request->containers, request->n_containers + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	request->containers = grown;
+	name = strdup(container->name);
+	if (!name)
+		return -ENOMEM;
+	grown[request->n_containers] = *container;
+	grown[request->n_containers].name = name;
+	request->n_containers++;
+	request_compute(request);
+	return 0;
+}
+
+int request_add(struct request *request, const char *name, enum container_kind kind, int index,
+	const char *gpu_mem, const char *gpu_core, struct error *err)
+{
+	struct container_request container = {.name = (char *)name, .kind = kind, .index = index};
+	int r;
+
+	r = amount_parse(name, GPU_MEM, gpu_mem, &container.units, err);
+	if (r < 0)
+		return r;
+	r = amount_parse(name, GPU_CORE, gpu_core, &container.core, err);
+	if (r < 0)
+		return r;
+	r = core_check(name, container.units, container.core, gpu_core, err);
+	if (r < 0)
+		return r;
+	if (!container.units)
+		return 0;
+	if (request_find(request, name))
+		return error_set(err, EINVAL, "container \"%s\" is there twice", name);
+	if (request->n_containers >= REQUEST_CONTAINERS_MAX)
+		return error_set(err, E2BIG, "container \"%s\": more than %d containers ask for %s", name,
+			REQUEST_CONTAINERS_MAX, GPU_MEM);
+	r = request_append(request, &container);
+	if (r < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}

@@ -1,0 +1,38 @@
+#include "model/units.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+uint32_t units_of_card(uint64_t card_mib, uint32_t unit_mib)
+{
+	if (!unit_mib)
+		return 0;
+	if (card_mib / unit_mib > UNITS_MAX)
+		return UNITS_MAX;
+	return (uint32_t)(card_mib / unit_mib);
+}
+
+uint32_t units_add(uint32_t a, uint32_t b)
+{
+	if (a >= UNITS_MAX || b > UNITS_MAX - a)
+		return UNITS_MAX;
+	return a + b;
+}
+
+int unit_parse(const char *text, uint32_t *ret_unit_mib)
+{
+	static const struct {
+		const char *text;
+		uint32_t mib;
+	} units[] = {{"1GiB", 1024}, {"128MiB", 128}, {"256MiB", 256}, {"512MiB", 512}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (strcmp(text, units[i].text) == 0) {
+			*ret_unit_mib = units[i].mib;
+			return 0;
+		}
+	return -EINVAL;
+}
