@@ -1,0 +1,17 @@
+/* model-fixture.h - nodes and pods in one line each, for the tests of model/. */
+#pragma once
+
+#include "model/ledger.h"
+
+/* fixture_node() - a share node with n cards of the given units of 1 GiB, UUIDs "GPU-<name>-<index>". */
+void fixture_node(struct node_facts *ret_facts, const char *name, enum gpu_policy policy, size_t n_gpus,
+	const uint32_t *units);
+
+/* fixture_pod() - a waiting pod with one container "main" that asks for this many units. */
+void fixture_pod(struct pod_facts *ret_facts, const char *uid, uint32_t units, const char *owner);
+
+/* fixture_bind() - as the API server shows it once bound: on this card, or unplaced if uuid is NULL. */
+void fixture_bind(struct pod_facts *facts, const char *node, const char *uuid);
+
+/* fixture_place() - every container of the request on this card. */
+void fixture_place(struct placement *ret_placement, const struct request *request, const char *uuid);

@@ -1,0 +1,120 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "model-fixture.h"
+#include "model/rank.h"
+
+static void open_nodes(struct ledger *ledger, enum gpu_policy policy, size_t n, const char *const *names)
+{
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_node_facts_ struct node_facts facts;
+
+		fixture_node(&facts, names[i], policy, 2, (const uint32_t[]){10, 10});
+		assert_int_equal(ledger_set_node(ledger, &facts), 0);
+	}
+}
+
+static void occupy(struct ledger *ledger, const char *uid, uint32_t units, const char *owner,
+	const char *node, const char *uuid)
+{
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+	fixture_pod(&pod, uid, units, owner);
+	fixture_bind(&pod, node, uuid);
+	assert_int_equal(ledger_set_pod(ledger, &pod), 0);
+}
+
+/* Offers the nodes in every order and compares the result. */
+static void assert_order(
+	const struct ledger *ledger, const char *owner, const char *a, const char *b, const char *c)
+{
+	static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+	const char *names[] = {a, b, c};
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+	fixture_pod(&pod, "asking", 1, owner);
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		const struct node_ledger *nodes[3];
+
+		for (size_t k = 0; k < 3; k++)
+			nodes[k] = ledger_node(ledger, names[orders[i][k]]);
+		assert_int_equal(rank_nodes(nodes, 3, &pod), 0);
+		for (size_t k = 0; k < 3; k++)
+			assert_string_equal(nodes[k]->facts.name, names[k]);
+	}
+}
+
+static void binpack_nodes_are_ranked_fullest_first_and_ties_by_name(void **state)
+{
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_nodes(&ledger, GPU_POLICY_BINPACK, 3, (const char *[]){"a", "b", "c"});
+	assert_order(&ledger, "", "a", "b", "c");
+	occupy(&ledger, "p", 3, "", "c", "GPU-c-1");
+	assert_order(&ledger, "", "c", "a", "b");
+	occupy(&ledger, "q", 4, "", "b", NULL);
+	assert_order(&ledger, "", "b", "c", "a");
+	ledger_release(&ledger);
+}
+
+static void spread_nodes_are_ranked_by_owner_then_emptiest_first(void **state)
+{
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_nodes(&ledger, GPU_POLICY_SPREAD, 3, (const char *[]){"a", "b", "c"});
+	occupy(&ledger, "p", 1, "job", "a", "GPU-a-0");
+	occupy(&ledger, "q", 9, "other", "b", "GPU-b-0");
+	occupy(&ledger, "r", 5, "other", "c", "GPU-c-0");
+	assert_order(&ledger, "job", "c", "b", "a");
+	assert_order(&ledger, "other", "a", "c", "b");
+	assert_order(&ledger, "", "a", "c", "b");
+	ledger_release(&ledger);
+}
+
+static void binpack_nodes_come_before_spread_nodes(void **state)
+{
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_nodes(&ledger, GPU_POLICY_SPREAD, 1, (const char *[]){"a"});
+	open_nodes(&ledger, GPU_POLICY_BINPACK, 2, (const char *[]){"b", "c"});
+	occupy(&ledger, "p", 1, "job", "c", "GPU-c-0");
+	assert_order(&ledger, "job", "c", "b", "a");
+	ledger_release(&ledger);
+}
+
+static void free_memory_is_compared_in_bytes_not_in_units(void **state)
+{
+	_cleanup_node_facts_ struct node_facts small_unit;
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_nodes(&ledger, GPU_POLICY_BINPACK, 2, (const char *[]){"a", "b"});
+	/* One card of 5 GiB in units of 128 MiB: 40 units, yet less memory than 20 GiB. */
+	fixture_node(&small_unit, "z", GPU_POLICY_BINPACK, 1, (const uint32_t[]){5});
+	small_unit.unit_mib = 128;
+	assert_int_equal(ledger_set_node(&ledger, &small_unit), 0);
+	assert_order(&ledger, "", "z", "a", "b");
+	ledger_release(&ledger);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(binpack_nodes_are_ranked_fullest_first_and_ties_by_name),
+		cmocka_unit_test(spread_nodes_are_ranked_by_owner_then_emptiest_first),
+		cmocka_unit_test(binpack_nodes_come_before_spread_nodes),
+		cmocka_unit_test(free_memory_is_compared_in_bytes_not_in_units),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

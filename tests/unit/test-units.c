@@ -1,0 +1,65 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "model/units.h"
+
+static void units_of_card_rounds_down(void **state)
+{
+	assert_int_equal(units_of_card(16160, 1024), 15);
+	assert_int_equal(units_of_card(16384, 1024), 16);
+	assert_int_equal(units_of_card(15079, 1024), 14);
+	assert_int_equal(units_of_card(16160, 128), 126);
+	assert_int_equal(units_of_card(1023, 1024), 0);
+}
+
+static void units_of_card_survives_a_unit_of_zero_and_absurd_cards(void **state)
+{
+	assert_int_equal(units_of_card(16160, 0), 0);
+	assert_int_equal(units_of_card(UINT64_MAX, 128), UNITS_MAX);
+}
+
+static void units_add_stops_at_the_top(void **state)
+{
+	assert_int_equal(units_add(3, 4), 7);
+	assert_int_equal(units_add(UNITS_MAX - 1, 1), UNITS_MAX);
+	assert_int_equal(units_add(UNITS_MAX, UNITS_MAX), UNITS_MAX);
+	assert_int_equal(units_add(UINT32_MAX, UINT32_MAX), UNITS_MAX);
+	assert_int_equal(units_add(0, UINT32_MAX), UNITS_MAX);
+}
+
+static void unit_parse_knows_the_four_units_and_nothing_else(void **state)
+{
+	static const char *const wrong[] = {
+		"", "1", "1024", "1GiB ", " 1GiB", "1gib", "2GiB", "64MiB", "1Gi"};
+	uint32_t mib = 7;
+
+	assert_int_equal(unit_parse("1GiB", &mib), 0);
+	assert_int_equal(mib, 1024);
+	assert_int_equal(unit_parse("128MiB", &mib), 0);
+	assert_int_equal(mib, 128);
+	assert_int_equal(unit_parse("256MiB", &mib), 0);
+	assert_int_equal(mib, 256);
+	assert_int_equal(unit_parse("512MiB", &mib), 0);
+	assert_int_equal(mib, 512);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(unit_parse(wrong[i], &mib), -EINVAL);
+	assert_int_equal(mib, 512);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(units_of_card_rounds_down),
+		cmocka_unit_test(units_of_card_survives_a_unit_of_zero_and_absurd_cards),
+		cmocka_unit_test(units_add_stops_at_the_top),
+		cmocka_unit_test(unit_parse_knows_the_four_units_and_nothing_else),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
