@@ -1,0 +1,17 @@
+# bash completion for ration-scheduler
+
+_ration_scheduler()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+
+	case $prev in
+	--kubeconfig) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+	--log-level) mapfile -t COMPREPLY < <(compgen -W "error warning info debug" -- "$cur") ;;
+	--context | --listen | --probes | --best-nodes) COMPREPLY=() ;;
+	*)
+		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --listen --probes --best-nodes --log-level
+			--help --version" -- "$cur")
+		;;
+	esac
+}
+complete -F _ration_scheduler ration-scheduler
