@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+"""Turn the list of exported names into a version script and a file of answers.
+
+usage: generate-exports.py NAMES MAP SOURCE
+
+Every name gets a weak definition that answers "not supported"; what is simulated is defined elsewhere and
+wins at link time. So a name that gains a real definition needs no entry anywhere else.
+"""
+import re
+import sys
+
+
+def main():
+    names_path, map_path, source_path = sys.argv[1:]
+    with open(names_path, encoding="ascii") as f:
+        names = f.read().split()
+    for name in names:
+        if not re.fullmatch(r"nvml[A-Z]\w*", name):
+            sys.exit(f"{names_path}: {name!r} is not the name of an NVML function")
+    if names != sorted(set(names)):
+        sys.exit(f"{names_path}: names must be sorted and occur once")
+    with open(map_path, "w", encoding="ascii") as f:
+        f.write("{\n\tglobal:\n" + "".join(f"\t\t{name};\n" for name in names) + "\tlocal: *;\n};\n")
+    with open(source_path, "w", encoding="ascii") as f:
+        f.write('#include "sim/libnvidia-ml/session.h"\n')
+        for name in names:
+            if name != "nvmlErrorString":
+                f.write(f"\n__attribute__((weak)) nvmlReturn_t {name}(void)\n{{\n\treturn not_simulated();\n}}\n")
+
+
+main()

@@ -1,0 +1,139 @@
+/* system.c - questions about the driver as a whole. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/libnvidia-ml/session.h"
+
+const char *nvmlErrorString(nvmlReturn_t result)
+{
+	/* The texts of NVIDIA's library: programs print them, and people search for them. */
+	static const char *const texts[] = {
+		[NVML_SUCCESS] = "The operation was successful",
+		[NVML_ERROR_UNINITIALIZED] = "Uninitialized",
+		[NVML_ERROR_INVALID_ARGUMENT] = "Invalid Argument",
+		[NVML_ERROR_NOT_SUPPORTED] = "Not Supported",
+		[NVML_ERROR_NO_PERMISSION] = "Insufficient Permissions",
+		[NVML_ERROR_ALREADY_INITIALIZED] = "Already Initialized",
+		[NVML_ERROR_NOT_FOUND] = "Not Found",
+		[NVML_ERROR_INSUFFICIENT_SIZE] = "Insufficient Size",
+		[NVML_ERROR_INSUFFICIENT_POWER] = "Insufficient External Power",
+		[NVML_ERROR_DRIVER_NOT_LOADED] = "Driver Not Loaded",
+		[NVML_ERROR_TIMEOUT] = "Timeout",
+		[NVML_ERROR_IRQ_ISSUE] = "Interrupt Request Issue",
+		[NVML_ERROR_LIBRARY_NOT_FOUND] = "NVML Shared Library Not Found",
+		[NVML_ERROR_FUNCTION_NOT_FOUND] = "Function Not Found",
+		[NVML_ERROR_CORRUPTED_INFOROM] = "Corrupted infoROM",
+		[NVML_ERROR_GPU_IS_LOST] = "GPU is lost",
+		[NVML_ERROR_RESET_REQUIRED] = "GPU requires reset",
+		[NVML_ERROR_OPERATING_SYSTEM] = "GPU access blocked by the operating system",
+		[NVML_ERROR_LIB_RM_VERSION_MISMATCH] = "Driver/library version mismatch",
+		[NVML_ERROR_IN_USE] = "In use by another client",
+		[NVML_ERROR_MEMORY] = "Insufficient Memory",
+		[NVML_ERROR_NO_DATA] = "No data",
+		[NVML_ERROR_VGPU_ECC_NOT_SUPPORTED] =
+			"The requested vgpu operation is not available on target device, "
+			"because ECC is enabled",
+		[NVML_ERROR_INSUFFICIENT_RESOURCES] = "Ran out of critical resources, other than memory",
+		[NVML_ERROR_FREQ_NOT_SUPPORTED] = "The requested frequency is not supported",
+		[NVML_ERROR_ARGUMENT_VERSION_MISMATCH] = "Argument version mismatch",
+		[NVML_ERROR_DEPRECATED] = "Deprecated",
+		[NVML_ERROR_NOT_READY] = "The system is not ready",
+		[NVML_ERROR_GPU_NOT_FOUND] = "No GPUs were found",
+		[NVML_ERROR_INVALID_STATE] = "Invalid state",
+	};
+
+	if (result >= 0 && (size_t)result < ARRAY_SIZE(texts) && texts[result])
+		return texts[result];
+	return "Unknown Error";
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin(&call);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	return copy_text(call.session->state->driver_version, sizeof(call.session->state->driver_version),
+		version, length);
+}
+
+/* NVML's own version is the CUDA major version in front of the driver's: 11.515.105.01. */
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin(&call);
+	const struct sim_state *state;
+	char text[112];
+
+	if (r != NVML_SUCCESS)
+		return r;
+	state = call.session->state;
+	snprintf(text, sizeof(text), "%u.%.*s", state->cuda_version / 1000,
+		(int)sizeof(state->driver_version), state->driver_version);
+	return copy_text(text, sizeof(text), version, length);
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *ret_version)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin(&call);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_version)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_version = (int)call.session->state->cuda_version;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *ret_version)
+{
+	return nvmlSystemGetCudaDriverVersion_v2(ret_version);
+}
+
+nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned length)
+{
+	_cleanup_call_ struct call call = {};
+	_cleanup_fclose_ FILE *f = NULL;
+	char path[40], text[1024];
+	nvmlReturn_t r = call_begin(&call);
+	size_t n;
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!name || length == 0)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return NVML_ERROR_NOT_FOUND;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0'; /* the first argument: the name it was started by */
+	if (n == 0)
+		return NVML_ERROR_NOT_FOUND;
+	return copy_text(text, sizeof(text), name, length);
+}
+
+static nvmlReturn_t no_units(unsigned *ret_count)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin(&call);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_count = 0;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlUnitGetCount(unsigned *ret_count)
+{
+	return no_units(ret_count);
+}
+
+nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned *ret_count)
+{
+	return no_units(ret_count);
+}

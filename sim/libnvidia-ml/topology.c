@@ -1,0 +1,182 @@
+/* topology.c - where cards sit: processors, memory nodes, links between them. */
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/libnvidia-ml/session.h"
+
+#define BITS_PER_WORD (sizeof(unsigned long) * CHAR_BIT)
+
+/* All processors that are there: a simulated card has no bus that would prefer some. */
+nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned words, unsigned long *ret_set)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin_device(&call, device);
+	size_t cpus = (size_t)sysconf(_SC_NPROCESSORS_CONF);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_set || words == 0)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	memset(ret_set, 0, words * sizeof(*ret_set));
+	for (size_t i = 0; i < cpus && i < words * BITS_PER_WORD; i++)
+		ret_set[i / BITS_PER_WORD] |= 1UL << (i % BITS_PER_WORD);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCpuAffinityWithinScope(
+	nvmlDevice_t device, unsigned words, unsigned long *ret_set, unsigned scope)
+{
+	return scope > 1 ? nvmlDeviceGetCpuAffinity(device, 0, NULL)
+			 : nvmlDeviceGetCpuAffinity(device, words, ret_set);
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryAffinity(
+	nvmlDevice_t device, unsigned words, unsigned long *ret_set, unsigned scope)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin_device(&call, device);
+	size_t node;
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_set || words == 0 || scope > 1)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (call.card->numa_node < 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	node = (size_t)call.card->numa_node;
+	memset(ret_set, 0, words * sizeof(*ret_set));
+	if (node < words * BITS_PER_WORD)
+		ret_set[node / BITS_PER_WORD] |= 1UL << (node % BITS_PER_WORD);
+	return NVML_SUCCESS;
+}
+
+/* Both cards of a question about a pair. */
+static nvmlReturn_t begin_pair(
+	struct call *call, nvmlDevice_t first, nvmlDevice_t second, struct sim_card **ret_second)
+{
+	nvmlReturn_t r = call_begin_device(call, first);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (device_index(call->session, second) < 0)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_second = &call->session->state->cards[second->card];
+	return device_state(call->session, second);
+}
+
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t first, nvmlDevice_t second, unsigned *ret_level)
+{
+	_cleanup_call_ struct call call = {};
+	struct sim_card *other;
+	nvmlReturn_t r = begin_pair(&call, first, second, &other);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_level || first == second)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_level = call.card->numa_node == other->numa_node ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int *ret_same)
+{
+	_cleanup_call_ struct call call = {};
+	struct sim_card *other;
+	nvmlReturn_t r = begin_pair(&call, first, second, &other);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_same)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_same = first == second;
+	return NVML_SUCCESS;
+}
+
+static unsigned link_count(const struct sim_card *card)
+{
+	return card->link_count > SIM_MAX_LINKS ? SIM_MAX_LINKS : card->link_count;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(
+	nvmlDevice_t first, nvmlDevice_t second, unsigned index, unsigned *ret_status)
+{
+	_cleanup_call_ struct call call = {};
+	struct sim_card *other;
+	nvmlReturn_t r = begin_pair(&call, first, second, &other);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_status || first == second || index >= NVML_P2P_CAPS_INDEX_UNKNOWN)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_status = NVML_P2P_STATUS_NOT_SUPPORTED;
+	for (unsigned i = 0; i < link_count(call.card); i++)
+		if (&call.session->state->cards[call.card->links[i] % SIM_MAX_CARDS] == other)
+			*ret_status = NVML_P2P_STATUS_OK;
+	return NVML_SUCCESS;
+}
+
+/* The card at the other end of a link; a card without links has no NVLink at all. */
+static nvmlReturn_t begin_link(
+	struct call *call, nvmlDevice_t device, unsigned link, const struct sim_card **ret_remote)
+{
+	nvmlReturn_t r = call_begin_device(call, device);
+	unsigned remote;
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (link_count(call->card) == 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	if (link >= link_count(call->card))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	remote = call->card->links[link];
+	if (remote >= call->session->card_count)
+		return NVML_ERROR_UNKNOWN;
+	*ret_remote = &call->session->state->cards[remote];
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, unsigned *ret_active)
+{
+	_cleanup_call_ struct call call = {};
+	const struct sim_card *remote;
+	nvmlReturn_t r = begin_link(&call, device, link, &remote);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_active)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_active = atomic_load(&remote->health) == SIM_LOST ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, unsigned *ret_version)
+{
+	_cleanup_call_ struct call call = {};
+	const struct sim_card *remote;
+	nvmlReturn_t r = begin_link(&call, device, link, &remote);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_version)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_version = call.card->architecture >= NVML_DEVICE_ARCH_HOPPER   ? 4
+		       : call.card->architecture >= NVML_DEVICE_ARCH_AMPERE ? 3
+									    : 2;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkCapability(
+	nvmlDevice_t device, unsigned link, unsigned capability, unsigned *ret_value)
+{
+	_cleanup_call_ struct call call = {};
+	const struct sim_card *remote;
+	nvmlReturn_t r = begin_link(&call, device, link, &remote);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_value || capability >= NVML_NVLINK_CAP_COUNT)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_value = capability == NVML_NVLINK_CAP_P2P_SUPPORTED;
+	return NVML_SUCCESS;
+}

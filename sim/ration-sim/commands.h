@@ -1,0 +1,39 @@
+/* commands.h - the subcommands, and what they share about a tree. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "sim/state/layout.h"
+
+/* Each gets argv with its own name as argv[0] and returns the exit code. */
+int command_up(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_fault(int argc, char **argv);
+int command_hold(int argc, char **argv);
+int command_down(int argc, char **argv);
+
+/* command_fail() - "ration-sim: <error>" on stderr; returns exit code 1. */
+int command_fail(const struct error *err);
+/* command_misused() - a hint on stderr; returns exit code 2. */
+int command_misused(const char *command);
+
+/* tree_lock() - one changer of a tree at a time: a descriptor that holds flock on DIR, or negative errno. */
+int tree_lock(const char *dir, struct error *err);
+
+/* tree_map() - the tree's state, for changing. Errors say what to do. */
+int tree_map(const char *dir, struct sim_state **ret_state, struct error *err);
+
+/* tree_find_card() - by index or UUID. */
+int tree_find_card(const struct sim_state *state, const char *name, uint32_t *ret_card, struct error *err);
+
+/* tree_install() - put library, nvidia-smi, device nodes and mounts.json of these cards into DIR and remove
+ * those of cards and versions that are gone. *ret_stand_ins: device nodes are plain files. */
+int tree_install(const char *dir, const struct sim_state *state, bool *ret_stand_ins, struct error *err);
+
+/* tree_write_state() - make state/cards and state/processes say what `state` says. What they say already is
+ * left alone (*ret_changed false): health and processes stay. Else old users see their cards as lost. */
+int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_changed, struct error *err);
+
+/* tree_remove() - everything that `up` puts into DIR, and DIR itself if nothing else is in it. */
+int tree_remove(const char *dir, struct error *err);

@@ -1,0 +1,42 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "sim/ration-sim/commands.h"
+#include "sim/state/tree.h"
+
+static int down(const char *dir, struct error *err)
+{
+	_cleanup_free_ char *marker = NULL;
+	_cleanup_close_ int lock = -1;
+	struct sim_state *state;
+	bool writable;
+
+	if (asprintf(&marker, "%s/gpus.json", dir) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (access(dir, F_OK) < 0 && errno == ENOENT)
+		return 0; /* twice is once */
+	if (access(marker, F_OK) < 0)
+		return error_set(err, errno, "%s: not a driver tree, nothing removed", dir);
+	lock = tree_lock(dir, err);
+	if (lock < 0)
+		return lock;
+	/* Who still uses the cards sees them as lost. */
+	if (sim_state_map(dir, &state, &writable) == 0) {
+		if (writable)
+			atomic_store(&state->retired, 1);
+		sim_state_unmap(state);
+	}
+	return tree_remove(dir, err);
+}
+
+int command_down(int argc, char **argv)
+{
+	struct error err = {};
+
+	if (argc != 2)
+		return command_misused("down");
+	return down(argv[1], &err) < 0 ? command_fail(&err) : 0;
+}

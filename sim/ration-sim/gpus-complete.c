@@ -1,0 +1,209 @@
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/cleanup.h"
+#include "sim/libnvidia-ml/nvml-abi.h"
+#include "sim/ration-sim/gpus.h"
+
+#define FIRST_PCI_DEVICE 9 /* card 0 is 00000000:00:09.0, as on the documented node */
+#define CARDS_PER_BUS 16
+
+/* CUDA version that came with a driver branch (CUDA toolkit release notes, table of driver versions). */
+static uint32_t cuda_of_branch(unsigned branch)
+{
+	static const struct {
+		unsigned branch;
+		uint32_t cuda;
+	} table[] = {{580, 13000}, {570, 12080}, {560, 12060}, {550, 12040}, {535, 12020}, {525, 12000},
+		{515, 11070}, {510, 11060}, {470, 11040}, {460, 11020}, {450, 11000}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (branch >= table[i].branch)
+			return table[i].cuda;
+	return 10020;
+}
+
+int gpus_set_driver(struct sim_state *state, const char *version, struct error *err)
+{
+	size_t n = strspn(version, "0123456789.");
+
+	/* It becomes part of a file name. */
+	if (version[n] || n < 3 || n > 20 || !isdigit((unsigned char)version[0]) ||
+		!isdigit((unsigned char)version[n - 1]) || !strchr(version, '.') || strstr(version, ".."))
+		return error_set(
+			err, EINVAL, "\"%.40s\" is not a driver version like " GPUS_DEFAULT_DRIVER, version);
+	memset(state->driver_version, 0, sizeof(state->driver_version));
+	strcpy(state->driver_version, version);
+	state->cuda_version = cuda_of_branch((unsigned)strtoul(version, NULL, 10));
+	return 0;
+}
+
+void gpus_adopt(struct sim_state *state, const struct sim_state *old, bool everything)
+{
+	for (uint32_t i = 0; i < state->card_count && i < old->card_count; i++) {
+		struct sim_card *card = &state->cards[i];
+		const struct sim_card *before = &old->cards[i];
+
+		if (card->uuid[0] || card->memory_bytes != before->memory_bytes)
+			continue;
+		if (everything) {
+			*card = *before;
+		} else if (strcmp(card->name, before->name) == 0) {
+			memcpy(card->uuid, before->uuid, sizeof(card->uuid));
+			if (!card->serial[0])
+				memcpy(card->serial, before->serial, sizeof(card->serial));
+		}
+	}
+	/* Links name cards by index: those to a card that is gone are gone. */
+	for (uint32_t i = 0; everything && i < state->card_count; i++) {
+		struct sim_card *card = &state->cards[i];
+		uint32_t kept = 0;
+
+		for (uint32_t l = 0; l < card->link_count; l++)
+			if (card->links[l] < state->card_count)
+				card->links[kept++] = card->links[l];
+		memset(card->links + kept, 0, sizeof(card->links) - kept);
+		card->link_count = kept;
+	}
+}
+
+static int make_uuid(char *uuid, size_t size)
+{
+	unsigned char b[16];
+
+	if (getrandom(b, sizeof(b), 0) != sizeof(b))
+		return -EIO;
+	b[6] = (b[6] & 0x0f) | 0x40;
+	b[8] = (b[8] & 0x3f) | 0x80;
+	snprintf(uuid, size, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+		b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+		b[15]);
+	return 0;
+}
+
+static bool is_uuid(const char *text)
+{
+	static const char pattern[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	if (strlen(text) != sizeof(pattern) - 1)
+		return false;
+	for (size_t i = 0; i < sizeof(pattern) - 1; i++) {
+		bool digit = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+
+		if (pattern[i] == 'x' ? !digit : text[i] != pattern[i])
+			return false;
+	}
+	return true;
+}
+
+static bool is_bus_id(const char *text)
+{
+	unsigned domain, bus, device;
+	char again[24];
+
+	if (sscanf(text, "%8x:%2x:%2x.0", &domain, &bus, &device) != 3 || device > 0x1f)
+		return false;
+	snprintf(again, sizeof(again), "%08X:%02X:%02X.0", domain, bus, device);
+	return strcmp(again, text) == 0;
+}
+
+/* The generation decides more than its own number. */
+static void derive(struct sim_card *card)
+{
+	static const unsigned char generations[] = {
+		[7] = NVML_DEVICE_ARCH_VOLTA,
+		[8] = NVML_DEVICE_ARCH_AMPERE,
+		[9] = NVML_DEVICE_ARCH_HOPPER,
+		[10] = NVML_DEVICE_ARCH_BLACKWELL,
+	};
+
+	card->architecture = NVML_DEVICE_ARCH_BLACKWELL;
+	if (card->compute_major < ARRAY_SIZE(generations))
+		card->architecture = generations[card->compute_major];
+	if (card->compute_major == 7 && card->compute_minor >= 5)
+		card->architecture = NVML_DEVICE_ARCH_TURING;
+	if (card->compute_major == 8 && card->compute_minor == 9)
+		card->architecture = NVML_DEVICE_ARCH_ADA;
+	card->brand = strncmp(card->name, "Tesla", 5) == 0 ? NVML_BRAND_TESLA : NVML_BRAND_NVIDIA;
+}
+
+static int complete_card(struct sim_card *card, uint32_t index, uint32_t count, struct error *err)
+{
+	if (!card->uuid[0] && make_uuid(card->uuid, sizeof(card->uuid)) < 0)
+		return error_set(err, EIO, "card %u: no random numbers for a UUID", index);
+	if (!is_uuid(card->uuid))
+		return error_set(err, EINVAL,
+			"card %u: \"%s\" is not like GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in small "
+			"hexadecimal digits",
+			index, card->uuid);
+	if (!card->serial[0])
+		snprintf(card->serial, sizeof(card->serial), "%013llu",
+			strtoull(card->uuid + 4, NULL, 16) * 1000 + index);
+	if (!card->bus_id[0])
+		snprintf(card->bus_id, sizeof(card->bus_id), "00000000:%02X:%02X.0", index / CARDS_PER_BUS,
+			FIRST_PCI_DEVICE + index % CARDS_PER_BUS);
+	if (!is_bus_id(card->bus_id))
+		return error_set(
+			err, EINVAL, "card %u: \"%s\" is not like 00000000:00:09.0", index, card->bus_id);
+	for (uint32_t l = 0; l < card->link_count; l++)
+		if (card->links[l] >= count || card->links[l] == index)
+			return error_set(
+				err, EINVAL, "card %u: \"links\" names card %u", index, card->links[l]);
+	card->minor = index;
+	card->board_id = 0x900 + index;
+	derive(card);
+	return 0;
+}
+
+static unsigned links_between(const struct sim_state *state, uint32_t from, uint32_t to)
+{
+	unsigned count = 0;
+
+	for (uint32_t l = 0; l < state->cards[from].link_count; l++)
+		count += state->cards[from].links[l] == to;
+	return count;
+}
+
+static int check_pair(const struct sim_state *state, uint32_t a, uint32_t b, struct error *err)
+{
+	if (strcmp(state->cards[a].uuid, state->cards[b].uuid) == 0)
+		return error_set(
+			err, EINVAL, "cards %u and %u have the same \"uuid\" %s", a, b, state->cards[a].uuid);
+	if (strcmp(state->cards[a].bus_id, state->cards[b].bus_id) == 0)
+		return error_set(err, EINVAL, "cards %u and %u have the same \"busId\" %s", a, b,
+			state->cards[a].bus_id);
+	if (strcmp(state->cards[a].serial, state->cards[b].serial) == 0)
+		return error_set(err, EINVAL, "cards %u and %u have the same \"serial\" %s", a, b,
+			state->cards[a].serial);
+	if (links_between(state, a, b) != links_between(state, b, a))
+		return error_set(err, EINVAL, "card %u has %u links to card %u, which has %u back", a,
+			links_between(state, a, b), b, links_between(state, b, a));
+	return 0;
+}
+
+int gpus_complete(struct sim_state *state, struct error *err)
+{
+	int r;
+
+	if (!state->driver_version[0]) {
+		r = gpus_set_driver(state, GPUS_DEFAULT_DRIVER, err);
+		if (r < 0)
+			return r;
+	}
+	for (uint32_t i = 0; i < state->card_count; i++) {
+		r = complete_card(&state->cards[i], i, state->card_count, err);
+		if (r < 0)
+			return r;
+	}
+	for (uint32_t a = 0; a < state->card_count; a++)
+		for (uint32_t b = a + 1; b < state->card_count; b++) {
+			r = check_pair(state, a, b, err);
+			if (r < 0)
+				return r;
+		}
+	return 0;
+}

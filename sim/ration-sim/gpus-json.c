@@ -1,0 +1,308 @@
+/* gpus-json.c - gpus.json: one table says which keys a card has, for reading and for writing. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "sim/libnvidia-ml/nvml-abi.h"
+#include "sim/ration-sim/gpus.h"
+
+enum kind { TEXT, NUMBER, BYTES_IN_MIB, MILLI, CHOICE };
+
+static const char *const mig_words[] = {"unsupported", "disabled", "enabled", NULL};
+static const char *const compute_mode_words[] = {
+	"default", "exclusive-thread", "prohibited", "exclusive-process", NULL};
+
+/* `size` is of the text, `min` and `max` of the number as written in the file. */
+static const struct key {
+	const char *name;
+	enum kind kind;
+	size_t offset, size;
+	int64_t min, max;
+	const char *const *words;
+} keys[] = {
+	{"uuid", TEXT, offsetof(struct sim_card, uuid), sizeof(((struct sim_card *)0)->uuid)},
+	{"model", TEXT, offsetof(struct sim_card, name), sizeof(((struct sim_card *)0)->name)},
+	{"memoryMiB", BYTES_IN_MIB, offsetof(struct sim_card, memory_bytes), 0, 1, GPUS_MAX_MEMORY_MIB},
+	{"serial", TEXT, offsetof(struct sim_card, serial), 30},
+	{"busId", TEXT, offsetof(struct sim_card, bus_id), sizeof(((struct sim_card *)0)->bus_id)},
+	{"numaNode", NUMBER, offsetof(struct sim_card, numa_node), 0, -1, 63},
+	{"idleUsedMiB", BYTES_IN_MIB, offsetof(struct sim_card, idle_used_bytes), 0, 0, GPUS_MAX_MEMORY_MIB},
+	{"temperatureC", NUMBER, offsetof(struct sim_card, temperature_c), 0, 0, 150},
+	{"powerW", MILLI, offsetof(struct sim_card, power_mw), 0, 0, 4000},
+	{"powerLimitW", MILLI, offsetof(struct sim_card, power_limit_mw), 0, 1, 4000},
+	{"utilizationPercent", NUMBER, offsetof(struct sim_card, utilization_percent), 0, 0, 100},
+	{"memoryUtilizationPercent", NUMBER, offsetof(struct sim_card, memory_utilization_percent), 0, 0,
+		100},
+	{"smCount", NUMBER, offsetof(struct sim_card, sm_count), 0, 1, 1024},
+	{"computeMajor", NUMBER, offsetof(struct sim_card, compute_major), 0, 7, 20},
+	{"computeMinor", NUMBER, offsetof(struct sim_card, compute_minor), 0, 0, 9},
+	{"smClockMHz", NUMBER, offsetof(struct sim_card, sm_clock_mhz), 0, 1, 10000},
+	{"memoryClockMHz", NUMBER, offsetof(struct sim_card, memory_clock_mhz), 0, 1, 20000},
+	{"computeMode", CHOICE, offsetof(struct sim_card, compute_mode), 0, 0, 0, compute_mode_words},
+	{"mig", CHOICE, offsetof(struct sim_card, mig), 0, 0, 0, mig_words},
+};
+
+static const struct key *find_key(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strcmp(keys[i].name, name) == 0)
+			return &keys[i];
+	return NULL;
+}
+
+/* Text becomes file names, table cells and C strings: printable ASCII that fits. */
+static int copy_plain(char *target, size_t size, struct json_object *value)
+{
+	const char *text = json_object_get_string(value);
+	size_t length = (size_t)json_object_get_string_len(value);
+
+	if (!json_object_is_type(value, json_type_string) || length == 0 || length >= size)
+		return -EINVAL;
+	for (size_t i = 0; i < length; i++)
+		if (text[i] < 0x20 || text[i] > 0x7e)
+			return -EINVAL;
+	memcpy(target, text, length + 1);
+	return 0;
+}
+
+static int read_number(
+	const struct key *key, struct json_object *value, int64_t *ret_number, struct error *err)
+{
+	int64_t number;
+
+	if (!json_object_is_type(value, json_type_int))
+		return error_set(err, EINVAL, "\"%s\" must be a whole number", key->name);
+	number = json_object_get_int64(value); /* json-c clamps what does not fit */
+	if (number < key->min || number > key->max)
+		return error_set(err, EINVAL, "\"%s\" must be %lld to %lld", key->name, (long long)key->min,
+			(long long)key->max);
+	*ret_number = number;
+	return 0;
+}
+
+static int read_choice(
+	const struct key *key, struct json_object *value, int64_t *ret_number, struct error *err)
+{
+	const char *text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+
+	for (int i = 0; key->words[i]; i++)
+		if (strcmp(key->words[i], text) == 0) {
+			*ret_number = i;
+			return 0;
+		}
+	return error_set(err, EINVAL, "\"%s\" cannot be \"%.40s\"", key->name, text);
+}
+
+static int read_key(
+	const struct key *key, struct json_object *value, struct sim_card *card, struct error *err)
+{
+	char *field = (char *)card + key->offset;
+	int64_t number = 0;
+	int r;
+
+	if (key->kind == TEXT) {
+		if (copy_plain(field, key->size, value) < 0)
+			return error_set(err, EINVAL,
+				"\"%s\" must be a string of 1 to %zu printable characters", key->name,
+				key->size - 1);
+		return 0;
+	}
+	r = key->kind == CHOICE ? read_choice(key, value, &number, err)
+				: read_number(key, value, &number, err);
+	if (r < 0)
+		return r;
+	if (key->kind == BYTES_IN_MIB) {
+		*(uint64_t *)field = (uint64_t)number << 20;
+	} else {
+		*(int32_t *)field = (int32_t)(key->kind == MILLI ? number * 1000 : number);
+	}
+	return 0;
+}
+
+static int read_links(struct json_object *value, struct sim_card *card, struct error *err)
+{
+	size_t count;
+
+	if (!json_object_is_type(value, json_type_array))
+		return error_set(err, EINVAL, "\"links\" must be a list of card indices");
+	count = json_object_array_length(value);
+	if (count > SIM_MAX_LINKS)
+		return error_set(err, EINVAL, "\"links\" has more than %d entries", SIM_MAX_LINKS);
+	for (size_t i = 0; i < count; i++) {
+		static const struct key link = {.name = "links", .max = SIM_MAX_CARDS - 1};
+		int64_t peer;
+		int r = read_number(&link, json_object_array_get_idx(value, i), &peer, err);
+
+		if (r < 0)
+			return r;
+		card->links[i] = (uint8_t)peer;
+	}
+	card->link_count = (uint32_t)count;
+	return 0;
+}
+
+static int read_card(struct json_object *object, struct sim_card *card, struct error *err)
+{
+	struct json_object *memory;
+	int r;
+
+	if (!json_object_is_type(object, json_type_object))
+		return error_set(err, EINVAL, "must be an object");
+	if (!json_object_object_get_ex(object, "memoryMiB", &memory))
+		return error_set(err, EINVAL, "\"memoryMiB\" is missing");
+	/* The size first: it chooses the model, whose properties the other keys then change. */
+	r = read_key(find_key("memoryMiB"), memory, card, err);
+	if (r < 0)
+		return r;
+	gpus_set_model(card);
+	json_object_object_foreach (object, name, value) {
+		const struct key *key = find_key(name);
+
+		if (strcmp(name, "links") == 0)
+			r = read_links(value, card, err);
+		else if (key)
+			r = read_key(key, value, card, err);
+		else
+			r = error_set(err, EINVAL, "unknown key \"%.40s\"", name);
+		if (r < 0)
+			return r;
+	}
+	if (card->idle_used_bytes > card->memory_bytes)
+		return error_set(err, EINVAL, "\"idleUsedMiB\" is more than \"memoryMiB\"");
+	return 0;
+}
+
+static int read_cards(struct json_object *list, struct sim_state *state, struct error *err)
+{
+	size_t count;
+
+	if (!json_object_is_type(list, json_type_array))
+		return error_set(err, EINVAL, "\"gpus\" must be a list");
+	count = json_object_array_length(list);
+	if (count < 1 || count > SIM_MAX_CARDS)
+		return error_set(
+			err, EINVAL, "\"gpus\" has %zu cards, must have 1 to %d", count, SIM_MAX_CARDS);
+	for (size_t i = 0; i < count; i++) {
+		int r = read_card(json_object_array_get_idx(list, i), &state->cards[i], err);
+
+		if (r < 0) {
+			error_prefix(err, "card %zu", i);
+			return r;
+		}
+	}
+	state->card_count = (uint32_t)count;
+	return 0;
+}
+
+static int read_document(struct json_object *document, struct sim_state *state, struct error *err)
+{
+	char version[sizeof(state->driver_version)];
+	int r = 0;
+
+	if (!json_object_is_type(document, json_type_object))
+		return error_set(err, EINVAL, "must be an object with a list \"gpus\"");
+	json_object_object_foreach (document, name, value) {
+		if (strcmp(name, "gpus") == 0)
+			r = read_cards(value, state, err);
+		else if (strcmp(name, "driverVersion") == 0)
+			r = copy_plain(version, sizeof(version), value) < 0
+				    ? error_set(err, EINVAL, "\"driverVersion\" must be a string")
+				    : gpus_set_driver(state, version, err);
+		else
+			r = error_set(err, EINVAL, "unknown key \"%.40s\"", name);
+		if (r < 0)
+			return r;
+	}
+	if (state->card_count == 0)
+		return error_set(err, EINVAL, "\"gpus\" is missing");
+	return 0;
+}
+
+int gpus_read(const char *path, struct sim_state *ret_state, struct error *err)
+{
+	_cleanup_free_ struct sim_state *state = calloc(1, sizeof(*state));
+	_cleanup_free_ char *text = NULL;
+	struct json_tokener *tokener;
+	struct json_object *document;
+	size_t length;
+	int r = fs_read(path, GPUS_FILE_MAX, &text, &length);
+
+	if (r == -EFBIG)
+		return error_set(err, EFBIG, "%s: larger than %d bytes", path, GPUS_FILE_MAX);
+	if (r < 0)
+		return error_set(err, -r, "%s: %s", path, strerror(-r));
+	tokener = json_tokener_new();
+	if (!state || !tokener)
+		return error_set(err, ENOMEM, "out of memory");
+	json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+	document = json_tokener_parse_ex(tokener, text, (int)length + 1);
+	if (json_tokener_get_error(tokener) != json_tokener_success)
+		r = error_set(err, EINVAL, "not JSON: %s at byte %zu",
+			json_tokener_error_desc(json_tokener_get_error(tokener)),
+			json_tokener_get_parse_end(tokener));
+	else
+		r = read_document(document, state, err);
+	json_object_put(document);
+	json_tokener_free(tokener);
+	if (r < 0) {
+		error_prefix(err, "%s", path);
+		return r;
+	}
+	*ret_state = *state;
+	return 0;
+}
+
+static struct json_object *card_to_json(const struct sim_card *card)
+{
+	struct json_object *object = json_object_new_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const struct key *key = &keys[i];
+		const char *field = (const char *)card + key->offset;
+		int32_t number = *(const int32_t *)field;
+		struct json_object *value = NULL;
+
+		if (key->kind == TEXT)
+			value = json_object_new_string(field);
+		else if (key->kind == BYTES_IN_MIB)
+			value = json_object_new_int64((int64_t)(*(const uint64_t *)field >> 20));
+		else if (key->kind == CHOICE)
+			value = json_object_new_string(key->words[number]);
+		else
+			value = json_object_new_int64(key->kind == MILLI ? number / 1000 : number);
+		json_object_object_add(object, key->name, value);
+	}
+	if (card->link_count > 0) {
+		struct json_object *links = json_object_new_array();
+
+		for (uint32_t i = 0; i < card->link_count; i++)
+			json_object_array_add(links, json_object_new_int(card->links[i]));
+		json_object_object_add(object, "links", links);
+	}
+	return object;
+}
+
+int gpus_write(const char *path, const struct sim_state *state, struct error *err)
+{
+	struct json_object *document = json_object_new_object();
+	struct json_object *cards = json_object_new_array();
+	_cleanup_free_ char *old = NULL;
+	const char *text;
+	size_t length;
+	int r = 0;
+
+	json_object_object_add(document, "driverVersion", json_object_new_string(state->driver_version));
+	for (uint32_t i = 0; i < state->card_count; i++)
+		json_object_array_add(cards, card_to_json(&state->cards[i]));
+	json_object_object_add(document, "gpus", cards);
+	text = json_object_to_json_string_length(
+		document, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &length);
+	if (fs_read(path, GPUS_FILE_MAX, &old, NULL) < 0 || strcmp(old, text) != 0)
+		r = fs_write_atomic(path, 0644, text, length);
+	json_object_put(document);
+	return r < 0 ? error_set(err, -r, "%s: %s", path, strerror(-r)) : 0;
+}

@@ -1,0 +1,75 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "sim/ration-sim/commands.h"
+#include "sim/ration-sim/gpus.h"
+#include "sim/state/processes.h"
+#include "sim/state/tree.h"
+
+/* Under the tree's lock, so that two of us cannot both take the last of a card. */
+static int take_memory(const char *dir, const char *card_name, const char *mib_text,
+	struct sim_processes *ret_processes, struct sim_process **ret_slot, struct error *err)
+{
+	_cleanup_close_ int lock = tree_lock(dir, err);
+	struct sim_state *state = NULL;
+	uint32_t card, mib;
+	uint64_t used;
+	int r = lock;
+
+	if (r >= 0)
+		r = tree_map(dir, &state, err);
+	if (r == 0)
+		r = tree_find_card(state, card_name, &card, err);
+	if (r == 0 && (parse_u32(mib_text, GPUS_MAX_MEMORY_MIB, &mib) < 0 || mib == 0))
+		r = error_set(err, EINVAL, "\"%.40s\" is not a number of MiB", mib_text);
+	if (r == 0 && atomic_load(&state->cards[card].health) == SIM_LOST)
+		r = error_set(err, EIO, "card %u is lost", card);
+	if (r == 0) {
+		r = sim_processes_open(dir, ret_processes);
+		if (r < 0)
+			error_set(err, -r, "%s/state/processes: %s", dir, strerror(-r));
+	}
+	if (r == 0) {
+		used = state->cards[card].idle_used_bytes + sim_processes_used(ret_processes, card);
+		if (used + ((uint64_t)mib << 20) > state->cards[card].memory_bytes)
+			r = error_set(err, ENOMEM, "card %u: out of memory, %llu MiB are free", card,
+				(unsigned long long)((state->cards[card].memory_bytes - used) >> 20));
+	}
+	if (r == 0) {
+		r = sim_processes_claim(ret_processes, ret_slot);
+		if (r < 0)
+			error_set(err, -r, "the table of processes is full (%d)", SIM_MAX_PROCESSES);
+		else
+			atomic_store(&(*ret_slot)->bytes[card], (uint64_t)mib << 20);
+	}
+	sim_state_unmap(state);
+	return r;
+}
+
+int command_hold(int argc, char **argv)
+{
+	struct sim_processes processes;
+	struct sim_process *slot;
+	struct error err = {};
+	sigset_t signals;
+	int signal_number;
+
+	if (argc != 4)
+		return command_misused("hold");
+	if (take_memory(argv[1], argv[2], argv[3], &processes, &slot, &err) < 0)
+		return command_fail(&err);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	printf("pid %d holds %s MiB of card %s\n", getpid(), argv[3], argv[2]);
+	fflush(stdout);
+	sigwait(&signals, &signal_number);
+	sim_processes_release(&processes, slot);
+	return 0;
+}

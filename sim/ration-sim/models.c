@@ -1,0 +1,63 @@
+/* models.c - what a card of a given size is called and can do. Sizes are those that NVML reports for the
+ * model (some depend on the ECC mode, hence two for one model); figures are from NVIDIA's data sheets. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "sim/libnvidia-ml/nvml-abi.h"
+#include "sim/ration-sim/gpus.h"
+
+static const struct model {
+	uint32_t mib;
+	const char *name;
+	uint32_t sm_count, compute_major, compute_minor;
+	uint32_t pci_device_id;
+	uint32_t power_limit_w, idle_power_w;
+	uint32_t sm_clock_mhz, memory_clock_mhz;
+	enum sim_mig mig;
+} models[] = {
+	{15079, "Tesla T4", 40, 7, 5, 0x1eb810de, 70, 10, 1590, 5001, SIM_MIG_UNSUPPORTED},
+	{15360, "Tesla T4", 40, 7, 5, 0x1eb810de, 70, 10, 1590, 5001, SIM_MIG_UNSUPPORTED},
+	{16160, "Tesla V100-SXM2-16GB", 80, 7, 0, 0x1db110de, 300, 56, 1530, 877, SIM_MIG_UNSUPPORTED},
+	{16384, "Tesla V100-SXM2-16GB", 80, 7, 0, 0x1db110de, 300, 56, 1530, 877, SIM_MIG_UNSUPPORTED},
+	{32510, "Tesla V100-SXM2-32GB", 80, 7, 0, 0x1db510de, 300, 56, 1530, 877, SIM_MIG_UNSUPPORTED},
+	{24564, "NVIDIA L4", 58, 8, 9, 0x27b810de, 72, 16, 2040, 6251, SIM_MIG_UNSUPPORTED},
+	{40960, "NVIDIA A100-SXM4-40GB", 108, 8, 0, 0x20b010de, 400, 52, 1410, 1215, SIM_MIG_DISABLED},
+	{81920, "NVIDIA A100-SXM4-80GB", 108, 8, 0, 0x20b210de, 400, 62, 1410, 1593, SIM_MIG_DISABLED},
+	{81559, "NVIDIA H100 80GB HBM3", 132, 9, 0, 0x233010de, 700, 70, 1980, 2619, SIM_MIG_DISABLED},
+	{143771, "NVIDIA H200", 132, 9, 0, 0x233510de, 700, 75, 1980, 3201, SIM_MIG_DISABLED},
+};
+
+void gpus_set_model(struct sim_card *card)
+{
+	static const struct model generic = {.sm_count = 80,
+		.compute_major = 8,
+		.pci_device_id = 0x20b010de,
+		.power_limit_w = 300,
+		.idle_power_w = 50,
+		.sm_clock_mhz = 1410,
+		.memory_clock_mhz = 1215};
+	const struct model *model = &generic;
+	uint64_t mib = card->memory_bytes >> 20;
+
+	for (size_t i = 0; i < ARRAY_SIZE(models); i++)
+		if (models[i].mib == mib)
+			model = &models[i];
+	if (model->name)
+		snprintf(card->name, sizeof(card->name), "%s", model->name);
+	else
+		snprintf(card->name, sizeof(card->name), "NVIDIA Simulated-%lluMiB", (unsigned long long)mib);
+	card->sm_count = model->sm_count;
+	card->compute_major = model->compute_major;
+	card->compute_minor = model->compute_minor;
+	card->pci_device_id = model->pci_device_id;
+	card->pci_subsystem_id = 0x121210de;
+	card->power_limit_mw = model->power_limit_w * 1000;
+	card->power_mw = model->idle_power_w * 1000;
+	card->sm_clock_mhz = model->sm_clock_mhz;
+	card->memory_clock_mhz = model->memory_clock_mhz;
+	card->mig = model->mig;
+	card->temperature_c = 33;
+	card->numa_node = -1;
+	card->compute_mode = NVML_COMPUTEMODE_DEFAULT;
+}

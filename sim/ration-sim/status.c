@@ -1,0 +1,80 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "sim/ration-sim/commands.h"
+#include "sim/state/processes.h"
+#include "sim/state/tree.h"
+
+static const char *health_of(const struct sim_tree *tree, const struct sim_card *card)
+{
+	if (atomic_load(&card->health) == SIM_LOST)
+		return "lost";
+	if (!sim_tree_has_card(tree, card->minor))
+		return "no device node";
+	if (atomic_load(&card->recovery_action) != 0)
+		return "needs reset";
+	return "healthy";
+}
+
+static void print_cards(
+	const struct sim_tree *tree, const struct sim_state *state, const struct sim_processes *processes)
+{
+	printf("%-4s  %-24s  %10s  %10s  %-14s  %6s  %s\n", "CARD", "MODEL", "TOTAL", "USED", "HEALTH", "ECC",
+		"UUID");
+	for (uint32_t i = 0; i < state->card_count; i++) {
+		const struct sim_card *card = &state->cards[i];
+		uint64_t used = card->idle_used_bytes + (processes ? sim_processes_used(processes, i) : 0);
+
+		printf("%-4u  %-24s  %7lluMiB  %7lluMiB  %-14s  %6llu  %s\n", i, card->name,
+			(unsigned long long)(card->memory_bytes >> 20), (unsigned long long)(used >> 20),
+			health_of(tree, card), (unsigned long long)atomic_load(&card->ecc_volatile),
+			card->uuid);
+	}
+}
+
+static void print_processes(const struct sim_state *state, const struct sim_processes *processes)
+{
+	_cleanup_free_ struct sim_process_view *views = calloc(SIM_MAX_PROCESSES, sizeof(*views));
+	bool any = false;
+
+	for (uint32_t card = 0; views && card < state->card_count; card++) {
+		size_t count = sim_processes_list(processes, card, views, SIM_MAX_PROCESSES);
+
+		for (size_t i = 0; i < count; i++) {
+			if (!any)
+				printf("\n%-4s  %10s  %10s\n", "CARD", "PID", "MEMORY");
+			any = true;
+			printf("%-4u  %10d  %7lluMiB\n", card, views[i].pid,
+				(unsigned long long)(views[i].bytes >> 20));
+		}
+	}
+	if (!any)
+		printf("\nNo process holds memory.\n");
+}
+
+int command_status(int argc, char **argv)
+{
+	struct sim_processes processes;
+	struct sim_state *state;
+	struct error err = {};
+	struct sim_tree tree;
+	bool have_processes;
+
+	if (argc != 2)
+		return command_misused("status");
+	if (sim_tree_at(argv[1], &tree) < 0) {
+		error_set(&err, 1, "%.80s...: too long", argv[1]);
+		return command_fail(&err);
+	}
+	if (tree_map(argv[1], &state, &err) < 0)
+		return command_fail(&err);
+	have_processes = sim_processes_open(argv[1], &processes) == 0;
+	printf("%s: simulated driver %s, CUDA %u.%u\n\n", argv[1], state->driver_version,
+		state->cuda_version / 1000, state->cuda_version % 1000 / 10);
+	print_cards(&tree, state, have_processes ? &processes : NULL);
+	if (have_processes)
+		print_processes(state, &processes);
+	sim_state_unmap(state);
+	return 0;
+}

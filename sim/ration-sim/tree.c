@@ -1,0 +1,155 @@
+/* tree.c - lock, find and map; the state files. */
+#include "sim/state/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "base/parse.h"
+#include "sim/ration-sim/commands.h"
+#include "sim/state/processes.h"
+
+int tree_lock(const char *dir, struct error *err)
+{
+	_cleanup_close_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, errno, "%s: %s", dir, strerror(errno));
+	if (flock(fd, LOCK_EX) < 0)
+		return error_set(err, errno, "%s: cannot lock: %s", dir, strerror(errno));
+	return TAKE_FD(&fd);
+}
+
+int tree_map(const char *dir, struct sim_state **ret_state, struct error *err)
+{
+	bool writable;
+	int r = sim_state_map(dir, ret_state, &writable);
+
+	if (r == -ENOENT)
+		return error_set(
+			err, ENOENT, "%s: no driver tree (make one with: ration-sim up %s)", dir, dir);
+	if (r == -EBADMSG)
+		return error_set(err, EBADMSG,
+			"%s/state/cards: damaged or of another version (repair with: ration-sim up %s)", dir,
+			dir);
+	if (r < 0)
+		return error_set(err, -r, "%s/state/cards: %s", dir, strerror(-r));
+	if (!writable) {
+		sim_state_unmap(*ret_state);
+		return error_set(err, EACCES, "%s/state/cards: not writable", dir);
+	}
+	return 0;
+}
+
+int tree_find_card(const struct sim_state *state, const char *name, uint32_t *ret_card, struct error *err)
+{
+	uint32_t index;
+
+	if (parse_u32(name, SIM_MAX_CARDS, &index) < 0)
+		for (index = 0; index < state->card_count; index++)
+			if (strncmp(state->cards[index].uuid, name, sizeof(state->cards[index].uuid)) == 0)
+				break;
+	if (index >= state->card_count)
+		return error_set(err, ENOENT, "no card \"%.60s\": the tree has cards 0 to %u", name,
+			state->card_count - 1);
+	*ret_card = index;
+	return 0;
+}
+
+/* Everything but what changes while mapped. */
+static bool same_cards(const struct sim_state *a, const struct sim_state *b)
+{
+	if (a->card_count != b->card_count || a->cuda_version != b->cuda_version ||
+		memcmp(a->driver_version, b->driver_version, sizeof(a->driver_version)) != 0)
+		return false;
+	for (uint32_t i = 0; i < a->card_count; i++)
+		if (memcmp(&a->cards[i], &b->cards[i], offsetof(struct sim_card, health)) != 0)
+			return false;
+	return true;
+}
+
+static int write_processes(const char *dir, struct error *err)
+{
+	_cleanup_free_ struct sim_process_table *table = calloc(1, sizeof(*table));
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (!table || asprintf(&path, "%s/state/processes", dir) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	table->magic = SIM_PROCESSES_MAGIC;
+	table->version = SIM_PROCESSES_VERSION;
+	table->size = sizeof(*table);
+	r = fs_write_atomic(path, 0666, table, sizeof(*table));
+	return r < 0 ? error_set(err, -r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+/* A card of the same UUID keeps what happened to it. */
+static void carry_over(struct sim_state *fresh, const struct sim_state *old)
+{
+	for (uint32_t i = 0; i < fresh->card_count; i++)
+		for (uint32_t k = 0; k < old->card_count; k++)
+			if (memcmp(fresh->cards[i].uuid, old->cards[k].uuid, sizeof(fresh->cards[i].uuid)) ==
+				0)
+				memcpy((char *)&fresh->cards[i] + offsetof(struct sim_card, health),
+					(const char *)&old->cards[k] + offsetof(struct sim_card, health),
+					sizeof(struct sim_card) - offsetof(struct sim_card, health));
+}
+
+static int write_cards(
+	const char *dir, const struct sim_state *state, struct sim_state *old, struct error *err)
+{
+	_cleanup_free_ struct sim_state *fresh = malloc(sizeof(*fresh));
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (!fresh || asprintf(&path, "%s/state/cards", dir) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	*fresh = *state;
+	fresh->magic = SIM_STATE_MAGIC;
+	fresh->version = SIM_STATE_VERSION;
+	fresh->size = sizeof(*fresh);
+	for (uint32_t i = 0; i < fresh->card_count; i++)
+		fresh->cards[i].persistence = 1;
+	if (old) {
+		carry_over(fresh, old);
+		atomic_store(&old->retired, 1);
+	}
+	r = fs_write_atomic(path, 0666, fresh, sizeof(*fresh));
+	return r < 0 ? error_set(err, -r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+static bool processes_are_ours(const char *dir)
+{
+	struct sim_processes processes;
+
+	return sim_processes_open(dir, &processes) == 0;
+}
+
+int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_changed, struct error *err)
+{
+	struct sim_state *old = NULL;
+	bool changed, writable;
+	int r = 0;
+
+	/* A damaged file is replaced like one that is not there. */
+	if (sim_state_map(dir, &old, &writable) == 0 && !writable) {
+		sim_state_unmap(old);
+		return error_set(err, EACCES, "%s/state/cards: not writable", dir);
+	}
+	changed = !old || atomic_load(&old->retired) || !same_cards(old, state);
+	if (changed || !processes_are_ours(dir))
+		r = write_processes(dir, err);
+	if (r == 0 && changed)
+		r = write_cards(dir, state, old, err);
+	sim_state_unmap(old);
+	if (r == 0)
+		*ret_changed = changed;
+	return r;
+}

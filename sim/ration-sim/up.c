@@ -1,0 +1,155 @@
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/fs.h"
+#include "sim/ration-sim/commands.h"
+#include "sim/ration-sim/gpus.h"
+
+struct up_options {
+	const char *dir, *spec, *file, *driver_version;
+};
+
+static int parse_options(int argc, char **argv, struct up_options *ret_options)
+{
+	static const struct option long_options[] = {{"gpus", required_argument, NULL, 'g'},
+		{"gpus-file", required_argument, NULL, 'f'}, {"driver-version", required_argument, NULL, 'd'},
+		{}};
+	struct up_options o = {};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
+		if (c == 'g')
+			o.spec = optarg;
+		else if (c == 'f')
+			o.file = optarg;
+		else if (c == 'd')
+			o.driver_version = optarg;
+		else
+			return -EINVAL;
+	}
+	if (optind != argc - 1 || (o.spec && o.file) || !argv[optind][0])
+		return -EINVAL;
+	o.dir = argv[optind];
+	*ret_options = o;
+	return 0;
+}
+
+/* What the tree shall have: from the options, with the identity of the cards that it has already. */
+static int wanted_cards(
+	const struct up_options *o, const char *gpus_path, struct sim_state *ret_state, struct error *err)
+{
+	_cleanup_free_ struct sim_state *state = calloc(1, sizeof(*state));
+	_cleanup_free_ struct sim_state *old = calloc(1, sizeof(*old));
+	int r, have_old;
+
+	if (!state || !old)
+		return error_set(err, ENOMEM, "out of memory");
+	have_old = gpus_read(gpus_path, old, err);
+	if (have_old < 0 && have_old != -ENOENT)
+		return have_old;
+	if (have_old < 0 && !o->spec && !o->file)
+		return error_set(
+			err, EINVAL, "%s: no tree yet; say which cards, as in --gpus 4x16160MiB", o->dir);
+	if (o->spec)
+		r = gpus_parse_spec(o->spec, state, err);
+	else if (o->file)
+		r = gpus_read(o->file, state, err);
+	else
+		r = (*state = *old, 0);
+	if (r < 0) {
+		if (o->spec)
+			error_prefix(err, "--gpus");
+		return r;
+	}
+	if (have_old == 0)
+		gpus_adopt(state, old, o->spec != NULL);
+	if (o->driver_version)
+		r = gpus_set_driver(state, o->driver_version, err);
+	else if (have_old == 0 && !state->driver_version[0])
+		r = gpus_set_driver(state, old->driver_version, err);
+	if (r == 0)
+		r = gpus_complete(state, err);
+	if (r == 0)
+		*ret_state = *state;
+	return r;
+}
+
+static int make_folders(const char *dir, struct error *err)
+{
+	static const char *const folders[] = {"lib", "bin", "dev", "state"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		_cleanup_free_ char *path = NULL;
+		int r;
+
+		if (asprintf(&path, "%s/%s", dir, folders[i]) < 0)
+			return error_set(err, ENOMEM, "out of memory");
+		r = fs_mkdir_parents(path, 0755);
+		/* Whatever the umask: users of every kind look in. */
+		if (r == 0 && chmod(path, 0755) < 0)
+			r = -errno;
+		if (r < 0)
+			return error_set(err, -r, "%s: %s", path, strerror(-r));
+	}
+	return 0;
+}
+
+static void report(const struct up_options *o, const struct sim_state *state, bool changed, bool stand_ins)
+{
+	printf("%s: %u simulated card%s, driver %s, CUDA %u.%u (%s)\n", o->dir, state->card_count,
+		state->card_count == 1 ? "" : "s", state->driver_version, state->cuda_version / 1000,
+		state->cuda_version % 1000 / 10, changed ? "new state" : "state kept");
+	for (uint32_t i = 0; i < state->card_count; i++)
+		printf("  %2u  %s  %-24s %7lluMiB\n", i, state->cards[i].uuid, state->cards[i].name,
+			(unsigned long long)(state->cards[i].memory_bytes >> 20));
+	if (stand_ins)
+		printf("Device nodes are stand-in files: mknod is not permitted here. Programs on this "
+		       "machine see the "
+		       "cards, but no container can be given them as devices.\n");
+}
+
+static int up(const struct up_options *o, struct error *err)
+{
+	_cleanup_free_ struct sim_state *state = calloc(1, sizeof(*state));
+	_cleanup_free_ char *gpus_path = NULL;
+	_cleanup_close_ int lock = -1;
+	bool changed, stand_ins;
+	int r;
+
+	if (!state || asprintf(&gpus_path, "%s/gpus.json", o->dir) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	/* A first look without the lock, so that a wrong option leaves no empty folders behind. */
+	r = wanted_cards(o, gpus_path, state, err);
+	if (r == 0)
+		r = make_folders(o->dir, err);
+	if (r < 0)
+		return r;
+	lock = tree_lock(o->dir, err);
+	if (lock < 0)
+		return lock;
+	r = wanted_cards(o, gpus_path, state, err);
+	if (r == 0)
+		r = tree_install(o->dir, state, &stand_ins, err);
+	if (r == 0)
+		r = tree_write_state(o->dir, state, &changed, err);
+	if (r == 0)
+		r = gpus_write(gpus_path, state, err);
+	if (r == 0)
+		report(o, state, changed, stand_ins);
+	return r;
+}
+
+int command_up(int argc, char **argv)
+{
+	struct up_options options;
+	struct error err = {};
+
+	if (parse_options(argc, argv, &options) < 0)
+		return command_misused("up");
+	return up(&options, &err) < 0 ? command_fail(&err) : 0;
+}

@@ -1,0 +1,105 @@
+/* layout.h - what all processes of a machine share about the simulated cards: one mapped file, fixed layout.
+ *
+ * sim/state/ holds this file, how it is found and mapped (tree.h) and the table of processes (processes.h).
+ * It uses libc only: it becomes part of libraries that programs of any kind load.
+ *
+ * Rules
+ * - `ration-sim up` writes the file complete under another name and renames it into place. Everything above
+ *   the line "changes while mapped" is constant as long as the file lives.
+ * - Other cards are another file. The old one is marked retired first: whoever still has it mapped sees its
+ *   cards as lost until it initialises the library again.
+ * - What changes is a single aligned word, or follows the ring's rule below, so a process that is killed at
+ *   any instruction leaves nothing half-written that a reader could take for whole.
+ * - Containers can write the file. A reader therefore bounds every index it takes from it, and copies a
+ *   string with a limit.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_STATE_MAGIC UINT64_C(0x3153444d49534e52) /* "RNSIMDS1" as little-endian bytes */
+#define SIM_STATE_VERSION 1
+#define SIM_MAX_CARDS 64
+#define SIM_MAX_LINKS 18
+#define SIM_EVENT_RING 256
+
+enum sim_mig { SIM_MIG_UNSUPPORTED, SIM_MIG_DISABLED, SIM_MIG_ENABLED };
+enum sim_health { SIM_HEALTHY, SIM_LOST };
+
+struct sim_card {
+	char uuid[48];
+	char name[96];
+	char serial[32];
+	char bus_id[32]; /* domain:bus:device.function with 8 digits of domain, as NVML writes it */
+	uint64_t memory_bytes;
+	uint64_t idle_used_bytes; /* in use without any process that the table knows */
+	uint32_t minor;
+	uint32_t board_id;
+	int32_t numa_node; /* -1: unknown */
+	uint32_t sm_count;
+	uint32_t compute_major, compute_minor;
+	uint32_t architecture; /* NVML_DEVICE_ARCH_* */
+	uint32_t brand;	       /* NVML_BRAND_* */
+	uint32_t pci_device_id, pci_subsystem_id;
+	uint32_t compute_mode; /* NVML_COMPUTEMODE_* */
+	uint32_t mig;	       /* enum sim_mig */
+	uint32_t temperature_c;
+	uint32_t power_mw, power_limit_mw;
+	uint32_t utilization_percent, memory_utilization_percent;
+	uint32_t sm_clock_mhz, memory_clock_mhz;
+	uint32_t link_count;
+	uint8_t links[SIM_MAX_LINKS]; /* index of the card at the other end */
+	uint8_t reserved0[30];
+
+	/* changes while mapped */
+	_Atomic uint32_t health;	  /* enum sim_health */
+	_Atomic uint32_t recovery_action; /* NVML_GPU_RECOVERY_ACTION_* */
+	_Atomic uint64_t ecc_volatile;	  /* uncorrected errors since the last reset */
+	_Atomic uint64_t ecc_aggregate;	  /* over the card's life */
+	_Atomic uint32_t persistence;
+	uint32_t reserved1[17];
+};
+
+/* An event is valid while its own sequence is the one looked for: the writer (one at a time, under flock on
+ * the file) clears `sequence`, fills the rest, stores `sequence` and then `last_event`; a reader copies and
+ * looks at `sequence` again. Sequence 0 is never used. */
+struct sim_event {
+	_Atomic uint64_t sequence;
+	_Atomic uint64_t type; /* NVML_EVENT_TYPE_* */
+	_Atomic uint64_t data; /* the Xid */
+	_Atomic uint32_t card; /* index in cards[] */
+	uint32_t reserved;
+};
+
+struct sim_state {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t size; /* of this struct */
+	uint32_t card_count;
+	uint32_t cuda_version; /* 11070 is 11.7 */
+	char driver_version[80];
+	uint8_t reserved0[144];
+	struct sim_card cards[SIM_MAX_CARDS];
+
+	/* changes while mapped */
+	_Atomic uint32_t retired;
+	_Atomic uint32_t event_wake; /* futex: low half of last_event */
+	_Atomic uint64_t last_event; /* sequence of the newest event */
+	uint8_t reserved1[48];
+	struct sim_event events[SIM_EVENT_RING];
+};
+
+_Static_assert(sizeof(struct sim_card) == 448, "size of a card is part of the layout");
+_Static_assert(offsetof(struct sim_card, memory_bytes) == 208, "layout");
+_Static_assert(offsetof(struct sim_card, minor) == 224, "layout");
+_Static_assert(offsetof(struct sim_card, links) == 304, "layout");
+_Static_assert(offsetof(struct sim_card, health) == 352, "layout");
+_Static_assert(offsetof(struct sim_card, ecc_volatile) == 360, "layout");
+_Static_assert(sizeof(struct sim_event) == 32, "size of an event is part of the layout");
+_Static_assert(offsetof(struct sim_state, cards) == 248, "layout");
+_Static_assert(offsetof(struct sim_state, retired) == 248 + 64 * 448, "layout");
+_Static_assert(offsetof(struct sim_state, events) == 248 + 64 * 448 + 64, "layout");
+_Static_assert(sizeof(struct sim_state) == 248 + 64 * 448 + 64 + 256 * 32, "layout");
+_Static_assert(sizeof(_Atomic uint64_t) == 8, "a 64-bit atomic is a plain word");

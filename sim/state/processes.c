@@ -1,0 +1,200 @@
+#include "sim/state/processes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+struct identity {
+	uint32_t pid;
+	uint64_t pid_namespace;
+	uint64_t start_ticks;
+};
+
+/* Field 22 counts from the last ')': the command name in field 2 may hold anything. */
+static uint64_t start_ticks_of_self(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/stat", "re");
+	char line[1024];
+	char *p;
+
+	if (!f || !fgets(line, sizeof(line), f))
+		return 0;
+	p = strrchr(line, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+static struct identity identity_of_self(void)
+{
+	struct identity self = {.pid = (uint32_t)getpid(), .start_ticks = start_ticks_of_self()};
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) == 0)
+		self.pid_namespace = st.st_ino;
+	return self;
+}
+
+static bool slot_is(const struct sim_process *slot, const struct identity *self)
+{
+	return atomic_load(&slot->pid) == self->pid && slot->pid_namespace == self->pid_namespace &&
+	       slot->start_ticks == self->start_ticks;
+}
+
+int sim_processes_open(const char *root, struct sim_processes *ret_processes)
+{
+	_cleanup_close_ int fd = -1;
+	struct sim_process_table *table;
+	char path[PATH_MAX + 24];
+	struct stat st;
+	int n = snprintf(path, sizeof(path), "%s/state/processes", root);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*table))
+		return -EBADMSG;
+	table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (table == MAP_FAILED)
+		return -errno;
+	if (table->magic != SIM_PROCESSES_MAGIC || table->version != SIM_PROCESSES_VERSION ||
+		table->size != sizeof(*table)) {
+		munmap(table, sizeof(*table));
+		return -EBADMSG;
+	}
+	*ret_processes = (struct sim_processes){.table = table, .fd = TAKE_FD(&fd)};
+	return 0;
+}
+
+static int lock_slot(const struct sim_processes *processes, const struct sim_process *slot, short type)
+{
+	struct flock lock = {
+		.l_type = type,
+		.l_whence = SEEK_SET,
+		.l_start = (const char *)slot - (const char *)processes->table,
+		.l_len = 1,
+	};
+
+	return fcntl(processes->fd, F_SETLK, &lock) < 0 ? -errno : 0;
+}
+
+/* The owner's pid as this process sees it; -ESRCH when nobody holds the slot. */
+static int slot_owner(const struct sim_processes *processes, const struct sim_process *slot, pid_t *ret_pid)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (const char *)slot - (const char *)processes->table,
+		.l_len = 1,
+	};
+
+	if (fcntl(processes->fd, F_GETLK, &lock) < 0)
+		return -errno;
+	if (lock.l_type == F_UNLCK)
+		return -ESRCH;
+	*ret_pid = lock.l_pid > 0 ? lock.l_pid : 0;
+	return 0;
+}
+
+static void clear_slot(struct sim_process *slot)
+{
+	atomic_store(&slot->pid, 0);
+	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
+		atomic_store(&slot->bytes[i], 0);
+}
+
+int sim_processes_claim(const struct sim_processes *processes, struct sim_process **ret_slot)
+{
+	struct identity self = identity_of_self();
+
+	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
+		struct sim_process *slot = &processes->table->slots[i];
+
+		/* Our own locks never stand in our way: what another copy of this code holds in this process
+		 * has to be told by its content. */
+		if (slot_is(slot, &self) || lock_slot(processes, slot, F_WRLCK) < 0)
+			continue;
+		clear_slot(slot);
+		slot->pid_namespace = self.pid_namespace;
+		slot->start_ticks = self.start_ticks;
+		atomic_store(&slot->pid, self.pid);
+		*ret_slot = slot;
+		return 0;
+	}
+	return -EBUSY;
+}
+
+void sim_processes_release(const struct sim_processes *processes, struct sim_process *slot)
+{
+	if (!slot)
+		return;
+	clear_slot(slot);
+	lock_slot(processes, slot, F_UNLCK);
+}
+
+/* True if the slot's owner lives; frees the slot of a dead one. */
+static bool slot_alive(const struct sim_processes *processes, struct sim_process *slot,
+	const struct identity *self, pid_t *ret_pid)
+{
+	if (atomic_load(&slot->pid) == 0)
+		return false;
+	if (slot_is(slot, self)) {
+		*ret_pid = getpid();
+		return true;
+	}
+	if (slot_owner(processes, slot, ret_pid) == 0)
+		return true;
+	/* Only under the lock: a new owner may have come in between. */
+	if (lock_slot(processes, slot, F_WRLCK) == 0) {
+		clear_slot(slot);
+		lock_slot(processes, slot, F_UNLCK);
+	}
+	return false;
+}
+
+size_t sim_processes_list(
+	const struct sim_processes *processes, unsigned card, struct sim_process_view *ret_views, size_t max)
+{
+	struct identity self = identity_of_self();
+	size_t count = 0;
+
+	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
+		struct sim_process *slot = &processes->table->slots[i];
+		uint64_t bytes = atomic_load(&slot->bytes[card]);
+		pid_t pid = 0;
+
+		if (bytes == 0 || !slot_alive(processes, slot, &self, &pid))
+			continue;
+		if (count < max)
+			ret_views[count] = (struct sim_process_view){.pid = pid, .bytes = bytes};
+		count++;
+	}
+	return count;
+}
+
+uint64_t sim_processes_used(const struct sim_processes *processes, unsigned card)
+{
+	struct identity self = identity_of_self();
+	uint64_t sum = 0;
+	pid_t pid;
+
+	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
+		struct sim_process *slot = &processes->table->slots[i];
+		uint64_t bytes = atomic_load(&slot->bytes[card]);
+
+		if (bytes != 0 && slot_alive(processes, slot, &self, &pid))
+			sum += bytes;
+	}
+	return sum;
+}

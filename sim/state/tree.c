@@ -1,0 +1,161 @@
+#include "sim/state/tree.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define CONTAINER_ROOT "/run/ration-sim"
+
+int sim_tree_at(const char *root, struct sim_tree *ret_tree)
+{
+	struct stat st;
+	int n;
+
+	if (strlen(root) >= sizeof(ret_tree->root))
+		return -ENAMETOOLONG;
+	strcpy(ret_tree->root, root);
+	n = snprintf(ret_tree->devices, sizeof(ret_tree->devices), "%s/dev", root);
+	if (n < 0 || (size_t)n >= sizeof(ret_tree->devices))
+		return -ENAMETOOLONG;
+	/* A container is given gpus.json and state, but its device nodes are in /dev. */
+	if (stat(ret_tree->devices, &st) < 0 || !S_ISDIR(st.st_mode))
+		strcpy(ret_tree->devices, "/dev");
+	return 0;
+}
+
+/* The tree around the library itself: X/lib/NAME with X/gpus.json. */
+static int tree_of_object(struct sim_tree *ret_tree)
+{
+	_cleanup_free_ char *path = NULL;
+	char probe[PATH_MAX + 16];
+	Dl_info info;
+	char *slash;
+
+	if (!dladdr((void *)tree_of_object, &info) || !info.dli_fname)
+		return -ENOENT;
+	path = realpath(info.dli_fname, NULL);
+	if (!path)
+		return -errno;
+	slash = strrchr(path, '/');
+	if (!slash || slash - path < 4 || strncmp(slash - 4, "/lib", 4) != 0)
+		return -ENOENT;
+	slash[-4] = '\0';
+	snprintf(probe, sizeof(probe), "%s/gpus.json", path);
+	if (access(probe, F_OK) < 0)
+		return -errno;
+	return sim_tree_at(path, ret_tree);
+}
+
+void sim_tree_find(struct sim_tree *ret_tree)
+{
+	const char *root = secure_getenv("RATION_SIM_DIR");
+
+	if (root && *root && sim_tree_at(root, ret_tree) == 0)
+		return;
+	if (tree_of_object(ret_tree) == 0)
+		return;
+	sim_tree_at(CONTAINER_ROOT, ret_tree);
+}
+
+bool sim_tree_has_card(const struct sim_tree *tree, unsigned minor)
+{
+	char path[PATH_MAX + 32];
+	int n = snprintf(path, sizeof(path), "%s/nvidia%u", tree->devices, minor);
+
+	return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
+}
+
+static bool state_is_ours(const struct sim_state *state)
+{
+	return state->magic == SIM_STATE_MAGIC && state->version == SIM_STATE_VERSION &&
+	       state->size == sizeof(*state) && state->card_count >= 1 && state->card_count <= SIM_MAX_CARDS;
+}
+
+int sim_state_map(const char *root, struct sim_state **ret_state, bool *ret_writable)
+{
+	_cleanup_close_ int fd = -1;
+	char path[PATH_MAX + 16];
+	int protection = PROT_READ | PROT_WRITE;
+	struct sim_state *state;
+	struct stat st;
+	int n = snprintf(path, sizeof(path), "%s/state/cards", root);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && (errno == EACCES || errno == EROFS)) {
+		protection = PROT_READ;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return errno == ENOTDIR ? -ENOENT : -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	/* A shorter file would turn a read into SIGBUS. */
+	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*state))
+		return -EBADMSG;
+	state = mmap(NULL, sizeof(*state), protection, MAP_SHARED, fd, 0);
+	if (state == MAP_FAILED)
+		return -errno;
+	if (!state_is_ours(state)) {
+		sim_state_unmap(state);
+		return -EBADMSG;
+	}
+	*ret_state = state;
+	*ret_writable = (protection & PROT_WRITE) != 0;
+	return 0;
+}
+
+void sim_state_unmap(struct sim_state *state)
+{
+	if (state)
+		munmap(state, sizeof(*state));
+}
+
+void sim_state_post_event(struct sim_state *state, uint32_t card, uint64_t type, uint64_t data)
+{
+	uint64_t sequence = atomic_load(&state->last_event) + 1;
+	struct sim_event *event = &state->events[sequence % SIM_EVENT_RING];
+
+	atomic_store(&event->sequence, 0);
+	atomic_store(&event->type, type);
+	atomic_store(&event->data, data);
+	atomic_store(&event->card, card);
+	atomic_store(&event->sequence, sequence);
+	atomic_store(&state->last_event, sequence);
+	atomic_store(&state->event_wake, (uint32_t)sequence);
+	syscall(SYS_futex, &state->event_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int sim_state_read_event(const struct sim_state *state, uint64_t sequence, struct sim_event *ret_event)
+{
+	const struct sim_event *event = &state->events[sequence % SIM_EVENT_RING];
+
+	if (sequence > atomic_load(&state->last_event))
+		return -EAGAIN;
+	ret_event->sequence = atomic_load(&event->sequence);
+	ret_event->type = atomic_load(&event->type);
+	ret_event->data = atomic_load(&event->data);
+	ret_event->card = atomic_load(&event->card);
+	if (ret_event->sequence != sequence || atomic_load(&event->sequence) != sequence)
+		return -ENODATA;
+	return 0;
+}
+
+void sim_state_wait_event(struct sim_state *state, uint64_t seen, unsigned timeout_ms)
+{
+	struct timespec timeout = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000};
+
+	syscall(SYS_futex, &state->event_wake, FUTEX_WAIT, (uint32_t)seen, &timeout, NULL, 0);
+}

@@ -1,0 +1,38 @@
+/* tree.h - find the driver tree that this process belongs to, and map its state. */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "sim/state/layout.h"
+
+struct sim_tree {
+	char root[PATH_MAX];
+	char devices[PATH_MAX + 4]; /* the folder whose nvidia<N> say which cards there are */
+};
+
+/* sim_tree_find() - RATION_SIM_DIR; else X where the object that holds this code is X/lib/NAME and
+ * X/gpus.json exists; else /run/ration-sim. Always answers; whether there is a tree shows when it is mapped.
+ */
+void sim_tree_find(struct sim_tree *ret_tree);
+
+/* sim_tree_at() - the tree whose root is known. -ENAMETOOLONG. */
+int sim_tree_at(const char *root, struct sim_tree *ret_tree);
+
+/* sim_tree_has_card() - is the device node (or its stand-in) of this card there? Containers get the nodes of
+ * their own cards only. */
+bool sim_tree_has_card(const struct sim_tree *tree, unsigned minor);
+
+/* sim_state_map() - map DIR/state/cards. -ENOENT: no tree; -EBADMSG: not our file, or another version's. The
+ * mapping is writable where the file is, else read-only. */
+int sim_state_map(const char *root, struct sim_state **ret_state, bool *ret_writable);
+void sim_state_unmap(struct sim_state *state);
+
+/* sim_state_post_event() - append an event and wake those who wait. The caller holds flock on the file. */
+void sim_state_post_event(struct sim_state *state, uint32_t card, uint64_t type, uint64_t data);
+/* sim_state_read_event() - 0 and the event, -EAGAIN: not there yet, -ENODATA: overwritten or never completed.
+ */
+int sim_state_read_event(const struct sim_state *state, uint64_t sequence, struct sim_event *ret_event);
+/* sim_state_wait_event() - sleep until last_event differs from `seen`, at most timeout_ms. May return early.
+ */
+void sim_state_wait_event(struct sim_state *state, uint64_t seen, unsigned timeout_ms);
