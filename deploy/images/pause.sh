@@ -1,0 +1,6 @@
+#!/bin/busybox sh
+trap 'exit 0' TERM INT
+while :; do
+	sleep 86400 &
+	wait $!
+done

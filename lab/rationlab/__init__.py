@@ -1,0 +1,1 @@
+"""A real Kubernetes on one machine: etcd, API server, scheduler, and nodes made of namespaces."""

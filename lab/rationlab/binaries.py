@@ -1,0 +1,189 @@
+"""Builds the Kubernetes programs from pinned Go modules into the cache; a second time costs nothing."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import preflight, toolchain
+from .errors import LabError
+from .layout import KUBERNETES
+from .paths import LAB_SOURCE, cache_root
+from .progress import say, step
+
+_STALE_TEMP = "building-"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One folder under lab/go and the programs built from it."""
+    name: str
+    packages: tuple      # (program, Go package)
+    tags: str = ""
+    ldflags: str = ""
+    expected: str = ""   # how long it took on 2 cores, for the person who waits
+
+
+def _kube_ldflags(version):
+    variable = "k8s.io/component-base/version"
+    minor = version.split(".")[1]
+    return (f"-X {variable}.gitVersion=v{version} -X {variable}.gitMajor=1 -X {variable}.gitMinor={minor}")
+
+
+def modules(kubernetes):
+    kube = "k8s.io/kubernetes/cmd/"
+    containerd = "github.com/containerd/containerd/v2/"
+    return (
+        Module("etcd", (("etcd", "go.etcd.io/etcd/server/v3"), ("etcdctl", "go.etcd.io/etcd/etcdctl/v3")),
+               expected="40 s"),
+        Module("runtime", tuple((p, f"{containerd}cmd/{p}") for p in ("containerd", "containerd-shim-runc-v2", "ctr")),
+               tags="no_btrfs no_zfs no_aufs no_devmapper",
+               ldflags=f"-X {containerd}version.Version=v{_pinned('runtime', 'github.com/containerd/containerd/v2')}",
+               expected="50 s"),
+        Module("kube", tuple((p, kube + p) for p in ("kube-apiserver", "kube-controller-manager", "kube-scheduler",
+                                                     "kubelet", "kube-proxy", "kubectl")),
+               ldflags=_kube_ldflags(kubernetes), expected="4 to 5 minutes"),
+        Module("helm", (("helm", "helm.sh/helm/v3/cmd/helm"),),
+               ldflags=f"-X helm.sh/helm/v3/internal/version.version=v{_pinned('helm', 'helm.sh/helm/v3')}",
+               expected="50 s"),
+    )
+
+
+def _pinned(module, path):
+    """The version of a Go module that our go.mod names."""
+    text = (LAB_SOURCE / "go" / module / "go.mod").read_text()
+    match = re.search(rf"^\s*(?:require )?{re.escape(path)} v(\S+)", text, re.MULTILINE)
+    if match is None:
+        raise LabError(f"lab/go/{module}/go.mod does not require {path}")
+    return match.group(1)
+
+
+def _key(module, kubernetes):
+    source = LAB_SOURCE / "go" / module.name
+    digest = hashlib.sha256()
+    for text in ((source / "go.mod").read_bytes(), (source / "go.sum").read_bytes(), repr((module.packages, module.tags, module.ldflags)).encode()):
+        digest.update(hashlib.sha256(text).digest())
+    return digest.hexdigest()[:16]
+
+
+def _folder(module, kubernetes):
+    return cache_root() / "lab" / _key(module, kubernetes)
+
+
+def path(kubernetes):
+    """Folders to put on PATH, each holding the programs of one module."""
+    return [str(_folder(module, kubernetes)) for module in modules(kubernetes)]
+
+
+def program(name, kubernetes):
+    """The built program's path; LabError if it has not been built."""
+    for module in modules(kubernetes):
+        if name in (program for program, _ in module.packages):
+            found = _folder(module, kubernetes) / name
+            if found.exists():
+                return str(found)
+    raise LabError(f"{name} is not built yet; lab/lab build does it")
+
+
+def is_built(kubernetes):
+    return all(_folder(module, kubernetes).is_dir() for module in modules(kubernetes))
+
+
+@contextlib.contextmanager
+def _lock():
+    """One builder at a time; the kernel drops the lock however its holder ends."""
+    cache_root().mkdir(parents=True, exist_ok=True)
+    with open(cache_root() / "lab.lock", "w", encoding="ascii") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another lab is building; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def build(kubernetes=KUBERNETES):
+    """Makes sure that every program is in the cache."""
+    if is_built(kubernetes):
+        return
+    preflight.check_disk(cache_root(), preflight.COLD_BYTES, "building Kubernetes for the first time")
+    with _lock():
+        for stale in (cache_root() / "lab").glob(_STALE_TEMP + "*"):    # a builder was killed
+            shutil.rmtree(stale)
+        for module in modules(kubernetes):
+            if not _folder(module, kubernetes).is_dir():
+                _build_module(module, kubernetes)
+
+
+def _build_module(module, kubernetes):
+    target = _folder(module, kubernetes)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    say(f"building {', '.join(name for name, _ in module.packages)} (took {module.expected} on 2 cores)")
+    with step(f"built {module.name}"), tempfile.TemporaryDirectory(dir=target.parent, prefix=_STALE_TEMP) as scratch:
+        source, out = Path(scratch) / "source", Path(scratch) / "out"
+        shutil.copytree(LAB_SOURCE / "go" / module.name, source)
+        out.mkdir()
+        go, environment = toolchain.find_go(preflight.go_requirement(source / "go.mod"), cache_root())
+        environment = dict(os.environ, CGO_ENABLED="0", GOTOOLCHAIN="local", GOFLAGS="-mod=readonly -buildvcs=false",
+                           GOWORK="off", **environment)
+        if module.name == "kube" and kubernetes != KUBERNETES:
+            _other_kubernetes(go, environment, source, module, kubernetes)
+        for program_name, package in module.packages:
+            _compile(go, environment, source, module, package, out / program_name)
+        os.rename(out, target)
+
+
+def _compile(go, environment, source, module, package, out):
+    command = ["nice", go, "build", "-trimpath", "-tags", module.tags, "-ldflags", f"-s -w {module.ldflags}".strip(),
+               "-o", str(out), package]
+    process = subprocess.Popen(command, cwd=source, env=environment, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    done = threading.Event()
+    ticker = threading.Thread(target=_tick, args=(done, out.name), daemon=True)
+    ticker.start()
+    try:
+        _, errors = process.communicate()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    finally:
+        done.set()
+    if process.returncode != 0:
+        raise LabError(f"go build of {package} failed: {errors.strip()[-1500:]}")
+    say(f"  {out.name}: {out.stat().st_size >> 20} MiB")
+
+
+def _tick(done, name):
+    while not done.wait(20):
+        say(f"  still compiling {name}")
+
+
+def _other_kubernetes(go, environment, source, module, kubernetes):
+    """Re-writes the copied module for another release: checked by Go's checksum database, not by our go.sum."""
+    environment = dict(environment, GOFLAGS="-mod=mod -buildvcs=false")
+    listing = subprocess.run([go, "mod", "download", "-json", f"k8s.io/kubernetes@v{kubernetes}"], cwd=source,
+                             env=environment, capture_output=True, text=True, check=False)
+    match = re.search(r'"GoMod": "(.*)"', listing.stdout)
+    if listing.returncode != 0 or match is None:
+        raise LabError(f"Kubernetes {kubernetes} cannot be fetched: {(listing.stderr or listing.stdout).strip()[-400:]}")
+    upstream = Path(match.group(1)).read_text()
+    staging = sorted(set(re.findall(r"^\s*(?:replace )?(k8s\.io/\S+) => \./staging/", upstream, re.MULTILINE)))
+    if not staging:
+        raise LabError(f"the go.mod of Kubernetes {kubernetes} names no staging modules")
+    library = "v0." + kubernetes.split(".", 1)[1]
+    own_go = re.search(r"^go .*$", (source / "go.mod").read_text(), re.MULTILINE).group(0)
+    (source / "go.mod").write_text(f"module ration.dev/lab/kube\n\n{own_go}\n\nreplace (\n"
+                                   + "".join(f"\t{name} => {name} {library}\n" for name in staging) + ")\n")
+    (source / "go.sum").write_text("")
+    got = subprocess.run([go, "get", "-tool", *(f"{package}@v{kubernetes}" for _, package in module.packages)],
+                         cwd=source, env=environment, capture_output=True, text=True, check=False)
+    if got.returncode != 0:
+        raise LabError(f"Kubernetes {kubernetes} cannot be resolved: {got.stderr.strip()[-600:]}")

@@ -1,0 +1,170 @@
+"""The command line of lab/lab."""
+
+import argparse
+import os
+import subprocess
+import sys
+
+from . import binaries, layout, preflight, state
+from . import lab as labs
+from .errors import LabError
+from .progress import say
+
+DEFAULT_NAME = "demo"
+_EPILOG = """\
+NAME of a node ends in its address (cn-shanghai.192.168.6.104). CARDS is 4x16160MiB or 2x81559MiB+1x40960MiB,
+or 0 for none. MODE is a value of the node label ack.node.gpu.schedule, PLACEMENT of ack.node.gpu.placement.
+Without --node the lab has the two nodes of the documents, one card of 16160 MiB each, mode share.
+
+Files: programs and images in $RATION_CACHE (else ~/.cache/ration), labs in $RATION_LABS
+(else ~/.local/state/ration/labs), the product's build directory in $RATION_BUILD (else build).
+"""
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="lab/lab", description="A real Kubernetes on this machine, in namespaces.",
+                                     epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def add(name, text, function, named=True):
+        command = commands.add_parser(name, help=text, description=text, epilog=_EPILOG if name == "up" else None,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+        if named:
+            command.add_argument("--name", metavar="LAB", default=os.environ.get("RATION_LAB", DEFAULT_NAME),
+                                 help=f"which lab (default: $RATION_LAB, else {DEFAULT_NAME})")
+        command.set_defaults(function=function)
+        return command
+
+    command = add("up", "Start the lab, or finish starting it.", _up)
+    command.add_argument("--node", action="append", metavar="NAME=CARDS[,MODE[,PLACEMENT]]", help="a node; repeatable")
+    command.add_argument("--no-charts", action="store_true", help="a bare cluster, without ration's own charts")
+    command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
+    add("down", "Remove the lab and everything it made.", _down)
+    add("status", "Say what runs.", _status)
+    command = add("logs", "Show the log of a part, or list the parts.", _logs)
+    command.add_argument("part", nargs="?", metavar="PART", help="e.g. kube-scheduler or kubelet@NODE")
+    command.add_argument("-n", "--lines", type=int, default=0, help="only the last N lines")
+    add("env", "Print export lines for a shell: eval \"$(lab/lab env)\".", _env)
+    command = add("kubectl", "Run kubectl on the lab.", _kubectl)
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS")
+    command = add("ctr", "Run containerd's ctr on a node.", _ctr)
+    command.add_argument("node", metavar="NODE")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS")
+    command = add("enter", "Run a command in a node's namespaces (default: a shell).", _enter)
+    command.add_argument("node", metavar="NODE")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS")
+    command = add("restart", "End a part and start it again.", _restart)
+    command.add_argument("part", metavar="PART[@NODE]", help="e.g. kube-apiserver or kubelet@NODE")
+    command = add("build", "Only build the programs of Kubernetes into the cache.", _build, named=False)
+    command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
+    return parser
+
+
+def _own_arguments(arguments):
+    """What follows `--`, or everything when there is none."""
+    return arguments[1:] if arguments[:1] == ["--"] else arguments
+
+
+def _up(options):
+    specs = layout.parse_nodes(options.node) if options.node else None
+    kubernetes = layout.check_kubernetes(options.kubernetes) if options.kubernetes else None
+    labs.up(options.name, specs, kubernetes, not options.no_charts)
+    suffix = "" if options.name == DEFAULT_NAME else f" --name {options.name}"
+    say(f'next: eval "$(lab/lab env{suffix})"; kubectl get nodes')
+    return 0
+
+
+def _down(options):
+    existed = labs.down(options.name)
+    say(f"lab {options.name} is gone" if existed else f"there was no lab {options.name}")
+    return 0
+
+
+def _build(options):
+    preflight.ensure_packages()
+    binaries.build(layout.check_kubernetes(options.kubernetes or layout.KUBERNETES))
+    say("all programs are built")
+    return 0
+
+
+def _status(options):
+    """Exit 0 when every part runs, 3 when one does not, as systemctl status has it."""
+    lab = labs.Lab.existing(options.name)
+    print(f"lab {lab.name}: Kubernetes {lab.kubernetes}, {lab.pki.server()}, files in {lab.folder}")
+    for node in lab.nodes:
+        labels = ", ".join(f"{key}={value}" for key, value in node.spec.labels().items()) or "no labels"
+        print(f"node {node.spec.name}: {node.spec.cards or 'no cards'}; {labels}")
+    running = True
+    for part in lab.parts():
+        pid = part.pid()
+        running = running and pid is not None
+        print(f"  {part.name:<50} {'pid ' + str(pid) if pid else 'not running'}")
+    return 0 if running else 3
+
+
+def _logs(options):
+    lab = labs.Lab.existing(options.name)
+    if options.part is None:
+        for part in lab.parts():
+            print(part.name)
+        return 0
+    part = lab.find_part(options.part)
+    if not part.log_file.exists():
+        raise LabError(f"{part.name} has written nothing yet")
+    with open(part.log_file, encoding="utf-8", errors="replace") as handle:
+        lines = handle.readlines()
+    sys.stdout.writelines(lines[-options.lines:] if options.lines > 0 else lines)
+    return 0
+
+
+def _env(options):
+    lab = labs.Lab.existing(options.name)
+    print(f"export KUBECONFIG='{lab.pki.kubeconfig('admin')}'")
+    print(f"export PATH='{lab.path_variable()}'")
+    print(f"export RATION_LAB='{lab.name}'")
+    # Where a proxy is set, kubectl must not send the lab's address to it.
+    print("export NO_PROXY=\"${NO_PROXY:+$NO_PROXY,}198.18.0.0/15\"")
+    return 0
+
+
+def _kubectl(options):
+    lab = labs.Lab.existing(options.name)
+    command = lab.kubectl(*_own_arguments(options.arguments))
+    os.execve(command[0], command, lab.environment())
+
+
+def _in_node(options, command):
+    preflight.check_root()
+    return subprocess.run(command, check=False).returncode
+
+
+def _ctr(options):
+    node = labs.Lab.existing(options.name).find_node(options.node)
+    return _in_node(options, node.ctr(*_own_arguments(options.arguments)))
+
+
+def _enter(options):
+    node = labs.Lab.existing(options.name).find_node(options.node)
+    return _in_node(options, node.enter(_own_arguments(options.arguments) or ["bash"]))
+
+
+def _restart(options):
+    preflight.check_root()
+    with state.lock(layout.check_lab_name(options.name)):
+        labs.restart(labs.Lab.existing(options.name), options.part)
+    say(f"{options.part} runs again")
+    return 0
+
+
+def main(arguments=None):
+    options = _parser().parse_args(arguments)
+    try:
+        return options.function(options)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted; the same command goes on from here, lab/lab down removes everything", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0

@@ -1,0 +1,87 @@
+"""Makes the images a lab needs, once, and brings them into each node's containerd."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import archive, recipes
+from .errors import LabError
+from .paths import cache_root
+from .procs import run
+
+_KEEP_SECONDS = 24 * 3600    # an archive that nobody used for a day goes
+
+
+@dataclass(frozen=True)
+class Image:
+    recipe: str
+    names: tuple
+    digest: str
+    tar: Path
+
+
+def install_product(build, into):
+    """`meson install` into a folder; returns (programs by name, version)."""
+    if not (build / "build.ninja").exists():
+        raise LabError(f"{build} is no build directory: build ration first (meson setup build && ninja -C build), "
+                       "or name the build directory in RATION_BUILD")
+    if into.exists():
+        shutil.rmtree(into)
+    environment = dict(os.environ, DESTDIR=str(into))
+    run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], "installing the product", env=environment)
+    programs = {path.name: path for path in into.rglob("*") if path.is_file() and os.access(path, os.X_OK)}
+    info = json.loads(run(["meson", "introspect", "--projectinfo", build], "the product's version"))
+    return programs, info["version"]
+
+
+def prepare(sources, with_charts):
+    """All images of the lab as archives in the cache."""
+    folder = cache_root() / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _forget_unused(folder)
+        return [_prepare_one(recipe, sources, folder) for recipe in recipes.load()
+                if with_charts or not recipe.only_for_charts()]
+
+
+def _prepare_one(recipe, sources, folder):
+    content, names, config = recipe.content(sources), recipe.image_names(sources), recipe.config()
+    digest = hashlib.sha256(repr((content.digest(), names, config)).encode()).hexdigest()[:20]
+    tar = folder / f"{recipe.name}-{digest}.tar"
+    if not tar.exists():
+        archive.write(tar, names, content, config)
+    os.utime(tar)
+    return Image(recipe.name, tuple(names), digest, tar)
+
+
+def _forget_unused(folder):
+    for path in folder.iterdir():
+        if path.name != "lock" and (path.suffix != ".tar" or path.stat().st_mtime < time.time() - _KEEP_SECONDS):
+            path.unlink()
+
+
+def load_into(node, images):
+    """Imports what the node does not have yet. Returns the recipes whose image changed."""
+    record = node.folder / "images.json"
+    known = json.loads(record.read_text()) if record.exists() else {}
+    changed = []
+    for image in images:
+        if known.get(image.recipe) == image.digest:
+            continue
+        command = node.ctr("images", "import", str(image.tar))
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise LabError(f"image {image.recipe} on {node.spec.name}: {done.stderr.strip()[-600:]}")
+        known[image.recipe] = image.digest
+        changed.append(image.recipe)
+        temporary = record.with_suffix(".new")
+        temporary.write_text(json.dumps(known))
+        os.rename(temporary, record)
+    return changed

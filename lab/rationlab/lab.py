@@ -1,0 +1,261 @@
+"""One lab, put together from its parts: up, down, and what can be asked of it in between."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+from . import binaries, cgroups, charts, images, layout, network, preflight, procs, recipes, state
+from .controlplane import ControlPlane
+from .errors import LabError
+from .node import LAYERS, NodeRuntime, restart_layer
+from .paths import product_build
+from .pki import Pki
+from .progress import say, step
+
+
+class Lab:
+    def __init__(self, name, slot, kubernetes, specs):
+        self.name = name
+        self.slot = slot
+        self.kubernetes = kubernetes
+        self.folder = state.folder_of(name)
+        self.product = product_build()
+        self.pki = Pki(self.folder, slot)
+        self.control = ControlPlane(self)
+        self.nodes = [NodeRuntime(self, spec, index) for index, spec in enumerate(specs, start=1)]
+
+    @classmethod
+    def existing(cls, name):
+        """The lab of this name; LabError when there is none."""
+        record = state.read(layout.check_lab_name(name))
+        if record is None:
+            raise LabError(f"there is no lab {name}; lab/lab up --name {name} makes it")
+        return cls(name, record["slot"], record["kubernetes"], record["nodes"])
+
+    def parts(self):
+        return self.control.parts() + [part for node in self.nodes for part in node.parts()]
+
+    def environment(self):
+        """For kubectl and helm: the lab's kubeconfig and programs, helm's files kept in the lab's folder."""
+        helm = self.folder / "helm"
+        return dict(os.environ, KUBECONFIG=str(self.pki.kubeconfig("admin")), PATH=self.path_variable(),
+                    HELM_CACHE_HOME=str(helm), HELM_CONFIG_HOME=str(helm), HELM_DATA_HOME=str(helm),
+                    # The shell's proxy does not know the lab's address.
+                    NO_PROXY="*", no_proxy="*")
+
+    def path_variable(self):
+        own = binaries.path(self.kubernetes)
+        if self.product.is_dir():
+            own.append(str(self.product / "src" / "cli"))
+        return ":".join([*own, os.environ["PATH"]])
+
+    def kubectl(self, *argv):
+        return [binaries.program("kubectl", self.kubernetes), *argv]
+
+    def kubectl_output(self, *argv, stdin=None):
+        return procs.run(self.kubectl(*argv), "kubectl", env=self.environment(), stdin=stdin)
+
+    def find_part(self, text):
+        """A part by its name, PART or PART@NODE; @NODE may be left out where there is only one."""
+        found = [part for part in self.parts() if text in (part.name, part.name.partition("@")[0])]
+        if len(found) != 1:
+            names = ", ".join(part.name for part in (found or self.parts()))
+            raise LabError(f"{text}: {'several parts have that name' if found else 'no such part'}; parts are {names}")
+        return found[0]
+
+    def find_node(self, name):
+        for node in self.nodes:
+            if node.spec.name == name:
+                return node
+        raise LabError(f"{name}: no such node; nodes are {', '.join(node.spec.name for node in self.nodes)}")
+
+
+def up(name, specs, kubernetes, with_charts):
+    """Brings the lab up, from nothing or from wherever an earlier try ended. Returns the Lab."""
+    begun = time.monotonic()
+    layout.check_lab_name(name)
+    preflight.check_root()
+    preflight.ensure_packages()
+    with state.lock(name):
+        record = state.read(name)
+        specs, kubernetes = _agree(name, record, specs, kubernetes)
+        preflight.check_kernel(state.labs_root() if record is None else state.folder_of(name))
+        preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
+        binaries.build(kubernetes)
+        lab = _register(name, record, specs, kubernetes)
+        _bring_up(lab, with_charts)
+    say(f"lab {name} is up after {time.monotonic() - begun:.1f} s: {len(lab.nodes)} nodes, "
+        f"Kubernetes {kubernetes}, simulated GPUs")
+    return lab
+
+
+def _agree(name, record, specs, kubernetes):
+    """What the lab shall be: as asked, as it is, or as the documents have it; refused when asked and existing differ."""
+    if record is None:
+        return specs or layout.parse_nodes([]), kubernetes or layout.KUBERNETES
+    if kubernetes and kubernetes != record["kubernetes"]:
+        raise LabError(f"lab {name} runs Kubernetes {record['kubernetes']}, not {kubernetes}; "
+                       f"lab/lab down --name {name} first, or choose another --name")
+    if specs and specs != record["nodes"]:
+        raise LabError(f"lab {name} exists with other nodes ({', '.join(n.name for n in record['nodes'])}); "
+                       f"lab/lab down --name {name} first, or choose another --name")
+    return record["nodes"], record["kubernetes"]
+
+
+def _register(name, record, specs, kubernetes):
+    """Writes the lab down before anything of it exists, so that `down` finds whatever was started."""
+    if record is not None:
+        return Lab(name, record["slot"], kubernetes, specs)
+    with state.lock():
+        slot = network.free_slot(state.slots_taken())
+        state.write(name, slot, kubernetes, specs)
+        network.set_up_control(name, slot)
+    return Lab(name, slot, kubernetes, specs)
+
+
+def _bring_up(lab, with_charts):
+    with step("network and certificates"):
+        network.set_up_control(lab.name, lab.slot)
+        lab.pki.create([node.spec.name for node in lab.nodes])
+    lab.control.start_storage_and_api()
+    with step("nodes' namespaces and containerd"):
+        for node in lab.nodes:
+            node.set_up()
+            node.ensure_driver()
+            node.start("containerd")
+    results = _Background(lambda: _images(lab, with_charts))
+    with step("API server ready"):
+        lab.control.wait_ready()
+    lab.control.start_controllers()
+    for node in lab.nodes:
+        node.start("kubelet")
+        node.start("kube-proxy")
+    changed = results.get()
+    with step("nodes ready"):
+        _wait_nodes(lab)
+        _wait_default_account(lab)
+    if with_charts:
+        charts.install(lab, changed)
+        charts.wait_ready(lab)
+
+
+class _Background:
+    """One piece of work beside the main one; its error is raised where the result is asked for."""
+
+    def __init__(self, work):
+        self._result, self._error = None, None
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._thread.start()
+
+    def _run(self, work):
+        try:
+            self._result = work()
+        except Exception as error:    # pylint: disable=broad-except
+            self._error = error
+
+    def get(self):
+        while self._thread.is_alive():
+            self._thread.join(0.1)    # in short waits, so that Ctrl-C is heard
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+def _images(lab, with_charts):
+    """Makes and imports the images; the names of those that changed on any node."""
+    begun = time.monotonic()
+    product, version = {}, ""
+    if with_charts:
+        product, version = images.install_product(lab.product, lab.folder / "product")
+    made = images.prepare(recipes.Sources(product, version, lab.kubernetes), with_charts)
+    changed = set()
+    for node in lab.nodes:
+        node.wait_containerd()
+        changed.update(images.load_into(node, made))
+    say(f"{len(made)} images on {len(lab.nodes)} nodes ({time.monotonic() - begun:.1f} s)")
+    return changed
+
+
+def _wait_nodes(lab, timeout=60):
+    wanted = {node.spec.name for node in lab.nodes}
+    deadline = time.monotonic() + timeout
+    while True:
+        ready = set()
+        for item in lab.control.get("/api/v1/nodes")["items"]:
+            if any(c["type"] == "Ready" and c["status"] == "True" for c in item["status"].get("conditions", [])):
+                ready.add(item["metadata"]["name"])
+        if wanted <= ready:
+            return
+        for node in lab.nodes:
+            for layer in LAYERS:
+                node.part(layer).check_running()
+        if time.monotonic() > deadline:
+            raise LabError(f"not ready after {timeout} s: {', '.join(sorted(wanted - ready))}; lab/lab logs "
+                           f"kubelet@{sorted(wanted - ready)[0]} shows why")
+        time.sleep(0.1)
+
+
+def _wait_default_account(lab, timeout=30):
+    """Pods are refused until the controller-manager has made the namespace's service account."""
+    deadline = time.monotonic() + timeout
+    while not lab.control.get("/api/v1/namespaces/default/serviceaccounts")["items"]:
+        lab.control.part("kube-controller-manager").check_running()
+        if time.monotonic() > deadline:
+            raise LabError("the controller-manager made no service account in the namespace default")
+        time.sleep(0.1)
+
+
+def down(name):
+    """Removes everything of the lab, whatever state it is in. False if there was nothing."""
+    layout.check_lab_name(name)
+    preflight.check_root()
+    folder = state.folder_of(name)
+    with state.lock(name):
+        existed = folder.exists()
+        procs.kill_marked(folder)
+        network.tear_down(name, _slot_of(name))
+        cgroups.tear_down(name)
+        if existed:
+            _remove_folder(folder)
+        state.forget_locks(name)
+    return existed
+
+
+def _slot_of(name):
+    try:
+        return json.loads((state.folder_of(name) / "lab.json").read_text())["slot"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _remove_folder(folder):
+    """Deletes the lab's folder; refuses while anything is mounted in it, for what is mounted is not the lab's."""
+    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    inside = [path for path in mounted if path == str(folder) or path.startswith(f"{folder}/")]
+    if inside:
+        raise LabError(f"{inside[0]} is still mounted; umount it, then run lab/lab down again")
+    # The record goes last: a removal that is interrupted is found and finished by the next `down`.
+    for path in sorted(folder.iterdir(), key=lambda entry: entry.name == "lab.json"):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    folder.rmdir()
+
+
+def restart(lab, text):
+    """Ends one part with SIGTERM and starts it again."""
+    part = lab.find_part(text)
+    program, _, node = part.name.partition("@")
+    if node:
+        if program == "init":
+            raise LabError("init holds the node's namespaces and cannot be restarted; lab/lab down and up do it")
+        restart_layer(lab.find_node(node), program)
+    else:
+        # The API server drains its connections for up to a minute; nobody here waits for that.
+        part.stop(signal.SIGTERM, 3 if program == "kube-apiserver" else 10)
+        lab.control.start(program)
+        lab.control.wait_ready()
+    part.check_running()
+

@@ -1,0 +1,249 @@
+"""One simulated node: namespaces for network, mounts and processes, and in them containerd, kubelet, kube-proxy.
+
+Pid 1 of the node (part `init@NODE`) holds the namespaces; when it ends, the kernel ends everything in them,
+containers included, and with the last process the node's mounts are gone.
+"""
+
+import json
+import shutil
+import signal
+import time
+from pathlib import Path
+
+from . import binaries, cgroups, network
+from .errors import LabError
+from .procs import Part, run
+
+LAYERS = ("containerd", "kubelet", "kube-proxy")
+DRIVER_MOUNT = "/opt/ration-sim"
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
+
+# What the kubelet wants there and would else write into the host's kernel (container_manager_linux.go,
+# setupKernelTunables, 1.36.3). Finding the wanted values, it writes nothing.
+_TUNABLES = {"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
+             "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
+
+# Runs inside fresh mount and process namespaces: $1 = the node's folder. The shell stays as the node's pid 1.
+# - /run, /var, /opt are the node's own, so that /run/containerd, /var/lib/kubelet, /run/cdi and /run/ration,
+#   which are constants of their users, do not meet those of the host or of another node.
+# - A second /proc without anything mounted over it: a pod with hostUsers=false may mount its own /proc only
+#   where some /proc of the namespace is fully visible (fs/namespace.c, mount_too_revealing).
+# - At last everything shared, so that mounts of a Bidirectional volume reach kubelet and containerd.
+_INIT = r"""
+set -e
+node=$1
+mount -t proc proc "$node/proc"
+mount -t proc proc /proc
+mount -t tmpfs -o size=16m,mode=755 tmpfs "$node/etc"
+mkdir "$node/etc/upper" "$node/etc/work"
+mount -t overlay overlay -o "lowerdir=/etc,upperdir=$node/etc/upper,workdir=$node/etc/work" /etc
+mkdir -p /etc/cdi
+while read -r path; do
+  mkdir -p "$node/host$path"
+  mount --bind "$path" "$node/host$path"
+done < "$node/exposed"
+for top in run var opt; do
+  mount --rbind "$node/host/$top" "/$top"
+done
+(cd "$node/tunables" && find . -type f) | while read -r file; do
+  if [ -e "/proc/sys/$file" ]; then mount --bind "$node/tunables/$file" "/proc/sys/$file"; fi
+done
+mount --make-rshared /
+: > "$node/ready"
+trap : TERM INT
+while :; do sleep 3600 & wait $! || :; done
+"""
+
+
+class NodeRuntime:
+    """The running side of one layout.Node; `index` is its place in the lab, from 1."""
+
+    def __init__(self, lab, spec, index):
+        self.lab = lab
+        self.spec = spec
+        self.index = index
+        self.folder = lab.folder / "nodes" / spec.name
+
+    def init(self):
+        return Part(self.lab.folder, f"init@{self.spec.name}", wrapped=True)
+
+    def part(self, layer):
+        return Part(self.lab.folder, f"{layer}@{self.spec.name}", wrapped=True)
+
+    def parts(self):
+        return [self.init()] + [self.part(layer) for layer in LAYERS]
+
+    def enter(self, argv):
+        """The command inside the node; None-safe only after set_up()."""
+        pid = self.init().pid()
+        if pid is None:
+            raise LabError(f"node {self.spec.name} is not running")
+        return ["nsenter", f"--net=/run/netns/{network.node_namespace(self.lab.name, self.index)}",
+                f"--mount=/proc/{pid}/ns/mnt", f"--pid=/proc/{pid}/ns/pid", "--", *argv]
+
+    def set_up(self):
+        """Network, cgroups, driver tree and namespaces; nothing twice."""
+        network.set_up_node(self.lab.name, self.lab.slot, self.index, self.spec.address)
+        cgroups.set_up(self.lab.name, self.index)
+        if self.init().pid() is None:
+            self._lay_out()
+            self._start_init()
+        self._write_configs()
+
+    def start(self, layer):
+        """Starts containerd, kubelet or kube-proxy unless it runs."""
+        arguments = {
+            "containerd": ["--config", self.folder / "containerd.toml"],
+            "kubelet": [f"--config={self.folder / 'kubelet.json'}", f"--kubeconfig={self._kubeconfig()}",
+                        f"--hostname-override={self.spec.name}", f"--node-ip={self.spec.address}",
+                        f"--root-dir=/var/lib/kubelet", *self._node_labels()],
+            "kube-proxy": [f"--config={self.folder / 'proxy.json'}", f"--hostname-override={self.spec.name}"],
+        }[layer]
+        program = binaries.program(layer, self.lab.kubernetes)
+        environment = {"PATH": ":".join(binaries.path(self.lab.kubernetes)) + ":/usr/sbin:/usr/bin:/sbin:/bin"}
+        return self.part(layer).start(self.enter([program, *arguments]), environment)
+
+    def wait_containerd(self, timeout=30):
+        deadline = time.monotonic() + timeout
+        socket = self.folder / "host" / "run" / "containerd" / "containerd.sock"
+        while not socket.exists():
+            self.part("containerd").check_running()
+            if time.monotonic() > deadline:
+                raise LabError(f"containerd of {self.spec.name} does not serve:\n{self.part('containerd').log_tail()}")
+            time.sleep(0.05)
+
+    def ctr(self, *argv):
+        """Arguments that run ctr on this node's containerd, for run() or exec."""
+        return self.enter([binaries.program("ctr", self.lab.kubernetes), "-n", "k8s.io", *argv])
+
+    def ensure_driver(self):
+        """The simulated driver of this node's cards; `ration-sim up` keeps what is there already."""
+        driver = self.folder / "driver"
+        driver.mkdir(parents=True, exist_ok=True)
+        if not self.spec.cards:
+            return
+        program = self.lab.product / "sim" / "ration-sim"
+        if not program.exists():
+            raise LabError(f"{program} is not there: build ration first (meson setup build && ninja -C build), "
+                           "or name the build directory in RATION_BUILD")
+        run([program, "up", driver, "--gpus", self.spec.cards, "--uuid-seed", self.spec.name], "simulated cards")
+
+    def _lay_out(self):
+        for name in ("proc", "etc", "host/run/lock", "host/var/lib/kubelet", "host/var/lib/containerd", "host/var/log",
+                     "host/var/tmp", "host/var/cache", "host/var/lib/cni", f"host{DRIVER_MOUNT}", "host/run/ration",
+                     "host/run/cdi", "cni", "volume-plugins"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        # Leftovers of an earlier boot: sockets and pods' network namespaces do not survive their processes.
+        for stale in (self.folder / "host" / "run").iterdir():
+            shutil.rmtree(stale) if stale.is_dir() and not stale.is_symlink() else stale.unlink()
+        for name in ("lock", "ration", "cdi"):
+            (self.folder / "host" / "run" / name).mkdir(exist_ok=True)
+        if not (self.folder / "host/var/run").is_symlink():
+            (self.folder / "host/var/run").symlink_to("/run")
+        (self.folder / "host/var/tmp").chmod(0o1777)
+        for name, value in _TUNABLES.items():
+            path = self.folder / "tunables" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(value + "\n")
+        self.ensure_driver()
+        (self.folder / "resolv.conf").write_text("")    # the lab has no DNS
+        exposed = [str(path) for path in self._needed_paths() if path.parts[1] in ("run", "var", "opt")]
+        (self.folder / "exposed").write_text("".join(path + "\n" for path in exposed))
+
+    def _needed_paths(self):
+        """Folders outside /run, /var and /opt stay visible by themselves."""
+        return [self.lab.folder, *map(Path, binaries.path(self.lab.kubernetes))]
+
+    def _start_init(self):
+        ready = self.folder / "ready"
+        ready.unlink(missing_ok=True)
+        script = self.folder / "init.sh"
+        driver_mount = f'mount --bind "$node/driver" "$node/host{DRIVER_MOUNT}"\n'
+        script.write_text(_INIT.replace("for top in", driver_mount + "for top in", 1))
+        namespace = network.node_namespace(self.lab.name, self.index)
+        self.init().start(network.inside(namespace, ["unshare", "--mount", "--propagation", "private", "--pid",
+                                                     "--fork", "/bin/sh", str(script), str(self.folder)]))
+        deadline = time.monotonic() + 10
+        while not ready.exists():
+            if self.init().pid() is None and time.monotonic() > deadline - 9:
+                raise LabError(f"node {self.spec.name} did not start:\n{self.init().log_tail()}")
+            if time.monotonic() > deadline:
+                raise LabError(f"node {self.spec.name} is not ready after 10 s:\n{self.init().log_tail()}")
+            time.sleep(0.02)
+
+    def _kubeconfig(self):
+        return self.lab.pki.kubeconfig(f"node-{self.spec.name}")
+
+    def _node_labels(self):
+        labels = ",".join(f"{key}={value}" for key, value in self.spec.labels().items())
+        return [f"--node-labels={labels}"] if labels else []
+
+    def _write_configs(self):
+        (self.folder / "containerd.toml").write_text(self._containerd())
+        (self.folder / "cni" / "10-lab.conflist").write_text(json.dumps(self._cni(), indent=1))
+        (self.folder / "kubelet.json").write_text(json.dumps(self._kubelet(), indent=1))
+        (self.folder / "proxy.json").write_text(json.dumps(self._proxy(), indent=1))
+
+    def _containerd(self):
+        return f"""version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE_IMAGE}"
+[plugins."io.containerd.cri.v1.runtime"]
+  # Without CAP_SYS_RESOURCE oom_score_adj cannot be lowered, and runc then fails every sandbox.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
+    conf_dir = "{self.folder / 'cni'}"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+"""
+
+    def _cni(self):
+        ranges = [[{"subnet": network.pod_cidr(self.index)}]]
+        return {"cniVersion": "1.0.0", "name": "lab", "plugins": [
+            {"type": "ptp", "ipam": {"type": "host-local", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]}},
+            {"type": "portmap", "capabilities": {"portMappings": True}}]}
+
+    def _kubelet(self):
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+            "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{cgroups.root_name(self.lab.name, self.index)}",
+            "failCgroupV1": False, "enforceNodeAllocatable": [], "failSwapOn": False,
+            # The machine's disk is not the node's: neither its fullness nor its images are this kubelet's business.
+            "evictionHard": {}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
+            "localStorageCapacityIsolation": False,
+            # Lab only: the kubelet's port is reachable from inside the lab's namespaces alone.
+            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "nodeStatusUpdateFrequency": "2s", "resolvConf": str(self.folder / "resolv.conf"),
+            "volumePluginDir": str(self.folder / "volume-plugins"), "maxPods": 200, "serializeImagePulls": False,
+        }
+
+    def _proxy(self):
+        return {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "iptables",
+            "clientConnection": {"kubeconfig": str(self.lab.pki.kubeconfig("proxy"))},
+            "clusterCIDR": network.POD_CIDR, "iptables": {"masqueradeAll": True, "minSyncPeriod": "0.2s"},
+            # The connection table's limits are the machine's, not this namespace's.
+            "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+        }
+
+
+def restart_layer(node, layer):
+    """Ends one program of a node as a crash would not: SIGTERM, then starts it again."""
+    node.part(layer).stop(signal.SIGTERM, 20)
+    if layer == "containerd":
+        # A socket file of the ended containerd would look like a serving one.
+        (node.folder / "host" / "run" / "containerd" / "containerd.sock").unlink(missing_ok=True)
+    node.start(layer)
+    if layer == "containerd":
+        node.wait_containerd()
+
+

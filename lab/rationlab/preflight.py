@@ -1,0 +1,119 @@
+"""What this machine must have before anything is started, each lack told with its cure."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from . import cgroups
+from .errors import LabError
+from .progress import say, step
+
+# command -> Debian package
+PROGRAMS = {
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "runc": "runc",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+    "openssl": "openssl",
+    "busybox": "busybox-static",
+    "bash": "bash",
+    "/usr/bin/python3": "python3-minimal",
+    "/usr/lib/cni/ptp": "containernetworking-plugins",
+    "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
+}
+GIB = 1 << 30
+COLD_BYTES = 8 * GIB      # caches of go, the programs, the images, two nodes
+WARM_BYTES = 2 * GIB      # two nodes and their images
+
+
+def check_root():
+    if os.geteuid() != 0:
+        raise LabError("the lab needs root: it makes network and mount namespaces and runs a kubelet "
+                       "(try: sudo lab/lab ...)")
+
+
+def missing_packages():
+    return sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)
+                   and not os.path.exists(program)})
+
+
+def ensure_packages():
+    """Installs what is missing, saying so; without apt-get, names what to install."""
+    missing = missing_packages()
+    if not missing:
+        return
+    line = f"apt-get install -y --no-install-recommends {' '.join(missing)}"
+    if not shutil.which("apt-get"):
+        raise LabError(f"missing programs of the Debian packages {', '.join(missing)}; on Debian: {line}")
+    say(f"installing missing packages: {line}")
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    with step("packages installed"):
+        for command in (["apt-get", "update", "-q"], line.split()):
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+            if done.returncode != 0:
+                raise LabError(f"{' '.join(command)} failed: {done.stderr.strip()[-600:]}")
+    if missing_packages():
+        raise LabError(f"still missing after the installation: {', '.join(missing_packages())}")
+
+
+def free_bytes(path):
+    """Free space where `path` will be. RATION_LAB_FREE_BYTES stands in for it in tests."""
+    pretended = os.environ.get("RATION_LAB_FREE_BYTES")
+    if pretended is not None:
+        return int(pretended)
+    path = Path(path)
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+def check_disk(path, needed, purpose):
+    free = free_bytes(path)
+    if free < needed:
+        raise LabError(f"{purpose} needs about {needed / GIB:.0f} GiB of disk, but only {free / GIB:.1f} GiB are free "
+                       f"at {path}; make room, or set RATION_CACHE and RATION_LABS to folders on a larger disk")
+
+
+def _try(command, what):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr or done.stdout).strip() or f"exit {done.returncode}"
+        raise LabError(f"this machine does not allow {what}, which the lab needs: {reason}")
+
+
+def check_kernel(scratch):
+    """Tries each kernel feature once, in namespaces that end with the command."""
+    if os.environ.get("RATION_LAB_NO_KERNEL_FEATURE"):    # lets a test see the message
+        raise LabError("this machine does not allow "
+                       f"{os.environ['RATION_LAB_NO_KERNEL_FEATURE']}, which the lab needs: pretended by a test")
+    _try(["unshare", "--net", "true"], "network namespaces")
+    _try(["unshare", "--mount", "--propagation", "private", "sh", "-c", "mount --make-rshared / && mount --bind / /mnt"],
+         "private mount namespaces")
+    _try(["unshare", "--pid", "--fork", "--mount-proc", "true"], "process namespaces")
+    _try(["unshare", "--net", "sh", "-c", "ip link add name veth0 type veth peer name veth1"], "veth network links")
+    _try(["unshare", "--net", "iptables", "-w", "-t", "nat", "-A", "POSTROUTING", "-j", "MASQUERADE"],
+         "iptables with NAT")
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        overlay = (f'cd "{folder}" && mkdir lower upper work merged && '
+                   "mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged")
+        _try(["unshare", "--mount", "--propagation", "private", "sh", "-c", overlay],
+             f"overlay file systems on {scratch} (RATION_LABS can name a folder on another disk)")
+    if not cgroups.TOP.is_dir():
+        raise LabError("no cgroups are mounted at /sys/fs/cgroup, which the kubelet needs")
+    lacking = [name for name in cgroups.NEEDED if name not in cgroups.controllers()]
+    if lacking:
+        raise LabError(f"the kernel offers no cgroup controller {', '.join(lacking)}, which the kubelet needs")
+
+
+def go_requirement(go_mod):
+    """The oldest Go that a go.mod accepts, as a tuple."""
+    match = re.search(r"^go ([0-9]+(?:\.[0-9]+)*)", go_mod.read_text(), re.MULTILINE)
+    if match is None:
+        raise LabError(f"{go_mod} does not say which Go it needs")
+    return tuple(int(n) for n in match.group(1).split("."))

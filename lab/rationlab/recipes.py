@@ -1,0 +1,160 @@
+"""Turns a recipe of deploy/images into the content of an image, taken from this machine.
+
+A recipe is JSON: names (with @version@, @kubernetes@), busybox ("all" or a list of applets), programs
+(target -> source, with the shared libraries they need), python (the machine's own interpreter), files
+(target -> source as it is), entrypoint, cmd, workdir; "for": "charts" when only the charts need it.
+A source is a path on this machine, a path beside the recipe, @product@/NAME or @binary@/NAME.
+"""
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import archive, binaries
+from .errors import LabError
+from .paths import IMAGE_RECIPES
+
+_KNOWN = {"about", "names", "busybox", "programs", "python", "files", "entrypoint", "cmd", "workdir", "for"}
+# Parts of the Python library that a sample program does not miss, by far the largest ones.
+_PYTHON_LEFT_OUT = {"__pycache__", "test", "tests", "idlelib", "lib2to3", "tkinter", "ensurepip", "distutils",
+                    "pydoc_data", "turtledemo", "sqlite3", "curses", "dbm", "venv", "site-packages", "dist-packages"}
+_PYTHON_EXTENSIONS_LEFT_OUT = ("_sqlite3", "_curses", "_dbm", "_gdbm", "readline", "_tkinter", "nis", "_codecs_", "_test",
+                               "_crypt", "_lsprof", "_xx", "ossaudiodev", "_ctypes_test")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where @product@ and @binary@ point, and what the names are filled with."""
+    product: dict           # program name -> path; empty when the product is not wanted
+    version: str
+    kubernetes: str
+
+
+@dataclass
+class Recipe:
+    name: str
+    fields: dict
+
+    def only_for_charts(self):
+        return self.fields.get("for") == "charts"
+
+    def image_names(self, sources):
+        return [name.replace("@version@", sources.version).replace("@kubernetes@", sources.kubernetes)
+                for name in self.fields["names"]]
+
+    def config(self):
+        config = {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+                  "WorkingDir": self.fields.get("workdir", "/")}
+        if "entrypoint" in self.fields:
+            config["Entrypoint"] = self.fields["entrypoint"]
+        if "cmd" in self.fields:
+            config["Cmd"] = self.fields["cmd"]
+        return config
+
+    def content(self, sources):
+        content = _skeleton()
+        for target, source in self.fields.get("files", {}).items():
+            content.files[target] = self._source(source, sources)
+        for target, source in self.fields.get("programs", {}).items():
+            path = self._source(source, sources)
+            content.files[target] = path
+            _add_libraries(content, path)
+        if self.fields.get("python"):
+            _add_python(content)
+        if "busybox" in self.fields:
+            _add_busybox(content, self.fields["busybox"])
+        return content
+
+    def _source(self, source, sources):
+        kind, _, name = source.partition("/")
+        if kind == "@binary@":
+            return binaries.program(name, sources.kubernetes)
+        if kind == "@product@":
+            if name not in sources.product:
+                raise LabError(f"image {self.name}: the product's build has no {name}")
+            return str(sources.product[name])
+        path = Path(source) if source.startswith("/") else IMAGE_RECIPES / source
+        if not path.exists():
+            raise LabError(f"image {self.name}: {path} is not there")
+        return str(path)
+
+
+def load(only=None):
+    """All recipes, sorted by name."""
+    found = []
+    for path in sorted(IMAGE_RECIPES.glob("*.json")):
+        fields = json.loads(path.read_text())
+        unknown = set(fields) - _KNOWN
+        if unknown or not fields.get("names"):
+            raise LabError(f"{path}: {'unknown ' + ', '.join(sorted(unknown)) if unknown else 'names are missing'}")
+        if only is None or path.stem in only:
+            found.append(Recipe(path.stem, fields))
+    return found
+
+
+def _skeleton():
+    """The folders that a merged-/usr Debian has, and root's entry for programs that ask who they are."""
+    return archive.Content(
+        links={"/bin": "usr/bin", "/sbin": "usr/sbin", "/lib": "usr/lib", "/lib64": "usr/lib64", "/var/run": "/run"},
+        folders={"/tmp": 0o1777, "/run": 0o755, "/root": 0o700, "/proc": 0o555, "/sys": 0o555, "/dev": 0o755,
+                 "/usr/bin": 0o755, "/usr/sbin": 0o755, "/usr/lib": 0o755, "/usr/lib64": 0o755},
+        texts={"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+               "/etc/group": "root:x:0:\nnogroup:x:65534:\n"})
+
+
+def _merged(path):
+    """/lib/x86_64-linux-gnu/libc.so.6 is found under /usr, where the image's links point."""
+    return re.sub(r"^/(bin|sbin|lib|lib64)/", r"/usr/\1/", path)
+
+
+def _libraries(path):
+    """Shared libraries of a program, the dynamic linker included; none for a static one."""
+    done = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        if "not a dynamic executable" in done.stdout + done.stderr or "statically linked" in done.stdout:
+            return []
+        raise LabError(f"ldd {path}: {done.stderr.strip()}")
+    missing = re.findall(r"(\S+) => not found", done.stdout)
+    if missing:
+        raise LabError(f"{path} needs {', '.join(missing)}, which this machine does not have")
+    return re.findall(r"(/\S+) \(0x", done.stdout)
+
+
+def _add_libraries(content, path):
+    for library in _libraries(path):
+        content.files[_merged(library)] = os.path.realpath(library)
+
+
+def _add_python(content):
+    interpreter = Path(os.path.realpath("/usr/bin/python3"))
+    library = Path("/usr/lib") / interpreter.name    # /usr/bin/python3.11 has /usr/lib/python3.11
+    if not library.is_dir():
+        raise LabError(f"{interpreter} has no library at {library}; apt-get install python3")
+    content.files[str(interpreter)] = str(interpreter)
+    for name in ("python3", "python"):
+        content.links[f"/usr/bin/{name}"] = interpreter.name
+    _add_libraries(content, str(interpreter))
+    for folder, folders, files in os.walk(library):
+        folders[:] = [name for name in folders if name not in _PYTHON_LEFT_OUT]
+        for name in files:
+            path = os.path.join(folder, name)
+            if name.endswith(".so") and name.startswith(_PYTHON_EXTENSIONS_LEFT_OUT):
+                continue
+            if name.endswith((".py", ".so")):
+                content.files[path] = os.path.realpath(path)
+            if name.endswith(".so"):
+                _add_libraries(content, path)
+
+
+def _add_busybox(content, applets):
+    content.files["/usr/bin/busybox"] = "/usr/bin/busybox"
+    if applets == "all":
+        applets = subprocess.run(["/usr/bin/busybox", "--list"], capture_output=True, text=True,
+                                 check=True).stdout.split()
+    for applet in applets:
+        target = f"/usr/bin/{applet}"
+        if target not in content.files and target not in content.links:
+            content.links[target] = "busybox"
