@@ -209,7 +209,8 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 		waiting_room_rejected(scheduler->waiting, &question->pod);
 		return filter_answer(&result, 0);
 	}
-	rank_nodes(result.fitting, result.n_fitting, &question->pod);
+	if (rank_nodes(result.fitting, result.n_fitting, &question->pod) < 0)
+		return NULL;
 	hold_best(scheduler, &question->pod, result.fitting[0]);
 	n = result.n_fitting;
 	if (scheduler->best_nodes && n > scheduler->best_nodes)
@@ -252,15 +253,15 @@ static char *prioritize_question(struct scheduler *scheduler, const struct quest
 		if (node && node->facts.name)
 			ranked[n_known++] = node;
 	}
-	if (ranked)
-		rank_nodes(ranked, n_known, &question->pod);
+	if (!ranked || rank_nodes(ranked, n_known, &question->pod) < 0)
+		n_known = 0;
 	for (size_t i = 0; i < n; i++) {
 		const char *name = question_name(question, i);
 		struct json_object *host = json_object_new_object();
 		/* The held node was best when filter looked, and the hold itself must not turn spread away.
 		 */
 		bool held = known && known->node && strcmp(known->node, name) == 0;
-		int score = ranked ? score_of(ranked, n_known, name) : 0;
+		int score = score_of(ranked, n_known, name);
 
 		json_object_object_add(host, "Host", json_object_new_string(name));
 		json_object_object_add(

@@ -311,7 +311,7 @@ def test_a_malformed_placement_is_an_unplaced_pod(api, start, text):
     assert scheduler.inspect()["wrongSums"] == 0
 
 
-@pytest.mark.parametrize("value, message", [("-1", "negative"), ("1500m", "whole"), ("3x", "quantity"),
+@pytest.mark.parametrize("value, message", [("-1", "must not be negative"), ("1500m", "must be a whole number"), ("3x", "must be a number"),
                                             ("9" * 400, None), ("1k", None), ("10G", None)])
 def test_odd_quantities_get_a_clear_answer(api, start, value, message):
     gpu_node(api, "n1", 4096)
