@@ -1,0 +1,231 @@
+#include "nvml/nvml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "nvml/abi.h"
+
+struct nvml {
+	void *library;
+	bool started;
+	struct nvml_functions table;
+};
+
+/* `fallback` is the older name of the same thing; `optional` may be missing altogether. */
+static const struct symbol {
+	size_t offset;
+	const char *name, *fallback;
+	bool optional;
+} symbols[] = {
+	{offsetof(struct nvml_functions, init), "nvmlInit_v2", NULL, false},
+	{offsetof(struct nvml_functions, shutdown), "nvmlShutdown", NULL, false},
+	{offsetof(struct nvml_functions, error_string), "nvmlErrorString", NULL, false},
+	{offsetof(struct nvml_functions, driver_version), "nvmlSystemGetDriverVersion", NULL, false},
+	{offsetof(struct nvml_functions, cuda_version), "nvmlSystemGetCudaDriverVersion_v2",
+		"nvmlSystemGetCudaDriverVersion", false},
+	{offsetof(struct nvml_functions, device_count), "nvmlDeviceGetCount_v2", NULL, false},
+	{offsetof(struct nvml_functions, device_by_index), "nvmlDeviceGetHandleByIndex_v2", NULL, false},
+	{offsetof(struct nvml_functions, device_by_uuid), "nvmlDeviceGetHandleByUUID", NULL, false},
+	{offsetof(struct nvml_functions, device_index), "nvmlDeviceGetIndex", NULL, false},
+	{offsetof(struct nvml_functions, device_minor), "nvmlDeviceGetMinorNumber", NULL, false},
+	{offsetof(struct nvml_functions, device_uuid), "nvmlDeviceGetUUID", NULL, false},
+	{offsetof(struct nvml_functions, device_name), "nvmlDeviceGetName", NULL, false},
+	{offsetof(struct nvml_functions, device_pci), "nvmlDeviceGetPciInfo_v3", NULL, false},
+	{offsetof(struct nvml_functions, device_memory), "nvmlDeviceGetMemoryInfo", NULL, false},
+	{offsetof(struct nvml_functions, device_compute_mode), "nvmlDeviceGetComputeMode", NULL, false},
+	{offsetof(struct nvml_functions, device_mig_mode), "nvmlDeviceGetMigMode", NULL, true},
+	{offsetof(struct nvml_functions, device_memory_affinity), "nvmlDeviceGetMemoryAffinity", NULL, true},
+	{offsetof(struct nvml_functions, device_fields), "nvmlDeviceGetFieldValues", NULL, false},
+	{offsetof(struct nvml_functions, event_types), "nvmlDeviceGetSupportedEventTypes", NULL, false},
+	{offsetof(struct nvml_functions, event_register), "nvmlDeviceRegisterEvents", NULL, false},
+	{offsetof(struct nvml_functions, event_set_create), "nvmlEventSetCreate", NULL, false},
+	{offsetof(struct nvml_functions, event_set_free), "nvmlEventSetFree", NULL, false},
+	{offsetof(struct nvml_functions, event_wait), "nvmlEventSetWait_v2", "nvmlEventSetWait", false},
+};
+
+static int load_symbols(struct nvml *nvml, const char *path, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *function = dlsym(nvml->library, symbols[i].name);
+
+		if (!function && symbols[i].fallback)
+			function = dlsym(nvml->library, symbols[i].fallback);
+		if (!function && !symbols[i].optional)
+			return error_set(err, ELIBBAD,
+				"%s: has no %s: not NVIDIA's management library, or older than 450", path,
+				symbols[i].name);
+		memcpy((char *)&nvml->table + symbols[i].offset, &function, sizeof(function));
+	}
+	return 0;
+}
+
+/* The one place where NVML's results become errno and a sentence. */
+static int nvml_error(const struct nvml *nvml, int result, const char *what, struct error *err)
+{
+	switch (result) {
+	case NVML_ERROR_DRIVER_NOT_LOADED:
+		return error_set(err, ENODEV, "%s: the NVIDIA driver is not loaded", what);
+	case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+		return error_set(err, ELIBBAD,
+			"%s: library and kernel driver differ in version: reload the driver or reboot", what);
+	case NVML_ERROR_NO_PERMISSION:
+		return error_set(err, EACCES, "%s: no permission for the NVIDIA device nodes", what);
+	default:
+		return error_set(
+			err, EIO, "%s: %s (NVML %d)", what, nvml->table.error_string(result), result);
+	}
+}
+
+static int start(struct nvml *nvml, struct error *err)
+{
+	int result = nvml->table.init();
+
+	if (result != NVML_SUCCESS)
+		return nvml_error(nvml, result, "nvmlInit", err);
+	nvml->started = true;
+	return 0;
+}
+
+int nvml_open(struct nvml **ret_nvml, const char *path, struct error *err)
+{
+	_cleanup_nvml_ struct nvml *nvml = calloc(1, sizeof(*nvml));
+	const char *name = path ? path : "libnvidia-ml.so.1";
+	int r;
+
+	if (!nvml)
+		return error_set(err, ENOMEM, "out of memory");
+	nvml->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!nvml->library) {
+		const char *reason = dlerror();
+		bool missing = path ? access(path, F_OK) < 0 : strstr(reason, "No such file") != NULL;
+
+		return error_set(err, missing ? ENOENT : ELIBBAD,
+			"cannot load the NVIDIA driver's library: %s", reason);
+	}
+	r = load_symbols(nvml, name, err);
+	if (r == 0)
+		r = start(nvml, err);
+	if (r < 0)
+		return r;
+	*ret_nvml = TAKE_PTR(nvml);
+	return 0;
+}
+
+struct nvml *nvml_close(struct nvml *nvml)
+{
+	if (!nvml)
+		return NULL;
+	if (nvml->started)
+		nvml->table.shutdown();
+	if (nvml->library)
+		dlclose(nvml->library);
+	free(nvml);
+	return NULL;
+}
+
+int nvml_restart(struct nvml *nvml, struct error *err)
+{
+	if (nvml->started)
+		nvml->table.shutdown();
+	nvml->started = false;
+	return start(nvml, err);
+}
+
+const struct nvml_functions *nvml_table(const struct nvml *nvml)
+{
+	return &nvml->table;
+}
+
+/* The node, if the driver names exactly one. */
+static int numa_node_of(const struct nvml *nvml, nvml_device device)
+{
+	const size_t bits = sizeof(unsigned long) * CHAR_BIT;
+	unsigned long nodes[16] = {};
+	int found = -1;
+
+	if (!nvml->table.device_memory_affinity ||
+		nvml->table.device_memory_affinity(
+			device, ARRAY_SIZE(nodes), nodes, NVML_AFFINITY_SCOPE_NODE) != NVML_SUCCESS)
+		return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(nodes) * bits; i++) {
+		if (!(nodes[i / bits] >> (i % bits) & 1))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = (int)i;
+	}
+	return found;
+}
+
+/* NVML_SUCCESS, or why this card cannot be described. */
+static int read_card(const struct nvml *nvml, unsigned index, struct nvml_card *ret_card)
+{
+	const struct nvml_functions *f = &nvml->table;
+	struct nvml_card card = {.index = index, .numa_node = -1};
+	struct nvml_memory memory = {};
+	struct nvml_pci_info pci = {};
+	unsigned mode = 0, mig = 0, pending;
+	nvml_device device;
+	int result = f->device_by_index(index, &device);
+
+	if (result == NVML_SUCCESS)
+		result = f->device_uuid(device, card.uuid, sizeof(card.uuid));
+	if (result == NVML_SUCCESS)
+		result = f->device_name(device, card.name, sizeof(card.name));
+	if (result == NVML_SUCCESS)
+		result = f->device_minor(device, &card.minor);
+	if (result == NVML_SUCCESS)
+		result = f->device_pci(device, &pci);
+	if (result != NVML_SUCCESS)
+		return result;
+	/* Memory that is the host's (Tegra, GB10) is NOT_SUPPORTED: not a card one could share by memory. */
+	result = f->device_memory(device, &memory);
+	if (result != NVML_SUCCESS && result != NVML_ERROR_NOT_SUPPORTED)
+		return result;
+	if (f->device_mig_mode && f->device_mig_mode(device, &mig, &pending) != NVML_SUCCESS)
+		mig = 0;
+	if (f->device_compute_mode(device, &mode) != NVML_SUCCESS)
+		mode = NVML_COMPUTE_DEFAULT;
+	memcpy(card.bus_id, pci.bus_id, sizeof(card.bus_id));
+	card.bus_id[sizeof(card.bus_id) - 1] = '\0';
+	card.memory_mib = memory.total >> 20;
+	card.mig_enabled = mig != 0;
+	card.compute_mode = (enum nvml_compute_mode)mode;
+	card.numa_node = numa_node_of(nvml, device);
+	*ret_card = card;
+	return NVML_SUCCESS;
+}
+
+int nvml_inventory(struct nvml *nvml, struct nvml_inventory *ret_inventory, struct error *err)
+{
+	_cleanup_free_ struct nvml_inventory *inventory = calloc(1, sizeof(*inventory));
+	unsigned count = 0;
+	int cuda = 0, result;
+
+	if (!inventory)
+		return error_set(err, ENOMEM, "out of memory");
+	result = nvml->table.driver_version(inventory->driver_version, sizeof(inventory->driver_version));
+	if (result != NVML_SUCCESS)
+		return nvml_error(nvml, result, "driver version", err);
+	if (nvml->table.cuda_version(&cuda) == NVML_SUCCESS) {
+		inventory->cuda_major = (unsigned)cuda / 1000;
+		inventory->cuda_minor = (unsigned)cuda % 1000 / 10;
+	}
+	result = nvml->table.device_count(&count);
+	if (result != NVML_SUCCESS)
+		return nvml_error(nvml, result, "number of cards", err);
+	if (count > NVML_MAX_CARDS)
+		return error_set(
+			err, E2BIG, "%u cards: more than the %d that are supported", count, NVML_MAX_CARDS);
+	for (unsigned i = 0; i < count; i++) {
+		if (read_card(nvml, i, &inventory->cards[inventory->count]) == NVML_SUCCESS)
+			inventory->count++;
+		else
+			inventory->unreachable++;
+	}
+	*ret_inventory = *inventory;
+	return 0;
+}

@@ -1,0 +1,69 @@
+/* nvml/ - the node's driver, through NVIDIA's management library, which is opened at run time: a machine
+ * without it can run every program of ration. Works alike on the simulated library. Uses base/ only.
+ *
+ * Not thread-safe: one thread per struct nvml.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define NVML_MAX_CARDS 64
+
+enum nvml_compute_mode {
+	NVML_COMPUTE_DEFAULT = 0,
+	NVML_COMPUTE_EXCLUSIVE_THREAD = 1,
+	NVML_COMPUTE_PROHIBITED = 2,
+	NVML_COMPUTE_EXCLUSIVE_PROCESS = 3,
+};
+
+struct nvml_card {
+	unsigned index;	     /* NVML's: a label for people, changes with the set of cards */
+	unsigned minor;	     /* /dev/nvidia<minor> */
+	char uuid[96];	     /* what a card is known by */
+	char name[96];	     /* "Tesla V100-SXM2-16GB" */
+	char bus_id[32];     /* "00000000:00:09.0" */
+	uint64_t memory_mib; /* physical, whole MiB; 0 where memory is shared with the host */
+	int numa_node;	     /* -1: unknown */
+	bool mig_enabled;
+	enum nvml_compute_mode compute_mode;
+};
+
+struct nvml_inventory {
+	char driver_version[80];
+	unsigned cuda_major, cuda_minor;
+	size_t count;
+	struct nvml_card cards[NVML_MAX_CARDS]; /* by index; only those that answer */
+	size_t unreachable; /* cards that the driver counts but that do not answer (lost) */
+};
+
+struct nvml;
+
+/* nvml_open() - load the library and start it. path NULL: libnvidia-ml.so.1 as the dynamic linker finds it.
+ * -ENOENT: no such library; -ENODEV: no driver behind it; -ELIBBAD: not this library, or it does not fit the
+ * driver (updated without a reboot); -EACCES. */
+int nvml_open(struct nvml **ret_nvml, const char *path, struct error *err);
+/* nvml_close() - accepts NULL. Watches of it must be closed before. */
+struct nvml *nvml_close(struct nvml *nvml);
+
+static inline void nvml_close_ptr(struct nvml **nvml)
+{
+	nvml_close(*nvml);
+}
+#define _cleanup_nvml_ _cleanup_(nvml_close_ptr)
+
+/* nvml_restart() - shut the library down and start it again: the only way to meet cards anew (after a reset,
+ * a driver reload, a hot plug). Invalidates device handles, not struct nvml. Errors as nvml_open(). */
+int nvml_restart(struct nvml *nvml, struct error *err);
+
+/* nvml_inventory() - what the driver has now. A card that is lost is counted, not an error. -EIO: the driver
+ * itself does not answer; -E2BIG: more than NVML_MAX_CARDS. */
+int nvml_inventory(struct nvml *nvml, struct nvml_inventory *ret_inventory, struct error *err);
+
+/* nvml_table() - the functions, for nvml/ itself. */
+struct nvml_functions;
+const struct nvml_functions *nvml_table(const struct nvml *nvml);

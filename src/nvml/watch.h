@@ -1,0 +1,48 @@
+/* watch.h - the health of a set of cards: driver events, cards that no longer answer, and their recovery.
+ *
+ * Polled, about once a second, from the caller's loop: NVML has no file descriptor to wait on.
+ *
+ * A card becomes unhealthy
+ * - by a critical Xid or an uncorrectable ECC event. Not by the Xids that a faulty program causes (13, 31,
+ * 43, 45, 68, 109): NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors) says "restart the application",
+ * and NVIDIA's own device plugin leaves out the same ones (k8s-device-plugin, internal/rm/health.go);
+ * - when it does not answer (fallen off the bus, reset required).
+ * It becomes healthy again
+ * - when it answers again after having been lost (the library is restarted for that, NVML_WATCH_RETRY_NS
+ * apart: handles of a lost card stay dead, and an open library keeps others from resetting the card);
+ * - after an event, when the driver says that no recovery action is needed. Drivers before 550 cannot say:
+ * then by a new watch only, that is, a restart of the program after somebody has looked.
+ */
+#pragma once
+
+#include "nvml/nvml.h"
+
+#define NVML_WATCH_RETRY_NS (INT64_C(5) * 1000 * 1000 * 1000)
+#define NVML_WATCH_RETRY_MAX_NS (INT64_C(60) * 1000 * 1000 * 1000)
+
+struct nvml_watch;
+
+struct nvml_change {
+	size_t card; /* index in the inventory's cards[] */
+	bool healthy;
+	char reason[120]; /* for a person; "" when healthy */
+};
+
+/* nvml_watch_open() - watch the cards of an inventory, all taken as healthy. Both arguments must outlive it.
+ * While a watch is open, only it may call nvml_restart(). */
+int nvml_watch_open(struct nvml_watch **ret_watch, struct nvml *nvml, const struct nvml_inventory *inventory,
+	struct error *err);
+struct nvml_watch *nvml_watch_close(struct nvml_watch *watch);
+
+static inline void nvml_watch_close_ptr(struct nvml_watch **watch)
+{
+	nvml_watch_close(*watch);
+}
+#define _cleanup_nvml_watch_ _cleanup_(nvml_watch_close_ptr)
+
+/* nvml_watch_poll() - what has changed since the last call. Never waits for events. Fills at most max changes
+ * (NVML_MAX_CARDS is always enough), returns how many. now_ns is monotonic time. */
+size_t nvml_watch_poll(struct nvml_watch *watch, int64_t now_ns, struct nvml_change *ret_changes, size_t max);
+
+/* nvml_xid_is_critical() - see above. */
+bool nvml_xid_is_critical(uint64_t xid);
