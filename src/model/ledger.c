@@ -206,8 +206,8 @@ static int pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char 
 }
 
 /* Take over what may change. Events can be older than what is known already, so what can only happen once
- * stays: the binding with its placement, deletionTimestamp, the start. The request never changes: Kubernetes
- * does not allow it for extended resources. */
+ * stays: the binding with its placement, deletionTimestamp, the start, the end. The request never changes:
+ * Kubernetes does not allow it for extended resources. */
 static void pod_take_facts(struct ledger_pod *pod, struct pod_facts *facts)
 {
 	struct pod_facts old = pod->facts;
@@ -218,6 +218,7 @@ static void pod_take_facts(struct ledger_pod *pod, struct pod_facts *facts)
 	facts->request = pod->facts.request;
 	pod->facts.request = old.request;
 	request_init(&old.request);
+	pod->facts.finished |= old.finished;
 	pod->facts.pending &= old.pending;
 	pod->facts.deleting |= old.deleting;
 	pod->facts.assigned |= old.assigned;
@@ -255,14 +256,12 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 
 	if (!pod && request_is_empty(&facts->request))
 		return 0;
-	if (pod && pod->facts.finished)
-		return 0;
 	r = pod_facts_copy(facts, &copy);
 	if (r >= 0)
 		r = pod_get_or_add(ledger, facts, &pod);
 	if (r < 0)
 		return r;
-	if (facts->finished)
+	if (facts->finished || pod->facts.finished)
 		pod_vacate(ledger, pod);
 	else if (*copy.node && pod->occupancy != OCCUPANCY_BOUND)
 		r = pod_occupy(

@@ -1,0 +1,737 @@
+/* Random histories of a small cluster against the ledger.
+ *
+ * The truth is what the API server holds; the ledger sees it late, twice and in any order across objects, and
+ * makes its own reservations meanwhile. After every step the test recounts everything by its own naive rules
+ * ("expect" below), which share no code with the ledger.
+ *
+ * RATION_SEED (default 1) and RATION_HISTORIES (default 2000): history i uses the seed RATION_SEED + i.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "model-fixture.h"
+
+#define N_NODES 3
+#define N_CARDS 3
+#define N_PODS 24
+#define N_STEPS 120
+#define N_SHOWN 8
+#define NOWHERE (-1)
+
+/* How the API server shows a pod at one moment. card NOWHERE with a node: bound past the scheduler. */
+struct snapshot {
+	int node, card;
+	bool finished, deleting, assigned, deleted;
+};
+
+enum expectation { EXPECT_NOTHING, EXPECT_HELD, EXPECT_RESERVED, EXPECT_BOUND };
+enum binding { BINDING_NONE, BINDING_SENT, BINDING_ACCEPTED, BINDING_REFUSED };
+
+struct test_pod {
+	char uid[16];
+	uint32_t main_units, second_units, init_units;
+	int owner;
+	struct snapshot shown[N_SHOWN]; /* the history of the truth; the last is the truth now */
+	int n_shown, delivered;		/* how many of them the ledger has seen, newest first to count */
+	enum binding binding;
+	int binding_node, binding_card;
+	/* what the ledger should say */
+	enum expectation expect;
+	int node, card;
+	int64_t expires;
+	bool ended;
+};
+
+struct test_card {
+	uint32_t units;
+	bool healthy;
+	int number; /* its UUID; another number is another card */
+};
+
+struct test_node {
+	bool exists;
+	int uid;
+	struct test_card cards[N_CARDS];
+};
+
+struct world {
+	uint64_t random, seed;
+	bool clean; /* only the ledger's own placements, no card shrinks or is replaced */
+	struct ledger ledger;
+	struct test_node truth[N_NODES], view[N_NODES]; /* as it is; as the ledger was told */
+	struct test_pod pods[N_PODS];
+	int n_pods;
+	int64_t now;
+};
+
+static uint64_t draw(struct world *w, uint64_t below)
+{
+	uint64_t z = w->random += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return (z ^ (z >> 31)) % below;
+}
+
+static bool one_in(struct world *w, uint64_t n)
+{
+	return draw(w, n) == 0;
+}
+
+#define fail_history(w, ...)                                                                                 \
+	do {                                                                                                 \
+		print_error(                                                                                 \
+			"failed with RATION_SEED=%llu RATION_HISTORIES=1\n", (unsigned long long)(w)->seed); \
+		fail_msg(__VA_ARGS__);                                                                       \
+	} while (0)
+
+/* Names. */
+
+static const char *node_name(int node, char buf[16])
+{
+	snprintf(buf, 16, "n%d", node);
+	return buf;
+}
+
+static const char *card_uuid(int node, int number, char buf[32])
+{
+	snprintf(buf, 32, "GPU-%d-%d", node, number);
+	return buf;
+}
+
+static void node_facts_of(const struct test_node *node, int i, struct node_facts *ret_facts)
+{
+	uint32_t units[N_CARDS];
+	char name[16];
+
+	for (int c = 0; c < N_CARDS; c++)
+		units[c] = node->cards[c].units;
+	fixture_node(
+		ret_facts, node_name(i, name), i ? GPU_POLICY_BINPACK : GPU_POLICY_SPREAD, N_CARDS, units);
+	free(ret_facts->uid);
+	if (asprintf(&ret_facts->uid, "uid-%d", node->uid) < 0)
+		abort();
+	for (int c = 0; c < N_CARDS; c++) {
+		card_uuid(i, node->cards[c].number, ret_facts->gpus[c].uuid);
+		ret_facts->gpus[c].healthy = node->cards[c].healthy;
+	}
+}
+
+static void add_container(struct request *request, const char *name, enum container_kind kind, uint32_t units)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", units);
+	if (request_add(request, name, kind, 0, text, NULL, NULL) < 0)
+		abort();
+}
+
+static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, struct pod_facts *ret_facts)
+{
+	char owner[16], node[16], uuid[32];
+
+	snprintf(owner, sizeof(owner), "owner%d", pod->owner);
+	fixture_pod(ret_facts, pod->uid, 0, pod->owner ? owner : "");
+	add_container(&ret_facts->request, "init", CONTAINER_INIT, pod->init_units);
+	add_container(&ret_facts->request, "main", CONTAINER_MAIN, pod->main_units);
+	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units);
+	ret_facts->finished = s->finished;
+	ret_facts->deleting = s->deleting;
+	ret_facts->assigned = s->assigned;
+	if (s->node != NOWHERE)
+		fixture_bind(ret_facts, node_name(s->node, node),
+			s->card == NOWHERE ? NULL : card_uuid(s->node, s->card, uuid));
+}
+
+static const struct snapshot unbound = {.node = NOWHERE, .card = NOWHERE};
+
+/* The naive recount. */
+
+static uint32_t pod_units(const struct test_pod *pod)
+{
+	uint32_t running = pod->main_units + pod->second_units;
+
+	return running > pod->init_units ? running : pod->init_units;
+}
+
+static uint32_t pod_instances(const struct test_pod *pod)
+{
+	return 1 + (pod->second_units > 0);
+}
+
+static bool view_has_card(const struct world *w, int node, int card)
+{
+	if (!w->view[node].exists || card == NOWHERE)
+		return false;
+	for (int c = 0; c < N_CARDS; c++)
+		if (w->view[node].cards[c].number == card)
+			return true;
+	return false;
+}
+
+struct tally {
+	uint32_t units, instances;
+};
+
+/* What pods other than `without` occupy on a card; card NOWHERE: on none of the node's cards. */
+static struct tally tally(const struct world *w, int node, int card, const struct test_pod *without)
+{
+	struct tally sum = {0};
+
+	for (int i = 0; i < w->n_pods; i++) {
+		const struct test_pod *pod = &w->pods[i];
+		int on = view_has_card(w, node, pod->card) ? pod->card : NOWHERE;
+
+		if (pod == without || pod->expect == EXPECT_NOTHING || pod->node != node || on != card)
+			continue;
+		sum.units += pod_units(pod);
+		sum.instances += pod_instances(pod);
+	}
+	return sum;
+}
+
+static uint32_t card_free(
+	const struct world *w, int node, const struct test_card *card, const struct test_pod *without)
+{
+	uint32_t used = tally(w, node, card->number, without).units;
+
+	return used < card->units ? card->units - used : 0;
+}
+
+/* Would the pod fit on this card, its own hold aside? */
+static bool naive_fits(const struct world *w, const struct test_pod *pod, int node, int number)
+{
+	const struct test_pod *without = pod->expect == EXPECT_HELD ? pod : NULL;
+	uint32_t free_here = 0, free_all = 0;
+	bool found = false;
+
+	if (!w->view[node].exists)
+		return false;
+	for (int c = 0; c < N_CARDS; c++) {
+		const struct test_card *card = &w->view[node].cards[c];
+
+		if (!card->healthy)
+			continue;
+		free_all += card_free(w, node, card, without);
+		if (card->number == number) {
+			free_here = card_free(w, node, card, without);
+			found = true;
+		}
+	}
+	return found && free_here >= pod_units(pod) &&
+	       free_all >= pod_units(pod) + tally(w, node, NOWHERE, without).units;
+}
+
+static void check_node(const struct world *w, int i)
+{
+	char name[16], uuid[32];
+	const struct node_ledger *node = ledger_node(&w->ledger, node_name(i, name));
+	struct tally stray = tally(w, i, NOWHERE, NULL);
+
+	if (!node) {
+		if (w->view[i].exists || stray.units)
+			fail_history(w, "%s is missing", name);
+		return;
+	}
+	if (node->unplaced_units != stray.units)
+		fail_history(w, "%s: unplaced %u, not %u", name, node->unplaced_units, stray.units);
+	if (node->facts.n_gpus != (w->view[i].exists ? N_CARDS : 0))
+		fail_history(w, "%s: %zu cards", name, node->facts.n_gpus);
+	if (node->recounts)
+		fail_history(w, "%s: a sum had to be repaired", name);
+	for (size_t c = 0; c < node->facts.n_gpus; c++) {
+		const struct gpu_ledger *gpu = &node->gpus[c];
+		struct tally sum = tally(w, i, w->view[i].cards[c].number, NULL);
+
+		if (strcmp(gpu->uuid, card_uuid(i, w->view[i].cards[c].number, uuid)) != 0)
+			fail_history(w, "%s: card %s, not %s", name, gpu->uuid, uuid);
+		if (gpu->units_used != sum.units || gpu->instances != sum.instances)
+			fail_history(w, "%s %s: %u units in %u containers, not %u in %u", name, uuid,
+				gpu->units_used, gpu->instances, sum.units, sum.instances);
+	}
+}
+
+/* Of the truth, not of the ledger: what really is bound. */
+static void check_no_card_is_over(const struct world *w)
+{
+	uint32_t used[N_NODES][N_CARDS] = {0};
+	size_t over;
+
+	ledger_check(&w->ledger, &over);
+	if (over)
+		fail_history(w, "%zu cards are over their total in the ledger", over);
+	for (int i = 0; i < w->n_pods; i++) {
+		const struct snapshot *s = &w->pods[i].shown[w->pods[i].n_shown - 1];
+
+		if (s->node == NOWHERE || s->finished || s->deleted)
+			continue;
+		used[s->node][s->card] += pod_units(&w->pods[i]);
+		if (used[s->node][s->card] > w->truth[s->node].cards[s->card].units)
+			fail_history(w, "node %d card %d is over its total", s->node, s->card);
+	}
+}
+
+static void check_all(const struct world *w)
+{
+	size_t wrong = ledger_check(&w->ledger, NULL);
+
+	if (wrong)
+		fail_history(w, "ledger_check: %zu sums differ", wrong);
+	for (int i = 0; i < N_NODES; i++)
+		check_node(w, i);
+	if (w->clean)
+		check_no_card_is_over(w);
+}
+
+/* What happens in the cluster. */
+
+static const struct snapshot *truth_of(const struct test_pod *pod)
+{
+	return &pod->shown[pod->n_shown - 1];
+}
+
+static void change(struct test_pod *pod, struct snapshot now)
+{
+	/* The first entries are the interesting ones; the last must be the truth. */
+	if (pod->n_shown == N_SHOWN)
+		pod->n_shown--;
+	pod->shown[pod->n_shown++] = now;
+	if (pod->delivered == N_SHOWN)
+		pod->delivered--;
+}
+
+static void create_pod(struct world *w)
+{
+	struct test_pod *pod = &w->pods[w->n_pods];
+
+	if (w->n_pods == N_PODS)
+		return;
+	*pod = (struct test_pod){.shown = {unbound}, .n_shown = 1, .node = NOWHERE, .card = NOWHERE};
+	snprintf(pod->uid, sizeof(pod->uid), "pod%d", w->n_pods++);
+	pod->main_units = 1 + (uint32_t)draw(w, 6);
+	pod->second_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 4) : 0;
+	pod->init_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 9) : 0;
+	pod->owner = (int)draw(w, 3);
+}
+
+static void change_pod(struct world *w, struct test_pod *pod)
+{
+	struct snapshot s = *truth_of(pod);
+
+	if (s.deleted)
+		return;
+	switch (draw(w, w->clean ? 4 : 5)) {
+	case 0:
+		s.finished |= s.node != NOWHERE;
+		break;
+	case 1:
+		s.deleted = true;
+		break;
+	case 2:
+		s.deleting = true;
+		break;
+	case 3:
+		s.assigned |= s.node != NOWHERE;
+		break;
+	case 4: /* bound by somebody else, with or without a placement, perhaps with one of no card */
+		if (s.node != NOWHERE || s.finished)
+			return;
+		s.node = (int)draw(w, N_NODES);
+		s.card = (int)draw(w, N_CARDS + 2) - 1;
+		break;
+	}
+	change(pod, s);
+}
+
+static void change_node(struct world *w, int i)
+{
+	struct test_node *node = &w->truth[i];
+	struct test_card *card = &node->cards[draw(w, N_CARDS)], swapped;
+
+	switch (draw(w, w->clean ? 3 : 5)) {
+	case 0:
+		node->exists = !node->exists;
+		node->uid += node->exists;
+		break;
+	case 1:
+		card->healthy = !card->healthy;
+		break;
+	case 2: /* renumbered */
+		if (w->clean)
+			return;
+		swapped = node->cards[0];
+		node->cards[0] = *card;
+		*card = swapped;
+		break;
+	case 3:
+		card->units = 1 + (uint32_t)draw(w, 15);
+		break;
+	case 4: /* replaced by another card, or put back */
+		card->number = card->number < N_CARDS ? card->number + N_CARDS : card->number - N_CARDS;
+		break;
+	}
+}
+
+static void deliver_node(struct world *w, int i)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	char name[16];
+
+	node_facts_of(&w->truth[i], i, &facts);
+	node_name(i, name);
+	if (w->truth[i].exists) {
+		assert_int_equal(ledger_set_node(&w->ledger, &facts), 0);
+		ledger_remove_node(&w->ledger, name, "uid-of-an-earlier-one");
+	} else {
+		if (w->view[i].exists)
+			snprintf(facts.uid, strlen(facts.uid) + 1, "uid-%d", w->view[i].uid);
+		ledger_remove_node(&w->ledger, name, facts.uid);
+	}
+	w->view[i] = w->truth[i];
+}
+
+/* The rules of ledger.h in the test's own words. */
+static void expect_shown(struct test_pod *pod, const struct snapshot *s)
+{
+	if (pod->ended)
+		return;
+	if (s->finished) {
+		pod->ended = true;
+		pod->expect = EXPECT_NOTHING;
+	} else if (s->node != NOWHERE && pod->expect != EXPECT_BOUND) {
+		pod->expect = EXPECT_BOUND;
+		pod->node = s->node;
+		pod->card = s->card;
+	}
+}
+
+/* The next state, a later one (some were skipped by a new LIST), or an older one again. Nothing follows the
+ * deletion. */
+static void deliver_pod(struct world *w, struct test_pod *pod)
+{
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	int which;
+
+	if (pod->delivered == pod->n_shown && truth_of(pod)->deleted)
+		return;
+	which = (int)draw(w, (uint64_t)pod->n_shown);
+	if (one_in(w, 2))
+		which = pod->delivered < pod->n_shown ? pod->delivered : pod->n_shown - 1;
+	if (which >= pod->delivered)
+		pod->delivered = which + 1;
+	if (pod->shown[which].deleted) {
+		ledger_remove_pod(&w->ledger, pod->uid);
+		pod->expect = EXPECT_NOTHING;
+		pod->ended = false;
+		return;
+	}
+	pod_facts_of(pod, &pod->shown[which], &facts);
+	assert_int_equal(ledger_set_pod(&w->ledger, &facts), 0);
+	expect_shown(pod, &pod->shown[which]);
+}
+
+/* The scheduler. It may ask for a pod that is bound, finished or gone without its knowledge. */
+
+static void check_choice(struct world *w, const struct test_pod *pod, int node, int r, const char *uuid)
+{
+	bool fits = false;
+	int number = NOWHERE;
+
+	for (int c = 0; c < N_CARDS; c++)
+		fits |= naive_fits(w, pod, node, w->view[node].cards[c].number);
+	if (fits != (r == FITS))
+		fail_history(w, "%s on node %d: answer %d, fits %d", pod->uid, node, r, fits);
+	if (r != FITS)
+		return;
+	sscanf(uuid, "GPU-%*d-%d", &number);
+	if (!naive_fits(w, pod, node, number))
+		fail_history(w, "%s was given node %d %s without room", pod->uid, node, uuid);
+}
+
+static int expected_claim(const struct world *w, const struct test_pod *pod, int node, int number)
+{
+	if (pod->ended || pod->expect == EXPECT_RESERVED || pod->expect == EXPECT_BOUND)
+		return -EBUSY;
+	if (!w->view[node].exists)
+		return -ENOENT;
+	return naive_fits(w, pod, node, number) ? 0 : -ENOSPC;
+}
+
+static void claim(struct world *w, struct test_pod *pod, int node, int number, bool reserve)
+{
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	_cleanup_placement_ struct placement placement = {0};
+	int expected = expected_claim(w, pod, node, number), r;
+	int64_t expires = w->now + 1 + (int64_t)draw(w, 30);
+	char name[16], uuid[32];
+
+	pod_facts_of(pod, &unbound, &facts);
+	fixture_place(&placement, &facts.request, card_uuid(node, number, uuid));
+	node_name(node, name);
+	if (reserve)
+		r = ledger_reserve(&w->ledger, &facts, name, &placement);
+	else
+		r = ledger_hold(&w->ledger, &facts, name, &placement, expires);
+	if (r != expected)
+		fail_history(w, "%s on %s %s: %d, not %d", pod->uid, name, uuid, r, expected);
+	if (r < 0)
+		return;
+	pod->expect = reserve ? EXPECT_RESERVED : EXPECT_HELD;
+	pod->node = node;
+	pod->card = number;
+	pod->expires = expires;
+	if (reserve) {
+		pod->binding = BINDING_SENT;
+		pod->binding_node = node;
+		pod->binding_card = number;
+	}
+}
+
+static void schedule(struct world *w, struct test_pod *pod)
+{
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	_cleanup_placement_ struct placement placement = {0};
+	int node = (int)draw(w, N_NODES), number = (int)draw(w, N_CARDS), r;
+	const char *uuid = "";
+	char name[16];
+
+	if (pod->binding != BINDING_NONE)
+		return;
+	pod_facts_of(pod, &unbound, &facts);
+	r = ledger_choose(&w->ledger, node_name(node, name), &facts, &placement);
+	if (r == FITS)
+		uuid = placement.containers[0].cards[0].uuid;
+	if (pod->expect == EXPECT_NOTHING || pod->expect == EXPECT_HELD)
+		check_choice(w, pod, node, r, uuid);
+	/* Mostly what was chosen; sometimes a card that nobody proposed. */
+	if (r == FITS && !one_in(w, 4))
+		sscanf(uuid, "GPU-%*d-%d", &number);
+	claim(w, pod, node, number, one_in(w, 2));
+}
+
+static void binding_arrives(struct test_pod *pod)
+{
+	struct snapshot s = *truth_of(pod);
+
+	if (pod->binding != BINDING_SENT)
+		return;
+	pod->binding = BINDING_REFUSED;
+	if (s.node != NOWHERE || s.deleted || s.deleting)
+		return;
+	pod->binding = BINDING_ACCEPTED;
+	s.node = pod->binding_node;
+	s.card = pod->binding_card;
+	change(pod, s);
+}
+
+static void binding_answered(struct world *w, struct test_pod *pod)
+{
+	if (pod->binding != BINDING_ACCEPTED && pod->binding != BINDING_REFUSED)
+		return;
+	for (int twice = one_in(w, 4); twice >= 0; twice--)
+		if (pod->binding == BINDING_ACCEPTED)
+			ledger_confirm(&w->ledger, pod->uid);
+		else
+			ledger_release_reservation(&w->ledger, pod->uid);
+	if (pod->expect == EXPECT_RESERVED)
+		pod->expect = pod->binding == BINDING_ACCEPTED ? EXPECT_BOUND : EXPECT_NOTHING;
+	pod->binding = BINDING_NONE;
+}
+
+static void expire(struct world *w, int64_t now)
+{
+	size_t expected = 0, n;
+
+	w->now = now;
+	for (int i = 0; i < w->n_pods; i++)
+		if (w->pods[i].expect == EXPECT_HELD && w->pods[i].expires <= now) {
+			w->pods[i].expect = EXPECT_NOTHING;
+			expected++;
+		}
+	n = ledger_expire(&w->ledger, now);
+	if (n != expected)
+		fail_history(w, "%zu holds expired, not %zu", n, expected);
+}
+
+static void drop_hold(struct world *w, struct test_pod *pod)
+{
+	ledger_drop_hold(&w->ledger, pod->uid);
+	if (pod->expect == EXPECT_HELD)
+		pod->expect = EXPECT_NOTHING;
+}
+
+static void step(struct world *w)
+{
+	struct test_pod *pod = w->n_pods ? &w->pods[draw(w, (uint64_t)w->n_pods)] : NULL;
+	uint64_t what = draw(w, 100);
+
+	if (!pod || what < 15)
+		create_pod(w);
+	else if (what < 40)
+		schedule(w, pod);
+	else if (what < 52)
+		binding_arrives(pod);
+	else if (what < 62)
+		binding_answered(w, pod);
+	else if (what < 84)
+		deliver_pod(w, pod);
+	else if (what < 90)
+		change_pod(w, pod);
+	else if (what < 92)
+		change_node(w, (int)draw(w, N_NODES));
+	else if (what < 96)
+		deliver_node(w, (int)draw(w, N_NODES));
+	else if (what < 98)
+		expire(w, w->now + 1 + (int64_t)draw(w, 20));
+	else
+		drop_hold(w, pod);
+}
+
+/* The end: everything is delivered, then a second ledger is fed with nothing but the final state. */
+
+static void deliver_everything(struct world *w)
+{
+	for (int i = 0; i < N_NODES; i++)
+		deliver_node(w, i);
+	for (int i = 0; i < w->n_pods; i++) {
+		binding_arrives(&w->pods[i]);
+		binding_answered(w, &w->pods[i]);
+		while (w->pods[i].delivered < w->pods[i].n_shown) {
+			deliver_pod(w, &w->pods[i]);
+			check_all(w);
+		}
+	}
+	expire(w, INT64_MAX);
+	check_all(w);
+}
+
+static void compare_pods(const struct world *w, const struct ledger_pod *a, const struct ledger_pod *b)
+{
+	const char *uid = a ? a->facts.uid : b->facts.uid;
+
+	if (!a || !b)
+		fail_history(w, "%s is known to one ledger only", uid);
+	if (a->occupancy != b->occupancy || !a->node != !b->node ||
+		(a->node && strcmp(a->node, b->node) != 0))
+		fail_history(w, "%s: %d and %d", uid, a->occupancy, b->occupancy);
+	if (a->has_placement != b->has_placement ||
+		(a->has_placement && !placement_equal(&a->placement, &b->placement)))
+		fail_history(w, "%s: other placement", uid);
+	if (a->facts.finished != b->facts.finished || a->facts.deleting != b->facts.deleting ||
+		a->facts.assigned != b->facts.assigned)
+		fail_history(w, "%s: other facts", uid);
+}
+
+static void compare_nodes(const struct world *w, const struct ledger *fresh, int i)
+{
+	char name[16];
+	const struct node_ledger *a = ledger_node(&w->ledger, node_name(i, name)),
+				 *b = ledger_node(fresh, name);
+
+	if (!a != !b)
+		fail_history(w, "%s is known to one ledger only", name);
+	if (!a)
+		return;
+	if (a->unplaced_units != b->unplaced_units || a->facts.n_gpus != b->facts.n_gpus)
+		fail_history(w, "%s: %u and %u unplaced", name, a->unplaced_units, b->unplaced_units);
+	for (size_t c = 0; c < a->facts.n_gpus; c++)
+		if (memcmp(&a->gpus[c], &b->gpus[c], sizeof(a->gpus[c])) != 0)
+			fail_history(w, "%s: card %zu differs", name, c);
+}
+
+static void compare_with_a_fresh_ledger(struct world *w)
+{
+	struct ledger fresh;
+
+	ledger_init(&fresh);
+	for (int i = w->n_pods - 1; i >= 0; i--) {
+		_cleanup_pod_facts_ struct pod_facts facts = {0};
+
+		if (truth_of(&w->pods[i])->deleted)
+			continue;
+		pod_facts_of(&w->pods[i], truth_of(&w->pods[i]), &facts);
+		assert_int_equal(ledger_set_pod(&fresh, &facts), 0);
+	}
+	for (int i = 0; i < N_NODES; i++) {
+		_cleanup_node_facts_ struct node_facts facts;
+
+		node_facts_of(&w->truth[i], i, &facts);
+		if (w->truth[i].exists)
+			assert_int_equal(ledger_set_node(&fresh, &facts), 0);
+	}
+	for (int i = 0; i < N_NODES; i++)
+		compare_nodes(w, &fresh, i);
+	for (int i = 0; i < w->n_pods; i++)
+		if (!truth_of(&w->pods[i])->deleted)
+			compare_pods(w, ledger_pod(&w->ledger, w->pods[i].uid),
+				ledger_pod(&fresh, w->pods[i].uid));
+	if (w->ledger.pods.count != fresh.pods.count)
+		fail_history(w, "%zu pods, not %zu", w->ledger.pods.count, fresh.pods.count);
+	ledger_release(&fresh);
+}
+
+static void run_history(uint64_t seed, bool clean)
+{
+	struct world w = {.random = seed, .seed = seed, .clean = clean};
+
+	ledger_init(&w.ledger);
+	for (int i = 0; i < N_NODES; i++) {
+		w.truth[i].exists = true;
+		for (int c = 0; c < N_CARDS; c++)
+			w.truth[i].cards[c] = (struct test_card){
+				.units = 4 + (uint32_t)draw(&w, 12), .healthy = true, .number = c};
+		if (!one_in(&w, 4))
+			deliver_node(&w, i);
+	}
+	for (int i = 0; i < N_STEPS; i++) {
+		step(&w);
+		check_all(&w);
+	}
+	deliver_everything(&w);
+	compare_with_a_fresh_ledger(&w);
+	ledger_release(&w.ledger);
+}
+
+static uint64_t number_from_environment(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void run_histories(bool clean)
+{
+	uint64_t seed = number_from_environment("RATION_SEED", 1);
+	uint64_t n = number_from_environment("RATION_HISTORIES", 2000);
+
+	for (uint64_t i = 0; i < n; i++)
+		run_history(seed + i, clean);
+}
+
+static void ledger_alone_never_fills_a_card_over_its_total(void **state)
+{
+	run_histories(true);
+}
+
+static void ledger_agrees_with_a_recount_whatever_others_do(void **state)
+{
+	run_histories(false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ledger_alone_never_fills_a_card_over_its_total),
+		cmocka_unit_test(ledger_agrees_with_a_recount_whatever_others_do),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
