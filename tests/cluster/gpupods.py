@@ -1,0 +1,87 @@
+"""Pods that ask for GPU memory, and what must be true of them: placement == environment == device nodes."""
+import json
+
+GPU_MEM = "aliyun.com/gpu-mem"
+IMAGE = "registry.cn-beijing.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
+# Says once what it sees, then waits; ends at once when told to.
+SHOW = ("trap 'exit 0' TERM; env | grep -E '^(ALIYUN|NVIDIA)' | sort; ls /dev | grep -E '^nvidia[0-9]+$' | sort; "
+        "nvidia-smi -L; echo done; sleep 100000 & wait")
+
+
+def container(name, units=None, command=SHOW, **more):
+    body = {"name": name, "image": IMAGE, "command": ["bash", "-c", command], **more}
+    if units is not None:
+        body["resources"] = {"limits": {GPU_MEM: units}}
+    return body
+
+
+def pod(name, *units, containers=None, init=(), labels=None, annotations=None, **spec):
+    """A pod with one container per entry of units, or with the containers given."""
+    if containers is None:
+        containers = [container(f"c{i}", u) for i, u in enumerate(units)]
+    return {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
+            "spec": {"terminationGracePeriodSeconds": 0, "restartPolicy": "Never", "containers": containers,
+                     **({"initContainers": list(init)} if init else {}), **spec}}
+
+
+def annotation(obj, key):
+    return obj["metadata"].get("annotations", {}).get(key)
+
+
+def inventory(node):
+    """{uuid: card} of a node object."""
+    return {card["uuid"]: card for card in json.loads(annotation(node, "ration.dev/gpus"))}
+
+
+def placement(obj):
+    return json.loads(annotation(obj, "ration.dev/placement"))
+
+
+def units_of(obj):
+    """Kubernetes' effective request, written down again: max of init steps and of all that run together."""
+    def ask(c):
+        return int(c.get("resources", {}).get("limits", {}).get(GPU_MEM, 0))
+    sidecars = largest = 0
+    for c in obj["spec"].get("initContainers", []):
+        largest = max(largest, sidecars + ask(c))
+        if c.get("restartPolicy") == "Always":
+            sidecars += ask(c)
+    return max(largest, sidecars + sum(ask(c) for c in obj["spec"]["containers"]))
+
+
+def card_of(obj):
+    cards = {share["uuid"] for shares in placement(obj)["containers"].values() for share in shares}
+    assert len(cards) == 1, f"{obj['metadata']['name']} is on {cards}"
+    return cards.pop()
+
+
+def used_per_card(pods):
+    used = {}
+    for obj in pods:
+        if obj["spec"].get("nodeName") and annotation(obj, "ration.dev/placement"):
+            used[card_of(obj)] = used.get(card_of(obj), 0) + units_of(obj)
+    return used
+
+
+def check_what_it_sees(lab, obj, nodes, containers=None):
+    """The containers that ran SHOW see exactly the card of the placement."""
+    card = inventory(nodes[obj["spec"]["nodeName"]])[card_of(obj)]
+    total = card["mib"] // placement(obj)["unit"]
+    for spec in obj["spec"]["containers"]:
+        if containers and spec["name"] not in containers:
+            continue
+        name, units = spec["name"], int(spec["resources"]["limits"][GPU_MEM])
+        log = lab.log_of(obj, name)
+        lines = log.splitlines()
+        env = dict(line.split("=", 1) for line in lines if "=" in line)
+        where = f"{obj['metadata']['name']}/{name}:\n{log}"
+        assert env["ALIYUN_COM_GPU_MEM_CONTAINER"] == str(units), where
+        assert env["ALIYUN_COM_GPU_MEM_DEV"] == str(total), where
+        assert env["ALIYUN_COM_GPU_MEM_IDX"] == str(card["index"]), where
+        assert env["ALIYUN_COM_GPU_MEM_POD"] == str(units_of(obj)), where
+        assert env["NVIDIA_VISIBLE_DEVICES"] == "void", where
+        assert env["ALIYUN_COM_GPU_VISIBLE_DEVICES"] == card["uuid"], where
+        assert [line for line in lines if line.startswith("nvidia")] == [f"nvidia{card['index']}"], where
+        assert sum(card["uuid"] in line for line in lines if line.startswith("GPU ")) == 1, where
+        assert len([line for line in lines if line.startswith("GPU ")]) == 1, where

@@ -1,0 +1,77 @@
+"""The documents followed: their manifests byte for byte, their outputs character by character."""
+import pathlib
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+ONE_NODE = {"seeds/2": ["cn-shanghai.192.168.6.104=1x16160MiB,share"],
+            "seeds/3": ["cn-zhangjiakou.192.168.66.139=1x16160MiB,share"],
+            "seeds/1": ["cn-beijing.192.168.8.44=1x16384MiB,share"]}
+
+# From the documents, trailing blanks aside.
+INSPECT_EMPTY = """\
+NAME                       IPADDRESS      GPU0(Allocated/Total)  GPU Memory(GiB)
+cn-shanghai.192.168.6.104  192.168.6.104  0/15                   0/15
+----------------------------------------------------------------------
+Allocated/Total GPU Memory In Cluster:
+0/15 (0%)
+"""
+INSPECT_BEFORE = """\
+NAME                           IPADDRESS       GPU0(Allocated/Total)  GPU Memory(GiB)
+cn-zhangjiakou.192.168.66.139  192.168.66.139  0/15                   0/15
+---------------------------------------------------------------------------
+Allocated/Total GPU Memory In Cluster:
+0/15 (0%)
+"""
+INSPECT_AFTER = INSPECT_BEFORE.replace("0/15 (0%)", "3/15 (20%)").replace("0/15                   0/15",
+                                                                         "3/15                   3/15")
+
+
+def stripped(text):
+    return "".join(line.rstrip() + "\n" for line in text.rstrip("\n").split("\n"))
+
+
+def test_seeds_2_an_empty_cluster_shows_the_documented_table(lab):
+    cluster = lab(ONE_NODE["seeds/2"])
+    assert stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_EMPTY
+
+
+def test_seeds_3_the_job_unchanged_turns_0_of_15_into_3_of_15(lab):
+    cluster = lab(ONE_NODE["seeds/3"])
+    assert stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_BEFORE
+    cluster.apply(EXAMPLES / "job-co-scheduler.yaml")
+    pod = cluster.wait_running("app=gpu-share-sample")[0]
+    assert pod["spec"]["schedulerName"] == "ack-co-scheduler"
+    assert stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_AFTER
+    log = cluster.wait_for(lambda: cluster.log_of(pod), 30, "the sample's first lines")
+    assert "3/15" in log or "ALIYUN_COM_GPU_MEM_CONTAINER" in log
+    cluster.kubectl("delete", "job", "gpu-share-sample", "--wait=true")
+    cluster.wait_for(lambda: stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_BEFORE, 60, "0/15 again")
+
+
+def test_seeds_1_the_pod_sees_its_share_and_the_whole_card(lab):
+    cluster = lab(ONE_NODE["seeds/1"])
+    cluster.apply(EXAMPLES / "job-share.yaml")
+    pod = cluster.wait_running("app=tensorflow-mnist-share")[0]
+    # The manifest names no scheduler: the chart's policy did.
+    assert pod["spec"]["schedulerName"] == "ack-co-scheduler"
+    env = dict(line.split("=", 1) for line in cluster.exec_in(pod, "env").splitlines() if "=" in line)
+    assert env["ALIYUN_COM_GPU_MEM_CONTAINER"] == "4"
+    assert env["ALIYUN_COM_GPU_MEM_DEV"] == "16"
+    table = cluster.exec_in(pod, "nvidia-smi")
+    assert "/ 16384MiB |" in table and "Tesla V100" in table and "515.105.01" in table
+    node = cluster.node("cn-beijing.192.168.8.44")
+    for where in ("capacity", "allocatable"):
+        assert node["status"][where]["aliyun.com/gpu-mem"] == "16"
+        assert node["status"][where]["aliyun.com/gpu-count"] == "1"
+    labels = node["metadata"]["labels"]
+    assert labels["aliyun.accelerator/nvidia_name"] == "Tesla-V100-SXM2-16GB"
+    assert labels["aliyun.accelerator/nvidia_mem"] == "16384MiB"
+    assert labels["aliyun.accelerator/nvidia_count"] == "1"
+
+
+def test_objects_have_the_documented_names(lab):
+    cluster = lab(ONE_NODE["seeds/1"])
+    ds = cluster.json("-n", "kube-system", "get", "ds", "gpushare-device-plugin-ds")
+    assert ds["metadata"]["labels"]["name"] == "gpushare-device-plugin-ds"
+    assert ds["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
+    assert cluster.json("-n", "kube-system", "get", "deployment", "ack-co-scheduler")["status"]["readyReplicas"] == 1
+    assert cluster.json("-n", "kube-system", "get", "lease", "ack-co-scheduler")["spec"]["holderIdentity"]
