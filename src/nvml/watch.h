@@ -2,16 +2,17 @@
  *
  * Polled, about once a second, from the caller's loop: NVML has no file descriptor to wait on.
  *
- * A card becomes unhealthy
- * - by a critical Xid or an uncorrectable ECC event. Not by the Xids that a faulty program causes (13, 31,
- * 43, 45, 68, 109): NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors) says "restart the application",
- * and NVIDIA's own device plugin leaves out the same ones (k8s-device-plugin, internal/rm/health.go);
- * - when it does not answer (fallen off the bus, reset required).
- * It becomes healthy again
- * - when it answers again after having been lost (the library is restarted for that, NVML_WATCH_RETRY_NS
- * apart: handles of a lost card stay dead, and an open library keeps others from resetting the card);
- * - after an event, when the driver says that no recovery action is needed. Drivers before 550 cannot say:
- * then by a new watch only, that is, a restart of the program after somebody has looked.
+ * Unhealthy by an event: a critical Xid or an uncorrectable ECC error. Not by the Xids that a faulty program
+ * causes (13, 31, 43, 45, 68, 109): NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors) says "restart
+ * the application", and NVIDIA's own device plugin leaves out the same ones (k8s-device-plugin,
+ * internal/rm/health.go). Healthy again when the driver says that no recovery action is needed. Drivers
+ * before 550 cannot say: then by a new watch only, that is, by a restart of the program after somebody has
+ * looked.
+ *
+ * Unhealthy because lost: it does not answer (fallen off the bus, reset required). Healthy again when it
+ * answers. The library is restarted to find out, first after NVML_WATCH_RETRY_NS, then at doubling distances
+ * up to NVML_WATCH_RETRY_MAX_NS: handles of a lost card stay dead, and a library that is never shut down
+ * keeps others from resetting the card.
  */
 #pragma once
 
