@@ -530,10 +530,15 @@ int grpc_server_new(struct loop *loop, const char *path, const struct grpc_metho
 	return 0;
 }
 
-void grpc_server_free(struct grpc_server *server)
+bool grpc_server_is_reachable(const struct grpc_server *server)
 {
 	struct stat st;
 
+	return lstat(server->path, &st) == 0 && st.st_dev == server->dev && st.st_ino == server->ino;
+}
+
+void grpc_server_free(struct grpc_server *server)
+{
 	if (!server)
 		return;
 	while (!list_empty(&server->connections)) {
@@ -546,8 +551,7 @@ void grpc_server_free(struct grpc_server *server)
 	}
 	loop_io_remove(server->io);
 	loop_timer_remove(server->sweep);
-	if (server->ino && lstat(server->path, &st) == 0 && st.st_dev == server->dev &&
-		st.st_ino == server->ino)
+	if (server->ino && grpc_server_is_reachable(server))
 		unlink(server->path);
 	if (server->fd >= 0)
 		close(server->fd);

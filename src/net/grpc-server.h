@@ -38,6 +38,10 @@ int grpc_server_new(struct loop *loop, const char *path, const struct grpc_metho
  * for open calls. Not from within handle(). Accepts NULL. */
 void grpc_server_free(struct grpc_server *server);
 
+/* grpc_server_is_reachable() - the file at its path is still our socket: others may have removed or replaced
+ * it. */
+bool grpc_server_is_reachable(const struct grpc_server *server);
+
 /* grpc_call_send() - one message of a stream. At most one message waits behind the one that is being sent:
  * a newer one replaces it (for streams of states, where only the last one counts). Returns -ENOMEM. */
 int grpc_call_send(struct grpc_call *call, const void *message, size_t len);

@@ -1,0 +1,282 @@
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/assign.h"
+#include "agent/checkpoint.h"
+#include "agent/health.h"
+#include "agent/orphans.h"
+#include "agent/plugin.h"
+#include "agent/podresources.h"
+#include "agent/registrar.h"
+#include "agent/report.h"
+#include "agent/runtime.h"
+#include "agent/state.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/config.h"
+#include "kube/event.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/watch.h"
+#include "net/loop.h"
+
+#define TICK_NS NS_PER_S
+
+bool agent_serves(const struct agent *agent)
+{
+	return agent->in_force == GPU_MODE_SHARE && agent->inventory.n_cards;
+}
+
+void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
+{
+	struct kube_object_ref ref = {.api_version = "v1",
+		.kind = "Pod",
+		.namespace_ = pod->namespace_,
+		.name = pod->name,
+		.uid = pod->uid};
+
+	log_warning("%s", text);
+	kube_event_post(
+		agent->client, &ref, "Warning", reason, text, "ration-agent", agent->options.node_name);
+}
+
+void agent_report_node(struct agent *agent, const char *reason, const char *text)
+{
+	struct kube_object_ref ref = {.api_version = "v1",
+		.kind = "Node",
+		.namespace_ = "",
+		.name = agent->options.node_name,
+		.uid = agent->options.node_name};
+
+	log_warning("%s", text);
+	kube_event_post(
+		agent->client, &ref, "Warning", reason, text, "ration-agent", agent->options.node_name);
+}
+
+/* Pods that hold units of this node: while there are any, its mode must not change under them. */
+static size_t agent_count_holders(const struct agent *agent)
+{
+	size_t n = 0;
+	void *value;
+
+	table_for_each (&agent->pods.by_uid, cursor, value) {
+		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
+
+		n += !request_is_empty(&facts->request) && !facts->finished;
+	}
+	return n;
+}
+
+static void agent_settle_mode(struct agent *agent)
+{
+	enum gpu_mode asked = agent->mode.asked;
+	char text[256];
+
+	agent->open = asked == agent->in_force;
+	if (agent->open) {
+		agent->draining_reported = false;
+		return;
+	}
+	if (agent->in_force != GPU_MODE_NONE && agent_count_holders(agent)) {
+		snprintf(text, sizeof(text),
+			"the labels no longer ask for GPU mode \"%s\", but pods with GPUs run on this node: "
+			"it "
+			"takes no more of them, and the mode changes when the last one ends",
+			gpu_mode_text(agent->in_force));
+		if (!agent->draining_reported)
+			agent_report_node(agent, "GPUModePending", text);
+		agent->draining_reported = true;
+		return;
+	}
+	agent->in_force = asked;
+	agent->open = true;
+	agent->draining_reported = false;
+	log_info("GPU mode in force: %s", asked == GPU_MODE_NONE ? "none" : gpu_mode_text(asked));
+	state_save(agent->options.state_dir, asked);
+}
+
+void agent_changed(struct agent *agent)
+{
+	/* Before the node and its pods were seen, what was in force last stays so. */
+	if (agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
+		kube_watch_synced(agent->pod_watch))
+		agent_settle_mode(agent);
+	if (agent_serves(agent) && runtime_answered(agent->runtime))
+		registrar_want(agent->registrar);
+	plugin_update(agent->plugin);
+	report_update(agent->report);
+}
+
+static void on_node(void *userdata, struct json_object *node)
+{
+	struct agent *agent = userdata;
+	struct json_object *labels = json_member(json_member(node, "metadata"), "labels");
+	struct mode_labels values = {.schedule = json_member_string(labels, LABEL_SCHEDULE),
+		.legacy_share = json_member_string(labels, LABEL_LEGACY_SHARE),
+		.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
+
+	mode_from_labels(&values, agent->options.node_name, &agent->mode);
+	if (agent->mode.refused && strcmp(agent->refused_value, agent->mode.sentence) != 0)
+		agent_report_node(agent, "GPUModeRefused", agent->mode.sentence);
+	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
+	report_seen(agent->report, node);
+	agent_changed(agent);
+}
+
+static void on_node_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	report_seen(((struct agent *)userdata)->report, NULL);
+}
+
+static void on_node_synced(void *userdata)
+{
+	agent_changed(userdata);
+}
+
+static void on_pod(void *userdata, struct json_object *object)
+{
+	struct agent *agent = userdata;
+
+	node_pods_set(&agent->pods, object);
+	agent_changed(agent);
+}
+
+static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct agent *agent = userdata;
+
+	node_pods_remove(&agent->pods, uid);
+	served_remove_pod(&agent->served, uid);
+	agent_changed(agent);
+}
+
+/* Entries of pods that the API server does not have: they went while we were not looking. */
+static void on_pods_synced(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	list_for_each_safe (item, after, &agent->served.entries) {
+		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (!node_pods_by_uid(&agent->pods, entry->uid)) {
+			served_remove_pod(&agent->served, entry->uid);
+			break;
+		}
+	}
+	agent_changed(agent);
+}
+
+static void on_runtime(void *userdata)
+{
+	agent_changed(userdata);
+}
+
+static void on_tick(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	loop_timer_set(agent->tick, TICK_NS);
+	gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
+	assign_retry(agent);
+	agent_changed(agent);
+}
+
+static int agent_start_kube(struct agent *agent, struct error *err)
+{
+	static const struct kube_watch_ops node_ops = {on_node, on_node_deleted, on_node_synced};
+	static const struct kube_watch_ops pod_ops = {on_pod, on_pod_deleted, on_pods_synced};
+	_cleanup_kube_config_ struct kube_config config;
+	char query[400];
+	int r;
+
+	kube_config_init(&config);
+	r = kube_config_load(agent->options.kubeconfig, NULL, &config, err);
+	if (r == 0)
+		r = kube_client_new(
+			agent->loop, &config, "ration-agent/" RATION_VERSION, &agent->client, err);
+	if (r < 0)
+		return r;
+	snprintf(query, sizeof(query), "fieldSelector=metadata.name%%3D%s", agent->options.node_name);
+	r = kube_watch_start(
+		agent->client, agent->loop, "/api/v1/nodes", query, &node_ops, agent, &agent->node_watch);
+	snprintf(query, sizeof(query), "fieldSelector=spec.nodeName%%3D%s", agent->options.node_name);
+	if (r == 0)
+		r = kube_watch_start(agent->client, agent->loop, "/api/v1/pods", query, &pod_ops, agent,
+			&agent->pod_watch);
+	return r < 0 ? error_set(err, -r, "cannot watch the API server: %s", strerror(-r)) : 0;
+}
+
+static int agent_start_parts(struct agent *agent, struct error *err)
+{
+	const struct options *o = &agent->options;
+	int r = podresources_new(agent->loop, o->pod_resources_socket, &agent->podresources);
+
+	if (r == 0)
+		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
+	if (r == 0)
+		r = gpu_health_new(&agent->health);
+	if (r == 0)
+		r = plugin_new(agent, &agent->plugin);
+	if (r == 0)
+		r = report_new(agent, &agent->report);
+	if (r == 0)
+		r = registrar_new(agent, &agent->registrar);
+	if (r == 0)
+		r = orphans_new(agent, &agent->orphans);
+	if (r == 0)
+		r = loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
+	return r < 0 ? error_set(err, -r, "cannot start: %s", strerror(-r)) : 0;
+}
+
+int agent_start(struct agent *agent, struct error *err)
+{
+	const struct options *o = &agent->options;
+	struct error problem = {""};
+	int r;
+
+	node_pods_init(&agent->pods);
+	served_init(&agent->served);
+	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
+	agent->inventory.unit_mib = o->unit_mib;
+	agent->in_force = state_load(o->state_dir);
+	agent->mode.asked = agent->in_force;
+	agent->open = true;
+	if (checkpoint_load(o->checkpoint, &agent->served, &problem) < 0)
+		log_warning("%s; starting with an empty record", problem.text);
+	r = agent_start_parts(agent, err);
+	if (r == 0)
+		r = agent_start_kube(agent, err);
+	if (r < 0)
+		return r;
+	gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
+	agent_changed(agent);
+	loop_timer_set(agent->tick, TICK_NS);
+	return 0;
+}
+
+void agent_stop(struct agent *agent)
+{
+	registrar_free(agent->registrar);
+	agent->registrar = NULL;
+	plugin_free(agent->plugin);
+	orphans_free(agent->orphans);
+	report_free(agent->report);
+	kube_watch_free(agent->node_watch);
+	kube_watch_free(agent->pod_watch);
+	kube_client_free(agent->client);
+	gpu_health_free(agent->health);
+	runtime_free(agent->runtime);
+	podresources_free(agent->podresources);
+	loop_timer_remove(agent->tick);
+	driver_release(&agent->driver);
+	served_release(&agent->served);
+	node_pods_release(&agent->pods);
+}

@@ -1,0 +1,70 @@
+/* agent.h - the state of the running agent; each part in its own file. One thread, one loop. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/driver.h"
+#include "agent/inventory.h"
+#include "agent/mode.h"
+#include "agent/options.h"
+#include "agent/pods.h"
+#include "agent/served.h"
+
+struct gpu_health;
+struct grpc_server;
+struct json_object;
+struct kube_client;
+struct kube_watch;
+struct loop;
+struct loop_timer;
+struct orphans;
+struct plugin;
+struct podresources;
+struct registrar;
+struct report;
+struct runtime;
+
+struct agent {
+	struct options options;
+	struct loop *loop;
+	struct kube_client *client;
+	struct kube_watch *node_watch, *pod_watch;
+
+	struct driver driver;
+	struct inventory inventory;
+	struct gpu_health *health;
+	struct runtime *runtime;
+
+	struct node_pods pods;
+	struct served served;
+	struct podresources *podresources;
+
+	struct mode mode;	 /* what the labels ask for */
+	enum gpu_mode in_force;	 /* what is advertised to the kubelet */
+	bool open;		 /* the scheduler may place pods here */
+	bool draining_reported;	 /* an Event told why a change of mode waits */
+	char refused_value[512]; /* the refusal that was last reported */
+
+	struct plugin *plugin;
+	struct registrar *registrar;
+	struct report *report;
+	struct orphans *orphans;
+	struct loop_timer *tick;
+};
+
+/* agent_start() - everything, on agent->loop, from agent->options. agent_stop() undoes it, in part if the
+ * start failed in part. */
+int agent_start(struct agent *agent, struct error *err);
+void agent_stop(struct agent *agent);
+
+/* agent_changed() - cards, mode or pods are not what they were: the kubelet and the node object are told. */
+void agent_changed(struct agent *agent);
+
+/* agent_serves() - the mode in force has device plugins. */
+bool agent_serves(const struct agent *agent);
+
+/* Sentences for people: an Event and a line in the log. */
+void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text);
+void agent_report_node(struct agent *agent, const char *reason, const char *text);

@@ -1,0 +1,18 @@
+/* allocate.h - Allocate: who is it for, what does it get, the CDI file, the answer, the record. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct agent;
+struct allocator;
+struct grpc_call;
+
+int allocator_new(struct agent *agent, struct allocator **ret_allocator);
+void allocator_free(struct allocator *allocator); /* accepts NULL; after the server */
+
+/* Calls are worked on one after the other, as the kubelet makes them: each decision needs the record of the
+ * one before. */
+void allocator_handle(
+	struct allocator *allocator, struct grpc_call *call, const uint8_t *message, size_t len);
+void allocator_closed(struct allocator *allocator, struct grpc_call *call);

@@ -1,0 +1,11 @@
+/* assign.h - ALIYUN_COM_GPU_MEM_ASSIGNED: "true" on a pod once its first container starts. A hint for older
+ * readers: it never delays a start, and is tried again while the API server is away. */
+#pragma once
+
+struct agent;
+struct node_pod;
+
+void assign_pod(struct agent *agent, struct node_pod *pod);
+
+/* assign_retry() - all that is still to be written. */
+void assign_retry(struct agent *agent);

@@ -1,0 +1,20 @@
+/* checkpoint.h - the kubelet's own record of device assignments, from which ours is rebuilt at start.
+ *
+ * {"Data":{"PodDeviceEntries":[{"PodUID":"..","ContainerName":"..","ResourceName":"aliyun.com/gpu-mem",
+ *  "DeviceIDs":{"-1":["0-3", ..]},"AllocResp":".."}],"RegisteredDevices":{..}},"Checksum":n}
+ * (devicemanager/checkpoint, kubelet 1.36; unlike PodResources it has init containers and the pod's uid).
+ */
+#pragma once
+
+#include <stddef.h>
+
+struct error;
+struct served;
+
+/* checkpoint_parse() - add the entries of our resource to `served`. Unknown fields are ignored, entries that
+ * make no sense are skipped. -EINVAL with a sentence if the text is no checkpoint at all; -ENOMEM. */
+int checkpoint_parse(const char *text, size_t len, struct served *served, struct error *err);
+
+/* checkpoint_load() - replaces *served by the file's content. A file that does not exist is an empty one. On
+ * failure *served is untouched. */
+int checkpoint_load(const char *path, struct served *served, struct error *err);

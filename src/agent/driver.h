@@ -1,0 +1,41 @@
+/* driver.h - the files of the NVIDIA driver that a container needs: libraries, nvidia-smi, device nodes. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+struct error;
+
+#define DRIVER_MOUNTS_MAX 512
+#define DRIVER_DEVICES_MAX 16
+
+struct driver_mount {
+	char *host;	 /* as the container runtime sees it */
+	char *container; /* absolute */
+	bool writable;
+	bool directory;
+};
+
+struct driver {
+	const char *root; /* as we see it; borrowed */
+	const char *host_root;
+	char *library_dir; /* relative to root: where libnvidia-ml.so.1 lies */
+	struct timespec library_time;
+	struct driver_mount mounts[DRIVER_MOUNTS_MAX];
+	size_t n_mounts;
+	const char *devices[DRIVER_DEVICES_MAX]; /* control devices that exist: "nvidiactl" ... */
+	size_t n_devices;
+};
+
+void driver_init(struct driver *driver, const char *root, const char *host_root);
+void driver_release(struct driver *driver);
+
+/* driver_scan() - look for the files again if the library directory has changed since the last time. -ENOENT
+ * with a sentence if there is no driver below root. */
+int driver_scan(struct driver *driver, struct error *err);
+
+/* driver_device() - where dev/<name> lies for the container runtime, and whether it is a device node (a
+ * simulated tree may have plain files instead, where nodes cannot be made). -ENOENT. */
+int driver_device(
+	const struct driver *driver, const char *name, char *ret_host, size_t size, bool *ret_is_node);

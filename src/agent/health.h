@@ -1,0 +1,15 @@
+/* health.h - the cards as the driver shows them, now and from now on. */
+#pragma once
+
+#include <stdbool.h>
+
+struct driver;
+struct gpu_health;
+struct inventory;
+
+int gpu_health_new(struct gpu_health **ret_health);
+void gpu_health_free(struct gpu_health *health); /* accepts NULL */
+
+/* gpu_health_poll() - about once a second. Opens the driver's library when there is none yet (looked for
+ * every 5 s), brings the inventory up to date. Returns whether the inventory changed. */
+bool gpu_health_poll(struct gpu_health *health, struct driver *driver, struct inventory *inventory);

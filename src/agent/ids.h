@@ -1,0 +1,29 @@
+/* ids.h - the device ids that the kubelet counts with: "<gpu>-<unit>". Short, because a ListAndWatch message
+ * holds thousands of them in at most 4 MiB; tokens, because the placement says which card is meant. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct inventory;
+struct node_pods;
+struct served;
+
+#define DEVICE_ID_SIZE 16
+
+struct device_ids {
+	char (*ids)[DEVICE_ID_SIZE];
+	bool *healthy;
+	size_t n;
+};
+
+/* ids_build() - one id per unit. A sick card with f units that no pod holds makes f *free* ids unhealthy, its
+ * own ones first: an id in use stays healthy, or a kubelet restart kills its pod (manager.go:636 at 1.36.3).
+ * -ENOMEM. */
+int ids_build(const struct inventory *inventory, const struct node_pods *pods, const struct served *served,
+	struct device_ids *ret_ids);
+void ids_release(struct device_ids *ids);
+
+/* ids_card() - the position in the inventory that an id names, or -EINVAL. */
+int ids_card(const char *id);

@@ -1,0 +1,246 @@
+#include "agent/matching.h"
+
+#include <string.h>
+
+#include "agent/served.h"
+#include "model/ledger.h"
+#include "model/units.h"
+
+/* The kubelet serves init containers in spec order, then containers in spec order; request->containers has
+ * them so. */
+static const struct container_request *next_container(
+	const struct pod_facts *facts, const struct served *served)
+{
+	for (size_t i = 0; i < facts->request.n_containers; i++) {
+		const struct container_request *c = &facts->request.containers[i];
+
+		/* A container of computing power only does not ask for our resource. */
+		if (c->units && !served_find(served, facts->uid, c->name))
+			return c;
+	}
+	return NULL;
+}
+
+/* PodResources leaves out init containers that are not sidecars (server_v1.go:83 at 1.36.3). */
+static bool shows_devices(const struct pod_facts *facts)
+{
+	for (size_t i = 0; i < facts->request.n_containers; i++)
+		if (facts->request.containers[i].units && facts->request.containers[i].kind != CONTAINER_INIT)
+			return true;
+	return false;
+}
+
+static bool asks_for_gpu(const struct matching_pod *pod)
+{
+	return pod->facts && !request_is_empty(&pod->facts->request);
+}
+
+static bool is_candidate(const struct matching_pod *pod, const struct served *served)
+{
+	return asks_for_gpu(pod) && !pod->facts->finished && next_container(pod->facts, served);
+}
+
+/* What we know of this name may be another pod's: a StatefulSet's re-created x-0 has the old name, and
+ * PodResources has no uid. If all was served but the kubelet shows no devices, it is not the one we served.
+ */
+static bool is_suspicious(const struct matching_pod *pod, const struct served *served)
+{
+	return asks_for_gpu(pod) && !pod->facts->finished && !next_container(pod->facts, served) &&
+	       !pod->lists_devices && shows_devices(pod->facts);
+}
+
+static size_t mark_unknown(
+	const struct matching_pod *pods, size_t n, const struct served *served, bool *ret_ask)
+{
+	size_t marked = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ret_ask[i] = !pods[i].fresh && (!pods[i].facts || is_suspicious(&pods[i], served));
+		marked += ret_ask[i];
+	}
+	return marked;
+}
+
+/* Nobody lacks devices: one of those that we believe to be served, or over, must be another pod by now. */
+static size_t mark_all(const struct matching_pod *pods, size_t n, bool *ret_ask)
+{
+	size_t marked = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ret_ask[i] = !pods[i].fresh && (!pods[i].facts || asks_for_gpu(&pods[i]));
+		marked += ret_ask[i];
+	}
+	return marked;
+}
+
+static bool same_answer(const struct pod_facts *a, const struct pod_facts *b, const struct served *served)
+{
+	return a->has_placement && b->has_placement && placement_equal(&a->placement, &b->placement) &&
+	       strcmp(next_container(a, served)->name, next_container(b, served)->name) == 0;
+}
+
+/* More than one: the kubelet lost its checkpoint, or a pod was deleted before its admission. */
+static bool may_be_dropped(const struct matching_pod *pod, size_t n_ids, const struct served *served)
+{
+	bool served_partly = false;
+
+	for (size_t i = 0; i < pod->facts->request.n_containers; i++)
+		served_partly |= served_find(served, pod->facts->uid,
+					 pod->facts->request.containers[i].name) != NULL;
+	return pod->facts->deleting || (pod->has_grant && !served_partly) ||
+	       next_container(pod->facts, served)->units != n_ids;
+}
+
+static enum matching_verdict choose_among(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, struct matching *ret, struct error *err)
+{
+	size_t chosen = n;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_candidate(&pods[i], served) || may_be_dropped(&pods[i], n_ids, served))
+			continue;
+		if (chosen == n) {
+			chosen = i;
+		} else if (!same_answer(pods[chosen].facts, pods[i].facts, served)) {
+			error_set(err, 0,
+				"pods %s/%s and %s/%s both wait for %zu units and have different placements; "
+				"the "
+				"kubelet does not say which one it means: delete both, their controllers "
+				"create "
+				"them anew",
+				pods[chosen].namespace_, pods[chosen].name, pods[i].namespace_, pods[i].name,
+				n_ids);
+			return MATCHING_REFUSED;
+		}
+	}
+	if (chosen == n) {
+		error_set(err, 0, "several pods wait for devices, none of them for %zu units at once", n_ids);
+		return MATCHING_REFUSED;
+	}
+	ret->pod = chosen;
+	return MATCHING_FOUND;
+}
+
+static enum matching_verdict choose(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
+{
+	size_t candidates = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_candidate(&pods[i], served))
+			continue;
+		candidates++;
+		ret->pod = i;
+	}
+	if (candidates == 1)
+		return MATCHING_FOUND;
+	if (candidates > 1)
+		return choose_among(pods, n, n_ids, served, ret, err);
+	if (mark_all(pods, n, ret_ask))
+		return MATCHING_ASK;
+	error_set(err, 0, "the kubelet asks for %zu units, but no pod on its list waits for any", n_ids);
+	return MATCHING_REFUSED;
+}
+
+enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
+{
+	struct matching found = {0};
+	const struct matching_pod *pod;
+	enum matching_verdict verdict;
+
+	if (mark_unknown(pods, n, served, ret_ask))
+		return MATCHING_ASK;
+	verdict = choose(pods, n, n_ids, served, ret_ask, &found, err);
+	if (verdict != MATCHING_FOUND)
+		return verdict;
+	pod = &pods[found.pod];
+	found.container = next_container(pod->facts, served);
+	if (pod->is_static) {
+		error_set(err, 0,
+			"pod %s/%s comes from a file on the node: static pods have no scheduler that could "
+			"place "
+			"them, so they get no GPU; run it as a Deployment or DaemonSet",
+			pod->namespace_, pod->name);
+		return MATCHING_REFUSED;
+	}
+	if (found.container->units != n_ids) {
+		error_set(err, 0,
+			"pod %s/%s: its next container %s asks for %u units, but the kubelet gives %zu: "
+			"delete "
+			"the pod, so that it is created anew",
+			pod->namespace_, pod->name, found.container->name, found.container->units, n_ids);
+		return MATCHING_REFUSED;
+	}
+	found.placed = pod->facts->has_placement &&
+		       placement_find(&pod->facts->placement, found.container->name) != NULL;
+	if (!found.placed && !pod->fresh) {
+		for (size_t i = 0; i < n; i++)
+			ret_ask[i] = i == found.pod;
+		return MATCHING_ASK;
+	}
+	*ret = found;
+	return MATCHING_FOUND;
+}
+
+static bool names_card(const struct pod_facts *facts, const char *uuid)
+{
+	for (size_t i = 0; facts->has_placement && i < facts->placement.n_containers; i++)
+		for (size_t k = 0; k < facts->placement.containers[i].n_cards; k++)
+			if (strcmp(facts->placement.containers[i].cards[k].uuid, uuid) == 0)
+				return true;
+	return false;
+}
+
+static bool counts_on(const struct matching_pod *pod, const char *uuid, const struct served *served)
+{
+	if (!asks_for_gpu(pod) || pod->facts->finished || !names_card(pod->facts, uuid))
+		return false;
+	for (size_t i = 0; i < pod->facts->request.n_containers; i++)
+		if (served_find(served, pod->facts->uid, pod->facts->request.containers[i].name))
+			return true;
+	return false;
+}
+
+static enum matching_verdict check_card(const struct matching_pod *pods, size_t n,
+	const struct matching *found, const struct served *served, const struct gpu_facts *gpu,
+	uint32_t unit_mib, bool *ret_ask, struct error *err)
+{
+	uint32_t total = units_of_card(gpu->mib, unit_mib), sum = 0;
+	bool unasked = false;
+
+	for (size_t i = 0; i < n; i++) {
+		bool counts = i == found->pod || counts_on(&pods[i], gpu->uuid, served);
+
+		ret_ask[i] = counts && !pods[i].fresh && i != found->pod;
+		unasked |= ret_ask[i];
+		if (counts)
+			sum = units_add(sum, pods[i].facts->request.units);
+	}
+	if (sum <= total)
+		return MATCHING_FOUND;
+	if (unasked)
+		return MATCHING_ASK;
+	error_set(err, 0,
+		"pod %s/%s: GPU %s has %u units, with this pod its pods would hold %u; delete this pod, so "
+		"that "
+		"it is placed anew",
+		pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, total, sum);
+	return MATCHING_REFUSED;
+}
+
+enum matching_verdict matching_check_totals(const struct matching_pod *pods, size_t n,
+	const struct matching *found, const struct served *served, const struct gpu_facts *gpus,
+	size_t n_gpus, uint32_t unit_mib, bool *ret_ask, struct error *err)
+{
+	for (size_t k = 0; k < n_gpus; k++) {
+		enum matching_verdict verdict;
+
+		if (!names_card(pods[found->pod].facts, gpus[k].uuid))
+			continue;
+		verdict = check_card(pods, n, found, served, &gpus[k], unit_mib, ret_ask, err);
+		if (verdict != MATCHING_FOUND)
+			return verdict;
+	}
+	return MATCHING_FOUND;
+}

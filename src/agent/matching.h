@@ -1,0 +1,52 @@
+/* matching.h - "Which pod is this Allocate for?" The kubelet does not say. But it admits one pod at a time
+ * and puts a pod into its own list only when its turn comes (kubelet 1.36.3, kubelet.go:2837 ff.): while
+ * Allocate runs, PodResources lists the pod in question and no other pod that still lacks its devices.
+ *
+ * Pure: no I/O, no clock.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct container_request;
+struct gpu_facts;
+struct pod_facts;
+struct served;
+
+/* One pod that PodResources lists. */
+struct matching_pod {
+	const char *namespace_, *name;
+	const struct pod_facts *facts; /* by that name, as the API server last showed it; NULL: unknown */
+	bool fresh;		       /* facts (or their absence) were asked for this very call */
+	bool is_static;		       /* from a file on the node: its annotations are nobody's word */
+	bool lists_devices;	       /* PodResources shows ids of our resource in it */
+	bool has_grant;		       /* there is a CDI file for facts->uid */
+};
+
+enum matching_verdict {
+	MATCHING_FOUND,
+	MATCHING_ASK,	  /* first get the pods marked in ret_ask from the API server, then decide again */
+	MATCHING_REFUSED, /* the call can never succeed; the sentence is in the error */
+};
+
+struct matching {
+	size_t pod; /* index into pods */
+	const struct container_request *container;
+	bool placed; /* the pod has a placement that names this container */
+};
+
+/* matching_decide() - the pod and container of a call for n_ids devices. ret_ask: n flags, valid with
+ * MATCHING_ASK only. *ret is valid with MATCHING_FOUND only; err with MATCHING_REFUSED only. */
+enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err);
+
+/* matching_check_totals() - the last line of defence: would the found pod, together with the listed pods that
+ * were served, take a card over its total? FOUND: it fits (or names cards that are not among `gpus`); ASK:
+ * too much by what we know, but some of those pods were not asked for yet; REFUSED. */
+enum matching_verdict matching_check_totals(const struct matching_pod *pods, size_t n,
+	const struct matching *found, const struct served *served, const struct gpu_facts *gpus,
+	size_t n_gpus, uint32_t unit_mib, bool *ret_ask, struct error *err);

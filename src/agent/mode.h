@@ -1,0 +1,21 @@
+/* mode.h - what the node's labels ask for, and what of it this agent serves. Pure. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "model/ledger.h"
+
+/* The values of the labels; NULL for a label that is not there. */
+struct mode_labels {
+	const char *schedule;	  /* ack.node.gpu.schedule */
+	const char *legacy_share; /* gpushare, weaker */
+	const char *legacy_cgpu;  /* cgpu, weaker */
+};
+
+struct mode {
+	enum gpu_mode asked; /* GPU_MODE_SHARE or GPU_MODE_NONE: what we can serve of what is asked */
+	bool refused;	     /* something else is asked; `sentence` says what and what to do */
+	char sentence[512];
+};
+
+void mode_from_labels(const struct mode_labels *labels, const char *node, struct mode *ret_mode);

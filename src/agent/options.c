@@ -1,0 +1,147 @@
+#include "agent/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "model/units.h"
+
+enum {
+	OPT_NODE_NAME = 256,
+	OPT_DRIVER_ROOT,
+	OPT_HOST_DRIVER_ROOT,
+	OPT_PLUGIN_DIR,
+	OPT_POD_RESOURCES,
+	OPT_CRI,
+	OPT_CDI_DIR,
+	OPT_CHECKPOINT,
+	OPT_STATE_DIR,
+	OPT_KUBECONFIG,
+	OPT_UNIT,
+	OPT_LOG_LEVEL,
+	OPT_VERSION,
+};
+
+static const struct option LONG_OPTIONS[] = {
+	{"node-name", required_argument, NULL, OPT_NODE_NAME},
+	{"driver-root", required_argument, NULL, OPT_DRIVER_ROOT},
+	{"host-driver-root", required_argument, NULL, OPT_HOST_DRIVER_ROOT},
+	{"plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR},
+	{"pod-resources-socket", required_argument, NULL, OPT_POD_RESOURCES},
+	{"cri-socket", required_argument, NULL, OPT_CRI},
+	{"cdi-dir", required_argument, NULL, OPT_CDI_DIR},
+	{"checkpoint", required_argument, NULL, OPT_CHECKPOINT},
+	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
+	{"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
+	{"unit", required_argument, NULL, OPT_UNIT},
+	{"log-level", required_argument, NULL, OPT_LOG_LEVEL},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+static const char HELP[] =
+	"Usage: ration-agent --node-name NAME [OPTION]...\n"
+	"Serves the GPUs of this node to the kubelet as aliyun.com/gpu-mem.\n"
+	"\n"
+	"  --node-name NAME             this node in the API server (default: $NODE_NAME)\n"
+	"  --driver-root DIR            where the driver's files lie, as seen from here (/)\n"
+	"  --host-driver-root DIR       the same as seen by the container runtime (driver root)\n"
+	"  --plugin-dir DIR             the kubelet's plugin directory\n"
+	"                               (/var/lib/kubelet/device-plugins)\n"
+	"  --pod-resources-socket PATH  (/var/lib/kubelet/pod-resources/kubelet.sock)\n"
+	"  --cri-socket PATH            the container runtime (/run/containerd/containerd.sock)\n"
+	"  --cdi-dir DIR                where the runtime looks for CDI files (/var/run/cdi)\n"
+	"  --checkpoint PATH            (plugin directory/kubelet_internal_checkpoint)\n"
+	"  --state-dir DIR              what survives a restart of the agent (/run/ration)\n"
+	"  --kubeconfig PATH            (default: $KUBECONFIG, or the service account)\n"
+	"  --unit UNIT                  in what gpu-mem counts: 1GiB, 512MiB, 256MiB or 128MiB (1GiB)\n"
+	"  --log-level LEVEL            error, warning, info or debug (info)\n"
+	"  --version, --help\n";
+
+static int option_set(struct options *o, int option, struct error *err)
+{
+	switch (option) {
+	case OPT_NODE_NAME:
+		o->node_name = optarg;
+		return 1;
+	case OPT_DRIVER_ROOT:
+		o->driver_root = optarg;
+		return 1;
+	case OPT_HOST_DRIVER_ROOT:
+		o->host_driver_root = optarg;
+		return 1;
+	case OPT_PLUGIN_DIR:
+		o->plugin_dir = optarg;
+		return 1;
+	case OPT_POD_RESOURCES:
+		o->pod_resources_socket = optarg;
+		return 1;
+	case OPT_CRI:
+		o->cri_socket = optarg;
+		return 1;
+	case OPT_CDI_DIR:
+		o->cdi_dir = optarg;
+		return 1;
+	case OPT_CHECKPOINT:
+		o->checkpoint = optarg;
+		return 1;
+	case OPT_STATE_DIR:
+		o->state_dir = optarg;
+		return 1;
+	case OPT_KUBECONFIG:
+		o->kubeconfig = optarg;
+		return 1;
+	case OPT_UNIT:
+		if (unit_parse(optarg, &o->unit_mib) < 0)
+			return error_set(err, EINVAL,
+				"--unit %s: must be one of 1GiB, 512MiB, 256MiB, 128MiB", optarg);
+		return 1;
+	case OPT_LOG_LEVEL:
+		if (log_level_parse(optarg, &o->log_level) < 0)
+			return error_set(err, EINVAL,
+				"--log-level %s: must be one of error, warning, info, debug", optarg);
+		return 1;
+	case OPT_VERSION:
+		puts("ration-agent " RATION_VERSION);
+		return 0;
+	case 'h':
+		fputs(HELP, stdout);
+		return 0;
+	default:
+		return error_set(err, EINVAL, "see ration-agent --help");
+	}
+}
+
+int options_parse(int argc, char **argv, struct options *ret_options, struct error *err)
+{
+	struct options o = {
+		.node_name = getenv("NODE_NAME"),
+		.driver_root = "/",
+		.plugin_dir = "/var/lib/kubelet/device-plugins",
+		.pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock",
+		.cri_socket = "/run/containerd/containerd.sock",
+		.cdi_dir = "/var/run/cdi",
+		.state_dir = "/run/ration",
+		.unit_mib = UNIT_MIB_DEFAULT,
+		.log_level = LOG_LEVEL_INFO,
+	};
+	int option, r;
+
+	while ((option = getopt_long(argc, argv, "h", LONG_OPTIONS, NULL)) != -1) {
+		r = option_set(&o, option, err);
+		if (r <= 0)
+			return r;
+	}
+	if (optind < argc)
+		return error_set(
+			err, EINVAL, "unexpected argument %s: see ration-agent --help", argv[optind]);
+	if (!o.node_name || !o.node_name[0])
+		return error_set(err, EINVAL, "--node-name (or $NODE_NAME) is missing");
+	if (!o.host_driver_root)
+		o.host_driver_root = o.driver_root;
+	*ret_options = o;
+	return 1;
+}

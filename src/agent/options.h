@@ -1,0 +1,32 @@
+/* agent/ - ration-agent, the device plugin of one node: inventory and health from NVML, the gpu-mem resource,
+ * one CDI file per pod. Never chooses a card: the placement on the pod does. May use everything below
+ * programs: base, model, kube, net, nvml.
+ *
+ * options.h: the command line.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/log.h"
+
+struct error;
+
+struct options {
+	const char *node_name;
+	const char *driver_root;      /* as we see it */
+	const char *host_driver_root; /* as the container runtime sees it */
+	const char *plugin_dir;
+	const char *pod_resources_socket;
+	const char *cri_socket;
+	const char *cdi_dir;
+	const char *checkpoint;
+	const char *state_dir;
+	const char *kubeconfig; /* NULL: see kube_config_load() */
+	uint32_t unit_mib;
+	enum log_level log_level;
+};
+
+/* options_parse() - 1: run; 0: everything asked for was printed (--help, --version); -EINVAL with a sentence.
+ * The strings are argv's, the environment's, or constants. */
+int options_parse(int argc, char **argv, struct options *ret_options, struct error *err);

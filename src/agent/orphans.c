@@ -1,0 +1,106 @@
+#include "agent/orphans.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/cdi.h"
+#include "agent/podresources.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/watch.h"
+#include "net/loop.h"
+
+#define EVERY_NS (30 * NS_PER_S)
+#define UID_SIZE 256
+
+struct orphans {
+	struct agent *agent;
+	struct loop_timer *timer;
+	struct podresources_call *call;
+};
+
+static bool is_listed(const struct listing *listing, const struct pod_facts *pod)
+{
+	for (size_t i = 0; i < listing->n_pods; i++)
+		if (strcmp(listing->pods[i].namespace_, pod->namespace_) == 0 &&
+			strcmp(listing->pods[i].name, pod->name) == 0)
+			return true;
+	return false;
+}
+
+static bool is_orphan(const struct agent *agent, const struct listing *listing, const char *uid)
+{
+	const struct node_pod *pod = node_pods_by_uid(&agent->pods, uid);
+
+	if (!pod)
+		return true;
+	return pod->facts.finished && !is_listed(listing, &pod->facts);
+}
+
+static void orphans_remove(struct agent *agent, const struct listing *listing)
+{
+	DIR *dir = opendir(agent->options.cdi_dir);
+	char uid[UID_SIZE];
+
+	if (!dir)
+		return;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		if (!cdi_uid(entry->d_name, uid, sizeof(uid)) || !is_orphan(agent, listing, uid))
+			continue;
+		log_debug("pod with uid %s is gone: removing its CDI file", uid);
+		cdi_remove(agent->options.cdi_dir, uid);
+	}
+	closedir(dir);
+}
+
+static void on_listing(void *userdata, struct listing *listing, const char *text)
+{
+	struct orphans *orphans = userdata;
+
+	orphans->call = NULL;
+	if (!listing)
+		return;
+	if (orphans->agent->pod_watch && kube_watch_synced(orphans->agent->pod_watch))
+		orphans_remove(orphans->agent, listing);
+	listing_release(listing);
+	free(listing);
+}
+
+static void on_timer(void *userdata)
+{
+	struct orphans *orphans = userdata;
+
+	loop_timer_set(orphans->timer, EVERY_NS);
+	if (!orphans->call && orphans->agent->pod_watch && kube_watch_synced(orphans->agent->pod_watch))
+		podresources_list(orphans->agent->podresources, on_listing, orphans, &orphans->call);
+}
+
+int orphans_new(struct agent *agent, struct orphans **ret_orphans)
+{
+	struct orphans *orphans = calloc(1, sizeof(*orphans));
+	int r;
+
+	if (!orphans)
+		return -ENOMEM;
+	orphans->agent = agent;
+	r = loop_add_timer(agent->loop, on_timer, orphans, &orphans->timer);
+	if (r < 0) {
+		free(orphans);
+		return r;
+	}
+	loop_timer_set(orphans->timer, EVERY_NS);
+	*ret_orphans = orphans;
+	return 0;
+}
+
+void orphans_free(struct orphans *orphans)
+{
+	if (!orphans)
+		return;
+	podresources_cancel(orphans->call);
+	loop_timer_remove(orphans->timer);
+	free(orphans);
+}

@@ -1,0 +1,121 @@
+#include "agent/pods.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kube/json.h"
+#include "kube/pod.h"
+
+#define POD_KEY_SIZE 600 /* 63 + '/' + 253, with room */
+
+void node_pods_init(struct node_pods *pods)
+{
+	table_init(&pods->by_uid);
+	table_init(&pods->by_name);
+}
+
+static void pod_free(struct node_pod *pod)
+{
+	pod_facts_release(&pod->facts);
+	free(pod);
+}
+
+void node_pods_release(struct node_pods *pods)
+{
+	void *pod;
+
+	table_for_each (&pods->by_uid, cursor, pod)
+		pod_free(pod);
+	table_release(&pods->by_uid);
+	table_release(&pods->by_name);
+}
+
+static const char *pod_key(const char *namespace_, const char *name, char *buf)
+{
+	snprintf(buf, POD_KEY_SIZE, "%s/%s", namespace_, name);
+	return buf;
+}
+
+struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid)
+{
+	return table_get(&pods->by_uid, uid);
+}
+
+struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name)
+{
+	char key[POD_KEY_SIZE];
+
+	return table_get(&pods->by_name, pod_key(namespace_, name, key));
+}
+
+/* The kubelet marks what did not come from the API server (kubernetes.io/config.source; mirror pods also
+ * carry kubernetes.io/config.mirror). */
+static bool pod_is_static(struct json_object *object)
+{
+	struct json_object *annotations = json_member(json_member(object, "metadata"), "annotations");
+	const char *source = json_member_string(annotations, "kubernetes.io/config.source");
+
+	return (source && strcmp(source, "api") != 0) ||
+	       json_member(annotations, "kubernetes.io/config.mirror");
+}
+
+static int pods_insert(struct node_pods *pods, struct node_pod *pod)
+{
+	char key[POD_KEY_SIZE];
+	int r = table_set(&pods->by_uid, pod->facts.uid, pod);
+
+	if (r < 0)
+		return r;
+	r = table_set(&pods->by_name, pod_key(pod->facts.namespace_, pod->facts.name, key), pod);
+	if (r < 0)
+		table_remove(&pods->by_uid, pod->facts.uid);
+	return r;
+}
+
+struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *object)
+{
+	struct node_pod *pod;
+	struct pod_facts facts;
+	struct error problem = {""};
+	int r;
+
+	pod_facts_init(&facts);
+	r = pod_facts_from_json(object, &facts, &problem);
+	if (r == -ENOMEM || !facts.uid || !facts.name || !facts.namespace_) {
+		pod_facts_release(&facts);
+		return NULL;
+	}
+	pod = node_pods_by_uid(pods, facts.uid);
+	if (pod) {
+		pod_facts_release(&pod->facts);
+		pod->facts = facts;
+	} else {
+		pod = calloc(1, sizeof(*pod));
+		if (pod)
+			pod->facts = facts;
+		if (!pod || pods_insert(pods, pod) < 0) {
+			free(pod);
+			pod_facts_release(&facts);
+			return NULL;
+		}
+	}
+	pod->problem = problem;
+	pod->is_static = pod_is_static(object);
+	return pod;
+}
+
+void node_pods_remove(struct node_pods *pods, const char *uid)
+{
+	struct node_pod *pod = table_remove(&pods->by_uid, uid);
+	char key[POD_KEY_SIZE];
+
+	if (!pod)
+		return;
+	pod_key(pod->facts.namespace_, pod->facts.name, key);
+	if (table_get(&pods->by_name, key) == pod)
+		table_remove(&pods->by_name, key);
+	pod_free(pod);
+}

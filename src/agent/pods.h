@@ -1,0 +1,36 @@
+/* pods.h - the pods of this node as the API server shows them: by the watch, and by a GET when the kubelet is
+ * faster than the watch. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/table.h"
+#include "model/ledger.h"
+
+struct json_object;
+
+struct node_pod {
+	struct pod_facts facts;
+	bool is_static;	      /* from a file or URL of the node, shown by a mirror pod */
+	struct error problem; /* why there is no placement, "" if none is expected or it is fine */
+	bool assign_wanted;   /* devices are given: the pod's annotation is to say so */
+	bool assign_busy;
+	bool reported; /* an Event was posted about it */
+};
+
+struct node_pods {
+	struct table by_uid;
+	struct table by_name; /* "namespace/name" -> the latest pod of that name */
+};
+
+void node_pods_init(struct node_pods *pods);
+void node_pods_release(struct node_pods *pods);
+
+/* node_pods_set() - the pod exists and looks like this. Returns it, or NULL if it is unreadable (without uid
+ * or name) or memory is short. Pointers to pods stay valid until node_pods_remove(). */
+struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *object);
+void node_pods_remove(struct node_pods *pods, const char *uid);
+
+struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
+struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);

@@ -1,0 +1,18 @@
+/* preferred.h - GetPreferredAllocation: ids of the card that the placement names, as far as they go. Only for
+ * the eye: ids are tokens. But an error here would fail the pod (manager.go:695 at 1.36.3), so there is none.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct agent;
+struct grpc_call;
+struct preferrer;
+
+int preferrer_new(struct agent *agent, struct preferrer **ret_preferrer);
+void preferrer_free(struct preferrer *preferrer); /* accepts NULL; after the server */
+
+void preferrer_handle(
+	struct preferrer *preferrer, struct grpc_call *call, const uint8_t *message, size_t len);
+void preferrer_closed(struct preferrer *preferrer, struct grpc_call *call);

@@ -1,0 +1,96 @@
+#include "agent/prestart.h"
+
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/assign.h"
+#include "agent/cdi.h"
+#include "agent/checkpoint.h"
+#include "agent/deviceplugin.pb-c.h"
+#include "agent/grant.h"
+#include "agent/refusal.h"
+#include "agent/runtime.h"
+#include "agent/wire.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "net/grpc-server.h"
+
+#define ARENA_MAX ((size_t)32 << 20)
+
+/* Our record, else the kubelet's own, which has the ids by now. */
+static const struct served_entry *find_entry(struct agent *agent, char *const *ids, size_t n_ids)
+{
+	const struct served_entry *entry = served_find_ids(&agent->served, ids, n_ids);
+	struct error err = {""};
+
+	if (entry)
+		return entry;
+	if (checkpoint_load(agent->options.checkpoint, &agent->served, &err) < 0)
+		log_warning("%s", err.text);
+	return served_find_ids(&agent->served, ids, n_ids);
+}
+
+/* Returns 0, or -1 with the sentence for the kubelet, which shows it on the pod and tries again. */
+static int prepare(struct agent *agent, struct node_pod *pod, const char *container, struct error *err)
+{
+	struct grant grant;
+	bool cdi = runtime_does_cdi(agent->runtime);
+
+	if (!pod->facts.has_placement ||
+		grant_build(&agent->inventory, &pod->facts, container, cdi, &grant, err) < 0) {
+		refusal_sentence(agent, pod, err->text, sizeof(err->text));
+		refusal_report(agent, pod->facts.uid);
+		return -1;
+	}
+	if (driver_scan(&agent->driver, err) < 0)
+		return -1;
+	if (!cdi)
+		return 0;
+	return cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts, err) < 0 ? -1
+													  : 0;
+}
+
+static int prestart(struct agent *agent, char *const *ids, size_t n_ids, struct error *err)
+{
+	const struct served_entry *entry = find_entry(agent, ids, n_ids);
+	struct node_pod *pod;
+	int r;
+
+	if (!entry)
+		return error_set(err, 1,
+			"these %zu units were given to nobody, by our record and by the kubelet's "
+			"checkpoint: "
+			"delete the pod, so that it is created anew",
+			n_ids);
+	pod = node_pods_by_uid(&agent->pods, entry->uid);
+	if (!pod) {
+		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
+		if (runtime_does_cdi(agent->runtime) && cdi_exists(agent->options.cdi_dir, entry->uid))
+			return 0;
+		return error_set(err, 1,
+			"the placement of the pod with uid %s is not known yet: the API server has not told",
+			entry->uid);
+	}
+	r = prepare(agent, pod, entry->container, err);
+	if (r == 0)
+		assign_pod(agent, pod);
+	return r;
+}
+
+void prestart_handle(struct agent *agent, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+	_cleanup_arena_ struct wire_arena arena;
+	const V1beta1__PreStartContainerRequest *request;
+	struct error err = {""};
+
+	wire_arena_init(&arena, ARENA_MAX);
+	request = wire_unpack(&arena, &v1beta1__pre_start_container_request__descriptor, message, len);
+	if (!request || !request->n_devices_ids) {
+		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreStartContainerRequest with devices");
+		return;
+	}
+	if (prestart(agent, request->devices_ids, request->n_devices_ids, &err) == 0)
+		grpc_call_reply(call, NULL, 0);
+	else
+		grpc_call_fail(call, GRPC_FAILED_PRECONDITION, err.text);
+}

@@ -1,0 +1,19 @@
+/* registrar.h - Register at the kubelet, and again within 50 ms of its return: a kubelet that admits pods
+ * before that kills running ones with init containers, and fails new ones for good (tried at 1.36.3: 5 ms
+ * survived, 4 s did not). So inotify on the plugin directory, and nothing asked of anybody before. */
+#pragma once
+
+#include <stdbool.h>
+
+struct agent;
+struct registrar;
+
+int registrar_new(struct agent *agent, struct registrar **ret_registrar);
+void registrar_free(struct registrar *registrar); /* accepts NULL */
+
+/* registrar_want() - from now on (and for ever) there is something to register. */
+void registrar_want(struct registrar *registrar);
+
+/* registrar_unwatched() - the kubelet has closed its last ListAndWatch. If it does not open another, it may
+ * have dropped us. */
+void registrar_unwatched(struct registrar *registrar);

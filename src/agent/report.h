@@ -1,0 +1,17 @@
+/* report.h - what the node object says of our cards: inventory, unit and mode in force as annotations, the
+ * documented labels, aliyun.com/gpu-count in its status. Compared with every state that the watch shows and
+ * repaired: a kubelet that registers its node anew sets extended resources to 0. */
+#pragma once
+
+struct agent;
+struct json_object;
+struct report;
+
+int report_new(struct agent *agent, struct report **ret_report);
+void report_free(struct report *report); /* accepts NULL */
+
+/* report_seen() - the node object as the API server shows it; NULL: it is gone. */
+void report_seen(struct report *report, struct json_object *node);
+
+/* report_update() - write what differs, if anything. Cheap; call it whenever something may have changed. */
+void report_update(struct report *report);

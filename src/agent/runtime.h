@@ -1,0 +1,26 @@
+/* runtime.h - does the container runtime apply CDI? Measured, not inferred: containerd 1.7 has the field in
+ * the CRI and ignores it silently unless its configuration says enableCDI. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+struct loop;
+struct runtime;
+
+/* runtime_config_does_cdi() - by the "config" of a verbose CRI Status: cdiSpecDirs has our directory, and
+ * enableCDI is absent (containerd 2.x: always on) or true. Pure. */
+bool runtime_config_does_cdi(const char *config, size_t len, const char *cdi_dir);
+
+/* runtime_new() - asks at once, and every 2 s until there is an answer; changed() is called whenever the
+ * answer changes. socket and cdi_dir must outlive it. */
+int runtime_new(struct loop *loop, const char *socket, const char *cdi_dir, void (*changed)(void *userdata),
+	void *userdata, struct runtime **ret_runtime);
+void runtime_free(struct runtime *runtime); /* accepts NULL */
+
+/* runtime_ask() - again, because the runtime may have been reconfigured. */
+void runtime_ask(struct runtime *runtime);
+
+bool runtime_answered(const struct runtime *runtime);
+bool runtime_does_cdi(const struct runtime *runtime);

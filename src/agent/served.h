@@ -1,0 +1,40 @@
+/* served.h - which container got which device ids: what the kubelet was answered, and what its checkpoint
+ * says after a restart of either side. Ids are tokens; they name no card. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+#include "base/list.h"
+#include "base/table.h"
+
+struct served_entry {
+	struct list item;
+	char *uid;
+	char *container;
+	char **ids; /* sorted */
+	size_t n_ids;
+};
+
+struct served {
+	struct list entries; /* oldest first */
+};
+
+void served_init(struct served *served);
+void served_release(struct served *served);
+#define _cleanup_served_ _cleanup_(served_release)
+
+/* served_add() - replaces an earlier entry of the same container. -ENOMEM changes nothing. */
+int served_add(struct served *served, const char *uid, const char *container, char *const *ids, size_t n_ids);
+void served_remove_pod(struct served *served, const char *uid);
+
+const struct served_entry *served_find(const struct served *served, const char *uid, const char *container);
+
+/* served_find_ids() - the latest entry with exactly this set of ids. Containers of one pod may share a set
+ * (the kubelet gives ids of finished init containers again): then any of them, the pod is the same. After a
+ * force delete the next pod has the same ids within a second: the latest is the living one. */
+const struct served_entry *served_find_ids(const struct served *served, char *const *ids, size_t n_ids);
+
+/* served_move() - `from` becomes the content of `to`; from is empty afterwards. */
+void served_move(struct served *from, struct served *to);
