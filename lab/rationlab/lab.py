@@ -81,12 +81,16 @@ def up(name, specs, kubernetes, with_charts):
     preflight.check_root()
     preflight.ensure_packages()
     with state.lock(name):
-        record = state.read(name)
-        specs, kubernetes = _agree(name, record, specs, kubernetes)
-        preflight.check_kernel(state.labs_root() if record is None else state.folder_of(name))
-        preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
-        binaries.build(kubernetes)
-        lab = _register(name, record, specs, kubernetes)
+        try:
+            record = state.read(name)
+            specs, kubernetes = _agree(name, record, specs, kubernetes)
+            preflight.check_kernel(state.labs_root())
+            preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
+            binaries.build(kubernetes)
+            lab = _register(name, record, specs, kubernetes)
+        finally:
+            if not state.folder_of(name).exists():
+                state.forget_locks(name)
         _bring_up(lab, with_charts)
     say(f"lab {name} is up after {time.monotonic() - begun:.1f} s: {len(lab.nodes)} nodes, "
         f"Kubernetes {kubernetes}, simulated GPUs")

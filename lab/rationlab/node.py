@@ -126,7 +126,7 @@ class NodeRuntime:
         if not program.exists():
             raise LabError(f"{program} is not there: build ration first (meson setup build && ninja -C build), "
                            "or name the build directory in RATION_BUILD")
-        run([program, "up", driver, "--gpus", self.spec.cards, "--uuid-seed", self.spec.name], "simulated cards")
+        run([program, "up", driver, "--gpus", self.spec.cards], "simulated cards")
 
     def _lay_out(self):
         for name in ("proc", "etc", "host/run/lock", "host/var/lib/kubelet", "host/var/lib/containerd", "host/var/log",

@@ -9,23 +9,13 @@ from pathlib import Path
 
 from . import cgroups
 from .errors import LabError
+from .paths import LAB_SOURCE
 from .progress import say, step
 
-# command -> Debian package
-PROGRAMS = {
-    "ip": "iproute2",
-    "iptables": "iptables",
-    "runc": "runc",
-    "nsenter": "util-linux",
-    "unshare": "util-linux",
-    "mount": "mount",
-    "openssl": "openssl",
-    "busybox": "busybox-static",
-    "bash": "bash",
-    "/usr/bin/python3": "python3-minimal",
-    "/usr/lib/cni/ptp": "containernetworking-plugins",
-    "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
-}
+# What the lab runs, beside what it builds itself. lab/install-packages names the Debian packages.
+PROGRAMS = ("ip", "iptables", "runc", "nsenter", "unshare", "mount", "openssl", "busybox", "bash", "ldd",
+            "/usr/bin/python3", "/usr/lib/cni/ptp", "/usr/lib/cni/portmap", "/usr/lib/cni/host-local",
+            "/etc/ssl/certs/ca-certificates.crt")
 GIB = 1 << 30
 COLD_BYTES = 8 * GIB      # caches of go, the programs, the images, two nodes
 WARM_BYTES = 2 * GIB      # two nodes and their images
@@ -37,28 +27,21 @@ def check_root():
                        "(try: sudo lab/lab ...)")
 
 
-def missing_packages():
-    return sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)
-                   and not os.path.exists(program)})
+def missing_programs():
+    return [program for program in PROGRAMS if not shutil.which(program) and not os.path.exists(program)]
 
 
 def ensure_packages():
-    """Installs what is missing, saying so; without apt-get, names what to install."""
-    missing = missing_packages()
+    """Installs what is missing, saying so; where that cannot be, says what is missing."""
+    missing = missing_programs()
     if not missing:
         return
-    line = f"apt-get install -y --no-install-recommends {' '.join(missing)}"
-    if not shutil.which("apt-get"):
-        raise LabError(f"missing programs of the Debian packages {', '.join(missing)}; on Debian: {line}")
-    say(f"installing missing packages: {line}")
-    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    say(f"not on this machine: {', '.join(missing)}")
     with step("packages installed"):
-        for command in (["apt-get", "update", "-q"], line.split()):
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-            if done.returncode != 0:
-                raise LabError(f"{' '.join(command)} failed: {done.stderr.strip()[-600:]}")
-    if missing_packages():
-        raise LabError(f"still missing after the installation: {', '.join(missing_packages())}")
+        done = subprocess.run([LAB_SOURCE / "install-packages"], check=False)
+    missing = missing_programs()
+    if done.returncode != 0 or missing:
+        raise LabError(f"the lab needs {', '.join(missing)}, and lab/install-packages could not install them")
 
 
 def free_bytes(path):

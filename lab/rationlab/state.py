@@ -49,23 +49,43 @@ def slots_taken():
 def lock(name=None):
     """Held by whoever changes the lab of this name; without a name, by whoever chooses a slot."""
     labs_root().mkdir(parents=True, exist_ok=True)
-    with open(labs_root() / f".{name or 'SLOTS'}.lock", "w", encoding="ascii") as handle:
-        if name is not None:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LabError(f"another command is changing lab {name} right now; wait for it and try again") from None
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        while True:
+            handle = _locked(name)
+            if _is_current(handle, name):
+                stack.enter_context(handle)
+                break
+            handle.close()
         yield
 
 
+def _lock_path(name):
+    return labs_root() / f".{name or 'SLOTS'}.lock"
+
+
+def _locked(name):
+    handle = open(_lock_path(name), "w", encoding="ascii")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if name else 0))
+    except BlockingIOError:
+        handle.close()
+        raise LabError(f"another command is changing lab {name} right now; wait for it and try again") from None
+    return handle
+
+
+def _is_current(handle, name):
+    """False if the file was removed, and perhaps made anew, between our open and our lock."""
+    try:
+        return os.fstat(handle.fileno()).st_ino == os.stat(_lock_path(name)).st_ino
+    except FileNotFoundError:
+        labs_root().mkdir(parents=True, exist_ok=True)
+        return False
+
+
 def forget_locks(name):
-    """Removes the lock files that no lab needs any more, and the folder when it is empty."""
+    """Removes the lock of a lab that is gone, held by the caller, and the folder of all labs when it is empty."""
+    _lock_path(name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
-        (labs_root() / f".{name}.lock").unlink()
-    if not any(not path.name.startswith(".") for path in labs_root().iterdir()):
-        with contextlib.suppress(OSError):
-            (labs_root() / ".SLOTS.lock").unlink()
-        with contextlib.suppress(OSError):
+        if set(os.listdir(labs_root())) <= {_lock_path(None).name}:
+            _lock_path(None).unlink(missing_ok=True)
             labs_root().rmdir()

@@ -64,6 +64,10 @@ def used_per_card(pods):
     return used
 
 
+def said_everything(log):
+    return log if "done" in log.splitlines() else None
+
+
 def check_what_it_sees(lab, obj, nodes, containers=None):
     """The containers that ran SHOW see exactly the card of the placement."""
     card = inventory(nodes[obj["spec"]["nodeName"]])[card_of(obj)]
@@ -72,7 +76,8 @@ def check_what_it_sees(lab, obj, nodes, containers=None):
         if containers and spec["name"] not in containers:
             continue
         name, units = spec["name"], int(spec["resources"]["limits"][GPU_MEM])
-        log = lab.log_of(obj, name)
+        # Ready means that the container was started, not that it has said everything.
+        log = lab.wait_for(lambda: said_everything(lab.log_of(obj, name)), 20, f"the last word of {name}")
         lines = log.splitlines()
         env = dict(line.split("=", 1) for line in lines if "=" in line)
         where = f"{obj['metadata']['name']}/{name}:\n{log}"

@@ -1,0 +1,261 @@
+"""A running lab as a cluster test sees it, and the helpers that tests import."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+LAB = ROOT / "lab" / "lab"
+PRODUCT = pathlib.Path(os.environ.get("RATION_BUILD") or ROOT / "build").absolute()
+
+
+def wait_for(predicate, timeout=60, what="the condition", every=0.15):
+    """Calls predicate until it is truthy and returns that value; an AssertionError in it counts as not yet."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            last = predicate()
+            if last:
+                return last
+        except AssertionError as error:
+            last = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout} s: {what}; last seen: {last}")
+        time.sleep(every)
+
+
+def lab_command(*arguments, check=True, timeout=600, env=None):
+    """Runs lab/lab; its output is in the failure message."""
+    done = subprocess.run([str(LAB), *arguments], capture_output=True, text=True, timeout=timeout, check=False,
+                          env=dict(os.environ, **(env or {})), stdin=subprocess.DEVNULL)
+    if check and done.returncode != 0:
+        raise AssertionError(f"lab/lab {' '.join(arguments)} exited {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def name_of(pod):
+    """Tests may name a pod by its name or give its object."""
+    return pod if isinstance(pod, str) else pod["metadata"]["name"]
+
+
+def condition_of(obj, kind):
+    """The condition of this type, or {} while there is none."""
+    return next((c for c in obj.get("status", {}).get("conditions", []) if c["type"] == kind), {})
+
+
+def is_ready(pod):
+    return condition_of(pod, "Ready").get("status") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+class Cluster:
+    """A running lab, seen from one test: kubectl's current namespace is the test's own."""
+
+    def __init__(self, name):
+        self.name = name
+        exports = lab_command("env", "--name", name).stdout
+        values = dict(re.findall(r"^export (KUBECONFIG|PATH)='(.*)'$", exports, re.MULTILINE))
+        self._admin = pathlib.Path(values["KUBECONFIG"])
+        self.folder = self._admin.parents[1]
+        self._scratch = pathlib.Path(tempfile.mkdtemp(prefix="ration-test-"))
+        self.environment = dict(os.environ, PATH=values["PATH"], KUBECONFIG=str(self._scratch / "kubeconfig"),
+                                NO_PROXY="*", no_proxy="*")
+        self.use_namespace("default")
+
+    def use_namespace(self, namespace):
+        """Sets it in a kubeconfig of the test's own: `kubectl -n NS inspect` would not find the plugin."""
+        config = json.loads(self._admin.read_text())
+        config["contexts"][0]["context"]["namespace"] = namespace
+        (self._scratch / "kubeconfig").write_text(json.dumps(config))
+        self.namespace = namespace
+
+    def forget(self):
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    # -- commands
+
+    def run(self, *argv, check=True, stdin=None, timeout=180):
+        """A command with the lab's KUBECONFIG and PATH."""
+        done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, env=self.environment,
+                              input=stdin, timeout=timeout, check=False)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{' '.join(map(str, argv))} exited {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def kubectl(self, *argv, stdin=None):
+        """kubectl's standard output."""
+        return self.run("kubectl", *argv, stdin=stdin).stdout
+
+    def json(self, *argv):
+        """`kubectl ... -o json`, parsed."""
+        return json.loads(self.kubectl(*argv, "-o", "json"))
+
+    def apply(self, manifest):
+        """A file (pathlib.Path), YAML text, or an object."""
+        if isinstance(manifest, pathlib.Path):
+            return self.kubectl("apply", "-f", str(manifest))
+        return self.kubectl("apply", "-f", "-", stdin=manifest if isinstance(manifest, str) else json.dumps(manifest))
+
+    def create(self, obj):
+        return self.kubectl("create", "-f", "-", stdin=json.dumps(obj))
+
+    def create_fails(self, obj):
+        """What kubectl says when the object is refused."""
+        done = self.run("kubectl", "create", "-f", "-", stdin=json.dumps(obj), check=False)
+        assert done.returncode != 0, f"it was accepted: {done.stdout}"
+        return done.stderr
+
+    def inspect(self, *argv):
+        """`kubectl inspect cgpu` as a user types it."""
+        return self.kubectl("inspect", "cgpu", *argv)
+
+    def inspect_json(self):
+        return json.loads(self.inspect("-o", "json"))
+
+    def lab(self, command, *arguments):
+        """`lab/lab COMMAND --name THIS ...`; its standard output."""
+        return lab_command(command, "--name", self.name, *arguments).stdout
+
+    def enter(self, node, *argv):
+        """A command in the node's namespaces; its standard output."""
+        return self.lab("enter", node, "--", *argv)
+
+    def ctr(self, node, *argv):
+        return self.lab("ctr", node, "--", *argv)
+
+    # -- objects
+
+    def pods(self, selector=None, namespace=None):
+        where = ["-n", namespace] if namespace else []
+        return self.json("get", "pods", *where, *(["-l", selector] if selector else []))["items"]
+
+    def pod(self, name):
+        return self.json("get", "pod", name)
+
+    def node(self, name):
+        return self.json("get", "node", name)
+
+    def nodes(self):
+        """All nodes by name."""
+        return {node["metadata"]["name"]: node for node in self.json("get", "nodes")["items"]}
+
+    def condition(self, obj, kind):
+        return condition_of(obj, kind)
+
+    def events(self, pod):
+        """Event objects about a pod, oldest first."""
+        return self.json("get", "events", "--field-selector", f"involvedObject.name={name_of(pod)}")["items"]
+
+    def node_events(self, name):
+        """Event objects about a node; cluster-scoped objects have theirs in `default`, some writers in kube-system."""
+        return self.json("get", "events", "-A", "--field-selector",
+                         f"involvedObject.kind=Node,involvedObject.name={name}")["items"]
+
+    def restarts(self, namespace):
+        """{(pod, container): restarts}"""
+        return {(pod["metadata"]["name"], status["name"]): status["restartCount"]
+                for pod in self.pods(namespace=namespace) for status in pod["status"].get("containerStatuses", [])}
+
+    def exec_in(self, pod, *argv, container=None):
+        """A command in a pod's container; its standard output."""
+        return self.kubectl("exec", name_of(pod), *(["-c", container] if container else []), "--", *argv)
+
+    def log_of(self, pod, container=None):
+        return self.kubectl("logs", name_of(pod), *(["-c", container] if container else []))
+
+    # -- waiting
+
+    def wait_for(self, predicate, timeout=60, what="the condition"):
+        return wait_for(predicate, timeout, what)
+
+    def wait_running(self, selector=None, count=1, names=None, timeout=60):
+        """Waits until all pods of the selector (or of these names), at least `count`, are ready; returns them."""
+        def all_ready():
+            pods = [p for p in self.pods(selector) if names is None or p["metadata"]["name"] in names]
+            late = {p["metadata"]["name"]: p["status"] for p in pods if not is_ready(p)}
+            assert not late, late
+            assert len(pods) >= (count if names is None else len(names)), [p["metadata"]["name"] for p in pods]
+            return pods
+        return wait_for(all_ready, timeout, f"ready pods: {names or selector or 'all of the namespace'}")
+
+    # -- the scheduler's book, faults
+
+    def scheduler_get(self, path):
+        """GET of ration-scheduler's page, which listens on the pod's loopback only: port-forward, as its manual says."""
+        process = subprocess.Popen(["kubectl", "-n", "kube-system", "port-forward", "deployment/ack-co-scheduler", ":39999"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment)
+        try:
+            line = process.stdout.readline()
+            match = re.search(r"127\.0\.0\.1:([0-9]+) ->", line)
+            assert match, f"port-forward says {line!r}"
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(f"http://127.0.0.1:{match.group(1)}{path}", timeout=20) as answer:
+                return answer.read().decode()
+        finally:
+            process.terminate()
+            process.communicate()
+
+    def fault(self, node, card, *fault):
+        """`ration-sim fault` on a card of the node, e.g. fault(NODE, 0, "xid", "79") or "heal"."""
+        driver = self.folder / "nodes" / node / "driver"
+        return self.run(PRODUCT / "sim" / "ration-sim", "fault", driver, str(card), *fault).stdout
+
+    def kill_container(self, pod, container):
+        """SIGKILL to the first process of a container, as a crash: nobody is asked, nothing is cleaned up."""
+        status = next(s for s in pod["status"]["containerStatuses"] if s["name"] == container)
+        identity = status["containerID"].removeprefix("containerd://")
+        node = pod["spec"]["nodeName"]
+        table = [line.split() for line in self.ctr(node, "tasks", "ls").splitlines()]
+        pid = next(row[1] for row in table if row[0] == identity)
+        self.enter(node, "kill", "-9", pid)
+
+    # -- a test's turn
+
+    def enter_namespace(self, namespace):
+        self.kubectl("create", "namespace", namespace)
+        self.use_namespace(namespace)
+        # Pods are refused until the controller-manager has made the service account.
+        wait_for(lambda: self.json("get", "serviceaccounts")["items"], 30, "the namespace's service account")
+
+    def leave_namespace(self):
+        namespace = self.namespace
+        self.delete_pods()
+        self.use_namespace("default")
+        self.kubectl("delete", "namespace", namespace, "--wait=false")
+
+    def delete_pods(self, timeout=60):
+        """Removes every workload and pod of the namespace and waits until the pods are gone."""
+        self.kubectl("delete", "deployments,statefulsets,daemonsets,cronjobs,jobs,replicasets", "--all", "--wait=false")
+
+        def gone():
+            left = [pod["metadata"]["name"] for pod in self.pods()]
+            if left:    # again and again: a controller may have made one in between
+                self.kubectl("delete", "pods", "--all", "--grace-period=1", "--wait=false")
+            assert not left, left
+            return True
+        wait_for(gone, timeout, "the test's pods are gone", every=0.3)
+
+    def describe_failure(self):
+        """What a person would look at first."""
+        parts = []
+        for title, argv in (
+                ("nodes", ["get", "nodes", "-o", "wide"]), ("pods", ["get", "pods", "-A", "-o", "wide"]),
+                ("events", ["get", "events", "--sort-by=.lastTimestamp", "-o",
+                            "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"]),
+                ("ration-scheduler", ["logs", "-n", "kube-system", "deployment/ack-co-scheduler", "-c",
+                                      "ration-scheduler", "--tail=40"]),
+                ("agents", ["logs", "-n", "kube-system", "-l", "name=gpushare-device-plugin-ds", "--tail=40",
+                            "--prefix"])):
+            done = self.run("kubectl", *argv, check=False)
+            parts.append(f"--- {title}\n{done.stdout}{done.stderr}")
+        for node in self.run("kubectl", "get", "nodes", "-o", "name", check=False).stdout.split():
+            part = f"kubelet@{node.removeprefix('node/')}"
+            done = lab_command("logs", "--name", self.name, "-n", "15", part, check=False)
+            parts.append(f"--- {part}\n{done.stdout}")
+        return "\n".join(parts)
