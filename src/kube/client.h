@@ -36,7 +36,9 @@ void kube_client_free(struct kube_client *client);
 
 /* kube_request() - method "GET", "POST", "PATCH", "PUT", "DELETE"; path with query, beginning with '/'; body
  * and content_type NULL for none. One try, no retries: the caller knows what is safe to repeat. timeout_ms
- * covers everything. Answers over 16 MiB are an error. *ret_request may be NULL if the caller never cancels.
+ * covers everything. Answers over 16 MiB are an error. (curl itself sends a request once more if a kept
+ * connection turns out to have been closed before anything was answered: a Binding carries the pod's uid.)
+ * *ret_request may be NULL if the caller never cancels.
  */
 int kube_request(struct kube_client *client, const char *method, const char *path, const char *content_type,
 	const char *body, int timeout_ms, kube_response_fn fn, void *userdata,
@@ -46,8 +48,9 @@ int kube_request(struct kube_client *client, const char *method, const char *pat
 void kube_request_cancel(struct kube_request *request);
 
 /* kube_stream() - like kube_request() for GET without end (watch): every piece of the body goes to data_fn as
- * it arrives (only if the status is 200); a data_fn that returns negative ends the request with that result.
- * idle_timeout_ms: ends with -ETIMEDOUT if nothing arrives for that long. */
+ * it arrives (only if the status is 200, and first of all once with len 0 when that status is there); a
+ * data_fn that returns negative ends the request with that result. idle_timeout_ms: ends with -ETIMEDOUT if
+ * nothing arrives for that long. */
 typedef int (*kube_data_fn)(void *userdata, const char *data, size_t len);
 int kube_stream(struct kube_client *client, const char *path, int idle_timeout_ms, kube_data_fn data_fn,
 	kube_response_fn fn, void *userdata, struct kube_request **ret_request);

@@ -25,7 +25,12 @@ struct kube_watch_ops {
  * asked with timeoutSeconds and end themselves. */
 int kube_watch_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
 	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_watch);
-void kube_watch_free(struct kube_watch *watch); /* accepts NULL */
+/* kube_watch_free() - not from within its own ops. Accepts NULL. */
+void kube_watch_free(struct kube_watch *watch);
+
+/* kube_watch_set_idle_ms() - how long a server may say nothing at all before we connect anew; by default
+ * longer than the minute between two bookmarks. Counts from the next request. */
+void kube_watch_set_idle_ms(struct kube_watch *watch, int idle_ms);
 
 /* kube_watch_synced() - the first LIST was delivered. kube_watch_connected() - a WATCH is open right now. */
 bool kube_watch_synced(const struct kube_watch *watch);

@@ -406,9 +406,9 @@ class Handler(BaseHTTPRequestHandler):
         while time.monotonic() < end and not api.stopping.is_set():
             with store.changed:
                 news = [c for c in store.history if c[0] > version and c[1] == collection]
+                expired, newest = version < store.oldest, store.version
                 if not news or api.silent:
                     store.changed.wait(0.05)
-                expired, newest = version < store.oldest, store.version
             if mine.cut:
                 if mine.cut == "mid_object":
                     self.chunk('{"type":"MODIFIED","object":{"metadata":{"uid":"half')
