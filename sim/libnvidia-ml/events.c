@@ -2,13 +2,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "sim/libnvidia-ml/session.h"
 
 #define MAX_EVENT_SETS 256
-#define WAIT_SLICE_MS 100 /* a waiting call holds the session no longer than this */
+#define WAIT_SLICE_NS (100 * NS_PER_MS) /* a waiting call holds the session no longer than this */
 
 struct sim_event_set {
 	struct list in_sets;
@@ -170,19 +170,12 @@ static nvmlReturn_t next_event(
 	return a_card_is_lost(session, set) ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_TIMEOUT;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static nvmlReturn_t wait_slice(nvmlEventSet_t set, nvmlEventData_v2_t *ret_data, uint64_t deadline_ms)
+static nvmlReturn_t wait_slice(nvmlEventSet_t set, nvmlEventData_v2_t *ret_data, int64_t deadline_ns)
 {
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin(&call);
-	uint64_t seen, now;
+	uint64_t seen;
+	int64_t left_ns;
 
 	if (r != NVML_SUCCESS)
 		return r;
@@ -192,21 +185,21 @@ static nvmlReturn_t wait_slice(nvmlEventSet_t set, nvmlEventData_v2_t *ret_data,
 	pthread_mutex_lock(&sets_lock);
 	r = is_set(set) ? next_event(call.session, set, ret_data) : NVML_ERROR_INVALID_ARGUMENT;
 	pthread_mutex_unlock(&sets_lock);
-	now = now_ms();
-	if (r == NVML_ERROR_TIMEOUT && now < deadline_ms)
-		sim_state_wait_event(call.session->state, seen,
-			deadline_ms - now < WAIT_SLICE_MS ? (unsigned)(deadline_ms - now) : WAIT_SLICE_MS);
+	left_ns = deadline_ns - monotonic_ns();
+	if (r == NVML_ERROR_TIMEOUT && left_ns > 0)
+		sim_state_wait_event(
+			call.session->state, seen, left_ns < WAIT_SLICE_NS ? left_ns : WAIT_SLICE_NS);
 	return r;
 }
 
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_v2_t *ret_data, unsigned timeout_ms)
 {
-	uint64_t deadline_ms = now_ms() + timeout_ms;
+	int64_t deadline_ns = monotonic_ns() + timeout_ms * NS_PER_MS;
 	nvmlReturn_t r;
 
 	do
-		r = wait_slice(set, ret_data, deadline_ms);
-	while (r == NVML_ERROR_TIMEOUT && now_ms() < deadline_ms);
+		r = wait_slice(set, ret_data, deadline_ns);
+	while (r == NVML_ERROR_TIMEOUT && monotonic_ns() < deadline_ns);
 	return r;
 }
 

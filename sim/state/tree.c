@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #define CONTAINER_ROOT "/run/ration-sim"
 
@@ -153,9 +153,9 @@ int sim_state_read_event(const struct sim_state *state, uint64_t sequence, struc
 	return 0;
 }
 
-void sim_state_wait_event(struct sim_state *state, uint64_t seen, unsigned timeout_ms)
+void sim_state_wait_event(struct sim_state *state, uint64_t seen, int64_t timeout_ns)
 {
-	struct timespec timeout = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000};
+	struct timespec timeout = {timeout_ns / NS_PER_S, timeout_ns % NS_PER_S};
 
 	syscall(SYS_futex, &state->event_wake, FUTEX_WAIT, (uint32_t)seen, &timeout, NULL, 0);
 }

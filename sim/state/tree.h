@@ -33,6 +33,6 @@ void sim_state_post_event(struct sim_state *state, uint32_t card, uint64_t type,
 /* sim_state_read_event() - 0 and the event, -EAGAIN: not there yet, -ENODATA: overwritten or never completed.
  */
 int sim_state_read_event(const struct sim_state *state, uint64_t sequence, struct sim_event *ret_event);
-/* sim_state_wait_event() - sleep until last_event differs from `seen`, at most timeout_ms. May return early.
+/* sim_state_wait_event() - sleep until last_event differs from `seen`, at most timeout_ns. May return early.
  */
-void sim_state_wait_event(struct sim_state *state, uint64_t seen, unsigned timeout_ms);
+void sim_state_wait_event(struct sim_state *state, uint64_t seen, int64_t timeout_ns);

@@ -173,7 +173,7 @@ static void waiting_ends_when_an_event_comes(void **state)
 
 	if (child == 0) {
 		for (int i = 0; i < 200 && atomic_load(&s->last_event) == 0; i++)
-			sim_state_wait_event(s, 0, 50);
+			sim_state_wait_event(s, 0, 50000000);
 		_exit(atomic_load(&s->last_event) == 1 ? 0 : 1);
 	}
 	usleep(20000);
