@@ -1,0 +1,113 @@
+"""ration-agent with everything around it: a fake kubelet and runtime, a fake API server, a simulated driver."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+from fake_apiserver import FakeApiServer, wait_for
+from fake_kubelet import FakeKubelet
+
+BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
+NODE = "n1"
+
+
+class World:
+    """One node. cards: the SPEC of `ration-sim up`; None: no driver."""
+
+    def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None):
+        self.tmp = tempfile.TemporaryDirectory(prefix="ration-agent-")
+        self.dir = pathlib.Path(self.tmp.name)
+        self.driver, self.state = self.dir / "driver", self.dir / "state"
+        self.log, self.unit, self.agent = self.dir / "agent.log", unit, None
+        if cards:
+            self.sim("up", "--gpus", cards)
+        self.api = FakeApiServer().start()
+        self.kubelet = FakeKubelet(self.dir, cdi=cdi)
+        self.api.create_node(NODE, labels={"ack.node.gpu.schedule": "share"} if labels is None else labels)
+        self.kubeconfig = self.api.kubeconfig()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.agent and self.agent.poll() is None:
+            self.stop_agent()
+        self.kubelet.stop_all()
+        self.api.stop()
+        self.tmp.cleanup()
+
+    def sim(self, command, *arguments):
+        subprocess.run([BUILD / "sim/ration-sim", command, self.driver, *map(str, arguments)], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def start_agent(self):
+        command = [BUILD / "src/agent/ration-agent", "--node-name", NODE, "--driver-root", self.driver,
+                   "--host-driver-root", "/host/driver", "--plugin-dir", self.kubelet.plugin_dir,
+                   "--pod-resources-socket", self.kubelet.pod_resources_socket,
+                   "--cri-socket", self.kubelet.cri_socket, "--cdi-dir", self.kubelet.cdi_dir,
+                   "--state-dir", self.state, "--kubeconfig", self.kubeconfig, "--log-level", "debug"]
+        if self.unit:
+            command += ["--unit", self.unit]
+        with open(self.log, "ab") as log:
+            self.agent = subprocess.Popen(command, stderr=log)
+
+    def stop_agent(self):
+        self.agent.send_signal(signal.SIGTERM)
+        assert self.agent.wait(10) == 0, self.logged()
+
+    def kill_agent(self):
+        self.agent.kill()
+        self.agent.wait()
+
+    def up(self, units):
+        """Kubelet and agent run, so many units are advertised, and the agent has seen its node and pods."""
+        self.kubelet.start()
+        self.start_agent()
+        self.kubelet.wait_devices(units)
+        wait_for(lambda: self.api.watches() >= 2)
+        return self
+
+    def logged(self):
+        return self.log.read_text(errors="replace")
+
+    def cards(self):
+        return json.loads(wait_for(lambda: self.api.node(NODE)["metadata"]["annotations"].get("ration.dev/gpus")))
+
+    def uuid(self, index):
+        return self.cards()[index]["uuid"]
+
+    def placement(self, card, **units):
+        """Annotations of a pod whose containers are all on one card."""
+        return {"ration.dev/placement": json.dumps({
+            "unit": 1024, "containers": {name: [{"uuid": self.uuid(card), "units": n}]
+                                         for name, n in units.items()}}),
+                "ration.dev/unit": "1024"}
+
+    def pod(self, name, units, card=None, **more):
+        """A bound pod with one container; card None: nobody placed it."""
+        annotations = {} if card is None else self.placement(card, main=units)
+        return self.api.create_pod(name, gpu_mem=units, node=NODE, annotations=annotations, **more)
+
+    def pod_of(self, name, containers, init=(), card=0, sidecars=()):
+        """A bound pod with several containers: name -> units."""
+        def entry(n, units, more=None):
+            limits = {"aliyun.com/gpu-mem": str(units)} if units else {}
+            return {"name": n, "image": "example", "resources": {"limits": limits}, **(more or {})}
+        spec = {"initContainers": [entry(n, u, {"restartPolicy": "Always"} if n in sidecars else None)
+                                   for n, u in dict(init).items()],
+                "containers": [entry(n, u) for n, u in containers.items()]}
+        placed = {n: u for n, u in {**dict(init), **containers}.items() if u}
+        return self.api.create_pod(name, node=NODE, spec=spec,
+                                   annotations=self.placement(card, **placed) if card is not None else {})
+
+    def rss_kib(self):
+        status = pathlib.Path(f"/proc/{self.agent.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.agent.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,418 @@
+#!/usr/bin/python3
+"""A kubelet and a container runtime as a device plugin sees them, over real gRPC (grpcio). It does what kubelet 1.36.3
+does: at its start it removes all sockets of the plugin directory and reads its checkpoint; Register dials back and calls
+GetDevicePluginOptions before it answers; pods are admitted one at a time, and a pod is in PodResources only from its
+turn on; init containers first, in spec order, whose ids are given again; the checkpoint is written after each
+allocation; PreStartContainer at each start of a container; an error of Allocate fails the pod for good.
+
+    kubelet = FakeKubelet(directory)
+    kubelet.start()
+    kubelet.wait_devices(60)
+    kubelet.admit(pod)                          # AdmissionError: the pod is Failed
+    container = kubelet.run(pod, "main")        # StartError: it stays Pending
+    container.env, container.devices, container.mounts
+
+The messages are built here from the numbers in the documentation of the APIs, independently of ration's own."""
+import json
+import os
+import pathlib
+import threading
+import time
+from concurrent import futures
+
+import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+RESOURCE = "aliyun.com/gpu-mem"
+GPU_COUNT = "aliyun.com/gpu-count"
+
+# message -> fields: (name, number, type); "*" repeated, "{" a map of strings, other names are messages
+SCHEMA = {
+    "v1beta1": {
+        "Empty": [],
+        "DevicePluginOptions": [("pre_start_required", 1, "bool"), ("get_preferred_allocation_available", 2, "bool")],
+        "RegisterRequest": [("version", 1, "string"), ("endpoint", 2, "string"), ("resource_name", 3, "string"),
+                            ("options", 4, "DevicePluginOptions")],
+        "NUMANode": [("ID", 1, "int64")],
+        "TopologyInfo": [("nodes", 1, "*NUMANode")],
+        "Device": [("ID", 1, "string"), ("health", 2, "string"), ("topology", 3, "TopologyInfo")],
+        "ListAndWatchResponse": [("devices", 1, "*Device")],
+        "ContainerPreferredAllocationRequest": [("available_deviceIDs", 1, "*string"),
+                                                ("must_include_deviceIDs", 2, "*string"),
+                                                ("allocation_size", 3, "int32")],
+        "PreferredAllocationRequest": [("container_requests", 1, "*ContainerPreferredAllocationRequest")],
+        "ContainerPreferredAllocationResponse": [("deviceIDs", 1, "*string")],
+        "PreferredAllocationResponse": [("container_responses", 1, "*ContainerPreferredAllocationResponse")],
+        "ContainerAllocateRequest": [("devices_ids", 1, "*string")],
+        "AllocateRequest": [("container_requests", 1, "*ContainerAllocateRequest")],
+        "Mount": [("container_path", 1, "string"), ("host_path", 2, "string"), ("read_only", 3, "bool")],
+        "DeviceSpec": [("container_path", 1, "string"), ("host_path", 2, "string"), ("permissions", 3, "string")],
+        "CDIDevice": [("name", 1, "string")],
+        "ContainerAllocateResponse": [("envs", 1, "{"), ("mounts", 2, "*Mount"), ("devices", 3, "*DeviceSpec"),
+                                      ("annotations", 4, "{"), ("cdi_devices", 5, "*CDIDevice")],
+        "AllocateResponse": [("container_responses", 1, "*ContainerAllocateResponse")],
+        "PreStartContainerRequest": [("devices_ids", 1, "*string")],
+        "PreStartContainerResponse": [],
+    },
+    "v1": {
+        "ListPodResourcesRequest": [],
+        "NUMANode": [("ID", 1, "int64")],
+        "TopologyInfo": [("nodes", 1, "*NUMANode")],
+        "ContainerDevices": [("resource_name", 1, "string"), ("device_ids", 2, "*string"),
+                             ("topology", 3, "TopologyInfo")],
+        "ContainerResources": [("name", 1, "string"), ("devices", 2, "*ContainerDevices"), ("cpu_ids", 3, "*int64")],
+        "PodResources": [("name", 1, "string"), ("namespace", 2, "string"), ("containers", 3, "*ContainerResources")],
+        "ListPodResourcesResponse": [("pod_resources", 1, "*PodResources")],
+    },
+    "runtime.v1": {
+        "StatusRequest": [("verbose", 1, "bool")],
+        "RuntimeCondition": [("type", 1, "string"), ("status", 2, "bool")],
+        "RuntimeStatus": [("conditions", 1, "*RuntimeCondition")],
+        "StatusResponse": [("status", 1, "RuntimeStatus"), ("info", 2, "{")],
+    },
+}
+
+
+def build_messages():
+    pool = descriptor_pool.DescriptorPool()
+    kinds = {name: getattr(descriptor_pb2.FieldDescriptorProto, "TYPE_" + name.upper())
+             for name in ("bool", "string", "int32", "int64")}
+    found = {}
+    for package, messages in SCHEMA.items():
+        file = descriptor_pb2.FileDescriptorProto(name=package + ".proto", package=package, syntax="proto3")
+        for name, fields in messages.items():
+            message = file.message_type.add(name=name)
+            for field_name, number, kind in fields:
+                add_field(message, package, name, field_name, number, kind, kinds)
+        pool.Add(file)
+        for name in messages:
+            descriptor = pool.FindMessageTypeByName(f"{package}.{name}")
+            found[package, name] = message_factory.MessageFactory(pool).GetPrototype(descriptor)
+    return found
+
+
+def add_field(message, package, owner, name, number, kind, kinds):
+    field = message.field.add(name=name, number=number, label=1)
+    if kind == "{":
+        entry = message.nested_type.add(name=name.capitalize() + "Entry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, label=1, type=kinds["string"])
+        entry.field.add(name="value", number=2, label=1, type=kinds["string"])
+        field.label, field.type, field.type_name = 3, 11, f".{package}.{owner}.{entry.name}"
+        return
+    if kind.startswith("*"):
+        field.label, kind = 3, kind[1:]
+    if kind in kinds:
+        field.type = kinds[kind]
+    else:
+        field.type, field.type_name = 11, f".{package}.{kind}"
+
+
+MESSAGES = build_messages()
+
+
+def msg(kind, package="v1beta1", /, **fields):
+    return MESSAGES[package, kind](**fields)
+
+
+class AdmissionError(Exception):
+    """UnexpectedAdmissionError: the pod is Failed, for good."""
+
+
+class StartError(Exception):
+    """The container is not created; the kubelet would try again."""
+
+
+class Container:
+    """What the runtime would give to the container."""
+
+    def __init__(self):
+        self.env, self.devices, self.mounts, self.cdi = {}, {}, {}, []
+
+
+class Plugin:
+    """The kubelet's side of one registered plugin."""
+
+    def __init__(self, socket):
+        self.channel = grpc.insecure_channel(f"unix:{socket}", options=[("grpc.default_authority", "localhost")])
+
+    def call(self, method, request, response, timeout=10):
+        stub = self.channel.unary_unary(f"/v1beta1.DevicePlugin/{method}",
+                                        request_serializer=lambda m: m.SerializeToString(),
+                                        response_deserializer=MESSAGES["v1beta1", response].FromString)
+        return stub(request, timeout=timeout)
+
+    def watch(self):
+        stub = self.channel.unary_stream("/v1beta1.DevicePlugin/ListAndWatch",
+                                         request_serializer=lambda m: m.SerializeToString(),
+                                         response_deserializer=MESSAGES["v1beta1", "ListAndWatchResponse"].FromString)
+        return stub(msg("Empty"))
+
+    def close(self):
+        self.channel.close()
+
+
+def limits(container, resource=RESOURCE):
+    return int(container.get("resources", {}).get("limits", {}).get(resource, 0))
+
+
+def is_sidecar(container):
+    return container.get("restartPolicy") == "Always"
+
+
+class FakeKubelet:
+    def __init__(self, directory, cdi=True):
+        self.dir = pathlib.Path(directory)
+        self.plugin_dir = self.dir / "device-plugins"
+        self.pod_resources_socket = self.dir / "pod-resources.sock"
+        self.cri_socket = self.dir / "cri.sock"
+        self.cdi_dir = self.dir / "cdi"
+        self.checkpoint = self.plugin_dir / "kubelet_internal_checkpoint"
+        self.plugin_dir.mkdir()
+        self.cdi_dir.mkdir()
+        self.cri_config = {"cdiSpecDirs": ["/etc/cdi", str(self.cdi_dir)]} if cdi else {"enableCDI": False}
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.pods = {}          # uid -> pod, as PodResources lists them
+        self.given = {}         # (uid, container) -> [ids]
+        self.answers = {}       # (uid, container) -> ContainerAllocateResponse
+        self.plugin = None
+        self.devices = {}       # id -> health, empty while nobody is registered
+        self.updates = 0
+        self.registrations = []     # (time, RegisterRequest)
+        self.exhaust = 0            # so many List calls are answered ResourceExhausted
+        self.lists = 0
+        self.server = self.resources_server = self.cri_server = None
+        self.started_at = None
+
+    # ---- services ----
+
+    @staticmethod
+    def serve(socket, service, methods):
+        server = grpc.server(futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+        handlers = {name: grpc.unary_unary_rpc_method_handler(
+            fn, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString())
+            for name, (fn, request) in methods.items()}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        pathlib.Path(socket).unlink(missing_ok=True)
+        server.add_insecure_port(f"unix:{socket}")
+        server.start()
+        return server
+
+    def start_runtime(self):
+        self.cri_server = self.serve(self.cri_socket, "runtime.v1.RuntimeService", {
+            "Status": (self.on_status, MESSAGES["runtime.v1", "StatusRequest"])})
+
+    def start(self):
+        if not self.cri_server:
+            self.start_runtime()
+        for path in self.plugin_dir.iterdir():
+            if path.is_socket():
+                path.unlink()
+        self.read_checkpoint()
+        self.resources_server = self.serve(self.pod_resources_socket, "v1.PodResourcesLister", {
+            "List": (self.on_list, MESSAGES["v1", "ListPodResourcesRequest"])})
+        self.started_at = time.monotonic()
+        self.server = self.serve(self.plugin_dir / "kubelet.sock", "v1beta1.Registration", {
+            "Register": (self.on_register, MESSAGES["v1beta1", "RegisterRequest"])})
+
+    def stop(self):
+        for server in (self.server, self.resources_server):
+            if server:
+                server.stop(0).wait()
+        self.server = self.resources_server = None
+        with self.lock:
+            if self.plugin:
+                self.plugin.close()
+            self.plugin, self.devices = None, {}
+
+    def stop_all(self):
+        self.stop()
+        if self.cri_server:
+            self.cri_server.stop(0).wait()
+
+    def restart(self):
+        """Returns the seconds from the new socket to the devices."""
+        n = self.updates
+        self.stop()
+        self.start()
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.updates > n, 10), "nobody registered"
+            return self.devices_at - self.started_at
+
+    def on_status(self, request, _context):
+        info = {"config": json.dumps(self.cri_config)} if request.verbose else {}
+        return msg("StatusResponse", "runtime.v1", info=info)
+
+    def on_register(self, request, context):
+        plugin = Plugin(self.plugin_dir / request.endpoint)
+        try:
+            options = plugin.call("GetDevicePluginOptions", msg("Empty"), "DevicePluginOptions")
+        except grpc.RpcError as e:
+            context.abort(grpc.StatusCode.UNKNOWN, f"failed to dial device plugin: {e.code()}")
+        with self.changed:
+            self.registrations.append((time.monotonic(), request))
+            self.options = options
+            if self.plugin:
+                self.plugin.close()
+            self.plugin = plugin
+        threading.Thread(target=self.follow, args=(plugin,), daemon=True).start()
+        return msg("Empty")
+
+    def follow(self, plugin):
+        try:
+            for update in plugin.watch():
+                with self.changed:
+                    if self.plugin is not plugin:
+                        return
+                    self.devices = {d.ID: d.health for d in update.devices}
+                    self.topology = [d.ID for d in update.devices if d.HasField("topology")]
+                    self.updates += 1
+                    self.devices_at = time.monotonic()
+                    self.changed.notify_all()
+        except (grpc.RpcError, ValueError):
+            pass
+        with self.changed:
+            if self.plugin is plugin:
+                self.devices = {i: "Unhealthy" for i in self.devices}
+                self.changed.notify_all()
+
+    def on_list(self, _request, context):
+        with self.lock:
+            self.lists += 1
+            if self.exhaust:
+                self.exhaust -= 1
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rate limit")
+            return msg("ListPodResourcesResponse", "v1", pod_resources=[self.listed(p) for p in self.pods.values()])
+
+    def listed(self, pod):
+        uid, spec = pod["metadata"]["uid"], pod["spec"]
+        containers = [c for c in spec.get("initContainers", []) if is_sidecar(c)] + spec["containers"]
+        shown = []
+        for c in containers:
+            ids = self.given.get((uid, c["name"]))
+            devices = [msg("ContainerDevices", "v1", resource_name=RESOURCE, device_ids=ids)] if ids else []
+            shown.append(msg("ContainerResources", "v1", name=c["name"], devices=devices))
+        return msg("PodResources", "v1", name=pod["metadata"]["name"], namespace=pod["metadata"]["namespace"],
+                   containers=shown)
+
+    # ---- checkpoint ----
+
+    def write_checkpoint(self):
+        entries = [{"PodUID": uid, "ContainerName": name, "ResourceName": RESOURCE, "DeviceIDs": {"-1": ids},
+                    "AllocResp": ""} for (uid, name), ids in self.given.items()]
+        text = json.dumps({"Data": {"PodDeviceEntries": entries or None,
+                                    "RegisteredDevices": {RESOURCE: list(self.devices)}}, "Checksum": 1234567890123})
+        temporary = self.checkpoint.with_suffix(".tmp")
+        temporary.write_text(text)
+        os.replace(temporary, self.checkpoint)
+
+    def read_checkpoint(self):
+        try:
+            data = json.loads(self.checkpoint.read_text())["Data"]
+        except (FileNotFoundError, ValueError, KeyError):
+            return
+        self.given = {(e["PodUID"], e["ContainerName"]): sum(e["DeviceIDs"].values(), [])
+                      for e in data["PodDeviceEntries"] or []}
+
+    # ---- pods ----
+
+    def wait_devices(self, n, health="Healthy", timeout=10):
+        with self.changed:
+            ok = self.changed.wait_for(lambda: list(self.devices.values()).count(health) == n, timeout)
+            have = list(self.devices.values())
+            assert ok, f"{have.count(health)} of {len(have)} devices are {health}, not {n}"
+
+    def list_pod(self, pod):
+        """The pod's turn has come: PodResources lists it."""
+        with self.lock:
+            self.pods[pod["metadata"]["uid"]] = pod
+
+    def admit(self, pod, preferred=True):
+        self.list_pod(pod)
+        spec, reuse = pod["spec"], []
+        try:
+            for c in spec.get("initContainers", []):
+                ids = self.allocate(pod, c, reuse, preferred)
+                reuse = [i for i in reuse if i not in ids] if is_sidecar(c) else sorted(set(reuse) | set(ids))
+            for c in spec["containers"]:
+                ids = self.allocate(pod, c, reuse, preferred)
+                reuse = [i for i in reuse if i not in ids]
+        except grpc.RpcError as e:
+            self.remove(pod)
+            raise AdmissionError(e.details()) from None
+
+    def allocate(self, pod, container, reuse, preferred):
+        n, uid = limits(container), pod["metadata"]["uid"]
+        if not n:
+            return []
+        with self.lock:
+            used = {i for ids in self.given.values() for i in ids}
+            free = sorted(i for i, h in self.devices.items() if h == "Healthy" and i not in used)
+            plugin = self.plugin
+        ids = sorted(reuse)[:n]
+        if len(ids) < n:
+            if len(free) < n - len(ids):
+                raise AdmissionError("Allocate failed due to requested number of devices unavailable")
+            if preferred:
+                ids = self.ask_preferred(plugin, free + ids, ids, n)
+            ids = (ids + [i for i in free if i not in ids])[:n]
+        answer = plugin.call("Allocate", msg("AllocateRequest", container_requests=[
+            msg("ContainerAllocateRequest", devices_ids=ids)]), "AllocateResponse")
+        assert len(answer.container_responses) == 1
+        with self.lock:
+            self.given[uid, container["name"]] = ids
+            self.answers[uid, container["name"]] = answer.container_responses[0]
+            self.write_checkpoint()
+        return ids
+
+    def ask_preferred(self, plugin, available, must, n):
+        answer = plugin.call("GetPreferredAllocation", msg("PreferredAllocationRequest", container_requests=[
+            msg("ContainerPreferredAllocationRequest", available_deviceIDs=available, must_include_deviceIDs=must,
+                allocation_size=n)]), "PreferredAllocationResponse")
+        ids = list(answer.container_responses[0].deviceIDs)
+        assert set(must) <= set(ids) <= set(available) and len(ids) <= n
+        return ids
+
+    def run(self, pod, name):
+        """Starts a container: PreStartContainer, then what the runtime makes of Allocate's answer."""
+        uid = pod["metadata"]["uid"]
+        try:
+            self.plugin.call("PreStartContainer",
+                             msg("PreStartContainerRequest", devices_ids=self.given[uid, name]),
+                             "PreStartContainerResponse", timeout=30)
+        except grpc.RpcError as e:
+            raise StartError(e.details()) from None
+        answer, container = self.answers[uid, name], Container()
+        container.env.update(answer.envs)
+        container.devices.update({d.container_path: d.host_path for d in answer.devices})
+        for device in answer.cdi_devices:
+            container.cdi.append(device.name)
+            self.inject(device.name, container)
+        return container
+
+    def inject(self, name, container):
+        kind, device = name.split("=")
+        for path in sorted(self.cdi_dir.glob("*.json")):
+            spec = json.loads(path.read_text())
+            if spec["kind"] != kind:
+                continue
+            for d in spec["devices"]:
+                if d["name"] == device:
+                    self.apply(d["containerEdits"], container)
+                    return
+        raise StartError(f"CDI device injection failed: unresolvable CDI devices {name}")
+
+    @staticmethod
+    def apply(edits, container):
+        container.env.update(e.split("=", 1) for e in edits.get("env", []))
+        container.devices.update({d["path"]: d.get("hostPath", d["path"]) for d in edits.get("deviceNodes", [])})
+        container.mounts.update({m["containerPath"]: m for m in edits.get("mounts", [])})
+
+    def remove(self, pod):
+        """The pod is over for the kubelet: not listed, its ids are free."""
+        with self.lock:
+            uid = pod["metadata"]["uid"]
+            self.pods.pop(uid, None)
+            for key in [k for k in self.given if k[0] == uid]:
+                del self.given[key]
