@@ -1,0 +1,25 @@
+/* inspect-read.h - lists of the API server into what inspect.h counts. */
+#pragma once
+
+#include <stddef.h>
+
+struct error;
+struct inspect;
+struct kubectl;
+
+/* What was wrong with single objects: they are left out or count as pending, and the first few are told. */
+struct warnings {
+	size_t n;
+	void (*tell)(const char *text); /* NULL: nobody is told */
+};
+
+/* inspect_read_nodes() / inspect_read_pods() - one page (a NodeList, or a single Node; a PodList).
+ * *ret_continue is the token of the next page, or NULL; the caller frees it. */
+int inspect_read_nodes(struct inspect *inspect, const char *text, size_t len, struct warnings *warnings,
+	char **ret_continue, struct error *err);
+int inspect_read_pods(struct inspect *inspect, const char *text, size_t len, struct warnings *warnings,
+	char **ret_continue, struct error *err);
+
+/* inspect_fetch() - everything, in pages, through kubectl; node NULL for all nodes. inspect must be empty. */
+int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
+	struct warnings *warnings, struct error *err);

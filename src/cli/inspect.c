@@ -1,0 +1,334 @@
+#include "cli/inspect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/units.h"
+
+char *printable(char *text)
+{
+	for (char *p = text; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	return text;
+}
+
+static char *printable_copy(const char *text)
+{
+	char *copy = strdup(text);
+
+	return copy ? printable(copy) : NULL;
+}
+
+void inspect_init(struct inspect *inspect)
+{
+	*inspect = (struct inspect){0};
+	table_init(&inspect->by_name);
+}
+
+static void inspect_node_free(struct inspect_node *node)
+{
+	if (!node)
+		return;
+	for (size_t i = 0; i < node->n_pods; i++) {
+		free(node->pods[i].namespace_);
+		free(node->pods[i].name);
+	}
+	free(node->pods);
+	free(node->cards);
+	free(node->address);
+	free(node->name);
+	free(node);
+}
+
+void inspect_release(struct inspect *inspect)
+{
+	if (!inspect)
+		return;
+	for (size_t i = 0; i < inspect->n_nodes; i++)
+		inspect_node_free(inspect->nodes[i]);
+	free(inspect->nodes);
+	table_release(&inspect->by_name);
+	inspect_init(inspect);
+}
+
+/* Topology and default nodes have cards, but no memory to share. */
+static bool shares_memory(const struct node_facts *facts, const struct node_capacity *capacity)
+{
+	bool mode = facts->mode == GPU_MODE_SHARE || facts->mode == GPU_MODE_CGPU ||
+		    facts->mode == GPU_MODE_CORE_MEM;
+
+	return capacity->gpu_mem > 0 || (facts->n_gpus > 0 && mode);
+}
+
+static size_t cards_without_inventory(const struct node_capacity *capacity)
+{
+	if (capacity->gpu_count < 1)
+		return 1;
+	return capacity->gpu_count > NODE_GPUS_MAX ? NODE_GPUS_MAX : (size_t)capacity->gpu_count;
+}
+
+static uint32_t clamp_units(int64_t units)
+{
+	return units > UNITS_MAX ? UNITS_MAX : (uint32_t)units;
+}
+
+static int add_equal_cards(struct inspect_node *node, const struct node_capacity *capacity)
+{
+	size_t n = cards_without_inventory(capacity);
+
+	node->cards = calloc(n, sizeof(*node->cards));
+	if (!node->cards)
+		return -ENOMEM;
+	node->total = clamp_units(capacity->gpu_mem);
+	node->n_cards = node->n_columns = n;
+	for (size_t i = 0; i < n; i++) {
+		node->cards[i].column = (int)i;
+		node->cards[i].healthy = true;
+		node->cards[i].total = (uint32_t)(node->total / n);
+	}
+	return 0;
+}
+
+static int add_inventory_cards(struct inspect_node *node, const struct node_facts *facts)
+{
+	/* The inventory is sorted by index. Absurd indices must not make thousands of columns. */
+	bool by_position = facts->gpus[facts->n_gpus - 1].index >= NODE_GPUS_MAX;
+
+	node->cards = calloc(facts->n_gpus, sizeof(*node->cards));
+	if (!node->cards)
+		return -ENOMEM;
+	node->n_cards = facts->n_gpus;
+	for (size_t i = 0; i < facts->n_gpus; i++) {
+		struct inspect_card *card = &node->cards[i];
+
+		card->column = by_position ? (int)i : facts->gpus[i].index;
+		card->total = units_of_card(facts->gpus[i].mib, facts->unit_mib);
+		card->healthy = facts->gpus[i].healthy;
+		memcpy(card->uuid, facts->gpus[i].uuid, sizeof(card->uuid));
+		memcpy(card->model, facts->gpus[i].model, sizeof(card->model));
+		printable(card->model);
+		node->total += card->total;
+	}
+	node->n_columns = (size_t)node->cards[node->n_cards - 1].column + 1;
+	return 0;
+}
+
+static int inspect_node_new(
+	const struct node_facts *facts, const struct node_capacity *capacity, struct inspect_node **ret_node)
+{
+	struct inspect_node *node = calloc(1, sizeof(*node));
+	int r;
+
+	if (!node)
+		return -ENOMEM;
+	node->mode = facts->mode;
+	node->unit_mib = facts->unit_mib;
+	node->name = printable_copy(facts->name);
+	node->address = printable_copy(facts->address ? facts->address : "unknown");
+	r = facts->n_gpus ? add_inventory_cards(node, facts) : add_equal_cards(node, capacity);
+	if (r < 0 || !node->name || !node->address) {
+		inspect_node_free(node);
+		return -ENOMEM;
+	}
+	*ret_node = node;
+	return 0;
+}
+
+int inspect_add_node(
+	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity)
+{
+	struct inspect_node **grown, *node;
+	int r;
+
+	if (!shares_memory(facts, capacity) || table_get(&inspect->by_name, facts->name))
+		return 0;
+	grown = reallocarray(inspect->nodes, inspect->n_nodes + 1, sizeof(struct inspect_node *));
+	if (!grown)
+		return -ENOMEM;
+	inspect->nodes = grown;
+	r = inspect_node_new(facts, capacity, &node);
+	if (r < 0)
+		return r;
+	r = table_set(&inspect->by_name, facts->name, node);
+	if (r < 0) {
+		inspect_node_free(node);
+		return r;
+	}
+	inspect->nodes[inspect->n_nodes++] = node;
+	return 0;
+}
+
+static struct inspect_card *card_by_uuid(struct inspect_node *node, const char *uuid)
+{
+	for (size_t i = 0; i < node->n_cards; i++)
+		if (*node->cards[i].uuid && strcmp(node->cards[i].uuid, uuid) == 0)
+			return &node->cards[i];
+	return NULL;
+}
+
+static struct inspect_card *card_by_column(struct inspect_node *node, int column)
+{
+	for (size_t i = 0; i < node->n_cards; i++)
+		if (node->cards[i].column == column)
+			return &node->cards[i];
+	return NULL;
+}
+
+/* All or nothing: false if it names a card that the node does not have. */
+static bool place_by_older(
+	struct inspect_node *node, struct inspect_pod *pod, const struct older_placement *older)
+{
+	for (int i = 0; i < NODE_GPUS_MAX; i++)
+		if (older->units[i] && !card_by_column(node, i))
+			return false;
+	memcpy(pod->units, older->units, sizeof(pod->units));
+	return true;
+}
+
+/* All containers of a pod are on one card (placement_matches), which holds what the whole pod may use at a
+ * time: that is more than its main containers ask for when an init container asks for more. */
+static bool place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
+{
+	struct inspect_card *card = card_by_uuid(node, facts->placement.containers[0].cards[0].uuid);
+
+	if (!card)
+		return false;
+	pod->units[card->column] = facts->request.units;
+	return true;
+}
+
+static void account(struct inspect_node *node, const struct inspect_pod *pod)
+{
+	for (size_t i = 0; i < node->n_cards; i++) {
+		uint32_t units = pod->units[node->cards[i].column];
+
+		node->cards[i].allocated += units;
+		node->allocated += units;
+	}
+	node->allocated += pod->pending;
+	node->pending += pod->pending;
+	node->has_pending |= pod->pending > 0;
+}
+
+int inspect_add_pod(
+	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older)
+{
+	struct inspect_node *node = table_get(&inspect->by_name, facts->node);
+	struct inspect_pod *grown, *pod;
+	bool placed = false;
+
+	if (!node || facts->finished || request_is_empty(&facts->request))
+		return 0;
+	grown = reallocarray(node->pods, node->n_pods + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	node->pods = grown;
+	pod = &grown[node->n_pods];
+	*pod = (struct inspect_pod){
+		.namespace_ = printable_copy(facts->namespace_), .name = printable_copy(facts->name)};
+	if (!pod->namespace_ || !pod->name) {
+		free(pod->namespace_);
+		free(pod->name);
+		return -ENOMEM;
+	}
+	node->n_pods++;
+	if (facts->has_placement)
+		placed = place_by_truth(node, pod, facts);
+	else if (older)
+		placed = place_by_older(node, pod, older);
+	if (!placed)
+		pod->pending = facts->request.units;
+	account(node, pod);
+	return 0;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	return strcmp((*(struct inspect_node *const *)a)->name, (*(struct inspect_node *const *)b)->name);
+}
+
+static int first_column(const struct inspect_pod *pod)
+{
+	int i = 0;
+
+	while (i < NODE_GPUS_MAX && !pod->units[i])
+		i++;
+	return i;
+}
+
+static int compare_pods(const void *pa, const void *pb)
+{
+	const struct inspect_pod *a = pa, *b = pb;
+	int r = first_column(a) - first_column(b);
+
+	if (r == 0)
+		r = strcmp(a->namespace_, b->namespace_);
+	return r ? r : strcmp(a->name, b->name);
+}
+
+void inspect_finish(struct inspect *inspect)
+{
+	if (inspect->n_nodes)
+		qsort(inspect->nodes, inspect->n_nodes, sizeof(struct inspect_node *), compare_nodes);
+	for (size_t i = 0; i < inspect->n_nodes; i++)
+		if (inspect->nodes[i]->n_pods)
+			qsort(inspect->nodes[i]->pods, inspect->nodes[i]->n_pods, sizeof(struct inspect_pod),
+				compare_pods);
+}
+
+size_t inspect_columns(const struct inspect *inspect)
+{
+	size_t columns = 0;
+
+	for (size_t i = 0; i < inspect->n_nodes; i++)
+		if (inspect->nodes[i]->n_columns > columns)
+			columns = inspect->nodes[i]->n_columns;
+	return columns;
+}
+
+bool inspect_has_pending(const struct inspect *inspect)
+{
+	for (size_t i = 0; i < inspect->n_nodes; i++)
+		if (inspect->nodes[i]->has_pending)
+			return true;
+	return false;
+}
+
+void inspect_totals(const struct inspect *inspect, uint64_t *ret_allocated, uint64_t *ret_total)
+{
+	*ret_allocated = *ret_total = 0;
+	for (size_t i = 0; i < inspect->n_nodes; i++) {
+		*ret_allocated += inspect->nodes[i]->allocated;
+		*ret_total += inspect->nodes[i]->total;
+	}
+}
+
+uint64_t percent_of(uint64_t part, uint64_t whole)
+{
+	return whole ? (uint64_t)((unsigned __int128)part * 100 / whole) : 0;
+}
+
+const char *unit_text(uint32_t unit_mib, char *buf, size_t size)
+{
+	if (unit_mib == UNIT_MIB_DEFAULT)
+		snprintf(buf, size, "GiB");
+	else
+		snprintf(buf, size, "%uMiB", unit_mib);
+	return buf;
+}
+
+const char *inspect_unit_text(const struct inspect *inspect, char *buf, size_t size)
+{
+	uint32_t unit_mib = inspect->n_nodes ? inspect->nodes[0]->unit_mib : UNIT_MIB_DEFAULT;
+
+	for (size_t i = 1; i < inspect->n_nodes; i++)
+		if (inspect->nodes[i]->unit_mib != unit_mib) {
+			snprintf(buf, size, "units");
+			return buf;
+		}
+	return unit_text(unit_mib, buf, size);
+}

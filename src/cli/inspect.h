@@ -1,0 +1,97 @@
+/* cli/ - what people type. May use everything below it (base, model, kube objects), no other program.
+ *
+ * inspect.h: which card has how much promised to whom, as kubectl-inspect-cgpu shows it. Pure: nodes and pods
+ * in, sums out.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/table.h"
+#include "model/ledger.h"
+
+struct inspect_card {
+	int column;		  /* in the table: the card's index */
+	char uuid[GPU_UUID_SIZE]; /* "" where the node publishes no inventory */
+	char model[64];
+	bool healthy;
+	uint32_t total;
+	uint64_t allocated;
+};
+
+struct inspect_pod {
+	char *namespace_;
+	char *name;
+	uint32_t units[NODE_GPUS_MAX]; /* by column */
+	uint32_t pending;	       /* bound here, on no known card */
+};
+
+struct inspect_node {
+	char *name;
+	char *address; /* "unknown" where the node has no InternalIP */
+	enum gpu_mode mode;
+	uint32_t unit_mib;
+	struct inspect_card *cards; /* by column */
+	size_t n_cards;
+	size_t n_columns; /* highest column + 1 */
+	struct inspect_pod *pods;
+	size_t n_pods;
+	uint64_t total;
+	uint64_t allocated; /* pending ones included */
+	uint64_t pending;
+	bool has_pending;
+};
+
+struct inspect {
+	struct inspect_node **nodes; /* by name after inspect_finish() */
+	size_t n_nodes;
+	struct table by_name; /* name as the API server has it -> struct inspect_node */
+};
+
+/* What a node says of itself beside its facts; 0 where it does not. */
+struct node_capacity {
+	int64_t gpu_mem; /* allocatable, in units */
+	int64_t gpu_count;
+};
+
+/* Where the annotations of other tools put a pod: units by GPU index. */
+struct older_placement {
+	uint32_t units[NODE_GPUS_MAX];
+};
+
+void inspect_init(struct inspect *inspect);
+void inspect_release(struct inspect *inspect); /* accepts NULL */
+#define _cleanup_inspect_ _cleanup_(inspect_release)
+
+/* inspect_add_node() - nodes that share no GPU memory are left out, and so is a second node of that name. The
+ * cards are those of the inventory; without one, gpu-mem is taken as spread equally over gpu-count cards.
+ * Texts are copied with everything that could disturb a terminal replaced by '?'. */
+int inspect_add_node(
+	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity);
+
+/* inspect_add_pod() - after all nodes. Pods that are not bound to a listed node, have finished or ask for
+ * nothing are left out. Its card is that of facts->placement, else that of `older` (may be NULL), else it is
+ * pending: so is a pod whose placement names a card that the node does not have. */
+int inspect_add_pod(
+	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older);
+
+/* inspect_finish() - sort nodes by name, and their pods by card, namespace and name. */
+void inspect_finish(struct inspect *inspect);
+
+size_t inspect_columns(const struct inspect *inspect);
+bool inspect_has_pending(const struct inspect *inspect);
+void inspect_totals(const struct inspect *inspect, uint64_t *ret_allocated, uint64_t *ret_total);
+
+/* percent_of() - truncated; 0 of 0 is 0. */
+uint64_t percent_of(uint64_t part, uint64_t whole);
+
+/* inspect_unit_text() - "GiB", "128MiB", or "units" where nodes differ. Returns buf. */
+const char *inspect_unit_text(const struct inspect *inspect, char *buf, size_t size);
+
+/* unit_text() - of one unit: "GiB" or "128MiB". Returns buf. */
+const char *unit_text(uint32_t unit_mib, char *buf, size_t size);
+
+/* printable() - replace whatever is not printable ASCII by '?', in place. Returns text. */
+char *printable(char *text);
