@@ -84,10 +84,14 @@ const char *json_member_string(struct json_object *object, const char *key)
 /* Doubles are exact for whole numbers up to 2^53; larger ones are refused rather than rounded. */
 static int whole_double(double value, int64_t *ret_value)
 {
-	if (!isfinite(value) || value != trunc(value))
+	const double exact = (double)(INT64_C(1) << 53);
+
+	if (!isfinite(value))
 		return -EINVAL;
-	if (fabs(value) > (double)(INT64_C(1) << 53))
+	if (value < -exact || value > exact)
 		return -ERANGE;
+	if (value != (double)(int64_t)value)
+		return -EINVAL;
 	*ret_value = (int64_t)value;
 	return 0;
 }
