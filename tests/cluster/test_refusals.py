@@ -55,7 +55,7 @@ def test_larger_than_any_card_but_not_than_the_node_has_the_documented_reason(la
     assert "no GPU is that large" in message
 
 
-@pytest.mark.parametrize("text", ["", "{", "null", '{"unit":1024,"containers":{"c0":[{"uuid":"GPU-nowhere","units":2}]}}',
+@pytest.mark.parametrize("text", ids=range(7), argvalues=["", "{", "null", '{"unit":1024,"containers":{"c0":[{"uuid":"GPU-nowhere","units":2}]}}',
                                   '{"unit":1024,"containers":{"c0":[{"uuid":"UUID0","units":-2}]}}',
                                   '{"unit":1024,"containers":{"c0":[{"uuid":"UUID0","units":1}]}}', "[" * 10000])
 def test_a_malformed_placement_never_starts_a_container_and_crashes_nobody(lab, text):

@@ -297,7 +297,7 @@ def test_a_pod_bound_past_us_counts_against_the_node_as_a_whole(api, start):
     assert scheduler.filter(api.create_pod("p7", gpu_mem=2), ["n1"])["NodeNames"] == []
 
 
-@pytest.mark.parametrize("text", ["", "{", "null", "[]", '{"unit":1024}', '{"unit":-1,"containers":{}}',
+@pytest.mark.parametrize("text", ids=range(11), argvalues=["", "{", "null", "[]", '{"unit":1024}', '{"unit":-1,"containers":{}}',
                                   '{"unit":1024,"containers":{"main":[{"uuid":"GPU-n1-0","units":99999999999}]}}',
                                   '{"unit":1024,"containers":{"other":[{"uuid":"GPU-n1-0","units":3}]}}',
                                   '{"unit":1024,"containers":{"main":[{"uuid":"GPU-elsewhere","units":3}]}}',
@@ -458,7 +458,7 @@ def test_three_hundred_pods_from_many_threads_never_overfill_a_card(api, start):
     assert state["wrongSums"] == 0 and state["overcommittedGPUs"] == 0
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"null", b"[]", b'{"Pod":1,"NodeNames":[]}', b'{"Pod":{},"NodeNames":{}}',
+@pytest.mark.parametrize("body", ids=range(10), argvalues=[b"", b"{", b"null", b"[]", b'{"Pod":1,"NodeNames":[]}', b'{"Pod":{},"NodeNames":{}}',
                                   b'{"Pod":{},"NodeNames":[]}', b"\xff\xfe" * 50, b"[" * 100000,
                                   b'{"Pod":{"metadata":{"uid":7}},"NodeNames":[1,null,{}]}'])
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
