@@ -96,7 +96,7 @@ class NodeRuntime:
             "containerd": ["--config", self.folder / "containerd.toml"],
             "kubelet": [f"--config={self.folder / 'kubelet.json'}", f"--kubeconfig={self._kubeconfig()}",
                         f"--hostname-override={self.spec.name}", f"--node-ip={self.spec.address}",
-                        f"--root-dir=/var/lib/kubelet", *self._node_labels()],
+                        "--root-dir=/var/lib/kubelet", *self._node_labels()],
             "kube-proxy": [f"--config={self.folder / 'proxy.json'}", f"--hostname-override={self.spec.name}"],
         }[layer]
         program = binaries.program(layer, self.lab.kubernetes)
@@ -179,10 +179,12 @@ class NodeRuntime:
         return [f"--node-labels={labels}"] if labels else []
 
     def _write_configs(self):
-        (self.folder / "containerd.toml").write_text(self._containerd())
-        (self.folder / "cni" / "10-lab.conflist").write_text(json.dumps(self._cni(), indent=1))
-        (self.folder / "kubelet.json").write_text(json.dumps(self._kubelet(), indent=1))
-        (self.folder / "proxy.json").write_text(json.dumps(self._proxy(), indent=1))
+        for name, text in (("containerd.toml", self._containerd()), ("cni/10-lab.conflist", _json(self._cni())),
+                           ("kubelet.json", _json(self._kubelet())), ("proxy.json", _json(self._proxy()))):
+            path = self.folder / name
+            # kube-proxy ends when its file is written, even with the same content.
+            if not path.exists() or path.read_text() != text:
+                path.write_text(text)
 
     def _containerd(self):
         return f"""version = 3
@@ -230,10 +232,15 @@ state = "/run/containerd"
         return {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "iptables",
             "clientConnection": {"kubeconfig": str(self.lab.pki.kubeconfig("proxy"))},
-            "clusterCIDR": network.POD_CIDR, "iptables": {"masqueradeAll": True, "minSyncPeriod": "0.2s"},
+            "clusterCIDR": network.POD_CIDR, "nodePortAddresses": ["primary"],
+            "iptables": {"masqueradeAll": True, "minSyncPeriod": "0.2s"},
             # The connection table's limits are the machine's, not this namespace's.
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         }
+
+
+def _json(fields):
+    return json.dumps(fields, indent=1) + "\n"
 
 
 def restart_layer(node, layer):

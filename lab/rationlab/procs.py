@@ -79,25 +79,29 @@ class Part:
         self.pid_file = self.folder / "pids" / name
         self.log_file = self.folder / "logs" / f"{name}.log"
 
-    def pid(self):
-        """Pid of the program, or None when it does not run."""
+    def _recorded_pid(self):
+        """The process that start() made, if it lives and is the lab's."""
         try:
             pid = int(self.pid_file.read_text())
         except (OSError, ValueError):
             return None
-        if not is_alive(pid) or not has_mark(pid, self.folder):
-            return None
-        if self.wrapped:
-            inner = children(pid)
-            return inner[0] if inner else None
-        return pid
+        return pid if is_alive(pid) and has_mark(pid, self.folder) else None
+
+    def pid(self):
+        """Pid of the program, or None when it does not run (or is only about to)."""
+        pid = self._recorded_pid()
+        if pid is None or not self.wrapped:
+            return pid
+        inner = children(pid)
+        return inner[0] if inner else None
 
     def start(self, argv, env=None):
         """Starts the program unless it runs already. True if it was started."""
-        if self.pid() is not None:
+        if self._recorded_pid() is not None:
             return False
         self.pid_file.parent.mkdir(parents=True, exist_ok=True)
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        self.pid_file.unlink(missing_ok=True)
         environment = {"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8", MARK: str(self.folder)}
         environment.update(env or {})
         # The shell writes its own pid and becomes the program: no moment in which the program runs unrecorded.
@@ -105,7 +109,9 @@ class Part:
         with open(self.log_file, "ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
                                        start_new_session=True, cwd="/")
-        _reaped.append(process)
+        _started.append(process)
+        while process.poll() is None and self._recorded_pid() is None:
+            time.sleep(0.005)
         return True
 
     def stop(self, number=signal.SIGTERM, timeout=10):
@@ -122,11 +128,8 @@ class Part:
         return True
 
     def _wait_for_wrapper(self):
-        try:
-            pid = int(self.pid_file.read_text())
-        except (OSError, ValueError):
-            return
-        if has_mark(pid, self.folder):
+        pid = self._recorded_pid()
+        if pid is not None:
             wait_gone([pid], 5)
 
     def log_tail(self, lines=15):
@@ -135,14 +138,14 @@ class Part:
 
     def check_running(self):
         """Raises with the end of the log when the program has ended."""
-        for process in _reaped:
+        for process in _started:
             process.poll()
-        if self.pid() is None:
+        if self._recorded_pid() is None:
             raise LabError(f"{self.name} ended; the end of its log {self.log_file}:\n{self.log_tail()}")
 
 
 # Popen objects of this run: polled, so that a program that dies early is no zombie.
-_reaped = []
+_started = []
 
 
 def run(argv, what, timeout=120, env=None, stdin=None):

@@ -120,8 +120,9 @@ def test_pods_of_two_nodes_reach_each_other_and_a_service(bare):
     server = next(p for p in bare.wait_running(count=2) if p["metadata"]["name"] == "server")
     service = bare.json("get", "service", "s")["spec"]["clusterIP"]
     for target in (f"{server['status']['podIP']}:8080", service):
-        bare.wait_for(lambda: bare.exec_in("client", "wget", "-q", "-T", "2", "-O", "-", f"http://{target}/run.sh"), 20,
-                      f"an answer from {target}")
+        fetch = f"import urllib.request as u; print(u.urlopen('http://{target}/run.sh', timeout=2).read())"
+        answer = bare.wait_for(lambda: bare.exec_in("client", "python", "-c", fetch), 20, f"an answer from {target}")
+        assert "main.py" in answer
 
 
 def test_the_sample_image_has_the_documents_paths_and_ends_at_once(bare):
