@@ -208,6 +208,41 @@ nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, unsigned type, unsigned id,
 	return r == NVML_SUCCESS && id >= NVML_CLOCK_ID_COUNT ? NVML_ERROR_INVALID_ARGUMENT : r;
 }
 
+/* A list of one: the simulated card knows a single clock. */
+static nvmlReturn_t one_clock(unsigned mhz, unsigned *count, unsigned *ret_clocks)
+{
+	if (!count || (*count > 0 && !ret_clocks))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (*count == 0) {
+		*count = 1;
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	*count = 1;
+	ret_clocks[0] = mhz;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned *count, unsigned *ret_clocks)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin_device(&call, device);
+
+	return r == NVML_SUCCESS ? one_clock(call.card->memory_clock_mhz, count, ret_clocks) : r;
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(
+	nvmlDevice_t device, unsigned memory_mhz, unsigned *count, unsigned *ret_clocks)
+{
+	_cleanup_call_ struct call call = {};
+	nvmlReturn_t r = call_begin_device(&call, device);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (memory_mhz != call.card->memory_clock_mhz)
+		return NVML_ERROR_NOT_FOUND;
+	return one_clock(call.card->sm_clock_mhz, count, ret_clocks);
+}
+
 static nvmlReturn_t no_reasons(nvmlDevice_t device, unsigned long long *ret_reasons)
 {
 	_cleanup_call_ struct call call = {};

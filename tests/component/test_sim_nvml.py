@@ -296,6 +296,12 @@ def test_numbers_of_a_card(two_cards):
         pair = c_uint(), c_uint()
         assert lib.nvmlDeviceGetMigMode(d, byref(pair[0]), byref(pair[1])) == SUCCESS and pair[0].value == 0
         assert lib.nvmlDeviceGetMigMode(device(0), byref(pair[0]), byref(pair[1])) == NOT_SUPPORTED
+        count, clocks = c_uint(0), (c_uint * 4)()
+        assert lib.nvmlDeviceGetSupportedMemoryClocks(d, byref(count), None) == TOO_SMALL and count.value == 1
+        assert lib.nvmlDeviceGetSupportedMemoryClocks(d, byref(c_uint(4)), clocks) == SUCCESS and clocks[0] == 1215
+        assert lib.nvmlDeviceGetSupportedGraphicsClocks(d, 1215, byref(c_uint(4)), clocks) == SUCCESS
+        assert clocks[0] == 1410
+        assert lib.nvmlDeviceGetSupportedGraphicsClocks(d, 7, byref(c_uint(4)), clocks) == NOT_FOUND
         fan = c_uint()
         assert lib.nvmlDeviceGetFanSpeed(d, byref(fan)) == NOT_SUPPORTED
         assert lib.nvmlDeviceGetNvLinkState(d, 0, byref(fan)) == NOT_SUPPORTED
