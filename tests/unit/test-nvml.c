@@ -313,6 +313,39 @@ static void polling_does_not_wait_for_events(void **state)
 	assert_true(to.tv_sec - from.tv_sec + (to.tv_nsec - from.tv_nsec) / 1e9 < 0.9);
 }
 
+static void library_of_an_old_driver_lacks_what_it_lacks_and_works(void **state)
+{
+	struct nvml_change change = {};
+	struct error err = {};
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/tests/unit/nvml-old.so", getenv("RATION_BUILD"));
+
+	_cleanup_nvml_ struct nvml *nvml = NULL;
+
+	if (nvml_open(&nvml, path, &err) < 0)
+		fail_msg("%s", err.text);
+	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
+
+	assert_int_equal(inventory->cuda_major, 11);
+	assert_int_equal(inventory->cuda_minor, 0);
+	assert_int_equal(inventory->count, 1);
+	assert_int_equal(inventory->cards[0].minor, 7);
+	assert_int_equal(inventory->cards[0].memory_mib, 0); /* shared with the host */
+	assert_int_equal(inventory->cards[0].numa_node, -1);
+	assert_false(inventory->cards[0].mig_enabled);
+	assert_int_equal(strlen(inventory->cards[0].bus_id), 31);
+
+	_cleanup_nvml_watch_ struct nvml_watch *watch = NULL;
+
+	assert_int_equal(nvml_watch_open(&watch, nvml, inventory, &err), 0);
+	assert_int_equal(nvml_watch_poll(watch, SECOND, &change, 1), 1);
+	assert_string_equal(change.reason, "Xid 62");
+	/* This driver cannot say that all is well again. */
+	for (int i = 2; i < 100; i++)
+		assert_int_equal(nvml_watch_poll(watch, i * SECOND, &change, 1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -322,6 +355,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open_says_that_there_is_no_driver, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(open_says_that_library_and_driver_differ, set_up, tear_down),
 		cmocka_unit_test(close_of_nothing_is_nothing),
+		cmocka_unit_test(library_of_an_old_driver_lacks_what_it_lacks_and_works),
 		cmocka_unit_test_setup_teardown(inventory_describes_every_card, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(inventory_tells_mig_numa_and_compute_mode, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
