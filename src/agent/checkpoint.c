@@ -70,13 +70,14 @@ static int entry_parse(struct json_object *entry, struct served *served)
 int checkpoint_parse(const char *text, size_t len, struct served *served, struct error *err)
 {
 	_cleanup_json_ struct json_object *root = NULL;
-	struct json_object *entries;
+	struct json_object *data, *entries;
 	int r = json_parse(text, len, &root, err);
 
 	if (r < 0)
 		return r;
-	entries = json_member(json_member(root, "Data"), "PodDeviceEntries");
-	if (!entries && json_member(root, "Data"))
+	data = json_member(root, "Data");
+	entries = json_member(data, "PodDeviceEntries");
+	if (!entries && json_object_is_type(data, json_type_object))
 		return 0; /* null: nothing was ever given */
 	if (!json_object_is_type(entries, json_type_array))
 		return error_set(err, EINVAL, "there is no list Data.PodDeviceEntries in it");

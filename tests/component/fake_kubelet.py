@@ -176,6 +176,7 @@ class FakeKubelet:
         self.pods = {}          # uid -> pod, as PodResources lists them
         self.given = {}         # (uid, container) -> [ids]
         self.answers = {}       # (uid, container) -> ContainerAllocateResponse
+        self.shown = {}         # uid -> what PodResources shows of it
         self.plugin = None
         self.devices = {}       # id -> health, empty while nobody is registered
         self.updates = 0
@@ -286,8 +287,16 @@ class FakeKubelet:
             return msg("ListPodResourcesResponse", "v1", pod_resources=[self.listed(p) for p in self.pods.values()])
 
     def listed(self, pod):
+        """Made once per pod and state: a kubelet is not made of Python, and its time counts in ours."""
         uid, spec = pod["metadata"]["uid"], pod["spec"]
         containers = [c for c in spec.get("initContainers", []) if is_sidecar(c)] + spec["containers"]
+        state = [self.given.get((uid, c["name"])) for c in containers]
+        if uid not in self.shown or self.shown[uid][0] != state:
+            self.shown[uid] = state, self.show(pod, containers)
+        return self.shown[uid][1]
+
+    def show(self, pod, containers):
+        uid = pod["metadata"]["uid"]
         shown = []
         for c in containers:
             ids = self.given.get((uid, c["name"]))
@@ -310,10 +319,10 @@ class FakeKubelet:
     def read_checkpoint(self):
         try:
             data = json.loads(self.checkpoint.read_text())["Data"]
-        except (FileNotFoundError, ValueError, KeyError):
+            self.given = {(e["PodUID"], e["ContainerName"]): sum(e["DeviceIDs"].values(), [])
+                          for e in data["PodDeviceEntries"] or []}
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return
-        self.given = {(e["PodUID"], e["ContainerName"]): sum(e["DeviceIDs"].values(), [])
-                      for e in data["PodDeviceEntries"] or []}
 
     # ---- pods ----
 
