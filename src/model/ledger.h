@@ -138,20 +138,24 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
  * repetition. A pod once seen bound is never unbound by an older event; a bound pod's placement does not
  * change any more; one whose end was seen never comes back, its entry stays until it is removed. Where the
  * API server shows a reserved pod bound otherwise than we reserved (somebody else was faster), the API server
- * is right. Pods that ask for no GPU are not kept. -ENOMEM: nothing changed. ledger_remove_pod() - DELETED.
- * Unknown uids are ignored. Afterwards nothing is known of the uid: an older event must not follow (the watch
- * delivers the events of one object in order). */
+ * is right. Pods that ask for no GPU are not kept. -ENOMEM: nothing changed. */
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
+
+/* ledger_remove_pod() - DELETED. Unknown uids are ignored. Afterwards nothing is known of the uid: an older
+ * event must not follow (the watch delivers the events of one object in order). */
 void ledger_remove_pod(struct ledger *ledger, const char *uid);
 
 /* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces
  * an earlier hold of the pod. -EBUSY if the pod is reserved or bound already, -ENOENT for an unknown node,
  * -ENOSPC if the placement does not fit (any more), -EINVAL if it is not one of this request; on failure an
  * earlier hold stays. Pods not known yet are added, and forgotten with the hold if the API server has not
- * shown them by then. -EBUSY also for a pod that has finished. ledger_drop_hold() - ends a tentative hold,
- * nothing else. ledger_expire() - ends all holds whose time is over; returns how many. */
+ * shown them by then. -EBUSY also for a pod that has finished. */
 int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char *node,
 	const struct placement *placement, int64_t expires_ns);
+
+/* ledger_drop_hold() - ends a tentative hold, nothing else.
+ *
+ * ledger_expire() - ends all holds whose time is over; returns how many. */
 void ledger_drop_hold(struct ledger *ledger, const char *uid);
 size_t ledger_expire(struct ledger *ledger, int64_t now_ns);
 
