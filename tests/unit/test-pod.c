@@ -1,0 +1,401 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/json.h"
+#include "kube/pod.h"
+
+/* A pod whose spec is given and whose metadata is complete. */
+#define META "\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"default\"}"
+#define POD(spec) "{" META ",\"spec\":" spec "}"
+#define MAIN(limits) "{\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":" limits "}}]}"
+#define MEM(value) POD(MAIN("{\"aliyun.com/gpu-mem\":" value "}"))
+
+static int read_pod(const char *text, struct pod_facts *ret_facts, struct error *ret_err)
+{
+	_cleanup_json_ struct json_object *pod = NULL;
+
+	assert_int_equal(json_parse(text, strlen(text), &pod, ret_err), 0);
+	return pod_facts_from_json(pod, ret_facts, ret_err);
+}
+
+static void assert_units(const char *text, uint32_t units)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(text, &facts, &err), 0);
+	assert_string_equal(err.text, "");
+	assert_int_equal(facts.request.units, units);
+}
+
+static void assert_refused(const char *text, const char *because)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(text, &facts, &err), -EINVAL);
+	if (!strstr(err.text, because))
+		fail_msg("\"%s\" does not say \"%s\"", err.text, because);
+	assert_true(request_is_empty(&facts.request));
+	assert_false(facts.has_placement);
+}
+
+static void pod_facts_are_read_from_a_running_pod(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(
+		read_pod("{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"team\","
+			 "\"ownerReferences\":["
+			 "{\"uid\":\"other\",\"controller\":false},{\"uid\":\"rs1\",\"controller\":true}],"
+			 "\"annotations\":{\"ALIYUN_COM_GPU_MEM_ASSIGNED\":\"true\"}},"
+			 "\"spec\":{\"nodeName\":\"n1\",\"priority\":-7},\"status\":{\"phase\":\"Running\"}}",
+			&facts, &err),
+		0);
+	assert_string_equal(facts.uid, "u1");
+	assert_string_equal(facts.name, "a");
+	assert_string_equal(facts.namespace_, "team");
+	assert_string_equal(facts.owner, "rs1");
+	assert_string_equal(facts.node, "n1");
+	assert_int_equal(facts.priority, -7);
+	assert_true(facts.assigned);
+	assert_false(facts.finished);
+	assert_false(facts.pending);
+	assert_false(facts.deleting);
+	assert_true(request_is_empty(&facts.request));
+}
+
+static void what_a_pod_does_not_say_reads_as_empty(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod("{" META "}", &facts, &err), 0);
+	assert_string_equal(facts.owner, "");
+	assert_string_equal(facts.node, "");
+	assert_int_equal(facts.priority, 0);
+	assert_false(facts.pending);
+}
+
+static void phases_succeeded_and_failed_are_the_end_and_unknown_is_not(void **state)
+{
+	static const struct {
+		const char *phase;
+		bool finished, pending;
+	} phases[] = {{"Pending", false, true}, {"Running", false, false}, {"Succeeded", true, false},
+		{"Failed", true, false}, {"Unknown", false, false}, {"succeeded", false, false}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(phases); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+		char text[256];
+
+		snprintf(text, sizeof(text), "{" META ",\"status\":{\"phase\":\"%s\"}}", phases[i].phase);
+		assert_int_equal(read_pod(text, &facts, &err), 0);
+		assert_int_equal(facts.finished, phases[i].finished);
+		assert_int_equal(facts.pending, phases[i].pending);
+	}
+}
+
+static void a_deletion_timestamp_marks_the_pod_and_null_does_not(void **state)
+{
+	static const char *const format = "{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"d\","
+					  "\"deletionTimestamp\":%s}}";
+	static const char *const values[] = {"null", "\"2026-01-01T00:00:00Z\""};
+
+	for (int i = 0; i < 2; i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+		char text[256];
+
+		snprintf(text, sizeof(text), format, values[i]);
+		assert_int_equal(read_pod(text, &facts, &err), 0);
+		assert_int_equal(facts.deleting, i);
+	}
+}
+
+static void gpu_mem_is_read_from_strings_and_from_numbers(void **state)
+{
+	assert_units(MEM("\"3\""), 3);
+	assert_units(MEM("3"), 3);
+	assert_units(MEM("\"1k\""), 1000);
+	assert_units(MEM("\"2Ki\""), 2048);
+}
+
+static void a_float_counts_if_it_is_whole(void **state)
+{
+	assert_units(MEM("3.0"), 3);
+	assert_units(MEM("3e0"), 3);
+	assert_refused(MEM("3.5"), "must be a whole number");
+	assert_refused(MEM("\"3.5\""), "must be a whole number");
+}
+
+static void nothing_and_zero_ask_for_nothing(void **state)
+{
+	assert_units(MEM("0"), 0);
+	assert_units(MEM("null"), 0);
+	assert_units(POD(MAIN("{\"cpu\":\"1\"}")), 0);
+	assert_units(POD("{\"containers\":[]}"), 0);
+}
+
+static void impossible_amounts_are_refused_by_container_and_name(void **state)
+{
+	assert_refused(MEM("\"-1\""), "pod default/a: container \"main\": aliyun.com/gpu-mem is -1");
+	assert_refused(MEM("-1"), "negative");
+	assert_refused(MEM("\"three\""), "must be a number");
+	assert_refused(MEM("\"\""), "must be a number");
+	assert_refused(MEM("\"3 \""), "must be a number");
+	assert_refused(MEM("NaN"), "must be a number");
+	assert_refused(POD(MAIN("{\"aliyun.com/gpu-mem\":3,\"aliyun.com/gpu-core.percentage\":7}")),
+		"multiple of 5");
+	assert_refused(POD(MAIN("{\"aliyun.com/gpu-core.percentage\":30}")), "aliyun.com/gpu-mem");
+}
+
+static void huge_amounts_are_more_than_anybody_has(void **state)
+{
+	assert_units(MEM("\"99999999999999999999999\""), UINT32_C(0x3fffffff));
+	assert_units(MEM("99999999999999999999999"), UINT32_C(0x3fffffff));
+	assert_units(MEM("\"9E\""), UINT32_C(0x3fffffff));
+}
+
+static void an_amount_of_another_type_is_refused(void **state)
+{
+	static const char *const values[] = {"true", "[]", "[3]", "{}", "{\"value\":3}", "\"3\\u0000\""};
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text), MEM("%s"), values[i]);
+		assert_refused(text, "neither a number nor a quantity");
+	}
+}
+
+static void init_containers_and_sidecars_keep_kind_order_and_index(void **state)
+{
+	static const char *const text = POD(
+		"{\"initContainers\":[{\"name\":\"x\"},"
+		"{\"name\":\"warm\",\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":\"5\"}}},"
+		"{\"name\":\"side\",\"restartPolicy\":\"Always\",\"resources\":{\"limits\":"
+		"{\"aliyun.com/gpu-mem\":\"1\"}}}],"
+		"\"containers\":[{\"name\":\"y\"},{\"name\":\"one\",\"resources\":{\"limits\":"
+		"{\"aliyun.com/gpu-mem\":\"2\"}}}]}");
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(text, &facts, &err), 0);
+	assert_int_equal(facts.request.n_containers, 3);
+	assert_string_equal(facts.request.containers[0].name, "warm");
+	assert_int_equal(facts.request.containers[0].kind, CONTAINER_INIT);
+	assert_int_equal(facts.request.containers[0].index, 1);
+	assert_int_equal(facts.request.containers[1].kind, CONTAINER_SIDECAR);
+	assert_int_equal(facts.request.containers[1].index, 2);
+	assert_int_equal(facts.request.containers[2].kind, CONTAINER_MAIN);
+	assert_int_equal(facts.request.containers[2].index, 1);
+	/* max(init step 5, sidecar 1 + main 2) */
+	assert_int_equal(facts.request.units, 5);
+}
+
+static void a_pod_without_uid_name_or_namespace_is_refused(void **state)
+{
+	assert_refused("{}", "without a uid");
+	assert_refused("{\"metadata\":null}", "without a uid");
+	assert_refused("{\"metadata\":{\"name\":\"a\",\"namespace\":\"d\"}}", "without a uid");
+	assert_refused("{\"metadata\":{\"uid\":\"u\",\"namespace\":\"d\"}}", "without a uid");
+	assert_refused("{\"metadata\":{\"uid\":\"u\",\"name\":\"a\"}}", "without a uid");
+	assert_refused(
+		"{\"metadata\":{\"uid\":\"u\\u0000v\",\"name\":\"a\",\"namespace\":\"d\"}}", "without a uid");
+	assert_refused("[]", "without a uid");
+}
+
+static void a_refused_pod_still_says_who_and_where_it_is(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod("{" META ",\"spec\":{\"nodeName\":\"n1\",\"containers\":[{\"name\":\"m\","
+				  "\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":-3}}}]},"
+				  "\"status\":{\"phase\":\"Pending\"}}",
+				 &facts, &err),
+		-EINVAL);
+	assert_string_equal(facts.uid, "u1");
+	assert_string_equal(facts.node, "n1");
+	assert_true(facts.pending);
+}
+
+/* The text with the value in place of its "%s". */
+static void fill(char *ret_text, size_t size, const char *place, const char *value)
+{
+	const char *gap = strstr(place, "%s");
+
+	assert_non_null(gap);
+	snprintf(ret_text, size, "%.*s%s%s", (int)(gap - place), place, value, gap + 2);
+}
+
+static void wrong_types_at_any_level_are_survived(void **state)
+{
+	static const char *const places[] = {"{\"metadata\":%s}", "{" META ",\"spec\":%s}",
+		"{" META ",\"status\":%s}", POD("{\"initContainers\":%s}"), POD("{\"containers\":%s}"),
+		POD("{\"containers\":[%s]}"), POD("{\"nodeName\":%s}"), POD("{\"priority\":%s}"),
+		POD("{\"containers\":[{\"name\":\"m\",\"resources\":%s}]}"),
+		POD("{\"containers\":[{\"name\":%s,\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":3}}}]}"),
+		POD(MAIN("%s")), MEM("%s"),
+		"{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"d\",\"annotations\":%s}}",
+		"{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"d\",\"ownerReferences\":%s}}",
+		"{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"d\",\"ownerReferences\":[%s]}}"};
+	static const char *const values[] = {"null", "true", "0", "-1", "1.5", "1e400", "\"\"", "\"x\"", "[]",
+		"[null]", "[[]]", "{}", "{\"\":null}", "{\"a\":[{}]}"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(values); j++) {
+			_cleanup_pod_facts_ struct pod_facts facts;
+			struct error err;
+			char text[1024];
+			int r;
+
+			fill(text, sizeof(text), places[i], values[j]);
+			r = read_pod(text, &facts, &err);
+			assert_true(r == 0 || r == -EINVAL);
+			assert_int_equal(r < 0, err.text[0] != '\0');
+		}
+}
+
+static void a_list_of_containers_that_is_none_is_refused_not_ignored(void **state)
+{
+	assert_refused(POD("{\"containers\":{\"name\":\"m\"}}"), "spec.containers is no list");
+	assert_refused(POD("{\"initContainers\":\"m\"}"), "spec.initContainers is no list");
+}
+
+static void a_gpu_container_without_a_name_is_refused(void **state)
+{
+	assert_refused(POD("{\"containers\":[{\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":3}}}]}"),
+		"no usable name");
+}
+
+static void names_of_megabytes_read_as_none(void **state)
+{
+	size_t len = 1024 * 1024;
+	_cleanup_free_ char *name = malloc(len + 1), *text = NULL;
+
+	memset(name, 'a', len);
+	name[len] = '\0';
+	assert_true(asprintf(&text, "{\"metadata\":{\"uid\":\"u\",\"name\":\"%s\",\"namespace\":\"d\"}}",
+			    name) > 0);
+	assert_refused(text, "without a uid, a name");
+}
+
+static void of_keys_that_occur_twice_the_last_counts(void **state)
+{
+	assert_units(POD(MAIN("{\"aliyun.com/gpu-mem\":3,\"aliyun.com/gpu-mem\":4}")), 4);
+}
+
+static void documents_that_are_too_deep_or_no_utf8_are_no_json(void **state)
+{
+	struct json_object *object = NULL;
+	char deep[201];
+	struct error err;
+
+	memset(deep, '[', 100);
+	memset(deep + 100, ']', 100);
+	deep[200] = '\0';
+	assert_int_equal(json_parse(deep, 200, &object, &err), -EINVAL);
+	assert_int_equal(json_parse("{\"a\":\"\xff\xfe\"}", 10, &object, &err), -EINVAL);
+	assert_int_equal(json_parse("{} x", 4, &object, &err), -EINVAL);
+	assert_int_equal(json_parse("{", 1, &object, &err), -EINVAL);
+	assert_int_equal(json_parse("", 0, &object, &err), -EINVAL);
+	assert_int_equal(json_parse("3", 1, &object, &err), -EINVAL);
+	assert_null(object);
+}
+
+static void json_with_blanks_after_it_is_json(void **state)
+{
+	_cleanup_json_ struct json_object *object = NULL;
+
+	assert_int_equal(json_parse("{\"a\":1} \r\n", 10, &object, NULL), 0);
+}
+
+#define PLACED(annotation)                                                                                   \
+	"{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"default\",\"annotations\":{"           \
+	"\"ration.dev/placement\":" annotation "}},\"spec\":" MAIN("{\"aliyun.com/gpu-mem\":3}") "}"
+
+static void a_placement_that_matches_is_believed(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(
+		read_pod(PLACED("\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[{\\\"uuid\\\":"
+				"\\\"GPU-1\\\",\\\"units\\\":3}]}}\""),
+			&facts, &err),
+		0);
+	assert_string_equal(err.text, "");
+	assert_true(facts.has_placement);
+	assert_string_equal(facts.placement.containers[0].cards[0].uuid, "GPU-1");
+	assert_int_equal(facts.placement.unit_mib, 1024);
+}
+
+static void a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced(void **state)
+{
+	static const char *const values[] = {"\"\"", "\"{\"", "3", "[]", "{}", "\"[]\"", "\"{}\"",
+		"\"{\\\"unit\\\":1024,\\\"containers\\\":{}}\"",
+		"\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[{\\\"uuid\\\":\\\"G\\\","
+		"\\\"units\\\":4}]}}\"",
+		"\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"other\\\":[{\\\"uuid\\\":\\\"G\\\","
+		"\\\"units\\\":3}]}}\"",
+		"\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[{\\\"uuid\\\":\\\"G\\\","
+		"\\\"units\\\":3}]}}\\u0000\""};
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+		char text[1024];
+
+		snprintf(text, sizeof(text), PLACED("%s"), values[i]);
+		assert_int_equal(read_pod(text, &facts, &err), 0);
+		assert_false(facts.has_placement);
+		assert_non_null(strstr(err.text, "pod default/a: annotation ration.dev/placement: "));
+		assert_int_equal(facts.request.units, 3);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pod_facts_are_read_from_a_running_pod),
+		cmocka_unit_test(what_a_pod_does_not_say_reads_as_empty),
+		cmocka_unit_test(phases_succeeded_and_failed_are_the_end_and_unknown_is_not),
+		cmocka_unit_test(a_deletion_timestamp_marks_the_pod_and_null_does_not),
+		cmocka_unit_test(gpu_mem_is_read_from_strings_and_from_numbers),
+		cmocka_unit_test(a_float_counts_if_it_is_whole),
+		cmocka_unit_test(nothing_and_zero_ask_for_nothing),
+		cmocka_unit_test(impossible_amounts_are_refused_by_container_and_name),
+		cmocka_unit_test(huge_amounts_are_more_than_anybody_has),
+		cmocka_unit_test(an_amount_of_another_type_is_refused),
+		cmocka_unit_test(init_containers_and_sidecars_keep_kind_order_and_index),
+		cmocka_unit_test(a_pod_without_uid_name_or_namespace_is_refused),
+		cmocka_unit_test(a_refused_pod_still_says_who_and_where_it_is),
+		cmocka_unit_test(wrong_types_at_any_level_are_survived),
+		cmocka_unit_test(a_list_of_containers_that_is_none_is_refused_not_ignored),
+		cmocka_unit_test(a_gpu_container_without_a_name_is_refused),
+		cmocka_unit_test(names_of_megabytes_read_as_none),
+		cmocka_unit_test(of_keys_that_occur_twice_the_last_counts),
+		cmocka_unit_test(documents_that_are_too_deep_or_no_utf8_are_no_json),
+		cmocka_unit_test(json_with_blanks_after_it_is_json),
+		cmocka_unit_test(a_placement_that_matches_is_believed),
+		cmocka_unit_test(a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
