@@ -23,12 +23,14 @@ def install(lab, changed_images):
         if not (chart / "Chart.yaml").exists():
             say(f"chart {name} is not in this checkout: skipped")
             continue
+        before = _workloads(lab, name)
         with step(f"chart {name} installed"):
             run([binaries.program("helm", lab.kubernetes), "upgrade", "--install", name, chart,
                  "--namespace", NAMESPACE, "--values", LAB_SOURCE / "values.yaml",
                  "--kubeconfig", lab.pki.kubeconfig("admin")], f"chart {name}", timeout=120, env=lab.environment())
         if changed_images:
-            _restart_workloads(lab, name)
+            for workload in before:
+                lab.kubectl_output("rollout", "restart", "-n", NAMESPACE, workload)
 
 
 def _workloads(lab, release):
@@ -41,11 +43,6 @@ def _workloads(lab, release):
     return found
 
 
-def _restart_workloads(lab, release):
-    for workload in _workloads(lab, release):
-        lab.kubectl_output("rollout", "restart", "-n", NAMESPACE, workload)
-
-
 def wait_ready(lab, timeout=120):
     """Waits until every workload of the charts has all its pods ready; the error shows events and logs."""
     workloads = [workload for name in NAMES for workload in _workloads(lab, name)]
@@ -56,7 +53,7 @@ def wait_ready(lab, timeout=120):
                 stuck = _stuck_pod(lab)
                 if time.monotonic() > deadline or (stuck and time.monotonic() > deadline - timeout + 45):
                     raise LabError(f"{workload} is not ready.\n{_explain(lab)}")
-                time.sleep(0.3)
+                time.sleep(0.2)
 
 
 def _is_ready(lab, workload):
@@ -68,6 +65,7 @@ def _is_ready(lab, workload):
         wanted = status.get("desiredNumberScheduled", 0)
         return status.get("numberReady", 0) >= wanted and status.get("updatedNumberScheduled", 0) >= wanted
     wanted = item["spec"]["replicas"]
+    # `replicas` counts no pod that is ending: two schedulers for a moment, of which one holds the lease.
     return (status.get("readyReplicas", 0) >= wanted and status.get("updatedReplicas", 0) >= wanted
             and status.get("replicas", 0) == wanted)
 

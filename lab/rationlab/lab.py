@@ -48,10 +48,10 @@ class Lab:
                     NO_PROXY="*", no_proxy="*")
 
     def path_variable(self):
-        own = binaries.path(self.kubernetes)
-        if self.product.is_dir():
-            own.append(str(self.product / "src" / "cli"))
-        return ":".join([*own, os.environ["PATH"]])
+        """First what a rebuild changes at once, then what was installed with the lab (shell completion of the plugin)."""
+        own = [self.product / "src" / "cli", *(self.folder / "product").glob("usr/**/bin")]
+        return ":".join([*binaries.path(self.kubernetes), *(str(path) for path in own if path.is_dir()),
+                         os.environ["PATH"]])
 
     def kubectl(self, *argv):
         return [binaries.program("kubectl", self.kubernetes), *argv]
@@ -86,6 +86,7 @@ def up(name, specs, kubernetes, with_charts):
             specs, kubernetes = _agree(name, record, specs, kubernetes)
             preflight.check_kernel(state.labs_root())
             preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
+            _check_product(specs, with_charts)
             binaries.build(kubernetes)
             lab = _register(name, record, specs, kubernetes)
         finally:
@@ -108,6 +109,14 @@ def _agree(name, record, specs, kubernetes):
         raise LabError(f"lab {name} exists with other nodes ({', '.join(n.name for n in record['nodes'])}); "
                        f"lab/lab down --name {name} first, or choose another --name")
     return record["nodes"], record["kubernetes"]
+
+
+def _check_product(specs, with_charts):
+    """Simulated cards and images come from the product's own build; told before anything is started."""
+    build = product_build()
+    if (with_charts or any(spec.cards for spec in specs)) and not (build / "sim" / "ration-sim").exists():
+        raise LabError(f"{build} holds no built ration; build it first (meson setup build && ninja -C build), "
+                       "or name its build directory in RATION_BUILD")
 
 
 def _register(name, record, specs, kubernetes):

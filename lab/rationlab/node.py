@@ -123,9 +123,6 @@ class NodeRuntime:
         if not self.spec.cards:
             return
         program = self.lab.product / "sim" / "ration-sim"
-        if not program.exists():
-            raise LabError(f"{program} is not there: build ration first (meson setup build && ninja -C build), "
-                           "or name the build directory in RATION_BUILD")
         run([program, "up", driver, "--gpus", self.spec.cards], "simulated cards")
 
     def _lay_out(self):

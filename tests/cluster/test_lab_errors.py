@@ -94,12 +94,20 @@ def test_a_version_that_is_no_release_is_refused(version, elsewhere):
 
 
 def test_too_little_disk_is_told_before_anything_is_built(elsewhere):
-    message = up_fails(env=dict(elsewhere, RATION_LAB_FREE_BYTES=str(3 << 30)))
+    bare = ("--no-charts", "--node", "a.192.168.6.104=0")
+    message = up_fails(*bare, env=dict(elsewhere, RATION_LAB_FREE_BYTES=str(3 << 30)))
     assert "building Kubernetes for the first time needs about 8 GiB of disk, but only 3.0 GiB are free" in message
     assert elsewhere["RATION_CACHE"] in message
     assert not os.path.exists(elsewhere["RATION_CACHE"])
-    message = up_fails(env=dict(elsewhere, RATION_LAB_FREE_BYTES=str(1 << 30)))
+    message = up_fails(*bare, env=dict(elsewhere, RATION_LAB_FREE_BYTES=str(1 << 30)))
     assert "a lab needs about 2 GiB of disk" in message and elsewhere["RATION_LABS"] in message
+
+
+@pytest.mark.parametrize("arguments", [[], ["--no-charts"], ["--node", "a.192.168.6.104=0"]])
+def test_a_product_that_is_not_built_is_told_before_anything_is_started(elsewhere, tmp_path, arguments):
+    message = up_fails(*arguments, env=dict(elsewhere, RATION_BUILD=str(tmp_path / "empty")))
+    assert f"{tmp_path / 'empty'} holds no built ration" in message and "RATION_BUILD" in message
+    assert not os.path.exists(elsewhere["RATION_CACHE"])
 
 
 def test_a_missing_kernel_feature_is_named(elsewhere):
