@@ -89,12 +89,22 @@ struct gpu_ledger {
 };
 
 struct node_ledger {
-	struct node_facts facts;
-	struct gpu_ledger gpus[NODE_GPUS_MAX];
+	/* As in struct node_facts, but for the cards: with thousands of nodes their details would be most of
+	 * the memory, and the ledger needs nothing of them but what is in gpus. */
+	struct {
+		char *name;
+		char *uid; /* NULL while only pods name the node */
+		char *address;
+		enum gpu_mode mode;
+		enum gpu_policy policy;
+		uint32_t unit_mib;
+		size_t n_gpus;
+	} facts;
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
 				    here */
 	struct list pods;	 /* ledger_pod.item */
 	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
+	struct gpu_ledger gpus[NODE_GPUS_MAX];
 };
 
 enum occupancy {

@@ -34,7 +34,9 @@ void node_ledger_free(struct node_ledger *node)
 {
 	if (!node)
 		return;
-	node_facts_release(&node->facts);
+	free(node->facts.name);
+	free(node->facts.uid);
+	free(node->facts.address);
 	free(node);
 }
 
@@ -165,19 +167,22 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 		node_ledger_recount(node);
 }
 
-static bool gpu_facts_equal(const struct gpu_facts *a, const struct gpu_facts *b)
+static bool same_card(
+	const struct node_ledger *node, const struct gpu_ledger *gpu, const struct gpu_facts *facts)
 {
-	return strcmp(a->uuid, b->uuid) == 0 && a->index == b->index && a->mib == b->mib &&
-	       a->healthy == b->healthy && strcmp(a->model, b->model) == 0;
+	return strcmp(gpu->uuid, facts->uuid) == 0 && gpu->index == facts->index &&
+	       gpu->units_total == units_of_card(facts->mib, node->facts.unit_mib) &&
+	       gpu->healthy == facts->healthy;
 }
 
-static bool node_facts_equal(const struct node_facts *a, const struct node_facts *b)
+static bool same_facts(const struct node_ledger *node, const struct node_facts *facts)
 {
-	if (!a->uid || strcmp(a->uid, b->uid) != 0 || a->mode != b->mode || a->policy != b->policy ||
-		a->unit_mib != b->unit_mib || a->n_gpus != b->n_gpus)
+	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
+		node->facts.mode != facts->mode || node->facts.policy != facts->policy ||
+		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus)
 		return false;
-	for (size_t i = 0; i < a->n_gpus; i++)
-		if (!gpu_facts_equal(&a->gpus[i], &b->gpus[i]))
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (!same_card(node, &node->gpus[i], &facts->gpus[i]))
 			return false;
 	return true;
 }
@@ -189,7 +194,6 @@ static void node_ledger_take_gpus(struct node_ledger *node, const struct node_fa
 	node->facts.unit_mib = facts->unit_mib;
 	node->facts.n_gpus = facts->n_gpus;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
-		node->facts.gpus[i] = facts->gpus[i];
 		node->gpus[i] = (struct gpu_ledger){
 			.index = facts->gpus[i].index,
 			.units_total = units_of_card(facts->gpus[i].mib, facts->unit_mib),
@@ -204,7 +208,7 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 {
 	_cleanup_free_ char *uid = strdup(facts->uid);
 	_cleanup_free_ char *address = facts->address ? strdup(facts->address) : NULL;
-	bool changed = !node_facts_equal(&node->facts, facts);
+	bool changed = !same_facts(node, facts);
 
 	if (!uid || (facts->address && !address))
 		return -ENOMEM;
