@@ -18,14 +18,14 @@ NODE = "n1"
 class World:
     """One node. cards: the SPEC of `ration-sim up`; None: no driver."""
 
-    def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None):
+    def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None, tls=False):
         self.tmp = tempfile.TemporaryDirectory(prefix="ration-agent-")
         self.dir = pathlib.Path(self.tmp.name)
         self.driver, self.state = self.dir / "driver", self.dir / "state"
         self.log, self.unit, self.agent = self.dir / "agent.log", unit, None
         if cards:
             self.sim("up", "--gpus", cards)
-        self.api = FakeApiServer().start()
+        self.api = (FakeApiServer(tls=True, token="secret") if tls else FakeApiServer()).start()
         self.kubelet = FakeKubelet(self.dir, cdi=cdi)
         self.api.create_node(NODE, labels={"ack.node.gpu.schedule": "share"} if labels is None else labels)
         self.kubeconfig = self.api.kubeconfig()
@@ -53,11 +53,13 @@ class World:
         if self.unit:
             command += ["--unit", self.unit]
         with open(self.log, "ab") as log:
-            self.agent = subprocess.Popen(command, stderr=log)
+            # As the chart does: libcurl brings in GnuTLS without using it.
+            self.agent = subprocess.Popen(command, stderr=log, env={**os.environ, "GNUTLS_NO_IMPLICIT_INIT": "1"})
 
     def stop_agent(self):
         self.agent.send_signal(signal.SIGTERM)
         assert self.agent.wait(10) == 0, self.logged()
+        assert "ERROR: " not in self.logged() and "runtime error" not in self.logged(), self.logged()   # sanitizers
 
     def kill_agent(self):
         self.agent.kill()
