@@ -16,7 +16,8 @@ struct loop;
 #define KUBE_CONTENT_STRATEGIC_PATCH "application/strategic-merge-patch+json"
 
 /* The end of a request. result 0: the server answered with `status` (any HTTP status) and this body; negative
- * errno: it did not (-ETIMEDOUT, -ECONNREFUSED, -EPROTO for TLS, -EMSGSIZE for an answer over the limit,
+ * errno: it did not (-ETIMEDOUT, -ECONNREFUSED, -EPROTO for TLS or what is no HTTP, -EMSGSIZE for an answer
+ * over the limit,
  * ...), and `text` says so for people. On a non-2xx status `text` is the message of the Status object. Never
  * called from within kube_request(). All pointers are valid during the call only. */
 struct kube_response {

@@ -34,9 +34,9 @@ static const struct failure failures[] = {
 	{CURLE_PARTIAL_FILE, ECONNRESET, "the connection was cut in the middle of the answer", NULL},
 	{CURLE_HTTP2, ECONNRESET, "the HTTP/2 connection failed", NULL},
 	{CURLE_HTTP2_STREAM, ECONNRESET, "the HTTP/2 stream was cut", NULL},
-	{CURLE_WEIRD_SERVER_REPLY, EBADMSG, "it does not speak HTTP", "check the server's port"},
-	{CURLE_UNSUPPORTED_PROTOCOL, EBADMSG, "it does not speak HTTP", "check the server's port"},
-	{CURLE_BAD_CONTENT_ENCODING, EBADMSG, "its answer is garbled", NULL},
+	{CURLE_WEIRD_SERVER_REPLY, EPROTO, "it does not speak HTTP", "check the server's port"},
+	{CURLE_UNSUPPORTED_PROTOCOL, EPROTO, "it does not speak HTTP", "check the server's port"},
+	{CURLE_BAD_CONTENT_ENCODING, EPROTO, "its answer is garbled", NULL},
 	{CURLE_URL_MALFORMAT, EINVAL, "the address is malformed", NULL},
 	{CURLE_OUT_OF_MEMORY, ENOMEM, "out of memory", NULL},
 };
