@@ -150,12 +150,17 @@ class Cluster:
 
     def events(self, pod):
         """Event objects about a pod, oldest first."""
-        return self.json("get", "events", "--field-selector", f"involvedObject.name={name_of(pod)}")["items"]
+        return self._events("--field-selector", f"involvedObject.name={name_of(pod)}")
 
     def node_events(self, name):
         """Event objects about a node; cluster-scoped objects have theirs in `default`, some writers in kube-system."""
-        return self.json("get", "events", "-A", "--field-selector",
-                         f"involvedObject.kind=Node,involvedObject.name={name}")["items"]
+        return self._events("-A", "--field-selector", f"involvedObject.kind=Node,involvedObject.name={name}")
+
+    def _events(self, *argv):
+        items = self.json("get", "events", *argv)["items"]
+        for item in items:
+            item.setdefault("message", "")    # kube-proxy's "Starting" has none
+        return items
 
     def restarts(self, namespace):
         """{(pod, container): restarts}"""
