@@ -90,3 +90,9 @@ def check_what_it_sees(lab, obj, nodes, containers=None):
         assert [line for line in lines if line.startswith("nvidia")] == [f"nvidia{card['index']}"], where
         assert sum(card["uuid"] in line for line in lines if line.startswith("GPU ")) == 1, where
         assert len([line for line in lines if line.startswith("GPU ")]) == 1, where
+
+
+def fingerprint(obj):
+    """What stays the same while nobody disturbs a running pod."""
+    return [(s["name"], s["containerID"], s["restartCount"], "running" in s["state"])
+            for s in obj["status"]["containerStatuses"]]

@@ -2,7 +2,7 @@
 import json
 import random
 
-from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, inventory, pod, units_of, used_per_card
+from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, fingerprint, inventory, pod, units_of, used_per_card
 
 NODES = ["crowd-a.192.168.20.1=2x16160MiB+2x8192MiB,share", "crowd-b.192.168.20.2=2x24576MiB+1x10240MiB+1x5120MiB,share"]
 
@@ -56,11 +56,10 @@ def test_forty_pods_at_once_then_half_of_them_go(lab):
     check(cluster, running, waiting)
 
     gone = rng.sample([p["metadata"]["name"] for p in running], len(running) // 2)
-    kept = {p["metadata"]["uid"]: p["status"]["containerStatuses"] for p in running
-            if p["metadata"]["name"] not in gone}
+    kept = {p["metadata"]["uid"]: fingerprint(p) for p in running if p["metadata"]["name"] not in gone}
     cluster.kubectl("delete", "pod", "--wait=true", *gone)
     running, waiting = cluster.wait_for(lambda: settled(cluster, 40 - len(gone)), 120, "what fits now runs")
     check(cluster, running, waiting)
     for p in running:
         if p["metadata"]["uid"] in kept:
-            assert p["status"]["containerStatuses"] == kept[p["metadata"]["uid"]], "a running pod was disturbed"
+            assert fingerprint(p) == kept[p["metadata"]["uid"]], "a running pod was disturbed"

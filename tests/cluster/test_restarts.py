@@ -1,13 +1,8 @@
 """Kubelet, agent and scheduler restarted with pods running: nothing running is disturbed, new pods are served."""
 import pytest
 
-from gpupods import check_what_it_sees, pod, used_per_card
+from gpupods import check_what_it_sees, fingerprint, pod, used_per_card
 from test_crowd import NODES
-
-
-def fingerprint(p):
-    return [(s["name"], s["containerID"], s["restartCount"], "running" in s["state"])
-            for s in p["status"]["containerStatuses"]]
 
 
 def restart_kubelets(cluster):
