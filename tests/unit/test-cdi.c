@@ -1,0 +1,366 @@
+/* What a container gets: variables, the CDI file, driver files, ids, modes, the runtime's answer. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agent-fixture.h"
+#include "agent/cdi.h"
+#include "agent/driver.h"
+#include "agent/grant.h"
+#include "agent/ids.h"
+#include "agent/inventory.h"
+#include "agent/mode.h"
+#include "agent/pods.h"
+#include "agent/runtime.h"
+#include "agent/served.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fs.h"
+
+static void two_cards(struct inventory *inventory, uint32_t unit_mib)
+{
+	struct card cards[2] = {{.facts = {.index = 0, .mib = 16384, .healthy = true}, .minor = 4},
+		{.facts = {.index = 1, .mib = 16160, .healthy = true}, .minor = 7}};
+
+	strcpy(cards[0].facts.uuid, UUID_0);
+	strcpy(cards[1].facts.uuid, UUID_1);
+	*inventory = (struct inventory){.unit_mib = unit_mib};
+	assert_true(inventory_update(inventory, cards, 2));
+	assert_false(inventory_update(inventory, cards, 2));
+}
+
+static const char *value_of(const struct grant *grant, const char *name)
+{
+	for (size_t i = 0; i < grant->n_variables; i++)
+		if (strcmp(grant->variables[i].name, name) == 0)
+			return grant->variables[i].value;
+	return NULL;
+}
+
+static void variables_are_those_of_the_documents(void **state)
+{
+	struct inventory inventory;
+	struct pod_facts pod;
+	struct grant grant;
+	struct error err = {""};
+
+	two_cards(&inventory, 1024);
+	fixture_pod(&pod, "u", "p");
+	fixture_add(&pod, "a", CONTAINER_MAIN, 4, UUID_0);
+	fixture_add(&pod, "b", CONTAINER_MAIN, 2, UUID_0);
+	assert_int_equal(grant_build(&inventory, &pod, "a", true, &grant, &err), 0);
+	/* seeds: a V100 of 16384 MiB has 16 units */
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_CONTAINER"), "4");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_DEV"), "16");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_IDX"), "0");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_POD"), "6");
+	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), "void");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_VISIBLE_DEVICES"), UUID_0);
+	assert_int_equal(grant_build(&inventory, &pod, "a", false, &grant, &err), 0);
+	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), UUID_0);
+	assert_null(value_of(&grant, "ALIYUN_COM_GPU_VISIBLE_DEVICES"));
+	assert_int_equal(grant_build(&inventory, &pod, "c", true, &grant, &err), -ENOENT);
+	pod_facts_release(&pod);
+}
+
+static void card_that_is_not_here_is_named(void **state)
+{
+	struct inventory inventory;
+	struct pod_facts pod;
+	struct grant grant;
+	struct error err = {""};
+
+	two_cards(&inventory, 1024);
+	fixture_pod(&pod, "u", "p");
+	fixture_add(&pod, "a", CONTAINER_MAIN, 4, "GPU-elsewhere");
+	assert_int_equal(grant_build(&inventory, &pod, "a", true, &grant, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "default/p was placed on GPU GPU-elsewhere"));
+	pod_facts_release(&pod);
+}
+
+static void card_that_vanishes_keeps_its_units_and_is_sick(void **state)
+{
+	struct inventory inventory;
+	struct card one;
+
+	two_cards(&inventory, 1024);
+	one = inventory.cards[1];
+	assert_true(inventory_update(&inventory, &one, 1));
+	assert_int_equal(inventory.n_cards, 2);
+	assert_false(inventory_find(&inventory, UUID_0)->facts.healthy);
+	assert_true(inventory_find(&inventory, UUID_1)->facts.healthy);
+	assert_int_equal(inventory_units(&inventory), 16 + 15);
+}
+
+/* Driver tree and CDI file */
+
+static void touch(const char *root, const char *file)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s", root, file);
+	assert_int_equal(fs_write_atomic(path, 0644, "x", 1), 0);
+}
+
+static void make_tree(char *root)
+{
+	char path[300];
+
+	assert_non_null(mkdtemp(root));
+	for (size_t i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "%s/%s", root, (const char *[]){"lib", "bin", "dev", "cdi"}[i]);
+		assert_int_equal(mkdir(path, 0755), 0);
+	}
+	touch(root, "lib/libnvidia-ml.so.1");
+	touch(root, "lib/libnvidia-ml.so.515.105.01");
+	touch(root, "lib/libcudart.so.11"); /* not the driver's */
+	touch(root, "bin/nvidia-smi");
+	touch(root, "dev/nvidia7");
+	touch(root, "dev/nvidiactl");
+}
+
+static void remove_tree(const char *root)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	assert_int_equal(system(command), 0);
+}
+
+static bool has_mount(const struct driver *driver, const char *host, const char *container)
+{
+	for (size_t i = 0; i < driver->n_mounts; i++)
+		if (strcmp(driver->mounts[i].host, host) == 0 &&
+			strcmp(driver->mounts[i].container, container) == 0)
+			return true;
+	return false;
+}
+
+static void driver_files_are_found_under_both_search_directories(void **state)
+{
+	char root[] = "/tmp/test-cdi-XXXXXX";
+	struct error err = {""};
+	struct driver driver;
+
+	make_tree(root);
+	driver_init(&driver, root, "/host/");
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	assert_int_equal(driver.n_mounts, 2 * 2 + 1);
+	assert_true(has_mount(&driver, "/host/lib/libnvidia-ml.so.1", "/usr/lib64/libnvidia-ml.so.1"));
+	assert_true(has_mount(&driver, "/host/bin/nvidia-smi", "/usr/bin/nvidia-smi"));
+	assert_int_equal(driver.n_devices, 1);
+	driver_release(&driver);
+	remove_tree(root);
+}
+
+static void missing_driver_is_said(void **state)
+{
+	struct error err = {""};
+	struct driver driver;
+
+	driver_init(&driver, "/nonexistent", "/nonexistent");
+	assert_int_equal(driver_scan(&driver, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "--driver-root"));
+	driver_release(&driver);
+}
+
+static void extra_mounts_that_leave_the_tree_are_refused(void **state)
+{
+	static const char *const bad[] = {"{\"mounts\":[{\"source\":\"../etc\",\"target\":\"/x\"}]}",
+		"{\"mounts\":[{\"source\":\"a\",\"target\":\"relative\"}]}", "{\"mounts\":[{}]}", "{"};
+	char root[] = "/tmp/test-cdi-XXXXXX", path[300];
+
+	make_tree(root);
+	snprintf(path, sizeof(path), "%s/mounts.json", root);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct error err = {""};
+		struct driver driver;
+
+		assert_int_equal(fs_write_atomic(path, 0644, bad[i], strlen(bad[i])), 0);
+		driver_init(&driver, root, root);
+		assert_true(driver_scan(&driver, &err) < 0);
+		assert_true(err.text[0] != '\0');
+		driver_release(&driver);
+	}
+	remove_tree(root);
+}
+
+static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(void **state)
+{
+	char root[] = "/tmp/test-cdi-XXXXXX", dir[300], path[400], uid[64];
+	_cleanup_free_ char *text = NULL;
+	struct error err = {""};
+	struct inventory inventory;
+	struct driver driver;
+	struct pod_facts pod;
+	struct stat before, after;
+	size_t len;
+
+	make_tree(root);
+	snprintf(dir, sizeof(dir), "%s/cdi", root);
+	two_cards(&inventory, 1024);
+	driver_init(&driver, root, "/host");
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	fixture_pod(&pod, "3b1f", "p");
+	fixture_add(&pod, "a", CONTAINER_INIT, 4, UUID_1);
+	fixture_add(&pod, "b", CONTAINER_MAIN, 2, UUID_1);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, &err), 0);
+	assert_int_equal(cdi_path(dir, "3b1f", path, sizeof(path)), 0);
+	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
+	assert_non_null(strstr(text, "\"kind\":\"ration.dev/grant\""));
+	assert_non_null(strstr(text, "\"name\":\"3b1f.a\""));
+	assert_non_null(strstr(text, "\"name\":\"3b1f.b\""));
+	/* a plain file stands in for the node, so it is mounted; minor 7, not index 1 */
+	assert_non_null(strstr(text, "\"hostPath\":\"/host/dev/nvidia7\""));
+	assert_int_equal(stat(path, &before), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, &err), 0);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_true(cdi_exists(dir, "3b1f"));
+	assert_true(cdi_uid("ration-3b1f.json", uid, sizeof(uid)));
+	assert_string_equal(uid, "3b1f");
+	cdi_remove(dir, "3b1f");
+	cdi_remove(dir, "3b1f");
+	assert_false(cdi_exists(dir, "3b1f"));
+	pod_facts_release(&pod);
+	driver_release(&driver);
+	remove_tree(root);
+}
+
+static void uid_that_is_a_path_and_names_that_are_not_ours_are_refused(void **state)
+{
+	char buf[64];
+
+	assert_int_equal(cdi_path("/d", "../x", buf, sizeof(buf)), -EINVAL);
+	assert_int_equal(cdi_path("/d", "", buf, sizeof(buf)), -EINVAL);
+	assert_false(cdi_uid("nvidia.json", buf, sizeof(buf)));
+	assert_false(cdi_uid("ration-.json", buf, sizeof(buf)));
+	assert_false(cdi_uid("ration-x.json.tmp-1", buf, sizeof(buf)));
+}
+
+/* Ids */
+
+static size_t count_healthy(const struct device_ids *ids)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ids->n; i++)
+		n += ids->healthy[i];
+	return n;
+}
+
+static void sick_card_withdraws_as_many_free_ids_as_it_has_free_units(void **state)
+{
+	char *in_use[] = {"0-15", "0-14", "0-13"};
+	struct device_ids ids = {0};
+	struct inventory inventory;
+	struct node_pods pods;
+	struct served served;
+
+	two_cards(&inventory, 1024);
+	inventory.cards[0].facts.healthy = false;
+	node_pods_init(&pods);
+	served_init(&served);
+	/* a pod of card 1 holds ids of card 0: they are tokens */
+	assert_int_equal(served_add(&served, "u", "c", in_use, 3), 0);
+	assert_int_equal(ids_build(&inventory, &pods, &served, &ids), 0);
+	assert_int_equal(ids.n, 16 + 15);
+	assert_int_equal(
+		count_healthy(&ids), 15); /* all 16 units of card 0 are free: 13 of its ids, 3 others */
+	for (size_t i = 13; i < 16; i++)
+		assert_true(ids.healthy[i]);
+	ids_release(&ids);
+	served_release(&served);
+	node_pods_release(&pods);
+}
+
+static void id_names_its_card_or_nothing(void **state)
+{
+	assert_int_equal(ids_card("7-12"), 7);
+	assert_int_equal(ids_card("7"), -EINVAL);
+	assert_int_equal(ids_card("-1"), -EINVAL);
+	assert_int_equal(ids_card(""), -EINVAL);
+	assert_int_equal(ids_card("99999999999999999999-1"), -EINVAL);
+}
+
+/* Modes */
+
+static void label_decides_and_legacy_labels_are_weaker(void **state)
+{
+	static const struct {
+		struct mode_labels labels;
+		enum gpu_mode asked;
+		bool refused;
+	} cases[] = {
+		{{"share", NULL, NULL}, GPU_MODE_SHARE, false},
+		{{"default", "true", NULL}, GPU_MODE_NONE, false},
+		{{NULL, NULL, NULL}, GPU_MODE_NONE, false},
+		{{NULL, "true", NULL}, GPU_MODE_SHARE, false},
+		{{NULL, "false", NULL}, GPU_MODE_NONE, false},
+		{{NULL, NULL, "true"}, GPU_MODE_NONE, true},
+		{{"share", NULL, "true"}, GPU_MODE_SHARE, false},
+		{{"cgpu", "true", NULL}, GPU_MODE_NONE, true},
+		{{"core_mem", NULL, NULL}, GPU_MODE_NONE, true},
+		{{"topology", NULL, NULL}, GPU_MODE_NONE, true},
+		{{"Share", NULL, NULL}, GPU_MODE_NONE, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct mode mode;
+
+		mode_from_labels(&cases[i].labels, "n1", &mode);
+		assert_int_equal(mode.asked, cases[i].asked);
+		assert_int_equal(mode.refused, cases[i].refused);
+		assert_int_equal(mode.sentence[0] != '\0', cases[i].refused);
+	}
+}
+
+/* The runtime */
+
+static bool does_cdi(const char *config)
+{
+	return runtime_config_does_cdi(config, strlen(config), "/var/run/cdi");
+}
+
+static void runtime_does_cdi_only_if_it_says_so(void **state)
+{
+	/* containerd 2.4: always on; 1.7: off unless enabled; before: not there */
+	assert_true(does_cdi("{\"cdiSpecDirs\":[\"/etc/cdi\",\"/var/run/cdi\"]}"));
+	assert_true(does_cdi("{\"enableCDI\":true,\"cdiSpecDirs\":[\"/run/cdi/\"]}"));
+	assert_false(does_cdi("{\"enableCDI\":false,\"cdiSpecDirs\":[\"/var/run/cdi\"]}"));
+	assert_false(does_cdi("{\"enableCDI\":\"true\",\"cdiSpecDirs\":[\"/var/run/cdi\"]}"));
+	assert_false(does_cdi("{\"cdiSpecDirs\":[\"/etc/cdi\"]}"));
+	assert_false(does_cdi("{\"cdiSpecDirs\":\"/var/run/cdi\"}"));
+	assert_false(does_cdi("{}"));
+	assert_false(does_cdi("[crio]\ncdi_spec_dirs = []\n"));
+	assert_false(does_cdi(""));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(variables_are_those_of_the_documents),
+		cmocka_unit_test(card_that_is_not_here_is_named),
+		cmocka_unit_test(card_that_vanishes_keeps_its_units_and_is_sick),
+		cmocka_unit_test(driver_files_are_found_under_both_search_directories),
+		cmocka_unit_test(missing_driver_is_said),
+		cmocka_unit_test(extra_mounts_that_leave_the_tree_are_refused),
+		cmocka_unit_test(cdi_file_has_one_device_per_container_and_is_left_alone_when_right),
+		cmocka_unit_test(uid_that_is_a_path_and_names_that_are_not_ours_are_refused),
+		cmocka_unit_test(sick_card_withdraws_as_many_free_ids_as_it_has_free_units),
+		cmocka_unit_test(id_names_its_card_or_nothing),
+		cmocka_unit_test(label_decides_and_legacy_labels_are_weaker),
+		cmocka_unit_test(runtime_does_cdi_only_if_it_says_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,306 @@
+/* Which pod is this Allocate for? */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent-fixture.h"
+#include "agent/matching.h"
+#include "agent/served.h"
+#include "model/ledger.h"
+
+#define PODS_MAX 4
+
+struct fixture {
+	struct pod_facts facts[PODS_MAX];
+	struct matching_pod pods[PODS_MAX];
+	size_t n;
+	struct served served;
+	bool ask[PODS_MAX];
+	struct matching found;
+	struct error err;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	served_init(&f->served);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < f->n; i++)
+		pod_facts_release(&f->facts[i]);
+	served_release(&f->served);
+	free(f);
+	return 0;
+}
+
+/* A listed pod with one main container "c" of so many units on the card. */
+static struct matching_pod *add(struct fixture *f, const char *uid, uint32_t units, const char *uuid)
+{
+	struct matching_pod *pod = &f->pods[f->n];
+
+	fixture_pod(&f->facts[f->n], uid, uid);
+	if (units)
+		fixture_add(&f->facts[f->n], "c", CONTAINER_MAIN, units, uuid);
+	*pod = (struct matching_pod){.namespace_ = "default", .name = uid, .facts = &f->facts[f->n]};
+	f->n++;
+	return pod;
+}
+
+static void serve(struct fixture *f, const char *uid, const char *container)
+{
+	char *ids[] = {"0-0"};
+
+	assert_int_equal(served_add(&f->served, uid, container, ids, 1), 0);
+}
+
+static enum matching_verdict decide(struct fixture *f, size_t n_ids)
+{
+	f->err.text[0] = '\0';
+	return matching_decide(f->pods, f->n, n_ids, &f->served, f->ask, &f->found, &f->err);
+}
+
+static void the_only_pod_without_devices_is_the_one(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "plain", 0, NULL);
+	add(f, "served", 2, UUID_0)->lists_devices = true;
+	add(f, "new", 2, UUID_1);
+	serve(f, "served", "c");
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 2);
+	assert_string_equal(f->found.container->name, "c");
+	assert_true(f->found.placed);
+}
+
+static void containers_are_served_in_spec_order_with_init_containers_first(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		const char *name;
+		enum container_kind kind;
+		uint32_t units;
+	} order[] = {{"i1", CONTAINER_INIT, 7}, {"side", CONTAINER_SIDECAR, 1}, {"m1", CONTAINER_MAIN, 3},
+		{"m2", CONTAINER_MAIN, 3}};
+
+	fixture_pod(&f->facts[0], "u", "p");
+	for (size_t i = 0; i < 4; i++)
+		fixture_add(&f->facts[0], order[i].name, order[i].kind, order[i].units, UUID_0);
+	f->pods[0] = (struct matching_pod){.namespace_ = "default", .name = "p", .facts = &f->facts[0]};
+	f->n = 1;
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(decide(f, order[i].units), MATCHING_FOUND);
+		assert_string_equal(f->found.container->name, order[i].name);
+		serve(f, "u", order[i].name);
+	}
+}
+
+static void unknown_pod_is_asked_for_before_anything_is_decided(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "known", 2, UUID_0);
+	add(f, "unknown", 2, UUID_1)->facts = NULL;
+	assert_int_equal(decide(f, 2), MATCHING_ASK);
+	assert_false(f->ask[0]);
+	assert_true(f->ask[1]);
+	f->pods[1].fresh = true; /* asked: it does not exist */
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+}
+
+static void served_name_without_devices_is_another_pod_by_now(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "x-0", 2, UUID_0);
+	serve(f, "x-0", "c");
+	assert_int_equal(decide(f, 2), MATCHING_ASK);
+	assert_true(f->ask[0]);
+}
+
+static void served_pod_that_has_its_devices_is_not_asked_for(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "old", 2, UUID_0)->lists_devices = true;
+	add(f, "new", 2, UUID_0);
+	serve(f, "old", "c");
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+}
+
+static void nobody_waiting_is_refused_after_all_were_asked(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "served", 2, UUID_0)->lists_devices = true;
+	add(f, "finished", 2, UUID_0);
+	f->facts[1].finished = true;
+	add(f, "plain", 0, NULL);
+	serve(f, "served", "c");
+	assert_int_equal(decide(f, 2), MATCHING_ASK);
+	assert_true(f->ask[0] && f->ask[1]);
+	assert_false(f->ask[2]);
+	for (size_t i = 0; i < 3; i++)
+		f->pods[i].fresh = true;
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "no pod on its list waits"));
+}
+
+static void empty_list_is_refused(void **state)
+{
+	assert_int_equal(decide(*state, 2), MATCHING_REFUSED);
+}
+
+static void another_number_than_the_container_asks_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "p", 3, UUID_0);
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "asks for 3 units, but the kubelet gives 2"));
+}
+
+static void pod_without_placement_is_asked_for_once_and_then_found_unplaced(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "p", 3, NULL);
+	assert_int_equal(decide(f, 3), MATCHING_ASK);
+	assert_true(f->ask[0]);
+	f->pods[0].fresh = true;
+	assert_int_equal(decide(f, 3), MATCHING_FOUND);
+	assert_false(f->found.placed);
+}
+
+static void static_pod_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "p", 3, UUID_0)->is_static = true;
+	assert_int_equal(decide(f, 3), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "static pods"));
+}
+
+static void of_several_the_one_that_is_not_going_and_asks_that_number_is_taken(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "going", 2, UUID_0);
+	f->facts[0].deleting = true;
+	add(f, "granted", 2, UUID_0)->has_grant = true;
+	add(f, "larger", 3, UUID_0);
+	add(f, "right", 2, UUID_1);
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 3);
+}
+
+static void several_with_the_same_placement_are_as_good_as_one(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 2, UUID_1);
+	add(f, "b", 2, UUID_1);
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+}
+
+static void several_with_different_placements_are_refused_by_name(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 2, UUID_0);
+	add(f, "b", 2, UUID_1);
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "default/a and default/b"));
+}
+
+/* Totals */
+
+static enum matching_verdict check(struct fixture *f)
+{
+	struct gpu_facts gpus[2] = {{.mib = 16160}, {.mib = 16160}};
+
+	strcpy(gpus[0].uuid, UUID_0);
+	strcpy(gpus[1].uuid, UUID_1);
+	return matching_check_totals(f->pods, f->n, &f->found, &f->served, gpus, 2, 1024, f->ask, &f->err);
+}
+
+static void card_may_be_filled_to_its_last_unit(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 10, UUID_0)->lists_devices = true;
+	add(f, "b", 5, UUID_0);
+	serve(f, "a", "c");
+	assert_int_equal(decide(f, 5), MATCHING_FOUND);
+	assert_int_equal(check(f), MATCHING_FOUND); /* 16160 MiB are 15 units */
+}
+
+static void one_unit_too_many_asks_about_the_others_and_is_then_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 10, UUID_0)->lists_devices = true;
+	add(f, "b", 6, UUID_0);
+	serve(f, "a", "c");
+	assert_int_equal(decide(f, 6), MATCHING_FOUND);
+	assert_int_equal(check(f), MATCHING_ASK);
+	assert_true(f->ask[0]);
+	assert_false(f->ask[1]);
+	f->pods[0].fresh = true;
+	assert_int_equal(check(f), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "has 15 units, with this pod its pods would hold 16"));
+}
+
+static void pods_that_are_over_or_elsewhere_or_not_served_do_not_count(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "over", 15, UUID_0)->lists_devices = true;
+	add(f, "other", 15, UUID_1)->lists_devices = true;
+	add(f, "b", 15, UUID_0);
+	f->facts[0].finished = true;
+	serve(f, "over", "c");
+	serve(f, "other", "c");
+	assert_int_equal(decide(f, 15), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 2);
+	assert_int_equal(check(f), MATCHING_FOUND);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_only_pod_without_devices_is_the_one),
+		TEST(containers_are_served_in_spec_order_with_init_containers_first),
+		TEST(unknown_pod_is_asked_for_before_anything_is_decided),
+		TEST(served_name_without_devices_is_another_pod_by_now),
+		TEST(served_pod_that_has_its_devices_is_not_asked_for),
+		TEST(nobody_waiting_is_refused_after_all_were_asked),
+		TEST(empty_list_is_refused),
+		TEST(another_number_than_the_container_asks_is_refused),
+		TEST(pod_without_placement_is_asked_for_once_and_then_found_unplaced),
+		TEST(static_pod_is_refused),
+		TEST(of_several_the_one_that_is_not_going_and_asks_that_number_is_taken),
+		TEST(several_with_the_same_placement_are_as_good_as_one),
+		TEST(several_with_different_placements_are_refused_by_name),
+		TEST(card_may_be_filled_to_its_last_unit),
+		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
+		TEST(pods_that_are_over_or_elsewhere_or_not_served_do_not_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
