@@ -110,7 +110,7 @@ int ids_build(const struct inventory *inventory, const struct node_pods *pods, c
 	}
 	for (size_t i = 0; i < inventory->n_cards; i++)
 		for (uint32_t unit = 0; unit < inventory->cards[i].units && ids.n < total; unit++) {
-			snprintf(ids.ids[ids.n], DEVICE_ID_SIZE, "%zu-%u", i, unit);
+			snprintf(ids.ids[ids.n], DEVICE_ID_SIZE, "%u-%u", (unsigned int)i, unit);
 			ids.healthy[ids.n++] = true;
 		}
 	r = ids_mark_sick(&ids, inventory, pods, served);

@@ -10,7 +10,7 @@ struct inventory;
 struct node_pods;
 struct served;
 
-#define DEVICE_ID_SIZE 16
+#define DEVICE_ID_SIZE 24 /* two numbers of 32 bits at most */
 
 struct device_ids {
 	char (*ids)[DEVICE_ID_SIZE];

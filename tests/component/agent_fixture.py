@@ -13,6 +13,7 @@ from fake_kubelet import FakeKubelet
 
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
 NODE = "n1"
+SANITIZED = "RATION_SANITIZE" in os.environ     # memory and time are then not the program's own
 
 
 class World:

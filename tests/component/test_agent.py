@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agent_fixture import NODE, World, wait_for
+from agent_fixture import NODE, SANITIZED, World, wait_for
 from fake_apiserver import FOREVER
 from fake_kubelet import GPU_COUNT, RESOURCE, AdmissionError, StartError
 
@@ -496,7 +496,7 @@ def test_cdi_files_of_pods_that_are_gone_are_removed(down):
 
 def machine_is_busy():
     """More work than processors: then a wall clock says little about us."""
-    return os.getloadavg()[0] > (os.cpu_count() or 1)
+    return SANITIZED or os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def test_allocate_takes_less_than_5_ms_and_little_memory():
@@ -526,8 +526,8 @@ def test_allocate_takes_less_than_5_ms_and_little_memory():
               f"p99 {times[-2]:.2f} ms; RSS {w.rss_kib()} KiB; idle CPU {idle:.2f} %")
         assert statistics.median(times) < 5
         assert times[-2] < 5 or machine_is_busy()
-        assert w.rss_kib() <= 12 * 1024
         assert idle < 1
+        assert SANITIZED or w.rss_kib() <= 12 * 1024
 
 
 # ---- command line ----

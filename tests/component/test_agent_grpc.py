@@ -9,7 +9,7 @@ import time
 import grpc
 import pytest
 
-from agent_fixture import World, wait_for
+from agent_fixture import SANITIZED, World, wait_for
 from fake_kubelet import Plugin, msg
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -133,7 +133,7 @@ def test_small_message_that_would_be_large_in_memory_is_refused(world):
     before = world.rss_kib()
     assert status_of(world, "/v1beta1.DevicePlugin/Allocate", message) in (
         grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
-    wait_for(lambda: world.rss_kib() < before + 16 * 1024)
+    wait_for(lambda: SANITIZED or world.rss_kib() < before + 16 * 1024)
     still_serves(world)
 
 
@@ -235,7 +235,7 @@ def test_peer_that_promises_4_mib_and_sends_nothing_costs_nothing(world):
                      frame(DATA, 0, stream, struct.pack(">BI", 0, 4 << 20)))
         bares.append(bare)
     time.sleep(0.3)
-    assert world.rss_kib() < before + 4096
+    assert SANITIZED or world.rss_kib() < before + 4096
     still_serves(world)
     for bare in bares:
         bare.close()
@@ -247,7 +247,7 @@ def test_streams_that_are_opened_and_reset_at_once_keep_nobody_out(world):
         bare.say(frame(HEADERS, END_HEADERS, stream, request_headers()) + frame(RST, 0, stream, b"\0\0\0\x08"))
     still_serves(world)
     bare.close()
-    assert world.rss_kib() < 64 * 1024
+    assert SANITIZED or world.rss_kib() < 64 * 1024
 
 
 def test_pings_of_a_peer_that_does_not_read_do_not_pile_up(world):
@@ -257,7 +257,7 @@ def test_pings_of_a_peer_that_does_not_read_do_not_pile_up(world):
     for _ in range(300):
         bare.say(frame(PING, payload=b"12345678") * 1000)
     still_serves(world)
-    assert world.rss_kib() < before + 4096
+    assert SANITIZED or world.rss_kib() < before + 4096
     bare.close()
 
 

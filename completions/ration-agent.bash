@@ -1,0 +1,24 @@
+# bash completion for ration-agent
+
+_ration_agent()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+
+	case $prev in
+	--unit) mapfile -t COMPREPLY < <(compgen -W "1GiB 512MiB 256MiB 128MiB" -- "$cur") ;;
+	--log-level) mapfile -t COMPREPLY < <(compgen -W "error warning info debug" -- "$cur") ;;
+	--driver-root | --host-driver-root | --plugin-dir | --cdi-dir | --state-dir)
+		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+		;;
+	--pod-resources-socket | --cri-socket | --checkpoint | --kubeconfig)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		;;
+	--node-name) COMPREPLY=() ;;
+	*)
+		mapfile -t COMPREPLY < <(compgen -W "--node-name --driver-root --host-driver-root --plugin-dir
+			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --kubeconfig --unit --log-level
+			--version --help" -- "$cur")
+		;;
+	esac
+}
+complete -F _ration_agent ration-agent
