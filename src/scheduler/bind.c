@@ -17,6 +17,7 @@
 #include "net/loop.h"
 #include "scheduler/extender.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 #include "scheduler/waiting.h"
 
 #define IN_FLIGHT_MAX 64
@@ -160,17 +161,20 @@ static char *binding_text(const struct bind *bind, struct json_object *annotatio
 
 /* The card that filter held for the pod on this node, else a fresh choice. Returns FITS, another misfit, or a
  * negative errno. */
-static int bind_choose(
-	struct ledger *ledger, const struct ledger_pod *pod, const char *node, struct placement *ret)
+static int bind_choose(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	struct placement *ret_placement)
 {
-	if (pod->occupancy == OCCUPANCY_TENTATIVE && pod->has_placement && strcmp(pod->node, node) == 0)
-		return placement_copy(&pod->placement, ret);
-	return ledger_choose(ledger, node, &pod->facts, ret);
+	const struct ledger_pod *known = ledger_pod(ledger, facts->uid);
+
+	if (known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement &&
+		strcmp(known->node, node) == 0)
+		return placement_copy(&known->placement, ret_placement);
+	return ledger_choose(ledger, node, facts, ret_placement);
 }
 
 /* Reserves the card and returns the Binding to send, or NULL with the sentence for kube-scheduler. */
-static char *bind_reserve(
-	struct scheduler *scheduler, const struct bind *bind, const struct ledger_pod *pod, struct error *err)
+static char *bind_reserve(struct scheduler *scheduler, const struct bind *bind, const struct pod_facts *facts,
+	struct error *err)
 {
 	_cleanup_placement_ struct placement placement;
 	struct json_object *annotations;
@@ -178,19 +182,19 @@ static char *bind_reserve(
 	int r;
 
 	placement_init(&placement);
-	r = bind_choose(&scheduler->ledger, pod, bind->node, &placement);
+	r = bind_choose(&scheduler->ledger, facts, bind->node, &placement);
 	if (r > 0) {
-		error_set(err, ENOSPC, "%s on node %s (any more)",
-			misfit_text((enum misfit)r, &pod->facts.request, reason, sizeof(reason)), bind->node);
+		misfit_text((enum misfit)r, &facts->request, reason, sizeof(reason));
+		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->node);
 		return NULL;
 	}
 	annotations = r < 0 ? NULL
-			    : placement_annotations(&placement, &pod->facts.request,
+			    : placement_annotations(&placement, &facts->request,
 				      ledger_node(&scheduler->ledger, bind->node), realtime_ns());
 	if (annotations)
 		text = binding_text(bind, annotations);
 	json_object_put(annotations);
-	r = text ? ledger_reserve(&scheduler->ledger, &pod->facts, bind->node, &placement) : -ENOMEM;
+	r = text ? ledger_reserve(&scheduler->ledger, facts, bind->node, &placement) : -ENOMEM;
 	if (r == 0)
 		return text;
 	free(text);
@@ -216,6 +220,11 @@ static void bind_queue_on_doubt_timer(void *userdata)
 	struct bind_queue *queue = userdata;
 	int64_t now = monotonic_ns();
 
+	/* Without a watch nobody can tell us yet: what is in doubt stays so. */
+	if (!sync_is_following(queue->scheduler->sync)) {
+		loop_timer_set(queue->doubt_timer, NS_PER_S);
+		return;
+	}
 	list_for_each_safe (item, after, &queue->doubtful) {
 		struct bind *bind = list_entry(item, struct bind, item);
 
@@ -297,12 +306,10 @@ static void bind_post(struct bind *bind, const char *text, const struct error *e
 	queue->n_in_flight++;
 }
 
-static void bind_with_card(struct bind *bind)
+static void bind_with_card(struct bind *bind, const struct pod_facts *facts)
 {
-	struct scheduler *scheduler = bind->queue->scheduler;
 	struct error err = {0};
-	_cleanup_free_ char *text = bind_reserve(
-		scheduler, bind, ledger_pod(&scheduler->ledger, bind->uid), &err);
+	_cleanup_free_ char *text = bind_reserve(bind->queue->scheduler, bind, facts, &err);
 
 	bind_post(bind, text, &err);
 }
@@ -343,10 +350,8 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		bind_refuse(bind, "the pod was deleted and created anew meanwhile");
 	} else if (request_is_empty(&facts.request)) {
 		bind_without_card(bind);
-	} else if (ledger_set_pod(&queue->scheduler->ledger, &facts) < 0) {
-		bind_refuse(bind, "out of memory");
 	} else {
-		bind_with_card(bind);
+		bind_with_card(bind, &facts);
 	}
 	json_object_put(pod);
 	bind_queue_advance(queue);
@@ -355,11 +360,12 @@ static void on_pod(void *userdata, const struct kube_response *response)
 static void bind_start(struct bind *bind)
 {
 	struct bind_queue *queue = bind->queue;
+	const struct ledger_pod *known = ledger_pod(&queue->scheduler->ledger, bind->uid);
 	char path[1024];
 	int r;
 
-	if (ledger_pod(&queue->scheduler->ledger, bind->uid)) {
-		bind_with_card(bind);
+	if (known) {
+		bind_with_card(bind, &known->facts);
 		return;
 	}
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->namespace_, bind->name);

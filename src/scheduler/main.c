@@ -50,7 +50,6 @@ struct options {
 struct program {
 	struct scheduler scheduler;
 	struct http_server *verbs, *probes;
-	struct sync *sync;
 	struct loop_timer *tick, *drain;
 	unsigned drain_steps;
 };
@@ -231,7 +230,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = listen_on(program, options->listen, on_verb, BODY_MAX, &program->verbs, err)) < 0 ||
 		(r = listen_on(program, options->probes, on_probe, 1024, &program->probes, err)) < 0)
 		return r;
-	r = sync_start(scheduler, &program->sync);
+	r = sync_start(scheduler, &scheduler->sync);
 	if (r < 0)
 		return error_set(err, -r, "cannot watch the API server: %s", strerror(-r));
 	loop_timer_set(program->tick, TICK_NS);
@@ -242,7 +241,7 @@ static void program_stop(struct program *program)
 {
 	struct scheduler *scheduler = &program->scheduler;
 
-	sync_stop(program->sync);
+	sync_stop(scheduler->sync);
 	if (scheduler->binds && bind_queue_busy(scheduler->binds))
 		return; /* peers still wait: the kernel closes their connections */
 	http_server_free(program->verbs);

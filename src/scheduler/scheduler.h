@@ -16,12 +16,14 @@
 struct bind_queue;
 struct kube_client;
 struct loop;
+struct sync;
 struct waiting_room;
 
 struct scheduler {
 	struct loop *loop;
 	struct kube_client *client;
 	struct ledger ledger;
+	struct sync *sync;
 	struct waiting_room *waiting;
 	struct bind_queue *binds;
 	size_t best_nodes; /* K of filter's answer; 0: all */

@@ -13,6 +13,7 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "kube/watch.h"
+#include "scheduler/recheck.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
@@ -173,6 +174,7 @@ static void on_pods_synced(void *userdata)
 	if (!sync->scheduler->pods_synced)
 		log_info("pods are read: %zu ask for a GPU", sync->scheduler->ledger.pods.count);
 	sync->scheduler->pods_synced = true;
+	recheck_unlisted(sync->scheduler);
 }
 
 static const struct kube_watch_ops node_ops = {
@@ -202,6 +204,11 @@ int sync_start(struct scheduler *scheduler, struct sync **ret_sync)
 	}
 	*ret_sync = sync;
 	return 0;
+}
+
+bool sync_is_following(const struct sync *sync)
+{
+	return kube_watch_connected(sync->pods);
 }
 
 static void free_values(struct table *table)

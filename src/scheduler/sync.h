@@ -1,8 +1,13 @@
 /* sync.h - the API server's nodes and pods, by LIST + WATCH, into the ledger. */
 #pragma once
 
+#include <stdbool.h>
+
 struct scheduler;
 struct sync;
 
 int sync_start(struct scheduler *scheduler, struct sync **ret_sync);
 void sync_stop(struct sync *sync); /* accepts NULL */
+
+/* sync_is_following() - a watch of pods is open: what happened to a pod is known, or will be in a moment. */
+bool sync_is_following(const struct sync *sync);

@@ -506,3 +506,36 @@ def test_help_version_and_bad_options():
         assert subprocess.run([program, *bad], capture_output=True).returncode == 2
     result = subprocess.run([program, "--kubeconfig", "/nonexistent"], capture_output=True, text=True)
     assert result.returncode == 1 and "/nonexistent" in result.stderr
+
+
+def test_a_pod_deleted_in_a_gap_of_the_watch_does_not_stay_in_the_book(api, start):
+    gpu_node(api, "n1", 4096)
+    scheduler = start()
+    # The watch of pods says nothing from now on, so only the Binding tells of the pod; then it is cut.
+    pod = api.create_pod("p", gpu_mem=3)
+    time.sleep(0.3)
+    refused = api.inject("GET", "/api/v1/pods$", times=-1, status=500)
+    api.close_watches()
+    time.sleep(0.3)
+    late = api.create_pod("late", gpu_mem=1)
+    assert scheduler.bind(pod, "n1") == "" and scheduler.bind(late, "n1") == ""
+    assert scheduler.used() == {"n1": [4]}
+    api.delete("pods", "late")
+    api.expire()
+    refused.times = 0
+    wait_for(lambda: scheduler.used() == {"n1": [3]}, 20)
+
+
+def test_doubt_lasts_as_long_as_nobody_can_tell(api, start):
+    gpu_node(api, "n1", 4096)
+    scheduler = start()
+    first, second = api.create_pod("first", gpu_mem=3), api.create_pod("second", gpu_mem=3)
+    time.sleep(0.3)
+    api.inject("POST", "/binding$", hang=True)
+    assert scheduler.bind(first, "n1") != ""
+    refused = api.inject("GET", "/api/v1/pods$", times=-1, status=500)
+    api.close_watches()
+    time.sleep(11)
+    assert "no GPU has 3 units free" in scheduler.bind(second, "n1")
+    refused.times = 0
+    wait_for(lambda: scheduler.bind(second, "n1") == "", 20)

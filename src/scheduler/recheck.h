@@ -1,0 +1,12 @@
+/* recheck.h - pods that we bound but the watch never showed.
+ *
+ * The API server confirmed their Binding, so they count. If such a pod is deleted in a gap of the watch, no
+ * event tells its end, and it would count for ever. So after each new LIST those that it did not show are
+ * asked for by name.
+ */
+#pragma once
+
+struct scheduler;
+
+/* recheck_unlisted() - asks for each bound pod that no LIST or WATCH has shown, and corrects the ledger. */
+void recheck_unlisted(struct scheduler *scheduler);
