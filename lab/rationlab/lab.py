@@ -1,5 +1,6 @@
 """One lab, put together from its parts: up, down, and what can be asked of it in between."""
 
+import datetime
 import json
 import os
 import shutil
@@ -144,12 +145,15 @@ def _bring_up(lab, with_charts):
     with step("API server ready"):
         lab.control.wait_ready()
     lab.control.start_controllers()
+    begun = int(time.time())    # the API server's times are whole seconds
+    started = set()
     for node in lab.nodes:
-        node.start("kubelet")
+        if node.start("kubelet"):
+            started.add(node.spec.name)
         node.start("kube-proxy")
     changed = results.get()
     with step("nodes ready"):
-        _wait_nodes(lab)
+        _wait_nodes(lab, {node.spec.name: begun if node.spec.name in started else 0 for node in lab.nodes})
         _wait_default_account(lab)
     if with_charts:
         charts.install(lab, changed)
@@ -193,23 +197,31 @@ def _images(lab, with_charts):
     return changed
 
 
-def _wait_nodes(lab, timeout=60):
-    wanted = {node.spec.name for node in lab.nodes}
+def _wait_nodes(lab, since, timeout=60):
+    """Waits until each node was reported Ready at or after its time in `since`: an earlier report is of a kubelet gone."""
     deadline = time.monotonic() + timeout
     while True:
-        ready = set()
-        for item in lab.control.get("/api/v1/nodes")["items"]:
-            if any(c["type"] == "Ready" and c["status"] == "True" for c in item["status"].get("conditions", [])):
-                ready.add(item["metadata"]["name"])
-        if wanted <= ready:
+        ready = {item["metadata"]["name"] for item in lab.control.get("/api/v1/nodes")["items"]
+                 if _ready_at(item) >= since.get(item["metadata"]["name"], 0)}
+        missing = sorted(set(since) - ready)
+        if not missing:
             return
         for node in lab.nodes:
             for layer in LAYERS:
                 node.part(layer).check_running()
         if time.monotonic() > deadline:
-            raise LabError(f"not ready after {timeout} s: {', '.join(sorted(wanted - ready))}; lab/lab logs "
-                           f"kubelet@{sorted(wanted - ready)[0]} shows why")
+            raise LabError(f"not ready after {timeout} s: {', '.join(missing)}; "
+                           f"lab/lab logs kubelet@{missing[0]} shows why")
         time.sleep(0.1)
+
+
+def _ready_at(node):
+    """When the node last said that it is ready, in seconds since the epoch; -1 if it is not."""
+    for condition in node["status"].get("conditions", []):
+        if condition["type"] == "Ready" and condition["status"] == "True":
+            said = datetime.datetime.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ")
+            return said.replace(tzinfo=datetime.timezone.utc).timestamp()
+    return -1
 
 
 def _wait_default_account(lab, timeout=30):

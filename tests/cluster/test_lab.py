@@ -1,5 +1,6 @@
 """The lab itself: what it offers, and that nothing of it stays. No card and no chart is needed here."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -289,6 +290,21 @@ def test_down_after_up_was_killed_leaves_nothing(labs):
     lab_command("down", "--name", name)
     assert marked_processes(name) == []
     assert without_neighbours(machine_state(), name) == before
+
+
+def test_up_after_everything_was_killed_at_once_brings_the_pods_back(lab):
+    cluster = lab((f"{SHANGHAI}=0",), charts=False, fresh=True)
+    pod = plain_pod("p")
+    pod["spec"]["restartPolicy"] = "Always"
+    cluster.create(pod)
+    cluster.wait_running()
+    for pid in marked_processes(cluster.name):
+        with contextlib.suppress(ProcessLookupError):    # ended with its node
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not marked_processes(cluster.name), 20, "nothing of the lab runs")
+    assert lab_command("status", "--name", cluster.name, check=False).returncode == 3
+    lab_command("up", "--name", cluster.name, "--no-charts")
+    assert wait_for(lambda: cluster.exec_in("p", "echo", "back"), 60, "the pod runs again") == "back\n"
 
 
 def test_a_second_command_on_the_same_lab_is_told_to_wait(labs):
