@@ -107,12 +107,15 @@ void agent_changed(struct agent *agent)
 {
 	/* Before the node and its pods were seen, what was in force last stays so. */
 	if (agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
-		kube_watch_synced(agent->pod_watch))
+		kube_watch_synced(agent->pod_watch)) {
 		agent_settle_mode(agent);
+		agent->settled = true;
+	}
 	if (agent_serves(agent) && runtime_answered(agent->runtime))
 		registrar_want(agent->registrar);
 	plugin_update(agent->plugin);
-	report_update(agent->report);
+	if (agent->settled)
+		report_update(agent->report);
 }
 
 static void on_node(void *userdata, struct json_object *node)
@@ -158,18 +161,30 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	agent_changed(agent);
 }
 
-/* Entries of pods that the API server does not have: they went while we were not looking. */
+/* An entry of a pod that the API server does not have: it went while we were not looking. */
+static const struct served_entry *find_gone(const struct agent *agent)
+{
+	list_for_each (item, &agent->served.entries) {
+		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (!node_pods_by_uid(&agent->pods, entry->uid))
+			return entry;
+	}
+	return NULL;
+}
+
 static void on_pods_synced(void *userdata)
 {
 	struct agent *agent = userdata;
+	const struct served_entry *entry;
 
-	list_for_each_safe (item, after, &agent->served.entries) {
-		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+	while ((entry = find_gone(agent))) {
+		/* A copy: the entry's own uid goes with the entry. */
+		_cleanup_free_ char *uid = strdup(entry->uid);
 
-		if (!node_pods_by_uid(&agent->pods, entry->uid)) {
-			served_remove_pod(&agent->served, entry->uid);
+		if (!uid)
 			break;
-		}
+		served_remove_pod(&agent->served, uid);
 	}
 	agent_changed(agent);
 }
@@ -242,6 +257,7 @@ int agent_start(struct agent *agent, struct error *err)
 	struct error problem = {""};
 	int r;
 
+	list_init(&agent->assignments);
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
@@ -272,6 +288,7 @@ void agent_stop(struct agent *agent)
 	kube_watch_free(agent->node_watch);
 	kube_watch_free(agent->pod_watch);
 	kube_client_free(agent->client);
+	assign_stop(agent);
 	gpu_health_free(agent->health);
 	runtime_free(agent->runtime);
 	podresources_free(agent->podresources);

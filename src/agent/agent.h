@@ -11,6 +11,7 @@
 #include "agent/options.h"
 #include "agent/pods.h"
 #include "agent/served.h"
+#include "base/list.h"
 
 struct gpu_health;
 struct grpc_server;
@@ -47,6 +48,9 @@ struct agent {
 	bool draining_reported;	 /* an Event told why a change of mode waits */
 	char refused_value[512]; /* the refusal that was last reported */
 
+	bool settled; /* the labels were seen, and with them the pods that may hold the old mode */
+
+	struct list assignments; /* of assign.c, on their way */
 	struct plugin *plugin;
 	struct registrar *registrar;
 	struct report *report;

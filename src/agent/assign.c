@@ -14,12 +14,14 @@
 
 /* The pod may be gone when the answer comes: its uid is looked up again. */
 struct assignment {
+	struct list item;
 	struct agent *agent;
 	char *uid;
 };
 
 static void assignment_free(struct assignment *assignment)
 {
+	list_remove(&assignment->item);
 	free(assignment->uid);
 	free(assignment);
 }
@@ -64,6 +66,7 @@ static void assign_send(struct agent *agent, struct node_pod *pod)
 		assignment_free(assignment);
 		return;
 	}
+	list_append(&agent->assignments, &assignment->item);
 	pod->assign_busy = true;
 }
 
@@ -73,6 +76,12 @@ void assign_pod(struct agent *agent, struct node_pod *pod)
 		return;
 	pod->assign_wanted = true;
 	assign_send(agent, pod);
+}
+
+void assign_stop(struct agent *agent)
+{
+	while (!list_empty(&agent->assignments))
+		assignment_free(list_entry(agent->assignments.next, struct assignment, item));
 }
 
 void assign_retry(struct agent *agent)

@@ -7,5 +7,8 @@ struct node_pod;
 
 void assign_pod(struct agent *agent, struct node_pod *pod);
 
+/* assign_stop() - forget what is on its way; after the client is gone. */
+void assign_stop(struct agent *agent);
+
 /* assign_retry() - all that is still to be written. */
 void assign_retry(struct agent *agent);

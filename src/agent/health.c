@@ -83,7 +83,7 @@ static bool health_fill(const struct nvml_inventory *found, struct inventory *in
 
 		if (!card_is_ours(from))
 			continue;
-		snprintf(card->facts.uuid, sizeof(card->facts.uuid), "%s", from->uuid);
+		snprintf(card->facts.uuid, sizeof(card->facts.uuid), "%.63s", from->uuid);
 		snprintf(card->facts.model, sizeof(card->facts.model), "%.63s", from->name);
 		card->facts.index = (int)from->index;
 		card->facts.mib = from->memory_mib;

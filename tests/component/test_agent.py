@@ -334,7 +334,7 @@ def test_kubelet_that_drops_the_stream_is_registered_at_again(world):
 
 # ---- API server away ----
 
-def test_node_that_boots_without_an_api_server_serves_as_before(world):
+def test_agent_that_starts_without_an_api_server_serves_as_before(world):
     wait_for(lambda: (world.state / "agent-state.json").exists())
     running = world.pod("old", 3, card=1)
     world.kubelet.admit(running)

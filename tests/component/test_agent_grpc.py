@@ -106,7 +106,7 @@ def status_of(world, method, message, **more):
 
 
 @pytest.mark.parametrize("method", ["/v1beta1.DevicePlugin/Nothing", "/v1.Other/Allocate", "/",
-                                    "/v1beta1.DevicePlugin/Allocate/", "/" + "x" * 2000])
+                                    "/v1beta1.DevicePlugin/Allocate/", "/" + "x" * 2000], ids=range(5))
 def test_unknown_method_is_unimplemented(world, method):
     assert status_of(world, method, b"") == grpc.StatusCode.UNIMPLEMENTED
 
