@@ -138,6 +138,15 @@ def test_the_sample_image_has_the_documents_paths_and_ends_at_once(bare):
     assert time.monotonic() - before < 10, "the program did not listen to SIGTERM"
 
 
+def test_a_plain_pod_gets_no_warning_and_a_name_that_nobody_knows_fails_at_once(bare):
+    bare.create(plain_pod("p"))
+    bare.wait_running()
+    assert [event["message"] for event in bare.events("p") if event["type"] != "Normal"] == []
+    look_up = ("import socket, time; t = time.monotonic()\ntry: socket.gethostbyname('nowhere.invalid')\n"
+               "except OSError: print(time.monotonic() - t)")
+    assert float(bare.exec_in("p", "python", "-c", look_up)) < 3
+
+
 def test_the_admission_policies_that_the_charts_need_are_served(bare):
     served = bare.kubectl("api-resources", "--api-group=admissionregistration.k8s.io", "-o", "name")
     assert "mutatingadmissionpolicies.admissionregistration.k8s.io" in served
