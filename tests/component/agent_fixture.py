@@ -108,8 +108,14 @@ class World:
                                    annotations=self.placement(card, **placed) if card is not None else {})
 
     def rss_kib(self):
-        status = pathlib.Path(f"/proc/{self.agent.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+        """Without what the simulated driver maps into us."""
+        total, ours = 0, True
+        for line in pathlib.Path(f"/proc/{self.agent.pid}/smaps").read_text().splitlines():
+            if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+                ours = str(self.driver) not in line
+            elif line.startswith("Rss:") and ours:
+                total += int(line.split()[1])
+        return total
 
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.agent.pid}/stat").read_text().rsplit(")", 1)[1].split()
