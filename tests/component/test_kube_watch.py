@@ -137,7 +137,8 @@ def test_410_in_the_middle_of_an_open_watch(api):
 def test_an_expired_continue_token_starts_the_list_again(api):
     for i in range(1100):
         api.create_pod(f"p{i:04}")
-    api.inject("GET", PODS, delay=0.5, watch=False)
+    # The second page is asked for at once and waits half a second: time enough to see that the first is out.
+    api.inject("GET", PODS, times=2, delay=0.5, watch=False)
     with watch(api) as p:
         wait_for(lambda: len(api.store.pages) == 1)
         api.expire()
