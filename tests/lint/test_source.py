@@ -89,3 +89,13 @@ def test_every_program_has_man_page_and_completion():
     for program in ("ration-scheduler", "ration-agent", "ration-sim", "kubectl-inspect-cgpu"):
         assert list((ROOT / "docs/man").glob(f"{program}.[18].scd")), f"no man page for {program}"
         assert list((ROOT / "completions").glob(f"{program}*")), f"no completion for {program}"
+
+
+def test_functions_and_files_that_the_architecture_names_exist():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    sources = "\n".join(p.read_text() for p in (ROOT / "src").rglob("*.[ch]"))
+    functions = set(re.findall(r"`([a-z_]+)\(\)`", text))
+    assert len(functions) > 10
+    assert not [f for f in functions if not re.search(rf"\b{f}\(", sources)]
+    files = set(re.findall(r"`((?:src|deploy|tests|docs|lab)/[\w./-]+)`", text))
+    assert not [f for f in files if not (ROOT / f).exists()]
