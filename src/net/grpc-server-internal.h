@@ -1,0 +1,60 @@
+/* grpc-server-internal.h - shared by grpc-server.c (sockets, connections) and grpc-call.c (calls, HTTP/2
+ * events). */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "net/grpc-server.h"
+#include "net/grpc-transport.h"
+
+struct grpc_server {
+	struct loop *loop;
+	char *path;
+	dev_t dev; /* of the socket file: ours, or somebody else's by now */
+	ino_t ino;
+	int fd;
+	struct loop_io *io;
+	struct loop_timer *sweep;
+	const struct grpc_method *methods;
+	size_t n_methods;
+	void *userdata;
+	struct list connections;
+	size_t n_connections;
+	size_t arriving; /* bytes of requests that are not complete */
+};
+
+struct grpc_connection {
+	struct list item;
+	struct grpc_server *server;
+	struct grpc_transport transport;
+	struct list calls;
+	bool began; /* at least one call */
+};
+
+struct grpc_call {
+	struct list item;
+	struct grpc_connection *connection;
+	int32_t stream_id;
+	const struct grpc_method *method;
+	bool is_post, is_grpc;
+	size_t n_headers;
+	struct grpc_frame request;
+	bool handled;	/* given to the method */
+	bool responded; /* response headers are submitted */
+	bool finished;	/* no more from the method */
+	enum grpc_status status;
+	char *text;
+	uint8_t *sending, *waiting;
+	size_t sending_len, sent, waiting_len;
+};
+
+/* grpc_call_gone() - its stream or its connection has ended: tells the method if it has not finished, and
+ * frees. */
+void grpc_call_gone(struct grpc_call *call);
+
+/* grpc_call_is_arriving() - its request is not complete. */
+bool grpc_call_is_arriving(const struct grpc_call *call);
+
+/* grpc_call_session_new() - the server's side of HTTP/2 for a connection, SETTINGS submitted. -ENOMEM. */
+int grpc_call_session_new(struct grpc_connection *connection, nghttp2_session **ret_session);
