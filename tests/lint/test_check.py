@@ -1,0 +1,105 @@
+"""What ./check says is so: its last line and its exit status, whatever happens to the tests."""
+import importlib.util
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PASSED = '<testsuites><testsuite name="x"><testcase name="1"/><testcase name="2"/></testsuite></testsuites>'
+
+
+@pytest.fixture(name="check")
+def _check():
+    """tests/check.py as a module of its own."""
+    spec = importlib.util.spec_from_file_location("check", ROOT / "tests" / "check.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def stub(folder, name, script):
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def count_unit(check, tmp_path, monkeypatch, script):
+    """check's unit ring with a meson that runs `script`."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "build" / "meson-logs").mkdir(parents=True)
+    stub(tmp_path / "bin", "meson", f"cd {tmp_path}/build/meson-logs\n{script}")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    count = check.Count()
+    check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit"), count)
+    return count.passed, count.failed
+
+
+@pytest.mark.parametrize("script, expected", [
+    (f"echo '{PASSED}' > testlog.junit.xml; exit 0", (2, 0)),
+    # A crash, or a leak that the sanitizer tells at the end: meson knows, its report does not.
+    (f"echo '{PASSED}' > testlog.junit.xml; exit 1", (2, 1)),
+    ("exit 0", (0, 1)),
+    ("exit 1", (0, 1)),
+    (f"echo '{PASSED[:-20]}' > testlog.junit.xml; exit 0", (0, 1)),
+])
+def test_a_run_counts_as_passed_only_if_report_and_status_say_so(check, tmp_path, monkeypatch, script, expected):
+    assert count_unit(check, tmp_path, monkeypatch, script) == expected
+
+
+def test_unit_tests_are_found_by_program_and_by_sentence(check):
+    names = [path.stem for path in (ROOT / "tests/unit").glob("test-*.c")]
+    assert sorted(check.unit_programs(names, "ledger")) == ["test-ledger", "test-ledger-property"]
+    assert check.unit_programs(names, "release_twice_changes_nothing") == ["test-ledger"]
+    assert check.unit_programs(names, "no_test_is_called_so") == []
+
+
+def run_main(tmp_path, *arguments, **scripts):
+    """./check's second half with stubs for meson and ninja."""
+    for name in ("meson", "ninja"):
+        stub(tmp_path, name, scripts.get(name, "exit 0"))
+    return subprocess.Popen([sys.executable, str(ROOT / "tests/check.py"), *arguments], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+                            env=dict(os.environ, PATH=f"{tmp_path}:{os.environ['PATH']}"))
+
+
+def test_a_failed_build_is_a_failure_in_the_last_line(tmp_path):
+    process = run_main(tmp_path, "unit", ninja="exit 1")
+    assert process.communicate(timeout=60)[0].splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+    assert process.returncode == 1
+
+
+def test_a_name_that_no_test_has_is_said_and_is_no_success(tmp_path):
+    process = run_main(tmp_path, "unit", "-k", "no_test_is_called_so")
+    out = process.communicate(timeout=60)[0]
+    assert "no test is called like no_test_is_called_so" in out
+    assert out.splitlines()[-1] == "0 passed, 0 failed, 0 skipped"
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("to_group, number", [(True, signal.SIGINT), (False, signal.SIGTERM)])
+def test_an_interrupted_check_lets_its_child_clean_up_and_then_ends(tmp_path, to_group, number):
+    """Ctrl-C reaches the whole group, a CI's SIGTERM perhaps only us; labs must be gone either way."""
+    name = signal.Signals(number).name.removeprefix("SIG")
+    process = run_main(tmp_path, "unit", ninja=f"trap 'sleep 1; touch {tmp_path}/cleaned; exit 1' {name}; "
+                       f"touch {tmp_path}/started; while :; do sleep 0.1; done")
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "started").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    (os.killpg if to_group else os.kill)(process.pid, number)
+    out = process.communicate(timeout=60)[0]
+    assert (tmp_path / "cleaned").exists()
+    assert out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+    assert process.returncode == 130
+
+
+def test_help_installs_nothing():
+    done = subprocess.run(["bash", "-x", str(ROOT / "check"), "--help"], capture_output=True, text=True, check=True)
+    assert "usage: ./check" in done.stdout
+    assert "install-packages" not in done.stderr
