@@ -112,8 +112,8 @@ static void phases_succeeded_and_failed_are_the_end_and_unknown_is_not(void **st
 
 static void a_deletion_timestamp_marks_the_pod_and_null_does_not(void **state)
 {
-	static const char *const format = "{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"d\","
-					  "\"deletionTimestamp\":%s}}";
+	static const char format[] = "{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"d\","
+				     "\"deletionTimestamp\":%s}}";
 	static const char *const values[] = {"null", "\"2026-01-01T00:00:00Z\""};
 
 	for (int i = 0; i < 2; i++) {
