@@ -15,6 +15,10 @@
 
 #define CONNECTIONS_MAX 1024
 #define SILENCE_MAX_S 120
+/* Beyond loopback anybody may connect: nobody alone may take all connections away from the kubelet's probes.
+ */
+#define PEER_CONNECTIONS_MAX 32
+#define PEER_SILENCE_MAX_S 10
 
 struct http_server {
 	struct loop *loop;
@@ -194,6 +198,7 @@ static int http_server_attach(struct http_server *server)
 int http_server_new(struct loop *loop, const char *address, uint16_t port, size_t max_body,
 	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err)
 {
+	bool only_us = strncmp(address, "127.", 4) == 0;
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
 	struct http_server *server;
 	int r;
@@ -209,8 +214,10 @@ int http_server_new(struct loop *loop, const char *address, uint16_t port, size_
 	server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL,
 		on_request, server, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&sin,
 		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_MAX_S,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+		only_us ? 0U : (unsigned)PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)(only_us ? SILENCE_MAX_S : PEER_SILENCE_MAX_S), MHD_OPTION_NOTIFY_COMPLETED,
+		on_completed, NULL, MHD_OPTION_END);
 	if (!server->daemon)
 		r = error_set(err, errno ? errno : EADDRINUSE, "cannot listen on %s:%u: %s", address, port,
 			strerror(errno ? errno : EADDRINUSE));
