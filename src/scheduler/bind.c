@@ -24,6 +24,9 @@
 /* Well inside kube-scheduler's httpTimeout of 10 s: after that it forgets the pod, and nothing of ours may
  * land. */
 #define DEADLINE_MS 3000
+/* No request of a bind starts later than this after the call came in, however long it waited for its turn:
+ * the last one is over after 8 s. */
+#define START_MAX_NS (5 * NS_PER_S)
 /* How long a card stays reserved for a Binding whose outcome nobody told us, unless the watch does. */
 #define DOUBT_NS (10 * NS_PER_S)
 
@@ -32,6 +35,7 @@ struct bind {
 	struct bind_queue *queue;
 	struct http_call *call; /* NULL once answered */
 	char *uid, *namespace_, *name, *node;
+	int64_t submitted_ns;
 	int64_t doubt_ends_ns;
 };
 
@@ -325,6 +329,13 @@ static void bind_without_card(struct bind *bind)
 	bind_post(bind, text, &err);
 }
 
+static bool bind_is_late(const struct bind *bind)
+{
+	return monotonic_ns() - bind->submitted_ns > START_MAX_NS;
+}
+
+#define LATE_TEXT "the API server is too slow to bind the pod in time, trying again"
+
 /* Between filter and bind we may have been restarted, the watch may lag, or the pod needs no card: ask for
  * it. */
 static void on_pod(void *userdata, const struct kube_response *response)
@@ -348,6 +359,8 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		bind_refuse(bind, err.text);
 	} else if (strcmp(facts.uid, bind->uid) != 0) {
 		bind_refuse(bind, "the pod was deleted and created anew meanwhile");
+	} else if (bind_is_late(bind)) {
+		bind_refuse(bind, LATE_TEXT);
 	} else if (request_is_empty(&facts.request)) {
 		bind_without_card(bind);
 	} else {
@@ -389,6 +402,8 @@ static void bind_queue_advance(struct bind_queue *queue)
 		queue->n_pending--;
 		if (http_call_is_gone(bind->call))
 			bind_refuse(bind, "kube-scheduler has closed the connection");
+		else if (bind_is_late(bind))
+			bind_refuse(bind, LATE_TEXT);
 		else
 			bind_start(bind);
 	}
@@ -409,6 +424,7 @@ void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const c
 	}
 	bind->queue = queue;
 	bind->call = call;
+	bind->submitted_ns = monotonic_ns();
 	list_append(&queue->pending, &bind->item);
 	queue->n_pending++;
 	bind_queue_advance(queue);

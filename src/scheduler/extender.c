@@ -222,20 +222,27 @@ char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
 {
 	_cleanup_(question_release) struct question question = {0};
 	struct error err = {0};
+	char *answer;
 
 	if (!scheduler_is_ready(scheduler))
 		return extender_error("ration-scheduler has not read the cluster's nodes and pods yet");
 	if (question_parse(body, len, &question, &err) < 0)
 		return extender_error(err.text);
-	return filter_question(scheduler, &question);
+	answer = filter_question(scheduler, &question);
+	/* A hold that ended or moved to another node may be what somebody waits for. */
+	waiting_room_look(scheduler->waiting);
+	return answer;
 }
 
-/* Scores fall from 10 for the best node; everything else has at most 9. Nodes that we do not know have 0. */
+#define SCORE_MAX 10
+
+/* Scores fall from 10 for the best node; everything else has at most 9. Nodes that we do not know have 0, and
+ * so has all that comes after the tenth: with all nodes of a large cluster the search ends there. */
 static int score_of(const struct node_ledger **ranked, size_t n, const char *name)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && i < SCORE_MAX; i++)
 		if (strcmp(ranked[i]->facts.name, name) == 0)
-			return i == 0 ? 10 : (i > 9 ? 0 : 10 - (int)i);
+			return SCORE_MAX - (int)i;
 	return 0;
 }
 
@@ -264,8 +271,8 @@ static char *prioritize_question(struct scheduler *scheduler, const struct quest
 		int score = score_of(ranked, n_known, name);
 
 		json_object_object_add(host, "Host", json_object_new_string(name));
-		json_object_object_add(
-			host, "Score", json_object_new_int(held ? 10 : (score > 9 ? 9 : score)));
+		json_object_object_add(host, "Score",
+			json_object_new_int(held ? SCORE_MAX : (score == SCORE_MAX ? SCORE_MAX - 1 : score)));
 		json_object_array_add(answer, host);
 	}
 	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));

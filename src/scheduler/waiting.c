@@ -14,6 +14,7 @@
 #include "kube/names.h"
 #include "net/loop.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 
 #define LOOK_DELAY_NS (50 * NS_PER_MS) /* one look for a burst of events */
 #define NUDGES_PER_LOOK 16
@@ -21,11 +22,14 @@
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_LAST_NS (60 * NS_PER_S)
 #define WAITING_MAX 100000
+/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
+#define UNKNOWN_MAX_NS (10 * NS_PER_S)
 
 struct waiting_pod {
 	struct pod_facts facts;
 	uint64_t rejected_at; /* ledger generation when filter last looked */
 	uint64_t order;	      /* who was rejected first */
+	int64_t rejected_ns;  /* when that was */
 	int64_t not_before_ns;
 	int64_t backoff_ns; /* grows while nudges do not lead to a filter call (in-tree filters reject the
 			       pod) */
@@ -35,6 +39,7 @@ struct waiting_room {
 	struct scheduler *scheduler;
 	struct table pods; /* uid -> struct waiting_pod */
 	struct loop_timer *timer;
+	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
 	uint64_t next_order;
 	uint64_t looked_at; /* ledger generation of the last complete look */
 };
@@ -107,6 +112,7 @@ void waiting_room_rejected(struct waiting_room *room, const struct pod_facts *fa
 		return;
 	}
 	pod->rejected_at = room->scheduler->ledger.generation;
+	pod->rejected_ns = monotonic_ns();
 	pod->not_before_ns = 0;
 	pod->backoff_ns = BACKOFF_FIRST_NS;
 }
@@ -116,10 +122,34 @@ void waiting_room_leave(struct waiting_room *room, const char *uid)
 	waiting_pod_free(table_remove(&room->pods, uid));
 }
 
+/* Never later than it was due before: events that keep coming must not put the look off for ever. */
+static void look_within(struct waiting_room *room, int64_t delay_ns)
+{
+	int64_t due_ns = monotonic_ns() + delay_ns;
+
+	if (room->look_ns && room->look_ns <= due_ns)
+		return;
+	room->look_ns = due_ns;
+	loop_timer_set(room->timer, delay_ns);
+}
+
 void waiting_room_look(struct waiting_room *room)
 {
 	if (room->pods.count && room->looked_at != room->scheduler->ledger.generation)
-		loop_timer_set(room->timer, LOOK_DELAY_NS);
+		look_within(room, LOOK_DELAY_NS);
+}
+
+void waiting_room_forget_gone(struct waiting_room *room)
+{
+	int64_t now = monotonic_ns();
+	struct waiting_pod *pod;
+
+	if (!sync_is_following(room->scheduler->sync))
+		return;
+	table_for_each (&room->pods, cursor, pod)
+		if (now - pod->rejected_ns > UNKNOWN_MAX_NS &&
+			!ledger_pod(&room->scheduler->ledger, pod->facts.uid))
+			waiting_room_leave(room, pod->facts.uid);
 }
 
 size_t waiting_room_count(const struct waiting_room *room)
@@ -199,6 +229,7 @@ static void waiting_room_on_timer(void *userdata)
 	int64_t now = monotonic_ns(), again = INT64_MAX;
 	size_t nudged = 0;
 
+	room->look_ns = 0;
 	for (size_t i = 0; pods && pods[i]; i++) {
 		struct waiting_pod *pod = pods[i];
 
@@ -218,5 +249,5 @@ static void waiting_room_on_timer(void *userdata)
 	}
 	room->looked_at = generation;
 	if (!pods || again != INT64_MAX)
-		loop_timer_set(room->timer, again == INT64_MAX ? NS_PER_S : again);
+		look_within(room, again == INT64_MAX ? NS_PER_S : again);
 }

@@ -1,5 +1,6 @@
 """Requests to an API server: what arrives there, what comes back, and what is said when nothing does."""
 import base64
+import contextlib
 import json
 import pathlib
 import re
@@ -161,14 +162,21 @@ def test_a_drop_of_an_answer_at_a_time(api):
 def test_what_is_no_http_is_an_error_not_a_crash(api, answer, errno):
     with socket.create_server(("127.0.0.1", 0)) as server:
         def say():
-            for _ in range(2):
-                connection, _ = server.accept()
-                connection.recv(65536)
-                connection.sendall(answer)
-                connection.close()
-        threading.Thread(target=say, daemon=True).start()
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    connection.recv(65536)
+                    connection.sendall(answer)
+                    connection.close()
+        thread = threading.Thread(target=say, daemon=True)
+        thread.start()
         kubeconfig = api.kubeconfig(server=f"http://127.0.0.1:{server.getsockname()[1]}")
-        result, _, _, text = get(api, kubeconfig=kubeconfig)
+        try:
+            result, _, _, text = get(api, kubeconfig=kubeconfig)
+        finally:
+            # Ends the accept before its number may become another test's socket.
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
         assert result == errno, text
         assert "API server http://127.0.0.1" in text
 

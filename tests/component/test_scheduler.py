@@ -1,11 +1,13 @@
 """ration-scheduler as kube-scheduler sees it: real process, real sockets, a small API server."""
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
 import pathlib
 import random
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -539,3 +541,99 @@ def test_doubt_lasts_as_long_as_nobody_can_tell(api, start):
     assert "no GPU has 3 units free" in scheduler.bind(second, "n1")
     refused.times = 0
     wait_for(lambda: scheduler.bind(second, "n1") == "", 20)
+
+
+def test_nobody_in_the_pod_network_can_keep_the_probes_from_being_answered(api, start):
+    scheduler = start("--probes", "0.0.0.0:0")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    silent = []
+    try:
+        # More connections than the server takes altogether, from one address; the kubelet comes from another.
+        for _ in range(1100):
+            silent.append(socket.create_connection(("127.0.0.1", scheduler.ports[1]), source_address=("127.0.0.2", 0)))
+        for s in silent:
+            with contextlib.suppress(OSError):
+                s.sendall(b"GET /readyz HTTP/1.1\r\n")
+        assert scheduler.http("GET", "/healthz", port=1, timeout=3)[0] == 200
+        assert len(os.listdir(f"/proc/{scheduler.process.pid}/fd")) < 200
+    finally:
+        for s in silent:
+            s.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_card_given_up_for_another_node_wakes_who_waits_for_it(api, start):
+    gpu_node(api, "n1", 4096)
+    gpu_node(api, "n2", 4096)
+    scheduler = start()
+    first, second = api.create_pod("first", gpu_mem=3), api.create_pod("second", gpu_mem=3)
+    time.sleep(0.3)
+    assert scheduler.filter(first, ["n1"])["NodeNames"] == ["n1"]
+    assert scheduler.filter(second, ["n1"])["NodeNames"] == []
+    # No event tells of it: kube-scheduler only asks again, and n1 is cordoned by now.
+    assert scheduler.filter(first, ["n2"])["NodeNames"] == ["n2"]
+    wait_for(lambda: "ration.dev/nudge" in api.pod("second")["metadata"]["annotations"], 2)
+
+
+def test_events_without_end_do_not_put_a_wake_up_off(api, start):
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    assert scheduler.bind(api.create_pod("old", gpu_mem=5), "n1") == ""
+    assert scheduler.filter(api.create_pod("waits", gpu_mem=6), ["n1"])["NodeNames"] == []
+    api.create_pod("busy", gpu_mem=1, node="n1")
+    api.delete("pods", "old")
+    end = time.monotonic() + 2
+    while time.monotonic() < end and "ration.dev/nudge" not in api.pod("waits")["metadata"]["annotations"]:
+        api.patch("pods", "busy", {"metadata": {"annotations": {"beat": str(time.monotonic())}}})
+        time.sleep(0.005)
+    assert "ration.dev/nudge" in api.pod("waits")["metadata"]["annotations"]
+
+
+def test_a_pod_deleted_before_filter_asks_for_it_does_not_wait_for_ever(api, start):
+    gpu_node(api, "n1", 4096)
+    scheduler = start()
+    gone, waits = api.create_pod("gone", gpu_mem=9), api.create_pod("waits", gpu_mem=9)
+    time.sleep(0.3)
+    api.delete("pods", "gone")
+    time.sleep(0.3)
+    for pod in (gone, waits):
+        assert scheduler.filter(pod, ["n1"])["NodeNames"] == []
+    assert scheduler.inspect()["waiting"] == 2
+    wait_for(lambda: scheduler.inspect()["waiting"] == 1, 20)
+    time.sleep(6)
+    assert scheduler.inspect()["waiting"] == 1  # the one that exists goes on waiting
+
+
+def test_no_binding_is_sent_when_kube_scheduler_may_have_given_the_pod_up(api, start):
+    gpu_node(api, "n1", 409600)
+    scheduler = start()
+    pods = [api.create_pod(f"p{i}", gpu_mem=1) for i in range(260)]
+    time.sleep(0.5)
+    api.inject("POST", "/binding$", times=-1, delay=2.5)
+    begin = time.monotonic()
+
+    def bind(pod):
+        return scheduler.bind(pod, "n1"), time.monotonic() - begin
+    with concurrent.futures.ThreadPoolExecutor(len(pods)) as pool:
+        answers = list(pool.map(bind, pods))
+    assert max(seconds for _, seconds in answers) < 9  # of the 10 s that kube-scheduler waits
+    assert max(r.time for r in api.requests_for("POST", "/binding$")) - begin < 7
+    assert any("too slow" in error for error, _ in answers)
+
+
+def test_the_cost_of_prioritize_grows_with_the_nodes_not_with_their_square(api, start):
+    names = [f"node-{i:04}" for i in range(4000)]
+    for name in names:
+        gpu_node(api, name, 16160)
+    scheduler = start("--best-nodes", "0")
+    pod = api.create_pod("p", gpu_mem=3)
+
+    def seconds(n):
+        def once():
+            begin = time.monotonic()
+            assert len(scheduler.verb("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": names[:n]})) == n
+            return time.monotonic() - begin
+        return min(once() for _ in range(7))
+    # 4 by the number of names, 16 by its square.
+    assert seconds(4000) / seconds(1000) < 8
