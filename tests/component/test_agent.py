@@ -320,6 +320,7 @@ def test_own_socket_that_was_deleted_is_made_again(world):
     n = len(world.kubelet.registrations)
     (world.kubelet.plugin_dir / "ration-gpu-mem.sock").unlink()
     wait_for(lambda: len(world.kubelet.registrations) > n)
+    world.kubelet.wait_devices(32)
     pod = world.pod("a", 3, card=1)
     world.kubelet.admit(pod)
     assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "1"
