@@ -28,6 +28,13 @@
 #define ANNOTATION_NODE_GPUS "ration.dev/gpus" /* JSON inventory */
 #define ANNOTATION_NODE_UNIT "ration.dev/unit" /* MiB; on pods too */
 #define ANNOTATION_NODE_MODE "ration.dev/mode" /* mode in force */
+/* "false": the agent is about to go, nothing new may be bound to the node */
+#define ANNOTATION_NODE_SERVING "ration.dev/serving"
+/* JSON: what containers still hold whose pod is gone from the API server (force delete) */
+#define ANNOTATION_NODE_HELD "ration.dev/held"
+
+/* Pod labels that ask for something. */
+#define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */
 
 /* Pod annotations, written in the Binding. */
 #define ANNOTATION_PLACEMENT "ration.dev/placement" /* the truth for our own programs */
@@ -53,5 +60,8 @@
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"
 #define SCHEDULER_NAME "ack-co-scheduler"
+#define LEASE_LEDGER "ration-ledger"	    /* whose kube-scheduler owns the only ledger */
+#define LEASE_NODE_PREFIX "ration-agent-"   /* and the node's name: the agent of the node lives */
+#define LEASE_NODE_LABEL "ration.dev/lease" /* "agent": what ration-scheduler watches */
 #define SERVICE_ACCOUNT_SCHEDULER "ration-scheduler"
 #define SERVICE_ACCOUNT_AGENT "ration-agent"
