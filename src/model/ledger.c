@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "model/explain.h"
 #include "model/node-ledger.h"
 
 void ledger_init(struct ledger *ledger)
@@ -313,6 +314,22 @@ int ledger_choose(struct ledger *ledger, const char *node_name, const struct pod
 	if (own)
 		node_ledger_add(node, own);
 	return r;
+}
+
+void ledger_explain(struct ledger *ledger, const char *node_name, const struct pod_facts *pod,
+	struct node_explanation *ret_explanation)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, node_name);
+	struct ledger_pod *own;
+
+	if (!node) {
+		*ret_explanation = (struct node_explanation){.misfit = MISFIT_NO_GPU_NODE};
+		return;
+	}
+	own = hold_lift(ledger, node, pod->uid);
+	node_explain(node, &pod->request, pod->owner ? pod->owner : "", ret_explanation);
+	if (own)
+		node_ledger_add(node, own);
 }
 
 static bool has_room_without_own_hold(struct ledger *ledger, struct node_ledger *node, const char *uid,

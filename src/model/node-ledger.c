@@ -237,9 +237,21 @@ uint32_t gpu_free_units(const struct gpu_ledger *gpu)
 	return gpu->units_used < gpu->units_total ? gpu->units_total - gpu->units_used : 0;
 }
 
-bool gpu_has_room(const struct gpu_ledger *gpu, const struct request *request)
+enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request)
 {
-	return gpu->healthy && gpu_free_units(gpu) >= request->units;
+	if (!gpu->healthy)
+		return CARD_UNHEALTHY;
+	if (gpu->units_total < request->units)
+		return CARD_TOO_SMALL;
+	return gpu_free_units(gpu) >= request->units ? CARD_FITS : CARD_FULL;
+}
+
+bool node_ledger_has_card(const struct node_ledger *node, const struct request *request)
+{
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (gpu_misfit(&node->gpus[i], request) == CARD_FITS)
+			return true;
+	return false;
 }
 
 uint64_t node_free_units(const struct node_ledger *node)
@@ -270,8 +282,8 @@ bool node_ledger_has_room(
 {
 	int i = gpu_of_placement(node, placement);
 
-	return i >= 0 && gpu_has_room(&node->gpus[i], request) && node_ledger_serves(node, request) == FITS &&
-	       node_free_units(node) >= request->units;
+	return i >= 0 && gpu_misfit(&node->gpus[i], request) == CARD_FITS &&
+	       node_ledger_serves(node, request) == FITS && node_free_units(node) >= request->units;
 }
 
 size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner, uint32_t *owned)

@@ -187,23 +187,32 @@ static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struc
 	return strcmp(a->uuid, b->uuid) < 0;
 }
 
-static const struct gpu_ledger *gpu_choose(
-	const struct node_ledger *node, const struct request *request, const char *owner)
+size_t placement_rank_cards(const struct node_ledger *node, const struct request *request, const char *owner,
+	const struct gpu_ledger **ret_cards)
 {
 	uint32_t owned[NODE_GPUS_MAX] = {0};
-	const struct gpu_ledger *best = NULL;
+	size_t n = 0;
 
 	if (node->facts.policy == GPU_POLICY_SPREAD && *owner)
 		node_ledger_count_owner(node, owner, owned);
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
+		size_t at = n;
 
-		if (!gpu_has_room(gpu, request))
+		if (gpu_misfit(gpu, request) != CARD_FITS)
 			continue;
-		if (!best || gpu_better(gpu, owned[i], best, owned[best - node->gpus], node->facts.policy))
-			best = gpu;
+		for (; at > 0; at--) {
+			const struct gpu_ledger *before = ret_cards[at - 1];
+
+			if (!gpu_better(
+				    gpu, owned[i], before, owned[before - node->gpus], node->facts.policy))
+				break;
+			ret_cards[at] = before;
+		}
+		ret_cards[at] = gpu;
+		n++;
 	}
-	return best;
+	return n;
 }
 
 static int placement_fill(const struct node_ledger *node, const struct gpu_ledger *gpu,
@@ -226,15 +235,15 @@ static int placement_fill(const struct node_ledger *node, const struct gpu_ledge
 int placement_choose(const struct node_ledger *node, const struct request *request, const char *owner,
 	struct placement *ret_placement)
 {
-	const struct gpu_ledger *gpu;
+	const struct gpu_ledger *ranked[NODE_GPUS_MAX];
 	enum misfit misfit = node_ledger_serves(node, request);
 
 	if (misfit != FITS)
 		return misfit;
-	gpu = gpu_choose(node, request, owner);
-	if (!gpu || node_free_units(node) < request->units)
+	if (!node_ledger_has_card(node, request) || node_free_units(node) < request->units)
 		return MISFIT_FULL;
 	if (!ret_placement)
 		return FITS;
-	return placement_fill(node, gpu, request, ret_placement);
+	placement_rank_cards(node, request, owner, ranked);
+	return placement_fill(node, ranked[0], request, ret_placement);
 }

@@ -60,6 +60,21 @@ enum misfit {
 /* misfit_text() - writes the constant text for this request into buf (64 bytes are enough) and returns it. */
 const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size);
 
+/* Why a single card of a node that serves the request is not taken. */
+enum card_misfit {
+	CARD_FITS,
+	CARD_UNHEALTHY,
+	CARD_TOO_SMALL, /* even empty */
+	CARD_FULL,	/* not enough units free */
+	CARD_MISFIT_MAX,
+};
+
+/* placement_rank_cards() - the cards of the node that have room for the request, best first (the order
+ * below). ret_cards has NODE_GPUS_MAX entries. Returns how many there are. */
+struct gpu_ledger;
+size_t placement_rank_cards(const struct node_ledger *node, const struct request *request, const char *owner,
+	const struct gpu_ledger **ret_cards);
+
 /* placement_choose() - pick the card of one node for a request.
  *
  * binpack: the card with the least free units that fits; spread: the card with the fewest pods of the same

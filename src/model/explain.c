@@ -1,0 +1,43 @@
+#include "model/explain.h"
+
+#include "model/node-ledger.h"
+
+static size_t turn_of(const struct gpu_ledger *gpu, const struct gpu_ledger *const *ranked, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ranked[i] == gpu)
+			return i + 1;
+	return 0;
+}
+
+void node_explain(const struct node_ledger *node, const struct request *request, const char *owner,
+	struct node_explanation *ret_explanation)
+{
+	const struct gpu_ledger *ranked[NODE_GPUS_MAX];
+	size_t n_ranked = placement_rank_cards(node, request, owner, ranked);
+
+	ret_explanation->misfit = (enum misfit)placement_choose(node, request, owner, NULL);
+	ret_explanation->n_cards = node->facts.n_gpus;
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		const struct gpu_ledger *gpu = &node->gpus[i];
+
+		ret_explanation->cards[i] = (struct card_explanation){
+			.gpu = gpu,
+			.misfit = gpu_misfit(gpu, request),
+			.units_free = gpu_free_units(gpu),
+			.turn = turn_of(gpu, ranked, n_ranked),
+		};
+	}
+}
+
+const char *card_misfit_text(enum card_misfit misfit)
+{
+	static const char *const texts[CARD_MISFIT_MAX] = {
+		[CARD_FITS] = "fits",
+		[CARD_UNHEALTHY] = "GPU is not healthy",
+		[CARD_TOO_SMALL] = "GPU is not that large",
+		[CARD_FULL] = "not enough units free",
+	};
+
+	return misfit < CARD_MISFIT_MAX ? texts[misfit] : "unknown";
+}

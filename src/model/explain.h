@@ -1,0 +1,32 @@
+/* explain.h - why a node and each of its cards can or cannot serve a pod: the answer of placement_choose()
+ * with its reasons, by the same checks in the same order. What `ration why` shows. */
+#pragma once
+
+#include <stddef.h>
+
+#include "model/ledger.h"
+
+struct card_explanation {
+	const struct gpu_ledger *gpu;
+	enum card_misfit misfit;
+	uint32_t units_free; /* without the pod's own hold */
+	size_t turn;	     /* 1: placement_choose() would take it first; 0: it does not fit */
+};
+
+struct node_explanation {
+	enum misfit misfit;
+	size_t n_cards;
+	struct card_explanation cards[NODE_GPUS_MAX]; /* as in node->gpus */
+};
+
+/* node_explain() - valid until the ledger changes. misfit is exactly what placement_choose() returns. A card
+ * may fit on a node that does not: pods without a placement count against the node as a whole. */
+void node_explain(const struct node_ledger *node, const struct request *request, const char *owner,
+	struct node_explanation *ret_explanation);
+
+/* ledger_explain() - node_explain() as if the pod's own hold were not there. An unknown node has no cards. */
+void ledger_explain(struct ledger *ledger, const char *node, const struct pod_facts *pod,
+	struct node_explanation *ret_explanation);
+
+/* card_misfit_text() - constant texts, "fits" among them. */
+const char *card_misfit_text(enum card_misfit misfit);
