@@ -14,6 +14,19 @@ void ledger_init(struct ledger *ledger)
 	table_init(&ledger->pods);
 	list_init(&ledger->holds);
 	ledger->generation = 0;
+	ledger->listener = NULL;
+	ledger->listener_data = NULL;
+}
+
+static void tell(const struct ledger *ledger, const struct ledger_event *event)
+{
+	if (ledger->listener)
+		ledger->listener(ledger->listener_data, ledger, event);
+}
+
+static void tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, const char *uid)
+{
+	tell(ledger, &(struct ledger_event){.verb = verb, .key = uid});
 }
 
 static void pod_free(struct ledger_pod *pod)
@@ -85,6 +98,7 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 
 	if (!facts->name || !facts->uid || facts->n_gpus > NODE_GPUS_MAX)
 		return -EINVAL;
+	tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_NODE, .key = facts->name, .node = facts});
 	r = node_get_or_add(ledger, facts->name, &node);
 	if (r < 0)
 		return r;
@@ -104,6 +118,7 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 
 	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
 		return;
+	tell(ledger, &(struct ledger_event){.verb = LEDGER_REMOVE_NODE, .key = name, .node_uid = uid});
 	node_ledger_forget(node);
 	node_drop_if_unused(ledger, node);
 }
@@ -257,6 +272,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 
 	if (!pod && request_is_empty(&facts->request))
 		return 0;
+	tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_POD, .key = facts->uid, .pod = facts});
 	r = pod_facts_copy(facts, &copy);
 	if (r >= 0)
 		r = pod_get_or_add(ledger, facts, &pod);
@@ -282,8 +298,28 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid)
 
 	if (!pod)
 		return;
+	tell_of_pod(ledger, LEDGER_REMOVE_POD, uid);
 	pod_vacate(ledger, pod);
 	pod_drop(ledger, pod);
+}
+
+int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)
+{
+	struct ledger_pod *pod;
+	int r;
+
+	ledger_remove_pod(ledger, image->facts.uid);
+	r = pod_add(ledger, &image->facts, &pod);
+	if (r >= 0 && image->node)
+		r = pod_occupy(ledger, pod, image->node, image->has_placement ? &image->placement : NULL,
+			image->occupancy);
+	if (r < 0)
+		return r;
+	pod->listed = image->listed;
+	pod->expires_ns = image->expires_ns;
+	if (image->occupancy == OCCUPANCY_TENTATIVE)
+		list_append(&ledger->holds, &pod->hold);
+	return 0;
 }
 
 /* Reservations. */
@@ -388,6 +424,12 @@ int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char
 	struct ledger_pod *pod;
 	int r;
 
+	tell(ledger, &(struct ledger_event){.verb = LEDGER_HOLD,
+			     .key = facts->uid,
+			     .pod = facts,
+			     .on = node,
+			     .placement = placement,
+			     .expires_ns = expires_ns});
 	r = ledger_claim(ledger, facts, node, placement, OCCUPANCY_TENTATIVE, &pod);
 	if (r < 0)
 		return r;
@@ -400,8 +442,10 @@ void ledger_drop_hold(struct ledger *ledger, const char *uid)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, uid);
 
-	if (pod && pod->occupancy == OCCUPANCY_TENTATIVE)
-		pod_end_reservation(ledger, pod);
+	if (!pod || pod->occupancy != OCCUPANCY_TENTATIVE)
+		return;
+	tell_of_pod(ledger, LEDGER_DROP_HOLD, uid);
+	pod_end_reservation(ledger, pod);
 }
 
 size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
@@ -413,6 +457,7 @@ size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
 
 		if (pod->expires_ns > now_ns)
 			continue;
+		tell_of_pod(ledger, LEDGER_DROP_HOLD, pod->facts.uid);
 		pod_end_reservation(ledger, pod);
 		n++;
 	}
@@ -424,6 +469,11 @@ int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const c
 {
 	struct ledger_pod *pod;
 
+	tell(ledger, &(struct ledger_event){.verb = LEDGER_RESERVE,
+			     .key = facts->uid,
+			     .pod = facts,
+			     .on = node,
+			     .placement = placement});
 	return ledger_claim(ledger, facts, node, placement, OCCUPANCY_RESERVED, &pod);
 }
 
@@ -431,16 +481,20 @@ void ledger_confirm(struct ledger *ledger, const char *uid)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, uid);
 
-	if (pod && pod->occupancy == OCCUPANCY_RESERVED)
-		pod->occupancy = OCCUPANCY_BOUND;
+	if (!pod || pod->occupancy != OCCUPANCY_RESERVED)
+		return;
+	tell_of_pod(ledger, LEDGER_CONFIRM, uid);
+	pod->occupancy = OCCUPANCY_BOUND;
 }
 
 void ledger_release_reservation(struct ledger *ledger, const char *uid)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, uid);
 
-	if (pod && pod->occupancy == OCCUPANCY_RESERVED)
-		pod_end_reservation(ledger, pod);
+	if (!pod || pod->occupancy != OCCUPANCY_RESERVED)
+		return;
+	tell_of_pod(ledger, LEDGER_RELEASE, uid);
+	pod_end_reservation(ledger, pod);
 }
 
 size_t ledger_check(const struct ledger *ledger, size_t *ret_over)

@@ -12,6 +12,7 @@
 
 #include "base/list.h"
 #include "base/table.h"
+#include "model/ledger-event.h"
 #include "model/placement.h"
 #include "model/request.h"
 
@@ -132,6 +133,8 @@ struct ledger {
 	struct list holds;   /* ledger_pod.hold: all tentative reservations */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
+	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
+	void *listener_data;
 };
 
 void ledger_init(struct ledger *ledger);
@@ -177,6 +180,11 @@ int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const c
 	const struct placement *placement);
 void ledger_confirm(struct ledger *ledger, const char *uid);
 void ledger_release_reservation(struct ledger *ledger, const char *uid);
+
+/* ledger_restore_pod() - put a pod back as it was in another ledger, without asking whether there is room: a
+ * recorded ledger is restored as it was, right or wrong. The image's lists are not read. A pod that is there
+ * already is replaced. */
+int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image);
 
 /* ledger_node() - NULL if unknown; a node that only pods name has no uid and no GPUs. Both answers are valid
  * until the ledger changes. */

@@ -1,0 +1,44 @@
+/* ledger-event.h - every change of a ledger as a value: what a listener is told, what a recorded history is
+ * made of, and what brings a second ledger to the same state. */
+#pragma once
+
+#include <stdint.h>
+
+struct ledger;
+struct ledger_pod;
+struct node_facts;
+struct placement;
+struct pod_facts;
+
+/* One for each function of ledger.h that changes something. ledger_expire() tells one LEDGER_DROP_HOLD for
+ * each hold that it ends, so that a history needs no clock. */
+enum ledger_verb {
+	LEDGER_SET_NODE,
+	LEDGER_REMOVE_NODE,
+	LEDGER_SET_POD,
+	LEDGER_REMOVE_POD,
+	LEDGER_HOLD,
+	LEDGER_DROP_HOLD,
+	LEDGER_RESERVE,
+	LEDGER_CONFIRM,
+	LEDGER_RELEASE,
+	LEDGER_VERB_MAX,
+};
+
+struct ledger_event {
+	enum ledger_verb verb;
+	const char *key;		   /* the node's name, or the pod's uid */
+	const char *node_uid;		   /* LEDGER_REMOVE_NODE */
+	const struct node_facts *node;	   /* LEDGER_SET_NODE */
+	const struct pod_facts *pod;	   /* LEDGER_SET_POD, LEDGER_HOLD, LEDGER_RESERVE */
+	const char *on;			   /* LEDGER_HOLD, LEDGER_RESERVE: the node */
+	const struct placement *placement; /* LEDGER_HOLD, LEDGER_RESERVE */
+	int64_t expires_ns;		   /* LEDGER_HOLD */
+};
+
+/* Told before the change, so that it can still see what was there. It must not change the ledger. */
+typedef void (*ledger_listener_fn)(
+	void *userdata, const struct ledger *ledger, const struct ledger_event *event);
+
+/* ledger_apply() - call the function that the event tells of. Returns what it returns, 0 for void ones. */
+int ledger_apply(struct ledger *ledger, const struct ledger_event *event);
