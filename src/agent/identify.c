@@ -157,18 +157,12 @@ static enum matching_verdict identify_match(
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
 	const struct inventory *inventory = &id->agent->inventory;
-	enum matching_verdict verdict;
 
 	identify_fill(id);
-	ret_found->container = NULL;
-	verdict = matching_decide(
-		id->input, id->listing->n_pods, id->n_ids, &id->agent->served, id->ask, ret_found, err);
-	if (verdict != MATCHING_FOUND || !ret_found->placed)
-		return verdict;
 	for (size_t i = 0; i < inventory->n_cards; i++)
 		gpus[i] = inventory->cards[i].facts;
-	return matching_check_totals(id->input, id->listing->n_pods, ret_found, &id->agent->served, gpus,
-		inventory->n_cards, inventory->unit_mib, id->ask, err);
+	return matching_answer(id->input, id->listing->n_pods, id->n_ids, &id->agent->served, gpus,
+		inventory->n_cards, inventory->unit_mib, id->ask, ret_found, err);
 }
 
 static void identify_decide(struct identification *id)

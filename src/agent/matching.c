@@ -244,3 +244,16 @@ enum matching_verdict matching_check_totals(const struct matching_pod *pods, siz
 	}
 	return MATCHING_FOUND;
 }
+
+enum matching_verdict matching_answer(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, const struct gpu_facts *gpus, size_t n_gpus, uint32_t unit_mib,
+	bool *ret_ask, struct matching *ret, struct error *err)
+{
+	enum matching_verdict verdict;
+
+	ret->container = NULL;
+	verdict = matching_decide(pods, n, n_ids, served, ret_ask, ret, err);
+	if (verdict != MATCHING_FOUND || !ret->placed)
+		return verdict;
+	return matching_check_totals(pods, n, ret, served, gpus, n_gpus, unit_mib, ret_ask, err);
+}

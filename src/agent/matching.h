@@ -50,3 +50,9 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 enum matching_verdict matching_check_totals(const struct matching_pod *pods, size_t n,
 	const struct matching *found, const struct served *served, const struct gpu_facts *gpus,
 	size_t n_gpus, uint32_t unit_mib, bool *ret_ask, struct error *err);
+
+/* matching_answer() - both, in order: what Allocate and GetPreferredAllocation ask. ret->container is NULL
+ * unless the pod is known, also with MATCHING_REFUSED. */
+enum matching_verdict matching_answer(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, const struct gpu_facts *gpus, size_t n_gpus, uint32_t unit_mib,
+	bool *ret_ask, struct matching *ret, struct error *err);

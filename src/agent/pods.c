@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 
@@ -75,33 +76,41 @@ static int pods_insert(struct node_pods *pods, struct node_pod *pod)
 	return r;
 }
 
+struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts)
+{
+	struct node_pod *pod = node_pods_by_uid(pods, facts->uid);
+
+	if (pod) {
+		pod_facts_release(&pod->facts);
+		pod->facts = *facts;
+	} else {
+		pod = calloc(1, sizeof(*pod));
+		if (!pod)
+			return NULL;
+		pod->facts = *facts;
+		if (pods_insert(pods, pod) < 0) {
+			free(pod);
+			return NULL;
+		}
+	}
+	pod_facts_init(facts);
+	return pod;
+}
+
 struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *object)
 {
-	struct node_pod *pod;
-	struct pod_facts facts;
+	_cleanup_pod_facts_ struct pod_facts facts;
 	struct error problem = {""};
+	struct node_pod *pod;
 	int r;
 
 	pod_facts_init(&facts);
 	r = pod_facts_from_json(object, &facts, &problem);
-	if (r == -ENOMEM || !facts.uid || !facts.name || !facts.namespace_) {
-		pod_facts_release(&facts);
+	if (r == -ENOMEM || !facts.uid || !facts.name || !facts.namespace_)
 		return NULL;
-	}
-	pod = node_pods_by_uid(pods, facts.uid);
-	if (pod) {
-		pod_facts_release(&pod->facts);
-		pod->facts = facts;
-	} else {
-		pod = calloc(1, sizeof(*pod));
-		if (pod)
-			pod->facts = facts;
-		if (!pod || pods_insert(pods, pod) < 0) {
-			free(pod);
-			pod_facts_release(&facts);
-			return NULL;
-		}
-	}
+	pod = node_pods_put(pods, &facts);
+	if (!pod)
+		return NULL;
 	pod->problem = problem;
 	pod->is_static = pod_is_static(object);
 	return pod;

@@ -30,6 +30,10 @@ void node_pods_release(struct node_pods *pods);
 /* node_pods_set() - the pod exists and looks like this. Returns it, or NULL if it is unreadable (without uid
  * or name) or memory is short. Pointers to pods stay valid until node_pods_remove(). */
 struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *object);
+
+/* node_pods_put() - the same with facts that were read already; their content is moved, NULL (-ENOMEM) leaves
+ * it with the caller. */
+struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts);
 void node_pods_remove(struct node_pods *pods, const char *uid);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/pod.h"
+#include "model/decide.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/extender.h"
@@ -163,19 +164,6 @@ static char *binding_text(const struct bind *bind, struct json_object *annotatio
 	return text;
 }
 
-/* The card that filter held for the pod on this node, else a fresh choice. Returns FITS, another misfit, or a
- * negative errno. */
-static int bind_choose(struct ledger *ledger, const struct pod_facts *facts, const char *node,
-	struct placement *ret_placement)
-{
-	const struct ledger_pod *known = ledger_pod(ledger, facts->uid);
-
-	if (known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement &&
-		strcmp(known->node, node) == 0)
-		return placement_copy(&known->placement, ret_placement);
-	return ledger_choose(ledger, node, facts, ret_placement);
-}
-
 /* Reserves the card and returns the Binding to send, or NULL with the sentence for kube-scheduler. */
 static char *bind_reserve(struct scheduler *scheduler, const struct bind *bind, const struct pod_facts *facts,
 	struct error *err)
@@ -186,24 +174,26 @@ static char *bind_reserve(struct scheduler *scheduler, const struct bind *bind, 
 	int r;
 
 	placement_init(&placement);
-	r = bind_choose(&scheduler->ledger, facts, bind->node, &placement);
+	r = decide_reserve(&scheduler->ledger, facts, bind->node, &placement);
 	if (r > 0) {
 		misfit_text((enum misfit)r, &facts->request, reason, sizeof(reason));
 		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->node);
 		return NULL;
 	}
-	annotations = r < 0 ? NULL
-			    : placement_annotations(&placement, &facts->request,
-				      ledger_node(&scheduler->ledger, bind->node), realtime_ns());
+	if (r < 0) {
+		error_set(err, -r, "cannot reserve a GPU on node %s: %s", bind->node, strerror(-r));
+		return NULL;
+	}
+	annotations = placement_annotations(
+		&placement, &facts->request, ledger_node(&scheduler->ledger, bind->node), realtime_ns());
 	if (annotations)
 		text = binding_text(bind, annotations);
 	json_object_put(annotations);
-	r = text ? ledger_reserve(&scheduler->ledger, facts, bind->node, &placement) : -ENOMEM;
-	if (r == 0)
-		return text;
-	free(text);
-	error_set(err, -r, "cannot reserve a GPU on node %s: %s", bind->node, strerror(-r));
-	return NULL;
+	if (!text) {
+		ledger_release_reservation(&scheduler->ledger, bind->uid);
+		error_set(err, ENOMEM, "out of memory");
+	}
+	return text;
 }
 
 /* The Binding may have been applied although we do not know it: the card stays reserved until the watch shows
@@ -242,14 +232,6 @@ static void bind_queue_on_doubt_timer(void *userdata)
 	waiting_room_look(queue->scheduler->waiting);
 }
 
-/* What a status of the Binding request says about its effect. 409: the pod is bound already (perhaps by a
- * request of ours that timed out), being deleted, or another pod by now. 5xx and no answer at all: anything.
- */
-static bool is_certainly_not_applied(const struct kube_response *response)
-{
-	return response->result == 0 && response->status / 100 == 4 && response->status != 409;
-}
-
 static void bind_queue_advance(struct bind_queue *queue);
 
 static void on_bound(void *userdata, const struct kube_response *response)
@@ -257,11 +239,12 @@ static void on_bound(void *userdata, const struct kube_response *response)
 	struct bind *bind = userdata;
 	struct bind_queue *queue = bind->queue;
 	struct scheduler *scheduler = queue->scheduler;
+	enum binding_outcome outcome = binding_outcome(response->result, response->status);
 	char text[700];
 
 	list_remove(&bind->item);
 	queue->n_in_flight--;
-	if (response->result == 0 && response->status / 100 == 2) {
+	if (outcome == BINDING_APPLIED) {
 		ledger_confirm(&scheduler->ledger, bind->uid);
 		waiting_room_leave(scheduler->waiting, bind->uid);
 		log_info("pod %s/%s bound to node %s", bind->namespace_, bind->name, bind->node);
@@ -270,7 +253,7 @@ static void on_bound(void *userdata, const struct kube_response *response)
 	} else {
 		snprintf(text, sizeof(text), "Binding failed: %s", response->text);
 		bind_answer(bind, text);
-		if (is_certainly_not_applied(response)) {
+		if (outcome == BINDING_REFUSED) {
 			ledger_release_reservation(&scheduler->ledger, bind->uid);
 			bind_free(bind);
 		} else {

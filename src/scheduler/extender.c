@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/pod.h"
+#include "model/decide.h"
 #include "model/rank.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
@@ -177,14 +178,8 @@ static char *pass_all(const struct question *question)
 static void hold_best(
 	struct scheduler *scheduler, const struct pod_facts *pod, const struct node_ledger *best)
 {
-	_cleanup_placement_ struct placement placement;
-	int r;
+	int r = decide_hold(&scheduler->ledger, pod, best->facts.name, monotonic_ns() + HOLD_NS);
 
-	placement_init(&placement);
-	r = ledger_choose(&scheduler->ledger, best->facts.name, pod, &placement);
-	if (r == FITS)
-		r = ledger_hold(
-			&scheduler->ledger, pod, best->facts.name, &placement, monotonic_ns() + HOLD_NS);
 	if (r < 0)
 		log_warning("pod %s/%s: no card held on node %s: %s, ignoring", pod->namespace_, pod->name,
 			best->facts.name, strerror(-r));

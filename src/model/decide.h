@@ -1,0 +1,32 @@
+/* decide.h - what ration-scheduler decides between two calls of kube-scheduler, free of HTTP and JSON: the
+ * daemon and the deterministic simulation (tests/simulation) use the same code. Pure.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct ledger;
+struct placement;
+struct pod_facts;
+
+/* decide_hold() - filter offers this node as the best one: its card is kept for the pod until bind, at most
+ * until expires_ns. Returns 0, a misfit (> 0), or a negative errno of ledger_hold(). Failure costs a failed
+ * bind at worst, never a wrong card. */
+int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t expires_ns);
+
+/* decide_reserve() - bind: the card that filter held for the pod on this node, else a fresh choice; reserved
+ * when this returns FITS (0), and then *ret_placement, which the caller releases, goes into the Binding.
+ * Otherwise the misfit (> 0) or a negative errno of ledger_reserve(), and nothing has changed. */
+int decide_reserve(struct ledger *ledger, const struct pod_facts *pod, const char *node,
+	struct placement *ret_placement);
+
+/* What the answer to a Binding says about its effect. */
+enum binding_outcome {
+	BINDING_APPLIED,
+	BINDING_REFUSED, /* surely: the reservation may be released */
+	BINDING_UNKNOWN, /* it may have been applied, now or later: the card stays reserved until the watch
+			    tells */
+};
+
+/* binding_outcome() - result: 0 if there was an answer, else a negative errno; status: HTTP. */
+enum binding_outcome binding_outcome(int result, long status);

@@ -1,0 +1,171 @@
+#include "model/wakeup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "model/ledger.h"
+
+#define AGAIN_NS (50 * NS_PER_MS)
+#define BACKOFF_FIRST_NS NS_PER_S
+#define BACKOFF_LAST_NS (60 * NS_PER_S)
+#define WAITING_MAX 100000
+/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
+#define UNKNOWN_MAX_NS (10 * NS_PER_S)
+
+struct wakeup_pod {
+	struct pod_facts facts;
+	uint64_t rejected_at; /* ledger generation when filter last looked */
+	uint64_t order;	      /* who was rejected first */
+	int64_t rejected_ns;  /* when that was */
+	int64_t not_before_ns;
+	int64_t backoff_ns; /* grows while nudges do not lead to a filter call */
+};
+
+void wakeup_list_init(struct wakeup_list *list)
+{
+	*list = (struct wakeup_list){0};
+	table_init(&list->pods);
+}
+
+static void wakeup_pod_free(struct wakeup_pod *pod)
+{
+	if (!pod)
+		return;
+	pod_facts_release(&pod->facts);
+	free(pod);
+}
+
+void wakeup_list_release(struct wakeup_list *list)
+{
+	struct wakeup_pod *pod;
+
+	table_for_each (&list->pods, cursor, pod)
+		wakeup_pod_free(pod);
+	table_release(&list->pods);
+}
+
+static int wakeup_pod_new(
+	struct wakeup_list *list, const struct pod_facts *facts, struct wakeup_pod **ret_pod)
+{
+	struct wakeup_pod *pod;
+
+	if (list->pods.count >= WAITING_MAX)
+		return -E2BIG;
+	pod = calloc(1, sizeof(*pod));
+	if (!pod || pod_facts_copy(facts, &pod->facts) < 0 || table_set(&list->pods, facts->uid, pod) < 0) {
+		wakeup_pod_free(pod);
+		return -ENOMEM;
+	}
+	pod->order = list->next_order++;
+	*ret_pod = pod;
+	return 0;
+}
+
+int wakeup_rejected(
+	struct wakeup_list *list, const struct pod_facts *facts, const struct ledger *ledger, int64_t now_ns)
+{
+	struct wakeup_pod *pod = table_get(&list->pods, facts->uid);
+	int r = pod ? 0 : wakeup_pod_new(list, facts, &pod);
+
+	if (r < 0)
+		return r;
+	pod->rejected_at = ledger->generation;
+	pod->rejected_ns = now_ns;
+	pod->not_before_ns = 0;
+	pod->backoff_ns = BACKOFF_FIRST_NS;
+	return 0;
+}
+
+void wakeup_leave(struct wakeup_list *list, const char *uid)
+{
+	wakeup_pod_free(table_remove(&list->pods, uid));
+}
+
+bool wakeup_is_due(const struct wakeup_list *list, const struct ledger *ledger)
+{
+	return list->pods.count && list->looked_at != ledger->generation;
+}
+
+void wakeup_forget_gone(struct wakeup_list *list, const struct ledger *ledger, int64_t now_ns)
+{
+	struct wakeup_pod *pod;
+
+	table_for_each (&list->pods, cursor, pod)
+		if (now_ns - pod->rejected_ns > UNKNOWN_MAX_NS && !ledger_pod(ledger, pod->facts.uid))
+			wakeup_leave(list, pod->facts.uid);
+}
+
+static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod)
+{
+	const char *name;
+	size_t cursor = 0;
+
+	while (table_next(&ledger->nodes, &cursor, &name, NULL))
+		if (ledger_choose(ledger, name, pod, NULL) == FITS)
+			return true;
+	return false;
+}
+
+static int compare_turn(const void *a, const void *b)
+{
+	const struct wakeup_pod *x = *(const struct wakeup_pod *const *)a;
+	const struct wakeup_pod *y = *(const struct wakeup_pod *const *)b;
+
+	if (x->facts.priority != y->facts.priority)
+		return x->facts.priority > y->facts.priority ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* NULL-terminated; NULL when out of memory. */
+static struct wakeup_pod **in_turn(const struct wakeup_list *list)
+{
+	struct wakeup_pod **pods = calloc(list->pods.count + 1, sizeof(struct wakeup_pod *)), *pod;
+	size_t n = 0;
+
+	if (!pods)
+		return NULL;
+	table_for_each (&list->pods, cursor, pod)
+		pods[n++] = pod;
+	qsort(pods, n, sizeof(struct wakeup_pod *), compare_turn);
+	return pods;
+}
+
+static void back_off(struct wakeup_pod *pod, int64_t now_ns)
+{
+	pod->not_before_ns = now_ns + pod->backoff_ns;
+	pod->backoff_ns = pod->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS : pod->backoff_ns * 2;
+}
+
+/* What does not fit with u units does not fit with more, on share nodes: one failed search spares the rest.
+ */
+size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_ns,
+	const struct pod_facts *ret_pods[WAKEUPS_PER_LOOK], int64_t *ret_again_ns)
+{
+	_cleanup_free_ struct wakeup_pod **pods = in_turn(list);
+	uint32_t too_large = UINT32_MAX;
+	int64_t again = pods ? INT64_MAX : NS_PER_S;
+	size_t n = 0;
+
+	for (size_t i = 0; pods && pods[i]; i++) {
+		struct wakeup_pod *pod = pods[i];
+
+		if (pod->rejected_at == ledger->generation || pod->facts.request.units >= too_large)
+			continue;
+		if (!fits_somewhere(ledger, &pod->facts)) {
+			if (pod->facts.request.core == 0)
+				too_large = pod->facts.request.units;
+			continue;
+		}
+		if (pod->not_before_ns <= now_ns && n < WAKEUPS_PER_LOOK) {
+			back_off(pod, now_ns);
+			ret_pods[n++] = &pod->facts;
+		}
+		if (pod->not_before_ns - now_ns < again)
+			again = pod->not_before_ns > now_ns ? pod->not_before_ns - now_ns : AGAIN_NS;
+	}
+	list->looked_at = ledger->generation;
+	*ret_again_ns = again;
+	return n;
+}

@@ -1,0 +1,138 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "model-fixture.h"
+#include "model/decide.h"
+#include "model/wakeup.h"
+
+static void open_ledger(struct ledger *ledger)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+
+	ledger_init(ledger);
+	fixture_node(&facts, "n", GPU_POLICY_BINPACK, 2, (const uint32_t[]){10, 4});
+	assert_int_equal(ledger_set_node(ledger, &facts), 0);
+}
+
+static void bind_takes_the_card_that_filter_held(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod, other;
+	_cleanup_placement_ struct placement placement;
+	struct ledger ledger;
+
+	open_ledger(&ledger);
+	fixture_pod(&pod, "a", 3, "");
+	fixture_pod(&other, "b", 4, "");
+	assert_int_equal(decide_hold(&ledger, &pod, "n", NS_PER_S), FITS);
+	/* the small card is held, so this one goes to the large card, which is now the fuller of the two */
+	assert_int_equal(decide_reserve(&ledger, &other, "n", &placement), FITS);
+	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-0");
+	placement_release(&placement);
+	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), FITS);
+	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-1");
+	assert_int_equal(ledger_pod(&ledger, "a")->occupancy, OCCUPANCY_RESERVED);
+	ledger_release(&ledger);
+}
+
+static void reserve_without_room_changes_nothing(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod;
+	struct placement placement = {.unit_mib = 77};
+	struct ledger ledger;
+
+	open_ledger(&ledger);
+	fixture_pod(&pod, "a", 11, "");
+	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), MISFIT_TOO_LARGE);
+	assert_int_equal(decide_reserve(&ledger, &pod, "other", &placement), MISFIT_NO_GPU_NODE);
+	assert_int_equal(placement.unit_mib, 77);
+	assert_null(ledger_pod(&ledger, "a"));
+	ledger_release(&ledger);
+}
+
+static void only_a_clear_refusal_ends_a_reservation(void **state)
+{
+	assert_int_equal(binding_outcome(0, 201), BINDING_APPLIED);
+	assert_int_equal(binding_outcome(0, 404), BINDING_REFUSED);
+	assert_int_equal(binding_outcome(0, 403), BINDING_REFUSED);
+	assert_int_equal(binding_outcome(0, 409), BINDING_UNKNOWN);
+	assert_int_equal(binding_outcome(0, 500), BINDING_UNKNOWN);
+	assert_int_equal(binding_outcome(-ETIMEDOUT, 0), BINDING_UNKNOWN);
+}
+
+static size_t look(struct wakeup_list *list, struct ledger *ledger, int64_t now,
+	const struct pod_facts **pods, int64_t *again)
+{
+	return wakeup_look(list, ledger, now, pods, again);
+}
+
+static void a_freed_card_wakes_the_most_important_pod_first(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts running, low, high;
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	struct wakeup_list list;
+	struct ledger ledger;
+	int64_t again;
+
+	open_ledger(&ledger);
+	wakeup_list_init(&list);
+	fixture_pod(&running, "r", 10, "");
+	fixture_bind(&running, "n", "GPU-n-0");
+	assert_int_equal(ledger_set_pod(&ledger, &running), 0);
+	fixture_pod(&low, "low", 9, "");
+	fixture_pod(&high, "high", 9, "");
+	high.priority = 1;
+	assert_int_equal(wakeup_rejected(&list, &low, &ledger, 0), 0);
+	assert_int_equal(wakeup_rejected(&list, &high, &ledger, 0), 0);
+	assert_int_equal(look(&list, &ledger, 0, pods, &again), 0);
+	assert_true(again == INT64_MAX);
+	ledger_remove_pod(&ledger, "r");
+	assert_true(wakeup_is_due(&list, &ledger));
+	assert_int_equal(look(&list, &ledger, 0, pods, &again), 2);
+	assert_string_equal(pods[0]->uid, "high");
+	assert_string_equal(pods[1]->uid, "low");
+	assert_true(again == NS_PER_S); /* in vain: again after a back-off */
+	assert_int_equal(look(&list, &ledger, NS_PER_S / 2, pods, &again), 0);
+	wakeup_leave(&list, "high");
+	assert_int_equal(look(&list, &ledger, NS_PER_S, pods, &again), 1);
+	wakeup_list_release(&list);
+	ledger_release(&ledger);
+}
+
+static void a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod;
+	struct wakeup_list list;
+	struct ledger ledger;
+
+	open_ledger(&ledger);
+	wakeup_list_init(&list);
+	fixture_pod(&pod, "a", 9, "");
+	assert_int_equal(wakeup_rejected(&list, &pod, &ledger, 0), 0);
+	wakeup_forget_gone(&list, &ledger, 10 * NS_PER_S);
+	assert_int_equal(list.pods.count, 1);
+	wakeup_forget_gone(&list, &ledger, 10 * NS_PER_S + 1);
+	assert_int_equal(list.pods.count, 0);
+	wakeup_list_release(&list);
+	ledger_release(&ledger);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bind_takes_the_card_that_filter_held),
+		cmocka_unit_test(reserve_without_room_changes_nothing),
+		cmocka_unit_test(only_a_clear_refusal_ends_a_reservation),
+		cmocka_unit_test(a_freed_card_wakes_the_most_important_pod_first),
+		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
