@@ -21,7 +21,7 @@ _ration_lab()
 	up) COMPREPLY=($(compgen -W "--name --node --no-charts --kubernetes --help" -- "$current")) ;;
 	logs | restart)
 		if [[ $current == -* ]]; then
-			COMPREPLY=($(compgen -W "--name --help" -- "$current"))
+			COMPREPLY=($(compgen -W "--name --help $([[ $command == restart ]] && echo --kill)" -- "$current"))
 		else
 			COMPREPLY=($(compgen -W "$("$program" logs "${name[@]}" 2>/dev/null)" -- "$current"))
 		fi

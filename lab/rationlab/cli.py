@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 
@@ -55,6 +56,7 @@ def _parser():
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS")
     command = add("restart", "End a part and start it again.", _restart)
     command.add_argument("part", metavar="PART[@NODE]", help="e.g. kube-apiserver or kubelet@NODE")
+    command.add_argument("--kill", action="store_true", help="as a crash: SIGKILL instead of SIGTERM")
     command = add("build", "Only build the programs of Kubernetes into the cache.", _build, named=False)
     command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
     return parser
@@ -151,7 +153,8 @@ def _enter(options):
 def _restart(options):
     preflight.check_root()
     with state.lock(layout.check_lab_name(options.name)):
-        labs.restart(labs.Lab.existing(options.name), options.part)
+        labs.restart(labs.Lab.existing(options.name), options.part,
+                     signal.SIGKILL if options.kill else signal.SIGTERM)
     say(f"{options.part} runs again")
     return 0
 

@@ -269,17 +269,17 @@ def _remove_folder(folder):
     folder.rmdir()
 
 
-def restart(lab, text):
-    """Ends one part with SIGTERM and starts it again."""
+def restart(lab, text, number=signal.SIGTERM):
+    """Ends one part with this signal and starts it again."""
     part = lab.find_part(text)
     program, _, node = part.name.partition("@")
     if node:
         if program == "init":
             raise LabError("init holds the node's namespaces and cannot be restarted; lab/lab down and up do it")
-        restart_layer(lab.find_node(node), program)
+        restart_layer(lab.find_node(node), program, number)
     else:
         # The API server drains its connections for up to a minute; nobody here waits for that.
-        part.stop(signal.SIGTERM, 3 if program == "kube-apiserver" else 10)
+        part.stop(number, 3 if program == "kube-apiserver" else 10)
         lab.control.start(program)
         lab.control.wait_ready()
     part.check_running()

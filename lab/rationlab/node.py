@@ -242,9 +242,9 @@ def _json(fields):
     return json.dumps(fields, indent=1) + "\n"
 
 
-def restart_layer(node, layer):
-    """Ends one program of a node as a crash would not: SIGTERM, then starts it again."""
-    node.part(layer).stop(signal.SIGTERM, 20)
+def restart_layer(node, layer, number):
+    """Ends one program of a node and starts it again."""
+    node.part(layer).stop(number, 20)
     if layer == "containerd":
         # A socket file of the ended containerd would look like a serving one.
         (node.folder / "host" / "run" / "containerd" / "containerd.sock").unlink(missing_ok=True)
