@@ -7,9 +7,9 @@ _ration_scheduler()
 	case $prev in
 	--kubeconfig) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W "error warning info debug" -- "$cur") ;;
-	--context | --listen | --probes | --best-nodes) COMPREPLY=() ;;
+	--context | --listen | --probes | --metrics | --best-nodes) COMPREPLY=() ;;
 	*)
-		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --listen --probes --best-nodes --log-level
+		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --listen --probes --metrics --best-nodes --log-level
 			--help --version" -- "$cur")
 		;;
 	esac

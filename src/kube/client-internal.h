@@ -23,8 +23,9 @@ struct kube_client {
 	struct loop_timer *curl_timer; /* what curl waits for */
 	struct loop_timer *work_timer; /* requests to be started, cancelled ones to be swept */
 	struct list waiting, active, cancelled;
-	int in_curl;	    /* within a callback of curl, which then accepts no changes */
-	int in_answers;	    /* within a kube_response_fn */
+	int in_curl;	/* within a callback of curl, which then accepts no changes */
+	int in_answers; /* within a kube_response_fn */
+	uint64_t results[KUBE_RESULT_MAX];
 	bool freed;	    /* ... that freed us */
 	bool fresh_connect; /* the last transfer starved on a connection that others might be given next */
 };

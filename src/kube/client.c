@@ -264,3 +264,8 @@ void kube_client_free(struct kube_client *client)
 	free(client->url);
 	free(client);
 }
+
+const uint64_t *kube_client_results(const struct kube_client *client)
+{
+	return client->results;
+}

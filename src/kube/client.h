@@ -45,6 +45,21 @@ int kube_request(struct kube_client *client, const char *method, const char *pat
 	const char *body, int timeout_ms, kube_response_fn fn, void *userdata,
 	struct kube_request **ret_request);
 
+/* How requests ended, for the metrics. Those that were cancelled are not counted. */
+enum kube_result {
+	KUBE_RESULT_2XX,
+	KUBE_RESULT_3XX,
+	KUBE_RESULT_4XX,
+	KUBE_RESULT_5XX,
+	KUBE_RESULT_OTHER, /* some other status */
+	KUBE_RESULT_TIMEOUT,
+	KUBE_RESULT_FAILED, /* not reached, cut off, TLS, no HTTP, over the limit */
+	KUBE_RESULT_MAX,
+};
+
+/* kube_client_results() - KUBE_RESULT_MAX counters since the start. */
+const uint64_t *kube_client_results(const struct kube_client *client);
+
 /* kube_request_cancel() - fn is not called any more. Not after fn was called. Accepts NULL. */
 void kube_request_cancel(struct kube_request *request);
 

@@ -54,6 +54,19 @@ static void describe_status(const struct kube_request *request, long status, str
 		error_set(err, 0, "HTTP %ld from API server %s", status, request->client->config.server);
 }
 
+static void request_count(const struct kube_request *request, int result, long status)
+{
+	static const enum kube_result by_class[] = {KUBE_RESULT_OTHER, KUBE_RESULT_OTHER, KUBE_RESULT_2XX,
+		KUBE_RESULT_3XX, KUBE_RESULT_4XX, KUBE_RESULT_5XX};
+	enum kube_result kind = KUBE_RESULT_OTHER;
+
+	if (result < 0)
+		kind = result == -ETIMEDOUT ? KUBE_RESULT_TIMEOUT : KUBE_RESULT_FAILED;
+	else if (status >= 0 && status < 600)
+		kind = by_class[status / 100];
+	request->client->results[kind]++;
+}
+
 static void request_end(struct kube_request *request, int result, struct error *err)
 {
 	struct kube_response response = {.result = result, .text = err->text};
@@ -65,6 +78,7 @@ static void request_end(struct kube_request *request, int result, struct error *
 		if (response.status < 200 || response.status > 299)
 			describe_status(request, response.status, err);
 	}
+	request_count(request, result, response.status);
 	response.body = strbuf_cstr(&request->answer);
 	response.body_len = request->answer.len;
 	if (request->started)

@@ -58,6 +58,7 @@ struct kube_watch {
 	int64_t opened_ns;
 	unsigned int failures, bad_watches;
 	bool synced, connected, expired, progress;
+	struct kube_watch_counts counts;
 	char trouble[512]; /* the last one logged, "" when all is well */
 };
 
@@ -203,6 +204,7 @@ static int watch_on_data(void *userdata, const char *data, size_t len)
 
 	if (len == 0) {
 		watch->connected = watch->version[0] != '\0';
+		watch->counts.connections += watch->connected;
 		watch->opened_ns = monotonic_ns();
 	}
 	return json_split_feed(&watch->split, data, len);
@@ -252,6 +254,7 @@ static void watch_list_complete(struct kube_watch *watch, const char *version)
 	memcpy(watch->version, version, RESOURCE_VERSION_MAX);
 	watch_remove_unseen(watch);
 	watch->synced = true;
+	watch->counts.last_message_ns = monotonic_ns();
 	if (watch->ops.synced)
 		watch->ops.synced(watch->userdata);
 	watch_follow(watch);
@@ -316,6 +319,7 @@ static int watch_begin(struct kube_watch *watch, struct strbuf *path, enum json_
 static void watch_begin_round(struct kube_watch *watch)
 {
 	watch->round++;
+	watch->counts.lists++;
 	watch->unreadable = 0;
 }
 
@@ -390,6 +394,8 @@ static int watch_on_event(void *userdata, const char *text, size_t len)
 	/* BOOKMARK, and types to come, only move the version. */
 	if (r < 0)
 		return r;
+	watch->counts.events++;
+	watch->counts.last_message_ns = monotonic_ns();
 	watch_note_version(watch, object);
 	watch_note_progress(watch);
 	return 0;
@@ -504,4 +510,9 @@ bool kube_watch_synced(const struct kube_watch *watch)
 bool kube_watch_connected(const struct kube_watch *watch)
 {
 	return watch->connected;
+}
+
+const struct kube_watch_counts *kube_watch_counts(const struct kube_watch *watch)
+{
+	return &watch->counts;
 }

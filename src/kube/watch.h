@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct json_object;
 struct kube_client;
@@ -35,3 +36,12 @@ void kube_watch_set_idle_ms(struct kube_watch *watch, int idle_ms);
 /* kube_watch_synced() - the first LIST was delivered. kube_watch_connected() - a WATCH is open right now. */
 bool kube_watch_synced(const struct kube_watch *watch);
 bool kube_watch_connected(const struct kube_watch *watch);
+
+/* What a watch has done since its start, for the metrics. */
+struct kube_watch_counts {
+	uint64_t lists;		 /* begun: the first, and one after each expiry or failure */
+	uint64_t connections;	 /* WATCH requests that were answered */
+	uint64_t events;	 /* of a WATCH, bookmarks too */
+	int64_t last_message_ns; /* monotonic: the last event, or end of a LIST; 0: none yet */
+};
+const struct kube_watch_counts *kube_watch_counts(const struct kube_watch *watch);

@@ -38,6 +38,7 @@ struct bind {
 	char *uid, *namespace_, *name, *node;
 	int64_t submitted_ns;
 	int64_t doubt_ends_ns;
+	enum bind_outcome refusal; /* why no Binding is sent, if none is */
 };
 
 struct bind_queue {
@@ -101,8 +102,21 @@ size_t bind_queue_busy(const struct bind_queue *queue)
 	return queue->n_pending + queue->n_in_flight;
 }
 
-static void bind_answer(struct bind *bind, const char *error)
+size_t bind_queue_doubtful(const struct bind_queue *queue)
 {
+	size_t n = 0;
+
+	list_for_each (item, &queue->doubtful)
+		n++;
+	return n;
+}
+
+static void bind_answer(struct bind *bind, enum bind_outcome result, const char *error)
+{
+	struct scheduler_metrics *metrics = &bind->queue->scheduler->metrics;
+
+	metrics->bind_results[result]++;
+	histogram_observe(&metrics->bind, monotonic_ns() - bind->submitted_ns);
 	if (*error)
 		log_warning(
 			"bind of pod %s/%s to node %s: %s", bind->namespace_, bind->name, bind->node, error);
@@ -165,8 +179,8 @@ static char *binding_text(const struct bind *bind, struct json_object *annotatio
 }
 
 /* Reserves the card and returns the Binding to send, or NULL with the sentence for kube-scheduler. */
-static char *bind_reserve(struct scheduler *scheduler, const struct bind *bind, const struct pod_facts *facts,
-	struct error *err)
+static char *bind_reserve(
+	struct scheduler *scheduler, struct bind *bind, const struct pod_facts *facts, struct error *err)
 {
 	_cleanup_placement_ struct placement placement;
 	struct json_object *annotations;
@@ -176,6 +190,7 @@ static char *bind_reserve(struct scheduler *scheduler, const struct bind *bind, 
 	placement_init(&placement);
 	r = decide_reserve(&scheduler->ledger, facts, bind->node, &placement);
 	if (r > 0) {
+		bind->refusal = BIND_NO_CARD;
 		misfit_text((enum misfit)r, &facts->request, reason, sizeof(reason));
 		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->node);
 		return NULL;
@@ -248,11 +263,11 @@ static void on_bound(void *userdata, const struct kube_response *response)
 		ledger_confirm(&scheduler->ledger, bind->uid);
 		waiting_room_leave(scheduler->waiting, bind->uid);
 		log_info("pod %s/%s bound to node %s", bind->namespace_, bind->name, bind->node);
-		bind_answer(bind, "");
+		bind_answer(bind, BIND_BOUND, "");
 		bind_free(bind);
 	} else {
 		snprintf(text, sizeof(text), "Binding failed: %s", response->text);
-		bind_answer(bind, text);
+		bind_answer(bind, outcome == BINDING_REFUSED ? BIND_REFUSED : BIND_IN_DOUBT, text);
 		if (outcome == BINDING_REFUSED) {
 			ledger_release_reservation(&scheduler->ledger, bind->uid);
 			bind_free(bind);
@@ -264,9 +279,9 @@ static void on_bound(void *userdata, const struct kube_response *response)
 	bind_queue_advance(queue);
 }
 
-static void bind_refuse(struct bind *bind, const char *text)
+static void bind_refuse(struct bind *bind, enum bind_outcome result, const char *text)
 {
-	bind_answer(bind, text);
+	bind_answer(bind, result, text);
 	bind_free(bind);
 }
 
@@ -278,7 +293,7 @@ static void bind_post(struct bind *bind, const char *text, const struct error *e
 	int r;
 
 	if (!text) {
-		bind_refuse(bind, err->text);
+		bind_refuse(bind, bind->refusal, err->text);
 		return;
 	}
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s/binding", bind->namespace_, bind->name);
@@ -286,7 +301,7 @@ static void bind_post(struct bind *bind, const char *text, const struct error *e
 		on_bound, bind, NULL);
 	if (r < 0) {
 		ledger_release_reservation(&queue->scheduler->ledger, bind->uid);
-		bind_refuse(bind, strerror(-r));
+		bind_refuse(bind, BIND_FAILED, strerror(-r));
 		return;
 	}
 	list_append(&queue->in_flight, &bind->item);
@@ -337,13 +352,13 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		pod = json_tokener_parse(response->body);
 	if (!pod) {
 		snprintf(text, sizeof(text), "cannot read the pod: %s", response->text);
-		bind_refuse(bind, text);
+		bind_refuse(bind, BIND_POD_UNREADABLE, text);
 	} else if (pod_facts_from_json(pod, &facts, &err) < 0) {
-		bind_refuse(bind, err.text);
+		bind_refuse(bind, BIND_POD_UNREADABLE, err.text);
 	} else if (strcmp(facts.uid, bind->uid) != 0) {
-		bind_refuse(bind, "the pod was deleted and created anew meanwhile");
+		bind_refuse(bind, BIND_POD_REPLACED, "the pod was deleted and created anew meanwhile");
 	} else if (bind_is_late(bind)) {
-		bind_refuse(bind, LATE_TEXT);
+		bind_refuse(bind, BIND_LATE, LATE_TEXT);
 	} else if (request_is_empty(&facts.request)) {
 		bind_without_card(bind);
 	} else {
@@ -367,7 +382,7 @@ static void bind_start(struct bind *bind)
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->namespace_, bind->name);
 	r = kube_request(queue->scheduler->client, "GET", path, NULL, NULL, DEADLINE_MS, on_pod, bind, NULL);
 	if (r < 0) {
-		bind_refuse(bind, strerror(-r));
+		bind_refuse(bind, BIND_FAILED, strerror(-r));
 		return;
 	}
 	list_append(&queue->in_flight, &bind->item);
@@ -384,9 +399,9 @@ static void bind_queue_advance(struct bind_queue *queue)
 		list_remove(&bind->item);
 		queue->n_pending--;
 		if (http_call_is_gone(bind->call))
-			bind_refuse(bind, "kube-scheduler has closed the connection");
+			bind_refuse(bind, BIND_ABANDONED, "kube-scheduler has closed the connection");
 		else if (bind_is_late(bind))
-			bind_refuse(bind, LATE_TEXT);
+			bind_refuse(bind, BIND_LATE, LATE_TEXT);
 		else
 			bind_start(bind);
 	}
@@ -394,19 +409,21 @@ static void bind_queue_advance(struct bind_queue *queue)
 
 void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const char *body, size_t len)
 {
-	const char *problem = NULL;
-	struct bind *bind = NULL;
+	bool ready = scheduler_is_ready(queue->scheduler);
+	struct bind *bind = ready ? bind_parse(body, len) : NULL;
 
-	if (!scheduler_is_ready(queue->scheduler))
-		problem = "ration-scheduler has not read the cluster's nodes and pods yet";
-	else if (!(bind = bind_parse(body, len)))
-		problem = "bind needs PodName, PodNamespace, PodUID and Node";
-	if (problem) {
+	if (!bind) {
+		const char *problem =
+			ready ? "bind needs PodName, PodNamespace, PodUID and Node"
+			      : "ration-scheduler has not read the cluster's nodes and pods yet";
+
+		queue->scheduler->metrics.bind_results[ready ? BIND_BAD_REQUEST : BIND_NOT_READY]++;
 		http_call_reply(call, 200, "application/json", extender_error(problem));
 		return;
 	}
 	bind->queue = queue;
 	bind->call = call;
+	bind->refusal = BIND_FAILED;
 	bind->submitted_ns = monotonic_ns();
 	list_append(&queue->pending, &bind->item);
 	queue->n_pending++;

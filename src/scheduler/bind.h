@@ -21,3 +21,6 @@ void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const c
 
 /* bind_queue_busy() - calls not answered yet. */
 size_t bind_queue_busy(const struct bind_queue *queue);
+
+/* bind_queue_doubtful() - reservations whose Binding may or may not have been applied. */
+size_t bind_queue_doubtful(const struct bind_queue *queue);

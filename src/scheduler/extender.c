@@ -124,6 +124,7 @@ static int filter_nodes(
 
 		if (misfit < 0)
 			return misfit;
+		scheduler->metrics.filter_misfits[misfit]++;
 		if (misfit == FITS) {
 			result->fitting[result->n_fitting++] = ledger_node(&scheduler->ledger, name);
 			continue;
@@ -185,27 +186,33 @@ static void hold_best(
 			best->facts.name, strerror(-r));
 }
 
-static char *filter_question(struct scheduler *scheduler, const struct question *question)
+static char *filter_question(
+	struct scheduler *scheduler, const struct question *question, enum filter_outcome *ret_result)
 {
 	_cleanup_(filter_result_release) struct filter_result result = {0};
 	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
 	size_t n;
 
+	*ret_result = FILTER_NOT_OURS;
 	if (request_is_empty(&question->pod.request))
 		return pass_all(question);
+	*ret_result = FILTER_IN_DOUBT;
 	if (known && known->occupancy == OCCUPANCY_RESERVED)
 		return extender_error(
 			"the outcome of this pod's last Binding is not known yet, trying again");
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
+	*ret_result = FILTER_FAILED;
 	if (filter_nodes(scheduler, question, &result) < 0)
 		return NULL;
 	if (result.n_fitting == 0) {
+		*ret_result = FILTER_NO_NODE;
 		waiting_room_rejected(scheduler->waiting, &question->pod);
 		return filter_answer(&result, 0);
 	}
 	if (rank_nodes(result.fitting, result.n_fitting, &question->pod) < 0)
 		return NULL;
+	*ret_result = FILTER_FITS;
 	hold_best(scheduler, &question->pod, result.fitting[0]);
 	n = result.n_fitting;
 	if (scheduler->best_nodes && n > scheduler->best_nodes)
@@ -216,14 +223,20 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
 {
 	_cleanup_(question_release) struct question question = {0};
+	enum filter_outcome result;
 	struct error err = {0};
 	char *answer;
 
-	if (!scheduler_is_ready(scheduler))
+	if (!scheduler_is_ready(scheduler)) {
+		scheduler->metrics.filter_results[FILTER_NOT_READY]++;
 		return extender_error("ration-scheduler has not read the cluster's nodes and pods yet");
-	if (question_parse(body, len, &question, &err) < 0)
+	}
+	if (question_parse(body, len, &question, &err) < 0) {
+		scheduler->metrics.filter_results[FILTER_BAD_REQUEST]++;
 		return extender_error(err.text);
-	answer = filter_question(scheduler, &question);
+	}
+	answer = filter_question(scheduler, &question, &result);
+	scheduler->metrics.filter_results[result]++;
 	/* A hold that ended or moved to another node may be what somebody waits for. */
 	waiting_room_look(scheduler->waiting);
 	return answer;
@@ -282,6 +295,7 @@ char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t 
 
 	/* The answer's form has no place for an error; kube-scheduler ignores a failed prioritize. */
 	if (question_parse(body, len, &question, &err) < 0) {
+		scheduler->metrics.prioritize_bad_requests++;
 		log_warning("prioritize: %s", err.text);
 		return strdup("[]");
 	}

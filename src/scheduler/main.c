@@ -35,21 +35,24 @@ static const char help[] =
 	"account,\n"
 	"                        ~/.kube/config)\n"
 	"  --context NAME        context of the kubeconfig (default: its current one)\n"
-	"  --listen ADDR:PORT    verbs filter, prioritize, bind, and /inspect (default 127.0.0.1:39999)\n"
+	"  --listen ADDR:PORT    verbs filter, prioritize, bind; /inspect, /metrics (default "
+	"127.0.0.1:39999)\n"
 	"  --probes ADDR:PORT    /healthz and /readyz for the kubelet (default 0.0.0.0:39998)\n"
+	"  --metrics ADDR:PORT   /metrics for Prometheus there too (default: only on the address of "
+	"--listen)\n"
 	"  --best-nodes K        how many nodes filter offers at most, 0 for all that fit (default 16)\n"
 	"  --log-level LEVEL     error, warning, info or debug (default info)\n"
 	"  --help, --version\n";
 
 struct options {
-	const char *kubeconfig, *context, *listen, *probes;
+	const char *kubeconfig, *context, *listen, *probes, *metrics;
 	uint32_t best_nodes;
 	enum log_level log_level;
 };
 
 struct program {
 	struct scheduler scheduler;
-	struct http_server *verbs, *probes;
+	struct http_server *verbs, *probes, *metrics;
 	struct loop_timer *tick, *drain;
 	unsigned drain_steps;
 };
@@ -63,10 +66,10 @@ static int usage_error(const char *what, const char *value)
 /* Returns -1 to go on, or the exit status. */
 static int options_parse(int argc, char **argv, struct options *options)
 {
-	enum { KUBECONFIG = 256, CONTEXT, LISTEN, PROBES, BEST_NODES, LOG_LEVEL, HELP, VERSION };
+	enum { KUBECONFIG = 256, CONTEXT, LISTEN, PROBES, METRICS, BEST_NODES, LOG_LEVEL, HELP, VERSION };
 	static const struct option known[] = {{"kubeconfig", required_argument, NULL, KUBECONFIG},
 		{"context", required_argument, NULL, CONTEXT}, {"listen", required_argument, NULL, LISTEN},
-		{"probes", required_argument, NULL, PROBES},
+		{"probes", required_argument, NULL, PROBES}, {"metrics", required_argument, NULL, METRICS},
 		{"best-nodes", required_argument, NULL, BEST_NODES},
 		{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
 		{"version", no_argument, NULL, VERSION}, {0}};
@@ -85,6 +88,9 @@ static int options_parse(int argc, char **argv, struct options *options)
 			break;
 		case PROBES:
 			options->probes = optarg;
+			break;
+		case METRICS:
+			options->metrics = optarg;
 			break;
 		case BEST_NODES:
 			if (parse_u32(optarg, 100000, &options->best_nodes) < 0)
@@ -116,25 +122,42 @@ static void reply_text(struct http_call *call, unsigned status, const char *text
 	http_call_reply(call, status, "text/plain; charset=utf-8", strdup(text));
 }
 
+static void reply_metrics(struct program *program, struct http_call *call)
+{
+	http_call_reply(call, 200, METRICS_CONTENT_TYPE, scheduler_metrics_page(&program->scheduler));
+}
+
+static void timed_reply(struct http_call *call, struct histogram *histogram, int64_t began_ns, char *answer)
+{
+	histogram_observe(histogram, monotonic_ns() - began_ns);
+	http_call_reply(call, 200, "application/json", answer);
+}
+
 static void on_verb(void *userdata, struct http_call *call, const char *method, const char *path,
 	const char *body, size_t len)
 {
 	struct program *program = userdata;
 	struct scheduler *scheduler = &program->scheduler;
+	int64_t began_ns = monotonic_ns();
 	bool post = strcmp(method, "POST") == 0, get = strcmp(method, "GET") == 0;
 
 	if (post && strcmp(path, "/filter") == 0)
-		http_call_reply(call, 200, "application/json", extender_filter(scheduler, body, len));
+		timed_reply(
+			call, &scheduler->metrics.filter, began_ns, extender_filter(scheduler, body, len));
 	else if (post && strcmp(path, "/prioritize") == 0)
-		http_call_reply(call, 200, "application/json", extender_prioritize(scheduler, body, len));
+		timed_reply(call, &scheduler->metrics.prioritize, began_ns,
+			extender_prioritize(scheduler, body, len));
 	else if (post && strcmp(path, "/bind") == 0)
 		bind_queue_submit(scheduler->binds, call, body, len);
 	else if (get && strcmp(path, "/inspect") == 0)
 		http_call_reply(call, 200, "application/json", inspect_json(scheduler, NULL));
 	else if (get && strncmp(path, "/inspect/", 9) == 0)
 		http_call_reply(call, 200, "application/json", inspect_json(scheduler, path + 9));
+	else if (get && strcmp(path, "/metrics") == 0)
+		reply_metrics(program, call);
 	else
-		reply_text(call, 404, "POST /filter, /prioritize, /bind; GET /inspect, /inspect/NODE\n");
+		reply_text(call, 404,
+			"POST /filter, /prioritize, /bind; GET /inspect, /inspect/NODE, /metrics\n");
 }
 
 static void on_probe(void *userdata, struct http_call *call, const char *method, const char *path,
@@ -152,6 +175,15 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 		reply_text(call, 503, "the cluster's nodes and pods are not read yet\n");
 	else
 		reply_text(call, 200, "ok\n");
+}
+
+static void on_scrape(void *userdata, struct http_call *call, const char *method, const char *path,
+	const char *body, size_t len)
+{
+	if (strcmp(method, "GET") == 0 && strcmp(path, "/metrics") == 0)
+		reply_metrics(userdata, call);
+	else
+		reply_text(call, 404, "GET /metrics\n");
 }
 
 static int listen_on(struct program *program, const char *where, http_handler_fn handler, size_t max_body,
@@ -229,7 +261,9 @@ static int program_start(struct program *program, const struct options *options,
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
 	if ((r = program_connect(program, options, err)) < 0 ||
 		(r = listen_on(program, options->listen, on_verb, BODY_MAX, &program->verbs, err)) < 0 ||
-		(r = listen_on(program, options->probes, on_probe, 1024, &program->probes, err)) < 0)
+		(r = listen_on(program, options->probes, on_probe, 1024, &program->probes, err)) < 0 ||
+		(options->metrics && (r = listen_on(program, options->metrics, on_scrape, 1024,
+					      &program->metrics, err)) < 0))
 		return r;
 	r = sync_start(scheduler, &scheduler->sync);
 	if (r < 0)
@@ -247,6 +281,7 @@ static void program_stop(struct program *program)
 		return; /* peers still wait: the kernel closes their connections */
 	http_server_free(program->verbs);
 	http_server_free(program->probes);
+	http_server_free(program->metrics);
 	kube_client_free(scheduler->client);
 	bind_queue_free(scheduler->binds);
 	waiting_room_free(scheduler->waiting);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "model/ledger.h"
+#include "scheduler/metrics.h"
 
 struct bind_queue;
 struct kube_client;
@@ -28,6 +29,7 @@ struct scheduler {
 	struct bind_queue *binds;
 	size_t best_nodes; /* K of filter's answer; 0: all */
 	bool nodes_synced, pods_synced;
+	struct scheduler_metrics metrics;
 };
 
 /* scheduler_is_ready() - the first LISTs are in the ledger. Stays true through an outage of the API server:

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "kube/kube-metrics.h"
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "kube/watch.h"
@@ -209,6 +210,13 @@ int sync_start(struct scheduler *scheduler, struct sync **ret_sync)
 bool sync_is_following(const struct sync *sync)
 {
 	return kube_watch_connected(sync->pods);
+}
+
+void sync_metrics(const struct sync *sync, struct metrics *metrics)
+{
+	const struct kube_watch_metric watches[] = {{"nodes", sync->nodes}, {"pods", sync->pods}};
+
+	kube_watch_metrics(metrics, watches, ARRAY_SIZE(watches));
 }
 
 static void free_values(struct table *table)

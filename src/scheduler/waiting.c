@@ -108,6 +108,7 @@ static void nudge(struct waiting_room *room, const struct pod_facts *pod)
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->namespace_, pod->name);
 	snprintf(body, sizeof(body),
 		"{\"metadata\":{\"annotations\":{\"" ANNOTATION_NUDGE "\":\"%" PRId64 "\"}}}", realtime_ns());
+	room->scheduler->metrics.wakeups++;
 	r = kube_request(room->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
 		NUDGE_TIMEOUT_MS, on_nudged, NULL, NULL);
 	if (r < 0)

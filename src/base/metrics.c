@@ -1,0 +1,146 @@
+#include "base/metrics.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define PAGE_MAX ((size_t)8 << 20)
+
+static const struct {
+	int64_t ns;
+	const char *seconds;
+} bounds[HISTOGRAM_BUCKETS] = {{50000, "0.00005"}, {100000, "0.0001"}, {250000, "0.00025"},
+	{500000, "0.0005"}, {1000000, "0.001"}, {2500000, "0.0025"}, {5000000, "0.005"}, {10000000, "0.01"},
+	{25000000, "0.025"}, {50000000, "0.05"}, {100000000, "0.1"}, {250000000, "0.25"}, {500000000, "0.5"},
+	{1000000000, "1"}, {2500000000, "2.5"}, {10000000000, "10"}};
+
+void histogram_observe(struct histogram *histogram, int64_t ns)
+{
+	size_t i = 0;
+
+	while (i < HISTOGRAM_BUCKETS && ns > bounds[i].ns)
+		i++;
+	histogram->buckets[i]++;
+	histogram->sum_ns += ns > 0 ? (uint64_t)ns : 0;
+}
+
+void metrics_init(struct metrics *metrics)
+{
+	*metrics = (struct metrics){0};
+	strbuf_init(&metrics->text, PAGE_MAX);
+}
+
+void metrics_release(struct metrics *metrics)
+{
+	strbuf_release(&metrics->text);
+}
+
+char *metrics_take(struct metrics *metrics)
+{
+	return strbuf_take(&metrics->text);
+}
+
+void metrics_family(struct metrics *metrics, const char *name, const char *type, const char *help)
+{
+	metrics->name = name;
+	strbuf_addf(&metrics->text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* The length of the UTF-8 character at text (RFC 3629: no surrogates, nothing over-long), 0 if it is none. */
+static size_t utf8_length(const unsigned char *text)
+{
+	size_t n = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+
+	if (text[0] > 0xf4 || n == 0)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+	if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
+		(text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+static void add_value(struct strbuf *text, const char *value)
+{
+	while (*value) {
+		size_t n = utf8_length((const unsigned char *)value);
+
+		if (*value == '\\' || *value == '"')
+			strbuf_addf(text, "\\%c", *value);
+		else if (*value == '\n')
+			strbuf_adds(text, "\\n");
+		else if (n)
+			strbuf_add(text, value, n);
+		else
+			strbuf_adds(text, "\xef\xbf\xbd");
+		value += n ? n : 1;
+	}
+}
+
+static void add_labels(struct metrics *metrics, const struct metric_label *labels, size_t n)
+{
+	strbuf_adds(&metrics->text, metrics->name);
+	for (size_t i = 0; i < n; i++) {
+		strbuf_addf(&metrics->text, "%c%s=\"", i ? ',' : '{', labels[i].name);
+		add_value(&metrics->text, labels[i].value);
+		strbuf_adds(&metrics->text, "\"");
+	}
+	if (n)
+		strbuf_adds(&metrics->text, "}");
+}
+
+void metrics_count(
+	struct metrics *metrics, const struct metric_label *labels, size_t n_labels, uint64_t value)
+{
+	add_labels(metrics, labels, n_labels);
+	strbuf_addf(&metrics->text, " %" PRIu64 "\n", value);
+}
+
+void metrics_seconds(struct metrics *metrics, const struct metric_label *labels, size_t n_labels, int64_t ns)
+{
+	if (ns < 0)
+		ns = 0;
+	add_labels(metrics, labels, n_labels);
+	strbuf_addf(&metrics->text, " %" PRId64 ".%09" PRId64 "\n", ns / NS_PER_S, ns % NS_PER_S);
+}
+
+void metrics_histogram(struct metrics *metrics, const struct histogram *histogram)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i <= HISTOGRAM_BUCKETS; i++) {
+		count += histogram->buckets[i];
+		strbuf_addf(&metrics->text, "%s_bucket{le=\"%s\"} %" PRIu64 "\n", metrics->name,
+			i < HISTOGRAM_BUCKETS ? bounds[i].seconds : "+Inf", count);
+	}
+	strbuf_addf(&metrics->text, "%s_sum %" PRIu64 ".%09" PRIu64 "\n%s_count %" PRIu64 "\n", metrics->name,
+		histogram->sum_ns / NS_PER_S, histogram->sum_ns % NS_PER_S, metrics->name, count);
+}
+
+void metrics_one(
+	struct metrics *metrics, const char *name, const char *type, const char *help, uint64_t value)
+{
+	metrics_family(metrics, name, type, help);
+	metrics_count(metrics, NULL, 0, value);
+}
+
+void metrics_each(struct metrics *metrics, const char *label, const char *const *texts,
+	const uint64_t *values, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct metric_label one = {label, texts[i]};
+
+		metrics_count(metrics, &one, 1, values[i]);
+	}
+}
+
+void metrics_build_info(struct metrics *metrics)
+{
+	static const struct metric_label version = {"version", RATION_VERSION};
+
+	metrics_family(metrics, "ration_build_info", "gauge", "Always 1; the version is the label.");
+	metrics_count(metrics, &version, 1, 1);
+}

@@ -1,0 +1,159 @@
+#include "scheduler/metrics.h"
+
+#include "kube/kube-metrics.h"
+#include "model/ledger.h"
+#include "scheduler/bind.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
+#include "scheduler/waiting.h"
+
+static const char *const filter_results[FILTER_RESULT_MAX] = {
+	[FILTER_FITS] = "fits",
+	[FILTER_NO_NODE] = "no_node",
+	[FILTER_NOT_OURS] = "not_ours",
+	[FILTER_IN_DOUBT] = "in_doubt",
+	[FILTER_NOT_READY] = "not_ready",
+	[FILTER_BAD_REQUEST] = "bad_request",
+	[FILTER_FAILED] = "failed",
+};
+
+static const char *const bind_results[BIND_RESULT_MAX] = {
+	[BIND_BOUND] = "bound",
+	[BIND_NO_CARD] = "no_card",
+	[BIND_REFUSED] = "refused",
+	[BIND_IN_DOUBT] = "in_doubt",
+	[BIND_POD_UNREADABLE] = "pod_unreadable",
+	[BIND_POD_REPLACED] = "pod_replaced",
+	[BIND_LATE] = "late",
+	[BIND_ABANDONED] = "abandoned",
+	[BIND_NOT_READY] = "not_ready",
+	[BIND_BAD_REQUEST] = "bad_request",
+	[BIND_FAILED] = "failed",
+};
+
+static const char *const misfits[MISFIT_MAX] = {
+	[MISFIT_NO_GPU_NODE] = "no_gpu_node",
+	[MISFIT_MODE] = "mode",
+	[MISFIT_TOO_LARGE] = "too_large",
+	[MISFIT_FULL] = "full",
+};
+
+static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
+{
+	metrics_family(
+		page, "ration_filter_duration_seconds", "histogram", "Time to answer the verb filter.");
+	metrics_histogram(page, &counted->filter);
+	metrics_family(page, "ration_filter_results_total", "counter", "Answers of filter.");
+	metrics_each(page, "result", filter_results, counted->filter_results, FILTER_RESULT_MAX);
+	metrics_family(page, "ration_filter_node_rejections_total", "counter",
+		"Nodes that filter rejected, by reason; one call rejects many.");
+	metrics_each(page, "reason", misfits + 1, counted->filter_misfits + 1, MISFIT_MAX - 1);
+	metrics_family(page, "ration_prioritize_duration_seconds", "histogram",
+		"Time to answer the verb prioritize.");
+	metrics_histogram(page, &counted->prioritize);
+	metrics_one(page, "ration_prioritize_bad_requests_total", "counter",
+		"Calls of prioritize that could not be read.", counted->prioritize_bad_requests);
+	metrics_family(page, "ration_bind_duration_seconds", "histogram",
+		"Time to answer the verb bind, the API server's share included.");
+	metrics_histogram(page, &counted->bind);
+	metrics_family(page, "ration_bind_results_total", "counter",
+		"Answers of bind; all but bound fail the pod's scheduling cycle.");
+	metrics_each(page, "result", bind_results, counted->bind_results, BIND_RESULT_MAX);
+}
+
+struct cluster_sums {
+	uint64_t nodes[GPU_MODE_MAX];
+	uint64_t gpus, unhealthy, over;
+	uint64_t total_mib, used_mib, unplaced_mib;
+	uint64_t recounts;
+};
+
+static void sum_node(struct cluster_sums *sums, const struct node_ledger *node)
+{
+	sums->recounts += node->recounts;
+	sums->unplaced_mib += (uint64_t)node->unplaced_units * node->facts.unit_mib;
+	if (!node->facts.n_gpus)
+		return;
+	sums->nodes[node->facts.mode]++;
+	sums->gpus += node->facts.n_gpus;
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		const struct gpu_ledger *gpu = &node->gpus[i];
+
+		sums->unhealthy += !gpu->healthy;
+		sums->over += gpu->units_used > gpu->units_total;
+		sums->total_mib += (uint64_t)gpu->units_total * node->facts.unit_mib;
+		sums->used_mib += (uint64_t)gpu->units_used * node->facts.unit_mib;
+	}
+}
+
+static void add_cluster(struct metrics *page, const struct ledger *ledger)
+{
+	const char *modes[GPU_MODE_MAX];
+	struct cluster_sums sums = {0};
+	const struct node_ledger *node;
+
+	table_for_each (&ledger->nodes, cursor, node)
+		sum_node(&sums, node);
+	for (int mode = 0; mode < GPU_MODE_MAX; mode++)
+		modes[mode] = mode == GPU_MODE_NONE ? "none" : gpu_mode_text((enum gpu_mode)mode);
+	metrics_family(page, "ration_nodes", "gauge", "Nodes whose agent reports GPUs, by mode in force.");
+	metrics_each(page, "mode", modes, sums.nodes, GPU_MODE_MAX);
+	metrics_one(page, "ration_gpus", "gauge", "GPUs of these nodes.", sums.gpus);
+	metrics_one(page, "ration_gpus_unhealthy", "gauge", "GPUs reported as unhealthy.", sums.unhealthy);
+	metrics_one(page, "ration_gpus_overcommitted", "gauge",
+		"GPUs with more granted than they have (a card shrank, an annotation was forged).",
+		sums.over);
+	metrics_one(page, "ration_memory_total_bytes", "gauge",
+		"GPU memory that can be given, in whole units.", sums.total_mib << 20);
+	metrics_one(
+		page, "ration_memory_used_bytes", "gauge", "GPU memory given or held.", sums.used_mib << 20);
+	metrics_one(page, "ration_memory_unplaced_bytes", "gauge",
+		"Asked for by pods that are bound to a node without a valid placement.",
+		sums.unplaced_mib << 20);
+	metrics_one(page, "ration_ledger_repairs_total", "counter",
+		"Sums that would have gone below zero and were counted anew; not 0 is a bug.", sums.recounts);
+}
+
+static void add_pods(struct metrics *page, const struct scheduler *scheduler)
+{
+	static const char *const states[] = {[OCCUPANCY_WAITING] = "waiting",
+		[OCCUPANCY_TENTATIVE] = "tentative",
+		[OCCUPANCY_RESERVED] = "reserved",
+		[OCCUPANCY_BOUND] = "bound"};
+	uint64_t pods[OCCUPANCY_BOUND + 1] = {0};
+	const struct ledger_pod *pod;
+
+	table_for_each (&scheduler->ledger.pods, cursor, pod)
+		pods[pod->occupancy]++;
+	metrics_family(page, "ration_pods", "gauge",
+		"Pods that ask for a GPU, by state in the ledger; tentative are held since filter.");
+	metrics_each(page, "state", states, pods, OCCUPANCY_BOUND + 1);
+	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
+		"Pods that filter rejected and that are woken when something is freed.",
+		waiting_room_count(scheduler->waiting));
+	metrics_one(page, "ration_pod_wakeups_total", "counter",
+		"Touches of a waiting pod, so that kube-scheduler tries it again.",
+		scheduler->metrics.wakeups);
+	metrics_one(page, "ration_binds_in_progress", "gauge", "Calls of bind that are not answered yet.",
+		bind_queue_busy(scheduler->binds));
+	metrics_one(page, "ration_reservations_in_doubt", "gauge",
+		"Cards kept for a Binding whose outcome is not known.",
+		bind_queue_doubtful(scheduler->binds));
+}
+
+char *scheduler_metrics_page(const struct scheduler *scheduler)
+{
+	_cleanup_metrics_ struct metrics page;
+
+	metrics_init(&page);
+	metrics_build_info(&page);
+	metrics_one(&page, "ration_ready", "gauge", "1 when the cluster is read and filter answers.",
+		scheduler_is_ready(scheduler));
+	add_verbs(&page, &scheduler->metrics);
+	add_pods(&page, scheduler);
+	add_cluster(&page, &scheduler->ledger);
+	kube_metrics(&page, scheduler->client);
+	sync_metrics(scheduler->sync, &page);
+	metrics_process(&page);
+	return metrics_take(&page);
+}

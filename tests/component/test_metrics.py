@@ -1,0 +1,178 @@
+"""/metrics of both daemons, read as Prometheus reads it."""
+import json
+import pathlib
+import re
+import socket
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fake_apiserver import wait_for
+from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
+
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/internals/metrics.md"
+
+
+class Page:
+    """A scrape. page("name", label="value") is the value of one sample; 0 if there is none."""
+
+    def __init__(self, text):
+        self.text = text
+        self.families = {family.name: family for family in text_string_to_metric_families(text)}
+        self.samples = {}
+        for family in self.families.values():
+            for sample in family.samples:
+                key = sample.name, frozenset(sample.labels.items())
+                assert key not in self.samples, f"twice: {key}"
+                self.samples[key] = sample.value
+
+    def __call__(self, name, **labels):
+        return self.samples.get((name, frozenset(labels.items())), 0)
+
+    def labels(self, name):
+        return [dict(labels) for key, labels in self.samples if key == name]
+
+
+def scrape(daemon, path="/metrics", port=0):
+    status, body = daemon.http("GET", path, port=port)
+    assert status == 200
+    return Page(body.decode())
+
+
+def check_form(page):
+    """What the parser lets pass, but Prometheus' own linter (promtool check metrics) complains about."""
+    for line in page.text.splitlines():
+        assert line.startswith("#") or re.fullmatch(r"[a-zA-Z_:][\w:]*(\{.*\})? \d+(\.\d+)?", line), line
+    for name, family in page.families.items():
+        assert family.type in ("counter", "gauge", "histogram"), name
+        assert family.documentation.endswith("."), name
+        assert f"# HELP {name}" in page.text and f"# TYPE {name}" in page.text
+        assert (family.type == "counter") == (f"# TYPE {name}_total counter" in page.text), name
+        if family.type == "histogram":
+            buckets = [s.value for s in family.samples if s.name.endswith("_bucket")]
+            assert buckets == sorted(buckets) and buckets[-1] == page(name + "_count"), name
+            assert family.samples[len(buckets) - 1].labels["le"] == "+Inf", name
+
+
+def documented():
+    return set(re.findall(r"^\| `(\w+)`", DOCUMENT.read_text(), re.M))
+
+
+def check_documented(page):
+    shown = set(re.findall(r"^# TYPE (\w+)", page.text, re.M))
+    assert shown <= documented(), shown - documented()
+
+
+def test_scheduler_page_has_the_form_of_prometheus_and_documented_names(api, start):
+    gpu_node(api, "n1", 8192)
+    page = scrape(start())
+    check_form(page)
+    check_documented(page)
+    assert page.labels("ration_build_info")[0]["version"]
+    assert page("ration_ready") == 1
+
+
+def test_scheduler_counts_each_filter_prioritize_and_bind_once(api, start):
+    gpu_node(api, "n1", 8192, 8192)
+    api.create_node("plain")
+    scheduler = start()
+    pods = [api.create_pod(f"p{i}", gpu_mem=3) for i in range(7)]
+    for pod in pods[:5]:
+        scheduler.filter(pod, ["n1", "plain"])
+        scheduler.verb("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": ["n1"]})
+        scheduler.bind(pod, "n1")           # 2 x 2 of them fit
+    scheduler.filter(api.create_pod("none"), ["n1"])
+    scheduler.http("POST", "/filter", b"{")
+    scheduler.http("POST", "/prioritize", b"{")
+    scheduler.http("POST", "/bind", b"{")
+    page = scrape(scheduler)
+    filtered = {labels["result"]: page("ration_filter_results_total", **labels)
+                for labels in page.labels("ration_filter_results_total")}
+    assert {k: v for k, v in filtered.items() if v} == {"fits": 4, "no_node": 1, "not_ours": 1, "bad_request": 1}
+    assert page("ration_filter_duration_seconds_count") == 7
+    assert page("ration_filter_node_rejections_total", reason="no_gpu_node") == 5
+    assert page("ration_filter_node_rejections_total", reason="full") == 1
+    assert page("ration_prioritize_duration_seconds_count") == 6
+    assert page("ration_prioritize_bad_requests_total") == 1
+    bound = {labels["result"]: page("ration_bind_results_total", **labels)
+             for labels in page.labels("ration_bind_results_total")}
+    assert {k: v for k, v in bound.items() if v} == {"bound": 4, "no_card": 1, "bad_request": 1}
+    assert page("ration_bind_duration_seconds_count") == 5
+    assert 0 < page("ration_bind_duration_seconds_sum") < 60
+    assert page("ration_api_requests_total", result="2xx") >= 4 + 2     # Bindings, LISTs
+
+
+def test_scheduler_sums_the_cluster_in_bytes_without_a_name_of_node_or_pod(api, start):
+    gpu_node(api, "n1", 8192, 4096)
+    gpu_node(api, "n2", 16384)
+    api.create_pod("bound-by-hand", gpu_mem=2, node="n2")
+    scheduler = start()
+    pod = api.create_pod("secret-name", gpu_mem=3)
+    scheduler.filter(pod, ["n1"])
+    assert scheduler.bind(pod, "n1") == ""
+    scheduler.filter(api.create_pod("held", gpu_mem=5), ["n1"])
+    scheduler.filter(api.create_pod("waits", gpu_mem=99), ["n1"])
+    page = wait_for(lambda: (p := scrape(scheduler))("ration_pods", state="waiting") == 1 and p)
+    gib = 1 << 30
+    assert page("ration_nodes", mode="share") == 2 and page("ration_gpus") == 3
+    assert page("ration_memory_total_bytes") == 28 * gib
+    assert page("ration_memory_used_bytes") == 8 * gib
+    assert page("ration_memory_unplaced_bytes") == 2 * gib
+    assert page("ration_pods", state="bound") == 2 and page("ration_pods", state="tentative") == 1
+    assert page("ration_pods_rejected_waiting") == 1
+    assert page("ration_ledger_repairs_total") == 0 and page("ration_gpus_overcommitted") == 0
+    for name in ("n1", "n2", "secret-name", "held", "bound-by-hand"):
+        assert f'"{name}"' not in page.text and f"/{name}" not in page.text
+
+
+def test_scheduler_counts_a_binding_of_unknown_outcome_as_in_doubt_until_it_is_known(api, start):
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    api.inject(method="POST", path=r"/binding$", status=500)
+    scheduler.filter(pod, ["n1"])
+    assert scheduler.bind(pod, "n1")
+    page = scrape(scheduler)
+    assert page("ration_bind_results_total", result="in_doubt") == 1
+    assert page("ration_reservations_in_doubt") == 1
+    assert page("ration_api_requests_total", result="5xx") == 1
+    scheduler.filter(pod, ["n1"])
+    assert scrape(scheduler)("ration_filter_results_total", result="in_doubt") == 1
+
+
+def test_scheduler_shows_how_its_watches_fare(api, start):
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    page = wait_for(lambda: (p := scrape(scheduler))("ration_watch_connected", resource="pods") == 1 and p)
+    before = page("ration_watch_events_total", resource="pods")
+    assert page("ration_watch_lists_total", resource="pods") == 1
+    api.create_pod("p", gpu_mem=1)
+    wait_for(lambda: scrape(scheduler)("ration_watch_events_total", resource="pods") > before)
+    api.expire()
+    api.close_watches()
+    wait_for(lambda: scrape(scheduler)("ration_watch_lists_total", resource="pods") >= 2)
+    page = wait_for(lambda: (p := scrape(scheduler))("ration_watch_connections_total", resource="pods") >= 2 and p)
+    assert 0 <= page("ration_watch_last_event_age_seconds", resource="pods") < 30
+
+
+def test_scheduler_serves_metrics_on_an_address_of_their_own_only_if_asked(api, start):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    scheduler = start("--metrics", f"127.0.0.1:{port}")
+    scheduler.ports += (port,)
+    assert scrape(scheduler, port=2)("ration_ready") == 1
+    assert scheduler.http("GET", "/inspect", port=2)[0] == 404
+    assert scheduler.http("POST", "/metrics", b"x", port=2)[0] == 404
+    assert scheduler.http("GET", "/metrics", port=1)[0] == 404          # the probes' address is open to all
+
+
+def test_process_metrics_are_what_proc_says(api, start):
+    scheduler = start()
+    page = scrape(scheduler)
+    pid = scheduler.process.pid
+    assert abs(page("process_open_fds") - len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))) <= 2
+    rss = int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) * 1024
+    assert abs(page("process_resident_memory_bytes") - rss) < 4 << 20
+    started = float(pathlib.Path(f"/proc/{pid}/stat").stat().st_ctime)
+    assert abs(page("process_start_time_seconds") - started) < 5
