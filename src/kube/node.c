@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "kube/card-name.h"
+#include "kube/held.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/units.h"
@@ -226,13 +227,30 @@ static int read_mode_and_unit(struct json_object *annotations, struct node_facts
 	return 0;
 }
 
+static int read_held(struct json_object *annotations, struct node_facts *facts, struct error *err)
+{
+	const char *text;
+	int r = annotation(annotations, ANNOTATION_NODE_HELD, &text, err);
+
+	if (r < 0 || !text)
+		return r;
+	r = held_from_json(text, &facts->held, err);
+	if (r < 0)
+		error_prefix(err, "annotation %s", ANNOTATION_NODE_HELD);
+	return r;
+}
+
 static int read_annotations(struct json_object *node, struct node_facts *facts, struct error *err)
 {
 	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
+	const char *serving = json_member_string(annotations, ANNOTATION_NODE_SERVING);
 	const char *inventory;
 	int r;
 
-	r = read_mode_and_unit(annotations, facts, err);
+	facts->serving = !serving || strcmp(serving, "false") != 0;
+	r = read_held(annotations, facts, err);
+	if (r == 0)
+		r = read_mode_and_unit(annotations, facts, err);
 	if (r == 0)
 		r = annotation(annotations, ANNOTATION_NODE_GPUS, &inventory, err);
 	if (r < 0 || !inventory)

@@ -7,8 +7,8 @@ struct error;
 struct json_object;
 
 /* node_facts_from_json() - a node without our annotations is fine: no GPUs, mode none. A malformed inventory:
- * success with n_gpus 0 and the sentence in err (err->text is "" otherwise). -EINVAL only without name or
- * uid. */
+ * success with n_gpus 0 and the sentence in err (err->text is "" otherwise); so for a malformed
+ * ration.dev/held: who cannot be understood must not be given more. -EINVAL only without name or uid. */
 int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts, struct error *err);
 
 /* The ration.dev/gpus annotation:

@@ -53,6 +53,23 @@ static int read_names(struct json_object *pod, struct pod_facts *facts)
 	return 0;
 }
 
+static bool has_unterminated(struct json_object *statuses)
+{
+	if (!json_object_is_type(statuses, json_type_array))
+		return false;
+	for (size_t i = 0; i < json_object_array_length(statuses); i++)
+		if (!json_member(json_member(json_object_array_get_idx(statuses, i), "state"), "terminated"))
+			return true;
+	return false;
+}
+
+/* The kubelet shows containers as waiting before it makes them, so from then on they may run. */
+static bool has_running(struct json_object *status)
+{
+	return has_unterminated(json_member(status, "containerStatuses")) ||
+	       has_unterminated(json_member(status, "initContainerStatuses"));
+}
+
 static void read_state(struct json_object *pod, struct pod_facts *facts)
 {
 	struct json_object *metadata = json_member(pod, "metadata");
@@ -68,6 +85,7 @@ static void read_state(struct json_object *pod, struct pod_facts *facts)
 	facts->pending = phase && strcmp(phase, "Pending") == 0;
 	facts->deleting = json_member(metadata, "deletionTimestamp") != NULL;
 	facts->assigned = assigned && strcmp(assigned, "true") == 0;
+	facts->running = has_running(json_member(pod, "status"));
 }
 
 /* The quantity of one resource as text: what people write is a string or a bare number, and both arrive

@@ -35,7 +35,7 @@ const char *gpu_mode_text(enum gpu_mode mode)
 
 void node_facts_init(struct node_facts *facts)
 {
-	*facts = (struct node_facts){0};
+	*facts = (struct node_facts){.serving = true};
 }
 
 void node_facts_release(struct node_facts *facts)
@@ -45,6 +45,7 @@ void node_facts_release(struct node_facts *facts)
 	free(facts->name);
 	free(facts->uid);
 	free(facts->address);
+	held_release(&facts->held);
 	facts->name = facts->uid = facts->address = NULL;
 	facts->n_gpus = 0;
 }
@@ -93,6 +94,7 @@ int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 		.pending = from->pending,
 		.deleting = from->deleting,
 		.assigned = from->assigned,
+		.running = from->running,
 		.has_placement = from->has_placement,
 	};
 	int r = pod_facts_copy_parts(from, &copy);

@@ -17,6 +17,12 @@ int ledger_apply(struct ledger *ledger, const struct ledger_event *event)
 	case LEDGER_REMOVE_POD:
 		ledger_remove_pod(ledger, event->key);
 		return 0;
+	case LEDGER_DELETE_POD:
+		ledger_delete_pod(ledger, event->key, event->expires_ns);
+		return 0;
+	case LEDGER_AGENT_LOST:
+		ledger_set_agent_lost(ledger, event->key, event->lost);
+		return 0;
 	case LEDGER_HOLD:
 		return ledger_hold(ledger, event->pod, event->on, event->placement, event->expires_ns);
 	case LEDGER_DROP_HOLD:

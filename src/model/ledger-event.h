@@ -2,6 +2,7 @@
  * made of, and what brings a second ledger to the same state. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ledger;
@@ -11,12 +12,14 @@ struct placement;
 struct pod_facts;
 
 /* One for each function of ledger.h that changes something. ledger_expire() tells one LEDGER_DROP_HOLD for
- * each hold that it ends, so that a history needs no clock. */
+ * each hold that it ends and one LEDGER_REMOVE_POD for each ghost, so that a history needs no clock. */
 enum ledger_verb {
 	LEDGER_SET_NODE,
 	LEDGER_REMOVE_NODE,
 	LEDGER_SET_POD,
 	LEDGER_REMOVE_POD,
+	LEDGER_DELETE_POD,
+	LEDGER_AGENT_LOST,
 	LEDGER_HOLD,
 	LEDGER_DROP_HOLD,
 	LEDGER_RESERVE,
@@ -33,7 +36,8 @@ struct ledger_event {
 	const struct pod_facts *pod;	   /* LEDGER_SET_POD, LEDGER_HOLD, LEDGER_RESERVE */
 	const char *on;			   /* LEDGER_HOLD, LEDGER_RESERVE: the node */
 	const struct placement *placement; /* LEDGER_HOLD, LEDGER_RESERVE */
-	int64_t expires_ns;		   /* LEDGER_HOLD */
+	int64_t expires_ns;		   /* LEDGER_HOLD, LEDGER_DELETE_POD */
+	bool lost;			   /* LEDGER_AGENT_LOST */
 };
 
 /* Told before the change, so that it can still see what was there. It must not change the ledger. */

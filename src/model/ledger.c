@@ -6,6 +6,8 @@
 
 #include "base/cleanup.h"
 #include "model/explain.h"
+#include "model/ghost.h"
+#include "model/ledger-internal.h"
 #include "model/node-ledger.h"
 
 void ledger_init(struct ledger *ledger)
@@ -18,7 +20,7 @@ void ledger_init(struct ledger *ledger)
 	ledger->listener_data = NULL;
 }
 
-static void tell(const struct ledger *ledger, const struct ledger_event *event)
+void ledger_tell(const struct ledger *ledger, const struct ledger_event *event)
 {
 	if (ledger->listener)
 		ledger->listener(ledger->listener_data, ledger, event);
@@ -26,7 +28,7 @@ static void tell(const struct ledger *ledger, const struct ledger_event *event)
 
 static void tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, const char *uid)
 {
-	tell(ledger, &(struct ledger_event){.verb = verb, .key = uid});
+	ledger_tell(ledger, &(struct ledger_event){.verb = verb, .key = uid});
 }
 
 static void pod_free(struct ledger_pod *pod)
@@ -98,11 +100,14 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 
 	if (!facts->name || !facts->uid || facts->n_gpus > NODE_GPUS_MAX)
 		return -EINVAL;
-	tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_NODE, .key = facts->name, .node = facts});
+	ledger_tell(
+		ledger, &(struct ledger_event){.verb = LEDGER_SET_NODE, .key = facts->name, .node = facts});
 	r = node_get_or_add(ledger, facts->name, &node);
 	if (r < 0)
 		return r;
-	r = node_ledger_set_facts(node, facts);
+	r = ghosts_follow(ledger, node, facts);
+	if (r == 0)
+		r = node_ledger_set_facts(node, facts);
 	if (r < 0) {
 		node_drop_if_unused(ledger, node);
 		return r;
@@ -118,14 +123,27 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 
 	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
 		return;
-	tell(ledger, &(struct ledger_event){.verb = LEDGER_REMOVE_NODE, .key = name, .node_uid = uid});
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_REMOVE_NODE, .key = name, .node_uid = uid});
+	ghosts_forget(ledger, node);
 	node_ledger_forget(node);
 	node_drop_if_unused(ledger, node);
 }
 
+void ledger_set_agent_lost(struct ledger *ledger, const char *name, bool lost)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+
+	if (!node || node->agent_lost == lost)
+		return;
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_AGENT_LOST, .key = name, .lost = lost});
+	node->agent_lost = lost;
+	if (!lost)
+		ledger->generation++;
+}
+
 /* Pods. */
 
-static int pod_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
+int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
 {
 	struct ledger_pod *pod = calloc(1, sizeof(*pod));
 	int r;
@@ -192,8 +210,7 @@ static bool pod_occupies_exactly(
 	return !placement || placement_equal(&pod->placement, placement);
 }
 
-/* What the pod occupies from now on, in place of what it occupied. placement NULL: unplaced. */
-static int pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char *node_name,
+int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char *node_name,
 	const struct placement *placement, enum occupancy occupancy)
 {
 	_cleanup_placement_ struct placement copy = {0};
@@ -260,19 +277,29 @@ static const struct placement *facts_placement(const struct pod_facts *facts, co
 static int pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
 {
 	*ret_pod = table_get(&ledger->pods, facts->uid);
-	return *ret_pod ? 0 : pod_add(ledger, facts, ret_pod);
+	return *ret_pod ? 0 : ledger_pod_add(ledger, facts, ret_pod);
 }
 
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
 	_cleanup_pod_facts_ struct pod_facts copy = {0};
-	bool added = !pod;
+	bool added;
 	int r;
 
+	/* Thought gone, and shown again: right is what says where it runs, or that it has ended. */
+	if (pod && pod->occupancy == OCCUPANCY_GHOST) {
+		if (!facts->finished && !*facts->node)
+			return 0;
+		ledger_remove_pod(ledger, pod->facts.uid);
+		if (facts->finished)
+			return 0;
+		pod = NULL;
+	}
+	added = !pod;
 	if (!pod && request_is_empty(&facts->request))
 		return 0;
-	tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_POD, .key = facts->uid, .pod = facts});
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_POD, .key = facts->uid, .pod = facts});
 	r = pod_facts_copy(facts, &copy);
 	if (r >= 0)
 		r = pod_get_or_add(ledger, facts, &pod);
@@ -281,7 +308,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	if (facts->finished || pod->facts.finished)
 		pod_vacate(ledger, pod);
 	else if (*copy.node && pod->occupancy != OCCUPANCY_BOUND)
-		r = pod_occupy(
+		r = ledger_pod_occupy(
 			ledger, pod, copy.node, facts_placement(&copy, &pod->facts.request), OCCUPANCY_BOUND);
 	if (r < 0) {
 		if (added)
@@ -309,15 +336,16 @@ int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)
 	int r;
 
 	ledger_remove_pod(ledger, image->facts.uid);
-	r = pod_add(ledger, &image->facts, &pod);
+	r = ledger_pod_add(ledger, &image->facts, &pod);
 	if (r >= 0 && image->node)
-		r = pod_occupy(ledger, pod, image->node, image->has_placement ? &image->placement : NULL,
-			image->occupancy);
+		r = ledger_pod_occupy(ledger, pod, image->node,
+			image->has_placement ? &image->placement : NULL, image->occupancy);
 	if (r < 0)
 		return r;
 	pod->listed = image->listed;
 	pod->expires_ns = image->expires_ns;
-	if (image->occupancy == OCCUPANCY_TENTATIVE)
+	if (image->occupancy == OCCUPANCY_TENTATIVE ||
+		(image->occupancy == OCCUPANCY_GHOST && image->expires_ns))
 		list_append(&ledger->holds, &pod->hold);
 	return 0;
 }
@@ -408,7 +436,7 @@ static int ledger_claim(struct ledger *ledger, const struct pod_facts *facts, co
 		r = pod_get_or_add(ledger, facts, &pod);
 	if (r < 0)
 		return r;
-	r = pod_occupy(ledger, pod, node_name, placement, occupancy);
+	r = ledger_pod_occupy(ledger, pod, node_name, placement, occupancy);
 	if (r < 0) {
 		if (!pod->node && !pod->listed)
 			pod_drop(ledger, pod);
@@ -424,12 +452,12 @@ int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char
 	struct ledger_pod *pod;
 	int r;
 
-	tell(ledger, &(struct ledger_event){.verb = LEDGER_HOLD,
-			     .key = facts->uid,
-			     .pod = facts,
-			     .on = node,
-			     .placement = placement,
-			     .expires_ns = expires_ns});
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_HOLD,
+				    .key = facts->uid,
+				    .pod = facts,
+				    .on = node,
+				    .placement = placement,
+				    .expires_ns = expires_ns});
 	r = ledger_claim(ledger, facts, node, placement, OCCUPANCY_TENTATIVE, &pod);
 	if (r < 0)
 		return r;
@@ -457,7 +485,8 @@ size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
 
 		if (pod->expires_ns > now_ns)
 			continue;
-		tell_of_pod(ledger, LEDGER_DROP_HOLD, pod->facts.uid);
+		tell_of_pod(ledger, pod->occupancy == OCCUPANCY_GHOST ? LEDGER_REMOVE_POD : LEDGER_DROP_HOLD,
+			pod->facts.uid);
 		pod_end_reservation(ledger, pod);
 		n++;
 	}
@@ -469,11 +498,11 @@ int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const c
 {
 	struct ledger_pod *pod;
 
-	tell(ledger, &(struct ledger_event){.verb = LEDGER_RESERVE,
-			     .key = facts->uid,
-			     .pod = facts,
-			     .on = node,
-			     .placement = placement});
+	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_RESERVE,
+				    .key = facts->uid,
+				    .pod = facts,
+				    .on = node,
+				    .placement = placement});
 	return ledger_claim(ledger, facts, node, placement, OCCUPANCY_RESERVED, &pod);
 }
 

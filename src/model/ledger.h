@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "base/table.h"
 #include "model/ledger-event.h"
+#include "model/held.h"
 #include "model/placement.h"
 #include "model/request.h"
 
@@ -51,6 +52,8 @@ struct node_facts {
 	uint32_t unit_mib;
 	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
 	size_t n_gpus;			      /* 0: not reported by an agent */
+	bool serving;			      /* false: its agent wants no new pod; true after init */
+	struct held held;
 };
 
 /* What the API server says about a pod. */
@@ -65,6 +68,7 @@ struct pod_facts {
 	bool pending;  /* phase Pending */
 	bool deleting; /* deletionTimestamp is set; it still occupies */
 	bool assigned; /* the agent has given the devices */
+	bool running;  /* status shows a container that is not terminated; false also before any status */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */
 	struct placement placement;
@@ -100,7 +104,10 @@ struct node_ledger {
 		enum gpu_policy policy;
 		uint32_t unit_mib;
 		size_t n_gpus;
+		bool serving;
+		struct held held;
 	} facts;
+	bool agent_lost;	 /* its agent's Lease is not renewed any more */
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
 				    here */
 	struct list pods;	 /* ledger_pod.item */
@@ -113,24 +120,25 @@ enum occupancy {
 	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
 	OCCUPANCY_RESERVED,  /* a Binding is on its way */
 	OCCUPANCY_BOUND,     /* the API server shows it bound */
+	OCCUPANCY_GHOST,     /* gone from the API server, but its containers may still use the card */
 };
 
 struct ledger_pod {
 	struct list item; /* in node->pods while it occupies something there */
-	struct list hold; /* in ledger->holds while tentative */
+	struct list hold; /* in ledger->holds while it ends at expires_ns */
 	struct pod_facts facts;
 	enum occupancy occupancy;
 	char *node; /* where it occupies, NULL while waiting */
 	bool has_placement;
 	struct placement placement; /* what it occupies there; none: unplaced */
-	int64_t expires_ns;	    /* tentative only */
+	int64_t expires_ns;	    /* tentative; ghosts, 0 while their node lists them */
 	bool listed;		    /* the API server has shown it; if not, it is forgotten with its hold */
 };
 
 struct ledger {
 	struct table nodes;  /* name -> struct node_ledger (also for nodes named by pods only) */
 	struct table pods;   /* uid -> struct ledger_pod; only pods that ask for a GPU */
-	struct list holds;   /* ledger_pod.hold: all tentative reservations */
+	struct list holds;   /* ledger_pod.hold: all that ends by itself */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
 	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
@@ -154,9 +162,19 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
  * is right. Pods that ask for no GPU are not kept. -ENOMEM: nothing changed. */
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
 
-/* ledger_remove_pod() - DELETED. Unknown uids are ignored. Afterwards nothing is known of the uid: an older
- * event must not follow (the watch delivers the events of one object in order). */
+/* ledger_set_agent_lost() - whether the Lease of the node's agent has run out. A node that is not known is
+ * ignored: tell again after ledger_set_node(). */
+void ledger_set_agent_lost(struct ledger *ledger, const char *node, bool lost);
+
+/* ledger_remove_pod() - the pod has ended. Unknown uids are ignored. Afterwards nothing is known of the uid:
+ * an older event must not follow (the watch delivers the events of one object in order). */
 void ledger_remove_pod(struct ledger *ledger, const char *uid);
+
+/* ledger_delete_pod() - DELETED, which says nothing about the containers: after a force delete they run on
+ * (the kubelet kills them later, kubelet_pods.go HandlePodCleanups; 1.36.3). A bound pod last shown running
+ * stays as a ghost until its node's `held` says that it ended, at most until expires_ns; while `held` lists
+ * it, without limit. Everything else is removed. */
+void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns);
 
 /* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces
  * an earlier hold of the pod. -EBUSY if the pod is reserved or bound already, -ENOENT for an unknown node,
@@ -168,7 +186,7 @@ int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char
 
 /* ledger_drop_hold() - ends a tentative hold, nothing else.
  *
- * ledger_expire() - ends all holds whose time is over; returns how many. */
+ * ledger_expire() - ends all holds and ghosts whose time is over; returns how many. */
 void ledger_drop_hold(struct ledger *ledger, const char *uid);
 size_t ledger_expire(struct ledger *ledger, int64_t now_ns);
 

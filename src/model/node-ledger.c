@@ -37,6 +37,7 @@ void node_ledger_free(struct node_ledger *node)
 	free(node->facts.name);
 	free(node->facts.uid);
 	free(node->facts.address);
+	held_release(&node->facts.held);
 	free(node);
 }
 
@@ -179,7 +180,8 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 {
 	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
 		node->facts.mode != facts->mode || node->facts.policy != facts->policy ||
-		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus)
+		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus ||
+		node->facts.serving != facts->serving)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		if (!same_card(node, &node->gpus[i], &facts->gpus[i]))
@@ -193,6 +195,7 @@ static void node_ledger_take_gpus(struct node_ledger *node, const struct node_fa
 	node->facts.policy = facts->policy;
 	node->facts.unit_mib = facts->unit_mib;
 	node->facts.n_gpus = facts->n_gpus;
+	node->facts.serving = facts->serving;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		node->gpus[i] = (struct gpu_ledger){
 			.index = facts->gpus[i].index,
@@ -208,10 +211,14 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 {
 	_cleanup_free_ char *uid = strdup(facts->uid);
 	_cleanup_free_ char *address = facts->address ? strdup(facts->address) : NULL;
+	_cleanup_held_ struct held held = {0};
 	bool changed = !same_facts(node, facts);
 
-	if (!uid || (facts->address && !address))
+	if (!uid || (facts->address && !address) || held_copy(&facts->held, &held) < 0)
 		return -ENOMEM;
+	held_release(&node->facts.held);
+	node->facts.held = held;
+	held_init(&held);
 	free(node->facts.uid);
 	node->facts.uid = TAKE_PTR(uid);
 	free(node->facts.address);
@@ -229,6 +236,8 @@ void node_ledger_forget(struct node_ledger *node)
 	node->facts.address = NULL;
 	node->facts.mode = GPU_MODE_NONE;
 	node->facts.n_gpus = 0;
+	held_release(&node->facts.held);
+	node->agent_lost = false;
 	node_ledger_recount(node);
 }
 
@@ -268,6 +277,8 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 {
 	if (!node->facts.n_gpus)
 		return MISFIT_NO_GPU_NODE;
+	if (!node->facts.serving || node->agent_lost)
+		return MISFIT_NOT_SERVING;
 	/* A share node has no control of computing power, so it promises none. */
 	if (node->facts.mode != GPU_MODE_SHARE || request->core > 0)
 		return MISFIT_MODE;

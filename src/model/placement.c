@@ -153,6 +153,7 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 {
 	switch (misfit) {
 	case MISFIT_NO_GPU_NODE:
+	case MISFIT_NOT_SERVING:
 		snprintf(buf, size, "GPU node's agent is not serving");
 		break;
 	case MISFIT_MODE:

@@ -54,6 +54,7 @@ enum misfit {
 	MISFIT_MODE,	    /* GPU sharing mode does not fit */
 	MISFIT_TOO_LARGE,   /* no GPU is that large */
 	MISFIT_FULL,	    /* no GPU has N units free */
+	MISFIT_NOT_SERVING, /* its agent has said that it goes, or does not live any more */
 	MISFIT_MAX,
 };
 

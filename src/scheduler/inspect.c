@@ -29,6 +29,8 @@ static const char *occupancy_text(enum occupancy occupancy)
 		return "reserved";
 	case OCCUPANCY_BOUND:
 		return "bound";
+	case OCCUPANCY_GHOST:
+		return "held";
 	}
 	return "unknown";
 }

@@ -1,0 +1,125 @@
+#include "kube/held.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/card-name.h"
+#include "kube/json.h"
+
+/* All annotations of an object together are at most 256 KiB (apimachinery TotalAnnotationSizeLimitB). */
+#define TEXT_MAX (256 * 1024)
+#define NAME_LEN_MAX 253
+
+static const char *name_member(struct json_object *object, const char *key)
+{
+	const char *text = json_member_string(object, key);
+
+	return text && *text && strlen(text) <= NAME_LEN_MAX ? text : NULL;
+}
+
+static int read_amount(struct json_object *card, const char *key, uint32_t *ret_amount)
+{
+	struct json_object *value = json_member(card, key);
+	int64_t amount = 0;
+
+	if (value && json_whole(value, 0, INT32_MAX, &amount) < 0)
+		return -EINVAL;
+	*ret_amount = (uint32_t)amount;
+	return 0;
+}
+
+static int read_cards(struct json_object *cards, struct held_pod *pod, struct error *err)
+{
+	uint32_t units, core;
+	int r;
+
+	if (!json_object_is_type(cards, json_type_object) || json_object_object_length(cards) == 0)
+		return error_set(err, EINVAL, "pod %s: cards name no card", pod->uid);
+	json_object_object_foreach (cards, uuid, card) {
+		if (!card_name_is_valid(uuid) || !json_object_is_type(card, json_type_object) ||
+			read_amount(card, "units", &units) < 0 || read_amount(card, "core", &core) < 0)
+			return error_set(
+				err, EINVAL, "pod %s: a card without a name or a number of units", pod->uid);
+		r = held_pod_add_card(pod, uuid, units, core);
+		if (r < 0)
+			return error_set(err, -r, "pod %s: %s", pod->uid, strerror(-r));
+	}
+	return 0;
+}
+
+static int read_pod(struct json_object *object, struct held *held, struct error *err)
+{
+	const char *uid = name_member(object, "uid"), *namespace_ = name_member(object, "namespace"),
+		   *name = name_member(object, "name");
+	struct held_pod *pod;
+	int r;
+
+	if (!uid || !namespace_ || !name)
+		return error_set(err, EINVAL, "a pod without uid, namespace or name");
+	r = held_add_pod(held, uid, namespace_, name, &pod);
+	if (r < 0)
+		return error_set(err, -r, "pod %s: %s", uid, strerror(-r));
+	return read_cards(json_member(object, "cards"), pod, err);
+}
+
+static int read_ended(struct json_object *list, struct held *held, struct error *err)
+{
+	int r = 0;
+
+	if (!list)
+		return 0;
+	if (!json_object_is_type(list, json_type_array))
+		return error_set(err, EINVAL, "ended is no list");
+	held->names_ended = true;
+	for (size_t i = 0; i < json_object_array_length(list) && r == 0; i++) {
+		const char *uid = json_string(json_object_array_get_idx(list, i));
+
+		if (!uid || !*uid || strlen(uid) > NAME_LEN_MAX)
+			return error_set(err, EINVAL, "ended holds something that is no uid");
+		r = held_add_ended(held, uid);
+	}
+	/* One that is not named ends by time. */
+	if (r == -E2BIG)
+		return 0;
+	return r < 0 ? error_set(err, -r, "ended: %s", strerror(-r)) : 0;
+}
+
+static int read_held(struct json_object *root, struct held *held, struct error *err)
+{
+	struct json_object *pods = json_member(root, "pods");
+	const char *at = json_member_string(root, "at");
+	int r = 0;
+
+	if (!at || !*at || strlen(at) >= sizeof(held->at))
+		return error_set(err, EINVAL, "at is no time");
+	snprintf(held->at, sizeof(held->at), "%s", at);
+	if (!json_object_is_type(pods, json_type_array))
+		return error_set(err, EINVAL, "pods is no list");
+	for (size_t i = 0; i < json_object_array_length(pods) && r == 0; i++)
+		r = read_pod(json_object_array_get_idx(pods, i), held, err);
+	return r < 0 ? r : read_ended(json_member(root, "ended"), held, err);
+}
+
+int held_from_json(const char *text, struct held *ret_held, struct error *err)
+{
+	_cleanup_json_ struct json_object *root = NULL;
+	_cleanup_held_ struct held held = {0};
+	size_t len = strlen(text);
+	int r;
+
+	if (len > TEXT_MAX)
+		return error_set(err, EINVAL, "%zu bytes are more than any node can hold", len);
+	r = json_parse(text, len, &root, err);
+	if (r == 0)
+		r = read_held(root, &held, err);
+	if (r < 0)
+		return r;
+	*ret_held = held;
+	held_init(&held);
+	return 0;
+}

@@ -1,0 +1,144 @@
+#include "model/ghost.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/ledger-internal.h"
+#include "model/node-ledger.h"
+
+#define CONTAINER_NAME "held"
+
+/* While `held` lists a ghost it does not end by itself. */
+static bool ghost_is_listed(const struct ledger_pod *pod)
+{
+	return pod->expires_ns == 0;
+}
+
+void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+	const struct node_ledger *node;
+	enum held_verdict verdict;
+
+	if (!pod || pod->occupancy == OCCUPANCY_GHOST)
+		return;
+	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
+	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
+	if (pod->occupancy != OCCUPANCY_BOUND || !pod->facts.running || verdict == HELD_ENDED) {
+		ledger_remove_pod(ledger, uid);
+		return;
+	}
+	ledger_tell(ledger,
+		&(struct ledger_event){.verb = LEDGER_DELETE_POD, .key = uid, .expires_ns = expires_ns});
+	pod->occupancy = OCCUPANCY_GHOST;
+	pod->listed = false;
+	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;
+	if (pod->expires_ns)
+		list_append(&ledger->holds, &pod->hold);
+}
+
+static void ghost_follow(struct ledger *ledger, struct ledger_pod *pod, const struct held *held, bool anew)
+{
+	enum held_verdict verdict = held_says(held, pod->facts.uid);
+
+	if (verdict == HELD_LIVES) {
+		list_remove(&pod->hold);
+		pod->expires_ns = 0;
+	} else if (verdict == HELD_ENDED || ghost_is_listed(pod) || (anew && !held->names_ended)) {
+		ledger_remove_pod(ledger, pod->facts.uid);
+	}
+}
+
+static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
+{
+	return amount > UINT32_MAX - sum ? UINT32_MAX : sum + amount;
+}
+
+/* A pod as the agent remembers it: one container that has all the cards. */
+static int ghost_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
+{
+	struct request *request = &facts->request;
+
+	facts->uid = strdup(held->uid);
+	facts->namespace_ = strdup(held->namespace_);
+	facts->name = strdup(held->name);
+	facts->owner = strdup("");
+	facts->node = strdup(node);
+	facts->running = true;
+	request->containers = calloc(1, sizeof(*request->containers));
+	if (!facts->uid || !facts->namespace_ || !facts->name || !facts->owner || !facts->node ||
+		!request->containers)
+		return -ENOMEM;
+	request->n_containers = 1;
+	request->instances = 1;
+	request->containers[0].name = strdup(CONTAINER_NAME);
+	for (size_t i = 0; i < held->n_cards; i++) {
+		request->units = add_up_to_max(request->units, held->cards[i].units);
+		request->core = add_up_to_max(request->core, held->cards[i].core);
+	}
+	request->containers[0].kind = CONTAINER_MAIN;
+	request->containers[0].units = request->units;
+	request->containers[0].core = request->core;
+	return request->containers[0].name ? 0 : -ENOMEM;
+}
+
+static int ghost_placement(const struct held_pod *held, uint32_t unit_mib, struct placement *placement)
+{
+	int r = 0;
+
+	placement->unit_mib = unit_mib;
+	for (size_t i = 0; r == 0 && i < held->n_cards; i++)
+		r = placement_add(placement, CONTAINER_NAME, held->cards[i].uuid, held->cards[i].units,
+			held->cards[i].core);
+	return r;
+}
+
+static int ghost_add(struct ledger *ledger, const struct node_ledger *node, const struct held_pod *held)
+{
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	_cleanup_placement_ struct placement placement = {0};
+	struct ledger_pod *pod;
+	int r;
+
+	if (table_get(&ledger->pods, held->uid))
+		return 0;
+	r = ghost_facts(held, node->facts.name, &facts);
+	if (r == 0)
+		r = ghost_placement(held, node->facts.unit_mib, &placement);
+	if (r == 0)
+		r = ledger_pod_add(ledger, &facts, &pod);
+	if (r < 0)
+		return r;
+	r = ledger_pod_occupy(ledger, pod, node->facts.name, &placement, OCCUPANCY_GHOST);
+	if (r < 0)
+		ledger_remove_pod(ledger, held->uid);
+	return r;
+}
+
+int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts)
+{
+	bool anew = facts->held.at[0] && strcmp(node->facts.held.at, facts->held.at) != 0;
+	int r = 0;
+
+	list_for_each_safe (item, after, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_GHOST)
+			ghost_follow(ledger, pod, &facts->held, anew);
+	}
+	for (size_t i = 0; r == 0 && i < facts->held.n_pods; i++)
+		r = ghost_add(ledger, node, &facts->held.pods[i]);
+	return r;
+}
+
+void ghosts_forget(struct ledger *ledger, struct node_ledger *node)
+{
+	list_for_each_safe (item, after, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_GHOST && ghost_is_listed(pod))
+			ledger_remove_pod(ledger, pod->facts.uid);
+	}
+}

@@ -1,0 +1,45 @@
+/* held.h - what a node's agent says about containers whose pod is gone from the API server (force delete,
+ * PodGC after the node object was deleted).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "model/placement.h"
+
+#define HELD_PODS_MAX 1024
+#define HELD_AT_SIZE 48 /* RFC 3339 with microseconds */
+
+struct held_pod {
+	char *uid, *namespace_, *name;
+	struct card_share *cards;
+	size_t n_cards; /* at least 1 */
+};
+
+struct held {
+	char at[HELD_AT_SIZE]; /* when the agent wrote this; "" if it never did */
+	struct held_pod *pods; /* containers live */
+	size_t n_pods;
+	char **ended; /* uids: were deleted lately, no container lives */
+	size_t n_ended;
+	bool names_ended; /* the agent names them; one that does not says all by a new `at` */
+};
+
+enum held_verdict { HELD_UNKNOWN, HELD_LIVES, HELD_ENDED };
+
+void held_init(struct held *held);
+void held_release(struct held *held); /* accepts NULL */
+#define _cleanup_held_ _cleanup_(held_release)
+int held_copy(const struct held *from, struct held *ret_held);
+bool held_equal(const struct held *a, const struct held *b);
+
+/* held_add_pod() - one pod that lives, without cards yet; -E2BIG over HELD_PODS_MAX. *ret_pod is valid until
+ * the next call. held_pod_add_card() - -EINVAL for a name that is none. held_add_ended() - one uid. */
+int held_add_pod(struct held *held, const char *uid, const char *namespace_, const char *name,
+	struct held_pod **ret_pod);
+int held_pod_add_card(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core);
+int held_add_ended(struct held *held, const char *uid);
+
+/* held_says() - about a pod that is gone from the API server. HELD_LIVES wins where both are claimed. */
+enum held_verdict held_says(const struct held *held, const char *uid);

@@ -1,0 +1,337 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "model-fixture.h"
+
+#define NODE_CARDS ((const uint32_t[]){15, 15})
+#define EXPIRES 30
+
+struct world {
+	struct ledger ledger;
+	struct node_facts node; /* "n", two cards of 15 units; pod "p" with 3 of GPU-n-0 runs there */
+};
+
+static void show(struct world *w, const char *uid, bool running, bool finished)
+{
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+	fixture_pod(&pod, uid, 3, "");
+	fixture_bind(&pod, "n", "GPU-n-0");
+	pod.running = running;
+	pod.finished = finished;
+	assert_int_equal(ledger_set_pod(&w->ledger, &pod), 0);
+}
+
+static int world_setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	ledger_init(&w->ledger);
+	fixture_node(&w->node, "n", GPU_POLICY_BINPACK, 2, NODE_CARDS);
+	*state = w;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	show(w, "p", true, false);
+	return 0;
+}
+
+static int world_teardown(void **state)
+{
+	struct world *w = *state;
+	size_t wrong = ledger_check(&w->ledger, NULL);
+
+	ledger_release(&w->ledger);
+	node_facts_release(&w->node);
+	free(w);
+	return wrong ? -1 : 0;
+}
+
+static void assert_used(struct world *w, uint32_t card0, uint32_t card1)
+{
+	const struct node_ledger *node = ledger_node(&w->ledger, "n");
+
+	assert_int_equal(node->gpus[0].units_used, card0);
+	assert_int_equal(node->gpus[1].units_used, card1);
+	assert_int_equal(node->unplaced_units, 0);
+	assert_int_equal(ledger_check(&w->ledger, NULL), 0);
+}
+
+/* The agent writes held anew: at, the pod that lives (NULL: none) on GPU-n-0, the one that ended. */
+static void say(struct world *w, const char *at, const char *lives, const char *ended)
+{
+	struct held *held = &w->node.held;
+	struct held_pod *pod;
+
+	held_release(held);
+	snprintf(held->at, sizeof(held->at), "%s", at);
+	held->names_ended = true;
+	if (lives) {
+		assert_int_equal(held_add_pod(held, lives, "default", lives, &pod), 0);
+		assert_int_equal(held_pod_add_card(pod, "GPU-n-0", 3, 0), 0);
+	}
+	if (ended)
+		assert_int_equal(held_add_ended(held, ended), 0);
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+}
+
+static void a_deleted_pod_that_ran_keeps_its_card_until_its_time_is_over(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	assert_used(w, 3, 0);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+	assert_int_equal(ledger_expire(&w->ledger, EXPIRES - 1), 0);
+	assert_used(w, 3, 0);
+	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
+	assert_used(w, 0, 0);
+	assert_null(ledger_pod(&w->ledger, "p"));
+}
+
+static void a_deleted_pod_whose_containers_ended_leaves_at_once(void **state)
+{
+	struct world *w = *state;
+
+	show(w, "p", false, false);
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	assert_used(w, 0, 0);
+}
+
+static void a_deleted_pod_that_was_only_reserved_leaves_at_once(void **state)
+{
+	struct world *w = *state;
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	_cleanup_placement_ struct placement placement = {0};
+
+	fixture_pod(&pod, "q", 5, "");
+	fixture_place(&placement, &pod.request, "GPU-n-1");
+	assert_int_equal(ledger_reserve(&w->ledger, &pod, "n", &placement), 0);
+	assert_used(w, 3, 5);
+	ledger_delete_pod(&w->ledger, "q", EXPIRES);
+	assert_used(w, 3, 0);
+}
+
+static void a_ghost_ends_when_its_node_says_that_it_ended(void **state)
+{
+	struct world *w = *state;
+	uint64_t before;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	before = w->ledger.generation;
+	say(w, "1", NULL, "p");
+	assert_used(w, 0, 0);
+	assert_true(w->ledger.generation > before);
+}
+
+static void what_the_node_says_of_another_pod_ends_no_ghost(void **state)
+{
+	struct world *w = *state;
+
+	show(w, "q", true, false);
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	ledger_delete_pod(&w->ledger, "q", EXPIRES);
+	/* The agent has seen the deletion of p only. */
+	say(w, "1", "p", NULL);
+	assert_used(w, 6, 0);
+	say(w, "2", "p", "q");
+	assert_used(w, 3, 0);
+}
+
+static void a_ghost_that_lives_outlasts_its_time_and_ends_with_the_list(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	say(w, "1", "p", NULL);
+	assert_int_equal(ledger_expire(&w->ledger, 10 * EXPIRES), 0);
+	assert_used(w, 3, 0);
+	say(w, "2", NULL, NULL);
+	assert_used(w, 0, 0);
+}
+
+static void what_the_node_said_before_the_deletion_counts_as_well(void **state)
+{
+	struct world *w = *state;
+
+	say(w, "1", NULL, "p");
+	assert_used(w, 3, 0);
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	assert_used(w, 0, 0);
+	show(w, "q", true, false);
+	say(w, "2", "q", NULL);
+	assert_used(w, 3, 0);
+	ledger_delete_pod(&w->ledger, "q", EXPIRES);
+	assert_int_equal(ledger_expire(&w->ledger, 10 * EXPIRES), 0);
+	assert_used(w, 3, 0);
+}
+
+static void an_agent_that_names_no_ended_pods_ends_ghosts_by_a_new_time(void **state)
+{
+	struct world *w = *state;
+
+	say(w, "1", NULL, NULL);
+	w->node.held.names_ended = false;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_used(w, 3, 0);
+	snprintf(w->node.held.at, sizeof(w->node.held.at), "2");
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_used(w, 0, 0);
+}
+
+static void a_new_ledger_learns_of_ghosts_from_the_node(void **state)
+{
+	struct world *w = *state;
+
+	say(w, "1", "g", NULL);
+	assert_used(w, 6, 0);
+	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_GHOST);
+	assert_string_equal(ledger_pod(&w->ledger, "g")->facts.name, "g");
+	assert_int_equal(ledger_expire(&w->ledger, INT64_MAX), 0);
+	/* Again, as any change of the node shows it. */
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_used(w, 6, 0);
+	say(w, "2", NULL, "g");
+	assert_used(w, 3, 0);
+}
+
+static void a_pod_that_the_node_wrongly_lists_is_counted_once_and_as_the_api_server_shows_it(void **state)
+{
+	struct world *w = *state;
+
+	say(w, "1", "p", NULL);
+	assert_used(w, 3, 0);
+	say(w, "2", "g", NULL);
+	assert_used(w, 6, 0);
+	show(w, "g", true, false);
+	assert_used(w, 6, 0);
+	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_BOUND);
+	assert_true(ledger_pod(&w->ledger, "g")->has_placement);
+	say(w, "3", NULL, NULL);
+	assert_used(w, 6, 0);
+}
+
+static void a_ghost_ends_when_the_api_server_shows_its_end(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	show(w, "p", false, true);
+	assert_used(w, 0, 0);
+	assert_null(ledger_pod(&w->ledger, "p"));
+}
+
+static void an_older_event_does_not_end_a_ghost(void **state)
+{
+	struct world *w = *state;
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	fixture_pod(&pod, "p", 3, "");
+	assert_int_equal(ledger_set_pod(&w->ledger, &pod), 0);
+	assert_used(w, 3, 0);
+	ledger_delete_pod(&w->ledger, "p", 10 * EXPIRES);
+	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
+}
+
+static void what_a_node_said_goes_with_it(void **state)
+{
+	struct world *w = *state;
+
+	say(w, "1", "g", NULL);
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	ledger_remove_node(&w->ledger, "n", w->node.uid);
+	assert_null(ledger_pod(&w->ledger, "g"));
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
+	assert_null(ledger_node(&w->ledger, "n"));
+}
+
+static void the_last_ghost_of_a_removed_node_may_be_one_it_told_of(void **state)
+{
+	struct world *w = *state;
+
+	ledger_remove_pod(&w->ledger, "p");
+	say(w, "1", "g", NULL);
+	ledger_remove_node(&w->ledger, "n", w->node.uid);
+	assert_null(ledger_node(&w->ledger, "n"));
+	assert_null(ledger_pod(&w->ledger, "g"));
+}
+
+static void nothing_fits_on_a_node_that_does_not_serve(void **state)
+{
+	struct world *w = *state;
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	_cleanup_placement_ struct placement placement = {0};
+	uint64_t before;
+	char text[64];
+
+	fixture_pod(&pod, "q", 5, "");
+	fixture_place(&placement, &pod.request, "GPU-n-1");
+	w->node.serving = false;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), MISFIT_NOT_SERVING);
+	assert_string_equal(misfit_text(MISFIT_NOT_SERVING, &pod.request, text, sizeof(text)),
+		"GPU node's agent is not serving");
+	assert_int_equal(ledger_reserve(&w->ledger, &pod, "n", &placement), -ENOSPC);
+	assert_used(w, 3, 0);
+	before = w->ledger.generation;
+	w->node.serving = true;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_true(w->ledger.generation > before);
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), FITS);
+}
+
+static void nothing_fits_on_a_node_whose_agent_is_lost(void **state)
+{
+	struct world *w = *state;
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	uint64_t before;
+
+	fixture_pod(&pod, "q", 5, "");
+	ledger_set_agent_lost(&w->ledger, "n", true);
+	ledger_set_agent_lost(&w->ledger, "unknown", true);
+	assert_null(ledger_node(&w->ledger, "unknown"));
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), MISFIT_NOT_SERVING);
+	/* What the node looks like says nothing about its Lease. */
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), MISFIT_NOT_SERVING);
+	before = w->ledger.generation;
+	ledger_set_agent_lost(&w->ledger, "n", false);
+	assert_true(w->ledger.generation > before);
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), FITS);
+}
+
+#define ghost_test(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ghost_test(a_deleted_pod_that_ran_keeps_its_card_until_its_time_is_over),
+		ghost_test(a_deleted_pod_whose_containers_ended_leaves_at_once),
+		ghost_test(a_deleted_pod_that_was_only_reserved_leaves_at_once),
+		ghost_test(a_ghost_ends_when_its_node_says_that_it_ended),
+		ghost_test(what_the_node_says_of_another_pod_ends_no_ghost),
+		ghost_test(a_ghost_that_lives_outlasts_its_time_and_ends_with_the_list),
+		ghost_test(what_the_node_said_before_the_deletion_counts_as_well),
+		ghost_test(an_agent_that_names_no_ended_pods_ends_ghosts_by_a_new_time),
+		ghost_test(a_new_ledger_learns_of_ghosts_from_the_node),
+		ghost_test(a_pod_that_the_node_wrongly_lists_is_counted_once_and_as_the_api_server_shows_it),
+		ghost_test(a_ghost_ends_when_the_api_server_shows_its_end),
+		ghost_test(an_older_event_does_not_end_a_ghost),
+		ghost_test(what_a_node_said_goes_with_it),
+		ghost_test(the_last_ghost_of_a_removed_node_may_be_one_it_told_of),
+		ghost_test(nothing_fits_on_a_node_that_does_not_serve),
+		ghost_test(nothing_fits_on_a_node_whose_agent_is_lost),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
