@@ -36,6 +36,7 @@ static const char *const misfits[MISFIT_MAX] = {
 	[MISFIT_MODE] = "mode",
 	[MISFIT_TOO_LARGE] = "too_large",
 	[MISFIT_FULL] = "full",
+	[MISFIT_NOT_SERVING] = "not_serving",
 };
 
 static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
