@@ -111,8 +111,11 @@ void agent_changed(struct agent *agent)
 		agent_settle_mode(agent);
 		agent->settled = true;
 	}
-	if (agent_serves(agent) && runtime_answered(agent->runtime))
-		registrar_want(agent->registrar);
+	if (runtime_answered(agent->runtime)) {
+		plugin_begin(agent->plugin);
+		if (agent_serves(agent))
+			registrar_want(agent->registrar);
+	}
 	plugin_update(agent->plugin);
 	if (agent->settled)
 		report_update(agent->report);

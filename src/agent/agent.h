@@ -30,6 +30,7 @@ struct runtime;
 struct agent {
 	struct options options;
 	struct loop *loop;
+	int relay_fd; /* to the supervisor; the plugin takes it */
 	struct kube_client *client;
 	struct kube_watch *node_watch, *pod_watch;
 

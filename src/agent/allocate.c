@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/calls.h"
 #include "agent/cdi.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/grant.h"
@@ -17,7 +18,6 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "net/grpc-server.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
 #define DEVICES_MAX (GRANT_CARDS_MAX + DRIVER_DEVICES_MAX)
@@ -25,7 +25,7 @@
 struct allocation {
 	struct list item;
 	struct allocator *allocator;
-	struct grpc_call *call;
+	struct kubelet_call *call;
 	struct wire_arena arena;
 	char **ids; /* in the arena */
 	size_t n_ids;
@@ -192,7 +192,7 @@ static int allocation_reply(
 		   : -ENOMEM;
 	if (r < 0)
 		return r;
-	grpc_call_reply(a->call, packed, len);
+	kubelet_call_reply(a->call, packed, len);
 	return 0;
 }
 
@@ -205,7 +205,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	struct error err = {""};
 
 	if (!answer) {
-		grpc_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	answer_init(answer);
@@ -219,7 +219,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 		refusal_report(agent, pod->uid);
 	}
 	if (allocation_reply(a, agent, who, answer) < 0)
-		grpc_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 static void allocator_next(struct allocator *allocator);
@@ -237,7 +237,7 @@ static void on_identified(void *userdata, const struct identified *who)
 			agent_report_pod(allocator->agent, &who->pod->facts, "GPUAllocateRefused", who->text);
 		else
 			agent_report_node(allocator->agent, "GPUAllocateRefused", who->text);
-		grpc_call_fail(a->call, GRPC_FAILED_PRECONDITION, who->text);
+		kubelet_call_fail(a->call, GRPC_FAILED_PRECONDITION, who->text);
 	}
 	allocation_free(a);
 	allocator_next(allocator);
@@ -252,7 +252,7 @@ static void allocator_next(struct allocator *allocator)
 		if (a->identification ||
 			identify_start(allocator->agent, a->n_ids, on_identified, a, &a->identification) == 0)
 			return;
-		grpc_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		allocation_free(a);
 	}
 }
@@ -270,19 +270,20 @@ static int allocation_parse(struct allocation *a, const uint8_t *message, size_t
 	return 0;
 }
 
-void allocator_handle(struct allocator *allocator, struct grpc_call *call, const uint8_t *message, size_t len)
+void allocator_handle(
+	struct allocator *allocator, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	struct allocation *a = calloc(1, sizeof(*a));
 
 	if (!a) {
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	a->allocator = allocator;
 	a->call = call;
 	wire_arena_init(&a->arena, ARENA_MAX);
 	if (allocation_parse(a, message, len) < 0) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT,
+		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT,
 			"not an AllocateRequest for one container and at least one device");
 		allocation_free(a);
 		return;
@@ -291,7 +292,7 @@ void allocator_handle(struct allocator *allocator, struct grpc_call *call, const
 	allocator_next(allocator);
 }
 
-void allocator_closed(struct allocator *allocator, struct grpc_call *call)
+void allocator_closed(struct allocator *allocator, struct kubelet_call *call)
 {
 	list_for_each (item, &allocator->queue) {
 		struct allocation *a = list_entry(item, struct allocation, item);

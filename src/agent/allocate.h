@@ -6,13 +6,13 @@
 
 struct agent;
 struct allocator;
-struct grpc_call;
+struct kubelet_call;
 
 int allocator_new(struct agent *agent, struct allocator **ret_allocator);
-void allocator_free(struct allocator *allocator); /* accepts NULL; after the server */
+void allocator_free(struct allocator *allocator); /* accepts NULL; after the calls */
 
 /* Calls are worked on one after the other, as the kubelet makes them: each decision needs the record of the
  * one before. */
 void allocator_handle(
-	struct allocator *allocator, struct grpc_call *call, const uint8_t *message, size_t len);
-void allocator_closed(struct allocator *allocator, struct grpc_call *call);
+	struct allocator *allocator, struct kubelet_call *call, const uint8_t *message, size_t len);
+void allocator_closed(struct allocator *allocator, struct kubelet_call *call);

@@ -2,46 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/agent.h"
+#include "agent/options.h"
+#include "agent/supervisor.h"
+#include "agent/worker.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "net/loop.h"
-
-static void on_signal(void *userdata, int signo)
-{
-	log_info("stopping (signal %d)", signo);
-	loop_quit(userdata, 0);
-}
-
-static int run(const struct options *options)
-{
-	struct agent agent = {.options = *options};
-	char checkpoint[4096];
-	struct error err = {""};
-	int r;
-
-	if (!options->checkpoint) {
-		snprintf(checkpoint, sizeof(checkpoint), "%s/kubelet_internal_checkpoint",
-			options->plugin_dir);
-		agent.options.checkpoint = checkpoint;
-	}
-	r = loop_new(&agent.loop);
-	if (r == 0)
-		r = loop_add_signal(agent.loop, SIGTERM, on_signal, agent.loop);
-	if (r == 0)
-		r = loop_add_signal(agent.loop, SIGINT, on_signal, agent.loop);
-	if (r < 0)
-		error_set(&err, -r, "cannot create the event loop");
-	else
-		r = agent_start(&agent, &err);
-	if (r == 0)
-		r = loop_run(agent.loop);
-	else
-		log_error("%s", err.text);
-	agent_stop(&agent);
-	loop_free(agent.loop);
-	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
 
 int main(int argc, char **argv)
 {
@@ -57,5 +22,5 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	log_open("ration-agent", options.log_level);
 	signal(SIGPIPE, SIG_IGN);
-	return run(&options);
+	return supervise(&options, worker_run);
 }

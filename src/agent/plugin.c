@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/allocate.h"
+#include "agent/calls.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/ids.h"
 #include "agent/preferred.h"
@@ -17,17 +19,17 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "net/grpc-server.h"
 
 #define STREAMS_MAX 16
 
 struct plugin {
 	struct agent *agent;
-	struct grpc_server *server;
+	struct calls *calls;
 	struct allocator *allocator;
 	struct preferrer *preferrer;
-	struct grpc_call *streams[STREAMS_MAX];
+	struct kubelet_call *streams[STREAMS_MAX];
 	size_t n_streams;
+	bool begun;
 	uint8_t *message; /* what the streams were last told */
 	size_t message_len;
 	bool message_serves; /* when it was made: */
@@ -35,7 +37,7 @@ struct plugin {
 	bool message_healthy;
 };
 
-static void handle_options(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
+static void handle_options(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 	_cleanup_free_ uint8_t *packed = NULL;
@@ -45,9 +47,9 @@ static void handle_options(void *userdata, struct grpc_call *call, const uint8_t
 	options.get_preferred_allocation_available = true;
 	packed = wire_pack(&options.base, &packed_len);
 	if (packed)
-		grpc_call_reply(call, packed, packed_len);
+		kubelet_call_reply(call, packed, packed_len);
 	else
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 static uint8_t *pack_devices(const struct device_ids *ids, size_t *ret_len)
@@ -83,19 +85,27 @@ static uint8_t *plugin_state(const struct plugin *plugin, size_t *ret_len)
 	return packed;
 }
 
-static void handle_list_and_watch(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
+static void handle_list_and_watch(
+	void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	struct plugin *plugin = userdata;
 	_cleanup_free_ uint8_t *state = NULL;
 	size_t state_len = 0;
 
 	if (plugin->n_streams == STREAMS_MAX) {
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "too many ListAndWatch streams");
+		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "too many ListAndWatch streams");
+		return;
+	}
+	/* What the worker before us said still holds; what we would say now, before we know the pods, may
+	 * not.
+	 */
+	if (kubelet_call_resumed(call)) {
+		plugin->streams[plugin->n_streams++] = call;
 		return;
 	}
 	state = plugin_state(plugin, &state_len);
-	if (!state || grpc_call_send(call, state, state_len) < 0) {
-		grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	if (!state || kubelet_call_send(call, state, state_len) < 0) {
+		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	plugin->streams[plugin->n_streams++] = call;
@@ -105,7 +115,7 @@ static void handle_list_and_watch(void *userdata, struct grpc_call *call, const 
 	log_debug("the kubelet watches our devices");
 }
 
-static void list_and_watch_closed(void *userdata, struct grpc_call *call)
+static void list_and_watch_closed(void *userdata, struct kubelet_call *call)
 {
 	struct plugin *plugin = userdata;
 
@@ -118,37 +128,49 @@ static void list_and_watch_closed(void *userdata, struct grpc_call *call)
 		registrar_unwatched(plugin->agent->registrar);
 }
 
-static void handle_allocate(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
+static void handle_allocate(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	allocator_handle(((struct plugin *)userdata)->allocator, call, message, len);
 }
 
-static void allocate_closed(void *userdata, struct grpc_call *call)
+static void allocate_closed(void *userdata, struct kubelet_call *call)
 {
 	allocator_closed(((struct plugin *)userdata)->allocator, call);
 }
 
-static void handle_preferred(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
+static void handle_preferred(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	preferrer_handle(((struct plugin *)userdata)->preferrer, call, message, len);
 }
 
-static void preferred_closed(void *userdata, struct grpc_call *call)
+static void preferred_closed(void *userdata, struct kubelet_call *call)
 {
 	preferrer_closed(((struct plugin *)userdata)->preferrer, call);
 }
 
-static void handle_prestart(void *userdata, struct grpc_call *call, const uint8_t *message, size_t len)
+static void handle_prestart(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	prestart_handle(((struct plugin *)userdata)->agent, call, message, len);
 }
 
-static const struct grpc_method METHODS[] = {
-	{"/v1beta1.DevicePlugin/GetDevicePluginOptions", handle_options, NULL},
-	{"/v1beta1.DevicePlugin/ListAndWatch", handle_list_and_watch, list_and_watch_closed},
-	{"/v1beta1.DevicePlugin/GetPreferredAllocation", handle_preferred, preferred_closed},
-	{"/v1beta1.DevicePlugin/Allocate", handle_allocate, allocate_closed},
-	{"/v1beta1.DevicePlugin/PreStartContainer", handle_prestart, NULL},
+static void on_listening(void *userdata, const char *text)
+{
+	struct plugin *plugin = userdata;
+
+	if (plugin->agent->registrar)
+		registrar_listening(plugin->agent->registrar, text);
+}
+
+static const struct calls_ops OPS = {
+	.methods =
+		{
+			[RELAY_OPTIONS] = {handle_options, NULL},
+			[RELAY_LIST_AND_WATCH] = {handle_list_and_watch, list_and_watch_closed},
+			[RELAY_PREFERRED] = {handle_preferred, preferred_closed},
+			[RELAY_ALLOCATE] = {handle_allocate, allocate_closed},
+			[RELAY_PRESTART] = {handle_prestart, NULL},
+		},
+	.listening = on_listening,
 };
 
 int plugin_new(struct agent *agent, struct plugin **ret_plugin)
@@ -156,10 +178,14 @@ int plugin_new(struct agent *agent, struct plugin **ret_plugin)
 	struct plugin *plugin = calloc(1, sizeof(*plugin));
 	int r;
 
-	if (!plugin)
+	if (!plugin) {
+		close(TAKE_FD(&agent->relay_fd));
 		return -ENOMEM;
+	}
 	plugin->agent = agent;
-	r = allocator_new(agent, &plugin->allocator);
+	r = calls_new(agent->loop, TAKE_FD(&agent->relay_fd), &OPS, plugin, &plugin->calls);
+	if (r == 0)
+		r = allocator_new(agent, &plugin->allocator);
 	if (r == 0)
 		r = preferrer_new(agent, &plugin->preferrer);
 	if (r < 0)
@@ -173,29 +199,25 @@ void plugin_free(struct plugin *plugin)
 {
 	if (!plugin)
 		return;
-	grpc_server_free(plugin->server);
+	calls_free(plugin->calls);
 	allocator_free(plugin->allocator);
 	preferrer_free(plugin->preferrer);
 	free(plugin->message);
 	free(plugin);
 }
 
-bool plugin_reachable(const struct plugin *plugin)
+void plugin_begin(struct plugin *plugin)
 {
-	return plugin->server && grpc_server_is_reachable(plugin->server);
+	if (plugin->begun)
+		return;
+	plugin->begun = true;
+	calls_begin(plugin->calls);
+	calls_ready(plugin->calls);
 }
 
-int plugin_listen(struct plugin *plugin, struct error *err)
+void plugin_listen(struct plugin *plugin)
 {
-	char path[PATH_MAX];
-
-	if (plugin_reachable(plugin))
-		return 0;
-	grpc_server_free(plugin->server);
-	plugin->server = NULL;
-	snprintf(path, sizeof(path), "%s/%s", plugin->agent->options.plugin_dir, PLUGIN_ENDPOINT);
-	return grpc_server_new(
-		plugin->agent->loop, path, METHODS, ARRAY_SIZE(METHODS), plugin, &plugin->server, err);
+	calls_listen(plugin->calls);
 }
 
 bool plugin_watched(const struct plugin *plugin)
@@ -232,13 +254,13 @@ void plugin_update(struct plugin *plugin)
 	_cleanup_free_ uint8_t *state = NULL;
 	size_t len = 0;
 
-	if (!plugin->n_streams || !plugin_may_differ(plugin))
+	if (!plugin->n_streams || (!plugin->message && !plugin->agent->settled) || !plugin_may_differ(plugin))
 		return;
 	state = plugin_state(plugin, &len);
 	if (!state || (len == plugin->message_len && memcmp(state, plugin->message, len) == 0))
 		return;
 	for (size_t i = 0; i < plugin->n_streams; i++)
-		if (grpc_call_send(plugin->streams[i], state, len) < 0)
+		if (kubelet_call_send(plugin->streams[i], state, len) < 0)
 			return;
 	free(plugin->message);
 	plugin->message = TAKE_PTR(state);

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 
 struct agent;
-struct error;
 struct plugin;
 
 #define PLUGIN_ENDPOINT "ration-gpu-mem.sock"
@@ -13,11 +12,12 @@ struct plugin;
 int plugin_new(struct agent *agent, struct plugin **ret_plugin);
 void plugin_free(struct plugin *plugin); /* accepts NULL */
 
-/* plugin_listen() - (again) on the socket in the plugin directory. Nothing happens if it is still there. */
-int plugin_listen(struct plugin *plugin, struct error *err);
+/* plugin_begin() - calls of the kubelet are answered from now on. */
+void plugin_begin(struct plugin *plugin);
 
-/* plugin_reachable() - the socket file is there, and is ours. */
-bool plugin_reachable(const struct plugin *plugin);
+/* plugin_listen() - have the socket in the plugin directory; registrar_listening() is called when it is
+ * there, after the calls that waited for us. */
+void plugin_listen(struct plugin *plugin);
 
 /* plugin_watched() - the kubelet has a ListAndWatch open. */
 bool plugin_watched(const struct plugin *plugin);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/calls.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/identify.h"
 #include "agent/ids.h"
@@ -12,7 +13,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "net/grpc-server.h"
 #include "net/loop.h"
 
 #define ARENA_MAX ((size_t)64 << 20)
@@ -21,7 +21,7 @@
 struct preference {
 	struct list item;
 	struct preferrer *preferrer;
-	struct grpc_call *call;
+	struct kubelet_call *call;
 	struct wire_arena arena;
 	const V1beta1__PreferredAllocationRequest *request;
 	struct identification *identification;
@@ -114,7 +114,7 @@ static void preference_answer(struct preference *p, int card)
 		response.n_container_responses = 1;
 	}
 	packed = wire_pack(&response.base, &len);
-	grpc_call_reply(p->call, packed, packed ? len : 0);
+	kubelet_call_reply(p->call, packed, packed ? len : 0);
 	preference_free(p);
 }
 
@@ -145,13 +145,14 @@ static void on_late(void *userdata)
 	preference_answer(userdata, -1);
 }
 
-void preferrer_handle(struct preferrer *preferrer, struct grpc_call *call, const uint8_t *message, size_t len)
+void preferrer_handle(
+	struct preferrer *preferrer, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	struct preference *p = calloc(1, sizeof(*p));
 	size_t size = 0;
 
 	if (!p) {
-		grpc_call_reply(call, NULL, 0);
+		kubelet_call_reply(call, NULL, 0);
 		return;
 	}
 	p->preferrer = preferrer;
@@ -160,7 +161,7 @@ void preferrer_handle(struct preferrer *preferrer, struct grpc_call *call, const
 	wire_arena_init(&p->arena, ARENA_MAX);
 	p->request = wire_unpack(&p->arena, &v1beta1__preferred_allocation_request__descriptor, message, len);
 	if (!p->request) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreferredAllocationRequest");
+		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreferredAllocationRequest");
 		preference_free(p);
 		return;
 	}
@@ -174,7 +175,7 @@ void preferrer_handle(struct preferrer *preferrer, struct grpc_call *call, const
 	loop_timer_set(p->timer, ANSWER_WITHIN_NS);
 }
 
-void preferrer_closed(struct preferrer *preferrer, struct grpc_call *call)
+void preferrer_closed(struct preferrer *preferrer, struct kubelet_call *call)
 {
 	list_for_each (item, &preferrer->pending) {
 		struct preference *p = list_entry(item, struct preference, item);

@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 struct agent;
-struct grpc_call;
+struct kubelet_call;
 struct preferrer;
 
 int preferrer_new(struct agent *agent, struct preferrer **ret_preferrer);
-void preferrer_free(struct preferrer *preferrer); /* accepts NULL; after the server */
+void preferrer_free(struct preferrer *preferrer); /* accepts NULL; after the calls */
 
 void preferrer_handle(
-	struct preferrer *preferrer, struct grpc_call *call, const uint8_t *message, size_t len);
-void preferrer_closed(struct preferrer *preferrer, struct grpc_call *call);
+	struct preferrer *preferrer, struct kubelet_call *call, const uint8_t *message, size_t len);
+void preferrer_closed(struct preferrer *preferrer, struct kubelet_call *call);

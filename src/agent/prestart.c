@@ -4,6 +4,7 @@
 
 #include "agent/agent.h"
 #include "agent/assign.h"
+#include "agent/calls.h"
 #include "agent/cdi.h"
 #include "agent/checkpoint.h"
 #include "agent/deviceplugin.pb-c.h"
@@ -13,7 +14,6 @@
 #include "agent/wire.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "net/grpc-server.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
 
@@ -77,7 +77,7 @@ static int prestart(struct agent *agent, char *const *ids, size_t n_ids, struct 
 	return r;
 }
 
-void prestart_handle(struct agent *agent, struct grpc_call *call, const uint8_t *message, size_t len)
+void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
 	_cleanup_arena_ struct wire_arena arena;
 	const V1beta1__PreStartContainerRequest *request;
@@ -86,11 +86,11 @@ void prestart_handle(struct agent *agent, struct grpc_call *call, const uint8_t 
 	wire_arena_init(&arena, ARENA_MAX);
 	request = wire_unpack(&arena, &v1beta1__pre_start_container_request__descriptor, message, len);
 	if (!request || !request->n_devices_ids) {
-		grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreStartContainerRequest with devices");
+		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreStartContainerRequest with devices");
 		return;
 	}
 	if (prestart(agent, request->devices_ids, request->n_devices_ids, &err) == 0)
-		grpc_call_reply(call, NULL, 0);
+		kubelet_call_reply(call, NULL, 0);
 	else
-		grpc_call_fail(call, GRPC_FAILED_PRECONDITION, err.text);
+		kubelet_call_fail(call, GRPC_FAILED_PRECONDITION, err.text);
 }

@@ -6,6 +6,6 @@
 #include <stdint.h>
 
 struct agent;
-struct grpc_call;
+struct kubelet_call;
 
-void prestart_handle(struct agent *agent, struct grpc_call *call, const uint8_t *message, size_t len);
+void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8_t *message, size_t len);

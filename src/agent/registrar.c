@@ -26,7 +26,8 @@
 #define TIMEOUT_MS 15000 /* the kubelet dials back for up to 10 s before it answers */
 #define FIRST_RETRY_NS (1 * NS_PER_MS)
 #define LAST_RETRY_NS (1 * NS_PER_S)
-#define UNWATCHED_NS (2 * NS_PER_S)
+#define UNWATCHED_NS (2 * NS_PER_S) /* for the kubelet to open its ListAndWatch */
+#define DROPPED_NS (10 * NS_PER_MS) /* it has closed it */
 
 struct registrar {
 	struct agent *agent;
@@ -36,8 +37,10 @@ struct registrar {
 	struct grpc_client *client;
 	struct grpc_client_call *call;
 	bool wanted, registered;
+	bool asking;	 /* the supervisor, for the socket */
+	bool anew;	 /* a new kubelet: it does not know us, whatever is still open */
 	int watched_dir; /* inotify's number for it, -1: not there yet */
-	int64_t since_ns, retry_ns;
+	int64_t since_ns, retry_ns, registered_ns;
 };
 
 static void registrar_try(struct registrar *r);
@@ -73,6 +76,8 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 		return;
 	}
 	r->registered = true;
+	r->anew = false;
+	r->registered_ns = monotonic_ns();
 	log_info("registered %s at the kubelet after %.1f ms", RESOURCE_GPU_MEM,
 		(double)(monotonic_ns() - r->since_ns) / NS_PER_MS);
 	runtime_ask(r->agent->runtime);
@@ -93,22 +98,21 @@ static uint8_t *pack_registration(size_t *ret_len)
 	return wire_pack(&request.base, ret_len);
 }
 
+/* Serve first: the kubelet dials back before it answers. */
 static void registrar_try(struct registrar *r)
 {
+	if (!r->wanted || r->call || r->asking)
+		return;
+	r->asking = true;
+	plugin_listen(r->agent->plugin);
+}
+
+static void registrar_send(struct registrar *r)
+{
 	_cleanup_free_ uint8_t *packed = NULL;
-	struct error err = {""};
 	size_t len = 0;
 	int error;
 
-	if (!r->wanted || r->call)
-		return;
-	/* Serve first: the kubelet dials back before it answers. */
-	if (plugin_listen(r->agent->plugin, &err) < 0) {
-		if (r->retry_ns >= LAST_RETRY_NS)
-			log_warning("%s; trying again", err.text);
-		registrar_retry(r);
-		return;
-	}
 	packed = pack_registration(&len);
 	error = packed ? grpc_client_call(r->client, "/v1beta1.Registration/Register", packed, len,
 				 TIMEOUT_MS, on_registered, r, &r->call)
@@ -117,8 +121,30 @@ static void registrar_try(struct registrar *r)
 		registrar_retry(r);
 }
 
-static void registrar_begin(struct registrar *r)
+void registrar_listening(struct registrar *r, const char *text)
 {
+	r->asking = false;
+	if (text) {
+		if (r->retry_ns >= LAST_RETRY_NS)
+			log_warning("%s; trying again", text);
+		registrar_retry(r);
+		return;
+	}
+	/* The kubelet's connections are the supervisor's: it has not noticed that there was another worker.
+	 */
+	if (plugin_watched(r->agent->plugin) && !r->anew && !r->call) {
+		if (!r->registered)
+			log_info("the kubelet still watches our devices: nothing to register");
+		r->registered = true;
+		return;
+	}
+	if (!r->call)
+		registrar_send(r);
+}
+
+static void registrar_begin(struct registrar *r, bool anew)
+{
+	r->anew |= anew;
 	r->registered = false;
 	r->since_ns = monotonic_ns();
 	r->retry_ns = FIRST_RETRY_NS;
@@ -139,20 +165,19 @@ static void registrar_on_event(struct registrar *r, const struct inotify_event *
 		return;
 	}
 	if (event->mask & IN_Q_OVERFLOW) {
-		registrar_begin(r);
+		registrar_begin(r, true);
 		return;
 	}
 	if (!event->len)
 		return;
 	if (event->mask & (IN_CREATE | IN_MOVED_TO) && strcmp(event->name, KUBELET_SOCKET) == 0) {
 		registrar_reload_record(r);
-		registrar_begin(r);
+		registrar_begin(r, true);
 	}
-	/* A starting kubelet removes all sockets; ours may also have been removed by hand. Our own replacing
-	 * of it is no reason: then the file that is there is ours. */
-	if (event->mask & IN_DELETE && strcmp(event->name, PLUGIN_ENDPOINT) == 0 && r->registered &&
-		!plugin_reachable(r->agent->plugin))
-		registrar_begin(r);
+	/* A starting kubelet removes all sockets; ours may also have been removed by hand: then the kubelet's
+	 * connection lives on, and all it needs is the file. */
+	if (event->mask & IN_DELETE && strcmp(event->name, PLUGIN_ENDPOINT) == 0 && r->registered)
+		registrar_begin(r, false);
 }
 
 static void on_inotify(void *userdata, int fd, uint32_t events)
@@ -187,7 +212,7 @@ static void on_timer(void *userdata)
 	if (!r->registered)
 		registrar_try(r);
 	else if (!plugin_watched(r->agent->plugin))
-		registrar_begin(r);
+		registrar_begin(r, false);
 }
 
 int registrar_new(struct agent *agent, struct registrar **ret_registrar)
@@ -232,11 +257,13 @@ void registrar_want(struct registrar *r)
 	if (r->wanted)
 		return;
 	r->wanted = true;
-	registrar_begin(r);
+	registrar_begin(r, false);
 }
 
 void registrar_unwatched(struct registrar *r)
 {
+	/* At once, unless it has just dropped us before: then it knows why, and we do not. */
 	if (r->registered)
-		loop_timer_set(r->timer, UNWATCHED_NS);
+		loop_timer_set(r->timer,
+			monotonic_ns() - r->registered_ns < UNWATCHED_NS ? UNWATCHED_NS : DROPPED_NS);
 }

@@ -17,3 +17,6 @@ void registrar_want(struct registrar *registrar);
 /* registrar_unwatched() - the kubelet has closed its last ListAndWatch. If it does not open another, it may
  * have dropped us. */
 void registrar_unwatched(struct registrar *registrar);
+
+/* registrar_listening() - the answer to plugin_listen(): the socket is there (text NULL), or why not. */
+void registrar_listening(struct registrar *registrar, const char *text);

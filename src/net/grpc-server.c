@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "net/loop.h"
@@ -149,6 +150,26 @@ static int server_listen(struct grpc_server *server, struct error *err)
 	return 0;
 }
 
+static int server_open(struct grpc_server *server, struct error *err)
+{
+	int r = server_listen(server, err);
+
+	if (r == 0)
+		r = loop_add_io(server->loop, server->fd, EPOLLIN, server_on_io, server, &server->io);
+	return r;
+}
+
+int grpc_server_listen_again(struct grpc_server *server, struct error *err)
+{
+	if (server->io && grpc_server_is_reachable(server))
+		return 0;
+	loop_io_remove(server->io);
+	server->io = NULL;
+	if (server->fd >= 0)
+		close(TAKE_FD(&server->fd));
+	return server_open(server, err);
+}
+
 int grpc_server_new(struct loop *loop, const char *path, const struct grpc_method *methods, size_t n_methods,
 	void *userdata, struct grpc_server **ret_server, struct error *err)
 {
@@ -162,11 +183,9 @@ int grpc_server_new(struct loop *loop, const char *path, const struct grpc_metho
 	list_init(&server->connections);
 	server->path = strdup(path);
 	if (server->path)
-		r = server_listen(server, err);
+		r = server_open(server, err);
 	else
 		error_set(err, ENOMEM, "out of memory");
-	if (r == 0)
-		r = loop_add_io(loop, server->fd, EPOLLIN, server_on_io, server, &server->io);
 	if (r == 0)
 		r = loop_add_timer(loop, server_sweep, server, &server->sweep);
 	if (r < 0) {

@@ -42,6 +42,10 @@ void grpc_server_free(struct grpc_server *server);
  * it. */
 bool grpc_server_is_reachable(const struct grpc_server *server);
 
+/* grpc_server_listen_again() - where the socket is gone or not ours any more, a new one; connections stay. On
+ * failure the server goes on without one. */
+int grpc_server_listen_again(struct grpc_server *server, struct error *err);
+
 /* grpc_call_send() - one message of a stream. At most one message waits behind the one that is being sent:
  * a newer one replaces it (for streams of states, where only the last one counts). Returns -ENOMEM. */
 int grpc_call_send(struct grpc_call *call, const void *message, size_t len);

@@ -63,8 +63,22 @@ class World:
         assert "ERROR: " not in self.logged() and "runtime error" not in self.logged(), self.logged()   # sanitizers
 
     def kill_agent(self):
+        """The supervisor, as a container that is killed; its worker goes with it."""
+        worker = self.worker()
         self.agent.kill()
         self.agent.wait()
+        wait_for(lambda: not worker or not pathlib.Path(f"/proc/{worker}").exists())
+
+    def worker(self):
+        """The process that does the work; the first one only holds the kubelet's connections."""
+        pid = self.agent.pid
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0]) if children else None
+
+    def kill_worker(self, signo=signal.SIGKILL):
+        pid = self.worker()
+        os.kill(pid, signo)
+        return pid
 
     def up(self, units):
         """Kubelet and agent run, so many units are advertised, and the agent has seen its node and pods."""
@@ -109,14 +123,20 @@ class World:
 
     def rss_kib(self):
         """Without what the simulated driver maps into us."""
+        return sum(self.rss_kib_of(pid) for pid in (self.agent.pid, self.worker()))
+
+    def rss_kib_of(self, pid):
         total, ours = 0, True
-        for line in pathlib.Path(f"/proc/{self.agent.pid}/smaps").read_text().splitlines():
+        for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
             if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
                 ours = str(self.driver) not in line
-            elif line.startswith("Rss:") and ours:
+            elif line.startswith("Pss:") and ours:    # a page that both have counts once
                 total += int(line.split()[1])
         return total
 
     def cpu_seconds(self):
-        fields = pathlib.Path(f"/proc/{self.agent.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        total = 0
+        for pid in (self.agent.pid, self.worker()):
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            total += int(fields[11]) + int(fields[12])
+        return total / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,238 @@
+#include "agent/supervisor.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/front.h"
+#include "agent/options.h"
+#include "agent/plugin.h"
+#include "agent/single.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "net/loop.h"
+
+/* So many workers in a row that did not live for a second are a crash loop: from then on the next one waits.
+ */
+#define YOUNG_NS (1 * NS_PER_S)
+#define YOUNG_DEATHS 5
+#define FIRST_WAIT_NS (1 * NS_PER_S)
+#define LAST_WAIT_NS (8 * NS_PER_S)
+#define LOCK_AGAIN_NS (100 * NS_PER_MS)
+#define STOP_WITHIN_NS (8 * NS_PER_S) /* the chart gives the pod more */
+
+struct supervisor {
+	const struct options *options;
+	worker_fn run;
+	struct loop *loop;
+	struct front *front;
+	struct loop_timer *timer; /* start the worker; when stopping, end it */
+	int lock_fd;
+	bool may_run, waits_for_lock, stopping;
+	pid_t worker; /* 0: none */
+	int64_t started_ns, died_ns;
+	unsigned int young_deaths; /* in a row */
+	int64_t wait_ns;	   /* of the crash loop */
+};
+
+/* Nothing of the supervisor's may stay open here, or its sockets would live on in us. */
+static int worker_main(const struct supervisor *s, int fd, pid_t parent)
+{
+	sigset_t none;
+
+	/* Where this is no pid namespace of our own, the kernel does not end us with our parent. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		return EXIT_FAILURE;
+	if (fd > STDERR_FILENO + 1)
+		close_range(STDERR_FILENO + 1, (unsigned int)fd - 1, 0);
+	close_range((unsigned int)fd + 1, UINT_MAX, 0);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	return s->run(s->options, fd);
+}
+
+static void supervisor_start(struct supervisor *s)
+{
+	pid_t parent = getpid();
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0 ||
+		(s->worker = fork()) < 0) {
+		log_error("cannot start the worker: %s; trying again", strerror(errno));
+		s->worker = 0;
+		loop_timer_set(s->timer, FIRST_WAIT_NS);
+		return;
+	}
+	if (s->worker == 0)
+		exit(worker_main(s, fds[1], parent));
+	close(fds[1]);
+	s->started_ns = monotonic_ns();
+	if (front_attach(s->front, fds[0]) < 0) {
+		log_error("cannot talk to the worker: out of memory");
+		kill(s->worker, SIGKILL);
+	}
+	if (s->died_ns)
+		log_info("worker %d was started %.1f ms after the end of the one before", (int)s->worker,
+			(double)(s->started_ns - s->died_ns) / NS_PER_MS);
+}
+
+/* Returns whether this is the only agent here, as far as one can know. */
+static bool supervisor_lock(struct supervisor *s)
+{
+	struct error err = {""};
+	int r = single_lock(s->options->state_dir, &s->lock_fd, &err);
+
+	if (r == -EBUSY) {
+		if (!s->waits_for_lock)
+			log_warning("%s: waiting until it ends. Two agents on one node are a mistake, unless "
+				    "one is just being replaced",
+				err.text);
+		s->waits_for_lock = true;
+		return false;
+	}
+	if (r < 0)
+		log_warning("%s: going on without making sure that no other agent runs here", err.text);
+	return true;
+}
+
+static void on_timer(void *userdata)
+{
+	struct supervisor *s = userdata;
+
+	if (s->stopping) {
+		log_warning("the worker does not end: killing it");
+		kill(s->worker, SIGKILL);
+		return;
+	}
+	if (!s->may_run)
+		s->may_run = supervisor_lock(s);
+	if (s->may_run)
+		supervisor_start(s);
+	else
+		loop_timer_set(s->timer, LOCK_AGAIN_NS);
+}
+
+static void end_text(int status, char *buf, size_t size)
+{
+	if (WIFSIGNALED(status))
+		snprintf(buf, size, "was killed by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else
+		snprintf(buf, size, "ended with status %d", WEXITSTATUS(status));
+}
+
+/* How long the next worker has to wait: not at all, unless they die one after the other. */
+static int64_t supervisor_wait(struct supervisor *s)
+{
+	bool young = s->died_ns - s->started_ns < YOUNG_NS;
+
+	s->young_deaths = young ? s->young_deaths + 1 : 0;
+	if (s->young_deaths < YOUNG_DEATHS)
+		return s->wait_ns = 0;
+	s->wait_ns = s->wait_ns ? s->wait_ns * 2 : FIRST_WAIT_NS;
+	if (s->wait_ns > LAST_WAIT_NS)
+		s->wait_ns = LAST_WAIT_NS;
+	return s->wait_ns;
+}
+
+static void supervisor_worker_ended(struct supervisor *s, int status)
+{
+	bool stays_away = !front_worker_ready(s->front) && WIFEXITED(status);
+	char text[100];
+	int64_t wait_ns;
+
+	s->died_ns = monotonic_ns();
+	s->worker = 0;
+	front_detach(s->front);
+	/* Wrong from the start, by its own word: the kubelet's CrashLoopBackOff is the place to see that. */
+	if (s->stopping || stays_away || (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)) {
+		loop_quit(s->loop, WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
+		return;
+	}
+	end_text(status, text, sizeof(text));
+	wait_ns = supervisor_wait(s);
+	if (wait_ns == 0) {
+		log_warning("the worker %s after %.1f s; calls of the kubelet wait for the next one", text,
+			(double)(s->died_ns - s->started_ns) / NS_PER_S);
+		supervisor_start(s);
+		return;
+	}
+	log_error(
+		"the worker %s, as %u before it, and none of them lived for a second: the next one starts in "
+		"%lld s. Running containers are not touched, new pods with GPUs wait. The lines above say "
+		"why; with none there, see the kernel's log (dmesg) and the pod's memory limit",
+		text, s->young_deaths - 1, (long long)(wait_ns / NS_PER_S));
+	loop_timer_set(s->timer, wait_ns);
+}
+
+/* All children: as the first process of a container we inherit those of others. */
+static void on_child(void *userdata, int signo)
+{
+	struct supervisor *s = userdata;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == s->worker)
+			supervisor_worker_ended(s, status);
+}
+
+static void on_signal(void *userdata, int signo)
+{
+	struct supervisor *s = userdata;
+
+	if (!s->worker) {
+		log_info("stopping (signal %d)", signo);
+		loop_quit(s->loop, EXIT_SUCCESS);
+		return;
+	}
+	if (!s->stopping)
+		loop_timer_set(s->timer, STOP_WITHIN_NS);
+	s->stopping = true;
+	kill(s->worker, signo);
+}
+
+static int supervisor_init(struct supervisor *s)
+{
+	char path[PATH_MAX];
+	int r = loop_new(&s->loop);
+
+	snprintf(path, sizeof(path), "%s/%s", s->options->plugin_dir, PLUGIN_ENDPOINT);
+	if (r == 0)
+		r = loop_add_signal(s->loop, SIGTERM, on_signal, s);
+	if (r == 0)
+		r = loop_add_signal(s->loop, SIGINT, on_signal, s);
+	if (r == 0)
+		r = loop_add_signal(s->loop, SIGCHLD, on_child, s);
+	if (r == 0)
+		r = loop_add_timer(s->loop, on_timer, s, &s->timer);
+	return r == 0 ? front_new(s->loop, path, &s->front) : r;
+}
+
+int supervise(const struct options *options, worker_fn run)
+{
+	struct supervisor s = {.options = options, .run = run, .lock_fd = -1};
+	int r = supervisor_init(&s);
+
+	if (r == 0) {
+		loop_timer_set(s.timer, 0);
+		r = loop_run(s.loop);
+	}
+	if (r < 0)
+		log_error("cannot go on: %s", strerror(-r));
+	front_free(s.front);
+	loop_free(s.loop);
+	if (s.lock_fd >= 0)
+		close(s.lock_fd);
+	return r < 0 ? EXIT_FAILURE : r;
+}

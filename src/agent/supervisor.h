@@ -1,0 +1,14 @@
+/* supervisor.h - the first process of ration-agent, which must not be missed: it holds the kubelet's
+ * connections (front.h), starts the worker, which does everything else, and starts it again whenever it ends
+ * by accident. The worker is forked, not executed anew: nothing was opened yet, and it saves the time of the
+ * dynamic linker.
+ */
+#pragma once
+
+struct options;
+
+/* What the worker runs: its exit status. fd is its end of the relay. */
+typedef int (*worker_fn)(const struct options *options, int fd);
+
+/* supervise() - until a signal ends it, or the first worker cannot even start. Returns the exit status. */
+int supervise(const struct options *options, worker_fn worker);

@@ -1,0 +1,46 @@
+#include "agent/worker.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/agent.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "net/loop.h"
+
+static void on_signal(void *userdata, int signo)
+{
+	log_info("stopping (signal %d)", signo);
+	loop_quit(userdata, 0);
+}
+
+int worker_run(const struct options *options, int fd)
+{
+	struct agent agent = {.options = *options, .relay_fd = fd};
+	char checkpoint[4096];
+	struct error err = {""};
+	int r;
+
+	if (!options->checkpoint) {
+		snprintf(checkpoint, sizeof(checkpoint), "%s/kubelet_internal_checkpoint",
+			options->plugin_dir);
+		agent.options.checkpoint = checkpoint;
+	}
+	r = loop_new(&agent.loop);
+	if (r == 0)
+		r = loop_add_signal(agent.loop, SIGTERM, on_signal, agent.loop);
+	if (r == 0)
+		r = loop_add_signal(agent.loop, SIGINT, on_signal, agent.loop);
+	if (r < 0)
+		error_set(&err, -r, "cannot create the event loop");
+	else
+		r = agent_start(&agent, &err);
+	if (r == 0)
+		r = loop_run(agent.loop);
+	else
+		log_error("%s", err.text);
+	agent_stop(&agent);
+	loop_free(agent.loop);
+	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
