@@ -33,6 +33,11 @@ const char *gpu_mode_text(enum gpu_mode mode)
 	return gpu_mode_texts[mode];
 }
 
+const char *gpu_policy_text(enum gpu_policy policy)
+{
+	return policy == GPU_POLICY_SPREAD ? "spread" : "binpack";
+}
+
 void node_facts_init(struct node_facts *facts)
 {
 	*facts = (struct node_facts){.serving = true};

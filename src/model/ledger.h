@@ -34,6 +34,9 @@ enum gpu_policy { GPU_POLICY_BINPACK, GPU_POLICY_SPREAD };
 int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode);
 const char *gpu_mode_text(enum gpu_mode mode);
 
+/* gpu_policy_text() - "binpack" or "spread", a value of ack.node.gpu.placement. */
+const char *gpu_policy_text(enum gpu_policy policy);
+
 /* What the API server says about a node. */
 struct gpu_facts {
 	char uuid[GPU_UUID_SIZE];

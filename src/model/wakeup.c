@@ -19,6 +19,8 @@ struct wakeup_pod {
 	uint64_t rejected_at; /* ledger generation when filter last looked */
 	uint64_t order;	      /* who was rejected first */
 	int64_t rejected_ns;  /* when that was */
+	int64_t first_rejected_ns;
+	uint32_t nudges;
 	int64_t not_before_ns;
 	int64_t backoff_ns; /* grows while nudges do not lead to a filter call */
 };
@@ -71,6 +73,8 @@ int wakeup_rejected(
 
 	if (r < 0)
 		return r;
+	if (!pod->first_rejected_ns)
+		pod->first_rejected_ns = now_ns;
 	pod->rejected_at = ledger->generation;
 	pod->rejected_ns = now_ns;
 	pod->not_before_ns = 0;
@@ -81,6 +85,19 @@ int wakeup_rejected(
 void wakeup_leave(struct wakeup_list *list, const char *uid)
 {
 	wakeup_pod_free(table_remove(&list->pods, uid));
+}
+
+bool wakeup_find(const struct wakeup_list *list, const char *uid, struct wakeup_state *ret_state)
+{
+	const struct wakeup_pod *pod = table_get(&list->pods, uid);
+
+	if (!pod)
+		return false;
+	*ret_state = (struct wakeup_state){.first_rejected_ns = pod->first_rejected_ns,
+		.last_rejected_ns = pod->rejected_ns,
+		.not_before_ns = pod->not_before_ns,
+		.nudges = pod->nudges};
+	return true;
 }
 
 bool wakeup_is_due(const struct wakeup_list *list, const struct ledger *ledger)
@@ -134,6 +151,7 @@ static struct wakeup_pod **in_turn(const struct wakeup_list *list)
 
 static void back_off(struct wakeup_pod *pod, int64_t now_ns)
 {
+	pod->nudges++;
 	pod->not_before_ns = now_ns + pod->backoff_ns;
 	pod->backoff_ns = pod->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS : pod->backoff_ns * 2;
 }

@@ -29,6 +29,14 @@ int wakeup_rejected(
 	struct wakeup_list *list, const struct pod_facts *pod, const struct ledger *ledger, int64_t now_ns);
 void wakeup_leave(struct wakeup_list *list, const char *uid);
 
+/* wakeup_find() - how a pod waits; false if it does not. */
+struct wakeup_state {
+	int64_t first_rejected_ns, last_rejected_ns;
+	int64_t not_before_ns; /* no nudge before; 0: as soon as it fits */
+	uint32_t nudges;
+};
+bool wakeup_find(const struct wakeup_list *list, const char *uid, struct wakeup_state *ret_state);
+
 /* wakeup_is_due() - the ledger has changed since the last look, and somebody waits. */
 bool wakeup_is_due(const struct wakeup_list *list, const struct ledger *ledger);
 

@@ -171,6 +171,11 @@ void http_call_reply(struct http_call *call, unsigned status, const char *conten
 	loop_timer_set(call->server->timer, 0); /* resumed work is picked up by the next MHD_run() */
 }
 
+const char *http_call_query(const struct http_call *call, const char *key)
+{
+	return MHD_lookup_connection_value(call->connection, MHD_GET_ARGUMENT_KIND, key);
+}
+
 bool http_call_is_gone(const struct http_call *call)
 {
 	const union MHD_ConnectionInfo *info;

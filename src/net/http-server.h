@@ -28,6 +28,10 @@ int http_server_new(struct loop *loop, const char *address, uint16_t port, size_
 void http_server_free(struct http_server *server);
 uint16_t http_server_port(const struct http_server *server);
 
+/* http_call_query() - the value of ?key=value in the request's address, decoded; NULL if it is not there.
+ * Valid until the reply. */
+const char *http_call_query(const struct http_call *call, const char *key);
+
 /* http_call_reply() - takes the malloc'ed body. NULL (out of memory upstream) is answered with status 500. */
 void http_call_reply(struct http_call *call, unsigned status, const char *content_type, char *body);
 

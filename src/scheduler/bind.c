@@ -17,6 +17,7 @@
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/extender.h"
+#include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -120,6 +121,8 @@ static void bind_answer(struct bind *bind, enum bind_outcome result, const char 
 	if (*error)
 		log_warning(
 			"bind of pod %s/%s to node %s: %s", bind->namespace_, bind->name, bind->node, error);
+	record_outcome(bind->queue->scheduler, bind->uid, bind->namespace_, bind->name, bind->node, error,
+		monotonic_ns() - bind->submitted_ns);
 	http_call_reply(bind->call, 200, "application/json", extender_error(error));
 	bind->call = NULL;
 }
@@ -207,6 +210,8 @@ static char *bind_reserve(
 	if (!text) {
 		ledger_release_reservation(&scheduler->ledger, bind->uid);
 		error_set(err, ENOMEM, "out of memory");
+	} else {
+		record_bind(scheduler, facts, bind->node, &placement);
 	}
 	return text;
 }

@@ -12,6 +12,8 @@
 #include "kube/pod.h"
 #include "model/decide.h"
 #include "model/rank.h"
+#include "scheduler/record.h"
+#include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
@@ -98,6 +100,7 @@ struct filter_result {
 	const struct node_ledger **fitting;
 	size_t n_fitting;
 	struct json_object *failed, *unresolvable; /* name -> reason */
+	uint32_t misfits[MISFIT_MAX];		   /* how many nodes have it */
 };
 
 static void filter_result_release(struct filter_result *result)
@@ -129,6 +132,7 @@ static int filter_nodes(
 			result->fitting[result->n_fitting++] = ledger_node(&scheduler->ledger, name);
 			continue;
 		}
+		result->misfits[misfit]++;
 		json_object_object_add(
 			is_unresolvable(&scheduler->ledger, name, (enum misfit)misfit, &question->pod.request)
 				? result->unresolvable
@@ -208,6 +212,8 @@ static char *filter_question(
 	if (result.n_fitting == 0) {
 		*ret_result = FILTER_NO_NODE;
 		waiting_room_rejected(scheduler->waiting, &question->pod);
+		record_filter(scheduler, &question->pod, json_object_array_length(question->names), NULL, 0,
+			0, result.misfits);
 		return filter_answer(&result, 0);
 	}
 	if (rank_nodes(result.fitting, result.n_fitting, &question->pod) < 0)
@@ -217,6 +223,8 @@ static char *filter_question(
 	n = result.n_fitting;
 	if (scheduler->best_nodes && n > scheduler->best_nodes)
 		n = scheduler->best_nodes;
+	record_filter(scheduler, &question->pod, json_object_array_length(question->names), result.fitting, n,
+		result.n_fitting, result.misfits);
 	return filter_answer(&result, n);
 }
 
@@ -260,6 +268,7 @@ static char *prioritize_question(struct scheduler *scheduler, const struct quest
 	_cleanup_free_ const struct node_ledger **ranked = calloc(n ? n : 1, sizeof(*ranked));
 	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
 	struct json_object *answer = json_object_new_array();
+	struct record_score scores[DECISION_NODES_MAX];
 	char *out;
 
 	for (size_t i = 0; ranked && i < n; i++) {
@@ -278,11 +287,17 @@ static char *prioritize_question(struct scheduler *scheduler, const struct quest
 		bool held = known && known->node && strcmp(known->node, name) == 0;
 		int score = score_of(ranked, n_known, name);
 
+		if (held)
+			score = SCORE_MAX;
+		else if (score == SCORE_MAX)
+			score = SCORE_MAX - 1;
 		json_object_object_add(host, "Host", json_object_new_string(name));
-		json_object_object_add(host, "Score",
-			json_object_new_int(held ? SCORE_MAX : (score == SCORE_MAX ? SCORE_MAX - 1 : score)));
+		json_object_object_add(host, "Score", json_object_new_int(score));
 		json_object_array_add(answer, host);
+		if (i < ARRAY_SIZE(scores))
+			scores[i] = (struct record_score){.node = name, .score = score};
 	}
+	record_prioritize(scheduler, &question->pod, n, scores, n);
 	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
 	json_object_put(answer);
 	return out;

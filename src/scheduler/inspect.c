@@ -18,7 +18,7 @@ static void add_number(struct json_object *object, const char *key, uint64_t num
 	json_object_object_add(object, key, json_object_new_int64((int64_t)number));
 }
 
-static const char *occupancy_text(enum occupancy occupancy)
+const char *occupancy_text(enum occupancy occupancy)
 {
 	switch (occupancy) {
 	case OCCUPANCY_WAITING:
@@ -35,7 +35,7 @@ static const char *occupancy_text(enum occupancy occupancy)
 	return "unknown";
 }
 
-static bool is_on_card(const struct ledger_pod *pod, const char *uuid)
+bool is_on_card(const struct ledger_pod *pod, const char *uuid)
 {
 	if (!pod->has_placement)
 		return false;
@@ -43,6 +43,14 @@ static bool is_on_card(const struct ledger_pod *pod, const char *uuid)
 		for (size_t j = 0; j < pod->placement.containers[i].n_cards; j++)
 			if (strcmp(pod->placement.containers[i].cards[j].uuid, uuid) == 0)
 				return true;
+	return false;
+}
+
+bool is_on_a_card_of(const struct ledger_pod *pod, const struct node_ledger *node)
+{
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (is_on_card(pod, node->gpus[i].uuid))
+			return true;
 	return false;
 }
 
@@ -65,11 +73,8 @@ static struct json_object *pods_json(const struct node_ledger *node, const char 
 
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
-		bool placed = false;
 
-		for (size_t i = 0; !uuid && i < node->facts.n_gpus; i++)
-			placed |= is_on_card(pod, node->gpus[i].uuid);
-		if (uuid ? is_on_card(pod, uuid) : !placed)
+		if (uuid ? is_on_card(pod, uuid) : !is_on_a_card_of(pod, node))
 			json_object_array_add(pods, pod_json(pod));
 	}
 	return pods;

@@ -17,9 +17,11 @@
 #include "scheduler/bind.h"
 #include "scheduler/extender.h"
 #include "scheduler/inspect.h"
+#include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
+#include "scheduler/why.h"
 
 /* 5,000 node names of at most 253 bytes and a pod of at most 1.5 MiB (etcd's limit) fit well. */
 #define BODY_MAX (8 << 20)
@@ -155,9 +157,12 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 		http_call_reply(call, 200, "application/json", inspect_json(scheduler, path + 9));
 	else if (get && strcmp(path, "/metrics") == 0)
 		reply_metrics(program, call);
+	else if (get && strcmp(path, "/why") == 0)
+		why_answer(scheduler, call);
 	else
 		reply_text(call, 404,
-			"POST /filter, /prioritize, /bind; GET /inspect, /inspect/NODE, /metrics\n");
+			"POST /filter, /prioritize, /bind; GET /inspect, /inspect/NODE, /metrics, "
+			"/why?namespace=NS&name=POD\n");
 }
 
 static void on_probe(void *userdata, struct http_call *call, const char *method, const char *path,
@@ -256,6 +261,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = loop_add_signal(scheduler->loop, SIGINT, on_signal, program)) < 0 ||
 		(r = loop_add_timer(scheduler->loop, on_tick, program, &program->tick)) < 0 ||
 		(r = loop_add_timer(scheduler->loop, on_drain, program, &program->drain)) < 0 ||
+		(r = recorder_new(&scheduler->recorder)) < 0 ||
 		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
 		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
@@ -285,6 +291,7 @@ static void program_stop(struct program *program)
 	kube_client_free(scheduler->client);
 	bind_queue_free(scheduler->binds);
 	waiting_room_free(scheduler->waiting);
+	recorder_free(scheduler->recorder);
 	loop_timer_remove(program->tick);
 	loop_timer_remove(program->drain);
 	ledger_release(&scheduler->ledger);

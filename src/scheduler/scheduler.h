@@ -1,7 +1,7 @@
 /* scheduler/ - ration-scheduler: the extender beside kube-scheduler. One thread, one ledger, no writes to
  * nodes. main.c options and wiring   sync.c watch events into the ledger   extender.c the verbs filter and
  * prioritize bind.c Bindings in flight   waiting.c pods we rejected, nudged when they may fit   inspect.c the
- * status page
+ * status page   recorder.c the last decisions   record.c what the verbs tell it   why.c both as JSON
  *
  * scheduler.h: the state that these share.
  */
@@ -17,6 +17,7 @@
 struct bind_queue;
 struct kube_client;
 struct loop;
+struct recorder;
 struct sync;
 struct waiting_room;
 
@@ -27,6 +28,7 @@ struct scheduler {
 	struct sync *sync;
 	struct waiting_room *waiting;
 	struct bind_queue *binds;
+	struct recorder *recorder;
 	size_t best_nodes; /* K of filter's answer; 0: all */
 	bool nodes_synced, pods_synced;
 	struct scheduler_metrics metrics;

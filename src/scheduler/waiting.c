@@ -12,6 +12,7 @@
 #include "kube/names.h"
 #include "model/wakeup.h"
 #include "net/loop.h"
+#include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
@@ -89,6 +90,11 @@ void waiting_room_forget_gone(struct waiting_room *room)
 		wakeup_forget_gone(&room->list, &room->scheduler->ledger, monotonic_ns());
 }
 
+bool waiting_room_find(const struct waiting_room *room, const char *uid, struct wakeup_state *ret_state)
+{
+	return wakeup_find(&room->list, uid, ret_state);
+}
+
 size_t waiting_room_count(const struct waiting_room *room)
 {
 	return room->list.pods.count;
@@ -109,6 +115,7 @@ static void nudge(struct waiting_room *room, const struct pod_facts *pod)
 	snprintf(body, sizeof(body),
 		"{\"metadata\":{\"annotations\":{\"" ANNOTATION_NUDGE "\":\"%" PRId64 "\"}}}", realtime_ns());
 	room->scheduler->metrics.wakeups++;
+	record_nudge(room->scheduler, pod);
 	r = kube_request(room->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
 		NUDGE_TIMEOUT_MS, on_nudged, NULL, NULL);
 	if (r < 0)

@@ -7,12 +7,14 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct json_object;
 struct pod_facts;
 struct scheduler;
 struct waiting_room;
+struct wakeup_state;
 
 int waiting_room_new(struct scheduler *scheduler, struct waiting_room **ret_room);
 void waiting_room_free(struct waiting_room *room); /* accepts NULL */
@@ -27,5 +29,8 @@ void waiting_room_look(struct waiting_room *room);
 /* waiting_room_forget_gone() - pods that the watch does not know although it had time to: they were deleted
  * just before kube-scheduler asked, and no event will tell of them again. */
 void waiting_room_forget_gone(struct waiting_room *room);
+
+/* waiting_room_find() - wakeup_find(): how a pod waits; false if it does not. */
+bool waiting_room_find(const struct waiting_room *room, const char *uid, struct wakeup_state *ret_state);
 
 size_t waiting_room_count(const struct waiting_room *room);

@@ -1,0 +1,168 @@
+#include "scheduler/recorder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A decision with everything it points to behind it. */
+struct stored {
+	struct decision decision;
+	size_t bytes;
+	char data[];
+};
+
+struct recorder {
+	struct stored *ring[DECISIONS_MAX];
+	size_t first, n;
+	size_t bytes;
+};
+
+int recorder_new(struct recorder **ret_recorder)
+{
+	struct recorder *recorder = calloc(1, sizeof(*recorder));
+
+	if (!recorder)
+		return -ENOMEM;
+	*ret_recorder = recorder;
+	return 0;
+}
+
+static void recorder_drop_oldest(struct recorder *recorder)
+{
+	struct stored *oldest = recorder->ring[recorder->first];
+
+	recorder->bytes -= oldest->bytes;
+	recorder->first = (recorder->first + 1) % DECISIONS_MAX;
+	recorder->n--;
+	free(oldest);
+}
+
+void recorder_free(struct recorder *recorder)
+{
+	if (!recorder)
+		return;
+	while (recorder->n)
+		recorder_drop_oldest(recorder);
+	free(recorder);
+}
+
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) + 1 : 1;
+}
+
+static size_t decision_size(const struct decision *d)
+{
+	size_t size = sizeof(struct stored) + d->n_nodes * sizeof(*d->nodes) +
+		      d->n_reasons * sizeof(*d->reasons) + d->n_cards * sizeof(*d->cards);
+
+	size += text_size(d->uid) + text_size(d->namespace_) + text_size(d->name) + text_size(d->node) +
+		text_size(d->policy) + text_size(d->text);
+	for (size_t i = 0; i < d->n_nodes; i++)
+		size += text_size(d->nodes[i].name);
+	for (size_t i = 0; i < d->n_reasons; i++)
+		size += text_size(d->reasons[i].text);
+	for (size_t i = 0; i < d->n_cards; i++)
+		size += text_size(d->cards[i].uuid);
+	return size;
+}
+
+static const char *pack_text(char **end, const char *text)
+{
+	char *copy = *end;
+
+	*end += text_size(text);
+	return strcpy(copy, text ? text : "");
+}
+
+static void *pack_array(char **end, const void *array, size_t size)
+{
+	char *copy = *end;
+
+	if (size)
+		memcpy(copy, array, size);
+	*end += size;
+	return copy;
+}
+
+/* The arrays come first: they need alignment, texts do not. */
+static void stored_fill(struct stored *stored, const struct decision *d)
+{
+	char *end = stored->data;
+	struct decision_node *nodes = pack_array(&end, d->nodes, d->n_nodes * sizeof(*nodes));
+	struct decision_reason *reasons = pack_array(&end, d->reasons, d->n_reasons * sizeof(*reasons));
+	struct decision_card *cards = pack_array(&end, d->cards, d->n_cards * sizeof(*cards));
+
+	stored->decision = *d;
+	stored->decision.nodes = nodes;
+	stored->decision.reasons = reasons;
+	stored->decision.cards = cards;
+	for (size_t i = 0; i < d->n_nodes; i++)
+		nodes[i].name = pack_text(&end, d->nodes[i].name);
+	for (size_t i = 0; i < d->n_reasons; i++)
+		reasons[i].text = pack_text(&end, d->reasons[i].text);
+	for (size_t i = 0; i < d->n_cards; i++)
+		cards[i].uuid = pack_text(&end, d->cards[i].uuid);
+	stored->decision.uid = pack_text(&end, d->uid);
+	stored->decision.namespace_ = pack_text(&end, d->namespace_);
+	stored->decision.name = pack_text(&end, d->name);
+	stored->decision.node = pack_text(&end, d->node);
+	stored->decision.policy = pack_text(&end, d->policy);
+	stored->decision.text = pack_text(&end, d->text);
+}
+
+static size_t at_most(size_t n, size_t max)
+{
+	return n > max ? max : n;
+}
+
+void recorder_add(struct recorder *recorder, const struct decision *decision)
+{
+	struct decision cut = *decision;
+	struct stored *stored;
+	size_t bytes;
+
+	cut.n_nodes = at_most(cut.n_nodes, DECISION_NODES_MAX);
+	cut.n_reasons = at_most(cut.n_reasons, DECISION_REASONS_MAX);
+	cut.n_cards = at_most(cut.n_cards, DECISION_CARDS_MAX);
+	bytes = decision_size(&cut);
+	stored = malloc(bytes);
+	if (!stored)
+		return;
+	stored->bytes = bytes;
+	stored_fill(stored, &cut);
+	while (recorder->n == DECISIONS_MAX || (recorder->n && recorder->bytes + bytes > DECISIONS_BYTES_MAX))
+		recorder_drop_oldest(recorder);
+	recorder->ring[(recorder->first + recorder->n++) % DECISIONS_MAX] = stored;
+	recorder->bytes += bytes;
+}
+
+const struct decision *recorder_next(const struct recorder *recorder, size_t *cursor)
+{
+	if (*cursor >= recorder->n)
+		return NULL;
+	return &recorder->ring[(recorder->first + (*cursor)++) % DECISIONS_MAX]->decision;
+}
+
+size_t recorder_count(const struct recorder *recorder)
+{
+	return recorder->n;
+}
+
+size_t recorder_bytes(const struct recorder *recorder)
+{
+	return recorder->bytes;
+}
+
+const char *decision_kind_text(enum decision_kind kind)
+{
+	static const char *const texts[DECISION_KIND_MAX] = {
+		[DECISION_FILTER] = "filter",
+		[DECISION_PRIORITIZE] = "prioritize",
+		[DECISION_BIND] = "bind",
+		[DECISION_OUTCOME] = "outcome",
+		[DECISION_NUDGE] = "nudge",
+	};
+
+	return texts[kind];
+}

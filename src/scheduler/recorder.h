@@ -1,0 +1,80 @@
+/* recorder.h - the flight recorder: the last decisions about pods, in a ring of bounded memory.
+ *
+ * A decision is one allocation of its own size (about 200 bytes, 700 with sixteen nodes), never one per node
+ * of the cluster. The ring holds DECISIONS_MAX of them and DECISIONS_BYTES_MAX bytes, whichever is reached
+ * first; the oldest goes.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DECISIONS_MAX 10000
+#define DECISIONS_BYTES_MAX (8u << 20)
+/* More nodes, reasons or cards than this are counted, not named. */
+#define DECISION_NODES_MAX 16
+#define DECISION_REASONS_MAX 8
+#define DECISION_CARDS_MAX 8
+
+enum decision_kind {
+	DECISION_FILTER,
+	DECISION_PRIORITIZE,
+	DECISION_BIND,	  /* the cards are reserved, the Binding leaves */
+	DECISION_OUTCOME, /* what became of it; text "" is success */
+	DECISION_NUDGE,	  /* it waits, and something that it fits on was freed */
+	DECISION_KIND_MAX,
+};
+
+struct decision_node {
+	const char *name;
+	uint32_t score; /* prioritize: 0 to 10 */
+};
+
+struct decision_reason {
+	const char *text;
+	uint32_t nodes;
+};
+
+struct decision_card {
+	const char *uuid;
+	int index;
+	uint32_t units_free, units_total; /* before this pod */
+};
+
+struct decision {
+	enum decision_kind kind;
+	uint64_t number;  /* in the order of everything that happened, see journal.h */
+	int64_t time_ns;  /* realtime */
+	int64_t spent_ns; /* outcome: since the call came in */
+	const char *uid, *namespace_, *name;
+	uint32_t units;
+	uint32_t n_asked, n_fitting;	       /* nodes */
+	const struct decision_node *nodes;     /* those offered, best first */
+	const struct decision_reason *reasons; /* why the others not */
+	size_t n_nodes, n_reasons;
+	const char *node;		   /* the one chosen, "" if none */
+	const char *policy;		   /* of that node: "binpack" or "spread" */
+	uint32_t n_cards_fitting;	   /* how many of its cards had room */
+	const struct decision_card *cards; /* those chosen */
+	size_t n_cards;
+	const char *text;
+};
+
+struct recorder;
+
+int recorder_new(struct recorder **ret_recorder);
+void recorder_free(struct recorder *recorder); /* accepts NULL */
+
+/* recorder_add() - copies the decision; strings may be NULL for "". Lists longer than their maximum are cut.
+ * Out of memory loses this decision and nothing else. */
+void recorder_add(struct recorder *recorder, const struct decision *decision);
+
+/* recorder_next() - oldest first: start with *cursor = 0; NULL at the end. Valid until the next addition. */
+const struct decision *recorder_next(const struct recorder *recorder, size_t *cursor);
+
+size_t recorder_count(const struct recorder *recorder);
+size_t recorder_bytes(const struct recorder *recorder);
+
+/* decision_kind_text() - "filter", "prioritize", "bind", "outcome", "nudge". */
+const char *decision_kind_text(enum decision_kind kind);

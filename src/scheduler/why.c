@@ -1,0 +1,390 @@
+#include "scheduler/why.h"
+
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "kube/json.h"
+#include "model/explain.h"
+#include "model/rank.h"
+#include "model/wakeup.h"
+#include "net/http-server.h"
+#include "scheduler/decision-json.h"
+#include "scheduler/inspect.h"
+#include "scheduler/recorder.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/waiting.h"
+
+#define EXAMPLES_MAX 3
+#define JSON_TYPE "application/json"
+
+/* Who is asked about. */
+struct question {
+	const char *namespace_, *name, *uid, *node; /* the last two may be NULL */
+};
+
+static struct json_object *text_json(const char *text)
+{
+	return json_object_new_string(text ? text : "");
+}
+
+static struct json_object *number_json(int64_t number)
+{
+	return json_object_new_int64(number);
+}
+
+static bool is_asked_about(
+	const struct question *question, const char *namespace_, const char *name, const char *uid)
+{
+	return strcmp(namespace_, question->namespace_) == 0 && strcmp(name, question->name) == 0 &&
+	       (!question->uid || strcmp(uid, question->uid) == 0);
+}
+
+/* Without a uid an entry that has not ended is preferred: the name may have been used again. */
+static const struct ledger_pod *find_pod(const struct ledger *ledger, const struct question *question)
+{
+	const struct ledger_pod *pod, *found = NULL;
+
+	table_for_each (&ledger->pods, cursor, pod) {
+		const struct pod_facts *facts = &pod->facts;
+
+		if (is_asked_about(question, facts->namespace_, facts->name, facts->uid) &&
+			(!found || found->facts.finished))
+			found = pod;
+	}
+	return found;
+}
+
+/* The pod itself. */
+
+static struct json_object *request_json(const struct request *request)
+{
+	static const char *const kinds[] = {
+		[CONTAINER_INIT] = "init", [CONTAINER_SIDECAR] = "sidecar", [CONTAINER_MAIN] = "main"};
+	struct json_object *object = json_object_new_object(), *containers = json_object_new_array();
+
+	for (size_t i = 0; i < request->n_containers; i++) {
+		struct json_object *container = json_object_new_object();
+
+		json_set(container, "name", text_json(request->containers[i].name));
+		json_set(container, "kind", text_json(kinds[request->containers[i].kind]));
+		json_set(container, "units", number_json(request->containers[i].units));
+		json_set(container, "core", number_json(request->containers[i].core));
+		json_object_array_add(containers, container);
+	}
+	json_set(object, "units", number_json(request->units));
+	json_set(object, "core", number_json(request->core));
+	json_set(object, "containers", containers);
+	return object;
+}
+
+static struct json_object *pod_json(const struct ledger_pod *pod)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_set(object, "namespace", text_json(pod->facts.namespace_));
+	json_set(object, "name", text_json(pod->facts.name));
+	json_set(object, "uid", text_json(pod->facts.uid));
+	json_set(object, "priority", number_json(pod->facts.priority));
+	json_set(object, "request", request_json(&pod->facts.request));
+	json_set(object, "state", text_json(occupancy_text(pod->occupancy)));
+	json_set(object, "finished", json_object_new_boolean(pod->facts.finished));
+	json_set(object, "deleting", json_object_new_boolean(pod->facts.deleting));
+	if (pod->node) {
+		json_set(object, "node", text_json(pod->node));
+		json_set(object, "placed", json_object_new_boolean(pod->has_placement));
+		json_set(object, "assigned", json_object_new_boolean(pod->facts.assigned));
+	}
+	if (pod->occupancy == OCCUPANCY_TENTATIVE)
+		json_set(object, "holdEndsInMs", number_json((pod->expires_ns - monotonic_ns()) / NS_PER_MS));
+	return object;
+}
+
+static struct json_object *waiting_json(const struct wakeup_state *state)
+{
+	struct json_object *object = json_object_new_object();
+	int64_t now = monotonic_ns();
+
+	json_set(object, "forMs", number_json((now - state->first_rejected_ns) / NS_PER_MS));
+	json_set(object, "lastAskedMsAgo", number_json((now - state->last_rejected_ns) / NS_PER_MS));
+	json_set(object, "nudges", number_json(state->nudges));
+	json_set(object, "nextNudgeInMs",
+		number_json(state->not_before_ns > now ? (state->not_before_ns - now) / NS_PER_MS : 0));
+	return object;
+}
+
+/* One node. */
+
+static struct json_object *holder_json(const struct ledger_pod *pod)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_set(object, "namespace", text_json(pod->facts.namespace_));
+	json_set(object, "name", text_json(pod->facts.name));
+	json_set(object, "units", number_json(pod->facts.request.units));
+	json_set(object, "state", text_json(occupancy_text(pod->occupancy)));
+	return object;
+}
+
+/* Who is on the card; uuid NULL: on none of the node's. budget: how many may still be named in this answer.
+ */
+static void add_holders(
+	struct json_object *object, const struct node_ledger *node, const char *uuid, size_t *budget)
+{
+	struct json_object *holders = json_object_new_array();
+	size_t unnamed = 0;
+
+	list_for_each (item, &node->pods) {
+		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (uuid ? !is_on_card(pod, uuid) : is_on_a_card_of(pod, node))
+			continue;
+		if (*budget == 0) {
+			unnamed++;
+			continue;
+		}
+		--*budget;
+		json_object_array_add(holders, holder_json(pod));
+	}
+	json_set(object, "pods", holders);
+	json_set(object, "morePods", number_json((int64_t)unnamed));
+}
+
+static struct json_object *card_json(
+	const struct node_ledger *node, const struct card_explanation *card, bool served, size_t *budget)
+{
+	struct json_object *object = json_object_new_object();
+
+	json_set(object, "index", number_json(card->gpu->index));
+	json_set(object, "uuid", text_json(card->gpu->uuid));
+	json_set(object, "total", number_json(card->gpu->units_total));
+	json_set(object, "used", number_json(card->gpu->units_used));
+	json_set(object, "free", number_json(card->units_free));
+	json_set(object, "healthy", json_object_new_boolean(card->gpu->healthy));
+	if (served) {
+		json_set(object, "fits", json_object_new_boolean(card->misfit == CARD_FITS));
+		json_set(object, "reason", text_json(card_misfit_text(card->misfit)));
+		if (card->turn)
+			json_set(object, "turn", number_json((int64_t)card->turn));
+	}
+	add_holders(object, node, card->gpu->uuid, budget);
+	return object;
+}
+
+/* Cards are judged only where the node itself could serve the pod: a reason beside them would be beside the
+ * point. */
+static struct json_object *node_json(
+	struct ledger *ledger, const struct node_ledger *node, const struct pod_facts *pod, size_t *budget)
+{
+	struct json_object *object = json_object_new_object(), *cards = json_object_new_array();
+	struct node_explanation e;
+	char reason[64];
+	bool served;
+
+	ledger_explain(ledger, node->facts.name, pod, &e);
+	served = e.misfit == FITS || e.misfit == MISFIT_FULL || e.misfit == MISFIT_TOO_LARGE;
+	for (size_t i = 0; i < e.n_cards; i++)
+		json_object_array_add(cards, card_json(node, &e.cards[i], served, budget));
+	json_set(object, "name", text_json(node->facts.name));
+	json_set(object, "fits", json_object_new_boolean(e.misfit == FITS));
+	json_set(object, "reason", text_json(misfit_text(e.misfit, &pod->request, reason, sizeof(reason))));
+	json_set(object, "mode", text_json(gpu_mode_text(node->facts.mode)));
+	json_set(object, "policy", text_json(gpu_policy_text(node->facts.policy)));
+	json_set(object, "unitMiB", number_json(node->facts.unit_mib));
+	json_set(object, "unplacedUnits", number_json(node->unplaced_units));
+	json_set(object, "cards", cards);
+	if (node->unplaced_units)
+		add_holders(object, node, NULL, budget);
+	return object;
+}
+
+/* All nodes: those that fit in the order of rank_nodes(), then the others by name. */
+
+struct survey {
+	const struct node_ledger **fitting, **others;
+	enum misfit *misfits; /* of others */
+	size_t n_fitting, n_others, n_without_gpus;
+};
+
+static void survey_release(struct survey *survey)
+{
+	free(survey->fitting);
+	free(survey->others);
+	free(survey->misfits);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct node_ledger *x = *(const struct node_ledger *const *)a;
+	const struct node_ledger *y = *(const struct node_ledger *const *)b;
+
+	return strcmp(x->facts.name, y->facts.name);
+}
+
+static bool is_gpu_node(const struct node_ledger *node)
+{
+	return node->facts.n_gpus || node->facts.mode != GPU_MODE_NONE || node->unplaced_units;
+}
+
+static int survey_take(
+	struct ledger *ledger, const struct pod_facts *pod, const char *only, struct survey *survey)
+{
+	size_t n = ledger->nodes.count + 1;
+	const struct node_ledger *node;
+
+	survey->fitting = calloc(n, sizeof(*survey->fitting));
+	survey->others = calloc(n, sizeof(*survey->others));
+	survey->misfits = calloc(n, sizeof(*survey->misfits));
+	if (!survey->fitting || !survey->others || !survey->misfits)
+		return -1;
+	table_for_each (&ledger->nodes, cursor, node) {
+		if (only && strcmp(node->facts.name, only) != 0)
+			continue;
+		if (!is_gpu_node(node) && !only)
+			survey->n_without_gpus++;
+		else if (ledger_choose(ledger, node->facts.name, pod, NULL) == FITS)
+			survey->fitting[survey->n_fitting++] = node;
+		else
+			survey->others[survey->n_others++] = node;
+	}
+	qsort(survey->others, survey->n_others, sizeof(*survey->others), compare_names);
+	for (size_t i = 0; i < survey->n_others; i++)
+		survey->misfits[i] = (enum misfit)ledger_choose(
+			ledger, survey->others[i]->facts.name, pod, NULL);
+	return rank_nodes(survey->fitting, survey->n_fitting, pod);
+}
+
+static struct json_object *reason_json(enum misfit misfit, const struct request *request,
+	const struct node_ledger *const *nodes, const enum misfit *misfits, size_t n)
+{
+	struct json_object *object = json_object_new_object(), *examples = json_object_new_array();
+	char text[64];
+	int64_t count = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (misfits && misfits[i] != misfit)
+			continue;
+		if (count++ < EXAMPLES_MAX)
+			json_object_array_add(examples, text_json(nodes[i]->facts.name));
+	}
+	json_set(object, "reason", text_json(misfit_text(misfit, request, text, sizeof(text))));
+	json_set(object, "nodes", number_json(count));
+	json_set(object, "examples", examples);
+	if (count)
+		return object;
+	json_object_put(object);
+	return NULL;
+}
+
+/* What is not shown card by card is counted by reason. */
+static struct json_object *more_json(
+	const struct survey *survey, size_t fitting_shown, size_t others_shown, const struct request *request)
+{
+	struct json_object *more = json_object_new_array();
+
+	for (int misfit = FITS; misfit < MISFIT_MAX; misfit++) {
+		struct json_object *reason = misfit == FITS ? reason_json(FITS, request,
+								      survey->fitting + fitting_shown, NULL,
+								      survey->n_fitting - fitting_shown)
+							    : reason_json((enum misfit)misfit, request,
+								      survey->others + others_shown,
+								      survey->misfits + others_shown,
+								      survey->n_others - others_shown);
+
+		if (reason)
+			json_object_array_add(more, reason);
+	}
+	return more;
+}
+
+static size_t at_most(size_t n, size_t max)
+{
+	return n > max ? max : n;
+}
+
+/* At least half of the room is for nodes that do not fit, where there are any: why not is the question. */
+static void add_nodes(
+	struct json_object *root, struct ledger *ledger, const struct pod_facts *pod, const char *only)
+{
+	_cleanup_(survey_release) struct survey survey = {0};
+	struct json_object *shown = json_object_new_array();
+	size_t budget = WHY_PODS_MAX, n_fitting, n_others;
+
+	if (survey_take(ledger, pod, only, &survey) < 0)
+		survey.n_fitting = survey.n_others = 0;
+	n_others = at_most(survey.n_others, WHY_NODES_MAX - at_most(survey.n_fitting, WHY_NODES_MAX / 2));
+	n_fitting = at_most(survey.n_fitting, WHY_NODES_MAX - n_others);
+	for (size_t i = 0; i < n_fitting; i++)
+		json_object_array_add(shown, node_json(ledger, survey.fitting[i], pod, &budget));
+	for (size_t i = 0; i < n_others; i++)
+		json_object_array_add(shown, node_json(ledger, survey.others[i], pod, &budget));
+	json_set(root, "gpuNodes", number_json((int64_t)(survey.n_fitting + survey.n_others)));
+	json_set(root, "fittingNodes", number_json((int64_t)survey.n_fitting));
+	json_set(root, "otherNodes", number_json((int64_t)survey.n_without_gpus));
+	json_set(root, "nodes", shown);
+	json_set(root, "moreNodes", more_json(&survey, n_fitting, n_others, &pod->request));
+}
+
+/* The past. */
+
+static void add_decisions(
+	struct json_object *root, const struct recorder *recorder, const struct question *question)
+{
+	struct json_object *decisions = json_object_new_array();
+	const struct decision *decision;
+	size_t cursor = 0, n = 0, skip;
+
+	while ((decision = recorder_next(recorder, &cursor)))
+		n += is_asked_about(question, decision->namespace_, decision->name, decision->uid);
+	skip = n > WHY_DECISIONS_MAX ? n - WHY_DECISIONS_MAX : 0;
+	json_set(root, "olderDecisions", number_json((int64_t)skip));
+	cursor = 0;
+	while ((decision = recorder_next(recorder, &cursor)))
+		if (is_asked_about(question, decision->namespace_, decision->name, decision->uid)) {
+			if (skip)
+				skip--;
+			else
+				json_object_array_add(decisions, decision_to_json(decision));
+		}
+	json_set(root, "decisions", decisions);
+}
+
+static char *why_json(struct scheduler *scheduler, const struct question *question)
+{
+	const struct ledger_pod *pod = find_pod(&scheduler->ledger, question);
+	struct json_object *root = json_object_new_object();
+	struct wakeup_state waiting;
+	char time[TIME_TEXT_SIZE], *text;
+
+	json_set(root, "time", text_json(time_text(realtime_ns(), time)));
+	json_set(root, "ready", json_object_new_boolean(scheduler_is_ready(scheduler)));
+	if (pod) {
+		const char *only = question->node ? question->node : pod->node;
+
+		json_set(root, "pod", pod_json(pod));
+		if (waiting_room_find(scheduler->waiting, pod->facts.uid, &waiting))
+			json_set(root, "waiting", waiting_json(&waiting));
+		if (!pod->facts.finished)
+			add_nodes(root, &scheduler->ledger, &pod->facts, only);
+	}
+	add_decisions(root, scheduler->recorder, question);
+	text = strdup(json_text(root));
+	json_object_put(root);
+	return text;
+}
+
+void why_answer(struct scheduler *scheduler, struct http_call *call)
+{
+	struct question question = {.namespace_ = http_call_query(call, "namespace"),
+		.name = http_call_query(call, "name"),
+		.uid = http_call_query(call, "uid"),
+		.node = http_call_query(call, "node")};
+
+	if (!question.namespace_ || !question.name)
+		http_call_reply(call, 400, "text/plain; charset=utf-8",
+			strdup("GET /why?namespace=NS&name=POD[&uid=UID][&node=NODE]\n"));
+	else
+		http_call_reply(call, 200, JSON_TYPE, why_json(scheduler, &question));
+}

@@ -1,0 +1,18 @@
+/* why.h - GET /why: one pod against the ledger now, node by node and card by card, and its past decisions.
+ *
+ *   /why?namespace=NS&name=POD[&uid=UID][&node=NODE]
+ *
+ * The answer is bounded whatever the cluster: WHY_NODES_MAX nodes are shown card by card, the others are
+ * counted by reason; the newest WHY_DECISIONS_MAX decisions. ?node= shows that one node.
+ * docs/man/ration.1.scd has the form.
+ */
+#pragma once
+
+#define WHY_NODES_MAX 32
+#define WHY_DECISIONS_MAX 200
+#define WHY_PODS_MAX 500 /* holders of cards, in the whole answer */
+
+struct http_call;
+struct scheduler;
+
+void why_answer(struct scheduler *scheduler, struct http_call *call);
