@@ -22,17 +22,17 @@
 #define N_NODES 3
 #define N_CARDS 3
 #define N_PODS 24
-#define N_STEPS 120
+#define N_STEPS 160
 #define N_SHOWN 8
 #define NOWHERE (-1)
 
 /* How the API server shows a pod at one moment. card NOWHERE with a node: bound past the scheduler. */
 struct snapshot {
 	int node, card;
-	bool finished, deleting, assigned, deleted;
+	bool finished, deleting, assigned, running, deleted;
 };
 
-enum expectation { EXPECT_NOTHING, EXPECT_HELD, EXPECT_RESERVED, EXPECT_BOUND };
+enum expectation { EXPECT_NOTHING, EXPECT_HELD, EXPECT_RESERVED, EXPECT_BOUND, EXPECT_GHOST };
 enum binding { BINDING_NONE, BINDING_SENT, BINDING_ACCEPTED, BINDING_REFUSED };
 
 struct test_pod {
@@ -46,8 +46,13 @@ struct test_pod {
 	/* what the ledger should say */
 	enum expectation expect;
 	int node, card;
-	int64_t expires;
+	int64_t expires; /* of a ghost 0 while its node lists it */
 	bool ended;
+	bool seen_running;
+	bool from_held; /* the ledger knows it from its node only, as one container */
+	/* on its node */
+	bool alive;	  /* containers run although it is deleted */
+	bool agent_knows; /* that it is deleted */
 };
 
 struct test_card {
@@ -60,6 +65,8 @@ struct test_node {
 	bool exists;
 	int uid;
 	struct test_card cards[N_CARDS];
+	int reports; /* how often the agent has written held; 0: never */
+	enum held_verdict held[N_PODS];
 };
 
 struct world {
@@ -108,7 +115,39 @@ static const char *card_uuid(int node, int number, char buf[32])
 	return buf;
 }
 
-static void node_facts_of(const struct test_node *node, int i, struct node_facts *ret_facts)
+static uint32_t pod_units(const struct test_pod *pod)
+{
+	uint32_t running = pod->main_units + pod->second_units;
+
+	return running > pod->init_units ? running : pod->init_units;
+}
+
+static const struct snapshot *truth_of(const struct test_pod *pod)
+{
+	return &pod->shown[pod->n_shown - 1];
+}
+
+static void held_of(const struct world *w, const struct test_node *node, int i, struct held *held)
+{
+	struct held_pod *pod;
+	char uuid[32];
+
+	snprintf(held->at, sizeof(held->at), "%d", node->reports);
+	held->names_ended = true;
+	for (int p = 0; p < w->n_pods; p++) {
+		if (node->held[p] == HELD_ENDED && held_add_ended(held, w->pods[p].uid) < 0)
+			abort();
+		if (node->held[p] != HELD_LIVES)
+			continue;
+		card_uuid(i, truth_of(&w->pods[p])->card, uuid);
+		if (held_add_pod(held, w->pods[p].uid, "default", w->pods[p].uid, &pod) < 0 ||
+			held_pod_add_card(pod, uuid, pod_units(&w->pods[p]), 0) < 0)
+			abort();
+	}
+}
+
+static void node_facts_of(
+	const struct world *w, const struct test_node *node, int i, struct node_facts *ret_facts)
 {
 	uint32_t units[N_CARDS];
 	char name[16];
@@ -124,6 +163,8 @@ static void node_facts_of(const struct test_node *node, int i, struct node_facts
 		card_uuid(i, node->cards[c].number, ret_facts->gpus[c].uuid);
 		ret_facts->gpus[c].healthy = node->cards[c].healthy;
 	}
+	if (node->reports)
+		held_of(w, node, i, &ret_facts->held);
 }
 
 static void add_container(struct request *request, const char *name, enum container_kind kind, uint32_t units)
@@ -147,6 +188,7 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 	ret_facts->finished = s->finished;
 	ret_facts->deleting = s->deleting;
 	ret_facts->assigned = s->assigned;
+	ret_facts->running = s->running;
 	if (s->node != NOWHERE)
 		fixture_bind(ret_facts, node_name(s->node, node),
 			s->card == NOWHERE ? NULL : card_uuid(s->node, s->card, uuid));
@@ -156,16 +198,9 @@ static const struct snapshot unbound = {.node = NOWHERE, .card = NOWHERE};
 
 /* The naive recount. */
 
-static uint32_t pod_units(const struct test_pod *pod)
-{
-	uint32_t running = pod->main_units + pod->second_units;
-
-	return running > pod->init_units ? running : pod->init_units;
-}
-
 static uint32_t pod_instances(const struct test_pod *pod)
 {
-	return 1 + (pod->second_units > 0);
+	return pod->from_held ? 1 : 1 + (pod->second_units > 0);
 }
 
 static bool view_has_card(const struct world *w, int node, int card)
@@ -272,7 +307,7 @@ static void check_no_card_is_over(const struct world *w)
 	for (int i = 0; i < w->n_pods; i++) {
 		const struct snapshot *s = &w->pods[i].shown[w->pods[i].n_shown - 1];
 
-		if (s->node == NOWHERE || s->finished || s->deleted)
+		if (s->node == NOWHERE || s->finished || (s->deleted && !w->pods[i].alive))
 			continue;
 		used[s->node][s->card] += pod_units(&w->pods[i]);
 		if (used[s->node][s->card] > w->truth[s->node].cards[s->card].units)
@@ -293,11 +328,6 @@ static void check_all(const struct world *w)
 }
 
 /* What happens in the cluster. */
-
-static const struct snapshot *truth_of(const struct test_pod *pod)
-{
-	return &pod->shown[pod->n_shown - 1];
-}
 
 static void change(struct test_pod *pod, struct snapshot now)
 {
@@ -335,12 +365,14 @@ static void change_pod(struct world *w, struct test_pod *pod)
 		break;
 	case 1:
 		s.deleted = true;
+		pod->alive = s.running && !s.finished && s.card >= 0 && s.card < N_CARDS;
 		break;
 	case 2:
 		s.deleting = true;
 		break;
 	case 3:
 		s.assigned |= s.node != NOWHERE;
+		s.running = s.node != NOWHERE && !s.finished && !one_in(w, 4);
 		break;
 	case 4: /* bound by somebody else, with or without a placement, perhaps with one of no card */
 		if (s.node != NOWHERE || s.finished)
@@ -381,12 +413,56 @@ static void change_node(struct world *w, int i)
 	}
 }
 
+/* The agent tells what it has found out about the deletions that it knows of; it may be behind or ahead of
+ * the ledger. A pod that the ledger never saw bound is left out: its rules are those of ghost tests. */
+static void report(struct world *w, int i, bool all)
+{
+	struct test_node *node = &w->truth[i];
+
+	node->reports++;
+	for (int p = 0; p < w->n_pods; p++) {
+		struct test_pod *pod = &w->pods[p];
+		const struct snapshot *s = truth_of(pod);
+		bool told = pod->delivered == pod->n_shown;
+
+		if (!s->deleted || s->node != i || s->card < 0 || s->card >= N_CARDS ||
+			!(told || pod->expect == EXPECT_BOUND))
+			continue;
+		pod->agent_knows |= all || !one_in(w, 3);
+		if (pod->agent_knows)
+			node->held[p] = pod->alive ? HELD_LIVES : HELD_ENDED;
+	}
+}
+
+static void expect_held(struct world *w, int i)
+{
+	for (int p = 0; p < w->n_pods; p++) {
+		enum held_verdict verdict = w->truth[i].exists ? w->truth[i].held[p] : HELD_UNKNOWN;
+		struct test_pod *pod = &w->pods[p];
+		bool told = truth_of(pod)->deleted && pod->delivered == pod->n_shown;
+
+		if (verdict == HELD_LIVES && pod->expect == EXPECT_NOTHING && told) {
+			pod->expect = EXPECT_GHOST;
+			pod->from_held = true;
+			pod->node = truth_of(pod)->node;
+			pod->card = truth_of(pod)->card;
+			pod->expires = 0;
+		}
+		if (pod->expect != EXPECT_GHOST || pod->node != i)
+			continue;
+		if (verdict == HELD_LIVES)
+			pod->expires = 0;
+		else if (verdict == HELD_ENDED || pod->expires == 0)
+			pod->expect = EXPECT_NOTHING;
+	}
+}
+
 static void deliver_node(struct world *w, int i)
 {
 	_cleanup_node_facts_ struct node_facts facts;
 	char name[16];
 
-	node_facts_of(&w->truth[i], i, &facts);
+	node_facts_of(w, &w->truth[i], i, &facts);
 	node_name(i, name);
 	if (w->truth[i].exists) {
 		assert_int_equal(ledger_set_node(&w->ledger, &facts), 0);
@@ -396,6 +472,7 @@ static void deliver_node(struct world *w, int i)
 			snprintf(facts.uid, strlen(facts.uid) + 1, "uid-%d", w->view[i].uid);
 		ledger_remove_node(&w->ledger, name, facts.uid);
 	}
+	expect_held(w, i);
 	w->view[i] = w->truth[i];
 }
 
@@ -404,6 +481,7 @@ static void expect_shown(struct test_pod *pod, const struct snapshot *s)
 {
 	if (pod->ended)
 		return;
+	pod->seen_running = s->running;
 	if (s->finished) {
 		pod->ended = true;
 		pod->expect = EXPECT_NOTHING;
@@ -412,6 +490,24 @@ static void expect_shown(struct test_pod *pod, const struct snapshot *s)
 		pod->node = s->node;
 		pod->card = s->card;
 	}
+}
+
+/* The rules of ghosts. */
+static void expect_deleted(struct world *w, struct test_pod *pod, int64_t expires)
+{
+	enum held_verdict verdict = HELD_UNKNOWN;
+
+	ledger_delete_pod(&w->ledger, pod->uid, expires);
+	pod->ended = false;
+	if (pod->expect == EXPECT_BOUND && w->view[pod->node].exists)
+		verdict = w->view[pod->node].held[pod - w->pods];
+	if (pod->expect == EXPECT_BOUND && pod->seen_running && verdict != HELD_ENDED) {
+		pod->expect = EXPECT_GHOST;
+		pod->expires = verdict == HELD_LIVES ? 0 : expires;
+		return;
+	}
+	pod->expect = EXPECT_NOTHING;
+	pod->alive = false;
 }
 
 /* The next state, a later one (some were skipped by a new LIST), or an older one again. Nothing follows the
@@ -429,9 +525,7 @@ static void deliver_pod(struct world *w, struct test_pod *pod)
 	if (which >= pod->delivered)
 		pod->delivered = which + 1;
 	if (pod->shown[which].deleted) {
-		ledger_remove_pod(&w->ledger, pod->uid);
-		pod->expect = EXPECT_NOTHING;
-		pod->ended = false;
+		expect_deleted(w, pod, w->now + 1 + (int64_t)draw(w, 30));
 		return;
 	}
 	pod_facts_of(pod, &pod->shown[which], &facts);
@@ -459,6 +553,8 @@ static void check_choice(struct world *w, const struct test_pod *pod, int node, 
 
 static int expected_claim(const struct world *w, const struct test_pod *pod, int node, int number)
 {
+	if (pod->expect == EXPECT_GHOST)
+		return -EBUSY;
 	if (pod->ended || pod->expect == EXPECT_RESERVED || pod->expect == EXPECT_BOUND)
 		return -EBUSY;
 	if (!w->view[node].exists)
@@ -557,6 +653,13 @@ static void expire(struct world *w, int64_t now)
 			w->pods[i].expect = EXPECT_NOTHING;
 			expected++;
 		}
+	for (int i = 0; i < w->n_pods; i++)
+		if (w->pods[i].expect == EXPECT_GHOST && w->pods[i].expires && w->pods[i].expires <= now) {
+			w->pods[i].expect = EXPECT_NOTHING;
+			/* The kubelet is faster; where it is not, the agent's total is the last line. */
+			w->pods[i].alive = false;
+			expected++;
+		}
 	n = ledger_expire(&w->ledger, now);
 	if (n != expected)
 		fail_history(w, "%zu holds expired, not %zu", n, expected);
@@ -582,7 +685,7 @@ static void step(struct world *w)
 		binding_arrives(pod);
 	else if (what < 62)
 		binding_answered(w, pod);
-	else if (what < 84)
+	else if (what < 80)
 		deliver_pod(w, pod);
 	else if (what < 90)
 		change_pod(w, pod);
@@ -590,7 +693,11 @@ static void step(struct world *w)
 		change_node(w, (int)draw(w, N_NODES));
 	else if (what < 96)
 		deliver_node(w, (int)draw(w, N_NODES));
+	else if (what < 97)
+		report(w, (int)draw(w, N_NODES), false);
 	else if (what < 98)
+		pod->alive = false;
+	else if (what < 99)
 		expire(w, w->now + 1 + (int64_t)draw(w, 20));
 	else
 		drop_hold(w, pod);
@@ -609,6 +716,13 @@ static void deliver_everything(struct world *w)
 			deliver_pod(w, &w->pods[i]);
 			check_all(w);
 		}
+	}
+	for (int i = 0; i < w->n_pods; i++)
+		w->pods[i].alive = false;
+	for (int i = 0; i < N_NODES; i++) {
+		report(w, i, true);
+		deliver_node(w, i);
+		check_all(w);
 	}
 	expire(w, INT64_MAX);
 	check_all(w);
@@ -664,7 +778,7 @@ static void compare_with_a_fresh_ledger(struct world *w)
 	for (int i = 0; i < N_NODES; i++) {
 		_cleanup_node_facts_ struct node_facts facts;
 
-		node_facts_of(&w->truth[i], i, &facts);
+		node_facts_of(w, &w->truth[i], i, &facts);
 		if (w->truth[i].exists)
 			assert_int_equal(ledger_set_node(&fresh, &facts), 0);
 	}
@@ -694,7 +808,7 @@ static void follower_starts_from_an_image(struct world *w)
 	for (int i = 0; i < N_NODES; i++) {
 		_cleanup_node_facts_ struct node_facts facts;
 
-		node_facts_of(&w->view[i], i, &facts);
+		node_facts_of(w, &w->view[i], i, &facts);
 		if (w->view[i].exists)
 			assert_int_equal(ledger_set_node(&w->follower, &facts), 0);
 	}
