@@ -24,7 +24,7 @@ struct node_explanation {
 void node_explain(const struct node_ledger *node, const struct request *request, const char *owner,
 	struct node_explanation *ret_explanation);
 
-/* ledger_explain() - node_explain() as if the pod's own hold were not there. An unknown node has no cards. */
+/* ledger_explain() - node_explain() of the sums that ledger_choose() sees. An unknown node has no cards. */
 void ledger_explain(struct ledger *ledger, const char *node, const struct pod_facts *pod,
 	struct node_explanation *ret_explanation);
 

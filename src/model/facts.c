@@ -69,6 +69,8 @@ void pod_facts_release(struct pod_facts *facts)
 	free(facts->name);
 	free(facts->owner);
 	free(facts->node);
+	free(facts->nominated_node);
+	free(facts->labels);
 	request_release(&facts->request);
 	placement_release(&facts->placement);
 	pod_facts_init(facts);
@@ -80,11 +82,18 @@ static int string_copy(const char *from, char **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
+static int string_copy_if_any(const char *from, char **ret)
+{
+	return from ? string_copy(from, ret) : 0;
+}
+
 static int pod_facts_copy_parts(const struct pod_facts *from, struct pod_facts *to)
 {
 	if (string_copy(from->uid, &to->uid) < 0 || string_copy(from->namespace_, &to->namespace_) < 0 ||
 		string_copy(from->name, &to->name) < 0 || string_copy(from->owner, &to->owner) < 0 ||
-		string_copy(from->node, &to->node) < 0)
+		string_copy(from->node, &to->node) < 0 ||
+		string_copy_if_any(from->nominated_node, &to->nominated_node) < 0 ||
+		string_copy_if_any(from->labels, &to->labels) < 0)
 		return -ENOMEM;
 	if (request_copy(&from->request, &to->request) < 0)
 		return -ENOMEM;
@@ -100,6 +109,9 @@ int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 		.deleting = from->deleting,
 		.assigned = from->assigned,
 		.running = from->running,
+		.never_preempts = from->never_preempts,
+		.mirror = from->mirror,
+		.started = from->started,
 		.has_placement = from->has_placement,
 	};
 	int r = pod_facts_copy_parts(from, &copy);

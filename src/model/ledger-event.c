@@ -36,6 +36,11 @@ int ledger_apply(struct ledger *ledger, const struct ledger_event *event)
 	case LEDGER_RELEASE:
 		ledger_release_reservation(ledger, event->key);
 		return 0;
+	case LEDGER_NOMINATE:
+		return ledger_nominate(ledger, event->pod, event->on, event->placement, event->expires_ns);
+	case LEDGER_DROP_NOMINATION:
+		ledger_drop_nomination(ledger, event->key);
+		return 0;
 	default:
 		return -EINVAL;
 	}

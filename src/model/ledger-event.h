@@ -12,7 +12,8 @@ struct placement;
 struct pod_facts;
 
 /* One for each function of ledger.h that changes something. ledger_expire() tells one LEDGER_DROP_HOLD for
- * each hold that it ends and one LEDGER_REMOVE_POD for each ghost, so that a history needs no clock. */
+ * each hold that it ends, one LEDGER_DROP_NOMINATION for each nomination and one LEDGER_REMOVE_POD for each
+ * ghost, so that a history needs no clock. */
 enum ledger_verb {
 	LEDGER_SET_NODE,
 	LEDGER_REMOVE_NODE,
@@ -25,6 +26,8 @@ enum ledger_verb {
 	LEDGER_RESERVE,
 	LEDGER_CONFIRM,
 	LEDGER_RELEASE,
+	LEDGER_NOMINATE,
+	LEDGER_DROP_NOMINATION,
 	LEDGER_VERB_MAX,
 };
 
@@ -33,10 +36,10 @@ struct ledger_event {
 	const char *key;		   /* the node's name, or the pod's uid */
 	const char *node_uid;		   /* LEDGER_REMOVE_NODE */
 	const struct node_facts *node;	   /* LEDGER_SET_NODE */
-	const struct pod_facts *pod;	   /* LEDGER_SET_POD, LEDGER_HOLD, LEDGER_RESERVE */
-	const char *on;			   /* LEDGER_HOLD, LEDGER_RESERVE: the node */
-	const struct placement *placement; /* LEDGER_HOLD, LEDGER_RESERVE */
-	int64_t expires_ns;		   /* LEDGER_HOLD, LEDGER_DELETE_POD */
+	const struct pod_facts *pod;	   /* LEDGER_SET_POD, LEDGER_HOLD, LEDGER_RESERVE, LEDGER_NOMINATE */
+	const char *on;			   /* LEDGER_HOLD, LEDGER_RESERVE, LEDGER_NOMINATE: the node */
+	const struct placement *placement; /* LEDGER_HOLD, LEDGER_RESERVE, LEDGER_NOMINATE */
+	int64_t expires_ns;		   /* LEDGER_HOLD, LEDGER_NOMINATE, LEDGER_DELETE_POD */
 	bool lost;			   /* LEDGER_AGENT_LOST */
 };
 

@@ -9,12 +9,14 @@
 #include "model/ghost.h"
 #include "model/ledger-internal.h"
 #include "model/node-ledger.h"
+#include "model/nomination.h"
 
 void ledger_init(struct ledger *ledger)
 {
 	table_init(&ledger->nodes);
 	table_init(&ledger->pods);
 	list_init(&ledger->holds);
+	list_init(&ledger->nominations);
 	ledger->generation = 0;
 	ledger->listener = NULL;
 	ledger->listener_data = NULL;
@@ -26,13 +28,14 @@ void ledger_tell(const struct ledger *ledger, const struct ledger_event *event)
 		ledger->listener(ledger->listener_data, ledger, event);
 }
 
-static void tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, const char *uid)
+void ledger_tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, const char *uid)
 {
 	ledger_tell(ledger, &(struct ledger_event){.verb = verb, .key = uid});
 }
 
 static void pod_free(struct ledger_pod *pod)
 {
+	nomination_free(pod->nomination);
 	pod_facts_release(&pod->facts);
 	placement_release(&pod->placement);
 	free(pod->node);
@@ -87,7 +90,7 @@ static int node_get_or_add(struct ledger *ledger, const char *name, struct node_
 
 static void node_drop_if_unused(struct ledger *ledger, struct node_ledger *node)
 {
-	if (node_ledger_known(node) || !list_empty(&node->pods))
+	if (node_ledger_known(node) || !list_empty(&node->pods) || !list_empty(&node->nominations))
 		return;
 	table_remove(&ledger->nodes, node->facts.name);
 	node_ledger_free(node);
@@ -161,8 +164,23 @@ int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct 
 	return 0;
 }
 
+/* Ends where it counted only for pods below its own: for them something becomes free. */
+void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod)
+{
+	struct node_ledger *node;
+
+	if (!pod->nomination)
+		return;
+	node = pod->nomination->node;
+	nomination_free(pod->nomination);
+	pod->nomination = NULL;
+	node_drop_if_unused(ledger, node);
+	ledger->generation++;
+}
+
 static void pod_drop(struct ledger *ledger, struct ledger_pod *pod)
 {
+	ledger_pod_end_nomination(ledger, pod);
 	table_remove(&ledger->pods, pod->facts.uid);
 	pod_free(pod);
 }
@@ -195,11 +213,16 @@ static void pod_vacate(struct ledger *ledger, struct ledger_pod *pod)
 }
 
 /* A pod that the API server never showed is remembered only as long as it holds something. */
+void ledger_pod_drop_if_unused(struct ledger *ledger, struct ledger_pod *pod)
+{
+	if (!pod->listed && !pod->node && !pod->nomination)
+		pod_drop(ledger, pod);
+}
+
 static void pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod)
 {
 	pod_vacate(ledger, pod);
-	if (!pod->listed)
-		pod_drop(ledger, pod);
+	ledger_pod_drop_if_unused(ledger, pod);
 }
 
 static bool pod_occupies_exactly(
@@ -274,7 +297,7 @@ static const struct placement *facts_placement(const struct pod_facts *facts, co
 	return &facts->placement;
 }
 
-static int pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
+int ledger_pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)
 {
 	*ret_pod = table_get(&ledger->pods, facts->uid);
 	return *ret_pod ? 0 : ledger_pod_add(ledger, facts, ret_pod);
@@ -302,7 +325,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_SET_POD, .key = facts->uid, .pod = facts});
 	r = pod_facts_copy(facts, &copy);
 	if (r >= 0)
-		r = pod_get_or_add(ledger, facts, &pod);
+		r = ledger_pod_get_or_add(ledger, facts, &pod);
 	if (r < 0)
 		return r;
 	if (facts->finished || pod->facts.finished)
@@ -316,6 +339,8 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 		return r;
 	}
 	pod_take_facts(pod, &copy);
+	if (pod->facts.finished || pod->occupancy == OCCUPANCY_BOUND)
+		ledger_pod_end_nomination(ledger, pod);
 	return 0;
 }
 
@@ -325,7 +350,7 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid)
 
 	if (!pod)
 		return;
-	tell_of_pod(ledger, LEDGER_REMOVE_POD, uid);
+	ledger_tell_of_pod(ledger, LEDGER_REMOVE_POD, uid);
 	pod_vacate(ledger, pod);
 	pod_drop(ledger, pod);
 }
@@ -347,7 +372,10 @@ int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)
 	if (image->occupancy == OCCUPANCY_TENTATIVE ||
 		(image->occupancy == OCCUPANCY_GHOST && image->expires_ns))
 		list_append(&ledger->holds, &pod->hold);
-	return 0;
+	if (image->nomination)
+		r = ledger_nominate(ledger, &image->facts, image->nomination->node->facts.name,
+			&image->nomination->shadow.placement, image->nomination->expires_ns);
+	return r == -ENOMEM ? r : 0;
 }
 
 /* Reservations. */
@@ -364,6 +392,22 @@ static struct ledger_pod *hold_lift(struct ledger *ledger, struct node_ledger *n
 	return pod;
 }
 
+/* The node's sums as they count for this pod: without its own hold, with the cards kept for others. Nothing
+ * may change until the view is closed. */
+static struct ledger_pod *view_open(
+	struct ledger *ledger, struct node_ledger *node, const struct pod_facts *pod)
+{
+	nominations_lay(node, pod);
+	return hold_lift(ledger, node, pod->uid);
+}
+
+static void view_close(struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *own)
+{
+	if (own)
+		node_ledger_add(node, own);
+	nominations_lift(node, pod);
+}
+
 int ledger_choose(struct ledger *ledger, const char *node_name, const struct pod_facts *pod,
 	struct placement *ret_placement)
 {
@@ -373,10 +417,9 @@ int ledger_choose(struct ledger *ledger, const char *node_name, const struct pod
 
 	if (!node)
 		return MISFIT_NO_GPU_NODE;
-	own = hold_lift(ledger, node, pod->uid);
-	r = placement_choose(node, &pod->request, pod->owner ? pod->owner : "", ret_placement);
-	if (own)
-		node_ledger_add(node, own);
+	own = view_open(ledger, node, pod);
+	r = nomination_choose(ledger, node, pod, ret_placement);
+	view_close(node, pod, own);
 	return r;
 }
 
@@ -390,10 +433,9 @@ void ledger_explain(struct ledger *ledger, const char *node_name, const struct p
 		*ret_explanation = (struct node_explanation){.misfit = MISFIT_NO_GPU_NODE};
 		return;
 	}
-	own = hold_lift(ledger, node, pod->uid);
+	own = view_open(ledger, node, pod);
 	node_explain(node, &pod->request, pod->owner ? pod->owner : "", ret_explanation);
-	if (own)
-		node_ledger_add(node, own);
+	view_close(node, pod, own);
 }
 
 static bool has_room_without_own_hold(struct ledger *ledger, struct node_ledger *node, const char *uid,
@@ -433,7 +475,7 @@ static int ledger_claim(struct ledger *ledger, const struct pod_facts *facts, co
 
 	r = claim_check(ledger, facts, node_name, placement);
 	if (r >= 0)
-		r = pod_get_or_add(ledger, facts, &pod);
+		r = ledger_pod_get_or_add(ledger, facts, &pod);
 	if (r < 0)
 		return r;
 	r = ledger_pod_occupy(ledger, pod, node_name, placement, occupancy);
@@ -472,7 +514,7 @@ void ledger_drop_hold(struct ledger *ledger, const char *uid)
 
 	if (!pod || pod->occupancy != OCCUPANCY_TENTATIVE)
 		return;
-	tell_of_pod(ledger, LEDGER_DROP_HOLD, uid);
+	ledger_tell_of_pod(ledger, LEDGER_DROP_HOLD, uid);
 	pod_end_reservation(ledger, pod);
 }
 
@@ -485,12 +527,13 @@ size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
 
 		if (pod->expires_ns > now_ns)
 			continue;
-		tell_of_pod(ledger, pod->occupancy == OCCUPANCY_GHOST ? LEDGER_REMOVE_POD : LEDGER_DROP_HOLD,
+		ledger_tell_of_pod(ledger,
+			pod->occupancy == OCCUPANCY_GHOST ? LEDGER_REMOVE_POD : LEDGER_DROP_HOLD,
 			pod->facts.uid);
 		pod_end_reservation(ledger, pod);
 		n++;
 	}
-	return n;
+	return n + nominations_expire(ledger, now_ns);
 }
 
 int ledger_reserve(struct ledger *ledger, const struct pod_facts *facts, const char *node,
@@ -512,8 +555,9 @@ void ledger_confirm(struct ledger *ledger, const char *uid)
 
 	if (!pod || pod->occupancy != OCCUPANCY_RESERVED)
 		return;
-	tell_of_pod(ledger, LEDGER_CONFIRM, uid);
+	ledger_tell_of_pod(ledger, LEDGER_CONFIRM, uid);
 	pod->occupancy = OCCUPANCY_BOUND;
+	ledger_pod_end_nomination(ledger, pod);
 }
 
 void ledger_release_reservation(struct ledger *ledger, const char *uid)
@@ -522,7 +566,7 @@ void ledger_release_reservation(struct ledger *ledger, const char *uid)
 
 	if (!pod || pod->occupancy != OCCUPANCY_RESERVED)
 		return;
-	tell_of_pod(ledger, LEDGER_RELEASE, uid);
+	ledger_tell_of_pod(ledger, LEDGER_RELEASE, uid);
 	pod_end_reservation(ledger, pod);
 }
 

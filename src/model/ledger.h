@@ -72,6 +72,11 @@ struct pod_facts {
 	bool deleting; /* deletionTimestamp is set; it still occupies */
 	bool assigned; /* the agent has given the devices */
 	bool running;  /* status shows a container that is not terminated; false also before any status */
+	bool never_preempts;  /* preemptionPolicy: Never */
+	bool mirror;	      /* a static pod of its node: nobody can evict it */
+	int64_t started;      /* status.startTime in seconds since 1970, 0 if not started */
+	char *nominated_node; /* status.nominatedNodeName, NULL if none */
+	char *labels;	      /* "key=value\n" for each, NULL if none; budgets select by them */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */
 	struct placement placement;
@@ -114,6 +119,7 @@ struct node_ledger {
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
 				    here */
 	struct list pods;	 /* ledger_pod.item */
+	struct list nominations; /* nomination.item */
 	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
 	struct gpu_ledger gpus[NODE_GPUS_MAX];
 };
@@ -126,6 +132,8 @@ enum occupancy {
 	OCCUPANCY_GHOST,     /* gone from the API server, but its containers may still use the card */
 };
 
+struct nomination;
+
 struct ledger_pod {
 	struct list item; /* in node->pods while it occupies something there */
 	struct list hold; /* in ledger->holds while it ends at expires_ns */
@@ -133,15 +141,17 @@ struct ledger_pod {
 	enum occupancy occupancy;
 	char *node; /* where it occupies, NULL while waiting */
 	bool has_placement;
-	struct placement placement; /* what it occupies there; none: unplaced */
-	int64_t expires_ns;	    /* tentative; ghosts, 0 while their node lists them */
-	bool listed;		    /* the API server has shown it; if not, it is forgotten with its hold */
+	struct placement placement;    /* what it occupies there; none: unplaced */
+	int64_t expires_ns;	       /* tentative; ghosts, 0 while their node lists them */
+	struct nomination *nomination; /* the card that others are evicted from for it; NULL if none */
+	bool listed; /* the API server has shown it; if not, it is forgotten with its hold */
 };
 
 struct ledger {
-	struct table nodes;  /* name -> struct node_ledger (also for nodes named by pods only) */
-	struct table pods;   /* uid -> struct ledger_pod; only pods that ask for a GPU */
-	struct list holds;   /* ledger_pod.hold: all that ends by itself */
+	struct table nodes;	 /* name -> struct node_ledger (also for nodes named by pods only) */
+	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
+	struct list holds;	 /* ledger_pod.hold: all that ends by itself */
+	struct list nominations; /* nomination.all */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
 	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
@@ -189,7 +199,7 @@ int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char
 
 /* ledger_drop_hold() - ends a tentative hold, nothing else.
  *
- * ledger_expire() - ends all holds and ghosts whose time is over; returns how many. */
+ * ledger_expire() - ends all holds, nominations and ghosts whose time is over; returns how many. */
 void ledger_drop_hold(struct ledger *ledger, const char *uid);
 size_t ledger_expire(struct ledger *ledger, int64_t now_ns);
 
@@ -207,13 +217,28 @@ void ledger_release_reservation(struct ledger *ledger, const char *uid);
  * already is replaced. */
 int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image);
 
+/* ledger_nominate() - others are evicted from these cards for the pod (nomination.h): while it waits they
+ * count as its own for pods of its priority and below, whether or not they are free yet. Ends with the pod's
+ * binding, end or removal, and at expires_ns (monotonic; NOMINATION_LASTS: not by time); a new one replaces
+ * it. It survives holds and refused Bindings. -EBUSY for a pod that is reserved, bound or finished, -ENOENT
+ * for an unknown node, -EINVAL if the placement is not one of this request, -ENOMEM; on failure an earlier
+ * one stays.
+ *
+ * ledger_nomination_set_end() - changes when it ends. ledger_drop_nomination() - ends it now. */
+#define NOMINATION_LASTS INT64_MAX
+int ledger_nominate(struct ledger *ledger, const struct pod_facts *facts, const char *node,
+	const struct placement *placement, int64_t expires_ns);
+void ledger_nomination_set_end(struct ledger *ledger, const char *uid, int64_t expires_ns);
+void ledger_drop_nomination(struct ledger *ledger, const char *uid);
+
 /* ledger_node() - NULL if unknown; a node that only pods name has no uid and no GPUs. Both answers are valid
  * until the ledger changes. */
 const struct node_ledger *ledger_node(const struct ledger *ledger, const char *name);
 const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid);
 
-/* ledger_choose() - placement_choose() as if the pod's own hold were not there. Same returns;
- * MISFIT_NO_GPU_NODE for an unknown node. */
+/* ledger_choose() - placement_choose() as if the pod's own hold were not there, and as if nominated pods of
+ * its priority or above were there already. The card that the pod itself is nominated for comes first. Same
+ * returns; MISFIT_NO_GPU_NODE for an unknown node. */
 int ledger_choose(struct ledger *ledger, const char *node, const struct pod_facts *pod,
 	struct placement *ret_placement);
 

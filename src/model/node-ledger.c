@@ -22,6 +22,7 @@ struct node_ledger *node_ledger_new(const char *name)
 	if (!node)
 		return NULL;
 	list_init(&node->pods);
+	list_init(&node->nominations);
 	node->facts.name = strdup(name);
 	if (!node->facts.name) {
 		free(node);
