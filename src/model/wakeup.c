@@ -156,6 +156,14 @@ static void back_off(struct wakeup_pod *pod, int64_t now_ns)
 	pod->backoff_ns = pod->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS : pod->backoff_ns * 2;
 }
 
+/* Its card is kept from others of its priority: that they do not fit says nothing about it. */
+static bool has_nomination(const struct ledger *ledger, const struct pod_facts *pod)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
+
+	return known && known->nomination;
+}
+
 /* What does not fit with u units does not fit with more, on share nodes: one failed search spares the rest.
  */
 size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_ns,
@@ -169,7 +177,9 @@ size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_
 	for (size_t i = 0; pods && pods[i]; i++) {
 		struct wakeup_pod *pod = pods[i];
 
-		if (pod->rejected_at == ledger->generation || pod->facts.request.units >= too_large)
+		if (pod->rejected_at == ledger->generation)
+			continue;
+		if (pod->facts.request.units >= too_large && !has_nomination(ledger, &pod->facts))
 			continue;
 		if (!fits_somewhere(ledger, &pod->facts)) {
 			if (pod->facts.request.core == 0)

@@ -106,6 +106,33 @@ static void a_freed_card_wakes_the_most_important_pod_first(void **state)
 	ledger_release(&ledger);
 }
 
+static void a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts running, other, mine;
+	_cleanup_placement_ struct placement placement;
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	struct wakeup_list list;
+	struct ledger ledger;
+	int64_t again;
+
+	open_ledger(&ledger);
+	wakeup_list_init(&list);
+	fixture_pod(&running, "r", 10, "");
+	fixture_bind(&running, "n", "GPU-n-0");
+	assert_int_equal(ledger_set_pod(&ledger, &running), 0);
+	fixture_pod(&other, "other", 9, "");
+	fixture_pod(&mine, "mine", 9, "");
+	fixture_place(&placement, &mine.request, "GPU-n-0");
+	assert_int_equal(ledger_nominate(&ledger, &mine, "n", &placement, NOMINATION_LASTS), 0);
+	assert_int_equal(wakeup_rejected(&list, &other, &ledger, 0), 0);
+	assert_int_equal(wakeup_rejected(&list, &mine, &ledger, 0), 0);
+	ledger_remove_pod(&ledger, "r");
+	assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
+	assert_string_equal(pods[0]->uid, "mine");
+	wakeup_list_release(&list);
+	ledger_release(&ledger);
+}
+
 static void a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -131,6 +158,7 @@ int main(void)
 		cmocka_unit_test(reserve_without_room_changes_nothing),
 		cmocka_unit_test(only_a_clear_refusal_ends_a_reservation),
 		cmocka_unit_test(a_freed_card_wakes_the_most_important_pod_first),
+		cmocka_unit_test(a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other),
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
 	};
 
