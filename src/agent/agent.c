@@ -9,6 +9,8 @@
 #include "agent/assign.h"
 #include "agent/checkpoint.h"
 #include "agent/health.h"
+#include "agent/lease.h"
+#include "agent/leave.h"
 #include "agent/orphans.h"
 #include "agent/plugin.h"
 #include "agent/podresources.h"
@@ -124,7 +126,8 @@ void agent_changed(struct agent *agent)
 static void on_node(void *userdata, struct json_object *node)
 {
 	struct agent *agent = userdata;
-	struct json_object *labels = json_member(json_member(node, "metadata"), "labels");
+	struct json_object *meta = json_member(node, "metadata"), *labels = json_member(meta, "labels");
+	const char *uid = json_member_string(meta, "uid");
 	struct mode_labels values = {.schedule = json_member_string(labels, LABEL_SCHEDULE),
 		.legacy_share = json_member_string(labels, LABEL_LEGACY_SHARE),
 		.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
@@ -133,6 +136,7 @@ static void on_node(void *userdata, struct json_object *node)
 	if (agent->mode.refused && strcmp(agent->refused_value, agent->mode.sentence) != 0)
 		agent_report_node(agent, "GPUModeRefused", agent->mode.sentence);
 	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
+	snprintf(agent->node_uid, sizeof(agent->node_uid), "%.63s", uid ? uid : "");
 	report_seen(agent->report, node);
 	agent_changed(agent);
 }
@@ -250,6 +254,8 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = orphans_new(agent, &agent->orphans);
 	if (r == 0)
+		r = lease_new(agent, &agent->lease);
+	if (r == 0)
 		r = loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
 	return r < 0 ? error_set(err, -r, "cannot start: %s", strerror(-r)) : 0;
 }
@@ -286,6 +292,8 @@ void agent_stop(struct agent *agent)
 	registrar_free(agent->registrar);
 	agent->registrar = NULL;
 	plugin_free(agent->plugin);
+	leave_free(agent->leave);
+	lease_free(agent->lease);
 	orphans_free(agent->orphans);
 	report_free(agent->report);
 	kube_watch_free(agent->node_watch);

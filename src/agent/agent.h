@@ -18,6 +18,8 @@ struct grpc_server;
 struct json_object;
 struct kube_client;
 struct kube_watch;
+struct lease;
+struct leave;
 struct loop;
 struct loop_timer;
 struct orphans;
@@ -51,6 +53,9 @@ struct agent {
 
 	bool settled; /* the labels were seen, and with them the pods that may hold the old mode */
 
+	char node_uid[64]; /* of the Node object; "" before it was seen */
+	struct lease *lease;
+	struct leave *leave;	 /* not NULL: on the way out */
 	struct list assignments; /* of assign.c, on their way */
 	struct plugin *plugin;
 	struct registrar *registrar;

@@ -113,6 +113,7 @@ static void handle_list_and_watch(
 	plugin->message = TAKE_PTR(state);
 	plugin->message_len = state_len;
 	log_debug("the kubelet watches our devices");
+	agent_changed(plugin->agent);
 }
 
 static void list_and_watch_closed(void *userdata, struct kubelet_call *call)

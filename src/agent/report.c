@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/plugin.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -98,6 +99,16 @@ static int patch_labels(const struct report *report, struct json_object *seen, s
 	return r ? r : patch_text(patch, seen, LABEL_NVIDIA_COUNT, text);
 }
 
+/* A word that the agent before us left there stands until the kubelet has our devices. */
+static int patch_serving(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+{
+	if (agent->leave)
+		return agent_serves(agent) ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
+	if (agent_serves(agent) && !plugin_watched(agent->plugin))
+		return 0;
+	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);
+}
+
 static int patch_annotations(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
 	const struct agent *agent = report->agent;
@@ -117,6 +128,8 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	r = patch_text(patch, seen, ANNOTATION_NODE_GPUS, serves ? text : NULL);
 	if (r == 0)
 		r = patch_text(patch, seen, ANNOTATION_NODE_UNIT, serves ? unit : NULL);
+	if (r == 0)
+		r = patch_serving(agent, seen, patch);
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
 	return r ? r
 		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,

@@ -5,14 +5,19 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
+#include "agent/leave.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "net/loop.h"
 
 static void on_signal(void *userdata, int signo)
 {
+	struct agent *agent = userdata;
+
 	log_info("stopping (signal %d)", signo);
-	loop_quit(userdata, 0);
+	/* Whoever asks twice does not want to wait. */
+	if (agent->leave || leave_start(agent, &agent->leave) < 0)
+		loop_quit(agent->loop, 0);
 }
 
 int worker_run(const struct options *options, int fd)
@@ -29,9 +34,9 @@ int worker_run(const struct options *options, int fd)
 	}
 	r = loop_new(&agent.loop);
 	if (r == 0)
-		r = loop_add_signal(agent.loop, SIGTERM, on_signal, agent.loop);
+		r = loop_add_signal(agent.loop, SIGTERM, on_signal, &agent);
 	if (r == 0)
-		r = loop_add_signal(agent.loop, SIGINT, on_signal, agent.loop);
+		r = loop_add_signal(agent.loop, SIGINT, on_signal, &agent);
 	if (r < 0)
 		error_set(&err, -r, "cannot create the event loop");
 	else

@@ -57,8 +57,13 @@ class World:
             # As the chart does: libcurl brings in GnuTLS without using it.
             self.agent = subprocess.Popen(command, stderr=log, env={**os.environ, "GNUTLS_NO_IMPLICIT_INIT": "1"})
 
-    def stop_agent(self):
+    def stop_agent(self, patient=False):
+        """patient: it may take the 2 s in which it serves what is on its way."""
         self.agent.send_signal(signal.SIGTERM)
+        if not patient:
+            wait_for(lambda: "stopping (signal" in self.logged())
+            time.sleep(0.05)
+            self.agent.send_signal(signal.SIGTERM)
         assert self.agent.wait(10) == 0, self.logged()
         assert "ERROR: " not in self.logged() and "runtime error" not in self.logged(), self.logged()   # sanitizers
 

@@ -1,0 +1,10 @@
+/* leave.h - the planned exit: the scheduler is told (ration.dev/serving: "false"), what it has bound already
+ * is served for 2 s more, then the loop ends. */
+#pragma once
+
+struct agent;
+struct leave;
+
+/* leave_start() - once. At the latest 4 s later the loop ends; at once where no pod can be on its way. */
+int leave_start(struct agent *agent, struct leave **ret_leave);
+void leave_free(struct leave *leave); /* accepts NULL */
