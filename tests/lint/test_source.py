@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES = sorted(p for top in ("src", "sim", "tests") for p in (ROOT / top).rglob("*.[ch]"))
+SOURCES = sorted(p for top in ("src", "sim", "tests", "bench") for p in (ROOT / top).rglob("*.[ch]"))
 
 # Who may include whom, from ARCHITECTURE.md.
 MAY_USE = {
