@@ -17,6 +17,7 @@ void ledger_init(struct ledger *ledger)
 	table_init(&ledger->pods);
 	list_init(&ledger->holds);
 	list_init(&ledger->nominations);
+	owners_init(&ledger->owners);
 	ledger->generation = 0;
 	ledger->listener = NULL;
 	ledger->listener_data = NULL;
@@ -54,6 +55,7 @@ void ledger_release(struct ledger *ledger)
 		node_ledger_free(value);
 	table_release(&ledger->pods);
 	table_release(&ledger->nodes);
+	owners_release(&ledger->owners);
 	ledger_init(ledger);
 }
 
@@ -194,6 +196,7 @@ static struct node_ledger *pod_leave(struct ledger *ledger, struct ledger_pod *p
 		return NULL;
 	node = table_get(&ledger->nodes, pod->node);
 	node_ledger_remove(node, pod);
+	owners_remove(&ledger->owners, pod->facts.owner, pod->node);
 	list_remove(&pod->hold);
 	free(pod->node);
 	pod->node = NULL;
@@ -247,8 +250,12 @@ int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char 
 		return 0;
 	}
 	if (!name || (placement && placement_copy(placement, &copy) < 0) ||
-		node_get_or_add(ledger, node_name, &node) < 0)
+		owners_add(&ledger->owners, pod->facts.owner, node_name) < 0)
 		return -ENOMEM;
+	if (node_get_or_add(ledger, node_name, &node) < 0) {
+		owners_remove(&ledger->owners, pod->facts.owner, node_name);
+		return -ENOMEM;
+	}
 	left = pod_leave(ledger, pod);
 	pod->node = TAKE_PTR(name);
 	pod->has_placement = placement != NULL;
@@ -303,6 +310,23 @@ int ledger_pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, 
 	return *ret_pod ? 0 : ledger_pod_add(ledger, facts, ret_pod);
 }
 
+/* A controller may adopt a pod that runs already. */
+static int pod_change_owner(struct ledger *ledger, struct ledger_pod *pod, const char *owner)
+{
+	_cleanup_free_ char *copy = NULL;
+
+	if (strcmp(pod->facts.owner, owner) == 0)
+		return 0;
+	copy = strdup(owner);
+	if (!copy || (pod->node && owners_add(&ledger->owners, owner, pod->node) < 0))
+		return -ENOMEM;
+	if (pod->node)
+		owners_remove(&ledger->owners, pod->facts.owner, pod->node);
+	free(pod->facts.owner);
+	pod->facts.owner = TAKE_PTR(copy);
+	return 0;
+}
+
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
@@ -326,6 +350,8 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	r = pod_facts_copy(facts, &copy);
 	if (r >= 0)
 		r = ledger_pod_get_or_add(ledger, facts, &pod);
+	if (r >= 0)
+		r = pod_change_owner(ledger, pod, copy.owner);
 	if (r < 0)
 		return r;
 	if (facts->finished || pod->facts.finished)
@@ -568,24 +594,4 @@ void ledger_release_reservation(struct ledger *ledger, const char *uid)
 		return;
 	ledger_tell_of_pod(ledger, LEDGER_RELEASE, uid);
 	pod_end_reservation(ledger, pod);
-}
-
-size_t ledger_check(const struct ledger *ledger, size_t *ret_over)
-{
-	size_t wrong = 0, over = 0, occupying = 0, on_nodes = 0;
-	void *value;
-
-	table_for_each (&ledger->nodes, cursor, value) {
-		const struct node_ledger *node = value;
-
-		wrong += node_ledger_check(node, &over);
-		list_for_each (item, &node->pods)
-			on_nodes++;
-	}
-	table_for_each (&ledger->pods, cursor, value)
-		occupying += ((const struct ledger_pod *)value)->occupancy != OCCUPANCY_WAITING;
-	wrong += occupying != on_nodes;
-	if (ret_over)
-		*ret_over = over;
-	return wrong;
 }

@@ -14,6 +14,7 @@
 #include "base/table.h"
 #include "model/ledger-event.h"
 #include "model/held.h"
+#include "model/owners.h"
 #include "model/placement.h"
 #include "model/request.h"
 
@@ -101,6 +102,15 @@ struct gpu_ledger {
 	bool healthy;
 };
 
+/* Over all cards of a node, so that most questions are answered without a look at them: with thousands of
+ * nodes, reaching for every card is most of a filter call. */
+struct card_sums {
+	uint32_t largest;   /* units_total of the largest card */
+	uint32_t most_free; /* units free on the healthy card with most */
+	uint64_t free;	    /* units free on the healthy cards */
+	uint64_t free_ill;  /* units free on the others */
+};
+
 struct node_ledger {
 	/* As in struct node_facts, but for the cards: with thousands of nodes their details would be most of
 	 * the memory, and the ledger needs nothing of them but what is in gpus. */
@@ -118,10 +128,11 @@ struct node_ledger {
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
 				    here */
+	struct card_sums sums;
 	struct list pods;	 /* ledger_pod.item */
 	struct list nominations; /* nomination.item */
 	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
-	struct gpu_ledger gpus[NODE_GPUS_MAX];
+	struct gpu_ledger *gpus; /* facts.n_gpus of them */
 };
 
 enum occupancy {
@@ -152,6 +163,7 @@ struct ledger {
 	struct table pods;	 /* uid -> struct ledger_pod; only pods that ask for a GPU */
 	struct list holds;	 /* ledger_pod.hold: all that ends by itself */
 	struct list nominations; /* nomination.all */
+	struct owners owners;	 /* of the pods that occupy something */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
 	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */

@@ -39,6 +39,7 @@ void node_ledger_free(struct node_ledger *node)
 	free(node->facts.uid);
 	free(node->facts.address);
 	held_release(&node->facts.held);
+	free(node->gpus);
 	free(node);
 }
 
@@ -87,6 +88,30 @@ static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sum
 	}
 }
 
+static void gpu_sum(const struct gpu_ledger *gpu, struct card_sums *sums)
+{
+	uint32_t free_units = gpu_free_units(gpu);
+
+	if (gpu->units_total > sums->largest)
+		sums->largest = gpu->units_total;
+	if (!gpu->healthy) {
+		sums->free_ill += free_units;
+		return;
+	}
+	sums->free += free_units;
+	if (free_units > sums->most_free)
+		sums->most_free = free_units;
+}
+
+static struct card_sums card_sums(const struct node_ledger *node)
+{
+	struct card_sums sums = {0};
+
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		gpu_sum(&node->gpus[i], &sums);
+	return sums;
+}
+
 static void node_ledger_recount(struct node_ledger *node)
 {
 	struct sums sums;
@@ -98,15 +123,19 @@ static void node_ledger_recount(struct node_ledger *node)
 		node->gpus[i].instances = clamp_u32(sums.instances[i]);
 	}
 	node->unplaced_units = clamp_u32(sums.unplaced);
+	node->sums = card_sums(node);
 }
 
 size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 {
+	struct card_sums cards = card_sums(node);
 	struct sums sums;
 	size_t wrong;
 
 	node_ledger_sum(node, &sums);
 	wrong = node->unplaced_units != clamp_u32(sums.unplaced);
+	wrong += cards.largest != node->sums.largest || cards.most_free != node->sums.most_free ||
+		 cards.free != node->sums.free || cards.free_ill != node->sums.free_ill;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
@@ -150,6 +179,7 @@ void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 	sum_grow(&node->gpus[i].units_used, request->units);
 	sum_grow(&node->gpus[i].core_used, request->core);
 	sum_grow(&node->gpus[i].instances, request->instances);
+	node->sums = card_sums(node);
 }
 
 void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
@@ -167,6 +197,8 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 			sum_shrink(&node->gpus[i].instances, request->instances, &node->recounts);
 	if (!right)
 		node_ledger_recount(node);
+	else
+		node->sums = card_sums(node);
 }
 
 static bool same_card(
@@ -190,8 +222,12 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 	return true;
 }
 
-static void node_ledger_take_gpus(struct node_ledger *node, const struct node_facts *facts)
+/* gpus: room for facts->n_gpus cards; becomes the node's. */
+static void node_ledger_take_gpus(
+	struct node_ledger *node, const struct node_facts *facts, struct gpu_ledger *gpus)
 {
+	free(node->gpus);
+	node->gpus = gpus;
 	node->facts.mode = facts->mode;
 	node->facts.policy = facts->policy;
 	node->facts.unit_mib = facts->unit_mib;
@@ -214,8 +250,9 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 	_cleanup_free_ char *address = facts->address ? strdup(facts->address) : NULL;
 	_cleanup_held_ struct held held = {0};
 	bool changed = !same_facts(node, facts);
+	_cleanup_free_ struct gpu_ledger *gpus = changed ? calloc(facts->n_gpus + 1, sizeof(*gpus)) : NULL;
 
-	if (!uid || (facts->address && !address) || held_copy(&facts->held, &held) < 0)
+	if (!uid || (facts->address && !address) || held_copy(&facts->held, &held) < 0 || (changed && !gpus))
 		return -ENOMEM;
 	held_release(&node->facts.held);
 	node->facts.held = held;
@@ -225,7 +262,7 @@ int node_ledger_set_facts(struct node_ledger *node, const struct node_facts *fac
 	free(node->facts.address);
 	node->facts.address = TAKE_PTR(address);
 	if (changed)
-		node_ledger_take_gpus(node, facts);
+		node_ledger_take_gpus(node, facts, TAKE_PTR(gpus));
 	return changed;
 }
 
@@ -258,20 +295,12 @@ enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *
 
 bool node_ledger_has_card(const struct node_ledger *node, const struct request *request)
 {
-	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (gpu_misfit(&node->gpus[i], request) == CARD_FITS)
-			return true;
-	return false;
+	return node->facts.n_gpus && node->sums.most_free >= request->units;
 }
 
 uint64_t node_free_units(const struct node_ledger *node)
 {
-	uint64_t free_units = 0;
-
-	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (node->gpus[i].healthy)
-			free_units += gpu_free_units(&node->gpus[i]);
-	return free_units > node->unplaced_units ? free_units - node->unplaced_units : 0;
+	return node->sums.free > node->unplaced_units ? node->sums.free - node->unplaced_units : 0;
 }
 
 enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request)
@@ -283,10 +312,7 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 	/* A share node has no control of computing power, so it promises none. */
 	if (node->facts.mode != GPU_MODE_SHARE || request->core > 0)
 		return MISFIT_MODE;
-	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (node->gpus[i].units_total >= request->units)
-			return FITS;
-	return MISFIT_TOO_LARGE;
+	return node->sums.largest >= request->units ? FITS : MISFIT_TOO_LARGE;
 }
 
 bool node_ledger_has_room(

@@ -6,8 +6,9 @@
 
 #include "base/cleanup.h"
 #include "model/node-ledger.h"
+#include "model/owners.h"
 
-/* What the order depends on, read once per node: the count over its pods is not for a comparison. */
+/* What the order depends on, read once per node. */
 struct rank_key {
 	const struct node_ledger *node;
 	enum gpu_policy policy;
@@ -15,7 +16,7 @@ struct rank_key {
 	uint64_t free_mib;
 };
 
-static struct rank_key rank_key(const struct node_ledger *node, const char *owner)
+static struct rank_key rank_key(const struct node_ledger *node, const struct table *owned)
 {
 	struct rank_key key = {
 		.node = node,
@@ -23,8 +24,8 @@ static struct rank_key rank_key(const struct node_ledger *node, const char *owne
 		.free_mib = node_free_units(node) * node->facts.unit_mib,
 	};
 
-	if (key.policy == GPU_POLICY_SPREAD && *owner)
-		key.owned = node_ledger_count_owner(node, owner, (uint32_t[NODE_GPUS_MAX]){0});
+	if (owned && key.policy == GPU_POLICY_SPREAD)
+		key.owned = owners_count(owned, node->facts.name);
 	return key;
 }
 
@@ -41,18 +42,57 @@ static int rank_compare(const void *pa, const void *pb)
 	return strcmp(a->node->facts.name, b->node->facts.name);
 }
 
-int rank_nodes(const struct node_ledger **nodes, size_t n, const struct pod_facts *pod)
+static void rank_swap(struct rank_key *a, struct rank_key *b)
 {
+	struct rank_key other = *a;
+
+	*a = *b;
+	*b = other;
+}
+
+/* keys[0..n) is a heap with the worst on top, but for its top. */
+static void heap_sink(struct rank_key *keys, size_t n)
+{
+	for (size_t i = 0, child; (child = 2 * i + 1) < n; i = child) {
+		if (child + 1 < n && rank_compare(&keys[child + 1], &keys[child]) > 0)
+			child++;
+		if (rank_compare(&keys[i], &keys[child]) >= 0)
+			return;
+		rank_swap(&keys[i], &keys[child]);
+	}
+}
+
+/* The best to the front, in any order. With thousands of nodes and a handful wanted, nearly every node is
+ * compared once with the worst of the best so far, and sorting all would be most of a filter call. */
+static void select_best(struct rank_key *keys, size_t n, size_t best)
+{
+	qsort(keys, best, sizeof(*keys), rank_compare);
+	for (size_t i = 0; i < best / 2; i++) /* worst first is a heap */
+		rank_swap(&keys[i], &keys[best - 1 - i]);
+	for (size_t i = best; i < n; i++) {
+		if (rank_compare(&keys[i], &keys[0]) >= 0)
+			continue;
+		rank_swap(&keys[i], &keys[0]);
+		heap_sink(keys, best);
+	}
+}
+
+int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, size_t n, size_t best,
+	const struct pod_facts *pod)
+{
+	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
 
-	if (n < 2)
+	if (n < 2 || best == 0)
 		return 0;
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		keys[i] = rank_key(nodes[i], pod->owner ? pod->owner : "");
-	qsort(keys, n, sizeof(*keys), rank_compare);
+		keys[i] = rank_key(nodes[i], owned);
+	if (best < n)
+		select_best(keys, n, best);
+	qsort(keys, best < n ? best : n, sizeof(*keys), rank_compare);
 	for (size_t i = 0; i < n; i++)
 		nodes[i] = keys[i].node;
 	return 0;

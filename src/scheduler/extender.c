@@ -86,14 +86,10 @@ static bool is_unresolvable(
 	const struct ledger *ledger, const char *node, enum misfit misfit, const struct request *request)
 {
 	const struct node_ledger *known = ledger_node(ledger, node);
-	uint64_t free = 0;
 
 	if (misfit != MISFIT_FULL || !known)
 		return true;
-	for (size_t i = 0; i < known->facts.n_gpus; i++)
-		if (known->gpus[i].units_used < known->gpus[i].units_total)
-			free += known->gpus[i].units_total - known->gpus[i].units_used;
-	return free >= (uint64_t)request->units + known->unplaced_units;
+	return known->sums.free + known->sums.free_ill >= (uint64_t)request->units + known->unplaced_units;
 }
 
 struct filter_result {
@@ -216,13 +212,13 @@ static char *filter_question(
 			0, result.misfits);
 		return filter_answer(&result, 0);
 	}
-	if (rank_nodes(result.fitting, result.n_fitting, &question->pod) < 0)
+	n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
+	if (rank_nodes(&scheduler->ledger, result.fitting, result.n_fitting, n, &question->pod) < 0)
 		return NULL;
 	*ret_result = FILTER_FITS;
 	hold_best(scheduler, &question->pod, result.fitting[0]);
-	n = result.n_fitting;
-	if (scheduler->best_nodes && n > scheduler->best_nodes)
-		n = scheduler->best_nodes;
+	if (n > result.n_fitting)
+		n = result.n_fitting;
 	record_filter(scheduler, &question->pod, json_object_array_length(question->names), result.fitting, n,
 		result.n_fitting, result.misfits);
 	return filter_answer(&result, n);
@@ -277,7 +273,7 @@ static char *prioritize_question(struct scheduler *scheduler, const struct quest
 		if (node && node->facts.name)
 			ranked[n_known++] = node;
 	}
-	if (!ranked || rank_nodes(ranked, n_known, &question->pod) < 0)
+	if (!ranked || rank_nodes(&scheduler->ledger, ranked, n_known, SCORE_MAX, &question->pod) < 0)
 		n_known = 0;
 	for (size_t i = 0; i < n; i++) {
 		const char *name = question_name(question, i);

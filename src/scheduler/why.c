@@ -253,7 +253,7 @@ static int survey_take(
 	for (size_t i = 0; i < survey->n_others; i++)
 		survey->misfits[i] = (enum misfit)ledger_choose(
 			ledger, survey->others[i]->facts.name, pod, NULL);
-	return rank_nodes(survey->fitting, survey->n_fitting, pod);
+	return rank_nodes(ledger, survey->fitting, survey->n_fitting, SIZE_MAX, pod);
 }
 
 static struct json_object *reason_json(enum misfit misfit, const struct request *request,

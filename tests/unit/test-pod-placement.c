@@ -156,9 +156,10 @@ static void counts_of_a_placement_are_limited(void **state)
 
 static void two_cards(struct node_ledger *node)
 {
-	*node = (struct node_ledger){.facts.n_gpus = 2};
-	node->gpus[0] = (struct gpu_ledger){.uuid = "GPU-0", .index = 0, .units_total = 15};
-	node->gpus[1] = (struct gpu_ledger){.uuid = "GPU-1", .index = 1, .units_total = 79};
+	static struct gpu_ledger gpus[] = {{.uuid = "GPU-0", .index = 0, .units_total = 15},
+		{.uuid = "GPU-1", .index = 1, .units_total = 79}};
+
+	*node = (struct node_ledger){.facts.n_gpus = 2, .gpus = gpus};
 }
 
 static void place(struct placement *placement, const struct request *request, const char *uuid)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -45,7 +46,7 @@ static void assert_order(
 
 		for (size_t k = 0; k < 3; k++)
 			nodes[k] = ledger_node(ledger, names[orders[i][k]]);
-		assert_int_equal(rank_nodes(nodes, 3, &pod), 0);
+		assert_int_equal(rank_nodes(ledger, nodes, 3, SIZE_MAX, &pod), 0);
 		for (size_t k = 0; k < 3; k++)
 			assert_string_equal(nodes[k]->facts.name, names[k]);
 	}
@@ -107,6 +108,74 @@ static void free_memory_is_compared_in_bytes_not_in_units(void **state)
 	ledger_release(&ledger);
 }
 
+#define MANY 200
+
+/* Names the nodes in the order of a multiplicative walk, so that neither the tables' nor the names' order is
+ * the order of offering. */
+static void offer_many(const struct ledger *ledger, const struct node_ledger **ret_nodes)
+{
+	char name[16];
+
+	for (size_t i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "n%03zu", i * 77 % MANY);
+		ret_nodes[i] = ledger_node(ledger, name);
+		assert_non_null(ret_nodes[i]);
+	}
+}
+
+static void the_best_few_are_the_front_of_the_whole_order(void **state)
+{
+	static const size_t few[] = {1, 2, 3, 16, 17, MANY - 1, MANY, MANY + 1};
+	const struct node_ledger *all[MANY], *some[MANY];
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	char name[16], uuid[32], uid[16];
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	for (size_t i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "n%03zu", i);
+		open_nodes(
+			&ledger, i % 3 ? GPU_POLICY_BINPACK : GPU_POLICY_SPREAD, 1, (const char *[]){name});
+		snprintf(uuid, sizeof(uuid), "GPU-%s-%zu", name, i % 2);
+		snprintf(uid, sizeof(uid), "p%zu", i);
+		if (i % 7)
+			occupy(&ledger, uid, (uint32_t)(i * 13 % 9 + 1), i % 5 ? "" : "job", name, uuid);
+	}
+	fixture_pod(&pod, "asking", 1, "job");
+	offer_many(&ledger, all);
+	assert_int_equal(rank_nodes(&ledger, all, MANY, SIZE_MAX, &pod), 0);
+	for (size_t k = 0; k < ARRAY_SIZE(few); k++) {
+		offer_many(&ledger, some);
+		assert_int_equal(rank_nodes(&ledger, some, MANY, few[k], &pod), 0);
+		for (size_t i = 0; i < few[k] && i < MANY; i++)
+			assert_ptr_equal(some[i], all[i]);
+	}
+	ledger_release(&ledger);
+}
+
+static void a_pod_that_a_controller_adopts_counts_for_it_from_then_on(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts adopted = {0};
+	struct ledger ledger;
+
+	ledger_init(&ledger);
+	open_nodes(&ledger, GPU_POLICY_SPREAD, 3, (const char *[]){"a", "b", "c"});
+	occupy(&ledger, "p", 1, "", "a", "GPU-a-0");
+	occupy(&ledger, "q", 2, "", "b", "GPU-b-0");
+	occupy(&ledger, "r", 3, "", "c", "GPU-c-0");
+	assert_order(&ledger, "job", "a", "b", "c");
+	fixture_pod(&adopted, "p", 1, "job");
+	fixture_bind(&adopted, "a", "GPU-a-0");
+	assert_int_equal(ledger_set_pod(&ledger, &adopted), 0);
+	assert_order(&ledger, "job", "b", "c", "a");
+	assert_order(&ledger, "other", "a", "b", "c");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_remove_pod(&ledger, "p");
+	assert_order(&ledger, "job", "a", "b", "c");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_release(&ledger);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +183,8 @@ int main(void)
 		cmocka_unit_test(spread_nodes_are_ranked_by_owner_then_emptiest_first),
 		cmocka_unit_test(binpack_nodes_come_before_spread_nodes),
 		cmocka_unit_test(free_memory_is_compared_in_bytes_not_in_units),
+		cmocka_unit_test(the_best_few_are_the_front_of_the_whole_order),
+		cmocka_unit_test(a_pod_that_a_controller_adopts_counts_for_it_from_then_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
