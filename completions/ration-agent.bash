@@ -13,10 +13,10 @@ _ration_agent()
 	--pod-resources-socket | --cri-socket | --checkpoint | --kubeconfig)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		;;
-	--node-name) COMPREPLY=() ;;
+	--node-name | --metrics) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--node-name --driver-root --host-driver-root --plugin-dir
-			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --kubeconfig --unit --log-level
+			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --kubeconfig --metrics --unit --log-level
 			--version --help" -- "$cur")
 		;;
 	esac

@@ -256,6 +256,8 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = lease_new(agent, &agent->lease);
 	if (r == 0)
+		r = metrics_page_new(agent, &agent->metrics_page);
+	if (r == 0)
 		r = loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
 	return r < 0 ? error_set(err, -r, "cannot start: %s", strerror(-r)) : 0;
 }
@@ -289,6 +291,7 @@ int agent_start(struct agent *agent, struct error *err)
 
 void agent_stop(struct agent *agent)
 {
+	metrics_page_free(agent->metrics_page);
 	registrar_free(agent->registrar);
 	agent->registrar = NULL;
 	plugin_free(agent->plugin);

@@ -7,6 +7,7 @@
 
 #include "agent/driver.h"
 #include "agent/inventory.h"
+#include "agent/metrics.h"
 #include "agent/mode.h"
 #include "agent/options.h"
 #include "agent/pods.h"
@@ -62,6 +63,8 @@ struct agent {
 	struct report *report;
 	struct orphans *orphans;
 	struct loop_timer *tick;
+	struct agent_metrics metrics;
+	struct metrics_page *metrics_page;
 };
 
 /* agent_start() - everything, on agent->loop, from agent->options. agent_stop() undoes it, in part if the

@@ -11,10 +11,12 @@
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/grant.h"
 #include "agent/identify.h"
+#include "agent/ids.h"
 #include "agent/refusal.h"
 #include "agent/runtime.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -29,6 +31,7 @@ struct allocation {
 	struct wire_arena arena;
 	char **ids; /* in the arena */
 	size_t n_ids;
+	int64_t began_ns;
 	struct identification *identification; /* of the one being worked on */
 };
 
@@ -80,6 +83,29 @@ void allocator_free(struct allocator *allocator)
 	while (!list_empty(&allocator->queue))
 		allocation_free(list_entry(allocator->queue.next, struct allocation, item));
 	free(allocator);
+}
+
+static void allocation_count(const struct allocation *a, enum allocate_outcome outcome)
+{
+	struct agent_metrics *metrics = &a->allocator->agent->metrics;
+
+	metrics->allocate_results[outcome]++;
+	histogram_observe(&metrics->allocate, monotonic_ns() - a->began_ns);
+}
+
+/* "<gpu>-<unit>": the kubelet may have chosen ids of another card. */
+static void count_disagreeing_ids(const struct allocation *a, const struct grant *grant)
+{
+	struct agent *agent = a->allocator->agent;
+
+	for (size_t i = 0; i < a->n_ids; i++) {
+		int card = ids_card(a->ids[i]);
+		bool agrees = false;
+
+		for (size_t k = 0; k < grant->n_cards && card >= 0; k++)
+			agrees |= grant->cards[k] == &agent->inventory.cards[card];
+		agent->metrics.ids_disagreed += !agrees;
+	}
 }
 
 static void answer_init(struct answer *answer)
@@ -201,10 +227,12 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	struct agent *agent = a->allocator->agent;
 	const struct pod_facts *pod = &who->pod->facts;
 	_cleanup_free_ struct answer *answer = calloc(1, sizeof(*answer));
+	enum allocate_outcome outcome = ALLOCATE_NOT_PLACED;
 	bool cdi = runtime_does_cdi(agent->runtime);
 	struct error err = {""};
 
 	if (!answer) {
+		allocation_count(a, ALLOCATE_FAILED);
 		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
@@ -212,14 +240,19 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	if (who->placed && driver_scan(&agent->driver, &err) == 0 &&
 		grant_build(&agent->inventory, pod, who->container->name, cdi, &answer->grant, &err) == 0) {
 		answer_placed(answer, agent, who, cdi);
+		outcome = ALLOCATE_GRANTED;
+		count_disagreeing_ids(a, &answer->grant);
 		log_info("pod %s/%s container %s gets GPU %s (%zu units)", pod->namespace_, pod->name,
 			who->container->name, answer->grant.cards[0]->facts.uuid, a->n_ids);
 	} else {
 		answer_unplaced(answer, who, cdi);
 		refusal_report(agent, pod->uid);
 	}
-	if (allocation_reply(a, agent, who, answer) < 0)
+	if (allocation_reply(a, agent, who, answer) < 0) {
+		outcome = ALLOCATE_FAILED;
 		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	}
+	allocation_count(a, outcome);
 }
 
 static void allocator_next(struct allocator *allocator);
@@ -237,6 +270,9 @@ static void on_identified(void *userdata, const struct identified *who)
 			agent_report_pod(allocator->agent, &who->pod->facts, "GPUAllocateRefused", who->text);
 		else
 			agent_report_node(allocator->agent, "GPUAllocateRefused", who->text);
+		allocation_count(a, who->kubelet_silent ? ALLOCATE_KUBELET_SILENT
+				    : who->pod		? ALLOCATE_OVER_TOTAL
+							: ALLOCATE_UNIDENTIFIED);
 		kubelet_call_fail(a->call, GRPC_FAILED_PRECONDITION, who->text);
 	}
 	allocation_free(a);
@@ -252,6 +288,7 @@ static void allocator_next(struct allocator *allocator)
 		if (a->identification ||
 			identify_start(allocator->agent, a->n_ids, on_identified, a, &a->identification) == 0)
 			return;
+		allocation_count(a, ALLOCATE_FAILED);
 		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		allocation_free(a);
 	}
@@ -281,8 +318,10 @@ void allocator_handle(
 	}
 	a->allocator = allocator;
 	a->call = call;
+	a->began_ns = monotonic_ns();
 	wire_arena_init(&a->arena, ARENA_MAX);
 	if (allocation_parse(a, message, len) < 0) {
+		allocation_count(a, ALLOCATE_BAD_REQUEST);
 		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT,
 			"not an AllocateRequest for one container and at least one device");
 		allocation_free(a);
@@ -299,6 +338,7 @@ void allocator_closed(struct allocator *allocator, struct kubelet_call *call)
 
 		if (a->call != call)
 			continue;
+		allocator->agent->metrics.allocate_abandoned++;
 		allocation_free(a);
 		allocator_next(allocator);
 		return;

@@ -191,6 +191,7 @@ static void identify_decide(struct identification *id)
 static void on_listing(void *userdata, struct listing *listing, const char *text)
 {
 	struct identification *id = userdata;
+	struct identified silent = {.verdict = MATCHING_REFUSED, .kubelet_silent = true};
 	char sentence[600];
 	size_t n;
 
@@ -198,7 +199,8 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 	if (!listing) {
 		snprintf(sentence, sizeof(sentence), "cannot ask the kubelet which pod this is for (%s): %s",
 			id->agent->options.pod_resources_socket, text);
-		identify_refuse(id, NULL, sentence);
+		silent.text = sentence;
+		identify_end(id, &silent);
 		return;
 	}
 	id->listing = listing;

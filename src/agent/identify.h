@@ -18,6 +18,7 @@ struct identified {
 	const struct container_request *container;
 	bool placed;
 	const char *text;
+	bool kubelet_silent; /* with REFUSED: the kubelet could not be asked */
 };
 typedef void (*identify_fn)(void *userdata, const struct identified *result);
 

@@ -25,8 +25,7 @@ int ids_card(const char *id)
 	return end == id || *end != '-' || card >= NODE_GPUS_MAX ? -EINVAL : (int)card;
 }
 
-/* Units of the card that pods hold, by their placements. */
-static uint32_t card_held(const struct node_pods *pods, const char *uuid)
+uint32_t ids_held(const struct node_pods *pods, const char *uuid)
 {
 	uint32_t sum = 0;
 	void *value;
@@ -85,7 +84,7 @@ static int ids_mark_sick(struct device_ids *ids, const struct inventory *invento
 	r = ids_in_use(served, pods, &used);
 	for (size_t i = 0; r == 0 && i < inventory->n_cards; i++) {
 		const struct card *card = &inventory->cards[i];
-		uint32_t held = card->facts.healthy ? 0 : card_held(pods, card->facts.uuid);
+		uint32_t held = card->facts.healthy ? 0 : ids_held(pods, card->facts.uuid);
 
 		if (!card->facts.healthy && held < card->units)
 			left += ids_withdraw(ids, &used, (int)i, card->units - held);

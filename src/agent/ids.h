@@ -25,5 +25,8 @@ int ids_build(const struct inventory *inventory, const struct node_pods *pods, c
 	struct device_ids *ret_ids);
 void ids_release(struct device_ids *ids);
 
+/* ids_held() - units of the card that pods of this node hold, by their placements. */
+uint32_t ids_held(const struct node_pods *pods, const char *uuid);
+
 /* ids_card() - the position in the inventory that an id names, or -EINVAL. */
 int ids_card(const char *id);

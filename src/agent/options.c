@@ -1,11 +1,14 @@
 #include "agent/options.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "model/units.h"
 
 enum {
@@ -19,6 +22,7 @@ enum {
 	OPT_CHECKPOINT,
 	OPT_STATE_DIR,
 	OPT_KUBECONFIG,
+	OPT_METRICS,
 	OPT_UNIT,
 	OPT_LOG_LEVEL,
 	OPT_VERSION,
@@ -35,6 +39,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"checkpoint", required_argument, NULL, OPT_CHECKPOINT},
 	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
 	{"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
+	{"metrics", required_argument, NULL, OPT_METRICS},
 	{"unit", required_argument, NULL, OPT_UNIT},
 	{"log-level", required_argument, NULL, OPT_LOG_LEVEL},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -57,9 +62,31 @@ static const char HELP[] =
 	"  --checkpoint PATH            (plugin directory/kubelet_internal_checkpoint)\n"
 	"  --state-dir DIR              what survives a restart of the agent (/run/ration)\n"
 	"  --kubeconfig PATH            (default: $KUBECONFIG, or the service account)\n"
+	"  --metrics ADDR:PORT          where Prometheus finds /metrics, or none (127.0.0.1:39996)\n"
 	"  --unit UNIT                  in what gpu-mem counts: 1GiB, 512MiB, 256MiB or 128MiB (1GiB)\n"
 	"  --log-level LEVEL            error, warning, info or debug (info)\n"
 	"  --version, --help\n";
+
+static int option_set_metrics(struct options *o, const char *where, struct error *err)
+{
+	const char *colon = strrchr(where, ':');
+	size_t len = colon ? (size_t)(colon - where) : 0;
+	struct in_addr address;
+	uint32_t port;
+
+	o->metrics_address[0] = '\0';
+	if (strcmp(where, "none") == 0)
+		return 1;
+	if (!len || len >= sizeof(o->metrics_address) || parse_u32(colon + 1, 65535, &port) < 0)
+		return error_set(err, EINVAL, "--metrics %s: must be ADDRESS:PORT or none", where);
+	memcpy(o->metrics_address, where, len);
+	o->metrics_address[len] = '\0';
+	if (inet_pton(AF_INET, o->metrics_address, &address) != 1)
+		return error_set(
+			err, EINVAL, "--metrics %s: %s is no IPv4 address", where, o->metrics_address);
+	o->metrics_port = (uint16_t)port;
+	return 1;
+}
 
 static int option_set(struct options *o, int option, struct error *err)
 {
@@ -94,6 +121,8 @@ static int option_set(struct options *o, int option, struct error *err)
 	case OPT_KUBECONFIG:
 		o->kubeconfig = optarg;
 		return 1;
+	case OPT_METRICS:
+		return option_set_metrics(o, optarg, err);
 	case OPT_UNIT:
 		if (unit_parse(optarg, &o->unit_mib) < 0)
 			return error_set(err, EINVAL,
@@ -125,6 +154,8 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct err
 		.cri_socket = "/run/containerd/containerd.sock",
 		.cdi_dir = "/var/run/cdi",
 		.state_dir = "/run/ration",
+		.metrics_address = "127.0.0.1",
+		.metrics_port = 39996,
 		.unit_mib = UNIT_MIB_DEFAULT,
 		.log_level = LOG_LEVEL_INFO,
 	};

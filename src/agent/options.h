@@ -22,7 +22,9 @@ struct options {
 	const char *cdi_dir;
 	const char *checkpoint;
 	const char *state_dir;
-	const char *kubeconfig; /* NULL: see kube_config_load() */
+	const char *kubeconfig;	  /* NULL: see kube_config_load() */
+	char metrics_address[64]; /* "": no page */
+	uint16_t metrics_port;
 	uint32_t unit_mib;
 	enum log_level log_level;
 };

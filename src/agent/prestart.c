@@ -89,8 +89,11 @@ void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8
 		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreStartContainerRequest with devices");
 		return;
 	}
-	if (prestart(agent, request->devices_ids, request->n_devices_ids, &err) == 0)
+	if (prestart(agent, request->devices_ids, request->n_devices_ids, &err) == 0) {
+		agent->metrics.prestart_accepted++;
 		kubelet_call_reply(call, NULL, 0);
-	else
-		kubelet_call_fail(call, GRPC_FAILED_PRECONDITION, err.text);
+		return;
+	}
+	agent->metrics.prestart_refused++;
+	kubelet_call_fail(call, GRPC_FAILED_PRECONDITION, err.text);
 }

@@ -68,6 +68,7 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 
 	r->call = NULL;
 	if (reply->result < 0 || reply->status != GRPC_OK) {
+		r->agent->metrics.registration_failures++;
 		/* Right after its start nobody listens for a moment: that is not worth a line. */
 		if (r->retry_ns >= LAST_RETRY_NS)
 			log_warning("the kubelet does not register %s: %s; trying again", RESOURCE_GPU_MEM,
@@ -78,8 +79,10 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 	r->registered = true;
 	r->anew = false;
 	r->registered_ns = monotonic_ns();
+	r->agent->metrics.last_registration_ns = monotonic_ns() - r->since_ns;
+	histogram_observe(&r->agent->metrics.registration, r->agent->metrics.last_registration_ns);
 	log_info("registered %s at the kubelet after %.1f ms", RESOURCE_GPU_MEM,
-		(double)(monotonic_ns() - r->since_ns) / NS_PER_MS);
+		(double)r->agent->metrics.last_registration_ns / NS_PER_MS);
 	runtime_ask(r->agent->runtime);
 	loop_timer_set(r->timer, UNWATCHED_NS);
 }

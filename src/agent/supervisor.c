@@ -40,6 +40,7 @@ struct supervisor {
 	bool may_run, waits_for_lock, stopping;
 	pid_t worker; /* 0: none */
 	int64_t started_ns, died_ns;
+	unsigned int respawns;
 	unsigned int young_deaths; /* in a row */
 	int64_t wait_ns;	   /* of the crash loop */
 };
@@ -58,7 +59,7 @@ static int worker_main(const struct supervisor *s, int fd, pid_t parent)
 	close_range((unsigned int)fd + 1, UINT_MAX, 0);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return s->run(s->options, fd);
+	return s->run(s->options, fd, s->respawns);
 }
 
 static void supervisor_start(struct supervisor *s)
@@ -66,6 +67,7 @@ static void supervisor_start(struct supervisor *s)
 	pid_t parent = getpid();
 	int fds[2];
 
+	s->respawns += s->died_ns != 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0 ||
 		(s->worker = fork()) < 0) {
 		log_error("cannot start the worker: %s; trying again", strerror(errno));

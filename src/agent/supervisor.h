@@ -7,8 +7,9 @@
 
 struct options;
 
-/* What the worker runs: its exit status. fd is its end of the relay. */
-typedef int (*worker_fn)(const struct options *options, int fd);
+/* What the worker runs: its exit status. fd is its end of the relay; respawns: how many workers died before
+ * it. */
+typedef int (*worker_fn)(const struct options *options, int fd, unsigned int respawns);
 
 /* supervise() - until a signal ends it, or the first worker cannot even start. Returns the exit status. */
 int supervise(const struct options *options, worker_fn worker);

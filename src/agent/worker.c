@@ -20,9 +20,9 @@ static void on_signal(void *userdata, int signo)
 		loop_quit(agent->loop, 0);
 }
 
-int worker_run(const struct options *options, int fd)
+int worker_run(const struct options *options, int fd, unsigned int respawns)
 {
-	struct agent agent = {.options = *options, .relay_fd = fd};
+	struct agent agent = {.options = *options, .relay_fd = fd, .metrics.respawns = respawns};
 	char checkpoint[4096];
 	struct error err = {""};
 	int r;

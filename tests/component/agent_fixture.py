@@ -19,11 +19,11 @@ SANITIZED = "RATION_SANITIZE" in os.environ     # memory and time are then not t
 class World:
     """One node. cards: the SPEC of `ration-sim up`; None: no driver."""
 
-    def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None, tls=False):
+    def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None, tls=False, options=()):
         self.tmp = tempfile.TemporaryDirectory(prefix="ration-agent-")
         self.dir = pathlib.Path(self.tmp.name)
         self.driver, self.state = self.dir / "driver", self.dir / "state"
-        self.log, self.unit, self.agent = self.dir / "agent.log", unit, None
+        self.log, self.unit, self.agent, self.options = self.dir / "agent.log", unit, None, options
         if cards:
             self.sim("up", "--gpus", cards)
         self.api = (FakeApiServer(tls=True, token="secret") if tls else FakeApiServer()).start()
@@ -50,9 +50,10 @@ class World:
                    "--host-driver-root", "/host/driver", "--plugin-dir", self.kubelet.plugin_dir,
                    "--pod-resources-socket", self.kubelet.pod_resources_socket,
                    "--cri-socket", self.kubelet.cri_socket, "--cdi-dir", self.kubelet.cdi_dir,
-                   "--state-dir", self.state, "--kubeconfig", self.kubeconfig, "--log-level", "debug"]
+                   "--state-dir", self.state, "--metrics", "127.0.0.1:0", "--kubeconfig", self.kubeconfig, "--log-level", "debug"]
         if self.unit:
             command += ["--unit", self.unit]
+        command += self.options
         with open(self.log, "ab") as log:
             # As the chart does: libcurl brings in GnuTLS without using it.
             self.agent = subprocess.Popen(command, stderr=log, env={**os.environ, "GNUTLS_NO_IMPLICIT_INIT": "1"})

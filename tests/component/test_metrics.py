@@ -1,13 +1,17 @@
 """/metrics of both daemons, read as Prometheus reads it."""
-import json
+import http.client
 import pathlib
 import re
 import socket
+import subprocess
 
+import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent_fixture import BUILD, World
 from fake_apiserver import wait_for
+from fake_kubelet import AdmissionError, StartError, msg
 from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/internals/metrics.md"
@@ -176,3 +180,122 @@ def test_process_metrics_are_what_proc_says(api, start):
     assert abs(page("process_resident_memory_bytes") - rss) < 4 << 20
     started = float(pathlib.Path(f"/proc/{pid}/stat").stat().st_ctime)
     assert abs(page("process_start_time_seconds") - started) < 5
+
+
+def agent_page(world):
+    port = wait_for(lambda: re.findall(r"metrics on port (\d+)", world.logged()))[-1]
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+    try:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        assert response.status == 200
+        return Page(response.read().decode())
+    finally:
+        connection.close()
+
+
+def card(world, index):
+    fact = world.cards()[index]
+    return {"gpu": str(index), "UUID": fact["uuid"], "modelName": fact["model"]}
+
+
+def test_agent_page_shows_each_card_and_what_its_containers_were_given():
+    with World(cards="2x16384MiB").up(32) as world:
+        pod = world.pod_of("two", {"a": 3, "b": 2}, card=1)
+        world.kubelet.admit(pod)
+        world.kubelet.run(pod, "a")
+        page = wait_for(lambda: (p := agent_page(world))("ration_gpu_granted_units", **card(world, 1)) == 5 and p)
+        check_form(page)
+        check_documented(page)
+        assert page("ration_mode", mode="share") == 1 and page("ration_mode", mode="none") == 0
+        assert page("ration_unit_bytes") == 1 << 30
+        for index in (0, 1):
+            assert page("ration_gpu_memory_bytes", **card(world, index)) == 16 << 30
+            assert page("ration_gpu_units", **card(world, index)) == 16
+            assert page("ration_gpu_healthy", **card(world, index)) == 1
+        assert page("ration_gpu_granted_units", **card(world, 0)) == 0
+        where = {"namespace": "default", "pod": "two", "gpu": "1", "UUID": world.uuid(1)}
+        assert page("ration_container_granted_units", container="a", **where) == 3
+        assert page("ration_container_granted_units", container="b", **where) == 2
+        assert page("ration_allocate_results_total", result="granted") == 2
+        assert page("ration_allocate_duration_seconds_count") == 2
+        assert page("ration_prestart_results_total", result="accepted") == 1
+        world.api.delete("pods", "two")
+        wait_for(lambda: agent_page(world)("ration_gpu_granted_units", **card(world, 1)) == 0)
+        assert not agent_page(world).labels("ration_container_granted_units")
+
+
+def test_agent_counts_refusals_by_reason_and_ids_of_another_card():
+    with World(cards="2x16384MiB").up(32) as world:
+        world.kubelet.admit(world.pod("elsewhere", 3, card=1), preferred=False)     # takes the first ids, of card 0
+        unplaced = world.pod("unplaced", 1)
+        world.kubelet.admit(unplaced)
+        with pytest.raises(StartError):
+            world.kubelet.run(unplaced, "main")
+        full, more = world.pod("full", 13, card=1), world.pod("more", 1, card=1)
+        world.kubelet.admit(full)
+        with pytest.raises(AdmissionError):
+            world.kubelet.admit(more)
+        with pytest.raises(grpc.RpcError):
+            world.kubelet.plugin.call("Allocate", msg("AllocateRequest"), "AllocateResponse")
+        page = agent_page(world)
+        results = {labels["result"]: page("ration_allocate_results_total", **labels)
+                   for labels in page.labels("ration_allocate_results_total")}
+        assert {k: v for k, v in results.items() if v} == {"granted": 2, "not_placed": 1, "over_total": 1,
+                                                           "bad_request": 1}
+        assert page("ration_prestart_results_total", result="refused") == 1
+        assert page("ration_ids_disagreed_total") == 3
+
+
+def test_agent_shows_its_registrations_at_the_kubelet():
+    with World().up(32) as world:
+        assert agent_page(world)("ration_registration_duration_seconds_count") == 1
+        assert agent_page(world)("ration_kubelet_watching") == 1
+        world.kubelet.stop()
+        wait_for(lambda: agent_page(world)("ration_kubelet_watching") == 0)
+        world.kubelet.start()
+        page = wait_for(lambda: (p := agent_page(world))("ration_registration_duration_seconds_count") == 2 and p)
+        assert 0 < page("ration_registration_last_duration_seconds") < 5
+        assert page("ration_watch_connected", resource="pods") == 1
+
+
+def test_agent_counts_the_workers_that_died():
+    with World().up(32) as world:
+        assert agent_page(world)("ration_worker_respawns_total") == 0
+        for n in (1, 2):
+            before = len(re.findall("metrics on port", world.logged()))
+            world.kill_worker()
+            wait_for(lambda: len(re.findall("metrics on port", world.logged())) > before)
+            assert agent_page(world)("ration_worker_respawns_total") == n
+
+
+def test_names_that_others_chose_cannot_forge_a_sample():
+    evil = 'x"} 1\nration_gpu_healthy{gpu="7"} 1\n\\'
+    with World(cards="1x16384MiB").up(16) as world:
+        pod = world.pod_of(evil.replace("/", ""), {evil: 2}, card=0)
+        world.kubelet.admit(pod)
+        page = agent_page(world)
+        check_form(page)
+        assert {"pod": evil, "container": evil} .items() <= page.labels("ration_container_granted_units")[0].items()
+        assert len(page.labels("ration_gpu_healthy")) == 1
+
+
+def test_agent_works_without_its_page_and_gets_it_when_the_port_is_free():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        world = World(options=["--metrics", where])
+        with world.up(32):
+            wait_for(lambda: "no metrics: cannot listen on " + where in world.logged())
+            pod = world.pod("p", 1, card=0)
+            world.kubelet.admit(pod)
+            taken.close()
+            wait_for(lambda: "metrics on port" in world.logged(), 15)
+
+
+@pytest.mark.parametrize("where", ["", "39996", "localhost:1", "127.0.0.1:65536", "127.0.0.1:-1", "1.2.3.4:", ":1"])
+def test_agent_refuses_an_address_for_metrics_that_is_none(where):
+    result = subprocess.run([BUILD / "src/agent/ration-agent", "--node-name", "n", "--metrics", where],
+                            capture_output=True, text=True, timeout=10)
+    assert result.returncode == 2 and "--metrics" in result.stderr

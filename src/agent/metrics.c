@@ -1,0 +1,270 @@
+#include "agent/metrics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/ids.h"
+#include "agent/plugin.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/kube-metrics.h"
+#include "net/http-server.h"
+#include "net/loop.h"
+
+#define RETRY_NS (10 * NS_PER_S)
+/* More containers than a node runs; what others make of the page stays bounded. */
+#define CONTAINERS_MAX 1024
+
+struct metrics_page {
+	struct agent *agent;
+	struct http_server *server;
+	struct loop_timer *timer;
+	bool complained;
+};
+
+static const char *const allocate_results[ALLOCATE_OUTCOME_MAX] = {
+	[ALLOCATE_GRANTED] = "granted",
+	[ALLOCATE_NOT_PLACED] = "not_placed",
+	[ALLOCATE_UNIDENTIFIED] = "unidentified",
+	[ALLOCATE_OVER_TOTAL] = "over_total",
+	[ALLOCATE_KUBELET_SILENT] = "kubelet_silent",
+	[ALLOCATE_BAD_REQUEST] = "bad_request",
+	[ALLOCATE_FAILED] = "failed",
+};
+
+/* ---- cards and who has them ---- */
+
+struct card_labels {
+	struct metric_label labels[3];
+	char index[16];
+};
+
+/* As dcgm-exporter calls them, so that its series can be joined with ours. */
+static const struct metric_label *card_labels(const struct card *card, struct card_labels *labels)
+{
+	snprintf(labels->index, sizeof(labels->index), "%d", card->facts.index);
+	labels->labels[0] = (struct metric_label){"gpu", labels->index};
+	labels->labels[1] = (struct metric_label){"UUID", card->facts.uuid};
+	labels->labels[2] = (struct metric_label){"modelName", card->facts.model};
+	return labels->labels;
+}
+
+enum card_value { CARD_BYTES, CARD_UNITS, CARD_HELD, CARD_HEALTHY };
+
+static void add_cards(struct metrics *page, const struct agent *agent, enum card_value what)
+{
+	for (size_t i = 0; i < agent->inventory.n_cards; i++) {
+		const struct card *card = &agent->inventory.cards[i];
+		struct card_labels labels;
+		uint64_t value = 0;
+
+		switch (what) {
+		case CARD_BYTES:
+			value = card->facts.mib << 20;
+			break;
+		case CARD_UNITS:
+			value = card->units;
+			break;
+		case CARD_HELD:
+			value = ids_held(&agent->pods, card->facts.uuid);
+			break;
+		case CARD_HEALTHY:
+			value = card->facts.healthy;
+			break;
+		}
+		metrics_count(page, card_labels(card, &labels), ARRAY_SIZE(labels.labels), value);
+	}
+}
+
+static void add_all_cards(struct metrics *page, const struct agent *agent)
+{
+	metrics_family(page, "ration_gpu_memory_bytes", "gauge", "Memory of the card.");
+	add_cards(page, agent, CARD_BYTES);
+	metrics_family(page, "ration_gpu_units", "gauge", "Units of the card that can be given.");
+	add_cards(page, agent, CARD_UNITS);
+	metrics_family(page, "ration_gpu_granted_units", "gauge",
+		"Units of the card that placements of this node's pods hold.");
+	add_cards(page, agent, CARD_HELD);
+	metrics_family(page, "ration_gpu_healthy", "gauge", "1 while the card is healthy.");
+	add_cards(page, agent, CARD_HEALTHY);
+}
+
+static void add_container(struct metrics *page, const struct agent *agent, const struct pod_facts *pod,
+	const struct container_placement *container)
+{
+	for (size_t i = 0; i < container->n_cards; i++) {
+		const struct card *card = inventory_find(&agent->inventory, container->cards[i].uuid);
+		char index[16] = "";
+		struct metric_label labels[] = {{"namespace", pod->namespace_}, {"pod", pod->name},
+			{"container", container->name}, {"gpu", index}, {"UUID", container->cards[i].uuid}};
+
+		if (card)
+			snprintf(index, sizeof(index), "%d", card->facts.index);
+		metrics_count(page, labels, ARRAY_SIZE(labels), container->cards[i].units);
+	}
+}
+
+static void add_containers(struct metrics *page, const struct agent *agent)
+{
+	uint64_t shown = 0, hidden = 0;
+
+	metrics_family(page, "ration_container_granted_units", "gauge",
+		"Units that a container was given by Allocate.");
+	list_for_each (item, &agent->served.entries) {
+		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+		const struct node_pod *pod = node_pods_by_uid(&agent->pods, entry->uid);
+		const struct container_placement *container = NULL;
+
+		if (pod && pod->facts.has_placement && !pod->facts.finished)
+			container = placement_find(&pod->facts.placement, entry->container);
+		if (!container)
+			continue;
+		if (shown++ < CONTAINERS_MAX)
+			add_container(page, agent, &pod->facts, container);
+		else
+			hidden++;
+	}
+	metrics_one(page, "ration_containers_not_shown", "gauge",
+		"Containers that the family before leaves out, because it has 1,024 of them.", hidden);
+}
+
+/* ---- the kubelet ---- */
+
+static void add_mode(struct metrics *page, const struct agent *agent)
+{
+	const char *texts[GPU_MODE_MAX];
+	uint64_t values[GPU_MODE_MAX];
+
+	for (int mode = 0; mode < GPU_MODE_MAX; mode++) {
+		texts[mode] = mode == GPU_MODE_NONE ? "none" : gpu_mode_text((enum gpu_mode)mode);
+		values[mode] = agent->in_force == (enum gpu_mode)mode;
+	}
+	metrics_family(page, "ration_mode", "gauge", "1 for the GPU mode in force.");
+	metrics_each(page, "mode", texts, values, GPU_MODE_MAX);
+	metrics_one(page, "ration_mode_open", "gauge",
+		"0 while a change of mode waits for the end of pods and no new ones may come.", agent->open);
+	metrics_one(page, "ration_unit_bytes", "gauge", "In what gpu-mem counts.",
+		(uint64_t)agent->inventory.unit_mib << 20);
+}
+
+static void add_calls(struct metrics *page, const struct agent_metrics *counted)
+{
+	static const char *const verdicts[] = {"accepted", "refused"};
+	uint64_t prestarts[] = {counted->prestart_accepted, counted->prestart_refused};
+
+	metrics_family(page, "ration_allocate_duration_seconds", "histogram",
+		"Time to answer Allocate, the questions to kubelet and API server included.");
+	metrics_histogram(page, &counted->allocate);
+	metrics_family(page, "ration_allocate_results_total", "counter", "Answers of Allocate.");
+	metrics_each(page, "result", allocate_results, counted->allocate_results, ALLOCATE_OUTCOME_MAX);
+	metrics_one(page, "ration_allocate_abandoned_total", "counter",
+		"Calls of Allocate that the kubelet cancelled before the answer.",
+		counted->allocate_abandoned);
+	metrics_one(page, "ration_ids_disagreed_total", "counter",
+		"Device ids in granted Allocate calls that stand for another card than the pod's placement. "
+		"Harmless: the placement decides.",
+		counted->ids_disagreed);
+	metrics_family(page, "ration_prestart_results_total", "counter",
+		"Answers of PreStartContainer; each refusal is a container that could not start.");
+	metrics_each(page, "result", verdicts, prestarts, ARRAY_SIZE(verdicts));
+}
+
+static void add_registration(struct metrics *page, const struct agent *agent)
+{
+	const struct agent_metrics *counted = &agent->metrics;
+
+	metrics_family(page, "ration_registration_duration_seconds", "histogram",
+		"From the kubelet's return (or our start) to its answer to Register.");
+	metrics_histogram(page, &counted->registration);
+	metrics_family(page, "ration_registration_last_duration_seconds", "gauge",
+		"The last one of them; 0 before the first.");
+	metrics_seconds(page, NULL, 0, counted->last_registration_ns);
+	metrics_one(page, "ration_registration_failures_total", "counter",
+		"Register calls that failed; some at each start of a kubelet are usual.",
+		counted->registration_failures);
+	metrics_one(page, "ration_worker_respawns_total", "counter",
+		"Times that the supervisor had to start the worker again; all other counters began anew "
+		"then.",
+		counted->respawns);
+	metrics_one(page, "ration_kubelet_watching", "gauge", "1 while the kubelet has a ListAndWatch open.",
+		plugin_watched(agent->plugin));
+}
+
+static char *page_text(const struct agent *agent)
+{
+	const struct kube_watch_metric watches[] = {{"nodes", agent->node_watch}, {"pods", agent->pod_watch}};
+	_cleanup_metrics_ struct metrics page;
+
+	metrics_init(&page);
+	metrics_build_info(&page);
+	add_mode(&page, agent);
+	add_all_cards(&page, agent);
+	add_containers(&page, agent);
+	add_calls(&page, &agent->metrics);
+	add_registration(&page, agent);
+	kube_metrics(&page, agent->client);
+	kube_watch_metrics(&page, watches, ARRAY_SIZE(watches));
+	metrics_process(&page);
+	return metrics_take(&page);
+}
+
+/* ---- the door ---- */
+
+static void on_scrape(void *userdata, struct http_call *call, const char *method, const char *path,
+	const char *body, size_t len)
+{
+	struct metrics_page *page = userdata;
+
+	if (strcmp(method, "GET") == 0 && strcmp(path, "/metrics") == 0)
+		http_call_reply(call, 200, METRICS_CONTENT_TYPE, page_text(page->agent));
+	else
+		http_call_reply(call, 404, "text/plain; charset=utf-8", strdup("GET /metrics\n"));
+}
+
+static void page_listen(void *userdata)
+{
+	struct metrics_page *page = userdata;
+	struct error err = {""};
+
+	if (http_server_new(page->agent->loop, page->agent->options.metrics_address,
+		    page->agent->options.metrics_port, 1024, on_scrape, page, &page->server, &err) == 0) {
+		log_info("metrics on port %u", http_server_port(page->server));
+		return;
+	}
+	if (!page->complained)
+		log_warning("no metrics: %s; trying again every %d s", err.text, (int)(RETRY_NS / NS_PER_S));
+	page->complained = true;
+	loop_timer_set(page->timer, RETRY_NS);
+}
+
+int metrics_page_new(struct agent *agent, struct metrics_page **ret_page)
+{
+	struct metrics_page *page = calloc(1, sizeof(*page));
+	int r;
+
+	if (!page)
+		return -ENOMEM;
+	page->agent = agent;
+	r = loop_add_timer(agent->loop, page_listen, page, &page->timer);
+	if (r < 0) {
+		free(page);
+		return r;
+	}
+	if (agent->options.metrics_address[0])
+		loop_timer_set(page->timer, 0);
+	*ret_page = page;
+	return 0;
+}
+
+void metrics_page_free(struct metrics_page *page)
+{
+	if (!page)
+		return;
+	http_server_free(page->server);
+	loop_timer_remove(page->timer);
+	free(page);
+}
