@@ -34,9 +34,9 @@ static void warn(struct warnings *warnings, const char *text)
 	if (!warnings->tell)
 		return;
 	if (warnings->n <= WARNINGS_TOLD_MAX)
-		warnings->tell(text);
+		warnings->tell(warnings->userdata, text);
 	if (warnings->n == WARNINGS_TOLD_MAX + 1)
-		warnings->tell("further objects that cannot be understood are not named");
+		warnings->tell(warnings->userdata, "further objects that cannot be understood are not named");
 }
 
 static int64_t allocatable(struct json_object *node, const char *resource)

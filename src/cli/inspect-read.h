@@ -10,7 +10,8 @@ struct kubectl;
 /* What was wrong with single objects: they are left out or count as pending, and the first few are told. */
 struct warnings {
 	size_t n;
-	void (*tell)(const char *text); /* NULL: nobody is told */
+	void (*tell)(void *userdata, const char *text); /* NULL: nobody is told */
+	void *userdata;
 };
 
 /* inspect_read_nodes() / inspect_read_pods() - one page (a NodeList, or a single Node; a PodList).

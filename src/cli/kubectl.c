@@ -2,10 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +50,45 @@ int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *valu
 		return -ENOMEM;
 	kubectl->flags[kubectl->n_flags++] = flag;
 	return 0;
+}
+
+#define OPTION_FIRST 1000
+
+/* kubectl 1.36, `kubectl options`. */
+static const struct option global_options[] = {
+	{"kubeconfig", required_argument, NULL, OPTION_FIRST},
+	{"context", required_argument, NULL, OPTION_FIRST + 1},
+	{"cluster", required_argument, NULL, OPTION_FIRST + 2},
+	{"user", required_argument, NULL, OPTION_FIRST + 3},
+	{"server", required_argument, NULL, OPTION_FIRST + 4},
+	{"token", required_argument, NULL, OPTION_FIRST + 5},
+	{"as", required_argument, NULL, OPTION_FIRST + 6},
+	{"as-group", required_argument, NULL, OPTION_FIRST + 7},
+	{"as-uid", required_argument, NULL, OPTION_FIRST + 8},
+	{"certificate-authority", required_argument, NULL, OPTION_FIRST + 9},
+	{"client-certificate", required_argument, NULL, OPTION_FIRST + 10},
+	{"client-key", required_argument, NULL, OPTION_FIRST + 11},
+	{"tls-server-name", required_argument, NULL, OPTION_FIRST + 12},
+	{"request-timeout", required_argument, NULL, OPTION_FIRST + 13},
+	{"cache-dir", required_argument, NULL, OPTION_FIRST + 14},
+	{"insecure-skip-tls-verify", no_argument, NULL, OPTION_FIRST + 15},
+	{NULL, 0, NULL, 0},
+};
+_Static_assert(ARRAY_SIZE(global_options) == KUBECTL_OPTIONS, "kubectl.h says how many");
+
+void kubectl_join_options(const struct option *own, size_t n_own, struct option *ret_all)
+{
+	memcpy(ret_all, own, n_own * sizeof(*own));
+	memcpy(ret_all + n_own, global_options, sizeof(global_options));
+}
+
+int kubectl_take_option(struct kubectl *kubectl, int c, const char *value)
+{
+	if (c == 's')
+		return kubectl_add_flag(kubectl, "server", value);
+	if (c < OPTION_FIRST || c >= OPTION_FIRST + KUBECTL_OPTIONS - 1)
+		return -EINVAL;
+	return kubectl_add_flag(kubectl, global_options[c - OPTION_FIRST].name, value);
 }
 
 /* Start it with its standard output in a pipe; returns the end to read. */
@@ -143,4 +187,172 @@ int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strb
 		return error_set(err, r < 0 ? -r : -reaped, "no answer from %s: %s", kubectl->program,
 			strerror(r < 0 ? -r : -reaped));
 	return kubectl_result(kubectl, path, status, err);
+}
+
+static char **argv_new(const struct kubectl *kubectl, const char *const *args)
+{
+	size_t n = 0, n_args = 0;
+	char **argv;
+
+	while (args[n_args])
+		n_args++;
+	argv = calloc(kubectl->n_flags + n_args + 2, sizeof(char *));
+	if (!argv)
+		return NULL;
+	argv[n++] = (char *)kubectl->program;
+	for (size_t i = 0; i < kubectl->n_flags; i++)
+		argv[n++] = kubectl->flags[i];
+	for (size_t i = 0; i < n_args; i++)
+		argv[n++] = (char *)args[i];
+	return argv;
+}
+
+/* In the child. It must not outlive us: a forwarded port that nobody closes stays open for ever. */
+static void child_exec(char **argv, int out, int complaints, int failure, pid_t parent)
+{
+	int r;
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0 && dup2(complaints, STDERR_FILENO) >= 0)
+		execvp(argv[0], argv);
+	r = errno;
+	if (write(failure, &r, sizeof(r)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+static int not_started(const struct kubectl *kubectl, int errnum, struct error *err)
+{
+	if (errnum == ENOENT)
+		return error_set(err, errnum,
+			"%s is not there: install kubectl on PATH, or name it in the variable KUBECTL",
+			kubectl->program);
+	return error_set(err, errnum, "%s does not start: %s", kubectl->program, strerror(errnum));
+}
+
+int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct kubectl_process *ret_process,
+	struct error *err)
+{
+	_cleanup_free_ char **argv = argv_new(kubectl, args);
+	int out[2] = {-1, -1}, complaints[2] = {-1, -1}, failure[2] = {-1, -1}, r = 0;
+	pid_t parent = getpid(), pid = -1;
+
+	if (!argv)
+		return error_set(err, ENOMEM, "out of memory");
+	if (pipe2(out, O_CLOEXEC) == 0 && pipe2(complaints, O_CLOEXEC) == 0 && pipe2(failure, O_CLOEXEC) == 0)
+		pid = fork();
+	if (pid < 0)
+		r = errno;
+	if (pid == 0)
+		child_exec(argv, out[1], complaints[1], failure[1], parent);
+	close_ptr(&out[1]);
+	close_ptr(&complaints[1]);
+	close_ptr(&failure[1]);
+	if (pid > 0 && read(failure[0], &r, sizeof(r)) > 0)
+		waitpid(pid, NULL, 0);
+	close_ptr(&failure[0]);
+	if (r != 0) {
+		close_ptr(&out[0]);
+		close_ptr(&complaints[0]);
+		return not_started(kubectl, r, err);
+	}
+	*ret_process = (struct kubectl_process){.pid = pid, .out = out[0], .complaints = complaints[0]};
+	return 0;
+}
+
+void kubectl_stop(struct kubectl_process *process)
+{
+	if (process->pid > 0) {
+		kill(process->pid, SIGTERM);
+		waitpid(process->pid, NULL, 0);
+	}
+	close_ptr(&process->out);
+	close_ptr(&process->complaints);
+	*process = (struct kubectl_process){.pid = -1, .out = -1, .complaints = -1};
+}
+
+#define ERROR_WORD "error" /* "Error from server (Forbidden): ..." and "error: ..." */
+
+/* Does the line begin, as far as it goes, like an error? */
+static bool may_be_error(const char *line, size_t len)
+{
+	return strncasecmp(line, ERROR_WORD, len < strlen(ERROR_WORD) ? len : strlen(ERROR_WORD)) == 0;
+}
+
+/* As soon as a line cannot become an error any more it is passed on, letter by letter: it may be a prompt. */
+void complaints_take(const char *text, size_t len, struct strbuf *pending, struct strbuf *complaints)
+{
+	for (size_t i = 0; i < len; i++) {
+		size_t before = pending->len;
+
+		if (strbuf_add(pending, &text[i], 1) < 0) {
+			strbuf_clear(pending);
+			continue;
+		}
+		if (!may_be_error(pending->data, pending->len))
+			fputs(may_be_error(pending->data, before) ? pending->data : pending->data + before,
+				stderr);
+		if (text[i] != '\n')
+			continue;
+		if (may_be_error(pending->data, pending->len))
+			strbuf_adds(complaints, pending->data);
+		strbuf_clear(pending);
+	}
+	fflush(stderr);
+}
+
+/* Returns false at the end of the pipe. */
+static bool take_some(int fd, struct strbuf *out, struct strbuf *pending, struct strbuf *complaints)
+{
+	char chunk[16384];
+	ssize_t n = read(fd, chunk, sizeof(chunk));
+
+	if (n < 0)
+		return errno == EINTR;
+	if (n == 0)
+		return false;
+	if (out)
+		strbuf_add(out, chunk, (size_t)n);
+	else
+		complaints_take(chunk, (size_t)n, pending, complaints);
+	return true;
+}
+
+static void take_all(const struct kubectl_process *process, struct strbuf *out, struct strbuf *complaints)
+{
+	struct pollfd fds[] = {
+		{.fd = process->out, .events = POLLIN}, {.fd = process->complaints, .events = POLLIN}};
+	_cleanup_strbuf_ struct strbuf pending;
+
+	strbuf_init(&pending, out->max);
+	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			break;
+		if (fds[0].fd >= 0 && fds[0].revents && !take_some(fds[0].fd, out, NULL, NULL))
+			fds[0].fd = -1;
+		if (fds[1].fd >= 0 && fds[1].revents && !take_some(fds[1].fd, NULL, &pending, complaints))
+			fds[1].fd = -1;
+	}
+	if (pending.len && may_be_error(pending.data, pending.len))
+		strbuf_addf(complaints, "%s\n", pending.data);
+}
+
+int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,
+	struct strbuf *complaints, struct error *err)
+{
+	struct kubectl_process process;
+	int r = kubectl_start(kubectl, args, &process, err), status = 0;
+
+	if (r < 0)
+		return r;
+	take_all(&process, out, complaints);
+	r = wait_for(process.pid, &status);
+	process.pid = -1;
+	kubectl_stop(&process);
+	if (r < 0 || out->failed)
+		return error_set(err, EIO, "no answer from %s: %s", kubectl->program,
+			strerror(r < 0 ? -r : -out->failed));
+	if (WIFSIGNALED(status))
+		return error_set(err, EIO, "%s was ended by signal %d", kubectl->program, WTERMSIG(status));
+	return WEXITSTATUS(status);
 }

@@ -2,7 +2,9 @@
  */
 #pragma once
 
+#include <getopt.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct error;
 struct strbuf;
@@ -20,6 +22,36 @@ void kubectl_release(struct kubectl *kubectl);
 /* kubectl_add_flag() - value NULL for a flag without one. -ENOMEM. */
 int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *value);
 
+/* kubectl's own global flags that say which cluster and as whom: a table for getopt_long() of a command's own
+ * options and those, and its end. KUBECTL_OPTIONS is how many entries are added. kubectl_take_option() adds
+ * what getopt_long() found, c being none of the command's own; 's' is --server. */
+#define KUBECTL_OPTIONS 17
+void kubectl_join_options(const struct option *own, size_t n_own, struct option *ret_all);
+int kubectl_take_option(struct kubectl *kubectl, int c, const char *value);
+
 /* kubectl_get_raw() - GET of a path of the API, appended to body. kubectl keeps our stdin and stderr: it may
  * ask for a password, and says itself what the API server did not like. */
 int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err);
+
+/* kubectl_start() - kubectl with its global flags and these arguments (NULL at the end), which ends when we
+ * end. Its standard output and error are pipes to read. The caller closes them and waits for the process. */
+struct kubectl_process {
+	pid_t pid;
+	int out, complaints;
+};
+int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct kubectl_process *ret_process,
+	struct error *err);
+
+/* kubectl_stop() - ends the process, if there is one, and closes its pipes. */
+void kubectl_stop(struct kubectl_process *process);
+
+/* kubectl_run() - kubectl_start() to its end: standard output is appended to out. What it says on standard
+ * error is passed on as it comes (it may ask for something), but lines that begin with "Error" or "error" are
+ * put into complaints instead: the caller knows a better sentence. Returns its exit status, or a negative
+ * errno. */
+int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,
+	struct strbuf *complaints, struct error *err);
+
+/* complaints_take() - the part of kubectl_run() that sorts what came on standard error: whole lines of it
+ * that are errors go into complaints, everything else to our standard error. pending holds the line begun. */
+void complaints_take(const char *text, size_t len, struct strbuf *pending, struct strbuf *complaints);

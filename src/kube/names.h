@@ -60,6 +60,7 @@
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"
 #define SCHEDULER_NAME "ack-co-scheduler"
+#define SCHEDULER_PORT "39999"		    /* ration-scheduler, on its pod's loopback */
 #define LEASE_LEDGER "ration-ledger"	    /* whose kube-scheduler owns the only ledger */
 #define LEASE_NODE_PREFIX "ration-agent-"   /* and the node's name: the agent of the node lives */
 #define LEASE_NODE_LABEL "ration.dev/lease" /* "agent": what ration-scheduler watches */

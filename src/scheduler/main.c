@@ -12,6 +12,7 @@
 #include "base/parse.h"
 #include "kube/client.h"
 #include "kube/config.h"
+#include "kube/names.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
@@ -300,7 +301,7 @@ static void program_stop(struct program *program)
 
 int main(int argc, char **argv)
 {
-	struct options options = {.listen = "127.0.0.1:39999",
+	struct options options = {.listen = "127.0.0.1:" SCHEDULER_PORT,
 		.probes = "0.0.0.0:39998",
 		.best_nodes = 16,
 		.log_level = LOG_LEVEL_INFO};

@@ -80,7 +80,25 @@ static struct json_object *request_json(const struct request *request)
 	return object;
 }
 
-static struct json_object *pod_json(const struct ledger_pod *pod)
+/* The node's cards that the pod is on. */
+static struct json_object *cards_of_pod_json(const struct ledger_pod *pod, const struct node_ledger *node)
+{
+	struct json_object *cards = json_object_new_array();
+
+	for (size_t i = 0; node && i < node->facts.n_gpus; i++) {
+		struct json_object *card;
+
+		if (!is_on_card(pod, node->gpus[i].uuid))
+			continue;
+		card = json_object_new_object();
+		json_set(card, "index", number_json(node->gpus[i].index));
+		json_set(card, "uuid", text_json(node->gpus[i].uuid));
+		json_object_array_add(cards, card);
+	}
+	return cards;
+}
+
+static struct json_object *pod_json(const struct ledger *ledger, const struct ledger_pod *pod)
 {
 	struct json_object *object = json_object_new_object();
 
@@ -94,6 +112,7 @@ static struct json_object *pod_json(const struct ledger_pod *pod)
 	json_set(object, "deleting", json_object_new_boolean(pod->facts.deleting));
 	if (pod->node) {
 		json_set(object, "node", text_json(pod->node));
+		json_set(object, "cards", cards_of_pod_json(pod, ledger_node(ledger, pod->node)));
 		json_set(object, "placed", json_object_new_boolean(pod->has_placement));
 		json_set(object, "assigned", json_object_new_boolean(pod->facts.assigned));
 	}
@@ -363,7 +382,7 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 	if (pod) {
 		const char *only = question->node ? question->node : pod->node;
 
-		json_set(root, "pod", pod_json(pod));
+		json_set(root, "pod", pod_json(&scheduler->ledger, pod));
 		if (waiting_room_find(scheduler->waiting, pod->facts.uid, &waiting))
 			json_set(root, "waiting", waiting_json(&waiting));
 		if (!pod->facts.finished)

@@ -1,9 +1,13 @@
 #!/usr/bin/python3
-"""A stand-in for kubectl that knows `get --raw`: serves the nodes and pods of the JSON file $FAKE_KUBECTL in pages, as
-the API server would, and notes how it was called in $FAKE_KUBECTL.log."""
+"""A stand-in for kubectl. `get --raw`: serves the nodes and pods of the JSON file $FAKE_KUBECTL in pages, as the API
+server would, and the Lease of the leading scheduler (key "leader"). `config view`: the context's namespace (key
+"namespace"). `port-forward`: tells the port in key "forward", where the peer must listen itself, and stays until it is
+ended. Notes how it was called in $FAKE_KUBECTL.log, and there too when a port-forward ends."""
 import json
 import os
+import signal
 import sys
+import time
 import urllib.parse
 
 world_path = os.environ["FAKE_KUBECTL"]
@@ -28,8 +32,48 @@ def selected(pod, selector):
     return True
 
 
+def serve_one(parts):
+    """A pod by name, or the leader's Lease."""
+    namespace, name = parts[-3], parts[-1]
+    for pod in world["pods"] if parts[-2] == "pods" else []:
+        if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == (namespace, name):
+            return {"kind": "Pod", "apiVersion": "v1"} | pod
+    if parts[-2] == "leases" and (namespace, name) == ("kube-system", "ack-co-scheduler") and "leader" in world:
+        return {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": name},
+                "spec": {"holderIdentity": world["leader"]}}
+    fail(f'Error from server (NotFound): {parts[-2]} "{name}" not found')
+
+
+def forbid(what):
+    """As the API server words it; key "forbidden" lists what the user may not do."""
+    if what in world.get("forbidden", []):
+        fail(f'Error from server (Forbidden): {what} is forbidden: User "jane" cannot get resource "{what}"')
+
+
+def port_forward():
+    if "pods/portforward" in world.get("forbidden", []):
+        fail('error: error upgrading connection: pods "x" is forbidden: User "jane" cannot create resource '
+             '"pods/portforward" in API group "" in the namespace "kube-system"')
+    if "forward_fails" in world:
+        fail(world["forward_fails"])
+    if world.get("forward_silent"):
+        time.sleep(1000)
+
+    def end(signo, frame):
+        with open(world_path + ".log", "a") as log:
+            log.write(json.dumps({"argv": ["ended"]}) + "\n")
+        os._exit(0)
+    signal.signal(signal.SIGTERM, end)
+    print(f"Forwarding from 127.0.0.1:{world['forward']} -> 39999", flush=True)
+    while True:
+        signal.pause()
+
+
 def serve(path, query):
     parts = path.strip("/").split("/")
+    if "namespaces" in parts:
+        forbid(parts[-2])
+        return serve_one(parts)
     if parts[:2] != ["api", "v1"] or parts[2] not in ("nodes", "pods"):
         fail("Error from server (NotFound): the server could not find the requested resource")
     items = world[parts[2]]
@@ -49,6 +93,13 @@ def serve(path, query):
             "items": items[start:end]}
 
 
+if "prompt" in world:
+    print(world["prompt"], end="", file=sys.stderr, flush=True)
+if "port-forward" in sys.argv:
+    port_forward()
+if sys.argv[1:3] == ["config", "view"] or "config" in sys.argv:
+    sys.stdout.write(world.get("namespace", ""))
+    sys.exit(0)
 raw = next((a.removeprefix("--raw=") for a in sys.argv if a.startswith("--raw=")), None)
 if raw is None or "get" not in sys.argv:
     fail("error: unknown command", 1)

@@ -4,10 +4,12 @@ import http.client
 import json
 import os
 import pathlib
+import re
+import socket
 import subprocess
-import sys
-import time
 import urllib.parse
+
+import pytest
 
 import test_scheduler
 from fake_apiserver import wait_for
@@ -204,3 +206,239 @@ def test_twenty_askers_do_not_disturb_filter_and_memory_stays_bounded(api, start
             done.result()
     # 10,000 decisions filled the ring; 20,000 more must not make it grow.
     assert resident_kib() - before < 3 << 10
+
+
+# -- ration why
+
+
+class Person:
+    """Somebody with a shell: `ration` in front of a stand-in for kubectl."""
+
+    def __init__(self, directory, api):
+        self.path, self.api = directory / "world.json", api
+
+    def world(self, scheduler=None, leader="ack-co-scheduler-7c9f8d-x2x4z_6f1c", **more):
+        about = {"forward": scheduler.ports[0]} if scheduler else {}
+        about |= {"leader": leader} if leader is not None else {}
+        self.path.write_text(json.dumps({"nodes": [], "pods": self.api.list("pods")} | about | more))
+
+    def run(self, *argv, **environment):
+        pathlib.Path(f"{self.path}.log").unlink(missing_ok=True)
+        return subprocess.run([RATION, *argv], capture_output=True, text=True, timeout=60, check=False,
+                              env=os.environ | {"FAKE_KUBECTL": str(self.path), "KUBECTL": str(FAKE)} | environment)
+
+    def why(self, *argv):
+        done = self.run("why", *argv)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    def why_fails(self, *argv, **environment):
+        """The sentence."""
+        done = self.run("why", *argv, **environment)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        assert done.stderr.startswith("ration: ") and done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+    def calls(self):
+        return [json.loads(line)["argv"] for line in open(f"{self.path}.log")]
+
+
+@pytest.fixture
+def person(tmp_path, api):
+    return Person(tmp_path, api)
+
+
+def gpu_pod(api, name, gpu_mem, scheduler="ack-co-scheduler", **more):
+    api.create_pod(name, gpu_mem=gpu_mem, **more)
+    return api.patch("pods", name, {"spec": {"schedulerName": scheduler}})
+
+
+def test_why_explains_a_waiting_pod_node_by_node_and_card_by_card(api, start, person):
+    gpu_node(api, "full", 15360, 8192)
+    gpu_node(api, "other-mode", 15360, mode="topology")
+    scheduler = start()
+    bound(scheduler, gpu_pod(api, "first", 10), ["full"])
+    pod = gpu_pod(api, "second", 9)
+    scheduler.filter(pod, ["full", "other-mode"])
+    known(scheduler, "second")
+    person.world(scheduler)
+    lines = person.why("second").splitlines()
+    assert lines[0] == "Pod default/second waits for a GPU."
+    assert lines[1] == "It asks for 9 units of aliyun.com/gpu-mem."
+    assert re.fullmatch(r"First rejected \d+ s ago, last \d+ s ago; woken 0 times because something was freed\.", lines[2])
+    assert lines[4:12] == [
+        "Node full (binpack, unit GiB): no GPU has 9 units free",
+        "  GPU 0: not enough units free: 5 of 15 units free; held by default/first 10",
+        "  GPU 1: GPU is not that large: 8 of 8 units free",
+        "",
+        "Node other-mode (binpack, unit GiB): GPU sharing mode does not fit",
+        "  GPU 0: 15 of 15 units free",
+        "",
+        "Decisions, oldest first:"]
+    assert lines[12].endswith(
+        "filter: 2 nodes asked, none fits; not: GPU sharing mode does not fit (1), no GPU has 9 units free (1)")
+    assert len(lines) == 13
+    forward = next(argv for argv in person.calls() if "port-forward" in argv)
+    assert forward == ["--namespace=kube-system", "port-forward", "--address=127.0.0.1",
+                       "pod/ack-co-scheduler-7c9f8d-x2x4z", ":39999"]
+    assert person.calls()[-1] == ["ended"]
+
+
+def test_why_says_where_a_bound_pod_is_and_why_there(api, start, person):
+    gpu_node(api, "n", 15360, 15360, 15360)
+    scheduler = start()
+    bound(scheduler, gpu_pod(api, "first", 4), ["n"])
+    bound(scheduler, gpu_pod(api, "second", 3), ["n"])
+    wait_for(lambda: known(scheduler, "second")["state"] == "bound", 5)
+    person.world(scheduler)
+    text = person.why("second")
+    assert "Pod default/second is bound to node n, GPU 0 (GPU-n-0); the node has not given it its devices yet." in text
+    assert ("Chosen: GPU 0 (11 of 15 units free before), of 3 cards with room: binpack takes the one with the least "
+            "free, then the lowest index.") in text
+    assert "GPU 0: 8 of 15 units free; held by default/first 4, default/second 3" in text
+    assert "bound to n (after " in text
+
+
+def test_why_of_a_pod_that_was_bound_past_the_scheduler(api, start, person):
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    gpu_pod(api, "by-hand", 3)
+    api.bind("by-hand", "n")
+    wait_for(lambda: ask(scheduler, "by-hand").get("pod", {}).get("state") == "bound", 5)
+    person.world(scheduler)
+    text = person.why("by-hand")
+    assert "past the scheduler: it has no card" in text
+    assert "3 units count against the node as a whole: pods without a card; held by default/by-hand 3" in text
+
+
+def test_why_says_when_a_pod_is_none_of_ours(api, person):
+    api.create_pod("cpu")
+    gpu_pod(api, "theirs", 3, scheduler="default-scheduler")
+    person.world()
+    assert person.why("cpu").startswith("Pod default/cpu asks for no aliyun.com/gpu-mem")
+    text = person.why("theirs")
+    assert "the scheduler default-scheduler, not of ration" in text and "schedulerName: ack-co-scheduler" in text
+    assert not any("port-forward" in argv for argv in person.calls())
+
+
+def test_why_of_a_pod_that_has_ended_tells_its_decisions(api, start, person):
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    bound(scheduler, gpu_pod(api, "p", 3), ["n"])
+    api.set_phase("p", "Succeeded")
+    wait_for(lambda: "pod" not in ask(scheduler, "p"), 5)
+    person.world(scheduler)
+    text = person.why("p")
+    assert "it has ended" in text and "bound to n" in text
+
+
+def test_why_prints_the_scheduler_s_answer_as_json(api, start, person):
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    gpu_pod(api, "p", 3)
+    known(scheduler, "p")
+    person.world(scheduler)
+    assert json.loads(person.why("-o", "json", "p"))["pod"]["name"] == "p"
+    assert [n["name"] for n in json.loads(person.why("-o", "json", "--node", "n", "p"))["nodes"]] == ["n"]
+
+
+def test_the_namespace_is_the_context_s_or_the_one_given_and_flags_reach_kubectl(api, person):
+    person.world(namespace="team-a")
+    assert "no pod p in namespace team-a" in person.why_fails("p")
+    assert "no pod p in namespace team-b" in person.why_fails("-n", "team-b", "p")
+    person.why_fails("--context", "other", "--as=jane", "p")
+    assert all(argv[:2] == ["--context=other", "--as=jane"] for argv in person.calls())
+
+
+def test_every_failure_is_a_sentence_with_the_next_step(api, start, person):
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    gpu_pod(api, "p", 3)
+    known(scheduler, "p")
+    person.world(scheduler)
+    assert "install kubectl on PATH" in person.why_fails("p", KUBECTL="/nonexistent/kubectl")
+    assert "kubectl get pods -n default" in person.why_fails("q")
+    person.world(scheduler, forbidden=["pods"])
+    assert "verb get on pods" in person.why_fails("p")
+    person.world(scheduler, forbidden=["leases"])
+    assert "verb get on leases in kube-system" in person.why_fails("p")
+    person.world(scheduler, forbidden=["pods/portforward"])
+    assert "verb create on pods/portforward" in person.why_fails("p")
+    person.world(scheduler, leader=None)
+    assert "Is the chart ack-co-scheduler installed?" in person.why_fails("p")
+    person.world(scheduler, leader="")
+    assert "try again in 15 seconds" in person.why_fails("p")
+    person.world(scheduler, forward_fails='Error from server (NotFound): pods "x" not found')
+    assert "another one will lead soon" in person.why_fails("p")
+    person.world(scheduler, leader="--all_1")
+    person.why_fails("p")
+    person.world(scheduler, leader="a/../b_1")
+    person.why_fails("p")
+
+
+def test_a_scheduler_without_why_or_without_manners_is_a_sentence(api, person):
+    gpu_pod(api, "p", 3)
+
+    def against(answer):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            person.world(forward=server.getsockname()[1])
+
+            def serve():
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                pool.submit(serve)
+                return person.why_fails("p")
+    assert "upgrade the chart ack-co-scheduler" in against(b"HTTP/1.0 404 Not Found\r\n\r\nPOST /filter\n")
+    assert "does not answer" in against(b"")
+    assert "does not answer" in against(b"SSH-2.0-OpenSSH\r\n\r\n")
+    assert "status 500" in against(b"HTTP/1.1 500 Internal\r\n\r\nout of memory")
+    assert "no valid JSON" in against(b"HTTP/1.1 200 OK\r\n\r\n{\"pod\":")
+    # Whatever shape the answer has: a text or a sentence, no crash.
+    for body in (b"[]", b"{}", b'{"pod":7,"nodes":{},"decisions":"x"}', b'{"pod":{},"nodes":[1,null,{"cards":[[]]}]}',
+                 b'{"ready":true,"pod":{"state":"bound","node":"\\u001b[31m"},"decisions":[{},7,{"decision":"filter"}]}'):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            person.world(forward=server.getsockname()[1])
+
+            def serve():
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                pool.submit(serve)
+                done = person.run("why", "p")
+                assert done.returncode == 0 and "\x1b" not in done.stdout, done
+
+
+def test_nothing_is_left_running_when_why_is_killed(api, person):
+    """A scheduler that never answers; SIGKILL, which no handler sees."""
+    gpu_pod(api, "p", 3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        person.world(forward=server.getsockname()[1])
+        process = subprocess.Popen([RATION, "why", "p"], stdout=subprocess.DEVNULL,
+                                   env=os.environ | {"FAKE_KUBECTL": str(person.path), "KUBECTL": str(FAKE)})
+        server.accept()
+        process.kill()
+        process.wait()
+        wait_for(lambda: person.calls()[-1] == ["ended"], 5, "kubectl has ended")
+
+
+def test_what_kubectl_asks_the_user_is_seen(api, person):
+    person.world(prompt="To sign in, open https://example.com and enter ABC\n")
+    done = person.run("why", "q")
+    assert "To sign in" in done.stderr and "there is no pod q" in done.stderr
+
+
+def test_ration_knows_its_commands_and_refuses_others(person):
+    person.world()
+    assert person.run("--version").stdout == "ration 0.1.0\n"
+    assert "why" in person.run("help").stdout and person.run("help").returncode == 0
+    for wrong in ([], ["top-secret"], ["why"], ["why", "a", "b"], ["why", "A/b"], ["why", "-o", "yaml", "a"],
+                  ["why", "--nonsense", "a"], ["why", "-n", "a b", "c"], ["why", "-n", "x" * 300, "c"]):
+        done = person.run(*wrong)
+        assert done.returncode == 2 and "Usage" in done.stderr, wrong
+    assert "Usage: ration inspect" in person.run("inspect", "--help").stdout
+    assert person.run("inspect").returncode == 0

@@ -86,7 +86,7 @@ def test_the_front_door_is_complete(name):
 
 
 def test_every_program_has_man_page_and_completion():
-    for program in ("ration-scheduler", "ration-agent", "ration-sim", "kubectl-inspect-cgpu"):
+    for program in ("ration", "ration-scheduler", "ration-agent", "ration-sim", "kubectl-inspect-cgpu"):
         assert list((ROOT / "docs/man").glob(f"{program}.[18].scd")), f"no man page for {program}"
         assert list((ROOT / "completions").glob(f"{program}*")), f"no completion for {program}"
 

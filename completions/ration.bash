@@ -1,0 +1,69 @@
+# bash completion for ration
+
+_ration_namespace()
+{
+	local i
+
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-n | --namespace) printf -- '--namespace=%s' "${COMP_WORDS[i + 1]}" ;;
+		--namespace=*) printf '%s' "${COMP_WORDS[i]}" ;;
+		esac
+	done
+}
+
+_ration_names()
+{
+	mapfile -t COMPREPLY < <(compgen -W "$("${KUBECTL:-kubectl}" get "$@" -o name --request-timeout=3s 2>/dev/null |
+		sed 's,^[^/]*/,,')" -- "$cur")
+}
+
+_ration_why()
+{
+	local namespace
+
+	case $prev in
+	-n | --namespace) _ration_names namespaces ;;
+	--node) _ration_names nodes ;;
+	-o | --output) mapfile -t COMPREPLY < <(compgen -W json -- "$cur") ;;
+	*)
+		namespace=$(_ration_namespace)
+		case $cur in
+		-*)
+			mapfile -t COMPREPLY < <(compgen -W "-n --namespace --node -o --output -h --help --kubeconfig --context \
+				--cluster --user --server --token --as --as-group --as-uid --certificate-authority \
+				--client-certificate --client-key --tls-server-name --request-timeout --cache-dir \
+				--insecure-skip-tls-verify" -- "$cur")
+			;;
+		*) _ration_names pods ${namespace:+"$namespace"} ;;
+		esac
+		;;
+	esac
+}
+
+_ration()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+
+	if [ "$COMP_CWORD" = 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "why inspect help --help --version" -- "$cur")
+		return
+	fi
+	case $prev in
+	--kubeconfig | --certificate-authority | --client-certificate | --client-key)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	--context)
+		mapfile -t COMPREPLY < <(compgen -W "$("${KUBECTL:-kubectl}" config get-contexts -o name 2>/dev/null)" -- "$cur")
+		return
+		;;
+	esac
+	case ${COMP_WORDS[1]} in
+	why) _ration_why ;;
+	inspect)
+		mapfile -t COMPREPLY < <(kubectl_complete-inspect-cgpu "$cur" 2>/dev/null | grep -v '^:' | grep -F -- "$cur")
+		;;
+	esac
+}
+complete -F _ration ration

@@ -1,0 +1,10 @@
+/* commands.h - the subcommands of `ration`, one file each. Each returns the exit status of the program: 0, 1
+ * for a failure, 2 for wrong arguments; messages go to stderr with the program's name in front. */
+#pragma once
+
+#define EXIT_USAGE 2
+
+/* inspect_command() - argv[0] is not read; invocation is how a person types it, for the help. */
+int inspect_command(int argc, char **argv, const char *program, const char *invocation);
+
+int why_command(int argc, char **argv);

@@ -1,0 +1,246 @@
+#include "cli/forward.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/kubectl.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+#define LEASE_PATH "/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM "/leases/" SCHEDULER_NAME
+#define LEASE_TEXT "Lease " NAMESPACE_SYSTEM "/" SCHEDULER_NAME
+#define SMALL_MAX (256u << 10)
+#define START_MAX_NS (20 * NS_PER_S)
+#define ANSWER_MAX_NS (30 * NS_PER_S)
+
+static char *trim(char *text)
+{
+	for (size_t len = strlen(text); len && text[len - 1] == '\n'; len--)
+		text[len - 1] = '\0';
+	return text;
+}
+
+static const char *said(const struct strbuf *complaints)
+{
+	return complaints->data ? trim(complaints->data) : "it gave no reason";
+}
+
+/* The leader. */
+
+static int leader_from_lease(const char *text, size_t len, char **ret_pod, struct error *err)
+{
+	_cleanup_json_ struct json_object *lease = NULL;
+	const char *holder, *end;
+	int r = json_parse(text, len, &lease, err);
+
+	if (r < 0) {
+		error_prefix(err, LEASE_TEXT);
+		return r;
+	}
+	/* kube-scheduler's identity is <host name>_<uuid>, and the host name of a pod is its name. */
+	holder = json_member_string(json_member(lease, "spec"), "holderIdentity");
+	end = holder ? strrchr(holder, '_') : NULL;
+	if (!end || end == holder || holder[0] == '-')
+		return error_set(err, ENOENT,
+			LEASE_TEXT " has no holder: no scheduler leads at the moment. Look at "
+				   "`kubectl -n " NAMESPACE_SYSTEM " get pods -l app=" SCHEDULER_NAME
+				   "`, and try again in 15 seconds");
+	*ret_pod = strndup(holder, (size_t)(end - holder));
+	return *ret_pod ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+int forward_find_leader(const struct kubectl *kubectl, char **ret_pod, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	int r;
+
+	strbuf_init(&out, SMALL_MAX);
+	strbuf_init(&complaints, SMALL_MAX);
+	r = kubectl_run(
+		kubectl, (const char *const[]){"get", "--raw=" LEASE_PATH, NULL}, &out, &complaints, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return leader_from_lease(strbuf_cstr(&out), out.len, ret_pod, err);
+	if (strstr(strbuf_cstr(&complaints), "(NotFound)"))
+		return error_set(err, ENOENT,
+			"there is no " LEASE_TEXT
+			": no scheduler has led yet. Is the chart ack-co-scheduler installed? "
+			"`kubectl -n " NAMESPACE_SYSTEM " get deployment " SCHEDULER_NAME "` tells");
+	if (strcasestr(strbuf_cstr(&complaints), "forbidden"))
+		return error_set(err, EACCES,
+			"you may not read " LEASE_TEXT ", which names the leading scheduler: ask for the "
+			"verb get on leases in " NAMESPACE_SYSTEM " (%s)",
+			said(&complaints));
+	return error_set(err, EIO, "cannot read " LEASE_TEXT ": %s", said(&complaints));
+}
+
+/* The forwarded port. */
+
+static int not_forwarded(const char *pod, const struct strbuf *complaints, struct error *err)
+{
+	if (strcasestr(strbuf_cstr(complaints), "forbidden"))
+		return error_set(err, EACCES,
+			"you may not open a port to the scheduler: ask for the verb create on "
+			"pods/portforward and get on pods in " NAMESPACE_SYSTEM " (%s)",
+			said(complaints));
+	if (strstr(strbuf_cstr(complaints), "(NotFound)"))
+		return error_set(err, ENOENT,
+			"the leading scheduler's pod %s is gone, another one will lead soon: try again in 15 "
+			"seconds",
+			pod);
+	return error_set(err, EIO, "no way to pod %s, which leads: %s", pod, said(complaints));
+}
+
+/* "Forwarding from 127.0.0.1:41234 -> 39999" */
+static int port_from_line(const char *text)
+{
+	static const char before[] = "Forwarding from 127.0.0.1:";
+	const char *line = strstr(text, before);
+	unsigned port;
+
+	if (!line || !strchr(line, '>') || sscanf(line + strlen(before), "%5u", &port) != 1 || !port ||
+		port > 65535)
+		return 0;
+	return (int)port;
+}
+
+/* Waits for the line that tells the port. 0: the process has ended, or the time is over. */
+static int forward_wait(const struct kubectl_process *process, struct strbuf *complaints)
+{
+	_cleanup_strbuf_ struct strbuf out, pending;
+	int64_t deadline = monotonic_ns() + START_MAX_NS;
+	struct pollfd fds[] = {
+		{.fd = process->complaints, .events = POLLIN}, {.fd = process->out, .events = POLLIN}};
+	char chunk[4096];
+	int port = 0;
+
+	strbuf_init(&out, SMALL_MAX);
+	strbuf_init(&pending, SMALL_MAX);
+	while (!port && (fds[0].fd >= 0 || fds[1].fd >= 0)) {
+		int64_t left = deadline - monotonic_ns();
+
+		if (left <= 0 || (poll(fds, 2, (int)(left / NS_PER_MS) + 1) < 0 && errno != EINTR))
+			break;
+		for (int i = 0; i < 2; i++) {
+			ssize_t n = fds[i].fd >= 0 && fds[i].revents ? read(fds[i].fd, chunk, sizeof(chunk))
+								     : -1;
+
+			if (n > 0 && i == 0)
+				complaints_take(chunk, (size_t)n, &pending, complaints);
+			else if (n > 0)
+				strbuf_add(&out, chunk, (size_t)n);
+			else if (n == 0)
+				fds[i].fd = -1;
+		}
+		port = port_from_line(strbuf_cstr(&out));
+	}
+	return port;
+}
+
+/* HTTP/1.0: the answer ends with the connection, and there is no encoding to undo. */
+
+static int answer_read(int fd, const char *path, struct strbuf *answer)
+{
+	struct timeval patience = {.tv_sec = ANSWER_MAX_NS / NS_PER_S};
+	_cleanup_strbuf_ struct strbuf request;
+	char chunk[65536];
+	ssize_t n;
+
+	strbuf_init(&request, SMALL_MAX);
+	strbuf_addf(&request, "GET %s HTTP/1.0\r\nHost: localhost\r\n\r\n", path);
+	if (request.failed)
+		return request.failed;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (send(fd, request.data, request.len, MSG_NOSIGNAL) != (ssize_t)request.len)
+		return -EPIPE;
+	while ((n = recv(fd, chunk, sizeof(chunk), 0)) > 0)
+		if (strbuf_add(answer, chunk, (size_t)n) < 0)
+			return answer->failed;
+	return n < 0 ? -errno : 0;
+}
+
+int http_answer_parse(const char *answer, int *ret_status, const char **ret_body)
+{
+	const char *end = strstr(answer, "\r\n\r\n");
+	int status;
+
+	if (!end || sscanf(answer, "HTTP/1.%*1d %3d", &status) != 1)
+		return -EINVAL;
+	*ret_status = status;
+	*ret_body = end + strlen("\r\n\r\n");
+	return 0;
+}
+
+static int local_get(int port, const char *path, struct strbuf *answer)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		return -errno;
+	return answer_read(fd, path, answer);
+}
+
+static int answer_take(
+	const char *pod, int r, const struct strbuf *answer, struct strbuf *body, struct error *err)
+{
+	const char *text;
+	int status;
+
+	if (r == -EMSGSIZE)
+		return error_set(err, EMSGSIZE, "the answer of pod %s is too long", pod);
+	if (r < 0 || http_answer_parse(strbuf_cstr(answer), &status, &text) < 0)
+		return error_set(err, EIO,
+			"ration-scheduler in pod %s does not answer on port " SCHEDULER_PORT
+			": look at `kubectl -n " NAMESPACE_SYSTEM " logs %s -c ration-scheduler`%s%s",
+			pod, pod, r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
+	if (status == 404)
+		return error_set(err, ENOSYS,
+			"ration-scheduler in pod %s is older than this command and cannot tell why: upgrade "
+			"the chart ack-co-scheduler",
+			pod);
+	if (status != 200)
+		return error_set(err, EIO, "ration-scheduler in pod %s answers with status %d: %.200s", pod,
+			status, text);
+	return strbuf_adds(body, text);
+}
+
+int forward_get(const struct kubectl *kubectl, const char *pod, const char *path, struct strbuf *body,
+	struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf complaints, answer;
+	_cleanup_(kubectl_stop) struct kubectl_process process = {.pid = -1, .out = -1, .complaints = -1};
+	_cleanup_free_ char *target = NULL;
+	int r, port;
+
+	strbuf_init(&complaints, SMALL_MAX);
+	strbuf_init(&answer, body->max);
+	if (asprintf(&target, "pod/%s", pod) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = kubectl_start(kubectl,
+		(const char *const[]){"--namespace=" NAMESPACE_SYSTEM, "port-forward", "--address=127.0.0.1",
+			target, ":" SCHEDULER_PORT, NULL},
+		&process, err);
+	if (r < 0)
+		return r;
+	port = forward_wait(&process, &complaints);
+	if (!port)
+		return not_forwarded(pod, &complaints, err);
+	r = local_get(port, path, &answer);
+	return answer_take(pod, r, &answer, body, err);
+}

@@ -1,0 +1,295 @@
+/* ration why POD: asks the pod's facts of the API server, finds the scheduler that leads, and has it explain.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/forward.h"
+#include "cli/inspect.h"
+#include "cli/kubectl.h"
+#include "cli/why-text.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/pod.h"
+
+#define NAME_MAX_LEN 253
+#define ANSWER_MAX (32u << 20)
+#define POD_MAX (4u << 20)
+
+struct options {
+	struct kubectl kubectl;
+	const char *name, *namespace_, *node;
+	bool json;
+};
+
+static const struct option own_options[] = {
+	{"namespace", required_argument, NULL, 'n'},
+	{"node", required_argument, NULL, 'N'},
+	{"output", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'h'},
+};
+
+static const char usage[] =
+	"Usage: ration why [-n NAMESPACE] [--node NODE] [-o json] [FLAG...] POD\n"
+	"\n"
+	"Tell why a pod is on its card, or on none: each node and each card with its reason, who holds "
+	"what,\n"
+	"and what was decided about the pod so far.\n"
+	"\n"
+	"  -n, --namespace NAMESPACE  the pod's (default: that of the kubeconfig's context)\n"
+	"      --node NODE            explain this node, where there are too many to show all\n"
+	"  -o, --output json          the scheduler's answer as it is\n"
+	"  -h, --help                 this text\n"
+	"\n"
+	"Everything goes through kubectl (or the program that $KUBECTL names): `kubectl port-forward` to "
+	"the\n"
+	"scheduler that leads. Needed rights: get on the pod; in kube-system get on leases and pods, and "
+	"create\n"
+	"on pods/portforward. $KUBECONFIG and these of kubectl's flags are honoured: --kubeconfig, "
+	"--context,\n"
+	"--cluster, --user, --server, --token, --as, --as-group, --as-uid, --certificate-authority,\n"
+	"--client-certificate, --client-key, --tls-server-name, --request-timeout, --cache-dir,\n"
+	"--insecure-skip-tls-verify.\n";
+
+static void complain(const char *text)
+{
+	_cleanup_free_ char *copy = strdup(text);
+
+	fprintf(stderr, "ration: %s\n", copy ? printable(copy) : "out of memory");
+}
+
+static int usage_error(const char *text)
+{
+	if (text)
+		complain(text);
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+/* It becomes part of an address. */
+static bool is_name(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len && len <= NAME_MAX_LEN && text[0] != '-' && text[0] != '.' &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len;
+}
+
+/* Returns -1 to go on, or the status to end with. */
+static int option_take(int c, struct options *options)
+{
+	switch (c) {
+	case 'n':
+		options->namespace_ = optarg;
+		return is_name(optarg) ? -1 : usage_error("--namespace is not the name of a namespace");
+	case 'N':
+		options->node = optarg;
+		return is_name(optarg) ? -1 : usage_error("--node is not the name of a node");
+	case 'o':
+		options->json = true;
+		return strcmp(optarg, "json") == 0 ? -1 : usage_error("--output must be json");
+	case 'h':
+		fputs(usage, stdout);
+		return EXIT_SUCCESS;
+	case '?':
+		return usage_error(NULL);
+	}
+	return kubectl_take_option(&options->kubectl, c, optarg) < 0 ? EXIT_FAILURE : -1;
+}
+
+static int options_parse(int argc, char **argv, struct options *options)
+{
+	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	int c, r;
+
+	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
+	while ((c = getopt_long(argc, argv, "n:o:hs:", all, NULL)) != -1) {
+		r = option_take(c, options);
+		if (r >= 0)
+			return r;
+	}
+	if (optind == argc)
+		return usage_error("which pod?");
+	if (optind + 1 < argc)
+		return usage_error("more than one pod is named");
+	options->name = argv[optind];
+	if (strncmp(options->name, "pod/", 4) == 0)
+		options->name += 4;
+	return is_name(options->name) ? -1 : usage_error("this is not the name of a pod");
+}
+
+/* What the user's kubectl takes for the current namespace. */
+static int find_namespace(struct options *options, struct strbuf *namespace_, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf complaints;
+	int r;
+
+	strbuf_init(&complaints, POD_MAX);
+	if (options->namespace_)
+		return strbuf_adds(namespace_, options->namespace_);
+	r = kubectl_run(&options->kubectl,
+		(const char *const[]){"config", "view", "--minify", "--output=jsonpath={..namespace}", NULL},
+		namespace_, &complaints, err);
+	if (r < 0)
+		return r;
+	if (r > 0)
+		return error_set(
+			err, EIO, "kubectl has no usable configuration: %s", strbuf_cstr(&complaints));
+	if (!namespace_->len)
+		strbuf_adds(namespace_, "default");
+	return is_name(strbuf_cstr(namespace_))
+		       ? 0
+		       : error_set(err, EINVAL, "the kubeconfig's context names no valid namespace: use -n");
+}
+
+static int fetch_pod(const struct options *options, const char *namespace_, struct json_object **ret_pod,
+	struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	char path[640];
+	int r;
+
+	strbuf_init(&out, POD_MAX);
+	strbuf_init(&complaints, POD_MAX);
+	snprintf(path, sizeof(path), "--raw=/api/v1/namespaces/%s/pods/%s", namespace_, options->name);
+	r = kubectl_run(&options->kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return json_parse(strbuf_cstr(&out), out.len, ret_pod, err);
+	if (strstr(strbuf_cstr(&complaints), "(NotFound)"))
+		return error_set(err, ENOENT,
+			"there is no pod %s in namespace %s: `kubectl get pods -n %s` lists them, -n names "
+			"another "
+			"namespace",
+			options->name, namespace_, namespace_);
+	if (strcasestr(strbuf_cstr(&complaints), "forbidden"))
+		return error_set(err, EACCES,
+			"you may not read pod %s in namespace %s: ask for the verb get on pods there",
+			options->name, namespace_);
+	return error_set(err, EIO, "cannot read pod %s in namespace %s: %s", options->name, namespace_,
+		complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason");
+}
+
+/* Says so and returns true if ration has no say about this pod. */
+static bool is_none_of_ours(struct json_object *pod, const struct pod_facts *facts)
+{
+	const char *scheduler = json_member_string(json_member(pod, "spec"), "schedulerName");
+
+	if (request_is_empty(&facts->request)) {
+		printf("Pod %s/%s asks for no " RESOURCE_GPU_MEM
+		       ": it gets no GPU of ration, and ration does not "
+		       "place it.\n",
+			facts->namespace_, facts->name);
+		return true;
+	}
+	if (!scheduler || strcmp(scheduler, SCHEDULER_NAME) == 0 || facts->has_placement)
+		return false;
+	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM " but is the business of the scheduler %.253s, not of "
+	       "ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME ".\n",
+		facts->namespace_, facts->name, scheduler,
+		*facts->node ? "it has no card, and the node's agent does not start it"
+			     : "it will get no card");
+	return true;
+}
+
+static int ask(
+	const struct options *options, const struct pod_facts *facts, struct strbuf *body, struct error *err)
+{
+	_cleanup_free_ char *leader = NULL;
+	char path[1200];
+	int r;
+
+	snprintf(path, sizeof(path), "/why?namespace=%s&name=%s&uid=%s%s%s", facts->namespace_, facts->name,
+		facts->uid, options->node ? "&node=" : "", options->node ? options->node : "");
+	if (!is_name(facts->uid))
+		return error_set(err, EINVAL, "the API server's answer has no valid uid");
+	r = forward_find_leader(&options->kubectl, &leader, err);
+	if (r < 0)
+		return r;
+	if (!is_name(leader))
+		return error_set(err, EINVAL, "the leader's Lease is not held by a pod");
+	return forward_get(&options->kubectl, leader, path, body, err);
+}
+
+static int print_answer(const struct options *options, const struct pod_facts *facts,
+	const struct strbuf *body, struct error *err)
+{
+	_cleanup_json_ struct json_object *answer = NULL;
+	_cleanup_strbuf_ struct strbuf out;
+	char who[2 * NAME_MAX_LEN + 2];
+	int r;
+
+	strbuf_init(&out, ANSWER_MAX);
+	r = json_parse(strbuf_cstr(body), body->len, &answer, err);
+	if (r < 0) {
+		error_prefix(err, "the scheduler's answer");
+		return r;
+	}
+	snprintf(who, sizeof(who), "%s/%s", facts->namespace_, facts->name);
+	if (options->json)
+		r = strbuf_addf(&out, "%s\n",
+			json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PRETTY |
+								       JSON_C_TO_STRING_SPACED |
+								       JSON_C_TO_STRING_NOSLASHESCAPE));
+	else
+		r = why_text(answer, who, &out);
+	if (r < 0)
+		return error_set(err, -r, "out of memory");
+	fputs(strbuf_cstr(&out), stdout);
+	if (fflush(stdout) == EOF || ferror(stdout))
+		return error_set(err, EIO, "the output cannot be written");
+	return 0;
+}
+
+static int run(struct options *options, struct error *err)
+{
+	_cleanup_json_ struct json_object *pod = NULL;
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	_cleanup_strbuf_ struct strbuf namespace_, body;
+	struct error ignored;
+	int r;
+
+	strbuf_init(&namespace_, NAME_MAX_LEN);
+	strbuf_init(&body, ANSWER_MAX);
+	r = find_namespace(options, &namespace_, err);
+	if (r == 0)
+		r = fetch_pod(options, strbuf_cstr(&namespace_), &pod, err);
+	if (r < 0)
+		return r;
+	r = pod_facts_from_json(pod, &facts, &ignored);
+	if (r < 0) {
+		*err = ignored;
+		return r;
+	}
+	if (is_none_of_ours(pod, &facts))
+		return 0;
+	r = ask(options, &facts, &body, err);
+	return r < 0 ? r : print_answer(options, &facts, &body, err);
+}
+
+int why_command(int argc, char **argv)
+{
+	struct options options = {0};
+	struct error err = {""};
+	int r;
+
+	kubectl_init(&options.kubectl);
+	r = options_parse(argc, argv, &options);
+	if (r < 0) {
+		r = run(&options, &err) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		if (r == EXIT_FAILURE)
+			complain(err.text);
+	}
+	kubectl_release(&options.kubectl);
+	return r;
+}

@@ -1,0 +1,416 @@
+#include "cli/why-text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/strbuf.h"
+#include "cli/inspect.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+static const char *text_of(struct json_object *object, const char *key)
+{
+	const char *text = json_member_string(object, key);
+
+	return text ? text : "";
+}
+
+static int64_t number_of(struct json_object *object, const char *key)
+{
+	int64_t number = 0;
+
+	json_whole(json_member(object, key), INT64_MIN, INT64_MAX, &number);
+	return number;
+}
+
+static bool is_true(struct json_object *object, const char *key)
+{
+	struct json_object *value = json_member(object, key);
+
+	return json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
+}
+
+static size_t count_of(struct json_object *array)
+{
+	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
+}
+
+static struct json_object *item_of(struct json_object *array, size_t i)
+{
+	return json_object_array_get_idx(array, i);
+}
+
+static const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void add_duration(struct strbuf *out, int64_t ms)
+{
+	if (ms < 60000)
+		strbuf_addf(out, "%" PRId64 " s", ms / 1000);
+	else if (ms < 3600000)
+		strbuf_addf(out, "%" PRId64 " min", ms / 60000);
+	else
+		strbuf_addf(out, "%" PRId64 " h", ms / 3600000);
+}
+
+static void add_joined(struct strbuf *out, struct json_object *names)
+{
+	for (size_t i = 0; i < count_of(names); i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", json_string(item_of(names, i)));
+}
+
+/* The pod. */
+
+static void add_request(struct strbuf *out, struct json_object *pod)
+{
+	struct json_object *request = json_member(pod, "request");
+	struct json_object *containers = json_member(request, "containers");
+	int64_t core = number_of(request, "core");
+
+	strbuf_addf(out, "It asks for %" PRId64 " unit%s of " RESOURCE_GPU_MEM, number_of(request, "units"),
+		plural(number_of(request, "units")));
+	if (core)
+		strbuf_addf(out, " and %" PRId64 " percent of computing power", core);
+	for (size_t i = 0; count_of(containers) > 1 && i < count_of(containers); i++) {
+		struct json_object *container = item_of(containers, i);
+		const char *kind = text_of(container, "kind");
+
+		strbuf_addf(out, "%s%s%s%s %" PRId64, i ? ", " : ": ", strcmp(kind, "main") == 0 ? "" : kind,
+			strcmp(kind, "main") == 0 ? "" : " ", text_of(container, "name"),
+			number_of(container, "units"));
+	}
+	strbuf_adds(out, ".\n");
+}
+
+static void add_waiting(struct strbuf *out, struct json_object *waiting)
+{
+	int64_t nudges = number_of(waiting, "nudges");
+
+	if (!waiting)
+		return;
+	strbuf_adds(out, "First rejected ");
+	add_duration(out, number_of(waiting, "forMs"));
+	strbuf_adds(out, " ago, last ");
+	add_duration(out, number_of(waiting, "lastAskedMsAgo"));
+	strbuf_addf(
+		out, " ago; woken %" PRId64 " time%s because something was freed.\n", nudges, plural(nudges));
+}
+
+static bool is_bound(struct json_object *pod)
+{
+	const char *state = text_of(pod, "state");
+
+	return strcmp(state, "bound") == 0 || strcmp(state, "reserved") == 0;
+}
+
+/* The last decision that chose a card for the pod where it is now. */
+static struct json_object *decision_that_placed(struct json_object *answer, const char *node)
+{
+	struct json_object *decisions = json_member(answer, "decisions");
+
+	for (size_t i = count_of(decisions); i-- > 0;) {
+		struct json_object *decision = item_of(decisions, i);
+
+		if (strcmp(text_of(decision, "node"), node) == 0 && count_of(json_member(decision, "cards")))
+			return decision;
+	}
+	return NULL;
+}
+
+static void add_cards_of_decision(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *cards = json_member(decision, "cards");
+
+	for (size_t i = 0; i < count_of(cards); i++) {
+		struct json_object *card = item_of(cards, i);
+
+		strbuf_addf(out, "%sGPU %" PRId64 " (%" PRId64 " of %" PRId64 " units free before)",
+			i ? ", " : "", number_of(card, "index"), number_of(card, "free"),
+			number_of(card, "total"));
+	}
+}
+
+static void add_why_that_card(struct strbuf *out, struct json_object *answer, const char *node)
+{
+	struct json_object *decision = decision_that_placed(answer, node);
+	int64_t fitting = number_of(decision, "cardsFitting");
+
+	if (!decision) {
+		strbuf_adds(out,
+			"Why that card is not in the flight recorder any more: it keeps the last 10,000 "
+			"decisions of the scheduler that leads.\n");
+		return;
+	}
+	strbuf_adds(out, "Chosen: ");
+	add_cards_of_decision(out, decision);
+	if (fitting == 1)
+		strbuf_adds(out, ", the only card of the node with room for it.\n");
+	else if (strcmp(text_of(decision, "policy"), "spread") == 0)
+		strbuf_addf(out,
+			", of %" PRId64 " cards with room: spread takes the one with the fewest pods of the "
+			"same owner, then the most free, then the lowest index.\n",
+			fitting);
+	else
+		strbuf_addf(out,
+			", of %" PRId64
+			" cards with room: binpack takes the one with the least free, then the "
+			"lowest index.\n",
+			fitting);
+}
+
+static void add_where(
+	struct strbuf *out, struct json_object *answer, struct json_object *pod, const char *who)
+{
+	struct json_object *cards = json_member(pod, "cards");
+	const char *node = text_of(pod, "node");
+
+	strbuf_addf(out, "Pod %s is %s node %s", who,
+		strcmp(text_of(pod, "state"), "bound") == 0 ? "bound to" : "just being bound to", node);
+	if (!is_true(pod, "placed")) {
+		strbuf_adds(out,
+			" past the scheduler: it has no card, and the node's agent does not start it. "
+			"Delete it and create it again with schedulerName: " SCHEDULER_NAME ".\n");
+		add_request(out, pod);
+		return;
+	}
+	for (size_t i = 0; i < count_of(cards); i++)
+		strbuf_addf(out, ", GPU %" PRId64 " (%s)", number_of(item_of(cards, i), "index"),
+			text_of(item_of(cards, i), "uuid"));
+	if (!count_of(cards))
+		strbuf_adds(out, ", on a card that the node does not have any more");
+	strbuf_adds(out, is_true(pod, "assigned") ? "; the node has given it its devices.\n"
+						  : "; the node has not given it its devices yet.\n");
+	add_request(out, pod);
+	add_why_that_card(out, answer, node);
+}
+
+static void add_pod(struct strbuf *out, struct json_object *answer, struct json_object *pod, const char *who)
+{
+	const char *state = text_of(pod, "state");
+
+	if (is_true(pod, "finished")) {
+		strbuf_addf(out, "Pod %s has ended and holds no card any more.\n", who);
+	} else if (is_bound(pod)) {
+		add_where(out, answer, pod, who);
+		if (is_true(pod, "deleting"))
+			strbuf_adds(out,
+				"It is being deleted, and holds its card until its containers have ended.\n");
+	} else if (strcmp(state, "tentative") == 0) {
+		strbuf_addf(out, "Pod %s is being placed: a card on node %s is held for it for ", who,
+			text_of(pod, "node"));
+		add_duration(out, number_of(pod, "holdEndsInMs"));
+		strbuf_adds(out, " at most, until kube-scheduler binds it.\n");
+		add_request(out, pod);
+	} else {
+		strbuf_addf(out, "Pod %s waits for a GPU%s.\n", who,
+			number_of(answer, "fittingNodes")
+				? ", although there is room now: kube-scheduler has not asked again yet, or "
+				  "other "
+				  "rules keep the pod from the nodes below (see `kubectl describe pod`)"
+				: "");
+		add_request(out, pod);
+		add_waiting(out, json_member(answer, "waiting"));
+	}
+}
+
+/* The nodes. */
+
+static void add_holders(struct strbuf *out, struct json_object *object)
+{
+	struct json_object *pods = json_member(object, "pods");
+	int64_t more = number_of(object, "morePods");
+
+	for (size_t i = 0; i < count_of(pods); i++) {
+		struct json_object *pod = item_of(pods, i);
+		const char *state = text_of(pod, "state");
+		bool bound = strcmp(state, "bound") == 0;
+
+		strbuf_addf(out, "%s%s/%s %" PRId64 "%s%s%s", i ? ", " : "; held by ",
+			text_of(pod, "namespace"), text_of(pod, "name"), number_of(pod, "units"),
+			bound ? "" : " (", bound ? "" : state, bound ? "" : ")");
+	}
+	if (more)
+		strbuf_addf(out, "%s%" PRId64 " more pods", count_of(pods) ? " and " : "; held by ", more);
+}
+
+static void add_card(struct strbuf *out, struct json_object *card, bool judged)
+{
+	int64_t turn = number_of(card, "turn");
+
+	strbuf_addf(out, "  GPU %" PRId64 ": ", number_of(card, "index"));
+	if (judged && json_member(card, "reason"))
+		strbuf_adds(out, text_of(card, "reason"));
+	if (judged && turn)
+		strbuf_addf(out, ", choice %" PRId64, turn);
+	if (judged && json_member(card, "reason"))
+		strbuf_adds(out, ": ");
+	strbuf_addf(out, "%" PRId64 " of %" PRId64 " units free%s", number_of(card, "free"),
+		number_of(card, "total"), is_true(card, "healthy") ? "" : ", not healthy");
+	add_holders(out, card);
+	strbuf_adds(out, "\n");
+}
+
+static void add_node(struct strbuf *out, struct json_object *node, bool judged)
+{
+	struct json_object *cards = json_member(node, "cards");
+	int64_t unplaced = number_of(node, "unplacedUnits");
+	char unit[32];
+
+	strbuf_addf(out, "\nNode %s (%s, unit %s)", text_of(node, "name"), text_of(node, "policy"),
+		unit_text((uint32_t)number_of(node, "unitMiB"), unit, sizeof(unit)));
+	if (judged)
+		strbuf_addf(out, ": %s", text_of(node, "reason"));
+	strbuf_adds(out, "\n");
+	for (size_t i = 0; i < count_of(cards); i++)
+		add_card(out, item_of(cards, i), judged);
+	if (!unplaced)
+		return;
+	strbuf_addf(out, "  %" PRId64 " unit%s count against the node as a whole: pods without a card",
+		unplaced, plural(unplaced));
+	add_holders(out, node);
+	strbuf_adds(out, "\n");
+}
+
+static void add_nodes(struct strbuf *out, struct json_object *answer, bool judged)
+{
+	struct json_object *nodes = json_member(answer, "nodes"), *more = json_member(answer, "moreNodes");
+
+	if (json_member(answer, "nodes") && !count_of(nodes))
+		strbuf_adds(out,
+			"\nThere is no such node with GPUs. Label GPU nodes " LABEL_SCHEDULE
+			"=share, and see that the DaemonSet gpushare-device-plugin-ds in " NAMESPACE_SYSTEM
+			" runs there.\n");
+	for (size_t i = 0; i < count_of(nodes); i++)
+		add_node(out, item_of(nodes, i), judged);
+	for (size_t i = 0; i < count_of(more); i++) {
+		struct json_object *group = item_of(more, i);
+		int64_t n = number_of(group, "nodes");
+
+		strbuf_addf(out, "\n%" PRId64 " more node%s: %s (", n, plural(n), text_of(group, "reason"));
+		add_joined(out, json_member(group, "examples"));
+		strbuf_adds(out, (size_t)n > count_of(json_member(group, "examples"))
+					 ? ", ...; --node NODE shows one)\n"
+					 : ")\n");
+	}
+}
+
+/* The decisions. */
+
+static void add_filter(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *reasons = json_member(decision, "reasons"),
+			   *nodes = json_member(decision, "nodes");
+	int64_t asked = number_of(decision, "asked"), fitting = number_of(decision, "fitting");
+
+	strbuf_addf(out, "filter: %" PRId64 " node%s asked, ", asked, plural(asked));
+	if (fitting)
+		strbuf_addf(out, "%" PRId64 " fit%s", fitting, fitting == 1 ? "s" : "");
+	else
+		strbuf_adds(out, "none fits");
+	for (size_t i = 0; i < count_of(reasons); i++)
+		strbuf_addf(out, "%s%s (%" PRId64 ")",
+			i ? ", " : "; not: ", text_of(item_of(reasons, i), "reason"),
+			number_of(item_of(reasons, i), "nodes"));
+	if (count_of(nodes) > 1)
+		strbuf_adds(out, "; best first: ");
+	for (size_t i = 0; count_of(nodes) > 1 && i < count_of(nodes); i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(item_of(nodes, i), "name"));
+	if (count_of(json_member(decision, "cards"))) {
+		strbuf_addf(out, "; held on %s: ", text_of(decision, "node"));
+		add_cards_of_decision(out, decision);
+	}
+}
+
+static void add_outcome(struct strbuf *out, struct json_object *decision)
+{
+	int64_t us = number_of(decision, "spentUs");
+
+	if (*text_of(decision, "error"))
+		strbuf_addf(
+			out, "not bound to %s: %s", text_of(decision, "node"), text_of(decision, "error"));
+	else
+		strbuf_addf(out, "bound to %s", text_of(decision, "node"));
+	strbuf_addf(out, " (after %" PRId64 ".%" PRId64 " ms)", us / 1000, us % 1000 / 100);
+}
+
+static void add_scores(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *nodes = json_member(decision, "nodes");
+
+	strbuf_adds(out, "prioritize: ");
+	for (size_t i = 0; i < count_of(nodes); i++)
+		strbuf_addf(out, "%s%s %" PRId64, i ? ", " : "", text_of(item_of(nodes, i), "name"),
+			number_of(item_of(nodes, i), "score"));
+}
+
+static void add_decision(struct strbuf *out, struct json_object *decision)
+{
+	const char *kind = text_of(decision, "decision");
+
+	strbuf_addf(out, "  %s  ", text_of(decision, "time"));
+	if (strcmp(kind, "filter") == 0) {
+		add_filter(out, decision);
+	} else if (strcmp(kind, "prioritize") == 0) {
+		add_scores(out, decision);
+	} else if (strcmp(kind, "bind") == 0) {
+		strbuf_addf(out, "bind: reserved on %s: ", text_of(decision, "node"));
+		add_cards_of_decision(out, decision);
+	} else if (strcmp(kind, "outcome") == 0) {
+		add_outcome(out, decision);
+	} else if (strcmp(kind, "nudge") == 0) {
+		strbuf_adds(out, "woken: something that it fits on was freed");
+	} else {
+		strbuf_adds(out, kind);
+	}
+	strbuf_adds(out, "\n");
+}
+
+static void add_decisions(struct strbuf *out, struct json_object *answer)
+{
+	struct json_object *decisions = json_member(answer, "decisions");
+	int64_t older = number_of(answer, "olderDecisions");
+
+	if (!count_of(decisions)) {
+		strbuf_adds(out, "\nNo decisions about it are recorded.\n");
+		return;
+	}
+	strbuf_adds(out, "\nDecisions, oldest first:\n");
+	if (older)
+		strbuf_addf(out, "  %" PRId64 " older ones are not shown\n", older);
+	for (size_t i = 0; i < count_of(decisions); i++)
+		add_decision(out, item_of(decisions, i));
+}
+
+static void make_printable(char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
+			text[i] = '?';
+}
+
+int why_text(struct json_object *answer, const char *who, struct strbuf *out)
+{
+	struct json_object *pod = json_member(answer, "pod");
+
+	if (!is_true(answer, "ready"))
+		strbuf_adds(
+			out, "The scheduler has not read all nodes and pods yet: ask again in a moment.\n");
+	if (pod)
+		add_pod(out, answer, pod, who);
+	else
+		strbuf_addf(out,
+			"The scheduler's ledger has no pod %s: it has ended, or was created a moment ago.\n",
+			who);
+	add_nodes(out, answer, !is_bound(pod));
+	add_decisions(out, answer);
+	if (!out->failed)
+		make_printable(out->data, out->len);
+	return out->failed;
+}
