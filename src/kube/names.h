@@ -49,6 +49,9 @@
 /* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
 #define ANNOTATION_NUDGE "ration.dev/nudge"
 
+/* Kubernetes' own: a static pod's image in the API server, nobody can evict it. */
+#define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
+
 /* Variables in containers. */
 #define ENV_MEM_CONTAINER "ALIYUN_COM_GPU_MEM_CONTAINER"
 #define ENV_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"

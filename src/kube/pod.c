@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -68,6 +70,52 @@ static bool has_running(struct json_object *status)
 {
 	return has_unterminated(json_member(status, "containerStatuses")) ||
 	       has_unterminated(json_member(status, "initContainerStatuses"));
+}
+
+/* "2026-01-31T12:00:00Z", as metav1.Time writes it; 0 for anything else. */
+static int64_t read_time(struct json_object *object, const char *key)
+{
+	const char *text = json_member_string(object, key);
+	struct tm tm = {0};
+	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm) : NULL;
+
+	return end && !*end ? timegm(&tm) : 0;
+}
+
+/* Labels have at most 253 + 1 + 63 and 63 characters each, none of them '=' or a line end, and the API server
+ * checks that. More of them than any pod has reads as none: budgets then do not match here, but in the API
+ * server they still do. */
+#define LABELS_TEXT_MAX (64 << 10)
+
+static int read_labels(struct json_object *metadata, struct pod_facts *facts)
+{
+	_cleanup_strbuf_ struct strbuf text;
+	struct json_object *labels = json_member(metadata, "labels");
+
+	if (!json_object_is_type(labels, json_type_object) || json_object_object_length(labels) == 0)
+		return 0;
+	strbuf_init(&text, LABELS_TEXT_MAX);
+	json_object_object_foreach (labels, key, value)
+		strbuf_addf(&text, "%s=%s\n", key, json_string(value) ? json_string(value) : "");
+	if (text.failed == -EMSGSIZE)
+		return 0;
+	facts->labels = strbuf_take(&text);
+	return facts->labels ? 0 : -ENOMEM;
+}
+
+/* What preemption needs to know. */
+static int read_standing(struct json_object *pod, struct pod_facts *facts)
+{
+	struct json_object *metadata = json_member(pod, "metadata"), *status = json_member(pod, "status");
+	const char *policy = json_member_string(json_member(pod, "spec"), "preemptionPolicy");
+	const char *nominated = json_member_string(status, "nominatedNodeName");
+
+	facts->never_preempts = policy && strcmp(policy, "Never") == 0;
+	facts->mirror = json_member(json_member(metadata, "annotations"), ANNOTATION_MIRROR) != NULL;
+	facts->started = read_time(status, "startTime");
+	if (nominated && *nominated && copy_name(status, "nominatedNodeName", &facts->nominated_node) < 0)
+		return -ENOMEM;
+	return 0;
 }
 
 static void read_state(struct json_object *pod, struct pod_facts *facts)
@@ -221,6 +269,8 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 	pod_facts_init(ret_facts);
 	if (read_names(pod, ret_facts) < 0)
 		return error_set(err, ENOMEM, "out of memory");
+	if (read_standing(pod, ret_facts) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	read_state(pod, ret_facts);
 	if (!*ret_facts->uid || !*ret_facts->name || !*ret_facts->namespace_)
 		return error_set(err, EINVAL, "pod %s/%s: metadata without a uid, a name or a namespace",
@@ -230,5 +280,8 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 		error_prefix(err, "pod %s/%s", ret_facts->namespace_, ret_facts->name);
 		return r;
 	}
+	if (!request_is_empty(&ret_facts->request) &&
+		read_labels(json_member(pod, "metadata"), ret_facts) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	return read_placement(pod, ret_facts, err);
 }

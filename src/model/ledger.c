@@ -19,6 +19,7 @@ void ledger_init(struct ledger *ledger)
 	list_init(&ledger->nominations);
 	owners_init(&ledger->owners);
 	ledger->generation = 0;
+	ledger->lowest_priority = INT32_MAX;
 	ledger->listener = NULL;
 	ledger->listener_data = NULL;
 }
@@ -162,6 +163,8 @@ int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct 
 		pod_free(pod);
 		return r;
 	}
+	if (facts->priority < ledger->lowest_priority)
+		ledger->lowest_priority = facts->priority;
 	*ret_pod = pod;
 	return 0;
 }

@@ -77,7 +77,7 @@ struct pod_facts {
 	bool mirror;	      /* a static pod of its node: nobody can evict it */
 	int64_t started;      /* status.startTime in seconds since 1970, 0 if not started */
 	char *nominated_node; /* status.nominatedNodeName, NULL if none */
-	char *labels;	      /* "key=value\n" for each, NULL if none; budgets select by them */
+	char *labels;	      /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */
 	struct placement placement;
@@ -166,6 +166,7 @@ struct ledger {
 	struct owners owners;	 /* of the pods that occupy something */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
+	int32_t lowest_priority;     /* that any pod ever had */
 	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
 	void *listener_data;
 };

@@ -78,6 +78,27 @@ static void pod_facts_are_read_from_a_running_pod(void **state)
 	assert_true(request_is_empty(&facts.request));
 }
 
+static void what_preemption_needs_to_know_is_read(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(
+		read_pod("{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"team\","
+			 "\"labels\":{\"app\":\"x\",\"tier\":\"\"},"
+			 "\"annotations\":{\"kubernetes.io/config.mirror\":\"hash\"}},"
+			 "\"spec\":{\"preemptionPolicy\":\"Never\",\"containers\":[{\"name\":\"main\","
+			 "\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}}}]},"
+			 "\"status\":{\"nominatedNodeName\":\"n1\",\"startTime\":\"2026-01-31T12:00:01Z\"}}",
+			&facts, &err),
+		0);
+	assert_true(facts.never_preempts);
+	assert_true(facts.mirror);
+	assert_string_equal(facts.nominated_node, "n1");
+	assert_string_equal(facts.labels, "app=x\ntier=\n");
+	assert_int_equal(facts.started, 1769860801); /* date -ud 2026-01-31T12:00:01Z +%s */
+}
+
 static void what_a_pod_does_not_say_reads_as_empty(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
@@ -88,6 +109,11 @@ static void what_a_pod_does_not_say_reads_as_empty(void **state)
 	assert_string_equal(facts.node, "");
 	assert_int_equal(facts.priority, 0);
 	assert_false(facts.pending);
+	assert_false(facts.never_preempts);
+	assert_false(facts.mirror);
+	assert_null(facts.nominated_node);
+	assert_null(facts.labels);
+	assert_int_equal(facts.started, 0);
 }
 
 static void phases_succeeded_and_failed_are_the_end_and_unknown_is_not(void **state)
@@ -374,6 +400,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pod_facts_are_read_from_a_running_pod),
+		cmocka_unit_test(what_preemption_needs_to_know_is_read),
 		cmocka_unit_test(what_a_pod_does_not_say_reads_as_empty),
 		cmocka_unit_test(phases_succeeded_and_failed_are_the_end_and_unknown_is_not),
 		cmocka_unit_test(a_deletion_timestamp_marks_the_pod_and_null_does_not),
