@@ -26,7 +26,8 @@ void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_n
 		return;
 	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
 	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
-	if (pod->occupancy != OCCUPANCY_BOUND || !pod->facts.running || verdict == HELD_ENDED) {
+	if (pod->occupancy != OCCUPANCY_BOUND || verdict == HELD_ENDED ||
+		(verdict == HELD_UNKNOWN && !pod->facts.running)) {
 		ledger_remove_pod(ledger, uid);
 		return;
 	}

@@ -197,9 +197,9 @@ void ledger_set_agent_lost(struct ledger *ledger, const char *node, bool lost);
 void ledger_remove_pod(struct ledger *ledger, const char *uid);
 
 /* ledger_delete_pod() - DELETED, which says nothing about the containers: after a force delete they run on
- * (the kubelet kills them later, kubelet_pods.go HandlePodCleanups; 1.36.3). A bound pod last shown running
- * stays as a ghost until its node's `held` says that it ended, at most until expires_ns; while `held` lists
- * it, without limit. Everything else is removed. */
+ * (the kubelet kills them later, kubelet_pods.go HandlePodCleanups; 1.36.3). A bound pod last shown running,
+ * or listed by its node, stays as a ghost until its node's `held` says that it ended, at most until
+ * expires_ns; while `held` lists it, without limit. Everything else is removed. */
 void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns);
 
 /* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces

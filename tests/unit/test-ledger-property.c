@@ -492,6 +492,18 @@ static void expect_shown(struct test_pod *pod, const struct snapshot *s)
 	}
 }
 
+/* The ledger does not count the pod any more. Its containers have ended by then: the kubelet is faster, and
+ * what the agent says is not that old. Where it is otherwise, the agent's total is the last line. */
+static void end_of_patience(struct world *w, struct test_pod *pod)
+{
+	int node = truth_of(pod)->node;
+
+	pod->expect = EXPECT_NOTHING;
+	pod->alive = false;
+	if (node != NOWHERE && w->truth[node].held[pod - w->pods] == HELD_LIVES)
+		w->truth[node].held[pod - w->pods] = HELD_ENDED;
+}
+
 /* The rules of ghosts. */
 static void expect_deleted(struct world *w, struct test_pod *pod, int64_t expires)
 {
@@ -501,13 +513,13 @@ static void expect_deleted(struct world *w, struct test_pod *pod, int64_t expire
 	pod->ended = false;
 	if (pod->expect == EXPECT_BOUND && w->view[pod->node].exists)
 		verdict = w->view[pod->node].held[pod - w->pods];
-	if (pod->expect == EXPECT_BOUND && pod->seen_running && verdict != HELD_ENDED) {
+	if (pod->expect == EXPECT_BOUND &&
+		(verdict == HELD_LIVES || (pod->seen_running && verdict == HELD_UNKNOWN))) {
 		pod->expect = EXPECT_GHOST;
 		pod->expires = verdict == HELD_LIVES ? 0 : expires;
 		return;
 	}
-	pod->expect = EXPECT_NOTHING;
-	pod->alive = false;
+	end_of_patience(w, pod);
 }
 
 /* The next state, a later one (some were skipped by a new LIST), or an older one again. Nothing follows the
@@ -553,8 +565,8 @@ static void check_choice(struct world *w, const struct test_pod *pod, int node, 
 
 static int expected_claim(const struct world *w, const struct test_pod *pod, int node, int number)
 {
-	if (pod->expect == EXPECT_GHOST)
-		return -EBUSY;
+	if (pod->expect == EXPECT_GHOST) /* one container "held" is not what the pod asked for */
+		return pod->from_held ? -EINVAL : -EBUSY;
 	if (pod->ended || pod->expect == EXPECT_RESERVED || pod->expect == EXPECT_BOUND)
 		return -EBUSY;
 	if (!w->view[node].exists)
@@ -655,9 +667,7 @@ static void expire(struct world *w, int64_t now)
 		}
 	for (int i = 0; i < w->n_pods; i++)
 		if (w->pods[i].expect == EXPECT_GHOST && w->pods[i].expires && w->pods[i].expires <= now) {
-			w->pods[i].expect = EXPECT_NOTHING;
-			/* The kubelet is faster; where it is not, the agent's total is the last line. */
-			w->pods[i].alive = false;
+			end_of_patience(w, &w->pods[i]);
 			expected++;
 		}
 	n = ledger_expire(&w->ledger, now);
