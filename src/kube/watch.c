@@ -43,6 +43,7 @@ struct kube_watch {
 	struct kube_client *client;
 	struct loop *loop;
 	char *collection, *query;
+	const char *list_query;
 	struct kube_watch_ops ops;
 	void *userdata;
 	int idle_ms;
@@ -331,6 +332,8 @@ static void watch_list(struct kube_watch *watch)
 
 	strbuf_init(&path, PATH_LEN_MAX);
 	strbuf_addf(&path, "%s?limit=%d", watch->collection, PAGE_ITEMS);
+	if (watch->list_query)
+		strbuf_addf(&path, "&%s", watch->list_query);
 	if (watch->continue_[0])
 		add_escaped(&path, "continue", watch->continue_);
 	else
@@ -485,6 +488,11 @@ int kube_watch_start(struct kube_client *client, struct loop *loop, const char *
 void kube_watch_set_idle_ms(struct kube_watch *watch, int idle_ms)
 {
 	watch->idle_ms = idle_ms;
+}
+
+void kube_watch_set_list_query(struct kube_watch *watch, const char *query)
+{
+	watch->list_query = query;
 }
 
 void kube_watch_free(struct kube_watch *watch)

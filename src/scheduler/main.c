@@ -213,6 +213,7 @@ static void on_tick(void *userdata)
 
 	if (ledger_expire(&program->scheduler.ledger, monotonic_ns()))
 		waiting_room_look(program->scheduler.waiting);
+	sync_tick(program->scheduler.sync);
 	waiting_room_forget_gone(program->scheduler.waiting);
 	loop_timer_set(program->tick, TICK_NS);
 }

@@ -11,6 +11,7 @@
 #include "kube/client.h"
 #include "kube/pod.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 #include "scheduler/waiting.h"
 
 #define TIMEOUT_MS 5000
@@ -26,29 +27,45 @@ static void recheck_free(struct recheck *recheck)
 	free(recheck);
 }
 
-/* Only a clear answer counts; in doubt the pod stays in the book. */
+enum state { UNCLEAR, GONE, ENDED, RUNS };
+
+/* Gone says nothing about its containers. */
+static enum state state_of(const char *uid, const struct kube_response *response, struct pod_facts *facts)
+{
+	struct json_object *pod = NULL;
+	enum state state = UNCLEAR;
+
+	if (response->result == 0 && response->status == 404)
+		return GONE;
+	if (response->result == 0 && response->status == 200)
+		pod = json_tokener_parse(response->body);
+	if (pod && pod_facts_from_json(pod, facts, NULL) == 0)
+		state = strcmp(facts->uid, uid) != 0 ? GONE : facts->finished ? ENDED : RUNS;
+	json_object_put(pod);
+	return state;
+}
+
+/* Only a clear answer counts; in doubt the pod stays as it is in the book. What the watch has told meanwhile
+ * is newer. */
 static void on_answer(void *userdata, const struct kube_response *response)
 {
 	struct recheck *recheck = userdata;
-	struct ledger *ledger = &recheck->scheduler->ledger;
+	struct scheduler *scheduler = recheck->scheduler;
+	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, recheck->uid);
+	bool ghost = known && known->occupancy == OCCUPANCY_GHOST;
 	_cleanup_pod_facts_ struct pod_facts facts;
-	struct json_object *pod = NULL;
-	bool gone = response->result == 0 && response->status == 404;
+	enum state state;
 
 	pod_facts_init(&facts);
-	if (response->result == 0 && response->status == 200)
-		pod = json_tokener_parse(response->body);
-	if (pod && pod_facts_from_json(pod, &facts, NULL) == 0) {
-		gone = strcmp(facts.uid, recheck->uid) != 0;
-		if (!gone && ledger_set_pod(ledger, &facts) < 0)
+	state = state_of(recheck->uid, response, &facts);
+	if (known && (state == ENDED || (state == GONE && !ghost))) {
+		log_info("pod %s ended while the watch was cut", recheck->uid);
+		ledger_remove_pod(&scheduler->ledger, recheck->uid);
+		waiting_room_look(scheduler->waiting);
+	} else if (state == RUNS && !ghost && !sync_has_forgotten(scheduler->sync, recheck->uid)) {
+		if (ledger_set_pod(&scheduler->ledger, &facts) < 0)
 			log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
 	}
-	if (gone) {
-		log_info("pod %s was deleted while the watch was cut", recheck->uid);
-		ledger_remove_pod(ledger, recheck->uid);
-		waiting_room_look(recheck->scheduler->waiting);
-	}
-	json_object_put(pod);
 	recheck_free(recheck);
 }
 
@@ -69,6 +86,12 @@ static int recheck_pod(struct scheduler *scheduler, const struct ledger_pod *pod
 	if (r < 0)
 		recheck_free(recheck);
 	return r;
+}
+
+void recheck_ghost(struct scheduler *scheduler, const struct ledger_pod *pod)
+{
+	if (recheck_pod(scheduler, pod) < 0)
+		log_warning("cannot ask for pod %s/%s, ignoring", pod->facts.namespace_, pod->facts.name);
 }
 
 void recheck_unlisted(struct scheduler *scheduler)

@@ -1,4 +1,4 @@
-/* recheck.h - pods that we bound but the watch never showed.
+/* recheck.h - pods of which the watch does not tell what we need to know.
  *
  * The API server confirmed their Binding, so they count. If such a pod is deleted in a gap of the watch, no
  * event tells its end, and it would count for ever. So after each new LIST those that it did not show are
@@ -6,7 +6,12 @@
  */
 #pragma once
 
+struct ledger_pod;
 struct scheduler;
 
 /* recheck_unlisted() - asks for each bound pod that no LIST or WATCH has shown, and corrects the ledger. */
 void recheck_unlisted(struct scheduler *scheduler);
+
+/* recheck_ghost() - asks for a pod that disappeared in a gap of the watch and may have ended properly: then
+ * it need not be kept as a ghost. */
+void recheck_ghost(struct scheduler *scheduler, const struct ledger_pod *pod);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/table.h"
@@ -14,20 +15,30 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "kube/watch.h"
+#include "scheduler/agents.h"
 #include "scheduler/recheck.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
-/* Pods that have ended occupy nothing: with this selector the watch reports their end as a deletion, and a
- * cluster's old Jobs cost no memory. */
+/* Pods that have ended occupy nothing: a cluster's old Jobs cost neither time nor memory. Not for the WATCH,
+ * which must tell an end from a deletion. */
 #define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+
+/* How long the card of a pod that was deleted while it ran stays counted, unless its node says more. The
+ * kubelet kills such containers with the pod's grace period, 30 s by default. */
+#define GHOST_NS (30 * NS_PER_S)
+/* No answer of the API server is that late: our requests wait 5 s at most. */
+#define FORGOTTEN_S 15
 
 struct sync {
 	struct scheduler *scheduler;
 	struct kube_watch *nodes, *pods;
+	struct agents *agents;
 	struct table node_names; /* node uid -> name (malloc'ed): deletions may come without the object */
 	struct table complaints; /* uid -> last sentence logged about this object (malloc'ed) */
-	struct table verdicts;	 /* uid of an unbound GPU pod -> hash of its PodScheduled=False condition */
+	struct table
+		forgotten;     /* uid of a pod -> second of the monotonic clock when the watch told its end */
+	struct table verdicts; /* uid of an unbound GPU pod -> hash of its PodScheduled=False condition */
 };
 
 /* Once per object and sentence: a malformed annotation stays in every event of its pod. */
@@ -67,6 +78,7 @@ static void on_node(void *userdata, struct json_object *object)
 	}
 	if (ledger_set_node(&sync->scheduler->ledger, &facts) < 0)
 		log_error("node %s: out of memory", facts.name);
+	ledger_set_agent_lost(&sync->scheduler->ledger, facts.name, agents_is_lost(sync->agents, facts.name));
 	waiting_room_look(sync->scheduler->waiting);
 }
 
@@ -127,9 +139,18 @@ static void end_hold_on_new_verdict(struct sync *sync, const char *uid, struct j
 	ledger_drop_hold(&sync->scheduler->ledger, uid);
 }
 
-static void forget_pod(struct sync *sync, const char *uid)
+/* ended: its containers have, too. Otherwise it may stay as a ghost. */
+static void forget_pod(struct sync *sync, const char *uid, bool ended)
 {
-	ledger_remove_pod(&sync->scheduler->ledger, uid);
+	struct ledger *ledger = &sync->scheduler->ledger;
+	uintptr_t second = (uintptr_t)(monotonic_ns() / NS_PER_S) + 1;
+
+	if (ledger_pod(ledger, uid) && table_set(&sync->forgotten, uid, (void *)second) < 0)
+		log_error("pod %s: out of memory", uid);
+	if (ended)
+		ledger_remove_pod(ledger, uid);
+	else
+		ledger_delete_pod(ledger, uid, monotonic_ns() + GHOST_NS);
 	waiting_room_leave(sync->scheduler->waiting, uid);
 	table_remove(&sync->verdicts, uid);
 	free(table_remove(&sync->complaints, uid));
@@ -149,6 +170,11 @@ static void on_pod(void *userdata, struct json_object *object)
 	if (request_is_empty(&facts.request) && !*err.text)
 		return;
 	complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
+	if (facts.finished) {
+		forget_pod(sync, facts.uid, true);
+		waiting_room_look(sync->scheduler->waiting);
+		return;
+	}
 	if (ledger_set_pod(&sync->scheduler->ledger, &facts) < 0)
 		log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
 	if (facts.node && *facts.node) {
@@ -163,8 +189,12 @@ static void on_pod(void *userdata, struct json_object *object)
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct sync *sync = userdata;
+	const struct ledger_pod *ghost;
 
-	forget_pod(sync, uid);
+	forget_pod(sync, uid, false);
+	ghost = last ? NULL : ledger_pod(&sync->scheduler->ledger, uid);
+	if (ghost)
+		recheck_ghost(sync->scheduler, ghost);
 	waiting_room_look(sync->scheduler->waiting);
 }
 
@@ -194,15 +224,19 @@ int sync_start(struct scheduler *scheduler, struct sync **ret_sync)
 	table_init(&sync->node_names);
 	table_init(&sync->complaints);
 	table_init(&sync->verdicts);
+	table_init(&sync->forgotten);
 	r = kube_watch_start(
 		scheduler->client, scheduler->loop, "/api/v1/nodes", NULL, &node_ops, sync, &sync->nodes);
 	if (r == 0)
-		r = kube_watch_start(scheduler->client, scheduler->loop, "/api/v1/pods", PODS_QUERY, &pod_ops,
-			sync, &sync->pods);
+		r = kube_watch_start(scheduler->client, scheduler->loop, "/api/v1/pods", NULL, &pod_ops, sync,
+			&sync->pods);
+	if (r == 0)
+		r = agents_start(scheduler, &sync->agents);
 	if (r < 0) {
 		sync_stop(sync);
 		return r;
 	}
+	kube_watch_set_list_query(sync->pods, PODS_QUERY);
 	*ret_sync = sync;
 	return 0;
 }
@@ -212,9 +246,27 @@ bool sync_is_following(const struct sync *sync)
 	return kube_watch_connected(sync->pods);
 }
 
+bool sync_has_forgotten(const struct sync *sync, const char *uid)
+{
+	return table_get(&sync->forgotten, uid) != NULL;
+}
+
+void sync_tick(struct sync *sync)
+{
+	uintptr_t now = (uintptr_t)(monotonic_ns() / NS_PER_S);
+	const char *uid;
+	void *second;
+
+	for (size_t cursor = 0; table_next(&sync->forgotten, &cursor, &uid, &second);)
+		if (now > (uintptr_t)second + FORGOTTEN_S)
+			table_remove(&sync->forgotten, uid);
+	agents_tick(sync->agents);
+}
+
 void sync_metrics(const struct sync *sync, struct metrics *metrics)
 {
-	const struct kube_watch_metric watches[] = {{"nodes", sync->nodes}, {"pods", sync->pods}};
+	const struct kube_watch_metric watches[] = {
+		{"nodes", sync->nodes}, {"pods", sync->pods}, {"leases", agents_watch(sync->agents)}};
 
 	kube_watch_metrics(metrics, watches, ARRAY_SIZE(watches));
 }
@@ -234,8 +286,10 @@ void sync_stop(struct sync *sync)
 		return;
 	kube_watch_free(sync->nodes);
 	kube_watch_free(sync->pods);
+	agents_stop(sync->agents);
 	free_values(&sync->node_names);
 	free_values(&sync->complaints);
 	table_release(&sync->verdicts);
+	table_release(&sync->forgotten);
 	free(sync);
 }

@@ -13,5 +13,12 @@ void sync_stop(struct sync *sync); /* accepts NULL */
 /* sync_is_following() - a watch of pods is open: what happened to a pod is known, or will be in a moment. */
 bool sync_is_following(const struct sync *sync);
 
+/* sync_has_forgotten() - the watch has told the end of this pod within the last seconds: an answer to a
+ * request sent earlier must not bring it back. */
+bool sync_has_forgotten(const struct sync *sync, const char *uid);
+
+/* sync_tick() - what goes by time; to be called every few seconds. */
+void sync_tick(struct sync *sync);
+
 /* sync_metrics() - how the watches fare. */
 void sync_metrics(const struct sync *sync, struct metrics *metrics);

@@ -1,0 +1,216 @@
+"""What ration-scheduler makes of what the nodes' agents say: serving, their Leases, and what outlives its pod."""
+import datetime
+import json
+import threading
+import time
+
+import pytest
+
+from fake_apiserver import wait_for
+from test_scheduler import api, gpu_node, start  # noqa: F401  (fixtures)
+
+NOT_SERVING = "GPU node's agent is not serving"
+RUNNING = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+
+
+def annotate(api, node, **annotations):
+    api.patch("nodes", node, {"metadata": {"annotations": {f"ration.dev/{k}": v for k, v in annotations.items()}}})
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def lease(api, node, duration):
+    api.create("leases", {"metadata": {"name": f"ration-agent-{node}", "namespace": "kube-system",
+                                       "labels": {"ration.dev/lease": "agent"}},
+                          "spec": {"holderIdentity": node, "leaseDurationSeconds": duration, "renewTime": now()}})
+
+
+def renew(api, node):
+    api.patch("leases", f"ration-agent-{node}", {"spec": {"renewTime": now()}}, "kube-system")
+
+
+def held(api, node, lives=(), ended=()):
+    annotate(api, node, held=json.dumps({
+        "at": now(), "ended": [p["metadata"]["uid"] for p in ended],
+        "pods": [{"uid": p["metadata"]["uid"], "namespace": "default", "name": p["metadata"]["name"],
+                  "cards": {f"GPU-{node}-0": {"units": 5, "core": 0}}} for p in lives]}))
+
+
+def running_pod(api, scheduler, name, node):
+    pod = api.create_pod(name, gpu_mem=5)
+    scheduler.filter(pod, [node])
+    assert scheduler.bind(pod, node) == ""
+    api.patch("pods", name, {"status": RUNNING})
+    return pod
+
+
+def fits(scheduler, pod, node):
+    answer = scheduler.filter(pod, [node])
+    if answer["NodeNames"]:
+        return True
+    assert answer["FailedAndUnresolvableNodes"] == {node: NOT_SERVING}
+    return False
+
+
+def test_nothing_is_offered_or_bound_where_the_agent_is_about_to_go(api, start):
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    assert fits(scheduler, pod, "n")
+    annotate(api, "n", serving="false")
+    wait_for(lambda: not fits(scheduler, api.create_pod(f"q{time.time_ns()}", gpu_mem=3), "n"))
+    # The card held before does not count any more.
+    assert NOT_SERVING in scheduler.bind(pod, "n")
+    assert not api.requests_for("POST", "/binding$")
+    assert not fits(scheduler, pod, "n")
+    api.clear_requests()
+    annotate(api, "n", serving="true")
+    wait_for(lambda: api.requests_for("PATCH", "/pods/p$"), 3, "the waiting pod is woken")
+    assert fits(scheduler, pod, "n")
+    assert scheduler.bind(pod, "n") == ""
+
+
+def test_an_agent_whose_lease_ran_out_serves_nothing_until_it_renews(api, start):
+    gpu_node(api, "dead", 16160)
+    gpu_node(api, "old", 16160)
+    lease(api, "dead", 2)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    assert fits(scheduler, pod, "dead")
+    wait_for(lambda: not fits(scheduler, pod, "dead"), 15)
+    assert "dead: its agent has not renewed its Lease" in scheduler.text()
+    # The node being shown again changes nothing, and a node without a Lease serves.
+    annotate(api, "dead", other="1")
+    time.sleep(0.3)
+    assert not fits(scheduler, pod, "dead")
+    assert fits(scheduler, api.create_pod("q", gpu_mem=3), "old")
+    api.clear_requests()
+    renew(api, "dead")
+    wait_for(lambda: api.requests_for("PATCH", "/pods/p$"), 3, "the waiting pod is woken")
+    assert fits(scheduler, pod, "dead")
+
+
+def test_a_lease_that_is_deleted_is_none(api, start):
+    gpu_node(api, "n", 16160)
+    lease(api, "n", 1)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: not fits(scheduler, pod, "n"), 15)
+    api.delete("leases", "ration-agent-n", "kube-system")
+    wait_for(lambda: fits(scheduler, pod, "n"), 3)
+
+
+def test_a_lease_created_anew_counts_although_the_old_one_ran_out(api, start):
+    gpu_node(api, "n", 16160)
+    lease(api, "n", 1)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: not fits(scheduler, pod, "n"), 15)
+    api.delete("leases", "ration-agent-n", "kube-system")
+    lease(api, "n", 60)
+    wait_for(lambda: fits(scheduler, pod, "n"), 3)
+
+
+def test_an_outage_of_the_api_server_makes_no_lease_stale(api, start):
+    """While nothing can be renewed nothing is seen to be renewed."""
+    gpu_node(api, "n", 16160)
+    lease(api, "n", 4)
+    scheduler = start()
+    stop = threading.Event()
+
+    def agent():
+        while not stop.wait(0.5):
+            renew(api, "n")
+    api.stop()
+    time.sleep(9)
+    api.start()
+    thread = threading.Thread(target=agent)
+    thread.start()
+    time.sleep(9)
+    stop.set()
+    thread.join()
+    assert "has not renewed" not in scheduler.text()
+
+
+@pytest.mark.parametrize("odd", [{}, {"renewTime": None}, {"renewTime": 7}, {"leaseDurationSeconds": -1},
+                                 {"renewTime": "x" * 5000}, {"leaseDurationSeconds": "many"}])
+def test_odd_leases_are_survived(api, start, odd):
+    gpu_node(api, "n", 16160)
+    for name in ("ration-agent-", "ration-agent-n", "else"):
+        api.create("leases", {"metadata": {"name": name, "namespace": "kube-system",
+                                           "labels": {"ration.dev/lease": "agent"}}, "spec": odd})
+    scheduler = start()
+    assert fits(scheduler, api.create_pod("p", gpu_mem=3), "n")
+
+
+def test_a_pod_deleted_by_force_keeps_its_card_until_its_node_says_that_it_ended(api, start):
+    gpu_node(api, "n", 8192)
+    scheduler = start()
+    pod = running_pod(api, scheduler, "p", "n")
+    waiting = api.create_pod("q", gpu_mem=5)
+    assert not scheduler.filter(waiting, ["n"])["NodeNames"]
+    wait_for(lambda: scheduler.inspect()["nodes"][0]["devs"][0]["pods"])
+    time.sleep(0.2)
+    api.delete("pods", "p")
+    wait_for(lambda: scheduler.inspect()["nodes"][0]["devs"][0]["pods"][0]["state"] == "held")
+    assert scheduler.used() == {"n": [5]}
+    held(api, "n", lives=[pod])
+    time.sleep(0.3)
+    assert scheduler.used() == {"n": [5]}
+    api.clear_requests()
+    held(api, "n", ended=[pod])
+    wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
+    wait_for(lambda: api.requests_for("PATCH", "/pods/q$"), 2, "the waiting pod is woken")
+
+
+def test_a_restarted_scheduler_counts_what_the_node_holds(api, start):
+    gpu_node(api, "n", 8192)
+    held(api, "n", lives=[{"metadata": {"name": "gone", "uid": "u-gone"}}])
+    scheduler = start()
+    assert scheduler.used() == {"n": [5]}
+    assert not scheduler.filter(api.create_pod("q", gpu_mem=5), ["n"])["NodeNames"]
+    held(api, "n")
+    wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
+
+
+def test_a_pod_that_ends_frees_its_card_at_once_although_it_was_last_seen_running(api, start):
+    gpu_node(api, "n", 8192)
+    scheduler = start()
+    running_pod(api, scheduler, "p", "n")
+    time.sleep(0.2)
+    api.set_phase("p", "Succeeded")
+    wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
+    api.delete("pods", "p")
+    time.sleep(0.2)
+    assert scheduler.used() == {"n": [0]}
+
+
+def test_a_pod_that_ended_in_a_gap_of_the_watch_is_no_ghost_and_one_deleted_there_is(api, start):
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    running_pod(api, scheduler, "ended", "n")
+    deleted = running_pod(api, scheduler, "deleted", "n")
+    wait_for(lambda: scheduler.used() == {"n": [10]})
+    time.sleep(0.2)
+    gap = api.inject(method="GET", path="/pods$", times=-1, watch=True, status=503)
+    api.close_watches()
+    api.set_phase("ended", "Failed")
+    api.delete("pods", "deleted")
+    api.expire()
+    gap.times = 0
+    wait_for(lambda: scheduler.used() == {"n": [5]}, 15)
+    time.sleep(0.5)
+    assert [p["state"] for p in scheduler.inspect()["nodes"][0]["devs"][0]["pods"]] == ["held"]
+    held(api, "n", ended=[deleted])
+    wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"at":1,"pods":[]}', '{"at":"x","pods":[{}]}'])
+def test_a_node_whose_held_cannot_be_read_is_given_nothing_and_said_so(api, start, text):
+    gpu_node(api, "n", 16160)
+    annotate(api, "n", held=text)
+    scheduler = start()
+    assert not scheduler.filter(api.create_pod("p", gpu_mem=3), ["n"])["NodeNames"]
+    assert "annotation ration.dev/held" in scheduler.text()
