@@ -1,5 +1,6 @@
 #include "model/decide.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -15,27 +16,37 @@ int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *
 	return r == FITS ? ledger_hold(ledger, pod, node, &placement, expires_ns) : r;
 }
 
-static int choose(
-	struct ledger *ledger, const struct pod_facts *pod, const char *node, struct placement *ret_placement)
+static const struct placement *held_placement(
+	const struct ledger *ledger, const struct pod_facts *pod, const char *node)
 {
 	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
 
 	if (known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement &&
 		strcmp(known->node, node) == 0)
-		return placement_copy(&known->placement, ret_placement);
-	return ledger_choose(ledger, node, pod, ret_placement);
+		return &known->placement;
+	return NULL;
 }
 
 int decide_reserve(
 	struct ledger *ledger, const struct pod_facts *pod, const char *node, struct placement *ret_placement)
 {
+	const struct placement *held = held_placement(ledger, pod, node);
 	_cleanup_placement_ struct placement placement;
-	int r;
+	int r = -ENOSPC;
 
 	placement_init(&placement);
-	r = choose(ledger, pod, node, &placement);
-	if (r == FITS)
-		r = ledger_reserve(ledger, pod, node, &placement);
+	if (held) {
+		r = placement_copy(held, &placement);
+		if (r == 0)
+			r = ledger_reserve(ledger, pod, node, &placement);
+	}
+	/* The held card may be gone meanwhile: taken by a pod that another replica bound, or sick. */
+	if (r == -ENOSPC) {
+		placement_release(&placement);
+		r = ledger_choose(ledger, node, pod, &placement);
+		if (r == FITS)
+			r = ledger_reserve(ledger, pod, node, &placement);
+	}
 	if (r != FITS)
 		return r;
 	*ret_placement = placement;

@@ -42,6 +42,24 @@ static void bind_takes_the_card_that_filter_held(void **state)
 	ledger_release(&ledger);
 }
 
+static void bind_takes_another_card_when_the_held_one_was_taken_by_another_replica(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod, other;
+	_cleanup_placement_ struct placement placement;
+	struct ledger ledger;
+
+	open_ledger(&ledger);
+	fixture_pod(&pod, "a", 3, "");
+	assert_int_equal(decide_hold(&ledger, &pod, "n", NS_PER_S), FITS);
+	fixture_pod(&other, "b", 2, "");
+	fixture_bind(&other, "n", "GPU-n-1");
+	assert_int_equal(ledger_set_pod(&ledger, &other), 0);
+	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), FITS);
+	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-0");
+	assert_int_equal(ledger_check(&ledger, NULL), 0);
+	ledger_release(&ledger);
+}
+
 static void reserve_without_room_changes_nothing(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -155,6 +173,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bind_takes_the_card_that_filter_held),
+		cmocka_unit_test(bind_takes_another_card_when_the_held_one_was_taken_by_another_replica),
 		cmocka_unit_test(reserve_without_room_changes_nothing),
 		cmocka_unit_test(only_a_clear_refusal_ends_a_reservation),
 		cmocka_unit_test(a_freed_card_wakes_the_most_important_pod_first),
