@@ -204,10 +204,40 @@ static int map_container(struct older_maps *maps, const struct container_request
 	return 0;
 }
 
+/* The cards of a pod: all its containers are on all of them. */
+struct pod_cards {
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
+	size_t n;
+};
+
+static int find_cards(
+	const struct placement *placement, const struct node_ledger *node, struct pod_cards *ret_cards)
+{
+	const struct container_placement *any = placement->containers;
+
+	ret_cards->n = 0;
+	for (size_t i = 0; placement->n_containers && i < any->n_cards; i++) {
+		ret_cards->gpus[i] = find_card(node, any->cards[i].uuid);
+		if (!ret_cards->gpus[i])
+			return -ENOENT;
+		ret_cards->n++;
+	}
+	return ret_cards->n ? 0 : -ENOENT;
+}
+
+static int map_add_evenly(struct json_object *map, const struct pod_cards *cards, uint64_t amount)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < cards->n && r == 0; i++)
+		r = map_add(map, 0, cards->gpus[i]->index, (int64_t)(amount / cards->n));
+	return r;
+}
+
 /* The older readers know spec.containers only, and add everything up: what init containers and sidecars need
  * beyond the main containers goes to index 0, so that the sum is what the pod occupies. */
 static int map_all(struct older_maps *maps, const struct placement *placement, const struct request *request,
-	const struct node_ledger *node, const struct gpu_ledger *first)
+	const struct node_ledger *node, const struct pod_cards *cards)
 {
 	for (size_t i = 0; i < request->n_containers; i++) {
 		const struct container_request *asked = &request->containers[i];
@@ -218,10 +248,10 @@ static int map_all(struct older_maps *maps, const struct placement *placement, c
 			return r;
 	}
 	if (request->units > maps->units_sum &&
-		map_add(maps->units, 0, first->index, (int64_t)(request->units - maps->units_sum)) < 0)
+		map_add_evenly(maps->units, cards, request->units - maps->units_sum) < 0)
 		return -ENOMEM;
 	if (request->core > maps->core_sum &&
-		map_add(maps->core, 0, first->index, (int64_t)(request->core - maps->core_sum)) < 0)
+		map_add_evenly(maps->core, cards, request->core - maps->core_sum) < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -239,15 +269,37 @@ static int set_number(struct json_object *annotations, const char *key, int64_t 
 	return set_text(annotations, key, text);
 }
 
+static int set_indices(struct json_object *annotations, const struct pod_cards *cards)
+{
+	char text[NODE_GPUS_MAX * 12];
+	size_t len = 0;
+
+	for (size_t i = 0; i < cards->n; i++)
+		len += (size_t)snprintf(
+			text + len, sizeof(text) - len, "%s%d", i ? "," : "", cards->gpus[i]->index);
+	return set_text(annotations, ANNOTATION_MEM_IDX, text);
+}
+
+/* Of the largest: units / this is then no more than the pod's share of any of its cards. */
+static uint32_t units_of_largest(const struct pod_cards *cards)
+{
+	uint32_t units = 0;
+
+	for (size_t i = 0; i < cards->n; i++)
+		if (cards->gpus[i]->units_total > units)
+			units = cards->gpus[i]->units_total;
+	return units;
+}
+
 static int set_older_keys(struct json_object *annotations, const struct older_maps *maps,
-	const struct request *request, const struct gpu_ledger *first, int64_t assume_time_ns)
+	const struct request *request, const struct pod_cards *cards, int64_t assume_time_ns)
 {
 	if (set_text(annotations, ANNOTATION_ALLOCATION, json_text(maps->units)) < 0 ||
 		(request->core > 0 &&
 			set_text(annotations, ANNOTATION_CORE_ALLOCATION, json_text(maps->core)) < 0) ||
-		set_number(annotations, ANNOTATION_MEM_IDX, first->index) < 0 ||
+		set_indices(annotations, cards) < 0 ||
 		set_number(annotations, ANNOTATION_MEM_POD, request->units) < 0 ||
-		set_number(annotations, ANNOTATION_MEM_DEV, first->units_total) < 0 ||
+		set_number(annotations, ANNOTATION_MEM_DEV, units_of_largest(cards)) < 0 ||
 		set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0 ||
 		set_number(annotations, ANNOTATION_MEM_ASSUME_TIME, assume_time_ns) < 0)
 		return -ENOMEM;
@@ -262,18 +314,15 @@ struct json_object *placement_annotations(const struct placement *placement, con
 	_cleanup_json_ struct json_object *core = json_object_new_object();
 	_cleanup_free_ char *text = placement_to_json(placement);
 	struct older_maps maps = {.units = units, .core = core};
-	const struct gpu_ledger *first;
+	struct pod_cards cards;
 
 	if (!annotations || !units || !core || !text)
 		return NULL;
-	if (placement->n_containers == 0 || placement->containers[0].n_cards == 0)
-		return NULL;
-	first = find_card(node, placement->containers[0].cards[0].uuid);
-	if (!first || map_all(&maps, placement, request, node, first) < 0)
+	if (find_cards(placement, node, &cards) < 0 || map_all(&maps, placement, request, node, &cards) < 0)
 		return NULL;
 	if (set_text(annotations, ANNOTATION_PLACEMENT, text) < 0 ||
 		set_number(annotations, ANNOTATION_UNIT, placement->unit_mib) < 0 ||
-		set_older_keys(annotations, &maps, request, first, assume_time_ns) < 0)
+		set_older_keys(annotations, &maps, request, &cards, assume_time_ns) < 0)
 		return NULL;
 	return TAKE_PTR(annotations);
 }

@@ -218,6 +218,35 @@ static int read_request(struct json_object *pod, struct request *ret_request, st
 	return 0;
 }
 
+/* A label that cannot be met leaves the units, which the kubelet counts in any case. */
+static int read_cards(struct json_object *pod, struct request *request, struct error *err)
+{
+	struct json_object *label = json_member(
+		json_member(json_member(pod, "metadata"), "labels"), LABEL_GPU_COUNT);
+
+	if (!label || request_is_empty(request))
+		return 0;
+	if (!json_string(label))
+		return error_set(err, EINVAL, "label %s is no text", LABEL_GPU_COUNT);
+	return request_parse_cards(request, json_string(label), err);
+}
+
+/* The label can change at any time, the cards of a bound pod cannot: from then on the placement says how many
+ * they are. */
+static bool placement_fits_request(
+	const struct placement *placement, const char *node, struct request *request)
+{
+	uint32_t before = request->cards;
+
+	if (*node && placement->n_containers &&
+		request_set_cards(request, (uint32_t)placement->containers[0].n_cards, NULL) < 0)
+		return false;
+	if (placement_matches(placement, request))
+		return true;
+	request->cards = before;
+	return false;
+}
+
 static int parse_placement(const char *text, struct pod_facts *facts, struct error *err)
 {
 	_cleanup_placement_ struct placement placement;
@@ -227,7 +256,7 @@ static int parse_placement(const char *text, struct pod_facts *facts, struct err
 	r = placement_from_json(text, &placement, err);
 	if (r < 0)
 		return r;
-	if (!placement_matches(&placement, &facts->request))
+	if (!placement_fits_request(&placement, facts->node, &facts->request))
 		return error_set(err, EINVAL, "it does not say where the containers that ask for %s are",
 			RESOURCE_GPU_MEM);
 	facts->placement = placement;
@@ -258,6 +287,20 @@ static int read_placement(struct json_object *pod, struct pod_facts *facts, stru
 	return 0;
 }
 
+/* What the label says is of no interest any more once the pod is bound with a placement. */
+static int read_cards_and_placement(struct json_object *pod, struct pod_facts *facts, struct error *err)
+{
+	struct error problem = {""};
+	int label = read_cards(pod, &facts->request, &problem);
+	int r = read_placement(pod, facts, err);
+
+	if (r < 0 || label == 0 || (*facts->node && facts->has_placement))
+		return r;
+	*err = problem;
+	error_prefix(err, "pod %s/%s", facts->namespace_, facts->name);
+	return label;
+}
+
 int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err)
 {
 	struct error ignored;
@@ -283,5 +326,5 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 	if (!request_is_empty(&ret_facts->request) &&
 		read_labels(json_member(pod, "metadata"), ret_facts) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	return read_placement(pod, ret_facts, err);
+	return read_cards_and_placement(pod, ret_facts, err);
 }

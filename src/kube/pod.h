@@ -8,9 +8,10 @@ struct json_object;
 
 /* pod_facts_from_json() - returns 0, or -EINVAL with a sentence when the pod cannot be understood at all (no
  * metadata.uid ...) or asks for something impossible (negative, fractional gpu-mem). On failure *ret_facts
- * still has name, uid, node and phase as far as they were readable, and an empty request; the caller releases
- * it either way. A placement annotation that is malformed or does not match the request: success with
- * has_placement false, and the sentence in err (err->text is "" otherwise). */
+ * still has name, uid, node and phase as far as they were readable, and an empty request (where only the
+ * label for several cards is at fault: the units without it, because the kubelet counts them all the same);
+ * the caller releases it either way. A placement annotation that is malformed or does not match the request:
+ * success with has_placement false, and the sentence in err (err->text is "" otherwise). */
 int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
 
 /* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
@@ -22,7 +23,8 @@ int placement_from_json(const char *text, struct placement *ret_placement, struc
 
 /* placement_annotations() - all annotations that the Binding carries (contract, section 4):
  * ration.dev/placement, ration.dev/unit and the older keys derived from them. index and total per card come
- * from the node's inventory. The caller puts the returned object (string -> string). NULL when out of memory
+ * from the node's inventory; for several cards the indices are separated by commas, and the total is that of
+ * the largest. The caller puts the returned object (string -> string). NULL when out of memory
  * or a card is not on the node. */
 struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
 	const struct node_ledger *node, int64_t assume_time_ns);

@@ -1,4 +1,4 @@
-/* ledger-internal.h - steps of ledger.c that ghost.c and nomination.c take too. */
+/* ledger-internal.h - steps of ledger.c that ghost.c, ledger-reserve.c and nomination.c take too. */
 #pragma once
 
 #include "model/ledger.h"
@@ -20,6 +20,9 @@ int ledger_pod_get_or_add(struct ledger *ledger, const struct pod_facts *facts, 
 /* ledger_pod_drop_if_unused() - a pod that the API server never showed is remembered only as long as it holds
  * something. */
 void ledger_pod_drop_if_unused(struct ledger *ledger, struct ledger_pod *pod);
+
+/* ledger_pod_end_reservation() - the pod occupies nothing any more; it may be gone afterwards. */
+void ledger_pod_end_reservation(struct ledger *ledger, struct ledger_pod *pod);
 
 /* ledger_pod_end_nomination() - nothing happens if it has none. */
 void ledger_pod_end_nomination(struct ledger *ledger, struct ledger_pod *pod);

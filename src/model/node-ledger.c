@@ -48,22 +48,41 @@ bool node_ledger_known(const struct node_ledger *node)
 	return node->facts.uid != NULL;
 }
 
-/* All containers of a pod are on one card (placement_matches), so the first one names it. Returns its place
- * in node->gpus, or -1 if the node has no such card. */
-static int gpu_of_placement(const struct node_ledger *node, const struct placement *placement)
+/* The place of a card in node->gpus, or -1 if the node has no such card. */
+static int gpu_find(const struct node_ledger *node, const char *uuid)
 {
-	const char *uuid = placement->containers[0].cards[0].uuid;
-
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
 		if (strcmp(node->gpus[i].uuid, uuid) == 0)
 			return (int)i;
 	return -1;
 }
 
-/* -1: unplaced, the pod counts against the node as a whole. */
-static int gpu_of_pod(const struct node_ledger *node, const struct ledger_pod *pod)
+/* All containers of a pod are on the same cards (placement_matches), so the first one names them. */
+static const struct container_placement *placement_any(const struct placement *placement)
 {
-	return pod->has_placement ? gpu_of_placement(node, &pod->placement) : -1;
+	return &placement->containers[0];
+}
+
+/* In how many equal parts the pod occupies the node: its cards by the placement (its label may say something
+ * else by now), or one part that no card is known for. */
+static uint32_t pod_parts(const struct ledger_pod *pod)
+{
+	return pod->has_placement ? (uint32_t)placement_any(&pod->placement)->n_cards : 1;
+}
+
+/* The card of one part; -1: unplaced, it counts against the node as a whole. */
+static int pod_part_gpu(const struct node_ledger *node, const struct ledger_pod *pod, uint32_t part)
+{
+	return pod->has_placement ? gpu_find(node, placement_any(&pod->placement)->cards[part].uuid) : -1;
+}
+
+/* Equal parts of what the pod needs at most. What a node says that a pod still holds (a ghost, which has one
+ * container) need not be equal, and is as it is said. */
+static uint32_t pod_part_units(const struct ledger_pod *pod, uint32_t part)
+{
+	if (pod->has_placement && pod->placement.n_containers == 1)
+		return placement_any(&pod->placement)->cards[part].units;
+	return pod->facts.request.units / pod_parts(pod);
 }
 
 static uint32_t clamp_u32(uint64_t value)
@@ -76,15 +95,18 @@ static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sum
 	*ret_sums = (struct sums){0};
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
-		int gpu = gpu_of_pod(node, pod);
 
-		if (gpu < 0) {
-			ret_sums->unplaced += pod->facts.request.units;
-			continue;
+		for (uint32_t part = 0; part < pod_parts(pod); part++) {
+			int gpu = pod_part_gpu(node, pod, part);
+
+			if (gpu < 0) {
+				ret_sums->unplaced += pod_part_units(pod, part);
+				continue;
+			}
+			ret_sums->units[gpu] += pod_part_units(pod, part);
+			ret_sums->core[gpu] += pod->facts.request.core;
+			ret_sums->instances[gpu] += pod->facts.request.instances;
 		}
-		ret_sums->units[gpu] += pod->facts.request.units;
-		ret_sums->core[gpu] += pod->facts.request.core;
-		ret_sums->instances[gpu] += pod->facts.request.instances;
 	}
 }
 
@@ -169,32 +191,41 @@ static bool sum_shrink(uint32_t *sum, uint32_t amount, uint64_t *repairs)
 void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 {
 	const struct request *request = &pod->facts.request;
-	int i = gpu_of_pod(node, pod);
 
 	list_append(&node->pods, &pod->item);
-	if (i < 0) {
-		sum_grow(&node->unplaced_units, request->units);
-		return;
+	for (uint32_t part = 0; part < pod_parts(pod); part++) {
+		int i = pod_part_gpu(node, pod, part);
+
+		if (i < 0) {
+			sum_grow(&node->unplaced_units, pod_part_units(pod, part));
+			continue;
+		}
+		sum_grow(&node->gpus[i].units_used, pod_part_units(pod, part));
+		sum_grow(&node->gpus[i].core_used, request->core);
+		sum_grow(&node->gpus[i].instances, request->instances);
 	}
-	sum_grow(&node->gpus[i].units_used, request->units);
-	sum_grow(&node->gpus[i].core_used, request->core);
-	sum_grow(&node->gpus[i].instances, request->instances);
 	node->sums = card_sums(node);
+}
+
+static bool part_remove(struct node_ledger *node, const struct ledger_pod *pod, uint32_t part)
+{
+	const struct request *request = &pod->facts.request;
+	int i = pod_part_gpu(node, pod, part);
+
+	if (i < 0)
+		return sum_shrink(&node->unplaced_units, pod_part_units(pod, part), &node->recounts);
+	return sum_shrink(&node->gpus[i].units_used, pod_part_units(pod, part), &node->recounts) &&
+	       sum_shrink(&node->gpus[i].core_used, request->core, &node->recounts) &&
+	       sum_shrink(&node->gpus[i].instances, request->instances, &node->recounts);
 }
 
 void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 {
-	const struct request *request = &pod->facts.request;
-	int i = gpu_of_pod(node, pod);
-	bool right;
+	bool right = true;
 
 	list_remove(&pod->item);
-	if (i < 0)
-		right = sum_shrink(&node->unplaced_units, request->units, &node->recounts);
-	else
-		right = sum_shrink(&node->gpus[i].units_used, request->units, &node->recounts) &&
-			sum_shrink(&node->gpus[i].core_used, request->core, &node->recounts) &&
-			sum_shrink(&node->gpus[i].instances, request->instances, &node->recounts);
+	for (uint32_t part = 0; part < pod_parts(pod) && right; part++)
+		right = part_remove(node, pod, part);
 	if (!right)
 		node_ledger_recount(node);
 	else
@@ -286,16 +317,26 @@ uint32_t gpu_free_units(const struct gpu_ledger *gpu)
 
 enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request)
 {
+	uint32_t units = request_units_per_card(request);
+
 	if (!gpu->healthy)
 		return CARD_UNHEALTHY;
-	if (gpu->units_total < request->units)
+	if (gpu->units_total < units)
 		return CARD_TOO_SMALL;
-	return gpu_free_units(gpu) >= request->units ? CARD_FITS : CARD_FULL;
+	return gpu_free_units(gpu) >= units ? CARD_FITS : CARD_FULL;
 }
 
-bool node_ledger_has_card(const struct node_ledger *node, const struct request *request)
+bool node_ledger_has_cards(const struct node_ledger *node, const struct request *request)
 {
-	return node->facts.n_gpus && node->sums.most_free >= request->units;
+	uint32_t missing = request_cards(request);
+
+	if (!node->facts.n_gpus || node->sums.most_free < request_units_per_card(request))
+		return false;
+	if (missing == 1)
+		return true;
+	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
+		missing -= gpu_misfit(&node->gpus[i], request) == CARD_FITS;
+	return !missing;
 }
 
 uint64_t node_free_units(const struct node_ledger *node)
@@ -305,6 +346,8 @@ uint64_t node_free_units(const struct node_ledger *node)
 
 enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request)
 {
+	uint32_t missing = request_cards(request);
+
 	if (!node->facts.n_gpus)
 		return MISFIT_NO_GPU_NODE;
 	if (!node->facts.serving || node->agent_lost)
@@ -312,16 +355,29 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 	/* A share node has no control of computing power, so it promises none. */
 	if (node->facts.mode != GPU_MODE_SHARE || request->core > 0)
 		return MISFIT_MODE;
-	return node->sums.largest >= request->units ? FITS : MISFIT_TOO_LARGE;
+	if (node->facts.n_gpus < missing)
+		return MISFIT_TOO_FEW;
+	if (node->sums.largest < request_units_per_card(request))
+		return MISFIT_TOO_LARGE;
+	if (missing == 1)
+		return FITS;
+	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
+		missing -= node->gpus[i].units_total >= request_units_per_card(request);
+	return missing ? MISFIT_TOO_LARGE : FITS;
 }
 
 bool node_ledger_has_room(
 	const struct node_ledger *node, const struct request *request, const struct placement *placement)
 {
-	int i = gpu_of_placement(node, placement);
+	const struct container_placement *any = placement_any(placement);
 
-	return i >= 0 && gpu_misfit(&node->gpus[i], request) == CARD_FITS &&
-	       node_ledger_serves(node, request) == FITS && node_free_units(node) >= request->units;
+	for (size_t k = 0; k < any->n_cards; k++) {
+		int i = gpu_find(node, any->cards[k].uuid);
+
+		if (i < 0 || gpu_misfit(&node->gpus[i], request) != CARD_FITS)
+			return false;
+	}
+	return node_ledger_serves(node, request) == FITS && node_free_units(node) >= request->units;
 }
 
 size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner, uint32_t *owned)
@@ -330,14 +386,16 @@ size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner
 
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
-		int gpu;
 
 		if (strcmp(pod->facts.owner, owner) != 0)
 			continue;
 		n++;
-		gpu = gpu_of_pod(node, pod);
-		if (gpu >= 0)
-			owned[gpu]++;
+		for (uint32_t part = 0; part < pod_parts(pod); part++) {
+			int gpu = pod_part_gpu(node, pod, part);
+
+			if (gpu >= 0)
+				owned[gpu]++;
+		}
 	}
 	return n;
 }

@@ -144,7 +144,8 @@ int nomination_choose(struct ledger *ledger, const struct node_ledger *node, con
 	const struct ledger_pod *known = table_get(&ledger->pods, pod->uid);
 	const struct nomination *own = known ? known->nomination : NULL;
 
-	if (own && own->node == node && node_ledger_has_room(node, &pod->request, &own->shadow.placement))
+	if (own && own->node == node && placement_matches(&own->shadow.placement, &pod->request) &&
+		node_ledger_has_room(node, &pod->request, &own->shadow.placement))
 		return ret_placement ? placement_copy(&own->shadow.placement, ret_placement) : FITS;
 	return placement_choose(node, &pod->request, pod->owner ? pod->owner : "", ret_placement);
 }

@@ -131,6 +131,38 @@ const struct container_placement *placement_find(const struct placement *placeme
 	return NULL;
 }
 
+static bool container_names(const struct container_placement *container, const char *uuid)
+{
+	for (size_t i = 0; i < container->n_cards; i++)
+		if (strcmp(container->cards[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+/* A container never names a card twice (placement_add), so as many, and each of them there, is all of them.
+ */
+static bool same_cards(const struct container_placement *a, const struct container_placement *b)
+{
+	if (a->n_cards != b->n_cards)
+		return false;
+	for (size_t i = 0; i < a->n_cards; i++)
+		if (!container_names(b, a->cards[i].uuid))
+			return false;
+	return true;
+}
+
+static bool container_gets(
+	const struct container_placement *got, const struct container_request *asked, uint32_t cards)
+{
+	if (got->n_cards != cards)
+		return false;
+	for (size_t i = 0; i < got->n_cards; i++)
+		if ((uint64_t)got->cards[i].units * cards != asked->units ||
+			got->cards[i].core != asked->core)
+			return false;
+	return true;
+}
+
 bool placement_matches(const struct placement *placement, const struct request *request)
 {
 	if (placement->n_containers != request->n_containers)
@@ -139,18 +171,29 @@ bool placement_matches(const struct placement *placement, const struct request *
 		const struct container_request *asked = &request->containers[i];
 		const struct container_placement *got = placement_find(placement, asked->name);
 
-		if (!got || got->n_cards != 1)
-			return false;
-		if (got->cards[0].units != asked->units || got->cards[0].core != asked->core)
-			return false;
-		if (strcmp(got->cards[0].uuid, placement->containers[0].cards[0].uuid) != 0)
+		if (!got || !container_gets(got, asked, request_cards(request)) ||
+			!same_cards(got, &placement->containers[0]))
 			return false;
 	}
 	return true;
 }
 
+uint32_t placement_units_on(
+	const struct placement *placement, const struct request *request, const char *uuid)
+{
+	const struct container_placement *any = placement->containers;
+
+	for (size_t i = 0; placement->n_containers && i < any->n_cards; i++)
+		if (strcmp(any->cards[i].uuid, uuid) == 0)
+			return placement->n_containers == 1 ? any->cards[i].units
+							    : request->units / (uint32_t)any->n_cards;
+	return 0;
+}
+
 const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size)
 {
+	uint32_t cards = request_cards(request);
+
 	switch (misfit) {
 	case MISFIT_NO_GPU_NODE:
 	case MISFIT_NOT_SERVING:
@@ -160,10 +203,20 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 		snprintf(buf, size, "GPU sharing mode does not fit");
 		break;
 	case MISFIT_TOO_LARGE:
-		snprintf(buf, size, "no GPU is that large");
+		if (cards > 1)
+			snprintf(buf, size, "no %u GPUs are that large", cards);
+		else
+			snprintf(buf, size, "no GPU is that large");
 		break;
 	case MISFIT_FULL:
-		snprintf(buf, size, "no GPU has %u units free", request->units);
+		if (cards > 1)
+			snprintf(buf, size, "no %u GPUs have %u units free", cards,
+				request_units_per_card(request));
+		else
+			snprintf(buf, size, "no GPU has %u units free", request->units);
+		break;
+	case MISFIT_TOO_FEW:
+		snprintf(buf, size, "GPU node has fewer than %u GPUs", cards);
 		break;
 	default:
 		snprintf(buf, size, "fits");
@@ -216,17 +269,31 @@ size_t placement_rank_cards(const struct node_ledger *node, const struct request
 	return n;
 }
 
-static int placement_fill(const struct node_ledger *node, const struct gpu_ledger *gpu,
+static int compare_index(const void *pa, const void *pb)
+{
+	const struct gpu_ledger *a = *(const struct gpu_ledger *const *)pa;
+	const struct gpu_ledger *b = *(const struct gpu_ledger *const *)pb;
+
+	if (a->index != b->index)
+		return a->index < b->index ? -1 : 1;
+	return strcmp(a->uuid, b->uuid);
+}
+
+static int placement_fill(const struct node_ledger *node, const struct gpu_ledger *const *gpus,
 	const struct request *request, struct placement *ret_placement)
 {
 	_cleanup_placement_ struct placement placement = {.unit_mib = node->facts.unit_mib};
+	uint32_t cards = request_cards(request);
 
 	for (size_t i = 0; i < request->n_containers; i++) {
 		const struct container_request *c = &request->containers[i];
-		int r = placement_add(&placement, c->name, gpu->uuid, c->units, c->core);
 
-		if (r < 0)
-			return r;
+		for (uint32_t k = 0; k < cards; k++) {
+			int r = placement_add(&placement, c->name, gpus[k]->uuid, c->units / cards, c->core);
+
+			if (r < 0)
+				return r;
+		}
 	}
 	*ret_placement = placement;
 	placement_init(&placement);
@@ -241,10 +308,11 @@ int placement_choose(const struct node_ledger *node, const struct request *reque
 
 	if (misfit != FITS)
 		return misfit;
-	if (!node_ledger_has_card(node, request) || node_free_units(node) < request->units)
+	if (!node_ledger_has_cards(node, request) || node_free_units(node) < request->units)
 		return MISFIT_FULL;
 	if (!ret_placement)
 		return FITS;
 	placement_rank_cards(node, request, owner, ranked);
-	return placement_fill(node, ranked[0], request, ret_placement);
+	qsort(ranked, request_cards(request), sizeof(*ranked), compare_index);
+	return placement_fill(node, ranked, request, ret_placement);
 }

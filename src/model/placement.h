@@ -43,8 +43,16 @@ int placement_add(
 const struct container_placement *placement_find(const struct placement *placement, const char *container);
 
 /* placement_matches() - every container of the request is placed, with exactly what it asks for, and nobody
- * else; all on the same card. What a hand-written or torn annotation fails. */
+ * else; all on the same card, or on the same request_cards() cards with an equal part on each. What a
+ * hand-written or torn annotation fails. */
 bool placement_matches(const struct placement *placement, const struct request *request);
+
+/* placement_units_on() - what a pod with this placement, which matches its request, occupies on one card; 0
+ * if it is not on that card. The parts of its effective request are equal: more than its main containers'
+ * shares where an init container needs more. With one container it is what the placement says, equal or not.
+ */
+uint32_t placement_units_on(
+	const struct placement *placement, const struct request *request, const char *uuid);
 
 /* Why a node cannot serve a request; the texts are constant, because kube-scheduler requeues a pod whose
  * message changes (kube-scheduler-extender: own status patch wakes the pod). */
@@ -55,6 +63,7 @@ enum misfit {
 	MISFIT_TOO_LARGE,   /* no GPU is that large */
 	MISFIT_FULL,	    /* no GPU has N units free */
 	MISFIT_NOT_SERVING, /* its agent has said that it goes, or does not live any more */
+	MISFIT_TOO_FEW,	    /* GPU node has fewer than M GPUs */
 	MISFIT_MAX,
 };
 
@@ -76,12 +85,12 @@ struct gpu_ledger;
 size_t placement_rank_cards(const struct node_ledger *node, const struct request *request, const char *owner,
 	const struct gpu_ledger **ret_cards);
 
-/* placement_choose() - pick the card of one node for a request.
+/* placement_choose() - pick the card, or cards, of one node for a request.
  *
  * binpack: the card with the least free units that fits; spread: the card with the fewest pods of the same
  * owner, then the most free units. Ties by lowest index, then UUID: a total order, so that two replicas
- * agree. owner may be
- * "" (no controller): then spread looks at free units only.
+ * agree. owner may be "" (no controller): then spread looks at free units only. A request for M cards gets
+ * the first M of that order that have its part free each; the placement names them by index.
  *
  * Returns FITS and fills *ret_placement (the caller releases it), or the reason; -ENOMEM is the only negative
  * value. *ret_placement is untouched unless FITS. ret_placement may be NULL for a mere check. */

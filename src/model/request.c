@@ -6,12 +6,14 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/parse.h"
 #include "model/quantity.h"
 #include "model/units.h"
 
-/* model/ stands below kube/names.h; these two are for texts only (test-request compares them). */
+/* model/ stands below kube/names.h; these are for texts only (test-request compares them). */
 #define GPU_MEM "aliyun.com/gpu-mem"
 #define GPU_CORE "aliyun.com/gpu-core.percentage"
+#define GPU_COUNT "aliyun.com/gpu-count"
 
 #define CORE_STEP 5
 
@@ -51,6 +53,7 @@ int request_copy(const struct request *from, struct request *ret_request)
 	copy.units = from->units;
 	copy.core = from->core;
 	copy.instances = from->instances;
+	copy.cards = from->cards;
 	*ret_request = copy;
 	copy = (struct request){0};
 	return 0;
@@ -204,4 +207,61 @@ int request_add(struct request *request, const char *name, enum container_kind k
 	if (r < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
+}
+
+/* A capped amount is nobody's exact wish, and fits nowhere whatever it is divided by. */
+static int container_check_cards(const struct container_request *container, uint32_t cards, struct error *err)
+{
+	if (container->core)
+		return error_set(err, EINVAL,
+			"container \"%s\": " GPU_CORE
+			" is %u: is not possible together with label " GPU_COUNT,
+			container->name, container->core);
+	if (container->units != UNITS_MAX && container->units % cards)
+		return error_set(err, EINVAL,
+			"container \"%s\": " GPU_MEM
+			" is %u: must be a multiple of %u, the value of label " GPU_COUNT,
+			container->name, container->units, cards);
+	return 0;
+}
+
+int request_set_cards(struct request *request, uint32_t cards, struct error *err)
+{
+	if (cards < 1 || cards > REQUEST_CARDS_MAX)
+		return error_set(err, EINVAL, "%u cards are not 1 to %d", cards, REQUEST_CARDS_MAX);
+	for (size_t i = 0; i < request->n_containers && cards > 1; i++) {
+		int r = container_check_cards(&request->containers[i], cards, err);
+
+		if (r < 0)
+			return r;
+	}
+	if (cards > 1 && request->n_containers * cards > REQUEST_SHARES_MAX)
+		return error_set(err, E2BIG,
+			"label " GPU_COUNT " is %u: with %zu containers that ask for " GPU_MEM
+			" at most %zu are possible",
+			cards, request->n_containers, REQUEST_SHARES_MAX / request->n_containers);
+	request->cards = cards;
+	return 0;
+}
+
+/* "02" and "+2" are refused: one way to write a number, the same for every reader of the label. */
+int request_parse_cards(struct request *request, const char *label, struct error *err)
+{
+	uint32_t cards;
+
+	if (*label == '0' || parse_u32(label, REQUEST_CARDS_MAX, &cards) < 0)
+		return error_set(err, EINVAL,
+			"label " GPU_COUNT " is \"%.*s\": must be a whole number from 1 to %d",
+			VALUE_SHOWN_MAX, label, REQUEST_CARDS_MAX);
+	return request_set_cards(request, cards, err);
+}
+
+uint32_t request_cards(const struct request *request)
+{
+	return request->cards ? request->cards : 1;
+}
+
+uint32_t request_units_per_card(const struct request *request)
+{
+	return request->units / request_cards(request);
 }

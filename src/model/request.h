@@ -11,6 +11,9 @@ struct error;
 
 #define REQUEST_CONTAINERS_MAX 256
 #define CORE_PER_CARD 100
+#define REQUEST_CARDS_MAX 64 /* more than any node has (NODE_GPUS_MAX) */
+/* Containers x cards of a pod: its placement must fit into an annotation. */
+#define REQUEST_SHARES_MAX 512
 
 enum container_kind {
 	CONTAINER_INIT,	   /* runs to completion before the next starts */
@@ -29,9 +32,10 @@ struct container_request {
 struct request {
 	struct container_request *containers; /* only those that ask; init containers first, in spec order */
 	size_t n_containers;
-	uint32_t units; /* what the pod occupies on its card */
+	uint32_t units; /* what the pod occupies, on all its cards together */
 	uint32_t core;
 	uint32_t instances; /* GPU containers that may run at the same time */
+	uint32_t cards;	    /* cards of one node, each with an equal part; 0 is 1: see request_cards() */
 };
 
 void request_init(struct request *request);
@@ -44,6 +48,19 @@ int request_copy(const struct request *from, struct request *ret_request);
  * On failure the request is unchanged and err names container, resource, value and rule. */
 int request_add(struct request *request, const char *name, enum container_kind kind, int index,
 	const char *gpu_mem, const char *gpu_core, struct error *err);
+
+/* request_set_cards() - the pod wants its units in equal parts on this many cards. All its containers are on
+ * all of them. After the last request_add(). -EINVAL with a sentence if a container's units do not divide, or
+ * one asks for computing power too (memory only, ack-facts 4.1); -E2BIG for too many containers; the request
+ * is unchanged then. 1 is as if it was never called.
+ *
+ * request_parse_cards() - the same from the value of the pod's label: 1 to 64, nothing but digits. */
+int request_set_cards(struct request *request, uint32_t cards, struct error *err);
+int request_parse_cards(struct request *request, const char *label, struct error *err);
+
+/* request_cards() - 1 unless set otherwise. request_units_per_card() - what the pod occupies on each. */
+uint32_t request_cards(const struct request *request);
+uint32_t request_units_per_card(const struct request *request);
 
 /* request_is_empty() - the pod asks for no GPU of ours. */
 bool request_is_empty(const struct request *request);

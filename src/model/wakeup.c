@@ -75,6 +75,7 @@ int wakeup_rejected(
 		return r;
 	if (!pod->first_rejected_ns)
 		pod->first_rejected_ns = now_ns;
+	pod->facts.request.cards = facts->request.cards;
 	pod->rejected_at = ledger->generation;
 	pod->rejected_ns = now_ns;
 	pod->not_before_ns = 0;
@@ -164,26 +165,52 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
 	return known && known->nomination;
 }
 
-/* What does not fit with u units does not fit with more, on share nodes: one failed search spares the rest.
- */
+/* What does not fit with u units on each of M cards does not fit with more units or on more cards, on share
+ * nodes: one failed search spares the rest. By number of cards, the units with which a search failed. */
+struct failures {
+	uint32_t units[REQUEST_CARDS_MAX + 1];
+};
+
+static void failures_init(struct failures *failures)
+{
+	for (uint32_t cards = 0; cards <= REQUEST_CARDS_MAX; cards++)
+		failures->units[cards] = UINT32_MAX;
+}
+
+static bool failures_include(const struct failures *failures, const struct request *request)
+{
+	return request_units_per_card(request) >= failures->units[request_cards(request)];
+}
+
+static void failures_add(struct failures *failures, const struct request *request)
+{
+	uint32_t units = request_units_per_card(request);
+
+	if (request->core)
+		return;
+	for (uint32_t cards = request_cards(request); cards <= REQUEST_CARDS_MAX; cards++)
+		if (units < failures->units[cards])
+			failures->units[cards] = units;
+}
+
 size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_ns,
 	const struct pod_facts *ret_pods[WAKEUPS_PER_LOOK], int64_t *ret_again_ns)
 {
 	_cleanup_free_ struct wakeup_pod **pods = in_turn(list);
-	uint32_t too_large = UINT32_MAX;
+	struct failures failures;
 	int64_t again = pods ? INT64_MAX : NS_PER_S;
 	size_t n = 0;
 
+	failures_init(&failures);
 	for (size_t i = 0; pods && pods[i]; i++) {
 		struct wakeup_pod *pod = pods[i];
 
 		if (pod->rejected_at == ledger->generation)
 			continue;
-		if (pod->facts.request.units >= too_large && !has_nomination(ledger, &pod->facts))
+		if (failures_include(&failures, &pod->facts.request) && !has_nomination(ledger, &pod->facts))
 			continue;
 		if (!fits_somewhere(ledger, &pod->facts)) {
-			if (pod->facts.request.core == 0)
-				too_large = pod->facts.request.units;
+			failures_add(&failures, &pod->facts.request);
 			continue;
 		}
 		if (pod->not_before_ns <= now_ns && n < WAKEUPS_PER_LOOK) {

@@ -49,7 +49,6 @@ static int question_parse(const char *body, size_t len, struct question *ret_que
 {
 	struct json_tokener *tokener = json_tokener_new_ex(64);
 	struct json_object *pod, *names;
-	int r = 0;
 
 	pod_facts_init(&ret_question->pod);
 	ret_question->root = tokener ? json_tokener_parse_ex(tokener, body, (int)len) : NULL;
@@ -64,12 +63,7 @@ static int question_parse(const char *body, size_t len, struct question *ret_que
 		return error_set(err, EINVAL,
 			"request has no NodeNames: set nodeCacheCapable: true for this extender");
 	ret_question->names = names;
-	r = pod_facts_from_json(pod, &ret_question->pod, err);
-	if (r < 0)
-		error_prefix(err, "pod %s/%s",
-			ret_question->pod.namespace_ ? ret_question->pod.namespace_ : "?",
-			ret_question->pod.name ? ret_question->pod.name : "?");
-	return r;
+	return pod_facts_from_json(pod, &ret_question->pod, err);
 }
 
 static const char *question_name(const struct question *question, size_t i)

@@ -35,32 +35,29 @@ const char *occupancy_text(enum occupancy occupancy)
 	return "unknown";
 }
 
-bool is_on_card(const struct ledger_pod *pod, const char *uuid)
+static uint32_t units_on_card(const struct ledger_pod *pod, const char *uuid)
 {
-	if (!pod->has_placement)
-		return false;
-	for (size_t i = 0; i < pod->placement.n_containers; i++)
-		for (size_t j = 0; j < pod->placement.containers[i].n_cards; j++)
-			if (strcmp(pod->placement.containers[i].cards[j].uuid, uuid) == 0)
-				return true;
-	return false;
+	return pod->has_placement ? placement_units_on(&pod->placement, &pod->facts.request, uuid) : 0;
 }
 
-bool is_on_a_card_of(const struct ledger_pod *pod, const struct node_ledger *node)
+uint32_t units_on(const struct node_ledger *node, const struct ledger_pod *pod, const char *uuid)
 {
+	uint32_t units = pod->facts.request.units;
+
+	if (uuid)
+		return units_on_card(pod, uuid);
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (is_on_card(pod, node->gpus[i].uuid))
-			return true;
-	return false;
+		units -= units_on_card(pod, node->gpus[i].uuid);
+	return units;
 }
 
-static struct json_object *pod_json(const struct ledger_pod *pod)
+static struct json_object *pod_json(const struct ledger_pod *pod, uint32_t units)
 {
 	struct json_object *object = json_object_new_object();
 
 	add_text(object, "name", pod->facts.name);
 	add_text(object, "namespace", pod->facts.namespace_);
-	add_number(object, "usedGPU", pod->facts.request.units);
+	add_number(object, "usedGPU", units);
 	add_text(object, "uid", pod->facts.uid);
 	add_text(object, "state", occupancy_text(pod->occupancy));
 	return object;
@@ -73,9 +70,10 @@ static struct json_object *pods_json(const struct node_ledger *node, const char 
 
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+		uint32_t units = units_on(node, pod, uuid);
 
-		if (uuid ? is_on_card(pod, uuid) : !is_on_a_card_of(pod, node))
-			json_object_array_add(pods, pod_json(pod));
+		if (units)
+			json_object_array_add(pods, pod_json(pod, units));
 	}
 	return pods;
 }

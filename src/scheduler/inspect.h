@@ -11,6 +11,5 @@ char *inspect_json(const struct scheduler *scheduler, const char *node);
 /* occupancy_text() - "waiting", "tentative", "reserved", "bound". */
 const char *occupancy_text(enum occupancy occupancy);
 
-/* is_on_card() - the pod's placement names the card; is_on_a_card_of() - any card of the node. */
-bool is_on_card(const struct ledger_pod *pod, const char *uuid);
-bool is_on_a_card_of(const struct ledger_pod *pod, const struct node_ledger *node);
+/* units_on() - what a pod of this node occupies on one card; uuid NULL: on none of the node's cards. */
+uint32_t units_on(const struct node_ledger *node, const struct ledger_pod *pod, const char *uuid);

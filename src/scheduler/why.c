@@ -76,6 +76,7 @@ static struct json_object *request_json(const struct request *request)
 	}
 	json_set(object, "units", number_json(request->units));
 	json_set(object, "core", number_json(request->core));
+	json_set(object, "cards", number_json(request_cards(request)));
 	json_set(object, "containers", containers);
 	return object;
 }
@@ -88,7 +89,7 @@ static struct json_object *cards_of_pod_json(const struct ledger_pod *pod, const
 	for (size_t i = 0; node && i < node->facts.n_gpus; i++) {
 		struct json_object *card;
 
-		if (!is_on_card(pod, node->gpus[i].uuid))
+		if (!units_on(node, pod, node->gpus[i].uuid))
 			continue;
 		card = json_object_new_object();
 		json_set(card, "index", number_json(node->gpus[i].index));
@@ -136,13 +137,13 @@ static struct json_object *waiting_json(const struct wakeup_state *state)
 
 /* One node. */
 
-static struct json_object *holder_json(const struct ledger_pod *pod)
+static struct json_object *holder_json(const struct ledger_pod *pod, uint32_t units)
 {
 	struct json_object *object = json_object_new_object();
 
 	json_set(object, "namespace", text_json(pod->facts.namespace_));
 	json_set(object, "name", text_json(pod->facts.name));
-	json_set(object, "units", number_json(pod->facts.request.units));
+	json_set(object, "units", number_json(units));
 	json_set(object, "state", text_json(occupancy_text(pod->occupancy)));
 	return object;
 }
@@ -157,15 +158,16 @@ static void add_holders(
 
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+		uint32_t units = units_on(node, pod, uuid);
 
-		if (uuid ? !is_on_card(pod, uuid) : is_on_a_card_of(pod, node))
+		if (!units)
 			continue;
 		if (*budget == 0) {
 			unnamed++;
 			continue;
 		}
 		--*budget;
-		json_object_array_add(holders, holder_json(pod));
+		json_object_array_add(holders, holder_json(pod, units));
 	}
 	json_set(object, "pods", holders);
 	json_set(object, "morePods", number_json((int64_t)unnamed));

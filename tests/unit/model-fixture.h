@@ -13,5 +13,12 @@ void fixture_pod(struct pod_facts *ret_facts, const char *uid, uint32_t units, c
 /* fixture_bind() - as the API server shows it once bound: on this card, or unplaced if uuid is NULL. */
 void fixture_bind(struct pod_facts *facts, const char *node, const char *uuid);
 
+/* fixture_bind_to() - with an equal part on each of these cards. */
+void fixture_bind_to(struct pod_facts *facts, const char *node, size_t n_cards, const char *const *uuids);
+
+/* fixture_place_on() - every container of the request on each of these cards, with an equal part. */
+void fixture_place_on(struct placement *ret_placement, const struct request *request, size_t n_cards,
+	const char *const *uuids);
+
 /* fixture_place() - every container of the request on this card. */
 void fixture_place(struct placement *ret_placement, const struct request *request, const char *uuid);

@@ -24,11 +24,17 @@
 #define N_PODS 24
 #define N_STEPS 160
 #define N_SHOWN 8
+#define N_NUMBERS (2 * N_CARDS) /* each card and its replacement */
 #define NOWHERE (-1)
 
-/* How the API server shows a pod at one moment. card NOWHERE with a node: bound past the scheduler. */
+/* Card numbers of one node; a pod is on as many as it asks for. */
+typedef unsigned cardset;
+#define NO_CARDS 0u
+
+/* How the API server shows a pod at one moment. NO_CARDS with a node: bound past the scheduler. */
 struct snapshot {
-	int node, card;
+	int node;
+	cardset cards;
 	bool finished, deleting, assigned, running, deleted;
 };
 
@@ -37,15 +43,18 @@ enum binding { BINDING_NONE, BINDING_SENT, BINDING_ACCEPTED, BINDING_REFUSED };
 
 struct test_pod {
 	char uid[16];
-	uint32_t main_units, second_units, init_units;
+	uint32_t wanted;			       /* cards */
+	uint32_t main_units, second_units, init_units; /* on each of them */
 	int owner;
 	struct snapshot shown[N_SHOWN]; /* the history of the truth; the last is the truth now */
 	int n_shown, delivered;		/* how many of them the ledger has seen, newest first to count */
 	enum binding binding;
-	int binding_node, binding_card;
+	int binding_node;
+	cardset binding_cards;
 	/* what the ledger should say */
 	enum expectation expect;
-	int node, card;
+	int node;
+	cardset cards;
 	int64_t expires; /* of a ghost 0 while its node lists it */
 	bool ended;
 	bool seen_running;
@@ -109,12 +118,38 @@ static const char *node_name(int node, char buf[16])
 	return buf;
 }
 
+static uint32_t count(cardset cards)
+{
+	return (uint32_t)__builtin_popcount(cards);
+}
+
+static bool holds(cardset cards, int number)
+{
+	return cards >> number & 1;
+}
+
+/* n different numbers below `below`. */
+static cardset draw_cards(struct world *w, uint32_t n, uint64_t below)
+{
+	cardset cards = NO_CARDS;
+
+	while (count(cards) < n)
+		cards |= 1u << draw(w, below);
+	return cards;
+}
+
+static bool all_exist(cardset cards)
+{
+	return cards != NO_CARDS && cards < 1u << N_CARDS;
+}
+
 static const char *card_uuid(int node, int number, char buf[32])
 {
 	snprintf(buf, 32, "GPU-%d-%d", node, number);
 	return buf;
 }
 
+/* On each of its cards. */
 static uint32_t pod_units(const struct test_pod *pod)
 {
 	uint32_t running = pod->main_units + pod->second_units;
@@ -139,10 +174,13 @@ static void held_of(const struct world *w, const struct test_node *node, int i, 
 			abort();
 		if (node->held[p] != HELD_LIVES)
 			continue;
-		card_uuid(i, truth_of(&w->pods[p])->card, uuid);
-		if (held_add_pod(held, w->pods[p].uid, "default", w->pods[p].uid, &pod) < 0 ||
-			held_pod_add_card(pod, uuid, pod_units(&w->pods[p]), 0) < 0)
+		if (held_add_pod(held, w->pods[p].uid, "default", w->pods[p].uid, &pod) < 0)
 			abort();
+		for (int card = 0; card < N_CARDS; card++)
+			if (holds(truth_of(&w->pods[p])->cards, card) &&
+				held_pod_add_card(pod, card_uuid(i, card, uuid), pod_units(&w->pods[p]), 0) <
+					0)
+				abort();
 	}
 }
 
@@ -167,6 +205,30 @@ static void node_facts_of(
 		held_of(w, node, i, &ret_facts->held);
 }
 
+/* uuids and names have room for every number. Returns how many. */
+static size_t card_uuids(int node, cardset cards, char names[][32], const char **uuids)
+{
+	size_t n = 0;
+
+	for (int number = 0; number < N_NUMBERS; number++)
+		if (holds(cards, number)) {
+			uuids[n] = card_uuid(node, number, names[n]);
+			n++;
+		}
+	return n;
+}
+
+static cardset cards_of(const struct placement *placement)
+{
+	cardset cards = NO_CARDS;
+	int number;
+
+	for (size_t i = 0; i < placement->containers[0].n_cards; i++)
+		if (sscanf(placement->containers[0].cards[i].uuid, "GPU-%*d-%d", &number) == 1)
+			cards |= 1u << number;
+	return cards;
+}
+
 static void add_container(struct request *request, const char *name, enum container_kind kind, uint32_t units)
 {
 	char text[16];
@@ -178,23 +240,26 @@ static void add_container(struct request *request, const char *name, enum contai
 
 static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, struct pod_facts *ret_facts)
 {
-	char owner[16], node[16], uuid[32];
+	char owner[16], node[16], names[N_NUMBERS][32];
+	const char *uuids[N_NUMBERS];
 
 	snprintf(owner, sizeof(owner), "owner%d", pod->owner);
 	fixture_pod(ret_facts, pod->uid, 0, pod->owner ? owner : "");
-	add_container(&ret_facts->request, "init", CONTAINER_INIT, pod->init_units);
-	add_container(&ret_facts->request, "main", CONTAINER_MAIN, pod->main_units);
-	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units);
+	add_container(&ret_facts->request, "init", CONTAINER_INIT, pod->init_units * pod->wanted);
+	add_container(&ret_facts->request, "main", CONTAINER_MAIN, pod->main_units * pod->wanted);
+	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units * pod->wanted);
+	if (request_set_cards(&ret_facts->request, pod->wanted, NULL) < 0)
+		abort();
 	ret_facts->finished = s->finished;
 	ret_facts->deleting = s->deleting;
 	ret_facts->assigned = s->assigned;
 	ret_facts->running = s->running;
 	if (s->node != NOWHERE)
-		fixture_bind(ret_facts, node_name(s->node, node),
-			s->card == NOWHERE ? NULL : card_uuid(s->node, s->card, uuid));
+		fixture_bind_to(ret_facts, node_name(s->node, node),
+			card_uuids(s->node, s->cards, names, uuids), uuids);
 }
 
-static const struct snapshot unbound = {.node = NOWHERE, .card = NOWHERE};
+static const struct snapshot unbound = {.node = NOWHERE};
 
 /* The naive recount. */
 
@@ -205,7 +270,7 @@ static uint32_t pod_instances(const struct test_pod *pod)
 
 static bool view_has_card(const struct world *w, int node, int card)
 {
-	if (!w->view[node].exists || card == NOWHERE)
+	if (!w->view[node].exists)
 		return false;
 	for (int c = 0; c < N_CARDS; c++)
 		if (w->view[node].cards[c].number == card)
@@ -217,21 +282,42 @@ struct tally {
 	uint32_t units, instances;
 };
 
-/* What pods other than `without` occupy on a card; card NOWHERE: on none of the node's cards. */
+static bool occupies(const struct test_pod *pod, int node, const struct test_pod *without)
+{
+	return pod != without && pod->expect != EXPECT_NOTHING && pod->node == node;
+}
+
+/* What pods other than `without` occupy on a card of the node. */
 static struct tally tally(const struct world *w, int node, int card, const struct test_pod *without)
 {
 	struct tally sum = {0};
 
 	for (int i = 0; i < w->n_pods; i++) {
 		const struct test_pod *pod = &w->pods[i];
-		int on = view_has_card(w, node, pod->card) ? pod->card : NOWHERE;
 
-		if (pod == without || pod->expect == EXPECT_NOTHING || pod->node != node || on != card)
+		if (!occupies(pod, node, without) || !holds(pod->cards, card))
 			continue;
 		sum.units += pod_units(pod);
 		sum.instances += pod_instances(pod);
 	}
 	return sum;
+}
+
+/* What they occupy on the node, but on none of the cards that it has now. */
+static uint32_t stray_units(const struct world *w, int node, const struct test_pod *without)
+{
+	uint32_t units = 0;
+
+	for (int i = 0; i < w->n_pods; i++) {
+		const struct test_pod *pod = &w->pods[i];
+
+		for (int number = 0; number < N_NUMBERS && occupies(pod, node, without); number++)
+			if (holds(pod->cards, number) && !view_has_card(w, node, number))
+				units += pod_units(pod);
+		if (occupies(pod, node, without) && pod->cards == NO_CARDS)
+			units += pod_units(pod) * pod->wanted;
+	}
+	return units;
 }
 
 static uint32_t card_free(
@@ -242,12 +328,11 @@ static uint32_t card_free(
 	return used < card->units ? card->units - used : 0;
 }
 
-/* Would the pod fit on this card, its own hold aside? */
-static bool naive_fits(const struct world *w, const struct test_pod *pod, int node, int number)
+/* Would the pod fit on these cards, its own hold aside? */
+static bool naive_fits(const struct world *w, const struct test_pod *pod, int node, cardset cards)
 {
 	const struct test_pod *without = pod->expect == EXPECT_HELD ? pod : NULL;
-	uint32_t free_here = 0, free_all = 0;
-	bool found = false;
+	uint32_t free_all = 0, with_room = 0;
 
 	if (!w->view[node].exists)
 		return false;
@@ -257,28 +342,26 @@ static bool naive_fits(const struct world *w, const struct test_pod *pod, int no
 		if (!card->healthy)
 			continue;
 		free_all += card_free(w, node, card, without);
-		if (card->number == number) {
-			free_here = card_free(w, node, card, without);
-			found = true;
-		}
+		with_room += holds(cards, card->number) &&
+			     card_free(w, node, card, without) >= pod_units(pod);
 	}
-	return found && free_here >= pod_units(pod) &&
-	       free_all >= pod_units(pod) + tally(w, node, NOWHERE, without).units;
+	return with_room == count(cards) &&
+	       free_all >= pod_units(pod) * pod->wanted + stray_units(w, node, without);
 }
 
 static void check_node(const struct world *w, int i)
 {
 	char name[16], uuid[32];
 	const struct node_ledger *node = ledger_node(&w->ledger, node_name(i, name));
-	struct tally stray = tally(w, i, NOWHERE, NULL);
+	uint32_t stray = stray_units(w, i, NULL);
 
 	if (!node) {
-		if (w->view[i].exists || stray.units)
+		if (w->view[i].exists || stray)
 			fail_history(w, "%s is missing", name);
 		return;
 	}
-	if (node->unplaced_units != stray.units)
-		fail_history(w, "%s: unplaced %u, not %u", name, node->unplaced_units, stray.units);
+	if (node->unplaced_units != stray)
+		fail_history(w, "%s: unplaced %u, not %u", name, node->unplaced_units, stray);
 	if (node->facts.n_gpus != (w->view[i].exists ? N_CARDS : 0))
 		fail_history(w, "%s: %zu cards", name, node->facts.n_gpus);
 	if (node->recounts)
@@ -309,9 +392,11 @@ static void check_no_card_is_over(const struct world *w)
 
 		if (s->node == NOWHERE || s->finished || (s->deleted && !w->pods[i].alive))
 			continue;
-		used[s->node][s->card] += pod_units(&w->pods[i]);
-		if (used[s->node][s->card] > w->truth[s->node].cards[s->card].units)
-			fail_history(w, "node %d card %d is over its total", s->node, s->card);
+		for (int card = 0; card < N_CARDS; card++) {
+			used[s->node][card] += holds(s->cards, card) ? pod_units(&w->pods[i]) : 0;
+			if (used[s->node][card] > w->truth[s->node].cards[card].units)
+				fail_history(w, "node %d card %d is over its total", s->node, card);
+		}
 	}
 }
 
@@ -345,8 +430,9 @@ static void create_pod(struct world *w)
 
 	if (w->n_pods == N_PODS)
 		return;
-	*pod = (struct test_pod){.shown = {unbound}, .n_shown = 1, .node = NOWHERE, .card = NOWHERE};
+	*pod = (struct test_pod){.shown = {unbound}, .n_shown = 1, .node = NOWHERE};
 	snprintf(pod->uid, sizeof(pod->uid), "pod%d", w->n_pods++);
+	pod->wanted = one_in(w, 3) ? 1 + (uint32_t)draw(w, N_CARDS) : 1;
 	pod->main_units = 1 + (uint32_t)draw(w, 6);
 	pod->second_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 4) : 0;
 	pod->init_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 9) : 0;
@@ -365,7 +451,7 @@ static void change_pod(struct world *w, struct test_pod *pod)
 		break;
 	case 1:
 		s.deleted = true;
-		pod->alive = s.running && !s.finished && s.card >= 0 && s.card < N_CARDS;
+		pod->alive = s.running && !s.finished && all_exist(s.cards);
 		break;
 	case 2:
 		s.deleting = true;
@@ -374,11 +460,11 @@ static void change_pod(struct world *w, struct test_pod *pod)
 		s.assigned |= s.node != NOWHERE;
 		s.running = s.node != NOWHERE && !s.finished && !one_in(w, 4);
 		break;
-	case 4: /* bound by somebody else, with or without a placement, perhaps with one of no card */
+	case 4: /* bound by somebody else, with or without a placement, perhaps on cards that are not there */
 		if (s.node != NOWHERE || s.finished)
 			return;
 		s.node = (int)draw(w, N_NODES);
-		s.card = (int)draw(w, N_CARDS + 2) - 1;
+		s.cards = one_in(w, 5) ? NO_CARDS : draw_cards(w, pod->wanted, N_CARDS + 1);
 		break;
 	}
 	change(pod, s);
@@ -425,7 +511,7 @@ static void report(struct world *w, int i, bool all)
 		const struct snapshot *s = truth_of(pod);
 		bool told = pod->delivered == pod->n_shown;
 
-		if (!s->deleted || s->node != i || s->card < 0 || s->card >= N_CARDS ||
+		if (!s->deleted || s->node != i || !all_exist(s->cards) ||
 			!(told || pod->expect == EXPECT_BOUND))
 			continue;
 		pod->agent_knows |= all || !one_in(w, 3);
@@ -445,7 +531,7 @@ static void expect_held(struct world *w, int i)
 			pod->expect = EXPECT_GHOST;
 			pod->from_held = true;
 			pod->node = truth_of(pod)->node;
-			pod->card = truth_of(pod)->card;
+			pod->cards = truth_of(pod)->cards;
 			pod->expires = 0;
 		}
 		if (pod->expect != EXPECT_GHOST || pod->node != i)
@@ -488,7 +574,7 @@ static void expect_shown(struct test_pod *pod, const struct snapshot *s)
 	} else if (s->node != NOWHERE && pod->expect != EXPECT_BOUND) {
 		pod->expect = EXPECT_BOUND;
 		pod->node = s->node;
-		pod->card = s->card;
+		pod->cards = s->cards;
 	}
 }
 
@@ -547,23 +633,19 @@ static void deliver_pod(struct world *w, struct test_pod *pod)
 
 /* The scheduler. It may ask for a pod that is bound, finished or gone without its knowledge. */
 
-static void check_choice(struct world *w, const struct test_pod *pod, int node, int r, const char *uuid)
+static void check_choice(struct world *w, const struct test_pod *pod, int node, int r, cardset chosen)
 {
 	bool fits = false;
-	int number = NOWHERE;
 
-	for (int c = 0; c < N_CARDS; c++)
-		fits |= naive_fits(w, pod, node, w->view[node].cards[c].number);
+	for (cardset cards = 1; cards < 1u << N_NUMBERS; cards++)
+		fits |= count(cards) == pod->wanted && naive_fits(w, pod, node, cards);
 	if (fits != (r == FITS))
 		fail_history(w, "%s on node %d: answer %d, fits %d", pod->uid, node, r, fits);
-	if (r != FITS)
-		return;
-	sscanf(uuid, "GPU-%*d-%d", &number);
-	if (!naive_fits(w, pod, node, number))
-		fail_history(w, "%s was given node %d %s without room", pod->uid, node, uuid);
+	if (r == FITS && (count(chosen) != pod->wanted || !naive_fits(w, pod, node, chosen)))
+		fail_history(w, "%s was given node %d cards %#x without room", pod->uid, node, chosen);
 }
 
-static int expected_claim(const struct world *w, const struct test_pod *pod, int node, int number)
+static int expected_claim(const struct world *w, const struct test_pod *pod, int node, cardset cards)
 {
 	if (pod->expect == EXPECT_GHOST) /* one container "held" is not what the pod asked for */
 		return pod->from_held ? -EINVAL : -EBUSY;
@@ -571,36 +653,38 @@ static int expected_claim(const struct world *w, const struct test_pod *pod, int
 		return -EBUSY;
 	if (!w->view[node].exists)
 		return -ENOENT;
-	return naive_fits(w, pod, node, number) ? 0 : -ENOSPC;
+	return naive_fits(w, pod, node, cards) ? 0 : -ENOSPC;
 }
 
-static void claim(struct world *w, struct test_pod *pod, int node, int number, bool reserve)
+static void claim(struct world *w, struct test_pod *pod, int node, cardset cards, bool reserve)
 {
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	_cleanup_placement_ struct placement placement = {0};
-	int expected = expected_claim(w, pod, node, number), r;
+	int expected = expected_claim(w, pod, node, cards), r;
 	int64_t expires = w->now + 1 + (int64_t)draw(w, 30);
-	char name[16], uuid[32];
+	char name[16], names[N_NUMBERS][32];
+	const char *uuids[N_NUMBERS];
+	size_t n = card_uuids(node, cards, names, uuids);
 
 	pod_facts_of(pod, &unbound, &facts);
-	fixture_place(&placement, &facts.request, card_uuid(node, number, uuid));
+	fixture_place_on(&placement, &facts.request, n, uuids);
 	node_name(node, name);
 	if (reserve)
 		r = ledger_reserve(&w->ledger, &facts, name, &placement);
 	else
 		r = ledger_hold(&w->ledger, &facts, name, &placement, expires);
 	if (r != expected)
-		fail_history(w, "%s on %s %s: %d, not %d", pod->uid, name, uuid, r, expected);
+		fail_history(w, "%s on %s cards %#x: %d, not %d", pod->uid, name, cards, r, expected);
 	if (r < 0)
 		return;
 	pod->expect = reserve ? EXPECT_RESERVED : EXPECT_HELD;
 	pod->node = node;
-	pod->card = number;
+	pod->cards = cards;
 	pod->expires = expires;
 	if (reserve) {
 		pod->binding = BINDING_SENT;
 		pod->binding_node = node;
-		pod->binding_card = number;
+		pod->binding_cards = cards;
 	}
 }
 
@@ -608,22 +692,21 @@ static void schedule(struct world *w, struct test_pod *pod)
 {
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	_cleanup_placement_ struct placement placement = {0};
-	int node = (int)draw(w, N_NODES), number = (int)draw(w, N_CARDS), r;
-	const char *uuid = "";
+	int node = (int)draw(w, N_NODES), r;
+	cardset cards = draw_cards(w, pod->wanted, N_CARDS), chosen;
 	char name[16];
 
 	if (pod->binding != BINDING_NONE)
 		return;
 	pod_facts_of(pod, &unbound, &facts);
 	r = ledger_choose(&w->ledger, node_name(node, name), &facts, &placement);
-	if (r == FITS)
-		uuid = placement.containers[0].cards[0].uuid;
+	chosen = r == FITS ? cards_of(&placement) : NO_CARDS;
 	if (pod->expect == EXPECT_NOTHING || pod->expect == EXPECT_HELD)
-		check_choice(w, pod, node, r, uuid);
-	/* Mostly what was chosen; sometimes a card that nobody proposed. */
+		check_choice(w, pod, node, r, chosen);
+	/* Mostly what was chosen; sometimes cards that nobody proposed. */
 	if (r == FITS && !one_in(w, 4))
-		sscanf(uuid, "GPU-%*d-%d", &number);
-	claim(w, pod, node, number, one_in(w, 2));
+		cards = chosen;
+	claim(w, pod, node, cards, one_in(w, 2));
 }
 
 static void binding_arrives(struct test_pod *pod)
@@ -637,7 +720,7 @@ static void binding_arrives(struct test_pod *pod)
 		return;
 	pod->binding = BINDING_ACCEPTED;
 	s.node = pod->binding_node;
-	s.card = pod->binding_card;
+	s.cards = pod->binding_cards;
 	change(pod, s);
 }
 

@@ -277,6 +277,61 @@ static void a_card_that_is_not_on_the_node_has_no_annotations(void **state)
 	assert_null(placement_annotations(&empty, &request, &node, 1));
 }
 
+static void several_cards_are_in_every_annotation(void **state)
+{
+	_cleanup_json_ struct json_object *annotations = NULL;
+	_cleanup_placement_ struct placement placement = {.unit_mib = 1024};
+	_cleanup_request_ struct request request;
+	struct node_ledger node;
+
+	two_cards(&node);
+	request_init(&request);
+	assert_int_equal(request_add(&request, "warm", CONTAINER_INIT, 0, "14", NULL, NULL), 0);
+	assert_int_equal(request_add(&request, "a", CONTAINER_MAIN, 0, "2", NULL, NULL), 0);
+	assert_int_equal(request_add(&request, "b", CONTAINER_MAIN, 1, "8", NULL, NULL), 0);
+	assert_int_equal(request_set_cards(&request, 2, NULL), 0);
+	for (size_t i = 0; i < request.n_containers; i++)
+		for (int k = 0; k < 2; k++)
+			assert_int_equal(placement_add(&placement, request.containers[i].name,
+						 k ? "GPU-1" : "GPU-0", request.containers[i].units / 2, 0),
+				0);
+	annotations = placement_annotations(&placement, &request, &node, 1);
+	assert_non_null(annotations);
+	/* The pod holds max(14, 2 + 8) = 14; 4 of them belong to no main container: 2 on each card. */
+	assert_string_equal(value(annotations, "scheduler.framework.gpushare.allocation"),
+		"{\"0\":{\"0\":3,\"1\":3},\"1\":{\"0\":4,\"1\":4}}");
+	assert_string_equal(value(annotations, "ALIYUN_COM_GPU_MEM_IDX"), "0,1");
+	assert_string_equal(value(annotations, "ALIYUN_COM_GPU_MEM_POD"), "14");
+	/* 15 and 79 units: 3/79 is within the pod's share of either card, 3/15 of the larger one is not. */
+	assert_string_equal(value(annotations, "ALIYUN_COM_GPU_MEM_DEV"), "79");
+	assert_null(value(annotations, "gpushare.alibabacloud.com/core-percentage"));
+}
+
+/* The longest placement that a request may have must be one that we read again. */
+static void the_largest_request_has_a_placement_that_can_be_read(void **state)
+{
+	_cleanup_placement_ struct placement placement = {.unit_mib = 1024}, back = {0};
+	_cleanup_request_ struct request request;
+	_cleanup_free_ char *text = NULL;
+	char name[64], uuid[GPU_UUID_SIZE];
+
+	request_init(&request);
+	for (int i = 0; i < REQUEST_SHARES_MAX / 2; i++) {
+		snprintf(name, sizeof(name), "%063d", i);
+		assert_int_equal(request_add(&request, name, CONTAINER_MAIN, i, "2048", NULL, NULL), 0);
+	}
+	assert_int_equal(request_set_cards(&request, 2, NULL), 0);
+	for (size_t i = 0; i < request.n_containers; i++)
+		for (int k = 0; k < 2; k++) {
+			snprintf(uuid, sizeof(uuid), "GPU-%036d", k);
+			assert_int_equal(
+				placement_add(&placement, request.containers[i].name, uuid, 1024, 0), 0);
+		}
+	text = placement_to_json(&placement);
+	assert_int_equal(placement_from_json(text, &back, NULL), 0);
+	assert_true(placement_matches(&back, &request));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -292,6 +347,8 @@ int main(void)
 		cmocka_unit_test(what_init_containers_need_more_is_added_to_index_0),
 		cmocka_unit_test(a_sidecar_is_added_to_index_0_beside_the_others),
 		cmocka_unit_test(a_card_that_is_not_on_the_node_has_no_annotations),
+		cmocka_unit_test(several_cards_are_in_every_annotation),
+		cmocka_unit_test(the_largest_request_has_a_placement_that_can_be_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -396,6 +396,108 @@ static void a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced(voi
 	}
 }
 
+/* ---- label aliyun.com/gpu-count ---- */
+
+#define LABELLED(label, more)                                                                                \
+	"{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"default\",\"labels\":{"                \
+	"\"aliyun.com/gpu-count\":" label "}" more
+#define SPEC_OF_8                                                                                            \
+	",\"spec\":{\"nodeName\":\"n\",\"containers\":[{\"name\":\"main\",\"resources\":"                    \
+	"{\"limits\":{\"aliyun.com/gpu-mem\":\"8\"}}}]}}"
+#define ON_TWO_CARDS                                                                                         \
+	",\"annotations\":{\"ration.dev/placement\":\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[" \
+	"{\\\"uuid\\\":\\\"GPU-0\\\",\\\"units\\\":4},{\\\"uuid\\\":\\\"GPU-1\\\",\\\"units\\\":4}]}}\"}"
+
+static void the_label_says_how_many_cards(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(LABELLED("\"2\"", "}") SPEC_OF_8, &facts, &err), 0);
+	assert_int_equal(request_cards(&facts.request), 2);
+	assert_int_equal(facts.request.units, 8);
+}
+
+static void a_label_that_cannot_be_met_is_refused_and_the_units_still_count(void **state)
+{
+	static const char *const wrong[] = {LABELLED("\"3\"", "}") SPEC_OF_8,
+		LABELLED("\"two\"", "}") SPEC_OF_8, LABELLED("2", "}") SPEC_OF_8,
+		LABELLED("\"\"", "}") SPEC_OF_8, LABELLED("\"0\"", "}") SPEC_OF_8};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+
+		assert_int_equal(read_pod(wrong[i], &facts, &err), -EINVAL);
+		assert_ptr_equal(strstr(err.text, "pod default/a: "), err.text);
+		assert_non_null(strstr(err.text, "aliyun.com/gpu-count"));
+		assert_int_equal(facts.request.units, 8);
+		assert_int_equal(request_cards(&facts.request), 1);
+		assert_false(facts.has_placement);
+	}
+}
+
+static void a_label_without_gpu_mem_is_nobodys_business(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(LABELLED("\"two\"", "},\"spec\":{}}"), &facts, &err), 0);
+	assert_string_equal(err.text, "");
+	assert_true(request_is_empty(&facts.request));
+}
+
+/* Labels of a running pod can be changed by its user; its cards cannot. */
+static void the_placement_of_a_bound_pod_says_how_many_cards_whatever_its_label(void **state)
+{
+	static const char *const texts[] = {LABELLED("\"2\"", ON_TWO_CARDS "}") SPEC_OF_8,
+		LABELLED("\"4\"", ON_TWO_CARDS "}") SPEC_OF_8, LABELLED("\"1\"", ON_TWO_CARDS "}") SPEC_OF_8,
+		LABELLED("\"3\"", ON_TWO_CARDS "}") SPEC_OF_8,
+		LABELLED("\"two\"", ON_TWO_CARDS "}") SPEC_OF_8};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+
+		assert_int_equal(read_pod(texts[i], &facts, &err), 0);
+		assert_string_equal(err.text, "");
+		assert_true(facts.has_placement);
+		assert_int_equal(request_cards(&facts.request), 2);
+	}
+}
+
+static void a_waiting_pod_is_on_as_many_cards_as_its_label_says(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(LABELLED("\"4\"", ON_TWO_CARDS "},\"spec\":{\"containers\":[{\"name\":"
+								 "\"main\",\"resources\":{\"limits\":{"
+								 "\"aliyun.com/gpu-mem\":\"8\"}}}]}}"),
+				 &facts, &err),
+		0);
+	assert_int_equal(request_cards(&facts.request), 4);
+	assert_false(facts.has_placement);
+}
+
+static void parts_that_are_not_equal_are_no_placement(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(
+		read_pod(LABELLED("\"2\"",
+				 ",\"annotations\":{\"ration.dev/"
+				 "placement\":\"{\\\"unit\\\":1024,\\\"containers\\\":{"
+				 "\\\"main\\\":[{\\\"uuid\\\":\\\"GPU-0\\\",\\\"units\\\":5},{\\\"uuid\\\":"
+				 "\\\"GPU-1\\\",\\\"units\\\":3}]}}\"}}") SPEC_OF_8,
+			&facts, &err),
+		0);
+	assert_false(facts.has_placement);
+	assert_int_not_equal(err.text[0], '\0');
+	assert_int_equal(request_cards(&facts.request), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -422,6 +524,12 @@ int main(void)
 		cmocka_unit_test(json_with_blanks_after_it_is_json),
 		cmocka_unit_test(a_placement_that_matches_is_believed),
 		cmocka_unit_test(a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced),
+		cmocka_unit_test(the_label_says_how_many_cards),
+		cmocka_unit_test(a_label_that_cannot_be_met_is_refused_and_the_units_still_count),
+		cmocka_unit_test(a_label_without_gpu_mem_is_nobodys_business),
+		cmocka_unit_test(the_placement_of_a_bound_pod_says_how_many_cards_whatever_its_label),
+		cmocka_unit_test(a_waiting_pod_is_on_as_many_cards_as_its_label_says),
+		cmocka_unit_test(parts_that_are_not_equal_are_no_placement),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
