@@ -11,9 +11,11 @@
 #include "agent/health.h"
 #include "agent/lease.h"
 #include "agent/leave.h"
+#include "agent/leftovers.h"
 #include "agent/orphans.h"
 #include "agent/plugin.h"
 #include "agent/podresources.h"
+#include "agent/records.h"
 #include "agent/registrar.h"
 #include "agent/report.h"
 #include "agent/runtime.h"
@@ -112,6 +114,7 @@ void agent_changed(struct agent *agent)
 		kube_watch_synced(agent->pod_watch)) {
 		agent_settle_mode(agent);
 		agent->settled = true;
+		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}
 	if (runtime_answered(agent->runtime)) {
 		plugin_begin(agent->plugin);
@@ -162,7 +165,15 @@ static void on_pod(void *userdata, struct json_object *object)
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct agent *agent = userdata;
+	const struct node_pod *pod = last ? node_pods_set(&agent->pods, last) : NULL;
 
+	if (!pod)
+		pod = node_pods_by_uid(&agent->pods, uid);
+	/* With all containers ended, as at a deletion in order, there is nothing to find out. */
+	if (pod && pod->facts.running && !pod->facts.finished)
+		leftovers_pod_gone(agent->leftovers, &pod->facts);
+	else
+		records_remove(agent->options.state_dir, uid);
 	node_pods_remove(&agent->pods, uid);
 	served_remove_pod(&agent->served, uid);
 	agent_changed(agent);
@@ -258,6 +269,8 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = metrics_page_new(agent, &agent->metrics_page);
 	if (r == 0)
+		r = leftovers_new(agent, &agent->leftovers);
+	if (r == 0)
 		r = loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
 	return r < 0 ? error_set(err, -r, "cannot start: %s", strerror(-r)) : 0;
 }
@@ -297,6 +310,7 @@ void agent_stop(struct agent *agent)
 	plugin_free(agent->plugin);
 	leave_free(agent->leave);
 	lease_free(agent->lease);
+	leftovers_free(agent->leftovers);
 	orphans_free(agent->orphans);
 	report_free(agent->report);
 	kube_watch_free(agent->node_watch);

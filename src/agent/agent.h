@@ -21,6 +21,7 @@ struct kube_client;
 struct kube_watch;
 struct lease;
 struct leave;
+struct leftovers;
 struct loop;
 struct loop_timer;
 struct orphans;
@@ -62,6 +63,7 @@ struct agent {
 	struct registrar *registrar;
 	struct report *report;
 	struct orphans *orphans;
+	struct leftovers *leftovers;
 	struct loop_timer *tick;
 	struct agent_metrics metrics;
 	struct metrics_page *metrics_page;

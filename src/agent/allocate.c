@@ -12,6 +12,7 @@
 #include "agent/grant.h"
 #include "agent/identify.h"
 #include "agent/ids.h"
+#include "agent/records.h"
 #include "agent/refusal.h"
 #include "agent/runtime.h"
 #include "agent/wire.h"
@@ -242,6 +243,7 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 		answer_placed(answer, agent, who, cdi);
 		outcome = ALLOCATE_GRANTED;
 		count_disagreeing_ids(a, &answer->grant);
+		records_write(agent->options.state_dir, pod);
 		log_info("pod %s/%s container %s gets GPU %s (%zu units)", pod->namespace_, pod->name,
 			who->container->name, answer->grant.cards[0]->facts.uuid, a->n_ids);
 	} else {

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/cdi.h"
+#include "agent/leftovers.h"
 #include "agent/podresources.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,13 +32,17 @@ static bool is_listed(const struct listing *listing, const struct pod_facts *pod
 	return false;
 }
 
-static bool is_orphan(const struct agent *agent, const struct listing *listing, const char *uid)
+/* What the API server does not know may run all the same. */
+static void orphan_look(struct agent *agent, const struct listing *listing, const char *uid)
 {
 	const struct node_pod *pod = node_pods_by_uid(&agent->pods, uid);
 
-	if (!pod)
-		return true;
-	return pod->facts.finished && !is_listed(listing, &pod->facts);
+	if (!pod) {
+		leftovers_examine(agent->leftovers, uid);
+	} else if (pod->facts.finished && !is_listed(listing, &pod->facts)) {
+		log_debug("pod with uid %s is over: removing its CDI file", uid);
+		cdi_remove(agent->options.cdi_dir, uid);
+	}
 }
 
 static void orphans_remove(struct agent *agent, const struct listing *listing)
@@ -48,10 +53,8 @@ static void orphans_remove(struct agent *agent, const struct listing *listing)
 	if (!dir)
 		return;
 	for (struct dirent *entry; (entry = readdir(dir));) {
-		if (!cdi_uid(entry->d_name, uid, sizeof(uid)) || !is_orphan(agent, listing, uid))
-			continue;
-		log_debug("pod with uid %s is gone: removing its CDI file", uid);
-		cdi_remove(agent->options.cdi_dir, uid);
+		if (cdi_uid(entry->d_name, uid, sizeof(uid)))
+			orphan_look(agent, listing, uid);
 	}
 	closedir(dir);
 }

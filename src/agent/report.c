@@ -56,6 +56,11 @@ void report_seen(struct report *report, struct json_object *node)
 	report->not_before_ns = 0;
 }
 
+struct json_object *report_node(const struct report *report)
+{
+	return report->node;
+}
+
 /* A label value holds letters, digits, '-', '_' and '.', 63 of them, and begins and ends with a letter or
  * digit (apimachinery validation.IsValidLabelValue). ACK writes blanks as '-'. */
 static void label_value(const char *text, char *ret)

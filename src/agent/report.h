@@ -13,5 +13,8 @@ void report_free(struct report *report); /* accepts NULL */
 /* report_seen() - the node object as the API server shows it; NULL: it is gone. */
 void report_seen(struct report *report, struct json_object *node);
 
+/* report_node() - what report_seen() was given last. */
+struct json_object *report_node(const struct report *report);
+
 /* report_update() - write what differs, if anything. Cheap; call it whenever something may have changed. */
 void report_update(struct report *report);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
@@ -122,4 +123,74 @@ int held_from_json(const char *text, struct held *ret_held, struct error *err)
 	*ret_held = held;
 	held_init(&held);
 	return 0;
+}
+
+static struct json_object *card_object(const struct card_share *card)
+{
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	if (!object || json_set(object, "units", json_object_new_int64(card->units)) < 0 ||
+		json_set(object, "core", json_object_new_int64(card->core)) < 0)
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+static struct json_object *pod_object(const struct held_pod *pod)
+{
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+	struct json_object *cards = json_object_new_object();
+
+	if (!object || json_set(object, "uid", json_object_new_string(pod->uid)) < 0 ||
+		json_set(object, "namespace", json_object_new_string(pod->namespace_)) < 0 ||
+		json_set(object, "name", json_object_new_string(pod->name)) < 0 ||
+		json_set(object, "cards", cards) < 0)
+		return NULL;
+	for (size_t i = 0; i < pod->n_cards; i++)
+		if (json_set(cards, pod->cards[i].uuid, card_object(&pod->cards[i])) < 0)
+			return NULL;
+	return TAKE_PTR(object);
+}
+
+/* Adds value and counts its bytes, unless they are too many. Returns 1 if they are. */
+static int add_within(struct json_object *array, struct json_object *value, size_t *left)
+{
+	const char *text = value ? json_text(value) : NULL;
+	size_t len = text ? strlen(text) + 1 : 0;
+
+	if (!text || len > *left || json_object_array_add(array, value) < 0) {
+		json_object_put(value);
+		return text ? 1 : -ENOMEM;
+	}
+	*left -= len;
+	return 0;
+}
+
+char *held_to_json(const struct held *held, size_t max, size_t *ret_cut)
+{
+	_cleanup_json_ struct json_object *root = json_object_new_object();
+	struct json_object *pods = json_object_new_array(), *ended = json_object_new_array();
+	size_t left = max > 128 ? max - 128 : 0, cut = 0; /* the frame is smaller than 128 bytes */
+	const char *text;
+	int r = 0;
+
+	if (!root || json_set(root, "at", json_object_new_string(held->at)) < 0) {
+		json_object_put(pods);
+		json_object_put(ended);
+		return NULL;
+	}
+	if (json_set(root, "pods", pods) < 0) {
+		json_object_put(ended);
+		return NULL;
+	}
+	if (json_set(root, "ended", ended) < 0)
+		return NULL;
+	for (size_t i = 0; r >= 0 && i < held->n_pods; i++) {
+		r = add_within(pods, pod_object(&held->pods[i]), &left);
+		cut += r > 0;
+	}
+	for (size_t i = 0; r >= 0 && i < held->n_ended; i++)
+		r = add_within(ended, json_object_new_string(held->ended[i]), &left);
+	text = r >= 0 ? json_text(root) : NULL;
+	*ret_cut = cut;
+	return text ? strdup(text) : NULL;
 }

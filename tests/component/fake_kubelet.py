@@ -69,6 +69,13 @@ SCHEMA = {
         "RuntimeCondition": [("type", 1, "string"), ("status", 2, "bool")],
         "RuntimeStatus": [("conditions", 1, "*RuntimeCondition")],
         "StatusResponse": [("status", 1, "RuntimeStatus"), ("info", 2, "{")],
+        "ListPodSandboxRequest": [],
+        "PodSandboxMetadata": [("name", 1, "string"), ("uid", 2, "string"), ("namespace", 3, "string")],
+        "PodSandbox": [("id", 1, "string"), ("metadata", 2, "PodSandboxMetadata"), ("state", 3, "int32")],
+        "ListPodSandboxResponse": [("items", 1, "*PodSandbox")],
+        "ListContainersRequest": [],
+        "Container": [("id", 1, "string"), ("pod_sandbox_id", 2, "string"), ("state", 6, "int32"), ("labels", 8, "{")],
+        "ListContainersResponse": [("containers", 1, "*Container")],
     },
 }
 
@@ -181,6 +188,8 @@ class FakeKubelet:
         self.devices = {}       # id -> health, empty while nobody is registered
         self.updates = 0
         self.registrations = []     # (time, RegisterRequest)
+        self.containers = {}        # (uid, container) -> 1 running, 2 exited, as the runtime has them
+        self.sandboxes = set()      # uids whose sandbox is ready
         self.exhaust = 0            # so many List calls are answered ResourceExhausted
         self.lists = 0
         self.server = self.resources_server = self.cri_server = None
@@ -202,7 +211,9 @@ class FakeKubelet:
 
     def start_runtime(self):
         self.cri_server = self.serve(self.cri_socket, "runtime.v1.RuntimeService", {
-            "Status": (self.on_status, MESSAGES["runtime.v1", "StatusRequest"])})
+            "Status": (self.on_status, MESSAGES["runtime.v1", "StatusRequest"]),
+            "ListPodSandbox": (self.on_sandboxes, MESSAGES["runtime.v1", "ListPodSandboxRequest"]),
+            "ListContainers": (self.on_containers, MESSAGES["runtime.v1", "ListContainersRequest"])})
 
     def start(self):
         if not self.cri_server:
@@ -244,6 +255,19 @@ class FakeKubelet:
     def on_status(self, request, _context):
         info = {"config": json.dumps(self.cri_config)} if request.verbose else {}
         return msg("StatusResponse", "runtime.v1", info=info)
+
+    def on_sandboxes(self, _request, _context):
+        with self.lock:
+            return msg("ListPodSandboxResponse", "runtime.v1", items=[
+                msg("PodSandbox", "runtime.v1", id=f"s-{uid}", state=int(uid not in self.sandboxes),
+                    metadata=msg("PodSandboxMetadata", "runtime.v1", uid=uid)) for uid, _ in self.containers])
+
+    def on_containers(self, _request, _context):
+        with self.lock:
+            return msg("ListContainersResponse", "runtime.v1", containers=[
+                msg("Container", "runtime.v1", id=f"{uid}-{name}", pod_sandbox_id=f"s-{uid}", state=state,
+                    labels={"io.kubernetes.pod.uid": uid, "io.kubernetes.container.name": name})
+                for (uid, name), state in self.containers.items()])
 
     def on_register(self, request, context):
         plugin = Plugin(self.plugin_dir / request.endpoint)
@@ -398,7 +422,18 @@ class FakeKubelet:
         for device in answer.cdi_devices:
             container.cdi.append(device.name)
             self.inject(device.name, container)
+        with self.lock:
+            self.containers[uid, name] = 1
+            self.sandboxes.add(uid)
         return container
+
+    def end(self, pod, sandbox=True):
+        """Its containers have ended, its sandbox is stopped."""
+        with self.lock:
+            for key in [k for k in self.containers if k[0] == pod["metadata"]["uid"]]:
+                self.containers[key] = 2
+            if sandbox:
+                self.sandboxes.discard(pod["metadata"]["uid"])
 
     def inject(self, name, container):
         kind, device = name.split("=")

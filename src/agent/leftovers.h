@@ -1,0 +1,25 @@
+/* leftovers.h - pods that the API server has forgotten (force delete, PodGC) while their containers may run
+ * on: the kubelet gives their ids to the next pod within a second (tried at 1.36.3), so the scheduler has to
+ * be told what is still held: the node's annotation ration.dev/held. The container runtime is asked until all
+ * is over.
+ */
+#pragma once
+
+struct agent;
+struct json_object;
+struct leftovers;
+struct pod_facts;
+
+int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers);
+void leftovers_free(struct leftovers *leftovers); /* accepts NULL */
+
+/* leftovers_pod_gone() - the API server has deleted this pod; nothing happens if it held no card. */
+void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *facts);
+
+/* leftovers_reconcile() - once, when the node and all its pods are known: what our records and the node's own
+ * annotation name, and the API server does not have. */
+void leftovers_reconcile(struct leftovers *leftovers, struct json_object *node);
+
+/* leftovers_examine() - the API server has no such pod, but there is a CDI file of it, which goes when
+ * nothing of it runs any more. */
+void leftovers_examine(struct leftovers *leftovers, const char *uid);

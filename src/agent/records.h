@@ -1,0 +1,20 @@
+/* records.h - what each pod holds, one file per pod in DIR/pods: whoever comes after us on this node knows it
+ * even when the API server has forgotten the pod. */
+#pragma once
+
+#include <stddef.h>
+
+struct held;
+struct held_pod;
+struct pod_facts;
+
+/* records_cards() - the cards of a pod that has a placement, each with what the pod occupies of it. */
+int records_cards(const struct pod_facts *facts, struct held_pod *pod);
+
+/* records_write() - unless it is there already. A failure is logged: it costs the knowledge, not the pod. */
+void records_write(const char *dir, const struct pod_facts *facts);
+void records_remove(const char *dir, const char *uid);
+
+/* records_read() - all of them into *ret_held, which the caller initialises. Files that make no sense are
+ * removed. */
+void records_read(const char *dir, struct held *ret_held);

@@ -1,0 +1,171 @@
+"""Pods deleted by force while their containers run on: the node's annotation ration.dev/held, until they have ended."""
+import json
+import time
+
+import pytest
+
+from agent_fixture import NODE, World, wait_for
+from fake_apiserver import FOREVER
+
+
+@pytest.fixture
+def world():
+    with World() as w:
+        yield w.up(32)
+
+
+def held(world):
+    text = world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/held")
+    return json.loads(text) if text else None
+
+
+def uid_of(pod):
+    return pod["metadata"]["uid"]
+
+
+def run(world, name, units=3, card=1):
+    """A pod whose container runs and is shown so."""
+    pod = world.pod(name, units, card=card)
+    world.kubelet.admit(pod)
+    world.kubelet.run(pod, "main")
+    world.api.patch("pods", name, {"status": {"phase": "Running", "containerStatuses": [
+        {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}})
+    return pod
+
+
+def cdi_file(world, pod):
+    return world.kubelet.cdi_dir / f"ration-{uid_of(pod)}.json"
+
+
+def delete_by_force(world, pod):
+    world.api.delete("pods", pod["metadata"]["name"])
+    world.kubelet.remove(pod)    # the kubelet forgets it at once, its containers run on
+
+
+def test_pod_deleted_by_force_is_held_until_its_container_has_ended(world):
+    pod = run(world, "stubborn")
+    delete_by_force(world, pod)
+    it = wait_for(lambda: held(world), timeout=2)
+    assert it["pods"] == [{"uid": uid_of(pod), "namespace": "default", "name": "stubborn",
+                           "cards": {world.uuid(1): {"units": 3, "core": 0}}}]
+    assert it["ended"] == [] and cdi_file(world, pod).exists()
+    first = it["at"]
+    world.kubelet.end(pod)
+    it = wait_for(lambda: (h := held(world))["ended"] and h, timeout=2)
+    assert it["ended"] == [uid_of(pod)] and it["pods"] == [] and it["at"] > first
+    wait_for(lambda: not cdi_file(world, pod).exists())
+
+
+def test_container_that_has_ended_in_a_sandbox_that_is_ready_may_come_again(world):
+    pod = run(world, "crashing")
+    delete_by_force(world, pod)
+    world.kubelet.end(pod, sandbox=False)
+    wait_for(lambda: held(world) and held(world)["pods"], timeout=2)
+    world.kubelet.end(pod)
+    wait_for(lambda: held(world)["ended"] == [uid_of(pod)], timeout=2)
+
+
+def test_pod_deleted_in_order_costs_no_write(world):
+    pod = run(world, "a")
+    world.api.patch("pods", "a", {"status": {"containerStatuses": [
+        {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
+    world.kubelet.end(pod)
+    world.api.delete("pods", "a")
+    time.sleep(1)
+    assert held(world) is None
+
+
+def test_pod_whose_end_was_not_told_is_named_as_ended_at_once(world):
+    pod = run(world, "a")
+    world.kubelet.end(pod)
+    world.api.delete("pods", "a")
+    it = wait_for(lambda: held(world), timeout=2)
+    assert it["pods"] == [] and it["ended"] == [uid_of(pod)]
+
+
+def test_two_containers_and_init_containers_hold_what_the_pod_occupies(world):
+    pod = world.pod_of("many", {"m1": 3, "m2": 2}, init={"i1": 7}, card=0)
+    world.kubelet.admit(pod)
+    for name in ("i1", "m1", "m2"):
+        world.kubelet.run(pod, name)
+    world.api.patch("pods", "many", {"status": {"containerStatuses": [{"name": "m1", "state": {"running": {}}}]}})
+    delete_by_force(world, pod)
+    assert wait_for(lambda: held(world))["pods"][0]["cards"] == {world.uuid(0): {"units": 7, "core": 0}}
+
+
+def test_death_of_the_worker_forgets_nothing(world):
+    pod = run(world, "stubborn")
+    delete_by_force(world, pod)
+    wait_for(lambda: held(world))
+    at = held(world)["at"]
+    world.kill_worker()
+    wait_for(lambda: held(world)["at"] > at)
+    assert [p["uid"] for p in held(world)["pods"]] == [uid_of(pod)]
+    world.kubelet.end(pod)
+    wait_for(lambda: held(world)["ended"] == [uid_of(pod)])
+
+
+def test_pod_deleted_by_force_while_the_agent_was_away_is_found(world):
+    pod, ended = run(world, "stubborn"), run(world, "ended", card=0)
+    world.kill_agent()
+    delete_by_force(world, pod)
+    delete_by_force(world, ended)
+    world.kubelet.end(ended)
+    world.start_agent()
+    it = wait_for(lambda: held(world))
+    assert [p["uid"] for p in it["pods"]] == [uid_of(pod)] and it["ended"] == [uid_of(ended)]
+    assert it["pods"][0]["cards"] == {world.uuid(1): {"units": 3, "core": 0}}
+
+
+def test_lost_state_is_made_up_for_by_the_annotation(world):
+    import shutil
+    pod = run(world, "stubborn")
+    delete_by_force(world, pod)
+    wait_for(lambda: held(world))
+    world.kill_agent()
+    shutil.rmtree(world.state)
+    at = held(world)["at"]
+    world.start_agent()
+    wait_for(lambda: held(world)["at"] > at)
+    assert [p["uid"] for p in held(world)["pods"]] == [uid_of(pod)]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"at":1}', "x" * 100000], ids=range(5))
+def test_annotation_and_records_that_make_no_sense_are_replaced(world, text):
+    world.kill_agent()
+    (world.state / "pods").mkdir(parents=True, exist_ok=True)
+    (world.state / "pods" / "torn.json").write_text(text)
+    world.api.patch("nodes", NODE, {"metadata": {"annotations": {"ration.dev/held": text}}})
+    world.start_agent()
+    wait_for(lambda: "ration.dev/held" not in world.api.node(NODE)["metadata"]["annotations"] or not text)
+    wait_for(lambda: not (world.state / "pods" / "torn.json").exists())
+
+
+def test_runtime_that_is_away_is_asked_again_and_nothing_is_said_before(world):
+    pod = run(world, "stubborn")
+    world.kubelet.cri_server.stop(0).wait()
+    delete_by_force(world, pod)
+    time.sleep(1.5)
+    assert held(world) is None
+    world.kubelet.start_runtime()
+    wait_for(lambda: held(world) and held(world)["pods"])
+
+
+def test_write_that_fails_is_repeated(world):
+    pod = run(world, "stubborn")
+    fault = world.api.inject("PATCH", r"/nodes/n1$", times=FOREVER, status=503)
+    delete_by_force(world, pod)
+    time.sleep(0.5)
+    fault.times = 0
+    wait_for(lambda: held(world) and held(world)["pods"])
+
+
+def test_thirty_pods_deleted_at_once_are_all_named_in_few_writes(world):
+    pods = [run(world, f"p{i}", 1, card=i % 2) for i in range(32)]
+    for pod in pods:
+        delete_by_force(world, pod)
+    wait_for(lambda: held(world) and len(held(world)["pods"]) == 32)
+    for pod in pods:
+        world.kubelet.end(pod)
+    wait_for(lambda: len(held(world)["ended"]) == 32)
+    assert len(world.api.requests_for("PATCH", r"/nodes/n1$")) < 40
