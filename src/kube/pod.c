@@ -92,9 +92,9 @@ static int read_labels(struct json_object *metadata, struct pod_facts *facts)
 	_cleanup_strbuf_ struct strbuf text;
 	struct json_object *labels = json_member(metadata, "labels");
 
+	strbuf_init(&text, LABELS_TEXT_MAX);
 	if (!json_object_is_type(labels, json_type_object) || json_object_object_length(labels) == 0)
 		return 0;
-	strbuf_init(&text, LABELS_TEXT_MAX);
 	json_object_object_foreach (labels, key, value)
 		strbuf_addf(&text, "%s=%s\n", key, json_string(value) ? json_string(value) : "");
 	if (text.failed == -EMSGSIZE)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "kube/json.h"
 #include "kube/kube-metrics.h"
 #include "kube/node.h"
 #include "kube/pod.h"
@@ -105,20 +106,18 @@ static void on_nodes_synced(void *userdata)
  */
 static uintptr_t verdict_of(struct json_object *pod)
 {
-	struct json_object *status, *conditions, *type, *value;
+	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
 
-	if (!json_object_object_get_ex(pod, "status", &status) ||
-		!json_object_object_get_ex(status, "conditions", &conditions) ||
-		!json_object_is_type(conditions, json_type_array))
+	if (!json_object_is_type(conditions, json_type_array))
 		return 0;
 	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 		uintptr_t hash = 1469598103934665603u;
 
-		if (!json_object_object_get_ex(condition, "type", &type) ||
-			strcmp(json_object_get_string(type), "PodScheduled") != 0 ||
-			!json_object_object_get_ex(condition, "status", &value) ||
-			strcmp(json_object_get_string(value), "False") != 0)
+		const char *type = json_member_string(condition, "type");
+		const char *value = json_member_string(condition, "status");
+
+		if (!type || strcmp(type, "PodScheduled") != 0 || !value || strcmp(value, "False") != 0)
 			continue;
 		for (const char *p = json_object_to_json_string(condition); *p; p++)
 			hash = (hash ^ (unsigned char)*p) * 1099511628211u;
