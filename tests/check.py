@@ -114,8 +114,9 @@ def pytest(ring, tests, build_dir, args, count, env=None):
 def unit_programs(names, k):
     """Those called like k, else those that hold a test function called like k: cmocka cannot run one of several."""
     test = re.compile(rf"^(?:static void |TEST\()\w*{re.escape(k)}\w*(?:\(void \*\*|\))", re.M)
+    sources = {name: next((ROOT / "tests").glob(f"*/{name}.c")) for name in names}
     return ([name for name in names if k in name] or
-            [name for name in names if test.search((ROOT / "tests" / "unit" / f"{name}.c").read_text())])
+            [name for name in names if test.search(sources[name].read_text())])
 
 
 def unit(build_dir, args, count, env=None):
@@ -123,7 +124,7 @@ def unit(build_dir, args, count, env=None):
     if args.k:
         listed = subprocess.run(["meson", "test", "-C", str(build_dir), "--no-rebuild", "--list"], cwd=ROOT,
                                 capture_output=True, text=True, check=True).stdout.split()
-        chosen = unit_programs([n for n in listed if n.startswith("test-")], args.k)
+        chosen = unit_programs([n for n in listed if n.startswith(("test-", "fuzz-"))], args.k)
         if not chosen:
             return
         command += chosen

@@ -1,0 +1,53 @@
+/* Pods and nodes as the API server shows them, whoever wrote them. */
+#include "fuzz.h"
+
+#include <json-c/json.h>
+
+#include "base/error.h"
+#include "kube/json.h"
+#include "kube/node.h"
+#include "kube/pod.h"
+
+const unsigned int fuzz_rounds = 20000;
+const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99999999999999999999", "-1",
+	"\\u0000", "\\ud800", "\xff", "\"metadata\":", "\"uid\":\"u\"",
+	"\"annotations\":", "\"ration.dev/placement\":", "\"ration.dev/gpus\":\"[]\"",
+	"\"ration.dev/held\":\"{}\"", "\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}", "\"initContainers\":[",
+	"\"restartPolicy\":\"Always\"", "\"status\":", "\"aliyun.com/gpu-count\":\"2\"", NULL};
+
+static void pod(struct json_object *object)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err = {""};
+
+	pod_facts_init(&facts);
+	if (pod_facts_from_json(object, &facts, &err) < 0)
+		MUST(err.text[0] && request_is_empty(&facts.request));
+	else
+		MUST(*facts.uid && *facts.name && *facts.namespace_);
+	MUST(!facts.has_placement || placement_matches(&facts.placement, &facts.request));
+}
+
+static void node(struct json_object *object)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	struct error err = {""};
+
+	node_facts_init(&facts);
+	if (node_facts_from_json(object, &facts, &err) == 0)
+		MUST(*facts.name && *facts.uid && facts.unit_mib > 0 && (!err.text[0] || facts.n_gpus == 0));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct json_object *object = NULL;
+	char *text = fuzz_text(data, size);
+
+	if (json_parse(text, size, &object, NULL) == 0) {
+		pod(object);
+		node(object);
+	}
+	json_object_put(object);
+	free(text);
+	return 0;
+}

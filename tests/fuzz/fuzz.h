@@ -1,0 +1,39 @@
+/* fuzz.h - what a harness gives: one function for libFuzzer, AFL and our own driver.c alike. It must accept
+ * any bytes, leave nothing behind, and abort when a promise of a header is broken. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+/* For driver.c: mutations of one ordinary run, and words worth inserting, up to a NULL. */
+extern const unsigned int fuzz_rounds;
+extern const char *const fuzz_words[];
+
+#define MUST(condition)                                                                                      \
+	do {                                                                                                 \
+		if (!(condition)) {                                                                          \
+			fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition);              \
+			abort();                                                                             \
+		}                                                                                            \
+	} while (0)
+
+/* A copy of exactly its size and a NUL, so that the sanitizers see one byte too far. The caller frees. */
+static inline char *fuzz_text(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+
+	MUST(text);
+	if (size)
+		memcpy(text, data, size);
+	text[size] = '\0';
+	return text;
+}
