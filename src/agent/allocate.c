@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "kube/names.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
 #define DEVICES_MAX (GRANT_CARDS_MAX + DRIVER_DEVICES_MAX)
@@ -244,8 +245,9 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 		outcome = ALLOCATE_GRANTED;
 		count_disagreeing_ids(a, &answer->grant);
 		records_write(agent->options.state_dir, pod);
-		log_info("pod %s/%s container %s gets GPU %s (%zu units)", pod->namespace_, pod->name,
-			who->container->name, answer->grant.cards[0]->facts.uuid, a->n_ids);
+		log_info("pod %s/%s container %s gets %zu units of GPU %s (%s)", pod->namespace_, pod->name,
+			who->container->name, a->n_ids, grant_value(&answer->grant, ENV_MEM_IDX),
+			grant_value(&answer->grant, cdi ? ENV_ALIYUN_VISIBLE : ENV_NVIDIA_VISIBLE));
 	} else {
 		answer_unplaced(answer, who, cdi);
 		refusal_report(agent, pod->uid);

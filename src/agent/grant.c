@@ -62,6 +62,24 @@ static int grant_find_cards(const struct inventory *inventory, const struct pod_
 	return 0;
 }
 
+static unsigned int units_of_largest(const struct grant *grant)
+{
+	unsigned int units = 0;
+
+	for (size_t i = 0; i < grant->n_cards; i++)
+		if (grant->cards[i]->units > units)
+			units = grant->cards[i]->units;
+	return units;
+}
+
+const char *grant_value(const struct grant *grant, const char *name)
+{
+	for (size_t i = 0; i < grant->n_variables; i++)
+		if (strcmp(grant->variables[i].name, name) == 0)
+			return grant->variables[i].value;
+	return "";
+}
+
 int grant_build(const struct inventory *inventory, const struct pod_facts *pod, const char *container,
 	bool we_inject, struct grant *ret_grant, struct error *err)
 {
@@ -78,7 +96,7 @@ int grant_build(const struct inventory *inventory, const struct pod_facts *pod, 
 	if (r < 0)
 		return r;
 	grant_add_number(ret_grant, ENV_MEM_CONTAINER, placed->cards[0].units);
-	grant_add_number(ret_grant, ENV_MEM_DEV, ret_grant->cards[0]->units);
+	grant_add_number(ret_grant, ENV_MEM_DEV, units_of_largest(ret_grant));
 	grant_add_indices(ret_grant, ENV_MEM_IDX);
 	grant_add_number(ret_grant, ENV_MEM_POD, pod->request.units);
 	if (we_inject) {

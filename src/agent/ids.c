@@ -32,13 +32,9 @@ uint32_t ids_held(const struct node_pods *pods, const char *uuid)
 
 	table_for_each (&pods->by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
-		bool on_card = false;
 
-		for (size_t i = 0; facts->has_placement && i < facts->placement.n_containers; i++)
-			for (size_t k = 0; k < facts->placement.containers[i].n_cards; k++)
-				on_card |= strcmp(facts->placement.containers[i].cards[k].uuid, uuid) == 0;
-		if (on_card && !facts->finished)
-			sum += facts->request.units;
+		if (facts->has_placement && !facts->finished)
+			sum += placement_units_on(&facts->placement, &facts->request, uuid);
 	}
 	return sum;
 }

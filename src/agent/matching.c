@@ -183,18 +183,14 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	return MATCHING_FOUND;
 }
 
-static bool names_card(const struct pod_facts *facts, const char *uuid)
+static uint32_t units_on(const struct pod_facts *facts, const char *uuid)
 {
-	for (size_t i = 0; facts->has_placement && i < facts->placement.n_containers; i++)
-		for (size_t k = 0; k < facts->placement.containers[i].n_cards; k++)
-			if (strcmp(facts->placement.containers[i].cards[k].uuid, uuid) == 0)
-				return true;
-	return false;
+	return facts->has_placement ? placement_units_on(&facts->placement, &facts->request, uuid) : 0;
 }
 
 static bool counts_on(const struct matching_pod *pod, const char *uuid, const struct served *served)
 {
-	if (!asks_for_gpu(pod) || pod->facts->finished || !names_card(pod->facts, uuid))
+	if (!asks_for_gpu(pod) || pod->facts->finished || !units_on(pod->facts, uuid))
 		return false;
 	for (size_t i = 0; i < pod->facts->request.n_containers; i++)
 		if (served_find(served, pod->facts->uid, pod->facts->request.containers[i].name))
@@ -215,7 +211,7 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 		ret_ask[i] = counts && !pods[i].fresh && i != found->pod;
 		unasked |= ret_ask[i];
 		if (counts)
-			sum = units_add(sum, pods[i].facts->request.units);
+			sum = units_add(sum, units_on(pods[i].facts, gpu->uuid));
 	}
 	if (sum <= total)
 		return MATCHING_FOUND;
@@ -236,7 +232,7 @@ enum matching_verdict matching_check_totals(const struct matching_pod *pods, siz
 	for (size_t k = 0; k < n_gpus; k++) {
 		enum matching_verdict verdict;
 
-		if (!names_card(pods[found->pod].facts, gpus[k].uuid))
+		if (!units_on(pods[found->pod].facts, gpus[k].uuid))
 			continue;
 		verdict = check_card(pods, n, found, served, &gpus[k], unit_mib, ret_ask, err);
 		if (verdict != MATCHING_FOUND)

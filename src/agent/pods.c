@@ -112,6 +112,7 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 	if (!pod)
 		return NULL;
 	pod->problem = problem;
+	pod->is_impossible = r < 0;
 	pod->is_static = pod_is_static(object);
 	return pod;
 }

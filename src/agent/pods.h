@@ -14,6 +14,7 @@ struct node_pod {
 	struct pod_facts facts;
 	bool is_static;	      /* from a file or URL of the node, shown by a mirror pod */
 	struct error problem; /* why there is no placement, "" if none is expected or it is fine */
+	bool is_impossible;   /* problem is what the pod asks for: no scheduler could place it */
 	bool assign_wanted;   /* devices are given: the pod's annotation is to say so */
 	bool assign_busy;
 	bool reported; /* an Event was posted about it */

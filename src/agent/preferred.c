@@ -71,31 +71,55 @@ static bool contains(char *const *ids, size_t n, const char *id)
 	return false;
 }
 
-/* must_include verbatim, then ids of `card`, then any: never more than asked for. */
-static char **choose_ids(const V1beta1__ContainerPreferredAllocationRequest *request, int card, size_t *ret_n)
+/* How many units of each card of the inventory the container was placed on; all 0 where that is not known. */
+struct shares {
+	uint32_t units[NODE_GPUS_MAX];
+};
+
+/* One id of this card was chosen. Returns whether the card still had units to give. */
+static bool shares_take(struct shares *shares, int card)
+{
+	if (card < 0 || !shares->units[card])
+		return false;
+	shares->units[card]--;
+	return true;
+}
+
+/* must_include verbatim, then as many ids of each card as the placement gives of it, then any: never more
+ * than asked for. */
+static char **choose_ids(
+	const V1beta1__ContainerPreferredAllocationRequest *request, struct shares shares, size_t *ret_n)
 {
 	size_t size = request->allocation_size > 0 ? (size_t)request->allocation_size : 0;
-	size_t n_must = request->n_must_include_deviceids, n = 0;
+	size_t n_must = request->n_must_include_deviceids, n = 0, n_left = 0;
 	char **chosen = calloc(n_must + request->n_available_deviceids + 1, sizeof(*chosen));
+	_cleanup_free_ char **left = calloc(request->n_available_deviceids + 1, sizeof(*left));
 
-	if (!chosen)
+	if (!chosen || !left) {
+		free(chosen);
 		return NULL;
-	for (size_t i = 0; i < n_must; i++)
-		chosen[n++] = request->must_include_deviceids[i];
-	for (int pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < request->n_available_deviceids && n < size; i++) {
-			char *id = request->available_deviceids[i];
-
-			if ((ids_card(id) == card) == (pass == 0) &&
-				!contains(request->must_include_deviceids, n_must, id))
-				chosen[n++] = id;
-		}
 	}
+	for (; n < n_must; n++) {
+		chosen[n] = request->must_include_deviceids[n];
+		shares_take(&shares, ids_card(chosen[n]));
+	}
+	for (size_t i = 0; i < request->n_available_deviceids && n < size; i++) {
+		char *id = request->available_deviceids[i];
+
+		if (contains(request->must_include_deviceids, n_must, id))
+			continue;
+		if (shares_take(&shares, ids_card(id)))
+			chosen[n++] = id;
+		else
+			left[n_left++] = id;
+	}
+	for (size_t i = 0; i < n_left && n < size; i++)
+		chosen[n++] = left[i];
 	*ret_n = n;
 	return chosen;
 }
 
-static void preference_answer(struct preference *p, int card)
+static void preference_answer(struct preference *p, const struct shares *shares)
 {
 	V1beta1__ContainerPreferredAllocationResponse container =
 		V1BETA1__CONTAINER_PREFERRED_ALLOCATION_RESPONSE__INIT;
@@ -106,7 +130,7 @@ static void preference_answer(struct preference *p, int card)
 	size_t len = 0;
 
 	if (p->request && p->request->n_container_requests == 1) {
-		ids = choose_ids(p->request->container_requests[0], card, &container.n_deviceids);
+		ids = choose_ids(p->request->container_requests[0], *shares, &container.n_deviceids);
 		container.deviceids = ids;
 		if (!ids)
 			container.n_deviceids = 0;
@@ -118,31 +142,33 @@ static void preference_answer(struct preference *p, int card)
 	preference_free(p);
 }
 
-static int placed_card(const struct agent *agent, const struct identified *who)
+static struct shares placed_shares(const struct agent *agent, const struct identified *who)
 {
 	const struct container_placement *placed;
+	struct shares shares = {0};
 
 	if (who->verdict != MATCHING_FOUND || !who->placed)
-		return -1;
+		return shares;
 	placed = placement_find(&who->pod->facts.placement, who->container->name);
 	for (size_t i = 0; i < agent->inventory.n_cards; i++)
-		if (placed->n_cards &&
-			strcmp(agent->inventory.cards[i].facts.uuid, placed->cards[0].uuid) == 0)
-			return (int)i;
-	return -1;
+		for (size_t k = 0; k < placed->n_cards; k++)
+			if (strcmp(agent->inventory.cards[i].facts.uuid, placed->cards[k].uuid) == 0)
+				shares.units[i] = placed->cards[k].units;
+	return shares;
 }
 
 static void on_identified(void *userdata, const struct identified *who)
 {
 	struct preference *p = userdata;
+	struct shares shares = placed_shares(p->preferrer->agent, who);
 
 	p->identification = NULL;
-	preference_answer(p, placed_card(p->preferrer->agent, who));
+	preference_answer(p, &shares);
 }
 
 static void on_late(void *userdata)
 {
-	preference_answer(userdata, -1);
+	preference_answer(userdata, &(struct shares){0});
 }
 
 void preferrer_handle(
@@ -169,7 +195,7 @@ void preferrer_handle(
 		size = (size_t)p->request->container_requests[0]->allocation_size;
 	if (!size || loop_add_timer(preferrer->agent->loop, on_late, p, &p->timer) < 0 ||
 		identify_start(preferrer->agent, size, on_identified, p, &p->identification) < 0) {
-		preference_answer(p, -1);
+		preference_answer(p, &(struct shares){0});
 		return;
 	}
 	loop_timer_set(p->timer, ANSWER_WITHIN_NS);

@@ -1,5 +1,6 @@
-/* preferred.h - GetPreferredAllocation: ids of the card that the placement names, as far as they go. Only for
- * the eye: ids are tokens. But an error here would fail the pod (manager.go:695 at 1.36.3), so there is none.
+/* preferred.h - GetPreferredAllocation: ids of the cards that the placement names, as many of each as it
+ * gives of it. Only for the eye: ids are tokens. But an error here would fail the pod (manager.go:695
+ * at 1.36.3), so there is none.
  */
 #pragma once
 

@@ -13,6 +13,13 @@ void refusal_sentence(const struct agent *agent, const struct node_pod *pod, cha
 	struct error err = {""};
 	struct grant grant;
 
+	if (pod->is_impossible) {
+		snprintf(buf, size,
+			"%s; correct this in the pod (or in the template of its controller) and create "
+			"it anew",
+			pod->problem.text);
+		return;
+	}
 	if (!facts->has_placement && pod->problem.text[0]) {
 		snprintf(buf, size,
 			"pod %s/%s: its GPU placement cannot be used (%s): delete the pod and set "

@@ -39,7 +39,8 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 	const struct ledger_pod *entry = ledger_pod(&scheduler->ledger, pod->uid);
 	const struct node_explanation *e = &chosen->explanation;
 	/* ledger_explain() leaves the pod's own hold out of account, but not its reservation. */
-	uint32_t own = entry && entry->occupancy == OCCUPANCY_RESERVED ? pod->request.units : 0;
+	uint32_t own = entry && entry->occupancy == OCCUPANCY_RESERVED ? request_units_per_card(&pod->request)
+								       : 0;
 
 	decision->node = node;
 	if (!known)

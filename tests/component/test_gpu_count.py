@@ -3,7 +3,9 @@ import json
 
 import pytest
 
+from agent_fixture import NODE, World
 from fake_apiserver import wait_for
+from fake_kubelet import AdmissionError, StartError
 from test_scheduler import api, gpu_node, placement_of, start  # noqa: F401: fixtures
 
 
@@ -113,3 +115,129 @@ def test_the_label_of_a_waiting_pod_may_change_until_it_is_bound(api, start):
     for one in (scheduler, later):
         assert one.used() == {"n1": [2, 2, 2, 2]}
         assert one.inspect()["nodes"][0]["pendingGPU"] == 0
+
+
+# ---- the agent ----
+
+@pytest.fixture
+def world():
+    with World(cards="3x16384MiB") as w:
+        yield w.up(48)
+
+
+def placed(world, units, *cards):
+    """Annotations of a pod with these containers: name -> units on each of the cards."""
+    return {"ration.dev/unit": "1024", "ration.dev/placement": json.dumps({"unit": 1024, "containers": {
+        name: [{"uuid": world.uuid(i), "units": n} for i in cards] for name, n in units.items()}})}
+
+
+def pod_on(world, name, each, *cards, label=None, init=None):
+    """A bound pod with `each` units on every card in container main, and `init` in an init container."""
+    def entry(n, units):
+        return {"name": n, "image": "example",
+                "resources": {"limits": {"aliyun.com/gpu-mem": str(units * len(cards))}}}
+    spec = {"containers": [entry("main", each)], "initContainers": [entry("warm", init)] if init else []}
+    units = {"main": each, **({"warm": init} if init else {})}
+    return world.api.create_pod(name, spec=spec, node=NODE, annotations=placed(world, units, *cards),
+                                labels={"aliyun.com/gpu-count": label or str(len(cards))})
+
+
+def given_cards(world, pod, container="main"):
+    ids = world.kubelet.given[pod["metadata"]["uid"], container]
+    return sorted(int(i.split("-")[0]) for i in ids)
+
+
+def test_a_container_gets_all_its_cards_and_what_it_has_of_each(world):
+    pod = pod_on(world, "p", 4, 0, 2)
+    world.kubelet.admit(pod)
+    c = world.kubelet.run(pod, "main")
+    assert c.env == {"ALIYUN_COM_GPU_MEM_CONTAINER": "4", "ALIYUN_COM_GPU_MEM_DEV": "16",
+                     "ALIYUN_COM_GPU_MEM_IDX": "0,2", "ALIYUN_COM_GPU_MEM_POD": "8",
+                     "NVIDIA_VISIBLE_DEVICES": "void",
+                     "ALIYUN_COM_GPU_VISIBLE_DEVICES": f"{world.uuid(0)},{world.uuid(2)}"}
+    inside = set(c.devices) | set(c.mounts)
+    assert {"/dev/nvidia0", "/dev/nvidia2", "/dev/nvidiactl"} <= inside and "/dev/nvidia1" not in inside
+    # For the eye: as many ids of each card.
+    assert given_cards(world, pod) == [0] * 4 + [2] * 4
+    assert f"gets 8 units of GPU 0,2 ({world.uuid(0)},{world.uuid(2)})" in world.logged()
+
+
+def test_without_cdi_the_runtime_of_nvidia_is_told_all_cards():
+    with World(cards="2x16384MiB", cdi=False) as w:
+        w.up(32)
+        pod = pod_on(w, "p", 2, 0, 1)
+        w.kubelet.admit(pod)
+        env = w.kubelet.run(pod, "main").env
+        assert env["NVIDIA_VISIBLE_DEVICES"] == f"{w.uuid(0)},{w.uuid(1)}" and env["ALIYUN_COM_GPU_MEM_IDX"] == "0,1"
+
+
+def test_an_init_container_that_needs_more_is_on_the_same_cards_whatever_ids_are_reused(world):
+    """The kubelet gives any 4 of the init container's 12 ids to the main container: they may be of one card."""
+    pod = pod_on(world, "p", 2, 1, 2, init=6)
+    world.kubelet.admit(pod)
+    assert given_cards(world, pod, "warm") == [1] * 6 + [2] * 6
+    assert given_cards(world, pod) == [1] * 4
+    for name, units in (("warm", "6"), ("main", "2")):
+        c = world.kubelet.run(pod, name)
+        assert c.env["ALIYUN_COM_GPU_MEM_CONTAINER"] == units and c.env["ALIYUN_COM_GPU_MEM_POD"] == "12"
+        assert c.env["ALIYUN_COM_GPU_MEM_IDX"] == "1,2"
+        assert {"/dev/nvidia1", "/dev/nvidia2"} <= set(c.devices) | set(c.mounts)
+
+
+def test_ids_of_other_cards_change_nothing(world):
+    """After its restart the kubelet may have ids of the placed cards still in use, or ask for no preference."""
+    pod = pod_on(world, "p", 3, 1, 2)
+    world.kubelet.admit(pod, preferred=False)
+    assert given_cards(world, pod) == [0] * 6
+    c = world.kubelet.run(pod, "main")
+    assert c.env["ALIYUN_COM_GPU_MEM_IDX"] == "1,2"
+    assert "/dev/nvidia0" not in set(c.devices) | set(c.mounts)
+    # Card 0 is free by its placements and has 10 ids left: the rest is taken from any.
+    wide = pod_on(world, "wide", 12, 0, 1)
+    world.kubelet.admit(wide)
+    cards = given_cards(world, wide)
+    assert cards.count(0) == 10 and cards.count(1) >= 12
+    assert world.kubelet.run(wide, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "0,1"
+
+
+def test_the_total_of_each_card_is_the_last_line(world):
+    world.kubelet.admit(pod_on(world, "old", 14, 1))
+    pod = pod_on(world, "p", 3, 0, 1)
+    with pytest.raises(AdmissionError, match=f"GPU {world.uuid(1)} has 16 units, with this pod its pods would hold 17"):
+        world.kubelet.admit(pod)
+    world.kubelet.admit(pod_on(world, "q", 2, 0, 1))
+
+
+def test_a_label_changed_on_a_running_pod_changes_nothing(world):
+    pod = pod_on(world, "p", 4, 0, 2)
+    world.kubelet.admit(pod)
+    world.kubelet.run(pod, "main")
+    for label in ("4", "3", "nonsense"):
+        world.api.patch("pods", "p", {"metadata": {"labels": {"aliyun.com/gpu-count": label}}})
+        assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "0,2"
+    # The next pod finds the cards as full as they are.
+    late = pod_on(world, "late", 13, 2)
+    with pytest.raises(AdmissionError, match="would hold 17"):
+        world.kubelet.admit(late)
+
+
+def test_parts_that_are_not_equal_are_no_placement(world):
+    odd = {"ration.dev/placement": json.dumps({"unit": 1024, "containers": {"main": [
+        {"uuid": world.uuid(0), "units": 5}, {"uuid": world.uuid(1), "units": 3}]}})}
+    pod = labelled(world.api, "odd", 8, 2, node=NODE, annotations=odd)
+    world.kubelet.admit(pod)
+    with pytest.raises(StartError, match="its GPU placement cannot be used"):
+        world.kubelet.run(pod, "main")
+
+
+@pytest.mark.parametrize("label, sentence", [
+    ("two", 'label aliyun.com/gpu-count is "two": must be a whole number from 1 to 64'),
+    ("3", "aliyun.com/gpu-mem is 4: must be a multiple of 3, the value of label aliyun.com/gpu-count")])
+def test_a_pod_bound_past_us_with_a_bad_label_is_told_so_and_not_started(world, label, sentence):
+    pod = labelled(world.api, "stray", 4, label, node=NODE)
+    world.kubelet.admit(pod)
+    with pytest.raises(StartError) as refusal:
+        world.kubelet.run(pod, "main")
+    assert sentence in str(refusal.value) and "create it anew" in str(refusal.value)
+    message = wait_for(lambda: [e["message"] for e in world.api.events("GPUNotPlaced")])[0]
+    assert sentence in message

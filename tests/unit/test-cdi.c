@@ -72,6 +72,40 @@ static void variables_are_those_of_the_documents(void **state)
 	pod_facts_release(&pod);
 }
 
+/* Cards of 16 and of 15 units: 3 of 16 are no more than 3 units on either, 3 of 15 would be on the larger. */
+static void variables_of_several_cards(void **state)
+{
+	struct inventory inventory;
+	struct pod_facts pod;
+	struct grant grant;
+	struct error err = {""};
+
+	two_cards(&inventory, 1024);
+	fixture_pod(&pod, "u", "p");
+	fixture_add(&pod, "a", CONTAINER_MAIN, 6, NULL);
+	fixture_add(&pod, "b", CONTAINER_MAIN, 2, NULL);
+	assert_int_equal(request_set_cards(&pod.request, 2, NULL), 0);
+	pod.has_placement = true;
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(placement_add(&pod.placement, "a", i ? UUID_0 : UUID_1, 3, 0), 0);
+		assert_int_equal(placement_add(&pod.placement, "b", i ? UUID_0 : UUID_1, 1, 0), 0);
+	}
+	assert_int_equal(grant_build(&inventory, &pod, "a", true, &grant, &err), 0);
+	assert_int_equal(grant.n_cards, 2);
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_DEV"), "16");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_IDX"), "1,0");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_POD"), "8");
+	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), "void");
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
+	assert_int_equal(grant_build(&inventory, &pod, "b", false, &grant, &err), 0);
+	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_CONTAINER"), "1");
+	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
+	assert_string_equal(grant_value(&grant, "NVIDIA_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
+	assert_string_equal(grant_value(&grant, "PATH"), "");
+	pod_facts_release(&pod);
+}
+
 static void card_that_is_not_here_is_named(void **state)
 {
 	struct inventory inventory;
@@ -349,6 +383,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_are_those_of_the_documents),
+		cmocka_unit_test(variables_of_several_cards),
 		cmocka_unit_test(card_that_is_not_here_is_named),
 		cmocka_unit_test(card_that_vanishes_keeps_its_units_and_is_sick),
 		cmocka_unit_test(driver_files_are_found_under_both_search_directories),

@@ -279,6 +279,50 @@ static void pods_that_are_over_or_elsewhere_or_not_served_do_not_count(void **st
 	assert_int_equal(check(f), MATCHING_FOUND);
 }
 
+/* A listed pod with these units in equal parts on both cards: an init container and a smaller main one. */
+static void add_on_both(struct fixture *f, const char *uid, uint32_t init_units, uint32_t main_units)
+{
+	struct pod_facts *facts = &f->facts[f->n];
+	const char *uuids[] = {UUID_0, UUID_1};
+
+	add(f, uid, 0, NULL);
+	fixture_add(facts, "i", CONTAINER_INIT, init_units, NULL);
+	fixture_add(facts, "c", CONTAINER_MAIN, main_units, NULL);
+	assert_int_equal(request_set_cards(&facts->request, 2, NULL), 0);
+	facts->has_placement = true;
+	for (size_t k = 0; k < 2; k++) {
+		assert_int_equal(placement_add(&facts->placement, "i", uuids[k], init_units / 2, 0), 0);
+		assert_int_equal(placement_add(&facts->placement, "c", uuids[k], main_units / 2, 0), 0);
+	}
+}
+
+static void a_pod_on_two_cards_takes_half_of_its_need_from_each(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 9, UUID_1)->lists_devices = true;
+	serve(f, "a", "c");
+	f->pods[0].fresh = true;
+	/* 9 + 12 / 2 = 15 of 15 */
+	add_on_both(f, "b", 12, 4);
+	assert_int_equal(decide(f, 12), MATCHING_FOUND);
+	assert_string_equal(f->found.container->name, "i");
+	assert_int_equal(check(f), MATCHING_FOUND);
+}
+
+static void a_pod_on_two_cards_is_refused_for_either_of_them(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 9, UUID_1)->lists_devices = true;
+	serve(f, "a", "c");
+	f->pods[0].fresh = true;
+	add_on_both(f, "b", 14, 4);
+	assert_int_equal(decide(f, 14), MATCHING_FOUND);
+	assert_int_equal(check(f), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, UUID_1 " has 15 units, with this pod its pods would hold 16"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -300,6 +344,8 @@ int main(void)
 		TEST(card_may_be_filled_to_its_last_unit),
 		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
 		TEST(pods_that_are_over_or_elsewhere_or_not_served_do_not_count),
+		TEST(a_pod_on_two_cards_takes_half_of_its_need_from_each),
+		TEST(a_pod_on_two_cards_is_refused_for_either_of_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
