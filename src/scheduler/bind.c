@@ -18,6 +18,7 @@
 #include "net/loop.h"
 #include "scheduler/extender.h"
 #include "scheduler/record.h"
+#include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -154,7 +155,8 @@ static struct bind *bind_parse(const char *body, size_t len)
 	if (!bind || !bind->uid || !bind->namespace_ || !bind->name || !bind->node)
 		return NULL;
 	/* They become parts of a path. */
-	if (strpbrk(bind->namespace_, "/?#% ") || strpbrk(bind->name, "/?#% "))
+	if (strpbrk(bind->namespace_, "/?#% ") || strpbrk(bind->name, "/?#% ") ||
+		strpbrk(bind->node, "/?#% &=,+"))
 		return NULL;
 	return TAKE_PTR(bind);
 }
@@ -294,11 +296,17 @@ static void bind_refuse(struct bind *bind, enum bind_outcome result, const char 
 static void bind_post(struct bind *bind, const char *text, const struct error *err)
 {
 	struct bind_queue *queue = bind->queue;
+	struct error lost = {0};
 	char path[1024];
 	int r;
 
 	if (!text) {
 		bind_refuse(bind, bind->refusal, err->text);
+		return;
+	}
+	if (ledger_lease_may_bind(queue->scheduler->lease, &lost) < 0) {
+		ledger_release_reservation(&queue->scheduler->ledger, bind->uid);
+		bind_refuse(bind, BIND_NOT_OWNER, lost.text);
 		return;
 	}
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s/binding", bind->namespace_, bind->name);
@@ -373,7 +381,7 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	bind_queue_advance(queue);
 }
 
-static void bind_start(struct bind *bind)
+static void bind_read_pod_or_go_on(struct bind *bind)
 {
 	struct bind_queue *queue = bind->queue;
 	const struct ledger_pod *known = ledger_pod(&queue->scheduler->ledger, bind->uid);
@@ -386,6 +394,47 @@ static void bind_start(struct bind *bind)
 	}
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->namespace_, bind->name);
 	r = kube_request(queue->scheduler->client, "GET", path, NULL, NULL, DEADLINE_MS, on_pod, bind, NULL);
+	if (r < 0) {
+		bind_refuse(bind, BIND_FAILED, strerror(-r));
+		return;
+	}
+	list_append(&queue->in_flight, &bind->item);
+	queue->n_in_flight++;
+}
+
+static void on_node_listed(void *userdata, const struct kube_response *response)
+{
+	struct bind *bind = userdata;
+	struct bind_queue *queue = bind->queue;
+	bool ok = response->result == 0 && response->status == 200;
+	char text[700];
+
+	list_remove(&bind->item);
+	queue->n_in_flight--;
+	if (!ok || takeover_read_pods(queue->scheduler, response) < 0) {
+		snprintf(text, sizeof(text), "cannot read the pods of node %s: %s", bind->node,
+			ok ? "the answer is no list" : response->text);
+		bind_refuse(bind, BIND_FAILED, text);
+	} else if (http_call_is_gone(bind->call)) {
+		bind_refuse(bind, BIND_ABANDONED, "kube-scheduler has closed the connection");
+	} else if (bind_is_late(bind)) {
+		bind_refuse(bind, BIND_LATE, LATE_TEXT);
+	} else {
+		bind_read_pod_or_go_on(bind);
+	}
+	bind_queue_advance(queue);
+}
+
+static void bind_start(struct bind *bind)
+{
+	struct bind_queue *queue = bind->queue;
+	int r;
+
+	if (!takeover_is_fresh(&queue->scheduler->takeover, monotonic_ns())) {
+		bind_read_pod_or_go_on(bind);
+		return;
+	}
+	r = takeover_list_node(queue->scheduler, bind->node, DEADLINE_MS, on_node_listed, bind);
 	if (r < 0) {
 		bind_refuse(bind, BIND_FAILED, strerror(-r));
 		return;
@@ -416,6 +465,7 @@ void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const c
 {
 	bool ready = scheduler_is_ready(queue->scheduler);
 	struct bind *bind = ready ? bind_parse(body, len) : NULL;
+	struct error err = {0};
 
 	if (!bind) {
 		const char *problem =
@@ -430,6 +480,11 @@ void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const c
 	bind->call = call;
 	bind->refusal = BIND_FAILED;
 	bind->submitted_ns = monotonic_ns();
+	if (ledger_lease_may_bind(queue->scheduler->lease, &err) < 0) {
+		bind_refuse(bind, BIND_NOT_OWNER, err.text);
+		return;
+	}
+	takeover_note_call(&queue->scheduler->takeover, bind->submitted_ns);
 	list_append(&queue->pending, &bind->item);
 	queue->n_pending++;
 	bind_queue_advance(queue);

@@ -14,6 +14,7 @@
 #include "model/rank.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
+#include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
@@ -229,6 +230,11 @@ char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
 		scheduler->metrics.filter_results[FILTER_NOT_READY]++;
 		return extender_error("ration-scheduler has not read the cluster's nodes and pods yet");
 	}
+	if (ledger_lease_may_plan(scheduler->lease, &err) < 0) {
+		scheduler->metrics.filter_results[FILTER_NOT_OWNER]++;
+		return extender_error(err.text);
+	}
+	takeover_note_call(&scheduler->takeover, monotonic_ns());
 	if (question_parse(body, len, &question, &err) < 0) {
 		scheduler->metrics.filter_results[FILTER_BAD_REQUEST]++;
 		return extender_error(err.text);
@@ -304,5 +310,7 @@ char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t 
 		log_warning("prioritize: %s", err.text);
 		return strdup("[]");
 	}
+	if (ledger_lease_may_plan(scheduler->lease, NULL) < 0)
+		return strdup("[]");
 	return prioritize_question(scheduler, &question);
 }

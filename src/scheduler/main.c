@@ -13,12 +13,14 @@
 #include "kube/client.h"
 #include "kube/config.h"
 #include "kube/names.h"
+#include "kube/names.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
 #include "scheduler/extender.h"
 #include "scheduler/inspect.h"
 #include "scheduler/recorder.h"
+#include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -29,6 +31,8 @@
 #define TICK_NS (5 * NS_PER_S)
 #define DRAIN_STEP_NS (20 * NS_PER_MS)
 #define DRAIN_STEPS 200
+
+#define LEASE_DEFAULT NAMESPACE_SYSTEM "/" SCHEDULER_NAME
 
 static const char help[] =
 	"Usage: ration-scheduler [OPTION]...\n"
@@ -43,12 +47,16 @@ static const char help[] =
 	"  --probes ADDR:PORT    /healthz and /readyz for the kubelet (default 0.0.0.0:39998)\n"
 	"  --metrics ADDR:PORT   /metrics for Prometheus there too (default: only on the address of "
 	"--listen)\n"
+	"  --scheduler-lease NAMESPACE/NAME\n"
+	"                        the Lease of the kube-scheduler beside us, which names the owner of the "
+	"ledger\n"
+	"                        (default " LEASE_DEFAULT ")\n"
 	"  --best-nodes K        how many nodes filter offers at most, 0 for all that fit (default 16)\n"
 	"  --log-level LEVEL     error, warning, info or debug (default info)\n"
 	"  --help, --version\n";
 
 struct options {
-	const char *kubeconfig, *context, *listen, *probes, *metrics;
+	const char *kubeconfig, *context, *listen, *probes, *metrics, *scheduler_lease;
 	uint32_t best_nodes;
 	enum log_level log_level;
 };
@@ -69,10 +77,22 @@ static int usage_error(const char *what, const char *value)
 /* Returns -1 to go on, or the exit status. */
 static int options_parse(int argc, char **argv, struct options *options)
 {
-	enum { KUBECONFIG = 256, CONTEXT, LISTEN, PROBES, METRICS, BEST_NODES, LOG_LEVEL, HELP, VERSION };
+	enum {
+		KUBECONFIG = 256,
+		CONTEXT,
+		LISTEN,
+		PROBES,
+		METRICS,
+		SCHEDULER_LEASE,
+		BEST_NODES,
+		LOG_LEVEL,
+		HELP,
+		VERSION
+	};
 	static const struct option known[] = {{"kubeconfig", required_argument, NULL, KUBECONFIG},
 		{"context", required_argument, NULL, CONTEXT}, {"listen", required_argument, NULL, LISTEN},
 		{"probes", required_argument, NULL, PROBES}, {"metrics", required_argument, NULL, METRICS},
+		{"scheduler-lease", required_argument, NULL, SCHEDULER_LEASE},
 		{"best-nodes", required_argument, NULL, BEST_NODES},
 		{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
 		{"version", no_argument, NULL, VERSION}, {0}};
@@ -94,6 +114,12 @@ static int options_parse(int argc, char **argv, struct options *options)
 			break;
 		case METRICS:
 			options->metrics = optarg;
+			break;
+		case SCHEDULER_LEASE:
+			if (!ledger_lease_is_valid_identity(optarg))
+				return usage_error(
+					"--scheduler-lease is not of the form NAMESPACE/NAME", optarg);
+			options->scheduler_lease = optarg;
 			break;
 		case BEST_NODES:
 			if (parse_u32(optarg, 100000, &options->best_nodes) < 0)
@@ -179,6 +205,8 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 		reply_text(call, 503, "stopping\n");
 	else if (!scheduler_is_ready(&program->scheduler))
 		reply_text(call, 503, "the cluster's nodes and pods are not read yet\n");
+	else if (!ledger_lease_is_known(program->scheduler.lease))
+		reply_text(call, 503, "the Lease of the GPU ledger is not read yet\n");
 	else
 		reply_text(call, 200, "ok\n");
 }
@@ -274,6 +302,8 @@ static int program_start(struct program *program, const struct options *options,
 					      &program->metrics, err)) < 0))
 		return r;
 	r = sync_start(scheduler, &scheduler->sync);
+	if (r == 0)
+		r = ledger_lease_start(scheduler, options->scheduler_lease, &scheduler->lease);
 	if (r < 0)
 		return error_set(err, -r, "cannot watch the API server: %s", strerror(-r));
 	loop_timer_set(program->tick, TICK_NS);
@@ -284,6 +314,7 @@ static void program_stop(struct program *program)
 {
 	struct scheduler *scheduler = &program->scheduler;
 
+	ledger_lease_stop(scheduler->lease);
 	sync_stop(scheduler->sync);
 	if (scheduler->binds && bind_queue_busy(scheduler->binds))
 		return; /* peers still wait: the kernel closes their connections */
@@ -304,6 +335,7 @@ int main(int argc, char **argv)
 {
 	struct options options = {.listen = "127.0.0.1:" SCHEDULER_PORT,
 		.probes = "0.0.0.0:39998",
+		.scheduler_lease = LEASE_DEFAULT,
 		.best_nodes = 16,
 		.log_level = LOG_LEVEL_INFO};
 	struct program program = {0};

@@ -13,6 +13,7 @@ enum filter_outcome {
 	FILTER_NO_NODE,	  /* all nodes have a reason not to fit */
 	FILTER_NOT_OURS,  /* the pod asks for no GPU of ours */
 	FILTER_IN_DOUBT,  /* the outcome of the pod's last Binding is not known */
+	FILTER_NOT_OWNER, /* another scheduler owns the ledger */
 	FILTER_NOT_READY, /* the cluster is not read yet */
 	FILTER_BAD_REQUEST,
 	FILTER_FAILED, /* out of memory */
@@ -28,6 +29,7 @@ enum bind_outcome {
 	BIND_POD_REPLACED,   /* another uid */
 	BIND_LATE,	     /* waited too long for its turn */
 	BIND_ABANDONED,	     /* kube-scheduler has hung up */
+	BIND_NOT_OWNER,	     /* another scheduler owns the ledger, or the Lease could not be renewed */
 	BIND_NOT_READY,
 	BIND_BAD_REQUEST,
 	BIND_FAILED, /* on our own side: out of memory */

@@ -13,9 +13,11 @@
 
 #include "model/ledger.h"
 #include "scheduler/metrics.h"
+#include "scheduler/takeover.h"
 
 struct bind_queue;
 struct kube_client;
+struct ledger_lease;
 struct loop;
 struct recorder;
 struct sync;
@@ -26,6 +28,8 @@ struct scheduler {
 	struct kube_client *client;
 	struct ledger ledger;
 	struct sync *sync;
+	struct ledger_lease *lease;
+	struct takeover takeover;
 	struct waiting_room *waiting;
 	struct bind_queue *binds;
 	struct recorder *recorder;

@@ -516,7 +516,7 @@ def test_a_pod_deleted_in_a_gap_of_the_watch_does_not_stay_in_the_book(api, star
     # The watch of pods says nothing from now on, so only the Binding tells of the pod; then it is cut.
     pod = api.create_pod("p", gpu_mem=3)
     time.sleep(0.3)
-    refused = api.inject("GET", "/api/v1/pods$", times=-1, status=500)
+    refused = api.inject("GET", "/api/v1/pods$", times=-1, watch=True, status=500)
     api.close_watches()
     time.sleep(0.3)
     late = api.create_pod("late", gpu_mem=1)
@@ -535,7 +535,7 @@ def test_doubt_lasts_as_long_as_nobody_can_tell(api, start):
     time.sleep(0.3)
     api.inject("POST", "/binding$", hang=True)
     assert scheduler.bind(first, "n1") != ""
-    refused = api.inject("GET", "/api/v1/pods$", times=-1, status=500)
+    refused = api.inject("GET", "/api/v1/pods$", times=-1, watch=True, status=500)
     api.close_watches()
     time.sleep(11)
     assert "no GPU has 3 units free" in scheduler.bind(second, "n1")

@@ -1,0 +1,289 @@
+#include "scheduler/lease.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/json.h"
+#include "kube/micro-time.h"
+#include "kube/names.h"
+#include "net/loop.h"
+#include "scheduler/scheduler.h"
+
+#define COLLECTION "/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM "/leases"
+#define LEASE_TEXT "the Lease " NAMESPACE_SYSTEM "/" LEASE_LEDGER
+
+#define DURATION_S 15
+#define DURATION_MAX_S 3600
+#define RENEW_NS (5 * NS_PER_S)
+#define VALID_NS (10 * NS_PER_S)
+#define RETRY_NS NS_PER_S
+/* After a conflict with the other replica, which has just renewed it too. */
+#define CONFLICT_NS (200 * NS_PER_MS)
+#define TIMEOUT_MS 3000
+/* A namespace (63), a slash and the name of an object (253). */
+#define IDENTITY_SIZE 320
+
+enum owner { OWNER_UNKNOWN, OWNER_US, OWNER_OTHER };
+
+struct ledger_lease {
+	struct scheduler *scheduler;
+	struct loop_timer *timer;
+	struct kube_request *request;
+	char identity[IDENTITY_SIZE];
+	enum owner owner;
+	char holder[IDENTITY_SIZE], renewed[40]; /* as last seen */
+	int64_t changed_ns;			 /* when we saw the holder, or its renewal, change */
+	int64_t sent_ns;			 /* of the renewal on its way */
+	int64_t valid_until_ns;			 /* of the last one that succeeded */
+	char trouble[256];			 /* the last one logged, "" when all is well */
+};
+
+bool ledger_lease_is_valid_identity(const char *identity)
+{
+	const char *slash = strchr(identity, '/');
+
+	if (!slash || slash == identity || !slash[1] || strlen(identity) >= IDENTITY_SIZE)
+		return false;
+	for (const char *p = identity; *p; p++)
+		if (p != slash && !islower((unsigned char)*p) && !isdigit((unsigned char)*p) &&
+			!strchr("-.", *p))
+			return false;
+	return true;
+}
+
+bool ledger_lease_is_known(const struct ledger_lease *lease)
+{
+	return lease->owner != OWNER_UNKNOWN || lease->trouble[0];
+}
+
+int ledger_lease_may_plan(const struct ledger_lease *lease, struct error *err)
+{
+	if (lease->owner == OWNER_US)
+		return 0;
+	if (lease->owner == OWNER_OTHER)
+		return error_set(err, EPERM, "another scheduler owns the GPU ledger: %s", lease->holder);
+	return error_set(
+		err, EPERM, "%s", lease->trouble[0] ? lease->trouble : LEASE_TEXT " is not read yet");
+}
+
+int ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
+{
+	int r = ledger_lease_may_plan(lease, err);
+
+	if (r < 0 || monotonic_ns() < lease->valid_until_ns)
+		return r;
+	return error_set(err, EPERM, "%s", lease->trouble[0] ? lease->trouble : LEASE_TEXT " has run out");
+}
+
+static void lease_look_again(struct ledger_lease *lease, int64_t in_ns)
+{
+	loop_timer_set(lease->timer, in_ns);
+}
+
+static void lease_failed(struct ledger_lease *lease, const char *verb, const char *text)
+{
+	char line[sizeof(lease->trouble)];
+
+	snprintf(line, sizeof(line), "cannot %s " LEASE_TEXT ": %s", verb, text);
+	if (strcmp(line, lease->trouble) != 0) {
+		log_warning("%s", line);
+		memcpy(lease->trouble, line, sizeof(line));
+	}
+	lease_look_again(lease, RETRY_NS);
+}
+
+static void lease_set_owner(struct ledger_lease *lease, enum owner owner)
+{
+	if (owner == OWNER_US && lease->owner != OWNER_US)
+		log_info("%s owns the GPU ledger, as we do", lease->identity);
+	if (owner == OWNER_OTHER && lease->owner != OWNER_OTHER)
+		log_warning("another scheduler owns the GPU ledger: %s (we are of %s)", lease->holder,
+			lease->identity);
+	lease->owner = owner;
+}
+
+static void on_written(void *userdata, const struct kube_response *response)
+{
+	struct ledger_lease *lease = userdata;
+
+	lease->request = NULL;
+	if (response->result == 0 && response->status == 409) {
+		lease_look_again(lease, CONFLICT_NS);
+		return;
+	}
+	if (response->result < 0 || response->status / 100 != 2) {
+		lease_failed(lease, "renew", response->text);
+		return;
+	}
+	/* From when it was sent: others may have seen it that early. */
+	lease->valid_until_ns = lease->sent_ns + VALID_NS;
+	lease->trouble[0] = '\0';
+	lease_set_owner(lease, OWNER_US);
+	lease_look_again(lease, RENEW_NS);
+}
+
+static void lease_write(
+	struct ledger_lease *lease, const char *method, const char *path, struct json_object *object)
+{
+	const char *text = json_text(object);
+	int r;
+
+	lease->sent_ns = monotonic_ns();
+	r = text ? kube_request(lease->scheduler->client, method, path, KUBE_CONTENT_JSON, text, TIMEOUT_MS,
+			   on_written, lease, &lease->request)
+		 : -ENOMEM;
+	if (r < 0)
+		lease_failed(lease, "renew", strerror(-r));
+}
+
+/* The spec as we hold it. What others have put into the object stays. */
+static int lease_claim(const struct ledger_lease *lease, struct json_object *spec)
+{
+	bool ours = strcmp(lease->holder, lease->identity) == 0;
+	int64_t transitions = -1;
+	char now[MICRO_TIME_SIZE];
+
+	micro_time_text(realtime_ns(), now);
+	json_whole(json_member(spec, "leaseTransitions"), 0, INT32_MAX - 1, &transitions);
+	if (json_set(spec, "holderIdentity", json_object_new_string(lease->identity)) < 0 ||
+		json_set(spec, "leaseDurationSeconds", json_object_new_int(DURATION_S)) < 0 ||
+		json_set(spec, "renewTime", json_object_new_string(now)) < 0)
+		return -ENOMEM;
+	if (ours)
+		return 0;
+	if (json_set(spec, "acquireTime", json_object_new_string(now)) < 0 ||
+		json_set(spec, "leaseTransitions", json_object_new_int64(transitions + 1)) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static void lease_create(struct ledger_lease *lease)
+{
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+	struct json_object *metadata = json_object_new_object(), *spec = json_object_new_object();
+
+	lease->holder[0] = '\0';
+	if (json_set(object, "apiVersion", json_object_new_string("coordination.k8s.io/v1")) < 0 ||
+		json_set(object, "kind", json_object_new_string("Lease")) < 0 ||
+		json_set(object, "metadata", metadata) < 0 || json_set(object, "spec", spec) < 0 ||
+		json_set(metadata, "name", json_object_new_string(LEASE_LEDGER)) < 0 ||
+		json_set(metadata, "namespace", json_object_new_string(NAMESPACE_SYSTEM)) < 0 ||
+		lease_claim(lease, spec) < 0)
+		lease_failed(lease, "create", "out of memory");
+	else
+		lease_write(lease, "POST", COLLECTION, object);
+}
+
+static void lease_note(struct ledger_lease *lease, struct json_object *spec)
+{
+	const char *holder = json_member_string(spec, "holderIdentity");
+	const char *renewed = json_member_string(spec, "renewTime");
+
+	if (!holder)
+		holder = "";
+	if (!renewed || strlen(renewed) >= sizeof(lease->renewed))
+		renewed = "";
+	if (lease->changed_ns && strncmp(lease->holder, holder, sizeof(lease->holder) - 1) == 0 &&
+		strcmp(lease->renewed, renewed) == 0)
+		return;
+	snprintf(lease->holder, sizeof(lease->holder), "%s", holder);
+	snprintf(lease->renewed, sizeof(lease->renewed), "%s", renewed);
+	lease->changed_ns = monotonic_ns();
+}
+
+/* Whoever holds it decides how long it lasts. */
+static bool lease_has_run_out(const struct ledger_lease *lease, struct json_object *spec)
+{
+	int64_t duration_s = DURATION_S;
+
+	json_whole(json_member(spec, "leaseDurationSeconds"), 1, DURATION_MAX_S, &duration_s);
+	return monotonic_ns() - lease->changed_ns > duration_s * NS_PER_S;
+}
+
+static void lease_decide(struct ledger_lease *lease, struct json_object *object)
+{
+	struct json_object *spec = json_member(object, "spec");
+
+	if (!json_object_is_type(spec, json_type_object)) {
+		spec = json_object_new_object();
+		if (json_set(object, "spec", spec) < 0) {
+			lease_failed(lease, "read", "out of memory");
+			return;
+		}
+	}
+	lease_note(lease, spec);
+	if (lease->holder[0] && strcmp(lease->holder, lease->identity) != 0 &&
+		!lease_has_run_out(lease, spec)) {
+		lease->trouble[0] = '\0';
+		lease_set_owner(lease, OWNER_OTHER);
+		lease_look_again(lease, RENEW_NS);
+	} else if (lease_claim(lease, spec) < 0) {
+		lease_failed(lease, "renew", "out of memory");
+	} else {
+		lease_write(lease, "PUT", COLLECTION "/" LEASE_LEDGER, object);
+	}
+}
+
+static void on_read(void *userdata, const struct kube_response *response)
+{
+	struct ledger_lease *lease = userdata;
+	_cleanup_json_ struct json_object *object = NULL;
+
+	lease->request = NULL;
+	if (response->result == 0 && response->status == 404)
+		lease_create(lease);
+	else if (response->result < 0 || response->status != 200)
+		lease_failed(lease, "read", response->text);
+	else if (json_parse(response->body, response->body_len, &object, NULL) < 0 ||
+		 !json_object_is_type(object, json_type_object))
+		lease_failed(lease, "read", "the answer is no object");
+	else
+		lease_decide(lease, object);
+}
+
+static void on_timer(void *userdata)
+{
+	struct ledger_lease *lease = userdata;
+	int r = kube_request(lease->scheduler->client, "GET", COLLECTION "/" LEASE_LEDGER, NULL, NULL,
+		TIMEOUT_MS, on_read, lease, &lease->request);
+
+	if (r < 0)
+		lease_failed(lease, "read", strerror(-r));
+}
+
+int ledger_lease_start(struct scheduler *scheduler, const char *identity, struct ledger_lease **ret_lease)
+{
+	struct ledger_lease *lease = calloc(1, sizeof(*lease));
+
+	if (!lease)
+		return -ENOMEM;
+	lease->scheduler = scheduler;
+	snprintf(lease->identity, sizeof(lease->identity), "%s", identity);
+	if (loop_add_timer(scheduler->loop, on_timer, lease, &lease->timer) < 0) {
+		free(lease);
+		return -ENOMEM;
+	}
+	lease_look_again(lease, 0);
+	*ret_lease = lease;
+	return 0;
+}
+
+void ledger_lease_stop(struct ledger_lease *lease)
+{
+	if (!lease)
+		return;
+	kube_request_cancel(lease->request);
+	loop_timer_remove(lease->timer);
+	free(lease);
+}

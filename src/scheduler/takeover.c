@@ -1,0 +1,75 @@
+#include "scheduler/takeover.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "kube/client.h"
+#include "kube/json.h"
+#include "kube/pod.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
+
+#define PAUSE_NS (2 * NS_PER_S)
+#define FRESH_NS (5 * NS_PER_S)
+
+void takeover_note_call(struct takeover *takeover, int64_t now_ns)
+{
+	if (!takeover->last_call_ns || now_ns - takeover->last_call_ns > PAUSE_NS)
+		takeover->fresh_until_ns = now_ns + FRESH_NS;
+	takeover->last_call_ns = now_ns;
+}
+
+bool takeover_is_fresh(const struct takeover *takeover, int64_t now_ns)
+{
+	return now_ns < takeover->fresh_until_ns;
+}
+
+int takeover_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,
+	void (*fn)(void *userdata, const struct kube_response *response), void *userdata)
+{
+	char path[1024];
+
+	snprintf(path, sizeof(path),
+		"/api/v1/pods?fieldSelector=spec.nodeName%%3D%s%%2Cstatus.phase%%21%%3DSucceeded%%2C"
+		"status.phase%%21%%3DFailed",
+		node);
+	return kube_request(scheduler->client, "GET", path, NULL, NULL, timeout_ms, fn, userdata, NULL);
+}
+
+/* Only what the watch has not shown: everything else it knows better, being later. */
+static int read_pod(struct scheduler *scheduler, struct json_object *pod)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	const struct ledger_pod *known;
+
+	if (pod_facts_from_json(pod, &facts, NULL) < 0 || request_is_empty(&facts.request) ||
+		sync_has_forgotten(scheduler->sync, facts.uid))
+		return 0;
+	known = ledger_pod(&scheduler->ledger, facts.uid);
+	if (known && known->occupancy >= OCCUPANCY_BOUND)
+		return 0;
+	return ledger_set_pod(&scheduler->ledger, &facts);
+}
+
+int takeover_read_pods(struct scheduler *scheduler, const struct kube_response *response)
+{
+	_cleanup_json_ struct json_object *list = NULL;
+	struct json_object *items;
+	int r;
+
+	if (json_parse(response->body, response->body_len, &list, NULL) < 0)
+		return -EBADMSG;
+	items = json_member(list, "items");
+	if (items && !json_object_is_type(items, json_type_array))
+		return -EBADMSG;
+	for (size_t i = 0; items && i < json_object_array_length(items); i++) {
+		r = read_pod(scheduler, json_object_array_get_idx(items, i));
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

@@ -1,0 +1,190 @@
+"""Exactly one active ledger: two ration-schedulers against one API server, as replicas and as strangers."""
+import signal
+import time
+
+import pytest
+
+from fake_apiserver import wait_for
+from test_scheduler import api, gpu_node, start  # noqa: F401  (fixtures)
+
+OTHER = "another scheduler owns the GPU ledger"
+PATH = "/leases/ration-ledger$"
+
+
+def lease(api):
+    return api.get("leases", "ration-ledger", "kube-system")["spec"]
+
+
+def owns(api, identity):
+    return [x for x in api.list("leases") if x["metadata"]["name"] == "ration-ledger" and
+            x["spec"]["holderIdentity"] == identity]
+
+
+def serves(scheduler, pod, node="n"):
+    return scheduler.filter(pod, [node]).get("NodeNames") == [node]
+
+
+def test_the_lease_names_the_pair_and_both_replicas_serve_under_it(api, start):
+    gpu_node(api, "n", 16160)
+    one, two = start(), start()
+    first, second = api.create_pod("p", gpu_mem=3), api.create_pod("q", gpu_mem=3)
+    wait_for(lambda: serves(one, first))
+    assert one.bind(first, "n") == ""
+    wait_for(lambda: serves(two, second))
+    assert two.bind(second, "n") == ""
+    assert lease(api)["holderIdentity"] == "kube-system/ack-co-scheduler"
+    assert lease(api)["leaseDurationSeconds"] == 15
+    assert lease(api)["leaseTransitions"] == 0
+    renewed = lease(api)["renewTime"]
+    wait_for(lambda: lease(api)["renewTime"] != renewed, 8, "renewed every 5 s")
+
+
+def test_a_second_pair_says_who_owns_the_ledger_and_binds_nothing(api, start):
+    gpu_node(api, "n", 16160)
+    first, second = start(), None
+    wait_for(lambda: owns(api, "kube-system/ack-co-scheduler"))
+    second = start("--scheduler-lease", "other/scheduler")
+    pod = api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: second.filter(pod, ["n"])["Error"] == f"{OTHER}: kube-system/ack-co-scheduler")
+    assert OTHER in second.bind(pod, "n")
+    assert second.verb("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": ["n"]}) == []
+    assert not api.requests_for("POST", "/binding$")
+    assert second.ready(), "its kube-scheduler need not be restarted for that"
+    assert serves(first, pod)
+    assert first.bind(pod, "n") == ""
+
+
+def test_a_second_pair_takes_over_when_the_first_is_gone_and_gives_it_no_way_back(api, start):
+    gpu_node(api, "n", 16160)
+    first = start()
+    wait_for(lambda: owns(api, "kube-system/ack-co-scheduler"))
+    second = start("--scheduler-lease", "other/scheduler")
+    pod = api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: OTHER in second.filter(pod, ["n"])["Error"])
+    first.process.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    wait_for(lambda: serves(second, pod), 30)
+    assert 10 < time.monotonic() - stopped, "not before the Lease has run out"
+    assert lease(api)["holderIdentity"] == "other/scheduler" and lease(api)["leaseTransitions"] == 1
+    assert second.bind(pod, "n") == ""
+    # The first wakes up, believing that it owns the ledger.
+    api.clear_requests()
+    first.process.send_signal(signal.SIGCONT)
+    late = api.create_pod("q", gpu_mem=3)
+    assert "Lease" in first.bind(late, "n") or OTHER in first.bind(late, "n")
+    assert not api.requests_for("POST", "/pods/q/binding$")
+    wait_for(lambda: OTHER in first.filter(late, ["n"])["Error"], 8)
+
+
+def test_filter_outlives_an_outage_of_the_api_server_and_bind_waits_for_the_lease(api, start):
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: serves(scheduler, pod))
+    broken = api.inject(path=PATH, times=-1, status=500, message="etcd is sick")
+    time.sleep(11)
+    assert serves(scheduler, pod) and scheduler.ready()
+    assert "cannot read the Lease kube-system/ration-ledger: etcd is sick" in scheduler.bind(pod, "n")
+    assert not api.requests_for("POST", "/binding$")
+    broken.times = 0
+    wait_for(lambda: scheduler.bind(pod, "n") == "", 5)
+
+
+def test_without_the_right_to_the_lease_the_pods_events_say_so(api, start):
+    gpu_node(api, "n", 16160)
+    api.inject(path=PATH, times=-1, status=403, message="leases is forbidden")
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: "leases is forbidden" in scheduler.filter(pod, ["n"])["Error"])
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"holderIdentity": None}, {"holderIdentity": 7},
+                                  {"holderIdentity": ""}, {"leaseTransitions": "x"}])
+def test_a_lease_that_names_nobody_is_taken_at_once(api, start, spec):
+    gpu_node(api, "n", 16160)
+    api.create("leases", {"metadata": {"name": "ration-ledger", "namespace": "kube-system",
+                                       "labels": {"kept": "yes"}}, "spec": spec})
+    scheduler = start()
+    wait_for(lambda: serves(scheduler, api.create_pod(f"p{time.time_ns()}", gpu_mem=3)))
+    assert owns(api, "kube-system/ack-co-scheduler")[0]["metadata"]["labels"] == {"kept": "yes"}
+
+
+def test_a_conflict_with_the_other_replica_is_nobodys_loss(api, start):
+    gpu_node(api, "n", 16160)
+    api.inject(method="PUT", path=PATH, times=2, status=409, reason="Conflict")
+    api.inject(method="POST", path="/leases$", times=1, status=409, reason="AlreadyExists")
+    scheduler = start()
+    wait_for(lambda: serves(scheduler, api.create_pod(f"p{time.time_ns()}", gpu_mem=3)), 5)
+
+
+@pytest.mark.parametrize("identity", ["", "x", "/x", "x/", "x/y/z", "X/y", "a b/c", "x/" + "y" * 400])
+def test_the_name_of_the_pair_must_be_one_of_kubernetes(identity):
+    import subprocess
+    from test_scheduler import BUILD
+    done = subprocess.run([BUILD / "src/scheduler/ration-scheduler", "--scheduler-lease", identity],
+                          capture_output=True, text=True, timeout=10)
+    assert done.returncode == 2 and "NAMESPACE/NAME" in done.stderr
+
+
+# ---- fail-over ----
+
+def test_a_new_leader_sees_the_binding_that_its_watch_has_not_shown(api, start):
+    """The old leader's last Binding is applied; the new leader's watch is silent."""
+    gpu_node(api, "n", 8192, 8192)
+    old, new = start(), start()
+    one, two = api.create_pod("p", gpu_mem=5), api.create_pod("q", gpu_mem=5)
+    wait_for(lambda: serves(old, one) and serves(new, two))
+    api.silence(True)
+    assert old.bind(one, "n") == ""
+    assert new.used() == {"n": [5, 0]}, "its own hold, on the card that the old leader has just given away"
+    assert new.bind(two, "n") == ""
+    cards = [api.pod(p)["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] for p in "pq"]
+    assert sorted(cards) == ["0", "1"]
+    third = api.create_pod("r", gpu_mem=5)
+    assert "units free" in new.bind(third, "n")
+
+
+def test_a_leader_that_is_asked_all_the_time_lists_nodes_in_its_first_five_seconds_only(api, start):
+    gpu_node(api, "n", 161600)
+    scheduler = start()
+    began = time.monotonic()
+    late = 0
+    for i in range(30):
+        pod = api.create_pod(f"p{i}", gpu_mem=1)
+        wait_for(lambda: serves(scheduler, pod))
+        api.clear_requests()
+        assert scheduler.bind(pod, "n") == ""
+        lists = [r for r in api.requests_for("GET", "/pods$") if "spec.nodeName=n" in r.query.get("fieldSelector", "")]
+        if time.monotonic() - began < 4:
+            assert lists and "resourceVersion" not in lists[0].query
+        if time.monotonic() - began > 6:
+            late += 1
+            assert not lists
+        time.sleep(0.25)
+    assert late
+
+
+def test_a_pod_that_ended_while_its_node_was_listed_does_not_come_back(api, start):
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    dead, pod = api.create_pod("dead", gpu_mem=5, node="n"), api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: scheduler.inspect()["nodes"][0]["pendingGPU"] == 5)
+    wait_for(lambda: serves(scheduler, pod))
+    listing = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [dead]}
+    api.inject(method="GET", path="/pods$", watch=False, body=listing, status=200)
+    api.delete("pods", "dead")
+    wait_for(lambda: scheduler.inspect()["nodes"][0]["pendingGPU"] == 0)
+    assert scheduler.bind(pod, "n") == ""
+    assert scheduler.inspect()["nodes"][0]["pendingGPU"] == 0
+
+
+@pytest.mark.parametrize("answer", [{"status": 500}, {"status": 200, "body": "no"},
+                                    {"status": 200, "body": {"items": 7}}, {"drop": True}])
+def test_a_node_that_cannot_be_listed_is_not_bound_to_blindly(api, start, answer):
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3)
+    wait_for(lambda: serves(scheduler, pod))
+    api.inject(method="GET", path="/pods$", watch=False, times=2, **answer)
+    assert "cannot read the pods of node n" in scheduler.bind(pod, "n")
+    wait_for(lambda: scheduler.bind(pod, "n") == "")
