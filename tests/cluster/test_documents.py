@@ -73,5 +73,5 @@ def test_objects_have_the_documented_names(lab):
     ds = cluster.json("-n", "kube-system", "get", "ds", "gpushare-device-plugin-ds")
     assert ds["metadata"]["labels"]["name"] == "gpushare-device-plugin-ds"
     assert ds["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
-    assert cluster.json("-n", "kube-system", "get", "deployment", "ack-co-scheduler")["status"]["readyReplicas"] == 1
+    assert cluster.json("-n", "kube-system", "get", "deployment", "ack-co-scheduler")["status"]["readyReplicas"] == 2
     assert cluster.json("-n", "kube-system", "get", "lease", "ack-co-scheduler")["spec"]["holderIdentity"]
