@@ -69,7 +69,7 @@ bool ledger_lease_is_known(const struct ledger_lease *lease)
 
 int ledger_lease_may_plan(const struct ledger_lease *lease, struct error *err)
 {
-	if (lease->owner == OWNER_US)
+	if (!lease || lease->owner == OWNER_US)
 		return 0;
 	if (lease->owner == OWNER_OTHER)
 		return error_set(err, EPERM, "another scheduler owns the GPU ledger: %s", lease->holder);
@@ -81,7 +81,7 @@ int ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
 {
 	int r = ledger_lease_may_plan(lease, err);
 
-	if (r < 0 || monotonic_ns() < lease->valid_until_ns)
+	if (r < 0 || !lease || monotonic_ns() < lease->valid_until_ns)
 		return r;
 	return error_set(err, EPERM, "%s", lease->trouble[0] ? lease->trouble : LEASE_TEXT " has run out");
 }

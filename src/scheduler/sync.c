@@ -247,7 +247,7 @@ bool sync_is_following(const struct sync *sync)
 
 bool sync_has_forgotten(const struct sync *sync, const char *uid)
 {
-	return table_get(&sync->forgotten, uid) != NULL;
+	return sync && table_get(&sync->forgotten, uid) != NULL;
 }
 
 void sync_tick(struct sync *sync)

@@ -14,7 +14,7 @@ void sync_stop(struct sync *sync); /* accepts NULL */
 bool sync_is_following(const struct sync *sync);
 
 /* sync_has_forgotten() - the watch has told the end of this pod within the last seconds: an answer to a
- * request sent earlier must not bring it back. */
+ * request sent earlier must not bring it back. Accepts NULL. */
 bool sync_has_forgotten(const struct sync *sync, const char *uid);
 
 /* sync_tick() - what goes by time; to be called every few seconds. */
