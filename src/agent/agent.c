@@ -33,6 +33,7 @@
 #include "net/loop.h"
 
 #define TICK_NS NS_PER_S
+#define FIRST_TICK_NS (100 * NS_PER_MS)
 
 bool agent_serves(const struct agent *agent)
 {
@@ -104,7 +105,26 @@ static void agent_settle_mode(struct agent *agent)
 	agent->open = true;
 	agent->draining_reported = false;
 	log_info("GPU mode in force: %s", asked == GPU_MODE_NONE ? "none" : gpu_mode_text(asked));
-	state_save(agent->options.state_dir, asked);
+	agent->remembered = false;
+}
+
+static void agent_remember(struct agent *agent)
+{
+	struct state state = {.mode = agent->in_force,
+		.knows_cdi = runtime_answered(agent->runtime),
+		.does_cdi = runtime_does_cdi(agent->runtime),
+		.inventory = agent->inventory};
+	struct error err = {""};
+
+	if (agent->remembered)
+		return;
+	agent->remembered = state_save(agent->options.state_dir, &state, &err) == 0;
+	if (!agent->remembered && !agent->remember_failure)
+		log_warning(
+			"%s: should this agent restart, it has to wait for the driver, the container runtime "
+			"and the API server",
+			err.text);
+	agent->remember_failure = !agent->remembered;
 }
 
 void agent_changed(struct agent *agent)
@@ -209,7 +229,10 @@ static void on_pods_synced(void *userdata)
 
 static void on_runtime(void *userdata)
 {
-	agent_changed(userdata);
+	struct agent *agent = userdata;
+
+	agent->remembered = false;
+	agent_changed(agent);
 }
 
 static void on_tick(void *userdata)
@@ -217,9 +240,11 @@ static void on_tick(void *userdata)
 	struct agent *agent = userdata;
 
 	loop_timer_set(agent->tick, TICK_NS);
-	gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
+	if (gpu_health_poll(agent->health, &agent->driver, &agent->inventory))
+		agent->remembered = false;
 	assign_retry(agent);
 	agent_changed(agent);
+	agent_remember(agent);
 }
 
 static int agent_start_kube(struct agent *agent, struct error *err)
@@ -279,14 +304,16 @@ int agent_start(struct agent *agent, struct error *err)
 {
 	const struct options *o = &agent->options;
 	struct error problem = {""};
+	struct state state;
 	int r;
 
 	list_init(&agent->assignments);
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
-	agent->inventory.unit_mib = o->unit_mib;
-	agent->in_force = state_load(o->state_dir);
+	state_load(o->state_dir, o->unit_mib, &state);
+	agent->inventory = state.inventory;
+	agent->in_force = state.mode;
 	agent->mode.asked = agent->in_force;
 	agent->open = true;
 	if (checkpoint_load(o->checkpoint, &agent->served, &problem) < 0)
@@ -296,9 +323,13 @@ int agent_start(struct agent *agent, struct error *err)
 		r = agent_start_kube(agent, err);
 	if (r < 0)
 		return r;
-	gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
+	/* The driver can take seconds to start, and the kubelet may wait for an answer. */
+	if (state.knows_cdi)
+		runtime_remember(agent->runtime, state.does_cdi);
+	if (!agent->inventory.n_cards)
+		gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
 	agent_changed(agent);
-	loop_timer_set(agent->tick, TICK_NS);
+	loop_timer_set(agent->tick, FIRST_TICK_NS);
 	return 0;
 }
 

@@ -53,6 +53,9 @@ struct agent {
 	bool draining_reported;	 /* an Event told why a change of mode waits */
 	char refused_value[512]; /* the refusal that was last reported */
 
+	bool remembered;       /* the state file says what there is now */
+	bool remember_failure; /* was said */
+
 	bool settled; /* the labels were seen, and with them the pods that may hold the old mode */
 
 	char node_uid[64]; /* of the Node object; "" before it was seen */

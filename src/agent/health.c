@@ -122,8 +122,10 @@ static bool health_look(struct gpu_health *health, struct driver *driver, struct
 		if (strcmp(health->complaint, err.text) != 0)
 			log_info("no GPUs to share: %s; looking again every 5 s", err.text);
 		memcpy(health->complaint, err.text, sizeof(health->complaint));
-		return false;
+		/* Cards that were here before the agent restarted are not usable now. */
+		return inventory_update(inventory, NULL, 0);
 	}
+	health->complaint[0] = '\0';
 	log_info("driver %s, %zu GPUs", health->found.driver_version, health->found.count);
 	if (health->found.unreachable)
 		log_warning(

@@ -168,6 +168,12 @@ void runtime_free(struct runtime *runtime)
 	free(runtime);
 }
 
+void runtime_remember(struct runtime *runtime, bool does_cdi)
+{
+	runtime->answered = true;
+	runtime->does_cdi = does_cdi;
+}
+
 bool runtime_answered(const struct runtime *runtime)
 {
 	return runtime->answered;

@@ -22,5 +22,8 @@ void runtime_free(struct runtime *runtime); /* accepts NULL */
 /* runtime_ask() - again, because the runtime may have been reconfigured. */
 void runtime_ask(struct runtime *runtime);
 
+/* runtime_remember() - its last answer to an agent before this one; it counts until there is a new one. */
+void runtime_remember(struct runtime *runtime, bool does_cdi);
+
 bool runtime_answered(const struct runtime *runtime);
 bool runtime_does_cdi(const struct runtime *runtime);
