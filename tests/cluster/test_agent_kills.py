@@ -75,10 +75,10 @@ def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
                         "containers": [container("main", 2, SHOW)]}}}}
     # The second kill within a while is followed by the kubelet's back-off of 10 s.
     for n in range(1, 3):
-        if n == 2:
-            cluster.create(job)
         before_kill = agent(cluster)["status"]["containerStatuses"][0]["restartCount"]
         cluster.enter(NODE, "kill", "-9", str(supervisor_pid(cluster)))
+        if n == 2:
+            cluster.create(job)
         cluster.wait_for(lambda: agent(cluster)["status"]["containerStatuses"][0]["restartCount"] > before_kill
                          and is_ready(agent(cluster)), 60, "the agent's container runs again")
 
