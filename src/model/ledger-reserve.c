@@ -10,11 +10,9 @@
 #include "model/nomination.h"
 
 /* Take the pod's own hold on this node out of the sums for a moment; node_ledger_add() puts it back. NULL if
- * it holds nothing there. */
-static struct ledger_pod *hold_lift(struct ledger *ledger, struct node_ledger *node, const char *uid)
+ * it holds nothing there. pod: NULL if the ledger does not know it. */
+static struct ledger_pod *hold_lift(struct node_ledger *node, struct ledger_pod *pod)
 {
-	struct ledger_pod *pod = table_get(&ledger->pods, uid);
-
 	if (!pod || pod->occupancy != OCCUPANCY_TENTATIVE || strcmp(pod->node, node->facts.name) != 0)
 		return NULL;
 	node_ledger_remove(node, pod);
@@ -24,10 +22,10 @@ static struct ledger_pod *hold_lift(struct ledger *ledger, struct node_ledger *n
 /* The node's sums as they count for this pod: without its own hold, with the cards kept for others. Nothing
  * may change until the view is closed. */
 static struct ledger_pod *view_open(
-	struct ledger *ledger, struct node_ledger *node, const struct pod_facts *pod)
+	struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *known)
 {
 	nominations_lay(node, pod);
-	return hold_lift(ledger, node, pod->uid);
+	return hold_lift(node, known);
 }
 
 static void view_close(struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *own)
@@ -37,19 +35,41 @@ static void view_close(struct node_ledger *node, const struct pod_facts *pod, st
 	nominations_lift(node, pod);
 }
 
-int ledger_choose(struct ledger *ledger, const char *node_name, const struct pod_facts *pod,
+static int choose(struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *known,
 	struct placement *ret_placement)
 {
-	struct node_ledger *node = table_get(&ledger->nodes, node_name);
 	struct ledger_pod *own;
 	int r;
 
 	if (!node)
 		return MISFIT_NO_GPU_NODE;
-	own = view_open(ledger, node, pod);
-	r = nomination_choose(ledger, node, pod, ret_placement);
+	own = view_open(node, pod, known);
+	r = nomination_choose(node, pod, known, ret_placement);
 	view_close(node, pod, own);
 	return r;
+}
+
+int ledger_choose(
+	struct ledger *ledger, const char *node, const struct pod_facts *pod, struct placement *ret_placement)
+{
+	return choose(
+		table_get(&ledger->nodes, node), pod, table_get(&ledger->pods, pod->uid), ret_placement);
+}
+
+void ledger_survey(struct ledger *ledger, const char *const *names, size_t n, const struct pod_facts *pod,
+	struct node_verdict *ret_verdicts)
+{
+	struct ledger_pod *known = table_get(&ledger->pods, pod->uid);
+
+	for (size_t i = 0; i < n; i++) {
+		struct node_ledger *node = table_get(&ledger->nodes, names[i]);
+
+		/* Without a placement to fill nothing can fail. */
+		ret_verdicts[i] = (struct node_verdict){
+			.node = node,
+			.misfit = (enum misfit)choose(node, pod, known, NULL),
+		};
+	}
 }
 
 void ledger_explain(struct ledger *ledger, const char *node_name, const struct pod_facts *pod,
@@ -62,15 +82,15 @@ void ledger_explain(struct ledger *ledger, const char *node_name, const struct p
 		*ret_explanation = (struct node_explanation){.misfit = MISFIT_NO_GPU_NODE};
 		return;
 	}
-	own = view_open(ledger, node, pod);
+	own = view_open(node, pod, table_get(&ledger->pods, pod->uid));
 	node_explain(node, &pod->request, pod->owner ? pod->owner : "", ret_explanation);
 	view_close(node, pod, own);
 }
 
-static bool has_room_without_own_hold(struct ledger *ledger, struct node_ledger *node, const char *uid,
+static bool has_room_without_own_hold(struct node_ledger *node, struct ledger_pod *pod,
 	const struct request *request, const struct placement *placement)
 {
-	struct ledger_pod *own = hold_lift(ledger, node, uid);
+	struct ledger_pod *own = hold_lift(node, pod);
 	bool has_room = node_ledger_has_room(node, request, placement);
 
 	if (own)
@@ -81,7 +101,7 @@ static bool has_room_without_own_hold(struct ledger *ledger, struct node_ledger 
 static int claim_check(struct ledger *ledger, const struct pod_facts *facts, const char *node_name,
 	const struct placement *placement)
 {
-	const struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
+	struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
 	struct request request = pod ? pod->facts.request : facts->request;
 	struct node_ledger *node = table_get(&ledger->nodes, node_name);
 
@@ -94,7 +114,7 @@ static int claim_check(struct ledger *ledger, const struct pod_facts *facts, con
 		return -EINVAL;
 	if (!node || !node_ledger_known(node))
 		return -ENOENT;
-	return has_room_without_own_hold(ledger, node, facts->uid, &request, placement) ? 0 : -ENOSPC;
+	return has_room_without_own_hold(node, pod, &request, placement) ? 0 : -ENOSPC;
 }
 
 static int ledger_claim(struct ledger *ledger, const struct pod_facts *facts, const char *node_name,

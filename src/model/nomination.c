@@ -138,10 +138,9 @@ size_t nominations_expire(struct ledger *ledger, int64_t now_ns)
 	return n;
 }
 
-int nomination_choose(struct ledger *ledger, const struct node_ledger *node, const struct pod_facts *pod,
-	struct placement *ret_placement)
+int nomination_choose(const struct node_ledger *node, const struct pod_facts *pod,
+	const struct ledger_pod *known, struct placement *ret_placement)
 {
-	const struct ledger_pod *known = table_get(&ledger->pods, pod->uid);
 	const struct nomination *own = known ? known->nomination : NULL;
 
 	if (own && own->node == node && placement_matches(&own->shadow.placement, &pod->request) &&

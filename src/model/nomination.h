@@ -30,9 +30,10 @@ void nomination_free(struct nomination *nomination); /* accepts NULL; leaves its
 void nominations_lay(struct node_ledger *node, const struct pod_facts *pod);
 void nominations_lift(struct node_ledger *node, const struct pod_facts *pod);
 
-/* nomination_choose() - placement_choose(), but the card that the pod is nominated for comes first. */
-int nomination_choose(struct ledger *ledger, const struct node_ledger *node, const struct pod_facts *pod,
-	struct placement *ret_placement);
+/* nomination_choose() - placement_choose(), but the card that the pod is nominated for comes first. known:
+ * the pod in the ledger, or NULL. */
+int nomination_choose(const struct node_ledger *node, const struct pod_facts *pod,
+	const struct ledger_pod *known, struct placement *ret_placement);
 
 /* nominations_expire() - ends those whose time is over; returns how many. */
 size_t nominations_expire(struct ledger *ledger, int64_t now_ns);

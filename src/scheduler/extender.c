@@ -12,6 +12,7 @@
 #include "kube/pod.h"
 #include "model/decide.h"
 #include "model/rank.h"
+#include "scheduler/answer.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/lease.h"
@@ -24,13 +25,16 @@
 /* What filter and prioritize are asked: ExtenderArgs. */
 struct question {
 	struct json_object *root;
-	struct json_object *names; /* array of strings, borrowed from root */
+	struct json_object *all_names; /* array of strings, borrowed from root */
+	const char **names;	       /* the same, for a quick look */
+	size_t n_names;
 	struct pod_facts pod;
 };
 
 static void question_release(struct question *question)
 {
 	pod_facts_release(&question->pod);
+	free(question->names);
 	json_object_put(question->root);
 }
 
@@ -44,6 +48,23 @@ char *extender_error(const char *text)
 	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
 	json_object_put(answer);
 	return out;
+}
+
+static int question_take_names(struct question *question, struct json_object *names)
+{
+	size_t n = json_object_array_length(names);
+
+	question->all_names = names;
+	question->names = calloc(n + 1, sizeof(*question->names));
+	if (!question->names)
+		return -ENOMEM;
+	for (; question->n_names < n; question->n_names++) {
+		const char *name = json_object_get_string(
+			json_object_array_get_idx(names, question->n_names));
+
+		question->names[question->n_names] = name ? name : "";
+	}
+	return 0;
 }
 
 static int question_parse(const char *body, size_t len, struct question *ret_question, struct error *err)
@@ -63,97 +84,44 @@ static int question_parse(const char *body, size_t len, struct question *ret_que
 		!json_object_is_type(names, json_type_array))
 		return error_set(err, EINVAL,
 			"request has no NodeNames: set nodeCacheCapable: true for this extender");
-	ret_question->names = names;
+	if (question_take_names(ret_question, names) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	return pod_facts_from_json(pod, &ret_question->pod, err);
 }
 
-static const char *question_name(const struct question *question, size_t i)
-{
-	const char *name = json_object_get_string(json_object_array_get_idx(question->names, i));
-
-	return name ? name : "";
-}
-
-/* No other eviction can help, or in-tree preemption would find no victim because the node's sum suffices
- * (then it fails with an internal text in the pod's condition, preemption.go "expected at least one
- * victim"; 1.36.3). */
-static bool is_unresolvable(
-	const struct ledger *ledger, const char *node, enum misfit misfit, const struct request *request)
-{
-	const struct node_ledger *known = ledger_node(ledger, node);
-
-	if (misfit != MISFIT_FULL || !known)
-		return true;
-	return known->sums.free + known->sums.free_ill >= (uint64_t)request->units + known->unplaced_units;
-}
-
-struct filter_result {
+/* What filter knows of the nodes it was asked about. */
+struct survey {
+	struct node_verdict *verdicts; /* one for each name */
 	const struct node_ledger **fitting;
 	size_t n_fitting;
-	struct json_object *failed, *unresolvable; /* name -> reason */
-	uint32_t misfits[MISFIT_MAX];		   /* how many nodes have it */
+	uint32_t misfits[MISFIT_MAX]; /* how many nodes have it */
 };
 
-static void filter_result_release(struct filter_result *result)
+static void survey_release(struct survey *survey)
 {
-	free(result->fitting);
-	json_object_put(result->failed);
-	json_object_put(result->unresolvable);
+	free(survey->verdicts);
+	free(survey->fitting);
 }
 
-static int filter_nodes(
-	struct scheduler *scheduler, const struct question *question, struct filter_result *result)
+static int survey_nodes(struct scheduler *scheduler, const struct question *question, struct survey *survey)
 {
-	size_t n = json_object_array_length(question->names);
+	size_t n = question->n_names;
 
-	result->fitting = calloc(n ? n : 1, sizeof(*result->fitting));
-	result->failed = json_object_new_object();
-	result->unresolvable = json_object_new_object();
-	if (!result->fitting || !result->failed || !result->unresolvable)
+	survey->verdicts = calloc(n + 1, sizeof(*survey->verdicts));
+	survey->fitting = calloc(n + 1, sizeof(*survey->fitting));
+	if (!survey->verdicts || !survey->fitting)
 		return -ENOMEM;
+	ledger_survey(&scheduler->ledger, question->names, n, &question->pod, survey->verdicts);
 	for (size_t i = 0; i < n; i++) {
-		const char *name = question_name(question, i);
-		int misfit = ledger_choose(&scheduler->ledger, name, &question->pod, NULL);
-		char text[64];
+		const struct node_verdict *verdict = &survey->verdicts[i];
 
-		if (misfit < 0)
-			return misfit;
-		scheduler->metrics.filter_misfits[misfit]++;
-		if (misfit == FITS) {
-			result->fitting[result->n_fitting++] = ledger_node(&scheduler->ledger, name);
-			continue;
-		}
-		result->misfits[misfit]++;
-		json_object_object_add(
-			is_unresolvable(&scheduler->ledger, name, (enum misfit)misfit, &question->pod.request)
-				? result->unresolvable
-				: result->failed,
-			name,
-			json_object_new_string(misfit_text(
-				(enum misfit)misfit, &question->pod.request, text, sizeof(text))));
+		scheduler->metrics.filter_misfits[verdict->misfit]++;
+		if (verdict->misfit == FITS)
+			survey->fitting[survey->n_fitting++] = verdict->node;
+		else
+			survey->misfits[verdict->misfit]++;
 	}
 	return 0;
-}
-
-/* Nodes that fit but are not among the K best are simply left out: kube-scheduler needs a reason for a node
- * only if none is left (findNodesThatPassExtenders, 1.36.3). */
-static char *filter_answer(struct filter_result *result, size_t n_names)
-{
-	struct json_object *answer = json_object_new_object(), *names = json_object_new_array();
-	char *out;
-
-	for (size_t i = 0; i < n_names; i++)
-		json_object_array_add(names, json_object_new_string(result->fitting[i]->facts.name));
-	json_object_object_add(answer, "NodeNames", names);
-	if (n_names == 0) {
-		json_object_object_add(answer, "FailedNodes", json_object_get(result->failed));
-		json_object_object_add(
-			answer, "FailedAndUnresolvableNodes", json_object_get(result->unresolvable));
-	}
-	json_object_object_add(answer, "Error", json_object_new_string(""));
-	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
-	json_object_put(answer);
-	return out;
 }
 
 /* A pod that asks for no GPU of ours is none of our business: all nodes pass. */
@@ -162,7 +130,7 @@ static char *pass_all(const struct question *question)
 	struct json_object *answer = json_object_new_object();
 	char *out;
 
-	json_object_object_add(answer, "NodeNames", json_object_get(question->names));
+	json_object_object_add(answer, "NodeNames", json_object_get(question->all_names));
 	json_object_object_add(answer, "Error", json_object_new_string(""));
 	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
 	json_object_put(answer);
@@ -184,7 +152,7 @@ static void hold_best(
 static char *filter_question(
 	struct scheduler *scheduler, const struct question *question, enum filter_outcome *ret_result)
 {
-	_cleanup_(filter_result_release) struct filter_result result = {0};
+	_cleanup_(survey_release) struct survey survey = {0};
 	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
 	size_t n;
 
@@ -198,25 +166,25 @@ static char *filter_question(
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	*ret_result = FILTER_FAILED;
-	if (filter_nodes(scheduler, question, &result) < 0)
+	if (survey_nodes(scheduler, question, &survey) < 0)
 		return NULL;
-	if (result.n_fitting == 0) {
+	if (survey.n_fitting == 0) {
 		*ret_result = FILTER_NO_NODE;
 		waiting_room_rejected(scheduler->waiting, &question->pod);
-		record_filter(scheduler, &question->pod, json_object_array_length(question->names), NULL, 0,
-			0, result.misfits);
-		return filter_answer(&result, 0);
+		record_filter(scheduler, &question->pod, question->n_names, NULL, 0, 0, survey.misfits);
+		return answer_rejection(
+			question->names, survey.verdicts, question->n_names, &question->pod.request);
 	}
 	n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
-	if (rank_nodes(&scheduler->ledger, result.fitting, result.n_fitting, n, &question->pod) < 0)
+	if (rank_nodes(&scheduler->ledger, survey.fitting, survey.n_fitting, n, &question->pod) < 0)
 		return NULL;
 	*ret_result = FILTER_FITS;
-	hold_best(scheduler, &question->pod, result.fitting[0]);
-	if (n > result.n_fitting)
-		n = result.n_fitting;
-	record_filter(scheduler, &question->pod, json_object_array_length(question->names), result.fitting, n,
-		result.n_fitting, result.misfits);
-	return filter_answer(&result, n);
+	hold_best(scheduler, &question->pod, survey.fitting[0]);
+	if (n > survey.n_fitting)
+		n = survey.n_fitting;
+	record_filter(scheduler, &question->pod, question->n_names, survey.fitting, n, survey.n_fitting,
+		survey.misfits);
+	return answer_nodes(survey.fitting, n);
 }
 
 char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
@@ -249,54 +217,54 @@ char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
 #define SCORE_MAX 10
 
 /* Scores fall from 10 for the best node; everything else has at most 9. Nodes that we do not know have 0, and
- * so has all that comes after the tenth: with all nodes of a large cluster the search ends there. */
-static int score_of(const struct node_ledger **ranked, size_t n, const char *name)
+ * so has all that comes after the tenth. */
+static int score_of(const struct node_ledger *const *ranked, size_t n, const struct node_ledger *node)
 {
 	for (size_t i = 0; i < n && i < SCORE_MAX; i++)
-		if (strcmp(ranked[i]->facts.name, name) == 0)
+		if (ranked[i] == node)
 			return SCORE_MAX - (int)i;
 	return 0;
 }
 
+/* What the nodes get, by place in the question. The held node was best when filter looked, and the hold
+ * itself must not turn spread away. */
+static void score_nodes(struct scheduler *scheduler, const struct question *question,
+	const struct node_ledger **nodes, const struct node_ledger **ranked, int *scores)
+{
+	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
+	const struct node_ledger *held = known && known->node ? ledger_node(&scheduler->ledger, known->node)
+							      : NULL;
+	size_t n_known = 0;
+
+	for (size_t i = 0; i < question->n_names; i++) {
+		nodes[i] = ledger_node(&scheduler->ledger, question->names[i]);
+		if (nodes[i])
+			ranked[n_known++] = nodes[i];
+	}
+	if (rank_nodes(&scheduler->ledger, ranked, n_known, SCORE_MAX, &question->pod) < 0)
+		n_known = 0;
+	for (size_t i = 0; i < question->n_names; i++) {
+		int score = nodes[i] ? score_of(ranked, n_known, nodes[i]) : 0;
+
+		if (nodes[i] && nodes[i] == held)
+			scores[i] = SCORE_MAX;
+		else
+			scores[i] = score == SCORE_MAX ? SCORE_MAX - 1 : score;
+	}
+}
+
 static char *prioritize_question(struct scheduler *scheduler, const struct question *question)
 {
-	size_t n = json_object_array_length(question->names), n_known = 0;
-	_cleanup_free_ const struct node_ledger **ranked = calloc(n ? n : 1, sizeof(*ranked));
-	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
-	struct json_object *answer = json_object_new_array();
-	struct record_score scores[DECISION_NODES_MAX];
-	char *out;
+	size_t n = question->n_names;
+	_cleanup_free_ const struct node_ledger **nodes = calloc(n + 1, sizeof(*nodes));
+	_cleanup_free_ const struct node_ledger **ranked = calloc(n + 1, sizeof(*ranked));
+	_cleanup_free_ int *scores = calloc(n + 1, sizeof(*scores));
 
-	for (size_t i = 0; ranked && i < n; i++) {
-		const struct node_ledger *node = ledger_node(&scheduler->ledger, question_name(question, i));
-
-		if (node && node->facts.name)
-			ranked[n_known++] = node;
-	}
-	if (!ranked || rank_nodes(&scheduler->ledger, ranked, n_known, SCORE_MAX, &question->pod) < 0)
-		n_known = 0;
-	for (size_t i = 0; i < n; i++) {
-		const char *name = question_name(question, i);
-		struct json_object *host = json_object_new_object();
-		/* The held node was best when filter looked, and the hold itself must not turn spread away.
-		 */
-		bool held = known && known->node && strcmp(known->node, name) == 0;
-		int score = score_of(ranked, n_known, name);
-
-		if (held)
-			score = SCORE_MAX;
-		else if (score == SCORE_MAX)
-			score = SCORE_MAX - 1;
-		json_object_object_add(host, "Host", json_object_new_string(name));
-		json_object_object_add(host, "Score", json_object_new_int(score));
-		json_object_array_add(answer, host);
-		if (i < ARRAY_SIZE(scores))
-			scores[i] = (struct record_score){.node = name, .score = score};
-	}
-	record_prioritize(scheduler, &question->pod, n, scores, n);
-	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
-	json_object_put(answer);
-	return out;
+	if (!nodes || !ranked || !scores)
+		return NULL;
+	score_nodes(scheduler, question, nodes, ranked, scores);
+	record_prioritize(scheduler, &question->pod, question->names, scores, n);
+	return answer_scores(question->names, scores, n);
 }
 
 char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t len)

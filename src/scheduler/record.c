@@ -103,16 +103,16 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	recorder_add(scheduler->recorder, &decision);
 }
 
-void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
-	const struct record_score *scores, size_t n)
+void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, const char *const *names,
+	const int *scores, size_t n)
 {
 	struct decision decision = decision_about(pod, DECISION_PRIORITIZE);
 	struct decision_node nodes[DECISION_NODES_MAX];
 
-	decision.n_asked = (uint32_t)n_asked;
+	decision.n_asked = (uint32_t)n;
 	for (; decision.n_nodes < n && decision.n_nodes < DECISION_NODES_MAX; decision.n_nodes++)
-		nodes[decision.n_nodes] = (struct decision_node){.name = scores[decision.n_nodes].node,
-			.score = (uint32_t)scores[decision.n_nodes].score};
+		nodes[decision.n_nodes] = (struct decision_node){
+			.name = names[decision.n_nodes], .score = (uint32_t)scores[decision.n_nodes]};
 	decision.nodes = nodes;
 	recorder_add(scheduler->recorder, &decision);
 }

@@ -16,13 +16,9 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
 	const uint32_t misfits[MISFIT_MAX]);
 
-/* record_prioritize() - scores of the first nodes of the answer, in its order. */
-struct record_score {
-	const char *node;
-	int score;
-};
-void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
-	const struct record_score *scores, size_t n);
+/* record_prioritize() - n names with their scores, in the order of the answer. */
+void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, const char *const *names,
+	const int *scores, size_t n);
 
 /* record_bind() - the cards are reserved on the node, the Binding is about to leave. */
 void record_bind(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,

@@ -1,0 +1,126 @@
+#include "scheduler/answer.h"
+
+#include <json-c/json.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "kube/json.h"
+
+/* Every node at its longest name and reason, in the largest request that is read. */
+#define ANSWER_MAX (64u << 20)
+
+/* Names of nodes are DNS names; what a stranger sends may be anything. */
+static bool needs_escape(const char *text, size_t *ret_len)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	for (; *p; p++)
+		if (*p < ' ' || *p == '"' || *p == '\\' || *p >= 0x7f)
+			return true;
+	*ret_len = (size_t)(p - (const unsigned char *)text);
+	return false;
+}
+
+static void add_string(struct strbuf *out, const char *text)
+{
+	struct json_object *string;
+	size_t len;
+
+	if (!needs_escape(text, &len)) {
+		strbuf_add(out, "\"", 1);
+		strbuf_add(out, text, len);
+		strbuf_add(out, "\"", 1);
+		return;
+	}
+	string = json_object_new_string(text);
+	strbuf_adds(out, string ? json_text(string) : "\"\"");
+	json_object_put(string);
+}
+
+static void add_comma(struct strbuf *out, bool *first)
+{
+	if (!*first)
+		strbuf_add(out, ",", 1);
+	*first = false;
+}
+
+char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
+{
+	_cleanup_strbuf_ struct strbuf out;
+	bool first = true;
+
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_adds(&out, "{\"NodeNames\":[");
+	for (size_t i = 0; i < n; i++) {
+		add_comma(&out, &first);
+		add_string(&out, nodes[i]->facts.name);
+	}
+	strbuf_adds(&out, "],\"Error\":\"\"}");
+	return strbuf_take(&out);
+}
+
+/* No other eviction can help, or in-tree preemption would find no victim because the node's sum suffices
+ * (then it fails with an internal text in the pod's condition, preemption.go "expected at least one
+ * victim"; 1.36.3). */
+static bool is_unresolvable(const struct node_verdict *verdict, const struct request *request)
+{
+	const struct node_ledger *node = verdict->node;
+
+	if (verdict->misfit != MISFIT_FULL || !node)
+		return true;
+	return node->sums.free + node->sums.free_ill >= (uint64_t)request->units + node->unplaced_units;
+}
+
+struct reasons {
+	char text[MISFIT_MAX][64];
+};
+
+static void add_rejected(struct strbuf *out, const char *const *names, const struct node_verdict *verdicts,
+	size_t n, const struct request *request, const struct reasons *reasons, bool unresolvable)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < n; i++) {
+		if (is_unresolvable(&verdicts[i], request) != unresolvable)
+			continue;
+		add_comma(out, &first);
+		add_string(out, names[i]);
+		strbuf_add(out, ":", 1);
+		add_string(out, reasons->text[verdicts[i].misfit]);
+	}
+}
+
+char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
+	const struct request *request)
+{
+	_cleanup_strbuf_ struct strbuf out;
+	struct reasons reasons;
+
+	for (int misfit = 0; misfit < MISFIT_MAX; misfit++)
+		misfit_text((enum misfit)misfit, request, reasons.text[misfit], sizeof(reasons.text[misfit]));
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_adds(&out, "{\"NodeNames\":[],\"FailedNodes\":{");
+	add_rejected(&out, names, verdicts, n, request, &reasons, false);
+	strbuf_adds(&out, "},\"FailedAndUnresolvableNodes\":{");
+	add_rejected(&out, names, verdicts, n, request, &reasons, true);
+	strbuf_adds(&out, "},\"Error\":\"\"}");
+	return strbuf_take(&out);
+}
+
+char *answer_scores(const char *const *names, const int *scores, size_t n)
+{
+	_cleanup_strbuf_ struct strbuf out;
+	bool first = true;
+
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_add(&out, "[", 1);
+	for (size_t i = 0; i < n; i++) {
+		add_comma(&out, &first);
+		strbuf_adds(&out, "{\"Host\":");
+		add_string(&out, names[i]);
+		strbuf_addf(&out, ",\"Score\":%d}", scores[i]);
+	}
+	strbuf_add(&out, "]", 1);
+	return strbuf_take(&out);
+}

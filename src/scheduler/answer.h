@@ -1,0 +1,18 @@
+/* answer.h - the answers of filter and prioritize as text. Written piece by piece: a tree of JSON objects for
+ * thousands of nodes costs more than the decision. Returned strings are malloc'ed; NULL means out of memory.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "model/ledger.h"
+
+/* answer_nodes() - filter: these nodes pass. */
+char *answer_nodes(const struct node_ledger *const *nodes, size_t n);
+
+/* answer_rejection() - filter: no node passes, each has its reason. */
+char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
+	const struct request *request);
+
+/* answer_scores() - prioritize. */
+char *answer_scores(const char *const *names, const int *scores, size_t n);
