@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/json.h"
+#include "kube/object-name.h"
 
 #define ASK_MAX 64 /* at once */
 #define ASK_TIMEOUT_MS 500
@@ -119,17 +120,12 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		identify_decide(id);
 }
 
-static bool name_is_plain(const char *text)
-{
-	return text[0] && !text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-")];
-}
-
 static int ask_pod(struct identification *id, struct question *question, size_t i)
 {
 	const struct listed_pod *pod = &id->listing->pods[i];
 	char path[700];
 
-	if (!name_is_plain(pod->namespace_) || !name_is_plain(pod->name) || !id->agent->client)
+	if (!object_name_is_valid(pod->namespace_) || !object_name_is_valid(pod->name) || !id->agent->client)
 		return -EINVAL;
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->namespace_, pod->name);
 	question->identification = id;

@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "kube/object-name.h"
 
 /* Names of Kubernetes objects are DNS subdomains (253), uids are 36 characters. */
 #define NAME_LEN_MAX 253
@@ -317,6 +318,9 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 	read_state(pod, ret_facts);
 	if (!*ret_facts->uid || !*ret_facts->name || !*ret_facts->namespace_)
 		return error_set(err, EINVAL, "pod %s/%s: metadata without a uid, a name or a namespace",
+			ret_facts->namespace_, ret_facts->name);
+	if (!object_name_is_valid(ret_facts->namespace_) || !object_name_is_valid(ret_facts->name))
+		return error_set(err, EINVAL, "a pod whose name or namespace is none: %s/%s",
 			ret_facts->namespace_, ret_facts->name);
 	r = read_request(pod, &ret_facts->request, err);
 	if (r < 0) {

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/client.h"
+#include "kube/object-name.h"
 #include "kube/pod.h"
 #include "model/decide.h"
 #include "net/http-server.h"
@@ -155,8 +156,8 @@ static struct bind *bind_parse(const char *body, size_t len)
 	if (!bind || !bind->uid || !bind->namespace_ || !bind->name || !bind->node)
 		return NULL;
 	/* They become parts of a path. */
-	if (strpbrk(bind->namespace_, "/?#% ") || strpbrk(bind->name, "/?#% ") ||
-		strpbrk(bind->node, "/?#% &=,+"))
+	if (!object_name_is_valid(bind->namespace_) || !object_name_is_valid(bind->name) ||
+		!object_name_is_valid(bind->node))
 		return NULL;
 	return TAKE_PTR(bind);
 }

@@ -272,11 +272,11 @@ def test_agent_counts_the_workers_that_died():
 def test_names_that_others_chose_cannot_forge_a_sample():
     evil = 'x"} 1\nration_gpu_healthy{gpu="7"} 1\n\\'
     with World(cards="1x16384MiB").up(16) as world:
-        pod = world.pod_of(evil.replace("/", ""), {evil: 2}, card=0)
+        pod = world.pod_of("p", {evil: 2}, card=0)
         world.kubelet.admit(pod)
         page = agent_page(world)
         check_form(page)
-        assert {"pod": evil, "container": evil} .items() <= page.labels("ration_container_granted_units")[0].items()
+        assert {"pod": "p", "container": evil}.items() <= page.labels("ration_container_granted_units")[0].items()
         assert len(page.labels("ration_gpu_healthy")) == 1
 
 

@@ -37,3 +37,13 @@ static inline char *fuzz_text(const uint8_t *data, size_t size)
 	text[size] = '\0';
 	return text;
 }
+
+/* What a request to the API server may look like, whatever others said of names. */
+static inline void fuzz_check_path(const char *path)
+{
+	size_t len = strcspn(path, "?");
+
+	MUST(strncmp(path, "/api", 4) == 0 && len < 700 && !strpbrk(path, " \r\n#"));
+	for (size_t i = 0; i < len; i++)
+		MUST(path[i] != '%' && !(path[i] == '/' && (path[i + 1] == '/' || path[i + 1] == '.')));
+}

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "kube/json.h"
+#include "kube/object-name.h"
 #include "kube/pod.h"
 
 /* A pod whose spec is given and whose metadata is complete. */
@@ -498,6 +499,29 @@ static void parts_that_are_not_equal_are_no_placement(void **state)
 	assert_int_equal(request_cards(&facts.request), 2);
 }
 
+/* They become parts of paths: ".." would be another path, a line end another header. */
+static void a_name_that_the_api_server_would_not_allow_is_refused(void **state)
+{
+	static const char *const names[] = {
+		"..", ".", "a/b", "a?b", "a#b", "a b", "a%2fb", "a\\r\\nb", "A", "-a", ".a", "a\xc3\xa4"};
+	char text[512], longest[255];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(text, sizeof(text),
+			"{\"metadata\":{\"uid\":\"u\",\"name\":\"%s\",\"namespace\":\"d\"}}", names[i]);
+		assert_refused(text, "whose name or namespace is none");
+		snprintf(text, sizeof(text),
+			"{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"%s\"}}", names[i]);
+		assert_refused(text, "whose name or namespace is none");
+	}
+	memset(longest, 'x', 254);
+	longest[254] = '\0';
+	assert_false(object_name_is_valid(longest));
+	longest[253] = '\0';
+	assert_true(object_name_is_valid(longest));
+	assert_true(object_name_is_valid("0.a-b"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +546,7 @@ int main(void)
 		cmocka_unit_test(of_keys_that_occur_twice_the_last_counts),
 		cmocka_unit_test(documents_that_are_too_deep_or_no_utf8_are_no_json),
 		cmocka_unit_test(json_with_blanks_after_it_is_json),
+		cmocka_unit_test(a_name_that_the_api_server_would_not_allow_is_refused),
 		cmocka_unit_test(a_placement_that_matches_is_believed),
 		cmocka_unit_test(a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced),
 		cmocka_unit_test(the_label_says_how_many_cards),
