@@ -46,7 +46,7 @@ _ration()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "why inspect help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "why inspect history replay help --help --version" -- "$cur")
 		return
 	fi
 	case $prev in
@@ -61,6 +61,10 @@ _ration()
 	esac
 	case ${COMP_WORDS[1]} in
 	why) _ration_why ;;
+	history)
+		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --as -h --help" -- "$cur")
+		;;
+	replay) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 	inspect)
 		mapfile -t COMPREPLY < <(kubectl_complete-inspect-cgpu "$cur" 2>/dev/null | grep -v '^:' | grep -F -- "$cur")
 		;;

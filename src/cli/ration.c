@@ -19,6 +19,8 @@ static const struct command {
 } commands[] = {
 	{"why", why_command, "why a pod is on its card, or on none: node by node, card by card"},
 	{"inspect", ration_inspect, "how much GPU memory of each card is allocated to whom"},
+	{"history", history_command, "what the scheduler has recorded, to be replayed elsewhere"},
+	{"replay", replay_command, "a recorded history again, each decision compared; needs no cluster"},
 };
 
 static void print_usage(FILE *to)

@@ -76,6 +76,9 @@ static void add_request(struct strbuf *out, struct json_object *pod)
 
 	strbuf_addf(out, "It asks for %" PRId64 " unit%s of " RESOURCE_GPU_MEM, number_of(request, "units"),
 		plural(number_of(request, "units")));
+	if (number_of(request, "cards") > 1)
+		strbuf_addf(out, " on %" PRId64 " cards of one node, the same on each",
+			number_of(request, "cards"));
 	if (core)
 		strbuf_addf(out, " and %" PRId64 " percent of computing power", core);
 	for (size_t i = 0; count_of(containers) > 1 && i < count_of(containers); i++) {
@@ -154,13 +157,14 @@ static void add_why_that_card(struct strbuf *out, struct json_object *answer, co
 		strbuf_adds(out, ", the only card of the node with room for it.\n");
 	else if (strcmp(text_of(decision, "policy"), "spread") == 0)
 		strbuf_addf(out,
-			", of %" PRId64 " cards with room: spread takes the one with the fewest pods of the "
+			", of %" PRId64
+			" cards with room: spread prefers the card with the fewest pods of the "
 			"same owner, then the most free, then the lowest index.\n",
 			fitting);
 	else
 		strbuf_addf(out,
 			", of %" PRId64
-			" cards with room: binpack takes the one with the least free, then the "
+			" cards with room: binpack prefers the card with the least free, then the "
 			"lowest index.\n",
 			fitting);
 }

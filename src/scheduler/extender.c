@@ -13,6 +13,7 @@
 #include "model/decide.h"
 #include "model/rank.h"
 #include "scheduler/answer.h"
+#include "scheduler/journal.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/lease.h"
@@ -166,6 +167,7 @@ static char *filter_question(
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	*ret_result = FILTER_FAILED;
+	journal_asked(scheduler->journal, &question->pod, question->names, question->n_names);
 	if (survey_nodes(scheduler, question, &survey) < 0)
 		return NULL;
 	if (survey.n_fitting == 0) {

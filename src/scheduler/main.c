@@ -19,6 +19,7 @@
 #include "scheduler/bind.h"
 #include "scheduler/extender.h"
 #include "scheduler/inspect.h"
+#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
@@ -186,10 +187,12 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 		reply_metrics(program, call);
 	else if (get && strcmp(path, "/why") == 0)
 		why_answer(scheduler, call);
+	else if (get && strcmp(path, "/history") == 0)
+		journal_answer(scheduler->journal, call);
 	else
 		reply_text(call, 404,
 			"POST /filter, /prioritize, /bind; GET /inspect, /inspect/NODE, /metrics, "
-			"/why?namespace=NS&name=POD\n");
+			"/why?namespace=NS&name=POD, /history\n");
 }
 
 static void on_probe(void *userdata, struct http_call *call, const char *method, const char *path,
@@ -292,6 +295,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = loop_add_timer(scheduler->loop, on_tick, program, &program->tick)) < 0 ||
 		(r = loop_add_timer(scheduler->loop, on_drain, program, &program->drain)) < 0 ||
 		(r = recorder_new(&scheduler->recorder)) < 0 ||
+		(r = journal_new(scheduler, &scheduler->journal)) < 0 ||
 		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
 		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
@@ -324,6 +328,7 @@ static void program_stop(struct program *program)
 	kube_client_free(scheduler->client);
 	bind_queue_free(scheduler->binds);
 	waiting_room_free(scheduler->waiting);
+	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);
 	loop_timer_remove(program->tick);
 	loop_timer_remove(program->drain);

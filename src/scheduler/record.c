@@ -4,12 +4,15 @@
 
 #include "base/clock.h"
 #include "model/explain.h"
+#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 
-static struct decision decision_about(const struct pod_facts *pod, enum decision_kind kind)
+static struct decision decision_about(
+	struct scheduler *scheduler, const struct pod_facts *pod, enum decision_kind kind)
 {
 	return (struct decision){.kind = kind,
+		.number = journal_number(scheduler->journal),
 		.time_ns = realtime_ns(),
 		.uid = pod->uid,
 		.namespace_ = pod->namespace_,
@@ -23,15 +26,6 @@ struct chosen_cards {
 	struct decision_card cards[DECISION_CARDS_MAX];
 };
 
-static bool is_placed_on(const struct placement *placement, const char *uuid)
-{
-	for (size_t i = 0; i < placement->n_containers; i++)
-		for (size_t k = 0; k < placement->containers[i].n_cards; k++)
-			if (strcmp(placement->containers[i].cards[k].uuid, uuid) == 0)
-				return true;
-	return false;
-}
-
 static void describe_choice(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,
 	const struct placement *placement, struct chosen_cards *chosen, struct decision *decision)
 {
@@ -39,8 +33,7 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 	const struct ledger_pod *entry = ledger_pod(&scheduler->ledger, pod->uid);
 	const struct node_explanation *e = &chosen->explanation;
 	/* ledger_explain() leaves the pod's own hold out of account, but not its reservation. */
-	uint32_t own = entry && entry->occupancy == OCCUPANCY_RESERVED ? request_units_per_card(&pod->request)
-								       : 0;
+	bool reserved = entry && entry->occupancy == OCCUPANCY_RESERVED;
 
 	decision->node = node;
 	if (!known)
@@ -50,14 +43,14 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 	for (size_t i = 0; i < e->n_cards; i++) {
 		const struct card_explanation *card = &e->cards[i];
 
-		bool chosen_one = is_placed_on(placement, card->gpu->uuid);
+		uint32_t units = placement_units_on(placement, &pod->request, card->gpu->uuid);
 
-		decision->n_cards_fitting += chosen_one || card->misfit == CARD_FITS;
-		if (decision->n_cards == DECISION_CARDS_MAX || !chosen_one)
+		decision->n_cards_fitting += units || card->misfit == CARD_FITS;
+		if (decision->n_cards == DECISION_CARDS_MAX || !units)
 			continue;
 		chosen->cards[decision->n_cards++] = (struct decision_card){.uuid = card->gpu->uuid,
 			.index = card->gpu->index,
-			.units_free = card->units_free + own,
+			.units_free = card->units_free + (reserved ? units : 0),
 			.units_total = card->gpu->units_total};
 	}
 	decision->cards = chosen->cards;
@@ -83,7 +76,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
 	const uint32_t misfits[MISFIT_MAX])
 {
-	struct decision decision = decision_about(pod, DECISION_FILTER);
+	struct decision decision = decision_about(scheduler, pod, DECISION_FILTER);
 	const struct ledger_pod *held = ledger_pod(&scheduler->ledger, pod->uid);
 	struct decision_reason reasons[DECISION_REASONS_MAX];
 	struct decision_node nodes[DECISION_NODES_MAX];
@@ -106,7 +99,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, const char *const *names,
 	const int *scores, size_t n)
 {
-	struct decision decision = decision_about(pod, DECISION_PRIORITIZE);
+	struct decision decision = decision_about(scheduler, pod, DECISION_PRIORITIZE);
 	struct decision_node nodes[DECISION_NODES_MAX];
 
 	decision.n_asked = (uint32_t)n;
@@ -120,7 +113,7 @@ void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod,
 void record_bind(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,
 	const struct placement *placement)
 {
-	struct decision decision = decision_about(pod, DECISION_BIND);
+	struct decision decision = decision_about(scheduler, pod, DECISION_BIND);
 	struct chosen_cards chosen;
 
 	describe_choice(scheduler, pod, node, placement, &chosen, &decision);
@@ -131,6 +124,7 @@ void record_outcome(struct scheduler *scheduler, const char *uid, const char *na
 	const char *node, const char *text, int64_t spent_ns)
 {
 	recorder_add(scheduler->recorder, &(struct decision){.kind = DECISION_OUTCOME,
+						  .number = journal_number(scheduler->journal),
 						  .time_ns = realtime_ns(),
 						  .spent_ns = spent_ns,
 						  .uid = uid,
@@ -142,7 +136,7 @@ void record_outcome(struct scheduler *scheduler, const char *uid, const char *na
 
 void record_nudge(struct scheduler *scheduler, const struct pod_facts *pod)
 {
-	struct decision decision = decision_about(pod, DECISION_NUDGE);
+	struct decision decision = decision_about(scheduler, pod, DECISION_NUDGE);
 
 	recorder_add(scheduler->recorder, &decision);
 }

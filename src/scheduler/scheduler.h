@@ -17,6 +17,7 @@
 
 struct bind_queue;
 struct kube_client;
+struct journal;
 struct ledger_lease;
 struct loop;
 struct recorder;
@@ -33,6 +34,7 @@ struct scheduler {
 	struct waiting_room *waiting;
 	struct bind_queue *binds;
 	struct recorder *recorder;
+	struct journal *journal;
 	size_t best_nodes; /* K of filter's answer; 0: all */
 	bool nodes_synced, pods_synced;
 	struct scheduler_metrics metrics;

@@ -205,7 +205,8 @@ static struct json_object *node_json(
 	bool served;
 
 	ledger_explain(ledger, node->facts.name, pod, &e);
-	served = e.misfit == FITS || e.misfit == MISFIT_FULL || e.misfit == MISFIT_TOO_LARGE;
+	served = e.misfit == FITS || e.misfit == MISFIT_FULL || e.misfit == MISFIT_TOO_LARGE ||
+		 e.misfit == MISFIT_TOO_FEW;
 	for (size_t i = 0; i < e.n_cards; i++)
 		json_object_array_add(cards, card_json(node, &e.cards[i], served, budget));
 	json_set(object, "name", text_json(node->facts.name));

@@ -13,6 +13,7 @@
 #include "net/loop.h"
 #include "scheduler/bind.h"
 #include "scheduler/extender.h"
+#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
@@ -89,6 +90,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_open("fuzz-extender", LOG_LEVEL_ERROR);
 	MUST(loop_new(&scheduler.loop) == 0);
 	MUST(recorder_new(&scheduler.recorder) == 0);
+	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	scheduler.best_nodes = 2;
 	scheduler.nodes_synced = scheduler.pods_synced = true;
 	return 0;

@@ -9,6 +9,7 @@
 #include "kube/client.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
+#include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -83,6 +84,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_open("fuzz-watch", LOG_LEVEL_ERROR);
 	MUST(loop_new(&scheduler.loop) == 0);
 	MUST(recorder_new(&scheduler.recorder) == 0);
+	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
 	return 0;
 }
 

@@ -1,0 +1,160 @@
+/* ration history: the recorded history of the scheduler that leads. ration replay: that history again,
+ * offline. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/forward.h"
+#include "cli/inspect.h"
+#include "cli/kubectl.h"
+#include "cli/replay.h"
+
+#define HISTORY_MAX (256u << 20)
+#define LINE_MAX_BYTES (16u << 20)
+
+static const struct option own_options[] = {{"help", no_argument, NULL, 'h'}};
+
+static const char history_usage[] =
+	"Usage: ration history [FLAG...] > FILE\n"
+	"\n"
+	"Write what the scheduler that leads has recorded, for `ration replay FILE`: the ledger at the "
+	"beginning,\n"
+	"its last 20,000 changes, and the decisions made meanwhile. It has names, uids and numbers of nodes, "
+	"cards\n"
+	"and pods, nothing else of them. FLAGs and needed rights are those of `ration why`.\n";
+
+static const char replay_usage[] =
+	"Usage: ration replay FILE\n"
+	"\n"
+	"Feed a history that `ration history` has written into this version's ledger, compute each decision "
+	"anew,\n"
+	"and tell the first one that comes out otherwise. Needs no cluster. FILE may be -.\n"
+	"Exit status: 0 all as recorded, 1 a difference or no history, 2 wrong arguments.\n";
+
+static void complain(const char *text)
+{
+	_cleanup_free_ char *copy = strdup(text);
+
+	fprintf(stderr, "ration: %s\n", copy ? printable(copy) : "out of memory");
+}
+
+static int usage_error(const char *usage)
+{
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+static int fetch(const struct kubectl *kubectl, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf body;
+	_cleanup_free_ char *leader = NULL;
+	int r;
+
+	strbuf_init(&body, HISTORY_MAX);
+	r = forward_find_leader(kubectl, &leader, err);
+	if (r == 0)
+		r = forward_get(kubectl, leader, "/history", &body, err);
+	if (r < 0)
+		return r;
+	fputs(strbuf_cstr(&body), stdout);
+	if (fflush(stdout) == EOF || ferror(stdout))
+		return error_set(err, EIO, "the output cannot be written");
+	return 0;
+}
+
+int history_command(int argc, char **argv)
+{
+	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	struct kubectl kubectl;
+	struct error err = {""};
+	int c, status = -1;
+
+	kubectl_init(&kubectl);
+	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
+	while (status < 0 && (c = getopt_long(argc, argv, "hs:", all, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(history_usage, stdout);
+			status = EXIT_SUCCESS;
+		} else if (c == '?' || kubectl_take_option(&kubectl, c, optarg) < 0) {
+			status = usage_error(history_usage);
+		}
+	}
+	if (status < 0 && optind < argc)
+		status = usage_error(history_usage);
+	if (status < 0 && fetch(&kubectl, &err) < 0) {
+		complain(err.text);
+		status = EXIT_FAILURE;
+	}
+	kubectl_release(&kubectl);
+	return status < 0 ? EXIT_SUCCESS : status;
+}
+
+static int replay_file(FILE *file, struct replay *replay, struct error *err)
+{
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0;
+	ssize_t len;
+	int r = 0;
+
+	while (r == 0 && (len = getline(&line, &size, file)) >= 0) {
+		if (len > LINE_MAX_BYTES)
+			return error_set(err, EFBIG, "a line is longer than %u MiB", LINE_MAX_BYTES >> 20);
+		r = replay_line(replay, line, (size_t)len, err);
+	}
+	if (r == 0 && ferror(file))
+		return error_set(err, EIO, "cannot be read: %s", strerror(errno));
+	if (r == 0 && !replay->begun)
+		return error_set(err, EINVAL, "it is empty");
+	return r;
+}
+
+static void print_sum(const struct replay *replay)
+{
+	size_t over = 0, wrong = ledger_check(&replay->ledger, &over);
+
+	printf("%llu changes, %llu filter answers and %llu choices of a card: all as recorded.\n",
+		(unsigned long long)replay->changes, (unsigned long long)replay->answers,
+		(unsigned long long)replay->cards);
+	if (replay->answers_not_computed)
+		printf("%llu of the answers were not compared: too many nodes were asked about to be "
+		       "recorded.\n",
+			(unsigned long long)replay->answers_not_computed);
+	printf("At the end: %zu nodes, %zu pods, %zu wrong sums, %zu cards over their total.\n",
+		replay->ledger.nodes.count, replay->ledger.pods.count, wrong, over);
+}
+
+int replay_command(int argc, char **argv)
+{
+	_cleanup_replay_ struct replay replay;
+	_cleanup_fclose_ FILE *file = NULL;
+	struct error err = {""};
+	const char *path = argc == 2 ? argv[1] : "";
+	int r;
+
+	replay_init(&replay);
+	if (strcmp(path, "--help") == 0 || strcmp(path, "-h") == 0) {
+		fputs(replay_usage, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (!*path || (path[0] == '-' && path[1]))
+		return usage_error(replay_usage);
+	file = fopen(strcmp(path, "-") == 0 ? "/dev/stdin" : path, "re");
+	r = file ? replay_file(file, &replay, &err) : error_set(&err, errno, "%s", strerror(errno));
+	if (r == 0) {
+		print_sum(&replay);
+		return EXIT_SUCCESS;
+	}
+	if (r < 0) {
+		error_prefix(&err, "%.200s", path);
+		complain(err.text);
+	} else {
+		printf("The first decision that comes out otherwise: %s\n", printable(err.text));
+	}
+	return EXIT_FAILURE;
+}

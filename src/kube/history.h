@@ -1,0 +1,41 @@
+/* history.h - a ledger's state and its changes as JSON lines: what ration-scheduler dumps as a history and
+ * what `ration replay` feeds into a ledger again. Names, uids and numbers of nodes, cards and pods only: no
+ * labels, no other annotations, no environment, no credentials.
+ *
+ *   {"history":1,"bestNodes":16}                              first line
+ *   {"restoreNode":{..}} {"restorePod":{..}}                  the ledger at the beginning
+ *   {"number","time","event":"hold","key",..}                 a change (ledger-event.h), in order
+ *   {"number","time","asked":[node..]|count,"pod":{..}}       filter is asked; a count where there were too
+ * many
+ *   {"number","time","decision":..}                           what was decided (scheduler/decision-json.h)
+ */
+#pragma once
+
+#include "model/ledger.h"
+
+struct error;
+struct json_object;
+
+/* All return NULL when out of memory; the caller puts the object. */
+struct json_object *history_node_facts_to_json(const struct node_facts *facts);
+struct json_object *history_node_to_json(const struct node_ledger *node);
+struct json_object *history_pod_facts_to_json(const struct pod_facts *facts);
+struct json_object *history_pod_to_json(const struct ledger_pod *pod);
+struct json_object *history_event_to_json(const struct ledger_event *event);
+
+/* history_pod_facts_from_json() - the caller releases *ret_facts either way. -EINVAL with a sentence. */
+int history_pod_facts_from_json(struct json_object *object, struct pod_facts *ret_facts, struct error *err);
+
+/* history_restore_node() / history_restore_pod() - all nodes first, into a ledger that nobody else uses. */
+int history_restore_node(struct ledger *ledger, struct json_object *object, struct error *err);
+int history_restore_pod(struct ledger *ledger, struct json_object *object, struct error *err);
+
+/* An event read back; release it in any case. */
+struct history_event {
+	struct ledger_event event; /* points into the rest and into the object, which must stay */
+	struct node_facts node;
+	struct pod_facts pod;
+	struct placement placement;
+};
+int history_event_from_json(struct json_object *object, struct history_event *ret_event, struct error *err);
+void history_event_release(struct history_event *event);
