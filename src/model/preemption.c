@@ -70,6 +70,8 @@ static bool may_be_victim(const struct plan_work *work, const struct ledger_pod 
 {
 	enum occupancy least = work->question->may_stop_bindings ? OCCUPANCY_RESERVED : OCCUPANCY_BOUND;
 
+	if (work->question->spared && table_get(work->question->spared, pod->facts.uid))
+		return false;
 	return pod->facts.priority < work->question->pod->priority && pod->occupancy >= least &&
 	       pod->occupancy <= OCCUPANCY_BOUND && !pod->facts.mirror && !pod->facts.finished &&
 	       !pod->facts.deleting;

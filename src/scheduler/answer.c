@@ -60,50 +60,56 @@ char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
 	return strbuf_take(&out);
 }
 
+struct rejection {
+	const struct request *request;
+	const struct node_ledger *waits_for;
+	char texts[MISFIT_MAX][64];
+};
+
 /* No other eviction can help, or in-tree preemption would find no victim because the node's sum suffices
  * (then it fails with an internal text in the pod's condition, preemption.go "expected at least one
  * victim"; 1.36.3). */
-static bool is_unresolvable(const struct node_verdict *verdict, const struct request *request)
+static bool is_unresolvable(const struct node_verdict *verdict, const struct rejection *rejection)
 {
 	const struct node_ledger *node = verdict->node;
+	const struct request *request = rejection->request;
 
 	if (verdict->misfit != MISFIT_FULL || !node)
 		return true;
+	if (node == rejection->waits_for)
+		return false;
 	return node->sums.free + node->sums.free_ill >= (uint64_t)request->units + node->unplaced_units;
 }
 
-struct reasons {
-	char text[MISFIT_MAX][64];
-};
-
 static void add_rejected(struct strbuf *out, const char *const *names, const struct node_verdict *verdicts,
-	size_t n, const struct request *request, const struct reasons *reasons, bool unresolvable)
+	size_t n, const struct rejection *rejection, bool unresolvable)
 {
 	bool first = true;
 
 	for (size_t i = 0; i < n; i++) {
-		if (is_unresolvable(&verdicts[i], request) != unresolvable)
+		if (is_unresolvable(&verdicts[i], rejection) != unresolvable)
 			continue;
 		add_comma(out, &first);
 		add_string(out, names[i]);
 		strbuf_add(out, ":", 1);
-		add_string(out, reasons->text[verdicts[i].misfit]);
+		add_string(out, rejection->texts[verdicts[i].misfit]);
 	}
 }
 
 char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
-	const struct request *request)
+	const struct request *request, const struct node_ledger *waits_for)
 {
 	_cleanup_strbuf_ struct strbuf out;
-	struct reasons reasons;
+	struct rejection rejection = {.request = request, .waits_for = waits_for};
 
 	for (int misfit = 0; misfit < MISFIT_MAX; misfit++)
-		misfit_text((enum misfit)misfit, request, reasons.text[misfit], sizeof(reasons.text[misfit]));
+		misfit_text((enum misfit)misfit, request, rejection.texts[misfit],
+			sizeof(rejection.texts[misfit]));
 	strbuf_init(&out, ANSWER_MAX);
 	strbuf_adds(&out, "{\"NodeNames\":[],\"FailedNodes\":{");
-	add_rejected(&out, names, verdicts, n, request, &reasons, false);
+	add_rejected(&out, names, verdicts, n, &rejection, false);
 	strbuf_adds(&out, "},\"FailedAndUnresolvableNodes\":{");
-	add_rejected(&out, names, verdicts, n, request, &reasons, true);
+	add_rejected(&out, names, verdicts, n, &rejection, true);
 	strbuf_adds(&out, "},\"Error\":\"\"}");
 	return strbuf_take(&out);
 }

@@ -10,9 +10,10 @@
 /* answer_nodes() - filter: these nodes pass. */
 char *answer_nodes(const struct node_ledger *const *nodes, size_t n);
 
-/* answer_rejection() - filter: no node passes, each has its reason. */
+/* answer_rejection() - filter: no node passes, each has its reason. waits_for: the node of
+ * nomination_waits(), or NULL. */
 char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
-	const struct request *request);
+	const struct request *request, const struct node_ledger *waits_for);
 
 /* answer_scores() - prioritize. */
 char *answer_scores(const char *const *names, const int *scores, size_t n);

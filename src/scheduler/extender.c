@@ -14,6 +14,8 @@
 #include "model/rank.h"
 #include "scheduler/answer.h"
 #include "scheduler/journal.h"
+#include "scheduler/evict.h"
+#include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/lease.h"
@@ -173,9 +175,10 @@ static char *filter_question(
 	if (survey.n_fitting == 0) {
 		*ret_result = FILTER_NO_NODE;
 		waiting_room_rejected(scheduler->waiting, &question->pod);
+		evictions_consider(scheduler->evictions, &question->pod, question->names, question->n_names);
 		record_filter(scheduler, &question->pod, question->n_names, NULL, 0, 0, survey.misfits);
-		return answer_rejection(
-			question->names, survey.verdicts, question->n_names, &question->pod.request);
+		return answer_rejection(question->names, survey.verdicts, question->n_names,
+			&question->pod.request, nomination_waits(scheduler, &question->pod));
 	}
 	n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
 	if (rank_nodes(&scheduler->ledger, survey.fitting, survey.n_fitting, n, &question->pod) < 0)

@@ -17,12 +17,15 @@
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
+#include "scheduler/evict.h"
 #include "scheduler/extender.h"
 #include "scheduler/inspect.h"
 #include "scheduler/journal.h"
+#include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
 #include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync-budgets.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
 #include "scheduler/why.h"
@@ -163,6 +166,20 @@ static void timed_reply(struct http_call *call, struct histogram *histogram, int
 	http_call_reply(call, 200, "application/json", answer);
 }
 
+static void reply_preempt(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len)
+{
+	struct error err = {0};
+	unsigned status;
+	char *answer = preempt_answer(scheduler, body, len, &status, &err);
+
+	if (status == 200) {
+		http_call_reply(call, 200, "application/json", answer);
+		return;
+	}
+	log_warning("preempt: %s", err.text);
+	reply_text(call, status, err.text);
+}
+
 static void on_verb(void *userdata, struct http_call *call, const char *method, const char *path,
 	const char *body, size_t len)
 {
@@ -179,6 +196,8 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 			extender_prioritize(scheduler, body, len));
 	else if (post && strcmp(path, "/bind") == 0)
 		bind_queue_submit(scheduler->binds, call, body, len);
+	else if (post && strcmp(path, "/preempt") == 0)
+		reply_preempt(scheduler, call, body, len);
 	else if (get && strcmp(path, "/inspect") == 0)
 		http_call_reply(call, 200, "application/json", inspect_json(scheduler, NULL));
 	else if (get && strncmp(path, "/inspect/", 9) == 0)
@@ -191,7 +210,7 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 		journal_answer(scheduler->journal, call);
 	else
 		reply_text(call, 404,
-			"POST /filter, /prioritize, /bind; GET /inspect, /inspect/NODE, /metrics, "
+			"POST /filter, /prioritize, /bind, /preempt; GET /inspect, /inspect/NODE, /metrics, "
 			"/why?namespace=NS&name=POD, /history\n");
 }
 
@@ -297,6 +316,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = recorder_new(&scheduler->recorder)) < 0 ||
 		(r = journal_new(scheduler, &scheduler->journal)) < 0 ||
 		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
+		(r = evictions_new(scheduler, &scheduler->evictions)) < 0 ||
 		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
 	if ((r = program_connect(program, options, err)) < 0 ||
@@ -306,6 +326,8 @@ static int program_start(struct program *program, const struct options *options,
 					      &program->metrics, err)) < 0))
 		return r;
 	r = sync_start(scheduler, &scheduler->sync);
+	if (r == 0)
+		r = budget_sync_start(scheduler, &scheduler->budget_sync);
 	if (r == 0)
 		r = ledger_lease_start(scheduler, options->scheduler_lease, &scheduler->lease);
 	if (r < 0)
@@ -320,6 +342,7 @@ static void program_stop(struct program *program)
 
 	ledger_lease_stop(scheduler->lease);
 	sync_stop(scheduler->sync);
+	budget_sync_stop(scheduler->budget_sync);
 	if (scheduler->binds && bind_queue_busy(scheduler->binds))
 		return; /* peers still wait: the kernel closes their connections */
 	http_server_free(program->verbs);
@@ -327,6 +350,7 @@ static void program_stop(struct program *program)
 	http_server_free(program->metrics);
 	kube_client_free(scheduler->client);
 	bind_queue_free(scheduler->binds);
+	evictions_free(scheduler->evictions);
 	waiting_room_free(scheduler->waiting);
 	journal_free(scheduler->journal);
 	recorder_free(scheduler->recorder);

@@ -2,6 +2,8 @@
  * nodes. main.c options and wiring   sync.c watch events into the ledger   extender.c the verbs filter and
  * prioritize bind.c Bindings in flight   waiting.c pods we rejected, nudged when they may fit   inspect.c the
  * status page   recorder.c the last decisions   record.c what the verbs tell it   why.c both as JSON
+   preempt.c
+ * the verb preempt, nominations   evict.c evictions of our own   sync-budgets.c PodDisruptionBudgets
  *
  * scheduler.h: the state that these share.
  */
@@ -11,11 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/budget.h"
 #include "model/ledger.h"
 #include "scheduler/metrics.h"
 #include "scheduler/takeover.h"
 
 struct bind_queue;
+struct budget_sync;
+struct evictions;
 struct kube_client;
 struct journal;
 struct ledger_lease;
@@ -35,6 +40,9 @@ struct scheduler {
 	struct bind_queue *binds;
 	struct recorder *recorder;
 	struct journal *journal;
+	struct budgets budgets;
+	struct budget_sync *budget_sync;
+	struct evictions *evictions;
 	size_t best_nodes; /* K of filter's answer; 0: all */
 	bool nodes_synced, pods_synced;
 	struct scheduler_metrics metrics;

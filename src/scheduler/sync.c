@@ -17,6 +17,7 @@
 #include "kube/pod.h"
 #include "kube/watch.h"
 #include "scheduler/agents.h"
+#include "scheduler/preempt.h"
 #include "scheduler/recheck.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
@@ -100,6 +101,7 @@ static void on_nodes_synced(void *userdata)
 	if (!sync->scheduler->nodes_synced)
 		log_info("nodes are read: %zu", sync->node_names.count);
 	sync->scheduler->nodes_synced = true;
+	nominations_follow_all(sync->scheduler);
 }
 
 /* A number that changes when kube-scheduler says anew that the pod is unschedulable; 0 if it does not say so.
@@ -181,6 +183,7 @@ static void on_pod(void *userdata, struct json_object *object)
 		table_remove(&sync->verdicts, facts.uid);
 	} else {
 		end_hold_on_new_verdict(sync, facts.uid, object);
+		nomination_follow(sync->scheduler, &facts);
 	}
 	waiting_room_look(sync->scheduler->waiting);
 }
@@ -204,6 +207,7 @@ static void on_pods_synced(void *userdata)
 	if (!sync->scheduler->pods_synced)
 		log_info("pods are read: %zu ask for a GPU", sync->scheduler->ledger.pods.count);
 	sync->scheduler->pods_synced = true;
+	nominations_follow_all(sync->scheduler);
 	recheck_unlisted(sync->scheduler);
 }
 

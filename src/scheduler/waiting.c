@@ -124,6 +124,11 @@ static void nudge(struct waiting_room *room, const struct pod_facts *pod)
 		log_debug("nudged pod %s/%s", pod->namespace_, pod->name);
 }
 
+void waiting_room_wake(struct waiting_room *room, const struct pod_facts *pod)
+{
+	nudge(room, pod);
+}
+
 static void waiting_room_on_timer(void *userdata)
 {
 	struct waiting_room *room = userdata;

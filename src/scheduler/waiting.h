@@ -26,6 +26,9 @@ void waiting_room_leave(struct waiting_room *room, const char *uid);
 /* waiting_room_look() - the ledger may have changed: look soon whether somebody fits now. */
 void waiting_room_look(struct waiting_room *room);
 
+/* waiting_room_wake() - touch this pod now, whether it fits or not. */
+void waiting_room_wake(struct waiting_room *room, const struct pod_facts *pod);
+
 /* waiting_room_forget_gone() - pods that the watch does not know although it had time to: they were deleted
  * just before kube-scheduler asked, and no event will tell of them again. */
 void waiting_room_forget_gone(struct waiting_room *room);

@@ -43,9 +43,10 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KINDS = {"pods": "Pod", "nodes": "Node", "events": "Event", "leases": "Lease", "configmaps": "ConfigMap",
-         "namespaces": "Namespace", "secrets": "Secret", "resourcepolicies": "ResourcePolicy"}
+         "namespaces": "Namespace", "secrets": "Secret", "resourcepolicies": "ResourcePolicy",
+         "poddisruptionbudgets": "PodDisruptionBudget"}
 CLUSTER_SCOPED = {"nodes", "namespaces"}
-GROUPS = {"leases": "coordination.k8s.io/v1"}
+GROUPS = {"leases": "coordination.k8s.io/v1", "poddisruptionbudgets": "policy/v1"}
 PATH = re.compile(r"^/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))"
                   r"(?:/namespaces/(?P<namespace>[^/]+))?/(?P<collection>[a-z]+)"
                   r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>[a-z]+))?$")
@@ -709,6 +710,8 @@ class FakeApiServer:
             return 200, self.store.page(collection, namespace, request.query)
         if request.method == "POST" and sub == "binding":
             return 201, self.bind_pod(namespace, name, self.body(request))
+        if request.method == "POST" and sub == "eviction":
+            return 201, self.evict_pod(namespace, name, self.body(request))
         if request.method == "POST" and not name:
             return 201, self.store.create(collection, namespace, self.body(request))
         if request.method == "PATCH" and name:
@@ -768,6 +771,43 @@ class FakeApiServer:
             pod["spec"]["nodeName"] = binding["target"]["name"]
             return strategic_merge(pod, {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}})
         self.store.replace("pods", namespace, name, change)
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+    def create_budget(self, name, match_labels, allowed, namespace="default"):
+        return self.create("poddisruptionbudgets", {
+            "metadata": {"name": name, "namespace": namespace}, "spec": {"selector": {"matchLabels": match_labels}},
+            "status": {"disruptionsAllowed": allowed}})
+
+    def evict_pod(self, namespace, name, eviction):
+        """The pod is told to end and stays until delete(), as if its kubelet took its time (a pod that was never
+        bound is gone at once). Budgets hold, by matchLabels."""
+        pod = self.get("pods", name, namespace)
+        if (eviction.get("metadata") or {}).get("name") != name:
+            raise ApiError(400, "BadRequest", "name in URL does not match name in Eviction object")
+        uid = ((eviction.get("deleteOptions") or {}).get("preconditions") or {}).get("uid")
+        if uid and uid != pod["metadata"]["uid"]:
+            raise ApiError(409, "Conflict", "the UID in the precondition does not match the UID in record")
+        ends_anyway = pod["status"].get("phase") == "Pending" or "deletionTimestamp" in pod["metadata"]
+        budgets = [] if ends_anyway else [
+            b for b in self.list("poddisruptionbudgets") if b["metadata"]["namespace"] == namespace and
+            b["spec"]["selector"]["matchLabels"].items() <= pod["metadata"].get("labels", {}).items()]
+        if len(budgets) > 1:  # the real one answers 201 with this body
+            return {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message":
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}
+        for budget in budgets:
+            if budget["status"]["disruptionsAllowed"] <= 0:
+                raise ApiError(429, "TooManyRequests",
+                               "Cannot evict pod as it would violate the pod's disruption budget.")
+            allowed = budget["status"]["disruptionsAllowed"] - 1
+            self.patch("poddisruptionbudgets", budget["metadata"]["name"],
+                       {"status": {"disruptionsAllowed": allowed}}, namespace)
+        if not pod["spec"].get("nodeName"):
+            self.delete("pods", name, namespace)
+        else:
+            self.store.replace("pods", namespace, name, lambda old: strategic_merge(old, {
+                "metadata": {"deletionTimestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 30))},
+                "status": {"conditions": [{"type": "DisruptionTarget", "status": "True",
+                                           "reason": "EvictionByEvictionAPI"}]}}))
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

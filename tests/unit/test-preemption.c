@@ -213,6 +213,21 @@ static void pods_that_are_going_anyway_are_waited_for(void **state)
 	assert_false(w->plan.waits);
 }
 
+static void spared_pods_stay(void **state)
+{
+	struct world *w = *state;
+	struct table spared;
+
+	node(w, "n", 2, (const uint32_t[]){15, 15});
+	pod(w, "a", 8, 0, "GPU-n-0");
+	pod(w, "b", 8, 500, "GPU-n-1");
+	table_init(&spared);
+	assert_int_equal(table_set(&spared, "a", w), 0);
+	assert_int_equal(plan_with(w, 10, 1000, "n", (struct preemption_question){.spared = &spared}), FITS);
+	assert_string_equal(victims(w), "b ");
+	table_release(&spared);
+}
+
 static void pods_that_go_in_any_case_are_used_first(void **state)
 {
 	struct world *w = *state;
@@ -513,6 +528,7 @@ int main(void)
 		T(the_fewest_go_when_priorities_are_equal),
 		T(nobody_goes_from_where_the_pod_fits),
 		T(pods_that_are_going_anyway_are_waited_for),
+		T(spared_pods_stay),
 		T(pods_that_go_in_any_case_are_used_first),
 		T(budgets_are_respected_and_violated_only_where_allowed),
 		T(a_budget_counts_all_victims_together),

@@ -1,0 +1,255 @@
+#include "scheduler/preempt.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/json.h"
+#include "kube/pod.h"
+#include "model/nomination.h"
+#include "model/preemption.h"
+#include "scheduler/evict.h"
+#include "scheduler/lease.h"
+#include "scheduler/scheduler.h"
+
+/* Our own nomination until the watch shows it, and any nomination after it was cleared. */
+#define NOMINATION_GRACE_NS (10 * NS_PER_S)
+
+/* The best node so far. */
+struct choice {
+	struct json_object *in_tree; /* its victims as asked, borrowed */
+	struct preemption_plan plan;
+	bool found;
+};
+
+/* {"Pods":[{"UID":".."}],"NumPDBViolations":n} */
+static int given_uids(struct json_object *victims, struct table *given)
+{
+	struct json_object *pods = json_member(victims, "Pods");
+	size_t n = json_object_is_type(pods, json_type_array) ? json_object_array_length(pods) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *uid = json_member_string(json_object_array_get_idx(pods, i), "UID");
+
+		if (uid && table_set(given, uid, victims) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int consider_node(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,
+	struct json_object *victims, struct choice *choice)
+{
+	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
+	struct table given;
+	const struct preemption_question question = {.pod = pod,
+		.budgets = &scheduler->budgets,
+		.given = &given,
+		.may_violate = true,
+		.may_stop_bindings = true};
+	int64_t violations = 0;
+	int r;
+
+	table_init(&given);
+	r = given_uids(victims, &given);
+	if (r == 0)
+		r = given.count ? preemption_plan_node(&scheduler->ledger, node, &question, &plan)
+				: MISFIT_FULL;
+	table_release(&given);
+	if (r != FITS)
+		return r < 0 ? r : 0;
+	json_whole(json_member(victims, "NumPDBViolations"), 0, INT32_MAX, &violations);
+	plan.n_violations += (size_t)violations;
+	if (choice->found && preemption_plan_compare(&choice->plan, &plan) <= 0)
+		return 0;
+	preemption_plan_release(&choice->plan);
+	*choice = (struct choice){.in_tree = victims, .plan = plan, .found = true};
+	plan = (struct preemption_plan){0};
+	return 0;
+}
+
+static bool plan_names(const struct preemption_plan *plan, const char *uid)
+{
+	for (size_t i = 0; i < plan->n_victims; i++)
+		if (strcmp(plan->victims[i]->facts.uid, uid) == 0)
+			return true;
+	return false;
+}
+
+static int add_victim(struct json_object *pods, const char *uid)
+{
+	struct json_object *pod = json_object_new_object();
+
+	if (!pod || json_set(pod, "UID", json_object_new_string(uid)) < 0 ||
+		json_object_array_add(pods, pod) < 0) {
+		json_object_put(pod);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Ours in order of importance, then those of in-tree's victims that ask for no GPU. */
+static struct json_object *victims_json(const struct choice *choice)
+{
+	_cleanup_json_ struct json_object *victims = json_object_new_object();
+	struct json_object *pods = json_object_new_array(), *asked = json_member(choice->in_tree, "Pods");
+
+	if (!victims || json_set(victims, "Pods", pods) < 0 ||
+		json_set(victims, "NumPDBViolations",
+			json_object_new_int64((int64_t)choice->plan.n_violations)) < 0)
+		return NULL;
+	for (size_t i = 0; i < choice->plan.n_victims; i++)
+		if (add_victim(pods, choice->plan.victims[i]->facts.uid) < 0)
+			return NULL;
+	for (size_t i = 0; i < json_object_array_length(asked); i++) {
+		const char *uid = json_member_string(json_object_array_get_idx(asked, i), "UID");
+
+		if (uid && !plan_names(&choice->plan, uid) && add_victim(pods, uid) < 0)
+			return NULL;
+	}
+	return TAKE_PTR(victims);
+}
+
+static char *answer_text(const struct choice *choice)
+{
+	_cleanup_json_ struct json_object *answer = json_object_new_object();
+	struct json_object *nodes = json_object_new_object();
+
+	if (!answer || json_set(answer, "NodeNameToMetaVictims", nodes) < 0)
+		return NULL;
+	if (choice->found && json_set(nodes, choice->plan.node->facts.name, victims_json(choice)) < 0)
+		return NULL;
+	return strdup(json_text(answer));
+}
+
+static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, struct json_object *nodes)
+{
+	struct choice choice = {0};
+	char *text = NULL;
+	int r = 0;
+
+	/* While we evict for the pod ourselves, nobody else needs to go. */
+	if (!evictions_are_under_way(scheduler->evictions, pod->uid)) {
+		json_object_object_foreach (nodes, node, victims)
+			if (r == 0)
+				r = consider_node(scheduler, pod, node, victims, &choice);
+	}
+	if (r == 0)
+		text = answer_text(&choice);
+	if (text && choice.found) {
+		const char *node = choice.plan.node->facts.name;
+
+		evictions_cancel(scheduler->evictions, pod->uid);
+		r = ledger_nominate(&scheduler->ledger, pod, node, &choice.plan.placement,
+			monotonic_ns() + NOMINATION_GRACE_NS);
+		log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s%s", pod->namespace_,
+			pod->name, choice.plan.n_victims, node, r < 0 ? ", without a card kept for it" : "");
+	}
+	preemption_plan_release(&choice.plan);
+	return text;
+}
+
+/* A pod that asks for "0" of our resources is none of our business. */
+static char *pass_all(struct json_object *nodes)
+{
+	_cleanup_json_ struct json_object *answer = json_object_new_object();
+
+	if (!answer || json_set(answer, "NodeNameToMetaVictims", json_object_get(nodes)) < 0)
+		return NULL;
+	return strdup(json_text(answer));
+}
+
+char *preempt_answer(
+	struct scheduler *scheduler, const char *body, size_t len, unsigned *ret_status, struct error *err)
+{
+	_cleanup_json_ struct json_object *root = NULL;
+	_cleanup_pod_facts_ struct pod_facts pod;
+	struct json_object *nodes;
+
+	pod_facts_init(&pod);
+	*ret_status = 503;
+	if (!scheduler_is_ready(scheduler)) {
+		error_set(err, EAGAIN, "ration-scheduler has not read the cluster's nodes and pods yet");
+		return NULL;
+	}
+	if (ledger_lease_may_plan(scheduler->lease, err) < 0)
+		return NULL;
+	*ret_status = 400;
+	if (json_parse(body, len, &root, err) < 0)
+		return NULL;
+	nodes = json_member(root, "NodeNameToMetaVictims");
+	if (!json_object_is_type(nodes, json_type_object)) {
+		error_set(err, EINVAL,
+			"request has no NodeNameToMetaVictims: set nodeCacheCapable: true for this extender");
+		return NULL;
+	}
+	if (pod_facts_from_json(json_member(root, "Pod"), &pod, err) < 0)
+		return NULL;
+	*ret_status = 200;
+	if (request_is_empty(&pod.request))
+		return pass_all(nodes);
+	return decide(scheduler, &pod, nodes);
+}
+
+static bool is_nominated_for(const struct ledger_pod *pod, const char *node)
+{
+	return pod && pod->nomination && strcmp(pod->nomination->node->facts.name, node) == 0;
+}
+
+static void nominate_as_shown(struct scheduler *scheduler, const struct pod_facts *pod)
+{
+	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
+	const struct preemption_question question = {
+		.pod = pod, .budgets = &scheduler->budgets, .may_violate = true, .may_stop_bindings = true};
+
+	if (preemption_plan_node(&scheduler->ledger, pod->nominated_node, &question, &plan) == FITS)
+		ledger_nominate(
+			&scheduler->ledger, pod, pod->nominated_node, &plan.placement, NOMINATION_LASTS);
+}
+
+void nomination_follow(struct scheduler *scheduler, const struct pod_facts *pod)
+{
+	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, pod->uid);
+
+	if (!scheduler_is_ready(scheduler) || !known || pod->finished ||
+		evictions_are_under_way(scheduler->evictions, pod->uid))
+		return;
+	if (!pod->nominated_node) {
+		if (known->nomination && known->nomination->expires_ns == NOMINATION_LASTS)
+			ledger_nomination_set_end(
+				&scheduler->ledger, pod->uid, monotonic_ns() + NOMINATION_GRACE_NS);
+		return;
+	}
+	if (is_nominated_for(known, pod->nominated_node))
+		ledger_nomination_set_end(&scheduler->ledger, pod->uid, NOMINATION_LASTS);
+	else
+		nominate_as_shown(scheduler, pod);
+}
+
+void nominations_follow_all(struct scheduler *scheduler)
+{
+	const struct ledger_pod *pod;
+
+	table_for_each (&scheduler->ledger.pods, cursor, pod)
+		if (pod->occupancy == OCCUPANCY_WAITING && pod->facts.nominated_node)
+			nomination_follow(scheduler, &pod->facts);
+}
+
+const struct node_ledger *nomination_waits(const struct scheduler *scheduler, const struct pod_facts *pod)
+{
+	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, pod->uid);
+	const struct node_ledger *node;
+
+	if (!pod->nominated_node || !is_nominated_for(known, pod->nominated_node))
+		return NULL;
+	node = known->nomination->node;
+	list_for_each (item, &node->pods)
+		if (list_entry(item, struct ledger_pod, item)->facts.deleting)
+			return node;
+	return NULL;
+}
