@@ -68,12 +68,29 @@ static struct leftover *leftover_find(const struct leftovers *l, const char *uid
 	return NULL;
 }
 
+/* Room for one more: the one that ended first is named no longer. */
+static bool leftovers_make_room(struct leftovers *l)
+{
+	if (l->n_pods < PODS_MAX)
+		return true;
+	list_for_each (item, &l->pods) {
+		struct leftover *pod = list_entry(item, struct leftover, item);
+
+		if (pod->verdict != HELD_ENDED)
+			continue;
+		leftover_free(l, pod);
+		return true;
+	}
+	return false;
+}
+
 /* A copy. */
 static void leftovers_add(struct leftovers *l, const struct held_pod *held)
 {
-	struct leftover *pod = l->n_pods < PODS_MAX && !leftover_find(l, held->uid) ? calloc(1, sizeof(*pod))
-										    : NULL;
+	struct leftover *pod = NULL;
 
+	if (!leftover_find(l, held->uid) && leftovers_make_room(l))
+		pod = calloc(1, sizeof(*pod));
 	if (!pod)
 		return;
 	list_append(&l->pods, &pod->item);

@@ -1,5 +1,7 @@
 """The agent's two processes killed on a real kubelet, with pods running and pods arriving; pods deleted by force."""
 import json
+import os
+import signal
 import time
 
 from gpupods import SHOW, annotation, card_of, check_what_it_sees, container, fingerprint, pod
@@ -76,9 +78,11 @@ def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     # The second kill within a while is followed by the kubelet's back-off of 10 s.
     for n in range(1, 3):
         before_kill = agent(cluster)["status"]["containerStatuses"][0]["restartCount"]
-        cluster.enter(NODE, "kill", "-9", str(supervisor_pid(cluster)))
+        victim = supervisor_pid(cluster)
         if n == 2:
             cluster.create(job)
+            time.sleep(0.2)    # its pods are on their way
+        os.kill(victim, signal.SIGKILL)
         cluster.wait_for(lambda: agent(cluster)["status"]["containerStatuses"][0]["restartCount"] > before_kill
                          and is_ready(agent(cluster)), 60, "the agent's container runs again")
 
