@@ -155,7 +155,8 @@ static int read_pod(
 		return error_set(err, ENOMEM, "out of memory");
 	if (*reason.text)
 		warn(warnings, reason.text);
-	if (r < 0)
+	/* Of no interest unless it takes something: a bad label for several cards leaves the units. */
+	if (r < 0 && request_is_empty(&facts.request))
 		return 0;
 	has_older = read_older(item, &facts.request, &older);
 	if (inspect_add_pod(inspect, &facts, has_older ? &older : NULL) < 0)

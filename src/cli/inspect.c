@@ -189,16 +189,22 @@ static bool place_by_older(
 	return true;
 }
 
-/* All containers of a pod are on one card (placement_matches), which holds what the whole pod may use at a
- * time: that is more than its main containers ask for when an init container asks for more. */
-static bool place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
+/* All containers of a pod are on the same cards (placement_matches), which hold what the whole pod may use at
+ * a time: that is more than its main containers ask for when an init container asks for more. What is on a
+ * card that the node does not have (any more) is pending, as the scheduler counts it. */
+static void place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
 {
-	struct inspect_card *card = card_by_uuid(node, facts->placement.containers[0].cards[0].uuid);
+	const struct container_placement *any = &facts->placement.containers[0];
 
-	if (!card)
-		return false;
-	pod->units[card->column] = facts->request.units;
-	return true;
+	for (size_t i = 0; i < any->n_cards; i++) {
+		uint32_t units = placement_units_on(&facts->placement, &facts->request, any->cards[i].uuid);
+		struct inspect_card *card = card_by_uuid(node, any->cards[i].uuid);
+
+		if (card)
+			pod->units[card->column] = units;
+		else
+			pod->pending += units;
+	}
 }
 
 static void account(struct inspect_node *node, const struct inspect_pod *pod)
@@ -219,7 +225,6 @@ int inspect_add_pod(
 {
 	struct inspect_node *node = table_get(&inspect->by_name, facts->node);
 	struct inspect_pod *grown, *pod;
-	bool placed = false;
 
 	if (!node || facts->finished || request_is_empty(&facts->request))
 		return 0;
@@ -237,10 +242,8 @@ int inspect_add_pod(
 	}
 	node->n_pods++;
 	if (facts->has_placement)
-		placed = place_by_truth(node, pod, facts);
-	else if (older)
-		placed = place_by_older(node, pod, older);
-	if (!placed)
+		place_by_truth(node, pod, facts);
+	else if (!older || !place_by_older(node, pod, older))
 		pod->pending = facts->request.units;
 	account(node, pod);
 	return 0;

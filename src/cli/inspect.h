@@ -72,8 +72,8 @@ int inspect_add_node(
 	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity);
 
 /* inspect_add_pod() - after all nodes. Pods that are not bound to a listed node, have finished or ask for
- * nothing are left out. Its card is that of facts->placement, else that of `older` (may be NULL), else it is
- * pending: so is a pod whose placement names a card that the node does not have. */
+ * nothing are left out. Its cards are those of facts->placement, else those of `older` (may be NULL), else it
+ * is pending: so is its part on a card that the node does not have. */
 int inspect_add_pod(
 	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older);
 

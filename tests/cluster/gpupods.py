@@ -2,6 +2,7 @@
 import json
 
 GPU_MEM = "aliyun.com/gpu-mem"
+GPU_COUNT = "aliyun.com/gpu-count"
 IMAGE = "registry.cn-beijing.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
 # Says once what it sees, then waits; ends at once when told to.
 SHOW = ("trap 'exit 0' TERM; env | grep -E '^(ALIYUN|NVIDIA)' | sort; ls /dev | grep -E '^nvidia[0-9]+$' | sort; "
@@ -50,17 +51,27 @@ def units_of(obj):
     return max(largest, sidecars + sum(ask(c) for c in obj["spec"]["containers"]))
 
 
+def cards_of(obj):
+    """The cards of the pod, which are those of each of its containers."""
+    cards = [[share["uuid"] for share in shares] for shares in placement(obj)["containers"].values()]
+    assert all(set(some) == set(cards[0]) for some in cards), f"{obj['metadata']['name']} is on {cards}"
+    assert len(cards[0]) == len(set(cards[0])) == int(obj["metadata"].get("labels", {}).get(GPU_COUNT, 1)), cards
+    return cards[0]
+
+
 def card_of(obj):
-    cards = {share["uuid"] for shares in placement(obj)["containers"].values() for share in shares}
+    cards = cards_of(obj)
     assert len(cards) == 1, f"{obj['metadata']['name']} is on {cards}"
-    return cards.pop()
+    return cards[0]
 
 
 def used_per_card(pods):
     used = {}
     for obj in pods:
         if obj["spec"].get("nodeName") and annotation(obj, "ration.dev/placement"):
-            used[card_of(obj)] = used.get(card_of(obj), 0) + units_of(obj)
+            cards = cards_of(obj)
+            for card in cards:
+                used[card] = used.get(card, 0) + units_of(obj) // len(cards)
     return used
 
 
@@ -69,9 +80,9 @@ def said_everything(log):
 
 
 def check_what_it_sees(lab, obj, nodes, containers=None):
-    """The containers that ran SHOW see exactly the card of the placement."""
-    card = inventory(nodes[obj["spec"]["nodeName"]])[card_of(obj)]
-    total = card["mib"] // placement(obj)["unit"]
+    """The containers that ran SHOW see exactly the cards of the placement."""
+    cards = [inventory(nodes[obj["spec"]["nodeName"]])[uuid] for uuid in cards_of(obj)]
+    total = max(card["mib"] for card in cards) // placement(obj)["unit"]
     for spec in obj["spec"]["containers"]:
         if containers and spec["name"] not in containers:
             continue
@@ -81,15 +92,16 @@ def check_what_it_sees(lab, obj, nodes, containers=None):
         lines = log.splitlines()
         env = dict(line.split("=", 1) for line in lines if "=" in line)
         where = f"{obj['metadata']['name']}/{name}:\n{log}"
-        assert env["ALIYUN_COM_GPU_MEM_CONTAINER"] == str(units), where
+        assert env["ALIYUN_COM_GPU_MEM_CONTAINER"] == str(units // len(cards)), where
         assert env["ALIYUN_COM_GPU_MEM_DEV"] == str(total), where
-        assert env["ALIYUN_COM_GPU_MEM_IDX"] == str(card["index"]), where
+        assert env["ALIYUN_COM_GPU_MEM_IDX"] == ",".join(str(card["index"]) for card in cards), where
         assert env["ALIYUN_COM_GPU_MEM_POD"] == str(units_of(obj)), where
         assert env["NVIDIA_VISIBLE_DEVICES"] == "void", where
-        assert env["ALIYUN_COM_GPU_VISIBLE_DEVICES"] == card["uuid"], where
-        assert [line for line in lines if line.startswith("nvidia")] == [f"nvidia{card['index']}"], where
-        assert sum(card["uuid"] in line for line in lines if line.startswith("GPU ")) == 1, where
-        assert len([line for line in lines if line.startswith("GPU ")]) == 1, where
+        assert env["ALIYUN_COM_GPU_VISIBLE_DEVICES"] == ",".join(card["uuid"] for card in cards), where
+        assert {line for line in lines if line.startswith("nvidia")} == {f"nvidia{c['index']}" for c in cards}, where
+        listed = [line for line in lines if line.startswith("GPU ")]
+        assert len(listed) == len(cards), where
+        assert all(sum(card["uuid"] in line for line in listed) == 1 for card in cards), where
 
 
 def fingerprint(obj):

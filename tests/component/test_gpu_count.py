@@ -6,6 +6,7 @@ import pytest
 from agent_fixture import NODE, World
 from fake_apiserver import wait_for
 from fake_kubelet import AdmissionError, StartError
+from test_inspect import cluster, container, node, pod  # noqa: F401: cluster is a fixture
 from test_scheduler import api, gpu_node, placement_of, start  # noqa: F401: fixtures
 
 
@@ -241,3 +242,68 @@ def test_a_pod_bound_past_us_with_a_bad_label_is_told_so_and_not_started(world, 
     assert sentence in str(refusal.value) and "create it anew" in str(refusal.value)
     message = wait_for(lambda: [e["message"] for e in world.api.events("GPUNotPlaced")])[0]
     assert sentence in message
+
+
+# ---- kubectl inspect cgpu ----
+
+def wide_pod(name, on, each, *cards, init=None, label=None):
+    """`each` units on every card in container main, `init` in an init container."""
+    shown = pod(name, on, each * len(cards))
+    units = {"main": each, **({"init": init} if init else {})}
+    if init:
+        shown["spec"]["initContainers"] = [container("init", init * len(cards))]
+    shown["metadata"]["labels"] = {"aliyun.com/gpu-count": label or str(len(cards))}
+    shown["metadata"]["annotations"] = {"ration.dev/placement": json.dumps({"unit": 1024, "containers": {
+        n: [{"uuid": card, "units": u} for card in cards] for n, u in units.items()}})}
+    return shown
+
+
+def test_a_pod_on_two_cards_is_in_both_columns(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, 16160)],
+                [pod("second", "n", 3, "GPU-n-1"), wide_pod("wide", "n", 4, "GPU-n-0", "GPU-n-1", init=5)])
+    # First row before alignment: 1+1 + 8+1 + 4+1 + 4+1 + 5 and the newline = 27 characters, and 20 more.
+    assert cluster.show() == """\
+NAME  IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  GPU Memory(GiB)
+n     10.0.0.1   5/15                   8/15                   13/30
+-----------------------------------------------
+Allocated/Total GPU Memory In Cluster:
+13/30 (43%)
+"""
+    # The rows: wide default 5 5, second default 0 3: 18 + 20 characters, and 10 more.
+    assert cluster.show("-d") == """\
+
+NAME:       n
+IPADDRESS:  10.0.0.1
+
+NAME         NAMESPACE  GPU0(Allocated)  GPU1(Allocated)
+wide         default    5                5
+second       default    0                3
+Allocated :  13 (43%)
+Total :      30
+------------------------------------------------
+
+
+Allocated/Total GPU Memory In Cluster:  13/30 (43%)
+"""
+    shown = json.loads(cluster.show("-o", "json"))
+    assert shown["nodes"][0]["pods"][0] == {"namespace": "default", "name": "wide", "allocated": {"0": 5, "1": 5},
+                                            "pending": 0}
+
+
+def test_the_part_on_a_card_that_is_gone_is_pending(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160)], [wide_pod("wide", "n", 4, "GPU-n-0", "GPU-gone")])
+    assert cluster.show().splitlines()[1].split()[2:] == ["4/15", "4", "8/15"]
+
+
+def test_a_bad_label_on_a_pod_bound_past_the_scheduler_is_told_and_counted(cluster):
+    stray = pod("stray", "n", 4)
+    stray["metadata"]["labels"] = {"aliyun.com/gpu-count": "3"}
+    cluster.set([node("n", "10.0.0.1", 16160)], [stray])
+    done = cluster.run()
+    assert done.stdout.decode().splitlines()[1].split()[2:] == ["0/15", "4", "4/15"]
+    assert "must be a multiple of 3" in done.stderr.decode()
+
+
+def test_a_label_changed_after_binding_changes_nothing_in_the_table(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, 16160)], [wide_pod("wide", "n", 4, "GPU-n-0", "GPU-n-1", label="3")])
+    assert cluster.show().splitlines()[1].split()[2:] == ["4/15", "4/15", "8/30"]
