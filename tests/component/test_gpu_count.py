@@ -8,6 +8,7 @@ from fake_apiserver import wait_for
 from fake_kubelet import AdmissionError, StartError
 from test_inspect import cluster, container, node, pod  # noqa: F401: cluster is a fixture
 from test_scheduler import api, gpu_node, placement_of, start  # noqa: F401: fixtures
+from test_why import bound, known, person  # noqa: F401: person is a fixture
 
 
 def labelled(api, name, units, cards, **more):
@@ -307,3 +308,27 @@ def test_a_bad_label_on_a_pod_bound_past_the_scheduler_is_told_and_counted(clust
 def test_a_label_changed_after_binding_changes_nothing_in_the_table(cluster):
     cluster.set([node("n", "10.0.0.1", 16160, 16160)], [wide_pod("wide", "n", 4, "GPU-n-0", "GPU-n-1", label="3")])
     assert cluster.show().splitlines()[1].split()[2:] == ["4/15", "4/15", "8/30"]
+
+
+# ---- ration why ----
+
+def test_why_tells_of_several_cards_what_each_has(api, start, person):
+    gpu_node(api, "n", 15360, 15360, 15360)
+    scheduler = start()
+    bound(scheduler, api.create_pod("first", gpu_mem=12), ["n"])
+    labelled(api, "wide", 8, 2)
+    bound(scheduler, api.patch("pods", "wide", {"spec": {"schedulerName": "ack-co-scheduler"}}), ["n"])
+    wait_for(lambda: known(scheduler, "wide")["state"] == "bound", 5)
+    labelled(api, "waits", 24, 3)
+    assert scheduler.filter(api.pod("waits"), ["n"])["NodeNames"] == []
+    known(scheduler, "waits")
+    person.world(scheduler)
+    text = person.why("wide")
+    assert "is bound to node n, GPU 1 (GPU-n-1), GPU 2 (GPU-n-2);" in text
+    assert "It asks for 8 units of aliyun.com/gpu-mem on 2 cards of one node, the same on each." in text
+    assert ("Chosen: GPU 1 (15 of 15 units free before), GPU 2 (15 of 15 units free before), of 2 cards with room: "
+            "binpack prefers the card with the least free, then the lowest index.") in text
+    assert "GPU 2: 11 of 15 units free; held by default/wide 4" in text
+    text = person.why("waits")
+    assert "Node n (binpack, unit GiB): no 3 GPUs have 8 units free" in text
+    assert "GPU 0: not enough units free: 3 of 15 units free; held by default/first 12" in text
