@@ -1,0 +1,122 @@
+"""Part c: how many pods a second a real kube-scheduler binds, without an extender and with several; and part a's
+bind with the real API server behind it."""
+import contextlib
+import json
+import sys
+import time
+
+from . import cluster
+from .programs import BenchError, RationScheduler, load
+from .realapi import KubeScheduler, RealApi, Standin
+
+CAREFUL_S = 5.5    # for 5 s after it took over, ration-scheduler reads a node's pods before it binds to it
+NODE_POLICY = "binpack"
+SHAPES = {"equal": lambda i: 1, "unequal": lambda i: 1 + i % 7}
+NONE, PASS, STANDIN, RATION = "no extender", "pass all", "K=16 stand-in", "ration"
+
+
+@contextlib.contextmanager
+def extender(api, kind):
+    """The URL of an extender of this kind, None for none."""
+    if kind == NONE:
+        yield None
+    elif kind == RATION:
+        with RationScheduler(api.kubeconfig) as scheduler:
+            scheduler.wait_ready()
+            time.sleep(CAREFUL_S)
+            yield scheduler.url
+            for line in scheduler.text().splitlines():
+                if ": bind of pod" in line or "no card held" in line:
+                    print(line, file=sys.stderr)
+    elif kind in (PASS, STANDIN):
+        with Standin(api, 0 if kind == PASS else 16) as standin:
+            yield standin.url
+    else:
+        yield kind    # the URL of somebody else's
+
+
+def burst(shape, count):
+    return [cluster.pod(f"burst-{i:05}", SHAPES[shape](i), i, f"owner-{i // 100}") for i in range(count)]
+
+
+def follow_until_bound(stream, count, timeout):
+    """When each pod was seen bound (monotonic), in order."""
+    seen, deadline = {}, time.monotonic() + timeout
+    for line in stream:
+        event = json.loads(line)
+        meta = event["object"]["metadata"]
+        if event["object"].get("spec", {}).get("nodeName") and meta["name"] not in seen:
+            seen[meta["name"]] = time.monotonic()
+            if len(seen) == count:
+                return sorted(seen.values())
+        if time.monotonic() > deadline:
+            break
+    raise BenchError(f"only {len(seen)} of {count} pods were bound")
+
+
+def overcommitted(pods):
+    """Cards that hold more than they have, by the placements that the API server shows."""
+    used = {}
+    for pod in pods:
+        placement = json.loads(pod["metadata"].get("annotations", {}).get("ration.dev/placement", "{}"))
+        for cards in placement.get("containers", {}).values():
+            for card in cards:
+                used[card["uuid"]] = used.get(card["uuid"], 0) + card["units"]
+    return sum(units > cluster.CARD_UNITS for units in used.values())
+
+
+def measure(api, kind, shape, count, timeout=300):
+    """One burst: the pods are there before kube-scheduler starts, so that making them costs it nothing. From the
+    first pod that is bound to the last."""
+    api.create_pods(burst(shape, count))
+    with extender(api, kind) as url, api.watch_pods() as stream, KubeScheduler(api, url) as scheduler:
+        times = follow_until_bound(stream, count, timeout)
+        failed = scheduler.failed_attempts()
+    over = overcommitted(api.pods())
+    api.delete_pods()
+    return {"who": kind, "shape": shape, "pods": count, "pods_per_s": (count - 1) / (times[-1] - times[0]),
+            "seconds": times[-1] - times[0], "failed": failed, "over": over}
+
+
+def measure_bind(api, count, connections):
+    """Bind alone: the pods are known, nobody else is at work."""
+    api.create_pods(burst("equal", count))
+    pods = api.pods()
+    bodies = [{"PodName": p["metadata"]["name"], "PodNamespace": "default", "PodUID": p["metadata"]["uid"],
+               "Node": cluster.node_name(i % 100)} for i, p in enumerate(pods)]
+    with RationScheduler(api.kubeconfig) as scheduler:
+        scheduler.wait_ready()
+        time.sleep(CAREFUL_S)
+        got = load(f"{scheduler.url}/bind", bodies, count, connections)
+    direct = _bind_directly(api, count, connections)
+    return {"connections": connections, "calls": count, "p50": got["p50"], "p99": got["p99"], "max": got["max"],
+            "calls_per_s": got["calls"] / got["seconds"], "failed": got["failed"], "failure": got["failure"],
+            "direct_p50": direct["p50"], "direct_p99": direct["p99"]}
+
+
+def _bind_directly(api, count, connections):
+    """The floor of bind: the stand-in, which sends a Binding without annotations and does nothing else."""
+    api.delete_pods()
+    api.create_pods(burst("equal", count))
+    bodies = [{"PodName": p["metadata"]["name"], "PodNamespace": "default", "PodUID": p["metadata"]["uid"],
+               "Node": cluster.node_name(i % 100)} for i, p in enumerate(api.pods())]
+    with Standin(api, 16) as standin:
+        got = load(f"{standin.url}/bind", bodies, count, connections)
+    api.delete_pods()
+    return got
+
+
+def run(nodes, pods, binds, others=(), shapes=("equal", "unequal"), say=print):
+    """(rows of the bursts, rows of bind)."""
+    rows, bind_rows = [], []
+    with RealApi() as api:
+        say(f"end to end: {nodes} nodes")
+        api.create_nodes([cluster.node(i, NODE_POLICY) for i in range(nodes)])
+        for connections in (1, 16):
+            say(f"bind with the API server: {connections} at a time")
+            bind_rows.append(measure_bind(api, binds, connections))
+        for shape in shapes:
+            for kind in (NONE, PASS, STANDIN, RATION, *others):
+                say(f"end to end: {pods} pods, {shape}, {kind}")
+                rows.append(measure(api, kind, shape, pods))
+    return rows, bind_rows
