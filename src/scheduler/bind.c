@@ -40,6 +40,7 @@ struct bind {
 	struct http_call *call; /* NULL once answered */
 	char *uid, *namespace_, *name, *node;
 	int64_t submitted_ns;
+	int64_t takeover_period;
 	int64_t doubt_ends_ns;
 	enum bind_outcome refusal; /* why no Binding is sent, if none is */
 };
@@ -47,6 +48,7 @@ struct bind {
 struct bind_queue {
 	struct scheduler *scheduler;
 	struct list pending, in_flight, doubtful;
+	struct list waiting; /* for the list of their node, begun by another; counted as pending */
 	size_t n_pending, n_in_flight;
 	struct loop_timer *doubt_timer;
 };
@@ -81,6 +83,7 @@ int bind_queue_new(struct scheduler *scheduler, struct bind_queue **ret_queue)
 	list_init(&queue->pending);
 	list_init(&queue->in_flight);
 	list_init(&queue->doubtful);
+	list_init(&queue->waiting);
 	r = loop_add_timer(scheduler->loop, bind_queue_on_doubt_timer, queue, &queue->doubt_timer);
 	if (r < 0) {
 		free(queue);
@@ -403,6 +406,19 @@ static void bind_read_pod_or_go_on(struct bind *bind)
 	queue->n_in_flight++;
 }
 
+/* The node's list is there, or failed: who waited for it has its turn again. */
+static void bind_queue_wake(struct bind_queue *queue, const char *node)
+{
+	list_for_each_safe (item, after, &queue->waiting) {
+		struct bind *bind = list_entry(item, struct bind, item);
+
+		if (strcmp(bind->node, node) != 0)
+			continue;
+		list_remove(item);
+		list_append(&queue->pending, item);
+	}
+}
+
 static void on_node_listed(void *userdata, const struct kube_response *response)
 {
 	struct bind *bind = userdata;
@@ -412,9 +428,13 @@ static void on_node_listed(void *userdata, const struct kube_response *response)
 
 	list_remove(&bind->item);
 	queue->n_in_flight--;
-	if (!ok || takeover_read_pods(queue->scheduler, response) < 0) {
+	if (ok && takeover_read_pods(queue->scheduler, response) < 0)
+		ok = false;
+	takeover_end(&queue->scheduler->takeover, bind->node, bind->takeover_period, ok, monotonic_ns());
+	bind_queue_wake(queue, bind->node);
+	if (!ok) {
 		snprintf(text, sizeof(text), "cannot read the pods of node %s: %s", bind->node,
-			ok ? "the answer is no list" : response->text);
+			response->status == 200 ? "the answer is no list" : response->text);
 		bind_refuse(bind, BIND_FAILED, text);
 	} else if (http_call_is_gone(bind->call)) {
 		bind_refuse(bind, BIND_ABANDONED, "kube-scheduler has closed the connection");
@@ -429,17 +449,26 @@ static void on_node_listed(void *userdata, const struct kube_response *response)
 static void bind_start(struct bind *bind)
 {
 	struct bind_queue *queue = bind->queue;
+	struct takeover *takeover = &queue->scheduler->takeover;
 	int r;
 
-	if (!takeover_is_fresh(&queue->scheduler->takeover, monotonic_ns())) {
+	switch (takeover_node(takeover, bind->node, monotonic_ns())) {
+	case TAKEOVER_GO:
 		bind_read_pod_or_go_on(bind);
 		return;
+	case TAKEOVER_WAIT:
+		list_append(&queue->waiting, &bind->item);
+		queue->n_pending++;
+		return;
+	case TAKEOVER_LIST:
+		break;
 	}
 	r = takeover_list_node(queue->scheduler, bind->node, DEADLINE_MS, on_node_listed, bind);
 	if (r < 0) {
 		bind_refuse(bind, BIND_FAILED, strerror(-r));
 		return;
 	}
+	bind->takeover_period = takeover_begin(takeover, bind->node);
 	list_append(&queue->in_flight, &bind->item);
 	queue->n_in_flight++;
 }

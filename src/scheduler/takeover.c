@@ -15,17 +15,57 @@
 
 #define PAUSE_NS (2 * NS_PER_S)
 #define FRESH_NS (5 * NS_PER_S)
+#define GOOD_NS (200 * NS_PER_MS)
+
+void takeover_release(struct takeover *takeover)
+{
+	table_release(&takeover->nodes);
+}
+
+static void takeover_start(struct takeover *takeover, int64_t now_ns)
+{
+	table_release(&takeover->nodes);
+	takeover->period++;
+	takeover->fresh_until_ns = now_ns + FRESH_NS;
+}
 
 void takeover_note_call(struct takeover *takeover, int64_t now_ns)
 {
 	if (!takeover->last_call_ns || now_ns - takeover->last_call_ns > PAUSE_NS)
-		takeover->fresh_until_ns = now_ns + FRESH_NS;
+		takeover_start(takeover, now_ns);
 	takeover->last_call_ns = now_ns;
 }
 
-bool takeover_is_fresh(const struct takeover *takeover, int64_t now_ns)
+/* In place of the time of the list: monotonic time is past its first nanosecond. */
+#define BEING_LISTED ((void *)1)
+
+enum takeover_node takeover_node(const struct takeover *takeover, const char *node, int64_t now_ns)
 {
-	return now_ns < takeover->fresh_until_ns;
+	const void *known;
+
+	if (now_ns >= takeover->fresh_until_ns)
+		return TAKEOVER_GO;
+	known = table_get(&takeover->nodes, node);
+	if (known == BEING_LISTED)
+		return TAKEOVER_WAIT;
+	return known && now_ns - (int64_t)(intptr_t)known < GOOD_NS ? TAKEOVER_GO : TAKEOVER_LIST;
+}
+
+int64_t takeover_begin(struct takeover *takeover, const char *node)
+{
+	int r = table_set(&takeover->nodes, node, BEING_LISTED);
+
+	return r < 0 ? r : (int64_t)takeover->period;
+}
+
+void takeover_end(struct takeover *takeover, const char *node, int64_t period, bool known, int64_t now_ns)
+{
+	if (period != (int64_t)takeover->period)
+		return;
+	if (known)
+		table_set(&takeover->nodes, node, (void *)(intptr_t)now_ns); /* there already: cannot fail */
+	else
+		table_remove(&takeover->nodes, node);
 }
 
 int takeover_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,

@@ -1,15 +1,19 @@
 /* takeover.h - the first seconds after kube-scheduler's leadership may have come to us.
  *
  * The other replica's last Bindings may be applied and not yet shown by our watch. So for 5 s the pods of the
- * chosen node are listed, without a resourceVersion, before a card is chosen there. We are told of no
- * election: leadership cannot have been elsewhere while kube-scheduler kept asking, so these seconds begin
- * with each call after a pause longer than kube-scheduler's --leader-elect-retry-period, 2 s. (A Binding that
- * lands after our list is the agent's to refuse: no card is given over its total.)
+ * chosen node are listed, without a resourceVersion, before a card is chosen there. Binds
+ * that come meanwhile wait for that answer, and it is good for 200 ms (a burst fills one node after the
+ * other, and a list for each bind would be most of what the API server does). We are told of no election:
+ * leadership cannot have been elsewhere while kube-scheduler kept asking, so these seconds begin with each
+ * call after a pause longer than kube-scheduler's --leader-elect-retry-period, 2 s. (A Binding that lands
+ * after our list is the agent's to refuse: no card is given over its total.)
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/table.h"
 
 struct kube_response;
 struct scheduler;
@@ -17,13 +21,26 @@ struct scheduler;
 struct takeover {
 	int64_t last_call_ns; /* of filter or bind, that we served */
 	int64_t fresh_until_ns;
+	uint32_t period;    /* counts these seconds: what is known of a node is known for one of them */
+	struct table nodes; /* name -> being listed, or when it was, in this period */
 };
+void takeover_release(struct takeover *takeover);
 
 /* takeover_note_call() - kube-scheduler asks us. */
 void takeover_note_call(struct takeover *takeover, int64_t now_ns);
 
-/* takeover_is_fresh() - look first. */
-bool takeover_is_fresh(const struct takeover *takeover, int64_t now_ns);
+/* takeover_node() - may a card be chosen there, or must the node be listed first? */
+enum takeover_node {
+	TAKEOVER_LIST, /* nobody has: takeover_begin() and list it */
+	TAKEOVER_WAIT, /* somebody does */
+	TAKEOVER_GO,
+};
+enum takeover_node takeover_node(const struct takeover *takeover, const char *node, int64_t now_ns);
+
+/* takeover_begin() - the node is being listed; returns the period, or -ENOMEM (list it all the same).
+ * takeover_end() - the answer to that list is in the ledger, or there is none. */
+int64_t takeover_begin(struct takeover *takeover, const char *node);
+void takeover_end(struct takeover *takeover, const char *node, int64_t period, bool known, int64_t now_ns);
 
 /* takeover_list_node() - asks for the node's pods; fn gets the answer for takeover_read_pods(). */
 int takeover_list_node(struct scheduler *scheduler, const char *node, int timeout_ms,

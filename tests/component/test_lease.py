@@ -1,4 +1,5 @@
 """Exactly one active ledger: two ration-schedulers against one API server, as replicas and as strangers."""
+import concurrent.futures
 import signal
 import time
 
@@ -188,3 +189,34 @@ def test_a_node_that_cannot_be_listed_is_not_bound_to_blindly(api, start, answer
     api.inject(method="GET", path="/pods$", watch=False, times=2, **answer)
     assert "cannot read the pods of node n" in scheduler.bind(pod, "n")
     wait_for(lambda: scheduler.bind(pod, "n") == "")
+
+
+def test_a_burst_of_binds_to_one_node_after_a_takeover_shares_its_lists(api, start):
+    gpu_node(api, "n", 81920, 81920)
+    gpu_node(api, "other", 81920)
+    scheduler = start()
+    pods = [api.create_pod(f"p{i}", gpu_mem=2) for i in range(40)]
+    wait_for(lambda: all(scheduler.filter(p, ["n"])["NodeNames"] == ["n"] for p in pods[-1:]))
+    api.clear_requests()
+    api.inject("GET", r"/api/v1/pods$", watch=False, delay=0.3)    # the list is still on its way when the others come
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        assert list(pool.map(lambda p: scheduler.bind(p, "n"), pods)) == [""] * 40
+    took = time.monotonic() - began
+    assert scheduler.bind(api.create_pod("elsewhere", gpu_mem=1), "other") == ""
+    lists = [r.query["fieldSelector"].split(",")[0] for r in api.requests_for("GET", "/pods$")
+             if "spec.nodeName=" in r.query.get("fieldSelector", "")]
+    assert lists[-1] == "spec.nodeName=other"
+    assert len(lists) - 1 <= 1 + took / 0.2, "one answer is good for 200 ms"
+
+
+def test_a_list_that_failed_after_a_takeover_is_asked_for_again_by_who_waited(api, start):
+    gpu_node(api, "n", 81920)
+    scheduler = start()
+    pods = [api.create_pod(f"p{i}", gpu_mem=2) for i in range(8)]
+    api.clear_requests()
+    api.inject("GET", r"/api/v1/pods$", watch=False, status=500, delay=0.3)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda p: scheduler.bind(p, "n"), pods))
+    assert sorted(a == "" for a in answers) == [False] + [True] * 7, answers
+    assert len([a for a in answers if "cannot read the pods of node n" in a]) == 1
