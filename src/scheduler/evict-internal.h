@@ -36,7 +36,7 @@ struct attempt {
 	char *nodes[NODES_MAX]; /* best first */
 	size_t n_nodes, next_node;
 	struct table spared; /* uids that the API server did not let go */
-	char card[400];	     /* "GPU 1 (GPU-..) of node n" */
+	char card[700];	     /* "GPU 1 (GPU-..) of node n" */
 	struct pod_facts *victims;
 	size_t n_victims, next;
 	unsigned tries;	      /* of the request at hand */

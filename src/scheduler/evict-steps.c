@@ -92,16 +92,29 @@ int attempt_plan_on(
 
 /* Evicting. */
 
-static void describe_card(struct attempt *attempt, const struct preemption_plan *plan)
+static const struct gpu_ledger *gpu_find(const struct node_ledger *node, const char *uuid)
 {
-	const char *uuid = plan->placement.containers[0].cards[0].uuid;
-	int index = 0;
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (strcmp(node->gpus[i].uuid, uuid) == 0)
+			return &node->gpus[i];
+	return NULL;
+}
 
-	for (size_t i = 0; i < plan->node->facts.n_gpus; i++)
-		if (strcmp(plan->node->gpus[i].uuid, uuid) == 0)
-			index = plan->node->gpus[i].index;
-	snprintf(attempt->card, sizeof(attempt->card), "GPU %d (%s) of node %s", index, uuid,
-		plan->node->facts.name);
+/* "GPU 1 (GPU-..) of node n", "GPU 1 (GPU-..), GPU 3 (GPU-..) of node n" */
+static void describe_cards(struct attempt *attempt, const struct preemption_plan *plan)
+{
+	const struct container_placement *container = &plan->placement.containers[0];
+	_cleanup_strbuf_ struct strbuf text;
+
+	strbuf_init(&text, sizeof(attempt->card) - 300); /* and a node's name of at most 253 */
+	for (size_t i = 0; i < container->n_cards; i++) {
+		const struct gpu_ledger *gpu = gpu_find(plan->node, container->cards[i].uuid);
+
+		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1,
+			container->cards[i].uuid);
+	}
+	snprintf(attempt->card, sizeof(attempt->card), "%s%s of node %s", strbuf_cstr(&text),
+		text.failed ? " and others" : "", plan->node->facts.name);
 }
 
 /* Who is guarded by a budget comes first: only they can be refused, and then nobody has gone in vain. */
@@ -137,7 +150,7 @@ static bool begin_on(struct attempt *attempt, const char *node)
 
 	if (attempt_plan_on(attempt, node, false, &plan) != FITS || (plan.n_victims == 0 && !plan.waits))
 		return false;
-	describe_card(attempt, &plan);
+	describe_cards(attempt, &plan);
 	if (take_victims(attempt, &plan) < 0 || ledger_nominate(&scheduler->ledger, &attempt->pod, node,
 							&plan.placement, NOMINATION_LASTS) < 0)
 		return false;
@@ -160,7 +173,7 @@ void attempt_begin(struct attempt *attempt)
 
 static void tell_victim(struct attempt *attempt, const struct pod_facts *victim)
 {
-	char text[1024];
+	char text[2048];
 
 	snprintf(text, sizeof(text), "evicted from %s to make room for pod %s/%s of higher priority",
 		attempt->card, attempt->pod.namespace_, attempt->pod.name);
@@ -182,7 +195,7 @@ static void tell_preemptor(struct attempt *attempt)
 /* A victim that will not go is spared from now on; perhaps others make room. */
 static void refused(struct attempt *attempt, const struct pod_facts *victim, const char *why)
 {
-	char text[1024];
+	char text[2048];
 
 	snprintf(text, sizeof(text), "pod %s/%s could not be evicted from %s to make room: %s",
 		victim->namespace_, victim->name, attempt->card, why);

@@ -184,8 +184,7 @@ static bool may_search(
 	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
 	int64_t now = monotonic_ns();
 
-	if (pod->never_preempts || pod->deleting || preemption_is_pointless(ledger, pod) ||
-		now < evictions->search_after_ns)
+	if (pod->never_preempts || pod->deleting || preemption_is_pointless(ledger, pod))
 		return false;
 	if (known && known->nomination)
 		return false;
@@ -210,12 +209,18 @@ void evictions_consider(
 		attempt = attempt_new(evictions, pod);
 	if (!attempt)
 		return;
+	arm(evictions);
+	if (began_ns < evictions->search_after_ns) {
+		/* Too many searches: the pod is woken when it is its turn. */
+		attempt->due_ns = evictions->search_after_ns;
+		attempt->woken = false;
+		return;
+	}
 	search_for(attempt, names, n_names);
 	if (attempt->step == STEP_REST && attempt->due_ns < began_ns)
 		attempt_free(table_remove(&evictions->attempts, pod->uid)); /* nobody to evict anywhere */
 	now = monotonic_ns();
 	evictions->search_after_ns = now + (now - began_ns) * (SEARCH_SHARE - 1);
-	arm(evictions);
 }
 
 void evictions_cancel(struct evictions *evictions, const char *uid)

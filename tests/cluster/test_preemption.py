@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from gpupods import annotation, card_of, inventory, pod, units_of, used_per_card
+from gpupods import annotation, card_of, container, inventory, pod, units_of, used_per_card
 
 NODES = ["preempt-a.192.168.24.1=4x15360MiB,share"]
 NODE = "preempt-a.192.168.24.1"
@@ -19,8 +19,13 @@ def cluster(lab):
     return cluster
 
 
+# Does not end when it is told to, but when its grace is over.
+STUBBORN = "trap '' TERM; while :; do sleep 1; done"
+
+
 def start(cluster, name, units, grace=0, **more):
-    cluster.create(pod(name, units, terminationGracePeriodSeconds=grace, **more))
+    containers = [container("c0", units, STUBBORN)] if grace else [container("c0", units)]
+    cluster.create(pod(name, containers=containers, terminationGracePeriodSeconds=grace, **more))
 
 
 def fill(cluster, units, count=4, **more):
@@ -46,7 +51,7 @@ def names(cluster):
 
 
 def test_in_tree_preemption_frees_a_card_and_a_small_pod_does_not_steal_it(cluster):
-    low = fill(cluster, 15, grace=6)
+    low = fill(cluster, 15, grace=8)
     start(cluster, "high", 15, priorityClassName="gpu-high")
     cluster.wait_for(lambda: len(names(cluster)) == 4, 20, "one victim")
     victim, = set(low) - names(cluster)
@@ -59,7 +64,7 @@ def test_in_tree_preemption_frees_a_card_and_a_small_pod_does_not_steal_it(clust
 
 
 def test_one_card_of_a_fragmented_node_is_freed(cluster):
-    low = fill(cluster, 8, grace=6)
+    low = fill(cluster, 8, grace=8)
     start(cluster, "high", 10, priorityClassName="gpu-high")
     cluster.wait_for(lambda: len(names(cluster)) == 4, 20, "one victim")
     victim, = set(low) - names(cluster)

@@ -213,6 +213,26 @@ static void pods_that_are_going_anyway_are_waited_for(void **state)
 	assert_false(w->plan.waits);
 }
 
+static void a_pod_on_two_cards_needs_room_on_both(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts asker;
+	struct preemption_question question = {.pod = &asker};
+	struct world *w = *state;
+
+	node(w, "n", 3, (const uint32_t[]){15, 15, 15});
+	pod(w, "a", 8, 30, "GPU-n-0");
+	pod(w, "b", 8, 20, "GPU-n-1");
+	pod(w, "c", 8, 10, "GPU-n-2");
+	fixture_pod(&asker, "asker", 20, "");
+	assert_int_equal(request_set_cards(&asker.request, 2, NULL), 0);
+	asker.priority = 1000;
+	question.budgets = &w->budgets;
+	assert_int_equal(preemption_plan_node(&w->ledger, "n", &question, &w->plan), FITS);
+	assert_string_equal(victims(w), "b c ");
+	assert_int_equal(w->plan.placement.containers[0].n_cards, 2);
+	assert_int_equal(w->plan.placement.containers[0].cards[0].units, 10);
+}
+
 static void spared_pods_stay(void **state)
 {
 	struct world *w = *state;
@@ -528,6 +548,7 @@ int main(void)
 		T(the_fewest_go_when_priorities_are_equal),
 		T(nobody_goes_from_where_the_pod_fits),
 		T(pods_that_are_going_anyway_are_waited_for),
+		T(a_pod_on_two_cards_needs_room_on_both),
 		T(spared_pods_stay),
 		T(pods_that_go_in_any_case_are_used_first),
 		T(budgets_are_respected_and_violated_only_where_allowed),
