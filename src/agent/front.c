@@ -6,6 +6,7 @@
 
 #include "agent/relay.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@
 
 #define KEPT_MAX ((size_t)16 << 20)
 #define DEATHS_MAX 3
+#define HANGS_NS (30 * NS_PER_S)
 
 struct front {
 	struct loop *loop;
@@ -32,6 +34,7 @@ struct front_call {
 	enum relay_method method;
 	bool told; /* a stream, and it has had a message */
 	unsigned int deaths;
+	int64_t given_ns; /* to the present worker */
 	size_t len;
 	uint8_t message[];
 };
@@ -54,6 +57,7 @@ static bool call_give(struct front *front, struct front_call *c)
 {
 	uint32_t arg = (uint32_t)c->method | (c->told ? RELAY_RESUMED : 0);
 
+	c->given_ns = monotonic_ns();
 	if (!front->relay || relay_send(front->relay, RELAY_CALL, c->id, arg, c->message, c->len) == 0)
 		return true;
 	call_fail(front, c, GRPC_RESOURCE_EXHAUSTED, "ration-agent has too much to do");
@@ -245,4 +249,17 @@ void front_detach(struct front *front)
 bool front_worker_ready(const struct front *front)
 {
 	return front->ready;
+}
+
+bool front_worker_hangs(const struct front *front)
+{
+	int64_t now = monotonic_ns();
+
+	list_for_each (item, &front->calls) {
+		const struct front_call *c = list_entry(item, struct front_call, item);
+
+		if (c->method != RELAY_LIST_AND_WATCH && now - c->given_ns > HANGS_NS)
+			return true;
+	}
+	return false;
 }

@@ -25,3 +25,6 @@ void front_detach(struct front *front);
 
 /* front_worker_ready() - the attached worker (or one before it) has started in full. */
 bool front_worker_ready(const struct front *front);
+
+/* front_worker_hangs() - it has had a call in its hands for 30 s: ten times what any of them takes. */
+bool front_worker_hangs(const struct front *front);

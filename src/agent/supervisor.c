@@ -27,6 +27,7 @@
 #define YOUNG_DEATHS 5
 #define FIRST_WAIT_NS (1 * NS_PER_S)
 #define LAST_WAIT_NS (8 * NS_PER_S)
+#define WATCH_NS (5 * NS_PER_S)
 #define LOCK_AGAIN_NS (100 * NS_PER_MS)
 #define STOP_WITHIN_NS (8 * NS_PER_S) /* the chart gives the pod more */
 
@@ -36,6 +37,7 @@ struct supervisor {
 	struct loop *loop;
 	struct front *front;
 	struct loop_timer *timer; /* start the worker; when stopping, end it */
+	struct loop_timer *watch; /* does it still answer? */
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
 	pid_t worker; /* 0: none */
@@ -204,6 +206,19 @@ static void on_signal(void *userdata, int signo)
 	kill(s->worker, signo);
 }
 
+static void on_watch(void *userdata)
+{
+	struct supervisor *s = userdata;
+
+	loop_timer_set(s->watch, WATCH_NS);
+	if (!s->worker || !front_worker_hangs(s->front))
+		return;
+	log_error("the worker has not answered the kubelet for 30 s, so it is killed; it may hang in the "
+		  "NVIDIA "
+		  "driver: see the kernel's log (dmesg)");
+	kill(s->worker, SIGKILL);
+}
+
 static int supervisor_init(struct supervisor *s)
 {
 	char path[PATH_MAX];
@@ -218,6 +233,8 @@ static int supervisor_init(struct supervisor *s)
 		r = loop_add_signal(s->loop, SIGCHLD, on_child, s);
 	if (r == 0)
 		r = loop_add_timer(s->loop, on_timer, s, &s->timer);
+	if (r == 0)
+		r = loop_add_timer(s->loop, on_watch, s, &s->watch);
 	return r == 0 ? front_new(s->loop, path, &s->front) : r;
 }
 
@@ -228,6 +245,7 @@ int supervise(const struct options *options, worker_fn run)
 
 	if (r == 0) {
 		loop_timer_set(s.timer, 0);
+		loop_timer_set(s.watch, WATCH_NS);
 		r = loop_run(s.loop);
 	}
 	if (r < 0)

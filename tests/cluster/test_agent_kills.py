@@ -1,7 +1,6 @@
 """The agent's two processes killed on a real kubelet, with pods running and pods arriving; pods deleted by force."""
 import json
-import os
-import signal
+import threading
 import time
 
 from gpupods import SHOW, annotation, card_of, check_what_it_sees, container, fingerprint, pod
@@ -78,11 +77,12 @@ def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     # The second kill within a while is followed by the kubelet's back-off of 10 s.
     for n in range(1, 3):
         before_kill = agent(cluster)["status"]["containerStatuses"][0]["restartCount"]
-        victim = supervisor_pid(cluster)
+        victim = str(supervisor_pid(cluster))
+        killer = threading.Thread(target=lambda: cluster.enter(NODE, "kill", "-9", victim))
+        killer.start()
         if n == 2:
-            cluster.create(job)
-            time.sleep(0.2)    # its pods are on their way
-        os.kill(victim, signal.SIGKILL)
+            cluster.create(job)    # its pods are on their way when the agent goes
+        killer.join()
         cluster.wait_for(lambda: agent(cluster)["status"]["containerStatuses"][0]["restartCount"] > before_kill
                          and is_ready(agent(cluster)), 60, "the agent's container runs again")
 

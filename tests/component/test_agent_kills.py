@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agent_fixture import SANITIZED, World, wait_for
-from fake_kubelet import AdmissionError
+from fake_kubelet import AdmissionError, Plugin, msg
 
 
 @pytest.fixture
@@ -110,6 +110,17 @@ def test_kubelet_that_restarts_is_registered_at_by_a_second_worker(world):
     time.sleep(0.3)
     assert world.kubelet.restart() < 0.05 or machine_is_busy()
     world.kubelet.wait_devices(32)
+
+
+def test_worker_that_hangs_with_a_call_in_its_hands_is_replaced(world):
+    old = world.worker()
+    os.kill(old, signal.SIGSTOP)
+    plugin, begin = Plugin(world.kubelet.plugin_dir / "ration-gpu-mem.sock"), time.monotonic()
+    plugin.call("GetDevicePluginOptions", msg("Empty"), "DevicePluginOptions", timeout=60)
+    plugin.close()
+    assert 30 < time.monotonic() - begin < 45 and world.worker() != old
+    assert "has not answered the kubelet for 30 s" in world.logged()
+    assert list(world.kubelet.devices.values()) == ["Healthy"] * 32
 
 
 def test_crash_loop_is_slowed_down_said_and_never_given_up(world):
