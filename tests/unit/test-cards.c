@@ -521,7 +521,7 @@ static unsigned best_subset(const struct card *cards, int n, int m, uint32_t par
 static void fill(struct draw *d, struct world *w, struct card *cards, int n)
 {
 	const char *uuids[CARDS];
-	char names[CARDS][16], uid[16];
+	char names[CARDS][32], uid[32];
 
 	for (int pod = 0; pod < 4; pod++) {
 		int m = 1 + (int)draw(d, (uint32_t)n), k = 0, left = n;
