@@ -4,16 +4,39 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/list.h"
 #include "model/ledger.h"
 
-int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t expires_ns)
+/* PreBind may wait for volumes for up to 600 s by default, and bind comes only after it. */
+#define HOLD_NS (600 * NS_PER_S)
+/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
+#define UNSEEN_MAX_NS (10 * NS_PER_S)
+
+int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t now_ns)
 {
 	_cleanup_placement_ struct placement placement;
 	int r;
 
 	placement_init(&placement);
 	r = ledger_choose(ledger, node, pod, &placement);
-	return r == FITS ? ledger_hold(ledger, pod, node, &placement, expires_ns) : r;
+	return r == FITS ? ledger_hold(ledger, pod, node, &placement, now_ns + HOLD_NS) : r;
+}
+
+size_t decide_expire(struct ledger *ledger, int64_t now_ns, bool following)
+{
+	size_t n = ledger_expire(ledger, now_ns);
+
+	list_for_each_safe (item, after, &ledger->holds) {
+		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, hold);
+
+		if (!following || pod->listed || pod->occupancy != OCCUPANCY_TENTATIVE ||
+			pod->expires_ns > now_ns + HOLD_NS - UNSEEN_MAX_NS)
+			continue;
+		ledger_drop_hold(ledger, pod->facts.uid);
+		n++;
+	}
+	return n;
 }
 
 static const struct placement *held_placement(
@@ -47,6 +70,11 @@ int decide_reserve(
 		if (r == FITS)
 			r = ledger_reserve(ledger, pod, node, &placement);
 	}
+	/* The hold is of no use any more, and who waits for its card must not wait for its time-out. One that
+	 * the watch has not shown goes with its pod, whose facts may be our argument: decide_expire() ends
+	 * it. */
+	if (r > 0 && held && ledger_pod(ledger, pod->uid)->listed)
+		ledger_drop_hold(ledger, pod->uid);
 	if (r != FITS)
 		return r;
 	*ret_placement = placement;

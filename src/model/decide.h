@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ledger;
@@ -10,13 +12,19 @@ struct placement;
 struct pod_facts;
 
 /* decide_hold() - filter offers this node as the best one: its card is kept for the pod until bind, at most
- * until expires_ns. Returns 0, a misfit (> 0), or a negative errno of ledger_hold(). Failure costs a failed
- * bind at worst, never a wrong card. */
-int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t expires_ns);
+ * 10 minutes. Returns 0, a misfit (> 0), or a negative errno of ledger_hold(). Failure costs a failed bind at
+ * worst, never a wrong card. */
+int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t now_ns);
+
+/* decide_expire() - ledger_expire(), and while the watch is open the holds of pods that it has not shown
+ * within 10 s: they were deleted just before kube-scheduler asked, and no event will tell of them again.
+ * Returns how many ended. */
+size_t decide_expire(struct ledger *ledger, int64_t now_ns, bool following);
 
 /* decide_reserve() - bind: the card that filter held for the pod on this node, else a fresh choice; reserved
  * when this returns FITS (0), and then *ret_placement, which the caller releases, goes into the Binding.
- * Otherwise the misfit (> 0) or a negative errno of ledger_reserve(), and nothing has changed. */
+ * Otherwise the misfit (> 0) or a negative errno of ledger_reserve(), and with a misfit a
+ * hold of the pod has ended. */
 int decide_reserve(struct ledger *ledger, const struct pod_facts *pod, const char *node,
 	struct placement *ret_placement);
 

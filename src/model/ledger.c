@@ -387,6 +387,14 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	return 0;
 }
 
+void ledger_set_unlisted(struct ledger *ledger, const char *uid)
+{
+	struct ledger_pod *pod = table_get(&ledger->pods, uid);
+
+	if (pod)
+		pod->listed = false;
+}
+
 void ledger_remove_pod(struct ledger *ledger, const char *uid)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, uid);

@@ -155,7 +155,7 @@ struct ledger_pod {
 	struct placement placement;    /* what it occupies there; none: unplaced */
 	int64_t expires_ns;	       /* tentative; ghosts, 0 while their node lists them */
 	struct nomination *nomination; /* the card that others are evicted from for it; NULL if none */
-	bool listed; /* the API server has shown it; if not, it is forgotten with its hold */
+	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
 };
 
 struct ledger {
@@ -187,6 +187,10 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
  * API server shows a reserved pod bound otherwise than we reserved (somebody else was faster), the API server
  * is right. Pods that ask for no GPU are not kept. -ENOMEM: nothing changed. */
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
+
+/* ledger_set_unlisted() - what is known of the pod comes from a single answer: the watch has not shown it,
+ * and will not tell its end if it ends in a gap of the watch. Whoever sees a new LIST asks for such pods. */
+void ledger_set_unlisted(struct ledger *ledger, const char *uid);
 
 /* ledger_set_agent_lost() - whether the Lease of the node's agent has run out. A node that is not known is
  * ignored: tell again after ledger_set_node(). */

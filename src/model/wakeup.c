@@ -11,6 +11,8 @@
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_LAST_NS (60 * NS_PER_S)
 #define WAITING_MAX 100000
+#define NEVER UINT64_MAX /* no generation of a ledger */
+#define FOUND_NUDGES_MAX 3
 /* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
 #define UNKNOWN_MAX_NS (10 * NS_PER_S)
 
@@ -79,6 +81,22 @@ int wakeup_rejected(
 	pod->rejected_at = ledger->generation;
 	pod->rejected_ns = now_ns;
 	pod->not_before_ns = 0;
+	pod->backoff_ns = BACKOFF_FIRST_NS;
+	return 0;
+}
+
+int wakeup_found_waiting(struct wakeup_list *list, const struct pod_facts *facts, int64_t now_ns)
+{
+	struct wakeup_pod *pod;
+	int r;
+
+	if (table_get(&list->pods, facts->uid))
+		return 0;
+	r = wakeup_pod_new(list, facts, &pod);
+	if (r < 0)
+		return r;
+	pod->rejected_at = list->looked_at = NEVER;
+	pod->rejected_ns = now_ns;
 	pod->backoff_ns = BACKOFF_FIRST_NS;
 	return 0;
 }
@@ -205,7 +223,8 @@ size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_
 	for (size_t i = 0; pods && pods[i]; i++) {
 		struct wakeup_pod *pod = pods[i];
 
-		if (pod->rejected_at == ledger->generation)
+		if (pod->rejected_at == ledger->generation ||
+			(!pod->first_rejected_ns && pod->nudges == FOUND_NUDGES_MAX))
 			continue;
 		if (failures_include(&failures, &pod->facts.request) && !has_nomination(ledger, &pod->facts))
 			continue;

@@ -23,6 +23,11 @@ struct wakeup_list {
 void wakeup_list_init(struct wakeup_list *list);
 void wakeup_list_release(struct wakeup_list *list);
 
+/* wakeup_found_waiting() - an earlier process of ours may have rejected the pod, for all we know: the next
+ * look takes it as if something had been freed since. Nudged three times at most, unless we reject it
+ * ourselves: it may be another scheduler's. */
+int wakeup_found_waiting(struct wakeup_list *list, const struct pod_facts *pod, int64_t now_ns);
+
 /* wakeup_rejected() - filter found no node for the pod in the ledger as it is now. -ENOMEM, -E2BIG: the pod
  * will not be woken. wakeup_leave() - bound, gone or finished; unknown uids are ignored. */
 int wakeup_rejected(

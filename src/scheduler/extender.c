@@ -22,9 +22,6 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
-/* PreBind may wait for volumes for up to 600 s by default, and bind comes only after it. */
-#define HOLD_NS (600 * NS_PER_S)
-
 /* What filter and prioritize are asked: ExtenderArgs. */
 struct question {
 	struct json_object *root;
@@ -145,7 +142,7 @@ static char *pass_all(const struct question *question)
 static void hold_best(
 	struct scheduler *scheduler, const struct pod_facts *pod, const struct node_ledger *best)
 {
-	int r = decide_hold(&scheduler->ledger, pod, best->facts.name, monotonic_ns() + HOLD_NS);
+	int r = decide_hold(&scheduler->ledger, pod, best->facts.name, monotonic_ns());
 
 	if (r < 0)
 		log_warning("pod %s/%s: no card held on node %s: %s, ignoring", pod->namespace_, pod->name,

@@ -13,7 +13,7 @@
 #include "kube/client.h"
 #include "kube/config.h"
 #include "kube/names.h"
-#include "kube/names.h"
+#include "model/decide.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
@@ -261,7 +261,8 @@ static void on_tick(void *userdata)
 {
 	struct program *program = userdata;
 
-	if (ledger_expire(&program->scheduler.ledger, monotonic_ns()))
+	if (decide_expire(
+		    &program->scheduler.ledger, monotonic_ns(), sync_is_following(program->scheduler.sync)))
 		waiting_room_look(program->scheduler.waiting);
 	sync_tick(program->scheduler.sync);
 	waiting_room_forget_gone(program->scheduler.waiting);

@@ -58,7 +58,10 @@ static void on_answer(void *userdata, const struct kube_response *response)
 
 	pod_facts_init(&facts);
 	state = state_of(recheck->uid, response, &facts);
-	if (known && (state == ENDED || (state == GONE && !ghost))) {
+	if (known && state == GONE && !ghost) {
+		log_info("pod %s was deleted while the watch was cut", recheck->uid);
+		sync_pod_is_gone(scheduler->sync, recheck->uid);
+	} else if (known && state == ENDED) {
 		log_info("pod %s ended while the watch was cut", recheck->uid);
 		ledger_remove_pod(&scheduler->ledger, recheck->uid);
 		waiting_room_look(scheduler->waiting);
@@ -99,7 +102,9 @@ void recheck_unlisted(struct scheduler *scheduler)
 	const struct ledger_pod *pod;
 
 	table_for_each (&scheduler->ledger.pods, cursor, pod) {
-		if (pod->listed || pod->occupancy != OCCUPANCY_BOUND)
+		/* Reserved: the answer to its Binding may come after its end. */
+		if (pod->listed ||
+			(pod->occupancy != OCCUPANCY_BOUND && pod->occupancy != OCCUPANCY_RESERVED))
 			continue;
 		if (recheck_pod(scheduler, pod) < 0)
 			log_warning(

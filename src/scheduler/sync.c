@@ -188,24 +188,66 @@ static void on_pod(void *userdata, struct json_object *object)
 	waiting_room_look(sync->scheduler->waiting);
 }
 
+/* Only a new LIST lacks the pod: its last state is not known, and its containers may live. */
+static void assume_running(struct sync *sync, const char *uid)
+{
+	const struct ledger_pod *pod = ledger_pod(&sync->scheduler->ledger, uid);
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+
+	if (!pod || pod->occupancy != OCCUPANCY_BOUND || pod->facts.running)
+		return;
+	if (pod_facts_copy(&pod->facts, &facts) < 0)
+		return;
+	facts.running = true;
+	if (ledger_set_pod(&sync->scheduler->ledger, &facts) < 0)
+		log_error("pod %s: out of memory", uid);
+}
+
+void sync_pod_is_gone(struct sync *sync, const char *uid)
+{
+	assume_running(sync, uid);
+	forget_pod(sync, uid, false);
+	waiting_room_look(sync->scheduler->waiting);
+}
+
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct sync *sync = userdata;
 	const struct ledger_pod *ghost;
 
-	forget_pod(sync, uid, false);
+	if (last)
+		forget_pod(sync, uid, false);
+	else
+		sync_pod_is_gone(sync, uid);
 	ghost = last ? NULL : ledger_pod(&sync->scheduler->ledger, uid);
 	if (ghost)
 		recheck_ghost(sync->scheduler, ghost);
 	waiting_room_look(sync->scheduler->waiting);
 }
 
+/* kube-scheduler keeps them back until something happens to them, whoever of us rejected them. */
+static void find_waiting(struct sync *sync)
+{
+	const char *uid;
+	size_t cursor = 0;
+
+	while (table_next(&sync->verdicts, &cursor, &uid, NULL)) {
+		const struct ledger_pod *pod = ledger_pod(&sync->scheduler->ledger, uid);
+
+		if (pod && pod->occupancy == OCCUPANCY_WAITING)
+			waiting_room_found(sync->scheduler->waiting, &pod->facts);
+	}
+}
+
 static void on_pods_synced(void *userdata)
 {
 	struct sync *sync = userdata;
 
-	if (!sync->scheduler->pods_synced)
+	if (!sync->scheduler->pods_synced) {
 		log_info("pods are read: %zu ask for a GPU", sync->scheduler->ledger.pods.count);
+		find_waiting(sync);
+		waiting_room_look(sync->scheduler->waiting);
+	}
 	sync->scheduler->pods_synced = true;
 	nominations_follow_all(sync->scheduler);
 	recheck_unlisted(sync->scheduler);

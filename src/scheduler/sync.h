@@ -22,3 +22,7 @@ void sync_tick(struct sync *sync);
 
 /* sync_metrics() - how the watches fare. */
 void sync_metrics(const struct sync *sync, struct metrics *metrics);
+
+/* sync_pod_is_gone() - the API server has the pod no more, and nobody has seen its last state: its containers
+ * may live on for a while. */
+void sync_pod_is_gone(struct sync *sync, const char *uid);

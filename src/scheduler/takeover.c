@@ -85,6 +85,7 @@ static int read_pod(struct scheduler *scheduler, struct json_object *pod)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
 	const struct ledger_pod *known;
+	bool listed;
 
 	if (pod_facts_from_json(pod, &facts, NULL) < 0 || request_is_empty(&facts.request) ||
 		sync_has_forgotten(scheduler->sync, facts.uid))
@@ -92,7 +93,13 @@ static int read_pod(struct scheduler *scheduler, struct json_object *pod)
 	known = ledger_pod(&scheduler->ledger, facts.uid);
 	if (known && known->occupancy >= OCCUPANCY_BOUND)
 		return 0;
-	return ledger_set_pod(&scheduler->ledger, &facts);
+	listed = known && known->listed;
+	if (ledger_set_pod(&scheduler->ledger, &facts) < 0)
+		return -ENOMEM;
+	/* A watch that is cut before it has shown the pod will not tell of its end. */
+	if (!listed)
+		ledger_set_unlisted(&scheduler->ledger, facts.uid);
+	return 0;
 }
 
 int takeover_read_pods(struct scheduler *scheduler, const struct kube_response *response)

@@ -62,6 +62,13 @@ void waiting_room_rejected(struct waiting_room *room, const struct pod_facts *fa
 			facts->namespace_, facts->name);
 }
 
+void waiting_room_found(struct waiting_room *room, const struct pod_facts *facts)
+{
+	if (wakeup_found_waiting(&room->list, facts, monotonic_ns()) < 0)
+		log_warning("pod %s/%s will not be nudged when a GPU is freed: too many pods wait",
+			facts->namespace_, facts->name);
+}
+
 void waiting_room_leave(struct waiting_room *room, const char *uid)
 {
 	wakeup_leave(&room->list, uid);

@@ -23,6 +23,10 @@ void waiting_room_free(struct waiting_room *room); /* accepts NULL */
 void waiting_room_rejected(struct waiting_room *room, const struct pod_facts *pod);
 void waiting_room_leave(struct waiting_room *room, const char *uid);
 
+/* waiting_room_found() - when we start, the pod is there and unschedulable: what freed a card for it may have
+ * happened while nobody looked. */
+void waiting_room_found(struct waiting_room *room, const struct pod_facts *pod);
+
 /* waiting_room_look() - the ledger may have changed: look soon whether somebody fits now. */
 void waiting_room_look(struct waiting_room *room);
 

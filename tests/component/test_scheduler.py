@@ -388,6 +388,15 @@ def test_a_restart_rebuilds_the_ledger_from_the_api_server(api, start):
     assert scheduler.used() == before == {"n1": [12, 9]}
 
 
+def ended(api, node, pod):
+    """What the node's agent says when no container of a deleted pod lives."""
+    held = {"at": f"2026-01-01T00:00:00.{time.monotonic_ns() // 1000 % 1000000:06d}Z", "pods": [],
+            "ended": [pod["metadata"]["uid"]]}
+    api.patch("nodes", node, {"metadata": {"annotations": {"ration.dev/held": json.dumps(held)}}})
+    time.sleep(0.1)
+    return True
+
+
 def test_expired_history_and_cut_watches_lose_nothing(api, start):
     gpu_node(api, "n1", 16160)
     scheduler = start()
@@ -398,7 +407,8 @@ def test_expired_history_and_cut_watches_lose_nothing(api, start):
     api.start()
     api.delete("pods", "p0")
     api.expire()
-    wait_for(lambda: scheduler.used() == {"n1": [6]}, 20)
+    # Nobody has seen p0's last state: it counts until the node says that its containers have ended, at most 30 s.
+    wait_for(lambda: ended(api, "n1", pods[0]) and scheduler.used() == {"n1": [6]}, 20)
     api.close_watches(mid_object=True)
     api.delete("pods", "p1")
     wait_for(lambda: scheduler.used() == {"n1": [4]}, 20)
@@ -525,7 +535,7 @@ def test_a_pod_deleted_in_a_gap_of_the_watch_does_not_stay_in_the_book(api, star
     api.delete("pods", "late")
     api.expire()
     refused.times = 0
-    wait_for(lambda: scheduler.used() == {"n1": [3]}, 20)
+    wait_for(lambda: ended(api, "n1", late) and scheduler.used() == {"n1": [3]}, 20)
 
 
 def test_doubt_lasts_as_long_as_nobody_can_tell(api, start):

@@ -31,7 +31,7 @@ static void bind_takes_the_card_that_filter_held(void **state)
 	open_ledger(&ledger);
 	fixture_pod(&pod, "a", 3, "");
 	fixture_pod(&other, "b", 4, "");
-	assert_int_equal(decide_hold(&ledger, &pod, "n", NS_PER_S), FITS);
+	assert_int_equal(decide_hold(&ledger, &pod, "n", 0), FITS);
 	/* the small card is held, so this one goes to the large card, which is now the fuller of the two */
 	assert_int_equal(decide_reserve(&ledger, &other, "n", &placement), FITS);
 	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-0");
@@ -75,6 +75,25 @@ static void reserve_without_room_changes_nothing(void **state)
 	ledger_release(&ledger);
 }
 
+/* A user bound a pod by hand: no card of the node is left. Found by the simulation. */
+static void a_hold_that_cannot_be_reserved_ends(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod, by_hand;
+	struct placement placement;
+	struct ledger ledger;
+
+	open_ledger(&ledger);
+	fixture_pod(&pod, "a", 3, "");
+	assert_int_equal(ledger_set_pod(&ledger, &pod), 0);
+	assert_int_equal(decide_hold(&ledger, &pod, "n", 0), FITS);
+	fixture_pod(&by_hand, "b", 14, "");
+	fixture_bind(&by_hand, "n", NULL);
+	assert_int_equal(ledger_set_pod(&ledger, &by_hand), 0);
+	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), MISFIT_FULL);
+	assert_int_equal(ledger_pod(&ledger, "a")->occupancy, OCCUPANCY_WAITING);
+	ledger_release(&ledger);
+}
+
 static void only_a_clear_refusal_ends_a_reservation(void **state)
 {
 	assert_int_equal(binding_outcome(0, 201), BINDING_APPLIED);
@@ -83,6 +102,28 @@ static void only_a_clear_refusal_ends_a_reservation(void **state)
 	assert_int_equal(binding_outcome(0, 409), BINDING_UNKNOWN);
 	assert_int_equal(binding_outcome(0, 500), BINDING_UNKNOWN);
 	assert_int_equal(binding_outcome(-ETIMEDOUT, 0), BINDING_UNKNOWN);
+}
+
+/* Deleted while kube-scheduler's question was on its way: no event will end the hold. Found by the
+ * simulation. */
+static void a_hold_of_a_pod_that_the_watch_never_shows_ends_after_ten_seconds(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts unseen, seen;
+	struct ledger ledger;
+
+	open_ledger(&ledger);
+	fixture_pod(&unseen, "unseen", 3, "");
+	fixture_pod(&seen, "seen", 3, "");
+	assert_int_equal(ledger_set_pod(&ledger, &seen), 0);
+	assert_int_equal(decide_hold(&ledger, &unseen, "n", 0), FITS);
+	assert_int_equal(decide_hold(&ledger, &seen, "n", 0), FITS);
+	assert_int_equal(decide_expire(&ledger, 10 * NS_PER_S - 1, true), 0);
+	assert_int_equal(decide_expire(&ledger, 60 * NS_PER_S, false), 0);
+	assert_int_equal(decide_expire(&ledger, 10 * NS_PER_S, true), 1);
+	assert_null(ledger_pod(&ledger, "unseen"));
+	assert_int_equal(ledger_pod(&ledger, "seen")->occupancy, OCCUPANCY_TENTATIVE);
+	assert_int_equal(decide_expire(&ledger, 600 * NS_PER_S, true), 1);
+	ledger_release(&ledger);
 }
 
 static size_t look(struct wakeup_list *list, struct ledger *ledger, int64_t now,
@@ -151,6 +192,30 @@ static void a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other(void **s
 	ledger_release(&ledger);
 }
 
+/* Rejected by our predecessor, and the card was freed while nobody looked. Found by the simulation. */
+static void a_pod_found_waiting_at_the_start_is_woken_three_times_at_most(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod;
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	struct wakeup_list list;
+	struct ledger ledger;
+	int64_t again;
+
+	open_ledger(&ledger);
+	wakeup_list_init(&list);
+	fixture_pod(&pod, "a", 9, "");
+	assert_int_equal(wakeup_found_waiting(&list, &pod, 0), 0);
+	assert_true(wakeup_is_due(&list, &ledger));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(look(&list, &ledger, i * 100 * NS_PER_S, pods, &again), 1);
+	assert_int_equal(look(&list, &ledger, 1000 * NS_PER_S, pods, &again), 0);
+	assert_int_equal(wakeup_rejected(&list, &pod, &ledger, 1000 * NS_PER_S), 0);
+	ledger.generation++;
+	assert_int_equal(look(&list, &ledger, 1000 * NS_PER_S, pods, &again), 1);
+	wakeup_list_release(&list);
+	ledger_release(&ledger);
+}
+
 static void a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -175,9 +240,13 @@ int main(void)
 		cmocka_unit_test(bind_takes_the_card_that_filter_held),
 		cmocka_unit_test(bind_takes_another_card_when_the_held_one_was_taken_by_another_replica),
 		cmocka_unit_test(reserve_without_room_changes_nothing),
+		cmocka_unit_test(a_hold_that_cannot_be_reserved_ends),
 		cmocka_unit_test(only_a_clear_refusal_ends_a_reservation),
+		cmocka_unit_test(a_hold_of_a_pod_that_the_watch_never_shows_ends_after_ten_seconds),
 		cmocka_unit_test(a_freed_card_wakes_the_most_important_pod_first),
+		cmocka_unit_test(a_hold_of_a_pod_that_the_watch_never_shows_ends_after_ten_seconds),
 		cmocka_unit_test(a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other),
+		cmocka_unit_test(a_pod_found_waiting_at_the_start_is_woken_three_times_at_most),
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
 	};
 
