@@ -20,6 +20,7 @@
 #include "agent/report.h"
 #include "agent/runtime.h"
 #include "agent/state.h"
+#include "agent/strays.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -177,8 +178,10 @@ static void on_node_synced(void *userdata)
 static void on_pod(void *userdata, struct json_object *object)
 {
 	struct agent *agent = userdata;
+	struct node_pod *pod = node_pods_set(&agent->pods, object);
 
-	node_pods_set(&agent->pods, object);
+	if (pod)
+		pod->watched = true;
 	agent_changed(agent);
 }
 
@@ -211,9 +214,10 @@ static const struct served_entry *find_gone(const struct agent *agent)
 	return NULL;
 }
 
-static void on_pods_synced(void *userdata)
+/* Only when all pods of the node are known. The kubelet's checkpoint, read anew for a container's start, may
+ * hold such entries too. */
+static void forget_gone(struct agent *agent)
 {
-	struct agent *agent = userdata;
 	const struct served_entry *entry;
 
 	while ((entry = find_gone(agent))) {
@@ -224,6 +228,13 @@ static void on_pods_synced(void *userdata)
 			break;
 		served_remove_pod(&agent->served, uid);
 	}
+}
+
+static void on_pods_synced(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	forget_gone(agent);
 	agent_changed(agent);
 }
 
@@ -243,6 +254,9 @@ static void on_tick(void *userdata)
 	if (gpu_health_poll(agent->health, &agent->driver, &agent->inventory))
 		agent->remembered = false;
 	assign_retry(agent);
+	strays_look(agent->strays);
+	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
+		forget_gone(agent);
 	agent_changed(agent);
 	agent_remember(agent);
 }
@@ -289,6 +303,8 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 		r = registrar_new(agent, &agent->registrar);
 	if (r == 0)
 		r = orphans_new(agent, &agent->orphans);
+	if (r == 0)
+		r = strays_new(agent, &agent->strays);
 	if (r == 0)
 		r = lease_new(agent, &agent->lease);
 	if (r == 0)
@@ -343,6 +359,7 @@ void agent_stop(struct agent *agent)
 	lease_free(agent->lease);
 	leftovers_free(agent->leftovers);
 	orphans_free(agent->orphans);
+	strays_free(agent->strays);
 	report_free(agent->report);
 	kube_watch_free(agent->node_watch);
 	kube_watch_free(agent->pod_watch);

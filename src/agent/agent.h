@@ -30,6 +30,7 @@ struct podresources;
 struct registrar;
 struct report;
 struct runtime;
+struct strays;
 
 struct agent {
 	struct options options;
@@ -67,6 +68,7 @@ struct agent {
 	struct report *report;
 	struct orphans *orphans;
 	struct leftovers *leftovers;
+	struct strays *strays;
 	struct loop_timer *tick;
 	struct agent_metrics metrics;
 	struct metrics_page *metrics_page;

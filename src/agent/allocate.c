@@ -216,6 +216,8 @@ static int allocation_reply(
 	int r;
 
 	packed = wire_pack(&answer->response.base, &len);
+	if (packed && who->anew)
+		served_remove_pod(&agent->served, who->pod->facts.uid);
 	r = packed ? served_add(&agent->served, who->pod->facts.uid, who->container->name, a->ids, a->n_ids)
 		   : -ENOMEM;
 	if (r < 0)

@@ -10,6 +10,7 @@
 #include "agent/cdi.h"
 #include "agent/podresources.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/json.h"
@@ -31,7 +32,7 @@ struct identification {
 	void *userdata;
 	struct podresources_call *list_call;
 	struct listing *listing;
-	bool *fresh, *gone, *ask; /* one per listed pod */
+	bool *fresh, *gone, *ask, *unanswered; /* one per listed pod */
 	struct matching_pod *input;
 	struct question questions[ASK_MAX];
 	size_t pending;
@@ -47,6 +48,7 @@ static void identification_free(struct identification *id)
 	free(id->fresh);
 	free(id->gone);
 	free(id->ask);
+	free(id->unanswered);
 	free(id->input);
 	free(id);
 }
@@ -92,6 +94,8 @@ static void identify_fill(struct identification *id)
 			.facts = pod ? &pod->facts : NULL,
 			.fresh = id->fresh[i],
 			.is_static = pod && pod->is_static,
+			.may_return = pod && pod->may_return,
+			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
 			.has_grant = pod && !request_is_empty(&pod->facts.request) &&
 				     cdi_exists(id->agent->options.cdi_dir, pod->facts.uid),
@@ -106,16 +110,24 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	struct question *question = userdata;
 	struct identification *id = question->identification;
 	_cleanup_json_ struct json_object *object = NULL;
+	struct node_pod *pod;
 
 	question->request = NULL;
 	id->fresh[question->pod] = true;
 	if (response->result == 0 && response->status == 200 &&
-		json_parse(response->body, response->body_len, &object, NULL) == 0)
-		node_pods_set(&id->agent->pods, object);
-	else if (response->result == 0 && response->status == 404)
+		json_parse(response->body, response->body_len, &object, NULL) == 0) {
+		pod = node_pods_set(&id->agent->pods, object);
+		/* Another node's, or nobody's yet: what our kubelet lists is its predecessor. */
+		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->agent->options.node_name) != 0;
+		if (pod && id->gone[question->pod])
+			node_pods_remove(&id->agent->pods, pod->facts.uid);
+		else if (pod)
+			node_pods_asked(&id->agent->pods, pod, monotonic_ns());
+	} else if (response->result == 0 && response->status == 404) {
 		id->gone[question->pod] = true;
-	else
-		id->api_away = true;
+	} else {
+		id->api_away = id->unanswered[question->pod] = true;
+	}
 	if (--id->pending == 0)
 		identify_decide(id);
 }
@@ -143,7 +155,7 @@ static bool identify_ask(struct identification *id)
 		if (ask_pod(id, &id->questions[id->pending], i) == 0)
 			id->pending++;
 		else
-			id->fresh[i] = true;
+			id->fresh[i] = id->unanswered[i] = true;
 	}
 	return id->pending;
 }
@@ -174,7 +186,8 @@ static void identify_decide(struct identification *id)
 		struct identified result = {.verdict = verdict,
 			.pod = listed_node_pod(id, found.pod),
 			.container = found.container,
-			.placed = found.placed};
+			.placed = found.placed,
+			.anew = found.anew};
 
 		identify_end(id, &result);
 		return;
@@ -204,8 +217,9 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 	id->fresh = calloc(n, sizeof(bool));
 	id->gone = calloc(n, sizeof(bool));
 	id->ask = calloc(n, sizeof(bool));
+	id->unanswered = calloc(n, sizeof(bool));
 	id->input = calloc(n, sizeof(*id->input));
-	if (!id->fresh || !id->gone || !id->ask || !id->input) {
+	if (!id->fresh || !id->gone || !id->ask || !id->unanswered || !id->input) {
 		identify_refuse(id, NULL, "out of memory");
 		return;
 	}

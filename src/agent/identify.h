@@ -17,6 +17,7 @@ struct identified {
 	const struct node_pod *pod;
 	const struct container_request *container;
 	bool placed;
+	bool anew; /* forget our record of this pod first (matching.h) */
 	const char *text;
 	bool kubelet_silent; /* with REFUSED: the kubelet could not be asked */
 };

@@ -40,13 +40,38 @@ static bool is_candidate(const struct matching_pod *pod, const struct served *se
 	return asks_for_gpu(pod) && !pod->facts->finished && next_container(pod->facts, served);
 }
 
+static bool served_at_all(const struct pod_facts *facts, const struct served *served)
+{
+	for (size_t i = 0; i < facts->request.n_containers; i++)
+		if (served_find(served, facts->uid, facts->request.containers[i].name))
+			return true;
+	return false;
+}
+
+/* All was served, but the kubelet shows no devices. */
+static bool lost_its_devices(const struct matching_pod *pod, const struct served *served)
+{
+	return !next_container(pod->facts, served) && !pod->lists_devices && shows_devices(pod->facts);
+}
+
 /* What we know of this name may be another pod's: a StatefulSet's re-created x-0 has the old name, and
- * PodResources has no uid. If all was served but the kubelet shows no devices, it is not the one we served.
+ * PodResources has no uid. If all was served but the kubelet shows no devices, it is not the one we served;
+ * and a pod that has ended is not on the kubelet's list (GetActivePods, kubelet_pods.go:208 at 1.36.3).
  */
 static bool is_suspicious(const struct matching_pod *pod, const struct served *served)
 {
-	return asks_for_gpu(pod) && !pod->facts->finished && !next_container(pod->facts, served) &&
-	       !pod->lists_devices && shows_devices(pod->facts);
+	if (!asks_for_gpu(pod))
+		return false;
+	if (pod->facts->finished)
+		return !pod->lists_devices || !served_at_all(pod->facts, served);
+	return lost_its_devices(pod, served);
+}
+
+/* The other way round: the kubelet shows devices, but we served none. It has not heard yet that the pod which
+ * had them was deleted, and we already know the next one of that name. */
+static bool is_namesake(const struct matching_pod *pod, const struct served *served)
+{
+	return pod->lists_devices && !served_at_all(pod->facts, served);
 }
 
 static size_t mark_unknown(
@@ -73,6 +98,12 @@ static size_t mark_all(const struct matching_pod *pods, size_t n, bool *ret_ask)
 	return marked;
 }
 
+static void mark_one(size_t n, size_t pod, bool *ret_ask)
+{
+	for (size_t i = 0; i < n; i++)
+		ret_ask[i] = i == pod;
+}
+
 static bool same_answer(const struct pod_facts *a, const struct pod_facts *b, const struct served *served)
 {
 	return a->has_placement && b->has_placement && placement_equal(&a->placement, &b->placement) &&
@@ -82,22 +113,18 @@ static bool same_answer(const struct pod_facts *a, const struct pod_facts *b, co
 /* More than one: the kubelet lost its checkpoint, or a pod was deleted before its admission. */
 static bool may_be_dropped(const struct matching_pod *pod, size_t n_ids, const struct served *served)
 {
-	bool served_partly = false;
-
-	for (size_t i = 0; i < pod->facts->request.n_containers; i++)
-		served_partly |= served_find(served, pod->facts->uid,
-					 pod->facts->request.containers[i].name) != NULL;
-	return pod->facts->deleting || (pod->has_grant && !served_partly) ||
+	return pod->facts->deleting || (pod->has_grant && !served_at_all(pod->facts, served)) ||
 	       next_container(pod->facts, served)->units != n_ids;
 }
 
 static enum matching_verdict choose_among(const struct matching_pod *pods, size_t n, size_t n_ids,
-	const struct served *served, struct matching *ret, struct error *err)
+	const struct served *served, bool namesakes, struct matching *ret, struct error *err)
 {
 	size_t chosen = n;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!is_candidate(&pods[i], served) || may_be_dropped(&pods[i], n_ids, served))
+		if (!is_candidate(&pods[i], served) || may_be_dropped(&pods[i], n_ids, served) ||
+			(!namesakes && is_namesake(&pods[i], served)))
 			continue;
 		if (chosen == n) {
 			chosen = i;
@@ -121,23 +148,55 @@ static enum matching_verdict choose_among(const struct matching_pod *pods, size_
 	return MATCHING_FOUND;
 }
 
-static enum matching_verdict choose(const struct matching_pod *pods, size_t n, size_t n_ids,
-	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
+/* Then the call may be that pod's, and nobody's whom we know. */
+static bool lists_a_pod_that_is_gone(const struct matching_pod *pods, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!pods[i].facts && pods[i].fresh && !pods[i].unanswered)
+			return true;
+	return false;
+}
+
+/* Asked anew, the API server says that the one we served is the one of this name; the kubelet shows it
+ * without devices. So we served its predecessor under its name, before the kubelet had heard of the change.
+ */
+static bool choose_anew(
+	const struct matching_pod *pods, size_t n, const struct served *served, struct matching *ret)
 {
 	size_t candidates = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!is_candidate(&pods[i], served))
+		if (!asks_for_gpu(&pods[i]) || pods[i].facts->finished || pods[i].unanswered ||
+			!lost_its_devices(&pods[i], served))
 			continue;
 		candidates++;
-		ret->pod = i;
+		*ret = (struct matching){.pod = i, .anew = true};
 	}
-	if (candidates == 1)
-		return MATCHING_FOUND;
-	if (candidates > 1)
-		return choose_among(pods, n, n_ids, served, ret, err);
+	return candidates == 1;
+}
+
+static enum matching_verdict choose(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
+{
+	/* Namesakes only if there is nobody else: then it is our record that lacks something. */
+	for (int namesakes = 0; namesakes < (lists_a_pod_that_is_gone(pods, n) ? 1 : 2); namesakes++) {
+		size_t candidates = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			if (!is_candidate(&pods[i], served) || (!namesakes && is_namesake(&pods[i], served)))
+				continue;
+			candidates++;
+			ret->pod = i;
+		}
+		if (candidates == 1)
+			return MATCHING_FOUND;
+		if (candidates > 1)
+			return choose_among(pods, n, n_ids, served, namesakes, ret, err);
+	}
 	if (mark_all(pods, n, ret_ask))
 		return MATCHING_ASK;
+	if (choose_anew(pods, n, served, ret))
+		return MATCHING_FOUND;
 	error_set(err, 0, "the kubelet asks for %zu units, but no pod on its list waits for any", n_ids);
 	return MATCHING_REFUSED;
 }
@@ -145,6 +204,8 @@ static enum matching_verdict choose(const struct matching_pod *pods, size_t n, s
 enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n, size_t n_ids,
 	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
 {
+	const struct served nothing = {
+		.entries = {(struct list *)&nothing.entries, (struct list *)&nothing.entries}};
 	struct matching found = {0};
 	const struct matching_pod *pod;
 	enum matching_verdict verdict;
@@ -155,7 +216,18 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	if (verdict != MATCHING_FOUND)
 		return verdict;
 	pod = &pods[found.pod];
-	found.container = next_container(pod->facts, served);
+	if (pod->may_return && !pod->fresh) {
+		mark_one(n, found.pod, ret_ask);
+		return MATCHING_ASK;
+	}
+	found.container = next_container(pod->facts, found.anew ? &nothing : served);
+	if (pod->may_return && pod->unanswered) {
+		error_set(err, 0,
+			"pod %s/%s: the API server does not say whether this is still the pod that was "
+			"placed; delete the pod, so that it is created anew",
+			pod->namespace_, pod->name);
+		return MATCHING_REFUSED;
+	}
 	if (pod->is_static) {
 		error_set(err, 0,
 			"pod %s/%s comes from a file on the node: static pods have no scheduler that could "
@@ -163,6 +235,13 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 			"them, so they get no GPU; run it as a Deployment or DaemonSet",
 			pod->namespace_, pod->name);
 		return MATCHING_REFUSED;
+	}
+	/* Served in part, but the kubelet shows nothing: again a predecessor's call may have been the first.
+	 */
+	if (found.container->units != n_ids && pod->fresh && !pod->unanswered && !pod->lists_devices &&
+		next_container(pod->facts, &nothing)->units == n_ids) {
+		found.anew = true;
+		found.container = next_container(pod->facts, &nothing);
 	}
 	if (found.container->units != n_ids) {
 		error_set(err, 0,
@@ -175,8 +254,7 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	found.placed = pod->facts->has_placement &&
 		       placement_find(&pod->facts->placement, found.container->name) != NULL;
 	if (!found.placed && !pod->fresh) {
-		for (size_t i = 0; i < n; i++)
-			ret_ask[i] = i == found.pod;
+		mark_one(n, found.pod, ret_ask);
 		return MATCHING_ASK;
 	}
 	*ret = found;

@@ -25,6 +25,8 @@ struct matching_pod {
 	bool is_static;		       /* from a file on the node: its annotations are nobody's word */
 	bool lists_devices;	       /* PodResources shows ids of our resource in it */
 	bool has_grant;		       /* there is a CDI file for facts->uid */
+	bool may_return; /* another pod can have this name later: it was not drawn by the API server */
+	bool unanswered; /* asked for this very call, in vain: facts are as old as before */
 };
 
 enum matching_verdict {
@@ -37,6 +39,7 @@ struct matching {
 	size_t pod; /* index into pods */
 	const struct container_request *container;
 	bool placed; /* the pod has a placement that names this container */
+	bool anew;   /* what our record says of this pod was another's of its name: forget it first */
 };
 
 /* matching_decide() - the pod and container of a call for n_ids devices. ret_ask: n flags, valid with

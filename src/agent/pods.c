@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 
+#define STRAY_NS (10 * NS_PER_S)
 #define POD_KEY_SIZE 600 /* 63 + '/' + 253, with room */
 
 void node_pods_init(struct node_pods *pods)
@@ -63,6 +65,19 @@ static bool pod_is_static(struct json_object *object)
 	       json_member(annotations, "kubernetes.io/config.mirror");
 }
 
+/* The API server makes a name of generateName and five characters that it draws from this alphabet
+ * (names/generate.go, util/rand: 1.36): nobody gets that one again. A StatefulSet's pods have a generateName
+ * too, and a number. */
+static bool name_may_return(struct json_object *object, const char *name)
+{
+	const char *start = json_member_string(json_member(object, "metadata"), "generateName");
+	size_t len = start ? strlen(start) : 0;
+
+	return !len || strncmp(name, start, len) != 0 || strlen(name) != len + 5 ||
+	       name[len + strspn(name + len, "bcdfghjklmnpqrstvwxz2456789")] ||
+	       !name[len + strspn(name + len, "0123456789")];
+}
+
 static int pods_insert(struct node_pods *pods, struct node_pod *pod)
 {
 	char key[POD_KEY_SIZE];
@@ -114,7 +129,27 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 	pod->problem = problem;
 	pod->is_impossible = r < 0;
 	pod->is_static = pod_is_static(object);
+	pod->may_return = name_may_return(object, pod->facts.name);
 	return pod;
+}
+
+void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_ns)
+{
+	char key[POD_KEY_SIZE];
+
+	pod->asked_ns = now_ns;
+	/* Out of memory: the older pod keeps the name, and the next call asks again. */
+	(void)table_set(&pods->by_name, pod_key(pod->facts.namespace_, pod->facts.name, key), pod);
+}
+
+struct node_pod *node_pods_stray(const struct node_pods *pods, int64_t now_ns)
+{
+	struct node_pod *pod;
+
+	table_for_each (&pods->by_uid, cursor, pod)
+		if (!pod->watched && now_ns - pod->asked_ns > STRAY_NS)
+			return pod;
+	return NULL;
 }
 
 void node_pods_remove(struct node_pods *pods, const char *uid)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "base/table.h"
@@ -12,12 +13,15 @@ struct json_object;
 
 struct node_pod {
 	struct pod_facts facts;
+	bool may_return;      /* another pod can have its name later */
 	bool is_static;	      /* from a file or URL of the node, shown by a mirror pod */
 	struct error problem; /* why there is no placement, "" if none is expected or it is fine */
 	bool is_impossible;   /* problem is what the pod asks for: no scheduler could place it */
 	bool assign_wanted;   /* devices are given: the pod's annotation is to say so */
 	bool assign_busy;
-	bool reported; /* an Event was posted about it */
+	bool reported;	  /* an Event was posted about it */
+	bool watched;	  /* the watch has shown it, and will tell its end */
+	int64_t asked_ns; /* when a GET showed it, if the watch has not */
 };
 
 struct node_pods {
@@ -37,5 +41,13 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts);
 void node_pods_remove(struct node_pods *pods, const char *uid);
 
+/* node_pods_asked() - a GET by name has shown this pod: it is the one of that name now, whatever an older
+ * event of the watch says. */
+void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_ns);
+
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);
+
+/* node_pods_stray() - a pod that only a GET has shown, more than 10 s ago; NULL if there is none. While the
+ * watch is open that is long enough: its end was told before we knew it, or it is another node's. */
+struct node_pod *node_pods_stray(const struct node_pods *pods, int64_t now_ns);

@@ -155,13 +155,14 @@ def test_init_containers_and_sidecar(world):
         assert env["ALIYUN_COM_GPU_VISIBLE_DEVICES"] == world.uuid(1)
 
 
-def test_kubelet_that_is_faster_than_the_watch_costs_one_question(world):
+def test_kubelet_that_is_faster_than_the_watch_costs_one_question_a_call(world):
     world.api.silence(True)
     pod = world.pod("late", 3, card=1)
     world.api.clear_requests()
     world.kubelet.admit(pod)
     assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "1"
-    assert len(world.api.requests_for("GET", r"/pods/late$")) == 1
+    # GetPreferredAllocation and Allocate: a pod that was not named by the API server may be another one each time.
+    assert len(world.api.requests_for("GET", r"/pods/late$")) == 2
 
 
 def test_recreated_pod_of_the_same_name_gets_its_own_card(world):

@@ -1,0 +1,89 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <json-c/json.h>
+
+#include "agent/pods.h"
+#include "base/clock.h"
+
+static struct node_pod *set(
+	struct node_pods *pods, const char *uid, const char *name, const char *generate_name)
+{
+	struct json_object *object;
+	struct node_pod *pod;
+	char text[400];
+
+	snprintf(text, sizeof(text),
+		"{\"metadata\":{\"uid\":\"%s\",\"namespace\":\"default\",\"name\":\"%s\"%s%s%s},"
+		"\"spec\":{\"nodeName\":\"n\",\"containers\":[{\"name\":\"c\"}]}}",
+		uid, name, generate_name ? ",\"generateName\":\"" : "", generate_name ? generate_name : "",
+		generate_name ? "\"" : "");
+	object = json_tokener_parse(text);
+	pod = node_pods_set(pods, object);
+	json_object_put(object);
+	assert_non_null(pod);
+	return pod;
+}
+
+static void a_name_that_the_api_server_drew_does_not_return(void **state)
+{
+	struct node_pods pods;
+
+	node_pods_init(&pods);
+	assert_false(set(&pods, "1", "web-6d5f8b7c9-x2k4z", "web-6d5f8b7c9-")->may_return);
+	assert_true(set(&pods, "2", "bare", NULL)->may_return);
+	assert_true(set(&pods, "3", "db-0", "db-")->may_return);	 /* a StatefulSet's */
+	assert_true(set(&pods, "4", "db-24579", "db-")->may_return);	 /* of many */
+	assert_true(set(&pods, "5", "db-aeiou", "db-")->may_return);	 /* not of the alphabet */
+	assert_true(set(&pods, "6", "other-x2k4z", "web-")->may_return); /* not of that start */
+	node_pods_release(&pods);
+}
+
+static void the_pod_that_a_get_has_shown_has_the_name(void **state)
+{
+	struct node_pods pods;
+	struct node_pod *new;
+
+	node_pods_init(&pods);
+	new = set(&pods, "new", "x-0", NULL);
+	set(&pods, "old", "x-0", NULL); /* an older LIST arrives */
+	node_pods_asked(&pods, new, 1);
+	assert_ptr_equal(node_pods_by_name(&pods, "default", "x-0"), new);
+	node_pods_remove(&pods, "old");
+	assert_ptr_equal(node_pods_by_name(&pods, "default", "x-0"), new);
+	node_pods_release(&pods);
+}
+
+static void a_pod_that_the_watch_never_shows_is_a_stray_after_ten_seconds(void **state)
+{
+	struct node_pods pods;
+	struct node_pod *watched, *asked;
+
+	node_pods_init(&pods);
+	watched = set(&pods, "watched", "a", NULL);
+	watched->watched = true;
+	asked = set(&pods, "asked", "b", NULL);
+	node_pods_asked(&pods, asked, NS_PER_S);
+	assert_null(node_pods_stray(&pods, 11 * NS_PER_S));
+	assert_ptr_equal(node_pods_stray(&pods, 11 * NS_PER_S + 1), asked);
+	asked->watched = true;
+	assert_null(node_pods_stray(&pods, 100 * NS_PER_S));
+	node_pods_release(&pods);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_name_that_the_api_server_drew_does_not_return),
+		cmocka_unit_test(the_pod_that_a_get_has_shown_has_the_name),
+		cmocka_unit_test(a_pod_that_the_watch_never_shows_is_a_stray_after_ten_seconds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
