@@ -1,0 +1,562 @@
+/* ration-agent: what agent.c, identify.c, allocate.c, prestart.c, preferred.c and orphans.c do around the
+ * real matching, record, cache of pods and device ids. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/ids.h"
+#include "agent/matching.h"
+#include "base/cleanup.h"
+#include "model/units.h"
+#include "sim.h"
+
+#define ORPHANS_NS (30 * NS_PER_S)
+#define PREFERRED_NS (1500 * MS)
+
+/* Bit of an id in the kubelet's masks: cards one after the other, CARD_UNITS_MAX each. */
+static const char *id_text(int bit)
+{
+	static char texts[CARDS_MAX * CARD_UNITS_MAX][DEVICE_ID_SIZE];
+
+	if (!*texts[bit])
+		snprintf(texts[bit], sizeof(texts[bit]), "%d-%d", bit / CARD_UNITS_MAX, bit % CARD_UNITS_MAX);
+	return texts[bit];
+}
+
+static size_t id_texts(uint32_t ids, char **ret_texts)
+{
+	size_t n = 0;
+
+	for_each_bit (bit, ids)
+		ret_texts[n++] = (char *)id_text(bit);
+	return n;
+}
+
+static int id_bit(const char *text)
+{
+	return ids_card(text) * CARD_UNITS_MAX + atoi(strchr(text, '-') + 1);
+}
+
+static int64_t agent_takes(struct sim *sim, int n, int64_t usual_us, int64_t most_us)
+{
+	struct node *node = &sim->nodes[n];
+
+	return sim_delay(&node->random, usual_us, most_us) +
+	       (sim->now_ns < node->agent.slow_until_ns ? random_between(&node->random, 50, 900) * MS : 0);
+}
+
+static void set_inventory(struct node *node)
+{
+	struct inventory *inventory = &node->agent.inventory;
+
+	inventory->unit_mib = UNIT_MIB;
+	inventory->n_cards = node->facts.n_gpus;
+	for (size_t i = 0; i < inventory->n_cards; i++) {
+		inventory->cards[i].facts = node->facts.gpus[i];
+		inventory->cards[i].units = units_of_card(node->facts.gpus[i].mib, UNIT_MIB);
+	}
+}
+
+void agent_list_devices(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	struct device_ids ids = {0};
+	uint32_t all = 0, healthy = 0;
+
+	set_inventory(node);
+	if (!node->agent.alive || !node->agent.registered || !node->kubelet.alive)
+		return;
+	if (ids_build(&node->agent.inventory, &node->agent.pods, &node->agent.served, &ids) < 0) {
+		sim->truncated = true;
+		return;
+	}
+	for (size_t i = 0; i < ids.n; i++) {
+		all |= 1u << id_bit(ids.ids[i]);
+		healthy |= ids.healthy[i] ? 1u << id_bit(ids.ids[i]) : 0;
+	}
+	ids_release(&ids);
+	kubelet_register(sim, n, all, healthy);
+}
+
+static void load_checkpoint(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	char *texts[32];
+
+	served_release(&node->agent.served);
+	for_each_bit (pod, node->kubelet.checkpoint_has)
+		for (int c = 0; c < sim->pods[pod].shape.n_containers; c++) {
+			const struct devices *given = &node->kubelet.checkpoint[pod][c];
+			char name[3] = {'c', (char)('0' + c), '\0'};
+
+			if (given->given && served_add(&node->agent.served, sim->pods[pod].uid_text, name,
+						    texts, id_texts(given->ids, texts)) < 0)
+				sim->truncated = true;
+		}
+}
+
+void agent_start_process(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	struct agent *agent = &node->agent;
+
+	if (n >= sim->n_nodes || agent->alive)
+		return;
+	agent->alive = true;
+	agent->synced = agent->registered = false;
+	agent->epoch++;
+	agent->assigned = 0;
+	node_pods_init(&agent->pods);
+	served_init(&agent->served);
+	set_inventory(node);
+	if (sim->broken != BREAK_FORGET_CHECKPOINT)
+		load_checkpoint(sim, n);
+	watch_cut(sim, agent_watcher(n), 0);
+	sim_after(sim, agent_takes(sim, n, 20000, 300000), EVENT_REGISTER, agent->epoch, n, 0, 0);
+	sim_after(sim, ORPHANS_NS, EVENT_ORPHANS, agent->epoch, n, 0, 0);
+}
+
+void agent_free(struct node *node)
+{
+	if (!node->agent.alive)
+		return;
+	node->agent.alive = node->agent.registered = false;
+	node_pods_release(&node->agent.pods);
+	served_release(&node->agent.served);
+}
+
+void agent_kill(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+
+	if (n >= sim->n_nodes || !node->agent.alive)
+		return;
+	agent_free(node);
+	node->agent.epoch++;
+	watch_stop(sim, agent_watcher(n));
+	kubelet_devices_gone(sim, n);
+}
+
+void agent_see_kubelet(struct sim *sim, int n)
+{
+	struct agent *agent = &sim->nodes[n].agent;
+
+	agent->registered = false;
+	if (agent->alive)
+		sim_after(sim, agent_takes(sim, n, 30000, 3000000), EVENT_REGISTER, agent->epoch, n, 0, 0);
+}
+
+/* The facts of a pod come into the cache by the watch or by a GET. */
+static struct node_pod *cache(struct sim *sim, int n, int pod, const struct state *state)
+{
+	struct pod_facts facts = api_facts(sim, pod, state), copy = {0};
+	struct node_pod *cached = NULL;
+
+	if (pod_facts_copy(&facts, &copy) == 0)
+		cached = node_pods_put(&sim->nodes[n].agent.pods, &copy);
+	if (!cached)
+		sim->truncated = true;
+	return cached;
+}
+
+void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool deleted)
+{
+	struct agent *agent = &sim->nodes[n].agent;
+	struct node_pod *cached;
+
+	if (deleted) {
+		node_pods_remove(&agent->pods, sim->pods[pod].uid_text);
+		served_remove_pod(&agent->served, sim->pods[pod].uid_text);
+	} else {
+		cached = cache(sim, n, pod, state);
+		if (cached)
+			cached->watched = true;
+	}
+	for (size_t i = 0; i < sim->nodes[n].facts.n_gpus; i++)
+		if (sim->nodes[n].sick[i]) {
+			agent_list_devices(sim, n);
+			break;
+		}
+}
+
+static void forget_gone(struct sim *sim, int n)
+{
+	struct agent *agent = &sim->nodes[n].agent;
+
+	for (int i = 0; i < sim->n_pods; i++)
+		if (!node_pods_by_uid(&agent->pods, sim->pods[i].uid_text))
+			served_remove_pod(&agent->served, sim->pods[i].uid_text);
+}
+
+void agent_synced(struct sim *sim, int n)
+{
+	sim->nodes[n].agent.synced = true;
+	forget_gone(sim, n);
+}
+
+/* What a call needs to know of the pods that PodResources lists: by name, it has no uid. */
+static size_t fill(struct sim *sim, int n, struct matching_pod *input, int *pods)
+{
+	struct node *node = &sim->nodes[n];
+	struct call *call = &node->kubelet.call;
+	size_t count = 0;
+
+	for_each_bit (i, call->listed) {
+		const struct node_pod *pod = call->gone & BIT(i) ? NULL
+								 : node_pods_by_name(&node->agent.pods,
+									   "default", sim->pods[i].name_text);
+
+		pods[count] = i;
+		input[count++] = (struct matching_pod){
+			.namespace_ = "default",
+			.name = sim->pods[i].name_text,
+			.facts = pod ? &pod->facts : NULL,
+			.fresh = call->fresh & BIT(i),
+			.may_return = true,
+			.unanswered = call->unanswered & BIT(i),
+			.lists_devices = call->shows & BIT(i),
+			.has_grant = pod && (node->grants & BIT(atoi(pod->facts.uid + 1))),
+		};
+	}
+	return count;
+}
+
+/* The peers know only the pods that are bound to the node. */
+static size_t fill_from_watch(struct sim *sim, int n, struct matching_pod *input)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct node_pod *pod = node_pods_by_uid(
+			&sim->nodes[n].agent.pods, sim->pods[i].uid_text);
+
+		if (pod && !pod->facts.finished)
+			input[count++] = (struct matching_pod){.facts = &pod->facts};
+	}
+	return count;
+}
+
+/* The peers' rule: the oldest pod whose next container is of this size. --break oldest-of-equal-size */
+static enum matching_verdict peers_match(struct sim *sim, int n, size_t n_ids,
+	const struct matching_pod *input, size_t count, struct matching *ret)
+{
+	const struct agent *agent = &sim->nodes[n].agent;
+	int64_t oldest_ns = INT64_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct pod_facts *facts = input[i].facts;
+		const struct container_request *next = NULL;
+
+		for (size_t c = 0; facts && !next && c < facts->request.n_containers; c++)
+			if (!served_find(&agent->served, facts->uid, facts->request.containers[c].name))
+				next = &facts->request.containers[c];
+		if (!next || next->units != n_ids || !facts->has_placement)
+			continue;
+		if (sim->pods[atoi(facts->uid + 1)].bound_ns < oldest_ns) {
+			oldest_ns = sim->pods[atoi(facts->uid + 1)].bound_ns;
+			*ret = (struct matching){.pod = i, .container = next, .placed = true};
+		}
+	}
+	return oldest_ns == INT64_MAX ? MATCHING_REFUSED : MATCHING_FOUND;
+}
+
+static void answer(struct sim *sim, int n, bool ok, uint32_t ids, int cdi_pod, enum reason reason)
+{
+	struct call *call = &sim->nodes[n].kubelet.call;
+
+	call->busy = false;
+	devices_answered(sim, n, ok, ids, cdi_pod, reason);
+}
+
+/* must_include verbatim, then ids of the placed card, then any. */
+static uint32_t choose_ids(const struct call *call, int card)
+{
+	uint32_t chosen = call->must;
+
+	for (int pass = 0; pass < 2; pass++)
+		for_each_bit (bit, call->available & ~call->must)
+			if (__builtin_popcount(chosen) < call->n_ids &&
+				(bit / CARD_UNITS_MAX == card) == (pass == 0))
+				chosen |= 1u << bit;
+	return chosen;
+}
+
+static int card_of(const struct node *node, const struct pod_facts *facts)
+{
+	for (size_t i = 0; facts->has_placement && i < node->facts.n_gpus; i++)
+		if (strcmp(node->facts.gpus[i].uuid, facts->placement.containers[0].cards[0].uuid) == 0)
+			return (int)i;
+	return -1;
+}
+
+static int grant(struct sim *sim, int n, const struct pod_facts *facts, uint32_t ids)
+{
+	struct node *node = &sim->nodes[n];
+	int pod = atoi(facts->uid + 1);
+
+	node->grants |= BIT(pod);
+	node->grant_card[pod] = (int8_t)card_of(node, facts);
+	if (sim->broken == BREAK_IDS_NAME_THE_CARD && ids)
+		node->grant_card[pod] = (int8_t)(__builtin_ctz(ids) / CARD_UNITS_MAX);
+	return pod;
+}
+
+static void serve(struct sim *sim, int n, const struct matching_pod *who, const struct matching *found)
+{
+	struct node *node = &sim->nodes[n];
+	struct call *call = &node->kubelet.call;
+	int card = found->placed ? card_of(node, who->facts) : -1, pod = -1; /* -1: not one of ours */
+	char *texts[32];
+
+	if (call->kind == CALL_PREFERRED) {
+		answer(sim, n, true, choose_ids(call, card), -1, REASON_MAX);
+		return;
+	}
+	if (card >= 0) {
+		pod = grant(sim, n, who->facts, call->ids);
+		for_each_bit (bit, call->ids)
+			if (bit / CARD_UNITS_MAX != card) {
+				count(sim, COUNT_IDS_OF_OTHER_CARDS);
+				break;
+			}
+	}
+	if (found->anew)
+		served_remove_pod(&node->agent.served, who->facts->uid);
+	if (served_add(&node->agent.served, who->facts->uid, found->container->name, texts,
+		    id_texts(call->ids, texts)) < 0)
+		sim->truncated = true;
+	say(sim, "agent n%d: Allocate of %u ids is %s %s, card %d", n, call->n_ids, who->facts->uid,
+		found->container->name, card);
+	answer(sim, n, true, call->ids, pod, REASON_MAX);
+}
+
+static void refuse(struct sim *sim, int n, const struct error *err)
+{
+	struct call *call = &sim->nodes[n].kubelet.call;
+	enum reason reason = REASON_NOT_CLEAR;
+
+	if (call->kind == CALL_PREFERRED) {
+		answer(sim, n, true, choose_ids(call, -1), -1, REASON_MAX);
+		return;
+	}
+	if (strstr(err->text, "its pods would hold"))
+		reason = REASON_OVER_TOTAL;
+	else if (call->api_away)
+		reason = REASON_API_AWAY;
+	say(sim, "agent n%d refuses Allocate: %s", n, err->text);
+	answer(sim, n, false, 0, -1, reason);
+}
+
+static void ask(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	struct call *call = &node->kubelet.call;
+
+	for_each_bit (i, call->ask) {
+		call->pending++;
+		count(sim, COUNT_ASKED);
+		sim_after(sim, api_is_away(sim) ? 500 * MS : agent_takes(sim, n, 1500, 300000),
+			EVENT_CALL_ASKED, node->agent.epoch, n, i, (int)(call->serial & 0x7fff));
+	}
+}
+
+static void decide(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	struct call *call = &node->kubelet.call;
+	struct matching_pod input[PODS_MAX];
+	struct gpu_facts gpus[CARDS_MAX];
+	enum matching_verdict verdict;
+	struct matching found = {0};
+	struct error err = {""};
+	bool ask_flags[PODS_MAX];
+	int pods[PODS_MAX];
+	size_t count = 0;
+
+	if (sim->broken == BREAK_OLDEST_OF_EQUAL_SIZE) {
+		count = fill_from_watch(sim, n, input);
+		if (peers_match(sim, n, call->n_ids, input, count, &found) == MATCHING_FOUND) {
+			serve(sim, n, &input[found.pod], &found);
+			return;
+		}
+	}
+	count = fill(sim, n, input, pods);
+
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		gpus[i] = node->agent.inventory.cards[i].facts;
+	if (sim->broken == BREAK_NEVER_ASK)
+		for (size_t i = 0; i < count; i++)
+			input[i].fresh = input[i].facts;
+	if (sim->broken == BREAK_NO_TOTAL_CHECK)
+		verdict = matching_decide(
+			input, count, call->n_ids, &node->agent.served, ask_flags, &found, &err);
+	else
+		verdict = matching_answer(input, count, call->n_ids, &node->agent.served, gpus,
+			node->facts.n_gpus, UNIT_MIB, ask_flags, &found, &err);
+	if (verdict == MATCHING_ASK) {
+		call->ask = 0;
+		for (size_t i = 0; i < count; i++)
+			call->ask |= ask_flags[i] ? BIT(pods[i]) : 0;
+		ask(sim, n);
+	} else if (verdict == MATCHING_FOUND) {
+		serve(sim, n, &input[found.pod], &found);
+	} else {
+		refuse(sim, n, &err);
+	}
+}
+
+static bool is_call(struct sim *sim, const struct event *event)
+{
+	struct node *node = &sim->nodes[event->a];
+
+	return node->agent.alive && node->kubelet.alive && event->epoch == node->agent.epoch &&
+	       node->kubelet.call.busy && (int)(node->kubelet.call.serial & 0x7fff) == event->c;
+}
+
+static void call_arrives(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	struct call *call = &node->kubelet.call;
+
+	call->fresh = call->gone = call->ask = call->unanswered = 0;
+	call->pending = 0;
+	call->api_away = false;
+	kubelet_list(sim, n, &call->listed, &call->shows);
+	sim_after(sim, agent_takes(sim, n, 500, 20000), EVENT_CALL_LISTED, node->agent.epoch, n, 0,
+		(int)(call->serial & 0x7fff));
+}
+
+static void asked(struct sim *sim, int n, int pod)
+{
+	struct node *node = &sim->nodes[n];
+	struct call *call = &node->kubelet.call;
+	int found = api_pod_by_name(sim, sim->pods[pod].name);
+	struct node_pod *cached;
+
+	call->fresh |= BIT(pod);
+	if (api_is_away(sim)) {
+		call->api_away = true;
+		call->unanswered |= BIT(pod);
+	} else if (found >= 0 && sim->pods[found].state.node == n) {
+		cached = cache(sim, n, found, &sim->pods[found].state);
+		if (cached)
+			node_pods_asked(&node->agent.pods, cached, sim->now_ns);
+		sim_after(sim, 11 * NS_PER_S, EVENT_STRAYS, node->agent.epoch, n, 0, 0);
+	} else {
+		call->gone |= BIT(pod);
+	}
+	if (--call->pending == 0)
+		decide(sim, n);
+}
+
+bool agent_prestart(struct sim *sim, int n, uint32_t ids)
+{
+	struct node *node = &sim->nodes[n];
+	char *texts[32];
+	size_t n_ids = id_texts(ids, texts);
+	const struct served_entry *entry = served_find_ids(&node->agent.served, texts, n_ids);
+	const struct node_pod *pod;
+	int i;
+
+	if (!entry && sim->broken != BREAK_FORGET_CHECKPOINT) {
+		load_checkpoint(sim, n);
+		entry = served_find_ids(&node->agent.served, texts, n_ids);
+	}
+	if (!entry)
+		return false;
+	i = atoi(entry->uid + 1);
+	pod = node_pods_by_uid(&node->agent.pods, entry->uid);
+	if (!pod)
+		return node->grants & BIT(i);
+	if (!pod->facts.has_placement || card_of(node, &pod->facts) < 0)
+		return false;
+	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_CARD ? ids : 0);
+	if (!(node->agent.assigned & BIT(i)))
+		sim_after(sim, sim_delay(&node->random, 2000, 100000), EVENT_ASSIGN, 0, i, 0, 0);
+	node->agent.assigned |= BIT(i);
+	return true;
+}
+
+/* With names, not uids, as orphans.c does. */
+static bool is_listed(const struct sim *sim, uint64_t listed, int pod)
+{
+	for_each_bit (i, listed)
+		if (sim->pods[i].name == sim->pods[pod].name)
+			return true;
+	return false;
+}
+
+static void remove_orphans(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	uint64_t listed, shows;
+
+	sim_after(sim, ORPHANS_NS, EVENT_ORPHANS, node->agent.epoch, n, 0, 0);
+	if (!node->agent.synced || !node->kubelet.alive)
+		return;
+	if (sim->watchers[agent_watcher(n)].connected)
+		forget_gone(sim, n);
+	kubelet_list(sim, n, &listed, &shows);
+	for_each_bit (i, node->grants) {
+		const struct node_pod *pod = node_pods_by_uid(&node->agent.pods, sim->pods[i].uid_text);
+
+		if (!pod || (pod->facts.finished && !is_listed(sim, listed, i)))
+			node->grants &= ~BIT(i);
+	}
+}
+
+/* The answer takes no time here: it only ever removes, and only what the watch has not shown since. */
+static void look_for_strays(struct sim *sim, int n)
+{
+	struct agent *agent = &sim->nodes[n].agent;
+	struct node_pod *pod = node_pods_stray(&agent->pods, sim->now_ns);
+	const struct state *state = pod ? &sim->pods[atoi(pod->facts.uid + 1)].state : NULL;
+
+	if (!pod)
+		return;
+	sim_after(sim, NS_PER_S, EVENT_STRAYS, agent->epoch, n, 0, 0);
+	if (!sim->watchers[agent_watcher(n)].connected || api_is_away(sim))
+		return;
+	if (state->exists && state->node == n) {
+		pod->asked_ns = sim->now_ns;
+		return;
+	}
+	served_remove_pod(&agent->served, pod->facts.uid);
+	node_pods_remove(&agent->pods, pod->facts.uid);
+}
+
+void agent_on_event(struct sim *sim, const struct event *event)
+{
+	struct node *node = &sim->nodes[event->a];
+
+	switch (event->kind) {
+	case EVENT_REGISTER:
+		if (event->epoch != node->agent.epoch || !node->agent.alive || !node->kubelet.alive)
+			break;
+		node->agent.registered = true;
+		agent_list_devices(sim, event->a);
+		break;
+	case EVENT_STRAYS:
+		if (event->epoch == node->agent.epoch && node->agent.alive)
+			look_for_strays(sim, event->a);
+		break;
+	case EVENT_ORPHANS:
+		if (event->epoch == node->agent.epoch && node->agent.alive)
+			remove_orphans(sim, event->a);
+		break;
+	case EVENT_CALL:
+		if (is_call(sim, event))
+			call_arrives(sim, event->a);
+		break;
+	case EVENT_CALL_LISTED:
+		if (is_call(sim, event))
+			decide(sim, event->a);
+		break;
+	case EVENT_CALL_ASKED:
+		if (is_call(sim, event))
+			asked(sim, event->a, event->b);
+		break;
+	default:
+		break;
+	}
+}

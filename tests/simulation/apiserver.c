@@ -1,0 +1,433 @@
+/* The API server: objects, a log of their changes, watches that lag, are cut, repeat themselves, and
+ * Bindings. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+bool api_is_away(const struct sim *sim)
+{
+	return sim->now_ns < sim->api_away_until_ns;
+}
+
+struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state)
+{
+	struct pod_facts facts = sim->pods[pod].facts;
+
+	facts.node = state->node < 0 ? (char *)"" : (char *)sim->nodes[state->node].name;
+	facts.finished = state->phase >= PHASE_SUCCEEDED;
+	facts.pending = state->phase == PHASE_PENDING;
+	facts.deleting = state->deleting;
+	facts.assigned = state->assigned;
+	facts.running = state->live;
+	facts.has_placement = state->placed;
+	if (state->placed)
+		facts.placement = sim->pods[pod].placement;
+	return facts;
+}
+
+int api_pod_by_name(const struct sim *sim, int name)
+{
+	for (int i = sim->n_pods - 1; i >= 0; i--)
+		if (sim->pods[i].name == name && sim->pods[i].state.exists)
+			return i;
+	return -1;
+}
+
+static bool selects(int watcher, const struct state *state)
+{
+	if (watcher >= PAIRS_MAX * 3)
+		return state->exists && state->node == (watcher - PAIRS_MAX * 3) / 2;
+	return watcher % 3 != W_RATION_NODES && state->exists;
+}
+
+/* ration-scheduler lists without pods that have ended, but watches them. */
+static bool lists(int watcher, const struct state *state)
+{
+	return selects(watcher, state) &&
+	       !(watcher < PAIRS_MAX * 3 && watcher % 3 == W_RATION_PODS && state->phase >= PHASE_SUCCEEDED);
+}
+
+static void deliver_pod(struct sim *sim, int w, int pod, const struct state *state, bool selected)
+{
+	struct watcher *watcher = &sim->watchers[w];
+	bool is_known = watcher->known & BIT(pod);
+
+	if (!selected && !is_known)
+		return;
+	if (selected)
+		watcher->known |= BIT(pod);
+	else
+		watcher->known &= ~BIT(pod);
+	if (w >= PAIRS_MAX * 3) {
+		int node = (w - PAIRS_MAX * 3) / 2;
+
+		if (w == agent_watcher(node))
+			agent_see(sim, node, pod, state, !selected);
+		else
+			kubelet_see(sim, node, pod, state, !selected, !is_known);
+	} else if (w % 3 == W_KUBE_SCHEDULER) {
+		ks_see(sim, w / 3, pod, state, !selected);
+	} else {
+		ration_see_pod(sim, w / 3, pod, state, !selected);
+	}
+}
+
+static void deliver(struct sim *sim, int w, const struct change *change)
+{
+	if (change->pod >= 0)
+		deliver_pod(sim, w, change->pod, &change->state, selects(w, &change->state));
+	else if (w < PAIRS_MAX * 3 && w % 3 == W_RATION_NODES)
+		ration_see_node(sim, w / 3, change->node);
+}
+
+static bool concerns(const struct sim *sim, int w, const struct change *change)
+{
+	if (change->pod < 0)
+		return w < PAIRS_MAX * 3 && w % 3 == W_RATION_NODES;
+	if (w < PAIRS_MAX * 3)
+		return w % 3 != W_RATION_NODES && w / 3 < sim->n_pairs;
+	return change->state.node == (w - PAIRS_MAX * 3) / 2;
+}
+
+static void watch_send(struct sim *sim, int w, int index)
+{
+	struct watcher *watcher = &sim->watchers[w];
+	int64_t at = sim->now_ns + sim_delay(&watcher->random, 4000, sim->plan->slow_watch[w] * 1000);
+
+	watcher->position = (int16_t)(index + 1);
+	if (!concerns(sim, w, &sim->log[index]))
+		return;
+	if (at < watcher->stalled_until_ns)
+		at = watcher->stalled_until_ns;
+	if (at <= watcher->last_ns)
+		at = watcher->last_ns + 1;
+	watcher->last_ns = at;
+	sim_after(sim, at - sim->now_ns, EVENT_WATCH, watcher->epoch, w, index, 0);
+	if (sim->now_ns < watcher->duplicate_until_ns) {
+		count(sim, COUNT_DUPLICATES);
+		sim_after(sim, at - sim->now_ns, EVENT_WATCH, watcher->epoch, w, index, 0);
+	}
+}
+
+static void append(struct sim *sim, struct change change)
+{
+	if (sim->n_log == LOG_MAX) {
+		sim->truncated = true;
+		return;
+	}
+	sim->log[sim->n_log++] = change;
+	for (int w = 0; w < WATCHERS_MAX; w++)
+		if (sim->watchers[w].connected)
+			watch_send(sim, w, sim->n_log - 1);
+}
+
+void api_set(struct sim *sim, int pod, const struct state *state)
+{
+	const struct state *old = &sim->pods[pod].state;
+
+	/* The end is when nothing has happened for long. */
+	if (old->nudge == state->nudge && old->verdict == state->verdict &&
+		sim->end_ns < sim->now_ns + AFTERMATH_NS)
+		sim->end_ns = sim->now_ns + AFTERMATH_NS;
+	sim->pods[pod].state = *state;
+	sim->truth_changed = true;
+	append(sim, (struct change){.pod = (int8_t)pod, .node = -1, .state = *state});
+}
+
+void api_set_node(struct sim *sim, int node)
+{
+	append(sim, (struct change){.pod = -1, .node = (int8_t)node});
+}
+
+void watch_stop(struct sim *sim, int w)
+{
+	sim->watchers[w].epoch++;
+	sim->watchers[w].connected = false;
+	sim->watchers[w].stopped = true;
+}
+
+/* Also how a watch begins: a LIST when the API server can be reached again. A process that starts knows
+ * nothing, one that was only cut off compares. */
+void watch_cut(struct sim *sim, int w, int64_t for_ns)
+{
+	struct watcher *watcher = &sim->watchers[w];
+
+	if (w < PAIRS_MAX * 3 ? w / 3 >= sim->n_pairs : (w - PAIRS_MAX * 3) / 2 >= sim->n_nodes)
+		return;
+	if (watcher->stopped && for_ns > 0)
+		return;
+	if (watcher->stopped)
+		watcher->known = 0;
+	watcher->stopped = watcher->connected = false;
+	watcher->epoch++;
+	sim_after(
+		sim, for_ns + sim_delay(&watcher->random, 5000, 800000), EVENT_LIST, watcher->epoch, w, 0, 0);
+}
+
+static void list_made(struct sim *sim, int w)
+{
+	struct watcher *watcher = &sim->watchers[w];
+
+	if (api_is_away(sim)) {
+		sim_after(sim, 300 * MS, EVENT_LIST, watcher->epoch, w, 0, 0);
+		return;
+	}
+	for (int i = 0; i < sim->n_pods; i++)
+		watcher->list[i] = sim->pods[i].state;
+	watcher->n_list = sim->n_pods;
+	watcher->position = (int16_t)sim->n_log;
+	sim_after(sim, sim_delay(&watcher->random, 5000, sim->plan->slow_watch[w] * 1000), EVENT_LISTED,
+		watcher->epoch, w, 0, 0);
+}
+
+static void list_arrives(struct sim *sim, int w)
+{
+	struct watcher *watcher = &sim->watchers[w];
+	bool nodes = w < PAIRS_MAX * 3 && w % 3 == W_RATION_NODES;
+
+	count(sim, COUNT_RELISTS);
+	if (w >= PAIRS_MAX * 3 && w == kubelet_watcher((w - PAIRS_MAX * 3) / 2))
+		kubelet_listed(sim, (w - PAIRS_MAX * 3) / 2, watcher->list, watcher->n_list);
+	for (int i = 0; nodes && i < sim->n_nodes; i++)
+		ration_see_node(sim, w / 3, i);
+	sim->from_list = true;
+	for (int i = 0; !nodes && i < watcher->n_list; i++)
+		deliver_pod(sim, w, i, &watcher->list[i], lists(w, &watcher->list[i]));
+	sim->from_list = false;
+	watcher->connected = true;
+	watcher->last_ns = sim->now_ns;
+	for (int i = watcher->position; i < sim->n_log; i++)
+		watch_send(sim, w, i);
+	if (w < PAIRS_MAX * 3 && w % 3 != W_KUBE_SCHEDULER)
+		ration_synced(sim, w / 3, nodes);
+	else if (w >= PAIRS_MAX * 3 && w == agent_watcher((w - PAIRS_MAX * 3) / 2))
+		agent_synced(sim, (w - PAIRS_MAX * 3) / 2);
+}
+
+static void make_facts(struct sim *sim, int i)
+{
+	static const char *const names[CONTAINERS_MAX] = {"c0", "c1", "c2", "c3"};
+	static const char *const numbers[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"};
+	static const char *const owners[] = {"", "job-a", "job-b"};
+	struct pod *pod = &sim->pods[i];
+	int main_index = 0;
+
+	snprintf(pod->uid_text, sizeof(pod->uid_text), "u%d", i);
+	snprintf(pod->name_text, sizeof(pod->name_text), "p%u", pod->name);
+	pod->facts = (struct pod_facts){.uid = pod->uid_text,
+		.namespace_ = (char *)"default",
+		.name = pod->name_text,
+		.owner = (char *)owners[pod->shape.owner % 3]};
+	for (int c = 0; c < pod->shape.n_containers; c++) {
+		enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
+
+		if (request_add(&pod->facts.request, names[c], kind,
+			    kind == CONTAINER_MAIN ? main_index++ : c, numbers[pod->shape.units[c]], NULL,
+			    NULL) < 0)
+			sim->truncated = true;
+	}
+}
+
+int api_create_pod(struct sim *sim, const struct shape *shape, int name)
+{
+	int i = sim->n_pods;
+	struct pod *pod = &sim->pods[i];
+	struct state state = {.exists = true, .node = shape->by_hand};
+
+	if (i == PODS_MAX || (shape->by_hand >= sim->n_nodes)) {
+		sim->truncated = i == PODS_MAX;
+		return -1;
+	}
+	sim->n_pods++;
+	*pod = (struct pod){.shape = *shape,
+		.created_ns = sim->now_ns,
+		.card = -1,
+		.binder = -1,
+		.name = (uint8_t)(name < 0 ? i : name)};
+	random_seed(&pod->random, sim->plan->seed, 1000 + (uint64_t)i);
+	make_facts(sim, i);
+	for (int c = 0; c < CONTAINERS_MAX; c++)
+		pod->containers[c].card = -1;
+	if (shape->by_hand >= 0)
+		sim->nodes[shape->by_hand].loose = true;
+	count(sim, COUNT_PODS);
+	say(sim, "pod %s (%s) is created: %u units", pod->name_text, pod->uid_text, pod->facts.request.units);
+	api_set(sim, i, &state);
+	if (shape->end == END_DELETED || shape->end == END_FORCED)
+		sim_after(sim, shape->lifetime_ms * MS, EVENT_POD_END, 0, i, shape->end == END_FORCED, 0);
+	return i;
+}
+
+static bool has_container(const struct pod *pod)
+{
+	for (int c = 0; c < pod->shape.n_containers; c++)
+		if (pod->containers[c].state == C_RUNNING)
+			return true;
+	return false;
+}
+
+static void gone(struct sim *sim, int i)
+{
+	struct pod *pod = &sim->pods[i];
+	struct state state = pod->state;
+
+	say(sim, "pod %s (%s) is gone from the API server", pod->name_text, pod->uid_text);
+	if (has_container(pod)) {
+		count(sim, COUNT_GHOSTS);
+		sim->statistics->counts[COUNT_UNSEEN] += !state.live;
+	}
+	pod->unseen = !state.live;
+	state.exists = false;
+	api_set(sim, i, &state);
+	if (pod->shape.remakes)
+		sim_after(sim, sim_delay(&pod->random, 3000, 60000), EVENT_REMAKE, 0, i, 0, 0);
+}
+
+/* A pod that was never bound, or has ended, has no kubelet that would have to say yes. */
+void api_delete(struct sim *sim, int i, bool force)
+{
+	struct pod *pod = &sim->pods[i];
+	struct state state = pod->state;
+
+	if (!state.exists || (state.deleting && !force))
+		return;
+	if (force || state.node < 0) {
+		gone(sim, i);
+		return;
+	}
+	say(sim, "pod %s (%s) is being deleted", pod->name_text, pod->uid_text);
+	state.deleting = true;
+	api_set(sim, i, &state);
+}
+
+static void binding_applied(struct sim *sim, struct binding *binding)
+{
+	struct pod *pod = &sim->pods[binding->pod];
+	const struct ration *sender = &sim->rations[binding->pair];
+	struct state state = pod->state;
+
+	state.node = binding->node;
+	state.placed = true;
+	pod->placement = binding->placement;
+	placement_init(&binding->placement);
+	pod->card = binding->card;
+	pod->binder = binding->pair;
+	pod->bound_ns = sim->now_ns;
+	binding->applied = true;
+	/* Nobody who lives could know of it when it was decided. */
+	if (!sender->alive || sender->epoch != binding->ration_epoch ||
+		!sim->kube_schedulers[binding->pair].leads || sim->term != binding->term)
+		sim->nodes[binding->node].loose = true;
+	count(sim, COUNT_BINDINGS);
+	say(sim, "Binding of %s (%s) to %s card %d is applied", pod->name_text, pod->uid_text,
+		sim->nodes[binding->node].name, binding->card);
+	api_set(sim, binding->pod, &state);
+}
+
+static int16_t binding_status(struct sim *sim, struct binding *binding)
+{
+	const struct pod *pod = &sim->pods[binding->pod];
+
+	if (binding->fault == BINDING_ERROR)
+		return 500;
+	if (binding->fault == BINDING_THROTTLED)
+		return 429;
+	if (!pod->state.exists)
+		return 404;
+	if (pod->state.node >= 0 || pod->state.deleting)
+		return 409;
+	binding_applied(sim, binding);
+	return binding->fault == BINDING_ERROR_APPLIED ? 500 : 201;
+}
+
+static void binding_arrives(struct sim *sim, int index)
+{
+	struct binding *binding = &sim->bindings[index];
+	struct random *random = &sim->pods[binding->pod].random;
+
+	if (api_is_away(sim))
+		return;
+	binding->status = binding_status(sim, binding);
+	say(sim, "Binding of u%d: %d", binding->pod, binding->status);
+	if (binding->fault != BINDING_ANSWER_LOST)
+		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_BINDING_ANSWER, binding->ration_epoch,
+			index, 0, 0);
+}
+
+/* The kubelet lets the object go when its last status says that all containers have ended. */
+static void finalize(struct sim *sim, int i)
+{
+	struct state state = sim->pods[i].state;
+
+	if (!state.exists)
+		return;
+	state.live = false;
+	api_set(sim, i, &state);
+	api_delete(sim, i, true);
+}
+
+static const char *const phase_names[] = {"Pending", "Running", "Succeeded", "Failed"};
+
+static void status_patch(struct sim *sim, int i, enum phase phase)
+{
+	struct state state = sim->pods[i].state;
+
+	if (!state.exists || (phase ? state.phase >= (uint8_t)phase : state.live || state.phase))
+		return;
+	if (phase)
+		state.phase = (uint8_t)phase;
+	state.live = phase <= PHASE_RUNNING;
+	if (phase)
+		say(sim, "pod u%d is %s", i, phase_names[phase]);
+	if (phase >= PHASE_SUCCEEDED && has_container(&sim->pods[i]))
+		count(sim, COUNT_GHOSTS);
+	api_set(sim, i, &state);
+	/* its controller makes room for the next one */
+	if (phase >= PHASE_SUCCEEDED && sim->pods[i].shape.remakes)
+		sim_after(sim, sim_delay(&sim->pods[i].random, 5000, 300000), EVENT_POD_END, 0, i, 0, 0);
+}
+
+void api_on_event(struct sim *sim, const struct event *event)
+{
+	struct state state;
+
+	switch (event->kind) {
+	case EVENT_WATCH:
+		if (event->epoch == sim->watchers[event->a].epoch)
+			deliver(sim, event->a, &sim->log[event->b]);
+		break;
+	case EVENT_LIST:
+		if (event->epoch == sim->watchers[event->a].epoch)
+			list_made(sim, event->a);
+		break;
+	case EVENT_LISTED:
+		if (event->epoch == sim->watchers[event->a].epoch)
+			list_arrives(sim, event->a);
+		break;
+	case EVENT_BINDING:
+		binding_arrives(sim, event->a);
+		break;
+	case EVENT_NUDGE:
+	case EVENT_VERDICT:
+	case EVENT_ASSIGN:
+		state = sim->pods[event->a].state;
+		if (!state.exists || api_is_away(sim))
+			break;
+		state.nudge += event->kind == EVENT_NUDGE;
+		state.verdict += event->kind == EVENT_VERDICT;
+		state.assigned |= event->kind == EVENT_ASSIGN;
+		api_set(sim, event->a, &state);
+		break;
+	case EVENT_STATUS:
+		if (api_is_away(sim))
+			sim_after(sim, 200 * MS, EVENT_STATUS, 0, event->a, event->b, 0);
+		else if (event->b < 0)
+			finalize(sim, event->a);
+		else
+			status_patch(sim, event->a, (enum phase)event->b);
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,453 @@
+#include "cases.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Helpers: inputs of a history, in a line each. */
+
+static struct input *pod(
+	struct plan *plan, int64_t at_ms, uint8_t units, enum pod_end end, uint32_t lifetime_ms)
+{
+	struct input *input = plan_add_pod(plan, at_ms, units);
+
+	input->shape.end = (uint8_t)end;
+	input->shape.lifetime_ms = lifetime_ms;
+	return input;
+}
+
+static struct input *stays(struct plan *plan, int64_t at_ms, uint8_t units)
+{
+	return pod(plan, at_ms, units, END_NEVER, 0);
+}
+
+/* form: one letter a container: i(nit), s(idecar), m(ain); units: one digit each */
+static struct input *several(struct plan *plan, int64_t at_ms, const char *form, const char *units)
+{
+	struct input *input = stays(plan, at_ms, 1);
+
+	input->shape.n_containers = (uint8_t)strlen(form);
+	for (size_t i = 0; form[i]; i++) {
+		input->shape.kinds[i] = form[i] == 'i'	 ? CONTAINER_INIT
+					: form[i] == 's' ? CONTAINER_SIDECAR
+							 : CONTAINER_MAIN;
+		input->shape.units[i] = (uint8_t)(units[i] - '0');
+	}
+	return input;
+}
+
+static struct input *fault(struct plan *plan, int64_t at_ms, enum input_kind kind, uint8_t a, uint32_t ms)
+{
+	struct input *input = plan_add(plan, at_ms, kind);
+
+	input->a = a;
+	input->ms = ms;
+	return input;
+}
+
+static void slow(struct plan *plan, int watcher, uint16_t ms)
+{
+	plan->slow_watch[watcher] = ms;
+}
+
+/* What is expected beside the invariants. */
+
+static int running(const struct statistics *statistics, uint64_t n)
+{
+	if (statistics->counts[COUNT_RUNNING_AT_END] == n)
+		return 0;
+	printf("# %llu pods run in the end, not %llu\n",
+		(unsigned long long)statistics->counts[COUNT_RUNNING_AT_END], (unsigned long long)n);
+	return -1;
+}
+
+static int one_runs(const struct sim *sim, const struct statistics *statistics)
+{
+	return running(statistics, 1);
+}
+
+static int two_run(const struct sim *sim, const struct statistics *statistics)
+{
+	return running(statistics, 2);
+}
+
+static int nobody_runs(const struct sim *sim, const struct statistics *statistics)
+{
+	return running(statistics, 0) < 0 || statistics->counts[COUNT_STARTS] ? -1 : 0;
+}
+
+static void row_1(struct plan *plan)
+{
+	several(plan, 0, "mm", "23");
+	stays(plan, 1, 2);
+	slow(plan, agent_watcher(0), 2000);
+}
+
+static void row_2(struct plan *plan)
+{
+	stays(plan, 0, 2)->shape.fate = FATE_OUT_OF_CPU;
+	stays(plan, 30, 2)->shape.fate = FATE_EVICTED;
+	stays(plan, 60, 2);
+	slow(plan, agent_watcher(0), 2000);
+}
+
+static int row_2_check(const struct sim *sim, const struct statistics *statistics)
+{
+	if (statistics->reasons[REASON_OUT_OF_CPU] != 1 || statistics->reasons[REASON_EVICTED] != 1)
+		return -1;
+	return running(statistics, 1);
+}
+
+static void row_3(struct plan *plan)
+{
+	several(plan, 0, "im", "73");
+}
+
+/* The main container's ids are the init container's: no GetPreferredAllocation for it. */
+static int row_3_check(const struct sim *sim, const struct statistics *statistics)
+{
+	if (statistics->counts[COUNT_ALLOCATIONS] != 2 || statistics->counts[COUNT_PREFERRED] != 1)
+		return -1;
+	return running(statistics, 1);
+}
+
+static void row_4(struct plan *plan)
+{
+	several(plan, 0, "im", "84");
+	several(plan, 500, "im", "84");
+}
+
+static void row_5(struct plan *plan)
+{
+	several(plan, 0, "im", "50");
+	stays(plan, 1, 5);
+}
+
+static void row_6(struct plan *plan)
+{
+	several(plan, 0, "iism", "2212")->shape.crashes = 2;
+}
+
+static void row_7(struct plan *plan)
+{
+	several(plan, 0, "im", "33");
+	stays(plan, 0, 2);
+	fault(plan, 2000, INPUT_KILL_KUBELET, 0, 100);
+	fault(plan, 1900, INPUT_SLOW_AGENT, 0, 3000);
+}
+
+/* The running container of the second is skipped; the finished init container of the first fails its pod, if
+ * the agent is not back in time. */
+static int row_7_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->reasons[REASON_UNHEALTHY] + statistics->counts[COUNT_RUNNING_AT_END] == 2 ? 0 : -1;
+}
+
+static void row_8(struct plan *plan)
+{
+	stays(plan, 500, 2)->shape.remakes = 2;
+	fault(plan, 450, INPUT_KILL_AGENT, 0, 150);
+}
+
+static int row_8_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->reasons[REASON_UNHEALTHY] ? running(statistics, 1) : -1;
+}
+
+static void row_9(struct plan *plan)
+{
+	pod(plan, 0, 2, END_NEVER, 0)->shape.crashes = 3;
+	fault(plan, 700, INPUT_KILL_AGENT, 0, 8000);
+	fault(plan, 1500, INPUT_KILL_KUBELET, 0, 500);
+}
+
+static int row_9_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->reasons[REASON_UNHEALTHY] == 1 ? running(statistics, 0) : -1;
+}
+
+static void row_10(struct plan *plan)
+{
+	pod(plan, 0, 2, END_NEVER, 0)->shape.crashes = 1;
+	fault(plan, 900, INPUT_KILL_KUBELET, 0, 50);
+}
+
+static int row_10_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->reasons[REASON_UNHEALTHY] + statistics->counts[COUNT_RUNNING_AT_END] == 1 ? 0 : -1;
+}
+
+static void row_11(struct plan *plan)
+{
+	several(plan, 0, "im", "22");
+	stays(plan, 0, 3);
+	fault(plan, 2000, INPUT_REBOOT, 0, 1000);
+}
+
+static int row_11_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->reasons[REASON_UNHEALTHY] + statistics->counts[COUNT_RUNNING_AT_END] == 2 ? 0 : -1;
+}
+
+static void row_12(struct plan *plan)
+{
+	stays(plan, 0, 2);
+	stays(plan, 10, 3);
+	fault(plan, 2000, INPUT_LOSE_CHECKPOINT, 0, 100);
+	stays(plan, 6000, 2);
+}
+
+static void row_14(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	pod(plan, 0, 6, END_FORCED, 1000)->shape.grace_ms = 3000;
+	stays(plan, 500, 6);
+}
+
+static int row_14_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_GHOSTS] == 1 ? running(statistics, 1) : -1;
+}
+
+static void row_16(struct plan *plan)
+{
+	stays(plan, 0, 2)->shape.by_hand = 0;
+}
+
+static void row_17(struct plan *plan)
+{
+	several(plan, 0, "mmm", "121")->shape.crashes = 2;
+	several(plan, 1, "mmm", "121");
+}
+
+static void row_19(struct plan *plan)
+{
+	fault(plan, 0, INPUT_SLOW_AGENT, 0, 5000);
+	stays(plan, 10, 2);
+	stays(plan, 20, 2);
+}
+
+static void row_21(struct plan *plan)
+{
+	stays(plan, 0, 3);
+	stays(plan, 0, 4);
+	fault(plan, 1000, INPUT_CARD, 0, 6000);
+	fault(plan, 2000, INPUT_KILL_KUBELET, 0, 200);
+}
+
+static void row_22(struct plan *plan)
+{
+	plan->n_pairs = 2;
+	plan->n_cards[0] = 1;
+	stays(plan, 1000, 5);
+	fault(plan, 990, INPUT_BINDING, BINDING_LATE, 0);
+	fault(plan, 1100, INPUT_KILL_PAIR, 0, 20000);
+	stays(plan, 1200, 5);
+}
+
+/* Both are bound, the second by a scheduler that could not know of the first; the agent refuses one. */
+static int row_22_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return running(statistics, 1);
+}
+
+static void row_24(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	pod(plan, 0, 6, END_FORCED, 2300);
+	fault(plan, 2000, INPUT_KILL_KUBELET, 0, 1500);
+	stays(plan, 2400, 2);
+	stays(plan, 2500, 6)->shape.remakes = 2;
+}
+
+static int row_24_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_RUNNING_AT_END] + statistics->reasons[REASON_NO_IDS] +
+				       statistics->reasons[REASON_UNHEALTHY] >=
+			       1
+		       ? 0
+		       : -1;
+}
+
+/* Found by the simulation. Seeds are those of the delays. */
+
+static void filter_after_delete(struct plan *plan)
+{
+	plan->seed = 20061;
+	plan->n_cards[0] = 1;
+	plan->spread[0] = true;
+	pod(plan, 635, 2, END_DELETED, 2056);
+	pod(plan, 4279, 1, END_DELETED, 1103)->shape.prebind_ms = 1939;
+	stays(plan, 5243, 6);
+	stays(plan, 1859, 2);
+	stays(plan, 4251, 7);
+	stays(plan, 2708, 3);
+}
+
+static void known_by_a_get_only(struct plan *plan)
+{
+	pod(plan, 42, 6, END_FORCED, 2164);
+	fault(plan, 5, INPUT_CUT_WATCH, (uint8_t)agent_watcher(0), 2713);
+}
+
+static int asked_for(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_ASKED] ? 0 : -1;
+}
+
+static void restart_with_waiting_pods(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	pod(plan, 0, 8, END_DELETED, 3000);
+	stays(plan, 500, 4);
+	stays(plan, 600, 4);
+	fault(plan, 2500, INPUT_KILL_RATION, 0, 4000);
+}
+
+static void name_returns(struct plan *plan)
+{
+	for (int i = 0; i < 4; i++)
+		pod(plan, 10 * i, 2, END_FORCED, 150)->shape.remakes = 2;
+	slow(plan, agent_watcher(0), 2000);
+	slow(plan, kubelet_watcher(0), 1000);
+	plan->n_nodes = 2;
+	plan->n_cards[1] = 2;
+	plan->card_units[1][0] = plan->card_units[1][1] = 8;
+}
+
+static void deleted_in_a_gap(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	pod(plan, 0, 6, END_FORCED, 700)->shape.grace_ms = 3000;
+	fault(plan, 1, INPUT_CUT_WATCH, (uint8_t)pair_watcher(0, W_RATION_PODS), 900);
+	stays(plan, 720, 6);
+}
+
+static void bound_by_hand_on_a_held_card(struct plan *plan)
+{
+	plan->seed = 19999;
+	plan->n_pairs = 2;
+	plan->n_cards[0] = 1;
+	plan->card_units[0][0] = 7;
+	plan->spread[0] = true;
+	stays(plan, 1605, 1)->shape.prebind_ms = 3162;
+	stays(plan, 2653, 7)->shape.by_hand = 0;
+	fault(plan, 4787, INPUT_API_OUTAGE, 0, 2429);
+}
+
+static void listed_at_a_takeover(struct plan *plan)
+{
+	plan->seed = 25668;
+	stays(plan, 693, 4);
+	stays(plan, 1358, 1);
+	stays(plan, 589, 2);
+	stays(plan, 648, 1);
+	stays(plan, 1398, 4)->shape.fate = FATE_EVICTED;
+	fault(plan, 507, INPUT_API_OUTAGE, 0, 1090);
+}
+
+static void lost_answer(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	fault(plan, 0, INPUT_BINDING, BINDING_ANSWER_LOST, 0);
+	slow(plan, pair_watcher(0, W_RATION_PODS), 2500);
+	stays(plan, 10, 5);
+	stays(plan, 20, 5);
+}
+
+static const struct sim_case cases[] = {
+	{"row-01-containers-of-equal-size", "pods {2,3} and {2}: matched by the kubelet's list, not by size",
+		row_1, two_run},
+	{"row-02-rejected-before-and-after-allocate", "the next pod of equal size gets its own card", row_2,
+		row_2_check},
+	{"row-03-init-containers-reuse-ids", "GetPreferredAllocation is not called for reused ids", row_3,
+		row_3_check},
+	{"row-04-random-subset-of-reused-ids", "ids of any card; the card is the placement's", row_4,
+		two_run},
+	{"row-05-init-containers-are-not-listed", "PodResources leaves them out; the record has them", row_5,
+		two_run},
+	{"row-06-equal-sets-of-ids", "PreStartContainer finds the pod, whichever container it is", row_6,
+		one_runs},
+	{"row-07-slow-registration-after-a-kubelet-restart",
+		"finished init containers fail their pod, running ones not", row_7, row_7_check},
+	{"row-08-agent-dead-when-a-pod-comes", "rejected and counted; its replacement runs", row_8,
+		row_8_check},
+	{"row-09-agent-dead-kubelet-restarted-container-in-back-off", "rejected for good, and counted", row_9,
+		row_9_check},
+	{"row-10-container-restarts-before-registration",
+		"PreStartContainer is skipped and the cached answer holds, or the pod is rejected as in row "
+		"9",
+		row_10, row_10_check},
+	{"row-11-reboot", "no Allocate call: PreStartContainer writes the CDI file again", row_11,
+		row_11_check},
+	{"row-12-checkpoint-lost",
+		"running pods go on; a new one is served or refused by name, never a wrong card", row_12,
+		NULL},
+	{"row-13-topology",
+		"not simulated: no TopologyInfo is published, so the kubelet has no aligned set (test-grpc, "
+		"test_agent.py: ids have no topology)",
+		NULL, NULL},
+	{"row-14-force-delete", "the next pod does not fit before the containers are gone", row_14,
+		row_14_check},
+	{"row-15-static-pods",
+		"not simulated: refused by the kubelet's annotation (test-matching: static_pod_is_refused)",
+		NULL, NULL},
+	{"row-16-bound-by-hand", "a pod that nobody placed holds units of the node and never runs", row_16,
+		nobody_runs},
+	{"row-17-assigned-is-only-a-hint", "containers after the first are served too", row_17, two_run},
+	{"row-18-answer-for-gpu-core", "not simulated: one empty container answer is a matter of the wire",
+		NULL, NULL},
+	{"row-19-slow-preferred-allocation", "late answers fail nobody", row_19, two_run},
+	{"row-20-resize-in-place", "not simulated: there is no call (needed == 0)", NULL, NULL},
+	{"row-21-sick-card-and-a-kubelet-restart", "ids in use stay healthy: running pods go on", row_21,
+		two_run},
+	{"row-22-fail-over", "the dead leader's Binding lands late: the agent's total refuses one of the two",
+		row_22, row_22_check},
+	{"row-23-gpu-count-alone", "not simulated: no plugin offers it (test_agent.py)", NULL, NULL},
+	{"row-24-first-batch-after-a-kubelet-restart", "ids of pods that are gone are not free yet", row_24,
+		row_24_check},
+	{"found-filter-after-delete", "a hold for a pod that was deleted while kube-scheduler asked",
+		filter_after_delete, NULL},
+	{"found-pod-known-by-a-get-only", "deleted before the agent's watch had shown it",
+		known_by_a_get_only, asked_for},
+	{"found-restart-with-waiting-pods", "rejected by a process that is gone; freed while nobody looked",
+		restart_with_waiting_pods, two_run},
+	{"found-name-that-returns", "a pod is made anew under its name faster than the kubelet hears of it",
+		name_returns, NULL},
+	{"found-deleted-in-a-gap-of-the-watch", "the last state is unknown: its containers may live",
+		deleted_in_a_gap, one_runs},
+	{"found-bound-by-hand-on-a-held-card", "the hold is of no use any more and must end",
+		bound_by_hand_on_a_held_card, NULL},
+	{"found-listed-at-a-takeover", "ended between the list of a node and the watch's LIST",
+		listed_at_a_takeover, NULL},
+	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
+};
+
+const struct sim_case *case_list(size_t *ret_n)
+{
+	*ret_n = sizeof(cases) / sizeof(cases[0]);
+	return cases;
+}
+
+void case_plan(const struct sim_case *c, struct plan *ret_plan)
+{
+	*ret_plan = (struct plan){
+		.seed = 1, .n_nodes = 1, .n_pairs = 1, .n_cards = {2}, .card_units = {{8, 8}}};
+	for (size_t i = 0; i < WATCHERS_MAX; i++)
+		ret_plan->slow_watch[i] = 30;
+	c->plan(ret_plan);
+}
+
+int case_check(const struct sim_case *c, const struct sim *sim, const struct statistics *statistics)
+{
+	if (sim->truncated) {
+		printf("# a limit of the simulation was reached\n");
+		return 1;
+	}
+	return c->check ? c->check(sim, statistics) : 0;
+}
+
+void case_print_list(void)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		printf("%s\n    %s\n", cases[i].name, cases[i].why);
+}

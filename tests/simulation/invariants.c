@@ -1,0 +1,283 @@
+/* What must hold: after every step, at certain moments, and in the end, when all is quiet. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static bool occupies(const struct pod *pod)
+{
+	return pod->state.exists && pod->state.phase < PHASE_SUCCEEDED;
+}
+
+static bool runs_on(const struct pod *pod, int card)
+{
+	for (int c = 0; c < pod->shape.n_containers; c++)
+		if (pod->containers[c].state == C_RUNNING && pod->containers[c].card == card)
+			return true;
+	return false;
+}
+
+/* The truth, not a book: what is bound by the API server, what runs on the node. */
+static void check_cards(struct sim *sim, int n)
+{
+	const struct node *node = &sim->nodes[n];
+	uint32_t bound[CARDS_MAX] = {0}, running[CARDS_MAX] = {0}, ghosts[CARDS_MAX] = {0};
+
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct pod *pod = &sim->pods[i];
+
+		if (pod->state.node != n || pod->card < 0)
+			continue;
+		/* What no book can know is counted only: the kubelet started it after the last word about it.
+		 */
+		if (!pod->state.exists && !pod->unseen && runs_on(pod, pod->card))
+			ghosts[pod->card] += pod->facts.request.units;
+		if (!occupies(pod))
+			continue;
+		bound[pod->card] += pod->facts.request.units;
+		for (int k = 0; k < CARDS_MAX; k++)
+			if (runs_on(pod, k))
+				running[k] += pod->facts.request.units;
+	}
+	for (size_t k = 0; k < node->facts.n_gpus; k++) {
+		uint32_t total = sim->plan->card_units[n][k];
+
+		if (running[k] > total)
+			sim_violate(sim, "what runs on a card fits on it", "n%d card %zu: %u of %u units", n,
+				k, running[k], total);
+		if (bound[k] > total && node->loose)
+			count(sim, COUNT_OVERBOOKED);
+		else if (bound[k] <= total && bound[k] + ghosts[k] > total && !node->loose &&
+			 !sim->ghosts_forgotten)
+			sim_violate(sim,
+				"what is bound to a card fits beside what was deleted and still runs",
+				"n%d card %zu: %u + %u of %u units", n, k, bound[k], ghosts[k], total);
+		else if (bound[k] > total)
+			sim_violate(sim, "what is bound to a card fits on it", "n%d card %zu: %u of %u units",
+				n, k, bound[k], total);
+	}
+}
+
+static void check_ledger(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+	size_t wrong = ledger_check(&ration->ledger, NULL);
+
+	ration->changed = false;
+	if (wrong)
+		sim_violate(sim, "the ledger's sums are those of its pods", "pair %d: %zu sums", pair, wrong);
+	for (int n = 0; n < sim->n_nodes; n++) {
+		const struct node_ledger *node = ledger_node(&ration->ledger, sim->nodes[n].name);
+
+		if (node && node->recounts)
+			sim_violate(sim, "no sum of the ledger goes below zero", "pair %d n%d", pair, n);
+	}
+}
+
+void invariants_after_step(struct sim *sim)
+{
+	for (int i = 0; i < sim->n_pairs; i++)
+		if (sim->rations[i].alive && sim->rations[i].changed)
+			check_ledger(sim, i);
+	if (!sim->truth_changed)
+		return;
+	sim->truth_changed = false;
+	for (int n = 0; n < sim->n_nodes; n++)
+		check_cards(sim, n);
+}
+
+void invariant_container_started(struct sim *sim, int n, int pod, int c)
+{
+	const struct pod *p = &sim->pods[pod];
+	const struct container *container = &p->containers[c];
+
+	if (!p->shape.units[c])
+		return;
+	/* The kubelet has not heard of its end, and the agent knows the next one of its name only. */
+	if (!p->state.exists && container->card != p->card) {
+		count(sim, COUNT_NAMESAKES);
+		return;
+	}
+	if (p->card < 0)
+		sim_violate(sim, "a pod that nobody placed gets no card", "u%d/c%d on n%d card %d", pod, c, n,
+			container->card);
+	else if (container->card != p->card)
+		sim_violate(sim, "a container runs on its placement's card",
+			"u%d/c%d on n%d card %d, placed on card %d", pod, c, n, container->card, p->card);
+}
+
+/* One of several containers, of a pod whose namesake was on this node a moment ago: PodResources has no uid.
+ */
+static bool has_predecessor(const struct sim *sim, int pod)
+{
+	for (int i = 0; i < pod; i++)
+		if (sim->pods[i].name == sim->pods[pod].name &&
+			sim->pods[i].state.node == sim->pods[pod].state.node)
+			return true;
+	return false;
+}
+
+/* Each rejection has a cause that is not ours, or the last line of defence was needed. */
+void invariant_rejected(struct sim *sim, int n, int pod, enum reason reason)
+{
+	const struct node *node = &sim->nodes[n];
+
+	switch (reason) {
+	case REASON_OVER_TOTAL:
+		if (!node->loose)
+			sim_violate(sim,
+				"the agent's last line is needed after a dead scheduler's Binding only",
+				"u%d on n%d", pod, n);
+		break;
+	case REASON_NOT_CLEAR:
+		if (!node->kubelet.lost_checkpoint && sim->pods[pod].state.exists &&
+			!has_predecessor(sim, pod))
+			sim_violate(
+				sim, "the agent knows which pod an Allocate is for", "u%d on n%d", pod, n);
+		break;
+	case REASON_NO_IDS:
+		if (!node->kubelet.restarted && !node->loose && !node->was_sick)
+			sim_violate(sim, "a placed pod finds device ids", "u%d on n%d", pod, n);
+		break;
+	case REASON_SICK:
+		if (!node->was_sick)
+			sim_violate(sim, "ids of healthy cards are healthy", "u%d on n%d", pod, n);
+		break;
+	default:
+		break;
+	}
+}
+
+/* In the end. */
+
+struct truth {
+	uint32_t used[NODES_MAX][CARDS_MAX];
+	uint32_t unplaced[NODES_MAX];
+	uint32_t all[NODES_MAX];
+};
+
+static void recount(const struct sim *sim, struct truth *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct pod *pod = &sim->pods[i];
+
+		if (!occupies(pod) || pod->state.node < 0)
+			continue;
+		ret->all[pod->state.node] += pod->facts.request.units;
+		if (pod->card < 0)
+			ret->unplaced[pod->state.node] += pod->facts.request.units;
+		else
+			ret->used[pod->state.node][pod->card] += pod->facts.request.units;
+	}
+}
+
+static void compare_ledger(struct sim *sim, int pair, const struct truth *truth)
+{
+	for (int n = 0; n < sim->n_nodes; n++) {
+		const struct node_ledger *node = ledger_node(&sim->rations[pair].ledger, sim->nodes[n].name);
+
+		if (!node || node->unplaced_units != truth->unplaced[n])
+			sim_violate(sim, "the ledger is what the API server says",
+				"pair %d n%d: %u units unplaced, not %u", pair, n,
+				node ? node->unplaced_units : 0, truth->unplaced[n]);
+		for (size_t k = 0; node && k < node->facts.n_gpus; k++)
+			if (node->gpus[k].units_used != truth->used[n][k])
+				sim_violate(sim, "the ledger is what the API server says",
+					"pair %d n%d card %zu: %u units used, not %u", pair, n, k,
+					node->gpus[k].units_used, truth->used[n][k]);
+	}
+}
+
+static uint32_t free_of(uint32_t total, uint32_t used)
+{
+	return used < total ? total - used : 0;
+}
+
+static bool fits(const struct sim *sim, const struct truth *truth, int n, uint32_t units)
+{
+	uint32_t total = 0, free_units = 0;
+	bool card = false;
+
+	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
+		uint32_t size = sim->plan->card_units[n][k];
+
+		total += size;
+		if (sim->nodes[n].sick[k])
+			continue;
+		free_units += free_of(size, truth->used[n][k]);
+		card |= free_of(size, truth->used[n][k]) >= units;
+	}
+	return card && truth->all[n] + units <= total && free_units >= truth->unplaced[n] + units;
+}
+
+static void check_waiting(struct sim *sim, const struct truth *truth)
+{
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct pod *pod = &sim->pods[i];
+
+		for (int n = 0; n < sim->n_nodes && pod->state.exists && pod->state.node < 0; n++)
+			if (fits(sim, truth, n, pod->facts.request.units))
+				sim_violate(sim, "no pod that fits waits for ever", "u%d fits on n%d", i, n);
+	}
+}
+
+static bool runs(const struct pod *pod)
+{
+	for (int c = 0; c < pod->shape.n_containers; c++)
+		if (pod->containers[c].state !=
+				(pod->shape.kinds[c] == CONTAINER_INIT ? C_DONE : C_RUNNING) &&
+			pod->containers[c].state != C_DONE)
+			return false;
+	return true;
+}
+
+static void check_bound(struct sim *sim)
+{
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct pod *pod = &sim->pods[i];
+
+		if (!occupies(pod) || pod->card < 0)
+			continue;
+		if (pod->state.deleting)
+			sim_violate(sim, "a pod that is deleted goes", "u%d on n%d", i, pod->state.node);
+		else if (pod->rejected || !runs(pod))
+			sim_violate(sim, "a bound pod runs, or was rejected and says so", "u%d on n%d", i,
+				pod->state.node);
+		else
+			count(sim, COUNT_RUNNING_AT_END);
+	}
+}
+
+static void check_agent(struct sim *sim, int n)
+{
+	const struct agent *agent = &sim->nodes[n].agent;
+
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct pod *pod = &sim->pods[i];
+		bool here = pod->state.exists && pod->state.node == n;
+		bool known = node_pods_by_uid(&agent->pods, pod->uid_text) != NULL;
+
+		if (here != known)
+			sim_violate(sim, "the agent knows the pods of its node", "u%d is %son n%d", i,
+				here ? "" : "not ", n);
+		for (int c = 0; !here && c < pod->shape.n_containers; c++)
+			if (served_find(&agent->served, pod->uid_text,
+				    (const char[]){'c', (char)('0' + c), '\0'}))
+				sim_violate(sim, "the agent's record has no pod that is gone", "u%d on n%d",
+					i, n);
+	}
+}
+
+void invariants_at_end(struct sim *sim)
+{
+	struct truth truth;
+
+	recount(sim, &truth);
+	for (int i = 0; i < sim->n_pairs; i++)
+		compare_ledger(sim, i, &truth);
+	check_waiting(sim, &truth);
+	check_bound(sim);
+	for (int n = 0; n < sim->n_nodes; n++)
+		check_agent(sim, n);
+}

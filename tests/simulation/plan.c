@@ -1,0 +1,218 @@
+#include "plan.h"
+
+#include <stdlib.h>
+
+#include "random.h"
+#include "sim.h"
+
+const char *const input_names[INPUT_MAX] = {
+	[INPUT_POD] = "pod",
+	[INPUT_KILL_KUBE_SCHEDULER] = "kill kube-scheduler",
+	[INPUT_KILL_RATION] = "kill ration-scheduler",
+	[INPUT_KILL_PAIR] = "kill kube-scheduler and ration-scheduler",
+	[INPUT_KILL_AGENT] = "kill agent",
+	[INPUT_KILL_KUBELET] = "kill kubelet",
+	[INPUT_REBOOT] = "reboot node",
+	[INPUT_LOSE_CHECKPOINT] = "lose the kubelet's checkpoint",
+	[INPUT_API_OUTAGE] = "API server away",
+	[INPUT_CUT_WATCH] = "cut a watch",
+	[INPUT_STALL_WATCH] = "stall a watch",
+	[INPUT_DUPLICATE] = "duplicate events",
+	[INPUT_BINDING] = "spoil a Binding",
+	[INPUT_CARD] = "sick card",
+	[INPUT_SLOW_AGENT] = "slow agent",
+};
+
+struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)
+{
+	struct input *input = &plan->inputs[plan->n_inputs];
+
+	if (plan->n_inputs == INPUTS_MAX)
+		abort();
+	plan->n_inputs++;
+	*input = (struct input){.at_ms = at_ms, .kind = (uint8_t)kind};
+	input->shape.by_hand = -1;
+	input->shape.grace_ms = 20;
+	return input;
+}
+
+struct input *plan_add_pod(struct plan *plan, int64_t at_ms, uint8_t units)
+{
+	struct input *input = plan_add(plan, at_ms, INPUT_POD);
+
+	input->shape.n_containers = 1;
+	input->shape.kinds[0] = CONTAINER_MAIN;
+	input->shape.units[0] = units;
+	return input;
+}
+
+/* Many pods of equal size, a few with init containers, sidecars, several containers. */
+static void draw_containers(struct random *random, uint8_t usual, struct shape *shape)
+{
+	static const uint8_t forms[][CONTAINERS_MAX] = {
+		{CONTAINER_MAIN, CONTAINER_MAIN},
+		{CONTAINER_INIT, CONTAINER_MAIN},
+		{CONTAINER_SIDECAR, CONTAINER_MAIN},
+		{CONTAINER_INIT, CONTAINER_INIT, CONTAINER_MAIN},
+		{CONTAINER_INIT, CONTAINER_SIDECAR, CONTAINER_MAIN},
+		{CONTAINER_INIT, CONTAINER_SIDECAR, CONTAINER_MAIN, CONTAINER_MAIN},
+	};
+	static const uint8_t sizes[] = {2, 2, 2, 3, 3, 4};
+	uint32_t form = random_below(random, 18);
+
+	if (form >= 6) {
+		shape->n_containers = 1;
+		shape->kinds[0] = CONTAINER_MAIN;
+		shape->units[0] = random_one_in(random, 3) ? (uint8_t)(1 + random_below(random, 7)) : usual;
+		return;
+	}
+	shape->n_containers = sizes[form];
+	for (uint8_t i = 0; i < shape->n_containers; i++) {
+		shape->kinds[i] = forms[form][i];
+		shape->units[i] = (uint8_t)(random_one_in(random, 8) ? 0 : 1 + random_below(random, 3));
+	}
+	if (!shape->units[shape->n_containers - 1])
+		shape->units[shape->n_containers - 1] = 1;
+}
+
+static void draw_pod(struct random *random, const struct plan *plan, uint8_t usual, struct shape *shape)
+{
+	draw_containers(random, usual, shape);
+	shape->end = (uint8_t)random_below(random, END_MAX);
+	if (shape->end == END_FORCED && random_one_in(random, 2))
+		shape->end = END_DELETED;
+	shape->lifetime_ms = (uint32_t)random_between(random, 20, random_one_in(random, 3) ? 12000 : 2500);
+	shape->fate = random_one_in(random, 12) ? (uint8_t)(1 + random_below(random, 2)) : FATE_NONE;
+	shape->crashes = random_one_in(random, 8) ? (uint8_t)(1 + random_below(random, 3)) : 0;
+	shape->remakes = random_one_in(random, 4) ? (uint8_t)(1 + random_below(random, 2)) : 0;
+	shape->by_hand = random_one_in(random, 40) ? (int8_t)random_below(random, plan->n_nodes) : -1;
+	shape->owner = (uint8_t)random_below(random, 3);
+	shape->prebind_ms = random_one_in(random, 10) ? (uint16_t)random_between(random, 100, 4000) : 0;
+	shape->grace_ms = (uint16_t)random_between(random, 1, random_one_in(random, 4) ? 3000 : 60);
+}
+
+static void draw_fault(struct random *random, const struct plan *plan, struct input *input)
+{
+	uint8_t node = (uint8_t)random_below(random, plan->n_nodes);
+	uint8_t pair = (uint8_t)random_below(random, plan->n_pairs);
+
+	input->ms = (uint32_t)random_between(random, 5, random_one_in(random, 3) ? 4000 : 400);
+	switch (input->kind) {
+	case INPUT_KILL_KUBE_SCHEDULER:
+	case INPUT_KILL_RATION:
+	case INPUT_KILL_PAIR:
+		input->a = pair;
+		break;
+	case INPUT_CUT_WATCH:
+	case INPUT_STALL_WATCH:
+	case INPUT_DUPLICATE:
+		input->a = (uint8_t)random_below(random, WATCHERS_MAX);
+		break;
+	case INPUT_BINDING:
+		input->a = (uint8_t)random_below(random, BINDING_FAULT_MAX);
+		break;
+	case INPUT_CARD:
+		input->a = node;
+		input->b = (uint8_t)random_below(random, plan->n_cards[node]);
+		break;
+	default:
+		input->a = node;
+		break;
+	}
+}
+
+static void draw_cluster(struct random *random, struct plan *plan)
+{
+	static const uint8_t sizes[] = {4, 6, 7, 8, 10};
+	uint8_t usual = sizes[random_below(random, 5)];
+
+	plan->n_nodes = (uint8_t)(1 + random_below(random, NODES_MAX));
+	plan->n_pairs = random_one_in(random, 3) ? 2 : 1;
+	for (uint8_t n = 0; n < plan->n_nodes; n++) {
+		plan->n_cards[n] = (uint8_t)(1 + random_below(random, CARDS_MAX));
+		plan->spread[n] = random_one_in(random, 3);
+		for (uint8_t k = 0; k < plan->n_cards[n]; k++)
+			plan->card_units[n][k] = random_one_in(random, 3) ? sizes[random_below(random, 5)]
+									  : usual;
+	}
+	for (size_t i = 0; i < WATCHERS_MAX; i++)
+		plan->slow_watch[i] = random_one_in(random, 5) ? (uint16_t)random_between(random, 100, 2500)
+							       : 30;
+}
+
+void plan_draw(struct plan *plan, uint64_t seed)
+{
+	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
+		INPUT_KILL_AGENT, INPUT_KILL_KUBELET, INPUT_KILL_KUBELET, INPUT_REBOOT, INPUT_API_OUTAGE,
+		INPUT_CUT_WATCH, INPUT_STALL_WATCH, INPUT_STALL_WATCH, INPUT_DUPLICATE, INPUT_BINDING,
+		INPUT_BINDING, INPUT_BINDING, INPUT_CARD, INPUT_SLOW_AGENT};
+	struct random random;
+	uint8_t usual;
+	uint32_t n_pods, n_faults;
+	int64_t span_ms;
+
+	random_seed(&random, seed, 0);
+	*plan = (struct plan){.seed = seed};
+	draw_cluster(&random, plan);
+	usual = (uint8_t)(1 + random_below(&random, 5));
+	n_pods = 3 + random_below(&random, 8);
+	n_faults = random_one_in(&random, 5) ? 0 : random_below(&random, 7);
+	span_ms = random_one_in(&random, 3) ? 200 : random_one_in(&random, 2) ? 3000 : 8000;
+	for (uint32_t i = 0; i < n_pods; i++) {
+		struct input *input = plan_add(plan, random_between(&random, 0, span_ms), INPUT_POD);
+
+		draw_pod(&random, plan, usual, &input->shape);
+	}
+	for (uint32_t i = 0; i < n_faults; i++) {
+		enum input_kind kind = (enum input_kind)faults[random_below(&random, sizeof(faults))];
+
+		draw_fault(&random, plan, plan_add(plan, random_between(&random, 0, span_ms + 2000), kind));
+	}
+}
+
+static void print_pod(const struct input *input, FILE *out)
+{
+	static const char *const ends[] = {"stays", "ends by itself", "is deleted", "is force-deleted"};
+	static const char *const kinds[] = {"init ", "sidecar ", ""};
+	const struct shape *shape = &input->shape;
+
+	for (uint8_t i = 0; i < shape->n_containers; i++)
+		fprintf(out, "%s%s%u", i ? " + " : " ", kinds[shape->kinds[i]], shape->units[i]);
+	fprintf(out, " units, %s", ends[shape->end]);
+	if (shape->end != END_NEVER)
+		fprintf(out, " after %u ms", shape->lifetime_ms);
+	if (shape->fate)
+		fprintf(out, ", rejected %s Allocate", shape->fate == FATE_EVICTED ? "before" : "after");
+	if (shape->crashes)
+		fprintf(out, ", crashes %u times", shape->crashes);
+	if (shape->remakes)
+		fprintf(out, ", made anew %u times", shape->remakes);
+	if (shape->by_hand >= 0)
+		fprintf(out, ", bound by hand to n%d", shape->by_hand);
+	if (shape->prebind_ms)
+		fprintf(out, ", PreBind %u ms", shape->prebind_ms);
+	if (shape->grace_ms > 100)
+		fprintf(out, ", stops in %u ms", shape->grace_ms);
+	fputc('\n', out);
+}
+
+void plan_print(const struct plan *plan, FILE *out)
+{
+	fprintf(out, "%u pair(s) of schedulers; cards:", plan->n_pairs);
+	for (uint8_t n = 0; n < plan->n_nodes; n++) {
+		fprintf(out, " n%u %s [", n, plan->spread[n] ? "spread" : "binpack");
+		for (uint8_t k = 0; k < plan->n_cards[n]; k++)
+			fprintf(out, "%s%u", k ? " " : "", plan->card_units[n][k]);
+		fputc(']', out);
+	}
+	fputc('\n', out);
+	for (uint16_t i = 0; i < plan->n_inputs; i++) {
+		const struct input *input = &plan->inputs[i];
+
+		fprintf(out, "  %6lld ms  %s", (long long)input->at_ms, input_names[input->kind]);
+		if (input->kind == INPUT_POD)
+			print_pod(input, out);
+		else
+			fprintf(out, " %u/%u, %u ms\n", input->a, input->b, input->ms);
+	}
+}

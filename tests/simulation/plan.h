@@ -1,0 +1,91 @@
+/* plan.h - one history before it happens: the cluster, the pods that people and controllers create, and what
+ * goes wrong. Drawn from a seed, or written by hand (cases.c); what is left of it after shrinking is the bug
+ * report. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "model/request.h"
+
+#define NODES_MAX 3
+#define CARDS_MAX 3
+#define CARD_UNITS_MAX 10
+#define PAIRS_MAX 2
+#define CONTAINERS_MAX 4
+#define INPUTS_MAX 64
+#define WATCHERS_MAX (PAIRS_MAX * 3 + NODES_MAX * 2)
+
+/* How a pod ends, `lifetime_ms` after it was created (or after its start, when it ends by itself). */
+enum pod_end { END_NEVER, END_ITSELF, END_DELETED, END_FORCED, END_MAX };
+enum pod_fate { FATE_NONE, FATE_EVICTED, FATE_OUT_OF_CPU, FATE_MAX }; /* rejected before or after Allocate */
+
+struct shape {
+	uint8_t n_containers;
+	uint8_t kinds[CONTAINERS_MAX]; /* enum container_kind; init containers and sidecars first */
+	uint8_t units[CONTAINERS_MAX]; /* 0: the container asks for no GPU */
+	uint8_t end, fate;
+	uint8_t crashes; /* its first main container crashes so many times */
+	uint8_t remakes; /* a StatefulSet: a pod that is gone comes again with its name and a new uid */
+	int8_t by_hand;	 /* node that the user wrote into spec.nodeName, or -1 */
+	uint8_t owner;
+	uint16_t prebind_ms; /* volumes: the time between filter and bind */
+	uint16_t grace_ms;   /* containers take so long to end when told to */
+	uint32_t lifetime_ms;
+};
+
+enum input_kind {
+	INPUT_POD,
+	INPUT_KILL_KUBE_SCHEDULER, /* a: pair, ms: until it is back */
+	INPUT_KILL_RATION,	   /* a: pair, ms */
+	INPUT_KILL_PAIR,	   /* a: pair, ms */
+	INPUT_KILL_AGENT,	   /* a: node, ms */
+	INPUT_KILL_KUBELET,	   /* a: node, ms */
+	INPUT_REBOOT,		   /* a: node, ms */
+	INPUT_LOSE_CHECKPOINT,	   /* a: node; with a kubelet restart, ms */
+	INPUT_API_OUTAGE,	   /* ms */
+	INPUT_CUT_WATCH,	   /* a: watcher, ms */
+	INPUT_STALL_WATCH,	   /* a: watcher, ms: events come, but later */
+	INPUT_DUPLICATE,	   /* a: watcher, ms: events come twice */
+	INPUT_BINDING,		   /* a: enum binding_fault, of the next Binding */
+	INPUT_CARD,		   /* a: node, b: card: sick, well again after ms */
+	INPUT_SLOW_AGENT,	   /* a: node, ms: its answers take long */
+	INPUT_MAX
+};
+
+enum binding_fault {
+	BINDING_LATE,	       /* applied seconds after it was sent */
+	BINDING_ANSWER_LOST,   /* applied, no answer */
+	BINDING_ERROR_APPLIED, /* applied, 500 */
+	BINDING_ERROR,	       /* not applied, 500 */
+	BINDING_THROTTLED,     /* not applied, 429 */
+	BINDING_FAULT_MAX
+};
+
+struct input {
+	int64_t at_ms;
+	uint8_t kind;
+	uint8_t a, b;
+	uint32_t ms;
+	struct shape shape;
+};
+
+struct plan {
+	uint64_t seed; /* of the delays */
+	uint8_t n_nodes, n_pairs;
+	uint8_t n_cards[NODES_MAX];
+	uint8_t card_units[NODES_MAX][CARDS_MAX];
+	bool spread[NODES_MAX];
+	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
+	uint16_t n_inputs;
+	struct input inputs[INPUTS_MAX];
+};
+
+void plan_draw(struct plan *plan, uint64_t seed);
+void plan_print(const struct plan *plan, FILE *out);
+struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind);
+/* One pod of one container with `units` that never ends by itself. */
+struct input *plan_add_pod(struct plan *plan, int64_t at_ms, uint8_t units);
+
+extern const char *const input_names[INPUT_MAX];

@@ -1,0 +1,586 @@
+/* ration-scheduler: what extender.c, bind.c, waiting.c, sync.c and recheck.c do around the real ledger and
+ * the real decisions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/decide.h"
+#include "model/rank.h"
+#include "sim.h"
+
+#define GHOST_NS (30 * NS_PER_S)
+#define DEADLINE_NS (3 * NS_PER_S)
+#define DOUBT_NS (10 * NS_PER_S)
+#define LOOK_DELAY_NS (50 * MS)
+
+static bool is_ready(const struct ration *ration)
+{
+	return ration->pods_synced && ration->nodes_synced;
+}
+
+void ration_start(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (pair >= sim->n_pairs || ration->alive)
+		return;
+	*ration = (struct ration){.alive = true, .epoch = ration->epoch + 1};
+	ledger_init(&ration->ledger);
+	wakeup_list_init(&ration->wakeups);
+	memset(ration->held, -1, sizeof(ration->held));
+	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
+	watch_cut(sim, pair_watcher(pair, W_RATION_NODES), 0);
+	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
+}
+
+/* kube-scheduler sees its connections closed. */
+void ration_kill(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct kube_scheduler *ks = &sim->kube_schedulers[pair];
+
+	if (!ration->alive)
+		return;
+	for_each_bit (pod, ration->waiting_binds)
+		sim_after(sim, 100000, EVENT_BOUND, ks->epoch, pair, pod, false);
+	sim->ghosts_forgotten = true;
+	ration->alive = false;
+	ration->epoch++;
+	ledger_release(&ration->ledger);
+	wakeup_list_release(&ration->wakeups);
+	watch_stop(sim, pair_watcher(pair, W_RATION_PODS));
+	watch_stop(sim, pair_watcher(pair, W_RATION_NODES));
+}
+
+static void look_within(struct sim *sim, int pair, int64_t delay_ns)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (ration->look_armed)
+		return;
+	ration->look_armed = true;
+	sim_after(sim, delay_ns, EVENT_LOOK, ration->epoch, pair, 0, 0);
+}
+
+/* After each use of the ledger: somebody may fit now. */
+static void changed(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	ration->changed = true;
+	if (wakeup_is_due(&ration->wakeups, &ration->ledger))
+		look_within(sim, pair, LOOK_DELAY_NS);
+}
+
+static void look(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	int64_t again_ns;
+	size_t n;
+
+	ration->look_armed = false;
+	if (sim->broken == BREAK_NO_NUDGE)
+		return;
+	n = wakeup_look(&ration->wakeups, &ration->ledger, sim->now_ns, pods, &again_ns);
+	for (size_t i = 0; i < n; i++) {
+		int pod = atoi(pods[i]->uid + 1);
+
+		count(sim, COUNT_NUDGES);
+		say(sim, "ration %d nudges u%d", pair, pod);
+		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 20000), EVENT_NUDGE, 0, pod, 0, 0);
+	}
+	if (again_ns != INT64_MAX)
+		look_within(sim, pair, again_ns);
+}
+
+void ration_see_node(struct sim *sim, int pair, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (ledger_set_node(&ration->ledger, &sim->nodes[node].facts) < 0)
+		sim->truncated = true;
+	for (int i = 0; i < sim->n_pods; i++)
+		if (ration->held[i] == node)
+			ration->held[i] = -1; /* its cards may be others now */
+	changed(sim, pair);
+}
+
+/* ended: its containers have, too. Otherwise it may stay as a ghost. */
+static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	ration->forgotten |= BIT(pod);
+	if (ended || sim->broken == BREAK_FREE_ON_DELETE)
+		ledger_remove_pod(&ration->ledger, sim->pods[pod].uid_text);
+	else
+		ledger_delete_pod(&ration->ledger, sim->pods[pod].uid_text, sim->now_ns + GHOST_NS);
+	wakeup_leave(&ration->wakeups, sim->pods[pod].uid_text);
+	ration->held[pod] = -1;
+}
+
+static void assume_running(struct sim *sim, int pair, int pod)
+{
+	struct ledger *ledger = &sim->rations[pair].ledger;
+	const struct ledger_pod *known = ledger_pod(ledger, sim->pods[pod].uid_text);
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+
+	if (!known || known->occupancy != OCCUPANCY_BOUND || pod_facts_copy(&known->facts, &facts) < 0)
+		return;
+	facts.running = true;
+	if (ledger_set_pod(ledger, &facts) < 0)
+		sim->truncated = true;
+}
+
+void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct pod_facts facts = api_facts(sim, pod, state);
+	const struct ledger_pod *known;
+
+	if (deleted) {
+		say(sim, "ration %d sees u%d gone", pair, pod);
+		if (sim->from_list)
+			assume_running(sim, pair, pod);
+		forget_pod(sim, pair, pod, false);
+		known = sim->from_list ? ledger_pod(&ration->ledger, facts.uid) : NULL;
+		if (known) /* a ghost that only a LIST left out: it may have ended */
+			sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 500000), EVENT_RECHECK,
+				ration->epoch, pair, pod, 0);
+		changed(sim, pair);
+		return;
+	}
+	if (facts.finished) {
+		forget_pod(sim, pair, pod, true);
+		changed(sim, pair);
+		return;
+	}
+	if (sim->broken == BREAK_FREE_ON_DELETION_TIMESTAMP)
+		facts.finished |= facts.deleting;
+	if (ledger_set_pod(&ration->ledger, &facts) < 0)
+		sim->truncated = true;
+	if (state->node >= 0) {
+		wakeup_leave(&ration->wakeups, facts.uid);
+		ration->held[pod] = -1;
+	} else if (state->verdict && state->verdict != ration->verdicts[pod]) {
+		ration->verdicts[pod] = state->verdict;
+		ledger_drop_hold(&ration->ledger, facts.uid);
+		ration->held[pod] = -1;
+	}
+	changed(sim, pair);
+}
+
+void ration_synced(struct sim *sim, int pair, bool nodes)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (nodes) {
+		ration->nodes_synced = true;
+		return;
+	}
+	for (int i = 0; i < sim->n_pods && !ration->pods_synced; i++) {
+		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+
+		if (ration->verdicts[i] && pod && pod->occupancy == OCCUPANCY_WAITING &&
+			wakeup_found_waiting(&ration->wakeups, &pod->facts, sim->now_ns) < 0)
+			sim->truncated = true;
+	}
+	ration->pods_synced = true;
+	changed(sim, pair);
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+
+		if (pod && !pod->listed &&
+			(pod->occupancy == OCCUPANCY_BOUND || pod->occupancy == OCCUPANCY_RESERVED))
+			sim_after(sim, sim_delay(&sim->pods[i].random, 1000, 500000), EVENT_RECHECK,
+				ration->epoch, pair, i, 0);
+	}
+}
+
+/* The state is the API server's at this moment; the answer comes later. */
+static void recheck(struct sim *sim, int pair, int pod)
+{
+	struct ration *ration = &sim->rations[pair];
+	int found = api_pod_by_name(sim, sim->pods[pod].name);
+
+	if (api_is_away(sim))
+		return;
+	sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 500000), EVENT_RECHECKED, ration->epoch, pair,
+		pod, found == pod ? sim->n_log : -1);
+}
+
+static struct state state_at(const struct sim *sim, int pod, int position)
+{
+	for (int i = position - 1; i >= 0; i--)
+		if (sim->log[i].pod == pod)
+			return sim->log[i].state;
+	return (struct state){.node = -1};
+}
+
+static void rechecked(struct sim *sim, int pair, int pod, int position)
+{
+	struct ration *ration = &sim->rations[pair];
+	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
+	bool ghost = known && known->occupancy == OCCUPANCY_GHOST;
+	struct state state = position < 0 ? (struct state){.node = -1} : state_at(sim, pod, position);
+	struct pod_facts facts = api_facts(sim, pod, &state);
+
+	if (known && !state.exists && !ghost) {
+		assume_running(sim, pair, pod);
+		forget_pod(sim, pair, pod, false);
+	} else if (known && state.exists && facts.finished)
+		ledger_remove_pod(&ration->ledger, facts.uid);
+	else if (state.exists && !ghost && !(ration->forgotten & BIT(pod)) &&
+		 ledger_set_pod(&ration->ledger, &facts) < 0)
+		sim->truncated = true;
+	changed(sim, pair);
+}
+
+/* takeover.c: while the other pair's last Bindings may not be in our watch yet, the node's pods are listed.
+ */
+static void takeover_note_call(struct ration *ration, int64_t now_ns)
+{
+	if (!ration->last_call_ns || now_ns - ration->last_call_ns > 2 * NS_PER_S)
+		ration->fresh_until_ns = now_ns + 5 * NS_PER_S;
+	ration->last_call_ns = now_ns;
+}
+
+static void filter_answers(struct sim *sim, int pair, int pod, int nodes)
+{
+	sim_after(sim, sim_delay(&sim->pods[pod].random, 200, 30000), EVENT_FILTERED,
+		sim->kube_schedulers[pair].epoch, pair, pod, nodes);
+}
+
+static void hold(struct sim *sim, int pair, const struct pod_facts *facts, int pod, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+	int r = decide_hold(&ration->ledger, facts, sim->nodes[node].name, sim->now_ns);
+
+	ration->held[pod] = r == FITS ? (int8_t)node : -1;
+	if (sim->broken == BREAK_IGNORE_HOLD)
+		ledger_drop_hold(&ration->ledger, facts->uid);
+}
+
+static int filter(struct sim *sim, int pair, int pod, int names)
+{
+	struct ration *ration = &sim->rations[pair];
+	const struct state unbound = {.exists = true, .node = -1};
+	struct pod_facts facts = api_facts(sim, pod, &unbound);
+	const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
+	const struct node_ledger *fitting[NODES_MAX];
+	int answer;
+	size_t n = 0;
+
+	takeover_note_call(ration, sim->now_ns);
+	if (known && known->occupancy == OCCUPANCY_RESERVED)
+		return -1;
+	ledger_expire(&ration->ledger, sim->now_ns);
+	ledger_drop_hold(&ration->ledger, facts.uid);
+	ration->held[pod] = -1;
+	for (int i = 0; i < sim->n_nodes; i++)
+		if ((names & (1 << i)) &&
+			ledger_choose(&ration->ledger, sim->nodes[i].name, &facts, NULL) == FITS)
+			fitting[n++] = ledger_node(&ration->ledger, sim->nodes[i].name);
+	say(sim, "ration %d: filter of u%d: %zu nodes fit", pair, pod, n);
+	if (n == 0) {
+		if (wakeup_rejected(&ration->wakeups, &facts, &ration->ledger, sim->now_ns) < 0)
+			sim->truncated = true;
+		return 15;
+	}
+	if (rank_nodes(&ration->ledger, fitting, n, SIZE_MAX, &facts) < 0)
+		sim->truncated = true;
+	hold(sim, pair, &facts, pod, fitting[0]->facts.name[1] - '0');
+	answer = 0xfff;
+	for (size_t i = n; i > 0; i--)
+		answer = ((answer << 4) | (fitting[i - 1]->facts.name[1] - '0')) & 0xfff;
+	return answer;
+}
+
+static void bind_answer(struct sim *sim, int pair, int pod, bool ok)
+{
+	if (sim->rations[pair].waiting_binds & BIT(pod))
+		sim_after(sim, sim_delay(&sim->pods[pod].random, 200, 5000), EVENT_BOUND,
+			sim->kube_schedulers[pair].epoch, pair, pod, ok);
+	sim->rations[pair].waiting_binds &= ~BIT(pod);
+}
+
+static int8_t card_of(const struct placement *placement)
+{
+	return (int8_t)(strrchr(placement->containers[0].cards[0].uuid, '-')[1] - '0');
+}
+
+static void send_binding(struct sim *sim, int pair, int pod, int node, struct placement *placement)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct random *random = &sim->pods[pod].random;
+	int i = sim->n_bindings;
+
+	if (i == BINDINGS_MAX) {
+		sim->truncated = true;
+		placement_release(placement);
+		return;
+	}
+	sim->n_bindings++;
+	sim->bindings[i] = (struct binding){.placement = *placement,
+		.pair = (int8_t)pair,
+		.pod = (int8_t)pod,
+		.node = (int8_t)node,
+		.card = card_of(placement),
+		.ration_epoch = ration->epoch,
+		.term = sim->term,
+		.fault = sim->next_fault};
+	sim->next_fault = -1;
+	sim_after(sim,
+		sim->bindings[i].fault == BINDING_LATE ? random_between(random, 1000, 8000) * MS
+						       : sim_delay(random, 1000, 60000),
+		EVENT_BINDING, 0, i, 0, 0);
+	sim_after(sim, DEADLINE_NS, EVENT_BINDING_DEADLINE, ration->epoch, i, 0, 0);
+}
+
+/* A bind must not fail for want of a card that filter has held for it on this very node. */
+static void bind_fails(struct sim *sim, int pair, int pod, int node, int r)
+{
+	say(sim, "ration %d: no card for u%d on n%d (%d)", pair, pod, node, r);
+	if (r > 0 && sim->rations[pair].held[pod] == node && !sim->nodes[node].loose)
+		sim_violate(sim, "a held card is there at bind", "u%d on n%d", pod, node);
+	bind_answer(sim, pair, pod, false);
+}
+
+static void bind_with_card(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct placement placement;
+	int r;
+
+	placement_init(&placement);
+	r = decide_reserve(&ration->ledger, facts, sim->nodes[node].name, &placement);
+	if (r != FITS) {
+		bind_fails(sim, pair, pod, node, r);
+		return;
+	}
+	ration->held[pod] = -1;
+	say(sim, "ration %d binds u%d to n%d card %d", pair, pod, node, card_of(&placement));
+	send_binding(sim, pair, pod, node, &placement);
+}
+
+static void bind_read(struct sim *sim, int pair, int pod, int node);
+
+static void bind_listed(struct sim *sim, int pair, int pod, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	for (int i = 0; i < sim->n_pods; i++) {
+		struct state state = state_at(sim, i, ration->listed_at[pod]);
+		struct pod_facts facts = api_facts(sim, i, &state);
+		const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
+		bool listed;
+
+		if (!state.exists || state.node != node || facts.finished || (ration->forgotten & BIT(i)) ||
+			(known && known->occupancy >= OCCUPANCY_BOUND))
+			continue;
+		listed = known && known->listed;
+		if (ledger_set_pod(&ration->ledger, &facts) < 0)
+			sim->truncated = true;
+		if (!listed)
+			ledger_set_unlisted(&ration->ledger, facts.uid);
+		ration->held[i] = -1;
+	}
+	ration->held[pod] = -1; /* somebody may have been before us */
+	bind_read(sim, pair, pod, node);
+}
+
+static void bind_lists(struct sim *sim, int pair, int pod, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (api_is_away(sim)) {
+		bind_answer(sim, pair, pod, false);
+		return;
+	}
+	ration->listed_at[pod] = (int16_t)sim->n_log;
+	sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_LISTED, ration->epoch,
+		pair, pod, node);
+}
+
+static void bind(struct sim *sim, int pair, int pod, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (!ration->alive || !is_ready(ration)) {
+		bind_answer(sim, pair, pod, false);
+		return;
+	}
+	takeover_note_call(ration, sim->now_ns);
+	if (sim->now_ns < ration->fresh_until_ns && sim->broken != BREAK_NO_LIST_AT_TAKEOVER)
+		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_LIST,
+			ration->epoch, pair, pod, node);
+	else
+		bind_read(sim, pair, pod, node);
+}
+
+static void bind_read(struct sim *sim, int pair, int pod, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
+
+	if (known) {
+		bind_with_card(sim, pair, pod, node, &known->facts);
+		return;
+	}
+	/* ask for the pod first */
+	sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_GET, ration->epoch, pair,
+		pod, node);
+}
+
+static void bind_got(struct sim *sim, int pair, int pod, int node)
+{
+	const struct state *state = &sim->pods[pod].state;
+	struct pod_facts facts = api_facts(sim, pod, state);
+
+	if (!state->exists || api_is_away(sim))
+		bind_answer(sim, pair, pod, false);
+	else
+		bind_with_card(sim, pair, pod, node, &facts);
+}
+
+static void doubt(struct sim *sim, int pair, int pod)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (sim->broken == BREAK_RELEASE_IN_DOUBT) {
+		ledger_release_reservation(&ration->ledger, sim->pods[pod].uid_text);
+		return;
+	}
+	count(sim, COUNT_DOUBTS);
+	if (ration->n_doubts == BINDINGS_MAX) {
+		sim->truncated = true;
+		return;
+	}
+	ration->doubts[ration->n_doubts++] = (struct doubt){(int8_t)pod, sim->now_ns + DOUBT_NS};
+	sim_after(sim, DOUBT_NS, EVENT_DOUBT_OVER, ration->epoch, pair, 0, 0);
+}
+
+static void doubts_over(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (!sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected) {
+		sim_after(sim, NS_PER_S, EVENT_DOUBT_OVER, ration->epoch, pair, 0, 0);
+		return;
+	}
+	while (ration->first_doubt < ration->n_doubts &&
+		ration->doubts[ration->first_doubt].ends_ns <= sim->now_ns)
+		ledger_release_reservation(
+			&ration->ledger, sim->pods[ration->doubts[ration->first_doubt++].pod].uid_text);
+	changed(sim, pair);
+}
+
+static void binding_answered(struct sim *sim, int index, int result, int status)
+{
+	struct binding *binding = &sim->bindings[index];
+	struct ration *ration = &sim->rations[binding->pair];
+	const char *uid = sim->pods[binding->pod].uid_text;
+
+	if (binding->answered)
+		return;
+	binding->answered = true;
+	switch (binding_outcome(result, status)) {
+	case BINDING_APPLIED:
+		ledger_confirm(&ration->ledger, uid);
+		wakeup_leave(&ration->wakeups, uid);
+		bind_answer(sim, binding->pair, binding->pod, true);
+		break;
+	case BINDING_REFUSED:
+		ledger_release_reservation(&ration->ledger, uid);
+		bind_answer(sim, binding->pair, binding->pod, false);
+		break;
+	default:
+		if (result < 0 && sim->broken == BREAK_RELEASE_ON_TIMEOUT)
+			ledger_release_reservation(&ration->ledger, uid);
+		else
+			doubt(sim, binding->pair, binding->pod);
+		bind_answer(sim, binding->pair, binding->pod, false);
+		break;
+	}
+	changed(sim, binding->pair);
+}
+
+static void tick(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (decide_expire(
+		    &ration->ledger, sim->now_ns, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected))
+		changed(sim, pair);
+	if (sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
+		wakeup_forget_gone(&ration->wakeups, &ration->ledger, sim->now_ns);
+	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
+}
+
+/* A call of kube-scheduler, which has an epoch of its own. */
+static void on_call(struct sim *sim, const struct event *event)
+{
+	struct ration *ration = &sim->rations[event->a];
+
+	if (event->epoch != sim->kube_schedulers[event->a].epoch)
+		return;
+	if (event->kind == EVENT_BIND)
+		bind(sim, event->a, event->b, event->c);
+	else if (!ration->alive || !is_ready(ration))
+		filter_answers(sim, event->a, event->b, -1);
+	else
+		filter_answers(sim, event->a, event->b, filter(sim, event->a, event->b, event->c));
+	if (ration->alive)
+		changed(sim, event->a);
+}
+
+void ration_on_event(struct sim *sim, const struct event *event)
+{
+	int pair = event->kind == EVENT_BINDING_ANSWER || event->kind == EVENT_BINDING_DEADLINE
+			   ? sim->bindings[event->a].pair
+			   : event->a;
+
+	if (event->kind == EVENT_FILTER || event->kind == EVENT_BIND) {
+		on_call(sim, event);
+		return;
+	}
+	if (event->epoch != sim->rations[pair].epoch || !sim->rations[pair].alive)
+		return;
+	switch (event->kind) {
+	case EVENT_LOOK:
+		look(sim, pair);
+		break;
+	case EVENT_BIND_GET:
+		bind_got(sim, pair, event->b, event->c);
+		changed(sim, pair);
+		break;
+	case EVENT_BIND_LIST:
+		bind_lists(sim, pair, event->b, event->c);
+		break;
+	case EVENT_BIND_LISTED:
+		bind_listed(sim, pair, event->b, event->c);
+		changed(sim, pair);
+		break;
+	case EVENT_BINDING_ANSWER:
+		binding_answered(sim, event->a, 0, sim->bindings[event->a].status);
+		break;
+	case EVENT_BINDING_DEADLINE:
+		binding_answered(sim, event->a, -1, 0);
+		break;
+	case EVENT_DOUBT_OVER:
+		doubts_over(sim, pair);
+		break;
+	case EVENT_TICK:
+		tick(sim, pair);
+		break;
+	case EVENT_RECHECK:
+		recheck(sim, pair, event->b);
+		break;
+	case EVENT_RECHECKED:
+		rechecked(sim, pair, event->b, event->c);
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,410 @@
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+const char *const reason_names[REASON_MAX] = {
+	"evicted (drawn)",
+	"OutOfcpu (drawn)",
+	"agent away or not registered",
+	"ids of a sick card",
+	"agent died during the call",
+	"ids not freed yet by a restarted kubelet",
+	"over the card's total",
+	"API server away",
+	"not clear which pod",
+};
+
+const char *const broken_names[BREAK_MAX] = {
+	"nothing",
+	"oldest-of-equal-size",
+	"release-on-timeout",
+	"release-in-doubt",
+	"free-on-deletion-timestamp",
+	"free-on-delete",
+	"ignore-hold",
+	"no-total-check",
+	"never-ask",
+	"ids-name-the-card",
+	"no-nudge",
+	"forget-checkpoint",
+	"no-list-at-takeover",
+};
+
+const char *const counter_names[COUNT_MAX] = {
+	"events",
+	"pods",
+	"Bindings applied",
+	"binds failed",
+	"Bindings in doubt",
+	"Allocate calls",
+	"GetPreferredAllocation calls",
+	"pods asked for by the agent",
+	"container starts",
+	"Allocates with ids of other cards",
+	"new LISTs",
+	"duplicated events",
+	"nudges",
+	"Bindings over a card's total by a dead scheduler",
+	"pods whose containers outlived them",
+	"containers of a pod that is gone, started on the card of the next one of its name",
+	"pods force-deleted before the API server knew that they run",
+	"pods made anew under the old name",
+	"pods that ended by themselves",
+	"pods running in the end",
+};
+
+void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
+{
+	struct event event = {.at_ns = sim->now_ns + delay_ns,
+		.kind = (uint16_t)kind,
+		.epoch = epoch,
+		.a = (int16_t)a,
+		.b = (int16_t)b,
+		.c = (int16_t)c};
+
+	if (!queue_push(&sim->queue, event))
+		sim->truncated = true;
+}
+
+/* Mostly short, sometimes very long: what breaks things is the one that comes too late. */
+int64_t sim_delay(struct random *random, int64_t usual_us, int64_t most_us)
+{
+	int64_t most = random_one_in(random, 8) ? most_us : usual_us;
+
+	return random_between(random, usual_us / 8 + 1, most + 1) * 1000;
+}
+
+void sim_say(const struct sim *sim, const char *format, ...)
+{
+	va_list args;
+
+	printf("%9.3f  ", (double)sim->now_ns / 1e9);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (*sim->violation)
+		return;
+	sim->violated = invariant;
+	n = snprintf(sim->violation, sizeof(sim->violation), "at %.3f s: %s: ", (double)sim->now_ns / 1e9,
+		invariant);
+	va_start(args, format);
+	vsnprintf(sim->violation + n, sizeof(sim->violation) - (size_t)n, format, args);
+	va_end(args);
+	say(sim, "VIOLATION %s", sim->violation);
+}
+
+static void node_start(struct sim *sim, int i)
+{
+	struct node *node = &sim->nodes[i];
+	struct node_facts *facts = &node->facts;
+
+	snprintf(node->name, sizeof(node->name), "n%d", i);
+	node_facts_init(facts);
+	facts->name = facts->uid = node->name;
+	facts->mode = GPU_MODE_SHARE;
+	facts->policy = sim->plan->spread[i] ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
+	facts->unit_mib = UNIT_MIB;
+	facts->n_gpus = sim->plan->n_cards[i];
+	for (size_t k = 0; k < facts->n_gpus; k++) {
+		facts->gpus[k].index = (int)k;
+		facts->gpus[k].healthy = true;
+		facts->gpus[k].mib = sim->plan->card_units[i][k] * (uint64_t)UNIT_MIB;
+		snprintf(facts->gpus[k].uuid, sizeof(facts->gpus[k].uuid), "GPU-%d-%zu", i, k);
+	}
+	random_seed(&node->random, sim->plan->seed, 200 + (uint64_t)i);
+}
+
+static void start(struct sim *sim)
+{
+	int64_t last_ms = 0;
+
+	for (int w = 0; w < WATCHERS_MAX; w++) {
+		random_seed(&sim->watchers[w].random, sim->plan->seed, 300 + (uint64_t)w);
+		sim->watchers[w].stopped = true;
+	}
+	for (int i = 0; i < sim->n_nodes; i++)
+		node_start(sim, i);
+	for (int i = 0; i < sim->n_nodes; i++) {
+		kubelet_start(sim, i);
+		agent_start_process(sim, i);
+	}
+	for (int i = 0; i < sim->n_pairs; i++) {
+		ration_start(sim, i);
+		ks_start(sim, i);
+	}
+	for (int i = 0; i < sim->plan->n_inputs; i++) {
+		const struct input *input = &sim->plan->inputs[i];
+		int64_t over = input->at_ms + (input->kind == INPUT_POD ? 0 : input->ms);
+
+		if (over > last_ms)
+			last_ms = over;
+		/* everything has started by then */
+		sim_after(sim, (input->at_ms + 3000) * MS, EVENT_INPUT, 0, i, 0, 0);
+	}
+	sim->end_ns = (last_ms + 3000) * MS + AFTERMATH_NS;
+}
+
+static void kill_for(struct sim *sim, int index, const struct input *input)
+{
+	say(sim, "-- %s %u/%u for %u ms", input_names[input->kind], input->a, input->b, input->ms);
+	sim_after(sim, input->ms * MS, EVENT_INPUT_OVER, 0, index, 0, 0);
+}
+
+static void reboot(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+
+	agent_kill(sim, n);
+	kubelet_kill(sim, n);
+	node->grants = 0; /* /run is a tmpfs */
+	for (int pod = 0; pod < sim->n_pods; pod++)
+		for (int c = 0; sim->pods[pod].state.node == n && c < CONTAINERS_MAX; c++)
+			if (sim->pods[pod].containers[c].state != C_DONE)
+				sim->pods[pod].containers[c].state = C_NONE;
+	sim->truth_changed = true;
+}
+
+static void set_card(struct sim *sim, const struct input *input, bool sick)
+{
+	struct node *node = &sim->nodes[input->a];
+
+	if (input->b >= node->facts.n_gpus)
+		return;
+	node->sick[input->b] = sick;
+	node->was_sick = true;
+	node->facts.gpus[input->b].healthy = !sick;
+	agent_list_devices(sim, input->a);
+	api_set_node(sim, input->a);
+}
+
+static void input_happens(struct sim *sim, int index)
+{
+	const struct input *input = &sim->plan->inputs[index];
+
+	sim->statistics->inputs[input->kind]++;
+	if (input->kind == INPUT_POD) {
+		api_create_pod(sim, &input->shape, -1);
+		return;
+	}
+	kill_for(sim, index, input);
+	switch (input->kind) {
+	case INPUT_KILL_PAIR:
+	case INPUT_KILL_KUBE_SCHEDULER:
+		ks_kill(sim, input->a);
+		if (input->kind == INPUT_KILL_PAIR)
+			ration_kill(sim, input->a);
+		break;
+	case INPUT_KILL_RATION:
+		ration_kill(sim, input->a);
+		break;
+	case INPUT_KILL_AGENT:
+		agent_kill(sim, input->a);
+		break;
+	case INPUT_LOSE_CHECKPOINT:
+		kubelet_kill(sim, input->a);
+		sim->nodes[input->a].kubelet.checkpoint_has = 0;
+		memset(sim->nodes[input->a].kubelet.checkpoint, 0,
+			sizeof(sim->nodes[input->a].kubelet.checkpoint));
+		sim->nodes[input->a].kubelet.lost_checkpoint = true;
+		break;
+	case INPUT_KILL_KUBELET:
+		kubelet_kill(sim, input->a);
+		break;
+	case INPUT_REBOOT:
+		reboot(sim, input->a);
+		break;
+	case INPUT_API_OUTAGE:
+		sim->api_away_until_ns = sim->now_ns + input->ms * MS;
+		for (int w = 0; w < WATCHERS_MAX; w++)
+			watch_cut(sim, w, input->ms * MS);
+		break;
+	case INPUT_CUT_WATCH:
+		watch_cut(sim, input->a, input->ms * MS);
+		break;
+	case INPUT_STALL_WATCH:
+		sim->watchers[input->a].stalled_until_ns = sim->now_ns + input->ms * MS;
+		break;
+	case INPUT_DUPLICATE:
+		sim->watchers[input->a].duplicate_until_ns = sim->now_ns + input->ms * MS;
+		break;
+	case INPUT_BINDING:
+		sim->next_fault = (int8_t)input->a;
+		break;
+	case INPUT_CARD:
+		set_card(sim, input, true);
+		break;
+	case INPUT_SLOW_AGENT:
+		sim->nodes[input->a].agent.slow_until_ns = sim->now_ns + input->ms * MS;
+		break;
+	default:
+		break;
+	}
+}
+
+static void input_over(struct sim *sim, int index)
+{
+	const struct input *input = &sim->plan->inputs[index];
+
+	switch (input->kind) {
+	case INPUT_KILL_PAIR:
+		ration_start(sim, input->a);
+		ks_start(sim, input->a);
+		break;
+	case INPUT_KILL_KUBE_SCHEDULER:
+		ks_start(sim, input->a);
+		break;
+	case INPUT_KILL_RATION:
+		ration_start(sim, input->a);
+		break;
+	case INPUT_KILL_AGENT:
+		agent_start_process(sim, input->a);
+		break;
+	case INPUT_KILL_KUBELET:
+	case INPUT_LOSE_CHECKPOINT:
+		kubelet_start(sim, input->a);
+		break;
+	case INPUT_REBOOT:
+		kubelet_start(sim, input->a);
+		agent_start_process(sim, input->a);
+		break;
+	case INPUT_CARD:
+		set_card(sim, input, false);
+		break;
+	default:
+		break;
+	}
+}
+
+static void step(struct sim *sim, const struct event *event)
+{
+	switch ((enum event_kind)event->kind) {
+	case EVENT_INPUT:
+		input_happens(sim, event->a);
+		break;
+	case EVENT_INPUT_OVER:
+		input_over(sim, event->a);
+		break;
+	case EVENT_POD_END:
+		api_delete(sim, event->a, event->b);
+		break;
+	case EVENT_REMAKE:
+		if (api_pod_by_name(sim, sim->pods[event->a].name) < 0) {
+			struct shape shape = sim->pods[event->a].shape;
+
+			shape.remakes--;
+			shape.fate = FATE_NONE;
+			count(sim, COUNT_REMADE);
+			api_create_pod(sim, &shape, sim->pods[event->a].name);
+		}
+		break;
+	case EVENT_WATCH:
+	case EVENT_LIST:
+	case EVENT_LISTED:
+	case EVENT_NUDGE:
+	case EVENT_BINDING:
+	case EVENT_VERDICT:
+	case EVENT_STATUS:
+	case EVENT_ASSIGN:
+		api_on_event(sim, event);
+		break;
+	case EVENT_CYCLE:
+	case EVENT_BACKOFF_OVER:
+	case EVENT_FILTERED:
+	case EVENT_PREBIND:
+	case EVENT_BOUND:
+	case EVENT_BIND_TIMEOUT:
+	case EVENT_LEAD:
+		ks_on_event(sim, event);
+		break;
+	case EVENT_FILTER:
+	case EVENT_BIND:
+	case EVENT_BIND_GET:
+	case EVENT_BIND_LIST:
+	case EVENT_BIND_LISTED:
+	case EVENT_BINDING_ANSWER:
+	case EVENT_BINDING_DEADLINE:
+	case EVENT_LOOK:
+	case EVENT_DOUBT_OVER:
+	case EVENT_TICK:
+	case EVENT_RECHECK:
+	case EVENT_RECHECKED:
+		ration_on_event(sim, event);
+		break;
+	case EVENT_CALL:
+	case EVENT_CALL_LISTED:
+	case EVENT_CALL_ASKED:
+	case EVENT_REGISTER:
+	case EVENT_ORPHANS:
+	case EVENT_STRAYS:
+		agent_on_event(sim, event);
+		break;
+	default:
+		kubelet_on_event(sim, event);
+		break;
+	}
+}
+
+static void release(struct sim *sim)
+{
+	for (int i = 0; i < sim->n_pairs; i++)
+		ration_kill(sim, i);
+	for (int i = 0; i < sim->n_nodes; i++)
+		agent_free(&sim->nodes[i]);
+	for (int i = 0; i < sim->n_pods; i++) {
+		request_release(&sim->pods[i].facts.request);
+		placement_release(&sim->pods[i].placement);
+	}
+	for (int i = 0; i < sim->n_bindings; i++)
+		placement_release(&sim->bindings[i].placement);
+}
+
+/* The queue is by far the largest part; what it holds beyond n was never read. */
+static void clear(struct sim *sim)
+{
+	sim->queue.n = sim->queue.seq = 0;
+	memset((char *)sim + offsetof(struct sim, random), 0, sizeof(*sim) - offsetof(struct sim, random));
+	sim->now_ns = 0;
+}
+
+int sim_run(struct sim *sim, const struct plan *plan, enum broken broken, bool trace,
+	struct statistics *statistics)
+{
+	struct event event;
+
+	clear(sim);
+	sim->plan = plan;
+	sim->broken = broken;
+	sim->trace = trace;
+	sim->statistics = statistics;
+	sim->n_nodes = plan->n_nodes;
+	sim->n_pairs = plan->n_pairs;
+	sim->next_fault = -1;
+	random_seed(&sim->random, plan->seed, 1);
+	start(sim);
+	while (!*sim->violation && !sim->truncated && queue_pop(&sim->queue, &event)) {
+		if (event.at_ns > sim->end_ns)
+			break;
+		sim->now_ns = event.at_ns;
+		statistics->counts[COUNT_EVENTS]++;
+		step(sim, &event);
+		invariants_after_step(sim);
+	}
+	if (!*sim->violation && !sim->truncated)
+		invariants_at_end(sim);
+	release(sim);
+	statistics->histories += !sim->truncated;
+	return *sim->violation ? -1 : 0;
+}

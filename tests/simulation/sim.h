@@ -1,0 +1,453 @@
+/* simulation/ - the whole of ration in one process and one seed: model of API server, kube-scheduler, kubelet
+ * and container runtime around the real decisions: src/model (ledger, placement, rank, decide, wakeup) and
+ * src/agent (matching, served, pods, ids).
+ *
+ * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
+ * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
+ * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
+ * manager invariants.c what must hold after every step and in the end
+ *
+ * Pods are numbers (bits of a uint64_t), so are nodes, cards and device ids.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/inventory.h"
+#include "agent/pods.h"
+#include "agent/served.h"
+#include "base/clock.h"
+#include "model/ledger.h"
+#include "model/wakeup.h"
+#include "plan.h"
+#include "queue.h"
+#include "random.h"
+
+#define PODS_MAX 60
+#define LOG_MAX 1200
+#define BINDINGS_MAX 160
+#define OPS_MAX 256
+#define MS NS_PER_MS
+#define UNIT_MIB 1024
+/* Longer than any patience of the product that matters: 30 s for ghosts, and what comes after. */
+#define AFTERMATH_NS (60 * NS_PER_S)
+
+#define BIT(i) (UINT64_C(1) << (i))
+#define for_each_bit(i, bits)                                                                                \
+	for (uint64_t i##_left = (bits), i##_once = 1; i##_once; i##_once = 0)                               \
+		for (int i; i##_left && (i = __builtin_ctzll(i##_left), 1); i##_left &= i##_left - 1)
+
+/* Rules that --break replaces by wrong ones: each must be caught. */
+enum broken {
+	BREAK_NOTHING,
+	BREAK_OLDEST_OF_EQUAL_SIZE,
+	BREAK_RELEASE_ON_TIMEOUT,
+	BREAK_RELEASE_IN_DOUBT,
+	BREAK_FREE_ON_DELETION_TIMESTAMP,
+	BREAK_FREE_ON_DELETE,
+	BREAK_IGNORE_HOLD,
+	BREAK_NO_TOTAL_CHECK,
+	BREAK_NEVER_ASK,
+	BREAK_IDS_NAME_THE_CARD,
+	BREAK_NO_NUDGE,
+	BREAK_FORGET_CHECKPOINT,
+	BREAK_NO_LIST_AT_TAKEOVER,
+	BREAK_MAX
+};
+
+enum phase { PHASE_PENDING, PHASE_RUNNING, PHASE_SUCCEEDED, PHASE_FAILED };
+
+/* What the API server says about a pod at one moment. */
+struct state {
+	bool exists, deleting, assigned, placed;
+	bool live; /* a container is not terminated, by its status */
+	int8_t node;
+	uint8_t phase;
+	uint8_t verdict, nudge;
+};
+
+/* Why the kubelet rejected a pod. */
+enum reason {
+	REASON_EVICTED,	   /* drawn: a handler before Allocate */
+	REASON_OUT_OF_CPU, /* drawn: the predicate handler, after Allocate */
+	REASON_UNHEALTHY,  /* no healthy devices: the agent is away or not registered yet */
+	REASON_SICK,	   /* ids of the pod are no longer healthy */
+	REASON_CALL_LOST,  /* the agent died during a call */
+	REASON_NO_IDS,	   /* the kubelet has not freed the ids of pods that went while it was away */
+	REASON_OVER_TOTAL, /* the agent's last line of defence */
+	REASON_API_AWAY,   /* the agent could not ask about a pod it does not know */
+	REASON_NOT_CLEAR,  /* the agent cannot tell which pod is meant (lost checkpoint) */
+	REASON_MAX
+};
+
+enum container_state { C_NONE, C_STARTING, C_RUNNING, C_BACKOFF, C_DONE };
+
+struct container {
+	uint8_t state;
+	int8_t card; /* while it runs; -1: none */
+	uint8_t crashes;
+	uint8_t tries;
+};
+
+struct pod {
+	struct pod_facts facts;	    /* template: uid, name, request; node and placement are set per state */
+	struct placement placement; /* by the Binding that was applied */
+	struct shape shape;
+	struct state state;
+	struct random random;
+	struct container containers[CONTAINERS_MAX];
+	int64_t created_ns, bound_ns;
+	int8_t card;   /* of the placement, -1 */
+	int8_t binder; /* pair */
+	uint8_t name;
+	char uid_text[8], name_text[8];
+	bool unseen;   /* gone before the API server knew that it ran */
+	bool rejected; /* by the kubelet, whatever the API server knows yet */
+	uint8_t reason;
+};
+
+struct change {
+	int8_t pod; /* -1: a node */
+	int8_t node;
+	struct state state;
+};
+
+struct watcher {
+	int64_t last_ns; /* no later event arrives before this */
+	int64_t stalled_until_ns, duplicate_until_ns;
+	uint64_t known;
+	uint32_t epoch;
+	int16_t position; /* in the log: what has been sent */
+	bool connected, stopped;
+	struct random random;
+	struct state list[PODS_MAX]; /* of a LIST on its way */
+	uint8_t n_list;
+};
+
+/* A Binding on its way to the API server and back. */
+struct binding {
+	struct placement placement;
+	int8_t pair, pod, node, card;
+	uint32_t ration_epoch, term;
+	int8_t fault; /* -1: none */
+	bool answered;
+	bool applied;
+	int16_t status;
+};
+
+enum place { PLACE_NONE, PLACE_ACTIVE, PLACE_BACKOFF, PLACE_UNSCHEDULABLE, PLACE_CYCLE, PLACE_BINDING };
+
+struct kube_scheduler {
+	bool alive, leads;
+	uint32_t epoch;
+	uint64_t known;
+	struct state seen[PODS_MAX];
+	uint8_t place[PODS_MAX];
+	int8_t assumed[PODS_MAX];
+	bool moved[PODS_MAX];	/* something happened that may help, while the pod was in its cycle */
+	uint8_t told[PODS_MAX]; /* what its condition says: 0 nothing, 1 in-tree, 2 extender */
+	uint32_t attempt[PODS_MAX];
+	uint32_t order[PODS_MAX], next_order;
+	bool error_backoff[PODS_MAX];
+	int8_t cycle; /* the pod in its scheduling cycle, -1 */
+};
+
+struct doubt {
+	int8_t pod;
+	int64_t ends_ns;
+};
+
+struct ration {
+	bool alive, pods_synced, nodes_synced, look_armed, changed;
+	uint32_t epoch;
+	struct ledger ledger;
+	struct wakeup_list wakeups;
+	uint8_t verdicts[PODS_MAX];
+	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
+	int64_t last_call_ns, fresh_until_ns; /* takeover.h */
+	int16_t listed_at[PODS_MAX];
+	uint64_t forgotten;	/* pods whose end the watch has told */
+	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
+	struct doubt doubts[BINDINGS_MAX];
+	uint16_t n_doubts, first_doubt;
+};
+
+/* One Allocate, GetPreferredAllocation or PreStartContainer. */
+enum call_kind { CALL_PREFERRED, CALL_ALLOCATE };
+
+struct call {
+	bool busy;
+	uint8_t kind, n_ids;
+	uint32_t ids, available, must;
+	uint32_t serial;
+	/* the agent's side: */
+	uint64_t listed, shows; /* pods of PodResources; those it shows with devices */
+	uint64_t fresh, gone, ask, unanswered;
+	uint8_t pending;
+	bool api_away;
+};
+
+struct agent {
+	bool alive, synced, registered;
+	uint32_t epoch;
+	int64_t slow_until_ns;
+	struct node_pods pods;
+	struct served served;
+	struct inventory inventory;
+	uint64_t assigned;
+};
+
+struct devices { /* of one container, in the kubelet's record */
+	uint32_t ids;
+	int8_t cdi_pod; /* the CDI device that Allocate answered; -1: one that does not exist */
+	bool given;
+};
+
+struct op {
+	uint8_t kind;
+	int8_t pod;
+	struct state state;
+};
+
+struct kubelet {
+	bool alive, sources_ready;
+	uint32_t epoch;
+	uint64_t managed, admitted, terminating, terminated, finished, end_wanted;
+	uint64_t running_at_start[CONTAINERS_MAX];
+	struct devices devices[PODS_MAX][CONTAINERS_MAX], checkpoint[PODS_MAX][CONTAINERS_MAX];
+	uint64_t has_devices, checkpoint_has; /* pods with a record */
+	uint32_t healthy, all, allocated;
+	bool endpoint;	/* registered with this kubelet process */
+	bool restarted; /* ever */
+	bool lost_checkpoint;
+	struct op ops[OPS_MAX];
+	uint16_t ops_head, ops_tail;
+	/* the admission that the main loop is in */
+	int8_t admitting;
+	uint8_t container;
+	uint32_t reuse, got;
+	uint8_t needed;
+	struct call call;
+};
+
+struct node {
+	struct node_facts facts;
+	struct agent agent;
+	struct kubelet kubelet;
+	struct random random;
+	uint64_t grants; /* CDI files, by pod */
+	int8_t grant_card[PODS_MAX];
+	bool sick[CARDS_MAX], was_sick;
+	bool loose; /* a Binding of a dead scheduler was applied, or a user bound a pod: nobody who lives
+		       could know */
+	char name[4];
+};
+
+enum counter {
+	COUNT_EVENTS,
+	COUNT_PODS,
+	COUNT_BINDINGS,
+	COUNT_BIND_FAILED,
+	COUNT_DOUBTS,
+	COUNT_ALLOCATIONS,
+	COUNT_PREFERRED,
+	COUNT_ASKED,
+	COUNT_STARTS,
+	COUNT_IDS_OF_OTHER_CARDS,
+	COUNT_RELISTS,
+	COUNT_DUPLICATES,
+	COUNT_NUDGES,
+	COUNT_OVERBOOKED,
+	COUNT_GHOSTS,
+	COUNT_NAMESAKES,
+	COUNT_UNSEEN,
+	COUNT_REMADE,
+	COUNT_FINISHED,
+	COUNT_RUNNING_AT_END,
+	COUNT_MAX
+};
+
+struct statistics {
+	uint64_t histories;
+	uint64_t counts[COUNT_MAX];
+	uint64_t inputs[INPUT_MAX];
+	uint64_t reasons[REASON_MAX];
+};
+
+enum event_kind {
+	EVENT_INPUT,
+	EVENT_INPUT_OVER,
+	EVENT_POD_END,
+	EVENT_WATCH,
+	EVENT_LIST,
+	EVENT_LISTED,
+	EVENT_NUDGE,
+	EVENT_CYCLE,
+	EVENT_BACKOFF_OVER,
+	EVENT_FILTER,
+	EVENT_FILTERED,
+	EVENT_PREBIND,
+	EVENT_BIND,
+	EVENT_BIND_GET,
+	EVENT_BIND_LIST,
+	EVENT_BIND_LISTED,
+	EVENT_BOUND,
+	EVENT_BIND_TIMEOUT,
+	EVENT_VERDICT,
+	EVENT_LEAD,
+	EVENT_BINDING,
+	EVENT_BINDING_ANSWER,
+	EVENT_BINDING_DEADLINE,
+	EVENT_LOOK,
+	EVENT_DOUBT_OVER,
+	EVENT_TICK,
+	EVENT_RECHECK,
+	EVENT_RECHECKED,
+	EVENT_KUBELET_OP,
+	EVENT_KUBELET_CLEANUP,
+	EVENT_CALL,
+	EVENT_CALL_LISTED,
+	EVENT_CALL_ASKED,
+	EVENT_CALL_ANSWER,
+	EVENT_START,
+	EVENT_STARTED,
+	EVENT_EXIT,
+	EVENT_RETRY,
+	EVENT_STOPPED,
+	EVENT_STATUS,
+	EVENT_REGISTER,
+	EVENT_ASSIGN,
+	EVENT_ORPHANS,
+	EVENT_STRAYS,
+	EVENT_REMAKE,
+	EVENT_MAX
+};
+
+struct sim {
+	const struct plan *plan;
+	enum broken broken;
+	bool trace;
+	int64_t now_ns, end_ns;
+	struct queue queue;
+	struct random random;
+
+	struct pod pods[PODS_MAX];
+	uint8_t n_pods;
+	uint64_t name_taken; /* pods that exist, by number */
+	struct change log[LOG_MAX];
+	uint16_t n_log;
+	struct watcher watchers[WATCHERS_MAX];
+	int64_t api_away_until_ns;
+	int8_t next_fault;
+	struct binding bindings[BINDINGS_MAX];
+	uint16_t n_bindings;
+
+	struct kube_scheduler kube_schedulers[PAIRS_MAX];
+	struct ration rations[PAIRS_MAX];
+	struct node nodes[NODES_MAX];
+	uint8_t n_nodes, n_pairs;
+	uint32_t term; /* grows with each change of the leader */
+	bool truth_changed;
+	bool from_list; /* what is delivered now comes from a LIST, without the last state of what is gone */
+	bool ghosts_forgotten; /* a ration-scheduler was killed that may have known of some */
+
+	struct statistics *statistics;
+	bool truncated;	      /* a limit of the simulation was reached: the history counts for nothing */
+	char violation[300];  /* "" as long as all is well */
+	const char *violated; /* which invariant: what shrinking must keep */
+};
+
+/* sim.c */
+int sim_run(struct sim *sim, const struct plan *plan, enum broken broken, bool trace,
+	struct statistics *statistics); /* 0: no violation */
+void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c);
+int64_t sim_delay(struct random *random, int64_t usual_us, int64_t most_us);
+void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void sim_say(const struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define say(sim, ...)                                                                                        \
+	do {                                                                                                 \
+		if ((sim)->trace)                                                                            \
+			sim_say(sim, __VA_ARGS__);                                                           \
+	} while (0)
+#define count(sim, what) ((sim)->statistics->counts[what]++)
+
+/* apiserver.c */
+enum { W_KUBE_SCHEDULER, W_RATION_PODS, W_RATION_NODES };
+static inline int pair_watcher(int pair, int which)
+{
+	return pair * 3 + which;
+}
+static inline int agent_watcher(int node)
+{
+	return PAIRS_MAX * 3 + node * 2;
+}
+static inline int kubelet_watcher(int node)
+{
+	return PAIRS_MAX * 3 + node * 2 + 1;
+}
+int api_create_pod(struct sim *sim, const struct shape *shape, int name);
+void api_set(struct sim *sim, int pod, const struct state *state);
+void api_set_node(struct sim *sim, int node);
+void api_delete(struct sim *sim, int pod, bool force);
+bool api_is_away(const struct sim *sim);
+struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state); /* borrowed */
+int api_pod_by_name(const struct sim *sim, int name);				       /* -1 */
+void watch_cut(struct sim *sim, int watcher, int64_t for_ns);
+void watch_stop(struct sim *sim, int watcher); /* its process is dead */
+void api_on_event(struct sim *sim, const struct event *event);
+
+/* kube-scheduler.c */
+void ks_start(struct sim *sim, int pair);
+void ks_kill(struct sim *sim, int pair);
+void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool deleted);
+void ks_on_event(struct sim *sim, const struct event *event);
+
+/* ration.c */
+void ration_start(struct sim *sim, int pair);
+void ration_kill(struct sim *sim, int pair);
+void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted);
+void ration_see_node(struct sim *sim, int pair, int node);
+void ration_synced(struct sim *sim, int pair, bool nodes);
+void ration_on_event(struct sim *sim, const struct event *event);
+
+/* agent.c */
+void agent_start_process(struct sim *sim, int node);
+void agent_kill(struct sim *sim, int node);
+void agent_free(struct node *node);
+void agent_see(struct sim *sim, int node, int pod, const struct state *state, bool deleted);
+void agent_synced(struct sim *sim, int node);
+void agent_see_kubelet(struct sim *sim, int node);  /* kubelet.sock was made anew */
+void agent_list_devices(struct sim *sim, int node); /* health of a card has changed */
+bool agent_prestart(struct sim *sim, int node, uint32_t ids);
+void agent_on_event(struct sim *sim, const struct event *event);
+
+/* kubelet.c, devices.c */
+void kubelet_start(struct sim *sim, int node);
+void kubelet_kill(struct sim *sim, int node);
+void kubelet_see(struct sim *sim, int node, int pod, const struct state *state, bool deleted, bool added);
+void kubelet_listed(struct sim *sim, int node, const struct state *states, int n);
+void kubelet_reject(struct sim *sim, int node, int pod, enum reason reason);
+void kubelet_admitted(struct sim *sim, int node, int pod);
+void kubelet_devices_gone(struct sim *sim, int node);
+void kubelet_register(struct sim *sim, int node, uint32_t all, uint32_t healthy);
+uint64_t kubelet_active(const struct sim *sim, int node);
+void kubelet_list(struct sim *sim, int node, uint64_t *ret_listed, uint64_t *ret_shows);
+void kubelet_on_event(struct sim *sim, const struct event *event);
+void kubelet_sync(struct sim *sim, int node, int pod);
+void devices_admit(struct sim *sim, int node, int pod);
+void devices_answered(struct sim *sim, int node, bool ok, uint32_t ids, int cdi_pod, enum reason reason);
+void devices_update(struct sim *sim, int node);
+uint32_t devices_in_record(const struct kubelet *kubelet);
+
+/* invariants.c */
+void invariants_after_step(struct sim *sim);
+void invariants_at_end(struct sim *sim);
+void invariant_container_started(struct sim *sim, int node, int pod, int container);
+void invariant_rejected(struct sim *sim, int node, int pod, enum reason reason);
+
+extern const char *const reason_names[REASON_MAX];
+extern const char *const broken_names[BREAK_MAX];
+extern const char *const counter_names[COUNT_MAX];
