@@ -12,7 +12,7 @@
 #include "kube/names.h"
 
 /* 9,024 ids with their answers are about 2 MiB. */
-#define FILE_MAX ((size_t)64 << 20)
+#define FILE_MAX ((size_t)16 << 20)
 #define ENTRY_IDS_MAX 65536
 
 static size_t entry_count_ids(struct json_object *by_numa)

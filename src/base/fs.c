@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +27,31 @@ static int write_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
+/* A pipe or device in the place of a file would keep us waiting for ever, in open() already. */
+static int open_file(const char *path, size_t max)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(st.st_mode))
+		return -ENOTSUP;
+	if (st.st_size > 0 && (uint64_t)st.st_size > max)
+		return -EFBIG;
+	return TAKE_FD(&fd);
+}
+
 int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open_file(path, max);
 	_cleanup_free_ char *data = NULL;
 	size_t len = 0, size = 4096;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	for (;;) {
 		ssize_t n;
 		/* /proc and /sys report no size: grow while there is more, up to one byte over the limit. */

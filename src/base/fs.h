@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* fs_read() - the whole file, NUL-terminated. -EFBIG if it is larger than max bytes. The caller frees. */
+/* fs_read() - the whole file, NUL-terminated. -EFBIG if it is larger than max bytes, -ENOTSUP (-ENXIO,
+ * -EISDIR) if it is none. Never waits. The caller frees. */
 int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len);
 
 /* fs_write_atomic() - write a temporary file beside path, fsync, rename over it. */

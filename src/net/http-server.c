@@ -14,11 +14,13 @@
 #include "net/loop.h"
 
 #define CONNECTIONS_MAX 1024
+/* Of a request that has begun, or never does; and between two requests, longer than callers keep a
+ * connection. */
+#define ARRIVAL_SILENCE_MAX_S 10
 #define SILENCE_MAX_S 120
 /* Beyond loopback anybody may connect: nobody alone may take all connections away from the kubelet's probes.
  */
 #define PEER_CONNECTIONS_MAX 32
-#define PEER_SILENCE_MAX_S 10
 
 struct http_server {
 	struct loop *loop;
@@ -26,6 +28,7 @@ struct http_server {
 	struct loop_io *io;
 	struct loop_timer *timer;
 	size_t max_body;
+	unsigned silence_max_s;
 	http_handler_fn handler;
 	void *userdata;
 };
@@ -79,6 +82,13 @@ static struct MHD_Response *response_new(const char *content_type, char *body)
 	return response;
 }
 
+/* Seldom the peer's end comes together with its last bytes, and libmicrohttpd 0.9.75 does not hear of it
+ * again (edge-triggered epoll): a request that stops half way is not waited for as long as the next one. */
+static void limit_silence(struct MHD_Connection *connection, unsigned seconds)
+{
+	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+}
+
 static enum MHD_Result queue_text(struct MHD_Connection *connection, unsigned status, const char *text)
 {
 	struct MHD_Response *response;
@@ -98,6 +108,7 @@ static enum MHD_Result http_call_queue(struct http_call *call)
 
 	if (!call->response)
 		return queue_text(call->connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+	limit_silence(call->connection, call->server->silence_max_s);
 	result = MHD_queue_response(call->connection, call->status, call->response);
 	MHD_destroy_response(call->response);
 	call->response = NULL;
@@ -126,6 +137,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connect
 
 	if (!call) {
 		*state = http_call_new(server, connection);
+		limit_silence(connection, ARRIVAL_SILENCE_MAX_S);
 		return *state ? MHD_YES : MHD_NO;
 	}
 	if (*upload_size) {
@@ -213,16 +225,19 @@ int http_server_new(struct loop *loop, const char *address, uint16_t port, size_
 	server = calloc(1, sizeof(*server));
 	if (!server)
 		return error_set(err, ENOMEM, "out of memory");
-	*server = (struct http_server){
-		.loop = loop, .max_body = max_body, .handler = handler, .userdata = userdata};
+	*server = (struct http_server){.loop = loop,
+		.max_body = max_body,
+		.silence_max_s = only_us ? SILENCE_MAX_S : ARRIVAL_SILENCE_MAX_S,
+		.handler = handler,
+		.userdata = userdata};
 	errno = 0;
 	server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL,
 		on_request, server, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&sin,
 		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
 		only_us ? 0U : (unsigned)PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned)(only_us ? SILENCE_MAX_S : PEER_SILENCE_MAX_S), MHD_OPTION_NOTIFY_COMPLETED,
-		on_completed, NULL, MHD_OPTION_END);
+		(unsigned)ARRIVAL_SILENCE_MAX_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+		MHD_OPTION_END);
 	if (!server->daemon)
 		r = error_set(err, errno ? errno : EADDRINUSE, "cannot listen on %s:%u: %s", address, port,
 			strerror(errno ? errno : EADDRINUSE));

@@ -1,8 +1,9 @@
 /* http-server.h - small HTTP/1.1 server on the loop (libmicrohttpd without threads of its own).
  *
  * A handler sees whole requests and may answer at once or later; connections are kept alive, bodies and the
- * number of connections are limited, silent peers are dropped after two minutes. A server that listens beyond
- * loopback takes 32 connections of one address and drops silent peers after 10 s.
+ * number of connections are limited, silent peers are dropped after 10 s, after two minutes between requests
+ * on loopback. A server that listens beyond loopback takes 32 connections of one address and drops silent
+ * peers after 10 s.
  */
 #pragma once
 
