@@ -101,6 +101,7 @@ static void node_drop_if_unused(struct ledger *ledger, struct node_ledger *node)
 int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 {
 	struct node_ledger *node;
+	bool was_known;
 	int r;
 
 	if (!facts->name || !facts->uid || facts->n_gpus > NODE_GPUS_MAX)
@@ -110,10 +111,19 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 	r = node_get_or_add(ledger, facts->name, &node);
 	if (r < 0)
 		return r;
-	r = ghosts_follow(ledger, node, facts);
+	was_known = node_ledger_known(node);
+	/* Known from now on, or it would go with the last ghost that goes. */
+	if (!was_known && !(node->facts.uid = strdup(facts->uid)))
+		r = -ENOMEM;
+	if (r == 0)
+		r = ghosts_follow(ledger, node, facts);
 	if (r == 0)
 		r = node_ledger_set_facts(node, facts);
 	if (r < 0) {
+		if (!was_known) {
+			free(node->facts.uid);
+			node->facts.uid = NULL;
+		}
 		node_drop_if_unused(ledger, node);
 		return r;
 	}

@@ -106,6 +106,8 @@ void agent_start_process(struct sim *sim, int n)
 	agent->synced = agent->registered = false;
 	agent->epoch++;
 	agent->assigned = 0;
+	agent->leftovers = agent->lives = agent->ended = 0;
+	agent->asks_runtime = agent->held_changed = false;
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
 	set_inventory(node);
@@ -159,12 +161,75 @@ static struct node_pod *cache(struct sim *sim, int n, int pod, const struct stat
 	return cached;
 }
 
+static void ask_runtime(struct sim *sim, int n, int64_t delay_ns)
+{
+	struct agent *agent = &sim->nodes[n].agent;
+
+	if (!agent->asks_runtime)
+		sim_after(sim, delay_ns, EVENT_RUNTIME, agent->epoch, n, 0, 0);
+	agent->asks_runtime = true;
+}
+
+/* leftovers.c: gone from the API server, but its containers may live. */
+static void leftover_add(struct sim *sim, int n, int pod)
+{
+	if (sim->broken == BREAK_NEVER_HELD)
+		return;
+	sim->nodes[n].agent.leftovers |= BIT(pod);
+	ask_runtime(sim, n, agent_takes(sim, n, 2000, 200000));
+}
+
+static void runtime_answers(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	struct agent *agent = &node->agent;
+
+	agent->asks_runtime = false;
+	for_each_bit (i, agent->leftovers & ~agent->ended) {
+		uint64_t *now = api_pod_lives(&sim->pods[i]) ? &agent->lives : &agent->ended;
+
+		if (*now & BIT(i))
+			continue;
+		*now |= BIT(i);
+		agent->held_changed = true;
+		if (now != &agent->ended)
+			continue;
+		agent->lives &= ~BIT(i);
+		node->records &= ~BIT(i);
+	}
+	if (agent->held_changed)
+		sim_after(sim, agent_takes(sim, n, 3000, 300000), EVENT_HELD, agent->epoch, n, 0, 0);
+	if (agent->leftovers & ~agent->ended)
+		ask_runtime(sim, n, 300 * MS);
+}
+
+static void held_written(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+
+	if (!node->agent.held_changed)
+		return;
+	if (api_is_away(sim)) {
+		sim_after(sim, NS_PER_S, EVENT_HELD, node->agent.epoch, n, 0, 0);
+		return;
+	}
+	count(sim, COUNT_HELD);
+	node->agent.held_changed = false;
+	node->state.lives = node->agent.lives;
+	node->state.ended = node->agent.ended;
+	node->state.at++;
+	api_set_node(sim, n);
+}
+
 void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool deleted)
 {
 	struct agent *agent = &sim->nodes[n].agent;
 	struct node_pod *cached;
 
 	if (deleted) {
+		cached = node_pods_by_uid(&agent->pods, sim->pods[pod].uid_text);
+		if (cached && cached->facts.has_placement)
+			leftover_add(sim, n, pod);
 		node_pods_remove(&agent->pods, sim->pods[pod].uid_text);
 		served_remove_pod(&agent->served, sim->pods[pod].uid_text);
 	} else {
@@ -173,7 +238,7 @@ void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool 
 			cached->watched = true;
 	}
 	for (size_t i = 0; i < sim->nodes[n].facts.n_gpus; i++)
-		if (sim->nodes[n].sick[i]) {
+		if ((sim->nodes[n].state.sick & (1 << i))) {
 			agent_list_devices(sim, n);
 			break;
 		}
@@ -190,7 +255,13 @@ static void forget_gone(struct sim *sim, int n)
 
 void agent_synced(struct sim *sim, int n)
 {
-	sim->nodes[n].agent.synced = true;
+	struct node *node = &sim->nodes[n];
+
+	if (!node->agent.synced)
+		for_each_bit (i, node->records | node->state.lives)
+			if (!node_pods_by_uid(&node->agent.pods, sim->pods[i].uid_text))
+				leftover_add(sim, n, i);
+	node->agent.synced = true;
 	forget_gone(sim, n);
 }
 
@@ -314,6 +385,7 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 	}
 	if (card >= 0) {
 		pod = grant(sim, n, who->facts, call->ids);
+		node->records |= BIT(pod);
 		for_each_bit (bit, call->ids)
 			if (bit / CARD_UNITS_MAX != card) {
 				count(sim, COUNT_IDS_OF_OTHER_CARDS);
@@ -500,7 +572,8 @@ static void remove_orphans(struct sim *sim, int n)
 	for_each_bit (i, node->grants) {
 		const struct node_pod *pod = node_pods_by_uid(&node->agent.pods, sim->pods[i].uid_text);
 
-		if (!pod || (pod->facts.finished && !is_listed(sim, listed, i)))
+		if ((!pod && !api_pod_lives(&sim->pods[i])) ||
+			(pod && pod->facts.finished && !is_listed(sim, listed, i)))
 			node->grants &= ~BIT(i);
 	}
 }
@@ -535,6 +608,14 @@ void agent_on_event(struct sim *sim, const struct event *event)
 			break;
 		node->agent.registered = true;
 		agent_list_devices(sim, event->a);
+		break;
+	case EVENT_RUNTIME:
+		if (event->epoch == node->agent.epoch && node->agent.alive)
+			runtime_answers(sim, event->a);
+		break;
+	case EVENT_HELD:
+		if (event->epoch == node->agent.epoch && node->agent.alive)
+			held_written(sim, event->a);
 		break;
 	case EVENT_STRAYS:
 		if (event->epoch == node->agent.epoch && node->agent.alive)

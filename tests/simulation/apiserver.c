@@ -78,7 +78,7 @@ static void deliver(struct sim *sim, int w, const struct change *change)
 	if (change->pod >= 0)
 		deliver_pod(sim, w, change->pod, &change->state, selects(w, &change->state));
 	else if (w < PAIRS_MAX * 3 && w % 3 == W_RATION_NODES)
-		ration_see_node(sim, w / 3, change->node);
+		ration_see_node(sim, w / 3, change->node, &change->node_state);
 }
 
 static bool concerns(const struct sim *sim, int w, const struct change *change)
@@ -137,7 +137,7 @@ void api_set(struct sim *sim, int pod, const struct state *state)
 
 void api_set_node(struct sim *sim, int node)
 {
-	append(sim, (struct change){.pod = -1, .node = (int8_t)node});
+	append(sim, (struct change){.pod = -1, .node = (int8_t)node, .node_state = sim->nodes[node].state});
 }
 
 void watch_stop(struct sim *sim, int w)
@@ -165,6 +165,20 @@ void watch_cut(struct sim *sim, int w, int64_t for_ns)
 		sim, for_ns + sim_delay(&watcher->random, 5000, 800000), EVENT_LIST, watcher->epoch, w, 0, 0);
 }
 
+/* A ghost that its node has not told of yet is not in this LIST, and who reads it cannot know. */
+static void list_nodes(struct sim *sim, struct watcher *watcher)
+{
+	for (int n = 0; n < sim->n_nodes; n++)
+		watcher->list_nodes[n] = sim->nodes[n].state;
+	for (int i = 0; i < sim->n_pods; i++) {
+		struct pod *pod = &sim->pods[i];
+
+		if (!pod->state.exists && pod->state.node >= 0 && api_pod_lives(pod) &&
+			!(sim->nodes[pod->state.node].state.lives & BIT(i)))
+			pod->unseen = true;
+	}
+}
+
 static void list_made(struct sim *sim, int w)
 {
 	struct watcher *watcher = &sim->watchers[w];
@@ -176,6 +190,8 @@ static void list_made(struct sim *sim, int w)
 	for (int i = 0; i < sim->n_pods; i++)
 		watcher->list[i] = sim->pods[i].state;
 	watcher->n_list = sim->n_pods;
+	if (w < PAIRS_MAX * 3 && w % 3 == W_RATION_NODES)
+		list_nodes(sim, watcher);
 	watcher->position = (int16_t)sim->n_log;
 	sim_after(sim, sim_delay(&watcher->random, 5000, sim->plan->slow_watch[w] * 1000), EVENT_LISTED,
 		watcher->epoch, w, 0, 0);
@@ -190,7 +206,7 @@ static void list_arrives(struct sim *sim, int w)
 	if (w >= PAIRS_MAX * 3 && w == kubelet_watcher((w - PAIRS_MAX * 3) / 2))
 		kubelet_listed(sim, (w - PAIRS_MAX * 3) / 2, watcher->list, watcher->n_list);
 	for (int i = 0; nodes && i < sim->n_nodes; i++)
-		ration_see_node(sim, w / 3, i);
+		ration_see_node(sim, w / 3, i, &watcher->list_nodes[i]);
 	sim->from_list = true;
 	for (int i = 0; !nodes && i < watcher->n_list; i++)
 		deliver_pod(sim, w, i, &watcher->list[i], lists(w, &watcher->list[i]));
@@ -259,7 +275,7 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 	return i;
 }
 
-static bool has_container(const struct pod *pod)
+bool api_pod_lives(const struct pod *pod)
 {
 	for (int c = 0; c < pod->shape.n_containers; c++)
 		if (pod->containers[c].state == C_RUNNING)
@@ -273,7 +289,7 @@ static void gone(struct sim *sim, int i)
 	struct state state = pod->state;
 
 	say(sim, "pod %s (%s) is gone from the API server", pod->name_text, pod->uid_text);
-	if (has_container(pod)) {
+	if (api_pod_lives(pod)) {
 		count(sim, COUNT_GHOSTS);
 		sim->statistics->counts[COUNT_UNSEEN] += !state.live;
 	}
@@ -380,7 +396,7 @@ static void status_patch(struct sim *sim, int i, enum phase phase)
 	state.live = phase <= PHASE_RUNNING;
 	if (phase)
 		say(sim, "pod u%d is %s", i, phase_names[phase]);
-	if (phase >= PHASE_SUCCEEDED && has_container(&sim->pods[i]))
+	if (phase >= PHASE_SUCCEEDED && api_pod_lives(&sim->pods[i]))
 		count(sim, COUNT_GHOSTS);
 	api_set(sim, i, &state);
 	/* its controller makes room for the next one */

@@ -47,8 +47,7 @@ static void check_cards(struct sim *sim, int n)
 				k, running[k], total);
 		if (bound[k] > total && node->loose)
 			count(sim, COUNT_OVERBOOKED);
-		else if (bound[k] <= total && bound[k] + ghosts[k] > total && !node->loose &&
-			 !sim->ghosts_forgotten)
+		else if (bound[k] <= total && bound[k] + ghosts[k] > total && !node->loose)
 			sim_violate(sim,
 				"what is bound to a card fits beside what was deleted and still runs",
 				"n%d card %zu: %u + %u of %u units", n, k, bound[k], ghosts[k], total);
@@ -203,7 +202,7 @@ static bool fits(const struct sim *sim, const struct truth *truth, int n, uint32
 		uint32_t size = sim->plan->card_units[n][k];
 
 		total += size;
-		if (sim->nodes[n].sick[k])
+		if (sim->nodes[n].state.sick & (1 << k))
 			continue;
 		free_units += free_of(size, truth->used[n][k]);
 		card |= free_of(size, truth->used[n][k]) >= units;

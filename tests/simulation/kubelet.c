@@ -281,6 +281,7 @@ static void started(struct sim *sim, int n, int pod, int c)
 	struct container *container = &p->containers[c];
 
 	container->state = C_RUNNING;
+	p->unseen |= !p->state.exists; /* the kubelet has not heard of its end */
 	container->tries = 0;
 	count(sim, COUNT_STARTS);
 	say(sim, "container u%d/c%d runs on n%d card %d", pod, c, n, container->card);

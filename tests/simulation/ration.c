@@ -1,5 +1,6 @@
 /* ration-scheduler: what extender.c, bind.c, waiting.c, sync.c and recheck.c do around the real ledger and
  * the real decisions. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,6 @@ void ration_kill(struct sim *sim, int pair)
 		return;
 	for_each_bit (pod, ration->waiting_binds)
 		sim_after(sim, 100000, EVENT_BOUND, ks->epoch, pair, pod, false);
-	sim->ghosts_forgotten = true;
 	ration->alive = false;
 	ration->epoch++;
 	ledger_release(&ration->ledger);
@@ -94,12 +94,40 @@ static void look(struct sim *sim, int pair)
 		look_within(sim, pair, again_ns);
 }
 
-void ration_see_node(struct sim *sim, int pair, int node)
+static int add_held(const struct sim *sim, int node, const struct node_state *state, struct held *held)
+{
+	struct held_pod *pod;
+	int r = 0;
+
+	snprintf(held->at, sizeof(held->at), "%05u", state->at);
+	held->names_ended = true;
+	for_each_bit (i, state->ended) {
+		r |= held_add_ended(held, sim->pods[i].uid_text);
+	}
+	for_each_bit (i, state->lives) {
+		const struct pod *p = &sim->pods[i];
+
+		r |= held_add_pod(held, p->uid_text, "default", p->name_text, &pod);
+		if (r == 0)
+			r = held_pod_add_card(
+				pod, sim->nodes[node].facts.gpus[p->card].uuid, p->facts.request.units, 0);
+	}
+	return r;
+}
+
+void ration_see_node(struct sim *sim, int pair, int node, const struct node_state *state)
 {
 	struct ration *ration = &sim->rations[pair];
+	struct node_facts facts = sim->nodes[node].facts;
 
-	if (ledger_set_node(&ration->ledger, &sim->nodes[node].facts) < 0)
+	held_init(&facts.held);
+	for (size_t k = 0; k < facts.n_gpus; k++)
+		facts.gpus[k].healthy = !(state->sick & (1 << k));
+	if (state->at && add_held(sim, node, state, &facts.held) < 0)
 		sim->truncated = true;
+	if (ledger_set_node(&ration->ledger, &facts) < 0)
+		sim->truncated = true;
+	held_release(&facts.held);
 	for (int i = 0; i < sim->n_pods; i++)
 		if (ration->held[i] == node)
 			ration->held[i] = -1; /* its cards may be others now */

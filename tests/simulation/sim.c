@@ -26,6 +26,7 @@ const char *const broken_names[BREAK_MAX] = {
 	"release-in-doubt",
 	"free-on-deletion-timestamp",
 	"free-on-delete",
+	"never-held",
 	"ignore-hold",
 	"no-total-check",
 	"never-ask",
@@ -53,6 +54,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"pods whose containers outlived them",
 	"containers of a pod that is gone, started on the card of the next one of its name",
 	"pods force-deleted before the API server knew that they run",
+	"writes of ration.dev/held",
 	"pods made anew under the old name",
 	"pods that ended by themselves",
 	"pods running in the end",
@@ -183,7 +185,10 @@ static void set_card(struct sim *sim, const struct input *input, bool sick)
 
 	if (input->b >= node->facts.n_gpus)
 		return;
-	node->sick[input->b] = sick;
+	if (sick)
+		node->state.sick |= (uint8_t)(1 << input->b);
+	else
+		node->state.sick &= (uint8_t) ~(1 << input->b);
 	node->was_sick = true;
 	node->facts.gpus[input->b].healthy = !sick;
 	agent_list_devices(sim, input->a);
@@ -349,6 +354,8 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_REGISTER:
 	case EVENT_ORPHANS:
 	case EVENT_STRAYS:
+	case EVENT_RUNTIME:
+	case EVENT_HELD:
 		agent_on_event(sim, event);
 		break;
 	default:

@@ -47,6 +47,7 @@ enum broken {
 	BREAK_RELEASE_IN_DOUBT,
 	BREAK_FREE_ON_DELETION_TIMESTAMP,
 	BREAK_FREE_ON_DELETE,
+	BREAK_NEVER_HELD,
 	BREAK_IGNORE_HOLD,
 	BREAK_NO_TOTAL_CHECK,
 	BREAK_NEVER_ASK,
@@ -103,15 +104,23 @@ struct pod {
 	int8_t binder; /* pair */
 	uint8_t name;
 	char uid_text[8], name_text[8];
-	bool unseen;   /* gone before the API server knew that it ran */
+	bool unseen;   /* gone before the API server knew that it ran, or before its node could say so */
 	bool rejected; /* by the kubelet, whatever the API server knows yet */
 	uint8_t reason;
+};
+
+/* What the API server says about a node: cards that are sick, and ration.dev/held. */
+struct node_state {
+	uint64_t lives, ended; /* pods that are gone from the API server */
+	uint16_t at;	       /* when the agent wrote it; 0: never */
+	uint8_t sick;
 };
 
 struct change {
 	int8_t pod; /* -1: a node */
 	int8_t node;
 	struct state state;
+	struct node_state node_state;
 };
 
 struct watcher {
@@ -123,6 +132,7 @@ struct watcher {
 	bool connected, stopped;
 	struct random random;
 	struct state list[PODS_MAX]; /* of a LIST on its way */
+	struct node_state list_nodes[NODES_MAX];
 	uint8_t n_list;
 };
 
@@ -197,6 +207,9 @@ struct agent {
 	struct served served;
 	struct inventory inventory;
 	uint64_t assigned;
+	/* leftovers.c: pods that are gone while their containers may live */
+	uint64_t leftovers, lives, ended;
+	bool asks_runtime, held_changed;
 };
 
 struct devices { /* of one container, in the kubelet's record */
@@ -239,7 +252,9 @@ struct node {
 	struct random random;
 	uint64_t grants; /* CDI files, by pod */
 	int8_t grant_card[PODS_MAX];
-	bool sick[CARDS_MAX], was_sick;
+	struct node_state state;
+	uint64_t records; /* of the agent, on disk: pods that were given a card */
+	bool was_sick;
 	bool loose; /* a Binding of a dead scheduler was applied, or a user bound a pod: nobody who lives
 		       could know */
 	char name[4];
@@ -263,6 +278,7 @@ enum counter {
 	COUNT_GHOSTS,
 	COUNT_NAMESAKES,
 	COUNT_UNSEEN,
+	COUNT_HELD,
 	COUNT_REMADE,
 	COUNT_FINISHED,
 	COUNT_RUNNING_AT_END,
@@ -321,6 +337,8 @@ enum event_kind {
 	EVENT_ASSIGN,
 	EVENT_ORPHANS,
 	EVENT_STRAYS,
+	EVENT_RUNTIME,
+	EVENT_HELD,
 	EVENT_REMAKE,
 	EVENT_MAX
 };
@@ -351,7 +369,6 @@ struct sim {
 	uint32_t term; /* grows with each change of the leader */
 	bool truth_changed;
 	bool from_list; /* what is delivered now comes from a LIST, without the last state of what is gone */
-	bool ghosts_forgotten; /* a ration-scheduler was killed that may have known of some */
 
 	struct statistics *statistics;
 	bool truncated;	      /* a limit of the simulation was reached: the history counts for nothing */
@@ -393,6 +410,7 @@ void api_set(struct sim *sim, int pod, const struct state *state);
 void api_set_node(struct sim *sim, int node);
 void api_delete(struct sim *sim, int pod, bool force);
 bool api_is_away(const struct sim *sim);
+bool api_pod_lives(const struct pod *pod); /* a container of it runs */
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state); /* borrowed */
 int api_pod_by_name(const struct sim *sim, int name);				       /* -1 */
 void watch_cut(struct sim *sim, int watcher, int64_t for_ns);
@@ -409,7 +427,7 @@ void ks_on_event(struct sim *sim, const struct event *event);
 void ration_start(struct sim *sim, int pair);
 void ration_kill(struct sim *sim, int pair);
 void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted);
-void ration_see_node(struct sim *sim, int pair, int node);
+void ration_see_node(struct sim *sim, int pair, int node, const struct node_state *state);
 void ration_synced(struct sim *sim, int pair, bool nodes);
 void ration_on_event(struct sim *sim, const struct event *event);
 

@@ -95,6 +95,19 @@ static void a_deleted_pod_that_ran_keeps_its_card_until_its_time_is_over(void **
 	assert_null(ledger_pod(&w->ledger, "p"));
 }
 
+/* The LIST of pods came before that of nodes. It was a use after free; found by the simulation. */
+static void a_node_that_only_a_ghost_named_is_known_when_the_ghost_has_ended(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	ledger_remove_node(&w->ledger, w->node.name, w->node.uid);
+	assert_int_equal(ledger_node(&w->ledger, w->node.name)->facts.n_gpus, 0);
+	say(w, "2", NULL, "p");
+	assert_used(w, 0, 0);
+	assert_int_equal(ledger_node(&w->ledger, w->node.name)->facts.n_gpus, 2);
+}
+
 static void a_deleted_pod_whose_containers_ended_leaves_at_once(void **state)
 {
 	struct world *w = *state;
@@ -329,6 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ghost_test(a_deleted_pod_that_ran_keeps_its_card_until_its_time_is_over),
+		ghost_test(a_node_that_only_a_ghost_named_is_known_when_the_ghost_has_ended),
 		ghost_test(a_deleted_pod_whose_containers_ended_leaves_at_once),
 		ghost_test(a_deleted_pod_that_was_only_reserved_leaves_at_once),
 		ghost_test(a_ghost_ends_when_its_node_says_that_it_ended),
