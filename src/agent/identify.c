@@ -17,7 +17,8 @@
 #include "kube/object-name.h"
 
 #define ASK_MAX 64 /* at once */
-#define ASK_TIMEOUT_MS 500
+/* The kubelet waits in Allocate as long as we do, and what is refused there has failed for good. */
+#define ASK_TIMEOUT_MS 2000
 
 struct question {
 	struct identification *identification;

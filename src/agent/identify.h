@@ -23,8 +23,8 @@ struct identified {
 };
 typedef void (*identify_fn)(void *userdata, const struct identified *result);
 
-/* identify_start() - fn is called once, never from within. Takes some milliseconds; up to about 2 s when the
- * API server has to be asked and is away. */
+/* identify_start() - fn is called once, never from within. Takes some milliseconds; up to some seconds when
+ * the API server has to be asked and is away. */
 int identify_start(struct agent *agent, size_t n_ids, identify_fn fn, void *userdata,
 	struct identification **ret_identification);
 void identify_cancel(struct identification *identification); /* accepts NULL */

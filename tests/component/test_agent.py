@@ -368,7 +368,7 @@ def test_refusal_says_when_the_api_server_could_not_be_asked(world):
     before = time.monotonic()
     with pytest.raises(AdmissionError, match="API server could not be asked"):
         world.kubelet.admit(pod, preferred=False)
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < 4
 
 
 # ---- modes ----
