@@ -173,8 +173,6 @@ static void ask_runtime(struct sim *sim, int n, int64_t delay_ns)
 /* leftovers.c: gone from the API server, but its containers may live. */
 static void leftover_add(struct sim *sim, int n, int pod)
 {
-	if (sim->broken == BREAK_NEVER_HELD)
-		return;
 	sim->nodes[n].agent.leftovers |= BIT(pod);
 	ask_runtime(sim, n, agent_takes(sim, n, 2000, 200000));
 }

@@ -26,7 +26,6 @@ const char *const broken_names[BREAK_MAX] = {
 	"release-in-doubt",
 	"free-on-deletion-timestamp",
 	"free-on-delete",
-	"never-held",
 	"ignore-hold",
 	"no-total-check",
 	"never-ask",
