@@ -61,6 +61,10 @@ class Program:
         return wait_until(lambda: self.check_running() and re.search(pattern, self.text()), timeout,
                           f"{pattern} in the log of {self.name}")
 
+    def cpu_ns(self):
+        """On a CPU so far, by the kernel's own count: unlike the latency, it hardly knows who else is at work."""
+        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0])
+
     def memory_mb(self):
         """(peak, now) of the resident memory in MB (10^6 bytes)."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()

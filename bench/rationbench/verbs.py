@@ -17,33 +17,36 @@ def questions(names, units):
 
 
 def calls_for(nodes, quick):
-    return (200 if nodes <= 100 else 60) if quick else (2000 if nodes <= 1000 else 1000)
+    return (200 if nodes <= 100 else 60) if quick else (1000 if nodes <= 1000 else 600)
 
 
 class Measurement:
     """Rows of one extender on one cluster, each with the floor of the same question and answer size beside it."""
 
-    def __init__(self, url, floor, who, quick):
-        self.url, self.floor, self.who, self.quick, self.rows = url, floor, who, quick, []
+    def __init__(self, url, floor, who, quick, cpu_ns=None):
+        self.url, self.floor, self.who, self.quick, self.cpu_ns, self.rows = url, floor, who, quick, cpu_ns, []
 
     def verb(self, verb, bodies, nodes, connections=1, **what):
         """One row, in milliseconds."""
         calls = calls_for(nodes, self.quick)
         load(f"{self.url}/{verb}", bodies, max(calls // 20, len(bodies)), connections)    # warm
+        before = self.cpu_ns() if self.cpu_ns else 0
         got = load(f"{self.url}/{verb}", bodies, calls, connections)
+        cpu = (self.cpu_ns() - before) / calls / 1e6 if self.cpu_ns else None
         least = load(f"{self.floor.url}/{got['answer_bytes']}", bodies, calls, connections)
         row = {"who": self.who, "verb": verb, "nodes": nodes, **what, "connections": connections,
-               "p50": got["p50"], "p99": got["p99"], "max": got["max"], "calls_per_s": got["calls"] / got["seconds"],
+               "p50": got["p50"], "p99": got["p99"], "cpu": cpu, "max": got["max"], "calls_per_s": got["calls"] / got["seconds"],
                "failed": got["failed"], "failure": got["failure"], "answer_bytes": got["answer_bytes"],
                "floor_p50": least["p50"], "floor_p99": least["p99"]}
         self.rows.append(row)
         return row
 
 
-def measure_cluster(url, floor, who, quick, nodes, fill, policy, kind, verbs=("filter", "prioritize")):
+def measure_cluster(url, floor, who, quick, nodes, fill, policy, kind, verbs=("filter", "prioritize"),
+                    cpu_ns=None):
     """All rows of one extender for one cluster that it already knows."""
     names = [cluster.node_name(i) for i in range(nodes)]
-    here = Measurement(url, floor, who, quick)
+    here = Measurement(url, floor, who, quick, cpu_ns)
     what = {"fill": fill.percent, "policy": policy, "best": kind}
     if "filter" in verbs:
         here.verb("filter", questions(names, 1), nodes, answer="accept", **what)
@@ -55,8 +58,8 @@ def measure_cluster(url, floor, who, quick, nodes, fill, policy, kind, verbs=("f
     return here.rows
 
 
-def run(sizes, fills, policies, quick, extender=None, extender_verbs=("filter", "prioritize"), say=print):
-    """The rows of ration-scheduler, and of another extender at the URL `extender` for the same questions."""
+def run(sizes, fills, policies, quick, extenders=(), extender_verbs=("filter", "prioritize"), say=print):
+    """The rows of ration-scheduler, and of other extenders at their URLs for the same questions."""
     rows = []
     with Floor() as floor:
         for nodes in sizes:
@@ -65,9 +68,8 @@ def run(sizes, fills, policies, quick, extender=None, extender_verbs=("filter", 
                     fill = cluster.FILLS[percent]
                     say(f"verbs: {nodes} nodes, {policy}, {percent} % full")
                     rows += _one_cluster(floor, nodes, fill, policy, quick)
-                    if extender:
-                        rows += measure_cluster(extender, floor, extender, quick, nodes, fill, policy, "K=16",
-                                                extender_verbs)
+                    for url in extenders:
+                        rows += measure_cluster(url, floor, url, quick, nodes, fill, policy, "K=16", extender_verbs)
     return rows
 
 
@@ -77,5 +79,6 @@ def _one_cluster(floor, nodes, fill, policy, quick):
         for kind, options in (("K=16", ()), ("all", ("--best-nodes", "0"))):
             with RationScheduler(api.kubeconfig(), *options) as scheduler:
                 scheduler.wait_ready()
-                rows += measure_cluster(scheduler.url, floor, "ration", quick, nodes, fill, policy, kind)
+                rows += measure_cluster(scheduler.url, floor, "ration", quick, nodes, fill, policy, kind,
+                                        cpu_ns=scheduler.cpu_ns)
     return rows

@@ -24,11 +24,17 @@ def _read(path):
 
 
 def is_alive(pid):
-    """False for a zombie too: it has ended, only its parent has not looked yet."""
+    """False for a zombie too: it has ended, only its parent has not looked yet. A killed program whose first thread
+    is a zombie while others are still ending has not ended: it keeps its sockets."""
     stat = _read(f"/proc/{pid}/stat")
     if not stat:
         return False
-    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    if stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X"):
+        return True
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def has_mark(pid, folder):

@@ -97,7 +97,7 @@ def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     for p in pods:
         check_what_it_sees(cluster, p, cluster.nodes())
     # What the kubelet rejected holds nothing.
-    cluster.wait_for(lambda: used_units(cluster) == 2 + 6 * 2, 3, "a ledger without the rejected pods")
+    cluster.wait_for(lambda: used_units(cluster) == 2 + 6 * 2, 2, "a ledger without the rejected pods")
 
 
 def test_card_of_a_pod_deleted_by_force_is_given_away_only_when_its_container_has_ended(lab):

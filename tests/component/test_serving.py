@@ -1,6 +1,8 @@
 """What ration-scheduler makes of what the nodes' agents say: serving, their Leases, and what outlives its pod."""
 import datetime
 import json
+import os
+import pathlib
 import threading
 import time
 
@@ -214,3 +216,27 @@ def test_a_node_whose_held_cannot_be_read_is_given_nothing_and_said_so(api, star
     scheduler = start()
     assert not scheduler.filter(api.create_pod("p", gpu_mem=3), ["n"])["NodeNames"]
     assert "annotation ration.dev/held" in scheduler.text()
+
+
+def cpu_seconds(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(not os.environ.get("RATION_FULL"), reason="15 s of renewals: ./check full")
+def test_the_leases_of_five_thousand_agents_cost_little(api, start):
+    """Each renews every 10 s: 500 events a second."""
+    for i in range(5000):
+        lease(api, f"n{i}", 40)
+    scheduler = start()
+    time.sleep(2)
+    before, began, renewals = cpu_seconds(scheduler.process), time.monotonic(), 0
+    while time.monotonic() - began < 15:
+        renew(api, f"n{renewals % 5000}")
+        renewals += 1
+        time.sleep(max(0.0, began + renewals / 500 - time.monotonic()))
+    spent, took = cpu_seconds(scheduler.process) - before, time.monotonic() - began
+    print(f"{renewals / took:.0f} renewals a second: {100 * spent / took:.1f} % of a core, "
+          f"{1e6 * spent / renewals:.0f} us each")
+    assert renewals > 6000, "the test itself was too slow"
+    assert spent / took < 0.1

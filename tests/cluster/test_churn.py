@@ -1,0 +1,61 @@
+"""Pods come and go for a long time: nothing is ever wrong, and the memory of both daemons stays flat. One hour in
+`./check full`, which writes the table of docs/measurements/churn.md; half a minute in `./check`."""
+import os
+import pathlib
+import re
+import time
+
+import pytest
+
+from storm import processes_of
+from test_storm import Storm
+
+NODES = ["churn-a.192.168.22.1=4x16160MiB,share", "churn-b.192.168.22.2=4x8192MiB,share,spread"]
+MINUTES = float(os.environ.get("CHURN_MINUTES") or (60 if os.environ.get("RATION_FULL") else 0.5))
+PACE = 0.5 if MINUTES < 10 else 2    # seconds between pods
+DAEMONS = ("ration-scheduler", "ration-agent")
+
+
+def resident_kib(pid):
+    return int(re.search(r"^VmRSS:\s+([0-9]+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
+
+
+def memory(cluster):
+    return {(name, pid): resident_kib(pid) for name in DAEMONS for pid in processes_of(cluster, name)}
+
+
+def table(samples, storm):
+    lines = [f"{storm.made} pods in {MINUTES:g} minutes, {storm.machine.snapshots} snapshots of the machine, "
+             f"{len(storm.machine.checked)} containers compared with their placement.", "",
+             "| minute | " + " | ".join(f"{name} {i}" for i, (name, _) in enumerate(samples[0][1])) + " |",
+             "|---" * (len(samples[0][1]) + 1) + "|"]
+    step = max(1, len(samples) // 12)
+    return "\n".join(lines + [f"| {minute:.1f} | " + " | ".join(f"{kib} KiB" for kib in rss.values()) + " |"
+                              for minute, rss in samples[::step] + samples[-1:]]) + "\n"
+
+
+@pytest.fixture
+def churn(lab):
+    made = Storm(lab(NODES), seed=7)
+    yield made
+    made.end()
+
+
+def test_memory_is_flat_while_pods_come_and_go(churn):
+    begin, samples = time.monotonic(), []
+    while time.monotonic() < begin + MINUTES * 60:
+        churn.create(4, pace=PACE)
+        churn.look()
+        if len(churn.mine()) > 24:
+            churn.delete(0.3, force=0.1)
+        samples.append(((time.monotonic() - begin) / 60, memory(churn.cluster)))
+    text = table(samples, churn)
+    print("\n" + text)
+    if os.environ.get("CHURN_OUT"):
+        pathlib.Path(os.environ["CHURN_OUT"]).write_text(text)
+    # The first half fills what has a limit: the ring of decisions, the allocator.
+    first, last = samples[len(samples) // 2][1], samples[-1][1]
+    assert first.keys() == last.keys(), "a daemon was restarted"
+    if MINUTES >= 10:
+        for daemon, kib in last.items():
+            assert kib <= first[daemon] * 1.05 + 256, (daemon, first[daemon], kib)

@@ -1,0 +1,109 @@
+"""The benchmark's short form: it runs, every row is there and sane. How fast is asked of the long form, by people."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+from rationbench import endtoend, goals, plot, verbs    # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).absolute()
+# Side by side with everything else that the machine does, a larger cluster may be this much worse than linear.
+GENEROUS = 4
+
+
+def bench(*args):
+    done = subprocess.run([ROOT / "bench/bench", "--quick", *args], capture_output=True, text=True, timeout=300,
+                          env=dict(os.environ, RATION_BUILD=str(BUILD)), check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    if os.environ.get("RATION_SANITIZE"):
+        pytest.skip("times of a sanitizer's build say nothing")
+    out = tmp_path_factory.mktemp("bench")
+    table = bench("--only", "verbs", "--only", "restart", "--out", str(out))
+    return table, out, json.loads((out / "bench.json").read_text())
+
+
+def test_every_cluster_verb_and_answer_has_a_row_and_nothing_failed(results):
+    rows = results[2]["verbs"]
+    seen = {(r["nodes"], r["policy"], r["fill"], r["verb"], r["answer"], r["best"]) for r in rows}
+    kinds = {("filter", "accept", "K=16"), ("filter", "reject", "K=16"), ("prioritize", "accept", "K=16"),
+             ("filter", "accept", "all"), ("prioritize", "accept", "all")}
+    assert seen == {(n, p, f, *v) for n in (100, 500) for p in ("binpack", "spread") for f in (0, 95) for v in kinds}
+    assert not [r for r in rows if r["failed"] or not 0 < r["p50"] <= r["p99"] <= r["max"] or r["floor_p50"] <= 0]
+
+
+def test_answers_name_what_they_must(results):
+    """16 names of 20 to 25 bytes, all names, or all names with a reason: by their size."""
+    sizes = {(r["nodes"], r["verb"], r["answer"], r["best"]): r["answer_bytes"] for r in results[2]["verbs"]}
+    assert 16 * 20 < sizes[500, "filter", "accept", "K=16"] < 16 * 35
+    assert 500 * 20 < sizes[500, "filter", "accept", "all"] < 500 * 35
+    assert 500 * (20 + len("no GPU has 2 units free")) < sizes[500, "filter", "reject", "K=16"] < 500 * 70
+
+
+def test_cost_grows_no_faster_than_the_cluster(results):
+    rows = [r for r in results[2]["verbs"] if r["verb"] == "filter" and r["best"] == "K=16"]
+    cpu = {n: sum(r["cpu"] for r in rows if r["nodes"] == n) for n in (100, 500)}
+    assert cpu[500] < cpu[100] * 5 * GENEROUS
+
+
+def test_the_table_the_page_and_the_plots_are_written(results):
+    table, out, _ = results
+    page = (out / "bench.md").read_text()
+    assert "prioritize" in table and "ready_s" in table and "| ration" in page
+    for name in ("bench-filter-p50.svg", "bench-filter-p99.svg"):
+        assert name in page
+        assert len(ET.parse(out / name).getroot()) > 10
+
+
+def test_a_restart_is_measured_with_its_memory(results):
+    row, = results[2]["restart"]
+    assert (row["nodes"], row["pods"]) == (200, 800)
+    assert 0 < row["ready_s"] < 60 and 1 < row["steady_mb"] <= row["peak_mb"] + 0.1
+
+
+def test_another_extender_is_asked_the_same():
+    floor = subprocess.Popen([BUILD / "bench/bench-floor"], stdout=subprocess.PIPE, text=True)
+    try:
+        url = f"http://127.0.0.1:{int(floor.stdout.readline())}"
+        rows = verbs.run([100], [95], ["binpack"], True, [url], ["filter"], say=lambda text: None)
+    finally:
+        floor.kill()
+        floor.wait()
+        floor.stdout.close()
+    rows = [r for r in rows if r["who"] == url]
+    assert [(r["verb"], r["answer"]) for r in rows] == [("filter", "accept"), ("filter", "reject")]
+
+
+def row(**what):
+    return {"who": "ration", "verb": "filter", "best": "K=16", "fill": 95, "policy": "spread", "answer": "accept",
+            "floor_p50": 0.1, **what}
+
+
+def test_a_missed_goal_is_called_missed():
+    judged = goals.judge({"verbs": [row(nodes=1000, p50=0.35, p99=0.5), row(nodes=5000, p50=2.1, p99=2.01)],
+                          "binds": [{"connections": 1, "p50": 2.0}],
+                          "bursts": [{"who": "ration", "shape": "equal", "pods_per_s": 95, "failed": 1, "over": 0},
+                                     {"who": "K=16 stand-in", "shape": "equal", "pods_per_s": 100, "failed": 0,
+                                      "over": 0}]})
+    assert [met for _, _, _, met in judged] == [False, True, False, True, True, False, True]
+
+
+def test_cards_over_their_total_are_counted():
+    def pod(uuid, units):
+        placement = {"unit": 1024, "containers": {"main": [{"uuid": uuid, "units": units}]}}
+        return {"metadata": {"annotations": {"ration.dev/placement": json.dumps(placement)}}}
+    assert endtoend.overcommitted([pod("a", 19), pod("a", 1), pod("b", 19), pod("b", 2), {"metadata": {}}]) == 1
+
+
+def test_a_plot_of_one_point_is_no_error():
+    assert "polyline" in plot.lines("one", {"only": [(100, 0.5)]}, "ms", 2)
