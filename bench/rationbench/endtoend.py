@@ -113,9 +113,8 @@ def _bind_directly(api, count, connections):
     return got
 
 
-def run(nodes, pods, binds, others=(), shapes=("equal", "unequal"), say=print):
-    """(rows of the bursts, rows of bind)."""
-    rows, bind_rows = [], []
+def run(nodes, pods, binds, bursts, bind_rows, others=(), shapes=("equal", "unequal"), say=print):
+    """Appends to the rows of the bursts and of bind, so that what was measured outlives a failure."""
     with RealApi() as api:
         say(f"end to end: {nodes} nodes")
         api.create_nodes([cluster.node(i, NODE_POLICY) for i in range(nodes)])
@@ -125,5 +124,4 @@ def run(nodes, pods, binds, others=(), shapes=("equal", "unequal"), say=print):
         for shape in shapes:
             for kind in (NONE, PASS, STANDIN, RATION, *others):
                 say(f"end to end: {pods} pods, {shape}, {kind}")
-                rows.append(measure(api, kind, shape, pods))
-    return rows, bind_rows
+                bursts.append(measure(api, kind, shape, pods))
