@@ -20,14 +20,14 @@
 /* Our record, else the kubelet's own, which has the ids by now. */
 static const struct served_entry *find_entry(struct agent *agent, char *const *ids, size_t n_ids)
 {
-	const struct served_entry *entry = served_find_ids(&agent->served, ids, n_ids);
+	const struct served_entry *entry = served_find_ids(&agent->served, NULL, ids, n_ids);
 	struct error err = {""};
 
 	if (entry)
 		return entry;
 	if (checkpoint_load(agent->options.checkpoint, &agent->served, &err) < 0)
 		log_warning("%s", err.text);
-	return served_find_ids(&agent->served, ids, n_ids);
+	return served_find_ids(&agent->served, NULL, ids, n_ids);
 }
 
 /* Returns 0, or -1 with the sentence for the kubelet, which shows it on the pod and tries again. */
@@ -50,19 +50,11 @@ static int prepare(struct agent *agent, struct node_pod *pod, const char *contai
 													  : 0;
 }
 
-static int prestart(struct agent *agent, char *const *ids, size_t n_ids, struct error *err)
+static int prestart_entry(struct agent *agent, const struct served_entry *entry, struct error *err)
 {
-	const struct served_entry *entry = find_entry(agent, ids, n_ids);
-	struct node_pod *pod;
+	struct node_pod *pod = node_pods_by_uid(&agent->pods, entry->uid);
 	int r;
 
-	if (!entry)
-		return error_set(err, 1,
-			"these %zu units were given to nobody, by our record and by the kubelet's "
-			"checkpoint: "
-			"delete the pod, so that it is created anew",
-			n_ids);
-	pod = node_pods_by_uid(&agent->pods, entry->uid);
 	if (!pod) {
 		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
 		if (runtime_does_cdi(agent->runtime) && cdi_exists(agent->options.cdi_dir, entry->uid))
@@ -74,6 +66,25 @@ static int prestart(struct agent *agent, char *const *ids, size_t n_ids, struct 
 	r = prepare(agent, pod, entry->container, err);
 	if (r == 0)
 		assign_pod(agent, pod);
+	return r;
+}
+
+/* The ids do not name one pod: all that have them are prepared. Each gets its own CDI device, and none whose
+ * file could not be written. */
+static int prestart(struct agent *agent, char *const *ids, size_t n_ids, struct error *err)
+{
+	const struct served_entry *entry = find_entry(agent, ids, n_ids);
+	int r = -1;
+
+	if (!entry)
+		return error_set(err, 1,
+			"these %zu units were given to nobody, by our record and by the kubelet's "
+			"checkpoint: "
+			"delete the pod, so that it is created anew",
+			n_ids);
+	for (; entry; entry = served_find_ids(&agent->served, entry, ids, n_ids))
+		if (prestart_entry(agent, entry, err) == 0)
+			r = 0;
 	return r;
 }
 

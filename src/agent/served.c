@@ -94,7 +94,8 @@ static bool entry_has_ids(const struct served_entry *entry, char *const *sorted,
 	return true;
 }
 
-const struct served_entry *served_find_ids(const struct served *served, char *const *ids, size_t n_ids)
+const struct served_entry *served_find_ids(
+	const struct served *served, const struct served_entry *before, char *const *ids, size_t n_ids)
 {
 	_cleanup_free_ char **sorted = calloc(n_ids ? n_ids : 1, sizeof(*sorted));
 
@@ -103,7 +104,8 @@ const struct served_entry *served_find_ids(const struct served *served, char *co
 	if (n_ids)
 		memcpy(sorted, ids, n_ids * sizeof(*sorted));
 	qsort(sorted, n_ids, sizeof(*sorted), compare_ids);
-	for (struct list *item = served->entries.prev; item != &served->entries; item = item->prev) {
+	for (const struct list *item = before ? before->item.prev : served->entries.prev;
+		item != &served->entries; item = item->prev) {
 		struct served_entry *entry = list_entry(item, struct served_entry, item);
 
 		if (entry_has_ids(entry, sorted, n_ids))

@@ -31,10 +31,13 @@ void served_remove_pod(struct served *served, const char *uid);
 
 const struct served_entry *served_find(const struct served *served, const char *uid, const char *container);
 
-/* served_find_ids() - the latest entry with exactly this set of ids. Containers of one pod may share a set
- * (the kubelet gives ids of finished init containers again): then any of them, the pod is the same. After a
- * force delete the next pod has the same ids within a second: the latest is the living one. */
-const struct served_entry *served_find_ids(const struct served *served, char *const *ids, size_t n_ids);
+/* served_find_ids() - the latest entry with exactly this set of ids, before `before` (NULL: of all). Several
+ * have the same set: containers of one pod (the kubelet gives ids of finished init containers again), a pod
+ * that was deleted by force and the next one, and even living pods: a List of PodResources during Allocate
+ * makes the kubelet forget that the ids on their way are taken (UpdateAllocatedDevices, manager.go:556
+ * at 1.36.3). */
+const struct served_entry *served_find_ids(
+	const struct served *served, const struct served_entry *before, char *const *ids, size_t n_ids);
 
 /* served_move() - `from` becomes the content of `to`; from is empty afterwards. */
 void served_move(struct served *from, struct served *to);

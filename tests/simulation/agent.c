@@ -519,23 +519,12 @@ static void asked(struct sim *sim, int n, int pod)
 		decide(sim, n);
 }
 
-bool agent_prestart(struct sim *sim, int n, uint32_t ids)
+static bool prestart_entry(struct sim *sim, int n, const struct served_entry *entry, uint32_t ids)
 {
 	struct node *node = &sim->nodes[n];
-	char *texts[32];
-	size_t n_ids = id_texts(ids, texts);
-	const struct served_entry *entry = served_find_ids(&node->agent.served, texts, n_ids);
-	const struct node_pod *pod;
-	int i;
+	const struct node_pod *pod = node_pods_by_uid(&node->agent.pods, entry->uid);
+	int i = atoi(entry->uid + 1);
 
-	if (!entry && sim->broken != BREAK_FORGET_CHECKPOINT) {
-		load_checkpoint(sim, n);
-		entry = served_find_ids(&node->agent.served, texts, n_ids);
-	}
-	if (!entry)
-		return false;
-	i = atoi(entry->uid + 1);
-	pod = node_pods_by_uid(&node->agent.pods, entry->uid);
 	if (!pod)
 		return node->grants & BIT(i);
 	if (!pod->facts.has_placement || card_of(node, &pod->facts) < 0)
@@ -545,6 +534,25 @@ bool agent_prestart(struct sim *sim, int n, uint32_t ids)
 		sim_after(sim, sim_delay(&node->random, 2000, 100000), EVENT_ASSIGN, 0, i, 0, 0);
 	node->agent.assigned |= BIT(i);
 	return true;
+}
+
+bool agent_prestart(struct sim *sim, int n, uint32_t ids)
+{
+	struct node *node = &sim->nodes[n];
+	char *texts[32];
+	size_t n_ids = id_texts(ids, texts);
+	const struct served_entry *entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
+	bool ok = false;
+
+	if (!entry && sim->broken != BREAK_FORGET_CHECKPOINT) {
+		load_checkpoint(sim, n);
+		entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
+	}
+	if (!entry)
+		return false;
+	for (; entry; entry = served_find_ids(&node->agent.served, entry, texts, n_ids))
+		ok |= prestart_entry(sim, n, entry, ids);
+	return ok;
 }
 
 /* With names, not uids, as orphans.c does. */

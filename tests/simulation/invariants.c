@@ -105,14 +105,16 @@ void invariant_container_started(struct sim *sim, int n, int pod, int c)
 			"u%d/c%d on n%d card %d, placed on card %d", pod, c, n, container->card, p->card);
 }
 
-/* One of several containers, of a pod whose namesake was on this node a moment ago: PodResources has no uid.
- */
-static bool has_predecessor(const struct sim *sim, int pod)
+/* PodResources has no uid: while the kubelet still admits or lists a pod whose successor of the same name is
+ * bound to the same node, a call can be taken for the other's. Never a wrong card, but one of them may be
+ * refused. */
+static bool has_namesakes(const struct sim *sim, int n)
 {
-	for (int i = 0; i < pod; i++)
-		if (sim->pods[i].name == sim->pods[pod].name &&
-			sim->pods[i].state.node == sim->pods[pod].state.node)
-			return true;
+	for (int i = 0; i < sim->n_pods; i++)
+		for (int k = 0; k < i; k++)
+			if (sim->pods[i].name == sim->pods[k].name && sim->pods[i].state.node == n &&
+				sim->pods[k].state.node == n)
+				return true;
 	return false;
 }
 
@@ -129,8 +131,7 @@ void invariant_rejected(struct sim *sim, int n, int pod, enum reason reason)
 				"u%d on n%d", pod, n);
 		break;
 	case REASON_NOT_CLEAR:
-		if (!node->kubelet.lost_checkpoint && sim->pods[pod].state.exists &&
-			!has_predecessor(sim, pod))
+		if (!node->kubelet.lost_checkpoint && sim->pods[pod].state.exists && !has_namesakes(sim, n))
 			sim_violate(
 				sim, "the agent knows which pod an Allocate is for", "u%d on n%d", pod, n);
 		break;

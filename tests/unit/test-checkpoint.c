@@ -122,11 +122,14 @@ static void record_finds_a_set_of_ids_in_any_order_and_the_latest_of_equal_ones(
 	served_init(&served);
 	served_add(&served, "old", "c", ids, 2);
 	served_add(&served, "new", "c", ids, 2);
-	assert_string_equal(served_find_ids(&served, swapped, 2)->uid, "new");
-	assert_null(served_find_ids(&served, fewer, 1));
+	assert_string_equal(served_find_ids(&served, NULL, swapped, 2)->uid, "new");
+	/* both may be alive, and PreStartContainer has to prepare both */
+	assert_string_equal(
+		served_find_ids(&served, served_find_ids(&served, NULL, swapped, 2), swapped, 2)->uid, "old");
+	assert_null(served_find_ids(&served, NULL, fewer, 1));
 	served_remove_pod(&served, "new");
 	served_remove_pod(&served, "new");
-	assert_string_equal(served_find_ids(&served, swapped, 2)->uid, "old");
+	assert_string_equal(served_find_ids(&served, NULL, swapped, 2)->uid, "old");
 	served_release(&served);
 }
 
@@ -138,7 +141,7 @@ static void serving_a_container_again_replaces_its_entry(void **state)
 	served_init(&served);
 	served_add(&served, "u", "c", first, 1);
 	served_add(&served, "u", "c", second, 1);
-	assert_null(served_find_ids(&served, first, 1));
+	assert_null(served_find_ids(&served, NULL, first, 1));
 	assert_string_equal(served_find(&served, "u", "c")->ids[0], "0-2");
 	served_release(&served);
 }
