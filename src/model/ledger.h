@@ -141,6 +141,7 @@ enum occupancy {
 	OCCUPANCY_RESERVED,  /* a Binding is on its way */
 	OCCUPANCY_BOUND,     /* the API server shows it bound */
 	OCCUPANCY_GHOST,     /* gone from the API server, but its containers may still use the card */
+	OCCUPANCY_MAX,
 };
 
 struct nomination;

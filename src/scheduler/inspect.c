@@ -31,8 +31,9 @@ const char *occupancy_text(enum occupancy occupancy)
 		return "bound";
 	case OCCUPANCY_GHOST:
 		return "held";
+	default:
+		return "unknown";
 	}
-	return "unknown";
 }
 
 static uint32_t units_on_card(const struct ledger_pod *pod, const char *uuid)

@@ -3,6 +3,7 @@
 #include "kube/kube-metrics.h"
 #include "model/ledger.h"
 #include "scheduler/bind.h"
+#include "scheduler/inspect.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -121,18 +122,19 @@ static void add_cluster(struct metrics *page, const struct ledger *ledger)
 
 static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 {
-	static const char *const states[] = {[OCCUPANCY_WAITING] = "waiting",
-		[OCCUPANCY_TENTATIVE] = "tentative",
-		[OCCUPANCY_RESERVED] = "reserved",
-		[OCCUPANCY_BOUND] = "bound"};
-	uint64_t pods[OCCUPANCY_BOUND + 1] = {0};
+	const char *states[OCCUPANCY_MAX];
+	uint64_t pods[OCCUPANCY_MAX] = {0};
 	const struct ledger_pod *pod;
 
+	for (int state = 0; state < OCCUPANCY_MAX; state++)
+		states[state] = occupancy_text((enum occupancy)state);
 	table_for_each (&scheduler->ledger.pods, cursor, pod)
 		pods[pod->occupancy]++;
 	metrics_family(page, "ration_pods", "gauge",
-		"Pods that ask for a GPU, by state in the ledger; tentative are held since filter.");
-	metrics_each(page, "state", states, pods, OCCUPANCY_BOUND + 1);
+		"Pods that ask for a GPU, by state in the ledger; tentative have a card kept since filter, "
+		"held "
+		"are deleted and may still run.");
+	metrics_each(page, "state", states, pods, OCCUPANCY_MAX);
 	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
 		"Pods that filter rejected and that are woken when something is freed.",
 		waiting_room_count(scheduler->waiting));

@@ -4,6 +4,7 @@ import pathlib
 import re
 import socket
 import subprocess
+import time
 
 import grpc
 import pytest
@@ -13,6 +14,7 @@ from agent_fixture import BUILD, World
 from fake_apiserver import wait_for
 from fake_kubelet import AdmissionError, StartError, msg
 from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
+from test_serving import RUNNING
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/internals/metrics.md"
 
@@ -114,7 +116,7 @@ def test_scheduler_sums_the_cluster_in_bytes_without_a_name_of_node_or_pod(api, 
     pod = api.create_pod("secret-name", gpu_mem=3)
     scheduler.filter(pod, ["n1"])
     assert scheduler.bind(pod, "n1") == ""
-    scheduler.filter(api.create_pod("held", gpu_mem=5), ["n1"])
+    scheduler.filter(api.create_pod("promised", gpu_mem=5), ["n1"])
     scheduler.filter(api.create_pod("waits", gpu_mem=99), ["n1"])
     page = wait_for(lambda: (p := scrape(scheduler))("ration_pods", state="waiting") == 1 and p)
     gib = 1 << 30
@@ -125,8 +127,25 @@ def test_scheduler_sums_the_cluster_in_bytes_without_a_name_of_node_or_pod(api, 
     assert page("ration_pods", state="bound") == 2 and page("ration_pods", state="tentative") == 1
     assert page("ration_pods_rejected_waiting") == 1
     assert page("ration_ledger_repairs_total") == 0 and page("ration_gpus_overcommitted") == 0
-    for name in ("n1", "n2", "secret-name", "held", "bound-by-hand"):
+    for name in ("n1", "n2", "secret-name", "promised", "bound-by-hand"):
         assert f'"{name}"' not in page.text and f"/{name}" not in page.text
+
+
+def test_scheduler_counts_a_deleted_pod_that_may_still_run_as_held(api, start):
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    pods = [api.create_pod(f"p{i}", gpu_mem=1) for i in range(5)]
+    for pod in pods:
+        scheduler.filter(pod, ["n1"])
+        assert scheduler.bind(pod, "n1") == ""
+        api.patch("pods", pod["metadata"]["name"], {"status": RUNNING})
+    wait_for(lambda: scrape(scheduler)("ration_pods", state="bound") == 5)
+    time.sleep(0.3)
+    for pod in pods:
+        api.delete("pods", pod["metadata"]["name"])
+    page = wait_for(lambda: (p := scrape(scheduler))("ration_pods", state="bound") == 0 and p)
+    assert page("ration_pods", state="held") == 5
+    assert page("ration_memory_used_bytes") == 5 << 30
 
 
 def test_scheduler_counts_a_binding_of_unknown_outcome_as_in_doubt_until_it_is_known(api, start):
