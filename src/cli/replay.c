@@ -24,6 +24,8 @@ void replay_init(struct replay *replay)
 static void answer_clear(struct replay_answer *answer)
 {
 	free(answer->uid);
+	for (size_t i = 0; i < answer->n_best; i++)
+		free(answer->best[i]);
 	request_release(&answer->request);
 	*answer = (struct replay_answer){0};
 }
@@ -111,8 +113,11 @@ static int answer_compute(struct replay *replay, const struct pod_facts *pod, co
 		return -ENOMEM;
 	for (; answer->n_best < answer->n_fitting && answer->n_best < best &&
 		answer->n_best < REPLAY_BEST_MAX;
-		answer->n_best++)
-		answer->best[answer->n_best] = fitting[answer->n_best];
+		answer->n_best++) {
+		answer->best[answer->n_best] = strdup(fitting[answer->n_best]->facts.name);
+		if (!answer->best[answer->n_best])
+			return -ENOMEM;
+	}
 	answer->computed = true;
 	return 0;
 }
@@ -169,8 +174,8 @@ static int compare_best(
 	for (size_t i = 0; i < answer->n_best; i++) {
 		const char *name = json_member_string(json_object_array_get_idx(nodes, i), "name");
 
-		if (!name || strcmp(name, answer->best[i]->facts.name) != 0)
-			return differs(err, what, name ? name : "?", answer->best[i]->facts.name);
+		if (!name || strcmp(name, answer->best[i]) != 0)
+			return differs(err, what, name ? name : "?", answer->best[i]);
 	}
 	return 0;
 }

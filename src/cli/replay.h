@@ -17,7 +17,7 @@ struct replay_answer {
 	char *uid;     /* of the pod; NULL: nothing is expected */
 	bool computed; /* false: the history does not say which nodes were asked about */
 	size_t n_fitting, n_best;
-	const struct node_ledger *best[REPLAY_BEST_MAX];
+	char *best[REPLAY_BEST_MAX]; /* names: what comes next may take the node away */
 	struct request request;
 	uint32_t misfits[MISFIT_MAX];
 };

@@ -94,6 +94,25 @@ static void an_answer_about_nodes_that_were_only_counted_is_not_compared(void **
 	assert_int_equal(replay.answers_not_computed, 1);
 }
 
+/* A forged history, or one of another version: between question and answer the node goes. */
+static void an_answer_is_compared_although_its_node_is_gone(void **state)
+{
+	_cleanup_replay_ struct replay replay;
+
+	begin(&replay);
+	assert_int_equal(feed(&replay, "{\"number\":1,\"asked\":[\"n\"],\"pod\":" POD "}", NULL), 0);
+	assert_int_equal(
+		feed(&replay, "{\"number\":2,\"event\":\"remove-node\",\"key\":\"n\",\"nodeUid\":\"u-n\"}",
+			NULL),
+		0);
+	assert_null(ledger_node(&replay.ledger, "n"));
+	assert_int_equal(feed(&replay,
+				 "{\"number\":3,\"decision\":\"filter\",\"uid\":\"p\",\"fitting\":1,"
+				 "\"nodes\":[{\"name\":\"n\"}],\"reasons\":[]}",
+				 NULL),
+		0);
+}
+
 /* What the agent lists became a ghost when the ledger was told, but has ended by the time of the picture. */
 static void a_picture_of_a_node_brings_no_ghosts(void **state)
 {
@@ -165,6 +184,7 @@ int main(void)
 		cmocka_unit_test(a_choice_that_comes_out_otherwise_is_told),
 		cmocka_unit_test(an_answer_is_compared_with_what_filter_was_asked),
 		cmocka_unit_test(an_answer_about_nodes_that_were_only_counted_is_not_compared),
+		cmocka_unit_test(an_answer_is_compared_although_its_node_is_gone),
 		cmocka_unit_test(a_picture_of_a_node_brings_no_ghosts),
 		cmocka_unit_test(recorded_histories_of_real_runs_come_out_as_recorded),
 	};
