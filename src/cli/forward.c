@@ -166,21 +166,31 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (send(fd, request.data, request.len, MSG_NOSIGNAL) != (ssize_t)request.len)
 		return -EPIPE;
-	while ((n = recv(fd, chunk, sizeof(chunk), 0)) > 0)
+	for (;;) {
+		n = recv(fd, chunk, sizeof(chunk), 0);
+		if (n < 0 && errno == EINTR)
+			continue; /* with SO_RCVTIMEO a stop and `fg` end it so (signal(7)) */
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
 		if (strbuf_add(answer, chunk, (size_t)n) < 0)
 			return answer->failed;
-	return n < 0 ? -errno : 0;
+	}
 }
 
 int http_answer_parse(const char *answer, int *ret_status, const char **ret_body)
 {
-	const char *end = strstr(answer, "\r\n\r\n");
+	static const char length_header[] = "\r\nContent-Length:";
+	const char *end = strstr(answer, "\r\n\r\n"), *body, *header;
 	int status;
 
 	if (!end || sscanf(answer, "HTTP/1.%*1d %3d", &status) != 1)
 		return -EINVAL;
+	body = end + strlen("\r\n\r\n");
+	header = strcasestr(answer, length_header);
+	if (header && header < end && strtoull(header + strlen(length_header), NULL, 10) != strlen(body))
+		return -EPIPE;
 	*ret_status = status;
-	*ret_body = end + strlen("\r\n\r\n");
+	*ret_body = body;
 	return 0;
 }
 
@@ -204,11 +214,18 @@ static int answer_take(
 
 	if (r == -EMSGSIZE)
 		return error_set(err, EMSGSIZE, "the answer of pod %s is too long", pod);
-	if (r < 0 || http_answer_parse(strbuf_cstr(answer), &status, &text) < 0)
+	if (r == 0)
+		r = http_answer_parse(strbuf_cstr(answer), &status, &text);
+	if (r == -EPIPE)
+		return error_set(err, EPIPE,
+			"the answer of pod %s broke off: `kubectl port-forward` or the scheduler has ended, "
+			"try again",
+			pod);
+	if (r < 0)
 		return error_set(err, EIO,
 			"ration-scheduler in pod %s does not answer on port " SCHEDULER_PORT
 			": look at `kubectl -n " NAMESPACE_SYSTEM " logs %s -c ration-scheduler`%s%s",
-			pod, pod, r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
+			pod, pod, r != -EINVAL ? ": " : "", r != -EINVAL ? strerror(-r) : "");
 	if (status == 404)
 		return error_set(err, ENOSYS,
 			"ration-scheduler in pod %s is older than this command and cannot tell why: upgrade "

@@ -184,6 +184,7 @@ static int fetch_pod(const struct options *options, const char *namespace_, stru
 static bool is_none_of_ours(struct json_object *pod, const struct pod_facts *facts)
 {
 	const char *scheduler = json_member_string(json_member(pod, "spec"), "schedulerName");
+	_cleanup_free_ char *named = NULL;
 
 	if (request_is_empty(&facts->request)) {
 		printf("Pod %s/%s asks for no " RESOURCE_GPU_MEM
@@ -194,9 +195,11 @@ static bool is_none_of_ours(struct json_object *pod, const struct pod_facts *fac
 	}
 	if (!scheduler || strcmp(scheduler, SCHEDULER_NAME) == 0 || facts->has_placement)
 		return false;
+	/* The API server takes any text for the name of a scheduler: it must not command the terminal. */
+	named = strdup(scheduler);
 	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM " but is the business of the scheduler %.253s, not of "
 	       "ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME ".\n",
-		facts->namespace_, facts->name, scheduler,
+		facts->namespace_, facts->name, named ? printable(named) : "?",
 		*facts->node ? "it has no card, and the node's agent does not start it"
 			     : "it will get no card");
 	return true;

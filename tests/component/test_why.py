@@ -319,6 +319,11 @@ def test_why_says_when_a_pod_is_none_of_ours(api, person):
     text = person.why("theirs")
     assert "the scheduler default-scheduler, not of ration" in text and "schedulerName: ack-co-scheduler" in text
     assert not any("port-forward" in argv for argv in person.calls())
+    # The API server takes any text for schedulerName (1.36.3): it must not command the terminal of who asks.
+    gpu_pod(api, "forged", 3, scheduler="x\x1b[2J\x1b]0;owned\x07")
+    person.world()
+    text = person.why("forged")
+    assert "the scheduler x?[2J?]0;owned?, not of ration" in text and text.count("\n") == 1
 
 
 def test_why_of_a_pod_that_has_ended_tells_its_decisions(api, start, person):
@@ -396,6 +401,7 @@ def test_a_scheduler_without_why_or_without_manners_is_a_sentence(api, person):
     assert "does not answer" in against(b"SSH-2.0-OpenSSH\r\n\r\n")
     assert "status 500" in against(b"HTTP/1.1 500 Internal\r\n\r\nout of memory")
     assert "no valid JSON" in against(b"HTTP/1.1 200 OK\r\n\r\n{\"pod\":")
+    assert "broke off" in against(b"HTTP/1.1 200 OK\r\ncontent-length: 40\r\n\r\n{\"ready\":true}")
     # Whatever shape the answer has: a text or a sentence, no crash.
     for body in (b"[]", b"{}", b'{"pod":7,"nodes":{},"decisions":"x"}', b'{"pod":{},"nodes":[1,null,{"cards":[[]]}]}',
                  b'{"ready":true,"pod":{"state":"bound","node":"\\u001b[31m"},"decisions":[{},7,{"decision":"filter"}]}'):
