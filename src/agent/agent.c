@@ -185,6 +185,14 @@ static void on_pod(void *userdata, struct json_object *object)
 	agent_changed(agent);
 }
 
+/* By what was told of it last. The phase says nothing: PodGC makes pods of a lost node Failed before it
+ * deletes them (gc_controller.go at 1.36.3). And the kubelet may have got devices for one whose status it has
+ * not told yet. */
+static bool may_run(const struct agent *agent, const struct pod_facts *facts)
+{
+	return facts->running || (facts->pending && served_knows(&agent->served, facts->uid));
+}
+
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct agent *agent = userdata;
@@ -193,7 +201,7 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	if (!pod)
 		pod = node_pods_by_uid(&agent->pods, uid);
 	/* With all containers ended, as at a deletion in order, there is nothing to find out. */
-	if (pod && pod->facts.running && !pod->facts.finished)
+	if (pod && may_run(agent, &pod->facts))
 		leftovers_pod_gone(agent->leftovers, &pod->facts);
 	else
 		records_remove(agent->options.state_dir, uid);

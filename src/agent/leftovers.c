@@ -308,7 +308,7 @@ void leftovers_reconcile(struct leftovers *l, struct json_object *node)
 	table_for_each (&l->agent->pods.by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
 
-		if (facts->has_placement && facts->running && !facts->finished)
+		if (facts->has_placement && facts->running)
 			records_write(l->agent->options.state_dir, facts);
 	}
 }

@@ -40,14 +40,6 @@ static bool is_candidate(const struct matching_pod *pod, const struct served *se
 	return asks_for_gpu(pod) && !pod->facts->finished && next_container(pod->facts, served);
 }
 
-static bool served_at_all(const struct pod_facts *facts, const struct served *served)
-{
-	for (size_t i = 0; i < facts->request.n_containers; i++)
-		if (served_find(served, facts->uid, facts->request.containers[i].name))
-			return true;
-	return false;
-}
-
 /* All was served, but the kubelet shows no devices. */
 static bool lost_its_devices(const struct matching_pod *pod, const struct served *served)
 {
@@ -63,7 +55,7 @@ static bool is_suspicious(const struct matching_pod *pod, const struct served *s
 	if (!asks_for_gpu(pod))
 		return false;
 	if (pod->facts->finished)
-		return !pod->lists_devices || !served_at_all(pod->facts, served);
+		return !pod->lists_devices || !served_knows(served, pod->facts->uid);
 	return lost_its_devices(pod, served);
 }
 
@@ -71,7 +63,7 @@ static bool is_suspicious(const struct matching_pod *pod, const struct served *s
  * had them was deleted, and we already know the next one of that name. */
 static bool is_namesake(const struct matching_pod *pod, const struct served *served)
 {
-	return pod->lists_devices && !served_at_all(pod->facts, served);
+	return pod->lists_devices && !served_knows(served, pod->facts->uid);
 }
 
 static size_t mark_unknown(
@@ -113,7 +105,7 @@ static bool same_answer(const struct pod_facts *a, const struct pod_facts *b, co
 /* More than one: the kubelet lost its checkpoint, or a pod was deleted before its admission. */
 static bool may_be_dropped(const struct matching_pod *pod, size_t n_ids, const struct served *served)
 {
-	return pod->facts->deleting || (pod->has_grant && !served_at_all(pod->facts, served)) ||
+	return pod->facts->deleting || (pod->has_grant && !served_knows(served, pod->facts->uid)) ||
 	       next_container(pod->facts, served)->units != n_ids;
 }
 

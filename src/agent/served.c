@@ -84,6 +84,14 @@ const struct served_entry *served_find(const struct served *served, const char *
 	return NULL;
 }
 
+bool served_knows(const struct served *served, const char *uid)
+{
+	list_for_each (item, &served->entries)
+		if (strcmp(list_entry(item, struct served_entry, item)->uid, uid) == 0)
+			return true;
+	return false;
+}
+
 static bool entry_has_ids(const struct served_entry *entry, char *const *sorted, size_t n_ids)
 {
 	if (entry->n_ids != n_ids)

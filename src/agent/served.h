@@ -31,6 +31,9 @@ void served_remove_pod(struct served *served, const char *uid);
 
 const struct served_entry *served_find(const struct served *served, const char *uid, const char *container);
 
+/* served_knows() - any container of this pod. */
+bool served_knows(const struct served *served, const char *uid);
+
 /* served_find_ids() - the latest entry with exactly this set of ids, before `before` (NULL: of all). Several
  * have the same set: containers of one pod (the kubelet gives ids of finished init containers again), a pod
  * that was deleted by force and the next one, and even living pods: a List of PodResources during Allocate

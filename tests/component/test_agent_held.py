@@ -65,6 +65,24 @@ def test_container_that_has_ended_in_a_sandbox_that_is_ready_may_come_again(worl
     wait_for(lambda: held(world)["ended"] == [uid_of(pod)], timeout=2)
 
 
+def test_pod_that_pod_gc_fails_and_deletes_is_held_while_its_container_runs(world):
+    """As for a node that was away: phase Failed by PodGC, while the statuses are the kubelet's last ones."""
+    pod = run(world, "a")
+    world.api.set_phase("a", "Failed")
+    delete_by_force(world, pod)
+    assert wait_for(lambda: held(world), timeout=2)["pods"][0]["uid"] == uid_of(pod)
+    world.kubelet.end(pod)
+    wait_for(lambda: held(world)["ended"] == [uid_of(pod)], timeout=2)
+
+
+def test_pod_deleted_before_the_kubelet_told_its_status_is_held_while_its_container_runs(world):
+    pod = world.pod("a", 3, card=1)
+    world.kubelet.admit(pod)
+    world.kubelet.run(pod, "main")
+    delete_by_force(world, pod)
+    assert wait_for(lambda: held(world), timeout=2)["pods"][0]["uid"] == uid_of(pod)
+
+
 def test_pod_deleted_in_order_costs_no_write(world):
     pod = run(world, "a")
     world.api.patch("pods", "a", {"status": {"containerStatuses": [
