@@ -133,14 +133,21 @@ void wakeup_forget_gone(struct wakeup_list *list, const struct ledger *ledger, i
 			wakeup_leave(list, pod->facts.uid);
 }
 
-static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod)
+/* node: where the last pod fitted, NULL at first. Pods that wait are mostly alike, and of thousands of nodes
+ * a few have room. */
+static bool fits_somewhere(struct ledger *ledger, const struct pod_facts *pod, const char **node)
 {
 	const char *name;
 	size_t cursor = 0;
 
-	while (table_next(&ledger->nodes, &cursor, &name, NULL))
-		if (ledger_choose(ledger, name, pod, NULL) == FITS)
-			return true;
+	if (*node && ledger_choose(ledger, *node, pod, NULL) == FITS)
+		return true;
+	while (table_next(&ledger->nodes, &cursor, &name, NULL)) {
+		if (ledger_choose(ledger, name, pod, NULL) != FITS)
+			continue;
+		*node = name;
+		return true;
+	}
 	return false;
 }
 
@@ -173,6 +180,18 @@ static void back_off(struct wakeup_pod *pod, int64_t now_ns)
 	pod->nudges++;
 	pod->not_before_ns = now_ns + pod->backoff_ns;
 	pod->backoff_ns = pod->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS : pod->backoff_ns * 2;
+}
+
+void wakeup_failed(struct wakeup_list *list, const char *uid, int64_t now_ns)
+{
+	struct wakeup_pod *pod = table_get(&list->pods, uid);
+
+	if (!pod)
+		return;
+	if (pod->nudges)
+		pod->nudges--;
+	pod->not_before_ns = now_ns + BACKOFF_FIRST_NS;
+	pod->backoff_ns = BACKOFF_FIRST_NS;
 }
 
 /* Its card is kept from others of its priority: that they do not fit says nothing about it. */
@@ -215,6 +234,7 @@ size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_
 	const struct pod_facts *ret_pods[WAKEUPS_PER_LOOK], int64_t *ret_again_ns)
 {
 	_cleanup_free_ struct wakeup_pod **pods = in_turn(list);
+	const char *fitting = NULL;
 	struct failures failures;
 	int64_t again = pods ? INT64_MAX : NS_PER_S;
 	size_t n = 0;
@@ -228,7 +248,7 @@ size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_
 			continue;
 		if (failures_include(&failures, &pod->facts.request) && !has_nomination(ledger, &pod->facts))
 			continue;
-		if (!fits_somewhere(ledger, &pod->facts)) {
+		if (!fits_somewhere(ledger, &pod->facts, &fitting)) {
 			failures_add(&failures, &pod->facts.request);
 			continue;
 		}

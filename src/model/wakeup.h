@@ -52,6 +52,9 @@ bool wakeup_is_due(const struct wakeup_list *list, const struct ledger *ledger);
 size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_ns,
 	const struct pod_facts *ret_pods[WAKEUPS_PER_LOOK], int64_t *ret_again_ns);
 
+/* wakeup_failed() - the last nudge of the pod did not arrive: it does not count, the next one comes soon. */
+void wakeup_failed(struct wakeup_list *list, const char *uid, int64_t now_ns);
+
 /* wakeup_forget_gone() - pods that the ledger does not know although its watch had the time: they were
  * deleted just before kube-scheduler asked, and no event will tell of them again. Only while the watch is
  * open. */

@@ -32,7 +32,8 @@
 
 /* 5,000 node names of at most 253 bytes and a pod of at most 1.5 MiB (etcd's limit) fit well. */
 #define BODY_MAX (8 << 20)
-#define TICK_NS (5 * NS_PER_S)
+/* What ends by time ends this late at most, and whoever fits then waits for it. */
+#define TICK_NS NS_PER_S
 #define DRAIN_STEP_NS (20 * NS_PER_MS)
 #define DRAIN_STEPS 200
 
@@ -256,16 +257,16 @@ static int listen_on(struct program *program, const char *where, http_handler_fn
 		ret_server, err);
 }
 
-/* Holds end by time also when nobody calls filter, and what they freed may wake somebody. */
+/* Holds, nominations and ghosts end by time also when nobody calls filter. Whatever freed something, nobody
+ * who fits now waits for the next event of the cluster. */
 static void on_tick(void *userdata)
 {
 	struct program *program = userdata;
 
-	if (decide_expire(
-		    &program->scheduler.ledger, monotonic_ns(), sync_is_following(program->scheduler.sync)))
-		waiting_room_look(program->scheduler.waiting);
+	decide_expire(&program->scheduler.ledger, monotonic_ns(), sync_is_following(program->scheduler.sync));
 	sync_tick(program->scheduler.sync);
 	waiting_room_forget_gone(program->scheduler.waiting);
+	waiting_room_look(program->scheduler.waiting);
 	loop_timer_set(program->tick, TICK_NS);
 }
 

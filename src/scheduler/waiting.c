@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/client.h"
@@ -24,6 +25,13 @@ struct waiting_room {
 	struct wakeup_list list;
 	struct loop_timer *timer;
 	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
+	bool failing;	 /* the last nudge did not arrive, which is said once */
+};
+
+/* A PATCH on its way. */
+struct nudge {
+	struct waiting_room *room;
+	char uid[];
 };
 
 static void waiting_room_on_timer(void *userdata);
@@ -107,26 +115,63 @@ size_t waiting_room_count(const struct waiting_room *room)
 	return room->list.pods.count;
 }
 
+/* While the API server is away nothing is said to kube-scheduler, and the pod must not wait for a long
+ * back-off when it is there again. What it refuses otherwise it will refuse again. */
+static bool did_not_arrive(const struct kube_response *response)
+{
+	return response->result < 0 || response->status / 100 == 5 || response->status == 429;
+}
+
+static void nudge_failed(struct waiting_room *room, const char *uid, const char *why)
+{
+	if (!room->failing)
+		log_warning("cannot nudge waiting pods: %s, trying again", why);
+	room->failing = true;
+	wakeup_failed(&room->list, uid, monotonic_ns());
+}
+
 static void on_nudged(void *userdata, const struct kube_response *response)
 {
-	if (response->result < 0 || (response->status / 100 != 2 && response->status != 404))
+	_cleanup_free_ struct nudge *nudge = userdata;
+
+	if (did_not_arrive(response)) {
+		nudge_failed(nudge->room, nudge->uid, response->text);
+		look_within(nudge->room, NS_PER_S);
+		return;
+	}
+	nudge->room->failing = false;
+	if (response->status / 100 != 2 && response->status != 404)
 		log_warning("cannot nudge a waiting pod: %s, ignoring", response->text);
+}
+
+static int nudge_send(struct waiting_room *room, const struct pod_facts *pod)
+{
+	_cleanup_free_ struct nudge *nudge = malloc(sizeof(*nudge) + strlen(pod->uid) + 1);
+	char path[1024], body[128];
+	int r;
+
+	if (!nudge)
+		return -ENOMEM;
+	nudge->room = room;
+	strcpy(nudge->uid, pod->uid);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->namespace_, pod->name);
+	snprintf(body, sizeof(body),
+		"{\"metadata\":{\"annotations\":{\"" ANNOTATION_NUDGE "\":\"%" PRId64 "\"}}}", realtime_ns());
+	r = kube_request(room->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
+		NUDGE_TIMEOUT_MS, on_nudged, nudge, NULL);
+	if (r == 0)
+		TAKE_PTR(nudge);
+	return r;
 }
 
 static void nudge(struct waiting_room *room, const struct pod_facts *pod)
 {
-	char path[1024], body[128];
-	int r;
+	int r = nudge_send(room, pod);
 
-	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->namespace_, pod->name);
-	snprintf(body, sizeof(body),
-		"{\"metadata\":{\"annotations\":{\"" ANNOTATION_NUDGE "\":\"%" PRId64 "\"}}}", realtime_ns());
 	room->scheduler->metrics.wakeups++;
 	record_nudge(room->scheduler, pod);
-	r = kube_request(room->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
-		NUDGE_TIMEOUT_MS, on_nudged, NULL, NULL);
 	if (r < 0)
-		log_warning("cannot nudge pod %s/%s: %s, ignoring", pod->namespace_, pod->name, strerror(-r));
+		nudge_failed(room, pod->uid, strerror(-r));
 	else
 		log_debug("nudged pod %s/%s", pod->namespace_, pod->name);
 }

@@ -3,8 +3,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "base/cleanup.h"
@@ -234,6 +236,91 @@ static void a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds(void 
 	ledger_release(&ledger);
 }
 
+static int64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+#define MANY_NODES 2000
+#define MANY_PODS 1000
+
+/* Only the last node has a card with room for the pods. */
+static void open_large_ledger(struct ledger *ledger)
+{
+	ledger_init(ledger);
+	for (int i = 0; i < MANY_NODES; i++) {
+		_cleanup_node_facts_ struct node_facts facts;
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%d", i);
+		fixture_node(&facts, name, GPU_POLICY_BINPACK, 1,
+			(const uint32_t[]){i == MANY_NODES - 1 ? 10 : 2});
+		assert_int_equal(ledger_set_node(ledger, &facts), 0);
+	}
+}
+
+static void add_waiting(struct wakeup_list *list, struct ledger *ledger, size_t n, uint32_t units)
+{
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_pod_facts_ struct pod_facts pod;
+		char uid[24];
+
+		snprintf(uid, sizeof(uid), "p-%u-%zu", units, i);
+		fixture_pod(&pod, uid, units, "");
+		assert_int_equal(wakeup_rejected(list, &pod, ledger, 0), 0);
+	}
+	ledger->generation++;
+}
+
+static void a_thousand_waiting_pods_that_fit_cost_no_thousand_searches(void **state)
+{
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	struct wakeup_list one, many;
+	struct ledger ledger;
+	int64_t again, search_ns, began;
+
+	open_large_ledger(&ledger);
+	wakeup_list_init(&one);
+	wakeup_list_init(&many);
+	add_waiting(&one, &ledger, 1, 11);
+	began = cpu_ns();
+	assert_int_equal(look(&one, &ledger, 0, pods, &again), 0);
+	search_ns = cpu_ns() - began;
+	add_waiting(&many, &ledger, MANY_PODS, 9);
+	began = cpu_ns();
+	assert_int_equal(look(&many, &ledger, 0, pods, &again), WAKEUPS_PER_LOOK);
+	assert_true(cpu_ns() - began < 30 * search_ns);
+	wakeup_list_release(&one);
+	wakeup_list_release(&many);
+	ledger_release(&ledger);
+}
+
+static void a_nudge_that_did_not_arrive_is_tried_again_soon(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod;
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	struct wakeup_list list;
+	struct ledger ledger;
+	int64_t again;
+
+	open_ledger(&ledger);
+	wakeup_list_init(&list);
+	fixture_pod(&pod, "a", 9, "");
+	assert_int_equal(wakeup_found_waiting(&list, &pod, 0), 0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(look(&list, &ledger, i * NS_PER_S, pods, &again), 1);
+		wakeup_failed(&list, "a", i * NS_PER_S);
+		assert_int_equal(look(&list, &ledger, i * NS_PER_S, pods, &again), 0);
+		assert_true(again == NS_PER_S);
+	}
+	wakeup_failed(&list, "unknown", 0);
+	wakeup_list_release(&list);
+	ledger_release(&ledger);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +335,8 @@ int main(void)
 		cmocka_unit_test(a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other),
 		cmocka_unit_test(a_pod_found_waiting_at_the_start_is_woken_three_times_at_most),
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
+		cmocka_unit_test(a_thousand_waiting_pods_that_fit_cost_no_thousand_searches),
+		cmocka_unit_test(a_nudge_that_did_not_arrive_is_tried_again_soon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,47 @@
+"""When pods that ration-scheduler rejected are woken: in time, whatever freed the card and whoever was away."""
+import time
+
+from fake_apiserver import FOREVER, wait_for
+from test_scheduler import api, gpu_node, start  # noqa: F401  (fixtures)
+
+
+def nudges(api, name):
+    return len(api.requests_for("PATCH", f"/pods/{name}$"))
+
+
+def test_a_pod_is_woken_soon_after_the_api_server_is_back(api, start):
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    assert scheduler.bind(api.create_pod("old", gpu_mem=5), "n1") == ""
+    assert scheduler.filter(api.create_pod("waits", gpu_mem=6), ["n1"])["NodeNames"] == []
+    outage = api.inject(method="PATCH", path="/pods/waits$", times=FOREVER, status=503)
+    api.delete("pods", "old")
+    time.sleep(4)               # with a growing back-off the next nudge would be due at 7 s
+    assert 2 <= nudges(api, "waits") <= 6
+    outage.times = 0
+    wait_for(lambda: "ration.dev/nudge" in api.pod("waits")["metadata"]["annotations"], 2)
+    assert scheduler.text().count("cannot nudge") == 1
+
+
+def test_a_nudge_that_is_forbidden_is_not_sent_every_second(api, start):
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    assert scheduler.bind(api.create_pod("old", gpu_mem=5), "n1") == ""
+    assert scheduler.filter(api.create_pod("waits", gpu_mem=6), ["n1"])["NodeNames"] == []
+    api.inject(method="PATCH", path="/pods/waits$", times=FOREVER, status=403)
+    api.delete("pods", "old")
+    time.sleep(5)               # at 0, 1 and 3 s
+    assert nudges(api, "waits") <= 3
+
+
+def test_what_ends_by_time_wakes_who_waits_for_it_within_two_seconds(api, start):
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    gone, waits = api.create_pod("gone", gpu_mem=5), api.create_pod("waits", gpu_mem=6)
+    api.delete("pods", "gone")
+    time.sleep(0.5)
+    assert scheduler.filter(gone, ["n1"])["NodeNames"] == ["n1"]
+    held = time.monotonic()
+    assert scheduler.filter(waits, ["n1"])["NodeNames"] == []
+    wait_for(lambda: nudges(api, "waits"), 15)
+    assert 9.9 <= time.monotonic() - held < 12
