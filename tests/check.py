@@ -17,6 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RINGS = ["lint", "unit", "component", "sanitize", "cluster"]
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
 
+# Component tests mostly wait, for a time limit or for a process: three at once on two cores.
+SIDE_BY_SIDE = ["-n", "3"]
+
 
 class Count:
     def __init__(self):
@@ -95,11 +98,11 @@ def build(directory, options=()):
         raise BuildFailed("the build failed")
 
 
-def pytest(ring, tests, build_dir, args, count, env=None):
+def pytest(ring, tests, build_dir, args, count, env=None, options=()):
     report = ROOT / "build" / f"junit-{ring}.xml"
     report.unlink(missing_ok=True)
     command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "--durations=5",
-               f"--junitxml={report}", *tests]
+               f"--junitxml={report}", *options, *tests]
     if args.k:
         command += ["-k", args.k]
     environment = dict(os.environ, RATION_BUILD=str(build_dir), PYTHONDONTWRITEBYTECODE="1", **(env or {}))
@@ -145,7 +148,7 @@ def ring_unit(args, count):
 
 
 def ring_component(args, count):
-    pytest("component", ["tests/component"], ROOT / "build", args, count)
+    pytest("component", ["tests/component"], ROOT / "build", args, count, options=SIDE_BY_SIDE)
 
 
 def ring_sanitize(args, count):
@@ -154,7 +157,7 @@ def ring_sanitize(args, count):
            "RATION_SANITIZE": "1"}
     build(directory, SANITIZE)
     unit(directory, args, count, env)
-    pytest("sanitize", ["tests/component"], directory, args, count, env)
+    pytest("sanitize", ["tests/component"], directory, args, count, env, SIDE_BY_SIDE)
 
 
 def ring_cluster(args, count):
