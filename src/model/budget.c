@@ -141,12 +141,23 @@ static struct list *namespace_get_or_add(struct budgets *budgets, const char *na
 	return list;
 }
 
+/* Namespaces come and go, one per test run in some clusters. */
+static void namespace_drop_if_empty(struct budgets *budgets, const char *namespace_)
+{
+	struct list *list = table_get(&budgets->by_namespace, namespace_);
+
+	if (list && list_empty(list))
+		free(table_remove(&budgets->by_namespace, namespace_));
+}
+
 int budgets_set(struct budgets *budgets, struct budget *budget)
 {
-	struct list *list = namespace_get_or_add(budgets, budget->namespace_);
+	struct list *list;
 
 	budgets_remove(budgets, budget->uid);
+	list = namespace_get_or_add(budgets, budget->namespace_);
 	if (!list || table_set(&budgets->by_uid, budget->uid, budget) < 0) {
+		namespace_drop_if_empty(budgets, budget->namespace_);
 		budget_free(budget);
 		return -ENOMEM;
 	}
@@ -154,10 +165,15 @@ int budgets_set(struct budgets *budgets, struct budget *budget)
 	return 0;
 }
 
-/* The list of a namespace stays: namespaces are few. */
 void budgets_remove(struct budgets *budgets, const char *uid)
 {
-	budget_free(table_remove(&budgets->by_uid, uid));
+	struct budget *budget = table_remove(&budgets->by_uid, uid);
+
+	if (!budget)
+		return;
+	list_remove(&budget->item);
+	namespace_drop_if_empty(budgets, budget->namespace_);
+	budget_free(budget);
 }
 
 size_t budgets_matching(const struct budgets *budgets, const char *namespace_, const char *labels,

@@ -203,29 +203,46 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
 }
 
 /* What does not fit with u units on each of M cards does not fit with more units or on more cards, on share
- * nodes: one failed search spares the rest. By number of cards, the units with which a search failed. */
+ * nodes, nor with more computing power: one failed search spares the rest. The units with which a search
+ * failed, by number of cards, and of those that ask for computing power (on one card only) by its percentage;
+ * more than a card has is all the same. */
 struct failures {
 	uint32_t units[REQUEST_CARDS_MAX + 1];
+	uint32_t with_core[CORE_PER_CARD + 2];
 };
 
 static void failures_init(struct failures *failures)
 {
 	for (uint32_t cards = 0; cards <= REQUEST_CARDS_MAX; cards++)
 		failures->units[cards] = UINT32_MAX;
+	for (uint32_t core = 0; core <= CORE_PER_CARD + 1; core++)
+		failures->with_core[core] = UINT32_MAX;
+}
+
+static uint32_t core_class(const struct request *request)
+{
+	return request->core > CORE_PER_CARD ? CORE_PER_CARD + 1 : request->core;
 }
 
 static bool failures_include(const struct failures *failures, const struct request *request)
 {
-	return request_units_per_card(request) >= failures->units[request_cards(request)];
+	uint32_t units = request_units_per_card(request);
+
+	return units >= failures->units[request_cards(request)] ||
+	       units >= failures->with_core[core_class(request)];
 }
 
 static void failures_add(struct failures *failures, const struct request *request)
 {
-	uint32_t units = request_units_per_card(request);
+	uint32_t units = request_units_per_card(request), cards = request_cards(request);
 
-	if (request->core)
+	if (request->core) {
+		for (uint32_t core = core_class(request); cards == 1 && core <= CORE_PER_CARD + 1; core++)
+			if (units < failures->with_core[core])
+				failures->with_core[core] = units;
 		return;
-	for (uint32_t cards = request_cards(request); cards <= REQUEST_CARDS_MAX; cards++)
+	}
+	for (; cards <= REQUEST_CARDS_MAX; cards++)
 		if (units < failures->units[cards])
 			failures->units[cards] = units;
 }

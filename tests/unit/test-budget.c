@@ -82,12 +82,28 @@ static void a_budget_selects_in_its_own_namespace_until_it_is_replaced_or_remove
 	budgets_release(&budgets);
 }
 
+static void a_namespace_whose_budgets_are_gone_is_forgotten(void **state)
+{
+	struct budgets budgets;
+
+	budgets_init(&budgets);
+	assert_int_equal(budgets_set(&budgets, budget_new("a", "run-1")), 0);
+	assert_int_equal(budgets_set(&budgets, budget_new("a", "run-1")), 0);
+	assert_int_equal(budgets_set(&budgets, budget_new("b", "run-1")), 0);
+	budgets_remove(&budgets, "a");
+	assert_int_equal(budgets.by_namespace.count, 1);
+	budgets_remove(&budgets, "b");
+	assert_int_equal(budgets.by_namespace.count, 0);
+	budgets_release(&budgets);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_four_operators_are_those_of_label_selectors),
 		cmocka_unit_test(no_requirement_selects_all_and_no_selector_nothing),
 		cmocka_unit_test(a_budget_selects_in_its_own_namespace_until_it_is_replaced_or_removed),
+		cmocka_unit_test(a_namespace_whose_budgets_are_gone_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,6 +298,41 @@ static void a_thousand_waiting_pods_that_fit_cost_no_thousand_searches(void **st
 	ledger_release(&ledger);
 }
 
+/* Share nodes promise no computing power, so nothing will ever free a place for these. */
+static void a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searches(void **state)
+{
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	struct wakeup_list one, many;
+	struct ledger ledger;
+	int64_t again, search_ns, began;
+
+	open_large_ledger(&ledger);
+	wakeup_list_init(&one);
+	wakeup_list_init(&many);
+	add_waiting(&one, &ledger, 1, 11);
+	began = cpu_ns();
+	assert_int_equal(look(&one, &ledger, 0, pods, &again), 0);
+	search_ns = cpu_ns() - began;
+	for (size_t i = 0; i < MANY_PODS; i++) {
+		_cleanup_pod_facts_ struct pod_facts pod;
+		char uid[24];
+
+		snprintf(uid, sizeof(uid), "core-%zu", i);
+		fixture_pod(&pod, uid, 2, "");
+		pod.request.core = pod.request.containers[0].core = 5 + i % 20 * 5;
+		assert_int_equal(wakeup_rejected(&many, &pod, &ledger, 0), 0);
+	}
+	ledger.generation++;
+	began = cpu_ns();
+	assert_int_equal(look(&many, &ledger, 0, pods, &again), 0);
+	assert_true(cpu_ns() - began < 30 * search_ns);
+	add_waiting(&many, &ledger, 1, 2); /* without it there is room */
+	assert_int_equal(look(&many, &ledger, 0, pods, &again), 1);
+	wakeup_list_release(&one);
+	wakeup_list_release(&many);
+	ledger_release(&ledger);
+}
+
 static void a_nudge_that_did_not_arrive_is_tried_again_soon(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -336,6 +371,7 @@ int main(void)
 		cmocka_unit_test(a_pod_found_waiting_at_the_start_is_woken_three_times_at_most),
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
 		cmocka_unit_test(a_thousand_waiting_pods_that_fit_cost_no_thousand_searches),
+		cmocka_unit_test(a_thousand_pods_that_wait_for_computing_power_cost_no_thousand_searches),
 		cmocka_unit_test(a_nudge_that_did_not_arrive_is_tried_again_soon),
 	};
 
