@@ -64,17 +64,28 @@ static int worker_main(const struct supervisor *s, int fd, pid_t parent)
 	return s->run(s->options, fd, s->respawns);
 }
 
+static void supervisor_start_later(struct supervisor *s)
+{
+	log_error("cannot start the worker: %s; trying again", strerror(errno));
+	s->worker = 0;
+	loop_timer_set(s->timer, FIRST_WAIT_NS);
+}
+
 static void supervisor_start(struct supervisor *s)
 {
 	pid_t parent = getpid();
 	int fds[2];
 
 	s->respawns += s->died_ns != 0;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0 ||
-		(s->worker = fork()) < 0) {
-		log_error("cannot start the worker: %s; trying again", strerror(errno));
-		s->worker = 0;
-		loop_timer_set(s->timer, FIRST_WAIT_NS);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0) {
+		supervisor_start_later(s);
+		return;
+	}
+	s->worker = fork();
+	if (s->worker < 0) {
+		supervisor_start_later(s);
+		close(fds[0]);
+		close(fds[1]);
 		return;
 	}
 	if (s->worker == 0)

@@ -2,6 +2,7 @@
 import os
 import signal
 import statistics
+import subprocess
 import threading
 import time
 
@@ -136,6 +137,43 @@ def test_crash_loop_is_slowed_down_said_and_never_given_up(world):
     world.kubelet.admit(pod)    # waits for the next worker
     assert time.monotonic() - begin < 5
     assert list(world.kubelet.devices.values()) == ["Healthy"] * 32
+
+
+NO_FORK = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+pid_t fork(void)
+{
+	if (access(getenv("NO_FORK"), F_OK) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return ((pid_t (*)(void))dlsym(RTLD_NEXT, "fork"))();
+}
+"""
+
+
+@pytest.mark.skipif(SANITIZED, reason="its runtime has to be the first library")
+def test_node_without_free_pids_costs_the_supervisor_no_descriptors(tmp_path, monkeypatch):
+    library, full = tmp_path / "no-fork.so", tmp_path / "full"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=NO_FORK, text=True, check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("NO_FORK", str(full))
+    with World() as world:
+        world.up(32)
+        before = sorted(os.listdir(f"/proc/{world.agent.pid}/fd"))
+        full.touch()
+        world.kill_worker()
+        wait_for(lambda: world.logged().count("cannot start the worker: Resource temporarily unavailable") >= 3)
+        assert len(os.listdir(f"/proc/{world.agent.pid}/fd")) <= len(before)
+        full.unlink()
+        wait_for(world.worker)
+        pod = world.pod("a", 3, card=1)
+        world.kubelet.admit(pod)
+        assert list(world.kubelet.devices.values()) == ["Healthy"] * 32
 
 
 def test_call_that_kills_three_workers_is_refused(world):
