@@ -12,7 +12,6 @@
 #include "kube/pod.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
-#include "scheduler/waiting.h"
 
 #define TIMEOUT_MS 5000
 
@@ -45,6 +44,18 @@ static enum state state_of(const char *uid, const struct kube_response *response
 	return state;
 }
 
+/* The watch has still not shown it: if it ends in the next gap, only asking again will tell. */
+static void take(struct scheduler *scheduler, const struct pod_facts *facts)
+{
+	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, facts->uid);
+	bool listed = known && known->listed;
+
+	if (ledger_set_pod(&scheduler->ledger, facts) < 0)
+		log_error("pod %s/%s: out of memory", facts->namespace_, facts->name);
+	else if (!listed)
+		ledger_set_unlisted(&scheduler->ledger, facts->uid);
+}
+
 /* Only a clear answer counts; in doubt the pod stays as it is in the book. What the watch has told meanwhile
  * is newer. */
 static void on_answer(void *userdata, const struct kube_response *response)
@@ -63,11 +74,9 @@ static void on_answer(void *userdata, const struct kube_response *response)
 		sync_pod_is_gone(scheduler->sync, recheck->uid);
 	} else if (known && state == ENDED) {
 		log_info("pod %s ended while the watch was cut", recheck->uid);
-		ledger_remove_pod(&scheduler->ledger, recheck->uid);
-		waiting_room_look(scheduler->waiting);
+		sync_pod_has_ended(scheduler->sync, recheck->uid);
 	} else if (state == RUNS && !ghost && !sync_has_forgotten(scheduler->sync, recheck->uid)) {
-		if (ledger_set_pod(&scheduler->ledger, &facts) < 0)
-			log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
+		take(scheduler, &facts);
 	}
 	recheck_free(recheck);
 }

@@ -210,6 +210,12 @@ void sync_pod_is_gone(struct sync *sync, const char *uid)
 	waiting_room_look(sync->scheduler->waiting);
 }
 
+void sync_pod_has_ended(struct sync *sync, const char *uid)
+{
+	forget_pod(sync, uid, true);
+	waiting_room_look(sync->scheduler->waiting);
+}
+
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct sync *sync = userdata;

@@ -26,3 +26,7 @@ void sync_metrics(const struct sync *sync, struct metrics *metrics);
 /* sync_pod_is_gone() - the API server has the pod no more, and nobody has seen its last state: its containers
  * may live on for a while. */
 void sync_pod_is_gone(struct sync *sync, const char *uid);
+
+/* sync_pod_has_ended() - and so have its containers; an answer to a request sent earlier must not bring it
+ * back. */
+void sync_pod_has_ended(struct sync *sync, const char *uid);

@@ -240,3 +240,22 @@ def test_the_leases_of_five_thousand_agents_cost_little(api, start):
           f"{1e6 * spent / renewals:.0f} us each")
     assert renewals > 6000, "the test itself was too slow"
     assert spent / took < 0.1
+
+
+def test_a_pod_asked_for_after_a_gap_is_asked_for_after_the_next_one_too(api, start):
+    gpu_node(api, "n1", 4096)
+    scheduler = start()
+    time.sleep(0.3)
+    # Every watch of pods is too old, and no LIST has the pod: only the answer about itself tells of it.
+    empty = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []})
+    api.inject("GET", "/api/v1/pods$", times=-1, watch=True, status=410)
+    api.inject("GET", "/api/v1/pods$", times=-1, watch=False, status=200, body=empty.encode())
+    api.close_watches()
+    time.sleep(0.3)
+    pod = api.create_pod("p", gpu_mem=3)
+    assert scheduler.bind(pod, "n1") == ""
+    wait_for(lambda: api.requests_for("GET", "/pods/p$")[1:], 10, "asked for after two gaps")
+    assert scheduler.used() == {"n1": [3]}
+    api.delete("pods", "p")
+    held(api, "n1", ended=[pod])
+    wait_for(lambda: scheduler.used() == {"n1": [0]}, 15)
