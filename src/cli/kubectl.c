@@ -18,8 +18,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
-#define FIXED_ARGS 4 /* program, get, --raw=, NULL */
-
 extern char **environ;
 
 void kubectl_init(struct kubectl *kubectl)
@@ -157,38 +155,6 @@ static int kubectl_result(const struct kubectl *kubectl, const char *path, int s
 		kubectl->program, WEXITSTATUS(status), kubectl->program, path);
 }
 
-int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
-{
-	_cleanup_free_ char **argv = calloc(kubectl->n_flags + FIXED_ARGS, sizeof(char *));
-	_cleanup_free_ char *raw = NULL;
-	_cleanup_close_ int fd = -1;
-	int r, reaped, status;
-	size_t n = 0;
-	pid_t pid;
-
-	if (!argv || asprintf(&raw, "--raw=%s", path) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	argv[n++] = (char *)kubectl->program;
-	for (size_t i = 0; i < kubectl->n_flags; i++)
-		argv[n++] = kubectl->flags[i];
-	argv[n++] = (char *)"get";
-	argv[n] = raw;
-	fd = kubectl_spawn(kubectl, argv, &pid, err);
-	if (fd < 0)
-		return fd;
-	r = read_all(fd, body);
-	if (r < 0)
-		kill(pid, SIGTERM);
-	reaped = wait_for(pid, &status);
-	if (r == -EMSGSIZE)
-		return error_set(
-			err, EMSGSIZE, "the answer to %s is longer than %zu MiB", path, body->max >> 20);
-	if (r < 0 || reaped < 0)
-		return error_set(err, r < 0 ? -r : -reaped, "no answer from %s: %s", kubectl->program,
-			strerror(r < 0 ? -r : -reaped));
-	return kubectl_result(kubectl, path, status, err);
-}
-
 static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 {
 	size_t n = 0, n_args = 0;
@@ -205,6 +171,33 @@ static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 	for (size_t i = 0; i < n_args; i++)
 		argv[n++] = (char *)args[i];
 	return argv;
+}
+
+int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
+{
+	_cleanup_free_ char **argv = NULL;
+	_cleanup_free_ char *raw = NULL;
+	_cleanup_close_ int fd = -1;
+	int r, reaped, status;
+	pid_t pid;
+
+	if (asprintf(&raw, "--raw=%s", path) < 0 ||
+		!(argv = argv_new(kubectl, (const char *const[]){"get", raw, NULL})))
+		return error_set(err, ENOMEM, "out of memory");
+	fd = kubectl_spawn(kubectl, argv, &pid, err);
+	if (fd < 0)
+		return fd;
+	r = read_all(fd, body);
+	if (r < 0)
+		kill(pid, SIGTERM);
+	reaped = wait_for(pid, &status);
+	if (r == -EMSGSIZE)
+		return error_set(
+			err, EMSGSIZE, "the answer to %s is longer than %zu MiB", path, body->max >> 20);
+	if (r < 0 || reaped < 0)
+		return error_set(err, r < 0 ? -r : -reaped, "no answer from %s: %s", kubectl->program,
+			strerror(r < 0 ? -r : -reaped));
+	return kubectl_result(kubectl, path, status, err);
 }
 
 /* In the child. It must not outlive us: a forwarded port that nobody closes stays open for ever. */
