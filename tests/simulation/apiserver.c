@@ -174,8 +174,10 @@ static void list_nodes(struct sim *sim, struct watcher *watcher)
 		struct pod *pod = &sim->pods[i];
 
 		if (!pod->state.exists && pod->state.node >= 0 && api_pod_lives(pod) &&
-			!(sim->nodes[pod->state.node].state.lives & BIT(i)))
+			!(sim->nodes[pod->state.node].state.lives & BIT(i))) {
+			sim->statistics->counts[COUNT_UNSEEN] += !pod->unseen;
 			pod->unseen = true;
+		}
 	}
 }
 

@@ -199,6 +199,21 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 	changed(sim, pair);
 }
 
+/* Gone before our first LIST, and the node's word about it has not arrived: until it does, nobody can know.
+ */
+static void miss_ghosts(struct sim *sim, const struct ration *ration)
+{
+	for (int i = 0; i < sim->n_pods; i++) {
+		struct pod *pod = &sim->pods[i];
+
+		if (pod->state.exists || pod->unseen || !api_pod_lives(pod) ||
+			ledger_pod(&ration->ledger, pod->uid_text))
+			continue;
+		pod->unseen = true;
+		count(sim, COUNT_UNSEEN);
+	}
+}
+
 void ration_synced(struct sim *sim, int pair, bool nodes)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -214,6 +229,8 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 			wakeup_found_waiting(&ration->wakeups, &pod->facts, sim->now_ns) < 0)
 			sim->truncated = true;
 	}
+	if (!ration->pods_synced)
+		miss_ghosts(sim, ration);
 	ration->pods_synced = true;
 	changed(sim, pair);
 	for (int i = 0; i < sim->n_pods; i++) {
