@@ -52,6 +52,21 @@ void ration_kill(struct sim *sim, int pair)
 	watch_stop(sim, pair_watcher(pair, W_RATION_NODES));
 }
 
+/* Gone before our first LIST, and the node's word about it has not arrived: until it does, nobody can know.
+ */
+static void miss_ghosts(struct sim *sim, const struct ration *ration)
+{
+	for (int i = 0; i < sim->n_pods; i++) {
+		struct pod *pod = &sim->pods[i];
+
+		if (pod->state.exists || pod->unseen || !api_pod_lives(pod) ||
+			ledger_pod(&ration->ledger, pod->uid_text))
+			continue;
+		pod->unseen = true;
+		count(sim, COUNT_UNSEEN);
+	}
+}
+
 static void look_within(struct sim *sim, int pair, int64_t delay_ns)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -197,21 +212,6 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		ration->held[pod] = -1;
 	}
 	changed(sim, pair);
-}
-
-/* Gone before our first LIST, and the node's word about it has not arrived: until it does, nobody can know.
- */
-static void miss_ghosts(struct sim *sim, const struct ration *ration)
-{
-	for (int i = 0; i < sim->n_pods; i++) {
-		struct pod *pod = &sim->pods[i];
-
-		if (pod->state.exists || pod->unseen || !api_pod_lives(pod) ||
-			ledger_pod(&ration->ledger, pod->uid_text))
-			continue;
-		pod->unseen = true;
-		count(sim, COUNT_UNSEEN);
-	}
 }
 
 void ration_synced(struct sim *sim, int pair, bool nodes)
@@ -431,6 +431,7 @@ static void bind_listed(struct sim *sim, int pair, int pod, int node)
 			ledger_set_unlisted(&ration->ledger, facts.uid);
 		ration->held[i] = -1;
 	}
+	miss_ghosts(sim, ration);
 	ration->held[pod] = -1; /* somebody may have been before us */
 	bind_read(sim, pair, pod, node);
 }
