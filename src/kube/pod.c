@@ -66,9 +66,13 @@ static bool has_unterminated(struct json_object *statuses)
 	return false;
 }
 
-/* The kubelet shows containers as waiting before it makes them, so from then on they may run. */
-static bool has_running(struct json_object *status)
+/* The kubelet shows containers as waiting before it makes them, so from then on they may run; where the
+ * agent's word that it gave the devices came first, from then on. */
+static bool has_running(struct json_object *status, bool assigned)
 {
+	if (assigned && !json_member(status, "containerStatuses") &&
+		!json_member(status, "initContainerStatuses"))
+		return true;
 	return has_unterminated(json_member(status, "containerStatuses")) ||
 	       has_unterminated(json_member(status, "initContainerStatuses"));
 }
@@ -134,7 +138,7 @@ static void read_state(struct json_object *pod, struct pod_facts *facts)
 	facts->pending = phase && strcmp(phase, "Pending") == 0;
 	facts->deleting = json_member(metadata, "deletionTimestamp") != NULL;
 	facts->assigned = assigned && strcmp(assigned, "true") == 0;
-	facts->running = has_running(json_member(pod, "status"));
+	facts->running = has_running(json_member(pod, "status"), facts->assigned);
 }
 
 /* The quantity of one resource as text: what people write is a string or a bare number, and both arrive

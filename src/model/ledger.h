@@ -72,7 +72,7 @@ struct pod_facts {
 	bool pending;  /* phase Pending */
 	bool deleting; /* deletionTimestamp is set; it still occupies */
 	bool assigned; /* the agent has given the devices */
-	bool running;  /* status shows a container that is not terminated; false also before any status */
+	bool running;  /* a container may run: its status, or the devices were given before there was one */
 	bool never_preempts;  /* preemptionPolicy: Never */
 	bool mirror;	      /* a static pod of its node: nobody can evict it */
 	int64_t started;      /* status.startTime in seconds since 1970, 0 if not started */

@@ -53,6 +53,33 @@ static void assert_refused(const char *text, const char *because)
 	assert_false(facts.has_placement);
 }
 
+static bool reads_as_running(const char *metadata, const char *status)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	_cleanup_free_ char *text = NULL;
+	struct error err;
+
+	assert_true(asprintf(&text,
+			    "{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"team\"%s},"
+			    "\"spec\":{\"nodeName\":\"n1\"},\"status\":{%s}}",
+			    metadata, status) > 0);
+	assert_int_equal(read_pod(text, &facts, &err), 0);
+	return facts.running;
+}
+
+/* The agent gives the devices just before the first container starts; the kubelet tells its status later. */
+static void pod_with_devices_may_run_before_its_status_says_so(void **state)
+{
+	const char *given = ",\"annotations\":{\"ALIYUN_COM_GPU_MEM_ASSIGNED\":\"true\"}";
+	const char *asked = ",\"annotations\":{\"ALIYUN_COM_GPU_MEM_ASSIGNED\":\"false\"}";
+
+	assert_true(reads_as_running(given, "\"phase\":\"Pending\""));
+	assert_true(reads_as_running(given, ""));
+	assert_false(reads_as_running(asked, "\"phase\":\"Pending\""));
+	assert_true(reads_as_running(asked, "\"containerStatuses\":[{\"state\":{\"waiting\":{}}}]"));
+	assert_false(reads_as_running(given, "\"containerStatuses\":[{\"state\":{\"terminated\":{}}}]"));
+}
+
 static void pod_facts_are_read_from_a_running_pod(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
@@ -526,6 +553,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pod_facts_are_read_from_a_running_pod),
+		cmocka_unit_test(pod_with_devices_may_run_before_its_status_says_so),
 		cmocka_unit_test(what_preemption_needs_to_know_is_read),
 		cmocka_unit_test(what_a_pod_does_not_say_reads_as_empty),
 		cmocka_unit_test(phases_succeeded_and_failed_are_the_end_and_unknown_is_not),
