@@ -103,7 +103,8 @@ static void leftovers_add(struct leftovers *l, const struct held_pod *held)
 		leftover_free(l, pod);
 		return;
 	}
-	memcpy(pod->cards, held->cards, held->n_cards * sizeof(*pod->cards));
+	if (held->n_cards)
+		memcpy(pod->cards, held->cards, held->n_cards * sizeof(*pod->cards));
 	pod->n_cards = held->n_cards;
 	pod->since = l->questions + 1;
 	loop_timer_set(l->timer, 0);

@@ -490,7 +490,7 @@ def test_cdi_files_of_pods_that_are_gone_are_removed(down):
     down.up(32)
     pod = down.pod("a", 3, card=0)
     down.kubelet.admit(pod)
-    wait_for(lambda: not gone.exists(), timeout=45)
+    wait_for(lambda: not gone.exists(), timeout=90)    # the agent looks every 30 s
     assert foreign.exists()
     down.kubelet.run(pod, "main")
 

@@ -420,7 +420,7 @@ def test_two_preemptors_take_two_cards_one_eviction_after_the_other(api, start):
     for name in ("big1", "big2"):
         scheduler.filter(pod(api, name, 10, 1000), ["n"])
     for name in ("big1", "big2"):
-        wait_for(lambda: api.pod(name)["status"].get("nominatedNodeName") == "n", 10)
+        wait_for(lambda: api.pod(name)["status"].get("nominatedNodeName") == "n", 30)
     victims = evicted(api)
     assert len(set(victims)) == 2
     times = [r.time for r in api.requests_for("POST", "/eviction$")]
