@@ -58,9 +58,10 @@ static void miss_ghosts(struct sim *sim, const struct ration *ration)
 {
 	for (int i = 0; i < sim->n_pods; i++) {
 		struct pod *pod = &sim->pods[i];
+		const struct ledger_pod *known = ledger_pod(&ration->ledger, pod->uid_text);
 
 		if (pod->state.exists || pod->unseen || !api_pod_lives(pod) ||
-			ledger_pod(&ration->ledger, pod->uid_text))
+			(known && known->occupancy >= OCCUPANCY_BOUND))
 			continue;
 		pod->unseen = true;
 		count(sim, COUNT_UNSEEN);
