@@ -125,7 +125,9 @@ void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool 
 
 	ks->seen[pod] = *state;
 	ks->known = deleted ? ks->known & ~BIT(pod) : ks->known | BIT(pod);
-	if (freed && old.node >= 0)
+	/* After a gap the last state is not known, and kube-scheduler takes the pod for an assigned one
+	 * (DeletedFinalStateUnknown, eventhandlers.go; 1.36). */
+	if (freed && (old.node >= 0 || sim->from_list))
 		for (int i = 0; i < sim->n_pods; i++)
 			move(sim, pair, i);
 	if (deleted || state->node >= 0 || state->deleting)
