@@ -292,6 +292,10 @@ static void on_bound(void *userdata, const struct kube_response *response)
 
 static void bind_refuse(struct bind *bind, enum bind_outcome result, const char *text)
 {
+	/* kube-scheduler asks filter again before it binds the pod, if it still wants to: until then nobody
+	 * waits for this card. If it has hung up, it may have asked already. */
+	if (result != BIND_ABANDONED && result != BIND_LATE)
+		ledger_drop_hold(&bind->queue->scheduler->ledger, bind->uid);
 	bind_answer(bind, result, text);
 	bind_free(bind);
 }

@@ -351,6 +351,15 @@ static void bind_answer(struct sim *sim, int pair, int pod, bool ok)
 	sim->rations[pair].waiting_binds &= ~BIT(pod);
 }
 
+/* Before a Binding was sent. */
+static void bind_refused(struct sim *sim, int pair, int pod)
+{
+	ledger_drop_hold(&sim->rations[pair].ledger, sim->pods[pod].uid_text);
+	sim->rations[pair].held[pod] = -1;
+	bind_answer(sim, pair, pod, false);
+	changed(sim, pair);
+}
+
 static int8_t card_of(const struct placement *placement)
 {
 	return (int8_t)(strrchr(placement->containers[0].cards[0].uuid, '-')[1] - '0');
@@ -442,7 +451,7 @@ static void bind_lists(struct sim *sim, int pair, int pod, int node)
 	struct ration *ration = &sim->rations[pair];
 
 	if (api_is_away(sim)) {
-		bind_answer(sim, pair, pod, false);
+		bind_refused(sim, pair, pod);
 		return;
 	}
 	ration->listed_at[pod] = (int16_t)sim->n_log;
@@ -486,7 +495,7 @@ static void bind_got(struct sim *sim, int pair, int pod, int node)
 	struct pod_facts facts = api_facts(sim, pod, state);
 
 	if (!state->exists || api_is_away(sim))
-		bind_answer(sim, pair, pod, false);
+		bind_refused(sim, pair, pod);
 	else
 		bind_with_card(sim, pair, pod, node, &facts);
 }
