@@ -266,7 +266,7 @@ static void add_waiting(struct wakeup_list *list, struct ledger *ledger, size_t 
 {
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_pod_facts_ struct pod_facts pod;
-		char uid[24];
+		char uid[sizeof("p--") + 10 + 20];
 
 		snprintf(uid, sizeof(uid), "p-%u-%zu", units, i);
 		fixture_pod(&pod, uid, units, "");
