@@ -418,9 +418,14 @@ def test_two_preemptors_take_two_cards_one_eviction_after_the_other(api, start):
     fragmented(api)
     scheduler = start()
     for name in ("big1", "big2"):
-        scheduler.filter(pod(api, name, 10, 1000), ["n"])
+        pod(api, name, 10, 1000)
+
+    def nominated(name):
+        """A search that comes too soon after another is put off until kube-scheduler asks again."""
+        scheduler.filter(api.pod(name), ["n"])
+        return api.pod(name)["status"].get("nominatedNodeName") == "n"
     for name in ("big1", "big2"):
-        wait_for(lambda: api.pod(name)["status"].get("nominatedNodeName") == "n", 30)
+        wait_for(lambda: nominated(name), 30)
     victims = evicted(api)
     assert len(set(victims)) == 2
     times = [r.time for r in api.requests_for("POST", "/eviction$")]
