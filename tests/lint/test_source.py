@@ -16,6 +16,7 @@ MAY_USE = {
     "net": {"base", "net"},
     "kube": {"base", "model", "net", "kube"},
     "nvml": {"base", "nvml"},
+    "cuda": {"cuda"},
     "grant": {"base", "grant"},
     "scheduler": {"base", "model", "net", "kube", "scheduler"},
     "agent": {"base", "model", "net", "kube", "nvml", "grant", "agent"},
