@@ -53,6 +53,7 @@ static void calls_open(struct calls *calls, const struct relay_frame *frame, con
 	call->method = &calls->ops->methods[method];
 	call->resumed = frame->arg & RELAY_RESUMED;
 	list_append(&calls->open, &call->item);
+	relay_send(calls->relay, RELAY_TAKEN, call->id, 0, NULL, 0);
 	call->method->handle(calls->userdata, call, data, frame->len);
 }
 

@@ -32,7 +32,8 @@ struct front_call {
 	struct grpc_call *call;
 	uint32_t id;
 	enum relay_method method;
-	bool told; /* a stream, and it has had a message */
+	bool told;  /* a stream, and it has had a message */
+	bool taken; /* the present worker has read it */
 	unsigned int deaths;
 	int64_t given_ns; /* to the present worker */
 	size_t len;
@@ -58,6 +59,7 @@ static bool call_give(struct front *front, struct front_call *c)
 	uint32_t arg = (uint32_t)c->method | (c->told ? RELAY_RESUMED : 0);
 
 	c->given_ns = monotonic_ns();
+	c->taken = false;
 	if (!front->relay || relay_send(front->relay, RELAY_CALL, c->id, arg, c->message, c->len) == 0)
 		return true;
 	call_fail(front, c, GRPC_RESOURCE_EXHAUSTED, "ration-agent has too much to do");
@@ -167,6 +169,9 @@ static void on_frame(void *userdata, const struct relay_frame *frame, const uint
 	if (!c)
 		return; /* it was closed meanwhile */
 	switch (frame->kind) {
+	case RELAY_TAKEN:
+		c->taken = true;
+		break;
 	case RELAY_SEND:
 		if (grpc_call_send(c->call, data, frame->len) == 0)
 			c->told = true;
@@ -234,13 +239,15 @@ int front_attach(struct front *front, int fd)
 
 void front_detach(struct front *front)
 {
+	if (front->relay)
+		relay_drain(front->relay);
 	relay_free(front->relay);
 	front->relay = NULL;
 	list_for_each_safe (item, after, &front->calls) {
 		struct front_call *c = list_entry(item, struct front_call, item);
 
-		/* A ListAndWatch that is open is no work. */
-		if (c->method != RELAY_LIST_AND_WATCH && ++c->deaths == DEATHS_MAX)
+		/* A ListAndWatch that is open is no work, nor is what nobody has read. */
+		if (c->method != RELAY_LIST_AND_WATCH && c->taken && ++c->deaths == DEATHS_MAX)
 			call_fail(front, c, GRPC_UNAVAILABLE,
 				"ration-agent died three times while it worked on this: see its log");
 	}

@@ -4,8 +4,8 @@
  * they are back. So its stream stays open, and calls wait for the next worker. Bytes only: no message is
  * looked into.
  *
- * Limits: those of grpc-server.h; requests that wait for an answer, 16 MiB together. A call over which three
- * workers have died is answered with an error: it might be the reason.
+ * Limits: those of grpc-server.h; requests that wait for an answer, 16 MiB together. A call that three
+ * workers had read when they died is answered with an error: it might be the reason.
  */
 #pragma once
 
@@ -21,6 +21,7 @@ void front_free(struct front *front);
 
 /* front_attach() - this worker answers from now on, calls that wait included; takes fd in any case. */
 int front_attach(struct front *front, int fd);
+/* front_detach() - the worker is gone; what it said before that still counts. */
 void front_detach(struct front *front);
 
 /* front_worker_ready() - the attached worker (or one before it) has started in full. */

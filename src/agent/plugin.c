@@ -32,7 +32,7 @@ struct plugin {
 	bool begun;
 	uint8_t *message; /* what the streams were last told */
 	size_t message_len;
-	bool message_serves; /* when it was made: */
+	bool message_serves; /* what it was made of: */
 	uint32_t message_units;
 	bool message_healthy;
 };
@@ -85,6 +85,38 @@ static uint8_t *plugin_state(const struct plugin *plugin, size_t *ret_len)
 	return packed;
 }
 
+static bool all_healthy(const struct inventory *inventory)
+{
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		if (!inventory->cards[i].facts.healthy)
+			return false;
+	return true;
+}
+
+/* While all cards are healthy the list depends on nothing else: no need to make thousands of ids to see that
+ * they are the same. */
+static bool plugin_may_differ(const struct plugin *plugin)
+{
+	const struct agent *agent = plugin->agent;
+
+	return !plugin->message || !plugin->message_healthy || !all_healthy(&agent->inventory) ||
+	       agent_serves(agent) != plugin->message_serves ||
+	       inventory_units(&agent->inventory) != plugin->message_units;
+}
+
+/* All streams were told; takes state. */
+static void plugin_remember(struct plugin *plugin, uint8_t *state, size_t len)
+{
+	const struct agent *agent = plugin->agent;
+
+	free(plugin->message);
+	plugin->message = state;
+	plugin->message_len = len;
+	plugin->message_serves = agent_serves(agent);
+	plugin->message_healthy = all_healthy(&agent->inventory);
+	plugin->message_units = inventory_units(&agent->inventory);
+}
+
 static void handle_list_and_watch(
 	void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
@@ -109,9 +141,7 @@ static void handle_list_and_watch(
 		return;
 	}
 	plugin->streams[plugin->n_streams++] = call;
-	free(plugin->message);
-	plugin->message = TAKE_PTR(state);
-	plugin->message_len = state_len;
+	plugin_remember(plugin, TAKE_PTR(state), state_len);
 	log_debug("the kubelet watches our devices");
 	agent_changed(plugin->agent);
 }
@@ -226,44 +256,30 @@ bool plugin_watched(const struct plugin *plugin)
 	return plugin->n_streams;
 }
 
-static bool all_healthy(const struct inventory *inventory)
+/* Some streams had it, some did not: the next update tells them all. */
+static void plugin_forget(struct plugin *plugin)
 {
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		if (!inventory->cards[i].facts.healthy)
-			return false;
-	return true;
-}
-
-/* While all cards are healthy the list depends on nothing else: no need to make thousands of ids to see that
- * they are the same. Remembers what it saw. */
-static bool plugin_may_differ(struct plugin *plugin)
-{
-	const struct agent *agent = plugin->agent;
-	bool serves = agent_serves(agent), healthy = all_healthy(&agent->inventory);
-	uint32_t units = inventory_units(&agent->inventory);
-	bool same = healthy && plugin->message_healthy && serves == plugin->message_serves &&
-		    units == plugin->message_units;
-
-	plugin->message_serves = serves;
-	plugin->message_healthy = healthy;
-	plugin->message_units = units;
-	return !same;
+	free(plugin->message);
+	plugin->message = NULL;
+	plugin->message_len = 0;
 }
 
 void plugin_update(struct plugin *plugin)
 {
 	_cleanup_free_ uint8_t *state = NULL;
 	size_t len = 0;
+	bool same;
 
 	if (!plugin->n_streams || (!plugin->message && !plugin->agent->settled) || !plugin_may_differ(plugin))
 		return;
 	state = plugin_state(plugin, &len);
-	if (!state || (len == plugin->message_len && memcmp(state, plugin->message, len) == 0))
+	if (!state)
 		return;
-	for (size_t i = 0; i < plugin->n_streams; i++)
-		if (kubelet_call_send(plugin->streams[i], state, len) < 0)
+	same = plugin->message && len == plugin->message_len && memcmp(state, plugin->message, len) == 0;
+	for (size_t i = 0; !same && i < plugin->n_streams; i++)
+		if (kubelet_call_send(plugin->streams[i], state, len) < 0) {
+			plugin_forget(plugin);
 			return;
-	free(plugin->message);
-	plugin->message = TAKE_PTR(state);
-	plugin->message_len = len;
+		}
+	plugin_remember(plugin, TAKE_PTR(state), len);
 }

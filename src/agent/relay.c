@@ -97,10 +97,12 @@ static int relay_parse_all(struct relay *relay)
 	return n < 0 ? (int)n : 0;
 }
 
+/* Returns whether something came. */
 static int relay_read(struct relay *relay)
 {
 	char chunk[CHUNK];
 	ssize_t n = recv(relay->fd, chunk, sizeof(chunk), 0);
+	int r;
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -108,7 +110,8 @@ static int relay_read(struct relay *relay)
 		return -ECONNRESET;
 	if (strbuf_add(&relay->in, chunk, (size_t)n) < 0)
 		return -ENOMEM;
-	return relay_parse_all(relay);
+	r = relay_parse_all(relay);
+	return r < 0 ? r : 1;
 }
 
 static void on_io(void *userdata, int fd, uint32_t events)
@@ -163,6 +166,12 @@ void relay_begin(struct relay *relay)
 {
 	relay->reading = true;
 	relay_watch(relay);
+}
+
+void relay_drain(struct relay *relay)
+{
+	while (!relay->ended && relay_read(relay) > 0)
+		;
 }
 
 int relay_send(

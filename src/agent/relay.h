@@ -26,6 +26,7 @@ enum relay_kind {
 	RELAY_CLOSED,	 /* id: the kubelet does not wait any more */
 	RELAY_LISTENING, /* the answer to RELAY_LISTEN; the sentence why not, or nothing */
 	/* from the worker */
+	RELAY_TAKEN,  /* id: a call was read; should the worker die now, it may be the reason */
 	RELAY_REPLY,  /* id, message: the end of a call */
 	RELAY_FAIL,   /* id, arg: gRPC status, text */
 	RELAY_SEND,   /* id, message of a stream */
@@ -55,6 +56,9 @@ int relay_new(
 	struct loop *loop, int fd, const struct relay_ops *ops, void *userdata, struct relay **ret_relay);
 void relay_free(struct relay *relay); /* accepts NULL */
 void relay_begin(struct relay *relay);
+
+/* relay_drain() - what the other side said before its end, now. Never waits. */
+void relay_drain(struct relay *relay);
 
 /* relay_send() - never blocks. -ENOMEM, -EMSGSIZE if too much waits already (64 MiB), or for a message over
  * 4 MiB. */
