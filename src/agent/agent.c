@@ -269,19 +269,25 @@ static void on_tick(void *userdata)
 	agent_remember(agent);
 }
 
-static int agent_start_kube(struct agent *agent, struct error *err)
+int agent_connect(struct agent *agent, struct error *err)
 {
-	static const struct kube_watch_ops node_ops = {on_node, on_node_deleted, on_node_synced};
-	static const struct kube_watch_ops pod_ops = {on_pod, on_pod_deleted, on_pods_synced};
 	_cleanup_kube_config_ struct kube_config config;
-	char query[400];
 	int r;
 
 	kube_config_init(&config);
 	r = kube_config_load(agent->options.kubeconfig, NULL, &config, err);
-	if (r == 0)
-		r = kube_client_new(
-			agent->loop, &config, "ration-agent/" RATION_VERSION, &agent->client, err);
+	if (r < 0)
+		return r;
+	return kube_client_new(agent->loop, &config, "ration-agent/" RATION_VERSION, &agent->client, err);
+}
+
+static int agent_start_kube(struct agent *agent, struct error *err)
+{
+	static const struct kube_watch_ops node_ops = {on_node, on_node_deleted, on_node_synced};
+	static const struct kube_watch_ops pod_ops = {on_pod, on_pod_deleted, on_pods_synced};
+	char query[400];
+	int r = agent_connect(agent, err);
+
 	if (r < 0)
 		return r;
 	snprintf(query, sizeof(query), "fieldSelector=metadata.name%%3D%s", agent->options.node_name);

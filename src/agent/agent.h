@@ -79,6 +79,9 @@ struct agent {
 int agent_start(struct agent *agent, struct error *err);
 void agent_stop(struct agent *agent);
 
+/* agent_connect() - the part of agent_start() that makes agent->client. */
+int agent_connect(struct agent *agent, struct error *err);
+
 /* agent_changed() - cards, mode or pods are not what they were: the kubelet and the node object are told. */
 void agent_changed(struct agent *agent);
 

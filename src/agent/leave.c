@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
+#include "agent/state.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/names.h"
@@ -35,6 +37,11 @@ static void on_told(void *userdata, const struct kube_response *response)
 	if (response->result < 0 || response->status >= 300) {
 		log_warning("cannot tell the scheduler that this agent goes: %s", response->text);
 		loop_timer_set(leave->timer, 0); /* it would send pods after 2 s as it does now */
+		return;
+	}
+	if (!leave->agent->plugin) {
+		log_info("no new pods come here");
+		loop_timer_set(leave->timer, 0);
 		return;
 	}
 	log_info("no new pods come here; serving for %d s what is on its way", (int)(SERVE_ON_NS / NS_PER_S));
@@ -73,4 +80,30 @@ void leave_free(struct leave *leave)
 	kube_request_cancel(leave->request);
 	loop_timer_remove(leave->timer);
 	free(leave);
+}
+
+int leave_alone(const struct options *options)
+{
+	struct agent agent = {.options = *options};
+	struct error err = {""};
+	struct state state;
+	int r = loop_new(&agent.loop);
+
+	state_load(options->state_dir, options->unit_mib, &state);
+	agent.inventory = state.inventory;
+	agent.in_force = state.mode;
+	if (r < 0)
+		error_set(&err, -r, "cannot create the event loop");
+	else
+		r = agent_connect(&agent, &err);
+	if (r == 0)
+		r = leave_start(&agent, &agent.leave);
+	if (r == 0)
+		r = loop_run(agent.loop);
+	else
+		log_error("cannot tell the scheduler that this agent goes: %s", err.text);
+	leave_free(agent.leave);
+	kube_client_free(agent.client);
+	loop_free(agent.loop);
+	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

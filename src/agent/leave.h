@@ -4,7 +4,13 @@
 
 struct agent;
 struct leave;
+struct options;
 
 /* leave_start() - once. At the latest 4 s later the loop ends; at once where no pod can be on its way. */
 int leave_start(struct agent *agent, struct leave **ret_leave);
 void leave_free(struct leave *leave); /* accepts NULL */
+
+/* leave_alone() - a process of its own, for when no worker lives: by what is remembered on disk the scheduler
+ * is told, and nobody is served. No driver, no kubelet: it may be because of them that workers die. Returns
+ * the exit status, at the latest 2 s later. */
+int leave_alone(const struct options *options);

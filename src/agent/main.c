@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/leave.h"
 #include "agent/options.h"
 #include "agent/supervisor.h"
 #include "agent/worker.h"
@@ -22,5 +23,5 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	log_open("ration-agent", options.log_level);
 	signal(SIGPIPE, SIG_IGN);
-	return supervise(&options, worker_run);
+	return supervise(&options, worker_run, leave_alone);
 }

@@ -34,21 +34,23 @@
 struct supervisor {
 	const struct options *options;
 	worker_fn run;
+	farewell_fn farewell;
 	struct loop *loop;
 	struct front *front;
 	struct loop_timer *timer; /* start the worker; when stopping, end it */
 	struct loop_timer *watch; /* does it still answer? */
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
-	pid_t worker; /* 0: none */
+	bool may_say_farewell; /* stopping, and there is time for it */
+	pid_t worker;	       /* 0: none */
 	int64_t started_ns, died_ns;
 	unsigned int respawns;
 	unsigned int young_deaths; /* in a row */
 	int64_t wait_ns;	   /* of the crash loop */
 };
 
-/* Nothing of the supervisor's may stay open here, or its sockets would live on in us. */
-static int worker_main(const struct supervisor *s, int fd, pid_t parent)
+/* Nothing of the supervisor's may stay open here, or its sockets would live on in us. fd -1: say farewell. */
+static int child_main(const struct supervisor *s, int fd, pid_t parent)
 {
 	sigset_t none;
 
@@ -61,7 +63,7 @@ static int worker_main(const struct supervisor *s, int fd, pid_t parent)
 	close_range((unsigned int)fd + 1, UINT_MAX, 0);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return s->run(s->options, fd, s->respawns);
+	return fd < 0 ? s->farewell(s->options) : s->run(s->options, fd, s->respawns);
 }
 
 static void supervisor_start_later(struct supervisor *s)
@@ -89,7 +91,7 @@ static void supervisor_start(struct supervisor *s)
 		return;
 	}
 	if (s->worker == 0)
-		exit(worker_main(s, fds[1], parent));
+		exit(child_main(s, fds[1], parent));
 	close(fds[1]);
 	s->started_ns = monotonic_ns();
 	if (front_attach(s->front, fds[0]) < 0) {
@@ -99,6 +101,22 @@ static void supervisor_start(struct supervisor *s)
 	if (s->died_ns)
 		log_info("worker %d was started %.1f ms after the end of the one before", (int)s->worker,
 			(double)(s->started_ns - s->died_ns) / NS_PER_MS);
+}
+
+/* The scheduler has to know that nobody serves here, whatever became of the worker. */
+static void supervisor_say_farewell(struct supervisor *s)
+{
+	pid_t parent = getpid();
+
+	s->may_say_farewell = false;
+	s->worker = fork();
+	if (s->worker == 0)
+		exit(child_main(s, -1, parent));
+	if (s->worker > 0)
+		return;
+	log_error("cannot tell the scheduler that this agent goes: %s", strerror(errno));
+	s->worker = 0;
+	loop_quit(s->loop, EXIT_FAILURE);
 }
 
 /* Returns whether this is the only agent here, as far as one can know. */
@@ -126,6 +144,7 @@ static void on_timer(void *userdata)
 
 	if (s->stopping) {
 		log_warning("the worker does not end: killing it");
+		s->may_say_farewell = false;
 		kill(s->worker, SIGKILL);
 		return;
 	}
@@ -162,13 +181,18 @@ static int64_t supervisor_wait(struct supervisor *s)
 
 static void supervisor_worker_ended(struct supervisor *s, int status)
 {
-	bool stays_away = !front_worker_ready(s->front) && WIFEXITED(status);
 	char text[100];
+	bool stays_away;
 	int64_t wait_ns;
 
 	s->died_ns = monotonic_ns();
 	s->worker = 0;
 	front_detach(s->front);
+	stays_away = !front_worker_ready(s->front) && WIFEXITED(status);
+	if (s->may_say_farewell && WIFSIGNALED(status)) {
+		supervisor_say_farewell(s);
+		return;
+	}
 	/* Wrong from the start, by its own word: the kubelet's CrashLoopBackOff is the place to see that. */
 	if (s->stopping || stays_away || (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS)) {
 		loop_quit(s->loop, WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
@@ -206,15 +230,21 @@ static void on_signal(void *userdata, int signo)
 {
 	struct supervisor *s = userdata;
 
-	if (!s->worker) {
+	if (!s->may_run) {
 		log_info("stopping (signal %d)", signo);
 		loop_quit(s->loop, EXIT_SUCCESS);
 		return;
 	}
 	if (!s->stopping)
 		loop_timer_set(s->timer, STOP_WITHIN_NS);
+	s->may_say_farewell = !s->stopping; /* who asks twice does not want to wait */
 	s->stopping = true;
-	kill(s->worker, signo);
+	if (s->worker) {
+		kill(s->worker, signo);
+		return;
+	}
+	log_info("stopping (signal %d) while no worker lives", signo);
+	supervisor_say_farewell(s);
 }
 
 static void on_watch(void *userdata)
@@ -249,9 +279,9 @@ static int supervisor_init(struct supervisor *s)
 	return r == 0 ? front_new(s->loop, path, &s->front) : r;
 }
 
-int supervise(const struct options *options, worker_fn run)
+int supervise(const struct options *options, worker_fn run, farewell_fn farewell)
 {
-	struct supervisor s = {.options = options, .run = run, .lock_fd = -1};
+	struct supervisor s = {.options = options, .run = run, .farewell = farewell, .lock_fd = -1};
 	int r = supervisor_init(&s);
 
 	if (r == 0) {

@@ -11,5 +11,8 @@ struct options;
  * it. */
 typedef int (*worker_fn)(const struct options *options, int fd, unsigned int respawns);
 
+/* What is run in the worker's place when a signal comes while none lives, or ends it too early. */
+typedef int (*farewell_fn)(const struct options *options);
+
 /* supervise() - until a signal ends it, or the first worker cannot even start. Returns the exit status. */
-int supervise(const struct options *options, worker_fn worker);
+int supervise(const struct options *options, worker_fn worker, farewell_fn farewell);

@@ -1,5 +1,6 @@
 """What ration-agent tells the scheduler about itself: ration.dev/serving and the node's Lease."""
 import datetime
+import os
 import signal
 import time
 
@@ -85,6 +86,75 @@ def test_worker_killed_during_the_planned_exit_ends_it(world):
     time.sleep(0.3)
     world.kill_worker()
     world.agent.wait(2)
+
+
+def no_worker(world):
+    """Its workers die one after the other: the next one waits for a second."""
+    time.sleep(1.1)
+    for _ in range(6):
+        old = wait_for(world.worker)
+        world.kill_worker(signal.SIGABRT)
+        wait_for(lambda: world.worker() != old)
+    assert world.worker() is None
+
+
+def test_agent_without_a_worker_says_that_it_goes(world):
+    wait_for(lambda: serving(world) is None)
+    no_worker(world)
+    begin = time.monotonic()
+    world.agent.send_signal(signal.SIGTERM)
+    assert world.agent.wait(5) == 0 and time.monotonic() - begin < 1
+    assert serving(world) == "false" and "while no worker lives" in world.logged()
+
+
+def test_agent_without_a_worker_does_not_wait_for_an_api_server_that_is_away(world):
+    no_worker(world)
+    world.api.inject("PATCH", r"/nodes/n1$", times=FOREVER, hang=True)
+    begin = time.monotonic()
+    world.agent.send_signal(signal.SIGTERM)
+    assert world.agent.wait(8) == 0 and time.monotonic() - begin < 4
+
+
+def test_worker_that_dies_before_it_can_say_that_it_goes_has_it_said(world):
+    wait_for(lambda: any("share" in f.read_text() for f in world.state.glob("*.json")))    # it is remembered
+    os.kill(world.worker(), signal.SIGSTOP)
+    world.agent.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    world.kill_worker()
+    assert world.agent.wait(5) == 0
+    assert serving(world) == "false"
+
+
+def test_second_signal_ends_an_agent_whose_worker_is_stuck_without_a_word(world):
+    os.kill(world.worker(), signal.SIGSTOP)
+    world.agent.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    world.agent.send_signal(signal.SIGTERM)
+    world.kill_worker()
+    world.agent.wait(2)
+    assert serving(world) is None
+
+
+def test_agent_that_only_waits_for_another_one_to_end_says_nothing(world):
+    first = world.agent
+    wait_for(lambda: serving(world) is None)
+    world.start_agent()
+    wait_for(lambda: "another ration-agent" in world.logged())
+    world.agent.send_signal(signal.SIGTERM)
+    assert world.agent.wait(5) == 0
+    assert serving(world) is None
+    world.agent = first
+
+
+def test_idle_agent_without_a_worker_has_nothing_to_say():
+    with World(labels={}) as w:
+        w.kubelet.start()
+        w.start_agent()
+        wait_for(lambda: w.api.watches() >= 2)
+        no_worker(w)
+        w.agent.send_signal(signal.SIGTERM)
+        assert w.agent.wait(5) == 0
+        assert serving(w) is None
 
 
 def test_idle_agent_goes_at_once():
