@@ -17,7 +17,7 @@ MAY_USE = {
     "kube": {"base", "model", "net", "kube"},
     "nvml": {"base", "nvml"},
     "cuda": {"cuda"},
-    "grant": {"base", "grant"},
+    "grant": {"grant"},
     "scheduler": {"base", "model", "net", "kube", "scheduler"},
     "agent": {"base", "model", "net", "kube", "nvml", "grant", "agent"},
     "cli": {"base", "model", "net", "kube", "nvml", "grant", "cli"},

@@ -1,0 +1,114 @@
+/* grant.h - what a container (or a run) may use of which card: one file, written by its keeper (the agent, or
+ * the waiting parent of `ration run`), mapped read-only by the shim.
+ *
+ * src/grant/ holds the two files that shim and keeper share: this one and usage.h, how memory is reserved
+ * (reserve.h) and who owns a slot (owner.h). libc only, not even base/: it becomes part of a library that
+ * programs of any kind load. Errors are negative errno and, where a person will read them, a constant
+ * sentence.
+ *
+ * Rules
+ * - The keeper writes the file complete under another name and renames it into place. Everything above
+ *   `live` is constant as long as the file lives, and covered by the checksum.
+ * - What changes is in `live`: single aligned words, each with one writer, so that whoever is killed at any
+ *   instruction leaves nothing half-written.
+ * - The file never shrinks: a mapping of it stays valid. Another layout is another version, and a reader
+ *   refuses a version that it does not know. No grant, or one that does not verify: no device.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GRANT_FILE_PATH "/run/ration/grant" /* where a container has it */
+#define GRANT_FILE_VARIABLE "RATION_GRANT"  /* names it where that path does not exist (`ration run`) */
+
+#define GRANT_FILE_MAGIC UINT64_C(0x31544e4152474152) /* "RAGRANT1" as little-endian bytes */
+#define GRANT_FILE_VERSION 1
+#define GRANT_FILE_CARDS_MAX 64
+
+/* Constant. The order of the cards is their order inside: index 0 is the first that the program sees. */
+struct grant_file_card {
+	char uuid[64];
+	char pci_bus_id[32]; /* as NVML writes it: "00000000:00:09.0" */
+	uint64_t limit_bytes;
+	uint64_t physical_bytes; /* of the whole card, for people: the program is shown limit_bytes */
+	uint8_t reserved[144];	 /* zero */
+};
+
+/* Changes while mapped, written by the keeper only. */
+struct grant_file_live {
+	/* Memory of the card that the container holds and that no call of the driver's shows: contexts,
+	 * modules, local memory. Counts against the limit. See grant_overhead_bytes(). */
+	_Atomic uint64_t overhead_bytes;
+	_Atomic uint64_t
+		overhead_generation;	/* one more with each look of the keeper; 0: it has not looked yet */
+	uint8_t reserved_for_core[112]; /* zero; share, rate and policy of computing power */
+};
+
+struct grant_file {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t size;	   /* of this struct */
+	uint64_t checksum; /* FNV-1a of the bytes from `card_count` up to `live` */
+	uint32_t card_count;
+	uint32_t reserved0;
+	char container[256];	 /* whose it is, for messages: "default/pod/container", or a program */
+	char cuda_library[1024]; /* absolute path of the driver's own library, as the program can open it */
+	char nvml_library[1024];
+	uint8_t reserved1[184];
+	struct grant_file_card cards[GRANT_FILE_CARDS_MAX];
+	struct grant_file_live live[GRANT_FILE_CARDS_MAX];
+};
+
+_Static_assert(sizeof(struct grant_file_card) == 256, "size of a card is part of the layout");
+_Static_assert(offsetof(struct grant_file_card, pci_bus_id) == 64, "layout");
+_Static_assert(offsetof(struct grant_file_card, limit_bytes) == 96, "layout");
+_Static_assert(sizeof(struct grant_file_live) == 128, "layout");
+_Static_assert(offsetof(struct grant_file, card_count) == 24, "layout");
+_Static_assert(offsetof(struct grant_file, container) == 32, "layout");
+_Static_assert(offsetof(struct grant_file, cuda_library) == 288, "layout");
+_Static_assert(offsetof(struct grant_file, nvml_library) == 1312, "layout");
+_Static_assert(offsetof(struct grant_file, cards) == 2520, "layout");
+_Static_assert(offsetof(struct grant_file, live) == 2520 + 64 * 256, "layout");
+_Static_assert(sizeof(struct grant_file) == 2520 + 64 * (256 + 128), "layout");
+_Static_assert(sizeof(_Atomic uint64_t) == 8, "a 64-bit atomic is a plain word");
+
+/* grant_file_write() - give `grant`, whose constant fields from card_count on the caller has filled, its head
+ * and checksum, and write it: complete under another name, then renamed to path. Mode 0644. -EINVAL and
+ * *ret_why if it would not verify. */
+int grant_file_write(const char *path, struct grant_file *grant, const char **ret_why);
+
+/* grant_file_map() - the file, verified, mapped read-only and shared, for as long as the process lives (or
+ * until grant_file_unmap()). No descriptor stays open. -ENOENT: there is none; -EBADMSG: it does not verify;
+ * *ret_why is then a constant sentence for a person (also for other errors). */
+int grant_file_map(const char *path, const struct grant_file **ret_grant, const char **ret_why);
+
+/* grant_file_map_keeper() - the same for the keeper, who writes what is in `live`. */
+int grant_file_map_keeper(const char *path, struct grant_file **ret_grant, const char **ret_why);
+void grant_file_unmap(const struct grant_file *grant);
+
+/* grant_file_verify() - NULL if the bytes are a whole grant, else what is wrong with them. */
+const char *grant_file_verify(const struct grant_file *grant, size_t bytes);
+
+/* grant_overhead_bytes() - what the keeper writes as overhead: the driver's own sum over the container's
+ * processes less what is charged. An allocation in flight is charged before it is there, and may have ended
+ * while the driver was asked: the larger of the sums before and after is taken, so that memory in flight
+ * never looks like overhead and refuses somebody. */
+static inline uint64_t grant_overhead_bytes(
+	uint64_t driver_bytes, uint64_t charged_before, uint64_t charged_after)
+{
+	uint64_t charged = charged_before > charged_after ? charged_before : charged_after;
+
+	return driver_bytes > charged ? driver_bytes - charged : 0;
+}
+
+/* grant_file_set_overhead() - publish it, with a new generation. One keeper only. */
+static inline void grant_file_set_overhead(struct grant_file *grant, unsigned card, uint64_t bytes)
+{
+	struct grant_file_live *live = &grant->live[card];
+
+	atomic_store(&live->overhead_bytes, bytes);
+	atomic_fetch_add(&live->overhead_generation, 1);
+}

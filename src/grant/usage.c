@@ -1,0 +1,142 @@
+#include "grant/usage.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "grant/files.h"
+
+#define TRIES 5 /* of reading a sum that is being recounted */
+
+struct usage_head {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t size;
+	uint32_t slot_count;
+	uint32_t card_count;
+	uint32_t slots_used;
+};
+
+_Static_assert(offsetof(struct usage_head, slots_used) == offsetof(struct usage_file, slots_used), "layout");
+
+static bool is_ours(const struct usage_head *head)
+{
+	return head->magic == USAGE_FILE_MAGIC && head->version == USAGE_FILE_VERSION &&
+	       head->size == sizeof(struct usage_file) && head->slot_count == USAGE_FILE_SLOTS &&
+	       head->card_count > 0 && head->card_count <= GRANT_FILE_CARDS_MAX;
+}
+
+int usage_file_create(const char *path, unsigned card_count, const char **ret_why)
+{
+	struct usage_head head = {
+		.magic = USAGE_FILE_MAGIC,
+		.version = USAGE_FILE_VERSION,
+		.size = sizeof(struct usage_file),
+		.slot_count = USAGE_FILE_SLOTS,
+		.card_count = card_count,
+	};
+	int r;
+
+	if (!is_ours(&head)) {
+		*ret_why = "a usage file for no card, or for more cards than there can be";
+		return -EINVAL;
+	}
+	r = files_write(path, 0666, &head, sizeof(head), sizeof(struct usage_file));
+	if (r < 0)
+		*ret_why = "the usage file cannot be written";
+	return r;
+}
+
+int usage_file_map(const char *path, struct usage_file **ret_usage, const char **ret_why)
+{
+	struct usage_head head;
+	void *map;
+	int r = files_map(path, sizeof(struct usage_file), 1, &map);
+
+	if (r < 0) {
+		*ret_why = r == -ENOENT	   ? "there is no usage file"
+			   : r == -EACCES  ? "the usage file may not be written"
+			   : r == -EBADMSG ? "the usage file is cut off"
+					   : "the usage file cannot be opened";
+		return r;
+	}
+	memcpy(&head, map, sizeof(head));
+	if (!is_ours(&head)) {
+		munmap(map, sizeof(struct usage_file));
+		*ret_why = "the usage file is of another version of ration, or none";
+		return -EBADMSG;
+	}
+	*ret_usage = map;
+	return 0;
+}
+
+void usage_file_unmap(struct usage_file *usage)
+{
+	if (usage)
+		munmap(usage, sizeof(*usage));
+}
+
+int usage_file_path(const char *grant_path, char *ret_path, size_t size)
+{
+	const char *slash = strrchr(grant_path, '/');
+	size_t directory = slash ? (size_t)(slash - grant_path) + 1 : 0;
+
+	if (directory + sizeof(USAGE_FILE_NAME) > size)
+		return -ENAMETOOLONG;
+	memcpy(ret_path, grant_path, directory);
+	memcpy(ret_path + directory, USAGE_FILE_NAME, sizeof(USAGE_FILE_NAME));
+	return 0;
+}
+
+/* While a sum is recounted its word names the recounter; the slots tell then. */
+static int sum_of_slots(int fd, unsigned card, uint32_t slots, uint64_t *ret_pages)
+{
+	uint64_t pages = 0, word;
+
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
+		size_t at = offsetof(struct usage_file, slots) + i * sizeof(struct usage_slot) +
+			    offsetof(struct usage_slot, cards) + card * sizeof(word);
+
+		if (pread(fd, &word, sizeof(word), (off_t)at) != sizeof(word))
+			return -EBADMSG;
+		pages += USAGE_HELD_PAGES(word);
+	}
+	*ret_pages = pages;
+	return 0;
+}
+
+static int read_pages(int fd, unsigned card, uint32_t slots, uint64_t *ret_pages)
+{
+	size_t at = offsetof(struct usage_file, cards) + card * sizeof(struct usage_card);
+	uint64_t word;
+
+	for (int i = 0; i < TRIES; i++) {
+		if (pread(fd, &word, sizeof(word), (off_t)at) != sizeof(word))
+			return -EBADMSG;
+		if (!USAGE_IS_RECOUNTED(word)) {
+			*ret_pages = USAGE_TOTAL_PAGES(word);
+			return 0;
+		}
+	}
+	return sum_of_slots(fd, card, slots, ret_pages);
+}
+
+int usage_file_read(int fd, unsigned n, uint64_t *ret_bytes)
+{
+	uint64_t bytes[GRANT_FILE_CARDS_MAX];
+	struct usage_head head;
+
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || !is_ours(&head) || n > head.card_count)
+		return -EBADMSG;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t pages;
+		int r = read_pages(fd, i, head.slots_used, &pages);
+
+		if (r < 0)
+			return r;
+		bytes[i] = pages << USAGE_PAGE_SHIFT;
+	}
+	memcpy(ret_bytes, bytes, n * sizeof(bytes[0]));
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* usage.h - what the processes of one container have charged: one file, mapped writable by each of them.
+ *
+ * It lies beside the grant, under the name "usage". How its words are changed, so that a process may be
+ * killed at any instruction, is docs/internals/reservation.md; the code is reserve.h.
+ *
+ * Rules
+ * - Fixed layout, never shrinks. Slots never move. A container can write anything into it, and harms itself
+ *   only: a reader bounds every index that it takes from here, and the agent reads it with pread() into a
+ *   buffer, since a mapped file that is truncated kills its reader.
+ * - Memory is counted in pages of 4 KiB: a card's sum, or a slot's part of it with the change that is under
+ * way, must be one word that can be changed at once.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "grant/grant.h"
+
+#define USAGE_FILE_NAME "usage"
+#define USAGE_FILE_PATH "/run/ration/" USAGE_FILE_NAME
+
+#define USAGE_FILE_MAGIC UINT64_C(0x3145474153554152) /* "RAUSAGE1" as little-endian bytes */
+#define USAGE_FILE_VERSION 1
+#define USAGE_FILE_SLOTS 1024
+#define USAGE_PAGE_SHIFT 12
+
+/* usage_card.total: an epoch (high half) and pages (low half). While the epoch is odd the sum is recounted,
+ * and the low half is the slot of the process that does it. */
+#define USAGE_IS_RECOUNTED(total) (((total) >> 32) & 1)
+#define USAGE_TOTAL_PAGES(total) ((total)&UINT32_MAX)
+/* usage_slot.cards[]: pages held (low half) and the change under way (high half). */
+#define USAGE_HELD_PAGES(word) ((word)&UINT32_MAX)
+
+/* One card's sum over the container. */
+struct usage_card {
+	_Atomic uint64_t total;	  /* epoch and pages, as above */
+	_Atomic uint64_t refused; /* allocations that were answered with out of memory because of the limit */
+	_Atomic uint64_t recounts;
+	uint8_t reserved[104]; /* zero */
+};
+
+/* One process. */
+struct usage_slot {
+	_Atomic uint64_t owner;			      /* 0 pid: free; see owner.h */
+	_Atomic uint64_t start_ticks;		      /* when the owner started; 0: not known (yet) */
+	_Atomic uint64_t time_namespace;	      /* in which start_ticks was read; 0: not known */
+	uint8_t reserved[40];			      /* zero */
+	_Atomic uint64_t cards[GRANT_FILE_CARDS_MAX]; /* as above */
+};
+
+struct usage_file {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t size; /* of this struct */
+	uint32_t slot_count;
+	uint32_t card_count;	     /* as in the grant */
+	_Atomic uint32_t slots_used; /* no slot at or above this one has ever had an owner */
+	/* Counts up when a process waits for newer overhead; a futex on which the keeper may wait. */
+	_Atomic uint32_t look_wanted;
+	uint8_t reserved[96]; /* zero */
+	struct usage_card cards[GRANT_FILE_CARDS_MAX];
+	struct usage_slot slots[USAGE_FILE_SLOTS];
+};
+
+_Static_assert(sizeof(struct usage_card) == 128, "size of a card is part of the layout");
+_Static_assert(sizeof(struct usage_slot) == 64 + 8 * 64, "size of a slot is part of the layout");
+_Static_assert(offsetof(struct usage_slot, cards) == 64, "layout");
+_Static_assert(offsetof(struct usage_file, slots_used) == 24, "layout");
+_Static_assert(offsetof(struct usage_file, cards) == 128, "layout");
+_Static_assert(offsetof(struct usage_file, slots) == 128 + 64 * 128, "layout");
+_Static_assert(sizeof(struct usage_file) == 128 + 64 * 128 + 1024 * (64 + 8 * 64), "layout");
+
+/* usage_file_create() - an empty one for a grant with that many cards, at path; renamed into place when
+ * complete. Mode 0666 whatever the umask: the processes of a container have any user. The file is sparse. */
+int usage_file_create(const char *path, unsigned card_count, const char **ret_why);
+
+/* usage_file_map() - verified and mapped writable and shared; no descriptor stays open. -ENOENT, -EACCES,
+ * -EBADMSG; *ret_why is a constant sentence for a person. */
+int usage_file_map(const char *path, struct usage_file **ret_usage, const char **ret_why);
+void usage_file_unmap(struct usage_file *usage);
+
+/* usage_file_path() - of the usage file beside the grant at grant_path. -ENAMETOOLONG. */
+int usage_file_path(const char *grant_path, char *ret_path, size_t size);
+
+/* usage_file_read() - for the keeper: the bytes charged on each of the first n cards, read from a descriptor
+ * without mapping it. -EBADMSG if this is not a whole usage file. */
+int usage_file_read(int fd, unsigned n, uint64_t *ret_bytes);
