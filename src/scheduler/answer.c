@@ -114,6 +114,23 @@ char *answer_rejection(const char *const *names, const struct node_verdict *verd
 	return strbuf_take(&out);
 }
 
+char *answer_unresolvable(const char *const *names, size_t n, const char *reason)
+{
+	_cleanup_strbuf_ struct strbuf out;
+	bool first = true;
+
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_adds(&out, "{\"NodeNames\":[],\"FailedNodes\":{},\"FailedAndUnresolvableNodes\":{");
+	for (size_t i = 0; i < n; i++) {
+		add_comma(&out, &first);
+		add_string(&out, names[i]);
+		strbuf_add(&out, ":", 1);
+		add_string(&out, reason);
+	}
+	strbuf_adds(&out, "},\"Error\":\"\"}");
+	return strbuf_take(&out);
+}
+
 char *answer_scores(const char *const *names, const int *scores, size_t n)
 {
 	_cleanup_strbuf_ struct strbuf out;

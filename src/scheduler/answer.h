@@ -15,5 +15,8 @@ char *answer_nodes(const struct node_ledger *const *nodes, size_t n);
 char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
 	const struct request *request, const struct node_ledger *waits_for);
 
+/* answer_unresolvable() - filter: no node passes, all for the same reason, which is the pod's own. */
+char *answer_unresolvable(const char *const *names, size_t n, const char *reason);
+
 /* answer_scores() - prioritize. */
 char *answer_scores(const char *const *names, const int *scores, size_t n);

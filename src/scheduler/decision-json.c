@@ -66,6 +66,64 @@ static struct json_object *cards_to_json(const struct decision *decision)
 	return cards;
 }
 
+static struct json_object *victims_to_json(const struct decision *decision)
+{
+	struct json_object *victims = json_object_new_array();
+
+	for (size_t i = 0; i < decision->n_victims; i++) {
+		const struct decision_victim *from = &decision->victims[i];
+		struct json_object *victim = json_object_new_object();
+
+		json_set(victim, "namespace", json_object_new_string(from->namespace_));
+		json_set(victim, "name", json_object_new_string(from->name));
+		json_set(victim, "priority", json_object_new_int64(from->priority));
+		json_object_array_add(victims, victim);
+	}
+	return victims;
+}
+
+/* Which of the lists and texts a kind of decision has. */
+enum part {
+	PART_ASKED = 1,
+	PART_NODES = 2,
+	PART_FITTING = 4,
+	PART_REASONS = 8,
+	PART_VICTIMS = 16,
+	PART_ERROR = 32
+};
+
+static unsigned parts_of(enum decision_kind kind)
+{
+	static const unsigned parts[DECISION_KIND_MAX] = {
+		[DECISION_FILTER] = PART_ASKED | PART_NODES | PART_FITTING | PART_REASONS,
+		[DECISION_PRIORITIZE] = PART_ASKED | PART_NODES,
+		[DECISION_OUTCOME] = PART_ERROR,
+		[DECISION_FILTER_ERROR] = PART_ERROR,
+		[DECISION_PREEMPT] = PART_ASKED | PART_FITTING | PART_REASONS | PART_VICTIMS,
+		[DECISION_EVICT_SEARCH] = PART_ASKED | PART_NODES | PART_FITTING,
+		[DECISION_EVICT_PLAN] = PART_VICTIMS,
+		[DECISION_EVICT_ANSWER] = PART_VICTIMS | PART_ERROR,
+	};
+
+	return parts[kind];
+}
+
+static void add_lists(struct json_object *object, const struct decision *decision, unsigned parts)
+{
+	if (parts & PART_ASKED)
+		json_set(object, "asked", json_object_new_int64(decision->n_asked));
+	if (parts & PART_NODES)
+		json_set(object, "nodes", nodes_to_json(decision));
+	if (parts & PART_FITTING)
+		json_set(object, "fitting", json_object_new_int64(decision->n_fitting));
+	if (parts & PART_REASONS)
+		json_set(object, "reasons", reasons_to_json(decision));
+	if (parts & PART_VICTIMS)
+		json_set(object, "victims", victims_to_json(decision));
+	if (decision->n_victims_unnamed)
+		json_set(object, "moreVictims", json_object_new_int64(decision->n_victims_unnamed));
+}
+
 static void add_choice(struct json_object *object, const struct decision *decision)
 {
 	if (!*decision->node)
@@ -81,6 +139,7 @@ static void add_choice(struct json_object *object, const struct decision *decisi
 struct json_object *decision_to_json(const struct decision *decision)
 {
 	struct json_object *object = json_object_new_object();
+	unsigned parts = parts_of(decision->kind);
 	char time[TIME_TEXT_SIZE];
 
 	json_set(object, "time", json_object_new_string(time_text(decision->time_ns, time)));
@@ -90,18 +149,13 @@ struct json_object *decision_to_json(const struct decision *decision)
 	json_set(object, "name", json_object_new_string(decision->name));
 	if (decision->units)
 		json_set(object, "units", json_object_new_int64(decision->units));
-	if (decision->kind == DECISION_FILTER || decision->kind == DECISION_PRIORITIZE) {
-		json_set(object, "asked", json_object_new_int64(decision->n_asked));
-		json_set(object, "nodes", nodes_to_json(decision));
-	}
-	if (decision->kind == DECISION_FILTER) {
-		json_set(object, "fitting", json_object_new_int64(decision->n_fitting));
-		json_set(object, "reasons", reasons_to_json(decision));
-	}
+	add_lists(object, decision, parts);
 	add_choice(object, decision);
-	if (decision->kind == DECISION_OUTCOME) {
+	if (parts & PART_ERROR)
 		json_set(object, "error", json_object_new_string(decision->text));
+	else if (*decision->text)
+		json_set(object, "text", json_object_new_string(decision->text));
+	if (decision->kind == DECISION_OUTCOME)
 		json_set(object, "spentUs", json_object_new_int64(decision->spent_ns / 1000));
-	}
 	return object;
 }

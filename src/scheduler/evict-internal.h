@@ -8,6 +8,7 @@
 
 #include "base/table.h"
 #include "model/ledger.h"
+#include "scheduler/metrics.h"
 
 struct loop_timer;
 struct preemption_plan;
@@ -64,8 +65,13 @@ void attempt_tell(struct attempt *attempt, const struct pod_facts *about, const 
 int attempt_plan_on(
 	struct attempt *attempt, const char *node, bool may_violate, struct preemption_plan *ret_plan);
 
-/* attempt_fail() - it rests; what was kept for the pod is free for others. */
+/* attempt_fail() - it rests; what was kept for the pod is free for others. attempt_end() - the same after
+ * victims were planned: counted and recorded with the sentence. */
 void attempt_fail(struct attempt *attempt);
+void attempt_end(struct attempt *attempt, enum attempt_outcome outcome, const char *why);
+
+/* attempt_note_end() - only counts and records. */
+void attempt_note_end(struct attempt *attempt, enum attempt_outcome outcome, const char *why);
 
 /* attempt_begin() - plan anew on the best node that is left; from now on victims are asked. */
 void attempt_begin(struct attempt *attempt);

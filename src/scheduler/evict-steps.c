@@ -14,6 +14,7 @@
 #include "scheduler/evict-internal.h"
 #include "scheduler/evict-request.h"
 #include "scheduler/lease.h"
+#include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
@@ -75,6 +76,25 @@ void attempt_fail(struct attempt *attempt)
 	attempt->backoff_ns = attempt->backoff_ns * 2 > BACKOFF_LAST_NS ? BACKOFF_LAST_NS
 									: attempt->backoff_ns * 2;
 	waiting_room_look(scheduler->waiting);
+}
+
+static const char *node_of(const struct attempt *attempt)
+{
+	return attempt->next_node < attempt->n_nodes ? attempt->nodes[attempt->next_node] : NULL;
+}
+
+void attempt_note_end(struct attempt *attempt, enum attempt_outcome outcome, const char *why)
+{
+	struct scheduler *scheduler = attempt->evictions->scheduler;
+
+	scheduler->metrics.eviction_attempts[outcome]++;
+	record_eviction_end(scheduler, &attempt->pod, node_of(attempt), why);
+}
+
+void attempt_end(struct attempt *attempt, enum attempt_outcome outcome, const char *why)
+{
+	attempt_note_end(attempt, outcome, why);
+	attempt_fail(attempt);
 }
 
 int attempt_plan_on(
@@ -151,6 +171,7 @@ static bool begin_on(struct attempt *attempt, const char *node)
 	if (attempt_plan_on(attempt, node, false, &plan) != FITS || (plan.n_victims == 0 && !plan.waits))
 		return false;
 	describe_cards(attempt, &plan);
+	record_eviction_plan(scheduler, &attempt->pod, &plan);
 	if (take_victims(attempt, &plan) < 0 || ledger_nominate(&scheduler->ledger, &attempt->pod, node,
 							&plan.placement, NOMINATION_LASTS) < 0)
 		return false;
@@ -168,7 +189,7 @@ void attempt_begin(struct attempt *attempt)
 	for (; attempt->next_node < attempt->n_nodes; attempt->next_node++)
 		if (begin_on(attempt, attempt->nodes[attempt->next_node]))
 			return;
-	attempt_fail(attempt);
+	attempt_end(attempt, ATTEMPT_REFUSED, "given up: no node is left whose pods may go");
 }
 
 static void tell_victim(struct attempt *attempt, const struct pod_facts *victim)
@@ -192,6 +213,16 @@ static void tell_preemptor(struct attempt *attempt)
 	attempt_tell(attempt, &attempt->pod, "Normal", "Preempting", strbuf_cstr(&text));
 }
 
+static void note_eviction(struct attempt *attempt, const struct pod_facts *victim,
+	enum eviction_outcome outcome, const char *text)
+{
+	struct scheduler *scheduler = attempt->evictions->scheduler;
+
+	scheduler->metrics.evictions[outcome]++;
+	if (outcome != EVICTION_AGAIN)
+		record_eviction(scheduler, &attempt->pod, victim, node_of(attempt), text);
+}
+
 /* A victim that will not go is spared from now on; perhaps others make room. */
 static void refused(struct attempt *attempt, const struct pod_facts *victim, const char *why)
 {
@@ -201,9 +232,10 @@ static void refused(struct attempt *attempt, const struct pod_facts *victim, con
 		victim->namespace_, victim->name, attempt->card, why);
 	log_info("pod %s/%s: %s", attempt->pod.namespace_, attempt->pod.name, text);
 	attempt_tell(attempt, &attempt->pod, "Warning", "PreemptionBlocked", text);
+	note_eviction(attempt, victim, EVICTION_REFUSED, why);
 	ledger_drop_nomination(&attempt->evictions->scheduler->ledger, attempt->pod.uid);
 	if (table_set(&attempt->spared, victim->uid, attempt) < 0) {
-		attempt_fail(attempt);
+		attempt_end(attempt, ATTEMPT_REFUSED, "given up: out of memory");
 		return;
 	}
 	attempt_begin(attempt);
@@ -229,11 +261,14 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 
 	attempt->evicted_ns = monotonic_ns();
 	if (evict_was_accepted(response, &reason)) {
+		note_eviction(attempt, victim, EVICTION_ACCEPTED, "");
 		tell_victim(attempt, victim);
 		attempt->step = STEP_MARK;
 	} else if (response->result == 0 && response->status == 404) {
+		note_eviction(attempt, victim, EVICTION_GONE, "it was gone already");
 		attempt->next++;
 	} else if (again && ++attempt->tries < TRIES_MAX) {
+		note_eviction(attempt, victim, EVICTION_AGAIN, reason.text);
 		return;
 	} else {
 		refused(attempt, victim, reason.text);
@@ -305,6 +340,7 @@ static bool anybody_is_deleting(const struct node_ledger *node)
 void attempt_wait(struct attempt *attempt, const struct ledger_pod *pod, int64_t now)
 {
 	const struct ledger *ledger = &attempt->evictions->scheduler->ledger;
+	const char *why;
 	bool there = attempt->n_victims == 0 && pod->nomination && anybody_is_deleting(pod->nomination->node);
 
 	for (size_t i = 0; i < attempt->n_victims; i++)
@@ -315,8 +351,9 @@ void attempt_wait(struct attempt *attempt, const struct ledger_pod *pod, int64_t
 		return;
 	if (!there && now - attempt->gone_ns <= UNUSED_MAX_NS)
 		return;
-	log_warning("pod %s/%s: %s is given up: %s", attempt->pod.namespace_, attempt->pod.name,
-		attempt->card, there ? "pods that were evicted do not end" : "the pod was not bound there");
+	why = there ? "given up: pods that were evicted do not end"
+		    : "given up: the pod was not bound to the freed card";
+	log_warning("pod %s/%s: %s: %s", attempt->pod.namespace_, attempt->pod.name, attempt->card, why);
 	attempt->ignore_deleting |= there;
-	attempt_fail(attempt);
+	attempt_end(attempt, there ? ATTEMPT_STUCK : ATTEMPT_UNUSED, why);
 }

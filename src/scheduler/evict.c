@@ -11,6 +11,7 @@
 #include "model/preemption.h"
 #include "net/loop.h"
 #include "scheduler/evict-internal.h"
+#include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
@@ -114,19 +115,33 @@ static size_t search(struct attempt *attempt, const char *const *names, size_t n
 	return n;
 }
 
+static void note_search(
+	struct attempt *attempt, enum search_outcome outcome, size_t n_names, const char *text)
+{
+	struct scheduler *scheduler = attempt->evictions->scheduler;
+
+	scheduler->metrics.eviction_searches[outcome]++;
+	record_eviction_search(scheduler, &attempt->pod, n_names, (const char *const *)attempt->nodes,
+		attempt->n_nodes, text);
+}
+
 /* Nobody can go without breaking a budget: say so, and look again after a while. */
 static void tell_if_protected(struct attempt *attempt, const char *const *names, size_t n_names)
 {
 	struct preemption_plan best[1] = {0};
 	char text[512];
 
-	if (search(attempt, names, n_names, true, 1, best) == 0)
+	if (search(attempt, names, n_names, true, 1, best) == 0) {
+		note_search(attempt, SEARCH_NOBODY, n_names,
+			"no pod of lower priority whose going would free a GPU");
 		return;
+	}
 	snprintf(text, sizeof(text),
 		"no pod was evicted to free a GPU: PodDisruptionBudgets protect the pods of lower priority, "
 		"the first choice would be %s/%s on node %s",
 		best[0].victims[0]->facts.namespace_, best[0].victims[0]->facts.name,
 		best[0].node->facts.name);
+	note_search(attempt, SEARCH_PROTECTED, n_names, text);
 	attempt_tell(attempt, &attempt->pod, "Warning", "PreemptionBlocked", text);
 	preemption_plan_release(&best[0]);
 	attempt_fail(attempt);
@@ -146,6 +161,7 @@ static void search_for(struct attempt *attempt, const char *const *names, size_t
 		preemption_plan_release(&best[i]);
 	}
 	if (attempt->n_nodes) {
+		note_search(attempt, SEARCH_PLANNED, n_names, "");
 		attempt->step = STEP_PLANNED;
 		attempt->due_ns = monotonic_ns() + IN_TREE_FIRST_NS;
 	} else {
@@ -200,7 +216,7 @@ void evictions_consider(
 	int64_t began_ns = monotonic_ns(), now;
 
 	if (attempt && is_lost(attempt)) {
-		attempt_fail(attempt);
+		attempt_end(attempt, ATTEMPT_UNUSED, "given up: another pod was faster");
 		return;
 	}
 	if (!evictions || !may_search(evictions, pod, attempt))
@@ -271,6 +287,15 @@ static void advance(struct attempt *attempt, const struct ledger_pod *pod, int64
 	}
 }
 
+static void take_back(struct attempt *attempt, const struct ledger_pod *pod)
+{
+	bool bound = pod && pod->occupancy == OCCUPANCY_BOUND && !pod->facts.finished && !pod->facts.deleting;
+
+	attempt_note_end(attempt, bound ? ATTEMPT_BOUND : ATTEMPT_GONE,
+		bound ? "the pod is bound" : "the pod has ended or is being deleted");
+	ledger_drop_nomination(&attempt->evictions->scheduler->ledger, attempt->pod.uid);
+}
+
 static void on_timer(void *userdata)
 {
 	struct evictions *evictions = userdata;
@@ -283,7 +308,7 @@ static void on_timer(void *userdata)
 
 		if (is_over(attempt, pod, now)) {
 			if (attempt->step > STEP_PLANNED)
-				ledger_drop_nomination(&evictions->scheduler->ledger, attempt->pod.uid);
+				take_back(attempt, pod);
 			attempt_free(table_remove(&evictions->attempts, attempt->pod.uid));
 		} else {
 			advance(attempt, pod, now);

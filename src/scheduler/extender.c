@@ -153,6 +153,7 @@ static char *filter_question(
 	struct scheduler *scheduler, const struct question *question, enum filter_outcome *ret_result)
 {
 	_cleanup_(survey_release) struct survey survey = {0};
+	const char *in_doubt = "the outcome of this pod's last Binding is not known yet, trying again";
 	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
 	size_t n;
 
@@ -160,9 +161,10 @@ static char *filter_question(
 	if (request_is_empty(&question->pod.request))
 		return pass_all(question);
 	*ret_result = FILTER_IN_DOUBT;
-	if (known && known->occupancy == OCCUPANCY_RESERVED)
-		return extender_error(
-			"the outcome of this pod's last Binding is not known yet, trying again");
+	if (known && known->occupancy == OCCUPANCY_RESERVED) {
+		record_filter_error(scheduler, &question->pod, in_doubt);
+		return extender_error(in_doubt);
+	}
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	*ret_result = FILTER_FAILED;
@@ -189,25 +191,55 @@ static char *filter_question(
 	return answer_nodes(survey.fitting, n);
 }
 
+/* A pod that asks for what cannot be: no node serves it. An Error would be asked again every 1 to 10 s for
+ * ever (handleSchedulingFailure, back-off queue); rejected by an extender, the pod is asked for again when
+ * it, or something else in the cluster, changes (schedule_one.go "Extenders filtered out some
+ * nodes"; 1.36.3). What was held for what it asked for before is let go. */
+static char *reject_malformed(struct scheduler *scheduler, const struct question *question, const char *text)
+{
+	record_filter_error(scheduler, &question->pod, text);
+	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
+	waiting_room_look(scheduler->waiting);
+	return answer_unresolvable(question->names, question->n_names, text);
+}
+
+static bool names_pod(const struct question *question)
+{
+	return question->pod.uid && *question->pod.uid;
+}
+
+/* Nothing can be decided now, about no pod; the one that was asked about is noted. */
+static char *refuse(struct scheduler *scheduler, enum filter_outcome result, const char *text,
+	const char *body, size_t len)
+{
+	_cleanup_(question_release) struct question question = {0};
+
+	scheduler->metrics.filter_results[result]++;
+	question_parse(body, len, &question, NULL);
+	if (names_pod(&question))
+		record_filter_error(scheduler, &question.pod, text);
+	return extender_error(text);
+}
+
 char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
 {
 	_cleanup_(question_release) struct question question = {0};
 	enum filter_outcome result;
 	struct error err = {0};
 	char *answer;
+	int r;
 
-	if (!scheduler_is_ready(scheduler)) {
-		scheduler->metrics.filter_results[FILTER_NOT_READY]++;
-		return extender_error("ration-scheduler has not read the cluster's nodes and pods yet");
-	}
-	if (ledger_lease_may_plan(scheduler->lease, &err) < 0) {
-		scheduler->metrics.filter_results[FILTER_NOT_OWNER]++;
-		return extender_error(err.text);
-	}
+	if (!scheduler_is_ready(scheduler))
+		return refuse(scheduler, FILTER_NOT_READY,
+			"ration-scheduler has not read the cluster's nodes and pods yet", body, len);
+	if (ledger_lease_may_plan(scheduler->lease, &err) < 0)
+		return refuse(scheduler, FILTER_NOT_OWNER, err.text, body, len);
 	takeover_note_call(&scheduler->takeover, monotonic_ns());
-	if (question_parse(body, len, &question, &err) < 0) {
+	r = question_parse(body, len, &question, &err);
+	if (r < 0) {
 		scheduler->metrics.filter_results[FILTER_BAD_REQUEST]++;
-		return extender_error(err.text);
+		return r == -EINVAL && names_pod(&question) ? reject_malformed(scheduler, &question, err.text)
+							    : extender_error(err.text);
 	}
 	answer = filter_question(scheduler, &question, &result);
 	scheduler->metrics.filter_results[result]++;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/micro-time.h"
@@ -46,7 +47,8 @@ struct ledger_lease {
 	int64_t changed_ns;			 /* when we saw the holder, or its renewal, change */
 	int64_t sent_ns;			 /* of the renewal on its way */
 	int64_t valid_until_ns;			 /* of the last one that succeeded */
-	char trouble[256];			 /* the last one logged, "" when all is well */
+	uint64_t failures;
+	char trouble[256]; /* the last one logged, "" when all is well */
 };
 
 bool ledger_lease_is_valid_identity(const char *identity)
@@ -95,6 +97,7 @@ static void lease_failed(struct ledger_lease *lease, const char *verb, const cha
 {
 	char line[sizeof(lease->trouble)];
 
+	lease->failures++;
 	snprintf(line, sizeof(line), "cannot %s " LEASE_TEXT ": %s", verb, text);
 	if (strcmp(line, lease->trouble) != 0) {
 		log_warning("%s", line);
@@ -286,4 +289,27 @@ void ledger_lease_stop(struct ledger_lease *lease)
 	kube_request_cancel(lease->request);
 	loop_timer_remove(lease->timer);
 	free(lease);
+}
+
+void ledger_lease_metrics(const struct ledger_lease *lease, struct metrics *page)
+{
+	int64_t renewed_ns, sent_ns;
+
+	if (!lease)
+		return;
+	sent_ns = lease->valid_until_ns ? lease->valid_until_ns - VALID_NS : 0;
+	renewed_ns = sent_ns > lease->changed_ns ? sent_ns : lease->changed_ns;
+	metrics_one(page, "ration_ledger_owned", "gauge",
+		"1 while this scheduler and its kube-scheduler own the ledger, so that filter answers.",
+		lease->owner == OWNER_US);
+	metrics_one(page, "ration_ledger_may_bind", "gauge",
+		"1 while the last renewal is young enough for a Binding to be sent.",
+		ledger_lease_may_bind(lease, NULL) == 0);
+	metrics_one(page, "ration_ledger_lease_failures_total", "counter",
+		"Times that the Lease could not be read or renewed.", lease->failures);
+	if (!renewed_ns)
+		return;
+	metrics_family(page, "ration_ledger_lease_age_seconds", "gauge",
+		"Since the owner's last renewal that this replica has made or seen.");
+	metrics_seconds(page, NULL, 0, monotonic_ns() - renewed_ns);
 }

@@ -20,6 +20,7 @@
 
 struct error;
 struct ledger_lease;
+struct metrics;
 struct scheduler;
 
 /* ledger_lease_start() - identity: NAMESPACE/NAME of the pair's kube-scheduler Lease. */
@@ -38,3 +39,6 @@ bool ledger_lease_is_known(const struct ledger_lease *lease);
  * now. Otherwise -EPERM with the sentence for kube-scheduler. */
 int ledger_lease_may_plan(const struct ledger_lease *lease, struct error *err);
 int ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err);
+
+/* ledger_lease_metrics() - who owns the ledger, and how old that knowledge is; nothing for NULL. */
+void ledger_lease_metrics(const struct ledger_lease *lease, struct metrics *page);

@@ -169,9 +169,12 @@ static void timed_reply(struct http_call *call, struct histogram *histogram, int
 
 static void reply_preempt(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len)
 {
+	int64_t began_ns = monotonic_ns();
 	struct error err = {0};
 	unsigned status;
 	char *answer = preempt_answer(scheduler, body, len, &status, &err);
+
+	histogram_observe(&scheduler->metrics.preempt, monotonic_ns() - began_ns);
 
 	if (status == 200) {
 		http_call_reply(call, 200, "application/json", answer);

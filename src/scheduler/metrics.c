@@ -4,6 +4,7 @@
 #include "model/ledger.h"
 #include "scheduler/bind.h"
 #include "scheduler/inspect.h"
+#include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -32,6 +33,38 @@ static const char *const bind_results[BIND_RESULT_MAX] = {
 	[BIND_NOT_READY] = "not_ready",
 	[BIND_BAD_REQUEST] = "bad_request",
 	[BIND_FAILED] = "failed",
+};
+
+static const char *const preempt_results[PREEMPT_RESULT_MAX] = {
+	[PREEMPT_NODE] = "node",
+	[PREEMPT_NO_NODE] = "no_node",
+	[PREEMPT_OWN] = "own_eviction",
+	[PREEMPT_NOT_OURS] = "not_ours",
+	[PREEMPT_NOT_OWNER] = "not_owner",
+	[PREEMPT_NOT_READY] = "not_ready",
+	[PREEMPT_BAD_REQUEST] = "bad_request",
+	[PREEMPT_FAILED] = "failed",
+};
+
+static const char *const search_results[SEARCH_RESULT_MAX] = {
+	[SEARCH_PLANNED] = "planned",
+	[SEARCH_PROTECTED] = "protected",
+	[SEARCH_NOBODY] = "nobody",
+};
+
+static const char *const eviction_results[EVICTION_RESULT_MAX] = {
+	[EVICTION_ACCEPTED] = "accepted",
+	[EVICTION_GONE] = "gone",
+	[EVICTION_REFUSED] = "refused",
+	[EVICTION_AGAIN] = "again",
+};
+
+static const char *const attempt_results[ATTEMPT_RESULT_MAX] = {
+	[ATTEMPT_BOUND] = "bound",
+	[ATTEMPT_GONE] = "pod_gone",
+	[ATTEMPT_REFUSED] = "refused",
+	[ATTEMPT_STUCK] = "victims_stay",
+	[ATTEMPT_UNUSED] = "unused",
 };
 
 static const char *const misfits[MISFIT_MAX] = {
@@ -65,6 +98,23 @@ static void add_verbs(struct metrics *page, const struct scheduler_metrics *coun
 	metrics_family(page, "ration_bind_results_total", "counter",
 		"Answers of bind; all but bound fail the pod's scheduling cycle.");
 	metrics_each(page, "result", bind_results, counted->bind_results, BIND_RESULT_MAX);
+}
+
+static void add_preemption(struct metrics *page, const struct scheduler_metrics *counted)
+{
+	metrics_family(
+		page, "ration_preempt_duration_seconds", "histogram", "Time to answer the verb preempt.");
+	metrics_histogram(page, &counted->preempt);
+	metrics_family(page, "ration_preempt_results_total", "counter", "Answers of preempt.");
+	metrics_each(page, "result", preempt_results, counted->preempt_results, PREEMPT_RESULT_MAX);
+	metrics_family(page, "ration_eviction_searches_total", "counter",
+		"Searches for pods to evict where a node's sum suffices and no card does.");
+	metrics_each(page, "result", search_results, counted->eviction_searches, SEARCH_RESULT_MAX);
+	metrics_family(page, "ration_evictions_total", "counter", "Answers to our own evictions.");
+	metrics_each(page, "result", eviction_results, counted->evictions, EVICTION_RESULT_MAX);
+	metrics_family(page, "ration_eviction_attempts_total", "counter",
+		"Pods for which others were to be evicted by us, by how it ended.");
+	metrics_each(page, "result", attempt_results, counted->eviction_attempts, ATTEMPT_RESULT_MAX);
 }
 
 struct cluster_sums {
@@ -125,16 +175,21 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 	const char *states[OCCUPANCY_MAX];
 	uint64_t pods[OCCUPANCY_MAX] = {0};
 	const struct ledger_pod *pod;
+	uint64_t nominations = 0;
 
 	for (int state = 0; state < OCCUPANCY_MAX; state++)
 		states[state] = occupancy_text((enum occupancy)state);
-	table_for_each (&scheduler->ledger.pods, cursor, pod)
+	table_for_each (&scheduler->ledger.pods, cursor, pod) {
 		pods[pod->occupancy]++;
+		nominations += pod->nomination != NULL;
+	}
 	metrics_family(page, "ration_pods", "gauge",
 		"Pods that ask for a GPU, by state in the ledger; tentative have a card kept since filter, "
 		"held "
 		"are deleted and may still run.");
 	metrics_each(page, "state", states, pods, OCCUPANCY_MAX);
+	metrics_one(page, "ration_nominations", "gauge",
+		"Pods for which cards are kept while others leave them.", nominations);
 	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
 		"Pods that filter rejected and that are woken when something is freed.",
 		waiting_room_count(scheduler->waiting));
@@ -156,7 +211,9 @@ char *scheduler_metrics_page(const struct scheduler *scheduler)
 	metrics_build_info(&page);
 	metrics_one(&page, "ration_ready", "gauge", "1 when the cluster is read and filter answers.",
 		scheduler_is_ready(scheduler));
+	ledger_lease_metrics(scheduler->lease, &page);
 	add_verbs(&page, &scheduler->metrics);
+	add_preemption(&page, &scheduler->metrics);
 	add_pods(&page, scheduler);
 	add_cluster(&page, &scheduler->ledger);
 	kube_metrics(&page, scheduler->client);

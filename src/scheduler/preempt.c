@@ -15,6 +15,8 @@
 #include "model/preemption.h"
 #include "scheduler/evict.h"
 #include "scheduler/lease.h"
+#include "scheduler/metrics.h"
+#include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 
 /* Our own nomination until the watch shows it, and any nomination after it was cleared. */
@@ -25,6 +27,7 @@ struct choice {
 	struct json_object *in_tree; /* its victims as asked, borrowed */
 	struct preemption_plan plan;
 	bool found;
+	struct preempt_tally tally;
 };
 
 /* {"Pods":[{"UID":".."}],"NumPDBViolations":n} */
@@ -60,15 +63,22 @@ static int consider_node(struct scheduler *scheduler, const struct pod_facts *po
 	if (r == 0)
 		r = given.count ? preemption_plan_node(&scheduler->ledger, node, &question, &plan)
 				: MISFIT_FULL;
+	if (r > 0 && given.count)
+		choice->tally.misfits[r]++;
+	else if (r > 0)
+		choice->tally.n_without_victims++;
 	table_release(&given);
 	if (r != FITS)
 		return r < 0 ? r : 0;
+	choice->tally.n_fitting++;
 	json_whole(json_member(victims, "NumPDBViolations"), 0, INT32_MAX, &violations);
 	plan.n_violations += (size_t)violations;
 	if (choice->found && preemption_plan_compare(&choice->plan, &plan) <= 0)
 		return 0;
 	preemption_plan_release(&choice->plan);
-	*choice = (struct choice){.in_tree = victims, .plan = plan, .found = true};
+	choice->in_tree = victims;
+	choice->plan = plan;
+	choice->found = true;
 	plan = (struct preemption_plan){0};
 	return 0;
 }
@@ -127,29 +137,61 @@ static char *answer_text(const struct choice *choice)
 	return strdup(json_text(answer));
 }
 
-static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, struct json_object *nodes)
+/* How many of in-tree's victims ask for no GPU. */
+static size_t count_others(const struct choice *choice)
 {
-	struct choice choice = {0};
+	struct json_object *asked = json_member(choice->in_tree, "Pods");
+	size_t n = 0;
+
+	for (size_t i = 0; i < json_object_array_length(asked); i++) {
+		const char *uid = json_member_string(json_object_array_get_idx(asked, i), "UID");
+
+		n += uid && !plan_names(&choice->plan, uid);
+	}
+	return n;
+}
+
+static void take_choice(struct scheduler *scheduler, const struct pod_facts *pod, const struct choice *choice)
+{
+	const char *node = choice->plan.node->facts.name;
+	int r;
+
+	record_preempt(scheduler, pod, &choice->tally, &choice->plan, count_others(choice), "");
+	evictions_cancel(scheduler->evictions, pod->uid);
+	log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s", pod->namespace_, pod->name,
+		choice->plan.n_victims, node);
+	r = ledger_nominate(
+		&scheduler->ledger, pod, node, &choice->plan.placement, monotonic_ns() + NOMINATION_GRACE_NS);
+	if (r < 0)
+		log_warning("pod %s/%s: no card is kept for it on node %s: %s, ignoring", pod->namespace_,
+			pod->name, node, strerror(-r));
+}
+
+static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, struct json_object *nodes,
+	enum preempt_outcome *ret_result)
+{
+	/* While we evict for the pod ourselves, nobody else needs to go. */
+	bool own = evictions_are_under_way(scheduler->evictions, pod->uid);
+	struct choice choice = {.tally.n_asked = (uint32_t)json_object_object_length(nodes)};
 	char *text = NULL;
 	int r = 0;
 
-	/* While we evict for the pod ourselves, nobody else needs to go. */
-	if (!evictions_are_under_way(scheduler->evictions, pod->uid)) {
+	if (!own) {
 		json_object_object_foreach (nodes, node, victims)
 			if (r == 0)
 				r = consider_node(scheduler, pod, node, victims, &choice);
 	}
 	if (r == 0)
 		text = answer_text(&choice);
-	if (text && choice.found) {
-		const char *node = choice.plan.node->facts.name;
-
-		evictions_cancel(scheduler->evictions, pod->uid);
-		r = ledger_nominate(&scheduler->ledger, pod, node, &choice.plan.placement,
-			monotonic_ns() + NOMINATION_GRACE_NS);
-		log_info("pod %s/%s: kube-scheduler is to preempt %zu pods on node %s%s", pod->namespace_,
-			pod->name, choice.plan.n_victims, node, r < 0 ? ", without a card kept for it" : "");
-	}
+	if (text && choice.found)
+		take_choice(scheduler, pod, &choice);
+	else if (text)
+		record_preempt(scheduler, pod, &choice.tally, NULL, 0,
+			own ? "pods are being evicted for it already" : "");
+	*ret_result = !text	     ? PREEMPT_FAILED
+		      : choice.found ? PREEMPT_NODE
+		      : own	     ? PREEMPT_OWN
+				     : PREEMPT_NO_NODE;
 	preemption_plan_release(&choice.plan);
 	return text;
 }
@@ -164,8 +206,8 @@ static char *pass_all(struct json_object *nodes)
 	return strdup(json_text(answer));
 }
 
-char *preempt_answer(
-	struct scheduler *scheduler, const char *body, size_t len, unsigned *ret_status, struct error *err)
+static char *answer(struct scheduler *scheduler, const char *body, size_t len, unsigned *ret_status,
+	enum preempt_outcome *ret_result, struct error *err)
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -173,13 +215,16 @@ char *preempt_answer(
 
 	pod_facts_init(&pod);
 	*ret_status = 503;
+	*ret_result = PREEMPT_NOT_READY;
 	if (!scheduler_is_ready(scheduler)) {
 		error_set(err, EAGAIN, "ration-scheduler has not read the cluster's nodes and pods yet");
 		return NULL;
 	}
+	*ret_result = PREEMPT_NOT_OWNER;
 	if (ledger_lease_may_plan(scheduler->lease, err) < 0)
 		return NULL;
 	*ret_status = 400;
+	*ret_result = PREEMPT_BAD_REQUEST;
 	if (json_parse(body, len, &root, err) < 0)
 		return NULL;
 	nodes = json_member(root, "NodeNameToMetaVictims");
@@ -191,9 +236,20 @@ char *preempt_answer(
 	if (pod_facts_from_json(json_member(root, "Pod"), &pod, err) < 0)
 		return NULL;
 	*ret_status = 200;
+	*ret_result = PREEMPT_NOT_OURS;
 	if (request_is_empty(&pod.request))
 		return pass_all(nodes);
-	return decide(scheduler, &pod, nodes);
+	return decide(scheduler, &pod, nodes, ret_result);
+}
+
+char *preempt_answer(
+	struct scheduler *scheduler, const char *body, size_t len, unsigned *ret_status, struct error *err)
+{
+	enum preempt_outcome result;
+	char *text = answer(scheduler, body, len, ret_status, &result, err);
+
+	scheduler->metrics.preempt_results[result]++;
+	return text;
 }
 
 static bool is_nominated_for(const struct ledger_pod *pod, const char *node)

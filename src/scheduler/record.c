@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "model/explain.h"
+#include "model/preemption.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
@@ -138,5 +139,117 @@ void record_nudge(struct scheduler *scheduler, const struct pod_facts *pod)
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_NUDGE);
 
+	recorder_add(scheduler->recorder, &decision);
+}
+
+void record_filter_error(struct scheduler *scheduler, const struct pod_facts *pod, const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, DECISION_FILTER_ERROR);
+
+	decision.text = text;
+	recorder_add(scheduler->recorder, &decision);
+}
+
+/* Preemption. */
+
+/* victims has room for DECISION_VICTIMS_MAX; the rest is counted. */
+static void describe_victims(
+	const struct preemption_plan *plan, struct decision_victim *victims, struct decision *decision)
+{
+	for (; decision->n_victims < plan->n_victims && decision->n_victims < DECISION_VICTIMS_MAX;
+		decision->n_victims++) {
+		const struct pod_facts *facts = &plan->victims[decision->n_victims]->facts;
+
+		victims[decision->n_victims] = (struct decision_victim){.uid = facts->uid,
+			.namespace_ = facts->namespace_,
+			.name = facts->name,
+			.priority = facts->priority};
+	}
+	decision->victims = victims;
+	decision->n_victims_unnamed += (uint32_t)(plan->n_victims - decision->n_victims);
+}
+
+static void add_reason(struct decision_reason *reasons, size_t *n, const char *text, uint32_t nodes)
+{
+	if (nodes && *n < DECISION_REASONS_MAX)
+		reasons[(*n)++] = (struct decision_reason){.text = text, .nodes = nodes};
+}
+
+void record_preempt(struct scheduler *scheduler, const struct pod_facts *pod,
+	const struct preempt_tally *tally, const struct preemption_plan *plan, size_t n_others,
+	const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, DECISION_PREEMPT);
+	struct decision_victim victims[DECISION_VICTIMS_MAX];
+	struct decision_reason reasons[DECISION_REASONS_MAX];
+	char texts[DECISION_REASONS_MAX][64];
+	struct chosen_cards chosen;
+
+	decision.n_asked = tally->n_asked;
+	decision.n_fitting = tally->n_fitting;
+	decision.text = text;
+	decision.n_reasons = describe_misfits(tally->misfits, &pod->request, reasons, texts);
+	add_reason(reasons, &decision.n_reasons, "kube-scheduler names no victims", tally->n_without_victims);
+	if (plan) {
+		add_reason(reasons, &decision.n_reasons, "other victims are to be preferred",
+			tally->n_fitting - 1);
+		decision.n_victims_unnamed = (uint32_t)n_others;
+		describe_victims(plan, victims, &decision);
+		describe_choice(scheduler, pod, plan->node->facts.name, &plan->placement, &chosen, &decision);
+	}
+	decision.reasons = reasons;
+	recorder_add(scheduler->recorder, &decision);
+}
+
+void record_eviction_search(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+	const char *const *nodes, size_t n_nodes, const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, DECISION_EVICT_SEARCH);
+	struct decision_node named[DECISION_NODES_MAX];
+
+	decision.n_asked = (uint32_t)n_asked;
+	decision.n_fitting = (uint32_t)n_nodes;
+	decision.text = text;
+	for (; decision.n_nodes < n_nodes && decision.n_nodes < DECISION_NODES_MAX; decision.n_nodes++)
+		named[decision.n_nodes] = (struct decision_node){.name = nodes[decision.n_nodes]};
+	decision.nodes = named;
+	recorder_add(scheduler->recorder, &decision);
+}
+
+void record_eviction_plan(
+	struct scheduler *scheduler, const struct pod_facts *pod, const struct preemption_plan *plan)
+{
+	struct decision decision = decision_about(scheduler, pod, DECISION_EVICT_PLAN);
+	struct decision_victim victims[DECISION_VICTIMS_MAX];
+	struct chosen_cards chosen;
+
+	describe_victims(plan, victims, &decision);
+	describe_choice(scheduler, pod, plan->node->facts.name, &plan->placement, &chosen, &decision);
+	recorder_add(scheduler->recorder, &decision);
+}
+
+void record_eviction(struct scheduler *scheduler, const struct pod_facts *pod, const struct pod_facts *victim,
+	const char *node, const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, DECISION_EVICT_ANSWER);
+	const struct decision_victim victims[] = {{.uid = victim->uid,
+		.namespace_ = victim->namespace_,
+		.name = victim->name,
+		.priority = victim->priority}};
+
+	decision.victims = victims;
+	decision.n_victims = 1;
+	decision.node = node;
+	decision.text = text;
+	recorder_add(scheduler->recorder, &decision);
+}
+
+void record_eviction_end(
+	struct scheduler *scheduler, const struct pod_facts *pod, const char *node, const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, DECISION_EVICT_END);
+
+	decision.node = node;
+	decision.text = text;
 	recorder_add(scheduler->recorder, &decision);
 }

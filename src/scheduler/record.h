@@ -8,6 +8,7 @@
 
 struct node_ledger;
 struct pod_facts;
+struct preemption_plan;
 struct scheduler;
 
 /* record_filter() - after the best node's cards are held. fitting are the n_offered nodes of the answer, best
@@ -29,3 +30,31 @@ void record_outcome(struct scheduler *scheduler, const char *uid, const char *na
 	const char *node, const char *text, int64_t spent_ns);
 
 void record_nudge(struct scheduler *scheduler, const struct pod_facts *pod);
+
+/* record_filter_error() - filter was answered with a sentence. The pod's request may be empty. */
+void record_filter_error(struct scheduler *scheduler, const struct pod_facts *pod, const char *text);
+
+/* What became of the nodes that preempt was asked about. */
+struct preempt_tally {
+	uint32_t n_asked, n_fitting;  /* n_fitting: where somebody's going frees a card */
+	uint32_t n_without_victims;   /* kube-scheduler named nobody there */
+	uint32_t misfits[MISFIT_MAX]; /* not even if all below the pod had gone */
+};
+
+/* record_preempt() - before the nomination. plan NULL: no node; text then says why, "" if the tally does.
+ * n_others: victims that ask for no GPU. */
+void record_preempt(struct scheduler *scheduler, const struct pod_facts *pod,
+	const struct preempt_tally *tally, const struct preemption_plan *plan, size_t n_others,
+	const char *text);
+
+/* Evictions of our own. record_eviction_search() - the best nodes where victims were found, or why nowhere.
+ * record_eviction_plan() - before the nomination. record_eviction() - what the API server said to the
+ * eviction of one victim, "" for yes. record_eviction_end() - how the attempt ended; node may be NULL. */
+void record_eviction_search(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+	const char *const *nodes, size_t n_nodes, const char *text);
+void record_eviction_plan(
+	struct scheduler *scheduler, const struct pod_facts *pod, const struct preemption_plan *plan);
+void record_eviction(struct scheduler *scheduler, const struct pod_facts *pod, const struct pod_facts *victim,
+	const char *node, const char *text);
+void record_eviction_end(
+	struct scheduler *scheduler, const struct pod_facts *pod, const char *node, const char *text);

@@ -54,7 +54,8 @@ static size_t text_size(const char *text)
 static size_t decision_size(const struct decision *d)
 {
 	size_t size = sizeof(struct stored) + d->n_nodes * sizeof(*d->nodes) +
-		      d->n_reasons * sizeof(*d->reasons) + d->n_cards * sizeof(*d->cards);
+		      d->n_reasons * sizeof(*d->reasons) + d->n_cards * sizeof(*d->cards) +
+		      d->n_victims * sizeof(*d->victims);
 
 	size += text_size(d->uid) + text_size(d->namespace_) + text_size(d->name) + text_size(d->node) +
 		text_size(d->policy) + text_size(d->text);
@@ -64,6 +65,9 @@ static size_t decision_size(const struct decision *d)
 		size += text_size(d->reasons[i].text);
 	for (size_t i = 0; i < d->n_cards; i++)
 		size += text_size(d->cards[i].uuid);
+	for (size_t i = 0; i < d->n_victims; i++)
+		size += text_size(d->victims[i].uid) + text_size(d->victims[i].namespace_) +
+			text_size(d->victims[i].name);
 	return size;
 }
 
@@ -85,11 +89,21 @@ static void *pack_array(char **end, const void *array, size_t size)
 	return copy;
 }
 
+static void pack_victims(char **end, const struct decision *d, struct decision_victim *victims)
+{
+	for (size_t i = 0; i < d->n_victims; i++) {
+		victims[i].uid = pack_text(end, d->victims[i].uid);
+		victims[i].namespace_ = pack_text(end, d->victims[i].namespace_);
+		victims[i].name = pack_text(end, d->victims[i].name);
+	}
+}
+
 /* The arrays come first: they need alignment, texts do not. */
 static void stored_fill(struct stored *stored, const struct decision *d)
 {
 	char *end = stored->data;
 	struct decision_node *nodes = pack_array(&end, d->nodes, d->n_nodes * sizeof(*nodes));
+	struct decision_victim *victims = pack_array(&end, d->victims, d->n_victims * sizeof(*victims));
 	struct decision_reason *reasons = pack_array(&end, d->reasons, d->n_reasons * sizeof(*reasons));
 	struct decision_card *cards = pack_array(&end, d->cards, d->n_cards * sizeof(*cards));
 
@@ -97,12 +111,14 @@ static void stored_fill(struct stored *stored, const struct decision *d)
 	stored->decision.nodes = nodes;
 	stored->decision.reasons = reasons;
 	stored->decision.cards = cards;
+	stored->decision.victims = victims;
 	for (size_t i = 0; i < d->n_nodes; i++)
 		nodes[i].name = pack_text(&end, d->nodes[i].name);
 	for (size_t i = 0; i < d->n_reasons; i++)
 		reasons[i].text = pack_text(&end, d->reasons[i].text);
 	for (size_t i = 0; i < d->n_cards; i++)
 		cards[i].uuid = pack_text(&end, d->cards[i].uuid);
+	pack_victims(&end, d, victims);
 	stored->decision.uid = pack_text(&end, d->uid);
 	stored->decision.namespace_ = pack_text(&end, d->namespace_);
 	stored->decision.name = pack_text(&end, d->name);
@@ -125,6 +141,8 @@ void recorder_add(struct recorder *recorder, const struct decision *decision)
 	cut.n_nodes = at_most(cut.n_nodes, DECISION_NODES_MAX);
 	cut.n_reasons = at_most(cut.n_reasons, DECISION_REASONS_MAX);
 	cut.n_cards = at_most(cut.n_cards, DECISION_CARDS_MAX);
+	cut.n_victims = at_most(cut.n_victims, DECISION_VICTIMS_MAX);
+	cut.n_victims_unnamed += (uint32_t)(decision->n_victims - cut.n_victims);
 	bytes = decision_size(&cut);
 	stored = malloc(bytes);
 	if (!stored)
@@ -162,6 +180,12 @@ const char *decision_kind_text(enum decision_kind kind)
 		[DECISION_BIND] = "bind",
 		[DECISION_OUTCOME] = "outcome",
 		[DECISION_NUDGE] = "nudge",
+		[DECISION_FILTER_ERROR] = "filter-error",
+		[DECISION_PREEMPT] = "preempt",
+		[DECISION_EVICT_SEARCH] = "evict-search",
+		[DECISION_EVICT_PLAN] = "evict-plan",
+		[DECISION_EVICT_ANSWER] = "evict-answer",
+		[DECISION_EVICT_END] = "evict-end",
 	};
 
 	return texts[kind];

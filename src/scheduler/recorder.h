@@ -1,6 +1,6 @@
 /* recorder.h - the flight recorder: the last decisions about pods, in a ring of bounded memory.
  *
- * A decision is one allocation of its own size (about 200 bytes, 700 with sixteen nodes), never one per node
+ * A decision is one allocation of its own size (about 250 bytes, 750 with sixteen nodes), never one per node
  * of the cluster. The ring holds DECISIONS_MAX of them and DECISIONS_BYTES_MAX bytes, whichever is reached
  * first; the oldest goes.
  */
@@ -16,13 +16,20 @@
 #define DECISION_NODES_MAX 16
 #define DECISION_REASONS_MAX 8
 #define DECISION_CARDS_MAX 8
+#define DECISION_VICTIMS_MAX 16
 
 enum decision_kind {
 	DECISION_FILTER,
 	DECISION_PRIORITIZE,
-	DECISION_BIND,	  /* the cards are reserved, the Binding leaves */
-	DECISION_OUTCOME, /* what became of it; text "" is success */
-	DECISION_NUDGE,	  /* it waits, and something that it fits on was freed */
+	DECISION_BIND,	       /* the cards are reserved, the Binding leaves */
+	DECISION_OUTCOME,      /* what became of it; text "" is success */
+	DECISION_NUDGE,	       /* it waits, and something that it fits on was freed */
+	DECISION_FILTER_ERROR, /* filter was answered with a sentence, nothing was decided; text */
+	DECISION_PREEMPT, /* the verb: on which node who has to go; text: why nowhere, if not for reasons */
+	DECISION_EVICT_SEARCH, /* of our own: nodes where victims were found; text: why nowhere */
+	DECISION_EVICT_PLAN,   /* these pods are about to be asked to go */
+	DECISION_EVICT_ANSWER, /* one of them: text "" is accepted */
+	DECISION_EVICT_END,    /* text: how it ended */
 	DECISION_KIND_MAX,
 };
 
@@ -42,6 +49,11 @@ struct decision_card {
 	uint32_t units_free, units_total; /* before this pod */
 };
 
+struct decision_victim {
+	const char *uid, *namespace_, *name;
+	int32_t priority;
+};
+
 struct decision {
 	enum decision_kind kind;
 	uint64_t number;  /* in the order of everything that happened, see journal.h */
@@ -58,6 +70,9 @@ struct decision {
 	uint32_t n_cards_fitting;	   /* how many of its cards had room */
 	const struct decision_card *cards; /* those chosen */
 	size_t n_cards;
+	const struct decision_victim *victims; /* who has to go for the pod */
+	size_t n_victims;
+	uint32_t n_victims_unnamed; /* more of them: over the maximum, or without a GPU */
 	const char *text;
 };
 
@@ -76,5 +91,6 @@ const struct decision *recorder_next(const struct recorder *recorder, size_t *cu
 size_t recorder_count(const struct recorder *recorder);
 size_t recorder_bytes(const struct recorder *recorder);
 
-/* decision_kind_text() - "filter", "prioritize", "bind", "outcome", "nudge". */
+/* decision_kind_text() - "filter", "prioritize", "bind", "outcome", "nudge", "filter-error", "preempt",
+ * "evict-search", "evict-plan", "evict-answer", "evict-end". */
 const char *decision_kind_text(enum decision_kind kind);

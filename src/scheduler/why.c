@@ -351,6 +351,18 @@ static void add_nodes(
 
 /* The past. */
 
+/* Who had to go for another pod asks why as well. */
+static bool concerns(const struct question *question, const struct decision *decision)
+{
+	for (size_t i = 0; i < decision->n_victims; i++) {
+		const struct decision_victim *victim = &decision->victims[i];
+
+		if (is_asked_about(question, victim->namespace_, victim->name, victim->uid))
+			return true;
+	}
+	return is_asked_about(question, decision->namespace_, decision->name, decision->uid);
+}
+
 static void add_decisions(
 	struct json_object *root, const struct recorder *recorder, const struct question *question)
 {
@@ -359,12 +371,12 @@ static void add_decisions(
 	size_t cursor = 0, n = 0, skip;
 
 	while ((decision = recorder_next(recorder, &cursor)))
-		n += is_asked_about(question, decision->namespace_, decision->name, decision->uid);
+		n += concerns(question, decision);
 	skip = n > WHY_DECISIONS_MAX ? n - WHY_DECISIONS_MAX : 0;
 	json_set(root, "olderDecisions", number_json((int64_t)skip));
 	cursor = 0;
 	while ((decision = recorder_next(recorder, &cursor)))
-		if (is_asked_about(question, decision->namespace_, decision->name, decision->uid)) {
+		if (concerns(question, decision)) {
 			if (skip)
 				skip--;
 			else

@@ -84,8 +84,11 @@ def test_a_label_that_cannot_be_met_is_the_answer(api, start, label, units, core
     gpu_node(api, "n1", 16384, 16384, 16384)
     scheduler = start()
     pod = labelled(api, "p", units, label, gpu_core=core)
-    for _ in range(2):
-        assert scheduler.filter(pod, ["n1"])["Error"] == f"pod default/p: {sentence}"
+    for _ in range(2):    # no Error: kube-scheduler would ask again every few seconds for ever
+        answer = scheduler.filter(pod, ["n1", "other"])
+        assert (answer["NodeNames"], answer["FailedNodes"], answer["Error"]) == ([], {}, "")
+        text = f"pod default/p: {sentence}"
+        assert answer["FailedAndUnresolvableNodes"] == {"n1": text, "other": text}
     assert scheduler.used() == {"n1": [0, 0, 0]}
     # Corrected, it is placed.
     api.patch("pods", "p", {"metadata": {"labels": {"aliyun.com/gpu-count": "1"}}})

@@ -10,9 +10,11 @@ import grpc
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import test_preempt
 from agent_fixture import BUILD, World
-from fake_apiserver import wait_for
+from fake_apiserver import FOREVER, wait_for
 from fake_kubelet import AdmissionError, StartError, msg
+from test_preempt import fragmented, preempt, running
 from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
 from test_serving import RUNNING
 
@@ -146,6 +148,62 @@ def test_scheduler_counts_a_deleted_pod_that_may_still_run_as_held(api, start):
     page = wait_for(lambda: (p := scrape(scheduler))("ration_pods", state="bound") == 0 and p)
     assert page("ration_pods", state="held") == 5
     assert page("ration_memory_used_bytes") == 5 << 30
+
+
+def test_scheduler_says_whether_it_owns_the_ledger(api, start):
+    gpu_node(api, "n1", 8192)
+    owner = start()
+    other = start("--scheduler-lease", "other/scheduler")
+    page = wait_for(lambda: (p := scrape(owner))("ration_ledger_owned") == 1 and p)
+    assert page("ration_ledger_may_bind") == 1 and 0 <= page("ration_ledger_lease_age_seconds") < 6
+    assert page("ration_ledger_lease_failures_total") == 0
+    page = scrape(other)
+    assert (page("ration_ledger_owned"), page("ration_ledger_may_bind")) == (0, 0)
+    assert 0 <= page("ration_ledger_lease_age_seconds") < 6
+    api.inject(path="/leases/ration-ledger$", times=FOREVER, status=500)
+    page = wait_for(lambda: (p := scrape(owner))("ration_ledger_may_bind") == 0 and p, 15)
+    assert page("ration_ledger_owned") == 1 and page("ration_ledger_lease_failures_total") > 0
+    assert page("ration_ledger_lease_age_seconds") >= 10
+
+
+def test_scheduler_counts_answers_of_preempt(api, start):
+    gpu_node(api, "n1", 15360)
+    gpu_node(api, "n2", 8192)
+    victims = [running(api, "a", 8, 0, node="n1"), running(api, "b", 5, 0, node="n2")]
+    scheduler = start()
+    big = test_preempt.pod(api, "big", 10, 1000)
+    assert list(preempt(scheduler, big, n2=[victims[1]])) == []
+    assert list(preempt(scheduler, big, n1=[victims[0]])) == ["n1"]
+    preempt(scheduler, test_preempt.pod(api, "none", None, 1000), n1=[victims[0]])
+    scheduler.http("POST", "/preempt", b"{")
+    page = scrape(scheduler)
+    check_documented(page)
+    results = {labels["result"]: page("ration_preempt_results_total", **labels)
+               for labels in page.labels("ration_preempt_results_total")}
+    assert {k: v for k, v in results.items() if v} == {"node": 1, "no_node": 1, "not_ours": 1, "bad_request": 1}
+    assert page("ration_preempt_duration_seconds_count") == 4
+    assert page("ration_nominations") == 1
+    api.delete("pods", "big")
+    wait_for(lambda: scrape(scheduler)("ration_nominations") == 0, 5)
+
+
+def test_scheduler_counts_its_own_evictions_by_outcome(api, start):
+    fragmented(api)
+    scheduler = start()
+    api.inject("POST", "/eviction$", times=1, status=429, message="budget")
+    big = test_preempt.pod(api, "big", 10, 1000)
+    scheduler.filter(big, ["n"])
+    wait_for(lambda: api.pod("big")["status"].get("nominatedNodeName") == "n", 15)
+    page = scrape(scheduler)
+    assert page("ration_eviction_searches_total", result="planned") == 1
+    assert page("ration_evictions_total", result="refused") == 1
+    assert page("ration_evictions_total", result="accepted") == 1
+    assert page("ration_nominations") == 1
+    assert all(page("ration_eviction_attempts_total", **labels) == 0
+               for labels in page.labels("ration_eviction_attempts_total"))
+    api.delete("pods", "big")
+    page = wait_for(lambda: (p := scrape(scheduler))("ration_eviction_attempts_total", result="pod_gone") == 1 and p, 5)
+    assert page("ration_nominations") == 0
 
 
 def test_scheduler_counts_a_binding_of_unknown_outcome_as_in_doubt_until_it_is_known(api, start):

@@ -321,7 +321,8 @@ def test_odd_quantities_get_a_clear_answer(api, start, value, message):
     pod = api.create_pod("p", gpu_mem=value)
     answer = scheduler.filter(pod, ["n1"])
     if message:
-        assert message in answer["Error"] and "aliyun.com/gpu-mem" in answer["Error"] and "main" in answer["Error"]
+        text = answer["FailedAndUnresolvableNodes"]["n1"]
+        assert answer["Error"] == "" and message in text and "aliyun.com/gpu-mem" in text and "main" in text
     else:
         assert "no GPU is that large" in answer["FailedAndUnresolvableNodes"].values() or answer["Error"]
     assert scheduler.process.poll() is None

@@ -11,8 +11,10 @@ import urllib.parse
 
 import pytest
 
+import test_preempt
 import test_scheduler
-from fake_apiserver import wait_for
+from fake_apiserver import FOREVER, wait_for
+from test_preempt import fragmented, preempt, running
 
 gpu_node, gpus = test_scheduler.gpu_node, test_scheduler.gpus
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
@@ -125,6 +127,113 @@ def test_a_failed_binding_is_remembered_with_its_reason(api, start):
     assert scheduler.bind(pod, "n") != ""
     outcome = ask(scheduler, "p")["decisions"][-1]
     assert outcome["decision"] == "outcome" and "Binding failed" in outcome["error"]
+
+
+def kinds(answer):
+    return [d["decision"] for d in answer["decisions"]]
+
+
+def victim_names(decision):
+    return [(v["namespace"], v["name"], v["priority"]) for v in decision["victims"]]
+
+
+def test_what_filter_refuses_is_remembered_with_its_sentence(api, start):
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    bad = api.create_pod("bad", gpu_mem=4, labels={"aliyun.com/gpu-count": "two"})
+    scheduler.filter(bad, ["n"])
+    decision, = ask(scheduler, "bad")["decisions"]
+    assert decision["decision"] == "filter-error" and 'aliyun.com/gpu-count is "two"' in decision["error"]
+    # In doubt: the Binding was not answered clearly.
+    pod = api.create_pod("p", gpu_mem=3)
+    api.inject(method="POST", path=r"/binding$", status=500)
+    scheduler.filter(pod, ["n"])
+    assert scheduler.bind(pod, "n") != ""
+    said = scheduler.filter(pod, ["n"])["Error"]
+    assert "not known yet" in said
+    last = ask(scheduler, "p")["decisions"][-1]
+    assert (last["decision"], last["error"]) == ("filter-error", said)
+    # What names no pod is about no pod.
+    before = sum(len(ask(scheduler, name)["decisions"]) for name in ("bad", "p"))
+    for body in (b"{", b"{}", b'{"Pod":{},"NodeNames":["n"]}', b'{"Pod":{"metadata":{"uid":""}},"NodeNames":["n"]}'):
+        assert json.loads(scheduler.http("POST", "/filter", body)[1])["Error"]
+    assert sum(len(ask(scheduler, name)["decisions"]) for name in ("bad", "p")) == before
+
+
+def test_who_does_not_own_the_ledger_remembers_whom_it_refused(api, start):
+    gpu_node(api, "n", 15360)
+    start()
+    second = start("--scheduler-lease", "other/scheduler")
+    said = wait_for(lambda: second.filter(api.create_pod("p", gpu_mem=3), ["n"])["Error"], 5)
+    assert "another scheduler owns" in said
+    decision, = ask(second, "p")["decisions"]
+    assert (decision["decision"], decision["error"]) == ("filter-error", said)
+
+
+def test_the_verb_preempt_is_remembered_with_node_victims_and_why_not_elsewhere(api, start):
+    """15 units each: on best 8 must go, on worse 9 and of higher priority; spare has no victim named; on small no
+    card has 10."""
+    for name in ("best", "worse", "spare"):
+        gpu_node(api, name, 15360)
+    gpu_node(api, "small", 8192)
+    victims = [running(api, "v-best", 8, 0, node="best", priority=1), running(api, "v-worse", 9, 0, node="worse", priority=5),
+               running(api, "v-spare", 9, 0, node="spare"), running(api, "v-small", 5, 0, node="small")]
+    scheduler = start()
+    big = test_preempt.pod(api, "big", 10, 1000)
+    answer = preempt(scheduler, big, best=[victims[0]], worse=[victims[1]], spare=[], small=[victims[3]])
+    assert list(answer) == ["best"]
+    decision, = ask(scheduler, "big")["decisions"]
+    assert (decision["decision"], decision["asked"], decision["fitting"], decision["node"]) == ("preempt", 4, 2, "best")
+    assert victim_names(decision) == [("default", "v-best", 1)]
+    assert decision["cards"] == [{"index": 0, "uuid": "GPU-best-0", "free": 7, "total": 15}]
+    assert {r["reason"]: r["nodes"] for r in decision["reasons"]} == {
+        "no GPU is that large": 1, "kube-scheduler names no victims": 1, "other victims are to be preferred": 1}
+    # The victim learns for whom it goes; who stays learns nothing.
+    told, = ask(scheduler, "v-best")["decisions"]
+    assert (told["decision"], told["name"]) == ("preempt", "big")
+    assert ask(scheduler, "v-worse")["decisions"] == []
+
+
+def test_our_own_evictions_are_remembered_from_the_search_to_the_end(api, start):
+    fragmented(api)
+    scheduler = start()
+    api.inject("POST", "/pods/v[012]/eviction$", times=FOREVER, status=429, message="Cannot evict pod: budget.")
+    big = test_preempt.pod(api, "big", 10, 1000)
+    scheduler.filter(big, ["n"])
+    wait_for(lambda: api.pod("big")["status"].get("nominatedNodeName") == "n", 15)
+    answer = preempt(scheduler, api.pod("big"), n=[api.pod("v0")])
+    assert answer == {}
+    api.delete("pods", "v3")
+    wait_for(lambda: scheduler.filter(api.pod("big"), ["n"])["NodeNames"] == ["n"], 5)
+    assert scheduler.bind(big, "n") == ""
+    wait_for(lambda: "evict-end" in kinds(ask(scheduler, "big")), 5)
+    decisions = ask(scheduler, "big")["decisions"]
+    search, = [d for d in decisions if d["decision"] == "evict-search"]
+    assert (search["asked"], search["fitting"], search["nodes"]) == (1, 1, [{"name": "n"}])
+    plans = [d for d in decisions if d["decision"] == "evict-plan"]
+    answers = [d for d in decisions if d["decision"] == "evict-answer"]
+    assert [victim_names(d) for d in plans] == [[("default", v["name"], 0)] for d in answers for v in d["victims"]]
+    assert [bool(d["error"]) for d in answers] == [True] * (len(answers) - 1) + [False]
+    assert all("Cannot evict pod: budget." in d["error"] for d in answers[:-1])
+    assert plans[-1]["cards"] == [{"index": 3, "uuid": "GPU-n-3", "free": 7, "total": 15}]
+    refused_verb, = [d for d in decisions if d["decision"] == "preempt"]
+    assert refused_verb["text"] == "pods are being evicted for it already" and "node" not in refused_verb
+    end = [d for d in decisions if d["decision"] == "evict-end"]
+    assert [(d["node"], d["text"]) for d in end] == [("n", "the pod is bound")]
+
+
+def test_budgets_that_protect_everybody_are_remembered(api, start):
+    fragmented(api, labels={"app": "x"})
+    api.create_budget("keep", {"app": "x"}, 0)
+    scheduler = start()
+    wait_for(lambda: api.watches() >= 3)
+    big = test_preempt.pod(api, "big", 10, 1000)
+
+    def search():
+        scheduler.filter(big, ["n"])
+        return [d for d in ask(scheduler, "big")["decisions"] if d["decision"] == "evict-search"
+                and "PodDisruptionBudgets protect" in d.get("text", "")]
+    assert wait_for(search, 10)[0]["fitting"] == 0
 
 
 def test_a_pod_nobody_has_heard_of_is_an_answer_and_bad_questions_are_refused(api, start):
