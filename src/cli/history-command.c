@@ -125,6 +125,10 @@ static void print_sum(const struct replay *replay)
 		printf("%llu of the answers were not compared: too many nodes were asked about to be "
 		       "recorded.\n",
 			(unsigned long long)replay->answers_not_computed);
+	if (replay->preemptions_not_computed)
+		printf("%llu decisions of preemption were not computed again: the history has no "
+		       "PodDisruptionBudgets.\n",
+			(unsigned long long)replay->preemptions_not_computed);
 	printf("At the end: %zu nodes, %zu pods, %zu wrong sums, %zu cards over their total.\n",
 		replay->ledger.nodes.count, replay->ledger.pods.count, wrong, over);
 }

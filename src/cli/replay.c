@@ -190,6 +190,12 @@ static void describe(struct json_object *line, const char *kind, char *buf, size
 		time ? time : "?", kind, namespace_ ? namespace_ : "?", name ? name : "?");
 }
 
+/* Who has to go is decided by PodDisruptionBudgets and labels too, which a history does not have. */
+static bool is_of_preemption(const char *kind)
+{
+	return strcmp(kind, "preempt") == 0 || strncmp(kind, "evict-", 6) == 0;
+}
+
 static int take_decision(struct replay *replay, struct json_object *line, struct error *err)
 {
 	const struct replay_answer *answer = &replay->answer;
@@ -197,6 +203,7 @@ static int take_decision(struct replay *replay, struct json_object *line, struct
 	char what[256], recorded[32], computed[32];
 	int r;
 
+	replay->preemptions_not_computed += kind && is_of_preemption(kind);
 	if (!kind || strcmp(kind, "filter") != 0 || !answer->uid || !uid || strcmp(uid, answer->uid) != 0)
 		return 0;
 	replay->answers++;

@@ -27,7 +27,7 @@ struct replay {
 	size_t best_nodes; /* filter's K */
 	bool begun;	   /* the first line was read */
 	struct replay_answer answer;
-	uint64_t lines, changes, answers, answers_not_computed, cards;
+	uint64_t lines, changes, answers, answers_not_computed, preemptions_not_computed, cards;
 };
 
 void replay_init(struct replay *replay);

@@ -9,46 +9,11 @@
 #include <json-c/json.h>
 
 #include "base/strbuf.h"
+#include "cli/fields.h"
 #include "cli/inspect.h"
+#include "cli/why-decisions.h"
 #include "kube/json.h"
 #include "kube/names.h"
-
-static const char *text_of(struct json_object *object, const char *key)
-{
-	const char *text = json_member_string(object, key);
-
-	return text ? text : "";
-}
-
-static int64_t number_of(struct json_object *object, const char *key)
-{
-	int64_t number = 0;
-
-	json_whole(json_member(object, key), INT64_MIN, INT64_MAX, &number);
-	return number;
-}
-
-static bool is_true(struct json_object *object, const char *key)
-{
-	struct json_object *value = json_member(object, key);
-
-	return json_object_is_type(value, json_type_boolean) && json_object_get_boolean(value);
-}
-
-static size_t count_of(struct json_object *array)
-{
-	return json_object_is_type(array, json_type_array) ? json_object_array_length(array) : 0;
-}
-
-static struct json_object *item_of(struct json_object *array, size_t i)
-{
-	return json_object_array_get_idx(array, i);
-}
-
-static const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
 
 static void add_duration(struct strbuf *out, int64_t ms)
 {
@@ -127,19 +92,6 @@ static struct json_object *decision_that_placed(struct json_object *answer, cons
 	return NULL;
 }
 
-static void add_cards_of_decision(struct strbuf *out, struct json_object *decision)
-{
-	struct json_object *cards = json_member(decision, "cards");
-
-	for (size_t i = 0; i < count_of(cards); i++) {
-		struct json_object *card = item_of(cards, i);
-
-		strbuf_addf(out, "%sGPU %" PRId64 " (%" PRId64 " of %" PRId64 " units free before)",
-			i ? ", " : "", number_of(card, "index"), number_of(card, "free"),
-			number_of(card, "total"));
-	}
-}
-
 static void add_why_that_card(struct strbuf *out, struct json_object *answer, const char *node)
 {
 	struct json_object *decision = decision_that_placed(answer, node);
@@ -152,7 +104,7 @@ static void add_why_that_card(struct strbuf *out, struct json_object *answer, co
 		return;
 	}
 	strbuf_adds(out, "Chosen: ");
-	add_cards_of_decision(out, decision);
+	why_add_cards(out, decision);
 	if (fitting == 1)
 		strbuf_adds(out, ", the only card of the node with room for it.\n");
 	else if (strcmp(text_of(decision, "policy"), "spread") == 0)
@@ -305,93 +257,6 @@ static void add_nodes(struct strbuf *out, struct json_object *answer, bool judge
 	}
 }
 
-/* The decisions. */
-
-static void add_filter(struct strbuf *out, struct json_object *decision)
-{
-	struct json_object *reasons = json_member(decision, "reasons"),
-			   *nodes = json_member(decision, "nodes");
-	int64_t asked = number_of(decision, "asked"), fitting = number_of(decision, "fitting");
-
-	strbuf_addf(out, "filter: %" PRId64 " node%s asked, ", asked, plural(asked));
-	if (fitting)
-		strbuf_addf(out, "%" PRId64 " fit%s", fitting, fitting == 1 ? "s" : "");
-	else
-		strbuf_adds(out, "none fits");
-	for (size_t i = 0; i < count_of(reasons); i++)
-		strbuf_addf(out, "%s%s (%" PRId64 ")",
-			i ? ", " : "; not: ", text_of(item_of(reasons, i), "reason"),
-			number_of(item_of(reasons, i), "nodes"));
-	if (count_of(nodes) > 1)
-		strbuf_adds(out, "; best first: ");
-	for (size_t i = 0; count_of(nodes) > 1 && i < count_of(nodes); i++)
-		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(item_of(nodes, i), "name"));
-	if (count_of(json_member(decision, "cards"))) {
-		strbuf_addf(out, "; held on %s: ", text_of(decision, "node"));
-		add_cards_of_decision(out, decision);
-	}
-}
-
-static void add_outcome(struct strbuf *out, struct json_object *decision)
-{
-	int64_t us = number_of(decision, "spentUs");
-
-	if (*text_of(decision, "error"))
-		strbuf_addf(
-			out, "not bound to %s: %s", text_of(decision, "node"), text_of(decision, "error"));
-	else
-		strbuf_addf(out, "bound to %s", text_of(decision, "node"));
-	strbuf_addf(out, " (after %" PRId64 ".%" PRId64 " ms)", us / 1000, us % 1000 / 100);
-}
-
-static void add_scores(struct strbuf *out, struct json_object *decision)
-{
-	struct json_object *nodes = json_member(decision, "nodes");
-
-	strbuf_adds(out, "prioritize: ");
-	for (size_t i = 0; i < count_of(nodes); i++)
-		strbuf_addf(out, "%s%s %" PRId64, i ? ", " : "", text_of(item_of(nodes, i), "name"),
-			number_of(item_of(nodes, i), "score"));
-}
-
-static void add_decision(struct strbuf *out, struct json_object *decision)
-{
-	const char *kind = text_of(decision, "decision");
-
-	strbuf_addf(out, "  %s  ", text_of(decision, "time"));
-	if (strcmp(kind, "filter") == 0) {
-		add_filter(out, decision);
-	} else if (strcmp(kind, "prioritize") == 0) {
-		add_scores(out, decision);
-	} else if (strcmp(kind, "bind") == 0) {
-		strbuf_addf(out, "bind: reserved on %s: ", text_of(decision, "node"));
-		add_cards_of_decision(out, decision);
-	} else if (strcmp(kind, "outcome") == 0) {
-		add_outcome(out, decision);
-	} else if (strcmp(kind, "nudge") == 0) {
-		strbuf_adds(out, "woken: something that it fits on was freed");
-	} else {
-		strbuf_adds(out, kind);
-	}
-	strbuf_adds(out, "\n");
-}
-
-static void add_decisions(struct strbuf *out, struct json_object *answer)
-{
-	struct json_object *decisions = json_member(answer, "decisions");
-	int64_t older = number_of(answer, "olderDecisions");
-
-	if (!count_of(decisions)) {
-		strbuf_adds(out, "\nNo decisions about it are recorded.\n");
-		return;
-	}
-	strbuf_adds(out, "\nDecisions, oldest first:\n");
-	if (older)
-		strbuf_addf(out, "  %" PRId64 " older ones are not shown\n", older);
-	for (size_t i = 0; i < count_of(decisions); i++)
-		add_decision(out, item_of(decisions, i));
-}
-
 static void make_printable(char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -413,7 +278,7 @@ int why_text(struct json_object *answer, const char *who, struct strbuf *out)
 			"The scheduler's ledger has no pod %s: it has ended, or was created a moment ago.\n",
 			who);
 	add_nodes(out, answer, !is_bound(pod));
-	add_decisions(out, answer);
+	why_add_decisions(answer, who, out);
 	if (!out->failed)
 		make_printable(out->data, out->len);
 	return out->failed;

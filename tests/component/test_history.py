@@ -9,8 +9,10 @@ import subprocess
 
 import pytest
 
+import test_preempt
 import test_scheduler
 from fake_apiserver import wait_for
+from test_preempt import fragmented, preempt, running
 from test_why import RATION, person    # noqa: F401 (a fixture)
 
 api, start, gpu_node = test_scheduler.api, test_scheduler.start, test_scheduler.gpu_node
@@ -121,6 +123,28 @@ def test_what_has_fallen_off_the_ring_is_in_the_beginning(api, start, tmp_path):
     assert 5000 < entries <= 20000
     assert any("restorePod" in line for line in lines)
     assert sums(replay(tmp_path / "history"), scheduler.inspect()["overcommittedGPUs"])[1] > 1000
+
+
+def test_preemption_is_in_the_history_and_skipped_by_replay(api, start, tmp_path):
+    fragmented(api)
+    gpu_node(api, "m", 15360)
+    scheduler = start()
+    big = test_preempt.pod(api, "big", 10, 1000)
+    victim = running(api, "v", 8, 0, node="m")
+    wait_for(lambda: scheduler.used()["m"] == [8], 5)
+    scheduler.filter(big, ["n"])
+    wait_for(lambda: api.pod("big")["status"].get("nominatedNodeName") == "n", 15)
+    other = test_preempt.pod(api, "other", 10, 1000)
+    assert list(preempt(scheduler, other, m=[victim])) == ["m"]
+    scheduler.filter(api.create_pod("bad", gpu_mem=3, labels={"aliyun.com/gpu-count": "x"}), ["n"])
+    lines = save(scheduler, tmp_path / "history")
+    kinds = [line["decision"] for line in lines if "decision" in line]
+    assert {"filter", "filter-error", "preempt", "evict-search", "evict-plan", "evict-answer"} == set(kinds)
+    assert {"nominate"} <= {line.get("event") for line in lines}
+    done = replay(tmp_path / "history")
+    assert sums(done)[1] == 1
+    skipped = sum(kind == "preempt" or kind.startswith("evict") for kind in kinds)
+    assert f"{skipped} decisions of preemption were not computed again" in done.stdout
 
 
 def test_the_history_has_no_more_of_a_pod_than_names_and_numbers(api, start, tmp_path):

@@ -408,6 +408,42 @@ def test_why_says_where_a_bound_pod_is_and_why_there(api, start, person):
     assert "bound to n (after " in text
 
 
+def test_why_tells_who_had_to_go_and_the_victim_for_whom(api, start, person):
+    fragmented(api)
+    scheduler = start()
+    api.inject("POST", "/pods/v[012]/eviction$", times=FOREVER, status=429, message="Cannot evict pod: budget.")
+    # Its card is that of v3, the only one that may go.
+    limits = {"aliyun.com/gpu-mem": "10"}
+    big = api.create_pod("big", spec={"schedulerName": "ack-co-scheduler", "priority": 1000, "containers": [
+        {"name": "main", "image": "x", "resources": {"limits": limits, "requests": limits}}]})
+    scheduler.filter(big, ["n"])
+    wait_for(lambda: api.pod("big")["status"].get("nominatedNodeName") == "n", 15)
+    preempt(scheduler, api.pod("big"), n=[api.pod("v0")])
+    person.world(scheduler)
+    text = person.why("big")
+    assert "search for pods to evict: 1 node looked at; possible, best first: n\n" in text
+    assert "eviction on n: default/v3 (priority 0); kept: GPU 3 (7 of 15 units free before)\n" in text
+    assert re.search(r"eviction of default/v[012] \(priority 0\) from n: .*Cannot evict pod: budget\.\n", text)
+    assert "eviction of default/v3 (priority 0) from n: accepted\n" in text
+    assert "preempt: 1 node asked; pods are being evicted for it already\n" in text
+    api.patch("pods", "v3", {"spec": {"schedulerName": "ack-co-scheduler"}})
+    person.world(scheduler)
+    assert "for pod default/big: eviction on n: default/v3 (priority 0)" in person.why("v3")
+
+
+def test_why_tells_what_preempt_answered_and_why_not_elsewhere(api, start, person):
+    gpu_node(api, "best", 15360)
+    gpu_node(api, "small", 8192)
+    victims = [running(api, "a", 8, 0, node="best", priority=-5), running(api, "b", 5, 0, node="small")]
+    scheduler = start()
+    gpu_pod(api, "big", 10)
+    preemptor = api.patch("pods", "big", {"spec": {"priority": 1000}})
+    preempt(scheduler, preemptor or api.pod("big"), best=[victims[0]], small=[victims[1]])
+    person.world(scheduler)
+    assert ("preempt: 2 nodes asked; on best default/a (priority -5) must go, and for this pod is kept GPU 0 (7 of 15 units "
+            "free before); not: no GPU is that large (1)\n") in person.why("big")
+
+
 def test_why_of_a_pod_that_was_bound_past_the_scheduler(api, start, person):
     gpu_node(api, "n", 15360)
     scheduler = start()

@@ -1,0 +1,214 @@
+#include "cli/why-decisions.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "cli/fields.h"
+#include "kube/json.h"
+
+void why_add_cards(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *cards = json_member(decision, "cards");
+
+	for (size_t i = 0; i < count_of(cards); i++) {
+		struct json_object *card = item_of(cards, i);
+
+		strbuf_addf(out, "%sGPU %" PRId64 " (%" PRId64 " of %" PRId64 " units free before)",
+			i ? ", " : "", number_of(card, "index"), number_of(card, "free"),
+			number_of(card, "total"));
+	}
+}
+
+static void add_reasons(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *reasons = json_member(decision, "reasons");
+
+	for (size_t i = 0; i < count_of(reasons); i++)
+		strbuf_addf(out, "%s%s (%" PRId64 ")",
+			i ? ", " : "; not: ", text_of(item_of(reasons, i), "reason"),
+			number_of(item_of(reasons, i), "nodes"));
+}
+
+static void add_filter(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *nodes = json_member(decision, "nodes");
+	int64_t asked = number_of(decision, "asked"), fitting = number_of(decision, "fitting");
+
+	strbuf_addf(out, "filter: %" PRId64 " node%s asked, ", asked, plural(asked));
+	if (fitting)
+		strbuf_addf(out, "%" PRId64 " fit%s", fitting, fitting == 1 ? "s" : "");
+	else
+		strbuf_adds(out, "none fits");
+	add_reasons(out, decision);
+	if (count_of(nodes) > 1)
+		strbuf_adds(out, "; best first: ");
+	for (size_t i = 0; count_of(nodes) > 1 && i < count_of(nodes); i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(item_of(nodes, i), "name"));
+	if (count_of(json_member(decision, "cards"))) {
+		strbuf_addf(out, "; held on %s: ", text_of(decision, "node"));
+		why_add_cards(out, decision);
+	}
+}
+
+static void add_outcome(struct strbuf *out, struct json_object *decision)
+{
+	int64_t us = number_of(decision, "spentUs");
+
+	if (*text_of(decision, "error"))
+		strbuf_addf(
+			out, "not bound to %s: %s", text_of(decision, "node"), text_of(decision, "error"));
+	else
+		strbuf_addf(out, "bound to %s", text_of(decision, "node"));
+	strbuf_addf(out, " (after %" PRId64 ".%" PRId64 " ms)", us / 1000, us % 1000 / 100);
+}
+
+static void add_scores(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *nodes = json_member(decision, "nodes");
+
+	strbuf_adds(out, "prioritize: ");
+	for (size_t i = 0; i < count_of(nodes); i++)
+		strbuf_addf(out, "%s%s %" PRId64, i ? ", " : "", text_of(item_of(nodes, i), "name"),
+			number_of(item_of(nodes, i), "score"));
+}
+
+static void add_victims(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *victims = json_member(decision, "victims");
+	int64_t more = number_of(decision, "moreVictims");
+
+	for (size_t i = 0; i < count_of(victims); i++) {
+		struct json_object *victim = item_of(victims, i);
+
+		strbuf_addf(out, "%s%s/%s (priority %" PRId64 ")", i ? ", " : "",
+			text_of(victim, "namespace"), text_of(victim, "name"), number_of(victim, "priority"));
+	}
+	if (more)
+		strbuf_addf(out, "%s%" PRId64 " more pod%s", count_of(victims) ? " and " : "", more,
+			plural(more));
+}
+
+static void add_filter_error(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "filter: %s", text_of(decision, "error"));
+}
+
+static void add_preempt(struct strbuf *out, struct json_object *decision)
+{
+	int64_t asked = number_of(decision, "asked");
+
+	strbuf_addf(out, "preempt: %" PRId64 " node%s asked; ", asked, plural(asked));
+	if (*text_of(decision, "node")) {
+		strbuf_addf(out, "on %s ", text_of(decision, "node"));
+		add_victims(out, decision);
+		strbuf_adds(out, " must go, and for this pod is kept ");
+		why_add_cards(out, decision);
+	} else if (*text_of(decision, "text")) {
+		strbuf_adds(out, text_of(decision, "text"));
+	} else {
+		strbuf_adds(out, "nobody's going helps");
+	}
+	add_reasons(out, decision);
+}
+
+static void add_search(struct strbuf *out, struct json_object *decision)
+{
+	struct json_object *nodes = json_member(decision, "nodes");
+	int64_t asked = number_of(decision, "asked");
+
+	strbuf_addf(out, "search for pods to evict: %" PRId64 " node%s looked at; ", asked, plural(asked));
+	strbuf_adds(out, count_of(nodes) ? "possible, best first: " : text_of(decision, "text"));
+	for (size_t i = 0; i < count_of(nodes); i++)
+		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(item_of(nodes, i), "name"));
+}
+
+static void add_eviction_plan(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "eviction on %s: ", text_of(decision, "node"));
+	if (count_of(json_member(decision, "victims")))
+		add_victims(out, decision);
+	else
+		strbuf_adds(out, "nobody, pods that are being deleted are waited for");
+	strbuf_adds(out, "; kept: ");
+	why_add_cards(out, decision);
+}
+
+static void add_eviction_answer(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_adds(out, "eviction of ");
+	add_victims(out, decision);
+	strbuf_addf(out, " from %s: %s", text_of(decision, "node"),
+		*text_of(decision, "error") ? text_of(decision, "error") : "accepted");
+}
+
+static void add_eviction_end(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "end of the eviction%s%s: %s", *text_of(decision, "node") ? " on " : "",
+		text_of(decision, "node"), text_of(decision, "text"));
+}
+
+static void add_bind(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "bind: reserved on %s: ", text_of(decision, "node"));
+	why_add_cards(out, decision);
+}
+
+static void add_nudge(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_adds(out, "woken: something that it fits on was freed");
+}
+
+static const struct {
+	const char *kind;
+	void (*add)(struct strbuf *out, struct json_object *decision);
+} kinds[] = {
+	{"filter", add_filter},
+	{"filter-error", add_filter_error},
+	{"prioritize", add_scores},
+	{"bind", add_bind},
+	{"outcome", add_outcome},
+	{"nudge", add_nudge},
+	{"preempt", add_preempt},
+	{"evict-search", add_search},
+	{"evict-plan", add_eviction_plan},
+	{"evict-answer", add_eviction_answer},
+	{"evict-end", add_eviction_end},
+};
+
+static void add_decision(struct strbuf *out, struct json_object *decision, const char *who)
+{
+	const char *kind = text_of(decision, "decision"), *namespace_ = text_of(decision, "namespace");
+	size_t len = strlen(namespace_), i = 0;
+
+	strbuf_addf(out, "  %s  ", text_of(decision, "time"));
+	if (strncmp(who, namespace_, len) != 0 || who[len] != '/' ||
+		strcmp(who + len + 1, text_of(decision, "name")) != 0)
+		strbuf_addf(out, "for pod %s/%s: ", namespace_, text_of(decision, "name"));
+	while (i < ARRAY_SIZE(kinds) && strcmp(kind, kinds[i].kind) != 0)
+		i++;
+	if (i < ARRAY_SIZE(kinds))
+		kinds[i].add(out, decision);
+	else
+		strbuf_adds(out, kind);
+	strbuf_adds(out, "\n");
+}
+
+void why_add_decisions(struct json_object *answer, const char *who, struct strbuf *out)
+{
+	struct json_object *decisions = json_member(answer, "decisions");
+	int64_t older = number_of(answer, "olderDecisions");
+
+	if (!count_of(decisions)) {
+		strbuf_adds(out, "\nNo decisions about it are recorded.\n");
+		return;
+	}
+	strbuf_adds(out, "\nDecisions, oldest first:\n");
+	if (older)
+		strbuf_addf(out, "  %" PRId64 " older ones are not shown\n", older);
+	for (size_t i = 0; i < count_of(decisions); i++)
+		add_decision(out, item_of(decisions, i), who);
+}

@@ -1,0 +1,12 @@
+/* why-decisions.h - the recorded decisions of an answer of /why as text. */
+#pragma once
+
+struct json_object;
+struct strbuf;
+
+/* why_add_decisions() - who: NAMESPACE/NAME of the pod that was asked about; a decision about another pod
+ * says so. */
+void why_add_decisions(struct json_object *answer, const char *who, struct strbuf *out);
+
+/* why_add_cards() - the cards that a decision has chosen. */
+void why_add_cards(struct strbuf *out, struct json_object *decision);
