@@ -17,6 +17,7 @@ MAY_USE = {
     "kube": {"base", "model", "net", "kube"},
     "nvml": {"base", "nvml"},
     "cuda": {"cuda"},
+    "shim": {"cuda", "grant", "shim"},
     "grant": {"grant"},
     "scheduler": {"base", "model", "net", "kube", "scheduler"},
     "agent": {"base", "model", "net", "kube", "nvml", "grant", "agent"},

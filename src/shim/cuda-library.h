@@ -1,0 +1,14 @@
+/* cuda-library.h - the parts of the substitute for libcuda that its files share. */
+#pragma once
+
+#include "cuda/functions.h"
+#include "libcuda-symbols.h"
+#include "shim/shim.h"
+
+struct shim_hook {
+	size_t symbol; /* index */
+	void *function;
+};
+
+extern const struct shim_hook cuda_hooks[] __attribute__((visibility("hidden")));
+extern const size_t cuda_hooks_count __attribute__((visibility("hidden")));

@@ -1,0 +1,67 @@
+/* What a program calls before anything else. Works without a driver and without a grant as far as the driver
+ * itself would answer before cuInit: a program that only looks whether there is a card must get its answer.
+ */
+#include "shim/cuda-library.h"
+
+#include "shim/session.h"
+
+/* Of the interface whose symbols this library exports: what is said where no driver can be asked. */
+#define OWN_CUDA_VERSION 13000
+
+static const struct {
+	CUresult code;
+	const char *name, *text;
+} own_errors[] = {
+	{CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
+	{CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+	{CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+	{CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+	{CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+	{CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+};
+
+HOOK CUresult cuInit(unsigned int flags)
+{
+	/* The driver would start with all cards that it sees. */
+	if (!session_get() || !shim_driver_has(SYMBOL_cuInit))
+		return CUDA_ERROR_NO_DEVICE;
+	return DRIVER(cuInit)(flags);
+}
+
+HOOK CUresult cuDriverGetVersion(int *version)
+{
+	if (shim_driver_has(SYMBOL_cuDriverGetVersion))
+		return DRIVER(cuDriverGetVersion)(version);
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = OWN_CUDA_VERSION;
+	return CUDA_SUCCESS;
+}
+
+static CUresult own_error(CUresult error, const char **ret_text, bool name)
+{
+	if (!ret_text)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < sizeof(own_errors) / sizeof(own_errors[0]); i++) {
+		if (own_errors[i].code != error)
+			continue;
+		*ret_text = name ? own_errors[i].name : own_errors[i].text;
+		return CUDA_SUCCESS;
+	}
+	*ret_text = NULL;
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+HOOK CUresult cuGetErrorName(CUresult error, const char **text)
+{
+	if (shim_driver_has(SYMBOL_cuGetErrorName))
+		return DRIVER(cuGetErrorName)(error, text);
+	return own_error(error, text, true);
+}
+
+HOOK CUresult cuGetErrorString(CUresult error, const char **text)
+{
+	if (shim_driver_has(SYMBOL_cuGetErrorString))
+		return DRIVER(cuGetErrorString)(error, text);
+	return own_error(error, text, false);
+}

@@ -1,0 +1,27 @@
+/* The tables of the substitute for libnvidia-ml.so.1. */
+#include "shim/nvml-library.h"
+
+static int missing(void)
+{
+	return NVML_ERROR_FUNCTION_NOT_FOUND;
+}
+
+static int no_driver(void)
+{
+	return NVML_ERROR_UNINITIALIZED;
+}
+
+static const void *own_entry(void)
+{
+	return (const void *)nvmlInit_v2;
+}
+
+const struct shim_library shim_library = {
+	.name = "libnvidia-ml",
+	.names = SHIM_SYMBOL_NAMES,
+	.count = SYMBOL_COUNT,
+	.path_offset = offsetof(struct grant_file, nvml_library),
+	.missing = missing,
+	.no_driver = no_driver,
+	.own_entry = own_entry,
+};

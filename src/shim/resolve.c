@@ -1,0 +1,89 @@
+#include "shim/shim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "shim/session.h"
+
+/* What the slots hold after they were filled. */
+static int filled;
+static void *driver;
+
+/* A grant that names this library as the driver, or a mount that hides the driver: without this check a call
+ * would come back to its own stub for ever. */
+static bool is_ourselves(void *handle)
+{
+	void *entry = dlsym(handle, shim_library.names);
+	Dl_info theirs, ours;
+
+	return entry && dladdr(entry, &theirs) && dladdr(shim_library.own_entry(), &ours) &&
+	       theirs.dli_fbase == ours.dli_fbase;
+}
+
+/* NULL, said under RATION_LOG, if there is no driver to be had. */
+static void *driver_open(void)
+{
+	const char *path = session_path(shim_library.path_offset);
+	void *handle;
+
+	if (path[0] != '/')
+		return NULL;
+	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		shim_log("the driver's library cannot be opened: %s", dlerror());
+		return NULL;
+	}
+	if (is_ourselves(handle)) {
+		shim_log("%s is not the driver but ration's substitute for it", path);
+		return NULL;
+	}
+	return handle;
+}
+
+static void slots_fill(void)
+{
+	void *handle = driver_open();
+	const char *name = shim_library.names;
+
+	for (size_t i = 0; i < shim_library.count; i++, name += strlen(name) + 1) {
+		void *function = handle ? dlsym(handle, name) : (void *)shim_library.no_driver;
+
+		if (!function)
+			function = (void *)shim_library.missing;
+		__atomic_store_n(&shim_slots[i], function, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&driver, handle, __ATOMIC_RELAXED);
+	__atomic_store_n(&filled, 1, __ATOMIC_RELEASE);
+}
+
+/* No lock: a thread that comes second opens the same library and writes the same pointers, the child of a
+ * fork in the middle starts again, and a driver whose own start calls us back finds what dlsym() finds. */
+void *shim_resolve(size_t index)
+{
+	int saved = errno;
+
+	if (!__atomic_load_n(&filled, __ATOMIC_ACQUIRE))
+		slots_fill();
+	errno = saved;
+	return __atomic_load_n(&shim_slots[index], __ATOMIC_RELAXED);
+}
+
+bool shim_driver_is_open(void)
+{
+	shim_resolve(0);
+	return __atomic_load_n(&driver, __ATOMIC_RELAXED);
+}
+
+bool shim_driver_has(size_t index)
+{
+	return shim_driver_is_open() && shim_resolve(index) != (void *)shim_library.missing;
+}
+
+void *shim_self(void)
+{
+	Dl_info info;
+
+	return dladdr(shim_library.own_entry(), &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD)
+						       : NULL;
+}

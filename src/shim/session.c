@@ -1,0 +1,73 @@
+#include "shim/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shim/shim.h"
+
+/* Published once, complete. A second thread that came at the same time drops its own mappings. */
+static struct shim_session *session;
+
+static const char *grant_path(void)
+{
+	const char *named;
+
+	if (access(GRANT_FILE_PATH, F_OK) == 0 || errno != ENOENT)
+		return GRANT_FILE_PATH;
+	named = secure_getenv(GRANT_FILE_VARIABLE);
+	return named && *named ? named : GRANT_FILE_PATH;
+}
+
+static int session_map(const char *path, struct shim_session *found)
+{
+	char usage_path[4096];
+	const char *why = "";
+	int r = grant_file_map(path, &found->grant, &why);
+
+	if (r < 0) {
+		shim_log("no card for this process: grant %s: %s", path, why);
+		return r;
+	}
+	r = usage_file_path(path, usage_path, sizeof(usage_path));
+	if (r == 0)
+		r = usage_file_map(usage_path, &found->usage, &why);
+	if (r < 0) {
+		shim_log("no card for this process: usage file beside the grant %s: %s", path, why);
+		grant_file_unmap(found->grant);
+	}
+	return r;
+}
+
+const struct shim_session *session_get(void)
+{
+	struct shim_session *found = __atomic_load_n(&session, __ATOMIC_ACQUIRE), *expected = NULL;
+	int saved = errno;
+
+	if (found)
+		return found;
+	found = malloc(sizeof(*found));
+	if (!found || session_map(grant_path(), found) < 0) {
+		free(found);
+		errno = saved;
+		return NULL;
+	}
+	if (!__atomic_compare_exchange_n(
+		    &session, &expected, found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		grant_file_unmap(found->grant);
+		usage_file_unmap(found->usage);
+		free(found);
+		found = expected;
+	}
+	errno = saved;
+	return found;
+}
+
+const char *session_path(size_t offset)
+{
+	const struct shim_session *found = session_get();
+
+	return found ? (const char *)found->grant + offset : "";
+}

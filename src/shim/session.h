@@ -1,0 +1,21 @@
+/* session.h - the grant under which this process runs. */
+#pragma once
+
+#include <stdint.h>
+
+#include "grant/grant.h"
+#include "grant/usage.h"
+
+struct shim_session {
+	const struct grant_file *grant;
+	struct usage_file *usage;
+};
+
+/* session_get() - the grant and what its processes have charged, mapped at the first call that finds them;
+ * NULL if there is no grant, or one that cannot be read or does not verify: then there is no card. Found at
+ * GRANT_FILE_PATH, and only where that path does not exist where RATION_GRANT says. What was found stays. Any
+ * thread; keeps errno. */
+const struct shim_session *session_get(void);
+
+/* session_path() - of the driver's own library as the grant has it at this offset, "" without a grant. */
+const char *session_path(size_t offset);

@@ -1,0 +1,36 @@
+"""Grant and usage files as docs/internals/grant.md lays them out, written without the code that reads them."""
+import struct
+
+CARDS_MAX, SLOTS = 64, 1024
+GRANT_SIZE = 2520 + CARDS_MAX * (256 + 128)
+USAGE_SIZE = 128 + CARDS_MAX * 128 + SLOTS * (64 + 8 * 64)
+
+
+def fnv1a(data):
+    value = 0xcbf29ce484222325
+    for byte in data:
+        value = ((value ^ byte) * 0x100000001b3) & 0xffffffffffffffff
+    return value
+
+
+def grant_bytes(cuda_library, nvml_library, cards, container="a test"):
+    """cards: (uuid, PCI bus id, limit in bytes, physical bytes)."""
+    constant = struct.pack("<II256s1024s1024s184x", len(cards), 0, container.encode(), str(cuda_library).encode(),
+                           str(nvml_library).encode())
+    constant += b"".join(struct.pack("<64s32sQQ144x", uuid.encode(), bus.encode(), limit, physical)
+                         for uuid, bus, limit, physical in cards)
+    constant = constant.ljust(2520 + CARDS_MAX * 256 - 24, b"\0")
+    head = b"RAGRANT1" + struct.pack("<IIQ", 1, GRANT_SIZE, fnv1a(constant))
+    return (head + constant).ljust(GRANT_SIZE, b"\0")
+
+
+def usage_bytes(card_count):
+    head = b"RAUSAGE1" + struct.pack("<IIIIII", 1, USAGE_SIZE, SLOTS, card_count, 0, 0)
+    return head.ljust(USAGE_SIZE, b"\0")
+
+
+def write(folder, cuda_library, nvml_library, cards, **more):
+    """Both files in folder; returns the path of the grant."""
+    (folder / "grant").write_bytes(grant_bytes(cuda_library, nvml_library, cards, **more))
+    (folder / "usage").write_bytes(usage_bytes(len(cards)))
+    return folder / "grant"

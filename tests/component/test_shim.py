@@ -1,0 +1,367 @@
+"""The substitutes for the driver's libraries by themselves: what they export, how they pass calls on, and how they
+behave where there is no grant. The driver behind them is one that does nothing (fake_driver.py)."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import fake_driver
+import grants
+
+BUILD = pathlib.Path(os.environ["RATION_BUILD"])
+SHIM = BUILD / "src/shim"
+LIBRARIES = ["libcuda.so.1", "libnvidia-ml.so.1"]
+CARD = ("GPU-00000000-0000-0000-0000-00000000000a", "00000000:00:09.0", 2154 << 20, 16160 << 20)
+NO_DEVICE, NOT_INITIALIZED, NOT_FOUND, NOT_SUPPORTED = 100, 3, 500, 801
+needs_no_grant_here = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
+pytestmark = needs_no_grant_here
+
+
+def python(code, grant=None, env=None, **kwargs):
+    """Runs a script with `cuda` and `ml` loaded from the shim, in a process of its own."""
+    prelude = f"""
+        import ctypes, os, sys, threading
+        from ctypes import *
+        cuda = CDLL({str(SHIM / 'libcuda.so.1')!r}, use_errno=True)
+        ml = CDLL({str(SHIM / 'libnvidia-ml.so.1')!r}, use_errno=True)
+        """
+    full = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | (env or {})
+    if grant:
+        full["RATION_GRANT"] = str(grant)
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code)], env=full, text=True,
+                          capture_output=True, timeout=60, **kwargs)
+
+
+def succeeds(*args, **kwargs):
+    result = python(*args, **kwargs)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A grant for the driver that does nothing."""
+    folder = tmp_path_factory.mktemp("driver")
+    return grants.write(folder, *[fake_driver.build(folder, name) for name in LIBRARIES], [CARD])
+
+
+def with_driver(tmp_path, source, **more):
+    cuda = fake_driver.build(tmp_path, "libcuda.so.1", source, **more)
+    return grants.write(tmp_path, cuda, cuda, [CARD])
+
+
+def readelf(*flags):
+    return subprocess.run(["readelf", *flags], capture_output=True, text=True, check=True).stdout
+
+
+def hooked(library):
+    rows = re.findall(r"^(?:HOOK|DENY)_(CUDA|NVML)\((\w+)", (fake_driver.ROOT / "src/shim/hooks.def").read_text(), re.M)
+    return {name for kind, name in rows if kind == ("CUDA" if "cuda" in library else "NVML")}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_exactly_the_symbols_of_the_driver_are_exported(library):
+    table = readelf("--dyn-syms", "-W", SHIM / library)
+    exported = {fields[7].split("@")[0] for fields in (line.split() for line in table.splitlines())
+                if len(fields) == 8 and fields[4] == "GLOBAL" and fields[6] not in ("UND", "ABS")}
+    assert exported == set(fake_driver.symbols(library))
+
+
+def test_the_lists_are_those_of_the_drivers():
+    """637 symbols of libcuda 13.0; 412 of NVML, the text of its errors, and what nvidia-smi asks for."""
+    assert len(fake_driver.symbols("libcuda.so.1")) == 637
+    assert len(fake_driver.symbols("libnvidia-ml.so.1")) == 412 + 2
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_nothing_runs_at_load_time_and_nothing_unloads_it(library):
+    sections = readelf("-SW", SHIM / library)
+    assert not re.search(r"\.(init|fini|init_array|fini_array|ctors|dtors|preinit_array|tdata|tbss)\s", sections)
+    dynamic = readelf("-dW", SHIM / library)
+    assert "NODELETE" in dynamic and "BIND_NOW" in dynamic and "TEXTREL" not in dynamic and "STATIC_TLS" not in dynamic
+    assert re.search(rf"\(SONAME\).*\[{re.escape(library)}\]", dynamic)
+    assert set(re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)) == {"libc.so.6", "libdl.so.2"}
+    assert "IFUNC" not in readelf("--dyn-syms", "-W", SHIM / library)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_it_loads_with_a_libc_from_2012(library):
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", readelf("-VW", SHIM / library))
+    assert versions and max((int(a), int(b)) for a, b in versions) <= (2, 17)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_each_symbol_reaches_the_function_of_its_own_name(library, plain):
+    names = [name for name in fake_driver.symbols(library) if name not in hooked(library)]
+    assert len(names) > 300
+    out = succeeds(f"""
+        lib = cuda if {library!r} == 'libcuda.so.1' else ml
+        for name in {names!r}:
+            print(name, getattr(lib, name)())
+        """, plain)
+    numbers = {name: 1000 + i for i, name in enumerate(fake_driver.symbols(library))}
+    assert dict(line.split() for line in out.splitlines()) == {name: str(numbers[name]) for name in names}
+
+
+ARGUMENTS = """
+static int seen;
+/* Twelve whole numbers, eight in vector registers, and a variadic call's count of those. */
+int cuLaunchKernel(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned h, void *s,
+    void **p, void **x)
+{
+    return f == (void *)1 && a == 2 && b == 3 && c == 4 && d == 5 && e == 6 && g == 7 && h == 8 && s == (void *)9 &&
+        p == (void *)10 && x == (void *)11 ? 77 : 78;
+}
+int cuTexRefSetMipmapLevelClamp(double a, double b, double c, double d, double e, double f, double g, double h, int i)
+{
+    return a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8 && i == 9 ? 77 : 78;
+}
+"""
+
+
+@pytest.mark.parametrize("call", ["first", "second"])
+def test_all_arguments_survive_the_first_call(tmp_path, call):
+    """The first call goes through the resolver, the second does not. Once each, in a process of its own."""
+    grant = with_driver(tmp_path, ARGUMENTS)
+    warm = "cuda.cuCtxSynchronize()" if call == "second" else ""
+    for line in ("cuda.cuLaunchKernel(c_void_p(1), 2, 3, 4, 5, 6, 7, 8, c_void_p(9), c_void_p(10), c_void_p(11))",
+                 "cuda.cuTexRefSetMipmapLevelClamp(*[c_double(i) for i in range(1, 9)], 9)"):
+        assert succeeds(f"{warm}\nprint({line})", grant) == "77\n"
+
+
+def test_a_symbol_that_this_driver_lacks_answers_not_supported(tmp_path):
+    grant = with_driver(tmp_path, "", without=["cuCtxCreate_v4", "cuGetProcAddress_v2", "cuGetProcAddress"])
+    out = succeeds("""
+        p, s = c_void_p(), c_int(9)
+        print(cuda.cuCtxCreate_v4(0, 0, 0, 0), cuda.cuGetProcAddress(b"cuInit", byref(p), 12000, c_uint64(0)),
+              cuda.cuGetProcAddress_v2(b"cuInit", byref(p), 12000, c_uint64(0), byref(s)), s.value)
+        """, grant)
+    assert out.split() == [str(NOT_SUPPORTED), str(NOT_FOUND), str(NOT_FOUND), "1"]
+
+
+@pytest.mark.parametrize("broken", ["absent", "empty", "damaged", "cut off", "other version", "no usage file",
+                                    "driver absent", "driver is the shim"])
+def test_without_a_grant_that_can_be_used_there_is_no_card(tmp_path, plain, broken):
+    grant = tmp_path / "grant"
+    data = bytearray(plain.read_bytes())
+    (tmp_path / "usage").write_bytes((plain.parent / "usage").read_bytes())
+    if broken == "empty":
+        data = b""
+    elif broken == "damaged":
+        data[2520 + 96] ^= 1
+    elif broken == "cut off":
+        data = data[:5000]
+    elif broken == "other version":
+        data[8] = 2
+    elif broken == "no usage file":
+        (tmp_path / "usage").unlink()
+    elif broken == "driver absent":
+        data = grants.grant_bytes("/nowhere/libcuda.so.1", "/nowhere/libnvidia-ml.so.1", [CARD])
+    elif broken == "driver is the shim":
+        data = grants.grant_bytes(SHIM / "libcuda.so.1", SHIM / "libnvidia-ml.so.1", [CARD])
+    if broken != "absent":
+        grant.write_bytes(data)
+    code = """
+        n, p, s = c_int(), c_void_p(), c_char_p()
+        assert cuda.cuInit(0) == 100
+        assert cuda.cuMemAlloc_v2(byref(p), c_size_t(1)) == 3 and cuda.cuDeviceGet(byref(n), 0) == 3
+        assert cuda.cuDriverGetVersion(byref(n)) == 0 and n.value >= 11000
+        assert cuda.cuGetErrorName(100, byref(s)) == 0 and s.value == b"CUDA_ERROR_NO_DEVICE"
+        assert cuda.cuGetErrorString(100, byref(s)) == 0 and s.value == b"no CUDA-capable device is detected"
+        assert cuda.cuGetProcAddress(b"cuInit", byref(p), 12000, c_uint64(0)) == 0
+        assert CFUNCTYPE(c_int, c_int)(p.value)(0) == 100
+        assert cuda.cuGetProcAddress_v2(b"cuNoSuch", byref(p), 12000, c_uint64(0), byref(n)) == 500 and n.value == 1
+        assert cuda.cuGetProcAddress_v2(b"cuCtxCreate", byref(p), 1000, c_uint64(0), byref(n)) == 500 and n.value == 2
+        ml.nvmlErrorString.restype = c_char_p
+        assert ml.nvmlInit_v2() == ml.nvmlInit() == ml.nvmlInitWithFlags(0) == 9
+        assert ml.nvmlErrorString(9) == b"Driver Not Loaded"
+        assert ml.nvmlDeviceGetCount_v2(byref(n)) == 1
+        """
+    result = python(code, grant)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    log = tmp_path / "log"
+    assert python(code, grant, {"RATION_LOG": str(log)}).returncode == 0
+    assert "ration[" in log.read_text()
+
+
+def test_the_reason_is_said_where_it_was_asked_for(tmp_path):
+    result = python("cuda.cuInit(0)", tmp_path / "grant", {"RATION_LOG": "stderr"})
+    assert re.search(rf"^ration\[\d+\]: libcuda: no card for this process: grant {tmp_path}/grant: .+\n", result.stderr)
+    assert python("cuda.cuInit(0)", tmp_path / "grant", {"RATION_LOG": "/nowhere/at/all"}).stderr == ""
+
+
+LOOKUP = """
+int real_init(unsigned flags) { return 4242; }
+int cuInit(unsigned flags) { return 0; }
+int cuNewInThisDriver(void) { return 56; }
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
+{
+    extern int cuDriverGetVersion(void), cuLaunchKernel(void), cuLaunchKernel_ptsz(void);
+    *status = 0;
+    if (!strcmp(name, "cuInit"))
+        *function = (void *)real_init; /* another entry than the exported one, as a driver may have it */
+    else if (!strcmp(name, "cuDriverGetVersion"))
+        *function = (void *)cuDriverGetVersion;
+    else if (!strcmp(name, "cuLaunchKernel"))
+        *function = flags & 2 ? (void *)cuLaunchKernel_ptsz : (void *)cuLaunchKernel;
+    else if (!strcmp(name, "cuNewInThisDriver"))
+        *function = (void *)cuNewInThisDriver;
+    else if (!strcmp(name, "cuGetProcAddress"))
+        *function = (void *)cuGetProcAddress_v2;
+    else {
+        *status = 1;
+        *function = NULL;
+        return 500;
+    }
+    return 0;
+}
+"""
+
+
+def test_a_function_that_the_driver_hands_out_is_replaced_by_our_hook_of_it(tmp_path):
+    out = succeeds("""
+        def ask(name, version=12000, flags=0, lookup=cuda.cuGetProcAddress_v2):
+            p, status = c_void_p(), c_int(9)
+            r = lookup(name, byref(p), version, c_uint64(flags), byref(status))
+            return r, status.value, p.value
+        address = lambda name: cast(getattr(cuda, name), c_void_p).value
+        assert ask(b"cuInit") == (0, 0, address("cuInit"))
+        assert ask(b"cuDriverGetVersion") == (0, 0, address("cuDriverGetVersion"))
+        assert ask(b"cuGetProcAddress") == (0, 0, address("cuGetProcAddress_v2"))
+        assert ask(b"cuNoSuchName") == (500, 1, None)
+        r, s, new = ask(b"cuNewInThisDriver")
+        assert (r, s, CFUNCTYPE(c_int)(new)()) == (0, 0, 56)
+        again = CFUNCTYPE(c_int, c_char_p, c_void_p, c_int, c_uint64, c_void_p)(ask(b"cuGetProcAddress")[2])
+        assert ask(b"cuInit", lookup=again)[2] == address("cuInit")
+        print(CFUNCTYPE(c_int)(ask(b"cuLaunchKernel")[2])(), CFUNCTYPE(c_int)(ask(b"cuLaunchKernel", flags=2)[2])())
+        """, with_driver(tmp_path, LOOKUP))
+    names = fake_driver.symbols("libcuda.so.1")
+    assert out.split() == [str(1000 + names.index("cuLaunchKernel")), str(1000 + names.index("cuLaunchKernel_ptsz"))]
+
+
+FOLDED = """
+int refuse(void) { return 801; }
+int cuParamSeti(void *f, int offset, unsigned value) __attribute__((alias("refuse")));
+int cuDriverGetVersion(int *version) __attribute__((alias("refuse")));
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
+{
+    *status = 0;
+    *function = (void *)refuse;
+    return 0;
+}
+"""
+
+
+def test_functions_that_the_linker_folded_are_told_apart_by_name(tmp_path):
+    grant = with_driver(tmp_path, FOLDED)
+    succeeds("""
+        p, s = c_void_p(), c_int()
+        own = cast(cuda.cuDriverGetVersion, c_void_p).value
+        assert cuda.cuGetProcAddress_v2(b"cuParamSeti", byref(p), 12000, c_uint64(0), byref(s)) == 0 and p.value != own
+        assert cuda.cuGetProcAddress_v2(b"cuDriverGetVersion", byref(p), 12000, c_uint64(0), byref(s)) == 0
+        assert p.value == own
+        """, grant)
+
+
+def test_many_threads_may_make_the_first_call_at_once(plain):
+    succeeds("""
+        go, wrong = threading.Barrier(32), []
+        def call():
+            go.wait()
+            wrong.extend([] if cuda.cuCtxSynchronize() >= 1000 else [1])
+        threads = [threading.Thread(target=call) for _ in range(32)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        assert not wrong
+        """, plain)
+
+
+SLOW = """
+#include <unistd.h>
+int cuCtxSynchronize(void) { return 77; }
+__attribute__((constructor)) static void slow(void) { usleep(300000); }
+"""
+
+
+def test_a_fork_in_the_middle_of_the_first_call_hangs_nobody(tmp_path):
+    """The child is made while another thread is inside the driver's start."""
+    succeeds("""
+        import time
+        t = threading.Thread(target=cuda.cuCtxSynchronize)
+        t.start()
+        time.sleep(0.1)
+        pid = os.fork()
+        if pid == 0:
+            os._exit(cuda.cuCtxSynchronize())
+        t.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 77
+        """, with_driver(tmp_path, SLOW))
+
+
+CALLS_BACK = """
+int cuCtxSynchronize(void) { return 77; }
+extern void *dlopen(const char *, int), *dlsym(void *, const char *);
+int answer;
+__attribute__((constructor)) static void calls_back(void)
+{
+    int (*ours)(void) = dlsym(dlopen("SHIM", 2), "cuCtxSynchronize");
+    answer = ours();
+}
+int cuCtxGetFlags(void) { return answer; }
+"""
+
+
+def test_a_driver_that_calls_back_while_it_starts_gets_its_own_function(tmp_path):
+    grant = with_driver(tmp_path, CALLS_BACK.replace("SHIM", str(SHIM / "libcuda.so.1")))
+    assert succeeds("print(cuda.cuCtxGetFlags())", grant) == "77\n"
+
+
+def test_errno_is_kept(plain, tmp_path):
+    for grant in (plain, tmp_path / "absent"):
+        succeeds("""
+            n = c_int()
+            for call in (lambda: cuda.cuInit(0), lambda: cuda.cuCtxSynchronize(), lambda: ml.nvmlInit_v2(),
+                         lambda: cuda.cuGetProcAddress(b"cuInit", byref(c_void_p()), 12000, c_uint64(0))):
+                ctypes.set_errno(42)
+                call()
+                assert ctypes.get_errno() == 42
+            """, grant, {"RATION_LOG": str(tmp_path / "log")})
+
+
+def test_loading_it_changes_nothing_in_the_process(plain):
+    """No thread, no descriptor, no signal handler, no umask, no output: before and after the libraries are used."""
+    assert succeeds("""
+        import signal
+        def state():
+            mask = os.umask(0)
+            os.umask(mask)
+            return (sorted(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), mask,
+                    [l for l in open("/proc/self/status") if l.startswith(("Sig", "Shd"))], dict(os.environ))
+        before = state()
+        cuda.cuInit(0), cuda.cuCtxSynchronize(), ml.nvmlInit_v2(), ml.nvmlDeviceGetCount_v2(byref(c_int()))
+        assert state() == before
+        """, plain) == ""
+
+
+def test_a_debugger_and_an_exception_can_walk_through_the_resolver():
+    for library in LIBRARIES:
+        frames = readelf("--debug-dump=frames", SHIM / library)
+        assert frames.count(" FDE ") > 2 * 300
+
+
+def test_stubs_are_made_for_arm64_too(tmp_path):
+    """Where the compiler for it is installed; the code is run under an emulator by hand."""
+    compiler = "aarch64-linux-gnu-gcc"
+    if subprocess.run(["sh", "-c", f"command -v {compiler}"], capture_output=True).returncode != 0:
+        compiler = "clang --target=aarch64-linux-gnu"
+        if subprocess.run(["sh", "-c", "command -v clang"], capture_output=True).returncode != 0:
+            pytest.skip("no compiler for arm64")
+    source = fake_driver.ROOT / "src/shim"
+    subprocess.run([*compiler.split(), "-c", "-I", source, BUILD / "src/shim/libcuda-stubs.S", "-o",
+                    tmp_path / "stubs.o"], check=True)
+    assert (tmp_path / "stubs.o").stat().st_size > 637 * 16
+
+
