@@ -5,6 +5,9 @@
 #include "libcuda-symbols.h"
 #include "shim/shim.h"
 
+/* Hooked, but neither read nor simulated elsewhere: not in cuda/functions.h. */
+CUresult cuGreenCtxCreate(CUgreenCtx *, void *resources, CUdevice, unsigned int);
+
 struct shim_hook {
 	size_t symbol; /* index */
 	void *function;

@@ -3,6 +3,7 @@
  */
 #include "shim/cuda-library.h"
 
+#include "shim/cuda-devices.h"
 #include "shim/session.h"
 
 /* Of the interface whose symbols this library exports: what is said where no driver can be asked. */
@@ -22,10 +23,15 @@ static const struct {
 
 HOOK CUresult cuInit(unsigned int flags)
 {
+	CUresult r;
+
 	/* The driver would start with all cards that it sees. */
 	if (!session_get() || !shim_driver_has(SYMBOL_cuInit))
 		return CUDA_ERROR_NO_DEVICE;
-	return DRIVER(cuInit)(flags);
+	r = DRIVER(cuInit)(flags);
+	if (r == CUDA_SUCCESS && !cuda_devices_find())
+		r = CUDA_ERROR_NO_DEVICE;
+	return r;
 }
 
 HOOK CUresult cuDriverGetVersion(int *version)

@@ -1,9 +1,11 @@
 #include "shim/session.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shim/shim.h"
@@ -70,4 +72,38 @@ const char *session_path(size_t offset)
 	const struct shim_session *found = session_get();
 
 	return found ? (const char *)found->grant + offset : "";
+}
+
+/* While a sum is recounted its word names the recounter; the slots tell then. */
+static uint64_t charged_pages(struct usage_file *usage, unsigned card)
+{
+	uint64_t total = atomic_load(&usage->cards[card].total), pages = 0;
+	uint32_t slots = atomic_load(&usage->slots_used);
+
+	if (!USAGE_IS_RECOUNTED(total))
+		return USAGE_TOTAL_PAGES(total);
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
+		pages += USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card]));
+	return pages;
+}
+
+uint64_t session_used_bytes(const struct shim_session *found, unsigned card)
+{
+	uint64_t limit = found->grant->cards[card].limit_bytes;
+	uint64_t used = (charged_pages(found->usage, card) << USAGE_PAGE_SHIFT) +
+			atomic_load(&found->grant->live[card].overhead_bytes);
+
+	return used < limit ? used : limit;
+}
+
+void session_want_look(void)
+{
+	const struct shim_session *found = session_get();
+	int saved = errno;
+
+	if (!found)
+		return;
+	atomic_fetch_add(&found->usage->look_wanted, 1);
+	syscall(SYS_futex, &found->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	errno = saved;
 }

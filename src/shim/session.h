@@ -19,3 +19,11 @@ const struct shim_session *session_get(void);
 
 /* session_path() - of the driver's own library as the grant has it at this offset, "" without a grant. */
 const char *session_path(size_t offset);
+
+/* session_used_bytes() - of a card's limit: what all processes have charged and the overhead; at most the
+ * limit. */
+uint64_t session_used_bytes(const struct shim_session *session, unsigned card);
+
+/* session_want_look() - the driver has taken memory that no call shows: the keeper is to look now, not at its
+ * next round. */
+void session_want_look(void);

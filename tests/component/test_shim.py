@@ -134,10 +134,10 @@ def test_all_arguments_survive_the_first_call(tmp_path, call):
 
 
 def test_a_symbol_that_this_driver_lacks_answers_not_supported(tmp_path):
-    grant = with_driver(tmp_path, "", without=["cuCtxCreate_v4", "cuGetProcAddress_v2", "cuGetProcAddress"])
+    grant = with_driver(tmp_path, "", without=["cuLogsCurrent", "cuGetProcAddress_v2", "cuGetProcAddress"])
     out = succeeds("""
         p, s = c_void_p(), c_int(9)
-        print(cuda.cuCtxCreate_v4(0, 0, 0, 0), cuda.cuGetProcAddress(b"cuInit", byref(p), 12000, c_uint64(0)),
+        print(cuda.cuLogsCurrent(0, 0), cuda.cuGetProcAddress(b"cuInit", byref(p), 12000, c_uint64(0)),
               cuda.cuGetProcAddress_v2(b"cuInit", byref(p), 12000, c_uint64(0), byref(s)), s.value)
         """, grant)
     assert out.split() == [str(NOT_SUPPORTED), str(NOT_FOUND), str(NOT_FOUND), "1"]
@@ -265,6 +265,81 @@ def test_functions_that_the_linker_folded_are_told_apart_by_name(tmp_path):
         assert cuda.cuGetProcAddress_v2(b"cuDriverGetVersion", byref(p), 12000, c_uint64(0), byref(s)) == 0
         assert p.value == own
         """, grant)
+
+
+def cards_granted(tmp_path, *indices, limit=2154 << 20):
+    cuda = fake_driver.build(tmp_path, "libcuda.so.1", fake_driver.CUDA_CARDS)
+    return grants.write(tmp_path, cuda, cuda, [(fake_driver.uuid(i), f"00000000:{i:02x}:00.0", limit, 16160 << 20)
+                                               for i in indices])
+
+
+def test_only_granted_cards_are_there(tmp_path):
+    """The driver has four and the grant names the third and the first: two, in the driver's order; the rest cannot be
+    reached by ordinal, by device, by bus id, or with a context."""
+    out = succeeds("""
+        n, d, c, size, s32 = c_int(), c_int(), c_void_p(), c_size_t(), c_uint()
+        assert cuda.cuDeviceGetCount(byref(n)) == 3 and cuda.cuDeviceGet(byref(d), 0) == 3
+        assert cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(byref(n)) == 0 and n.value == 2
+        devices = []
+        for i in range(2):
+            assert cuda.cuDeviceGet(byref(d), i) == 0
+            devices.append(d.value)
+        assert devices == [0, 2]
+        assert [cuda.cuDeviceGet(byref(d), i) for i in (2, 3, 4, -1)] == [101] * 4
+        assert cuda.cuDeviceGet(None, 0) == 1 and cuda.cuDeviceGetCount(None) == 1
+        for i in range(5):
+            expected = 0 if i in devices else 101
+            assert cuda.cuDeviceGetByPCIBusId(byref(d), b"0000:%02x:00.0" % i) == expected
+            assert cuda.cuDeviceTotalMem_v2(byref(size), i) == cuda.cuDeviceTotalMem(byref(s32), i) == expected
+            assert cuda.cuCtxCreate(byref(c), 0, i) == cuda.cuCtxCreate_v2(byref(c), 0, i) == expected
+            assert cuda.cuCtxCreate_v3(byref(c), 0, 0, 0, i) == cuda.cuCtxCreate_v4(byref(c), 0, 0, i) == expected
+            assert cuda.cuDevicePrimaryCtxRetain(byref(c), i) == cuda.cuGreenCtxCreate(byref(c), 0, i, 0) == expected
+        print(cuda.cuDeviceGetByPCIBusId(None, b"0000:00:00.0"), cuda.cuDeviceGetByPCIBusId(byref(d), b"rubbish"))
+        """, cards_granted(tmp_path, 2, 0), {"FAKE_CARDS": "4"})
+    assert out == "1 1\n"
+
+
+def test_without_a_granted_card_there_is_none(tmp_path):
+    succeeds("assert cuda.cuInit(0) == 100", cards_granted(tmp_path, 7))
+
+
+MEMORY = """
+    f, t, f32, t32, d = c_size_t(), c_size_t(), c_uint(), c_uint(), c_void_p()
+    assert cuda.cuInit(0) == 0 and cuda.cuMemGetInfo_v2(byref(f), byref(t)) == 201
+    assert cuda.cuCtxCreate_v2(byref(d), 0, 0) == 0
+    assert cuda.cuMemGetInfo_v2(byref(f), byref(t)) == cuda.cuMemGetInfo(byref(f32), byref(t32)) == 0
+    assert cuda.cuMemGetInfo_v2(None, None) == cuda.cuMemGetInfo(None, None) == 0
+    print(f.value, t.value, f32.value, t32.value)
+    assert cuda.cuDeviceTotalMem_v2(byref(t), 0) == cuda.cuDeviceTotalMem(byref(t32), 0) == 0
+    print(t.value, t32.value)
+    """
+
+
+@pytest.mark.parametrize("mib,charged,overhead", [(2154, 0, 0), (2154, 1000, 154), (2154, 2154, 1), (5000, 1, 2)])
+def test_the_card_is_as_large_as_the_limit(tmp_path, mib, charged, overhead):
+    """free = limit - charged - overhead, never below 0; functions with 32 bits say as much as they can."""
+    grant = cards_granted(tmp_path, 0, limit=mib << 20)
+    data = bytearray((tmp_path / "usage").read_bytes())
+    data[128:136] = (charged * 256).to_bytes(8, "little")    # pages of 4 KiB
+    (tmp_path / "usage").write_bytes(data)
+    data = bytearray(grant.read_bytes())
+    at = 2520 + 64 * 256
+    data[at:at + 8] = (overhead << 20).to_bytes(8, "little")
+    grant.write_bytes(data)
+    total, free = mib << 20, max(0, mib - charged - overhead) << 20
+    small = 0xffffffff
+    assert succeeds(MEMORY, grant).split() == [str(n) for n in (free, total, min(free, small), min(total, small), total,
+                                                               min(total, small))]
+
+
+def test_the_keeper_is_called_when_the_driver_takes_memory_that_no_call_shows(tmp_path):
+    grant = cards_granted(tmp_path, 0)
+    wanted = lambda: int.from_bytes((tmp_path / "usage").read_bytes()[28:32], "little")    # noqa: E731
+    assert wanted() == 0
+    succeeds("cuda.cuInit(0), cuda.cuCtxCreate_v2(byref(c_void_p()), 0, 5)", grant)
+    assert wanted() == 0
+    succeeds("cuda.cuInit(0), cuda.cuCtxCreate_v2(byref(c_void_p()), 0, 0)", grant)
+    assert wanted() == 1
 
 
 def test_many_threads_may_make_the_first_call_at_once(plain):

@@ -1,0 +1,98 @@
+/* Contexts: only of granted cards, and the keeper looks at once what a new one has taken, since no call shows
+ * that. A driver whose contexts were made on a card that is not granted could be used for anything there. */
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/session.h"
+
+/* After a call that made the driver take memory of its own. */
+static CUresult look(CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		session_want_look();
+	return r;
+}
+
+HOOK CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return look(DRIVER(cuCtxCreate)(context, flags, device));
+}
+
+HOOK CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return look(DRIVER(cuCtxCreate_v2)(context, flags, device));
+}
+
+HOOK CUresult cuCtxCreate_v3(
+	CUcontext *context, CUexecAffinityParam *affinity, int count, unsigned int flags, CUdevice device)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return look(DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device));
+}
+
+HOOK CUresult cuCtxCreate_v4(
+	CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return look(DRIVER(cuCtxCreate_v4)(context, params, flags, device));
+}
+
+HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return look(DRIVER(cuDevicePrimaryCtxRetain)(context, device));
+}
+
+HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice device, unsigned int flags)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return look(DRIVER(cuGreenCtxCreate)(context, resources, device, flags));
+}
+
+HOOK CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	return look(DRIVER(cuCtxSetLimit)(limit, value));
+}
+
+HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)
+{
+	return look(DRIVER(cuModuleLoad)(module, path));
+}
+
+HOOK CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return look(DRIVER(cuModuleLoadData)(module, image));
+}
+
+HOOK CUresult cuModuleLoadDataEx(
+	CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
+{
+	return look(DRIVER(cuModuleLoadDataEx)(module, image, count, options, values));
+}
+
+HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+	return look(DRIVER(cuModuleLoadFatBinary)(module, image));
+}
+
+HOOK CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *jit, void **jit_values,
+	unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count)
+{
+	return look(DRIVER(cuLibraryLoadData)(
+		library, image, jit, jit_values, jit_count, options, values, count));
+}
+
+HOOK CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *jit,
+	void **jit_values, unsigned int jit_count, CUlibraryOption *options, void **values,
+	unsigned int count)
+{
+	return look(DRIVER(cuLibraryLoadFromFile)(
+		library, path, jit, jit_values, jit_count, options, values, count));
+}

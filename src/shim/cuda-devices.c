@@ -1,0 +1,120 @@
+#include "shim/cuda-devices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "shim/cuda-library.h"
+#include "shim/session.h"
+
+/* Written by cuInit, with the same values by every thread that calls it. */
+static int card_of[CUDA_DEVICES_MAX];	   /* by CUdevice: index in the grant plus 1; 0: not granted */
+static CUdevice visible[CUDA_DEVICES_MAX]; /* the granted ones, in the driver's order */
+static int visible_count;
+
+static void uuid_text(const CUuuid *uuid, char text[64])
+{
+	const unsigned char *b = (const unsigned char *)uuid->bytes;
+
+	snprintf(text, 64, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+		b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+		b[15]);
+}
+
+/* -1: the driver's device is none of the grant's cards. */
+static int grant_card(const struct grant_file *grant, CUdevice device)
+{
+	CUuuid uuid = {{0}};
+	char text[64];
+
+	if (DRIVER(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
+		return -1;
+	uuid_text(&uuid, text);
+	for (unsigned i = 0; i < grant->card_count; i++)
+		if (strcmp(grant->cards[i].uuid, text) == 0)
+			return (int)i;
+	return -1;
+}
+
+int cuda_devices_find(void)
+{
+	const struct shim_session *session = session_get();
+	int count = 0, found = 0;
+
+	if (!session || DRIVER(cuDeviceGetCount)(&count) != CUDA_SUCCESS)
+		return 0;
+	for (int i = 0; i < count && i < CUDA_DEVICES_MAX; i++) {
+		CUdevice device;
+		int card;
+
+		if (DRIVER(cuDeviceGet)(&device, i) != CUDA_SUCCESS || device < 0 ||
+			device >= CUDA_DEVICES_MAX)
+			continue;
+		card = grant_card(session->grant, device);
+		if (card < 0)
+			continue;
+		__atomic_store_n(&card_of[device], card + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&visible[found++], device, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&visible_count, found, __ATOMIC_RELEASE);
+	if (found < count)
+		shim_log("%d of the driver's %d devices are granted", found, count);
+	return found;
+}
+
+int cuda_device_card(CUdevice device)
+{
+	if (device < 0 || device >= CUDA_DEVICES_MAX)
+		return -1;
+	return __atomic_load_n(&card_of[device], __ATOMIC_RELAXED) - 1;
+}
+
+int cuda_current_card(void)
+{
+	CUdevice device;
+
+	return DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS ? cuda_device_card(device) : -1;
+}
+
+CUresult cuda_refuse_device(void)
+{
+	int count;
+	CUresult r = DRIVER(cuDeviceGetCount)(&count);
+
+	return r == CUDA_SUCCESS ? CUDA_ERROR_INVALID_DEVICE : r;
+}
+
+HOOK CUresult cuDeviceGetCount(int *count)
+{
+	CUresult r = DRIVER(cuDeviceGetCount)(count);
+
+	if (r == CUDA_SUCCESS && count)
+		*count = __atomic_load_n(&visible_count, __ATOMIC_ACQUIRE);
+	return r;
+}
+
+HOOK CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	CUdevice first;
+	/* For its errors: not initialized, no output. */
+	CUresult r = DRIVER(cuDeviceGet)(device ? &first : NULL, 0);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (ordinal < 0 || ordinal >= __atomic_load_n(&visible_count, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*device = __atomic_load_n(&visible[ordinal], __ATOMIC_RELAXED);
+	return CUDA_SUCCESS;
+}
+
+HOOK CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *bus_id)
+{
+	CUdevice found;
+	CUresult r = DRIVER(cuDeviceGetByPCIBusId)(device ? &found : NULL, bus_id);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (cuda_device_card(found) < 0)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*device = found;
+	return CUDA_SUCCESS;
+}

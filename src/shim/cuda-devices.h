@@ -1,0 +1,29 @@
+/* cuda-devices.h - which of the driver's devices are the grant's cards.
+ *
+ * A CUdevice is the driver's and stays what it is: it occurs in too many structures to be translated. Usually
+ * the driver sees the granted cards only (by its device nodes, or by CUDA_VISIBLE_DEVICES, which `ration run`
+ * sets) and there is nothing to do. Where it sees more, the others cannot be reached: they are not counted,
+ * and what is asked of them is an invalid device.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "cuda/abi.h"
+
+#define CUDA_DEVICES_MAX 64
+
+/* cuda_devices_find() - compare the driver's devices with the grant's cards; after each successful cuInit.
+ * Returns how many are granted. */
+int cuda_devices_find(void);
+
+/* cuda_device_card() - the index in the grant of this device; -1: not granted, or cuInit was not called. */
+int cuda_device_card(CUdevice device);
+
+/* cuda_current_card() - of the calling thread's current context; -1: there is none, or not of a granted card.
+ */
+int cuda_current_card(void);
+
+/* cuda_refuse_device() - what the driver says of a device that it does not have: also that cuInit was not
+ * called. */
+CUresult cuda_refuse_device(void);
