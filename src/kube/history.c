@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "kube/card-name.h"
 #include "kube/held.h"
+#include "kube/history-internal.h"
 #include "kube/json.h"
 #include "kube/pod.h"
 #include "model/node-ledger.h"
@@ -20,33 +21,6 @@
 /* Nothing in a history ends by itself: every end is an event of its own. */
 #define NEVER_NS (INT64_MAX - 1)
 
-static const char *const verb_texts[LEDGER_VERB_MAX] = {
-	[LEDGER_SET_NODE] = "set-node",
-	[LEDGER_REMOVE_NODE] = "remove-node",
-	[LEDGER_SET_POD] = "set-pod",
-	[LEDGER_REMOVE_POD] = "remove-pod",
-	[LEDGER_DELETE_POD] = "delete-pod",
-	[LEDGER_AGENT_LOST] = "agent-lost",
-	[LEDGER_HOLD] = "hold",
-	[LEDGER_DROP_HOLD] = "drop-hold",
-	[LEDGER_RESERVE] = "reserve",
-	[LEDGER_CONFIRM] = "confirm",
-	[LEDGER_RELEASE] = "release",
-	[LEDGER_NOMINATE] = "nominate",
-	[LEDGER_DROP_NOMINATION] = "drop-nomination",
-};
-
-static const char *const state_texts[] = {
-	[OCCUPANCY_WAITING] = "waiting",
-	[OCCUPANCY_TENTATIVE] = "tentative",
-	[OCCUPANCY_RESERVED] = "reserved",
-	[OCCUPANCY_BOUND] = "bound",
-	[OCCUPANCY_GHOST] = "ghost",
-};
-
-static const char *const kind_texts[] = {
-	[CONTAINER_INIT] = "init", [CONTAINER_SIDECAR] = "sidecar", [CONTAINER_MAIN] = "main"};
-
 static int text_index(const char *const *texts, size_t n, const char *text)
 {
 	for (size_t i = 0; text && i < n; i++)
@@ -55,38 +29,7 @@ static int text_index(const char *const *texts, size_t n, const char *text)
 	return -1;
 }
 
-static int append(struct json_object *array, struct json_object *item)
-{
-	if (!item)
-		return -ENOMEM;
-	if (json_object_array_add(array, item) == 0)
-		return 0;
-	json_object_put(item);
-	return -ENOMEM;
-}
-
-static struct json_object *text_json(const char *text)
-{
-	return json_object_new_string(text ? text : "");
-}
-
-/* Written ahead of its use, so that a failure in between frees it. */
-static struct json_object *put_unless(struct json_object *object, int r)
-{
-	if (r >= 0)
-		return object;
-	json_object_put(object);
-	return NULL;
-}
-
 /* ---- placements ---- */
-
-static struct json_object *placement_json(const struct placement *placement)
-{
-	_cleanup_free_ char *text = placement_to_json(placement);
-
-	return text ? json_tokener_parse(text) : NULL;
-}
 
 static int placement_read(struct json_object *object, struct placement *ret_placement, struct error *err)
 {
@@ -98,104 +41,6 @@ static int placement_read(struct json_object *object, struct placement *ret_plac
 }
 
 /* ---- nodes ---- */
-
-static struct json_object *card_json(const struct gpu_facts *gpu, uint32_t unit_mib)
-{
-	struct json_object *card = json_object_new_object();
-	int r = json_set(card, "index", json_object_new_int64(gpu->index));
-
-	r |= json_set(card, "uuid", text_json(gpu->uuid));
-	r |= json_set(card, "units", json_object_new_int64(units_of_card(gpu->mib, unit_mib)));
-	r |= json_set(card, "healthy", json_object_new_boolean(gpu->healthy));
-	return put_unless(card, r);
-}
-
-static struct json_object *held_pod_json(const struct held_pod *held)
-{
-	struct json_object *pod = json_object_new_object(), *cards = json_object_new_object();
-	int r = json_set(pod, "uid", text_json(held->uid));
-
-	r |= json_set(pod, "namespace", text_json(held->namespace_));
-	r |= json_set(pod, "name", text_json(held->name));
-	for (size_t i = 0; i < held->n_cards; i++) {
-		struct json_object *share = json_object_new_object();
-
-		r |= json_set(share, "units", json_object_new_int64(held->cards[i].units));
-		r |= json_set(share, "core", json_object_new_int64(held->cards[i].core));
-		r |= json_set(cards, held->cards[i].uuid, share);
-	}
-	r |= json_set(pod, "cards", cards);
-	return put_unless(pod, r);
-}
-
-static struct json_object *held_json(const struct held *held)
-{
-	struct json_object *object = json_object_new_object(), *pods = json_object_new_array(),
-			   *ended = json_object_new_array();
-	int r = json_set(object, "at", text_json(held->at));
-
-	for (size_t i = 0; i < held->n_pods; i++)
-		r |= append(pods, held_pod_json(&held->pods[i]));
-	for (size_t i = 0; i < held->n_ended; i++)
-		r |= append(ended, text_json(held->ended[i]));
-	r |= json_set(object, "pods", pods);
-	if (held->names_ended)
-		r |= json_set(object, "ended", ended);
-	else
-		json_object_put(ended);
-	return put_unless(object, r);
-}
-
-struct json_object *history_node_facts_to_json(const struct node_facts *facts)
-{
-	struct json_object *node = json_object_new_object(), *cards = json_object_new_array();
-	int r = json_set(node, "name", text_json(facts->name));
-
-	r |= json_set(node, "uid", text_json(facts->uid));
-	r |= json_set(node, "mode", text_json(gpu_mode_text(facts->mode)));
-	r |= json_set(node, "policy", text_json(gpu_policy_text(facts->policy)));
-	r |= json_set(node, "unit", json_object_new_int64(facts->unit_mib));
-	r |= json_set(node, "serving", json_object_new_boolean(facts->serving));
-	for (size_t i = 0; i < facts->n_gpus; i++)
-		r |= append(cards, card_json(&facts->gpus[i], facts->unit_mib));
-	r |= json_set(node, "cards", cards);
-	if (*facts->held.at)
-		r |= json_set(node, "held", held_json(&facts->held));
-	return put_unless(node, r);
-}
-
-/* What the ledger has of a node's facts: sizes in whole units, no models. Borrows. */
-static void facts_of_node(const struct node_ledger *node, struct node_facts *ret_facts)
-{
-	*ret_facts = (struct node_facts){.name = node->facts.name,
-		.uid = node->facts.uid,
-		.mode = node->facts.mode,
-		.policy = node->facts.policy,
-		.unit_mib = node->facts.unit_mib,
-		.n_gpus = node->facts.n_gpus,
-		.serving = node->facts.serving,
-		.held = node->facts.held};
-	for (size_t i = 0; i < node->facts.n_gpus; i++) {
-		struct gpu_facts *gpu = &ret_facts->gpus[i];
-
-		gpu->index = node->gpus[i].index;
-		gpu->mib = (uint64_t)node->gpus[i].units_total * node->facts.unit_mib;
-		gpu->healthy = node->gpus[i].healthy;
-		memcpy(gpu->uuid, node->gpus[i].uuid, sizeof(gpu->uuid));
-	}
-}
-
-struct json_object *history_node_to_json(const struct node_ledger *node)
-{
-	struct json_object *object;
-	struct node_facts facts;
-
-	facts_of_node(node, &facts);
-	object = history_node_facts_to_json(&facts);
-	if (object && node->agent_lost)
-		return put_unless(object, json_set(object, "lost", json_object_new_boolean(true)));
-	return object;
-}
 
 static int card_read(struct json_object *card, uint32_t unit_mib, struct gpu_facts *ret_gpu)
 {
@@ -250,86 +95,9 @@ static int node_facts_read(struct json_object *object, struct node_facts *facts,
 
 /* ---- pods ---- */
 
-static struct json_object *container_json(const struct container_request *request)
-{
-	struct json_object *container = json_object_new_object();
-	int r = json_set(container, "name", text_json(request->name));
-
-	r |= json_set(container, "kind", text_json(kind_texts[request->kind]));
-	r |= json_set(container, "index", json_object_new_int64(request->index));
-	r |= json_set(container, "units", json_object_new_int64(request->units));
-	if (request->core)
-		r |= json_set(container, "core", json_object_new_int64(request->core));
-	return put_unless(container, r);
-}
-
-static const struct {
-	const char *name;
-	size_t offset;
-} flags[] = {
-	{"finished", offsetof(struct pod_facts, finished)},
-	{"pending", offsetof(struct pod_facts, pending)},
-	{"deleting", offsetof(struct pod_facts, deleting)},
-	{"assigned", offsetof(struct pod_facts, assigned)},
-	{"running", offsetof(struct pod_facts, running)},
-};
-
-struct json_object *history_pod_facts_to_json(const struct pod_facts *facts)
-{
-	struct json_object *pod = json_object_new_object(), *containers = json_object_new_array();
-	int r = json_set(pod, "uid", text_json(facts->uid));
-
-	r |= json_set(pod, "namespace", text_json(facts->namespace_));
-	r |= json_set(pod, "name", text_json(facts->name));
-	if (facts->owner && *facts->owner)
-		r |= json_set(pod, "owner", text_json(facts->owner));
-	if (facts->node && *facts->node)
-		r |= json_set(pod, "node", text_json(facts->node));
-	if (facts->priority)
-		r |= json_set(pod, "priority", json_object_new_int64(facts->priority));
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		if (*(const bool *)((const char *)facts + flags[i].offset))
-			r |= json_set(pod, flags[i].name, json_object_new_boolean(true));
-	for (size_t i = 0; i < facts->request.n_containers; i++)
-		r |= append(containers, container_json(&facts->request.containers[i]));
-	r |= json_set(pod, "containers", containers);
-	if (request_cards(&facts->request) > 1)
-		r |= json_set(pod, "cards", json_object_new_int64(request_cards(&facts->request)));
-	if (facts->has_placement)
-		r |= json_set(pod, "placement", placement_json(&facts->placement));
-	return put_unless(pod, r);
-}
-
-static struct json_object *nomination_json(const struct nomination *nomination)
-{
-	struct json_object *object = json_object_new_object();
-	int r = json_set(object, "on", text_json(nomination->node->facts.name));
-
-	r |= json_set(object, "placement", placement_json(&nomination->shadow.placement));
-	return put_unless(object, r);
-}
-
-struct json_object *history_pod_to_json(const struct ledger_pod *pod)
-{
-	struct json_object *object = json_object_new_object();
-	int r = json_set(object, "facts", history_pod_facts_to_json(&pod->facts));
-
-	r |= json_set(object, "state", text_json(state_texts[pod->occupancy]));
-	r |= json_set(object, "listed", json_object_new_boolean(pod->listed));
-	if (pod->node)
-		r |= json_set(object, "on", text_json(pod->node));
-	if (pod->has_placement)
-		r |= json_set(object, "placement", placement_json(&pod->placement));
-	if (pod->expires_ns)
-		r |= json_set(object, "expires", json_object_new_boolean(true));
-	if (pod->nomination)
-		r |= json_set(object, "nomination", nomination_json(pod->nomination));
-	return put_unless(object, r);
-}
-
 static int container_read(struct json_object *container, struct request *request, struct error *err)
 {
-	int kind = text_index(kind_texts, ARRAY_SIZE(kind_texts), json_member_string(container, "kind"));
+	int kind = text_index(history_kind_texts, HISTORY_KINDS, json_member_string(container, "kind"));
 	const char *name = json_member_string(container, "name");
 	int64_t index, units, core = 0;
 	char mem_text[24], core_text[24];
@@ -370,9 +138,9 @@ int history_pod_facts_from_json(struct json_object *object, struct pod_facts *re
 		return error_set(err, EINVAL, "a pod without uid or containers");
 	json_whole(json_member(object, "priority"), INT32_MIN, INT32_MAX, &priority);
 	ret_facts->priority = (int32_t)priority;
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		*(bool *)((char *)ret_facts + flags[i].offset) = json_object_get_boolean(
-			json_member(object, flags[i].name));
+	for (size_t i = 0; i < HISTORY_FLAGS; i++)
+		*(bool *)((char *)ret_facts + history_flags[i].offset) = json_object_get_boolean(
+			json_member(object, history_flags[i].name));
 	for (size_t i = 0; r >= 0 && i < json_object_array_length(containers); i++)
 		r = container_read(json_object_array_get_idx(containers, i), &ret_facts->request, err);
 	json_whole(json_member(object, "cards"), 1, NODE_GPUS_MAX, &cards);
@@ -426,7 +194,7 @@ static int nomination_read(struct ledger *ledger, struct json_object *object,
 
 int history_restore_pod(struct ledger *ledger, struct json_object *object, struct error *err)
 {
-	int state = text_index(state_texts, ARRAY_SIZE(state_texts), json_member_string(object, "state"));
+	int state = text_index(history_state_texts, OCCUPANCY_MAX, json_member_string(object, "state"));
 	struct nomination nomination = {0};
 	struct ledger_pod image = {
 		.occupancy = (enum occupancy)state,
@@ -454,46 +222,26 @@ int history_restore_pod(struct ledger *ledger, struct json_object *object, struc
 	return r;
 }
 
-struct json_object *history_event_to_json(const struct ledger_event *event)
-{
-	struct json_object *object = json_object_new_object();
-	int r = json_set(object, "event", text_json(verb_texts[event->verb]));
-
-	r |= json_set(object, "key", text_json(event->key));
-	if (event->node_uid)
-		r |= json_set(object, "nodeUid", text_json(event->node_uid));
-	if (event->node)
-		r |= json_set(object, "node", history_node_facts_to_json(event->node));
-	if (event->pod)
-		r |= json_set(object, "pod", history_pod_facts_to_json(event->pod));
-	if (event->on)
-		r |= json_set(object, "on", text_json(event->on));
-	if (event->placement)
-		r |= json_set(object, "placement", placement_json(event->placement));
-	if (event->lost)
-		r |= json_set(object, "lost", json_object_new_boolean(true));
-	return put_unless(object, r);
-}
-
 static int event_check(const struct ledger_event *event, struct error *err)
 {
 	bool whole = event->key && *event->key;
 
 	if (event->verb == LEDGER_SET_NODE)
-		whole = event->node;
+		whole = whole && event->node;
 	else if (event->verb == LEDGER_SET_POD)
-		whole = event->pod;
+		whole = whole && event->pod;
 	else if (event->verb == LEDGER_REMOVE_NODE)
 		whole = whole && event->node_uid;
 	else if (event->verb == LEDGER_HOLD || event->verb == LEDGER_RESERVE ||
 		 event->verb == LEDGER_NOMINATE)
-		whole = event->pod && event->on && event->placement;
+		whole = whole && event->pod && event->on && event->placement;
 	return whole ? 0 : error_set(err, EINVAL, "an event without what it needs");
 }
 
 int history_event_from_json(struct json_object *object, struct history_event *ret_event, struct error *err)
 {
-	int verb = text_index(verb_texts, ARRAY_SIZE(verb_texts), json_member_string(object, "event")), r = 0;
+	int verb = text_index(history_verb_texts, LEDGER_VERB_MAX, json_member_string(object, "event")),
+	    r = 0;
 	struct ledger_event *event = &ret_event->event;
 
 	*ret_event = (struct history_event){0};

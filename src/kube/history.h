@@ -15,13 +15,15 @@
 
 struct error;
 struct json_object;
+struct strbuf;
 
-/* All return NULL when out of memory; the caller puts the object. */
-struct json_object *history_node_facts_to_json(const struct node_facts *facts);
-struct json_object *history_node_to_json(const struct node_ledger *node);
-struct json_object *history_pod_facts_to_json(const struct pod_facts *facts);
-struct json_object *history_pod_to_json(const struct ledger_pod *pod);
-struct json_object *history_event_to_json(const struct ledger_event *event);
+/* Written behind what is in the buffer; what fails is seen in out->failed. with_lost: whether the node's
+ * agent has gone, too, which the node object does not say. */
+void history_add_node_facts(struct strbuf *out, const struct node_facts *facts);
+void history_add_node(struct strbuf *out, const struct node_ledger *node, bool with_lost);
+void history_add_pod_facts(struct strbuf *out, const struct pod_facts *facts);
+void history_add_pod(struct strbuf *out, const struct ledger_pod *pod);
+void history_add_event(struct strbuf *out, const struct ledger_event *event);
 
 /* history_pod_facts_from_json() - the caller releases *ret_facts either way. -EINVAL with a sentence. */
 int history_pod_facts_from_json(struct json_object *object, struct pod_facts *ret_facts, struct error *err);

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/strbuf.h"
 
 static void tokener_free_ptr(struct json_tokener **tokener)
 {
@@ -132,4 +133,44 @@ int json_set(struct json_object *object, const char *key, struct json_object *va
 		return -ENOMEM;
 	}
 	return 0;
+}
+
+/* Most text is plain: names, uids. What a stranger sends may be anything. */
+static bool is_plain(const char *text, size_t *ret_len)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	for (; *p; p++)
+		if (*p < ' ' || *p == '"' || *p == '\\' || *p >= 0x7f)
+			return false;
+	*ret_len = (size_t)(p - (const unsigned char *)text);
+	return true;
+}
+
+void json_add_string(struct strbuf *out, const char *text)
+{
+	_cleanup_json_ struct json_object *string = NULL;
+	size_t len;
+
+	if (is_plain(text, &len)) {
+		strbuf_add(out, "\"", 1);
+		strbuf_add(out, text, len);
+		strbuf_add(out, "\"", 1);
+		return;
+	}
+	string = json_object_new_string(text);
+	strbuf_adds(out, string ? json_text(string) : "\"\"");
+}
+
+void json_add_number(struct strbuf *out, int64_t value)
+{
+	uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
+	char digits[24], *first = digits + sizeof(digits);
+
+	do
+		*--first = (char)('0' + rest % 10);
+	while (rest /= 10);
+	if (value < 0)
+		*--first = '-';
+	strbuf_add(out, first, (size_t)(digits + sizeof(digits) - first));
 }

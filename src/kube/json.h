@@ -8,6 +8,7 @@
 
 struct error;
 struct json_object;
+struct strbuf;
 
 /* Deeper documents are refused: json-c frees recursively. A pod with managed fields is about 15 deep. */
 #define JSON_DEPTH_MAX 64
@@ -33,6 +34,11 @@ const char *json_text(struct json_object *object);
 /* json_set() - object[key] = value; takes value over in any case. -ENOMEM also if value is NULL, so that the
  * result of a json_object_new_*() can be passed unchecked. */
 int json_set(struct json_object *object, const char *key, struct json_object *value);
+
+/* json_add_string(), json_add_number() - text of JSON written without objects, where they would cost too
+ * much. */
+void json_add_string(struct strbuf *out, const char *text);
+void json_add_number(struct strbuf *out, int64_t value);
 
 void json_put_ptr(struct json_object **object);
 #define _cleanup_json_ _cleanup_(json_put_ptr)

@@ -1,6 +1,5 @@
 #include "scheduler/answer.h"
 
-#include <json-c/json.h>
 #include <stdint.h>
 
 #include "base/cleanup.h"
@@ -9,34 +8,6 @@
 
 /* Every node at its longest name and reason, in the largest request that is read. */
 #define ANSWER_MAX (64u << 20)
-
-/* Names of nodes are DNS names; what a stranger sends may be anything. */
-static bool needs_escape(const char *text, size_t *ret_len)
-{
-	const unsigned char *p = (const unsigned char *)text;
-
-	for (; *p; p++)
-		if (*p < ' ' || *p == '"' || *p == '\\' || *p >= 0x7f)
-			return true;
-	*ret_len = (size_t)(p - (const unsigned char *)text);
-	return false;
-}
-
-static void add_string(struct strbuf *out, const char *text)
-{
-	struct json_object *string;
-	size_t len;
-
-	if (!needs_escape(text, &len)) {
-		strbuf_add(out, "\"", 1);
-		strbuf_add(out, text, len);
-		strbuf_add(out, "\"", 1);
-		return;
-	}
-	string = json_object_new_string(text);
-	strbuf_adds(out, string ? json_text(string) : "\"\"");
-	json_object_put(string);
-}
 
 static void add_comma(struct strbuf *out, bool *first)
 {
@@ -54,7 +25,7 @@ char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
 	strbuf_adds(&out, "{\"NodeNames\":[");
 	for (size_t i = 0; i < n; i++) {
 		add_comma(&out, &first);
-		add_string(&out, nodes[i]->facts.name);
+		json_add_string(&out, nodes[i]->facts.name);
 	}
 	strbuf_adds(&out, "],\"Error\":\"\"}");
 	return strbuf_take(&out);
@@ -90,9 +61,9 @@ static void add_rejected(struct strbuf *out, const char *const *names, const str
 		if (is_unresolvable(&verdicts[i], rejection) != unresolvable)
 			continue;
 		add_comma(out, &first);
-		add_string(out, names[i]);
+		json_add_string(out, names[i]);
 		strbuf_add(out, ":", 1);
-		add_string(out, rejection->texts[verdicts[i].misfit]);
+		json_add_string(out, rejection->texts[verdicts[i].misfit]);
 	}
 }
 
@@ -123,9 +94,9 @@ char *answer_unresolvable(const char *const *names, size_t n, const char *reason
 	strbuf_adds(&out, "{\"NodeNames\":[],\"FailedNodes\":{},\"FailedAndUnresolvableNodes\":{");
 	for (size_t i = 0; i < n; i++) {
 		add_comma(&out, &first);
-		add_string(&out, names[i]);
+		json_add_string(&out, names[i]);
 		strbuf_add(&out, ":", 1);
-		add_string(&out, reason);
+		json_add_string(&out, reason);
 	}
 	strbuf_adds(&out, "},\"Error\":\"\"}");
 	return strbuf_take(&out);
@@ -141,7 +112,7 @@ char *answer_scores(const char *const *names, const int *scores, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		add_comma(&out, &first);
 		strbuf_adds(&out, "{\"Host\":");
-		add_string(&out, names[i]);
+		json_add_string(&out, names[i]);
 		strbuf_addf(&out, ",\"Score\":%d}", scores[i]);
 	}
 	strbuf_add(&out, "]", 1);

@@ -35,6 +35,7 @@ struct journal {
 	size_t first, n;
 	size_t bytes;
 	uint64_t number;
+	struct strbuf before, line; /* of the change at hand; kept for their memory */
 };
 
 static void on_change(void *userdata, const struct ledger *ledger, const struct ledger_event *event);
@@ -46,6 +47,8 @@ int journal_new(struct scheduler *scheduler, struct journal **ret_journal)
 	if (!journal)
 		return -ENOMEM;
 	journal->scheduler = scheduler;
+	strbuf_init(&journal->before, JOURNAL_BYTES_MAX / 2);
+	strbuf_init(&journal->line, JOURNAL_BYTES_MAX / 2);
 	scheduler->ledger.listener = on_change;
 	scheduler->ledger.listener_data = journal;
 	*ret_journal = journal;
@@ -69,6 +72,8 @@ void journal_free(struct journal *journal)
 	journal->scheduler->ledger.listener = NULL;
 	while (journal->n)
 		journal_drop_oldest(journal);
+	strbuf_release(&journal->before);
+	strbuf_release(&journal->line);
 	free(journal);
 }
 
@@ -82,26 +87,23 @@ size_t journal_bytes(const struct journal *journal)
 	return journal->bytes;
 }
 
-static const char *pack(char **end, const char *text)
+static const char *pack(char **end, const char *text, size_t len)
 {
 	char *copy = *end;
 
-	*end += strlen(text) + 1;
-	return strcpy(copy, text);
+	memcpy(copy, text, len + 1);
+	*end += len + 1;
+	return copy;
 }
 
 /* A change that cannot be kept would make what follows wrong: then the history begins anew behind it. */
-static void journal_add(
-	struct journal *journal, enum subject subject, const char *key, const char *before, const char *line)
+static void journal_add(struct journal *journal, enum subject subject, const char *key,
+	const struct strbuf *before, const struct strbuf *line)
 {
-	struct entry *entry = NULL;
-	size_t bytes = 0;
+	size_t key_len = strlen(key), bytes = sizeof(struct entry) + key_len + before->len + line->len + 3;
+	struct entry *entry = before->failed || line->failed ? NULL : malloc(bytes);
 	char *end;
 
-	if (before && line) {
-		bytes = sizeof(*entry) + strlen(key) + strlen(before) + strlen(line) + 3;
-		entry = malloc(bytes);
-	}
 	while (journal->n &&
 		(!entry || journal->n == JOURNAL_MAX || journal->bytes + bytes > JOURNAL_BYTES_MAX))
 		journal_drop_oldest(journal);
@@ -112,39 +114,37 @@ static void journal_add(
 		.subject = subject,
 		.bytes = bytes};
 	end = entry->data;
-	entry->key = pack(&end, key);
-	entry->before = pack(&end, before);
-	entry->line = pack(&end, line);
+	entry->key = pack(&end, key, key_len);
+	entry->before = pack(&end, strbuf_cstr(before), before->len);
+	entry->line = pack(&end, strbuf_cstr(line), line->len);
 	journal->ring[(journal->first + journal->n++) % JOURNAL_MAX] = entry;
 	journal->bytes += bytes;
 }
 
-/* Pictures. */
+/* Pictures: "" for what is not there. */
 
-static struct json_object *node_picture(const struct ledger *ledger, const char *name)
+static void add_node_picture(struct strbuf *out, const struct ledger *ledger, const char *name)
 {
 	const struct node_ledger *node = ledger_node(ledger, name);
 
-	return node && node->facts.uid ? history_node_to_json(node) : NULL;
+	if (node && node->facts.uid)
+		history_add_node(out, node, true);
 }
 
-static struct json_object *pod_picture(const struct ledger *ledger, const char *uid)
+static void add_pod_picture(struct strbuf *out, const struct ledger *ledger, const char *uid)
 {
 	const struct ledger_pod *pod = ledger_pod(ledger, uid);
 
-	return pod ? history_pod_to_json(pod) : NULL;
-}
-
-static const char *text_or_nothing(struct json_object *object)
-{
-	return object ? json_text(object) : "";
+	if (pod)
+		history_add_pod(out, pod);
 }
 
 static void keep_pod_picture(struct journal *journal, const struct ledger *ledger, const char *uid)
 {
-	_cleanup_json_ struct json_object *before = pod_picture(ledger, uid);
-
-	journal_add(journal, SUBJECT_POD, uid, text_or_nothing(before), "");
+	strbuf_clear(&journal->before);
+	strbuf_clear(&journal->line);
+	add_pod_picture(&journal->before, ledger, uid);
+	journal_add(journal, SUBJECT_POD, uid, &journal->before, &journal->line);
 }
 
 /* A change of a node takes ghosts along: those on it, and those that its agent lists. */
@@ -165,22 +165,24 @@ static void keep_ghosts(
 }
 
 /* The API server repeats itself: what says nothing new is not kept. */
-static bool is_repetition(const struct ledger *ledger, const struct ledger_event *event)
+static bool is_repetition(
+	struct journal *journal, const struct ledger *ledger, const struct ledger_event *event)
 {
 	const struct node_ledger *node = event->verb == LEDGER_SET_NODE ? ledger_node(ledger, event->key)
 									: NULL;
 	const struct ledger_pod *pod = event->verb == LEDGER_SET_POD ? ledger_pod(ledger, event->key) : NULL;
-	_cleanup_json_ struct json_object *is = NULL, *said = NULL;
+	struct strbuf *is = &journal->before, *said = &journal->line;
 
+	strbuf_clear(is);
+	strbuf_clear(said);
 	if (node && node->facts.uid) {
-		is = history_node_to_json(node);
-		json_object_object_del(is, "lost"); /* not what the node object says */
-		said = history_node_facts_to_json(event->node);
+		history_add_node(is, node, false);
+		history_add_node_facts(said, event->node);
 	} else if (pod && pod->listed) {
-		is = history_pod_facts_to_json(&pod->facts);
-		said = history_pod_facts_to_json(event->pod);
+		history_add_pod_facts(is, &pod->facts);
+		history_add_pod_facts(said, event->pod);
 	}
-	return is && said && strcmp(json_text(is), json_text(said)) == 0;
+	return is->len && !is->failed && !said->failed && strcmp(strbuf_cstr(is), strbuf_cstr(said)) == 0;
 }
 
 static enum subject subject_of(enum ledger_verb verb)
@@ -192,38 +194,42 @@ static enum subject subject_of(enum ledger_verb verb)
 
 static void on_change(void *userdata, const struct ledger *ledger, const struct ledger_event *event)
 {
-	_cleanup_json_ struct json_object *before = NULL, *line = NULL;
 	enum subject subject = subject_of(event->verb);
 	struct journal *journal = userdata;
 
-	if (!scheduler_is_ready(journal->scheduler) || is_repetition(ledger, event))
+	if (!scheduler_is_ready(journal->scheduler) || is_repetition(journal, ledger, event))
 		return;
 	if (event->verb == LEDGER_SET_NODE || event->verb == LEDGER_REMOVE_NODE)
 		keep_ghosts(journal, ledger, event);
-	before = subject == SUBJECT_NODE ? node_picture(ledger, event->key) : pod_picture(ledger, event->key);
-	line = history_event_to_json(event);
-	journal_add(journal, subject, event->key, text_or_nothing(before), line ? json_text(line) : NULL);
-}
-
-static struct json_object *names_json(const char *const *names, size_t n)
-{
-	struct json_object *array = json_object_new_array();
-
-	for (size_t i = 0; i < n; i++)
-		json_object_array_add(array, json_object_new_string(names[i]));
-	return array;
+	strbuf_clear(&journal->before);
+	strbuf_clear(&journal->line);
+	if (subject == SUBJECT_NODE)
+		add_node_picture(&journal->before, ledger, event->key);
+	else
+		add_pod_picture(&journal->before, ledger, event->key);
+	history_add_event(&journal->line, event);
+	journal_add(journal, subject, event->key, &journal->before, &journal->line);
 }
 
 void journal_asked(struct journal *journal, const struct pod_facts *pod, const char *const *names, size_t n)
 {
-	_cleanup_json_ struct json_object *line = json_object_new_object();
+	struct strbuf *line = &journal->line;
 
+	strbuf_clear(&journal->before);
+	strbuf_clear(line);
+	strbuf_adds(line, "{\"asked\":");
+	if (n > JOURNAL_NAMES_MAX)
+		json_add_number(line, (int64_t)n);
+	for (size_t i = 0; n <= JOURNAL_NAMES_MAX && i < n; i++) {
+		strbuf_adds(line, i ? "," : "[");
+		json_add_string(line, names[i]);
+	}
 	if (n <= JOURNAL_NAMES_MAX)
-		json_set(line, "asked", names_json(names, n));
-	else
-		json_set(line, "asked", json_object_new_int64((int64_t)n));
-	json_set(line, "pod", history_pod_facts_to_json(pod));
-	journal_add(journal, SUBJECT_NONE, "", "", json_text(line));
+		strbuf_adds(line, n ? "]" : "[]");
+	strbuf_adds(line, ",\"pod\":");
+	history_add_pod_facts(line, pod);
+	strbuf_adds(line, "}");
+	journal_add(journal, SUBJECT_NONE, "", &journal->before, line);
 }
 
 /* The dump. */
@@ -257,9 +263,15 @@ static void pictures_release(struct pictures *pictures)
 
 static void add_restore(struct strbuf *out, const char *what, const char *text)
 {
-	if (*text)
-		strbuf_addf(out, "{\"%s\":%s}\n", what, text);
+	if (!*text)
+		return;
+	strbuf_adds(out, what);
+	strbuf_adds(out, text);
+	strbuf_adds(out, "}\n");
 }
+
+#define RESTORE_NODE "{\"restoreNode\":"
+#define RESTORE_POD "{\"restorePod\":"
 
 static void add_beginning(struct strbuf *out, const struct ledger *ledger, const struct pictures *pictures)
 {
@@ -268,23 +280,25 @@ static void add_beginning(struct strbuf *out, const struct ledger *ledger, const
 	size_t cursor = 0;
 
 	table_for_each (&pictures->nodes, c, entry)
-		add_restore(out, "restoreNode", entry->before);
+		add_restore(out, RESTORE_NODE, entry->before);
 	while (table_next(&ledger->nodes, &cursor, &key, NULL)) {
-		_cleanup_json_ struct json_object *now = NULL;
+		const struct node_ledger *node = ledger_node(ledger, key);
 
-		if (!table_get(&pictures->nodes, key))
-			now = node_picture(ledger, key);
-		add_restore(out, "restoreNode", text_or_nothing(now));
+		if (!node->facts.uid || table_get(&pictures->nodes, key))
+			continue;
+		strbuf_adds(out, RESTORE_NODE);
+		history_add_node(out, node, true);
+		strbuf_adds(out, "}\n");
 	}
 	table_for_each (&pictures->pods, c, entry)
-		add_restore(out, "restorePod", entry->before);
+		add_restore(out, RESTORE_POD, entry->before);
 	cursor = 0;
 	while (table_next(&ledger->pods, &cursor, &key, NULL)) {
-		_cleanup_json_ struct json_object *now = NULL;
-
-		if (!table_get(&pictures->pods, key))
-			now = pod_picture(ledger, key);
-		add_restore(out, "restorePod", text_or_nothing(now));
+		if (table_get(&pictures->pods, key))
+			continue;
+		strbuf_adds(out, RESTORE_POD);
+		history_add_pod(out, ledger_pod(ledger, key));
+		strbuf_adds(out, "}\n");
 	}
 }
 

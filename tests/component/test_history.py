@@ -197,7 +197,8 @@ def test_the_first_difference_is_told(api, start, tmp_path):
                                   '{"restoreNode":{"name":1}}\n',
                                   '{"history":1}\n{"event":"set-node","node":{"name":"n","uid":"u","mode":"share","policy":"binpack",'
                                   '"unit":1024,"cards":[{"index":0,"uuid":"' + "G" * 99 + '","units":1}]}}\n',
-                                  '{"history":1}\n{"asked":7}\n', '{"history":1}\n{"event":"nominate","key":"u"}\n', "\x00\n"])
+                                  '{"history":1}\n{"asked":7}\n', '{"history":1}\n{"event":"hold","on":"n","pod":{"uid":"u","containers":[]},'
+                                  '"placement":{"unit":1024,"containers":{}}}\n', '{"history":1}\n{"event":"nominate","key":"u"}\n', "\x00\n"])
 def test_what_is_no_history_is_refused_with_a_sentence(tmp_path, text):
     (tmp_path / "x").write_text(text)
     done = replay(tmp_path / "x")

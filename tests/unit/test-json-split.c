@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <json-c/json.h>
 
 #include <stdio.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "kube/json.h"
 #include "kube/json-split.h"
 
 /* What was cut out, one object a line. */
@@ -225,9 +227,46 @@ static void what_the_callback_answers_ends_the_feeding(void **state)
 	strbuf_release(&pieces.text);
 }
 
+static void a_number_is_written_to_its_last_digit(void **state)
+{
+	static const struct {
+		int64_t value;
+		const char *text;
+	} cases[] = {{0, "0"}, {7, "7"}, {-7, "-7"}, {1000, "1000"}, {INT64_MAX, "9223372036854775807"},
+		{INT64_MIN, "-9223372036854775808"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_strbuf_ struct strbuf out;
+
+		strbuf_init(&out, 100);
+		json_add_number(&out, cases[i].value);
+		assert_string_equal(strbuf_cstr(&out), cases[i].text);
+	}
+}
+
+static void a_text_is_read_back_as_it_was_written(void **state)
+{
+	static const char *const texts[] = {
+		"", "gpu-node-1", "a\"b", "back\\slash", "\x01\n\t", "\x7f", "K\xc3\xa4rtchen", "a/b"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		_cleanup_strbuf_ struct strbuf out;
+		_cleanup_json_ struct json_object *array = NULL;
+
+		strbuf_init(&out, 100);
+		strbuf_adds(&out, "[");
+		json_add_string(&out, texts[i]);
+		strbuf_adds(&out, "]");
+		assert_int_equal(json_parse(strbuf_cstr(&out), out.len, &array, NULL), 0);
+		assert_string_equal(json_string(json_object_array_get_idx(array, 0)), texts[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_number_is_written_to_its_last_digit),
+		cmocka_unit_test(a_text_is_read_back_as_it_was_written),
 		cmocka_unit_test(a_list_is_cut_into_its_items_and_the_rest),
 		cmocka_unit_test(metadata_after_the_items_is_kept),
 		cmocka_unit_test(an_empty_list_and_one_that_is_null_have_no_items),

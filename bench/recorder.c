@@ -1,0 +1,334 @@
+/* What the flight recorder costs ration-scheduler: within the verb filter, at each change of the ledger, and
+ * while /why and /history are answered (on the scheduler's only thread). The real functions, without HTTP and
+ * API server; the linker puts __wrap_ functions with a clock around them.
+ *
+ *   bench-recorder NODES PODS     8 cards of 15 units each; all pods but 100 are bound
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include "net/loop.h"
+#include "scheduler/extender.h"
+#include "scheduler/journal.h"
+#include "scheduler/record.h"
+#include "scheduler/recorder.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/waiting.h"
+#include "scheduler/why.h"
+
+#define CARDS 8
+#define UNITS 15
+#define ROUNDS 200
+#define WAITING 100
+
+struct timer {
+	int64_t ns, longest_ns;
+	uint64_t n;
+};
+
+static struct timer asked, filtered, changed[LEDGER_VERB_MAX];
+static struct timer replied;
+static size_t reply_bytes;
+static int64_t reply_began_ns;
+static ledger_listener_fn journal_listener;
+
+/* Time on a processor: what else the machine does must not count. */
+static int64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static void timer_add(struct timer *timer, int64_t began_ns)
+{
+	int64_t spent = cpu_ns() - began_ns;
+
+	timer->ns += spent;
+	timer->n++;
+	if (spent > timer->longest_ns)
+		timer->longest_ns = spent;
+}
+
+void __real_journal_asked(
+	struct journal *journal, const struct pod_facts *pod, const char *const *names, size_t n);
+void __wrap_journal_asked(
+	struct journal *journal, const struct pod_facts *pod, const char *const *names, size_t n);
+void __wrap_journal_asked(
+	struct journal *journal, const struct pod_facts *pod, const char *const *names, size_t n)
+{
+	int64_t began_ns = cpu_ns();
+
+	__real_journal_asked(journal, pod, names, n);
+	timer_add(&asked, began_ns);
+}
+
+void __real_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
+	const uint32_t misfits[MISFIT_MAX]);
+void __wrap_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
+	const uint32_t misfits[MISFIT_MAX]);
+void __wrap_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
+	const uint32_t misfits[MISFIT_MAX])
+{
+	int64_t began_ns = cpu_ns();
+
+	__real_record_filter(scheduler, pod, n_asked, offered, n_offered, n_fitting, misfits);
+	timer_add(&filtered, began_ns);
+}
+
+/* /why?namespace=default&name=waits-0 without HTTP. */
+const char *__wrap_http_call_query(const struct http_call *call, const char *key);
+const char *__wrap_http_call_query(const struct http_call *call, const char *key)
+{
+	return strcmp(key, "namespace") == 0 ? "default" : strcmp(key, "name") == 0 ? "waits-0" : NULL;
+}
+
+void __wrap_http_call_reply(struct http_call *call, unsigned status, const char *content_type, char *body);
+void __wrap_http_call_reply(struct http_call *call, unsigned status, const char *content_type, char *body)
+{
+	timer_add(&replied, reply_began_ns);
+	reply_bytes = body ? strlen(body) : 0;
+	free(body);
+}
+
+static void on_change(void *userdata, const struct ledger *ledger, const struct ledger_event *event)
+{
+	int64_t began_ns = cpu_ns();
+
+	journal_listener(userdata, ledger, event);
+	timer_add(&changed[event->verb], began_ns);
+}
+
+static void must(int r, const char *what)
+{
+	if (r == 0)
+		return;
+	fprintf(stderr, "bench-recorder: %s: %s\n", what, strerror(-r));
+	exit(1);
+}
+
+static void card_uuid(size_t node, size_t card, char uuid[GPU_UUID_SIZE])
+{
+	snprintf(uuid, GPU_UUID_SIZE, "GPU-%08zx-0000-4000-8000-%012zx", node, card);
+}
+
+static void add_node(struct ledger *ledger, size_t number, bool serving)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+
+	node_facts_init(&facts);
+	if (asprintf(&facts.name, "gpu-node-%05zu", number) < 0 ||
+		asprintf(&facts.uid, "00000000-0000-4000-8000-%012zu", number) < 0)
+		must(-ENOMEM, "node");
+	facts.mode = GPU_MODE_SHARE;
+	facts.unit_mib = 1024;
+	facts.n_gpus = CARDS;
+	facts.serving = serving;
+	for (size_t i = 0; i < CARDS; i++) {
+		card_uuid(number, i, facts.gpus[i].uuid);
+		facts.gpus[i].index = (int)i;
+		facts.gpus[i].mib = UNITS * 1024;
+		facts.gpus[i].healthy = true;
+	}
+	must(ledger_set_node(ledger, &facts), "ledger_set_node");
+}
+
+static void make_pod(struct pod_facts *pod, const char *kind, size_t number)
+{
+	char uuid[48];
+
+	pod_facts_init(pod);
+	snprintf(uuid, sizeof(uuid), "%s-uid-0000-4000-8000-%012zu", kind, number);
+	pod->uid = strdup(uuid);
+	pod->namespace_ = strdup("default");
+	if (asprintf(&pod->name, "%s-%zu", kind, number) < 0)
+		pod->name = NULL;
+	pod->owner = strdup("00000000-0000-4000-8000-000000000001");
+	pod->node = strdup("");
+	pod->labels = strdup("app=bench\n");
+	pod->pending = true;
+	if (!pod->uid || !pod->name || !pod->owner || !pod->node || !pod->labels || !pod->namespace_)
+		must(-ENOMEM, "pod");
+	must(request_add(&pod->request, "main", CONTAINER_MAIN, 0, "3", NULL, NULL), "request_add");
+}
+
+static void bind_pod(struct pod_facts *pod, size_t node, size_t card)
+{
+	char uuid[GPU_UUID_SIZE];
+
+	free(pod->node);
+	if (asprintf(&pod->node, "gpu-node-%05zu", node) < 0)
+		must(-ENOMEM, "node");
+	card_uuid(node, card, uuid);
+	placement_init(&pod->placement);
+	pod->placement.unit_mib = 1024;
+	pod->has_placement = true;
+	pod->pending = false;
+	pod->running = true;
+	must(placement_add(&pod->placement, "main", uuid, 3, 0), "placement_add");
+}
+
+static void fill(struct ledger *ledger, size_t n_nodes, size_t n_pods)
+{
+	for (size_t i = 0; i < n_nodes; i++)
+		add_node(ledger, i, true);
+	for (size_t i = 0; i < n_pods; i++) {
+		_cleanup_pod_facts_ struct pod_facts pod;
+
+		make_pod(&pod, i < WAITING ? "waits" : "bound", i);
+		if (i >= WAITING)
+			bind_pod(&pod, i % n_nodes, i / n_nodes % CARDS);
+		must(ledger_set_pod(ledger, &pod), "ledger_set_pod");
+	}
+}
+
+/* A pod as kube-scheduler sends it is longer; what is longer is not the recorder's. */
+static char *question(size_t number, size_t n_nodes)
+{
+	_cleanup_strbuf_ struct strbuf text;
+
+	strbuf_init(&text, 1 << 24);
+	strbuf_addf(&text,
+		"{\"Pod\":{\"metadata\":{\"name\":\"asks-%zu\",\"namespace\":\"default\",\"uid\":\"asks-uid-%"
+		"zu\","
+		"\"labels\":{\"app\":\"bench\"}},\"spec\":{\"containers\":[{\"name\":\"main\",\"resources\":"
+		"{\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}}}]}},\"Nodes\":null,\"NodeNames\":[",
+		number, number);
+	for (size_t i = 0; i < n_nodes; i++)
+		strbuf_addf(&text, "%s\"gpu-node-%05zu\"", i ? "," : "", i);
+	strbuf_adds(&text, "]}");
+	return strbuf_take(&text);
+}
+
+static void print(const char *what, const struct timer *timer, uint64_t n)
+{
+	if (timer->n)
+		printf("  %-28s %9.1f us, longest %9.1f us\n", what, (double)timer->ns / 1000 / (double)n,
+			(double)timer->longest_ns / 1000);
+}
+
+static void measure_filter(struct scheduler *scheduler, size_t n_nodes)
+{
+	struct timer whole = {0}, changes = {0};
+
+	asked = filtered = (struct timer){0};
+	memset(changed, 0, sizeof(changed));
+	for (size_t i = 0; i < ROUNDS; i++) {
+		_cleanup_free_ char *body = question(i % 10, n_nodes);
+		int64_t began_ns = cpu_ns();
+
+		free(extender_filter(scheduler, body, strlen(body)));
+		timer_add(&whole, began_ns);
+	}
+	for (int verb = 0; verb < LEDGER_VERB_MAX; verb++) {
+		changes.ns += changed[verb].ns;
+		changes.n += changed[verb].n;
+		if (changed[verb].longest_ns > changes.longest_ns)
+			changes.longest_ns = changed[verb].longest_ns;
+	}
+	printf("filter, each of %d calls:\n", ROUNDS);
+	print("whole call", &whole, ROUNDS);
+	print("journal_asked", &asked, ROUNDS);
+	print("record_filter", &filtered, ROUNDS);
+	print("changes (drop-hold, hold)", &changes, ROUNDS);
+	printf("  recorder's share %.1f %%\n",
+		100.0 * (double)(asked.ns + filtered.ns + changes.ns) / (double)whole.ns);
+}
+
+/* The life of a pod, and what nodes do. */
+static void measure_changes(struct scheduler *scheduler, size_t n_nodes)
+{
+	struct ledger *ledger = &scheduler->ledger;
+	struct timer repeated;
+
+	memset(changed, 0, sizeof(changed));
+	for (size_t i = 0; i < ROUNDS; i++)
+		add_node(ledger, i % n_nodes, true);
+	repeated = changed[LEDGER_SET_NODE];
+	memset(changed, 0, sizeof(changed));
+	for (size_t i = 0; i < ROUNDS; i++) {
+		_cleanup_pod_facts_ struct pod_facts pod;
+		_cleanup_placement_ struct placement placement;
+		char node[32];
+
+		snprintf(node, sizeof(node), "gpu-node-%05zu", i % n_nodes);
+		make_pod(&pod, "comes", i);
+		placement_init(&placement);
+		must(ledger_set_pod(ledger, &pod), "set_pod");
+		must(ledger_choose(ledger, node, &pod, &placement), "choose");
+		must(ledger_reserve(ledger, &pod, node, &placement), "reserve");
+		ledger_confirm(ledger, pod.uid);
+		bind_pod(&pod, i % n_nodes, CARDS - 1);
+		must(ledger_set_pod(ledger, &pod), "set_pod bound");
+		must(ledger_set_pod(ledger, &pod), "set_pod again");
+		ledger_remove_pod(ledger, pod.uid);
+		add_node(ledger, i % n_nodes, false);
+		add_node(ledger, i % n_nodes, true);
+	}
+	printf("each change of the ledger:\n");
+	print("set-node, nothing new", &repeated, repeated.n);
+	print("set-node", &changed[LEDGER_SET_NODE], changed[LEDGER_SET_NODE].n);
+	print("set-pod", &changed[LEDGER_SET_POD], changed[LEDGER_SET_POD].n);
+	print("reserve", &changed[LEDGER_RESERVE], changed[LEDGER_RESERVE].n);
+	print("confirm", &changed[LEDGER_CONFIRM], changed[LEDGER_CONFIRM].n);
+	print("remove-pod", &changed[LEDGER_REMOVE_POD], changed[LEDGER_REMOVE_POD].n);
+}
+
+static void measure_answers(struct scheduler *scheduler)
+{
+	for (size_t i = 0; i < DECISIONS_MAX; i++)
+		recorder_add(scheduler->recorder, &(struct decision){.kind = DECISION_NUDGE,
+							  .namespace_ = "default",
+							  .name = "waits-0",
+							  .uid = "u"});
+	for (int i = 0; i < 20; i++) {
+		reply_began_ns = cpu_ns();
+		why_answer(scheduler, NULL);
+	}
+	printf("answers:\n");
+	print("/why", &replied, replied.n);
+	printf("    %zu bytes\n", reply_bytes);
+	replied = (struct timer){0};
+	for (int i = 0; i < 5; i++) {
+		reply_began_ns = cpu_ns();
+		journal_answer(scheduler->journal, NULL);
+	}
+	print("/history", &replied, replied.n);
+	printf("    %zu bytes\n", reply_bytes);
+}
+
+int main(int argc, char **argv)
+{
+	static struct scheduler scheduler = {.best_nodes = 16};
+	size_t n_nodes = argc == 3 ? strtoul(argv[1], NULL, 10) : 0,
+	       n_pods = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+
+	if (!n_nodes) {
+		fprintf(stderr, "Usage: bench-recorder NODES PODS\n");
+		return 2;
+	}
+	ledger_init(&scheduler.ledger);
+	must(loop_new(&scheduler.loop), "loop");
+	must(recorder_new(&scheduler.recorder), "recorder");
+	must(journal_new(&scheduler, &scheduler.journal), "journal");
+	must(waiting_room_new(&scheduler, &scheduler.waiting), "waiting room");
+	fill(&scheduler.ledger, n_nodes, n_pods);
+	scheduler.nodes_synced = scheduler.pods_synced = true;
+	journal_listener = scheduler.ledger.listener;
+	scheduler.ledger.listener = on_change;
+	printf("%zu nodes x %d cards, %zu pods\n", n_nodes, CARDS, n_pods);
+	measure_filter(&scheduler, n_nodes);
+	measure_changes(&scheduler, n_nodes);
+	measure_answers(&scheduler);
+	return 0;
+}

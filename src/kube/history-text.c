@@ -1,0 +1,271 @@
+/* The writing half of history.h. Text is written piece by piece: every change of the ledger is written, most
+ * of them within a call of filter, and a tree of JSON objects costs ten times as much. */
+#include "kube/history.h"
+
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "kube/history-internal.h"
+#include "kube/json.h"
+#include "model/nomination.h"
+#include "model/units.h"
+
+const char *const history_verb_texts[LEDGER_VERB_MAX] = {
+	[LEDGER_SET_NODE] = "set-node",
+	[LEDGER_REMOVE_NODE] = "remove-node",
+	[LEDGER_SET_POD] = "set-pod",
+	[LEDGER_REMOVE_POD] = "remove-pod",
+	[LEDGER_DELETE_POD] = "delete-pod",
+	[LEDGER_AGENT_LOST] = "agent-lost",
+	[LEDGER_HOLD] = "hold",
+	[LEDGER_DROP_HOLD] = "drop-hold",
+	[LEDGER_RESERVE] = "reserve",
+	[LEDGER_CONFIRM] = "confirm",
+	[LEDGER_RELEASE] = "release",
+	[LEDGER_NOMINATE] = "nominate",
+	[LEDGER_DROP_NOMINATION] = "drop-nomination",
+};
+
+const char *const history_state_texts[OCCUPANCY_MAX] = {
+	[OCCUPANCY_WAITING] = "waiting",
+	[OCCUPANCY_TENTATIVE] = "tentative",
+	[OCCUPANCY_RESERVED] = "reserved",
+	[OCCUPANCY_BOUND] = "bound",
+	[OCCUPANCY_GHOST] = "ghost",
+};
+
+const char *const history_kind_texts[HISTORY_KINDS] = {
+	[CONTAINER_INIT] = "init", [CONTAINER_SIDECAR] = "sidecar", [CONTAINER_MAIN] = "main"};
+
+const struct history_flag history_flags[HISTORY_FLAGS] = {
+	{"finished", offsetof(struct pod_facts, finished)},
+	{"pending", offsetof(struct pod_facts, pending)},
+	{"deleting", offsetof(struct pod_facts, deleting)},
+	{"assigned", offsetof(struct pod_facts, assigned)},
+	{"running", offsetof(struct pod_facts, running)},
+};
+
+/* ---- pieces ---- */
+
+static void add_bool(struct strbuf *out, const char *before, bool value)
+{
+	strbuf_adds(out, before);
+	strbuf_adds(out, value ? "true" : "false");
+}
+
+static void add_number(struct strbuf *out, const char *before, int64_t value)
+{
+	strbuf_adds(out, before);
+	json_add_number(out, value);
+}
+
+static void add_text(struct strbuf *out, const char *before, const char *text)
+{
+	strbuf_adds(out, before);
+	json_add_string(out, text ? text : "");
+}
+
+static void add_comma(struct strbuf *out, size_t i)
+{
+	if (i)
+		strbuf_add(out, ",", 1);
+}
+
+/* As placement_to_json(). */
+static void add_placement(struct strbuf *out, const char *before, const struct placement *placement)
+{
+	strbuf_adds(out, before);
+	add_number(out, "{\"unit\":", placement->unit_mib);
+	strbuf_adds(out, ",\"containers\":{");
+	for (size_t i = 0; i < placement->n_containers; i++) {
+		const struct container_placement *container = &placement->containers[i];
+
+		add_comma(out, i);
+		json_add_string(out, container->name);
+		strbuf_adds(out, ":[");
+		for (size_t k = 0; k < container->n_cards; k++) {
+			add_comma(out, k);
+			add_text(out, "{\"uuid\":", container->cards[k].uuid);
+			add_number(out, ",\"units\":", container->cards[k].units);
+			if (container->cards[k].core)
+				add_number(out, ",\"core\":", container->cards[k].core);
+			strbuf_adds(out, "}");
+		}
+		strbuf_adds(out, "]");
+	}
+	strbuf_adds(out, "}}");
+}
+
+/* ---- nodes ---- */
+
+static void add_held_pod(struct strbuf *out, const struct held_pod *held)
+{
+	add_text(out, "{\"uid\":", held->uid);
+	add_text(out, ",\"namespace\":", held->namespace_);
+	add_text(out, ",\"name\":", held->name);
+	strbuf_adds(out, ",\"cards\":{");
+	for (size_t i = 0; i < held->n_cards; i++) {
+		add_comma(out, i);
+		json_add_string(out, held->cards[i].uuid);
+		add_number(out, ":{\"units\":", held->cards[i].units);
+		add_number(out, ",\"core\":", held->cards[i].core);
+		strbuf_adds(out, "}");
+	}
+	strbuf_adds(out, "}}");
+}
+
+static void add_held(struct strbuf *out, const struct held *held)
+{
+	add_text(out, ",\"held\":{\"at\":", held->at);
+	strbuf_adds(out, ",\"pods\":[");
+	for (size_t i = 0; i < held->n_pods; i++) {
+		add_comma(out, i);
+		add_held_pod(out, &held->pods[i]);
+	}
+	strbuf_adds(out, "]");
+	if (held->names_ended) {
+		strbuf_adds(out, ",\"ended\":[");
+		for (size_t i = 0; i < held->n_ended; i++) {
+			add_comma(out, i);
+			json_add_string(out, held->ended[i]);
+		}
+		strbuf_adds(out, "]");
+	}
+	strbuf_adds(out, "}");
+}
+
+static void add_card(struct strbuf *out, size_t i, int index, const char *uuid, uint32_t units, bool healthy)
+{
+	add_comma(out, i);
+	add_number(out, "{\"index\":", index);
+	add_text(out, ",\"uuid\":", uuid);
+	add_number(out, ",\"units\":", units);
+	add_bool(out, ",\"healthy\":", healthy);
+	strbuf_adds(out, "}");
+}
+
+static void add_node_head(struct strbuf *out, const char *name, const char *uid, enum gpu_mode mode,
+	enum gpu_policy policy, uint32_t unit_mib, bool serving)
+{
+	add_text(out, "{\"name\":", name);
+	add_text(out, ",\"uid\":", uid);
+	add_text(out, ",\"mode\":", gpu_mode_text(mode));
+	add_text(out, ",\"policy\":", gpu_policy_text(policy));
+	add_number(out, ",\"unit\":", unit_mib);
+	add_bool(out, ",\"serving\":", serving);
+	strbuf_adds(out, ",\"cards\":[");
+}
+
+static void add_node_tail(struct strbuf *out, const struct held *held, bool lost)
+{
+	strbuf_adds(out, "]");
+	if (*held->at)
+		add_held(out, held);
+	strbuf_adds(out, lost ? ",\"lost\":true}" : "}");
+}
+
+void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
+{
+	add_node_head(
+		out, facts->name, facts->uid, facts->mode, facts->policy, facts->unit_mib, facts->serving);
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		add_card(out, i, facts->gpus[i].index, facts->gpus[i].uuid,
+			units_of_card(facts->gpus[i].mib, facts->unit_mib), facts->gpus[i].healthy);
+	add_node_tail(out, &facts->held, false);
+}
+
+void history_add_node(struct strbuf *out, const struct node_ledger *node, bool with_lost)
+{
+	add_node_head(out, node->facts.name, node->facts.uid, node->facts.mode, node->facts.policy,
+		node->facts.unit_mib, node->facts.serving);
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		add_card(out, i, node->gpus[i].index, node->gpus[i].uuid, node->gpus[i].units_total,
+			node->gpus[i].healthy);
+	add_node_tail(out, &node->facts.held, with_lost && node->agent_lost);
+}
+
+/* ---- pods ---- */
+
+static void add_containers(struct strbuf *out, const struct request *request)
+{
+	strbuf_adds(out, ",\"containers\":[");
+	for (size_t i = 0; i < request->n_containers; i++) {
+		const struct container_request *container = &request->containers[i];
+
+		add_comma(out, i);
+		add_text(out, "{\"name\":", container->name);
+		add_text(out, ",\"kind\":", history_kind_texts[container->kind]);
+		add_number(out, ",\"index\":", container->index);
+		add_number(out, ",\"units\":", container->units);
+		if (container->core)
+			add_number(out, ",\"core\":", container->core);
+		strbuf_adds(out, "}");
+	}
+	strbuf_adds(out, "]");
+}
+
+void history_add_pod_facts(struct strbuf *out, const struct pod_facts *facts)
+{
+	add_text(out, "{\"uid\":", facts->uid);
+	add_text(out, ",\"namespace\":", facts->namespace_);
+	add_text(out, ",\"name\":", facts->name);
+	if (facts->owner && *facts->owner)
+		add_text(out, ",\"owner\":", facts->owner);
+	if (facts->node && *facts->node)
+		add_text(out, ",\"node\":", facts->node);
+	if (facts->priority)
+		add_number(out, ",\"priority\":", facts->priority);
+	for (size_t i = 0; i < HISTORY_FLAGS; i++)
+		if (*(const bool *)((const char *)facts + history_flags[i].offset)) {
+			strbuf_adds(out, ",\"");
+			strbuf_adds(out, history_flags[i].name);
+			strbuf_adds(out, "\":true");
+		}
+	add_containers(out, &facts->request);
+	if (request_cards(&facts->request) > 1)
+		add_number(out, ",\"cards\":", request_cards(&facts->request));
+	if (facts->has_placement)
+		add_placement(out, ",\"placement\":", &facts->placement);
+	strbuf_adds(out, "}");
+}
+
+void history_add_pod(struct strbuf *out, const struct ledger_pod *pod)
+{
+	strbuf_adds(out, "{\"facts\":");
+	history_add_pod_facts(out, &pod->facts);
+	add_text(out, ",\"state\":", history_state_texts[pod->occupancy]);
+	add_bool(out, ",\"listed\":", pod->listed);
+	if (pod->node)
+		add_text(out, ",\"on\":", pod->node);
+	if (pod->has_placement)
+		add_placement(out, ",\"placement\":", &pod->placement);
+	if (pod->expires_ns)
+		strbuf_adds(out, ",\"expires\":true");
+	if (pod->nomination) {
+		add_text(out, ",\"nomination\":{\"on\":", pod->nomination->node->facts.name);
+		add_placement(out, ",\"placement\":", &pod->nomination->shadow.placement);
+		strbuf_adds(out, "}");
+	}
+	strbuf_adds(out, "}");
+}
+
+void history_add_event(struct strbuf *out, const struct ledger_event *event)
+{
+	add_text(out, "{\"event\":", history_verb_texts[event->verb]);
+	add_text(out, ",\"key\":", event->key);
+	if (event->node_uid)
+		add_text(out, ",\"nodeUid\":", event->node_uid);
+	if (event->node) {
+		strbuf_adds(out, ",\"node\":");
+		history_add_node_facts(out, event->node);
+	}
+	if (event->pod) {
+		strbuf_adds(out, ",\"pod\":");
+		history_add_pod_facts(out, event->pod);
+	}
+	if (event->on)
+		add_text(out, ",\"on\":", event->on);
+	if (event->placement)
+		add_placement(out, ",\"placement\":", event->placement);
+	strbuf_adds(out, event->lost ? ",\"lost\":true}" : "}");
+}
