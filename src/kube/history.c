@@ -207,6 +207,8 @@ int history_restore_pod(struct ledger *ledger, struct json_object *object, struc
 
 	if (state < 0)
 		return error_set(err, EINVAL, "a pod without state");
+	if ((state == OCCUPANCY_WAITING) != (!image.node || !*image.node))
+		return error_set(err, EINVAL, "a pod that waits on a node, or is on none and does not wait");
 	r = history_pod_facts_from_json(json_member(object, "facts"), &image.facts, err);
 	if (r >= 0 && image.has_placement)
 		r = placement_read(json_member(object, "placement"), &image.placement, err);

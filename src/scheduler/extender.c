@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "kube/json.h"
 #include "kube/pod.h"
 #include "model/decide.h"
 #include "model/rank.h"
@@ -59,8 +60,7 @@ static int question_take_names(struct question *question, struct json_object *na
 	if (!question->names)
 		return -ENOMEM;
 	for (; question->n_names < n; question->n_names++) {
-		const char *name = json_object_get_string(
-			json_object_array_get_idx(names, question->n_names));
+		const char *name = json_string(json_object_array_get_idx(names, question->n_names));
 
 		question->names[question->n_names] = name ? name : "";
 	}
@@ -69,13 +69,11 @@ static int question_take_names(struct question *question, struct json_object *na
 
 static int question_parse(const char *body, size_t len, struct question *ret_question, struct error *err)
 {
-	struct json_tokener *tokener = json_tokener_new_ex(64);
 	struct json_object *pod, *names;
 
 	pod_facts_init(&ret_question->pod);
-	ret_question->root = tokener ? json_tokener_parse_ex(tokener, body, (int)len) : NULL;
-	json_tokener_free(tokener);
-	if (!json_object_is_type(ret_question->root, json_type_object))
+	if (json_parse(body, len, &ret_question->root, NULL) < 0 ||
+		!json_object_is_type(ret_question->root, json_type_object))
 		return error_set(err, EINVAL, "request is not a JSON object");
 	if (!json_object_object_get_ex(ret_question->root, "Pod", &pod) ||
 		!json_object_is_type(pod, json_type_object))

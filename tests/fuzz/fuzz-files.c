@@ -1,5 +1,6 @@
 /* Files that others write. First byte: k kubeconfig, c the kubelet's checkpoint, d a name in the CDI
- * directory, r the runtime's configuration (CRI Status). */
+ * directory, r the runtime's configuration (CRI Status), p what an agent before us remembered of a pod, s of
+ * the node. */
 #include "fuzz.h"
 
 #include <sys/mman.h>
@@ -7,18 +8,33 @@
 
 #include "agent/cdi.h"
 #include "agent/checkpoint.h"
+#include "agent/records.h"
 #include "agent/runtime.h"
 #include "agent/served.h"
+#include "agent/state.h"
 #include "base/error.h"
+#include "base/fs.h"
 #include "kube/config.h"
+#include "model/held.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\n", "  ", "- ", "&a ", "*a",
 	"<<: ", "!!binary ", "|\n",
 	"clusters:", "users:", "contexts:", "current-context:", "server: https://h:1", "token: t",
 	"exec:", "data: AAAA", "\"PodDeviceEntries\":", "\"DeviceIDs\":{\"-1\":[\"0-0\"]}",
-	"\"ResourceName\":\"aliyun.com/gpu-mem\"", "ration-", ".json", "/", "..",
-	"\"cdiSpecDirs\":[\"/var/run/cdi\"]", "\"enableCDI\":true", NULL};
+	"\"ResourceName\":\"aliyun.com/gpu-mem\"", "ration-", ".json", "/", "..", "\"uid\":\"u1\"",
+	"\"cards\":", "\"mib\":", "\"mode\":\"share\"", "\"cdiSpecDirs\":[\"/var/run/cdi\"]",
+	"\"enableCDI\":true", NULL};
+
+static char dir[64];
+
+static void put(const char *path, const char *text, size_t len)
+{
+	FILE *file = fopen(path, "we");
+
+	MUST(file && fwrite(text, 1, len, file) == len);
+	fclose(file);
+}
 
 static void kubeconfig(const char *text, size_t len)
 {
@@ -58,6 +74,49 @@ static void cdi_name(const char *name)
 	MUST(strcmp(path, expected) == 0);
 }
 
+static void record(const char *text, size_t len)
+{
+	_cleanup_held_ struct held held;
+	char folder[128], path[160];
+
+	held_init(&held);
+	snprintf(folder, sizeof(folder), "%s/pods", dir);
+	snprintf(path, sizeof(path), "%s/u1.json", folder);
+	MUST(fs_mkdir_parents(folder, 0755) == 0);
+	put(path, text, len);
+	records_read(dir, &held);
+	for (size_t i = 0; i < held.n_pods; i++)
+		MUST(*held.pods[i].uid && held.pods[i].n_cards);
+	records_remove(dir, "u1");
+	MUST(access(path, F_OK) < 0);
+	rmdir(folder);
+	rmdir(dir);
+}
+
+static void state(const char *text, size_t len)
+{
+	struct state state, again;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/agent-state.json", dir);
+	MUST(fs_mkdir_parents(dir, 0755) == 0);
+	put(path, text, len);
+	state_load(dir, 1024, &state);
+	MUST(state.inventory.n_cards <= NODE_GPUS_MAX && state.inventory.unit_mib == 1024);
+	MUST(state_save(dir, &state, NULL) == 0);
+	state_load(dir, 1024, &again);
+	MUST(again.mode == state.mode && again.inventory.n_cards == state.inventory.n_cards &&
+		inventory_units(&again.inventory) == inventory_units(&state.inventory));
+	unlink(path);
+	rmdir(dir);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	snprintf(dir, sizeof(dir), "/tmp/ration-fuzz-files-%d", (int)getpid());
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text;
@@ -71,6 +130,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		checkpoint(text, size - 1);
 	else if (data[0] == 'd')
 		cdi_name(text);
+	else if (data[0] == 'p')
+		record(text, size - 1);
+	else if (data[0] == 's')
+		state(text, size - 1);
 	else if (data[0] == 'r')
 		runtime_config_does_cdi(text, size - 1, "/var/run/cdi");
 	free(text);

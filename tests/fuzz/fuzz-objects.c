@@ -1,19 +1,53 @@
-/* Pods and nodes as the API server shows them, whoever wrote them. */
+/* Pods, nodes and PodDisruptionBudgets as the API server shows them, whoever wrote them. */
 #include "fuzz.h"
 
 #include <json-c/json.h>
 
 #include "base/error.h"
+#include "kube/budget.h"
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
+#include "model/budget.h"
 
 const unsigned int fuzz_rounds = 20000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99999999999999999999", "-1",
 	"\\u0000", "\\ud800", "\xff", "\"metadata\":", "\"uid\":\"u\"",
 	"\"annotations\":", "\"ration.dev/placement\":", "\"ration.dev/gpus\":\"[]\"",
 	"\"ration.dev/held\":\"{}\"", "\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}", "\"initContainers\":[",
+	"\"matchLabels\":{\"app\":\"a\"}", "\"matchExpressions\":[", "\"operator\":\"NotIn\"",
 	"\"restartPolicy\":\"Always\"", "\"status\":", "\"aliyun.com/gpu-count\":\"2\"", NULL};
+
+/* What any selector can be asked about. */
+static void guards(const char *labels)
+{
+	static const char *const values[] = {"a", ""};
+	struct budget *budget = calloc(1, sizeof(*budget));
+
+	MUST(budget && budget_require(budget, "app", SELECTOR_IN, values, 2) == 0 &&
+		budget_require(budget, "k", SELECTOR_EXISTS, NULL, 0) == 0);
+	budget_selects(budget, labels);
+	budget_free(budget);
+}
+
+static void budget(struct json_object *object)
+{
+	const struct budget *found[2];
+	struct error err = {""};
+	struct budgets budgets;
+	struct budget *read;
+
+	if (budget_from_json(object, &read, &err) < 0) {
+		MUST(err.text[0]);
+		return;
+	}
+	MUST(*read->uid && *read->name && *read->namespace_ && read->allowed >= 0);
+	budget_selects(read, "app=a\nk=b\n");
+	budgets_init(&budgets);
+	MUST(budgets_set(&budgets, read) == 0);
+	MUST(budgets_matching(&budgets, read->namespace_, "app=a\nk=b\n", found, 2) <= 1);
+	budgets_release(&budgets);
+}
 
 static void pod(struct json_object *object)
 {
@@ -25,6 +59,8 @@ static void pod(struct json_object *object)
 		MUST(err.text[0] && request_is_empty(&facts.request));
 	else
 		MUST(*facts.uid && *facts.name && *facts.namespace_);
+	if (facts.labels)
+		guards(facts.labels);
 	MUST(!facts.has_placement || placement_matches(&facts.placement, &facts.request));
 }
 
@@ -46,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (json_parse(text, size, &object, NULL) == 0) {
 		pod(object);
 		node(object);
+		budget(object);
 	}
 	json_object_put(object);
 	free(text);
