@@ -12,7 +12,9 @@
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
+#include "scheduler/journal.h"
 #include "scheduler/preempt.h"
+#include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 
 const unsigned int fuzz_rounds = 6000;
@@ -27,6 +29,7 @@ static struct scheduler scheduler;
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	log_open("fuzz-preempt", LOG_LEVEL_ERROR);
+	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0);
 	scheduler.nodes_synced = scheduler.pods_synced = true;
 	return 0;
 }
