@@ -1,0 +1,73 @@
+"""The model check of the reservation protocol notices what would be wrong: each of these changes to the shipped source
+must make one of its tests fail. (That the source itself passes is tests/unit/test-reserve-model.c.)"""
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src/grant/reserve.c"
+
+MUTATIONS = {
+    "a recount ends with the epoch that it began with":
+        ("((r->total >> 32) + 1) << 32", "((r->total >> 32) - 1) << 32"),
+    "a change is added to a total without a look whether a recount revoked it":
+        ("return go(r, CHECK_ANNOUNCED);", "return go(r, CHANGE_TOTAL);"),
+    "a reservation is not announced":
+        ("atomic_store(word_of(r, r->slot), announced(r));", ";"),
+    "the word is changed before the total, by whoever gives":
+        ("return r->held | (uint64_t)r->pages << 32 | (r->kind == RESERVE_GIVE ? GIVES : 0);",
+         "return r->kind == RESERVE_GIVE ? given(r->held, r->pages) : (r->held | (uint64_t)r->pages << 32);"),
+    "the word is changed before the total, by whoever takes":
+        ("return r->held | (uint64_t)r->pages << 32 | (r->kind == RESERVE_GIVE ? GIVES : 0);",
+         "return r->kind == RESERVE_TAKE ? r->held + r->pages : (r->held | (uint64_t)r->pages << 32 | GIVES);"),
+    "a recount counts what is only announced":
+        ("given(held, CHANGE_PAGES(r->at_word)) : held;", "held : held + CHANGE_PAGES(r->at_word);"),
+    "a recount leaves announcements as they are":
+        ("if (settled(r) == r->at_word)", "if (r->at != r->dead || settled(r) == r->at_word)"),
+    "a recount writes the settled word without looking whether its owner was faster":
+        ("if (!replace(word_of(r, r->at), r->at_word, settled(r)))",
+         "if (atomic_store(word_of(r, r->at), settled(r)), false)"),
+    "a reservation that was revoked is taken for done":
+        ("replace(word_of(r, r->slot), announced(r), after) || r->kind == RESERVE_GIVE",
+         "replace(word_of(r, r->slot), announced(r), after) || true"),
+    "a refusal does not look whether another process has just recounted":
+        ("atomic_load(total_of(r)) >> 32 == r->total >> 32 ?", "true ?"),
+    "an heir owns at once what its predecessor held":
+        ("r->owner | OWNER_IS_HEIR |", "r->owner |"),
+    "an heir does not look at what its predecessor held":
+        ("if (r->at_word != 0)", "if (false)"),
+    "a recount begins although the total is not what it was before the search":
+        ("if (!replace(total_of(r), r->total, ours))", "if (atomic_store(total_of(r), ours), false)"),
+    "a recount does not stop for another that is going on":
+        ("	start_again(r);\n		return RESERVE_WAITS;", "	r->dead = NO_SLOT;\n		return go(r, RECOUNT_BEGIN);"),
+    "the recount of a dead process is waited for":
+        ("OWNER_PID(owner) != 0 && !r->world->is_dead(r->world->context, &r->usage->slots[slot], owner)",
+         "OWNER_PID(owner) != 0"),
+    "nobody looks for the dead before a refusal":
+        ("return go(r, SEARCH_BEGIN);\n	}\n}", "return RESERVE_REFUSED;\n	}\n}"),
+    "what just fits is refused":
+        ("+ r->pages > r->limit_pages", "+ r->pages >= r->limit_pages"),
+    "a page more than fits is granted":
+        ("+ r->pages > r->limit_pages", "+ r->pages > r->limit_pages + 1"),
+    "the total is changed by a plain store":
+        ("return go(r, replace(total_of(r), r->total, epoch | pages) ? COMMIT : READ_TOTAL);",
+         "atomic_store(total_of(r), epoch | pages);\n	return go(r, COMMIT);"),
+    "a new slot is not counted":
+        ("r->end > r->slot ? CLAIM_WORD : CLAIM_RAISE", "CLAIM_WORD"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_the_model_check_notices_that(name, tmp_path):
+    old, new = MUTATIONS[name]
+    text = SOURCE.read_text()
+    assert text.count(old) == 1, "the source has changed: change this list too"
+    (tmp_path / "reserve.c").write_text(text.replace(old, new))
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-I", ROOT / "src", "-o",
+                    tmp_path / "model", ROOT / "tests/unit/test-reserve-model.c", tmp_path / "reserve.c", "-lcmocka"],
+                   check=True)
+    done = subprocess.run([tmp_path / "model"], capture_output=True, text=True, timeout=170)
+    assert done.returncode != 0
+    assert "not ok" in done.stdout + done.stderr or "FAILED" in done.stdout + done.stderr
