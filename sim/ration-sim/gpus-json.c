@@ -31,6 +31,7 @@ static const struct key {
 	{"busId", TEXT, offsetof(struct sim_card, bus_id), sizeof(((struct sim_card *)0)->bus_id)},
 	{"numaNode", NUMBER, offsetof(struct sim_card, numa_node), 0, -1, 63},
 	{"idleUsedMiB", BYTES_IN_MIB, offsetof(struct sim_card, idle_used_bytes), 0, 0, GPUS_MAX_MEMORY_MIB},
+	{"contextMiB", NUMBER, offsetof(struct sim_card, context_mib), 0, 0, 16384},
 	{"temperatureC", NUMBER, offsetof(struct sim_card, temperature_c), 0, 0, 150},
 	{"powerW", MILLI, offsetof(struct sim_card, power_mw), 0, 0, 4000},
 	{"powerLimitW", MILLI, offsetof(struct sim_card, power_limit_mw), 0, 1, 4000},

@@ -8,17 +8,16 @@
 #include "base/parse.h"
 #include "sim/ration-sim/commands.h"
 #include "sim/ration-sim/gpus.h"
-#include "sim/state/processes.h"
+#include "sim/state/memory.h"
 #include "sim/state/tree.h"
 
-/* Under the tree's lock, so that two of us cannot both take the last of a card. */
 static int take_memory(const char *dir, const char *card_name, const char *mib_text,
 	struct sim_processes *ret_processes, struct sim_process **ret_slot, struct error *err)
 {
 	_cleanup_close_ int lock = tree_lock(dir, err);
 	struct sim_state *state = NULL;
 	uint32_t card, mib;
-	uint64_t used;
+	uint64_t capacity;
 	int r = lock;
 
 	if (r >= 0)
@@ -35,17 +34,17 @@ static int take_memory(const char *dir, const char *card_name, const char *mib_t
 			error_set(err, -r, "%s/state/processes: %s", dir, strerror(-r));
 	}
 	if (r == 0) {
-		used = state->cards[card].idle_used_bytes + sim_processes_used(ret_processes, card);
-		if (used + ((uint64_t)mib << 20) > state->cards[card].memory_bytes)
-			r = error_set(err, ENOMEM, "card %u: out of memory, %llu MiB are free", card,
-				(unsigned long long)((state->cards[card].memory_bytes - used) >> 20));
-	}
-	if (r == 0) {
 		r = sim_processes_claim(ret_processes, ret_slot);
 		if (r < 0)
 			error_set(err, -r, "the table of processes is full (%d)", SIM_MAX_PROCESSES);
-		else
-			atomic_store(&(*ret_slot)->bytes[card], (uint64_t)mib << 20);
+	}
+	if (r == 0) {
+		capacity = state->cards[card].memory_bytes - state->cards[card].idle_used_bytes;
+		r = sim_memory_take(ret_processes, *ret_slot, card, (uint64_t)mib << 20, capacity);
+		if (r < 0)
+			error_set(err, ENOMEM, "card %u: out of memory, %llu MiB are free", card,
+				(unsigned long long)((capacity - sim_processes_used(ret_processes, card)) >>
+						     20));
 	}
 	sim_state_unmap(state);
 	return r;

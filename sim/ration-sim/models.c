@@ -7,6 +7,11 @@
 #include "sim/libnvidia-ml/nvml-abi.h"
 #include "sim/ration-sim/gpus.h"
 
+/* An empty context grows with what can run at a time; the two make some 310 MiB of a V100 and 490 of an H100.
+ */
+#define CONTEXT_BASE_MIB 32
+#define CONTEXT_MIB_PER_4_SM 14
+
 static const struct model {
 	uint32_t mib;
 	const char *name;
@@ -57,6 +62,7 @@ void gpus_set_model(struct sim_card *card)
 	card->sm_clock_mhz = model->sm_clock_mhz;
 	card->memory_clock_mhz = model->memory_clock_mhz;
 	card->mig = model->mig;
+	card->context_mib = CONTEXT_BASE_MIB + CONTEXT_MIB_PER_4_SM * card->sm_count / 4;
 	card->temperature_c = 33;
 	card->numa_node = -1;
 	card->compute_mode = NVML_COMPUTEMODE_DEFAULT;

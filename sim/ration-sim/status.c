@@ -5,6 +5,7 @@
 #include "sim/ration-sim/commands.h"
 #include "sim/state/processes.h"
 #include "sim/state/tree.h"
+#include "sim/state/trouble.h"
 
 static const char *health_of(const struct sim_tree *tree, const struct sim_card *card)
 {
@@ -53,6 +54,26 @@ static void print_processes(const struct sim_state *state, const struct sim_proc
 		printf("\nNo process holds memory.\n");
 }
 
+/* What programs did wrong; nothing where nobody did. */
+static void print_misuse(const char *dir)
+{
+	struct sim_trouble *trouble = NULL;
+	bool any = false;
+
+	if (sim_trouble_map(dir, &trouble) < 0)
+		return;
+	for (unsigned kind = 0; kind < SIM_MISUSE_MAX; kind++) {
+		unsigned long long count = atomic_load(&trouble->misuse[kind]);
+
+		if (count == 0)
+			continue;
+		printf("%s%-26s  %10llu\n", any ? "" : "\nMISUSE OF THE DRIVER             TIMES\n",
+			sim_misuse_name(kind), count);
+		any = true;
+	}
+	sim_trouble_unmap(trouble);
+}
+
 int command_status(int argc, char **argv)
 {
 	struct sim_processes processes;
@@ -75,6 +96,7 @@ int command_status(int argc, char **argv)
 	print_cards(&tree, state, have_processes ? &processes : NULL);
 	if (have_processes)
 		print_processes(state, &processes);
+	print_misuse(argv[1]);
 	sim_state_unmap(state);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* tree-install.c - the files of a driver tree that look like a driver's: library, nvidia-smi, device nodes.
+/* tree-install.c - the files of a driver tree that look like a driver's: libraries, nvidia-smi, device nodes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -108,7 +108,7 @@ static void sweep(const char *dir, const char *sub, const char *prefix,
 
 static bool keep_library(const char *name, const struct sim_state *state)
 {
-	const char *version = name + strlen("libnvidia-ml.so");
+	const char *version = strstr(name, ".so") + strlen(".so");
 
 	return strcmp(version, "") == 0 || strcmp(version, ".1") == 0 ||
 	       (version[0] == '.' && strcmp(version + 1, state->driver_version) == 0);
@@ -127,23 +127,24 @@ static bool keep_nothing(const char *name, const struct sim_state *state)
 	return false;
 }
 
-static int install_library(const char *dir, const struct sim_state *state, struct error *err)
+static int install_library(
+	const char *dir, const char *library, const struct sim_state *state, struct error *err)
 {
-	_cleanup_free_ char *name = NULL, *real = NULL, *soname = NULL, *plain = NULL;
+	_cleanup_free_ char *name = NULL, *real = NULL, *soname = NULL, *link = NULL, *plain = NULL;
 	int r;
 
-	if (asprintf(&name, "libnvidia-ml.so.%s", state->driver_version) < 0 ||
-		asprintf(&real, "%s/lib/%s", dir, name) < 0 ||
-		asprintf(&soname, "%s/lib/libnvidia-ml.so.1", dir) < 0 ||
-		asprintf(&plain, "%s/lib/libnvidia-ml.so", dir) < 0)
+	if (asprintf(&name, "%s.%s", library, state->driver_version) < 0 ||
+		asprintf(&soname, "%s.1", library) < 0 || asprintf(&real, "%s/lib/%s", dir, name) < 0 ||
+		asprintf(&link, "%s/lib/%s", dir, soname) < 0 ||
+		asprintf(&plain, "%s/lib/%s", dir, library) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = install_part("libnvidia-ml.so.1", real, 0755, err);
+	r = install_part(soname, real, 0755, err);
 	if (r == 0)
-		r = replace_link(soname, name, err);
+		r = replace_link(link, name, err);
 	if (r == 0)
-		r = replace_link(plain, "libnvidia-ml.so.1", err);
+		r = replace_link(plain, soname, err);
 	if (r == 0)
-		sweep(dir, "lib", "libnvidia-ml.so", keep_library, state);
+		sweep(dir, "lib", library, keep_library, state);
 	return r;
 }
 
@@ -206,7 +207,9 @@ int tree_install(const char *dir, const struct sim_state *state, bool *ret_stand
 
 	if (asprintf(&smi, "%s/bin/nvidia-smi", dir) < 0 || asprintf(&mounts_path, "%s/mounts.json", dir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = install_library(dir, state, err);
+	r = install_library(dir, "libnvidia-ml.so", state, err);
+	if (r == 0)
+		r = install_library(dir, "libcuda.so", state, err);
 	if (r == 0)
 		r = install_part("nvidia-smi", smi, 0755, err);
 	if (r == 0)
@@ -236,10 +239,12 @@ int tree_remove(const char *dir, struct error *err)
 	static const char *const folders[] = {"lib", "bin", "dev", "state"};
 
 	sweep(dir, "lib", "libnvidia-ml.so", keep_nothing, NULL);
+	sweep(dir, "lib", "libcuda.so", keep_nothing, NULL);
 	sweep(dir, "bin", "nvidia-smi", keep_nothing, NULL);
 	sweep(dir, "dev", "nvidia", keep_nothing, NULL);
 	sweep(dir, "state", "cards", keep_nothing, NULL);
 	sweep(dir, "state", "processes", keep_nothing, NULL);
+	sweep(dir, "state", "trouble", keep_nothing, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		int r = remove_folder(dir, folders[i], err);
 

@@ -15,6 +15,7 @@
 #include "base/parse.h"
 #include "sim/ration-sim/commands.h"
 #include "sim/state/processes.h"
+#include "sim/state/trouble.h"
 
 int tree_lock(const char *dir, struct error *err)
 {
@@ -75,19 +76,33 @@ static bool same_cards(const struct sim_state *a, const struct sim_state *b)
 	return true;
 }
 
-static int write_processes(const char *dir, struct error *err)
+static int write_part(const char *dir, const char *name, const void *data, size_t length, struct error *err)
 {
-	_cleanup_free_ struct sim_process_table *table = calloc(1, sizeof(*table));
 	_cleanup_free_ char *path = NULL;
 	int r;
 
-	if (!table || asprintf(&path, "%s/state/processes", dir) < 0)
+	if (asprintf(&path, "%s/state/%s", dir, name) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	table->magic = SIM_PROCESSES_MAGIC;
-	table->version = SIM_PROCESSES_VERSION;
-	table->size = sizeof(*table);
-	r = fs_write_atomic(path, 0666, table, sizeof(*table));
+	r = fs_write_atomic(path, 0666, data, length);
 	return r < 0 ? error_set(err, -r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+static int write_processes(const char *dir, struct error *err)
+{
+	_cleanup_free_ struct sim_process_table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		return error_set(err, ENOMEM, "out of memory");
+	sim_processes_prepare(table);
+	return write_part(dir, "processes", table, sizeof(*table), err);
+}
+
+static int write_trouble(const char *dir, struct error *err)
+{
+	struct sim_trouble trouble = {};
+
+	sim_trouble_prepare(&trouble);
+	return write_part(dir, "trouble", &trouble, sizeof(trouble), err);
 }
 
 /* A card of the same UUID keeps what happened to it. */
@@ -106,10 +121,8 @@ static int write_cards(
 	const char *dir, const struct sim_state *state, struct sim_state *old, struct error *err)
 {
 	_cleanup_free_ struct sim_state *fresh = malloc(sizeof(*fresh));
-	_cleanup_free_ char *path = NULL;
-	int r;
 
-	if (!fresh || asprintf(&path, "%s/state/cards", dir) < 0)
+	if (!fresh)
 		return error_set(err, ENOMEM, "out of memory");
 	*fresh = *state;
 	fresh->magic = SIM_STATE_MAGIC;
@@ -121,8 +134,7 @@ static int write_cards(
 		carry_over(fresh, old);
 		atomic_store(&old->retired, 1);
 	}
-	r = fs_write_atomic(path, 0666, fresh, sizeof(*fresh));
-	return r < 0 ? error_set(err, -r, "%s: %s", path, strerror(-r)) : 0;
+	return write_part(dir, "cards", fresh, sizeof(*fresh), err);
 }
 
 static bool processes_are_ours(const char *dir)
@@ -130,6 +142,15 @@ static bool processes_are_ours(const char *dir)
 	struct sim_processes processes;
 
 	return sim_processes_open(dir, &processes) == 0;
+}
+
+static bool trouble_is_ours(const char *dir)
+{
+	struct sim_trouble *trouble = NULL;
+	bool ours = sim_trouble_map(dir, &trouble) == 0;
+
+	sim_trouble_unmap(trouble);
+	return ours;
 }
 
 int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_changed, struct error *err)
@@ -146,6 +167,8 @@ int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_c
 	changed = !old || atomic_load(&old->retired) || !same_cards(old, state);
 	if (changed || !processes_are_ours(dir))
 		r = write_processes(dir, err);
+	if (r == 0 && (changed || !trouble_is_ours(dir)))
+		r = write_trouble(dir, err);
 	if (r == 0 && changed)
 		r = write_cards(dir, state, old, err);
 	sim_state_unmap(old);

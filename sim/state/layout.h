@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define SIM_STATE_MAGIC UINT64_C(0x3153444d49534e52) /* "RNSIMDS1" as little-endian bytes */
-#define SIM_STATE_VERSION 1
+#define SIM_STATE_VERSION 2
 #define SIM_MAX_CARDS 64
 #define SIM_MAX_LINKS 18
 #define SIM_EVENT_RING 256
@@ -51,7 +51,9 @@ struct sim_card {
 	uint32_t sm_clock_mhz, memory_clock_mhz;
 	uint32_t link_count;
 	uint8_t links[SIM_MAX_LINKS]; /* index of the card at the other end */
-	uint8_t reserved0[30];
+	uint8_t reserved0[2];
+	uint32_t context_mib; /* what an empty context takes */
+	uint8_t reserved2[24];
 
 	/* changes while mapped */
 	_Atomic uint32_t health;	  /* enum sim_health */
@@ -95,6 +97,7 @@ _Static_assert(sizeof(struct sim_card) == 448, "size of a card is part of the la
 _Static_assert(offsetof(struct sim_card, memory_bytes) == 208, "layout");
 _Static_assert(offsetof(struct sim_card, minor) == 224, "layout");
 _Static_assert(offsetof(struct sim_card, links) == 304, "layout");
+_Static_assert(offsetof(struct sim_card, context_mib) == 324, "layout");
 _Static_assert(offsetof(struct sim_card, health) == 352, "layout");
 _Static_assert(offsetof(struct sim_card, ecc_volatile) == 360, "layout");
 _Static_assert(sizeof(struct sim_event) == 32, "size of an event is part of the layout");

@@ -44,15 +44,18 @@ static struct identity identity_of_self(void)
 	return self;
 }
 
-static bool slot_is(const struct sim_process *slot, const struct identity *self)
+void sim_processes_prepare(struct sim_process_table *table)
 {
-	return atomic_load(&slot->pid) == self->pid && slot->pid_namespace == self->pid_namespace &&
-	       slot->start_ticks == self->start_ticks;
+	table->magic = SIM_PROCESSES_MAGIC;
+	table->version = SIM_PROCESSES_VERSION;
+	table->size = sizeof(*table);
+	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
+		sim_lock_prepare(&table->locks[i]);
 }
 
 int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = -1, probe_fd = -1;
 	struct sim_process_table *table;
 	char path[PATH_MAX + 24];
 	struct stat st;
@@ -62,6 +65,9 @@ int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 		return -ENAMETOOLONG;
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	probe_fd = open(path, O_RDWR | O_CLOEXEC);
+	if (probe_fd < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*table))
 		return -EBADMSG;
@@ -73,7 +79,8 @@ int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 		munmap(table, sizeof(*table));
 		return -EBADMSG;
 	}
-	*ret_processes = (struct sim_processes){.table = table, .fd = TAKE_FD(&fd)};
+	*ret_processes = (struct sim_processes){
+		.table = table, .fd = TAKE_FD(&fd), .probe_fd = TAKE_FD(&probe_fd)};
 	return 0;
 }
 
@@ -99,7 +106,7 @@ static int slot_owner(const struct sim_processes *processes, const struct sim_pr
 		.l_len = 1,
 	};
 
-	if (fcntl(processes->fd, F_GETLK, &lock) < 0)
+	if (fcntl(processes->probe_fd, F_OFD_GETLK, &lock) < 0)
 		return -errno;
 	if (lock.l_type == F_UNLCK)
 		return -ESRCH;
@@ -110,25 +117,40 @@ static int slot_owner(const struct sim_processes *processes, const struct sim_pr
 static void clear_slot(struct sim_process *slot)
 {
 	atomic_store(&slot->pid, 0);
-	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
+	for (size_t i = 0; i < SIM_MAX_CARDS; i++) {
 		atomic_store(&slot->bytes[i], 0);
+		atomic_store(&slot->shared[i], 0);
+	}
+}
+
+/* A predecessor that was killed may have left its bit. */
+static void forget_holder(struct sim_process_table *table, const struct sim_process *slot)
+{
+	size_t index = (size_t)(slot - table->slots);
+
+	for (size_t i = 0; i < sim_shared_slots(table); i++)
+		if (atomic_load(&table->shared[i].id) != 0)
+			atomic_fetch_and(&table->shared[i].holders[index / 64], ~(UINT64_C(1) << index % 64));
 }
 
 int sim_processes_claim(const struct sim_processes *processes, struct sim_process **ret_slot)
 {
 	struct identity self = identity_of_self();
+	pid_t owner;
 
 	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
 		struct sim_process *slot = &processes->table->slots[i];
 
-		/* Our own locks never stand in our way: what another copy of this code holds in this process
-		 * has to be told by its content. */
-		if (slot_is(slot, &self) || lock_slot(processes, slot, F_WRLCK) < 0)
+		/* Our own locks never stand in our way, but the probe sees what another copy of this code
+		 * holds in this process. */
+		if (sim_process_alive(processes, slot, &owner) || lock_slot(processes, slot, F_WRLCK) < 0)
 			continue;
 		clear_slot(slot);
+		forget_holder(processes->table, slot);
 		slot->pid_namespace = self.pid_namespace;
 		slot->start_ticks = self.start_ticks;
 		atomic_store(&slot->pid, self.pid);
+		sim_raise(&processes->table->slot_count, i + 1);
 		*ret_slot = slot;
 		return 0;
 	}
@@ -143,58 +165,90 @@ void sim_processes_release(const struct sim_processes *processes, struct sim_pro
 	lock_slot(processes, slot, F_UNLCK);
 }
 
-/* True if the slot's owner lives; frees the slot of a dead one. */
-static bool slot_alive(const struct sim_processes *processes, struct sim_process *slot,
-	const struct identity *self, pid_t *ret_pid)
+bool sim_process_alive(const struct sim_processes *processes, struct sim_process *slot, pid_t *ret_pid)
 {
-	if (atomic_load(&slot->pid) == 0)
-		return false;
-	if (slot_is(slot, self)) {
-		*ret_pid = getpid();
-		return true;
-	}
 	if (slot_owner(processes, slot, ret_pid) == 0)
 		return true;
 	/* Only under the lock: a new owner may have come in between. */
-	if (lock_slot(processes, slot, F_WRLCK) == 0) {
+	if (atomic_load(&slot->pid) != 0 && lock_slot(processes, slot, F_WRLCK) == 0) {
 		clear_slot(slot);
 		lock_slot(processes, slot, F_UNLCK);
 	}
 	return false;
 }
 
+static size_t bounded(uint32_t count, size_t max)
+{
+	return count < max ? count : max;
+}
+
+size_t sim_process_slots(const struct sim_process_table *table)
+{
+	return bounded(atomic_load(&table->slot_count), SIM_MAX_PROCESSES);
+}
+
+size_t sim_shared_slots(const struct sim_process_table *table)
+{
+	return bounded(atomic_load(&table->shared_count), SIM_MAX_SHARED);
+}
+
+void sim_raise(_Atomic uint32_t *count, size_t least)
+{
+	uint32_t old = atomic_load(count);
+
+	while (old < least && !atomic_compare_exchange_weak(count, &old, (uint32_t)least))
+		;
+}
+
 size_t sim_processes_list(
 	const struct sim_processes *processes, unsigned card, struct sim_process_view *ret_views, size_t max)
 {
-	struct identity self = identity_of_self();
 	size_t count = 0;
 
-	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
+	for (size_t i = 0; i < sim_process_slots(processes->table); i++) {
 		struct sim_process *slot = &processes->table->slots[i];
 		uint64_t bytes = atomic_load(&slot->bytes[card]);
 		pid_t pid = 0;
 
-		if (bytes == 0 || !slot_alive(processes, slot, &self, &pid))
+		if (bytes == 0 || !sim_process_alive(processes, slot, &pid))
 			continue;
 		if (count < max)
-			ret_views[count] = (struct sim_process_view){.pid = pid, .bytes = bytes};
+			ret_views[count] = (struct sim_process_view){.pid = pid, .bytes = bytes, .slot = i};
 		count++;
 	}
 	return count;
 }
 
+static bool held_by_living(const struct sim_shared_memory *shared, const uint64_t *living)
+{
+	for (size_t i = 0; i < SIM_MAX_PROCESSES / 64; i++)
+		if (atomic_load(&shared->holders[i]) & living[i])
+			return true;
+	return false;
+}
+
 uint64_t sim_processes_used(const struct sim_processes *processes, unsigned card)
 {
-	struct identity self = identity_of_self();
+	struct sim_process_table *table = processes->table;
+	uint64_t living[SIM_MAX_PROCESSES / 64] = {0};
 	uint64_t sum = 0;
 	pid_t pid;
 
-	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
-		struct sim_process *slot = &processes->table->slots[i];
+	for (size_t i = 0; i < sim_process_slots(table); i++) {
+		struct sim_process *slot = &table->slots[i];
 		uint64_t bytes = atomic_load(&slot->bytes[card]);
 
-		if (bytes != 0 && slot_alive(processes, slot, &self, &pid))
-			sum += bytes;
+		if (bytes == 0 || !sim_process_alive(processes, slot, &pid))
+			continue;
+		living[i / 64] |= UINT64_C(1) << i % 64;
+		sum += bytes - atomic_load(&slot->shared[card]);
+	}
+	for (size_t i = 0; i < sim_shared_slots(table); i++) {
+		const struct sim_shared_memory *shared = &table->shared[i];
+
+		if (atomic_load(&shared->id) != 0 && atomic_load(&shared->card) == card &&
+			held_by_living(shared, living))
+			sum += atomic_load(&shared->bytes);
 	}
 	return sum;
 }

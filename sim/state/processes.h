@@ -1,5 +1,7 @@
 /* processes.h - who uses which card, and how much of its memory: one mapped file, DIR/state/processes.
  *
+ * What changes the sum of a card is in memory.h; here is who there is and what each holds.
+ *
  * A process owns the slot on whose first byte it holds a POSIX record lock. That lock ends with the process,
  * is not inherited by fork, and F_GETLK tells each reader the owner's pid in the reader's own pid namespace
  * (Linux >= 4.14, fs/locks.c:locks_translate_pid) - which is how NVML shows pids in containers. POSIX locks
@@ -9,15 +11,18 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "sim/state/layout.h"
+#include "sim/state/lock.h"
 
 #define SIM_PROCESSES_MAGIC UINT64_C(0x31505344534e5352) /* "RSNSDSP1" as little-endian bytes */
-#define SIM_PROCESSES_VERSION 1
+#define SIM_PROCESSES_VERSION 2
 #define SIM_MAX_PROCESSES 1024
+#define SIM_MAX_SHARED 2048
 
 struct sim_process {
 	_Atomic uint32_t pid; /* in the owner's own pid namespace; 0: the slot is free */
@@ -25,35 +30,56 @@ struct sim_process {
 	uint64_t pid_namespace; /* inode of /proc/self/ns/pid */
 	uint64_t start_ticks;	/* field 22 of /proc/self/stat */
 	uint8_t reserved1[40];
-	_Atomic uint64_t bytes[SIM_MAX_CARDS]; /* written by the owner only */
+	_Atomic uint64_t bytes[SIM_MAX_CARDS];	/* written by the owner only */
+	_Atomic uint64_t shared[SIM_MAX_CARDS]; /* the part of it that is memory in the table below */
+};
+
+/* Memory that several processes can hold: it is on the card once, and in the bytes of each that holds it. */
+struct sim_shared_memory {
+	_Atomic uint64_t id; /* 0: free; never the same twice */
+	_Atomic uint64_t bytes;
+	_Atomic uint32_t card;
+	uint32_t reserved;
+	_Atomic uint64_t holders[SIM_MAX_PROCESSES / 64]; /* a bit per slot */
 };
 
 struct sim_process_table {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t size; /* of this struct */
-	uint8_t reserved[48];
+	_Atomic uint64_t next_id;
+	_Atomic uint32_t slot_count,
+		shared_count; /* how many of each were ever in use: the rest need no look */
+	uint8_t reserved[32];
 	struct sim_process slots[SIM_MAX_PROCESSES];
+	struct sim_shared_memory shared[SIM_MAX_SHARED];
+	struct sim_lock locks[SIM_MAX_CARDS]; /* of what a card's sum consists of */
 };
 
-_Static_assert(sizeof(struct sim_process) == 64 + 8 * SIM_MAX_CARDS, "size of a slot is part of the layout");
+_Static_assert(sizeof(struct sim_process) == 64 + 16 * SIM_MAX_CARDS, "size of a slot is part of the layout");
+_Static_assert(sizeof(struct sim_shared_memory) == 24 + SIM_MAX_PROCESSES / 8, "layout");
 _Static_assert(offsetof(struct sim_process, bytes) == 64, "layout");
 _Static_assert(offsetof(struct sim_process_table, slots) == 64, "layout");
 
 struct sim_processes {
 	struct sim_process_table *table;
 	int fd;
+	int probe_fd; /* asks for locks: to a second descriptor our own process's are visible, too */
 };
 
 /* What a reader is told of a process. pid 0: it lives in a pid namespace that the reader cannot see. */
 struct sim_process_view {
 	pid_t pid;
 	uint64_t bytes;
+	size_t slot;
 };
 
 /* sim_processes_open() - -ENOENT: no such tree; -EBADMSG: not our file; -EACCES: not writable (without which
  * neither a lock nor the table can be had). The descriptor stays open for good. */
 int sim_processes_open(const char *root, struct sim_processes *ret_processes);
+
+/* sim_processes_prepare() - a table in a file to be written. */
+void sim_processes_prepare(struct sim_process_table *table);
 
 /* sim_processes_claim() - take a slot for this process. -EBUSY: the table is full. */
 int sim_processes_claim(const struct sim_processes *processes, struct sim_process **ret_slot);
@@ -64,5 +90,16 @@ void sim_processes_release(const struct sim_processes *processes, struct sim_pro
 size_t sim_processes_list(
 	const struct sim_processes *processes, unsigned card, struct sim_process_view *ret_views, size_t max);
 
-/* sim_processes_used() - bytes of the card that living processes hold. */
+/* sim_processes_used() - bytes of the card that living processes hold; what several hold counts once. */
 uint64_t sim_processes_used(const struct sim_processes *processes, unsigned card);
+
+/* sim_process_alive() - the owner of the slot lives; *ret_pid is 0 where its pid namespace cannot be seen.
+ * Frees the slot of a dead one. */
+bool sim_process_alive(const struct sim_processes *processes, struct sim_process *slot, pid_t *ret_pid);
+
+/* sim_process_slots(), sim_shared_slots() - how many entries to look at, bounded: containers can write the
+ * table. */
+size_t sim_process_slots(const struct sim_process_table *table);
+size_t sim_shared_slots(const struct sim_process_table *table);
+/* sim_raise() - *count becomes at least `least`. */
+void sim_raise(_Atomic uint32_t *count, size_t least);

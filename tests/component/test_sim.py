@@ -303,7 +303,7 @@ def test_up_with_another_driver_version_leaves_one_library(tree):
     tree.up("--gpus", "16160MiB")
     tree.up("--driver-version", "535.54.03")
     names = sorted(f.name for f in (tree.path / "lib").iterdir())
-    assert names == ["libnvidia-ml.so", "libnvidia-ml.so.1", "libnvidia-ml.so.535.54.03"]
+    assert names == [f"{lib}.so{end}" for lib in ("libcuda", "libnvidia-ml") for end in ("", ".1", ".535.54.03")]
     assert os.readlink(tree.path / "lib" / "libnvidia-ml.so.1") == "libnvidia-ml.so.535.54.03"
     assert "CUDA Version: 12.2" in tree.table()
     tree.up()
@@ -521,7 +521,7 @@ def test_installed_layout_finds_its_parts(tmp_path):
     shutil.copy(RATION_SIM, tmp_path / "bin")
     done = run(tmp_path / "bin" / "ration-sim", "up", tmp_path / "tree", "--gpus", "1x16160MiB", check=False)
     assert done.returncode == 1 and "libnvidia-ml.so.1 is neither in" in done.stderr
-    for part in ("libnvidia-ml.so.1", "nvidia-smi"):
+    for part in ("libcuda.so.1", "libnvidia-ml.so.1", "nvidia-smi"):
         shutil.copy(BUILD / "sim" / part, tmp_path / "lib" / "ration" / "sim")
     run(tmp_path / "bin" / "ration-sim", "up", tmp_path / "tree", "--gpus", "1x16160MiB")
     run(tmp_path / "tree" / "bin" / "nvidia-smi")

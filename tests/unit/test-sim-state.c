@@ -52,9 +52,7 @@ static void open_table(struct sim_processes *ret_processes)
 {
 	_cleanup_free_ struct sim_process_table *table = calloc(1, sizeof(*table));
 
-	table->magic = SIM_PROCESSES_MAGIC;
-	table->version = SIM_PROCESSES_VERSION;
-	table->size = sizeof(*table);
+	sim_processes_prepare(table);
 	write_part("processes", table, sizeof(*table));
 	assert_int_equal(sim_processes_open(dir, ret_processes), 0);
 }

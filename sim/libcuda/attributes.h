@@ -1,0 +1,14 @@
+/* attributes.h - properties of a card that are the same for all, or follow from its model. */
+#pragma once
+
+#include "cuda/abi.h"
+#include "sim/state/layout.h"
+
+struct pci_place {
+	unsigned domain, bus, device;
+};
+
+/* attribute_of_card() - -EINVAL: not one that a 13.0 driver knows. */
+int attribute_of_card(const struct sim_card *card, CUdevice_attribute attribute, int *ret_value);
+CUdevprop properties_of_card(const struct sim_card *card);
+struct pci_place pci_of_card(const struct sim_card *card);

@@ -1,0 +1,210 @@
+#include "sim/libcuda/context.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sim/libnvidia-ml/nvml-abi.h"
+#include "sim/libcuda/cards.h"
+#include "sim/libcuda/regions.h"
+#include "sim/libcuda/suballoc.h"
+
+#define STACK_MAX 64
+#define DEFAULT_STACK_BYTES 1024
+#define DEFAULT_HEAP_BYTES (8u << 20)
+
+/* Handles, not pointers: a context can be destroyed while it is on another thread's stack. */
+static __thread uint64_t stack[STACK_MAX];
+static __thread int depth;
+
+static void prepare_limits(struct context *context)
+{
+	context->limits[CU_LIMIT_STACK_SIZE] = DEFAULT_STACK_BYTES;
+	context->limits[1] = 1u << 20; /* printf */
+	context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = DEFAULT_HEAP_BYTES;
+	context->limits[3] = 2;
+	context->limits[4] = 2048;
+	context->limits[5] = 128;
+}
+
+CUresult context_new(struct device *device, unsigned flags, bool primary, struct context **ret_context)
+{
+	static uint64_t last_id;
+	_cleanup_free_ struct context *context = calloc(1, sizeof(*context));
+	uint64_t overhead = (uint64_t)device_card(device)->context_mib << 20;
+	CUresult r = device_trouble(device);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (device_card(device)->compute_mode == NVML_COMPUTEMODE_PROHIBITED)
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (!context || card_take(device, overhead) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (object_register(&context->object, OBJECT_CONTEXT, NULL) < 0) {
+		card_give(device, overhead);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	context->device = device;
+	context->flags = flags;
+	context->primary = primary;
+	context->api_version = 3020;
+	context->id = ++last_id;
+	context->overhead = overhead;
+	context->seen_event = atomic_load(&driver.state->last_event);
+	prepare_limits(context);
+	*ret_context = TAKE_PTR(context);
+	return CUDA_SUCCESS;
+}
+
+void context_free(struct context *context)
+{
+	if (!context)
+		return;
+	regions_free_context(context);
+	suballoc_free_context(context);
+	card_give(context->device, context->overhead);
+	if (context->device->primary == context)
+		context->device->primary = NULL;
+	object_forget(&context->object);
+	free(context);
+}
+
+/* Xids of a sick card, which ends every context on it. Those that one program causes are its own. */
+static CUresult failure_of_xid(uint64_t xid)
+{
+	if (xid == 48 || xid == 94 || xid == 95)
+		return CUDA_ERROR_ECC_UNCORRECTABLE;
+	if (xid == 62 || xid == 64 || xid == 74 || xid == 79 || xid == 119 || xid == 140)
+		return CUDA_ERROR_UNKNOWN;
+	return CUDA_SUCCESS;
+}
+
+static void look_at_events(struct context *context)
+{
+	uint64_t last = atomic_load(&driver.state->last_event);
+
+	for (uint64_t i = context->seen_event + 1; i <= last && context->failure == CUDA_SUCCESS; i++) {
+		struct sim_event event;
+
+		if (sim_state_read_event(driver.state, i, &event) == 0 &&
+			atomic_load(&event.card) == context->device->card &&
+			atomic_load(&event.type) == NVML_EVENT_TYPE_XID_CRITICAL_ERROR)
+			context->failure = failure_of_xid(atomic_load(&event.data));
+	}
+	context->seen_event = last;
+}
+
+CUresult context_check(struct context *context)
+{
+	CUresult r = device_trouble(context->device);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (atomic_load(&driver.state->last_event) != context->seen_event)
+		look_at_events(context);
+	return context->failure;
+}
+
+static uint64_t top(void)
+{
+	return depth > 0 ? stack[depth - 1] : 0;
+}
+
+CUresult context_find(CUcontext handle, struct context **ret_context)
+{
+	return object_find(handle ? (uintptr_t)handle : top(), OBJECT_CONTEXT, ret_context);
+}
+
+CUresult context_current(struct context **ret_context)
+{
+	struct context *context;
+	CUresult r = object_find(top(), OBJECT_CONTEXT, &context);
+
+	if (r == CUDA_SUCCESS)
+		r = context_check(context);
+	if (r == CUDA_SUCCESS)
+		*ret_context = context;
+	return r;
+}
+
+int context_push(struct context *context)
+{
+	if (depth == STACK_MAX)
+		return -ENOMEM;
+	stack[depth++] = context->object.handle;
+	return 0;
+}
+
+CUresult context_grow(struct context *context, int64_t bytes)
+{
+	if (bytes > 0 && card_take(context->device, (uint64_t)bytes) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (bytes < 0)
+		card_give(context->device, (uint64_t)-bytes);
+	context->overhead += (uint64_t)bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext handle)
+{
+	_cleanup_call_ struct call call = {};
+	struct context *context;
+	CUresult r = call_begin(&call, __func__);
+
+	if (r == CUDA_SUCCESS)
+		r = handle ? context_find(handle, &context) : CUDA_ERROR_INVALID_CONTEXT;
+	if (r == CUDA_SUCCESS && context_push(context) < 0)
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	return r;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *ret_handle)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (depth == 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	depth--;
+	if (ret_handle)
+		*ret_handle = (CUcontext)(uintptr_t)stack[depth];
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext handle)
+{
+	_cleanup_call_ struct call call = {};
+	struct context *context = NULL;
+	CUresult r = call_begin(&call, __func__);
+
+	if (r == CUDA_SUCCESS && handle)
+		r = context_find(handle, &context);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (depth > 0)
+		depth--;
+	if (context)
+		context_push(context);
+	return CUDA_SUCCESS;
+}
+
+/* Also a context that fails: callers look here before they clean up. */
+CUresult cuCtxGetCurrent(CUcontext *ret_handle)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!ret_handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_handle = (CUcontext)(uintptr_t)top();
+	return CUDA_SUCCESS;
+}
+
+void context_drop_top(void)
+{
+	if (depth > 0)
+		depth--;
+}

@@ -1,0 +1,205 @@
+/* device.c - cards as ordinals: names, sizes, identities. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/libcuda/attributes.h"
+#include "sim/libcuda/driver.h"
+
+struct device *driver_device(CUdevice ordinal)
+{
+	return ordinal >= 0 && ordinal < driver.device_count ? &driver.devices[ordinal] : NULL;
+}
+
+struct sim_card *device_card(const struct device *device)
+{
+	return &driver.state->cards[device->card];
+}
+
+CUresult device_trouble(const struct device *device)
+{
+	if (atomic_load(&driver.state->retired) || atomic_load(&device_card(device)->health) == SIM_LOST)
+		return CUDA_ERROR_UNKNOWN;
+	return CUDA_SUCCESS;
+}
+
+static CUresult begin(struct call *call, CUdevice ordinal, const void *output, const char *function)
+{
+	CUresult r = call_begin(call, function);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!output)
+		return CUDA_ERROR_INVALID_VALUE;
+	return driver_device(ordinal) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDeviceGetCount(int *ret_count)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!ret_count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_count = driver.device_count;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *ret_ordinal, int ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_ordinal, __func__);
+
+	if (r == CUDA_SUCCESS)
+		*ret_ordinal = ordinal;
+	return r;
+}
+
+CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, name, __func__);
+	const struct sim_card *card;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (length <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	card = device_card(driver_device(ordinal));
+	snprintf(name, (size_t)length, "%.*s", (int)sizeof(card->name), card->name);
+	return CUDA_SUCCESS;
+}
+
+static int nibble(char c)
+{
+	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *ret_uuid, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_uuid, __func__);
+	const char *text;
+	size_t at = 0;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	text = device_card(driver_device(ordinal))->uuid + strlen("GPU-");
+	for (size_t i = 0; i < sizeof(ret_uuid->bytes); i++) {
+		at += text[at] == '-';
+		ret_uuid->bytes[i] = (char)(nibble(text[at]) << 4 | nibble(text[at + 1]));
+		at += 2;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice ordinal)
+{
+	return cuDeviceGetUuid_v2(ret_uuid, ordinal);
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_bytes, __func__);
+
+	if (r == CUDA_SUCCESS)
+		*ret_bytes = device_card(driver_device(ordinal))->memory_bytes;
+	return r;
+}
+
+/* The version from when sizes had 32 bits. */
+CUresult cuDeviceTotalMem(unsigned *ret_bytes, CUdevice ordinal)
+{
+	size_t bytes = 0;
+	CUresult r = ret_bytes ? cuDeviceTotalMem_v2(&bytes, ordinal) : CUDA_ERROR_INVALID_VALUE;
+
+	if (r == CUDA_SUCCESS)
+		*ret_bytes = bytes > UINT32_MAX ? UINT32_MAX : (unsigned)bytes;
+	return r;
+}
+
+CUresult cuDeviceGetAttribute(int *ret_value, CUdevice_attribute attribute, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_value, __func__);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	return attribute_of_card(device_card(driver_device(ordinal)), attribute, ret_value) < 0
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : CUDA_SUCCESS;
+}
+
+CUresult cuDeviceComputeCapability(int *ret_major, int *ret_minor, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_major && ret_minor ? ret_major : NULL, __func__);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	*ret_major = (int)device_card(driver_device(ordinal))->compute_major;
+	*ret_minor = (int)device_card(driver_device(ordinal))->compute_minor;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetProperties(CUdevprop *ret_properties, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_properties, __func__);
+
+	if (r == CUDA_SUCCESS)
+		*ret_properties = properties_of_card(device_card(driver_device(ordinal)));
+	return r;
+}
+
+CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, text, __func__);
+	struct pci_place pci;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (length <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pci = pci_of_card(device_card(driver_device(ordinal)));
+	snprintf(text, (size_t)length, "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *ret_ordinal, const char *text)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+	unsigned domain = 0, bus, device;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!ret_ordinal || !text ||
+		(sscanf(text, "%x:%x:%x", &domain, &bus, &device) != 3 &&
+			(domain = 0, sscanf(text, "%x:%x", &bus, &device) != 2)))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (int i = 0; i < driver.device_count; i++) {
+		struct pci_place pci = pci_of_card(device_card(&driver.devices[i]));
+
+		if (pci.domain == domain && pci.bus == bus && pci.device == device) {
+			*ret_ordinal = i;
+			return CUDA_SUCCESS;
+		}
+	}
+	return CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDeviceCanAccessPeer(int *ret_can, CUdevice ordinal, CUdevice peer)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_can, __func__);
+
+	if (r == CUDA_SUCCESS && !driver_device(peer))
+		r = CUDA_ERROR_INVALID_DEVICE;
+	if (r == CUDA_SUCCESS)
+		*ret_can = ordinal != peer;
+	return r;
+}

@@ -1,0 +1,234 @@
+/* driver.c - cuInit, fork, and what happens at the start of every call. */
+#include "sim/libcuda/driver.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "sim/libcuda/context.h"
+#include "sim/libcuda/proc-table.h"
+
+struct driver driver;
+bool driver_does_nothing;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The card's memory and work stay the parent's. The real driver refuses a child of an initialised process,
+ * too. */
+static void in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	if (driver.initialised) {
+		driver.forked = true;
+		driver_does_nothing = false;
+	}
+}
+
+/* What this process sees of the tree. -ENODEV: nothing. */
+static int find_devices(void)
+{
+	driver.device_count = 0;
+	for (unsigned i = 0; i < driver.state->card_count && i < SIM_MAX_CARDS; i++)
+		if (sim_tree_has_card(&driver.tree, driver.state->cards[i].minor) &&
+			atomic_load(&driver.state->cards[i].health) != SIM_LOST)
+			driver.devices[driver.device_count++] = (struct device){.card = i};
+	return driver.device_count > 0 ? 0 : -ENODEV;
+}
+
+static int open_tree(void)
+{
+	bool writable;
+	int r;
+
+	sim_tree_find(&driver.tree);
+	r = sim_state_map(driver.tree.root, &driver.state, &writable);
+	if (r == 0 && atomic_load(&driver.state->retired))
+		r = -ENODEV;
+	if (r == 0)
+		r = find_devices();
+	if (r == 0 && !driver.slot) {
+		r = sim_processes_open(driver.tree.root, &driver.processes);
+		if (r == 0)
+			r = sim_processes_claim(&driver.processes, &driver.slot);
+	}
+	if (r == 0)
+		r = sim_trouble_map(driver.tree.root, &driver.trouble);
+	if (r < 0 && driver.state) {
+		sim_state_unmap(driver.state);
+		driver.state = NULL;
+	}
+	return r;
+}
+
+/* Indices or UUIDs (or their beginnings), in the order to be shown; the first that is neither ends the list.
+ */
+static void apply_visible_devices(const char *list)
+{
+	struct device chosen[SIM_MAX_CARDS];
+	int count = 0;
+
+	while (*list && count < driver.device_count) {
+		size_t n = strcspn(list, ",");
+		char *end;
+		unsigned long index = strtoul(list, &end, 10);
+		int found = -1;
+
+		if (end == list + n && n > 0)
+			found = index < (unsigned long)driver.device_count ? (int)index : -1;
+		else
+			for (int i = 0; n > 4 && i < driver.device_count && found < 0; i++)
+				if (strncmp(driver.state->cards[driver.devices[i].card].uuid, list, n) == 0)
+					found = i;
+		if (found < 0)
+			break;
+		chosen[count++] = driver.devices[found];
+		list += n + (list[n] == ',');
+	}
+	memcpy(driver.devices, chosen, (size_t)count * sizeof(chosen[0]));
+	driver.device_count = count;
+}
+
+static CUresult init(void)
+{
+	static bool registered;
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *nothing = getenv("RATION_SIM_DO_NOTHING");
+	int r = open_tree();
+
+	if (r == -EBUSY || r == -EACCES)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (r < 0)
+		return CUDA_ERROR_NO_DEVICE;
+	if (visible)
+		apply_visible_devices(visible);
+	if (driver.device_count == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	if (!registered) {
+		pthread_atfork(before_fork, in_parent, in_child);
+		registered = true;
+	}
+	driver_does_nothing = nothing && strcmp(nothing, "1") == 0;
+	driver.initialised = true;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuInit(unsigned int flags)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	if (driver.forked)
+		r = CUDA_ERROR_NOT_INITIALIZED;
+	else if (!driver.initialised)
+		r = init();
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+/* Answers without cuInit, and without any card. */
+CUresult cuDriverGetVersion(int *ret_version)
+{
+	struct sim_state *state;
+	struct sim_tree tree;
+	bool writable;
+
+	if (!ret_version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_version = 0;
+	sim_tree_find(&tree);
+	if (sim_state_map(tree.root, &state, &writable) == 0) {
+		*ret_version = (int)state->cuda_version;
+		sim_state_unmap(state);
+	}
+	return CUDA_SUCCESS;
+}
+
+static void sleep_ms(uint32_t ms)
+{
+	struct timespec wait = {ms / 1000, ms % 1000 * NS_PER_MS};
+
+	driver_pause();
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &wait, &wait) == EINTR)
+		;
+	driver_resume();
+}
+
+void fault_point(const char *point, unsigned card)
+{
+	uint32_t argument;
+
+	if (sim_trouble_hit(driver.trouble, SIM_FAULT_KILL, point, card, &argument))
+		raise(SIGKILL);
+}
+
+static CUresult faults_of_call(const char *function)
+{
+	uint32_t argument;
+
+	fault_point(function, SIM_MAX_CARDS);
+	if (sim_trouble_hit(driver.trouble, SIM_FAULT_SLOW, function, SIM_MAX_CARDS, &argument))
+		sleep_ms(argument);
+	if (sim_trouble_hit(driver.trouble, SIM_FAULT_FAIL, function, SIM_MAX_CARDS, &argument))
+		return (CUresult)argument;
+	return CUDA_SUCCESS;
+}
+
+CUresult call_begin(struct call *call, const char *function)
+{
+	pthread_mutex_lock(&lock);
+	call->locked = true;
+	if (!driver.initialised || driver.forked)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	return faults_of_call(function);
+}
+
+CUresult call_begin_context(struct call *call, const char *function)
+{
+	CUresult r = call_begin(call, function);
+
+	return r == CUDA_SUCCESS ? context_current(&call->context) : r;
+}
+
+void call_end(struct call *call)
+{
+	if (call->locked)
+		pthread_mutex_unlock(&lock);
+}
+
+void driver_pause(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void driver_resume(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+CUresult misuse(enum sim_misuse kind, CUresult answer)
+{
+	atomic_fetch_add(&driver.trouble->misuse[kind], 1);
+	return answer;
+}
+
+int not_simulated(void)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, "not simulated");
+
+	return r == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : r;
+}

@@ -1,0 +1,74 @@
+/* driver.h - the process's side of the simulated driver: start, the lock, and the frame of every call.
+ *
+ * libcuda/ is the simulated CUDA driver. Names it does not simulate are generated from src/cuda/libcuda.syms
+ * and answer CUDA_ERROR_NOT_SUPPORTED. One lock guards everything of the process; it is not held while
+ * anybody waits. What processes share is in sim/state.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/cleanup.h"
+#include "cuda/functions.h"
+#include "sim/state/memory.h"
+#include "sim/state/tree.h"
+#include "sim/state/trouble.h"
+
+struct context;
+struct pool;
+
+struct device {
+	unsigned card; /* index in the state, the same for every process of the machine */
+	struct context *primary;
+	unsigned primary_users;
+	unsigned primary_flags;
+	struct pool *default_pool, *current_pool, *graph_pool;
+};
+
+struct driver {
+	bool initialised;
+	bool forked; /* the parent had initialised it: nothing works in the child */
+	struct sim_tree tree;
+	struct sim_state *state;
+	struct sim_processes processes;
+	struct sim_process *slot;
+	struct sim_trouble *trouble;
+	int device_count;
+	struct device devices[SIM_MAX_CARDS];
+};
+
+extern struct driver driver;
+
+/* Calls that a benchmark repeats return at once (RATION_SIM_DO_NOTHING=1 when cuInit is called). */
+extern bool driver_does_nothing;
+
+/* One call: holds the lock until the end of the scope. */
+struct call {
+	bool locked;
+	struct context *context; /* of call_begin_context() */
+};
+
+/* call_begin() - CUDA_ERROR_NOT_INITIALIZED before cuInit; injected faults. */
+CUresult call_begin(struct call *call, const char *function);
+/* call_begin_context() - also the calling thread's current context, alive and on a card that works. */
+CUresult call_begin_context(struct call *call, const char *function);
+void call_end(struct call *call);
+#define _cleanup_call_ _cleanup_(call_end)
+
+/* driver_pause(), driver_resume() - let others in while this call waits. */
+void driver_pause(void);
+void driver_resume(void);
+
+/* driver_device() - NULL if there is no such ordinal. */
+struct device *driver_device(CUdevice ordinal);
+struct sim_card *device_card(const struct device *device);
+/* device_trouble() - what calls answer now on a card that is lost. */
+CUresult device_trouble(const struct device *device);
+
+/* fault_point() - a named place at which `ration-sim fault` can kill; card SIM_MAX_CARDS: of none in
+ * particular. */
+void fault_point(const char *point, unsigned card);
+
+/* misuse() - count what the caller did wrong; returns the answer for it. */
+CUresult misuse(enum sim_misuse kind, CUresult answer);

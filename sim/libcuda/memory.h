@@ -1,0 +1,10 @@
+/* memory.h - allocations of a context: cuMemAlloc, Pitch, managed, host. */
+#pragma once
+
+#include "sim/libcuda/regions.h"
+
+/* memory_new() - a region of `size` bytes, allocated as its kind is. */
+CUresult memory_new(struct context *context, enum region_kind kind, enum arena arena, uint64_t size,
+	struct region **ret_region);
+/* memory_free() - whatever kind it is. */
+void memory_free(struct region *region);

@@ -1,0 +1,51 @@
+/* regions.h - memory as applications know it: address, size, context, and how it is freed. */
+#pragma once
+
+#include "sim/libcuda/address.h"
+#include "sim/libcuda/context.h"
+
+enum region_kind {
+	REGION_DEVICE, /* cuMemAlloc, Pitch */
+	REGION_MANAGED,
+	REGION_POOL,	   /* cuMemAllocAsync */
+	REGION_MAPPED,	   /* cuMemMap */
+	REGION_IPC,	   /* cuIpcOpenMemHandle */
+	REGION_EXTERNAL,   /* cuExternalMemoryGetMappedBuffer */
+	REGION_GLOBAL,	   /* a module's variable */
+	REGION_HOST,	   /* cuMemHostAlloc */
+	REGION_REGISTERED, /* cuMemHostRegister */
+};
+
+struct region {
+	struct span span; /* what was asked for */
+	enum region_kind kind;
+	struct context *context; /* NULL: pools and mappings belong to a card */
+	struct device *device;	 /* NULL: host memory */
+	uint64_t id;		 /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+	unsigned host_flags;
+	struct block *block; /* of the sub-allocator */
+	struct span
+		room; /* what is taken of the address space and of the card if it is not part of a block */
+	uint64_t shared_id; /* sim_memory_share(): others can hold it */
+	void *owner;	    /* pool's block, mapping's handle, IPC's import */
+};
+
+/* region_add() - fills id. -ENOMEM. The region is the set's until region_remove(). */
+int region_add(struct region *region);
+/* region_remove() - forget the address; the caller frees. */
+void region_remove(struct region *region);
+/* region_at() - the one that holds the address, or NULL. */
+struct region *region_at(uint64_t address);
+/* region_next() - walk; *cursor starts at 0. */
+struct region *region_next(size_t *cursor);
+
+/* region_expect() - the region that begins at the address and is of the kind; else INVALID_VALUE, counted: a
+ * double free if one was there not long ago. */
+CUresult region_expect(uint64_t address, enum region_kind kind, struct region **ret_region);
+
+/* region_bytes() - the host memory behind [address, address + size), or NULL if it is not all in one region.
+ */
+void *region_bytes(uint64_t address, uint64_t size);
+
+/* regions_free_context() - whatever was allocated in it. */
+void regions_free_context(struct context *context);

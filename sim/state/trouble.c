@@ -1,0 +1,123 @@
+#include "sim/state/trouble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "sim/state/layout.h"
+
+int sim_trouble_map(const char *root, struct sim_trouble **ret_trouble)
+{
+	_cleanup_close_ int fd = -1;
+	char path[PATH_MAX + 24];
+	struct sim_trouble *trouble;
+	struct stat st;
+	int n = snprintf(path, sizeof(path), "%s/state/trouble", root);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*trouble))
+		return -EBADMSG;
+	trouble = mmap(NULL, sizeof(*trouble), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (trouble == MAP_FAILED)
+		return -errno;
+	if (trouble->magic != SIM_TROUBLE_MAGIC || trouble->version != SIM_TROUBLE_VERSION ||
+		trouble->size != sizeof(*trouble)) {
+		sim_trouble_unmap(trouble);
+		return -EBADMSG;
+	}
+	*ret_trouble = trouble;
+	return 0;
+}
+
+void sim_trouble_unmap(struct sim_trouble *trouble)
+{
+	if (trouble)
+		munmap(trouble, sizeof(*trouble));
+}
+
+void sim_trouble_prepare(struct sim_trouble *trouble)
+{
+	trouble->magic = SIM_TROUBLE_MAGIC;
+	trouble->version = SIM_TROUBLE_VERSION;
+	trouble->size = sizeof(*trouble);
+}
+
+int sim_trouble_add(struct sim_trouble *trouble, const struct sim_fault *fault)
+{
+	for (size_t i = 0; i < SIM_MAX_FAULTS; i++) {
+		struct sim_fault *free_one = &trouble->faults[i];
+
+		if (atomic_load(&free_one->kind) != SIM_FAULT_NONE && atomic_load(&free_one->left) > 0)
+			continue;
+		atomic_store(&free_one->kind, SIM_FAULT_NONE);
+		atomic_store(&free_one->left, fault->left);
+		atomic_store(&free_one->skip, fault->skip);
+		free_one->argument = fault->argument;
+		free_one->card = fault->card;
+		memcpy(free_one->point, fault->point, sizeof(free_one->point));
+		atomic_store(&free_one->kind, fault->kind);
+		atomic_fetch_add(&trouble->fault_count, 1);
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+void sim_trouble_clear(struct sim_trouble *trouble)
+{
+	for (size_t i = 0; i < SIM_MAX_FAULTS; i++)
+		atomic_store(&trouble->faults[i].kind, SIM_FAULT_NONE);
+	atomic_store(&trouble->fault_count, 0);
+}
+
+/* One less, but never below zero: several processes may come by at once. */
+static bool count_down(_Atomic uint32_t *counter)
+{
+	uint32_t old = atomic_load(counter);
+
+	while (old > 0)
+		if (atomic_compare_exchange_weak(counter, &old, old - 1))
+			return true;
+	return false;
+}
+
+bool sim_trouble_hit(struct sim_trouble *trouble, enum sim_fault_kind kind, const char *point, unsigned card,
+	uint32_t *ret_argument)
+{
+	if (atomic_load_explicit(&trouble->fault_count, memory_order_relaxed) == 0)
+		return false;
+	for (size_t i = 0; i < SIM_MAX_FAULTS; i++) {
+		struct sim_fault *fault = &trouble->faults[i];
+
+		if (atomic_load(&fault->kind) != kind || strncmp(fault->point, point, SIM_POINT_MAX) != 0 ||
+			(fault->card < SIM_MAX_CARDS && card < SIM_MAX_CARDS && fault->card != card))
+			continue;
+		if (count_down(&fault->skip) || !count_down(&fault->left))
+			continue;
+		*ret_argument = fault->argument;
+		return true;
+	}
+	return false;
+}
+
+const char *sim_misuse_name(enum sim_misuse kind)
+{
+	static const char *const names[] = {
+		[SIM_DOUBLE_FREE] = "double free",
+		[SIM_USE_AFTER_FREE] = "use after free",
+		[SIM_WRONG_CONTEXT] = "wrong context",
+		[SIM_FOREIGN_HANDLE] = "handle of another process",
+		[SIM_NOT_A_HANDLE] = "not a handle",
+		[SIM_BAD_POINTER] = "pointer to no memory",
+	};
+
+	return kind < SIM_MISUSE_MAX ? names[kind] : "?";
+}
