@@ -11,6 +11,16 @@ static int no_driver(void)
 	return NVML_ERROR_UNINITIALIZED;
 }
 
+static int denied(void)
+{
+	return NVML_ERROR_NO_PERMISSION;
+}
+
+#define DENY_NVML(name) SYMBOL_##name,
+static const unsigned short denied_symbols[] = {
+#include "shim/hooks.def"
+};
+
 static const void *own_entry(void)
 {
 	return (const void *)nvmlInit_v2;
@@ -24,4 +34,7 @@ const struct shim_library shim_library = {
 	.missing = missing,
 	.no_driver = no_driver,
 	.own_entry = own_entry,
+	.denied = denied,
+	.denied_symbols = denied_symbols,
+	.denied_count = sizeof(denied_symbols) / sizeof(denied_symbols[0]),
 };

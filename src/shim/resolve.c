@@ -41,6 +41,14 @@ static void *driver_open(void)
 	return handle;
 }
 
+static bool is_denied(size_t index)
+{
+	for (size_t i = 0; i < shim_library.denied_count; i++)
+		if (shim_library.denied_symbols[i] == index)
+			return true;
+	return false;
+}
+
 static void slots_fill(void)
 {
 	void *handle = driver_open();
@@ -51,6 +59,8 @@ static void slots_fill(void)
 
 		if (!function)
 			function = (void *)shim_library.missing;
+		else if (handle && is_denied(i))
+			function = (void *)shim_library.denied;
 		__atomic_store_n(&shim_slots[i], function, __ATOMIC_RELAXED);
 	}
 	__atomic_store_n(&driver, handle, __ATOMIC_RELAXED);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "grant/reserve.h"
 #include "shim/shim.h"
 
 /* Published once, complete. A second thread that came at the same time drops its own mappings. */
@@ -106,4 +107,15 @@ void session_want_look(void)
 	atomic_fetch_add(&found->usage->look_wanted, 1);
 	syscall(SYS_futex, &found->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	errno = saved;
+}
+
+bool session_has_process(unsigned pid)
+{
+	const struct shim_session *found = session_get();
+	uint32_t slots = found ? atomic_load(&found->usage->slots_used) : 0;
+
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
+		if (pid && OWNER_PID(atomic_load(&found->usage->slots[i].owner)) == pid)
+			return true;
+	return false;
 }

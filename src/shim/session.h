@@ -1,6 +1,7 @@
 /* session.h - the grant under which this process runs. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "grant/grant.h"
@@ -27,3 +28,7 @@ uint64_t session_used_bytes(const struct shim_session *session, unsigned card);
 /* session_want_look() - the driver has taken memory that no call shows: the keeper is to look now, not at its
  * next round. */
 void session_want_look(void);
+
+/* session_has_process() - whether this pid is one of the processes that run under the grant and have used a
+ * card. */
+bool session_has_process(unsigned pid);

@@ -23,6 +23,9 @@ struct shim_library {
 	int (*missing)(void);		/* answers for a symbol that this driver does not have */
 	int (*no_driver)(void);		/* answers for all where the driver's library cannot be opened */
 	const void *(*own_entry)(void); /* an exported function of ours, to know ourselves by */
+	int (*denied)(void);		/* answers for the symbols that nobody with a grant may call */
+	const unsigned short *denied_symbols;
+	size_t denied_count;
 };
 
 extern const struct shim_library shim_library __attribute__((visibility("hidden")));

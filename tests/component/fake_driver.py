@@ -57,3 +57,63 @@ int cuGreenCtxCreate(void *c, void *r, int d, unsigned f) { return create(d); }
 
 def uuid(index):
     return f"GPU-00000000-0000-0000-0000-{index:012x}"
+
+
+# NVML with cards as above. Their handles are 100, 101, ...; the processes 41, 42, 43 are on each, with memory.
+NVML_CARDS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+typedef unsigned long long ull;
+static int started;
+static int cards(void) { return getenv("FAKE_CARDS") ? atoi(getenv("FAKE_CARDS")) : 1; }
+static int bad(long d) { return !started ? 1 : d < 100 || d >= 100 + cards() ? 2 : 0; }
+int nvmlInit(void) { started = 1; return 0; }
+int nvmlInit_v2(void) { started = 1; return 0; }
+int nvmlInitWithFlags(unsigned f) { started = 1; return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { if (!started) return 1; if (!n) return 2; *n = cards(); return 0; }
+int nvmlDeviceGetCount(unsigned *n) { return nvmlDeviceGetCount_v2(n); }
+int nvmlDeviceGetUUID(long d, char *u, unsigned n) { if (bad(d)) return bad(d);
+    snprintf(u, n, "GPU-00000000-0000-0000-0000-%012lx", d - 100); return 0; }
+static int handle(const char *text, const char *format, long *d) { unsigned i; if (!started) return 1;
+    if (!d || sscanf(text, format, &i) != 1) return 2; if (i >= (unsigned)cards()) return 6; *d = 100 + i; return 0; }
+int nvmlDeviceGetHandleByUUID(const char *u, long *d) { return handle(u, "GPU-00000000-0000-0000-0000-%x", d); }
+int nvmlDeviceGetHandleByUUIDV(const char *u, long *d) { return handle(u + 8, "GPU-00000000-0000-0000-0000-%x", d); }
+int nvmlDeviceGetHandleBySerial(const char *u, long *d) { return handle(u, "S%x", d); }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *u, long *d) { return handle(u, "00000000:%x:00.0", d); }
+int nvmlDeviceGetHandleByPciBusId(const char *u, long *d) { return handle(u, "0000:%x:00.0", d); }
+int nvmlDeviceGetIndex(long d, unsigned *i) { if (bad(d)) return bad(d); *i = d - 100; return 0; }
+static int all(unsigned *n, long *d) { if (!started) return 1; if (!n) return 2; *n = cards();
+    for (int i = 0; d && i < cards(); i++) d[i] = 100 + i; return 0; }
+int nvmlDeviceGetTopologyNearestGpus(long d, int l, unsigned *n, long *out) { return all(n, out); }
+int nvmlSystemGetTopologyGpuSet(unsigned c, unsigned *n, long *out) { return all(n, out); }
+int nvmlUnitGetDevices(long u, unsigned *n, long *out) { return all(n, out); }
+int nvmlDeviceGetMemoryInfo(long d, ull *m) { if (bad(d)) return bad(d); if (!m) return 2;
+    m[0] = 16160ull << 20; m[1] = 1ull << 30; m[2] = m[0] - m[1]; return 0; }
+int nvmlDeviceGetMemoryInfo_v2(long d, ull *m) { if (bad(d)) return bad(d); if (!m) return 2; if ((unsigned)*m != 0x02000028) return 25;
+    m[1] = 16160ull << 20; m[2] = 300ull << 20; m[3] = 1ull << 30; m[4] = m[1] - m[2] - m[3]; return 0; }
+int nvmlDeviceGetBAR1MemoryInfo(long d, ull *m) { if (bad(d)) return bad(d); if (!m) return 2;
+    m[0] = 16384ull << 20; m[1] = 16000ull << 20; m[2] = 384ull << 20; return 0; }
+static int list(long d, unsigned *n, char *out, size_t size) { if (bad(d)) return bad(d); if (!n || (*n && !out)) return 2;
+    if (*n < 3) { *n = 3; return 7; } *n = 3;
+    for (unsigned i = 0; i < 3; i++) { memset(out + i * size, 0x11, size); *(unsigned *)(out + i * size) = 41 + i;
+        *(ull *)(out + i * size + 8) = (ull)(i + 1) << 20; } return 0; }
+int nvmlDeviceGetComputeRunningProcesses(long d, unsigned *n, char *out) { return list(d, n, out, 16); }
+int nvmlDeviceGetComputeRunningProcesses_v2(long d, unsigned *n, char *out) { return list(d, n, out, 24); }
+int nvmlDeviceGetComputeRunningProcesses_v3(long d, unsigned *n, char *out) { return list(d, n, out, 24); }
+int nvmlDeviceGetGraphicsRunningProcesses(long d, unsigned *n, char *out) { return list(d, n, out, 16); }
+int nvmlDeviceGetGraphicsRunningProcesses_v2(long d, unsigned *n, char *out) { return list(d, n, out, 24); }
+int nvmlDeviceGetGraphicsRunningProcesses_v3(long d, unsigned *n, char *out) { return list(d, n, out, 24); }
+int nvmlDeviceGetMPSComputeRunningProcesses(long d, unsigned *n, char *out) { return list(d, n, out, 16); }
+int nvmlDeviceGetMPSComputeRunningProcesses_v2(long d, unsigned *n, char *out) { return list(d, n, out, 24); }
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(long d, unsigned *n, char *out) { return list(d, n, out, 24); }
+int nvmlDeviceGetProcessUtilization(long d, char *out, unsigned *n, ull t) { return !out ? (*n = 3, 7) : list(d, n, out, 32); }
+struct details { unsigned version, mode, n; char *out; };
+int nvmlDeviceGetRunningProcessDetailList(long d, struct details *l) { return list(d, &l->n, l->out, 32); }
+struct infos { unsigned version, n; ull since; char *out; };
+int nvmlDeviceGetProcessesUtilizationInfo(long d, struct infos *l) { if (l->n < 3) { l->n = 3; return 7; } l->n = 3;
+    for (int i = 0; i < 3; i++) *(unsigned *)(l->out + 40 * i + 8) = 41 + i; return 0; }
+int nvmlDeviceGetAccountingPids(long d, unsigned *n, unsigned *out) { if (!out) { *n = 3; return 7; } *n = 3;
+    for (int i = 0; i < 3; i++) out[i] = 41 + i; return 0; }
+int nvmlDeviceGetAccountingStats(long d, unsigned pid, void *out) { return 0; }
+int nvmlDeviceGetAccountingStats_v2(long d, void *out) { return 0; }
+"""

@@ -34,3 +34,13 @@ def write(folder, cuda_library, nvml_library, cards, **more):
     (folder / "grant").write_bytes(grant_bytes(cuda_library, nvml_library, cards, **more))
     (folder / "usage").write_bytes(usage_bytes(len(cards)))
     return folder / "grant"
+
+
+def charge(usage, card, size, pids=()):
+    """As if `size` bytes were charged on this card, by processes with these pids."""
+    data = bytearray(usage.read_bytes())
+    struct.pack_into("<Q", data, 128 + card * 128, size >> 12)
+    struct.pack_into("<I", data, 24, len(pids))
+    for slot, pid in enumerate(pids):
+        struct.pack_into("<Q", data, 128 + CARDS_MAX * 128 + slot * (64 + 8 * 64), pid)
+    usage.write_bytes(data)

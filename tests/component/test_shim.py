@@ -319,9 +319,7 @@ MEMORY = """
 def test_the_card_is_as_large_as_the_limit(tmp_path, mib, charged, overhead):
     """free = limit - charged - overhead, never below 0; functions with 32 bits say as much as they can."""
     grant = cards_granted(tmp_path, 0, limit=mib << 20)
-    data = bytearray((tmp_path / "usage").read_bytes())
-    data[128:136] = (charged * 256).to_bytes(8, "little")    # pages of 4 KiB
-    (tmp_path / "usage").write_bytes(data)
+    grants.charge(tmp_path / "usage", 0, charged << 20)
     data = bytearray(grant.read_bytes())
     at = 2520 + 64 * 256
     data[at:at + 8] = (overhead << 20).to_bytes(8, "little")
@@ -340,6 +338,123 @@ def test_the_keeper_is_called_when_the_driver_takes_memory_that_no_call_shows(tm
     assert wanted() == 0
     succeeds("cuda.cuInit(0), cuda.cuCtxCreate_v2(byref(c_void_p()), 0, 0)", grant)
     assert wanted() == 1
+
+
+def nvml_granted(tmp_path, *indices, pids=(), limit=2154 << 20, charged=0):
+    ml = fake_driver.build(tmp_path, "libnvidia-ml.so.1", fake_driver.NVML_CARDS)
+    grant = grants.write(tmp_path, ml, ml, [(fake_driver.uuid(i), f"00000000:{i:02x}:00.0", limit, 16160 << 20)
+                                            for i in indices])
+    grants.charge(tmp_path / "usage", 0, charged, pids)
+    return grant
+
+
+def test_nvml_shows_granted_cards_only_in_the_order_of_the_grant(tmp_path):
+    succeeds("""
+        n, d, i = c_uint(), c_void_p(), c_uint()
+        assert ml.nvmlDeviceGetCount_v2(byref(n)) == 1 and ml.nvmlDeviceGetHandleByIndex_v2(0, byref(d)) == 1
+        assert ml.nvmlInit_v2() == 0
+        assert ml.nvmlDeviceGetCount_v2(byref(n)) == 0 and n.value == 2
+        n.value = 9
+        assert ml.nvmlDeviceGetCount(byref(n)) == 0 and n.value == 2
+        for function in (ml.nvmlDeviceGetHandleByIndex_v2, ml.nvmlDeviceGetHandleByIndex):
+            for index, handle in ((0, 102), (1, 100)):
+                assert function(index, byref(d)) == 0 and d.value == handle
+                assert ml.nvmlDeviceGetIndex(d, byref(i)) == 0 and i.value == index
+            assert function(2, byref(d)) == 2 and function(0, None) == 2
+        for index in range(5):
+            expected = 0 if index in (0, 2) else 6
+            uuid = b"GPU-00000000-0000-0000-0000-%012x" % index
+            assert ml.nvmlDeviceGetHandleByUUID(uuid, byref(d)) == expected
+            assert ml.nvmlDeviceGetHandleByUUIDV(bytes(8) + uuid, byref(d)) == expected
+            assert ml.nvmlDeviceGetHandleBySerial(b"S%x" % index, byref(d)) == expected
+            assert ml.nvmlDeviceGetHandleByPciBusId_v2(b"00000000:%02x:00.0" % index, byref(d)) == expected
+            assert ml.nvmlDeviceGetHandleByPciBusId(b"0000:%02x:00.0" % index, byref(d)) == expected
+            assert expected or d.value == 100 + index
+        assert ml.nvmlDeviceGetHandleByUUID(b"rubbish", byref(d)) == 2
+        assert ml.nvmlDeviceGetHandleByUUID(uuid, None) == 2
+        for ask in (lambda n, a: ml.nvmlSystemGetTopologyGpuSet(0, n, a), lambda n, a: ml.nvmlUnitGetDevices(None, n, a),
+                    lambda n, a: ml.nvmlDeviceGetTopologyNearestGpus(c_void_p(100), 50, n, a)):
+            n.value = 0
+            assert ask(byref(n), None) == 0 and n.value == 2
+            handles = (c_void_p * 2)()
+            assert ask(byref(n), handles) == 0 and list(handles) == [100, 102]
+            n.value = 1
+            assert ask(byref(n), handles) == 7 and n.value == 2 and ask(None, handles) == 2
+        """, nvml_granted(tmp_path, 2, 0), {"FAKE_CARDS": "4"})
+
+
+def test_nvml_tells_the_limit_and_what_is_used_of_it(tmp_path):
+    out = succeeds("""
+        m, m2, bar, d = (c_ulonglong * 3)(), (c_ulonglong * 5)(0x02000028), (c_ulonglong * 3)(), c_void_p(100)
+        assert ml.nvmlInit_v2() == 0
+        assert ml.nvmlDeviceGetMemoryInfo(d, m) == ml.nvmlDeviceGetMemoryInfo_v2(d, m2) == 0
+        assert ml.nvmlDeviceGetBAR1MemoryInfo(d, bar) == 0 and m2[0] == 0x02000028
+        print(*[n >> 20 for n in (*m, *m2[1:], *bar)])
+        assert ml.nvmlDeviceGetMemoryInfo(d, None) == 2 and ml.nvmlDeviceGetMemoryInfo(c_void_p(7), m) == 2
+        m2[0] = 1
+        assert ml.nvmlDeviceGetMemoryInfo_v2(d, m2) == 25
+        """, nvml_granted(tmp_path, 0, charged=337 << 20))
+    total, used = 2154, 337
+    assert out.split() == [str(n) for n in (total, total - used, used, total, 0, total - used, used, total, total - used,
+                                            used)]
+
+
+def test_nvml_lists_the_processes_of_the_container_only(tmp_path):
+    succeeds("""
+        assert ml.nvmlInit_v2() == 0
+        d, n = c_void_p(100), c_uint()
+        def pids(buffer, size, count, offset=0):
+            return [int.from_bytes(buffer.raw[i * size + offset:i * size + offset + 4], "little") for i in range(count)]
+        for version, size in (("", 16), ("_v2", 24), ("_v3", 24)):
+            for kind in ("Compute", "Graphics", "MPSCompute"):
+                ask = getattr(ml, f"nvmlDeviceGet{kind}RunningProcesses{version}")
+                n.value = 0
+                assert ask(d, byref(n), None) == 7 and n.value == 2
+                buffer = create_string_buffer(3 * size)
+                n.value = 1
+                assert ask(d, byref(n), buffer) == 7 and n.value == 2 and not any(buffer.raw)
+                for room in (2, 3):
+                    n.value = room
+                    assert ask(d, byref(n), buffer) == 0 and n.value == 2 and pids(buffer, size, 2) == [41, 43]
+                    assert not any(buffer.raw[2 * size:])
+                assert ask(d, None, buffer) == 2 and ask(c_void_p(1), byref(n), buffer) == 2
+        buffer = create_string_buffer(4 * 40)
+        n.value = 4
+        assert ml.nvmlDeviceGetProcessUtilization(d, buffer, byref(n), c_ulonglong(0)) == 0 and n.value == 2
+        assert pids(buffer, 32, 4) == [41, 43, 0, 0]
+        class Details(Structure):
+            _fields_ = [("version", c_uint), ("mode", c_uint), ("n", c_uint), ("out", c_void_p)]
+        details = Details(0, 0, 4, addressof(buffer))
+        assert ml.nvmlDeviceGetRunningProcessDetailList(d, byref(details)) == 0 and details.n == 2
+        assert pids(buffer, 32, 2) == [41, 43]
+        class Infos(Structure):
+            _fields_ = [("version", c_uint), ("n", c_uint), ("since", c_ulonglong), ("out", c_void_p)]
+        infos = Infos(0, 4, 0, addressof(buffer))
+        assert ml.nvmlDeviceGetProcessesUtilizationInfo(d, byref(infos)) == 0 and infos.n == 2
+        assert pids(buffer, 40, 2, 8) == [41, 43]
+        numbers = (c_uint * 3)()
+        assert ml.nvmlDeviceGetAccountingPids(d, byref(n), numbers) == 0 and n.value == 2
+        assert list(numbers) == [41, 43, 0]
+        assert [ml.nvmlDeviceGetAccountingStats(d, pid, buffer) for pid in (41, 42, 43, 0)] == [0, 6, 0, 6]
+        assert [ml.nvmlDeviceGetAccountingStats_v2(d, (c_uint * 20)(pid)) for pid in (41, 42)] == [0, 6]
+        """, nvml_granted(tmp_path, 0, pids=[41, 43]))
+
+
+def test_an_empty_list_of_processes_is_a_success(tmp_path):
+    succeeds("""
+        assert ml.nvmlInit_v2() == 0
+        n = c_uint(0)
+        assert ml.nvmlDeviceGetComputeRunningProcesses_v3(c_void_p(100), byref(n), None) == 0 and n.value == 0
+        n.value, buffer = 3, create_string_buffer(96)
+        assert ml.nvmlDeviceGetProcessUtilization(c_void_p(100), buffer, byref(n), c_ulonglong(0)) == 6
+        """, nvml_granted(tmp_path, 0))
+
+
+def test_nobody_changes_the_card_for_its_neighbours(tmp_path):
+    rows = re.findall(r"^DENY_NVML\((\w+)\)", (fake_driver.ROOT / "src/shim/hooks.def").read_text(), re.M)
+    assert "nvmlDeviceSetEccMode" in rows and "nvmlDeviceSetMigMode" in rows
+    succeeds(f"assert [ml.nvmlInit_v2()] + [getattr(ml, name)() for name in {rows!r}] == [0] + [4] * {len(rows)}",
+             nvml_granted(tmp_path, 0))
 
 
 def test_many_threads_may_make_the_first_call_at_once(plain):

@@ -1,0 +1,171 @@
+/* The cards that NVML shows: those of the grant, in its order. Handles are the driver's own, so that all
+ * other functions take them; that of another card is never handed out. */
+#include "shim/nvml-devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/nvml-library.h"
+#include "shim/session.h"
+
+int nvml_device_card(nvmlDevice_t device)
+{
+	const struct shim_session *session = session_get();
+	char uuid[NVML_UUID_BUFFER_SIZE];
+
+	if (!session || DRIVER(nvmlDeviceGetUUID)(device, uuid, sizeof(uuid)) != NVML_SUCCESS)
+		return -1;
+	for (unsigned i = 0; i < session->grant->card_count; i++)
+		if (strcmp(session->grant->cards[i].uuid, uuid) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* The driver's answer r about *device becomes "not found" if this is not our card. */
+static nvmlReturn_t only_ours(nvmlReturn_t r, const nvmlDevice_t *found, nvmlDevice_t *device)
+{
+	if (r != NVML_SUCCESS)
+		return r;
+	if (nvml_device_card(*found) < 0)
+		return NVML_ERROR_NOT_FOUND;
+	*device = *found;
+	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t count_cards(nvmlReturn_t r, unsigned *count)
+{
+	if (r == NVML_SUCCESS)
+		*count = session_get()->grant->card_count;
+	return r;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetCount(unsigned *count)
+{
+	return count_cards(DRIVER(nvmlDeviceGetCount)(count), count);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
+{
+	return count_cards(DRIVER(nvmlDeviceGetCount_v2)(count), count);
+}
+
+static nvmlReturn_t by_index(unsigned index, nvmlDevice_t *device)
+{
+	const struct shim_session *session = session_get();
+	nvmlDevice_t found;
+	unsigned count;
+	/* Whether NVML was started. */
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetCount_v2)(&count);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!device || index >= session->grant->card_count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	r = DRIVER(nvmlDeviceGetHandleByUUID)(session->grant->cards[index].uuid, &found);
+	if (r == NVML_SUCCESS)
+		*device = found;
+	return r;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device)
+{
+	return by_index(index, device);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device)
+{
+	return by_index(index, device);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+{
+	nvmlDevice_t found;
+
+	return only_ours(DRIVER(nvmlDeviceGetHandleByUUID)(uuid, device ? &found : NULL), &found, device);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t *device)
+{
+	nvmlDevice_t found;
+
+	return only_ours(DRIVER(nvmlDeviceGetHandleByUUIDV)(uuid, device ? &found : NULL), &found, device);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)
+{
+	nvmlDevice_t found;
+
+	return only_ours(DRIVER(nvmlDeviceGetHandleBySerial)(serial, device ? &found : NULL), &found, device);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device)
+{
+	nvmlDevice_t found;
+
+	return only_ours(
+		DRIVER(nvmlDeviceGetHandleByPciBusId)(bus_id, device ? &found : NULL), &found, device);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device)
+{
+	nvmlDevice_t found;
+
+	return only_ours(
+		DRIVER(nvmlDeviceGetHandleByPciBusId_v2)(bus_id, device ? &found : NULL), &found, device);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
+{
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetIndex)(device, index);
+	int card = r == NVML_SUCCESS ? nvml_device_card(device) : -1;
+
+	/* A MIG instance has an index of its own. */
+	if (card >= 0)
+		*index = (unsigned)card;
+	return r;
+}
+
+/* Drops the cards of others from a list that the driver gave, `found` long. No room was asked for: the
+ * number. */
+static nvmlReturn_t keep_ours(nvmlDevice_t *list, unsigned found, unsigned *count, nvmlDevice_t *devices)
+{
+	unsigned room = *count, kept = 0;
+
+	for (unsigned i = 0; i < found; i++) {
+		if (nvml_device_card(list[i]) < 0)
+			continue;
+		if (devices && kept < room)
+			devices[kept] = list[i];
+		kept++;
+	}
+	*count = kept;
+	return devices && kept > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(
+	nvmlDevice_t device, int level, unsigned *count, nvmlDevice_t *devices)
+{
+	nvmlDevice_t list[GRANT_FILE_CARDS_MAX];
+	unsigned found = GRANT_FILE_CARDS_MAX;
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetTopologyNearestGpus)(device, level, count ? &found : NULL, list);
+
+	return r == NVML_SUCCESS ? keep_ours(list, found, count, devices) : r;
+}
+
+HOOK nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned cpu, unsigned *count, nvmlDevice_t *devices)
+{
+	nvmlDevice_t list[GRANT_FILE_CARDS_MAX];
+	unsigned found = GRANT_FILE_CARDS_MAX;
+	nvmlReturn_t r = DRIVER(nvmlSystemGetTopologyGpuSet)(cpu, count ? &found : NULL, list);
+
+	return r == NVML_SUCCESS ? keep_ours(list, found, count, devices) : r;
+}
+
+HOOK nvmlReturn_t nvmlUnitGetDevices(nvmlUnit_t unit, unsigned *count, nvmlDevice_t *devices)
+{
+	nvmlDevice_t list[GRANT_FILE_CARDS_MAX];
+	unsigned found = GRANT_FILE_CARDS_MAX;
+	nvmlReturn_t r = DRIVER(nvmlUnitGetDevices)(unit, count ? &found : NULL, list);
+
+	return r == NVML_SUCCESS ? keep_ours(list, found, count, devices) : r;
+}

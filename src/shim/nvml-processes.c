@@ -1,0 +1,207 @@
+/* Who is on a card: of the driver's lists only the processes of this container, which are those in its usage
+ * file. The memory of each is the driver's number, contexts included. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/nvml-library.h"
+#include "shim/session.h"
+
+#define PROCESSES_MAX 4096
+#define TRIES 5 /* a list may grow between two calls */
+
+typedef nvmlReturn_t (*list_function)(nvmlDevice_t, unsigned *, void *);
+
+/* Every layout begins with the pid but that of nvmlProcessUtilizationInfo_v1_t. */
+static unsigned pid_at(const char *entry, size_t pid_offset)
+{
+	unsigned pid;
+
+	memcpy(&pid, entry + pid_offset, sizeof(pid));
+	return pid;
+}
+
+/* Moves our own entries to the front, wipes the others and returns how many are left. */
+static unsigned keep_ours(void *list, unsigned count, size_t size, size_t pid_offset)
+{
+	char *entries = list;
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (!session_has_process(pid_at(entries + i * size, pid_offset)))
+			continue;
+		memmove(entries + kept++ * size, entries + i * size, size);
+	}
+	memset(entries + kept * size, 0, (count - kept) * size);
+	return kept;
+}
+
+/* The driver's whole list. *ret_list is to be freed. */
+static nvmlReturn_t whole_list(
+	list_function function, nvmlDevice_t device, size_t size, void **ret_list, unsigned *ret_count)
+{
+	unsigned count = 0;
+	nvmlReturn_t r = function(device, &count, NULL);
+
+	for (int i = 0; i < TRIES && r == NVML_ERROR_INSUFFICIENT_SIZE && count <= PROCESSES_MAX; i++) {
+		void *list = calloc(count += 8, size);
+
+		if (!list)
+			return NVML_ERROR_MEMORY;
+		r = function(device, &count, list);
+		if (r == NVML_SUCCESS) {
+			*ret_list = list;
+			*ret_count = count;
+			return r;
+		}
+		free(list);
+	}
+	*ret_list = NULL;
+	*ret_count = 0;
+	return r;
+}
+
+/* NVML's rule: *count is the room on entry and the number on return; too little room is an error that tells
+ * how much is needed, and none is fine where there is nothing. */
+static nvmlReturn_t list(void *driver, nvmlDevice_t device, unsigned *count, void *infos, size_t size)
+{
+	list_function function = (list_function)driver;
+	unsigned found = 0, kept;
+	void *all = NULL;
+	nvmlReturn_t r;
+
+	if (!count || (*count > 0 && !infos))
+		return function(device, count, infos);
+	r = whole_list(function, device, size, &all, &found);
+	if (r != NVML_SUCCESS)
+		return r;
+	kept = found ? keep_ours(all, found, size, 0) : 0;
+	if (kept <= *count && kept)
+		memcpy(infos, all, kept * size);
+	r = kept <= *count ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+	*count = kept;
+	free(all);
+	return r;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *infos)
+{
+	return list(
+		(void *)DRIVER(nvmlDeviceGetComputeRunningProcesses), device, count, infos, sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+{
+	return list((void *)DRIVER(nvmlDeviceGetComputeRunningProcesses_v2), device, count, infos,
+		sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+{
+	return list((void *)DRIVER(nvmlDeviceGetComputeRunningProcesses_v3), device, count, infos,
+		sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *infos)
+{
+	return list(
+		(void *)DRIVER(nvmlDeviceGetGraphicsRunningProcesses), device, count, infos, sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+{
+	return list((void *)DRIVER(nvmlDeviceGetGraphicsRunningProcesses_v2), device, count, infos,
+		sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+{
+	return list((void *)DRIVER(nvmlDeviceGetGraphicsRunningProcesses_v3), device, count, infos,
+		sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *infos)
+{
+	return list((void *)DRIVER(nvmlDeviceGetMPSComputeRunningProcesses), device, count, infos,
+		sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+{
+	return list((void *)DRIVER(nvmlDeviceGetMPSComputeRunningProcesses_v2), device, count, infos,
+		sizeof(*infos));
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(
+	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+{
+	return list((void *)DRIVER(nvmlDeviceGetMPSComputeRunningProcesses_v3), device, count, infos,
+		sizeof(*infos));
+}
+
+/* In the caller's own array: one that is too small for all processes of the card gets the driver's error and
+ * number, and is made larger than would be needed. */
+HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(
+	nvmlDevice_t device, nvmlProcessDetailList_v1_t *details)
+{
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetRunningProcessDetailList)(device, details);
+
+	if (r == NVML_SUCCESS && details->procArray)
+		details->numProcArrayEntries = keep_ours(
+			details->procArray, details->numProcArrayEntries, sizeof(*details->procArray), 0);
+	return r;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
+	nvmlProcessUtilizationSample_t *samples, unsigned *count, unsigned long long last_seen)
+{
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetProcessUtilization)(device, samples, count, last_seen);
+
+	if (r != NVML_SUCCESS || !samples)
+		return r;
+	*count = keep_ours(samples, *count, sizeof(*samples), 0);
+	return *count ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND; /* the driver's word for: nobody since then */
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(
+	nvmlDevice_t device, nvmlProcessesUtilizationInfo_v1_t *info)
+{
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetProcessesUtilizationInfo)(device, info);
+
+	if (r != NVML_SUCCESS || !info->procUtilArray)
+		return r;
+	info->processSamplesCount = keep_ours(info->procUtilArray, info->processSamplesCount,
+		sizeof(*info->procUtilArray), offsetof(nvmlProcessUtilizationInfo_v1_t, pid));
+	return info->processSamplesCount ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned *count, unsigned *pids)
+{
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetAccountingPids)(device, count, pids);
+
+	if (r == NVML_SUCCESS && pids)
+		*count = keep_ours(pids, *count, sizeof(*pids), 0);
+	return r;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetAccountingStats(
+	nvmlDevice_t device, unsigned pid, nvmlAccountingStats_t *stats)
+{
+	if (!session_has_process(pid))
+		return NVML_ERROR_NOT_FOUND;
+	return DRIVER(nvmlDeviceGetAccountingStats)(device, pid, stats);
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccountingStats_v2_t *stats)
+{
+	if (stats && !session_has_process(stats->pid))
+		return NVML_ERROR_NOT_FOUND;
+	return DRIVER(nvmlDeviceGetAccountingStats_v2)(device, stats);
+}
