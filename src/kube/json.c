@@ -32,9 +32,15 @@ static int only_blanks(const char *text, size_t len)
 
 int json_parse(const char *text, size_t len, struct json_object **ret_object, struct error *err)
 {
+	return json_parse_around(text, len, len, len, ret_object, err);
+}
+
+int json_parse_around(const char *text, size_t len, size_t gap, size_t gap_end,
+	struct json_object **ret_object, struct error *err)
+{
 	_cleanup_(tokener_free_ptr) struct json_tokener *tokener = json_tokener_new_ex(JSON_DEPTH_MAX);
 	_cleanup_json_ struct json_object *object = NULL;
-	size_t end;
+	size_t begin = gap < len ? gap_end : 0, end;
 
 	if (!tokener)
 		return error_set(err, ENOMEM, "out of memory");
@@ -42,8 +48,13 @@ int json_parse(const char *text, size_t len, struct json_object **ret_object, st
 		return error_set(err, EINVAL, "JSON of %zu bytes is too large", len);
 	json_tokener_set_flags(tokener,
 		JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 | JSON_TOKENER_ALLOW_TRAILING_CHARS);
-	object = json_tokener_parse_ex(tokener, text, (int)len);
-	end = json_tokener_get_parse_end(tokener);
+	if (begin)
+		object = json_tokener_parse_ex(tokener, text, (int)gap);
+	if (!begin || json_tokener_get_error(tokener) == json_tokener_continue)
+		object = json_tokener_parse_ex(tokener, text + begin, (int)(len - begin));
+	else
+		begin = 0; /* the end or the mistake is before the gap */
+	end = begin + json_tokener_get_parse_end(tokener);
 	if (json_tokener_get_error(tokener) == json_tokener_continue)
 		return error_set(err, EINVAL, "no valid JSON: it ends in the middle");
 	if (json_tokener_get_error(tokener) != json_tokener_success)

@@ -17,6 +17,10 @@ struct strbuf;
  * *ret_object. -EINVAL, -ENOMEM. */
 int json_parse(const char *text, size_t len, struct json_object **ret_object, struct error *err);
 
+/* json_parse_around() - the same for a text without its bytes from gap up to gap_end. */
+int json_parse_around(const char *text, size_t len, size_t gap, size_t gap_end,
+	struct json_object **ret_object, struct error *err);
+
 /* json_member() - a member of an object; NULL if absent, null, or `object` is no object. Borrowed. */
 struct json_object *json_member(struct json_object *object, const char *key);
 

@@ -1,6 +1,7 @@
 #include "scheduler/answer.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
@@ -16,7 +17,7 @@ static void add_comma(struct strbuf *out, bool *first)
 	*first = false;
 }
 
-char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
+char *answer_names(const char *const *names, size_t n)
 {
 	_cleanup_strbuf_ struct strbuf out;
 	bool first = true;
@@ -25,10 +26,21 @@ char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
 	strbuf_adds(&out, "{\"NodeNames\":[");
 	for (size_t i = 0; i < n; i++) {
 		add_comma(&out, &first);
-		json_add_string(&out, nodes[i]->facts.name);
+		json_add_string(&out, names[i]);
 	}
 	strbuf_adds(&out, "],\"Error\":\"\"}");
 	return strbuf_take(&out);
+}
+
+char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
+{
+	_cleanup_free_ const char **names = calloc(n + 1, sizeof(*names));
+
+	if (!names)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		names[i] = nodes[i]->facts.name;
+	return answer_names(names, n);
 }
 
 struct rejection {

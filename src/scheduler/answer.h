@@ -7,7 +7,8 @@
 
 #include "model/ledger.h"
 
-/* answer_nodes() - filter: these nodes pass. */
+/* answer_names(), answer_nodes() - filter: these nodes pass. */
+char *answer_names(const char *const *names, size_t n);
 char *answer_nodes(const struct node_ledger *const *nodes, size_t n);
 
 /* answer_rejection() - filter: no node passes, each has its reason. waits_for: the node of

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/json.h"
+#include "kube/json-names.h"
 #include "kube/pod.h"
 #include "model/decide.h"
 #include "model/rank.h"
@@ -26,16 +27,14 @@
 /* What filter and prioritize are asked: ExtenderArgs. */
 struct question {
 	struct json_object *root;
-	struct json_object *all_names; /* array of strings, borrowed from root */
-	const char **names;	       /* the same, for a quick look */
-	size_t n_names;
+	struct json_names nodes;
 	struct pod_facts pod;
 };
 
 static void question_release(struct question *question)
 {
 	pod_facts_release(&question->pod);
-	free(question->names);
+	json_names_release(&question->nodes);
 	json_object_put(question->root);
 }
 
@@ -51,39 +50,20 @@ char *extender_error(const char *text)
 	return out;
 }
 
-static int question_take_names(struct question *question, struct json_object *names)
-{
-	size_t n = json_object_array_length(names);
-
-	question->all_names = names;
-	question->names = calloc(n + 1, sizeof(*question->names));
-	if (!question->names)
-		return -ENOMEM;
-	for (; question->n_names < n; question->n_names++) {
-		const char *name = json_string(json_object_array_get_idx(names, question->n_names));
-
-		question->names[question->n_names] = name ? name : "";
-	}
-	return 0;
-}
-
 static int question_parse(const char *body, size_t len, struct question *ret_question, struct error *err)
 {
-	struct json_object *pod, *names;
+	struct json_object *pod;
 
 	pod_facts_init(&ret_question->pod);
-	if (json_parse(body, len, &ret_question->root, NULL) < 0 ||
+	if (json_parse_names(body, len, "NodeNames", &ret_question->root, &ret_question->nodes, NULL) < 0 ||
 		!json_object_is_type(ret_question->root, json_type_object))
 		return error_set(err, EINVAL, "request is not a JSON object");
-	if (!json_object_object_get_ex(ret_question->root, "Pod", &pod) ||
-		!json_object_is_type(pod, json_type_object))
+	pod = json_member(ret_question->root, "Pod");
+	if (!json_object_is_type(pod, json_type_object))
 		return error_set(err, EINVAL, "request has no Pod");
-	if (!json_object_object_get_ex(ret_question->root, "NodeNames", &names) ||
-		!json_object_is_type(names, json_type_array))
+	if (!ret_question->nodes.names)
 		return error_set(err, EINVAL,
 			"request has no NodeNames: set nodeCacheCapable: true for this extender");
-	if (question_take_names(ret_question, names) < 0)
-		return error_set(err, ENOMEM, "out of memory");
 	return pod_facts_from_json(pod, &ret_question->pod, err);
 }
 
@@ -103,13 +83,13 @@ static void survey_release(struct survey *survey)
 
 static int survey_nodes(struct scheduler *scheduler, const struct question *question, struct survey *survey)
 {
-	size_t n = question->n_names;
+	size_t n = question->nodes.n;
 
 	survey->verdicts = calloc(n + 1, sizeof(*survey->verdicts));
 	survey->fitting = calloc(n + 1, sizeof(*survey->fitting));
 	if (!survey->verdicts || !survey->fitting)
 		return -ENOMEM;
-	ledger_survey(&scheduler->ledger, question->names, n, &question->pod, survey->verdicts);
+	ledger_survey(&scheduler->ledger, question->nodes.names, n, &question->pod, survey->verdicts);
 	for (size_t i = 0; i < n; i++) {
 		const struct node_verdict *verdict = &survey->verdicts[i];
 
@@ -120,19 +100,6 @@ static int survey_nodes(struct scheduler *scheduler, const struct question *ques
 			survey->misfits[verdict->misfit]++;
 	}
 	return 0;
-}
-
-/* A pod that asks for no GPU of ours is none of our business: all nodes pass. */
-static char *pass_all(const struct question *question)
-{
-	struct json_object *answer = json_object_new_object();
-	char *out;
-
-	json_object_object_add(answer, "NodeNames", json_object_get(question->all_names));
-	json_object_object_add(answer, "Error", json_object_new_string(""));
-	out = strdup(json_object_to_json_string_ext(answer, JSON_C_TO_STRING_PLAIN));
-	json_object_put(answer);
-	return out;
 }
 
 /* The best node's card is kept until bind: prioritize is skipped when one node is left, so filter is the only
@@ -156,8 +123,8 @@ static char *filter_question(
 	size_t n;
 
 	*ret_result = FILTER_NOT_OURS;
-	if (request_is_empty(&question->pod.request))
-		return pass_all(question);
+	if (request_is_empty(&question->pod.request)) /* none of our business */
+		return answer_names(question->nodes.names, question->nodes.n);
 	*ret_result = FILTER_IN_DOUBT;
 	if (known && known->occupancy == OCCUPANCY_RESERVED) {
 		record_filter_error(scheduler, &question->pod, in_doubt);
@@ -166,15 +133,16 @@ static char *filter_question(
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	*ret_result = FILTER_FAILED;
-	journal_asked(scheduler->journal, &question->pod, question->names, question->n_names);
+	journal_asked(scheduler->journal, &question->pod, question->nodes.names, question->nodes.n);
 	if (survey_nodes(scheduler, question, &survey) < 0)
 		return NULL;
 	if (survey.n_fitting == 0) {
 		*ret_result = FILTER_NO_NODE;
 		waiting_room_rejected(scheduler->waiting, &question->pod);
-		evictions_consider(scheduler->evictions, &question->pod, question->names, question->n_names);
-		record_filter(scheduler, &question->pod, question->n_names, NULL, 0, 0, survey.misfits);
-		return answer_rejection(question->names, survey.verdicts, question->n_names,
+		evictions_consider(
+			scheduler->evictions, &question->pod, question->nodes.names, question->nodes.n);
+		record_filter(scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey.misfits);
+		return answer_rejection(question->nodes.names, survey.verdicts, question->nodes.n,
 			&question->pod.request, nomination_waits(scheduler, &question->pod));
 	}
 	n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
@@ -184,7 +152,7 @@ static char *filter_question(
 	hold_best(scheduler, &question->pod, survey.fitting[0]);
 	if (n > survey.n_fitting)
 		n = survey.n_fitting;
-	record_filter(scheduler, &question->pod, question->n_names, survey.fitting, n, survey.n_fitting,
+	record_filter(scheduler, &question->pod, question->nodes.n, survey.fitting, n, survey.n_fitting,
 		survey.misfits);
 	return answer_nodes(survey.fitting, n);
 }
@@ -198,7 +166,7 @@ static char *reject_malformed(struct scheduler *scheduler, const struct question
 	record_filter_error(scheduler, &question->pod, text);
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	waiting_room_look(scheduler->waiting);
-	return answer_unresolvable(question->names, question->n_names, text);
+	return answer_unresolvable(question->nodes.names, question->nodes.n, text);
 }
 
 static bool names_pod(const struct question *question)
@@ -268,14 +236,14 @@ static void score_nodes(struct scheduler *scheduler, const struct question *ques
 							      : NULL;
 	size_t n_known = 0;
 
-	for (size_t i = 0; i < question->n_names; i++) {
-		nodes[i] = ledger_node(&scheduler->ledger, question->names[i]);
+	for (size_t i = 0; i < question->nodes.n; i++) {
+		nodes[i] = ledger_node(&scheduler->ledger, question->nodes.names[i]);
 		if (nodes[i])
 			ranked[n_known++] = nodes[i];
 	}
 	if (rank_nodes(&scheduler->ledger, ranked, n_known, SCORE_MAX, &question->pod) < 0)
 		n_known = 0;
-	for (size_t i = 0; i < question->n_names; i++) {
+	for (size_t i = 0; i < question->nodes.n; i++) {
 		int score = nodes[i] ? score_of(ranked, n_known, nodes[i]) : 0;
 
 		if (nodes[i] && nodes[i] == held)
@@ -287,7 +255,7 @@ static void score_nodes(struct scheduler *scheduler, const struct question *ques
 
 static char *prioritize_question(struct scheduler *scheduler, const struct question *question)
 {
-	size_t n = question->n_names;
+	size_t n = question->nodes.n;
 	_cleanup_free_ const struct node_ledger **nodes = calloc(n + 1, sizeof(*nodes));
 	_cleanup_free_ const struct node_ledger **ranked = calloc(n + 1, sizeof(*ranked));
 	_cleanup_free_ int *scores = calloc(n + 1, sizeof(*scores));
@@ -295,8 +263,8 @@ static char *prioritize_question(struct scheduler *scheduler, const struct quest
 	if (!nodes || !ranked || !scores)
 		return NULL;
 	score_nodes(scheduler, question, nodes, ranked, scores);
-	record_prioritize(scheduler, &question->pod, question->names, scores, n);
-	return answer_scores(question->names, scores, n);
+	record_prioritize(scheduler, &question->pod, question->nodes.names, scores, n);
+	return answer_scores(question->nodes.names, scores, n);
 }
 
 char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t len)

@@ -94,7 +94,7 @@ class PodWatch(threading.Thread):
         self.bound = {}                                  # uid -> (node, placement) as first seen
         self.used = collections.Counter()                # uuid -> units of bound pods
         self.failed_at, self.gone_at, self.fits_since = {}, {}, {}
-        self.longest_wait, self.quiet_since = (0, ""), None
+        self.longest_wait, self.waits = (0, ""), []      # (s, pod); s of each wait that is over
         self.wrong, self.events, self.stopped = [], 0, False
         self.lock = threading.RLock()
 
@@ -188,6 +188,8 @@ class PodWatch(threading.Thread):
         now = time.monotonic()
         with self.lock:
             waits = {p["metadata"]["uid"]: p for p in self.waiting() if self.fits(p)}
+            if quiet:
+                self.waits += [now - since for uid, since in self.fits_since.items() if uid not in waits]
             self.fits_since = {uid: self.fits_since.get(uid, now) for uid in waits} if quiet else {}
             for uid, since in self.fits_since.items():
                 self.longest_wait = max(self.longest_wait, (now - since, waits[uid]["metadata"]["name"]))
@@ -293,13 +295,13 @@ def in_network_of(pid, work):
     """Runs work() with this process's network, in a thread of its own."""
     result = []
 
-    def run():
-        with open(f"/proc/{pid}/ns/net") as namespace:
-            assert libc.setns(namespace.fileno(), 0x40000000) == 0, os.strerror(ctypes.get_errno())    # CLONE_NEWNET
+    def run(namespace):
+        assert libc.setns(namespace.fileno(), 0x40000000) == 0, os.strerror(ctypes.get_errno())    # CLONE_NEWNET
         result.append(work())
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
+    with open(f"/proc/{pid}/ns/net") as namespace:
+        thread = threading.Thread(target=run, args=[namespace])
+        thread.start()
+        thread.join()
     return result[0] if result else None
 
 

@@ -70,7 +70,8 @@ def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     cluster.create(pod("old", 2))
     before = fingerprint(cluster.wait_running(count=1)[0])
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "crowd"},
-           "spec": {"parallelism": 6, "completions": 6, "backoffLimit": 100,
+           # Indexed: the Job controller's back-off, 10 s and doubling, is each pod's own and not that of six failures.
+           "spec": {"parallelism": 6, "completions": 6, "completionMode": "Indexed", "backoffLimitPerIndex": 100,
                     "template": {"metadata": {"labels": {"job": "crowd"}}, "spec": {
                         "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
                         "containers": [container("main", 2, SHOW)]}}}}
