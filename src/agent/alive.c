@@ -98,12 +98,12 @@ static int alive_learn(struct alive *alive, const struct grpc_reply *reply, add_
 	char text[600];
 	int r;
 
+	wire_arena_init(&arena, ARENA_MAX);
 	alive->call = NULL;
 	if (reply->result < 0 || reply->status != GRPC_OK) {
 		alive_end(alive, grpc_reply_text(reply, text, sizeof(text)));
 		return -EIO;
 	}
-	wire_arena_init(&arena, ARENA_MAX);
 	r = add(alive, &arena, reply);
 	if (r < 0)
 		alive_end(alive, "its answer makes no sense");

@@ -177,6 +177,7 @@ class FakeKubelet:
         self.checkpoint = self.plugin_dir / "kubelet_internal_checkpoint"
         self.plugin_dir.mkdir()
         self.cdi_dir.mkdir()
+        self.cri_refusals = 0    # so many lists of sandboxes fail, as in a containerd that has just started
         self.cri_config = {"cdiSpecDirs": ["/etc/cdi", str(self.cdi_dir)]} if cdi else {"enableCDI": False}
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
@@ -256,7 +257,10 @@ class FakeKubelet:
         info = {"config": json.dumps(self.cri_config)} if request.verbose else {}
         return msg("StatusResponse", "runtime.v1", info=info)
 
-    def on_sandboxes(self, _request, _context):
+    def on_sandboxes(self, _request, context):
+        if self.cri_refusals:
+            self.cri_refusals -= 1
+            context.abort(grpc.StatusCode.UNAVAILABLE, "server is not initialized yet")
         with self.lock:
             return msg("ListPodSandboxResponse", "runtime.v1", items=[
                 msg("PodSandbox", "runtime.v1", id=f"s-{uid}", state=int(uid not in self.sandboxes),

@@ -169,6 +169,14 @@ def test_runtime_that_is_away_is_asked_again_and_nothing_is_said_before(world):
     wait_for(lambda: held(world) and held(world)["pods"])
 
 
+def test_runtime_that_refuses_to_answer_is_asked_again_by_the_same_worker(world):
+    pod, worker = run(world, "stubborn"), world.worker()
+    world.kubelet.cri_refusals = 3
+    delete_by_force(world, pod)
+    wait_for(lambda: held(world) and held(world)["pods"])
+    assert world.kubelet.cri_refusals == 0 and world.worker() == worker
+
+
 def test_write_that_fails_is_repeated(world):
     pod = run(world, "stubborn")
     fault = world.api.inject("PATCH", r"/nodes/n1$", times=FOREVER, status=503)
