@@ -31,6 +31,17 @@ def used(request):
     return group, "/".join([parts[0], *parts[2:]]), verb
 
 
+def test_the_policy_holds_the_agent_to_its_node_wherever_it_may_write():
+    policy = (CHARTS / "ack-ai-installer/templates/own-node.yaml").read_text()
+    held = {(group.strip('"'), resource, verb)
+            for group, resources, verbs in re.findall(
+                r"- \{apiGroups: \[(.*?)\], apiVersions: \[v1\], resources: \[(.*?)\], operations: \[(.*?)\]\}", policy)
+            for resource in resources.split(", ") for verb in verbs.split(", ")}
+    words = {"create": "CREATE", "patch": "UPDATE", "update": "UPDATE", "delete": "DELETE"}
+    may = {(group, resource, words[verb]) for group, resource, verb in given("ack-ai-installer") if verb in words}
+    assert may - held == {("", "events", "CREATE")} and held <= may
+
+
 @pytest.fixture
 def world():
     with World() as w:
