@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/complain.h"
 #include "cli/forward.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
@@ -36,13 +37,6 @@ static const char replay_usage[] =
 	"anew,\n"
 	"and tell the first one that comes out otherwise. Needs no cluster. FILE may be -.\n"
 	"Exit status: 0 all as recorded, 1 a difference or no history, 2 wrong arguments.\n";
-
-static void complain(const char *text)
-{
-	_cleanup_free_ char *copy = strdup(text);
-
-	fprintf(stderr, "ration: %s\n", copy ? printable(copy) : "out of memory");
-}
 
 static int usage_error(const char *usage)
 {
@@ -88,7 +82,7 @@ int history_command(int argc, char **argv)
 	if (status < 0 && optind < argc)
 		status = usage_error(history_usage);
 	if (status < 0 && fetch(&kubectl, &err) < 0) {
-		complain(err.text);
+		complain("ration", err.text);
 		status = EXIT_FAILURE;
 	}
 	kubectl_release(&kubectl);
@@ -156,7 +150,7 @@ int replay_command(int argc, char **argv)
 	}
 	if (r < 0) {
 		error_prefix(&err, "%.200s", path);
-		complain(err.text);
+		complain("ration", err.text);
 	} else {
 		printf("The first decision that comes out otherwise: %s\n", printable(err.text));
 	}

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "cli/complain.h"
 #include "cli/inspect-read.h"
 #include "cli/inspect-text.h"
 #include "cli/inspect.h"
@@ -62,22 +63,17 @@ static const char usage[] =
 	"--as-uid, --certificate-authority, --client-certificate, --client-key, --tls-server-name,\n"
 	"--request-timeout, --cache-dir, --insecure-skip-tls-verify.\n";
 
-static void complain(const struct options *options, const char *kind, const char *text)
-{
-	_cleanup_free_ char *copy = strdup(text);
-
-	fprintf(stderr, "%s: %s%s\n", options->program, kind, copy ? printable(copy) : "out of memory");
-}
-
 static void tell_warning(void *userdata, const char *text)
 {
-	complain(userdata, "warning: ", text);
+	const struct options *options = userdata;
+
+	warn(options->program, text);
 }
 
 static int usage_error(const struct options *options, const char *text)
 {
 	if (text)
-		complain(options, "", text);
+		complain(options->program, text);
 	fprintf(stderr, usage, options->invocation);
 	return EXIT_USAGE;
 }
@@ -160,7 +156,7 @@ static void hint_if_empty(const struct options *options, const struct inspect *i
 {
 	if (inspect->n_nodes)
 		return;
-	complain(options, "",
+	complain(options->program,
 		options->node ? "this node shares no GPU memory. Label it ack.node.gpu.schedule=share, "
 				"and see that "
 				"the DaemonSet gpushare-device-plugin-ds in kube-system runs there."
@@ -185,7 +181,7 @@ static int run_once(const struct options *options, struct strbuf *out, bool firs
 			error_set(&err, -r, "out of memory");
 	}
 	if (r < 0)
-		complain(options, "", err.text);
+		complain(options->program, err.text);
 	else if (first)
 		hint_if_empty(options, &inspect);
 	return r;
@@ -197,7 +193,7 @@ static int print(const struct options *options, const struct strbuf *out, bool c
 		fputs("\033[H\033[2J", stdout);
 	fputs(strbuf_cstr(out), stdout);
 	if (fflush(stdout) == EOF || ferror(stdout)) {
-		complain(options, "", "the output cannot be written");
+		complain(options->program, "the output cannot be written");
 		return -EIO;
 	}
 	return 0;
@@ -229,9 +225,9 @@ static int run(const struct options *options)
 {
 	_cleanup_strbuf_ struct strbuf out;
 
+	strbuf_init(&out, OUTPUT_MAX);
 	if (options->watch)
 		return watch(options);
-	strbuf_init(&out, OUTPUT_MAX);
 	if (run_once(options, &out, true) < 0 || print(options, &out, false) < 0)
 		return EXIT_FAILURE;
 	return EXIT_SUCCESS;

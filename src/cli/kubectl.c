@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,6 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-
-extern char **environ;
 
 void kubectl_init(struct kubectl *kubectl)
 {
@@ -89,51 +86,6 @@ int kubectl_take_option(struct kubectl *kubectl, int c, const char *value)
 	return kubectl_add_flag(kubectl, global_options[c - OPTION_FIRST].name, value);
 }
 
-/* Start it with its standard output in a pipe; returns the end to read. */
-static int kubectl_spawn(const struct kubectl *kubectl, char **argv, pid_t *ret_pid, struct error *err)
-{
-	_cleanup_close_ int read_end = -1, write_end = -1;
-	posix_spawn_file_actions_t actions;
-	int ends[2], r;
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return error_set(err, errno, "no pipe to %s: %s", kubectl->program, strerror(errno));
-	read_end = ends[0];
-	write_end = ends[1];
-	r = posix_spawn_file_actions_init(&actions);
-	if (r == 0) {
-		r = posix_spawn_file_actions_adddup2(&actions, write_end, STDOUT_FILENO);
-		if (r == 0)
-			r = posix_spawnp(ret_pid, kubectl->program, &actions, NULL, argv, environ);
-		posix_spawn_file_actions_destroy(&actions);
-	}
-	if (r == ENOENT)
-		return error_set(err, r,
-			"%s is not there: install kubectl on PATH, or name it in the variable KUBECTL",
-			kubectl->program);
-	if (r != 0)
-		return error_set(err, r, "%s does not start: %s", kubectl->program, strerror(r));
-	return TAKE_FD(&read_end);
-}
-
-static int read_all(int fd, struct strbuf *body)
-{
-	char chunk[65536];
-
-	for (;;) {
-		ssize_t n = read(fd, chunk, sizeof(chunk));
-		int r;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : 0;
-		r = strbuf_add(body, chunk, (size_t)n);
-		if (r < 0)
-			return r;
-	}
-}
-
 static int wait_for(pid_t pid, int *ret_status)
 {
 	while (waitpid(pid, ret_status, 0) < 0)
@@ -173,40 +125,14 @@ static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 	return argv;
 }
 
-int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
-{
-	_cleanup_free_ char **argv = NULL;
-	_cleanup_free_ char *raw = NULL;
-	_cleanup_close_ int fd = -1;
-	int r, reaped, status;
-	pid_t pid;
-
-	if (asprintf(&raw, "--raw=%s", path) < 0 ||
-		!(argv = argv_new(kubectl, (const char *const[]){"get", raw, NULL})))
-		return error_set(err, ENOMEM, "out of memory");
-	fd = kubectl_spawn(kubectl, argv, &pid, err);
-	if (fd < 0)
-		return fd;
-	r = read_all(fd, body);
-	if (r < 0)
-		kill(pid, SIGTERM);
-	reaped = wait_for(pid, &status);
-	if (r == -EMSGSIZE)
-		return error_set(
-			err, EMSGSIZE, "the answer to %s is longer than %zu MiB", path, body->max >> 20);
-	if (r < 0 || reaped < 0)
-		return error_set(err, r < 0 ? -r : -reaped, "no answer from %s: %s", kubectl->program,
-			strerror(r < 0 ? -r : -reaped));
-	return kubectl_result(kubectl, path, status, err);
-}
-
 /* In the child. It must not outlive us: a forwarded port that nobody closes stays open for ever. */
 static void child_exec(char **argv, int out, int complaints, int failure, pid_t parent)
 {
 	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0 && dup2(complaints, STDERR_FILENO) >= 0)
+	if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0 &&
+		(complaints < 0 || dup2(complaints, STDERR_FILENO) >= 0))
 		execvp(argv[0], argv);
 	r = errno;
 	if (write(failure, &r, sizeof(r)) < 0)
@@ -223,8 +149,9 @@ static int not_started(const struct kubectl *kubectl, int errnum, struct error *
 	return error_set(err, errnum, "%s does not start: %s", kubectl->program, strerror(errnum));
 }
 
-int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct kubectl_process *ret_process,
-	struct error *err)
+/* hears: its standard error is a pipe to us, else it is ours. */
+static int process_start(const struct kubectl *kubectl, const char *const *args, bool hears,
+	struct kubectl_process *ret_process, struct error *err)
 {
 	_cleanup_free_ char **argv = argv_new(kubectl, args);
 	int out[2] = {-1, -1}, complaints[2] = {-1, -1}, failure[2] = {-1, -1}, r = 0;
@@ -232,7 +159,8 @@ int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct
 
 	if (!argv)
 		return error_set(err, ENOMEM, "out of memory");
-	if (pipe2(out, O_CLOEXEC) == 0 && pipe2(complaints, O_CLOEXEC) == 0 && pipe2(failure, O_CLOEXEC) == 0)
+	if (pipe2(out, O_CLOEXEC) == 0 && (!hears || pipe2(complaints, O_CLOEXEC) == 0) &&
+		pipe2(failure, O_CLOEXEC) == 0)
 		pid = fork();
 	if (pid < 0)
 		r = errno;
@@ -253,14 +181,21 @@ int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct
 	return 0;
 }
 
+int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct kubectl_process *ret_process,
+	struct error *err)
+{
+	return process_start(kubectl, args, true, ret_process, err);
+}
+
 void kubectl_stop(struct kubectl_process *process)
 {
+	/* First of all: whoever writes into a pipe may not hear the signal. */
+	close_ptr(&process->out);
+	close_ptr(&process->complaints);
 	if (process->pid > 0) {
 		kill(process->pid, SIGTERM);
 		waitpid(process->pid, NULL, 0);
 	}
-	close_ptr(&process->out);
-	close_ptr(&process->complaints);
 	*process = (struct kubectl_process){.pid = -1, .out = -1, .complaints = -1};
 }
 
@@ -294,7 +229,7 @@ void complaints_take(const char *text, size_t len, struct strbuf *pending, struc
 	fflush(stderr);
 }
 
-/* Returns false at the end of the pipe. */
+/* Returns false at the end of the pipe, and when out is full. */
 static bool take_some(int fd, struct strbuf *out, struct strbuf *pending, struct strbuf *complaints)
 {
 	char chunk[16384];
@@ -305,9 +240,8 @@ static bool take_some(int fd, struct strbuf *out, struct strbuf *pending, struct
 	if (n == 0)
 		return false;
 	if (out)
-		strbuf_add(out, chunk, (size_t)n);
-	else
-		complaints_take(chunk, (size_t)n, pending, complaints);
+		return strbuf_add(out, chunk, (size_t)n) >= 0;
+	complaints_take(chunk, (size_t)n, pending, complaints);
 	return true;
 }
 
@@ -318,7 +252,7 @@ static void take_all(const struct kubectl_process *process, struct strbuf *out, 
 	_cleanup_strbuf_ struct strbuf pending;
 
 	strbuf_init(&pending, out->max);
-	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+	while ((fds[0].fd >= 0 || fds[1].fd >= 0) && !out->failed) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			break;
 		if (fds[0].fd >= 0 && fds[0].revents && !take_some(fds[0].fd, out, NULL, NULL))
@@ -330,6 +264,41 @@ static void take_all(const struct kubectl_process *process, struct strbuf *out, 
 		strbuf_addf(complaints, "%s\n", pending.data);
 }
 
+/* What it says, to its end or until out is full; its wait status. */
+static int process_finish(
+	struct kubectl_process *process, struct strbuf *out, struct strbuf *complaints, int *ret_status)
+{
+	int r = 0;
+
+	take_all(process, out, complaints);
+	if (!out->failed) {
+		r = wait_for(process->pid, ret_status);
+		process->pid = -1;
+	}
+	kubectl_stop(process);
+	return out->failed ? out->failed : r;
+}
+
+int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
+{
+	_cleanup_free_ char *raw = NULL;
+	struct kubectl_process process;
+	int r, status = 0;
+
+	if (asprintf(&raw, "--raw=%s", path) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = process_start(kubectl, (const char *const[]){"get", raw, NULL}, false, &process, err);
+	if (r < 0)
+		return r;
+	r = process_finish(&process, body, NULL, &status);
+	if (r == -EMSGSIZE)
+		return error_set(
+			err, EMSGSIZE, "the answer to %s is longer than %zu MiB", path, body->max >> 20);
+	if (r < 0)
+		return error_set(err, -r, "no answer from %s: %s", kubectl->program, strerror(-r));
+	return kubectl_result(kubectl, path, status, err);
+}
+
 int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,
 	struct strbuf *complaints, struct error *err)
 {
@@ -338,13 +307,9 @@ int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct s
 
 	if (r < 0)
 		return r;
-	take_all(&process, out, complaints);
-	r = wait_for(process.pid, &status);
-	process.pid = -1;
-	kubectl_stop(&process);
-	if (r < 0 || out->failed)
-		return error_set(err, EIO, "no answer from %s: %s", kubectl->program,
-			strerror(r < 0 ? -r : -out->failed));
+	r = process_finish(&process, out, complaints, &status);
+	if (r < 0)
+		return error_set(err, EIO, "no answer from %s: %s", kubectl->program, strerror(-r));
 	if (WIFSIGNALED(status))
 		return error_set(err, EIO, "%s was ended by signal %d", kubectl->program, WTERMSIG(status));
 	return WEXITSTATUS(status);

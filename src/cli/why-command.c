@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/commands.h"
+#include "cli/complain.h"
 #include "cli/forward.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
@@ -60,17 +61,10 @@ static const char usage[] =
 	"--client-certificate, --client-key, --tls-server-name, --request-timeout, --cache-dir,\n"
 	"--insecure-skip-tls-verify.\n";
 
-static void complain(const char *text)
-{
-	_cleanup_free_ char *copy = strdup(text);
-
-	fprintf(stderr, "ration: %s\n", copy ? printable(copy) : "out of memory");
-}
-
 static int usage_error(const char *text)
 {
 	if (text)
-		complain(text);
+		complain("ration", text);
 	fputs(usage, stderr);
 	return EXIT_USAGE;
 }
@@ -291,7 +285,7 @@ int why_command(int argc, char **argv)
 	if (r < 0) {
 		r = run(&options, &err) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 		if (r == EXIT_FAILURE)
-			complain(err.text);
+			complain("ration", err.text);
 	}
 	kubectl_release(&options.kubectl);
 	return r;
