@@ -376,3 +376,11 @@ enum reserve_result reserve_step(struct reserve *reserve)
 		return step_recount(reserve);
 	return step_claim(reserve);
 }
+
+void reserve_abandon(struct reserve *reserve)
+{
+	uint64_t held = reserve->kind == RESERVE_GIVE ? given(reserve->held, reserve->pages) : reserve->held;
+
+	if (reserve->kind == RESERVE_TAKE || reserve->kind == RESERVE_GIVE)
+		replace(word_of(reserve, reserve->slot), announced(reserve), held);
+}

@@ -35,7 +35,7 @@ struct reserve {
 	struct usage_file *usage;
 	const struct reserve_world *world;
 	enum reserve_kind kind;
-	uint32_t card;
+	uint32_t card; /* RESERVE_CLAIM goes through all of them */
 	uint32_t slot;	      /* ours; RESERVE_CLAIM fills it, from nothing or from a dead owner */
 	uint64_t owner;	      /* RESERVE_CLAIM: our word, without a generation; with it when done */
 	uint32_t pages;	      /* to take or to give */
@@ -57,6 +57,10 @@ void reserve_begin(struct reserve *reserve);
 
 /* reserve_step() - one step. After RESERVE_DONE and RESERVE_REFUSED there is none. */
 enum reserve_result reserve_step(struct reserve *reserve);
+
+/* reserve_abandon() - after RESERVE_WAITS, for whoever waits no longer. Nothing is taken. What was to be
+ * given is no longer held, but stays in the card's total until the next recount. */
+void reserve_abandon(struct reserve *reserve);
 
 /* An owner's word. */
 #define OWNER_PID_BITS 22 /* PID_MAX_LIMIT, include/linux/threads.h */

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src/grant/reserve.c"
 
@@ -71,3 +72,21 @@ def test_the_model_check_notices_that(name, tmp_path):
     done = subprocess.run([tmp_path / "model"], capture_output=True, text=True, timeout=170)
     assert done.returncode != 0
     assert "not ok" in done.stdout + done.stderr or "FAILED" in done.stdout + done.stderr
+
+
+def stress(mode, rounds, seed=1):
+    return subprocess.run([BUILD / "tests/component/reserve-stress", mode, str(rounds), str(seed)], capture_output=True,
+                          text=True, timeout=170)
+
+
+def test_two_processes_ask_60_percent_each_at_the_same_time_10000_rounds_never_both_never_neither():
+    done = stress("pair", 10000)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == "10000 rounds: one of two, each time\n"
+
+
+def test_the_sum_is_right_again_after_each_kill_1000_rounds():
+    """At every step of the protocol, by the process itself, and at any instruction, from outside."""
+    done = stress("kill", 1000, seed=int.from_bytes(os.urandom(4), "little"))
+    assert done.returncode == 0, f"{done.args}: {done.stdout}"
+    assert "1000 rounds" in done.stdout

@@ -1,0 +1,329 @@
+#include "grant/account.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "grant/owner.h"
+#include "grant/reserve.h"
+
+#define STOPPED_NS INT64_C(1000000000) /* a recount takes microseconds: its process does not run */
+#define OVERHEAD_WAIT_NS INT64_C(5000000)
+#define NAP_NS 50000
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* Linux 4.14 */
+#endif
+
+/* All of it is zero in a child of fork(), whatever threads of its parent were doing: no slot, no lock held.
+ */
+struct process {
+	pid_t pid; /* kept only where the kernel cannot clear the page */
+	_Atomic uint32_t has_slot;
+	uint32_t slot;
+	_Atomic int slot_lock;
+	_Atomic int locks[GRANT_FILE_CARDS_MAX];
+	struct owner self;
+};
+
+struct account {
+	const struct grant_file *grant;
+	struct usage_file *usage;
+	struct process *process;
+	bool kernel_clears;
+};
+
+/* ---- threads of one process take turns; futex(2), "Mutex, take 2" of Drepper's paper ------------------- */
+
+static void futex(_Atomic int *at, int operation, int value)
+{
+	syscall(SYS_futex, at, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+static void lock(_Atomic int *at)
+{
+	int expected = 0;
+
+	if (atomic_compare_exchange_strong(at, &expected, 1))
+		return;
+	while (atomic_exchange(at, 2) != 0)
+		futex(at, FUTEX_WAIT, 2);
+}
+
+static void unlock(_Atomic int *at)
+{
+	if (atomic_exchange(at, 0) == 2)
+		futex(at, FUTEX_WAKE, 1);
+}
+
+/* ---- time -----------------------------------------------------------------------------------------------
+ */
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void nap(void)
+{
+	struct timespec time = {.tv_nsec = NAP_NS};
+
+	nanosleep(&time, NULL);
+}
+
+/* ---- steps to the end -----------------------------------------------------------------------------------
+ */
+
+static int run(struct reserve *reserve)
+{
+	int64_t stop_at = 0;
+
+	reserve_begin(reserve);
+	for (;;) {
+		switch (reserve_step(reserve)) {
+		case RESERVE_GOES_ON:
+			break;
+		case RESERVE_DONE:
+			return 0;
+		case RESERVE_REFUSED:
+			return reserve->kind == RESERVE_CLAIM ? -EUSERS : -ENOMEM;
+		case RESERVE_WAITS:
+			if (stop_at == 0) {
+				stop_at = now_ns() + STOPPED_NS;
+				sched_yield();
+			} else if (now_ns() < stop_at) {
+				nap();
+			} else {
+				reserve_abandon(reserve);
+				return -EBUSY;
+			}
+		}
+	}
+}
+
+static struct process *process_of(struct account *account)
+{
+	struct process *process = account->process;
+
+	if (!account->kernel_clears && process->pid != getpid()) {
+		*process = (struct process){.pid = getpid()};
+	}
+	return process;
+}
+
+static int claim(struct account *account, struct process *process)
+{
+	struct reserve reserve = {.usage = account->usage, .kind = RESERVE_CLAIM};
+	struct reserve_world world = {.is_dead = owner_is_dead, .context = &process->self};
+	int r;
+
+	owner_self(&process->self);
+	reserve.world = &world;
+	reserve.owner = process->self.word;
+	r = run(&reserve);
+	if (r < 0)
+		return r;
+	owner_sign(&account->usage->slots[reserve.slot], reserve.owner, &process->self);
+	process->slot = reserve.slot;
+	atomic_store(&process->has_slot, 1);
+	return 0;
+}
+
+static int have_slot(struct account *account, struct process *process)
+{
+	int r = 0;
+
+	if (atomic_load(&process->has_slot))
+		return 0;
+	lock(&process->slot_lock);
+	if (!atomic_load(&process->has_slot))
+		r = claim(account, process);
+	unlock(&process->slot_lock);
+	return r;
+}
+
+static int change(struct account *account, struct process *process, enum reserve_kind kind, unsigned card,
+	uint32_t pages, uint32_t limit_pages)
+{
+	struct reserve_world world = {.is_dead = owner_is_dead, .context = &process->self};
+	struct reserve reserve = {
+		.usage = account->usage,
+		.world = &world,
+		.kind = kind,
+		.card = card,
+		.slot = process->slot,
+		.pages = pages,
+		.limit_pages = limit_pages,
+	};
+	int r;
+
+	lock(&process->locks[card]);
+	r = run(&reserve);
+	unlock(&process->locks[card]);
+	return r;
+}
+
+/* ---- the limit ------------------------------------------------------------------------------------------
+ */
+
+static uint64_t pages_of(uint64_t bytes)
+{
+	return (bytes >> USAGE_PAGE_SHIFT) + ((bytes & ((1 << USAGE_PAGE_SHIFT) - 1)) != 0);
+}
+
+static uint32_t limit_pages(const struct account *account, unsigned card, uint64_t overhead_bytes)
+{
+	uint64_t limit = account->grant->cards[card].limit_bytes >> USAGE_PAGE_SHIFT;
+	uint64_t overhead = pages_of(overhead_bytes);
+
+	limit = limit > overhead ? limit - overhead : 0;
+	return limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit;
+}
+
+static uint64_t charged_pages(struct account *account, unsigned card)
+{
+	struct usage_file *usage = account->usage;
+	uint64_t total = atomic_load(&usage->cards[card].total), pages = 0;
+	uint32_t slots = atomic_load(&usage->slots_used);
+
+	if (!USAGE_IS_RECOUNTED(total))
+		return USAGE_TOTAL_PAGES(total);
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
+		pages += USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card]));
+	return pages;
+}
+
+/* The keeper may not have seen yet that a context ended: let it look, once. True if there is newer overhead.
+ */
+static bool wait_for_overhead(struct account *account, unsigned card, uint64_t generation)
+{
+	const struct grant_file_live *live = &account->grant->live[card];
+	int64_t stop_at = now_ns() + OVERHEAD_WAIT_NS;
+
+	atomic_fetch_add(&account->usage->look_wanted, 1);
+	syscall(SYS_futex, &account->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	do {
+		nap();
+		if (atomic_load(&live->overhead_generation) != generation)
+			return true;
+	} while (now_ns() < stop_at);
+	return false;
+}
+
+static int charge(struct account *account, struct process *process, unsigned card, uint32_t pages)
+{
+	const struct grant_file_live *live = &account->grant->live[card];
+	uint64_t generation = atomic_load(&live->overhead_generation),
+		 overhead = atomic_load(&live->overhead_bytes);
+	int r = change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
+
+	if (r != -ENOMEM || overhead == 0 ||
+		charged_pages(account, card) + pages > limit_pages(account, card, 0) ||
+		!wait_for_overhead(account, card, generation))
+		return r;
+	overhead = atomic_load(&live->overhead_bytes);
+	return change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
+}
+
+/* ---- public ---------------------------------------------------------------------------------------------
+ */
+
+struct account *account_open(const struct grant_file *grant, struct usage_file *usage)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (sizeof(struct process) + page - 1) & ~(page - 1);
+	struct account *account;
+	char *map = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	_Static_assert(sizeof(struct account) <= 4096, "one page");
+	if (map == MAP_FAILED)
+		return NULL;
+	account = (struct account *)map;
+	*account = (struct account){
+		.grant = grant, .usage = usage, .process = (struct process *)(map + page)};
+	account->kernel_clears = madvise(account->process, size, MADV_WIPEONFORK) == 0;
+	return account;
+}
+
+void account_close(struct account *account)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (sizeof(struct process) + page - 1) & ~(page - 1);
+
+	if (account)
+		munmap(account, page + size);
+}
+
+int account_charge(struct account *account, unsigned card, uint64_t bytes)
+{
+	struct process *process = process_of(account);
+	uint64_t pages = pages_of(bytes);
+	int saved = errno, r = have_slot(account, process);
+
+	if (r == 0)
+		r = pages > INT32_MAX ? -ENOMEM : charge(account, process, card, (uint32_t)pages);
+	if (r < 0)
+		atomic_fetch_add(&account->usage->cards[card].refused, 1);
+	errno = saved;
+	return r;
+}
+
+void account_refund(struct account *account, unsigned card, uint64_t bytes)
+{
+	struct process *process = process_of(account);
+	uint64_t pages = pages_of(bytes);
+	int saved = errno;
+
+	if (atomic_load(&process->has_slot) && pages <= INT32_MAX)
+		change(account, process, RESERVE_GIVE, card, (uint32_t)pages, 0);
+	errno = saved;
+}
+
+/* Does anybody hold memory of the card who is dead? Most times nobody does, and then no slot is needed. */
+static bool has_dead(struct account *account, struct process *process, unsigned card)
+{
+	struct usage_file *usage = account->usage;
+	uint32_t slots = atomic_load(&usage->slots_used);
+	bool has_slot = atomic_load(&process->has_slot);
+	struct owner self = {0};
+
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
+		if ((has_slot && i == process->slot) || atomic_load(&usage->slots[i].cards[card]) == 0)
+			continue;
+		if (self.word == 0)
+			owner_self(&self);
+		if (owner_is_dead(&self, &usage->slots[i], atomic_load(&usage->slots[i].owner)))
+			return true;
+	}
+	return false;
+}
+
+uint64_t account_used_bytes(struct account *account, unsigned card)
+{
+	uint64_t limit = account->grant->cards[card].limit_bytes, used;
+	struct process *process = process_of(account);
+	int saved = errno;
+
+	if (has_dead(account, process, card) && have_slot(account, process) == 0)
+		change(account, process, RESERVE_RECOVER, card, 0, 0);
+	used = (charged_pages(account, card) << USAGE_PAGE_SHIFT) +
+	       atomic_load(&account->grant->live[card].overhead_bytes);
+	errno = saved;
+	return used < limit ? used : limit;
+}
+
+uint64_t account_held_bytes(struct account *account, unsigned card)
+{
+	struct process *process = process_of(account);
+
+	if (!atomic_load(&process->has_slot))
+		return 0;
+	return USAGE_HELD_PAGES(atomic_load(&account->usage->slots[process->slot].cards[card]))
+	       << USAGE_PAGE_SHIFT;
+}

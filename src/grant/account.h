@@ -1,0 +1,32 @@
+/* account.h - one process's account of its container's memory: what the shim calls around the driver.
+ *
+ * Any thread may call; a child of fork() has an account of its own from its first call on. errno is kept.
+ */
+#pragma once
+
+#include "grant/usage.h"
+
+struct account;
+
+/* account_open() - for a grant and its usage file, both mapped as long as the account lives. Takes no slot
+ * yet: a process that never charges is not seen by others. NULL if there is no memory. */
+struct account *account_open(const struct grant_file *grant, struct usage_file *usage);
+
+/* account_close() - for an account that has charged nothing. */
+void account_close(struct account *account);
+
+/* account_charge() - bytes of the card, rounded up to 4 KiB, within its limit less overhead, over all
+ * processes of the container at once. -ENOMEM: that is more than is left, though the dead were looked for and
+ * stale overhead was waited for (at most 5 ms); nothing is charged then. -EUSERS: more processes than slots.
+ * -EBUSY: a process that recounts has been stopped for a second. */
+int account_charge(struct account *account, unsigned card, uint64_t bytes);
+
+/* account_refund() - bytes that were charged by this process, rounded up in the same way. */
+void account_refund(struct account *account, unsigned card, uint64_t bytes);
+
+/* account_used_bytes() - what is taken of the card's limit by all living processes, with the overhead; at
+ * most the limit. The bytes of the dead are recovered first. */
+uint64_t account_used_bytes(struct account *account, unsigned card);
+
+/* account_held_bytes() - what this process has charged. */
+uint64_t account_held_bytes(struct account *account, unsigned card);

@@ -1,0 +1,145 @@
+#include "grant/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct process_stat {
+	char state;
+	unsigned long threads;
+	uint64_t start_ticks;
+};
+
+static char *field_after(char *at, unsigned count)
+{
+	while (count-- > 0 && at)
+		at = strchr(at + 1, ' ');
+	return at;
+}
+
+/* proc(5): "pid (name) state ..." with the threads in field 20 and the start in 22; the name may hold
+ * anything, so what follows its last ')' counts. */
+static bool parse_stat(char *text, struct process_stat *ret_stat)
+{
+	char *at = strrchr(text, ')'), *threads, *start;
+
+	if (!at || at[1] != ' ')
+		return false;
+	threads = field_after(at + 1, 17);
+	start = threads ? field_after(threads, 2) : NULL;
+	if (!start)
+		return false;
+	ret_stat->state = at[2];
+	ret_stat->threads = strtoul(threads, NULL, 10);
+	ret_stat->start_ticks = strtoull(start, NULL, 10);
+	return ret_stat->start_ticks > 0;
+}
+
+static bool read_stat(uint32_t pid, struct process_stat *ret_stat)
+{
+	char path[40], text[1024];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	return parse_stat(text, ret_stat);
+}
+
+/* "pid:[4026531836]"; 0 if it cannot be read. */
+static uint64_t read_namespace(const char *path)
+{
+	char text[64], *at;
+	ssize_t n = readlink(path, text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	at = strchr(text, '[');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* A /proc of another pid namespace (unshare --pid without a new mount) has other processes under our numbers.
+ */
+static bool proc_is_ours(void)
+{
+	char text[32];
+	ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	return strtol(text, NULL, 10) == (long)getpid();
+}
+
+void owner_self(struct owner *ret_owner)
+{
+	struct process_stat about;
+
+	*ret_owner = (struct owner){
+		.word = owner_word((uint32_t)getpid(), (uint32_t)read_namespace("/proc/self/ns/pid")),
+		.time_namespace = read_namespace("/proc/self/ns/time"),
+		.sees_proc = proc_is_ours(),
+	};
+	if (ret_owner->sees_proc && read_stat((uint32_t)getpid(), &about))
+		ret_owner->start_ticks = about.start_ticks;
+}
+
+/* A word that a former owner of the slot wrote has another generation and says nothing. */
+static uint64_t tagged(uint64_t value, uint64_t word)
+{
+	return value << OWNER_GENERATION_BITS | OWNER_GENERATION(word);
+}
+
+void owner_sign(struct usage_slot *slot, uint64_t word, const struct owner *owner)
+{
+	atomic_store(&slot->time_namespace, tagged(owner->time_namespace, word));
+	if (owner->start_ticks > 0)
+		atomic_store(&slot->start_ticks, tagged(owner->start_ticks, word));
+}
+
+/* The leader of a process that ended by pthread_exit() is in state Z while other threads run on. */
+static bool is_corpse(const struct process_stat *about)
+{
+	return (about->state == 'Z' || about->state == 'X') && about->threads <= 1;
+}
+
+static bool was_started_at(
+	const struct usage_slot *slot, uint64_t word, const struct owner *self, uint64_t start_ticks)
+{
+	uint64_t signature = atomic_load(&slot->start_ticks);
+
+	if (signature == 0 || (signature & ((1 << OWNER_GENERATION_BITS) - 1)) != OWNER_GENERATION(word) ||
+		atomic_load(&slot->time_namespace) != tagged(self->time_namespace, word))
+		return true; /* nothing to compare */
+	return signature == tagged(start_ticks, word);
+}
+
+bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
+{
+	const struct owner *self = context;
+	uint32_t pid = OWNER_PID(word);
+	struct process_stat about;
+	int saved = errno;
+	bool dead = false;
+
+	if (pid == 0 || OWNER_NAMESPACE(word) != OWNER_NAMESPACE(self->word))
+		return false;
+	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+		dead = true;
+	else if (self->sees_proc && read_stat(pid, &about))
+		dead = is_corpse(&about) || !was_started_at(slot, word, self, about.start_ticks);
+	errno = saved;
+	return dead;
+}

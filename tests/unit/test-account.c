@@ -1,0 +1,458 @@
+/* One container's account, with real processes and threads. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "grant/account.h"
+#include "grant/owner.h"
+#include "grant/reserve.h"
+
+#define MIB UINT64_C(1048576)
+#define GIB (1024 * MIB)
+
+static char directory[64], path[128];
+static struct grant_file *grant;
+static struct usage_file *usage;
+static struct account *account;
+
+static int set_up(void **state)
+{
+	const char *why;
+
+	strcpy(directory, "/tmp/ration-account-XXXXXX");
+	if (!mkdtemp(directory))
+		return -1;
+	snprintf(path, sizeof(path), "%s/usage", directory);
+	grant = mmap(NULL, sizeof(*grant), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	grant->card_count = 2;
+	grant->cards[0].limit_bytes = 2154 * MIB;
+	grant->cards[1].limit_bytes = GIB;
+	if (usage_file_create(path, 2, &why) < 0 || usage_file_map(path, &usage, &why) < 0)
+		return -1;
+	account = account_open(grant, usage);
+	return account ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	account_close(account);
+	usage_file_unmap(usage);
+	munmap(grant, sizeof(*grant));
+	unlink(path);
+	return rmdir(directory);
+}
+
+static void the_limit_can_be_used_to_the_last_page_and_not_further(void **state)
+{
+	assert_int_equal(account_charge(account, 0, 2154 * MIB - 4096), 0);
+	assert_int_equal(account_charge(account, 0, 4097), -ENOMEM);
+	assert_int_equal(account_charge(account, 0, 4096), 0);
+	assert_int_equal(account_used_bytes(account, 0), 2154 * MIB);
+	assert_int_equal(account_charge(account, 0, 1), -ENOMEM);
+	assert_int_equal(account_used_bytes(account, 1), 0);
+	assert_int_equal(usage->cards[0].refused, 2);
+}
+
+static void a_refusal_costs_nothing_lasting(void **state)
+{
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(account_charge(account, 1, GIB + 1), -ENOMEM);
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+	account_refund(account, 1, GIB);
+	assert_int_equal(account_used_bytes(account, 1), 0);
+}
+
+static void sizes_beyond_all_cards_are_refused_and_do_not_wrap(void **state)
+{
+	static const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - 4095, UINT64_C(1) << 63, UINT64_C(1) << 44,
+		(UINT64_C(1) << 44) + 4096, UINT64_C(1) << 43, (UINT64_C(1) << 43) - 1};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		assert_int_equal(account_charge(account, 0, sizes[i]), -ENOMEM);
+	assert_int_equal(account_used_bytes(account, 0), 0);
+}
+
+static void sums_of_sizes_around_powers_of_two_are_exact(void **state)
+{
+	uint64_t pages = 0;
+
+	for (unsigned k = 0; k <= 27; k++)
+		for (int d = -1; d <= 1; d++) {
+			uint64_t bytes = (UINT64_C(1) << k) + (uint64_t)d;
+
+			assert_int_equal(account_charge(account, 0, bytes), 0);
+			pages += (bytes + 4095) / 4096;
+		}
+	assert_int_equal(account_held_bytes(account, 0), pages * 4096);
+	for (unsigned k = 0; k <= 27; k++)
+		for (int d = -1; d <= 1; d++)
+			account_refund(account, 0, (UINT64_C(1) << k) + (uint64_t)d);
+	assert_int_equal(account_held_bytes(account, 0), 0);
+	assert_int_equal(account_used_bytes(account, 0), 0);
+}
+
+static void errno_is_kept(void **state)
+{
+	errno = EXDEV;
+	assert_int_equal(account_charge(account, 0, 4096), 0);
+	assert_int_equal(account_charge(account, 0, GIB * 3), -ENOMEM);
+	account_used_bytes(account, 0);
+	account_refund(account, 0, 4096);
+	assert_int_equal(errno, EXDEV);
+}
+
+/* ---- processes ------------------------------------------------------------------------------------------
+ */
+
+/* A child that charges, says so and then waits to be killed, or ends by itself. */
+static pid_t child_with(unsigned card, uint64_t bytes, bool ends)
+{
+	int pipe_fd[2];
+	char answer = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(pipe_fd), 0);
+	pid = fork();
+	if (pid == 0) {
+		answer = account_charge(account, card, bytes) == 0 ? 'y' : 'n';
+		if (write(pipe_fd[1], &answer, 1) != 1 || ends)
+			_exit(0);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(pipe_fd[0], &answer, 1), 1);
+	assert_int_equal(answer, 'y');
+	close(pipe_fd[0]);
+	close(pipe_fd[1]);
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void the_limit_holds_over_all_processes(void **state)
+{
+	pid_t pid = child_with(1, 600 * MIB, false);
+
+	assert_int_equal(account_charge(account, 1, 600 * MIB), -ENOMEM);
+	assert_int_equal(account_charge(account, 1, 424 * MIB), 0);
+	assert_int_equal(account_used_bytes(account, 1), GIB);
+	end_child(pid);
+	assert_int_equal(account_used_bytes(account, 1), 424 * MIB);
+}
+
+static void memory_of_the_killed_is_there_for_the_next_who_asks(void **state)
+{
+	end_child(child_with(1, 600 * MIB, false));
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+}
+
+static void memory_of_a_process_that_nobody_waits_for_is_recovered_too(void **state)
+{
+	pid_t pid = child_with(1, 600 * MIB, true);
+	siginfo_t about;
+
+	assert_int_equal(waitid(P_PID, (id_t)pid, &about, WEXITED | WNOWAIT), 0);
+	assert_int_equal(account_used_bytes(account, 1), 0);
+	waitpid(pid, NULL, 0);
+}
+
+static void a_child_of_fork_has_a_slot_of_its_own_and_its_end_leaves_the_parents_memory_alone(void **state)
+{
+	assert_int_equal(account_charge(account, 1, 100 * MIB), 0);
+	end_child(child_with(1, 200 * MIB, false));
+	assert_int_equal(usage->slots_used, 2);
+	assert_int_equal(account_used_bytes(account, 1), 100 * MIB);
+	/* The child must not refund what is its parent's. */
+	if (fork() == 0) {
+		account_refund(account, 1, 100 * MIB);
+		_exit(0);
+	}
+	wait(NULL);
+	assert_int_equal(account_used_bytes(account, 1), 100 * MIB);
+}
+
+static void slots_of_the_dead_are_used_again(void **state)
+{
+	for (int i = 0; i < 50; i++)
+		end_child(child_with(1, 600 * MIB, false));
+	assert_int_equal(usage->slots_used, 1);
+}
+
+static void *hold_and_wait(void *at)
+{
+	account_charge(account, 1, 300 * MIB);
+	*(volatile char *)at = 1;
+	while (pause() < 0)
+		continue;
+	return NULL;
+}
+
+static void a_process_whose_first_thread_has_ended_lives(void **state)
+{
+	char *ready = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char stat_path[64], text[256];
+	pid_t pid = fork();
+	FILE *file;
+
+	if (pid == 0) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, hold_and_wait, ready);
+		pthread_exit(NULL);
+	}
+	snprintf(stat_path, sizeof(stat_path), "/proc/%d/stat", (int)pid);
+	do {
+		usleep(1000);
+		file = fopen(stat_path, "r");
+		assert_non_null(fgets(text, sizeof(text), file));
+		fclose(file);
+	} while (!*(volatile char *)ready || !strstr(text, ") Z"));
+	assert_int_equal(account_used_bytes(account, 1), 300 * MIB);
+	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
+	end_child(pid);
+	assert_int_equal(account_used_bytes(account, 1), 0);
+	munmap(ready, 4096);
+}
+
+/* As if a process with that owner had charged pages and were no longer, or not visibly, there. */
+static void put_slot(unsigned slot, uint64_t owner, uint64_t start_ticks, uint32_t pages)
+{
+	struct owner self;
+
+	owner_self(&self);
+	usage->slots[slot].owner = owner;
+	self.start_ticks = start_ticks;
+	owner_sign(&usage->slots[slot], owner, &self);
+	usage->slots[slot].cards[1] = pages;
+	usage->cards[1].total += pages;
+	if (usage->slots_used <= slot)
+		usage->slots_used = slot + 1;
+}
+
+static uint64_t word_of_pid(pid_t pid)
+{
+	struct owner self;
+
+	owner_self(&self);
+	return owner_word((uint32_t)pid, OWNER_NAMESPACE(self.word)) | UINT64_C(1) << OWNER_GENERATION_SHIFT;
+}
+
+static void a_pid_that_was_given_to_another_process_does_not_keep_memory(void **state)
+{
+	put_slot(0, word_of_pid(getppid()), 1, 256); /* started in the first second of the machine: not it */
+	assert_int_equal(account_used_bytes(account, 1), 0);
+}
+
+static void a_living_process_of_which_the_start_is_not_known_keeps_its_memory(void **state)
+{
+	put_slot(0, word_of_pid(getppid()), 0, 256);
+	assert_int_equal(account_used_bytes(account, 1), MIB);
+}
+
+static void a_process_of_another_pid_namespace_is_taken_for_alive(void **state)
+{
+	put_slot(0, word_of_pid(4000000) ^ UINT64_C(1) << OWNER_PID_BITS, 1, 256);
+	assert_int_equal(account_used_bytes(account, 1), MIB);
+	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
+}
+
+static void the_start_that_a_former_owner_wrote_is_not_its_successors(void **state)
+{
+	uint64_t first = word_of_pid(getppid());
+
+	put_slot(0, first, 1, 256);
+	usage->slots[0].owner = first + (UINT64_C(1) << OWNER_GENERATION_SHIFT);
+	assert_int_equal(account_used_bytes(account, 1), MIB);
+}
+
+static void as_many_processes_as_there_are_slots_and_not_one_more(void **state)
+{
+	for (unsigned i = 0; i < USAGE_FILE_SLOTS; i++)
+		put_slot(i, word_of_pid(1), 0, 0);
+	assert_int_equal(account_charge(account, 1, 4096), -EUSERS);
+	put_slot(700, word_of_pid(4000000), 0, 256); /* no such process */
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+	assert_int_equal(OWNER_PID(usage->slots[700].owner), getpid());
+}
+
+/* ---- threads, fork, descriptors -------------------------------------------------------------------------
+ */
+
+static void *hammer(void *rounds)
+{
+	for (int i = 0; i < *(int *)rounds; i++)
+		if (account_charge(account, 1, 8192) == 0)
+			account_refund(account, 1, 8192);
+	return NULL;
+}
+
+static void threads_take_turns_and_lose_nothing(void **state)
+{
+	pthread_t threads[8];
+	int rounds = 20000;
+
+	for (int i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, hammer, &rounds);
+	for (int i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(usage->cards[1].total, 0);
+	assert_int_equal(usage->cards[1].recounts, 0);
+}
+
+static void fork_while_threads_charge_hangs_nobody(void **state)
+{
+	pthread_t threads[3];
+	int rounds = 100000, status;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, hammer, &rounds);
+	for (int i = 0; i < 100; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			alarm(20);
+			_exit(account_charge(account, 1, 8192) == 0 ? 0 : 1);
+		}
+		waitpid(pid, &status, 0);
+		assert_int_equal(status, 0);
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(account_used_bytes(account, 1), 0);
+}
+
+static void a_program_that_closes_all_descriptors_loses_nothing(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		int bad = account_charge(account, 1, MIB);
+
+		for (int fd = 0; fd < 1024; fd++)
+			close(fd);
+		bad |= account_charge(account, 1, MIB);
+		_exit(bad || account_used_bytes(account, 1) != 2 * MIB);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+/* ---- overhead -------------------------------------------------------------------------------------------
+ */
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void overhead_counts_against_the_limit(void **state)
+{
+	grant_file_set_overhead(grant, 1, 300 * MIB);
+	assert_int_equal(account_used_bytes(account, 1), 300 * MIB);
+	assert_int_equal(account_charge(account, 1, 724 * MIB + 1), -ENOMEM);
+	assert_int_equal(account_charge(account, 1, 724 * MIB), 0);
+	grant_file_set_overhead(grant, 1, 2 * GIB);
+	assert_int_equal(account_used_bytes(account, 1), GIB);
+	assert_int_equal(account_charge(account, 1, 1), -ENOMEM);
+}
+
+static void *keep(void *context)
+{
+	while (atomic_load(&usage->look_wanted) == 0)
+		usleep(100);
+	grant_file_set_overhead(grant, 1, 0);
+	return NULL;
+}
+
+static void a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper(void **state)
+{
+	pthread_t keeper;
+
+	grant_file_set_overhead(grant, 1, 300 * MIB);
+	pthread_create(&keeper, NULL, keep, NULL);
+	/* The keeper may be late on a busy machine: only then this is refused. */
+	while (account_charge(account, 1, GIB) != 0)
+		assert_true(atomic_load(&grant->live[1].overhead_generation) <= 2);
+	pthread_join(keeper, NULL);
+	assert_int_equal(account_used_bytes(account, 1), GIB);
+}
+
+static void without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not_cause_not_at_all(
+	void **state)
+{
+	int64_t begin = now_ns();
+
+	grant_file_set_overhead(grant, 1, 300 * MIB);
+	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
+	assert_in_range(now_ns() - begin, 5000000, 500000000);
+	assert_int_equal(usage->look_wanted, 1);
+	assert_int_equal(account_charge(account, 1, GIB + 1), -ENOMEM);
+	assert_int_equal(usage->look_wanted, 1);
+}
+
+static void a_recount_of_a_stopped_process_is_waited_for_one_second(void **state)
+{
+	int64_t begin = now_ns();
+
+	assert_int_equal(account_charge(account, 1, MIB), 0);
+	put_slot(1, word_of_pid(1), 0, 0);
+	usage->cards[1].total = UINT64_C(7) << 32 | 1;
+	assert_int_equal(account_charge(account, 1, MIB), -EBUSY);
+	assert_in_range(now_ns() - begin, 900000000, 10000000000);
+	assert_int_equal(usage->slots[0].cards[1], 256);
+	/* The stopped one goes on. */
+	usage->cards[1].total = UINT64_C(8) << 32 | 256;
+	assert_int_equal(account_charge(account, 1, GIB - MIB), 0);
+}
+
+#define FILES(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		FILES(the_limit_can_be_used_to_the_last_page_and_not_further),
+		FILES(a_refusal_costs_nothing_lasting),
+		FILES(sizes_beyond_all_cards_are_refused_and_do_not_wrap),
+		FILES(sums_of_sizes_around_powers_of_two_are_exact),
+		FILES(errno_is_kept),
+		FILES(the_limit_holds_over_all_processes),
+		FILES(memory_of_the_killed_is_there_for_the_next_who_asks),
+		FILES(memory_of_a_process_that_nobody_waits_for_is_recovered_too),
+		FILES(a_child_of_fork_has_a_slot_of_its_own_and_its_end_leaves_the_parents_memory_alone),
+		FILES(slots_of_the_dead_are_used_again),
+		FILES(a_process_whose_first_thread_has_ended_lives),
+		FILES(a_pid_that_was_given_to_another_process_does_not_keep_memory),
+		FILES(a_living_process_of_which_the_start_is_not_known_keeps_its_memory),
+		FILES(a_process_of_another_pid_namespace_is_taken_for_alive),
+		FILES(the_start_that_a_former_owner_wrote_is_not_its_successors),
+		FILES(as_many_processes_as_there_are_slots_and_not_one_more),
+		FILES(threads_take_turns_and_lose_nothing),
+		FILES(fork_while_threads_charge_hangs_nobody),
+		FILES(a_program_that_closes_all_descriptors_loses_nothing),
+		FILES(overhead_counts_against_the_limit),
+		FILES(a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper),
+		FILES(without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not_cause_not_at_all),
+		FILES(a_recount_of_a_stopped_process_is_waited_for_one_second),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
