@@ -40,8 +40,14 @@ static int session_map(const char *path, struct shim_session *found)
 	if (r < 0) {
 		shim_log("no card for this process: usage file beside the grant %s: %s", path, why);
 		grant_file_unmap(found->grant);
+		return r;
 	}
-	return r;
+	found->account = account_open(found->grant, found->usage);
+	if (found->account)
+		return 0;
+	grant_file_unmap(found->grant);
+	usage_file_unmap(found->usage);
+	return -ENOMEM;
 }
 
 const struct shim_session *session_get(void)
@@ -59,6 +65,7 @@ const struct shim_session *session_get(void)
 	}
 	if (!__atomic_compare_exchange_n(
 		    &session, &expected, found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		account_close(found->account);
 		grant_file_unmap(found->grant);
 		usage_file_unmap(found->usage);
 		free(found);
@@ -75,26 +82,9 @@ const char *session_path(size_t offset)
 	return found ? (const char *)found->grant + offset : "";
 }
 
-/* While a sum is recounted its word names the recounter; the slots tell then. */
-static uint64_t charged_pages(struct usage_file *usage, unsigned card)
-{
-	uint64_t total = atomic_load(&usage->cards[card].total), pages = 0;
-	uint32_t slots = atomic_load(&usage->slots_used);
-
-	if (!USAGE_IS_RECOUNTED(total))
-		return USAGE_TOTAL_PAGES(total);
-	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
-		pages += USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card]));
-	return pages;
-}
-
 uint64_t session_used_bytes(const struct shim_session *found, unsigned card)
 {
-	uint64_t limit = found->grant->cards[card].limit_bytes;
-	uint64_t used = (charged_pages(found->usage, card) << USAGE_PAGE_SHIFT) +
-			atomic_load(&found->grant->live[card].overhead_bytes);
-
-	return used < limit ? used : limit;
+	return account_used_bytes(found->account, card);
 }
 
 void session_want_look(void)

@@ -4,12 +4,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "grant/account.h"
 #include "grant/grant.h"
 #include "grant/usage.h"
 
 struct shim_session {
 	const struct grant_file *grant;
 	struct usage_file *usage;
+	struct account *account; /* this process's part of it */
 };
 
 /* session_get() - the grant and what its processes have charged, mapped at the first call that finds them;
