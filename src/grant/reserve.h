@@ -35,7 +35,7 @@ struct reserve {
 	struct usage_file *usage;
 	const struct reserve_world *world;
 	enum reserve_kind kind;
-	uint32_t card; /* RESERVE_CLAIM goes through all of them */
+	uint32_t card;	      /* RESERVE_CLAIM goes through all of them */
 	uint32_t slot;	      /* ours; RESERVE_CLAIM fills it, from nothing or from a dead owner */
 	uint64_t owner;	      /* RESERVE_CLAIM: our word, without a generation; with it when done */
 	uint32_t pages;	      /* to take or to give */
