@@ -46,7 +46,7 @@ char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
 struct rejection {
 	const struct request *request;
 	const struct node_ledger *waits_for;
-	char texts[MISFIT_MAX][64];
+	struct strbuf texts[MISFIT_MAX]; /* JSON, the same for thousands of nodes */
 };
 
 /* No other eviction can help, or in-tree preemption would find no victim because the node's sum suffices
@@ -75,20 +75,40 @@ static void add_rejected(struct strbuf *out, const char *const *names, const str
 		add_comma(out, &first);
 		json_add_string(out, names[i]);
 		strbuf_add(out, ":", 1);
-		json_add_string(out, rejection->texts[verdicts[i].misfit]);
+		strbuf_adds(out, strbuf_cstr(&rejection->texts[verdicts[i].misfit]));
 	}
+}
+
+static void rejection_release(struct rejection *rejection)
+{
+	for (int misfit = 0; misfit < MISFIT_MAX; misfit++)
+		strbuf_release(&rejection->texts[misfit]);
+}
+
+/* The text of a misfit as JSON; false: out of memory. */
+static bool describe(struct rejection *rejection, enum misfit misfit)
+{
+	struct strbuf *out = &rejection->texts[misfit];
+	char text[64];
+
+	strbuf_init(out, 1024);
+	json_add_string(out, misfit_text(misfit, rejection->request, text, sizeof(text)));
+	return !out->failed;
 }
 
 char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
 	const struct request *request, const struct node_ledger *waits_for)
 {
+	_cleanup_(rejection_release) struct rejection rejection = {
+		.request = request, .waits_for = waits_for};
 	_cleanup_strbuf_ struct strbuf out;
-	struct rejection rejection = {.request = request, .waits_for = waits_for};
+	bool described = true;
 
-	for (int misfit = 0; misfit < MISFIT_MAX; misfit++)
-		misfit_text((enum misfit)misfit, request, rejection.texts[misfit],
-			sizeof(rejection.texts[misfit]));
 	strbuf_init(&out, ANSWER_MAX);
+	for (int misfit = 0; misfit < MISFIT_MAX; misfit++)
+		described = describe(&rejection, (enum misfit)misfit) && described;
+	if (!described)
+		return NULL;
 	strbuf_adds(&out, "{\"NodeNames\":[],\"FailedNodes\":{");
 	add_rejected(&out, names, verdicts, n, &rejection, false);
 	strbuf_adds(&out, "},\"FailedAndUnresolvableNodes\":{");
