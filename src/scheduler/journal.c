@@ -1,7 +1,6 @@
 #include "scheduler/journal.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,32 +10,9 @@
 #include "kube/history.h"
 #include "kube/json.h"
 #include "net/http-server.h"
-#include "scheduler/decision-json.h"
-#include "scheduler/recorder.h"
+#include "scheduler/dump.h"
+#include "scheduler/journal-internal.h"
 #include "scheduler/scheduler.h"
-
-#define HISTORY_MAX (256u << 20)
-
-/* What was there before a change, or that there was nothing. */
-enum subject { SUBJECT_NONE, SUBJECT_NODE, SUBJECT_POD };
-
-struct entry {
-	uint64_t number;
-	int64_t time_ns;
-	enum subject subject;
-	size_t bytes;
-	const char *key, *before, *line; /* before "": was not there; line "": only a picture */
-	char data[];
-};
-
-struct journal {
-	struct scheduler *scheduler;
-	struct entry *ring[JOURNAL_MAX];
-	size_t first, n;
-	size_t bytes;
-	uint64_t number;
-	struct strbuf before, line; /* of the change at hand; kept for their memory */
-};
 
 static void on_change(void *userdata, const struct ledger *ledger, const struct ledger_event *event);
 
@@ -55,6 +31,12 @@ int journal_new(struct scheduler *scheduler, struct journal **ret_journal)
 	return 0;
 }
 
+void entry_unref(struct entry *entry)
+{
+	if (--entry->refs == 0)
+		free(entry);
+}
+
 static void journal_drop_oldest(struct journal *journal)
 {
 	struct entry *oldest = journal->ring[journal->first];
@@ -62,13 +44,20 @@ static void journal_drop_oldest(struct journal *journal)
 	journal->bytes -= oldest->bytes;
 	journal->first = (journal->first + 1) % JOURNAL_MAX;
 	journal->n--;
-	free(oldest);
+	entry_unref(oldest);
+}
+
+void journal_stop(struct journal *journal)
+{
+	if (journal && journal->dump)
+		dump_abandon(journal->dump);
 }
 
 void journal_free(struct journal *journal)
 {
 	if (!journal)
 		return;
+	journal_stop(journal);
 	journal->scheduler->ledger.listener = NULL;
 	while (journal->n)
 		journal_drop_oldest(journal);
@@ -109,7 +98,8 @@ static void journal_add(struct journal *journal, enum subject subject, const cha
 		journal_drop_oldest(journal);
 	if (!entry)
 		return;
-	*entry = (struct entry){.number = journal_number(journal),
+	*entry = (struct entry){.refs = 1,
+		.number = journal_number(journal),
 		.time_ns = realtime_ns(),
 		.subject = subject,
 		.bytes = bytes};
@@ -119,6 +109,8 @@ static void journal_add(struct journal *journal, enum subject subject, const cha
 	entry->line = pack(&end, strbuf_cstr(line), line->len);
 	journal->ring[(journal->first + journal->n++) % JOURNAL_MAX] = entry;
 	journal->bytes += bytes;
+	if (journal->dump)
+		dump_note(journal->dump, entry);
 }
 
 /* Pictures: "" for what is not there. */
@@ -232,130 +224,11 @@ void journal_asked(struct journal *journal, const struct pod_facts *pod, const c
 	journal_add(journal, SUBJECT_NONE, "", &journal->before, line);
 }
 
-/* The dump. */
-
-/* The oldest picture of each object that changed since. */
-struct pictures {
-	struct table nodes, pods; /* key -> struct entry */
-};
-
-static int pictures_take(const struct journal *journal, struct pictures *pictures)
-{
-	table_init(&pictures->nodes);
-	table_init(&pictures->pods);
-	for (size_t i = journal->n; i-- > 0;) {
-		struct entry *entry = journal->ring[(journal->first + i) % JOURNAL_MAX];
-
-		if (entry->subject == SUBJECT_NONE)
-			continue;
-		if (table_set(entry->subject == SUBJECT_NODE ? &pictures->nodes : &pictures->pods, entry->key,
-			    entry) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-static void pictures_release(struct pictures *pictures)
-{
-	table_release(&pictures->nodes);
-	table_release(&pictures->pods);
-}
-
-static void add_restore(struct strbuf *out, const char *what, const char *text)
-{
-	if (!*text)
-		return;
-	strbuf_adds(out, what);
-	strbuf_adds(out, text);
-	strbuf_adds(out, "}\n");
-}
-
-#define RESTORE_NODE "{\"restoreNode\":"
-#define RESTORE_POD "{\"restorePod\":"
-
-static void add_beginning(struct strbuf *out, const struct ledger *ledger, const struct pictures *pictures)
-{
-	const struct entry *entry;
-	const char *key;
-	size_t cursor = 0;
-
-	table_for_each (&pictures->nodes, c, entry)
-		add_restore(out, RESTORE_NODE, entry->before);
-	while (table_next(&ledger->nodes, &cursor, &key, NULL)) {
-		const struct node_ledger *node = ledger_node(ledger, key);
-
-		if (!node->facts.uid || table_get(&pictures->nodes, key))
-			continue;
-		strbuf_adds(out, RESTORE_NODE);
-		history_add_node(out, node, true);
-		strbuf_adds(out, "}\n");
-	}
-	table_for_each (&pictures->pods, c, entry)
-		add_restore(out, RESTORE_POD, entry->before);
-	cursor = 0;
-	while (table_next(&ledger->pods, &cursor, &key, NULL)) {
-		if (table_get(&pictures->pods, key))
-			continue;
-		strbuf_adds(out, RESTORE_POD);
-		history_add_pod(out, ledger_pod(ledger, key));
-		strbuf_adds(out, "}\n");
-	}
-}
-
-static void add_entry(struct strbuf *out, const struct entry *entry)
-{
-	char time[TIME_TEXT_SIZE];
-
-	if (*entry->line)
-		strbuf_addf(out, "{\"number\":%llu,\"time\":\"%s\",%s\n", (unsigned long long)entry->number,
-			time_text(entry->time_ns, time), entry->line + 1);
-}
-
-static void add_decision(struct strbuf *out, const struct decision *decision)
-{
-	_cleanup_json_ struct json_object *object = decision_to_json(decision);
-
-	json_set(object, "number", json_object_new_uint64(decision->number));
-	strbuf_addf(out, "%s\n", json_text(object));
-}
-
-/* Decisions from before the journal's first entry have no ledger to be replayed on. */
-static void add_events(struct strbuf *out, const struct journal *journal, const struct recorder *recorder)
-{
-	const struct decision *decision;
-	size_t cursor = 0, i = 0;
-
-	while ((decision = recorder_next(recorder, &cursor))) {
-		if (!journal->n || decision->number < journal->ring[journal->first]->number)
-			continue;
-		for (; i < journal->n; i++) {
-			const struct entry *entry = journal->ring[(journal->first + i) % JOURNAL_MAX];
-
-			if (entry->number > decision->number)
-				break;
-			add_entry(out, entry);
-		}
-		add_decision(out, decision);
-	}
-	for (; i < journal->n; i++)
-		add_entry(out, journal->ring[(journal->first + i) % JOURNAL_MAX]);
-}
-
 void journal_answer(struct journal *journal, struct http_call *call)
 {
-	struct scheduler *scheduler = journal->scheduler;
-	struct pictures pictures;
-	struct strbuf out;
-
-	strbuf_init(&out, HISTORY_MAX);
-	strbuf_addf(&out, "{\"history\":1,\"scheduler\":\"" RATION_VERSION "\",\"bestNodes\":%zu}\n",
-		scheduler->best_nodes);
-	if (pictures_take(journal, &pictures) == 0) {
-		add_beginning(&out, &scheduler->ledger, &pictures);
-		add_events(&out, journal, scheduler->recorder);
-	} else {
-		out.failed = -ENOMEM;
-	}
-	pictures_release(&pictures);
-	http_call_reply(call, 200, "application/x-ndjson", strbuf_take(&out));
+	if (journal->dump)
+		http_call_reply(call, 503, "text/plain; charset=utf-8",
+			strdup("another history is being written, try again in a second\n"));
+	else if (dump_begin(journal, call, &journal->dump) < 0)
+		http_call_reply(call, 500, "text/plain; charset=utf-8", NULL);
 }

@@ -33,6 +33,10 @@ void journal_asked(struct journal *journal, const struct pod_facts *pod, const c
 
 size_t journal_bytes(const struct journal *journal);
 
-/* journal_answer() - GET /history: JSON lines as kube/history.h tells. The whole ledger is written: with
- * 5,000 nodes and 20,000 pods the scheduler does nothing else for a while. */
+/* journal_answer() - GET /history: JSON lines as kube/history.h tells. The whole ledger is written, with
+ * thousands of nodes for some tenths of a second: in slices, see dump.h. One at a time, others are answered
+ * 503. */
 void journal_answer(struct journal *journal, struct http_call *call);
+
+/* journal_stop() - an answer that is not ready is 503 now: before the HTTP server is freed. Accepts NULL. */
+void journal_stop(struct journal *journal);

@@ -350,6 +350,7 @@ static void program_stop(struct program *program)
 	budget_sync_stop(scheduler->budget_sync);
 	if (scheduler->binds && bind_queue_busy(scheduler->binds))
 		return; /* peers still wait: the kernel closes their connections */
+	journal_stop(scheduler->journal);
 	http_server_free(program->verbs);
 	http_server_free(program->probes);
 	http_server_free(program->metrics);

@@ -162,6 +162,21 @@ const struct decision *recorder_next(const struct recorder *recorder, size_t *cu
 	return &recorder->ring[(recorder->first + (*cursor)++) % DECISIONS_MAX]->decision;
 }
 
+size_t recorder_find(const struct recorder *recorder, uint64_t number)
+{
+	size_t low = 0, high = recorder->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (recorder->ring[(recorder->first + middle) % DECISIONS_MAX]->decision.number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 size_t recorder_count(const struct recorder *recorder)
 {
 	return recorder->n;

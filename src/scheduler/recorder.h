@@ -88,6 +88,9 @@ void recorder_add(struct recorder *recorder, const struct decision *decision);
 /* recorder_next() - oldest first: start with *cursor = 0; NULL at the end. Valid until the next addition. */
 const struct decision *recorder_next(const struct recorder *recorder, size_t *cursor);
 
+/* recorder_find() - the cursor of the first decision with this number or a later one; numbers grow. */
+size_t recorder_find(const struct recorder *recorder, uint64_t number);
+
 size_t recorder_count(const struct recorder *recorder);
 size_t recorder_bytes(const struct recorder *recorder);
 

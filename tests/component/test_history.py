@@ -5,7 +5,10 @@ import json
 import os
 import random
 import re
+import select
+import socket
 import subprocess
+import time
 
 import pytest
 
@@ -123,6 +126,87 @@ def test_what_has_fallen_off_the_ring_is_in_the_beginning(api, start, tmp_path):
     assert 5000 < entries <= 20000
     assert any("restorePod" in line for line in lines)
     assert sums(replay(tmp_path / "history"), scheduler.inspect()["overcommittedGPUs"])[1] > 1000
+
+
+def large_world(api, nodes, pods):
+    """Bound pods on cards of 15 units: nothing is over."""
+    for i in range(nodes):
+        gpu_node(api, f"n{i}", 15360, 15360)
+    for i in range(pods):
+        node = f"n{i % nodes}"
+        api.create_pod(f"old{i}", gpu_mem=1, node=node, annotations={"ration.dev/placement": json.dumps(
+            {"unit": 1024, "containers": {"main": [{"uuid": f"GPU-{node}-{i // nodes % 2}", "units": 1}]}})})
+
+
+def long_history(api, start):
+    """A scheduler whose history takes many slices, and the nodes that it was asked about."""
+    large_world(api, 300, 2400)
+    scheduler = start()
+    pod, names = api.create_pod("asks", gpu_mem=3), [f"n{i}" for i in range(40)]
+    for _ in range(2000):
+        assert scheduler.filter(pod, names)["NodeNames"]
+    return scheduler, names
+
+
+def test_a_history_written_while_the_ledger_changes_is_that_of_one_moment(api, start, tmp_path):
+    scheduler, names = long_history(api, start)
+    rng, stop, written = random.Random(SEED), False, []
+
+    def write_histories():
+        while not stop:
+            path = tmp_path / f"history{len(written)}"
+            save(scheduler, path)
+            written.append(path)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write_histories)
+        try:
+            for step in range(150):
+                pod = api.create_pod(f"new{step}", gpu_mem=rng.randint(1, 5))
+                fitting = scheduler.filter(pod, rng.sample(names, 20))["NodeNames"]
+                assert scheduler.bind(pod, fitting[0]) == ""
+                api.delete("pods", f"old{step}")
+                api.patch("nodes", f"n{rng.randrange(len(names), 300)}", {"metadata": {"annotations": {
+                    "ration.dev/serving": rng.choice(["true", "false"])}}})
+        finally:
+            stop = True
+        writing.result()
+    assert len(written) >= 3
+    changes = [sums(replay(path))[0] for path in written]
+    assert changes == sorted(changes) and changes[-1] > changes[0]
+
+
+def test_filter_is_answered_while_a_history_is_written(api, start):
+    scheduler, names = long_history(api, start)
+    pod = api.create_pod("p", gpu_mem=3)
+
+    def filter_is_first():
+        with socket.create_connection(("127.0.0.1", scheduler.ports[0])) as connection:
+            connection.sendall(b"GET /history HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            time.sleep(0.003)
+            assert scheduler.filter(pod, names)["NodeNames"]
+            first = not select.select([connection], [], [], 0)[0]
+            while connection.recv(1 << 20):
+                pass
+            return first
+    assert any([filter_is_first() for _ in range(5)])
+
+
+def test_one_history_at_a_time_and_nobody_who_hangs_up_keeps_the_others_from_it(api, start, tmp_path):
+    scheduler, _ = long_history(api, start)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = [future.result() for future in [pool.submit(scheduler.http, "GET", "/history") for _ in range(4)]]
+    statuses = [status for status, _ in answers]
+    assert 200 in statuses and set(statuses) <= {200, 503}
+    assert all(b"another history" in body for status, body in answers if status == 503)
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", scheduler.ports[0])) as connection:
+            connection.sendall(b"GET /history HTTP/1.1\r\nhost: x\r\n\r\n")
+    wait_for(lambda: scheduler.http("GET", "/history")[0] == 200, 5)
+    # It ends cleanly in the middle of one (start's fixture looks at the exit status).
+    with socket.create_connection(("127.0.0.1", scheduler.ports[0])) as connection:
+        connection.sendall(b"GET /history HTTP/1.1\r\nhost: x\r\n\r\n")
+        time.sleep(0.003)
+        assert scheduler.stop() == 0
 
 
 def test_preemption_is_in_the_history_and_skipped_by_replay(api, start, tmp_path):

@@ -131,6 +131,51 @@ static void lists_are_cut_at_their_maximum(void **state)
 	recorder_free(recorder);
 }
 
+static void victims_are_kept_and_those_over_the_maximum_counted(void **state)
+{
+	struct decision_victim victims[DECISION_VICTIMS_MAX + 3];
+	struct recorder *recorder = recorder_open();
+	const struct decision *kept;
+	char name[] = "v";
+	size_t cursor = 0;
+
+	for (size_t i = 0; i < DECISION_VICTIMS_MAX + 3; i++)
+		victims[i] = (struct decision_victim){
+			.uid = "u", .namespace_ = "default", .name = name, .priority = -(int32_t)i};
+	recorder_add(recorder, &(struct decision){.kind = DECISION_PREEMPT,
+				       .victims = victims,
+				       .n_victims = DECISION_VICTIMS_MAX + 3,
+				       .n_victims_unnamed = 2});
+	name[0] = 'x';
+	memset(victims, 0, sizeof(victims));
+	kept = recorder_next(recorder, &cursor);
+	assert_int_equal(kept->n_victims, DECISION_VICTIMS_MAX);
+	assert_int_equal(kept->n_victims_unnamed, 5);
+	assert_string_equal(kept->victims[DECISION_VICTIMS_MAX - 1].name, "v");
+	assert_int_equal(kept->victims[DECISION_VICTIMS_MAX - 1].priority, 1 - DECISION_VICTIMS_MAX);
+	recorder_free(recorder);
+}
+
+/* Numbers are shared with the journal: there are gaps. */
+static void a_decision_is_found_by_its_number_or_the_next_one(void **state)
+{
+	struct recorder *recorder = recorder_open();
+	size_t cursor;
+
+	assert_int_equal(recorder_find(recorder, 5), 0);
+	for (uint64_t i = 1; i <= DECISIONS_MAX + 100; i++)
+		add_named(recorder, "p", 10 * i); /* 1010 and up are left */
+	cursor = recorder_find(recorder, 5000);
+	assert_int_equal(recorder_next(recorder, &cursor)->number, 5000);
+	cursor = recorder_find(recorder, 5001);
+	assert_int_equal(recorder_next(recorder, &cursor)->number, 5010);
+	cursor = recorder_find(recorder, 1);
+	assert_int_equal(recorder_next(recorder, &cursor)->number, 1010);
+	cursor = recorder_find(recorder, 10 * (DECISIONS_MAX + 100) + 1);
+	assert_null(recorder_next(recorder, &cursor));
+	recorder_free(recorder);
+}
+
 static void a_ring_that_wrapped_frees_everything(void **state)
 {
 	struct recorder *recorder = recorder_open();
@@ -148,6 +193,8 @@ int main(void)
 		cmocka_unit_test(the_ring_keeps_the_last_10000_in_order),
 		cmocka_unit_test(memory_is_bounded_whatever_the_names_are),
 		cmocka_unit_test(lists_are_cut_at_their_maximum),
+		cmocka_unit_test(victims_are_kept_and_those_over_the_maximum_counted),
+		cmocka_unit_test(a_decision_is_found_by_its_number_or_the_next_one),
 		cmocka_unit_test(a_ring_that_wrapped_frees_everything),
 	};
 
