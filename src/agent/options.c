@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -90,6 +91,8 @@ static int option_set_metrics(struct options *o, const char *where, struct error
 
 static int option_set(struct options *o, int option, struct error *err)
 {
+	struct stat st;
+
 	switch (option) {
 	case OPT_NODE_NAME:
 		o->node_name = optarg;
@@ -120,6 +123,11 @@ static int option_set(struct options *o, int option, struct error *err)
 		return 1;
 	case OPT_KUBECONFIG:
 		o->kubeconfig = optarg;
+		if (stat(optarg, &st) == 0 && S_ISFIFO(st.st_mode))
+			return error_set(err, EINVAL,
+				"--kubeconfig %s: a pipe can be read once, and every worker reads it: name a "
+				"file",
+				optarg);
 		return 1;
 	case OPT_METRICS:
 		return option_set_metrics(o, optarg, err);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 static int write_all(int fd, const char *data, size_t len)
 {
@@ -28,7 +31,7 @@ static int write_all(int fd, const char *data, size_t len)
 }
 
 /* A pipe or device in the place of a file would keep us waiting for ever, in open() already. */
-static int open_file(const char *path, size_t max)
+static int open_file(const char *path, size_t max, bool pipe_too, bool *ret_is_pipe)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -37,31 +40,47 @@ static int open_file(const char *path, size_t max)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
-	if (!S_ISREG(st.st_mode))
+	*ret_is_pipe = pipe_too && S_ISFIFO(st.st_mode);
+	if (!S_ISREG(st.st_mode) && !*ret_is_pipe)
 		return -ENOTSUP;
 	if (st.st_size > 0 && (uint64_t)st.st_size > max)
 		return -EFBIG;
 	return TAKE_FD(&fd);
 }
 
-int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len)
+/* Until a pipe can be read, or its last writer is gone. */
+static int wait_for_pipe(int fd, int64_t until_ns)
 {
-	_cleanup_close_ int fd = open_file(path, max);
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+	int64_t left_ns;
+	int r;
+
+	do {
+		left_ns = until_ns - monotonic_ns();
+		r = left_ns > 0 ? poll(&poll_fd, 1, (int)(left_ns / NS_PER_MS) + 1) : 0;
+	} while (r < 0 && errno == EINTR);
+	return r > 0 ? 0 : r == 0 ? -ETIMEDOUT : -errno;
+}
+
+/* until_ns 0: it is a file. */
+static int read_to_end(int fd, size_t max, int64_t until_ns, char **ret_data, size_t *ret_len)
+{
 	_cleanup_free_ char *data = NULL;
 	size_t len = 0, size = 4096;
 
-	if (fd < 0)
-		return fd;
 	for (;;) {
 		ssize_t n;
+		int r = until_ns ? wait_for_pipe(fd, until_ns) : 0;
 		/* /proc and /sys report no size: grow while there is more, up to one byte over the limit. */
 		char *grown = (len + 1 >= size || !data) ? realloc(data, size *= 2) : data;
 
 		if (!grown)
 			return -ENOMEM;
 		data = grown;
+		if (r < 0)
+			return r;
 		n = read(fd, data + len, size - len - 1);
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && (errno == EINTR || (until_ns && errno == EAGAIN)))
 			continue;
 		if (n < 0)
 			return -errno;
@@ -76,6 +95,23 @@ int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len)
 	if (ret_len)
 		*ret_len = len;
 	return 0;
+}
+
+int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len)
+{
+	bool is_pipe;
+	_cleanup_close_ int fd = open_file(path, max, false, &is_pipe);
+
+	return fd < 0 ? fd : read_to_end(fd, max, 0, ret_data, ret_len);
+}
+
+int fs_read_or_pipe(const char *path, size_t max, int timeout_ms, char **ret_data, size_t *ret_len)
+{
+	int64_t until_ns = monotonic_ns() + timeout_ms * NS_PER_MS;
+	bool is_pipe;
+	_cleanup_close_ int fd = open_file(path, max, true, &is_pipe);
+
+	return fd < 0 ? fd : read_to_end(fd, max, is_pipe ? until_ns : 0, ret_data, ret_len);
 }
 
 int fs_write_atomic(const char *path, mode_t mode, const void *data, size_t len)

@@ -8,6 +8,10 @@
  * -EISDIR) if it is none. Never waits. The caller frees. */
 int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len);
 
+/* fs_read_or_pipe() - the same, but a pipe will do too, whose writer has to end within timeout_ms:
+ * -ETIMEDOUT. A pipe can be read once. */
+int fs_read_or_pipe(const char *path, size_t max, int timeout_ms, char **ret_data, size_t *ret_len);
+
 /* fs_write_atomic() - write a temporary file beside path, fsync, rename over it. */
 int fs_write_atomic(const char *path, mode_t mode, const void *data, size_t len);
 

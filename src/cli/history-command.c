@@ -89,18 +89,40 @@ int history_command(int argc, char **argv)
 	return status < 0 ? EXIT_SUCCESS : status;
 }
 
+/* Returns whether there was one. -EMSGSIZE: it is longer than line->max; whoever made the file may not mean
+ * well.
+ */
+static int read_line(FILE *file, struct strbuf *line)
+{
+	int c, r;
+
+	strbuf_clear(line);
+	while ((c = getc_unlocked(file)) != EOF) {
+		const char letter = (char)c;
+
+		r = strbuf_add(line, &letter, 1);
+		if (r < 0)
+			return r;
+		if (c == '\n')
+			break;
+	}
+	return line->len > 0;
+}
+
 static int replay_file(FILE *file, struct replay *replay, struct error *err)
 {
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0;
-	ssize_t len;
-	int r = 0;
+	_cleanup_strbuf_ struct strbuf line;
+	int r, n;
 
-	while (r == 0 && (len = getline(&line, &size, file)) >= 0) {
-		if (len > LINE_MAX_BYTES)
-			return error_set(err, EFBIG, "a line is longer than %u MiB", LINE_MAX_BYTES >> 20);
-		r = replay_line(replay, line, (size_t)len, err);
-	}
+	strbuf_init(&line, LINE_MAX_BYTES);
+	do {
+		n = read_line(file, &line);
+		r = n > 0 ? replay_line(replay, line.data, line.len, err) : 0;
+	} while (n > 0 && r == 0);
+	if (n == -EMSGSIZE)
+		return error_set(err, EFBIG, "a line is longer than %u MiB", LINE_MAX_BYTES >> 20);
+	if (n < 0)
+		return error_set(err, -n, "%s", strerror(-n));
 	if (r == 0 && ferror(file))
 		return error_set(err, EIO, "cannot be read: %s", strerror(errno));
 	if (r == 0 && !replay->begun)

@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "kube/base64.h"
 
+#define PIPE_TIMEOUT_MS 10000
 #define CONFIG_FILE_MAX (1024 * 1024)
 #define SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -283,10 +284,13 @@ static int load_kubeconfig(
 	size_t len;
 	int r;
 
-	r = fs_read(path, CONFIG_FILE_MAX, &data, &len);
+	r = fs_read_or_pipe(path, CONFIG_FILE_MAX, PIPE_TIMEOUT_MS, &data, &len);
 	if (r < 0)
 		return error_set(err, -r, "cannot read kubeconfig %s: %s", path,
-			r == -EFBIG ? "larger than 1 MiB" : strerror(-r));
+			r == -EFBIG	  ? "larger than 1 MiB"
+			: r == -ETIMEDOUT ? "a pipe that did not end within 10 s"
+			: r == -ENOTSUP	  ? "neither a file nor a pipe"
+					  : strerror(-r));
 	error_set(err, 0, "out of memory");
 	r = load_yaml(data, len, &document, err);
 	if (r == 0)

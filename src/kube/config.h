@@ -26,6 +26,6 @@ void kube_config_release(struct kube_config *config);
 /* kube_config_load() - `path` if not NULL; else the first file of $KUBECONFIG; else the service account of
  * the pod we run in; else ~/.kube/config. context NULL: the current one. What we cannot do (exec and
  * auth-provider credentials, http proxies) is refused with a sentence that names it and the way out. Files
- * over 1 MiB are refused. */
+ * over 1 MiB are refused. A kubeconfig may come from a pipe (/dev/stdin), whose writer has 10 s. */
 int kube_config_load(
 	const char *path, const char *context, struct kube_config *ret_config, struct error *err);

@@ -213,6 +213,8 @@ int history_restore_pod(struct ledger *ledger, struct json_object *object, struc
 	if (r >= 0 && image.has_placement)
 		r = placement_read(json_member(object, "placement"), &image.placement, err);
 	if (r >= 0 && json_member(object, "nomination")) {
+		/* It is replaced, and a node that only it names would go with it. */
+		ledger_remove_pod(ledger, image.facts.uid);
 		r = nomination_read(ledger, json_member(object, "nomination"), &nomination, err);
 		image.nomination = &nomination;
 	}

@@ -236,6 +236,15 @@ def test_agent_that_cannot_start_at_all_says_so_and_ends():
         assert "missing" in w.logged()
 
 
+def test_agent_that_is_given_a_pipe_for_its_kubeconfig_says_why_not():
+    with World() as w:
+        w.kubeconfig = w.dir / "pipe"
+        os.mkfifo(w.kubeconfig)
+        w.start_agent()
+        assert w.agent.wait(10) == 2
+        assert "a pipe can be read once" in w.logged()
+
+
 def test_first_process_holds_the_connections_and_little_else(world):
     time.sleep(1)
     own = world.pages_kib(world.agent.pid, "Private_Clean", "Private_Dirty")

@@ -306,6 +306,11 @@ def test_replay_of_garbled_histories_never_crashes(api, start, tmp_path):
         assert replay(tmp_path / "x").returncode in (0, 1)
 
 
+def test_file_without_end_or_lines_is_no_history():
+    done = replay("/dev/zero")
+    assert done.returncode == 1 and "a line is longer than 16 MiB" in done.stderr
+
+
 def test_ration_history_fetches_it_through_port_forward(api, start, person, tmp_path):    # noqa: F811
     gpu_node(api, "n", 15360)
     scheduler = start()

@@ -437,10 +437,11 @@ def test_help_and_version_need_no_cluster(cluster):
     assert cluster.show("--version").startswith("kubectl-inspect-cgpu 0.")
 
 
-def test_full_output_device_is_an_error(cluster):
+@pytest.mark.parametrize("options", [[], ["-w"]])
+def test_full_output_device_is_an_error(cluster, options):
     cluster.set([node("n", "10.0.0.1", 16160)])
     with open("/dev/full", "w") as full:
-        done = subprocess.run([PROGRAM], env=cluster.environment(), stdout=full, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run([PROGRAM, *options], env=cluster.environment(), stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == 1 and b"cannot be written" in done.stderr
 
 

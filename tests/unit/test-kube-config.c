@@ -7,8 +7,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -263,6 +266,72 @@ static void a_pod_without_a_token_is_told_to_have_one(void **state)
 	unsetenv("KUBERNETES_SERVICE_PORT");
 }
 
+/* As in --kubeconfig <(sops -d ...): the writer comes and goes while it is read. */
+static int load_from_pipe(const char *text, size_t len, struct error *err)
+{
+	_cleanup_kube_config_ struct kube_config config;
+	char pipe_path[64];
+	int ends_of[2], r;
+	pid_t writer;
+
+	kube_config_init(&config);
+	assert_int_equal(pipe2(ends_of, O_CLOEXEC), 0);
+	writer = fork();
+	if (writer == 0) {
+		for (size_t at = 0, n; at < len; at += n) {
+			n = len - at < 1000 ? len - at : 1000;
+			if (write(ends_of[1], text + at, n) != (ssize_t)n)
+				break;
+			usleep(100);
+		}
+		_exit(0);
+	}
+	close(ends_of[1]);
+	snprintf(pipe_path, sizeof(pipe_path), "/dev/fd/%d", ends_of[0]);
+	r = kube_config_load(pipe_path, "two", &config, err);
+	assert_true(r < 0 || strcmp(config.server, "https://[fd00::1]:6443") == 0);
+	kill(writer, SIGKILL);
+	waitpid(writer, NULL, 0);
+	close(ends_of[0]);
+	return r;
+}
+
+#define PIPED CONTEXTS "clusters:\n" CLUSTER2 "users:\n- name: u2\n  user: {token: t}\n"
+
+static void kubeconfig_comes_from_a_pipe(void **state)
+{
+	struct error err = {0};
+
+	if (load_from_pipe(PIPED, strlen(PIPED), &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void kubeconfig_from_a_pipe_is_bounded(void **state)
+{
+	_cleanup_free_ char *long_text = malloc(2 << 20);
+	struct error err = {0};
+
+	assert_non_null(long_text);
+	memset(long_text, '#', 2 << 20);
+	assert_true(load_from_pipe(long_text, 2 << 20, &err) < 0);
+	assert_non_null(strstr(err.text, "larger than 1 MiB"));
+}
+
+static void pipe_that_does_not_end_is_given_up(void **state)
+{
+	int ends_of[2];
+	char pipe_path[64], *data = NULL;
+
+	assert_int_equal(pipe2(ends_of, O_CLOEXEC), 0);
+	assert_int_equal(write(ends_of[1], "x", 1), 1);
+	snprintf(pipe_path, sizeof(pipe_path), "/dev/fd/%d", ends_of[0]);
+	assert_int_equal(fs_read_or_pipe(pipe_path, 100, 50, &data, NULL), -ETIMEDOUT);
+	assert_int_equal(fs_read(pipe_path, 100, &data, NULL), -ENOTSUP);
+	assert_null(data);
+	close(ends_of[0]);
+	close(ends_of[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +350,9 @@ int main(void)
 		cmocka_unit_test(without_anything_the_sentence_says_what_was_looked_for),
 		cmocka_unit_test(the_first_file_of_kubeconfig_comes_before_the_pods_account),
 		cmocka_unit_test(a_pod_without_a_token_is_told_to_have_one),
+		cmocka_unit_test(kubeconfig_comes_from_a_pipe),
+		cmocka_unit_test(kubeconfig_from_a_pipe_is_bounded),
+		cmocka_unit_test(pipe_that_does_not_end_is_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, open_folder, close_folder);
