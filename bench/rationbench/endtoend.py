@@ -2,6 +2,7 @@
 bind with the real API server behind it."""
 import contextlib
 import json
+import statistics
 import sys
 import time
 
@@ -73,8 +74,20 @@ def measure(api, kind, shape, count, timeout=300):
         failed = scheduler.failed_attempts()
     over = overcommitted(api.pods())
     api.delete_pods()
-    return {"who": kind, "shape": shape, "pods": count, "pods_per_s": (count - 1) / (times[-1] - times[0]),
-            "seconds": times[-1] - times[0], "failed": failed, "over": over}
+    return {"seconds": times[-1] - times[0], "failed": failed, "over": over}
+
+
+def add_round(rows, kind, shape, count, got):
+    """One row for each kind and shape; the rates of its rounds side by side with those of the others."""
+    row = next((r for r in rows if (r["who"], r["shape"]) == (kind, shape)), None)
+    if not row:
+        row = {"who": kind, "shape": shape, "pods": count, "rates": [], "failed": 0, "over": 0}
+        rows.append(row)
+    row["rates"].append((count - 1) / got["seconds"])
+    row["pods_per_s"], row["slowest"], row["fastest"] = (
+        statistics.median(row["rates"]), min(row["rates"]), max(row["rates"]))
+    row["failed"] += got["failed"]
+    row["over"] += got["over"]
 
 
 def keep_asking(url, seconds):
@@ -113,8 +126,10 @@ def _bind_directly(api, count, connections):
     return got
 
 
-def run(nodes, pods, binds, bursts, bind_rows, others=(), shapes=("equal", "unequal"), say=print):
-    """Appends to the rows of the bursts and of bind, so that what was measured outlives a failure."""
+def run(nodes, pods, binds, bursts, bind_rows, rounds=1, others=(), shapes=("equal", "unequal"), say=print):
+    """Appends to the rows of the bursts and of bind, so that what was measured outlives a failure. A machine is not
+    as fast at one time as at another: each round has everybody, every other one in reverse."""
+    kinds = (NONE, PASS, STANDIN, RATION, *others)
     with RealApi() as api:
         say(f"end to end: {nodes} nodes")
         api.create_nodes([cluster.node(i, NODE_POLICY) for i in range(nodes)])
@@ -122,6 +137,7 @@ def run(nodes, pods, binds, bursts, bind_rows, others=(), shapes=("equal", "uneq
             say(f"bind with the API server: {connections} at a time")
             bind_rows.append(measure_bind(api, binds, connections))
         for shape in shapes:
-            for kind in (NONE, PASS, STANDIN, RATION, *others):
-                say(f"end to end: {pods} pods, {shape}, {kind}")
-                bursts.append(measure(api, kind, shape, pods))
+            for turn in range(rounds):
+                for kind in kinds if turn % 2 == 0 else kinds[::-1]:
+                    say(f"end to end: {pods} pods, {shape}, {kind}, round {turn + 1} of {rounds}")
+                    add_round(bursts, kind, shape, pods, measure(api, kind, shape, pods))

@@ -1,4 +1,6 @@
 """The goals, and whether this run met them."""
+import statistics
+
 from .endtoend import NONE, PASS, RATION, STANDIN
 
 
@@ -23,7 +25,7 @@ def _verbs(rows):
 
 def _ratio(bursts, shape, other):
     own, than = _pick(bursts, who=RATION, shape=shape), _pick(bursts, who=other, shape=shape)
-    return own[0]["pods_per_s"] / than[0]["pods_per_s"] if own and than else None
+    return statistics.median(a / b for a, b in zip(own[0]["rates"], than[0]["rates"])) if own and than else None
 
 
 def _bursts(bursts):

@@ -12,8 +12,8 @@ COLUMNS = {
               ("floor_p50", "{:.3f}"), ("floor_p99", "{:.3f}"), ("answer_bytes", "{}"), ("failed", "{}")),
     "binds": (("connections", "{}"), ("calls", "{}"), ("p50", "{:.2f}"), ("p99", "{:.2f}"), ("calls_per_s", "{:.0f}"),
               ("direct_p50", "{:.2f}"), ("direct_p99", "{:.2f}"), ("failed", "{}")),
-    "bursts": (("who", "{}"), ("shape", "{}"), ("pods", "{}"), ("pods_per_s", "{:.1f}"), ("seconds", "{:.1f}"),
-               ("failed", "{}"), ("over", "{}")),
+    "bursts": (("who", "{}"), ("shape", "{}"), ("pods", "{}"), ("pods_per_s", "{:.1f}"), ("slowest", "{:.1f}"),
+               ("fastest", "{:.1f}"), ("failed", "{}"), ("over", "{}")),
     "restart": (("nodes", "{}"), ("pods", "{}"), ("listed_mb", "{:.0f}"), ("ready_s", "{:.2f}"), ("peak_mb", "{:.0f}"),
                 ("steady_mb", "{:.0f}")),
 }
@@ -21,7 +21,8 @@ TITLES = {
     "verbs": "The verbs over loopback, one connection (ms; cpu: of the extender for one call; floor: a plain socket "
              "server that answers as many bytes)",
     "binds": "Bind with the real API server behind it (ms; direct: the stand-in, a Binding without annotations)",
-    "bursts": "Pods a second of a real kube-scheduler (failed: scheduling attempts that ended in an error)",
+    "bursts": "Pods a second of a real kube-scheduler, median of the rounds (failed: scheduling attempts that ended in an "
+              "error; ratios are those within a round, their median)",
     "restart": "Restart (MB of 10^6 bytes; listed: JSON that the API server sent)",
 }
 
