@@ -10,3 +10,5 @@ int inspect_command(int argc, char **argv, const char *program, const char *invo
 int why_command(int argc, char **argv);
 int history_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
+int run_command(int argc, char **argv);
+int ps_command(int argc, char **argv);

@@ -1,4 +1,4 @@
-/* ration - what a person asks a cluster with shared GPUs. */
+/* ration - a person's way to shared GPUs: what a cluster does with them, and programs on this machine. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,8 @@ static const struct command {
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 	const char *help;
 } commands[] = {
+	{"run", run_command, "a program on this machine with so much of a card's memory; needs no cluster"},
+	{"ps", ps_command, "the programs that run so, with granted and used memory"},
 	{"why", why_command, "why a pod is on its card, or on none: node by node, card by card"},
 	{"inspect", ration_inspect, "how much GPU memory of each card is allocated to whom"},
 	{"history", history_command, "what the scheduler has recorded, to be replayed elsewhere"},

@@ -260,6 +260,14 @@ void account_close(struct account *account)
 		munmap(account, page + size);
 }
 
+int account_join(struct account *account)
+{
+	int saved = errno, r = have_slot(account, process_of(account));
+
+	errno = saved;
+	return r;
+}
+
 int account_charge(struct account *account, unsigned card, uint64_t bytes)
 {
 	struct process *process = process_of(account);

@@ -15,6 +15,10 @@ struct account *account_open(const struct grant_file *grant, struct usage_file *
 /* account_close() - for an account that has charged nothing. */
 void account_close(struct account *account);
 
+/* account_join() - take a slot before anything is charged: a process that has a context holds memory of the
+ * card that only the keeper can see, if it knows the process. -EUSERS: more processes than slots. */
+int account_join(struct account *account);
+
 /* account_charge() - bytes of the card, rounded up to 4 KiB, within its limit less overhead, over all
  * processes of the container at once. -ENOMEM: that is more than is left, though the dead were looked for and
  * stale overhead was waited for (at most 5 ms); nothing is charged then. -EUSERS: more processes than slots.

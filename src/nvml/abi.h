@@ -14,6 +14,7 @@ enum nvml_return {
 	NVML_ERROR_NOT_SUPPORTED = 3,
 	NVML_ERROR_NO_PERMISSION = 4,
 	NVML_ERROR_NOT_FOUND = 6,
+	NVML_ERROR_INSUFFICIENT_SIZE = 7,
 	NVML_ERROR_DRIVER_NOT_LOADED = 9,
 	NVML_ERROR_TIMEOUT = 10,
 	NVML_ERROR_FUNCTION_NOT_FOUND = 13,
@@ -57,6 +58,15 @@ struct nvml_field_value {
 	} value;
 };
 
+/* Of the _v2 and _v3 functions. */
+struct nvml_process_info {
+	unsigned pid;
+	unsigned long long bytes; /* NVML_VALUE_NOT_AVAILABLE: the driver cannot tell */
+	unsigned gpu_instance, compute_instance;
+};
+#define NVML_VALUE_NOT_AVAILABLE (~0ull)
+
+_Static_assert(sizeof(struct nvml_process_info) == 24, "nvmlProcessInfo_v2_t");
 _Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
 _Static_assert(sizeof(struct nvml_field_value) == 40, "nvmlFieldValue_t");
@@ -83,6 +93,10 @@ struct nvml_functions {
 	int (*device_memory_affinity)(
 		nvml_device device, unsigned words, unsigned long *ret_nodes, unsigned scope); /* or NULL */
 	int (*device_fields)(nvml_device device, int count, struct nvml_field_value *values);
+	int (*device_compute_processes)(
+		nvml_device device, unsigned *count, struct nvml_process_info *infos); /* or NULL */
+	int (*device_graphics_processes)(
+		nvml_device device, unsigned *count, struct nvml_process_info *infos); /* or NULL */
 	int (*event_types)(nvml_device device, unsigned long long *ret_types);
 	int (*event_register)(nvml_device device, unsigned long long types, nvml_event_set set);
 	int (*event_set_create)(nvml_event_set *ret_set);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -63,6 +64,16 @@ int nvml_restart(struct nvml *nvml, struct error *err);
 /* nvml_inventory() - what the driver has now. A card that is lost is counted, not an error. -EIO: the driver
  * itself does not answer; -E2BIG: more than NVML_MAX_CARDS. */
 int nvml_inventory(struct nvml *nvml, struct nvml_inventory *ret_inventory, struct error *err);
+
+struct nvml_process {
+	pid_t pid; /* as the caller's pid namespace has it, where the driver knows about those */
+	uint64_t bytes;
+};
+
+/* nvml_processes() - who holds memory of this card, each process once: at most NVML_MAX_PROCESSES, which
+ * `ret_list` has room for. -ENODEV: no such card, or it is lost; -ENOTSUP: the driver cannot tell; -EIO. */
+#define NVML_MAX_PROCESSES 1024
+int nvml_processes(struct nvml *nvml, const char *uuid, struct nvml_process *ret_list, size_t *ret_count);
 
 /* nvml_table() - the functions, for nvml/ itself. */
 struct nvml_functions;

@@ -94,6 +94,7 @@ void session_want_look(void)
 
 	if (!found)
 		return;
+	account_join(found->account);
 	atomic_fetch_add(&found->usage->look_wanted, 1);
 	syscall(SYS_futex, &found->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	errno = saved;

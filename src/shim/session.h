@@ -27,8 +27,8 @@ const char *session_path(size_t offset);
  * limit. */
 uint64_t session_used_bytes(const struct shim_session *session, unsigned card);
 
-/* session_want_look() - the driver has taken memory that no call shows: the keeper is to look now, not at its
- * next round. */
+/* session_want_look() - the driver has taken memory that no call shows: this process is one to be looked at,
+ * and the keeper is to look now, not at its next round. */
 void session_want_look(void);
 
 /* session_has_process() - whether this pid is one of the processes that run under the grant and have used a

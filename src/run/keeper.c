@@ -1,0 +1,192 @@
+#include "run/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "grant/reserve.h"
+#include "grant/usage.h"
+#include "nvml/nvml.h"
+#include "run/registry.h"
+
+#define ROUND_NS (100 * NS_PER_MS) /* in which the end of a run is seen */
+#define LOOK_NS NS_PER_S /* without being asked: memory that grows by itself (local memory, printf) */
+
+struct keeper {
+	char folder[PATH_MAX];
+	const char *nvml_library;
+	struct grant_file *grant;
+	struct usage_file *usage;
+	int usage_fd;
+	struct nvml *nvml; /* opened when a first process has used a card */
+	struct nvml_process processes[NVML_MAX_PROCESSES];
+};
+
+static bool is_of_the_run(const struct keeper *keeper, pid_t pid)
+{
+	uint32_t slots = atomic_load(&keeper->usage->slots_used);
+
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
+		if (OWNER_PID(atomic_load(&keeper->usage->slots[i].owner)) == (uint32_t)pid)
+			return true;
+	return false;
+}
+
+static int look_at_card(struct keeper *keeper, unsigned card)
+{
+	uint64_t before[GRANT_FILE_CARDS_MAX], after[GRANT_FILE_CARDS_MAX], sum = 0;
+	unsigned n = keeper->grant->card_count;
+	size_t count;
+	int r;
+
+	r = usage_file_read(keeper->usage_fd, n, before);
+	if (r == 0)
+		r = nvml_processes(keeper->nvml, keeper->grant->cards[card].uuid, keeper->processes, &count);
+	if (r == 0)
+		r = usage_file_read(keeper->usage_fd, n, after);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < count; i++)
+		if (is_of_the_run(keeper, keeper->processes[i].pid))
+			sum += keeper->processes[i].bytes;
+	grant_file_set_overhead(keeper->grant, card, grant_overhead_bytes(sum, before[card], after[card]));
+	return 0;
+}
+
+/* What the driver cannot tell stays as it was; the limit of what is charged holds without it. */
+static void look(struct keeper *keeper)
+{
+	struct error ignored;
+
+	if (atomic_load(&keeper->usage->slots_used) == 0)
+		return;
+	if (!keeper->nvml && nvml_open(&keeper->nvml, keeper->nvml_library, &ignored) < 0)
+		return;
+	for (unsigned i = 0; i < keeper->grant->card_count; i++)
+		look_at_card(keeper, i);
+}
+
+static void keep(struct keeper *keeper)
+{
+	const struct timespec round = {.tv_nsec = ROUND_NS};
+	uint32_t wanted = 0, now;
+	int64_t looked = 0;
+
+	while (registry_is_alive(keeper->folder)) {
+		now = atomic_load(&keeper->usage->look_wanted);
+		if (now != wanted || monotonic_ns() - looked > LOOK_NS) {
+			wanted = now;
+			look(keeper);
+			looked = monotonic_ns();
+		}
+		syscall(SYS_futex, &keeper->usage->look_wanted, FUTEX_WAIT, wanted, &round, NULL, 0);
+	}
+}
+
+static int prepare(struct keeper *keeper, const char *folder, const char *nvml_library)
+{
+	char path[PATH_MAX];
+	const char *why;
+	int fd, r;
+
+	keeper->nvml_library = nvml_library;
+	snprintf(keeper->folder, sizeof(keeper->folder), "%s", folder);
+	/* systemd-tmpfiles removes nothing from a folder that is locked. */
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		flock(fd, LOCK_SH | LOCK_NB);
+	snprintf(path, sizeof(path), "%.4000s/grant", folder);
+	r = grant_file_map_keeper(path, &keeper->grant, &why);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "%.4000s/usage", folder);
+	keeper->usage_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (keeper->usage_fd < 0)
+		return -errno;
+	return usage_file_map(path, &keeper->usage, &why);
+}
+
+int keeper_main(const char *folder, const char *nvml_library)
+{
+	_cleanup_free_ struct keeper *keeper = calloc(1, sizeof(*keeper));
+
+	prctl(PR_SET_NAME, "ration-keeper");
+	if (!keeper || prepare(keeper, folder, nvml_library) < 0)
+		return EXIT_FAILURE;
+	keep(keeper);
+	registry_remove(folder);
+	return EXIT_SUCCESS;
+}
+
+/* Nothing of the caller's may be held: whoever reads the other end of its pipes would wait for us too. */
+static void detach(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	setsid();
+	for (int i = 0; i < 3; i++)
+		dup2(null, i);
+	syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (int i = 1; i < SIGRTMIN; i++)
+		signal(i, SIG_DFL);
+	signal(SIGHUP, SIG_IGN); /* outlives the session */
+	if (chdir("/") < 0)
+		errno = 0;
+}
+
+/* A program of its own, not just a process: the driver's library, which the caller has open, does not survive
+ * fork(). */
+static void become_keeper(const char *folder, const char *nvml_library, int report)
+{
+	int failed;
+
+	detach();
+	execl("/proc/self/exe", "ration-keeper", "keeper", folder, nvml_library, NULL);
+	failed = errno;
+	if (write(report, &failed, sizeof(failed)) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+int keeper_start(const char *folder, const char *nvml_library, struct error *err)
+{
+	int report[2], failed = 0;
+	pid_t pid;
+	ssize_t n;
+
+	if (pipe2(report, O_CLOEXEC) < 0)
+		return error_set(err, errno, "cannot start the keeper: %s", strerror(errno));
+	pid = fork();
+	if (pid == 0) {
+		/* Twice, so that the program does not find a child that it never had. */
+		if (fork() == 0)
+			become_keeper(folder, nvml_library, report[1]);
+		_exit(0);
+	}
+	close(report[1]);
+	if (pid < 0)
+		failed = errno;
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	/* Its end is closed by a successful exec. */
+	do
+		n = read(report[0], &failed, sizeof(failed));
+	while (n < 0 && errno == EINTR);
+	close(report[0]);
+	return failed ? error_set(err, failed, "cannot start the keeper: %s", strerror(failed)) : 0;
+}

@@ -1,0 +1,85 @@
+/* ration ps: who runs under which grant. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "run/commands.h"
+#include "run/registry.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static const char usage[] = "Usage: ration ps\n"
+			    "\n"
+			    "List the runs of this machine: granted and used memory of each card.\n"
+			    "\n"
+			    "  -h, --help  this text\n";
+
+struct table {
+	bool head_printed;
+};
+
+static const char *user_name(uid_t uid, char buffer[16])
+{
+	const struct passwd *user = getpwuid(uid);
+
+	snprintf(buffer, 16, "%u", uid);
+	return user ? user->pw_name : buffer;
+}
+
+/* A program's arguments may hold what commands a terminal. */
+static void print_text(const char *text)
+{
+	for (; *text; text++)
+		putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+	putchar('\n');
+}
+
+static int print_run(void *context, const struct run_seen *run)
+{
+	struct table *table = context;
+	char number[16], used[32];
+
+	if (!table->head_printed)
+		printf("%-8s %-10s %-4s %10s %10s  %s\n", "PID", "USER", "GPU", "GRANTED", "USED", "PROGRAM");
+	table->head_printed = true;
+	for (unsigned i = 0; i < run->grant->card_count; i++) {
+		snprintf(used, sizeof(used), "%" PRIu64 "MiB", run->used_bytes[i] / MIB);
+		printf("%-8d %-10s %-4s %7" PRIu64 "MiB %10s  ", (int)run->pid, user_name(run->uid, number),
+			run->labels[i], run->grant->cards[i].limit_bytes / MIB,
+			run->usage_known ? used : "-");
+		print_text(i ? "" : run->grant->container);
+	}
+	return 0;
+}
+
+int ps_command(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
+	_cleanup_registry_ struct registry registry;
+	struct table table = {0};
+	struct error err = {""};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+		fputs(usage, c == 'h' ? stdout : stderr);
+		return c == 'h' ? EXIT_SUCCESS : 2;
+	}
+	if (optind < argc) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (registry_open(&registry, false, &err) < 0) {
+		fprintf(stderr, "ration ps: %s\n", err.text);
+		return EXIT_FAILURE;
+	}
+	registry_each(&registry, print_run, &table);
+	if (!table.head_printed)
+		puts("No program runs under a grant of `ration run`.");
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,186 @@
+/* The runs that live, and the end of those that do not. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "grant/owner.h"
+#include "grant/usage.h"
+#include "run/process.h"
+#include "run/registry.h"
+
+static void closedir_ptr(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+/* Only links lie in it. */
+static void remove_links(const char *folder)
+{
+	_cleanup_(closedir_ptr) DIR *dir = opendir(folder);
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	rmdir(folder);
+}
+
+/* By name, never by what is found: host-* is where the run's own mount namespace has the system's libraries.
+ */
+void registry_remove(const char *folder)
+{
+	static const char *const files[] = {"grant", "usage", "cards"};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		snprintf(path, sizeof(path), "%.4080s/%s", folder, files[i]);
+		unlink(path);
+	}
+	snprintf(path, sizeof(path), "%.4080s/lib", folder);
+	remove_links(path);
+	snprintf(path, sizeof(path), "%.4080s/host-cuda", folder);
+	rmdir(path);
+	snprintf(path, sizeof(path), "%.4080s/host-nvml", folder);
+	rmdir(path);
+	rmdir(folder);
+}
+
+/* "<pid>.<start ticks>", with "new-" in front while it is being made. */
+static int name_parse(const char *name, pid_t *ret_pid, uint64_t *ret_ticks)
+{
+	uint64_t ticks;
+	int pid, end = 0;
+
+	if (strncmp(name, "new-", 4) == 0)
+		name += 4;
+	if (sscanf(name, "%d.%" SCNu64 "%n", &pid, &ticks, &end) != 2 || name[end] != '\0' || pid <= 0)
+		return -EINVAL;
+	*ret_pid = pid;
+	*ret_ticks = ticks;
+	return 0;
+}
+
+static int usage_open(const char *folder)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%.4080s/usage", folder);
+	return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* Whether any process that has used a card under this run lives. One of another pid namespace does not count:
+ * whether it lives cannot be seen from here. */
+static bool has_living_user(const char *folder)
+{
+	_cleanup_close_ int fd = usage_open(folder);
+	struct usage_slot slot;
+	struct owner self;
+	uint32_t slots;
+
+	if (fd < 0 ||
+		pread(fd, &slots, sizeof(slots), offsetof(struct usage_file, slots_used)) != sizeof(slots))
+		return false;
+	owner_self(&self);
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
+		off_t at = (off_t)(offsetof(struct usage_file, slots) + i * sizeof(slot));
+		uint64_t word;
+
+		if (pread(fd, &slot, sizeof(slot), at) != sizeof(slot))
+			return false;
+		word = atomic_load(&slot.owner);
+		if (OWNER_PID(word) && OWNER_NAMESPACE(word) == OWNER_NAMESPACE(self.word) &&
+			!owner_is_dead(&self, &slot, word))
+			return true;
+	}
+	return false;
+}
+
+bool registry_is_alive(const char *folder)
+{
+	const char *slash = strrchr(folder, '/');
+	uint64_t ticks;
+	pid_t pid;
+
+	if (name_parse(slash ? slash + 1 : folder, &pid, &ticks) < 0)
+		return false;
+	return process_is_alive(pid, ticks) || has_living_user(folder);
+}
+
+static void read_usage(struct run_seen *run)
+{
+	_cleanup_close_ int fd = usage_open(run->folder);
+
+	run->usage_known = fd >= 0 && usage_file_read(fd, run->grant->card_count, run->used_bytes) == 0;
+	for (unsigned i = 0; i < run->grant->card_count; i++)
+		run->used_bytes[i] += atomic_load(&run->grant->live[i].overhead_bytes);
+}
+
+static void read_labels(struct run_seen *run)
+{
+	_cleanup_fclose_ FILE *file = NULL;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%.4080s/cards", run->folder);
+	file = fopen(path, "re");
+	for (unsigned i = 0; i < run->grant->card_count; i++) {
+		if (!file || !fgets(run->labels[i], sizeof(run->labels[i]), file))
+			strcpy(run->labels[i], "?");
+		run->labels[i][strcspn(run->labels[i], "\n")] = '\0';
+	}
+}
+
+/* 0 for a run that is none, or dead. */
+static int visit(
+	const char *place, const char *name, int (*seen)(void *, const struct run_seen *), void *context)
+{
+	struct run_seen run = {0};
+	char path[PATH_MAX];
+	const char *why;
+	struct stat st;
+	uint64_t ticks;
+	int r;
+
+	if (name_parse(name, &run.pid, &ticks) < 0)
+		return 0;
+	snprintf(run.folder, sizeof(run.folder), "%.3800s/%s", place, name);
+	if (!registry_is_alive(run.folder)) {
+		registry_remove(run.folder);
+		return 0;
+	}
+	snprintf(path, sizeof(path), "%.4080s/grant", run.folder);
+	if (strncmp(name, "new-", 4) == 0 || lstat(run.folder, &st) < 0 ||
+		grant_file_map(path, &run.grant, &why) < 0)
+		return 0;
+	run.uid = st.st_uid;
+	read_usage(&run);
+	read_labels(&run);
+	r = seen(context, &run);
+	grant_file_unmap(run.grant);
+	return r;
+}
+
+int registry_each(
+	struct registry *registry, int (*seen)(void *context, const struct run_seen *run), void *context)
+{
+	for (int i = 0; i < REGISTRY_PLACES; i++) {
+		_cleanup_(closedir_ptr) DIR *dir = NULL;
+		const struct dirent *entry;
+		int r = 0, fd;
+
+		if (registry->fd[i] < 0)
+			continue;
+		fd = openat(registry->fd[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		dir = fd >= 0 ? fdopendir(fd) : NULL;
+		while (r == 0 && dir && (entry = readdir(dir)))
+			r = visit(registry->place[i], entry->d_name, seen, context);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}

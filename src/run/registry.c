@@ -1,0 +1,164 @@
+#include "run/registry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "grant/usage.h"
+#include "run/process.h"
+
+#define LOCK_WAIT_NS (10 * NS_PER_S)
+#define LOCK_STEP_US 5000
+
+/* Everybody may add a folder of his own, nobody remove another's. */
+static int place_open(const char *path, bool make, int *ret_fd, struct error *err)
+{
+	struct stat st;
+	int fd;
+
+	if (make && mkdir(path, 0700) == 0 && chmod(path, 01777) < 0)
+		return error_set(err, errno, "%s: %s", path, strerror(errno));
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || ((st.st_mode & 0022) && !(st.st_mode & S_ISVTX))) {
+		close(fd);
+		return error_set(err, EPERM,
+			"%s: anybody may remove what others have in it: remove this folder, or chmod +t",
+			path);
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int place_lock(const char *path, int fd, struct error *err)
+{
+	int64_t deadline = monotonic_ns() + LOCK_WAIT_NS;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return error_set(err, errno, "%s: %s", path, strerror(errno));
+		if (monotonic_ns() > deadline)
+			return error_set(err, ETIMEDOUT,
+				"%s: another run has been starting for 10 s (fuser %s tells which)", path,
+				path);
+		usleep(LOCK_STEP_US);
+	}
+	return 0;
+}
+
+int registry_open(struct registry *registry, bool lock, struct error *err)
+{
+	const char *named = getenv(REGISTRY_VARIABLE);
+	const char *const places[REGISTRY_PLACES] = {
+		named ? named : "/run/ration-runs", named ? "" : "/tmp/ration-runs"};
+	int r = 0;
+
+	*registry = (struct registry){.fd = {-1, -1}, .home = -1};
+	for (int i = 0; i < REGISTRY_PLACES && r == 0; i++) {
+		/* The second is only made where the first cannot be had. */
+		bool make = lock && *places[i] && registry->home < 0;
+
+		snprintf(registry->place[i], sizeof(registry->place[i]), "%s", places[i]);
+		r = *places[i] ? place_open(places[i], make, &registry->fd[i], err) : 0;
+		if (r == -ENOENT || r == -EACCES)
+			r = 0;
+		if (registry->fd[i] < 0)
+			continue;
+		if (registry->home < 0 && faccessat(registry->fd[i], ".", W_OK, 0) == 0)
+			registry->home = i;
+		if (r == 0 && lock)
+			r = place_lock(places[i], registry->fd[i], err);
+	}
+	if (r == 0 && lock && registry->home < 0)
+		r = error_set(err, EACCES, "neither %s nor %s can be written: runs need one of them",
+			places[0], *places[1] ? places[1] : places[0]);
+	if (r < 0)
+		registry_close(registry);
+	return r;
+}
+
+void registry_close(struct registry *registry)
+{
+	for (int i = 0; i < REGISTRY_PLACES; i++) {
+		if (registry->fd[i] >= 0)
+			close(registry->fd[i]);
+		registry->fd[i] = -1;
+	}
+}
+
+int registry_folder(const struct registry *registry, char *ret_folder, struct error *err)
+{
+	uint64_t ticks;
+
+	if (process_start_ticks(getpid(), &ticks) < 0)
+		return error_set(err, ESRCH, "/proc does not show this process: mount it");
+	snprintf(ret_folder, PATH_MAX, "%.4000s/%d.%" PRIu64, registry->place[registry->home], (int)getpid(),
+		ticks);
+	return 0;
+}
+
+static int write_labels(const char *folder, unsigned count, const char labels[][16])
+{
+	char path[PATH_MAX];
+	FILE *file;
+	int r = 0;
+
+	snprintf(path, sizeof(path), "%.4080s/cards", folder);
+	file = fopen(path, "we");
+	if (!file)
+		return -errno;
+	for (unsigned i = 0; i < count; i++)
+		fprintf(file, "%s\n", labels[i]);
+	if (ferror(file) || fflush(file) == EOF)
+		r = -EIO;
+	fclose(file);
+	return r;
+}
+
+static int fill(const char *folder, struct grant_file *grant, const char labels[][16], const char **ret_why)
+{
+	char path[PATH_MAX];
+	int r;
+
+	snprintf(path, sizeof(path), "%.4080s/grant", folder);
+	r = grant_file_write(path, grant, ret_why);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "%.4080s/usage", folder);
+	r = usage_file_create(path, grant->card_count, ret_why);
+	if (r < 0)
+		return r;
+	/* What root runs may change its user; another user's program is his alone. */
+	if (geteuid() != 0 && chmod(path, 0600) < 0)
+		return -errno;
+	return write_labels(folder, grant->card_count, labels);
+}
+
+int registry_add(const char *folder, struct grant_file *grant, const char labels[][16], struct error *err)
+{
+	char making[PATH_MAX];
+	const char *slash = strrchr(folder, '/'), *why = NULL;
+	int r;
+
+	/* Complete under another name first: others look at any time. */
+	snprintf(making, sizeof(making), "%.*s/new-%s", (int)(slash - folder), folder, slash + 1);
+	registry_remove(making);
+	if (mkdir(making, 0755) < 0)
+		return error_set(err, errno, "%s: %s", making, strerror(errno));
+	r = fill(making, grant, labels, &why);
+	if (r == 0 && rename(making, folder) < 0)
+		r = -errno;
+	if (r < 0) {
+		registry_remove(making);
+		return error_set(err, -r, "%s: %s", making, why ? why : strerror(-r));
+	}
+	return 0;
+}

@@ -1,0 +1,246 @@
+/* ration run: finds the driver, gets a grant against the other runs, leaves a keeper behind and becomes the
+ * program. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/parse.h"
+#include "base/strbuf.h"
+#include "run/admission.h"
+#include "run/amount.h"
+#include "run/commands.h"
+#include "run/driver.h"
+#include "run/keeper.h"
+#include "run/layer.h"
+#include "run/options.h"
+#include "run/registry.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct run {
+	struct run_options options;
+	struct driver driver;
+	char shim[PATH_MAX];
+	char folder[PATH_MAX];
+	enum layer layer;
+	char reason[256]; /* why not a stronger layer */
+	struct grant_file grant;
+	char labels[GRANT_FILE_CARDS_MAX][16];
+};
+
+/* The substitutes: beside this program in an installation, beside its folder in a build folder. */
+static int find_shim(char shim[PATH_MAX], struct error *err)
+{
+	static const char *const places[] = {"shim", "../shim"};
+	char self[PATH_MAX], path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0)
+		return error_set(err, errno, "/proc/self/exe: %s", strerror(errno));
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%.3800s/%s/libcuda.so.1", self, places[i]);
+		if (access(path, R_OK) < 0)
+			continue;
+		*strrchr(path, '/') = '\0';
+		if (realpath(path, shim))
+			return 0;
+	}
+	return error_set(err, ENOENT, "ration's libcuda.so.1 is not in %s/shim: install it there", self);
+}
+
+static const struct nvml_card *card_find(const struct nvml_inventory *cards, const char *name)
+{
+	uint32_t index;
+	bool is_index = parse_u32(name, NVML_MAX_CARDS, &index) == 0;
+
+	for (size_t i = 0; i < cards->count; i++)
+		if (is_index ? cards->cards[i].index == index : strcmp(cards->cards[i].uuid, name) == 0)
+			return &cards->cards[i];
+	return NULL;
+}
+
+static int card_grant(struct run *run, const char *name, struct error *err)
+{
+	const struct nvml_card *card = card_find(&run->driver.cards, name);
+	unsigned n = run->grant.card_count;
+	struct grant_file_card *granted = &run->grant.cards[n];
+	uint64_t mib;
+	int r;
+
+	if (!card)
+		return error_set(err, ENODEV, "there is no card %s: nvidia-smi -L lists them", name);
+	if (card->mig_enabled || card->memory_mib == 0)
+		return error_set(err, ENOTSUP, "card %s cannot be shared: %s", name,
+			card->mig_enabled ? "MIG is enabled on it" : "its memory is the machine's");
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(run->grant.cards[i].uuid, card->uuid) == 0)
+			return error_set(err, EINVAL, "card %s is named twice", name);
+	if (n == GRANT_FILE_CARDS_MAX)
+		return error_set(err, E2BIG, "more than %d cards", GRANT_FILE_CARDS_MAX);
+	r = amount_parse(run->options.mem, card->memory_mib, &mib, err);
+	if (r < 0)
+		return r;
+	snprintf(granted->uuid, sizeof(granted->uuid), "%.63s", card->uuid);
+	snprintf(granted->pci_bus_id, sizeof(granted->pci_bus_id), "%.31s", card->bus_id);
+	granted->limit_bytes = mib * MIB;
+	granted->physical_bytes = card->memory_mib * MIB;
+	snprintf(run->labels[n], sizeof(run->labels[n]), "%u", card->index);
+	run->grant.card_count++;
+	return 0;
+}
+
+static int cards_grant(struct run *run, struct error *err)
+{
+	_cleanup_free_ char *copy = strdup(run->options.gpus ? run->options.gpus : "0");
+	char *rest = copy, *name;
+	int r = 0;
+
+	if (!copy)
+		return error_set(err, ENOMEM, "out of memory");
+	while (r == 0 && (name = strsep(&rest, ",")))
+		r = card_grant(run, name, err);
+	return r;
+}
+
+/* For people only: what runs under the grant. */
+static void name_program(struct run *run)
+{
+	size_t len = 0, size = sizeof(run->grant.container);
+	char **word;
+
+	for (word = run->options.program; *word && len < size - 1; word++)
+		len += (size_t)snprintf(
+			run->grant.container + len, size - len, "%s%s", len ? " " : "", *word);
+}
+
+static int choose_layer(struct run *run, struct error *err)
+{
+	enum layer best = layer_choose(&run->driver, run->shim, run->reason, sizeof(run->reason));
+
+	run->layer = best;
+	if (run->options.layer == LAYER_PRELOAD)
+		run->layer = LAYER_PRELOAD;
+	else if (run->options.layer == LAYER_MOUNT && best == LAYER_PRELOAD)
+		return error_set(err, EPERM, "%s", run->reason);
+	return 0;
+}
+
+static int admit(struct run *run, struct error *err)
+{
+	_cleanup_registry_ struct registry registry;
+	int r = registry_open(&registry, true, err);
+
+	if (r < 0)
+		return r;
+	r = registry_folder(&registry, run->folder, err);
+	if (r == 0)
+		r = admission_check(&registry, &run->grant, run->labels, err);
+	if (r == 0 && (layer_library(run->layer, run->folder, run->driver.cuda, true, run->grant.cuda_library,
+			       sizeof(run->grant.cuda_library)) < 0 ||
+			      layer_library(run->layer, run->folder, run->driver.nvml, false,
+				      run->grant.nvml_library, sizeof(run->grant.nvml_library)) < 0))
+		r = error_set(err, ENAMETOOLONG, "%s: the name is too long", run->driver.cuda);
+	return r < 0 ? r : registry_add(run->folder, &run->grant, run->labels, err);
+}
+
+static void tell(const struct run *run)
+{
+	for (unsigned i = 0; run->options.verbose && i < run->grant.card_count; i++) {
+		const struct nvml_card *card = card_find(&run->driver.cards, run->grant.cards[i].uuid);
+
+		fprintf(stderr, "ration run: card %s, %s: %" PRIu64 " of %" PRIu64 " MiB\n", run->labels[i],
+			card ? card->name : "?", run->grant.cards[i].limit_bytes / MIB,
+			run->grant.cards[i].physical_bytes / MIB);
+	}
+	if (run->options.verbose)
+		fprintf(stderr, "ration run: layer: %s\n", layer_name(run->layer));
+	/* A weaker layer than usual is said in any case, but not to who asked for it. */
+	if (run->layer == LAYER_PRELOAD && run->options.layer != LAYER_PRELOAD)
+		fprintf(stderr,
+			"ration run: %s. The program is limited by preloading only, which static and set-uid "
+			"programs "
+			"and those that open the driver by its path do not follow: see ration-run(1)\n",
+			run->reason);
+}
+
+/* The driver numbers what it sees from 0: with cards left out it must not see them. */
+static int hide_other_cards(const struct run *run, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf visible;
+
+	strbuf_init(&visible, sizeof(run->grant));
+	if (run->grant.card_count == run->driver.cards.count)
+		return 0;
+	for (unsigned i = 0; i < run->grant.card_count; i++)
+		strbuf_addf(&visible, "%s%s", i ? "," : "", run->grant.cards[i].uuid);
+	if (visible.failed || setenv("CUDA_VISIBLE_DEVICES", strbuf_cstr(&visible), 1) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int start(struct run *run, struct error *err)
+{
+	int r = admit(run, err);
+
+	if (r < 0)
+		return r;
+	r = layer_prepare(run->layer, run->folder, &run->driver, run->shim, err);
+	if (r == 0)
+		r = keeper_start(run->folder, run->driver.nvml, err);
+	if (r == 0)
+		r = hide_other_cards(run, err);
+	if (r == 0)
+		r = layer_enter(run->layer, run->folder, &run->driver, run->shim, err);
+	if (r < 0)
+		registry_remove(run->folder);
+	return r;
+}
+
+static int prepare(struct run *run, struct error *err)
+{
+	int r;
+
+	if (access(GRANT_FILE_PATH, F_OK) == 0 || getenv(GRANT_FILE_VARIABLE))
+		return error_set(
+			err, EBUSY, "this shell runs under a grant already: a run cannot be divided further");
+	r = find_shim(run->shim, err);
+	if (r == 0)
+		r = driver_find(run->options.driver, &run->driver, err);
+	if (r == 0)
+		r = cards_grant(run, err);
+	if (r == 0)
+		r = choose_layer(run, err);
+	return r;
+}
+
+int run_command(int argc, char **argv)
+{
+	_cleanup_free_ struct run *run = calloc(1, sizeof(*run));
+	struct error err = {""};
+	int r;
+
+	if (!run)
+		return RUN_EXIT_FAILURE;
+	r = options_parse(argc, argv, &run->options);
+	if (r >= 0)
+		return r;
+	name_program(run);
+	r = prepare(run, &err);
+	if (r == 0) {
+		tell(run);
+		r = start(run, &err);
+	}
+	if (r < 0) {
+		fprintf(stderr, "ration run: %s\n", err.text);
+		return RUN_EXIT_FAILURE;
+	}
+	execvp(run->options.program[0], run->options.program);
+	r = errno;
+	fprintf(stderr, "ration run: %s: %s\n", run->options.program[0], strerror(r));
+	return r == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_CANNOT_EXEC;
+}

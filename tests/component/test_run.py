@@ -1,0 +1,484 @@
+"""`ration run` and `ration ps` with real programs on a simulated driver."""
+import concurrent.futures
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+
+import pytest
+
+from test_sim import BUILD, Tree, run as run_checked
+
+RATION = BUILD / "src/cli/ration"
+LAYERS = ["mount", "preload"]
+pytestmark = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
+
+
+class Machine:
+    """A driver tree and a registry of its own, both open to every user."""
+
+    def __init__(self, path):
+        self.tree = Tree(path / "tree")
+        self.lib = self.tree.path / "lib"
+        self.runs = path / "runs"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("RATION_", "CUDA_", "LD_"))}
+        self.env["RATION_RUNS"] = str(self.runs)
+        self.runs.mkdir()
+        self.runs.chmod(0o1777)
+
+    def command(self, *program, mem="2154MiB", args=()):
+        return [str(a) for a in (RATION, "run", "--mem", mem, "--driver", self.lib, *args, "--", *program)]
+
+    def run(self, *program, mem="2154MiB", args=(), env=None, **kwargs):
+        kwargs = {"capture_output": True, "text": True, "timeout": 60, **kwargs}
+        return subprocess.run(self.command(*program, mem=mem, args=args), env=self.env | (env or {}), **kwargs)
+
+    def start(self, *program, mem="2154MiB", args=(), **kwargs):
+        kwargs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **kwargs}
+        return subprocess.Popen(self.command(*program, mem=mem, args=args), env=self.env, **kwargs)
+
+    def python(self, code, **kwargs):
+        return self.run(sys.executable, "-c", textwrap.dedent(CUDA) + textwrap.dedent(code), **kwargs)
+
+    def ps(self):
+        return subprocess.run([RATION, "ps"], env=self.env, capture_output=True, text=True, check=True).stdout
+
+    def folders(self):
+        return sorted(p.name for p in self.runs.iterdir())
+
+    def becomes_empty(self):
+        deadline = time.monotonic() + 5
+        while self.folders() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self.folders()
+
+
+CUDA = """
+    import os, sys, time
+    from ctypes import *
+    cuda = CDLL("libcuda.so.1")
+    def context(device=0):
+        c, d = c_void_p(), c_int()
+        assert cuda.cuInit(0) == 0 and cuda.cuDeviceGet(byref(d), device) == 0
+        assert cuda.cuCtxCreate_v2(byref(c), 0, d) == 0
+        return c
+    def memory():
+        free, total = c_size_t(), c_size_t()
+        assert cuda.cuMemGetInfo_v2(byref(free), byref(total)) == 0
+        return free.value, total.value
+"""
+
+
+@pytest.fixture
+def machine():
+    # pytest's own folders are closed to other users.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="ration-run-test-", dir="/tmp"))
+    path.chmod(0o755)
+    made = Machine(path)
+    made.tree.up("--gpus", "2x16160MiB")
+    subprocess.run(["chmod", "-R", "a+rwX", made.tree.path / "state"], check=True)
+    yield made
+    run_checked(BUILD / "sim/ration-sim", "down", made.tree.path, check=False)
+    shutil.rmtree(path)
+
+
+# --- what the program sees ---
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("mem,mib", [("2154MiB", 2154), ("2GiB", 2048), ("25%", 4040), ("100%", 16160), ("1%", 161),
+                                     ("1MiB", 1)])
+def test_the_card_has_the_size_that_was_asked_for_in_every_query(machine, layer, mem, mib):
+    """16160 MiB x 25 / 100 = 4040; 16160 / 100 = 161.6, rounded down."""
+    args = ["--layer", layer]
+    code = """
+        total = c_size_t()
+        cuda.cuInit(0), cuda.cuDeviceTotalMem_v2(byref(total), 0)
+        ml, h = CDLL("libnvidia-ml.so.1"), c_void_p()
+        m1, m2 = (c_ulonglong * 3)(), (c_ulonglong * 5)(0x02000028)
+        assert ml.nvmlInit_v2() == ml.nvmlDeviceGetHandleByIndex_v2(0, byref(h)) == 0
+        assert ml.nvmlDeviceGetMemoryInfo(h, m1) == ml.nvmlDeviceGetMemoryInfo_v2(h, m2) == 0
+        print(total.value, m1[0], m2[1])
+        """
+    done = machine.python(code, mem=mem, args=args)
+    assert done.stdout.split() == [str(mib << 20)] * 3, done.stderr
+    table = machine.run(machine.tree.path / "bin/nvidia-smi", mem=mem, args=args).stdout
+    assert re.findall(r"(\d+)MiB / +(\d+)MiB", table) == [("0", str(mib))]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_a_context_takes_is_counted_within_100_ms(machine, layer):
+    done = machine.python("""
+        context()
+        started = time.monotonic()
+        while memory()[0] == memory()[1]:
+            assert time.monotonic() - started < 2
+        print(time.monotonic() - started, memory()[1] - memory()[0])
+        """, args=["--layer", layer])
+    seconds, taken = done.stdout.split() or pytest.fail(done.stderr)
+    assert float(seconds) < 0.1 and int(taken) > 0
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_card_that_was_named_is_the_only_one(machine, layer):
+    code = """
+        n, name = c_int(), create_string_buffer(16)
+        assert cuda.cuInit(0) == cuda.cuDeviceGetCount(byref(n)) == cuda.cuDeviceGetUuid(name, 0) == 0
+        print(n.value, name.raw.hex())
+        """
+    for gpu in ("0", "1", machine.tree.uuids()[1]):
+        uuid = machine.tree.uuids()[int(gpu) if len(gpu) == 1 else 1]
+        done = machine.python(code, args=["--layer", layer, "--gpu", gpu])
+        assert done.stdout.split() == ["1", uuid.removeprefix("GPU-").replace("-", "")], done.stderr
+    assert machine.python("n = c_int()\ncuda.cuInit(0), cuda.cuDeviceGetCount(byref(n))\nprint(n.value)",
+                          args=["--layer", layer, "--gpu", "1,0"]).stdout == "2\n"
+
+
+# --- the program is what was started ---
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_program_has_everything_that_the_caller_gave_it(machine, layer, tmp_path):
+    """Pid, parent, arguments, descriptors, folder, standard streams, signals, limits: as without ration."""
+    code = """
+        import os, sys, signal, resource
+        fds = sorted(int(f) for f in os.listdir("/proc/self/fd"))[:-1]
+        status = [l for l in open("/proc/self/status") if l.startswith(("Sig", "Shd", "PPid"))]
+        print(os.getppid(), sys.argv[1:], fds, os.getcwd(), sys.stdin.read(), status, os.umask(0), os.getpgrp(),
+              resource.getrlimit(resource.RLIMIT_CORE), sorted(k for k in os.environ if k not in KNOWN))
+        """.replace("KNOWN", "('RATION_GRANT', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'CUDA_VISIBLE_DEVICES')")
+    program = [sys.executable, "-c", textwrap.dedent(code), "a b", "--mem", "", "*"]
+
+    def plain(command):
+        return subprocess.run(command, env=machine.env, cwd=tmp_path, input="text", capture_output=True, text=True,
+                              umask=0o27).stdout
+
+    without, within = plain(program), plain(machine.command(*program, args=["--layer", layer]))
+    assert without and re.sub(r" \d+ \(", " (", without) == re.sub(r" \d+ \(", " (", within)
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 125, 126, 127, 255])
+def test_the_status_is_the_programs(machine, status):
+    assert machine.run("sh", "-c", f"exit {status}").returncode == status
+
+
+def test_a_signal_reaches_the_program_and_ends_it_as_without_ration(machine):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGUSR1):
+        process = machine.start("sh", "-c", "echo ready; exec sleep 30")
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(5) == -number
+        shell = subprocess.run(["sh", "-c", '"$@"; echo $?', "sh", *machine.command("sh", "-c", f"kill -{number} $$")],
+                               env=machine.env, capture_output=True, text=True)
+        assert shell.stdout == f"{128 + number}\n"
+    assert machine.becomes_empty()
+
+
+def test_a_program_can_catch_its_signals(machine):
+    process = machine.start("sh", "-c", "trap 'echo caught; exit 7' TERM; echo ready; while :; do sleep 0.05; done")
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    assert process.communicate(timeout=5)[0] == "caught\n" and process.returncode == 7
+
+
+def test_a_program_that_cannot_be_started(machine, tmp_path):
+    (tmp_path / "text").write_text("text")
+    missing, refused = machine.run("/no/such/program"), machine.run(tmp_path / "text")
+    assert (missing.returncode, refused.returncode) == (127, 126)
+    assert missing.stderr == "ration run: /no/such/program: No such file or directory\n"
+    assert refused.stderr == f"ration run: {tmp_path}/text: Permission denied\n"
+    assert machine.becomes_empty()
+
+
+def test_the_program_has_no_child_that_it_did_not_make(machine):
+    code = "import os\ntry:\n    os.waitpid(-1, 0)\nexcept ChildProcessError:\n    print('none')"
+    assert machine.run(sys.executable, "-c", code).stdout == "none\n"
+
+
+def test_a_pipe_ends_with_the_program(machine):
+    """The keeper holds no end of it."""
+    started = time.monotonic()
+    assert machine.run("true", stdin=subprocess.DEVNULL).stdout == "" and time.monotonic() - started < 3
+
+
+class Terminal:
+    """A shell with job control on a terminal of its own."""
+
+    def __init__(self, env):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execvpe("bash", ["bash", "--norc", "--noediting", "-i"], env | {"PS1": "$ ", "TERM": "dumb"})
+        self.text = ""
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait(self, pattern, seconds=10):
+        deadline = time.monotonic() + seconds
+        while not (match := re.search(pattern, self.text)):
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.fd], [], [], left)[0], f"no {pattern} in {self.text!r}"
+            self.text += os.read(self.fd, 4096).decode(errors="replace")
+        self.text = self.text[match.end():]
+        return match
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+def test_job_control_of_a_terminal_works(machine):
+    """Stopped by ^Z, listed, continued in the foreground, ended by ^C with status 130."""
+    terminal = Terminal(machine.env)
+    try:
+        command = " ".join(machine.command("sh", "-c", "'echo re\"\"ady; exec sleep 30'"))
+        terminal.send(command + "\n")
+        terminal.wait("ready")
+        terminal.send("\x1a")
+        terminal.wait("Stopped")
+        terminal.send("jobs; fg\n")
+        terminal.wait(r"\[1\]\+ +Stopped.*\n")
+        time.sleep(0.3)
+        terminal.send("\x03")
+        terminal.wait(r"\$ ")
+        terminal.send("echo status=$?\n")
+        assert terminal.wait(r"status=(\d+)").group(1) == "130"
+    finally:
+        terminal.close()
+
+
+# --- several runs ---
+
+def test_runs_share_a_card_until_it_is_full(machine):
+    """60 % and 60 % do not fit, 60 % and 40 % do; on the other card there is room; what ended has given back."""
+    first = machine.start("sh", "-c", "echo ready; exec sleep 60", mem="60%")
+    assert first.stdout.readline() == "ready\n"
+    refused = machine.run("true", mem="60%")
+    assert refused.returncode == 125
+    # 16160 x 60 / 100 = 9696, of which the rest is 6464
+    assert refused.stderr == ("ration run: card 0 has 6464 of its 16160 MiB left: 1 other run has the rest (`ration ps` "
+                              "lists them)\n")
+    assert machine.run("true", mem="40%").returncode == 0
+    assert machine.run("true", mem="60%", args=["--gpu", "1"]).returncode == 0
+    assert machine.run("true", mem="60%", args=["--gpu", "1,0"]).returncode == 125
+    first.kill()
+    first.wait()
+    assert machine.run("true", mem="100%").returncode == 0
+
+
+def test_runs_that_start_at_the_same_time_never_get_more_than_the_card(machine):
+    """Eight times 30 %: three run."""
+    processes = [machine.start("sh", "-c", "read line", mem="30%", stdin=subprocess.PIPE) for _ in range(8)]
+    deadline = time.monotonic() + 20
+    while len([p for p in processes if p.poll() is None]) > 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    states = [p.poll() for p in processes]
+    for process in processes:
+        process.communicate("\n")
+    assert sorted(states, key=str) == [125] * 5 + [None] * 3
+
+
+@pytest.mark.parametrize("victim", ["program", "keeper", "both"])
+def test_after_a_kill_nothing_is_left_of_a_run(machine, victim):
+    process = machine.start("sh", "-c", "echo ready; exec sleep 60", mem="100%")
+    assert process.stdout.readline() == "ready\n"
+    keeper = keeper_of(machine)
+    assert machine.run("true").returncode == 125
+    if victim != "program":
+        os.kill(keeper, signal.SIGKILL)
+    if victim == "keeper":
+        assert machine.run("true").returncode == 125    # the program still runs
+    process.kill()
+    process.wait()
+    assert machine.run("true", mem="100%").returncode == 0
+    assert machine.becomes_empty()
+
+
+def keeper_of(machine):
+    """The one that has the folder of a run open."""
+    for _ in range(100):
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith(str(machine.runs) + "/")
+                       for fd in os.listdir(f"/proc/{pid}/fd")):
+                    return int(pid)
+            except OSError:
+                pass
+        time.sleep(0.02)
+    raise AssertionError("no keeper")
+
+
+def test_a_daemon_that_the_program_left_behind_keeps_its_grant(machine):
+    """It counts against the card as long as it lives, with the overhead of its context, though the program ended."""
+    code = """
+        if os.fork() == 0:
+            os.setsid()
+            context()
+            print(os.getpid(), flush=True)
+            os.close(1), os.close(2)
+            time.sleep(60)
+        time.sleep(1)
+        """
+    done = machine.python(code, mem="80%")
+    daemon = int(done.stdout)
+    try:
+        time.sleep(0.3)
+        assert machine.run("true", mem="30%").returncode == 125
+        assert "12928MiB" in machine.ps()    # 16160 x 80 / 100
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+    assert machine.becomes_empty()
+    assert machine.run("true", mem="100%").returncode == 0
+
+
+# --- ps ---
+
+def test_ps_lists_the_runs(machine):
+    assert machine.ps() == "No program runs under a grant of `ration run`.\n"
+    process = machine.start("sh", "-c", "echo ready; exec sleep 60", mem="2GiB", args=["--gpu", "0,1"])
+    assert process.stdout.readline() == "ready\n"
+    rows = [line.split(None, 5) for line in machine.ps().splitlines()]
+    process.kill()
+    process.wait()
+    assert rows == [["PID", "USER", "GPU", "GRANTED", "USED", "PROGRAM"],
+                    [str(process.pid), "root", "0", "2048MiB", "0MiB", "sh -c echo ready; exec sleep 60"],
+                    [str(process.pid), "root", "1", "2048MiB", "0MiB"]]
+
+
+def test_ps_prints_nothing_that_commands_a_terminal(machine):
+    process = machine.start("sh", "-c", "echo ready; exec sleep 60 # \x1b[2J\x07")
+    assert process.stdout.readline() == "ready\n"
+    text = machine.ps()
+    process.kill()
+    process.wait()
+    assert "\x1b" not in text and "\x07" not in text and "?[2J?" in text
+
+
+def test_garbage_in_the_registry_harms_nobody(machine):
+    (machine.runs / "file").write_text("x")
+    (machine.runs / "999999999.1").mkdir()
+    (machine.runs / "999999999.1/grant").write_text("rubbish")
+    (machine.runs / f"{os.getpid()}.1").mkdir()    # the pid lives, but is another process
+    (machine.runs / "1.x").mkdir()
+    (machine.runs / "link").symlink_to("/etc")
+    assert machine.run("true", mem="100%").returncode == 0
+    assert machine.becomes_empty() or machine.folders() == ["1.x", "file", "link"]
+
+
+# --- errors ---
+
+@pytest.mark.parametrize("args,text", [
+    (["--mem", "2G"], "2G: an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%"),
+    (["--mem", "2"], "2: an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%"),
+    (["--mem", "-1MiB"], "-1MiB: an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%"),
+    (["--mem", "1.5GiB"], "1.5GiB: an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%"),
+    (["--mem", ""], ": an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%"),
+    (["--mem", "0MiB"], "0MiB: that is less than 1 MiB"),
+    (["--mem", "0%"], "0%: that is less than 1 MiB"),
+    (["--mem", "16161MiB"], "16161MiB: the card has 16160 MiB"),
+    (["--mem", "101%"], "101%: the card has 16160 MiB"),
+    (["--mem", "99999999999999999999999GiB"], "99999999999999999999999GiB: the card has 16160 MiB"),
+    (["--mem", "1GiB", "--gpu", "2"], "there is no card 2: nvidia-smi -L lists them"),
+    (["--mem", "1GiB", "--gpu", "GPU-none"], "there is no card GPU-none: nvidia-smi -L lists them"),
+    (["--mem", "1GiB", "--gpu", ""], "there is no card : nvidia-smi -L lists them"),
+    (["--mem", "1GiB", "--gpu", "0,0"], "card 0 is named twice"),
+])
+def test_what_is_wrong_is_said_in_a_sentence(machine, args, text):
+    done = subprocess.run([RATION, "run", "--driver", machine.lib, *args, "true"], env=machine.env, text=True,
+                          capture_output=True)
+    assert (done.returncode, done.stderr) == (125, f"ration run: {text}\n")
+    assert machine.folders() == []
+
+
+@pytest.mark.parametrize("args", [[], ["true"], ["--mem", "1GiB"], ["--mem", "1GiB", "--"], ["--nonsense"],
+                                  ["--mem", "1GiB", "--layer", "magic", "true"]])
+def test_wrong_arguments_get_the_usage(machine, args):
+    done = subprocess.run([RATION, "run", *args], env=machine.env, capture_output=True, text=True)
+    assert done.returncode == 125 and "Usage: ration run" in done.stderr
+
+
+def test_help_is_no_error():
+    for command in ("run", "ps"):
+        done = subprocess.run([RATION, command, "--help"], capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout.startswith(f"Usage: ration {command}") and not done.stderr
+
+
+def test_a_folder_without_a_driver_is_said_to_be_one(machine, tmp_path):
+    done = machine.run("true", args=["--driver", tmp_path])
+    assert done.returncode == 125
+    assert done.stderr == (f"ration run: {tmp_path}/libcuda.so.1: No such file or directory: this is not the folder of a "
+                           "driver's libraries\n")
+
+
+def test_a_run_is_not_divided_further(machine):
+    done = machine.run(*machine.command("true", mem="1GiB"))
+    assert done.returncode == 125
+    assert done.stderr == "ration run: this shell runs under a grant already: a run cannot be divided further\n"
+
+
+def test_the_layer_is_said(machine):
+    for layer, name in (("mount", "mount namespace"), ("preload", "preload")):
+        lines = machine.run("true", args=["-v", "--layer", layer]).stderr.splitlines()
+        assert lines == ["ration run: card 0, Tesla V100-SXM2-16GB: 2154 of 16160 MiB", f"ration run: layer: {name}"]
+    assert machine.run("true").stderr == ""
+
+
+# --- without root ---
+
+def as_nobody(machine, *command):
+    """Skips where another user cannot read what was built."""
+    probe = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", RATION, "--version"],
+                           capture_output=True)
+    if probe.returncode != 0:
+        pytest.skip("the build folder is closed to other users")
+    return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command], env=machine.env,
+                          capture_output=True, text=True, cwd="/", timeout=60)
+
+
+def test_without_root_the_mounts_are_in_a_user_namespace(machine):
+    done = as_nobody(machine, *machine.command("id", "-u", args=["-v"]))
+    if "preload" in done.stderr:
+        pytest.skip("user namespaces are not allowed here")
+    assert (done.stdout, done.returncode) == ("65534\n", 0)
+    assert "layer: mount namespace in a user namespace" in done.stderr
+    table = as_nobody(machine, *machine.command(machine.tree.path / "bin/nvidia-smi")).stdout
+    assert re.findall(r"(\d+)MiB / +(\d+)MiB", table) == [("0", "2154")]
+    assert machine.becomes_empty()
+
+
+def test_where_nothing_may_be_mounted_the_program_is_preloaded_and_that_is_said(machine):
+    """Seen by a process without the capability, in a namespace that allows no more namespaces."""
+    limit = "/proc/sys/user/max_user_namespaces"
+    script = f"echo 0 > {limit}; exec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all \"$@\""
+    done = subprocess.run(["unshare", "-U", "-r", "sh", "-c", script.replace("--reuid=65534 --regid=65534 "
+                                                                             "--clear-groups ", "--inh-caps=-all "),
+                           "sh", *machine.command("true", args=["-v"])], env=machine.env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "layer: preload" in done.stderr and "limited by preloading only" in done.stderr
+
+
+def test_users_share_a_card_too(machine):
+    """Another user's run counts, and its used memory is its own business."""
+    process = machine.start("sh", "-c", "echo ready; exec sleep 60", mem="80%")
+    assert process.stdout.readline() == "ready\n"
+    done = as_nobody(machine, *machine.command("true", mem="30%"))
+    listed = as_nobody(machine, RATION, "ps").stdout
+    process.kill()
+    process.wait()
+    assert done.returncode == 125 and "1 other run has the rest" in done.stderr
+    assert str(process.pid) in listed
+    assert as_nobody(machine, *machine.command("true", mem="30%")).returncode == 0
+
+
+def test_many_runs_one_after_the_other_leave_nothing(machine):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda _: machine.run("true", mem="1%").returncode, range(24))) == {0}
+    assert machine.becomes_empty()
