@@ -1,5 +1,6 @@
 """The substitutes for the driver's libraries by themselves: what they export, how they pass calls on, and how they
 behave where there is no grant. The driver behind them is one that does nothing (fake_driver.py)."""
+import importlib.util
 import os
 import pathlib
 import re
@@ -555,3 +556,28 @@ def test_stubs_are_made_for_arm64_too(tmp_path):
     assert (tmp_path / "stubs.o").stat().st_size > 637 * 16
 
 
+
+
+VERDICTS = fake_driver.ROOT / "src/shim/verdicts.py"
+
+
+def test_every_symbol_is_hooked_or_says_why_not():
+    """And the published table says so too."""
+    done = subprocess.run([VERDICTS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    published = (fake_driver.ROOT / "docs/internals/hook-table.md").read_text()
+    assert done.stdout in published, f"run {VERDICTS} --write docs/internals/hook-table.md"
+    assert "### libcuda: 637 symbols" in published and "### libnvidia-ml: 414 symbols" in published
+
+
+@pytest.mark.parametrize("symbol,fits", [("cuMemAllocFancy", False), ("cuLaunchSomething_ptsz", False),
+                                         ("cuFooCreate_v7", False), ("cuMemImportFromShareableHandle", False),
+                                         ("cuGraphAddNode_v3", False), ("cuStreamQuerySomething", True),
+                                         ("cuMystery", False)])
+def test_a_new_symbol_that_allocates_or_launches_needs_a_verdict_of_its_own(symbol, fits):
+    """No pattern speaks for it, as for those that only ask."""
+    spec = importlib.util.spec_from_file_location("verdicts", VERDICTS)
+    verdicts = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(verdicts)
+    rules = [rule for rule in verdicts.read_rules() if "*" in rule[0]]
+    assert (verdicts.judge(symbol, {}, rules) is not None) == fits
