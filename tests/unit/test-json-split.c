@@ -262,11 +262,34 @@ static void a_text_is_read_back_as_it_was_written(void **state)
 	}
 }
 
+/* Every byte at every place of a word and of what is left of one: escaped or not, it is what it was. */
+static void each_byte_is_read_back_wherever_it_stands(void **state)
+{
+	for (int byte = 1; byte < 0x80; byte++)
+		for (size_t at = 0; at < 13; at++) {
+			_cleanup_json_ struct json_object *array = NULL;
+			_cleanup_strbuf_ struct strbuf out;
+			char text[] = "gpu-node-0001", expected[40];
+
+			text[at] = (char)byte;
+			strbuf_init(&out, 100);
+			strbuf_adds(&out, "[");
+			json_add_string(&out, text);
+			strbuf_adds(&out, "]");
+			snprintf(expected, sizeof(expected), "[\"%s\"]", text);
+			if (byte >= ' ' && byte != '"' && byte != '\\' && byte != 0x7f)
+				assert_string_equal(strbuf_cstr(&out), expected);
+			assert_int_equal(json_parse(strbuf_cstr(&out), out.len, &array, NULL), 0);
+			assert_string_equal(json_string(json_object_array_get_idx(array, 0)), text);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_number_is_written_to_its_last_digit),
 		cmocka_unit_test(a_text_is_read_back_as_it_was_written),
+		cmocka_unit_test(each_byte_is_read_back_wherever_it_stands),
 		cmocka_unit_test(a_list_is_cut_into_its_items_and_the_rest),
 		cmocka_unit_test(metadata_after_the_items_is_kept),
 		cmocka_unit_test(an_empty_list_and_one_that_is_null_have_no_items),
