@@ -29,7 +29,6 @@ static struct scheduler scheduler;
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	log_open("fuzz-preempt", LOG_LEVEL_ERROR);
-	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0);
 	scheduler.nodes_synced = scheduler.pods_synced = true;
 	return 0;
 }
@@ -89,6 +88,7 @@ static void cluster_begin(void)
 	struct budget *budget;
 
 	ledger_init(&scheduler.ledger);
+	MUST(recorder_new(&scheduler.recorder) == 0 && journal_new(&scheduler, &scheduler.journal) == 0);
 	budgets_init(&scheduler.budgets);
 	MUST(budget_from_json(object, &budget, NULL) == 0 && budgets_set(&scheduler.budgets, budget) == 0);
 	for (int i = 0; i < 3; i++) {
@@ -179,5 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(ledger_check(&scheduler.ledger, &over) == 0);
 	budgets_release(&scheduler.budgets);
 	ledger_release(&scheduler.ledger);
+	journal_free(scheduler.journal);
+	recorder_free(scheduler.recorder);
 	return 0;
 }
