@@ -4,21 +4,18 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <sys/mman.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "grant/owner.h"
+#include "grant/private.h"
 #include "grant/reserve.h"
 
 #define STOPPED_NS INT64_C(1000000000) /* a recount takes microseconds: its process does not run */
 #define OVERHEAD_WAIT_NS INT64_C(5000000)
 #define NAP_NS 50000
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18 /* Linux 4.14 */
-#endif
 
 /* All of it is zero in a child of fork(), whatever threads of its parent were doing: no slot, no lock held.
  */
@@ -37,29 +34,6 @@ struct account {
 	struct process *process;
 	bool kernel_clears;
 };
-
-/* ---- threads of one process take turns; futex(2), "Mutex, take 2" of Drepper's paper ------------------- */
-
-static void futex(_Atomic int *at, int operation, int value)
-{
-	syscall(SYS_futex, at, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
-}
-
-static void lock(_Atomic int *at)
-{
-	int expected = 0;
-
-	if (atomic_compare_exchange_strong(at, &expected, 1))
-		return;
-	while (atomic_exchange(at, 2) != 0)
-		futex(at, FUTEX_WAIT, 2);
-}
-
-static void unlock(_Atomic int *at)
-{
-	if (atomic_exchange(at, 0) == 2)
-		futex(at, FUTEX_WAKE, 1);
-}
 
 /* ---- time -----------------------------------------------------------------------------------------------
  */
@@ -143,10 +117,10 @@ static int have_slot(struct account *account, struct process *process)
 
 	if (atomic_load(&process->has_slot))
 		return 0;
-	lock(&process->slot_lock);
+	private_lock(&process->slot_lock);
 	if (!atomic_load(&process->has_slot))
 		r = claim(account, process);
-	unlock(&process->slot_lock);
+	private_unlock(&process->slot_lock);
 	return r;
 }
 
@@ -165,9 +139,9 @@ static int change(struct account *account, struct process *process, enum reserve
 	};
 	int r;
 
-	lock(&process->locks[card]);
+	private_lock(&process->locks[card]);
 	r = run(&reserve);
-	unlock(&process->locks[card]);
+	private_unlock(&process->locks[card]);
 	return r;
 }
 
@@ -238,26 +212,24 @@ static int charge(struct account *account, struct process *process, unsigned car
 
 struct account *account_open(const struct grant_file *grant, struct usage_file *usage)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (sizeof(struct process) + page - 1) & ~(page - 1);
-	struct account *account;
-	char *map = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct account *account = malloc(sizeof(*account));
 
-	_Static_assert(sizeof(struct account) <= 4096, "one page");
-	if (map == MAP_FAILED)
+	if (!account)
 		return NULL;
-	account = (struct account *)map;
-	*account = (struct account){
-		.grant = grant, .usage = usage, .process = (struct process *)(map + page)};
-	account->kernel_clears = madvise(account->process, size, MADV_WIPEONFORK) == 0;
-	return account;
+	*account = (struct account){.grant = grant, .usage = usage};
+	account->process = private_map(sizeof(*account->process), &account->kernel_clears);
+	if (account->process)
+		return account;
+	free(account);
+	return NULL;
 }
 
 void account_close(struct account *account)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (sizeof(struct process) + page - 1) & ~(page - 1);
-
-	if (account)
-		munmap(account, page + size);
+	if (!account)
+		return;
+	private_unmap(account->process, sizeof(*account->process));
+	free(account);
 }
 
 int account_join(struct account *account)

@@ -117,6 +117,9 @@ static enum reserve_result step_change(struct reserve *r)
 	switch (r->step) {
 	case LOOK:
 		r->held = USAGE_HELD_PAGES(atomic_load(word_of(r, r->slot)));
+		/* Nobody gives what it does not hold: the total would be below what the others do. */
+		if (r->kind == RESERVE_GIVE && r->pages > r->held)
+			r->pages = (uint32_t)r->held;
 		return go(r, ANNOUNCE);
 	case ANNOUNCE:
 		atomic_store(word_of(r, r->slot), announced(r));

@@ -73,6 +73,20 @@ static void a_refusal_costs_nothing_lasting(void **state)
 	assert_int_equal(account_used_bytes(account, 1), 0);
 }
 
+static void nobody_gives_back_more_than_it_holds(void **state)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		account_charge(account, 1, MIB);
+		account_refund(account, 1, 500 * MIB);
+		_exit(account_held_bytes(account, 1) != 0);
+	}
+	assert_int_equal(account_charge(account, 1, 500 * MIB), 0);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(account_used_bytes(account, 1), 500 * MIB);
+}
+
 static void sizes_beyond_all_cards_are_refused_and_do_not_wrap(void **state)
 {
 	static const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - 4095, UINT64_C(1) << 63, UINT64_C(1) << 44,
@@ -431,6 +445,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		FILES(the_limit_can_be_used_to_the_last_page_and_not_further),
 		FILES(a_refusal_costs_nothing_lasting),
+		FILES(nobody_gives_back_more_than_it_holds),
 		FILES(sizes_beyond_all_cards_are_refused_and_do_not_wrap),
 		FILES(sums_of_sizes_around_powers_of_two_are_exact),
 		FILES(errno_is_kept),

@@ -1,0 +1,271 @@
+#include "shim/memory-contexts.h"
+
+#include <stdatomic.h>
+
+#include "grant/private.h"
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/memory.h"
+#include "shim/objects.h"
+
+#define CONTEXTS_MAX 4096
+#define ROOM_CLASSES 13 /* 1, 2-3, 4-7, ... 4096 free units */
+
+struct record {
+	_Atomic uint64_t stamp; /* 0: free */
+	_Atomic uint64_t bytes;
+	uint32_t card;
+	_Atomic int32_t rooms[ROOM_CLASSES];
+};
+
+/* Cleared in a child of fork(). */
+struct records {
+	_Atomic uint64_t last_stamp;
+	struct record list[CONTEXTS_MAX];
+};
+
+static struct records *records;
+
+static struct records *records_get(void)
+{
+	struct records *made = __atomic_load_n(&records, __ATOMIC_ACQUIRE), *expected = NULL;
+	bool cleared;
+
+	if (made)
+		return made;
+	made = private_map(sizeof(*made), &cleared);
+	if (!made || __atomic_compare_exchange_n(
+			     &records, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	private_unmap(made, sizeof(*made));
+	return expected;
+}
+
+static struct record *record_of(const struct memory_here *here)
+{
+	struct records *all = records_get();
+	struct record *record = all && here->stamp && here->index < CONTEXTS_MAX ? &all->list[here->index]
+										 : NULL;
+
+	return record && atomic_load(&record->stamp) == here->stamp ? record : NULL;
+}
+
+/* ---- which context --------------------------------------------------------------------------------------
+ */
+
+/* Under the lock of the object's part: no call of the driver and no other object from here. */
+static bool record_context(struct object *object, void *context)
+{
+	struct memory_here *here = context;
+	struct records *all = records_get();
+
+	if (object->stamp == 0 && all) {
+		uint64_t stamp = atomic_fetch_add(&all->last_stamp, 1) + 1, none = 0;
+
+		for (uint32_t i = 0; i < CONTEXTS_MAX; i++, none = 0) {
+			if (!atomic_compare_exchange_strong(&all->list[i].stamp, &none, stamp))
+				continue;
+			all->list[i].card = here->card;
+			object->stamp = stamp;
+			object->index = i;
+			object->card = here->card;
+			break;
+		}
+	}
+	*here = (struct memory_here){object->index, object->card, object->stamp};
+	return object->stamp != 0;
+}
+
+bool context_here(struct memory_here *ret_here)
+{
+	struct object object;
+	CUcontext current;
+	int card;
+
+	*ret_here = (struct memory_here){0};
+	if (DRIVER(cuCtxGetCurrent)(&current) != CUDA_SUCCESS || !current)
+		return true;
+	if (objects_get(OBJECT_CONTEXT, (uintptr_t)current, &object)) {
+		*ret_here = context_of(&object);
+		return true;
+	}
+	card = cuda_current_card();
+	if (card < 0)
+		return false;
+	ret_here->card = (uint32_t)card;
+	return objects_change(OBJECT_CONTEXT, (uintptr_t)current, record_context, ret_here) == 0 &&
+	       ret_here->stamp != 0;
+}
+
+struct memory_here context_of(const struct object *object)
+{
+	return (struct memory_here){object->index, object->card, object->stamp};
+}
+
+bool context_lives(const struct memory_here *here)
+{
+	return record_of(here) != NULL;
+}
+
+/* ---- what is charged in it ------------------------------------------------------------------------------
+ */
+
+void context_charged(const struct memory_here *here, uint64_t bytes)
+{
+	struct record *record = record_of(here);
+
+	if (record)
+		atomic_fetch_add(&record->bytes, bytes);
+}
+
+void context_refunded(const struct memory_here *here, uint64_t bytes)
+{
+	struct record *record = record_of(here);
+
+	if (!record)
+		return;
+	atomic_fetch_sub(&record->bytes, bytes);
+	memory_refund(here->card, bytes);
+}
+
+static unsigned room_class(unsigned units)
+{
+	unsigned log = 31 - (unsigned)__builtin_clz(units | 1);
+
+	return log < ROOM_CLASSES ? log : ROOM_CLASSES - 1;
+}
+
+void context_block_changed(const struct memory_here *here, int from_free, int to_free)
+{
+	struct record *record = record_of(here);
+
+	if (!record)
+		return;
+	if (from_free > 0)
+		atomic_fetch_sub(&record->rooms[room_class((unsigned)from_free)], 1);
+	if (to_free > 0)
+		atomic_fetch_add(&record->rooms[room_class((unsigned)to_free)], 1);
+}
+
+bool context_has_room(const struct memory_here *here, unsigned units)
+{
+	struct record *record = record_of(here);
+
+	/* A block of the class of `units` may have fewer than that: the next class has enough for sure. */
+	for (unsigned i = room_class(2 * units - 1); record && i < ROOM_CLASSES; i++)
+		if (atomic_load(&record->rooms[i]) > 0)
+			return true;
+	return false;
+}
+
+/* ---- its end --------------------------------------------------------------------------------------------
+ */
+
+/* Before the driver ends it: a new context may get the same handle as soon as it has. */
+static bool context_leave(CUcontext context, struct object *ret_object)
+{
+	return context && objects_take(OBJECT_CONTEXT, (uintptr_t)context, ret_object);
+}
+
+static void context_end(const struct object *object)
+{
+	struct memory_here here = context_of(object);
+	struct record *record = record_of(&here);
+
+	if (!record)
+		return;
+	memory_refund(here.card, atomic_exchange(&record->bytes, 0));
+	for (unsigned i = 0; i < ROOM_CLASSES; i++)
+		atomic_store(&record->rooms[i], 0);
+	atomic_store(&record->stamp, 0);
+}
+
+static CUresult end_by(CUresult (*driver)(CUcontext), CUcontext context)
+{
+	struct object object;
+	bool known = context_leave(context, &object);
+	CUresult r = driver(context);
+
+	if (known && r == CUDA_SUCCESS)
+		context_end(&object);
+	else if (known)
+		objects_put(&object);
+	return r;
+}
+
+HOOK CUresult cuCtxDestroy(CUcontext context)
+{
+	return end_by(DRIVER(cuCtxDestroy), context);
+}
+
+HOOK CUresult cuCtxDestroy_v2(CUcontext context)
+{
+	return end_by(DRIVER(cuCtxDestroy_v2), context);
+}
+
+/* Ends it only if it was attached to once. */
+HOOK CUresult cuCtxDetach(CUcontext context)
+{
+	struct object object;
+	bool known = context_leave(context, &object);
+	CUresult r = DRIVER(cuCtxDetach)(context);
+	unsigned int version;
+
+	if (known && r == CUDA_SUCCESS && DRIVER(cuCtxGetApiVersion)(context, &version) != CUDA_SUCCESS)
+		context_end(&object);
+	else if (known)
+		objects_put(&object);
+	return r;
+}
+
+static bool is_active(CUdevice device)
+{
+	unsigned int flags;
+	int active = 0;
+
+	return DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active;
+}
+
+/* The runtime may have retained it in ways that no hook saw, so the driver is asked for its handle. */
+static CUcontext primary_context(CUdevice device)
+{
+	CUcontext context = NULL;
+
+	if (!is_active(device) || DRIVER(cuDevicePrimaryCtxRetain)(&context, device) != CUDA_SUCCESS)
+		return NULL;
+	DRIVER(cuDevicePrimaryCtxRelease_v2)(device);
+	return context;
+}
+
+static CUresult end_primary(CUresult (*driver)(CUdevice), CUdevice device, bool reset)
+{
+	struct object object;
+	bool known = context_leave(primary_context(device), &object);
+	CUresult r = driver(device);
+
+	if (known && r == CUDA_SUCCESS && (reset || !is_active(device)))
+		context_end(&object);
+	else if (known)
+		objects_put(&object);
+	return r;
+}
+
+HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	return end_primary(DRIVER(cuDevicePrimaryCtxRelease), device, false);
+}
+
+HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	return end_primary(DRIVER(cuDevicePrimaryCtxRelease_v2), device, false);
+}
+
+HOOK CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+	return end_primary(DRIVER(cuDevicePrimaryCtxReset), device, true);
+}
+
+HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	return end_primary(DRIVER(cuDevicePrimaryCtxReset_v2), device, true);
+}

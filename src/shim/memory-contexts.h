@@ -1,0 +1,38 @@
+/* memory-contexts.h - what was charged within each context: its end frees all of it at once.
+ *
+ * A record per context, found by its handle. An object of a context carries the record's index and stamp;
+ * when the context has ended, its stamp is no longer there, and the object is nothing any more.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct object;
+
+/* Where an allocation happens. */
+struct memory_here {
+	uint32_t index;
+	uint32_t card;
+	uint64_t stamp; /* 0: no context is current; the driver will say so */
+};
+
+/* context_here() - the current context, recorded if it is new. False if it is of a card that is not granted,
+ * or there are more contexts than can be recorded. */
+bool context_here(struct memory_here *ret_here);
+
+/* context_of() - where an object was allocated. */
+struct memory_here context_of(const struct object *object);
+
+/* context_lives() - it has not ended since. */
+bool context_lives(const struct memory_here *here);
+
+/* context_charged() - `bytes` more are charged in it (fewer: context_refunded(), which also gives them back,
+ * unless the context has ended: then they were given back with it). */
+void context_charged(const struct memory_here *here, uint64_t bytes);
+void context_refunded(const struct memory_here *here, uint64_t bytes);
+
+/* Blocks that small allocations share, by how much is free in them: context_block_changed() from one number
+ * of free units to another (-1: no such block), and context_has_room() says whether a block has that many. */
+void context_block_changed(const struct memory_here *here, int from_free, int to_free);
+bool context_has_room(const struct memory_here *here, unsigned units);

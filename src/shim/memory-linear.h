@@ -1,0 +1,25 @@
+/* memory-linear.h - an allocation of addresses within a context, from its charge to its entry. */
+#pragma once
+
+#include "cuda/abi.h"
+#include "shim/memory-contexts.h"
+#include "shim/objects.h"
+
+struct linear {
+	struct memory_here here;
+	uint64_t size;
+	uint64_t paid; /* charged so far */
+};
+
+/* linear_begin() - charges what the driver will take for `size` bytes. Not CUDA_SUCCESS: that is the answer.
+ */
+CUresult linear_begin(struct linear *linear, uint64_t size);
+
+/* linear_resize() - the driver took another size than was asked for. Not CUDA_SUCCESS: what is charged is
+ * given back, and the caller frees. */
+CUresult linear_resize(struct linear *linear, uint64_t size);
+
+/* linear_end() - with the driver's answer, and the address if that is success: enters the pointer, or gives
+ * the charge back. Returns what to answer; if that is an error though the driver had succeeded, the memory is
+ * freed. */
+CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address, enum object_kind kind);

@@ -1,0 +1,34 @@
+#include "shim/memory.h"
+
+#include "shim/session.h"
+#include "shim/shim.h"
+
+CUresult memory_charge(unsigned card, uint64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	if (!session)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (bytes == 0 || account_charge(session->account, card, bytes) == 0)
+		return CUDA_SUCCESS;
+	shim_log("out of memory: %llu bytes of card %u, of which %llu of %llu are used",
+		(unsigned long long)bytes, card, (unsigned long long)session_used_bytes(session, card),
+		(unsigned long long)session->grant->cards[card].limit_bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void memory_refund(unsigned card, uint64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	if (session && bytes > 0)
+		account_refund(session->account, card, bytes);
+}
+
+CUresult memory_recharge(unsigned card, uint64_t from, uint64_t to)
+{
+	if (to > from)
+		return memory_charge(card, to - from);
+	memory_refund(card, from - to);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,34 @@
+/* memory.h - what the hooks of memory share: a charge before the driver is called, given back if it fails.
+ *
+ * One file per way to get memory: memory-linear.c, -arrays.c, -virtual.c, -pools.c, -graphs.c, -shared.c.
+ * Which of the driver's calls are charged how is docs/internals/charging.md.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/abi.h"
+
+/* The driver takes memory in blocks of 2 MiB; small requests share them. Both are assumptions until they are
+ * measured on a card; what the driver takes beyond them is overhead, which the keeper finds. */
+#define MEMORY_BLOCK (UINT64_C(2) << 20)
+#define MEMORY_SMALL_MAX (UINT64_C(1) << 20)
+#define MEMORY_SMALL_UNIT UINT64_C(512)
+
+/* memory_rounded() - up to whole blocks; UINT64_MAX where that is no number any more. */
+static inline uint64_t memory_rounded(uint64_t bytes)
+{
+	return bytes > UINT64_MAX - MEMORY_BLOCK ? UINT64_MAX
+						 : (bytes + MEMORY_BLOCK - 1) & ~(MEMORY_BLOCK - 1);
+}
+
+/* memory_charge() - CUDA_SUCCESS, or CUDA_ERROR_OUT_OF_MEMORY: then nothing is charged, and the reason is
+ * logged. */
+CUresult memory_charge(unsigned card, uint64_t bytes);
+void memory_refund(unsigned card, uint64_t bytes);
+
+/* memory_recharge() - from one number of bytes to another, which is known only when the driver has answered.
+ */
+CUresult memory_recharge(unsigned card, uint64_t from, uint64_t to);

@@ -1,0 +1,51 @@
+/* objects.h - what this process has of the driver and was charged for: by pointer or handle.
+ *
+ * A hash table in 64 parts with a lock each, which is never held while the driver is called; each call costs
+ * the same however many objects there are. Empty in a child of fork(), which can use nothing of its parent's.
+ *
+ * Rule for frees: take the object, call the driver, put the object back if that failed. Once the driver has
+ * freed something, another thread may get the same pointer. What is not here was not charged and is the
+ * driver's business.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum object_kind {
+	OBJECT_CONTEXT = 1, /* CUcontext; index: contexts.h */
+	OBJECT_POINTER,	    /* of cuMemAlloc and the like; index: its context, stamp: the context's */
+	OBJECT_BLOCK,	    /* 2 MiB that small allocations share; count: bytes of them */
+	OBJECT_ARRAY,	    /* CUarray, CUmipmappedArray */
+	OBJECT_HANDLE,	/* of cuMemCreate; index: memory-virtual.c, count: how many times it is to be released
+			 */
+	OBJECT_MAPPING, /* by address */
+	OBJECT_POOL,	/* CUmemoryPool; index: memory-pools.c */
+	OBJECT_POOLED,	/* pointer out of a pool; index: the pool */
+	OBJECT_GRAPH,	/* CUgraphExec that allocates */
+};
+
+struct object {
+	uint64_t key;
+	uint32_t kind;
+	uint32_t card;
+	uint64_t bytes;
+	uint64_t stamp;
+	uint32_t index;
+	uint32_t count;
+};
+
+/* objects_put() - in the place of one with the same kind and key. -ENOMEM. */
+int objects_put(const struct object *object);
+
+/* objects_take() - remove; false if it is not there. */
+bool objects_take(enum object_kind kind, uint64_t key, struct object *ret_object);
+
+/* objects_get() - a copy of it. */
+bool objects_get(enum object_kind kind, uint64_t key, struct object *ret_object);
+
+/* objects_change() - under the part's lock: with what is there, or with an object of which only kind and key
+ * are set. What `change` leaves is kept, and removed if it returns false. -ENOMEM: there is no room for a new
+ * one, and change was not called. change may not call objects_...(). */
+int objects_change(
+	enum object_kind kind, uint64_t key, bool (*change)(struct object *, void *), void *context);

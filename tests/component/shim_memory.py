@@ -1,0 +1,94 @@
+"""What the tests of the charging table share: scripts on the simulated driver under the shim.
+
+In a script `cu` is the shim and `real` the driver behind it. taken() is what the driver says that this process has taken of
+the card since the script began, charged() what the shim says that the container has: same() wants them equal, to the
+byte. (A context is neither: it is overhead, which the keeper writes.)"""
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import grants
+import sim_cuda
+from test_sim import RATION_SIM, run
+from test_shim import SHIM
+
+MIB = 1 << 20
+
+PRELUDE = sim_cuda.PRELUDE + """
+real = CDLL(sys.argv[2])
+cu.cuMemGetInfo_v2.argtypes = real.cuMemGetInfo_v2.argtypes = [c_void_p, c_void_p]
+KiB, GiB = 1 << 10, 1 << 30
+
+def info(library):
+    left, total = c_size_t(), c_size_t()
+    ok(library.cuMemGetInfo_v2(byref(left), byref(total)))
+    return left.value, total.value
+
+def charged():
+    left, total = info(cu)
+    return total - left
+
+def driver_free():
+    return info(real)[0]
+
+def taken():
+    return base - driver_free()
+
+def same(expected=None):
+    assert charged() == taken(), (charged(), taken())
+    assert expected is None or charged() == expected, (charged(), expected)
+
+def free(pointer):
+    ok(cu.cuMemFree_v2(pointer))
+
+def begin():
+    global base
+    base = driver_free()
+"""
+
+
+class Granted:
+    """A driver tree and a grant for its first cards."""
+    def __init__(self, tree, folder, limits):
+        self.tree, self.folder = tree, folder
+        library = tree.path / "lib"
+        self.grant = grants.write(folder, library / "libcuda.so.1", library / "libnvidia-ml.so.1", [
+            (card["uuid"], card["busId"], limit, card["memoryMiB"] * MIB)
+            for card, limit in zip(tree.cards(), limits)])
+
+    def start(self, text, *args, begin=True, **env):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | env
+        environment["RATION_GRANT"] = str(self.grant)
+        first = "ok(cu.cuInit(0))\nctx = context()\nbegin()\n" if begin else ""
+        return subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + first + textwrap.dedent(text), SHIM / "libcuda.so.1",
+             self.tree.path / "lib" / "libcuda.so.1", *map(str, args)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def script(self, text, *args, **more):
+        return sim_cuda.finish(self.start(text, *args, **more))
+
+    def misuse(self):
+        return sim_cuda.misuse(self.tree)
+
+    def used(self, card=0):
+        """Bytes charged, from the usage file itself."""
+        data = (self.folder / "usage").read_bytes()
+        word = int.from_bytes(data[128 + card * 128:][:8], "little")
+        assert not word >> 32 & 1
+        return (word & 0xffffffff) * 4096
+
+
+@pytest.fixture(name="granted")
+def _granted(tree, tmp_path):
+    """Two cards of 16160 MiB with 2154 MiB (2 of 15) and 1024 MiB granted."""
+    tree.sim = RATION_SIM
+    tree.up_file({"gpus": [{"memoryMiB": 16160, "contextMiB": 300}, {"memoryMiB": 16160, "contextMiB": 300}],
+                  "driverVersion": "580.65.06"})
+    yield Granted(tree, tmp_path, [2154 * MIB, 1024 * MIB])
+
+
+
