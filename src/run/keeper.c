@@ -22,6 +22,7 @@
 #include "run/registry.h"
 
 #define ROUND_NS (100 * NS_PER_MS) /* in which the end of a run is seen */
+#define DESCRIPTORS_MAX 1024
 #define LOOK_NS NS_PER_S /* without being asked: memory that grows by itself (local memory, printf) */
 
 struct keeper {
@@ -91,7 +92,10 @@ static void keep(struct keeper *keeper)
 			look(keeper);
 			looked = monotonic_ns();
 		}
-		syscall(SYS_futex, &keeper->usage->look_wanted, FUTEX_WAIT, wanted, &round, NULL, 0);
+		if (syscall(SYS_futex, &keeper->usage->look_wanted, FUTEX_WAIT, wanted, &round, NULL, 0) <
+				0 &&
+			errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR)
+			nanosleep(&round, NULL); /* forbidden by a filter */
 	}
 }
 
@@ -139,7 +143,10 @@ static void detach(void)
 	setsid();
 	for (int i = 0; i < 3; i++)
 		dup2(null, i);
-	syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
+	/* Since Linux 5.11; filters of containers forbid what they do not know. */
+	if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		for (int fd = 3; fd < DESCRIPTORS_MAX; fd++)
+			fcntl(fd, F_SETFD, FD_CLOEXEC);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 1; i < SIGRTMIN; i++)

@@ -86,8 +86,9 @@ def machine():
     made.tree.up("--gpus", "2x16160MiB")
     subprocess.run(["chmod", "-R", "a+rwX", made.tree.path / "state"], check=True)
     yield made
+    made.becomes_empty()
     run_checked(BUILD / "sim/ration-sim", "down", made.tree.path, check=False)
-    shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 # --- what the program sees ---
