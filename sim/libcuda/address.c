@@ -6,8 +6,7 @@
 #define ARENAS 3
 #define LARGEST_ARENA (UINT64_C(8) << 40)
 #define SMALLEST_ARENA (UINT64_C(4) << 30)
-#define LOW_BASE UINT64_C(0x20000000)
-#define LOW_BYTES UINT64_C(0x40000000)
+#define LOW_BYTES UINT64_C(0x20000000)
 
 static struct space {
 	uint64_t base, size;
@@ -24,17 +23,22 @@ static void *map(uint64_t at, uint64_t size, int protection)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Wherever a program that is not position-independent has left room. */
 static int open_low(struct space *space)
 {
-	void *backing = map(0, LOW_BYTES, PROT_READ | PROT_WRITE);
-	void *front = backing ? map(LOW_BASE, LOW_BYTES, PROT_NONE) : NULL;
+	void *backing = map(0, LOW_BYTES, PROT_READ | PROT_WRITE), *front = NULL;
+	uint64_t base = 0;
 
+	while (backing && !front && base + 2 * LOW_BYTES < UINT32_MAX) {
+		base += LOW_BYTES;
+		front = map(base, LOW_BYTES, PROT_NONE);
+	}
 	if (!front) {
 		if (backing)
 			munmap(backing, LOW_BYTES);
 		return -ENOMEM;
 	}
-	*space = (struct space){LOW_BASE, LOW_BYTES, (uintptr_t)backing - LOW_BASE, LOW_BASE, {}};
+	*space = (struct space){base, LOW_BYTES, (uintptr_t)backing - base, base, {}};
 	return 0;
 }
 

@@ -5,7 +5,9 @@
 
 #include "sim/libnvidia-ml/nvml-abi.h"
 #include "sim/libcuda/cards.h"
+#include "sim/libcuda/objects.h"
 #include "sim/libcuda/regions.h"
+#include "sim/libcuda/stream.h"
 #include "sim/libcuda/suballoc.h"
 
 #define STACK_MAX 64
@@ -39,7 +41,9 @@ CUresult context_new(struct device *device, unsigned flags, bool primary, struct
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (!context || card_take(device, overhead) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (object_register(&context->object, OBJECT_CONTEXT, NULL) < 0) {
+	if (sim_line_take(driver.work, &driver.processes, driver.slot, device->card, &context->line) < 0 ||
+		object_register(&context->object, OBJECT_CONTEXT, NULL) < 0) {
+		sim_line_drop(driver.work, context->line);
 		card_give(device, overhead);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -55,10 +59,31 @@ CUresult context_new(struct device *device, unsigned flags, bool primary, struct
 	return CUDA_SUCCESS;
 }
 
+static void free_objects(struct context *context)
+{
+	static void (*const free_one[])(struct object *) = {
+		[OBJECT_STREAM] = stream_free_object,
+		[OBJECT_EVENT] = event_free_object,
+		[OBJECT_MODULE] = module_free_object,
+		[OBJECT_ARRAY] = array_free_object,
+		[OBJECT_MIPMAPPED] = mipmapped_free_object,
+		[OBJECT_EXEC] = exec_free_object,
+	};
+	struct object *object;
+	size_t cursor = 0;
+
+	while ((object = object_next(OBJECT_ANY, context, &cursor)))
+		if (object->kind < ARRAY_SIZE(free_one) && free_one[object->kind])
+			free_one[object->kind](object);
+}
+
 void context_free(struct context *context)
 {
 	if (!context)
 		return;
+	free_objects(context);
+	streams_free_default(context);
+	sim_line_drop(driver.work, context->line);
 	regions_free_context(context);
 	suballoc_free_context(context);
 	card_give(context->device, context->overhead);
@@ -93,6 +118,16 @@ static void look_at_events(struct context *context)
 	context->seen_event = last;
 }
 
+/* A kernel that fails does so when it is done. */
+static void look_at_fault(struct context *context)
+{
+	int64_t at;
+
+	if (sim_line_reached(driver.work, &driver.processes, context->line, context->fault_position, &at) ==
+		0)
+		context->failure = context->fault;
+}
+
 CUresult context_check(struct context *context)
 {
 	CUresult r = device_trouble(context->device);
@@ -101,6 +136,8 @@ CUresult context_check(struct context *context)
 		return r;
 	if (atomic_load(&driver.state->last_event) != context->seen_event)
 		look_at_events(context);
+	if (context->fault != CUDA_SUCCESS && context->failure == CUDA_SUCCESS)
+		look_at_fault(context);
 	return context->failure;
 }
 

@@ -21,6 +21,11 @@ struct context {
 	size_t limits[CONTEXT_LIMITS];
 	uint64_t peers;	      /* bit per ordinal */
 	struct block *blocks; /* suballoc.h */
+	struct sim_line *line;
+	uint64_t tail;	/* where all work that was submitted so far ends */
+	CUresult fault; /* of a kernel: the context's failure when its line has come to fault_position */
+	uint64_t fault_position;
+	struct stream *defaults; /* the legacy stream and those of threads */
 };
 
 static inline CUcontext context_handle(const struct context *context)

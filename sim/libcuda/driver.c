@@ -66,6 +66,8 @@ static int open_tree(void)
 	}
 	if (r == 0)
 		r = sim_trouble_map(driver.tree.root, &driver.trouble);
+	if (r == 0)
+		r = sim_work_map(driver.tree.root, &driver.work);
 	if (r < 0 && driver.state) {
 		sim_state_unmap(driver.state);
 		driver.state = NULL;
@@ -217,6 +219,11 @@ void driver_pause(void)
 void driver_resume(void)
 {
 	pthread_mutex_lock(&lock);
+}
+
+void driver_wait(pthread_cond_t *condition)
+{
+	pthread_cond_wait(condition, &lock);
 }
 
 CUresult misuse(enum sim_misuse kind, CUresult answer)

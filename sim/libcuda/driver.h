@@ -14,6 +14,7 @@
 #include "sim/state/memory.h"
 #include "sim/state/tree.h"
 #include "sim/state/trouble.h"
+#include "sim/state/work.h"
 
 struct context;
 struct pool;
@@ -34,6 +35,7 @@ struct driver {
 	struct sim_processes processes;
 	struct sim_process *slot;
 	struct sim_trouble *trouble;
+	struct sim_work *work;
 	int device_count;
 	struct device devices[SIM_MAX_CARDS];
 };
@@ -59,6 +61,9 @@ void call_end(struct call *call);
 /* driver_pause(), driver_resume() - let others in while this call waits. */
 void driver_pause(void);
 void driver_resume(void);
+
+/* driver_wait() - the same until the condition is signalled. */
+void driver_wait(pthread_cond_t *condition);
 
 /* driver_device() - NULL if there is no such ordinal. */
 struct device *driver_device(CUdevice ordinal);

@@ -117,12 +117,19 @@ static CUresult refuse(uint64_t handle, enum object_kind kind)
 	return misuse(SIM_USE_AFTER_FREE, kind == OBJECT_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : answer);
 }
 
-CUresult object_find(uint64_t handle, enum object_kind kind, void *ret_object)
+struct object *object_find_quietly(uint64_t handle, enum object_kind kind)
 {
 	size_t index = index_of(handle);
 	struct object *object = index < entry_count ? entries[index].object : NULL;
 
-	if (!object || object->handle != handle || (kind != OBJECT_ANY && object->kind != kind))
+	return object && object->handle == handle && object->kind == kind ? object : NULL;
+}
+
+CUresult object_find(uint64_t handle, enum object_kind kind, void *ret_object)
+{
+	struct object *object = object_find_quietly(handle, kind);
+
+	if (!object)
 		return refuse(handle, kind);
 	*(struct object **)ret_object = object;
 	return CUDA_SUCCESS;

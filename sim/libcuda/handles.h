@@ -43,6 +43,9 @@ void object_forget(struct object *object);
  * misuse unless the handle is 0. */
 CUresult object_find(uint64_t handle, enum object_kind kind, void *ret_object);
 
+/* object_find_quietly() - NULL, and nothing is counted. */
+struct object *object_find_quietly(uint64_t handle, enum object_kind kind);
+
 /* object_next() - walk over those of a kind (OBJECT_ANY: all) and context (NULL: any); *cursor starts at 0.
  * NULL ends. The one returned may be forgotten. */
 struct object *object_next(enum object_kind kind, const struct context *context, size_t *cursor);

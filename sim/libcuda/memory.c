@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
+#include "sim/libcuda/capture.h"
 #include "sim/libcuda/cards.h"
 #include "sim/libcuda/idle.h"
+#include "sim/libcuda/pool.h"
 #include "sim/libcuda/suballoc.h"
 
 #define PITCH_ALIGN 512
@@ -50,6 +52,8 @@ static CUresult allocate(CUdeviceptr *ret_address, size_t size, enum arena arena
 		return r;
 	if (!ret_address || size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (capture_forbids())
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	r = memory_new(call.context, REGION_DEVICE, arena, size, &region);
 	if (r == CUDA_SUCCESS)
 		*ret_address = region->span.base;
@@ -110,6 +114,23 @@ CUresult cuMemAllocPitch(
 	return r;
 }
 
+/* Memory that was allocated in a stream's order can be freed at once, too, when nothing works on it any more.
+ */
+static CUresult free_ordered(struct context *context, struct region *region)
+{
+	uint64_t id = region->id, address = region->span.base;
+	CUresult r = context_wait(context);
+
+	region = region_at(address);
+	if (r != CUDA_SUCCESS || !region || region->id != id)
+		return r;
+	if (region->kind == REGION_POOL)
+		pool_give(region);
+	else
+		graph_memory_release(region);
+	return CUDA_SUCCESS;
+}
+
 /* Of any context of the process, current or not. */
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
@@ -123,6 +144,9 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	if (r != CUDA_SUCCESS || address == 0)
 		return r;
 	region = region_at(address);
+	if (region && region->span.base == address &&
+		(region->kind == REGION_POOL || region->kind == REGION_GRAPH))
+		return free_ordered(call.context, region);
 	r = region_expect(
 		address, region && region->kind == REGION_MANAGED ? REGION_MANAGED : REGION_DEVICE, &region);
 	if (r == CUDA_SUCCESS)

@@ -12,6 +12,8 @@ enum region_kind {
 	REGION_IPC,	   /* cuIpcOpenMemHandle */
 	REGION_EXTERNAL,   /* cuExternalMemoryGetMappedBuffer */
 	REGION_GLOBAL,	   /* a module's variable */
+	REGION_GRAPH,	   /* of a graph's allocation node */
+	REGION_ARRAY,	   /* of an array; its address is nobody's */
 	REGION_HOST,	   /* cuMemHostAlloc */
 	REGION_REGISTERED, /* cuMemHostRegister */
 };
@@ -26,8 +28,10 @@ struct region {
 	struct block *block; /* of the sub-allocator */
 	struct span
 		room; /* what is taken of the address space and of the card if it is not part of a block */
-	uint64_t shared_id; /* sim_memory_share(): others can hold it */
-	void *owner;	    /* pool's block, mapping's handle, IPC's import */
+	uint64_t shared_id;    /* sim_memory_share(): others can hold it */
+	void *owner;	       /* pool, or a mapping's handle */
+	bool freed;	       /* REGION_POOL: its return is queued */
+	bool reserved, in_use; /* REGION_GRAPH */
 };
 
 /* region_add() - fills id. -ENOMEM. The region is the set's until region_remove(). */

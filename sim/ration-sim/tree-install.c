@@ -245,6 +245,7 @@ int tree_remove(const char *dir, struct error *err)
 	sweep(dir, "state", "cards", keep_nothing, NULL);
 	sweep(dir, "state", "processes", keep_nothing, NULL);
 	sweep(dir, "state", "trouble", keep_nothing, NULL);
+	sweep(dir, "state", "work", keep_nothing, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		int r = remove_folder(dir, folders[i], err);
 

@@ -16,6 +16,7 @@
 #include "sim/ration-sim/commands.h"
 #include "sim/state/processes.h"
 #include "sim/state/trouble.h"
+#include "sim/state/work.h"
 
 int tree_lock(const char *dir, struct error *err)
 {
@@ -97,6 +98,16 @@ static int write_processes(const char *dir, struct error *err)
 	return write_part(dir, "processes", table, sizeof(*table), err);
 }
 
+static int write_work(const char *dir, struct error *err)
+{
+	_cleanup_free_ struct sim_work *work = calloc(1, sizeof(*work));
+
+	if (!work)
+		return error_set(err, ENOMEM, "out of memory");
+	sim_work_prepare(work);
+	return write_part(dir, "work", work, sizeof(*work), err);
+}
+
 static int write_trouble(const char *dir, struct error *err)
 {
 	struct sim_trouble trouble = {};
@@ -153,6 +164,15 @@ static bool trouble_is_ours(const char *dir)
 	return ours;
 }
 
+static bool work_is_ours(const char *dir)
+{
+	struct sim_work *work = NULL;
+	bool ours = sim_work_map(dir, &work) == 0;
+
+	sim_work_unmap(work);
+	return ours;
+}
+
 int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_changed, struct error *err)
 {
 	struct sim_state *old = NULL;
@@ -169,6 +189,8 @@ int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_c
 		r = write_processes(dir, err);
 	if (r == 0 && (changed || !trouble_is_ours(dir)))
 		r = write_trouble(dir, err);
+	if (r == 0 && (changed || !work_is_ours(dir)))
+		r = write_work(dir, err);
 	if (r == 0 && changed)
 		r = write_cards(dir, state, old, err);
 	sim_state_unmap(old);

@@ -75,3 +75,25 @@ def misuse(tree):
     """What `ration-sim status` counts."""
     lines = run(tree.sim, "status", tree.path).stdout.split("MISUSE")
     return {} if len(lines) == 1 else {line[:26].strip(): int(line[26:]) for line in lines[1].splitlines()[1:]}
+
+
+# Of scripts that start kernels: load() gives the function of a module, launch() one block of one thread.
+KERNELS = """
+MODULE = b'{"rationSimModule": 1, "functions": {"ms": {"us": 1000}, "ms5": {"us": 5000}, "ms50": {"us": 50000}, '\\
+         b'"blocks": {"us": 100, "usPerBlock": 10}, "bad": {"us": 1000, "fault": 700}}, "globals": {"table": 4096}}'
+
+def load(name=b"ms", image=MODULE):
+    return out("cuModuleGetFunction", c_void_p, out("cuModuleLoadData", c_void_p, image), name)
+
+def launch(function, stream=None, grid=1):
+    return cu.cuLaunchKernel(function, grid, 1, 1, 1, 1, 1, 0, stream, None, None)
+
+def event(flags=0):
+    return out("cuEventCreate", c_void_p, flags)
+
+def stream(flags=1):
+    return out("cuStreamCreate", c_void_p, flags)
+
+def between(first, second):
+    return out("cuEventElapsedTime", c_float, first, second).value
+"""

@@ -1,0 +1,9 @@
+/* graph-params.h - node parameters of the driver's interface as tasks, checked. */
+#pragma once
+
+#include "sim/libcuda/task.h"
+
+CUresult task_of_kernel(const CUDA_KERNEL_NODE_PARAMS *params, struct task *ret_task);
+CUresult task_of_kernel_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *params, struct task *ret_task);
+CUresult task_of_memset(const CUDA_MEMSET_NODE_PARAMS *params, struct task *ret_task);
+CUresult task_of_memcpy(const CUDA_MEMCPY3D *params, struct task *ret_task);

@@ -1,0 +1,11 @@
+/* objects.h - how each kind of object that a context holds is freed with it. */
+#pragma once
+
+#include "sim/libcuda/handles.h"
+
+void stream_free_object(struct object *object);
+void event_free_object(struct object *object);
+void module_free_object(struct object *object);
+void array_free_object(struct object *object);
+void mipmapped_free_object(struct object *object);
+void exec_free_object(struct object *object);

@@ -1,0 +1,178 @@
+/* pool-properties.c - which pool a card uses, and what can be asked of a pool and set in it. */
+#include "sim/libcuda/pool.h"
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *ret_value)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+	struct pool *p;
+
+	if (r == CUDA_SUCCESS)
+		r = object_find((uintptr_t)handle, OBJECT_POOL, &p);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!ret_value || attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+		attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute < CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+		*(int *)ret_value = (int)p->reuse[attribute - 1];
+	} else {
+		const uint64_t values[] = {
+			p->threshold, p->reserved, p->reserved_high, p->used, p->used_high};
+
+		*(uint64_t *)ret_value = values[attribute - CU_MEMPOOL_ATTR_RELEASE_THRESHOLD];
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The high marks can only be reset. */
+CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+	struct pool *p;
+
+	if (r == CUDA_SUCCESS)
+		r = object_find((uintptr_t)handle, OBJECT_POOL, &p);
+	if (r == CUDA_SUCCESS && !value)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r != CUDA_SUCCESS)
+		return r;
+	switch (attribute) {
+	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+		p->reuse[attribute - 1] = *(int *)value != 0;
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+		p->threshold = *(uint64_t *)value;
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		p->reserved_high = p->reserved;
+		return *(uint64_t *)value == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		p->used_high = p->used;
+		return *(uint64_t *)value == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Every card of the process can read every other's. */
+CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *list, size_t count)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+	struct pool *pool;
+
+	if (r == CUDA_SUCCESS)
+		r = object_find((uintptr_t)handle, OBJECT_POOL, &pool);
+	if (r == CUDA_SUCCESS && count > 0 && !list)
+		r = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; r == CUDA_SUCCESS && i < count; i++)
+		if (list[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+			!driver_device(list[i].location.id))
+			r = CUDA_ERROR_INVALID_DEVICE;
+	return r;
+}
+
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool handle, CUmemLocation *location)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = call_begin(&call, __func__);
+	struct pool *pool;
+
+	if (r == CUDA_SUCCESS)
+		r = object_find((uintptr_t)handle, OBJECT_POOL, &pool);
+	if (r == CUDA_SUCCESS && (!ret_flags || !location || !driver_device(location->id)))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS)
+		*ret_flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	return r;
+}
+
+static CUresult begin_device(struct call *call, CUdevice ordinal, const void *output, const char *function)
+{
+	CUresult r = call_begin(call, function);
+
+	if (r == CUDA_SUCCESS && !driver_device(ordinal))
+		r = CUDA_ERROR_INVALID_DEVICE;
+	return r == CUDA_SUCCESS && !output ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *ret_handle, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin_device(&call, ordinal, ret_handle, __func__);
+	struct pool *pool;
+
+	if (r == CUDA_SUCCESS)
+		r = pool_default(driver_device(ordinal), &pool);
+	if (r == CUDA_SUCCESS)
+		*ret_handle = pool_handle(pool);
+	return r;
+}
+
+CUresult cuDeviceGetMemPool(CUmemoryPool *ret_handle, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin_device(&call, ordinal, ret_handle, __func__);
+	struct pool *pool;
+
+	if (r == CUDA_SUCCESS)
+		r = pool_current(driver_device(ordinal), &pool);
+	if (r == CUDA_SUCCESS)
+		*ret_handle = pool_handle(pool);
+	return r;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin_device(&call, ordinal, &handle, __func__);
+	struct pool *pool;
+
+	if (r == CUDA_SUCCESS)
+		r = object_find((uintptr_t)handle, OBJECT_POOL, &pool);
+	if (r == CUDA_SUCCESS && pool->device != driver_device(ordinal))
+		r = CUDA_ERROR_INVALID_DEVICE;
+	if (r == CUDA_SUCCESS)
+		pool->device->current_pool = pool;
+	return r;
+}
+
+/* The same by location, since 13.0. */
+
+static CUresult device_of(const CUmemLocation *location, CUmemAllocationType type, CUdevice *ret_ordinal)
+{
+	if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*ret_ordinal = location->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *ret_handle, CUmemLocation *location, CUmemAllocationType type)
+{
+	CUdevice ordinal;
+	CUresult r = device_of(location, type, &ordinal);
+
+	return r == CUDA_SUCCESS ? cuDeviceGetDefaultMemPool(ret_handle, ordinal) : r;
+}
+
+CUresult cuMemGetMemPool(CUmemoryPool *ret_handle, CUmemLocation *location, CUmemAllocationType type)
+{
+	CUdevice ordinal;
+	CUresult r = device_of(location, type, &ordinal);
+
+	return r == CUDA_SUCCESS ? cuDeviceGetMemPool(ret_handle, ordinal) : r;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+	CUdevice ordinal;
+	CUresult r = device_of(location, type, &ordinal);
+
+	return r == CUDA_SUCCESS ? cuDeviceSetMemPool(ordinal, pool) : r;
+}
