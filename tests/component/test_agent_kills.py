@@ -247,7 +247,8 @@ def test_agent_that_is_given_a_pipe_for_its_kubeconfig_says_why_not():
 
 def test_first_process_holds_the_connections_and_little_else(world):
     time.sleep(1)
-    own = world.pages_kib(world.agent.pid, "Private_Clean", "Private_Dirty")
+    # Clean pages are those of the libraries, its own or not by whether another agent runs on the machine.
+    own = world.pages_kib(world.agent.pid, "Private_Dirty")
     print(f"\nmemory: {world.rss_kib()} KiB, of which {own} KiB are the first process's own")
     assert SANITIZED or own < 1024
     fds = len(os.listdir(f"/proc/{world.agent.pid}/fd"))
