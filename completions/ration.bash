@@ -41,12 +41,44 @@ _ration_why()
 	esac
 }
 
+# Of `ration run`: its options, then the program's own completion.
+_ration_run()
+{
+	local i
+
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-m | --mem | -g | --gpu | --driver | --layer) ((i++)) ;;
+		-v | --verbose | --*=*) ;;
+		*)
+			[ "${COMP_WORDS[i]}" != -- ] || ((i++))
+			declare -F _command_offset >/dev/null && _command_offset "$i"
+			return
+			;;
+		esac
+	done
+	case $prev in
+	-m | --mem) mapfile -t COMPREPLY < <(compgen -W "25% 50% 1GiB 2GiB 4GiB 8GiB" -- "$cur") ;;
+	-g | --gpu)
+		mapfile -t COMPREPLY < <(compgen -W "$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null)" -- "$cur")
+		;;
+	--driver) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+	--layer) mapfile -t COMPREPLY < <(compgen -W "mount preload" -- "$cur") ;;
+	*)
+		case $cur in
+		-*) mapfile -t COMPREPLY < <(compgen -W "-m --mem -g --gpu --driver --layer -v --verbose -h --help --" -- "$cur") ;;
+		*) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
+		esac
+		;;
+	esac
+}
+
 _ration()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "why inspect history replay help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "run ps why inspect history replay help --help --version" -- "$cur")
 		return
 	fi
 	case $prev in
@@ -60,6 +92,8 @@ _ration()
 		;;
 	esac
 	case ${COMP_WORDS[1]} in
+	run) _ration_run ;;
+	ps) mapfile -t COMPREPLY < <(compgen -W "-h --help" -- "$cur") ;;
 	why) _ration_why ;;
 	history)
 		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --as -h --help" -- "$cur")

@@ -31,7 +31,7 @@ struct keeper {
 	struct grant_file *grant;
 	struct usage_file *usage;
 	int usage_fd;
-	struct nvml *nvml; /* opened when a first process has used a card */
+	struct nvml *nvml; /* NULL until it could be opened */
 	struct nvml_process processes[NVML_MAX_PROCESSES];
 };
 
@@ -71,9 +71,10 @@ static void look(struct keeper *keeper)
 {
 	struct error ignored;
 
-	if (atomic_load(&keeper->usage->slots_used) == 0)
-		return;
+	/* Early, since it takes longer than a program waits for a look. */
 	if (!keeper->nvml && nvml_open(&keeper->nvml, keeper->nvml_library, &ignored) < 0)
+		return;
+	if (atomic_load(&keeper->usage->slots_used) == 0)
 		return;
 	for (unsigned i = 0; i < keeper->grant->card_count; i++)
 		look_at_card(keeper, i);

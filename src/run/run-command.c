@@ -168,13 +168,14 @@ static void tell(const struct run *run)
 			run->reason);
 }
 
-/* The driver numbers what it sees from 0: with cards left out it must not see them. */
+/* The driver numbers what it sees from 0, by an order of its own: it must see the granted cards only, in
+ * their order. */
 static int hide_other_cards(const struct run *run, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf visible;
 
 	strbuf_init(&visible, sizeof(run->grant));
-	if (run->grant.card_count == run->driver.cards.count)
+	if (run->driver.cards.count == 1)
 		return 0;
 	for (unsigned i = 0; i < run->grant.card_count; i++)
 		strbuf_addf(&visible, "%s%s", i ? "," : "", run->grant.cards[i].uuid);

@@ -12,18 +12,26 @@ static CUresult look(CUresult r)
 	return r;
 }
 
+/* After one that made a context. */
+static CUresult await_look(CUresult r, CUdevice device)
+{
+	if (r == CUDA_SUCCESS)
+		session_await_look((unsigned)cuda_device_card(device));
+	return r;
+}
+
 HOOK CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
 {
 	if (cuda_device_card(device) < 0)
 		return cuda_refuse_device();
-	return look(DRIVER(cuCtxCreate)(context, flags, device));
+	return await_look(DRIVER(cuCtxCreate)(context, flags, device), device);
 }
 
 HOOK CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
 	if (cuda_device_card(device) < 0)
 		return cuda_refuse_device();
-	return look(DRIVER(cuCtxCreate_v2)(context, flags, device));
+	return await_look(DRIVER(cuCtxCreate_v2)(context, flags, device), device);
 }
 
 HOOK CUresult cuCtxCreate_v3(
@@ -31,7 +39,7 @@ HOOK CUresult cuCtxCreate_v3(
 {
 	if (cuda_device_card(device) < 0)
 		return cuda_refuse_device();
-	return look(DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device));
+	return await_look(DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device), device);
 }
 
 HOOK CUresult cuCtxCreate_v4(
@@ -39,14 +47,20 @@ HOOK CUresult cuCtxCreate_v4(
 {
 	if (cuda_device_card(device) < 0)
 		return cuda_refuse_device();
-	return look(DRIVER(cuCtxCreate_v4)(context, params, flags, device));
+	return await_look(DRIVER(cuCtxCreate_v4)(context, params, flags, device), device);
 }
 
+/* Only the first of many calls makes the context. */
 HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
+	unsigned flags;
+	int active = 0;
+
 	if (cuda_device_card(device) < 0)
 		return cuda_refuse_device();
-	return look(DRIVER(cuDevicePrimaryCtxRetain)(context, device));
+	if (DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active)
+		return DRIVER(cuDevicePrimaryCtxRetain)(context, device);
+	return await_look(DRIVER(cuDevicePrimaryCtxRetain)(context, device), device);
 }
 
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice device, unsigned int flags)

@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "grant/reserve.h"
 #include "shim/shim.h"
+
+#define LOOK_STEP_NS 200000
+#define LOOK_STEPS 50
 
 /* Published once, complete. A second thread that came at the same time drops its own mappings. */
 static struct shim_session *session;
@@ -97,6 +101,25 @@ void session_want_look(void)
 	account_join(found->account);
 	atomic_fetch_add(&found->usage->look_wanted, 1);
 	syscall(SYS_futex, &found->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	errno = saved;
+}
+
+void session_await_look(unsigned card)
+{
+	const struct timespec step = {.tv_nsec = LOOK_STEP_NS};
+	const struct shim_session *found = session_get();
+	int saved = errno;
+	uint64_t before;
+
+	if (!found)
+		return;
+	before = atomic_load(&found->grant->live[card].overhead_generation);
+	session_want_look();
+	for (int i = 0; i < LOOK_STEPS; i++) {
+		if (atomic_load(&found->grant->live[card].overhead_generation) != before)
+			break;
+		nanosleep(&step, NULL);
+	}
 	errno = saved;
 }
 

@@ -34,3 +34,7 @@ void session_want_look(void);
 /* session_has_process() - whether this pid is one of the processes that run under the grant and have used a
  * card. */
 bool session_has_process(unsigned pid);
+
+/* session_await_look() - the same, and wait until the keeper has looked at the card, at most 10 ms: a context
+ * is large, and who allocates right after it must not get its memory once more. */
+void session_await_look(unsigned card);

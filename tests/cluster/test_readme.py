@@ -34,8 +34,18 @@ def commands_of(clone):
     return re.findall(r"^(\./\S+.*)$", (clone / "README.md").read_text(), re.M)
 
 
-def test_the_readme_has_exactly_the_two_commands(clone):
-    assert commands_of(clone) == ["./demo", "./check"]
+def test_the_readme_has_exactly_these_commands(clone):
+    assert commands_of(clone) == ["./demo --local", "./demo", "./check"]
+
+
+def test_demo_local_takes_less_than_two_minutes_and_leaves_nothing(clone):
+    started = time.monotonic()
+    done = run(clone, "./demo --local", 300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert time.monotonic() - started < 120
+    assert "SIMULATED" in done.stdout or "this machine's own card" in done.stdout
+    assert re.search(r"MiB / +2154MiB", done.stdout) and "CUDA_ERROR_OUT_OF_MEMORY" in done.stdout
+    assert "1 other run has the rest" in done.stdout + done.stderr and "(exit status 125)" in done.stdout
 
 
 def test_demo_shows_the_table_the_environment_and_nvidia_smi_and_goes_away(clone):

@@ -138,8 +138,16 @@ def test_the_card_that_was_named_is_the_only_one(machine, layer):
         uuid = machine.tree.uuids()[int(gpu) if len(gpu) == 1 else 1]
         done = machine.python(code, args=["--layer", layer, "--gpu", gpu])
         assert done.stdout.split() == ["1", uuid.removeprefix("GPU-").replace("-", "")], done.stderr
-    assert machine.python("n = c_int()\ncuda.cuInit(0), cuda.cuDeviceGetCount(byref(n))\nprint(n.value)",
-                          args=["--layer", layer, "--gpu", "1,0"]).stdout == "2\n"
+    both = machine.python("""
+        n, first, second = c_int(), create_string_buffer(16), create_string_buffer(16)
+        assert cuda.cuInit(0) == cuda.cuDeviceGetCount(byref(n)) == 0
+        assert cuda.cuDeviceGetUuid(first, 0) == cuda.cuDeviceGetUuid(second, 1) == 0
+        print(n.value, first.raw.hex(), second.raw.hex())
+        """, args=["--layer", layer, "--gpu", "1,0"])
+    uuids = [uuid.removeprefix("GPU-").replace("-", "") for uuid in machine.tree.uuids()]
+    assert both.stdout.split() == ["2", uuids[1], uuids[0]], both.stderr
+    listed = machine.run(machine.tree.path / "bin/nvidia-smi", "-L", args=["--layer", layer, "--gpu", "1,0"]).stdout
+    assert re.findall(r"UUID: ([\w-]+)", listed) == machine.tree.uuids()[::-1]
 
 
 # --- the program is what was started ---
@@ -483,3 +491,47 @@ def test_many_runs_one_after_the_other_leave_nothing(machine):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: machine.run("true", mem="1%").returncode, range(24))) == {0}
     assert machine.becomes_empty()
+
+
+# --- the limit ---
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_over_the_limit_a_program_is_refused_and_goes_on_and_its_neighbour_sees_nothing(machine, layer):
+    """Seen by the driver itself, contexts included, the run never has more than its 2154 MiB, and gets at least what is
+    left of them when its context is there."""
+    neighbour = machine.start(sys.executable, "-u", "-c", textwrap.dedent(CUDA) + textwrap.dedent("""
+        context()
+        p = c_ulonglong()
+        assert cuda.cuMemAlloc_v2(byref(p), c_size_t(1024 << 20)) == 0
+        print(memory(), flush=True)
+        sys.stdin.readline()
+        print(memory(), cuda.cuMemFree_v2(p), flush=True)
+        """), mem="4GiB", args=["--layer", layer], stdin=subprocess.PIPE)
+    before = neighbour.stdout.readline().strip()
+    done = machine.python("""
+        context()
+        pieces, p = [], c_ulonglong()
+        while (r := cuda.cuMemAlloc_v2(byref(p), c_size_t(64 << 20))) == 0:
+            pieces.append(p.value)
+        assert r == 2 and cuda.cuMemAlloc_v2(byref(p), c_size_t(64 << 20)) == 2, r
+        free, total = memory()
+        assert total == 2154 << 20 and free < 64 << 20
+        assert cuda.cuMemAlloc_v2(byref(p), c_size_t(1 << 20)) == 0
+        for piece in pieces[:3]:
+            assert cuda.cuMemFree_v2(c_ulonglong(piece)) == 0
+        assert [cuda.cuMemAlloc_v2(byref(p), c_size_t(64 << 20)) for _ in range(4)] == [0, 0, 0, 2]
+        print(os.getpid(), len(pieces), flush=True)
+        sys.stdin.readline()
+        """, args=["--layer", layer], input="\n")
+    pid, pieces = map(int, done.stdout.split() or pytest.fail(done.stderr))
+    assert neighbour.communicate("\n")[0].split(")")[0] in before
+    context = int(re.search(r"(\d+)MiB", machine_overhead(machine)).group(1))
+    assert pieces == (2154 - context) // 64 and pid
+
+
+def machine_overhead(machine):
+    """What a context alone takes, as nvidia-smi shows it to a run that has nothing else."""
+    return machine.python(f"""
+        context()
+        os.system("{machine.tree.path}/bin/nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits")
+        """).stdout.strip() + "MiB"
