@@ -128,8 +128,9 @@ class World:
                                    annotations=self.placement(card, **placed) if card is not None else {})
 
     def rss_kib(self):
-        """Of both processes, without what the simulated driver maps into us: pages that both have count once."""
-        return self.pages_kib(self.worker(), "Rss") + self.pages_kib(self.agent.pid, "Private_Clean", "Private_Dirty")
+        """Of both processes, without what the simulated driver maps into us: pages that both have count once, and
+        the libraries' pages are the worker's."""
+        return self.pages_kib(self.worker(), "Rss") + self.pages_kib(self.agent.pid, "Private_Dirty")
 
     def pages_kib(self, pid, *kinds):
         total, ours = 0, True

@@ -502,37 +502,43 @@ def machine_is_busy():
     return SANITIZED or os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
-def test_allocate_takes_less_than_5_ms_and_little_memory():
-    with World(cards="8x16384MiB", tls=True) as w:
-        w.up(128)
-        pods = [w.pod(f"p{i}", 1, card=i % 8) for i in range(110)]
-        time.sleep(0.5)
-        times = []
-        call = w.kubelet.plugin.call
+def allocate_times(w):
+    """ms of Allocate for 110 pods on eight cards, as the kubelet sees it, sorted."""
+    pods = [w.pod(f"p{i}", 1, card=i % 8) for i in range(110)]
+    time.sleep(0.5)
+    times = []
+    call = w.kubelet.plugin.call
 
-        def timed(method, *arguments, **more):
-            begin = time.monotonic()
-            answer = call(method, *arguments, **more)
-            if method == "Allocate":
-                times.append((time.monotonic() - begin) * 1000)
-            return answer
-        w.kubelet.plugin.call = timed
-        for i, pod in enumerate(pods):
-            w.kubelet.admit(pod)
-            env = w.kubelet.run(pod, "main").env
-            assert env["ALIYUN_COM_GPU_MEM_IDX"] == str(i % 8)
-        thirds = [max(times[i::3]) for i in range(3)]  # the best of three: the machine has other things to do
-        times.sort()
-        before, begin = w.cpu_seconds(), time.monotonic()
-        time.sleep(5)
-        idle = (w.cpu_seconds() - before) / (time.monotonic() - begin) * 100
-        print(f"\nAllocate, 110 pods, seen by the kubelet: median {statistics.median(times):.2f} ms, "
-              f"p99 {times[-2]:.2f} ms; memory with TLS {w.rss_kib()} KiB; idle CPU {idle:.2f} %")
-        assert statistics.median(times) < 5 or machine_is_busy()
-        assert min(thirds) < 5 or machine_is_busy()
-        assert idle < 1
-        # The budget is 12 MiB, and 11 are pages of shared libraries, whose number is not ours to choose.
-        assert SANITIZED or w.rss_kib() <= 13 * 1024
+    def timed(method, *arguments, **more):
+        begin = time.monotonic()
+        answer = call(method, *arguments, **more)
+        if method == "Allocate":
+            times.append((time.monotonic() - begin) * 1000)
+        return answer
+    w.kubelet.plugin.call = timed
+    for i, pod in enumerate(pods):
+        w.kubelet.admit(pod)
+        env = w.kubelet.run(pod, "main").env
+        assert env["ALIYUN_COM_GPU_MEM_IDX"] == str(i % 8)
+    return sorted(times)
+
+
+def test_allocate_takes_less_than_5_ms_and_little_memory():
+    for attempt in range(3):    # the machine has other things to do
+        with World(cards="8x16384MiB", tls=True) as w:
+            w.up(128)
+            times = allocate_times(w)
+            before, begin = w.cpu_seconds(), time.monotonic()
+            time.sleep(5)
+            idle = (w.cpu_seconds() - before) / (time.monotonic() - begin) * 100
+            print(f"\nAllocate, 110 pods, seen by the kubelet: median {statistics.median(times):.2f} ms, "
+                  f"p99 {times[-2]:.2f} ms; memory with TLS {w.rss_kib()} KiB; idle CPU {idle:.2f} %")
+            assert statistics.median(times) < 5 or machine_is_busy()
+            assert idle < 1
+            assert SANITIZED or w.rss_kib() <= 12 * 1024
+        if times[-2] <= 5 or machine_is_busy():
+            break
+    assert times[-2] <= 5 or machine_is_busy()
 
 
 # ---- command line ----
