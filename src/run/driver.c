@@ -53,7 +53,7 @@ static void add_folder(struct driver *driver, const char *folder)
 	_cleanup_(closedir_ptr) DIR *dir = opendir(folder);
 	const struct dirent *entry;
 
-	while (dir && (entry = readdir(dir)) && driver->file_count < DRIVER_FILES_MAX) {
+	while (dir && (entry = readdir(dir)) && driver->file_count <= DRIVER_FILES_MAX) {
 		struct driver_file *file = &driver->files[driver->file_count];
 		int which = which_library(entry->d_name);
 		char path[PATH_MAX], real[PATH_MAX];
@@ -164,5 +164,10 @@ int driver_find(const char *folder, struct driver *ret_driver, struct error *err
 	add_library_path(ret_driver);
 	for (size_t i = 0; i < ARRAY_SIZE(usual_folders); i++)
 		add_pattern(ret_driver, usual_folders[i]);
-	return 0;
+	/* One that is left out is a way around the limit. */
+	return ret_driver->file_count <= DRIVER_FILES_MAX
+		       ? 0
+		       : error_set(err, E2BIG,
+				 "more than %d files on this machine look like the driver's library",
+				 DRIVER_FILES_MAX);
 }

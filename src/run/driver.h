@@ -27,7 +27,7 @@ struct driver {
 	char nvml[PATH_MAX];
 	char named[PATH_MAX]; /* folder that the user named; "": found by the dynamic linker */
 	/* The two and all others on this machine: older links, a second driver library (cuda-compat). */
-	struct driver_file files[DRIVER_FILES_MAX];
+	struct driver_file files[DRIVER_FILES_MAX + 1];
 	size_t file_count;
 	struct nvml_inventory cards;
 };

@@ -93,6 +93,20 @@ def machine():
 
 # --- what the program sees ---
 
+@pytest.mark.parametrize("card,units,of,mib", [(16160, 2, 15, 2154), (15079, 3, 14, 3231), (16130, 4, 15, 4301)])
+def test_the_documents_numbers(machine, card, units, of, mib):
+    """floor(16160 x 2 / 15) = 2154 (the documents' sample), 15079 x 3 / 14 = 3231, 16130 x 4 / 15 = 4301."""
+    assert card * units // of == mib
+    other = Tree(machine.runs.parent / "other")
+    other.up("--gpus", f"1x{card}MiB")
+    machine.lib = other.path / "lib"
+    table = machine.run(other.path / "bin/nvidia-smi", mem=f"{mib}MiB").stdout
+    total = machine.python("t = c_size_t()\ncuda.cuInit(0), cuda.cuDeviceTotalMem_v2(byref(t), 0)\nprint(t.value >> 20)",
+                           mem=f"{mib}MiB").stdout
+    run_checked(BUILD / "sim/ration-sim", "down", other.path, check=False)
+    assert f"0MiB / {mib:5}MiB" in table and total == f"{mib}\n"
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("mem,mib", [("2154MiB", 2154), ("2GiB", 2048), ("25%", 4040), ("100%", 16160), ("1%", 161),
                                      ("1MiB", 1)])
@@ -440,6 +454,20 @@ def test_the_layer_is_said(machine):
     assert machine.run("true").stderr == ""
 
 
+def test_an_installation_finds_its_parts(machine, tmp_path):
+    subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", tmp_path], check=True, capture_output=True)
+    ration = next(tmp_path.rglob("bin/ration"))
+    command = [str(ration)] + machine.command(machine.tree.path / "bin/nvidia-smi")[1:]
+    done = subprocess.run(command, env=machine.env, capture_output=True, text=True)
+    assert "0MiB /  2154MiB" in done.stdout, done.stderr
+    shutil.rmtree(ration.parent.parent / "lib/ration/shim")
+    done = subprocess.run(command, env=machine.env, capture_output=True, text=True)
+    assert done.returncode == 125 and "ration's libcuda.so.1 is not in" in done.stderr
+    (ration.parent.parent / "lib/ration/ration-run").unlink()
+    done = subprocess.run(command, env=machine.env, capture_output=True, text=True)
+    assert done.returncode == 125 and "`ration run` needs ration-run in" in done.stderr
+
+
 # --- without root ---
 
 def as_nobody(machine, *command):
@@ -485,6 +513,28 @@ def test_users_share_a_card_too(machine):
     assert done.returncode == 125 and "1 other run has the rest" in done.stderr
     assert str(process.pid) in listed
     assert as_nobody(machine, *machine.command("true", mem="30%")).returncode == 0
+
+
+def test_a_run_of_another_user_counts_as_long_as_its_daemon_lives(machine):
+    """Though its usage file is closed to others: here root's run with a file made so."""
+    process = machine.start("sh", "-c", "echo ready; exec sleep 60", mem="80%")
+    assert process.stdout.readline() == "ready\n"
+    folder = machine.runs / machine.folders()[0]
+    (folder / "usage").chmod(0o600)
+    folder.rename(machine.runs / "999999999.1")    # as if its first process had ended
+    done = as_nobody(machine, *machine.command("true", mem="30%"))
+    process.kill()
+    process.wait()
+    assert done.returncode == 125
+    assert machine.run("true", mem="100%").returncode == 0    # root sees that nobody lives
+
+
+def test_a_machine_full_of_driver_libraries_is_refused(machine):
+    for i in range(64):
+        (machine.lib / f"libcuda.so.9{i}").symlink_to("libcuda.so.1")
+    done = machine.run("true")
+    assert done.returncode == 125
+    assert done.stderr == "ration run: more than 64 files on this machine look like the driver's library\n"
 
 
 def test_many_runs_one_after_the_other_leave_nothing(machine):
