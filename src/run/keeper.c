@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "grant/account.h"
 #include "grant/reserve.h"
 #include "grant/usage.h"
 #include "nvml/nvml.h"
@@ -30,6 +31,7 @@ struct keeper {
 	const char *nvml_library;
 	struct grant_file *grant;
 	struct usage_file *usage;
+	struct account *account;
 	int usage_fd;
 	struct nvml *nvml; /* NULL until it could be opened */
 	struct nvml_process processes[NVML_MAX_PROCESSES];
@@ -52,6 +54,9 @@ static int look_at_card(struct keeper *keeper, unsigned card)
 	size_t count;
 	int r;
 
+	/* Those that have ended hold nothing any more, also where nobody asks for memory. */
+	if (keeper->account)
+		account_used_bytes(keeper->account, card);
 	r = usage_file_read(keeper->usage_fd, n, before);
 	if (r == 0)
 		r = nvml_processes(keeper->nvml, keeper->grant->cards[card].uuid, keeper->processes, &count);
@@ -120,7 +125,10 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 	keeper->usage_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (keeper->usage_fd < 0)
 		return -errno;
-	return usage_file_map(path, &keeper->usage, &why);
+	r = usage_file_map(path, &keeper->usage, &why);
+	if (r == 0)
+		keeper->account = account_open(keeper->grant, keeper->usage);
+	return r;
 }
 
 int keeper_main(const char *folder, const char *nvml_library)

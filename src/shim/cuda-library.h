@@ -8,6 +8,14 @@
 /* Hooked, but neither read nor simulated elsewhere: not in cuda/functions.h. */
 CUresult cuGreenCtxCreate(CUgreenCtx *, void *resources, CUdevice, unsigned int);
 
+/* With the calling thread's own default stream; arguments as of the name without the ending. */
+__typeof__(cuMemAllocAsync) cuMemAllocAsync_ptsz;
+__typeof__(cuMemAllocFromPoolAsync) cuMemAllocFromPoolAsync_ptsz;
+__typeof__(cuMemFreeAsync) cuMemFreeAsync_ptsz;
+__typeof__(cuStreamSynchronize) cuStreamSynchronize_ptsz;
+__typeof__(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
+__typeof__(cuGraphLaunch) cuGraphLaunch_ptsz;
+
 struct shim_hook {
 	size_t symbol; /* index */
 	void *function;

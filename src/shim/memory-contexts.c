@@ -5,6 +5,7 @@
 #include "grant/private.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/memory-pools.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
 
@@ -178,6 +179,7 @@ static void context_end(const struct object *object)
 	for (unsigned i = 0; i < ROOM_CLASSES; i++)
 		atomic_store(&record->rooms[i], 0);
 	atomic_store(&record->stamp, 0);
+	pools_settle();
 }
 
 static CUresult end_by(CUresult (*driver)(CUcontext), CUcontext context)

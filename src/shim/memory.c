@@ -1,9 +1,10 @@
 #include "shim/memory.h"
 
+#include "shim/memory-pools.h"
 #include "shim/session.h"
 #include "shim/shim.h"
 
-CUresult memory_charge(unsigned card, uint64_t bytes)
+CUresult memory_charge_once(unsigned card, uint64_t bytes)
 {
 	const struct shim_session *session = session_get();
 
@@ -15,6 +16,14 @@ CUresult memory_charge(unsigned card, uint64_t bytes)
 		(unsigned long long)bytes, card, (unsigned long long)session_used_bytes(session, card),
 		(unsigned long long)session->grant->cards[card].limit_bytes);
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult memory_charge(unsigned card, uint64_t bytes)
+{
+	if (memory_charge_once(card, bytes) == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	pools_settle();
+	return memory_charge_once(card, bytes);
 }
 
 void memory_refund(unsigned card, uint64_t bytes)

@@ -27,6 +27,8 @@ static inline uint64_t memory_rounded(uint64_t bytes)
 /* memory_charge() - CUDA_SUCCESS, or CUDA_ERROR_OUT_OF_MEMORY: then nothing is charged, and the reason is
  * logged. */
 CUresult memory_charge(unsigned card, uint64_t bytes);
+/* memory_charge_once() - without a look whether this process's pools have shrunk meanwhile. */
+CUresult memory_charge_once(unsigned card, uint64_t bytes);
 void memory_refund(unsigned card, uint64_t bytes);
 
 /* memory_recharge() - from one number of bytes to another, which is known only when the driver has answered.

@@ -13,16 +13,16 @@
 #include <stdint.h>
 
 enum object_kind {
-	OBJECT_CONTEXT = 1, /* CUcontext; index: contexts.h */
-	OBJECT_POINTER,	    /* of cuMemAlloc and the like; index: its context, stamp: the context's */
-	OBJECT_BLOCK,	    /* 2 MiB that small allocations share; count: bytes of them */
-	OBJECT_ARRAY,	    /* CUarray, CUmipmappedArray */
-	OBJECT_HANDLE,	/* of cuMemCreate; index: memory-virtual.c, count: how many times it is to be released
-			 */
-	OBJECT_MAPPING, /* by address */
-	OBJECT_POOL,	/* CUmemoryPool; index: memory-pools.c */
-	OBJECT_POOLED,	/* pointer out of a pool; index: the pool */
-	OBJECT_GRAPH,	/* CUgraphExec that allocates */
+	OBJECT_CONTEXT = 1,  /* CUcontext; index, stamp: memory-contexts.h */
+	OBJECT_POINTER,	     /* of cuMemAlloc and the like; index, stamp: its context */
+	OBJECT_BLOCK,	     /* 2 MiB that small allocations share; count: units of them */
+	OBJECT_ARRAY,	     /* CUarray, CUmipmappedArray */
+	OBJECT_PHYSICAL,     /* what cuMemCreate made, by a number; count: references to it */
+	OBJECT_HANDLE,	     /* of it; stamp: the number, count: releases that are due */
+	OBJECT_MAPPING,	     /* of it, by address; stamp: the number */
+	OBJECT_POOL,	     /* CUmemoryPool; index: changes seen, count: 1 when it is to end */
+	OBJECT_GRAPH_MEMORY, /* of a device; as a pool */
+	OBJECT_EXEC,	     /* CUgraphExec that allocates; bytes: how much */
 };
 
 struct object {

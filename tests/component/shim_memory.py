@@ -59,17 +59,17 @@ class Granted:
             (card["uuid"], card["busId"], limit, card["memoryMiB"] * MIB)
             for card, limit in zip(tree.cards(), limits)])
 
-    def start(self, text, *args, begin=True, **env):
+    def start(self, *texts, begin=True, **env):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | env
         environment["RATION_GRANT"] = str(self.grant)
         first = "ok(cu.cuInit(0))\nctx = context()\nbegin()\n" if begin else ""
         return subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + first + textwrap.dedent(text), SHIM / "libcuda.so.1",
-             self.tree.path / "lib" / "libcuda.so.1", *map(str, args)],
+            [sys.executable, "-c", PRELUDE + first + "".join(map(textwrap.dedent, texts)), SHIM / "libcuda.so.1",
+             self.tree.path / "lib" / "libcuda.so.1"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
-    def script(self, text, *args, **more):
-        return sim_cuda.finish(self.start(text, *args, **more))
+    def script(self, *texts, **more):
+        return sim_cuda.finish(self.start(*texts, **more))
 
     def misuse(self):
         return sim_cuda.misuse(self.tree)

@@ -1,0 +1,459 @@
+#include "shim/memory-pools.h"
+
+#include <stdatomic.h>
+
+#include "grant/private.h"
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/memory.h"
+
+/* A pool takes at least this much at a time; measured on no card yet, CUDA 11.2 and later are said to. */
+#define CHUNK (UINT64_C(32) << 20)
+#define KNOWN_MAX 256 /* pools that are looked at when something else is refused or the program waits */
+#define TRIES 8
+
+/* Cleared in a child of fork(). kind 0: free. */
+struct known {
+	_Atomic int lock;
+	_Atomic uint32_t count; /* how many places are, or were, in use */
+	struct reserve_of list[KNOWN_MAX];
+};
+
+static struct known *known;
+
+static struct known *known_get(void)
+{
+	struct known *made = __atomic_load_n(&known, __ATOMIC_ACQUIRE), *expected = NULL;
+	bool cleared;
+
+	if (made)
+		return made;
+	made = private_map(sizeof(*made), &cleared);
+	if (!made || __atomic_compare_exchange_n(
+			     &known, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	private_unmap(made, sizeof(*made));
+	return expected;
+}
+
+static void remember(const struct reserve_of *of)
+{
+	struct known *all = known_get();
+	uint32_t count, place;
+
+	if (!all)
+		return;
+	private_lock(&all->lock);
+	count = place = atomic_load(&all->count);
+	for (uint32_t i = 0; i < count; i++) {
+		if (all->list[i].kind == of->kind && all->list[i].key == of->key)
+			place = KNOWN_MAX;
+		else if (all->list[i].kind == 0 && place == count)
+			place = i;
+	}
+	if (place < KNOWN_MAX) {
+		all->list[place] = *of;
+		if (place == count)
+			atomic_store(&all->count, count + 1);
+	}
+	private_unlock(&all->lock);
+}
+
+static void forget(const struct reserve_of *of)
+{
+	struct known *all = known_get();
+
+	if (!all)
+		return;
+	private_lock(&all->lock);
+	for (uint32_t i = 0; i < atomic_load(&all->count); i++)
+		if (all->list[i].kind == of->kind && all->list[i].key == of->key)
+			all->list[i].kind = 0;
+	private_unlock(&all->lock);
+}
+
+/* ---- what the driver says -------------------------------------------------------------------------------
+ */
+
+static bool ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *ret_used)
+{
+	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)of->key;
+
+	if (of->kind == OBJECT_POOL)
+		return DRIVER(cuMemPoolGetAttribute)(
+			       pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, ret_reserved) == CUDA_SUCCESS &&
+		       DRIVER(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, ret_used) ==
+			       CUDA_SUCCESS;
+	return DRIVER(cuDeviceGetGraphMemAttribute)((CUdevice)of->key, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
+		       ret_reserved) == CUDA_SUCCESS &&
+	       DRIVER(cuDeviceGetGraphMemAttribute)(
+		       (CUdevice)of->key, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, ret_used) == CUDA_SUCCESS;
+}
+
+/* ---- what is charged ------------------------------------------------------------------------------------
+ */
+
+struct settlement {
+	bool looks;	   /* only at how many changes there were */
+	uint32_t changes;  /* seen before the driver was asked */
+	uint64_t reserved; /* its answer */
+	uint64_t paid;	   /* besides what is charged for it */
+	bool stale;	   /* another thread has changed it since */
+	uint64_t missing, surplus;
+};
+
+static bool settle(struct object *object, void *context)
+{
+	struct settlement *s = context;
+	uint64_t charged = object->bytes + s->paid;
+
+	s->stale = s->looks || object->index != s->changes;
+	if (s->looks)
+		s->changes = ++object->index;
+	if (s->stale)
+		return true;
+	s->missing = s->reserved > charged ? s->reserved - charged : 0;
+	s->surplus = charged > s->reserved ? charged - s->reserved : 0;
+	/* What is missing is entered when it has been charged. */
+	object->bytes = charged - s->surplus;
+	return true;
+}
+
+static bool add_bytes(struct object *object, void *context)
+{
+	object->bytes += *(uint64_t *)context;
+	return true;
+}
+
+/* `paid` becomes part of what is charged for it, or is given back. */
+static CUresult settle_now(const struct reserve_of *of, uint64_t paid, bool *ret_unused)
+{
+	struct settlement s = {.paid = paid, .stale = true};
+	uint64_t used = 0;
+
+	for (int i = 0; i < TRIES && s.stale; i++) {
+		s.looks = true;
+		if (objects_change(of->kind, of->key, settle, &s) < 0 || !ask(of, &s.reserved, &used))
+			break;
+		s.looks = false;
+		objects_change(of->kind, of->key, settle, &s);
+	}
+	if (s.stale) { /* many at once: too much stays charged until the next who looks */
+		objects_change(of->kind, of->key, add_bytes, &paid);
+		return CUDA_SUCCESS;
+	}
+	*ret_unused = used == 0;
+	memory_refund(of->card, s.surplus);
+	if (s.missing == 0)
+		return CUDA_SUCCESS;
+	if (memory_charge_once(of->card, s.missing) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	objects_change(of->kind, of->key, add_bytes, &s.missing);
+	return CUDA_SUCCESS;
+}
+
+static void end_pool(const struct reserve_of *of)
+{
+	struct object object;
+
+	if (!objects_take(of->kind, of->key, &object))
+		return;
+	forget(of);
+	if (DRIVER(cuMemPoolDestroy)((CUmemoryPool)(uintptr_t)of->key) == CUDA_SUCCESS)
+		memory_refund(of->card, object.bytes);
+}
+
+static void settle_known(const struct reserve_of *of)
+{
+	struct object object;
+	bool unused = false;
+
+	settle_now(of, 0, &unused);
+	if (unused && of->kind == OBJECT_POOL && objects_get(of->kind, of->key, &object) && object.count)
+		end_pool(of);
+}
+
+void pools_settle(void)
+{
+	struct known *all = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
+	uint32_t count = all ? atomic_load(&all->count) : 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct reserve_of of;
+
+		private_lock(&all->lock);
+		of = all->list[i];
+		private_unlock(&all->lock);
+		if (of.kind != 0)
+			settle_known(&of);
+	}
+}
+
+CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
+{
+	uint64_t reserved, used;
+
+	*growth = (struct growth){.of = *of};
+	graphs_allocate(); /* the stream may be captured */
+	remember(of);
+	if (ask(of, &reserved, &used) && reserved - used >= bytes && reserved >= used)
+		return CUDA_SUCCESS;
+	growth->paid = most;
+	return memory_charge(of->card, most);
+}
+
+CUresult growth_end(struct growth *growth)
+{
+	bool unused;
+
+	return settle_now(&growth->of, growth->paid, &unused);
+}
+
+/* ---- which pool -----------------------------------------------------------------------------------------
+ */
+
+static bool pool_of_device(CUdevice device, struct reserve_of *ret_of)
+{
+	CUmemoryPool pool;
+	int card = cuda_device_card(device);
+
+	if (card < 0 || DRIVER(cuDeviceGetMemPool)(&pool, device) != CUDA_SUCCESS)
+		return false;
+	*ret_of = (struct reserve_of){OBJECT_POOL, (uintptr_t)pool, (uint32_t)card};
+	return true;
+}
+
+/* Of the stream's own context, which need not be the current one; 0, 1 and 2 are of the current. */
+static bool device_of_stream(CUstream stream, CUdevice *ret_device)
+{
+	CUcontext context, ignored;
+	bool found;
+
+	if ((uintptr_t)stream <= 2)
+		return DRIVER(cuCtxGetDevice)(ret_device) == CUDA_SUCCESS;
+	if (DRIVER(cuStreamGetCtx)(stream, &context) != CUDA_SUCCESS ||
+		DRIVER(cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
+		return false;
+	found = DRIVER(cuCtxGetDevice)(ret_device) == CUDA_SUCCESS;
+	DRIVER(cuCtxPopCurrent_v2)(&ignored);
+	return found;
+}
+
+static uint64_t growth_of(uint64_t size)
+{
+	return size < CHUNK ? CHUNK : memory_rounded(size);
+}
+
+typedef CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
+typedef CUresult (*alloc_from_pool)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+typedef CUresult (*free_async)(CUdeviceptr, CUstream);
+
+/* The pool has grown beyond the limit: its room was in pieces. What was taken goes back, and the pool lets go
+ * what it can. */
+static CUresult undo(
+	CUresult r, const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
+{
+	bool unused;
+
+	give_back(address, stream);
+	DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
+	settle_now(of, 0, &unused);
+	return r;
+}
+
+static CUresult allocate(
+	CUdeviceptr *address, size_t size, CUstream stream, alloc_async take, free_async give_back)
+{
+	struct reserve_of of;
+	struct growth growth;
+	CUdevice device;
+	CUresult r, settled;
+
+	if (!device_of_stream(stream, &device) || !pool_of_device(device, &of))
+		return take(address, size, stream);
+	r = growth_begin(&growth, &of, size, growth_of(size));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = take(address, size, stream);
+	settled = growth_end(&growth);
+	return r == CUDA_SUCCESS && settled != CUDA_SUCCESS ? undo(settled, &of, give_back, *address, stream)
+							    : r;
+}
+
+static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream,
+	alloc_from_pool take, free_async give_back)
+{
+	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
+	struct growth growth;
+	struct object object;
+	CUresult r, settled;
+
+	/* Not made or handed out here: imported from its owner, who pays. */
+	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
+		return take(address, size, pool, stream);
+	of.card = object.card;
+	r = growth_begin(&growth, &of, size, growth_of(size));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = take(address, size, pool, stream);
+	settled = growth_end(&growth);
+	return r == CUDA_SUCCESS && settled != CUDA_SUCCESS ? undo(settled, &of, give_back, *address, stream)
+							    : r;
+}
+
+/* ---- hooks ----------------------------------------------------------------------------------------------
+ */
+
+HOOK CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
+{
+	return allocate(address, size, stream, DRIVER(cuMemAllocAsync), DRIVER(cuMemFreeAsync));
+}
+
+HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t size, CUstream stream)
+{
+	return allocate(address, size, stream, DRIVER(cuMemAllocAsync_ptsz), DRIVER(cuMemFreeAsync_ptsz));
+}
+
+HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
+{
+	return allocate_from(
+		address, size, pool, stream, DRIVER(cuMemAllocFromPoolAsync), DRIVER(cuMemFreeAsync));
+}
+
+HOOK CUresult cuMemAllocFromPoolAsync_ptsz(
+	CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
+{
+	return allocate_from(address, size, pool, stream, DRIVER(cuMemAllocFromPoolAsync_ptsz),
+		DRIVER(cuMemFreeAsync_ptsz));
+}
+
+static bool keep_card(struct object *pool, void *context)
+{
+	pool->card = *(uint32_t *)context;
+	return true;
+}
+
+/* A pool that the program can name from now on. */
+static CUresult enter_pool(CUmemoryPool pool, CUdevice device)
+{
+	int card = cuda_device_card(device);
+	uint32_t granted = (uint32_t)card;
+
+	if (card < 0)
+		return CUDA_SUCCESS;
+	return objects_change(OBJECT_POOL, (uintptr_t)pool, keep_card, &granted) == 0
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+	bool on_card = properties && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+	CUresult r;
+
+	if (on_card && cuda_device_card(properties->location.id) < 0)
+		return cuda_refuse_device();
+	r = DRIVER(cuMemPoolCreate)(pool, properties);
+	if (r != CUDA_SUCCESS || !on_card || enter_pool(*pool, properties->location.id) == CUDA_SUCCESS)
+		return r;
+	DRIVER(cuMemPoolDestroy)(*pool);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+HOOK CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+	CUresult r = DRIVER(cuDeviceGetDefaultMemPool)(pool, device);
+
+	return r == CUDA_SUCCESS ? enter_pool(*pool, device) : r;
+}
+
+HOOK CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+	CUresult r = DRIVER(cuDeviceGetMemPool)(pool, device);
+
+	return r == CUDA_SUCCESS ? enter_pool(*pool, device) : r;
+}
+
+static bool mark_ending(struct object *pool, void *context)
+{
+	bool *twice = context;
+
+	*twice = pool->count > 0;
+	pool->count = 1;
+	return true;
+}
+
+/* The driver keeps a pool until the last of its memory is freed, but answers no more questions about it, so
+ * its end is put off until it is empty. A device whose pool it was has its default pool again, as the driver
+ * does it. */
+HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
+	struct object object;
+	uint64_t reserved, used = 0;
+	bool twice = false;
+	CUresult r;
+
+	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
+		return DRIVER(cuMemPoolDestroy)(pool);
+	of.card = object.card;
+	if (ask(&of, &reserved, &used) && used > 0) {
+		uint64_t none = 0;
+
+		objects_change(OBJECT_POOL, (uintptr_t)pool, mark_ending, &twice);
+		if (twice)
+			return CUDA_ERROR_INVALID_VALUE;
+		return DRIVER(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
+	}
+	objects_take(OBJECT_POOL, (uintptr_t)pool, &object);
+	r = DRIVER(cuMemPoolDestroy)(pool);
+	if (r == CUDA_SUCCESS) {
+		forget(&of);
+		memory_refund(of.card, object.bytes);
+	} else {
+		objects_put(&object);
+	}
+	return r;
+}
+
+static CUresult settled(CUresult r)
+{
+	pools_settle();
+	return r;
+}
+
+HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+	return settled(DRIVER(cuMemPoolTrimTo)(pool, keep));
+}
+
+HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	return settled(DRIVER(cuDeviceGraphMemTrim)(device));
+}
+
+/* At a synchronisation pools give back what is above their threshold. */
+HOOK CUresult cuCtxSynchronize(void)
+{
+	return settled(DRIVER(cuCtxSynchronize)());
+}
+
+HOOK CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+	return settled(DRIVER(cuCtxSynchronize_v2)(context));
+}
+
+HOOK CUresult cuStreamSynchronize(CUstream stream)
+{
+	return settled(DRIVER(cuStreamSynchronize)(stream));
+}
+
+HOOK CUresult cuStreamSynchronize_ptsz(CUstream stream)
+{
+	return settled(DRIVER(cuStreamSynchronize_ptsz)(stream));
+}
+
+HOOK CUresult cuEventSynchronize(CUevent event)
+{
+	return settled(DRIVER(cuEventSynchronize)(event));
+}

@@ -1,0 +1,37 @@
+/* memory-pools.h - what the driver reserves for itself and only tells afterwards: pools and the memory of
+ * graphs.
+ *
+ * Of each the reserved bytes are charged. Before a call that may make it grow, what it may grow by is paid;
+ * after it, the driver is asked, and the difference settled. After calls at which it may shrink, likewise.
+ */
+#pragma once
+
+#include "cuda/abi.h"
+#include "shim/objects.h"
+
+/* A pool (the handle), or the graph memory of a device (its ordinal). */
+struct reserve_of {
+	enum object_kind kind;
+	uint64_t key;
+	uint32_t card;
+};
+
+/* What is paid for an allocation before it is known whether the pool grows. */
+struct growth {
+	struct reserve_of of;
+	uint64_t paid;
+};
+
+/* growth_begin() - for `bytes` more out of it; `most` is what it may grow by. CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most);
+
+/* growth_end() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has grown
+ * by more than was paid, and there is no room for that: the caller gives back what it got. */
+CUresult growth_end(struct growth *growth);
+
+/* pools_settle() - after something at which pools give memory back. Costs a look at one word where nobody
+ * uses pools. */
+void pools_settle(void);
+
+/* graphs_allocate() - from now on a graph may have allocations: made by hand, or captured. */
+void graphs_allocate(void);

@@ -1,0 +1,245 @@
+/* cuMemCreate and what becomes of it: physical memory lives as long as anything refers to it.
+ *
+ * A handle is one reference for each release that is due, a mapping is one. Only when the last is gone is the
+ * charge given back: create, map, release, use, unmap is what frameworks do. The card is the one that the
+ * properties name, not the current context's; memory of the machine is not charged.
+ *
+ * An import is not charged: whoever created the memory was, in this container or in another one. If that
+ * process ends while we still hold it, the driver counts it as ours, and the keeper as overhead.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/memory.h"
+#include "shim/objects.h"
+#include "shim/session.h"
+
+#define MAPPINGS_ON_STACK 32
+#define STEPS_MAX                                                                                            \
+	(UINT64_C(1) << 20) /* 2 TiB: a range that the driver will not accept must not cost its size */
+
+/* ---- physical memory ------------------------------------------------------------------------------------
+ */
+
+struct reference {
+	int more;
+	bool gone;
+	uint32_t card;
+	uint64_t bytes;
+};
+
+static bool change_reference(struct object *physical, void *context)
+{
+	struct reference *reference = context;
+
+	physical->count += (uint32_t)reference->more;
+	reference->gone = physical->count == 0;
+	reference->card = physical->card;
+	reference->bytes = physical->bytes;
+	return !reference->gone;
+}
+
+static void refer(uint64_t id, int more)
+{
+	struct reference reference = {.more = more};
+
+	if (objects_change(OBJECT_PHYSICAL, id, change_reference, &reference) == 0 && reference.gone)
+		memory_refund(reference.card, reference.bytes);
+}
+
+static uint64_t next_id(void)
+{
+	static _Atomic uint64_t last;
+
+	return atomic_fetch_add(&last, 1) + 1;
+}
+
+/* ---- handles --------------------------------------------------------------------------------------------
+ */
+
+struct handle_change {
+	int more;
+	uint64_t id; /* of a new one; of what was there, after */
+};
+
+static bool change_handle(struct object *handle, void *context)
+{
+	struct handle_change *change = context;
+
+	if (handle->count == 0)
+		handle->stamp = change->more > 0 ? change->id : 0;
+	change->id = handle->stamp;
+	if (handle->stamp != 0)
+		handle->count += (uint32_t)change->more;
+	return handle->count > 0;
+}
+
+/* One more, or one less, release that is due. 0: this handle is not known and id is 0. */
+static int handle_refer(CUmemGenericAllocationHandle handle, int more, uint64_t id, uint64_t *ret_id)
+{
+	struct handle_change change = {.more = more, .id = id};
+	int r = objects_change(OBJECT_HANDLE, handle, change_handle, &change);
+
+	if (r == 0)
+		*ret_id = change.id;
+	return r;
+}
+
+static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size,
+	const CUmemAllocationProp *prop, unsigned long long flags, uint32_t card)
+{
+	struct object physical = {.kind = OBJECT_PHYSICAL,
+		.key = next_id(),
+		.card = card,
+		.bytes = memory_rounded(size),
+		.count = 1};
+	CUresult r = memory_charge(card, physical.bytes);
+	uint64_t id;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = DRIVER(cuMemCreate)(handle, size, prop, flags);
+	if (r == CUDA_SUCCESS && objects_put(&physical) == 0) {
+		if (handle_refer(*handle, 1, physical.key, &id) == 0)
+			return r;
+		objects_take(OBJECT_PHYSICAL, physical.key, &physical);
+	}
+	if (r == CUDA_SUCCESS) {
+		DRIVER(cuMemRelease)(*handle);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	memory_refund(card, physical.bytes);
+	return r;
+}
+
+HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+	unsigned long long flags)
+{
+	int card;
+
+	if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return DRIVER(cuMemCreate)(handle, size, prop, flags);
+	card = cuda_device_card(prop->location.id);
+	if (card < 0)
+		return cuda_refuse_device();
+	return create_charged(handle, size, prop, flags, (uint32_t)card);
+}
+
+/* The release is entered before the driver makes the handle free to be given out again. */
+HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	uint64_t id = 0, ignored;
+	bool known = handle_refer(handle, -1, 0, &id) == 0 && id != 0;
+	CUresult r = DRIVER(cuMemRelease)(handle);
+
+	if (known && r == CUDA_SUCCESS)
+		refer(id, -1);
+	else if (known)
+		handle_refer(handle, 1, id, &ignored);
+	return r;
+}
+
+/* A handle for what is mapped at an address, the one that the program had or a new one. */
+HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+	CUresult r = DRIVER(cuMemRetainAllocationHandle)(handle, address);
+	struct object mapping;
+	CUdeviceptr base;
+	size_t size;
+	uint64_t id;
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!objects_get(OBJECT_MAPPING, (uintptr_t)address, &mapping) &&
+		(DRIVER(cuMemGetAddressRange_v2)(&base, &size, (uintptr_t)address) != CUDA_SUCCESS ||
+			!objects_get(OBJECT_MAPPING, base, &mapping)))
+		return r;
+	refer(mapping.stamp, 1);
+	if (handle_refer(*handle, 1, mapping.stamp, &id) == 0)
+		return r;
+	refer(mapping.stamp, -1);
+	DRIVER(cuMemRelease)(*handle);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+HOOK CUresult cuMemImportFromShareableHandle(
+	CUmemGenericAllocationHandle *handle, void *os_handle, CUmemAllocationHandleType type)
+{
+	CUresult r = DRIVER(cuMemImportFromShareableHandle)(handle, os_handle, type);
+
+	if (r == CUDA_SUCCESS)
+		session_want_look();
+	return r;
+}
+
+/* ---- mappings -------------------------------------------------------------------------------------------
+ */
+
+HOOK CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+	unsigned long long flags)
+{
+	struct object known, mapping = {.kind = OBJECT_MAPPING, .key = address, .bytes = size};
+	CUresult r;
+
+	if (!objects_get(OBJECT_HANDLE, handle, &known))
+		return DRIVER(cuMemMap)(address, size, offset, handle, flags);
+	mapping.stamp = known.stamp;
+	refer(mapping.stamp, 1);
+	r = DRIVER(cuMemMap)(address, size, offset, handle, flags);
+	if (r == CUDA_SUCCESS && objects_put(&mapping) == 0)
+		return r;
+	if (r == CUDA_SUCCESS) {
+		DRIVER(cuMemUnmap)(address, size);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	refer(mapping.stamp, -1);
+	return r;
+}
+
+/* The mappings that begin in the range: one may be undone together with its neighbours. Mappings of what is
+ * not charged are not known, and are stepped over. */
+static size_t take_mappings(CUdeviceptr address, size_t size, struct object *taken, size_t max)
+{
+	CUdeviceptr at = address, end = address + size;
+	size_t count = 0;
+
+	for (uint64_t i = 0; i < STEPS_MAX && at < end && at >= address && count < max; i++) {
+		if (objects_take(OBJECT_MAPPING, at, &taken[count]))
+			at += taken[count++].bytes;
+		else
+			at += MEMORY_BLOCK;
+	}
+	return count;
+}
+
+static CUresult unmap(CUdeviceptr address, size_t size, struct object *taken, size_t max)
+{
+	size_t count = take_mappings(address, size, taken, max);
+	CUresult r = DRIVER(cuMemUnmap)(address, size);
+
+	for (size_t i = 0; i < count; i++) {
+		if (r == CUDA_SUCCESS)
+			refer(taken[i].stamp, -1);
+		else
+			objects_put(&taken[i]);
+	}
+	return r;
+}
+
+HOOK CUresult cuMemUnmap(CUdeviceptr address, size_t size)
+{
+	struct object on_stack[MAPPINGS_ON_STACK], *taken;
+	size_t most = size / MEMORY_BLOCK + 1;
+	CUresult r;
+
+	if (most <= MAPPINGS_ON_STACK)
+		return unmap(address, size, on_stack, MAPPINGS_ON_STACK);
+	taken = most <= STEPS_MAX ? malloc(most * sizeof(*taken)) : NULL;
+	if (!taken)
+		return unmap(address, size, on_stack, MAPPINGS_ON_STACK);
+	r = unmap(address, size, taken, most);
+	free(taken);
+	return r;
+}

@@ -1,0 +1,118 @@
+"""Arrays under a limit. What small ones share with other small memory cannot be seen from outside: they may be charged up
+to a block more than they take, and not less."""
+from shim_memory import _granted  # noqa: F401 (fixture)
+from test_shim import needs_no_grant_here
+from test_sim import tree  # noqa: F401 (fixture)
+
+pytestmark = needs_no_grant_here
+
+ARRAYS = """
+class D2(Structure):
+    _fields_ = [("Width", c_size_t), ("Height", c_size_t), ("Format", c_int), ("NumChannels", c_uint)]
+
+class D3(Structure):
+    _fields_ = [("Width", c_size_t), ("Height", c_size_t), ("Depth", c_size_t), ("Format", c_int), ("NumChannels", c_uint),
+                ("Flags", c_uint)]
+
+class D3v1(Structure):
+    _fields_ = [(n, c_uint) for n in ("Width", "Height", "Depth", "Format", "NumChannels", "Flags")]
+
+FLOAT, BYTE, LAYERED, CUBEMAP, SPARSE = 0x20, 1, 1, 4, 0x40
+
+def array(*d):
+    handle = c_void_p()
+    kind, function = (D2, "cuArrayCreate_v2") if len(d) == 4 else (D3, "cuArray3DCreate_v2")
+    result = getattr(cu, function)(byref(handle), byref(kind(*d)))
+    return handle if result == OK else result
+
+def destroy(handle):
+    ok(cu.cuArrayDestroy(handle))
+"""
+
+
+def test_arrays_of_two_and_three_dimensions(granted):
+    granted.script(ARRAYS, """
+        a = array(8192, 8192, FLOAT, 4)
+        same(1024 * MiB)
+        b = array(512, 512, 512, FLOAT, 1, 0)
+        same(1536 * MiB)
+        assert array(8192, 8192, FLOAT, 4) == OOM
+        same(1536 * MiB)
+        destroy(a)
+        c = array(1024, 1024, 6 * 8, BYTE, 4, LAYERED | CUBEMAP)
+        same((512 + 192) * MiB)
+        destroy(b), destroy(c)
+        same(0)
+    """)
+
+
+def test_an_array_without_height_is_one_row(granted):
+    granted.script(ARRAYS, """
+        a = array(131072, 0, FLOAT, 4)
+        same(2 * MiB)
+        destroy(a)
+        same(0)
+    """)
+
+
+def test_functions_of_before_cuda_3_2(granted):
+    granted.script(ARRAYS, """
+        class D2v1(Structure):
+            _fields_ = [(n, c_uint) for n in ("Width", "Height", "Format", "NumChannels")]
+        a, b = c_void_p(), c_void_p()
+        ok(cu.cuArrayCreate(byref(a), byref(D2v1(8192, 8192, FLOAT, 1))))
+        ok(cu.cuArray3DCreate(byref(b), byref(D3v1(512, 512, 512, FLOAT, 1, 0))))
+        same(768 * MiB)
+        destroy(a), destroy(b)
+        same(0)
+    """)
+
+
+def test_mipmapped_arrays_are_charged_with_all_levels(granted):
+    granted.script(ARRAYS, """
+        m = c_void_p()
+        ok(cu.cuMipmappedArrayCreate(byref(m), byref(D3(8192, 8192, 0, FLOAT, 1, 0)), 14))
+        # 256 + 64 + 16 + 4 MiB, and ten small levels in a block: 1 MiB + 1 MiB / 4 + ...
+        same((256 + 64 + 16 + 4 + 2) * MiB)
+        ok(cu.cuMipmappedArrayDestroy(m))
+        same(0)
+        assert cu.cuMipmappedArrayCreate(byref(m), byref(D3(32768, 32768, 0, FLOAT, 1, 0)), 14) == OOM
+        same(0)
+    """)
+
+
+def test_many_small_arrays_share_blocks(granted):
+    granted.script(ARRAYS, """
+        arrays = [array(64, 64, FLOAT, 1) for i in range(1000)]
+        same(16 * MiB)      # 1000 x 16 KiB
+        for a in arrays[:500]:
+            destroy(a)
+        assert 0 <= charged() <= taken() + 2 * MiB
+        for a in arrays[500:]:
+            destroy(a)
+        same(0)
+    """)
+
+
+def test_bad_descriptions_get_the_drivers_answer(granted):
+    granted.script(ARRAYS, """
+        assert array(0, 0, FLOAT, 1) == INVALID
+        assert array(1 << 62, 1 << 62, 1 << 62, FLOAT, 4, 0) in (INVALID, OOM)
+        assert cu.cuArrayCreate_v2(byref(c_void_p()), None) == INVALID
+        assert cu.cuArrayCreate_v2(None, byref(D2(8, 8, FLOAT, 1))) == INVALID
+        assert cu.cuArray3DCreate_v2(byref(c_void_p()), None) == INVALID
+        assert cu.cuMipmappedArrayCreate(byref(c_void_p()), None, 3) == INVALID
+        assert array(64, 64, 0, FLOAT, 1, SPARSE) != OOM
+        same(0)
+    """)
+
+
+def test_arrays_go_with_their_context(granted):
+    granted.script(ARRAYS, """
+        second = context()
+        array(8192, 8192, FLOAT, 1), array(64, 64, FLOAT, 1)
+        assert charged() == 258 * MiB
+        ok(cu.cuCtxDestroy_v2(second))
+        ok(cu.cuCtxSetCurrent(ctx))
+        same(0)
+    """)

@@ -1,0 +1,290 @@
+"""Stream-ordered memory and graphs' memory under a limit: what the driver has reserved is what is charged."""
+from shim_memory import MIB, _granted  # noqa: F401 (fixture)
+from test_shim import needs_no_grant_here
+from test_sim import tree  # noqa: F401 (fixture)
+
+pytestmark = needs_no_grant_here
+
+POOLS = """
+class Location(Structure):
+    _fields_ = [("type", c_int), ("id", c_int)]
+
+class PoolProps(Structure):
+    _fields_ = [("allocType", c_int), ("handleTypes", c_int), ("location", Location), ("security", c_void_p),
+                ("maxSize", c_size_t), ("usage", c_ushort), ("reserved", c_ubyte * 54)]
+
+THRESHOLD = 4
+
+def new_pool(device=0):
+    pool = c_void_p()
+    ok(cu.cuMemPoolCreate(byref(pool), byref(PoolProps(1, 0, Location(1, device)))))
+    return pool
+
+def take(size, stream=None, pool=None):
+    p = c_uint64()
+    result = cu.cuMemAllocFromPoolAsync(byref(p), c_size_t(size), pool, stream) if pool else \
+        cu.cuMemAllocAsync(byref(p), c_size_t(size), stream)
+    return p if result == OK else result
+
+def give(p, stream=None):
+    ok(cu.cuMemFreeAsync(p, stream))
+
+def sync():
+    ok(cu.cuCtxSynchronize())
+
+def keep(pool, size):
+    ok(cu.cuMemPoolSetAttribute(pool, THRESHOLD, byref(c_uint64(size))))
+
+def default_pool():
+    pool = c_void_p()
+    ok(cu.cuDeviceGetDefaultMemPool(byref(pool), 0))
+    return pool
+"""
+
+
+def test_a_pool_is_charged_by_what_it_reserves(granted):
+    granted.script(POOLS, """
+        p = take(1 * MiB)
+        same(32 * MiB)
+        q = take(10 * MiB)
+        same(32 * MiB)
+        r = take(100 * MiB)
+        same(132 * MiB)
+        give(p), give(q), give(r)
+        assert charged() >= taken()
+        sync()
+        same(0)
+    """)
+
+
+def test_over_the_limit_is_out_of_memory_and_the_next_smaller_fits(granted):
+    granted.script(POOLS, """
+        assert take(2155 * MiB) == OOM
+        same(0)
+        p = take(2000 * MiB)
+        assert take(155 * MiB) == OOM
+        same(2000 * MiB)
+        q = take(150 * MiB)
+        same(2150 * MiB)
+        assert take(8 * MiB) == OOM
+        same(2150 * MiB)
+        give(p), give(q)
+        sync()
+        same(0)
+    """)
+
+
+def test_what_a_pool_keeps_stays_charged_until_it_is_trimmed(granted):
+    granted.script(POOLS, """
+        pool = default_pool()
+        keep(pool, 1 << 40)
+        p = take(500 * MiB)
+        give(p)
+        sync()
+        same(500 * MiB)
+        assert try_alloc(1700 * MiB) == OOM
+        p = take(400 * MiB)      # out of what it keeps
+        same(500 * MiB)
+        give(p)
+        sync()
+        ok(cu.cuMemPoolTrimTo(pool, c_size_t(0)))
+        same(0)
+        alloc(1700 * MiB)
+    """)
+
+
+def test_memory_of_a_pool_that_the_driver_gave_back_is_there_for_cuMemAlloc(granted):
+    """A wait that no hook sees: the refusal itself looks again."""
+    granted.script(POOLS, """
+        p = take(2000 * MiB)
+        give(p)
+        ok(real.cuCtxSynchronize())
+        alloc(2000 * MiB)
+        same(2000 * MiB)
+    """)
+
+
+def test_pools_of_ones_own_and_streams_of_ones_own(granted):
+    granted.script(POOLS, """
+        stream = out("cuStreamCreate", c_void_p, 0)
+        pool = new_pool()
+        p = take(100 * MiB, stream, pool)
+        q = take(50 * MiB, stream)
+        same(150 * MiB)
+        assert take(2100 * MiB, stream, pool) == OOM
+        give(p, stream)
+        ok(cu.cuStreamSynchronize(stream))
+        same(50 * MiB)
+        give(q, stream)
+        event = out("cuEventCreate", c_void_p, 0)
+        ok(cu.cuEventRecord(event, stream))
+        ok(cu.cuEventSynchronize(event))
+        same()
+        ok(cu.cuMemPoolDestroy(pool))
+        sync()
+        same(0)
+    """)
+
+
+def test_a_destroyed_pool_is_charged_until_its_last_memory_is_freed(granted):
+    granted.script(POOLS, """
+        pool = new_pool()
+        ok(cu.cuDeviceSetMemPool(0, pool))
+        p, q = take(100 * MiB), take(200 * MiB)
+        same(300 * MiB)
+        ok(cu.cuMemPoolDestroy(pool))
+        same(300 * MiB)
+        assert cu.cuMemPoolDestroy(pool) != OK
+        give(p)
+        sync()
+        assert taken() <= charged() <= 300 * MiB
+        give(q)
+        sync()
+        same(0)
+        # The device has its default pool again.
+        r = take(40 * MiB)
+        same(40 * MiB)
+        give(r)
+        sync()
+        same(0)
+    """)
+
+
+def test_cuMemFree_frees_memory_of_pools_too(granted):
+    granted.script(POOLS, """
+        p = take(100 * MiB)
+        if cu.cuMemFree_v2(p) == OK:
+            sync()
+            same(0)
+    """)
+
+
+def test_the_threads_own_default_stream(granted):
+    granted.script(POOLS, """
+        p = c_uint64()
+        ok(cu.cuMemAllocAsync_ptsz(byref(p), c_size_t(64 * MiB), None))
+        same(64 * MiB)
+        assert cu.cuMemAllocAsync_ptsz(byref(c_uint64()), c_size_t(2100 * MiB), None) == OOM
+        ok(cu.cuMemFreeAsync_ptsz(p, None))
+        ok(cu.cuStreamSynchronize_ptsz(None))
+        same(0)
+    """)
+
+
+def test_bad_arguments_get_the_drivers_answer(granted):
+    granted.script(POOLS, """
+        assert cu.cuMemAllocAsync(None, c_size_t(MiB), None) == INVALID
+        assert take(0) == INVALID
+        assert cu.cuMemPoolCreate(None, None) == INVALID
+        assert cu.cuMemFreeAsync(c_uint64(4096), None) == INVALID
+        assert take(MiB, None, c_void_p(12345)) not in (OK, OOM)
+        sync()
+        same(0)
+    """)
+
+
+def test_threads_share_a_pool_and_the_sum_is_exact(granted):
+    granted.script(POOLS, """
+        def work(n):
+            ok(cu.cuCtxSetCurrent(ctx))
+            stream = out("cuStreamCreate", c_void_p, 1)
+            for i in range(60):
+                p = take((n + 1) * 9 * MiB, stream)
+                assert type(p) is c_uint64, p
+                give(p, stream)
+                if i % 7 == 0:
+                    ok(cu.cuStreamSynchronize(stream))
+            ok(cu.cuStreamSynchronize(stream))
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        sync()
+        same(0)
+    """)
+
+
+def test_a_killed_process_leaves_nothing_of_its_pools(granted):
+    first = granted.start(POOLS, "take(1500 * MiB); say('has'); wait()")
+    assert first.stdout.readline() == "has\n"
+    assert granted.used() == 1500 * MIB
+    first.kill()
+    first.wait()
+    granted.script("alloc(2154 * MiB)")
+
+
+# Graphs
+
+GRAPHS = POOLS + """
+def begin_capture(stream):
+    ok(cu.cuStreamBeginCapture_v2(stream, 0))
+
+def end_capture(stream):
+    graph = c_void_p()
+    ok(cu.cuStreamEndCapture(stream, byref(graph)))
+    return graph
+
+def instantiate(graph):
+    handle = c_void_p()
+    ok(cu.cuGraphInstantiateWithFlags(byref(handle), graph, c_uint64(0)))
+    return handle
+
+def trim():
+    ok(cu.cuDeviceGraphMemTrim(0))
+"""
+
+
+def test_a_captured_allocation_is_charged_when_it_is_launched(granted):
+    granted.script(GRAPHS, """
+        stream = out("cuStreamCreate", c_void_p, 1)
+        begin_capture(stream)
+        p = take(300 * MiB, stream)
+        give(p, stream)
+        graph = end_capture(stream)
+        same(0)
+        run = instantiate(graph)
+        for i in range(5):
+            ok(cu.cuGraphLaunch(run, stream))
+            ok(cu.cuStreamSynchronize(stream))
+            same(300 * MiB)
+        trim()
+        same(0)
+        ok(cu.cuGraphLaunch(run, stream))
+        ok(cu.cuStreamSynchronize(stream))
+        ok(cu.cuGraphExecDestroy(run))
+        ok(cu.cuGraphDestroy(graph))
+        trim()
+        same(0)
+    """)
+
+
+def test_a_launch_that_does_not_fit_is_out_of_memory_and_later_runs(granted):
+    granted.script(GRAPHS, """
+        stream = out("cuStreamCreate", c_void_p, 1)
+        begin_capture(stream)
+        p, q = take(300 * MiB, stream), take(700 * MiB, stream)
+        give(p, stream), give(q, stream)
+        graph = end_capture(stream)
+        run = instantiate(graph)
+        other = alloc(1200 * MiB)
+        assert cu.cuGraphLaunch(run, stream) == OOM
+        same(1200 * MiB)
+        free(other)
+        ok(cu.cuGraphLaunch(run, stream))
+        ok(cu.cuStreamSynchronize(stream))
+        same(1000 * MiB)
+        assert try_alloc(1200 * MiB) == OOM
+        trim()
+        alloc(1200 * MiB)
+    """)
+
+
+def test_graphs_without_allocations_cost_nothing(granted):
+    granted.script(GRAPHS, """
+        graph = out("cuGraphCreate", c_void_p, 0)
+        node = c_void_p()
+        ok(cu.cuGraphAddEmptyNode(byref(node), graph, None, c_size_t(0)))
+        run = instantiate(graph)
+        ok(cu.cuGraphLaunch(run, None))
+        sync()
+        same(0)
+    """)
