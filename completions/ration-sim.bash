@@ -26,7 +26,7 @@ _ration_sim() {
 	elif ((COMP_CWORD == 2)); then
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 	elif [[ $command == fault ]] && ((COMP_CWORD == 4)); then
-		mapfile -t COMPREPLY < <(compgen -W 'xid lost ecc heal' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'xid lost ecc heal oom slow fail kill calm' -- "$cur")
 	elif [[ $command == fault || $command == hold ]] && ((COMP_CWORD == 3)); then
 		local cards
 		cards=$(ration-sim status "${COMP_WORDS[2]}" 2>/dev/null | awk '/^[0-9]+ .*GPU-/ { print $1 }')

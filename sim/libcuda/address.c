@@ -101,15 +101,23 @@ static struct space *space_of(uint64_t address)
 	return NULL;
 }
 
+void address_clear(uint64_t base, uint64_t size)
+{
+	struct space *space = space_of(base);
+
+	/* A fresh mapping, not MADV_DONTNEED: memory that is shared between mappings may be mapped there. */
+	if (space)
+		mmap((void *)(uintptr_t)(base + space->distance), size, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 void address_give(struct span *span)
 {
 	struct space *space = space_of(span->base);
 
 	if (!space)
 		return;
-	/* A fresh mapping, not MADV_DONTNEED: memory that is shared between mappings may be mapped there. */
-	mmap((void *)(uintptr_t)(span->base + space->distance), span->size, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	address_clear(span->base, span->size);
 	spans_remove(&space->taken, span);
 }
 

@@ -25,5 +25,7 @@ enum arena {
 int address_take(enum arena arena, struct span *span, uint64_t align, uint64_t wanted);
 /* address_give() - what was written there is gone. */
 void address_give(struct span *span);
+/* address_clear() - as if nothing had ever been written or mapped there; the addresses stay taken. */
+void address_clear(uint64_t base, uint64_t size);
 /* address_backing() - where the bytes of a device address are. */
 void *address_backing(uint64_t address);

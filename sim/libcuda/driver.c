@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "sim/libcuda/context.h"
+#include "sim/libcuda/ipc.h"
 #include "sim/libcuda/proc-table.h"
 
 struct driver driver;
@@ -121,6 +122,7 @@ static CUresult init(void)
 		pthread_atfork(before_fork, in_parent, in_child);
 		registered = true;
 	}
+	ipc_sweep();
 	driver_does_nothing = nothing && strcmp(nothing, "1") == 0;
 	driver.initialised = true;
 	return CUDA_SUCCESS;

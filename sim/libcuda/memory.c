@@ -5,6 +5,7 @@
 #include "sim/libcuda/capture.h"
 #include "sim/libcuda/cards.h"
 #include "sim/libcuda/idle.h"
+#include "sim/libcuda/physical.h"
 #include "sim/libcuda/pool.h"
 #include "sim/libcuda/suballoc.h"
 
@@ -147,6 +148,10 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	if (region && region->span.base == address &&
 		(region->kind == REGION_POOL || region->kind == REGION_GRAPH))
 		return free_ordered(call.context, region);
+	if (region && region->span.base == address && region->kind == REGION_EXTERNAL) {
+		physical_region_free(region);
+		return CUDA_SUCCESS;
+	}
 	r = region_expect(
 		address, region && region->kind == REGION_MANAGED ? REGION_MANAGED : REGION_DEVICE, &region);
 	if (r == CUDA_SUCCESS)

@@ -6,5 +6,7 @@
 /* memory_new() - a region of `size` bytes, allocated as its kind is. */
 CUresult memory_new(struct context *context, enum region_kind kind, enum arena arena, uint64_t size,
 	struct region **ret_region);
+/* host_free() - host memory, allocated or registered. */
+void host_free(struct region *region);
 /* memory_free() - whatever kind it is. */
 void memory_free(struct region *region);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "sim/libcuda/memory.h"
+#include "sim/libcuda/physical.h"
 
 #define REMEMBERED 4096
 
@@ -29,6 +30,11 @@ struct region *region_at(uint64_t address)
 	return (struct region *)spans_find(&regions, address);
 }
 
+struct region *region_overlapping(uint64_t base, uint64_t size)
+{
+	return (struct region *)spans_overlapping(&regions, base, size);
+}
+
 struct region *region_next(size_t *cursor)
 {
 	return *cursor < regions.count ? (struct region *)regions.list[(*cursor)++] : NULL;
@@ -48,18 +54,23 @@ CUresult region_expect(uint64_t address, enum region_kind kind, struct region **
 	return misuse(SIM_BAD_POINTER, CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Mappings side by side are one range to who copies. */
 void *region_bytes(uint64_t address, uint64_t size)
 {
-	struct region *region = region_at(address);
-	uint64_t offset;
+	struct region *region = region_at(address), *first = region;
 
-	if (!region)
+	if (!region || address + size < address)
 		return NULL;
-	offset = address - region->span.base;
-	if (size > region->span.size - offset)
+	while (region && region->span.base + region->span.size < address + size) {
+		if (region->kind != REGION_MAPPED || !region->accessible)
+			return NULL;
+		region = region_at(region->span.base + region->span.size);
+	}
+	if (!region || (region->kind == REGION_MAPPED && !region->accessible) ||
+		(region != first && region->kind != REGION_MAPPED))
 		return NULL;
-	return region->kind == REGION_HOST || region->kind == REGION_REGISTERED ? (void *)(uintptr_t)address
-										: address_backing(address);
+	return first->kind == REGION_HOST || first->kind == REGION_REGISTERED ? (void *)(uintptr_t)address
+									      : address_backing(address);
 }
 
 void regions_free_context(struct context *context)
@@ -70,7 +81,12 @@ void regions_free_context(struct context *context)
 	while ((region = region_next(&cursor))) {
 		if (region->context != context)
 			continue;
-		memory_free(region);
+		if (region->kind == REGION_IPC)
+			physical_region_free(region);
+		else if (region->device)
+			memory_free(region);
+		else
+			host_free(region);
 		cursor = 0;
 	}
 }

@@ -30,6 +30,9 @@ struct region {
 		room; /* what is taken of the address space and of the card if it is not part of a block */
 	uint64_t shared_id;    /* sim_memory_share(): others can hold it */
 	void *owner;	       /* pool, or a mapping's handle */
+	bool accessible;       /* REGION_MAPPED: by cuMemSetAccess */
+	uint64_t ipc_offset;   /* REGION_IPC: in what is shared */
+	unsigned users;	       /* REGION_IPC: opened so often */
 	bool freed;	       /* REGION_POOL: its return is queued */
 	bool reserved, in_use; /* REGION_GRAPH */
 };
@@ -40,6 +43,8 @@ int region_add(struct region *region);
 void region_remove(struct region *region);
 /* region_at() - the one that holds the address, or NULL. */
 struct region *region_at(uint64_t address);
+/* region_overlapping() - the first in [base, base + size), or NULL. */
+struct region *region_overlapping(uint64_t base, uint64_t size);
 /* region_next() - walk; *cursor starts at 0. */
 struct region *region_next(size_t *cursor);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/libcuda/cards.h"
+#include "sim/libcuda/ipc.h"
 
 #define UNITS (PAGE_BYTES / SMALL_UNIT)
 
@@ -14,6 +15,7 @@ struct block {
 	enum arena arena;
 	size_t used; /* units */
 	size_t first_free;
+	uint64_t shared_id;
 	bool taken[UNITS];
 };
 
@@ -53,6 +55,14 @@ static struct block *block_new(struct context *context, enum arena arena)
 	return block;
 }
 
+static void give_memory(struct context *context, uint64_t size, uint64_t shared_id)
+{
+	if (shared_id)
+		ipc_leave(shared_id);
+	else
+		card_give(context->device, size);
+}
+
 static void block_free(struct block *block)
 {
 	struct block **link = &block->context->blocks;
@@ -61,7 +71,7 @@ static void block_free(struct block *block)
 		link = &(*link)->next;
 	*link = block->next;
 	address_give(&block->room);
-	card_give(block->context->device, PAGE_BYTES);
+	give_memory(block->context, PAGE_BYTES, block->shared_id);
 	free(block);
 }
 
@@ -113,7 +123,7 @@ void suballoc_give(struct region *region)
 
 	if (!block) {
 		address_give(&region->room);
-		card_give(region->context->device, region->room.size);
+		give_memory(region->context, region->room.size, region->shared_id);
 		return;
 	}
 	units = (region->span.size + SMALL_UNIT - 1) / SMALL_UNIT;
@@ -124,6 +134,12 @@ void suballoc_give(struct region *region)
 		block->first_free = at;
 	if (block->used == 0)
 		block_free(block);
+}
+
+void suballoc_room(struct region *region, struct span **ret_room, uint64_t **ret_id)
+{
+	*ret_room = region->block ? &region->block->room : &region->room;
+	*ret_id = region->block ? &region->block->shared_id : &region->shared_id;
 }
 
 void suballoc_free_context(struct context *context)

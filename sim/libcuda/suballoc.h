@@ -15,5 +15,8 @@
 CUresult suballoc_take(struct context *context, enum arena arena, uint64_t size, struct region *region);
 /* suballoc_give() - the last of a block frees it. */
 void suballoc_give(struct region *region);
+/* suballoc_room() - what the region shares with its neighbours or has alone, and where its id is kept if
+ * other processes can hold it. */
+void suballoc_room(struct region *region, struct span **ret_room, uint64_t **ret_id);
 /* suballoc_free_context() - blocks that are still there. */
 void suballoc_free_context(struct context *context);

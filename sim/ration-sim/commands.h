@@ -37,3 +37,8 @@ int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_c
 
 /* tree_remove() - everything that `up` puts into DIR, and DIR itself if nothing else is in it. */
 int tree_remove(const char *dir, struct error *err);
+
+/* fault_calls() - inject a fault into the next calls of libcuda, or remove all of them ("calm"). */
+int fault_calls(
+	const char *dir, uint32_t card, const char *kind, int count, char **arguments, struct error *err);
+bool fault_is_of_calls(const char *kind);

@@ -69,7 +69,9 @@ static int inject(
 	else if (strcmp(kind, "heal") == 0)
 		heal(state, card);
 	else
-		return error_set(err, EINVAL, "fault: \"%.20s\" is none of xid, lost, ecc, heal", kind);
+		return error_set(err, EINVAL,
+			"fault: \"%.20s\" is none of xid, lost, ecc, heal, oom, slow, fail, kill, calm",
+			kind);
 	return 0;
 }
 
@@ -81,7 +83,7 @@ int command_fault(int argc, char **argv)
 	uint32_t card;
 	int r;
 
-	if (argc < 4 || argc > 5)
+	if (argc < 4 || argc > (fault_is_of_calls(argv[3]) ? 7 : 5))
 		return command_misused("fault");
 	lock = tree_lock(argv[1], &err);
 	if (lock < 0)
@@ -89,7 +91,9 @@ int command_fault(int argc, char **argv)
 	r = tree_map(argv[1], &state, &err);
 	if (r == 0)
 		r = tree_find_card(state, argv[2], &card, &err);
-	if (r == 0)
+	if (r == 0 && fault_is_of_calls(argv[3]))
+		r = fault_calls(argv[1], card, argv[3], argc - 4, argv + 4, &err);
+	else if (r == 0)
 		r = inject(state, card, argv[3], argc == 5 ? argv[4] : NULL, &err);
 	sim_state_unmap(state);
 	return r < 0 ? command_fail(&err) : 0;

@@ -12,7 +12,11 @@ static const struct command {
 	{"up", "DIR [--gpus SPEC | --gpus-file FILE] [--driver-version V]", "make or update a driver tree",
 		command_up},
 	{"status", "DIR", "show cards, health and processes", command_status},
-	{"fault", "DIR CARD xid N | lost | ecc | heal", "inject a fault, or repair the card", command_fault},
+	{"fault",
+		"DIR CARD xid N | lost | ecc | heal |\n"
+		"                oom [TIMES] | slow CALL MS [TIMES] | fail CALL CODE [TIMES] | kill POINT "
+		"[SKIP] | calm",
+		"inject a fault, or repair the card", command_fault},
 	{"hold", "DIR CARD MIB", "hold memory of a card, as a process would, until interrupted",
 		command_hold},
 	{"down", "DIR", "remove the tree", command_down},

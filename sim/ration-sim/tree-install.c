@@ -242,6 +242,7 @@ int tree_remove(const char *dir, struct error *err)
 	sweep(dir, "lib", "libcuda.so", keep_nothing, NULL);
 	sweep(dir, "bin", "nvidia-smi", keep_nothing, NULL);
 	sweep(dir, "dev", "nvidia", keep_nothing, NULL);
+	sweep(dir, "state", "ipc-", keep_nothing, NULL);
 	sweep(dir, "state", "cards", keep_nothing, NULL);
 	sweep(dir, "state", "processes", keep_nothing, NULL);
 	sweep(dir, "state", "trouble", keep_nothing, NULL);

@@ -145,3 +145,10 @@ bool sim_memory_leave(const struct sim_processes *processes, struct sim_process 
 	sim_unlock(lock);
 	return last;
 }
+
+bool sim_memory_known(const struct sim_processes *processes, uint64_t id)
+{
+	struct sim_shared_memory *shared = find_entry(processes, id);
+
+	return shared && has_living_holder(processes, shared);
+}

@@ -27,3 +27,6 @@ int sim_memory_join(const struct sim_processes *processes, struct sim_process *s
 
 /* sim_memory_leave() - the last holder's leaving frees it: then true. */
 bool sim_memory_leave(const struct sim_processes *processes, struct sim_process *slot, uint64_t id);
+
+/* sim_memory_known() - somebody living holds it. */
+bool sim_memory_known(const struct sim_processes *processes, uint64_t id);

@@ -24,7 +24,7 @@ def test_kernel_occupies_the_card_for_the_time_its_module_says(card):
         context(); ms50 = load(b"ms50"); a, b = event(), event()
         before = time.monotonic()
         ok(cu.cuEventRecord(a, None)); ok(launch(ms50)); ok(cu.cuEventRecord(b, None))
-                assert cu.cuStreamQuery(None) == NOT_READY and cu.cuEventQuery(b) == NOT_READY
+        assert cu.cuStreamQuery(None) == NOT_READY and cu.cuEventQuery(b) == NOT_READY
         assert cu.cuEventElapsedTime(byref(c_float()), a, b) == NOT_READY
         ok(cu.cuCtxSynchronize())
         assert time.monotonic() - before >= 0.05
