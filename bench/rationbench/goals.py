@@ -49,9 +49,30 @@ def _restart(rows):
         yield "steady memory there", "<= 60 MB", f"{row['steady_mb']:.0f} MB", row["steady_mb"] <= 60
 
 
+def _added(rows, what):
+    """The worst of the rows whose name begins so, for one process and for several at a time."""
+    rows = [r for r in rows if r["what"].startswith(what)]
+    for crowd, which in (("1 process", lambda n: n == 1), ("more at a time", lambda n: n > 1)):
+        added = [r["added"] for r in rows if which(r["processes"])]
+        if added:
+            yield crowd, max(added)
+
+
+def _shim(calls, init):
+    for crowd, added in _added(calls, "cuLaunchKernel"):
+        yield f"added to a launch, no limit on computing power, {crowd}", "<= 15 ns", f"{added:.1f} ns", added <= 15
+    for crowd, added in _added(calls, "cuMemAlloc"):
+        yield f"added to an allocation and its free, {crowd}", "<= 200 ns", f"{added:.0f} ns", added <= 200
+    for row in init:
+        added = row["took_with_load_p99_added"]
+        yield (f"p99 of loading and cuInit, {row['processes']} processes, added", "< 1 ms", f"{added:.2f} ms",
+               added < 1)
+
+
 def judge(results):
     """(what, goal, measured, met) for every goal that this run measured."""
     judged = list(_verbs(results.get("verbs", [])))
     for row in _pick(results.get("binds", []), connections=1):
         judged.append(("bind p50, API server included", "<= 2 ms", f"{row['p50']:.2f} ms", row["p50"] <= 2))
-    return judged + list(_bursts(results.get("bursts", []))) + list(_restart(results.get("restart", [])))
+    return judged + list(_bursts(results.get("bursts", []))) + list(_restart(results.get("restart", []))) + list(
+        _shim(results.get("shim", []), results.get("shim_init", [])))

@@ -16,6 +16,15 @@ COLUMNS = {
                ("fastest", "{:.1f}"), ("failed", "{}"), ("over", "{}")),
     "restart": (("nodes", "{}"), ("pods", "{}"), ("listed_mb", "{:.0f}"), ("ready_s", "{:.2f}"), ("peak_mb", "{:.0f}"),
                 ("steady_mb", "{:.0f}")),
+    "shim": (("what", "{}"), ("live", "{:,}"), ("processes", "{}"), ("without", "{:.1f}"), ("with", "{:.1f}"),
+             ("added", "{:.1f}"), ("added_p90", "{:.1f}"), ("rounds", "{}")),
+    "shim_init": (("processes", "{}"), ("took_p50_without", "{:.3f}"), ("took_p50", "{:.3f}"),
+                  ("took_p99_without", "{:.3f}"), ("took_p99", "{:.3f}"), ("took_with_load_p50_without", "{:.3f}"),
+                  ("took_with_load_p50", "{:.3f}"), ("took_with_load_p99_without", "{:.3f}"),
+                  ("took_with_load_p99", "{:.3f}"), ("cpu_p50_added", "{:.3f}"), ("cpu_p99_added", "{:.3f}"),
+                  ("rounds", "{}")),
+    "shim_idle": (("library", "{}"), ("rss_kib", "{}"), ("added_rss_kib", "{}"), ("own_kib", "{}"),
+                  ("added_own_kib", "{}"), ("lives_ms", "{:.3f}"), ("added_ms", "{:.3f}")),
 }
 TITLES = {
     "verbs": "The verbs over loopback, one connection (ms; cpu: of the extender for one call; floor: a plain socket "
@@ -24,6 +33,12 @@ TITLES = {
     "bursts": "Pods a second of a real kube-scheduler, median of the rounds (failed: scheduling attempts that ended in an "
               "error; ratios are those within a round, their median)",
     "restart": "Restart (MB of 10^6 bytes; listed: JSON that the API server sent)",
+    "shim": "Calls under the shim, over a driver whose calls do nothing (ns of a processor for a call, median of the "
+            "rounds; added: of the differences within a round; live: allocations there already)",
+    "shim_init": "The first cuInit of processes that start at the same moment (ms; with_load: dlopen of libcuda too, "
+                 "which without the shim opens the driver; cpu: of both)",
+    "shim_idle": "A program that never calls CUDA, by what is preloaded (KiB; own: private and written to; ms from "
+                 "start to end)",
 }
 
 
@@ -39,7 +54,7 @@ def _cells(rows, columns):
                      for row in rows]
 
 
-def _aligned(cells, markdown):
+def aligned(cells, markdown):
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in cells]
     if markdown:
@@ -52,10 +67,10 @@ def _sections(results, judged, markdown):
     goals = [["goal", "asked", "measured", ""]] + [[what, goal, got, "met" if met else "MISSED"]
                                                    for what, goal, got, met in judged]
     if judged:
-        yield "Goals", _aligned(goals, markdown)
+        yield "Goals", aligned(goals, markdown)
     for part, columns in COLUMNS.items():
         if results.get(part):
-            yield TITLES[part], _aligned(_cells(results[part], columns), markdown)
+            yield TITLES[part], aligned(_cells(results[part], columns), markdown)
 
 
 def text(results, judged):

@@ -84,6 +84,36 @@ def test_another_extender_is_asked_the_same():
     assert [(r["verb"], r["answer"]) for r in rows] == [("filter", "accept"), ("filter", "reject")]
 
 
+@pytest.fixture(scope="module")
+def shim_results(tmp_path_factory):
+    if os.environ.get("RATION_SANITIZE"):
+        pytest.skip("times of a sanitizer's build say nothing")
+    if os.path.exists("/run/ration/grant"):
+        pytest.skip("this machine has a grant")
+    out = tmp_path_factory.mktemp("bench-shim")
+    table = bench("--only", "shim", "--out", str(out))
+    return table, json.loads((out / "bench.json").read_text())
+
+
+def test_each_call_is_measured_without_and_with_the_shim(shim_results):
+    rows = {(r["what"], r.get("live"), r["processes"]): r for r in shim_results[1]["shim"]}
+    pairs = {(f"cuMemAlloc + cuMemFree, {size}", live) for size in ("4 KiB", "2 MiB") for live in (1, 1000, 100000)}
+    assert set(rows) == {(*what, n) for what in {("cuLaunchKernel", None)} | pairs for n in (1, 8)}
+    assert not [r for r in rows.values() if not 0 < r["without"] < 1e6 or not 0 < r["with"] < 1e6 or r["rounds"] != 3]
+    # An allocation under the shim does an atomic operation or two more: no noise makes it as cheap as nothing.
+    assert not [r for (what, _, _), r in rows.items() if "cuMemAlloc" in what and r["added"] <= 0]
+    assert "cuLaunchKernel" in shim_results[0] and "added to an allocation" in shim_results[0]
+
+
+def test_the_start_of_cuda_and_a_program_without_it_are_measured(shim_results):
+    init = shim_results[1]["shim_init"]
+    assert [r["processes"] for r in init] == [1, 8]
+    assert not [r for r in init if not 0 < r["took_p50"] <= r["took_p99"] <= r["took_with_load_p99"]]
+    idle = {r["library"]: r for r in shim_results[1]["shim_idle"]}
+    assert set(idle) == {"none", "the driver", "the shim", "both shims"}
+    assert idle["none"]["added_ms"] == 0 < idle["both shims"]["added_rss_kib"]
+
+
 def row(**what):
     return {"who": "ration", "verb": "filter", "best": "K=16", "fill": 95, "policy": "spread", "answer": "accept",
             "floor_p50": 0.1, **what}
@@ -96,6 +126,16 @@ def test_a_missed_goal_is_called_missed():
                                      {"who": "K=16 stand-in", "shape": "equal", "rates": [100], "failed": 0,
                                       "over": 0}]})
     assert [met for _, _, _, met in judged] == [False, True, False, True, True, False, True]
+
+
+def test_what_the_shim_may_add_is_judged_by_the_worst_row():
+    def call(what, processes, added):
+        return {"what": what, "processes": processes, "added": added}
+    judged = goals.judge({"shim": [call("cuLaunchKernel", 1, 15.0), call("cuLaunchKernel", 8, 15.1),
+                                   call("cuMemAlloc + cuMemFree, 4 KiB", 1, 199), call("cuMemAlloc + x", 1, 201)],
+                          "shim_init": [{"processes": 64, "took_with_load_p99_added": 0.9}]})
+    assert [(got, met) for _, _, got, met in judged] == [("15.0 ns", True), ("15.1 ns", False), ("201 ns", False),
+                                                         ("0.90 ms", True)]
 
 
 def test_cards_over_their_total_are_counted():

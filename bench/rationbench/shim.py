@@ -1,0 +1,182 @@
+"""Part d: what the shim costs a program, over a simulated driver whose calls do nothing, without and with it by turns."""
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from .programs import BenchError, build, wait_until
+
+LIMIT = "512GiB"    # of a card of 1 TiB: 100,000 allocations in each of 64 processes fit
+CARD = "1x1048576MiB"
+LIVE = (1, 1000, 100000)
+SMALL, LARGE = 4096, 2 << 20    # one shares a block with others, one is charged by itself
+PLAIN_MORE = 20
+START_LIBRARIES = {"none": (), "the driver": ("tree/lib/libcuda.so.1",), "the shim": ("shim/libcuda.so.1",),
+                   "both shims": ("shim/libcuda.so.1", "shim/libnvidia-ml.so.1")}
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))]
+
+
+class Machine:
+    """A driver tree, and runs that nobody else sees."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.tree = folder / "tree"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("RATION_", "CUDA_", "LD_"))}
+        self.env.update(RATION_SIM_DO_NOTHING="1", RATION_RUNS=str(folder / "runs"))
+
+    def __enter__(self):
+        (self.folder / "runs").mkdir()
+        (self.folder / "shim").symlink_to(build() / "src/shim")
+        self._sim("up", self.tree, "--gpus", CARD)
+        return self
+
+    def __exit__(self, *_):
+        self._sim("down", self.tree)
+        wait_until(lambda: not list((self.folder / "runs").iterdir()), 5, "the keepers end")
+
+    def _sim(self, *args):
+        done = subprocess.run([build() / "sim/ration-sim", *args], env=self.env, capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise BenchError(f"ration-sim {args[0]}: {done.stderr.strip()}")
+
+    def calls(self, processes, limited):
+        return Calls(self, processes, limited)
+
+    def libraries(self, names):
+        return self.env | ({"LD_PRELOAD": " ".join(str(self.folder / n) for n in names)} if names else {})
+
+
+class Calls:
+    """bench-calls with so many processes in one container, under the shim or on the driver itself."""
+
+    def __init__(self, machine, processes, limited):
+        argv = [str(build() / "bench/bench-calls"), str(processes)]
+        env = dict(machine.env)
+        if limited:
+            argv = [str(build() / "src/cli/ration"), "run", "--mem", LIMIT, "--driver", str(machine.tree / "lib"), "--",
+                    *argv]
+        else:
+            env["LD_LIBRARY_PATH"] = str(machine.tree / "lib")
+        self.processes = processes
+        self.process = subprocess.Popen(argv, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()
+
+    def ask(self, *words):
+        try:
+            print(*words, file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            pass    # why is on its standard error
+        line = self.process.stdout.readline()
+        if not line:
+            raise BenchError(f"bench-calls, {' '.join(map(str, words))}: {self.process.stderr.read().strip()}")
+        return json.loads(line)
+
+    def ns(self, *words):
+        """Of a processor for one call: the time until the last process was ready, shared by what they did in it."""
+        processors = min(os.cpu_count(), self.processes)
+        return self.ask(*words)["span"] * processors / (self.processes * words[1])
+
+
+def by_turns(rounds, without, limited):
+    """Calls both `rounds` times, each first every other time; (results without, with)."""
+    results = ([], [])
+    for i in range(rounds):
+        for which in (0, 1) if i % 2 else (1, 0):
+            results[which].append((without, limited)[which]())
+    return results
+
+
+def row(what, results, **more):
+    added = [b - a for a, b in zip(*results)]
+    return {"what": what, **more, "without": statistics.median(results[0]), "with": statistics.median(results[1]),
+            "added": statistics.median(added), "added_p90": percentile(added, 0.9), "rounds": len(added)}
+
+
+def repeated(machine, processes, rounds, work, rows):
+    """Launches, and pairs of an allocation and its free, with more and more allocations that stay."""
+    with machine.calls(processes, False) as plain, machine.calls(processes, True) as limited:
+        for group in (plain, limited):
+            group.ask("init")
+
+        def measure(what, verb, count, *size, **more):
+            # Without the shim a call is a few ns: more of them, so that starting all processes at once is no part of it.
+            rows.append(row(what, by_turns(rounds, lambda: plain.ns(verb, count * PLAIN_MORE, *size),
+                                           lambda: limited.ns(verb, count * (PLAIN_MORE if not size else 1), *size)),
+                            processes=processes, **more))
+
+        measure("cuLaunchKernel", "launch", work * 2)
+        live = 0
+        for more in LIVE:
+            for group in (plain, limited):
+                group.ask("fill", more - live, SMALL)
+            live = more
+            measure("cuMemAlloc + cuMemFree, 4 KiB", "pairs", work, SMALL, live=live)
+            measure("cuMemAlloc + cuMemFree, 2 MiB", "pairs", work, LARGE, live=live)
+
+
+def start(machine, processes, rounds):
+    """cuInit in processes that all call it for the first time at the same moment, in milliseconds."""
+    def once(limited):
+        with machine.calls(processes, limited) as group:
+            answer = group.ask("init")
+            return {k: [ns / 1e6 for ns in answer[k]] for k in ("took", "took_with_load", "cpu")}
+
+    results = by_turns(rounds, lambda: once(False), lambda: once(True))
+    made = {"processes": processes, "rounds": rounds}
+    for key in ("took", "took_with_load", "cpu"):
+        plain, limited = ([ms for answer in side for ms in answer[key]] for side in results)
+        for name, share in (("p50", 0.5), ("p99", 0.99)):
+            made |= {f"{key}_{name}_without": percentile(plain, share), f"{key}_{name}": percentile(limited, share),
+                     f"{key}_{name}_added": percentile(limited, share) - percentile(plain, share)}
+    return made
+
+
+def never_calls(machine, rounds, starts):
+    """A program that never calls CUDA, with these libraries mapped: resident memory and how long it lives."""
+    program = str(build() / "bench/bench-start")
+    took, memory = {name: [] for name in START_LIBRARIES}, {}
+    for i in range(rounds):
+        order = list(START_LIBRARIES.items())
+        for name, libraries in order if i % 2 else order[::-1]:
+            env = machine.libraries(libraries)
+            if name not in memory:
+                out = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
+                memory[name] = tuple(map(int, out.split()))
+            quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+            began = time.monotonic()
+            for _ in range(starts):
+                os.waitpid(os.posix_spawn(program, [program], env, file_actions=quiet), 0)
+            took[name].append((time.monotonic() - began) / starts * 1e3)
+    return [{"library": name, "rss_kib": memory[name][0], "own_kib": memory[name][1],
+             "added_rss_kib": memory[name][0] - memory["none"][0],
+             "added_own_kib": memory[name][1] - memory["none"][1], "lives_ms": statistics.median(took[name]),
+             "added_ms": statistics.median(b - a for a, b in zip(took["none"], took[name]))}
+            for name in START_LIBRARIES]
+
+
+def run(quick, results, say):
+    """Fills results["shim"], ["shim_init"] and ["shim_idle"] as the rows come."""
+    rounds, work, crowds = (3, 500, (1, 8)) if quick else (20, 5000, (1, 8, 64))
+    results["shim"], results["shim_init"] = [], []
+    with tempfile.TemporaryDirectory(prefix="bench-shim-") as folder, Machine(Path(folder)) as machine:
+        for processes in crowds:
+            say(f"the shim, {processes} processes in a container")
+            repeated(machine, processes, rounds, work * 4 if processes == 1 else work, results["shim"])
+            results["shim_init"].append(start(machine, processes, rounds))
+        say("the shim in a program that never calls CUDA")
+        results["shim_idle"] = never_calls(machine, rounds, 5 if quick else 20)
