@@ -1,7 +1,8 @@
 """./check after the installation: build, run the rings, count.
 
 Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), sanitize (unit
-and component again under ASAN and UBSAN), cluster (a real Kubernetes). `full` runs the long forms too.
+and component again under ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is
+skipped). `full` runs the long forms too.
 """
 import argparse
 import os
@@ -14,7 +15,7 @@ import time
 import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RINGS = ["lint", "unit", "component", "sanitize", "cluster"]
+RINGS = ["lint", "unit", "component", "sanitize", "cluster", "gpu"]
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
 
 # Component tests mostly wait, for a time limit or for a process: three at once on two cores.
@@ -166,6 +167,17 @@ def ring_cluster(args, count):
         count.failed += 1
         return
     pytest("cluster", ["tests/cluster"], ROOT / "build", args, count)
+
+
+def ring_gpu(args, count):
+    report = ROOT / "build" / "junit-gpu.xml"
+    report.unlink(missing_ok=True)
+    status = run(ROOT / "tests/gpu/run", "--junit", report, "--out", ROOT / "build" / "gpu.md",
+                 *(["-k", args.k] if args.k else []))
+    if status == 77:    # it said why
+        count.skipped += 1
+    elif status != 5 or not args.k:
+        count.add_run(report, status)
 
 
 def main():

@@ -1,0 +1,216 @@
+/* gpu-probe - asks and uses a card as any program does, and says as JSON what came of it. What it finds under
+ * `ration run` and without is compared by the tests beside it. Card 0 of those that it sees. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "tests/gpu/cuda.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define PIECES_MAX 100000
+#define PATTERN 0xa5
+#define CHECKED_BYTES 65536
+#define WARM_LAUNCHES 1000
+
+/* A kernel that does nothing; the driver compiles it for its card. */
+static const char ptx[] =
+	".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
+
+static const char help[] =
+	"Usage: gpu-probe sizes              memory of the card by each way to ask\n"
+	"       gpu-probe fill MIB           allocate pieces until it fails; free one; allocate it again\n"
+	"       gpu-probe hold MIB           fill so much with a pattern, wait for a line, look at it again\n"
+	"       gpu-probe curve BYTES COUNT  what so many allocations take of the card together\n"
+	"       gpu-probe launch COUNT       a kernel that does nothing, so many times\n"
+	"       gpu-probe pairs COUNT BYTES  allocate and free, so many times\n";
+
+/* ---- how much there is ----------------------------------------------------------------------------------
+ */
+
+static void print_sizes(void)
+{
+	struct nvml_memory v1 = {0};
+	struct nvml_memory_v2 v2 = {.version = NVML_MEMORY_V2};
+	size_t free_bytes, total, device_total;
+	char name[256] = "", driver[80] = "";
+	void *device = nvml_device();
+
+	must("cuMemGetInfo_v2", cu.MemGetInfo(&free_bytes, &total));
+	must("cuDeviceTotalMem_v2", cu.DeviceTotalMem(&device_total, cuda_device()));
+	must("cuDeviceGetName", cu.DeviceGetName(name, sizeof(name), cuda_device()));
+	must("nvmlSystemGetDriverVersion", ml.SystemGetDriverVersion(driver, sizeof(driver)));
+	must("nvmlDeviceGetMemoryInfo", ml.DeviceGetMemoryInfo(device, &v1));
+	printf("{\"name\": \"%s\", \"driver\": \"%s\", \"cuMemGetInfo\": %zu, \"cuMemGetInfo_free\": %zu, "
+	       "\"cuDeviceTotalMem\": %zu, \"nvml_v1\": %llu, \"nvml_v1_free\": %llu",
+		name, driver, total, free_bytes, device_total, v1.total, v1.free);
+	/* Drivers before 510 have no version 2. */
+	if (ml.DeviceGetMemoryInfo_v2 && ml.DeviceGetMemoryInfo_v2(device, &v2) == 0)
+		printf(", \"nvml_v2\": %llu, \"nvml_v2_free\": %llu, \"nvml_v2_reserved\": %llu", v2.total,
+			v2.free, v2.reserved);
+	printf("}\n");
+}
+
+static uint64_t taken_bytes(void)
+{
+	size_t free_bytes, total;
+
+	must("cuMemGetInfo_v2", cu.MemGetInfo(&free_bytes, &total));
+	return total - free_bytes;
+}
+
+/* ---- taking it ------------------------------------------------------------------------------------------
+ */
+
+static unsigned take_all(CUdeviceptr *pieces, uint64_t size, CUresult *ret_refusal)
+{
+	unsigned n = 0;
+
+	*ret_refusal = CUDA_SUCCESS;
+	while (n < PIECES_MAX && (*ret_refusal = cu.MemAlloc(&pieces[n], size)) == CUDA_SUCCESS)
+		n++;
+	return n;
+}
+
+static void fill(uint64_t mib)
+{
+	CUdeviceptr *pieces = must_calloc(PIECES_MAX, sizeof(*pieces));
+	CUresult refusal, again;
+	unsigned n = take_all(pieces, mib * MIB, &refusal);
+
+	if (n > 0)
+		must("cuMemFree_v2", cu.MemFree(pieces[n - 1]));
+	again = n > 0 ? cu.MemAlloc(&pieces[n - 1], mib * MIB) : CUDA_SUCCESS;
+	printf("{\"allocated\": %llu, \"refusal\": %d, \"again\": %d}\n", (unsigned long long)(n * mib * MIB),
+		(int)refusal, (int)again);
+	for (unsigned i = 0; i < n; i++)
+		cu.MemFree(pieces[i]);
+	free(pieces);
+}
+
+static uint64_t wrong_bytes(CUdeviceptr address, uint64_t size)
+{
+	static unsigned char seen[CHECKED_BYTES];
+	uint64_t wrong = 0;
+
+	for (uint64_t at = 0; at < size; at += CHECKED_BYTES) {
+		must("cuMemcpyDtoH_v2", cu.MemcpyDtoH(seen, address + at, CHECKED_BYTES));
+		for (unsigned i = 0; i < CHECKED_BYTES; i++)
+			wrong += seen[i] != PATTERN;
+	}
+	return wrong;
+}
+
+static void hold(uint64_t mib)
+{
+	uint64_t size = mib * MIB;
+	CUdeviceptr address;
+	CUfunction kernel = must_kernel(ptx, "nothing");
+	char line[16];
+
+	must("cuMemAlloc_v2", cu.MemAlloc(&address, size));
+	must("cuMemsetD8_v2", cu.MemsetD8(address, PATTERN, size));
+	must("cuCtxSynchronize", cu.CtxSynchronize());
+	printf("{\"held\": %llu}\n", (unsigned long long)size);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		exit(1);
+	must("cuLaunchKernel", cu.LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	must("cuCtxSynchronize", cu.CtxSynchronize());
+	printf("{\"wrong\": %llu}\n", (unsigned long long)wrong_bytes(address, size));
+}
+
+static void curve(uint64_t size, uint64_t count)
+{
+	CUdeviceptr *pieces = must_calloc(count, sizeof(*pieces));
+	uint64_t before, after;
+
+	/* Whatever the driver makes at the first allocation is not the allocation's. */
+	must("cuMemAlloc_v2", cu.MemAlloc(&pieces[0], size));
+	must("cuMemFree_v2", cu.MemFree(pieces[0]));
+	before = taken_bytes();
+	for (uint64_t i = 0; i < count; i++)
+		must("cuMemAlloc_v2", cu.MemAlloc(&pieces[i], size));
+	after = taken_bytes();
+	for (uint64_t i = 0; i < count; i++)
+		must("cuMemFree_v2", cu.MemFree(pieces[i]));
+	printf("{\"taken\": %llu, \"left\": %llu}\n", (unsigned long long)(after - before),
+		(unsigned long long)(taken_bytes() - before));
+	free(pieces);
+}
+
+/* ---- how long it takes ----------------------------------------------------------------------------------
+ */
+
+static void launch(uint64_t count)
+{
+	CUfunction kernel = must_kernel(ptx, "nothing");
+	int64_t start = 0, asked;
+
+	for (uint64_t i = 0; i < count + WARM_LAUNCHES; i++) {
+		if (i == WARM_LAUNCHES) {
+			must("cuCtxSynchronize", cu.CtxSynchronize());
+			start = monotonic_ns();
+		}
+		must("cuLaunchKernel", cu.LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	}
+	asked = monotonic_ns() - start;
+	must("cuCtxSynchronize", cu.CtxSynchronize());
+	printf("{\"asked_ns\": %.1f, \"done_ns\": %.1f}\n", (double)asked / (double)count,
+		(double)(monotonic_ns() - start) / (double)count);
+}
+
+static void pairs(uint64_t count, uint64_t size)
+{
+	CUdeviceptr address;
+	int64_t start = monotonic_ns();
+
+	for (uint64_t i = 0; i < count; i++) {
+		must("cuMemAlloc_v2", cu.MemAlloc(&address, size));
+		must("cuMemFree_v2", cu.MemFree(address));
+	}
+	printf("{\"pair_ns\": %.1f}\n", (double)(monotonic_ns() - start) / (double)count);
+}
+
+/* ---------------------------------------------------------------------------------------------------------
+ */
+
+static void act(const char *what, uint64_t first, uint64_t second)
+{
+	if (strcmp(what, "sizes") == 0)
+		print_sizes();
+	else if (strcmp(what, "fill") == 0)
+		fill(first);
+	else if (strcmp(what, "hold") == 0)
+		hold(first);
+	else if (strcmp(what, "curve") == 0)
+		curve(first, second);
+	else if (strcmp(what, "launch") == 0)
+		launch(first);
+	else
+		pairs(first, second);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int numbers;
+	} actions[] = {{"sizes", 0}, {"fill", 1}, {"hold", 1}, {"curve", 2}, {"launch", 1}, {"pairs", 2}};
+	uint64_t number[2] = {0, 0};
+
+	for (unsigned i = 0; argc > 1 && i < sizeof(actions) / sizeof(actions[0]); i++) {
+		if (strcmp(argv[1], actions[i].name) != 0 || argc - 2 != actions[i].numbers)
+			continue;
+		for (int k = 0; k < actions[i].numbers; k++)
+			if (parse_u64(argv[2 + k], UINT64_C(1) << 40, &number[k]) < 0 || number[k] == 0)
+				goto usage;
+		cuda_open();
+		act(argv[1], number[0], number[1]);
+		return 0;
+	}
+usage:
+	fputs(help, stderr);
+	return 2;
+}
