@@ -35,6 +35,7 @@
 
 #define TICK_NS NS_PER_S
 #define FIRST_TICK_NS (100 * NS_PER_MS)
+#define GAP_NS (10 * NS_PER_S) /* who has lost the watch has listed anew by then */
 
 bool agent_serves(const struct agent *agent)
 {
@@ -193,6 +194,14 @@ static bool may_run(const struct agent *agent, const struct pod_facts *facts)
 	return facts->running || (facts->pending && served_knows(&agent->served, facts->uid));
 }
 
+/* The API server was away and has forgotten what was before (restart): we list anew, and so does the
+ * scheduler, whose LIST does not show who has ended. What ended meanwhile is named, or the scheduler keeps
+ * its card for a while: only the node can tell an end from a deletion by force. */
+static bool others_may_have_missed_it(const struct agent *agent, bool shown)
+{
+	return !shown || (agent->pods_relisted_ns && monotonic_ns() - agent->pods_relisted_ns < GAP_NS);
+}
+
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct agent *agent = userdata;
@@ -201,7 +210,7 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	if (!pod)
 		pod = node_pods_by_uid(&agent->pods, uid);
 	/* With all containers ended, as at a deletion in order, there is nothing to find out. */
-	if (pod && may_run(agent, &pod->facts))
+	if (pod && (may_run(agent, &pod->facts) || others_may_have_missed_it(agent, last != NULL)))
 		leftovers_pod_gone(agent->leftovers, &pod->facts);
 	else
 		records_remove(agent->options.state_dir, uid);
@@ -242,6 +251,9 @@ static void on_pods_synced(void *userdata)
 {
 	struct agent *agent = userdata;
 
+	if (agent->pods_listed)
+		agent->pods_relisted_ns = monotonic_ns();
+	agent->pods_listed = true;
 	forget_gone(agent);
 	agent_changed(agent);
 }

@@ -45,6 +45,8 @@ struct agent {
 	struct runtime *runtime;
 
 	struct node_pods pods;
+	bool pods_listed;	  /* once at least */
+	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
 	struct served served;
 	struct podresources *podresources;
 

@@ -93,6 +93,29 @@ def test_pod_deleted_in_order_costs_no_write(world):
     assert held(world) is None
 
 
+@pytest.mark.parametrize("in_the_gap", [True, False], ids=["in the gap", "just after it"])
+def test_pod_deleted_in_order_around_a_gap_of_the_watches_is_named_as_ended(world, in_the_gap):
+    """The scheduler lists anew too, without the pods that have ended: it cannot know that this one has."""
+    pod = run(world, "a")
+    world.api.patch("pods", "a", {"status": {"phase": "Succeeded", "containerStatuses": [
+        {"name": "main", "state": {"terminated": {"exitCode": 0}}}]}})
+    world.kubelet.end(pod)
+    time.sleep(0.3)
+    lists = len(world.api.requests_for("GET", "/api/v1/pods$"))
+    away = world.api.inject("GET", "/api/v1/pods$", times=-1, status=503)
+    world.api.expire()
+    wait_for(lambda: len(world.api.requests_for("GET", "/api/v1/pods$")) > lists)
+    if in_the_gap:
+        world.api.delete("pods", "a")
+    away.times = 0
+    wait_for(lambda: any(r.status == 200 for r in world.api.requests_for("GET", "/api/v1/pods$")[lists:]))
+    if not in_the_gap:
+        time.sleep(0.5)
+        world.api.delete("pods", "a")
+    it = wait_for(lambda: held(world), timeout=5)
+    assert it["pods"] == [] and it["ended"] == [uid_of(pod)]
+
+
 def test_pod_whose_end_was_not_told_is_named_as_ended_at_once(world):
     pod = run(world, "a")
     world.kubelet.end(pod)
