@@ -106,6 +106,8 @@ static int claim(struct account *account, struct process *process)
 	if (r < 0)
 		return r;
 	owner_sign(&account->usage->slots[reserve.slot], reserve.owner, &process->self);
+	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++)
+		atomic_store(&account->usage->slots[reserve.slot].shared[i], 0);
 	process->slot = reserve.slot;
 	atomic_store(&process->has_slot, 1);
 	return 0;
@@ -306,4 +308,58 @@ uint64_t account_held_bytes(struct account *account, unsigned card)
 		return 0;
 	return USAGE_HELD_PAGES(atomic_load(&account->usage->slots[process->slot].cards[card]))
 	       << USAGE_PAGE_SHIFT;
+}
+
+static uint64_t moved(uint64_t pages, int64_t bytes)
+{
+	uint64_t change = pages_of((uint64_t)(bytes < 0 ? -bytes : bytes));
+
+	if (bytes < 0)
+		return pages > change ? pages - change : 0;
+	return pages + change > UINT32_MAX ? UINT32_MAX : pages + change;
+}
+
+void account_share(struct account *account, unsigned card, int64_t exported, int64_t imported)
+{
+	struct process *process = process_of(account);
+	_Atomic uint64_t *word;
+	uint64_t old, new;
+
+	if (account_join(account) < 0)
+		return;
+	word = &account->usage->slots[process->slot].shared[card];
+	old = atomic_load(word);
+	do
+		new = moved(old >> 32, exported) << 32 | moved(old & UINT32_MAX, imported);
+	while (!atomic_compare_exchange_weak(word, &old, new));
+}
+
+uint64_t account_duplicate_bytes(struct account *account, unsigned card)
+{
+	struct usage_file *usage = account->usage;
+	uint32_t slots = atomic_load(&usage->slots_used);
+	uint64_t exported[USAGE_FILE_SLOTS], all = 0, pages = 0;
+	struct owner self;
+
+	slots = slots < USAGE_FILE_SLOTS ? slots : USAGE_FILE_SLOTS;
+	for (uint32_t i = 0; i < slots; i++) {
+		/* Who has ended holds nothing, once that is recovered. */
+		uint64_t held = USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card]));
+
+		exported[i] = atomic_load(&usage->slots[i].shared[card]) >> 32;
+		exported[i] = exported[i] < held ? exported[i] : held;
+		all += exported[i];
+	}
+	if (all == 0)
+		return 0;
+	owner_self(&self);
+	for (uint32_t i = 0; i < slots; i++) {
+		uint64_t imported = atomic_load(&usage->slots[i].shared[card]) & UINT32_MAX;
+
+		if (imported == 0 ||
+			owner_is_dead(&self, &usage->slots[i], atomic_load(&usage->slots[i].owner)))
+			continue;
+		pages += imported < all - exported[i] ? imported : all - exported[i];
+	}
+	return pages << USAGE_PAGE_SHIFT;
 }

@@ -34,3 +34,12 @@ uint64_t account_used_bytes(struct account *account, unsigned card);
 
 /* account_held_bytes() - what this process has charged. */
 uint64_t account_held_bytes(struct account *account, unsigned card);
+
+/* account_share() - this process has let others have `exported` bytes of what it holds, and has `imported`
+ * bytes of others (negative: no longer). */
+void account_share(struct account *account, unsigned card, int64_t exported, int64_t imported);
+
+/* account_duplicate_bytes() - for the keeper: what the driver counts more than once among the living
+ * processes of the container, since one allocated it and others imported it. What was imported from outside,
+ * or from a process that has ended, is not among it. */
+uint64_t account_duplicate_bytes(struct account *account, unsigned card);

@@ -49,6 +49,9 @@ struct usage_slot {
 	_Atomic uint64_t time_namespace;	      /* in which start_ticks was read; 0: not known */
 	uint8_t reserved[40];			      /* zero */
 	_Atomic uint64_t cards[GRANT_FILE_CARDS_MAX]; /* as above */
+	/* Pages of what is held that other processes may have too (high half), and of what this process has
+	 * of others (low half), which the driver counts for both. Written by the owner only. */
+	_Atomic uint64_t shared[GRANT_FILE_CARDS_MAX];
 };
 
 struct usage_file {
@@ -66,12 +69,13 @@ struct usage_file {
 };
 
 _Static_assert(sizeof(struct usage_card) == 128, "size of a card is part of the layout");
-_Static_assert(sizeof(struct usage_slot) == 64 + 8 * 64, "size of a slot is part of the layout");
+_Static_assert(sizeof(struct usage_slot) == 64 + 16 * 64, "size of a slot is part of the layout");
 _Static_assert(offsetof(struct usage_slot, cards) == 64, "layout");
+_Static_assert(offsetof(struct usage_slot, shared) == 64 + 8 * 64, "layout");
 _Static_assert(offsetof(struct usage_file, slots_used) == 24, "layout");
 _Static_assert(offsetof(struct usage_file, cards) == 128, "layout");
 _Static_assert(offsetof(struct usage_file, slots) == 128 + 64 * 128, "layout");
-_Static_assert(sizeof(struct usage_file) == 128 + 64 * 128 + 1024 * (64 + 8 * 64), "layout");
+_Static_assert(sizeof(struct usage_file) == 128 + 64 * 128 + 1024 * (64 + 16 * 64), "layout");
 
 /* usage_file_create() - an empty one for a grant with that many cards, at path; renamed into place when
  * complete. Mode 0666 whatever the umask: the processes of a container have any user. The file is sparse. */

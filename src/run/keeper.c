@@ -49,7 +49,8 @@ static bool is_of_the_run(const struct keeper *keeper, pid_t pid)
 
 static int look_at_card(struct keeper *keeper, unsigned card)
 {
-	uint64_t before[GRANT_FILE_CARDS_MAX], after[GRANT_FILE_CARDS_MAX], sum = 0;
+	uint64_t before[GRANT_FILE_CARDS_MAX], after[GRANT_FILE_CARDS_MAX];
+	uint64_t sum = 0, duplicates;
 	unsigned n = keeper->grant->card_count;
 	size_t count;
 	int r;
@@ -67,6 +68,8 @@ static int look_at_card(struct keeper *keeper, unsigned card)
 	for (size_t i = 0; i < count; i++)
 		if (is_of_the_run(keeper, keeper->processes[i].pid))
 			sum += keeper->processes[i].bytes;
+	duplicates = keeper->account ? account_duplicate_bytes(keeper->account, card) : 0;
+	sum -= sum < duplicates ? sum : duplicates;
 	grant_file_set_overhead(keeper->grant, card, grant_overhead_bytes(sum, before[card], after[card]));
 	return 0;
 }

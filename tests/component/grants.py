@@ -3,7 +3,7 @@ import struct
 
 CARDS_MAX, SLOTS = 64, 1024
 GRANT_SIZE = 2520 + CARDS_MAX * (256 + 128)
-USAGE_SIZE = 128 + CARDS_MAX * 128 + SLOTS * (64 + 8 * 64)
+USAGE_SIZE = 128 + CARDS_MAX * 128 + SLOTS * (64 + 16 * 64)
 
 
 def fnv1a(data):
@@ -42,5 +42,5 @@ def charge(usage, card, size, pids=()):
     struct.pack_into("<Q", data, 128 + card * 128, size >> 12)
     struct.pack_into("<I", data, 24, len(pids))
     for slot, pid in enumerate(pids):
-        struct.pack_into("<Q", data, 128 + CARDS_MAX * 128 + slot * (64 + 8 * 64), pid)
+        struct.pack_into("<Q", data, 128 + CARDS_MAX * 128 + slot * (64 + 16 * 64), pid)
     usage.write_bytes(data)

@@ -147,7 +147,7 @@ def test_a_retained_handle_keeps_the_memory(granted):
 def test_the_card_is_the_one_of_the_properties(granted):
     granted.script(VIRTUAL, """
         other = context(1)
-        h = create(1025 * MiB, 0)
+        h = create(1026 * MiB, 0)
         assert type(h) is c_uint64
         assert create(1026 * MiB, 1) == OOM
         ok(cu.cuCtxSetCurrent(ctx))

@@ -304,6 +304,72 @@ static void as_many_processes_as_there_are_slots_and_not_one_more(void **state)
 	assert_int_equal(OWNER_PID(usage->slots[700].owner), getpid());
 }
 
+/* ---- what several processes have ------------------------------------------------------------------------
+ */
+
+static pid_t importer(uint64_t bytes)
+{
+	int pipe_fd[2];
+	char answer;
+	pid_t pid;
+
+	assert_int_equal(pipe(pipe_fd), 0);
+	pid = fork();
+	if (pid == 0) {
+		account_share(account, 1, 0, (int64_t)bytes);
+		if (write(pipe_fd[1], "x", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	assert_int_equal(read(pipe_fd[0], &answer, 1), 1);
+	close(pipe_fd[0]);
+	close(pipe_fd[1]);
+	return pid;
+}
+
+static void what_is_imported_from_a_living_neighbour_is_counted_twice_by_the_driver(void **state)
+{
+	pid_t first, second;
+
+	assert_int_equal(account_charge(account, 1, 300 * MIB), 0);
+	account_share(account, 1, (int64_t)(200 * MIB), 0);
+	assert_int_equal(account_duplicate_bytes(account, 1), 0);
+	first = importer(200 * MIB);
+	assert_int_equal(account_duplicate_bytes(account, 1), 200 * MIB);
+	/* This one has 100 MiB from outside the container. */
+	second = importer(300 * MIB);
+	assert_int_equal(account_duplicate_bytes(account, 1), 400 * MIB);
+	end_child(second);
+	assert_int_equal(account_duplicate_bytes(account, 1), 200 * MIB);
+	account_share(account, 1, -(int64_t)(200 * MIB), 0);
+	assert_int_equal(account_duplicate_bytes(account, 1), 0);
+	end_child(first);
+}
+
+static void what_its_maker_has_left_behind_counts_once_and_for_who_has_it(void **state)
+{
+	int pipe_fd[2];
+	pid_t maker, user;
+	char answer;
+
+	assert_int_equal(pipe(pipe_fd), 0);
+	maker = fork();
+	if (maker == 0) {
+		account_charge(account, 1, 200 * MIB);
+		account_share(account, 1, (int64_t)(200 * MIB), 0);
+		if (write(pipe_fd[1], "x", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	assert_int_equal(read(pipe_fd[0], &answer, 1), 1);
+	user = importer(200 * MIB);
+	assert_int_equal(account_duplicate_bytes(account, 1), 200 * MIB);
+	end_child(maker);
+	assert_int_equal(account_used_bytes(account, 1), 0);
+	assert_int_equal(account_duplicate_bytes(account, 1), 0);
+	end_child(user);
+}
+
 /* ---- threads, fork, descriptors -------------------------------------------------------------------------
  */
 
@@ -460,6 +526,8 @@ int main(void)
 		FILES(a_process_of_another_pid_namespace_is_taken_for_alive),
 		FILES(the_start_that_a_former_owner_wrote_is_not_its_successors),
 		FILES(as_many_processes_as_there_are_slots_and_not_one_more),
+		FILES(what_is_imported_from_a_living_neighbour_is_counted_twice_by_the_driver),
+		FILES(what_its_maker_has_left_behind_counts_once_and_for_who_has_it),
 		FILES(threads_take_turns_and_lose_nothing),
 		FILES(fork_while_threads_charge_hangs_nobody),
 		FILES(a_program_that_closes_all_descriptors_loses_nothing),
