@@ -8,6 +8,7 @@
 #include "shim/memory-linear.h"
 
 #include "shim/cuda-library.h"
+#include "shim/memory-shared.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
 
@@ -92,10 +93,13 @@ static void linear_release(const struct object *pointer)
 
 	if (!context_lives(&here))
 		return;
-	if (pointer->bytes > 0)
+	if (pointer->bytes > 0) {
+		shared_freed(pointer->key);
 		context_refunded(&here, pointer->bytes);
-	else if (block_leave(&here, pointer->key, pointer->count))
+	} else if (block_leave(&here, pointer->key, pointer->count)) {
+		shared_freed(pointer->key & ~(MEMORY_BLOCK - 1));
 		context_refunded(&here, MEMORY_BLOCK);
+	}
 }
 
 /* A small one in a block: what was paid is for the block if that is new, and not needed else. */

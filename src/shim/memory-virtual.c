@@ -12,6 +12,7 @@
 
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/memory-shared.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
 #include "shim/session.h"
@@ -23,11 +24,13 @@
 /* ---- physical memory ------------------------------------------------------------------------------------
  */
 
+/* Of an OBJECT_PHYSICAL, in its index. */
+enum { OWN, EXPORTED, IMPORTED };
+
 struct reference {
 	int more;
 	bool gone;
-	uint32_t card;
-	uint64_t bytes;
+	struct object was;
 };
 
 static bool change_reference(struct object *physical, void *context)
@@ -36,17 +39,23 @@ static bool change_reference(struct object *physical, void *context)
 
 	physical->count += (uint32_t)reference->more;
 	reference->gone = physical->count == 0;
-	reference->card = physical->card;
-	reference->bytes = physical->bytes;
+	reference->was = *physical;
 	return !reference->gone;
 }
 
 static void refer(uint64_t id, int more)
 {
 	struct reference reference = {.more = more};
+	const struct object *was = &reference.was;
 
-	if (objects_change(OBJECT_PHYSICAL, id, change_reference, &reference) == 0 && reference.gone)
-		memory_refund(reference.card, reference.bytes);
+	if (objects_change(OBJECT_PHYSICAL, id, change_reference, &reference) < 0 || !reference.gone)
+		return;
+	if (was->index == EXPORTED)
+		shared_exported(was->card, -(int64_t)was->bytes);
+	if (was->index == IMPORTED)
+		shared_imported(was->card, -(int64_t)was->bytes);
+	else
+		memory_refund(was->card, was->bytes);
 }
 
 static uint64_t next_id(void)
@@ -164,14 +173,83 @@ HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* ---- between processes ----------------------------------------------------------------------------------
+ */
+
+static bool mark_exported(struct object *physical, void *context)
+{
+	struct object *was = context;
+
+	*was = *physical;
+	if (physical->index == OWN)
+		physical->index = EXPORTED;
+	return physical->count > 0;
+}
+
+HOOK CUresult cuMemExportToShareableHandle(void *os_handle, CUmemGenericAllocationHandle handle,
+	CUmemAllocationHandleType type, unsigned long long flags)
+{
+	CUresult r = DRIVER(cuMemExportToShareableHandle)(os_handle, handle, type, flags);
+	struct object known, was;
+
+	if (r == CUDA_SUCCESS && objects_get(OBJECT_HANDLE, handle, &known) &&
+		objects_change(OBJECT_PHYSICAL, known.stamp, mark_exported, &was) == 0 && was.count > 0 &&
+		was.index == OWN)
+		shared_exported(was.card, (int64_t)was.bytes);
+	return r;
+}
+
+/* Its size shows when it is mapped. */
 HOOK CUresult cuMemImportFromShareableHandle(
 	CUmemGenericAllocationHandle *handle, void *os_handle, CUmemAllocationHandleType type)
 {
 	CUresult r = DRIVER(cuMemImportFromShareableHandle)(handle, os_handle, type);
+	struct object physical = {.kind = OBJECT_PHYSICAL, .index = IMPORTED, .count = 1};
+	CUmemAllocationProp prop;
+	uint64_t id = 0;
 
-	if (r == CUDA_SUCCESS)
-		session_want_look();
+	if (r != CUDA_SUCCESS)
+		return r;
+	session_want_look();
+	if (DRIVER(cuMemGetAllocationPropertiesFromHandle)(&prop, *handle) != CUDA_SUCCESS ||
+		cuda_device_card(prop.location.id) < 0)
+		return r;
+	physical.card = (uint32_t)cuda_device_card(prop.location.id);
+	physical.key = next_id();
+	if (objects_put(&physical) < 0)
+		return r;
+	/* (A driver might give the handle that the process has of it already.) */
+	if (handle_refer(*handle, 1, physical.key, &id) < 0 || id != physical.key)
+		objects_take(OBJECT_PHYSICAL, physical.key, &physical);
 	return r;
+}
+
+struct seen {
+	uint64_t bytes, more;
+	uint32_t card;
+};
+
+static bool see_size(struct object *physical, void *context)
+{
+	struct seen *seen = context;
+
+	seen->more = 0;
+	if (physical->index == IMPORTED && seen->bytes > physical->bytes) {
+		seen->more = seen->bytes - physical->bytes;
+		seen->card = physical->card;
+		physical->bytes = seen->bytes;
+	}
+	return physical->count > 0;
+}
+
+static void see_mapping(uint64_t id, uint64_t end)
+{
+	struct seen seen = {.bytes = memory_rounded(end)};
+
+	if (objects_change(OBJECT_PHYSICAL, id, see_size, &seen) == 0 && seen.more > 0) {
+		shared_imported(seen.card, (int64_t)seen.more);
+		session_want_look();
+	}
 }
 
 /* ---- mappings -------------------------------------------------------------------------------------------
@@ -188,8 +266,10 @@ HOOK CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGen
 	mapping.stamp = known.stamp;
 	refer(mapping.stamp, 1);
 	r = DRIVER(cuMemMap)(address, size, offset, handle, flags);
-	if (r == CUDA_SUCCESS && objects_put(&mapping) == 0)
+	if (r == CUDA_SUCCESS && objects_put(&mapping) == 0) {
+		see_mapping(mapping.stamp, offset + size);
 		return r;
+	}
 	if (r == CUDA_SUCCESS) {
 		DRIVER(cuMemUnmap)(address, size);
 		r = CUDA_ERROR_OUT_OF_MEMORY;

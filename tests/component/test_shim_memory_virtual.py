@@ -1,6 +1,4 @@
 """Virtual memory management under a limit: physical memory is charged once, for as long as anything refers to it."""
-import pytest
-
 from shim_memory import MIB, _granted  # noqa: F401 (fixture)
 from test_shim import needs_no_grant_here
 from test_sim import tree  # noqa: F401 (fixture)
@@ -39,14 +37,6 @@ def map_at(address, size, handle):
 def unmap(address, size):
     ok(cu.cuMemUnmap(address, c_size_t(size)))
 """
-
-
-@pytest.fixture(autouse=True)
-def simulated(granted):
-    answer = granted.script("say(cu.cuMemAddressReserve(byref(c_uint64()), c_size_t(2 * MiB), c_size_t(0), c_uint64(0),"
-                            " c_uint64(0)))")
-    if answer == "801\n":
-        pytest.skip("the simulated driver has no virtual memory management yet")
 
 
 def test_created_memory_is_charged_until_it_is_released(granted):
