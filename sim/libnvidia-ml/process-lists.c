@@ -110,22 +110,6 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(
 	return list(device, count, infos, sizeof(*infos), false);
 }
 
-/* A sample exists for a process that ran kernels since *last_seen. Processes of this machine only hold memory
- * until the simulated driver can run kernels, so there is none. */
-nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples,
-	unsigned *count, unsigned long long last_seen)
-{
-	_cleanup_call_ struct call call = {};
-	nvmlReturn_t r = call_begin_device(&call, device);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!count || (*count > 0 && !samples))
-		return NVML_ERROR_INVALID_ARGUMENT;
-	*count = 0;
-	return NVML_ERROR_NOT_FOUND;
-}
-
 nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_v1_t *list_v1)
 {
 	_cleanup_call_ struct call call = {};

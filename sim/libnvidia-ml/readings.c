@@ -74,20 +74,6 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *ret_utilization)
-{
-	_cleanup_call_ struct call call = {};
-	nvmlReturn_t r = call_begin_device(&call, device);
-
-	if (r != NVML_SUCCESS)
-		return r;
-	if (!ret_utilization)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	ret_utilization->gpu = call.card->utilization_percent;
-	ret_utilization->memory = call.card->memory_utilization_percent;
-	return NVML_SUCCESS;
-}
-
 static nvmlReturn_t idle_engine(nvmlDevice_t device, unsigned *ret_utilization, unsigned *ret_period_us)
 {
 	_cleanup_call_ struct call call = {};

@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -53,7 +52,7 @@ def env():
 def test_layouts_are_those_of_the_published_bindings(env):
     ours = subprocess.run([BUILD / "tests/component/cuda-abi"], capture_output=True, text=True, check=True).stdout
     assert len(ours.splitlines()) > 80
-    result = subprocess.run([sys.executable, "-c", PROBE], input=ours, capture_output=True, text=True, env=env)
+    result = subprocess.run([cuda_clients.python(), "-c", PROBE], input=ours, capture_output=True, text=True, env=env)
     assert result.returncode == 0 and result.stdout == "", result.stdout + result.stderr
 
 
@@ -71,7 +70,7 @@ for holder in vars(driver).values():
 found.update({name: value for name, value in vars(driver).items() if name.startswith("CU") and isinstance(value, int)})
 print(json.dumps(found))
 """
-    theirs = json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env,
+    theirs = json.loads(subprocess.run([cuda_clients.python(), "-c", script], capture_output=True, text=True, env=env,
                                        check=True).stdout)
     unknown = set(ours) - set(theirs)
     wrong = {name: (value, theirs[name]) for name, value in ours.items()
