@@ -138,6 +138,32 @@ def test_pitch_is_charged_as_the_driver_chose_it(granted):
     """)
 
 
+def test_managed_memory_is_charged_in_full(granted):
+    granted.script("""
+        p = c_uint64()
+        ok(cu.cuMemAllocManaged(byref(p), c_size_t(1000 * MiB), 1))
+        same(1000 * MiB)
+        assert cu.cuMemAllocManaged(byref(c_uint64()), c_size_t(1155 * MiB), 1) == OOM
+        small = c_uint64()
+        ok(cu.cuMemAllocManaged(byref(small), c_size_t(100 * KiB), 1))
+        same(1002 * MiB)
+        assert cu.cuMemAllocManaged(None, c_size_t(MiB), 1) == INVALID
+        assert cu.cuMemAllocManaged(byref(c_uint64()), c_size_t(MiB), 77) == INVALID
+        free(p), free(small)
+        same(0)
+    """)
+
+
+def test_memory_of_the_machine_is_not_charged(granted):
+    granted.script("""
+        p = c_void_p()
+        ok(cu.cuMemHostAlloc(byref(p), c_size_t(64 * MiB), 0))
+        same(0)
+        ok(cu.cuMemFreeHost(p))
+        same(0)
+    """)
+
+
 def test_functions_of_before_cuda_3_2_are_charged_too(granted):
     granted.script("""
         p, pitch = c_uint32(), c_uint32()
