@@ -54,7 +54,7 @@ def start(tree, script, *args, init=True, **env):
     if b"libasan.so" in library.read_bytes():
         # Python itself is not instrumented: the sanitizer has to be first, and Python's own leaks are not ours.
         environment["LD_PRELOAD"] = run("gcc", "-print-file-name=libasan.so").stdout.strip()
-        environment["ASAN_OPTIONS"] = "detect_leaks=0"
+        environment["ASAN_OPTIONS"] = "detect_leaks=0:handle_segv=0"
     begin = "ok(cu.cuInit(0))\n" if init else ""
     return subprocess.Popen([sys.executable, "-c", PRELUDE + begin + textwrap.dedent(script), library, *map(str, args)],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -1,0 +1,376 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "sim/libcuda/image.h"
+#include "sim/libcuda/spans.h"
+#include "sim/state/memory.h"
+#include "sim/state/trouble.h"
+#include "sim/state/work.h"
+
+static char dir[] = "/tmp/test-sim-cuda-XXXXXX";
+static struct sim_processes processes;
+static struct sim_process *slot;
+static struct sim_work *work;
+
+static void write_part(const char *name, const void *data, size_t length)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/state/%s", dir, name);
+	assert_int_equal(fs_write_atomic(path, 0666, data, length), 0);
+}
+
+static int set_up(void **state)
+{
+	_cleanup_free_ struct sim_process_table *table = calloc(1, sizeof(*table));
+	_cleanup_free_ struct sim_work *fresh = calloc(1, sizeof(*fresh));
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/state", dir);
+	mkdir(path, 0755);
+	sim_processes_prepare(table);
+	sim_work_prepare(fresh);
+	write_part("processes", table, sizeof(*table));
+	write_part("work", fresh, sizeof(*fresh));
+	assert_int_equal(sim_processes_open(dir, &processes), 0);
+	assert_int_equal(sim_processes_claim(&processes, &slot), 0);
+	assert_int_equal(sim_work_map(dir, &work), 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	static const char *const names[] = {"state/processes", "state/work", "state"};
+	char path[256];
+
+	sim_work_unmap(work);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		remove(path);
+	}
+	return 0;
+}
+
+static int group_set_up(void **state)
+{
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int group_tear_down(void **state)
+{
+	return rmdir(dir);
+}
+
+/* A process that does `work_of_child` with a slot of its own and stays until it is killed. */
+static pid_t start_child(void (*work_of_child)(struct sim_processes *own, struct sim_process *own_slot))
+{
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		struct sim_processes own;
+		struct sim_process *own_slot;
+
+		if (sim_processes_open(dir, &own) < 0 || sim_processes_claim(&own, &own_slot) < 0)
+			_exit(1);
+		work_of_child(&own, own_slot);
+		if (write(ready[1], "x", 1) != 1)
+			_exit(2);
+		pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return child;
+}
+
+static void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* Memory */
+
+static void card_is_never_over_its_capacity(void **state)
+{
+	assert_int_equal(sim_memory_take(&processes, slot, 3, 60, 100), 0);
+	assert_int_equal(sim_memory_take(&processes, slot, 3, 41, 100), -ENOMEM);
+	assert_int_equal(sim_memory_take(&processes, slot, 3, UINT64_MAX, 100), -ENOMEM);
+	assert_int_equal(sim_memory_take(&processes, slot, 3, 40, 100), 0);
+	assert_int_equal(sim_memory_take(&processes, slot, 4, 100, 100), 0);
+	sim_memory_give(&processes, slot, 3, 60);
+	assert_int_equal(sim_processes_used(&processes, 3), 40);
+}
+
+static void take_60(struct sim_processes *own, struct sim_process *own_slot)
+{
+	if (sim_memory_take(own, own_slot, 0, 60, 100) < 0)
+		_exit(3);
+}
+
+static void memory_of_a_killed_process_can_be_taken_at_once(void **state)
+{
+	pid_t child = start_child(take_60);
+
+	assert_int_equal(sim_memory_take(&processes, slot, 0, 60, 100), -ENOMEM);
+	end_child(child);
+	assert_int_equal(sim_memory_take(&processes, slot, 0, 100, 100), 0);
+}
+
+static void die_in_the_lock(struct sim_processes *own, struct sim_process *own_slot)
+{
+	sim_lock(&own->table->locks[0]);
+}
+
+static void lock_of_a_killed_holder_is_free(void **state)
+{
+	end_child(start_child(die_in_the_lock));
+	assert_int_equal(sim_memory_take(&processes, slot, 0, 1, 100), 0);
+	assert_int_equal(sim_memory_take(&processes, slot, 0, 1, 100), 0);
+}
+
+static void shared_memory_weighs_once_and_stays_with_its_last_holder(void **state)
+{
+	uint64_t id = 0, bytes;
+	unsigned card;
+	struct sim_process *other;
+
+	assert_int_equal(sim_memory_take(&processes, slot, 1, 70, 100), 0);
+	assert_int_equal(sim_memory_share(&processes, slot, 1, 50, &id), 0);
+	assert_int_equal(sim_processes_used(&processes, 1), 70);
+	assert_int_equal(sim_processes_claim(&processes, &other), 0);
+	assert_int_equal(sim_memory_join(&processes, other, id, &bytes, &card), 0);
+	assert_int_equal(bytes, 50);
+	assert_int_equal(card, 1);
+	assert_int_equal(sim_processes_used(&processes, 1), 70);
+	assert_int_equal(atomic_load(&other->bytes[1]), 50);
+	assert_false(sim_memory_leave(&processes, slot, id));
+	assert_int_equal(sim_processes_used(&processes, 1), 70);
+	assert_true(sim_memory_leave(&processes, other, id));
+	assert_int_equal(sim_processes_used(&processes, 1), 20);
+	assert_int_equal(sim_memory_join(&processes, other, id, &bytes, &card), -ENOENT);
+}
+
+static uint64_t *shared_id;
+
+static void share_50(struct sim_processes *own, struct sim_process *own_slot)
+{
+	if (sim_memory_take(own, own_slot, 1, 50, 100) < 0 ||
+		sim_memory_share(own, own_slot, 1, 50, shared_id) < 0)
+		_exit(3);
+}
+
+/* The id is the first that the table gives. */
+static void memory_whose_holders_are_all_dead_weighs_nothing(void **state)
+{
+	uint64_t id = 0, bytes;
+	unsigned card;
+	pid_t child;
+
+	shared_id = &id;
+	child = start_child(share_50);
+	assert_int_equal(sim_memory_join(&processes, slot, 1, &bytes, &card), 0);
+	end_child(child);
+	assert_int_equal(sim_processes_used(&processes, 1), 50);
+	assert_true(sim_memory_known(&processes, 1));
+	assert_true(sim_memory_leave(&processes, slot, 1));
+	assert_false(sim_memory_known(&processes, 1));
+	end_child(start_child(share_50));
+	assert_int_equal(sim_processes_used(&processes, 1), 0);
+	assert_int_equal(sim_memory_join(&processes, slot, 2, &bytes, &card), -ENOENT);
+}
+
+static void shared_table_is_used_again(void **state)
+{
+	for (int i = 0; i < 3 * SIM_MAX_SHARED; i++) {
+		uint64_t id;
+
+		assert_int_equal(sim_memory_take(&processes, slot, 0, 1, 10), 0);
+		assert_int_equal(sim_memory_share(&processes, slot, 0, 1, &id), 0);
+		assert_true(sim_memory_leave(&processes, slot, id));
+	}
+}
+
+/* Work */
+
+static struct sim_line *take_line(unsigned card)
+{
+	struct sim_line *line;
+
+	assert_int_equal(sim_line_take(work, &processes, slot, card, &line), 0);
+	return line;
+}
+
+static int64_t wait_for(struct sim_line *line, uint64_t position)
+{
+	int64_t at = 0, wait;
+
+	while ((wait = sim_line_reached(work, &processes, line, position, &at)) > 0)
+		usleep((useconds_t)(wait / 1000 + 1));
+	return at;
+}
+
+static void work_takes_its_time_and_the_next_begins_where_it_ends(void **state)
+{
+	struct sim_line *line = take_line(0);
+	int64_t begin = monotonic_ns(), at = 0;
+	uint64_t first = sim_line_submit(work, &processes, line, 5 * NS_PER_MS);
+	uint64_t second = sim_line_submit(work, &processes, line, 7 * NS_PER_MS);
+
+	assert_true(sim_line_reached(work, &processes, line, second, &at) > 0);
+	assert_true(wait_for(line, first) >= begin + 5 * NS_PER_MS);
+	assert_int_equal(wait_for(line, second) - wait_for(line, first), 7 * NS_PER_MS);
+	assert_int_equal(wait_for(line, 0), 0);
+}
+
+/* 20 ms each, in slices of 2 ms: whoever ends first ends when at most a slice of the other is left. */
+static void two_lines_of_a_card_take_turns(void **state)
+{
+	struct sim_line *a = take_line(0), *b = take_line(0), *other_card = take_line(1);
+	uint64_t end_a = sim_line_submit(work, &processes, a, 20 * NS_PER_MS);
+	uint64_t end_b = sim_line_submit(work, &processes, b, 20 * NS_PER_MS);
+	uint64_t end_other = sim_line_submit(work, &processes, other_card, 20 * NS_PER_MS);
+	int64_t at_a = wait_for(a, end_a), at_b = wait_for(b, end_b),
+		apart = at_a > at_b ? at_a - at_b : at_b - at_a;
+
+	assert_true(apart <= 3 * NS_PER_MS);
+	assert_true(wait_for(other_card, end_other) < at_b - 15 * NS_PER_MS);
+}
+
+static void submit_an_hour(struct sim_processes *own, struct sim_process *own_slot)
+{
+	struct sim_line *line;
+
+	if (sim_line_take(work, own, own_slot, 0, &line) < 0)
+		_exit(3);
+	sim_line_submit(work, own, line, 3600 * NS_PER_S);
+}
+
+static void work_of_a_killed_process_is_dropped(void **state)
+{
+	struct sim_line *line = take_line(0);
+	int64_t begin;
+
+	end_child(start_child(submit_an_hour));
+	begin = monotonic_ns();
+	wait_for(line, sim_line_submit(work, &processes, line, 20 * NS_PER_MS));
+	assert_true(monotonic_ns() - begin < NS_PER_S);
+}
+
+static void busy_time_is_counted_per_process(void **state)
+{
+	struct sim_process *idle;
+	struct sim_line *line = take_line(0);
+
+	assert_int_equal(sim_processes_claim(&processes, &idle), 0);
+	wait_for(line, sim_line_submit(work, &processes, line, 30 * NS_PER_MS));
+	assert_int_equal(sim_card_busy(work, &processes, 0, NULL), 30 * NS_PER_MS);
+	assert_int_equal(sim_card_busy(work, &processes, 0, slot), 30 * NS_PER_MS);
+	assert_int_equal(sim_card_busy(work, &processes, 0, idle), 0);
+	assert_int_equal(sim_card_busy(work, &processes, 1, NULL), 0);
+}
+
+/* Spans */
+
+static void gaps_are_found_between_and_after_spans(void **state)
+{
+	struct span a = {0x1000, 0x1000}, b = {0x4000, 0x1000};
+	struct spans spans = {};
+
+	assert_int_equal(spans_add(&spans, &b), 0);
+	assert_int_equal(spans_add(&spans, &a), 0);
+	assert_ptr_equal(spans_find(&spans, 0x1fff), &a);
+	assert_null(spans_find(&spans, 0x2000));
+	assert_ptr_equal(spans_overlapping(&spans, 0x2000, 0x2001), &b);
+	assert_null(spans_overlapping(&spans, 0x2000, 0x2000));
+	assert_int_equal(spans_gap(&spans, 0x1000, 0x10000, 0x2000, 0x1000), 0x2000);
+	assert_int_equal(spans_gap(&spans, 0x1000, 0x10000, 0x2001, 0x1000), 0x5000);
+	assert_int_equal(spans_gap(&spans, 0x1000, 0x10000, 0x1000, 0x4000), 0x8000);
+	assert_int_equal(spans_gap(&spans, 0x1000, 0x6000, 0x2000, 0x4000), 0);
+	spans_remove(&spans, &a);
+	assert_int_equal(spans_gap(&spans, 0x1000, 0x10000, 0x2000, 0x1000), 0x1000);
+	free(spans.list);
+}
+
+/* Modules */
+
+static void module_says_how_long_its_functions_take(void **state)
+{
+	struct image image;
+
+	assert_int_equal(image_read("{\"rationSimModule\": 1, \"memoryMiB\": 1.5, \"functions\": {\"a\": {}, "
+				    "\"b\": {\"us\": 2.5, \"usPerBlock\": 0.5, \"fault\": 719}}}",
+				 &image),
+		0);
+	assert_int_equal(image.memory_bytes, 3 << 19);
+	assert_int_equal(image.function_count, 2);
+	assert_string_equal(image.functions[1].name, "b");
+	assert_true(image.functions[1].us == 2.5 && image.functions[1].us_per_block == 0.5);
+	assert_int_equal(image.functions[1].fault, 719);
+	image_release(&image);
+}
+
+/* Faults */
+
+static void fault_lets_pass_then_hits_so_often(void **state)
+{
+	struct sim_trouble trouble = {};
+	struct sim_fault fault = {
+		.kind = SIM_FAULT_SLOW, .left = 2, .skip = 1, .argument = 7, .card = 1, .point = "x"};
+	uint32_t argument = 0;
+
+	assert_int_equal(sim_trouble_add(&trouble, &fault), 0);
+	assert_false(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "y", 1, &argument));
+	assert_false(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", 0, &argument));
+	assert_false(sim_trouble_hit(&trouble, SIM_FAULT_KILL, "x", 1, &argument));
+	assert_false(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", 1, &argument));
+	assert_true(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", 1, &argument));
+	assert_int_equal(argument, 7);
+	assert_true(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", SIM_MAX_CARDS, &argument));
+	assert_false(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", 1, &argument));
+	for (int i = 0; i < SIM_MAX_FAULTS; i++)
+		assert_int_equal(sim_trouble_add(&trouble, &fault), 0);
+	assert_int_equal(sim_trouble_add(&trouble, &fault), -ENOSPC);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(card_is_never_over_its_capacity),
+		TEST(memory_of_a_killed_process_can_be_taken_at_once),
+		TEST(lock_of_a_killed_holder_is_free),
+		TEST(shared_memory_weighs_once_and_stays_with_its_last_holder),
+		TEST(memory_whose_holders_are_all_dead_weighs_nothing),
+		TEST(shared_table_is_used_again),
+		TEST(work_takes_its_time_and_the_next_begins_where_it_ends),
+		TEST(two_lines_of_a_card_take_turns),
+		TEST(work_of_a_killed_process_is_dropped),
+		TEST(busy_time_is_counted_per_process),
+		cmocka_unit_test(gaps_are_found_between_and_after_spans),
+		cmocka_unit_test(module_says_how_long_its_functions_take),
+		cmocka_unit_test(fault_lets_pass_then_hits_so_often),
+	};
+
+	return cmocka_run_group_tests(tests, group_set_up, group_tear_down);
+}
