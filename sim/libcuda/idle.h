@@ -6,5 +6,7 @@
 
 #include "sim/libcuda/driver.h"
 
-/* idle_allocation() - an address that was never given out before. */
+/* idle_allocation() - the address of this size that was freed last, as of an allocator that has one to hand;
+ * else one that was never given out before. Small ones lie side by side in blocks of 2 MiB. */
 CUresult idle_allocation(CUdeviceptr *ret_address, size_t size);
+CUresult idle_free(CUdeviceptr address);

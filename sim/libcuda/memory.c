@@ -140,7 +140,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	CUresult r;
 
 	if (driver_does_nothing)
-		return CUDA_SUCCESS;
+		return idle_free(address);
 	r = call_begin_context(&call, __func__);
 	if (r != CUDA_SUCCESS || address == 0)
 		return r;

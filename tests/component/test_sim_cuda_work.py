@@ -138,7 +138,12 @@ def test_nothing_is_repeated_in_do_nothing_mode(card):
         context(); ms50 = load(b"ms50"); before = time.monotonic()
         for i in range(100): ok(launch(ms50))
         ok(cu.cuCtxSynchronize()); ok(cu.cuStreamSynchronize(None))
-        assert len({alloc(5 * MiB).value for i in range(1000)}) == 1000
+        made = [alloc(size).value for i in range(1000) for size in (4096, 5 * MiB)]
+        assert len(set(made)) == 2000
+        assert len({small // (2 * MiB) for small in made[::2]}) <= 3    # 512 of them in a block
+        ok(cu.cuMemFree_v2(c_uint64(made[7]))); ok(cu.cuMemFree_v2(c_uint64(made[6])))
+        assert alloc(4000).value == made[6] and alloc(5 * MiB).value == made[7]
+        assert alloc(4096).value not in made
         assert time.monotonic() - before < 1
     """, RATION_SIM_DO_NOTHING="1")
     assert "No process" in run(RATION_SIM, "status", card.path).stdout
