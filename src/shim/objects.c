@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "grant/private.h"
 
 #define PARTS 64
 #define FIRST_CAPACITY 64
+#define CACHE_LINE 64
 
 struct part {
 	_Atomic int lock;
@@ -78,9 +80,10 @@ static int make_room(struct part *part)
 
 	if (part->capacity > 0 && part->count < part->capacity / 4 * 3)
 		return 0;
-	larger.objects = larger.capacity ? calloc(larger.capacity, sizeof(*larger.objects)) : NULL;
+	larger.objects = aligned_alloc(CACHE_LINE, larger.capacity * sizeof(*larger.objects));
 	if (!larger.objects)
 		return -ENOMEM;
+	memset(larger.objects, 0, larger.capacity * sizeof(*larger.objects));
 	for (uint32_t i = 0; i < part->capacity; i++)
 		if (part->objects[i].kind != 0)
 			place(&larger, &part->objects[i]);

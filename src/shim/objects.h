@@ -30,13 +30,16 @@ enum object_kind {
 
 struct object {
 	uint64_t key;
-	uint32_t kind;
-	uint32_t card;
 	uint64_t bytes;
-	uint64_t stamp;
+	uint64_t stamp : 48;
+	uint64_t kind : 8;
+	uint64_t card : 8;
 	uint32_t index;
 	uint32_t count;
 };
+
+/* Of 100,000 objects each look is a miss of the processor's caches: one, not two. */
+_Static_assert(sizeof(struct object) == 32, "two to a cache line");
 
 /* objects_put() - in the place of one with the same kind and key. -ENOMEM. */
 int objects_put(const struct object *object);
