@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +21,11 @@
 
 #define PROCESSES_MAX 256
 #define COUNT_MAX 10000000
+#define KEPT_MAX 100000
 #define LEAD_NS 2000000 /* until all processes have read their command */
 #define LINE_MAX_BYTES 128
 
-enum action { INIT, LAUNCH, FILL, PAIRS };
+enum action { INIT, LAUNCH, FILL, PAIRS, TURNS };
 
 static const struct {
 	const char *name;
@@ -34,6 +35,7 @@ static const struct {
 	[LAUNCH] = {"launch", 1},
 	[FILL] = {"fill", 2},
 	[PAIRS] = {"pairs", 2},
+	[TURNS] = {"turns", 2},
 };
 
 struct command {
@@ -43,7 +45,7 @@ struct command {
 };
 
 struct answer {
-	int64_t start_ns, end_ns, cpu_ns, load_ns;
+	int64_t start_ns, end_ns, cpu_ns, load_ns, waits;
 	CUresult result;
 };
 
@@ -62,10 +64,16 @@ static struct {
 	CUresult (*free)(CUdeviceptr);
 } cu;
 
+static struct {
+	CUdeviceptr addresses[KEPT_MAX];
+	uint64_t count, oldest;
+} kept;
+
 static const char help[] =
 	"Usage: bench-calls [PROCESSES]\n"
 	"Commands: init (load the library and start it; first of all, once), launch COUNT, fill COUNT\n"
-	"SIZE (allocate and keep), pairs COUNT SIZE (allocate and free). Times are in nanoseconds.\n";
+	"SIZE (allocate and keep), pairs COUNT SIZE (allocate and free), turns COUNT SIZE (allocate and\n"
+	"free the oldest of those kept). Times are in nanoseconds.\n";
 
 /* ---- what is measured -----------------------------------------------------------------------------------
  */
@@ -96,15 +104,44 @@ static CUresult launch(uint64_t count)
 	return r;
 }
 
-static CUresult allocate(uint64_t count, uint64_t size, bool keep)
+static CUresult fill(uint64_t count, uint64_t size)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (kept.count + count > KEPT_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
+		r = cu.alloc(&kept.addresses[kept.count], size);
+		kept.count += r == CUDA_SUCCESS;
+	}
+	return r;
+}
+
+static CUresult pairs(uint64_t count, uint64_t size)
 {
 	CUresult r = CUDA_SUCCESS;
 	CUdeviceptr address;
 
 	for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
 		r = cu.alloc(&address, size);
-		if (r == CUDA_SUCCESS && !keep)
+		if (r == CUDA_SUCCESS)
 			r = cu.free(address);
+	}
+	return r;
+}
+
+/* Whatever is known of the oldest has left the processor's caches long ago, if there are enough. */
+static CUresult turns(uint64_t count, uint64_t size)
+{
+	CUresult r = kept.count > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	CUdeviceptr address;
+
+	for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
+		kept.oldest = (kept.oldest + 1) % kept.count;
+		r = cu.alloc(&address, size);
+		if (r == CUDA_SUCCESS)
+			r = cu.free(kept.addresses[kept.oldest]);
+		kept.addresses[kept.oldest] = address;
 	}
 	return r;
 }
@@ -116,8 +153,12 @@ static CUresult act(const struct command *command)
 		return cu.init(0);
 	case LAUNCH:
 		return launch(command->count);
-	default:
-		return allocate(command->count, command->size, command->action == FILL);
+	case FILL:
+		return fill(command->count, command->size);
+	case PAIRS:
+		return pairs(command->count, command->size);
+	default: /* TURNS */
+		return turns(command->count, command->size);
 	}
 }
 
@@ -130,14 +171,23 @@ static CUresult make_context(void)
 	return r == CUDA_SUCCESS ? cu.create(&context, 0, device) : r;
 }
 
+/* How often it gave its processor away by itself. */
+static int64_t waits_so_far(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nvcsw : 0;
+}
+
 /* Loading is measured by itself: without the shim the driver's library is opened there, with it in cuInit. */
 static void measure(const struct command *command, struct answer *answer)
 {
 	struct timespec at = {command->at_ns / NS_PER_S, command->at_ns % NS_PER_S};
-	int64_t cpu;
+	int64_t cpu, waits;
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 		continue;
+	waits = waits_so_far();
 	cpu = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	answer->load_ns = monotonic_ns();
 	if (command->action == INIT && !load()) {
@@ -148,6 +198,7 @@ static void measure(const struct command *command, struct answer *answer)
 	answer->result = act(command);
 	answer->end_ns = monotonic_ns();
 	answer->cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	answer->waits = waits_so_far() - waits;
 	if (command->action == INIT && answer->result == CUDA_SUCCESS)
 		answer->result = make_context();
 }
@@ -205,7 +256,7 @@ static void print_list(const char *name, const struct answer *answers, unsigned 
 	printf(", \"%s\": [", name);
 	for (unsigned i = 0; i < n; i++) {
 		const struct answer *a = &answers[i];
-		int64_t value[] = {a->end_ns - a->start_ns, a->end_ns - a->load_ns, a->cpu_ns};
+		int64_t value[] = {a->end_ns - a->start_ns, a->end_ns - a->load_ns, a->cpu_ns, a->waits};
 
 		printf("%s%lld", i ? ", " : "", (long long)value[which]);
 	}
@@ -214,20 +265,17 @@ static void print_list(const char *name, const struct answer *answers, unsigned 
 
 static bool answers_print(const struct answer *answers, unsigned n)
 {
-	int64_t first = INT64_MAX, last = 0;
-
 	for (unsigned i = 0; i < n; i++) {
 		if (answers[i].result != CUDA_SUCCESS) {
 			fprintf(stderr, "bench-calls: CUresult %d\n", (int)answers[i].result);
 			return false;
 		}
-		first = answers[i].start_ns < first ? answers[i].start_ns : first;
-		last = answers[i].end_ns > last ? answers[i].end_ns : last;
 	}
-	printf("{\"span\": %lld", (long long)(last - first));
+	printf("{\"processes\": %u", n);
 	print_list("took", answers, n, 0);
 	print_list("took_with_load", answers, n, 1);
 	print_list("cpu", answers, n, 2);
+	print_list("waits", answers, n, 3);
 	printf("}\n");
 	fflush(stdout);
 	return true;

@@ -17,7 +17,7 @@ COLUMNS = {
     "restart": (("nodes", "{}"), ("pods", "{}"), ("listed_mb", "{:.0f}"), ("ready_s", "{:.2f}"), ("peak_mb", "{:.0f}"),
                 ("steady_mb", "{:.0f}")),
     "shim": (("what", "{}"), ("live", "{:,}"), ("processes", "{}"), ("without", "{:.1f}"), ("with", "{:.1f}"),
-             ("added", "{:.1f}"), ("added_p90", "{:.1f}"), ("rounds", "{}")),
+             ("added", "{:.1f}"), ("added_p90", "{:.1f}"), ("waits", "{:.0f}"), ("rounds", "{}")),
     "shim_init": (("processes", "{}"), ("took_p50_without", "{:.3f}"), ("took_p50", "{:.3f}"),
                   ("took_p99_without", "{:.3f}"), ("took_p99", "{:.3f}"), ("took_with_load_p50_without", "{:.3f}"),
                   ("took_with_load_p50", "{:.3f}"), ("took_with_load_p99_without", "{:.3f}"),
@@ -33,8 +33,9 @@ TITLES = {
     "bursts": "Pods a second of a real kube-scheduler, median of the rounds (failed: scheduling attempts that ended in an "
               "error; ratios are those within a round, their median)",
     "restart": "Restart (MB of 10^6 bytes; listed: JSON that the API server sent)",
-    "shim": "Calls under the shim, over a driver whose calls do nothing (ns of a processor for a call, median of the "
-            "rounds; added: of the differences within a round; live: allocations there already)",
+    "shim": "Calls under the shim, over a driver whose calls do nothing (ns of a processor for a call, or for an "
+            "allocation and its free; median of the rounds; added: of the differences within a round; live: allocations "
+            "there already; waits: how often a process slept in a round, all together)",
     "shim_init": "The first cuInit of processes that start at the same moment (ms; with_load: dlopen of libcuda too, "
                  "which without the shim opens the driver; cpu: of both)",
     "shim_idle": "A program that never calls CUDA, by what is preloaded (KiB; own: private and written to; ms from "

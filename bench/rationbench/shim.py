@@ -14,6 +14,7 @@ CARD = "1x1048576MiB"
 LIVE = (1, 1000, 100000)
 SMALL, LARGE = 4096, 2 << 20    # one shares a block with others, one is charged by itself
 PLAIN_MORE = 20
+INIT_MORE = 5    # a round of one process is one sample
 START_LIBRARIES = {"none": (), "the driver": ("tree/lib/libcuda.so.1",), "the shim": ("shim/libcuda.so.1",),
                    "both shims": ("shim/libcuda.so.1", "shim/libnvidia-ml.so.1")}
 
@@ -87,9 +88,10 @@ class Calls:
         return json.loads(line)
 
     def ns(self, *words):
-        """Of a processor for one call: the time until the last process was ready, shared by what they did in it."""
-        processors = min(os.cpu_count(), self.processes)
-        return self.ask(*words)["span"] * processors / (self.processes * words[1])
+        """Of a processor for one call, and how often a process waited. Unlike the time that passes, this hardly knows who
+        else is at work: with more processes than processors that is the others of them, first of all."""
+        answer = self.ask(*words)
+        return sum(answer["cpu"]) / (self.processes * words[1]), sum(answer["waits"])
 
 
 def by_turns(rounds, without, limited):
@@ -102,9 +104,11 @@ def by_turns(rounds, without, limited):
 
 
 def row(what, results, **more):
-    added = [b - a for a, b in zip(*results)]
-    return {"what": what, **more, "without": statistics.median(results[0]), "with": statistics.median(results[1]),
-            "added": statistics.median(added), "added_p90": percentile(added, 0.9), "rounds": len(added)}
+    plain, limited = ([ns for ns, _ in side] for side in results)
+    added = [b - a for a, b in zip(plain, limited)]
+    return {"what": what, **more, "without": statistics.median(plain), "with": statistics.median(limited),
+            "added": statistics.median(added), "added_p90": percentile(added, 0.9),
+            "waits": statistics.median(waits for _, waits in results[1]), "rounds": len(added)}
 
 
 def repeated(machine, processes, rounds, work, rows):
@@ -127,6 +131,7 @@ def repeated(machine, processes, rounds, work, rows):
             live = more
             measure("cuMemAlloc + cuMemFree, 4 KiB", "pairs", work, SMALL, live=live)
             measure("cuMemAlloc + cuMemFree, 2 MiB", "pairs", work, LARGE, live=live)
+            measure("cuMemAlloc + cuMemFree of the oldest, 4 KiB", "turns", work, SMALL, live=live)
 
 
 def start(machine, processes, rounds):
@@ -177,6 +182,6 @@ def run(quick, results, say):
         for processes in crowds:
             say(f"the shim, {processes} processes in a container")
             repeated(machine, processes, rounds, work * 4 if processes == 1 else work, results["shim"])
-            results["shim_init"].append(start(machine, processes, rounds))
+            results["shim_init"].append(start(machine, processes, rounds * (INIT_MORE if processes == 1 else 1)))
         say("the shim in a program that never calls CUDA")
         results["shim_idle"] = never_calls(machine, rounds, 5 if quick else 20)
