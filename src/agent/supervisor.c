@@ -143,8 +143,10 @@ static void on_timer(void *userdata)
 	struct supervisor *s = userdata;
 
 	if (s->stopping) {
-		log_warning("the worker does not end: killing it");
 		s->may_say_farewell = false;
+		if (!s->worker) /* 0 would be everybody in our process group */
+			return;
+		log_warning("the worker does not end: killing it");
 		kill(s->worker, SIGKILL);
 		return;
 	}

@@ -204,9 +204,9 @@ int loop_add_signal(struct loop *loop, int signo, loop_signal_fn fn, void *userd
 static void loop_fire_timers(struct loop *loop)
 {
 	int64_t now = monotonic_ns();
-	bool fired;
+	bool fired = true;
 
-	do {
+	while (fired && !loop->quit) {
 		fired = false;
 		list_for_each (item, &loop->timers) {
 			struct loop_timer *timer = list_entry(item, struct loop_timer, item);
@@ -218,7 +218,7 @@ static void loop_fire_timers(struct loop *loop)
 			fired = true;
 			break;
 		}
-	} while (fired && !loop->quit);
+	}
 }
 
 static int loop_wait_ms(const struct loop *loop, int limit_ms)

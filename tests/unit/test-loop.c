@@ -130,6 +130,28 @@ static void signal_ends_the_run_with_its_code(void **state)
 	assert_int_equal(loop_run(f->loop), SIGUSR1);
 }
 
+static void quit_and_wait_for_the_timer(void *userdata, int fd, uint32_t events)
+{
+	struct fixture *f = userdata;
+
+	f->calls[1]++;
+	loop_timer_set(f->timers[0], 0);
+	loop_quit(f->loop, 5);
+}
+
+/* Who has ended the run has taken apart what the timer would use. */
+static void timer_that_is_due_does_not_fire_once_the_loop_ends(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(loop_add_timer(f->loop, count_0, f, &f->timers[0]), 0);
+	assert_int_equal(
+		loop_add_io(f->loop, f->fds[0], EPOLLIN, quit_and_wait_for_the_timer, f, &f->ios[0]), 0);
+	assert_int_equal(loop_run(f->loop), 5);
+	assert_int_equal(f->calls[1], 1);
+	assert_int_equal(f->calls[0], 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -140,6 +162,7 @@ int main(void)
 		TEST(stopped_timer_does_not_fire),
 		TEST(timer_removed_by_another_in_the_same_walk_does_not_fire),
 		TEST(signal_ends_the_run_with_its_code),
+		TEST(timer_that_is_due_does_not_fire_once_the_loop_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
