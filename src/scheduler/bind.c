@@ -12,11 +12,11 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/client.h"
-#include "kube/object-name.h"
 #include "kube/pod.h"
 #include "model/decide.h"
 #include "net/http-server.h"
 #include "net/loop.h"
+#include "scheduler/binding.h"
 #include "scheduler/extender.h"
 #include "scheduler/record.h"
 #include "scheduler/lease.h"
@@ -38,7 +38,7 @@ struct bind {
 	struct list item; /* in queue->pending, ->in_flight or ->doubtful */
 	struct bind_queue *queue;
 	struct http_call *call; /* NULL once answered */
-	char *uid, *namespace_, *name, *node;
+	struct binding what;
 	int64_t submitted_ns;
 	int64_t takeover_period;
 	int64_t doubt_ends_ns;
@@ -58,16 +58,8 @@ static void bind_free(struct bind *bind)
 	if (!bind)
 		return;
 	list_remove(&bind->item);
-	free(bind->uid);
-	free(bind->namespace_);
-	free(bind->name);
-	free(bind->node);
+	binding_release(&bind->what);
 	free(bind);
-}
-
-static void bind_free_ptr(struct bind **bind)
-{
-	bind_free(*bind);
 }
 
 static void bind_queue_on_doubt_timer(void *userdata);
@@ -124,67 +116,12 @@ static void bind_answer(struct bind *bind, enum bind_outcome result, const char 
 	metrics->bind_results[result]++;
 	histogram_observe(&metrics->bind, monotonic_ns() - bind->submitted_ns);
 	if (*error)
-		log_warning(
-			"bind of pod %s/%s to node %s: %s", bind->namespace_, bind->name, bind->node, error);
-	record_outcome(bind->queue->scheduler, bind->uid, bind->namespace_, bind->name, bind->node, error,
-		monotonic_ns() - bind->submitted_ns);
+		log_warning("bind of pod %s/%s to node %s: %s", bind->what.namespace_, bind->what.name,
+			bind->what.node, error);
+	record_outcome(bind->queue->scheduler, bind->what.uid, bind->what.namespace_, bind->what.name,
+		bind->what.node, error, monotonic_ns() - bind->submitted_ns);
 	http_call_reply(bind->call, 200, "application/json", extender_error(error));
 	bind->call = NULL;
-}
-
-static char *take_string(struct json_object *object, const char *key)
-{
-	struct json_object *value;
-
-	if (!json_object_object_get_ex(object, key, &value) ||
-		!json_object_is_type(value, json_type_string) || !json_object_get_string_len(value))
-		return NULL;
-	return strdup(json_object_get_string(value));
-}
-
-static struct bind *bind_parse(const char *body, size_t len)
-{
-	_cleanup_(bind_free_ptr) struct bind *bind = calloc(1, sizeof(*bind));
-	struct json_tokener *tokener = json_tokener_new_ex(8);
-	struct json_object *root = tokener ? json_tokener_parse_ex(tokener, body, (int)len) : NULL;
-
-	json_tokener_free(tokener);
-	if (bind && json_object_is_type(root, json_type_object)) {
-		bind->uid = take_string(root, "PodUID");
-		bind->namespace_ = take_string(root, "PodNamespace");
-		bind->name = take_string(root, "PodName");
-		bind->node = take_string(root, "Node");
-	}
-	json_object_put(root);
-	if (!bind || !bind->uid || !bind->namespace_ || !bind->name || !bind->node)
-		return NULL;
-	/* They become parts of a path. */
-	if (!object_name_is_valid(bind->namespace_) || !object_name_is_valid(bind->name) ||
-		!object_name_is_valid(bind->node))
-		return NULL;
-	return TAKE_PTR(bind);
-}
-
-static char *binding_text(const struct bind *bind, struct json_object *annotations)
-{
-	struct json_object *root = json_object_new_object(), *metadata = json_object_new_object(),
-			   *target = json_object_new_object();
-	char *text;
-
-	json_object_object_add(root, "apiVersion", json_object_new_string("v1"));
-	json_object_object_add(root, "kind", json_object_new_string("Binding"));
-	json_object_object_add(metadata, "namespace", json_object_new_string(bind->namespace_));
-	json_object_object_add(metadata, "name", json_object_new_string(bind->name));
-	json_object_object_add(metadata, "uid", json_object_new_string(bind->uid));
-	json_object_object_add(metadata, "annotations", json_object_get(annotations));
-	json_object_object_add(root, "metadata", metadata);
-	json_object_object_add(target, "apiVersion", json_object_new_string("v1"));
-	json_object_object_add(target, "kind", json_object_new_string("Node"));
-	json_object_object_add(target, "name", json_object_new_string(bind->node));
-	json_object_object_add(root, "target", target);
-	text = strdup(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN));
-	json_object_put(root);
-	return text;
 }
 
 /* Reserves the card and returns the Binding to send, or NULL with the sentence for kube-scheduler. */
@@ -197,27 +134,27 @@ static char *bind_reserve(
 	int r;
 
 	placement_init(&placement);
-	r = decide_reserve(&scheduler->ledger, facts, bind->node, &placement);
+	r = decide_reserve(&scheduler->ledger, facts, bind->what.node, &placement);
 	if (r > 0) {
 		bind->refusal = BIND_NO_CARD;
 		misfit_text((enum misfit)r, &facts->request, reason, sizeof(reason));
-		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->node);
+		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->what.node);
 		return NULL;
 	}
 	if (r < 0) {
-		error_set(err, -r, "cannot reserve a GPU on node %s: %s", bind->node, strerror(-r));
+		error_set(err, -r, "cannot reserve a GPU on node %s: %s", bind->what.node, strerror(-r));
 		return NULL;
 	}
 	annotations = placement_annotations(
-		&placement, &facts->request, ledger_node(&scheduler->ledger, bind->node), realtime_ns());
+		&placement, &facts->request, ledger_node(&scheduler->ledger, bind->what.node), realtime_ns());
 	if (annotations)
-		text = binding_text(bind, annotations);
+		text = binding_text(&bind->what, annotations);
 	json_object_put(annotations);
 	if (!text) {
-		ledger_release_reservation(&scheduler->ledger, bind->uid);
+		ledger_release_reservation(&scheduler->ledger, bind->what.uid);
 		error_set(err, ENOMEM, "out of memory");
 	} else {
-		record_bind(scheduler, facts, bind->node, &placement);
+		record_bind(scheduler, facts, bind->what.node, &placement);
 	}
 	return text;
 }
@@ -252,7 +189,7 @@ static void bind_queue_on_doubt_timer(void *userdata)
 			loop_timer_set(queue->doubt_timer, bind->doubt_ends_ns - now);
 			break;
 		}
-		ledger_release_reservation(&queue->scheduler->ledger, bind->uid);
+		ledger_release_reservation(&queue->scheduler->ledger, bind->what.uid);
 		bind_free(bind);
 	}
 	waiting_room_look(queue->scheduler->waiting);
@@ -271,16 +208,17 @@ static void on_bound(void *userdata, const struct kube_response *response)
 	list_remove(&bind->item);
 	queue->n_in_flight--;
 	if (outcome == BINDING_APPLIED) {
-		ledger_confirm(&scheduler->ledger, bind->uid);
-		waiting_room_leave(scheduler->waiting, bind->uid);
-		log_info("pod %s/%s bound to node %s", bind->namespace_, bind->name, bind->node);
+		ledger_confirm(&scheduler->ledger, bind->what.uid);
+		waiting_room_leave(scheduler->waiting, bind->what.uid);
+		log_info("pod %s/%s bound to node %s", bind->what.namespace_, bind->what.name,
+			bind->what.node);
 		bind_answer(bind, BIND_BOUND, "");
 		bind_free(bind);
 	} else {
 		snprintf(text, sizeof(text), "Binding failed: %s", response->text);
 		bind_answer(bind, outcome == BINDING_REFUSED ? BIND_REFUSED : BIND_IN_DOUBT, text);
 		if (outcome == BINDING_REFUSED) {
-			ledger_release_reservation(&scheduler->ledger, bind->uid);
+			ledger_release_reservation(&scheduler->ledger, bind->what.uid);
 			bind_free(bind);
 		} else {
 			bind_doubt(bind);
@@ -295,7 +233,7 @@ static void bind_refuse(struct bind *bind, enum bind_outcome result, const char 
 	/* kube-scheduler asks filter again before it binds the pod, if it still wants to: until then nobody
 	 * waits for this card. If it has hung up, it may have asked already. */
 	if (result != BIND_ABANDONED && result != BIND_LATE)
-		ledger_drop_hold(&bind->queue->scheduler->ledger, bind->uid);
+		ledger_drop_hold(&bind->queue->scheduler->ledger, bind->what.uid);
 	bind_answer(bind, result, text);
 	bind_free(bind);
 }
@@ -313,15 +251,16 @@ static void bind_post(struct bind *bind, const char *text, const struct error *e
 		return;
 	}
 	if (ledger_lease_may_bind(queue->scheduler->lease, &lost) < 0) {
-		ledger_release_reservation(&queue->scheduler->ledger, bind->uid);
+		ledger_release_reservation(&queue->scheduler->ledger, bind->what.uid);
 		bind_refuse(bind, BIND_NOT_OWNER, lost.text);
 		return;
 	}
-	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s/binding", bind->namespace_, bind->name);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s/binding", bind->what.namespace_,
+		bind->what.name);
 	r = kube_request(queue->scheduler->client, "POST", path, KUBE_CONTENT_JSON, text, DEADLINE_MS,
 		on_bound, bind, NULL);
 	if (r < 0) {
-		ledger_release_reservation(&queue->scheduler->ledger, bind->uid);
+		ledger_release_reservation(&queue->scheduler->ledger, bind->what.uid);
 		bind_refuse(bind, BIND_FAILED, strerror(-r));
 		return;
 	}
@@ -341,7 +280,7 @@ static void bind_with_card(struct bind *bind, const struct pod_facts *facts)
 static void bind_without_card(struct bind *bind)
 {
 	struct json_object *none = json_object_new_object();
-	_cleanup_free_ char *text = binding_text(bind, none);
+	_cleanup_free_ char *text = binding_text(&bind->what, none);
 	struct error err = {.text = "out of memory"};
 
 	json_object_put(none);
@@ -376,7 +315,7 @@ static void on_pod(void *userdata, const struct kube_response *response)
 		bind_refuse(bind, BIND_POD_UNREADABLE, text);
 	} else if (pod_facts_from_json(pod, &facts, &err) < 0) {
 		bind_refuse(bind, BIND_POD_UNREADABLE, err.text);
-	} else if (strcmp(facts.uid, bind->uid) != 0) {
+	} else if (strcmp(facts.uid, bind->what.uid) != 0) {
 		bind_refuse(bind, BIND_POD_REPLACED, "the pod was deleted and created anew meanwhile");
 	} else if (bind_is_late(bind)) {
 		bind_refuse(bind, BIND_LATE, LATE_TEXT);
@@ -392,7 +331,7 @@ static void on_pod(void *userdata, const struct kube_response *response)
 static void bind_read_pod_or_go_on(struct bind *bind)
 {
 	struct bind_queue *queue = bind->queue;
-	const struct ledger_pod *known = ledger_pod(&queue->scheduler->ledger, bind->uid);
+	const struct ledger_pod *known = ledger_pod(&queue->scheduler->ledger, bind->what.uid);
 	char path[1024];
 	int r;
 
@@ -400,7 +339,7 @@ static void bind_read_pod_or_go_on(struct bind *bind)
 		bind_with_card(bind, &known->facts);
 		return;
 	}
-	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->namespace_, bind->name);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->what.namespace_, bind->what.name);
 	r = kube_request(queue->scheduler->client, "GET", path, NULL, NULL, DEADLINE_MS, on_pod, bind, NULL);
 	if (r < 0) {
 		bind_refuse(bind, BIND_FAILED, strerror(-r));
@@ -416,7 +355,7 @@ static void bind_queue_wake(struct bind_queue *queue, const char *node)
 	list_for_each_safe (item, after, &queue->waiting) {
 		struct bind *bind = list_entry(item, struct bind, item);
 
-		if (strcmp(bind->node, node) != 0)
+		if (strcmp(bind->what.node, node) != 0)
 			continue;
 		list_remove(item);
 		list_append(&queue->pending, item);
@@ -434,10 +373,10 @@ static void on_node_listed(void *userdata, const struct kube_response *response)
 	queue->n_in_flight--;
 	if (ok && takeover_read_pods(queue->scheduler, response) < 0)
 		ok = false;
-	takeover_end(&queue->scheduler->takeover, bind->node, bind->takeover_period, ok, monotonic_ns());
-	bind_queue_wake(queue, bind->node);
+	takeover_end(&queue->scheduler->takeover, bind->what.node, bind->takeover_period, ok, monotonic_ns());
+	bind_queue_wake(queue, bind->what.node);
 	if (!ok) {
-		snprintf(text, sizeof(text), "cannot read the pods of node %s: %s", bind->node,
+		snprintf(text, sizeof(text), "cannot read the pods of node %s: %s", bind->what.node,
 			response->status == 200 ? "the answer is no list" : response->text);
 		bind_refuse(bind, BIND_FAILED, text);
 	} else if (http_call_is_gone(bind->call)) {
@@ -456,7 +395,7 @@ static void bind_start(struct bind *bind)
 	struct takeover *takeover = &queue->scheduler->takeover;
 	int r;
 
-	switch (takeover_node(takeover, bind->node, monotonic_ns())) {
+	switch (takeover_node(takeover, bind->what.node, monotonic_ns())) {
 	case TAKEOVER_GO:
 		bind_read_pod_or_go_on(bind);
 		return;
@@ -467,12 +406,12 @@ static void bind_start(struct bind *bind)
 	case TAKEOVER_LIST:
 		break;
 	}
-	r = takeover_list_node(queue->scheduler, bind->node, DEADLINE_MS, on_node_listed, bind);
+	r = takeover_list_node(queue->scheduler, bind->what.node, DEADLINE_MS, on_node_listed, bind);
 	if (r < 0) {
 		bind_refuse(bind, BIND_FAILED, strerror(-r));
 		return;
 	}
-	bind->takeover_period = takeover_begin(takeover, bind->node);
+	bind->takeover_period = takeover_begin(takeover, bind->what.node);
 	list_append(&queue->in_flight, &bind->item);
 	queue->n_in_flight++;
 }
@@ -498,16 +437,17 @@ static void bind_queue_advance(struct bind_queue *queue)
 void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const char *body, size_t len)
 {
 	bool ready = scheduler_is_ready(queue->scheduler);
-	struct bind *bind = ready ? bind_parse(body, len) : NULL;
+	struct bind *bind = ready ? calloc(1, sizeof(*bind)) : NULL;
 	struct error err = {0};
 
-	if (!bind) {
+	if (!bind || binding_parse(body, len, &bind->what) < 0) {
 		const char *problem =
 			ready ? "bind needs PodName, PodNamespace, PodUID and Node"
 			      : "ration-scheduler has not read the cluster's nodes and pods yet";
 
 		queue->scheduler->metrics.bind_results[ready ? BIND_BAD_REQUEST : BIND_NOT_READY]++;
 		http_call_reply(call, 200, "application/json", extender_error(problem));
+		free(bind);
 		return;
 	}
 	bind->queue = queue;
