@@ -109,6 +109,17 @@ static bool may_be_dropped(const struct matching_pod *pod, size_t n_ids, const s
 	       next_container(pod->facts, served)->units != n_ids;
 }
 
+static enum matching_verdict refuse_either(
+	const struct matching_pod *a, const struct matching_pod *b, size_t n_ids, struct error *err)
+{
+	error_set(err, 0,
+		"pods %s/%s and %s/%s both wait for %zu units and have different placements; the kubelet "
+		"does not "
+		"say which one it means: delete both, their controllers create them anew",
+		a->namespace_, a->name, b->namespace_, b->name, n_ids);
+	return MATCHING_REFUSED;
+}
+
 static enum matching_verdict choose_among(const struct matching_pod *pods, size_t n, size_t n_ids,
 	const struct served *served, bool namesakes, struct matching *ret, struct error *err)
 {
@@ -121,15 +132,7 @@ static enum matching_verdict choose_among(const struct matching_pod *pods, size_
 		if (chosen == n) {
 			chosen = i;
 		} else if (!same_answer(pods[chosen].facts, pods[i].facts, served)) {
-			error_set(err, 0,
-				"pods %s/%s and %s/%s both wait for %zu units and have different placements; "
-				"the "
-				"kubelet does not say which one it means: delete both, their controllers "
-				"create "
-				"them anew",
-				pods[chosen].namespace_, pods[chosen].name, pods[i].namespace_, pods[i].name,
-				n_ids);
-			return MATCHING_REFUSED;
+			return refuse_either(&pods[chosen], &pods[i], n_ids, err);
 		}
 	}
 	if (chosen == n) {
@@ -167,7 +170,36 @@ static bool choose_anew(
 	return candidates == 1;
 }
 
-static enum matching_verdict choose(const struct matching_pod *pods, size_t n, size_t n_ids,
+static bool has_container_of(const struct pod_facts *facts, size_t n_ids)
+{
+	for (size_t i = 0; i < facts->request.n_containers; i++)
+		if (facts->request.containers[i].units == n_ids)
+			return true;
+	return false;
+}
+
+/* A kubelet that starts without its checkpoint asks anew for what does not run, so a pod that was served in
+ * part may wait for nothing more, and the call be another's that was served once. A pod that was never served
+ * is the one. */
+static const struct matching_pod *find_other_that_lost_its_devices(
+	const struct matching_pod *pods, size_t n, size_t n_ids, const struct served *served, size_t found)
+{
+	const struct pod_facts *facts = pods[found].facts;
+
+	if (!served_knows(served, facts->uid))
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		if (i == found || !asks_for_gpu(&pods[i]) || pods[i].facts->finished ||
+			!lost_its_devices(&pods[i], served) || !has_container_of(pods[i].facts, n_ids))
+			continue;
+		if (!facts->has_placement || !pods[i].facts->has_placement ||
+			!placement_equal(&facts->placement, &pods[i].facts->placement))
+			return &pods[i];
+	}
+	return NULL;
+}
+
+static enum matching_verdict choose_candidate(const struct matching_pod *pods, size_t n, size_t n_ids,
 	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
 {
 	/* Namesakes only if there is nobody else: then it is our record that lacks something. */
@@ -191,6 +223,17 @@ static enum matching_verdict choose(const struct matching_pod *pods, size_t n, s
 		return MATCHING_FOUND;
 	error_set(err, 0, "the kubelet asks for %zu units, but no pod on its list waits for any", n_ids);
 	return MATCHING_REFUSED;
+}
+
+static enum matching_verdict choose(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
+{
+	enum matching_verdict verdict = choose_candidate(pods, n, n_ids, served, ret_ask, ret, err);
+	const struct matching_pod *other = NULL;
+
+	if (verdict == MATCHING_FOUND)
+		other = find_other_that_lost_its_devices(pods, n, n_ids, served, ret->pod);
+	return other ? refuse_either(&pods[ret->pod], other, n_ids, err) : verdict;
 }
 
 enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n, size_t n_ids,

@@ -219,6 +219,13 @@ static void held_written(struct sim *sim, int n)
 	api_set_node(sim, n);
 }
 
+/* agent_changed(): which free ids are unhealthy depends on who has which. */
+static void list_again_if_sick(struct sim *sim, int n)
+{
+	if (sim->nodes[n].state.sick)
+		agent_list_devices(sim, n);
+}
+
 void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool deleted)
 {
 	struct agent *agent = &sim->nodes[n].agent;
@@ -235,11 +242,7 @@ void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool 
 		if (cached)
 			cached->watched = true;
 	}
-	for (size_t i = 0; i < sim->nodes[n].facts.n_gpus; i++)
-		if ((sim->nodes[n].state.sick & (1 << i))) {
-			agent_list_devices(sim, n);
-			break;
-		}
+	list_again_if_sick(sim, n);
 }
 
 static void forget_gone(struct sim *sim, int n)
@@ -337,25 +340,31 @@ static void answer(struct sim *sim, int n, bool ok, uint32_t ids, int cdi_pod, e
 	devices_answered(sim, n, ok, ids, cdi_pod, reason);
 }
 
-/* must_include verbatim, then ids of the placed card, then any. */
-static uint32_t choose_ids(const struct call *call, int card)
+/* must_include verbatim, then ids of the placed cards, then any. */
+static uint32_t choose_ids(const struct call *call, uint8_t cards)
 {
 	uint32_t chosen = call->must;
 
 	for (int pass = 0; pass < 2; pass++)
 		for_each_bit (bit, call->available & ~call->must)
 			if (__builtin_popcount(chosen) < call->n_ids &&
-				(bit / CARD_UNITS_MAX == card) == (pass == 0))
+				((cards >> (bit / CARD_UNITS_MAX)) & 1) == (pass == 0))
 				chosen |= 1u << bit;
 	return chosen;
 }
 
-static int card_of(const struct node *node, const struct pod_facts *facts)
+static uint8_t cards_of(const struct sim *sim, int n, const struct pod_facts *facts)
 {
-	for (size_t i = 0; facts->has_placement && i < node->facts.n_gpus; i++)
-		if (strcmp(node->facts.gpus[i].uuid, facts->placement.containers[0].cards[0].uuid) == 0)
-			return (int)i;
-	return -1;
+	return facts->has_placement ? api_cards(sim, n, &facts->placement) : 0;
+}
+
+static uint8_t cards_of_ids(uint32_t ids)
+{
+	unsigned int cards = 0;
+
+	for_each_bit (bit, ids)
+		cards |= 1u << (bit / CARD_UNITS_MAX);
+	return (uint8_t)cards;
 }
 
 static int grant(struct sim *sim, int n, const struct pod_facts *facts, uint32_t ids)
@@ -364,9 +373,9 @@ static int grant(struct sim *sim, int n, const struct pod_facts *facts, uint32_t
 	int pod = atoi(facts->uid + 1);
 
 	node->grants |= BIT(pod);
-	node->grant_card[pod] = (int8_t)card_of(node, facts);
+	node->grant_cards[pod] = cards_of(sim, n, facts);
 	if (sim->broken == BREAK_IDS_NAME_THE_CARD && ids)
-		node->grant_card[pod] = (int8_t)(__builtin_ctz(ids) / CARD_UNITS_MAX);
+		node->grant_cards[pod] = cards_of_ids(ids);
 	return pod;
 }
 
@@ -374,30 +383,29 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 {
 	struct node *node = &sim->nodes[n];
 	struct call *call = &node->kubelet.call;
-	int card = found->placed ? card_of(node, who->facts) : -1, pod = -1; /* -1: not one of ours */
+	uint8_t cards = found->placed ? cards_of(sim, n, who->facts) : 0;
+	int pod = -1; /* not one of ours */
 	char *texts[32];
 
 	if (call->kind == CALL_PREFERRED) {
-		answer(sim, n, true, choose_ids(call, card), -1, REASON_MAX);
+		answer(sim, n, true, choose_ids(call, cards), -1, REASON_MAX);
 		return;
 	}
-	if (card >= 0) {
+	if (cards) {
 		pod = grant(sim, n, who->facts, call->ids);
 		node->records |= BIT(pod);
-		for_each_bit (bit, call->ids)
-			if (bit / CARD_UNITS_MAX != card) {
-				count(sim, COUNT_IDS_OF_OTHER_CARDS);
-				break;
-			}
+		if (cards_of_ids(call->ids) & ~cards)
+			count(sim, COUNT_IDS_OF_OTHER_CARDS);
 	}
 	if (found->anew)
 		served_remove_pod(&node->agent.served, who->facts->uid);
 	if (served_add(&node->agent.served, who->facts->uid, found->container->name, texts,
 		    id_texts(call->ids, texts)) < 0)
 		sim->truncated = true;
-	say(sim, "agent n%d: Allocate of %u ids is %s %s, card %d", n, call->n_ids, who->facts->uid,
-		found->container->name, card);
+	say(sim, "agent n%d: Allocate of %u ids is %s %s, cards %#x", n, call->n_ids, who->facts->uid,
+		found->container->name, cards);
 	answer(sim, n, true, call->ids, pod, REASON_MAX);
+	list_again_if_sick(sim, n);
 }
 
 static void refuse(struct sim *sim, int n, const struct error *err)
@@ -406,7 +414,7 @@ static void refuse(struct sim *sim, int n, const struct error *err)
 	enum reason reason = REASON_NOT_CLEAR;
 
 	if (call->kind == CALL_PREFERRED) {
-		answer(sim, n, true, choose_ids(call, -1), -1, REASON_MAX);
+		answer(sim, n, true, choose_ids(call, 0), -1, REASON_MAX);
 		return;
 	}
 	if (strstr(err->text, "its pods would hold"))
@@ -527,7 +535,7 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 
 	if (!pod)
 		return node->grants & BIT(i);
-	if (!pod->facts.has_placement || card_of(node, &pod->facts) < 0)
+	if (!pod->facts.has_placement || !cards_of(sim, n, &pod->facts))
 		return false;
 	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_CARD ? ids : 0);
 	if (!(node->agent.assigned & BIT(i)))

@@ -226,7 +226,6 @@ static void list_arrives(struct sim *sim, int w)
 static void make_facts(struct sim *sim, int i)
 {
 	static const char *const names[CONTAINERS_MAX] = {"c0", "c1", "c2", "c3"};
-	static const char *const numbers[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"};
 	static const char *const owners[] = {"", "job-a", "job-b"};
 	struct pod *pod = &sim->pods[i];
 	int main_index = 0;
@@ -239,12 +238,15 @@ static void make_facts(struct sim *sim, int i)
 		.owner = (char *)owners[pod->shape.owner % 3]};
 	for (int c = 0; c < pod->shape.n_containers; c++) {
 		enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
+		char number[4];
 
+		snprintf(number, sizeof(number), "%u", pod->shape.units[c]);
 		if (request_add(&pod->facts.request, names[c], kind,
-			    kind == CONTAINER_MAIN ? main_index++ : c, numbers[pod->shape.units[c]], NULL,
-			    NULL) < 0)
+			    kind == CONTAINER_MAIN ? main_index++ : c, number, NULL, NULL) < 0)
 			sim->truncated = true;
 	}
+	if (pod->shape.cards > 1 && request_set_cards(&pod->facts.request, pod->shape.cards, NULL) < 0)
+		sim->truncated = true;
 }
 
 int api_create_pod(struct sim *sim, const struct shape *shape, int name)
@@ -260,13 +262,10 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 	sim->n_pods++;
 	*pod = (struct pod){.shape = *shape,
 		.created_ns = sim->now_ns,
-		.card = -1,
 		.binder = -1,
 		.name = (uint8_t)(name < 0 ? i : name)};
 	random_seed(&pod->random, sim->plan->seed, 1000 + (uint64_t)i);
 	make_facts(sim, i);
-	for (int c = 0; c < CONTAINERS_MAX; c++)
-		pod->containers[c].card = -1;
 	if (shape->by_hand >= 0)
 		sim->nodes[shape->by_hand].loose = true;
 	count(sim, COUNT_PODS);
@@ -275,6 +274,19 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 	if (shape->end == END_DELETED || shape->end == END_FORCED)
 		sim_after(sim, shape->lifetime_ms * MS, EVENT_POD_END, 0, i, shape->end == END_FORCED, 0);
 	return i;
+}
+
+uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement)
+{
+	const struct container_placement *container = &placement->containers[0];
+	const struct node_facts *facts = &sim->nodes[node].facts;
+	unsigned int cards = 0;
+
+	for (size_t i = 0; i < container->n_cards; i++)
+		for (size_t k = 0; k < facts->n_gpus; k++)
+			if (strcmp(facts->gpus[k].uuid, container->cards[i].uuid) == 0)
+				cards |= 1u << k;
+	return (size_t)__builtin_popcount(cards) == container->n_cards ? (uint8_t)cards : 0;
 }
 
 bool api_pod_lives(const struct pod *pod)
@@ -329,7 +341,7 @@ static void binding_applied(struct sim *sim, struct binding *binding)
 	state.placed = true;
 	pod->placement = binding->placement;
 	placement_init(&binding->placement);
-	pod->card = binding->card;
+	pod->cards = binding->cards;
 	pod->binder = binding->pair;
 	pod->bound_ns = sim->now_ns;
 	binding->applied = true;
@@ -338,8 +350,8 @@ static void binding_applied(struct sim *sim, struct binding *binding)
 		!sim->kube_schedulers[binding->pair].leads || sim->term != binding->term)
 		sim->nodes[binding->node].loose = true;
 	count(sim, COUNT_BINDINGS);
-	say(sim, "Binding of %s (%s) to %s card %d is applied", pod->name_text, pod->uid_text,
-		sim->nodes[binding->node].name, binding->card);
+	say(sim, "Binding of %s (%s) to %s cards %#x is applied", pod->name_text, pod->uid_text,
+		sim->nodes[binding->node].name, binding->cards);
 	api_set(sim, binding->pod, &state);
 }
 

@@ -112,8 +112,14 @@ static int row_3_check(const struct sim *sim, const struct statistics *statistic
 
 static void row_4(struct plan *plan)
 {
-	several(plan, 0, "im", "84");
-	several(plan, 500, "im", "84");
+	several(plan, 0, "im", "84")->shape.cards = 2;
+	several(plan, 500, "im", "84")->shape.cards = 2;
+}
+
+/* The main container's four ids are any of the init container's eight; it is on both cards all the same. */
+static int row_4_check(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_SEVERAL_CARDS] == 4 ? running(statistics, 2) : -1;
 }
 
 static void row_5(struct plan *plan)
@@ -224,6 +230,22 @@ static void row_19(struct plan *plan)
 	fault(plan, 0, INPUT_SLOW_AGENT, 0, 5000);
 	stays(plan, 10, 2);
 	stays(plan, 20, 2);
+}
+
+static void row_20(struct plan *plan)
+{
+	stays(plan, 0, 3);
+	stays(plan, 0, 4);
+	fault(plan, 1000, INPUT_CARD, 0, 6000);
+	fault(plan, 2000, INPUT_RESIZE, 0, 0);
+}
+
+static int row_20_check(const struct sim *sim, const struct statistics *statistics)
+{
+	if (statistics->counts[COUNT_RESIZED] != 2 || statistics->counts[COUNT_RESIZE_DEFERRED] ||
+		statistics->counts[COUNT_ALLOCATIONS] != 2)
+		return -1;
+	return running(statistics, 2);
 }
 
 static void row_21(struct plan *plan)
@@ -361,8 +383,8 @@ static const struct sim_case cases[] = {
 		row_2_check},
 	{"row-03-init-containers-reuse-ids", "GetPreferredAllocation is not called for reused ids", row_3,
 		row_3_check},
-	{"row-04-random-subset-of-reused-ids", "ids of any card; the card is the placement's", row_4,
-		two_run},
+	{"row-04-random-subset-of-reused-ids", "gpu-count 2: ids of any card; both cards are the placement's",
+		row_4, row_4_check},
 	{"row-05-init-containers-are-not-listed", "PodResources leaves them out; the record has them", row_5,
 		two_run},
 	{"row-06-equal-sets-of-ids", "PreStartContainer finds the pod, whichever container it is", row_6,
@@ -383,26 +405,30 @@ static const struct sim_case cases[] = {
 		"running pods go on; a new one is served or refused by name, never a wrong card", row_12,
 		NULL},
 	{"row-13-topology",
-		"not simulated: no TopologyInfo is published, so the kubelet has no aligned set (test-grpc, "
-		"test_agent.py: ids have no topology)",
+		"not simulated: no TopologyInfo is published, so the kubelet has no aligned set "
+		"(test_agent.py: test_ids_are_short_and_have_no_topology)",
 		NULL, NULL},
 	{"row-14-force-delete", "the next pod does not fit before the containers are gone", row_14,
 		row_14_check},
 	{"row-15-static-pods",
-		"not simulated: refused by the kubelet's annotation (test-matching: static_pod_is_refused)",
+		"not simulated: refused by the kubelet's annotation (test_agent.py: "
+		"test_static_pod_is_refused)",
 		NULL, NULL},
 	{"row-16-bound-by-hand", "a pod that nobody placed holds units of the node and never runs", row_16,
 		nobody_runs},
 	{"row-17-assigned-is-only-a-hint", "containers after the first are served too", row_17, two_run},
-	{"row-18-answer-for-gpu-core", "not simulated: one empty container answer is a matter of the wire",
-		NULL, NULL},
+	{"row-18-answer-for-gpu-core", "not simulated: gpu-core.percentage is not offered yet", NULL, NULL},
 	{"row-19-slow-preferred-allocation", "late answers fail nobody", row_19, two_run},
-	{"row-20-resize-in-place", "not simulated: there is no call (needed == 0)", NULL, NULL},
+	{"row-20-resize-in-place", "no call, and ids in use stay healthy: a sick card puts no resize off",
+		row_20, row_20_check},
 	{"row-21-sick-card-and-a-kubelet-restart", "ids in use stay healthy: running pods go on", row_21,
 		two_run},
 	{"row-22-fail-over", "the dead leader's Binding lands late: the agent's total refuses one of the two",
 		row_22, row_22_check},
-	{"row-23-gpu-count-alone", "not simulated: no plugin offers it (test_agent.py)", NULL, NULL},
+	{"row-23-gpu-count-alone",
+		"not simulated: no plugin stands behind it, admission refuses it (test_refusals.py: "
+		"test_container_that_asks_for_gpu_count_is_refused_with_the_cure)",
+		NULL, NULL},
 	{"row-24-first-batch-after-a-kubelet-restart", "ids of pods that are gone are not free yet", row_24,
 		row_24_check},
 	{"found-filter-after-delete", "a hold for a pod that was deleted while kube-scheduler asked",

@@ -12,7 +12,7 @@ static bool occupies(const struct pod *pod)
 static bool runs_on(const struct pod *pod, int card)
 {
 	for (int c = 0; c < pod->shape.n_containers; c++)
-		if (pod->containers[c].state == C_RUNNING && pod->containers[c].card == card)
+		if (pod->containers[c].state == C_RUNNING && (pod->containers[c].cards >> card & 1))
 			return true;
 	return false;
 }
@@ -25,19 +25,22 @@ static void check_cards(struct sim *sim, int n)
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
+		uint32_t units = request_units_per_card(&pod->facts.request);
 
-		if (pod->state.node != n || pod->card < 0)
+		if (pod->state.node != n || !pod->cards)
 			continue;
 		/* What no book can know is counted only: the kubelet started it after the last word about it.
 		 */
-		if (!pod->state.exists && !pod->unseen && runs_on(pod, pod->card))
-			ghosts[pod->card] += pod->facts.request.units;
+		for_each_bit (k, pod->cards)
+			if (!pod->state.exists && !pod->unseen && runs_on(pod, k))
+				ghosts[k] += units;
 		if (!occupies(pod))
 			continue;
-		bound[pod->card] += pod->facts.request.units;
+		for_each_bit (k, pod->cards)
+			bound[k] += units;
 		for (int k = 0; k < CARDS_MAX; k++)
 			if (runs_on(pod, k))
-				running[k] += pod->facts.request.units;
+				running[k] += units;
 	}
 	for (size_t k = 0; k < node->facts.n_gpus; k++) {
 		uint32_t total = sim->plan->card_units[n][k];
@@ -93,16 +96,16 @@ void invariant_container_started(struct sim *sim, int n, int pod, int c)
 	if (!p->shape.units[c])
 		return;
 	/* The kubelet has not heard of its end, and the agent knows the next one of its name only. */
-	if (!p->state.exists && container->card != p->card) {
+	if (!p->state.exists && container->cards != p->cards) {
 		count(sim, COUNT_NAMESAKES);
 		return;
 	}
-	if (p->card < 0)
-		sim_violate(sim, "a pod that nobody placed gets no card", "u%d/c%d on n%d card %d", pod, c, n,
-			container->card);
-	else if (container->card != p->card)
-		sim_violate(sim, "a container runs on its placement's card",
-			"u%d/c%d on n%d card %d, placed on card %d", pod, c, n, container->card, p->card);
+	if (!p->cards)
+		sim_violate(sim, "a pod that nobody placed gets no card", "u%d/c%d on n%d cards %#x", pod, c,
+			n, container->cards);
+	else if (container->cards != p->cards)
+		sim_violate(sim, "a container runs on its placement's cards",
+			"u%d/c%d on n%d cards %#x, placed on %#x", pod, c, n, container->cards, p->cards);
 }
 
 /* PodResources has no uid: while the kubelet still admits or lists a pod whose successor of the same name is
@@ -165,10 +168,10 @@ static void recount(const struct sim *sim, struct truth *ret)
 		if (!occupies(pod) || pod->state.node < 0)
 			continue;
 		ret->all[pod->state.node] += pod->facts.request.units;
-		if (pod->card < 0)
+		if (!pod->cards)
 			ret->unplaced[pod->state.node] += pod->facts.request.units;
-		else
-			ret->used[pod->state.node][pod->card] += pod->facts.request.units;
+		for_each_bit (k, pod->cards)
+			ret->used[pod->state.node][k] += request_units_per_card(&pod->facts.request);
 	}
 }
 
@@ -194,10 +197,9 @@ static uint32_t free_of(uint32_t total, uint32_t used)
 	return used < total ? total - used : 0;
 }
 
-static bool fits(const struct sim *sim, const struct truth *truth, int n, uint32_t units)
+static bool fits(const struct sim *sim, const struct truth *truth, int n, const struct request *request)
 {
-	uint32_t total = 0, free_units = 0;
-	bool card = false;
+	uint32_t total = 0, free_units = 0, cards = 0;
 
 	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
 		uint32_t size = sim->plan->card_units[n][k];
@@ -206,9 +208,10 @@ static bool fits(const struct sim *sim, const struct truth *truth, int n, uint32
 		if (sim->nodes[n].state.sick & (1 << k))
 			continue;
 		free_units += free_of(size, truth->used[n][k]);
-		card |= free_of(size, truth->used[n][k]) >= units;
+		cards += free_of(size, truth->used[n][k]) >= request_units_per_card(request);
 	}
-	return card && truth->all[n] + units <= total && free_units >= truth->unplaced[n] + units;
+	return cards >= request_cards(request) && truth->all[n] + request->units <= total &&
+	       free_units >= truth->unplaced[n] + request->units;
 }
 
 static void check_waiting(struct sim *sim, const struct truth *truth)
@@ -217,7 +220,7 @@ static void check_waiting(struct sim *sim, const struct truth *truth)
 		const struct pod *pod = &sim->pods[i];
 
 		for (int n = 0; n < sim->n_nodes && pod->state.exists && pod->state.node < 0; n++)
-			if (fits(sim, truth, n, pod->facts.request.units))
+			if (fits(sim, truth, n, &pod->facts.request))
 				sim_violate(sim, "no pod that fits waits for ever", "u%d fits on n%d", i, n);
 	}
 }
@@ -232,15 +235,24 @@ static bool runs(const struct pod *pod)
 	return true;
 }
 
+/* Without its checkpoint the kubelet starts no container of a pod that it had admitted before ("no devices
+ * found allocated in local cache", devicemanager/manager.go, 1.36.3): nobody but a person can help. */
+static bool has_lost_its_record(const struct sim *sim, const struct pod *pod)
+{
+	return sim->nodes[pod->state.node].kubelet.lost_checkpoint;
+}
+
 static void check_bound(struct sim *sim)
 {
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
 
-		if (!occupies(pod) || pod->card < 0)
+		if (!occupies(pod) || !pod->cards)
 			continue;
 		if (pod->state.deleting)
 			sim_violate(sim, "a pod that is deleted goes", "u%d on n%d", i, pod->state.node);
+		else if (!pod->rejected && !runs(pod) && has_lost_its_record(sim, pod))
+			count(sim, COUNT_WITHOUT_RECORD);
 		else if (pod->rejected || !runs(pod))
 			sim_violate(sim, "a bound pod runs, or was rejected and says so", "u%d on n%d", i,
 				pod->state.node);

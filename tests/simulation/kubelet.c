@@ -136,6 +136,27 @@ void kubelet_devices_gone(struct sim *sim, int n)
 	}
 }
 
+/* In-place resize: the pod goes through admission again. There is nothing to allocate, so nothing is asked,
+ * but ids that are no longer healthy put it off (devicemanager/manager.go devicesToAllocate(), 1.36.3). */
+void kubelet_resize(struct sim *sim, int n)
+{
+	struct kubelet *kubelet = &sim->nodes[n].kubelet;
+
+	if (!kubelet->alive || !kubelet->sources_ready)
+		return;
+	for_each_bit (pod, kubelet->admitted & kubelet->has_devices & ~kubelet->terminating) {
+		bool healthy = kubelet->healthy;
+
+		for (int c = 0; c < CONTAINERS_MAX; c++)
+			healthy &= !(kubelet->devices[pod][c].ids & ~kubelet->healthy);
+		count(sim, healthy ? COUNT_RESIZED : COUNT_RESIZE_DEFERRED);
+		if (!healthy && kubelet->endpoint && sim->pods[pod].state.exists &&
+			sim->nodes[n].agent.alive && sim->nodes[n].agent.registered)
+			sim_violate(
+				sim, "ids in use are healthy: a resize is not put off", "u%d on n%d", pod, n);
+	}
+}
+
 void kubelet_see(struct sim *sim, int n, int pod, const struct state *state, bool deleted, bool added)
 {
 	push(sim, n, deleted ? OP_REMOVE : added ? OP_ADD : OP_UPDATE, pod, state);
@@ -284,7 +305,9 @@ static void started(struct sim *sim, int n, int pod, int c)
 	p->unseen |= !p->state.exists; /* the kubelet has not heard of its end */
 	container->tries = 0;
 	count(sim, COUNT_STARTS);
-	say(sim, "container u%d/c%d runs on n%d card %d", pod, c, n, container->card);
+	say(sim, "container u%d/c%d runs on n%d cards %#x", pod, c, n, container->cards);
+	if (__builtin_popcount(container->cards) > 1)
+		count(sim, COUNT_SEVERAL_CARDS);
 	sim->truth_changed = true;
 	invariant_container_started(sim, n, pod, c);
 	if (p->state.phase == PHASE_PENDING)
@@ -316,7 +339,7 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 			pod_ends(sim, n, pod);
 		return;
 	}
-	container->card = -1;
+	container->cards = 0;
 	if (!sim->pods[pod].shape.units[c]) {
 		started(sim, n, pod, c);
 		return;
@@ -330,7 +353,7 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 		back_off(sim, n, pod, c);
 		return;
 	}
-	container->card = node->grant_card[given->cdi_pod];
+	container->cards = node->grant_cards[given->cdi_pod];
 	started(sim, n, pod, c);
 }
 
@@ -342,7 +365,7 @@ static void container_exits(struct sim *sim, int n, int pod, int c)
 	if (container->state != C_RUNNING)
 		return;
 	sim->truth_changed = true;
-	container->card = -1;
+	container->cards = 0;
 	if (p->shape.kinds[c] == CONTAINER_MAIN && container->crashes < p->shape.crashes) {
 		container->crashes++;
 		container->state = C_NONE;
@@ -361,7 +384,7 @@ static void container_stopped(struct sim *sim, int n, int pod, int c)
 
 	if (container->state == C_RUNNING) {
 		container->state = C_DONE;
-		container->card = -1;
+		container->cards = 0;
 		sim->truth_changed = true;
 	}
 	if (kubelet->alive && (kubelet->terminating & BIT(pod)) && !(kubelet->terminated & BIT(pod)) &&

@@ -21,6 +21,7 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_BINDING] = "spoil a Binding",
 	[INPUT_CARD] = "sick card",
 	[INPUT_SLOW_AGENT] = "slow agent",
+	[INPUT_RESIZE] = "resize in place",
 };
 
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)
@@ -140,6 +141,31 @@ static void draw_cluster(struct random *random, struct plan *plan)
 							       : 30;
 }
 
+/* Drawn by a generator of their own, so that the rest of a seed's history is what it always was: pods on
+ * several cards, and what happens seldom. */
+static void draw_more(struct plan *plan, int64_t span_ms)
+{
+	struct random random;
+	uint16_t n_inputs = plan->n_inputs;
+
+	random_seed(&random, plan->seed, 2);
+	for (uint16_t i = 0; i < n_inputs; i++) {
+		struct shape *shape = &plan->inputs[i].shape;
+
+		if (plan->inputs[i].kind != INPUT_POD || !random_one_in(&random, 6))
+			continue;
+		shape->cards = (uint8_t)(2 + random_one_in(&random, 5));
+		for (uint8_t c = 0; c < shape->n_containers; c++)
+			shape->units[c] = (uint8_t)(shape->units[c] * shape->cards);
+	}
+	if (random_one_in(&random, 10))
+		plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_RESIZE)->a = (uint8_t)
+			random_below(&random, plan->n_nodes);
+	if (random_one_in(&random, 20))
+		draw_fault(&random, plan,
+			plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_LOSE_CHECKPOINT));
+}
+
 void plan_draw(struct plan *plan, uint64_t seed)
 {
 	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
@@ -168,6 +194,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
 
 		draw_fault(&random, plan, plan_add(plan, random_between(&random, 0, span_ms + 2000), kind));
 	}
+	draw_more(plan, span_ms);
 }
 
 static void print_pod(const struct input *input, FILE *out)
@@ -178,7 +205,10 @@ static void print_pod(const struct input *input, FILE *out)
 
 	for (uint8_t i = 0; i < shape->n_containers; i++)
 		fprintf(out, "%s%s%u", i ? " + " : " ", kinds[shape->kinds[i]], shape->units[i]);
-	fprintf(out, " units, %s", ends[shape->end]);
+	fputs(" units", out);
+	if (shape->cards > 1)
+		fprintf(out, " on %u cards", shape->cards);
+	fprintf(out, ", %s", ends[shape->end]);
 	if (shape->end != END_NEVER)
 		fprintf(out, " after %u ms", shape->lifetime_ms);
 	if (shape->fate)

@@ -30,6 +30,7 @@ struct shape {
 	uint8_t remakes; /* a StatefulSet: a pod that is gone comes again with its name and a new uid */
 	int8_t by_hand;	 /* node that the user wrote into spec.nodeName, or -1 */
 	uint8_t owner;
+	uint8_t cards;	     /* label gpu-count, and `units` is for all of them together; 0 is 1 */
 	uint16_t prebind_ms; /* volumes: the time between filter and bind */
 	uint16_t grace_ms;   /* containers take so long to end when told to */
 	uint32_t lifetime_ms;
@@ -51,6 +52,7 @@ enum input_kind {
 	INPUT_BINDING,		   /* a: enum binding_fault, of the next Binding */
 	INPUT_CARD,		   /* a: node, b: card: sick, well again after ms */
 	INPUT_SLOW_AGENT,	   /* a: node, ms: its answers take long */
+	INPUT_RESIZE,		   /* a: node: each of its pods is resized in place */
 	INPUT_MAX
 };
 

@@ -124,9 +124,10 @@ static int add_held(const struct sim *sim, int node, const struct node_state *st
 		const struct pod *p = &sim->pods[i];
 
 		r |= held_add_pod(held, p->uid_text, "default", p->name_text, &pod);
-		if (r == 0)
-			r = held_pod_add_card(
-				pod, sim->nodes[node].facts.gpus[p->card].uuid, p->facts.request.units, 0);
+		for_each_bit (k, p->cards)
+			if (r == 0)
+				r = held_pod_add_card(pod, sim->nodes[node].facts.gpus[k].uuid,
+					request_units_per_card(&p->facts.request), 0);
 	}
 	return r;
 }
@@ -360,11 +361,6 @@ static void bind_refused(struct sim *sim, int pair, int pod)
 	changed(sim, pair);
 }
 
-static int8_t card_of(const struct placement *placement)
-{
-	return (int8_t)(strrchr(placement->containers[0].cards[0].uuid, '-')[1] - '0');
-}
-
 static void send_binding(struct sim *sim, int pair, int pod, int node, struct placement *placement)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -381,7 +377,7 @@ static void send_binding(struct sim *sim, int pair, int pod, int node, struct pl
 		.pair = (int8_t)pair,
 		.pod = (int8_t)pod,
 		.node = (int8_t)node,
-		.card = card_of(placement),
+		.cards = api_cards(sim, node, placement),
 		.ration_epoch = ration->epoch,
 		.term = sim->term,
 		.fault = sim->next_fault};
@@ -415,7 +411,7 @@ static void bind_with_card(struct sim *sim, int pair, int pod, int node, const s
 		return;
 	}
 	ration->held[pod] = -1;
-	say(sim, "ration %d binds u%d to n%d card %d", pair, pod, node, card_of(&placement));
+	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, api_cards(sim, node, &placement));
 	send_binding(sim, pair, pod, node, &placement);
 }
 

@@ -65,6 +65,11 @@ static void simplify(struct plan *plan, int what, struct shape *shape)
 	case 6:
 		shape->owner = 0;
 		break;
+	case 7:
+		for (uint8_t c = 0; shape->cards > 1 && c < shape->n_containers; c++)
+			shape->units[c] = (uint8_t)(shape->units[c] / shape->cards);
+		shape->cards = 0;
+		break;
 	default:
 		break;
 	}
@@ -75,7 +80,7 @@ static bool simplify_pods(struct sim *sim, struct plan *plan, enum broken broken
 	bool changed = false;
 
 	for (uint16_t i = 0; i < plan->n_inputs; i++)
-		for (int what = 0; plan->inputs[i].kind == INPUT_POD && what < 7; what++) {
+		for (int what = 0; plan->inputs[i].kind == INPUT_POD && what < 8; what++) {
 			struct plan smaller = *plan;
 
 			simplify(&smaller, what, &smaller.inputs[i].shape);

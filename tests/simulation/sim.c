@@ -55,6 +55,10 @@ const char *const counter_names[COUNT_MAX] = {
 	"deleted pods that run on and that nobody could know of: no status yet, or a restart before the node "
 	"told",
 	"writes of ration.dev/held",
+	"containers started on several cards",
+	"pods resized in place",
+	"resizes put off for want of healthy ids",
+	"pods that a lost checkpoint keeps from starting",
 	"pods made anew under the old name",
 	"pods that ended by themselves",
 	"pods running in the end",
@@ -250,6 +254,9 @@ static void input_happens(struct sim *sim, int index)
 		break;
 	case INPUT_CARD:
 		set_card(sim, input, true);
+		break;
+	case INPUT_RESIZE:
+		kubelet_resize(sim, input->a);
 		break;
 	case INPUT_SLOW_AGENT:
 		sim->nodes[input->a].agent.slow_until_ns = sim->now_ns + input->ms * MS;

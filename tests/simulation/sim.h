@@ -86,7 +86,7 @@ enum container_state { C_NONE, C_STARTING, C_RUNNING, C_BACKOFF, C_DONE };
 
 struct container {
 	uint8_t state;
-	int8_t card; /* while it runs; -1: none */
+	uint8_t cards; /* bits, while it runs */
 	uint8_t crashes;
 	uint8_t tries;
 };
@@ -99,7 +99,7 @@ struct pod {
 	struct random random;
 	struct container containers[CONTAINERS_MAX];
 	int64_t created_ns, bound_ns;
-	int8_t card;   /* of the placement, -1 */
+	uint8_t cards; /* of the placement, bits */
 	int8_t binder; /* pair */
 	uint8_t name;
 	char uid_text[8], name_text[8];
@@ -138,7 +138,8 @@ struct watcher {
 /* A Binding on its way to the API server and back. */
 struct binding {
 	struct placement placement;
-	int8_t pair, pod, node, card;
+	int8_t pair, pod, node;
+	uint8_t cards;
 	uint32_t ration_epoch, term;
 	int8_t fault; /* -1: none */
 	bool answered;
@@ -250,7 +251,7 @@ struct node {
 	struct kubelet kubelet;
 	struct random random;
 	uint64_t grants; /* CDI files, by pod */
-	int8_t grant_card[PODS_MAX];
+	uint8_t grant_cards[PODS_MAX];
 	struct node_state state;
 	uint64_t records; /* of the agent, on disk: pods that were given a card */
 	bool was_sick;
@@ -278,6 +279,10 @@ enum counter {
 	COUNT_NAMESAKES,
 	COUNT_UNSEEN,
 	COUNT_HELD,
+	COUNT_SEVERAL_CARDS,
+	COUNT_RESIZED,
+	COUNT_RESIZE_DEFERRED,
+	COUNT_WITHOUT_RECORD,
 	COUNT_REMADE,
 	COUNT_FINISHED,
 	COUNT_RUNNING_AT_END,
@@ -410,6 +415,8 @@ void api_set_node(struct sim *sim, int node);
 void api_delete(struct sim *sim, int pod, bool force);
 bool api_is_away(const struct sim *sim);
 bool api_pod_lives(const struct pod *pod); /* a container of it runs */
+/* Bits of a node's cards that the placement names; 0 if it names one of another node. */
+uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement);
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state); /* borrowed */
 int api_pod_by_name(const struct sim *sim, int name);				       /* -1 */
 void watch_cut(struct sim *sim, int watcher, int64_t for_ns);
@@ -449,6 +456,7 @@ void kubelet_listed(struct sim *sim, int node, const struct state *states, int n
 void kubelet_reject(struct sim *sim, int node, int pod, enum reason reason);
 void kubelet_admitted(struct sim *sim, int node, int pod);
 void kubelet_devices_gone(struct sim *sim, int node);
+void kubelet_resize(struct sim *sim, int node);
 void kubelet_register(struct sim *sim, int node, uint32_t all, uint32_t healthy);
 uint64_t kubelet_active(const struct sim *sim, int node);
 void kubelet_list(struct sim *sim, int node, uint64_t *ret_listed, uint64_t *ret_shows);

@@ -292,6 +292,40 @@ static enum matching_verdict check(struct fixture *f)
 	return matching_check_totals(f->pods, f->n, &f->found, &f->served, gpus, 2, 1024, f->ask, &f->err);
 }
 
+/* Found by the simulation: without its checkpoint the kubelet asks anew for containers that do not run, of
+ * whatever pod. */
+static void call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 0, NULL)->fresh = true;
+	fixture_add(&f->facts[0], "init", CONTAINER_INIT, 2, UUID_0);
+	fixture_add(&f->facts[0], "main", CONTAINER_MAIN, 4, UUID_0);
+	add(f, "b", 2, UUID_1)->fresh = true;
+	serve(f, "a", "init"); /* anew; its main container runs, and is not asked for */
+	serve(f, "b", "c");
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "default/a and default/b"));
+	assert_int_equal(decide(f, 4), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	assert_string_equal(f->found.container->name, "main");
+}
+
+static void second_container_is_served_beside_a_pod_that_has_its_devices(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 2, UUID_0)->fresh = true;
+	fixture_add(&f->facts[0], "d", CONTAINER_MAIN, 2, UUID_0);
+	add(f, "b", 2, UUID_1)->fresh = true;
+	serve(f, "a", "c");
+	f->pods[0].lists_devices = f->pods[1].lists_devices = true;
+	serve(f, "b", "c");
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	assert_string_equal(f->found.container->name, "d");
+}
+
 static void card_may_be_filled_to_its_last_unit(void **state)
 {
 	struct fixture *f = *state;
@@ -400,6 +434,8 @@ int main(void)
 		TEST(listed_pod_that_has_devices_we_never_gave_is_not_the_new_one_of_its_name),
 		TEST(devices_we_never_gave_are_a_gap_in_our_record_if_nobody_else_waits),
 		TEST(record_of_a_predecessor_of_the_same_name_is_forgotten),
+		TEST(call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused),
+		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),
 		TEST(card_may_be_filled_to_its_last_unit),
 		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
 		TEST(pods_that_are_over_or_elsewhere_or_not_served_do_not_count),
