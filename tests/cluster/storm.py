@@ -320,6 +320,15 @@ def book_of(pid):
         return None
 
 
+def pod_of_process(pid):
+    """The uid of its pod, None if it is in none."""
+    try:
+        cgroup = POD_OF_CGROUP.search(pathlib.Path(f"/proc/{pid}/cgroup").read_bytes())
+    except OSError:
+        return None
+    return cgroup and cgroup[1].decode()
+
+
 def processes_of(cluster, program):
     """Host pids of a program in the containers of this lab, oldest first."""
     mark, found = f"{cluster.folder}/", []

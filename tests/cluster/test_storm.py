@@ -10,7 +10,7 @@ import pytest
 
 from cluster import wait_for
 from gpupods import IMAGE, inventory
-from storm import GPU_MEM, Api, Books, Machine, PodWatch, is_over, processes_of
+from storm import GPU_MEM, Api, Books, Machine, PodWatch, is_over, pod_of_process, processes_of
 
 NODES = ["storm-a.192.168.21.1=4x10240MiB+4x8192MiB,share", "storm-b.192.168.21.2=8x12288MiB,share,spread",
          "storm-c.192.168.21.3=2x16160MiB+6x5120MiB,share"]
@@ -121,15 +121,21 @@ class Storm:
                     and c["env"]["STORM_CONTAINER"] != "init"}
 
 
-def container_of(storm, selector, program):
-    """The host pid of a program of our pods, one at random."""
-    pids = wait_for(lambda: processes_of(storm.cluster, program), 30, f"{program} runs")
-    return selector(pids)
+def leading(storm, pids):
+    """Of the processes of two replicas the one whose kube-scheduler leads: the other's death disturbs nobody."""
+    status, lease = storm.api("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ack-co-scheduler")
+    leader = lease["spec"].get("holderIdentity", "").partition("_")[0] if status == 200 else ""
+    for pid in pids:
+        pod = storm.watch.seen.get(pod_of_process(pid))
+        if pod and pod["metadata"]["name"] == leader:
+            return pid
+    return max(pids)
 
 
-def kill_process(program, selector=max):
+def kill_process(program):
     def kill(storm):
-        os.kill(container_of(storm, selector, program), signal.SIGKILL)
+        pids = wait_for(lambda: processes_of(storm.cluster, program), 30, f"{program} runs")
+        os.kill(leading(storm, pids), signal.SIGKILL)
     kill.__name__ = program
     return kill
 

@@ -116,10 +116,10 @@ def test_bytes_that_are_no_request_cost_their_connection_and_nothing_else(api, d
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "XYZZY"])
 def test_other_methods_do_nothing(api, doors, method):    # noqa: F811
-    for path in ("/filter", "/prioritize", "/bind", "/inspect", "/metrics", "/why", "/healthz", "*"):
+    for path in ("/filter", "/prioritize", "/bind", "/preempt", "/inspect", "/metrics", "/why", "/history", "/healthz", "*"):
         for port in (0, 2):
             answer = say(doors.ports[port], request(method, path, b"{}", "Connection: close\r\n"))
-            good = method == "GET" and (path == "/metrics" or (port == 0 and path == "/inspect"))
+            good = method == "GET" and (path == "/metrics" or (port == 0 and path in ("/inspect", "/history")))
             assert answer.startswith(b"HTTP/1.1 200") == good, (path, answer[:100])
     assert not api.requests_for("POST", "/binding$")
 
