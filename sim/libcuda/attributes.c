@@ -26,14 +26,14 @@ static const struct {
 	{51, 32},		      /* texture pitch alignment */
 	{78, 1}, {79, 1}, {80, 1},    /* priorities, L1 */
 	{81, 98304}, {82, 65536},
-	{83, 1},		   /* shared memory and registers per multiprocessor, managed memory */
-	{87, 2}, {89, 1}, {90, 1}, /* double ratio, concurrent managed access, preemption */
-	{91, 1}, {92, 1}, {93, 1}, {94, 1}, /* registered pointers, stream memory operations */
-	{95, 1}, {96, 1}, {97, 98304},	    /* cooperative launches, shared memory opt-in */
-	{99, 1}, {102, 1}, {103, 1},	    /* host register, virtual memory management, its fd handles */
-	{106, 32}, {115, 1},		    /* blocks per multiprocessor, memory pools */
-	{122, 1}, {123, 1}, {126, 1},	    /* 64-bit memory operations, sync domains */
-	{129, 1}, {134, 0},		    /* unified function pointers, host NUMA node */
+	{83, 1},		       /* shared memory and registers per multiprocessor, managed memory */
+	{87, 2}, {89, 1}, {90, 1},     /* double ratio, concurrent managed access, preemption */
+	{91, 1},		       /* registered pointers */
+	{95, 1}, {96, 1}, {97, 98304}, /* cooperative launches, shared memory opt-in */
+	{99, 1}, {102, 1}, {103, 1},   /* host register, virtual memory management, its fd handles */
+	{106, 32}, {115, 1},	       /* blocks per multiprocessor, memory pools */
+	{122, 1}, {123, 1}, {126, 1},  /* 64-bit memory operations, sync domains */
+	{129, 1}, {134, 0},	       /* unified function pointers, host NUMA node */
 };
 
 struct pci_place pci_of_card(const struct sim_card *card)

@@ -203,3 +203,46 @@ CUresult cuDeviceCanAccessPeer(int *ret_can, CUdevice ordinal, CUdevice peer)
 		*ret_can = ordinal != peer;
 	return r;
 }
+
+/* All cards reach each other at the same speed. */
+CUresult cuDeviceGetP2PAttribute(int *ret_value, CUdevice_P2PAttribute which, CUdevice ordinal, CUdevice peer)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_value, __func__);
+
+	if (r == CUDA_SUCCESS && (!driver_device(peer) || ordinal == peer))
+		r = CUDA_ERROR_INVALID_DEVICE;
+	if (r == CUDA_SUCCESS && (which < 1 || which > 4))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS)
+		*ret_value = which == 2; /* access, no atomics, no arrays, the first performance rank */
+	return r;
+}
+
+/* Needs MPS. */
+CUresult cuDeviceGetExecAffinitySupport(int *ret_supported, CUexecAffinityType type, CUdevice ordinal)
+{
+	_cleanup_call_ struct call call = {};
+	CUresult r = begin(&call, ordinal, ret_supported, __func__);
+
+	if (r == CUDA_SUCCESS)
+		*ret_supported = 0;
+	return r;
+}
+
+/* There is no profiler to start or stop, which is no error. */
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStart(void)
+{
+	_cleanup_call_ struct call call = {};
+
+	return call_begin_context(&call, __func__);
+}
+
+CUresult cuProfilerStop(void);
+CUresult cuProfilerStop(void)
+{
+	_cleanup_call_ struct call call = {};
+
+	return call_begin_context(&call, __func__);
+}

@@ -31,8 +31,9 @@ int64_t mark_reached(const struct mark *mark, int64_t *ret_at)
 
 	if (!mark->placed)
 		return NS_PER_MS / 2;
-	wait = mark->line ? sim_line_reached(driver.work, &driver.processes, mark->line, mark->position, &at)
-			  : 0;
+	wait = mark->line && mark->line->number == mark->line_number
+		       ? sim_line_reached(driver.work, &driver.processes, mark->line, mark->position, &at)
+		       : 0;
 	if (wait == 0)
 		*ret_at = at > mark->recorded_at ? at : mark->recorded_at;
 	return wait;
@@ -84,6 +85,7 @@ static void submit(struct stream *stream, const struct op *op)
 static void place(struct stream *stream, struct mark *mark)
 {
 	mark->line = stream->object.context->line;
+	mark->line_number = mark->line->number;
 	mark->position = stream->kind == STREAM_LEGACY ? stream->object.context->tail : stream->tail;
 	mark->recorded_at = monotonic_ns();
 	mark->placed = true;

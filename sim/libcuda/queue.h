@@ -8,6 +8,7 @@ struct mark {
 	unsigned users;
 	bool placed; /* else its record is still queued */
 	struct sim_line *line;
+	uint64_t line_number; /* the line may be another context's by now */
 	uint64_t position;
 	int64_t recorded_at; /* CLOCK_MONOTONIC */
 };

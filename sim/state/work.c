@@ -189,6 +189,7 @@ int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
 			continue;
 		memset((char *)line + sizeof(line->taken), 0, sizeof(*line) - sizeof(line->taken));
 		line->card = card;
+		line->number = atomic_fetch_add(&work->last_number, 1) + 1;
 		line->slot = (uint32_t)(slot - processes->table->slots);
 		line->pid = atomic_load(&slot->pid);
 		line->start_ticks = slot->start_ticks;

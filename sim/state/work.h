@@ -14,7 +14,7 @@
 #include "sim/state/processes.h"
 
 #define SIM_WORK_MAGIC UINT64_C(0x31574b574d49534e) /* "NSIMWKW1" as little-endian bytes */
-#define SIM_WORK_VERSION 1
+#define SIM_WORK_VERSION 2
 #define SIM_MAX_LINES 1024
 #define SIM_MAX_STRETCHES 512
 #define SIM_BUSY_BUCKETS 32
@@ -31,6 +31,7 @@ struct sim_line {
 	uint32_t card;
 	uint32_t slot; /* of the owner in the table of processes */
 	uint32_t pid;
+	uint64_t number; /* never the same twice: whoever remembers a line sees that it is another's now */
 	uint64_t start_ticks;
 	uint64_t submitted, done; /* ns of work */
 	int64_t ready_at;	  /* what arrived at an idle line starts after the launch latency */
@@ -54,7 +55,9 @@ struct sim_work {
 	uint32_t size;
 	_Atomic uint32_t line_count; /* how many were ever in use */
 	_Atomic uint32_t slice_us, latency_ns;
-	uint32_t reserved[9];
+	uint32_t reserved0;
+	_Atomic uint64_t last_number;
+	uint32_t reserved[6];
 	struct sim_card_work cards[SIM_MAX_CARDS];
 	struct sim_line lines[SIM_MAX_LINES];
 };

@@ -130,6 +130,43 @@ def test_memory_of_a_process_that_execs_is_given_back(card):
     """)
 
 
+def test_no_function_crashes_without_arguments(card):
+    """Every symbol, with and without a context, all arguments 0."""
+    script(card, """
+        for name in [line.split()[0] for line in open(sys.argv[2])]:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20); ok(cu.cuInit(0))
+                getattr(cu, name)(*[c_uint64(0)] * 12)
+                context(); getattr(cu, name)(*[c_uint64(0)] * 12)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0, name
+    """, SYMS, init=False)
+
+
+def test_threads_work_side_by_side(card):
+    script(card, """
+        c = context(); before = free_bytes(); wrong = []
+        f = out("cuModuleGetFunction", c_void_p, out("cuModuleLoadData", c_void_p, b'{"functions": {"f": {"us": 20}}}'), b"f")
+        def work():
+            try:
+                ok(cu.cuCtxSetCurrent(c)); s = out("cuStreamCreate", c_void_p, 1)
+                for i in range(200):
+                    p, q = alloc(1000), out("cuMemAllocAsync", c_uint64, c_size_t(5000), s)
+                    ok(cu.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, None, None))
+                    ok(cu.cuMemcpyHtoDAsync_v2(q, b"x" * 5000, c_size_t(5000), s))
+                    ok(cu.cuMemFreeAsync(q, s)); ok(cu.cuStreamSynchronize(s)); ok(cu.cuMemFree_v2(p))
+                ok(cu.cuStreamDestroy_v2(s))
+            except AssertionError as error:
+                wrong.append(error)
+        threads = [threading.Thread(target=work) for i in range(8)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        assert not wrong, wrong
+        ok(cu.cuCtxSynchronize()); assert free_bytes() == before
+    """)
+
+
 # Contexts
 
 def test_context_costs_what_the_card_says_and_gives_it_back(card):
