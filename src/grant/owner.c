@@ -12,6 +12,7 @@ struct process_stat {
 	char state;
 	unsigned long threads;
 	uint64_t start_ticks;
+	uint64_t image;
 };
 
 static char *field_after(char *at, unsigned count)
@@ -25,17 +26,19 @@ static char *field_after(char *at, unsigned count)
  * anything, so what follows its last ')' counts. */
 static bool parse_stat(char *text, struct process_stat *ret_stat)
 {
-	char *at = strrchr(text, ')'), *threads, *start;
+	char *at = strrchr(text, ')'), *threads, *start, *stack;
 
 	if (!at || at[1] != ' ')
 		return false;
 	threads = field_after(at + 1, 17);
 	start = threads ? field_after(threads, 2) : NULL;
-	if (!start)
+	stack = start ? field_after(start, 6) : NULL;
+	if (!stack)
 		return false;
 	ret_stat->state = at[2];
 	ret_stat->threads = strtoul(threads, NULL, 10);
 	ret_stat->start_ticks = strtoull(start, NULL, 10);
+	ret_stat->image = strtoull(stack, NULL, 10) >> 4; /* aligned to 16; leaves room for a tag */
 	return ret_stat->start_ticks > 0;
 }
 
@@ -92,8 +95,10 @@ void owner_self(struct owner *ret_owner)
 		.time_namespace = read_namespace("/proc/self/ns/time"),
 		.sees_proc = proc_is_ours(),
 	};
-	if (ret_owner->sees_proc && read_stat((uint32_t)getpid(), &about))
+	if (ret_owner->sees_proc && read_stat((uint32_t)getpid(), &about)) {
 		ret_owner->start_ticks = about.start_ticks;
+		ret_owner->image = about.image;
+	}
 }
 
 /* A word that a former owner of the slot wrote has another generation and says nothing. */
@@ -104,6 +109,7 @@ static uint64_t tagged(uint64_t value, uint64_t word)
 
 void owner_sign(struct usage_slot *slot, uint64_t word, const struct owner *owner)
 {
+	atomic_store(&slot->image, tagged(owner->image, word));
 	atomic_store(&slot->time_namespace, tagged(owner->time_namespace, word));
 	if (owner->start_ticks > 0)
 		atomic_store(&slot->start_ticks, tagged(owner->start_ticks, word));
@@ -115,15 +121,22 @@ static bool is_corpse(const struct process_stat *about)
 	return (about->state == 'Z' || about->state == 'X') && about->threads <= 1;
 }
 
-static bool was_started_at(
-	const struct usage_slot *slot, uint64_t word, const struct owner *self, uint64_t start_ticks)
+static bool is_of(uint64_t signature, uint64_t word)
 {
-	uint64_t signature = atomic_load(&slot->start_ticks);
+	return signature != 0 && (signature & ((1 << OWNER_GENERATION_BITS) - 1)) == OWNER_GENERATION(word);
+}
 
-	if (signature == 0 || (signature & ((1 << OWNER_GENERATION_BITS) - 1)) != OWNER_GENERATION(word) ||
-		atomic_load(&slot->time_namespace) != tagged(self->time_namespace, word))
-		return true; /* nothing to compare */
-	return signature == tagged(start_ticks, word);
+static bool is_same_process(const struct usage_slot *slot, uint64_t word, const struct owner *self,
+	const struct process_stat *about)
+{
+	uint64_t start = atomic_load(&slot->start_ticks), image = atomic_load(&slot->image);
+
+	if (is_of(start, word) && atomic_load(&slot->time_namespace) == tagged(self->time_namespace, word) &&
+		start != tagged(about->start_ticks, word))
+		return false;
+	/* What cannot be known is not compared. */
+	return about->image == 0 || !is_of(image, word) || image >> OWNER_GENERATION_BITS == 0 ||
+	       image == tagged(about->image, word);
 }
 
 bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
@@ -139,7 +152,7 @@ bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
 	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
 		dead = true;
 	else if (self->sees_proc && read_stat(pid, &about))
-		dead = is_corpse(&about) || !was_started_at(slot, word, self, about.start_ticks);
+		dead = is_corpse(&about) || !is_same_process(slot, word, self, &about);
 	errno = saved;
 	return dead;
 }

@@ -9,6 +9,7 @@ struct owner {
 	uint64_t word; /* without generation */
 	uint64_t start_ticks;
 	uint64_t time_namespace;
+	uint64_t image; /* where its stack begins: another place after execve() */
 	bool sees_proc; /* /proc is there, and of this process's own pid namespace */
 };
 

@@ -44,10 +44,11 @@ struct usage_card {
 
 /* One process. */
 struct usage_slot {
-	_Atomic uint64_t owner;			      /* 0 pid: free; see owner.h */
-	_Atomic uint64_t start_ticks;		      /* when the owner started; 0: not known (yet) */
-	_Atomic uint64_t time_namespace;	      /* in which start_ticks was read; 0: not known */
-	uint8_t reserved[40];			      /* zero */
+	_Atomic uint64_t owner;		 /* 0 pid: free; see owner.h */
+	_Atomic uint64_t start_ticks;	 /* when the owner started; 0: not known (yet) */
+	_Atomic uint64_t time_namespace; /* in which start_ticks was read; 0: not known */
+	_Atomic uint64_t image;		 /* which program it runs: execve() frees the card's memory */
+	uint8_t reserved[32];		 /* zero */
 	_Atomic uint64_t cards[GRANT_FILE_CARDS_MAX]; /* as above */
 	/* Pages of what is held that other processes may have too (high half), and of what this process has
 	 * of others (low half), which the driver counts for both. Written by the owner only. */

@@ -2,6 +2,7 @@
  * errors, and because it may start something lazily. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/memory-pools.h"
 #include "shim/session.h"
 
 /* Of the functions from before CUDA 3.2, whose sizes are 32 bits. */
@@ -18,6 +19,7 @@ static int current_memory(uint64_t *ret_free, uint64_t *ret_total)
 
 	if (card < 0)
 		return -1;
+	pools_settle();
 	*ret_total = session->grant->cards[card].limit_bytes;
 	*ret_free = *ret_total - session_used_bytes(session, (unsigned)card);
 	return 0;

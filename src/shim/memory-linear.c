@@ -8,6 +8,7 @@
 #include "shim/memory-linear.h"
 
 #include "shim/cuda-library.h"
+#include "shim/memory-pools.h"
 #include "shim/memory-shared.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
@@ -268,28 +269,28 @@ HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1 *address, unsigned int *pitch, unsi
 		r == CUDA_SUCCESS ? (uint64_t)*pitch * height : 0);
 }
 
+/* What is not known may have been a pool's. */
+static CUresult freed(CUresult r, const struct object *pointer)
+{
+	if (!pointer)
+		pools_settle();
+	else if (r == CUDA_SUCCESS)
+		linear_release(pointer);
+	else
+		objects_put(pointer);
+	return r;
+}
+
 HOOK CUresult cuMemFree_v2(CUdeviceptr address)
 {
 	struct object pointer;
 	bool known = objects_take(OBJECT_POINTER, address, &pointer);
-	CUresult r = DRIVER(cuMemFree_v2)(address);
-
-	if (known && r == CUDA_SUCCESS)
-		linear_release(&pointer);
-	else if (known)
-		objects_put(&pointer);
-	return r;
+	return freed(DRIVER(cuMemFree_v2)(address), known ? &pointer : NULL);
 }
 
 HOOK CUresult cuMemFree(CUdeviceptr_v1 address)
 {
 	struct object pointer;
 	bool known = objects_take(OBJECT_POINTER, address, &pointer);
-	CUresult r = DRIVER(cuMemFree)(address);
-
-	if (known && r == CUDA_SUCCESS)
-		linear_release(&pointer);
-	else if (known)
-		objects_put(&pointer);
-	return r;
+	return freed(DRIVER(cuMemFree)(address), known ? &pointer : NULL);
 }

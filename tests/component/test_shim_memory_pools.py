@@ -154,6 +154,7 @@ def test_cuMemFree_frees_memory_of_pools_too(granted):
     granted.script(POOLS, """
         p = take(100 * MiB)
         if cu.cuMemFree_v2(p) == OK:
+            same()
             sync()
             same(0)
     """)

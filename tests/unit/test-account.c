@@ -207,6 +207,27 @@ static void slots_of_the_dead_are_used_again(void **state)
 	assert_int_equal(usage->slots_used, 1);
 }
 
+static void memory_of_a_program_that_another_replaced_is_recovered(void **state)
+{
+	int pipe_fd[2];
+	char answer;
+	pid_t pid;
+
+	assert_int_equal(pipe(pipe_fd), 0);
+	pid = fork();
+	if (pid == 0) {
+		account_charge(account, 1, 600 * MIB);
+		dup2(pipe_fd[1], 1);
+		execlp("sh", "sh", "-c", "echo; exec sleep 100", NULL);
+	}
+	assert_int_equal(read(pipe_fd[0], &answer, 1), 1);
+	assert_int_equal(account_used_bytes(account, 1), 0);
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+	close(pipe_fd[0]);
+	close(pipe_fd[1]);
+	end_child(pid);
+}
+
 static void *hold_and_wait(void *at)
 {
 	account_charge(account, 1, 300 * MIB);
@@ -251,6 +272,7 @@ static void put_slot(unsigned slot, uint64_t owner, uint64_t start_ticks, uint32
 	owner_self(&self);
 	usage->slots[slot].owner = owner;
 	self.start_ticks = start_ticks;
+	self.image = 0;
 	owner_sign(&usage->slots[slot], owner, &self);
 	usage->slots[slot].cards[1] = pages;
 	usage->cards[1].total += pages;
@@ -520,6 +542,7 @@ int main(void)
 		FILES(memory_of_a_process_that_nobody_waits_for_is_recovered_too),
 		FILES(a_child_of_fork_has_a_slot_of_its_own_and_its_end_leaves_the_parents_memory_alone),
 		FILES(slots_of_the_dead_are_used_again),
+		FILES(memory_of_a_program_that_another_replaced_is_recovered),
 		FILES(a_process_whose_first_thread_has_ended_lives),
 		FILES(a_pid_that_was_given_to_another_process_does_not_keep_memory),
 		FILES(a_living_process_of_which_the_start_is_not_known_keeps_its_memory),

@@ -1,0 +1,80 @@
+"""Several processes take memory in every way, and are killed at any instruction: never more than the limit, and nothing is
+lost."""
+import random
+import time
+
+from shim_memory import MIB, _granted  # noqa: F401 (fixture)
+from test_shim import needs_no_grant_here
+from test_shim_memory_arrays import ARRAYS
+from test_shim_memory_pools import POOLS
+from test_shim_memory_virtual import VIRTUAL
+from test_sim import run, tree  # noqa: F401 (fixture)
+
+pytestmark = needs_no_grant_here
+
+HAMMER = """
+import random
+random.seed(int.from_bytes(os.urandom(8), "little"))
+live = []
+
+def linear():
+    p = c_uint64()
+    if cu.cuMemAlloc_v2(byref(p), c_size_t(int(2 ** random.uniform(6, 29)))) == OK:
+        return lambda: free(p)
+
+def virtual():
+    h = create(random.randrange(1, 100) * 2 * MiB)
+    if type(h) is c_uint64:
+        return lambda: release(h)
+
+def pooled():
+    p = take(int(2 ** random.uniform(10, 28)))
+    if type(p) is c_uint64:
+        return lambda: (give(p), sync())
+
+def arrays():
+    a = array(random.randrange(1, 4000), random.randrange(1, 4000), FLOAT, 4)
+    if type(a) is c_void_p:
+        return lambda: destroy(a)
+
+say("begins")
+while True:
+    if live and random.random() < .5:
+        live.pop(random.randrange(len(live)))()
+    else:
+        live.append(random.choice([linear, virtual, pooled, arrays])() or (lambda: None))
+"""
+PROCESSES, ROUNDS, CONTEXT = 3, 40, 300
+
+
+def driver_used(granted):
+    """MiB of the first card that processes hold, as the driver's own tool says."""
+    return int(run(granted.tree.path / "bin/nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"
+                   ).stdout.split()[0])
+
+
+def test_processes_that_take_memory_in_every_way_and_are_killed(granted):
+    def start():
+        process = granted.start(ARRAYS, POOLS, VIRTUAL, HAMMER)
+        assert process.stdout.readline() == "begins\n", process.stderr.read()
+        return process
+
+    processes = [start() for _ in range(PROCESSES)]
+    for _ in range(ROUNDS):
+        time.sleep(random.random() * .05)
+        assert driver_used(granted) <= 2154 + PROCESSES * CONTEXT
+        victim = random.randrange(PROCESSES)
+        assert processes[victim].poll() is None, processes[victim].communicate()
+        processes[victim].kill()
+        processes[victim].communicate()
+        processes[victim] = start()
+    for process in processes:
+        process.kill()
+        process.communicate()
+    granted.script("""
+        assert info(cu) == (2154 * MiB, 2154 * MiB)
+        alloc(2154 * MiB)
+        same(2154 * MiB)
+    """)
+    assert granted.used() <= 2154 * MIB
+    assert granted.misuse() == {}
