@@ -10,6 +10,7 @@
 int command_up(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_fault(int argc, char **argv);
+int command_tune(int argc, char **argv);
 int command_hold(int argc, char **argv);
 int command_down(int argc, char **argv);
 

@@ -17,6 +17,7 @@ static const struct command {
 		"                oom [TIMES] | slow CALL MS [TIMES] | fail CALL CODE [TIMES] | kill POINT "
 		"[SKIP] | calm",
 		"inject a fault, or repair the card", command_fault},
+	{"tune", "DIR [slice-us=N] [latency-ns=N]", "show or set how the cards pace work", command_tune},
 	{"hold", "DIR CARD MIB", "hold memory of a card, as a process would, until interrupted",
 		command_hold},
 	{"down", "DIR", "remove the tree", command_down},

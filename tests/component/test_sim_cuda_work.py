@@ -74,6 +74,27 @@ def test_two_busy_processes_share_the_card_by_time_slices(card):
     assert all(150 < t < 250 for t in times), times
 
 
+def test_slices_and_latency_can_be_tuned(card):
+    assert run(RATION_SIM, "tune", card.path).stdout == "slice-us=2000\nlatency-ns=3000\n"
+    run(RATION_SIM, "tune", card.path, "latency-ns=20000000")
+    script(card, """
+        context(); ms = load(); a, b = event(), event()
+        ok(cu.cuEventRecord(a, None)); ok(launch(ms)); ok(cu.cuEventRecord(b, None)); ok(cu.cuEventSynchronize(b))
+        assert 21 <= between(a, b) < 31, between(a, b)
+    """)
+    for wrong in ("slice-us=0", "slice-us", "latency-ns=-1", "nonsense=1"):
+        assert run(RATION_SIM, "tune", card.path, wrong, check=False).returncode == 1
+    # With slices of 500 ms each of two has its 100 ms at once: the first ends when the second begins.
+    run(RATION_SIM, "tune", card.path, "slice-us=500000", "latency-ns=0")
+    script(card, """
+        a = context(); fa = load(b"ms50"); ea = event(); b = context(); fb = load(b"ms50"); eb = event()
+        ok(cu.cuCtxSetCurrent(a)); ok(launch(fa)); ok(launch(fa)); ok(cu.cuEventRecord(ea, None))
+        ok(cu.cuCtxSetCurrent(b)); ok(launch(fb)); ok(launch(fb)); ok(cu.cuEventRecord(eb, None))
+        ok(cu.cuEventSynchronize(eb)); ok(cu.cuCtxSetCurrent(a)); ok(cu.cuEventSynchronize(ea))
+        assert 95 <= between(ea, eb) <= 105, between(ea, eb)
+    """)
+
+
 def test_killed_process_leaves_the_card_to_others(card):
     other = start(card, "context(); f = load(b'ms50')\nfor i in range(1000): ok(launch(f))\nsay('ready'); wait()")
     assert other.stdout.readline() == "ready\n"
