@@ -23,8 +23,8 @@ COLUMNS = {
                   ("took_with_load_p50", "{:.3f}"), ("took_with_load_p99_without", "{:.3f}"),
                   ("took_with_load_p99", "{:.3f}"), ("cpu_p50_added", "{:.3f}"), ("cpu_p99_added", "{:.3f}"),
                   ("rounds", "{}")),
-    "shim_idle": (("library", "{}"), ("rss_kib", "{}"), ("added_rss_kib", "{}"), ("own_kib", "{}"),
-                  ("added_own_kib", "{}"), ("lives_ms", "{:.3f}"), ("added_ms", "{:.3f}")),
+    "shim_idle": (("under", "{}"), ("rss_kib", "{:.0f}"), ("added_rss_kib", "{:.0f}"), ("own_kib", "{:.0f}"),
+                  ("added_own_kib", "{:.0f}"), ("lives_ms", "{:.3f}"), ("added_ms", "{:.3f}")),
 }
 TITLES = {
     "verbs": "The verbs over loopback, one connection (ms; cpu: of the extender for one call; floor: a plain socket "
@@ -38,8 +38,8 @@ TITLES = {
             "there already; waits: how often a process slept in a round, all together)",
     "shim_init": "The first cuInit of processes that start at the same moment (ms; with_load: dlopen of libcuda too, "
                  "which without the shim opens the driver; cpu: of both)",
-    "shim_idle": "A program that never calls CUDA, by what is preloaded (KiB; own: private and written to; ms from "
-                 "start to end)",
+    "shim_idle": "A program that never calls CUDA, by what is preloaded, or under ration run (KiB; own: private and "
+                 "written to; ms from start to end)",
 }
 
 

@@ -15,8 +15,9 @@ LIVE = (1, 1000, 100000)
 SMALL, LARGE = 4096, 2 << 20    # one shares a block with others, one is charged by itself
 PLAIN_MORE = 20
 INIT_MORE = 5    # a round of one process is one sample
-START_LIBRARIES = {"none": (), "the driver": ("tree/lib/libcuda.so.1",), "the shim": ("shim/libcuda.so.1",),
-                   "both shims": ("shim/libcuda.so.1", "shim/libnvidia-ml.so.1")}
+PRELOADED = {"nothing": (), "the driver": ("tree/lib/libcuda.so.1",), "the shim": ("shim/libcuda.so.1",),
+             "both shims": ("shim/libcuda.so.1", "shim/libnvidia-ml.so.1")}
+LAYERS = ("preload", "mount")
 
 
 def percentile(values, share):
@@ -52,8 +53,21 @@ class Machine:
     def calls(self, processes, limited):
         return Calls(self, processes, limited)
 
-    def libraries(self, names):
-        return self.env | ({"LD_PRELOAD": " ".join(str(self.folder / n) for n in names)} if names else {})
+    def run(self, *program, options=()):
+        return [str(build() / "src/cli/ration"), "run", "--mem", LIMIT, "--driver", str(self.tree / "lib"), *options,
+                "--", *program]
+
+    def starts(self, program):
+        """(arguments, environment) by name, for a program that never calls CUDA."""
+        made = {name: ([program], self.env | ({"LD_PRELOAD": " ".join(str(self.folder / n) for n in names)}
+                                              if names else {})) for name, names in PRELOADED.items()}
+        runs = {f"ration run, {layer}": (self.run(program, options=["--layer", layer]), self.env) for layer in LAYERS}
+        return made | {name: (argv, env) for name, (argv, env) in runs.items() if self._works(argv, env)}
+
+    @staticmethod
+    def _works(argv, env):
+        """Not everybody may mount."""
+        return subprocess.run(argv, env=env, capture_output=True, check=False).returncode == 0
 
 
 class Calls:
@@ -63,8 +77,7 @@ class Calls:
         argv = [str(build() / "bench/bench-calls"), str(processes)]
         env = dict(machine.env)
         if limited:
-            argv = [str(build() / "src/cli/ration"), "run", "--mem", LIMIT, "--driver", str(machine.tree / "lib"), "--",
-                    *argv]
+            argv = machine.run(*argv)
         else:
             env["LD_LIBRARY_PATH"] = str(machine.tree / "lib")
         self.processes = processes
@@ -151,27 +164,34 @@ def start(machine, processes, rounds):
     return made
 
 
-def never_calls(machine, rounds, starts):
-    """A program that never calls CUDA, with these libraries mapped: resident memory and how long it lives."""
-    program = str(build() / "bench/bench-start")
-    took, memory = {name: [] for name in START_LIBRARIES}, {}
+def spawn(argv, env, times):
+    """Milliseconds from start to end, one after the other."""
+    quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+    began = time.monotonic()
+    for _ in range(times):
+        _, status = os.waitpid(os.posix_spawn(argv[0], argv, env, file_actions=quiet), 0)
+        if status != 0:
+            raise BenchError(f"{' '.join(argv)}: status {status}")
+    return (time.monotonic() - began) / times * 1e3
+
+
+def never_calls(machine, rounds, times):
+    """What a program that never calls CUDA has of it: resident memory and how long it lives."""
+    starts = machine.starts(str(build() / "bench/bench-start"))
+    took = {name: [] for name in starts}
     for i in range(rounds):
-        order = list(START_LIBRARIES.items())
-        for name, libraries in order if i % 2 else order[::-1]:
-            env = machine.libraries(libraries)
-            if name not in memory:
-                out = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
-                memory[name] = tuple(map(int, out.split()))
-            quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
-            began = time.monotonic()
-            for _ in range(starts):
-                os.waitpid(os.posix_spawn(program, [program], env, file_actions=quiet), 0)
-            took[name].append((time.monotonic() - began) / starts * 1e3)
-    return [{"library": name, "rss_kib": memory[name][0], "own_kib": memory[name][1],
-             "added_rss_kib": memory[name][0] - memory["none"][0],
-             "added_own_kib": memory[name][1] - memory["none"][1], "lives_ms": statistics.median(took[name]),
-             "added_ms": statistics.median(b - a for a, b in zip(took["none"], took[name]))}
-            for name in START_LIBRARIES]
+        for name in list(starts) if i % 2 else reversed(starts):
+            took[name].append(spawn(*starts[name], times))
+    memory = {name: [tuple(map(int, subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+                                            .stdout.split())) for _ in range(rounds)]
+              for name, (argv, env) in starts.items()}
+    rows = []
+    for name in starts:
+        rss, own = (statistics.median(column) for column in zip(*memory[name]))
+        rows.append({"under": name, "rss_kib": rss, "own_kib": own, "lives_ms": statistics.median(took[name]),
+                     "added_ms": statistics.median(b - a for a, b in zip(took["nothing"], took[name]))})
+    return [row | {"added_rss_kib": row["rss_kib"] - rows[0]["rss_kib"],
+                   "added_own_kib": row["own_kib"] - rows[0]["own_kib"]} for row in rows]
 
 
 def run(quick, results, say):
@@ -184,4 +204,4 @@ def run(quick, results, say):
             repeated(machine, processes, rounds, work * 4 if processes == 1 else work, results["shim"])
             results["shim_init"].append(start(machine, processes, rounds * (INIT_MORE if processes == 1 else 1)))
         say("the shim in a program that never calls CUDA")
-        results["shim_idle"] = never_calls(machine, rounds, 5 if quick else 20)
+        results["shim_idle"] = never_calls(machine, rounds, 2 if quick else 5)

@@ -110,9 +110,10 @@ def test_the_start_of_cuda_and_a_program_without_it_are_measured(shim_results):
     init = shim_results[1]["shim_init"]
     assert [r["processes"] for r in init] == [1, 8]
     assert not [r for r in init if not 0 < r["took_p50"] <= r["took_p99"] <= r["took_with_load_p99"]]
-    idle = {r["library"]: r for r in shim_results[1]["shim_idle"]}
-    assert set(idle) == {"none", "the driver", "the shim", "both shims"}
-    assert idle["none"]["added_ms"] == 0 < idle["both shims"]["added_rss_kib"]
+    idle = {r["under"]: r for r in shim_results[1]["shim_idle"]}
+    assert set(idle) == {"nothing", "the driver", "the shim", "both shims", "ration run, preload", "ration run, mount"}
+    assert idle["nothing"]["added_ms"] == 0 < idle["both shims"]["added_rss_kib"]
+    assert idle["ration run, preload"]["lives_ms"] > idle["both shims"]["lives_ms"]
 
 
 def row(**what):
@@ -133,10 +134,11 @@ def test_what_the_shim_may_add_is_judged_by_the_worst_row():
     def call(what, processes, added):
         return {"what": what, "processes": processes, "added": added}
     judged = goals.judge({"shim": [call("cuLaunchKernel", 1, 15.0), call("cuLaunchKernel", 8, 15.1),
-                                   call("cuMemAlloc + cuMemFree, 4 KiB", 1, 199), call("cuMemAlloc + x", 1, 201)],
+                                   call("cuMemAlloc + cuMemFree, 4 KiB", 1, 199), call("cuMemAlloc + x", 1, 201),
+                                   call("cuMemAlloc + y of the oldest", 1, 90)],
                           "shim_init": [{"processes": 64, "cpu_p99_added": 0.9}]})
-    assert [(got, met) for _, _, got, met in judged] == [("15.0 ns", True), ("15.1 ns", False), ("201 ns", False),
-                                                         ("0.90 ms", True)]
+    assert [(got, met) for _, _, got, met in judged] == [
+        ("15.0 ns", True), ("15.1 ns", False), ("201 ns", False), ("90 ns", True), ("0.90 ms", True)]
 
 
 def test_cards_over_their_total_are_counted():
