@@ -70,9 +70,15 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice de
 	return look(DRIVER(cuGreenCtxCreate)(context, resources, device, flags));
 }
 
+/* A larger stack, of all threads of all processors at once, may take as much as a context. */
 HOOK CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-	return look(DRIVER(cuCtxSetLimit)(limit, value));
+	CUresult r = DRIVER(cuCtxSetLimit)(limit, value);
+	int card = r == CUDA_SUCCESS ? cuda_current_card() : -1;
+
+	if (card >= 0)
+		session_await_look((unsigned)card);
+	return r;
 }
 
 HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)

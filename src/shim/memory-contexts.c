@@ -8,6 +8,7 @@
 #include "shim/memory-pools.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
+#include "shim/session.h"
 
 #define CONTEXTS_MAX 4096
 #define ROOM_CLASSES 13 /* 1, 2-3, 4-7, ... 4096 free units */
@@ -81,6 +82,7 @@ bool context_here(struct memory_here *ret_here)
 {
 	struct object object;
 	CUcontext current;
+	CUdevice device;
 	int card;
 
 	*ret_here = (struct memory_here){0};
@@ -90,7 +92,10 @@ bool context_here(struct memory_here *ret_here)
 		*ret_here = context_of(&object);
 		return true;
 	}
-	card = cuda_current_card();
+	/* One that has been destroyed: the driver has a word for that. */
+	if (DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS)
+		return true;
+	card = cuda_device_card(device);
 	if (card < 0)
 		return false;
 	ret_here->card = (uint32_t)card;
@@ -180,6 +185,8 @@ static void context_end(const struct object *object)
 		atomic_store(&record->rooms[i], 0);
 	atomic_store(&record->stamp, 0);
 	pools_settle();
+	/* What the context itself took is the program's again when its call returns. */
+	session_await_look(here.card);
 }
 
 static CUresult end_by(CUresult (*driver)(CUcontext), CUcontext context)

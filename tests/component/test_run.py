@@ -19,6 +19,7 @@ from test_sim import BUILD, Tree, run as run_checked
 
 RATION = BUILD / "src/cli/ration"
 LAYERS = ["mount", "preload"]
+SANITIZED = b"libasan.so" in (BUILD / "sim/libcuda.so.1").read_bytes()
 pytestmark = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
 
 
@@ -31,6 +32,9 @@ class Machine:
         self.runs = path / "runs"
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("RATION_", "CUDA_", "LD_"))}
         self.env["RATION_RUNS"] = str(self.runs)
+        if SANITIZED:    # programs load the simulated driver, whose sanitizer has to be there before them
+            libasan = run_checked("gcc", "-print-file-name=libasan.so").stdout.strip()
+            self.env |= {"LD_PRELOAD": libasan, "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
         self.runs.mkdir()
         self.runs.chmod(0o1777)
 
@@ -172,7 +176,7 @@ def test_the_program_has_everything_that_the_caller_gave_it(machine, layer, tmp_
     code = """
         import os, sys, signal, resource
         fds = sorted(int(f) for f in os.listdir("/proc/self/fd"))[:-1]
-        status = [l for l in open("/proc/self/status") if l.startswith(("Sig", "Shd", "PPid"))]
+        status = [l for l in open("/proc/self/status") if l.startswith(("SigB", "SigI", "SigC", "PPid"))]
         print(os.getppid(), sys.argv[1:], fds, os.getcwd(), sys.stdin.read(), status, os.umask(0), os.getpgrp(),
               resource.getrlimit(resource.RLIMIT_CORE), sorted(k for k in os.environ if k not in KNOWN))
         """.replace("KNOWN", "('RATION_GRANT', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'CUDA_VISIBLE_DEVICES')")
@@ -585,3 +589,26 @@ def machine_overhead(machine):
         context()
         os.system("{machine.tree.path}/bin/nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits")
         """).stdout.strip() + "MiB"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_a_program_had_before_exec_is_given_back(machine, layer):
+    """The pid and its start stay the same. Seen by itself, and by another process of the run."""
+    again = textwrap.dedent(CUDA) + textwrap.dedent("""
+        context()
+        print(memory()[1] - memory()[0] < 1000 << 20, flush=True)
+        """)
+    done = machine.python(f"""
+        context()
+        p = c_ulonglong()
+        assert cuda.cuMemAlloc_v2(byref(p), c_size_t(1000 << 20)) == 0
+        read, write = os.pipe()
+        if os.fork() == 0:
+            os.read(read, 1), time.sleep(0.2)
+            os.execv(sys.executable, [sys.executable, "-c", {again!r}])
+        os.execv(sys.executable, [sys.executable, "-c", {again!r} + '''
+        os.write({{}}, b"x")
+        os.wait()
+        '''.replace(" " * 8, "").format(write)]) if not os.set_inheritable(write, True) else None
+        """, args=["--layer", layer])
+    assert done.stdout == "True\nTrue\n", done.stderr
