@@ -30,6 +30,7 @@ CUresult graph_memory_new(struct device *device, uint64_t size, uint64_t *ret_ad
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	region->kind = REGION_GRAPH;
+	region->users = 1;
 	region->device = device;
 	region->room.size = round_up(size, PAGE_BYTES);
 	if (address_take(ARENA_DEVICE, &region->room, PAGE_BYTES, 0) < 0) {
@@ -69,12 +70,20 @@ void graph_memory_release(struct region *region)
 	region->in_use = false;
 }
 
-/* With the graph; memory that the application still uses goes with it, as nobody can free it any more. */
+void graph_memory_use(uint64_t address)
+{
+	struct region *region = find(address);
+
+	if (region)
+		region->users++;
+}
+
+/* Memory that the application still uses goes with it, as nobody can free it any more. */
 void graph_memory_free(uint64_t address)
 {
 	struct region *region = find(address);
 
-	if (!region)
+	if (!region || --region->users > 0)
 		return;
 	graph_memory_release(region);
 	unreserve(region);

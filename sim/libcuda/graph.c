@@ -22,7 +22,7 @@ void node_free(struct node *node)
 {
 	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH)
 		graph_free(node->task.child);
-	if (node->task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && !node->original)
+	if (node->task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		graph_memory_free(node->task.alloc.address);
 	object_forget(&node->object);
 	free(node->dependencies);
@@ -109,6 +109,8 @@ static CUresult clone_node(struct graph *clone, const struct graph *graph, const
 			graph_free(task.child);
 		return r;
 	}
+	if (task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		graph_memory_use(task.alloc.address);
 	copy->original = node->object.handle;
 	copy->disabled = node->disabled;
 	return CUDA_SUCCESS;

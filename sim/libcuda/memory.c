@@ -7,6 +7,7 @@
 #include "sim/libcuda/idle.h"
 #include "sim/libcuda/physical.h"
 #include "sim/libcuda/pool.h"
+#include "sim/libcuda/stream.h"
 #include "sim/libcuda/suballoc.h"
 
 #define PITCH_ALIGN 512
@@ -132,6 +133,22 @@ static CUresult free_ordered(struct context *context, struct region *region)
 	return CUDA_SUCCESS;
 }
 
+/* The driver waits for the work of the memory's context before it frees; meanwhile another thread may have
+ * freed. */
+static CUresult free_when_idle(struct region *region)
+{
+	uint64_t id = region->id, address = region->span.base;
+	CUresult r = context_wait_submitted(region->context);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	region = region_at(address);
+	if (!region || region->id != id)
+		return misuse(SIM_DOUBLE_FREE, CUDA_ERROR_INVALID_VALUE);
+	memory_free(region);
+	return CUDA_SUCCESS;
+}
+
 /* Of any context of the process, current or not. */
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
@@ -154,9 +171,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 	}
 	r = region_expect(
 		address, region && region->kind == REGION_MANAGED ? REGION_MANAGED : REGION_DEVICE, &region);
-	if (r == CUDA_SUCCESS)
-		memory_free(region);
-	return r;
+	return r == CUDA_SUCCESS ? free_when_idle(region) : r;
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 address)

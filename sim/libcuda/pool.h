@@ -45,6 +45,8 @@ void pools_trim(const struct device *device);
 /* Memory of graphs' nodes (graph-memory.c): an address for good, memory of the card from the first launch on.
  */
 CUresult graph_memory_new(struct device *device, uint64_t size, uint64_t *ret_address);
+/* graph_memory_use(), graph_memory_free() - one more node, or one less: it goes with the last. */
+void graph_memory_use(uint64_t address);
 void graph_memory_free(uint64_t address);
 CUresult graph_memory_run_alloc(struct device *device, uint64_t address);
 CUresult graph_memory_run_free(struct stream *stream, uint64_t address);

@@ -160,6 +160,24 @@ CUresult stream_wait(struct stream *stream)
 	return context_check(context);
 }
 
+CUresult context_wait_submitted(struct context *context)
+{
+	uint64_t number = context->object.handle;
+	int64_t wait, at;
+
+	while ((wait = sim_line_reached(driver.work, &driver.processes, context->line, context->tail, &at)) >
+		0) {
+		CUresult r = context_check(context);
+
+		if (r != CUDA_SUCCESS)
+			return r;
+		sleep_about(wait);
+		if (!object_find_quietly(number, OBJECT_CONTEXT))
+			return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	}
+	return context_check(context);
+}
+
 CUresult context_wait(struct context *context)
 {
 	uint64_t number = context->object.handle;

@@ -52,5 +52,7 @@ bool stream_idle(struct stream *stream, int64_t *ret_wait);
 bool stream_idle_before_queue(const struct stream *stream, int64_t *ret_wait);
 /* stream_wait() - until then. Lets others in meanwhile. Why the context failed, else success. */
 CUresult stream_wait(struct stream *stream);
+/* context_wait_submitted() - until the card has done what it was given; what is held up is not waited for. */
+CUresult context_wait_submitted(struct context *context);
 /* context_wait() - all of its streams. */
 CUresult context_wait(struct context *context);

@@ -414,10 +414,19 @@ def test_memory_of_a_graph_is_taken_at_its_launch_and_kept_until_trimmed(card):
         for i in range(3):
             ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))
             assert before - free_bytes() == 100 * MiB
+        ok(cu.cuGraphDestroy(graph)); ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))    # the executable has its own
         ok(cu.cuDeviceGraphMemTrim(0)); assert free_bytes() == before
         hold = alloc(before - 50 * MiB)
         assert cu.cuGraphLaunch(run, s) == OOM
-        ok(cu.cuMemFree_v2(hold)); ok(cu.cuGraphLaunch(run, s))
+        ok(cu.cuMemFree_v2(hold)); ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))
+        ok(cu.cuGraphExecDestroy(run)); assert free_bytes() == before
+    """)
+
+
+def test_free_waits_for_the_contexts_work(card):
+    script(card, """
+        context(); f = load(b"ms50"); p = alloc(5); before = time.monotonic(); ok(launch(f)); ok(cu.cuMemFree_v2(p))
+        assert time.monotonic() - before >= 0.05
     """)
 
 
