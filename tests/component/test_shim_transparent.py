@@ -6,11 +6,13 @@ import subprocess
 
 import pytest
 
+import cuda_clients
 import grants
 import sim_cuda
 import test_sim_cuda
-from test_sim import BUILD, tree  # noqa: F401 (fixture)
+from test_sim import BUILD, Tree, tree  # noqa: F401 (fixture)
 from test_sim_cuda import *  # noqa: F401,F403 (the tests)
+from test_sim_cuda_clients import *  # noqa: F401,F403
 from test_sim_cuda_memory import *  # noqa: F401,F403
 from test_sim_cuda_work import *  # noqa: F401,F403
 
@@ -32,7 +34,7 @@ for name in (
         "test_own_pool_keeps_to_its_maximum"):
     del globals()[name]
 
-start_plain = sim_cuda.start
+start_plain, environment_plain = sim_cuda.start, cuda_clients.environment
 
 
 class Grant:
@@ -44,7 +46,8 @@ class Grant:
         self.path = tree.path.parent / "through"
         self.folder.mkdir()
         (self.path / "lib").mkdir(parents=True)
-        (self.path / "lib/libcuda.so.1").symlink_to(BUILD / "src/shim/libcuda.so.1")
+        for library in ("libcuda.so.1", "libnvidia-ml.so.1"):
+            (self.path / "lib" / library).symlink_to(BUILD / "src/shim" / library)
         cards = [(card["uuid"], "", card["memoryMiB"] << 20, card["memoryMiB"] << 20)
                  for card in json.loads((tree.path / "gpus.json").read_text())["gpus"]]
         grants.write(self.folder, tree.path / "lib/libcuda.so.1", tree.path / "lib/libnvidia-ml.so.1", cards)
@@ -56,12 +59,20 @@ class Grant:
 def through_the_shim(monkeypatch):
     made = {}
 
+    def grant_of(path):
+        if path not in made:
+            made[path] = Grant(Tree(path))
+        return made[path]
+
     def start(tree, script, *args, **env):    # noqa: F811
-        if tree.path not in made:
-            made[tree.path] = Grant(tree)
-        grant = made[tree.path]
+        grant = grant_of(tree.path)
         return start_plain(grant, script, *args, RATION_GRANT=str(grant.folder / "grant"), **env)
 
+    def environment(folder, **more):
+        grant = grant_of(folder.parent)
+        return environment_plain(grant.path / "lib", RATION_GRANT=str(grant.folder / "grant"), **more)
+
+    monkeypatch.setattr(cuda_clients, "environment", environment)
     monkeypatch.setattr(sim_cuda, "start", start)
     monkeypatch.setattr(test_sim_cuda, "start", start)
     yield
