@@ -26,8 +26,11 @@ static int place_open(const char *path, bool make, int *ret_fd, struct error *er
 	if (make && mkdir(path, 0700) == 0 && chmod(path, 01777) < 0)
 		return error_set(err, errno, "%s: %s", path, strerror(errno));
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0 && (errno == ENOENT || errno == EACCES))
 		return -errno;
+	if (fd < 0)
+		return error_set(
+			err, errno, "%s is no folder for the grants of runs: %s", path, strerror(errno));
 	if (fstat(fd, &st) < 0 || ((st.st_mode & 0022) && !(st.st_mode & S_ISVTX))) {
 		close(fd);
 		return error_set(err, EPERM,

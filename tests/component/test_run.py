@@ -400,6 +400,21 @@ def test_garbage_in_the_registry_harms_nobody(machine):
     assert machine.becomes_empty() or machine.folders() == ["1.x", "file", "link"]
 
 
+def test_a_place_that_others_control_is_refused(machine, tmp_path):
+    """A link could lead anywhere; where anybody may remove what others have, runs could be made to be forgotten."""
+    (tmp_path / "link").symlink_to(machine.runs)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    for name, text in (("link", "is no folder for the grants of runs: Not a directory"),
+                       ("file", "is no folder for the grants of runs: Not a directory"),
+                       ("open", ": anybody may remove what others have in it: remove this folder, or chmod +t")):
+        for command in (machine.command("true"), [RATION, "ps"]):
+            done = subprocess.run(command, env=machine.env | {"RATION_RUNS": str(tmp_path / name)}, text=True,
+                                  capture_output=True)
+            assert done.returncode in (1, 125) and text in done.stderr and str(tmp_path / name) in done.stderr
+
+
 # --- errors ---
 
 @pytest.mark.parametrize("args,text", [

@@ -13,6 +13,7 @@ import time
 import pytest
 
 import fake_driver
+import grants
 from test_run import CUDA, LAYERS, SANITIZED, keeper_of, machine    # noqa: F401 (fixture)
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -105,6 +106,18 @@ def test_an_empty_environment(machine, programs):    # noqa: F811
     path = machine.lib / "libcuda.so.1"
     assert answer(machine, "mount", "env", "-i", program, "dlopen", path) == LIMIT
     assert answer(machine, "preload", "env", "-i", program, "dlopen", path) == WHOLE
+
+
+def test_a_grant_that_the_program_names_itself(machine, programs):    # noqa: F811
+    """Its own at the fixed path counts, where there is one; SECURITY.md has the other case."""
+    forged = machine.runs.parent / "forged"
+    forged.mkdir()
+    grants.write(forged, machine.lib / version(machine), machine.lib / version(machine),
+                 [(machine.tree.uuids()[0], "", 9999 << 20, 16160 << 20)])
+    program = ["env", f"RATION_GRANT={forged}/grant", programs("load"), "dlopen", "libcuda.so.1"]
+    assert answer(machine, "mount", *program) == LIMIT
+    assert answer(machine, "preload", *program) == "9999"
+    assert answer(machine, "preload", "env", "-u", "RATION_GRANT", *program[2:]) == NO_CARD
 
 
 def test_a_set_uid_program(machine, programs):    # noqa: F811
