@@ -16,6 +16,8 @@
 #define STOPPED_NS INT64_C(1000000000) /* a recount takes microseconds: its process does not run */
 #define OVERHEAD_WAIT_NS INT64_C(5000000)
 #define NAP_NS 50000
+#define LOOK_NS                                                                                              \
+	INT64_C(10000000) /* a look into /proc for each neighbour costs microseconds; programs ask often */
 
 /* All of it is zero in a child of fork(), whatever threads of its parent were doing: no slot, no lock held.
  */
@@ -26,6 +28,7 @@ struct process {
 	_Atomic int slot_lock;
 	_Atomic int locks[GRANT_FILE_CARDS_MAX];
 	struct owner self;
+	_Atomic int64_t looked_ns; /* when somebody last looked thoroughly for the dead */
 };
 
 struct account {
@@ -272,15 +275,25 @@ static bool has_dead(struct account *account, struct process *process, unsigned 
 {
 	struct usage_file *usage = account->usage;
 	uint32_t slots = atomic_load(&usage->slots_used);
-	bool has_slot = atomic_load(&process->has_slot);
+	bool has_slot = atomic_load(&process->has_slot), thorough;
 	struct owner self = {0};
+	int64_t now = now_ns();
+
+	thorough = now - atomic_load(&process->looked_ns) > LOOK_NS;
+	if (thorough)
+		atomic_store(&process->looked_ns, now);
 
 	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
+		uint64_t owner;
+
 		if ((has_slot && i == process->slot) || atomic_load(&usage->slots[i].cards[card]) == 0)
 			continue;
-		if (self.word == 0)
+		owner = atomic_load(&usage->slots[i].owner);
+		if (self.word == 0 && has_slot)
+			self = process->self;
+		else if (self.word == 0)
 			owner_self(&self);
-		if (owner_is_dead(&self, &usage->slots[i], atomic_load(&usage->slots[i].owner)))
+		if (thorough ? owner_is_dead(&self, &usage->slots[i], owner) : owner_is_gone(&self, owner))
 			return true;
 	}
 	return false;

@@ -139,6 +139,18 @@ static bool is_same_process(const struct usage_slot *slot, uint64_t word, const 
 	       image == tagged(about->image, word);
 }
 
+bool owner_is_gone(const struct owner *self, uint64_t word)
+{
+	int saved = errno;
+	bool gone;
+
+	if (OWNER_PID(word) == 0 || OWNER_NAMESPACE(word) != OWNER_NAMESPACE(self->word))
+		return false;
+	gone = kill((pid_t)OWNER_PID(word), 0) < 0 && errno == ESRCH;
+	errno = saved;
+	return gone;
+}
+
 bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
 {
 	const struct owner *self = context;
@@ -149,7 +161,7 @@ bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
 
 	if (pid == 0 || OWNER_NAMESPACE(word) != OWNER_NAMESPACE(self->word))
 		return false;
-	if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+	if (owner_is_gone(self, word))
 		dead = true;
 	else if (self->sees_proc && read_stat(pid, &about))
 		dead = is_corpse(&about) || !is_same_process(slot, word, self, &about);

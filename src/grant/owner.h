@@ -21,3 +21,7 @@ void owner_sign(struct usage_slot *slot, uint64_t word, const struct owner *owne
 
 /* owner_is_dead() - for struct reserve_world; the context is the struct owner of the process that asks. */
 bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word);
+
+/* owner_is_gone() - there is no process with this pid: the part of owner_is_dead() that costs one system
+ * call. */
+bool owner_is_gone(const struct owner *self, uint64_t word);

@@ -351,3 +351,31 @@ def test_a_forked_child_leaves_its_parents_charges_alone(granted):
         free(p)
         same(0)
     """)
+
+
+def test_two_who_ask_60_percent_at_the_same_time_never_both_and_never_neither(granted):
+    """Through the shim and the driver; 10,000 rounds of the protocol itself are in test_reservation.py."""
+    code = """
+        import mmap
+        board = (c_uint32 * 8).from_buffer(mmap.mmap(os.open(os.environ["BOARD"], os.O_RDWR), 32))
+        me, rounds, pages = int(os.environ["ME"]), 1000, c_uint64()
+        ALLOC, FREE = cu.cuMemAlloc_v2, cu.cuMemFree_v2
+        def meet(value):
+            board[me] = value
+            while board[1 - me] < value:
+                os.sched_yield()
+        for i in range(rounds):
+            meet(3 * i + 1)
+            got = ALLOC(byref(pages), c_size_t(1292 * MiB)) == OK
+            board[2 + me] = got
+            meet(3 * i + 2)
+            assert board[2] + board[3] == 1, (i, board[2], board[3])
+            meet(3 * i + 3)
+            if got:
+                free(pages)
+    """
+    board = granted.folder / "board"
+    board.write_bytes(bytes(32))
+    both = [granted.start(code, BOARD=str(board), ME=str(me)) for me in (0, 1)]
+    for process in both:
+        finish(process)
