@@ -138,7 +138,7 @@ int keeper_main(const char *folder, const char *nvml_library)
 {
 	_cleanup_free_ struct keeper *keeper = calloc(1, sizeof(*keeper));
 
-	prctl(PR_SET_NAME, "ration-keeper");
+	prctl(PR_SET_NAME, KEEPER_NAME);
 	if (!keeper || prepare(keeper, folder, nvml_library) < 0)
 		return EXIT_FAILURE;
 	keep(keeper);
@@ -175,7 +175,7 @@ static void become_keeper(const char *folder, const char *nvml_library, int repo
 	int failed;
 
 	detach();
-	execl("/proc/self/exe", "ration-keeper", "keeper", folder, nvml_library, NULL);
+	execl("/proc/self/exe", KEEPER_NAME, "keeper", folder, nvml_library, NULL);
 	failed = errno;
 	if (write(report, &failed, sizeof(failed)) < 0)
 		_exit(1);

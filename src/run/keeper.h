@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 
+#define KEEPER_NAME "ration-keeper" /* its process has */
+
 /* keeper_start() - a process of its own, no child of the caller and without its terminal and files. */
 int keeper_start(const char *folder, const char *nvml_library, struct error *err);
 

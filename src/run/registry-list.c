@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/fs.h"
 #include "grant/owner.h"
 #include "grant/usage.h"
+#include "run/keeper.h"
 #include "run/process.h"
 #include "run/registry.h"
 
@@ -74,6 +76,17 @@ static int usage_open(const char *folder)
 	return open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 }
 
+/* The keeper has a slot too, once it has recovered what a killed process held. */
+static bool is_keeper(pid_t pid)
+{
+	_cleanup_free_ char *name = NULL;
+	char path[64];
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	return fs_read(path, sizeof(path), &name, &len) == 0 && strcmp(name, KEEPER_NAME "\n") == 0;
+}
+
 /* Whether any process that has used a card under this run lives. One of another pid namespace does not count:
  * whether it lives cannot be seen from here. */
 static bool has_living_user(const char *folder)
@@ -98,7 +111,7 @@ static bool has_living_user(const char *folder)
 			return false;
 		word = atomic_load(&slot.owner);
 		if (OWNER_PID(word) && OWNER_NAMESPACE(word) == OWNER_NAMESPACE(self.word) &&
-			!owner_is_dead(&self, &slot, word))
+			!owner_is_dead(&self, &slot, word) && !is_keeper((pid_t)OWNER_PID(word)))
 			return true;
 	}
 	return false;

@@ -329,6 +329,26 @@ def test_after_a_kill_nothing_is_left_of_a_run(machine, victim):
     assert machine.becomes_empty()
 
 
+def test_a_run_ends_though_its_keeper_recovered_what_a_killed_process_held(machine):
+    """For that the keeper takes part in the usage file itself."""
+    done = machine.python("""
+        import signal
+        read, write = os.pipe()
+        if os.fork() == 0:
+            context()
+            p = c_ulonglong()
+            assert cuda.cuMemAlloc_v2(byref(p), c_size_t(1000 << 20)) == 0
+            os.write(write, b"x")
+            time.sleep(60)
+        pid = os.read(read, 1) and int(open(f"/proc/self/task/{os.getpid()}/children").read().split()[0])
+        os.kill(pid, signal.SIGKILL)
+        os.wait()
+        time.sleep(1.5)    # the keeper looks every second
+        """)
+    assert done.returncode == 0, done.stderr
+    assert machine.becomes_empty()
+
+
 def keeper_of(machine):
     """The one that has the folder of a run open."""
     for _ in range(100):
