@@ -511,6 +511,29 @@ static void without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not
 	assert_int_equal(usage->look_wanted, 1);
 }
 
+/* A container can write what it likes: calls end, and nothing outside the file is touched. */
+static void garbage_in_the_usage_file_neither_crashes_nor_hangs(void **state)
+{
+	uint64_t seed = 42, *words = (uint64_t *)usage->cards;
+	size_t count = (sizeof(*usage) - offsetof(struct usage_file, cards)) / sizeof(*words);
+
+	for (int round = 0; round < 20; round++) {
+		for (size_t i = 0; i < count; i++) {
+			seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+			words[i] = seed % 3 ? seed ^ seed >> 29 : 0;
+		}
+		usage->slots_used = (uint32_t)seed;
+		/* A recount of somebody who may live is waited for one second: in one round only. */
+		for (unsigned card = 0; card < 2 && round > 0; card++)
+			usage->cards[card].total &= ~(UINT64_C(1) << 32);
+		if (account_charge(account, 1, MIB) == 0)
+			account_refund(account, 1, MIB);
+		account_used_bytes(account, 1);
+		account_duplicate_bytes(account, 1);
+		account_share(account, 0, (int64_t)MIB, -(int64_t)MIB);
+	}
+}
+
 static void a_recount_of_a_stopped_process_is_waited_for_one_second(void **state)
 {
 	int64_t begin = now_ns();
@@ -557,6 +580,7 @@ int main(void)
 		FILES(overhead_counts_against_the_limit),
 		FILES(a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper),
 		FILES(without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not_cause_not_at_all),
+		FILES(garbage_in_the_usage_file_neither_crashes_nor_hangs),
 		FILES(a_recount_of_a_stopped_process_is_waited_for_one_second),
 	};
 

@@ -21,7 +21,7 @@
 #define SLOTS_MAX 4 /* one more than actors: the one who asks at the end */
 #define CARDS_MAX 2
 #define SCRIPT_MAX 5
-#define STATES_MAX (1 << 24)
+#define STATES_MAX (1 << 21)
 #define DEPTH_MAX 4096
 #define NO_EDGE UINT32_MAX
 #define LIMIT 100
