@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "kube/client.h"
 #include "kube/names.h"
@@ -26,10 +27,12 @@ struct waiting_room {
 	struct loop_timer *timer;
 	int64_t look_ns; /* when the timer is due, 0 if it is not armed */
 	bool failing;	 /* the last nudge did not arrive, which is said once */
+	struct list nudges;
 };
 
 /* A PATCH on its way. */
 struct nudge {
+	struct list item; /* in room->nudges: a client that is freed calls nobody back */
 	struct waiting_room *room;
 	char uid[];
 };
@@ -45,6 +48,7 @@ int waiting_room_new(struct scheduler *scheduler, struct waiting_room **ret_room
 		return -ENOMEM;
 	room->scheduler = scheduler;
 	wakeup_list_init(&room->list);
+	list_init(&room->nudges);
 	r = loop_add_timer(scheduler->loop, waiting_room_on_timer, room, &room->timer);
 	if (r < 0) {
 		free(room);
@@ -58,6 +62,8 @@ void waiting_room_free(struct waiting_room *room)
 {
 	if (!room)
 		return;
+	list_for_each_safe (item, after, &room->nudges)
+		free(list_entry(item, struct nudge, item));
 	wakeup_list_release(&room->list);
 	loop_timer_remove(room->timer);
 	free(room);
@@ -134,6 +140,7 @@ static void on_nudged(void *userdata, const struct kube_response *response)
 {
 	_cleanup_free_ struct nudge *nudge = userdata;
 
+	list_remove(&nudge->item);
 	if (did_not_arrive(response)) {
 		nudge_failed(nudge->room, nudge->uid, response->text);
 		look_within(nudge->room, NS_PER_S);
@@ -159,8 +166,10 @@ static int nudge_send(struct waiting_room *room, const struct pod_facts *pod)
 		"{\"metadata\":{\"annotations\":{\"" ANNOTATION_NUDGE "\":\"%" PRId64 "\"}}}", realtime_ns());
 	r = kube_request(room->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
 		NUDGE_TIMEOUT_MS, on_nudged, nudge, NULL);
-	if (r == 0)
+	if (r == 0) {
+		list_append(&room->nudges, &nudge->item);
 		TAKE_PTR(nudge);
+	}
 	return r;
 }
 

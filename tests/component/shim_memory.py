@@ -62,6 +62,7 @@ class Granted:
     def start(self, *texts, begin=True, **env):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | env
         environment["RATION_GRANT"] = str(self.grant)
+        environment |= sim_cuda.sanitizer_environment(self.tree.path / "lib" / "libcuda.so.1")
         first = "ok(cu.cuInit(0))\nctx = context()\nbegin()\n" if begin else ""
         return subprocess.Popen(
             [sys.executable, "-c", PRELUDE + first + "".join(map(textwrap.dedent, texts)), SHIM / "libcuda.so.1",

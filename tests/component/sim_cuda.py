@@ -46,15 +46,20 @@ def wait():
 """
 
 
+def sanitizer_environment(library):
+    """What a program that loads this library needs if the library is instrumented: Python itself is not, so the
+    sanitizer has to be first, and Python's own leaks are not ours."""
+    if b"libasan.so" not in library.read_bytes():
+        return {}
+    return {"LD_PRELOAD": run("gcc", "-print-file-name=libasan.so").stdout.strip(),
+            "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:verify_asan_link_order=0"}
+
+
 def start(tree, script, *args, init=True, **env):
     """The process; it can say() and wait() for a line."""
     library = tree.path / "lib" / "libcuda.so.1"
-    environment = dict(os.environ, **env)
+    environment = dict(os.environ, **env) | sanitizer_environment(library)
     environment.pop("RATION_SIM_DIR", None)
-    if b"libasan.so" in library.read_bytes():
-        # Python itself is not instrumented: the sanitizer has to be first, and Python's own leaks are not ours.
-        environment["LD_PRELOAD"] = run("gcc", "-print-file-name=libasan.so").stdout.strip()
-        environment["ASAN_OPTIONS"] = "detect_leaks=0:handle_segv=0"
     begin = "ok(cu.cuInit(0))\n" if init else ""
     return subprocess.Popen([sys.executable, "-c", PRELUDE + begin + textwrap.dedent(script), library, *map(str, args)],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
