@@ -90,8 +90,8 @@ static int make_folders(const char *dir, struct error *err)
 		if (asprintf(&path, "%s/%s", dir, folders[i]) < 0)
 			return error_set(err, ENOMEM, "out of memory");
 		r = fs_mkdir_parents(path, 0755);
-		/* Whatever the umask: users of every kind look in. */
-		if (r == 0 && chmod(path, 0755) < 0)
+		/* Whatever the umask: users of every kind look in, and share memory by files in state. */
+		if (r == 0 && chmod(path, strcmp(folders[i], "state") == 0 ? 01777 : 0755) < 0)
 			r = -errno;
 		if (r < 0)
 			return error_set(err, -r, "%s: %s", path, strerror(-r));

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
+
 void sim_lock_prepare(struct sim_lock *lock)
 {
 	pthread_mutexattr_t attributes;
@@ -22,6 +24,17 @@ bool sim_lock(struct sim_lock *lock)
 		return true;
 	}
 	return false;
+}
+
+bool sim_lock_for(struct sim_lock *lock, unsigned ms)
+{
+	int64_t end = monotonic_ns() + ms * NS_PER_MS;
+	struct timespec until = {end / NS_PER_S, end % NS_PER_S};
+	int r = pthread_mutex_clocklock(&lock->mutex, CLOCK_MONOTONIC, &until);
+
+	if (r == EOWNERDEAD)
+		pthread_mutex_consistent(&lock->mutex);
+	return r == 0 || r == EOWNERDEAD;
 }
 
 void sim_unlock(struct sim_lock *lock)

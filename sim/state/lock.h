@@ -20,4 +20,6 @@ void sim_lock_prepare(struct sim_lock *lock);
 
 /* sim_lock() - true if the last holder died in it. */
 bool sim_lock(struct sim_lock *lock);
+/* sim_lock_for() - false: not to be had in so many ms. A holder can be stopped (SIGSTOP, a frozen cgroup). */
+bool sim_lock_for(struct sim_lock *lock, unsigned ms);
 void sim_unlock(struct sim_lock *lock);

@@ -394,9 +394,9 @@ def test_mounts_json_is_what_the_agent_expects(tree):
 
 def test_any_user_of_the_machine_can_use_the_tree_whatever_the_umask(tree):
     run("sh", "-c", 'umask 077; exec "$0" up "$1" --gpus 1x16160MiB', RATION_SIM, tree.path)
-    for folder in ("lib", "bin", "dev", "state"):
-        assert stat.S_IMODE((tree.path / folder).stat().st_mode) == 0o755
-    for file in ("state/cards", "state/processes", "dev/nvidia0"):
+    for folder, mode in (("lib", 0o755), ("bin", 0o755), ("dev", 0o755), ("state", 0o1777)):
+        assert stat.S_IMODE((tree.path / folder).stat().st_mode) == mode
+    for file in ("state/cards", "state/processes", "state/trouble", "state/work", "dev/nvidia0"):
         assert stat.S_IMODE((tree.path / file).stat().st_mode) == 0o666
 
 

@@ -49,7 +49,7 @@ def test_cuda_bindings_finds_every_function_and_works(h100):
         start, end = ok(cu.cuEventCreate(0)), ok(cu.cuEventCreate(0))
         ok(cu.cuEventRecord(start, stream)); ok(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0))
         ok(cu.cuEventRecord(end, stream)); ok(cu.cuStreamSynchronize(stream))
-        assert 2 <= ok(cu.cuEventElapsedTime(start, end)) < 20
+        assert 2 <= ok(cu.cuEventElapsedTime(start, end)) < 1000
         p = ok(cu.cuMemAllocAsync(1000, stream)); ok(cu.cuMemcpyHtoDAsync(p, bytes(range(200)) * 5, 1000, stream))
         back = (ctypes.c_ubyte * 1000)(); ok(cu.cuMemcpyDtoHAsync(ctypes.addressof(back), p, 1000, stream))
         ok(cu.cuStreamSynchronize(stream)); assert bytes(back) == bytes(range(200)) * 5

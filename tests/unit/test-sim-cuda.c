@@ -289,6 +289,38 @@ static void busy_time_is_counted_per_process(void **state)
 	assert_int_equal(sim_card_busy(work, &processes, 1, NULL), 0);
 }
 
+static void hold_the_works_lock(struct sim_processes *own, struct sim_process *own_slot)
+{
+	sim_lock(&work->cards[0].lock);
+}
+
+static void stopped_holder_of_the_lock_hinders_no_question(void **state)
+{
+	pid_t child = start_child(hold_the_works_lock);
+	struct sim_line *line;
+
+	kill(child, SIGSTOP);
+	assert_int_equal(sim_card_busy(work, &processes, 0, NULL), 0);
+	kill(child, SIGCONT);
+	end_child(child);
+	line = take_line(0);
+	wait_for(line, sim_line_submit(work, &processes, line, 5));
+}
+
+static void nonsense_in_the_file_ends_no_caller(void **state)
+{
+	struct sim_line *line = take_line(0), *other = take_line(0);
+
+	line->submitted = UINT64_MAX;
+	work->cards[0].current = UINT32_MAX;
+	other->card = UINT32_MAX;
+	wait_for(line, sim_line_submit(work, &processes, line, 5));
+	sim_line_submit(work, &processes, other, 5);
+	atomic_store(&work->line_count, UINT32_MAX);
+	atomic_store(&work->slice_us, 0);
+	sim_card_busy(work, &processes, 0, slot);
+}
+
 /* Spans */
 
 static void gaps_are_found_between_and_after_spans(void **state)
@@ -367,6 +399,8 @@ int main(void)
 		TEST(two_lines_of_a_card_take_turns),
 		TEST(work_of_a_killed_process_is_dropped),
 		TEST(busy_time_is_counted_per_process),
+		TEST(stopped_holder_of_the_lock_hinders_no_question),
+		TEST(nonsense_in_the_file_ends_no_caller),
 		cmocka_unit_test(gaps_are_found_between_and_after_spans),
 		cmocka_unit_test(module_says_how_long_its_functions_take),
 		cmocka_unit_test(fault_lets_pass_then_hits_so_often),
