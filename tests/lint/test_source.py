@@ -102,3 +102,17 @@ def test_functions_and_files_that_the_architecture_names_exist():
     assert not [f for f in functions if not re.search(rf"\b{f}\(", sources)]
     files = set(re.findall(r"`((?:src|deploy|tests|docs|lab)/[\w./-]+)`", text))
     assert not [f for f in files if not (ROOT / f).exists()]
+
+
+def test_every_sequence_of_the_kubelet_is_a_case_of_the_simulation_or_names_the_test_that_it_is():
+    text = re.sub(r'"\s*"', "", (ROOT / "tests/simulation/cases.c").read_text())
+    rows = dict(re.findall(r'{"row-([0-9]{2})-[a-z0-9-]+",\s*"([^"]*)"', text))
+    assert sorted(rows) == [f"{i:02}" for i in range(1, 25)]
+    elsewhere = {row: why for row, why in rows.items() if why.startswith("not simulated")}
+    for row, why in elsewhere.items():
+        named = re.search(r"\((test_\w+\.py): (test_\w+)\)", why)
+        if named:
+            files = list((ROOT / "tests").rglob(named[1]))
+            assert files and f"def {named[2]}(" in files[0].read_text(), (row, why)
+        else:
+            assert "not offered yet" in why, (row, why)

@@ -257,7 +257,7 @@ struct node {
 	bool was_sick;
 	bool loose; /* a Binding of a dead scheduler was applied, or a user bound a pod: nobody who lives
 		       could know */
-	char name[4];
+	char name[5];
 };
 
 enum counter {
