@@ -152,12 +152,21 @@ static bool lists_a_pod_that_is_gone(const struct matching_pod *pods, size_t n)
 	return false;
 }
 
+static bool has_container_of(const struct pod_facts *facts, size_t n_ids)
+{
+	for (size_t i = 0; i < facts->request.n_containers; i++)
+		if (facts->request.containers[i].units == n_ids)
+			return true;
+	return false;
+}
+
 /* Asked anew, the API server says that the one we served is the one of this name; the kubelet shows it
  * without devices. So we served its predecessor under its name, before the kubelet had heard of the change.
  */
-static bool choose_anew(
-	const struct matching_pod *pods, size_t n, const struct served *served, struct matching *ret)
+static bool choose_anew(const struct matching_pod *pods, size_t n, size_t n_ids, const struct served *served,
+	struct matching *ret)
 {
+	struct matching found = {.anew = true};
 	size_t candidates = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -165,17 +174,12 @@ static bool choose_anew(
 			!lost_its_devices(&pods[i], served))
 			continue;
 		candidates++;
-		*ret = (struct matching){.pod = i, .anew = true};
+		found.pod = i;
 	}
-	return candidates == 1;
-}
-
-static bool has_container_of(const struct pod_facts *facts, size_t n_ids)
-{
-	for (size_t i = 0; i < facts->request.n_containers; i++)
-		if (facts->request.containers[i].units == n_ids)
-			return true;
-	return false;
+	if (candidates != 1 || !has_container_of(pods[found.pod].facts, n_ids))
+		return false;
+	*ret = found;
+	return true;
 }
 
 /* A kubelet that starts without its checkpoint asks anew for what does not run, so a pod that was served in
@@ -212,6 +216,8 @@ static enum matching_verdict choose_candidate(const struct matching_pod *pods, s
 			candidates++;
 			ret->pod = i;
 		}
+		if (namesakes && candidates && choose_anew(pods, n, n_ids, served, ret))
+			return MATCHING_FOUND; /* the kubelet asks for who has nothing */
 		if (candidates == 1)
 			return MATCHING_FOUND;
 		if (candidates > 1)
@@ -219,7 +225,7 @@ static enum matching_verdict choose_candidate(const struct matching_pod *pods, s
 	}
 	if (mark_all(pods, n, ret_ask))
 		return MATCHING_ASK;
-	if (choose_anew(pods, n, served, ret))
+	if (choose_anew(pods, n, n_ids, served, ret))
 		return MATCHING_FOUND;
 	error_set(err, 0, "the kubelet asks for %zu units, but no pod on its list waits for any", n_ids);
 	return MATCHING_REFUSED;

@@ -311,6 +311,21 @@ static void call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_re
 	assert_string_equal(f->found.container->name, "main");
 }
 
+/* Found by the simulation. The kubelet still lists the predecessor of "b" with its devices; "a" was served
+ * under its predecessor's name. */
+static void pod_without_devices_goes_before_one_whose_predecessor_has_them(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 2, UUID_0)->fresh = true;
+	add(f, "b", 2, UUID_1)->fresh = true;
+	f->pods[1].lists_devices = true;
+	serve(f, "a", "c");
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 0);
+	assert_true(f->found.anew);
+}
+
 static void second_container_is_served_beside_a_pod_that_has_its_devices(void **state)
 {
 	struct fixture *f = *state;
@@ -435,6 +450,7 @@ int main(void)
 		TEST(devices_we_never_gave_are_a_gap_in_our_record_if_nobody_else_waits),
 		TEST(record_of_a_predecessor_of_the_same_name_is_forgotten),
 		TEST(call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused),
+		TEST(pod_without_devices_goes_before_one_whose_predecessor_has_them),
 		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),
 		TEST(card_may_be_filled_to_its_last_unit),
 		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
