@@ -35,4 +35,4 @@ def test_all_but_pytorch_passes_on_a_simulated_card_and_leaves_a_table(machine, 
     page = (tmp_path / "gpu.md").read_text()
     assert "SIMULATED" in page and "| 2154MiB" in page
     # 16160 / 4; 512 bytes of a block of 2 MiB for each of 4096.
-    assert "4040.0" in page and "| 512 " in page
+    assert "4040.0" in page and "| 512 " in page and all(f"| {way} " in page for way in ("linear", "async", "virtual"))

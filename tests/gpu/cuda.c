@@ -9,6 +9,7 @@
 struct cuda_calls cu;
 struct nvml_calls ml;
 
+static void *cuda;
 static CUdevice device;
 
 static void *library(const char *name)
@@ -62,26 +63,31 @@ CUfunction must_kernel(const char *image, const char *name)
 	return function;
 }
 
+void *cuda_symbol(const char *name)
+{
+	return symbol(cuda, name);
+}
+
 void cuda_open(void)
 {
-	void *cuda = library("libcuda.so.1");
 	CUcontext context;
 	CUresult r;
 
-	cu.Init = symbol(cuda, "cuInit");
-	cu.DeviceGet = symbol(cuda, "cuDeviceGet");
-	cu.DeviceGetName = symbol(cuda, "cuDeviceGetName");
-	cu.DeviceTotalMem = symbol(cuda, "cuDeviceTotalMem_v2");
-	cu.CtxCreate = symbol(cuda, "cuCtxCreate_v2");
-	cu.CtxSynchronize = symbol(cuda, "cuCtxSynchronize");
-	cu.MemGetInfo = symbol(cuda, "cuMemGetInfo_v2");
-	cu.MemAlloc = symbol(cuda, "cuMemAlloc_v2");
-	cu.MemFree = symbol(cuda, "cuMemFree_v2");
-	cu.MemsetD8 = symbol(cuda, "cuMemsetD8_v2");
-	cu.MemcpyDtoH = symbol(cuda, "cuMemcpyDtoH_v2");
-	cu.ModuleLoadData = symbol(cuda, "cuModuleLoadData");
-	cu.ModuleGetFunction = symbol(cuda, "cuModuleGetFunction");
-	cu.LaunchKernel = symbol(cuda, "cuLaunchKernel");
+	cuda = library("libcuda.so.1");
+	cu.Init = cuda_symbol("cuInit");
+	cu.DeviceGet = cuda_symbol("cuDeviceGet");
+	cu.DeviceGetName = cuda_symbol("cuDeviceGetName");
+	cu.DeviceTotalMem = cuda_symbol("cuDeviceTotalMem_v2");
+	cu.CtxCreate = cuda_symbol("cuCtxCreate_v2");
+	cu.CtxSynchronize = cuda_symbol("cuCtxSynchronize");
+	cu.MemGetInfo = cuda_symbol("cuMemGetInfo_v2");
+	cu.MemAlloc = cuda_symbol("cuMemAlloc_v2");
+	cu.MemFree = cuda_symbol("cuMemFree_v2");
+	cu.MemsetD8 = cuda_symbol("cuMemsetD8_v2");
+	cu.MemcpyDtoH = cuda_symbol("cuMemcpyDtoH_v2");
+	cu.ModuleLoadData = cuda_symbol("cuModuleLoadData");
+	cu.ModuleGetFunction = cuda_symbol("cuModuleGetFunction");
+	cu.LaunchKernel = cuda_symbol("cuLaunchKernel");
 	r = cu.Init(0);
 	if (r != CUDA_SUCCESS || cu.DeviceGet(&device, 0) != CUDA_SUCCESS) {
 		fprintf(stderr, "gpu-probe: no card (cuInit says %d)\n", (int)r);

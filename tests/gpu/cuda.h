@@ -46,6 +46,8 @@ extern struct nvml_calls {
 /* cuda_open() - the library, card 0 and a context on it. Ends the program with 77 where there is no card. */
 void cuda_open(void);
 CUdevice cuda_device(void);
+/* cuda_symbol() - another function of the library; ends the program if it lacks it. */
+void *cuda_symbol(const char *name);
 /* nvml_device() - likewise of the management library. */
 void *nvml_device(void);
 

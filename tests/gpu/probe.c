@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "tests/gpu/cuda.h"
+#include "tests/gpu/ways.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define PIECES_MAX 100000
@@ -20,7 +20,8 @@ static const char ptx[] =
 
 static const char help[] =
 	"Usage: gpu-probe sizes              memory of the card by each way to ask\n"
-	"       gpu-probe fill MIB           allocate pieces until it fails; free one; allocate it again\n"
+	"       gpu-probe fill MIB [WAY]     allocate pieces until it fails; free one; allocate it again\n"
+	"                                    (linear, managed, pitch, async, virtual or array)\n"
 	"       gpu-probe hold MIB           fill so much with a pattern, wait for a line, look at it again\n"
 	"       gpu-probe curve BYTES COUNT  what so many allocations take of the card together\n"
 	"       gpu-probe launch COUNT       a kernel that does nothing, so many times\n"
@@ -63,29 +64,38 @@ static uint64_t taken_bytes(void)
 /* ---- taking it ------------------------------------------------------------------------------------------
  */
 
-static unsigned take_all(CUdeviceptr *pieces, uint64_t size, CUresult *ret_refusal)
+static unsigned take_all(const struct way *way, uint64_t *pieces, uint64_t size, CUresult *ret_refusal)
 {
 	unsigned n = 0;
 
 	*ret_refusal = CUDA_SUCCESS;
-	while (n < PIECES_MAX && (*ret_refusal = cu.MemAlloc(&pieces[n], size)) == CUDA_SUCCESS)
+	while (n < PIECES_MAX && (*ret_refusal = way->take(size, &pieces[n])) == CUDA_SUCCESS)
 		n++;
 	return n;
 }
 
-static void fill(uint64_t mib)
+static void fill(uint64_t mib, const char *name)
 {
-	CUdeviceptr *pieces = must_calloc(PIECES_MAX, sizeof(*pieces));
-	CUresult refusal, again;
-	unsigned n = take_all(pieces, mib * MIB, &refusal);
+	uint64_t *pieces = must_calloc(PIECES_MAX, sizeof(*pieces));
+	const struct way *way = way_named(name);
+	CUresult refusal, again = CUDA_SUCCESS;
+	unsigned n;
 
-	if (n > 0)
-		must("cuMemFree_v2", cu.MemFree(pieces[n - 1]));
-	again = n > 0 ? cu.MemAlloc(&pieces[n - 1], mib * MIB) : CUDA_SUCCESS;
+	if (!way) {
+		fputs(help, stderr);
+		exit(2);
+	}
+	n = take_all(way, pieces, mib * MIB, &refusal);
+	if (n > 0) {
+		must("free", way->give(pieces[n - 1]));
+		again = way->take(mib * MIB, &pieces[n - 1]);
+	}
 	printf("{\"allocated\": %llu, \"refusal\": %d, \"again\": %d}\n", (unsigned long long)(n * mib * MIB),
 		(int)refusal, (int)again);
+	if (again != CUDA_SUCCESS)
+		n--;
 	for (unsigned i = 0; i < n; i++)
-		cu.MemFree(pieces[i]);
+		must("free", way->give(pieces[i]));
 	free(pieces);
 }
 
@@ -176,41 +186,50 @@ static void pairs(uint64_t count, uint64_t size)
 /* ---------------------------------------------------------------------------------------------------------
  */
 
-static void act(const char *what, uint64_t first, uint64_t second)
+static void act(const char *what, const uint64_t *number, const char *way)
 {
+	cuda_open();
 	if (strcmp(what, "sizes") == 0)
 		print_sizes();
 	else if (strcmp(what, "fill") == 0)
-		fill(first);
+		fill(number[0], way);
 	else if (strcmp(what, "hold") == 0)
-		hold(first);
+		hold(number[0]);
 	else if (strcmp(what, "curve") == 0)
-		curve(first, second);
+		curve(number[0], number[1]);
 	else if (strcmp(what, "launch") == 0)
-		launch(first);
+		launch(number[0]);
 	else
-		pairs(first, second);
+		pairs(number[0], number[1]);
+}
+
+static int usage(void)
+{
+	fputs(help, stderr);
+	return 2;
 }
 
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
-		int numbers;
-	} actions[] = {{"sizes", 0}, {"fill", 1}, {"hold", 1}, {"curve", 2}, {"launch", 1}, {"pairs", 2}};
+		int numbers, words;
+	} actions[] = {{"sizes", 0, 0}, {"fill", 1, 1}, {"hold", 1, 0}, {"curve", 2, 0}, {"launch", 1, 0},
+		{"pairs", 2, 0}};
 	uint64_t number[2] = {0, 0};
 
 	for (unsigned i = 0; argc > 1 && i < sizeof(actions) / sizeof(actions[0]); i++) {
-		if (strcmp(argv[1], actions[i].name) != 0 || argc - 2 != actions[i].numbers)
+		int least = 2 + actions[i].numbers;
+
+		if (strcmp(argv[1], actions[i].name) != 0)
 			continue;
+		if (argc < least || argc > least + actions[i].words)
+			return usage();
 		for (int k = 0; k < actions[i].numbers; k++)
 			if (parse_u64(argv[2 + k], UINT64_C(1) << 40, &number[k]) < 0 || number[k] == 0)
-				goto usage;
-		cuda_open();
-		act(argv[1], number[0], number[1]);
+				return usage();
+		act(argv[1], number, argc > least ? argv[least] : "linear");
 		return 0;
 	}
-usage:
-	fputs(help, stderr);
-	return 2;
+	return usage();
 }

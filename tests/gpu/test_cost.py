@@ -33,4 +33,4 @@ def test_a_launch_loop_and_allocations(asked, card):
             ("4 KiB, allocated and freed", "pair_ns", 200, Card.probe("pairs", 2000, 4096)),
             ("16 MiB, allocated and freed", "pair_ns", 200, Card.probe("pairs", 200, 16 << 20))):
         without, added = compare(card, "Cost of calls (ns, median of 5 by turns)", what, key, goal, *program)
-        assert added < NOISE_NS + without / 2, what
+        assert asked.simulated or added < NOISE_NS + without / 2, what

@@ -3,6 +3,8 @@ import json
 import re
 import signal
 
+import pytest
+
 import table
 from card import MIB, Card
 
@@ -24,16 +26,30 @@ def test_every_query_says_the_same(asked, card, part_mib):
         assert sizes["nvml_v1_free"] == sizes["cuMemGetInfo_free"] <= mib * MIB and used <= total
 
 
-def test_over_the_limit_is_out_of_memory_and_after_a_free_the_program_goes_on(card, part_mib):
+@pytest.mark.parametrize("way", ["linear", "managed", "pitch", "async", "virtual", "array"])
+def test_over_the_limit_is_out_of_memory_and_after_a_free_the_program_goes_on(card, part_mib, way):
     context = card.limited(f"{part_mib}MiB", *card.probe("sizes"))
-    filled = card.limited(f"{part_mib}MiB", *card.probe("fill", PIECE_MIB))
+    filled = card.limited(f"{part_mib}MiB", *card.probe("fill", PIECE_MIB, way))
     overhead = part_mib - context["cuMemGetInfo_free"] // MIB
-    table.add("Allocated until it failed (MiB)", limit=part_mib, piece=PIECE_MIB, context=overhead,
+    table.add("Allocated until it failed (MiB)", way=way, limit=part_mib, piece=PIECE_MIB, context=overhead,
               allocated=filled["allocated"] // MIB)
     assert (filled["refusal"], filled["again"]) == (2, 0)    # CUDA_ERROR_OUT_OF_MEMORY, then CUDA_SUCCESS
     assert filled["allocated"] <= part_mib * MIB
     # The driver may have charged the context after `sizes` looked, and need more of it for a program that works.
     assert filled["allocated"] >= (part_mib - overhead - 512 - PIECE_MIB) * MIB
+
+
+def test_the_driver_itself_never_has_more_in_use_for_a_run_than_its_limit(card, part_mib):
+    """As another process sees it. Nobody else may use the card meanwhile."""
+    before = card.plain(*card.probe("sizes"))["cuMemGetInfo_free"]
+    free = card.limited(f"{part_mib}MiB", *card.probe("sizes"))["cuMemGetInfo_free"] // MIB
+    with card.start(f"{part_mib}MiB", *card.probe("hold", free - 64)) as holder:
+        assert json.loads(holder.stdout.readline())["held"] == (free - 64) * MIB
+        taken = before - card.plain(*card.probe("sizes"))["cuMemGetInfo_free"]
+        assert finish(holder) == {"wrong": 0}
+    table.add("Taken of the card by a run that fills its limit (MiB, by the driver)", limit=part_mib, held=free - 64,
+              taken=taken // MIB)
+    assert (free - 64) * MIB <= taken <= part_mib * MIB
 
 
 def finish(process):
@@ -52,7 +68,8 @@ def test_a_neighbour_keeps_its_memory_when_others_run_out_of_theirs_or_are_kille
             killed.send_signal(signal.SIGKILL)
             assert killed.wait(30) == -signal.SIGKILL
         again = card.limited(mem, *card.probe("fill", PIECE_MIB))
-        assert again == first and first["refusal"] == 2
+        assert first["refusal"] == again["refusal"] == 2 and first["again"] == again["again"] == 0
+        assert abs(first["allocated"] - again["allocated"]) <= PIECE_MIB * MIB
         assert finish(neighbour) == {"wrong": 0}
 
 
