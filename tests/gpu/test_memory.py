@@ -39,17 +39,17 @@ def test_over_the_limit_is_out_of_memory_and_after_a_free_the_program_goes_on(ca
     assert filled["allocated"] >= (part_mib - overhead - 512 - PIECE_MIB) * MIB
 
 
-def test_the_driver_itself_never_has_more_in_use_for_a_run_than_its_limit(card, part_mib):
+def test_the_driver_itself_never_has_more_in_use_for_a_run_than_its_limit(card, filled_mib):
     """As another process sees it. Nobody else may use the card meanwhile."""
     before = card.plain(*card.probe("sizes"))["cuMemGetInfo_free"]
-    free = card.limited(f"{part_mib}MiB", *card.probe("sizes"))["cuMemGetInfo_free"] // MIB
-    with card.start(f"{part_mib}MiB", *card.probe("hold", free - 64)) as holder:
+    free = card.limited(f"{filled_mib}MiB", *card.probe("sizes"))["cuMemGetInfo_free"] // MIB
+    with card.start(f"{filled_mib}MiB", *card.probe("hold", free - 64)) as holder:
         assert json.loads(holder.stdout.readline())["held"] == (free - 64) * MIB
         taken = before - card.plain(*card.probe("sizes"))["cuMemGetInfo_free"]
         assert finish(holder) == {"wrong": 0}
-    table.add("Taken of the card by a run that fills its limit (MiB, by the driver)", limit=part_mib, held=free - 64,
+    table.add("Taken of the card by a run that fills its limit (MiB, by the driver)", limit=filled_mib, held=free - 64,
               taken=taken // MIB)
-    assert (free - 64) * MIB <= taken <= part_mib * MIB
+    assert (free - 64) * MIB <= taken <= filled_mib * MIB
 
 
 def finish(process):
@@ -58,12 +58,12 @@ def finish(process):
     return json.loads(out.splitlines()[-1])
 
 
-def test_a_neighbour_keeps_its_memory_when_others_run_out_of_theirs_or_are_killed(card, part_mib):
-    mem = f"{part_mib}MiB"
-    with card.start(mem, *card.probe("hold", part_mib // 4)) as neighbour:
-        assert json.loads(neighbour.stdout.readline())["held"] == part_mib // 4 * MIB
+def test_a_neighbour_keeps_its_memory_when_others_run_out_of_theirs_or_are_killed(card, filled_mib):
+    mem = f"{filled_mib}MiB"
+    with card.start(mem, *card.probe("hold", filled_mib // 4)) as neighbour:
+        assert json.loads(neighbour.stdout.readline())["held"] == filled_mib // 4 * MIB
         first = card.limited(mem, *card.probe("fill", PIECE_MIB))
-        with card.start(mem, *card.probe("hold", part_mib // 2)) as killed:
+        with card.start(mem, *card.probe("hold", filled_mib // 3)) as killed:
             killed.stdout.readline()
             killed.send_signal(signal.SIGKILL)
             assert killed.wait(30) == -signal.SIGKILL
