@@ -5,6 +5,7 @@ import json
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 
 from . import cluster
 from .programs import BenchError, RationScheduler, load
@@ -12,8 +13,25 @@ from .realapi import KubeScheduler, RealApi, Standin
 
 CAREFUL_S = 5.5    # for 5 s after a pause of 2 s ration-scheduler reads a node's pods before it binds to it
 NODE_POLICY = "binpack"
+FILLING = "filling"    # namespace of the pods that were there before
 SHAPES = {"equal": lambda i: 1, "unequal": lambda i: 1 + i % 7}
 NONE, PASS, STANDIN, RATION = "no extender", "pass all", "K=16 stand-in", "ration"
+
+
+@dataclass(frozen=True)
+class Size:
+    """A cluster, and what arrives in it."""
+    nodes: int
+    percent: int
+    pods: int
+    shapes: tuple = ("equal",)
+    rounds: int = 1
+
+
+QUICK = (Size(50, 0, 60, ("unequal",)), Size(10, 95, 60))
+# The goals are about the first; in the others 500 pods of one unit, which is all that is free on a card at 95 %.
+FULL = (Size(1000, 0, 2000, ("equal", "unequal"), 3),
+        *(Size(nodes, percent, 500) for nodes in (100, 1000, 5000) for percent in (0, 50, 95)))
 
 
 @contextlib.contextmanager
@@ -72,18 +90,19 @@ def measure(api, kind, shape, count, timeout=300):
     with extender(api, kind) as url, api.watch_pods() as stream, KubeScheduler(api, url) as scheduler:
         times = follow_until_bound(stream, count, timeout)
         failed = scheduler.failed_attempts()
-    over = overcommitted(api.pods())
+    over = overcommitted(api.pods() + api.pods(FILLING))
     api.delete_pods()
     return {"seconds": times[-1] - times[0], "failed": failed, "over": over}
 
 
-def add_round(rows, kind, shape, count, got):
-    """One row for each kind and shape; the rates of its rounds side by side with those of the others."""
-    row = next((r for r in rows if (r["who"], r["shape"]) == (kind, shape)), None)
+def add_round(rows, kind, shape, size, got):
+    """One row for each kind, shape and cluster; the rates of its rounds side by side with those of the others."""
+    key = {"who": kind, "shape": shape, "nodes": size.nodes, "fill": size.percent}
+    row = next((r for r in rows if key.items() <= r.items()), None)
     if not row:
-        row = {"who": kind, "shape": shape, "pods": count, "rates": [], "failed": 0, "over": 0}
+        row = {**key, "pods": size.pods, "rates": [], "failed": 0, "over": 0}
         rows.append(row)
-    row["rates"].append((count - 1) / got["seconds"])
+    row["rates"].append((size.pods - 1) / got["seconds"])
     row["pods_per_s"], row["slowest"], row["fastest"] = (
         statistics.median(row["rates"]), min(row["rates"]), max(row["rates"]))
     row["failed"] += got["failed"]
@@ -126,18 +145,35 @@ def _bind_directly(api, count, connections):
     return got
 
 
-def run(nodes, pods, binds, bursts, bind_rows, rounds=1, others=(), shapes=("equal", "unequal"), say=print):
-    """Appends to the rows of the bursts and of bind, so that what was measured outlives a failure. A machine is not
-    as fast at one time as at another: each round has everybody, every other one in reverse."""
+def fill_up(api, size):
+    """Pods of another namespace, bound when they are made, so that they stay between the bursts."""
+    api.request("POST", "/api/v1/namespaces", {"metadata": {"name": FILLING}})
+    made = [{"apiVersion": "v1", "kind": "Pod", **pod, "metadata": {**pod["metadata"], "namespace": FILLING}}
+            for pod in cluster.filling_pods(size.nodes, cluster.FILLS[size.percent])]
+    if made:
+        api.create_pods(made, FILLING)
+
+
+def run_bursts(api, size, rows, others, say):
+    """A machine is not as fast at one time as at another: each round has everybody, every other one in reverse."""
     kinds = (NONE, PASS, STANDIN, RATION, *others)
-    with RealApi() as api:
-        say(f"end to end: {nodes} nodes")
-        api.create_nodes([cluster.node(i, NODE_POLICY) for i in range(nodes)])
-        for connections in (1, 16):
-            say(f"bind with the API server: {connections} at a time")
-            bind_rows.append(measure_bind(api, binds, connections))
-        for shape in shapes:
-            for turn in range(rounds):
-                for kind in kinds if turn % 2 == 0 else kinds[::-1]:
-                    say(f"end to end: {pods} pods, {shape}, {kind}, round {turn + 1} of {rounds}")
-                    add_round(bursts, kind, shape, pods, measure(api, kind, shape, pods))
+    for shape in size.shapes:
+        for turn in range(size.rounds):
+            for kind in kinds if turn % 2 == 0 else kinds[::-1]:
+                say(f"end to end: {size.nodes} nodes, {size.percent} % full, {size.pods} pods, {shape}, {kind}, "
+                    f"round {turn + 1} of {size.rounds}")
+                add_round(rows, kind, shape, size, measure(api, kind, shape, size.pods))
+
+
+def run(sizes, binds, bursts, bind_rows, others=(), say=print):
+    """Appends to the rows of the bursts and of bind (measured in the first cluster), so that what was measured
+    outlives a failure."""
+    for size in sizes:
+        with RealApi() as api:
+            say(f"end to end: {size.nodes} nodes, {size.percent} % full")
+            api.create_nodes([cluster.node(i, NODE_POLICY) for i in range(size.nodes)])
+            fill_up(api, size)
+            for connections in () if bind_rows else (1, 16):
+                say(f"bind with the API server: {connections} at a time")
+                bind_rows.append(measure_bind(api, binds, connections))
+            run_bursts(api, size, bursts, others, say)

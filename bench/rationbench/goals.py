@@ -24,7 +24,7 @@ def _verbs(rows):
 
 
 def _ratio(bursts, shape, other):
-    own, than = _pick(bursts, who=RATION, shape=shape), _pick(bursts, who=other, shape=shape)
+    own, than = _pick(bursts, who=RATION, shape=shape, pods=2000), _pick(bursts, who=other, shape=shape, pods=2000)
     return statistics.median(a / b for a, b in zip(own[0]["rates"], than[0]["rates"])) if own and than else None
 
 

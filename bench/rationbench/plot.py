@@ -81,7 +81,8 @@ def write_all(folder, results):
             made[f"bench-filter-{key}.svg"] = lines(f"filter, {fullest} % full, {key}", series, "ms", goal)
     if results.get("bursts"):
         made["bench-pods-per-s.svg"] = bars("pods bound a second", [
-            (f"{r['who']}, {r['shape']}", r["pods_per_s"]) for r in results["bursts"]], "/s")
+            (f"{r['who']}, {r['shape']}", r["pods_per_s"]) for r in results["bursts"]
+            if (r["nodes"], r["fill"]) == (results["bursts"][0]["nodes"], 0)], "/s")
     for name, svg in made.items():
         (folder / name).write_text(svg)
     return list(made)

@@ -108,11 +108,12 @@ class RealApi:
     def create_nodes(self, nodes):
         self.create("/api/v1/nodes", [{"apiVersion": "v1", "kind": "Node", **strip(n)} for n in nodes])
 
-    def create_pods(self, pods):
-        self.create("/api/v1/namespaces/default/pods", [{"apiVersion": "v1", "kind": "Pod", **strip(p)} for p in pods])
+    def create_pods(self, pods, namespace="default"):
+        self.create(f"/api/v1/namespaces/{namespace}/pods",
+                    [{"apiVersion": "v1", "kind": "Pod", **strip(p)} for p in pods])
 
-    def pods(self):
-        return self.request("GET", "/api/v1/namespaces/default/pods?resourceVersion=0")["items"]
+    def pods(self, namespace="default"):
+        return self.request("GET", f"/api/v1/namespaces/{namespace}/pods?resourceVersion=0")["items"]
 
     def delete_pods(self):
         self.request("DELETE", "/api/v1/namespaces/default/pods?gracePeriodSeconds=0")

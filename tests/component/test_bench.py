@@ -124,9 +124,10 @@ def row(**what):
 def test_a_missed_goal_is_called_missed():
     judged = goals.judge({"verbs": [row(nodes=1000, p50=0.35, p99=0.5), row(nodes=5000, p50=2.1, p99=2.01)],
                           "binds": [{"connections": 1, "p50": 2.0}],
-                          "bursts": [{"who": "ration", "shape": "equal", "rates": [95], "failed": 1, "over": 0},
-                                     {"who": "K=16 stand-in", "shape": "equal", "rates": [100], "failed": 0,
-                                      "over": 0}]})
+                          "bursts": [{"who": "ration", "shape": "equal", "pods": 2000, "rates": [95], "failed": 1,
+                                      "over": 0},
+                                     {"who": "K=16 stand-in", "shape": "equal", "pods": 2000, "rates": [100],
+                                      "failed": 0, "over": 0}]})
     assert [met for _, _, _, met in judged] == [False, True, False, True, True, False, True]
 
 
