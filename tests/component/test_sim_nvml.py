@@ -546,8 +546,8 @@ def test_a_shutdown_in_another_thread_ends_the_wait(two_cards):
 
 
 def test_a_lost_card_answers_nothing_and_others_go_on(two_cards):
-    process = start_script(two_cards, WAIT + textwrap.dedent("""
-        lost, fine, event, memory = device(0), device(1), Event(), Memory()
+    process = start_script(two_cards, "lost, fine = device(0), device(1)\n" + WAIT + textwrap.dedent("""
+        event, memory = Event(), Memory()
         assert lib.nvmlEventSetWait_v2(set, byref(event), 20000) == SUCCESS and event.eventData == 79
         assert lib.nvmlEventSetWait_v2(set, byref(event), 20000) == LOST
         assert lib.nvmlDeviceGetMemoryInfo(lost, byref(memory)) == LOST
