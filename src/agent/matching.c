@@ -114,8 +114,7 @@ static enum matching_verdict refuse_either(
 {
 	error_set(err, 0,
 		"pods %s/%s and %s/%s both wait for %zu units and have different placements; the kubelet "
-		"does not "
-		"say which one it means: delete both, their controllers create them anew",
+		"does not say which one it means: delete both, their controllers create them anew",
 		a->namespace_, a->name, b->namespace_, b->name, n_ids);
 	return MATCHING_REFUSED;
 }
