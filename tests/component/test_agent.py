@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agent_fixture import NODE, SANITIZED, World, wait_for
+from agent_fixture import NODE, SANITIZED, World, assert_within, wait_for
 from fake_apiserver import FOREVER
 from fake_kubelet import GPU_COUNT, RESOURCE, AdmissionError, StartError
 
@@ -272,8 +272,7 @@ def test_kubelet_that_comes_back_is_registered_at_within_50_ms(world):
     times = sorted(world.kubelet.restart() * 1000 for _ in range(100))
     print(f"\nre-registration, new kubelet.sock to devices: median {statistics.median(times):.1f} ms, "
           f"p99 {times[-2]:.1f} ms, max {times[-1]:.1f} ms of {len(times)}")
-    assert statistics.median(times) < 50
-    assert times[-2] < 50 or machine_is_busy()
+    assert_within(times, 50)
 
 
 def test_kubelet_restart_keeps_pods_and_serves_new_ones(world):
@@ -497,11 +496,6 @@ def test_cdi_files_of_pods_that_are_gone_are_removed(down):
 
 # ---- budgets ----
 
-def machine_is_busy():
-    """More work than processors: then a wall clock says little about us."""
-    return SANITIZED or os.getloadavg()[0] > (os.cpu_count() or 1)
-
-
 def allocate_times(w):
     """ms of Allocate for 110 pods on eight cards, as the kubelet sees it, sorted."""
     pods = [w.pod(f"p{i}", 1, card=i % 8) for i in range(110)]
@@ -524,21 +518,17 @@ def allocate_times(w):
 
 
 def test_allocate_takes_less_than_5_ms_and_little_memory():
-    for attempt in range(3):    # the machine has other things to do
-        with World(cards="8x16384MiB", tls=True) as w:
-            w.up(128)
-            times = allocate_times(w)
-            before, begin = w.cpu_seconds(), time.monotonic()
-            time.sleep(5)
-            idle = (w.cpu_seconds() - before) / (time.monotonic() - begin) * 100
-            print(f"\nAllocate, 110 pods, seen by the kubelet: median {statistics.median(times):.2f} ms, "
-                  f"p99 {times[-2]:.2f} ms; memory with TLS {w.rss_kib()} KiB; idle CPU {idle:.2f} %")
-            assert statistics.median(times) < 5 or machine_is_busy()
-            assert idle < 1
-            assert SANITIZED or w.rss_kib() <= 12 * 1024
-        if times[-2] <= 5 or machine_is_busy():
-            break
-    assert times[-2] <= 5 or machine_is_busy()
+    with World(cards="8x16384MiB", tls=True) as w:
+        w.up(128)
+        times = allocate_times(w)
+        before, begin = w.cpu_seconds(), time.monotonic()
+        time.sleep(5)
+        idle = (w.cpu_seconds() - before) / (time.monotonic() - begin) * 100
+        print(f"\nAllocate, 110 pods, seen by the kubelet: median {statistics.median(times):.2f} ms, "
+              f"p99 {times[-2]:.2f} ms; memory with TLS {w.rss_kib()} KiB; idle CPU {idle:.2f} %")
+        assert_within(times, 5)
+        assert idle < 1
+        assert SANITIZED or w.rss_kib() <= 12 * 1024
 
 
 # ---- command line ----

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agent_fixture import SANITIZED, World, wait_for
+from agent_fixture import SANITIZED, World, assert_within, wait_for
 from fake_kubelet import AdmissionError, Plugin, msg
 
 
@@ -16,10 +16,6 @@ from fake_kubelet import AdmissionError, Plugin, msg
 def world():
     with World() as w:
         yield w.up(32)
-
-
-def machine_is_busy():
-    return SANITIZED or os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def wait_other_worker(world, old):
@@ -51,11 +47,9 @@ def test_allocate_while_the_worker_is_dead_waits_and_is_answered_within_50_ms(wo
         times.append((time.monotonic() - begin) * 1000)
         assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == str(i % 2)
         time.sleep(1.05)    # no crash loop
-    times.sort()
     print(f"\nSIGKILL of the worker to Allocate's answer by the next: median {statistics.median(times):.1f} ms, "
-          f"max {times[-1]:.1f} ms of {len(times)}; load {os.getloadavg()[0]:.1f}")
-    assert statistics.median(times) < 50 or machine_is_busy()
-    assert times[-1] < 50 or machine_is_busy()
+          f"max {max(times):.1f} ms of {len(times)}; load {os.getloadavg()[0]:.1f}")
+    assert_within(times, 50)
 
 
 def test_worker_killed_in_the_middle_of_allocate_gives_the_placement_once(world):
@@ -109,7 +103,7 @@ def test_kubelet_that_restarts_while_the_worker_is_dead_is_registered_at(world):
 def test_kubelet_that_restarts_is_registered_at_by_a_second_worker(world):
     wait_other_worker(world, world.kill_worker())
     time.sleep(0.3)
-    assert world.kubelet.restart() < 0.05 or machine_is_busy()
+    assert_within([world.kubelet.restart() * 1000 for _ in range(5)], 50)
     world.kubelet.wait_devices(32)
 
 
