@@ -253,8 +253,11 @@ int account_charge(struct account *account, unsigned card, uint64_t bytes)
 
 	if (r == 0)
 		r = pages > INT32_MAX ? -ENOMEM : charge(account, process, card, (uint32_t)pages);
-	if (r < 0)
+	if (r < 0) {
+		/* In this order: who sees the count sees what was asked. */
+		atomic_store(&account->usage->cards[card].refused_bytes, bytes);
 		atomic_fetch_add(&account->usage->cards[card].refused, 1);
+	}
 	errno = saved;
 	return r;
 }

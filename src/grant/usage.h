@@ -39,7 +39,8 @@ struct usage_card {
 	_Atomic uint64_t total;	  /* epoch and pages, as above */
 	_Atomic uint64_t refused; /* allocations that were answered with out of memory because of the limit */
 	_Atomic uint64_t recounts;
-	uint8_t reserved[104]; /* zero */
+	_Atomic uint64_t refused_bytes; /* what the last of them asked for */
+	uint8_t reserved[96];		/* zero */
 };
 
 /* One process. */

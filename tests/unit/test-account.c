@@ -62,6 +62,7 @@ static void the_limit_can_be_used_to_the_last_page_and_not_further(void **state)
 	assert_int_equal(account_charge(account, 0, 1), -ENOMEM);
 	assert_int_equal(account_used_bytes(account, 1), 0);
 	assert_int_equal(usage->cards[0].refused, 2);
+	assert_int_equal(usage->cards[0].refused_bytes, 1);
 }
 
 static void a_refusal_costs_nothing_lasting(void **state)
