@@ -160,7 +160,7 @@ static uint64_t pages_of(uint64_t bytes)
 
 static uint32_t limit_pages(const struct account *account, unsigned card, uint64_t overhead_bytes)
 {
-	uint64_t limit = account->grant->cards[card].limit_bytes >> USAGE_PAGE_SHIFT;
+	uint64_t limit = grant_file_limit_bytes(account->grant, card) >> USAGE_PAGE_SHIFT;
 	uint64_t overhead = pages_of(overhead_bytes);
 
 	limit = limit > overhead ? limit - overhead : 0;
@@ -304,7 +304,7 @@ static bool has_dead(struct account *account, struct process *process, unsigned 
 
 uint64_t account_used_bytes(struct account *account, unsigned card)
 {
-	uint64_t limit = account->grant->cards[card].limit_bytes, used;
+	uint64_t limit = grant_file_limit_bytes(account->grant, card), used;
 	struct process *process = process_of(account);
 	int saved = errno;
 

@@ -5,16 +5,20 @@
 #include <sys/mman.h>
 
 #include "grant/files.h"
+#include "grant/layout.h"
+
+static uint64_t fnv1a(uint64_t hash, const void *from, const void *to)
+{
+	for (const unsigned char *at = from; at < (const unsigned char *)to; at++)
+		hash = (hash ^ *at) * UINT64_C(0x100000001b3);
+	return hash;
+}
 
 static uint64_t checksum(const struct grant_file *grant)
 {
-	const unsigned char *at = (const unsigned char *)&grant->card_count;
-	const unsigned char *end = (const unsigned char *)grant->live;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = fnv1a(UINT64_C(0xcbf29ce484222325), grant, &grant->checksum);
 
-	for (; at < end; at++)
-		hash = (hash ^ *at) * UINT64_C(0x100000001b3);
-	return hash;
+	return fnv1a(hash, &grant->card_count, grant->live);
 }
 
 static bool is_text(const char *text, size_t size)
@@ -32,7 +36,7 @@ static const char *verify_cards(const struct grant_file *grant)
 		if (!is_text(card->uuid, sizeof(card->uuid)) ||
 			!memchr(card->pci_bus_id, '\0', sizeof(card->pci_bus_id)))
 			return "the grant has a card without a name";
-		if (card->limit_bytes == 0)
+		if (card->limit_bytes == 0 || grant_file_limit_bytes(grant, i) == 0)
 			return "the grant has a card without memory";
 	}
 	return NULL;
@@ -44,8 +48,16 @@ const char *grant_file_verify(const struct grant_file *grant, size_t bytes)
 		return "the grant is cut off";
 	if (grant->magic != GRANT_FILE_MAGIC)
 		return "this is no grant";
-	if (grant->version != GRANT_FILE_VERSION || grant->size != sizeof(*grant))
-		return "the grant is of another version of ration";
+	switch (layout_fit(grant->version, grant->readable_from, GRANT_FILE_VERSION, GRANT_FILE_OLDEST)) {
+	case LAYOUT_TOO_NEW:
+		return "the grant is of a newer version of ration, which this one cannot read";
+	case LAYOUT_TOO_OLD:
+		return "the grant is of a version of ration too old for this one";
+	case LAYOUT_FITS:
+		break;
+	}
+	if (grant->size != sizeof(*grant))
+		return "the grant has another size than a grant has";
 	if (grant->checksum != checksum(grant))
 		return "the grant is damaged: its checksum is wrong";
 	if (!is_text(grant->cuda_library, sizeof(grant->cuda_library)) || grant->cuda_library[0] != '/' ||
@@ -63,6 +75,9 @@ int grant_file_write(const char *path, struct grant_file *grant, const char **re
 	grant->magic = GRANT_FILE_MAGIC;
 	grant->version = GRANT_FILE_VERSION;
 	grant->size = sizeof(*grant);
+	grant->readable_from = GRANT_FILE_READABLE_FROM;
+	for (unsigned i = 0; i < grant->card_count && i < GRANT_FILE_CARDS_MAX; i++)
+		atomic_store(&grant->live[i].limit_bytes, grant->cards[i].limit_bytes);
 	grant->checksum = checksum(grant);
 	why = grant_file_verify(grant, sizeof(*grant));
 	if (why) {
@@ -73,6 +88,14 @@ int grant_file_write(const char *path, struct grant_file *grant, const char **re
 	if (r < 0)
 		*ret_why = "the grant cannot be written";
 	return r;
+}
+
+int grant_file_set_limit(struct grant_file *grant, unsigned card, uint64_t bytes)
+{
+	if (card >= grant->card_count || card >= GRANT_FILE_CARDS_MAX || bytes == 0)
+		return -EINVAL;
+	atomic_store(&grant->live[card].limit_bytes, bytes);
+	return 0;
 }
 
 static const char *explain(int r)

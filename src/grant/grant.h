@@ -11,8 +11,9 @@
  *   `live` is constant as long as the file lives, and covered by the checksum.
  * - What changes is in `live`: single aligned words, each with one writer, so that whoever is killed at any
  *   instruction leaves nothing half-written.
- * - The file never shrinks: a mapping of it stays valid. Another layout is another version, and a reader
- *   refuses a version that it does not know. No grant, or one that does not verify: no device.
+ * - The file never shrinks: a mapping of it stays valid.
+ * - Its size and every offset are for good. A later version takes reserved bytes, which are zero in a file of
+ *   an earlier one; docs/internals/grant.md, "Versions". No grant, or one that does not verify: no device.
  */
 #pragma once
 
@@ -25,16 +26,26 @@
 #define GRANT_FILE_VARIABLE "RATION_GRANT"  /* names it where that path does not exist (`ration run`) */
 
 #define GRANT_FILE_MAGIC UINT64_C(0x31544e4152474152) /* "RAGRANT1" as little-endian bytes */
-#define GRANT_FILE_VERSION 1
+/* Tests build this code a second time as a later version, with a word more in reserved places, and pair it
+ * with this one. */
+#ifdef GRANT_LAYOUT_NEXT
+#define GRANT_LAYOUT_STEP 1
+#else
+#define GRANT_LAYOUT_STEP 0
+#endif
+#define GRANT_FILE_VERSION (1 + GRANT_LAYOUT_STEP)
+#define GRANT_FILE_READABLE_FROM 1 /* the oldest version whose readers may use what this one writes */
+#define GRANT_FILE_OLDEST 1	   /* the oldest version of which this code reads files */
 #define GRANT_FILE_CARDS_MAX 64
 
 /* Constant. The order of the cards is their order inside: index 0 is the first that the program sees. */
 struct grant_file_card {
 	char uuid[64];
-	char pci_bus_id[32]; /* as NVML writes it: "00000000:00:09.0" */
-	uint64_t limit_bytes;
-	uint64_t physical_bytes; /* of the whole card, for people: the program is shown limit_bytes */
-	uint8_t reserved[144];	 /* zero */
+	char pci_bus_id[32];	 /* as NVML writes it: "00000000:00:09.0" */
+	uint64_t limit_bytes;	 /* when the grant was made; what holds is live[].limit_bytes */
+	uint64_t physical_bytes; /* of the whole card, for people: the program is shown the limit */
+	uint64_t next[GRANT_LAYOUT_STEP];
+	uint8_t reserved[144 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 /* Changes while mapped, written by the keeper only. */
@@ -43,17 +54,20 @@ struct grant_file_live {
 	 * modules, local memory. Counts against the limit. See grant_overhead_bytes(). */
 	_Atomic uint64_t overhead_bytes;
 	_Atomic uint64_t
-		overhead_generation;	/* one more with each look of the keeper; 0: it has not looked yet */
-	uint8_t reserved_for_core[112]; /* zero; share, rate and policy of computing power */
+		overhead_generation;  /* one more with each look of the keeper; 0: it has not looked yet */
+	_Atomic uint64_t limit_bytes; /* what the container may use now: enforced and shown. Never 0 */
+	uint64_t next[GRANT_LAYOUT_STEP];
+	uint8_t reserved_for_core[104 - 8 * GRANT_LAYOUT_STEP]; /* zero; share, rate and policy of computing
+								   power */
 };
 
 struct grant_file {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t size;	   /* of this struct */
-	uint64_t checksum; /* FNV-1a of the bytes from `card_count` up to `live` */
+	uint64_t checksum; /* FNV-1a of the bytes before it, and of those behind it up to `live` */
 	uint32_t card_count;
-	uint32_t reserved0;
+	uint32_t readable_from;	 /* GRANT_FILE_READABLE_FROM of who wrote it */
 	char container[256];	 /* whose it is, for messages: "default/pod/container", or a program */
 	char cuda_library[1024]; /* absolute path of the driver's own library, as the program can open it */
 	char nvml_library[1024];
@@ -66,6 +80,7 @@ _Static_assert(sizeof(struct grant_file_card) == 256, "size of a card is part of
 _Static_assert(offsetof(struct grant_file_card, pci_bus_id) == 64, "layout");
 _Static_assert(offsetof(struct grant_file_card, limit_bytes) == 96, "layout");
 _Static_assert(sizeof(struct grant_file_live) == 128, "layout");
+_Static_assert(offsetof(struct grant_file_live, limit_bytes) == 16, "layout");
 _Static_assert(offsetof(struct grant_file, card_count) == 24, "layout");
 _Static_assert(offsetof(struct grant_file, container) == 32, "layout");
 _Static_assert(offsetof(struct grant_file, cuda_library) == 288, "layout");
@@ -75,9 +90,9 @@ _Static_assert(offsetof(struct grant_file, live) == 2520 + 64 * 256, "layout");
 _Static_assert(sizeof(struct grant_file) == 2520 + 64 * (256 + 128), "layout");
 _Static_assert(sizeof(_Atomic uint64_t) == 8, "a 64-bit atomic is a plain word");
 
-/* grant_file_write() - give `grant`, whose constant fields from card_count on the caller has filled, its head
- * and checksum, and write it: complete under another name, then renamed to path. Mode 0644. -EINVAL and
- * *ret_why if it would not verify. */
+/* grant_file_write() - give `grant`, whose constant fields the caller has filled from card_count on, its
+ * head, limits that hold (those at creation) and checksum, and write it: complete under another name, then
+ * renamed to path. Mode 0644. -EINVAL and *ret_why if it would not verify. */
 int grant_file_write(const char *path, struct grant_file *grant, const char **ret_why);
 
 /* grant_file_map() - the file, verified, mapped read-only and shared, for as long as the process lives (or
@@ -88,6 +103,18 @@ int grant_file_map(const char *path, const struct grant_file **ret_grant, const 
 /* grant_file_map_keeper() - the same for the keeper, who writes what is in `live`. */
 int grant_file_map_keeper(const char *path, struct grant_file **ret_grant, const char **ret_why);
 void grant_file_unmap(const struct grant_file *grant);
+
+/* grant_file_limit_bytes() - of this card, now. Two calls may answer differently: whoever computes with it
+ * asks once. */
+static inline uint64_t grant_file_limit_bytes(const struct grant_file *grant, unsigned card)
+{
+	return atomic_load(&grant->live[card].limit_bytes);
+}
+
+/* grant_file_set_limit() - another limit, which processes that run see at their next call. One keeper only.
+ * Less than what is used takes nothing away: nothing is free then, and what asks for more is refused.
+ * -EINVAL: no such card, or no memory at all. */
+int grant_file_set_limit(struct grant_file *grant, unsigned card, uint64_t bytes);
 
 /* grant_file_verify() - NULL if the bytes are a whole grant, else what is wrong with them. */
 const char *grant_file_verify(const struct grant_file *grant, size_t bytes);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "grant/files.h"
+#include "grant/layout.h"
 
 #define TRIES 5 /* of reading a sum that is being recounted */
 
@@ -16,15 +17,31 @@ struct usage_head {
 	uint32_t slot_count;
 	uint32_t card_count;
 	uint32_t slots_used;
+	uint32_t look_wanted;
+	uint32_t readable_from;
 };
 
 _Static_assert(offsetof(struct usage_head, slots_used) == offsetof(struct usage_file, slots_used), "layout");
+_Static_assert(
+	offsetof(struct usage_head, readable_from) == offsetof(struct usage_file, readable_from), "layout");
 
-static bool is_ours(const struct usage_head *head)
+/* NULL, or what is wrong with it. */
+static const char *verify(const struct usage_head *head)
 {
-	return head->magic == USAGE_FILE_MAGIC && head->version == USAGE_FILE_VERSION &&
-	       head->size == sizeof(struct usage_file) && head->slot_count == USAGE_FILE_SLOTS &&
-	       head->card_count > 0 && head->card_count <= GRANT_FILE_CARDS_MAX;
+	if (head->magic != USAGE_FILE_MAGIC)
+		return "this is no usage file";
+	switch (layout_fit(head->version, head->readable_from, USAGE_FILE_VERSION, USAGE_FILE_OLDEST)) {
+	case LAYOUT_TOO_NEW:
+		return "the usage file is of a newer version of ration, which this one cannot use";
+	case LAYOUT_TOO_OLD:
+		return "the usage file is of a version of ration too old for this one";
+	case LAYOUT_FITS:
+		break;
+	}
+	if (head->size != sizeof(struct usage_file) || head->slot_count != USAGE_FILE_SLOTS ||
+		head->card_count == 0 || head->card_count > GRANT_FILE_CARDS_MAX)
+		return "the usage file is damaged";
+	return NULL;
 }
 
 int usage_file_create(const char *path, unsigned card_count, const char **ret_why)
@@ -35,10 +52,11 @@ int usage_file_create(const char *path, unsigned card_count, const char **ret_wh
 		.size = sizeof(struct usage_file),
 		.slot_count = USAGE_FILE_SLOTS,
 		.card_count = card_count,
+		.readable_from = USAGE_FILE_READABLE_FROM,
 	};
 	int r;
 
-	if (!is_ours(&head)) {
+	if (verify(&head)) {
 		*ret_why = "a usage file for no card, or for more cards than there can be";
 		return -EINVAL;
 	}
@@ -51,6 +69,7 @@ int usage_file_create(const char *path, unsigned card_count, const char **ret_wh
 int usage_file_map(const char *path, struct usage_file **ret_usage, const char **ret_why)
 {
 	struct usage_head head;
+	const char *why;
 	void *map;
 	int r = files_map(path, sizeof(struct usage_file), 1, &map);
 
@@ -62,9 +81,10 @@ int usage_file_map(const char *path, struct usage_file **ret_usage, const char *
 		return r;
 	}
 	memcpy(&head, map, sizeof(head));
-	if (!is_ours(&head)) {
+	why = verify(&head);
+	if (why) {
 		munmap(map, sizeof(struct usage_file));
-		*ret_why = "the usage file is of another version of ration, or none";
+		*ret_why = why;
 		return -EBADMSG;
 	}
 	*ret_usage = map;
@@ -127,7 +147,7 @@ int usage_file_read(int fd, unsigned n, uint64_t *ret_bytes)
 	uint64_t bytes[GRANT_FILE_CARDS_MAX];
 	struct usage_head head;
 
-	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || !is_ours(&head) || n > head.card_count)
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || verify(&head) || n > head.card_count)
 		return -EBADMSG;
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t pages;

@@ -4,9 +4,9 @@
  * killed at any instruction, is docs/internals/reservation.md; the code is reserve.h.
  *
  * Rules
- * - Fixed layout, never shrinks. Slots never move. A container can write anything into it, and harms itself
- *   only: a reader bounds every index that it takes from here, and the agent reads it with pread() into a
- *   buffer, since a mapped file that is truncated kills its reader.
+ * - Fixed layout, never shrinks; versions as in grant.h. Slots never move. A container can write anything
+ * into it, and harms itself only: a reader bounds every index that it takes from here, and the agent reads it
+ * with pread() into a buffer, since a mapped file that is truncated kills its reader.
  * - Memory is counted in pages of 4 KiB: a card's sum, or a slot's part of it with the change that is under
  * way, must be one word that can be changed at once.
  */
@@ -23,7 +23,11 @@
 #define USAGE_FILE_PATH "/run/ration/" USAGE_FILE_NAME
 
 #define USAGE_FILE_MAGIC UINT64_C(0x3145474153554152) /* "RAUSAGE1" as little-endian bytes */
-#define USAGE_FILE_VERSION 1
+#define USAGE_FILE_VERSION (1 + GRANT_LAYOUT_STEP)
+#define USAGE_FILE_READABLE_FROM                                                                             \
+	1		    /* the oldest version whose processes may share the file with this one's         \
+			     */
+#define USAGE_FILE_OLDEST 1 /* the oldest version of which this code uses files */
 #define USAGE_FILE_SLOTS 1024
 #define USAGE_PAGE_SHIFT 12
 
@@ -40,7 +44,8 @@ struct usage_card {
 	_Atomic uint64_t refused; /* allocations that were answered with out of memory because of the limit */
 	_Atomic uint64_t recounts;
 	_Atomic uint64_t refused_bytes; /* what the last of them asked for */
-	uint8_t reserved[96];		/* zero */
+	uint64_t next[GRANT_LAYOUT_STEP];
+	uint8_t reserved[96 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 /* One process. */
@@ -65,7 +70,8 @@ struct usage_file {
 	_Atomic uint32_t slots_used; /* no slot at or above this one has ever had an owner */
 	/* Counts up when a process waits for newer overhead; a futex on which the keeper may wait. */
 	_Atomic uint32_t look_wanted;
-	uint8_t reserved[96]; /* zero */
+	uint32_t readable_from; /* USAGE_FILE_READABLE_FROM of who made it */
+	uint8_t reserved[92];	/* zero */
 	struct usage_card cards[GRANT_FILE_CARDS_MAX];
 	struct usage_slot slots[USAGE_FILE_SLOTS];
 };
@@ -75,6 +81,7 @@ _Static_assert(sizeof(struct usage_slot) == 64 + 16 * 64, "size of a slot is par
 _Static_assert(offsetof(struct usage_slot, cards) == 64, "layout");
 _Static_assert(offsetof(struct usage_slot, shared) == 64 + 8 * 64, "layout");
 _Static_assert(offsetof(struct usage_file, slots_used) == 24, "layout");
+_Static_assert(offsetof(struct usage_file, readable_from) == 32, "layout");
 _Static_assert(offsetof(struct usage_file, cards) == 128, "layout");
 _Static_assert(offsetof(struct usage_file, slots) == 128 + 64 * 128, "layout");
 _Static_assert(sizeof(struct usage_file) == 128 + 64 * 128 + 1024 * (64 + 16 * 64), "layout");

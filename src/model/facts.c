@@ -33,6 +33,16 @@ const char *gpu_mode_text(enum gpu_mode mode)
 	return gpu_mode_texts[mode];
 }
 
+bool gpu_mode_is_isolated(enum gpu_mode mode)
+{
+	return mode == GPU_MODE_CGPU;
+}
+
+bool gpu_mode_is_served(enum gpu_mode mode)
+{
+	return mode == GPU_MODE_SHARE || mode == GPU_MODE_CGPU;
+}
+
 const char *gpu_policy_text(enum gpu_policy policy)
 {
 	return policy == GPU_POLICY_SPREAD ? "spread" : "binpack";

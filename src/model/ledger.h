@@ -35,6 +35,11 @@ enum gpu_policy { GPU_POLICY_BINPACK, GPU_POLICY_SPREAD };
 int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode);
 const char *gpu_mode_text(enum gpu_mode mode);
 
+/* gpu_mode_is_isolated() - a container of such a node is held to its grant; on a share node it sees the whole
+ * card. gpu_mode_is_served() - this version has agents for it. */
+bool gpu_mode_is_isolated(enum gpu_mode mode);
+bool gpu_mode_is_served(enum gpu_mode mode);
+
 /* gpu_policy_text() - "binpack" or "spread", a value of ack.node.gpu.placement. */
 const char *gpu_policy_text(enum gpu_policy policy);
 

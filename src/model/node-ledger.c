@@ -352,8 +352,8 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 		return MISFIT_NO_GPU_NODE;
 	if (!node->facts.serving || node->agent_lost)
 		return MISFIT_NOT_SERVING;
-	/* A share node has no control of computing power, so it promises none. */
-	if (node->facts.mode != GPU_MODE_SHARE || request->core > 0)
+	/* Neither mode has control of computing power, so none is promised. */
+	if (!gpu_mode_is_served(node->facts.mode) || request->core > 0)
 		return MISFIT_MODE;
 	if (node->facts.n_gpus < missing)
 		return MISFIT_TOO_FEW;

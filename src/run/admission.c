@@ -20,7 +20,7 @@ static int add_run(void *context, const struct run_seen *run)
 		for (unsigned j = 0; j < run->grant->card_count; j++) {
 			if (strcmp(sums->grant->cards[i].uuid, run->grant->cards[j].uuid) != 0)
 				continue;
-			sums->bytes[i] += run->grant->cards[j].limit_bytes;
+			sums->bytes[i] += grant_file_limit_bytes(run->grant, j);
 			sums->runs[i]++;
 		}
 	return 0;

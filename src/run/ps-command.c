@@ -51,7 +51,7 @@ static int print_run(void *context, const struct run_seen *run)
 	for (unsigned i = 0; i < run->grant->card_count; i++) {
 		snprintf(used, sizeof(used), "%" PRIu64 "MiB", run->used_bytes[i] / MIB);
 		printf("%-8d %-10s %-4s %7" PRIu64 "MiB %10s  ", (int)run->pid, user_name(run->uid, number),
-			run->labels[i], run->grant->cards[i].limit_bytes / MIB,
+			run->labels[i], grant_file_limit_bytes(run->grant, i) / MIB,
 			run->usage_known ? used : "-");
 		print_text(i ? "" : run->grant->container);
 	}

@@ -16,12 +16,14 @@ static int current_memory(uint64_t *ret_free, uint64_t *ret_total)
 {
 	const struct shim_session *session = session_get();
 	int card = session ? cuda_current_card() : -1;
+	struct session_memory memory;
 
 	if (card < 0)
 		return -1;
 	pools_settle();
-	*ret_total = session->grant->cards[card].limit_bytes;
-	*ret_free = *ret_total - session_used_bytes(session, (unsigned)card);
+	memory = session_memory(session, (unsigned)card);
+	*ret_total = memory.limit_bytes;
+	*ret_free = memory.limit_bytes - memory.used_bytes;
 	return 0;
 }
 
@@ -63,7 +65,7 @@ static uint64_t device_limit(CUdevice device)
 	const struct shim_session *session = session_get();
 	int card = session ? cuda_device_card(device) : -1;
 
-	return card < 0 ? 0 : session->grant->cards[card].limit_bytes;
+	return card < 0 ? 0 : grant_file_limit_bytes(session->grant, (unsigned)card);
 }
 
 HOOK CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)

@@ -7,14 +7,16 @@
 CUresult memory_charge_once(unsigned card, uint64_t bytes)
 {
 	const struct shim_session *session = session_get();
+	struct session_memory memory;
 
 	if (!session)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (bytes == 0 || account_charge(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
+	memory = session_memory(session, card);
 	shim_log("out of memory: %llu bytes of card %u, of which %llu of %llu are used",
-		(unsigned long long)bytes, card, (unsigned long long)session_used_bytes(session, card),
-		(unsigned long long)session->grant->cards[card].limit_bytes);
+		(unsigned long long)bytes, card, (unsigned long long)memory.used_bytes,
+		(unsigned long long)memory.limit_bytes);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -4,42 +4,37 @@
 #include "shim/nvml-library.h"
 #include "shim/session.h"
 
-struct memory {
-	uint64_t limit, used;
-};
-
 /* false: not a card of the grant (a MIG instance), whose numbers stay as they are. */
-static bool memory_of(nvmlDevice_t device, struct memory *ret_memory)
+static bool memory_of(nvmlDevice_t device, struct session_memory *ret_memory)
 {
-	const struct shim_session *session = session_get();
 	int card = nvml_device_card(device);
 
 	if (card < 0)
 		return false;
-	ret_memory->limit = session->grant->cards[card].limit_bytes;
-	ret_memory->used = session_used_bytes(session, (unsigned)card);
+	*ret_memory = session_memory(session_get(), (unsigned)card);
 	return true;
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *info)
 {
 	nvmlReturn_t r = DRIVER(nvmlDeviceGetMemoryInfo)(device, info);
-	struct memory memory;
+	struct session_memory memory;
 
 	if (r == NVML_SUCCESS && memory_of(device, &memory))
-		*info = (nvmlMemory_t){memory.limit, memory.limit - memory.used, memory.used};
+		*info = (nvmlMemory_t){
+			memory.limit_bytes, memory.limit_bytes - memory.used_bytes, memory.used_bytes};
 	return r;
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *info)
 {
 	nvmlReturn_t r = DRIVER(nvmlDeviceGetMemoryInfo_v2)(device, info);
-	struct memory memory;
+	struct session_memory memory;
 
 	/* What the driver reserves for itself is not part of the limit. */
 	if (r == NVML_SUCCESS && memory_of(device, &memory))
-		*info = (nvmlMemory_v2_t){
-			info->version, memory.limit, 0, memory.limit - memory.used, memory.used};
+		*info = (nvmlMemory_v2_t){info->version, memory.limit_bytes, 0,
+			memory.limit_bytes - memory.used_bytes, memory.used_bytes};
 	return r;
 }
 
@@ -51,12 +46,12 @@ static unsigned long long smaller(unsigned long long a, unsigned long long b)
 HOOK nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *info)
 {
 	nvmlReturn_t r = DRIVER(nvmlDeviceGetBAR1MemoryInfo)(device, info);
-	struct memory memory;
+	struct session_memory memory;
 
 	if (r != NVML_SUCCESS || !memory_of(device, &memory))
 		return r;
-	info->bar1Total = smaller(info->bar1Total, memory.limit);
-	info->bar1Used = smaller(smaller(info->bar1Used, memory.used), info->bar1Total);
+	info->bar1Total = smaller(info->bar1Total, memory.limit_bytes);
+	info->bar1Used = smaller(smaller(info->bar1Used, memory.used_bytes), info->bar1Total);
 	info->bar1Free = info->bar1Total - info->bar1Used;
 	return r;
 }

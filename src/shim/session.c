@@ -86,9 +86,12 @@ const char *session_path(size_t offset)
 	return found ? (const char *)found->grant + offset : "";
 }
 
-uint64_t session_used_bytes(const struct shim_session *found, unsigned card)
+struct session_memory session_memory(const struct shim_session *found, unsigned card)
 {
-	return account_used_bytes(found->account, card);
+	uint64_t limit = grant_file_limit_bytes(found->grant, card);
+	uint64_t used = account_used_bytes(found->account, card);
+
+	return (struct session_memory){.limit_bytes = limit, .used_bytes = used < limit ? used : limit};
 }
 
 void session_want_look(void)

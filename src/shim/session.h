@@ -23,9 +23,14 @@ const struct shim_session *session_get(void);
 /* session_path() - of the driver's own library as the grant has it at this offset, "" without a grant. */
 const char *session_path(size_t offset);
 
-/* session_used_bytes() - of a card's limit: what all processes have charged and the overhead; at most the
- * limit. */
-uint64_t session_used_bytes(const struct shim_session *session, unsigned card);
+/* A card as the program is to see it. */
+struct session_memory {
+	uint64_t limit_bytes;
+	uint64_t used_bytes; /* what all processes have charged and the overhead; at most the limit */
+};
+
+/* session_memory() - of this moment, and of one limit: it may change at any time. */
+struct session_memory session_memory(const struct shim_session *session, unsigned card);
 
 /* session_want_look() - the driver has taken memory that no call shows: this process is one to be looked at,
  * and the keeper is to look now, not at its next round. */

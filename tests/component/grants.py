@@ -13,19 +13,27 @@ def fnv1a(data):
     return value
 
 
-def grant_bytes(cuda_library, nvml_library, cards, container="a test"):
+def grant_bytes(cuda_library, nvml_library, cards, container="a test", version=1, readable_from=1):
     """cards: (uuid, PCI bus id, limit in bytes, physical bytes)."""
-    constant = struct.pack("<II256s1024s1024s184x", len(cards), 0, container.encode(), str(cuda_library).encode(),
+    constant = struct.pack("<II256s1024s1024s184x", len(cards), readable_from, container.encode(), str(cuda_library).encode(),
                            str(nvml_library).encode())
     constant += b"".join(struct.pack("<64s32sQQ144x", uuid.encode(), bus.encode(), limit, physical)
                          for uuid, bus, limit, physical in cards)
     constant = constant.ljust(2520 + CARDS_MAX * 256 - 24, b"\0")
-    head = b"RAGRANT1" + struct.pack("<IIQ", 1, GRANT_SIZE, fnv1a(constant))
-    return (head + constant).ljust(GRANT_SIZE, b"\0")
+    head = b"RAGRANT1" + struct.pack("<II", version, GRANT_SIZE)
+    live = b"".join(struct.pack("<16xQ104x", limit) for _, _, limit, _ in cards)
+    return (head + struct.pack("<Q", fnv1a(head + constant)) + constant + live).ljust(GRANT_SIZE, b"\0")
 
 
-def usage_bytes(card_count):
-    head = b"RAUSAGE1" + struct.pack("<IIIIII", 1, USAGE_SIZE, SLOTS, card_count, 0, 0)
+def set_limit(grant, card, limit):
+    """As the keeper does it, in place."""
+    with open(grant, "r+b") as file:
+        file.seek(2520 + CARDS_MAX * 256 + card * 128 + 16)
+        file.write(struct.pack("<Q", limit))
+
+
+def usage_bytes(card_count, version=1, readable_from=1):
+    head = b"RAUSAGE1" + struct.pack("<IIIIIII", version, USAGE_SIZE, SLOTS, card_count, 0, 0, readable_from)
     return head.ljust(USAGE_SIZE, b"\0")
 
 

@@ -53,7 +53,7 @@ static int set_up(void)
 	grant = shared(sizeof(*grant));
 	stage = shared(sizeof(*stage));
 	grant->card_count = 1;
-	grant->cards[0].limit_bytes = (uint64_t)LIMIT_PAGES << USAGE_PAGE_SHIFT;
+	grant_file_set_limit(grant, 0, (uint64_t)LIMIT_PAGES << USAGE_PAGE_SHIFT);
 	r = usage_file_create(path, 1, &why);
 	if (r == 0)
 		r = usage_file_map(path, &usage, &why);

@@ -59,13 +59,13 @@ class Granted:
             (card["uuid"], card["busId"], limit, card["memoryMiB"] * MIB)
             for card, limit in zip(tree.cards(), limits)])
 
-    def start(self, *texts, begin=True, **env):
+    def start(self, *texts, begin=True, shim=SHIM, **env):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | env
         environment["RATION_GRANT"] = str(self.grant)
         environment |= sim_cuda.sanitizer_environment(self.tree.path / "lib" / "libcuda.so.1")
         first = "ok(cu.cuInit(0))\nctx = context()\nbegin()\n" if begin else ""
         return subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + first + "".join(map(textwrap.dedent, texts)), SHIM / "libcuda.so.1",
+            [sys.executable, "-c", PRELUDE + first + "".join(map(textwrap.dedent, texts)), shim / "libcuda.so.1",
              self.tree.path / "lib" / "libcuda.so.1"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 

@@ -1,4 +1,5 @@
 """Linear memory under a limit: what the simulated driver takes is what the shim charges, to the byte."""
+import grants
 from shim_memory import MIB, _granted  # noqa: F401 (fixture)
 from sim_cuda import finish
 from test_shim import needs_no_grant_here
@@ -34,6 +35,50 @@ def test_over_the_limit_is_out_of_memory_and_the_process_goes_on(granted):
         same(1200 * MiB)
     """)
     assert granted.misuse() == {}
+
+
+def test_a_limit_that_changes_is_seen_at_the_next_call(granted):
+    process = granted.start("""
+        ml = CDLL(sys.argv[1].replace("libcuda.so.1", "libnvidia-ml.so.1"))
+        assert ml.nvmlInit_v2() == 0
+        handle = c_void_p()
+        assert ml.nvmlDeviceGetHandleByIndex_v2(0, byref(handle)) == 0
+
+        def seen():
+            memory, total = (c_ulonglong * 3)(), c_size_t()
+            assert ml.nvmlDeviceGetMemoryInfo(handle, memory) == 0
+            ok(cu.cuDeviceTotalMem_v2(byref(total), 0))
+            left, whole = info(cu)
+            assert whole == total.value == memory[0] and left == memory[1] and whole - left == memory[2]
+            return left // MiB, whole // MiB
+
+        def changed():
+            print(flush=True)
+            sys.stdin.readline()
+
+        p = alloc(2000 * MiB)
+        assert seen() == (154, 2154)
+        changed()
+        assert seen() == (1231, 3231)
+        q = alloc(1230 * MiB)
+        assert seen() == (1, 3231)
+        changed()
+        assert seen() == (0, 1077)
+        assert try_alloc(2 * MiB) == OOM
+        free(p)
+        assert seen() == (0, 1077)
+        assert try_alloc(2 * MiB) == OOM
+        free(q)
+        assert seen() == (1077, 1077)
+        alloc(1076 * MiB)
+        assert try_alloc(2 * MiB) == OOM
+    """)
+    for limit in 3231, 1077:
+        process.stdout.readline()
+        grants.set_limit(granted.grant, 0, limit * MIB)
+        process.stdin.write("\n")
+        process.stdin.flush()
+    finish(process)
 
 
 def test_ten_thousand_small_allocations_cost_what_the_driver_takes(granted):

@@ -36,8 +36,8 @@ static int set_up(void **state)
 	snprintf(path, sizeof(path), "%s/usage", directory);
 	grant = mmap(NULL, sizeof(*grant), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	grant->card_count = 2;
-	grant->cards[0].limit_bytes = 2154 * MIB;
-	grant->cards[1].limit_bytes = GIB;
+	grant_file_set_limit(grant, 0, 2154 * MIB);
+	grant_file_set_limit(grant, 1, GIB);
 	if (usage_file_create(path, 2, &why) < 0 || usage_file_map(path, &usage, &why) < 0)
 		return -1;
 	account = account_open(grant, usage);
@@ -478,6 +478,29 @@ static void overhead_counts_against_the_limit(void **state)
 	assert_int_equal(account_charge(account, 1, 1), -ENOMEM);
 }
 
+static void a_raised_limit_holds_at_the_next_call(void **state)
+{
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+	assert_int_equal(account_charge(account, 1, MIB), -ENOMEM);
+	grant_file_set_limit(grant, 1, 2 * GIB);
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+	assert_int_equal(account_charge(account, 1, 1), -ENOMEM);
+	assert_int_equal(account_used_bytes(account, 1), 2 * GIB);
+}
+
+static void a_limit_below_what_is_used_refuses_and_takes_nothing_away(void **state)
+{
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+	grant_file_set_limit(grant, 1, 400 * MIB);
+	assert_int_equal(account_used_bytes(account, 1), 400 * MIB);
+	assert_int_equal(account_held_bytes(account, 1), GIB);
+	assert_int_equal(account_charge(account, 1, 1), -ENOMEM);
+	account_refund(account, 1, GIB - 300 * MIB);
+	assert_int_equal(account_used_bytes(account, 1), 300 * MIB);
+	assert_int_equal(account_charge(account, 1, 100 * MIB), 0);
+	assert_int_equal(account_charge(account, 1, 1), -ENOMEM);
+}
+
 static void *keep(void *context)
 {
 	while (atomic_load(&usage->look_wanted) == 0)
@@ -579,6 +602,8 @@ int main(void)
 		FILES(fork_while_threads_charge_hangs_nobody),
 		FILES(a_program_that_closes_all_descriptors_loses_nothing),
 		FILES(overhead_counts_against_the_limit),
+		FILES(a_raised_limit_holds_at_the_next_call),
+		FILES(a_limit_below_what_is_used_refuses_and_takes_nothing_away),
 		FILES(a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper),
 		FILES(without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not_cause_not_at_all),
 		FILES(garbage_in_the_usage_file_neither_crashes_nor_hangs),

@@ -101,12 +101,46 @@ static void overhead_that_the_keeper_writes_is_seen_by_a_reader_that_has_it_mapp
 	assert_int_equal(grant_file_map_keeper(grant_path, &keeper, &why), 0);
 	grant_file_set_overhead(keeper, 1, 300 * MIB);
 	assert_int_equal(read->live[1].overhead_bytes, 300 * MIB);
+	assert_int_equal(grant_file_limit_bytes(read, 1), 1);
 	assert_int_equal(read->live[1].overhead_generation, 1);
 	assert_int_equal(read->live[0].overhead_generation, 0);
 	/* What changes does not break the checksum: the next process reads the file too. */
 	assert_null(grant_file_verify(read, sizeof(*read)));
 	grant_file_unmap(keeper);
 	grant_file_unmap(read);
+}
+
+static void a_limit_that_the_keeper_changes_is_seen_by_a_reader_that_has_it_mapped(void **state)
+{
+	const struct grant_file *read = NULL;
+	struct grant_file *keeper = NULL;
+	const char *why = NULL;
+
+	write_valid();
+	assert_int_equal(grant_file_map(grant_path, &read, &why), 0);
+	assert_int_equal(grant_file_map_keeper(grant_path, &keeper, &why), 0);
+	assert_int_equal(grant_file_limit_bytes(read, 0), 2154 * MIB);
+	assert_int_equal(grant_file_set_limit(keeper, 0, 3231 * MIB), 0);
+	assert_int_equal(grant_file_limit_bytes(read, 0), 3231 * MIB);
+	assert_int_equal(grant_file_limit_bytes(read, 1), 1);
+	assert_int_equal(read->cards[0].limit_bytes, 2154 * MIB);
+	assert_null(grant_file_verify(read, sizeof(*read)));
+	grant_file_unmap(keeper);
+	grant_file_unmap(read);
+}
+
+static void no_card_can_be_left_without_memory_or_beyond_the_grant_be_given_some(void **state)
+{
+	struct grant_file grant = valid();
+	const char *why = NULL;
+
+	assert_int_equal(grant_file_write(grant_path, &grant, &why), 0);
+	assert_int_equal(grant_file_set_limit(&grant, 0, 0), -EINVAL);
+	assert_int_equal(grant_file_set_limit(&grant, 2, MIB), -EINVAL);
+	assert_int_equal(grant_file_limit_bytes(&grant, 0), 2154 * MIB);
+	/* A word that nobody of ours wrote. */
+	grant.live[1].limit_bytes = 0;
+	assert_string_equal(grant_file_verify(&grant, sizeof(grant)), "the grant has a card without memory");
 }
 
 static void overhead_is_what_the_driver_sees_beyond_the_charges_and_never_below_zero(void **state)
@@ -191,17 +225,17 @@ static void a_grant_that_says_nothing_usable_is_not_written(void **state)
 	refused(grant, "the grant does not name the driver's library");
 }
 
-static void a_grant_of_another_version_is_refused(void **state)
+static void a_grant_from_before_the_first_version_is_refused(void **state)
 {
 	struct grant_file grant = valid();
 	const struct grant_file *read = NULL;
 	const char *why = NULL;
 
 	assert_int_equal(grant_file_write(grant_path, &grant, &why), 0);
-	grant.version = GRANT_FILE_VERSION + 1;
+	grant.version = GRANT_FILE_OLDEST - 1;
 	write_bytes(grant_path, &grant, sizeof(grant));
 	assert_int_equal(grant_file_map(grant_path, &read, &why), -EBADMSG);
-	assert_string_equal(why, "the grant is of another version of ration");
+	assert_string_equal(why, "the grant is of a version of ration too old for this one");
 }
 
 static void what_is_no_file_is_no_grant_and_hangs_nobody(void **state)
@@ -323,11 +357,13 @@ int main(void)
 		FILES(a_grant_is_read_as_it_was_written),
 		FILES(a_program_of_any_user_may_read_the_grant_and_not_write_it),
 		FILES(overhead_that_the_keeper_writes_is_seen_by_a_reader_that_has_it_mapped),
+		FILES(a_limit_that_the_keeper_changes_is_seen_by_a_reader_that_has_it_mapped),
+		FILES(no_card_can_be_left_without_memory_or_beyond_the_grant_be_given_some),
 		cmocka_unit_test(overhead_is_what_the_driver_sees_beyond_the_charges_and_never_below_zero),
 		FILES(no_single_byte_of_the_constant_part_can_change_unnoticed),
 		FILES(a_grant_that_is_cut_off_at_any_length_is_refused),
 		FILES(a_grant_that_says_nothing_usable_is_not_written),
-		FILES(a_grant_of_another_version_is_refused),
+		FILES(a_grant_from_before_the_first_version_is_refused),
 		FILES(what_is_no_file_is_no_grant_and_hangs_nobody),
 		FILES(no_descriptor_stays_open),
 		FILES(a_new_usage_file_is_empty_and_shared),
