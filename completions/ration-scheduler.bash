@@ -7,10 +7,10 @@ _ration_scheduler()
 	case $prev in
 	--kubeconfig) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W "error warning info debug" -- "$cur") ;;
-	--context | --listen | --probes | --metrics | --scheduler-lease | --best-nodes) COMPREPLY=() ;;
+	--context | --listen | --probes | --metrics | --scheduler-lease | --best-nodes | --max-pods-per-gpu) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --listen --probes --metrics --scheduler-lease
-			--best-nodes --log-level --help --version" -- "$cur")
+			--best-nodes --max-pods-per-gpu --log-level --help --version" -- "$cur")
 		;;
 	esac
 }

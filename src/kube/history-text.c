@@ -145,13 +145,15 @@ static void add_card(struct strbuf *out, size_t i, int index, const char *uuid, 
 }
 
 static void add_node_head(struct strbuf *out, const char *name, const char *uid, enum gpu_mode mode,
-	enum gpu_policy policy, uint32_t unit_mib, bool serving)
+	enum gpu_policy policy, uint32_t unit_mib, uint32_t instances_max, bool serving)
 {
 	add_text(out, "{\"name\":", name);
 	add_text(out, ",\"uid\":", uid);
 	add_text(out, ",\"mode\":", gpu_mode_text(mode));
 	add_text(out, ",\"policy\":", gpu_policy_text(policy));
 	add_number(out, ",\"unit\":", unit_mib);
+	if (instances_max)
+		add_number(out, ",\"maxContainers\":", instances_max);
 	add_bool(out, ",\"serving\":", serving);
 	strbuf_adds(out, ",\"cards\":[");
 }
@@ -166,8 +168,8 @@ static void add_node_tail(struct strbuf *out, const struct held *held, bool lost
 
 void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
 {
-	add_node_head(
-		out, facts->name, facts->uid, facts->mode, facts->policy, facts->unit_mib, facts->serving);
+	add_node_head(out, facts->name, facts->uid, facts->mode, facts->policy, facts->unit_mib,
+		facts->instances_max, facts->serving);
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		add_card(out, i, facts->gpus[i].index, facts->gpus[i].uuid,
 			units_of_card(facts->gpus[i].mib, facts->unit_mib), facts->gpus[i].healthy);
@@ -177,7 +179,7 @@ void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
 void history_add_node(struct strbuf *out, const struct node_ledger *node, bool with_lost)
 {
 	add_node_head(out, node->facts.name, node->facts.uid, node->facts.mode, node->facts.policy,
-		node->facts.unit_mib, node->facts.serving);
+		node->facts.unit_mib, node->facts.instances_max, node->facts.serving);
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
 		add_card(out, i, node->gpus[i].index, node->gpus[i].uuid, node->gpus[i].units_total,
 			node->gpus[i].healthy);

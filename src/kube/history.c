@@ -75,16 +75,18 @@ static int node_facts_read(struct json_object *object, struct node_facts *facts,
 	const char *mode = json_member_string(object, "mode");
 	const char *policy = json_member_string(object, "policy");
 	struct json_object *held = json_member(object, "held");
-	int64_t unit;
+	int64_t unit, containers = 0;
 
 	node_facts_init(facts);
 	if (!name || !*name || !uid || !*uid || !mode || gpu_mode_parse(mode, &facts->mode) < 0 || !policy ||
 		json_whole(json_member(object, "unit"), 1, INT32_MAX, &unit) < 0)
 		return error_set(err, EINVAL, "a node without name, uid, mode, policy or unit");
+	json_whole(json_member(object, "maxContainers"), 1, INT32_MAX, &containers);
 	facts->name = strdup(name);
 	facts->uid = strdup(uid);
 	facts->policy = strcmp(policy, "spread") == 0 ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
 	facts->unit_mib = (uint32_t)unit;
+	facts->instances_max = (uint32_t)containers;
 	facts->serving = json_object_get_boolean(json_member(object, "serving"));
 	if (!facts->name || !facts->uid)
 		return error_set(err, ENOMEM, "out of memory");

@@ -37,6 +37,7 @@ const char *card_misfit_text(enum card_misfit misfit)
 		[CARD_UNHEALTHY] = "GPU is not healthy",
 		[CARD_TOO_SMALL] = "GPU is not that large",
 		[CARD_FULL] = "not enough units free",
+		[CARD_INSTANCES] = "GPU has its maximum of containers",
 	};
 
 	return misfit < CARD_MISFIT_MAX ? texts[misfit] : "unknown";

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "model/units.h"
 
 static const char *const gpu_mode_texts[GPU_MODE_MAX] = {
 	[GPU_MODE_NONE] = "default",
@@ -41,6 +42,15 @@ bool gpu_mode_is_isolated(enum gpu_mode mode)
 bool gpu_mode_is_served(enum gpu_mode mode)
 {
 	return mode == GPU_MODE_SHARE || mode == GPU_MODE_CGPU;
+}
+
+uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t configured)
+{
+	if (!gpu_mode_is_isolated(mode))
+		return 0;
+	if (configured)
+		return configured;
+	return unit_mib < UNIT_MIB_DEFAULT ? INSTANCES_MAX_SMALL_UNIT : INSTANCES_MAX;
 }
 
 const char *gpu_policy_text(enum gpu_policy policy)

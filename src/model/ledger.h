@@ -40,6 +40,12 @@ const char *gpu_mode_text(enum gpu_mode mode);
 bool gpu_mode_is_isolated(enum gpu_mode mode);
 bool gpu_mode_is_served(enum gpu_mode mode);
 
+/* gpu_instances_max() - how many containers may be on one card at once (contract 5): on isolated nodes what
+ * is configured, or, where that is 0, 20, and 16 with a unit under 1 GiB. 0: no limit. */
+#define INSTANCES_MAX 20
+#define INSTANCES_MAX_SMALL_UNIT 16
+uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t configured);
+
 /* gpu_policy_text() - "binpack" or "spread", a value of ack.node.gpu.placement. */
 const char *gpu_policy_text(enum gpu_policy policy);
 
@@ -61,6 +67,7 @@ struct node_facts {
 	uint32_t unit_mib;
 	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
 	size_t n_gpus;			      /* 0: not reported by an agent */
+	uint32_t instances_max;		      /* containers on one card at once; 0: no limit */
 	bool serving;			      /* false: its agent wants no new pod; true after init */
 	struct held held;
 };
@@ -104,16 +111,18 @@ struct gpu_ledger {
 				renamed) */
 	uint32_t core_used;
 	uint32_t instances;
+	uint32_t instances_max; /* 0: no limit */
 	bool healthy;
 };
 
 /* Over all cards of a node, so that most questions are answered without a look at them: with thousands of
  * nodes, reaching for every card is most of a filter call. */
 struct card_sums {
-	uint32_t largest;   /* units_total of the largest card */
-	uint32_t most_free; /* units free on the healthy card with most */
-	uint64_t free;	    /* units free on the healthy cards */
-	uint64_t free_ill;  /* units free on the others */
+	uint32_t largest;	 /* units_total of the largest card */
+	uint32_t most_free;	 /* units free on the healthy card with most */
+	uint32_t most_instances; /* containers on the healthy card with most, where they are limited */
+	uint64_t free;		 /* units free on the healthy cards */
+	uint64_t free_ill;	 /* units free on the others */
 };
 
 struct node_ledger {
@@ -127,6 +136,7 @@ struct node_ledger {
 		enum gpu_policy policy;
 		uint32_t unit_mib;
 		size_t n_gpus;
+		uint32_t instances_max;
 		bool serving;
 		struct held held;
 	} facts;

@@ -120,6 +120,8 @@ static void gpu_sum(const struct gpu_ledger *gpu, struct card_sums *sums)
 		sums->free_ill += free_units;
 		return;
 	}
+	if (gpu->instances_max && gpu->instances > sums->most_instances)
+		sums->most_instances = gpu->instances;
 	sums->free += free_units;
 	if (free_units > sums->most_free)
 		sums->most_free = free_units;
@@ -157,7 +159,8 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 	node_ledger_sum(node, &sums);
 	wrong = node->unplaced_units != clamp_u32(sums.unplaced);
 	wrong += cards.largest != node->sums.largest || cards.most_free != node->sums.most_free ||
-		 cards.free != node->sums.free || cards.free_ill != node->sums.free_ill;
+		 cards.most_instances != node->sums.most_instances || cards.free != node->sums.free ||
+		 cards.free_ill != node->sums.free_ill;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
@@ -245,7 +248,7 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
 		node->facts.mode != facts->mode || node->facts.policy != facts->policy ||
 		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus ||
-		node->facts.serving != facts->serving)
+		node->facts.serving != facts->serving || node->facts.instances_max != facts->instances_max)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		if (!same_card(node, &node->gpus[i], &facts->gpus[i]))
@@ -264,10 +267,12 @@ static void node_ledger_take_gpus(
 	node->facts.unit_mib = facts->unit_mib;
 	node->facts.n_gpus = facts->n_gpus;
 	node->facts.serving = facts->serving;
+	node->facts.instances_max = facts->instances_max;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		node->gpus[i] = (struct gpu_ledger){
 			.index = facts->gpus[i].index,
 			.units_total = units_of_card(facts->gpus[i].mib, facts->unit_mib),
+			.instances_max = facts->instances_max,
 			.healthy = facts->gpus[i].healthy,
 		};
 		memcpy(node->gpus[i].uuid, facts->gpus[i].uuid, GPU_UUID_SIZE);
@@ -315,6 +320,11 @@ uint32_t gpu_free_units(const struct gpu_ledger *gpu)
 	return gpu->units_used < gpu->units_total ? gpu->units_total - gpu->units_used : 0;
 }
 
+static bool instances_fit(uint32_t there, const struct request *request, uint32_t max)
+{
+	return !max || (uint64_t)there + request->instances <= max;
+}
+
 enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request)
 {
 	uint32_t units = request_units_per_card(request);
@@ -323,7 +333,9 @@ enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *
 		return CARD_UNHEALTHY;
 	if (gpu->units_total < units)
 		return CARD_TOO_SMALL;
-	return gpu_free_units(gpu) >= units ? CARD_FITS : CARD_FULL;
+	if (gpu_free_units(gpu) < units)
+		return CARD_FULL;
+	return instances_fit(gpu->instances, request, gpu->instances_max) ? CARD_FITS : CARD_INSTANCES;
 }
 
 bool node_ledger_has_cards(const struct node_ledger *node, const struct request *request)
@@ -332,10 +344,22 @@ bool node_ledger_has_cards(const struct node_ledger *node, const struct request 
 
 	if (!node->facts.n_gpus || node->sums.most_free < request_units_per_card(request))
 		return false;
-	if (missing == 1)
+	if (missing == 1 && instances_fit(node->sums.most_instances, request, node->facts.instances_max))
 		return true;
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
 		missing -= gpu_misfit(&node->gpus[i], request) == CARD_FITS;
+	return !missing;
+}
+
+bool node_ledger_has_units(const struct node_ledger *node, const struct request *request)
+{
+	uint32_t missing = request_cards(request);
+
+	for (size_t i = 0; missing && i < node->facts.n_gpus; i++) {
+		enum card_misfit misfit = gpu_misfit(&node->gpus[i], request);
+
+		missing -= misfit == CARD_FITS || misfit == CARD_INSTANCES;
+	}
 	return !missing;
 }
 
@@ -344,10 +368,22 @@ uint64_t node_free_units(const struct node_ledger *node)
 	return node->sums.free > node->unplaced_units ? node->sums.free - node->unplaced_units : 0;
 }
 
+/* As many of its cards as the request wants would have room if they were empty. */
+static bool is_large_enough(const struct node_ledger *node, const struct request *request)
+{
+	uint32_t missing = request_cards(request), units = request_units_per_card(request);
+
+	if (node->sums.largest < units)
+		return false;
+	if (missing == 1)
+		return true;
+	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
+		missing -= node->gpus[i].units_total >= units;
+	return !missing;
+}
+
 enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request)
 {
-	uint32_t missing = request_cards(request);
-
 	if (!node->facts.n_gpus)
 		return MISFIT_NO_GPU_NODE;
 	if (!node->facts.serving || node->agent_lost)
@@ -355,15 +391,11 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 	/* Neither mode has control of computing power, so none is promised. */
 	if (!gpu_mode_is_served(node->facts.mode) || request->core > 0)
 		return MISFIT_MODE;
-	if (node->facts.n_gpus < missing)
+	if (node->facts.n_gpus < request_cards(request))
 		return MISFIT_TOO_FEW;
-	if (node->sums.largest < request_units_per_card(request))
+	if (!is_large_enough(node, request))
 		return MISFIT_TOO_LARGE;
-	if (missing == 1)
-		return FITS;
-	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
-		missing -= node->gpus[i].units_total >= request_units_per_card(request);
-	return missing ? MISFIT_TOO_LARGE : FITS;
+	return instances_fit(0, request, node->facts.instances_max) ? FITS : MISFIT_INSTANCES;
 }
 
 bool node_ledger_has_room(

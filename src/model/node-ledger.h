@@ -41,8 +41,10 @@ uint32_t gpu_free_units(const struct gpu_ledger *gpu); /* 0 if used over its tot
 /* gpu_misfit() - for the request's part on one card. */
 enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request);
 
-/* node_ledger_has_cards() - as many of the cards as the request wants have room for its part each. */
+/* node_ledger_has_cards() - as many of the cards as the request wants have room for its part each.
+ * node_ledger_has_units() - they have, if it were not for the number of containers. */
 bool node_ledger_has_cards(const struct node_ledger *node, const struct request *request);
+bool node_ledger_has_units(const struct node_ledger *node, const struct request *request);
 
 /* node_ledger_count_owner() - how many pods of this owner each card has (owned has NODE_GPUS_MAX entries).
  * Returns how many the node has, placed or not. */

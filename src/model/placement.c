@@ -218,6 +218,9 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 	case MISFIT_TOO_FEW:
 		snprintf(buf, size, "GPU node has fewer than %u GPUs", cards);
 		break;
+	case MISFIT_INSTANCES:
+		snprintf(buf, size, "GPU has its maximum of containers");
+		break;
 	default:
 		snprintf(buf, size, "fits");
 		break;
@@ -308,8 +311,10 @@ int placement_choose(const struct node_ledger *node, const struct request *reque
 
 	if (misfit != FITS)
 		return misfit;
-	if (!node_ledger_has_cards(node, request) || node_free_units(node) < request->units)
+	if (node_free_units(node) < request->units)
 		return MISFIT_FULL;
+	if (!node_ledger_has_cards(node, request))
+		return node_ledger_has_units(node, request) ? MISFIT_INSTANCES : MISFIT_FULL;
 	if (!ret_placement)
 		return FITS;
 	placement_rank_cards(node, request, owner, ranked);

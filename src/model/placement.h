@@ -64,6 +64,7 @@ enum misfit {
 	MISFIT_FULL,	    /* no GPU has N units free */
 	MISFIT_NOT_SERVING, /* its agent has said that it goes, or does not live any more */
 	MISFIT_TOO_FEW,	    /* GPU node has fewer than M GPUs */
+	MISFIT_INSTANCES,   /* GPU has its maximum of containers */
 	MISFIT_MAX,
 };
 
@@ -76,6 +77,7 @@ enum card_misfit {
 	CARD_UNHEALTHY,
 	CARD_TOO_SMALL, /* even empty */
 	CARD_FULL,	/* not enough units free */
+	CARD_INSTANCES, /* units enough, but as many containers as it may have */
 	CARD_MISFIT_MAX,
 };
 

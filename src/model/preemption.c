@@ -18,7 +18,7 @@ struct candidate {
 	size_t n_budgets;
 	bool gone; /* taken out of the node's sums */
 	bool given;
-	uint32_t size; /* units on the card that is looked at */
+	uint32_t size; /* what the card that is looked at lacks: units, or only containers */
 };
 
 /* While a plan is made, pods are taken out of the node's sums and put back. */
@@ -179,19 +179,26 @@ static int compare_size(const void *a, const void *b)
 	return compare_importance(x->pod, y->pod);
 }
 
+/* What the card has too much of. */
+static uint32_t card_taken(const struct gpu_ledger *gpu, bool containers)
+{
+	return containers ? gpu->instances : gpu->units_used;
+}
+
 /* Those that occupy something of this card and are not gone yet, in work->by_size. */
 static size_t candidates_on_card(struct plan_work *work, const struct gpu_ledger *gpu)
 {
+	bool containers = gpu_misfit(gpu, &work->question->pod->request) == CARD_INSTANCES;
 	size_t n = 0;
 
 	for (size_t i = 0; i < work->n_candidates; i++) {
 		struct candidate *candidate = &work->candidates[i];
-		uint32_t used = gpu->units_used;
+		uint32_t taken = card_taken(gpu, containers);
 
 		if (candidate->gone)
 			continue;
 		candidate_leave(work, candidate);
-		candidate->size = used - gpu->units_used;
+		candidate->size = taken - card_taken(gpu, containers);
 		candidate_return(work, candidate);
 		if (candidate->size)
 			work->by_size[n++] = candidate;
@@ -334,6 +341,14 @@ static struct rank rank_now(struct plan_work *work)
 	return rank;
 }
 
+/* It is others that keep the pod off it. */
+static bool card_is_occupied(const struct plan_work *work, const struct gpu_ledger *gpu)
+{
+	enum card_misfit misfit = gpu_misfit(gpu, &work->question->pod->request);
+
+	return misfit == CARD_FULL || misfit == CARD_INSTANCES;
+}
+
 /* Free one more card, the one whose victims matter least. False: no card can be freed. */
 static bool free_one_card(struct plan_work *work)
 {
@@ -344,7 +359,7 @@ static bool free_one_card(struct plan_work *work)
 	for (size_t i = 0; i < work->node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &work->node->gpus[i];
 
-		if (gpu_misfit(gpu, &work->question->pod->request) != CARD_FULL || !card_clear(work, gpu, &n))
+		if (!card_is_occupied(work, gpu) || !card_clear(work, gpu, &n))
 			continue;
 		rank = rank_now(work);
 		candidates_return(work, work->by_size, n);

@@ -202,19 +202,23 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
 	return known && known->nomination;
 }
 
-/* What does not fit with u units on each of M cards does not fit with more units or on more cards, on share
- * nodes, nor with more computing power: one failed search spares the rest. The units with which a search
- * failed, by number of cards, and of those that ask for computing power (on one card only) by its percentage;
- * more than a card has is all the same. */
+/* Requests of one to this many containers at once, and of more. */
+#define INSTANCE_CLASSES 9
+
+/* What does not fit with u units on each of M cards does not fit with more units, more containers or on more
+ * cards, nor with more computing power: one failed search spares the rest. The units with which a search
+ * failed, by containers and number of cards, and of those that ask for computing power (on one card only) by
+ * its percentage; more than a card has is all the same. */
 struct failures {
-	uint32_t units[REQUEST_CARDS_MAX + 1];
+	uint32_t units[INSTANCE_CLASSES][REQUEST_CARDS_MAX + 1];
 	uint32_t with_core[CORE_PER_CARD + 2];
 };
 
 static void failures_init(struct failures *failures)
 {
-	for (uint32_t cards = 0; cards <= REQUEST_CARDS_MAX; cards++)
-		failures->units[cards] = UINT32_MAX;
+	for (size_t i = 0; i < INSTANCE_CLASSES; i++)
+		for (uint32_t cards = 0; cards <= REQUEST_CARDS_MAX; cards++)
+			failures->units[i][cards] = UINT32_MAX;
 	for (uint32_t core = 0; core <= CORE_PER_CARD + 1; core++)
 		failures->with_core[core] = UINT32_MAX;
 }
@@ -224,12 +228,24 @@ static uint32_t core_class(const struct request *request)
 	return request->core > CORE_PER_CARD ? CORE_PER_CARD + 1 : request->core;
 }
 
+static uint32_t instance_class(const struct request *request)
+{
+	return request->instances < INSTANCE_CLASSES ? request->instances : INSTANCE_CLASSES - 1;
+}
+
 static bool failures_include(const struct failures *failures, const struct request *request)
 {
 	uint32_t units = request_units_per_card(request);
 
-	return units >= failures->units[request_cards(request)] ||
+	return units >= failures->units[instance_class(request)][request_cards(request)] ||
 	       units >= failures->with_core[core_class(request)];
+}
+
+/* The class of the many has them of all numbers: what failed with some says nothing about those with fewer.
+ */
+static uint32_t first_class(const struct request *request)
+{
+	return request->instances < INSTANCE_CLASSES - 1 ? request->instances : INSTANCE_CLASSES;
 }
 
 static void failures_add(struct failures *failures, const struct request *request)
@@ -243,8 +259,9 @@ static void failures_add(struct failures *failures, const struct request *reques
 		return;
 	}
 	for (; cards <= REQUEST_CARDS_MAX; cards++)
-		if (units < failures->units[cards])
-			failures->units[cards] = units;
+		for (uint32_t i = first_class(request); i < INSTANCE_CLASSES; i++)
+			if (units < failures->units[i][cards])
+				failures->units[i][cards] = units;
 }
 
 size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_ns,

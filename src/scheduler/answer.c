@@ -57,7 +57,7 @@ static bool is_unresolvable(const struct node_verdict *verdict, const struct rej
 	const struct node_ledger *node = verdict->node;
 	const struct request *request = rejection->request;
 
-	if (verdict->misfit != MISFIT_FULL || !node)
+	if ((verdict->misfit != MISFIT_FULL && verdict->misfit != MISFIT_INSTANCES) || !node)
 		return true;
 	if (node == rejection->waits_for)
 		return false;

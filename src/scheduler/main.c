@@ -58,12 +58,15 @@ static const char help[] =
 	"ledger\n"
 	"                        (default " LEASE_DEFAULT ")\n"
 	"  --best-nodes K        how many nodes filter offers at most, 0 for all that fit (default 16)\n"
+	"  --max-pods-per-gpu N  how many containers may be on one GPU of an isolated node at once (default "
+	"0:\n"
+	"                        20, and 16 where the memory unit is under 1 GiB)\n"
 	"  --log-level LEVEL     error, warning, info or debug (default info)\n"
 	"  --help, --version\n";
 
 struct options {
 	const char *kubeconfig, *context, *listen, *probes, *metrics, *scheduler_lease;
-	uint32_t best_nodes;
+	uint32_t best_nodes, max_pods_per_gpu;
 	enum log_level log_level;
 };
 
@@ -91,6 +94,7 @@ static int options_parse(int argc, char **argv, struct options *options)
 		METRICS,
 		SCHEDULER_LEASE,
 		BEST_NODES,
+		MAX_PODS_PER_GPU,
 		LOG_LEVEL,
 		HELP,
 		VERSION
@@ -100,6 +104,7 @@ static int options_parse(int argc, char **argv, struct options *options)
 		{"probes", required_argument, NULL, PROBES}, {"metrics", required_argument, NULL, METRICS},
 		{"scheduler-lease", required_argument, NULL, SCHEDULER_LEASE},
 		{"best-nodes", required_argument, NULL, BEST_NODES},
+		{"max-pods-per-gpu", required_argument, NULL, MAX_PODS_PER_GPU},
 		{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
 		{"version", no_argument, NULL, VERSION}, {0}};
 	int c;
@@ -130,6 +135,11 @@ static int options_parse(int argc, char **argv, struct options *options)
 		case BEST_NODES:
 			if (parse_u32(optarg, 100000, &options->best_nodes) < 0)
 				return usage_error("--best-nodes is not a number from 0 to 100000", optarg);
+			break;
+		case MAX_PODS_PER_GPU:
+			if (parse_u32(optarg, 1000, &options->max_pods_per_gpu) < 0)
+				return usage_error(
+					"--max-pods-per-gpu is not a number from 0 to 1000", optarg);
 			break;
 		case LOG_LEVEL:
 			if (log_level_parse(optarg, &options->log_level) < 0)
@@ -314,6 +324,7 @@ static int program_start(struct program *program, const struct options *options,
 
 	ledger_init(&scheduler->ledger);
 	scheduler->best_nodes = options->best_nodes;
+	scheduler->max_pods_per_gpu = options->max_pods_per_gpu;
 	if ((r = loop_new(&scheduler->loop)) < 0 ||
 		(r = loop_add_signal(scheduler->loop, SIGTERM, on_signal, program)) < 0 ||
 		(r = loop_add_signal(scheduler->loop, SIGINT, on_signal, program)) < 0 ||

@@ -74,8 +74,9 @@ static const char *const misfits[MISFIT_MAX] = {
 	[MISFIT_FULL] = "full",
 	[MISFIT_NOT_SERVING] = "not_serving",
 	[MISFIT_TOO_FEW] = "too_few",
+	[MISFIT_INSTANCES] = "instances",
 };
-_Static_assert(MISFIT_MAX == MISFIT_TOO_FEW + 1, "a misfit without a name here");
+_Static_assert(MISFIT_MAX == MISFIT_INSTANCES + 1, "a misfit without a name here");
 
 static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
 {

@@ -43,7 +43,8 @@ struct scheduler {
 	struct budgets budgets;
 	struct budget_sync *budget_sync;
 	struct evictions *evictions;
-	size_t best_nodes; /* K of filter's answer; 0: all */
+	size_t best_nodes;	   /* K of filter's answer; 0: all */
+	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's */
 	bool nodes_synced, pods_synced;
 	struct scheduler_metrics metrics;
 };

@@ -72,6 +72,8 @@ static void on_node(void *userdata, struct json_object *object)
 		log_warning("a node that cannot be read: %s, ignoring", err.text);
 		return;
 	}
+	facts.instances_max = gpu_instances_max(
+		facts.mode, facts.unit_mib, sync->scheduler->max_pods_per_gpu);
 	complain(sync, facts.uid, "node", facts.name, err.text);
 	if (!table_get(&sync->node_names, facts.uid)) {
 		name = strdup(facts.name);

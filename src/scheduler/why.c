@@ -206,7 +206,7 @@ static struct json_object *node_json(
 
 	ledger_explain(ledger, node->facts.name, pod, &e);
 	served = e.misfit == FITS || e.misfit == MISFIT_FULL || e.misfit == MISFIT_TOO_LARGE ||
-		 e.misfit == MISFIT_TOO_FEW;
+		 e.misfit == MISFIT_TOO_FEW || e.misfit == MISFIT_INSTANCES;
 	for (size_t i = 0; i < e.n_cards; i++)
 		json_object_array_add(cards, card_json(node, &e.cards[i], served, budget));
 	json_set(object, "name", text_json(node->facts.name));

@@ -17,6 +17,25 @@ static bool runs_on(const struct pod *pod, int card)
 	return false;
 }
 
+/* On isolated nodes. */
+static void check_instances(struct sim *sim, int n)
+{
+	uint32_t there[CARDS_MAX] = {0}, max = sim->plan->instances_max[n];
+
+	for (int i = 0; i < sim->n_pods && max && !sim->nodes[n].loose; i++) {
+		const struct pod *pod = &sim->pods[i];
+
+		if (pod->state.node != n || !occupies(pod))
+			continue;
+		for_each_bit (k, pod->cards) {
+			there[k] += pod->facts.request.instances;
+			if (there[k] > max)
+				sim_violate(sim, "a card has no more containers than it may",
+					"n%d card %d: %u, not %u", n, k, there[k], max);
+		}
+	}
+}
+
 /* The truth, not a book: what is bound by the API server, what runs on the node. */
 static void check_cards(struct sim *sim, int n)
 {
@@ -84,8 +103,10 @@ void invariants_after_step(struct sim *sim)
 	if (!sim->truth_changed)
 		return;
 	sim->truth_changed = false;
-	for (int n = 0; n < sim->n_nodes; n++)
+	for (int n = 0; n < sim->n_nodes; n++) {
 		check_cards(sim, n);
+		check_instances(sim, n);
+	}
 }
 
 void invariant_container_started(struct sim *sim, int n, int pod, int c)
@@ -155,6 +176,7 @@ void invariant_rejected(struct sim *sim, int n, int pod, enum reason reason)
 
 struct truth {
 	uint32_t used[NODES_MAX][CARDS_MAX];
+	uint32_t instances[NODES_MAX][CARDS_MAX];
 	uint32_t unplaced[NODES_MAX];
 	uint32_t all[NODES_MAX];
 };
@@ -170,8 +192,10 @@ static void recount(const struct sim *sim, struct truth *ret)
 		ret->all[pod->state.node] += pod->facts.request.units;
 		if (!pod->cards)
 			ret->unplaced[pod->state.node] += pod->facts.request.units;
-		for_each_bit (k, pod->cards)
+		for_each_bit (k, pod->cards) {
 			ret->used[pod->state.node][k] += request_units_per_card(&pod->facts.request);
+			ret->instances[pod->state.node][k] += pod->facts.request.instances;
+		}
 	}
 }
 
@@ -199,7 +223,7 @@ static uint32_t free_of(uint32_t total, uint32_t used)
 
 static bool fits(const struct sim *sim, const struct truth *truth, int n, const struct request *request)
 {
-	uint32_t total = 0, free_units = 0, cards = 0;
+	uint32_t total = 0, free_units = 0, cards = 0, max = sim->plan->instances_max[n];
 
 	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
 		uint32_t size = sim->plan->card_units[n][k];
@@ -208,7 +232,8 @@ static bool fits(const struct sim *sim, const struct truth *truth, int n, const 
 		if (sim->nodes[n].state.sick & (1 << k))
 			continue;
 		free_units += free_of(size, truth->used[n][k]);
-		cards += free_of(size, truth->used[n][k]) >= request_units_per_card(request);
+		cards += free_of(size, truth->used[n][k]) >= request_units_per_card(request) &&
+			 (!max || truth->instances[n][k] + request->instances <= max);
 	}
 	return cards >= request_cards(request) && truth->all[n] + request->units <= total &&
 	       free_units >= truth->unplaced[n] + request->units;

@@ -166,6 +166,17 @@ static void draw_more(struct plan *plan, int64_t span_ms)
 			plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_LOSE_CHECKPOINT));
 }
 
+/* Again a generator of their own: isolated nodes. */
+static void draw_isolation(struct plan *plan)
+{
+	struct random random;
+
+	random_seed(&random, plan->seed, 3);
+	for (uint8_t n = 0; n < plan->n_nodes; n++)
+		plan->instances_max[n] = random_one_in(&random, 3) ? (uint8_t)(1 + random_below(&random, 4))
+								   : 0;
+}
+
 void plan_draw(struct plan *plan, uint64_t seed)
 {
 	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
@@ -195,6 +206,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
 		draw_fault(&random, plan, plan_add(plan, random_between(&random, 0, span_ms + 2000), kind));
 	}
 	draw_more(plan, span_ms);
+	draw_isolation(plan);
 }
 
 static void print_pod(const struct input *input, FILE *out)
@@ -234,6 +246,8 @@ void plan_print(const struct plan *plan, FILE *out)
 		for (uint8_t k = 0; k < plan->n_cards[n]; k++)
 			fprintf(out, "%s%u", k ? " " : "", plan->card_units[n][k]);
 		fputc(']', out);
+		if (plan->instances_max[n])
+			fprintf(out, " isolated, %u containers per card", plan->instances_max[n]);
 	}
 	fputc('\n', out);
 	for (uint16_t i = 0; i < plan->n_inputs; i++) {

@@ -79,6 +79,7 @@ struct plan {
 	uint8_t n_cards[NODES_MAX];
 	uint8_t card_units[NODES_MAX][CARDS_MAX];
 	bool spread[NODES_MAX];
+	uint8_t instances_max[NODES_MAX]; /* containers on a card at once; 0: a share node */
 	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
 	uint16_t n_inputs;
 	struct input inputs[INPUTS_MAX];

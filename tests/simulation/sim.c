@@ -120,7 +120,8 @@ static void node_start(struct sim *sim, int i)
 	snprintf(node->name, sizeof(node->name), "n%d", i);
 	node_facts_init(facts);
 	facts->name = facts->uid = node->name;
-	facts->mode = GPU_MODE_SHARE;
+	facts->mode = sim->plan->instances_max[i] ? GPU_MODE_CGPU : GPU_MODE_SHARE;
+	facts->instances_max = sim->plan->instances_max[i];
 	facts->policy = sim->plan->spread[i] ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
 	facts->unit_mib = UNIT_MIB;
 	facts->n_gpus = sim->plan->n_cards[i];

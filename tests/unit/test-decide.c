@@ -194,6 +194,38 @@ static void a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other(void **s
 	ledger_release(&ledger);
 }
 
+/* A search that failed for two containers says nothing about one. */
+static void a_place_for_one_container_wakes_the_pod_that_has_one(void **state)
+{
+	_cleanup_node_facts_ struct node_facts node;
+	_cleanup_pod_facts_ struct pod_facts running, two, one;
+	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
+	struct wakeup_list list;
+	struct ledger ledger;
+	int64_t again;
+
+	ledger_init(&ledger);
+	wakeup_list_init(&list);
+	fixture_node(&node, "n", GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
+	node.mode = GPU_MODE_CGPU;
+	node.instances_max = 2;
+	assert_int_equal(ledger_set_node(&ledger, &node), 0);
+	fixture_pod(&running, "r", 1, "");
+	fixture_bind(&running, "n", "GPU-n-0");
+	assert_int_equal(ledger_set_pod(&ledger, &running), 0);
+	fixture_pod(&two, "two", 1, "");
+	assert_int_equal(request_add(&two.request, "second", CONTAINER_MAIN, 1, "1", NULL, NULL), 0);
+	two.priority = 1;
+	fixture_pod(&one, "one", 3, "");
+	assert_int_equal(wakeup_rejected(&list, &two, &ledger, 0), 0);
+	assert_int_equal(wakeup_rejected(&list, &one, &ledger, 0), 0);
+	ledger.generation++;
+	assert_int_equal(look(&list, &ledger, 0, pods, &again), 1);
+	assert_string_equal(pods[0]->uid, "one");
+	wakeup_list_release(&list);
+	ledger_release(&ledger);
+}
+
 /* Rejected by our predecessor, and the card was freed while nobody looked. Found by the simulation. */
 static void a_pod_found_waiting_at_the_start_is_woken_three_times_at_most(void **state)
 {
@@ -368,6 +400,7 @@ int main(void)
 		cmocka_unit_test(a_freed_card_wakes_the_most_important_pod_first),
 		cmocka_unit_test(a_hold_of_a_pod_that_the_watch_never_shows_ends_after_ten_seconds),
 		cmocka_unit_test(a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other),
+		cmocka_unit_test(a_place_for_one_container_wakes_the_pod_that_has_one),
 		cmocka_unit_test(a_pod_found_waiting_at_the_start_is_woken_three_times_at_most),
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),
 		cmocka_unit_test(a_thousand_waiting_pods_that_fit_cost_no_thousand_searches),

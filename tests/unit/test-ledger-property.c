@@ -26,6 +26,9 @@
 #define N_SHOWN 8
 #define N_NUMBERS (2 * N_CARDS) /* each card and its replacement */
 #define NOWHERE (-1)
+/* One node is isolated: so many containers may be on a card at once. */
+#define ISOLATED_NODE 2
+#define ISOLATED_MAX 3
 
 /* Card numbers of one node; a pod is on as many as it asks for. */
 typedef unsigned cardset;
@@ -194,6 +197,10 @@ static void node_facts_of(
 		units[c] = node->cards[c].units;
 	fixture_node(
 		ret_facts, node_name(i, name), i ? GPU_POLICY_BINPACK : GPU_POLICY_SPREAD, N_CARDS, units);
+	if (i == ISOLATED_NODE) {
+		ret_facts->mode = GPU_MODE_CGPU;
+		ret_facts->instances_max = ISOLATED_MAX;
+	}
 	free(ret_facts->uid);
 	if (asprintf(&ret_facts->uid, "uid-%d", node->uid) < 0)
 		abort();
@@ -328,6 +335,19 @@ static uint32_t card_free(
 	return used < card->units ? card->units - used : 0;
 }
 
+/* The main containers; the init container runs before them, alone. */
+static uint32_t wanted_instances(const struct test_pod *pod)
+{
+	return 1 + (pod->second_units > 0);
+}
+
+static bool instances_fit(const struct world *w, const struct test_pod *pod, int node,
+	const struct test_card *card, const struct test_pod *without)
+{
+	return node != ISOLATED_NODE ||
+	       tally(w, node, card->number, without).instances + wanted_instances(pod) <= ISOLATED_MAX;
+}
+
 /* Would the pod fit on these cards, its own hold aside? */
 static bool naive_fits(const struct world *w, const struct test_pod *pod, int node, cardset cards)
 {
@@ -343,7 +363,8 @@ static bool naive_fits(const struct world *w, const struct test_pod *pod, int no
 			continue;
 		free_all += card_free(w, node, card, without);
 		with_room += holds(cards, card->number) &&
-			     card_free(w, node, card, without) >= pod_units(pod);
+			     card_free(w, node, card, without) >= pod_units(pod) &&
+			     instances_fit(w, pod, node, card, without);
 	}
 	return with_room == count(cards) &&
 	       free_all >= pod_units(pod) * pod->wanted + stray_units(w, node, without);
@@ -381,7 +402,7 @@ static void check_node(const struct world *w, int i)
 /* Of the truth, not of the ledger: what really is bound. */
 static void check_no_card_is_over(const struct world *w)
 {
-	uint32_t used[N_NODES][N_CARDS] = {0};
+	uint32_t used[N_NODES][N_CARDS] = {0}, instances[N_CARDS] = {0};
 	size_t over;
 
 	ledger_check(&w->ledger, &over);
@@ -396,6 +417,11 @@ static void check_no_card_is_over(const struct world *w)
 			used[s->node][card] += holds(s->cards, card) ? pod_units(&w->pods[i]) : 0;
 			if (used[s->node][card] > w->truth[s->node].cards[card].units)
 				fail_history(w, "node %d card %d is over its total", s->node, card);
+			if (s->node != ISOLATED_NODE || s->deleted || !holds(s->cards, card))
+				continue;
+			instances[card] += wanted_instances(&w->pods[i]);
+			if (instances[card] > ISOLATED_MAX)
+				fail_history(w, "card %d has %u containers", card, instances[card]);
 		}
 	}
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -136,6 +137,113 @@ static void ties_go_to_the_lowest_index_wherever_it_stands_in_the_list(void **st
 	world_close(&w);
 }
 
+static void isolate(struct world *w, uint32_t instances_max)
+{
+	w->node.mode = GPU_MODE_CGPU;
+	w->node.instances_max = instances_max;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+}
+
+static void contract_5_has_20_containers_on_a_card_and_16_with_a_small_unit(void **state)
+{
+	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 1024, 0), 20);
+	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 512, 0), 16);
+	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 128, 0), 16);
+	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 128, 30), 30);
+	assert_int_equal(gpu_instances_max(GPU_MODE_SHARE, 128, 30), 0);
+	assert_int_equal(gpu_instances_max(GPU_MODE_SHARE, 1024, 0), 0);
+}
+
+static void the_21st_container_finds_no_room_though_there_are_units(void **state)
+{
+	char uuid[GPU_UUID_SIZE], uid[16];
+	struct world w;
+
+	world_open(&w, GPU_POLICY_BINPACK, 2, (const uint32_t[]){80, 80});
+	isolate(&w, 20);
+	for (int i = 0; i < 40; i++) {
+		snprintf(uid, sizeof(uid), "p%d", i);
+		/* binpack fills the first card with 20, then the second. */
+		assert_string_equal(chosen(&w, 1, "", uuid), i < 20 ? "GPU-n-0" : "GPU-n-1");
+		occupy(&w, uid, 1, "", uuid);
+		assert_int_equal(misfit_of(&w, 80), i < 20 ? FITS : MISFIT_FULL);
+	}
+	assert_string_equal(chosen(&w, 1, "", uuid), "");
+	assert_int_equal(misfit_of(&w, 1), MISFIT_INSTANCES);
+	/* No units either: that comes first. */
+	assert_int_equal(misfit_of(&w, 61), MISFIT_FULL);
+	ledger_remove_pod(&w.ledger, "p33");
+	assert_string_equal(chosen(&w, 1, "", uuid), "GPU-n-1");
+	world_close(&w);
+}
+
+static void a_share_node_has_no_limit_of_containers(void **state)
+{
+	char uuid[GPU_UUID_SIZE], uid[16];
+	struct world w;
+
+	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){80});
+	for (int i = 0; i < 80; i++) {
+		snprintf(uid, sizeof(uid), "p%d", i);
+		assert_string_equal(chosen(&w, 1, "", uuid), "GPU-n-0");
+		occupy(&w, uid, 1, "", uuid);
+	}
+	world_close(&w);
+}
+
+/* What can be there at once: two sidecars and a main container are three; an init container runs beside the
+ * sidecars that were started before it only. */
+static void containers_that_run_alone_count_once(void **state)
+{
+	static const struct {
+		enum container_kind kinds[4];
+		uint32_t instances;
+	} cases[] = {
+		{{CONTAINER_MAIN, CONTAINER_MAIN, CONTAINER_MAIN, CONTAINER_MAIN}, 4},
+		{{CONTAINER_INIT, CONTAINER_INIT, CONTAINER_INIT, CONTAINER_MAIN}, 1},
+		{{CONTAINER_SIDECAR, CONTAINER_SIDECAR, CONTAINER_INIT, CONTAINER_MAIN}, 3},
+		{{CONTAINER_INIT, CONTAINER_SIDECAR, CONTAINER_MAIN, CONTAINER_MAIN}, 3},
+		{{CONTAINER_SIDECAR, CONTAINER_SIDECAR, CONTAINER_SIDECAR, CONTAINER_INIT}, 4},
+	};
+	struct world w;
+
+	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_request_ struct request request = {0};
+
+		for (int c = 0; c < 4; c++)
+			assert_int_equal(request_add(&request, (char[]){'a' + c, '\0'}, cases[i].kinds[c], c,
+						 "1", NULL, NULL),
+				0);
+		assert_int_equal(request.instances, cases[i].instances);
+		isolate(&w, cases[i].instances);
+		assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &request, "", NULL), FITS);
+		if (cases[i].instances == 1)
+			continue;
+		isolate(&w, cases[i].instances - 1);
+		assert_int_equal(
+			placement_choose(ledger_node(&w.ledger, "n"), &request, "", NULL), MISFIT_INSTANCES);
+	}
+	world_close(&w);
+}
+
+static void on_several_cards_each_needs_room_for_the_containers(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts pod = {0};
+	struct world w;
+
+	world_open(&w, GPU_POLICY_BINPACK, 3, (const uint32_t[]){15, 15, 15});
+	isolate(&w, 1);
+	fixture_pod(&pod, "asking", 4, "");
+	assert_int_equal(request_set_cards(&pod.request, 2, NULL), 0);
+	occupy(&w, "a", 1, "", "GPU-n-0");
+	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", NULL), FITS);
+	occupy(&w, "b", 1, "", "GPU-n-2");
+	assert_int_equal(
+		placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", NULL), MISFIT_INSTANCES);
+	world_close(&w);
+}
+
 static void cards_of_different_size_count_with_their_own(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
@@ -227,10 +335,9 @@ static void fragmented_node_is_full_although_the_sum_would_do(void **state)
 	world_close(&w);
 }
 
-static void only_share_nodes_with_an_inventory_serve(void **state)
+static void only_share_and_cgpu_nodes_with_an_inventory_serve(void **state)
 {
-	static const enum gpu_mode others[] = {
-		GPU_MODE_NONE, GPU_MODE_CGPU, GPU_MODE_CORE_MEM, GPU_MODE_TOPOLOGY};
+	static const enum gpu_mode others[] = {GPU_MODE_NONE, GPU_MODE_CORE_MEM, GPU_MODE_TOPOLOGY};
 	struct world w;
 
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
@@ -239,6 +346,9 @@ static void only_share_nodes_with_an_inventory_serve(void **state)
 		assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
 		assert_int_equal(misfit_of(&w, 1), MISFIT_MODE);
 	}
+	w.node.mode = GPU_MODE_CGPU;
+	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
+	assert_int_equal(misfit_of(&w, 15), FITS);
 	w.node.mode = GPU_MODE_SHARE;
 	w.node.n_gpus = 0;
 	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
@@ -282,6 +392,8 @@ static void misfit_texts_are_the_documented_ones(void **state)
 		misfit_text(MISFIT_TOO_LARGE, &request, buf, sizeof(buf)), "no GPU is that large");
 	assert_string_equal(
 		misfit_text(MISFIT_MODE, &request, buf, sizeof(buf)), "GPU sharing mode does not fit");
+	assert_string_equal(misfit_text(MISFIT_INSTANCES, &request, buf, sizeof(buf)),
+		"GPU has its maximum of containers");
 	assert_string_equal(misfit_text(MISFIT_NO_GPU_NODE, &request, buf, sizeof(buf)),
 		"GPU node's agent is not serving");
 }
@@ -380,13 +492,18 @@ int main(void)
 		cmocka_unit_test(spread_prefers_a_card_without_a_pod_of_the_same_owner),
 		cmocka_unit_test(binpack_ignores_the_owner),
 		cmocka_unit_test(ties_go_to_the_lowest_index_wherever_it_stands_in_the_list),
+		cmocka_unit_test(contract_5_has_20_containers_on_a_card_and_16_with_a_small_unit),
+		cmocka_unit_test(the_21st_container_finds_no_room_though_there_are_units),
+		cmocka_unit_test(a_share_node_has_no_limit_of_containers),
+		cmocka_unit_test(containers_that_run_alone_count_once),
+		cmocka_unit_test(on_several_cards_each_needs_room_for_the_containers),
 		cmocka_unit_test(cards_of_different_size_count_with_their_own),
 		cmocka_unit_test(all_containers_go_to_one_card_with_what_each_asks),
 		cmocka_unit_test(unhealthy_cards_get_no_new_pods_and_keep_the_old),
 		cmocka_unit_test(unplaced_pods_count_against_the_node_as_a_whole),
 		cmocka_unit_test(free_units_of_sick_cards_do_not_pay_for_unplaced_pods),
 		cmocka_unit_test(fragmented_node_is_full_although_the_sum_would_do),
-		cmocka_unit_test(only_share_nodes_with_an_inventory_serve),
+		cmocka_unit_test(only_share_and_cgpu_nodes_with_an_inventory_serve),
 		cmocka_unit_test(computing_power_is_not_promised_by_a_share_node),
 		cmocka_unit_test(placement_is_untouched_when_nothing_fits),
 		cmocka_unit_test(misfit_texts_are_the_documented_ones),

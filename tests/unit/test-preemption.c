@@ -55,6 +55,18 @@ static void node(struct world *w, const char *name, size_t n, const uint32_t *un
 	assert_int_equal(ledger_set_node(&w->ledger, &facts), 0);
 }
 
+/* The same, isolated: at most so many containers on a card; 0: any number. */
+static void isolated_node(
+	struct world *w, const char *name, size_t n, const uint32_t *units, uint32_t instances_max)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+
+	fixture_node(&facts, name, GPU_POLICY_BINPACK, n, units);
+	facts.mode = GPU_MODE_CGPU;
+	facts.instances_max = instances_max;
+	assert_int_equal(ledger_set_node(&w->ledger, &facts), 0);
+}
+
 /* card NULL: unplaced. flags: d deleting, m mirror, l labelled app=x */
 static void pod_on(struct world *w, const char *node_name, const char *uid, uint32_t units, int32_t priority,
 	int64_t started, const char *card, const char *flags)
@@ -183,6 +195,39 @@ static void the_fewest_go_when_priorities_are_equal(void **state)
 	pod(w, "large", 10, 0, "GPU-n-0");
 	assert_int_equal(plan(w, 5, 1000), FITS);
 	assert_string_equal(victims(w), "large ");
+}
+
+static void a_card_with_its_maximum_of_containers_loses_its_least_important_one(void **state)
+{
+	struct world *w = *state;
+
+	isolated_node(w, "n", 2, (const uint32_t[]){15, 15}, 3);
+	pod(w, "a", 1, 7, "GPU-n-0");
+	pod(w, "b", 1, 5, "GPU-n-0");
+	pod(w, "c", 4, 6, "GPU-n-0");
+	for (int i = 0; i < 3; i++)
+		pod(w, (char[]){'d' + i, '\0'}, 1, 9, "GPU-n-1");
+	assert_int_equal(plan(w, 5, 1000), FITS);
+	assert_string_equal(victims(w), "b ");
+	assert_string_equal(card(w), "GPU-n-0");
+	/* Units are short too: who has most of them, and with him room for a container. */
+	assert_int_equal(plan(w, 12, 1000), FITS);
+	assert_string_equal(victims(w), "c ");
+}
+
+static void a_pod_with_more_containers_than_a_card_may_have_evicts_nobody(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts asker;
+	struct preemption_question question = {.pod = &asker};
+	struct world *w = *state;
+
+	isolated_node(w, "n", 1, (const uint32_t[]){15}, 1);
+	pod(w, "a", 1, 0, "GPU-n-0");
+	fixture_pod(&asker, "asker", 1, "");
+	assert_int_equal(request_add(&asker.request, "second", CONTAINER_MAIN, 1, "1", NULL, NULL), 0);
+	asker.priority = 1000;
+	question.budgets = &w->budgets;
+	assert_int_equal(preemption_plan_node(&w->ledger, "n", &question, &w->plan), MISFIT_INSTANCES);
 }
 
 static void nobody_goes_from_where_the_pod_fits(void **state)
@@ -408,16 +453,20 @@ static uint64_t draw(uint64_t *random, uint64_t below)
 	return (z ^ (z >> 31)) % below;
 }
 
-static bool subset_fits(const struct r_pod *pods, unsigned gone, uint32_t units)
+static bool subset_fits(const struct r_pod *pods, unsigned gone, uint32_t units, int instances_max)
 {
+	int there[R_CARDS + 1] = {0};
 	int64_t left[R_CARDS + 1] = {10, 10, 10, 0}, sum = 0;
 	bool card_free = false;
 
-	for (int i = 0; i < R_PODS; i++)
-		if (!(gone & 1U << i))
-			left[pods[i].card] -= pods[i].units;
+	for (int i = 0; i < R_PODS; i++) {
+		if (gone & 1U << i)
+			continue;
+		left[pods[i].card] -= pods[i].units;
+		there[pods[i].card]++;
+	}
 	for (int i = 0; i < R_CARDS; i++) {
-		card_free |= left[i] >= units;
+		card_free |= left[i] >= units && (!instances_max || there[i] < instances_max);
 		sum += left[i] > 0 ? left[i] : 0;
 	}
 	return card_free && sum + left[R_CARDS] >= units;
@@ -430,7 +479,8 @@ struct r_best {
 };
 
 /* The least highest priority, and with it the fewest, of all that go over no budget. */
-static struct r_best brute_force(const struct r_pod *pods, uint32_t units, int32_t priority, int allowed)
+static struct r_best brute_force(
+	const struct r_pod *pods, uint32_t units, int32_t priority, int allowed, int instances_max)
 {
 	struct r_best best = {0};
 
@@ -447,7 +497,8 @@ static struct r_best brute_force(const struct r_pod *pods, uint32_t units, int32
 			count++;
 			highest = pods[i].priority > highest ? pods[i].priority : highest;
 		}
-		if (!legal || (allowed >= 0 && labelled > allowed) || !subset_fits(pods, gone, units))
+		if (!legal || (allowed >= 0 && labelled > allowed) ||
+			!subset_fits(pods, gone, units, instances_max))
 			continue;
 		if (!best.found || highest < best.highest || (highest == best.highest && count < best.count))
 			best = (struct r_best){true, highest, count};
@@ -473,12 +524,13 @@ static void check_random_node(uint64_t seed)
 	int32_t priority = (int32_t)draw(&random, 5);
 	bool unplaced = draw(&random, 4) == 0;
 	int allowed = (int)draw(&random, 4) - 1; /* -1: no budget */
+	int instances_max = draw(&random, 2) ? 1 + (int)draw(&random, 4) : 0;
 	struct r_best best;
 	unsigned gone;
 	int r;
 
 	assert_int_equal(world_setup((void **)&w), 0);
-	node(w, "n", R_CARDS, (const uint32_t[]){10, 10, 10});
+	isolated_node(w, "n", R_CARDS, (const uint32_t[]){10, 10, 10}, (uint32_t)instances_max);
 	if (allowed >= 0)
 		budget(w, allowed);
 	for (int i = 0; i < R_PODS; i++) {
@@ -493,18 +545,18 @@ static void check_random_node(uint64_t seed)
 		pod_on(w, "n", uid, pods[i].units, pods[i].priority, (int64_t)draw(&random, 5),
 			pods[i].card < R_CARDS ? uuid : NULL, pods[i].labelled ? "l" : "");
 	}
-	best = brute_force(pods, units, priority, allowed);
+	best = brute_force(pods, units, priority, allowed, instances_max);
 	r = plan(w, units, priority);
 	gone = plan_as_set(&w->plan);
 	if (r == FITS) {
 		assert_true(best.found);
-		assert_true(subset_fits(pods, gone, units));
+		assert_true(subset_fits(pods, gone, units, instances_max));
 		assert_int_equal(w->plan.n_violations, 0);
 		for (int i = 0; i < R_PODS; i++) {
 			if (!(gone & 1U << i))
 				continue;
 			assert_true(pods[i].priority < priority);
-			assert_false(subset_fits(pods, gone & ~(1U << i), units));
+			assert_false(subset_fits(pods, gone & ~(1U << i), units, instances_max));
 		}
 	}
 	/* With pods that have no card the choice is good, not the best: they are the last to be thought of.
@@ -546,6 +598,8 @@ int main(void)
 		T(equal_and_higher_priorities_and_static_pods_stay),
 		T(the_highest_priority_among_the_victims_counts_before_their_number),
 		T(the_fewest_go_when_priorities_are_equal),
+		T(a_card_with_its_maximum_of_containers_loses_its_least_important_one),
+		T(a_pod_with_more_containers_than_a_card_may_have_evicts_nobody),
 		T(nobody_goes_from_where_the_pod_fits),
 		T(pods_that_are_going_anyway_are_waited_for),
 		T(a_pod_on_two_cards_needs_room_on_both),
