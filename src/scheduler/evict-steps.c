@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "kube/event.h"
+#include "kube/eviction.h"
 #include "model/nomination.h"
 #include "model/preemption.h"
 #include "scheduler/evict-internal.h"
@@ -260,7 +261,7 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 	bool again = response->result < 0 || response->status == 409 || response->status >= 500;
 
 	attempt->evicted_ns = monotonic_ns();
-	if (evict_was_accepted(response, &reason)) {
+	if (eviction_was_accepted(response, &reason)) {
 		note_eviction(attempt, victim, EVICTION_ACCEPTED, "");
 		tell_victim(attempt, victim);
 		attempt->step = STEP_MARK;
@@ -303,6 +304,7 @@ void attempt_send_next(struct attempt *attempt)
 {
 	struct evictions *evictions = attempt->evictions;
 	struct kube_client *client = evictions->scheduler->client;
+	const struct pod_facts *victim = &attempt->victims[attempt->next];
 	struct error ignored;
 	int r;
 
@@ -311,9 +313,10 @@ void attempt_send_next(struct attempt *attempt)
 	if (attempt->step == STEP_EVICT && attempt->next == attempt->n_victims)
 		attempt->step = STEP_NOMINATE;
 	if (attempt->step == STEP_EVICT)
-		r = evict_request(client, &attempt->victims[attempt->next], on_evicted, attempt);
+		r = eviction_request(
+			client, victim->namespace_, victim->name, victim->uid, on_evicted, attempt);
 	else if (attempt->step == STEP_MARK)
-		r = mark_preempted_request(client, &attempt->victims[attempt->next], on_marked, attempt);
+		r = mark_preempted_request(client, victim, on_marked, attempt);
 	else
 		r = nominate_request(
 			client, &attempt->pod, attempt->nodes[attempt->next_node], on_nominated, attempt);

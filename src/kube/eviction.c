@@ -1,0 +1,64 @@
+#include "kube/eviction.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/json.h"
+
+#define TIMEOUT_MS 5000
+
+static struct json_object *string_object(const char *key, const char *value)
+{
+	struct json_object *object = json_object_new_object();
+
+	if (object && json_set(object, key, json_object_new_string(value)) < 0) {
+		json_object_put(object);
+		return NULL;
+	}
+	return object;
+}
+
+int eviction_request(struct kube_client *client, const char *namespace_, const char *name, const char *uid,
+	kube_response_fn fn, void *userdata)
+{
+	_cleanup_json_ struct json_object *eviction = string_object("kind", "Eviction");
+	struct json_object *metadata = string_object("name", name), *options = json_object_new_object();
+	_cleanup_free_ char *path = NULL;
+
+	if (json_set(eviction, "metadata", metadata) < 0 ||
+		json_set(eviction, "deleteOptions", options) < 0 ||
+		json_set(eviction, "apiVersion", json_object_new_string("policy/v1")) < 0 ||
+		json_set(metadata, "namespace", json_object_new_string(namespace_)) < 0 ||
+		json_set(options, "preconditions", string_object("uid", uid)) < 0)
+		return -ENOMEM;
+	if (asprintf(&path, "/api/v1/namespaces/%s/pods/%s/eviction", namespace_, name) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	return kube_request(
+		client, "POST", path, KUBE_CONTENT_JSON, json_text(eviction), TIMEOUT_MS, fn, userdata, NULL);
+}
+
+bool eviction_was_accepted(const struct kube_response *response, struct error *ret_reason)
+{
+	_cleanup_json_ struct json_object *body = NULL;
+	const char *kind, *status, *message;
+	struct error ignored;
+
+	error_set(ret_reason, EACCES, "%s", response->text ? response->text : "");
+	if (response->result < 0 || response->status / 100 != 2)
+		return false;
+	if (json_parse(response->body, response->body_len, &body, &ignored) < 0)
+		return true;
+	kind = json_member_string(body, "kind");
+	status = json_member_string(body, "status");
+	message = json_member_string(body, "message");
+	if (!kind || strcmp(kind, "Status") != 0 || !status || strcmp(status, "Failure") != 0)
+		return true;
+	error_set(ret_reason, EACCES, "%s", message ? message : "refused");
+	return false;
+}
