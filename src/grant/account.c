@@ -1,10 +1,12 @@
 #include "grant/account.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,6 +38,7 @@ struct account {
 	struct usage_file *usage;
 	struct process *process;
 	bool kernel_clears;
+	char *usage_path; /* NULL: not told */
 };
 
 /* ---- time -----------------------------------------------------------------------------------------------
@@ -180,6 +183,19 @@ static uint64_t charged_pages(struct account *account, unsigned card)
 	return pages;
 }
 
+void account_want_look(struct account *account)
+{
+	int saved = errno, fd;
+
+	atomic_fetch_add(&account->usage->look_wanted, 1);
+	syscall(SYS_futex, &account->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	fd = account->usage_path ? open(account->usage_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+				 : -1;
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+}
+
 /* The keeper may not have seen yet that a context ended: let it look, once. True if there is newer overhead.
  */
 static bool wait_for_overhead(struct account *account, unsigned card, uint64_t generation)
@@ -187,8 +203,7 @@ static bool wait_for_overhead(struct account *account, unsigned card, uint64_t g
 	const struct grant_file_live *live = &account->grant->live[card];
 	int64_t stop_at = now_ns() + OVERHEAD_WAIT_NS;
 
-	atomic_fetch_add(&account->usage->look_wanted, 1);
-	syscall(SYS_futex, &account->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	account_want_look(account);
 	do {
 		nap();
 		if (atomic_load(&live->overhead_generation) != generation)
@@ -234,7 +249,14 @@ void account_close(struct account *account)
 	if (!account)
 		return;
 	private_unmap(account->process, sizeof(*account->process));
+	free(account->usage_path);
 	free(account);
+}
+
+void account_set_path(struct account *account, const char *usage_path)
+{
+	free(account->usage_path);
+	account->usage_path = strdup(usage_path);
 }
 
 int account_join(struct account *account)

@@ -12,6 +12,15 @@ struct account;
  * yet: a process that never charges is not seen by others. NULL if there is no memory. */
 struct account *account_open(const struct grant_file *grant, struct usage_file *usage);
 
+/* account_set_path() - where the usage file lies, as this process finds it. The keeper of a container is the
+ * agent, which maps no file that a container can cut off, and so waits on no futex in it: it watches who
+ * opens it (inotify). Ignored if there is no memory: then it looks each second only. */
+void account_set_path(struct account *account, const char *usage_path);
+
+/* account_want_look() - wakes the keeper: the driver has memory of this process, or none any more, that no
+ * call shows. */
+void account_want_look(struct account *account);
+
 /* account_close() - for an account that has charged nothing. */
 void account_close(struct account *account);
 

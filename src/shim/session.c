@@ -1,11 +1,8 @@
 #include "shim/session.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,8 +44,10 @@ static int session_map(const char *path, struct shim_session *found)
 		return r;
 	}
 	found->account = account_open(found->grant, found->usage);
-	if (found->account)
+	if (found->account) {
+		account_set_path(found->account, usage_path);
 		return 0;
+	}
 	grant_file_unmap(found->grant);
 	usage_file_unmap(found->usage);
 	return -ENOMEM;
@@ -102,8 +101,7 @@ void session_want_look(void)
 	if (!found)
 		return;
 	account_join(found->account);
-	atomic_fetch_add(&found->usage->look_wanted, 1);
-	syscall(SYS_futex, &found->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	account_want_look(found->account);
 	errno = saved;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -86,6 +87,38 @@ static void nobody_gives_back_more_than_it_holds(void **state)
 	assert_int_equal(account_charge(account, 1, 500 * MIB), 0);
 	waitpid(pid, NULL, 0);
 	assert_int_equal(account_used_bytes(account, 1), 500 * MIB);
+}
+
+/* How often the usage file was opened since inotify was told to look. */
+static size_t opens(int fd)
+{
+	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n = read(fd, buffer, sizeof(buffer));
+
+	return n < 0 ? 0 : (size_t)n / sizeof(struct inotify_event);
+}
+
+static void a_keeper_that_maps_nothing_sees_that_a_look_is_wanted(void **state)
+{
+	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+	assert_true(inotify_add_watch(fd, path, IN_OPEN) >= 0);
+	account_want_look(account);
+	assert_int_equal(opens(fd), 0);
+	account_set_path(account, path);
+	errno = EDOM;
+	account_want_look(account);
+	assert_int_equal(errno, EDOM);
+	assert_int_equal(opens(fd), 1);
+	assert_int_equal(usage->look_wanted, 2);
+	/* A refusal because of overhead alone, which may be stale. */
+	atomic_store(&grant->live[1].overhead_bytes, MIB);
+	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
+	assert_int_equal(opens(fd), 1);
+	account_set_path(account, "/nonexistent/usage");
+	account_want_look(account);
+	assert_int_equal(errno, EDOM);
+	close(fd);
 }
 
 static void sizes_beyond_all_cards_are_refused_and_do_not_wrap(void **state)
@@ -581,6 +614,7 @@ int main(void)
 		FILES(the_limit_can_be_used_to_the_last_page_and_not_further),
 		FILES(a_refusal_costs_nothing_lasting),
 		FILES(nobody_gives_back_more_than_it_holds),
+		FILES(a_keeper_that_maps_nothing_sees_that_a_look_is_wanted),
 		FILES(sizes_beyond_all_cards_are_refused_and_do_not_wrap),
 		FILES(sums_of_sizes_around_powers_of_two_are_exact),
 		FILES(errno_is_kept),
