@@ -12,15 +12,18 @@
 #include "agent/lease.h"
 #include "agent/leave.h"
 #include "agent/leftovers.h"
+#include "agent/looks.h"
 #include "agent/orphans.h"
 #include "agent/plugin.h"
 #include "agent/podresources.h"
 #include "agent/records.h"
+#include "agent/refused.h"
 #include "agent/registrar.h"
 #include "agent/report.h"
 #include "agent/runtime.h"
 #include "agent/state.h"
 #include "agent/strays.h"
+#include "agent/watchdog.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -266,13 +269,22 @@ static void on_runtime(void *userdata)
 	agent_changed(agent);
 }
 
+void agent_poll_health(struct agent *agent)
+{
+	if (!gpu_health_poll(agent->health, &agent->driver, &agent->inventory))
+		return;
+	agent->remembered = false;
+	agent_changed(agent);
+}
+
 static void on_tick(void *userdata)
 {
 	struct agent *agent = userdata;
 
 	loop_timer_set(agent->tick, TICK_NS);
-	if (gpu_health_poll(agent->health, &agent->driver, &agent->inventory))
-		agent->remembered = false;
+	agent_poll_health(agent);
+	looks_tick(agent->looks);
+	refused_tick(agent->refused);
 	assign_retry(agent);
 	strays_look(agent->strays);
 	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
@@ -321,6 +333,12 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
 	if (r == 0)
 		r = gpu_health_new(&agent->health);
+	if (r == 0)
+		r = watchdog_new(agent, &agent->watchdog);
+	if (r == 0)
+		r = refused_new(agent, &agent->refused);
+	if (r == 0)
+		r = looks_new(agent, &agent->looks);
 	if (r == 0)
 		r = plugin_new(agent, &agent->plugin);
 	if (r == 0)
@@ -391,6 +409,9 @@ void agent_stop(struct agent *agent)
 	kube_watch_free(agent->pod_watch);
 	kube_client_free(agent->client);
 	assign_stop(agent);
+	looks_free(agent->looks);
+	refused_free(agent->refused);
+	watchdog_free(agent->watchdog);
 	gpu_health_free(agent->health);
 	runtime_free(agent->runtime);
 	podresources_free(agent->podresources);

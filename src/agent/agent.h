@@ -22,15 +22,18 @@ struct kube_watch;
 struct lease;
 struct leave;
 struct leftovers;
+struct looks;
 struct loop;
 struct loop_timer;
 struct orphans;
 struct plugin;
 struct podresources;
+struct refused;
 struct registrar;
 struct report;
 struct runtime;
 struct strays;
+struct watchdog;
 
 struct agent {
 	struct options options;
@@ -42,6 +45,9 @@ struct agent {
 	struct driver driver;
 	struct inventory inventory;
 	struct gpu_health *health;
+	struct looks *looks;
+	struct watchdog *watchdog;
+	struct refused *refused;
 	struct runtime *runtime;
 
 	struct node_pods pods;
@@ -86,6 +92,9 @@ int agent_connect(struct agent *agent, struct error *err);
 
 /* agent_changed() - cards, mode or pods are not what they were: the kubelet and the node object are told. */
 void agent_changed(struct agent *agent);
+
+/* agent_poll_health() - gpu_health_poll(), and what follows from it. */
+void agent_poll_health(struct agent *agent);
 
 /* agent_serves() - the mode in force has device plugins. */
 bool agent_serves(const struct agent *agent);

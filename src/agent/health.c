@@ -23,6 +23,7 @@ struct gpu_health {
 	struct nvml_watch *watch;
 	struct nvml_inventory found;
 	int64_t look_at_ns;
+	bool lent, missed;   /* another thread has the library; a poll was due meanwhile */
 	char complaint[512]; /* what was said last about a driver that is not there */
 };
 
@@ -42,7 +43,8 @@ void gpu_health_free(struct gpu_health *health)
 {
 	if (!health)
 		return;
-	health_close(health);
+	if (!health->lent)
+		health_close(health);
 	free(health);
 }
 
@@ -157,10 +159,25 @@ bool gpu_health_poll(struct gpu_health *health, struct driver *driver, struct in
 	bool changed = false;
 	size_t n;
 
+	health->missed = health->lent;
+	if (health->lent)
+		return false;
 	if (!health->watch)
 		return monotonic_ns() >= health->look_at_ns && health_look(health, driver, inventory);
 	n = nvml_watch_poll(health->watch, monotonic_ns(), changes, NVML_MAX_CARDS);
 	for (size_t i = 0; i < n; i++)
 		changed |= health_apply(health, &changes[i], inventory);
 	return changed;
+}
+
+struct nvml *gpu_health_lend(struct gpu_health *health)
+{
+	health->lent = health->nvml && health->watch;
+	return health->lent ? health->nvml : NULL;
+}
+
+bool gpu_health_return(struct gpu_health *health)
+{
+	health->lent = false;
+	return health->missed;
 }

@@ -204,6 +204,7 @@ static char *page_text(const struct agent *agent)
 	add_mode(&page, agent);
 	add_all_cards(&page, agent);
 	add_containers(&page, agent);
+	metrics_add_memory(&page, agent);
 	add_calls(&page, &agent->metrics);
 	add_registration(&page, agent);
 	kube_metrics(&page, agent->client);

@@ -34,3 +34,6 @@ struct agent_metrics {
  * tried again every 10 s, the GPUs do not wait for it. */
 int metrics_page_new(struct agent *agent, struct metrics_page **ret_page);
 void metrics_page_free(struct metrics_page *page); /* accepts NULL */
+
+/* metrics_add_memory() - what isolated containers have of the cards, may have and were refused. */
+void metrics_add_memory(struct metrics *page, const struct agent *agent);

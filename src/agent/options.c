@@ -24,6 +24,8 @@ enum {
 	OPT_STATE_DIR,
 	OPT_KUBECONFIG,
 	OPT_METRICS,
+	OPT_ON_BYPASS,
+	OPT_PROC,
 	OPT_UNIT,
 	OPT_LOG_LEVEL,
 	OPT_VERSION,
@@ -41,6 +43,8 @@ static const struct option LONG_OPTIONS[] = {
 	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
 	{"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
 	{"metrics", required_argument, NULL, OPT_METRICS},
+	{"on-bypass", required_argument, NULL, OPT_ON_BYPASS},
+	{"proc", required_argument, NULL, OPT_PROC},
 	{"unit", required_argument, NULL, OPT_UNIT},
 	{"log-level", required_argument, NULL, OPT_LOG_LEVEL},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -64,6 +68,8 @@ static const char HELP[] =
 	"  --state-dir DIR              what survives a restart of the agent (/run/ration)\n"
 	"  --kubeconfig PATH            (default: $KUBECONFIG, or the service account)\n"
 	"  --metrics ADDR:PORT          where Prometheus finds /metrics, or none (127.0.0.1:39996)\n"
+	"  --on-bypass report|evict     what becomes of pods that use a card past their limit (report)\n"
+	"  --proc DIR                   where the host's processes are shown (/proc)\n"
 	"  --unit UNIT                  in what gpu-mem counts: 1GiB, 512MiB, 256MiB or 128MiB (1GiB)\n"
 	"  --log-level LEVEL            error, warning, info or debug (info)\n"
 	"  --version, --help\n";
@@ -86,6 +92,14 @@ static int option_set_metrics(struct options *o, const char *where, struct error
 		return error_set(
 			err, EINVAL, "--metrics %s: %s is no IPv4 address", where, o->metrics_address);
 	o->metrics_port = (uint16_t)port;
+	return 1;
+}
+
+static int option_set_on_bypass(struct options *o, const char *what, struct error *err)
+{
+	if (strcmp(what, "report") != 0 && strcmp(what, "evict") != 0)
+		return error_set(err, EINVAL, "--on-bypass %s: must be report or evict", what);
+	o->on_bypass = strcmp(what, "evict") == 0 ? BYPASS_EVICT : BYPASS_REPORT;
 	return 1;
 }
 
@@ -131,6 +145,11 @@ static int option_set(struct options *o, int option, struct error *err)
 		return 1;
 	case OPT_METRICS:
 		return option_set_metrics(o, optarg, err);
+	case OPT_ON_BYPASS:
+		return option_set_on_bypass(o, optarg, err);
+	case OPT_PROC:
+		o->proc = optarg;
+		return 1;
 	case OPT_UNIT:
 		if (unit_parse(optarg, &o->unit_mib) < 0)
 			return error_set(err, EINVAL,
@@ -162,6 +181,7 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct err
 		.cri_socket = "/run/containerd/containerd.sock",
 		.cdi_dir = "/var/run/cdi",
 		.state_dir = "/run/ration",
+		.proc = "/proc",
 		.metrics_address = "127.0.0.1",
 		.metrics_port = 39996,
 		.unit_mib = UNIT_MIB_DEFAULT,

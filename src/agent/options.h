@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "agent/watchdog.h"
 #include "base/log.h"
 
 struct error;
@@ -22,6 +23,8 @@ struct options {
 	const char *cdi_dir;
 	const char *checkpoint;
 	const char *state_dir;
+	const char *proc; /* the host's processes */
+	enum on_bypass on_bypass;
 	const char *kubeconfig;	  /* NULL: see kube_config_load() */
 	char metrics_address[64]; /* "": no page */
 	uint16_t metrics_port;

@@ -8,14 +8,15 @@ import pytest
 from agent_fixture import World
 from fake_kubelet import StartError
 
+CONDITIONAL = re.compile(r"^\{\{- if eq \.Values\.onBypass \"evict\" \}\}\n(.*?)^\{\{- end \}\}\n", re.M | re.S)
 RULE = re.compile(r"^- \{apiGroups: \[(.*?)\], resources: \[(.*?)\], verbs: \[(.*?)\]\}", re.M)
 CHARTS = pathlib.Path(__file__).resolve().parents[2] / "deploy/charts"
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def given(chart):
-    """Every (group, resource, verb) of the chart's roles."""
-    text = (CHARTS / chart / "templates/rbac.yaml").read_text()
+    """Every (group, resource, verb) of the chart's roles, with its default values."""
+    text = CONDITIONAL.sub("", (CHARTS / chart / "templates/rbac.yaml").read_text())
     return {(group.strip('"'), resource, verb)
             for groups, resources, verbs in RULE.findall(text) for group in groups.split(", ")
             for resource in resources.split(", ") for verb in verbs.split(", ")}
@@ -40,6 +41,13 @@ def test_the_policy_holds_the_agent_to_its_node_wherever_it_may_write():
     words = {"create": "CREATE", "patch": "UPDATE", "update": "UPDATE", "delete": "DELETE"}
     may = {(group, resource, words[verb]) for group, resource, verb in given("ack-ai-installer") if verb in words}
     assert may - held == {("", "events", "CREATE")} and held <= may
+
+
+def test_the_agent_may_evict_only_where_the_chart_is_told_so():
+    text = (CHARTS / "ack-ai-installer/templates/rbac.yaml").read_text()
+    assert [RULE.findall(rules) for rules in CONDITIONAL.findall(text)] == [[('""', "pods/eviction", "create")]]
+    assert "eviction" not in CONDITIONAL.sub("", text)
+    assert "\nonBypass: report\n" in (CHARTS / "ack-ai-installer/values.yaml").read_text()
 
 
 @pytest.fixture

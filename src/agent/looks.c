@@ -1,0 +1,354 @@
+#include "agent/looks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/container-names.h"
+#include "agent/health.h"
+#include "agent/looker.h"
+#include "agent/overhead.h"
+#include "agent/processes.h"
+#include "agent/watchdog.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "nvml/nvml.h"
+
+#define EMPTY_NS (4 * NS_PER_S) /* a card of which nobody has a grant: for the watchdog */
+
+struct look_card {
+	char uuid[GPU_UUID_SIZE];
+	bool due;
+	int64_t looked_ns;
+};
+
+struct looks {
+	struct agent *agent;
+	struct looker *looker;
+	struct processes *processes;
+	struct container_names *names;
+	struct watched_set *set;
+	struct look_card cards[NODE_GPUS_MAX];
+	size_t n_cards, next;
+	struct look_card *at; /* the card that the driver is asked about */
+	uint64_t asked_at;    /* processes_now() then */
+	struct holder *holders;
+	struct overhead_process *of_one; /* of one container; room for all holders */
+};
+
+/* ---- before and after -----------------------------------------------------------------------------------
+ */
+
+static void forget_slots(struct watched_card *card)
+{
+	free(card->before);
+	card->before = NULL;
+	card->n_before = 0;
+}
+
+/* What cannot be read was not charged: all that the driver counts is overhead then. */
+static struct usage_peek_slot *read_slots(
+	const struct watched *watched, unsigned card, uint32_t *ret_look_wanted, size_t *ret_n)
+{
+	struct usage_peek_slot *slots;
+	struct usage_peek peek;
+	int n;
+
+	*ret_n = 0;
+	if (usage_peek(watched->usage_fd, &peek) < 0 || card >= peek.card_count)
+		return NULL;
+	*ret_look_wanted = peek.look_wanted;
+	slots = calloc(peek.slots_used ? peek.slots_used : 1, sizeof(*slots));
+	n = slots ? usage_peek_slots(watched->usage_fd, &peek, card, slots) : 0;
+	*ret_n = n > 0 ? (size_t)n : 0;
+	return slots;
+}
+
+static void note_before(struct looks *looks, const char *uuid)
+{
+	list_for_each (item, watched_list(looks->set)) {
+		struct watched *watched = list_entry(item, struct watched, item);
+		struct watched_card *card = watched_card(watched, uuid);
+
+		if (!card)
+			continue;
+		forget_slots(card);
+		card->before = read_slots(
+			watched, (unsigned)(card - watched->cards), &card->look_wanted, &card->n_before);
+	}
+}
+
+static size_t processes_of(const struct looks *looks, const struct watched *watched, size_t n)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct holder *holder = &looks->holders[i];
+
+		if (holder->watched == watched && holder->process)
+			looks->of_one[found++] = (struct overhead_process){.owner = holder->process->owner,
+				.bytes = holder->bytes,
+				.pid = holder->process->pid};
+	}
+	return found;
+}
+
+/* Those that hold most, for people. */
+static void note_top(
+	const struct looks *looks, const struct watched *watched, struct watched_card *card, size_t n)
+{
+	card->n_processes = 0;
+	memset(card->top, 0, sizeof(card->top));
+	for (size_t i = 0; i < n; i++) {
+		const struct holder *holder = &looks->holders[i];
+		struct watched_process next = {0, holder->bytes};
+
+		if (holder->watched != watched || !holder->process)
+			continue;
+		next.pid = holder->process->pid;
+		card->n_processes++;
+		for (size_t k = 0; k < WATCHED_TOP; k++) {
+			struct watched_process moved = card->top[k];
+
+			if (next.bytes <= moved.bytes)
+				continue;
+			card->top[k] = next;
+			next = moved;
+		}
+	}
+}
+
+static void publish(struct looks *looks, struct watched *watched, struct watched_card *card, size_t n)
+{
+	unsigned index = (unsigned)(card - watched->cards);
+	size_t n_after, n_own = processes_of(looks, watched, n);
+	_cleanup_free_ struct usage_peek_slot *after = NULL;
+	struct overhead found;
+	uint32_t ignored;
+
+	after = read_slots(watched, index, &ignored, &n_after);
+	for (size_t i = 0; i < n_own; i++) {
+		struct owner *owner = &looks->of_one[i].owner;
+
+		if (overhead_is_ambiguous(owner, after, n_after))
+			owner->image = process_image(looks->processes, looks->of_one[i].pid);
+	}
+	overhead_compute(looks->of_one, n_own, card->before, card->n_before, after, n_after, &found);
+	forget_slots(card);
+	card->looked = true;
+	card->used_bytes = found.used_bytes;
+	card->overhead_bytes = found.overhead_bytes;
+	note_top(looks, watched, card, n);
+	grant_file_set_overhead(watched->grant, index, found.overhead_bytes);
+}
+
+/* ---- whose they are -------------------------------------------------------------------------------------
+ */
+
+static void find_container(struct looks *looks, struct holder *holder)
+{
+	const struct cgroup_place *place = &holder->process->place;
+	int r = place->id[0] ? container_names_find(looks->names, place->id, place->uid, &holder->container)
+			     : -ENOENT;
+
+	if (r == 0)
+		holder->watched = watched_find(looks->set, place->uid, holder->container);
+	else if (r == -EAGAIN)
+		/* Mostly a pod has one, and the first context is to be counted before the runtime has
+		 * answered. */
+		holder->watched = watched_only(looks->set, place->uid);
+	holder->certain = r != -EAGAIN;
+}
+
+static size_t find_holders(struct looks *looks, const struct nvml_process *list, size_t count)
+{
+	processes_begin(looks->processes);
+	for (size_t i = 0; i < count; i++) {
+		struct holder *holder = &looks->holders[i];
+
+		*holder = (struct holder){
+			.process = processes_get(looks->processes, list[i].pid, looks->asked_at),
+			.bytes = list[i].bytes,
+			.certain = true};
+		if (holder->process && holder->process->verdict == 0)
+			find_container(looks, holder);
+	}
+	return count;
+}
+
+/* ---- one card after the other ---------------------------------------------------------------------------
+ */
+
+static void looks_go(struct looks *looks)
+{
+	struct nvml *nvml;
+
+	for (size_t i = 0; i < looks->n_cards && !looker_is_busy(looks->looker); i++) {
+		struct look_card *card = &looks->cards[(looks->next + i) % looks->n_cards];
+
+		if (!card->due)
+			continue;
+		nvml = gpu_health_lend(looks->agent->health);
+		if (!nvml)
+			return;
+		card->due = false;
+		card->looked_ns = monotonic_ns();
+		looks->at = card;
+		looks->next = (size_t)(card - looks->cards) + 1;
+		looks->asked_at = processes_now();
+		note_before(looks, card->uuid);
+		if (looker_ask(looks->looker, nvml, card->uuid) < 0) {
+			gpu_health_return(looks->agent->health);
+			return;
+		}
+	}
+}
+
+static void on_answer(void *userdata, int result, const struct nvml_process *list, size_t count)
+{
+	struct looks *looks = userdata;
+	const char *uuid = looks->at->uuid;
+	bool missed = gpu_health_return(looks->agent->health);
+	size_t n;
+
+	if (result == 0) {
+		n = find_holders(looks, list, count);
+		list_for_each (item, watched_list(looks->set)) {
+			struct watched *watched = list_entry(item, struct watched, item);
+			struct watched_card *card = watched_card(watched, uuid);
+
+			if (card)
+				publish(looks, watched, card, n);
+		}
+		watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
+	}
+	if (missed)
+		agent_poll_health(looks->agent);
+	looks_go(looks);
+}
+
+static void want(struct looks *looks, const char *uuid)
+{
+	for (size_t i = 0; i < looks->n_cards; i++)
+		if (strcmp(looks->cards[i].uuid, uuid) == 0)
+			looks->cards[i].due = true;
+}
+
+static void on_wanted(void *userdata, const char *uuid)
+{
+	want(userdata, uuid);
+	looks_go(userdata);
+}
+
+/* The runtime has named a container. */
+static void on_names(void *userdata)
+{
+	struct looks *looks = userdata;
+
+	for (size_t i = 0; i < looks->n_cards; i++)
+		looks->cards[i].due = true;
+	looks_go(looks);
+}
+
+static void meet_cards(struct looks *looks)
+{
+	const struct inventory *inventory = &looks->agent->inventory;
+
+	for (size_t i = 0; i < inventory->n_cards; i++) {
+		const char *uuid = inventory->cards[i].facts.uuid;
+		bool known = false;
+
+		for (size_t k = 0; k < looks->n_cards; k++)
+			known |= strcmp(looks->cards[k].uuid, uuid) == 0;
+		if (known || looks->n_cards == NODE_GPUS_MAX)
+			continue;
+		memset(&looks->cards[looks->n_cards], 0, sizeof(looks->cards[0]));
+		memcpy(looks->cards[looks->n_cards++].uuid, uuid, GPU_UUID_SIZE);
+	}
+}
+
+void looks_tick(struct looks *looks)
+{
+	/* Granted cards each time: memory grows by itself, too (local memory, printf). */
+	bool isolated = looks->agent->in_force == GPU_MODE_CGPU;
+	int64_t now = monotonic_ns();
+
+	if (!isolated && list_empty(watched_list(looks->set)))
+		return;
+	meet_cards(looks);
+	for (size_t i = 0; i < looks->n_cards; i++)
+		looks->cards[i].due |= isolated && now - looks->cards[i].looked_ns >= EMPTY_NS;
+	list_for_each (item, watched_list(looks->set)) {
+		const struct watched *watched = list_entry(item, struct watched, item);
+
+		for (unsigned i = 0; i < watched->n_cards; i++)
+			want(looks, watched->cards[i].uuid);
+	}
+	watched_tick(looks->set);
+	looks_go(looks);
+}
+
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
+
+int looks_new(struct agent *agent, struct looks **ret_looks)
+{
+	struct looks *looks = calloc(1, sizeof(*looks));
+	int r;
+
+	if (!looks)
+		return -ENOMEM;
+	looks->agent = agent;
+	looks->holders = calloc(NVML_MAX_PROCESSES, sizeof(*looks->holders));
+	looks->of_one = calloc(NVML_MAX_PROCESSES, sizeof(*looks->of_one));
+	r = looks->holders && looks->of_one ? processes_new(agent->options.proc, &looks->processes) : -ENOMEM;
+	if (r == 0)
+		r = container_names_new(
+			agent->loop, agent->options.cri_socket, on_names, looks, &looks->names);
+	if (r == 0)
+		r = watched_set_new(agent->loop, on_wanted, looks, &looks->set);
+	if (r == 0)
+		r = looker_new(agent->loop, on_answer, looks, &looks->looker);
+	if (r < 0)
+		looks_free(looks);
+	else
+		*ret_looks = looks;
+	return r;
+}
+
+void looks_free(struct looks *looks)
+{
+	if (!looks)
+		return;
+	/* A driver that does not answer keeps its library: what the loop lent is not given back. */
+	if (looker_free(looks->looker))
+		gpu_health_return(looks->agent->health);
+	watched_set_free(looks->set);
+	container_names_free(looks->names);
+	processes_free(looks->processes);
+	free(looks->of_one);
+	free(looks->holders);
+	free(looks);
+}
+
+int looks_add(struct looks *looks, const struct watched_grant *grant)
+{
+	return watched_add(looks->set, grant);
+}
+
+void looks_remove(struct looks *looks, const char *uid, const char *container)
+{
+	watched_remove(looks->set, uid, container);
+}
+
+struct watched_set *looks_set(struct looks *looks)
+{
+	return looks->set;
+}
+
+void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name)
+{
+	process_name(looks->processes, pid, ret_name);
+}

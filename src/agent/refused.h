@@ -1,0 +1,12 @@
+/* refused.h - allocations that a container's limit refused: an Event on its pod says what it asked for, what
+ * it has and what uses it. One in a minute for each container, ten for all of the node. */
+#pragma once
+
+struct agent;
+struct refused;
+
+int refused_new(struct agent *agent, struct refused **ret_refused);
+void refused_free(struct refused *refused); /* accepts NULL */
+
+/* refused_tick() - each second. */
+void refused_tick(struct refused *refused);

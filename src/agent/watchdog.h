@@ -1,0 +1,39 @@
+/* watchdog.h - programs that use a card past the shim: more memory than their grant, or a card of an isolated
+ * node without any grant. Seen by the driver's own count, reported, and evicted where that is wanted. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/event-rate.h"
+#include "base/list.h"
+
+struct agent;
+struct holder;
+struct metrics;
+struct watchdog;
+
+enum on_bypass { BYPASS_REPORT, BYPASS_EVICT };
+
+/* What is not yet a bypass: a pool may have taken its step of 32 MiB before that is settled (charging.md),
+ * and the driver's count of a large limit is off by what fragments its blocks of 2 MiB. */
+#define WATCHDOG_TOLERANCE_BYTES (UINT64_C(32) << 20)
+#define WATCHDOG_TOLERANCE_PERCENT 2
+
+/* watchdog_is_over() - more than the limit and the tolerance. */
+static inline bool watchdog_is_over(uint64_t used_bytes, uint64_t limit_bytes)
+{
+	return used_bytes >
+	       limit_bytes + limit_bytes / 100 * WATCHDOG_TOLERANCE_PERCENT + WATCHDOG_TOLERANCE_BYTES;
+}
+
+int watchdog_new(struct agent *agent, struct watchdog **ret_watchdog);
+void watchdog_free(struct watchdog *watchdog); /* accepts NULL */
+
+/* watchdog_judge() - the driver has just named all who have memory of this card. What was so 4 s ago too is
+ * reported: with a look each second at granted cards, and every 4 s at others, that is within 10 s. */
+void watchdog_judge(
+	struct watchdog *watchdog, const char *uuid, const struct holder *holders, size_t n_holders);
+
+/* watchdog_metrics() - onto the agent's page. */
+void watchdog_metrics(const struct watchdog *watchdog, struct metrics *page);

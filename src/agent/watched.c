@@ -1,0 +1,261 @@
+#include "agent/watched.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "net/loop.h"
+
+/* Who opens its usage file without end costs a look in so long, and for so many looks in a second: a program
+ * that starts makes a context and loads modules, each of which asks. */
+#define REARM_NS (10 * NS_PER_MS)
+#define ROUNDS_MAX 50
+
+struct watched_set {
+	struct list all;
+	int fd; /* inotify; -1: none to be had */
+	struct loop_io *io;
+	struct loop_timer *timer;
+	watched_fn wanted;
+	void *userdata;
+	bool complained;
+};
+
+static void watched_free(struct watched_set *set, struct watched *watched)
+{
+	if (watched->wd >= 0)
+		inotify_rm_watch(set->fd, watched->wd);
+	list_remove(&watched->item);
+	for (unsigned i = 0; i < watched->n_cards; i++)
+		free(watched->cards[i].before);
+	free(watched->cards);
+	free(watched->uid);
+	free(watched->namespace_);
+	free(watched->pod);
+	free(watched->container);
+	free(watched);
+}
+
+/* ---- when it asks ---------------------------------------------------------------------------------------
+ */
+
+/* The path leads to the very file, whatever lies under its name by now. */
+static int watched_arm(struct watched_set *set, struct watched *watched)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", watched->usage_fd);
+	watched->wd = set->fd < 0 ? -1 : inotify_add_watch(set->fd, path, IN_OPEN | IN_ONESHOT);
+	if (watched->wd >= 0)
+		return 0;
+	if (!set->complained)
+		log_warning(
+			"cannot watch usage files: %s; contexts of new programs are counted a second late",
+			set->fd < 0 ? "no inotify" : strerror(errno));
+	set->complained = true;
+	return -EIO;
+}
+
+static void watched_want(struct watched_set *set, struct watched *watched)
+{
+	watched->rearm_ns = monotonic_ns() + REARM_NS;
+	watched->rounds++;
+	for (unsigned i = 0; i < watched->n_cards; i++)
+		set->wanted(set->userdata, watched->cards[i].uuid);
+	if (watched->rounds < ROUNDS_MAX)
+		loop_timer_set(set->timer, REARM_NS);
+}
+
+static void on_inotify(void *userdata, int fd, uint32_t events)
+{
+	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	struct watched_set *set = userdata;
+	ssize_t n = read(fd, buffer, sizeof(buffer));
+
+	for (ssize_t at = 0; at < n;) {
+		const struct inotify_event *event = (const void *)(buffer + at);
+
+		at += (ssize_t)(sizeof(*event) + event->len);
+		list_for_each (item, &set->all) {
+			struct watched *watched = list_entry(item, struct watched, item);
+
+			if (watched->wd != event->wd || !(event->mask & IN_OPEN))
+				continue;
+			watched->wd = -1;
+			watched_want(set, watched);
+			break;
+		}
+	}
+}
+
+/* Somebody may have asked when the last look had begun and the next could not be heard yet. */
+static bool watched_missed(const struct watched *watched)
+{
+	struct usage_peek peek;
+
+	if (usage_peek(watched->usage_fd, &peek) < 0)
+		return false;
+	for (unsigned i = 0; i < watched->n_cards; i++)
+		if (watched->cards[i].look_wanted != peek.look_wanted)
+			return true;
+	return false;
+}
+
+static void on_rearm(void *userdata)
+{
+	struct watched_set *set = userdata;
+	int64_t now = monotonic_ns();
+
+	list_for_each (item, &set->all) {
+		struct watched *watched = list_entry(item, struct watched, item);
+
+		if (watched->wd >= 0 || watched->rounds >= ROUNDS_MAX)
+			continue;
+		if (watched->rearm_ns > now)
+			loop_timer_set(set->timer, watched->rearm_ns - now);
+		else if (watched_arm(set, watched) == 0 && watched_missed(watched))
+			watched_want(set, watched);
+	}
+}
+
+void watched_tick(struct watched_set *set)
+{
+	bool rearm = false;
+
+	list_for_each (item, &set->all) {
+		struct watched *watched = list_entry(item, struct watched, item);
+
+		rearm |= watched->wd < 0;
+		watched->rounds = 0;
+	}
+	if (rearm)
+		on_rearm(set);
+}
+
+/* ---- the set --------------------------------------------------------------------------------------------
+ */
+
+int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct watched_set **ret_set)
+{
+	struct watched_set *set = calloc(1, sizeof(*set));
+	int r;
+
+	if (!set)
+		return -ENOMEM;
+	list_init(&set->all);
+	set->wanted = wanted;
+	set->userdata = userdata;
+	set->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	r = loop_add_timer(loop, on_rearm, set, &set->timer);
+	if (r == 0 && set->fd >= 0)
+		r = loop_add_io(loop, set->fd, EPOLLIN, on_inotify, set, &set->io);
+	if (r < 0)
+		watched_set_free(set);
+	else
+		*ret_set = set;
+	return r;
+}
+
+void watched_set_free(struct watched_set *set)
+{
+	if (!set)
+		return;
+	while (!list_empty(&set->all))
+		watched_free(set, list_entry(set->all.next, struct watched, item));
+	loop_io_remove(set->io);
+	loop_timer_remove(set->timer);
+	close_ptr(&set->fd);
+	free(set);
+}
+
+struct list *watched_list(struct watched_set *set)
+{
+	return &set->all;
+}
+
+struct watched *watched_find(struct watched_set *set, const char *uid, const char *container)
+{
+	list_for_each (item, &set->all) {
+		struct watched *watched = list_entry(item, struct watched, item);
+
+		if (strcmp(watched->uid, uid) == 0 && strcmp(watched->container, container) == 0)
+			return watched;
+	}
+	return NULL;
+}
+
+struct watched *watched_only(struct watched_set *set, const char *uid)
+{
+	struct watched *found = NULL;
+
+	list_for_each (item, &set->all) {
+		struct watched *watched = list_entry(item, struct watched, item);
+
+		if (strcmp(watched->uid, uid) != 0)
+			continue;
+		if (found)
+			return NULL;
+		found = watched;
+	}
+	return found;
+}
+
+struct watched_card *watched_card(struct watched *watched, const char *uuid)
+{
+	for (unsigned i = 0; i < watched->n_cards; i++)
+		if (strcmp(watched->cards[i].uuid, uuid) == 0)
+			return &watched->cards[i];
+	return NULL;
+}
+
+/* What was refused before us is no news. */
+static void watched_begin(struct watched *watched)
+{
+	for (unsigned i = 0; i < watched->n_cards; i++) {
+		struct watched_card *card = &watched->cards[i];
+
+		card->uuid = watched->grant->cards[i].uuid;
+		if (usage_peek_card(watched->usage_fd, i, &card->refused) == 0)
+			card->refused_told = card->refused.refused;
+	}
+}
+
+int watched_add(struct watched_set *set, const struct watched_grant *grant)
+{
+	struct watched *watched = calloc(1, sizeof(*watched));
+	unsigned n = grant->grant->card_count;
+
+	if (!watched)
+		return -ENOMEM;
+	list_append(&set->all, &watched->item);
+	watched->wd = -1;
+	watched->uid = strdup(grant->uid);
+	watched->namespace_ = strdup(grant->namespace_);
+	watched->pod = strdup(grant->pod);
+	watched->container = strdup(grant->container);
+	watched->grant = grant->grant;
+	watched->usage_fd = grant->usage_fd;
+	watched->cards = calloc(n ? n : 1, sizeof(*watched->cards));
+	if (!watched->uid || !watched->namespace_ || !watched->pod || !watched->container ||
+		!watched->cards) {
+		watched_free(set, watched);
+		return -ENOMEM;
+	}
+	watched->n_cards = n < GRANT_FILE_CARDS_MAX ? n : GRANT_FILE_CARDS_MAX;
+	watched_begin(watched);
+	on_rearm(set);
+	return 0;
+}
+
+void watched_remove(struct watched_set *set, const char *uid, const char *container)
+{
+	struct watched *watched = watched_find(set, uid, container);
+
+	if (watched)
+		watched_free(set, watched);
+}

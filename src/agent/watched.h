@@ -1,0 +1,80 @@
+/* watched.h - the containers of this node that have a grant, and what was last seen of each: what it holds,
+ * what it was refused. And when one of them asks to be looked at. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "grant/grant.h"
+#include "grant/peek.h"
+
+struct loop;
+struct watched_set;
+
+#define WATCHED_TOP 4 /* processes that are named to people */
+
+struct watched_process {
+	pid_t pid;
+	uint64_t bytes;
+};
+
+/* One card of a container's grant. */
+struct watched_card {
+	const char *uuid; /* in the grant */
+	bool looked;	  /* once at least */
+	uint64_t used_bytes, overhead_bytes;
+	size_t n_processes;
+	struct watched_process top[WATCHED_TOP]; /* those that hold most */
+	struct usage_peek_card refused;		 /* as last read */
+	uint64_t refused_told;			 /* of that, what an Event was about */
+
+	uint32_t look_wanted;		/* when the last look began */
+	struct usage_peek_slot *before; /* as they were then; only during a look */
+	size_t n_before;
+};
+
+struct watched {
+	struct list item;
+	char *uid, *namespace_, *pod, *container;
+	struct grant_file *grant; /* the caller's */
+	int usage_fd;		  /* the caller's */
+	struct watched_card *cards;
+	unsigned n_cards;
+	int64_t told_ns; /* when the last Event about refusals was posted; 0: none */
+
+	int wd;		  /* of inotify; -1: not armed */
+	int64_t rearm_ns; /* not before */
+	unsigned rounds;  /* looks that it asked for in this second */
+};
+
+struct watched_grant {
+	const char *uid, *namespace_, *pod, *container;
+	struct grant_file *grant; /* mapped writable, and usage_fd open for reading, until watched_remove() */
+	int usage_fd;
+};
+
+/* wanted: the container asks for a look at this card, now. */
+typedef void (*watched_fn)(void *userdata, const char *uuid);
+
+int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct watched_set **ret_set);
+void watched_set_free(struct watched_set *set); /* accepts NULL */
+
+/* watched_add() - once for each container. */
+int watched_add(struct watched_set *set, const struct watched_grant *grant);
+void watched_remove(struct watched_set *set, const char *uid, const char *container);
+
+/* watched_list() - struct watched.item. */
+struct list *watched_list(struct watched_set *set);
+
+/* watched_find() - NULL if it has no grant. watched_only() - that of the pod, if there is just one. */
+struct watched *watched_find(struct watched_set *set, const char *uid, const char *container);
+struct watched *watched_only(struct watched_set *set, const char *uid);
+
+/* watched_card() - NULL if the grant has not this card. */
+struct watched_card *watched_card(struct watched *watched, const char *uuid);
+
+/* watched_tick() - each second: containers that asked too often are heard again. */
+void watched_tick(struct watched_set *set);

@@ -1,0 +1,38 @@
+/* peek.h - a usage file as the agent reads it: piece by piece with pread(), never mapped, since a container
+ * that truncates it would kill who has it mapped. What is read may be anything. */
+#pragma once
+
+#include "grant/owner.h"
+#include "grant/usage.h"
+
+struct usage_peek {
+	unsigned card_count;
+	uint32_t slots_used; /* at most USAGE_FILE_SLOTS */
+	uint32_t look_wanted;
+};
+
+/* usage_peek() - -EBADMSG if this is not a whole usage file of a version that we know. */
+int usage_peek(int fd, struct usage_peek *ret_peek);
+
+struct usage_peek_card {
+	uint64_t refused;	/* allocations so far */
+	uint64_t refused_bytes; /* that the last of them asked for */
+};
+
+/* usage_peek_card() - card below GRANT_FILE_CARDS_MAX. -EBADMSG. */
+int usage_peek_card(int fd, unsigned card, struct usage_peek_card *ret_card);
+
+/* One process's part of one card. */
+struct usage_peek_slot {
+	uint32_t slot;
+	uint64_t owner, start_ticks, time_namespace, image; /* as in struct usage_slot */
+	uint64_t held_bytes, exported_bytes, imported_bytes;
+};
+
+/* usage_peek_slots() - the slots that have an owner, and whose words are its own; ret_slots has room for
+ * peek->slots_used. Returns how many there are, or -EBADMSG. */
+int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struct usage_peek_slot *ret_slots);
+
+/* usage_slot_is_of() - whether this process took the slot, as far as that can be told: pid and pid namespace
+ * as the process has them itself; what is 0 is not known, and not compared. */
+bool usage_slot_is_of(const struct usage_peek_slot *slot, const struct owner *process);
