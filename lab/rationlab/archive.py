@@ -12,11 +12,12 @@ from pathlib import Path
 
 @dataclass
 class Content:
-    """The one layer of an image: regular files (target -> source on this machine), links, empty folders."""
+    """The one layer of an image: regular files (target -> source on this machine, or their bytes), links, folders."""
     files: dict = field(default_factory=dict)
     links: dict = field(default_factory=dict)
     folders: dict = field(default_factory=dict)    # path -> mode
     texts: dict = field(default_factory=dict)      # path -> contents
+    data: dict = field(default_factory=dict)       # path -> bytes of a program
 
     def digest(self):
         """Names the content: what is in it, not when it was written."""
@@ -25,6 +26,8 @@ class Content:
             source = Path(self.files[path])
             executable = bool(source.stat().st_mode & stat.S_IXUSR)
             total.update(repr((path, executable)).encode() + hashlib.sha256(source.read_bytes()).digest())
+        for path in sorted(self.data):
+            total.update(path.encode() + hashlib.sha256(self.data[path]).digest())
         total.update(repr((sorted(self.links.items()), sorted(self.folders.items()),
                            sorted(self.texts.items()))).encode())
         return total.hexdigest()
@@ -39,7 +42,7 @@ def _entry(path, kind, mode, size=0, target=""):
 def _write_layer(content, out):
     with tarfile.open(fileobj=out, mode="w") as tar:
         parents = set()
-        for path in [*content.files, *content.links, *content.texts, *content.folders]:
+        for path in [*content.files, *content.links, *content.texts, *content.data, *content.folders]:
             parents.update(str(parent) for parent in Path(path).parents if str(parent) != "/")
         linked = set(content.links)
         for path in sorted((parents | set(content.folders)) - linked):
@@ -49,6 +52,8 @@ def _write_layer(content, out):
         for path, text in sorted(content.texts.items()):
             data = text.encode()
             tar.addfile(_entry(path, tarfile.REGTYPE, 0o644, len(data)), io.BytesIO(data))
+        for path, data in sorted(content.data.items()):
+            tar.addfile(_entry(path, tarfile.REGTYPE, 0o755, len(data)), io.BytesIO(data))
         for path, source in sorted(content.files.items()):
             with open(source, "rb") as handle:
                 status = os.fstat(handle.fileno())

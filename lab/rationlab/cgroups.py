@@ -70,6 +70,12 @@ def _remove_tree(folder):
                 time.sleep(0.05)
 
 
+def tear_down_node(lab, index):
+    for hierarchy in _hierarchies():
+        if (hierarchy / root_name(lab, index)).is_dir():
+            _remove_tree(hierarchy / root_name(lab, index))
+
+
 def tear_down(lab):
     if not TOP.is_dir():
         return

@@ -57,6 +57,8 @@ def _parser():
     command = add("restart", "End a part and start it again.", _restart)
     command.add_argument("part", metavar="PART[@NODE]", help="e.g. kube-apiserver or kubelet@NODE")
     command.add_argument("--kill", action="store_true", help="as a crash: SIGKILL instead of SIGTERM")
+    command = add("reboot", "End all of a node at once, as a power cut does, and start it again.", _reboot)
+    command.add_argument("node", metavar="NODE")
     command = add("build", "Only build the programs of Kubernetes into the cache.", _build, named=False)
     command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
     return parser
@@ -156,6 +158,14 @@ def _restart(options):
         labs.restart(labs.Lab.existing(options.name), options.part,
                      signal.SIGKILL if options.kill else signal.SIGTERM)
     say(f"{options.part} runs again")
+    return 0
+
+
+def _reboot(options):
+    preflight.check_root()
+    with state.lock(layout.check_lab_name(options.name)):
+        labs.reboot(labs.Lab.existing(options.name), options.node)
+    say(f"{options.node} runs again")
     return 0
 
 

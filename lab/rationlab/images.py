@@ -39,13 +39,17 @@ def install_product(build, into):
 
 def prepare(sources, with_charts):
     """All images of the lab as archives in the cache."""
+    return prepare_recipes(sources, [r for r in recipes.load() if with_charts or not r.only_for_charts()])
+
+
+def prepare_recipes(sources, chosen):
+    """Images of these recipes as archives in the cache."""
     folder = cache_root() / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _forget_unused(folder)
-        return [_prepare_one(recipe, sources, folder) for recipe in recipes.load()
-                if with_charts or not recipe.only_for_charts()]
+        return [_prepare_one(recipe, sources, folder) for recipe in chosen]
 
 
 def _prepare_one(recipe, sources, folder):

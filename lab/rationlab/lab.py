@@ -269,13 +269,26 @@ def _remove_folder(folder):
     folder.rmdir()
 
 
+def reboot(lab, name):
+    """Ends a node as a power cut does and starts it again; returns when its kubelet has reported it ready."""
+    node = lab.find_node(name)
+    node.power_off()
+    node.set_up()
+    node.start("containerd")
+    node.wait_containerd()
+    begun = int(time.time())
+    node.start("kubelet")
+    node.start("kube-proxy")
+    _wait_nodes(lab, {name: begun})
+
+
 def restart(lab, text, number=signal.SIGTERM):
     """Ends one part with this signal and starts it again."""
     part = lab.find_part(text)
     program, _, node = part.name.partition("@")
     if node:
         if program == "init":
-            raise LabError("init holds the node's namespaces and cannot be restarted; lab/lab down and up do it")
+            raise LabError(f"init holds the node's namespaces and cannot be restarted; see lab/lab reboot {node}")
         restart_layer(lab.find_node(node), program, number)
     else:
         # The API server drains its connections for up to a minute; nobody here waits for that.

@@ -104,6 +104,18 @@ def set_up_node(lab, slot, index, address):
     _ip("-n", control, "route", "replace", pod_cidr(index), "via", address, "dev", link, "onlink", "src", own)
 
 
+def tear_down_node(lab, index):
+    """What a node's kernel forgets when it reboots: addresses, routes, rules and the links of its pods."""
+    namespace = node_namespace(lab, index)
+    if _exists(namespace):
+        _ip("netns", "del", namespace)
+    deadline = time.monotonic() + 5
+    while _has_link(control_namespace(lab), f"node{index}"):    # goes with its other end, a little later
+        if time.monotonic() > deadline:
+            raise LabError(f"the link of node {index} does not go away")
+        time.sleep(0.05)
+
+
 def tear_down(lab, slot):
     """Removes the namespaces of the lab and its link on the host. What is not there is no error."""
     prefix = control_namespace(lab)

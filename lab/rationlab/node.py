@@ -28,6 +28,7 @@ _TUNABLES = {"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic"
 #   which are constants of their users, do not meet those of the host or of another node.
 # - A second /proc without anything mounted over it: a pod with hostUsers=false may mount its own /proc only
 #   where some /proc of the namespace is fully visible (fs/namespace.c, mount_too_revealing).
+# - Nothing can be executed from /run, as distributions mount it.
 # - At last everything shared, so that mounts of a Bidirectional volume reach kubelet and containerd.
 _INIT = r"""
 set -e
@@ -45,6 +46,7 @@ done < "$node/exposed"
 for top in run var opt; do
   mount --rbind "$node/host/$top" "/$top"
 done
+mount -o remount,bind,nosuid,nodev,noexec /run
 (cd "$node/tunables" && find . -type f) | while read -r file; do
   if [ -e "/proc/sys/$file" ]; then mount --bind "$node/tunables/$file" "/proc/sys/$file"; fi
 done
@@ -89,6 +91,14 @@ class NodeRuntime:
             self._lay_out()
             self._start_init()
         self._write_configs()
+
+    def power_off(self):
+        """Everything in the node is gone at once, and with it all that a kernel remembers; its disks stay."""
+        self.init().stop(signal.SIGKILL)
+        for part in self.parts():
+            part.wait_gone()
+        network.tear_down_node(self.lab.name, self.index)
+        cgroups.tear_down_node(self.lab.name, self.index)
 
     def start(self, layer):
         """Starts containerd, kubelet or kube-proxy unless it runs."""

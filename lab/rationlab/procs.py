@@ -133,6 +133,12 @@ class Part:
         self._wait_for_wrapper()
         return True
 
+    def wait_gone(self, timeout=10):
+        """Until a program that others have ended is gone, with its wrapper."""
+        pid = self._recorded_pid()
+        if pid is not None and wait_gone([pid], timeout):
+            raise LabError(f"{self.name}: process {pid} does not end")
+
     def _wait_for_wrapper(self):
         pid = self._recorded_pid()
         if pid is not None:

@@ -2,7 +2,8 @@
 
 A recipe is JSON: names (with @version@, @kubernetes@), busybox ("all" or a list of applets), programs
 (target -> source, with the shared libraries they need), python (the machine's own interpreter), files
-(target -> source as it is), entrypoint, cmd, workdir; "for": "charts" when only the charts need it.
+(target -> source as it is), links (path -> where to), layout (of rootfs.py; debian by default), env (a list),
+entrypoint, cmd, workdir; "for": "charts" when only the charts need it.
 A source is a path on this machine, a path beside the recipe, @product@/NAME or @binary@/NAME.
 """
 
@@ -13,11 +14,14 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import archive, binaries
+from . import binaries, rootfs
 from .errors import LabError
 from .paths import IMAGE_RECIPES
 
-_KNOWN = {"about", "names", "busybox", "programs", "python", "files", "entrypoint", "cmd", "workdir", "for"}
+_KNOWN = {"about", "names", "busybox", "programs", "python", "files", "links", "layout", "env", "entrypoint", "cmd",
+          "workdir", "for"}
+# They come from the node, by what a container is granted; never from this machine.
+_DRIVER = ("libcuda.so", "libnvidia-ml.so")
 # Parts of the Python library that a sample program does not miss, by far the largest ones.
 _PYTHON_LEFT_OUT = {"__pycache__", "test", "tests", "idlelib", "lib2to3", "tkinter", "ensurepip", "distutils",
                     "pydoc_data", "turtledemo", "sqlite3", "curses", "dbm", "venv", "site-packages", "dist-packages"}
@@ -42,6 +46,7 @@ class Sources:
 class Recipe:
     name: str
     fields: dict
+    folder: Path
 
     def only_for_charts(self):
         return self.fields.get("for") == "charts"
@@ -51,7 +56,8 @@ class Recipe:
                 for name in self.fields["names"]]
 
     def config(self):
-        config = {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        config = {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                          *self.fields.get("env", [])],
                   "WorkingDir": self.fields.get("workdir", "/")}
         if "entrypoint" in self.fields:
             config["Entrypoint"] = self.fields["entrypoint"]
@@ -60,15 +66,17 @@ class Recipe:
         return config
 
     def content(self, sources):
-        content = _skeleton()
+        layout = rootfs.LAYOUTS[self.fields.get("layout", "debian")]
+        content = layout.skeleton()
+        content.links.update(self.fields.get("links", {}))
         for target, source in self.fields.get("files", {}).items():
             content.files[target] = self._source(source, sources)
         for target, source in self.fields.get("programs", {}).items():
             path = self._source(source, sources)
             content.files[target] = path
-            _add_libraries(content, path)
+            _add_libraries(content, layout, path)
         if self.fields.get("python"):
-            _add_python(content)
+            _add_python(content, layout)
         if "busybox" in self.fields:
             _add_busybox(content, self.fields["busybox"])
         return content
@@ -81,39 +89,24 @@ class Recipe:
             if name not in sources.product:
                 raise LabError(f"image {self.name}: the product's build has no {name}")
             return str(sources.product[name])
-        path = Path(source) if source.startswith("/") else IMAGE_RECIPES / source
+        path = Path(source) if source.startswith("/") else self.folder / source
         if not path.exists():
             raise LabError(f"image {self.name}: {path} is not there")
         return str(path)
 
 
-def load(only=None):
-    """All recipes, sorted by name."""
+def load(folder=IMAGE_RECIPES):
+    """All recipes of a folder, sorted by name."""
     found = []
-    for path in sorted(IMAGE_RECIPES.glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
         fields = json.loads(path.read_text())
         unknown = set(fields) - _KNOWN
         if unknown or not fields.get("names"):
             raise LabError(f"{path}: {'unknown ' + ', '.join(sorted(unknown)) if unknown else 'names are missing'}")
-        if only is None or path.stem in only:
-            found.append(Recipe(path.stem, fields))
+        if fields.get("layout", "debian") not in rootfs.LAYOUTS:
+            raise LabError(f"{path}: layouts are {', '.join(rootfs.LAYOUTS)}")
+        found.append(Recipe(path.stem, fields, folder))
     return found
-
-
-def _skeleton():
-    """The folders that a merged-/usr Debian has, and root's entry for programs that ask who they are."""
-    return archive.Content(
-        links={"/bin": "usr/bin", "/sbin": "usr/sbin", "/lib": "usr/lib", "/lib64": "usr/lib64", "/var/run": "/run"},
-        folders={"/tmp": 0o1777, "/run": 0o755, "/root": 0o700, "/proc": 0o555, "/sys": 0o555, "/dev": 0o755,
-                 "/usr/bin": 0o755, "/usr/sbin": 0o755, "/usr/lib": 0o755, "/usr/lib64": 0o755},
-        texts={"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-               "/etc/group": "root:x:0:\nnogroup:x:65534:\n",
-               "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n"})
-
-
-def _merged(path):
-    """/lib/x86_64-linux-gnu/libc.so.6 is found under /usr, where the image's links point."""
-    return re.sub(r"^/(bin|sbin|lib|lib64)/", r"/usr/\1/", path)
 
 
 def _libraries(path):
@@ -123,18 +116,18 @@ def _libraries(path):
         if "not a dynamic executable" in done.stdout + done.stderr or "statically linked" in done.stdout:
             return []
         raise LabError(f"ldd {path}: {done.stderr.strip()}")
-    missing = re.findall(r"(\S+) => not found", done.stdout)
+    missing = [name for name in re.findall(r"(\S+) => not found", done.stdout) if not name.startswith(_DRIVER)]
     if missing:
         raise LabError(f"{path} needs {', '.join(missing)}, which this machine does not have")
-    return re.findall(r"(/\S+) \(0x", done.stdout)
+    return [found for found in re.findall(r"(/\S+) \(0x", done.stdout) if not Path(found).name.startswith(_DRIVER)]
 
 
-def _add_libraries(content, path):
+def _add_libraries(content, layout, path):
     for library in _libraries(path):
-        content.files[_merged(library)] = os.path.realpath(library)
+        layout.add_library(content, library, os.path.realpath(library))
 
 
-def _add_python(content):
+def _add_python(content, layout):
     interpreter = Path(os.path.realpath("/usr/bin/python3"))
     library = Path("/usr/lib") / interpreter.name    # /usr/bin/python3.11 has /usr/lib/python3.11
     if not library.is_dir():
@@ -142,7 +135,7 @@ def _add_python(content):
     content.files[str(interpreter)] = str(interpreter)
     for name in ("python3", "python"):
         content.links[f"/usr/bin/{name}"] = interpreter.name
-    _add_libraries(content, str(interpreter))
+    _add_libraries(content, layout, str(interpreter))
     for folder, folders, files in os.walk(library):
         folders[:] = [name for name in folders if name not in _PYTHON_LEFT_OUT]
         for name in files:
@@ -152,7 +145,7 @@ def _add_python(content):
             if name.endswith((".py", ".so")):
                 content.files[path] = os.path.realpath(path)
             if name.endswith(".so"):
-                _add_libraries(content, path)
+                _add_libraries(content, layout, path)
 
 
 def _add_busybox(content, applets):

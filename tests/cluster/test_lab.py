@@ -210,6 +210,31 @@ def test_a_part_is_restarted_and_pods_go_on(bare, part):
     assert pods["old"]["status"]["containerStatuses"] == old
 
 
+def test_a_rebooted_node_has_forgotten_what_is_in_memory_and_runs_its_pods_again(bare):
+    for name, node in (("here", SHANGHAI), ("there", ZHANGJIAKOU)):
+        pod = plain_pod(name, node)
+        pod["spec"]["restartPolicy"] = "Always"
+        bare.create(pod)
+    before = {p["metadata"]["name"]: p for p in bare.wait_running(count=2)}
+    bare.enter(SHANGHAI, "sh", "-c", "echo lost > /run/ration/mine; echo kept > /var/tmp/mine")
+    bare.lab("reboot", SHANGHAI)
+    assert bare.lab("status").count("not running") == 0
+    assert bare.enter(SHANGHAI, "sh", "-c", "ls /run/ration /var/tmp; cat /var/tmp/mine").split() == [
+        "/run/ration:", "/var/tmp:", "mine", "kept"]
+    wait_for(lambda: bare.pod("here")["status"]["containerStatuses"][0]["restartCount"] == 1, 60, "the pod's next container")
+    after = {p["metadata"]["name"]: p for p in bare.wait_running(count=2, timeout=60)}
+    assert after["here"]["metadata"]["uid"] == before["here"]["metadata"]["uid"]
+    assert after["there"]["status"]["containerStatuses"] == before["there"]["status"]["containerStatuses"]
+    assert bare.exec_in("here", "echo", "back") == "back\n"
+
+
+def test_nothing_is_executed_from_a_nodes_run_folder(bare):
+    bare.enter(SHANGHAI, "cp", "/bin/true", "/run/ration/true")
+    done = lab_command("enter", "--name", bare.name, SHANGHAI, "--", "/run/ration/true", check=False)
+    assert done.returncode != 0 and "Permission denied" in done.stderr
+    bare.enter(SHANGHAI, "rm", "/run/ration/true")
+
+
 def test_env_gives_a_shell_kubectl_and_helm(bare):
     script = f'eval "$("{LAB}" env --name {bare.name})" && kubectl get nodes -o name && helm version --short'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
