@@ -1,51 +1,97 @@
 /* load-driver HOW [PATH]: find the driver's library in one of the ways in which programs do, and print how
  * much memory its first card has, in MiB; "no card" where there is none, "not found" where there is no
- * library. Compiled by test_run_loading.py for glibc and musl, shared and static. */
+ * library. With LOAD_DRIVER_FILL it then allocates until not even 1 MiB more is given, prints
+ * "held MiB, then ERROR", and with LOAD_DRIVER_FILL=stay holds it until it is ended. Compiled for glibc and
+ * musl, shared and static, by the tests of `ration run` and by those of containers. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-typedef int (*init_function)(unsigned);
-typedef int (*total_function)(size_t *, int);
+struct driver {
+	int (*init)(unsigned);
+	int (*total)(size_t *, int);
+	int (*create)(void *, unsigned, int);
+	int (*allocate)(unsigned long long *, size_t);
+};
+
 typedef void *(*dlsym_function)(void *, const char *);
 
-static int report(int init, total_function total)
+static int fill(const struct driver *driver, const char *how)
 {
+	unsigned long long address;
+	size_t held = 0;
+	void *context;
+	int r = driver->create(&context, 0, 0);
+
+	for (size_t mib = 1024; r == 0 && mib > 0; mib /= 2) {
+		while ((r = driver->allocate(&address, mib << 20)) == 0)
+			held += mib;
+		if (r == 2 && mib > 1)
+			r = 0; /* what is half as large may be there yet */
+	}
+	printf("held %zu, then %d\n", held, r);
+	fflush(stdout);
+	while (strcmp(how, "stay") == 0)
+		pause();
+	return 0;
+}
+
+static int report(const struct driver *driver)
+{
+	const char *how = getenv("LOAD_DRIVER_FILL");
 	size_t bytes = 0;
+	int init = driver->init(0);
 
 	if (init != 0)
 		return puts(init == 100 ? "no card" : "error") < 0;
-	if (total(&bytes, 0) != 0)
+	if (driver->total(&bytes, 0) != 0)
 		return puts("error") < 0;
-	return printf("%zu\n", bytes >> 20) < 0;
+	if (printf("%zu\n", bytes >> 20) < 0)
+		return 1;
+	return how ? fill(driver, how) : 0;
 }
 
 static int use(void *handle, dlsym_function find)
 {
-	init_function init = handle ? (init_function)find(handle, "cuInit") : NULL;
-	total_function total = handle ? (total_function)find(handle, "cuDeviceTotalMem_v2") : NULL;
+	struct driver driver = {0};
 
-	if (!init || !total) {
+	if (handle) {
+		driver.init = find(handle, "cuInit");
+		driver.total = find(handle, "cuDeviceTotalMem_v2");
+		driver.create = find(handle, "cuCtxCreate_v2");
+		driver.allocate = find(handle, "cuMemAlloc_v2");
+	}
+	if (!driver.init || !driver.total) {
 		fprintf(stderr, "%s\n", dlerror());
 		return puts("not found") < 0;
 	}
-	return report(init(0), total);
+	return report(&driver);
 }
+
+#if defined(LINKED) || defined(PLUGIN)
+extern int cuInit(unsigned), cuDeviceTotalMem_v2(size_t *, int), cuCtxCreate_v2(void *, unsigned, int),
+	cuMemAlloc_v2(unsigned long long *, size_t);
+
+static int report_linked(void)
+{
+	const struct driver driver = {cuInit, cuDeviceTotalMem_v2, cuCtxCreate_v2, cuMemAlloc_v2};
+
+	return report(&driver);
+}
+#endif
 
 #ifdef LINKED
-extern int cuInit(unsigned), cuDeviceTotalMem_v2(size_t *, int);
-
 int main(void)
 {
-	return report(cuInit(0), cuDeviceTotalMem_v2);
+	return report_linked();
 }
 #elif defined(PLUGIN)
-extern int cuInit(unsigned), cuDeviceTotalMem_v2(size_t *, int);
-
 int plugin(void)
 {
-	return report(cuInit(0), cuDeviceTotalMem_v2);
+	return report_linked();
 }
 #else
 static int run_plugin(const char *path, int flags)
