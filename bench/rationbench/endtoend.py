@@ -57,18 +57,20 @@ def burst(shape, count):
     return [cluster.pod(f"burst-{i:05}", SHAPES[shape](i), i, f"owner-{i // 100}") for i in range(count)]
 
 
-def follow_until_bound(stream, count, timeout):
-    """When each pod was seen bound (monotonic), in order."""
+def follow_until_bound(api, count, timeout):
+    """When each pod was seen bound (monotonic), in order. The API server may end a watch at any time: it is opened
+    again, and tells first what there is."""
     seen, deadline = {}, time.monotonic() + timeout
-    for line in stream:
-        event = json.loads(line)
-        meta = event["object"]["metadata"]
-        if event["object"].get("spec", {}).get("nodeName") and meta["name"] not in seen:
-            seen[meta["name"]] = time.monotonic()
-            if len(seen) == count:
-                return sorted(seen.values())
-        if time.monotonic() > deadline:
-            break
+    while time.monotonic() < deadline:
+        with api.watch_pods() as stream:
+            for line in stream:
+                pod = json.loads(line)["object"]
+                if pod.get("spec", {}).get("nodeName"):
+                    seen.setdefault(pod["metadata"]["name"], time.monotonic())
+                if len(seen) == count:
+                    return sorted(seen.values())
+                if time.monotonic() > deadline:
+                    break
     raise BenchError(f"only {len(seen)} of {count} pods were bound")
 
 
@@ -87,8 +89,8 @@ def measure(api, kind, shape, count, timeout=300):
     """One burst: the pods are there before kube-scheduler starts, so that making them costs it nothing. From the
     first pod that is bound to the last."""
     api.create_pods(burst(shape, count))
-    with extender(api, kind) as url, api.watch_pods() as stream, KubeScheduler(api, url) as scheduler:
-        times = follow_until_bound(stream, count, timeout)
+    with extender(api, kind) as url, KubeScheduler(api, url) as scheduler:    # which takes a second to start
+        times = follow_until_bound(api, count, timeout)
         failed = scheduler.failed_attempts()
     over = overcommitted(api.pods() + api.pods(FILLING))
     api.delete_pods()
@@ -96,11 +98,11 @@ def measure(api, kind, shape, count, timeout=300):
 
 
 def add_round(rows, kind, shape, size, got):
-    """One row for each kind, shape and cluster; the rates of its rounds side by side with those of the others."""
-    key = {"who": kind, "shape": shape, "nodes": size.nodes, "fill": size.percent}
+    """One row for each kind, shape, cluster and number of pods; the rates of its rounds side by side."""
+    key = {"who": kind, "shape": shape, "nodes": size.nodes, "fill": size.percent, "pods": size.pods}
     row = next((r for r in rows if key.items() <= r.items()), None)
     if not row:
-        row = {**key, "pods": size.pods, "rates": [], "failed": 0, "over": 0}
+        row = {**key, "rates": [], "failed": 0, "over": 0}
         rows.append(row)
     row["rates"].append((size.pods - 1) / got["seconds"])
     row["pods_per_s"], row["slowest"], row["fastest"] = (

@@ -82,7 +82,7 @@ def write_all(folder, results):
     if results.get("bursts"):
         made["bench-pods-per-s.svg"] = bars("pods bound a second", [
             (f"{r['who']}, {r['shape']}", r["pods_per_s"]) for r in results["bursts"]
-            if (r["nodes"], r["fill"]) == (results["bursts"][0]["nodes"], 0)], "/s")
+            if all(r[key] == results["bursts"][0][key] for key in ("nodes", "fill", "pods"))], "/s")
     for name, svg in made.items():
         (folder / name).write_text(svg)
     return list(made)

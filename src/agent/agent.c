@@ -370,6 +370,7 @@ int agent_start(struct agent *agent, struct error *err)
 	list_init(&agent->assignments);
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
+	table_init(&agent->spent);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
 	state_load(o->state_dir, o->unit_mib, &state);
 	agent->inventory = state.inventory;
@@ -418,5 +419,6 @@ void agent_stop(struct agent *agent)
 	loop_timer_remove(agent->tick);
 	driver_release(&agent->driver);
 	served_release(&agent->served);
+	table_release(&agent->spent);
 	node_pods_release(&agent->pods);
 }

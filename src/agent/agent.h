@@ -54,6 +54,7 @@ struct agent {
 	bool pods_listed;	  /* once at least */
 	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
 	struct served served;
+	struct table spent; /* ids that the kubelet we are registered at holds for pods that are over */
 	struct podresources *podresources;
 
 	struct mode mode;	 /* what the labels ask for */

@@ -1,5 +1,7 @@
-/* ids.h - the device ids that the kubelet counts with: "<gpu>-<unit>". Short, because a ListAndWatch message
- * holds thousands of them in at most 4 MiB; tokens, because the placement says which card is meant. */
+/* ids.h - the device ids that the kubelet counts with: "<gpu>-<unit>", or "<gpu>-<unit>.<n>" where a kubelet
+ * that has just started holds that one for a pod that is over (spent.h). Short, because a ListAndWatch
+ * message holds thousands of them in at most 4 MiB; tokens, because the placement says which card is meant.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -9,8 +11,9 @@
 struct inventory;
 struct node_pods;
 struct served;
+struct table;
 
-#define DEVICE_ID_SIZE 24 /* two numbers of 32 bits at most */
+#define DEVICE_ID_SIZE 32 /* two numbers of 32 bits, and one digit */
 
 struct device_ids {
 	char (*ids)[DEVICE_ID_SIZE];
@@ -20,9 +23,10 @@ struct device_ids {
 
 /* ids_build() - one id per unit. A sick card with f units that no pod holds makes f *free* ids unhealthy, its
  * own ones first: an id in use stays healthy, or a kubelet restart kills its pod (manager.go:636 at 1.36.3).
+ * For the same reason a unit keeps the name under which a pod has it. spent: names not to be offered.
  * -ENOMEM. */
 int ids_build(const struct inventory *inventory, const struct node_pods *pods, const struct served *served,
-	struct device_ids *ret_ids);
+	const struct table *spent, struct device_ids *ret_ids);
 void ids_release(struct device_ids *ids);
 
 /* ids_held() - units of the card that pods of this node hold, by their placements. */

@@ -69,6 +69,13 @@ static struct leftover *leftover_find(const struct leftovers *l, const char *uid
 }
 
 /* Room for one more: the one that ended first is named no longer. */
+bool leftovers_may_live(const struct leftovers *l, const char *uid)
+{
+	const struct leftover *pod = l ? leftover_find(l, uid) : NULL;
+
+	return pod && pod->verdict != HELD_ENDED;
+}
+
 static bool leftovers_make_room(struct leftovers *l)
 {
 	if (l->n_pods < PODS_MAX)

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct agent;
 struct json_object;
 struct leftovers;
@@ -19,6 +21,10 @@ void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *fac
 /* leftovers_reconcile() - once, when the node and all its pods are known: what our records and the node's own
  * annotation name, and the API server does not have. */
 void leftovers_reconcile(struct leftovers *leftovers, struct json_object *node);
+
+/* leftovers_may_live() - the API server has forgotten this pod, and it is not known that its containers
+ * ended. Accepts NULL. */
+bool leftovers_may_live(const struct leftovers *leftovers, const char *uid);
 
 /* leftovers_examine() - the API server has no such pod, but there is a CDI file of it, which goes when
  * nothing of it runs any more. */

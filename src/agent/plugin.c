@@ -78,7 +78,8 @@ static uint8_t *plugin_state(const struct plugin *plugin, size_t *ret_len)
 	struct device_ids ids = {0};
 	uint8_t *packed;
 
-	if (agent_serves(agent) && ids_build(&agent->inventory, &agent->pods, &agent->served, &ids) < 0)
+	if (agent_serves(agent) &&
+		ids_build(&agent->inventory, &agent->pods, &agent->served, &agent->spent, &ids) < 0)
 		return NULL;
 	packed = pack_devices(&ids, ret_len);
 	ids_release(&ids);

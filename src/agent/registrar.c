@@ -13,6 +13,7 @@
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/plugin.h"
 #include "agent/runtime.h"
+#include "agent/spent.h"
 #include "agent/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -51,6 +52,18 @@ static void registrar_retry(struct registrar *r)
 	r->retry_ns = r->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : r->retry_ns * 2;
 }
 
+static void registrar_find_spent(struct agent *agent)
+{
+	table_release(&agent->spent);
+	if (!agent->pods_listed)
+		return;
+	if (spent_find(&agent->served, &agent->pods, agent->leftovers, &agent->spent) < 0)
+		table_release(&agent->spent);
+	if (agent->spent.count)
+		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
+			agent->spent.count);
+}
+
 /* What a kubelet that has just started believes is in its checkpoint, which it reads before it makes its
  * socket; what we know beyond that, it forgot. Before Register, because Allocate may follow at once. */
 static void registrar_reload_record(struct registrar *r)
@@ -59,6 +72,7 @@ static void registrar_reload_record(struct registrar *r)
 
 	if (checkpoint_load(r->agent->options.checkpoint, &r->agent->served, &err) < 0)
 		log_warning("%s; going on with our own record", err.text);
+	registrar_find_spent(r->agent);
 }
 
 static void on_registered(void *userdata, const struct grpc_reply *reply)

@@ -275,6 +275,37 @@ def test_kubelet_that_comes_back_is_registered_at_within_50_ms(world):
     assert_within(times, 50)
 
 
+def test_kubelet_that_has_not_freed_the_units_of_ended_pods_admits_new_ones(world):
+    """A kubelet frees them only after the first batch of pods that it admits."""
+    lives, ended, gone = world.pod("lives", 4, card=0), world.pod("ended", 12, card=0), world.pod("gone", 16, card=1)
+    for pod in (lives, ended, gone):
+        world.kubelet.admit(pod)
+        world.kubelet.run(pod, "main")
+    world.api.set_phase("ended", "Succeeded")
+    world.api.delete("pods", "gone")
+    for pod in (ended, gone):
+        world.kubelet.end(pod)
+        world.kubelet.remove(pod)
+    wait_for(lambda: not (world.state / "pods" / gone["metadata"]["uid"]).exists())
+    time.sleep(1.5)    # the runtime has been asked about what was deleted
+    for round_ in range(3):
+        world.kubelet.restart()    # reads its checkpoint, where they still are
+        world.kubelet.wait_devices(32)
+        fresh = [world.pod(f"fresh-{round_}-{card}", units, card=card) for card, units in ((0, 12), (1, 16))]
+        for pod in fresh:
+            world.kubelet.admit(pod)
+            assert world.kubelet.run(pod, "main")
+        assert len(world.kubelet.devices) == 32
+        assert set(sum((world.kubelet.given[p["metadata"]["uid"], "main"] for p in (lives, *fresh)), [])) <= set(
+            world.kubelet.devices)
+        for pod in fresh:
+            world.api.delete("pods", pod["metadata"]["name"])
+            world.kubelet.end(pod)
+            world.kubelet.remove(pod)
+        time.sleep(1.5)
+    assert world.kubelet.run(lives, "main")
+
+
 def test_kubelet_restart_keeps_pods_and_serves_new_ones(world):
     running = world.pod("old", 3, card=1)
     world.kubelet.admit(running)

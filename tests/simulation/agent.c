@@ -61,12 +61,13 @@ void agent_list_devices(struct sim *sim, int n)
 {
 	struct node *node = &sim->nodes[n];
 	struct device_ids ids = {0};
+	struct table spent = {0}; /* a simulated id is a bit: it has one name */
 	uint32_t all = 0, healthy = 0;
 
 	set_inventory(node);
 	if (!node->agent.alive || !node->agent.registered || !node->kubelet.alive)
 		return;
-	if (ids_build(&node->agent.inventory, &node->agent.pods, &node->agent.served, &ids) < 0) {
+	if (ids_build(&node->agent.inventory, &node->agent.pods, &node->agent.served, &spent, &ids) < 0) {
 		sim->truncated = true;
 		return;
 	}
