@@ -28,7 +28,7 @@
 #define CONTINUE_MAX (8 * 1024)
 
 #define BACKOFF_FIRST_MS 100
-#define BACKOFF_MAX_MS 5000
+#define BACKOFF_MAX_MS_DEFAULT 5000
 /* A watch lives this long at most; half as much again is drawn by chance, so that replicas do not return at
  * once. */
 #define WATCH_TIMEOUT_S 240
@@ -43,10 +43,11 @@ struct kube_watch {
 	struct kube_client *client;
 	struct loop *loop;
 	char *collection, *query;
-	const char *list_query;
+	const char *first_list_query;
 	struct kube_watch_ops ops;
 	void *userdata;
 	int idle_ms;
+	uint32_t backoff_max_ms;
 
 	struct kube_request *request;
 	struct loop_timer *retry_timer;
@@ -97,13 +98,13 @@ static void watch_log_recovery(struct kube_watch *watch)
 	log_info("following %s again", watch->collection);
 }
 
-/* 0.1, 0.2 .. 5 s, of which up to half is left off by chance. */
+/* 0.1, 0.2 .. 5 s (or what the caller says), of which up to half is left off by chance. */
 static void watch_retry(struct kube_watch *watch)
 {
 	uint32_t ms = BACKOFF_FIRST_MS << (watch->failures < 6 ? watch->failures : 6);
 
-	if (ms > BACKOFF_MAX_MS)
-		ms = BACKOFF_MAX_MS;
+	if (ms > watch->backoff_max_ms)
+		ms = watch->backoff_max_ms;
 	watch->failures++;
 	loop_timer_set(watch->retry_timer, (int64_t)(ms - chance(ms / 2)) * NS_PER_MS);
 }
@@ -332,8 +333,8 @@ static void watch_list(struct kube_watch *watch)
 
 	strbuf_init(&path, PATH_LEN_MAX);
 	strbuf_addf(&path, "%s?limit=%d", watch->collection, PAGE_ITEMS);
-	if (watch->list_query)
-		strbuf_addf(&path, "&%s", watch->list_query);
+	if (watch->first_list_query && !watch->synced)
+		strbuf_addf(&path, "&%s", watch->first_list_query);
 	if (watch->continue_[0])
 		add_escaped(&path, "continue", watch->continue_);
 	else
@@ -428,6 +429,7 @@ static void watch_on_follow_end(void *userdata, const struct kube_response *resp
 	if (watch_blames_version(watch, response)) {
 		log_info("%s: version %s is gone, listing again", watch->collection, watch->version);
 		watch_forget_version(watch);
+		watch->failures = 0; /* it answers: what was waited for is over */
 	} else if (response->result == -EBADMSG || response->result == -EMSGSIZE) {
 		watch_log_trouble(watch, "watch", watch_failure_text(response->result));
 	} else if (!ended_well) {
@@ -472,6 +474,7 @@ int kube_watch_start(struct kube_client *client, struct loop *loop, const char *
 	watch->ops = *ops;
 	watch->userdata = userdata;
 	watch->idle_ms = IDLE_MS_DEFAULT;
+	watch->backoff_max_ms = BACKOFF_MAX_MS_DEFAULT;
 	table_init(&watch->seen);
 	watch->collection = strdup(collection);
 	watch->query = query ? strdup(query) : NULL;
@@ -490,9 +493,14 @@ void kube_watch_set_idle_ms(struct kube_watch *watch, int idle_ms)
 	watch->idle_ms = idle_ms;
 }
 
-void kube_watch_set_list_query(struct kube_watch *watch, const char *query)
+void kube_watch_set_backoff_max_ms(struct kube_watch *watch, uint32_t backoff_max_ms)
 {
-	watch->list_query = query;
+	watch->backoff_max_ms = backoff_max_ms;
+}
+
+void kube_watch_set_first_list_query(struct kube_watch *watch, const char *query)
+{
+	watch->first_list_query = query;
 }
 
 void kube_watch_free(struct kube_watch *watch)

@@ -33,11 +33,14 @@ void kube_watch_free(struct kube_watch *watch);
  * longer than the minute between two bookmarks. Counts from the next request. */
 void kube_watch_set_idle_ms(struct kube_watch *watch, int idle_ms);
 
-/* kube_watch_set_list_query() - what only the LIST asks for in addition, e.g. a selector that leaves out what
- * has ended. With such a selector in the WATCH too, the end of an object would be a DELETED event with its
- * last state before, and could not be told from a deletion (apiserver storage/cacher
- * convertToWatchEvent; 1.36.3). Borrowed; counts from the next request. */
-void kube_watch_set_list_query(struct kube_watch *watch, const char *query);
+/* kube_watch_set_backoff_max_ms() - between two tries, instead of 5 s: for those of whom there are few. */
+void kube_watch_set_backoff_max_ms(struct kube_watch *watch, uint32_t backoff_max_ms);
+
+/* kube_watch_set_first_list_query() - what only the first LIST asks for in addition, e.g. a selector that
+ * leaves out what has ended. Later ones have no selector: there the end of an object could not be told from
+ * its deletion. Nor has the WATCH, for the same reason (apiserver storage/cacher
+ * convertToWatchEvent; 1.36.3). Borrowed. */
+void kube_watch_set_first_list_query(struct kube_watch *watch, const char *query);
 
 /* kube_watch_synced() - the first LIST was delivered. kube_watch_connected() - a WATCH is open right now. */
 bool kube_watch_synced(const struct kube_watch *watch);

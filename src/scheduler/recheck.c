@@ -100,12 +100,6 @@ static int recheck_pod(struct scheduler *scheduler, const struct ledger_pod *pod
 	return r;
 }
 
-void recheck_ghost(struct scheduler *scheduler, const struct ledger_pod *pod)
-{
-	if (recheck_pod(scheduler, pod) < 0)
-		log_warning("cannot ask for pod %s/%s, ignoring", pod->facts.namespace_, pod->facts.name);
-}
-
 void recheck_unlisted(struct scheduler *scheduler)
 {
 	const struct ledger_pod *pod;

@@ -6,12 +6,7 @@
  */
 #pragma once
 
-struct ledger_pod;
 struct scheduler;
 
 /* recheck_unlisted() - asks for each bound pod that no LIST or WATCH has shown, and corrects the ledger. */
 void recheck_unlisted(struct scheduler *scheduler);
-
-/* recheck_ghost() - asks for a pod that disappeared in a gap of the watch and may have ended properly: then
- * it need not be kept as a ghost. */
-void recheck_ghost(struct scheduler *scheduler, const struct ledger_pod *pod);

@@ -22,8 +22,7 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
-/* Pods that have ended occupy nothing: a cluster's old Jobs cost neither time nor memory. Not for the WATCH,
- * which must tell an end from a deletion. */
+/* Pods that have ended occupy nothing: at the start a cluster's old Jobs cost neither time nor memory. */
 #define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
 
 /* How long the card of a pod that was deleted while it ran stays counted, unless its node says more. The
@@ -31,6 +30,8 @@
 #define GHOST_NS (30 * NS_PER_S)
 /* No answer of the API server is that late: our requests wait 5 s at most. */
 #define FORGOTTEN_S 15
+/* There are few of us, and what we do not see keeps cards from pods. */
+#define BACKOFF_MAX_MS 1000
 
 struct sync {
 	struct scheduler *scheduler;
@@ -221,15 +222,11 @@ void sync_pod_has_ended(struct sync *sync, const char *uid)
 static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct sync *sync = userdata;
-	const struct ledger_pod *ghost;
 
 	if (last)
 		forget_pod(sync, uid, false);
 	else
 		sync_pod_is_gone(sync, uid);
-	ghost = last ? NULL : ledger_pod(&sync->scheduler->ledger, uid);
-	if (ghost)
-		recheck_ghost(sync->scheduler, ghost);
 	waiting_room_look(sync->scheduler->waiting);
 }
 
@@ -289,7 +286,9 @@ int sync_start(struct scheduler *scheduler, struct sync **ret_sync)
 		sync_stop(sync);
 		return r;
 	}
-	kube_watch_set_list_query(sync->pods, PODS_QUERY);
+	kube_watch_set_first_list_query(sync->pods, PODS_QUERY);
+	kube_watch_set_backoff_max_ms(sync->pods, BACKOFF_MAX_MS);
+	kube_watch_set_backoff_max_ms(sync->nodes, BACKOFF_MAX_MS);
 	*ret_sync = sync;
 	return 0;
 }

@@ -197,6 +197,7 @@ def test_a_pod_that_ended_in_a_gap_of_the_watch_is_no_ghost_and_one_deleted_ther
     wait_for(lambda: scheduler.used() == {"n": [10]})
     time.sleep(0.2)
     gap = api.inject(method="GET", path="/pods$", times=-1, watch=True, status=503)
+    api.inject(method="GET", path="/pods/ended$", times=-1, status=503)    # who starts answers some, and others not
     api.close_watches()
     api.set_phase("ended", "Failed")
     api.delete("pods", "deleted")
@@ -206,6 +207,21 @@ def test_a_pod_that_ended_in_a_gap_of_the_watch_is_no_ghost_and_one_deleted_ther
     time.sleep(0.5)
     assert [p["state"] for p in scheduler.inspect()["nodes"][0]["devs"][0]["pods"]] == ["held"]
     held(api, "n", ended=[deleted])
+    wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
+
+
+def test_what_happened_while_the_api_server_was_away_is_known_soon_after_it(api, start):
+    """In 4 s the time between two tries would have grown to more than 3, and the version of the watch is gone."""
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    running_pod(api, scheduler, "p", "n")
+    wait_for(lambda: scheduler.used() == {"n": [5]})
+    gap = api.inject(method="GET", path="/pods$", times=-1, watch=True, status=503)
+    api.close_watches()
+    api.set_phase("p", "Failed")
+    time.sleep(4)
+    api.expire()
+    gap.times = 0
     wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
 
 

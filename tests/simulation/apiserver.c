@@ -41,11 +41,12 @@ static bool selects(int watcher, const struct state *state)
 	return watcher % 3 != W_RATION_NODES && state->exists;
 }
 
-/* ration-scheduler lists without pods that have ended, but watches them. */
-static bool lists(int watcher, const struct state *state)
+/* ration-scheduler's first LIST is without pods that have ended, all others have them. */
+static bool lists(const struct sim *sim, int watcher, const struct state *state)
 {
 	return selects(watcher, state) &&
-	       !(watcher < PAIRS_MAX * 3 && watcher % 3 == W_RATION_PODS && state->phase >= PHASE_SUCCEEDED);
+	       !(watcher < PAIRS_MAX * 3 && watcher % 3 == W_RATION_PODS && state->phase >= PHASE_SUCCEEDED &&
+		       !sim->rations[watcher / 3].pods_synced);
 }
 
 static void deliver_pod(struct sim *sim, int w, int pod, const struct state *state, bool selected)
@@ -211,7 +212,7 @@ static void list_arrives(struct sim *sim, int w)
 		ration_see_node(sim, w / 3, i, &watcher->list_nodes[i]);
 	sim->from_list = true;
 	for (int i = 0; !nodes && i < watcher->n_list; i++)
-		deliver_pod(sim, w, i, &watcher->list[i], lists(w, &watcher->list[i]));
+		deliver_pod(sim, w, i, &watcher->list[i], lists(sim, w, &watcher->list[i]));
 	sim->from_list = false;
 	watcher->connected = true;
 	watcher->last_ns = sim->now_ns;

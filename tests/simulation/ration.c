@@ -182,17 +182,12 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 {
 	struct ration *ration = &sim->rations[pair];
 	struct pod_facts facts = api_facts(sim, pod, state);
-	const struct ledger_pod *known;
 
 	if (deleted) {
 		say(sim, "ration %d sees u%d gone", pair, pod);
 		if (sim->from_list)
 			assume_running(sim, pair, pod);
 		forget_pod(sim, pair, pod, false);
-		known = sim->from_list ? ledger_pod(&ration->ledger, facts.uid) : NULL;
-		if (known) /* a ghost that only a LIST left out: it may have ended */
-			sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 500000), EVENT_RECHECK,
-				ration->epoch, pair, pod, 0);
 		changed(sim, pair);
 		return;
 	}
