@@ -3,8 +3,7 @@
  * json-c and libyaml.
  *
  * names.h: every label, annotation, resource, variable and object name that users or other programs rely on.
- * Their meaning is in docs/internals/contract.md; the charts' policies are generated from the list of
- * placement keys.
+ * Their meaning is in docs/internals/contract.md.
  */
 #pragma once
 
@@ -36,7 +35,9 @@
 /* Pod labels that ask for something. */
 #define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */
 
-/* Pod annotations, written in the Binding. */
+/* Placement keys: pod annotations, written in the Binding by ration-scheduler (ALIYUN_COM_GPU_MEM_ASSIGNED
+ * also by ration-agent) and by nobody else: the policy ration-placement-keys of the chart ack-co-scheduler.
+ * tests/lint holds its list to these, up to the next empty line. */
 #define ANNOTATION_PLACEMENT "ration.dev/placement" /* the truth for our own programs */
 #define ANNOTATION_UNIT "ration.dev/unit"
 #define ANNOTATION_ALLOCATION "scheduler.framework.gpushare.allocation"
@@ -46,6 +47,7 @@
 #define ANNOTATION_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
 #define ANNOTATION_MEM_ASSIGNED "ALIYUN_COM_GPU_MEM_ASSIGNED"
 #define ANNOTATION_MEM_ASSUME_TIME "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+
 /* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
 #define ANNOTATION_NUDGE "ration.dev/nudge"
 

@@ -111,6 +111,14 @@ class Cluster:
         assert done.returncode != 0, f"it was accepted: {done.stdout}"
         return done.stderr
 
+    def bind(self, pod, node, annotations, *argv, door="pods/{}/binding"):
+        """Binds a pod as a scheduler does, `argv` may say as whom (--as USER); what kubectl says when it may not, or None."""
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name_of(pod), "annotations": annotations},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+        path = f"/api/v1/namespaces/{self.namespace}/{door.format(name_of(pod))}"
+        done = self.run("kubectl", "create", "--raw", path, "-f", "-", *argv, stdin=json.dumps(body), check=False)
+        return done.stderr if done.returncode else None
+
     def inspect(self, *argv):
         """`kubectl inspect cgpu` as a user types it."""
         return self.kubectl("inspect", "cgpu", *argv)

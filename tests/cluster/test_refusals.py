@@ -62,8 +62,10 @@ def test_a_malformed_placement_never_starts_a_container_and_crashes_nobody(lab, 
     cluster = lab(NODES)
     uuid = sorted(inventory(cluster.node(NODE)))[0]
     restarts = cluster.restarts("kube-system")
-    cluster.create(pod("forged", 2, nodeName=NODE,
-                       annotations={"ration.dev/placement": text.replace("UUID0", uuid)}))
+    # Nobody else may write it: as if the scheduler had gone wrong.
+    cluster.create(pod("forged", 2, schedulerName="nobody"))
+    assert cluster.bind("forged", NODE, {"ration.dev/placement": text.replace("UUID0", uuid)},
+                        "--as", "system:serviceaccount:kube-system:ration-scheduler") is None
     cluster.wait_for(lambda: cluster.events("forged"), 60, "an Event")
     cluster.create(pod("good", 2))
     good = cluster.wait_running("", names=["good"])[0]

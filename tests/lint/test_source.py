@@ -88,6 +88,16 @@ def test_the_front_door_is_complete(name):
     assert (ROOT / name).exists()
 
 
+def test_the_policy_guards_every_placement_key_of_the_header():
+    """A chart is used from a checkout, without a build: its list is written down, and held to the header here."""
+    header = (ROOT / "src/kube/names.h").read_text()
+    section = re.search(r"/\* Placement keys: .*?\*/\n(.*?)\n\n", header, re.S)[1]
+    keys = re.findall(r'^#define ANNOTATION_\w+ "([^"]+)"', section, re.M)
+    policy = (ROOT / "deploy/charts/ack-co-scheduler/templates/placement-keys.yaml").read_text()
+    listed = re.findall(r"'([^']+)'", re.search(r"- name: keys\n    expression: >-\n      \[(.*?)\]", policy, re.S)[1])
+    assert len(keys) > 8 and listed == keys
+
+
 def test_every_program_has_man_page_and_completion():
     for program in ("ration", "ration-scheduler", "ration-agent", "ration-sim", "kubectl-inspect-cgpu"):
         assert list((ROOT / "docs/man").glob(f"{program}.[18].scd")), f"no man page for {program}"
