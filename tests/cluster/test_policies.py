@@ -32,13 +32,14 @@ def refusals(cluster, objects):
 def check(cluster, cases, allowed=()):
     """cases: {name: (object, words)}: each is refused with its words, and what is allowed is not."""
     said = refusals(cluster, [obj for obj, _ in cases.values()] + list(allowed))
+    assert {name: words for name, words in said.items() if name not in cases} == {}
     assert set(said) == set(cases)
     for name, (_, words) in cases.items():
         assert words in said[name], (name, said[name])
 
 
 def mounting(name, path, source=None, where="containers", **more):
-    """A pod with gpu-mem and a volume at this path."""
+    """A pod with gpu-mem and a mount at this path."""
     made = pod(name, 2)
     made["spec"]["volumes"] = [{"name": "v", **(source or {"emptyDir": {}})}]
     if where == "containers":
@@ -133,7 +134,7 @@ def test_placement_of_a_running_pod_is_changed_by_nobody_through_no_door(running
     # Doors that put the old metadata back: no error, and no change either.
     forged = {"metadata": {"annotations": {"ration.dev/placement": "{}"}}}
     patch(running, forged, "--subresource=resize")
-    patch(running, {**forged, "spec": {"ephemeralContainers": [{"name": "e", "image": "example"}]}},
+    patch(running, {**forged, "spec": {"ephemeralContainers": [{"name": "e", "image": "example", "imagePullPolicy": "Never"}]}},
           "--subresource=ephemeralcontainers")
     assert keys_of(running.pod("p")) == before
     check_what_it_sees(running, running.pod("p"), running.nodes())
@@ -199,14 +200,16 @@ def test_volume_at_above_or_below_the_grant_is_refused_by_container_and_path(lab
     cluster = lab(NODES)
     cases = {}
     for i, path in enumerate(IN_THE_WAY):
-        cases[f"m{i}"] = (mounting(f"m{i}", path), f'container "c0": a volume at {path}: ')
+        cases[f"m{i}"] = (mounting(f"m{i}", path), f'container "c0": a mount at {path}: ')
     cases["init"] = (mounting("init", "/run/ration/grant", where="initContainers"),
-                     'container "other": a volume at /run/ration/grant')
+                     'container "other": a mount at /run/ration/grant')
     cases["sub"] = (mounting("sub", "/run/ration/grant", subPath="grant"),
-                    'container "c0": a volume at /run/ration/grant')
+                    'container "c0": a mount at /run/ration/grant')
     block = pod("block", 2, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
     block["spec"]["containers"][0]["volumeDevices"] = [{"name": "v", "devicePath": "/run/ration/usage"}]
-    cases["block"] = (block, 'container "c0": a volume at /run/ration/usage')
+    last = pod("last", containers=[container("c", 2, terminationMessagePath="/var/run/ration/grant")])
+    cases["last"] = (last, 'container "c": a mount at /var/run/ration/grant')
+    cases["block"] = (block, 'container "c0": a mount at /run/ration/usage')
     check(cluster, cases, allowed=[mounting(f"h{i}", path) for i, path in enumerate(HARMLESS)] + [
         mounting("beside", "/run", where="beside"),    # that container has no grant
         *(without_gpu(mounting(f"n{i}", path)) for i, path in enumerate(("/run", "/run/ration", "/x/../run")))])
@@ -217,7 +220,7 @@ def test_volume_at_above_or_below_the_grant_is_refused_by_container_and_path(lab
     {"projected": {"sources": []}}, {"downwardAPI": {"items": []}}, {"persistentVolumeClaim": {"claimName": "x"}},
     {"hostPath": {"path": "/data"}}, {"image": {"reference": "example.com/x"}}], ids=lambda s: next(iter(s)))
 def test_no_kind_of_volume_may_lie_over_the_grant(lab, source):
-    check(lab(NODES), {"v": (mounting("v", "/run/ration", source), 'container "c0": a volume at /run/ration: ')})
+    check(lab(NODES), {"v": (mounting("v", "/run/ration", source), 'container "c0": a mount at /run/ration: ')})
 
 
 def test_host_path_with_what_belongs_to_the_node_is_refused_by_volume_and_path(lab):
@@ -245,7 +248,7 @@ def test_large_pod_is_judged_within_the_cost_that_the_api_server_allows(lab):
             c["env"] = [{"name": f"SETTING_{i}", "value": "x" * 40} for i in range(40)]
         made["spec"]["containers"][-1]["volumeMounts"][-1]["mountPath"] = last
         return made
-    check(cluster, {"bad": (large("bad", "/run/ration"), 'container "c63": a volume at /run/ration: ')},
+    check(cluster, {"bad": (large("bad", "/run/ration"), 'container "c63": a mount at /run/ration: ')},
           allowed=[large("good", "/workspace/last")])
 
 
@@ -325,7 +328,7 @@ def test_templates_of_all_eight_kinds_are_refused_where_they_are_made(lab):
     cluster = lab(NODES)
     variable = pod("x", containers=[container("c", 2, env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])])
     bad = {"pid": (with_spec("x", hostPID=True), f"hostPID: true: {RULE}"),
-           "mount": (mounting("x", "/run/ration"), 'container "c0": a volume at /run/ration: '),
+           "mount": (mounting("x", "/run/ration"), 'container "c0": a mount at /run/ration: '),
            "env": (variable, f'container "c": variable NVIDIA_VISIBLE_DEVICES: {RULE}')}
     cases = {obj["metadata"]["name"]: (obj, words) for name, (made, words) in bad.items() for obj in templates(made,
                                                                                                                name)}
@@ -349,7 +352,7 @@ def test_debug_container_of_a_gpu_pod_may_not_have_more_than_the_pod(running):
     grow["spec"]["ephemeralContainers"] = [{"name": "d3", "image": "example",
                                             "volumeMounts": [{"name": token, "mountPath": "/run/ration"}]}]
     said = patch(running, grow, "--subresource=ephemeralcontainers", "--type=strategic")
-    assert 'container "d3": a volume at /run/ration: ' in said
+    assert 'container "d3": a mount at /run/ration: ' in said
     # The usual ones, as kubectl makes them.
     assert debug(running, "-c", "d4") is None
     assert debug(running, "-c", "d5", "--target=c0", "--profile=general") is None

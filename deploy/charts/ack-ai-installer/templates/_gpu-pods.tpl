@@ -34,9 +34,11 @@ matchConditions:
     variables.containers.filter(c, has(c.resources) &&
     (has(c.resources.limits) && 'aliyun.com/gpu-mem' in c.resources.limits ||
     has(c.resources.requests) && 'aliyun.com/gpu-mem' in c.resources.requests))
-- name: debug    # with request.subResource ephemeralcontainers: those that are new
+- name: debugging    # the field is absent where there is no subresource
+  expression: has(request.subResource) && request.subResource == 'ephemeralcontainers'
+- name: debug    # debug containers that are new
   expression: >-
-    request.subResource != 'ephemeralcontainers' || !has(variables.spec.ephemeralContainers) ? [] :
+    !variables.debugging || !has(variables.spec.ephemeralContainers) ? [] :
     variables.spec.ephemeralContainers.filter(c, !has(oldObject.spec.ephemeralContainers) ||
     !oldObject.spec.ephemeralContainers.exists(o, o.name == c.name))
 {{- end }}
