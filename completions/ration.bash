@@ -41,6 +41,24 @@ _ration_why()
 	esac
 }
 
+_ration_set()
+{
+	local namespace
+
+	case $prev in
+	-n | --namespace) _ration_names namespaces ;;
+	--mem | --timeout | -c | --container) COMPREPLY=() ;;
+	*)
+		namespace=$(_ration_namespace)
+		case $cur in
+		-*) mapfile -t COMPREPLY < <(compgen -W "--mem -c --container -n --namespace --timeout -h --help --kubeconfig \
+			--context --as" -- "$cur") ;;
+		*) _ration_names pods ${namespace:+"$namespace"} ;;
+		esac
+		;;
+	esac
+}
+
 # Of `ration run`: its options, then the program's own completion.
 _ration_run()
 {
@@ -78,7 +96,7 @@ _ration()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run ps why inspect history replay help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "run ps why set inspect history replay help --help --version" -- "$cur")
 		return
 	fi
 	case $prev in
@@ -95,6 +113,7 @@ _ration()
 	run) _ration_run ;;
 	ps) mapfile -t COMPREPLY < <(compgen -W "-h --help" -- "$cur") ;;
 	why) _ration_why ;;
+	set) _ration_set ;;
 	history)
 		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --as -h --help" -- "$cur")
 		;;

@@ -15,7 +15,7 @@ static const struct container_request *next_container(
 		const struct container_request *c = &facts->request.containers[i];
 
 		/* A container of computing power only does not ask for our resource. */
-		if (c->units && !served_find(served, facts->uid, c->name))
+		if (c->asked && !served_find(served, facts->uid, c->name))
 			return c;
 	}
 	return NULL;
@@ -25,7 +25,7 @@ static const struct container_request *next_container(
 static bool shows_devices(const struct pod_facts *facts)
 {
 	for (size_t i = 0; i < facts->request.n_containers; i++)
-		if (facts->request.containers[i].units && facts->request.containers[i].kind != CONTAINER_INIT)
+		if (facts->request.containers[i].asked && facts->request.containers[i].kind != CONTAINER_INIT)
 			return true;
 	return false;
 }
@@ -106,7 +106,7 @@ static bool same_answer(const struct pod_facts *a, const struct pod_facts *b, co
 static bool may_be_dropped(const struct matching_pod *pod, size_t n_ids, const struct served *served)
 {
 	return pod->facts->deleting || (pod->has_grant && !served_knows(served, pod->facts->uid)) ||
-	       next_container(pod->facts, served)->units != n_ids;
+	       next_container(pod->facts, served)->asked != n_ids;
 }
 
 static enum matching_verdict refuse_either(
@@ -154,7 +154,7 @@ static bool lists_a_pod_that_is_gone(const struct matching_pod *pods, size_t n)
 static bool has_container_of(const struct pod_facts *facts, size_t n_ids)
 {
 	for (size_t i = 0; i < facts->request.n_containers; i++)
-		if (facts->request.containers[i].units == n_ids)
+		if (facts->request.containers[i].asked == n_ids)
 			return true;
 	return false;
 }
@@ -278,17 +278,17 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	}
 	/* Served in part, but the kubelet shows nothing: again a predecessor's call may have been the first.
 	 */
-	if (found.container->units != n_ids && pod->fresh && !pod->unanswered && !pod->lists_devices &&
-		next_container(pod->facts, &nothing)->units == n_ids) {
+	if (found.container->asked != n_ids && pod->fresh && !pod->unanswered && !pod->lists_devices &&
+		next_container(pod->facts, &nothing)->asked == n_ids) {
 		found.anew = true;
 		found.container = next_container(pod->facts, &nothing);
 	}
-	if (found.container->units != n_ids) {
+	if (found.container->asked != n_ids) {
 		error_set(err, 0,
 			"pod %s/%s: its next container %s asks for %u units, but the kubelet gives %zu: "
 			"delete "
 			"the pod, so that it is created anew",
-			pod->namespace_, pod->name, found.container->name, found.container->units, n_ids);
+			pod->namespace_, pod->name, found.container->name, found.container->asked, n_ids);
 		return MATCHING_REFUSED;
 	}
 	found.placed = pod->facts->has_placement &&

@@ -8,6 +8,7 @@
 int inspect_command(int argc, char **argv, const char *program, const char *invocation);
 
 int why_command(int argc, char **argv);
+int set_command(int argc, char **argv);
 int history_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int run_command(int argc, char **argv);

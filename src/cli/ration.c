@@ -20,6 +20,7 @@ static const struct command {
 	{"run", run_command, "a program on this machine with so much of a card's memory; needs no cluster"},
 	{"ps", ps_command, "the programs that run so, with granted and used memory"},
 	{"why", why_command, "why a pod is on its card, or on none: node by node, card by card"},
+	{"set", set_command, "another amount of GPU memory for a pod that runs on a cgpu node"},
 	{"inspect", ration_inspect, "how much GPU memory of each card is allocated to whom"},
 	{"history", history_command, "what the scheduler has recorded, to be replayed elsewhere"},
 	{"replay", replay_command, "a recorded history again, each decision compared; needs no cluster"},

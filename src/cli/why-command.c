@@ -17,14 +17,13 @@
 #include "cli/forward.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/pod.h"
 #include "cli/why-text.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
 
-#define NAME_MAX_LEN 253
 #define ANSWER_MAX (32u << 20)
-#define POD_MAX (4u << 20)
 
 struct options {
 	struct kubectl kubectl;
@@ -69,25 +68,17 @@ static int usage_error(const char *text)
 	return EXIT_USAGE;
 }
 
-/* It becomes part of an address. */
-static bool is_name(const char *text)
-{
-	size_t len = strlen(text);
-
-	return len && len <= NAME_MAX_LEN && text[0] != '-' && text[0] != '.' &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len;
-}
-
 /* Returns -1 to go on, or the status to end with. */
 static int option_take(int c, struct options *options)
 {
 	switch (c) {
 	case 'n':
 		options->namespace_ = optarg;
-		return is_name(optarg) ? -1 : usage_error("--namespace is not the name of a namespace");
+		return pod_name_is_valid(optarg) ? -1
+						 : usage_error("--namespace is not the name of a namespace");
 	case 'N':
 		options->node = optarg;
-		return is_name(optarg) ? -1 : usage_error("--node is not the name of a node");
+		return pod_name_is_valid(optarg) ? -1 : usage_error("--node is not the name of a node");
 	case 'o':
 		options->json = true;
 		return strcmp(optarg, "json") == 0 ? -1 : usage_error("--output must be json");
@@ -118,60 +109,7 @@ static int options_parse(int argc, char **argv, struct options *options)
 	options->name = argv[optind];
 	if (strncmp(options->name, "pod/", 4) == 0)
 		options->name += 4;
-	return is_name(options->name) ? -1 : usage_error("this is not the name of a pod");
-}
-
-/* What the user's kubectl takes for the current namespace. */
-static int find_namespace(struct options *options, struct strbuf *namespace_, struct error *err)
-{
-	_cleanup_strbuf_ struct strbuf complaints;
-	int r;
-
-	strbuf_init(&complaints, POD_MAX);
-	if (options->namespace_)
-		return strbuf_adds(namespace_, options->namespace_);
-	r = kubectl_run(&options->kubectl,
-		(const char *const[]){"config", "view", "--minify", "--output=jsonpath={..namespace}", NULL},
-		namespace_, &complaints, err);
-	if (r < 0)
-		return r;
-	if (r > 0)
-		return error_set(
-			err, EIO, "kubectl has no usable configuration: %s", strbuf_cstr(&complaints));
-	if (!namespace_->len)
-		strbuf_adds(namespace_, "default");
-	return is_name(strbuf_cstr(namespace_))
-		       ? 0
-		       : error_set(err, EINVAL, "the kubeconfig's context names no valid namespace: use -n");
-}
-
-static int fetch_pod(const struct options *options, const char *namespace_, struct json_object **ret_pod,
-	struct error *err)
-{
-	_cleanup_strbuf_ struct strbuf out, complaints;
-	char path[640];
-	int r;
-
-	strbuf_init(&out, POD_MAX);
-	strbuf_init(&complaints, POD_MAX);
-	snprintf(path, sizeof(path), "--raw=/api/v1/namespaces/%s/pods/%s", namespace_, options->name);
-	r = kubectl_run(&options->kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
-	if (r < 0)
-		return r;
-	if (r == 0)
-		return json_parse(strbuf_cstr(&out), out.len, ret_pod, err);
-	if (strstr(strbuf_cstr(&complaints), "(NotFound)"))
-		return error_set(err, ENOENT,
-			"there is no pod %s in namespace %s: `kubectl get pods -n %s` lists them, -n names "
-			"another "
-			"namespace",
-			options->name, namespace_, namespace_);
-	if (strcasestr(strbuf_cstr(&complaints), "forbidden"))
-		return error_set(err, EACCES,
-			"you may not read pod %s in namespace %s: ask for the verb get on pods there",
-			options->name, namespace_);
-	return error_set(err, EIO, "cannot read pod %s in namespace %s: %s", options->name, namespace_,
-		complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason");
+	return pod_name_is_valid(options->name) ? -1 : usage_error("this is not the name of a pod");
 }
 
 /* Says so and returns true if ration has no say about this pod. */
@@ -208,12 +146,12 @@ static int ask(
 
 	snprintf(path, sizeof(path), "/why?namespace=%s&name=%s&uid=%s%s%s", facts->namespace_, facts->name,
 		facts->uid, options->node ? "&node=" : "", options->node ? options->node : "");
-	if (!is_name(facts->uid))
+	if (!pod_name_is_valid(facts->uid))
 		return error_set(err, EINVAL, "the API server's answer has no valid uid");
 	r = forward_find_leader(&options->kubectl, &leader, err);
 	if (r < 0)
 		return r;
-	if (!is_name(leader))
+	if (!pod_name_is_valid(leader))
 		return error_set(err, EINVAL, "the leader's Lease is not held by a pod");
 	return forward_get(&options->kubectl, leader, path, body, err);
 }
@@ -223,7 +161,7 @@ static int print_answer(const struct options *options, const struct pod_facts *f
 {
 	_cleanup_json_ struct json_object *answer = NULL;
 	_cleanup_strbuf_ struct strbuf out;
-	char who[2 * NAME_MAX_LEN + 2];
+	char who[2 * POD_NAME_MAX + 2];
 	int r;
 
 	strbuf_init(&out, ANSWER_MAX);
@@ -256,11 +194,11 @@ static int run(struct options *options, struct error *err)
 	struct error ignored;
 	int r;
 
-	strbuf_init(&namespace_, NAME_MAX_LEN);
+	strbuf_init(&namespace_, POD_NAME_MAX);
 	strbuf_init(&body, ANSWER_MAX);
-	r = find_namespace(options, &namespace_, err);
+	r = pod_find_namespace(&options->kubectl, options->namespace_, &namespace_, err);
 	if (r == 0)
-		r = fetch_pod(options, strbuf_cstr(&namespace_), &pod, err);
+		r = pod_fetch(&options->kubectl, strbuf_cstr(&namespace_), options->name, &pod, err);
 	if (r < 0)
 		return r;
 	r = pod_facts_from_json(pod, &facts, &ignored);

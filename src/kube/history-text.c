@@ -8,6 +8,7 @@
 #include "kube/history-internal.h"
 #include "kube/json.h"
 #include "model/nomination.h"
+#include "model/resize.h"
 #include "model/units.h"
 
 const char *const history_verb_texts[LEDGER_VERB_MAX] = {
@@ -24,6 +25,9 @@ const char *const history_verb_texts[LEDGER_VERB_MAX] = {
 	[LEDGER_RELEASE] = "release",
 	[LEDGER_NOMINATE] = "nominate",
 	[LEDGER_DROP_NOMINATION] = "drop-nomination",
+	[LEDGER_RESIZE] = "resize",
+	[LEDGER_RESIZE_CONFIRM] = "resize-confirm",
+	[LEDGER_RESIZE_RELEASE] = "resize-release",
 };
 
 const char *const history_state_texts[OCCUPANCY_MAX] = {
@@ -76,6 +80,8 @@ static void add_placement(struct strbuf *out, const char *before, const struct p
 {
 	strbuf_adds(out, before);
 	add_number(out, "{\"unit\":", placement->unit_mib);
+	if (placement->resizes)
+		add_number(out, ",\"resizes\":", placement->resizes);
 	strbuf_adds(out, ",\"containers\":{");
 	for (size_t i = 0; i < placement->n_containers; i++) {
 		const struct container_placement *container = &placement->containers[i];
@@ -243,6 +249,11 @@ void history_add_pod(struct strbuf *out, const struct ledger_pod *pod)
 		add_placement(out, ",\"placement\":", &pod->placement);
 	if (pod->expires_ns)
 		strbuf_adds(out, ",\"expires\":true");
+	if (pod->resize) {
+		add_placement(out, ",\"resize\":{\"before\":", &pod->resize->before);
+		add_placement(out, ",\"target\":", &pod->resize->target);
+		strbuf_adds(out, "}");
+	}
 	if (pod->nomination) {
 		add_text(out, ",\"nomination\":{\"on\":", pod->nomination->node->facts.name);
 		add_placement(out, ",\"placement\":", &pod->nomination->shadow.placement);

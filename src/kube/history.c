@@ -16,6 +16,7 @@
 #include "kube/pod.h"
 #include "model/node-ledger.h"
 #include "model/nomination.h"
+#include "model/resize.h"
 #include "model/units.h"
 
 /* Nothing in a history ends by itself: every end is an event of its own. */
@@ -194,10 +195,18 @@ static int nomination_read(struct ledger *ledger, struct json_object *object,
 	return placement_read(json_member(object, "placement"), &ret_nomination->shadow.placement, err);
 }
 
+static int resize_read(struct json_object *object, struct ledger_resize *ret_resize, struct error *err)
+{
+	int r = placement_read(json_member(object, "before"), &ret_resize->before, err);
+
+	return r < 0 ? r : placement_read(json_member(object, "target"), &ret_resize->target, err);
+}
+
 int history_restore_pod(struct ledger *ledger, struct json_object *object, struct error *err)
 {
 	int state = text_index(history_state_texts, OCCUPANCY_MAX, json_member_string(object, "state"));
 	struct nomination nomination = {0};
+	struct ledger_resize resize = {0};
 	struct ledger_pod image = {
 		.occupancy = (enum occupancy)state,
 		.node = (char *)json_member_string(object, "on"),
@@ -214,6 +223,10 @@ int history_restore_pod(struct ledger *ledger, struct json_object *object, struc
 	r = history_pod_facts_from_json(json_member(object, "facts"), &image.facts, err);
 	if (r >= 0 && image.has_placement)
 		r = placement_read(json_member(object, "placement"), &image.placement, err);
+	if (r >= 0 && json_member(object, "resize")) {
+		r = resize_read(json_member(object, "resize"), &resize, err);
+		image.resize = &resize;
+	}
 	if (r >= 0 && json_member(object, "nomination")) {
 		/* It is replaced, and a node that only it names would go with it. */
 		ledger_remove_pod(ledger, image.facts.uid);
@@ -225,6 +238,8 @@ int history_restore_pod(struct ledger *ledger, struct json_object *object, struc
 	pod_facts_release(&image.facts);
 	placement_release(&image.placement);
 	placement_release(&nomination.shadow.placement);
+	placement_release(&resize.before);
+	placement_release(&resize.target);
 	return r;
 }
 
@@ -238,6 +253,8 @@ static int event_check(const struct ledger_event *event, struct error *err)
 		whole = whole && event->pod;
 	else if (event->verb == LEDGER_REMOVE_NODE)
 		whole = whole && event->node_uid;
+	else if (event->verb == LEDGER_RESIZE)
+		whole = whole && event->placement;
 	else if (event->verb == LEDGER_HOLD || event->verb == LEDGER_RESERVE ||
 		 event->verb == LEDGER_NOMINATE)
 		whole = whole && event->pod && event->on && event->placement;

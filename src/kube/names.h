@@ -51,6 +51,11 @@
 /* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
 #define ANNOTATION_NUDGE "ration.dev/nudge"
 
+/* Another size for a pod that runs: what somebody asks for, JSON {"container":units}, which ration-scheduler
+ * takes away with its answer, and that answer. */
+#define ANNOTATION_RESIZE "ration.dev/resize"
+#define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status"
+
 /* Kubernetes' own: a static pod's image in the API server, nobody can evict it. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
 

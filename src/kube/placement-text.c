@@ -52,7 +52,9 @@ char *placement_to_json(const struct placement *placement)
 	struct json_object *containers = json_object_new_object();
 	const char *text;
 
-	if (!root || json_set(root, "unit", json_object_new_int64(placement->unit_mib)) < 0) {
+	if (!root || json_set(root, "unit", json_object_new_int64(placement->unit_mib)) < 0 ||
+		(placement->resizes &&
+			json_set(root, "resizes", json_object_new_int64(placement->resizes)) < 0)) {
 		json_object_put(containers);
 		return NULL;
 	}
@@ -111,7 +113,8 @@ static int read_shares(
 static int read_placement(struct json_object *root, struct placement *placement, struct error *err)
 {
 	struct json_object *containers = json_member(root, "containers");
-	int64_t unit;
+	struct json_object *count = json_member(root, "resizes");
+	int64_t unit, resizes = 0;
 	int r = 0;
 
 	if (json_whole(json_member(root, "unit"), 1, UINT32_MAX, &unit) < 0)
@@ -120,7 +123,10 @@ static int read_placement(struct json_object *root, struct placement *placement,
 		return error_set(err, EINVAL, "containers is no object");
 	if (json_object_object_length(containers) > REQUEST_CONTAINERS_MAX)
 		return error_set(err, EINVAL, "more than %d containers", REQUEST_CONTAINERS_MAX);
+	if (count && json_whole(count, 1, INT32_MAX, &resizes) < 0)
+		return error_set(err, EINVAL, "resizes is no whole number from 1 on");
 	placement->unit_mib = (uint32_t)unit;
+	placement->resizes = (uint32_t)resizes;
 	json_object_object_foreach (containers, name, cards) {
 		r = read_shares(cards, name, placement, err);
 		if (r < 0)

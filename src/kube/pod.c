@@ -12,9 +12,11 @@
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
+#include "model/resize.h"
 
 /* Names of Kubernetes objects are DNS subdomains (253), uids are 36 characters. */
 #define NAME_LEN_MAX 253
+#define RESIZE_TEXT_MAX 16384
 
 /* A name that is absent, no string or impossibly long reads as "". */
 static int copy_name(struct json_object *object, const char *key, char **ret_name)
@@ -121,6 +123,19 @@ static int read_standing(struct json_object *pod, struct pod_facts *facts)
 	if (nominated && *nominated && copy_name(status, "nominatedNodeName", &facts->nominated_node) < 0)
 		return -ENOMEM;
 	return 0;
+}
+
+/* A text of no use is answered all the same: it is kept as far as a good one may be long. */
+static int read_resize(struct json_object *pod, struct pod_facts *facts)
+{
+	struct json_object *wanted = json_member(
+		json_member(json_member(pod, "metadata"), "annotations"), ANNOTATION_RESIZE);
+	const char *text = json_string(wanted);
+
+	if (!wanted)
+		return 0;
+	facts->resize = strndup(text ? text : "", RESIZE_TEXT_MAX);
+	return facts->resize ? 0 : -ENOMEM;
 }
 
 static void read_state(struct json_object *pod, struct pod_facts *facts)
@@ -246,7 +261,11 @@ static bool placement_fits_request(
 	if (*node && placement->n_containers &&
 		request_set_cards(request, (uint32_t)placement->containers[0].n_cards, NULL) < 0)
 		return false;
-	if (placement_matches(placement, request))
+	/* Who may write another size than the spec's is for the API server to say; only a bound pod has one.
+	 */
+	if (*node && placement->resizes && request_resize(request, placement) == 0)
+		return true;
+	if (!placement->resizes && placement_matches(placement, request))
 		return true;
 	request->cards = before;
 	return false;
@@ -332,7 +351,7 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 		return r;
 	}
 	if (!request_is_empty(&ret_facts->request) &&
-		read_labels(json_member(pod, "metadata"), ret_facts) < 0)
+		(read_labels(json_member(pod, "metadata"), ret_facts) < 0 || read_resize(pod, ret_facts) < 0))
 		return error_set(err, ENOMEM, "out of memory");
 	return read_cards_and_placement(pod, ret_facts, err);
 }

@@ -16,6 +16,7 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 
 /* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
  *   {"unit":1024,"containers":{"main":[{"uuid":"GPU-..","units":3,"core":30}]}}      (core left out when 0)
+ * and "resizes":N where a running pod got another size N times; facts.request then says what it has.
  * from_json checks everything (unknown keys are ignored, counts and lengths are limited, text over 64 KiB
  * refused). */
 char *placement_to_json(const struct placement *placement); /* NULL when out of memory */

@@ -91,6 +91,7 @@ void pod_facts_release(struct pod_facts *facts)
 	free(facts->node);
 	free(facts->nominated_node);
 	free(facts->labels);
+	free(facts->resize);
 	request_release(&facts->request);
 	placement_release(&facts->placement);
 	pod_facts_init(facts);
@@ -113,7 +114,8 @@ static int pod_facts_copy_parts(const struct pod_facts *from, struct pod_facts *
 		string_copy(from->name, &to->name) < 0 || string_copy(from->owner, &to->owner) < 0 ||
 		string_copy(from->node, &to->node) < 0 ||
 		string_copy_if_any(from->nominated_node, &to->nominated_node) < 0 ||
-		string_copy_if_any(from->labels, &to->labels) < 0)
+		string_copy_if_any(from->labels, &to->labels) < 0 ||
+		string_copy_if_any(from->resize, &to->resize) < 0)
 		return -ENOMEM;
 	if (request_copy(&from->request, &to->request) < 0)
 		return -ENOMEM;

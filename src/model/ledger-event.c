@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "model/ledger.h"
+#include "model/resize.h"
 
 int ledger_apply(struct ledger *ledger, const struct ledger_event *event)
 {
@@ -40,6 +41,14 @@ int ledger_apply(struct ledger *ledger, const struct ledger_event *event)
 		return ledger_nominate(ledger, event->pod, event->on, event->placement, event->expires_ns);
 	case LEDGER_DROP_NOMINATION:
 		ledger_drop_nomination(ledger, event->key);
+		return 0;
+	case LEDGER_RESIZE:
+		return ledger_resize(ledger, event->key, event->placement, NULL);
+	case LEDGER_RESIZE_CONFIRM:
+		ledger_resize_confirm(ledger, event->key);
+		return 0;
+	case LEDGER_RESIZE_RELEASE:
+		ledger_resize_release(ledger, event->key);
 		return 0;
 	default:
 		return -EINVAL;

@@ -11,9 +11,9 @@ struct node_facts;
 struct placement;
 struct pod_facts;
 
-/* One for each function of ledger.h that changes something. ledger_expire() tells one LEDGER_DROP_HOLD for
- * each hold that it ends, one LEDGER_DROP_NOMINATION for each nomination and one LEDGER_REMOVE_POD for each
- * ghost, so that a history needs no clock. */
+/* One for each function of ledger.h and resize.h that changes something. ledger_expire() tells one
+ * LEDGER_DROP_HOLD for each hold that it ends, one LEDGER_DROP_NOMINATION for each nomination and one
+ * LEDGER_REMOVE_POD for each ghost, so that a history needs no clock. */
 enum ledger_verb {
 	LEDGER_SET_NODE,
 	LEDGER_REMOVE_NODE,
@@ -28,6 +28,9 @@ enum ledger_verb {
 	LEDGER_RELEASE,
 	LEDGER_NOMINATE,
 	LEDGER_DROP_NOMINATION,
+	LEDGER_RESIZE,
+	LEDGER_RESIZE_CONFIRM,
+	LEDGER_RESIZE_RELEASE,
 	LEDGER_VERB_MAX,
 };
 
@@ -38,7 +41,7 @@ struct ledger_event {
 	const struct node_facts *node;	   /* LEDGER_SET_NODE */
 	const struct pod_facts *pod;	   /* LEDGER_SET_POD, LEDGER_HOLD, LEDGER_RESERVE, LEDGER_NOMINATE */
 	const char *on;			   /* LEDGER_HOLD, LEDGER_RESERVE, LEDGER_NOMINATE: the node */
-	const struct placement *placement; /* LEDGER_HOLD, LEDGER_RESERVE, LEDGER_NOMINATE */
+	const struct placement *placement; /* LEDGER_HOLD, LEDGER_RESERVE, LEDGER_NOMINATE, LEDGER_RESIZE */
 	int64_t expires_ns;		   /* LEDGER_HOLD, LEDGER_NOMINATE, LEDGER_DELETE_POD */
 	bool lost;			   /* LEDGER_AGENT_LOST */
 };

@@ -9,6 +9,7 @@
 #include "model/ledger-internal.h"
 #include "model/node-ledger.h"
 #include "model/nomination.h"
+#include "model/resize.h"
 
 void ledger_init(struct ledger *ledger)
 {
@@ -37,6 +38,7 @@ void ledger_tell_of_pod(const struct ledger *ledger, enum ledger_verb verb, cons
 static void pod_free(struct ledger_pod *pod)
 {
 	nomination_free(pod->nomination);
+	ledger_resize_free(pod->resize);
 	pod_facts_release(&pod->facts);
 	placement_release(&pod->placement);
 	free(pod->node);
@@ -214,6 +216,8 @@ static struct node_ledger *pod_leave(struct ledger *ledger, struct ledger_pod *p
 	pod->node = NULL;
 	placement_release(&pod->placement);
 	pod->has_placement = false;
+	ledger_resize_free(pod->resize);
+	pod->resize = NULL;
 	pod->occupancy = OCCUPANCY_WAITING;
 	ledger->generation++;
 	return node;
@@ -353,6 +357,18 @@ static int pod_change_owner(struct ledger *ledger, struct ledger_pod *pod, const
 	return 0;
 }
 
+/* Shown bound. We may never have seen it at its first size: then its request is not what we know either. */
+static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *shown)
+{
+	if (shown->has_placement && shown->placement.resizes && pod->placement.resizes == 0) {
+		pod_vacate(ledger, pod);
+		if (request_resize(&pod->facts.request, &shown->placement) == -ENOMEM)
+			return -ENOMEM;
+	}
+	return ledger_pod_occupy(
+		ledger, pod, shown->node, facts_placement(shown, &pod->facts.request), OCCUPANCY_BOUND);
+}
+
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
@@ -384,8 +400,9 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	if (facts->finished || pod->facts.finished)
 		pod_vacate(ledger, pod);
 	else if (*copy.node && pod->occupancy != OCCUPANCY_BOUND)
-		r = ledger_pod_occupy(
-			ledger, pod, copy.node, facts_placement(&copy, &pod->facts.request), OCCUPANCY_BOUND);
+		r = pod_bind(ledger, pod, &copy);
+	else if (*copy.node)
+		r = ledger_pod_follow_resize(ledger, pod, &copy);
 	if (r < 0) {
 		if (added)
 			pod_drop(ledger, pod);
@@ -433,7 +450,9 @@ int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)
 	if (image->occupancy == OCCUPANCY_TENTATIVE ||
 		(image->occupancy == OCCUPANCY_GHOST && image->expires_ns))
 		list_append(&ledger->holds, &pod->hold);
-	if (image->nomination)
+	if (image->resize)
+		r = ledger_resize_restore(pod, image->resize);
+	if (r >= 0 && image->nomination)
 		r = ledger_nominate(ledger, &image->facts, image->nomination->node->facts.name,
 			&image->nomination->shadow.placement, image->nomination->expires_ns);
 	return r == -ENOMEM ? r : 0;

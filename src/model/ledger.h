@@ -89,7 +89,8 @@ struct pod_facts {
 	bool mirror;	      /* a static pod of its node: nobody can evict it */
 	int64_t started;      /* status.startTime in seconds since 1970, 0 if not started */
 	char *nominated_node; /* status.nominatedNodeName, NULL if none */
-	char *labels;	      /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
+	char *resize; /* another size that somebody asks for (ration.dev/resize), NULL if nobody does */
+	char *labels; /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */
 	struct placement placement;
@@ -106,6 +107,7 @@ int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts);
 struct gpu_ledger {
 	char uuid[GPU_UUID_SIZE];
 	int index;
+	uint32_t mib; /* for people: the sums are in units */
 	uint32_t units_total;
 	uint32_t units_used; /* may exceed the total if the API server shows it so (a card shrank, or was
 				renamed) */
@@ -160,6 +162,7 @@ enum occupancy {
 };
 
 struct nomination;
+struct ledger_resize;
 
 struct ledger_pod {
 	struct list item; /* in node->pods while it occupies something there */
@@ -170,6 +173,7 @@ struct ledger_pod {
 	bool has_placement;
 	struct placement placement;    /* what it occupies there; none: unplaced */
 	int64_t expires_ns;	       /* tentative; ghosts, 0 while their node lists them */
+	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
 	struct nomination *nomination; /* the card that others are evicted from for it; NULL if none */
 	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
 };
@@ -199,9 +203,10 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 
 /* ledger_set_pod() - the API server shows the pod like this (ADDED, MODIFIED or listed). Any order, any
  * repetition. A pod once seen bound is never unbound by an older event; a bound pod's placement does not
- * change any more; one whose end was seen never comes back, its entry stays until it is removed. Where the
- * API server shows a reserved pod bound otherwise than we reserved (somebody else was faster), the API server
- * is right. Pods that ask for no GPU are not kept. -ENOMEM: nothing changed. */
+ * change any more but by a resize, to a later one of the same cards (resize.h); one whose end was seen never
+ * comes back, its entry stays until it is removed. Where the API server shows a reserved pod bound otherwise
+ * than we reserved (somebody else was faster), the API server is right. Pods that ask for no GPU are not
+ * kept. -ENOMEM: nothing changed. */
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts);
 
 /* ledger_set_unlisted() - what is known of the pod comes from a single answer: the watch has not shown it,

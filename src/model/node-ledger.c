@@ -57,6 +57,13 @@ static int gpu_find(const struct node_ledger *node, const char *uuid)
 	return -1;
 }
 
+const struct gpu_ledger *node_ledger_gpu(const struct node_ledger *node, const char *uuid)
+{
+	int i = gpu_find(node, uuid);
+
+	return i < 0 ? NULL : &node->gpus[i];
+}
+
 /* All containers of a pod are on the same cards (placement_matches), so the first one names them. */
 static const struct container_placement *placement_any(const struct placement *placement)
 {
@@ -271,6 +278,7 @@ static void node_ledger_take_gpus(
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		node->gpus[i] = (struct gpu_ledger){
 			.index = facts->gpus[i].index,
+			.mib = facts->gpus[i].mib > UINT32_MAX ? UINT32_MAX : (uint32_t)facts->gpus[i].mib,
 			.units_total = units_of_card(facts->gpus[i].mib, facts->unit_mib),
 			.instances_max = facts->instances_max,
 			.healthy = facts->gpus[i].healthy,

@@ -33,6 +33,9 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 bool node_ledger_has_room(
 	const struct node_ledger *node, const struct request *request, const struct placement *placement);
 
+/* node_ledger_gpu() - the card with this UUID; NULL if the node has none. */
+const struct gpu_ledger *node_ledger_gpu(const struct node_ledger *node, const char *uuid);
+
 /* node_free_units() - free units of the healthy cards less what unplaced pods take, never below 0. */
 uint64_t node_free_units(const struct node_ledger *node);
 

@@ -29,7 +29,7 @@ void placement_release(struct placement *placement)
 
 int placement_copy(const struct placement *from, struct placement *ret_placement)
 {
-	_cleanup_placement_ struct placement copy = {.unit_mib = from->unit_mib};
+	_cleanup_placement_ struct placement copy = {.unit_mib = from->unit_mib, .resizes = from->resizes};
 
 	for (size_t i = 0; i < from->n_containers; i++) {
 		const struct container_placement *c = &from->containers[i];
@@ -61,7 +61,7 @@ static bool container_placement_equal(
 
 bool placement_equal(const struct placement *a, const struct placement *b)
 {
-	if (a->unit_mib != b->unit_mib || a->n_containers != b->n_containers)
+	if (a->unit_mib != b->unit_mib || a->resizes != b->resizes || a->n_containers != b->n_containers)
 		return false;
 	for (size_t i = 0; i < a->n_containers; i++)
 		if (!container_placement_equal(&a->containers[i], &b->containers[i]))
@@ -131,12 +131,12 @@ const struct container_placement *placement_find(const struct placement *placeme
 	return NULL;
 }
 
-static bool container_names(const struct container_placement *container, const char *uuid)
+const struct card_share *container_share(const struct container_placement *container, const char *uuid)
 {
 	for (size_t i = 0; i < container->n_cards; i++)
 		if (strcmp(container->cards[i].uuid, uuid) == 0)
-			return true;
-	return false;
+			return &container->cards[i];
+	return NULL;
 }
 
 /* A container never names a card twice (placement_add), so as many, and each of them there, is all of them.
@@ -146,7 +146,7 @@ static bool same_cards(const struct container_placement *a, const struct contain
 	if (a->n_cards != b->n_cards)
 		return false;
 	for (size_t i = 0; i < a->n_cards; i++)
-		if (!container_names(b, a->cards[i].uuid))
+		if (!container_share(b, a->cards[i].uuid))
 			return false;
 	return true;
 }

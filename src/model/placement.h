@@ -25,6 +25,7 @@ struct container_placement {
 
 struct placement {
 	uint32_t unit_mib; /* the node's unit when the pod was placed */
+	uint32_t resizes;  /* how often the pod got another size since (resize.h) */
 	struct container_placement *containers;
 	size_t n_containers;
 };
@@ -41,6 +42,9 @@ int placement_add(
 	struct placement *placement, const char *container, const char *uuid, uint32_t units, uint32_t core);
 
 const struct container_placement *placement_find(const struct placement *placement, const char *container);
+
+/* container_share() - its share of this card; NULL if it is not on it. */
+const struct card_share *container_share(const struct container_placement *container, const char *uuid);
 
 /* placement_matches() - every container of the request is placed, with exactly what it asks for, and nobody
  * else; all on the same card, or on the same request_cards() cards with an equal part on each. What a

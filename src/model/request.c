@@ -146,7 +146,7 @@ static uint32_t steps_effective(const struct steps *steps)
 }
 
 /* As resource.PodRequests() of component-helpers 0.34 does. */
-static void request_compute(struct request *request)
+void request_recompute(struct request *request)
 {
 	struct steps units = {0}, core = {0}, instances = {0};
 
@@ -177,7 +177,7 @@ static int request_append(struct request *request, const struct container_reques
 	grown[request->n_containers] = *container;
 	grown[request->n_containers].name = name;
 	request->n_containers++;
-	request_compute(request);
+	request_recompute(request);
 	return 0;
 }
 
@@ -198,6 +198,7 @@ int request_add(struct request *request, const char *name, enum container_kind k
 		return r;
 	if (!container.units)
 		return 0;
+	container.asked = container.units;
 	if (request_find(request, name))
 		return error_set(err, EINVAL, "container \"%s\" is there twice", name);
 	if (request->n_containers >= REQUEST_CONTAINERS_MAX)

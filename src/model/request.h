@@ -25,7 +25,8 @@ struct container_request {
 	char *name;
 	enum container_kind kind;
 	int index;	/* in its own list of the spec: containers, or initContainers */
-	uint32_t units; /* gpu-mem; at most UNITS_MAX */
+	uint32_t units; /* gpu-mem that it has: what it asks for until it is resized; at most UNITS_MAX */
+	uint32_t asked; /* what its spec says, and the kubelet counts */
 	uint32_t core;	/* gpu-core.percentage, 0 if not asked */
 };
 
@@ -61,6 +62,9 @@ int request_parse_cards(struct request *request, const char *label, struct error
 /* request_cards() - 1 unless set otherwise. request_units_per_card() - what the pod occupies on each. */
 uint32_t request_cards(const struct request *request);
 uint32_t request_units_per_card(const struct request *request);
+
+/* request_recompute() - the sums, after units of containers were changed. */
+void request_recompute(struct request *request);
 
 /* request_is_empty() - the pod asks for no GPU of ours. */
 bool request_is_empty(const struct request *request);

@@ -88,6 +88,17 @@ int ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err)
 	return error_set(err, EPERM, "%s", lease->trouble[0] ? lease->trouble : LEASE_TEXT " has run out");
 }
 
+int ledger_lease_path(const struct ledger_lease *lease, char *ret_path, size_t size)
+{
+	const char *slash = lease ? strchr(lease->identity, '/') : NULL;
+
+	if (!slash)
+		return -ENOENT;
+	snprintf(ret_path, size, "/apis/coordination.k8s.io/v1/namespaces/%.*s/leases/%s",
+		(int)(slash - lease->identity), lease->identity, slash + 1);
+	return 0;
+}
+
 static void lease_look_again(struct ledger_lease *lease, int64_t in_ns)
 {
 	loop_timer_set(lease->timer, in_ns);

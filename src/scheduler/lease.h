@@ -17,6 +17,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct error;
 struct ledger_lease;
@@ -39,6 +40,10 @@ bool ledger_lease_is_known(const struct ledger_lease *lease);
  * now. Otherwise -EPERM with the sentence for kube-scheduler. */
 int ledger_lease_may_plan(const struct ledger_lease *lease, struct error *err);
 int ledger_lease_may_bind(const struct ledger_lease *lease, struct error *err);
+
+/* ledger_lease_path() - of the Lease by which the kube-scheduler beside us is elected, in the API. -ENOENT
+ * for a lease of NULL. */
+int ledger_lease_path(const struct ledger_lease *lease, char *ret_path, size_t size);
 
 /* ledger_lease_metrics() - who owns the ledger, and how old that knowledge is; nothing for NULL. */
 void ledger_lease_metrics(const struct ledger_lease *lease, struct metrics *page);

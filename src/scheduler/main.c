@@ -23,6 +23,7 @@
 #include "scheduler/journal.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
+#include "scheduler/resize.h"
 #include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync-budgets.h"
@@ -279,6 +280,7 @@ static void on_tick(void *userdata)
 
 	decide_expire(&program->scheduler.ledger, monotonic_ns(), sync_is_following(program->scheduler.sync));
 	sync_tick(program->scheduler.sync);
+	resizes_tick(program->scheduler.resizes);
 	waiting_room_forget_gone(program->scheduler.waiting);
 	waiting_room_look(program->scheduler.waiting);
 	loop_timer_set(program->tick, TICK_NS);
@@ -334,6 +336,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = journal_new(scheduler, &scheduler->journal)) < 0 ||
 		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
 		(r = evictions_new(scheduler, &scheduler->evictions)) < 0 ||
+		(r = resizes_new(scheduler, &scheduler->resizes)) < 0 ||
 		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
 	if ((r = program_connect(program, options, err)) < 0 ||
@@ -368,6 +371,7 @@ static void program_stop(struct program *program)
 	http_server_free(program->metrics);
 	kube_client_free(scheduler->client);
 	bind_queue_free(scheduler->binds);
+	resizes_free(scheduler->resizes);
 	evictions_free(scheduler->evictions);
 	waiting_room_free(scheduler->waiting);
 	journal_free(scheduler->journal);

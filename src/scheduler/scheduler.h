@@ -4,6 +4,7 @@
  * status page   recorder.c the last decisions   record.c what the verbs tell it   why.c both as JSON
    preempt.c
  * the verb preempt, nominations   evict.c evictions of our own   sync-budgets.c PodDisruptionBudgets
+ * resize.c another size for a pod that runs
  *
  * scheduler.h: the state that these share.
  */
@@ -26,6 +27,7 @@ struct journal;
 struct ledger_lease;
 struct loop;
 struct recorder;
+struct resizes;
 struct sync;
 struct waiting_room;
 
@@ -38,6 +40,7 @@ struct scheduler {
 	struct takeover takeover;
 	struct waiting_room *waiting;
 	struct bind_queue *binds;
+	struct resizes *resizes;
 	struct recorder *recorder;
 	struct journal *journal;
 	struct budgets budgets;

@@ -19,6 +19,7 @@
 #include "scheduler/agents.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recheck.h"
+#include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
@@ -182,6 +183,7 @@ static void on_pod(void *userdata, struct json_object *object)
 	if (ledger_set_pod(&sync->scheduler->ledger, &facts) < 0)
 		log_error("pod %s/%s: out of memory", facts.namespace_, facts.name);
 	if (facts.node && *facts.node) {
+		resizes_see(sync->scheduler->resizes, &facts);
 		waiting_room_leave(sync->scheduler->waiting, facts.uid);
 		table_remove(&sync->verdicts, facts.uid);
 	} else {

@@ -80,6 +80,13 @@ int takeover_list_node(struct scheduler *scheduler, const char *node, int timeou
 	return kube_request(scheduler->client, "GET", path, NULL, NULL, timeout_ms, fn, userdata, NULL);
 }
 
+/* Another size that the watch has not shown yet. */
+static bool is_resized(const struct ledger_pod *known, const struct pod_facts *facts)
+{
+	return known->occupancy == OCCUPANCY_BOUND && facts->has_placement &&
+	       facts->placement.resizes > known->placement.resizes;
+}
+
 /* Only what the watch has not shown: everything else it knows better, being later. */
 static int read_pod(struct scheduler *scheduler, struct json_object *pod)
 {
@@ -91,7 +98,7 @@ static int read_pod(struct scheduler *scheduler, struct json_object *pod)
 		sync_has_forgotten(scheduler->sync, facts.uid))
 		return 0;
 	known = ledger_pod(&scheduler->ledger, facts.uid);
-	if (known && known->occupancy >= OCCUPANCY_BOUND)
+	if (known && known->occupancy >= OCCUPANCY_BOUND && !is_resized(known, &facts))
 		return 0;
 	listed = known && known->listed;
 	if (ledger_set_pod(&scheduler->ledger, &facts) < 0)

@@ -1,17 +1,19 @@
-/* Annotations that anybody may have written. First byte: p placement, g gpus (inventory), h held; what is
- * read must survive being written and read again. */
+/* Annotations that anybody may have written. First byte: p placement, g gpus (inventory), h held, r resize;
+ * what is read must survive being written and read again. */
 #include "fuzz.h"
 
 #include "base/error.h"
 #include "kube/held.h"
 #include "kube/node.h"
 #include "kube/pod.h"
+#include "kube/resize.h"
 #include "model/held.h"
+#include "model/resize.h"
 
 const unsigned int fuzz_rounds = 20000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99999999999999999999", "-1",
-	"\\u0000", "\\ud800", "\xff", "\"uuid\":\"GPU-1\"",
-	"\"units\":", "\"core\":", "\"containers\":", "\"cards\":", "\"unit\":1024", "\"index\":0",
+	"\\u0000", "\\ud800", "\xff", "\"uuid\":\"GPU-1\"", "\"units\":", "\"resizes\":", "\"main\":2",
+	"\"core\":", "\"containers\":", "\"cards\":", "\"unit\":1024", "\"index\":0",
 	"\"mib\":", "\"pods\":", "\"ended\":", "\"at\":\"2026-05-04T03:02:01.000000Z\"", NULL};
 
 static void placement(const char *text)
@@ -61,6 +63,24 @@ static void held(const char *text)
 	held_release(&read);
 }
 
+/* Of a pod with a container on two cards. Whatever is taken fits the request that comes of it. */
+static void resize(const char *text)
+{
+	_cleanup_placement_ struct placement target = {.unit_mib = 1024};
+	_cleanup_request_ struct request request = {0};
+	struct error err = {""};
+
+	MUST(request_add(&request, "main", CONTAINER_MAIN, 0, "4", NULL, NULL) == 0 &&
+		request_set_cards(&request, 2, NULL) == 0);
+	MUST(placement_add(&target, "main", "GPU-0", 2, 0) == 0 &&
+		placement_add(&target, "main", "GPU-1", 2, 0) == 0);
+	if (resize_from_json(text, &request, &target, &err) < 0)
+		MUST(err.text[0]);
+	else
+		MUST(target.resizes == 1 && request_resize(&request, &target) == 0 &&
+			request.units == 2 * target.containers[0].cards[0].units);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text;
@@ -74,6 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		inventory(text);
 	else if (data[0] == 'h')
 		held(text);
+	else if (data[0] == 'r')
+		resize(text);
 	free(text);
 	return 0;
 }

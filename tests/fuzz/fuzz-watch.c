@@ -11,6 +11,7 @@
 #include "scheduler/bind.h"
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
+#include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -20,7 +21,8 @@ const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "
 	"\"items\":null", "\"type\":\"DELETED\"", "\"type\":\"BOOKMARK\"", "\"type\":\"ERROR\"",
 	"\"code\":410", "\"object\":", "\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}",
 	"\"resourceVersion\":\"7\"", "\"continue\":\"c\"", "\"nodeName\":\"n0\"", "\"phase\":\"Failed\"",
-	"\"deletionTimestamp\":\"x\"", NULL};
+	"\"deletionTimestamp\":\"x\"", "\"annotations\":{\"ration.dev/resize\":\"{}\"}", "\"resizes\":1",
+	NULL};
 
 static struct stream {
 	kube_data_fn data_fn;
@@ -119,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	ledger_init(&scheduler.ledger);
 	MUST(waiting_room_new(&scheduler, &scheduler.waiting) == 0);
 	MUST(bind_queue_new(&scheduler, &scheduler.binds) == 0);
+	MUST(resizes_new(&scheduler, &scheduler.resizes) == 0);
 	MUST(sync_start(&scheduler, &scheduler.sync) == 0);
 	for (size_t at = 0; at <= size && turn < 64; turn++) {
 		size_t len = strlen(text + at);
@@ -127,6 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (int i = 0; i < 3; i++)
 			loop_run_once(scheduler.loop, 0);
 		answer_questions();
+		resizes_tick(scheduler.resizes);
 		if (len && (kind = strchr(kinds, text[at])) && streams[kind - kinds].fn)
 			stream_answer(&streams[kind - kinds], text + at + 1, len - 1);
 		at += len + 1;
@@ -135,6 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	answer_questions();
 	sync_stop(scheduler.sync);
 	bind_queue_free(scheduler.binds);
+	resizes_free(scheduler.resizes);
 	waiting_room_free(scheduler.waiting);
 	ledger_release(&scheduler.ledger);
 	free(text);

@@ -18,12 +18,14 @@
 
 #include "base/cleanup.h"
 #include "model-fixture.h"
+#include "model/resize.h"
 
 #define N_NODES 3
 #define N_CARDS 3
 #define N_PODS 24
 #define N_STEPS 160
 #define N_SHOWN 8
+#define N_SIZES 4
 #define N_NUMBERS (2 * N_CARDS) /* each card and its replacement */
 #define NOWHERE (-1)
 /* One node is isolated: so many containers may be on a card at once. */
@@ -38,6 +40,7 @@ typedef unsigned cardset;
 struct snapshot {
 	int node;
 	cardset cards;
+	int size; /* how often it was resized */
 	bool finished, deleting, assigned, running, deleted;
 };
 
@@ -46,8 +49,9 @@ enum binding { BINDING_NONE, BINDING_SENT, BINDING_ACCEPTED, BINDING_REFUSED };
 
 struct test_pod {
 	char uid[16];
-	uint32_t wanted;			       /* cards */
-	uint32_t main_units, second_units, init_units; /* on each of them */
+	uint32_t wanted;		   /* cards */
+	uint32_t second_units, init_units; /* on each of them */
+	uint32_t main_units[N_SIZES];	   /* likewise, by size: only they are changed */
 	int owner;
 	struct snapshot shown[N_SHOWN]; /* the history of the truth; the last is the truth now */
 	int n_shown, delivered;		/* how many of them the ledger has seen, newest first to count */
@@ -58,7 +62,10 @@ struct test_pod {
 	enum expectation expect;
 	int node;
 	cardset cards;
-	int64_t expires; /* of a ghost 0 while its node lists it */
+	int64_t expires;  /* of a ghost 0 while its node lists it */
+	int size, target; /* the size that the ledger knows; the one on its way, 0: none */
+	enum binding patch;
+	int patch_size;
 	bool ended;
 	bool seen_running;
 	bool from_held; /* the ledger knows it from its node only, as one container */
@@ -153,11 +160,24 @@ static const char *card_uuid(int node, int number, char buf[32])
 }
 
 /* On each of its cards. */
-static uint32_t pod_units(const struct test_pod *pod)
+static uint32_t units_of(const struct test_pod *pod, uint32_t main_units)
 {
-	uint32_t running = pod->main_units + pod->second_units;
+	uint32_t running = main_units + pod->second_units;
 
 	return running > pod->init_units ? running : pod->init_units;
+}
+
+/* The larger of what it has and of what is on its way. */
+static uint32_t pod_units(const struct test_pod *pod)
+{
+	uint32_t now = pod->main_units[pod->size], then = pod->main_units[pod->target];
+
+	return units_of(pod, pod->target && then > now ? then : now);
+}
+
+static uint32_t units_shown(const struct test_pod *pod, const struct snapshot *s)
+{
+	return units_of(pod, pod->main_units[s->size]);
 }
 
 static const struct snapshot *truth_of(const struct test_pod *pod)
@@ -181,8 +201,8 @@ static void held_of(const struct world *w, const struct test_node *node, int i, 
 			abort();
 		for (int card = 0; card < N_CARDS; card++)
 			if (holds(truth_of(&w->pods[p])->cards, card) &&
-				held_pod_add_card(pod, card_uuid(i, card, uuid), pod_units(&w->pods[p]), 0) <
-					0)
+				held_pod_add_card(pod, card_uuid(i, card, uuid),
+					units_shown(&w->pods[p], truth_of(&w->pods[p])), 0) < 0)
 				abort();
 	}
 }
@@ -253,7 +273,7 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 	snprintf(owner, sizeof(owner), "owner%d", pod->owner);
 	fixture_pod(ret_facts, pod->uid, 0, pod->owner ? owner : "");
 	add_container(&ret_facts->request, "init", CONTAINER_INIT, pod->init_units * pod->wanted);
-	add_container(&ret_facts->request, "main", CONTAINER_MAIN, pod->main_units * pod->wanted);
+	add_container(&ret_facts->request, "main", CONTAINER_MAIN, pod->main_units[s->size] * pod->wanted);
 	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units * pod->wanted);
 	if (request_set_cards(&ret_facts->request, pod->wanted, NULL) < 0)
 		abort();
@@ -264,6 +284,7 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 	if (s->node != NOWHERE)
 		fixture_bind_to(ret_facts, node_name(s->node, node),
 			card_uuids(s->node, s->cards, names, uuids), uuids);
+	ret_facts->placement.resizes = (uint32_t)s->size;
 }
 
 static const struct snapshot unbound = {.node = NOWHERE};
@@ -414,7 +435,7 @@ static void check_no_card_is_over(const struct world *w)
 		if (s->node == NOWHERE || s->finished || (s->deleted && !w->pods[i].alive))
 			continue;
 		for (int card = 0; card < N_CARDS; card++) {
-			used[s->node][card] += holds(s->cards, card) ? pod_units(&w->pods[i]) : 0;
+			used[s->node][card] += holds(s->cards, card) ? units_shown(&w->pods[i], s) : 0;
 			if (used[s->node][card] > w->truth[s->node].cards[card].units)
 				fail_history(w, "node %d card %d is over its total", s->node, card);
 			if (s->node != ISOLATED_NODE || s->deleted || !holds(s->cards, card))
@@ -459,7 +480,7 @@ static void create_pod(struct world *w)
 	*pod = (struct test_pod){.shown = {unbound}, .n_shown = 1, .node = NOWHERE};
 	snprintf(pod->uid, sizeof(pod->uid), "pod%d", w->n_pods++);
 	pod->wanted = one_in(w, 3) ? 1 + (uint32_t)draw(w, N_CARDS) : 1;
-	pod->main_units = 1 + (uint32_t)draw(w, 6);
+	pod->main_units[0] = 1 + (uint32_t)draw(w, 6);
 	pod->second_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 4) : 0;
 	pod->init_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 9) : 0;
 	pod->owner = (int)draw(w, 3);
@@ -493,6 +514,18 @@ static void change_pod(struct world *w, struct test_pod *pod)
 		s.cards = one_in(w, 5) ? NO_CARDS : draw_cards(w, pod->wanted, N_CARDS + 1);
 		break;
 	}
+	change(pod, s);
+}
+
+/* Another scheduler has resized it, behind our back. */
+static void resize_foreign(struct world *w, struct test_pod *pod)
+{
+	struct snapshot s = *truth_of(pod);
+
+	if (w->clean || s.node == NOWHERE || s.cards == NO_CARDS || s.finished || s.deleted ||
+		s.size + 1 >= N_SIZES || pod->patch)
+		return;
+	pod->main_units[++s.size] = 1 + (uint32_t)draw(w, 9);
 	change(pod, s);
 }
 
@@ -558,6 +591,8 @@ static void expect_held(struct world *w, int i)
 			pod->from_held = true;
 			pod->node = truth_of(pod)->node;
 			pod->cards = truth_of(pod)->cards;
+			pod->size = truth_of(pod)->size;
+			pod->target = 0;
 			pod->expires = 0;
 		}
 		if (pod->expect != EXPECT_GHOST || pod->node != i)
@@ -601,6 +636,10 @@ static void expect_shown(struct test_pod *pod, const struct snapshot *s)
 		pod->expect = EXPECT_BOUND;
 		pod->node = s->node;
 		pod->cards = s->cards;
+		pod->size = s->size;
+	} else if (s->size > pod->size) {
+		pod->size = s->size;
+		pod->target = 0;
 	}
 }
 
@@ -724,6 +763,9 @@ static void schedule(struct world *w, struct test_pod *pod)
 
 	if (pod->binding != BINDING_NONE)
 		return;
+	/* Asked for as it was made, whatever became of it meanwhile. */
+	if (pod->expect == EXPECT_NOTHING)
+		pod->size = pod->target = 0;
 	pod_facts_of(pod, &unbound, &facts);
 	r = ledger_choose(&w->ledger, node_name(node, name), &facts, &placement);
 	chosen = r == FITS ? cards_of(&placement) : NO_CARDS;
@@ -764,6 +806,109 @@ static void binding_answered(struct world *w, struct test_pod *pod)
 	pod->binding = BINDING_NONE;
 }
 
+static int expected_resize(const struct world *w, const struct test_pod *pod, uint32_t before)
+{
+	uint32_t more = pod_units(pod) - before, free_all = 0;
+
+	if (pod->node != ISOLATED_NODE || !w->view[pod->node].exists)
+		return -EOPNOTSUPP;
+	for (int c = 0; c < N_CARDS && more; c++) {
+		const struct test_card *card = &w->view[pod->node].cards[c];
+
+		free_all += card->healthy ? card_free(w, pod->node, card, NULL) : 0;
+		if (holds(pod->cards, card->number) &&
+			(!card->healthy || card_free(w, pod->node, card, NULL) < more))
+			return -ENOSPC;
+	}
+	return !more || free_all >= more * pod->wanted + stray_units(w, pod->node, NULL) ? 0 : -ENOSPC;
+}
+
+/* The scheduler gives a pod that it sees bound another size. */
+static void resize(struct world *w, struct test_pod *pod)
+{
+	const struct ledger_pod *known = ledger_pod(&w->ledger, pod->uid);
+	_cleanup_placement_ struct placement target = {0};
+	struct test_pod larger;
+	uint32_t before, units;
+	int expected, r;
+
+	if (pod->expect != EXPECT_BOUND || pod->ended || pod->size + 1 >= N_SIZES || pod->patch ||
+		pod->target || pod->size != truth_of(pod)->size || !all_exist(pod->cards) ||
+		!known->has_placement)
+		return;
+	for (int c = 0; c < N_NUMBERS; c++)
+		if (holds(pod->cards, c) && !view_has_card(w, pod->node, c) && w->view[pod->node].exists)
+			return;
+	units = 1 + (uint32_t)draw(w, 9);
+	assert_int_equal(placement_copy(&known->placement, &target), 0);
+	assert_int_equal(
+		placement_resize(&target, &known->facts.request, "main", units * pod->wanted, NULL), 0);
+	target.resizes++;
+	before = pod_units(pod);
+	pod->target = pod->size + 1;
+	pod->main_units[pod->target] = units;
+	larger = *pod;
+	pod->target = 0; /* room is counted without the growth itself */
+	expected = expected_resize(w, &larger, before);
+	r = ledger_resize(&w->ledger, pod->uid, &target, NULL);
+	if (r != expected)
+		fail_history(w, "%s to %u units: %d, not %d", pod->uid, units, r, expected);
+	if (r < 0)
+		return;
+	pod->target = pod->patch_size = pod->size + 1;
+	pod->patch = BINDING_SENT;
+	if (ledger_resize(&w->ledger, pod->uid, &target, NULL) != -EBUSY)
+		fail_history(w, "%s: two resizes at once", pod->uid);
+}
+
+/* Where the pod was changed since, the resourceVersion is another. */
+static void patch_arrives(struct test_pod *pod)
+{
+	struct snapshot s = *truth_of(pod);
+
+	if (pod->patch != BINDING_SENT)
+		return;
+	pod->patch = BINDING_REFUSED;
+	if (s.deleted || s.size + 1 != pod->patch_size)
+		return;
+	pod->patch = BINDING_ACCEPTED;
+	s.size++;
+	change(pod, s);
+}
+
+static void patch_answered(struct world *w, struct test_pod *pod)
+{
+	if (pod->patch != BINDING_ACCEPTED && pod->patch != BINDING_REFUSED)
+		return;
+	for (int twice = one_in(w, 4); twice >= 0; twice--)
+		if (pod->patch == BINDING_ACCEPTED)
+			ledger_resize_confirm(&w->ledger, pod->uid);
+		else
+			ledger_resize_release(&w->ledger, pod->uid);
+	if (pod->target && pod->patch == BINDING_ACCEPTED)
+		pod->size = pod->target;
+	pod->target = 0;
+	pod->patch = BINDING_NONE;
+}
+
+static void resize_step(struct world *w, struct test_pod *pod)
+{
+	switch (draw(w, 4)) {
+	case 0:
+		resize(w, pod);
+		break;
+	case 1:
+		patch_arrives(pod);
+		break;
+	case 2:
+		patch_answered(w, pod);
+		break;
+	case 3:
+		resize_foreign(w, pod);
+		break;
+	}
+}
+
 static void expire(struct world *w, int64_t now)
 {
 	size_t expected = 0, n;
@@ -798,7 +943,9 @@ static void step(struct world *w)
 
 	if (!pod || what < 15)
 		create_pod(w);
-	else if (what < 40)
+	else if (what < 22)
+		resize_step(w, pod);
+	else if (what < 42)
 		schedule(w, pod);
 	else if (what < 52)
 		binding_arrives(pod);
@@ -831,6 +978,8 @@ static void deliver_everything(struct world *w)
 	for (int i = 0; i < w->n_pods; i++) {
 		binding_arrives(&w->pods[i]);
 		binding_answered(w, &w->pods[i]);
+		patch_arrives(&w->pods[i]);
+		patch_answered(w, &w->pods[i]);
 		while (w->pods[i].delivered < w->pods[i].n_shown) {
 			deliver_pod(w, &w->pods[i]);
 			check_all(w);

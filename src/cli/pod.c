@@ -1,0 +1,76 @@
+#include "cli/pod.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/kubectl.h"
+#include "kube/json.h"
+
+#define POD_MAX (4u << 20)
+
+bool pod_name_is_valid(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len && len <= POD_NAME_MAX && text[0] != '-' && text[0] != '.' &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") == len;
+}
+
+int pod_find_namespace(
+	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf complaints;
+	int r;
+
+	strbuf_init(&complaints, POD_MAX);
+	if (named)
+		return strbuf_adds(namespace_, named);
+	r = kubectl_run(kubectl,
+		(const char *const[]){"config", "view", "--minify", "--output=jsonpath={..namespace}", NULL},
+		namespace_, &complaints, err);
+	if (r < 0)
+		return r;
+	if (r > 0)
+		return error_set(
+			err, EIO, "kubectl has no usable configuration: %s", strbuf_cstr(&complaints));
+	if (!namespace_->len)
+		strbuf_adds(namespace_, "default");
+	return pod_name_is_valid(strbuf_cstr(namespace_))
+		       ? 0
+		       : error_set(err, EINVAL, "the kubeconfig's context names no valid namespace: use -n");
+}
+
+int pod_fetch(const struct kubectl *kubectl, const char *namespace_, const char *name,
+	struct json_object **ret_pod, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	char path[640];
+	int r;
+
+	strbuf_init(&out, POD_MAX);
+	strbuf_init(&complaints, POD_MAX);
+	snprintf(path, sizeof(path), "--raw=/api/v1/namespaces/%s/pods/%s", namespace_, name);
+	r = kubectl_run(kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return json_parse(strbuf_cstr(&out), out.len, ret_pod, err);
+	if (strstr(strbuf_cstr(&complaints), "(NotFound)"))
+		return error_set(err, ENOENT,
+			"there is no pod %s in namespace %s: `kubectl get pods -n %s` lists them, -n names "
+			"another "
+			"namespace",
+			name, namespace_, namespace_);
+	if (strcasestr(strbuf_cstr(&complaints), "forbidden"))
+		return error_set(err, EACCES,
+			"you may not read pod %s in namespace %s: ask for the verb get on pods there", name,
+			namespace_);
+	return error_set(err, EIO, "cannot read pod %s in namespace %s: %s", name, namespace_,
+		complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason");
+}

@@ -1,0 +1,23 @@
+/* pod.h - one pod, asked for through the user's own kubectl. */
+#pragma once
+
+#include <stdbool.h>
+
+struct error;
+struct json_object;
+struct kubectl;
+struct strbuf;
+
+#define POD_NAME_MAX 253
+
+/* pod_name_is_valid() - of a pod, a namespace or a node: it becomes part of an address. */
+bool pod_name_is_valid(const char *text);
+
+/* pod_find_namespace() - the one that was named, or what the user's kubectl takes for the current one (named
+ * is NULL), into an empty buffer. */
+int pod_find_namespace(
+	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err);
+
+/* pod_fetch() - the object; the caller puts it. -ENOENT, -EACCES and others with what to do. */
+int pod_fetch(const struct kubectl *kubectl, const char *namespace_, const char *name,
+	struct json_object **ret_pod, struct error *err);

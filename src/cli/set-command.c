@@ -1,0 +1,276 @@
+/* ration set POD --mem N: asks for another size by an annotation on the pod, and waits for the scheduler's
+ * answer. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/parse.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/complain.h"
+#include "cli/fields.h"
+#include "cli/inspect.h"
+#include "cli/kubectl.h"
+#include "cli/pod.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/pod.h"
+#include "model/units.h"
+
+#define ANSWER_MAX (4u << 20)
+#define LOOK_US 200000
+#define TIMEOUT_DEFAULT_S 30
+
+struct options {
+	struct kubectl kubectl;
+	const char *name, *namespace_, *container;
+	uint32_t units, timeout_s;
+};
+
+static const struct option own_options[] = {
+	{"mem", required_argument, NULL, 'm'},
+	{"container", required_argument, NULL, 'c'},
+	{"namespace", required_argument, NULL, 'n'},
+	{"timeout", required_argument, NULL, 't'},
+	{"help", no_argument, NULL, 'h'},
+};
+
+static const char usage[] =
+	"Usage: ration set POD --mem N [-c CONTAINER] [-n NAMESPACE] [FLAG...]\n"
+	"\n"
+	"Give a container of a pod that runs on a cgpu node another amount of GPU memory, without a "
+	"restart.\n"
+	"\n"
+	"      --mem N                N units of " RESOURCE_GPU_MEM ", on all its GPUs together\n"
+	"  -c, --container NAME       of which container (needed where several ask for GPU memory)\n"
+	"  -n, --namespace NAMESPACE  the pod's (default: that of the kubeconfig's context)\n"
+	"      --timeout SECONDS      wait so long for the scheduler's answer (default 30)\n"
+	"  -h, --help                 this text\n"
+	"\n"
+	"More is given as far as the pod's own GPU has it free; less is always given: a program that uses "
+	"more\n"
+	"keeps it, and gets no further memory. Everything goes through kubectl (or the program that "
+	"$KUBECTL\n"
+	"names). Needed rights: get and patch on the pod. $KUBECONFIG and kubectl's global flags are "
+	"honoured.\n";
+
+static int usage_error(const char *text)
+{
+	if (text)
+		complain("ration", text);
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+/* Returns -1 to go on, or the status to end with. */
+static int option_take(int c, struct options *options)
+{
+	switch (c) {
+	case 'm':
+		if (parse_u32(optarg, UNITS_MAX - 1, &options->units) < 0 || options->units == 0)
+			return usage_error("--mem is no whole number of units from 1 on");
+		return -1;
+	case 'c':
+		options->container = optarg;
+		return pod_name_is_valid(optarg) ? -1
+						 : usage_error("--container is not the name of a container");
+	case 'n':
+		options->namespace_ = optarg;
+		return pod_name_is_valid(optarg) ? -1
+						 : usage_error("--namespace is not the name of a namespace");
+	case 't':
+		return parse_u32(optarg, 3600, &options->timeout_s) < 0
+			       ? usage_error("--timeout is not a number of seconds from 0 to 3600")
+			       : -1;
+	case 'h':
+		fputs(usage, stdout);
+		return EXIT_SUCCESS;
+	case '?':
+		return usage_error(NULL);
+	}
+	return kubectl_take_option(&options->kubectl, c, optarg) < 0 ? EXIT_FAILURE : -1;
+}
+
+static int options_parse(int argc, char **argv, struct options *options)
+{
+	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	int c, r;
+
+	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
+	while ((c = getopt_long(argc, argv, "c:n:hs:", all, NULL)) != -1) {
+		r = option_take(c, options);
+		if (r >= 0)
+			return r;
+	}
+	if (optind == argc)
+		return usage_error("which pod?");
+	if (optind + 1 < argc)
+		return usage_error("more than one pod is named");
+	if (options->units == 0)
+		return usage_error("how much? --mem N");
+	options->name = argv[optind];
+	if (strncmp(options->name, "pod/", 4) == 0)
+		options->name += 4;
+	return pod_name_is_valid(options->name) ? -1 : usage_error("this is not the name of a pod");
+}
+
+/* The one that is named, or the only one. NULL with a sentence. */
+static const char *choose_container(
+	const struct options *options, const struct pod_facts *pod, struct error *err)
+{
+	const struct request *request = &pod->request;
+
+	if (request_is_empty(request))
+		error_set(err, EINVAL, "pod %s/%s asks for no " RESOURCE_GPU_MEM, pod->namespace_, pod->name);
+	else if (!*pod->node || !pod->has_placement)
+		error_set(err, EINVAL,
+			"pod %s/%s has no GPU yet: `ration why %s -n %s` tells what it waits for",
+			pod->namespace_, pod->name, pod->name, pod->namespace_);
+	else if (options->container && request_find(request, options->container))
+		return options->container;
+	else if (options->container)
+		error_set(err, EINVAL, "pod %s/%s has no container %s that asks for " RESOURCE_GPU_MEM,
+			pod->namespace_, pod->name, options->container);
+	else if (request->n_containers == 1)
+		return request->containers[0].name;
+	else
+		error_set(err, EINVAL,
+			"pod %s/%s has %zu containers that ask for " RESOURCE_GPU_MEM
+			": name one with -c, e.g. -c %s",
+			pod->namespace_, pod->name, request->n_containers, request->containers[0].name);
+	return NULL;
+}
+
+static int ask(const struct options *options, const char *namespace_, const char *request, struct error *err)
+{
+	_cleanup_json_ struct json_object *patch = json_object_new_object();
+	struct json_object *metadata = json_object_new_object(), *annotations = json_object_new_object();
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_free_ char *flag = NULL;
+	int r;
+
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_init(&complaints, ANSWER_MAX);
+	if (json_set(metadata, "annotations", annotations) < 0 || json_set(patch, "metadata", metadata) < 0 ||
+		json_set(annotations, ANNOTATION_RESIZE, json_object_new_string(request)) < 0 ||
+		asprintf(&flag, "--patch=%s", json_text(patch)) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = kubectl_run(&options->kubectl,
+		(const char *const[]){"patch", "pod", options->name, "--namespace", namespace_,
+			"--type=merge", flag, "--output=name", NULL},
+		&out, &complaints, err);
+	if (r <= 0)
+		return r;
+	return error_set(err, EACCES, "kubectl cannot patch pod %s in namespace %s: %.300s", options->name,
+		namespace_, complaints.len ? strbuf_cstr(&complaints) : "it gave no reason");
+}
+
+/* The answer takes the request away: while that is there, nobody has answered. */
+static bool is_answered(struct json_object *pod)
+{
+	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
+
+	return !json_member(annotations, ANNOTATION_RESIZE);
+}
+
+/* Prints a yes; a no is an error. */
+static int tell(
+	const struct options *options, struct json_object *pod, const char *request, struct error *err)
+{
+	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
+	const char *text = json_member_string(annotations, ANNOTATION_RESIZE_STATUS);
+	_cleanup_json_ struct json_object *status = NULL;
+	_cleanup_free_ char *message = NULL;
+	struct error ignored;
+
+	if (!text || json_parse(text, strlen(text), &status, &ignored) < 0 ||
+		strcmp(text_of(status, "request"), request) != 0)
+		return error_set(err, EAGAIN,
+			"pod %s: another request has taken the place of this one; try again", options->name);
+	message = strdup(text_of(status, "message"));
+	if (!message)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!is_true(status, "applied"))
+		return error_set(err, EPERM, "pod %s: %s", options->name, message);
+	printf("pod %s %s\n", options->name, printable(message));
+	return fflush(stdout) == EOF ? error_set(err, EIO, "the output cannot be written") : 0;
+}
+
+static int await(
+	const struct options *options, const char *namespace_, const char *request, struct error *err)
+{
+	int64_t give_up_ns = monotonic_ns() + options->timeout_s * NS_PER_S;
+
+	for (;;) {
+		_cleanup_json_ struct json_object *pod = NULL;
+		int r = pod_fetch(&options->kubectl, namespace_, options->name, &pod, err);
+
+		if (r < 0)
+			return r;
+		if (is_answered(pod))
+			return tell(options, pod, request, err);
+		if (monotonic_ns() >= give_up_ns)
+			return error_set(err, ETIMEDOUT,
+				"pod %s: the scheduler has not answered within %u s; the request stays: "
+				"`kubectl get pods -n kube-system -l app=ack-co-scheduler` shows whether it "
+				"runs",
+				options->name, options->timeout_s);
+		usleep(LOOK_US);
+	}
+}
+
+static int run(const struct options *options, struct error *err)
+{
+	_cleanup_json_ struct json_object *pod = NULL;
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	_cleanup_strbuf_ struct strbuf namespace_;
+	_cleanup_free_ char *request = NULL;
+	struct error problem = {""};
+	const char *container;
+	int r;
+
+	strbuf_init(&namespace_, POD_NAME_MAX);
+	r = pod_find_namespace(&options->kubectl, options->namespace_, &namespace_, err);
+	if (r == 0)
+		r = pod_fetch(&options->kubectl, strbuf_cstr(&namespace_), options->name, &pod, err);
+	if (r < 0)
+		return r;
+	r = pod_facts_from_json(pod, &facts, &problem);
+	if (r < 0) {
+		*err = problem;
+		return r;
+	}
+	container = choose_container(options, &facts, err);
+	if (!container)
+		return -EINVAL;
+	if (asprintf(&request, "{\"%s\":%u}", container, options->units) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = ask(options, strbuf_cstr(&namespace_), request, err);
+	return r < 0 ? r : await(options, strbuf_cstr(&namespace_), request, err);
+}
+
+int set_command(int argc, char **argv)
+{
+	struct options options = {.timeout_s = TIMEOUT_DEFAULT_S};
+	struct error err = {""};
+	int r;
+
+	kubectl_init(&options.kubectl);
+	r = options_parse(argc, argv, &options);
+	if (r < 0) {
+		r = run(&options, &err) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		if (r == EXIT_FAILURE)
+			complain("ration", err.text);
+	}
+	kubectl_release(&options.kubectl);
+	return r;
+}

@@ -1,0 +1,20 @@
+/* resize-patch.h - what one request for another size is answered: yes with the new placement, or no. */
+#pragma once
+
+#include <stdbool.h>
+
+struct pod_facts;
+struct scheduler;
+
+struct resize_patch {
+	char *text;    /* the body of the PATCH */
+	char *said;    /* the sentence in it, for the log */
+	bool reserved; /* a yes: ledger_resize() is under way */
+};
+
+void resize_patch_release(struct resize_patch *patch);
+
+/* resize_patch_make() - for the pod as the API server has just shown it, at this version; a yes reserves.
+ * -EAGAIN: nothing can be said now (the watch shows it otherwise, a resize is under way, no memory). */
+int resize_patch_make(struct scheduler *scheduler, const struct pod_facts *pod, const char *resource_version,
+	struct resize_patch *ret_patch);

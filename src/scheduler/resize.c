@@ -1,0 +1,345 @@
+#include "scheduler/resize.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/pod.h"
+#include "model/decide.h"
+#include "model/resize.h"
+#include "scheduler/lease.h"
+#include "scheduler/resize-patch.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
+#include "scheduler/takeover.h"
+#include "scheduler/waiting.h"
+
+#define TIMEOUT_MS 3000
+#define REQUESTS_MAX 1024 /* at once; further ones wait for an event of their pod */
+#define AGAIN_FIRST_NS (200 * NS_PER_MS)
+#define AGAIN_LAST_NS (10 * NS_PER_S)
+
+struct resize {
+	struct list item;
+	struct resizes *resizes;
+	char *uid, *namespace_, *name, *node;
+	bool busy;		   /* a request to the API server is on its way */
+	bool gone;		   /* the pod is, or its request: nothing is to be begun any more */
+	struct resize_patch patch; /* text is NULL until it is known what to answer */
+	int64_t next_ns, backoff_ns;
+};
+
+struct resizes {
+	struct scheduler *scheduler;
+	struct list all;
+	size_t n;
+	char host[256]; /* ours, by which kube-scheduler names its holder of the Lease */
+};
+
+int resizes_new(struct scheduler *scheduler, struct resizes **ret_resizes)
+{
+	struct resizes *resizes = calloc(1, sizeof(*resizes));
+
+	if (!resizes)
+		return -ENOMEM;
+	resizes->scheduler = scheduler;
+	list_init(&resizes->all);
+	if (gethostname(resizes->host, sizeof(resizes->host) - 1) < 0)
+		resizes->host[0] = '\0';
+	*ret_resizes = resizes;
+	return 0;
+}
+
+static void resize_free(struct resize *resize)
+{
+	list_remove(&resize->item);
+	resize->resizes->n--;
+	free(resize->uid);
+	free(resize->namespace_);
+	free(resize->name);
+	free(resize->node);
+	resize_patch_release(&resize->patch);
+	free(resize);
+}
+
+void resizes_free(struct resizes *resizes)
+{
+	if (!resizes)
+		return;
+	list_for_each_safe (item, after, &resizes->all)
+		resize_free(list_entry(item, struct resize, item));
+	free(resizes);
+}
+
+size_t resizes_waiting(const struct resizes *resizes)
+{
+	return resizes->n;
+}
+
+static struct resize *resize_new(struct resizes *resizes, const struct pod_facts *pod)
+{
+	struct resize *resize = calloc(1, sizeof(*resize));
+
+	if (!resize)
+		return NULL;
+	resize->resizes = resizes;
+	resize->uid = strdup(pod->uid);
+	resize->namespace_ = strdup(pod->namespace_);
+	resize->name = strdup(pod->name);
+	resize->node = strdup(pod->node);
+	resize->backoff_ns = AGAIN_FIRST_NS;
+	list_append(&resizes->all, &resize->item);
+	resizes->n++;
+	if (resize->uid && resize->namespace_ && resize->name && resize->node)
+		return resize;
+	resize_free(resize);
+	return NULL;
+}
+
+static struct resize *resize_find(const struct resizes *resizes, const char *uid)
+{
+	list_for_each (item, &resizes->all) {
+		struct resize *resize = list_entry(item, struct resize, item);
+
+		if (strcmp(resize->uid, uid) == 0)
+			return resize;
+	}
+	return NULL;
+}
+
+static void again_later(struct resize *resize)
+{
+	resize->next_ns = monotonic_ns() + resize->backoff_ns;
+	resize->backoff_ns = resize->backoff_ns * 2 > AGAIN_LAST_NS ? AGAIN_LAST_NS : resize->backoff_ns * 2;
+}
+
+static void start(struct resize *resize);
+
+/* ---- the answer is on its way ---------------------------------------------------------------------------
+ */
+
+static void end_reservation(struct resize *resize, bool applied)
+{
+	struct scheduler *scheduler = resize->resizes->scheduler;
+
+	if (applied)
+		ledger_resize_confirm(&scheduler->ledger, resize->uid);
+	else
+		ledger_resize_release(&scheduler->ledger, resize->uid);
+	waiting_room_look(scheduler->waiting);
+}
+
+static void on_patched(void *userdata, const struct kube_response *response)
+{
+	struct resize *resize = userdata;
+	bool conflict = response->result == 0 && response->status == 409;
+
+	resize->busy = false;
+	/* 409 is clear here, other than for a Binding: with this resourceVersion nothing can land any more.
+	 */
+	if (!conflict && binding_outcome(response->result, response->status) == BINDING_UNKNOWN) {
+		log_warning("pod %s/%s: the answer to its resize has an unknown outcome: %s, trying again",
+			resize->namespace_, resize->name, response->text);
+		again_later(resize);
+		return;
+	}
+	if (response->status / 100 == 2)
+		log_info("pod %s/%s: resize: %s", resize->namespace_, resize->name, resize->patch.said);
+	else if (!conflict)
+		log_warning("pod %s/%s: its resize cannot be answered: %s", resize->namespace_, resize->name,
+			response->text);
+	if (resize->patch.reserved)
+		end_reservation(resize, response->status / 100 == 2);
+	resize_patch_release(&resize->patch);
+	if (response->status / 100 == 2 || response->status == 404) {
+		resize_free(resize);
+	} else if (conflict && !resize->gone) {
+		start(resize);
+	} else if (resize->gone) {
+		resize_free(resize);
+	} else {
+		again_later(resize);
+	}
+}
+
+static void send_patch(struct resize *resize)
+{
+	char path[1024];
+	int r;
+
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", resize->namespace_, resize->name);
+	r = kube_request(resize->resizes->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH,
+		resize->patch.text, TIMEOUT_MS, on_patched, resize, NULL);
+	resize->busy = r == 0;
+	if (r < 0)
+		again_later(resize);
+}
+
+/* ---- what to answer -------------------------------------------------------------------------------------
+ */
+
+static struct json_object *find_pod(struct json_object *list, const char *uid)
+{
+	struct json_object *items = json_member(list, "items");
+
+	for (size_t i = 0; json_object_is_type(items, json_type_array) && i < json_object_array_length(items);
+		i++) {
+		struct json_object *pod = json_object_array_get_idx(items, i);
+		const char *of_pod = json_member_string(json_member(pod, "metadata"), "uid");
+
+		if (of_pod && strcmp(of_pod, uid) == 0)
+			return pod;
+	}
+	return NULL;
+}
+
+/* The list is in the ledger by now. Returns false if the request is no more. */
+static bool decide(struct resize *resize, struct json_object *pod)
+{
+	struct scheduler *scheduler = resize->resizes->scheduler;
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error lost;
+	int r;
+
+	pod_facts_init(&facts);
+	if (!pod || pod_facts_from_json(pod, &facts, NULL) < 0 || !facts.resize || facts.deleting ||
+		facts.finished)
+		return false;
+	if (ledger_lease_may_bind(scheduler->lease, &lost) < 0) {
+		again_later(resize);
+		return true;
+	}
+	r = resize_patch_make(scheduler, &facts,
+		json_member_string(json_member(pod, "metadata"), "resourceVersion"), &resize->patch);
+	if (r < 0)
+		again_later(resize);
+	else
+		send_patch(resize);
+	return true;
+}
+
+static void on_listed(void *userdata, const struct kube_response *response)
+{
+	struct resize *resize = userdata;
+	struct scheduler *scheduler = resize->resizes->scheduler;
+	_cleanup_json_ struct json_object *list = NULL;
+	struct error ignored;
+
+	resize->busy = false;
+	if (response->result < 0 || response->status != 200 || takeover_read_pods(scheduler, response) < 0 ||
+		json_parse(response->body, response->body_len, &list, &ignored) < 0) {
+		again_later(resize);
+		return;
+	}
+	if (resize->gone || !decide(resize, find_pod(list, resize->uid)))
+		resize_free(resize);
+}
+
+/* "<host>_<uuid>", cmd/kube-scheduler/app/server.go at 1.36.3. No Lease: a kube-scheduler that is alone. */
+static bool is_ours(const struct resizes *resizes, const struct kube_response *response)
+{
+	_cleanup_json_ struct json_object *lease = NULL;
+	size_t len = strlen(resizes->host);
+	struct error ignored;
+	const char *holder;
+
+	if (response->result == 0 && response->status == 404)
+		return true;
+	if (response->result < 0 || response->status != 200 ||
+		json_parse(response->body, response->body_len, &lease, &ignored) < 0)
+		return false;
+	holder = json_member_string(json_member(lease, "spec"), "holderIdentity");
+	return holder && len && strncmp(holder, resizes->host, len) == 0 && holder[len] == '_';
+}
+
+static void on_lease(void *userdata, const struct kube_response *response)
+{
+	struct resize *resize = userdata;
+	int r = -EAGAIN;
+
+	resize->busy = false;
+	if (resize->gone) {
+		resize_free(resize);
+		return;
+	}
+	if (is_ours(resize->resizes, response))
+		r = takeover_list_node(
+			resize->resizes->scheduler, resize->node, TIMEOUT_MS, on_listed, resize);
+	resize->busy = r == 0;
+	if (r < 0)
+		again_later(resize);
+}
+
+static void start(struct resize *resize)
+{
+	struct scheduler *scheduler = resize->resizes->scheduler;
+	struct error ignored;
+	char path[1024];
+	int r = -EAGAIN;
+
+	resize->next_ns = 0;
+	if (resize->patch.text) {
+		send_patch(resize);
+		return;
+	}
+	if (scheduler_is_ready(scheduler) && sync_is_following(scheduler->sync) &&
+		ledger_lease_may_bind(scheduler->lease, &ignored) == 0 &&
+		ledger_lease_path(scheduler->lease, path, sizeof(path)) == 0)
+		r = kube_request(
+			scheduler->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_lease, resize, NULL);
+	resize->busy = r == 0;
+	if (r < 0)
+		again_later(resize);
+}
+
+/* ---- requests -------------------------------------------------------------------------------------------
+ */
+
+void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
+{
+	struct resize *resize = resize_find(resizes, pod->uid);
+	bool wanted = pod->resize && pod->node && *pod->node && !pod->finished && !pod->deleting &&
+		      !request_is_empty(&pod->request);
+
+	if (resize) {
+		resize->gone = !wanted;
+		if (!wanted && !resize->busy && !resize->patch.text)
+			resize_free(resize);
+		return;
+	}
+	if (!wanted || resizes->n >= REQUESTS_MAX)
+		return;
+	resize = resize_new(resizes, pod);
+	if (resize)
+		start(resize);
+}
+
+void resizes_tick(struct resizes *resizes)
+{
+	int64_t now = monotonic_ns();
+
+	list_for_each_safe (item, after, &resizes->all) {
+		struct resize *resize = list_entry(item, struct resize, item);
+
+		if (resize->busy || resize->next_ns > now)
+			continue;
+		/* Of a pod that is gone, no event will tell. */
+		if (!resize->patch.text && !ledger_pod(&resizes->scheduler->ledger, resize->uid))
+			resize_free(resize);
+		else
+			start(resize);
+	}
+}
