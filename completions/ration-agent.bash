@@ -8,7 +8,7 @@ _ration_agent()
 	--unit) mapfile -t COMPREPLY < <(compgen -W "1GiB 512MiB 256MiB 128MiB" -- "$cur") ;;
 	--on-bypass) mapfile -t COMPREPLY < <(compgen -W "report evict" -- "$cur") ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W "error warning info debug" -- "$cur") ;;
-	--driver-root | --host-driver-root | --plugin-dir | --cdi-dir | --state-dir | --proc)
+	--driver-root | --host-driver-root | --plugin-dir | --cdi-dir | --state-dir | --shim-dir | --proc)
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		;;
 	--pod-resources-socket | --cri-socket | --checkpoint | --kubeconfig)
@@ -17,7 +17,7 @@ _ration_agent()
 	--node-name | --metrics) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--node-name --driver-root --host-driver-root --plugin-dir
-			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --kubeconfig --metrics --on-bypass --proc --unit --log-level
+			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --shim-dir --allow-disable --kubeconfig --metrics --on-bypass --proc --unit --log-level
 			--version --help" -- "$cur")
 		;;
 	esac

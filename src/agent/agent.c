@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "agent/assign.h"
+#include "agent/cdi.h"
 #include "agent/checkpoint.h"
+#include "agent/grants.h"
 #include "agent/health.h"
 #include "agent/lease.h"
 #include "agent/leave.h"
@@ -39,11 +41,6 @@
 #define TICK_NS NS_PER_S
 #define FIRST_TICK_NS (100 * NS_PER_MS)
 #define GAP_NS (10 * NS_PER_S) /* who has lost the watch has listed anew by then */
-
-bool agent_serves(const struct agent *agent)
-{
-	return agent->in_force == GPU_MODE_SHARE && agent->inventory.n_cards;
-}
 
 void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
 {
@@ -85,6 +82,39 @@ static size_t agent_count_holders(const struct agent *agent)
 	return n;
 }
 
+/* Who stops serving takes the devices from running pods, which a kubelet that restarts would then not run
+ * again. Before the pods are known there may be some. */
+bool agent_serves(const struct agent *agent)
+{
+	if (!gpu_mode_is_served(agent->in_force) || !agent->inventory.n_cards)
+		return false;
+	return !*isolation_problem(agent) || !agent->settled || agent_count_holders(agent);
+}
+
+bool agent_is_open(const struct agent *agent)
+{
+	return agent->open && !*isolation_problem(agent);
+}
+
+static void agent_remember(struct agent *agent)
+{
+	struct state state = {.mode = agent->in_force,
+		.knows_cdi = runtime_answered(agent->runtime),
+		.does_cdi = runtime_does_cdi(agent->runtime),
+		.inventory = agent->inventory};
+	struct error err = {""};
+
+	if (agent->remembered)
+		return;
+	agent->remembered = state_save(agent->options.state_dir, &state, &err) == 0;
+	if (!agent->remembered && !agent->remember_failure)
+		log_warning(
+			"%s: should this agent restart, it has to wait for the driver, the container runtime "
+			"and the API server",
+			err.text);
+	agent->remember_failure = !agent->remembered;
+}
+
 static void agent_settle_mode(struct agent *agent)
 {
 	enum gpu_mode asked = agent->mode.asked;
@@ -110,26 +140,9 @@ static void agent_settle_mode(struct agent *agent)
 	agent->open = true;
 	agent->draining_reported = false;
 	log_info("GPU mode in force: %s", asked == GPU_MODE_NONE ? "none" : gpu_mode_text(asked));
+	/* At once: who comes after us must not take held containers for such that have the whole card. */
 	agent->remembered = false;
-}
-
-static void agent_remember(struct agent *agent)
-{
-	struct state state = {.mode = agent->in_force,
-		.knows_cdi = runtime_answered(agent->runtime),
-		.does_cdi = runtime_does_cdi(agent->runtime),
-		.inventory = agent->inventory};
-	struct error err = {""};
-
-	if (agent->remembered)
-		return;
-	agent->remembered = state_save(agent->options.state_dir, &state, &err) == 0;
-	if (!agent->remembered && !agent->remember_failure)
-		log_warning(
-			"%s: should this agent restart, it has to wait for the driver, the container runtime "
-			"and the API server",
-			err.text);
-	agent->remember_failure = !agent->remembered;
+	agent_remember(agent);
 }
 
 void agent_changed(struct agent *agent)
@@ -138,6 +151,7 @@ void agent_changed(struct agent *agent)
 	if (agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
 		kube_watch_synced(agent->pod_watch)) {
 		agent_settle_mode(agent);
+		isolation_look(agent);
 		agent->settled = true;
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}
@@ -217,6 +231,9 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 		leftovers_pod_gone(agent->leftovers, &pod->facts);
 	else
 		records_remove(agent->options.state_dir, uid);
+	/* Its files take memory; what its deletion says of its containers was said before they were gone. */
+	if (cdi_exists(agent->options.cdi_dir, uid))
+		leftovers_examine(agent->leftovers, uid);
 	node_pods_remove(&agent->pods, uid);
 	served_remove_pod(&agent->served, uid);
 	agent_changed(agent);
@@ -289,6 +306,7 @@ static void on_tick(void *userdata)
 	strays_look(agent->strays);
 	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
 		forget_gone(agent);
+	isolation_look(agent);
 	agent_changed(agent);
 	agent_remember(agent);
 }
@@ -368,6 +386,7 @@ int agent_start(struct agent *agent, struct error *err)
 	int r;
 
 	list_init(&agent->assignments);
+	list_init(&agent->grants);
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
 	table_init(&agent->spent);
@@ -389,6 +408,7 @@ int agent_start(struct agent *agent, struct error *err)
 		runtime_remember(agent->runtime, state.does_cdi);
 	if (!agent->inventory.n_cards)
 		gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
+	grants_resume(agent);
 	agent_changed(agent);
 	loop_timer_set(agent->tick, FIRST_TICK_NS);
 	return 0;
@@ -410,6 +430,7 @@ void agent_stop(struct agent *agent)
 	kube_watch_free(agent->pod_watch);
 	kube_client_free(agent->client);
 	assign_stop(agent);
+	grants_release(agent);
 	looks_free(agent->looks);
 	refused_free(agent->refused);
 	watchdog_free(agent->watchdog);

@@ -7,6 +7,7 @@
 
 #include "agent/driver.h"
 #include "agent/inventory.h"
+#include "agent/isolation.h"
 #include "agent/metrics.h"
 #include "agent/mode.h"
 #include "agent/options.h"
@@ -49,6 +50,8 @@ struct agent {
 	struct watchdog *watchdog;
 	struct refused *refused;
 	struct runtime *runtime;
+	struct isolation isolation;
+	struct list grants; /* struct node_grant */
 
 	struct node_pods pods;
 	bool pods_listed;	  /* once at least */
@@ -97,8 +100,19 @@ void agent_changed(struct agent *agent);
 /* agent_poll_health() - gpu_health_poll(), and what follows from it. */
 void agent_poll_health(struct agent *agent);
 
-/* agent_serves() - the mode in force has device plugins. */
+/* agent_serves() - the mode in force has device plugins, and the node can do what the mode promises; or
+ * cannot any more, but pods hold units. */
 bool agent_serves(const struct agent *agent);
+
+/* agent_is_open() - new pods may come: nothing stands in the way of serving them. */
+bool agent_is_open(const struct agent *agent);
+
+/* isolation_problem() - why the mode in force, which is isolated, cannot be served; "" if it can, or if it is
+ * none. */
+static inline const char *isolation_problem(const struct agent *agent)
+{
+	return gpu_mode_is_isolated(agent->in_force) ? agent->isolation.problem.text : "";
+}
 
 /* Sentences for people: an Event and a line in the log. */
 void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text);

@@ -8,6 +8,7 @@
 #include "agent/agent.h"
 #include "agent/calls.h"
 #include "agent/cdi.h"
+#include "agent/delivery.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/grant.h"
 #include "agent/identify.h"
@@ -204,7 +205,7 @@ static void answer_placed(struct answer *answer, struct agent *agent, const stru
 	}
 	answer_set_cdi(answer, pod->uid, who->container->name);
 	/* Not written now, it is written by PreStartContainer: no reason to fail the pod for good. */
-	if (cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, pod, &err) < 0)
+	if (delivery_make(agent, who->pod, who->container->name, false, &err) < 0)
 		log_warning("%s; trying again when the container starts", err.text);
 }
 
@@ -232,7 +233,9 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 	const struct pod_facts *pod = &who->pod->facts;
 	_cleanup_free_ struct answer *answer = calloc(1, sizeof(*answer));
 	enum allocate_outcome outcome = ALLOCATE_NOT_PLACED;
-	bool cdi = runtime_does_cdi(agent->runtime);
+	/* An isolated node has no other way: should the runtime not apply the file, PreStartContainer
+	 * refuses. */
+	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->in_force);
 	struct error err = {""};
 
 	if (!answer) {

@@ -8,11 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/driver.h"
 #include "agent/grant.h"
+#include "agent/grants-folder.h"
+#include "agent/shim-install.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fs.h"
+#include "grant/grant.h"
+#include "grant/usage.h"
 #include "kube/json.h"
 
 /* 0.5.0 is the first with hostPath of device nodes, and what containerd 1.7 reads. */
@@ -20,6 +23,23 @@
 #define FILE_MAX ((size_t)1 << 20)
 #define PREFIX "ration-"
 #define SUFFIX ".json"
+
+/* Every directory that a dynamic linker searches by default: Debian's, Red Hat's, musl's and the others'. */
+#if defined(__aarch64__)
+static const char *const SHIM_DIRS[] = {
+	"/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib", "/usr/local/lib", "/usr/lib"};
+#else
+static const char *const SHIM_DIRS[] = {
+	"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib", "/usr/local/lib", "/usr/lib"};
+#endif
+
+/* What one file is made of. */
+struct cdi_parts {
+	const struct inventory *inventory;
+	const struct driver *driver;
+	const struct pod_facts *pod;
+	const struct cdi_isolation *isolation;
+};
 
 const char *cdi_device_name(const char *uid, const char *container, char *buf, size_t size)
 {
@@ -138,6 +158,97 @@ static int add_device(struct json_object *nodes, struct json_object *mounts, con
 	return r ? r : set_text(node, "hostPath", host);
 }
 
+const char *cdi_private_library(enum driver_part part)
+{
+	static const char *const names[DRIVER_PART_MAX] = {
+		NULL, "/run/ration/driver/cuda/libcuda.so", "/run/ration/driver/nvml/libnvidia-ml.so"};
+
+	return names[part];
+}
+
+/* Under each name that a program may open it by. */
+static int add_shim_library(
+	struct json_object *mounts, const struct driver *driver, enum driver_part part, const char *host)
+{
+	const char *suffixes[] = {"", ".1", "."}, *version;
+	char inside[PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(SHIM_DIRS); i++)
+		for (size_t k = 0; r == 0 && k < ARRAY_SIZE(suffixes); k++) {
+			version = strcmp(suffixes[k], ".") == 0 ? driver->version : "";
+			snprintf(inside, sizeof(inside), "%s/%s%s%s", SHIM_DIRS[i], driver_library(part),
+				suffixes[k], version);
+			r = add_mount(mounts, host, inside, false, false);
+		}
+	return r;
+}
+
+/* The shim in the driver's place, the driver where only the shim looks for it. */
+static int add_substitutes(struct json_object *mounts, const struct cdi_parts *parts)
+{
+	static const char *const files[DRIVER_PART_MAX] = {NULL, SHIM_CUDA_FILE, SHIM_NVML_FILE};
+	const struct cdi_isolation *isolation = parts->isolation;
+	char host[PATH_MAX];
+	int r = 0;
+
+	for (enum driver_part part = DRIVER_CUDA; r == 0 && part < DRIVER_PART_MAX; part++) {
+		r = driver_library_host(parts->driver, part, host, sizeof(host));
+		if (r == 0)
+			r = add_mount(mounts, host, cdi_private_library(part), false, false);
+		if (r == 0)
+			r = shim_path(isolation->state_dir, isolation->shim_version, files[part], host,
+				sizeof(host));
+		if (r == 0)
+			r = add_shim_library(mounts, parts->driver, part, host);
+	}
+	if (r == 0)
+		r = shim_path(isolation->state_dir, isolation->shim_version, "", host, sizeof(host));
+	if (r == 0)
+		r = add_mount(mounts, host, SHIM_INSIDE, false, true);
+	if (r == 0)
+		r = shim_path(
+			isolation->state_dir, isolation->shim_version, SHIM_PRELOAD_FILE, host, sizeof(host));
+	return r ? r : add_mount(mounts, host, "/etc/ld.so.preload", false, false);
+}
+
+static int add_grant(struct json_object *mounts, const struct cdi_parts *parts, const char *container)
+{
+	char host[PATH_MAX];
+	int r = grants_folder_path(parts->isolation->state_dir, parts->pod->uid, container, GRANTS_GRANT_FILE,
+		host, sizeof(host));
+
+	if (r == 0)
+		r = add_mount(mounts, host, GRANT_FILE_PATH, false, false);
+	if (r == 0)
+		r = grants_folder_path(parts->isolation->state_dir, parts->pod->uid, container,
+			USAGE_FILE_NAME, host, sizeof(host));
+	return r ? r : add_mount(mounts, host, USAGE_FILE_PATH, true, false);
+}
+
+static bool is_isolated(const struct cdi_isolation *isolation, const char *container)
+{
+	for (size_t i = 0; isolation && i < isolation->n_exempt; i++)
+		if (strcmp(isolation->exempt[i], container) == 0)
+			return false;
+	return isolation;
+}
+
+static int add_mounts(struct json_object *mounts, const struct cdi_parts *parts, const char *container)
+{
+	const struct driver *driver = parts->driver;
+	bool isolated = is_isolated(parts->isolation, container);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < driver->n_mounts; i++)
+		if (!isolated || driver->mounts[i].part == DRIVER_OTHER)
+			r = add_mount(mounts, driver->mounts[i].host, driver->mounts[i].container,
+				driver->mounts[i].writable, driver->mounts[i].directory);
+	if (r == 0 && isolated)
+		r = add_substitutes(mounts, parts);
+	return r || !isolated ? r : add_grant(mounts, parts, container);
+}
+
 static int add_variables(struct json_object *edits, const struct grant *grant)
 {
 	struct json_object *env = set_array(edits, "env");
@@ -152,14 +263,15 @@ static int add_variables(struct json_object *edits, const struct grant *grant)
 	return env ? 0 : -ENOMEM;
 }
 
-static int add_container(struct json_object *devices, const struct inventory *inventory,
-	const struct driver *driver, const struct pod_facts *pod, const char *container, struct error *err)
+static int add_container(
+	struct json_object *devices, const struct cdi_parts *parts, const char *container, struct error *err)
 {
+	const struct driver *driver = parts->driver;
 	struct json_object *device = array_add_object(devices), *edits = json_object_new_object();
 	struct json_object *nodes, *mounts;
 	char name[CDI_NAME_SIZE], file[32];
 	struct grant grant;
-	int r = grant_build(inventory, pod, container, true, &grant, err);
+	int r = grant_build(parts->inventory, parts->pod, container, true, &grant, err);
 
 	if (!device || json_set(device, "containerEdits", edits) < 0)
 		return -ENOMEM;
@@ -167,7 +279,7 @@ static int add_container(struct json_object *devices, const struct inventory *in
 	mounts = set_array(edits, "mounts");
 	if (r < 0 || !nodes || !mounts)
 		return r < 0 ? r : -ENOMEM;
-	snprintf(name, sizeof(name), "%s.%s", pod->uid, container);
+	snprintf(name, sizeof(name), "%s.%s", parts->pod->uid, container);
 	r = set_text(device, "name", name);
 	for (size_t i = 0; r == 0 && i < grant.n_cards; i++) {
 		snprintf(file, sizeof(file), "nvidia%u", grant.cards[i]->minor);
@@ -175,15 +287,14 @@ static int add_container(struct json_object *devices, const struct inventory *in
 	}
 	for (size_t i = 0; r == 0 && i < driver->n_devices; i++)
 		r = add_device(nodes, mounts, driver, driver->devices[i], err);
-	for (size_t i = 0; r == 0 && i < driver->n_mounts; i++)
-		r = add_mount(mounts, driver->mounts[i].host, driver->mounts[i].container,
-			driver->mounts[i].writable, driver->mounts[i].directory);
+	if (r == 0)
+		r = add_mounts(mounts, parts, container);
 	return r ? r : add_variables(edits, &grant);
 }
 
-static int cdi_build(const struct inventory *inventory, const struct driver *driver,
-	const struct pod_facts *pod, struct json_object *root, struct error *err)
+static int cdi_build(const struct cdi_parts *parts, struct json_object *root, struct error *err)
 {
+	const struct placement *placement = &parts->pod->placement;
 	struct json_object *devices;
 	int r = set_text(root, "cdiVersion", CDI_VERSION);
 
@@ -192,14 +303,15 @@ static int cdi_build(const struct inventory *inventory, const struct driver *dri
 	devices = r == 0 ? set_array(root, "devices") : NULL;
 	if (!devices)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < pod->placement.n_containers; i++)
-		r = add_container(devices, inventory, driver, pod, pod->placement.containers[i].name, err);
+	for (size_t i = 0; r == 0 && i < placement->n_containers; i++)
+		r = add_container(devices, parts, placement->containers[i].name, err);
 	return r;
 }
 
 int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
-	const struct pod_facts *pod, struct error *err)
+	const struct pod_facts *pod, const struct cdi_isolation *isolation, struct error *err)
 {
+	const struct cdi_parts parts = {inventory, driver, pod, isolation};
 	_cleanup_json_ struct json_object *root = json_object_new_object();
 	_cleanup_free_ char *before = NULL;
 	char path[PATH_MAX];
@@ -208,7 +320,7 @@ int cdi_write(const char *dir, const struct inventory *inventory, const struct d
 	int r;
 
 	error_set(err, ENOMEM, "out of memory");
-	r = root ? cdi_build(inventory, driver, pod, root, err) : -ENOMEM;
+	r = root ? cdi_build(&parts, root, err) : -ENOMEM;
 	if (r < 0)
 		return r;
 	text = json_text(root);

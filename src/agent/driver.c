@@ -104,15 +104,35 @@ static int driver_add(struct driver *driver, const char *relative, const char *c
 	return 0;
 }
 
+/* "libcuda.so", or that and "." and something. */
+static bool is_library(const char *file, const char *library)
+{
+	size_t len = strlen(library);
+
+	return strncmp(file, library, len) == 0 && (file[len] == '\0' || file[len] == '.');
+}
+
 static bool is_driver_library(const char *file)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(LIBRARIES); i++) {
-		size_t len = strlen(LIBRARIES[i]);
-
-		if (strncmp(file, LIBRARIES[i], len) == 0 && (file[len] == '\0' || file[len] == '.'))
+	for (size_t i = 0; i < ARRAY_SIZE(LIBRARIES); i++)
+		if (is_library(file, LIBRARIES[i]))
 			return true;
-	}
 	return false;
+}
+
+const char *driver_library(enum driver_part part)
+{
+	static const char *const names[DRIVER_PART_MAX] = {NULL, "libcuda.so", "libnvidia-ml.so"};
+
+	return names[part];
+}
+
+static enum driver_part part_of(const char *file)
+{
+	for (enum driver_part part = DRIVER_CUDA; part < DRIVER_PART_MAX; part++)
+		if (is_library(file, driver_library(part)))
+			return part;
+	return DRIVER_OTHER;
 }
 
 static int driver_add_libraries(struct driver *driver)
@@ -135,6 +155,8 @@ static int driver_add_libraries(struct driver *driver)
 			r = join(target, sizeof(target), CONTAINER_DIRS[i], entry->d_name);
 			if (r == 0)
 				r = driver_add(driver, relative, target, false);
+			if (r == 0)
+				driver->mounts[driver->n_mounts - 1].part = part_of(entry->d_name);
 		}
 	}
 	closedir(dir);
@@ -189,6 +211,76 @@ static int driver_add_extra(struct driver *driver)
 	return 0;
 }
 
+/* The driver's version stands in the name of the file that libcuda.so.1 leads to, and nowhere else that can
+ * be read without running it. */
+static bool find_version(const struct driver *driver, const char *folder, enum driver_part part,
+	char *ret_version, size_t size)
+{
+	const char *library = driver_library(part);
+	char path[PATH_MAX];
+	struct stat wanted, st;
+	bool found = false;
+	DIR *dir = NULL;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s.1", folder, library) < sizeof(path) &&
+		stat(path, &wanted) == 0)
+		dir = opendir(folder);
+	if (!dir)
+		return false;
+	for (struct dirent *entry; !found && (entry = readdir(dir));) {
+		const char *version = entry->d_name + strlen(library) + 1;
+
+		if (!is_library(entry->d_name, library) || !entry->d_name[strlen(library)] ||
+			!strchr(version, '.') || version[strspn(version, "0123456789.")] ||
+			strlen(version) >= size)
+			continue;
+		found = (size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) < sizeof(path) &&
+			stat(path, &st) == 0 && st.st_ino == wanted.st_ino && st.st_dev == wanted.st_dev;
+		if (found)
+			strcpy(ret_version, version);
+	}
+	closedir(dir);
+	return found;
+}
+
+static void driver_find_version(struct driver *driver)
+{
+	char folder[PATH_MAX], versions[DRIVER_PART_MAX][sizeof(driver->version)];
+	char *why = driver->version_problem;
+	int r = join(folder, sizeof(folder), driver->root, driver->library_dir);
+
+	driver->version[0] = why[0] = '\0';
+	for (enum driver_part part = DRIVER_CUDA; part < DRIVER_PART_MAX; part++)
+		if (!why[0] && (r < 0 || !find_version(driver, folder, part, versions[part],
+						 sizeof(versions[part]))))
+			snprintf(why, sizeof(driver->version_problem),
+				"%s.1 of the NVIDIA driver in %.200s is not there, or is no link to a file "
+				"with the "
+				"driver's version in its name",
+				driver_library(part), folder);
+	if (why[0])
+		return;
+	if (strcmp(versions[DRIVER_CUDA], versions[DRIVER_NVML]) != 0)
+		snprintf(why, sizeof(driver->version_problem),
+			"the NVIDIA driver in %.200s is incomplete: libcuda.so.1 is of version %s, "
+			"libnvidia-ml.so.1 of %s",
+			folder, versions[DRIVER_CUDA], versions[DRIVER_NVML]);
+	else
+		strcpy(driver->version, versions[DRIVER_CUDA]);
+}
+
+int driver_library_host(const struct driver *driver, enum driver_part part, char *buf, size_t size)
+{
+	char relative[PATH_MAX];
+
+	if (!driver->version[0] || !driver->library_dir)
+		return -ENOENT;
+	if ((size_t)snprintf(relative, sizeof(relative), "%s/%s.%s", driver->library_dir,
+		    driver_library(part), driver->version) >= sizeof(relative))
+		return -ENAMETOOLONG;
+	return join(buf, size, driver->host_root, relative);
+}
+
 static int driver_find_libraries(const struct driver *driver, struct stat *ret_st)
 {
 	char relative[PATH_MAX], path[PATH_MAX];
@@ -237,7 +329,9 @@ int driver_scan(struct driver *driver, struct error *err)
 		if (driver_device(driver, CONTROL_DEVICES[i], host, sizeof(host), &is_node) == 0)
 			driver->devices[driver->n_devices++] = CONTROL_DEVICES[i];
 	}
+	driver_find_version(driver);
 	driver->library_time = st.st_mtim;
+	driver->generation++;
 	return 0;
 }
 

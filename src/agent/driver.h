@@ -10,7 +10,11 @@ struct error;
 #define DRIVER_MOUNTS_MAX 512
 #define DRIVER_DEVICES_MAX 16
 
+/* What the shim takes the place of, and all else. */
+enum driver_part { DRIVER_OTHER, DRIVER_CUDA, DRIVER_NVML, DRIVER_PART_MAX };
+
 struct driver_mount {
+	enum driver_part part;
 	char *host;	 /* as the container runtime sees it */
 	char *container; /* absolute */
 	bool writable;
@@ -26,6 +30,11 @@ struct driver {
 	size_t n_mounts;
 	const char *devices[DRIVER_DEVICES_MAX]; /* control devices that exist: "nvidiactl" ... */
 	size_t n_devices;
+	/* Of libcuda.so.1 and libnvidia-ml.so.1: what stands behind "libcuda.so." in the name of the file.
+	 * Empty with a sentence in version_problem where it cannot be told. */
+	char version[64];
+	char version_problem[512];
+	unsigned int generation; /* one more with each scan that found other files */
 };
 
 void driver_init(struct driver *driver, const char *root, const char *host_root);
@@ -34,6 +43,12 @@ void driver_release(struct driver *driver);
 /* driver_scan() - look for the files again if the library directory has changed since the last time. -ENOENT
  * with a sentence if there is no driver below root. */
 int driver_scan(struct driver *driver, struct error *err);
+
+/* driver_library() - what the library is called: "libcuda.so". NULL for DRIVER_OTHER. */
+const char *driver_library(enum driver_part part);
+
+/* driver_library_host() - the library's file with its full name, as the container runtime sees it. */
+int driver_library_host(const struct driver *driver, enum driver_part part, char *buf, size_t size);
 
 /* driver_device() - where dev/<name> lies for the container runtime, and whether it is a device node (a
  * simulated tree may have plain files instead, where nodes cannot be made). -ENOENT. */

@@ -23,8 +23,9 @@ struct gpu_health {
 	struct nvml_watch *watch;
 	struct nvml_inventory found;
 	int64_t look_at_ns;
-	bool lent, missed;   /* another thread has the library; a poll was due meanwhile */
-	char complaint[512]; /* what was said last about a driver that is not there */
+	bool lent, missed;	 /* another thread has the library; a poll was due meanwhile */
+	unsigned int generation; /* of the driver's files, when the library was opened */
+	char complaint[512];	 /* what was said last about a driver that is not there */
 };
 
 int gpu_health_new(struct gpu_health **ret_health)
@@ -91,6 +92,7 @@ static bool health_fill(const struct nvml_inventory *found, struct inventory *in
 		card->facts.mib = from->memory_mib;
 		card->facts.healthy = true;
 		card->minor = from->minor;
+		snprintf(card->bus_id, sizeof(card->bus_id), "%s", from->bus_id);
 		n++;
 	}
 	snprintf(inventory->driver_version, sizeof(inventory->driver_version), "%s", found->driver_version);
@@ -104,6 +106,7 @@ static int health_open(struct gpu_health *health, struct driver *driver, struct 
 
 	if (r < 0)
 		return r;
+	health->generation = driver->generation;
 	snprintf(path, sizeof(path), "%s/%s/libnvidia-ml.so.1", driver->root, driver->library_dir);
 	r = nvml_open(&health->nvml, path, err);
 	if (r == 0)
@@ -153,17 +156,38 @@ static bool health_apply(
 	return true;
 }
 
+bool gpu_health_is_outdated(const struct gpu_health *health, const struct driver *driver)
+{
+	return health->watch && driver->generation != health->generation;
+}
+
+bool gpu_health_follow(struct gpu_health *health, struct driver *driver, struct inventory *inventory)
+{
+	if (health->lent || !gpu_health_is_outdated(health, driver))
+		return false;
+	log_info("the NVIDIA driver's files have changed: looking at the cards anew");
+	health_close(health);
+	return health_look(health, driver, inventory);
+}
+
 bool gpu_health_poll(struct gpu_health *health, struct driver *driver, struct inventory *inventory)
 {
 	struct nvml_change changes[NVML_MAX_CARDS];
+	struct error ignored;
 	bool changed = false;
 	size_t n;
 
 	health->missed = health->lent;
 	if (health->lent)
 		return false;
+	if (health->watch && monotonic_ns() >= health->look_at_ns) {
+		health->look_at_ns = monotonic_ns() + LOOK_AGAIN_NS;
+		driver_scan(driver, &ignored);
+		changed = gpu_health_follow(health, driver, inventory);
+	}
 	if (!health->watch)
-		return monotonic_ns() >= health->look_at_ns && health_look(health, driver, inventory);
+		return changed |
+		       (monotonic_ns() >= health->look_at_ns && health_look(health, driver, inventory));
 	n = nvml_watch_poll(health->watch, monotonic_ns(), changes, NVML_MAX_CARDS);
 	for (size_t i = 0; i < n; i++)
 		changed |= health_apply(health, &changes[i], inventory);

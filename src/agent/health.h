@@ -20,3 +20,8 @@ bool gpu_health_poll(struct gpu_health *health, struct driver *driver, struct in
  * when gpu_health_free() is called stays open. */
 struct nvml *gpu_health_lend(struct gpu_health *health);
 bool gpu_health_return(struct gpu_health *health);
+
+/* gpu_health_follow() - if the driver's files are not those any more whose library is open: opens the new
+ * one. Returns whether the inventory changed. Not while it is lent: gpu_health_is_outdated() then. */
+bool gpu_health_follow(struct gpu_health *health, struct driver *driver, struct inventory *inventory);
+bool gpu_health_is_outdated(const struct gpu_health *health, const struct driver *driver);

@@ -31,7 +31,8 @@ static bool card_equal(const struct card *a, const struct card *b)
 {
 	return strcmp(a->facts.uuid, b->facts.uuid) == 0 && a->facts.index == b->facts.index &&
 	       a->facts.mib == b->facts.mib && a->facts.healthy == b->facts.healthy &&
-	       strcmp(a->facts.model, b->facts.model) == 0 && a->minor == b->minor;
+	       strcmp(a->facts.model, b->facts.model) == 0 && a->minor == b->minor &&
+	       strcmp(a->bus_id, b->bus_id) == 0;
 }
 
 bool inventory_update(struct inventory *inventory, const struct card *found, size_t n_found)

@@ -11,6 +11,7 @@
 struct card {
 	struct gpu_facts facts;
 	unsigned int minor; /* of /dev/nvidia<minor> */
+	char bus_id[32];    /* "00000000:00:09.0"; "" where an agent before this one did not remember it */
 	uint32_t units;
 };
 

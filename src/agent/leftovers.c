@@ -8,7 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/alive.h"
-#include "agent/cdi.h"
+#include "agent/delivery.h"
 #include "agent/records.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -235,7 +235,7 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 	}
 	pod->ended_ns = monotonic_ns();
 	log_debug("pod %s/%s (uid %s) has ended", pod->namespace_, pod->name, pod->uid);
-	cdi_remove(l->agent->options.cdi_dir, pod->uid);
+	delivery_remove(l->agent, pod->uid);
 	records_remove(l->agent->options.state_dir, pod->uid);
 	if (!pod->n_cards)
 		leftover_free(l, pod); /* nobody waits for the word */

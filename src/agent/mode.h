@@ -13,7 +13,7 @@ struct mode_labels {
 };
 
 struct mode {
-	enum gpu_mode asked; /* GPU_MODE_SHARE or GPU_MODE_NONE: what we can serve of what is asked */
+	enum gpu_mode asked; /* what we can serve of what is asked, else GPU_MODE_NONE */
 	bool refused;	     /* something else is asked; `sentence` says what and what to do */
 	char sentence[512];
 };

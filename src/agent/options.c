@@ -22,6 +22,8 @@ enum {
 	OPT_CDI_DIR,
 	OPT_CHECKPOINT,
 	OPT_STATE_DIR,
+	OPT_SHIM_DIR,
+	OPT_ALLOW_DISABLE,
 	OPT_KUBECONFIG,
 	OPT_METRICS,
 	OPT_ON_BYPASS,
@@ -41,6 +43,8 @@ static const struct option LONG_OPTIONS[] = {
 	{"cdi-dir", required_argument, NULL, OPT_CDI_DIR},
 	{"checkpoint", required_argument, NULL, OPT_CHECKPOINT},
 	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
+	{"shim-dir", required_argument, NULL, OPT_SHIM_DIR},
+	{"allow-disable", no_argument, NULL, OPT_ALLOW_DISABLE},
 	{"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
 	{"metrics", required_argument, NULL, OPT_METRICS},
 	{"on-bypass", required_argument, NULL, OPT_ON_BYPASS},
@@ -65,7 +69,11 @@ static const char HELP[] =
 	"  --cri-socket PATH            the container runtime (/run/containerd/containerd.sock)\n"
 	"  --cdi-dir DIR                where the runtime looks for CDI files (/var/run/cdi)\n"
 	"  --checkpoint PATH            (plugin directory/kubelet_internal_checkpoint)\n"
-	"  --state-dir DIR              what survives a restart of the agent (/run/ration)\n"
+	"  --state-dir DIR              what survives a restart of the agent, and the grants of\n"
+	"                               containers on isolated nodes (/run/ration)\n"
+	"  --shim-dir DIR               the libraries that containers of isolated nodes get in the\n"
+	"                               driver's place (" SHIM_DIR ")\n"
+	"  --allow-disable              containers with CGPU_DISABLE=true get the whole card\n"
 	"  --kubeconfig PATH            (default: $KUBECONFIG, or the service account)\n"
 	"  --metrics ADDR:PORT          where Prometheus finds /metrics, or none (127.0.0.1:39996)\n"
 	"  --on-bypass report|evict     what becomes of pods that use a card past their limit (report)\n"
@@ -135,6 +143,12 @@ static int option_set(struct options *o, int option, struct error *err)
 	case OPT_STATE_DIR:
 		o->state_dir = optarg;
 		return 1;
+	case OPT_SHIM_DIR:
+		o->shim_dir = optarg;
+		return 1;
+	case OPT_ALLOW_DISABLE:
+		o->allow_disable = true;
+		return 1;
 	case OPT_KUBECONFIG:
 		o->kubeconfig = optarg;
 		if (stat(optarg, &st) == 0 && S_ISFIFO(st.st_mode))
@@ -182,6 +196,7 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct err
 		.cdi_dir = "/var/run/cdi",
 		.state_dir = "/run/ration",
 		.proc = "/proc",
+		.shim_dir = SHIM_DIR,
 		.metrics_address = "127.0.0.1",
 		.metrics_port = 39996,
 		.unit_mib = UNIT_MIB_DEFAULT,

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/watchdog.h"
@@ -23,12 +24,14 @@ struct options {
 	const char *cdi_dir;
 	const char *checkpoint;
 	const char *state_dir;
-	const char *proc; /* the host's processes */
+	const char *shim_dir; /* what containers of isolated nodes get in the driver's place */
+	const char *proc;     /* the host's processes */
 	enum on_bypass on_bypass;
 	const char *kubeconfig;	  /* NULL: see kube_config_load() */
 	char metrics_address[64]; /* "": no page */
 	uint16_t metrics_port;
 	uint32_t unit_mib;
+	bool allow_disable; /* CGPU_DISABLE is honoured */
 	enum log_level log_level;
 };
 

@@ -2,13 +2,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent.h"
 #include "agent/cdi.h"
+#include "agent/delivery.h"
 #include "agent/leftovers.h"
 #include "agent/podresources.h"
+#include "agent/shim-install.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/watch.h"
@@ -40,12 +44,12 @@ static void orphan_look(struct agent *agent, const struct listing *listing, cons
 	if (!pod) {
 		leftovers_examine(agent->leftovers, uid);
 	} else if (pod->facts.finished && !is_listed(listing, &pod->facts)) {
-		log_debug("pod with uid %s is over: removing its CDI file", uid);
-		cdi_remove(agent->options.cdi_dir, uid);
+		log_debug("pod with uid %s is over: removing its files", uid);
+		delivery_remove(agent, uid);
 	}
 }
 
-static void orphans_remove(struct agent *agent, const struct listing *listing)
+static void orphans_look_at_cdi(struct agent *agent, const struct listing *listing)
 {
 	DIR *dir = opendir(agent->options.cdi_dir);
 	char uid[UID_SIZE];
@@ -57,6 +61,29 @@ static void orphans_remove(struct agent *agent, const struct listing *listing)
 			orphan_look(agent, listing, uid);
 	}
 	closedir(dir);
+}
+
+/* Of those that have no CDI file: an agent may be killed at any time. */
+static void orphans_look_at_grants(struct agent *agent, const struct listing *listing)
+{
+	char path[PATH_MAX];
+	DIR *dir = NULL;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/grants", agent->options.state_dir) < sizeof(path))
+		dir = opendir(path);
+	if (!dir)
+		return;
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (entry->d_name[0] != '.' && !cdi_exists(agent->options.cdi_dir, entry->d_name))
+			orphan_look(agent, listing, entry->d_name);
+	closedir(dir);
+}
+
+static void orphans_remove(struct agent *agent, const struct listing *listing)
+{
+	orphans_look_at_cdi(agent, listing);
+	orphans_look_at_grants(agent, listing);
+	shim_remove_old(agent->options.state_dir, agent->isolation.shim_version, agent->options.cdi_dir);
 }
 
 static void on_listing(void *userdata, struct listing *listing, const char *text)

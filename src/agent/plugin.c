@@ -71,23 +71,31 @@ static uint8_t *pack_devices(const struct device_ids *ids, size_t *ret_len)
 	return wire_pack(&response.base, ret_len);
 }
 
-/* A node whose mode has no gpu-mem says so with an empty list: its resource goes to 0. */
+/* A node whose mode has no gpu-mem says so with an empty list: its resource goes to 0. One that cannot hold
+ * containers to their limits at the moment keeps what pods hold. */
 static uint8_t *plugin_state(const struct plugin *plugin, size_t *ret_len)
 {
 	const struct agent *agent = plugin->agent;
+	struct inventory inventory = agent->inventory;
 	struct device_ids ids = {0};
 	uint8_t *packed;
 
+	for (size_t i = 0; *isolation_problem(agent) && i < inventory.n_cards; i++)
+		inventory.cards[i].facts.healthy = false;
 	if (agent_serves(agent) &&
-		ids_build(&agent->inventory, &agent->pods, &agent->served, &agent->spent, &ids) < 0)
+		ids_build(&inventory, &agent->pods, &agent->served, &agent->spent, &ids) < 0)
 		return NULL;
 	packed = pack_devices(&ids, ret_len);
 	ids_release(&ids);
 	return packed;
 }
 
-static bool all_healthy(const struct inventory *inventory)
+static bool all_healthy(const struct agent *agent)
 {
+	const struct inventory *inventory = &agent->inventory;
+
+	if (*isolation_problem(agent))
+		return false;
 	for (size_t i = 0; i < inventory->n_cards; i++)
 		if (!inventory->cards[i].facts.healthy)
 			return false;
@@ -100,7 +108,7 @@ static bool plugin_may_differ(const struct plugin *plugin)
 {
 	const struct agent *agent = plugin->agent;
 
-	return !plugin->message || !plugin->message_healthy || !all_healthy(&agent->inventory) ||
+	return !plugin->message || !plugin->message_healthy || !all_healthy(agent) ||
 	       agent_serves(agent) != plugin->message_serves ||
 	       inventory_units(&agent->inventory) != plugin->message_units;
 }
@@ -114,7 +122,7 @@ static void plugin_remember(struct plugin *plugin, uint8_t *state, size_t len)
 	plugin->message = state;
 	plugin->message_len = len;
 	plugin->message_serves = agent_serves(agent);
-	plugin->message_healthy = all_healthy(&agent->inventory);
+	plugin->message_healthy = all_healthy(agent);
 	plugin->message_units = inventory_units(&agent->inventory);
 }
 

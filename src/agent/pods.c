@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "kube/json.h"
+#include "kube/names.h"
 #include "kube/pod.h"
 
 #define STRAY_NS (10 * NS_PER_S)
@@ -20,8 +21,18 @@ void node_pods_init(struct node_pods *pods)
 	table_init(&pods->by_name);
 }
 
+static void without_limit_release(struct node_pod *pod)
+{
+	for (size_t i = 0; i < pod->n_without_limit; i++)
+		free(pod->without_limit[i]);
+	free(pod->without_limit);
+	pod->without_limit = NULL;
+	pod->n_without_limit = 0;
+}
+
 static void pod_free(struct node_pod *pod)
 {
+	without_limit_release(pod);
 	pod_facts_release(&pod->facts);
 	free(pod);
 }
@@ -78,6 +89,48 @@ static bool name_may_return(struct json_object *object, const char *name)
 	       !name[len + strspn(name + len, "0123456789")];
 }
 
+/* By value only: what valueFrom or envFrom would give, nobody sees in the spec. */
+static bool asks_for_no_limit(struct json_object *container)
+{
+	struct json_object *env = json_member(container, "env");
+	size_t n = json_object_is_type(env, json_type_array) ? json_object_array_length(env) : 0;
+	bool asks = false;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *entry = json_object_array_get_idx(env, i);
+		const char *name = json_member_string(entry, "name"),
+			   *value = json_member_string(entry, "value");
+
+		/* The last one of a name is what the container gets. */
+		if (name && strcmp(name, ENV_CGPU_DISABLE) == 0)
+			asks = value && (strcmp(value, "true") == 0 || strcmp(value, "1") == 0);
+	}
+	return asks;
+}
+
+static void without_limit_read(struct node_pod *pod, struct json_object *list)
+{
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *container = json_object_array_get_idx(list, i);
+		const char *name = json_member_string(container, "name");
+		char **grown;
+
+		if (!name || !asks_for_no_limit(container))
+			continue;
+		grown = reallocarray(pod->without_limit, pod->n_without_limit + 1, sizeof(*grown));
+		/* Out of memory: the container is held to its limit. */
+		if (!grown)
+			return;
+		pod->without_limit = grown;
+		grown[pod->n_without_limit] = strdup(name);
+		if (!grown[pod->n_without_limit])
+			return;
+		pod->n_without_limit++;
+	}
+}
+
 static int pods_insert(struct node_pods *pods, struct node_pod *pod)
 {
 	char key[POD_KEY_SIZE];
@@ -130,6 +183,9 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 	pod->is_impossible = r < 0;
 	pod->is_static = pod_is_static(object);
 	pod->may_return = name_may_return(object, pod->facts.name);
+	without_limit_release(pod);
+	without_limit_read(pod, json_member(json_member(object, "spec"), "containers"));
+	without_limit_read(pod, json_member(json_member(object, "spec"), "initContainers"));
 	return pod;
 }
 

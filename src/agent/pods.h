@@ -19,7 +19,11 @@ struct node_pod {
 	bool is_impossible;   /* problem is what the pod asks for: no scheduler could place it */
 	bool assign_wanted;   /* devices are given: the pod's annotation is to say so */
 	bool assign_busy;
-	bool reported;	  /* an Event was posted about it */
+	bool reported; /* an Event was posted about it */
+	/* Containers whose spec has CGPU_DISABLE as a value (contract, section 3); not necessarily honoured.
+	 */
+	char **without_limit;
+	size_t n_without_limit;
 	bool watched;	  /* the watch has shown it, and will tell its end */
 	int64_t asked_ns; /* when a GET showed it, if the watch has not */
 };

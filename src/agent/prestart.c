@@ -5,8 +5,8 @@
 #include "agent/agent.h"
 #include "agent/assign.h"
 #include "agent/calls.h"
-#include "agent/cdi.h"
 #include "agent/checkpoint.h"
+#include "agent/delivery.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/grant.h"
 #include "agent/refusal.h"
@@ -34,7 +34,7 @@ static const struct served_entry *find_entry(struct agent *agent, char *const *i
 static int prepare(struct agent *agent, struct node_pod *pod, const char *container, struct error *err)
 {
 	struct grant grant;
-	bool cdi = runtime_does_cdi(agent->runtime);
+	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->in_force);
 
 	if (!pod->facts.has_placement ||
 		grant_build(&agent->inventory, &pod->facts, container, cdi, &grant, err) < 0) {
@@ -42,12 +42,9 @@ static int prepare(struct agent *agent, struct node_pod *pod, const char *contai
 		refusal_report(agent, pod->facts.uid);
 		return -1;
 	}
-	if (driver_scan(&agent->driver, err) < 0)
-		return -1;
 	if (!cdi)
-		return 0;
-	return cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts, err) < 0 ? -1
-													  : 0;
+		return driver_scan(&agent->driver, err) < 0 ? -1 : 0;
+	return delivery_make(agent, pod, container, true, err) < 0 ? -1 : 0;
 }
 
 static int prestart_entry(struct agent *agent, const struct served_entry *entry, struct error *err)
@@ -57,7 +54,7 @@ static int prestart_entry(struct agent *agent, const struct served_entry *entry,
 
 	if (!pod) {
 		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
-		if (runtime_does_cdi(agent->runtime) && cdi_exists(agent->options.cdi_dir, entry->uid))
+		if (runtime_does_cdi(agent->runtime) && delivery_exists(agent, entry->uid, entry->container))
 			return 0;
 		return error_set(err, 1,
 			"the placement of the pod with uid %s is not known yet: the API server has not told",

@@ -119,6 +119,7 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	const struct agent *agent = report->agent;
 	const struct inventory *inventory = &agent->inventory;
 	struct gpu_facts gpus[NODE_GPUS_MAX];
+	const char *problem = agent->mode.refused ? agent->mode.sentence : isolation_problem(agent);
 	bool serves = agent_serves(agent);
 	_cleanup_free_ char *text = NULL;
 	char unit[16];
@@ -135,10 +136,12 @@ static int patch_annotations(const struct report *report, struct json_object *se
 		r = patch_text(patch, seen, ANNOTATION_NODE_UNIT, serves ? unit : NULL);
 	if (r == 0)
 		r = patch_serving(agent, seen, patch);
+	if (r == 0)
+		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem ? problem : NULL);
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
 	return r ? r
 		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,
-			   serves && agent->open ? gpu_mode_text(agent->in_force) : NULL);
+			   serves && agent_is_open(agent) ? gpu_mode_text(agent->in_force) : NULL);
 }
 
 static void report_failed(struct report *report, const struct kube_response *response)

@@ -27,6 +27,7 @@ static int number(struct json_object *object, const char *key, int64_t max, int6
 static bool card_read(struct json_object *object, struct card *card)
 {
 	const char *uuid = json_member_string(object, "uuid"), *model = json_member_string(object, "model");
+	const char *bus_id = json_member_string(object, "busId");
 	int64_t index, minor, mib;
 
 	if (!uuid || strlen(uuid) >= sizeof(card->facts.uuid) || !card_name_is_valid(uuid) || !model ||
@@ -37,6 +38,7 @@ static bool card_read(struct json_object *object, struct card *card)
 	*card = (struct card){.minor = (unsigned int)minor};
 	snprintf(card->facts.uuid, sizeof(card->facts.uuid), "%s", uuid);
 	snprintf(card->facts.model, sizeof(card->facts.model), "%.63s", model);
+	snprintf(card->bus_id, sizeof(card->bus_id), "%.31s", bus_id ? bus_id : "");
 	card->facts.index = (int)index;
 	card->facts.mib = (uint64_t)mib;
 	card->facts.healthy = json_object_get_boolean(json_member(object, "healthy"));
@@ -70,7 +72,7 @@ void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
 	if (fs_read(path, FILE_MAX, &text, &len) < 0 || json_parse(text, len, &root, NULL) < 0)
 		return;
 	value = json_member_string(root, "mode");
-	if (value && gpu_mode_parse(value, &mode) == 0 && mode == GPU_MODE_SHARE)
+	if (value && gpu_mode_parse(value, &mode) == 0 && gpu_mode_is_served(mode))
 		ret_state->mode = mode;
 	cdi = json_member(root, "cdi");
 	ret_state->knows_cdi = json_object_is_type(cdi, json_type_boolean);
@@ -84,6 +86,7 @@ static struct json_object *card_object(const struct card *card)
 
 	if (!object || json_set(object, "uuid", json_object_new_string(card->facts.uuid)) < 0 ||
 		json_set(object, "model", json_object_new_string(card->facts.model)) < 0 ||
+		json_set(object, "busId", json_object_new_string(card->bus_id)) < 0 ||
 		json_set(object, "index", json_object_new_int(card->facts.index)) < 0 ||
 		json_set(object, "minor", json_object_new_int64(card->minor)) < 0 ||
 		json_set(object, "mib", json_object_new_int64((int64_t)card->facts.mib)) < 0 ||

@@ -29,6 +29,8 @@
 #define ANNOTATION_NODE_MODE "ration.dev/mode" /* mode in force */
 /* "false": the agent is about to go, nothing new may be bound to the node */
 #define ANNOTATION_NODE_SERVING "ration.dev/serving"
+/* Why the node offers nothing, or nothing new, in words; absent while all is well */
+#define ANNOTATION_NODE_PROBLEM "ration.dev/problem"
 /* JSON: what containers still hold whose pod is gone from the API server (force delete) */
 #define ANNOTATION_NODE_HELD "ration.dev/held"
 
@@ -66,6 +68,9 @@
 #define ENV_MEM_POD "ALIYUN_COM_GPU_MEM_POD"
 #define ENV_NVIDIA_VISIBLE "NVIDIA_VISIBLE_DEVICES"
 #define ENV_ALIYUN_VISIBLE "ALIYUN_COM_GPU_VISIBLE_DEVICES"
+/* Read, when a pod sets it: "true" or "1" asks for no isolation; honoured only where the administrator allows
+ * it. */
+#define ENV_CGPU_DISABLE "CGPU_DISABLE"
 
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"

@@ -27,6 +27,12 @@ def assert_within(times, limit_ms):
     assert times[-2] <= limit_ms * (1 if FULL and not SANITIZED else 10) * slack, times
 
 
+def mounts_below(folder):
+    """Where something is mounted below the folder, the innermost first."""
+    points = [line.split()[1] for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
+    return [pathlib.Path(p) for p in reversed(points) if p.startswith(f"{folder}/")]
+
+
 class World:
     """One node. cards: the SPEC of `ration-sim up`; None: no driver."""
 
@@ -35,6 +41,7 @@ class World:
         self.dir = pathlib.Path(self.tmp.name)
         self.driver, self.state = self.dir / "driver", self.dir / "state"
         self.log, self.unit, self.agent, self.options = self.dir / "agent.log", unit, None, options
+        self.shim, self.wrapper = BUILD / "src/shim", []
         if cards:
             self.sim("up", "--gpus", cards)
         self.api = (FakeApiServer(tls=True, token="secret") if tls else FakeApiServer()).start()
@@ -50,18 +57,24 @@ class World:
             self.stop_agent()
         self.kubelet.stop_all()
         self.api.stop()
+        self.unmount_all()
         self.tmp.cleanup()
+
+    def unmount_all(self):
+        """What the agent mounts stays when it ends."""
+        for point in mounts_below(self.dir):
+            subprocess.run(["umount", "-l", point], check=True)
 
     def sim(self, command, *arguments):
         subprocess.run([BUILD / "sim/ration-sim", command, self.driver, *map(str, arguments)], check=True,
                        stdout=subprocess.DEVNULL)
 
     def start_agent(self):
-        command = [BUILD / "src/agent/ration-agent", "--node-name", NODE, "--driver-root", self.driver,
+        command = [*self.wrapper, BUILD / "src/agent/ration-agent", "--node-name", NODE, "--driver-root", self.driver,
                    "--host-driver-root", "/host/driver", "--plugin-dir", self.kubelet.plugin_dir,
                    "--pod-resources-socket", self.kubelet.pod_resources_socket,
                    "--cri-socket", self.kubelet.cri_socket, "--cdi-dir", self.kubelet.cdi_dir,
-                   "--state-dir", self.state, "--metrics", "127.0.0.1:0", "--kubeconfig", self.kubeconfig, "--log-level", "debug"]
+                   "--state-dir", self.state, "--shim-dir", self.shim, "--metrics", "127.0.0.1:0", "--kubeconfig", self.kubeconfig, "--log-level", "debug"]
         if self.unit:
             command += ["--unit", self.unit]
         command += self.options

@@ -403,7 +403,7 @@ def test_refusal_says_when_the_api_server_could_not_be_asked(world):
 
 # ---- modes ----
 
-@pytest.mark.parametrize("value", ["cgpu", "core_mem", "topology", "mps", "shrae"])
+@pytest.mark.parametrize("value", ["core_mem", "topology", "mps", "shrae"])
 def test_mode_that_is_not_served_is_refused_with_an_event(value):
     with World(labels={"ack.node.gpu.schedule": value}) as w:
         w.kubelet.start()
@@ -414,6 +414,10 @@ def test_mode_that_is_not_served_is_refused_with_an_event(value):
         assert event["involvedObject"]["kind"] == "Node" and event["involvedObject"]["uid"] == NODE
         time.sleep(0.3)
         assert w.kubelet.devices == {} and "ration.dev/mode" not in annotations(w)
+        assert f"ack.node.gpu.schedule={value}" in annotations(w)["ration.dev/problem"]
+        w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "share"}}})
+        w.kubelet.wait_devices(32)
+        wait_for(lambda: "ration.dev/problem" not in annotations(w))
 
 
 def test_legacy_label_means_share():

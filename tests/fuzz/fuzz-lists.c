@@ -132,6 +132,18 @@ void kube_request_cancel(struct kube_request *request)
 	published.fn = NULL;
 }
 
+void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
+{
+}
+
+void agent_report_node(struct agent *agent, const char *reason, const char *text)
+{
+}
+
+void agent_poll_health(struct agent *agent)
+{
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	MUST(loop_new(&loop) == 0);
@@ -266,6 +278,7 @@ static void agent_begin(struct agent *agent)
 		.client = (struct kube_client *)agent,
 		.pod_watch = (struct kube_watch *)agent};
 	node_pods_init(&agent->pods);
+	list_init(&agent->grants);
 	MUST(podresources_new(loop, "/nowhere", &agent->podresources) == 0);
 	MUST(runtime_new(loop, "/nowhere", cdi_dir, runtime_changed, NULL, &agent->runtime) == 0);
 	MUST(leftovers_new(agent, &agent->leftovers) == 0 && orphans_new(agent, &agent->orphans) == 0);

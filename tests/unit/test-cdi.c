@@ -1,6 +1,7 @@
 /* What a container gets: variables, the CDI file, driver files, ids, modes, the runtime's answer. */
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,8 @@
 #include "agent/cdi.h"
 #include "agent/driver.h"
 #include "agent/grant.h"
+#include "agent/grants-folder.h"
+#include "agent/grants.h"
 #include "agent/ids.h"
 #include "agent/inventory.h"
 #include "agent/mode.h"
@@ -23,6 +26,7 @@
 #include "agent/runtime.h"
 #include "agent/served.h"
 #include "agent/spent.h"
+#include "agent/state-mount.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fs.h"
@@ -248,7 +252,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	fixture_pod(&pod, "3b1f", "p");
 	fixture_add(&pod, "a", CONTAINER_INIT, 4, UUID_1);
 	fixture_add(&pod, "b", CONTAINER_MAIN, 2, UUID_1);
-	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, &err), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, NULL, &err), 0);
 	assert_int_equal(cdi_path(dir, "3b1f", path, sizeof(path)), 0);
 	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
 	assert_non_null(strstr(text, "\"kind\":\"ration.dev/grant\""));
@@ -257,7 +261,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	/* a plain file stands in for the node, so it is mounted; minor 7, not index 1 */
 	assert_non_null(strstr(text, "\"hostPath\":\"/host/dev/nvidia7\""));
 	assert_int_equal(stat(path, &before), 0);
-	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, &err), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, NULL, &err), 0);
 	assert_int_equal(stat(path, &after), 0);
 	assert_int_equal(before.st_ino, after.st_ino);
 	assert_true(cdi_exists(dir, "3b1f"));
@@ -280,6 +284,120 @@ static void uid_that_is_a_path_and_names_that_are_not_ours_are_refused(void **st
 	assert_false(cdi_uid("nvidia.json", buf, sizeof(buf)));
 	assert_false(cdi_uid("ration-.json", buf, sizeof(buf)));
 	assert_false(cdi_uid("ration-x.json.tmp-1", buf, sizeof(buf)));
+}
+
+static void link_library(const char *root, const char *library, const char *version)
+{
+	char link[300], target[100], file[100];
+
+	snprintf(file, sizeof(file), "lib/%s.so.%s", library, version);
+	touch(root, file);
+	snprintf(link, sizeof(link), "%s/lib/%s.so.1", root, library);
+	snprintf(target, sizeof(target), "%s.so.%s", library, version);
+	unlink(link);
+	assert_int_equal(symlink(target, link), 0);
+}
+
+static void driver_version_is_in_the_names_of_both_libraries_or_there_is_none(void **state)
+{
+	static const struct {
+		const char *cuda, *nvml, *version, *problem;
+	} cases[] = {
+		{"515.105.01", "515.105.01", "515.105.01", ""},
+		{"515.105.01", "550.54.15", "",
+			"libcuda.so.1 is of version 515.105.01, libnvidia-ml.so.1 of 550.54.15"},
+		{"515", "515", "", "libcuda.so.1 of the NVIDIA driver"}, /* no version of a driver */
+		{NULL, "515.105.01", "", "libcuda.so.1 of the NVIDIA driver"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char root[] = "/tmp/test-cdi-XXXXXX", host[300];
+		struct error err = {""};
+		struct driver driver;
+
+		make_tree(root);
+		touch(root, "lib/libcuda.so.470.1"); /* what an older driver has left */
+		if (cases[i].cuda)
+			link_library(root, "libcuda", cases[i].cuda);
+		link_library(root, "libnvidia-ml", cases[i].nvml);
+		driver_init(&driver, root, "/host/");
+		assert_int_equal(driver_scan(&driver, &err), 0);
+		assert_string_equal(driver.version, cases[i].version);
+		assert_non_null(strstr(driver.version_problem, cases[i].problem));
+		assert_int_equal(driver.version[0] == '\0', driver.version_problem[0] != '\0');
+		assert_int_equal(driver_library_host(&driver, DRIVER_CUDA, host, sizeof(host)),
+			driver.version[0] ? 0 : -ENOENT);
+		if (driver.version[0])
+			assert_string_equal(host, "/host/lib/libcuda.so.515.105.01");
+		driver_release(&driver);
+		remove_tree(root);
+	}
+}
+
+static void limit_is_the_containers_share_of_the_card_in_whole_mib(void **state)
+{
+	static const struct {
+		uint64_t card, units, unit, mib;
+	} cases[] = {
+		/* the documents' */
+		{16160, 2, 1024, 2154},
+		{15079, 3, 1024, 3231},
+		{16130, 4, 1024, 4301},
+		{16160, 15, 1024, 16160},
+		{16160, 1, 1024, 1077},	  /* 1077.33 */
+		{16160, 1, 128, 128},	  /* 126 units: 128.25 */
+		{16160, 20, 1024, 16160}, /* a card that has shrunk since */
+		{512, 1, 1024, 512},	  /* has no whole unit */
+		{UINT64_C(1) << 40, 1, 1024, 1024},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(
+			grants_limit_bytes(cases[i].card, (uint32_t)cases[i].units, (uint32_t)cases[i].unit),
+			cases[i].mib << 20);
+}
+
+static void names_that_are_no_file_names_have_no_grant(void **state)
+{
+	static const char *const bad[] = {
+		"", ".", "..", "a/b", "../x", ".hidden", "a b", "a,b", "a\nb", "\xc3\xbc"};
+	char buf[PATH_MAX], large[300];
+
+	assert_int_equal(grants_folder_path("/s", "3b1f-0", "main", "grant", buf, sizeof(buf)), 0);
+	assert_string_equal(buf, "/s/grants/3b1f-0/main/grant");
+	assert_int_equal(grants_folder_path("/s", "3b1f-0", "", "", buf, sizeof(buf)), 0);
+	assert_string_equal(buf, "/s/grants/3b1f-0");
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		assert_int_equal(grants_folder_path("/s", bad[i], "main", "", buf, sizeof(buf)), -EINVAL);
+		if (bad[i][0])
+			assert_int_equal(
+				grants_folder_path("/s", "u", bad[i], "", buf, sizeof(buf)), -EINVAL);
+	}
+	memset(large, 'a', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	assert_int_equal(grants_folder_path("/s", large, "main", "", buf, sizeof(buf)), -EINVAL);
+	assert_int_equal(grants_folder_path("/s", "u", "main", "grant", buf, 12), -ENAMETOOLONG);
+}
+
+static void mount_below_a_shared_one_reaches_the_host(void **state)
+{
+	static const char mountinfo[] = "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+					"30 20 0:5 / /run rw,nosuid master:7 - tmpfs tmpfs rw\n"
+					"31 30 0:6 / /run/ration rw shared:9 master:2 - tmpfs tmpfs rw\n"
+					"32 30 0:7 / /run/rationed rw - tmpfs tmpfs rw\n"
+					"33 30 0:8 /shared:3 /run/odd rw - shared:1 shared:2 rw\n"
+					"torn line";
+
+	assert_true(mountinfo_is_shared(mountinfo, "/var/lib"));
+	assert_false(mountinfo_is_shared(mountinfo, "/run/other"));
+	assert_true(mountinfo_is_shared(mountinfo, "/run/ration"));
+	assert_true(mountinfo_is_shared(mountinfo, "/run/ration/shim"));
+	assert_false(mountinfo_is_shared(mountinfo, "/run/rationed"));
+	assert_false(mountinfo_is_shared(mountinfo, "/run/odd"));
+	assert_false(mountinfo_is_shared("", "/run/ration"));
+	/* mounted over */
+	assert_false(mountinfo_is_shared(
+		"20 1 8:1 / /a rw shared:1 - x y rw\n21 20 8:2 / /a rw - x y rw", "/a/b"));
 }
 
 /* Ids */
@@ -421,9 +539,12 @@ static void label_decides_and_legacy_labels_are_weaker(void **state)
 		{{NULL, NULL, NULL}, GPU_MODE_NONE, false},
 		{{NULL, "true", NULL}, GPU_MODE_SHARE, false},
 		{{NULL, "false", NULL}, GPU_MODE_NONE, false},
-		{{NULL, NULL, "true"}, GPU_MODE_NONE, true},
+		{{NULL, NULL, "true"}, GPU_MODE_CGPU, false},
+		{{NULL, NULL, "1"}, GPU_MODE_NONE, false},
+		{{NULL, "true", "true"}, GPU_MODE_SHARE, false},
 		{{"share", NULL, "true"}, GPU_MODE_SHARE, false},
-		{{"cgpu", "true", NULL}, GPU_MODE_NONE, true},
+		{{"cgpu", "true", NULL}, GPU_MODE_CGPU, false},
+		{{"default", NULL, "true"}, GPU_MODE_NONE, false},
 		{{"core_mem", NULL, NULL}, GPU_MODE_NONE, true},
 		{{"topology", NULL, NULL}, GPU_MODE_NONE, true},
 		{{"Share", NULL, NULL}, GPU_MODE_NONE, true},
@@ -472,6 +593,10 @@ int main(void)
 		cmocka_unit_test(extra_mounts_that_leave_the_tree_are_refused),
 		cmocka_unit_test(cdi_file_has_one_device_per_container_and_is_left_alone_when_right),
 		cmocka_unit_test(uid_that_is_a_path_and_names_that_are_not_ours_are_refused),
+		cmocka_unit_test(driver_version_is_in_the_names_of_both_libraries_or_there_is_none),
+		cmocka_unit_test(limit_is_the_containers_share_of_the_card_in_whole_mib),
+		cmocka_unit_test(names_that_are_no_file_names_have_no_grant),
+		cmocka_unit_test(mount_below_a_shared_one_reaches_the_host),
 		cmocka_unit_test(sick_card_withdraws_as_many_free_ids_as_it_has_free_units),
 		cmocka_unit_test(unit_whose_id_is_spent_has_another_name),
 		cmocka_unit_test(unit_in_use_keeps_its_name),
