@@ -27,12 +27,14 @@ class Image:
 
 
 def install_product(build, into):
-    """`meson install` into a folder; returns (programs by name, version)."""
+    """`meson install` into a folder; returns (programs by name and by FOLDER/NAME, version)."""
     if into.exists():
         shutil.rmtree(into)
     environment = dict(os.environ, DESTDIR=str(into))
     run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], "installing the product", env=environment)
-    programs = {path.name: path for path in into.rglob("*") if path.is_file() and os.access(path, os.X_OK)}
+    files = [path for path in into.rglob("*") if path.is_file() and os.access(path, os.X_OK)]
+    # With its folder too: the shim has libraries of the same names as the simulated driver.
+    programs = {name: path for path in files for name in (path.name, f"{path.parent.name}/{path.name}")}
     info = json.loads(run(["meson", "introspect", "--projectinfo", build], "the product's version"))
     return programs, info["version"]
 

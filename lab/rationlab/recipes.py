@@ -4,7 +4,7 @@ A recipe is JSON: names (with @version@, @kubernetes@), busybox ("all" or a list
 (target -> source, with the shared libraries they need), python (the machine's own interpreter), files
 (target -> source as it is), links (path -> where to), layout (of rootfs.py; debian by default), env (a list),
 entrypoint, cmd, workdir; "for": "charts" when only the charts need it.
-A source is a path on this machine, a path beside the recipe, @product@/NAME or @binary@/NAME.
+A source is a path on this machine, a path beside the recipe, @product@/NAME or @product@/FOLDER/NAME, @binary@/NAME.
 """
 
 import json
