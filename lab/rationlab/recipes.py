@@ -125,6 +125,11 @@ def _libraries(path):
 def _add_libraries(content, layout, path):
     for library in _libraries(path):
         layout.add_library(content, library, os.path.realpath(library))
+        if os.path.basename(library) == "libc.so.6":
+            # No distribution parts the C library from these; whatever loads a driver of a GPU needs them.
+            for beside in ("libdl.so.2", "libpthread.so.0", "librt.so.1"):
+                path_beside = os.path.join(os.path.dirname(library), beside)
+                layout.add_library(content, path_beside, os.path.realpath(path_beside))
 
 
 def _add_python(content, layout):
