@@ -198,8 +198,10 @@ static void on_pod(void *userdata, struct json_object *object)
 	struct agent *agent = userdata;
 	struct node_pod *pod = node_pods_set(&agent->pods, object);
 
-	if (pod)
+	if (pod) {
 		pod->watched = true;
+		grants_apply_placement(agent, &pod->facts);
+	}
 	agent_changed(agent);
 }
 

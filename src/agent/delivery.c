@@ -77,4 +77,5 @@ void delivery_remove(struct agent *agent, const char *uid)
 	/* In this order: a container that is started in between finds no device, rather than no grant. */
 	cdi_remove(agent->options.cdi_dir, uid);
 	grants_remove(agent, uid);
+	shim_remove_old(agent->options.state_dir, agent->isolation.shim_version, agent->options.cdi_dir);
 }

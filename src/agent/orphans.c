@@ -18,6 +18,7 @@
 #include "kube/watch.h"
 #include "net/loop.h"
 
+#define FIRST_NS (5 * NS_PER_S) /* what ended while no agent was there */
 #define EVERY_NS (30 * NS_PER_S)
 #define UID_SIZE 256
 
@@ -121,7 +122,7 @@ int orphans_new(struct agent *agent, struct orphans **ret_orphans)
 		free(orphans);
 		return r;
 	}
-	loop_timer_set(orphans->timer, EVERY_NS);
+	loop_timer_set(orphans->timer, FIRST_NS);
 	*ret_orphans = orphans;
 	return 0;
 }

@@ -63,7 +63,11 @@ class World:
     def unmount_all(self):
         """What the agent mounts stays when it ends."""
         for point in mounts_below(self.dir):
-            subprocess.run(["umount", "-l", point], check=True)
+            self.unmount(point)
+
+    @staticmethod
+    def unmount(point):
+        subprocess.run(["umount", "-l", point], check=True)
 
     def sim(self, command, *arguments):
         subprocess.run([BUILD / "sim/ration-sim", command, self.driver, *map(str, arguments)], check=True,

@@ -4,6 +4,7 @@ import pathlib
 import shutil
 import stat
 import struct
+import subprocess
 import time
 
 import pytest
@@ -84,11 +85,23 @@ def not_ready(world, what):
     return wait_for(lambda: [e for e in world.api.events("GPUIsolationNotReady") if what in e["message"]])[0]
 
 
+def new_watches(world):
+    return sum("watch" in r.query for r in list(world.api.requests)) >= 2 and world.api.watches() >= 2
+
+
 def renew_worker(world):
     """Another process, which has seen node and pods."""
     world.api.clear_requests()
     world.kill_worker()
-    wait_for(lambda: sum("watch" in r.query for r in list(world.api.requests)) >= 2 and world.api.watches() >= 2)
+    wait_for(lambda: new_watches(world))
+
+
+def come_back(world):
+    """After kill_agent() or stop_agent()."""
+    world.api.clear_requests()
+    world.start_agent()
+    world.kubelet.wait_devices(30)
+    wait_for(lambda: new_watches(world))
 
 
 # ---- one container ----
@@ -218,9 +231,7 @@ def test_agent_that_comes_back_takes_grants_over_as_they_are(world, how):
     else:
         world.kill_agent() if how == "supervisor" else world.stop_agent()
         assert identity(world, pod) == before
-        world.start_agent()
-    wait_for(lambda: world.api.watches() >= 2)
-    world.kubelet.wait_devices(30)
+        come_back(world)
     again = world.kubelet.run(pod, "main")
     assert identity(world, pod) == before
     assert again.mounts["/run/ration/grant"]["hostPath"] == str(folder(world, pod) / "grant")
@@ -236,9 +247,7 @@ def test_reboot_empties_everything_and_the_start_of_the_container_makes_it_again
     for path in (world.state, world.kubelet.cdi_dir):
         shutil.rmtree(path)
     world.kubelet.cdi_dir.mkdir()
-    world.start_agent()
-    world.kubelet.wait_devices(30)
-    wait_for(lambda: world.api.watches() >= 2)
+    come_back(world)
     after = world.kubelet.run(pod, "main")
     assert after.mounts == before.mounts and after.env == before.env
     assert card_of(folder(world, pod) / "grant")[3] == 2154
@@ -267,10 +276,59 @@ def test_grants_whose_pod_nobody_knows_go_and_those_of_living_containers_stay(do
     down.api.silence(False)
     (down.kubelet.cdi_dir / f"ration-{uid_of(pod)}.json").unlink()
     down.start_agent()
-    wait_for(lambda: not (grants_dir / "11111111-2222-3333-4444-555555555555").exists(), timeout=90)
+    wait_for(lambda: not (grants_dir / "11111111-2222-3333-4444-555555555555").exists(), timeout=15)
     assert (folder(down, pod) / "grant").exists()
     down.kubelet.end(pod)
-    wait_for(lambda: not folder(down, pod).parent.exists(), timeout=90)
+    wait_for(lambda: not folder(down, pod).parent.exists(), timeout=15)
+
+
+@pytest.mark.parametrize("step", ["folder", "mount", "container", "usage", "torn usage", "torn grant", "grant"])
+def test_agent_that_was_killed_between_two_steps_is_followed_by_one_that_goes_on(down, step):
+    """What lies there after a SIGKILL at each step of Allocate; the temporary files have the dead one's pid."""
+    down.up(30)
+    pod = down.pod("a", 2, card=0)
+    down.kubelet.admit(pod)
+    whole = [(p.name, p.read_bytes()) for p in sorted(folder(down, pod).iterdir())]
+    down.kill_agent()
+    place = folder(down, pod)
+    (down.kubelet.cdi_dir / f"ration-{uid_of(pod)}.json").unlink()
+    if step in ("folder", "mount"):
+        down.unmount(place.parent)
+        if step == "mount":
+            subprocess.run(["mount", "-t", "tmpfs", "ration", place.parent], check=True)
+    else:
+        grant, usage = (place / "grant").read_bytes(), (place / "usage").read_bytes()
+        shutil.rmtree(place)
+        place.mkdir()
+        if step == "torn usage":
+            (place / "usage.4194304").write_bytes(usage[:10])
+        if step in ("usage", "torn grant", "grant"):
+            (place / "usage").write_bytes(usage)
+        if step == "torn grant":
+            (place / "grant.4194304").write_bytes(grant[:5000])
+        if step == "grant":
+            (place / "grant").write_bytes(grant)
+    come_back(down)
+    c = down.kubelet.run(pod, "main")
+    assert c.mounts["/run/ration/grant"]["hostPath"] == str(place / "grant")
+    after = {p.name: p.read_bytes() for p in place.iterdir()}
+    assert [(name, after[name]) for name in ("grant", "usage")] == whole
+    assert [p for p in mounts_below(down.state) if p == place.parent] == [place.parent]
+    assert not down.api.events("GPUGrantDamaged")
+
+
+def test_limit_of_a_running_container_follows_its_placement(world):
+    pod, _ = start(world)
+    before = identity(world, pod)
+    placement = world.placement(0, main=3)["ration.dev/placement"].replace('"unit"', '"resizes": 1, "unit"')
+    world.api.patch("pods", "a", {"metadata": {"annotations": {"ration.dev/placement": placement}}})
+    wait_for(lambda: card_of(folder(world, pod) / "grant")[3] == 16160 * 3 // 15, timeout=1)
+    assert card_of(folder(world, pod) / "grant")[1] == 2154     # when it was made
+    assert [inode for inode, _ in identity(world, pod)] == [inode for inode, _ in before]
+    world.kill_agent()
+    come_back(world)
+    world.kubelet.run(pod, "main")
+    assert card_of(folder(world, pod) / "grant")[3] == 16160 * 3 // 15
 
 
 # ---- damaged files ----
@@ -285,9 +343,7 @@ def test_grant_that_is_damaged_is_reported_and_made_anew_at_the_next_start(world
            "of another pod": (folder(world, other) / "grant").read_bytes()}
     world.kill_agent()
     grant.unlink() if damage == "gone" else grant.write_bytes(new[damage])
-    world.start_agent()
-    world.kubelet.wait_devices(30)
-    wait_for(lambda: world.api.watches() >= 2)
+    come_back(world)
     if damage not in ("of another pod", "gone"):
         event = wait_for(lambda: world.api.events("GPUGrantDamaged"))[0]
         assert uid_of(pod) in event["message"] and event["involvedObject"]["kind"] == "Node"
@@ -560,9 +616,7 @@ def test_shim_of_another_version_lies_beside_the_first_until_no_container_has_th
     pod, old = start(world)
     world.stop_agent()
     another_shim(world)
-    world.start_agent()
-    world.kubelet.wait_devices(30)
-    wait_for(lambda: world.api.watches() >= 2)
+    come_back(world)
     new_pod, new = start(world, "b", card=1)
     assert version_of(old) != version_of(new)
     assert versions(world) == sorted([version_of(old), version_of(new)])
@@ -570,7 +624,8 @@ def test_shim_of_another_version_lies_beside_the_first_until_no_container_has_th
     world.api.set_phase("a", "Succeeded")
     world.kubelet.end(pod)
     world.kubelet.remove(pod)
-    wait_for(lambda: versions(world) == [version_of(new)], timeout=120)
+    world.api.delete("pods", "a")
+    wait_for(lambda: versions(world) == [version_of(new)])
     assert new_pod
 
 
@@ -614,9 +669,7 @@ def test_change_between_share_and_cgpu_waits_for_the_last_pod(world):
     held = world.kubelet.run(pod, "main")
     assert is_held(world, pod, held)
     world.kill_agent()
-    world.start_agent()     # it remembers, and so does not hand out a whole card
-    world.kubelet.wait_devices(30)
-    wait_for(lambda: world.api.watches() >= 2)
+    come_back(world)     # it remembers, and so does not hand out a whole card
     assert is_held(world, pod, world.kubelet.run(pod, "main"))
     world.api.set_phase("a", "Succeeded")
     world.kubelet.end(pod)
