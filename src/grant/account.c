@@ -183,33 +183,33 @@ static uint64_t charged_pages(struct account *account, unsigned card)
 	return pages;
 }
 
-void account_want_look(struct account *account)
+uint32_t account_want_look(struct account *account)
 {
+	uint32_t wanted = atomic_fetch_add(&account->usage->look_wanted, 1) + 1;
 	int saved = errno, fd;
 
-	atomic_fetch_add(&account->usage->look_wanted, 1);
 	syscall(SYS_futex, &account->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	fd = account->usage_path ? open(account->usage_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 				 : -1;
 	if (fd >= 0)
 		close(fd);
 	errno = saved;
+	return wanted;
 }
 
 /* The keeper may not have seen yet that a context ended: let it look, once. True if there is newer overhead.
  */
 static bool wait_for_overhead(struct account *account, unsigned card, uint64_t generation)
 {
-	const struct grant_file_live *live = &account->grant->live[card];
 	int64_t stop_at = now_ns() + OVERHEAD_WAIT_NS;
+	uint32_t wanted = account_want_look(account);
 
-	account_want_look(account);
 	do {
 		nap();
-		if (atomic_load(&live->overhead_generation) != generation)
+		if (grant_was_looked(account->grant, card, wanted))
 			return true;
 	} while (now_ns() < stop_at);
-	return false;
+	return atomic_load(&account->grant->live[card].overhead_generation) != generation;
 }
 
 static int charge(struct account *account, struct process *process, unsigned card, uint32_t pages)
@@ -267,7 +267,7 @@ int account_join(struct account *account)
 	return r;
 }
 
-int account_charge(struct account *account, unsigned card, uint64_t bytes)
+int account_try(struct account *account, unsigned card, uint64_t bytes)
 {
 	struct process *process = process_of(account);
 	uint64_t pages = pages_of(bytes);
@@ -275,12 +275,19 @@ int account_charge(struct account *account, unsigned card, uint64_t bytes)
 
 	if (r == 0)
 		r = pages > INT32_MAX ? -ENOMEM : charge(account, process, card, (uint32_t)pages);
+	errno = saved;
+	return r;
+}
+
+int account_charge(struct account *account, unsigned card, uint64_t bytes)
+{
+	int r = account_try(account, card, bytes);
+
 	if (r < 0) {
 		/* In this order: who sees the count sees what was asked. */
 		atomic_store(&account->usage->cards[card].refused_bytes, bytes);
 		atomic_fetch_add(&account->usage->cards[card].refused, 1);
 	}
-	errno = saved;
 	return r;
 }
 

@@ -18,8 +18,8 @@ struct account *account_open(const struct grant_file *grant, struct usage_file *
 void account_set_path(struct account *account, const char *usage_path);
 
 /* account_want_look() - wakes the keeper: the driver has memory of this process, or none any more, that no
- * call shows. */
-void account_want_look(struct account *account);
+ * call shows. Returns what grant_was_looked() wants to know. */
+uint32_t account_want_look(struct account *account);
 
 /* account_close() - for an account that has charged nothing. */
 void account_close(struct account *account);
@@ -33,6 +33,9 @@ int account_join(struct account *account);
  * stale overhead was waited for (at most 5 ms); nothing is charged then. -EUSERS: more processes than slots.
  * -EBUSY: a process that recounts has been stopped for a second. */
 int account_charge(struct account *account, unsigned card, uint64_t bytes);
+
+/* account_try() - the same for who can make room and ask again: a refusal is not counted as one. */
+int account_try(struct account *account, unsigned card, uint64_t bytes);
 
 /* account_refund() - bytes that were charged by this process, rounded up in the same way. */
 void account_refund(struct account *account, unsigned card, uint64_t bytes);

@@ -56,8 +56,11 @@ struct grant_file_live {
 	_Atomic uint64_t
 		overhead_generation;  /* one more with each look of the keeper; 0: it has not looked yet */
 	_Atomic uint64_t limit_bytes; /* what the container may use now: enforced and shown. Never 0 */
+	/* What usage_file.look_wanted was before the last look began: who had counted it up until then has
+	 * been looked at. Its low 32 bits. */
+	_Atomic uint64_t looked_for;
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved_for_core[104 - 8 * GRANT_LAYOUT_STEP]; /* zero; share, rate and policy of computing
+	uint8_t reserved_for_core[96 - 8 * GRANT_LAYOUT_STEP]; /* zero; share, rate and policy of computing
 								   power */
 };
 
@@ -81,6 +84,7 @@ _Static_assert(offsetof(struct grant_file_card, pci_bus_id) == 64, "layout");
 _Static_assert(offsetof(struct grant_file_card, limit_bytes) == 96, "layout");
 _Static_assert(sizeof(struct grant_file_live) == 128, "layout");
 _Static_assert(offsetof(struct grant_file_live, limit_bytes) == 16, "layout");
+_Static_assert(offsetof(struct grant_file_live, looked_for) == 24, "layout");
 _Static_assert(offsetof(struct grant_file, card_count) == 24, "layout");
 _Static_assert(offsetof(struct grant_file, container) == 32, "layout");
 _Static_assert(offsetof(struct grant_file, cuda_library) == 288, "layout");
@@ -131,11 +135,20 @@ static inline uint64_t grant_overhead_bytes(
 	return driver_bytes > charged ? driver_bytes - charged : 0;
 }
 
-/* grant_file_set_overhead() - publish it, with a new generation. One keeper only. */
-static inline void grant_file_set_overhead(struct grant_file *grant, unsigned card, uint64_t bytes)
+/* grant_file_set_overhead() - publish it, with a new generation. looked_for: usage_file.look_wanted, as read
+ * before the driver was asked and before what is charged. One keeper only. */
+static inline void grant_file_set_overhead(
+	struct grant_file *grant, unsigned card, uint64_t bytes, uint32_t looked_for)
 {
 	struct grant_file_live *live = &grant->live[card];
 
 	atomic_store(&live->overhead_bytes, bytes);
 	atomic_fetch_add(&live->overhead_generation, 1);
+	atomic_store(&live->looked_for, looked_for);
+}
+
+/* grant_was_looked() - whether a look began after look_wanted was counted up to this. */
+static inline bool grant_was_looked(const struct grant_file *grant, unsigned card, uint32_t look_wanted)
+{
+	return (int32_t)((uint32_t)atomic_load(&grant->live[card].looked_for) - look_wanted) >= 0;
 }

@@ -47,7 +47,7 @@ static bool is_of_the_run(const struct keeper *keeper, pid_t pid)
 	return false;
 }
 
-static int look_at_card(struct keeper *keeper, unsigned card)
+static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_for)
 {
 	uint64_t before[GRANT_FILE_CARDS_MAX], after[GRANT_FILE_CARDS_MAX];
 	uint64_t sum = 0, duplicates;
@@ -70,12 +70,13 @@ static int look_at_card(struct keeper *keeper, unsigned card)
 			sum += keeper->processes[i].bytes;
 	duplicates = keeper->account ? account_duplicate_bytes(keeper->account, card) : 0;
 	sum -= sum < duplicates ? sum : duplicates;
-	grant_file_set_overhead(keeper->grant, card, grant_overhead_bytes(sum, before[card], after[card]));
+	grant_file_set_overhead(
+		keeper->grant, card, grant_overhead_bytes(sum, before[card], after[card]), looked_for);
 	return 0;
 }
 
 /* What the driver cannot tell stays as it was; the limit of what is charged holds without it. */
-static void look(struct keeper *keeper)
+static void look(struct keeper *keeper, uint32_t looked_for)
 {
 	struct error ignored;
 
@@ -85,7 +86,7 @@ static void look(struct keeper *keeper)
 	if (atomic_load(&keeper->usage->slots_used) == 0)
 		return;
 	for (unsigned i = 0; i < keeper->grant->card_count; i++)
-		look_at_card(keeper, i);
+		look_at_card(keeper, i, looked_for);
 }
 
 static void keep(struct keeper *keeper)
@@ -98,7 +99,7 @@ static void keep(struct keeper *keeper)
 		now = atomic_load(&keeper->usage->look_wanted);
 		if (now != wanted || monotonic_ns() - looked > LOOK_NS) {
 			wanted = now;
-			look(keeper);
+			look(keeper, now);
 			looked = monotonic_ns();
 		}
 		if (syscall(SYS_futex, &keeper->usage->look_wanted, FUTEX_WAIT, wanted, &round, NULL, 0) <

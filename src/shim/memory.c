@@ -22,7 +22,9 @@ CUresult memory_charge_once(unsigned card, uint64_t bytes)
 
 CUresult memory_charge(unsigned card, uint64_t bytes)
 {
-	if (memory_charge_once(card, bytes) == CUDA_SUCCESS)
+	const struct shim_session *session = session_get();
+
+	if (session && (bytes == 0 || account_try(session->account, card, bytes) == 0))
 		return CUDA_SUCCESS;
 	pools_settle();
 	return memory_charge_once(card, bytes);

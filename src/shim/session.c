@@ -93,16 +93,24 @@ struct session_memory session_memory(const struct shim_session *found, unsigned 
 	return (struct session_memory){.limit_bytes = limit, .used_bytes = used < limit ? used : limit};
 }
 
+/* What grant_was_looked() wants to know. */
+static uint32_t want_look(const struct shim_session *found)
+{
+	int saved = errno;
+	uint32_t wanted;
+
+	account_join(found->account);
+	wanted = account_want_look(found->account);
+	errno = saved;
+	return wanted;
+}
+
 void session_want_look(void)
 {
 	const struct shim_session *found = session_get();
-	int saved = errno;
 
-	if (!found)
-		return;
-	account_join(found->account);
-	account_want_look(found->account);
-	errno = saved;
+	if (found)
+		want_look(found);
 }
 
 void session_await_look(unsigned card)
@@ -110,17 +118,13 @@ void session_await_look(unsigned card)
 	const struct timespec step = {.tv_nsec = LOOK_STEP_NS};
 	const struct shim_session *found = session_get();
 	int saved = errno;
-	uint64_t before;
+	uint32_t wanted;
 
 	if (!found)
 		return;
-	before = atomic_load(&found->grant->live[card].overhead_generation);
-	session_want_look();
-	for (int i = 0; i < LOOK_STEPS; i++) {
-		if (atomic_load(&found->grant->live[card].overhead_generation) != before)
-			break;
+	wanted = want_look(found);
+	for (int i = 0; i < LOOK_STEPS && !grant_was_looked(found->grant, card, wanted); i++)
 		nanosleep(&step, NULL);
-	}
 	errno = saved;
 }
 

@@ -53,7 +53,7 @@ static int keep(char **args)
 		return fail(why);
 	if (grant_file_set_limit(grant, 0, strtoull(args[1], NULL, 10)) < 0)
 		return fail("the limit was not taken");
-	grant_file_set_overhead(grant, 0, strtoull(args[2], NULL, 10));
+	grant_file_set_overhead(grant, 0, strtoull(args[2], NULL, 10), 0);
 	fd = open(usage_path, O_RDONLY | O_CLOEXEC);
 	r = fd < 0 ? -1 : usage_file_read(fd, 1, &charged);
 	if (fd >= 0)

@@ -66,6 +66,16 @@ static void the_limit_can_be_used_to_the_last_page_and_not_further(void **state)
 	assert_int_equal(usage->cards[0].refused_bytes, 1);
 }
 
+static void who_can_make_room_is_not_refused_yet(void **state)
+{
+	assert_int_equal(account_try(account, 1, GIB + 1), -ENOMEM);
+	assert_int_equal(usage->cards[1].refused, 0);
+	assert_int_equal(account_try(account, 1, GIB), 0);
+	assert_int_equal(account_charge(account, 1, 4096), -ENOMEM);
+	assert_int_equal(usage->cards[1].refused, 1);
+	assert_int_equal(usage->cards[1].refused_bytes, 4096);
+}
+
 static void a_refusal_costs_nothing_lasting(void **state)
 {
 	for (int i = 0; i < 100; i++)
@@ -502,11 +512,11 @@ static int64_t now_ns(void)
 
 static void overhead_counts_against_the_limit(void **state)
 {
-	grant_file_set_overhead(grant, 1, 300 * MIB);
+	grant_file_set_overhead(grant, 1, 300 * MIB, atomic_load(&usage->look_wanted));
 	assert_int_equal(account_used_bytes(account, 1), 300 * MIB);
 	assert_int_equal(account_charge(account, 1, 724 * MIB + 1), -ENOMEM);
 	assert_int_equal(account_charge(account, 1, 724 * MIB), 0);
-	grant_file_set_overhead(grant, 1, 2 * GIB);
+	grant_file_set_overhead(grant, 1, 2 * GIB, atomic_load(&usage->look_wanted));
 	assert_int_equal(account_used_bytes(account, 1), GIB);
 	assert_int_equal(account_charge(account, 1, 1), -ENOMEM);
 }
@@ -538,7 +548,7 @@ static void *keep(void *context)
 {
 	while (atomic_load(&usage->look_wanted) == 0)
 		usleep(100);
-	grant_file_set_overhead(grant, 1, 0);
+	grant_file_set_overhead(grant, 1, 0, atomic_load(&usage->look_wanted));
 	return NULL;
 }
 
@@ -546,7 +556,7 @@ static void a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper(void 
 {
 	pthread_t keeper;
 
-	grant_file_set_overhead(grant, 1, 300 * MIB);
+	grant_file_set_overhead(grant, 1, 300 * MIB, atomic_load(&usage->look_wanted));
 	pthread_create(&keeper, NULL, keep, NULL);
 	/* The keeper may be late on a busy machine: only then this is refused. */
 	while (account_charge(account, 1, GIB) != 0)
@@ -560,7 +570,7 @@ static void without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not
 {
 	int64_t begin = now_ns();
 
-	grant_file_set_overhead(grant, 1, 300 * MIB);
+	grant_file_set_overhead(grant, 1, 300 * MIB, atomic_load(&usage->look_wanted));
 	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
 	assert_in_range(now_ns() - begin, 5000000, 500000000);
 	assert_int_equal(usage->look_wanted, 1);
@@ -612,6 +622,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		FILES(the_limit_can_be_used_to_the_last_page_and_not_further),
+		FILES(who_can_make_room_is_not_refused_yet),
 		FILES(a_refusal_costs_nothing_lasting),
 		FILES(nobody_gives_back_more_than_it_holds),
 		FILES(a_keeper_that_maps_nothing_sees_that_a_look_is_wanted),

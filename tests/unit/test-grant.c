@@ -99,10 +99,14 @@ static void overhead_that_the_keeper_writes_is_seen_by_a_reader_that_has_it_mapp
 	write_valid();
 	assert_int_equal(grant_file_map(grant_path, &read, &why), 0);
 	assert_int_equal(grant_file_map_keeper(grant_path, &keeper, &why), 0);
-	grant_file_set_overhead(keeper, 1, 300 * MIB);
+	grant_file_set_overhead(keeper, 1, 300 * MIB, 7);
 	assert_int_equal(read->live[1].overhead_bytes, 300 * MIB);
 	assert_int_equal(grant_file_limit_bytes(read, 1), 1);
 	assert_int_equal(read->live[1].overhead_generation, 1);
+	/* Who counted up to 8 is still to be looked at; 32 bits may overflow. */
+	assert_true(grant_was_looked(read, 1, 7));
+	assert_false(grant_was_looked(read, 1, 8));
+	assert_true(grant_was_looked(read, 1, UINT32_MAX));
 	assert_int_equal(read->live[0].overhead_generation, 0);
 	/* What changes does not break the checksum: the next process reads the file too. */
 	assert_null(grant_file_verify(read, sizeof(*read)));
