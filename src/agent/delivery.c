@@ -18,6 +18,11 @@ static bool asks_for_no_limit(const struct node_pod *pod, const char *container)
 	return false;
 }
 
+bool delivery_is_exempt(const struct agent *agent, const struct node_pod *pod, const char *container)
+{
+	return agent->options.allow_disable && asks_for_no_limit(pod, container);
+}
+
 static void report_ignored(struct agent *agent, const struct node_pod *pod, const char *container)
 {
 	char text[600];
@@ -46,7 +51,7 @@ static int make_isolated(struct agent *agent, const struct node_pod *pod, const 
 			pod->facts.namespace_, pod->facts.name, isolation_problem(agent));
 	if (asks && !agent->options.allow_disable && !grants_find(agent, pod->facts.uid, container))
 		report_ignored(agent, pod, container);
-	if (!asks || !agent->options.allow_disable)
+	if (!delivery_is_exempt(agent, pod, container))
 		r = grants_prepare(agent, pod, container, starting, err);
 	return r < 0 ? r
 		     : cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts,

@@ -98,9 +98,6 @@ static int node_grant_map(struct node_grant *g, const char **ret_why)
 		return r;
 	grant_file_unmap(g->grant);
 	g->grant = grant;
-	/* To verify it, all of it was read. That is memory of ours until the pages are dropped; we come back
-	 * to one of them. */
-	madvise(grant, sizeof(*grant), MADV_DONTNEED);
 	return 0;
 }
 
@@ -120,6 +117,14 @@ static struct node_grant *node_grant_new(const char *state_dir, const char *uid,
 		return g;
 	node_grant_free(g);
 	return NULL;
+}
+
+/* What was read of the file is memory of ours until its pages are dropped: all of them, since the kernel maps
+ * what is around what is read. Each second we come back to one, to write, which brings no others in. */
+static void forget_pages(const struct node_grant *g)
+{
+	if (g->grant)
+		madvise(g->grant, sizeof(*g->grant), MADV_DONTNEED);
 }
 
 static int node_grant_watch(struct agent *agent, const struct node_grant *g)
@@ -150,6 +155,7 @@ static int grants_take_over(struct agent *agent, const char *uid, const char *co
 		r = node_grant_name(g);
 	if (r == 0)
 		r = node_grant_watch(agent, g);
+	forget_pages(g);
 	if (r < 0)
 		node_grant_free(g);
 	else
@@ -327,6 +333,7 @@ static void set_limits(
 			grant_file_set_limit(g->grant, i, bytes);
 		}
 	}
+	forget_pages(g);
 }
 
 void grants_apply_placement(struct agent *agent, const struct pod_facts *pod)

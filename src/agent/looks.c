@@ -48,20 +48,14 @@ static void forget_slots(struct watched_card *card)
 	card->n_before = 0;
 }
 
-/* What cannot be read was not charged: all that the driver counts is overhead then. */
+/* NULL if there are none, or if they cannot be read: then nothing is charged, and all that the driver counts
+ * is overhead. */
 static struct usage_peek_slot *read_slots(
-	const struct watched *watched, unsigned card, uint32_t *ret_look_wanted, size_t *ret_n)
+	const struct watched *watched, unsigned card, const struct usage_peek *peek, size_t *ret_n)
 {
-	struct usage_peek_slot *slots;
-	struct usage_peek peek;
-	int n;
+	struct usage_peek_slot *slots = peek->slots_used ? calloc(peek->slots_used, sizeof(*slots)) : NULL;
+	int n = slots ? usage_peek_slots(watched->usage_fd, peek, card, slots) : 0;
 
-	*ret_n = 0;
-	if (usage_peek(watched->usage_fd, &peek) < 0 || card >= peek.card_count)
-		return NULL;
-	*ret_look_wanted = peek.look_wanted;
-	slots = calloc(peek.slots_used ? peek.slots_used : 1, sizeof(*slots));
-	n = slots ? usage_peek_slots(watched->usage_fd, &peek, card, slots) : 0;
 	*ret_n = n > 0 ? (size_t)n : 0;
 	return slots;
 }
@@ -71,12 +65,17 @@ static void note_before(struct looks *looks, const char *uuid)
 	list_for_each (item, watched_list(looks->set)) {
 		struct watched *watched = list_entry(item, struct watched, item);
 		struct watched_card *card = watched_card(watched, uuid);
+		unsigned index = card ? (unsigned)(card - watched->cards) : 0;
+		struct usage_peek peek;
 
 		if (!card)
 			continue;
 		forget_slots(card);
-		card->before = read_slots(
-			watched, (unsigned)(card - watched->cards), &card->look_wanted, &card->n_before);
+		if (usage_peek(watched->usage_fd, index + 1, &peek) < 0)
+			continue;
+		card->look_wanted = peek.look_wanted;
+		card->refused = peek.cards[index];
+		card->before = read_slots(watched, index, &peek, &card->n_before);
 	}
 }
 
@@ -123,12 +122,13 @@ static void note_top(
 static void publish(struct looks *looks, struct watched *watched, struct watched_card *card, size_t n)
 {
 	unsigned index = (unsigned)(card - watched->cards);
-	size_t n_after, n_own = processes_of(looks, watched, n);
+	size_t n_after = 0, n_own = processes_of(looks, watched, n);
 	_cleanup_free_ struct usage_peek_slot *after = NULL;
 	struct overhead found;
-	uint32_t ignored;
+	struct usage_peek peek;
 
-	after = read_slots(watched, index, &ignored, &n_after);
+	if (usage_peek(watched->usage_fd, 0, &peek) == 0)
+		after = read_slots(watched, index, &peek, &n_after);
 	for (size_t i = 0; i < n_own; i++) {
 		struct owner *owner = &looks->of_one[i].owner;
 
@@ -141,7 +141,7 @@ static void publish(struct looks *looks, struct watched *watched, struct watched
 	card->used_bytes = found.used_bytes;
 	card->overhead_bytes = found.overhead_bytes;
 	note_top(looks, watched, card, n);
-	grant_file_set_overhead(watched->grant, index, found.overhead_bytes);
+	grant_file_set_overhead(watched->grant, index, found.overhead_bytes, card->look_wanted);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------
@@ -224,6 +224,7 @@ static void on_answer(void *userdata, int result, const struct nvml_process *lis
 		}
 		watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
 	}
+	watched_listen(looks->set);
 	if (missed)
 		agent_poll_health(looks->agent);
 	looks_go(looks);
@@ -272,7 +273,7 @@ static void meet_cards(struct looks *looks)
 void looks_tick(struct looks *looks)
 {
 	/* Granted cards each time: memory grows by itself, too (local memory, printf). */
-	bool isolated = looks->agent->in_force == GPU_MODE_CGPU;
+	bool isolated = gpu_mode_is_isolated(looks->agent->in_force);
 	int64_t now = monotonic_ns();
 
 	if (!isolated && list_empty(watched_list(looks->set)))
@@ -286,7 +287,7 @@ void looks_tick(struct looks *looks)
 		for (unsigned i = 0; i < watched->n_cards; i++)
 			want(looks, watched->cards[i].uuid);
 	}
-	watched_tick(looks->set);
+	watched_listen(looks->set);
 	looks_go(looks);
 }
 

@@ -69,16 +69,11 @@ static void tell(struct refused *refused, const struct pod_facts *pod, const str
 }
 
 /* A container can write any number there: a count that goes down begins anew. */
-static bool has_news(struct watched *watched, struct watched_card *card)
+static bool has_news(struct watched_card *card)
 {
-	struct usage_peek_card now;
-
-	if (usage_peek_card(watched->usage_fd, (unsigned)(card - watched->cards), &now) < 0)
-		return false;
-	card->refused = now;
-	if (now.refused < card->refused_told)
-		card->refused_told = now.refused;
-	return now.refused > card->refused_told;
+	if (card->refused.refused < card->refused_told)
+		card->refused_told = card->refused.refused;
+	return card->refused.refused > card->refused_told;
 }
 
 void refused_tick(struct refused *refused)
@@ -93,7 +88,7 @@ void refused_tick(struct refused *refused)
 		for (unsigned i = 0; i < watched->n_cards; i++) {
 			struct watched_card *card = &watched->cards[i];
 
-			if (!has_news(watched, card) || !may || !event_rate_take(&refused->rate, now))
+			if (!has_news(card) || !may || !event_rate_take(&refused->rate, now))
 				continue;
 			tell(refused, &pod->facts, watched, card);
 			card->refused_told = card->refused.refused;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/delivery.h"
 #include "agent/looks.h"
 #include "agent/processes.h"
 #include "base/cleanup.h"
@@ -241,6 +242,14 @@ static void offence_see(struct watchdog *watchdog, struct offence *seen, const c
 	offence_evict(watchdog, offence, seen->seen_ns);
 }
 
+/* The card without a limit is what it was given. */
+static bool may_have_all(const struct watchdog *watchdog, const char *uid, const char *container)
+{
+	const struct node_pod *pod = node_pods_by_uid(&watchdog->agent->pods, uid);
+
+	return pod && delivery_is_exempt(watchdog->agent, pod, container);
+}
+
 static void look_at_holder(
 	struct watchdog *watchdog, const char *uuid, const struct holder *holder, int64_t now)
 {
@@ -255,6 +264,8 @@ static void look_at_holder(
 	snprintf(seen.card, sizeof(seen.card), "%s", uuid);
 	if (process->verdict == 0)
 		memcpy(seen.uid, process->place.uid, sizeof(seen.uid));
+	if (holder->container && may_have_all(watchdog, seen.uid, holder->container))
+		return;
 	offence_see(watchdog, &seen, holder->container);
 }
 
@@ -282,7 +293,7 @@ void watchdog_judge(
 	int64_t now = monotonic_ns();
 
 	/* Before the pods are known, nothing can be said of them. */
-	if (agent->in_force != GPU_MODE_CGPU || !agent->pods_listed)
+	if (!gpu_mode_is_isolated(agent->in_force) || !agent->pods_listed)
 		return;
 	for (size_t i = 0; i < n_holders; i++)
 		look_at_holder(watchdog, uuid, &holders[i], now);

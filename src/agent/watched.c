@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "net/loop.h"
 
-/* Who opens its usage file without end costs a look in so long, and for so many looks in a second: a program
- * that starts makes a context and loads modules, each of which asks. */
-#define REARM_NS (10 * NS_PER_MS)
-#define ROUNDS_MAX 50
+/* Who opens its usage file without end gets so many looks at once and then one in so long; a program that
+ * starts makes contexts and loads modules, each of which asks. */
+#define ROUNDS_AT_ONCE 10
+#define ROUND_NS (20 * NS_PER_MS)
 
 struct watched_set {
 	struct list all;
@@ -63,12 +63,12 @@ static int watched_arm(struct watched_set *set, struct watched *watched)
 
 static void watched_want(struct watched_set *set, struct watched *watched)
 {
-	watched->rearm_ns = monotonic_ns() + REARM_NS;
-	watched->rounds++;
+	int64_t now = monotonic_ns();
+
+	watched->paid_ns = (watched->paid_ns > now ? watched->paid_ns : now) + ROUND_NS;
+	watched->rearm_ns = watched->paid_ns - ROUNDS_AT_ONCE * ROUND_NS;
 	for (unsigned i = 0; i < watched->n_cards; i++)
 		set->wanted(set->userdata, watched->cards[i].uuid);
-	if (watched->rounds < ROUNDS_MAX)
-		loop_timer_set(set->timer, REARM_NS);
 }
 
 static void on_inotify(void *userdata, int fd, uint32_t events)
@@ -98,7 +98,7 @@ static bool watched_missed(const struct watched *watched)
 {
 	struct usage_peek peek;
 
-	if (usage_peek(watched->usage_fd, &peek) < 0)
+	if (usage_peek(watched->usage_fd, 0, &peek) < 0)
 		return false;
 	for (unsigned i = 0; i < watched->n_cards; i++)
 		if (watched->cards[i].look_wanted != peek.look_wanted)
@@ -109,32 +109,25 @@ static bool watched_missed(const struct watched *watched)
 static void on_rearm(void *userdata)
 {
 	struct watched_set *set = userdata;
-	int64_t now = monotonic_ns();
+	int64_t now = monotonic_ns(), later = 0;
 
 	list_for_each (item, &set->all) {
 		struct watched *watched = list_entry(item, struct watched, item);
 
-		if (watched->wd >= 0 || watched->rounds >= ROUNDS_MAX)
+		if (watched->wd >= 0)
 			continue;
 		if (watched->rearm_ns > now)
-			loop_timer_set(set->timer, watched->rearm_ns - now);
+			later = later && later < watched->rearm_ns ? later : watched->rearm_ns;
 		else if (watched_arm(set, watched) == 0 && watched_missed(watched))
 			watched_want(set, watched);
 	}
+	if (later)
+		loop_timer_set(set->timer, later - now);
 }
 
-void watched_tick(struct watched_set *set)
+void watched_listen(struct watched_set *set)
 {
-	bool rearm = false;
-
-	list_for_each (item, &set->all) {
-		struct watched *watched = list_entry(item, struct watched, item);
-
-		rearm |= watched->wd < 0;
-		watched->rounds = 0;
-	}
-	if (rearm)
-		on_rearm(set);
+	on_rearm(set);
 }
 
 /* ---- the set --------------------------------------------------------------------------------------------
@@ -216,12 +209,17 @@ struct watched_card *watched_card(struct watched *watched, const char *uuid)
 /* What was refused before us is no news. */
 static void watched_begin(struct watched *watched)
 {
+	struct usage_peek peek;
+	bool known = usage_peek(watched->usage_fd, watched->n_cards, &peek) == 0;
+
 	for (unsigned i = 0; i < watched->n_cards; i++) {
 		struct watched_card *card = &watched->cards[i];
 
-		card->uuid = watched->grant->cards[i].uuid;
-		if (usage_peek_card(watched->usage_fd, i, &card->refused) == 0)
-			card->refused_told = card->refused.refused;
+		memcpy(card->uuid, watched->grant->cards[i].uuid, sizeof(card->uuid));
+		if (!known)
+			continue;
+		card->refused = peek.cards[i];
+		card->refused_told = card->refused.refused;
 	}
 }
 

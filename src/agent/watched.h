@@ -23,12 +23,12 @@ struct watched_process {
 
 /* One card of a container's grant. */
 struct watched_card {
-	const char *uuid; /* in the grant */
-	bool looked;	  /* once at least */
+	char uuid[sizeof(((struct grant_file_card *)0)->uuid)]; /* a copy: the grant's page stays untouched */
+	bool looked;						/* once at least */
 	uint64_t used_bytes, overhead_bytes;
 	size_t n_processes;
 	struct watched_process top[WATCHED_TOP]; /* those that hold most */
-	struct usage_peek_card refused;		 /* as last read */
+	struct usage_peek_card refused;		 /* at the last look */
 	uint64_t refused_told;			 /* of that, what an Event was about */
 
 	uint32_t look_wanted;		/* when the last look began */
@@ -47,7 +47,7 @@ struct watched {
 
 	int wd;		  /* of inotify; -1: not armed */
 	int64_t rearm_ns; /* not before */
-	unsigned rounds;  /* looks that it asked for in this second */
+	int64_t paid_ns;  /* looks that it asked for are paid until then */
 };
 
 struct watched_grant {
@@ -76,5 +76,6 @@ struct watched *watched_only(struct watched_set *set, const char *uid);
 /* watched_card() - NULL if the grant has not this card. */
 struct watched_card *watched_card(struct watched *watched, const char *uuid);
 
-/* watched_tick() - each second: containers that asked too often are heard again. */
-void watched_tick(struct watched_set *set);
+/* watched_listen() - after a look, and each second: who has asked is heard again, but for who asks too often.
+ */
+void watched_listen(struct watched_set *set);

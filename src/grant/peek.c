@@ -7,34 +7,26 @@
 
 #define CHUNK 8 /* slots that are read at once */
 
-int usage_peek(int fd, struct usage_peek *ret_peek)
+_Static_assert(offsetof(struct usage_file, cards) == USAGE_HEAD_BYTES, "one read has both");
+
+int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek)
 {
-	uint64_t ignored[GRANT_FILE_CARDS_MAX];
-	uint32_t words[4]; /* slot_count, card_count, slots_used, look_wanted */
-	int r;
+	struct {
+		uint32_t words[USAGE_HEAD_BYTES / sizeof(uint32_t)];
+		struct usage_card cards[GRANT_FILE_CARDS_MAX];
+	} found;
+	size_t size = USAGE_HEAD_BYTES + n * sizeof(found.cards[0]);
+	/* slot_count, card_count, slots_used, look_wanted */
+	const uint32_t *words = found.words + offsetof(struct usage_file, slot_count) / sizeof(uint32_t);
 
-	if (pread(fd, words, sizeof(words), offsetof(struct usage_file, slot_count)) != sizeof(words))
+	if (pread(fd, &found, size, 0) != (ssize_t)size || usage_file_verify(&found) || n > words[1])
 		return -EBADMSG;
-	r = usage_file_read(fd, 0, ignored);
-	if (r < 0)
-		return r;
-	*ret_peek = (struct usage_peek){
-		.card_count = words[1] < GRANT_FILE_CARDS_MAX ? words[1] : GRANT_FILE_CARDS_MAX,
-		.slots_used = words[2] < USAGE_FILE_SLOTS ? words[2] : USAGE_FILE_SLOTS,
-		.look_wanted = words[3],
-	};
-	return 0;
-}
-
-int usage_peek_card(int fd, unsigned card, struct usage_peek_card *ret_card)
-{
-	off_t at = (off_t)(offsetof(struct usage_file, cards) + card * sizeof(struct usage_card));
-	struct usage_card found;
-
-	if (pread(fd, &found, sizeof(found), at) != sizeof(found))
-		return -EBADMSG;
-	*ret_card = (struct usage_peek_card){
-		.refused = atomic_load(&found.refused), .refused_bytes = atomic_load(&found.refused_bytes)};
+	ret_peek->card_count = words[1];
+	ret_peek->slots_used = words[2] < USAGE_FILE_SLOTS ? words[2] : USAGE_FILE_SLOTS;
+	ret_peek->look_wanted = words[3];
+	for (unsigned i = 0; i < n; i++)
+		ret_peek->cards[i] = (struct usage_peek_card){.refused = atomic_load(&found.cards[i].refused),
+			.refused_bytes = atomic_load(&found.cards[i].refused_bytes)};
 	return 0;
 }
 

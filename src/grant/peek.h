@@ -5,22 +5,21 @@
 #include "grant/owner.h"
 #include "grant/usage.h"
 
-struct usage_peek {
-	unsigned card_count;
-	uint32_t slots_used; /* at most USAGE_FILE_SLOTS */
-	uint32_t look_wanted;
-};
-
-/* usage_peek() - -EBADMSG if this is not a whole usage file of a version that we know. */
-int usage_peek(int fd, struct usage_peek *ret_peek);
-
 struct usage_peek_card {
 	uint64_t refused;	/* allocations so far */
 	uint64_t refused_bytes; /* that the last of them asked for */
 };
 
-/* usage_peek_card() - card below GRANT_FILE_CARDS_MAX. -EBADMSG. */
-int usage_peek_card(int fd, unsigned card, struct usage_peek_card *ret_card);
+struct usage_peek {
+	unsigned card_count;
+	uint32_t slots_used; /* at most USAGE_FILE_SLOTS */
+	uint32_t look_wanted;
+	struct usage_peek_card cards[GRANT_FILE_CARDS_MAX]; /* the first n */
+};
+
+/* usage_peek() - the head and the first n cards, at most GRANT_FILE_CARDS_MAX, by one read. -EBADMSG if this
+ * is not a usage file of a version that we know, or has fewer cards. */
+int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek);
 
 /* One process's part of one card. */
 struct usage_peek_slot {

@@ -25,6 +25,8 @@ _Static_assert(offsetof(struct usage_head, slots_used) == offsetof(struct usage_
 _Static_assert(
 	offsetof(struct usage_head, readable_from) == offsetof(struct usage_file, readable_from), "layout");
 
+_Static_assert(sizeof(struct usage_head) <= USAGE_HEAD_BYTES, "layout");
+
 /* NULL, or what is wrong with it. */
 static const char *verify(const struct usage_head *head)
 {
@@ -42,6 +44,14 @@ static const char *verify(const struct usage_head *head)
 		head->card_count == 0 || head->card_count > GRANT_FILE_CARDS_MAX)
 		return "the usage file is damaged";
 	return NULL;
+}
+
+const char *usage_file_verify(const void *head)
+{
+	struct usage_head found;
+
+	memcpy(&found, head, sizeof(found));
+	return verify(&found);
 }
 
 int usage_file_create(const char *path, unsigned card_count, const char **ret_why)

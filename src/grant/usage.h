@@ -98,6 +98,11 @@ void usage_file_unmap(struct usage_file *usage);
 /* usage_file_path() - of the usage file beside the grant at grant_path. -ENAMETOOLONG. */
 int usage_file_path(const char *grant_path, char *ret_path, size_t size);
 
+/* usage_file_verify() - of the first USAGE_HEAD_BYTES of a file: NULL if it is a usage file that we can use,
+ * else what is wrong with it. */
+#define USAGE_HEAD_BYTES 128
+const char *usage_file_verify(const void *head);
+
 /* usage_file_read() - for the keeper: the bytes charged on each of the first n cards, read from a descriptor
  * without mapping it. -EBADMSG if this is not a whole usage file. */
 int usage_file_read(int fd, unsigned n, uint64_t *ret_bytes);

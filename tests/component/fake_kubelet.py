@@ -13,6 +13,7 @@ allocation; PreStartContainer at each start of a container; an error of Allocate
     container.env, container.devices, container.mounts
 
 The messages are built here from the numbers in the documentation of the APIs, independently of ration's own."""
+import hashlib
 import json
 import os
 import pathlib
@@ -73,7 +74,8 @@ SCHEMA = {
         "PodSandboxMetadata": [("name", 1, "string"), ("uid", 2, "string"), ("namespace", 3, "string")],
         "PodSandbox": [("id", 1, "string"), ("metadata", 2, "PodSandboxMetadata"), ("state", 3, "int32")],
         "ListPodSandboxResponse": [("items", 1, "*PodSandbox")],
-        "ListContainersRequest": [],
+        "ContainerFilter": [("id", 1, "string")],
+        "ListContainersRequest": [("filter", 1, "ContainerFilter")],
         "Container": [("id", 1, "string"), ("pod_sandbox_id", 2, "string"), ("state", 6, "int32"), ("labels", 8, "{")],
         "ListContainersResponse": [("containers", 1, "*Container")],
     },
@@ -165,6 +167,11 @@ def limits(container, resource=RESOURCE):
 
 def is_sidecar(container):
     return container.get("restartPolicy") == "Always"
+
+
+def container_id(uid, name):
+    """As the runtime has it: 64 digits."""
+    return hashlib.sha256(f"{uid}-{name}".encode()).hexdigest()
 
 
 class FakeKubelet:
@@ -266,12 +273,13 @@ class FakeKubelet:
                 msg("PodSandbox", "runtime.v1", id=f"s-{uid}", state=int(uid not in self.sandboxes),
                     metadata=msg("PodSandboxMetadata", "runtime.v1", uid=uid)) for uid, _ in self.containers])
 
-    def on_containers(self, _request, _context):
+    def on_containers(self, request, _context):
         with self.lock:
             return msg("ListContainersResponse", "runtime.v1", containers=[
-                msg("Container", "runtime.v1", id=f"{uid}-{name}", pod_sandbox_id=f"s-{uid}", state=state,
+                msg("Container", "runtime.v1", id=container_id(uid, name), pod_sandbox_id=f"s-{uid}", state=state,
                     labels={"io.kubernetes.pod.uid": uid, "io.kubernetes.container.name": name})
-                for (uid, name), state in self.containers.items()])
+                for (uid, name), state in self.containers.items()
+                if request.filter.id in ("", container_id(uid, name))])
 
     def on_register(self, request, context):
         plugin = Plugin(self.plugin_dir / request.endpoint)

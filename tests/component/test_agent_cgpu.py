@@ -219,7 +219,14 @@ def test_several_cards_are_in_the_order_of_their_indices_whatever_the_placement_
 # ---- what stays, and what goes ----
 
 def identity(world, pod):
-    return [(p.stat().st_ino, p.read_bytes()) for p in sorted(folder(world, pod).iterdir())]
+    """The files, but for what each look of the agent's changes: overhead, its generation, for whom it looked."""
+    found = []
+    for path in sorted(folder(world, pod).iterdir()):
+        data = bytearray(path.read_bytes())
+        for at in range(LIVE, LIVE + 64 * 128, 128) if path.name == "grant" else ():
+            data[at:at + 16], data[at + 24:at + 32] = bytes(16), bytes(8)
+        found.append((path.stat().st_ino, bytes(data)))
+    return found
 
 
 @pytest.mark.parametrize("how", ["worker", "supervisor", "in order"])

@@ -36,15 +36,13 @@ static void usage(const uint8_t *data, size_t size)
 		{.owner = {.word = owner_word(8, 9), .start_ticks = 1, .image = 2}, .bytes = UINT32_MAX}};
 	int fd = memfd_create("usage", MFD_CLOEXEC), n;
 	struct usage_peek_slot *slots = NULL;
-	struct usage_peek_card card;
 	struct overhead found;
 	struct usage_peek peek;
 
 	MUST(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
 		ftruncate(fd, sizeof(struct usage_file)) == 0);
-	if (usage_peek(fd, &peek) == 0) {
+	if (usage_peek(fd, 64, &peek) == 0) {
 		MUST(peek.card_count <= GRANT_FILE_CARDS_MAX && peek.slots_used <= USAGE_FILE_SLOTS);
-		MUST(usage_peek_card(fd, 63, &card) == 0);
 		slots = calloc(peek.slots_used + 1, sizeof(*slots));
 		MUST(slots);
 		n = usage_peek_slots(fd, &peek, 63, slots);

@@ -213,7 +213,6 @@ static void put32(size_t at, uint32_t word)
 static void a_usage_file_is_read_card_by_card(void **state)
 {
 	struct usage_peek_slot *slots = calloc(USAGE_FILE_SLOTS, sizeof(*slots));
-	struct usage_peek_card card;
 	struct usage_peek peek;
 
 	put32(offsetof(struct usage_file, slots_used), 20);
@@ -226,13 +225,14 @@ static void a_usage_file_is_read_card_by_card(void **state)
 	put64(SLOT(3, owner), owner_word(9, 8) | OWNER_IS_HEIR);
 	put64(SLOT(20, owner), owner_word(10, 8));
 
-	assert_int_equal(usage_peek(fd, &peek), 0);
+	assert_int_equal(usage_peek(fd, 2, &peek), 0);
 	assert_int_equal(peek.card_count, 2);
 	assert_int_equal(peek.slots_used, 20);
 	assert_int_equal(peek.look_wanted, 3);
-	assert_int_equal(usage_peek_card(fd, 1, &card), 0);
-	assert_int_equal(card.refused, 4);
-	assert_int_equal(card.refused_bytes, 5);
+	assert_int_equal(peek.cards[1].refused, 4);
+	assert_int_equal(peek.cards[1].refused_bytes, 5);
+	assert_int_equal(peek.cards[0].refused, 0);
+	assert_int_equal(usage_peek(fd, 3, &peek), -EBADMSG);
 	assert_int_equal(usage_peek_slots(fd, &peek, 1, slots), 1);
 	assert_int_equal(slots[0].slot, 19);
 	assert_int_equal(slots[0].held_bytes, MIB);
@@ -251,11 +251,11 @@ static void numbers_beyond_the_layout_are_bounded(void **state)
 	put32(offsetof(struct usage_file, slots_used), UINT32_MAX);
 	for (uint32_t i = 0; i < USAGE_FILE_SLOTS; i++)
 		put64(SLOT(i, owner), owner_word(i + 1, 8));
-	assert_int_equal(usage_peek(fd, &peek), 0);
+	assert_int_equal(usage_peek(fd, 2, &peek), 0);
 	assert_int_equal(peek.slots_used, USAGE_FILE_SLOTS);
 	assert_int_equal(usage_peek_slots(fd, &peek, 0, slots), USAGE_FILE_SLOTS);
 	put32(offsetof(struct usage_file, card_count), 65);
-	assert_int_equal(usage_peek(fd, &peek), -EBADMSG);
+	assert_int_equal(usage_peek(fd, 2, &peek), -EBADMSG);
 	free(slots);
 }
 
@@ -263,20 +263,18 @@ static void a_file_that_is_cut_off_or_overwritten_is_no_usage_file(void **state)
 {
 	struct usage_peek_slot slots[USAGE_FILE_SLOTS];
 	struct usage_peek peek = {.slots_used = USAGE_FILE_SLOTS};
-	struct usage_peek_card card;
 
 	put32(offsetof(struct usage_file, slots_used), 1024);
-	assert_int_equal(usage_peek(fd, &peek), 0);
+	assert_int_equal(usage_peek(fd, 2, &peek), 0);
 	for (off_t size = sizeof(struct usage_file) - 1; size > 0; size /= 3) {
 		assert_int_equal(ftruncate(fd, size), 0);
 		assert_int_equal(usage_peek_slots(fd, &peek, 0, slots), -EBADMSG);
 	}
 	assert_int_equal(ftruncate(fd, 16), 0);
-	assert_int_equal(usage_peek(fd, &peek), -EBADMSG);
-	assert_int_equal(usage_peek_card(fd, 0, &card), -EBADMSG);
+	assert_int_equal(usage_peek(fd, 2, &peek), -EBADMSG);
 	assert_int_equal(ftruncate(fd, sizeof(struct usage_file)), 0);
 	put64(0, 0x4141414141414141);
-	assert_int_equal(usage_peek(fd, &peek), -EBADMSG);
+	assert_int_equal(usage_peek(fd, 2, &peek), -EBADMSG);
 }
 
 int main(void)
