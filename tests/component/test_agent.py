@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agent_fixture import NODE, SANITIZED, World, assert_within, wait_for
+from agent_fixture import NODE, SANITIZED, World, allocate_times, assert_within, wait_for
 from fake_apiserver import FOREVER
 from fake_kubelet import GPU_COUNT, RESOURCE, AdmissionError, StartError
 
@@ -530,27 +530,6 @@ def test_cdi_files_of_pods_that_are_gone_are_removed(down):
 
 
 # ---- budgets ----
-
-def allocate_times(w):
-    """ms of Allocate for 110 pods on eight cards, as the kubelet sees it, sorted."""
-    pods = [w.pod(f"p{i}", 1, card=i % 8) for i in range(110)]
-    time.sleep(0.5)
-    times = []
-    call = w.kubelet.plugin.call
-
-    def timed(method, *arguments, **more):
-        begin = time.monotonic()
-        answer = call(method, *arguments, **more)
-        if method == "Allocate":
-            times.append((time.monotonic() - begin) * 1000)
-        return answer
-    w.kubelet.plugin.call = timed
-    for i, pod in enumerate(pods):
-        w.kubelet.admit(pod)
-        env = w.kubelet.run(pod, "main").env
-        assert env["ALIYUN_COM_GPU_MEM_IDX"] == str(i % 8)
-    return sorted(times)
-
 
 def test_allocate_takes_less_than_5_ms_and_little_memory():
     with World(cards="8x16384MiB", tls=True) as w:

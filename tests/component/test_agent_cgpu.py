@@ -3,13 +3,14 @@ import os
 import pathlib
 import shutil
 import stat
+import statistics
 import struct
 import subprocess
 import time
 
 import pytest
 
-from agent_fixture import NODE, World, mounts_below, wait_for
+from agent_fixture import NODE, World, allocate_times, assert_within, mounts_below, wait_for
 from fake_kubelet import StartError
 import grants
 
@@ -684,3 +685,15 @@ def test_change_between_share_and_cgpu_waits_for_the_last_pod(world):
     wait_for(lambda: world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/mode") == "share")
     whole, c = start(world, "b")
     assert not is_held(world, whole, c)
+
+
+# ---- budgets ----
+
+def test_allocate_takes_less_than_5_ms_with_grants_too():
+    with isolated(cards="8x16384MiB", tls=True) as w:
+        w.up(128)
+        times = allocate_times(w)
+        assert len(list((w.state / "grants").iterdir())) == 110
+        print(f"\nAllocate, 110 pods with grants, seen by the kubelet: median {statistics.median(times):.2f} ms, "
+              f"p99 {times[-2]:.2f} ms")
+        assert_within(times, 5)
