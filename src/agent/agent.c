@@ -115,6 +115,25 @@ static void agent_remember(struct agent *agent)
 	agent->remember_failure = !agent->remembered;
 }
 
+/* After a reboot, which has emptied the state directory: pods that the kubelet starts again are under the
+ * mode that they came under, whatever the labels ask for meanwhile. */
+static void agent_recall_mode(struct agent *agent)
+{
+	struct json_object *meta = json_member(report_node(agent->report), "metadata");
+	struct json_object *annotations = json_member(meta, "annotations");
+	const char *text = json_member_string(annotations, ANNOTATION_NODE_MODE_PENDING);
+	enum gpu_mode mode;
+
+	if (!text)
+		text = json_member_string(annotations, ANNOTATION_NODE_MODE);
+	if (agent->in_force != GPU_MODE_NONE || !text || gpu_mode_parse(text, &mode) < 0 ||
+		!gpu_mode_is_served(mode) || !agent_count_holders(agent))
+		return;
+	agent->in_force = mode;
+	agent->remembered = false;
+	log_info("GPU mode in force: %s, as pods were placed under it", gpu_mode_text(mode));
+}
+
 static void agent_settle_mode(struct agent *agent)
 {
 	enum gpu_mode asked = agent->mode.asked;
@@ -150,6 +169,8 @@ void agent_changed(struct agent *agent)
 	/* Before the node and its pods were seen, what was in force last stays so. */
 	if (agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
 		kube_watch_synced(agent->pod_watch)) {
+		if (!agent->settled)
+			agent_recall_mode(agent);
 		agent_settle_mode(agent);
 		isolation_look(agent);
 		agent->settled = true;

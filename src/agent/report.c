@@ -138,6 +138,9 @@ static int patch_annotations(const struct report *report, struct json_object *se
 		r = patch_serving(agent, seen, patch);
 	if (r == 0)
 		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem ? problem : NULL);
+	if (r == 0)
+		r = patch_text(patch, seen, ANNOTATION_NODE_MODE_PENDING,
+			serves && !agent->open ? gpu_mode_text(agent->in_force) : NULL);
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
 	return r ? r
 		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,

@@ -29,6 +29,8 @@
 #define ANNOTATION_NODE_MODE "ration.dev/mode" /* mode in force */
 /* "false": the agent is about to go, nothing new may be bound to the node */
 #define ANNOTATION_NODE_SERVING "ration.dev/serving"
+/* The mode that stays in force until the last pod under it has ended: the labels ask for another */
+#define ANNOTATION_NODE_MODE_PENDING "ration.dev/mode-pending"
 /* Why the node offers nothing, or nothing new, in words; absent while all is well */
 #define ANNOTATION_NODE_PROBLEM "ration.dev/problem"
 /* JSON: what containers still hold whose pod is gone from the API server (force delete) */

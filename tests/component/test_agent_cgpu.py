@@ -687,6 +687,30 @@ def test_change_between_share_and_cgpu_waits_for_the_last_pod(world):
     assert not is_held(world, whole, c)
 
 
+@pytest.mark.parametrize("when", ["before the reboot", "meanwhile"])
+def test_label_that_changed_over_a_reboot_gives_no_held_container_a_whole_card(world, when):
+    pod, _ = start(world)
+    wait_for(lambda: in_service(world))
+    relabel = {"metadata": {"labels": {"ack.node.gpu.schedule": "share"}}}
+    if when == "before the reboot":
+        world.api.patch("nodes", NODE, relabel)
+        wait_for(lambda: not in_service(world))
+        assert world.api.node(NODE)["metadata"]["annotations"]["ration.dev/mode-pending"] == "cgpu"
+    world.kill_agent()
+    world.unmount_all()
+    for path in (world.state, world.kubelet.cdi_dir):
+        shutil.rmtree(path)
+    if when == "meanwhile":
+        world.api.patch("nodes", NODE, relabel)
+    come_back(world)
+    assert is_held(world, pod, world.kubelet.run(pod, "main"))
+    world.api.set_phase("a", "Succeeded")
+    world.kubelet.end(pod)
+    world.kubelet.remove(pod)
+    wait_for(lambda: world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/mode") == "share")
+    assert "ration.dev/mode-pending" not in world.api.node(NODE)["metadata"]["annotations"]
+
+
 # ---- budgets ----
 
 def test_allocate_takes_less_than_5_ms_with_grants_too():
