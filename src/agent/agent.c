@@ -22,6 +22,7 @@
 #include "agent/refused.h"
 #include "agent/registrar.h"
 #include "agent/report.h"
+#include "agent/resized.h"
 #include "agent/runtime.h"
 #include "agent/state.h"
 #include "agent/strays.h"
@@ -166,6 +167,7 @@ static void agent_settle_mode(struct agent *agent)
 
 void agent_changed(struct agent *agent)
 {
+	resized_follow(agent);
 	/* Before the node and its pods were seen, what was in force last stays so. */
 	if (agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
 		kube_watch_synced(agent->pod_watch)) {
@@ -219,10 +221,8 @@ static void on_pod(void *userdata, struct json_object *object)
 	struct agent *agent = userdata;
 	struct node_pod *pod = node_pods_set(&agent->pods, object);
 
-	if (pod) {
+	if (pod)
 		pod->watched = true;
-		grants_apply_placement(agent, &pod->facts);
-	}
 	agent_changed(agent);
 }
 

@@ -9,6 +9,7 @@
 #include "agent/agent.h"
 #include "agent/cdi.h"
 #include "agent/podresources.h"
+#include "agent/resized.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -124,6 +125,7 @@ static void on_pod(void *userdata, const struct kube_response *response)
 			node_pods_remove(&id->agent->pods, pod->facts.uid);
 		else if (pod)
 			node_pods_asked(&id->agent->pods, pod, monotonic_ns());
+		resized_follow(id->agent);
 	} else if (response->result == 0 && response->status == 404) {
 		id->gone[question->pod] = true;
 	} else {

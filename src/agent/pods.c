@@ -144,11 +144,27 @@ static int pods_insert(struct node_pods *pods, struct node_pod *pod)
 	return r;
 }
 
+/* A GET and the watch overtake each other, and sizes must not go back: limits would follow. */
+static void keep_later_size(struct pod_facts *known, struct pod_facts *shown)
+{
+	struct placement placement = shown->placement;
+	struct request request = shown->request;
+
+	if (!known->has_placement || !shown->has_placement ||
+		known->placement.resizes <= shown->placement.resizes)
+		return;
+	shown->placement = known->placement;
+	known->placement = placement;
+	shown->request = known->request;
+	known->request = request;
+}
+
 struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts)
 {
 	struct node_pod *pod = node_pods_by_uid(pods, facts->uid);
 
 	if (pod) {
+		keep_later_size(&pod->facts, facts);
 		pod_facts_release(&pod->facts);
 		pod->facts = *facts;
 	} else {

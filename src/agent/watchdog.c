@@ -272,14 +272,16 @@ static void look_at_holder(
 static void look_at_container(
 	struct watchdog *watchdog, const char *uuid, const struct watched *watched, int64_t now)
 {
-	const struct watched_card *card = watched_card((struct watched *)watched, uuid);
+	struct watched_card *card = watched_card((struct watched *)watched, uuid);
 	struct offence seen = {.kind = BYPASS_OVER_LIMIT, .seen_ns = now};
 
 	if (!card)
 		return;
 	seen.bytes = card->used_bytes;
 	seen.limit_bytes = grant_file_limit_bytes(watched->grant, (unsigned)(card - watched->cards));
-	if (!watchdog_is_over(seen.bytes, seen.limit_bytes))
+	card->allowed_bytes = watchdog_allowed(card->allowed_bytes, seen.bytes, seen.limit_bytes,
+		atomic_load(&watched->grant->live[card - watched->cards].largest_limit_bytes));
+	if (!watchdog_is_over(seen.bytes, card->allowed_bytes))
 		return;
 	snprintf(seen.card, sizeof(seen.card), "%s", uuid);
 	snprintf(seen.uid, sizeof(seen.uid), "%s", watched->uid);

@@ -27,6 +27,19 @@ static inline bool watchdog_is_over(uint64_t used_bytes, uint64_t limit_bytes)
 	       limit_bytes + limit_bytes / 100 * WATCHDOG_TOLERANCE_PERCENT + WATCHDOG_TOLERANCE_BYTES;
 }
 
+/* watchdog_allowed() - what a container may have: its limit; and after that was lowered what it has from
+ * before, as long as it keeps it. before: the last answer, 0 for none; largest: the largest limit that it
+ * ever had. */
+static inline uint64_t watchdog_allowed(
+	uint64_t before, uint64_t used_bytes, uint64_t limit_bytes, uint64_t largest_bytes)
+{
+	uint64_t kept = before ? before : largest_bytes;
+
+	if (kept > used_bytes)
+		kept = used_bytes;
+	return kept > limit_bytes ? kept : limit_bytes;
+}
+
 int watchdog_new(struct agent *agent, struct watchdog **ret_watchdog);
 void watchdog_free(struct watchdog *watchdog); /* accepts NULL */
 

@@ -26,6 +26,7 @@ struct watched_card {
 	char uuid[sizeof(((struct grant_file_card *)0)->uuid)]; /* a copy: the grant's page stays untouched */
 	bool looked;						/* once at least */
 	uint64_t used_bytes, overhead_bytes;
+	uint64_t allowed_bytes; /* its limit, or what it still has from before that was lowered */
 	size_t n_processes;
 	struct watched_process top[WATCHED_TOP]; /* those that hold most */
 	struct usage_peek_card refused;		 /* at the last look */

@@ -76,8 +76,10 @@ int grant_file_write(const char *path, struct grant_file *grant, const char **re
 	grant->version = GRANT_FILE_VERSION;
 	grant->size = sizeof(*grant);
 	grant->readable_from = GRANT_FILE_READABLE_FROM;
-	for (unsigned i = 0; i < grant->card_count && i < GRANT_FILE_CARDS_MAX; i++)
+	for (unsigned i = 0; i < grant->card_count && i < GRANT_FILE_CARDS_MAX; i++) {
 		atomic_store(&grant->live[i].limit_bytes, grant->cards[i].limit_bytes);
+		atomic_store(&grant->live[i].largest_limit_bytes, grant->cards[i].limit_bytes);
+	}
 	grant->checksum = checksum(grant);
 	why = grant_file_verify(grant, sizeof(*grant));
 	if (why) {
@@ -94,6 +96,9 @@ int grant_file_set_limit(struct grant_file *grant, unsigned card, uint64_t bytes
 {
 	if (card >= grant->card_count || card >= GRANT_FILE_CARDS_MAX || bytes == 0)
 		return -EINVAL;
+	/* In this order: whoever sees the limit finds it allowed. */
+	if (bytes > atomic_load(&grant->live[card].largest_limit_bytes))
+		atomic_store(&grant->live[card].largest_limit_bytes, bytes);
 	atomic_store(&grant->live[card].limit_bytes, bytes);
 	return 0;
 }

@@ -59,8 +59,9 @@ struct grant_file_live {
 	/* What usage_file.look_wanted was before the last look began: who had counted it up until then has
 	 * been looked at. Its low 32 bits. */
 	_Atomic uint64_t looked_for;
+	_Atomic uint64_t largest_limit_bytes; /* that it had so far: what it may have allocated rightly */
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved_for_core[96 - 8 * GRANT_LAYOUT_STEP]; /* zero; share, rate and policy of computing
+	uint8_t reserved_for_core[88 - 8 * GRANT_LAYOUT_STEP]; /* zero; share, rate and policy of computing
 								   power */
 };
 
@@ -85,6 +86,7 @@ _Static_assert(offsetof(struct grant_file_card, limit_bytes) == 96, "layout");
 _Static_assert(sizeof(struct grant_file_live) == 128, "layout");
 _Static_assert(offsetof(struct grant_file_live, limit_bytes) == 16, "layout");
 _Static_assert(offsetof(struct grant_file_live, looked_for) == 24, "layout");
+_Static_assert(offsetof(struct grant_file_live, largest_limit_bytes) == 32, "layout");
 _Static_assert(offsetof(struct grant_file, card_count) == 24, "layout");
 _Static_assert(offsetof(struct grant_file, container) == 32, "layout");
 _Static_assert(offsetof(struct grant_file, cuda_library) == 288, "layout");

@@ -39,9 +39,9 @@
 /* Pod labels that ask for something. */
 #define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */
 
-/* Placement keys: pod annotations, written in the Binding by ration-scheduler (ALIYUN_COM_GPU_MEM_ASSIGNED
- * also by ration-agent) and by nobody else: the policy ration-placement-keys of the chart ack-co-scheduler.
- * tests/lint holds its list to these, up to the next empty line. */
+/* Placement keys: pod annotations, written by ration-scheduler in the Binding or with another size
+ * (ALIYUN_COM_GPU_MEM_ASSIGNED also by ration-agent) and by nobody else: the policy ration-placement-keys of
+ * the chart ack-co-scheduler. tests/lint holds its list to these, up to the next empty line. */
 #define ANNOTATION_PLACEMENT "ration.dev/placement" /* the truth for our own programs */
 #define ANNOTATION_UNIT "ration.dev/unit"
 #define ANNOTATION_ALLOCATION "scheduler.framework.gpushare.allocation"
@@ -51,14 +51,14 @@
 #define ANNOTATION_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
 #define ANNOTATION_MEM_ASSIGNED "ALIYUN_COM_GPU_MEM_ASSIGNED"
 #define ANNOTATION_MEM_ASSUME_TIME "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+#define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status" /* the answer to ANNOTATION_RESIZE */
 
 /* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
 #define ANNOTATION_NUDGE "ration.dev/nudge"
 
-/* Another size for a pod that runs: what somebody asks for, JSON {"container":units}, which ration-scheduler
- * takes away with its answer, and that answer. */
+/* Another size for a pod that runs: what somebody asks for, JSON {"container":units}. ration-scheduler takes
+ * it away with its answer. */
 #define ANNOTATION_RESIZE "ration.dev/resize"
-#define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status"
 
 /* Kubernetes' own: a static pod's image in the API server, nobody can evict it. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"

@@ -21,7 +21,7 @@ def grant_bytes(cuda_library, nvml_library, cards, container="a test", version=1
                          for uuid, bus, limit, physical in cards)
     constant = constant.ljust(2520 + CARDS_MAX * 256 - 24, b"\0")
     head = b"RAGRANT1" + struct.pack("<II", version, GRANT_SIZE)
-    live = b"".join(struct.pack("<16xQ104x", limit) for _, _, limit, _ in cards)
+    live = b"".join(struct.pack("<16xQ8xQ88x", limit, limit) for _, _, limit, _ in cards)
     return (head + struct.pack("<Q", fnv1a(head + constant)) + constant + live).ljust(GRANT_SIZE, b"\0")
 
 

@@ -128,6 +128,10 @@ static void a_limit_that_the_keeper_changes_is_seen_by_a_reader_that_has_it_mapp
 	assert_int_equal(grant_file_limit_bytes(read, 0), 3231 * MIB);
 	assert_int_equal(grant_file_limit_bytes(read, 1), 1);
 	assert_int_equal(read->cards[0].limit_bytes, 2154 * MIB);
+	assert_int_equal(read->live[0].largest_limit_bytes, 3231 * MIB);
+	assert_int_equal(grant_file_set_limit(keeper, 0, 1077 * MIB), 0);
+	assert_int_equal(grant_file_limit_bytes(read, 0), 1077 * MIB);
+	assert_int_equal(read->live[0].largest_limit_bytes, 3231 * MIB);
 	assert_null(grant_file_verify(read, sizeof(*read)));
 	grant_file_unmap(keeper);
 	grant_file_unmap(read);

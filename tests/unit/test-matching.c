@@ -10,6 +10,7 @@
 #include "agent-fixture.h"
 #include "agent/matching.h"
 #include "agent/served.h"
+#include "model/resize.h"
 #include "model/ledger.h"
 
 #define PODS_MAX 4
@@ -368,6 +369,40 @@ static void one_unit_too_many_asks_about_the_others_and_is_then_refused(void **s
 	assert_non_null(strstr(f->err.text, "has 15 units, with this pod its pods would hold 16"));
 }
 
+static void give(struct fixture *f, size_t i, uint32_t units)
+{
+	f->facts[i].placement.containers[0].cards[0].units = units;
+	f->facts[i].placement.resizes++;
+	assert_int_equal(request_resize(&f->facts[i].request, &f->facts[i].placement), 0);
+}
+
+static void a_card_is_filled_by_what_resized_pods_have_now(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 5, UUID_0)->lists_devices = true;
+	add(f, "b", 5, UUID_0);
+	serve(f, "a", "c");
+	give(f, 0, 11);
+	f->pods[0].fresh = true;
+	assert_int_equal(decide(f, 5), MATCHING_FOUND);
+	assert_int_equal(check(f), MATCHING_REFUSED);
+	give(f, 0, 10);
+	assert_int_equal(check(f), MATCHING_FOUND);
+}
+
+/* A kubelet that was restarted asks again for a container of a pod that was resized before. */
+static void the_kubelet_counts_what_the_spec_says(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 5, UUID_0);
+	give(f, 0, 2);
+	assert_int_equal(decide(f, 5), MATCHING_FOUND);
+	assert_string_equal(f->found.container->name, "c");
+	assert_int_equal(decide(f, 2), MATCHING_REFUSED);
+}
+
 static void pods_that_are_over_or_elsewhere_or_not_served_do_not_count(void **state)
 {
 	struct fixture *f = *state;
@@ -454,6 +489,8 @@ int main(void)
 		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),
 		TEST(card_may_be_filled_to_its_last_unit),
 		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
+		TEST(a_card_is_filled_by_what_resized_pods_have_now),
+		TEST(the_kubelet_counts_what_the_spec_says),
 		TEST(pods_that_are_over_or_elsewhere_or_not_served_do_not_count),
 		TEST(a_pod_on_two_cards_takes_half_of_its_need_from_each),
 		TEST(a_pod_on_two_cards_is_refused_for_either_of_them),

@@ -49,6 +49,66 @@ static void placement_survives_text_and_back(void **state)
 	assert_true(placement_equal(&before, &after));
 }
 
+/* As the API server shows a pod with one container that asks for 3 units. */
+static struct pod_facts shown(const char *node, const char *placement, struct error *err)
+{
+	struct json_object *pod = json_tokener_parse(
+		"{\"metadata\":{\"uid\":\"u\",\"name\":\"p\",\"namespace\":\"d\"},\"spec\":{\"containers\":[{"
+		"\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}}}]}}");
+	struct json_object *annotations = json_object_new_object();
+	struct pod_facts facts;
+
+	json_object_object_add(annotations, "ration.dev/placement", json_object_new_string(placement));
+	json_object_object_add(json_member(pod, "metadata"), "annotations", annotations);
+	if (node)
+		json_object_object_add(json_member(pod, "spec"), "nodeName", json_object_new_string(node));
+	assert_int_equal(pod_facts_from_json(pod, &facts, err), 0);
+	json_object_put(pod);
+	return facts;
+}
+
+#define RESIZED(units)                                                                                       \
+	"{\"unit\":1024,\"resizes\":2,\"containers\":{\"main\":[{\"uuid\":\"GPU-1\",\"units\":" units "}]}}"
+
+static void a_resized_pod_has_what_its_placement_says_and_asked_for_what_its_spec_says(void **state)
+{
+	struct error err = {""};
+	_cleanup_pod_facts_ struct pod_facts facts = shown("n", RESIZED("5"), &err);
+	_cleanup_free_ char *text = placement_to_json(&facts.placement);
+
+	assert_true(facts.has_placement);
+	assert_int_equal(facts.request.units, 5);
+	assert_int_equal(facts.request.containers[0].units, 5);
+	assert_int_equal(facts.request.containers[0].asked, 3);
+	assert_string_equal(text, RESIZED("5"));
+}
+
+static void another_size_is_believed_of_a_bound_pod_that_was_resized_only(void **state)
+{
+	static const char *const forged[] = {
+		"{\"unit\":1024,\"containers\":{\"main\":[{\"uuid\":\"GPU-1\",\"units\":5}]}}",
+		"{\"unit\":1024,\"resizes\":0,\"containers\":{\"main\":[{\"uuid\":\"GPU-1\",\"units\":5}]}}",
+		"{\"unit\":1024,\"resizes\":1,\"containers\":{\"side\":[{\"uuid\":\"GPU-1\",\"units\":5}]}}",
+		"{\"unit\":1024,\"resizes\":1,\"containers\":{}}",
+		"{\"unit\":1024,\"resizes\":1,\"containers\":{\"main\":[{\"uuid\":\"GPU-1\",\"units\":5,"
+		"\"core\":20}]}}",
+		RESIZED("1073741823"),
+	};
+	struct error err = {""};
+
+	for (size_t i = 0; i < ARRAY_SIZE(forged); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts = shown("n", forged[i], &err);
+
+		assert_false(facts.has_placement);
+		assert_true(err.text[0] != '\0');
+		assert_int_equal(facts.request.units, 3);
+	}
+	_cleanup_pod_facts_ struct pod_facts unbound = shown(NULL, RESIZED("5"), &err);
+
+	assert_false(unbound.has_placement);
+	assert_int_equal(unbound.request.units, 3);
+}
+
 static void unknown_keys_of_a_placement_are_ignored(void **state)
 {
 	_cleanup_placement_ struct placement placement;
@@ -337,6 +397,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(placement_text_is_as_documented),
 		cmocka_unit_test(placement_survives_text_and_back),
+		cmocka_unit_test(a_resized_pod_has_what_its_placement_says_and_asked_for_what_its_spec_says),
+		cmocka_unit_test(another_size_is_believed_of_a_bound_pod_that_was_resized_only),
 		cmocka_unit_test(unknown_keys_of_a_placement_are_ignored),
 		cmocka_unit_test(malformed_placements_are_refused_with_a_sentence),
 		cmocka_unit_test(malformed_shares_are_refused_with_a_sentence),

@@ -77,12 +77,46 @@ static void a_pod_that_the_watch_never_shows_is_a_stray_after_ten_seconds(void *
 	node_pods_release(&pods);
 }
 
+/* As the pod looks after that many resizes: one container, which asks for 3. */
+static struct node_pod *put(struct node_pods *pods, uint32_t units, uint32_t resizes)
+{
+	struct pod_facts facts;
+	struct node_pod *pod;
+
+	pod_facts_init(&facts);
+	facts.uid = strdup("u");
+	facts.namespace_ = strdup("default");
+	facts.name = strdup("p");
+	assert_int_equal(request_add(&facts.request, "c", CONTAINER_MAIN, 0, "3", NULL, NULL), 0);
+	assert_int_equal(placement_add(&facts.placement, "c", "GPU-0", units, 0), 0);
+	facts.has_placement = true;
+	facts.placement.resizes = resizes;
+	facts.request.containers[0].units = facts.request.units = units;
+	pod = node_pods_put(pods, &facts);
+	assert_non_null(pod);
+	return pod;
+}
+
+static void an_older_answer_does_not_bring_an_older_size_back(void **state)
+{
+	struct node_pods pods;
+
+	node_pods_init(&pods);
+	put(&pods, 3, 0);
+	assert_int_equal(put(&pods, 5, 2)->facts.request.units, 5);
+	assert_int_equal(put(&pods, 3, 0)->facts.request.units, 5);
+	assert_int_equal(put(&pods, 4, 1)->facts.placement.containers[0].cards[0].units, 5);
+	assert_int_equal(put(&pods, 1, 3)->facts.request.units, 1);
+	node_pods_release(&pods);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_that_the_api_server_drew_does_not_return),
 		cmocka_unit_test(the_pod_that_a_get_has_shown_has_the_name),
 		cmocka_unit_test(a_pod_that_the_watch_never_shows_is_a_stray_after_ten_seconds),
+		cmocka_unit_test(an_older_answer_does_not_bring_an_older_size_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

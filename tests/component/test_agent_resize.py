@@ -1,0 +1,140 @@
+"""A pod of a cgpu node that gets another size while it runs: the agent brings the limits of its containers there."""
+import json
+import time
+
+import pytest
+
+from agent_fixture import wait_for
+from fake_kubelet import AdmissionError
+from test_agent_cgpu import card_of, folder, isolated, pytestmark, start, uid_of    # noqa: F401 (pytestmark is used)
+
+
+@pytest.fixture
+def world():
+    with isolated(cards="2x16160MiB") as w:
+        yield w.up(30)
+
+
+def resize(world, name, units, times=1, card=0, container="main"):
+    """As ration-scheduler writes it; the watch tells the agent."""
+    text = json.dumps({"unit": 1024, "resizes": times, "containers": {
+        container: [{"uuid": world.uuid(card), "units": units}]}})
+    world.api.patch("pods", name, {"metadata": {"annotations": {"ration.dev/placement": text}}}, "default")
+
+
+def limit(world, pod):
+    return card_of(folder(world, pod) / "grant")[3]
+
+
+def becomes(world, pod, mib, timeout=2):
+    return wait_for(lambda: limit(world, pod) == mib, timeout, f"a limit of {mib} MiB, not {limit(world, pod)}")
+
+
+def test_the_limit_follows_within_a_second_and_nothing_else_of_the_grant_changes(world):
+    pod, _ = start(world, units=2)
+    grant = folder(world, pod) / "grant"
+    before, inode = grant.read_bytes(), grant.stat().st_ino
+    began = time.monotonic()
+    resize(world, "a", 3)
+    becomes(world, pod, 3232)
+    assert time.monotonic() - began < 1
+    assert grant.stat().st_ino == inode and grant.read_bytes()[:18904] == before[:18904]
+    resize(world, "a", 1, times=2)
+    becomes(world, pod, 1077)
+    assert not world.api.events("GPUResizeRefused")
+
+
+def test_a_container_that_starts_again_has_the_new_size_in_its_environment_too(world):
+    pod, first = start(world, units=2)
+    assert first.env["ALIYUN_COM_GPU_MEM_CONTAINER"] == "2"
+    resize(world, "a", 3)
+    becomes(world, pod, 3232)
+    again = world.kubelet.run(pod, "main")
+    assert again.env["ALIYUN_COM_GPU_MEM_CONTAINER"] == "3" and again.env["ALIYUN_COM_GPU_MEM_POD"] == "3"
+    assert limit(world, pod) == 3232
+
+
+def test_an_agent_that_was_away_catches_up(world):
+    pod, _ = start(world, units=2)
+    world.kill_agent()
+    resize(world, "a", 5)
+    assert limit(world, pod) == 2154
+    world.start_agent()
+    becomes(world, pod, 5386, 20)    # floor(16160 x 5/15)
+
+
+def test_older_news_do_not_bring_the_older_size_back(world):
+    pod, _ = start(world, units=2)
+    resize(world, "a", 3, times=2)
+    becomes(world, pod, 3232)
+    resize(world, "a", 7, times=1)
+    time.sleep(0.5)
+    assert limit(world, pod) == 3232
+
+
+@pytest.mark.parametrize("placement", [
+    {"resizes": 1, "containers": {"main": [{"uuid": "CARD-1", "units": 9}]}},     # another card
+    {"resizes": 1, "containers": {"other": [{"uuid": "CARD-0", "units": 9}]}},    # another container
+    {"containers": {"main": [{"uuid": "CARD-0", "units": 9}]}},                   # no resize
+    {"resizes": 1, "containers": {"main": [{"uuid": "CARD-0", "units": 0}]}},
+    {"resizes": "1", "containers": {"main": [{"uuid": "CARD-0", "units": 9}]}},
+])
+def test_what_is_no_resize_changes_no_limit(world, placement):
+    pod, _ = start(world, units=2)
+    text = json.dumps({"unit": 1024} | placement)
+    for i in range(2):
+        text = text.replace(f"CARD-{i}", world.uuid(i))
+    world.api.patch("pods", "a", {"metadata": {"annotations": {"ration.dev/placement": text}}}, "default")
+    time.sleep(0.5)
+    assert limit(world, pod) == 2154
+
+
+def test_more_than_the_card_has_is_not_given_until_others_have_gone(world):
+    """Two schedulers at a change of the leader: one lets a pod grow, the other places one there."""
+    pod, _ = start(world, units=5)
+    other, _ = start(world, "b", units=9)
+    resize(world, "a", 7)
+    event = wait_for(lambda: world.api.events("GPUResizeRefused"))[0]
+    assert event["involvedObject"]["name"] == "a"
+    assert "GPU 0 has 15 units, and its pods would hold 16 with the new size of this one" in event["message"]
+    assert limit(world, pod) == 5386
+    resize(world, "a", 2, times=2)
+    becomes(world, pod, 2154)
+    resize(world, "a", 8, times=3)
+    wait_for(lambda: len(world.api.events("GPUResizeRefused")) == 2)
+    world.api.set_phase("b", "Succeeded")
+    world.kubelet.end(other)
+    world.kubelet.remove(other)
+    world.api.delete("pods", "b")
+    becomes(world, pod, 8618, 5)    # floor(16160 x 8/15)
+
+
+def test_before_another_pod_gets_what_was_given_back_the_limit_is_lower(world):
+    """The watch lags: the agent asks because the card would be over its total, and learns of the resize so."""
+    pod, _ = start(world, units=10)
+    world.api.silence(True)
+    resize(world, "a", 5)
+    other = world.pod("b", 10, card=0)
+    time.sleep(0.3)
+    assert limit(world, pod) == 10773
+    world.kubelet.admit(other)
+    world.kubelet.run(other, "main")
+    assert limit(world, pod) == 5386
+    world.api.silence(False)
+
+
+def test_a_pod_that_is_placed_where_another_has_grown_does_not_start(world):
+    start(world, units=5)
+    resize(world, "a", 11)
+    time.sleep(0.5)
+    other = world.pod("b", 5, card=0)
+    with pytest.raises(AdmissionError, match="its pods would hold 16"):
+        world.kubelet.admit(other)
+
+
+def test_what_lives_on_after_a_force_delete_is_told_with_the_new_size(world):
+    pod, _ = start(world, units=2)
+    resize(world, "a", 6)
+    becomes(world, pod, 6464)
+    record = world.state / "pods" / f"{uid_of(pod)}.json"
+    wait_for(lambda: json.loads(record.read_text())["pods"][0]["cards"][world.uuid(0)]["units"] == 6)
