@@ -23,6 +23,10 @@ from cluster import Cluster, lab_command
 LABS_AT_ONCE = 2    # running labs kept between tests
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: measures, or looks at the whole machine: no other test beside it")
+
+
 class Labs:
     """All labs of this pytest session; `t<pid>-<n>` by name, so that leftovers of a killed session are known."""
 

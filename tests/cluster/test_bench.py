@@ -4,6 +4,10 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
+pytestmark = pytest.mark.alone
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -10,6 +10,8 @@ import pytest
 from storm import processes_of
 from test_storm import Storm
 
+pytestmark = pytest.mark.alone
+
 NODES = ["churn-a.192.168.22.1=4x16160MiB,share", "churn-b.192.168.22.2=4x8192MiB,share,spread"]
 MINUTES = float(os.environ.get("CHURN_MINUTES") or (60 if os.environ.get("RATION_FULL") else 0.5))
 PACE = 0.5 if MINUTES < 10 else 2    # seconds between pods

@@ -13,6 +13,8 @@ import pytest
 
 from gpupods import GPU_MEM
 
+pytestmark = pytest.mark.alone
+
 PODS = 500 if os.environ.get("RATION_FULL") else 120
 NODES, CARDS, CARD_UNITS = 10, 8, 16
 # kube-scheduler's leader election by default: leaseDuration, and retryPeriod with its jitter (client-go JitterFactor).

@@ -272,6 +272,7 @@ def test_two_labs_side_by_side_with_the_same_nodes_do_not_meet(bare, labs):
     bare.wait_running(names=["later"])
 
 
+@pytest.mark.alone
 def test_down_leaves_nothing_behind(labs):
     name = labs.new_name()
     before = without_neighbours(machine_state(), name)
@@ -293,6 +294,7 @@ def test_down_leaves_nothing_behind(labs):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.alone
 @pytest.mark.parametrize("after", ["network and certificates", "nodes' namespaces", "API server ready"])
 def test_up_goes_on_after_it_was_ended_in_the_middle(labs, number, after):
     name = labs.new_name()
@@ -313,6 +315,7 @@ def test_up_goes_on_after_it_was_ended_in_the_middle(labs, number, after):
     assert without_neighbours(machine_state(), name) == before
 
 
+@pytest.mark.alone
 def test_down_after_up_was_killed_leaves_nothing(labs):
     name = labs.new_name()
     before = without_neighbours(machine_state(), name)

@@ -11,6 +11,8 @@ import pytest
 
 from cluster import ROOT
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def clone():

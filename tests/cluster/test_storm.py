@@ -12,6 +12,8 @@ from cluster import wait_for
 from gpupods import IMAGE, inventory
 from storm import GPU_MEM, Api, Books, Machine, PodWatch, is_over, pod_of_process, processes_of
 
+pytestmark = pytest.mark.alone
+
 NODES = ["storm-a.192.168.21.1=4x10240MiB+4x8192MiB,share", "storm-b.192.168.21.2=8x12288MiB,share,spread",
          "storm-c.192.168.21.3=2x16160MiB+6x5120MiB,share"]
 PODS = 300 if os.environ.get("RATION_FULL") else 100
