@@ -221,13 +221,14 @@ def test_several_cards_are_in_the_order_of_their_indices_whatever_the_placement_
 
 def identity(world, pod):
     """The files, but for what each look of the agent's changes: overhead, its generation, for whom it looked."""
-    found = []
-    for path in sorted(folder(world, pod).iterdir()):
-        data = bytearray(path.read_bytes())
-        for at in range(LIVE, LIVE + 64 * 128, 128) if path.name == "grant" else ():
-            data[at:at + 16], data[at + 24:at + 32] = bytes(16), bytes(8)
-        found.append((path.stat().st_ino, bytes(data)))
-    return found
+    return [(path.stat().st_ino, lasting(path)) for path in sorted(folder(world, pod).iterdir())]
+
+
+def lasting(path):
+    data = bytearray(path.read_bytes())
+    for at in range(LIVE, LIVE + 64 * 128, 128) if path.name == "grant" else ():
+        data[at:at + 16], data[at + 24:at + 32] = bytes(16), bytes(8)
+    return bytes(data)
 
 
 @pytest.mark.parametrize("how", ["worker", "supervisor", "in order"])
@@ -296,7 +297,7 @@ def test_agent_that_was_killed_between_two_steps_is_followed_by_one_that_goes_on
     down.up(30)
     pod = down.pod("a", 2, card=0)
     down.kubelet.admit(pod)
-    whole = [(p.name, p.read_bytes()) for p in sorted(folder(down, pod).iterdir())]
+    whole = [(p.name, lasting(p)) for p in sorted(folder(down, pod).iterdir())]
     down.kill_agent()
     place = folder(down, pod)
     (down.kubelet.cdi_dir / f"ration-{uid_of(pod)}.json").unlink()
@@ -319,7 +320,7 @@ def test_agent_that_was_killed_between_two_steps_is_followed_by_one_that_goes_on
     come_back(down)
     c = down.kubelet.run(pod, "main")
     assert c.mounts["/run/ration/grant"]["hostPath"] == str(place / "grant")
-    after = {p.name: p.read_bytes() for p in place.iterdir()}
+    after = {p.name: lasting(p) for p in place.iterdir()}
     assert [(name, after[name]) for name in ("grant", "usage")] == whole
     assert [p for p in mounts_below(down.state) if p == place.parent] == [place.parent]
     assert not down.api.events("GPUGrantDamaged")
@@ -346,8 +347,8 @@ def test_grant_that_is_damaged_is_reported_and_made_anew_at_the_next_start(world
     pod, _ = start(world)
     other, _ = start(world, "b", units=5, card=1)
     grant = folder(world, pod) / "grant"
-    before = grant.read_bytes()
-    new = {"truncated": before[:2000], "empty": b"", "garbage": b"\xff" * len(before),
+    before, content = lasting(grant), grant.read_bytes()
+    new = {"truncated": content[:2000], "empty": b"", "garbage": b"\xff" * len(content),
            "of another pod": (folder(world, other) / "grant").read_bytes()}
     world.kill_agent()
     grant.unlink() if damage == "gone" else grant.write_bytes(new[damage])
@@ -357,7 +358,7 @@ def test_grant_that_is_damaged_is_reported_and_made_anew_at_the_next_start(world
         assert uid_of(pod) in event["message"] and event["involvedObject"]["kind"] == "Node"
         assert grant.read_bytes() == new[damage]    # a running container may have it: left alone
     world.kubelet.run(pod, "main")
-    assert grant.read_bytes() == before
+    assert lasting(grant) == before
     assert card_of(folder(world, other) / "grant")[3] == 16160 * 5 // 15
 
 
