@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 #define SHIM_AGAIN_NS (5 * NS_PER_S)  /* after a failure */
+#define ASK_AGAIN_NS (5 * NS_PER_S)   /* a runtime that does no CDI */
 #define SHIM_CHECK_NS (60 * NS_PER_S) /* somebody may have removed it from the host */
 
 static void look_at_shim(struct agent *agent)
@@ -35,8 +36,12 @@ static void find_problem(struct agent *agent, struct error *ret_problem)
 			"could be "
 			"held to its GPU memory: enable CDI in its configuration (containerd 1.7: enable_cdi "
 			"= true "
-			"under [plugins.\"io.containerd.grpc.v1.cri\"]), restart it, then the agent",
+			"under [plugins.\"io.containerd.grpc.v1.cri\"]) and restart it",
 			agent->options.cdi_dir);
+		if (monotonic_ns() >= agent->isolation.ask_again_ns) {
+			agent->isolation.ask_again_ns = monotonic_ns() + ASK_AGAIN_NS;
+			runtime_ask(agent->runtime);
+		}
 		return;
 	}
 	look_at_shim(agent);

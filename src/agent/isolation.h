@@ -14,7 +14,7 @@ struct agent;
 struct isolation {
 	char shim_version[SHIM_VERSION_SIZE]; /* "" until it is installed */
 	struct error problem;		      /* "": none */
-	int64_t shim_again_ns;
+	int64_t shim_again_ns, ask_again_ns;
 	struct error shim_problem;
 };
 

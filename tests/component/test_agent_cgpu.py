@@ -458,10 +458,8 @@ def test_runtime_without_cdi_means_no_service_and_the_node_says_what_to_do(down)
     time.sleep(0.5)
     assert down.kubelet.devices == {} and not in_service(down)
     down.kubelet.cri_config = {"cdiSpecDirs": [str(down.kubelet.cdi_dir)]}
-    down.stop_agent()
-    down.start_agent()
-    down.kubelet.wait_devices(30)
-    wait_for(lambda: in_service(down))
+    down.kubelet.wait_devices(30, timeout=15)
+    wait_for(lambda: in_service(down) and not problem(down))
 
 
 @pytest.mark.parametrize("missing", ["libcuda.so.1", "libnvidia-ml.so.1", "all", "empty"])

@@ -77,6 +77,66 @@ static void a_pod_that_the_watch_never_shows_is_a_stray_after_ten_seconds(void *
 	node_pods_release(&pods);
 }
 
+/* How many of the pod's containers ask to be without a limit. */
+static size_t asking(const char *containers, const char *init)
+{
+	struct json_object *object;
+	struct node_pods pods;
+	struct node_pod *pod;
+	char text[2000];
+	size_t n;
+
+	snprintf(text, sizeof(text),
+		"{\"metadata\":{\"uid\":\"u\",\"namespace\":\"default\",\"name\":\"p\"},"
+		"\"spec\":{\"containers\":%s,\"initContainers\":%s}}",
+		containers, init);
+	object = json_tokener_parse(text);
+	assert_non_null(object);
+	node_pods_init(&pods);
+	/* Twice: what it said before is forgotten. */
+	node_pods_set(&pods, object);
+	pod = node_pods_set(&pods, object);
+	json_object_put(object);
+	n = pod ? pod->n_without_limit : 0;
+	node_pods_release(&pods);
+	return n;
+}
+
+#define DISABLE(value) "{\"name\":\"CGPU_DISABLE\"" value "}"
+#define ONE(env) "[{\"name\":\"c\",\"env\":" env "}]"
+
+static void no_limit_is_asked_for_by_value_only(void **state)
+{
+	static const struct {
+		const char *containers, *init;
+		size_t n;
+	} cases[] = {
+		{ONE("[" DISABLE(",\"value\":\"true\"") "]"), "[]", 1},
+		{ONE("[" DISABLE(",\"value\":\"1\"") "]"), "[]", 1},
+		{ONE("[" DISABLE(",\"value\":\"True\"") "]"), "[]", 0},
+		{ONE("[" DISABLE(",\"value\":\"0\"") "]"), "[]", 0},
+		{ONE("[" DISABLE("") "]"), "[]", 0},
+		{ONE("[" DISABLE(",\"value\":1") "]"), "[]", 0},
+		{ONE("[" DISABLE(",\"value\":true") "]"), "[]", 0},
+		{ONE("[" DISABLE(",\"valueFrom\":{\"fieldRef\":{}}") "]"), "[]", 0},
+		/* the last of a name is what the container gets */
+		{ONE("[" DISABLE(",\"value\":\"1\"") "," DISABLE(",\"value\":\"0\"") "]"), "[]", 0},
+		{ONE("[" DISABLE(",\"value\":\"0\"") "," DISABLE(",\"value\":\"1\"") "]"), "[]", 1},
+		{ONE("[{\"name\":\"CGPU_DISABLED\",\"value\":\"true\"}]"), "[]", 0},
+		{ONE("[{\"name\":7,\"value\":\"true\"},null,[],\"CGPU_DISABLE\"]"), "[]", 0},
+		{ONE("{\"CGPU_DISABLE\":\"true\"}"), "[]", 0},
+		{ONE("null"), "null", 0},
+		{ONE("[" DISABLE(",\"value\":\"1\"") "]"),
+			"[{\"name\":\"i\",\"env\":[" DISABLE(",\"value\":\"true\"") "]},{\"name\":\"j\"}]",
+			2},
+		{"[{\"env\":[" DISABLE(",\"value\":\"1\"") "]}]", "{}", 0}, /* no name */
+		{"7", "\"x\"", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(asking(cases[i].containers, cases[i].init), cases[i].n);
+}
+
 /* As the pod looks after that many resizes: one container, which asks for 3. */
 static struct node_pod *put(struct node_pods *pods, uint32_t units, uint32_t resizes)
 {
@@ -116,6 +176,7 @@ int main(void)
 		cmocka_unit_test(a_name_that_the_api_server_drew_does_not_return),
 		cmocka_unit_test(the_pod_that_a_get_has_shown_has_the_name),
 		cmocka_unit_test(a_pod_that_the_watch_never_shows_is_a_stray_after_ten_seconds),
+		cmocka_unit_test(no_limit_is_asked_for_by_value_only),
 		cmocka_unit_test(an_older_answer_does_not_bring_an_older_size_back),
 	};
 
