@@ -13,7 +13,8 @@ SCHEDULER = ["--as", "system:serviceaccount:kube-system:ration-scheduler"]
 # Contract: only the two service accounts of ration may set or change these on a pod.
 KEYS = ["ration.dev/placement", "ration.dev/unit", "scheduler.framework.gpushare.allocation",
         "gpushare.alibabacloud.com/core-percentage", "ALIYUN_COM_GPU_MEM_IDX", "ALIYUN_COM_GPU_MEM_POD",
-        "ALIYUN_COM_GPU_MEM_DEV", "ALIYUN_COM_GPU_MEM_ASSIGNED", "ALIYUN_COM_GPU_MEM_ASSUME_TIME"]
+        "ALIYUN_COM_GPU_MEM_DEV", "ALIYUN_COM_GPU_MEM_ASSIGNED", "ALIYUN_COM_GPU_MEM_ASSUME_TIME",
+        "ration.dev/resize-status"]
 NODE = NODES[0].split("=")[0]
 
 
