@@ -56,6 +56,7 @@ void sim_processes_prepare(struct sim_process_table *table)
 int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 {
 	_cleanup_close_ int fd = -1, probe_fd = -1;
+	int protection = PROT_READ | PROT_WRITE, flags = O_RDWR | O_CLOEXEC;
 	struct sim_process_table *table;
 	char path[PATH_MAX + 24];
 	struct stat st;
@@ -63,15 +64,20 @@ int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = open(path, flags);
+	if (fd < 0 && (errno == EACCES || errno == EROFS)) {
+		protection = PROT_READ;
+		flags = O_RDONLY | O_CLOEXEC;
+		fd = open(path, flags);
+	}
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	probe_fd = open(path, O_RDWR | O_CLOEXEC);
+	probe_fd = open(path, flags);
 	if (probe_fd < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*table))
 		return -EBADMSG;
-	table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	table = mmap(NULL, sizeof(*table), protection, MAP_SHARED, fd, 0);
 	if (table == MAP_FAILED)
 		return -errno;
 	if (table->magic != SIM_PROCESSES_MAGIC || table->version != SIM_PROCESSES_VERSION ||
@@ -79,8 +85,10 @@ int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 		munmap(table, sizeof(*table));
 		return -EBADMSG;
 	}
-	*ret_processes = (struct sim_processes){
-		.table = table, .fd = TAKE_FD(&fd), .probe_fd = TAKE_FD(&probe_fd)};
+	*ret_processes = (struct sim_processes){.table = table,
+		.fd = TAKE_FD(&fd),
+		.probe_fd = TAKE_FD(&probe_fd),
+		.writable = protection & PROT_WRITE};
 	return 0;
 }
 
@@ -138,6 +146,8 @@ int sim_processes_claim(const struct sim_processes *processes, struct sim_proces
 	struct identity self = identity_of_self();
 	pid_t owner;
 
+	if (!processes->writable)
+		return -EACCES;
 	for (size_t i = 0; i < SIM_MAX_PROCESSES; i++) {
 		struct sim_process *slot = &processes->table->slots[i];
 
@@ -170,7 +180,7 @@ bool sim_process_alive(const struct sim_processes *processes, struct sim_process
 	if (slot_owner(processes, slot, ret_pid) == 0)
 		return true;
 	/* Only under the lock: a new owner may have come in between. */
-	if (atomic_load(&slot->pid) != 0 && lock_slot(processes, slot, F_WRLCK) == 0) {
+	if (processes->writable && atomic_load(&slot->pid) != 0 && lock_slot(processes, slot, F_WRLCK) == 0) {
 		clear_slot(slot);
 		lock_slot(processes, slot, F_UNLCK);
 	}

@@ -64,6 +64,7 @@ _Static_assert(offsetof(struct sim_process_table, slots) == 64, "layout");
 struct sim_processes {
 	struct sim_process_table *table;
 	int fd;
+	bool writable;
 	int probe_fd; /* asks for locks: to a second descriptor our own process's are visible, too */
 };
 
@@ -74,14 +75,16 @@ struct sim_process_view {
 	size_t slot;
 };
 
-/* sim_processes_open() - -ENOENT: no such tree; -EBADMSG: not our file; -EACCES: not writable (without which
- * neither a lock nor the table can be had). The descriptor stays open for good. */
+/* sim_processes_open() - -ENOENT: no such tree; -EBADMSG: not our file. Where it cannot be written, as in an
+ * agent that has the driver mounted read-only, it can be read all the same. The descriptor stays open for
+ * good. */
 int sim_processes_open(const char *root, struct sim_processes *ret_processes);
 
 /* sim_processes_prepare() - a table in a file to be written. */
 void sim_processes_prepare(struct sim_process_table *table);
 
-/* sim_processes_claim() - take a slot for this process. -EBUSY: the table is full. */
+/* sim_processes_claim() - take a slot for this process. -EBUSY: the table is full; -EACCES: it cannot be
+ * written. */
 int sim_processes_claim(const struct sim_processes *processes, struct sim_process **ret_slot);
 void sim_processes_release(const struct sim_processes *processes, struct sim_process *slot);
 

@@ -158,6 +158,19 @@ def test_table_shows_who_holds_memory(tree, holders):
     assert re.fullmatch(rf"\|    1   N/A  N/A +{process.pid}      C   \S+ +500MiB \|", row)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
+def test_read_only_tree_shows_who_holds_memory_too(tree, holders):
+    """As an agent has it. A process that ended without giving back holds nothing there either."""
+    tree.up("--gpus", "2x16160MiB")
+    process, dead = holders(tree, 1, 500), holders(tree, 0, 300)
+    dead.kill()
+    dead.wait()
+    script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$1"'
+    table = run("unshare", "-m", "sh", "-c", script, tree.path, tree.path / "bin/nvidia-smi").stdout
+    assert "|      0MiB / 16160MiB |" in table and "|    500MiB / 16160MiB |" in table
+    assert re.search(rf"\|    1   N/A  N/A +{process.pid}      C   \S+ +500MiB \|", table)
+
+
 def test_list_names_cards_and_uuids(tree):
     tree.up("--gpus", "1x16384MiB+1x81559MiB")
     uuids = tree.uuids()
