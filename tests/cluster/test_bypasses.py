@@ -1,0 +1,269 @@
+"""The ways around the limit of a `cgpu` node that SECURITY.md lists, tried by pods: what does not help them, and what
+the agent finds afterwards. What is refused before that is in test_policies.py."""
+import base64
+import json
+import time
+
+import pytest
+
+from cluster import ROOT
+from gpupods import annotation, container, pod
+
+NODES = ["bypass.192.168.31.1=3x16160MiB,cgpu,spread"]
+LIMITED = {"total": 2154, "result": 2}    # 16160 MiB x 2/15; CUDA_ERROR_OUT_OF_MEMORY
+NO_CARD = {"failed": "cuInit", "result": 100}    # CUDA_ERROR_NO_DEVICE
+DRIVER = "/run/ration/driver/cuda/libcuda.so"    # where the shim finds the driver's own
+
+# USE LIBRARY MIB [SECONDS]: what this library says of the first card, and whether it gives so much memory.
+USE = r"""
+import ctypes, json, sys, time
+cu = ctypes.CDLL(sys.argv[1])
+def must(result, what):
+    if result:
+        print(json.dumps({"failed": what, "result": result}), flush=True)
+        sys.exit(0)
+must(cu.cuInit(0), "cuInit")
+device, context, total, pointer = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_ulonglong()
+must(cu.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+must(cu.cuDeviceTotalMem_v2(ctypes.byref(total), device), "cuDeviceTotalMem")
+must(cu.cuCtxCreate_v2(ctypes.byref(context), 0, device), "cuCtxCreate")
+result = cu.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(int(sys.argv[2]) << 20))
+print(json.dumps({"total": total.value >> 20, "result": result}), flush=True)
+if len(sys.argv) > 3:
+    time.sleep(100000)
+"""
+# Takes memory in steps of 200 MiB, and before each writes into the usage file that nothing is taken: src/grant/usage.h.
+FORGET = r"""
+import ctypes, json, mmap, time
+file = open("/run/ration/usage", "r+b")
+usage = mmap.mmap(file.fileno(), 0)
+cu, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+cu.cuInit(0), cu.cuDeviceGet(ctypes.byref(device), 0), cu.cuCtxCreate_v2(ctypes.byref(context), 0, device)
+taken = 0
+for i in range(20):
+    for at in [128] + [128 + 64 * 128 + slot * 1088 + 64 for slot in range(16)]:
+        usage[at:at + 8] = bytes(8)
+    taken += 200 * (cu.cuMemAlloc_v2(ctypes.byref(ctypes.c_ulonglong()), ctypes.c_size_t(200 << 20)) == 0)
+print(json.dumps({"taken": taken}), flush=True)
+time.sleep(100000)
+"""
+
+
+def load(source):
+    return f"import base64; exec(base64.b64decode('{base64.b64encode(source.encode()).decode()}').decode())"
+
+
+# A grant with a limit of 15 GiB from the container's own: live[0].limit_bytes, src/grant/grant.h.
+FORGE = ("python3 -c \"import struct; b = bytearray(open('/run/ration/grant', 'rb').read()); "
+         "struct.pack_into('<Q', b, 2520 + 64 * 256 + 16, 15 << 30); open('{}', 'wb').write(b)\"")
+
+
+def use(library="libcuda.so.1", *stay):
+    return ["python3", "-c", load(USE), library, "3000", *stay]
+
+
+def shell(*argv):
+    return " ".join(f'"{word}"' for word in argv)
+
+
+def last(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def tries(cluster, *argv):
+    """What a program says that is started in the pod `p`."""
+    return last(cluster.exec_in("p", *argv))
+
+
+def user(name, before="", library="libcuda.so.1", **more):
+    """A pod that prepares something, uses a library, and then stays."""
+    return pod(name, containers=[container("c0", 2, command=f"{before}\n{shell(*use(library))}; sleep 100000", **more)])
+
+
+@pytest.fixture
+def cluster(lab):
+    """With a running pod `p` of 2 units."""
+    cluster = lab(NODES)
+    cluster.create(pod("p", 2))
+    cluster.wait_running(names=["p"])
+    return cluster
+
+
+# ---- by program
+
+def test_library_by_name_or_by_a_usual_path_is_the_shim(cluster):
+    for library in ("libcuda.so.1", "libcuda.so", "/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/usr/lib64/libcuda.so",
+                    "/lib/libcuda.so.1", "/usr/local/lib/libcuda.so.1", "/run/ration/shim/libcuda.so.1"):
+        assert tries(cluster, *use(library)) == LIMITED, library
+
+
+def test_environment_leads_past_no_limit(cluster):
+    """exec is no way around either: the same mounts, devices and grant."""
+    cluster.exec_in("p", "sh", "-c",
+                    f"mkdir /tmp/compat; cp {DRIVER} /tmp/compat/libcuda.so.1; " + FORGE.format("/tmp/forged"))
+    for variable in ("LD_LIBRARY_PATH=/tmp/compat", "LD_PRELOAD=", "RATION_GRANT=/tmp/forged", "CGPU_DISABLE=true",
+                     "NVIDIA_VISIBLE_DEVICES=all", "ALIYUN_COM_GPU_MEM_CONTAINER=15"):
+        assert tries(cluster, "env", variable, *use()) == LIMITED, variable
+    assert tries(cluster, "env", "-i", "/usr/bin/" + use()[0], *use()[1:]) == LIMITED
+
+
+def test_root_in_the_container_cannot_change_what_the_agent_mounted(cluster):
+    mounted = ["/run/ration/grant", "/etc/ld.so.preload", "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+               "/run/ration/shim/libcuda.so.1", DRIVER]
+    commands = [command.format(path) for path in mounted for command in (
+        "echo x > {}", "rm -f {}", "mv {} /tmp/x", "umount {}", "truncate -s 0 {}", "chmod 0 {}",
+        "cp -f --remove-destination /bin/sh {}", "mount --bind /bin/sh {}")]
+    script = "; ".join(f"({command}) 2>/dev/null && echo '{command}'" for command in commands)
+    assert cluster.exec_in("p", "sh", "-c", f"{script}; true") == ""
+    assert tries(cluster, *use()) == LIMITED
+
+
+def test_file_copied_into_the_container_does_not_replace_the_shim(cluster, tmp_path):
+    (tmp_path / "libcuda.so.1").write_text("not a library")
+    target = "p:/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+    done = cluster.run("kubectl", "cp", tmp_path / "libcuda.so.1", target, check=False)
+    assert done.returncode != 0
+    assert tries(cluster, *use()) == LIMITED
+
+
+def test_other_cards_are_not_in_the_container(cluster):
+    index = annotation(cluster.pod("p"), "ALIYUN_COM_GPU_MEM_IDX")
+    assert cluster.exec_in("p", "sh", "-c", "ls -d /dev/nvidia[0-9]*").split() == [f"/dev/nvidia{index}"]
+
+
+def test_cut_usage_file_ends_in_no_card(cluster):
+    cluster.exec_in("p", "truncate", "-s", "0", "/run/ration/usage")
+    assert tries(cluster, *use()) == NO_CARD
+
+
+# ---- by pod spec
+
+def test_pod_spec_leads_past_no_limit(lab):
+    cluster = lab(NODES)
+    cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "env"},
+                    "data": {"NVIDIA_VISIBLE_DEVICES": "all", "ALIYUN_COM_GPU_MEM_CONTAINER": "15"}})
+    cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "files"},
+                    "data": {"libcuda.so.1": "not a library", "preload": ""}})
+    volume = {"volumes": [{"name": "files", "configMap": {"name": "files"}}, {"name": "empty", "emptyDir": {}}]}
+
+    def mounting(name, path, **more):
+        made = user(name, volumeMounts=[{"name": "files", "mountPath": path, **more}])
+        made["spec"].update(volume)
+        return made
+    pods = [
+        user("env-from", envFrom=[{"configMapRef": {"name": "env"}}]),
+        user("variables", env=[{"name": name, "value": value} for name, value in (
+            ("ALIYUN_COM_GPU_MEM_CONTAINER", "15"), ("ALIYUN_COM_GPU_VISIBLE_DEVICES", "all"),
+            ("RATION_GRANT", "/tmp/x"), ("CGPU_DISABLE", "true"), ("LD_LIBRARY_PATH", "/tmp"))]),
+        mounting("over-shim", "/usr/lib/x86_64-linux-gnu/libcuda.so.1", subPath="libcuda.so.1"),
+        mounting("over-preload", "/etc/ld.so.preload", subPath="preload"),
+        user("around-shim", volumeMounts=[{"name": "empty", "mountPath": "/usr/local/lib"}]),
+        user("annotated"),
+        user("traced", securityContext={"capabilities": {"add": ["SYS_PTRACE", "MKNOD"]}}),
+    ]
+    pods[4]["spec"].update(volume)
+    pods[5]["metadata"]["annotations"] = {"cdi.k8s.io/x": "nvidia.com/gpu=all"}
+    for made in pods:
+        cluster.create(made)
+    for running in cluster.wait_running(names=[made["metadata"]["name"] for made in pods]):
+        name = running["metadata"]["name"]
+        said = cluster.wait_for(lambda: cluster.log_of(name), 20, f"a word of {name}")    # noqa: B023 (called at once)
+        assert last(said) == LIMITED, name
+    variables = "echo $NVIDIA_VISIBLE_DEVICES $ALIYUN_COM_GPU_MEM_CONTAINER"
+    assert cluster.exec_in("env-from", "sh", "-c", variables) == "void 2\n"
+    assert cluster.exec_in("around-shim", "ls", "/usr/local/lib").split()[0].startswith("libcuda.so")
+    assert "/run/ration/shim" in cluster.exec_in("over-preload", "cat", "/etc/ld.so.preload")
+
+
+# ---- found
+
+def holding(name, before="", library="libcuda.so.1", after="", **more):
+    """A pod of 2 units that takes 3000 MiB past the shim and keeps them; before and after are around the program."""
+    command = f"{before} {shell(*use(library, 'stay'))} {after}"
+    return pod(name, containers=[container("c0", 2, command=command, **more)])
+
+
+def over_a_link(name):
+    """A path that leads to the grant only when it is mounted: admission sees /x/y/z/w/grant."""
+    made = holding(name, volumeMounts=[{"name": "links", "mountPath": "/x/y/z"},
+                                       {"name": "forged", "mountPath": "/x/y/z/w/grant", "subPath": "grant"}])
+    prepare = container("prepare", 2, command=f"ln -s /run/ration /links/w; {FORGE.format('/forged/grant')}",
+                        volumeMounts=[{"name": "links", "mountPath": "/links"}, {"name": "forged",
+                                                                                 "mountPath": "/forged"}])
+    made["spec"].update(initContainers=[prepare],
+                        volumes=[{"name": "links", "emptyDir": {}}, {"name": "forged", "emptyDir": {}}])
+    return made
+
+
+def without_grant(name):
+    """No GPU pod for the policies: Pod Security would have to refuse it. The lab's driver lies in /opt/ration-sim."""
+    made = pod(name, containers=[container("c0", command=shell(*use("/opt/ration-sim/lib/libcuda.so.1", "stay")),
+                                           env=[{"name": "RATION_SIM_DIR", "value": "/opt/ration-sim"}],
+                                           volumeMounts=[{"name": "driver", "mountPath": "/opt/ration-sim"}])])
+    made["spec"]["volumes"] = [{"name": "driver", "hostPath": {"path": "/opt/ration-sim"}}]
+    return made
+
+
+def set_on_bypass(cluster, value):
+    cluster.run("helm", "upgrade", "ack-ai-installer", ROOT / "deploy/charts/ack-ai-installer", "-n", "kube-system",
+                "--reuse-values", "--set", f"onBypass={value}")
+    cluster.kubectl("-n", "kube-system", "rollout", "status", "daemonset/gpushare-device-plugin-ds", "--timeout=60s")
+
+
+@pytest.fixture
+def evicting(lab):
+    cluster = lab(NODES)
+    set_on_bypass(cluster, "evict")
+    yield cluster
+    set_on_bypass(cluster, "report")
+
+
+FOUND = [
+    holding("drivers-own", library=DRIVER),
+    holding("copy", f"cp {DRIVER} /tmp/mine.so;", library="/tmp/mine.so"),
+    holding("preloaded", f"cp {DRIVER} /tmp/libcuda.so.1; LD_PRELOAD=/tmp/libcuda.so.1"),
+    holding("namespace", FORGE.format("/tmp/grant") +
+            "; unshare -Urm sh -c 'mount --bind /tmp/grant /run/ration/grant; exec \"$@\"' sh"),
+    over_a_link("over-a-link"),
+]
+
+
+def test_what_goes_past_the_shim_is_found_and_evicted_within_10_s(evicting):
+    cluster, held, gone = evicting, {}, {}
+    names = [made["metadata"]["name"] for made in FOUND]
+    cluster.create(pod("innocent", 2))
+    for made in FOUND:
+        cluster.create(made)
+    deadline = time.monotonic() + 60
+    while len(gone) < len(names):
+        assert time.monotonic() < deadline, (held, gone)
+        there = {p["metadata"]["name"]: p for p in cluster.pods()}
+        for name in names:
+            if name not in held and name in there:
+                log = cluster.run("kubectl", "logs", name, "-c", "c0", check=False).stdout
+                if "result" in log:
+                    assert last(log)["result"] == 0, (name, log)
+                    held[name] = time.monotonic()
+            if name not in gone and (name not in there or "deletionTimestamp" in there[name]["metadata"]):
+                gone[name] = time.monotonic()
+        time.sleep(0.2)
+    late = {name: gone[name] - held[name] for name in names}
+    print(late)
+    assert max(late.values()) <= 10, late
+    for name in names:
+        assert "GPUOverLimit" in [e["reason"] for e in cluster.events(name)], name
+    assert cluster.pod("innocent")["status"]["phase"] == "Running"
+
+
+def test_who_writes_into_his_usage_file_is_held_all_the_same_or_found(evicting):
+    """What the driver counts and the file does not is overhead, at the next look, and fills the limit too."""
+    evicting.create(pod("forgets", containers=[container("c0", 2, command=shell("python3", "-c", load(FORGET)))]))
+    log = evicting.wait_for(lambda: evicting.run("kubectl", "logs", "forgets", check=False).stdout, 20, "its word")
+    if last(log)["taken"] > 2154:
+        evicting.wait_for(lambda: "forgets" not in [p["metadata"]["name"] for p in evicting.pods()], 10, "the eviction")
+
+
+def test_pod_without_a_grant_on_a_card_is_found_and_evicted(evicting):
+    evicting.create(without_grant("stranger"))
+    evicting.wait_for(lambda: "stranger" not in [p["metadata"]["name"] for p in evicting.pods()], 40, "the eviction")
+    assert "GPUWithoutGrant" in [e["reason"] for e in evicting.events("stranger")]
