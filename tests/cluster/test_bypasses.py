@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cluster import ROOT
-from gpupods import annotation, container, pod
+from gpupods import IMAGE, annotation, container, pod
 
 NODES = ["bypass.192.168.31.1=3x16160MiB,cgpu,spread"]
 LIMITED = {"total": 2154, "result": 2}    # 16160 MiB x 2/15; CUDA_ERROR_OUT_OF_MEMORY
@@ -131,6 +131,13 @@ def test_other_cards_are_not_in_the_container(cluster):
     assert cluster.exec_in("p", "sh", "-c", "ls -d /dev/nvidia[0-9]*").split() == [f"/dev/nvidia{index}"]
 
 
+def test_debug_container_has_no_card_and_no_grant(cluster):
+    cluster.kubectl("debug", "p", "--image", IMAGE, "--image-pull-policy=Never", "--target=c0", "-c", "debug", "--",
+                    "sh", "-c", "ls -d /dev/nvidia* /run/ration /run/ration-sim; echo done")
+    said = cluster.wait_for(lambda: "done" in cluster.log_of("p", "debug") and cluster.log_of("p", "debug"), 20, "ls")
+    assert not [line for line in said.splitlines() if line.startswith("/")], said
+
+
 def test_cut_usage_file_ends_in_no_card(cluster):
     cluster.exec_in("p", "truncate", "-s", "0", "/run/ration/usage")
     assert tries(cluster, *use()) == NO_CARD
@@ -162,6 +169,7 @@ def test_pod_spec_leads_past_no_limit(lab):
         user("traced", securityContext={"capabilities": {"add": ["SYS_PTRACE", "MKNOD"]}}),
     ]
     pods[4]["spec"].update(volume)
+    pods[6]["spec"]["shareProcessNamespace"] = True
     pods[5]["metadata"]["annotations"] = {"cdi.k8s.io/x": "nvidia.com/gpu=all"}
     for made in pods:
         cluster.create(made)
@@ -204,18 +212,16 @@ def without_grant(name):
     return made
 
 
-def set_on_bypass(cluster, value):
-    cluster.run("helm", "upgrade", "ack-ai-installer", ROOT / "deploy/charts/ack-ai-installer", "-n", "kube-system",
-                "--reuse-values", "--set", f"onBypass={value}")
-    cluster.kubectl("-n", "kube-system", "rollout", "status", "daemonset/gpushare-device-plugin-ds", "--timeout=60s")
-
-
 @pytest.fixture
 def evicting(lab):
+    """The lab with `onBypass: evict`, which it keeps: nobody else has these nodes."""
     cluster = lab(NODES)
-    set_on_bypass(cluster, "evict")
-    yield cluster
-    set_on_bypass(cluster, "report")
+    agents = "daemonset/gpushare-device-plugin-ds"
+    if "--on-bypass=evict" not in cluster.kubectl("-n", "kube-system", "get", agents, "-o", "yaml"):
+        cluster.run("helm", "upgrade", "ack-ai-installer", ROOT / "deploy/charts/ack-ai-installer", "-n", "kube-system",
+                    "--reuse-values", "--set", "onBypass=evict")
+        cluster.kubectl("-n", "kube-system", "rollout", "status", agents, "--timeout=60s")
+    return cluster
 
 
 FOUND = [
