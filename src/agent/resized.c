@@ -12,7 +12,16 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* What the pods that have devices hold of a card. */
+static bool has_grant(const struct agent *agent, const char *uid)
+{
+	list_for_each (item, &agent->grants)
+		if (strcmp(list_entry(item, struct node_grant, item)->uid, uid) == 0)
+			return true;
+	return false;
+}
+
+/* What the pods that have devices hold of a card. Our record may lack who has a grant: after a restart it is
+ * the kubelet's, which may be lost. */
 static uint32_t units_held(const struct agent *agent, const char *uuid)
 {
 	const struct node_pod *pod;
@@ -20,7 +29,7 @@ static uint32_t units_held(const struct agent *agent, const char *uuid)
 
 	table_for_each (&agent->pods.by_uid, cursor, pod)
 		if (pod->facts.has_placement && !pod->facts.finished &&
-			served_knows(&agent->served, pod->facts.uid))
+			(has_grant(agent, pod->facts.uid) || served_knows(&agent->served, pod->facts.uid)))
 			units = units_add(
 				units, placement_units_on(&pod->facts.placement, &pod->facts.request, uuid));
 	return units;
@@ -84,8 +93,7 @@ static void follow(struct agent *agent, struct node_pod *pod)
 	const struct card *card;
 
 	if (!pod->facts.has_placement || pod->facts.finished ||
-		pod->size_applied == pod->facts.placement.resizes ||
-		!served_knows(&agent->served, pod->facts.uid))
+		pod->size_applied == pod->facts.placement.resizes || !has_grant(agent, pod->facts.uid))
 		return;
 	card = find_short(agent, &pod->facts);
 	if (card) {

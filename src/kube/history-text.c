@@ -205,6 +205,8 @@ static void add_containers(struct strbuf *out, const struct request *request)
 		add_text(out, ",\"kind\":", history_kind_texts[container->kind]);
 		add_number(out, ",\"index\":", container->index);
 		add_number(out, ",\"units\":", container->units);
+		if (container->asked != container->units)
+			add_number(out, ",\"asked\":", container->asked);
 		if (container->core)
 			add_number(out, ",\"core\":", container->core);
 		strbuf_adds(out, "}");

@@ -102,8 +102,9 @@ static int container_read(struct json_object *container, struct request *request
 {
 	int kind = text_index(history_kind_texts, HISTORY_KINDS, json_member_string(container, "kind"));
 	const char *name = json_member_string(container, "name");
-	int64_t index, units, core = 0;
+	int64_t index, units, asked, core = 0;
 	char mem_text[24], core_text[24];
+	int r;
 
 	if (!name || kind < 0 || json_whole(json_member(container, "index"), 0, INT32_MAX, &index) < 0 ||
 		json_whole(json_member(container, "units"), 0, UNITS_MAX, &units) < 0 ||
@@ -112,8 +113,13 @@ static int container_read(struct json_object *container, struct request *request
 		return error_set(err, EINVAL, "a container without name, kind, index or units");
 	snprintf(mem_text, sizeof(mem_text), "%d", (int)units);
 	snprintf(core_text, sizeof(core_text), "%d", (int)core);
-	return request_add(
+	r = request_add(
 		request, name, (enum container_kind)kind, (int)index, mem_text, core ? core_text : NULL, err);
+	if (r == 0 && units && json_whole(json_member(container, "asked"), 1, UNITS_MAX, &asked) == 0) {
+		request->containers[request->n_containers - 1].asked = (uint32_t)asked;
+		request_recompute(request);
+	}
+	return r;
 }
 
 static int copy_text(struct json_object *object, const char *key, char **ret_text)

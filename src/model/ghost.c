@@ -80,7 +80,7 @@ static int ghost_facts(const struct held_pod *held, const char *node, struct pod
 		request->core = add_up_to_max(request->core, held->cards[i].core);
 	}
 	request->containers[0].kind = CONTAINER_MAIN;
-	request->containers[0].units = request->units;
+	request->containers[0].units = request->containers[0].asked = request->asked = request->units;
 	request->containers[0].core = request->core;
 	return request->containers[0].name ? 0 : -ENOMEM;
 }

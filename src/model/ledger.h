@@ -145,6 +145,9 @@ struct node_ledger {
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
 				    here */
+	/* Device ids that the kubelet gives its pods beyond the units that they occupy, since it counts by
+	 * their specs: of those that were made smaller, less those that grew. */
+	int64_t surplus_ids;
 	struct card_sums sums;
 	struct list pods;	 /* ledger_pod.item */
 	struct list nominations; /* nomination.item */

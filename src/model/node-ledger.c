@@ -13,6 +13,7 @@ struct sums {
 	uint64_t core[NODE_GPUS_MAX];
 	uint64_t instances[NODE_GPUS_MAX];
 	uint64_t unplaced;
+	int64_t surplus_ids;
 };
 
 struct node_ledger *node_ledger_new(const char *name)
@@ -97,12 +98,18 @@ static uint32_t clamp_u32(uint64_t value)
 	return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
+static int64_t pod_surplus_ids(const struct ledger_pod *pod)
+{
+	return (int64_t)pod->facts.request.asked - pod->facts.request.units;
+}
+
 static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sums)
 {
 	*ret_sums = (struct sums){0};
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
+		ret_sums->surplus_ids += pod_surplus_ids(pod);
 		for (uint32_t part = 0; part < pod_parts(pod); part++) {
 			int gpu = pod_part_gpu(node, pod, part);
 
@@ -154,6 +161,7 @@ static void node_ledger_recount(struct node_ledger *node)
 		node->gpus[i].instances = clamp_u32(sums.instances[i]);
 	}
 	node->unplaced_units = clamp_u32(sums.unplaced);
+	node->surplus_ids = sums.surplus_ids;
 	node->sums = card_sums(node);
 }
 
@@ -165,6 +173,7 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 
 	node_ledger_sum(node, &sums);
 	wrong = node->unplaced_units != clamp_u32(sums.unplaced);
+	wrong += node->surplus_ids != sums.surplus_ids;
 	wrong += cards.largest != node->sums.largest || cards.most_free != node->sums.most_free ||
 		 cards.most_instances != node->sums.most_instances || cards.free != node->sums.free ||
 		 cards.free_ill != node->sums.free_ill;
@@ -203,6 +212,7 @@ void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 	const struct request *request = &pod->facts.request;
 
 	list_append(&node->pods, &pod->item);
+	node->surplus_ids += pod_surplus_ids(pod);
 	for (uint32_t part = 0; part < pod_parts(pod); part++) {
 		int i = pod_part_gpu(node, pod, part);
 
@@ -234,6 +244,7 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 	bool right = true;
 
 	list_remove(&pod->item);
+	node->surplus_ids -= pod_surplus_ids(pod);
 	for (uint32_t part = 0; part < pod_parts(pod) && right; part++)
 		right = part_remove(node, pod, part);
 	if (!right)
@@ -371,9 +382,17 @@ bool node_ledger_has_units(const struct node_ledger *node, const struct request 
 	return !missing;
 }
 
-uint64_t node_free_units(const struct node_ledger *node)
+uint64_t node_free_memory(const struct node_ledger *node)
 {
 	return node->sums.free > node->unplaced_units ? node->sums.free - node->unplaced_units : 0;
+}
+
+uint64_t node_free_units(const struct node_ledger *node)
+{
+	uint64_t taken = node->surplus_ids > 0 ? (uint64_t)node->surplus_ids : 0,
+		 left = node_free_memory(node);
+
+	return left > taken ? left - taken : 0;
 }
 
 /* As many of its cards as the request wants would have room if they were empty. */

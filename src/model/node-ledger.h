@@ -36,7 +36,9 @@ bool node_ledger_has_room(
 /* node_ledger_gpu() - the card with this UUID; NULL if the node has none. */
 const struct gpu_ledger *node_ledger_gpu(const struct node_ledger *node, const char *uuid);
 
-/* node_free_units() - free units of the healthy cards less what unplaced pods take, never below 0. */
+/* node_free_memory() - free units of the healthy cards less what unplaced pods take, never below 0.
+ * node_free_units() - for a pod that comes: at most as many as the kubelet has ids for. */
+uint64_t node_free_memory(const struct node_ledger *node);
 uint64_t node_free_units(const struct node_ledger *node);
 
 uint32_t gpu_free_units(const struct gpu_ledger *gpu); /* 0 if used over its total */

@@ -51,6 +51,7 @@ int request_copy(const struct request *from, struct request *ret_request)
 			return -ENOMEM;
 	}
 	copy.units = from->units;
+	copy.asked = from->asked;
 	copy.core = from->core;
 	copy.instances = from->instances;
 	copy.cards = from->cards;
@@ -148,16 +149,18 @@ static uint32_t steps_effective(const struct steps *steps)
 /* As resource.PodRequests() of component-helpers 0.34 does. */
 void request_recompute(struct request *request)
 {
-	struct steps units = {0}, core = {0}, instances = {0};
+	struct steps units = {0}, asked = {0}, core = {0}, instances = {0};
 
 	for (size_t i = 0; i < request->n_containers; i++) {
 		const struct container_request *c = &request->containers[i];
 
 		steps_add(&units, c->kind, c->units);
+		steps_add(&asked, c->kind, c->asked);
 		steps_add(&core, c->kind, c->core);
 		steps_add(&instances, c->kind, 1);
 	}
 	request->units = steps_effective(&units);
+	request->asked = steps_effective(&asked);
 	request->core = steps_effective(&core);
 	request->instances = steps_effective(&instances);
 }

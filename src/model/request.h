@@ -34,6 +34,7 @@ struct request {
 	struct container_request *containers; /* only those that ask; init containers first, in spec order */
 	size_t n_containers;
 	uint32_t units; /* what the pod occupies, on all its cards together */
+	uint32_t asked; /* likewise by its spec: so many device ids the kubelet gives it */
 	uint32_t core;
 	uint32_t instances; /* GPU containers that may run at the same time */
 	uint32_t cards;	    /* cards of one node, each with an equal part; 0 is 1: see request_cards() */

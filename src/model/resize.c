@@ -182,11 +182,11 @@ static int check_room(const struct node_ledger *node, const struct ledger_pod *p
 		if (r < 0)
 			return r;
 	}
-	if (node_free_units(node) < (uint64_t)more * any->n_cards)
+	if (node_free_memory(node) < (uint64_t)more * any->n_cards)
 		return error_set(err, ENOSPC,
 			"node %s has %llu units left beside those of pods that the GPU scheduler did not "
 			"place",
-			node->facts.name, (unsigned long long)node_free_units(node));
+			node->facts.name, (unsigned long long)node_free_memory(node));
 	return 0;
 }
 

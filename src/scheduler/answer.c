@@ -61,7 +61,8 @@ static bool is_unresolvable(const struct node_verdict *verdict, const struct rej
 		return true;
 	if (node == rejection->waits_for)
 		return false;
-	return node->sums.free + node->sums.free_ill >= (uint64_t)request->units + node->unplaced_units;
+	return (int64_t)(node->sums.free + node->sums.free_ill) >=
+	       (int64_t)request->units + node->unplaced_units + node->surplus_ids;
 }
 
 static void add_rejected(struct strbuf *out, const char *const *names, const struct node_verdict *verdicts,

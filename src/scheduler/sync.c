@@ -232,18 +232,15 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	waiting_room_look(sync->scheduler->waiting);
 }
 
-/* kube-scheduler keeps them back until something happens to them, whoever of us rejected them. */
+/* kube-scheduler keeps them back until something happens to them, whoever of us rejected them. Also those of
+ * which it does not say so: in an outage of the API server it could not. */
 static void find_waiting(struct sync *sync)
 {
-	const char *uid;
-	size_t cursor = 0;
+	const struct ledger_pod *pod;
 
-	while (table_next(&sync->verdicts, &cursor, &uid, NULL)) {
-		const struct ledger_pod *pod = ledger_pod(&sync->scheduler->ledger, uid);
-
-		if (pod && pod->occupancy == OCCUPANCY_WAITING)
+	table_for_each (&sync->scheduler->ledger.pods, cursor, pod)
+		if (pod->occupancy == OCCUPANCY_WAITING)
 			waiting_room_found(sync->scheduler->waiting, &pod->facts);
-	}
 }
 
 static void on_pods_synced(void *userdata)

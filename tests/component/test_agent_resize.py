@@ -138,3 +138,14 @@ def test_what_lives_on_after_a_force_delete_is_told_with_the_new_size(world):
     becomes(world, pod, 6464)
     record = world.state / "pods" / f"{uid_of(pod)}.json"
     wait_for(lambda: json.loads(record.read_text())["pods"][0]["cards"][world.uuid(0)]["units"] == 6)
+
+
+def test_a_kubelet_and_an_agent_that_have_lost_their_records_still_lower_a_limit(world):
+    """What counts is the grant that the container has. Found by the simulation."""
+    pod, _ = start(world, units=7)
+    world.kill_agent()
+    world.kubelet.checkpoint.write_text("{}")
+    world.start_agent()
+    wait_for(lambda: world.api.watches() >= 2, 10)
+    resize(world, "a", 2)
+    becomes(world, pod, 2154, 5)

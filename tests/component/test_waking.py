@@ -23,6 +23,18 @@ def test_a_pod_is_woken_soon_after_the_api_server_is_back(api, start):
     assert scheduler.text().count("cannot nudge") == 1
 
 
+def test_a_pod_whose_rejection_nobody_could_write_down_is_woken_by_the_next_process(api, start):
+    """kube-scheduler's condition was lost in an outage, and so is what we knew."""
+    gpu_node(api, "n1", 8192)
+    scheduler = start()
+    assert scheduler.bind(api.create_pod("old", gpu_mem=5), "n1") == ""
+    assert scheduler.filter(api.create_pod("waits", gpu_mem=6), ["n1"])["NodeNames"] == []
+    scheduler.stop()
+    api.delete("pods", "old")
+    scheduler.start()
+    wait_for(lambda: "ration.dev/nudge" in api.pod("waits")["metadata"]["annotations"], 10)
+
+
 def test_a_nudge_that_is_forbidden_is_not_sent_every_second(api, start):
     gpu_node(api, "n1", 8192)
     scheduler = start()

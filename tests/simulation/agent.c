@@ -159,6 +159,7 @@ static struct node_pod *cache(struct sim *sim, int n, int pod, const struct stat
 		cached = node_pods_put(&sim->nodes[n].agent.pods, &copy);
 	if (!cached)
 		sim->truncated = true;
+	size_follow(sim, n);
 	return cached;
 }
 
@@ -323,7 +324,7 @@ static enum matching_verdict peers_match(struct sim *sim, int n, size_t n_ids,
 		for (size_t c = 0; facts && !next && c < facts->request.n_containers; c++)
 			if (!served_find(&agent->served, facts->uid, facts->request.containers[c].name))
 				next = &facts->request.containers[c];
-		if (!next || next->units != n_ids || !facts->has_placement)
+		if (!next || next->asked != n_ids || !facts->has_placement)
 			continue;
 		if (sim->pods[atoi(facts->uid + 1)].bound_ns < oldest_ns) {
 			oldest_ns = sim->pods[atoi(facts->uid + 1)].bound_ns;
@@ -539,6 +540,7 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 	if (!pod->facts.has_placement || !cards_of(sim, n, &pod->facts))
 		return false;
 	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_CARD ? ids : 0);
+	sim->pods[i].limit_size = (uint8_t)pod->facts.placement.resizes;
 	if (!(node->agent.assigned & BIT(i)))
 		sim_after(sim, sim_delay(&node->random, 2000, 100000), EVENT_ASSIGN, 0, i, 0, 0);
 	node->agent.assigned |= BIT(i);

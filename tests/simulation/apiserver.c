@@ -21,9 +21,18 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	facts.assigned = state->assigned;
 	facts.running = state->live;
 	facts.has_placement = state->placed;
+	facts.request = *size_request(&sim->pods[pod], state->size);
 	if (state->placed)
-		facts.placement = sim->pods[pod].placement;
+		facts.placement = *size_placement(&sim->pods[pod], state->size);
 	return facts;
+}
+
+struct state api_state_at(const struct sim *sim, int pod, int position)
+{
+	for (int i = position - 1; i >= 0; i--)
+		if (sim->log[i].pod == pod)
+			return sim->log[i].state;
+	return (struct state){.node = -1};
 }
 
 int api_pod_by_name(const struct sim *sim, int name)
@@ -132,8 +141,9 @@ void api_set(struct sim *sim, int pod, const struct state *state)
 		sim->end_ns < sim->now_ns + AFTERMATH_NS)
 		sim->end_ns = sim->now_ns + AFTERMATH_NS;
 	sim->pods[pod].state = *state;
+	sim->pods[pod].state.version++;
 	sim->truth_changed = true;
-	append(sim, (struct change){.pod = (int8_t)pod, .node = -1, .state = *state});
+	append(sim, (struct change){.pod = (int8_t)pod, .node = -1, .state = sim->pods[pod].state});
 }
 
 void api_set_node(struct sim *sim, int node)

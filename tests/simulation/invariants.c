@@ -44,7 +44,8 @@ static void check_cards(struct sim *sim, int n)
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
-		uint32_t units = request_units_per_card(&pod->facts.request);
+		uint32_t units = request_units_per_card(size_request(pod, pod->state.size));
+		uint32_t limit = request_units_per_card(size_request(pod, pod->limit_size));
 
 		if (pod->state.node != n || !pod->cards)
 			continue;
@@ -59,7 +60,7 @@ static void check_cards(struct sim *sim, int n)
 			bound[k] += units;
 		for (int k = 0; k < CARDS_MAX; k++)
 			if (runs_on(pod, k))
-				running[k] += units;
+				running[k] += limit;
 	}
 	for (size_t k = 0; k < node->facts.n_gpus; k++) {
 		uint32_t total = sim->plan->card_units[n][k];
@@ -179,6 +180,7 @@ struct truth {
 	uint32_t instances[NODES_MAX][CARDS_MAX];
 	uint32_t unplaced[NODES_MAX];
 	uint32_t all[NODES_MAX];
+	int64_t surplus_ids[NODES_MAX]; /* what the kubelet counts beyond that */
 };
 
 static void recount(const struct sim *sim, struct truth *ret)
@@ -190,10 +192,13 @@ static void recount(const struct sim *sim, struct truth *ret)
 		if (!occupies(pod) || pod->state.node < 0)
 			continue;
 		ret->all[pod->state.node] += pod->facts.request.units;
+		ret->surplus_ids[pod->state.node] += (int64_t)pod->facts.request.units -
+						     size_request(pod, pod->state.size)->units;
 		if (!pod->cards)
 			ret->unplaced[pod->state.node] += pod->facts.request.units;
 		for_each_bit (k, pod->cards) {
-			ret->used[pod->state.node][k] += request_units_per_card(&pod->facts.request);
+			ret->used[pod->state.node][k] += request_units_per_card(
+				size_request(pod, pod->state.size));
 			ret->instances[pod->state.node][k] += pod->facts.request.instances;
 		}
 	}
@@ -236,7 +241,8 @@ static bool fits(const struct sim *sim, const struct truth *truth, int n, const 
 			 (!max || truth->instances[n][k] + request->instances <= max);
 	}
 	return cards >= request_cards(request) && truth->all[n] + request->units <= total &&
-	       free_units >= truth->unplaced[n] + request->units;
+	       free_units >= truth->unplaced[n] + request->units +
+				     (truth->surplus_ids[n] > 0 ? truth->surplus_ids[n] : 0);
 }
 
 static void check_waiting(struct sim *sim, const struct truth *truth)

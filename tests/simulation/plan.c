@@ -22,6 +22,7 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_CARD] = "sick card",
 	[INPUT_SLOW_AGENT] = "slow agent",
 	[INPUT_RESIZE] = "resize in place",
+	[INPUT_SET] = "ration set",
 };
 
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)
@@ -166,15 +167,24 @@ static void draw_more(struct plan *plan, int64_t span_ms)
 			plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_LOSE_CHECKPOINT));
 }
 
-/* Again a generator of their own: isolated nodes. */
-static void draw_isolation(struct plan *plan)
+/* Again a generator of their own: isolated nodes, and other sizes there. */
+static void draw_isolation(struct plan *plan, int64_t span_ms)
 {
 	struct random random;
+	bool any = false;
 
 	random_seed(&random, plan->seed, 3);
-	for (uint8_t n = 0; n < plan->n_nodes; n++)
+	for (uint8_t n = 0; n < plan->n_nodes; n++) {
 		plan->instances_max[n] = random_one_in(&random, 3) ? (uint8_t)(1 + random_below(&random, 4))
 								   : 0;
+		any |= plan->instances_max[n] != 0;
+	}
+	for (uint32_t i = any ? random_below(&random, 6) : 0; i && plan->n_inputs < INPUTS_MAX; i--) {
+		struct input *input = plan_add(plan, random_between(&random, 0, span_ms + 4000), INPUT_SET);
+
+		input->a = (uint8_t)random_below(&random, 8);
+		input->b = (uint8_t)(1 + random_below(&random, 6));
+	}
 }
 
 void plan_draw(struct plan *plan, uint64_t seed)
@@ -206,7 +216,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
 		draw_fault(&random, plan, plan_add(plan, random_between(&random, 0, span_ms + 2000), kind));
 	}
 	draw_more(plan, span_ms);
-	draw_isolation(plan);
+	draw_isolation(plan, span_ms);
 }
 
 static void print_pod(const struct input *input, FILE *out)

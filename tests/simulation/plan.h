@@ -53,6 +53,7 @@ enum input_kind {
 	INPUT_CARD,		   /* a: node, b: card: sick, well again after ms */
 	INPUT_SLOW_AGENT,	   /* a: node, ms: its answers take long */
 	INPUT_RESIZE,		   /* a: node: each of its pods is resized in place */
+	INPUT_SET,		   /* a: which pod, b: units per card of its last container */
 	INPUT_MAX
 };
 

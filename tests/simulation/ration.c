@@ -79,7 +79,7 @@ static void look_within(struct sim *sim, int pair, int64_t delay_ns)
 }
 
 /* After each use of the ledger: somebody may fit now. */
-static void changed(struct sim *sim, int pair)
+void ration_changed(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
 
@@ -127,7 +127,7 @@ static int add_held(const struct sim *sim, int node, const struct node_state *st
 		for_each_bit (k, p->cards)
 			if (r == 0)
 				r = held_pod_add_card(pod, sim->nodes[node].facts.gpus[k].uuid,
-					request_units_per_card(&p->facts.request), 0);
+					request_units_per_card(size_request(p, p->state.size)), 0);
 	}
 	return r;
 }
@@ -148,7 +148,7 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	for (int i = 0; i < sim->n_pods; i++)
 		if (ration->held[i] == node)
 			ration->held[i] = -1; /* its cards may be others now */
-	changed(sim, pair);
+	ration_changed(sim, pair);
 }
 
 /* ended: its containers have, too. Otherwise it may stay as a ghost. */
@@ -188,12 +188,12 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		if (sim->from_list)
 			assume_running(sim, pair, pod);
 		forget_pod(sim, pair, pod, false);
-		changed(sim, pair);
+		ration_changed(sim, pair);
 		return;
 	}
 	if (facts.finished) {
 		forget_pod(sim, pair, pod, true);
-		changed(sim, pair);
+		ration_changed(sim, pair);
 		return;
 	}
 	if (sim->broken == BREAK_FREE_ON_DELETION_TIMESTAMP)
@@ -201,6 +201,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 	if (ledger_set_pod(&ration->ledger, &facts) < 0)
 		sim->truncated = true;
 	if (state->node >= 0) {
+		size_seen(sim, pair, pod, state);
 		wakeup_leave(&ration->wakeups, facts.uid);
 		ration->held[pod] = -1;
 	} else if (state->verdict && state->verdict != ration->verdicts[pod]) {
@@ -208,7 +209,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		ledger_drop_hold(&ration->ledger, facts.uid);
 		ration->held[pod] = -1;
 	}
-	changed(sim, pair);
+	ration_changed(sim, pair);
 }
 
 void ration_synced(struct sim *sim, int pair, bool nodes)
@@ -222,14 +223,14 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 	for (int i = 0; i < sim->n_pods && !ration->pods_synced; i++) {
 		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
 
-		if (ration->verdicts[i] && pod && pod->occupancy == OCCUPANCY_WAITING &&
+		if (pod && pod->occupancy == OCCUPANCY_WAITING &&
 			wakeup_found_waiting(&ration->wakeups, &pod->facts, sim->now_ns) < 0)
 			sim->truncated = true;
 	}
 	if (!ration->pods_synced)
 		miss_ghosts(sim, ration);
 	ration->pods_synced = true;
-	changed(sim, pair);
+	ration_changed(sim, pair);
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
 
@@ -252,20 +253,12 @@ static void recheck(struct sim *sim, int pair, int pod)
 		pod, found == pod ? sim->n_log : -1);
 }
 
-static struct state state_at(const struct sim *sim, int pod, int position)
-{
-	for (int i = position - 1; i >= 0; i--)
-		if (sim->log[i].pod == pod)
-			return sim->log[i].state;
-	return (struct state){.node = -1};
-}
-
 static void rechecked(struct sim *sim, int pair, int pod, int position)
 {
 	struct ration *ration = &sim->rations[pair];
 	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
 	bool ghost = known && known->occupancy == OCCUPANCY_GHOST;
-	struct state state = position < 0 ? (struct state){.node = -1} : state_at(sim, pod, position);
+	struct state state = position < 0 ? (struct state){.node = -1} : api_state_at(sim, pod, position);
 	struct pod_facts facts = api_facts(sim, pod, &state);
 
 	if (known && !state.exists && !ghost) {
@@ -276,7 +269,7 @@ static void rechecked(struct sim *sim, int pair, int pod, int position)
 	else if (state.exists && !ghost && !(ration->forgotten & BIT(pod)) &&
 		 ledger_set_pod(&ration->ledger, &facts) < 0)
 		sim->truncated = true;
-	changed(sim, pair);
+	ration_changed(sim, pair);
 }
 
 /* takeover.c: while the other pair's last Bindings may not be in our watch yet, the node's pods are listed.
@@ -353,7 +346,7 @@ static void bind_refused(struct sim *sim, int pair, int pod)
 	ledger_drop_hold(&sim->rations[pair].ledger, sim->pods[pod].uid_text);
 	sim->rations[pair].held[pod] = -1;
 	bind_answer(sim, pair, pod, false);
-	changed(sim, pair);
+	ration_changed(sim, pair);
 }
 
 static void send_binding(struct sim *sim, int pair, int pod, int node, struct placement *placement)
@@ -412,18 +405,25 @@ static void bind_with_card(struct sim *sim, int pair, int pod, int node, const s
 
 static void bind_read(struct sim *sim, int pair, int pod, int node);
 
-static void bind_listed(struct sim *sim, int pair, int pod, int node)
+/* Another size that the watch has not shown yet. */
+static bool is_resized(const struct ledger_pod *known, const struct pod_facts *facts)
+{
+	return known->occupancy == OCCUPANCY_BOUND && facts->has_placement &&
+	       facts->placement.resizes > known->placement.resizes;
+}
+
+void ration_read_node(struct sim *sim, int pair, int node, int position)
 {
 	struct ration *ration = &sim->rations[pair];
 
 	for (int i = 0; i < sim->n_pods; i++) {
-		struct state state = state_at(sim, i, ration->listed_at[pod]);
+		struct state state = api_state_at(sim, i, position);
 		struct pod_facts facts = api_facts(sim, i, &state);
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
 		bool listed;
 
 		if (!state.exists || state.node != node || facts.finished || (ration->forgotten & BIT(i)) ||
-			(known && known->occupancy >= OCCUPANCY_BOUND))
+			(known && known->occupancy >= OCCUPANCY_BOUND && !is_resized(known, &facts)))
 			continue;
 		listed = known && known->listed;
 		if (ledger_set_pod(&ration->ledger, &facts) < 0)
@@ -433,6 +433,13 @@ static void bind_listed(struct sim *sim, int pair, int pod, int node)
 		ration->held[i] = -1;
 	}
 	miss_ghosts(sim, ration);
+}
+
+static void bind_listed(struct sim *sim, int pair, int pod, int node)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	ration_read_node(sim, pair, node, ration->listed_at[pod]);
 	ration->held[pod] = -1; /* somebody may have been before us */
 	bind_read(sim, pair, pod, node);
 }
@@ -520,7 +527,7 @@ static void doubts_over(struct sim *sim, int pair)
 		ration->doubts[ration->first_doubt].ends_ns <= sim->now_ns)
 		ledger_release_reservation(
 			&ration->ledger, sim->pods[ration->doubts[ration->first_doubt++].pod].uid_text);
-	changed(sim, pair);
+	ration_changed(sim, pair);
 }
 
 static void binding_answered(struct sim *sim, int index, int result, int status)
@@ -550,7 +557,7 @@ static void binding_answered(struct sim *sim, int index, int result, int status)
 		bind_answer(sim, binding->pair, binding->pod, false);
 		break;
 	}
-	changed(sim, binding->pair);
+	ration_changed(sim, binding->pair);
 }
 
 static void tick(struct sim *sim, int pair)
@@ -559,7 +566,7 @@ static void tick(struct sim *sim, int pair)
 
 	if (decide_expire(
 		    &ration->ledger, sim->now_ns, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected))
-		changed(sim, pair);
+		ration_changed(sim, pair);
 	if (sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
 		wakeup_forget_gone(&ration->wakeups, &ration->ledger, sim->now_ns);
 	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
@@ -579,7 +586,7 @@ static void on_call(struct sim *sim, const struct event *event)
 	else
 		filter_answers(sim, event->a, event->b, filter(sim, event->a, event->b, event->c));
 	if (ration->alive)
-		changed(sim, event->a);
+		ration_changed(sim, event->a);
 }
 
 void ration_on_event(struct sim *sim, const struct event *event)
@@ -600,14 +607,14 @@ void ration_on_event(struct sim *sim, const struct event *event)
 		break;
 	case EVENT_BIND_GET:
 		bind_got(sim, pair, event->b, event->c);
-		changed(sim, pair);
+		ration_changed(sim, pair);
 		break;
 	case EVENT_BIND_LIST:
 		bind_lists(sim, pair, event->b, event->c);
 		break;
 	case EVENT_BIND_LISTED:
 		bind_listed(sim, pair, event->b, event->c);
-		changed(sim, pair);
+		ration_changed(sim, pair);
 		break;
 	case EVENT_BINDING_ANSWER:
 		binding_answered(sim, event->a, 0, sim->bindings[event->a].status);

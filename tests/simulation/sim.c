@@ -33,6 +33,7 @@ const char *const broken_names[BREAK_MAX] = {
 	"no-nudge",
 	"forget-checkpoint",
 	"no-list-at-takeover",
+	"release-size-on-timeout",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -58,6 +59,8 @@ const char *const counter_names[COUNT_MAX] = {
 	"containers started on several cards",
 	"pods resized in place",
 	"resizes put off for want of healthy ids",
+	"other sizes for pods that run",
+	"other sizes refused",
 	"pods that a lost checkpoint keeps from starting",
 	"pods made anew under the old name",
 	"pods that ended by themselves",
@@ -209,6 +212,10 @@ static void input_happens(struct sim *sim, int index)
 		api_create_pod(sim, &input->shape, -1);
 		return;
 	}
+	if (input->kind == INPUT_SET) {
+		size_input(sim, input);
+		return;
+	}
 	kill_for(sim, index, input);
 	switch (input->kind) {
 	case INPUT_KILL_PAIR:
@@ -356,6 +363,12 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_RECHECKED:
 		ration_on_event(sim, event);
 		break;
+	case EVENT_SET_BEGIN:
+	case EVENT_SET_LISTED:
+	case EVENT_SET_PATCH:
+	case EVENT_SET_ANSWER:
+		size_on_event(sim, event);
+		break;
 	case EVENT_CALL:
 	case EVENT_CALL_LISTED:
 	case EVENT_CALL_ASKED:
@@ -381,6 +394,7 @@ static void release(struct sim *sim)
 	for (int i = 0; i < sim->n_pods; i++) {
 		request_release(&sim->pods[i].facts.request);
 		placement_release(&sim->pods[i].placement);
+		size_release(&sim->pods[i]);
 	}
 	for (int i = 0; i < sim->n_bindings; i++)
 		placement_release(&sim->bindings[i].placement);

@@ -5,7 +5,7 @@
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
  * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
- * manager invariants.c what must hold after every step and in the end
+ * manager sizes.c other sizes for pods that run   invariants.c what must hold after every step and in the end
  *
  * Pods are numbers (bits of a uint64_t), so are nodes, cards and device ids.
  */
@@ -28,6 +28,8 @@
 #define PODS_MAX 60
 #define LOG_MAX 1200
 #define BINDINGS_MAX 160
+#define PATCHES_MAX 64
+#define SIZES_MAX 5
 #define OPS_MAX 256
 #define MS NS_PER_MS
 #define UNIT_MIB 1024
@@ -54,6 +56,7 @@ enum broken {
 	BREAK_NO_NUDGE,
 	BREAK_FORGET_CHECKPOINT,
 	BREAK_NO_LIST_AT_TAKEOVER,
+	BREAK_RELEASE_SIZE_ON_TIMEOUT,
 	BREAK_MAX
 };
 
@@ -66,6 +69,9 @@ struct state {
 	int8_t node;
 	uint8_t phase;
 	uint8_t verdict, nudge;
+	uint8_t size;	  /* how often it got another one */
+	uint8_t wanted;	  /* what somebody asks for: units per card of its last container; 0: nobody does */
+	uint16_t version; /* resourceVersion */
 };
 
 /* Why the kubelet rejected a pod. */
@@ -99,8 +105,13 @@ struct pod {
 	struct random random;
 	struct container containers[CONTAINERS_MAX];
 	int64_t created_ns, bound_ns;
-	uint8_t cards; /* of the placement, bits */
-	int8_t binder; /* pair */
+	struct {
+		struct request request;
+		struct placement placement;
+	} sizes[SIZES_MAX]; /* by state.size; 0: facts.request and placement */
+	uint8_t limit_size; /* the one that its containers are held to */
+	uint8_t cards;	    /* of the placement, bits */
+	int8_t binder;	    /* pair */
 	uint8_t name;
 	char uid_text[8], name_text[8];
 	bool unseen;   /* gone before the API server knew that it ran, or before its node could say so */
@@ -147,6 +158,16 @@ struct binding {
 	int16_t status;
 };
 
+/* The answer to a request for another size, on its way. */
+struct size_patch {
+	int8_t pair, pod;
+	uint8_t units; /* per card; 0: refused */
+	uint8_t sends;
+	uint16_t version;
+	uint32_t ration_epoch, term;
+	bool done;
+};
+
 enum place { PLACE_NONE, PLACE_ACTIVE, PLACE_BACKOFF, PLACE_UNSCHEDULABLE, PLACE_CYCLE, PLACE_BINDING };
 
 struct kube_scheduler {
@@ -180,6 +201,7 @@ struct ration {
 	int16_t listed_at[PODS_MAX];
 	uint64_t forgotten;	/* pods whose end the watch has told */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
+	uint64_t sizing;	/* pods whose request for another size is being answered */
 	struct doubt doubts[BINDINGS_MAX];
 	uint16_t n_doubts, first_doubt;
 };
@@ -282,6 +304,8 @@ enum counter {
 	COUNT_SEVERAL_CARDS,
 	COUNT_RESIZED,
 	COUNT_RESIZE_DEFERRED,
+	COUNT_SIZES,
+	COUNT_SIZES_REFUSED,
 	COUNT_WITHOUT_RECORD,
 	COUNT_REMADE,
 	COUNT_FINISHED,
@@ -344,6 +368,10 @@ enum event_kind {
 	EVENT_RUNTIME,
 	EVENT_HELD,
 	EVENT_REMAKE,
+	EVENT_SET_BEGIN,
+	EVENT_SET_LISTED,
+	EVENT_SET_PATCH,
+	EVENT_SET_ANSWER,
 	EVENT_MAX
 };
 
@@ -365,6 +393,8 @@ struct sim {
 	int8_t next_fault;
 	struct binding bindings[BINDINGS_MAX];
 	uint16_t n_bindings;
+	struct size_patch patches[PATCHES_MAX];
+	uint16_t n_patches;
 
 	struct kube_scheduler kube_schedulers[PAIRS_MAX];
 	struct ration rations[PAIRS_MAX];
@@ -418,6 +448,7 @@ bool api_pod_lives(const struct pod *pod); /* a container of it runs */
 /* Bits of a node's cards that the placement names; 0 if it names one of another node. */
 uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement);
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state); /* borrowed */
+struct state api_state_at(const struct sim *sim, int pod, int position);	       /* of the log */
 int api_pod_by_name(const struct sim *sim, int name);				       /* -1 */
 void watch_cut(struct sim *sim, int watcher, int64_t for_ns);
 void watch_stop(struct sim *sim, int watcher); /* its process is dead */
@@ -436,6 +467,8 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 void ration_see_node(struct sim *sim, int pair, int node, const struct node_state *state);
 void ration_synced(struct sim *sim, int pair, bool nodes);
 void ration_on_event(struct sim *sim, const struct event *event);
+void ration_changed(struct sim *sim, int pair);
+void ration_read_node(struct sim *sim, int pair, int node, int position); /* a LIST of its pods */
 
 /* agent.c */
 void agent_start_process(struct sim *sim, int node);
@@ -466,6 +499,15 @@ void devices_admit(struct sim *sim, int node, int pod);
 void devices_answered(struct sim *sim, int node, bool ok, uint32_t ids, int cdi_pod, enum reason reason);
 void devices_update(struct sim *sim, int node);
 uint32_t devices_in_record(const struct kubelet *kubelet);
+
+/* sizes.c */
+void size_input(struct sim *sim, const struct input *input);
+void size_seen(struct sim *sim, int pair, int pod, const struct state *state);
+void size_follow(struct sim *sim, int node); /* the agent: limits follow what it knows */
+void size_on_event(struct sim *sim, const struct event *event);
+const struct request *size_request(const struct pod *pod, int size);
+const struct placement *size_placement(const struct pod *pod, int size);
+void size_release(struct pod *pod);
 
 /* invariants.c */
 void invariants_after_step(struct sim *sim);

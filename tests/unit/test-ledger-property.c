@@ -285,6 +285,10 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 		fixture_bind_to(ret_facts, node_name(s->node, node),
 			card_uuids(s->node, s->cards, names, uuids), uuids);
 	ret_facts->placement.resizes = (uint32_t)s->size;
+	for (size_t i = 0; i < ret_facts->request.n_containers; i++)
+		if (strcmp(ret_facts->request.containers[i].name, "main") == 0)
+			ret_facts->request.containers[i].asked = pod->main_units[0] * pod->wanted;
+	request_recompute(&ret_facts->request);
 }
 
 static const struct snapshot unbound = {.node = NOWHERE};
@@ -356,6 +360,20 @@ static uint32_t card_free(
 	return used < card->units ? card->units - used : 0;
 }
 
+/* What the kubelet counts of the node's pods beyond what they occupy. */
+static uint32_t surplus_ids(const struct world *w, int node, const struct test_pod *without)
+{
+	int64_t ids = 0;
+
+	for (int i = 0; i < w->n_pods; i++) {
+		const struct test_pod *pod = &w->pods[i];
+
+		if (occupies(pod, node, without) && !pod->from_held)
+			ids += ((int64_t)units_of(pod, pod->main_units[0]) - pod_units(pod)) * pod->wanted;
+	}
+	return ids > 0 ? (uint32_t)ids : 0;
+}
+
 /* The main containers; the init container runs before them, alone. */
 static uint32_t wanted_instances(const struct test_pod *pod)
 {
@@ -387,8 +405,9 @@ static bool naive_fits(const struct world *w, const struct test_pod *pod, int no
 			     card_free(w, node, card, without) >= pod_units(pod) &&
 			     instances_fit(w, pod, node, card, without);
 	}
-	return with_room == count(cards) &&
-	       free_all >= pod_units(pod) * pod->wanted + stray_units(w, node, without);
+	return with_room == count(cards) && free_all >= pod_units(pod) * pod->wanted +
+								stray_units(w, node, without) +
+								surplus_ids(w, node, without);
 }
 
 static void check_node(const struct world *w, int i)
