@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from cluster import ROOT
 from gpupods import GPU_MEM, annotation, check_what_it_sees, container, pod
 from test_crowd import NODES
 from test_own_node import Agent
@@ -83,6 +84,31 @@ def test_policies_are_understood_by_the_api_server(lab):
         "ration-agent-own-node"}
     assert {p["metadata"]["name"]: p["status"].get("typeChecking") for p in policies} == {
         p["metadata"]["name"]: {} for p in policies}
+
+
+def rendered(cluster, chart, *arguments):
+    return cluster.run("helm", "template", chart, ROOT / "deploy/charts" / chart, "-n", "kube-system", *arguments).stdout
+
+
+def policies_in(manifest):
+    return set(re.findall(r"^kind: ValidatingAdmissionPolicy\nmetadata:\n  name: (\S+)$", manifest, re.M))
+
+
+def test_each_policy_has_its_switch_and_the_charts_own_values_are_understood(lab):
+    """The lab's values name another driver root than the charts' do."""
+    cluster = lab(NODES)
+    served = ["--kube-version", "1.36.3", "--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"]
+    switches = {"ack-co-scheduler": {"ration-placement-keys": "policies.placementKeys"},
+                "ack-ai-installer": {"ration-gpu-volumes": "policies.volumes", "ration-agent-own-node": "ownNodeOnly",
+                                     "ration-gpu-privileges": "policies.privileges"}}
+    for chart, names in switches.items():
+        whole = rendered(cluster, chart, *served)
+        assert policies_in(whole) >= set(names)
+        cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=whole)
+        for name, value in names.items():
+            without = rendered(cluster, chart, *served, "--set", f"{value}=false")
+            assert policies_in(without) == policies_in(whole) - {name} and name not in without
+        assert not policies_in(rendered(cluster, chart, "--kube-version", "1.29.0"))    # served from 1.30
 
 
 # ---- ration-placement-keys
