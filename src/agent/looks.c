@@ -14,14 +14,19 @@
 #include "agent/watchdog.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "net/loop.h"
 #include "nvml/nvml.h"
 
+/* After a look the loop has so many times as long for everything else, whatever programs do to make looks
+ * long. */
+#define REST_TIMES 4
 #define EMPTY_NS (4 * NS_PER_S) /* a card of which nobody has a grant: for the watchdog */
 
 struct look_card {
 	char uuid[GPU_UUID_SIZE];
-	bool due;
+	bool due, looked;
 	int64_t looked_ns;
+	uint64_t used_bytes; /* by all processes, at the last look that was answered */
 };
 
 struct looks {
@@ -32,8 +37,10 @@ struct looks {
 	struct watched_set *set;
 	struct look_card cards[NODE_GPUS_MAX];
 	size_t n_cards, next;
-	struct look_card *at; /* the card that the driver is asked about */
-	uint64_t asked_at;    /* processes_now() then */
+	struct loop_timer *rest;
+	int64_t rest_until_ns, spent_ns; /* spent: by the look under way */
+	struct look_card *at;		 /* the card that the driver is asked about */
+	uint64_t asked_at;		 /* processes_now() then */
 	struct holder *holders;
 	struct overhead_process *of_one; /* of one container; room for all holders */
 };
@@ -181,49 +188,78 @@ static size_t find_holders(struct looks *looks, const struct nvml_process *list,
 /* ---- one card after the other ---------------------------------------------------------------------------
  */
 
+static int look_begin(struct looks *looks, struct look_card *card)
+{
+	struct nvml *nvml = gpu_health_lend(looks->agent->health);
+	int64_t begin = monotonic_ns();
+	int r;
+
+	if (!nvml)
+		return -ENODEV;
+	card->due = false;
+	card->looked_ns = begin;
+	looks->at = card;
+	looks->next = (size_t)(card - looks->cards) + 1;
+	looks->asked_at = processes_now();
+	note_before(looks, card->uuid);
+	looks->spent_ns = monotonic_ns() - begin;
+	r = looker_ask(looks->looker, nvml, card->uuid);
+	if (r < 0)
+		gpu_health_return(looks->agent->health);
+	return r;
+}
+
 static void looks_go(struct looks *looks)
 {
-	struct nvml *nvml;
+	int64_t now = monotonic_ns();
 
 	for (size_t i = 0; i < looks->n_cards && !looker_is_busy(looks->looker); i++) {
 		struct look_card *card = &looks->cards[(looks->next + i) % looks->n_cards];
 
 		if (!card->due)
 			continue;
-		nvml = gpu_health_lend(looks->agent->health);
-		if (!nvml)
-			return;
-		card->due = false;
-		card->looked_ns = monotonic_ns();
-		looks->at = card;
-		looks->next = (size_t)(card - looks->cards) + 1;
-		looks->asked_at = processes_now();
-		note_before(looks, card->uuid);
-		if (looker_ask(looks->looker, nvml, card->uuid) < 0) {
-			gpu_health_return(looks->agent->health);
+		if (now < looks->rest_until_ns) {
+			loop_timer_set(looks->rest, looks->rest_until_ns - now);
 			return;
 		}
+		if (look_begin(looks, card) < 0)
+			return;
 	}
+}
+
+static void on_rested(void *userdata)
+{
+	looks_go(userdata);
+}
+
+static void look_finish(struct looks *looks, const char *uuid, const struct nvml_process *list, size_t count)
+{
+	size_t n = find_holders(looks, list, count);
+
+	looks->at->looked = true;
+	looks->at->used_bytes = 0;
+	for (size_t i = 0; i < count; i++)
+		looks->at->used_bytes += list[i].bytes;
+	list_for_each (item, watched_list(looks->set)) {
+		struct watched *watched = list_entry(item, struct watched, item);
+		struct watched_card *card = watched_card(watched, uuid);
+
+		if (card)
+			publish(looks, watched, card, n);
+	}
+	watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
 }
 
 static void on_answer(void *userdata, int result, const struct nvml_process *list, size_t count)
 {
 	struct looks *looks = userdata;
-	const char *uuid = looks->at->uuid;
 	bool missed = gpu_health_return(looks->agent->health);
-	size_t n;
+	int64_t begin = monotonic_ns(), end;
 
-	if (result == 0) {
-		n = find_holders(looks, list, count);
-		list_for_each (item, watched_list(looks->set)) {
-			struct watched *watched = list_entry(item, struct watched, item);
-			struct watched_card *card = watched_card(watched, uuid);
-
-			if (card)
-				publish(looks, watched, card, n);
-		}
-		watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
-	}
+	if (result == 0)
+		look_finish(looks, looks->at->uuid, list, count);
+	end = monotonic_ns();
+	looks->rest_until_ns = end + REST_TIMES * (looks->spent_ns + end - begin);
 	watched_listen(looks->set);
 	if (missed)
 		agent_poll_health(looks->agent);
@@ -304,7 +340,11 @@ int looks_new(struct agent *agent, struct looks **ret_looks)
 	looks->agent = agent;
 	looks->holders = calloc(NVML_MAX_PROCESSES, sizeof(*looks->holders));
 	looks->of_one = calloc(NVML_MAX_PROCESSES, sizeof(*looks->of_one));
-	r = looks->holders && looks->of_one ? processes_new(agent->options.proc, &looks->processes) : -ENOMEM;
+	r = loop_add_timer(agent->loop, on_rested, looks, &looks->rest);
+	if (r == 0 && (!looks->holders || !looks->of_one))
+		r = -ENOMEM;
+	if (r == 0)
+		r = processes_new(agent->options.proc, &looks->processes);
 	if (r == 0)
 		r = container_names_new(
 			agent->loop, agent->options.cri_socket, on_names, looks, &looks->names);
@@ -326,6 +366,7 @@ void looks_free(struct looks *looks)
 	/* A driver that does not answer keeps its library: what the loop lent is not given back. */
 	if (looker_free(looks->looker))
 		gpu_health_return(looks->agent->health);
+	loop_timer_remove(looks->rest);
 	watched_set_free(looks->set);
 	container_names_free(looks->names);
 	processes_free(looks->processes);
@@ -342,6 +383,17 @@ int looks_add(struct looks *looks, const struct watched_grant *grant)
 void looks_remove(struct looks *looks, const char *uid, const char *container)
 {
 	watched_remove(looks->set, uid, container);
+}
+
+bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes)
+{
+	for (size_t i = 0; i < looks->n_cards; i++) {
+		if (!looks->cards[i].looked || strcmp(looks->cards[i].uuid, uuid) != 0)
+			continue;
+		*ret_bytes = looks->cards[i].used_bytes;
+		return true;
+	}
+	return false;
 }
 
 struct watched_set *looks_set(struct looks *looks)

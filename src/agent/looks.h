@@ -33,5 +33,8 @@ void looks_remove(struct looks *looks, const char *uid, const char *container);
 /* looks_set() - for those who read. */
 struct watched_set *looks_set(struct looks *looks);
 
+/* looks_used_bytes() - what processes have of the card, by the driver's count; false: not known (yet). */
+bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes);
+
 /* looks_process_name() - PROCESS_NAME_SIZE bytes. */
 void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name);

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/ids.h"
+#include "agent/looks.h"
 #include "agent/plugin.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -53,7 +54,7 @@ static const struct metric_label *card_labels(const struct card *card, struct ca
 	return labels->labels;
 }
 
-enum card_value { CARD_BYTES, CARD_UNITS, CARD_HELD, CARD_HEALTHY };
+enum card_value { CARD_BYTES, CARD_UNITS, CARD_HELD, CARD_HEALTHY, CARD_USED };
 
 static void add_cards(struct metrics *page, const struct agent *agent, enum card_value what)
 {
@@ -75,6 +76,10 @@ static void add_cards(struct metrics *page, const struct agent *agent, enum card
 		case CARD_HEALTHY:
 			value = card->facts.healthy;
 			break;
+		case CARD_USED:
+			if (!looks_used_bytes(agent->looks, card->facts.uuid, &value))
+				continue;
+			break;
 		}
 		metrics_count(page, card_labels(card, &labels), ARRAY_SIZE(labels.labels), value);
 	}
@@ -91,6 +96,9 @@ static void add_all_cards(struct metrics *page, const struct agent *agent)
 	add_cards(page, agent, CARD_HELD);
 	metrics_family(page, "ration_gpu_healthy", "gauge", "1 while the card is healthy.");
 	add_cards(page, agent, CARD_HEALTHY);
+	metrics_family(page, "ration_gpu_used_bytes", "gauge",
+		"Memory that processes have of a card of an isolated node, as the driver counts it.");
+	add_cards(page, agent, CARD_USED);
 }
 
 static void add_container(struct metrics *page, const struct agent *agent, const struct pod_facts *pod,

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,8 +24,8 @@ struct processes {
 	char *proc;
 	struct table by_pid;
 	uint64_t time_namespace; /* ours: in which start times are shown to us */
-	struct pollfd *polled;
-	char *text; /* TEXT_MAX bytes */
+	int ended_fd;		 /* an epoll of all pidfds: who has ended */
+	char *text;		 /* TEXT_MAX bytes */
 };
 
 static const char *pid_key(pid_t pid, char *buf, size_t size)
@@ -151,9 +151,9 @@ int processes_new(const char *proc, struct processes **ret_processes)
 	table_init(&processes->by_pid);
 	processes->proc = strdup(proc);
 	processes->text = malloc(TEXT_MAX);
-	processes->polled = calloc(PROCESSES_MAX, sizeof(*processes->polled));
+	processes->ended_fd = epoll_create1(EPOLL_CLOEXEC);
 	processes->time_namespace = read_namespace(proc, "self", "time");
-	if (!processes->proc || !processes->text || !processes->polled) {
+	if (!processes->proc || !processes->text || processes->ended_fd < 0) {
 		processes_free(processes);
 		return -ENOMEM;
 	}
@@ -180,7 +180,7 @@ void processes_free(struct processes *processes)
 	table_for_each (&processes->by_pid, cursor, process)
 		process_forget(processes, process);
 	table_release(&processes->by_pid);
-	free(processes->polled);
+	close_ptr(&processes->ended_fd);
 	free(processes->text);
 	free(processes->proc);
 	free(processes);
@@ -191,22 +191,46 @@ uint64_t processes_now(void)
 	return (uint64_t)clock_read_ns(CLOCK_BOOTTIME) / (uint64_t)(NS_PER_S / sysconf(_SC_CLK_TCK));
 }
 
+static void forget_ended(struct processes *processes)
+{
+	struct epoll_event ended[64];
+	char key[16];
+	int n;
+
+	do {
+		n = epoll_wait(processes->ended_fd, ended, ARRAY_SIZE(ended), 0);
+		for (int i = 0; i < n; i++) {
+			struct process *process = table_get(
+				&processes->by_pid, pid_key((pid_t)ended[i].data.u32, key, sizeof(key)));
+
+			if (process)
+				process_forget(processes, process);
+		}
+	} while (n == ARRAY_SIZE(ended));
+}
+
 void processes_begin(struct processes *processes)
 {
 	int64_t now = monotonic_ns();
 	struct process *process;
-	size_t n = 0;
 
+	forget_ended(processes);
 	table_for_each (&processes->by_pid, cursor, process)
-		processes->polled[n++] = (struct pollfd){.fd = process->pidfd, .events = POLLIN};
-	if (n && poll(processes->polled, n, 0) < 0)
-		return;
-	n = 0;
-	table_for_each (&processes->by_pid, again, process) {
-		if (process->pidfd < 0 || processes->polled[n].revents || now - process->read_ns > KEEP_NS)
+		if (process->pidfd < 0 || now - process->read_ns > KEEP_NS)
 			process_forget(processes, process);
-		n++;
+}
+
+/* -1: the kernel has none, or there are too many. */
+static int watch_end(const struct processes *processes, pid_t pid)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)pid};
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (pidfd >= 0 && epoll_ctl(processes->ended_fd, EPOLL_CTL_ADD, pidfd, &event) < 0) {
+		close(pidfd);
+		pidfd = -1;
 	}
+	return pidfd;
 }
 
 /* The pidfd is opened first: if what is read after it is of the process that lives then, it is of no other.
@@ -215,7 +239,7 @@ static struct process *process_meet(struct processes *processes, pid_t pid)
 {
 	struct process *process = processes->by_pid.count < PROCESSES_MAX ? calloc(1, sizeof(*process))
 									  : NULL;
-	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int pidfd = watch_end(processes, pid);
 	char key[16];
 
 	if (!process || process_read(processes, pid, process) < 0) {

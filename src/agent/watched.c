@@ -9,16 +9,19 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/table.h"
 #include "net/loop.h"
 
 /* Who opens its usage file without end gets so many looks at once and then one in so long; a program that
  * starts makes contexts and loads modules, each of which asks. */
 #define ROUNDS_AT_ONCE 10
 #define ROUND_NS (20 * NS_PER_MS)
+#define KEY_SIZE 520
 
 struct watched_set {
 	struct list all;
-	int fd; /* inotify; -1: none to be had */
+	struct table by_key; /* "<pod uid>/<container>" */
+	int fd;		     /* inotify; -1: none to be had */
 	struct loop_io *io;
 	struct loop_timer *timer;
 	watched_fn wanted;
@@ -26,8 +29,19 @@ struct watched_set {
 	bool complained;
 };
 
+/* Both are parts of a path already (grants_folder_path()). */
+static const char *watched_key(const char *uid, const char *container, char *buf)
+{
+	snprintf(buf, KEY_SIZE, "%.255s/%.255s", uid, container);
+	return buf;
+}
+
 static void watched_free(struct watched_set *set, struct watched *watched)
 {
+	char key[KEY_SIZE];
+
+	if (watched->uid && watched->container)
+		table_remove(&set->by_key, watched_key(watched->uid, watched->container, key));
 	if (watched->wd >= 0)
 		inotify_rm_watch(set->fd, watched->wd);
 	list_remove(&watched->item);
@@ -141,6 +155,7 @@ int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct
 	if (!set)
 		return -ENOMEM;
 	list_init(&set->all);
+	table_init(&set->by_key);
 	set->wanted = wanted;
 	set->userdata = userdata;
 	set->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -160,6 +175,7 @@ void watched_set_free(struct watched_set *set)
 		return;
 	while (!list_empty(&set->all))
 		watched_free(set, list_entry(set->all.next, struct watched, item));
+	table_release(&set->by_key);
 	loop_io_remove(set->io);
 	loop_timer_remove(set->timer);
 	close_ptr(&set->fd);
@@ -173,13 +189,9 @@ struct list *watched_list(struct watched_set *set)
 
 struct watched *watched_find(struct watched_set *set, const char *uid, const char *container)
 {
-	list_for_each (item, &set->all) {
-		struct watched *watched = list_entry(item, struct watched, item);
+	char key[KEY_SIZE];
 
-		if (strcmp(watched->uid, uid) == 0 && strcmp(watched->container, container) == 0)
-			return watched;
-	}
-	return NULL;
+	return table_get(&set->by_key, watched_key(uid, container, key));
 }
 
 struct watched *watched_only(struct watched_set *set, const char *uid)
@@ -227,6 +239,7 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 {
 	struct watched *watched = calloc(1, sizeof(*watched));
 	unsigned n = grant->grant->card_count;
+	char key[KEY_SIZE];
 
 	if (!watched)
 		return -ENOMEM;
@@ -240,7 +253,8 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 	watched->usage_fd = grant->usage_fd;
 	watched->cards = calloc(n ? n : 1, sizeof(*watched->cards));
 	if (!watched->uid || !watched->namespace_ || !watched->pod || !watched->container ||
-		!watched->cards) {
+		!watched->cards ||
+		table_set(&set->by_key, watched_key(watched->uid, watched->container, key), watched) < 0) {
 		watched_free(set, watched);
 		return -ENOMEM;
 	}

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import struct
 import subprocess
 import time
@@ -140,6 +141,8 @@ def test_memory_of_the_programs_own_is_no_overhead(node):
     assert page("ration_container_overhead_bytes", **labels) == CONTEXT
     assert page("ration_container_used_bytes", **labels) == node.driver_bytes(program)
     assert page("ration_container_refused_total", **labels) == 0
+    model = {key: labels[key] for key in ("gpu", "UUID")} | {"modelName": "Tesla V100-SXM2-16GB"}
+    assert page("ration_gpu_used_bytes", **model) == node.driver_bytes(program)
 
 
 def test_containers_of_one_pod_are_told_apart(node):
@@ -245,6 +248,28 @@ def test_container_that_asks_without_end_costs_little(node):
         assert cpu < 0.6
 
 
+def test_containers_that_make_looks_long_and_many_leave_the_kubelet_its_answers(node):
+    """15 on one card, each with all slots in use and asking without end."""
+    pods = [node.start_container(f"p{i}", 1)[0] for i in range(15)]
+    usages = [folder(node, pod) / "usage" for pod in pods]
+    for usage in usages:
+        garble(usage, "all slots")
+    cpu, begin, times = node.cpu_seconds(), time.monotonic(), []
+    while time.monotonic() < begin + 3:
+        for usage in usages:
+            usage.open("rb").close()
+        if len(times) < 15 * (time.monotonic() - begin) / 3 - 1:
+            started = time.monotonic()
+            node.start_container(f"q{len(times)}", 1, card=1)
+            times.append(1000 * (time.monotonic() - started))
+    share = (node.cpu_seconds() - cpu) / (time.monotonic() - begin)
+    print(f"\n15 hostile containers: {100 * share:.0f} % of a processor, "
+          f"a pod admitted and started in {statistics.median(times):.1f} ms")
+    assert len(times) > 5
+    if not SANITIZED:
+        assert share < 0.25
+
+
 # ---- refusals ----
 
 def test_refused_allocations_are_told_on_the_pod_once_in_a_minute(node):
@@ -321,6 +346,22 @@ def test_programs_within_their_limit_are_no_bypass(node):
     time.sleep(7)
     assert bypasses(node) == {"no_grant": 0, "over_limit": 0}
     assert not node.api.events("GPUOverLimit") and not node.api.events("GPUWithoutGrant")
+
+
+def test_container_that_may_have_the_whole_card_is_no_bypass():
+    with Node(options=("--allow-disable",)) as node:
+        node.up(30)
+        pod, container = node.start_container()
+        free = node.api.create_pod("free", node="n1", annotations=node.placement(0, main=1), spec={"containers": [
+            {"name": "main", "image": "example", "env": [{"name": "CGPU_DISABLE", "value": "true"}],
+             "resources": {"limits": {"aliyun.com/gpu-mem": "1"}, "requests": {"aliyun.com/gpu-mem": "1"}}}]})
+        node.kubelet.admit(free)
+        node.kubelet.run(free, "main")
+        uid = free["metadata"]["uid"]
+        node.program(pod, container, CONTEXT_SCRIPT, "alloc(3000 * MiB)", OBEY, shim=False,
+                     cgroup=f"/kubepods/pod{uid}/{container_id(uid, 'main')}").reads()
+        time.sleep(7)
+        assert bypasses(node) == {"no_grant": 0, "over_limit": 0}
 
 
 def test_pod_past_its_limit_is_evicted_where_the_cluster_wants_that():

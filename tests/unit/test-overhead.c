@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/overhead.h"
+#include "agent/watchdog.h"
 #include "grant/reserve.h"
 
 #define MIB UINT64_C(1048576)
@@ -171,6 +172,14 @@ static void a_pid_of_another_namespace_is_another_process(void **state)
 	expect(p, 1, s, 1, s, 1, 300, 200);
 }
 
+static void a_pools_step_and_two_percent_are_no_bypass(void **state)
+{
+	/* 2000 + 40 + 32 */
+	assert_false(watchdog_is_over(2072 * MIB, 2000 * MIB));
+	assert_true(watchdog_is_over(2072 * MIB + 1, 2000 * MIB));
+	assert_false(watchdog_is_over(0, 0));
+}
+
 /* ---- a usage file as anybody may have left it ---- */
 
 static char path[64];
@@ -292,6 +301,7 @@ int main(void)
 		cmocka_unit_test(signatures_of_a_former_owner_say_nothing),
 		cmocka_unit_test(after_execve_only_the_new_programs_charge_counts),
 		cmocka_unit_test(a_pid_of_another_namespace_is_another_process),
+		cmocka_unit_test(a_pools_step_and_two_percent_are_no_bypass),
 		IN_FILE(a_usage_file_is_read_card_by_card),
 		IN_FILE(numbers_beyond_the_layout_are_bounded),
 		IN_FILE(a_file_that_is_cut_off_or_overwritten_is_no_usage_file),
