@@ -58,10 +58,10 @@ static void forget_slots(struct watched_card *card)
 /* NULL if there are none, or if they cannot be read: then nothing is charged, and all that the driver counts
  * is overhead. */
 static struct usage_peek_slot *read_slots(
-	const struct watched *watched, unsigned card, const struct usage_peek *peek, size_t *ret_n)
+	const struct watched_card *card, const struct usage_peek *peek, size_t *ret_n)
 {
 	struct usage_peek_slot *slots = peek->slots_used ? calloc(peek->slots_used, sizeof(*slots)) : NULL;
-	int n = slots ? usage_peek_slots(watched->usage_fd, peek, card, slots) : 0;
+	int n = slots ? usage_peek_slots(card->of->usage_fd, peek, card->index, slots) : 0;
 
 	*ret_n = n > 0 ? (size_t)n : 0;
 	return slots;
@@ -69,20 +69,16 @@ static struct usage_peek_slot *read_slots(
 
 static void note_before(struct looks *looks, const char *uuid)
 {
-	list_for_each (item, watched_list(looks->set)) {
-		struct watched *watched = list_entry(item, struct watched, item);
-		struct watched_card *card = watched_card(watched, uuid);
-		unsigned index = card ? (unsigned)(card - watched->cards) : 0;
+	list_for_each (item, watched_on(looks->set, uuid)) {
+		struct watched_card *card = list_entry(item, struct watched_card, item);
 		struct usage_peek peek;
 
-		if (!card)
-			continue;
 		forget_slots(card);
-		if (usage_peek(watched->usage_fd, index + 1, &peek) < 0)
+		if (usage_peek(card->of->usage_fd, card->index + 1, &peek) < 0)
 			continue;
 		card->look_wanted = peek.look_wanted;
-		card->refused = peek.cards[index];
-		card->before = read_slots(watched, index, &peek, &card->n_before);
+		card->refused = peek.cards[card->index];
+		card->before = read_slots(card, &peek, &card->n_before);
 	}
 }
 
@@ -126,16 +122,16 @@ static void note_top(
 	}
 }
 
-static void publish(struct looks *looks, struct watched *watched, struct watched_card *card, size_t n)
+static void publish(struct looks *looks, struct watched_card *card, size_t n)
 {
-	unsigned index = (unsigned)(card - watched->cards);
+	struct watched *watched = card->of;
 	size_t n_after = 0, n_own = processes_of(looks, watched, n);
 	_cleanup_free_ struct usage_peek_slot *after = NULL;
 	struct overhead found;
 	struct usage_peek peek;
 
 	if (usage_peek(watched->usage_fd, 0, &peek) == 0)
-		after = read_slots(watched, index, &peek, &n_after);
+		after = read_slots(card, &peek, &n_after);
 	for (size_t i = 0; i < n_own; i++) {
 		struct owner *owner = &looks->of_one[i].owner;
 
@@ -148,7 +144,7 @@ static void publish(struct looks *looks, struct watched *watched, struct watched
 	card->used_bytes = found.used_bytes;
 	card->overhead_bytes = found.overhead_bytes;
 	note_top(looks, watched, card, n);
-	grant_file_set_overhead(watched->grant, index, found.overhead_bytes, card->look_wanted);
+	grant_file_set_overhead(watched->grant, card->index, found.overhead_bytes, card->look_wanted);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------
@@ -240,13 +236,8 @@ static void look_finish(struct looks *looks, const char *uuid, const struct nvml
 	looks->at->used_bytes = 0;
 	for (size_t i = 0; i < count; i++)
 		looks->at->used_bytes += list[i].bytes;
-	list_for_each (item, watched_list(looks->set)) {
-		struct watched *watched = list_entry(item, struct watched, item);
-		struct watched_card *card = watched_card(watched, uuid);
-
-		if (card)
-			publish(looks, watched, card, n);
-	}
+	list_for_each (item, watched_on(looks->set, uuid))
+		publish(looks, list_entry(item, struct watched_card, item), n);
 	watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
 }
 
@@ -315,13 +306,11 @@ void looks_tick(struct looks *looks)
 	if (!isolated && list_empty(watched_list(looks->set)))
 		return;
 	meet_cards(looks);
-	for (size_t i = 0; i < looks->n_cards; i++)
-		looks->cards[i].due |= isolated && now - looks->cards[i].looked_ns >= EMPTY_NS;
-	list_for_each (item, watched_list(looks->set)) {
-		const struct watched *watched = list_entry(item, struct watched, item);
+	for (size_t i = 0; i < looks->n_cards; i++) {
+		struct look_card *card = &looks->cards[i];
 
-		for (unsigned i = 0; i < watched->n_cards; i++)
-			want(looks, watched->cards[i].uuid);
+		card->due |= !list_empty(watched_on(looks->set, card->uuid)) ||
+			     (isolated && now - card->looked_ns >= EMPTY_NS);
 	}
 	watched_listen(looks->set);
 	looks_go(looks);

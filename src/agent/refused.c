@@ -49,7 +49,7 @@ static void add_processes(const struct refused *refused, struct strbuf *text, co
 static void tell(struct refused *refused, const struct pod_facts *pod, const struct watched *watched,
 	const struct watched_card *card)
 {
-	unsigned index = (unsigned)(card - watched->cards);
+	unsigned index = card->index;
 	const struct card *known = inventory_find(&refused->agent->inventory, card->uuid);
 	uint64_t count = card->refused.refused - card->refused_told;
 	_cleanup_strbuf_ struct strbuf text;

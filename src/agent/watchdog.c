@@ -270,17 +270,15 @@ static void look_at_holder(
 }
 
 static void look_at_container(
-	struct watchdog *watchdog, const char *uuid, const struct watched *watched, int64_t now)
+	struct watchdog *watchdog, const char *uuid, struct watched_card *card, int64_t now)
 {
-	struct watched_card *card = watched_card((struct watched *)watched, uuid);
+	const struct watched *watched = card->of;
 	struct offence seen = {.kind = BYPASS_OVER_LIMIT, .seen_ns = now};
 
-	if (!card)
-		return;
 	seen.bytes = card->used_bytes;
-	seen.limit_bytes = grant_file_limit_bytes(watched->grant, (unsigned)(card - watched->cards));
+	seen.limit_bytes = grant_file_limit_bytes(watched->grant, card->index);
 	card->allowed_bytes = watchdog_allowed(card->allowed_bytes, seen.bytes, seen.limit_bytes,
-		atomic_load(&watched->grant->live[card - watched->cards].largest_limit_bytes));
+		atomic_load(&watched->grant->live[card->index].largest_limit_bytes));
 	if (!watchdog_is_over(seen.bytes, card->allowed_bytes))
 		return;
 	snprintf(seen.card, sizeof(seen.card), "%s", uuid);
@@ -299,8 +297,8 @@ void watchdog_judge(
 		return;
 	for (size_t i = 0; i < n_holders; i++)
 		look_at_holder(watchdog, uuid, &holders[i], now);
-	list_for_each (item, watched_list(looks_set(agent->looks)))
-		look_at_container(watchdog, uuid, list_entry(item, struct watched, item), now);
+	list_for_each (item, watched_on(looks_set(agent->looks), uuid))
+		look_at_container(watchdog, uuid, list_entry(item, struct watched_card, item), now);
 	list_for_each_safe (item, after, &watchdog->offences) {
 		struct offence *offence = list_entry(item, struct offence, item);
 

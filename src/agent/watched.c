@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "model/ledger.h"
 #include "net/loop.h"
 
 /* Who opens its usage file without end gets so many looks at once and then one in so long; a program that
@@ -18,10 +19,18 @@
 #define ROUND_NS (20 * NS_PER_MS)
 #define KEY_SIZE 520
 
+/* A card, and all that have a grant for it. */
+struct watched_gpu {
+	char uuid[GPU_UUID_SIZE];
+	struct list cards;
+};
+
 struct watched_set {
 	struct list all;
 	struct table by_key; /* "<pod uid>/<container>" */
-	int fd;		     /* inotify; -1: none to be had */
+	struct watched_gpu gpus[NODE_GPUS_MAX];
+	struct list none; /* empty */
+	int fd;		  /* inotify; -1: none to be had */
 	struct loop_io *io;
 	struct loop_timer *timer;
 	watched_fn wanted;
@@ -45,8 +54,10 @@ static void watched_free(struct watched_set *set, struct watched *watched)
 	if (watched->wd >= 0)
 		inotify_rm_watch(set->fd, watched->wd);
 	list_remove(&watched->item);
-	for (unsigned i = 0; i < watched->n_cards; i++)
+	for (unsigned i = 0; i < watched->n_cards; i++) {
+		list_remove(&watched->cards[i].item);
 		free(watched->cards[i].before);
+	}
 	free(watched->cards);
 	free(watched->uid);
 	free(watched->namespace_);
@@ -155,6 +166,9 @@ int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct
 	if (!set)
 		return -ENOMEM;
 	list_init(&set->all);
+	list_init(&set->none);
+	for (size_t i = 0; i < NODE_GPUS_MAX; i++)
+		list_init(&set->gpus[i].cards);
 	table_init(&set->by_key);
 	set->wanted = wanted;
 	set->userdata = userdata;
@@ -210,6 +224,34 @@ struct watched *watched_only(struct watched_set *set, const char *uid)
 	return found;
 }
 
+static struct watched_gpu *find_gpu(struct watched_set *set, const char *uuid)
+{
+	for (size_t i = 0; i < NODE_GPUS_MAX; i++)
+		if (!list_empty(&set->gpus[i].cards) && strcmp(set->gpus[i].uuid, uuid) == 0)
+			return &set->gpus[i];
+	return NULL;
+}
+
+/* A node has no more cards than this; those of grants that outlived their card go with their pods. */
+static struct watched_gpu *add_gpu(struct watched_set *set, const char *uuid)
+{
+	struct watched_gpu *gpu = find_gpu(set, uuid);
+
+	for (size_t i = 0; i < NODE_GPUS_MAX && !gpu; i++)
+		if (list_empty(&set->gpus[i].cards))
+			gpu = &set->gpus[i];
+	if (gpu)
+		snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
+	return gpu;
+}
+
+const struct list *watched_on(struct watched_set *set, const char *uuid)
+{
+	const struct watched_gpu *gpu = find_gpu(set, uuid);
+
+	return gpu ? &gpu->cards : &set->none;
+}
+
 struct watched_card *watched_card(struct watched *watched, const char *uuid)
 {
 	for (unsigned i = 0; i < watched->n_cards; i++)
@@ -219,15 +261,21 @@ struct watched_card *watched_card(struct watched *watched, const char *uuid)
 }
 
 /* What was refused before us is no news. */
-static void watched_begin(struct watched *watched)
+static void watched_begin(struct watched_set *set, struct watched *watched)
 {
 	struct usage_peek peek;
 	bool known = usage_peek(watched->usage_fd, watched->n_cards, &peek) == 0;
 
 	for (unsigned i = 0; i < watched->n_cards; i++) {
 		struct watched_card *card = &watched->cards[i];
+		struct watched_gpu *gpu;
 
 		memcpy(card->uuid, watched->grant->cards[i].uuid, sizeof(card->uuid));
+		card->of = watched;
+		card->index = i;
+		gpu = add_gpu(set, card->uuid);
+		if (gpu)
+			list_append(&gpu->cards, &card->item);
 		if (!known)
 			continue;
 		card->refused = peek.cards[i];
@@ -259,7 +307,7 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 		return -ENOMEM;
 	}
 	watched->n_cards = n < GRANT_FILE_CARDS_MAX ? n : GRANT_FILE_CARDS_MAX;
-	watched_begin(watched);
+	watched_begin(set, watched);
 	on_rearm(set);
 	return 0;
 }

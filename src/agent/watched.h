@@ -21,8 +21,13 @@ struct watched_process {
 	uint64_t bytes;
 };
 
+struct watched;
+
 /* One card of a container's grant. */
 struct watched_card {
+	struct list item; /* of watched_on() */
+	struct watched *of;
+	unsigned index;						/* in the grant */
 	char uuid[sizeof(((struct grant_file_card *)0)->uuid)]; /* a copy: the grant's page stays untouched */
 	bool looked;						/* once at least */
 	uint64_t used_bytes, overhead_bytes;
@@ -73,6 +78,9 @@ struct list *watched_list(struct watched_set *set);
 /* watched_find() - NULL if it has no grant. watched_only() - that of the pod, if there is just one. */
 struct watched *watched_find(struct watched_set *set, const char *uid, const char *container);
 struct watched *watched_only(struct watched_set *set, const char *uid);
+
+/* watched_on() - the part of each grant that has this card: struct watched_card.item. */
+const struct list *watched_on(struct watched_set *set, const char *uuid);
 
 /* watched_card() - NULL if the grant has not this card. */
 struct watched_card *watched_card(struct watched *watched, const char *uuid);
