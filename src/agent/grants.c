@@ -372,8 +372,12 @@ static void resume_pod(struct agent *agent, const char *uid)
 	if (!containers)
 		return;
 	for (struct dirent *entry; (entry = readdir(containers));) {
-		int r = entry->d_name[0] == '.' ? 0 : grants_take_over(agent, uid, entry->d_name, &why);
+		int r = grants_folder_path(
+			agent->options.state_dir, uid, entry->d_name, "", folder, sizeof(folder));
 
+		if (r < 0)
+			continue; /* "." and "..", and what no container is called */
+		r = grants_take_over(agent, uid, entry->d_name, &why);
 		if (r == 0 || r == -ENOENT)
 			continue; /* -ENOENT: the agent before us did not come to write it */
 		snprintf(text, sizeof(text),

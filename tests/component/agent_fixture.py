@@ -54,11 +54,20 @@ def mounts_below(folder):
     return [pathlib.Path(p) for p in reversed(points) if p.startswith(f"{folder}/")]
 
 
+def unmount_leftovers():
+    """Of sessions that were killed: what an agent mounts outlives it and the test."""
+    for point in mounts_below(tempfile.gettempdir()):
+        owner = re.match(r"ration-agent-([0-9]+)-", point.relative_to(tempfile.gettempdir()).parts[0])
+        if owner and not pathlib.Path("/proc", owner.group(1)).exists():
+            subprocess.run(["umount", "-l", point], check=False)
+
+
 class World:
     """One node. cards: the SPEC of `ration-sim up`; None: no driver."""
 
     def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None, tls=False, options=()):
-        self.tmp = tempfile.TemporaryDirectory(prefix="ration-agent-")
+        unmount_leftovers()
+        self.tmp = tempfile.TemporaryDirectory(prefix=f"ration-agent-{os.getpid()}-")
         self.dir = pathlib.Path(self.tmp.name)
         self.driver, self.state = self.dir / "driver", self.dir / "state"
         self.log, self.unit, self.agent, self.options = self.dir / "agent.log", unit, None, options
