@@ -138,6 +138,27 @@ def test_debug_container_has_no_card_and_no_grant(cluster):
     assert not [line for line in said.splitlines() if line.startswith("/")], said
 
 
+def test_who_fills_his_usage_file_harms_his_own_pod_only(cluster):
+    """Then the pages that the shim needs are not there: SIGBUS."""
+    cluster.create(pod("other", 2))
+    cluster.wait_running(names=["other"])
+    fill = "dd if=/dev/zero of=/run/ration/usage bs=1M seek=2 count=200 conv=notrunc 2>&1; true"
+    assert "No space left" in cluster.exec_in("p", "sh", "-c", fill)
+    done = cluster.run("kubectl", "exec", "p", "--", *use(), check=False)
+    assert done.returncode != 0 or last(done.stdout) == LIMITED
+    assert last(cluster.exec_in("other", *use())) == LIMITED
+
+
+def test_own_management_library_of_the_driver_only_reads(cluster):
+    """Past the shim the whole card is seen, as in `share` mode."""
+    ask = ("import ctypes; m = ctypes.CDLL('/run/ration/driver/nvml/libnvidia-ml.so'); d = ctypes.c_void_p(); "
+           "a = (ctypes.c_ulonglong * 3)(); m.nvmlInit_v2(); m.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(d)); "
+           "m.nvmlDeviceGetMemoryInfo(d, a); print(a[0] >> 20)")
+    assert cluster.exec_in("p", "python3", "-c", ask) == "16160\n"
+    assert cluster.exec_in("p", "python3", "-c", ask.replace("/run/ration/driver/nvml/libnvidia-ml.so",
+                                                             "libnvidia-ml.so.1")) == "2154\n"
+
+
 def test_cut_usage_file_ends_in_no_card(cluster):
     cluster.exec_in("p", "truncate", "-s", "0", "/run/ration/usage")
     assert tries(cluster, *use()) == NO_CARD
