@@ -53,13 +53,13 @@ static char *record_text(const struct pod_facts *facts)
 	return held_to_json(&held, FILE_MAX, &cut);
 }
 
-void records_write(const char *dir, const struct pod_facts *facts)
+void records_replace(const char *dir, const struct pod_facts *facts)
 {
 	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX], folder[PATH_MAX];
 	int r = record_path(dir, facts->uid, path, sizeof(path));
 
-	if (r < 0 || !facts->has_placement || access(path, F_OK) == 0)
+	if (r < 0 || !facts->has_placement)
 		return;
 	text = record_text(facts);
 	if (!text)
@@ -73,6 +73,15 @@ void records_write(const char *dir, const struct pod_facts *facts)
 			"cannot remember what pod %s/%s holds in %s: %s; should it be deleted by force while "
 			"this agent restarts, its card may be given away too early",
 			facts->namespace_, facts->name, path, strerror(-r));
+}
+
+void records_write(const char *dir, const struct pod_facts *facts)
+{
+	char path[PATH_MAX];
+
+	if (record_path(dir, facts->uid, path, sizeof(path)) < 0 || access(path, F_OK) == 0)
+		return;
+	records_replace(dir, facts);
 }
 
 void records_remove(const char *dir, const char *uid)

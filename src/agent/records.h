@@ -11,8 +11,10 @@ struct pod_facts;
 /* records_cards() - the cards of a pod that has a placement, each with what the pod occupies of it. */
 int records_cards(const struct pod_facts *facts, struct held_pod *pod);
 
-/* records_write() - unless it is there already. A failure is logged: it costs the knowledge, not the pod. */
+/* records_write() - unless it is there already. records_replace() - what the pod holds has changed. A failure
+ * is logged: it costs the knowledge, not the pod. */
 void records_write(const char *dir, const struct pod_facts *facts);
+void records_replace(const char *dir, const struct pod_facts *facts);
 void records_remove(const char *dir, const char *uid);
 
 /* records_read() - all of them into *ret_held, which the caller initialises. Files that make no sense are

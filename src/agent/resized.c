@@ -101,8 +101,7 @@ static void follow(struct agent *agent, struct node_pod *pod)
 		return;
 	}
 	grants_apply_placement(agent, &pod->facts);
-	records_remove(agent->options.state_dir, pod->facts.uid);
-	records_write(agent->options.state_dir, &pod->facts);
+	records_replace(agent->options.state_dir, &pod->facts);
 	pod->size_applied = pod->facts.placement.resizes;
 }
 

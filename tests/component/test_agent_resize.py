@@ -1,9 +1,11 @@
 """A pod of a cgpu node that gets another size while it runs: the agent brings the limits of its containers there."""
 import json
+import struct
 import time
 
 import pytest
 
+import grants
 from agent_fixture import wait_for
 from fake_kubelet import AdmissionError
 from test_agent_cgpu import card_of, folder, isolated, pytestmark, start, uid_of    # noqa: F401 (pytestmark is used)
@@ -149,3 +151,43 @@ def test_a_kubelet_and_an_agent_that_have_lost_their_records_still_lower_a_limit
     wait_for(lambda: world.api.watches() >= 2, 10)
     resize(world, "a", 2)
     becomes(world, pod, 2154, 5)
+
+
+def rewrite_as(grant, version, readable_from):
+    """The grant as an agent of another version had written it, with a word more in reserved bytes."""
+    data = bytearray(grant.read_bytes())
+    struct.pack_into("<I", data, 8, version)
+    struct.pack_into("<I", data, 28, readable_from)
+    data[2520 + 112:2520 + 120] = b"later on"
+    constant = 2520 + grants.CARDS_MAX * 256
+    struct.pack_into("<Q", data, 16, grants.fnv1a(bytes(data[:16] + data[24:constant])))
+    with open(grant, "r+b") as file:
+        file.write(data)
+
+
+def test_after_a_rollback_grants_of_the_newer_agent_are_kept_and_changed(world):
+    pod, _ = start(world, units=2)
+    grant = folder(world, pod) / "grant"
+    world.kill_agent()
+    rewrite_as(grant, version=2, readable_from=1)
+    constant = grant.read_bytes()[:18904]
+    world.start_agent()
+    wait_for(lambda: world.api.watches() >= 2, 10)
+    resize(world, "a", 3)
+    becomes(world, pod, 3232, 5)
+    assert grant.read_bytes()[:18904] == constant
+    assert not world.api.events("GPUGrantDamaged")
+
+
+def test_a_grant_that_older_agents_would_misread_is_reported_and_left_to_its_container(world):
+    pod, _ = start(world, units=2)
+    grant = folder(world, pod) / "grant"
+    world.kill_agent()
+    rewrite_as(grant, version=2, readable_from=2)
+    before = grant.read_bytes()
+    world.start_agent()
+    event = wait_for(lambda: world.api.events("GPUGrantDamaged"), 10)[0]
+    assert "of a newer version of ration, which this one cannot read" in event["message"]
+    resize(world, "a", 3)
+    time.sleep(0.5)
+    assert grant.read_bytes() == before

@@ -350,6 +350,16 @@ def test_ration_set_tells_what_the_pod_has_now(api, scheduler):
     assert units(api, "p") == {"main": [3]}
 
 
+def test_inspect_and_why_show_what_the_pod_has(api, scheduler):
+    run_pod(api, scheduler, "p", 2)
+    assert ration(api, "p", "--mem", "7").returncode == 0
+    environment = os.environ | {"KUBECTL": str(KUBECTL), "API_URL": api.url}
+    done = subprocess.run([RATION, "inspect"], capture_output=True, text=True, timeout=60, env=environment)
+    assert "7/15" in done.stdout, done.stdout + done.stderr
+    status, body = scheduler.http("GET", "/why?namespace=default&name=p")
+    assert status == 200 and json.loads(body)["pod"]["request"]["units"] == 7
+
+
 def test_ration_set_tells_why_not(api, scheduler):
     run_pod(api, scheduler, "p", 2)
     done = ration(api, "pod/p", "--mem", "16", "-n", "default")
