@@ -10,12 +10,16 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "kube/json.h"
 
 #define MOUNTS_FILE_MAX 65536
+/* Times of files are those of the kernel's last tick: what changes in the tick in which we looked has the
+ * time that we have seen. */
+#define SETTLED_NS (2 * NS_PER_S)
 
 /* Where distributions and driver containers put the libraries, and a tree of our own simulation. */
 static const char *const LIBRARY_DIRS[] = {
@@ -281,6 +285,48 @@ int driver_library_host(const struct driver *driver, enum driver_part part, char
 	return join(buf, size, driver->host_root, relative);
 }
 
+static void signature_add(uint64_t *signature, const void *data, size_t len)
+{
+	const unsigned char *at = data;
+
+	for (size_t i = 0; i < len; i++)
+		*signature = (*signature ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+}
+
+static uint64_t driver_sign(const struct driver *driver)
+{
+	uint64_t signature = UINT64_C(0xcbf29ce484222325);
+	char name[64], relative[PATH_MAX], path[PATH_MAX];
+	struct stat st;
+
+	for (size_t i = 0; i < driver->n_mounts; i++) {
+		signature_add(&signature, driver->mounts[i].host, strlen(driver->mounts[i].host) + 1);
+		signature_add(
+			&signature, driver->mounts[i].container, strlen(driver->mounts[i].container) + 1);
+	}
+	for (enum driver_part part = DRIVER_CUDA; part < DRIVER_PART_MAX; part++) {
+		snprintf(name, sizeof(name), "%s.1", driver_library(part));
+		if (join(relative, sizeof(relative), driver->library_dir, name) < 0 ||
+			join(path, sizeof(path), driver->root, relative) < 0 || stat(path, &st) < 0)
+			continue;
+		signature_add(&signature, &st.st_ino, sizeof(st.st_ino));
+		signature_add(&signature, &st.st_mtim, sizeof(st.st_mtim));
+		signature_add(&signature, &st.st_size, sizeof(st.st_size));
+	}
+	return signature;
+}
+
+static void driver_remember(struct driver *driver, const struct timespec *time)
+{
+	int64_t age = realtime_ns() - (time->tv_sec * NS_PER_S + time->tv_nsec);
+	uint64_t signature = driver_sign(driver);
+
+	driver->library_time = *time;
+	driver->settled = age > SETTLED_NS || age < -SETTLED_NS;
+	driver->generation += !driver->generation || signature != driver->signature;
+	driver->signature = signature;
+}
+
 static int driver_find_libraries(const struct driver *driver, struct stat *ret_st)
 {
 	char relative[PATH_MAX], path[PATH_MAX];
@@ -306,7 +352,7 @@ int driver_scan(struct driver *driver, struct error *err)
 			"usr/lib/x86_64-linux-gnu, "
 			"usr/lib64 or lib): see --driver-root",
 			driver->root);
-	if (driver->library_dir && strcmp(driver->library_dir, LIBRARY_DIRS[found]) == 0 &&
+	if (driver->settled && driver->library_dir && strcmp(driver->library_dir, LIBRARY_DIRS[found]) == 0 &&
 		driver->library_time.tv_sec == st.st_mtim.tv_sec &&
 		driver->library_time.tv_nsec == st.st_mtim.tv_nsec)
 		return 0;
@@ -330,8 +376,7 @@ int driver_scan(struct driver *driver, struct error *err)
 			driver->devices[driver->n_devices++] = CONTROL_DEVICES[i];
 	}
 	driver_find_version(driver);
-	driver->library_time = st.st_mtim;
-	driver->generation++;
+	driver_remember(driver, &st.st_mtim);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <time.h>
 
 struct error;
@@ -26,6 +27,8 @@ struct driver {
 	const char *host_root;
 	char *library_dir; /* relative to root: where libnvidia-ml.so.1 lies */
 	struct timespec library_time;
+	bool settled; /* library_time was long past when we looked: nothing can have changed since at that
+			 time */
 	struct driver_mount mounts[DRIVER_MOUNTS_MAX];
 	size_t n_mounts;
 	const char *devices[DRIVER_DEVICES_MAX]; /* control devices that exist: "nvidiactl" ... */
@@ -34,7 +37,8 @@ struct driver {
 	 * Empty with a sentence in version_problem where it cannot be told. */
 	char version[64];
 	char version_problem[512];
-	unsigned int generation; /* one more with each scan that found other files */
+	uint64_t signature;	 /* of all that was found */
+	unsigned int generation; /* one more with each scan that found something else */
 };
 
 void driver_init(struct driver *driver, const char *root, const char *host_root);

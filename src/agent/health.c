@@ -127,6 +127,7 @@ static bool health_look(struct gpu_health *health, struct driver *driver, struct
 		if (strcmp(health->complaint, err.text) != 0)
 			log_info("no GPUs to share: %s; looking again every 5 s", err.text);
 		memcpy(health->complaint, err.text, sizeof(health->complaint));
+		inventory->driver_version[0] = '\0';
 		/* Cards that were here before the agent restarted are not usable now. */
 		return inventory_update(inventory, NULL, 0);
 	}
@@ -158,7 +159,8 @@ static bool health_apply(
 
 bool gpu_health_is_outdated(const struct gpu_health *health, const struct driver *driver)
 {
-	return health->watch && driver->generation != health->generation;
+	/* A library that could not be opened was tried, too. */
+	return health->generation && driver->generation != health->generation;
 }
 
 bool gpu_health_follow(struct gpu_health *health, struct driver *driver, struct inventory *inventory)

@@ -651,7 +651,16 @@ def test_driver_of_another_version_is_for_new_pods_and_restarted_containers(worl
     lib = world.driver / "lib"
     world.sim("up", "--gpus", "2x16160MiB", "--driver-version", "550.54.15")
     assert (lib / "libcuda.so.550.54.15").exists()
-    _, other = start(world, "b", card=1)
+    new = world.pod("b", 2, card=1)
+    world.kubelet.admit(new)
+
+    def runs():
+        """The agent may have looked while the files were being replaced; then it looks again."""
+        try:
+            return world.kubelet.run(new, "main")
+        except StartError:
+            return None
+    other = wait_for(runs)
     assert other.mounts["/run/ration/driver/cuda/libcuda.so"]["hostPath"].endswith("libcuda.so.550.54.15")
     assert "/usr/lib64/libcuda.so.550.54.15" in other.mounts
     again = world.kubelet.run(pod, "main")

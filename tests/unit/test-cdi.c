@@ -1,5 +1,6 @@
 /* What a container gets: variables, the CDI file, driver files, ids, modes, the runtime's answer. */
 #include <errno.h>
+#include <fcntl.h>
 #include <json-c/json.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -334,6 +335,42 @@ static void driver_version_is_in_the_names_of_both_libraries_or_there_is_none(vo
 	}
 }
 
+static void driver_that_changes_while_it_is_looked_at_is_seen(void **state)
+{
+	char root[] = "/tmp/test-cdi-XXXXXX", lib[300];
+	struct error err = {""};
+	struct driver driver;
+	struct timespec times[2];
+	struct stat st;
+
+	make_tree(root);
+	snprintf(lib, sizeof(lib), "%s/lib", root);
+	link_library(root, "libcuda", "515.105.01");
+	link_library(root, "libnvidia-ml", "515.105.01");
+	driver_init(&driver, root, "/host");
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	assert_int_equal(driver.generation, 1);
+	assert_int_equal(stat(lib, &st), 0);
+	link_library(root, "libcuda", "550.54.15");
+	link_library(root, "libnvidia-ml", "550.54.15");
+	/* The folder's time is that of the tick, and the tick is still the same. */
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	assert_int_equal(utimensat(AT_FDCWD, lib, times, 0), 0);
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	assert_string_equal(driver.version, "550.54.15");
+	assert_int_equal(driver.generation, 2);
+	/* A folder that has rested is not read again. */
+	times[1].tv_sec -= 60;
+	assert_int_equal(utimensat(AT_FDCWD, lib, times, 0), 0);
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	assert_true(driver.settled);
+	assert_int_equal(driver.generation, 2);
+	driver_release(&driver);
+	remove_tree(root);
+}
+
 static void limit_is_the_containers_share_of_the_card_in_whole_mib(void **state)
 {
 	static const struct {
@@ -594,6 +631,7 @@ int main(void)
 		cmocka_unit_test(cdi_file_has_one_device_per_container_and_is_left_alone_when_right),
 		cmocka_unit_test(uid_that_is_a_path_and_names_that_are_not_ours_are_refused),
 		cmocka_unit_test(driver_version_is_in_the_names_of_both_libraries_or_there_is_none),
+		cmocka_unit_test(driver_that_changes_while_it_is_looked_at_is_seen),
 		cmocka_unit_test(limit_is_the_containers_share_of_the_card_in_whole_mib),
 		cmocka_unit_test(names_that_are_no_file_names_have_no_grant),
 		cmocka_unit_test(mount_below_a_shared_one_reaches_the_host),
