@@ -310,7 +310,8 @@ int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *
 		log_warning("%s", err->text);
 	if (r == -ENOENT || (r == -ESTALE && starting))
 		r = grant_make(agent, facts, container, wanted, err);
-	if (r == 0)
+	/* A size that its card has not is not given by a start either (resized.h). */
+	if (r == 0 && !(pod->size_refused && pod->size_refused == facts->placement.resizes))
 		grants_apply_placement(agent, facts);
 	return r;
 }

@@ -67,6 +67,8 @@ static const char *const attempt_results[ATTEMPT_RESULT_MAX] = {
 	[ATTEMPT_UNUSED] = "unused",
 };
 
+static const char *const resize_results[2] = {"refused", "applied"};
+
 static const char *const misfits[MISFIT_MAX] = {
 	[MISFIT_NO_GPU_NODE] = "no_gpu_node",
 	[MISFIT_MODE] = "mode",
@@ -194,6 +196,9 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 	metrics_one(page, "ration_pods_rejected_waiting", "gauge",
 		"Pods that filter rejected and that are woken when something is freed.",
 		waiting_room_count(scheduler->waiting));
+	metrics_family(page, "ration_resizes_total", "counter",
+		"Answers to requests for another size of a pod that runs.");
+	metrics_each(page, "result", resize_results, scheduler->metrics.resizes, 2);
 	metrics_one(page, "ration_pod_wakeups_total", "counter",
 		"Touches of a waiting pod, so that kube-scheduler tries it again.",
 		scheduler->metrics.wakeups);

@@ -103,6 +103,7 @@ static int fill(struct json_object *annotations, const struct pod_facts *pod, co
 
 	patch->text = patch_text(annotations, resource_version, status);
 	patch->said = said;
+	patch->applied = applied;
 	if (patch->text)
 		return 0;
 	resize_patch_release(patch);

@@ -9,7 +9,8 @@ struct scheduler;
 struct resize_patch {
 	char *text;    /* the body of the PATCH */
 	char *said;    /* the sentence in it, for the log */
-	bool reserved; /* a yes: ledger_resize() is under way */
+	bool applied;  /* a yes */
+	bool reserved; /* to another size than it has: ledger_resize() is under way */
 };
 
 void resize_patch_release(struct resize_patch *patch);

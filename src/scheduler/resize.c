@@ -157,6 +157,8 @@ static void on_patched(void *userdata, const struct kube_response *response)
 		return;
 	}
 	if (response->status / 100 == 2)
+		resize->resizes->scheduler->metrics.resizes[resize->patch.applied]++;
+	if (response->status / 100 == 2)
 		log_info("pod %s/%s: resize: %s", resize->namespace_, resize->name, resize->patch.said);
 	else if (!conflict)
 		log_warning("pod %s/%s: its resize cannot be answered: %s", resize->namespace_, resize->name,

@@ -117,6 +117,8 @@ def test_more_than_is_free_on_its_card_is_refused_and_nothing_changes(api, sched
     assert annotations(api, "p")[PLACEMENT] == before
     assert resize(api, "p", {"main": 3})[0]
     assert scheduler.used() == {"n": [15]}
+    page = scheduler.http("GET", "/metrics")[1].decode()
+    assert 'ration_resizes_total{result="refused"} 1' in page and 'ration_resizes_total{result="applied"} 1' in page
 
 
 def test_a_node_that_isolates_nobody_refuses(api, start):
