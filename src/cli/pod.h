@@ -13,6 +13,10 @@ struct strbuf;
 /* pod_name_is_valid() - of a pod, a namespace or a node: it becomes part of an address. */
 bool pod_name_is_valid(const char *text);
 
+/* pod_argument() - the one argument that a command about a pod has, "NAME" or "pod/NAME", into *ret_name.
+ * NULL, or what is wrong. */
+const char *pod_argument(int argc, char **argv, const char **ret_name);
+
 /* pod_find_namespace() - the one that was named, or what the user's kubectl takes for the current one (named
  * is NULL), into an empty buffer. */
 int pod_find_namespace(

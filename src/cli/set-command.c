@@ -103,6 +103,7 @@ static int option_take(int c, struct options *options)
 static int options_parse(int argc, char **argv, struct options *options)
 {
 	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	const char *problem;
 	int c, r;
 
 	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
@@ -111,16 +112,10 @@ static int options_parse(int argc, char **argv, struct options *options)
 		if (r >= 0)
 			return r;
 	}
-	if (optind == argc)
-		return usage_error("which pod?");
-	if (optind + 1 < argc)
-		return usage_error("more than one pod is named");
-	if (options->units == 0)
-		return usage_error("how much? --mem N");
-	options->name = argv[optind];
-	if (strncmp(options->name, "pod/", 4) == 0)
-		options->name += 4;
-	return pod_name_is_valid(options->name) ? -1 : usage_error("this is not the name of a pod");
+	problem = pod_argument(argc - optind, argv + optind, &options->name);
+	if (problem)
+		return usage_error(problem);
+	return options->units ? -1 : usage_error("how much? --mem N");
 }
 
 /* The one that is named, or the only one. NULL with a sentence. */

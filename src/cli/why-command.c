@@ -94,6 +94,7 @@ static int option_take(int c, struct options *options)
 static int options_parse(int argc, char **argv, struct options *options)
 {
 	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	const char *problem;
 	int c, r;
 
 	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
@@ -102,14 +103,8 @@ static int options_parse(int argc, char **argv, struct options *options)
 		if (r >= 0)
 			return r;
 	}
-	if (optind == argc)
-		return usage_error("which pod?");
-	if (optind + 1 < argc)
-		return usage_error("more than one pod is named");
-	options->name = argv[optind];
-	if (strncmp(options->name, "pod/", 4) == 0)
-		options->name += 4;
-	return pod_name_is_valid(options->name) ? -1 : usage_error("this is not the name of a pod");
+	problem = pod_argument(argc - optind, argv + optind, &options->name);
+	return problem ? usage_error(problem) : -1;
 }
 
 /* Says so and returns true if ration has no say about this pod. */

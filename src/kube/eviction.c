@@ -11,29 +11,18 @@
 
 #define TIMEOUT_MS 5000
 
-static struct json_object *string_object(const char *key, const char *value)
-{
-	struct json_object *object = json_object_new_object();
-
-	if (object && json_set(object, key, json_object_new_string(value)) < 0) {
-		json_object_put(object);
-		return NULL;
-	}
-	return object;
-}
-
 int eviction_request(struct kube_client *client, const char *namespace_, const char *name, const char *uid,
 	kube_response_fn fn, void *userdata)
 {
-	_cleanup_json_ struct json_object *eviction = string_object("kind", "Eviction");
-	struct json_object *metadata = string_object("name", name), *options = json_object_new_object();
+	_cleanup_json_ struct json_object *eviction = json_new_pair("kind", "Eviction");
+	struct json_object *metadata = json_new_pair("name", name), *options = json_object_new_object();
 	_cleanup_free_ char *path = NULL;
 
 	if (json_set(eviction, "metadata", metadata) < 0 ||
 		json_set(eviction, "deleteOptions", options) < 0 ||
 		json_set(eviction, "apiVersion", json_object_new_string("policy/v1")) < 0 ||
 		json_set(metadata, "namespace", json_object_new_string(namespace_)) < 0 ||
-		json_set(options, "preconditions", string_object("uid", uid)) < 0)
+		json_set(options, "preconditions", json_new_pair("uid", uid)) < 0)
 		return -ENOMEM;
 	if (asprintf(&path, "/api/v1/namespaces/%s/pods/%s/eviction", namespace_, name) < 0) {
 		path = NULL;

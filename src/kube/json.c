@@ -17,6 +17,17 @@ static void tokener_free_ptr(struct json_tokener **tokener)
 		json_tokener_free(*tokener);
 }
 
+struct json_object *json_new_pair(const char *key, const char *text)
+{
+	struct json_object *object = json_object_new_object();
+
+	if (object && json_set(object, key, json_object_new_string(text)) < 0) {
+		json_object_put(object);
+		return NULL;
+	}
+	return object;
+}
+
 void json_put_ptr(struct json_object **object)
 {
 	json_object_put(*object);

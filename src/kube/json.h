@@ -39,6 +39,9 @@ const char *json_text(struct json_object *object);
  * result of a json_object_new_*() can be passed unchecked. */
 int json_set(struct json_object *object, const char *key, struct json_object *value);
 
+/* json_new_pair() - an object with this one member. NULL when out of memory. */
+struct json_object *json_new_pair(const char *key, const char *text);
+
 /* json_add_string(), json_add_number() - text of JSON written without objects, where they would cost too
  * much. */
 void json_add_string(struct strbuf *out, const char *text);

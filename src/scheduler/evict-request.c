@@ -12,17 +12,6 @@
 
 #define TIMEOUT_MS 5000
 
-static struct json_object *string_object(const char *key, const char *value)
-{
-	struct json_object *object = json_object_new_object();
-
-	if (object && json_set(object, key, json_object_new_string(value)) < 0) {
-		json_object_put(object);
-		return NULL;
-	}
-	return object;
-}
-
 static int patch_status(struct kube_client *client, const struct pod_facts *pod, const char *content_type,
 	struct json_object *status, kube_response_fn fn, void *userdata)
 {
@@ -30,7 +19,7 @@ static int patch_status(struct kube_client *client, const struct pod_facts *pod,
 	_cleanup_free_ char *path = NULL;
 
 	if (json_set(patch, "status", status) < 0 ||
-		json_set(patch, "metadata", string_object("uid", pod->uid)) < 0)
+		json_set(patch, "metadata", json_new_pair("uid", pod->uid)) < 0)
 		return -ENOMEM;
 	if (asprintf(&path, "/api/v1/namespaces/%s/pods/%s/status", pod->namespace_, pod->name) < 0) {
 		path = NULL;
@@ -44,7 +33,7 @@ int mark_preempted_request(
 	struct kube_client *client, const struct pod_facts *victim, kube_response_fn fn, void *userdata)
 {
 	struct json_object *status = json_object_new_object(), *conditions = json_object_new_array();
-	struct json_object *condition = string_object("type", "DisruptionTarget");
+	struct json_object *condition = json_new_pair("type", "DisruptionTarget");
 
 	if (json_set(condition, "status", json_object_new_string("True")) < 0 ||
 		json_set(condition, "reason", json_object_new_string("PreemptionByScheduler")) < 0 ||
@@ -67,6 +56,6 @@ int mark_preempted_request(
 int nominate_request(struct kube_client *client, const struct pod_facts *pod, const char *node,
 	kube_response_fn fn, void *userdata)
 {
-	return patch_status(client, pod, KUBE_CONTENT_MERGE_PATCH, string_object("nominatedNodeName", node),
+	return patch_status(client, pod, KUBE_CONTENT_MERGE_PATCH, json_new_pair("nominatedNodeName", node),
 		fn, userdata);
 }
