@@ -88,7 +88,7 @@ class Program:
         version = pathlib.Path(container.mounts["/run/ration/shim"]["hostPath"])
         library = version / "libcuda.so.1" if shim else node.driver / "lib/libcuda.so.1"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")}
-        environment |= sim_cuda.sanitizer_environment(library)
+        environment |= sim_cuda.sanitizer_environment(node.driver / "lib/libcuda.so.1")
         text = sim_cuda.PRELUDE + "say('ready'); wait()\n" + "".join(map(textwrap.dedent, script))
         self.process = subprocess.Popen(
             ["unshare", "-m", "--propagation", "private", "bash", "-c", ENTER, "enter", node.driver, *mounts, "--",
@@ -101,7 +101,7 @@ class Program:
 
     def reads(self, expected=None):
         line = self.process.stdout.readline().strip()
-        assert line or self.process.poll() is None, self.process.stderr.read()
+        assert line, f"the program has ended: {self.process.stderr.read()}"
         assert expected is None or line == expected, line
         return line
 
