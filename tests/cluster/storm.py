@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.parse
 
+from cgpupods import Grant, limit_mib
 from gpupods import annotation
 
 GPU_MEM = "aliyun.com/gpu-mem"
@@ -205,10 +206,11 @@ class Machine(threading.Thread):
     """Every 100 ms: which containers of this storm live, with which environment and which device nodes. Asks nobody
     but the kernel, so that it sees containers whose pod is gone as well."""
 
-    def __init__(self, storm, watch, indices):
+    def __init__(self, storm, watch, cards, isolated):
         super().__init__(daemon=True)
         self.mark = f"STORM={storm}".encode()
-        self.watch, self.indices = watch, indices        # indices: uuid -> card index on its node
+        self.watch, self.cards = watch, cards            # uuid -> card of its node's inventory
+        self.isolated, self.grants = isolated, 0         # names of nodes; grants that were compared
         self.known = {}                                  # pid -> (first seen, container or None)
         self.alive, self.checked = {}, set()             # container id -> container; ids compared with the placement
         self.snapshots, self.wrong, self.stopped = 0, [], False
@@ -232,10 +234,13 @@ class Machine(threading.Thread):
                 return None
             cgroup = POD_OF_CGROUP.search(pathlib.Path(f"/proc/{pid}/cgroup").read_bytes())
             devices = {name for name in os.listdir(f"/proc/{pid}/root/dev") if re.fullmatch("nvidia[0-9]+", name)}
+            grant = pathlib.Path(f"/proc/{pid}/root/run/ration/grant")
+            limits = Grant(grant.read_bytes()).limits if cgroup and grant.exists() else None
         except OSError:
             return None
         env = dict(e.decode().split("=", 1) for e in environ if b"=" in e)
-        return cgroup and {"uid": cgroup[1].decode(), "id": cgroup[2].decode(), "env": env, "devices": devices}
+        return cgroup and {"uid": cgroup[1].decode(), "id": cgroup[2].decode(), "env": env, "devices": devices,
+                           "limits": limits}
 
     def snapshot(self):
         now, alive = time.monotonic(), {}
@@ -275,7 +280,7 @@ class Machine(threading.Thread):
                 + str([s["state"] for s in (obj or {"status": {}})["status"].get("containerStatuses", [])]))
 
     def compare(self, container):
-        """Placement == environment == device nodes; later, if our watch has not told of the binding yet."""
+        """Placement == environment == device nodes == grant; later, if our watch has not told of the binding yet."""
         with self.watch.lock:
             obj = self.watch.seen.get(container["uid"])
         if not obj or not annotation(obj, "ration.dev/placement"):
@@ -285,10 +290,16 @@ class Machine(threading.Thread):
         shares = json.loads(annotation(obj, "ration.dev/placement"))["containers"].get(name, [])
         want = {share["uuid"]: share["units"] for share in shares}
         has = set(env["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(","))
-        units, nodes = {int(env["ALIYUN_COM_GPU_MEM_CONTAINER"])}, {f"nvidia{self.indices[u]}" for u in want}
+        units, nodes = {int(env["ALIYUN_COM_GPU_MEM_CONTAINER"])}, {f"nvidia{self.cards[u]['index']}" for u in want}
         if has != set(want) or units != set(want.values()) or container["devices"] != nodes:
             self.wrong.append(f"{obj['metadata']['name']}/{name} is placed on {want}, its environment says {has} with "
                               f"{units} units, its device nodes are {container['devices']}")
+        isolated = obj["spec"]["nodeName"] in self.isolated
+        limits = {u: limit_mib(self.cards[u], n) << 20 for u, n in want.items()} if isolated else None
+        self.grants += isolated
+        if container["limits"] != limits:
+            self.wrong.append(f"{obj['metadata']['name']}/{name} is placed on {want}, its grant says "
+                              f"{container['limits']}, not {limits}")
 
 
 def in_network_of(pid, work):

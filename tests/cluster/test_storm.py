@@ -1,5 +1,6 @@
 """Pods of all shapes in waves while everything is killed in turn: never on a wrong card, never over a card, what runs
-goes on running, what fits does not wait. `./check full` has 300 pods, `./check` a third of them."""
+goes on running, what fits does not wait. `./check full` has 300 pods on share nodes and on isolated ones, `./check` a
+third of them on both."""
 import os
 import random
 import signal
@@ -9,13 +10,14 @@ import time
 import pytest
 
 from cluster import wait_for
-from gpupods import IMAGE, inventory
+from gpupods import IMAGE, annotation, inventory
 from storm import GPU_MEM, Api, Books, Machine, PodWatch, is_over, pod_of_process, processes_of
 
 pytestmark = pytest.mark.alone
 
-NODES = ["storm-a.192.168.21.1=4x10240MiB+4x8192MiB,share", "storm-b.192.168.21.2=8x12288MiB,share,spread",
-         "storm-c.192.168.21.3=2x16160MiB+6x5120MiB,share"]
+NODES = ["storm-a.192.168.21.1=4x10240MiB+4x8192MiB,{}", "storm-b.192.168.21.2=8x12288MiB,{},spread",
+         "storm-c.192.168.21.3=2x16160MiB+6x5120MiB,{}"]
+MODES = {"mixed": ("share", "share", "cgpu"), "share": ("share",) * 3, "cgpu": ("cgpu",) * 3}
 PODS = 300 if os.environ.get("RATION_FULL") else 100
 # Obeys, or takes its time to go, as a training job that writes a checkpoint: then its memory is still in use.
 OBEYS, STUBBORN = "trap 'exit 0' TERM; sleep 100000 & wait", "trap '' TERM; sleep 100000 & wait; wait; sleep 100000"
@@ -29,8 +31,8 @@ class Storm:
         self.mark = f"{seed}-{time.monotonic_ns()}"
         self.watch = PodWatch(self.api, {name: {u: c["mib"] // 1024 for u, c in inventory(node).items()}
                                          for name, node in nodes.items()})
-        self.machine = Machine(self.mark, self.watch, {u: c["index"] for n in nodes.values()
-                                                       for u, c in inventory(n).items()})
+        self.machine = Machine(self.mark, self.watch, {u: c for n in nodes.values() for u, c in inventory(n).items()},
+                               {name for name, n in nodes.items() if annotation(n, "ration.dev/mode") == "cgpu"})
         self.made, self.deleted, self.jobs = 0, set(), []
         self.books = Books(cluster, self.watch)
         self.threads = [self.watch, self.machine, self.books]
@@ -218,9 +220,10 @@ def releases_in_quiet(storm, rounds):
     storm.watch.look_at_waiting(False)
 
 
-@pytest.fixture
+@pytest.fixture(params=["share", "cgpu"] if os.environ.get("RATION_FULL") else ["mixed"])
 def storm(lab, request):
-    made = Storm(lab(NODES), seed=int(os.environ.get("STORM_SEED", "1")))
+    nodes = [node.format(mode) for node, mode in zip(NODES, MODES[request.param])]
+    made = Storm(lab(nodes), seed=int(os.environ.get("STORM_SEED", "1")))
     yield made
     made.end()
 
@@ -236,11 +239,13 @@ def test_nothing_is_ever_on_a_wrong_card_or_over_it(storm):
         alive = [p for p in storm.mine() if p["metadata"].get("labels", {}).get("job-name") == name and not is_over(p)]
         assert len(alive) == parallelism, (name, len(alive))
     storm.look()
+    assert bool(storm.machine.grants) == bool(storm.machine.isolated)
     waits = storm.watch.waits
     print(f"\n{storm.made} pods, {len(storm.deleted)} deleted, {storm.watch.events} states of pods, "
-          f"{storm.machine.snapshots} snapshots, {len(storm.machine.checked)} containers compared; rejected by a "
-          f"kubelet: { {name: len(pods) for name, pods in rejected.items()} }; {len(waits)} waits of a pod that fits, "
-          f"median {statistics.median(waits):.2f} s, longest {storm.watch.longest_wait[0]:.2f} s; longest time of a pod "
+          f"{storm.machine.snapshots} snapshots, {len(storm.machine.checked)} containers compared, "
+          f"{storm.machine.grants} of them with a grant; rejected by a kubelet: "
+          f"{ {name: len(pods) for name, pods in rejected.items()} }; {len(waits)} waits of a pod that fits, median "
+          f"{statistics.median(waits):.2f} s, longest {storm.watch.longest_wait[0]:.2f} s; longest time of a pod "
           f"that is over in a ledger {storm.books.longest:.2f} s; load {os.getloadavg()[0]:.1f}")
     assert len(storm.machine.checked) >= storm.made // 3    # the storm has looked at what it promised
     assert not rejected["kill_kubelet"] and not rejected["nothing"]

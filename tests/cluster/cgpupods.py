@@ -1,0 +1,95 @@
+"""Pods on isolated nodes, and what must be true of each of their containers: placement == grant == environment ==
+device nodes."""
+import pathlib
+import struct
+
+from gpupods import GPU_MEM, container, inventory, placement
+from testimages import lab as labs
+
+NODE = "isolated.192.168.30.1"
+LAYOUT = [f"{NODE}=2x16160MiB+1x24576MiB,cgpu"]
+CARDS_AT, LIVE_AT = 2520, 2520 + 64 * 256    # docs/internals/grant.md
+OUT_OF_MEMORY = 2                            # CUDA_ERROR_OUT_OF_MEMORY
+CONTEXT_MIB = 312                            # what a context takes of a simulated card, by its model
+
+
+def limit_mib(card, units, unit=1024):
+    """The documents' rule: floor to MiB of physical MiB x CONTAINER / DEV."""
+    return card["mib"] * units // (card["mib"] // unit)
+
+
+def filler(name, units, stay=True, **more):
+    """A container that takes all the memory that it can get, in image debian, and says how much that was."""
+    return {**container(name, units), "image": "ration-test/debian:1", "command": ["load", "dlopen", "libcuda.so.1"],
+            "env": [{"name": "LOAD_DRIVER_FILL", "value": "stay" if stay else "once"}], **more}
+
+
+def said(log):
+    """(MiB that the card has, MiB held, error of the refused allocation) of a filler."""
+    total, held = log.split("\n", 1)
+    words = held.replace(",", "").split()
+    assert words[0] == "held" and words[2] == "then", log
+    return int(total), int(words[1]), int(words[3])
+
+
+class Grant:
+    def __init__(self, data):
+        magic, self.version, self.size = struct.unpack_from("<8sII", data)
+        assert magic == b"RAGRANT1" and self.size == len(data), (magic, self.size, len(data))
+        count, = struct.unpack_from("<I", data, 24)
+
+        def text(at, size):
+            return data[at:at + size].split(b"\0")[0].decode()
+        self.container, self.cuda_library, self.nvml_library = text(32, 256), text(288, 1024), text(1312, 1024)
+        self.limits, self.overheads, self.generations = {}, {}, {}
+        for i in range(count):
+            uuid = text(CARDS_AT + i * 256, 64)
+            self.overheads[uuid], self.generations[uuid], self.limits[uuid] = struct.unpack_from(
+                "<QQQ", data, LIVE_AT + i * 128)
+
+
+def node_root(cluster, node=NODE):
+    """The node's files as its first process sees them, mounts of its agent included."""
+    return pathlib.Path(f"/proc/{labs.Lab.existing(cluster.name).find_node(node).init().pid()}/root")
+
+
+def processes(cluster, obj):
+    """{container name: path of its first process in the node's /proc} of the containers that run."""
+    node = obj["spec"]["nodeName"]
+    pids = {row[0]: row[1] for row in map(str.split, cluster.ctr(node, "tasks", "ls").splitlines()[1:])}
+    statuses = [s for kind in ("initContainerStatuses", "containerStatuses") for s in obj["status"].get(kind, [])]
+    return {s["name"]: node_root(cluster, node) / "proc" / pids[identity] for s in statuses
+            if (identity := s.get("containerID", "").removeprefix("containerd://")) in pids and "running" in s["state"]}
+
+
+def grant_of(process):
+    """The grant that a container really has."""
+    return Grant((process / "root/run/ration/grant").read_bytes())
+
+
+def check_isolation(cluster, obj):
+    """Of all containers of the pod that run now and ask for memory. Returns their number."""
+    cards = inventory(cluster.node(obj["spec"]["nodeName"]))
+    placed = placement(obj)
+    checked = 0
+    for name, process in processes(cluster, obj).items():
+        shares = placed["containers"].get(name)
+        if not shares:
+            assert not (process / "root/run/ration").exists(), f"{name} asks for no memory and has a grant"
+            continue
+        where = f"{obj['metadata']['name']}/{name}"
+        grant = grant_of(process)
+        want = {s["uuid"]: limit_mib(cards[s["uuid"]], s["units"], placed["unit"]) << 20 for s in shares}
+        assert grant.limits == want, f"{where}: {grant.limits} are granted, {want} by its placement"
+        env = dict(e.split("=", 1) for e in (process / "environ").read_bytes().decode().split("\0") if "=" in e)
+        assert set(env["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(",")) == set(want), (where, env)
+        assert {env["ALIYUN_COM_GPU_MEM_CONTAINER"]} == {str(s["units"]) for s in shares}, (where, env)
+        assert env["NVIDIA_VISIBLE_DEVICES"] == "void", (where, env)
+        devices = {p.name for p in (process / "root/dev").glob("nvidia[0-9]*")}
+        assert devices == {f"nvidia{cards[uuid]['index']}" for uuid in want}, (where, devices)
+        checked += 1
+    return checked
+
+
+def ask(obj, name):
+    return int(next(c for c in obj["spec"]["containers"] if c["name"] == name)["resources"]["limits"][GPU_MEM])

@@ -1,0 +1,74 @@
+"""helm upgrade and rollback of the agent under thirty running pods: none is restarted, all limits hold, new pods get
+the new shim."""
+import dataclasses
+
+import pytest
+
+import testimages
+from cgpupods import LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, limit_mib, processes, said
+from cluster import ROOT
+from gpupods import card_of, fingerprint, inventory, pod
+from testimages import images, lab as labs, recipes
+
+NEXT = "next"    # tag of the other image
+
+
+@pytest.fixture
+def cluster(lab, tmp_path):
+    made = lab(LAYOUT)
+    testimages.give(made, tmp_path, only={"debian"})
+    return made
+
+
+def other_image(cluster, folder):
+    """The agent's image with a shim of other content: what it does is the same, what it is called is not."""
+    product, version = images.install_product(labs.Lab.existing(cluster.name).product, folder / "product")
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        for path in (folder / "product").glob(f"**/ration/shim/{name}"):
+            path.write_bytes(path.read_bytes() + b"another build\n")
+    agent = next(r for r in recipes.load() if r.name == "ration-agent")
+    agent = dataclasses.replace(agent, name="ration-agent-next", fields={
+        **agent.fields, "names": [f"ration/ration-agent:{NEXT}"]})
+    testimages.load(cluster, images.prepare_recipes(recipes.Sources(product, version, ""), [agent]))
+
+
+def shim_of(cluster, obj):
+    """What the container has in the driver's place."""
+    return (processes(cluster, obj)["main"] / "root/usr/lib/x86_64-linux-gnu/libcuda.so.1").read_bytes()
+
+
+def rolled_out(cluster):
+    cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=90s")
+
+
+def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster, tmp_path):
+    cluster.create({"apiVersion": "v1", "kind": "List", "items": [
+        pod(f"p{i:02}", containers=[filler("main", 1)]) for i in range(30)]})
+    other_image(cluster, tmp_path)
+    old = {p["metadata"]["name"]: p for p in cluster.wait_running(count=30, timeout=90)}
+
+    def check(new):
+        pods = {p["metadata"]["name"]: p for p in cluster.wait_running(count=30 + len(new))}
+        assert {name: fingerprint(pods[name]) for name in old} == {name: fingerprint(p) for name, p in old.items()}
+        assert sum(check_isolation(cluster, p) for p in pods.values()) == 30 + len(new)
+        cards = inventory(cluster.node(NODE))
+        for name in ("p00", "p29", *new):    # a program that starts now in a container of before, and of now
+            total, held, error = said(cluster.exec_in(
+                name, "env", "LOAD_DRIVER_FILL=once", "load", "dlopen", "libcuda.so.1"))
+            assert total == limit_mib(cards[card_of(pods[name])], 1) and held < total and error == OUT_OF_MEMORY, name
+        return pods
+    chart = ROOT / "deploy/charts/ack-ai-installer"
+    first = shim_of(cluster, old["p00"])
+    cluster.run("helm", "upgrade", "ack-ai-installer", chart, "-n", "kube-system", "--reuse-values", "--set",
+                f"image.tag={NEXT}")
+    try:
+        rolled_out(cluster)
+        cluster.create(pod("after", containers=[filler("main", 1)]))
+        pods = check(["after"])
+        assert shim_of(cluster, pods["after"]) == first + b"another build\n" and shim_of(cluster, pods["p29"]) == first
+    finally:
+        cluster.run("helm", "rollback", "ack-ai-installer", "-n", "kube-system")
+        rolled_out(cluster)
+    cluster.create(pod("again", containers=[filler("main", 1)]))
+    pods = check(["after", "again"])
+    assert shim_of(cluster, pods["again"]) == first != shim_of(cluster, pods["after"])
