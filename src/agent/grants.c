@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -220,6 +221,18 @@ static bool says_the_same(const struct grant_file *a, const struct grant_file *b
 	return true;
 }
 
+/* Somebody may have cleared the folder under us: what we have mapped is then nobody else's. */
+static bool is_in_place(const struct node_grant *g)
+{
+	char grant[PATH_MAX], usage[PATH_MAX];
+	struct stat ours, there;
+
+	return path_in(g, GRANTS_GRANT_FILE, grant, sizeof(grant)) == 0 &&
+	       path_in(g, USAGE_FILE_NAME, usage, sizeof(usage)) == 0 && access(grant, F_OK) == 0 &&
+	       stat(usage, &there) == 0 && fstat(g->usage_fd, &ours) == 0 && there.st_dev == ours.st_dev &&
+	       there.st_ino == ours.st_ino;
+}
+
 static bool usage_is_whole(const struct node_grant *g)
 {
 	uint64_t bytes[GRANT_FILE_CARDS_MAX];
@@ -279,6 +292,8 @@ static int grant_check(struct agent *agent, const struct pod_facts *pod, const c
 	g = grants_find(agent, pod->uid, container);
 	if (g && !says_the_same(g->grant, wanted))
 		why = "it is of other cards";
+	else if (g && !is_in_place(g))
+		why = "its files were removed";
 	else if (g && !usage_is_whole(g))
 		why = "its usage file is damaged";
 	else if (g)

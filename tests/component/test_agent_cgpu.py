@@ -374,6 +374,25 @@ def test_usage_file_that_a_container_has_spoilt_is_new_at_its_next_start(world, 
     assert card_of(usage.with_name("grant"))[3] == 2154
 
 
+@pytest.mark.parametrize("lost", ["grant", "usage", "folder", "mount"])
+def test_files_that_were_taken_away_from_under_the_agent_are_there_again_at_the_next_start(world, lost):
+    pod, _ = start(world)
+    place = folder(world, pod)
+    before = (place / "grant").read_bytes()
+    if lost == "mount":
+        world.unmount(place.parent)
+    elif lost == "folder":
+        shutil.rmtree(place)
+    else:
+        (place / lost).unlink()
+    world.kubelet.run(pod, "main")
+    assert (place / "grant").read_bytes() == before
+    assert (place / "usage").stat().st_size == grants.USAGE_SIZE
+    new = (place / "usage").stat()
+    assert (new.st_dev, new.st_ino) in {(s.st_dev, s.st_ino) for fd in
+                                        pathlib.Path(f"/proc/{world.worker()}/fd").iterdir() if (s := fd.stat())}
+
+
 def test_charges_of_a_container_survive_the_start_of_another(world):
     pod = world.pod_of("two", {"m1": 3, "m2": 2}, card=0)
     world.kubelet.admit(pod)
