@@ -12,7 +12,7 @@ from gpupods import container, pod
 pytestmark = pytest.mark.skipif(not os.environ.get("RATION_FULL"), reason="a measurement: ./check full")
 NODES = {"share": "cost-share.192.168.31.1", "cgpu": "cost-cgpu.192.168.31.2"}
 LAYOUT = [f"{name}=4x16160MiB,{mode}" for mode, name in NODES.items()]
-PODS = 30    # of each kind
+PODS = 20    # of each kind
 # When the container's program began, and when cuInit had succeeded in a program that it started: wall clock, seconds.
 SAY = "begin=$EPOCHREALTIME; load dlopen libcuda.so.1 && echo $begin $EPOCHREALTIME; sleep 100000"
 

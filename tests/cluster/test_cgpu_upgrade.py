@@ -1,16 +1,17 @@
-"""helm upgrade and rollback of the agent under thirty running pods: none is restarted, all limits hold, new pods get
-the new shim."""
+"""helm upgrade to an agent with another shim and another layout of the grants, and rollback, under thirty running pods:
+none is restarted, all limits hold, new pods get the new version."""
 import dataclasses
 
 import pytest
 
 import testimages
-from cgpupods import LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, limit_mib, processes, said
-from cluster import ROOT
+from cgpupods import LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, grant_of, limit_mib, processes, said
+from cluster import PRODUCT, ROOT
 from gpupods import card_of, fingerprint, inventory, pod
 from testimages import images, lab as labs, recipes
 
 NEXT = "next"    # tag of the other image
+SHIMS = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 
 @pytest.fixture
@@ -21,15 +22,19 @@ def cluster(lab, tmp_path):
 
 
 def other_image(cluster, folder):
-    """The agent's image with a shim of other content: what it does is the same, what it is called is not."""
+    """The agent's image as a later version would have it: another layout of the grants, and so another shim."""
     product, version = images.install_product(labs.Lab.existing(cluster.name).product, folder / "product")
-    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
-        for path in (folder / "product").glob(f"**/ration/shim/{name}"):
-            path.write_bytes(path.read_bytes() + b"another build\n")
+    later = PRODUCT / "tests/component/next"
+    product |= {"ration-agent": later / "ration-agent-next", **{f"shim/{name}": later / name for name in SHIMS}}
     agent = next(r for r in recipes.load() if r.name == "ration-agent")
     agent = dataclasses.replace(agent, name="ration-agent-next", fields={
         **agent.fields, "names": [f"ration/ration-agent:{NEXT}"]})
     testimages.load(cluster, images.prepare_recipes(recipes.Sources(product, version, ""), [agent]))
+
+
+def version_of(cluster, obj):
+    """Of the grant that the container has."""
+    return grant_of(processes(cluster, obj)["main"]).version
 
 
 def shim_of(cluster, obj):
@@ -65,10 +70,13 @@ def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster, tmp_path):
         rolled_out(cluster)
         cluster.create(pod("after", containers=[filler("main", 1)]))
         pods = check(["after"])
-        assert shim_of(cluster, pods["after"]) == first + b"another build\n" and shim_of(cluster, pods["p29"]) == first
+        assert shim_of(cluster, pods["after"]) == (PRODUCT / "tests/component/next" / SHIMS[0]).read_bytes() != first
+        assert shim_of(cluster, pods["p29"]) == first
+        assert version_of(cluster, pods["after"]) == 1 + version_of(cluster, pods["p29"])
     finally:
         cluster.run("helm", "rollback", "ack-ai-installer", "-n", "kube-system")
         rolled_out(cluster)
     cluster.create(pod("again", containers=[filler("main", 1)]))
     pods = check(["after", "again"])
     assert shim_of(cluster, pods["again"]) == first != shim_of(cluster, pods["after"])
+    assert version_of(cluster, pods["again"]) == version_of(cluster, pods["p29"]) < version_of(cluster, pods["after"])
