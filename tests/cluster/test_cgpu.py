@@ -1,6 +1,6 @@
 """cgpu nodes: a pod sees a card as large as its gpu-mem, and gets no more of it."""
 import gpupods
-from gpupods import GPU_MEM, card_of, check_what_it_sees, container, pod
+from gpupods import GPU_MEM, card_of, check_what_it_sees, container, placement, pod
 from gpuprogram import OUT_OF_MEMORY, last_line, program, run_in
 
 NODES = ["cgpu.192.168.11.1=2x16160MiB,cgpu"]
@@ -63,3 +63,24 @@ def test_containers_of_a_pod_are_held_each_to_its_own(lab):
     assert run_in(cluster, p, "info", container="c0")["total"] == 16160 * 2 // 15
     assert run_in(cluster, p, "info", container="c1")["total"] == 16160 * 3 // 15
     assert p["spec"]["containers"][0]["resources"]["limits"][GPU_MEM] == "2"
+
+
+def test_ration_set_changes_the_limit_of_a_pod_that_runs(lab):
+    """2 units -> 3: 16160 x 3/15 = 3232 MiB; the card has 15, the neighbour 11 of them."""
+    cluster = lab(NODES)
+    cluster.create(pod("p", 2))
+    cluster.wait_running()
+    cluster.create(pod("neighbour", 11))
+    pods = {p["metadata"]["name"]: p for p in cluster.wait_running(count=2)}
+    assert card_of(pods["p"]) == card_of(pods["neighbour"])
+    done = cluster.run("ration", "set", "p", "--mem", "3")
+    assert "3 units" in done.stdout and "3232 MiB" in done.stdout, done.stdout
+    cluster.wait_for(lambda: run_in(cluster, "p", "info")["total"] == 3232, 10, "the larger limit")
+    assert run_in(cluster, "p", "take", 2800) == {"result": 0}    # a context takes some 300
+    assert placement(cluster.pod("p"))["containers"]["c0"] == [{"uuid": card_of(pods["p"]), "units": 3}]
+    done = cluster.run("ration", "set", "p", "--mem", "5", check=False)
+    assert done.returncode != 0 and run_in(cluster, "p", "info")["total"] == 3232, done.stderr
+    cluster.run("ration", "set", "pod/p", "--mem", "1")
+    cluster.wait_for(lambda: run_in(cluster, "p", "info")["total"] == 1077, 10, "the smaller limit")
+    assert run_in(cluster, "p", "take", 900) == {"result": OUT_OF_MEMORY}
+    assert gpupods.fingerprint(cluster.pod("p")) == gpupods.fingerprint(pods["p"])
