@@ -24,9 +24,8 @@ def start_one(cluster, mode, number):
                nodeSelector={"kubernetes.io/hostname": NODES[mode]})
     created = time.time()
     cluster.create(body)
-    cluster.wait_running(names=[name])
+    time.sleep(1.5)    # no question to the API server while the pod starts
     begin, end = map(float, cluster.wait_for(lambda: cluster.log_of(name).splitlines()[1:], 20, "cuInit")[0].split())
-    cluster.kubectl("delete", "pod", name, "--grace-period=0", "--wait=true")
     return end - created, end - begin
 
 
