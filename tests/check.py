@@ -19,7 +19,7 @@ RINGS = ["lint", "unit", "component", "sanitize", "cluster", "gpu"]
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
 
 # Component tests mostly wait, for a time limit or for a process: three at once on two cores.
-SIDE_BY_SIDE = ["-n", "3"]
+SIDE_BY_SIDE = ["-n", "4"]    # mostly they wait
 
 
 class Count:

@@ -21,10 +21,13 @@
  * long. */
 #define REST_TIMES 4
 #define EMPTY_NS (4 * NS_PER_S) /* a card of which nobody has a grant: for the watchdog */
+/* So many looks in a row may leave open whose memory that is, then the rest counts. */
+#define UNCLEAR_MAX 10
 
 struct look_card {
 	char uuid[GPU_UUID_SIZE];
 	bool due, looked;
+	unsigned unclear; /* looks in a row that left something open */
 	int64_t looked_ns;
 	uint64_t used_bytes; /* by all processes, at the last look that was answered */
 };
@@ -122,7 +125,32 @@ static void note_top(
 	}
 }
 
-static void publish(struct looks *looks, struct watched_card *card, size_t n)
+/* Whose is what: not where a process has just ended or begun, or the runtime has not named its container. */
+static bool is_clear(const struct looks *looks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!looks->holders[i].process || (!looks->holders[i].watched && !looks->holders[i].certain))
+			return false;
+	return true;
+}
+
+/* Who waits for a look goes on waiting after one that was not clear: its own context may be what was left
+ * open. Nor does such a look make room. Only then is the grant read: a page of a file that is read first, and
+ * not written, brings its neighbours into our memory. */
+static void publish_overhead(const struct watched_card *card, uint64_t bytes, bool clear)
+{
+	struct grant_file *grant = card->of->grant;
+	struct grant_file_live *live = &grant->live[card->index];
+	uint64_t before = clear ? 0 : atomic_fetch_add(&live->overhead_bytes, 0);
+
+	if (clear)
+		grant_file_set_overhead(grant, card->index, bytes, card->look_wanted);
+	else
+		grant_file_set_overhead(grant, card->index, bytes > before ? bytes : before,
+			(uint32_t)atomic_load(&live->looked_for));
+}
+
+static void publish(struct looks *looks, struct watched_card *card, size_t n, bool clear)
 {
 	struct watched *watched = card->of;
 	size_t n_after = 0, n_own = processes_of(looks, watched, n);
@@ -144,7 +172,7 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n)
 	card->used_bytes = found.used_bytes;
 	card->overhead_bytes = found.overhead_bytes;
 	note_top(looks, watched, card, n);
-	grant_file_set_overhead(watched->grant, card->index, found.overhead_bytes, card->look_wanted);
+	publish_overhead(card, found.overhead_bytes, clear);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------
@@ -231,13 +259,18 @@ static void on_rested(void *userdata)
 static void look_finish(struct looks *looks, const char *uuid, const struct nvml_process *list, size_t count)
 {
 	size_t n = find_holders(looks, list, count);
+	struct look_card *at = looks->at;
+	bool clear = is_clear(looks, n);
 
-	looks->at->looked = true;
-	looks->at->used_bytes = 0;
+	at->unclear = clear ? 0 : at->unclear + (at->unclear < UNCLEAR_MAX);
+	at->due |= !clear && at->unclear < UNCLEAR_MAX;
+	clear |= at->unclear == UNCLEAR_MAX;
+	at->looked = true;
+	at->used_bytes = 0;
 	for (size_t i = 0; i < count; i++)
-		looks->at->used_bytes += list[i].bytes;
+		at->used_bytes += list[i].bytes;
 	list_for_each (item, watched_on(looks->set, uuid))
-		publish(looks, list_entry(item, struct watched_card, item), n);
+		publish(looks, list_entry(item, struct watched_card, item), n, clear);
 	watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
 }
 

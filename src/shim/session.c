@@ -9,8 +9,12 @@
 #include "grant/reserve.h"
 #include "shim/shim.h"
 
+/* A look takes a millisecond; on a machine with too much to do, or where many programs start at once, longer.
+ */
 #define LOOK_STEP_NS 200000
 #define LOOK_STEPS 50
+#define LATE_LOOK_STEP_NS 1000000
+#define LATE_LOOK_STEPS 240
 
 /* Published once, complete. A second thread that came at the same time drops its own mappings. */
 static struct shim_session *session;
@@ -115,7 +119,7 @@ void session_want_look(void)
 
 void session_await_look(unsigned card)
 {
-	const struct timespec step = {.tv_nsec = LOOK_STEP_NS};
+	const struct timespec step = {.tv_nsec = LOOK_STEP_NS}, late = {.tv_nsec = LATE_LOOK_STEP_NS};
 	const struct shim_session *found = session_get();
 	int saved = errno;
 	uint32_t wanted;
@@ -123,8 +127,9 @@ void session_await_look(unsigned card)
 	if (!found)
 		return;
 	wanted = want_look(found);
-	for (int i = 0; i < LOOK_STEPS && !grant_was_looked(found->grant, card, wanted); i++)
-		nanosleep(&step, NULL);
+	for (int i = 0; i < LOOK_STEPS + LATE_LOOK_STEPS && !grant_was_looked(found->grant, card, wanted);
+		i++)
+		nanosleep(i < LOOK_STEPS ? &step : &late, NULL);
 	errno = saved;
 }
 

@@ -26,6 +26,7 @@ def filler(name, units, stay=True, **more):
 
 def said(log):
     """(MiB that the card has, MiB held, error of the refused allocation) of a filler."""
+    assert log.count("\n") == 2, f"not all said yet: {log!r}"
     total, held = log.split("\n", 1)
     words = held.replace(",", "").split()
     assert words[0] == "held" and words[2] == "then", log

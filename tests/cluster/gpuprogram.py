@@ -95,6 +95,7 @@ def program(verb, *arguments):
 
 
 def last_line(text):
+    assert text.strip(), "it has said nothing yet"
     return json.loads(text.strip().splitlines()[-1])
 
 

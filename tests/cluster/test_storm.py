@@ -18,7 +18,7 @@ pytestmark = pytest.mark.alone
 NODES = ["storm-a.192.168.21.1=4x10240MiB+4x8192MiB,{}", "storm-b.192.168.21.2=8x12288MiB,{},spread",
          "storm-c.192.168.21.3=2x16160MiB+6x5120MiB,{}"]
 MODES = {"mixed": ("share", "share", "cgpu"), "share": ("share",) * 3, "cgpu": ("cgpu",) * 3}
-PODS = 300 if os.environ.get("RATION_FULL") else 100
+PODS = 300 if os.environ.get("RATION_FULL") else 70
 # Obeys, or takes its time to go, as a training job that writes a checkpoint: then its memory is still in use.
 OBEYS, STUBBORN = "trap 'exit 0' TERM; sleep 100000 & wait", "trap '' TERM; sleep 100000 & wait; wait; sleep 100000"
 

@@ -262,7 +262,7 @@ static void memory_of_a_program_that_another_replaced_is_recovered(void **state)
 	if (pid == 0) {
 		account_charge(account, 1, 600 * MIB);
 		dup2(pipe_fd[1], 1);
-		execlp("sh", "sh", "-c", "echo; exec sleep 100", NULL);
+		execlp("sh", "sh", "-c", "echo; while :; do sleep 1; done", NULL);
 	}
 	assert_int_equal(read(pipe_fd[0], &answer, 1), 1);
 	assert_int_equal(account_used_bytes(account, 1), 0);
