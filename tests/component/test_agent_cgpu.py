@@ -386,7 +386,7 @@ def test_files_that_were_taken_away_from_under_the_agent_are_there_again_at_the_
     else:
         (place / lost).unlink()
     world.kubelet.run(pod, "main")
-    assert (place / "grant").read_bytes() == before
+    assert (place / "grant").read_bytes()[:LIVE] == before[:LIVE]    # looks are written all the time
     assert (place / "usage").stat().st_size == grants.USAGE_SIZE
     new = (place / "usage").stat()
     assert (new.st_dev, new.st_ino) in {(s.st_dev, s.st_ino) for fd in
