@@ -6,6 +6,7 @@
 struct error;
 struct json_object;
 struct kubectl;
+struct pod_facts;
 struct strbuf;
 
 #define POD_NAME_MAX 253
@@ -21,6 +22,11 @@ const char *pod_argument(int argc, char **argv, const char **ret_name);
  * is NULL), into an empty buffer. */
 int pod_find_namespace(
 	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err);
+
+/* pod_fetch_facts() - pod_fetch() in the namespace that was named (NULL: the current one), and what it says;
+ * facts->namespace_ is where it was found. The caller has initialised ret_facts and releases it. */
+int pod_fetch_facts(const struct kubectl *kubectl, const char *named, const char *name,
+	struct json_object **ret_pod, struct pod_facts *ret_facts, struct error *err);
 
 /* pod_fetch() - the object; the caller puts it. -ENOENT, -EACCES and others with what to do. */
 int pod_fetch(const struct kubectl *kubectl, const char *namespace_, const char *name,

@@ -227,30 +227,20 @@ static int run(const struct options *options, struct error *err)
 {
 	_cleanup_json_ struct json_object *pod = NULL;
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
-	_cleanup_strbuf_ struct strbuf namespace_;
 	_cleanup_free_ char *request = NULL;
-	struct error problem = {""};
 	const char *container;
 	int r;
 
-	strbuf_init(&namespace_, POD_NAME_MAX);
-	r = pod_find_namespace(&options->kubectl, options->namespace_, &namespace_, err);
-	if (r == 0)
-		r = pod_fetch(&options->kubectl, strbuf_cstr(&namespace_), options->name, &pod, err);
+	r = pod_fetch_facts(&options->kubectl, options->namespace_, options->name, &pod, &facts, err);
 	if (r < 0)
 		return r;
-	r = pod_facts_from_json(pod, &facts, &problem);
-	if (r < 0) {
-		*err = problem;
-		return r;
-	}
 	container = choose_container(options, &facts, err);
 	if (!container)
 		return -EINVAL;
 	if (asprintf(&request, "{\"%s\":%u}", container, options->units) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = ask(options, strbuf_cstr(&namespace_), request, err);
-	return r < 0 ? r : await(options, strbuf_cstr(&namespace_), request, err);
+	r = ask(options, facts.namespace_, request, err);
+	return r < 0 ? r : await(options, facts.namespace_, request, err);
 }
 
 int set_command(int argc, char **argv)

@@ -185,22 +185,13 @@ static int run(struct options *options, struct error *err)
 {
 	_cleanup_json_ struct json_object *pod = NULL;
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
-	_cleanup_strbuf_ struct strbuf namespace_, body;
-	struct error ignored;
+	_cleanup_strbuf_ struct strbuf body;
 	int r;
 
-	strbuf_init(&namespace_, POD_NAME_MAX);
 	strbuf_init(&body, ANSWER_MAX);
-	r = pod_find_namespace(&options->kubectl, options->namespace_, &namespace_, err);
-	if (r == 0)
-		r = pod_fetch(&options->kubectl, strbuf_cstr(&namespace_), options->name, &pod, err);
+	r = pod_fetch_facts(&options->kubectl, options->namespace_, options->name, &pod, &facts, err);
 	if (r < 0)
 		return r;
-	r = pod_facts_from_json(pod, &facts, &ignored);
-	if (r < 0) {
-		*err = ignored;
-		return r;
-	}
 	if (is_none_of_ours(pod, &facts))
 		return 0;
 	r = ask(options, &facts, &body, err);
