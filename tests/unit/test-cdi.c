@@ -20,13 +20,10 @@
 #include "agent/grant.h"
 #include "agent/grants-folder.h"
 #include "agent/grants.h"
-#include "agent/ids.h"
 #include "agent/inventory.h"
 #include "agent/mode.h"
 #include "agent/pods.h"
 #include "agent/runtime.h"
-#include "agent/served.h"
-#include "agent/spent.h"
 #include "agent/state-mount.h"
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -439,131 +436,6 @@ static void mount_below_a_shared_one_reaches_the_host(void **state)
 
 /* Ids */
 
-static size_t count_healthy(const struct device_ids *ids)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < ids->n; i++)
-		n += ids->healthy[i];
-	return n;
-}
-
-static const struct table nothing_spent;
-
-static void sick_card_withdraws_as_many_free_ids_as_it_has_free_units(void **state)
-{
-	char *in_use[] = {"0-15", "0-14", "0-13"};
-	struct device_ids ids = {0};
-	struct inventory inventory;
-	struct node_pods pods;
-	struct served served;
-
-	two_cards(&inventory, 1024);
-	inventory.cards[0].facts.healthy = false;
-	node_pods_init(&pods);
-	served_init(&served);
-	/* a pod of card 1 holds ids of card 0: they are tokens */
-	assert_int_equal(served_add(&served, "u", "c", in_use, 3), 0);
-	assert_int_equal(ids_build(&inventory, &pods, &served, &nothing_spent, &ids), 0);
-	assert_int_equal(ids.n, 16 + 15);
-	assert_int_equal(
-		count_healthy(&ids), 15); /* all 16 units of card 0 are free: 13 of its ids, 3 others */
-	for (size_t i = 13; i < 16; i++)
-		assert_true(ids.healthy[i]);
-	ids_release(&ids);
-	served_release(&served);
-	node_pods_release(&pods);
-}
-
-/* The name of unit `unit` of card 0 when these ids are in use and those are spent. */
-static const char *name_of(unsigned int unit, const char *in_use, const char *const *spent)
-{
-	static char name[DEVICE_ID_SIZE];
-	char *used[] = {(char *)in_use};
-	struct device_ids ids = {0};
-	struct inventory inventory;
-	struct node_pods pods;
-	struct served served;
-	struct table table;
-
-	two_cards(&inventory, 1024);
-	node_pods_init(&pods);
-	served_init(&served);
-	table_init(&table);
-	if (in_use)
-		assert_int_equal(served_add(&served, "u", "c", used, 1), 0);
-	for (; spent && *spent; spent++)
-		assert_int_equal(table_set(&table, *spent, &table), 0);
-	assert_int_equal(ids_build(&inventory, &pods, &served, &table, &ids), 0);
-	assert_int_equal(ids.n, 16 + 15);
-	strcpy(name, ids.ids[unit]);
-	ids_release(&ids);
-	table_release(&table);
-	served_release(&served);
-	node_pods_release(&pods);
-	return name;
-}
-
-static void unit_whose_id_is_spent_has_another_name(void **state)
-{
-	const char *const once[] = {"0-3", NULL}, *const twice[] = {"0-3", "0-3.1", NULL};
-
-	assert_string_equal(name_of(3, NULL, NULL), "0-3");
-	assert_string_equal(name_of(3, NULL, once), "0-3.1");
-	assert_string_equal(name_of(4, NULL, once), "0-4");
-	assert_string_equal(name_of(3, NULL, twice), "0-3.2");
-	assert_int_equal(ids_card("0-3.2"), 0);
-}
-
-static void unit_in_use_keeps_its_name(void **state)
-{
-	const char *const spent[] = {"0-3", NULL}, *const other[] = {"0-3.1", NULL};
-
-	assert_string_equal(name_of(3, "0-3.1", NULL), "0-3.1");
-	assert_string_equal(name_of(3, "0-3.1", spent), "0-3.1");
-	assert_string_equal(name_of(3, "0-3", other), "0-3");
-	assert_string_equal(name_of(3, "0-3", spent), "0-3.1"); /* by one who is over */
-}
-
-static void spent_are_the_ids_of_pods_that_are_over_and_of_nobody_else(void **state)
-{
-	char *of_gone[] = {"0-1", "0-2"}, *of_finished[] = {"0-3"}, *of_living[] = {"0-2", "0-4"};
-	struct pod_facts finished, living;
-	struct node_pods pods;
-	struct served served;
-	struct table spent;
-
-	node_pods_init(&pods);
-	served_init(&served);
-	table_init(&spent);
-	fixture_pod(&finished, "finished", "finished");
-	finished.finished = true;
-	fixture_pod(&living, "living", "living");
-	assert_non_null(node_pods_put(&pods, &finished));
-	assert_non_null(node_pods_put(&pods, &living));
-	assert_int_equal(served_add(&served, "living", "c", of_living, 2), 0);
-	assert_int_equal(served_add(&served, "gone", "c", of_gone, 2), 0);
-	assert_int_equal(served_add(&served, "finished", "c", of_finished, 1), 0);
-	assert_int_equal(spent_find(&served, &pods, NULL, &spent), 0);
-	assert_int_equal(spent.count, 2);
-	assert_non_null(table_get(&spent, "0-1"));
-	assert_non_null(table_get(&spent, "0-3"));
-	table_release(&spent);
-	served_release(&served);
-	node_pods_release(&pods);
-}
-
-static void id_names_its_card_or_nothing(void **state)
-{
-	assert_int_equal(ids_card("7-12"), 7);
-	assert_int_equal(ids_card("7"), -EINVAL);
-	assert_int_equal(ids_card("-1"), -EINVAL);
-	assert_int_equal(ids_card(""), -EINVAL);
-	assert_int_equal(ids_card("99999999999999999999-1"), -EINVAL);
-}
-
-/* Modes */
-
 static void label_decides_and_legacy_labels_are_weaker(void **state)
 {
 	static const struct {
@@ -635,11 +507,6 @@ int main(void)
 		cmocka_unit_test(limit_is_the_containers_share_of_the_card_in_whole_mib),
 		cmocka_unit_test(names_that_are_no_file_names_have_no_grant),
 		cmocka_unit_test(mount_below_a_shared_one_reaches_the_host),
-		cmocka_unit_test(sick_card_withdraws_as_many_free_ids_as_it_has_free_units),
-		cmocka_unit_test(unit_whose_id_is_spent_has_another_name),
-		cmocka_unit_test(unit_in_use_keeps_its_name),
-		cmocka_unit_test(spent_are_the_ids_of_pods_that_are_over_and_of_nobody_else),
-		cmocka_unit_test(id_names_its_card_or_nothing),
 		cmocka_unit_test(label_decides_and_legacy_labels_are_weaker),
 		cmocka_unit_test(runtime_does_cdi_only_if_it_says_so),
 	};
