@@ -111,59 +111,67 @@ static int option_set_on_bypass(struct options *o, const char *what, struct erro
 	return 1;
 }
 
-static int option_set(struct options *o, int option, struct error *err)
+/* Those that are taken as they are; NULL for the others. */
+static const char **option_text(struct options *o, int option)
+{
+	switch (option) {
+	case OPT_NODE_NAME:
+		return &o->node_name;
+	case OPT_DRIVER_ROOT:
+		return &o->driver_root;
+	case OPT_HOST_DRIVER_ROOT:
+		return &o->host_driver_root;
+	case OPT_PLUGIN_DIR:
+		return &o->plugin_dir;
+	case OPT_POD_RESOURCES:
+		return &o->pod_resources_socket;
+	case OPT_CRI:
+		return &o->cri_socket;
+	case OPT_CDI_DIR:
+		return &o->cdi_dir;
+	case OPT_CHECKPOINT:
+		return &o->checkpoint;
+	case OPT_STATE_DIR:
+		return &o->state_dir;
+	case OPT_SHIM_DIR:
+		return &o->shim_dir;
+	case OPT_PROC:
+		return &o->proc;
+	default:
+		return NULL;
+	}
+}
+
+static int option_set_kubeconfig(struct options *o, const char *path, struct error *err)
 {
 	struct stat st;
 
+	o->kubeconfig = path;
+	if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+		return error_set(err, EINVAL,
+			"--kubeconfig %s: a pipe can be read once, and every worker reads it: name a file",
+			path);
+	return 1;
+}
+
+static int option_set(struct options *o, int option, struct error *err)
+{
+	const char **text = option_text(o, option);
+
+	if (text) {
+		*text = optarg;
+		return 1;
+	}
 	switch (option) {
-	case OPT_NODE_NAME:
-		o->node_name = optarg;
-		return 1;
-	case OPT_DRIVER_ROOT:
-		o->driver_root = optarg;
-		return 1;
-	case OPT_HOST_DRIVER_ROOT:
-		o->host_driver_root = optarg;
-		return 1;
-	case OPT_PLUGIN_DIR:
-		o->plugin_dir = optarg;
-		return 1;
-	case OPT_POD_RESOURCES:
-		o->pod_resources_socket = optarg;
-		return 1;
-	case OPT_CRI:
-		o->cri_socket = optarg;
-		return 1;
-	case OPT_CDI_DIR:
-		o->cdi_dir = optarg;
-		return 1;
-	case OPT_CHECKPOINT:
-		o->checkpoint = optarg;
-		return 1;
-	case OPT_STATE_DIR:
-		o->state_dir = optarg;
-		return 1;
-	case OPT_SHIM_DIR:
-		o->shim_dir = optarg;
-		return 1;
 	case OPT_ALLOW_DISABLE:
 		o->allow_disable = true;
 		return 1;
 	case OPT_KUBECONFIG:
-		o->kubeconfig = optarg;
-		if (stat(optarg, &st) == 0 && S_ISFIFO(st.st_mode))
-			return error_set(err, EINVAL,
-				"--kubeconfig %s: a pipe can be read once, and every worker reads it: name a "
-				"file",
-				optarg);
-		return 1;
+		return option_set_kubeconfig(o, optarg, err);
 	case OPT_METRICS:
 		return option_set_metrics(o, optarg, err);
 	case OPT_ON_BYPASS:
 		return option_set_on_bypass(o, optarg, err);
-	case OPT_PROC:
-		o->proc = optarg;
-		return 1;
 	case OPT_UNIT:
 		if (unit_parse(optarg, &o->unit_mib) < 0)
 			return error_set(err, EINVAL,

@@ -84,79 +84,86 @@ static int usage_error(const char *what, const char *value)
 	return 2;
 }
 
+enum {
+	KUBECONFIG = 256,
+	CONTEXT,
+	LISTEN,
+	PROBES,
+	METRICS,
+	SCHEDULER_LEASE,
+	BEST_NODES,
+	MAX_PODS_PER_GPU,
+	LOG_LEVEL,
+	HELP,
+	VERSION
+};
+
+static const struct option known[] = {{"kubeconfig", required_argument, NULL, KUBECONFIG},
+	{"context", required_argument, NULL, CONTEXT}, {"listen", required_argument, NULL, LISTEN},
+	{"probes", required_argument, NULL, PROBES}, {"metrics", required_argument, NULL, METRICS},
+	{"scheduler-lease", required_argument, NULL, SCHEDULER_LEASE},
+	{"best-nodes", required_argument, NULL, BEST_NODES},
+	{"max-pods-per-gpu", required_argument, NULL, MAX_PODS_PER_GPU},
+	{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
+	{"version", no_argument, NULL, VERSION}, {0}};
+
+/* Returns -1 to go on, or the status to end with. */
+static int option_take(int c, struct options *options)
+{
+	switch (c) {
+	case KUBECONFIG:
+		options->kubeconfig = optarg;
+		return -1;
+	case CONTEXT:
+		options->context = optarg;
+		return -1;
+	case LISTEN:
+		options->listen = optarg;
+		return -1;
+	case PROBES:
+		options->probes = optarg;
+		return -1;
+	case METRICS:
+		options->metrics = optarg;
+		return -1;
+	case SCHEDULER_LEASE:
+		if (!ledger_lease_is_valid_identity(optarg))
+			return usage_error("--scheduler-lease is not of the form NAMESPACE/NAME", optarg);
+		options->scheduler_lease = optarg;
+		return -1;
+	case BEST_NODES:
+		if (parse_u32(optarg, 100000, &options->best_nodes) < 0)
+			return usage_error("--best-nodes is not a number from 0 to 100000", optarg);
+		return -1;
+	case MAX_PODS_PER_GPU:
+		if (parse_u32(optarg, 1000, &options->max_pods_per_gpu) < 0)
+			return usage_error("--max-pods-per-gpu is not a number from 0 to 1000", optarg);
+		return -1;
+	case LOG_LEVEL:
+		if (log_level_parse(optarg, &options->log_level) < 0)
+			return usage_error("--log-level must be error, warning, info or debug", optarg);
+		return -1;
+	case HELP:
+		fputs(help, stdout);
+		return 0;
+	case VERSION:
+		puts("ration-scheduler " RATION_VERSION);
+		return 0;
+	default:
+		fputs("Try 'ration-scheduler --help'.\n", stderr);
+		return 2;
+	}
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int options_parse(int argc, char **argv, struct options *options)
 {
-	enum {
-		KUBECONFIG = 256,
-		CONTEXT,
-		LISTEN,
-		PROBES,
-		METRICS,
-		SCHEDULER_LEASE,
-		BEST_NODES,
-		MAX_PODS_PER_GPU,
-		LOG_LEVEL,
-		HELP,
-		VERSION
-	};
-	static const struct option known[] = {{"kubeconfig", required_argument, NULL, KUBECONFIG},
-		{"context", required_argument, NULL, CONTEXT}, {"listen", required_argument, NULL, LISTEN},
-		{"probes", required_argument, NULL, PROBES}, {"metrics", required_argument, NULL, METRICS},
-		{"scheduler-lease", required_argument, NULL, SCHEDULER_LEASE},
-		{"best-nodes", required_argument, NULL, BEST_NODES},
-		{"max-pods-per-gpu", required_argument, NULL, MAX_PODS_PER_GPU},
-		{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
-		{"version", no_argument, NULL, VERSION}, {0}};
-	int c;
+	int c, r;
 
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		switch (c) {
-		case KUBECONFIG:
-			options->kubeconfig = optarg;
-			break;
-		case CONTEXT:
-			options->context = optarg;
-			break;
-		case LISTEN:
-			options->listen = optarg;
-			break;
-		case PROBES:
-			options->probes = optarg;
-			break;
-		case METRICS:
-			options->metrics = optarg;
-			break;
-		case SCHEDULER_LEASE:
-			if (!ledger_lease_is_valid_identity(optarg))
-				return usage_error(
-					"--scheduler-lease is not of the form NAMESPACE/NAME", optarg);
-			options->scheduler_lease = optarg;
-			break;
-		case BEST_NODES:
-			if (parse_u32(optarg, 100000, &options->best_nodes) < 0)
-				return usage_error("--best-nodes is not a number from 0 to 100000", optarg);
-			break;
-		case MAX_PODS_PER_GPU:
-			if (parse_u32(optarg, 1000, &options->max_pods_per_gpu) < 0)
-				return usage_error(
-					"--max-pods-per-gpu is not a number from 0 to 1000", optarg);
-			break;
-		case LOG_LEVEL:
-			if (log_level_parse(optarg, &options->log_level) < 0)
-				return usage_error(
-					"--log-level must be error, warning, info or debug", optarg);
-			break;
-		case HELP:
-			fputs(help, stdout);
-			return 0;
-		case VERSION:
-			puts("ration-scheduler " RATION_VERSION);
-			return 0;
-		default:
-			fputs("Try 'ration-scheduler --help'.\n", stderr);
-			return 2;
-		}
+		r = option_take(c, options);
+		if (r >= 0)
+			return r;
 	}
 	if (optind < argc)
 		return usage_error("unexpected argument", argv[optind]);
