@@ -5,14 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/driver.h"
-#include "agent/inventory.h"
-#include "agent/isolation.h"
+#include "agent/delivery/driver.h"
+#include "agent/node/inventory.h"
+#include "agent/delivery/isolation.h"
 #include "agent/metrics.h"
-#include "agent/mode.h"
+#include "agent/node/mode.h"
 #include "agent/options.h"
-#include "agent/pods.h"
-#include "agent/served.h"
+#include "agent/pods/pods.h"
+#include "agent/kubelet/served.h"
 #include "base/list.h"
 
 struct gpu_health;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/leave.h"
+#include "agent/node/leave.h"
 #include "agent/options.h"
 #include "agent/supervisor.h"
 #include "agent/worker.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/ids.h"
-#include "agent/looks.h"
-#include "agent/plugin.h"
+#include "agent/kubelet/ids.h"
+#include "agent/looks/looks.h"
+#include "agent/kubelet/plugin.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"

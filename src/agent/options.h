@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/watchdog.h"
+#include "agent/looks/watchdog.h"
 #include "base/log.h"
 
 struct error;

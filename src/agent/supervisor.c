@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/front.h"
+#include "agent/kubelet/front.h"
 #include "agent/options.h"
-#include "agent/plugin.h"
+#include "agent/kubelet/plugin.h"
 #include "agent/single.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
-#include "agent/leave.h"
+#include "agent/node/leave.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "net/loop.h"

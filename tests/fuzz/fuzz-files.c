@@ -6,12 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/cdi.h"
-#include "agent/checkpoint.h"
-#include "agent/records.h"
-#include "agent/runtime.h"
-#include "agent/served.h"
-#include "agent/state.h"
+#include "agent/delivery/cdi.h"
+#include "agent/kubelet/checkpoint.h"
+#include "agent/pods/records.h"
+#include "agent/delivery/runtime.h"
+#include "agent/kubelet/served.h"
+#include "agent/node/state.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/config.h"

@@ -7,8 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/podresources.h"
-#include "agent/runtime.h"
+#include "agent/kubelet/podresources.h"
+#include "agent/delivery/runtime.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "net/loop.h"

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/cdi.h"
-#include "agent/leftovers.h"
-#include "agent/orphans.h"
-#include "agent/podresources.h"
-#include "agent/runtime.h"
+#include "agent/delivery/cdi.h"
+#include "agent/pods/leftovers.h"
+#include "agent/delivery/orphans.h"
+#include "agent/kubelet/podresources.h"
+#include "agent/delivery/runtime.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "kube/client.h"

@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/cgroup.h"
-#include "agent/overhead.h"
+#include "agent/looks/cgroup.h"
+#include "agent/looks/overhead.h"
 #include "grant/reserve.h"
 
 const unsigned int fuzz_rounds = 20000;

@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/calls.h"
-#include "agent/front.h"
-#include "agent/relay.h"
+#include "agent/kubelet/calls.h"
+#include "agent/kubelet/front.h"
+#include "agent/kubelet/relay.h"
 #include "base/log.h"
 #include "net/grpc-server.h"
 #include "net/loop.h"

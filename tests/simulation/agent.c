@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ids.h"
-#include "agent/matching.h"
+#include "agent/kubelet/ids.h"
+#include "agent/kubelet/matching.h"
 #include "base/cleanup.h"
 #include "model/units.h"
 #include "sim.h"

@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/inventory.h"
-#include "agent/pods.h"
-#include "agent/served.h"
+#include "agent/node/inventory.h"
+#include "agent/pods/pods.h"
+#include "agent/kubelet/served.h"
 #include "base/clock.h"
 #include "model/ledger.h"
 #include "model/wakeup.h"

@@ -15,16 +15,16 @@
 #include <cmocka.h>
 
 #include "agent-fixture.h"
-#include "agent/cdi.h"
-#include "agent/driver.h"
-#include "agent/grant.h"
-#include "agent/grants-folder.h"
-#include "agent/grants.h"
-#include "agent/inventory.h"
-#include "agent/mode.h"
-#include "agent/pods.h"
-#include "agent/runtime.h"
-#include "agent/state-mount.h"
+#include "agent/delivery/cdi.h"
+#include "agent/delivery/driver.h"
+#include "agent/delivery/allotment.h"
+#include "agent/delivery/grants-folder.h"
+#include "agent/delivery/grants.h"
+#include "agent/node/inventory.h"
+#include "agent/node/mode.h"
+#include "agent/pods/pods.h"
+#include "agent/delivery/runtime.h"
+#include "agent/delivery/state-mount.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fs.h"
@@ -41,11 +41,11 @@ static void two_cards(struct inventory *inventory, uint32_t unit_mib)
 	assert_false(inventory_update(inventory, cards, 2));
 }
 
-static const char *value_of(const struct grant *grant, const char *name)
+static const char *value_of(const struct allotment *allotment, const char *name)
 {
-	for (size_t i = 0; i < grant->n_variables; i++)
-		if (strcmp(grant->variables[i].name, name) == 0)
-			return grant->variables[i].value;
+	for (size_t i = 0; i < allotment->n_variables; i++)
+		if (strcmp(allotment->variables[i].name, name) == 0)
+			return allotment->variables[i].value;
 	return NULL;
 }
 
@@ -53,25 +53,25 @@ static void variables_are_those_of_the_documents(void **state)
 {
 	struct inventory inventory;
 	struct pod_facts pod;
-	struct grant grant;
+	struct allotment allotment;
 	struct error err = {""};
 
 	two_cards(&inventory, 1024);
 	fixture_pod(&pod, "u", "p");
 	fixture_add(&pod, "a", CONTAINER_MAIN, 4, UUID_0);
 	fixture_add(&pod, "b", CONTAINER_MAIN, 2, UUID_0);
-	assert_int_equal(grant_build(&inventory, &pod, "a", true, &grant, &err), 0);
+	assert_int_equal(allotment_build(&inventory, &pod, "a", true, &allotment, &err), 0);
 	/* seeds: a V100 of 16384 MiB has 16 units */
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_CONTAINER"), "4");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_DEV"), "16");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_IDX"), "0");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_POD"), "6");
-	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), "void");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_VISIBLE_DEVICES"), UUID_0);
-	assert_int_equal(grant_build(&inventory, &pod, "a", false, &grant, &err), 0);
-	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), UUID_0);
-	assert_null(value_of(&grant, "ALIYUN_COM_GPU_VISIBLE_DEVICES"));
-	assert_int_equal(grant_build(&inventory, &pod, "c", true, &grant, &err), -ENOENT);
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_CONTAINER"), "4");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_DEV"), "16");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_IDX"), "0");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_POD"), "6");
+	assert_string_equal(value_of(&allotment, "NVIDIA_VISIBLE_DEVICES"), "void");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_VISIBLE_DEVICES"), UUID_0);
+	assert_int_equal(allotment_build(&inventory, &pod, "a", false, &allotment, &err), 0);
+	assert_string_equal(value_of(&allotment, "NVIDIA_VISIBLE_DEVICES"), UUID_0);
+	assert_null(value_of(&allotment, "ALIYUN_COM_GPU_VISIBLE_DEVICES"));
+	assert_int_equal(allotment_build(&inventory, &pod, "c", true, &allotment, &err), -ENOENT);
 	pod_facts_release(&pod);
 }
 
@@ -80,7 +80,7 @@ static void variables_of_several_cards(void **state)
 {
 	struct inventory inventory;
 	struct pod_facts pod;
-	struct grant grant;
+	struct allotment allotment;
 	struct error err = {""};
 
 	two_cards(&inventory, 1024);
@@ -93,19 +93,19 @@ static void variables_of_several_cards(void **state)
 		assert_int_equal(placement_add(&pod.placement, "a", i ? UUID_0 : UUID_1, 3, 0), 0);
 		assert_int_equal(placement_add(&pod.placement, "b", i ? UUID_0 : UUID_1, 1, 0), 0);
 	}
-	assert_int_equal(grant_build(&inventory, &pod, "a", true, &grant, &err), 0);
-	assert_int_equal(grant.n_cards, 2);
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_DEV"), "16");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_IDX"), "1,0");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_POD"), "8");
-	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), "void");
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
-	assert_int_equal(grant_build(&inventory, &pod, "b", false, &grant, &err), 0);
-	assert_string_equal(value_of(&grant, "ALIYUN_COM_GPU_MEM_CONTAINER"), "1");
-	assert_string_equal(value_of(&grant, "NVIDIA_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
-	assert_string_equal(grant_value(&grant, "NVIDIA_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
-	assert_string_equal(grant_value(&grant, "PATH"), "");
+	assert_int_equal(allotment_build(&inventory, &pod, "a", true, &allotment, &err), 0);
+	assert_int_equal(allotment.n_cards, 2);
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_DEV"), "16");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_IDX"), "1,0");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_POD"), "8");
+	assert_string_equal(value_of(&allotment, "NVIDIA_VISIBLE_DEVICES"), "void");
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
+	assert_int_equal(allotment_build(&inventory, &pod, "b", false, &allotment, &err), 0);
+	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_CONTAINER"), "1");
+	assert_string_equal(value_of(&allotment, "NVIDIA_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
+	assert_string_equal(allotment_value(&allotment, "NVIDIA_VISIBLE_DEVICES"), UUID_1 "," UUID_0);
+	assert_string_equal(allotment_value(&allotment, "PATH"), "");
 	pod_facts_release(&pod);
 }
 
@@ -113,13 +113,13 @@ static void card_that_is_not_here_is_named(void **state)
 {
 	struct inventory inventory;
 	struct pod_facts pod;
-	struct grant grant;
+	struct allotment allotment;
 	struct error err = {""};
 
 	two_cards(&inventory, 1024);
 	fixture_pod(&pod, "u", "p");
 	fixture_add(&pod, "a", CONTAINER_MAIN, 4, "GPU-elsewhere");
-	assert_int_equal(grant_build(&inventory, &pod, "a", true, &grant, &err), -ENOENT);
+	assert_int_equal(allotment_build(&inventory, &pod, "a", true, &allotment, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "default/p was placed on GPU GPU-elsewhere"));
 	pod_facts_release(&pod);
 }

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "agent/checkpoint.h"
-#include "agent/served.h"
+#include "agent/kubelet/checkpoint.h"
+#include "agent/kubelet/served.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "agent/front.h"
-#include "agent/relay.h"
+#include "agent/kubelet/front.h"
+#include "agent/kubelet/relay.h"
 #include "net/grpc-client.h"
 #include "net/loop.h"
 

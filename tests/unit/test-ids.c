@@ -8,11 +8,11 @@
 #include <cmocka.h>
 
 #include "agent-fixture.h"
-#include "agent/ids.h"
-#include "agent/inventory.h"
-#include "agent/pods.h"
-#include "agent/served.h"
-#include "agent/spent.h"
+#include "agent/kubelet/ids.h"
+#include "agent/node/inventory.h"
+#include "agent/pods/pods.h"
+#include "agent/kubelet/served.h"
+#include "agent/kubelet/spent.h"
 
 static void two_cards(struct inventory *inventory, uint32_t unit_mib)
 {

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "agent-fixture.h"
-#include "agent/matching.h"
-#include "agent/served.h"
+#include "agent/kubelet/matching.h"
+#include "agent/kubelet/served.h"
 #include "model/resize.h"
 #include "model/ledger.h"
 

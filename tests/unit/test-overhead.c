@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "agent/overhead.h"
-#include "agent/watchdog.h"
+#include "agent/looks/overhead.h"
+#include "agent/looks/watchdog.h"
 #include "grant/reserve.h"
 
 #define MIB UINT64_C(1048576)

@@ -12,8 +12,8 @@
 
 #include "agent-fixture.h"
 #include "agent/agent.h"
-#include "agent/calls.h"
-#include "agent/plugin.h"
+#include "agent/kubelet/calls.h"
+#include "agent/kubelet/plugin.h"
 #include "base/cleanup.h"
 #include "net/loop.h"
 

@@ -9,7 +9,7 @@
 
 #include <json-c/json.h>
 
-#include "agent/pods.h"
+#include "agent/pods/pods.h"
 #include "base/clock.h"
 
 static struct node_pod *set(

@@ -1,0 +1,110 @@
+#include "agent/delivery/allotment.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "kube/names.h"
+
+static char *allotment_add(struct allotment *allotment, const char *name)
+{
+	struct allotment_variable *variable = &allotment->variables[allotment->n_variables++];
+
+	variable->name = name;
+	variable->value[0] = '\0';
+	return variable->value;
+}
+
+static void allotment_add_number(struct allotment *allotment, const char *name, unsigned int value)
+{
+	snprintf(allotment_add(allotment, name), ALLOTMENT_VALUE_SIZE, "%u", value);
+}
+
+/* Comma-separated over the cards. */
+static void allotment_add_uuids(struct allotment *allotment, const char *name)
+{
+	char *value = allotment_add(allotment, name);
+	size_t len = 0;
+
+	for (size_t i = 0; i < allotment->n_cards; i++)
+		len += (size_t)snprintf(value + len, ALLOTMENT_VALUE_SIZE - len, "%s%s", i ? "," : "",
+			allotment->cards[i]->facts.uuid);
+}
+
+static void allotment_add_indices(struct allotment *allotment, const char *name)
+{
+	char *value = allotment_add(allotment, name);
+	size_t len = 0;
+
+	for (size_t i = 0; i < allotment->n_cards; i++)
+		len += (size_t)snprintf(value + len, ALLOTMENT_VALUE_SIZE - len, "%s%d", i ? "," : "",
+			allotment->cards[i]->facts.index);
+}
+
+static int allotment_find_cards(const struct inventory *inventory, const struct pod_facts *pod,
+	const struct container_placement *placed, struct allotment *allotment, struct error *err)
+{
+	for (size_t i = 0; i < placed->n_cards; i++) {
+		const struct card *card = inventory_find(inventory, placed->cards[i].uuid);
+
+		if (!card || allotment->n_cards == ALLOTMENT_CARDS_MAX)
+			return error_set(err, ENOENT,
+				"pod %s/%s was placed on GPU %s, which is not on this node (any more): "
+				"delete "
+				"the pod, so that it is placed anew",
+				pod->namespace_, pod->name, placed->cards[i].uuid);
+		allotment->cards[allotment->n_cards++] = card;
+	}
+	if (!allotment->n_cards)
+		return error_set(err, ENOENT, "pod %s/%s: the placement gives container %s no GPU",
+			pod->namespace_, pod->name, placed->name);
+	return 0;
+}
+
+static unsigned int units_of_largest(const struct allotment *allotment)
+{
+	unsigned int units = 0;
+
+	for (size_t i = 0; i < allotment->n_cards; i++)
+		if (allotment->cards[i]->units > units)
+			units = allotment->cards[i]->units;
+	return units;
+}
+
+const char *allotment_value(const struct allotment *allotment, const char *name)
+{
+	for (size_t i = 0; i < allotment->n_variables; i++)
+		if (strcmp(allotment->variables[i].name, name) == 0)
+			return allotment->variables[i].value;
+	return "";
+}
+
+int allotment_build(const struct inventory *inventory, const struct pod_facts *pod, const char *container,
+	bool we_inject, struct allotment *ret_grant, struct error *err)
+{
+	const struct container_placement *placed = pod->has_placement
+							   ? placement_find(&pod->placement, container)
+							   : NULL;
+	int r;
+
+	if (!placed)
+		return error_set(err, ENOENT, "pod %s/%s: nobody placed container %s", pod->namespace_,
+			pod->name, container);
+	ret_grant->n_cards = ret_grant->n_variables = 0;
+	r = allotment_find_cards(inventory, pod, placed, ret_grant, err);
+	if (r < 0)
+		return r;
+	allotment_add_number(ret_grant, ENV_MEM_CONTAINER, placed->cards[0].units);
+	allotment_add_number(ret_grant, ENV_MEM_DEV, units_of_largest(ret_grant));
+	allotment_add_indices(ret_grant, ENV_MEM_IDX);
+	allotment_add_number(ret_grant, ENV_MEM_POD, pod->request.units);
+	if (we_inject) {
+		/* An NVIDIA runtime that acts on a UUID would mount its own driver over ours. */
+		strcpy(allotment_add(ret_grant, ENV_NVIDIA_VISIBLE), "void");
+		allotment_add_uuids(ret_grant, ENV_ALIYUN_VISIBLE);
+	} else {
+		allotment_add_uuids(ret_grant, ENV_NVIDIA_VISIBLE);
+	}
+	return 0;
+}

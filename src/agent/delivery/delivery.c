@@ -1,0 +1,86 @@
+#include "agent/delivery/delivery.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/delivery/cdi.h"
+#include "agent/delivery/grants.h"
+#include "agent/delivery/isolation.h"
+#include "base/error.h"
+#include "kube/names.h"
+
+static bool asks_for_no_limit(const struct node_pod *pod, const char *container)
+{
+	for (size_t i = 0; i < pod->n_without_limit; i++)
+		if (strcmp(pod->without_limit[i], container) == 0)
+			return true;
+	return false;
+}
+
+bool delivery_is_exempt(const struct agent *agent, const struct node_pod *pod, const char *container)
+{
+	return agent->options.allow_disable && asks_for_no_limit(pod, container);
+}
+
+static void report_ignored(struct agent *agent, const struct node_pod *pod, const char *container)
+{
+	char text[600];
+
+	snprintf(text, sizeof(text),
+		"container %s sets " ENV_CGPU_DISABLE
+		", which this cluster does not allow: it is held to its GPU "
+		"memory all the same (the chart's value allowDisable)",
+		container);
+	agent_report_pod(agent, &pod->facts, "GPUDisableIgnored", text);
+}
+
+static int make_isolated(struct agent *agent, const struct node_pod *pod, const char *container,
+	bool starting, struct error *err)
+{
+	const struct cdi_isolation isolation = {.state_dir = agent->options.state_dir,
+		.shim_version = agent->isolation.shim_version,
+		.exempt = pod->without_limit,
+		.n_exempt = agent->options.allow_disable ? pod->n_without_limit : 0};
+	bool asks = asks_for_no_limit(pod, container);
+	int r = 0;
+
+	isolation_look(agent);
+	if (*isolation_problem(agent))
+		return error_set(err, EHOSTDOWN, "pod %s/%s cannot have its GPU: %.400s",
+			pod->facts.namespace_, pod->facts.name, isolation_problem(agent));
+	if (asks && !agent->options.allow_disable && !grants_find(agent, pod->facts.uid, container))
+		report_ignored(agent, pod, container);
+	if (!delivery_is_exempt(agent, pod, container))
+		r = grants_prepare(agent, pod, container, starting, err);
+	return r < 0 ? r
+		     : cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts,
+			       &isolation, err);
+}
+
+int delivery_make(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
+	struct error *err)
+{
+	int r = driver_scan(&agent->driver, err);
+
+	if (r < 0)
+		return r;
+	if (gpu_mode_is_isolated(agent->in_force))
+		return make_isolated(agent, pod, container, starting, err);
+	return cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts, NULL, err);
+}
+
+bool delivery_exists(const struct agent *agent, const char *uid, const char *container)
+{
+	return cdi_exists(agent->options.cdi_dir, uid) &&
+	       (!gpu_mode_is_isolated(agent->in_force) || agent->options.allow_disable ||
+		       grants_find(agent, uid, container));
+}
+
+void delivery_remove(struct agent *agent, const char *uid)
+{
+	/* In this order: a container that is started in between finds no device, rather than no grant. */
+	cdi_remove(agent->options.cdi_dir, uid);
+	grants_remove(agent, uid);
+	shim_remove_old(agent->options.state_dir, agent->isolation.shim_version, agent->options.cdi_dir);
+}

@@ -1,0 +1,22 @@
+/* isolation.h - whether this node can hold containers to a limit at all: the runtime applies CDI files, the
+ * shim is on the host, the driver is one that the shim can stand before. Where it cannot, an isolated node is
+ * not in service: nobody gets a whole card instead.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "agent/delivery/shim-install.h"
+#include "base/error.h"
+
+struct agent;
+
+struct isolation {
+	char shim_version[SHIM_VERSION_SIZE]; /* "" until it is installed */
+	struct error problem;		      /* "": none */
+	int64_t shim_again_ns, ask_again_ns;
+	struct error shim_problem;
+};
+
+/* isolation_look() - again. Cheap enough for every second; a change of the problem is told. */
+void isolation_look(struct agent *agent);

@@ -1,0 +1,116 @@
+#include "agent/delivery/resized.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/delivery/grants.h"
+#include "agent/pods/records.h"
+#include "base/cleanup.h"
+#include "grant/grant.h"
+#include "model/units.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static bool has_grant(const struct agent *agent, const char *uid)
+{
+	list_for_each (item, &agent->grants)
+		if (strcmp(list_entry(item, struct node_grant, item)->uid, uid) == 0)
+			return true;
+	return false;
+}
+
+/* What the pods that have devices hold of a card. Our record may lack who has a grant: after a restart it is
+ * the kubelet's, which may be lost. */
+static uint32_t units_held(const struct agent *agent, const char *uuid)
+{
+	const struct node_pod *pod;
+	uint32_t units = 0;
+
+	table_for_each (&agent->pods.by_uid, cursor, pod)
+		if (pod->facts.has_placement && !pod->facts.finished &&
+			(has_grant(agent, pod->facts.uid) || served_knows(&agent->served, pod->facts.uid)))
+			units = units_add(
+				units, placement_units_on(&pod->facts.placement, &pod->facts.request, uuid));
+	return units;
+}
+
+/* A card of this container on which it would get more than it has. */
+static bool grows_on(const struct node_grant *g, const struct pod_facts *pod, const char *uuid)
+{
+	const struct container_placement *placed = placement_find(&pod->placement, g->container);
+	const struct card_share *share = placed ? container_share(placed, uuid) : NULL;
+
+	for (unsigned int i = 0; share && i < g->grant->card_count; i++)
+		if (strcmp(g->grant->cards[i].uuid, uuid) == 0)
+			return grants_limit_bytes(g->grant->cards[i].physical_bytes / MIB, share->units,
+				       pod->placement.unit_mib) > grant_file_limit_bytes(g->grant, i);
+	return false;
+}
+
+static bool grows(const struct agent *agent, const struct pod_facts *pod, const char *uuid)
+{
+	list_for_each (item, &agent->grants) {
+		const struct node_grant *g = list_entry(item, struct node_grant, item);
+
+		if (strcmp(g->uid, pod->uid) == 0 && grows_on(g, pod, uuid))
+			return true;
+	}
+	return false;
+}
+
+/* A card that has not what the pod is to have more; NULL: there is none. */
+static const struct card *find_short(const struct agent *agent, const struct pod_facts *pod)
+{
+	for (size_t i = 0; i < agent->inventory.n_cards; i++) {
+		const struct card *card = &agent->inventory.cards[i];
+
+		if (placement_units_on(&pod->placement, &pod->request, card->facts.uuid) &&
+			units_held(agent, card->facts.uuid) > card->units &&
+			grows(agent, pod, card->facts.uuid))
+			return card;
+	}
+	return NULL;
+}
+
+static void refuse(struct agent *agent, struct node_pod *pod, const struct card *card)
+{
+	char text[500];
+
+	if (pod->size_refused == pod->facts.placement.resizes)
+		return;
+	pod->size_refused = pod->facts.placement.resizes;
+	snprintf(text, sizeof(text),
+		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the "
+		"memory "
+		"that it had until others have gone; `ration set` can give it less",
+		card->facts.index, card->units, units_held(agent, card->facts.uuid));
+	agent_report_pod(agent, &pod->facts, "GPUResizeRefused", text);
+}
+
+static void follow(struct agent *agent, struct node_pod *pod)
+{
+	const struct card *card;
+
+	if (!pod->facts.has_placement || pod->facts.finished ||
+		pod->size_applied == pod->facts.placement.resizes || !has_grant(agent, pod->facts.uid))
+		return;
+	card = find_short(agent, &pod->facts);
+	if (card) {
+		refuse(agent, pod, card);
+		return;
+	}
+	grants_apply_placement(agent, &pod->facts);
+	records_replace(agent->options.state_dir, &pod->facts);
+	pod->size_applied = pod->facts.placement.resizes;
+}
+
+void resized_follow(struct agent *agent)
+{
+	struct node_pod *pod;
+
+	if (!gpu_mode_is_isolated(agent->in_force))
+		return;
+	table_for_each (&agent->pods.by_uid, cursor, pod)
+		follow(agent, pod);
+}

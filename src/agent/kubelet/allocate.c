@@ -1,0 +1,356 @@
+#include "agent/kubelet/allocate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/kubelet/calls.h"
+#include "agent/delivery/cdi.h"
+#include "agent/delivery/delivery.h"
+#include "agent/deviceplugin.pb-c.h"
+#include "agent/delivery/allotment.h"
+#include "agent/kubelet/identify.h"
+#include "agent/kubelet/ids.h"
+#include "agent/pods/records.h"
+#include "agent/pods/refusal.h"
+#include "agent/delivery/runtime.h"
+#include "agent/kubelet/wire.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "kube/names.h"
+
+#define ARENA_MAX ((size_t)32 << 20)
+#define DEVICES_MAX (ALLOTMENT_CARDS_MAX + DRIVER_DEVICES_MAX)
+
+struct allocation {
+	struct list item;
+	struct allocator *allocator;
+	struct kubelet_call *call;
+	struct wire_arena arena;
+	char **ids; /* in the arena */
+	size_t n_ids;
+	int64_t began_ns;
+	struct identification *identification; /* of the one being worked on */
+};
+
+struct allocator {
+	struct agent *agent;
+	struct list queue;
+};
+
+/* What one answer is built of; its strings live in `allotment` and in the buffers here. */
+struct answer {
+	V1beta1__AllocateResponse response;
+	V1beta1__ContainerAllocateResponse container;
+	V1beta1__ContainerAllocateResponse *containers[1];
+	V1beta1__StringEntry envs[ALLOTMENT_VARIABLES_MAX];
+	V1beta1__StringEntry *env_pointers[ALLOTMENT_VARIABLES_MAX];
+	V1beta1__DeviceSpec devices[DEVICES_MAX];
+	V1beta1__DeviceSpec *device_pointers[DEVICES_MAX];
+	char device_paths[DEVICES_MAX][2][512];
+	V1beta1__CDIDevice cdi;
+	V1beta1__CDIDevice *cdi_pointers[1];
+	char cdi_name[CDI_NAME_SIZE];
+	struct allotment allotment;
+};
+
+int allocator_new(struct agent *agent, struct allocator **ret_allocator)
+{
+	struct allocator *allocator = calloc(1, sizeof(*allocator));
+
+	if (!allocator)
+		return -ENOMEM;
+	allocator->agent = agent;
+	list_init(&allocator->queue);
+	*ret_allocator = allocator;
+	return 0;
+}
+
+static void allocation_free(struct allocation *allocation)
+{
+	identify_cancel(allocation->identification);
+	list_remove(&allocation->item);
+	wire_arena_release(&allocation->arena);
+	free(allocation);
+}
+
+void allocator_free(struct allocator *allocator)
+{
+	if (!allocator)
+		return;
+	while (!list_empty(&allocator->queue))
+		allocation_free(list_entry(allocator->queue.next, struct allocation, item));
+	free(allocator);
+}
+
+static void allocation_count(const struct allocation *a, enum allocate_outcome outcome)
+{
+	struct agent_metrics *metrics = &a->allocator->agent->metrics;
+
+	metrics->allocate_results[outcome]++;
+	histogram_observe(&metrics->allocate, monotonic_ns() - a->began_ns);
+}
+
+/* "<gpu>-<unit>": the kubelet may have chosen ids of another card. */
+static void count_disagreeing_ids(const struct allocation *a, const struct allotment *allotment)
+{
+	struct agent *agent = a->allocator->agent;
+
+	for (size_t i = 0; i < a->n_ids; i++) {
+		int card = ids_card(a->ids[i]);
+		bool agrees = false;
+
+		for (size_t k = 0; k < allotment->n_cards && card >= 0; k++)
+			agrees |= allotment->cards[k] == &agent->inventory.cards[card];
+		agent->metrics.ids_disagreed += !agrees;
+	}
+}
+
+static void answer_init(struct answer *answer)
+{
+	memset(answer, 0, sizeof(*answer));
+	v1beta1__allocate_response__init(&answer->response);
+	v1beta1__container_allocate_response__init(&answer->container);
+	v1beta1__cdidevice__init(&answer->cdi);
+	answer->containers[0] = &answer->container;
+	answer->response.container_responses = answer->containers;
+	answer->response.n_container_responses = 1;
+	answer->container.envs = answer->env_pointers;
+	answer->container.devices = answer->device_pointers;
+	answer->container.cdi_devices = answer->cdi_pointers;
+	answer->cdi_pointers[0] = &answer->cdi;
+}
+
+static void answer_add_variables(struct answer *answer)
+{
+	for (size_t i = 0; i < answer->allotment.n_variables; i++) {
+		v1beta1__string_entry__init(&answer->envs[i]);
+		answer->envs[i].key = (char *)answer->allotment.variables[i].name;
+		answer->envs[i].value = answer->allotment.variables[i].value;
+		answer->env_pointers[i] = &answer->envs[i];
+	}
+	answer->container.n_envs = answer->allotment.n_variables;
+}
+
+static void answer_set_cdi(struct answer *answer, const char *uid, const char *container)
+{
+	answer->cdi.name = (char *)cdi_device_name(
+		uid, container, answer->cdi_name, sizeof(answer->cdi_name));
+	answer->container.n_cdi_devices = 1;
+}
+
+static void answer_add_device(struct answer *answer, const struct driver *driver, const char *name)
+{
+	size_t n = answer->container.n_devices;
+	char *host = answer->device_paths[n][0], *inside = answer->device_paths[n][1];
+	bool is_node;
+
+	/* A simulated tree without real nodes has nothing that a DeviceSpec could name. */
+	if (n == DEVICES_MAX ||
+		driver_device(driver, name, host, sizeof(answer->device_paths[n][0]), &is_node) < 0 ||
+		!is_node)
+		return;
+	snprintf(inside, sizeof(answer->device_paths[n][1]), "/dev/%s", name);
+	v1beta1__device_spec__init(&answer->devices[n]);
+	answer->devices[n].host_path = host;
+	answer->devices[n].container_path = inside;
+	answer->devices[n].permissions = "rw";
+	answer->device_pointers[n] = &answer->devices[n];
+	answer->container.n_devices++;
+}
+
+static void answer_add_devices(struct answer *answer, const struct driver *driver)
+{
+	char name[32];
+
+	for (size_t i = 0; i < answer->allotment.n_cards; i++) {
+		snprintf(name, sizeof(name), "nvidia%u", answer->allotment.cards[i]->minor);
+		answer_add_device(answer, driver, name);
+	}
+	for (size_t i = 0; i < driver->n_devices; i++)
+		answer_add_device(answer, driver, driver->devices[i]);
+}
+
+/* A pod that nobody placed cannot have a card, but an error here would fail it for good, and its controller
+ * would create the next one, and the next. So it gets a CDI device that does not exist, and PreStartContainer
+ * says why: it stays Pending, counted against the node, with its Event. */
+static void answer_unplaced(struct answer *answer, const struct identified *who, bool cdi)
+{
+	static const char nothing[] = "void";
+
+	answer_init(answer);
+	if (cdi)
+		answer_set_cdi(answer, who->pod->facts.uid, who->container->name);
+	v1beta1__string_entry__init(&answer->envs[0]);
+	answer->envs[0].key = "NVIDIA_VISIBLE_DEVICES";
+	answer->envs[0].value = (char *)nothing;
+	answer->env_pointers[0] = &answer->envs[0];
+	answer->container.n_envs = 1;
+}
+
+static void answer_placed(struct answer *answer, struct agent *agent, const struct identified *who, bool cdi)
+{
+	const struct pod_facts *pod = &who->pod->facts;
+	struct error err = {""};
+
+	answer_add_variables(answer);
+	if (!cdi) {
+		answer_add_devices(answer, &agent->driver);
+		return;
+	}
+	answer_set_cdi(answer, pod->uid, who->container->name);
+	/* Not written now, it is written by PreStartContainer: no reason to fail the pod for good. */
+	if (delivery_make(agent, who->pod, who->container->name, false, &err) < 0)
+		log_warning("%s; trying again when the container starts", err.text);
+}
+
+static int allocation_reply(
+	struct allocation *a, struct agent *agent, const struct identified *who, struct answer *answer)
+{
+	_cleanup_free_ uint8_t *packed = NULL;
+	size_t len = 0;
+	int r;
+
+	packed = wire_pack(&answer->response.base, &len);
+	if (packed && who->anew)
+		served_remove_pod(&agent->served, who->pod->facts.uid);
+	r = packed ? served_add(&agent->served, who->pod->facts.uid, who->container->name, a->ids, a->n_ids)
+		   : -ENOMEM;
+	if (r < 0)
+		return r;
+	kubelet_call_reply(a->call, packed, len);
+	return 0;
+}
+
+static void allocation_serve(struct allocation *a, const struct identified *who)
+{
+	struct agent *agent = a->allocator->agent;
+	const struct pod_facts *pod = &who->pod->facts;
+	_cleanup_free_ struct answer *answer = calloc(1, sizeof(*answer));
+	enum allocate_outcome outcome = ALLOCATE_NOT_PLACED;
+	/* An isolated node has no other way: should the runtime not apply the file, PreStartContainer
+	 * refuses. */
+	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->in_force);
+	struct error err = {""};
+
+	if (!answer) {
+		allocation_count(a, ALLOCATE_FAILED);
+		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	answer_init(answer);
+	if (who->placed && driver_scan(&agent->driver, &err) == 0 &&
+		allotment_build(
+			&agent->inventory, pod, who->container->name, cdi, &answer->allotment, &err) == 0) {
+		answer_placed(answer, agent, who, cdi);
+		outcome = ALLOCATE_GRANTED;
+		count_disagreeing_ids(a, &answer->allotment);
+		records_write(agent->options.state_dir, pod);
+		log_info("pod %s/%s container %s gets %zu units of GPU %s (%s)", pod->namespace_, pod->name,
+			who->container->name, a->n_ids, allotment_value(&answer->allotment, ENV_MEM_IDX),
+			allotment_value(&answer->allotment, cdi ? ENV_ALIYUN_VISIBLE : ENV_NVIDIA_VISIBLE));
+	} else {
+		answer_unplaced(answer, who, cdi);
+		refusal_report(agent, pod->uid);
+	}
+	if (allocation_reply(a, agent, who, answer) < 0) {
+		outcome = ALLOCATE_FAILED;
+		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+	}
+	allocation_count(a, outcome);
+}
+
+static void allocator_next(struct allocator *allocator);
+
+static void on_identified(void *userdata, const struct identified *who)
+{
+	struct allocation *a = userdata;
+	struct allocator *allocator = a->allocator;
+
+	a->identification = NULL;
+	if (who->verdict == MATCHING_FOUND) {
+		allocation_serve(a, who);
+	} else {
+		if (who->pod)
+			agent_report_pod(allocator->agent, &who->pod->facts, "GPUAllocateRefused", who->text);
+		else
+			agent_report_node(allocator->agent, "GPUAllocateRefused", who->text);
+		allocation_count(a, who->kubelet_silent ? ALLOCATE_KUBELET_SILENT
+				    : who->pod		? ALLOCATE_OVER_TOTAL
+							: ALLOCATE_UNIDENTIFIED);
+		kubelet_call_fail(a->call, GRPC_FAILED_PRECONDITION, who->text);
+	}
+	allocation_free(a);
+	allocator_next(allocator);
+	agent_changed(allocator->agent);
+}
+
+static void allocator_next(struct allocator *allocator)
+{
+	while (!list_empty(&allocator->queue)) {
+		struct allocation *a = list_entry(allocator->queue.next, struct allocation, item);
+
+		if (a->identification ||
+			identify_start(allocator->agent, a->n_ids, on_identified, a, &a->identification) == 0)
+			return;
+		allocation_count(a, ALLOCATE_FAILED);
+		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		allocation_free(a);
+	}
+}
+
+static int allocation_parse(struct allocation *a, const uint8_t *message, size_t len)
+{
+	const V1beta1__AllocateRequest *request = wire_unpack(
+		&a->arena, &v1beta1__allocate_request__descriptor, message, len);
+
+	/* The kubelet asks for one container per call (manager.go: allocateContainerResources, 1.36). */
+	if (!request || request->n_container_requests != 1 || !request->container_requests[0]->n_devices_ids)
+		return -EINVAL;
+	a->ids = request->container_requests[0]->devices_ids;
+	a->n_ids = request->container_requests[0]->n_devices_ids;
+	return 0;
+}
+
+void allocator_handle(
+	struct allocator *allocator, struct kubelet_call *call, const uint8_t *message, size_t len)
+{
+	struct allocation *a = calloc(1, sizeof(*a));
+
+	if (!a) {
+		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	a->allocator = allocator;
+	a->call = call;
+	a->began_ns = monotonic_ns();
+	wire_arena_init(&a->arena, ARENA_MAX);
+	if (allocation_parse(a, message, len) < 0) {
+		allocation_count(a, ALLOCATE_BAD_REQUEST);
+		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT,
+			"not an AllocateRequest for one container and at least one device");
+		allocation_free(a);
+		return;
+	}
+	list_append(&allocator->queue, &a->item);
+	allocator_next(allocator);
+}
+
+void allocator_closed(struct allocator *allocator, struct kubelet_call *call)
+{
+	list_for_each (item, &allocator->queue) {
+		struct allocation *a = list_entry(item, struct allocation, item);
+
+		if (a->call != call)
+			continue;
+		allocator->agent->metrics.allocate_abandoned++;
+		allocation_free(a);
+		allocator_next(allocator);
+		return;
+	}
+}

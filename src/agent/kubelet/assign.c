@@ -1,0 +1,99 @@
+#include "agent/kubelet/assign.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/names.h"
+
+#define TIMEOUT_MS 10000
+
+/* The pod may be gone when the answer comes: its uid is looked up again. */
+struct assignment {
+	struct list item;
+	struct agent *agent;
+	char *uid;
+};
+
+static void assignment_free(struct assignment *assignment)
+{
+	list_remove(&assignment->item);
+	free(assignment->uid);
+	free(assignment);
+}
+
+static void on_patched(void *userdata, const struct kube_response *response)
+{
+	struct assignment *assignment = userdata;
+	struct node_pod *pod = node_pods_by_uid(&assignment->agent->pods, assignment->uid);
+	bool over = response->result == 0 && response->status < 500 && response->status != 429;
+
+	if (response->result < 0 || response->status >= 300)
+		log_info("cannot mark the pod with uid %s as assigned: %s%s", assignment->uid, response->text,
+			over ? "" : "; trying again");
+	if (pod) {
+		pod->assign_busy = false;
+		/* 404, 409: another pod has the name by now; 403: no right to do it, and no use in asking on.
+		 */
+		if (over)
+			pod->assign_wanted = false;
+	}
+	assignment_free(assignment);
+}
+
+static void assign_send(struct agent *agent, struct node_pod *pod)
+{
+	struct assignment *assignment;
+	char path[700], body[512];
+
+	if (!agent->client || pod->assign_busy)
+		return;
+	assignment = calloc(1, sizeof(*assignment));
+	if (!assignment)
+		return;
+	assignment->agent = agent;
+	assignment->uid = strdup(pod->facts.uid);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->facts.namespace_, pod->facts.name);
+	/* The uid in a patch is a precondition: another pod of that name is a conflict. */
+	snprintf(body, sizeof(body), "{\"metadata\":{\"uid\":\"%s\",\"annotations\":{\"%s\":\"true\"}}}",
+		pod->facts.uid, ANNOTATION_MEM_ASSIGNED);
+	if (!assignment->uid || kube_request(agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body,
+					TIMEOUT_MS, on_patched, assignment, NULL) < 0) {
+		assignment_free(assignment);
+		return;
+	}
+	list_append(&agent->assignments, &assignment->item);
+	pod->assign_busy = true;
+}
+
+void assign_pod(struct agent *agent, struct node_pod *pod)
+{
+	if (pod->facts.assigned || pod->assign_wanted)
+		return;
+	pod->assign_wanted = true;
+	assign_send(agent, pod);
+}
+
+void assign_stop(struct agent *agent)
+{
+	while (!list_empty(&agent->assignments))
+		assignment_free(list_entry(agent->assignments.next, struct assignment, item));
+}
+
+void assign_retry(struct agent *agent)
+{
+	void *value;
+
+	table_for_each (&agent->pods.by_uid, cursor, value) {
+		struct node_pod *pod = value;
+
+		if (pod->facts.assigned)
+			pod->assign_wanted = false;
+		if (pod->assign_wanted)
+			assign_send(agent, pod);
+	}
+}

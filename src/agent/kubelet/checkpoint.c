@@ -1,0 +1,113 @@
+#include "agent/kubelet/checkpoint.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <string.h>
+
+#include "agent/kubelet/served.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+/* 9,024 ids with their answers are about 2 MiB. */
+#define FILE_MAX ((size_t)16 << 20)
+#define ENTRY_IDS_MAX 65536
+
+static size_t entry_count_ids(struct json_object *by_numa)
+{
+	size_t n = 0;
+
+	json_object_object_foreach (by_numa, node, list) {
+		(void)node;
+		if (json_object_is_type(list, json_type_array))
+			n += json_object_array_length(list);
+	}
+	return n;
+}
+
+static size_t entry_collect_ids(struct json_object *by_numa, char **ids, size_t max)
+{
+	size_t n = 0;
+
+	json_object_object_foreach (by_numa, node, list) {
+		(void)node;
+		if (!json_object_is_type(list, json_type_array))
+			continue;
+		for (size_t i = 0; i < json_object_array_length(list) && n < max; i++) {
+			const char *id = json_string(json_object_array_get_idx(list, i));
+
+			if (id)
+				ids[n++] = (char *)id;
+		}
+	}
+	return n;
+}
+
+static int entry_parse(struct json_object *entry, struct served *served)
+{
+	const char *uid = json_member_string(entry, "PodUID");
+	const char *container = json_member_string(entry, "ContainerName");
+	const char *resource = json_member_string(entry, "ResourceName");
+	struct json_object *by_numa = json_member(entry, "DeviceIDs");
+	_cleanup_free_ char **ids = NULL;
+	size_t n;
+
+	if (!uid || !container || !resource || strcmp(resource, RESOURCE_GPU_MEM) != 0 ||
+		!json_object_is_type(by_numa, json_type_object))
+		return 0;
+	n = entry_count_ids(by_numa);
+	if (n > ENTRY_IDS_MAX)
+		return 0;
+	ids = calloc(n ? n : 1, sizeof(*ids));
+	if (!ids)
+		return -ENOMEM;
+	n = entry_collect_ids(by_numa, ids, n);
+	return served_add(served, uid, container, ids, n);
+}
+
+int checkpoint_parse(const char *text, size_t len, struct served *served, struct error *err)
+{
+	_cleanup_json_ struct json_object *root = NULL;
+	struct json_object *data, *entries;
+	int r = json_parse(text, len, &root, err);
+
+	if (r < 0)
+		return r;
+	data = json_member(root, "Data");
+	entries = json_member(data, "PodDeviceEntries");
+	if (!entries && json_object_is_type(data, json_type_object))
+		return 0; /* null: nothing was ever given */
+	if (!json_object_is_type(entries, json_type_array))
+		return error_set(err, EINVAL, "there is no list Data.PodDeviceEntries in it");
+	for (size_t i = 0; i < json_object_array_length(entries); i++) {
+		r = entry_parse(json_object_array_get_idx(entries, i), served);
+		if (r < 0)
+			return error_set(err, -r, "out of memory");
+	}
+	return 0;
+}
+
+int checkpoint_load(const char *path, struct served *served, struct error *err)
+{
+	_cleanup_free_ char *text = NULL;
+	struct served fresh;
+	size_t len = 0;
+	int r = fs_read(path, FILE_MAX, &text, &len);
+
+	if (r == -ENOENT) {
+		served_release(served);
+		return 0;
+	}
+	if (r < 0)
+		return error_set(err, -r, "%s: %s", path, strerror(-r));
+	served_init(&fresh);
+	r = checkpoint_parse(text, len, &fresh, err);
+	if (r < 0)
+		error_prefix(err, "%s", path);
+	else
+		served_move(&fresh, served);
+	served_release(&fresh);
+	return r;
+}

@@ -1,0 +1,248 @@
+#include "agent/kubelet/identify.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/delivery/cdi.h"
+#include "agent/kubelet/podresources.h"
+#include "agent/delivery/resized.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/json.h"
+#include "kube/object-name.h"
+
+#define ASK_MAX 64 /* at once */
+/* The kubelet waits in Allocate as long as we do, and what is refused there has failed for good. */
+#define ASK_TIMEOUT_MS 2000
+
+struct question {
+	struct identification *identification;
+	struct kube_request *request;
+	size_t pod;
+};
+
+struct identification {
+	struct agent *agent;
+	size_t n_ids;
+	identify_fn fn;
+	void *userdata;
+	struct podresources_call *list_call;
+	struct listing *listing;
+	bool *fresh, *gone, *ask, *unanswered; /* one per listed pod */
+	struct matching_pod *input;
+	struct question questions[ASK_MAX];
+	size_t pending;
+	bool api_away;
+};
+
+static void identification_free(struct identification *id)
+{
+	if (id->listing) {
+		listing_release(id->listing);
+		free(id->listing);
+	}
+	free(id->fresh);
+	free(id->gone);
+	free(id->ask);
+	free(id->unanswered);
+	free(id->input);
+	free(id);
+}
+
+void identify_cancel(struct identification *id)
+{
+	if (!id)
+		return;
+	podresources_cancel(id->list_call);
+	for (size_t i = 0; i < ASK_MAX; i++)
+		kube_request_cancel(id->questions[i].request);
+	identification_free(id);
+}
+
+static void identify_end(struct identification *id, const struct identified *result)
+{
+	id->fn(id->userdata, result);
+	identification_free(id);
+}
+
+static void identify_refuse(struct identification *id, const struct node_pod *pod, const char *text)
+{
+	struct identified result = {.verdict = MATCHING_REFUSED, .pod = pod, .text = text};
+
+	identify_end(id, &result);
+}
+
+static const struct node_pod *listed_node_pod(const struct identification *id, size_t i)
+{
+	const struct listed_pod *listed = &id->listing->pods[i];
+
+	return id->gone[i] ? NULL : node_pods_by_name(&id->agent->pods, listed->namespace_, listed->name);
+}
+
+static void identify_fill(struct identification *id)
+{
+	for (size_t i = 0; i < id->listing->n_pods; i++) {
+		const struct node_pod *pod = listed_node_pod(id, i);
+
+		id->input[i] = (struct matching_pod){
+			.namespace_ = id->listing->pods[i].namespace_,
+			.name = id->listing->pods[i].name,
+			.facts = pod ? &pod->facts : NULL,
+			.fresh = id->fresh[i],
+			.is_static = pod && pod->is_static,
+			.may_return = pod && pod->may_return,
+			.unanswered = id->unanswered[i],
+			.lists_devices = id->listing->pods[i].lists_devices,
+			.has_grant = pod && !request_is_empty(&pod->facts.request) &&
+				     cdi_exists(id->agent->options.cdi_dir, pod->facts.uid),
+		};
+	}
+}
+
+static void identify_decide(struct identification *id);
+
+static void on_pod(void *userdata, const struct kube_response *response)
+{
+	struct question *question = userdata;
+	struct identification *id = question->identification;
+	_cleanup_json_ struct json_object *object = NULL;
+	struct node_pod *pod;
+
+	question->request = NULL;
+	id->fresh[question->pod] = true;
+	if (response->result == 0 && response->status == 200 &&
+		json_parse(response->body, response->body_len, &object, NULL) == 0) {
+		pod = node_pods_set(&id->agent->pods, object);
+		/* Another node's, or nobody's yet: what our kubelet lists is its predecessor. */
+		id->gone[question->pod] = pod && strcmp(pod->facts.node, id->agent->options.node_name) != 0;
+		if (pod && id->gone[question->pod])
+			node_pods_remove(&id->agent->pods, pod->facts.uid);
+		else if (pod)
+			node_pods_asked(&id->agent->pods, pod, monotonic_ns());
+		resized_follow(id->agent);
+	} else if (response->result == 0 && response->status == 404) {
+		id->gone[question->pod] = true;
+	} else {
+		id->api_away = id->unanswered[question->pod] = true;
+	}
+	if (--id->pending == 0)
+		identify_decide(id);
+}
+
+static int ask_pod(struct identification *id, struct question *question, size_t i)
+{
+	const struct listed_pod *pod = &id->listing->pods[i];
+	char path[700];
+
+	if (!object_name_is_valid(pod->namespace_) || !object_name_is_valid(pod->name) || !id->agent->client)
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->namespace_, pod->name);
+	question->identification = id;
+	question->pod = i;
+	return kube_request(id->agent->client, "GET", path, NULL, NULL, ASK_TIMEOUT_MS, on_pod, question,
+		&question->request);
+}
+
+/* Returns whether at least one question is on its way. */
+static bool identify_ask(struct identification *id)
+{
+	for (size_t i = 0; i < id->listing->n_pods && id->pending < ASK_MAX; i++) {
+		if (!id->ask[i])
+			continue;
+		if (ask_pod(id, &id->questions[id->pending], i) == 0)
+			id->pending++;
+		else
+			id->fresh[i] = id->unanswered[i] = true;
+	}
+	return id->pending;
+}
+
+static enum matching_verdict identify_match(
+	struct identification *id, struct matching *ret_found, struct error *err)
+{
+	struct gpu_facts gpus[NODE_GPUS_MAX];
+	const struct inventory *inventory = &id->agent->inventory;
+
+	identify_fill(id);
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		gpus[i] = inventory->cards[i].facts;
+	return matching_answer(id->input, id->listing->n_pods, id->n_ids, &id->agent->served, gpus,
+		inventory->n_cards, inventory->unit_mib, id->ask, ret_found, err);
+}
+
+static void identify_decide(struct identification *id)
+{
+	struct error err = {""};
+	struct matching found;
+	enum matching_verdict verdict;
+
+	while ((verdict = identify_match(id, &found, &err)) == MATCHING_ASK)
+		if (identify_ask(id))
+			return;
+	if (verdict == MATCHING_FOUND) {
+		struct identified result = {.verdict = verdict,
+			.pod = listed_node_pod(id, found.pod),
+			.container = found.container,
+			.placed = found.placed,
+			.anew = found.anew};
+
+		identify_end(id, &result);
+		return;
+	}
+	if (id->api_away)
+		error_prefix(&err, "the API server could not be asked about the pods of this node");
+	identify_refuse(id, found.container ? listed_node_pod(id, found.pod) : NULL, err.text);
+}
+
+static void on_listing(void *userdata, struct listing *listing, const char *text)
+{
+	struct identification *id = userdata;
+	struct identified silent = {.verdict = MATCHING_REFUSED, .kubelet_silent = true};
+	char sentence[600];
+	size_t n;
+
+	id->list_call = NULL;
+	if (!listing) {
+		snprintf(sentence, sizeof(sentence), "cannot ask the kubelet which pod this is for (%s): %s",
+			id->agent->options.pod_resources_socket, text);
+		silent.text = sentence;
+		identify_end(id, &silent);
+		return;
+	}
+	id->listing = listing;
+	n = listing->n_pods + 1;
+	id->fresh = calloc(n, sizeof(bool));
+	id->gone = calloc(n, sizeof(bool));
+	id->ask = calloc(n, sizeof(bool));
+	id->unanswered = calloc(n, sizeof(bool));
+	id->input = calloc(n, sizeof(*id->input));
+	if (!id->fresh || !id->gone || !id->ask || !id->unanswered || !id->input) {
+		identify_refuse(id, NULL, "out of memory");
+		return;
+	}
+	identify_decide(id);
+}
+
+int identify_start(struct agent *agent, size_t n_ids, identify_fn fn, void *userdata,
+	struct identification **ret_identification)
+{
+	struct identification *id = calloc(1, sizeof(*id));
+	int r;
+
+	if (!id)
+		return -ENOMEM;
+	*id = (struct identification){.agent = agent, .n_ids = n_ids, .fn = fn, .userdata = userdata};
+	r = podresources_list(agent->podresources, on_listing, id, &id->list_call);
+	if (r < 0) {
+		free(id);
+		return r;
+	}
+	*ret_identification = id;
+	return 0;
+}

@@ -1,0 +1,178 @@
+#include "agent/kubelet/ids.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/node/inventory.h"
+#include "agent/pods/pods.h"
+#include "agent/kubelet/served.h"
+#include "base/cleanup.h"
+
+#define NAMES_MAX 10 /* of one unit: one digit */
+
+void ids_release(struct device_ids *ids)
+{
+	free(ids->ids);
+	free(ids->healthy);
+	*ids = (struct device_ids){0};
+}
+
+int ids_card(const char *id)
+{
+	char *end;
+	unsigned long card = strtoul(id, &end, 10);
+
+	return end == id || *end != '-' || card >= NODE_GPUS_MAX ? -EINVAL : (int)card;
+}
+
+uint32_t ids_held(const struct node_pods *pods, const char *uuid)
+{
+	uint32_t sum = 0;
+	void *value;
+
+	table_for_each (&pods->by_uid, cursor, value) {
+		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
+
+		if (facts->has_placement && !facts->finished)
+			sum += placement_units_on(&facts->placement, &facts->request, uuid);
+	}
+	return sum;
+}
+
+/* By pods that are over no id is in use, also while the kubelet has not freed it. */
+static int ids_in_use(const struct served *served, const struct node_pods *pods, const struct table *spent,
+	struct table *ret_used)
+{
+	list_for_each (item, &served->entries) {
+		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+		const struct node_pod *pod = node_pods_by_uid(pods, entry->uid);
+
+		if (pod && pod->facts.finished)
+			continue;
+		for (size_t i = 0; i < entry->n_ids; i++)
+			if (!table_get(spent, entry->ids[i]) &&
+				table_set(ret_used, entry->ids[i], ret_used) < 0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Free ids of card (any card if < 0), from the last, until `left` is 0. Returns what is left. */
+static uint32_t ids_withdraw(struct device_ids *ids, const struct table *used, int card, uint32_t left)
+{
+	for (size_t i = ids->n; i > 0 && left; i--) {
+		size_t k = i - 1;
+
+		if (!ids->healthy[k] || (card >= 0 && ids_card(ids->ids[k]) != card) ||
+			table_get(used, ids->ids[k]))
+			continue;
+		ids->healthy[k] = false;
+		left--;
+	}
+	return left;
+}
+
+static void ids_mark_sick(struct device_ids *ids, const struct inventory *inventory,
+	const struct node_pods *pods, const struct table *used)
+{
+	uint32_t left = 0;
+
+	for (size_t i = 0; i < inventory->n_cards; i++) {
+		const struct card *card = &inventory->cards[i];
+		uint32_t held = card->facts.healthy ? 0 : ids_held(pods, card->facts.uuid);
+
+		if (!card->facts.healthy && held < card->units)
+			left += ids_withdraw(ids, used, (int)i, card->units - held);
+	}
+	ids_withdraw(ids, used, -1, left);
+}
+
+/* "0-3.1" -> "0-3", which has it for a name of its unit. */
+static int ids_other_names(const struct table *used, struct table *ret_names)
+{
+	char unit[DEVICE_ID_SIZE];
+	const char *id;
+	size_t cursor = 0;
+	void *ignored;
+
+	while (table_next(used, &cursor, &id, &ignored)) {
+		const char *dot = strchr(id, '.');
+
+		if (!dot || (size_t)(dot - id) >= sizeof(unit) || strlen(id) >= DEVICE_ID_SIZE)
+			continue;
+		memcpy(unit, id, (size_t)(dot - id));
+		unit[dot - id] = '\0';
+		if (table_set(ret_names, unit, (void *)id) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The name in use, else the first that is not spent. Where all are (a kubelet cannot have kept so many), one
+ * is as good as another. */
+static void ids_name(char *name, const char *other, const struct table *used, const struct table *spent)
+{
+	size_t len = strlen(name);
+
+	if (table_get(used, name))
+		return;
+	if (other) {
+		strcpy(name, other);
+		return;
+	}
+	for (int n = 1; n < NAMES_MAX && table_get(spent, name); n++)
+		snprintf(name + len, DEVICE_ID_SIZE - len, ".%d", n);
+}
+
+static void ids_add_all(struct device_ids *ids, const struct inventory *inventory, const struct table *used,
+	const struct table *names, const struct table *spent)
+{
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		for (uint32_t unit = 0; unit < inventory->cards[i].units; unit++) {
+			char *name = ids->ids[ids->n];
+
+			snprintf(name, DEVICE_ID_SIZE, "%u-%u", (unsigned int)i, unit);
+			ids_name(name, table_get(names, name), used, spent);
+			ids->healthy[ids->n++] = true;
+		}
+}
+
+static int ids_fill(struct device_ids *ids, const struct inventory *inventory, const struct node_pods *pods,
+	const struct served *served, const struct table *spent)
+{
+	struct table used, names;
+	int r;
+
+	table_init(&used);
+	table_init(&names);
+	r = ids_in_use(served, pods, spent, &used);
+	if (r == 0)
+		r = ids_other_names(&used, &names);
+	if (r == 0) {
+		ids_add_all(ids, inventory, &used, &names, spent);
+		ids_mark_sick(ids, inventory, pods, &used);
+	}
+	table_release(&used);
+	table_release(&names);
+	return r;
+}
+
+int ids_build(const struct inventory *inventory, const struct node_pods *pods, const struct served *served,
+	const struct table *spent, struct device_ids *ret_ids)
+{
+	struct device_ids ids = {0};
+	size_t total = inventory_units(inventory);
+	int r = -ENOMEM;
+
+	ids.ids = calloc(total + 1, sizeof(*ids.ids));
+	ids.healthy = calloc(total + 1, sizeof(*ids.healthy));
+	if (ids.ids && ids.healthy)
+		r = ids_fill(&ids, inventory, pods, served, spent);
+	if (r < 0)
+		ids_release(&ids);
+	else
+		*ret_ids = ids;
+	return r;
+}

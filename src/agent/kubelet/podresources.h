@@ -1,0 +1,38 @@
+/* podresources.h - the kubelet's own list of pods and their devices. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/kubelet/wire.h"
+
+struct loop;
+struct podresources;
+struct podresources_call;
+
+/* One answer. Strings live as long as the listing. */
+struct listed_pod {
+	const char *namespace_, *name;
+	bool lists_devices; /* ids of our resource on one of its containers */
+};
+
+struct listing {
+	struct wire_arena arena;
+	struct listed_pod *pods;
+	size_t n_pods;
+};
+
+void listing_release(struct listing *listing);
+
+/* listing is NULL on failure, and text says why; otherwise it is the callee's to keep, and to release and
+ * free(). */
+typedef void (*podresources_fn)(void *userdata, struct listing *listing, const char *text);
+
+int podresources_new(struct loop *loop, const char *socket, struct podresources **ret_resources);
+void podresources_free(struct podresources *resources);
+
+/* podresources_list() - fn is called once, never from within. An answer of ResourceExhausted (the kubelet
+ * allows 100 calls a second, 10 at once) is asked again after 10 ms, three times. */
+int podresources_list(struct podresources *resources, podresources_fn fn, void *userdata,
+	struct podresources_call **ret_call);
+void podresources_cancel(struct podresources_call *call); /* accepts NULL */

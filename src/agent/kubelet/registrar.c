@@ -1,0 +1,286 @@
+#include "agent/kubelet/registrar.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/kubelet/checkpoint.h"
+#include "agent/deviceplugin.pb-c.h"
+#include "agent/kubelet/plugin.h"
+#include "agent/delivery/runtime.h"
+#include "agent/kubelet/spent.h"
+#include "agent/kubelet/wire.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/names.h"
+#include "net/grpc-client.h"
+#include "net/loop.h"
+
+#define KUBELET_SOCKET "kubelet.sock"
+#define TIMEOUT_MS 15000 /* the kubelet dials back for up to 10 s before it answers */
+#define FIRST_RETRY_NS (1 * NS_PER_MS)
+#define LAST_RETRY_NS (1 * NS_PER_S)
+#define UNWATCHED_NS (2 * NS_PER_S) /* for the kubelet to open its ListAndWatch */
+#define DROPPED_NS (10 * NS_PER_MS) /* it has closed it */
+
+struct registrar {
+	struct agent *agent;
+	int inotify_fd;
+	struct loop_io *io;
+	struct loop_timer *timer;
+	struct grpc_client *client;
+	struct grpc_client_call *call;
+	bool wanted, registered;
+	bool asking;	 /* the supervisor, for the socket */
+	bool anew;	 /* a new kubelet: it does not know us, whatever is still open */
+	int watched_dir; /* inotify's number for it, -1: not there yet */
+	int64_t since_ns, retry_ns, registered_ns;
+};
+
+static void registrar_try(struct registrar *r);
+
+static void registrar_retry(struct registrar *r)
+{
+	loop_timer_set(r->timer, r->retry_ns);
+	r->retry_ns = r->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : r->retry_ns * 2;
+}
+
+static void registrar_find_spent(struct agent *agent)
+{
+	table_release(&agent->spent);
+	if (!agent->pods_listed)
+		return;
+	if (spent_find(&agent->served, &agent->pods, agent->leftovers, &agent->spent) < 0)
+		table_release(&agent->spent);
+	if (agent->spent.count)
+		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
+			agent->spent.count);
+}
+
+/* What a kubelet that has just started believes is in its checkpoint, which it reads before it makes its
+ * socket; what we know beyond that, it forgot. Before Register, because Allocate may follow at once. */
+static void registrar_reload_record(struct registrar *r)
+{
+	struct error err = {""};
+
+	if (checkpoint_load(r->agent->options.checkpoint, &r->agent->served, &err) < 0)
+		log_warning("%s; going on with our own record", err.text);
+	registrar_find_spent(r->agent);
+}
+
+static void on_registered(void *userdata, const struct grpc_reply *reply)
+{
+	struct registrar *r = userdata;
+	char text[600];
+
+	r->call = NULL;
+	if (reply->result < 0 || reply->status != GRPC_OK) {
+		r->agent->metrics.registration_failures++;
+		/* Right after its start nobody listens for a moment: that is not worth a line. */
+		if (r->retry_ns >= LAST_RETRY_NS)
+			log_warning("the kubelet does not register %s: %s; trying again", RESOURCE_GPU_MEM,
+				grpc_reply_text(reply, text, sizeof(text)));
+		registrar_retry(r);
+		return;
+	}
+	r->registered = true;
+	r->anew = false;
+	r->registered_ns = monotonic_ns();
+	r->agent->metrics.last_registration_ns = monotonic_ns() - r->since_ns;
+	histogram_observe(&r->agent->metrics.registration, r->agent->metrics.last_registration_ns);
+	log_info("registered %s at the kubelet after %.1f ms", RESOURCE_GPU_MEM,
+		(double)r->agent->metrics.last_registration_ns / NS_PER_MS);
+	runtime_ask(r->agent->runtime);
+	loop_timer_set(r->timer, UNWATCHED_NS);
+}
+
+static uint8_t *pack_registration(size_t *ret_len)
+{
+	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+	V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
+
+	options.pre_start_required = true;
+	options.get_preferred_allocation_available = true;
+	request.version = "v1beta1";
+	request.endpoint = PLUGIN_ENDPOINT;
+	request.resource_name = RESOURCE_GPU_MEM;
+	request.options = &options;
+	return wire_pack(&request.base, ret_len);
+}
+
+/* Serve first: the kubelet dials back before it answers. */
+static void registrar_try(struct registrar *r)
+{
+	if (!r->wanted || r->call || r->asking)
+		return;
+	r->asking = true;
+	plugin_listen(r->agent->plugin);
+}
+
+static void registrar_send(struct registrar *r)
+{
+	_cleanup_free_ uint8_t *packed = NULL;
+	size_t len = 0;
+	int error;
+
+	packed = pack_registration(&len);
+	error = packed ? grpc_client_call(r->client, "/v1beta1.Registration/Register", packed, len,
+				 TIMEOUT_MS, on_registered, r, &r->call)
+		       : -ENOMEM;
+	if (error < 0)
+		registrar_retry(r);
+}
+
+void registrar_listening(struct registrar *r, const char *text)
+{
+	r->asking = false;
+	if (text) {
+		if (r->retry_ns >= LAST_RETRY_NS)
+			log_warning("%s; trying again", text);
+		registrar_retry(r);
+		return;
+	}
+	/* The kubelet's connections are the supervisor's: it has not noticed that there was another worker.
+	 */
+	if (plugin_watched(r->agent->plugin) && !r->anew && !r->call) {
+		if (!r->registered)
+			log_info("the kubelet still watches our devices: nothing to register");
+		r->registered = true;
+		return;
+	}
+	if (!r->call)
+		registrar_send(r);
+}
+
+static void registrar_begin(struct registrar *r, bool anew)
+{
+	r->anew |= anew;
+	r->registered = false;
+	r->since_ns = monotonic_ns();
+	r->retry_ns = FIRST_RETRY_NS;
+	loop_timer_stop(r->timer);
+	/* The connection to the kubelet that was there before must not be taken for one to the new. This also
+	 * ends a Register in flight; its callback asks for a retry. */
+	grpc_client_disconnect(r->client);
+	loop_timer_stop(r->timer);
+	r->retry_ns = FIRST_RETRY_NS;
+	registrar_try(r);
+}
+
+static void registrar_on_event(struct registrar *r, const struct inotify_event *event)
+{
+	if (event->mask & (IN_IGNORED | IN_DELETE_SELF)) {
+		r->watched_dir = -1;
+		registrar_retry(r);
+		return;
+	}
+	if (event->mask & IN_Q_OVERFLOW) {
+		registrar_begin(r, true);
+		return;
+	}
+	if (!event->len)
+		return;
+	if (event->mask & (IN_CREATE | IN_MOVED_TO) && strcmp(event->name, KUBELET_SOCKET) == 0) {
+		registrar_reload_record(r);
+		registrar_begin(r, true);
+	}
+	/* A starting kubelet removes all sockets; ours may also have been removed by hand: then the kubelet's
+	 * connection lives on, and all it needs is the file. */
+	if (event->mask & IN_DELETE && strcmp(event->name, PLUGIN_ENDPOINT) == 0 && r->registered)
+		registrar_begin(r, false);
+}
+
+static void on_inotify(void *userdata, int fd, uint32_t events)
+{
+	struct registrar *r = userdata;
+	char buf[8192] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t n = read(fd, buf, sizeof(buf));
+
+	for (char *p = buf; n > 0 && p < buf + n;) {
+		const struct inotify_event *event = (const struct inotify_event *)p;
+
+		registrar_on_event(r, event);
+		p += sizeof(*event) + event->len;
+	}
+}
+
+static void registrar_watch_dir(struct registrar *r)
+{
+	if (r->watched_dir >= 0)
+		return;
+	r->watched_dir = inotify_add_watch(r->inotify_fd, r->agent->options.plugin_dir,
+		IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR);
+	if (r->watched_dir < 0 && r->retry_ns >= LAST_RETRY_NS)
+		log_debug("%s: %s", r->agent->options.plugin_dir, strerror(errno));
+}
+
+static void on_timer(void *userdata)
+{
+	struct registrar *r = userdata;
+
+	registrar_watch_dir(r);
+	if (!r->registered)
+		registrar_try(r);
+	else if (!plugin_watched(r->agent->plugin))
+		registrar_begin(r, false);
+}
+
+int registrar_new(struct agent *agent, struct registrar **ret_registrar)
+{
+	struct registrar *r = calloc(1, sizeof(*r));
+	char path[PATH_MAX];
+	int error;
+
+	if (!r)
+		return -ENOMEM;
+	*r = (struct registrar){.agent = agent, .watched_dir = -1, .retry_ns = FIRST_RETRY_NS};
+	snprintf(path, sizeof(path), "%s/%s", agent->options.plugin_dir, KUBELET_SOCKET);
+	r->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	error = r->inotify_fd < 0 ? -errno : grpc_client_new(agent->loop, path, 65536, &r->client);
+	if (error == 0)
+		error = loop_add_timer(agent->loop, on_timer, r, &r->timer);
+	if (error == 0)
+		error = loop_add_io(agent->loop, r->inotify_fd, EPOLLIN, on_inotify, r, &r->io);
+	if (error < 0) {
+		registrar_free(r);
+		return error;
+	}
+	registrar_watch_dir(r);
+	*ret_registrar = r;
+	return 0;
+}
+
+void registrar_free(struct registrar *r)
+{
+	if (!r)
+		return;
+	grpc_client_free(r->client);
+	loop_io_remove(r->io);
+	loop_timer_remove(r->timer);
+	if (r->inotify_fd >= 0)
+		close(r->inotify_fd);
+	free(r);
+}
+
+void registrar_want(struct registrar *r)
+{
+	if (r->wanted)
+		return;
+	r->wanted = true;
+	registrar_begin(r, false);
+}
+
+void registrar_unwatched(struct registrar *r)
+{
+	/* At once, unless it has just dropped us before: then it knows why, and we do not. */
+	if (r->registered)
+		loop_timer_set(r->timer,
+			monotonic_ns() - r->registered_ns < UNWATCHED_NS ? UNWATCHED_NS : DROPPED_NS);
+}

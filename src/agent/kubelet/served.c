@@ -1,0 +1,134 @@
+#include "agent/kubelet/served.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+void served_init(struct served *served)
+{
+	list_init(&served->entries);
+}
+
+static void entry_free(struct served_entry *entry)
+{
+	if (!entry)
+		return;
+	list_remove(&entry->item);
+	for (size_t i = 0; entry->ids && i < entry->n_ids; i++)
+		free(entry->ids[i]);
+	free(entry->ids);
+	free(entry->uid);
+	free(entry->container);
+	free(entry);
+}
+
+static void entry_free_ptr(struct served_entry **entry)
+{
+	entry_free(*entry);
+}
+
+void served_release(struct served *served)
+{
+	while (!list_empty(&served->entries))
+		entry_free(list_entry(served->entries.next, struct served_entry, item));
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int served_add(struct served *served, const char *uid, const char *container, char *const *ids, size_t n_ids)
+{
+	_cleanup_(entry_free_ptr) struct served_entry *entry = calloc(1, sizeof(*entry));
+
+	if (!entry)
+		return -ENOMEM;
+	entry->uid = strdup(uid);
+	entry->container = strdup(container);
+	entry->ids = calloc(n_ids ? n_ids : 1, sizeof(*entry->ids));
+	if (!entry->uid || !entry->container || !entry->ids)
+		return -ENOMEM;
+	for (; entry->n_ids < n_ids; entry->n_ids++) {
+		entry->ids[entry->n_ids] = strdup(ids[entry->n_ids]);
+		if (!entry->ids[entry->n_ids])
+			return -ENOMEM;
+	}
+	qsort(entry->ids, n_ids, sizeof(*entry->ids), compare_ids);
+	entry_free((struct served_entry *)served_find(served, uid, container));
+	list_append(&served->entries, &entry->item);
+	TAKE_PTR(entry);
+	return 0;
+}
+
+void served_remove_pod(struct served *served, const char *uid)
+{
+	list_for_each_safe (item, after, &served->entries) {
+		struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (strcmp(entry->uid, uid) == 0)
+			entry_free(entry);
+	}
+}
+
+const struct served_entry *served_find(const struct served *served, const char *uid, const char *container)
+{
+	list_for_each (item, &served->entries) {
+		struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (strcmp(entry->uid, uid) == 0 && strcmp(entry->container, container) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+bool served_knows(const struct served *served, const char *uid)
+{
+	list_for_each (item, &served->entries)
+		if (strcmp(list_entry(item, struct served_entry, item)->uid, uid) == 0)
+			return true;
+	return false;
+}
+
+static bool entry_has_ids(const struct served_entry *entry, char *const *sorted, size_t n_ids)
+{
+	if (entry->n_ids != n_ids)
+		return false;
+	for (size_t i = 0; i < n_ids; i++)
+		if (strcmp(entry->ids[i], sorted[i]) != 0)
+			return false;
+	return true;
+}
+
+const struct served_entry *served_find_ids(
+	const struct served *served, const struct served_entry *before, char *const *ids, size_t n_ids)
+{
+	_cleanup_free_ char **sorted = calloc(n_ids ? n_ids : 1, sizeof(*sorted));
+
+	if (!sorted)
+		return NULL;
+	if (n_ids)
+		memcpy(sorted, ids, n_ids * sizeof(*sorted));
+	qsort(sorted, n_ids, sizeof(*sorted), compare_ids);
+	for (const struct list *item = before ? before->item.prev : served->entries.prev;
+		item != &served->entries; item = item->prev) {
+		struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (entry_has_ids(entry, sorted, n_ids))
+			return entry;
+	}
+	return NULL;
+}
+
+void served_move(struct served *from, struct served *to)
+{
+	served_release(to);
+	while (!list_empty(&from->entries)) {
+		struct list *item = from->entries.next;
+
+		list_remove(item);
+		list_append(&to->entries, item);
+	}
+}

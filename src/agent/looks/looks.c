@@ -1,0 +1,429 @@
+#include "agent/looks/looks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/looks/container-names.h"
+#include "agent/node/health.h"
+#include "agent/looks/looker.h"
+#include "agent/looks/overhead.h"
+#include "agent/looks/processes.h"
+#include "agent/looks/watchdog.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "net/loop.h"
+#include "nvml/nvml.h"
+
+/* After a look the loop has so many times as long for everything else, whatever programs do to make looks
+ * long. */
+#define REST_TIMES 4
+#define EMPTY_NS (4 * NS_PER_S) /* a card of which nobody has a grant: for the watchdog */
+/* So many looks in a row may leave open whose memory that is, then the rest counts. */
+#define UNCLEAR_MAX 10
+
+struct look_card {
+	char uuid[GPU_UUID_SIZE];
+	bool due, looked;
+	unsigned unclear; /* looks in a row that left something open */
+	int64_t looked_ns;
+	uint64_t used_bytes; /* by all processes, at the last look that was answered */
+};
+
+struct looks {
+	struct agent *agent;
+	struct looker *looker;
+	struct processes *processes;
+	struct container_names *names;
+	struct watched_set *set;
+	struct look_card cards[NODE_GPUS_MAX];
+	size_t n_cards, next;
+	struct loop_timer *rest;
+	int64_t rest_until_ns, spent_ns; /* spent: by the look under way */
+	struct look_card *at;		 /* the card that the driver is asked about */
+	uint64_t asked_at;		 /* processes_now() then */
+	struct holder *holders;
+	struct overhead_process *of_one; /* of one container; room for all holders */
+};
+
+/* ---- before and after -----------------------------------------------------------------------------------
+ */
+
+static void forget_slots(struct watched_card *card)
+{
+	free(card->before);
+	card->before = NULL;
+	card->n_before = 0;
+}
+
+/* NULL if there are none, or if they cannot be read: then nothing is charged, and all that the driver counts
+ * is overhead. */
+static struct usage_peek_slot *read_slots(
+	const struct watched_card *card, const struct usage_peek *peek, size_t *ret_n)
+{
+	struct usage_peek_slot *slots = peek->slots_used ? calloc(peek->slots_used, sizeof(*slots)) : NULL;
+	int n = slots ? usage_peek_slots(card->of->usage_fd, peek, card->index, slots) : 0;
+
+	*ret_n = n > 0 ? (size_t)n : 0;
+	return slots;
+}
+
+static void note_before(struct looks *looks, const char *uuid)
+{
+	list_for_each (item, watched_on(looks->set, uuid)) {
+		struct watched_card *card = list_entry(item, struct watched_card, item);
+		struct usage_peek peek;
+
+		forget_slots(card);
+		if (usage_peek(card->of->usage_fd, card->index + 1, &peek) < 0)
+			continue;
+		card->look_wanted = peek.look_wanted;
+		card->refused = peek.cards[card->index];
+		card->before = read_slots(card, &peek, &card->n_before);
+	}
+}
+
+static size_t processes_of(const struct looks *looks, const struct watched *watched, size_t n)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct holder *holder = &looks->holders[i];
+
+		if (holder->watched == watched && holder->process)
+			looks->of_one[found++] = (struct overhead_process){.owner = holder->process->owner,
+				.bytes = holder->bytes,
+				.pid = holder->process->pid};
+	}
+	return found;
+}
+
+/* Those that hold most, for people. */
+static void note_top(
+	const struct looks *looks, const struct watched *watched, struct watched_card *card, size_t n)
+{
+	card->n_processes = 0;
+	memset(card->top, 0, sizeof(card->top));
+	for (size_t i = 0; i < n; i++) {
+		const struct holder *holder = &looks->holders[i];
+		struct watched_process next = {0, holder->bytes};
+
+		if (holder->watched != watched || !holder->process)
+			continue;
+		next.pid = holder->process->pid;
+		card->n_processes++;
+		for (size_t k = 0; k < WATCHED_TOP; k++) {
+			struct watched_process moved = card->top[k];
+
+			if (next.bytes <= moved.bytes)
+				continue;
+			card->top[k] = next;
+			next = moved;
+		}
+	}
+}
+
+/* Whose is what: not where a process has just ended or begun, or the runtime has not named its container. */
+static bool is_clear(const struct looks *looks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!looks->holders[i].process || (!looks->holders[i].watched && !looks->holders[i].certain))
+			return false;
+	return true;
+}
+
+/* Who waits for a look goes on waiting after one that was not clear: its own context may be what was left
+ * open. Nor does such a look make room. Only then is the grant read: a page of a file that is read first, and
+ * not written, brings its neighbours into our memory. */
+static void publish_overhead(const struct watched_card *card, uint64_t bytes, bool clear)
+{
+	struct grant_file *grant = card->of->grant;
+	struct grant_file_live *live = &grant->live[card->index];
+	uint64_t before = clear ? 0 : atomic_fetch_add(&live->overhead_bytes, 0);
+
+	if (clear)
+		grant_file_set_overhead(grant, card->index, bytes, card->look_wanted);
+	else
+		grant_file_set_overhead(grant, card->index, bytes > before ? bytes : before,
+			(uint32_t)atomic_load(&live->looked_for));
+}
+
+static void publish(struct looks *looks, struct watched_card *card, size_t n, bool clear)
+{
+	struct watched *watched = card->of;
+	size_t n_after = 0, n_own = processes_of(looks, watched, n);
+	_cleanup_free_ struct usage_peek_slot *after = NULL;
+	struct overhead found;
+	struct usage_peek peek;
+
+	if (usage_peek(watched->usage_fd, 0, &peek) == 0)
+		after = read_slots(card, &peek, &n_after);
+	for (size_t i = 0; i < n_own; i++) {
+		struct owner *owner = &looks->of_one[i].owner;
+
+		if (overhead_is_ambiguous(owner, after, n_after))
+			owner->image = process_image(looks->processes, looks->of_one[i].pid);
+	}
+	overhead_compute(looks->of_one, n_own, card->before, card->n_before, after, n_after, &found);
+	forget_slots(card);
+	card->looked = true;
+	card->used_bytes = found.used_bytes;
+	card->overhead_bytes = found.overhead_bytes;
+	note_top(looks, watched, card, n);
+	publish_overhead(card, found.overhead_bytes, clear);
+}
+
+/* ---- whose they are -------------------------------------------------------------------------------------
+ */
+
+static void find_container(struct looks *looks, struct holder *holder)
+{
+	const struct cgroup_place *place = &holder->process->place;
+	int r = place->id[0] ? container_names_find(looks->names, place->id, place->uid, &holder->container)
+			     : -ENOENT;
+
+	if (r == 0)
+		holder->watched = watched_find(looks->set, place->uid, holder->container);
+	else if (r == -EAGAIN)
+		/* Mostly a pod has one, and the first context is to be counted before the runtime has
+		 * answered. */
+		holder->watched = watched_only(looks->set, place->uid);
+	holder->certain = r != -EAGAIN;
+}
+
+static size_t find_holders(struct looks *looks, const struct nvml_process *list, size_t count)
+{
+	processes_begin(looks->processes);
+	for (size_t i = 0; i < count; i++) {
+		struct holder *holder = &looks->holders[i];
+
+		*holder = (struct holder){
+			.process = processes_get(looks->processes, list[i].pid, looks->asked_at),
+			.bytes = list[i].bytes,
+			.certain = true};
+		if (holder->process && holder->process->verdict == 0)
+			find_container(looks, holder);
+	}
+	return count;
+}
+
+/* ---- one card after the other ---------------------------------------------------------------------------
+ */
+
+static int look_begin(struct looks *looks, struct look_card *card)
+{
+	struct nvml *nvml = gpu_health_lend(looks->agent->health);
+	int64_t begin = monotonic_ns();
+	int r;
+
+	if (!nvml)
+		return -ENODEV;
+	card->due = false;
+	card->looked_ns = begin;
+	looks->at = card;
+	looks->next = (size_t)(card - looks->cards) + 1;
+	looks->asked_at = processes_now();
+	note_before(looks, card->uuid);
+	looks->spent_ns = monotonic_ns() - begin;
+	r = looker_ask(looks->looker, nvml, card->uuid);
+	if (r < 0)
+		gpu_health_return(looks->agent->health);
+	return r;
+}
+
+static void looks_go(struct looks *looks)
+{
+	int64_t now = monotonic_ns();
+
+	for (size_t i = 0; i < looks->n_cards && !looker_is_busy(looks->looker); i++) {
+		struct look_card *card = &looks->cards[(looks->next + i) % looks->n_cards];
+
+		if (!card->due)
+			continue;
+		if (now < looks->rest_until_ns) {
+			loop_timer_set(looks->rest, looks->rest_until_ns - now);
+			return;
+		}
+		if (look_begin(looks, card) < 0)
+			return;
+	}
+}
+
+static void on_rested(void *userdata)
+{
+	looks_go(userdata);
+}
+
+static void look_finish(struct looks *looks, const char *uuid, const struct nvml_process *list, size_t count)
+{
+	size_t n = find_holders(looks, list, count);
+	struct look_card *at = looks->at;
+	bool clear = is_clear(looks, n);
+
+	at->unclear = clear ? 0 : at->unclear + (at->unclear < UNCLEAR_MAX);
+	at->due |= !clear && at->unclear < UNCLEAR_MAX;
+	clear |= at->unclear == UNCLEAR_MAX;
+	at->looked = true;
+	at->used_bytes = 0;
+	for (size_t i = 0; i < count; i++)
+		at->used_bytes += list[i].bytes;
+	list_for_each (item, watched_on(looks->set, uuid))
+		publish(looks, list_entry(item, struct watched_card, item), n, clear);
+	watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
+}
+
+static void on_answer(void *userdata, int result, const struct nvml_process *list, size_t count)
+{
+	struct looks *looks = userdata;
+	bool missed = gpu_health_return(looks->agent->health);
+	int64_t begin = monotonic_ns(), end;
+
+	if (result == 0)
+		look_finish(looks, looks->at->uuid, list, count);
+	end = monotonic_ns();
+	looks->rest_until_ns = end + REST_TIMES * (looks->spent_ns + end - begin);
+	watched_listen(looks->set);
+	if (missed)
+		agent_poll_health(looks->agent);
+	looks_go(looks);
+}
+
+static void want(struct looks *looks, const char *uuid)
+{
+	for (size_t i = 0; i < looks->n_cards; i++)
+		if (strcmp(looks->cards[i].uuid, uuid) == 0)
+			looks->cards[i].due = true;
+}
+
+static void on_wanted(void *userdata, const char *uuid)
+{
+	want(userdata, uuid);
+	looks_go(userdata);
+}
+
+/* The runtime has named a container. */
+static void on_names(void *userdata)
+{
+	struct looks *looks = userdata;
+
+	for (size_t i = 0; i < looks->n_cards; i++)
+		looks->cards[i].due = true;
+	looks_go(looks);
+}
+
+static void meet_cards(struct looks *looks)
+{
+	const struct inventory *inventory = &looks->agent->inventory;
+
+	for (size_t i = 0; i < inventory->n_cards; i++) {
+		const char *uuid = inventory->cards[i].facts.uuid;
+		bool known = false;
+
+		for (size_t k = 0; k < looks->n_cards; k++)
+			known |= strcmp(looks->cards[k].uuid, uuid) == 0;
+		if (known || looks->n_cards == NODE_GPUS_MAX)
+			continue;
+		memset(&looks->cards[looks->n_cards], 0, sizeof(looks->cards[0]));
+		memcpy(looks->cards[looks->n_cards++].uuid, uuid, GPU_UUID_SIZE);
+	}
+}
+
+void looks_tick(struct looks *looks)
+{
+	/* Granted cards each time: memory grows by itself, too (local memory, printf). */
+	bool isolated = gpu_mode_is_isolated(looks->agent->in_force);
+	int64_t now = monotonic_ns();
+
+	if (!isolated && list_empty(watched_list(looks->set)))
+		return;
+	meet_cards(looks);
+	for (size_t i = 0; i < looks->n_cards; i++) {
+		struct look_card *card = &looks->cards[i];
+
+		card->due |= !list_empty(watched_on(looks->set, card->uuid)) ||
+			     (isolated && now - card->looked_ns >= EMPTY_NS);
+	}
+	watched_listen(looks->set);
+	looks_go(looks);
+}
+
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
+
+int looks_new(struct agent *agent, struct looks **ret_looks)
+{
+	struct looks *looks = calloc(1, sizeof(*looks));
+	int r;
+
+	if (!looks)
+		return -ENOMEM;
+	looks->agent = agent;
+	looks->holders = calloc(NVML_MAX_PROCESSES, sizeof(*looks->holders));
+	looks->of_one = calloc(NVML_MAX_PROCESSES, sizeof(*looks->of_one));
+	r = loop_add_timer(agent->loop, on_rested, looks, &looks->rest);
+	if (r == 0 && (!looks->holders || !looks->of_one))
+		r = -ENOMEM;
+	if (r == 0)
+		r = processes_new(agent->options.proc, &looks->processes);
+	if (r == 0)
+		r = container_names_new(
+			agent->loop, agent->options.cri_socket, on_names, looks, &looks->names);
+	if (r == 0)
+		r = watched_set_new(agent->loop, on_wanted, looks, &looks->set);
+	if (r == 0)
+		r = looker_new(agent->loop, on_answer, looks, &looks->looker);
+	if (r < 0)
+		looks_free(looks);
+	else
+		*ret_looks = looks;
+	return r;
+}
+
+void looks_free(struct looks *looks)
+{
+	if (!looks)
+		return;
+	/* A driver that does not answer keeps its library: what the loop lent is not given back. */
+	if (looker_free(looks->looker))
+		gpu_health_return(looks->agent->health);
+	loop_timer_remove(looks->rest);
+	watched_set_free(looks->set);
+	container_names_free(looks->names);
+	processes_free(looks->processes);
+	free(looks->of_one);
+	free(looks->holders);
+	free(looks);
+}
+
+int looks_add(struct looks *looks, const struct watched_grant *grant)
+{
+	return watched_add(looks->set, grant);
+}
+
+void looks_remove(struct looks *looks, const char *uid, const char *container)
+{
+	watched_remove(looks->set, uid, container);
+}
+
+bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes)
+{
+	for (size_t i = 0; i < looks->n_cards; i++) {
+		if (!looks->cards[i].looked || strcmp(looks->cards[i].uuid, uuid) != 0)
+			continue;
+		*ret_bytes = looks->cards[i].used_bytes;
+		return true;
+	}
+	return false;
+}
+
+struct watched_set *looks_set(struct looks *looks)
+{
+	return looks->set;
+}
+
+void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name)
+{
+	process_name(looks->processes, pid, ret_name);
+}

@@ -1,0 +1,40 @@
+/* looks.h - who holds memory of which card: asked of the driver when a container with a grant wants it, and
+ * each second. What is found goes into the grants as overhead (overhead.h), and to the watchdog. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/looks/watched.h"
+
+struct agent;
+struct looks;
+struct process;
+
+/* One process that has memory of a card. */
+struct holder {
+	const struct process *process; /* NULL: it has ended, or cannot be read */
+	uint64_t bytes;
+	struct watched *watched; /* the container under whose grant it runs; NULL: none */
+	const char *container;	 /* its name, NULL if it is not known */
+	bool certain;		 /* false: the runtime has not told yet which container that is */
+};
+
+int looks_new(struct agent *agent, struct looks **ret_looks);
+void looks_free(struct looks *looks); /* accepts NULL. Before gpu_health_free() */
+
+/* looks_tick() - each second. */
+void looks_tick(struct looks *looks);
+
+/* looks_add(), looks_remove() - a container's grant is there, or goes: before it is unmapped and closed. */
+int looks_add(struct looks *looks, const struct watched_grant *grant);
+void looks_remove(struct looks *looks, const char *uid, const char *container);
+
+/* looks_set() - for those who read. */
+struct watched_set *looks_set(struct looks *looks);
+
+/* looks_used_bytes() - what processes have of the card, by the driver's count; false: not known (yet). */
+bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes);
+
+/* looks_process_name() - PROCESS_NAME_SIZE bytes. */
+void looks_process_name(const struct looks *looks, pid_t pid, char *ret_name);

@@ -1,0 +1,239 @@
+#include "agent/node/report.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/kubelet/plugin.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/node.h"
+
+#define TIMEOUT_MS 10000
+#define RETRY_NS (3 * NS_PER_S)
+#define LABEL_VALUE_MAX 63
+
+struct report {
+	struct agent *agent;
+	struct json_object *node;	    /* as last seen, NULL: not yet, or gone */
+	struct kube_request *meta, *status; /* in flight */
+	int64_t not_before_ns; /* after a failure, or a success that the watch has not shown yet */
+};
+
+int report_new(struct agent *agent, struct report **ret_report)
+{
+	struct report *report = calloc(1, sizeof(*report));
+
+	if (!report)
+		return -ENOMEM;
+	report->agent = agent;
+	*ret_report = report;
+	return 0;
+}
+
+void report_free(struct report *report)
+{
+	if (!report)
+		return;
+	kube_request_cancel(report->meta);
+	kube_request_cancel(report->status);
+	json_object_put(report->node);
+	free(report);
+}
+
+void report_seen(struct report *report, struct json_object *node)
+{
+	json_object_put(report->node);
+	report->node = node ? json_object_get(node) : NULL;
+	report->not_before_ns = 0;
+}
+
+struct json_object *report_node(const struct report *report)
+{
+	return report->node;
+}
+
+/* A label value holds letters, digits, '-', '_' and '.', 63 of them, and begins and ends with a letter or
+ * digit (apimachinery validation.IsValidLabelValue). ACK writes blanks as '-'. */
+static void label_value(const char *text, char *ret)
+{
+	size_t n = 0;
+
+	for (; *text && n < LABEL_VALUE_MAX; text++)
+		if (n || isalnum((unsigned char)*text))
+			ret[n++] = isalnum((unsigned char)*text) || strchr("-_.", *text) ? *text : '-';
+	while (n && !isalnum((unsigned char)ret[n - 1]))
+		n--;
+	ret[n] = '\0';
+}
+
+/* Puts key into `patch` if the node has another value; value NULL: if it has any. */
+static int patch_text(struct json_object *patch, struct json_object *seen, const char *key, const char *value)
+{
+	const char *has = json_member_string(seen, key);
+
+	if (value ? (has && strcmp(has, value) == 0) : !has)
+		return 0;
+	if (!value)
+		return json_object_object_add(patch, key, NULL) < 0 ? -ENOMEM : 0;
+	return json_set(patch, key, json_object_new_string(value));
+}
+
+static int patch_labels(const struct report *report, struct json_object *seen, struct json_object *patch)
+{
+	const struct inventory *inventory = &report->agent->inventory;
+	char name[LABEL_VALUE_MAX + 1], text[32];
+	int r;
+
+	if (!inventory->n_cards)
+		return 0;
+	label_value(inventory->cards[0].facts.model, name);
+	r = patch_text(patch, seen, LABEL_NVIDIA_NAME, name);
+	snprintf(text, sizeof(text), "%lluMiB", (unsigned long long)inventory->cards[0].facts.mib);
+	if (r == 0)
+		r = patch_text(patch, seen, LABEL_NVIDIA_MEM, text);
+	snprintf(text, sizeof(text), "%zu", inventory->n_cards);
+	return r ? r : patch_text(patch, seen, LABEL_NVIDIA_COUNT, text);
+}
+
+/* A word that the agent before us left there stands until the kubelet has our devices. */
+static int patch_serving(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+{
+	if (agent->leave)
+		return agent_serves(agent) ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
+	if (agent_serves(agent) && !plugin_watched(agent->plugin))
+		return 0;
+	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);
+}
+
+static int patch_annotations(const struct report *report, struct json_object *seen, struct json_object *patch)
+{
+	const struct agent *agent = report->agent;
+	const struct inventory *inventory = &agent->inventory;
+	struct gpu_facts gpus[NODE_GPUS_MAX];
+	const char *problem = agent->mode.refused ? agent->mode.sentence : isolation_problem(agent);
+	bool serves = agent_serves(agent);
+	_cleanup_free_ char *text = NULL;
+	char unit[16];
+	int r;
+
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		gpus[i] = inventory->cards[i].facts;
+	text = inventory_to_json(gpus, inventory->n_cards);
+	if (!text)
+		return -ENOMEM;
+	snprintf(unit, sizeof(unit), "%u", inventory->unit_mib);
+	r = patch_text(patch, seen, ANNOTATION_NODE_GPUS, serves ? text : NULL);
+	if (r == 0)
+		r = patch_text(patch, seen, ANNOTATION_NODE_UNIT, serves ? unit : NULL);
+	if (r == 0)
+		r = patch_serving(agent, seen, patch);
+	if (r == 0)
+		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem ? problem : NULL);
+	if (r == 0)
+		r = patch_text(patch, seen, ANNOTATION_NODE_MODE_PENDING,
+			serves && !agent->open ? gpu_mode_text(agent->in_force) : NULL);
+	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
+	return r ? r
+		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,
+			   serves && agent_is_open(agent) ? gpu_mode_text(agent->in_force) : NULL);
+}
+
+static void report_failed(struct report *report, const struct kube_response *response)
+{
+	log_warning(
+		"cannot report the GPUs on node %s: %s", report->agent->options.node_name, response->text);
+	report->not_before_ns = monotonic_ns() + RETRY_NS;
+}
+
+static void on_meta(void *userdata, const struct kube_response *response)
+{
+	struct report *report = userdata;
+
+	report->meta = NULL;
+	if (response->result < 0 || response->status >= 300)
+		report_failed(report, response);
+}
+
+static void on_status(void *userdata, const struct kube_response *response)
+{
+	struct report *report = userdata;
+
+	report->status = NULL;
+	if (response->result < 0 || response->status >= 300)
+		report_failed(report, response);
+}
+
+static void report_send(struct report *report, const char *sub, struct json_object *patch,
+	kube_response_fn fn, struct kube_request **ret_request)
+{
+	const char *text = json_text(patch);
+	char path[300];
+
+	snprintf(path, sizeof(path), "/api/v1/nodes/%s%s", report->agent->options.node_name, sub);
+	if (text)
+		kube_request(report->agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, text, TIMEOUT_MS,
+			fn, report, ret_request);
+}
+
+static void report_meta(struct report *report)
+{
+	_cleanup_json_ struct json_object *patch = json_object_new_object();
+	struct json_object *seen = json_member(report->node, "metadata");
+	struct json_object *meta = json_object_new_object(), *labels = json_object_new_object();
+	struct json_object *annotations = json_object_new_object();
+
+	if (!patch || json_set(patch, "metadata", meta) < 0 || json_set(meta, "labels", labels) < 0 ||
+		json_set(meta, "annotations", annotations) < 0)
+		return;
+	if (patch_labels(report, json_member(seen, "labels"), labels) < 0 ||
+		patch_annotations(report, json_member(seen, "annotations"), annotations) < 0)
+		return;
+	if (json_object_object_length(labels) || json_object_object_length(annotations))
+		report_send(report, "", patch, on_meta, &report->meta);
+}
+
+/* gpu-count is no device plugin: the kubelet keeps what others write into capacity and derives allocatable.
+ */
+static void report_status(struct report *report)
+{
+	const struct agent *agent = report->agent;
+	_cleanup_json_ struct json_object *patch = json_object_new_object();
+	struct json_object *seen = json_member(report->node, "status");
+	struct json_object *status = json_object_new_object(), *capacity = json_object_new_object();
+	struct json_object *allocatable = json_object_new_object();
+	const char *has = json_member_string(json_member(seen, "capacity"), RESOURCE_GPU_COUNT);
+	char count[16];
+
+	if (!patch || json_set(patch, "status", status) < 0 || json_set(status, "capacity", capacity) < 0 ||
+		json_set(status, "allocatable", allocatable) < 0)
+		return;
+	snprintf(count, sizeof(count), "%zu", agent_serves(agent) ? agent->inventory.n_cards : 0);
+	if (!has && strcmp(count, "0") == 0)
+		return;
+	if (patch_text(capacity, json_member(seen, "capacity"), RESOURCE_GPU_COUNT, count) < 0 ||
+		patch_text(allocatable, json_member(seen, "allocatable"), RESOURCE_GPU_COUNT, count) < 0)
+		return;
+	if (json_object_object_length(capacity) || json_object_object_length(allocatable))
+		report_send(report, "/status", patch, on_status, &report->status);
+}
+
+void report_update(struct report *report)
+{
+	if (!report->node || !report->agent->client || report->meta || report->status ||
+		monotonic_ns() < report->not_before_ns)
+		return;
+	/* A success shows in the watch, which comes back here; if it does not, not at once again. */
+	report_meta(report);
+	report_status(report);
+	if (report->meta || report->status)
+		report->not_before_ns = monotonic_ns() + RETRY_NS;
+}

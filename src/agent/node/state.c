@@ -1,0 +1,135 @@
+#include "agent/node/state.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "kube/card-name.h"
+#include "kube/json.h"
+
+#define FILE_MAX 65536
+
+static void state_path(const char *dir, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s/agent-state.json", dir);
+}
+
+static int number(struct json_object *object, const char *key, int64_t max, int64_t *ret)
+{
+	return json_whole(json_member(object, key), 0, max, ret);
+}
+
+static bool card_read(struct json_object *object, struct card *card)
+{
+	const char *uuid = json_member_string(object, "uuid"), *model = json_member_string(object, "model");
+	const char *bus_id = json_member_string(object, "busId");
+	int64_t index, minor, mib;
+
+	if (!uuid || strlen(uuid) >= sizeof(card->facts.uuid) || !card_name_is_valid(uuid) || !model ||
+		number(object, "index", NODE_GPUS_MAX * 4, &index) < 0 ||
+		number(object, "minor", INT32_MAX, &minor) < 0 ||
+		number(object, "mib", INT32_MAX, &mib) < 0 || !mib)
+		return false;
+	*card = (struct card){.minor = (unsigned int)minor};
+	snprintf(card->facts.uuid, sizeof(card->facts.uuid), "%s", uuid);
+	snprintf(card->facts.model, sizeof(card->facts.model), "%.63s", model);
+	snprintf(card->bus_id, sizeof(card->bus_id), "%.31s", bus_id ? bus_id : "");
+	card->facts.index = (int)index;
+	card->facts.mib = (uint64_t)mib;
+	card->facts.healthy = json_object_get_boolean(json_member(object, "healthy"));
+	return true;
+}
+
+static void cards_read(struct json_object *list, struct inventory *inventory)
+{
+	struct card cards[NODE_GPUS_MAX];
+	size_t n = 0;
+
+	if (!json_object_is_type(list, json_type_array))
+		return;
+	for (size_t i = 0; i < json_object_array_length(list) && n < NODE_GPUS_MAX; i++)
+		n += card_read(json_object_array_get_idx(list, i), &cards[n]);
+	inventory_update(inventory, cards, n);
+}
+
+void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
+{
+	_cleanup_json_ struct json_object *root = NULL;
+	_cleanup_free_ char *text = NULL;
+	struct json_object *cdi;
+	enum gpu_mode mode;
+	char path[PATH_MAX];
+	const char *value;
+	size_t len;
+
+	*ret_state = (struct state){.mode = GPU_MODE_NONE, .inventory.unit_mib = unit_mib};
+	state_path(dir, path, sizeof(path));
+	if (fs_read(path, FILE_MAX, &text, &len) < 0 || json_parse(text, len, &root, NULL) < 0)
+		return;
+	value = json_member_string(root, "mode");
+	if (value && gpu_mode_parse(value, &mode) == 0 && gpu_mode_is_served(mode))
+		ret_state->mode = mode;
+	cdi = json_member(root, "cdi");
+	ret_state->knows_cdi = json_object_is_type(cdi, json_type_boolean);
+	ret_state->does_cdi = ret_state->knows_cdi && json_object_get_boolean(cdi);
+	cards_read(json_member(root, "cards"), &ret_state->inventory);
+}
+
+static struct json_object *card_object(const struct card *card)
+{
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+
+	if (!object || json_set(object, "uuid", json_object_new_string(card->facts.uuid)) < 0 ||
+		json_set(object, "model", json_object_new_string(card->facts.model)) < 0 ||
+		json_set(object, "busId", json_object_new_string(card->bus_id)) < 0 ||
+		json_set(object, "index", json_object_new_int(card->facts.index)) < 0 ||
+		json_set(object, "minor", json_object_new_int64(card->minor)) < 0 ||
+		json_set(object, "mib", json_object_new_int64((int64_t)card->facts.mib)) < 0 ||
+		json_set(object, "healthy", json_object_new_boolean(card->facts.healthy)) < 0)
+		return NULL;
+	return TAKE_PTR(object);
+}
+
+static int state_build(const struct state *state, struct json_object *root)
+{
+	struct json_object *cards = json_object_new_array();
+
+	if (json_set(root, "cards", cards) < 0 ||
+		json_set(root, "mode", json_object_new_string(gpu_mode_text(state->mode))) < 0 ||
+		(state->knows_cdi && json_set(root, "cdi", json_object_new_boolean(state->does_cdi)) < 0))
+		return -ENOMEM;
+	for (size_t i = 0; i < state->inventory.n_cards; i++) {
+		struct json_object *card = card_object(&state->inventory.cards[i]);
+
+		if (!card || json_object_array_add(cards, card) < 0) {
+			json_object_put(card);
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+int state_save(const char *dir, const struct state *state, struct error *err)
+{
+	_cleanup_json_ struct json_object *root = json_object_new_object();
+	_cleanup_free_ char *before = NULL;
+	const char *text = root && state_build(state, root) == 0 ? json_text(root) : NULL;
+	char path[PATH_MAX];
+	size_t len;
+	int r;
+
+	state_path(dir, path, sizeof(path));
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	if (fs_read(path, FILE_MAX, &before, &len) == 0 && strcmp(before, text) == 0)
+		return 0;
+	r = fs_mkdir_parents(dir, 0755);
+	if (r == 0)
+		r = fs_write_atomic(path, 0644, text, strlen(text));
+	return r < 0 ? error_set(err, -r, "cannot write %s: %s", path, strerror(-r)) : 0;
+}

@@ -1,0 +1,353 @@
+#include "agent/pods/leftovers.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/pods/alive.h"
+#include "agent/delivery/delivery.h"
+#include "agent/pods/records.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/held.h"
+#include "kube/json.h"
+#include "kube/micro-time.h"
+#include "kube/names.h"
+#include "net/loop.h"
+
+#define ASK_NS (300 * NS_PER_MS) /* while somebody lives */
+#define AGAIN_NS (1 * NS_PER_S)	 /* after a failure */
+#define NAME_ENDED_NS (60 * NS_PER_S)
+#define PODS_MAX 1024
+#define TEXT_MAX ((size_t)128 << 10) /* an object's annotations have 256 KiB together */
+#define TIMEOUT_MS 5000
+
+struct leftover {
+	struct list item;
+	char *uid, *namespace_, *name;
+	struct card_share *cards;
+	size_t n_cards;
+	enum held_verdict verdict;
+	uint64_t since;	  /* the first question that counts for it */
+	int64_t ended_ns; /* when that was found out */
+};
+
+struct leftovers {
+	struct agent *agent;
+	struct alive *alive;
+	struct loop_timer *timer;
+	struct list pods;
+	size_t n_pods;
+	uint64_t questions; /* asked so far */
+	bool reconciled, changed, complained, cut;
+	struct kube_request *request;
+};
+
+static void leftover_free(struct leftovers *l, struct leftover *pod)
+{
+	list_remove(&pod->item);
+	l->n_pods--;
+	free(pod->uid);
+	free(pod->namespace_);
+	free(pod->name);
+	free(pod->cards);
+	free(pod);
+}
+
+static struct leftover *leftover_find(const struct leftovers *l, const char *uid)
+{
+	list_for_each (item, &l->pods)
+		if (strcmp(list_entry(item, struct leftover, item)->uid, uid) == 0)
+			return list_entry(item, struct leftover, item);
+	return NULL;
+}
+
+/* Room for one more: the one that ended first is named no longer. */
+bool leftovers_may_live(const struct leftovers *l, const char *uid)
+{
+	const struct leftover *pod = l ? leftover_find(l, uid) : NULL;
+
+	return pod && pod->verdict != HELD_ENDED;
+}
+
+static bool leftovers_make_room(struct leftovers *l)
+{
+	if (l->n_pods < PODS_MAX)
+		return true;
+	list_for_each (item, &l->pods) {
+		struct leftover *pod = list_entry(item, struct leftover, item);
+
+		if (pod->verdict != HELD_ENDED)
+			continue;
+		leftover_free(l, pod);
+		return true;
+	}
+	return false;
+}
+
+/* A copy. */
+static void leftovers_add(struct leftovers *l, const struct held_pod *held)
+{
+	struct leftover *pod = NULL;
+
+	if (!leftover_find(l, held->uid) && leftovers_make_room(l))
+		pod = calloc(1, sizeof(*pod));
+	if (!pod)
+		return;
+	list_append(&l->pods, &pod->item);
+	l->n_pods++;
+	pod->uid = strdup(held->uid);
+	pod->namespace_ = strdup(held->namespace_);
+	pod->name = strdup(held->name);
+	pod->cards = calloc(held->n_cards ? held->n_cards : 1, sizeof(*pod->cards));
+	if (!pod->uid || !pod->namespace_ || !pod->name || !pod->cards) {
+		leftover_free(l, pod);
+		return;
+	}
+	if (held->n_cards)
+		memcpy(pod->cards, held->cards, held->n_cards * sizeof(*pod->cards));
+	pod->n_cards = held->n_cards;
+	pod->since = l->questions + 1;
+	loop_timer_set(l->timer, 0);
+}
+
+void leftovers_pod_gone(struct leftovers *l, const struct pod_facts *facts)
+{
+	_cleanup_held_ struct held held = {.names_ended = false};
+	struct held_pod *pod;
+
+	if (held_add_pod(&held, facts->uid, facts->namespace_, facts->name, &pod) == 0 &&
+		records_cards(facts, pod) == 0)
+		leftovers_add(l, pod);
+}
+
+void leftovers_examine(struct leftovers *l, const char *uid)
+{
+	struct held_pod pod = {.uid = (char *)uid, .namespace_ = (char *)"?", .name = (char *)"?"};
+
+	leftovers_add(l, &pod);
+}
+
+static void leftovers_forget_ended(struct leftovers *l)
+{
+	int64_t now = monotonic_ns();
+
+	list_for_each_safe (item, after, &l->pods) {
+		struct leftover *pod = list_entry(item, struct leftover, item);
+
+		if (pod->verdict != HELD_ENDED || now - pod->ended_ns < NAME_ENDED_NS)
+			continue;
+		leftover_free(l, pod);
+		l->changed = true;
+	}
+}
+
+static char *leftovers_text(struct leftovers *l)
+{
+	_cleanup_held_ struct held held = {.names_ended = true};
+	struct held_pod *entry;
+	size_t cut = 0;
+	char *text;
+	int r = 0;
+
+	micro_time_text(realtime_ns(), held.at);
+	list_for_each (item, &l->pods) {
+		const struct leftover *pod = list_entry(item, struct leftover, item);
+
+		if (pod->verdict == HELD_ENDED)
+			r = held_add_ended(&held, pod->uid);
+		else if (pod->verdict == HELD_LIVES && pod->n_cards)
+			r = held_add_pod(&held, pod->uid, pod->namespace_, pod->name, &entry);
+		else
+			continue;
+		for (size_t i = 0; r == 0 && pod->verdict == HELD_LIVES && i < pod->n_cards; i++)
+			r = held_pod_add_card(
+				entry, pod->cards[i].uuid, pod->cards[i].units, pod->cards[i].core);
+		if (r < 0)
+			return NULL;
+	}
+	text = held_to_json(&held, TEXT_MAX, &cut);
+	if (cut && !l->cut)
+		log_warning(
+			"%zu pods with running containers that the API server does not know do not fit into "
+			"the annotation %s: their cards may be given away",
+			cut, ANNOTATION_NODE_HELD);
+	l->cut = cut;
+	return text;
+}
+
+static void on_published(void *userdata, const struct kube_response *response)
+{
+	struct leftovers *l = userdata;
+
+	l->request = NULL;
+	if (response->result == 0 && response->status < 300) {
+		if (l->changed)
+			loop_timer_set(l->timer, 0);
+		return;
+	}
+	log_warning("cannot write %s of the node: %s; trying again", ANNOTATION_NODE_HELD, response->text);
+	l->changed = true;
+	loop_timer_set(l->timer, AGAIN_NS);
+}
+
+static void leftovers_publish(struct leftovers *l)
+{
+	_cleanup_json_ struct json_object *patch = json_object_new_object();
+	struct json_object *meta = json_object_new_object(), *annotations = json_object_new_object();
+	_cleanup_free_ char *text = l->n_pods ? leftovers_text(l) : NULL;
+	char path[300];
+	const char *body;
+
+	if (!patch || json_set(patch, "metadata", meta) < 0 ||
+		json_set(meta, "annotations", annotations) < 0 || (l->n_pods && !text))
+		return;
+	/* Nothing is left: no annotation. */
+	if (json_object_object_add(
+		    annotations, ANNOTATION_NODE_HELD, text ? json_object_new_string(text) : NULL) < 0)
+		return;
+	body = json_text(patch);
+	snprintf(path, sizeof(path), "/api/v1/nodes/%s", l->agent->options.node_name);
+	if (body && kube_request(l->agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TIMEOUT_MS,
+			    on_published, l, &l->request) == 0)
+		l->changed = false;
+}
+
+static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives)
+{
+	enum held_verdict verdict = lives ? HELD_LIVES : HELD_ENDED;
+
+	if (pod->verdict == verdict)
+		return;
+	pod->verdict = verdict;
+	l->changed |= pod->n_cards > 0;
+	if (lives) {
+		log_info("pod %s/%s (uid %s) is gone from the API server, but its containers run: it still "
+			 "holds its GPU",
+			pod->namespace_, pod->name, pod->uid);
+		return;
+	}
+	pod->ended_ns = monotonic_ns();
+	log_debug("pod %s/%s (uid %s) has ended", pod->namespace_, pod->name, pod->uid);
+	delivery_remove(l->agent, pod->uid);
+	records_remove(l->agent->options.state_dir, pod->uid);
+	if (!pod->n_cards)
+		leftover_free(l, pod); /* nobody waits for the word */
+}
+
+static void on_alive(void *userdata, const struct table *uids, const char *text)
+{
+	struct leftovers *l = userdata;
+	bool more = false;
+
+	if (!uids) {
+		if (!l->complained)
+			log_warning(
+				"cannot ask the container runtime what still runs: %s; trying again", text);
+		l->complained = true;
+		loop_timer_set(l->timer, AGAIN_NS);
+		return;
+	}
+	l->complained = false;
+	list_for_each_safe (item, after, &l->pods) {
+		struct leftover *pod = list_entry(item, struct leftover, item);
+
+		more |= pod->verdict != HELD_ENDED;
+		if (pod->since <= l->questions && pod->verdict != HELD_ENDED)
+			leftover_judge(l, pod, table_get(uids, pod->uid));
+	}
+	if (l->changed && !l->request)
+		leftovers_publish(l);
+	loop_timer_set(l->timer, more ? ASK_NS : AGAIN_NS);
+}
+
+static void on_timer(void *userdata)
+{
+	struct leftovers *l = userdata;
+	bool ask = false;
+	int r;
+
+	if (!l->n_pods && !l->changed)
+		return;
+	leftovers_forget_ended(l);
+	list_for_each (item, &l->pods)
+		ask |= list_entry(item, struct leftover, item)->verdict != HELD_ENDED;
+	loop_timer_set(l->timer, AGAIN_NS);
+	r = ask ? alive_ask(l->alive, on_alive, l) : 0;
+	if (ask && r == 0)
+		l->questions++;
+	else if (r < 0 && r != -EBUSY)
+		on_alive(l, NULL, strerror(-r));
+	if (!ask && l->changed && !l->request && l->agent->client)
+		leftovers_publish(l);
+}
+
+static void leftovers_add_unknown(struct leftovers *l, const struct held *held)
+{
+	for (size_t i = 0; i < held->n_pods; i++)
+		if (!node_pods_by_uid(&l->agent->pods, held->pods[i].uid))
+			leftovers_add(l, &held->pods[i]);
+}
+
+void leftovers_reconcile(struct leftovers *l, struct json_object *node)
+{
+	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
+	const char *text = json_member_string(annotations, ANNOTATION_NODE_HELD);
+	_cleanup_held_ struct held told = {.names_ended = false}, known = {.names_ended = false};
+	void *value;
+
+	if (l->reconciled)
+		return;
+	l->reconciled = true;
+	records_read(l->agent->options.state_dir, &known);
+	leftovers_add_unknown(l, &known);
+	if (text && held_from_json(text, &told, NULL) == 0)
+		leftovers_add_unknown(l, &told);
+	if (text) {
+		l->changed = true; /* it is not ours: either we say it anew, or it goes */
+		loop_timer_set(l->timer, 0);
+	}
+	table_for_each (&l->agent->pods.by_uid, cursor, value) {
+		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
+
+		if (facts->has_placement && facts->running)
+			records_write(l->agent->options.state_dir, facts);
+	}
+}
+
+int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers)
+{
+	struct leftovers *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->agent = agent;
+	list_init(&l->pods);
+	r = loop_add_timer(agent->loop, on_timer, l, &l->timer);
+	if (r == 0)
+		r = alive_new(agent->loop, agent->options.cri_socket, &l->alive);
+	if (r < 0)
+		leftovers_free(l);
+	else
+		*ret_leftovers = l;
+	return r;
+}
+
+void leftovers_free(struct leftovers *l)
+{
+	if (!l)
+		return;
+	kube_request_cancel(l->request);
+	alive_free(l->alive);
+	loop_timer_remove(l->timer);
+	while (!list_empty(&l->pods))
+		leftover_free(l, list_entry(l->pods.next, struct leftover, item));
+	free(l);
+}

@@ -1,0 +1,99 @@
+#include "agent/pods/strays.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/json.h"
+#include "kube/watch.h"
+
+#define TIMEOUT_MS 3000
+
+struct strays {
+	struct agent *agent;
+	struct kube_request *request;
+	char *uid; /* who is asked for */
+};
+
+int strays_new(struct agent *agent, struct strays **ret_strays)
+{
+	struct strays *strays = calloc(1, sizeof(*strays));
+
+	if (!strays)
+		return -ENOMEM;
+	strays->agent = agent;
+	*ret_strays = strays;
+	return 0;
+}
+
+void strays_free(struct strays *strays)
+{
+	if (!strays)
+		return;
+	kube_request_cancel(strays->request);
+	free(strays->uid);
+	free(strays);
+}
+
+/* Our pod, on our node? In doubt it is: we ask again. */
+static bool is_ours(const struct strays *strays, const struct kube_response *response)
+{
+	_cleanup_json_ struct json_object *pod = NULL;
+	const char *uid, *node;
+
+	if (response->result < 0 || (response->status != 200 && response->status != 404))
+		return true;
+	if (response->status == 404)
+		return false;
+	if (json_parse(response->body, response->body_len, &pod, NULL) < 0)
+		return true;
+	uid = json_member_string(json_member(pod, "metadata"), "uid");
+	node = json_member_string(json_member(pod, "spec"), "nodeName");
+	return uid && node && strcmp(uid, strays->uid) == 0 &&
+	       strcmp(node, strays->agent->options.node_name) == 0;
+}
+
+static void on_answer(void *userdata, const struct kube_response *response)
+{
+	struct strays *strays = userdata;
+	struct agent *agent = strays->agent;
+	struct node_pod *pod = node_pods_by_uid(&agent->pods, strays->uid);
+
+	strays->request = NULL;
+	if (!pod || pod->watched)
+		return;
+	if (is_ours(strays, response)) {
+		pod->asked_ns = monotonic_ns();
+		return;
+	}
+	log_info("pod %s/%s is gone, and the watch never showed it", pod->facts.namespace_, pod->facts.name);
+	node_pods_remove(&agent->pods, strays->uid);
+	served_remove_pod(&agent->served, strays->uid);
+	agent_changed(agent);
+}
+
+void strays_look(struct strays *strays)
+{
+	struct agent *agent = strays->agent;
+	const struct node_pod *pod;
+	char path[700];
+
+	if (strays->request || !agent->pod_watch || !kube_watch_connected(agent->pod_watch))
+		return;
+	pod = node_pods_stray(&agent->pods, monotonic_ns());
+	if (!pod)
+		return;
+	free(strays->uid);
+	strays->uid = strdup(pod->facts.uid);
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->facts.namespace_, pod->facts.name);
+	if (!strays->uid || kube_request(agent->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_answer,
+				    strays, &strays->request) < 0)
+		log_warning("cannot ask for pod %s/%s, ignoring", pod->facts.namespace_, pod->facts.name);
+}
