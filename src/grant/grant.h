@@ -37,6 +37,7 @@
 #define GRANT_FILE_READABLE_FROM 1 /* the oldest version whose readers may use what this one writes */
 #define GRANT_FILE_OLDEST 1	   /* the oldest version of which this code reads files */
 #define GRANT_FILE_CARDS_MAX 64
+#define GRANT_CORE_WHOLE 1000000 /* core_share of a whole card */
 
 /* Constant. The order of the cards is their order inside: index 0 is the first that the program sees. */
 struct grant_file_card {
@@ -60,9 +61,15 @@ struct grant_file_live {
 	 * been looked at. Its low 32 bits. */
 	_Atomic uint64_t looked_for;
 	_Atomic uint64_t largest_limit_bytes; /* that it had so far: what it may have allocated rightly */
+	/* Computing power: docs/internals/computing-power.md. Both 0: it is not controlled, and not counted.
+	 * share: of the card's time, in millionths, as the policy has it; the whole card (1,000,000) is never
+	 * waited for. rate: exclusive nanoseconds of the card, as the shim estimates them, that may be
+	 * started in a millisecond: the share, corrected by what the driver says was really used. */
+	_Atomic uint64_t core_share;
+	_Atomic uint64_t core_rate;
+	_Atomic uint64_t core_policy; /* for people: policy of contract 7, and 1; 0: none */
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved_for_core[88 - 8 * GRANT_LAYOUT_STEP]; /* zero; share, rate and policy of computing
-								   power */
+	uint8_t reserved[64 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 struct grant_file {
@@ -87,6 +94,7 @@ _Static_assert(sizeof(struct grant_file_live) == 128, "layout");
 _Static_assert(offsetof(struct grant_file_live, limit_bytes) == 16, "layout");
 _Static_assert(offsetof(struct grant_file_live, looked_for) == 24, "layout");
 _Static_assert(offsetof(struct grant_file_live, largest_limit_bytes) == 32, "layout");
+_Static_assert(offsetof(struct grant_file_live, core_share) == 40, "layout");
 _Static_assert(offsetof(struct grant_file, card_count) == 24, "layout");
 _Static_assert(offsetof(struct grant_file, container) == 32, "layout");
 _Static_assert(offsetof(struct grant_file, cuda_library) == 288, "layout");

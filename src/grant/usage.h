@@ -44,8 +44,15 @@ struct usage_card {
 	_Atomic uint64_t refused; /* allocations that were answered with out of memory because of the limit */
 	_Atomic uint64_t recounts;
 	_Atomic uint64_t refused_bytes; /* what the last of them asked for */
+	/* Computing power: the container's buckets, of kernels and of copies to and from the card, each one
+	 * word of credit and the time up to which it was refilled (grant/credit.h), and what keepers and
+	 * people read: exclusive nanoseconds started so far, as estimated; nanoseconds that threads were held
+	 * back; how often credit was asked for, also in vain, at least each 10 ms by who waits. */
+	_Atomic uint64_t core_credit, copy_credit[2];
+	_Atomic uint64_t core_started_ns, copy_started_ns[2];
+	_Atomic uint64_t core_waited_ns, core_asked;
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved[96 - 8 * GRANT_LAYOUT_STEP]; /* zero */
+	uint8_t reserved[32 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 /* One process. */
@@ -77,6 +84,7 @@ struct usage_file {
 };
 
 _Static_assert(sizeof(struct usage_card) == 128, "size of a card is part of the layout");
+_Static_assert(offsetof(struct usage_card, core_credit) == 32, "layout");
 _Static_assert(sizeof(struct usage_slot) == 64 + 16 * 64, "size of a slot is part of the layout");
 _Static_assert(offsetof(struct usage_slot, cards) == 64, "layout");
 _Static_assert(offsetof(struct usage_slot, shared) == 64 + 8 * 64, "layout");

@@ -32,6 +32,13 @@ def set_limit(grant, card, limit):
         file.write(struct.pack("<Q", limit))
 
 
+def set_core(grant, card, share, rate=None):
+    """Computing power in millionths of the card; 0: not controlled."""
+    with open(grant, "r+b") as file:
+        file.seek(2520 + CARDS_MAX * 256 + card * 128 + 40)
+        file.write(struct.pack("<QQ", share, share if rate is None else rate))
+
+
 def usage_bytes(card_count, version=1, readable_from=1):
     head = b"RAUSAGE1" + struct.pack("<IIIIIII", version, USAGE_SIZE, SLOTS, card_count, 0, 0, readable_from)
     return head.ljust(USAGE_SIZE, b"\0")
