@@ -1,0 +1,54 @@
+/* shares.h - how the computing power of one card is divided among the containers on it. Pure.
+ * docs/internals/contract.md, section 7.
+ *
+ * Shares are in millionths of the card's time. 0: not controlled, and not counted.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum share_policy {
+	SHARE_FAIR,	  /* 1/max_containers each */
+	SHARE_PREEMPTIVE, /* 1/n each */
+	SHARE_WEIGHT,	  /* by weight among those on the card */
+	SHARE_FIXED,	  /* the percentage; without one, not controlled */
+	SHARE_SOFT,	  /* by weight among those that have work */
+	SHARE_NATIVE,	  /* not controlled, but for those with a percentage */
+	SHARE_POLICY_MAX,
+};
+
+#define SHARE_WHOLE UINT32_C(1000000) /* the card; who has it never waits */
+/* Nobody who is controlled has less, whatever the weights: it would look like a hang. */
+#define SHARE_LEAST UINT32_C(500)
+#define SHARE_HOLDERS_MAX 1024	    /* on one card */
+#define SHARE_WEIGHT_MAX 10000	    /* of one container */
+#define SHARE_MAX_CONTAINERS 20	    /* on a card (contract, section 5), unless the chart says otherwise */
+#define SHARE_POLICY_WORDS "0 to 5" /* what share_policy_parse() understands, for messages */
+
+struct share_holder {
+	uint32_t percent; /* gpu-core.percentage, 0: none */
+	uint32_t weight;  /* ALIYUN_COM_GPU_SCHD_WEIGHT, 0: none */
+	bool busy;	  /* has work now; of meaning under SHARE_SOFT only */
+};
+
+/* share_policy_parse() - "0" to "5"; -EINVAL. share_policy_name() - "fair-share" ... */
+int share_policy_parse(const char *text, enum share_policy *ret_policy);
+const char *share_policy_name(enum share_policy policy);
+
+/* share_weight_parse() - 1 to SHARE_WEIGHT_MAX, in digits; -EINVAL. */
+int share_weight_parse(const char *text, uint32_t *ret_weight);
+
+/* shares_compute() - of each of n containers of one card (at most SHARE_HOLDERS_MAX; what is above counts
+ * for nothing and gets SHARE_LEAST). max_containers: of SHARE_FAIR; 0 is SHARE_MAX_CONTAINERS.
+ *
+ * A percentage always holds: 0, 1 and 5 act as 3 for who has one, and those without one divide what is left
+ * of the card. Under 2 it is the weight, and no other is heard, but in company of containers without a
+ * percentage it is also the least that its container has. Under 4 it is guaranteed, and what the idle leave
+ * is divided by weight.
+ *
+ * The sum of those that have work never exceeds the card. Who is idle under 4 keeps the share that it has
+ * when all have work, so that it starts at once; the others use it meanwhile. */
+void shares_compute(enum share_policy policy, uint32_t max_containers, const struct share_holder *holders,
+	size_t n, uint32_t *ret_shares);
