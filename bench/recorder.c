@@ -227,7 +227,7 @@ static void measure_filter(struct scheduler *scheduler, size_t n_nodes)
 		_cleanup_free_ char *body = question(i % 10, n_nodes);
 		int64_t began_ns = cpu_ns();
 
-		free(extender_filter(scheduler, body, strlen(body)));
+		free(extender_filter(scheduler, NULL, body, strlen(body)));
 		timer_add(&whole, began_ns);
 	}
 	for (int verb = 0; verb < LEDGER_VERB_MAX; verb++) {
@@ -290,7 +290,7 @@ static void fill_rings(struct scheduler *scheduler, size_t n_nodes)
 	for (size_t i = 0; i < DECISIONS_MAX; i++) {
 		_cleanup_free_ char *body = question(i % WAITING, n_nodes < 40 ? n_nodes : 40);
 
-		free(extender_filter(scheduler, body, strlen(body)));
+		free(extender_filter(scheduler, NULL, body, strlen(body)));
 	}
 }
 

@@ -3,13 +3,16 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/list.h"
 #include "base/strbuf.h"
 #include "net/loop.h"
 
@@ -21,6 +24,9 @@
 /* Beyond loopback anybody may connect: nobody alone may take all connections away from the kubelet's probes.
  */
 #define PEER_CONNECTIONS_MAX 32
+/* Far below a receive window (tcp(7), tcp_rmem: 128 KiB by default, half of it window): with more unread, the
+ * peer's end may be on its way behind what has no room. */
+#define UNREAD_MAX 16384
 
 struct http_server {
 	struct loop *loop;
@@ -31,6 +37,13 @@ struct http_server {
 	unsigned silence_max_s;
 	http_handler_fn handler;
 	void *userdata;
+	struct list marked; /* connections, the last one first */
+};
+
+struct connection {
+	struct list item;
+	uint32_t mark; /* 0: none */
+	int fd;
 };
 
 struct http_call {
@@ -197,6 +210,63 @@ bool http_call_is_gone(const struct http_call *call)
 	return info && recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
+/* Out of memory: a connection that cannot be marked. */
+static void on_connection(
+	void *userdata, struct MHD_Connection *of, void **context, enum MHD_ConnectionNotificationCode code)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(of, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct connection *connection = *context;
+
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		if (connection)
+			list_remove(&connection->item);
+		free(connection);
+		*context = NULL;
+		return;
+	}
+	connection = info ? calloc(1, sizeof(*connection)) : NULL;
+	if (connection)
+		connection->fd = info->connect_fd;
+	*context = connection;
+}
+
+/* Not recv(): behind unread bytes it does not see the end. */
+static bool connection_is_open(const struct connection *connection)
+{
+	struct tcp_info info;
+	socklen_t size = sizeof(info);
+	int unread;
+
+	return getsockopt(connection->fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+	       info.tcpi_state == TCP_ESTABLISHED && ioctl(connection->fd, FIONREAD, &unread) == 0 &&
+	       unread <= UNREAD_MAX;
+}
+
+void http_call_mark(struct http_call *call, uint32_t mark)
+{
+	const union MHD_ConnectionInfo *info;
+	struct connection *connection;
+
+	info = MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	connection = info ? info->socket_context : NULL;
+	if (!connection)
+		return;
+	list_remove(&connection->item);
+	list_append(call->server->marked.next, &connection->item); /* before the first */
+	connection->mark = mark;
+}
+
+bool http_call_has_company(const struct http_call *call, uint32_t mark)
+{
+	list_for_each (item, &call->server->marked) {
+		const struct connection *connection = list_entry(item, struct connection, item);
+
+		if (connection->mark == mark && connection_is_open(connection))
+			return true;
+	}
+	return false;
+}
+
 static int http_server_attach(struct http_server *server)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
@@ -230,6 +300,7 @@ int http_server_new(struct loop *loop, const char *address, uint16_t port, size_
 		.silence_max_s = only_us ? SILENCE_MAX_S : ARRIVAL_SILENCE_MAX_S,
 		.handler = handler,
 		.userdata = userdata};
+	list_init(&server->marked);
 	errno = 0;
 	server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL,
 		on_request, server, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&sin,
@@ -237,7 +308,7 @@ int http_server_new(struct loop *loop, const char *address, uint16_t port, size_
 		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
 		only_us ? 0U : (unsigned)PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)ARRIVAL_SILENCE_MAX_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-		MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL, MHD_OPTION_END);
 	if (!server->daemon)
 		r = error_set(err, errno ? errno : EADDRINUSE, "cannot listen on %s:%u: %s", address, port,
 			strerror(errno ? errno : EADDRINUSE));

@@ -38,3 +38,14 @@ void http_call_reply(struct http_call *call, unsigned status, const char *conten
 
 /* http_call_is_gone() - the peer has closed its connection: nobody waits for the answer any more. */
 bool http_call_is_gone(const struct http_call *call);
+
+/* Who calls is known by its connections: a process that ends has them closed before anybody can see that it
+ * has ended (do_exit() in Linux' kernel/exit.c: exit_files() comes before exit_notify()), and on loopback the
+ * other end knows it at once.
+ *
+ * http_call_mark() - the call's connection has this mark (not 0) from now on, in place of the last one.
+ * http_call_has_company() - an open connection, this one or another, has the mark: the process that made one
+ * of the calls that were marked so lives. In doubt false. Costs a look at the connections that have a mark.
+ */
+void http_call_mark(struct http_call *call, uint32_t mark);
+bool http_call_has_company(const struct http_call *call, uint32_t mark);

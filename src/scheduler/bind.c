@@ -458,7 +458,7 @@ void bind_queue_submit(struct bind_queue *queue, struct http_call *call, const c
 		bind_refuse(bind, BIND_NOT_OWNER, err.text);
 		return;
 	}
-	takeover_note_call(&queue->scheduler->takeover, bind->submitted_ns);
+	takeover_note_call(&queue->scheduler->takeover, call, bind->submitted_ns);
 	list_append(&queue->pending, &bind->item);
 	queue->n_pending++;
 	bind_queue_advance(queue);

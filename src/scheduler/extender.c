@@ -187,7 +187,7 @@ static char *refuse(struct scheduler *scheduler, enum filter_outcome result, con
 	return extender_error(text);
 }
 
-char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
+char *extender_filter(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len)
 {
 	_cleanup_(question_release) struct question question = {0};
 	enum filter_outcome result;
@@ -200,7 +200,7 @@ char *extender_filter(struct scheduler *scheduler, const char *body, size_t len)
 			"ration-scheduler has not read the cluster's nodes and pods yet", body, len);
 	if (ledger_lease_may_plan(scheduler->lease, &err) < 0)
 		return refuse(scheduler, FILTER_NOT_OWNER, err.text, body, len);
-	takeover_note_call(&scheduler->takeover, monotonic_ns());
+	takeover_note_call(&scheduler->takeover, call, monotonic_ns());
 	r = question_parse(body, len, &question, &err);
 	if (r < 0) {
 		scheduler->metrics.filter_results[FILTER_BAD_REQUEST]++;

@@ -7,12 +7,13 @@
 
 #include <stddef.h>
 
+struct http_call;
 struct json_object;
 struct scheduler;
 
 /* extender_filter() - which of the named nodes have a card for the pod: the K best, the best one held for it.
- */
-char *extender_filter(struct scheduler *scheduler, const char *body, size_t len);
+ * The call is the caller's to answer. */
+char *extender_filter(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len);
 
 /* extender_prioritize() - 10 to the best node, at most 9 to the others, so that our order decides. */
 char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t len);

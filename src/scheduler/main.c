@@ -212,8 +212,8 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 	bool post = strcmp(method, "POST") == 0, get = strcmp(method, "GET") == 0;
 
 	if (post && strcmp(path, "/filter") == 0)
-		timed_reply(
-			call, &scheduler->metrics.filter, began_ns, extender_filter(scheduler, body, len));
+		timed_reply(call, &scheduler->metrics.filter, began_ns,
+			extender_filter(scheduler, call, body, len));
 	else if (post && strcmp(path, "/prioritize") == 0)
 		timed_reply(call, &scheduler->metrics.prioritize, began_ns,
 			extender_prioritize(scheduler, body, len));

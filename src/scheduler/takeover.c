@@ -10,6 +10,7 @@
 #include "kube/client.h"
 #include "kube/json.h"
 #include "kube/pod.h"
+#include "net/http-server.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 
@@ -29,10 +30,13 @@ static void takeover_start(struct takeover *takeover, int64_t now_ns)
 	takeover->fresh_until_ns = now_ns + FRESH_NS;
 }
 
-void takeover_note_call(struct takeover *takeover, int64_t now_ns)
+void takeover_note_call(struct takeover *takeover, struct http_call *call, int64_t now_ns)
 {
-	if (!takeover->last_call_ns || now_ns - takeover->last_call_ns > PAUSE_NS)
+	if (!takeover->last_call_ns || now_ns - takeover->last_call_ns > PAUSE_NS ||
+		(call && !http_call_has_company(call, takeover->period)))
 		takeover_start(takeover, now_ns);
+	if (call)
+		http_call_mark(call, takeover->period);
 	takeover->last_call_ns = now_ns;
 }
 

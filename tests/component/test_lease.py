@@ -1,5 +1,8 @@
 """Exactly one active ledger: two ration-schedulers against one API server, as replicas and as strangers."""
 import concurrent.futures
+import contextlib
+import http.client
+import json
 import signal
 import time
 
@@ -129,6 +132,95 @@ def test_the_name_of_the_pair_must_be_one_of_kubernetes(identity):
 
 # ---- fail-over ----
 
+class KubeScheduler:
+    """A process that asks: like Go's HTTP client it keeps its connection; when it dies, the connection is closed."""
+    def __init__(self, scheduler):
+        self.connection = http.client.HTTPConnection("127.0.0.1", scheduler.ports[0], timeout=15)
+
+    def verb(self, name, body):
+        self.connection.request("POST", "/" + name, json.dumps(body), {"Content-Type": "application/json"})
+        return json.loads(self.connection.getresponse().read())
+
+    def filter(self, pod, nodes):
+        return self.verb("filter", {"Pod": pod, "Nodes": None, "NodeNames": nodes})["NodeNames"]
+
+    def bind(self, pod, node):
+        meta = pod["metadata"]
+        return self.verb("bind", {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"],
+                                  "Node": node})["Error"]
+
+    def leads_for(self, api, seconds, node="n"):
+        """Asks all the time, so that no pause tells of another leader, and leaves nothing behind."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.bind(api.create_pod(f"lead-{time.time_ns()}", gpu_mem=0), node)
+            time.sleep(0.25)
+
+    def dies(self):
+        self.connection.close()
+
+
+def lists_of_nodes(api):
+    return [r for r in api.requests_for("GET", "/pods$") if "spec.nodeName=" in r.query.get("fieldSelector", "")]
+
+
+def card_of(api, name):
+    return api.pod(name)["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
+
+
+def test_leadership_that_is_back_within_two_seconds_is_a_new_leaders(api, start):
+    """A kube-scheduler is started again, and the other one too, before ours has paused for long."""
+    gpu_node(api, "n", 8192, 8192)
+    ours, other = start(), start()
+    first = KubeScheduler(ours)
+    wait_for(lambda: first.filter(api.create_pod(f"p{time.time_ns()}", gpu_mem=3), ["n"]))
+    first.leads_for(api, 6)
+    api.silence(True)
+    first.dies()
+    assert KubeScheduler(other).bind(api.create_pod("p", gpu_mem=5), "n") == ""
+    again = KubeScheduler(ours)
+    pod = api.create_pod("q", gpu_mem=5)
+    assert again.filter(pod, ["n"]) == ["n"]
+    assert again.bind(pod, "n") == ""
+    assert sorted([card_of(api, "p"), card_of(api, "q")]) == ["0", "1"]
+
+
+def test_somebody_who_only_looks_on_does_not_hide_that_kube_scheduler_was_started_again(api, start):
+    gpu_node(api, "n", 81920)
+    scheduler = start()
+    looker = http.client.HTTPConnection("127.0.0.1", scheduler.ports[0], timeout=15)
+    first = KubeScheduler(scheduler)
+    first.leads_for(api, 6)
+    looker.request("GET", "/inspect")
+    assert looker.getresponse().read()
+    api.clear_requests()
+    assert first.bind(api.create_pod("a", gpu_mem=1), "n") == "" and not lists_of_nodes(api)
+    first.dies()
+    assert KubeScheduler(scheduler).bind(api.create_pod("b", gpu_mem=1), "n") == "" and lists_of_nodes(api)
+
+
+@pytest.mark.parametrize("size", [0, 8 << 20])
+def test_a_dead_kube_schedulers_unread_call_does_not_hide_that_it_was_started_again(api, start, size):
+    """ration-scheduler finds the last call of the dead process, longer than what has room, and the first of the next
+    one together."""
+    gpu_node(api, "n", 81920)
+    scheduler = start()
+    first = KubeScheduler(scheduler)
+    first.leads_for(api, 6)
+    api.clear_requests()
+    last, pod = api.create_pod("a", gpu_mem=1), api.create_pod("b", gpu_mem=1)
+    scheduler.process.send_signal(signal.SIGSTOP)
+    body = json.dumps({"Pod": last, "Nodes": None, "NodeNames": ["n"]}) + " " * size
+    first.connection.sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        first.connection.request("POST", "/filter", body, {"Content-Type": "application/json"})
+    first.dies()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(KubeScheduler(scheduler).bind, pod, "n")
+        time.sleep(0.5)
+        scheduler.process.send_signal(signal.SIGCONT)
+        assert answer.result() == "" and lists_of_nodes(api)
+
 def test_a_new_leader_sees_the_binding_that_its_watch_has_not_shown(api, start):
     """The old leader's last Binding is applied; the new leader's watch is silent."""
     gpu_node(api, "n", 8192, 8192)
@@ -146,23 +238,27 @@ def test_a_new_leader_sees_the_binding_that_its_watch_has_not_shown(api, start):
 
 
 def test_a_leader_that_is_asked_all_the_time_lists_nodes_in_its_first_five_seconds_only(api, start):
+    """One that has many connections, as it has for binds at the same time, and drops most of them."""
     gpu_node(api, "n", 161600)
     scheduler = start()
     began = time.monotonic()
     late = 0
+    idle = KubeScheduler(scheduler)
     for i in range(30):
         pod = api.create_pod(f"p{i}", gpu_mem=1)
+        if i == 0:
+            wait_for(lambda: idle.filter(pod, ["n"]))
         wait_for(lambda: serves(scheduler, pod))
         api.clear_requests()
         assert scheduler.bind(pod, "n") == ""
-        lists = [r for r in api.requests_for("GET", "/pods$") if "spec.nodeName=n" in r.query.get("fieldSelector", "")]
+        lists = lists_of_nodes(api)
         if time.monotonic() - began < 4:
             assert lists and "resourceVersion" not in lists[0].query
         if time.monotonic() - began > 6:
             late += 1
             assert not lists
         time.sleep(0.25)
-    assert late
+    assert late and b"ration_takeovers_total 1\n" in scheduler.http("GET", "/metrics")[1]
 
 
 def test_a_pod_that_ended_while_its_node_was_listed_does_not_come_back(api, start):

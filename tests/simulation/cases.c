@@ -367,6 +367,21 @@ static void listed_at_a_takeover(struct plan *plan)
 	fault(plan, 507, INPUT_API_OUTAGE, 0, 1090);
 }
 
+/* One pair leads for longer than its first 5 s, then the other, then the first again, whose watch has not
+ * shown what the other has bound. */
+static void back_at_once(struct plan *plan)
+{
+	plan->seed = 5;
+	plan->n_pairs = 2;
+	for (int i = 0; i < 4; i++)
+		pod(plan, i * 1600, 1, END_DELETED, 500);
+	fault(plan, 5300, INPUT_KILL_KUBE_SCHEDULER, 0, 100);
+	fault(plan, 5350, INPUT_STALL_WATCH, (uint8_t)pair_watcher(0, W_RATION_PODS), 4000);
+	stays(plan, 5600, 5);
+	fault(plan, 6000, INPUT_KILL_KUBE_SCHEDULER, 1, 100);
+	stays(plan, 6050, 5);
+}
+
 static void lost_answer(struct plan *plan)
 {
 	plan->n_cards[0] = 1;
@@ -445,6 +460,9 @@ static const struct sim_case cases[] = {
 		bound_by_hand_on_a_held_card, NULL},
 	{"found-listed-at-a-takeover", "ended between the list of a node and the watch's LIST",
 		listed_at_a_takeover, NULL},
+	{"found-leadership-back-at-once",
+		"a kube-scheduler that was started again, within 2 s of the last call", back_at_once,
+		two_run},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

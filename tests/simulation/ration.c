@@ -272,13 +272,18 @@ static void rechecked(struct sim *sim, int pair, int pod, int position)
 	ration_changed(sim, pair);
 }
 
-/* takeover.c: while the other pair's last Bindings may not be in our watch yet, the node's pods are listed.
- */
-static void takeover_note_call(struct ration *ration, int64_t now_ns)
+/* takeover.c: while the other pair's last Bindings may not be in our watch yet, the node's pods are listed. A
+ * kube-scheduler that was started again is known by its connections. */
+static void takeover_note_call(struct sim *sim, int pair)
 {
-	if (!ration->last_call_ns || now_ns - ration->last_call_ns > 2 * NS_PER_S)
-		ration->fresh_until_ns = now_ns + 5 * NS_PER_S;
-	ration->last_call_ns = now_ns;
+	struct ration *ration = &sim->rations[pair];
+	uint32_t caller = sim->kube_schedulers[pair].epoch;
+	bool another = ration->caller != caller && sim->broken != BREAK_TAKEOVER_BY_PAUSE;
+
+	if (another || !ration->last_call_ns || sim->now_ns - ration->last_call_ns > 2 * NS_PER_S)
+		ration->fresh_until_ns = sim->now_ns + 5 * NS_PER_S;
+	ration->caller = caller;
+	ration->last_call_ns = sim->now_ns;
 }
 
 static void filter_answers(struct sim *sim, int pair, int pod, int nodes)
@@ -307,7 +312,7 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	int answer;
 	size_t n = 0;
 
-	takeover_note_call(ration, sim->now_ns);
+	takeover_note_call(sim, pair);
 	if (known && known->occupancy == OCCUPANCY_RESERVED)
 		return -1;
 	ledger_expire(&ration->ledger, sim->now_ns);
@@ -465,7 +470,7 @@ static void bind(struct sim *sim, int pair, int pod, int node)
 		bind_answer(sim, pair, pod, false);
 		return;
 	}
-	takeover_note_call(ration, sim->now_ns);
+	takeover_note_call(sim, pair);
 	if (sim->now_ns < ration->fresh_until_ns && sim->broken != BREAK_NO_LIST_AT_TAKEOVER)
 		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_LIST,
 			ration->epoch, pair, pod, node);

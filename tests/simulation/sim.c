@@ -33,6 +33,7 @@ const char *const broken_names[BREAK_MAX] = {
 	"no-nudge",
 	"forget-checkpoint",
 	"no-list-at-takeover",
+	"takeover-by-pause",
 	"release-size-on-timeout",
 };
 

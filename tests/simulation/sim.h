@@ -56,6 +56,7 @@ enum broken {
 	BREAK_NO_NUDGE,
 	BREAK_FORGET_CHECKPOINT,
 	BREAK_NO_LIST_AT_TAKEOVER,
+	BREAK_TAKEOVER_BY_PAUSE,
 	BREAK_RELEASE_SIZE_ON_TIMEOUT,
 	BREAK_MAX
 };
@@ -198,6 +199,7 @@ struct ration {
 	uint8_t verdicts[PODS_MAX];
 	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
 	int64_t last_call_ns, fresh_until_ns; /* takeover.h */
+	uint32_t caller;		      /* the process of kube-scheduler that asked last */
 	int16_t listed_at[PODS_MAX];
 	uint64_t forgotten;	/* pods whose end the watch has told */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
