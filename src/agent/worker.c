@@ -6,9 +6,13 @@
 
 #include "agent/agent.h"
 #include "agent/node/leave.h"
+#include "base/descriptors.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "net/loop.h"
+
+/* One for each container with a grant, one for each process that holds memory of a card, and some. */
+#define DESCRIPTORS 4096
 
 static void on_signal(void *userdata, int signo)
 {
@@ -27,6 +31,7 @@ int worker_run(const struct options *options, int fd, unsigned int respawns)
 	struct error err = {""};
 	int r;
 
+	descriptors_reserve(DESCRIPTORS);
 	if (!options->checkpoint) {
 		snprintf(checkpoint, sizeof(checkpoint), "%s/kubelet_internal_checkpoint",
 			options->plugin_dir);

@@ -64,19 +64,27 @@ def unmount_leftovers():
 
 
 class World:
-    """One node. cards: the SPEC of `ration-sim up`; None: no driver."""
+    """One node. cards: the SPEC of `ration-sim up`; None: no driver. run_in_memory: as /run is on a node; times of
+    writes are then not those of a disk."""
 
-    def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None, tls=False, options=()):
+    def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None, tls=False, options=(),
+                 run_in_memory=False):
         unmount_leftovers()
         self.tmp = tempfile.TemporaryDirectory(prefix=f"ration-agent-{os.getpid()}-")
         self.dir = pathlib.Path(self.tmp.name)
         self.driver, self.state = self.dir / "driver", self.dir / "state"
+        cdi_dir = self.dir / "cdi"
+        if run_in_memory and os.geteuid() == 0:
+            run = self.dir / "run"
+            run.mkdir()
+            subprocess.run(["mount", "-t", "tmpfs", "run", run], check=True)
+            self.state, cdi_dir = run / "ration", run / "cdi"
         self.log, self.unit, self.agent, self.options = self.dir / "agent.log", unit, None, options
         self.shim, self.wrapper = BUILD / "src/shim", []
         if cards:
             self.sim("up", "--gpus", cards)
         self.api = (FakeApiServer(tls=True, token="secret") if tls else FakeApiServer()).start()
-        self.kubelet = FakeKubelet(self.dir, cdi=cdi)
+        self.kubelet = FakeKubelet(self.dir, cdi=cdi, cdi_dir=cdi_dir)
         self.api.create_node(NODE, labels={"ack.node.gpu.schedule": "share"} if labels is None else labels)
         self.kubeconfig = self.api.kubeconfig()
 

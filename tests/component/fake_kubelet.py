@@ -175,12 +175,12 @@ def container_id(uid, name):
 
 
 class FakeKubelet:
-    def __init__(self, directory, cdi=True):
+    def __init__(self, directory, cdi=True, cdi_dir=None):
         self.dir = pathlib.Path(directory)
         self.plugin_dir = self.dir / "device-plugins"
         self.pod_resources_socket = self.dir / "pod-resources.sock"
         self.cri_socket = self.dir / "cri.sock"
-        self.cdi_dir = self.dir / "cdi"
+        self.cdi_dir = cdi_dir or self.dir / "cdi"
         self.checkpoint = self.plugin_dir / "kubelet_internal_checkpoint"
         self.plugin_dir.mkdir()
         self.cdi_dir.mkdir()

@@ -532,7 +532,7 @@ def test_cdi_files_of_pods_that_are_gone_are_removed(down):
 # ---- budgets ----
 
 def test_allocate_takes_less_than_5_ms_and_little_memory():
-    with World(cards="8x16384MiB", tls=True) as w:
+    with World(cards="8x16384MiB", tls=True, run_in_memory=True) as w:
         w.up(128)
         times = allocate_times(w)
         before, begin = w.cpu_seconds(), time.monotonic()

@@ -99,7 +99,9 @@ static void identify_fill(struct identification *id)
 			.may_return = pod && pod->may_return,
 			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
-			.has_grant = pod && !request_is_empty(&pod->facts.request) &&
+			/* Asked of the file system only where it matters: matching.h. */
+			.has_grant = pod && !served_knows(&id->agent->served, pod->facts.uid) &&
+				     !request_is_empty(&pod->facts.request) &&
 				     cdi_exists(id->agent->options.cdi_dir, pod->facts.uid),
 		};
 	}
