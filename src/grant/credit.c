@@ -1,0 +1,84 @@
+#include "grant/credit.h"
+
+/* 36 bits of credit, signed: 34 seconds. 28 bits of steps: the clock comes round after 3.7 hours. */
+#define CREDIT_BITS 36
+#define CREDIT_MASK ((UINT64_C(1) << CREDIT_BITS) - 1)
+#define STEPS_MASK ((UINT64_C(1) << (64 - CREDIT_BITS)) - 1)
+#define STEPS_PER_MS (1000000 / CREDIT_STEP_NS)
+/* Threads read their clocks before they change the word: one may come with an older time than the word has.
+ * What seems to lie further ahead is the clock that came round during a long rest, or damage. */
+#define AHEAD_MAX (UINT64_C(1000) * STEPS_PER_MS)
+
+static uint64_t pack(int64_t credit, uint64_t steps)
+{
+	return ((uint64_t)credit & CREDIT_MASK) | steps << CREDIT_BITS;
+}
+
+static int64_t credit_of(uint64_t word)
+{
+	return (int64_t)(word << (64 - CREDIT_BITS)) >> (64 - CREDIT_BITS);
+}
+
+static int64_t per_step(uint64_t rate)
+{
+	uint64_t bounded = rate < CREDIT_RATE_MAX ? rate : CREDIT_RATE_MAX;
+
+	return bounded < STEPS_PER_MS ? 1 : (int64_t)(bounded / STEPS_PER_MS);
+}
+
+static int64_t bounded(int64_t credit, int64_t most)
+{
+	if (credit > most)
+		return most;
+	return credit < -CREDIT_DEBT_MAX_NS ? -CREDIT_DEBT_MAX_NS : credit;
+}
+
+uint64_t credit_burst_ns(uint64_t rate)
+{
+	return (uint64_t)per_step(rate) * CREDIT_BURST_STEPS;
+}
+
+/* The word as it is at now_ns. */
+static uint64_t refill(uint64_t word, uint64_t now_ns, uint64_t rate)
+{
+	uint64_t now = (now_ns / CREDIT_STEP_NS) & STEPS_MASK, then = word >> CREDIT_BITS;
+	uint64_t passed = (now - then) & STEPS_MASK;
+	int64_t most = (int64_t)credit_burst_ns(rate);
+	int64_t credit = bounded(credit_of(word), most);
+
+	if (passed > STEPS_MASK - AHEAD_MAX)
+		return pack(credit, then);
+	return pack(bounded(credit + (int64_t)passed * per_step(rate), most), now);
+}
+
+/* From now_ns until a step begins at whose refill the credit is above zero. */
+static uint64_t wait_of(uint64_t word, uint64_t now_ns, uint64_t rate)
+{
+	uint64_t now = (now_ns / CREDIT_STEP_NS) & STEPS_MASK;
+	uint64_t ahead = ((word >> CREDIT_BITS) - now) & STEPS_MASK;
+	uint64_t steps = ahead + (uint64_t)(-credit_of(word) / per_step(rate)) + 1;
+
+	return steps * CREDIT_STEP_NS - now_ns % CREDIT_STEP_NS;
+}
+
+uint64_t credit_draw(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns)
+{
+	uint64_t old = atomic_load_explicit(word, memory_order_relaxed), full, left;
+	int64_t want = want_ns < (uint64_t)CREDIT_DEBT_MAX_NS ? (int64_t)want_ns : CREDIT_DEBT_MAX_NS;
+
+	do {
+		full = refill(old, now_ns, rate);
+		left = full;
+		if (credit_of(full) > 0)
+			left = pack(bounded(credit_of(full) - want, INT64_MAX), full >> CREDIT_BITS);
+		/* What was refilled is kept even where nothing is taken: the time that has passed counts at
+		 * the rate of that time, not at a later one. */
+	} while (left != old && !atomic_compare_exchange_weak_explicit(
+					word, &old, left, memory_order_relaxed, memory_order_relaxed));
+	return credit_of(full) > 0 ? 0 : wait_of(full, now_ns, rate);
+}
+
+int64_t credit_left_ns(uint64_t word, uint64_t now_ns, uint64_t rate)
+{
+	return credit_of(refill(word, now_ns, rate));
+}
