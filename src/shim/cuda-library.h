@@ -15,6 +15,13 @@ __typeof__(cuMemFreeAsync) cuMemFreeAsync_ptsz;
 __typeof__(cuStreamSynchronize) cuStreamSynchronize_ptsz;
 __typeof__(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
 __typeof__(cuGraphLaunch) cuGraphLaunch_ptsz;
+__typeof__(cuLaunchKernel) cuLaunchKernel_ptsz;
+__typeof__(cuLaunchKernelEx) cuLaunchKernelEx_ptsz;
+__typeof__(cuLaunchCooperativeKernel) cuLaunchCooperativeKernel_ptsz;
+__typeof__(cuStreamBeginCapture) cuStreamBeginCapture_ptsz;
+__typeof__(cuStreamBeginCapture_v2) cuStreamBeginCapture_v2_ptsz;
+__typeof__(cuStreamBeginCaptureToGraph) cuStreamBeginCaptureToGraph_ptsz;
+__typeof__(cuStreamEndCapture) cuStreamEndCapture_ptsz;
 
 struct shim_hook {
 	size_t symbol; /* index */

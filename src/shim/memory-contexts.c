@@ -8,6 +8,7 @@
 #include "shim/memory-pools.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
+#include "shim/pacing-sample.h"
 #include "shim/session.h"
 
 #define CONTEXTS_MAX 4096
@@ -170,6 +171,7 @@ bool context_has_room(const struct memory_here *here, unsigned units)
 /* Before the driver ends it: a new context may get the same handle as soon as it has. */
 static bool context_leave(CUcontext context, struct object *ret_object)
 {
+	sample_hide(context);
 	return context && objects_take(OBJECT_CONTEXT, (uintptr_t)context, ret_object);
 }
 
@@ -195,6 +197,7 @@ static CUresult end_by(CUresult (*driver)(CUcontext), CUcontext context)
 	bool known = context_leave(context, &object);
 	CUresult r = driver(context);
 
+	sample_unhide(context, r == CUDA_SUCCESS);
 	if (known && r == CUDA_SUCCESS)
 		context_end(&object);
 	else if (known)
@@ -219,8 +222,10 @@ HOOK CUresult cuCtxDetach(CUcontext context)
 	bool known = context_leave(context, &object);
 	CUresult r = DRIVER(cuCtxDetach)(context);
 	unsigned int version;
+	bool ended = r == CUDA_SUCCESS && DRIVER(cuCtxGetApiVersion)(context, &version) != CUDA_SUCCESS;
 
-	if (known && r == CUDA_SUCCESS && DRIVER(cuCtxGetApiVersion)(context, &version) != CUDA_SUCCESS)
+	sample_unhide(context, ended);
+	if (known && ended)
 		context_end(&object);
 	else if (known)
 		objects_put(&object);
@@ -249,10 +254,13 @@ static CUcontext primary_context(CUdevice device)
 static CUresult end_primary(CUresult (*driver)(CUdevice), CUdevice device, bool reset)
 {
 	struct object object;
-	bool known = context_leave(primary_context(device), &object);
+	CUcontext context = primary_context(device);
+	bool known = context_leave(context, &object), ended;
 	CUresult r = driver(device);
 
-	if (known && r == CUDA_SUCCESS && (reset || !is_active(device)))
+	ended = r == CUDA_SUCCESS && (reset || !is_active(device));
+	sample_unhide(context, ended);
+	if (known && ended)
 		context_end(&object);
 	else if (known)
 		objects_put(&object);

@@ -1,0 +1,462 @@
+#include "shim/pacing-sample.h"
+
+#include <stdatomic.h>
+
+#include "grant/private.h"
+#include "shim/cuda-library.h"
+#include "shim/pacing.h"
+
+#define PENDING_MAX 32
+#define PARTS_MAX 8
+#define POOLS_MAX 64
+#define POOL_EVENTS (2 * (PENDING_MAX + 1))
+#define ASK_MAX 4
+/* Longer than this a launch is measured by itself each time: what the events cost is nothing to it. */
+#define LONG_NS UINT64_C(400000)
+#define WINDOW_NS UINT64_C(1000000)
+#define WINDOW_LAUNCHES 1000
+/* Of the draws, when enough is known: it keeps up with change. */
+#define DRAWS_PER_SAMPLE 4
+
+struct window {
+	CUcontext context; /* NULL: none */
+	CUstream stream;
+	CUevent from, to;
+	uint32_t card;
+	uint32_t parts_count, launches;
+	uint64_t expected_ns;
+	struct part {
+		struct cost *cost;
+		uint64_t key;
+		uint32_t count, kind;
+		uint64_t cost_ns; /* of each, as it was */
+	} parts[PARTS_MAX];
+};
+
+/* Events of a context that nobody uses. */
+struct pool {
+	CUcontext context;
+	bool hidden; /* it is about to end */
+	uint32_t count;
+	CUevent events[POOL_EVENTS];
+};
+
+enum turn { NOTHING, ONE_LAUNCH, MANY_LAUNCHES, MANY_OPEN };
+
+struct sampler {
+	_Atomic int lock;
+	_Atomic int turn; /* enum turn */
+	_Atomic int captures;
+	_Atomic uint32_t draws;
+	struct window alone, many;
+	uint32_t pending_count, ask_next;
+	struct window pending[PENDING_MAX];
+	struct pool pools[POOLS_MAX];
+};
+
+/* Cleared in a child. */
+static struct sampler *sampler;
+
+static struct sampler *sampler_get(void)
+{
+	struct sampler *made = __atomic_load_n(&sampler, __ATOMIC_ACQUIRE), *expected = NULL;
+	bool cleared;
+
+	if (made)
+		return made;
+	made = private_map(sizeof(*made), &cleared);
+	if (!made || __atomic_compare_exchange_n(
+			     &sampler, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	private_unmap(made, sizeof(*made));
+	return expected;
+}
+
+/* False while another thread is here, or a stream captures: then any event could spoil what is captured. */
+static bool enter(struct sampler *all)
+{
+	int expected = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(
+		    &all->lock, &expected, 1, memory_order_acquire, memory_order_relaxed))
+		return false;
+	if (atomic_load_explicit(&all->captures, memory_order_relaxed) == 0)
+		return true;
+	private_unlock(&all->lock);
+	return false;
+}
+
+/* ---- events ---------------------------------------------------------------------------------------------
+ */
+
+static struct pool *pool_find(struct sampler *all, CUcontext context)
+{
+	for (unsigned i = 0; i < POOLS_MAX; i++)
+		if (all->pools[i].context == context)
+			return &all->pools[i];
+	return NULL;
+}
+
+static struct pool *pool_of(struct sampler *all, CUcontext context)
+{
+	struct pool *pool = pool_find(all, context);
+
+	if (pool)
+		return pool->hidden ? NULL : pool;
+	pool = pool_find(all, NULL);
+	if (pool)
+		*pool = (struct pool){.context = context};
+	return pool;
+}
+
+static CUevent event_take(struct sampler *all, CUcontext context)
+{
+	struct pool *pool = pool_of(all, context);
+	CUevent event = NULL;
+
+	if (!pool)
+		return NULL;
+	if (pool->count > 0)
+		return pool->events[--pool->count];
+	return DRIVER(cuEventCreate)(&event, 0) == CUDA_SUCCESS ? event : NULL;
+}
+
+static void event_put(struct sampler *all, CUcontext context, CUevent event)
+{
+	struct pool *pool = event ? pool_of(all, context) : NULL;
+
+	if (pool && pool->count < POOL_EVENTS)
+		pool->events[pool->count++] = event;
+}
+
+static void window_drop(struct sampler *all, struct window *window)
+{
+	event_put(all, window->context, window->from);
+	event_put(all, window->context, window->to);
+	window->context = NULL;
+}
+
+/* ---- windows --------------------------------------------------------------------------------------------
+ */
+
+/* In which context the stream is, if it is the current one: only there can events be made for it. */
+static CUcontext context_of_stream(CUstream stream)
+{
+	CUcontext current = NULL, own = NULL;
+
+	if (DRIVER(cuCtxGetCurrent)(&current) != CUDA_SUCCESS)
+		return NULL;
+	if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+		return current;
+	return DRIVER(cuStreamGetCtx)(stream, &own) == CUDA_SUCCESS && own == current ? current : NULL;
+}
+
+/* Records the first event. False: there is to be no sample. */
+static bool window_open(struct sampler *all, struct window *window, CUstream stream, uint32_t card)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUcontext context;
+
+	if (all->pending_count == PENDING_MAX)
+		return false;
+	context = context_of_stream(stream);
+	/* Also a capture that began in a way that no hook saw. */
+	if (!context || DRIVER(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
+		status != CU_STREAM_CAPTURE_STATUS_NONE)
+		return false;
+	*window = (struct window){.context = context, .stream = stream, .card = card};
+	window->from = event_take(all, context);
+	window->to = event_take(all, context);
+	if (window->from && window->to && DRIVER(cuEventRecord)(window->from, stream) == CUDA_SUCCESS)
+		return true;
+	window_drop(all, window);
+	return false;
+}
+
+static bool window_add(struct window *window, const struct started *started)
+{
+	struct part *part = window->parts;
+
+	while (part < window->parts + window->parts_count && part->key != started->key)
+		part++;
+	if (part == window->parts + PARTS_MAX)
+		return false;
+	if (part == window->parts + window->parts_count) {
+		*part = (struct part){.cost = started->cost,
+			.key = started->key,
+			.kind = started->kind,
+			.cost_ns = started->cost_ns / started->count};
+		window->parts_count++;
+	}
+	part->count += started->count;
+	window->expected_ns += started->cost_ns;
+	window->launches++;
+	return true;
+}
+
+/* Records the second event. */
+static void window_close(struct sampler *all, struct window *window)
+{
+	if (window->parts_count == 0 || DRIVER(cuEventRecord)(window->to, window->stream) != CUDA_SUCCESS ||
+		all->pending_count == PENDING_MAX) {
+		window_drop(all, window);
+		return;
+	}
+	all->pending[all->pending_count++] = *window;
+	window->context = NULL;
+}
+
+/* ---- samples --------------------------------------------------------------------------------------------
+ */
+
+/* What took longer or shorter than expected did so for all parts alike, as far as one can know. */
+static void window_apply(const struct window *window, uint64_t took_ns)
+{
+	for (uint32_t i = 0; i < window->parts_count; i++) {
+		const struct part *part = &window->parts[i];
+		double ns = window->parts_count == 1
+				    ? (double)took_ns / part->count
+				    : (double)part->cost_ns * (double)took_ns / (double)window->expected_ns;
+
+		pacing_charge(
+			window->card, part->kind, cost_sample(part->cost, part->key, (uint64_t)(ns + 0.5)));
+	}
+}
+
+static void window_fails(const struct window *window)
+{
+	for (uint32_t i = 0; i < window->parts_count; i++)
+		cost_failed(window->parts[i].cost, window->parts[i].key);
+}
+
+/* Whether the window is over and done with. */
+static bool window_ask(const struct window *window)
+{
+	CUresult r = DRIVER(cuEventQuery)(window->to);
+	float ms = -1;
+
+	if (r == CUDA_ERROR_NOT_READY)
+		return false;
+	if (r == CUDA_SUCCESS)
+		r = DRIVER(cuEventElapsedTime)(&ms, window->from, window->to);
+	if (r == CUDA_SUCCESS && ms >= 0)
+		window_apply(window, (uint64_t)((double)ms * 1e6));
+	else
+		window_fails(window);
+	return true;
+}
+
+/* Events of another context may end at any moment: whoever launches here is in this one. */
+static void ask(struct sampler *all, CUcontext context)
+{
+	uint32_t count = all->pending_count < ASK_MAX ? all->pending_count : ASK_MAX;
+
+	for (uint32_t i = 0; i < count && all->pending_count > 0; i++) {
+		uint32_t at = all->ask_next % all->pending_count;
+		struct window *window = &all->pending[at];
+
+		all->ask_next = at + 1;
+		if (window->context != context || !window_ask(window))
+			continue;
+		window_drop(all, window);
+		*window = all->pending[--all->pending_count];
+		all->ask_next = at;
+	}
+}
+
+void sample_ask(void)
+{
+	struct sampler *all = sampler_get();
+	CUcontext context = NULL;
+
+	if (!all || !enter(all))
+		return;
+	if (all->pending_count > 0 && DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS)
+		ask(all, context);
+	private_unlock(&all->lock);
+}
+
+/* ---- around a launch ------------------------------------------------------------------------------------
+ */
+
+static bool is_many(const struct sampler *all, const struct started *started)
+{
+	return all->many.context && all->many.stream == started->stream;
+}
+
+static void begin(struct sampler *all, struct started *started)
+{
+	/* What it takes would be taken for a part of what the window has. */
+	if (is_many(all, started) && (started->cost_ns == 0 || started->kind != all->many.parts[0].kind)) {
+		window_drop(all, &all->many);
+		atomic_store_explicit(&all->turn, NOTHING, memory_order_relaxed);
+	}
+	if (all->alone.context || !window_open(all, &all->alone, started->stream, started->card))
+		return;
+	started->alone = true;
+	if (atomic_load_explicit(&all->turn, memory_order_relaxed) == ONE_LAUNCH)
+		atomic_store_explicit(&all->turn, NOTHING, memory_order_relaxed);
+}
+
+void sample_begin(struct started *started)
+{
+	struct sampler *all = sampler_get();
+
+	started->alone = false;
+	if (!all || (started->cost_ns != 0 && started->cost_ns < LONG_NS &&
+			    atomic_load_explicit(&all->turn, memory_order_relaxed) != ONE_LAUNCH))
+		return;
+	if (!enter(all))
+		return;
+	begin(all, started);
+	private_unlock(&all->lock);
+}
+
+/* The window begins behind a launch, so that those in it are in the driver's queue before the card comes to
+ * them: what a launch takes on its way does not count then. */
+static void many_end(struct sampler *all, const struct started *started, bool ok, bool last)
+{
+	struct window *many = &all->many;
+	bool full;
+
+	if (atomic_load_explicit(&all->turn, memory_order_relaxed) == MANY_LAUNCHES) {
+		if (ok && !last && started->kind == PACE_CORE && started->cost_ns > 0 &&
+			window_open(all, many, started->stream, started->card))
+			atomic_store_explicit(&all->turn, MANY_OPEN, memory_order_relaxed);
+		return;
+	}
+	if (!is_many(all, started))
+		return;
+	full = !ok || !window_add(many, started);
+	if (!full && !last && many->expected_ns < WINDOW_NS && many->launches < WINDOW_LAUNCHES)
+		return;
+	if (full)
+		window_drop(all, many);
+	else
+		window_close(all, many);
+	atomic_store_explicit(&all->turn, NOTHING, memory_order_relaxed);
+}
+
+static void alone_end(struct sampler *all, const struct started *started, bool ok)
+{
+	if (ok && window_add(&all->alone, started))
+		window_close(all, &all->alone);
+	else
+		window_drop(all, &all->alone);
+}
+
+void sample_end(struct started *started, bool ok, bool last)
+{
+	struct sampler *all = sampler_get();
+
+	if (!all)
+		return;
+	if (started->alone) {
+		private_lock(&all->lock);
+		if (all->alone.context)
+			alone_end(all, started, ok && all->captures == 0);
+		private_unlock(&all->lock);
+		return;
+	}
+	if (atomic_load_explicit(&all->turn, memory_order_relaxed) < MANY_LAUNCHES || !enter(all))
+		return;
+	many_end(all, started, ok, last);
+	private_unlock(&all->lock);
+}
+
+uint32_t sample_due(void)
+{
+	struct sampler *all = sampler_get();
+	uint32_t draws;
+
+	if (!all)
+		return 0;
+	draws = atomic_fetch_add_explicit(&all->draws, 1, memory_order_relaxed);
+	if (!enter(all))
+		return draws;
+	/* Whoever waits now leaves a gap behind the last launch, which is none of the window's. */
+	if (all->many.context)
+		window_drop(all, &all->many);
+	if (draws < 8 * DRAWS_PER_SAMPLE || draws % DRAWS_PER_SAMPLE == 0)
+		atomic_store_explicit(&all->turn, draws / DRAWS_PER_SAMPLE % 2 ? ONE_LAUNCH : MANY_LAUNCHES,
+			memory_order_relaxed);
+	else
+		atomic_store_explicit(&all->turn, NOTHING, memory_order_relaxed);
+	private_unlock(&all->lock);
+	return draws;
+}
+
+uint32_t sample_draws(void)
+{
+	struct sampler *all = sampler_get();
+
+	return all ? atomic_load_explicit(&all->draws, memory_order_relaxed) : 0;
+}
+
+/* ---- what ends and what must not be disturbed -----------------------------------------------------------
+ */
+
+void sample_hide(CUcontext context)
+{
+	struct sampler *all = __atomic_load_n(&sampler, __ATOMIC_ACQUIRE);
+	struct pool *pool;
+
+	if (!all || !context)
+		return;
+	private_lock(&all->lock);
+	for (uint32_t i = 0; i < all->pending_count;) {
+		if (all->pending[i].context == context) {
+			window_drop(all, &all->pending[i]);
+			all->pending[i] = all->pending[--all->pending_count];
+		} else {
+			i++;
+		}
+	}
+	if (all->many.context == context)
+		window_drop(all, &all->many);
+	if (all->alone.context == context)
+		window_drop(all, &all->alone);
+	pool = pool_find(all, context);
+	if (pool)
+		pool->hidden = true;
+	private_unlock(&all->lock);
+}
+
+void sample_unhide(CUcontext context, bool ended)
+{
+	struct sampler *all = __atomic_load_n(&sampler, __ATOMIC_ACQUIRE);
+	struct pool *pool;
+
+	if (!all || !context)
+		return;
+	private_lock(&all->lock);
+	pool = pool_find(all, context);
+	if (pool && ended)
+		pool->context = NULL;
+	else if (pool)
+		pool->hidden = false;
+	private_unlock(&all->lock);
+}
+
+void sample_capture(int change)
+{
+	struct sampler *all = sampler_get();
+
+	if (!all)
+		return;
+	private_lock(&all->lock);
+	if (all->captures + change >= 0)
+		all->captures += change;
+	private_unlock(&all->lock);
+}
+
+bool sample_captures(CUstream stream)
+{
+	const struct sampler *all = sampler_get();
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	if (!all || atomic_load_explicit(&all->captures, memory_order_relaxed) == 0)
+		return false;
+	return DRIVER(cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+	       status != CU_STREAM_CAPTURE_STATUS_NONE;
+}

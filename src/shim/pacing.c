@@ -1,0 +1,206 @@
+#include "shim/pacing.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "grant/credit.h"
+#include "grant/private.h"
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/session.h"
+
+/* What a process draws beyond what it needs, so that most launches touch its own memory only. */
+#define SLICE_NS INT64_C(1000000)
+/* Who waits looks this often: for another rate, for a sample, and to be seen waiting. */
+#define WAIT_STEP_NS UINT64_C(10000000)
+/* Of a shape that was never measured, this many are started before a sample is waited for, this long. */
+#define UNMEASURED_MAX 4
+#define UNMEASURED_WAIT_STEPS 100
+#define UNMEASURED_STEP_NS UINT64_C(1000000)
+
+/* What this process has drawn and not started. Cleared in a child. */
+struct drawn {
+	struct {
+		_Atomic int64_t ns[PACE_KINDS];
+	} cards[GRANT_FILE_CARDS_MAX] __attribute__((aligned(64)));
+};
+
+static struct drawn *drawn;
+
+static struct drawn *drawn_get(void)
+{
+	struct drawn *made = __atomic_load_n(&drawn, __ATOMIC_ACQUIRE), *expected = NULL;
+	bool cleared;
+
+	if (made)
+		return made;
+	made = private_map(sizeof(*made), &cleared);
+	if (!made || __atomic_compare_exchange_n(
+			     &drawn, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	private_unmap(made, sizeof(*made));
+	return expected;
+}
+
+static uint64_t share_of(const struct grant_file *grant, unsigned card)
+{
+	return atomic_load_explicit(&grant->live[card].core_share, memory_order_relaxed);
+}
+
+bool pacing_is_on(void)
+{
+	const struct shim_session *session = session_get();
+
+	for (unsigned i = 0; session && i < session->grant->card_count; i++)
+		if (share_of(session->grant, i) != 0)
+			return true;
+	return false;
+}
+
+/* ---- the container's bucket -----------------------------------------------------------------------------
+ */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* A signal that ends the sleep earlier is handled by the program; what is left is seen by the clock. */
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec some = {(time_t)(ns / UINT64_C(1000000000)), (long)(ns % UINT64_C(1000000000))};
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &some, NULL);
+}
+
+static void add(_Atomic uint64_t *word, uint64_t amount)
+{
+	atomic_fetch_add_explicit(word, amount, memory_order_relaxed);
+}
+
+static void wait_for(const struct shim_session *session, unsigned card, enum pace_kind kind, uint64_t want)
+{
+	const struct grant_file_live *live = &session->grant->live[card];
+	struct usage_card *usage = &session->usage->cards[card];
+	_Atomic uint64_t *bucket = kind == PACE_CORE ? &usage->core_credit : &usage->copy_credit[kind - 1];
+	uint64_t before = now_ns(), now = before, wait;
+
+	for (;;) {
+		uint64_t share = share_of(session->grant, card);
+		uint64_t rate = atomic_load_explicit(&live->core_rate, memory_order_relaxed);
+
+		add(&usage->core_asked, 1);
+		if (share == 0 || share >= GRANT_CORE_WHOLE)
+			break;
+		wait = credit_draw(bucket, now, rate ? rate : share, want);
+		if (wait == 0)
+			break;
+		sample_ask();
+		sleep_ns(wait < WAIT_STEP_NS ? wait : WAIT_STEP_NS);
+		now = now_ns();
+	}
+	if (now != before)
+		add(&usage->core_waited_ns, now - before);
+	add(kind == PACE_CORE ? &usage->core_started_ns : &usage->copy_started_ns[kind - 1], want);
+}
+
+/* This process has no credit left and lacks short_ns: that and a slice more. */
+static void draw(unsigned card, enum pace_kind kind, int64_t short_ns)
+{
+	const struct shim_session *session = session_get();
+	int64_t want = short_ns + SLICE_NS;
+
+	sample_due();
+	sample_ask();
+	wait_for(session, card, kind, (uint64_t)want);
+	pacing_charge((uint32_t)card, kind, -want);
+}
+
+void pacing_charge(uint32_t card, uint32_t kind, int64_t ns)
+{
+	if (ns != 0)
+		atomic_fetch_sub_explicit(&drawn_get()->cards[card].ns[kind], ns, memory_order_relaxed);
+}
+
+/* ---- around a call --------------------------------------------------------------------------------------
+ */
+
+/* -1: the driver will refuse it, or its card is not controlled. */
+static int card_of_call(const struct grant_file *grant)
+{
+	int card = grant->card_count == 1 ? 0 : cuda_current_card();
+
+	return card >= 0 && share_of(grant, (unsigned)card) != 0 ? card : -1;
+}
+
+/* Never measured: how long it takes is to be known before many more of them are on their way. Not for ever:
+ * it may be one that waits for another. */
+static void hold(struct started *started, bool whole)
+{
+	uint32_t under_way = cost_started(started->cost, started->count) - started->count;
+
+	for (int i = 0; !whole && under_way >= UNMEASURED_MAX && i < UNMEASURED_WAIT_STEPS; i++) {
+		sample_ask();
+		if (cost_ns(started->cost) != 0)
+			return;
+		sleep_ns(UNMEASURED_STEP_NS);
+	}
+}
+
+static void pay(struct pace *pace, _Atomic int64_t *own, uint64_t ns)
+{
+	int64_t need = (int64_t)ns;
+	int64_t had = atomic_fetch_sub_explicit(own, need, memory_order_relaxed);
+
+	/* Each thread draws what it lacks itself; what was charged afterwards is made up for by the slices.
+	 */
+	if (had < need)
+		draw(pace->started.card, pace->started.kind, had > 0 ? need - had : need);
+}
+
+void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t count, CUstream stream)
+{
+	const struct shim_session *session = session_get();
+	struct drawn *own = drawn_get();
+	int card = session && own ? card_of_call(session->grant) : -1, saved;
+	struct started *started = &pace->started;
+
+	pace->paced = card >= 0 && !sample_captures(stream);
+	if (!pace->paced)
+		return;
+	*started = (struct started){.stream = stream, .card = (uint32_t)card, .kind = kind, .count = count};
+	started->key = key + 2 * (uint64_t)card;
+	started->cost = cost_find(started->key, sample_draws());
+	if (!started->cost) {
+		pace->paced = false;
+		return;
+	}
+	saved = errno;
+	started->cost_ns = cost_ns(started->cost) * count;
+	if (started->cost_ns == 0)
+		hold(started, share_of(session->grant, (unsigned)card) >= GRANT_CORE_WHOLE);
+	pay(pace, &own->cards[card].ns[kind], started->cost_ns ? started->cost_ns : COST_GUESS_NS * count);
+	sample_begin(started);
+	errno = saved;
+}
+
+void pacing_end(struct pace *pace, CUresult result)
+{
+	struct started *started = &pace->started;
+	int64_t left;
+	int saved;
+
+	if (!pace->paced)
+		return;
+	saved = errno;
+	left = atomic_load_explicit(
+		&drawn_get()->cards[started->card].ns[started->kind], memory_order_relaxed);
+	sample_end(started, result == CUDA_SUCCESS, left < (int64_t)started->cost_ns);
+	if (result != CUDA_SUCCESS)
+		pacing_charge(started->card, started->kind,
+			-(int64_t)(started->cost_ns ? started->cost_ns : COST_GUESS_NS * started->count));
+	errno = saved;
+}

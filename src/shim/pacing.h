@@ -1,0 +1,39 @@
+/* pacing.h - a container keeps to its share of a card's time: what hooks call around whatever starts work.
+ *
+ * docs/internals/computing-power.md. Waiting happens before the driver is entered, under no lock of anybody.
+ * A hook asks pacing_is_on() first, which is all that is done where computing power is not controlled.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/abi.h"
+#include "shim/pacing-sample.h"
+
+/* Whose time of the card it takes. */
+enum pace_kind { PACE_CORE, PACE_TO_CARD, PACE_FROM_CARD, PACE_KINDS };
+
+/* Around one call of the driver. */
+struct pace {
+	struct started started;
+	bool paced;
+};
+
+/* pacing_is_on() - whether any card of this process is controlled now. */
+bool pacing_is_on(void);
+
+/* pacing_begin() - waits until it may be started: `count` times what `key` (cost_key()) stands for, in a
+ * stream that 0 means the legacy default one in. pacing_end() with the driver's answer must follow. errno is
+ * kept. */
+void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t count, CUstream stream);
+void pacing_end(struct pace *pace, CUresult result);
+
+/* pacing_charge() - ns more (or fewer) for what was started already. */
+void pacing_charge(uint32_t card, uint32_t kind, int64_t ns);
+
+/* pacing_own_stream() - of an entry that takes 0 for the calling thread's default stream. */
+static inline CUstream pacing_own_stream(CUstream stream)
+{
+	return stream ? stream : CU_STREAM_PER_THREAD;
+}
