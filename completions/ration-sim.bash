@@ -4,7 +4,7 @@ _ration_sim() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
 
 	if ((COMP_CWORD == 1)); then
-		mapfile -t COMPREPLY < <(compgen -W 'up status fault tune hold down --help --version' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'up status fault set usage hold down --help --version' -- "$cur")
 		return
 	fi
 	case $prev in
@@ -21,12 +21,15 @@ _ration_sim() {
 		return
 		;;
 	esac
-	if [[ $cur == -* && $command == up ]]; then
-		mapfile -t COMPREPLY < <(compgen -W '--gpus --gpus-file --driver-version' -- "$cur")
+	if [[ $cur == -* ]]; then
+		local pace='--slice-us --latency-ns --jitter-percent --seed'
+		case $command in
+		up) mapfile -t COMPREPLY < <(compgen -W "--gpus --gpus-file --driver-version $pace" -- "$cur") ;;
+		set) mapfile -t COMPREPLY < <(compgen -W "$pace" -- "$cur") ;;
+		usage) mapfile -t COMPREPLY < <(compgen -W '--json' -- "$cur") ;;
+		esac
 	elif ((COMP_CWORD == 2)); then
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
-	elif [[ $command == tune ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'slice-us= latency-ns=' -- "$cur")
 	elif [[ $command == fault ]] && ((COMP_CWORD == 4)); then
 		mapfile -t COMPREPLY < <(compgen -W 'xid lost ecc heal oom slow fail kill calm' -- "$cur")
 	elif [[ $command == fault || $command == hold ]] && ((COMP_CWORD == 3)); then

@@ -41,9 +41,10 @@ CUresult context_new(struct device *device, unsigned flags, bool primary, struct
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (!context || card_take(device, overhead) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (sim_line_take(driver.work, &driver.processes, driver.slot, device->card, &context->line) < 0 ||
+	if (sim_line_take(driver.work, &driver.processes, driver.slot, device->card, SIM_SM,
+		    &context->lines[SIM_SM]) < 0 ||
 		object_register(&context->object, OBJECT_CONTEXT, NULL) < 0) {
-		sim_line_drop(driver.work, context->line);
+		sim_line_drop(driver.work, context->lines[SIM_SM]);
 		card_give(device, overhead);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -83,7 +84,8 @@ void context_free(struct context *context)
 		return;
 	free_objects(context);
 	streams_free_default(context);
-	sim_line_drop(driver.work, context->line);
+	for (size_t e = 0; e < SIM_ENGINES; e++)
+		sim_line_drop(driver.work, context->lines[e]);
 	regions_free_context(context);
 	suballoc_free_context(context);
 	card_give(context->device, context->overhead);
@@ -121,11 +123,43 @@ static void look_at_events(struct context *context)
 /* A kernel that fails does so when it is done. */
 static void look_at_fault(struct context *context)
 {
-	int64_t at;
+	const struct point point = {{[SIM_SM] = context->fault_position}};
 
-	if (sim_line_reached(driver.work, &driver.processes, context->line, context->fault_position, &at) ==
-		0)
+	if (context_reached(context, &point, NULL) == 0)
 		context->failure = context->fault;
+}
+
+int64_t point_reached(
+	struct sim_line *const *lines, const uint64_t *numbers, const struct point *point, int64_t *ret_at)
+{
+	int64_t longest = 0, last = 0;
+
+	for (size_t e = 0; e < SIM_ENGINES; e++) {
+		uint64_t position = point->position[e];
+		int64_t wait, at = 0;
+
+		if (position == 0 || !lines[e] || (numbers && lines[e]->number != numbers[e]) ||
+			(!ret_at && sim_line_passed(lines[e], position)))
+			continue;
+		wait = sim_line_reached(driver.work, &driver.processes, lines[e], position, &at);
+		longest = wait > longest ? wait : longest;
+		last = at > last ? at : last;
+	}
+	if (longest == 0 && ret_at)
+		*ret_at = last;
+	return longest;
+}
+
+int64_t context_reached(const struct context *context, const struct point *point, int64_t *ret_at)
+{
+	return point_reached(context->lines, NULL, point, ret_at);
+}
+
+void point_raise(struct point *point, const struct point *least)
+{
+	for (size_t e = 0; e < SIM_ENGINES; e++)
+		if (point->position[e] < least->position[e])
+			point->position[e] = least->position[e];
 }
 
 CUresult context_check(struct context *context)

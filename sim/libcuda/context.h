@@ -8,6 +8,11 @@ struct block;
 
 #define CONTEXT_LIMITS 11 /* CU_LIMIT_* known to 13.0 */
 
+/* A point in a context's work: so far on each of its lines. */
+struct point {
+	uint64_t position[SIM_ENGINES];
+};
+
 struct context {
 	struct object object;
 	struct device *device;
@@ -19,10 +24,13 @@ struct context {
 	uint64_t seen_event; /* of the state's events, for Xids */
 	uint64_t overhead;   /* bytes of the card besides what is allocated in it */
 	size_t limits[CONTEXT_LIMITS];
-	uint64_t peers;	      /* bit per ordinal */
-	struct block *blocks; /* suballoc.h */
-	struct sim_line *line;
-	uint64_t tail;	/* where all work that was submitted so far ends */
+	uint64_t peers;			     /* bit per ordinal */
+	struct block *blocks;		     /* suballoc.h */
+	struct sim_line *lines[SIM_ENGINES]; /* those for copies when there was one */
+	struct point tail;		     /* where all work that was submitted so far ends */
+	struct point blocking_tail;	     /* that of the legacy stream and of those it waits for */
+	struct point legacy_tail;
+	unsigned held;	/* streams with a queue */
 	CUresult fault; /* of a kernel: the context's failure when its line has come to fault_position */
 	uint64_t fault_position;
 	struct stream *defaults; /* the legacy stream and those of threads */
@@ -49,6 +57,13 @@ int context_push(struct context *context);
 
 /* context_drop_top() - pop the current one. */
 void context_drop_top(void);
+
+/* context_reached() - 0 and when; else about how long it takes, in ns. ret_at may be NULL. */
+int64_t context_reached(const struct context *context, const struct point *point, int64_t *ret_at);
+/* point_reached() - the same for lines that may be another context's by now: those are passed over. */
+int64_t point_reached(
+	struct sim_line *const *lines, const uint64_t *numbers, const struct point *point, int64_t *ret_at);
+void point_raise(struct point *point, const struct point *least);
 
 /* context_grow() - more or less overhead. */
 CUresult context_grow(struct context *context, int64_t bytes);

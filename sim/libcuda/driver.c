@@ -68,7 +68,9 @@ static int open_tree(void)
 	if (r == 0)
 		r = sim_trouble_map(driver.tree.root, &driver.trouble);
 	if (r == 0)
-		r = sim_work_map(driver.tree.root, &driver.work);
+		r = sim_work_map(driver.tree.root, &driver.work, &writable);
+	if (r == 0 && !writable)
+		r = -EACCES;
 	if (r < 0 && driver.state) {
 		sim_state_unmap(driver.state);
 		driver.state = NULL;

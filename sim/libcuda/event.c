@@ -155,11 +155,7 @@ static CUresult wait_for(struct event *event)
 	int64_t wait, at;
 
 	while (r == CUDA_SUCCESS && mark && (wait = mark_reached(mark, &at)) > 0) {
-		struct timespec some = {0, wait > WAIT_MAX ? WAIT_MAX : wait};
-
-		driver_pause();
-		nanosleep(&some, NULL);
-		driver_resume();
+		stream_sleep(wait > WAIT_MAX ? WAIT_MAX : wait);
 		r = object_find_quietly(context_number, OBJECT_CONTEXT) ? context_check(context)
 									: CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}

@@ -31,10 +31,8 @@ int64_t mark_reached(const struct mark *mark, int64_t *ret_at)
 
 	if (!mark->placed)
 		return NS_PER_MS / 2;
-	wait = mark->line && mark->line->number == mark->line_number
-		       ? sim_line_reached(driver.work, &driver.processes, mark->line, mark->position, &at)
-		       : 0;
-	if (wait == 0)
+	wait = point_reached(mark->lines, mark->numbers, &mark->point, ret_at ? &at : NULL);
+	if (wait == 0 && ret_at)
 		*ret_at = at > mark->recorded_at ? at : mark->recorded_at;
 	return wait;
 }
@@ -51,7 +49,7 @@ static bool others_are_before(const struct stream *stream, const struct op *op)
 	struct stream *other;
 	size_t cursor = 0;
 
-	if (!blocking(stream))
+	if (!blocking(stream) || context->held == 0)
 		return false;
 	while ((other = (struct stream *)object_next(OBJECT_STREAM, context, &cursor)))
 		if (other != stream && other->first && other->first->order < op->order && blocking(other) &&
@@ -67,40 +65,94 @@ static bool tail_is_done(const struct stream *stream)
 	return stream_idle_before_queue(stream, &wait);
 }
 
-static void submit(struct stream *stream, const struct op *op)
+static void set_tail(struct stream *stream, const struct point *tail)
 {
 	struct context *context = stream->object.context;
 
-	if (op->duration_ns > 0)
-		context->tail = stream->tail = sim_line_submit(
-			driver.work, &driver.processes, context->line, op->duration_ns);
-	else if (stream->kind == STREAM_LEGACY)
-		stream->tail = context->tail;
+	stream->tail = *tail;
+	point_raise(&context->tail, tail);
+	if (blocking(stream))
+		point_raise(&context->blocking_tail, tail);
+	if (stream->kind == STREAM_LEGACY)
+		context->legacy_tail = *tail;
+}
+
+/* Where there is no line left for copies, the multiprocessors do them. */
+static enum sim_engine engine_for(struct context *context, const struct op *op)
+{
+	if (context->lines[op->engine] ||
+		sim_line_take(driver.work, &driver.processes, driver.slot, context->device->card, op->engine,
+			&context->lines[op->engine]) == 0)
+		return op->engine;
+	return SIM_SM;
+}
+
+/* False: later. */
+static bool submit(struct stream *stream, const struct op *op)
+{
+	struct context *context = stream->object.context;
+	enum sim_engine engine = engine_for(context, op);
+	struct sim_piece piece = {.duration_ns = op->duration_ns, .kernel = op->kernel};
+	struct point after = stream_tail(stream), tail = {};
+
+	if (op->duration_ns == 0) {
+		set_tail(stream, &after);
+		return true;
+	}
+	if (blocking(stream))
+		point_raise(&after, &context->legacy_tail);
+	for (size_t e = 0; e < SIM_ENGINES; e++) {
+		piece.after[e] = after.position[e] > 0 ? context->lines[e] : NULL;
+		piece.until[e] = after.position[e];
+	}
+	if (sim_line_submit(driver.work, &driver.processes, context->lines[engine], &piece,
+		    &tail.position[engine]) < 0)
+		return false;
+	set_tail(stream, &tail);
 	if (op->fault != CUDA_SUCCESS) {
 		context->fault = op->fault;
-		context->fault_position = stream->tail;
+		context->fault_position = tail.position[engine];
 	}
+	return true;
 }
 
 static void place(struct stream *stream, struct mark *mark)
 {
-	mark->line = stream->object.context->line;
-	mark->line_number = mark->line->number;
-	mark->position = stream->kind == STREAM_LEGACY ? stream->object.context->tail : stream->tail;
+	struct context *context = stream->object.context;
+
+	for (size_t e = 0; e < SIM_ENGINES; e++) {
+		mark->lines[e] = context->lines[e];
+		mark->numbers[e] = context->lines[e] ? context->lines[e]->number : 0;
+	}
+	mark->point = stream_tail(stream);
 	mark->recorded_at = monotonic_ns();
 	mark->placed = true;
+}
+
+/* What was recorded in the same context only moves the stream's tail. */
+static bool wait_for(struct stream *stream, const struct mark *mark)
+{
+	struct sim_line *line = stream->object.context->lines[SIM_SM];
+	struct point tail = stream_tail(stream);
+
+	if (!mark->placed)
+		return false;
+	if (mark->lines[SIM_SM] != line || mark->numbers[SIM_SM] != line->number)
+		return mark_reached(mark, NULL) == 0;
+	point_raise(&tail, &mark->point);
+	set_tail(stream, &tail);
+	return true;
 }
 
 /* True if the operation is over. */
 static bool perform(struct stream *stream, struct op *op)
 {
-	int64_t at;
-
 	if (others_are_before(stream, op))
 		return false;
 	switch (op->kind) {
 	case OP_WORK:
-		submit(stream, op);
+		if (!submit(stream, op))
+			return false;
 		if (op->action)
 			op->action(op);
 		return true;
@@ -108,14 +160,7 @@ static bool perform(struct stream *stream, struct op *op)
 		place(stream, op->mark);
 		return true;
 	case OP_WAIT:
-		if (!op->mark->placed)
-			return false;
-		if (op->mark->line == stream->object.context->line) {
-			if (op->mark->position > stream->tail)
-				stream->tail = op->mark->position;
-			return true;
-		}
-		return mark_reached(op->mark, &at) == 0;
+		return wait_for(stream, op->mark);
 	case OP_POLL:
 		return tail_is_done(stream) && op->ready(op);
 	case OP_HOST:
@@ -133,17 +178,20 @@ static void op_free(struct op *op)
 CUresult queue_add(struct stream *stream, const struct op *op)
 {
 	static uint64_t order;
-	struct op *copy = malloc(sizeof(*copy));
+	struct op at_once = *op, *copy;
 
-	if (!copy)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*copy = *op;
-	copy->order = ++order;
-	copy->next = NULL;
-	if (!stream->first && copy->kind != OP_HOST && perform(stream, copy)) {
-		op_free(copy);
+	at_once.order = ++order;
+	at_once.next = NULL;
+	if (!stream->first && op->kind != OP_HOST && perform(stream, &at_once)) {
+		mark_drop(op->mark);
 		return CUDA_SUCCESS;
 	}
+	copy = malloc(sizeof(*copy));
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*copy = at_once;
+	if (!stream->first)
+		stream->object.context->held++;
 	*stream->last = copy;
 	stream->last = &copy->next;
 	worker_wake();
@@ -155,8 +203,10 @@ void queue_drop_first(struct stream *stream)
 	struct op *op = stream->first;
 
 	stream->first = op->next;
-	if (!stream->first)
+	if (!stream->first) {
 		stream->last = &stream->first;
+		stream->object.context->held--;
+	}
 	op_free(op);
 }
 

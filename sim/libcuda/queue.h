@@ -7,9 +7,9 @@
 struct mark {
 	unsigned users;
 	bool placed; /* else its record is still queued */
-	struct sim_line *line;
-	uint64_t line_number; /* the line may be another context's by now */
-	uint64_t position;
+	struct sim_line *lines[SIM_ENGINES];
+	uint64_t numbers[SIM_ENGINES]; /* a line may be another context's by now */
+	struct point point;
 	int64_t recorded_at; /* CLOCK_MONOTONIC */
 };
 
@@ -26,6 +26,8 @@ struct op {
 	enum op_kind kind;
 	uint64_t order; /* over all streams of the process */
 	uint64_t duration_ns;
+	enum sim_engine engine;
+	bool kernel;
 	void (*action)(struct op *op); /* when its turn has come; may be NULL */
 	bool (*ready)(struct op *op);  /* OP_POLL */
 	void (*host)(void *data);      /* OP_HOST */

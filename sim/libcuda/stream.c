@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -11,7 +12,7 @@
 #include "sim/libcuda/pool.h"
 #include "sim/libcuda/queue.h"
 
-#define SPIN_NS 60000		    /* a sleep ends some 50 us late */
+#define SPIN_NS 10000		    /* a sleep ends some us late */
 #define SLEEP_MAX (100 * NS_PER_MS) /* the card may get better or worse meanwhile */
 
 static uint64_t this_thread(void)
@@ -106,13 +107,16 @@ CUresult stream_find_own(struct context *context, CUstream handle, struct stream
 	return r;
 }
 
+struct point stream_tail(const struct stream *stream)
+{
+	return stream->kind == STREAM_LEGACY ? stream->object.context->blocking_tail : stream->tail;
+}
+
 bool stream_idle_before_queue(const struct stream *stream, int64_t *ret_wait)
 {
-	struct context *context = stream->object.context;
-	uint64_t tail = stream->kind == STREAM_LEGACY ? context->tail : stream->tail;
-	int64_t at;
+	struct point tail = stream_tail(stream);
 
-	*ret_wait = sim_line_reached(driver.work, &driver.processes, context->line, tail, &at);
+	*ret_wait = context_reached(stream->object.context, &tail, NULL);
 	return *ret_wait == 0;
 }
 
@@ -125,12 +129,16 @@ bool stream_idle(struct stream *stream, int64_t *ret_wait)
 	return stream_idle_before_queue(stream, ret_wait);
 }
 
-/* Wakes in time: the last stretch is spent awake. */
-static void sleep_about(int64_t ns)
+/* Wakes in time: the last stretch is spent awake. By default the kernel lets a thread sleep 50 us longer than
+ * it asked for (prctl(2), PR_SET_TIMERSLACK). */
+void stream_sleep(int64_t ns)
 {
 	struct timespec wait = {0, (ns > SLEEP_MAX ? SLEEP_MAX : ns) - SPIN_NS};
+	static __thread bool exact;
 
 	driver_pause();
+	if (!exact)
+		exact = prctl(PR_SET_TIMERSLACK, 1) == 0;
 	if (wait.tv_nsec > 0)
 		nanosleep(&wait, NULL);
 	else
@@ -150,7 +158,7 @@ CUresult stream_wait(struct stream *stream)
 
 		if (r != CUDA_SUCCESS)
 			return r;
-		sleep_about(wait);
+		stream_sleep(wait);
 		if (!object_find_quietly(context_number, OBJECT_CONTEXT))
 			return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 		if (!object_find_quietly(handle, OBJECT_STREAM))
@@ -163,15 +171,14 @@ CUresult stream_wait(struct stream *stream)
 CUresult context_wait_submitted(struct context *context)
 {
 	uint64_t number = context->object.handle;
-	int64_t wait, at;
+	int64_t wait;
 
-	while ((wait = sim_line_reached(driver.work, &driver.processes, context->line, context->tail, &at)) >
-		0) {
+	while ((wait = context_reached(context, &context->tail, NULL)) > 0) {
 		CUresult r = context_check(context);
 
 		if (r != CUDA_SUCCESS)
 			return r;
-		sleep_about(wait);
+		stream_sleep(wait);
 		if (!object_find_quietly(number, OBJECT_CONTEXT))
 			return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
@@ -193,8 +200,10 @@ CUresult context_wait(struct context *context)
 	}
 	/* Work of streams that are gone runs on. */
 	if (r == CUDA_SUCCESS)
-		r = find_default(context, STREAM_LEGACY, &stream);
-	return r == CUDA_SUCCESS ? stream_wait(stream) : r;
+		r = context_wait_submitted(context);
+	if (r == CUDA_SUCCESS)
+		pools_trim(context->device);
+	return r;
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *ret_handle, unsigned flags, int priority)

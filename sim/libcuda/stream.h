@@ -1,7 +1,7 @@
 /* stream.h - streams: what was asked for in order, and how far the card is with it.
  *
- * Work goes to the context's line (sim/state/work.h) as soon as nothing holds its stream up; then the stream
- * only knows the position at which its last piece ends. What is held up - behind a function of the host,
+ * Work goes to the context's lines (sim/state/work.h) as soon as nothing holds its stream up; then the stream
+ * only knows the point at which its last piece ends. What is held up - behind a function of the host,
  * behind an event that is not there yet - waits in the stream's queue (queue.h).
  */
 #pragma once
@@ -20,7 +20,7 @@ struct stream {
 	int priority;
 	uint64_t thread; /* whose per-thread stream it is */
 	uint64_t id;
-	uint64_t tail;		  /* position on the context's line */
+	struct point tail;	  /* after which the next operation begins */
 	struct op *first, **last; /* the queue */
 	CUstreamCaptureStatus capture_status;
 	CUstreamCaptureMode capture_mode;
@@ -45,6 +45,11 @@ CUresult stream_find_own(struct context *context, CUstream handle, struct stream
 /* stream_free(), streams_free_default() - whatever is still queued is not done. */
 void stream_free(struct stream *stream);
 void streams_free_default(struct context *context);
+
+/* stream_tail() - where everything ends that it was given so far, and that it waits for. */
+struct point stream_tail(const struct stream *stream);
+/* stream_sleep() - about so long, and not longer. Lets others in meanwhile. */
+void stream_sleep(int64_t ns);
 
 /* stream_idle() - everything asked for is done; else *ret_wait says how long it takes about. */
 bool stream_idle(struct stream *stream, int64_t *ret_wait);

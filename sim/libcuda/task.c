@@ -9,10 +9,6 @@
 #include "sim/libcuda/pool.h"
 #include "sim/libcuda/regions.h"
 
-/* Bytes per nanosecond, that is GB/s: PCIe with and a card's memory without the host. */
-#define HOST_SPEED 12
-#define CARD_SPEED 600
-
 static size_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t slice)
 {
 	return (depth - 1) * slice + (height - 1) * pitch + width;
@@ -94,11 +90,11 @@ static void run_fill(struct op *op)
 }
 
 /* With a copy of the parameters, which the action frees. */
-static CUresult add_with_data(struct stream *stream, void (*action)(struct op *op), const void *data,
-	size_t size, uint64_t duration_ns)
+static CUresult add_with_data(struct stream *stream, struct op op, const void *data, size_t size)
 {
-	struct op op = {.kind = OP_WORK, .duration_ns = duration_ns, .action = action, .data = malloc(size)};
 	CUresult r;
+
+	op.data = malloc(size);
 
 	if (!op.data)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -107,6 +103,40 @@ static CUresult add_with_data(struct stream *stream, void (*action)(struct op *o
 	if (r != CUDA_SUCCESS)
 		free(op.data);
 	return r;
+}
+
+static uint64_t time_at(uint64_t bytes, uint32_t bytes_per_ns)
+{
+	return bytes_per_ns ? bytes / bytes_per_ns : bytes;
+}
+
+/* Within the card each byte is read and written. */
+static CUresult add_copy(struct stream *stream, const struct copy *copy)
+{
+	const struct sim_card *card = device_card(stream->object.context->device);
+	uint64_t bytes = (uint64_t)copy->width * copy->height * copy->depth;
+	bool host = copy->to_host || copy->from_host;
+	struct op op = {.kind = OP_WORK,
+		.action = run_copy,
+		.engine = !host				      ? SIM_SM
+			  : copy->to_host && !copy->from_host ? SIM_COPY_OUT
+							      : SIM_COPY_IN,
+		.duration_ns = host ? time_at(bytes, card->pcie_gbps)
+				    : time_at(2 * bytes, card->memory_gbps)};
+
+	return add_with_data(stream, op, copy, sizeof(*copy));
+}
+
+static CUresult add_fill(struct stream *stream, const struct fill *fill)
+{
+	const struct sim_card *card = device_card(stream->object.context->device);
+	uint64_t bytes = (uint64_t)fill->width * fill->element * fill->height;
+	struct op op = {.kind = OP_WORK,
+		.action = run_fill,
+		.engine = SIM_SM,
+		.duration_ns = time_at(bytes, card->memory_gbps)};
+
+	return add_with_data(stream, op, fill, sizeof(*fill));
 }
 
 static CUresult run_event(struct stream *stream, const struct task *task)
@@ -125,19 +155,16 @@ static CUresult run_event(struct stream *stream, const struct task *task)
 
 CUresult task_run(struct stream *stream, const struct task *task)
 {
-	uint64_t bytes = (uint64_t)task->copy.width * task->copy.height * task->copy.depth;
-
 	switch (task->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return queue_add(stream, &(struct op){.kind = OP_WORK,
 						 .duration_ns = task->launch.duration_ns,
+						 .kernel = true,
 						 .fault = task->launch.fault});
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		bytes /= task->copy.to_host || task->copy.from_host ? HOST_SPEED : CARD_SPEED;
-		return add_with_data(stream, run_copy, &task->copy, sizeof(task->copy), bytes);
+		return add_copy(stream, &task->copy);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
-		bytes = (uint64_t)task->fill.width * task->fill.element * task->fill.height / CARD_SPEED;
-		return add_with_data(stream, run_fill, &task->fill, sizeof(task->fill), bytes);
+		return add_fill(stream, &task->fill);
 	case CU_GRAPH_NODE_TYPE_HOST:
 		return queue_add(stream, &(struct op){.kind = OP_HOST,
 						 .host = task->host.function,

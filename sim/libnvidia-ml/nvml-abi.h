@@ -111,6 +111,7 @@ enum { NVML_BUS_TYPE_PCIE = 2 };
 #define NVML_TEMPERATURE_V1 UINT32_C(0x0100000c)
 #define NVML_UUID_V1 UINT32_C(0x01000034)
 #define NVML_PROCESS_DETAIL_LIST_V1 UINT32_C(0x01000018)
+#define NVML_PROCESSES_UTILIZATION_V1 UINT32_C(0x01000018)
 
 typedef struct {
 	char busIdLegacy[16];
@@ -172,6 +173,17 @@ typedef struct {
 } nvmlProcessUtilizationSample_t;
 
 typedef struct {
+	unsigned long long timeStamp;
+	unsigned pid, smUtil, memUtil, encUtil, decUtil, jpgUtil, ofaUtil;
+} nvmlProcessUtilizationInfo_v1_t;
+
+typedef struct {
+	unsigned version, processSamplesCount;
+	unsigned long long lastSeenTimeStamp;
+	nvmlProcessUtilizationInfo_v1_t *procUtilArray;
+} nvmlProcessesUtilizationInfo_v1_t;
+
+typedef struct {
 	nvmlDevice_t device;
 	unsigned long long eventType, eventData;
 } nvmlEventData_v1_t;
@@ -216,6 +228,9 @@ _Static_assert(sizeof(nvmlProcessInfo_v1_t) == 16, "NVML layout");
 _Static_assert(sizeof(nvmlProcessInfo_v2_t) == 24, "NVML layout");
 _Static_assert(sizeof(nvmlProcessDetailList_v1_t) == (NVML_PROCESS_DETAIL_LIST_V1 & 0xffffff), "NVML layout");
 _Static_assert(sizeof(nvmlProcessUtilizationSample_t) == 32, "NVML layout");
+_Static_assert(sizeof(nvmlProcessUtilizationInfo_v1_t) == 40, "NVML layout");
+_Static_assert(sizeof(nvmlProcessesUtilizationInfo_v1_t) == (NVML_PROCESSES_UTILIZATION_V1 & 0xffffff),
+	"NVML layout");
 _Static_assert(sizeof(nvmlEventData_v1_t) == 24, "NVML layout");
 _Static_assert(sizeof(nvmlEventData_v2_t) == 32, "NVML layout");
 _Static_assert(sizeof(nvmlFieldValue_t) == 40, "NVML layout");

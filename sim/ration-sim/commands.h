@@ -10,7 +10,8 @@
 int command_up(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_fault(int argc, char **argv);
-int command_tune(int argc, char **argv);
+int command_set(int argc, char **argv);
+int command_usage(int argc, char **argv);
 int command_hold(int argc, char **argv);
 int command_down(int argc, char **argv);
 
@@ -35,6 +36,9 @@ int tree_install(const char *dir, const struct sim_state *state, bool *ret_stand
 /* tree_write_state() - make state/cards and state/processes say what `state` says. What they say already is
  * left alone (*ret_changed false): health and processes stay. Else old users see their cards as lost. */
 int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_changed, struct error *err);
+
+/* tree_write_pace() - into the file that running programs have mapped. */
+int tree_write_pace(const char *dir, const struct sim_pace *pace, struct error *err);
 
 /* tree_remove() - everything that `up` puts into DIR, and DIR itself if nothing else is in it. */
 int tree_remove(const char *dir, struct error *err);

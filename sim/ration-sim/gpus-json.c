@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "sim/libnvidia-ml/nvml-abi.h"
 #include "sim/ration-sim/gpus.h"
+#include "sim/ration-sim/pace.h"
 
 enum kind { TEXT, NUMBER, BYTES_IN_MIB, MILLI, CHOICE };
 
@@ -43,6 +44,8 @@ static const struct key {
 	{"computeMinor", NUMBER, offsetof(struct sim_card, compute_minor), 0, 0, 9},
 	{"smClockMHz", NUMBER, offsetof(struct sim_card, sm_clock_mhz), 0, 1, 10000},
 	{"memoryClockMHz", NUMBER, offsetof(struct sim_card, memory_clock_mhz), 0, 1, 20000},
+	{"pcieGBps", NUMBER, offsetof(struct sim_card, pcie_gbps), 0, 1, 1000},
+	{"memoryGBps", NUMBER, offsetof(struct sim_card, memory_gbps), 0, 1, 100000},
 	{"computeMode", CHOICE, offsetof(struct sim_card, compute_mode), 0, 0, 0, compute_mode_words},
 	{"mig", CHOICE, offsetof(struct sim_card, mig), 0, 0, 0, mig_words},
 };
@@ -199,6 +202,26 @@ static int read_cards(struct json_object *list, struct sim_state *state, struct 
 	return 0;
 }
 
+static const struct pace_key *find_pace(const char *name)
+{
+	for (size_t i = 0; i < PACE_KEYS; i++)
+		if (strcmp(pace_keys[i].json, name) == 0)
+			return &pace_keys[i];
+	return NULL;
+}
+
+static int read_pace(
+	const struct pace_key *pace, struct json_object *value, struct sim_state *state, struct error *err)
+{
+	const struct key key = {.name = pace->json, .kind = NUMBER, .min = pace->min, .max = pace->max};
+	int64_t number;
+	int r = read_number(&key, value, &number, err);
+
+	if (r == 0)
+		atomic_store(pace_value(&state->pace, pace), (uint32_t)number);
+	return r;
+}
+
 static int read_document(struct json_object *document, struct sim_state *state, struct error *err)
 {
 	char version[sizeof(state->driver_version)];
@@ -206,13 +229,18 @@ static int read_document(struct json_object *document, struct sim_state *state, 
 
 	if (!json_object_is_type(document, json_type_object))
 		return error_set(err, EINVAL, "must be an object with a list \"gpus\"");
+	state->pace = (struct sim_pace)SIM_PACE_DEFAULT;
 	json_object_object_foreach (document, name, value) {
+		const struct pace_key *pace = find_pace(name);
+
 		if (strcmp(name, "gpus") == 0)
 			r = read_cards(value, state, err);
 		else if (strcmp(name, "driverVersion") == 0)
 			r = copy_plain(version, sizeof(version), value) < 0
 				    ? error_set(err, EINVAL, "\"driverVersion\" must be a string")
 				    : gpus_set_driver(state, version, err);
+		else if (pace)
+			r = read_pace(pace, value, state, err);
 		else
 			r = error_set(err, EINVAL, "unknown key \"%.40s\"", name);
 		if (r < 0)
@@ -297,6 +325,12 @@ int gpus_write(const char *path, const struct sim_state *state, struct error *er
 	int r = 0;
 
 	json_object_object_add(document, "driverVersion", json_object_new_string(state->driver_version));
+	for (size_t i = 0; i < PACE_KEYS; i++) {
+		struct sim_pace pace = state->pace;
+
+		json_object_object_add(document, pace_keys[i].json,
+			json_object_new_int64(atomic_load(pace_value(&pace, &pace_keys[i]))));
+	}
 	for (uint32_t i = 0; i < state->card_count; i++)
 		json_object_array_add(cards, card_to_json(&state->cards[i]));
 	json_object_object_add(document, "gpus", cards);

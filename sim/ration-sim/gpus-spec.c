@@ -44,6 +44,7 @@ int gpus_parse_spec(const char *spec, struct sim_state *ret_state, struct error 
 
 	if (!state || !copy)
 		return error_set(err, ENOMEM, "out of memory");
+	state->pace = (struct sim_pace)SIM_PACE_DEFAULT;
 	while ((part = strsep(&rest, "+"))) {
 		uint32_t count = 0, mib = 0;
 		int r = parse_part(part, &count, &mib, err);

@@ -9,15 +9,19 @@ static const struct command {
 	const char *name, *arguments, *summary;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{"up", "DIR [--gpus SPEC | --gpus-file FILE] [--driver-version V]", "make or update a driver tree",
-		command_up},
+	{"up",
+		"DIR [--gpus SPEC | --gpus-file FILE] [--driver-version V]\n"
+		"                [--slice-us N] [--latency-ns N] [--jitter-percent N] [--seed N]",
+		"make or update a driver tree", command_up},
 	{"status", "DIR", "show cards, health and processes", command_status},
 	{"fault",
 		"DIR CARD xid N | lost | ecc | heal |\n"
 		"                oom [TIMES] | slow CALL MS [TIMES] | fail CALL CODE [TIMES] | kill POINT "
 		"[SKIP] | calm",
 		"inject a fault, or repair the card", command_fault},
-	{"tune", "DIR [slice-us=N] [latency-ns=N]", "show or set how the cards pace work", command_tune},
+	{"set", "DIR [--slice-us N] [--latency-ns N] [--jitter-percent N] [--seed N]",
+		"show how the cards pace work, after changing it", command_set},
+	{"usage", "DIR [--json]", "show what each process did on each card", command_usage},
 	{"hold", "DIR CARD MIB", "hold memory of a card, as a process would, until interrupted",
 		command_hold},
 	{"down", "DIR", "remove the tree", command_down},

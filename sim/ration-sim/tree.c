@@ -100,12 +100,40 @@ static int write_processes(const char *dir, struct error *err)
 
 static int write_work(const char *dir, struct error *err)
 {
-	_cleanup_free_ struct sim_work *work = calloc(1, sizeof(*work));
+	_cleanup_free_ struct sim_work *work = calloc(1, offsetof(struct sim_work, lines));
+	_cleanup_free_ char *path = NULL, *part = NULL;
+	int r;
 
 	if (!work)
 		return error_set(err, ENOMEM, "out of memory");
 	sim_work_prepare(work);
-	return write_part(dir, "work", work, sizeof(*work), err);
+	if (asprintf(&path, "%s/state/work", dir) < 0 || asprintf(&part, "%s/state/work.new", dir) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	/* Most of it is zero, and stays a hole until a line is used. */
+	r = fs_write_atomic(part, 0666, work, offsetof(struct sim_work, lines));
+	if (r == 0 && (truncate(part, sizeof(*work)) < 0 || rename(part, path) < 0))
+		r = -errno;
+	return r < 0 ? error_set(err, -r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+int tree_write_pace(const char *dir, const struct sim_pace *pace, struct error *err)
+{
+	struct sim_work *work;
+	bool writable;
+	int r = sim_work_map(dir, &work, &writable);
+
+	if (r == 0 && !writable) {
+		sim_work_unmap(work);
+		r = -EACCES;
+	}
+	if (r < 0)
+		return error_set(err, -r, "%s/state/work: %s", dir, strerror(-r));
+	atomic_store(&work->pace.slice_us, atomic_load(&pace->slice_us));
+	atomic_store(&work->pace.latency_ns, atomic_load(&pace->latency_ns));
+	atomic_store(&work->pace.jitter_percent, atomic_load(&pace->jitter_percent));
+	atomic_store(&work->pace.seed, atomic_load(&pace->seed));
+	sim_work_unmap(work);
+	return 0;
 }
 
 static int write_trouble(const char *dir, struct error *err)
@@ -167,7 +195,7 @@ static bool trouble_is_ours(const char *dir)
 static bool work_is_ours(const char *dir)
 {
 	struct sim_work *work = NULL;
-	bool ours = sim_work_map(dir, &work) == 0;
+	bool writable, ours = sim_work_map(dir, &work, &writable) == 0;
 
 	sim_work_unmap(work);
 	return ours;
@@ -191,6 +219,8 @@ int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_c
 		r = write_trouble(dir, err);
 	if (r == 0 && (changed || !work_is_ours(dir)))
 		r = write_work(dir, err);
+	if (r == 0)
+		r = tree_write_pace(dir, &state->pace, err);
 	if (r == 0 && changed)
 		r = write_cards(dir, state, old, err);
 	sim_state_unmap(old);

@@ -9,19 +9,22 @@
 #include "base/fs.h"
 #include "sim/ration-sim/commands.h"
 #include "sim/ration-sim/gpus.h"
+#include "sim/ration-sim/pace.h"
 
 struct up_options {
 	const char *dir, *spec, *file, *driver_version;
+	const char *pace[PACE_KEYS];
 };
 
 static int parse_options(int argc, char **argv, struct up_options *ret_options)
 {
-	static const struct option long_options[] = {{"gpus", required_argument, NULL, 'g'},
-		{"gpus-file", required_argument, NULL, 'f'}, {"driver-version", required_argument, NULL, 'd'},
-		{}};
+	struct option long_options[4 + PACE_KEYS] = {{"gpus", required_argument, NULL, 'g'},
+		{"gpus-file", required_argument, NULL, 'f'},
+		{"driver-version", required_argument, NULL, 'd'}};
 	struct up_options o = {};
 	int c;
 
+	pace_options(long_options + 3, 0);
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
 		if (c == 'g')
 			o.spec = optarg;
@@ -29,6 +32,8 @@ static int parse_options(int argc, char **argv, struct up_options *ret_options)
 			o.file = optarg;
 		else if (c == 'd')
 			o.driver_version = optarg;
+		else if (c < PACE_KEYS)
+			o.pace[c] = optarg;
 		else
 			return -EINVAL;
 	}
@@ -68,6 +73,11 @@ static int wanted_cards(
 	}
 	if (have_old == 0)
 		gpus_adopt(state, old, o->spec != NULL);
+	if (have_old == 0 && o->spec)
+		state->pace = old->pace;
+	for (size_t i = 0; r == 0 && i < PACE_KEYS; i++)
+		if (o->pace[i])
+			r = pace_set(&state->pace, &pace_keys[i], o->pace[i], err);
 	if (o->driver_version)
 		r = gpus_set_driver(state, o->driver_version, err);
 	else if (have_old == 0 && !state->driver_version[0])

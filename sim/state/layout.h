@@ -28,6 +28,20 @@
 enum sim_mig { SIM_MIG_UNSUPPORTED, SIM_MIG_DISABLED, SIM_MIG_ENABLED };
 enum sim_health { SIM_HEALTHY, SIM_LOST };
 
+/* How the cards of a tree pace work. In the file of cards it is only what `up` was told; in force is the one
+ * in state/work, which may change at any time. */
+struct sim_pace {
+	_Atomic uint32_t slice_us;	 /* of a context while others have work, too */
+	_Atomic uint32_t latency_ns;	 /* until a launch has come to an idle card */
+	_Atomic uint32_t jitter_percent; /* by how much the duration of a kernel varies, either way */
+	_Atomic uint32_t seed;		 /* of that */
+};
+
+#define SIM_PACE_DEFAULT                                                                                     \
+	{                                                                                                    \
+		.slice_us = 2000, .latency_ns = 3000, .jitter_percent = 0, .seed = 1                         \
+	}
+
 struct sim_card {
 	char uuid[48];
 	char name[96];
@@ -52,8 +66,9 @@ struct sim_card {
 	uint32_t link_count;
 	uint8_t links[SIM_MAX_LINKS]; /* index of the card at the other end */
 	uint8_t reserved0[2];
-	uint32_t context_mib; /* what an empty context takes */
-	uint8_t reserved2[24];
+	uint32_t context_mib;		 /* what an empty context takes */
+	uint32_t pcie_gbps, memory_gbps; /* bytes per ns, to and from the host and of its own memory */
+	uint8_t reserved2[16];
 
 	/* changes while mapped */
 	_Atomic uint32_t health;	  /* enum sim_health */
@@ -82,7 +97,8 @@ struct sim_state {
 	uint32_t card_count;
 	uint32_t cuda_version; /* 11070 is 11.7 */
 	char driver_version[80];
-	uint8_t reserved0[144];
+	struct sim_pace pace;
+	uint8_t reserved0[128];
 	struct sim_card cards[SIM_MAX_CARDS];
 
 	/* changes while mapped */

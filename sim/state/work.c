@@ -1,168 +1,13 @@
 #include "sim/state/work.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "sim/state/account.h"
+#include "sim/state/engine.h"
 
-#define QUERY_LOCK_MS 200
 #define CONTENDED_SLEEP_MAX (20 * NS_PER_MS)
-
-int sim_work_map(const char *root, struct sim_work **ret_work)
-{
-	_cleanup_close_ int fd = -1;
-	char path[PATH_MAX + 24];
-	struct sim_work *work;
-	struct stat st;
-	int n = snprintf(path, sizeof(path), "%s/state/work", root);
-
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*work))
-		return -EBADMSG;
-	work = mmap(NULL, sizeof(*work), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (work == MAP_FAILED)
-		return -errno;
-	if (work->magic != SIM_WORK_MAGIC || work->version != SIM_WORK_VERSION ||
-		work->size != sizeof(*work)) {
-		sim_work_unmap(work);
-		return -EBADMSG;
-	}
-	*ret_work = work;
-	return 0;
-}
-
-void sim_work_unmap(struct sim_work *work)
-{
-	if (work)
-		munmap(work, sizeof(*work));
-}
-
-void sim_work_prepare(struct sim_work *work)
-{
-	work->magic = SIM_WORK_MAGIC;
-	work->version = SIM_WORK_VERSION;
-	work->size = sizeof(*work);
-	work->slice_us = SIM_DEFAULT_SLICE_US;
-	work->latency_ns = SIM_DEFAULT_LATENCY_NS;
-	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
-		sim_lock_prepare(&work->cards[i].lock);
-}
-
-static size_t line_count(const struct sim_work *work)
-{
-	uint32_t count = atomic_load(&work->line_count);
-
-	return count < SIM_MAX_LINES ? count : SIM_MAX_LINES;
-}
-
-/* The card does the next `run` ns of this line's work. */
-static void do_work(struct sim_line *line, int64_t at, int64_t run)
-{
-	int64_t bucket = at / SIM_BUSY_BUCKET_NS;
-	size_t index = (size_t)bucket % SIM_BUSY_BUCKETS;
-	struct sim_stretch *last =
-		&line->stretches[(line->stretch_count + SIM_MAX_STRETCHES - 1) % SIM_MAX_STRETCHES];
-
-	if (line->stretch_count == 0 || last->at + (int64_t)(line->done - last->work) != at)
-		line->stretches[line->stretch_count++ % SIM_MAX_STRETCHES] = (struct sim_stretch){
-			at, line->done};
-	line->done += (uint64_t)run;
-	if (line->busy_since[index] != bucket * SIM_BUSY_BUCKET_NS) {
-		line->busy_since[index] = bucket * SIM_BUSY_BUCKET_NS;
-		line->busy[index] = 0;
-	}
-	line->busy[index] += (uint64_t)run;
-}
-
-static bool has_work(const struct sim_line *line, unsigned card)
-{
-	return atomic_load(&line->taken) && line->card == card && line->submitted > line->done;
-}
-
-/* Retires the line of a process that died. */
-static bool owner_lives(const struct sim_processes *processes, struct sim_line *line)
-{
-	struct sim_process *slot = &processes->table->slots[line->slot % SIM_MAX_PROCESSES];
-	pid_t pid;
-
-	if (atomic_load(&slot->pid) == line->pid && slot->start_ticks == line->start_ticks &&
-		sim_process_alive(processes, slot, &pid))
-		return true;
-	atomic_store(&line->taken, 0);
-	return false;
-}
-
-/* The line whose turn it is at `clock`, or SIM_MAX_LINES and in *ret_wake when one could be. */
-static size_t next_line(struct sim_work *work, const struct sim_processes *processes, unsigned card,
-	int64_t clock, int64_t *ret_wake)
-{
-	size_t count = line_count(work), start = work->cards[card].current;
-
-	*ret_wake = INT64_MAX;
-	for (size_t i = 1; i <= count; i++) {
-		size_t index = (start + i) % count;
-		struct sim_line *line = &work->lines[index];
-
-		if (!has_work(line, card))
-			continue;
-		if (line->ready_at > clock) {
-			*ret_wake = line->ready_at < *ret_wake ? line->ready_at : *ret_wake;
-			continue;
-		}
-		if (index == start || owner_lives(processes, line))
-			return index;
-	}
-	return SIM_MAX_LINES;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static void catch_up(struct sim_work *work, const struct sim_processes *processes, unsigned card, int64_t now)
-{
-	struct sim_card_work *own = &work->cards[card];
-	int64_t slice = (int64_t)atomic_load(&work->slice_us) * 1000, wake;
-
-	if (own->clock == 0 ||
-		own->clock > now + NS_PER_S) /* the first time, or the machine was started anew */
-		own->clock = now;
-	while (own->clock < now) {
-		struct sim_line *line = &work->lines[own->current % SIM_MAX_LINES];
-		int64_t run;
-
-		if (!has_work(line, card) || line->ready_at > own->clock || own->clock >= own->slice_end) {
-			size_t next = next_line(work, processes, card, own->clock, &wake);
-
-			if (next == SIM_MAX_LINES) {
-				own->clock = least(wake, now);
-				continue;
-			}
-			own->current = (uint32_t)next;
-			own->slice_end = own->clock + (slice > 0 ? slice : 1);
-			line = &work->lines[next];
-		}
-		run = least(least(now - own->clock, (int64_t)(line->submitted - line->done)),
-			own->slice_end - own->clock);
-		if (run <= 0) { /* numbers that nobody of us wrote */
-			line->submitted = line->done;
-			continue;
-		}
-		do_work(line, own->clock, run);
-		own->clock += run;
-	}
-}
 
 /* Returns with the card's lock held. What a killed holder left half done is some work more or less. The
  * number may come from the file, which containers can write. */
@@ -173,7 +18,7 @@ static int64_t begin(struct sim_work *work, const struct sim_processes *processe
 	card %= SIM_MAX_CARDS;
 	sim_lock(&work->cards[card].lock);
 	now = monotonic_ns();
-	catch_up(work, processes, card, now);
+	card_catch_up(work, processes, card, now);
 	return now;
 }
 
@@ -182,8 +27,18 @@ static void end(struct sim_work *work, unsigned card)
 	sim_unlock(&work->cards[card % SIM_MAX_CARDS].lock);
 }
 
+static void prepare_line(struct sim_work *work, const struct sim_processes *processes,
+	const struct sim_process *slot, struct sim_line *line)
+{
+	memset((char *)line + sizeof(line->taken), 0, sizeof(*line) - sizeof(line->taken));
+	line->number = atomic_fetch_add(&work->last_number, 1) + 1;
+	line->slot = (uint32_t)(slot - processes->table->slots);
+	line->pid = atomic_load(&slot->pid);
+	line->start_ticks = slot->start_ticks;
+}
+
 int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
-	const struct sim_process *slot, unsigned card, struct sim_line **ret_line)
+	const struct sim_process *slot, unsigned card, enum sim_engine engine, struct sim_line **ret_line)
 {
 	int r = -EBUSY;
 
@@ -192,15 +47,14 @@ int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
 	for (size_t i = 0; i < SIM_MAX_LINES; i++) {
 		struct sim_line *line = &work->lines[i];
 
-		if (atomic_load(&line->taken) && owner_lives(processes, line))
+		if (atomic_load(&line->taken) && line_owner_lives(processes, line))
 			continue;
-		memset((char *)line + sizeof(line->taken), 0, sizeof(*line) - sizeof(line->taken));
+		prepare_line(work, processes, slot, line);
 		line->card = card;
-		line->number = atomic_fetch_add(&work->last_number, 1) + 1;
-		line->slot = (uint32_t)(slot - processes->table->slots);
-		line->pid = atomic_load(&slot->pid);
-		line->start_ticks = slot->start_ticks;
+		line->engine = engine;
+		line->account = sim_account_take(work, processes, slot, card);
 		sim_raise(&work->line_count, i + 1);
+		atomic_store(&work->cards[card % SIM_MAX_CARDS].engines[engine].used, 1);
 		atomic_store(&line->taken, 1);
 		*ret_line = line;
 		r = 0;
@@ -216,41 +70,122 @@ void sim_line_drop(struct sim_work *work, struct sim_line *line)
 		atomic_store(&line->taken, 0);
 }
 
-uint64_t sim_line_submit(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
-	uint64_t duration_ns)
+bool sim_line_passed(const struct sim_line *line, uint64_t position)
 {
-	int64_t now = begin(work, processes, line->card);
-	uint64_t position;
-
-	if (line->done == line->submitted)
-		line->ready_at = now + atomic_load(&work->latency_ns);
-	line->submitted += duration_ns;
-	position = line->submitted;
-	end(work, line->card);
-	return position;
+	return atomic_load_explicit(&line->done, memory_order_acquire) >= position;
 }
 
-static int64_t time_of(const struct sim_line *line, uint64_t position)
+/* Even alone on its engine it could not have done all of it since the card's clock. The clock is read first:
+ * what is done can only be of later. */
+static bool cannot_be_dry(const struct sim_work *work, const struct sim_line *line)
 {
+	int64_t clock = atomic_load_explicit(
+		&work->cards[line->card % SIM_MAX_CARDS].clock, memory_order_acquire);
+	uint64_t left = atomic_load_explicit(&line->submitted, memory_order_relaxed) -
+			atomic_load_explicit(&line->done, memory_order_acquire);
+	int64_t since = monotonic_ns() - clock;
+
+	return since >= 0 && left > (uint64_t)since && left < (uint64_t)INT64_MAX;
+}
+
+/* A number between -1 and 1 for each kernel of each line, the same in every run (splitmix64). */
+static double jitter(uint32_t seed, uint64_t line, uint64_t kernel)
+{
+	uint64_t x = seed + line * UINT64_C(0xd1342543de82ef95) + kernel * UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	x ^= x >> 31;
+	return (double)(x >> 11) / (double)(UINT64_C(1) << 52) - 1;
+}
+
+static uint64_t true_duration(struct sim_work *work, struct sim_line *line, const struct sim_piece *piece)
+{
+	uint32_t percent = atomic_load_explicit(&work->pace.jitter_percent, memory_order_relaxed);
+	double factor = 1;
+
+	if (!piece->kernel)
+		return piece->duration_ns;
+	line->kernels++;
+	if (line->account < SIM_MAX_ACCOUNTS)
+		atomic_fetch_add_explicit(&work->accounts[line->account].launched, 1, memory_order_relaxed);
+	if (percent > 0)
+		factor += jitter(atomic_load(&work->pace.seed), line->number, line->kernels) * percent / 100;
+	return (uint64_t)((double)piece->duration_ns * factor + 0.5);
+}
+
+static int add_gates(struct sim_work *work, struct sim_line *line, const struct sim_piece *piece)
+{
+	uint64_t added = atomic_load_explicit(&line->gates_added, memory_order_relaxed);
+	uint64_t left = SIM_MAX_GATES - (added - atomic_load(&line->gates_passed));
+	uint64_t needed = 0;
+
+	for (size_t e = 0; e < SIM_ENGINES; e++) {
+		struct sim_line *other = piece->after[e];
+
+		if (!other || other == line || sim_line_passed(other, piece->until[e]))
+			continue;
+		if (needed == left)
+			return -EAGAIN;
+		work->gates[line - work->lines][(added + needed++) % SIM_MAX_GATES] = (struct sim_gate){
+			.position = atomic_load_explicit(&line->submitted, memory_order_relaxed),
+			.until = piece->until[e],
+			.number = other->number,
+			.line = (uint32_t)(other - work->lines)};
+	}
+	if (needed > 0)
+		atomic_store_explicit(&line->gates_added, added + needed, memory_order_release);
+	return 0;
+}
+
+int sim_line_submit(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
+	const struct sim_piece *piece, uint64_t *ret_position)
+{
+	bool locked = !cannot_be_dry(work, line);
+	int64_t now = locked ? begin(work, processes, line->card) : 0;
+	int r = add_gates(work, line, piece);
+
+	if (r == 0) {
+		uint64_t before = atomic_load_explicit(&line->submitted, memory_order_relaxed);
+
+		if (locked && before == atomic_load(&line->done))
+			line->ready_at = now + atomic_load(&work->pace.latency_ns);
+		*ret_position = before + true_duration(work, line, piece);
+		atomic_store_explicit(&line->submitted, *ret_position, memory_order_release);
+	}
+	if (locked)
+		end(work, line->card);
+	return r;
+}
+
+static int64_t time_of(const struct sim_work *work, const struct sim_line *line, uint64_t position)
+{
+	const struct sim_stretch *stretches = work->stretches[line - work->lines];
 	uint64_t count = line->stretch_count;
 	uint64_t oldest = count > SIM_MAX_STRETCHES ? count - SIM_MAX_STRETCHES : 0;
 
 	if (position == 0)
 		return 0;
 	for (uint64_t i = count; i > oldest; i--) {
-		const struct sim_stretch *stretch = &line->stretches[(i - 1) % SIM_MAX_STRETCHES];
+		const struct sim_stretch *stretch = &stretches[(i - 1) % SIM_MAX_STRETCHES];
 
 		if (stretch->work < position)
 			return stretch->at + (int64_t)(position - stretch->work);
 	}
-	return count > oldest ? line->stretches[oldest % SIM_MAX_STRETCHES].at : 0;
+	return count > oldest ? stretches[oldest % SIM_MAX_STRETCHES].at : 0;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 /* Alone it is exact. With others, more than half of what it takes if all of them go on: whoever sleeps that
  * long asks again. */
 static int64_t estimate(const struct sim_work *work, const struct sim_line *line, uint64_t left, int64_t now)
 {
-	int64_t slice = (int64_t)atomic_load(&work->slice_us) * 1000, wait = (int64_t)left;
+	int64_t slice = (int64_t)atomic_load(&work->pace.slice_us) * 1000;
+	int64_t wait = (int64_t)left + (int64_t)line_gate_left(work, line);
 	bool contended = false;
 
 	if (line->ready_at > now)
@@ -258,11 +193,11 @@ static int64_t estimate(const struct sim_work *work, const struct sim_line *line
 	for (size_t i = 0; i < line_count(work); i++) {
 		const struct sim_line *other = &work->lines[i];
 
-		if (other == line || !has_work(other, line->card))
+		if (other == line || !line_has_work(other, line->card, line->engine))
 			continue;
 		contended = true;
-		wait += least(
-			(int64_t)(other->submitted - other->done), ((int64_t)left / (slice + 1) + 1) * slice);
+		wait += least((int64_t)(atomic_load(&other->submitted) - atomic_load(&other->done)),
+			((int64_t)left / (slice + 1) + 1) * slice);
 	}
 	return contended ? least(wait * 6 / 10 + 1000, CONTENDED_SLEEP_MAX) : wait;
 }
@@ -271,36 +206,13 @@ int64_t sim_line_reached(struct sim_work *work, const struct sim_processes *proc
 	uint64_t position, int64_t *ret_at)
 {
 	int64_t now = begin(work, processes, line->card), wait = 0;
+	uint64_t done = atomic_load(&line->done);
 
 	/* Of a context that is gone: nobody will do more of it. */
-	if (line->done >= position || !atomic_load(&line->taken))
-		*ret_at = time_of(line, position);
+	if (done >= position || !atomic_load(&line->taken))
+		*ret_at = time_of(work, line, position);
 	else
-		wait = estimate(work, line, position - line->done, now);
+		wait = estimate(work, line, position - done, now);
 	end(work, line->card);
-	return wait;
-}
-
-int64_t sim_card_busy(struct sim_work *work, const struct sim_processes *processes, unsigned card,
-	const struct sim_process *slot)
-{
-	int64_t now = monotonic_ns(), sum = 0;
-	bool locked = sim_lock_for(&work->cards[card].lock, QUERY_LOCK_MS);
-
-	/* Without the lock the numbers are as old as the last look. */
-	if (locked)
-		catch_up(work, processes, card, now);
-	for (size_t i = 0; i < line_count(work); i++) {
-		const struct sim_line *line = &work->lines[i];
-
-		if (!atomic_load(&line->taken) || line->card != card ||
-			(slot && &processes->table->slots[line->slot % SIM_MAX_PROCESSES] != slot))
-			continue;
-		for (size_t b = 0; b < SIM_BUSY_BUCKETS; b++)
-			if (line->busy_since[b] > now - NS_PER_S && line->busy_since[b] <= now)
-				sum += (int64_t)line->busy[b];
-	}
-	if (locked)
-		end(work, card);
-	return least(sum, NS_PER_S);
+	return wait < 0 ? NS_PER_MS : wait;
 }

@@ -1,24 +1,50 @@
 /* work.h - what the cards compute: one mapped file, DIR/state/work. Libc only.
  *
- * There is no process that plays the card. Each context has a line of work, which is only two numbers: how
- * much was submitted and how much is done, in nanoseconds of a card for itself. Whoever asks first lets the
- * card catch up with the clock: it gives lines with work a time slice each, in turn, as cards do with
- * contexts. So the work of a context is done in the order in which it was submitted, whatever the stream; a
- * piece is done when its line is done up to it.
+ * There is no process that plays the card. A card has three engines: its multiprocessors, and one for copies
+ * in each direction. Each context has a line of work per engine, which is only two numbers: how much was
+ * submitted and how much is done, in nanoseconds of an engine for itself. Whoever asks first lets the card
+ * catch up with the clock (engine.h): each engine gives lines with work a time slice each, in turn, as cards
+ * do with contexts. So the work of a context on an engine is done in the order in which it was submitted,
+ * whatever the stream; a piece is done when its line is done up to it. Order between engines is kept by
+ * gates: what lies behind one waits for another line of the context.
  *
- * All changes of a card happen under its lock. A process that was killed stops having work at the next turn
- * of its line.
+ * Who writes what
+ * - `submitted` and gates: the line's owner only, `submitted` last; without the card's lock where the line is
+ *   sure not to have run dry meanwhile.
+ * - `done`, `ready_at` and everything of a card: who holds the card's lock.
+ * A process can be killed at any instruction: each of these is one word, and what was half done is some work
+ * more or less. Its lines end when somebody next looks whether it lives.
+ *
+ * What the model is and is not: docs/internals/simulated-card.md.
  */
 #pragma once
 
 #include "sim/state/processes.h"
 
 #define SIM_WORK_MAGIC UINT64_C(0x31574b574d49534e) /* "NSIMWKW1" as little-endian bytes */
-#define SIM_WORK_VERSION 2
-#define SIM_MAX_LINES 1024
-#define SIM_MAX_STRETCHES 512
-#define SIM_BUSY_BUCKETS 32
-#define SIM_BUSY_BUCKET_NS INT64_C(50000000)
+#define SIM_WORK_VERSION 3
+#define SIM_MAX_LINES 2048
+#define SIM_MAX_STRETCHES 1024
+#define SIM_MAX_GATES 64
+#define SIM_MAX_ACCOUNTS 2048
+#define SIM_SAMPLES 64
+#define SIM_SAMPLE_NS INT64_C(166666666) /* a sixth of a second, the shortest that NVML's header allows */
+
+enum sim_engine { SIM_SM, SIM_COPY_IN, SIM_COPY_OUT, SIM_ENGINES };
+
+/* What one process did on one card, ever. Kept after its end, until the row is needed for another. */
+struct sim_account {
+	_Atomic uint32_t taken;
+	uint32_t card;
+	uint32_t slot; /* in the table of processes */
+	uint32_t pid;  /* in the owner's own pid namespace */
+	uint64_t pid_namespace, start_ticks;
+	_Atomic uint64_t done[SIM_ENGINES]; /* ns */
+	_Atomic uint64_t launched;	    /* kernels */
+	int64_t taken_at;
+	_Atomic int64_t last_used;
+	_Atomic uint64_t samples[SIM_SAMPLES]; /* number of the period (high half), ns of it in kernels */
+};
 
 /* From `at` on, work from `work` on was done without a break. */
 struct sim_stretch {
@@ -26,63 +52,93 @@ struct sim_stretch {
 	uint64_t work;
 };
 
+/* What the line has from `position` on waits until another line of its process is done up to `until`. */
+struct sim_gate {
+	uint64_t position, until;
+	uint64_t number;
+	uint32_t line, reserved;
+};
+
 struct sim_line {
 	_Atomic uint32_t taken;
 	uint32_t card;
+	uint32_t engine;
 	uint32_t slot; /* of the owner in the table of processes */
 	uint32_t pid;
-	uint64_t number; /* never the same twice: whoever remembers a line sees that it is another's now */
+	uint32_t account; /* SIM_MAX_ACCOUNTS: none */
+	uint64_t number;  /* never the same twice: whoever remembers a line sees that it is another's now */
 	uint64_t start_ticks;
-	uint64_t submitted, done; /* ns of work */
-	int64_t ready_at;	  /* what arrived at an idle line starts after the launch latency */
-	uint64_t stretch_count;	  /* ever */
-	struct sim_stretch stretches[SIM_MAX_STRETCHES];
-	int64_t busy_since[SIM_BUSY_BUCKETS]; /* start of the bucket's time */
-	uint64_t busy[SIM_BUSY_BUCKETS];
+	_Atomic uint64_t done; /* ns of work */
+	_Atomic uint64_t gates_passed;
+	int64_t ready_at; /* what arrived at an idle line starts after the launch latency */
+
+	_Atomic uint64_t submitted;
+	_Atomic uint64_t gates_added;
+	uint64_t kernels;	/* submitted ever */
+	int64_t seen_alive;	/* when the owner was last looked for */
+	uint64_t stretch_count; /* ever */
+	uint8_t reserved[24];
+};
+
+struct sim_engine_turn {
+	uint32_t current;      /* line */
+	_Atomic uint32_t used; /* a line of it was ever taken */
+	int64_t slice_end;
 };
 
 struct sim_card_work {
 	struct sim_lock lock;
-	int64_t clock; /* the card has caught up to this */
-	int64_t slice_end;
-	uint32_t current; /* line */
-	uint32_t reserved;
+	_Atomic int64_t clock; /* the card has caught up to this */
+	struct sim_engine_turn engines[SIM_ENGINES];
+	struct sim_account total; /* of all processes */
 };
 
 struct sim_work {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t size;
-	_Atomic uint32_t line_count; /* how many were ever in use */
-	_Atomic uint32_t slice_us, latency_ns;
-	uint32_t reserved0;
+	_Atomic uint32_t line_count, account_count; /* how many were ever in use */
+	struct sim_pace pace;			    /* may be changed at any time */
 	_Atomic uint64_t last_number;
-	uint32_t reserved[6];
 	struct sim_card_work cards[SIM_MAX_CARDS];
+	/* All zero at first: holes in the file. */
 	struct sim_line lines[SIM_MAX_LINES];
+	struct sim_gate gates[SIM_MAX_LINES][SIM_MAX_GATES];
+	struct sim_account accounts[SIM_MAX_ACCOUNTS];
+	struct sim_stretch stretches[SIM_MAX_LINES][SIM_MAX_STRETCHES];
 };
 
-#define SIM_DEFAULT_SLICE_US 2000
-#define SIM_DEFAULT_LATENCY_NS 3000
+_Static_assert(sizeof(struct sim_line) == 128, "two cache lines");
 
-int sim_work_map(const char *root, struct sim_work **ret_work);
+/* sim_work_map() - -ENOENT, -EBADMSG. *ret_writable: else what is done is as old as the last look of somebody
+ * who can write. */
+int sim_work_map(const char *root, struct sim_work **ret_work, bool *ret_writable);
 void sim_work_unmap(struct sim_work *work);
+/* sim_work_prepare() - of what comes before `lines`, in memory that becomes the file. */
 void sim_work_prepare(struct sim_work *work);
 
 /* sim_line_take() - a line for a context of this process. -EBUSY: all are taken. */
 int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
-	const struct sim_process *slot, unsigned card, struct sim_line **ret_line);
+	const struct sim_process *slot, unsigned card, enum sim_engine engine, struct sim_line **ret_line);
 void sim_line_drop(struct sim_work *work, struct sim_line *line);
 
-/* sim_line_submit() - returns the position: the work is done when the line is done up to it. */
-uint64_t sim_line_submit(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
-	uint64_t duration_ns);
+struct sim_piece {
+	uint64_t duration_ns;
+	bool kernel; /* its duration varies as the card's jitter says */
+	/* It begins when these lines of the same process are done so far; the line's own is ignored. */
+	struct sim_line *after[SIM_ENGINES];
+	uint64_t until[SIM_ENGINES];
+};
+
+/* sim_line_submit() - for the owner, one call at a time. *ret_position: the work is done when the line is
+ * done up to it. -EAGAIN: too many gates are closed. */
+int sim_line_submit(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
+	const struct sim_piece *piece, uint64_t *ret_position);
+
+/* sim_line_passed() - it is done up to the position, as far as the card has caught up. */
+bool sim_line_passed(const struct sim_line *line, uint64_t position);
 
 /* sim_line_reached() - 0 and when that was; else how long it takes about, in ns, as things are now. The time
  * is 0 for position 0, and approximate for what was done more than SIM_MAX_STRETCHES stretches ago. */
 int64_t sim_line_reached(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
 	uint64_t position, int64_t *ret_at);
-
-/* sim_card_busy() - ns of the last second in which the card worked, or worked for that slot only. */
-int64_t sim_card_busy(struct sim_work *work, const struct sim_processes *processes, unsigned card,
-	const struct sim_process *slot);

@@ -74,18 +74,20 @@ def test_two_busy_processes_share_the_card_by_time_slices(card):
     assert all(150 < t < 250 for t in times), times
 
 
-def test_slices_and_latency_can_be_tuned(card):
-    assert run(RATION_SIM, "tune", card.path).stdout == "slice-us=2000\nlatency-ns=3000\n"
-    run(RATION_SIM, "tune", card.path, "latency-ns=20000000")
+def test_slices_and_latency_can_be_set(card):
+    assert run(RATION_SIM, "set", card.path).stdout == "slice-us=2000\nlatency-ns=3000\njitter-percent=0\nseed=1\n"
+    run(RATION_SIM, "set", card.path, "--latency-ns", 20000000)
     script(card, """
         context(); ms = load(); a, b = event(), event()
         ok(cu.cuEventRecord(a, None)); ok(launch(ms)); ok(cu.cuEventRecord(b, None)); ok(cu.cuEventSynchronize(b))
         assert 21 <= between(a, b) < 31, between(a, b)
     """)
-    for wrong in ("slice-us=0", "slice-us", "latency-ns=-1", "nonsense=1"):
-        assert run(RATION_SIM, "tune", card.path, wrong, check=False).returncode == 1
+    for wrong in ("--slice-us=0", "--latency-ns=-1", "--jitter-percent=91", "--seed=x"):
+        assert run(RATION_SIM, "set", card.path, wrong, check=False).returncode == 1
+    for wrong in ("--slice-us", "--nonsense=1", "slice-us=5"):
+        assert run(RATION_SIM, "set", card.path, wrong, check=False).returncode == 2
     # With slices of 500 ms each of two has its 100 ms at once: the first ends when the second begins.
-    run(RATION_SIM, "tune", card.path, "slice-us=500000", "latency-ns=0")
+    run(RATION_SIM, "set", card.path, "--slice-us", 500000, "--latency-ns", 0)
     script(card, """
         a = context(); fa = load(b"ms50"); ea = event(); b = context(); fb = load(b"ms50"); eb = event()
         ok(cu.cuCtxSetCurrent(a)); ok(launch(fa)); ok(launch(fa)); ok(cu.cuEventRecord(ea, None))

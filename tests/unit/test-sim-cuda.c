@@ -17,6 +17,7 @@
 #include "base/fs.h"
 #include "sim/libcuda/image.h"
 #include "sim/libcuda/spans.h"
+#include "sim/state/account.h"
 #include "sim/state/memory.h"
 #include "sim/state/trouble.h"
 #include "sim/state/work.h"
@@ -37,7 +38,8 @@ static void write_part(const char *name, const void *data, size_t length)
 static int set_up(void **state)
 {
 	_cleanup_free_ struct sim_process_table *table = calloc(1, sizeof(*table));
-	_cleanup_free_ struct sim_work *fresh = calloc(1, sizeof(*fresh));
+	_cleanup_free_ struct sim_work *fresh = calloc(1, offsetof(struct sim_work, lines));
+	bool writable;
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/state", dir);
@@ -45,10 +47,12 @@ static int set_up(void **state)
 	sim_processes_prepare(table);
 	sim_work_prepare(fresh);
 	write_part("processes", table, sizeof(*table));
-	write_part("work", fresh, sizeof(*fresh));
+	write_part("work", fresh, offsetof(struct sim_work, lines));
+	snprintf(path, sizeof(path), "%s/state/work", dir);
+	assert_int_equal(truncate(path, sizeof(*fresh)), 0);
 	assert_int_equal(sim_processes_open(dir, &processes), 0);
 	assert_int_equal(sim_processes_claim(&processes, &slot), 0);
-	assert_int_equal(sim_work_map(dir, &work), 0);
+	assert_int_equal(sim_work_map(dir, &work, &writable), 0);
 	return 0;
 }
 
@@ -216,8 +220,17 @@ static struct sim_line *take_line(unsigned card)
 {
 	struct sim_line *line;
 
-	assert_int_equal(sim_line_take(work, &processes, slot, card, &line), 0);
+	assert_int_equal(sim_line_take(work, &processes, slot, card, SIM_SM, &line), 0);
 	return line;
+}
+
+static uint64_t submit(struct sim_line *line, int64_t duration_ns)
+{
+	struct sim_piece piece = {.duration_ns = (uint64_t)duration_ns, .kernel = true};
+	uint64_t position = 0;
+
+	assert_int_equal(sim_line_submit(work, &processes, line, &piece, &position), 0);
+	return position;
 }
 
 static int64_t wait_for(struct sim_line *line, uint64_t position)
@@ -233,8 +246,8 @@ static void work_takes_its_time_and_the_next_begins_where_it_ends(void **state)
 {
 	struct sim_line *line = take_line(0);
 	int64_t begin = monotonic_ns(), at = 0;
-	uint64_t first = sim_line_submit(work, &processes, line, 5 * NS_PER_MS);
-	uint64_t second = sim_line_submit(work, &processes, line, 7 * NS_PER_MS);
+	uint64_t first = submit(line, 5 * NS_PER_MS);
+	uint64_t second = submit(line, 7 * NS_PER_MS);
 
 	assert_true(sim_line_reached(work, &processes, line, second, &at) > 0);
 	assert_true(wait_for(line, first) >= begin + 5 * NS_PER_MS);
@@ -246,9 +259,9 @@ static void work_takes_its_time_and_the_next_begins_where_it_ends(void **state)
 static void two_lines_of_a_card_take_turns(void **state)
 {
 	struct sim_line *a = take_line(0), *b = take_line(0), *other_card = take_line(1);
-	uint64_t end_a = sim_line_submit(work, &processes, a, 20 * NS_PER_MS);
-	uint64_t end_b = sim_line_submit(work, &processes, b, 20 * NS_PER_MS);
-	uint64_t end_other = sim_line_submit(work, &processes, other_card, 20 * NS_PER_MS);
+	uint64_t end_a = submit(a, 20 * NS_PER_MS);
+	uint64_t end_b = submit(b, 20 * NS_PER_MS);
+	uint64_t end_other = submit(other_card, 20 * NS_PER_MS);
 	int64_t at_a = wait_for(a, end_a), at_b = wait_for(b, end_b),
 		apart = at_a > at_b ? at_a - at_b : at_b - at_a;
 
@@ -258,11 +271,13 @@ static void two_lines_of_a_card_take_turns(void **state)
 
 static void submit_an_hour(struct sim_processes *own, struct sim_process *own_slot)
 {
+	struct sim_piece piece = {.duration_ns = 3600 * NS_PER_S};
 	struct sim_line *line;
+	uint64_t position;
 
-	if (sim_line_take(work, own, own_slot, 0, &line) < 0)
+	if (sim_line_take(work, own, own_slot, 0, SIM_SM, &line) < 0 ||
+		sim_line_submit(work, own, line, &piece, &position) < 0)
 		_exit(3);
-	sim_line_submit(work, own, line, 3600 * NS_PER_S);
 }
 
 static void work_of_a_killed_process_is_dropped(void **state)
@@ -272,21 +287,145 @@ static void work_of_a_killed_process_is_dropped(void **state)
 
 	end_child(start_child(submit_an_hour));
 	begin = monotonic_ns();
-	wait_for(line, sim_line_submit(work, &processes, line, 20 * NS_PER_MS));
+	wait_for(line, submit(line, 20 * NS_PER_MS));
 	assert_true(monotonic_ns() - begin < NS_PER_S);
 }
 
-static void busy_time_is_counted_per_process(void **state)
+static void what_each_engine_did_is_counted_per_process_and_card(void **state)
 {
-	struct sim_process *idle;
-	struct sim_line *line = take_line(0);
+	struct sim_line *line = take_line(0), *copies, *second = take_line(0);
+	struct sim_process *other;
 
-	assert_int_equal(sim_processes_claim(&processes, &idle), 0);
-	wait_for(line, sim_line_submit(work, &processes, line, 30 * NS_PER_MS));
-	assert_int_equal(sim_card_busy(work, &processes, 0, NULL), 30 * NS_PER_MS);
-	assert_int_equal(sim_card_busy(work, &processes, 0, slot), 30 * NS_PER_MS);
-	assert_int_equal(sim_card_busy(work, &processes, 0, idle), 0);
-	assert_int_equal(sim_card_busy(work, &processes, 1, NULL), 0);
+	assert_int_equal(sim_processes_claim(&processes, &other), 0);
+	assert_int_equal(sim_line_take(work, &processes, slot, 0, SIM_COPY_OUT, &copies), 0);
+	assert_int_equal(line->account, second->account); /* one row for both contexts of the process */
+	assert_int_equal(line->account, copies->account);
+	wait_for(line, submit(line, 30 * NS_PER_MS));
+	wait_for(second, submit(second, 10 * NS_PER_MS));
+	wait_for(copies, submit(copies, 5 * NS_PER_MS));
+	for (const struct sim_account *a = &work->accounts[line->account]; a; a = NULL) {
+		assert_int_equal(atomic_load(&a->done[SIM_SM]), 40 * NS_PER_MS);
+		assert_int_equal(atomic_load(&a->done[SIM_COPY_IN]), 0);
+		assert_int_equal(atomic_load(&a->done[SIM_COPY_OUT]), 5 * NS_PER_MS);
+	}
+	assert_int_equal(atomic_load(&work->cards[0].total.done[SIM_SM]), 40 * NS_PER_MS);
+	assert_int_equal(atomic_load(&work->cards[1].total.done[SIM_SM]), 0);
+}
+
+/* 100 ms of period 10 and 50 of period 12: three tenths of three periods of a sixth of a second, six of the
+ * first. */
+static void utilisation_is_of_whole_sample_periods(void **state)
+{
+	struct sim_account account = {};
+	int64_t at = 0, end = 13 * SIM_SAMPLE_NS + 5;
+
+	sim_account_add(&account, SIM_SM, 10 * SIM_SAMPLE_NS, 100 * NS_PER_MS);
+	sim_account_add(&account, SIM_SM, 12 * SIM_SAMPLE_NS + 20, 50 * NS_PER_MS);
+	sim_account_add(&account, SIM_COPY_IN, 12 * SIM_SAMPLE_NS, 50 * NS_PER_MS);
+	assert_int_equal(sim_account_permille(&account, 10 * SIM_SAMPLE_NS, end, &at), 300);
+	assert_int_equal(at, 13 * SIM_SAMPLE_NS);
+	assert_int_equal(sim_account_permille(&account, 9 * SIM_SAMPLE_NS + 1, 11 * SIM_SAMPLE_NS, &at), 600);
+	assert_int_equal(at, 11 * SIM_SAMPLE_NS);
+	at = 0;
+	assert_int_equal(sim_account_permille(&account, 13 * SIM_SAMPLE_NS, end, &at), 0); /* nothing since */
+	assert_int_equal(sim_account_permille(&account, 12 * SIM_SAMPLE_NS + 1, end, &at), 0);
+	assert_int_equal(at, 0);
+	/* A run over the border of two periods counts in both: 25 of 166.7 ms. */
+	sim_account_add(&account, SIM_SM, 20 * SIM_SAMPLE_NS - 25 * NS_PER_MS, 50 * NS_PER_MS);
+	assert_int_equal(sim_account_permille(&account, 19 * SIM_SAMPLE_NS, 20 * SIM_SAMPLE_NS, &at), 150);
+	assert_int_equal(sim_account_permille(&account, 20 * SIM_SAMPLE_NS, 21 * SIM_SAMPLE_NS, &at), 150);
+	/* So many are kept: of those before nothing is known. */
+	assert_int_equal(sim_account_permille(&account, 0, (22 + SIM_SAMPLES) * SIM_SAMPLE_NS, &at), 0);
+}
+
+/* A copy of 20 ms, a kernel of 10 ms that waits for it, and one of 5 ms behind that which waits for nothing:
+ * the line keeps its order. Another line's kernel runs meanwhile. */
+static void gate_holds_a_line_until_the_other_engine_is_done(void **state)
+{
+	struct sim_line *kernels = take_line(0), *copies, *other = take_line(0);
+	struct sim_piece piece = {.duration_ns = 20 * NS_PER_MS};
+	uint64_t copied, gated, behind, beside;
+	int64_t begin = monotonic_ns(), at;
+
+	atomic_store(&work->pace.latency_ns, 0);
+	assert_int_equal(sim_line_take(work, &processes, slot, 0, SIM_COPY_IN, &copies), 0);
+	assert_int_equal(sim_line_submit(work, &processes, copies, &piece, &copied), 0);
+	piece = (struct sim_piece){.duration_ns = 10 * NS_PER_MS};
+	piece.after[SIM_COPY_IN] = copies;
+	piece.until[SIM_COPY_IN] = copied;
+	assert_int_equal(sim_line_submit(work, &processes, kernels, &piece, &gated), 0);
+	behind = submit(kernels, 5 * NS_PER_MS);
+	beside = submit(other, 10 * NS_PER_MS);
+	at = wait_for(copies, copied);
+	assert_true(at >= begin + 20 * NS_PER_MS);
+	assert_int_equal(wait_for(kernels, gated) - at, 10 * NS_PER_MS);
+	assert_int_equal(wait_for(kernels, behind) - at, 15 * NS_PER_MS);
+	assert_true(wait_for(other, beside) < at);
+}
+
+static void too_many_closed_gates_are_refused_until_one_opens(void **state)
+{
+	struct sim_line *kernels = take_line(0), *copies;
+	uint64_t ends[SIM_MAX_GATES + 1], position = 0;
+
+	assert_int_equal(sim_line_take(work, &processes, slot, 0, SIM_COPY_IN, &copies), 0);
+	for (size_t i = 0; i <= SIM_MAX_GATES; i++) {
+		struct sim_piece copy = {.duration_ns = 5 * NS_PER_MS}, kernel = {.duration_ns = 1000};
+
+		assert_int_equal(sim_line_submit(work, &processes, copies, &copy, &ends[i]), 0);
+		kernel.after[SIM_COPY_IN] = copies;
+		kernel.until[SIM_COPY_IN] = ends[i];
+		assert_int_equal(sim_line_submit(work, &processes, kernels, &kernel, &position),
+			i < SIM_MAX_GATES ? 0 : -EAGAIN);
+	}
+	wait_for(copies, ends[0]);
+	wait_for(kernels, 1000);
+	assert_true(position == SIM_MAX_GATES * 1000);
+	submit(kernels, 5);
+	sim_line_drop(work, copies); /* whoever waits for a context that is gone waits for nothing */
+	wait_for(kernels, position);
+}
+
+/* Two lines that wait for each other can only be nonsense. */
+static void gates_in_a_circle_are_opened(void **state)
+{
+	struct sim_line *a = take_line(0), *b;
+	struct sim_piece piece = {.duration_ns = NS_PER_MS};
+	uint64_t end_a, end_b;
+
+	assert_int_equal(sim_line_take(work, &processes, slot, 0, SIM_COPY_OUT, &b), 0);
+	piece.after[SIM_COPY_OUT] = b;
+	piece.until[SIM_COPY_OUT] = 1000;
+	assert_int_equal(sim_line_submit(work, &processes, a, &piece, &end_a), 0);
+	piece = (struct sim_piece){.duration_ns = NS_PER_MS};
+	piece.after[SIM_SM] = a;
+	piece.until[SIM_SM] = 1000;
+	assert_int_equal(sim_line_submit(work, &processes, b, &piece, &end_b), 0);
+	wait_for(a, end_a);
+	wait_for(b, end_b);
+}
+
+/* Durations of 10,000 kernels of 1000 ns with 20 percent: 800 to 1200, and by the law of large numbers their
+ * mean is within 5 standard errors (115 / 100 ns). */
+static void jitter_keeps_the_mean_and_its_bounds(void **state)
+{
+	struct sim_line *line = take_line(0);
+	uint64_t last = 0, least = UINT64_MAX, most = 0, first[3];
+
+	atomic_store(&work->pace.jitter_percent, 20);
+	for (int i = 0; i < 10000; i++) {
+		uint64_t end = submit(line, 1000), duration = end - last;
+
+		last = end;
+		least = duration < least ? duration : least;
+		most = duration > most ? duration : most;
+		if (i < 3)
+			first[i] = duration;
+	}
+	assert_true(least >= 800 && least < 805 && most <= 1200 && most > 1195);
+	assert_true(last > 10000 * 1000 - 10000 * 5.8 && last < 10000 * 1000 + 10000 * 5.8);
+	assert_true(first[0] != first[1] || first[1] != first[2]);
+	wait_for(line, last);
 }
 
 static void hold_the_works_lock(struct sim_processes *own, struct sim_process *own_slot)
@@ -300,25 +439,40 @@ static void stopped_holder_of_the_lock_hinders_no_question(void **state)
 	struct sim_line *line;
 
 	kill(child, SIGSTOP);
-	assert_int_equal(sim_card_busy(work, &processes, 0, NULL), 0);
+	sim_work_look(work, &processes, 0);
 	kill(child, SIGCONT);
 	end_child(child);
 	line = take_line(0);
-	wait_for(line, sim_line_submit(work, &processes, line, 5));
+	wait_for(line, submit(line, 5));
 }
 
 static void nonsense_in_the_file_ends_no_caller(void **state)
 {
-	struct sim_line *line = take_line(0), *other = take_line(0);
+	struct sim_line *line = take_line(0), *other = take_line(0), *third = take_line(0);
 
-	line->submitted = UINT64_MAX;
-	work->cards[0].current = UINT32_MAX;
+	atomic_store(&line->submitted, UINT64_MAX);
+	work->cards[0].engines[SIM_SM].current = UINT32_MAX;
+	work->cards[0].engines[SIM_SM].slice_end = INT64_MIN;
+	atomic_store(&work->cards[0].engines[SIM_COPY_OUT].used, 1);
 	other->card = UINT32_MAX;
-	wait_for(line, sim_line_submit(work, &processes, line, 5));
-	sim_line_submit(work, &processes, other, 5);
+	submit(line, 5);
+	submit(other, 5);
+	third->engine = UINT32_MAX;
+	third->account = UINT32_MAX;
+	atomic_store(&third->gates_added, 1 << 20);
+	submit(third, 5);
+	atomic_store(&work->cards[0].clock, INT64_MIN);
+	sim_work_look(work, &processes, 0);
+	atomic_store(&work->cards[0].clock, INT64_MAX);
+	sim_work_look(work, &processes, 0);
+	line->stretch_count = UINT64_MAX;
+	line->card = SIM_MAX_CARDS + 1;
 	atomic_store(&work->line_count, UINT32_MAX);
-	atomic_store(&work->slice_us, 0);
-	sim_card_busy(work, &processes, 0, slot);
+	atomic_store(&work->account_count, UINT32_MAX);
+	atomic_store(&work->pace.slice_us, 0);
+	sim_work_look(work, &processes, 0);
+	line = take_line(0);
+	wait_for(line, submit(line, 5));
 }
 
 /* Spans */
@@ -398,7 +552,12 @@ int main(void)
 		TEST(work_takes_its_time_and_the_next_begins_where_it_ends),
 		TEST(two_lines_of_a_card_take_turns),
 		TEST(work_of_a_killed_process_is_dropped),
-		TEST(busy_time_is_counted_per_process),
+		TEST(what_each_engine_did_is_counted_per_process_and_card),
+		cmocka_unit_test(utilisation_is_of_whole_sample_periods),
+		TEST(gate_holds_a_line_until_the_other_engine_is_done),
+		TEST(too_many_closed_gates_are_refused_until_one_opens),
+		TEST(gates_in_a_circle_are_opened),
+		TEST(jitter_keeps_the_mean_and_its_bounds),
 		TEST(stopped_holder_of_the_lock_hinders_no_question),
 		TEST(nonsense_in_the_file_ends_no_caller),
 		cmocka_unit_test(gaps_are_found_between_and_after_spans),

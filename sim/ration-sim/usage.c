@@ -1,0 +1,171 @@
+/* usage.c - what each process did on each card: the truth that no interface of a driver tells. */
+#include <errno.h>
+#include <getopt.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "sim/ration-sim/commands.h"
+#include "sim/state/account.h"
+#include "sim/state/tree.h"
+
+static const char *const engine_names[SIM_ENGINES] = {
+	[SIM_SM] = "smNs", [SIM_COPY_IN] = "copyInNs", [SIM_COPY_OUT] = "copyOutNs"};
+
+static void add_engines(struct json_object *object, const struct sim_account *account)
+{
+	for (size_t e = 0; e < SIM_ENGINES; e++)
+		json_object_object_add(object, engine_names[e],
+			json_object_new_int64((int64_t)atomic_load(&account->done[e])));
+}
+
+/* What was submitted and is not done: of which kernels some may have begun. */
+static uint64_t pending(const struct sim_work *work, size_t row, enum sim_engine engine)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < SIM_MAX_LINES && i < atomic_load(&work->line_count); i++) {
+		const struct sim_line *line = &work->lines[i];
+
+		if (atomic_load(&line->taken) && line->account == row && line->engine == engine)
+			sum += atomic_load(&line->submitted) - atomic_load(&line->done);
+	}
+	return sum;
+}
+
+/* 0: it is gone, and was of a pid namespace that is not ours. */
+static pid_t pid_of(const struct sim_processes *processes, const struct sim_account *account, bool *ret_alive)
+{
+	struct stat st;
+	pid_t pid = 0;
+
+	*ret_alive = sim_account_slot(processes, account, &pid) != NULL;
+	if (!*ret_alive && stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == account->pid_namespace)
+		pid = (pid_t)account->pid;
+	return pid;
+}
+
+static struct json_object *process_of(
+	const struct sim_work *work, const struct sim_processes *processes, size_t row)
+{
+	const struct sim_account *account = &work->accounts[row];
+	struct json_object *object = json_object_new_object();
+	bool alive;
+	pid_t pid = pid_of(processes, account, &alive);
+
+	json_object_object_add(object, "card", json_object_new_int64(account->card));
+	json_object_object_add(object, "pid", pid ? json_object_new_int(pid) : NULL);
+	json_object_object_add(object, "ownPid", json_object_new_int64(account->pid));
+	json_object_object_add(object, "startTicks", json_object_new_int64((int64_t)account->start_ticks));
+	json_object_object_add(object, "alive", json_object_new_boolean(alive));
+	add_engines(object, account);
+	json_object_object_add(
+		object, "pendingSmNs", json_object_new_int64((int64_t)pending(work, row, SIM_SM)));
+	json_object_object_add(
+		object, "kernelsLaunched", json_object_new_int64((int64_t)atomic_load(&account->launched)));
+	return object;
+}
+
+static void print_json(
+	const struct sim_work *work, const struct sim_processes *processes, uint32_t card_count)
+{
+	struct json_object *document = json_object_new_object();
+	struct json_object *cards = json_object_new_array(), *rows = json_object_new_array();
+
+	for (uint32_t i = 0; i < card_count; i++) {
+		struct json_object *card = json_object_new_object();
+
+		json_object_object_add(card, "card", json_object_new_int64(i));
+		json_object_object_add(
+			card, "atNs", json_object_new_int64(atomic_load(&work->cards[i].clock)));
+		add_engines(card, &work->cards[i].total);
+		json_object_array_add(cards, card);
+	}
+	for (size_t i = 0; i < sim_accounts(work); i++)
+		if (atomic_load(&work->accounts[i].taken))
+			json_object_array_add(rows, process_of(work, processes, i));
+	json_object_object_add(document, "cards", cards);
+	json_object_object_add(document, "processes", rows);
+	puts(json_object_to_json_string_ext(document, JSON_C_TO_STRING_PRETTY));
+	json_object_put(document);
+}
+
+static void print_row(const char *who, const struct sim_account *account)
+{
+	printf("%-4u  %10s", account->card, who);
+	for (size_t e = 0; e < SIM_ENGINES; e++)
+		printf("  %12.3f", (double)atomic_load(&account->done[e]) / 1e9);
+	printf("  %10llu\n", (unsigned long long)atomic_load(&account->launched));
+}
+
+static void print_table(
+	const struct sim_work *work, const struct sim_processes *processes, uint32_t card_count)
+{
+	printf("%-4s  %10s  %12s  %12s  %12s  %10s\n", "CARD", "PID", "KERNELS s", "COPIES IN s", "OUT s",
+		"LAUNCHED");
+	for (uint32_t card = 0; card < card_count; card++) {
+		struct sim_account total = work->cards[card].total;
+
+		total.card = card;
+		for (size_t i = 0; i < sim_accounts(work); i++) {
+			const struct sim_account *account = &work->accounts[i];
+			char who[16];
+			bool alive;
+
+			if (!atomic_load(&account->taken) || account->card != card)
+				continue;
+			snprintf(who, sizeof(who), "%d", pid_of(processes, account, &alive));
+			print_row(alive ? who : "(gone)", account);
+			total.launched += atomic_load(&account->launched);
+		}
+		print_row("all", &total);
+	}
+}
+
+static int show(const char *dir, bool json, struct error *err)
+{
+	struct sim_processes processes;
+	struct sim_work *work = NULL;
+	struct sim_state *state;
+	bool writable;
+	int r = tree_map(dir, &state, err);
+
+	if (r < 0)
+		return r;
+	r = sim_work_map(dir, &work, &writable);
+	if (r == 0)
+		r = sim_processes_open(dir, &processes);
+	if (r < 0) {
+		sim_work_unmap(work);
+		sim_state_unmap(state);
+		return error_set(err, -r, "%s/state/work: %s", dir, strerror(-r));
+	}
+	for (uint32_t i = 0; writable && i < state->card_count; i++)
+		sim_work_look(work, &processes, i);
+	if (json)
+		print_json(work, &processes, state->card_count);
+	else
+		print_table(work, &processes, state->card_count);
+	sim_work_unmap(work);
+	sim_state_unmap(state);
+	return 0;
+}
+
+int command_usage(int argc, char **argv)
+{
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {}};
+	struct error err = {};
+	bool json = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		if (c != 'j')
+			return command_misused("usage");
+		json = true;
+	}
+	if (optind != argc - 1)
+		return command_misused("usage");
+	return show(argv[optind], json, &err) < 0 ? command_fail(&err) : 0;
+}
