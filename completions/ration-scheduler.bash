@@ -7,10 +7,11 @@ _ration_scheduler()
 	case $prev in
 	--kubeconfig) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W "error warning info debug" -- "$cur") ;;
+	--job-mixing) COMPREPLY=($(compgen -W "forbid allow" -- "$cur")) ;;
 	--context | --listen | --probes | --metrics | --scheduler-lease | --best-nodes | --max-pods-per-gpu) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --listen --probes --metrics --scheduler-lease
-			--best-nodes --max-pods-per-gpu --log-level --help --version" -- "$cur")
+			--best-nodes --max-pods-per-gpu --job-mixing --log-level --help --version" -- "$cur")
 		;;
 	esac
 }

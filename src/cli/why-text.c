@@ -207,8 +207,11 @@ static void add_card(struct strbuf *out, struct json_object *card, bool judged)
 		strbuf_addf(out, ", choice %" PRId64, turn);
 	if (judged && json_member(card, "reason"))
 		strbuf_adds(out, ": ");
-	strbuf_addf(out, "%" PRId64 " of %" PRId64 " units free%s", number_of(card, "free"),
-		number_of(card, "total"), is_true(card, "healthy") ? "" : ", not healthy");
+	strbuf_addf(
+		out, "%" PRId64 " of %" PRId64 " units", number_of(card, "free"), number_of(card, "total"));
+	if (json_member(card, "coreFree"))
+		strbuf_addf(out, " and %" PRId64 " percent", number_of(card, "coreFree"));
+	strbuf_addf(out, " free%s", is_true(card, "healthy") ? "" : ", not healthy");
 	add_holders(out, card);
 	strbuf_adds(out, "\n");
 }

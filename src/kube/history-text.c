@@ -151,7 +151,7 @@ static void add_card(struct strbuf *out, size_t i, int index, const char *uuid, 
 }
 
 static void add_node_head(struct strbuf *out, const char *name, const char *uid, enum gpu_mode mode,
-	enum gpu_policy policy, uint32_t unit_mib, uint32_t instances_max, bool serving)
+	enum gpu_policy policy, uint32_t unit_mib, uint32_t instances_max, bool mixing, bool serving)
 {
 	add_text(out, "{\"name\":", name);
 	add_text(out, ",\"uid\":", uid);
@@ -160,6 +160,8 @@ static void add_node_head(struct strbuf *out, const char *name, const char *uid,
 	add_number(out, ",\"unit\":", unit_mib);
 	if (instances_max)
 		add_number(out, ",\"maxContainers\":", instances_max);
+	if (mixing)
+		strbuf_adds(out, ",\"mixing\":true");
 	add_bool(out, ",\"serving\":", serving);
 	strbuf_adds(out, ",\"cards\":[");
 }
@@ -175,7 +177,7 @@ static void add_node_tail(struct strbuf *out, const struct held *held, bool lost
 void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
 {
 	add_node_head(out, facts->name, facts->uid, facts->mode, facts->policy, facts->unit_mib,
-		facts->instances_max, facts->serving);
+		facts->instances_max, facts->mixing, facts->serving);
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		add_card(out, i, facts->gpus[i].index, facts->gpus[i].uuid,
 			units_of_card(facts->gpus[i].mib, facts->unit_mib), facts->gpus[i].healthy);
@@ -185,7 +187,7 @@ void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
 void history_add_node(struct strbuf *out, const struct node_ledger *node, bool with_lost)
 {
 	add_node_head(out, node->facts.name, node->facts.uid, node->facts.mode, node->facts.policy,
-		node->facts.unit_mib, node->facts.instances_max, node->facts.serving);
+		node->facts.unit_mib, node->facts.instances_max, node->facts.mixing, node->facts.serving);
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
 		add_card(out, i, node->gpus[i].index, node->gpus[i].uuid, node->gpus[i].units_total,
 			node->gpus[i].healthy);

@@ -88,6 +88,7 @@ static int node_facts_read(struct json_object *object, struct node_facts *facts,
 	facts->policy = strcmp(policy, "spread") == 0 ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
 	facts->unit_mib = (uint32_t)unit;
 	facts->instances_max = (uint32_t)containers;
+	facts->mixing = json_object_get_boolean(json_member(object, "mixing"));
 	facts->serving = json_object_get_boolean(json_member(object, "serving"));
 	if (!facts->name || !facts->uid)
 		return error_set(err, ENOMEM, "out of memory");

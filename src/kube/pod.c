@@ -184,8 +184,22 @@ static enum container_kind kind_of(struct json_object *container, bool init)
 	return restart && strcmp(restart, "Always") == 0 ? CONTAINER_SIDECAR : CONTAINER_INIT;
 }
 
-static int read_container(
-	struct json_object *container, bool init, size_t index, struct request *request, struct error *err)
+/* A percentage of "0" asks for nothing, and what is written must be 5 at least (contract 1). Of a pod that is
+ * bound already only what it takes is of interest. */
+static int check_core(
+	const char *name, const char *core, bool bound, const struct request *request, struct error *err)
+{
+	const struct container_request *asked = request_find(request, name);
+
+	if (!core || bound || (asked && asked->core))
+		return 0;
+	return error_set(err, EINVAL,
+		"container \"%s\": " RESOURCE_GPU_CORE " is %.40s: must be a multiple of 5 between 5 and 100",
+		name, core);
+}
+
+static int read_container(struct json_object *container, bool init, size_t index, bool bound,
+	struct request *request, struct error *err)
 {
 	struct json_object *limits = json_member(json_member(container, "resources"), "limits");
 	const char *name = json_member_string(container, "name");
@@ -203,11 +217,12 @@ static int read_container(
 	r = read_quantity(limits, RESOURCE_GPU_CORE, name, &core, err);
 	if (r < 0)
 		return r;
-	return request_add(request, name, kind_of(container, init), (int)index, mem, core, err);
+	r = request_add(request, name, kind_of(container, init), (int)index, mem, core, err);
+	return r < 0 ? r : check_core(name, core, bound, request, err);
 }
 
-static int read_containers(
-	struct json_object *spec, const char *key, bool init, struct request *request, struct error *err)
+static int read_containers(struct json_object *spec, const char *key, bool init, bool bound,
+	struct request *request, struct error *err)
 {
 	struct json_object *containers = json_member(spec, key);
 	int r = 0;
@@ -217,20 +232,20 @@ static int read_containers(
 	if (!json_object_is_type(containers, json_type_array))
 		return error_set(err, EINVAL, "spec.%s is no list", key);
 	for (size_t i = 0; i < json_object_array_length(containers) && r == 0; i++)
-		r = read_container(json_object_array_get_idx(containers, i), init, i, request, err);
+		r = read_container(json_object_array_get_idx(containers, i), init, i, bound, request, err);
 	return r;
 }
 
-static int read_request(struct json_object *pod, struct request *ret_request, struct error *err)
+static int read_request(struct json_object *pod, bool bound, struct request *ret_request, struct error *err)
 {
 	_cleanup_request_ struct request request;
 	struct json_object *spec = json_member(pod, "spec");
 	int r;
 
 	request_init(&request);
-	r = read_containers(spec, "initContainers", true, &request, err);
+	r = read_containers(spec, "initContainers", true, bound, &request, err);
 	if (r == 0)
-		r = read_containers(spec, "containers", false, &request, err);
+		r = read_containers(spec, "containers", false, bound, &request, err);
 	if (r < 0)
 		return r;
 	*ret_request = request;
@@ -345,7 +360,7 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 	if (!object_name_is_valid(ret_facts->namespace_) || !object_name_is_valid(ret_facts->name))
 		return error_set(err, EINVAL, "a pod whose name or namespace is none: %s/%s",
 			ret_facts->namespace_, ret_facts->name);
-	r = read_request(pod, &ret_facts->request, err);
+	r = read_request(pod, *ret_facts->node, &ret_facts->request, err);
 	if (r < 0) {
 		error_prefix(err, "pod %s/%s", ret_facts->namespace_, ret_facts->name);
 		return r;

@@ -25,6 +25,7 @@ void node_explain(const struct node_ledger *node, const struct request *request,
 			.gpu = gpu,
 			.misfit = gpu_misfit(gpu, request),
 			.units_free = gpu_free_units(gpu),
+			.core_free = gpu_free_core(gpu),
 			.turn = turn_of(gpu, ranked, n_ranked),
 		};
 	}
@@ -37,6 +38,7 @@ const char *card_misfit_text(enum card_misfit misfit)
 		[CARD_UNHEALTHY] = "GPU is not healthy",
 		[CARD_TOO_SMALL] = "GPU is not that large",
 		[CARD_FULL] = "not enough units free",
+		[CARD_CORE] = "not enough computing power free",
 		[CARD_INSTANCES] = "GPU has its maximum of containers",
 	};
 

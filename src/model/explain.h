@@ -10,6 +10,7 @@ struct card_explanation {
 	const struct gpu_ledger *gpu;
 	enum card_misfit misfit;
 	uint32_t units_free; /* without the pod's own hold */
+	uint32_t core_free;  /* percent, likewise */
 	size_t turn;	     /* 1: placement_choose() would take it first; 0: it does not fit */
 };
 

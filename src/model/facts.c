@@ -36,12 +36,12 @@ const char *gpu_mode_text(enum gpu_mode mode)
 
 bool gpu_mode_is_isolated(enum gpu_mode mode)
 {
-	return mode == GPU_MODE_CGPU;
+	return mode == GPU_MODE_CGPU || mode == GPU_MODE_CORE_MEM;
 }
 
 bool gpu_mode_is_served(enum gpu_mode mode)
 {
-	return mode == GPU_MODE_SHARE || mode == GPU_MODE_CGPU;
+	return mode == GPU_MODE_SHARE || gpu_mode_is_isolated(mode);
 }
 
 uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t configured)

@@ -68,7 +68,8 @@ struct node_facts {
 	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
 	size_t n_gpus;			      /* 0: not reported by an agent */
 	uint32_t instances_max;		      /* containers on one card at once; 0: no limit */
-	bool serving;			      /* false: its agent wants no new pod; true after init */
+	bool mixing;  /* core_mem: pods with and without a percentage may be there at once */
+	bool serving; /* false: its agent wants no new pod; true after init */
 	struct held held;
 };
 
@@ -111,7 +112,7 @@ struct gpu_ledger {
 	uint32_t units_total;
 	uint32_t units_used; /* may exceed the total if the API server shows it so (a card shrank, or was
 				renamed) */
-	uint32_t core_used;
+	uint32_t core_used;  /* percent; likewise */
 	uint32_t instances;
 	uint32_t instances_max; /* 0: no limit */
 	bool healthy;
@@ -125,6 +126,8 @@ struct card_sums {
 	uint32_t most_instances; /* containers on the healthy card with most, where they are limited */
 	uint64_t free;		 /* units free on the healthy cards */
 	uint64_t free_ill;	 /* units free on the others */
+	uint64_t core_free;	 /* percent free on the healthy cards */
+	uint64_t core_free_ill;	 /* percent free on the others */
 };
 
 struct node_ledger {
@@ -139,15 +142,18 @@ struct node_ledger {
 		uint32_t unit_mib;
 		size_t n_gpus;
 		uint32_t instances_max;
+		bool mixing;
 		bool serving;
 		struct held held;
 	} facts;
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
 				    here */
+	uint32_t unplaced_core;	 /* likewise, percent */
 	/* Device ids that the kubelet gives its pods beyond the units that they occupy, since it counts by
 	 * their specs: of those that were made smaller, less those that grew. */
 	int64_t surplus_ids;
+	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
 	struct card_sums sums;
 	struct list pods;	 /* ledger_pod.item */
 	struct list nominations; /* nomination.item */

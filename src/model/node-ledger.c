@@ -13,7 +13,9 @@ struct sums {
 	uint64_t core[NODE_GPUS_MAX];
 	uint64_t instances[NODE_GPUS_MAX];
 	uint64_t unplaced;
+	uint64_t unplaced_core;
 	int64_t surplus_ids;
+	size_t with_core, without_core;
 };
 
 struct node_ledger *node_ledger_new(const char *name)
@@ -93,6 +95,14 @@ static uint32_t pod_part_units(const struct ledger_pod *pod, uint32_t part)
 	return pod->facts.request.units / pod_parts(pod);
 }
 
+/* Likewise; the percentage of a pod on one card. Who is on several asks for none, but a ghost may. */
+static uint32_t pod_part_core(const struct ledger_pod *pod, uint32_t part)
+{
+	if (pod->has_placement && pod->placement.n_containers == 1)
+		return placement_any(&pod->placement)->cards[part].core;
+	return pod->facts.request.core;
+}
+
 static uint32_t clamp_u32(uint64_t value)
 {
 	return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
@@ -110,15 +120,17 @@ static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sum
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
 		ret_sums->surplus_ids += pod_surplus_ids(pod);
+		++*(pod->facts.request.core ? &ret_sums->with_core : &ret_sums->without_core);
 		for (uint32_t part = 0; part < pod_parts(pod); part++) {
 			int gpu = pod_part_gpu(node, pod, part);
 
 			if (gpu < 0) {
 				ret_sums->unplaced += pod_part_units(pod, part);
+				ret_sums->unplaced_core += pod_part_core(pod, part);
 				continue;
 			}
 			ret_sums->units[gpu] += pod_part_units(pod, part);
-			ret_sums->core[gpu] += pod->facts.request.core;
+			ret_sums->core[gpu] += pod_part_core(pod, part);
 			ret_sums->instances[gpu] += pod->facts.request.instances;
 		}
 	}
@@ -132,11 +144,13 @@ static void gpu_sum(const struct gpu_ledger *gpu, struct card_sums *sums)
 		sums->largest = gpu->units_total;
 	if (!gpu->healthy) {
 		sums->free_ill += free_units;
+		sums->core_free_ill += gpu_free_core(gpu);
 		return;
 	}
 	if (gpu->instances_max && gpu->instances > sums->most_instances)
 		sums->most_instances = gpu->instances;
 	sums->free += free_units;
+	sums->core_free += gpu_free_core(gpu);
 	if (free_units > sums->most_free)
 		sums->most_free = free_units;
 }
@@ -161,7 +175,10 @@ static void node_ledger_recount(struct node_ledger *node)
 		node->gpus[i].instances = clamp_u32(sums.instances[i]);
 	}
 	node->unplaced_units = clamp_u32(sums.unplaced);
+	node->unplaced_core = clamp_u32(sums.unplaced_core);
 	node->surplus_ids = sums.surplus_ids;
+	node->with_core = sums.with_core;
+	node->without_core = sums.without_core;
 	node->sums = card_sums(node);
 }
 
@@ -173,17 +190,20 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 
 	node_ledger_sum(node, &sums);
 	wrong = node->unplaced_units != clamp_u32(sums.unplaced);
+	wrong += node->unplaced_core != clamp_u32(sums.unplaced_core);
 	wrong += node->surplus_ids != sums.surplus_ids;
+	wrong += node->with_core != sums.with_core || node->without_core != sums.without_core;
 	wrong += cards.largest != node->sums.largest || cards.most_free != node->sums.most_free ||
 		 cards.most_instances != node->sums.most_instances || cards.free != node->sums.free ||
-		 cards.free_ill != node->sums.free_ill;
+		 cards.free_ill != node->sums.free_ill || cards.core_free != node->sums.core_free ||
+		 cards.core_free_ill != node->sums.core_free_ill;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
 		wrong += gpu->units_used != clamp_u32(sums.units[i]);
 		wrong += gpu->core_used != clamp_u32(sums.core[i]);
 		wrong += gpu->instances != clamp_u32(sums.instances[i]);
-		*over += gpu->units_used > gpu->units_total;
+		*over += gpu_is_over(gpu);
 	}
 	return wrong;
 }
@@ -213,15 +233,17 @@ void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 
 	list_append(&node->pods, &pod->item);
 	node->surplus_ids += pod_surplus_ids(pod);
+	++*(request->core ? &node->with_core : &node->without_core);
 	for (uint32_t part = 0; part < pod_parts(pod); part++) {
 		int i = pod_part_gpu(node, pod, part);
 
 		if (i < 0) {
 			sum_grow(&node->unplaced_units, pod_part_units(pod, part));
+			sum_grow(&node->unplaced_core, pod_part_core(pod, part));
 			continue;
 		}
 		sum_grow(&node->gpus[i].units_used, pod_part_units(pod, part));
-		sum_grow(&node->gpus[i].core_used, request->core);
+		sum_grow(&node->gpus[i].core_used, pod_part_core(pod, part));
 		sum_grow(&node->gpus[i].instances, request->instances);
 	}
 	node->sums = card_sums(node);
@@ -233,9 +255,10 @@ static bool part_remove(struct node_ledger *node, const struct ledger_pod *pod, 
 	int i = pod_part_gpu(node, pod, part);
 
 	if (i < 0)
-		return sum_shrink(&node->unplaced_units, pod_part_units(pod, part), &node->recounts);
+		return sum_shrink(&node->unplaced_units, pod_part_units(pod, part), &node->recounts) &&
+		       sum_shrink(&node->unplaced_core, pod_part_core(pod, part), &node->recounts);
 	return sum_shrink(&node->gpus[i].units_used, pod_part_units(pod, part), &node->recounts) &&
-	       sum_shrink(&node->gpus[i].core_used, request->core, &node->recounts) &&
+	       sum_shrink(&node->gpus[i].core_used, pod_part_core(pod, part), &node->recounts) &&
 	       sum_shrink(&node->gpus[i].instances, request->instances, &node->recounts);
 }
 
@@ -245,6 +268,7 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 
 	list_remove(&pod->item);
 	node->surplus_ids -= pod_surplus_ids(pod);
+	--*(pod->facts.request.core ? &node->with_core : &node->without_core);
 	for (uint32_t part = 0; part < pod_parts(pod) && right; part++)
 		right = part_remove(node, pod, part);
 	if (!right)
@@ -266,7 +290,8 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
 		node->facts.mode != facts->mode || node->facts.policy != facts->policy ||
 		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus ||
-		node->facts.serving != facts->serving || node->facts.instances_max != facts->instances_max)
+		node->facts.serving != facts->serving || node->facts.mixing != facts->mixing ||
+		node->facts.instances_max != facts->instances_max)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		if (!same_card(node, &node->gpus[i], &facts->gpus[i]))
@@ -285,6 +310,7 @@ static void node_ledger_take_gpus(
 	node->facts.unit_mib = facts->unit_mib;
 	node->facts.n_gpus = facts->n_gpus;
 	node->facts.serving = facts->serving;
+	node->facts.mixing = facts->mixing;
 	node->facts.instances_max = facts->instances_max;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		node->gpus[i] = (struct gpu_ledger){
@@ -339,6 +365,16 @@ uint32_t gpu_free_units(const struct gpu_ledger *gpu)
 	return gpu->units_used < gpu->units_total ? gpu->units_total - gpu->units_used : 0;
 }
 
+uint32_t gpu_free_core(const struct gpu_ledger *gpu)
+{
+	return gpu->core_used < CORE_PER_CARD ? CORE_PER_CARD - gpu->core_used : 0;
+}
+
+bool gpu_is_over(const struct gpu_ledger *gpu)
+{
+	return gpu->units_used > gpu->units_total || gpu->core_used > CORE_PER_CARD;
+}
+
 static bool instances_fit(uint32_t there, const struct request *request, uint32_t max)
 {
 	return !max || (uint64_t)there + request->instances <= max;
@@ -354,6 +390,8 @@ enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *
 		return CARD_TOO_SMALL;
 	if (gpu_free_units(gpu) < units)
 		return CARD_FULL;
+	if (gpu_free_core(gpu) < request->core)
+		return CARD_CORE;
 	return instances_fit(gpu->instances, request, gpu->instances_max) ? CARD_FITS : CARD_INSTANCES;
 }
 
@@ -363,23 +401,33 @@ bool node_ledger_has_cards(const struct node_ledger *node, const struct request 
 
 	if (!node->facts.n_gpus || node->sums.most_free < request_units_per_card(request))
 		return false;
-	if (missing == 1 && instances_fit(node->sums.most_instances, request, node->facts.instances_max))
+	if (missing == 1 && !request->core &&
+		instances_fit(node->sums.most_instances, request, node->facts.instances_max))
 		return true;
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
 		missing -= gpu_misfit(&node->gpus[i], request) == CARD_FITS;
 	return !missing;
 }
 
-bool node_ledger_has_units(const struct node_ledger *node, const struct request *request)
+/* As many cards as the request wants fit, or are short of nothing that gpu_misfit() asks before `last`. */
+static bool has_cards_but_for(
+	const struct node_ledger *node, const struct request *request, enum card_misfit last)
 {
 	uint32_t missing = request_cards(request);
 
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++) {
 		enum card_misfit misfit = gpu_misfit(&node->gpus[i], request);
 
-		missing -= misfit == CARD_FITS || misfit == CARD_INSTANCES;
+		missing -= misfit == CARD_FITS || misfit >= last;
 	}
 	return !missing;
+}
+
+enum misfit node_ledger_cards_misfit(const struct node_ledger *node, const struct request *request)
+{
+	if (has_cards_but_for(node, request, CARD_INSTANCES))
+		return MISFIT_INSTANCES;
+	return has_cards_but_for(node, request, CARD_CORE) ? MISFIT_CORE : MISFIT_FULL;
 }
 
 uint64_t node_free_memory(const struct node_ledger *node)
@@ -393,6 +441,27 @@ uint64_t node_free_units(const struct node_ledger *node)
 		 left = node_free_memory(node);
 
 	return left > taken ? left - taken : 0;
+}
+
+uint64_t node_free_core(const struct node_ledger *node)
+{
+	return node->sums.core_free > node->unplaced_core ? node->sums.core_free - node->unplaced_core : 0;
+}
+
+bool node_ledger_sums_suffice(const struct node_ledger *node, const struct request *request)
+{
+	uint64_t units = node->sums.free + node->sums.free_ill;
+	uint64_t core = node->sums.core_free + node->sums.core_free_ill;
+
+	return (int64_t)units >= (int64_t)request->units + node->unplaced_units + node->surplus_ids &&
+	       core >= (uint64_t)request->core + (request->core ? node->unplaced_core : 0);
+}
+
+bool node_ledger_mixes(const struct node_ledger *node, const struct request *request)
+{
+	if (node->facts.mode != GPU_MODE_CORE_MEM || node->facts.mixing)
+		return false;
+	return request->core ? node->without_core > 0 : node->with_core > 0;
 }
 
 /* As many of its cards as the request wants would have room if they were empty. */
@@ -415,13 +484,16 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 		return MISFIT_NO_GPU_NODE;
 	if (!node->facts.serving || node->agent_lost)
 		return MISFIT_NOT_SERVING;
-	/* Neither mode has control of computing power, so none is promised. */
-	if (!gpu_mode_is_served(node->facts.mode) || request->core > 0)
+	/* The other modes have no control of computing power, so they promise none. */
+	if (!gpu_mode_is_served(node->facts.mode) ||
+		(request->core > 0 && node->facts.mode != GPU_MODE_CORE_MEM))
 		return MISFIT_MODE;
 	if (node->facts.n_gpus < request_cards(request))
 		return MISFIT_TOO_FEW;
 	if (!is_large_enough(node, request))
 		return MISFIT_TOO_LARGE;
+	if (request->core > CORE_PER_CARD)
+		return MISFIT_CORE;
 	return instances_fit(0, request, node->facts.instances_max) ? FITS : MISFIT_INSTANCES;
 }
 
@@ -436,7 +508,9 @@ bool node_ledger_has_room(
 		if (i < 0 || gpu_misfit(&node->gpus[i], request) != CARD_FITS)
 			return false;
 	}
-	return node_ledger_serves(node, request) == FITS && node_free_units(node) >= request->units;
+	return node_ledger_serves(node, request) == FITS && !node_ledger_mixes(node, request) &&
+	       node_free_units(node) >= request->units &&
+	       (!request->core || node_free_core(node) >= request->core);
 }
 
 size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner, uint32_t *owned)

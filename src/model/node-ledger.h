@@ -41,15 +41,29 @@ const struct gpu_ledger *node_ledger_gpu(const struct node_ledger *node, const c
 uint64_t node_free_memory(const struct node_ledger *node);
 uint64_t node_free_units(const struct node_ledger *node);
 
+/* node_free_core() - percent free on the healthy cards less what unplaced pods ask for, never below 0. */
+uint64_t node_free_core(const struct node_ledger *node);
+
+/* node_ledger_sums_suffice() - would kube-scheduler say that the node has enough? It knows only sums, and
+ * sick cards' free devices may come back. Then it finds nobody to preempt there. */
+bool node_ledger_sums_suffice(const struct node_ledger *node, const struct request *request);
+
+/* node_ledger_mixes() - pods of the other kind are there (with a percentage, or memory only), and the two may
+ * not be on this node at the same time (contract 2). */
+bool node_ledger_mixes(const struct node_ledger *node, const struct request *request);
+
 uint32_t gpu_free_units(const struct gpu_ledger *gpu); /* 0 if used over its total */
+uint32_t gpu_free_core(const struct gpu_ledger *gpu);  /* percent; likewise */
+bool gpu_is_over(const struct gpu_ledger *gpu);	       /* of either more is used than there is */
 
 /* gpu_misfit() - for the request's part on one card. */
 enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request);
 
 /* node_ledger_has_cards() - as many of the cards as the request wants have room for its part each.
- * node_ledger_has_units() - they have, if it were not for the number of containers. */
+ * node_ledger_cards_misfit() - why they have not: MISFIT_INSTANCES if it is for the number of containers
+ * only, MISFIT_CORE if not for the units, else MISFIT_FULL. */
 bool node_ledger_has_cards(const struct node_ledger *node, const struct request *request);
-bool node_ledger_has_units(const struct node_ledger *node, const struct request *request);
+enum misfit node_ledger_cards_misfit(const struct node_ledger *node, const struct request *request);
 
 /* node_ledger_count_owner() - how many pods of this owner each card has (owned has NODE_GPUS_MAX entries).
  * Returns how many the node has, placed or not. */

@@ -221,6 +221,13 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 	case MISFIT_INSTANCES:
 		snprintf(buf, size, "GPU has its maximum of containers");
 		break;
+	case MISFIT_CORE:
+		snprintf(buf, size, "no GPU has %u percent of computing power free", request->core);
+		break;
+	case MISFIT_MIXED:
+		snprintf(buf, size, "GPU node has pods %s gpu-core.percentage",
+			request->core ? "without" : "with");
+		break;
 	default:
 		snprintf(buf, size, "fits");
 		break;
@@ -228,17 +235,26 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 	return buf;
 }
 
+bool misfit_is_occupancy(int misfit)
+{
+	return misfit == MISFIT_FULL || misfit == MISFIT_INSTANCES || misfit == MISFIT_CORE ||
+	       misfit == MISFIT_MIXED;
+}
+
 /* Is a the better card? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
- * index, then UUID. */
+ * the free computing power likewise, then index, then UUID. */
 static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struct gpu_ledger *b,
 	uint32_t b_owned, enum gpu_policy policy)
 {
 	uint32_t a_free = gpu_free_units(a), b_free = gpu_free_units(b);
+	bool most_first = policy == GPU_POLICY_SPREAD;
 
 	if (a_owned != b_owned)
 		return a_owned < b_owned;
 	if (a_free != b_free)
-		return policy == GPU_POLICY_SPREAD ? a_free > b_free : a_free < b_free;
+		return (a_free > b_free) == most_first;
+	if (gpu_free_core(a) != gpu_free_core(b))
+		return (gpu_free_core(a) > gpu_free_core(b)) == most_first;
 	if (a->index != b->index)
 		return a->index < b->index;
 	return strcmp(a->uuid, b->uuid) < 0;
@@ -311,10 +327,14 @@ int placement_choose(const struct node_ledger *node, const struct request *reque
 
 	if (misfit != FITS)
 		return misfit;
+	if (node_ledger_mixes(node, request))
+		return MISFIT_MIXED;
 	if (node_free_units(node) < request->units)
 		return MISFIT_FULL;
 	if (!node_ledger_has_cards(node, request))
-		return node_ledger_has_units(node, request) ? MISFIT_INSTANCES : MISFIT_FULL;
+		return node_ledger_cards_misfit(node, request);
+	if (request->core && node_free_core(node) < request->core)
+		return MISFIT_CORE;
 	if (!ret_placement)
 		return FITS;
 	placement_rank_cards(node, request, owner, ranked);

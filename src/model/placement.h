@@ -69,11 +69,16 @@ enum misfit {
 	MISFIT_NOT_SERVING, /* its agent has said that it goes, or does not live any more */
 	MISFIT_TOO_FEW,	    /* GPU node has fewer than M GPUs */
 	MISFIT_INSTANCES,   /* GPU has its maximum of containers */
+	MISFIT_CORE,	    /* no GPU has N percent of computing power free */
+	MISFIT_MIXED,	    /* GPU node has pods with, or without gpu-core.percentage */
 	MISFIT_MAX,
 };
 
 /* misfit_text() - writes the constant text for this request into buf (64 bytes are enough) and returns it. */
 const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size);
+
+/* misfit_is_occupancy() - it is other pods that are in the way, so that an eviction may help. */
+bool misfit_is_occupancy(int misfit);
 
 /* Why a single card of a node that serves the request is not taken. */
 enum card_misfit {
@@ -81,7 +86,8 @@ enum card_misfit {
 	CARD_UNHEALTHY,
 	CARD_TOO_SMALL, /* even empty */
 	CARD_FULL,	/* not enough units free */
-	CARD_INSTANCES, /* units enough, but as many containers as it may have */
+	CARD_CORE,	/* units enough, but not computing power */
+	CARD_INSTANCES, /* both enough, but as many containers as it may have */
 	CARD_MISFIT_MAX,
 };
 
@@ -94,9 +100,10 @@ size_t placement_rank_cards(const struct node_ledger *node, const struct request
 /* placement_choose() - pick the card, or cards, of one node for a request.
  *
  * binpack: the card with the least free units that fits; spread: the card with the fewest pods of the same
- * owner, then the most free units. Ties by lowest index, then UUID: a total order, so that two replicas
- * agree. owner may be "" (no controller): then spread looks at free units only. A request for M cards gets
- * the first M of that order that have its part free each; the placement names them by index.
+ * owner, then the most free units. Ties by computing power in the same sense, then by lowest index, then
+ * UUID: a total order, so that two replicas agree. owner may be "" (no controller): then spread looks at free
+ * units only. A request for M cards gets the first M of that order that have its part free each; the
+ * placement names them by index.
  *
  * Returns FITS and fills *ret_placement (the caller releases it), or the reason; -ENOMEM is the only negative
  * value. *ret_placement is untouched unless FITS. ret_placement may be NULL for a mere check. */

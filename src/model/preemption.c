@@ -18,7 +18,7 @@ struct candidate {
 	size_t n_budgets;
 	bool gone; /* taken out of the node's sums */
 	bool given;
-	uint32_t size; /* what the card that is looked at lacks: units, or only containers */
+	uint64_t size; /* of what that card lacks */
 };
 
 /* While a plan is made, pods are taken out of the node's sums and put back. */
@@ -179,28 +179,46 @@ static int compare_size(const void *a, const void *b)
 	return compare_importance(x->pod, y->pod);
 }
 
-/* What the card has too much of. */
-static uint32_t card_taken(const struct gpu_ledger *gpu, bool containers)
+/* What the card has too much of. Where it is units and computing power, a percent of the one is worth a
+ * percent of the other. */
+struct shortage {
+	bool units, core;
+};
+
+static struct shortage card_shortage(const struct gpu_ledger *gpu, const struct request *request)
 {
-	return containers ? gpu->instances : gpu->units_used;
+	return (struct shortage){
+		.units = gpu_free_units(gpu) < request_units_per_card(request),
+		.core = gpu_free_core(gpu) < request->core,
+	};
+}
+
+static uint64_t card_taken(const struct gpu_ledger *gpu, struct shortage shortage)
+{
+	if (!shortage.units && !shortage.core)
+		return gpu->instances;
+	return (shortage.units ? (uint64_t)gpu->units_used * CORE_PER_CARD : 0) +
+	       (shortage.core ? (uint64_t)gpu->core_used * gpu->units_total : 0);
 }
 
 /* Those that occupy something of this card and are not gone yet, in work->by_size. */
 static size_t candidates_on_card(struct plan_work *work, const struct gpu_ledger *gpu)
 {
-	bool containers = gpu_misfit(gpu, &work->question->pod->request) == CARD_INSTANCES;
+	struct shortage shortage = card_shortage(gpu, &work->question->pod->request);
 	size_t n = 0;
 
 	for (size_t i = 0; i < work->n_candidates; i++) {
 		struct candidate *candidate = &work->candidates[i];
-		uint32_t taken = card_taken(gpu, containers);
+		uint64_t taken = card_taken(gpu, shortage);
+		uint32_t containers = gpu->instances;
 
 		if (candidate->gone)
 			continue;
 		candidate_leave(work, candidate);
-		candidate->size = taken - card_taken(gpu, containers);
+		candidate->size = taken - card_taken(gpu, shortage);
+		containers -= gpu->instances;
 		candidate_return(work, candidate);
-		if (candidate->size)
+		if (containers)
 			work->by_size[n++] = candidate;
 	}
 	qsort(work->by_size, n, sizeof(struct candidate *), compare_size);
@@ -346,7 +364,7 @@ static bool card_is_occupied(const struct plan_work *work, const struct gpu_ledg
 {
 	enum card_misfit misfit = gpu_misfit(gpu, &work->question->pod->request);
 
-	return misfit == CARD_FULL || misfit == CARD_INSTANCES;
+	return misfit == CARD_FULL || misfit == CARD_CORE || misfit == CARD_INSTANCES;
 }
 
 /* Free one more card, the one whose victims matter least. False: no card can be freed. */
@@ -446,8 +464,31 @@ static bool fits_without_waiting(struct plan_work *work)
 	return yes;
 }
 
+static bool is_of_other_kind(const struct request *request, const struct ledger_pod *pod)
+{
+	return (request->core > 0) != (pod->facts.request.core > 0);
+}
+
+/* Where the two kinds may not meet, all pods of the other kind must go. */
+static bool free_of_other_kind(struct plan_work *work)
+{
+	const struct request *request = &work->question->pod->request;
+
+	for (size_t i = 0; i < work->n_candidates && node_ledger_mixes(work->node, request); i++) {
+		struct candidate *candidate = &work->candidates[i];
+
+		if (candidate->gone || !is_of_other_kind(request, candidate->pod) ||
+			(!work->question->may_violate && violates(work, candidate)))
+			continue;
+		candidate_leave(work, candidate);
+	}
+	return !node_ledger_mixes(work->node, request);
+}
+
 static int plan_make(struct plan_work *work, struct preemption_plan *plan)
 {
+	if (!free_of_other_kind(work))
+		return MISFIT_MIXED;
 	while (!fits(work))
 		if (!free_one_card(work) && !free_one_unplaced(work))
 			return MISFIT_FULL;

@@ -205,7 +205,7 @@ static int check(const struct ledger *ledger, const struct ledger_pod *pod, cons
 	if (!gpu_mode_is_isolated(node->facts.mode))
 		return error_set(err, EOPNOTSUPP,
 			"node %s is in mode %s, in which containers are not held to their memory: only on "
-			"cgpu nodes it can be changed",
+			"cgpu and core_mem nodes it can be changed",
 			pod->node, gpu_mode_text(node->facts.mode));
 	return 0;
 }

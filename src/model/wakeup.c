@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -206,21 +207,18 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
 #define INSTANCE_CLASSES 9
 
 /* What does not fit with u units on each of M cards does not fit with more units, more containers or on more
- * cards, nor with more computing power: one failed search spares the rest. The units with which a search
- * failed, by containers and number of cards, and of those that ask for computing power (on one card only) by
- * its percentage; more than a card has is all the same. */
+ * cards; and what asks for computing power (on one card only), not with more of that: one failed search
+ * spares the rest. Of those with and those without it nothing is known from each other: a node may be closed
+ * to one kind. The units with which a search failed, by containers and number of cards, or by containers and
+ * percentage; more than a card has is all the same. */
 struct failures {
 	uint32_t units[INSTANCE_CLASSES][REQUEST_CARDS_MAX + 1];
-	uint32_t with_core[CORE_PER_CARD + 2];
+	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_CARD + 2];
 };
 
 static void failures_init(struct failures *failures)
 {
-	for (size_t i = 0; i < INSTANCE_CLASSES; i++)
-		for (uint32_t cards = 0; cards <= REQUEST_CARDS_MAX; cards++)
-			failures->units[i][cards] = UINT32_MAX;
-	for (uint32_t core = 0; core <= CORE_PER_CARD + 1; core++)
-		failures->with_core[core] = UINT32_MAX;
+	memset(failures, 0xff, sizeof(*failures));
 }
 
 static uint32_t core_class(const struct request *request)
@@ -237,8 +235,9 @@ static bool failures_include(const struct failures *failures, const struct reque
 {
 	uint32_t units = request_units_per_card(request);
 
-	return units >= failures->units[instance_class(request)][request_cards(request)] ||
-	       units >= failures->with_core[core_class(request)];
+	if (request->core)
+		return units >= failures->with_core[instance_class(request)][core_class(request)];
+	return units >= failures->units[instance_class(request)][request_cards(request)];
 }
 
 /* The class of the many has them of all numbers: what failed with some says nothing about those with fewer.
@@ -250,18 +249,17 @@ static uint32_t first_class(const struct request *request)
 
 static void failures_add(struct failures *failures, const struct request *request)
 {
-	uint32_t units = request_units_per_card(request), cards = request_cards(request);
+	uint32_t units = request_units_per_card(request);
+	uint32_t from = request->core ? core_class(request) : request_cards(request);
+	uint32_t to = request->core ? CORE_PER_CARD + 1 : REQUEST_CARDS_MAX;
 
-	if (request->core) {
-		for (uint32_t core = core_class(request); cards == 1 && core <= CORE_PER_CARD + 1; core++)
-			if (units < failures->with_core[core])
-				failures->with_core[core] = units;
-		return;
-	}
-	for (; cards <= REQUEST_CARDS_MAX; cards++)
-		for (uint32_t i = first_class(request); i < INSTANCE_CLASSES; i++)
-			if (units < failures->units[i][cards])
-				failures->units[i][cards] = units;
+	for (uint32_t i = first_class(request); i < INSTANCE_CLASSES; i++)
+		for (uint32_t k = from; k <= to; k++) {
+			uint32_t *known = request->core ? &failures->with_core[i][k] : &failures->units[i][k];
+
+			if (units < *known)
+				*known = units;
+		}
 }
 
 size_t wakeup_look(struct wakeup_list *list, struct ledger *ledger, int64_t now_ns,

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "kube/json.h"
+#include "model/node-ledger.h"
 
 /* Every node at its longest name and reason, in the largest request that is read. */
 #define ANSWER_MAX (64u << 20)
@@ -57,12 +58,11 @@ static bool is_unresolvable(const struct node_verdict *verdict, const struct rej
 	const struct node_ledger *node = verdict->node;
 	const struct request *request = rejection->request;
 
-	if ((verdict->misfit != MISFIT_FULL && verdict->misfit != MISFIT_INSTANCES) || !node)
+	if (!node || !misfit_is_occupancy(verdict->misfit))
 		return true;
 	if (node == rejection->waits_for)
 		return false;
-	return (int64_t)(node->sums.free + node->sums.free_ill) >=
-	       (int64_t)request->units + node->unplaced_units + node->surplus_ids;
+	return node_ledger_sums_suffice(node, request);
 }
 
 static void add_rejected(struct strbuf *out, const char *const *names, const struct node_verdict *verdicts,

@@ -97,12 +97,6 @@ static void keep_best(struct preemption_plan *best, size_t *n, size_t max, struc
 	++*n;
 }
 
-/* By others, so that an eviction may help. */
-static bool is_occupied(int misfit)
-{
-	return misfit == MISFIT_FULL || misfit == MISFIT_INSTANCES;
-}
-
 static size_t search(struct attempt *attempt, const char *const *names, size_t n_names, bool may_violate,
 	size_t max, struct preemption_plan *best)
 {
@@ -112,7 +106,7 @@ static size_t search(struct attempt *attempt, const char *const *names, size_t n
 	for (size_t i = 0; i < n_names && found < PLANS_MAX; i++) {
 		struct preemption_plan plan = {0};
 
-		if (!is_occupied(ledger_choose(ledger, names[i], &attempt->pod, NULL)) ||
+		if (!misfit_is_occupancy(ledger_choose(ledger, names[i], &attempt->pod, NULL)) ||
 			attempt_plan_on(attempt, names[i], may_violate, &plan) != FITS)
 			continue;
 		keep_best(best, &n, max, &plan);

@@ -62,12 +62,16 @@ static const char help[] =
 	"  --max-pods-per-gpu N  how many containers may be on one GPU of an isolated node at once (default "
 	"0:\n"
 	"                        20, and 16 where the memory unit is under 1 GiB)\n"
+	"  --job-mixing forbid|allow\n"
+	"                        whether pods with and without aliyun.com/gpu-core.percentage may be on one\n"
+	"                        core_mem node at the same time (default forbid)\n"
 	"  --log-level LEVEL     error, warning, info or debug (default info)\n"
 	"  --help, --version\n";
 
 struct options {
 	const char *kubeconfig, *context, *listen, *probes, *metrics, *scheduler_lease;
 	uint32_t best_nodes, max_pods_per_gpu;
+	bool job_mixing;
 	enum log_level log_level;
 };
 
@@ -93,6 +97,7 @@ enum {
 	SCHEDULER_LEASE,
 	BEST_NODES,
 	MAX_PODS_PER_GPU,
+	JOB_MIXING,
 	LOG_LEVEL,
 	HELP,
 	VERSION
@@ -104,6 +109,7 @@ static const struct option known[] = {{"kubeconfig", required_argument, NULL, KU
 	{"scheduler-lease", required_argument, NULL, SCHEDULER_LEASE},
 	{"best-nodes", required_argument, NULL, BEST_NODES},
 	{"max-pods-per-gpu", required_argument, NULL, MAX_PODS_PER_GPU},
+	{"job-mixing", required_argument, NULL, JOB_MIXING},
 	{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
 	{"version", no_argument, NULL, VERSION}, {0}};
 
@@ -138,6 +144,11 @@ static int option_take(int c, struct options *options)
 	case MAX_PODS_PER_GPU:
 		if (parse_u32(optarg, 1000, &options->max_pods_per_gpu) < 0)
 			return usage_error("--max-pods-per-gpu is not a number from 0 to 1000", optarg);
+		return -1;
+	case JOB_MIXING:
+		options->job_mixing = strcmp(optarg, "allow") == 0;
+		if (!options->job_mixing && strcmp(optarg, "forbid") != 0)
+			return usage_error("--job-mixing must be forbid or allow", optarg);
 		return -1;
 	case LOG_LEVEL:
 		if (log_level_parse(optarg, &options->log_level) < 0)
@@ -334,6 +345,7 @@ static int program_start(struct program *program, const struct options *options,
 	ledger_init(&scheduler->ledger);
 	scheduler->best_nodes = options->best_nodes;
 	scheduler->max_pods_per_gpu = options->max_pods_per_gpu;
+	scheduler->job_mixing = options->job_mixing;
 	if ((r = loop_new(&scheduler->loop)) < 0 ||
 		(r = loop_add_signal(scheduler->loop, SIGTERM, on_signal, program)) < 0 ||
 		(r = loop_add_signal(scheduler->loop, SIGINT, on_signal, program)) < 0 ||

@@ -1,7 +1,7 @@
 #include "scheduler/metrics.h"
 
 #include "kube/kube-metrics.h"
-#include "model/ledger.h"
+#include "model/node-ledger.h"
 #include "scheduler/bind.h"
 #include "scheduler/inspect.h"
 #include "scheduler/lease.h"
@@ -77,8 +77,10 @@ static const char *const misfits[MISFIT_MAX] = {
 	[MISFIT_NOT_SERVING] = "not_serving",
 	[MISFIT_TOO_FEW] = "too_few",
 	[MISFIT_INSTANCES] = "instances",
+	[MISFIT_CORE] = "core",
+	[MISFIT_MIXED] = "job_mixing",
 };
-_Static_assert(MISFIT_MAX == MISFIT_INSTANCES + 1, "a misfit without a name here");
+_Static_assert(MISFIT_MAX == MISFIT_MIXED + 1, "a misfit without a name here");
 
 static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
 {
@@ -139,7 +141,7 @@ static void sum_node(struct cluster_sums *sums, const struct node_ledger *node)
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
 		sums->unhealthy += !gpu->healthy;
-		sums->over += gpu->units_used > gpu->units_total;
+		sums->over += gpu_is_over(gpu);
 		sums->total_mib += (uint64_t)gpu->units_total * node->facts.unit_mib;
 		sums->used_mib += (uint64_t)gpu->units_used * node->facts.unit_mib;
 	}

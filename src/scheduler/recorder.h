@@ -14,7 +14,7 @@
 #define DECISIONS_BYTES_MAX (8u << 20)
 /* More nodes, reasons or cards than this are counted, not named. */
 #define DECISION_NODES_MAX 16
-#define DECISION_REASONS_MAX 8
+#define DECISION_REASONS_MAX 10
 #define DECISION_CARDS_MAX 8
 #define DECISION_VICTIMS_MAX 16
 

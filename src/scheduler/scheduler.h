@@ -48,6 +48,7 @@ struct scheduler {
 	struct evictions *evictions;
 	size_t best_nodes;	   /* K of filter's answer; 0: all */
 	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's */
+	bool job_mixing;	   /* pods with and without a percentage on one core_mem node */
 	bool nodes_synced, pods_synced;
 	struct scheduler_metrics metrics;
 };

@@ -76,6 +76,7 @@ static void on_node(void *userdata, struct json_object *object)
 	}
 	facts.instances_max = gpu_instances_max(
 		facts.mode, facts.unit_mib, sync->scheduler->max_pods_per_gpu);
+	facts.mixing = sync->scheduler->job_mixing;
 	complain(sync, facts.uid, "node", facts.name, err.text);
 	if (!table_get(&sync->node_names, facts.uid)) {
 		name = strdup(facts.name);

@@ -184,6 +184,8 @@ static struct json_object *card_json(
 	json_set(object, "used", number_json(card->gpu->units_used));
 	json_set(object, "free", number_json(card->units_free));
 	json_set(object, "healthy", json_object_new_boolean(card->gpu->healthy));
+	if (node->facts.mode == GPU_MODE_CORE_MEM)
+		json_set(object, "coreFree", number_json(card->core_free));
 	if (served) {
 		json_set(object, "fits", json_object_new_boolean(card->misfit == CARD_FITS));
 		json_set(object, "reason", text_json(card_misfit_text(card->misfit)));
@@ -206,7 +208,7 @@ static struct json_object *node_json(
 
 	ledger_explain(ledger, node->facts.name, pod, &e);
 	served = e.misfit == FITS || e.misfit == MISFIT_FULL || e.misfit == MISFIT_TOO_LARGE ||
-		 e.misfit == MISFIT_TOO_FEW || e.misfit == MISFIT_INSTANCES;
+		 e.misfit == MISFIT_TOO_FEW || e.misfit == MISFIT_INSTANCES || e.misfit == MISFIT_CORE;
 	for (size_t i = 0; i < e.n_cards; i++)
 		json_object_array_add(cards, card_json(node, &e.cards[i], served, budget));
 	json_set(object, "name", text_json(node->facts.name));

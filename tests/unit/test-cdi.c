@@ -454,7 +454,7 @@ static void label_decides_and_legacy_labels_are_weaker(void **state)
 		{{"share", NULL, "true"}, GPU_MODE_SHARE, false},
 		{{"cgpu", "true", NULL}, GPU_MODE_CGPU, false},
 		{{"default", NULL, "true"}, GPU_MODE_NONE, false},
-		{{"core_mem", NULL, NULL}, GPU_MODE_NONE, true},
+		{{"core_mem", NULL, NULL}, GPU_MODE_CORE_MEM, false},
 		{{"topology", NULL, NULL}, GPU_MODE_NONE, true},
 		{{"Share", NULL, NULL}, GPU_MODE_NONE, true},
 	};

@@ -150,6 +150,7 @@ static void contract_5_has_20_containers_on_a_card_and_16_with_a_small_unit(void
 	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 512, 0), 16);
 	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 128, 0), 16);
 	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 128, 30), 30);
+	assert_int_equal(gpu_instances_max(GPU_MODE_CORE_MEM, 1024, 0), 20);
 	assert_int_equal(gpu_instances_max(GPU_MODE_SHARE, 128, 30), 0);
 	assert_int_equal(gpu_instances_max(GPU_MODE_SHARE, 1024, 0), 0);
 }
@@ -335,9 +336,9 @@ static void fragmented_node_is_full_although_the_sum_would_do(void **state)
 	world_close(&w);
 }
 
-static void only_share_and_cgpu_nodes_with_an_inventory_serve(void **state)
+static void only_nodes_of_our_modes_with_an_inventory_serve(void **state)
 {
-	static const enum gpu_mode others[] = {GPU_MODE_NONE, GPU_MODE_CORE_MEM, GPU_MODE_TOPOLOGY};
+	static const enum gpu_mode others[] = {GPU_MODE_NONE, GPU_MODE_TOPOLOGY};
 	struct world w;
 
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
@@ -503,7 +504,7 @@ int main(void)
 		cmocka_unit_test(unplaced_pods_count_against_the_node_as_a_whole),
 		cmocka_unit_test(free_units_of_sick_cards_do_not_pay_for_unplaced_pods),
 		cmocka_unit_test(fragmented_node_is_full_although_the_sum_would_do),
-		cmocka_unit_test(only_share_and_cgpu_nodes_with_an_inventory_serve),
+		cmocka_unit_test(only_nodes_of_our_modes_with_an_inventory_serve),
 		cmocka_unit_test(computing_power_is_not_promised_by_a_share_node),
 		cmocka_unit_test(placement_is_untouched_when_nothing_fits),
 		cmocka_unit_test(misfit_texts_are_the_documented_ones),
