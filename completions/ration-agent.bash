@@ -5,6 +5,7 @@ _ration_agent()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
 
 	case $prev in
+	--policy) mapfile -t COMPREPLY < <(compgen -W "0 1 2 3 4 5" -- "$cur") ;;
 	--unit) mapfile -t COMPREPLY < <(compgen -W "1GiB 512MiB 256MiB 128MiB" -- "$cur") ;;
 	--on-bypass) mapfile -t COMPREPLY < <(compgen -W "report evict" -- "$cur") ;;
 	--log-level) mapfile -t COMPREPLY < <(compgen -W "error warning info debug" -- "$cur") ;;
@@ -17,7 +18,7 @@ _ration_agent()
 	--node-name | --metrics) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--node-name --driver-root --host-driver-root --plugin-dir
-			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --shim-dir --allow-disable --kubeconfig --metrics --on-bypass --proc --unit --log-level
+			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --shim-dir --allow-disable --kubeconfig --metrics --on-bypass --proc --policy --unit --log-level
 			--version --help" -- "$cur")
 		;;
 	esac

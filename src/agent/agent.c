@@ -19,6 +19,7 @@
 #include "agent/kubelet/plugin.h"
 #include "agent/kubelet/podresources.h"
 #include "agent/pods/records.h"
+#include "agent/power/power.h"
 #include "agent/looks/refused.h"
 #include "agent/kubelet/registrar.h"
 #include "agent/node/report.h"
@@ -184,6 +185,7 @@ void agent_changed(struct agent *agent)
 			registrar_want(agent->registrar);
 	}
 	plugin_update(agent->plugin);
+	power_changed(agent->power);
 	if (agent->settled)
 		report_update(agent->report);
 }
@@ -203,6 +205,7 @@ static void on_node(void *userdata, struct json_object *node)
 	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
 	snprintf(agent->node_uid, sizeof(agent->node_uid), "%.63s", uid ? uid : "");
 	report_seen(agent->report, node);
+	power_node_seen(agent->power, json_member(meta, "annotations"));
 	agent_changed(agent);
 }
 
@@ -362,6 +365,8 @@ static int agent_start_kube(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = kube_watch_start(agent->client, agent->loop, "/api/v1/pods", query, &pod_ops, agent,
 			&agent->pod_watch);
+	if (r == 0)
+		r = power_start_kube(agent->power);
 	return r < 0 ? error_set(err, -r, "cannot watch the API server: %s", strerror(-r)) : 0;
 }
 
@@ -380,6 +385,8 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 		r = refused_new(agent, &agent->refused);
 	if (r == 0)
 		r = looks_new(agent, &agent->looks);
+	if (r == 0)
+		r = power_new(agent, &agent->power);
 	if (r == 0)
 		r = plugin_new(agent, &agent->plugin);
 	if (r == 0)
@@ -432,6 +439,7 @@ int agent_start(struct agent *agent, struct error *err)
 	if (!agent->inventory.n_cards)
 		gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
 	grants_resume(agent);
+	power_recall(agent->power);
 	agent_changed(agent);
 	loop_timer_set(agent->tick, FIRST_TICK_NS);
 	return 0;
@@ -451,6 +459,8 @@ void agent_stop(struct agent *agent)
 	report_free(agent->report);
 	kube_watch_free(agent->node_watch);
 	kube_watch_free(agent->pod_watch);
+	power_free(agent->power);
+	agent->power = NULL;
 	kube_client_free(agent->client);
 	assign_stop(agent);
 	grants_release(agent);

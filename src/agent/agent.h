@@ -29,6 +29,7 @@ struct loop_timer;
 struct orphans;
 struct plugin;
 struct podresources;
+struct power;
 struct refused;
 struct registrar;
 struct report;
@@ -49,6 +50,7 @@ struct agent {
 	struct looks *looks;
 	struct watchdog *watchdog;
 	struct refused *refused;
+	struct power *power;
 	struct runtime *runtime;
 	struct isolation isolation;
 	struct list grants; /* struct node_grant */

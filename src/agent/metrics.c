@@ -9,6 +9,7 @@
 #include "agent/kubelet/ids.h"
 #include "agent/looks/looks.h"
 #include "agent/kubelet/plugin.h"
+#include "agent/power/power.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -213,6 +214,7 @@ static char *page_text(const struct agent *agent)
 	add_all_cards(&page, agent);
 	add_containers(&page, agent);
 	metrics_add_memory(&page, agent);
+	power_metrics(agent->power, agent, &page);
 	add_calls(&page, &agent->metrics);
 	add_registration(&page, agent);
 	kube_metrics(&page, agent->client);

@@ -28,6 +28,7 @@ enum {
 	OPT_METRICS,
 	OPT_ON_BYPASS,
 	OPT_PROC,
+	OPT_POLICY,
 	OPT_UNIT,
 	OPT_LOG_LEVEL,
 	OPT_VERSION,
@@ -49,6 +50,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"metrics", required_argument, NULL, OPT_METRICS},
 	{"on-bypass", required_argument, NULL, OPT_ON_BYPASS},
 	{"proc", required_argument, NULL, OPT_PROC},
+	{"policy", required_argument, NULL, OPT_POLICY},
 	{"unit", required_argument, NULL, OPT_UNIT},
 	{"log-level", required_argument, NULL, OPT_LOG_LEVEL},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -78,6 +80,9 @@ static const char HELP[] =
 	"  --metrics ADDR:PORT          where Prometheus finds /metrics, or none (127.0.0.1:39996)\n"
 	"  --on-bypass report|evict     what becomes of pods that use a card past their limit (report)\n"
 	"  --proc DIR                   where the host's processes are shown (/proc)\n"
+	"  --policy 0..5                how computing power is divided on isolated nodes where neither\n"
+	"                               the node's annotation ration.dev/policy nor the ConfigMap\n"
+	"                               kube-system/ration-policy says it (5: not at all)\n"
 	"  --unit UNIT                  in what gpu-mem counts: 1GiB, 512MiB, 256MiB or 128MiB (1GiB)\n"
 	"  --log-level LEVEL            error, warning, info or debug (info)\n"
 	"  --version, --help\n";
@@ -172,6 +177,10 @@ static int option_set(struct options *o, int option, struct error *err)
 		return option_set_metrics(o, optarg, err);
 	case OPT_ON_BYPASS:
 		return option_set_on_bypass(o, optarg, err);
+	case OPT_POLICY:
+		if (share_policy_parse(optarg, &o->policy) < 0)
+			return error_set(err, EINVAL, "--policy %s: must be one of 0, 1, 2, 3, 4, 5", optarg);
+		return 1;
 	case OPT_UNIT:
 		if (unit_parse(optarg, &o->unit_mib) < 0)
 			return error_set(err, EINVAL,
@@ -208,6 +217,7 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct err
 		.metrics_address = "127.0.0.1",
 		.metrics_port = 39996,
 		.unit_mib = UNIT_MIB_DEFAULT,
+		.policy = SHARE_NATIVE,
 		.log_level = LOG_LEVEL_INFO,
 	};
 	int option, r;

@@ -11,6 +11,7 @@
 
 #include "agent/looks/watchdog.h"
 #include "base/log.h"
+#include "model/shares.h"
 
 struct error;
 
@@ -31,7 +32,8 @@ struct options {
 	char metrics_address[64]; /* "": no page */
 	uint16_t metrics_port;
 	uint32_t unit_mib;
-	bool allow_disable; /* CGPU_DISABLE is honoured */
+	enum share_policy policy; /* where neither node nor cluster says another */
+	bool allow_disable;	  /* CGPU_DISABLE is honoured */
 	enum log_level log_level;
 };
 

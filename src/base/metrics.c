@@ -107,6 +107,14 @@ void metrics_seconds(struct metrics *metrics, const struct metric_label *labels,
 	strbuf_addf(&metrics->text, " %" PRId64 ".%09" PRId64 "\n", ns / NS_PER_S, ns % NS_PER_S);
 }
 
+void metrics_ratio(
+	struct metrics *metrics, const struct metric_label *labels, size_t n_labels, uint64_t millionths)
+{
+	add_labels(metrics, labels, n_labels);
+	strbuf_addf(
+		&metrics->text, " %" PRIu64 ".%06" PRIu64 "\n", millionths / 1000000, millionths % 1000000);
+}
+
 void metrics_histogram(struct metrics *metrics, const struct histogram *histogram)
 {
 	uint64_t count = 0;

@@ -43,6 +43,9 @@ void metrics_family(struct metrics *metrics, const char *name, const char *type,
 void metrics_count(
 	struct metrics *metrics, const struct metric_label *labels, size_t n_labels, uint64_t value);
 void metrics_seconds(struct metrics *metrics, const struct metric_label *labels, size_t n_labels, int64_t ns);
+/* metrics_ratio() - in millionths. */
+void metrics_ratio(
+	struct metrics *metrics, const struct metric_label *labels, size_t n_labels, uint64_t millionths);
 void metrics_histogram(struct metrics *metrics, const struct histogram *histogram);
 
 /* A family that has just one sample, or one for each of the texts of one label. */

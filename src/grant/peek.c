@@ -30,6 +30,22 @@ int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek)
 	return 0;
 }
 
+int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power)
+{
+	off_t at = (off_t)(offsetof(struct usage_file, cards) + card * sizeof(struct usage_card));
+	struct usage_card found;
+
+	if (pread(fd, &found, sizeof(found), at) != (ssize_t)sizeof(found))
+		return -EBADMSG;
+	*ret_power = (struct usage_peek_power){
+		.started_ns = atomic_load(&found.core_started_ns),
+		.copied_ns = atomic_load(&found.copy_started_ns[0]) + atomic_load(&found.copy_started_ns[1]),
+		.waited_ns = atomic_load(&found.core_waited_ns),
+		.asked = atomic_load(&found.core_asked),
+	};
+	return 0;
+}
+
 static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t index, unsigned card)
 {
 	uint64_t shared = atomic_load(&slot->shared[card]);

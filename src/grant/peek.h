@@ -21,6 +21,19 @@ struct usage_peek {
  * is not a usage file of a version that we know, or has fewer cards. */
 int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek);
 
+/* What a container's processes have done with one card's computing power, by their own count. Anything may be
+ * written there: numbers may jump, and go back. */
+struct usage_peek_power {
+	uint64_t started_ns; /* kernels */
+	uint64_t copied_ns;  /* both directions */
+	uint64_t waited_ns;
+	uint64_t asked;
+};
+
+/* usage_peek_power() - of one card that the file was seen to have; cheap, and nothing else is looked at.
+ * -EBADMSG if the file does not reach so far. */
+int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power);
+
 /* One process's part of one card. */
 struct usage_peek_slot {
 	uint32_t slot;

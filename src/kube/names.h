@@ -35,6 +35,8 @@
 #define ANNOTATION_NODE_PROBLEM "ration.dev/problem"
 /* JSON: what containers still hold whose pod is gone from the API server (force delete) */
 #define ANNOTATION_NODE_HELD "ration.dev/held"
+/* Set by people: the policy of computing power on this node, "0" to "5", instead of the cluster's */
+#define ANNOTATION_NODE_POLICY "ration.dev/policy"
 
 /* Pod labels that ask for something. */
 #define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */
@@ -73,6 +75,8 @@
 /* Read, when a pod sets it: "true" or "1" asks for no isolation; honoured only where the administrator allows
  * it. */
 #define ENV_CGPU_DISABLE "CGPU_DISABLE"
+/* Read, when a pod sets it: its weight under the policies 2 and 4. */
+#define ENV_SCHD_WEIGHT "ALIYUN_COM_GPU_SCHD_WEIGHT"
 
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"
@@ -81,5 +85,9 @@
 #define LEASE_LEDGER "ration-ledger"	    /* whose kube-scheduler owns the only ledger */
 #define LEASE_NODE_PREFIX "ration-agent-"   /* and the node's name: the agent of the node lives */
 #define LEASE_NODE_LABEL "ration.dev/lease" /* "agent": what ration-scheduler watches */
+/* Which policy the cluster's agents follow; the chart writes it, in NAMESPACE_SYSTEM. */
+#define CONFIG_MAP_POLICY "ration-policy"
+#define CONFIG_MAP_POLICY_KEY "policy"
+#define CONFIG_MAP_MAX_PODS_KEY "maxPodsPerGPU" /* of policy 0; "0": as the scheduler's default */
 #define SERVICE_ACCOUNT_SCHEDULER "ration-scheduler"
 #define SERVICE_ACCOUNT_AGENT "ration-agent"

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/parse.h"
+#include "model/ledger.h"
 
 #define PER_PERCENT (SHARE_WHOLE / 100)
 
@@ -97,7 +98,7 @@ static uint32_t by_weight(const struct share_holder *holder, const struct sums *
 static uint32_t without_percentage(enum share_policy policy, uint32_t max_containers, const struct sums *sums)
 {
 	uint32_t each = part(left_by(sums), 1, sums->without);
-	uint32_t fair = SHARE_WHOLE / (max_containers ? max_containers : SHARE_MAX_CONTAINERS);
+	uint32_t fair = SHARE_WHOLE / (max_containers ? max_containers : INSTANCES_MAX);
 
 	switch (policy) {
 	case SHARE_FAIR:

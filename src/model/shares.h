@@ -22,10 +22,8 @@ enum share_policy {
 #define SHARE_WHOLE UINT32_C(1000000) /* the card; who has it never waits */
 /* Nobody who is controlled has less, whatever the weights: it would look like a hang. */
 #define SHARE_LEAST UINT32_C(500)
-#define SHARE_HOLDERS_MAX 1024	    /* on one card */
-#define SHARE_WEIGHT_MAX 10000	    /* of one container */
-#define SHARE_MAX_CONTAINERS 20	    /* on a card (contract, section 5), unless the chart says otherwise */
-#define SHARE_POLICY_WORDS "0 to 5" /* what share_policy_parse() understands, for messages */
+#define SHARE_HOLDERS_MAX 1024 /* on one card */
+#define SHARE_WEIGHT_MAX 10000 /* of one container */
 
 struct share_holder {
 	uint32_t percent; /* gpu-core.percentage, 0: none */
@@ -41,7 +39,7 @@ const char *share_policy_name(enum share_policy policy);
 int share_weight_parse(const char *text, uint32_t *ret_weight);
 
 /* shares_compute() - of each of n containers of one card (at most SHARE_HOLDERS_MAX; what is above counts
- * for nothing and gets SHARE_LEAST). max_containers: of SHARE_FAIR; 0 is SHARE_MAX_CONTAINERS.
+ * for nothing and gets SHARE_LEAST). max_containers: of SHARE_FAIR; 0 is INSTANCES_MAX.
  *
  * A percentage always holds: 0, 1 and 5 act as 3 for who has one, and those without one divide what is left
  * of the card. Under 2 it is the weight, and no other is heard, but in company of containers without a

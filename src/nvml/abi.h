@@ -66,6 +66,18 @@ struct nvml_process_info {
 };
 #define NVML_VALUE_NOT_AVAILABLE (~0ull)
 
+/* Percent of the time of the sample period in which kernels ran, or memory was read or written. */
+struct nvml_utilization_rates {
+	unsigned gpu, memory;
+};
+
+struct nvml_process_sample {
+	unsigned pid;
+	unsigned long long time_us; /* since 1970, by the host's clock */
+	unsigned sm_percent, memory_percent, encoder_percent, decoder_percent;
+};
+
+_Static_assert(sizeof(struct nvml_process_sample) == 32, "nvmlProcessUtilizationSample_t");
 _Static_assert(sizeof(struct nvml_process_info) == 24, "nvmlProcessInfo_v2_t");
 _Static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(struct nvml_event) == 32, "nvmlEventData_t");
@@ -96,7 +108,10 @@ struct nvml_functions {
 	int (*device_compute_processes)(
 		nvml_device device, unsigned *count, struct nvml_process_info *infos); /* or NULL */
 	int (*device_graphics_processes)(
-		nvml_device device, unsigned *count, struct nvml_process_info *infos); /* or NULL */
+		nvml_device device, unsigned *count, struct nvml_process_info *infos);		 /* or NULL */
+	int (*device_utilization)(nvml_device device, struct nvml_utilization_rates *ret_rates); /* or NULL */
+	int (*device_process_utilization)(nvml_device device, struct nvml_process_sample *samples,
+		unsigned *count, unsigned long long since_us); /* or NULL */
 	int (*event_types)(nvml_device device, unsigned long long *ret_types);
 	int (*event_register)(nvml_device device, unsigned long long types, nvml_event_set set);
 	int (*event_set_create)(nvml_event_set *ret_set);

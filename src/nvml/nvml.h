@@ -75,6 +75,18 @@ struct nvml_process {
 #define NVML_MAX_PROCESSES 1024
 int nvml_processes(struct nvml *nvml, const char *uuid, struct nvml_process *ret_list, size_t *ret_count);
 
+struct nvml_process_use {
+	pid_t pid;
+	unsigned percent; /* of the card's time, in the last second or less */
+};
+
+/* nvml_utilization() - how busy the card was, and with whom, each process once: at most NVML_MAX_PROCESSES,
+ * which `ret_list` has room for. *since_us: 0, or what this function left there for this card: samples since
+ * then count. Two processes whose time slices interleave may both be said to use more than their part.
+ * Errors as nvml_processes(). */
+int nvml_utilization(struct nvml *nvml, const char *uuid, uint64_t *since_us, unsigned *ret_card_percent,
+	struct nvml_process_use *ret_list, size_t *ret_count);
+
 /* nvml_table() - the functions, for nvml/ itself. */
 struct nvml_functions;
 const struct nvml_functions *nvml_table(const struct nvml *nvml);

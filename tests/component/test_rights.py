@@ -9,7 +9,7 @@ from agent_fixture import World
 from fake_kubelet import StartError
 
 CONDITIONAL = re.compile(r"^\{\{- if eq \.Values\.onBypass \"evict\" \}\}\n(.*?)^\{\{- end \}\}\n", re.M | re.S)
-RULE = re.compile(r"^- \{apiGroups: \[(.*?)\], resources: \[(.*?)\], verbs: \[(.*?)\]\}", re.M)
+RULE = re.compile(r"^- \{apiGroups: \[(.*?)\], resources: \[(.*?)\], verbs: \[(.*?)\](?:, resourceNames: .*?)?\}", re.M)
 CHARTS = pathlib.Path(__file__).resolve().parents[2] / "deploy/charts"
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 

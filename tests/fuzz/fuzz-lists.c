@@ -112,6 +112,16 @@ bool kube_watch_synced(const struct kube_watch *watch)
 	return true;
 }
 
+int kube_watch_start(struct kube_client *client, struct loop *on, const char *collection, const char *query,
+	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_watch)
+{
+	return -EOPNOTSUPP;
+}
+
+void kube_watch_free(struct kube_watch *watch)
+{
+}
+
 int kube_request(struct kube_client *client, const char *method, const char *path, const char *content_type,
 	const char *body, int timeout_ms, kube_response_fn fn, void *userdata,
 	struct kube_request **ret_request)

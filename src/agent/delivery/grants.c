@@ -17,6 +17,7 @@
 #include "agent/delivery/grants-folder.h"
 #include "agent/looks/looks.h"
 #include "agent/delivery/state-mount.h"
+#include "agent/power/power.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -328,6 +329,8 @@ int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *
 	/* A size that its card has not is not given by a start either (resized.h). */
 	if (r == 0 && !(pod->size_refused && pod->size_refused == facts->placement.resizes))
 		grants_apply_placement(agent, facts);
+	if (r == 0)
+		power_changed(agent->power);
 	return r;
 }
 
@@ -374,6 +377,7 @@ void grants_remove(struct agent *agent, const char *uid)
 		if (strcmp(g->uid, uid) == 0)
 			grants_drop(agent, g);
 	}
+	power_changed(agent->power);
 	grants_folder_remove(agent->options.state_dir, uid);
 }
 

@@ -28,9 +28,10 @@ struct looker {
 	/* the thread's from a write to asked_fd to one to answered_fd, else the loop's */
 	struct nvml *nvml; /* NULL: end */
 	char uuid[96];
-	int result;
-	size_t count;
+	struct looker_answer answer;
 	struct nvml_process list[NVML_MAX_PROCESSES];
+	bool use;
+	struct nvml_process_use uses[NVML_MAX_PROCESSES];
 };
 
 static bool wait_for_word(int fd)
@@ -56,9 +57,13 @@ static void say_word(int fd)
 static void *looker_main(void *data)
 {
 	struct looker *looker = data;
+	struct looker_answer *a = &looker->answer;
 
 	while (wait_for_word(looker->asked_fd) && looker->nvml) {
-		looker->result = nvml_processes(looker->nvml, looker->uuid, looker->list, &looker->count);
+		a->result = nvml_processes(looker->nvml, looker->uuid, looker->list, &a->count);
+		if (looker->use)
+			a->use_result = nvml_utilization(looker->nvml, looker->uuid, &a->since_us,
+				&a->card_percent, looker->uses, &a->n_uses);
 		say_word(looker->answered_fd);
 	}
 	return NULL;
@@ -71,7 +76,7 @@ static void on_answer(void *userdata, int fd, uint32_t events)
 	if (!wait_for_word(fd))
 		return;
 	looker->busy = false;
-	looker->fn(looker->userdata, looker->result, looker->list, looker->result < 0 ? 0 : looker->count);
+	looker->fn(looker->userdata, &looker->answer);
 }
 
 static int looker_start(struct looker *looker)
@@ -88,7 +93,7 @@ static int looker_start(struct looker *looker)
 	return r == 0 ? 0 : -EAGAIN;
 }
 
-int looker_ask(struct looker *looker, struct nvml *nvml, const char *uuid)
+int looker_ask(struct looker *looker, struct nvml *nvml, const struct looker_question *question)
 {
 	int r = looker->busy ? -EBUSY : 0;
 
@@ -98,8 +103,12 @@ int looker_ask(struct looker *looker, struct nvml *nvml, const char *uuid)
 		return r;
 	looker->busy = true;
 	looker->nvml = nvml;
-	looker->count = 0;
-	snprintf(looker->uuid, sizeof(looker->uuid), "%s", uuid);
+	looker->use = question->use;
+	looker->answer = (struct looker_answer){.list = looker->list,
+		.uses = looker->uses,
+		.use_result = -ENODATA,
+		.since_us = question->since_us};
+	snprintf(looker->uuid, sizeof(looker->uuid), "%s", question->uuid);
 	say_word(looker->asked_fd);
 	return 0;
 }

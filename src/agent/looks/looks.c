@@ -12,6 +12,7 @@
 #include "agent/looks/overhead.h"
 #include "agent/looks/processes.h"
 #include "agent/looks/watchdog.h"
+#include "agent/power/power.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "net/loop.h"
@@ -20,7 +21,8 @@
 /* After a look the loop has so many times as long for everything else, whatever programs do to make looks
  * long. */
 #define REST_TIMES 4
-#define EMPTY_NS (4 * NS_PER_S) /* a card of which nobody has a grant: for the watchdog */
+#define USE_NS (900 * NS_PER_MS) /* the driver's own samples are of about a second */
+#define EMPTY_NS (4 * NS_PER_S)	 /* a card of which nobody has a grant: for the watchdog */
 /* So many looks in a row may leave open whose memory that is, then the rest counts. */
 #define UNCLEAR_MAX 10
 
@@ -30,6 +32,8 @@ struct look_card {
 	unsigned unclear; /* looks in a row that left something open */
 	int64_t looked_ns;
 	uint64_t used_bytes; /* by all processes, at the last look that was answered */
+	int64_t use_ns;	     /* when it was last asked who used it */
+	uint64_t since_us;   /* struct looker_question */
 };
 
 struct looks {
@@ -212,6 +216,17 @@ static size_t find_holders(struct looks *looks, const struct nvml_process *list,
 /* ---- one card after the other ---------------------------------------------------------------------------
  */
 
+static int look_ask(struct looks *looks, struct nvml *nvml, struct look_card *card)
+{
+	struct looker_question question = {.uuid = card->uuid, .since_us = card->since_us};
+
+	question.use = card->looked_ns - card->use_ns >= USE_NS &&
+		       power_wants_use(looks->agent->power, card->uuid);
+	if (question.use)
+		card->use_ns = card->looked_ns;
+	return looker_ask(looks->looker, nvml, &question);
+}
+
 static int look_begin(struct looks *looks, struct look_card *card)
 {
 	struct nvml *nvml = gpu_health_lend(looks->agent->health);
@@ -227,7 +242,7 @@ static int look_begin(struct looks *looks, struct look_card *card)
 	looks->asked_at = processes_now();
 	note_before(looks, card->uuid);
 	looks->spent_ns = monotonic_ns() - begin;
-	r = looker_ask(looks->looker, nvml, card->uuid);
+	r = look_ask(looks, nvml, card);
 	if (r < 0)
 		gpu_health_return(looks->agent->health);
 	return r;
@@ -256,9 +271,34 @@ static void on_rested(void *userdata)
 	looks_go(userdata);
 }
 
-static void look_finish(struct looks *looks, const char *uuid, const struct nvml_process *list, size_t count)
+/* Who uses a card has memory of it. */
+static void note_use(struct looks *looks, const struct looker_answer *answer, size_t n)
 {
-	size_t n = find_holders(looks, list, count);
+	const char *uuid = looks->at->uuid;
+	uint32_t of_all = 0;
+
+	looks->at->since_us = answer->since_us;
+	list_for_each (item, watched_on(looks->set, uuid))
+		list_entry(item, struct watched_card, item)->power.used_percent = 0;
+	for (size_t i = 0; i < answer->n_uses; i++) {
+		of_all += answer->uses[i].percent;
+		for (size_t k = 0; k < n; k++) {
+			struct watched *watched = looks->holders[k].watched;
+			struct watched_card *card = watched && answer->list[k].pid == answer->uses[i].pid
+							    ? watched_card(watched, uuid)
+							    : NULL;
+
+			if (card)
+				card->power.used_percent += answer->uses[i].percent;
+		}
+	}
+	power_used(looks->agent->power, uuid, of_all, answer->card_percent);
+}
+
+static void look_finish(struct looks *looks, const char *uuid, const struct looker_answer *answer)
+{
+	const struct nvml_process *list = answer->list;
+	size_t count = answer->count, n = find_holders(looks, list, count);
 	struct look_card *at = looks->at;
 	bool clear = is_clear(looks, n);
 
@@ -271,17 +311,19 @@ static void look_finish(struct looks *looks, const char *uuid, const struct nvml
 		at->used_bytes += list[i].bytes;
 	list_for_each (item, watched_on(looks->set, uuid))
 		publish(looks, list_entry(item, struct watched_card, item), n, clear);
+	if (answer->use_result == 0)
+		note_use(looks, answer, n);
 	watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
 }
 
-static void on_answer(void *userdata, int result, const struct nvml_process *list, size_t count)
+static void on_answer(void *userdata, const struct looker_answer *answer)
 {
 	struct looks *looks = userdata;
 	bool missed = gpu_health_return(looks->agent->health);
 	int64_t begin = monotonic_ns(), end;
 
-	if (result == 0)
-		look_finish(looks, looks->at->uuid, list, count);
+	if (answer->result == 0)
+		look_finish(looks, looks->at->uuid, answer);
 	end = monotonic_ns();
 	looks->rest_until_ns = end + REST_TIMES * (looks->spent_ns + end - begin);
 	watched_listen(looks->set);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 
+#include "agent/power/power.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -273,6 +274,7 @@ static void watched_begin(struct watched_set *set, struct watched *watched)
 		memcpy(card->uuid, watched->grant->cards[i].uuid, sizeof(card->uuid));
 		card->of = watched;
 		card->index = i;
+		power_resume(&card->power, watched->grant, i);
 		gpu = add_gpu(set, card->uuid);
 		if (gpu)
 			list_append(&gpu->cards, &card->item);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/power/power-card.h"
 #include "base/list.h"
 #include "grant/grant.h"
 #include "grant/peek.h"
@@ -36,6 +37,7 @@ struct watched_card {
 	struct watched_process top[WATCHED_TOP]; /* those that hold most */
 	struct usage_peek_card refused;		 /* at the last look */
 	uint64_t refused_told;			 /* of that, what an Event was about */
+	struct power_card power;
 
 	uint32_t look_wanted;		/* when the last look began */
 	struct usage_peek_slot *before; /* as they were then; only during a look */

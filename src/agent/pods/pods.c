@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/pods/power-facts.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "kube/json.h"
@@ -33,6 +34,7 @@ static void without_limit_release(struct node_pod *pod)
 static void pod_free(struct node_pod *pod)
 {
 	without_limit_release(pod);
+	power_facts_free(pod->power, pod->n_power);
 	pod_facts_release(&pod->facts);
 	free(pod);
 }
@@ -199,6 +201,8 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 	pod->is_impossible = r < 0;
 	pod->is_static = pod_is_static(object);
 	pod->may_return = name_may_return(object, pod->facts.name);
+	power_facts_free(pod->power, pod->n_power);
+	power_facts_read(object, &pod->power, &pod->n_power);
 	without_limit_release(pod);
 	without_limit_read(pod, json_member(json_member(object, "spec"), "containers"));
 	without_limit_read(pod, json_member(json_member(object, "spec"), "initContainers"));

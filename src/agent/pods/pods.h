@@ -10,6 +10,7 @@
 #include "model/ledger.h"
 
 struct json_object;
+struct power_facts;
 
 struct node_pod {
 	struct pod_facts facts;
@@ -26,8 +27,11 @@ struct node_pod {
 	 */
 	char **without_limit;
 	size_t n_without_limit;
-	bool watched;	  /* the watch has shown it, and will tell its end */
-	int64_t asked_ns; /* when a GET showed it, if the watch has not */
+	struct power_facts *power; /* power-facts.h */
+	size_t n_power;
+	bool weight_reported; /* an Event said that its weight is none */
+	bool watched;	      /* the watch has shown it, and will tell its end */
+	int64_t asked_ns;     /* when a GET showed it, if the watch has not */
 };
 
 struct node_pods {

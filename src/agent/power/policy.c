@@ -1,0 +1,180 @@
+#include "agent/power/policy.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/watch.h"
+
+#define CONTAINERS_MAX 1000 /* as ration-scheduler --max-pods-per-gpu */
+
+/* What one place says. */
+struct said {
+	bool is;
+	enum share_policy policy;
+	bool told;
+	char refused[64]; /* the value that was told */
+};
+
+struct policy {
+	struct agent *agent;
+	void (*changed)(void *userdata);
+	void *userdata;
+	struct kube_watch *watch;
+	struct said node, map;
+	bool recalled_is;
+	enum share_policy recalled, told;
+	uint32_t max_containers;
+};
+
+static void said_nothing(struct said *said)
+{
+	*said = (struct said){.is = false};
+}
+
+static void said_set(struct policy *policy, struct said *said, const char *text, const char *where)
+{
+	char sentence[400];
+
+	if (share_policy_parse(text, &said->policy) == 0) {
+		said->is = true;
+		said->told = false;
+		return;
+	}
+	if (said->told && strncmp(said->refused, text, sizeof(said->refused) - 1) == 0)
+		return;
+	snprintf(sentence, sizeof(sentence),
+		"%s: \"%.40s\" is no policy: it must be one of 0 (fair-share), 1 (preemptive), 2 "
+		"(weight-preemptive), 3 "
+		"(fixed), 4 (soft), 5 (native); %s",
+		where, text, said->is ? "the one before stays in force" : "it is ignored");
+	agent_report_node(policy->agent, "GPUPolicyRefused", sentence);
+	said->told = true;
+	snprintf(said->refused, sizeof(said->refused), "%s", text);
+}
+
+static void policy_told(struct policy *policy)
+{
+	enum share_policy now = policy_in_force(policy);
+
+	if (now != policy->told)
+		log_info("policy of computing power: %d (%s)", (int)now, share_policy_name(now));
+	policy->told = now;
+	policy->changed(policy->userdata);
+}
+
+void policy_node_seen(struct policy *policy, struct json_object *annotations)
+{
+	const char *text = json_member_string(annotations, ANNOTATION_NODE_POLICY);
+
+	if (text)
+		said_set(policy, &policy->node, text, "annotation " ANNOTATION_NODE_POLICY);
+	else
+		said_nothing(&policy->node);
+	policy_told(policy);
+}
+
+static bool is_ours(struct json_object *object)
+{
+	const char *name = json_member_string(json_member(object, "metadata"), "name");
+
+	return name && strcmp(name, CONFIG_MAP_POLICY) == 0;
+}
+
+static void on_map(void *userdata, struct json_object *object)
+{
+	struct json_object *data = json_member(object, "data");
+	const char *text = json_member_string(data, CONFIG_MAP_POLICY_KEY),
+		   *most = json_member_string(data, CONFIG_MAP_MAX_PODS_KEY);
+	struct policy *policy = userdata;
+
+	if (!is_ours(object))
+		return;
+	if (text)
+		said_set(policy, &policy->map, text,
+			"ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_POLICY ", " CONFIG_MAP_POLICY_KEY);
+	else
+		said_nothing(&policy->map);
+	if (!most || parse_u32(most, CONTAINERS_MAX, &policy->max_containers) < 0)
+		policy->max_containers = 0;
+	policy_told(policy);
+}
+
+static void on_map_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct policy *policy = userdata;
+
+	if (last && !is_ours(last))
+		return;
+	said_nothing(&policy->map);
+	policy->max_containers = 0;
+	policy_told(policy);
+}
+
+static void on_map_synced(void *userdata)
+{
+	policy_told(userdata);
+}
+
+void policy_recall(struct policy *policy, uint64_t core_policy)
+{
+	if (core_policy == 0 || core_policy > SHARE_POLICY_MAX)
+		return;
+	policy->recalled = (enum share_policy)(core_policy - 1);
+	policy->recalled_is = true;
+}
+
+enum share_policy policy_in_force(const struct policy *policy)
+{
+	bool asked = policy->watch && kube_watch_synced(policy->watch);
+
+	if (policy->node.is)
+		return policy->node.policy;
+	if (policy->map.is)
+		return policy->map.policy;
+	return policy->recalled_is && !asked ? policy->recalled : policy->agent->options.policy;
+}
+
+uint32_t policy_max_containers(const struct policy *policy)
+{
+	return policy->max_containers;
+}
+
+int policy_watch(struct policy *policy)
+{
+	static const struct kube_watch_ops ops = {on_map, on_map_deleted, on_map_synced};
+
+	return kube_watch_start(policy->agent->client, policy->agent->loop,
+		"/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps",
+		"fieldSelector=metadata.name%3D" CONFIG_MAP_POLICY, &ops, policy, &policy->watch);
+}
+
+int policy_new(
+	struct agent *agent, void (*changed)(void *userdata), void *userdata, struct policy **ret_policy)
+{
+	struct policy *policy = calloc(1, sizeof(*policy));
+
+	if (!policy)
+		return -ENOMEM;
+	policy->agent = agent;
+	policy->changed = changed;
+	policy->userdata = userdata;
+	policy->told = agent->options.policy;
+	*ret_policy = policy;
+	return 0;
+}
+
+void policy_free(struct policy *policy)
+{
+	if (!policy)
+		return;
+	kube_watch_free(policy->watch);
+	free(policy);
+}

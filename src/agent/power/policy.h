@@ -1,0 +1,32 @@
+/* policy.h - which of the policies 0 to 5 (contract, section 7) this node follows: its annotation
+ * ration.dev/policy, else the cluster's ConfigMap kube-system/ration-policy, else the command line. A value
+ * that is none is reported, and the last good one of the same place stays. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/shares.h"
+
+struct agent;
+struct json_object;
+struct policy;
+
+/* changed: another policy may be in force. */
+int policy_new(
+	struct agent *agent, void (*changed)(void *userdata), void *userdata, struct policy **ret_policy);
+void policy_free(struct policy *policy); /* accepts NULL */
+
+int policy_watch(struct policy *policy);
+
+/* policy_node_seen() - annotations: NULL if the node has none. */
+void policy_node_seen(struct policy *policy, struct json_object *annotations);
+
+/* policy_recall() - grants were written under this one (grant_file_live.core_policy): it stays in force until
+ * the API server has told. */
+void policy_recall(struct policy *policy, uint64_t core_policy);
+
+enum share_policy policy_in_force(const struct policy *policy);
+
+/* policy_max_containers() - on one card, of policy 0; 0: not said. */
+uint32_t policy_max_containers(const struct policy *policy);

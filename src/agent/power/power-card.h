@@ -1,0 +1,33 @@
+/* power-card.h - one container's part of one card's computing power: what it may ask for, what it was given,
+ * what was seen of it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "grant/peek.h"
+#include "model/activity.h"
+#include "model/correction.h"
+
+#define POWER_LOOKS 3
+
+struct power_card {
+	/* As its pod says, kept when the pod is gone from the API server and the container is not. */
+	uint32_t percent, weight;
+	bool known;   /* the pod was seen */
+	bool counted; /* it may run now: it has not ended, nor waits for the pod's init containers */
+
+	/* What is in the grant. */
+	uint64_t share, rate, policy;
+	struct correction correction;
+
+	struct activity activity;
+	unsigned looks; /* at its activity, up to POWER_LOOKS: before, nobody knows whether it has work */
+	bool busy;
+
+	/* Since the last sample of the driver's. */
+	int64_t sampled_ns; /* 0: none yet */
+	uint64_t sampled_started_ns;
+	unsigned used_percent; /* by the driver's count, its processes together */
+	uint64_t used_ns;      /* of all samples */
+};

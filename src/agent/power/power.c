@@ -1,0 +1,354 @@
+#include "agent/power/power.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/looks/looks.h"
+#include "agent/pods/power-facts.h"
+#include "agent/power/policy.h"
+#include "agent/power/power-card.h"
+#include "base/clock.h"
+#include "grant/grant.h"
+#include "kube/names.h"
+#include "model/shares.h"
+#include "net/loop.h"
+
+/* How often it is looked who has work, under the one policy that asks for it. */
+#define ROUND_NS (20 * NS_PER_MS)
+
+/* All that hold one card, in the order of their grants. */
+struct division {
+	struct watched_card *cards[SHARE_HOLDERS_MAX];
+	struct share_holder holders[SHARE_HOLDERS_MAX];
+	uint32_t shares[SHARE_HOLDERS_MAX];
+	size_t n;
+};
+
+struct power {
+	struct agent *agent;
+	struct policy *policy;
+	struct loop_timer *round;
+	bool round_runs;
+	struct division all, counted; /* of one card at a time */
+};
+
+/* ---- what a container may ask for -----------------------------------------------------------------------
+ */
+
+static void complain_about_weight(struct agent *agent, struct node_pod *pod, const char *container)
+{
+	char text[500];
+
+	if (pod->weight_reported)
+		return;
+	pod->weight_reported = true;
+	snprintf(text, sizeof(text),
+		"container %.100s: " ENV_SCHD_WEIGHT
+		" is no weight: it must be written in the spec as a whole number "
+		"from 1 to %d; the container has the weight 1, or its " RESOURCE_GPU_CORE,
+		container, (int)SHARE_WEIGHT_MAX);
+	agent_report_pod(agent, &pod->facts, "GPUWeightIgnored", text);
+}
+
+static void card_know(struct watched_card *card, const struct node_pod *pod, const struct power_facts *facts)
+{
+	const struct container_placement *placed = placement_find(&pod->facts.placement, card->of->container);
+	const struct card_share *share = placed ? container_share(placed, card->uuid) : NULL;
+
+	card->power.known = true;
+	card->power.percent = share ? share->core : 0;
+	card->power.weight = facts ? facts->weight : 0;
+	card->power.counted = !pod->facts.finished && power_facts_counts(pod->power, pod->n_power,
+							      &pod->facts.request, card->of->container);
+}
+
+/* Of a pod that is gone from the API server: what was known of it, as long as its container's grant is there.
+ * If the agent itself is newer, its share says what its percentage was, where nothing else gives shares. */
+static void card_guess(const struct power *power, struct watched_card *card)
+{
+	enum share_policy policy = policy_in_force(power->policy);
+
+	if (card->power.known)
+		return;
+	card->power.counted = true;
+	if (policy == SHARE_FIXED || policy == SHARE_NATIVE)
+		card->power.percent = (uint32_t)(card->power.share * 100 / SHARE_WHOLE);
+}
+
+static void know_holders(struct power *power)
+{
+	struct agent *agent = power->agent;
+
+	list_for_each (item, watched_list(looks_set(agent->looks))) {
+		struct watched *watched = list_entry(item, struct watched, item);
+		struct node_pod *pod = node_pods_by_uid(&agent->pods, watched->uid);
+		const struct power_facts *facts = pod ? power_facts_find(
+								pod->power, pod->n_power, watched->container)
+						      : NULL;
+
+		for (unsigned i = 0; i < watched->n_cards; i++)
+			if (pod && pod->facts.has_placement)
+				card_know(&watched->cards[i], pod, facts);
+			else
+				card_guess(power, &watched->cards[i]);
+		if (facts && facts->weight_refused)
+			complain_about_weight(agent, pod, watched->container);
+	}
+}
+
+/* ---- what it gets ---------------------------------------------------------------------------------------
+ */
+
+/* One word at a time: a share without a rate would stop who reads it. The grant is written and never read
+ * here: a page that is read brings its neighbours into our memory. */
+static void card_grant(struct watched_card *card, uint32_t share, enum share_policy policy)
+{
+	struct grant_file_live *live = &card->of->grant->live[card->index];
+	struct power_card *power = &card->power;
+	uint64_t rate = share < SHARE_WHOLE ? correction_rate(&power->correction, share) : share;
+
+	if (power->rate != rate && share)
+		atomic_store(&live->core_rate, rate);
+	if (power->share != share)
+		atomic_store(&live->core_share, share);
+	if (power->rate != rate && !share)
+		atomic_store(&live->core_rate, rate);
+	if (power->policy != (uint64_t)policy + 1)
+		atomic_store(&live->core_policy, (uint64_t)policy + 1);
+	power->share = share;
+	power->rate = rate;
+	power->policy = (uint64_t)policy + 1;
+}
+
+static void division_add(struct division *division, struct watched_card *card)
+{
+	if (division->n == SHARE_HOLDERS_MAX)
+		return;
+	division->cards[division->n] = card;
+	division->holders[division->n++] = (struct share_holder){
+		.percent = card->power.percent, .weight = card->power.weight, .busy = card->power.busy};
+}
+
+static void division_grant(const struct power *power, struct division *division, bool to_counted)
+{
+	enum share_policy policy = policy_in_force(power->policy);
+	uint32_t most = policy_max_containers(power->policy);
+
+	if (!most)
+		most = gpu_instances_max(power->agent->in_force, power->agent->inventory.unit_mib, 0);
+	shares_compute(policy, most, division->holders, division->n, division->shares);
+	for (size_t i = 0; i < division->n; i++)
+		if (division->cards[i]->power.counted == to_counted)
+			card_grant(division->cards[i], division->shares[i], policy);
+}
+
+/* Right after a start of the agent, or of a container, nobody knows who has work: what was granted holds. */
+static bool is_too_early(const struct power *power)
+{
+	if (policy_in_force(power->policy) != SHARE_SOFT || power->counted.n < 2)
+		return false;
+	for (size_t i = 0; i < power->counted.n; i++)
+		if (power->counted.cards[i]->power.looks < POWER_LOOKS)
+			return true;
+	return false;
+}
+
+/* Who may not run now takes nothing from those that may, and has what it will have beside them. */
+static void divide(struct power *power, const char *uuid)
+{
+	power->all.n = power->counted.n = 0;
+	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid)) {
+		struct watched_card *card = list_entry(item, struct watched_card, item);
+
+		division_add(&power->all, card);
+		if (card->power.counted)
+			division_add(&power->counted, card);
+	}
+	if (is_too_early(power))
+		return;
+	if (power->counted.n < power->all.n)
+		division_grant(power, &power->all, false);
+	division_grant(power, &power->counted, true);
+}
+
+/* ---- who has work ---------------------------------------------------------------------------------------
+ */
+
+/* True if that is not as it was. */
+static bool card_look(struct watched_card *card, int64_t now)
+{
+	bool first = card->power.looks + 1 == POWER_LOOKS, busy;
+	struct usage_peek_power seen;
+
+	card->power.looks += card->power.looks < POWER_LOOKS;
+	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
+		return first; /* cut off: what it had stays */
+	busy = activity_see(&card->power.activity, now, seen.started_ns + seen.copied_ns, seen.asked);
+	if (busy == card->power.busy)
+		return first;
+	card->power.busy = busy;
+	return true;
+}
+
+static size_t look_who_has_work(struct power *power, const char *uuid)
+{
+	const struct list *cards = watched_on(looks_set(power->agent->looks), uuid);
+	int64_t now = monotonic_ns();
+	bool changed = false;
+	size_t counted = 0;
+
+	list_for_each (item, cards)
+		counted += list_entry(item, struct watched_card, item)->power.counted;
+	if (counted < 2)
+		return counted;
+	list_for_each (item, cards)
+		changed |= card_look(list_entry(item, struct watched_card, item), now);
+	if (changed)
+		divide(power, uuid);
+	return counted;
+}
+
+static void on_round(void *userdata)
+{
+	struct power *power = userdata;
+	const struct inventory *inventory = &power->agent->inventory;
+	bool shared = false;
+
+	power->round_runs = false;
+	if (policy_in_force(power->policy) != SHARE_SOFT)
+		return;
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		shared |= look_who_has_work(power, inventory->cards[i].facts.uuid) > 1;
+	if (!shared)
+		return;
+	power->round_runs = true;
+	loop_timer_set(power->round, ROUND_NS);
+}
+
+void power_changed(struct power *power)
+{
+	const struct inventory *inventory = power ? &power->agent->inventory : NULL;
+
+	/* Before the pods are known, what the grants say holds. */
+	if (!power || !power->agent->settled)
+		return;
+	know_holders(power);
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		divide(power, inventory->cards[i].facts.uuid);
+	if (!power->round_runs)
+		on_round(power);
+}
+
+/* ---- what was used --------------------------------------------------------------------------------------
+ */
+
+bool power_wants_use(struct power *power, const char *uuid)
+{
+	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
+		if (list_entry(item, struct watched_card, item)->power.share)
+			return true;
+	return false;
+}
+
+static void card_used(struct watched_card *card, int64_t now, uint32_t of_all, uint32_t of_card)
+{
+	struct power_card *power = &card->power;
+	int64_t elapsed = now - power->sampled_ns;
+	struct usage_peek_power seen;
+	uint64_t used;
+
+	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
+		return;
+	if (power->sampled_ns) {
+		used = correction_used_ns((uint64_t)elapsed, power->used_percent, of_all, of_card);
+		power->used_ns += used;
+		if (seen.started_ns >= power->sampled_started_ns)
+			correction_sample(&power->correction, (uint64_t)elapsed,
+				seen.started_ns - power->sampled_started_ns, used);
+	}
+	power->sampled_ns = now;
+	power->sampled_started_ns = seen.started_ns;
+	if (power->share)
+		card_grant(card, (uint32_t)power->share, (enum share_policy)(power->policy - 1));
+}
+
+void power_used(struct power *power, const char *uuid, uint32_t of_all, uint32_t of_card)
+{
+	int64_t now = monotonic_ns();
+
+	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
+		card_used(list_entry(item, struct watched_card, item), now, of_all, of_card);
+}
+
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
+
+void power_resume(struct power_card *card, const struct grant_file *grant, unsigned index)
+{
+	const struct grant_file_live *live = &grant->live[index];
+
+	card->share = atomic_load(&live->core_share);
+	card->rate = atomic_load(&live->core_rate);
+	card->policy = atomic_load(&live->core_policy);
+	correction_resume(&card->correction, card->share, card->rate);
+}
+
+void power_recall(struct power *power)
+{
+	list_for_each (item, watched_list(looks_set(power->agent->looks))) {
+		const struct watched *watched = list_entry(item, struct watched, item);
+
+		for (unsigned i = 0; i < watched->n_cards; i++)
+			policy_recall(power->policy, watched->cards[i].power.policy);
+	}
+}
+
+enum share_policy power_policy(const struct power *power)
+{
+	return policy_in_force(power->policy);
+}
+
+static void on_policy(void *userdata)
+{
+	power_changed(userdata);
+}
+
+int power_new(struct agent *agent, struct power **ret_power)
+{
+	struct power *power = calloc(1, sizeof(*power));
+	int r;
+
+	if (!power)
+		return -ENOMEM;
+	power->agent = agent;
+	r = policy_new(agent, on_policy, power, &power->policy);
+	if (r == 0)
+		r = loop_add_timer(agent->loop, on_round, power, &power->round);
+	if (r < 0)
+		power_free(power);
+	else
+		*ret_power = power;
+	return r;
+}
+
+void power_free(struct power *power)
+{
+	if (!power)
+		return;
+	policy_free(power->policy);
+	loop_timer_remove(power->round);
+	free(power);
+}
+
+int power_start_kube(struct power *power)
+{
+	return policy_watch(power->policy);
+}
+
+void power_node_seen(struct power *power, struct json_object *annotations)
+{
+	policy_node_seen(power->policy, annotations);
+}

@@ -1,0 +1,367 @@
+"""How the agent divides the computing power of cards, judged by the words that it writes into the grants: shares in
+millionths of a card. What containers do is written into their usage files here, as their shims would."""
+import json
+import os
+import struct
+import time
+
+import pytest
+
+import grants
+from agent_fixture import NODE, SANITIZED
+from isolated import Node, wait_for
+from test_metrics import agent_page
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration/grant"),
+                                reason="mounts file systems, which needs root")
+LIVE = 2520 + grants.CARDS_MAX * 256
+WHOLE = 1000000
+STARTED, WAITED, ASKED = 56, 80, 88     # in a card of a usage file
+POLICY_MAP = {"metadata": {"name": "ration-policy", "namespace": "kube-system"}, "data": {"policy": "5"}}
+
+
+class Power(Node):
+    """Containers by name, one in a pod; weight, percent and more as the pod asks."""
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.folders = {}
+
+    def hold(self, name, weight=None, percent=None, card=0, units=1, env=None):
+        main = {"uuid": self.uuid(card), "units": units} | ({"core": percent} if percent else {})
+        limits = {"aliyun.com/gpu-mem": str(units)} | (
+            {"aliyun.com/gpu-core.percentage": str(percent)} if percent else {})
+        variables = env or ([{"name": "ALIYUN_COM_GPU_SCHD_WEIGHT", "value": str(weight)}] if weight is not None else [])
+        pod = self.api.create_pod(
+            name, node=NODE, spec={"containers": [{"name": "main", "image": "example", "env": variables,
+                                                   "resources": {"limits": limits}}]},
+            annotations={"ration.dev/placement": json.dumps({"unit": 1024, "containers": {"main": [main]}}),
+                         "ration.dev/unit": "1024"})
+        self.kubelet.admit(pod)
+        self.kubelet.run(pod, "main")
+        self.folders[name] = self.state / "grants" / pod["metadata"]["uid"] / "main"
+        return pod
+
+    def words(self, name, card=0):
+        """Share, rate and policy."""
+        with open(self.folders[name] / "grant", "rb") as file:
+            file.seek(LIVE + card * 128 + 40)
+            return struct.unpack("<QQQ", file.read(24))
+
+    def shares(self, *names):
+        return [self.words(name)[0] for name in names]
+
+    def count(self, name, at=STARTED, more=1000000, card=0):
+        """The container has done something."""
+        with open(self.folders[name] / "usage", "r+b") as file:
+            file.seek(128 + card * 128 + at)
+            before = struct.unpack("<Q", file.read(8))[0]
+            file.seek(128 + card * 128 + at)
+            file.write(struct.pack("<Q", (before + more) % (1 << 64)))
+
+    def work(self, *names, seconds=0.2):
+        """These containers, and no others, work for so long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for name in names:
+                self.count(name)
+            time.sleep(0.01)
+
+    def policy(self, value):
+        if self.api.list("configmaps"):
+            self.api.patch("configmaps", "ration-policy", {"data": {"policy": value}}, "kube-system")
+        else:
+            self.api.create("configmaps", {**POLICY_MAP, "data": {"policy": value}})
+
+    def node_policy(self, value):
+        self.api.patch("nodes", NODE, {"metadata": {"annotations": {"ration.dev/policy": value}}})
+
+    def settles(self, expected, *names, within=1.0):
+        began = time.monotonic()
+        wait_for(lambda: self.shares(*names) == expected, 10, lambda: f"{names}: {self.shares(*names)}, not {expected}")
+        took = time.monotonic() - began
+        assert took <= within or SANITIZED, f"took {took} s"
+
+
+@pytest.fixture
+def node():
+    with Power() as n:
+        yield n.up(30)
+
+
+# ---- policies ----
+
+def test_nothing_is_controlled_unless_somebody_asks_for_it(node):
+    node.hold("a")
+    node.hold("b", weight=7)
+    time.sleep(1.2)
+    assert node.words("a") == node.words("b") == (0, 0, 6)
+
+
+def test_each_policy_divides_a_card_as_the_contract_says(node):
+    for name, weight in (("a", 5), ("b", 5), ("c", 10)):
+        node.hold(name, weight=weight)
+    for policy, expected in (("0", [50000] * 3), ("1", [333333] * 3), ("2", [250000, 250000, 500000]), ("3", [0, 0, 0]),
+                             ("4", [250000, 250000, 500000]), ("5", [0, 0, 0])):
+        node.policy(policy)
+        node.settles(expected, "a", "b", "c")
+        assert [node.words(name)[2] for name in "abc"] == [int(policy) + 1] * 3
+
+
+def test_rate_is_the_share_until_the_driver_says_otherwise(node):
+    node.policy("1")
+    node.hold("a")
+    node.settles([WHOLE], "a")
+    node.hold("b")
+    node.settles([500000, 500000], "a", "b")
+    assert node.words("a")[1] == 500000
+
+
+def test_cards_are_divided_each_for_itself(node):
+    node.policy("1")
+    for name, card in (("a", 0), ("b", 0), ("c", 1)):
+        node.hold(name, card=card)
+    node.settles([500000, 500000, WHOLE], "a", "b", "c")
+
+
+def test_a_percentage_holds_under_every_policy(node):
+    node.hold("a", percent=30)
+    node.hold("b", percent=10)
+    for policy, expected in (("5", [300000, 100000]), ("0", [300000, 100000]), ("2", [750000, 250000]),
+                             ("3", [300000, 100000]), ("1", [300000, 100000])):
+        node.policy(policy)
+        node.settles(expected, "a", "b")
+
+
+def test_who_comes_and_who_goes_changes_the_shares_of_the_others_within_a_second(node):
+    node.policy("1")
+    node.hold("a")
+    node.hold("b")
+    node.settles([500000], "a")
+    node.api.set_phase("b", "Succeeded")
+    node.settles([WHOLE], "a")
+    node.hold("c")
+    node.settles([500000, 500000], "a", "c")
+
+
+def test_the_containers_grant_says_its_share_before_it_starts(node):
+    node.policy("1")
+    node.hold("a")
+    node.settles([WHOLE], "a")
+    node.hold("b")
+    assert node.words("b") == (500000, 500000, 2)
+
+
+# ---- the weight ----
+
+def test_a_weight_that_is_none_is_reported_and_counts_as_one(node):
+    node.policy("2")
+    node.hold("a", weight="heavy")
+    node.hold("b", weight=3)
+    node.hold("c", env=[{"name": "ALIYUN_COM_GPU_SCHD_WEIGHT",
+                         "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])
+    node.settles([200000, 600000, 200000], "a", "b", "c")
+    wait_for(lambda: len(node.api.events("GPUWeightIgnored")) == 2)
+    time.sleep(1.2)
+    events = node.api.events("GPUWeightIgnored")
+    assert sorted(e["involvedObject"]["name"] for e in events) == ["a", "c"]
+    assert "1 to 10000" in events[0]["message"]
+
+
+# ---- soft ----
+
+def test_soft_gives_the_card_to_those_that_work(node):
+    node.policy("4")
+    for name, weight in (("a", 5), ("b", 5), ("c", 10)):
+        node.hold(name, weight=weight)
+    node.work("a", "b")
+    assert node.shares("a", "b") == [500000, 500000]
+    node.work("a")
+    assert node.shares("a") == [WHOLE]
+    node.work("a", "b", "c")
+    assert node.shares("a", "b", "c") == [250000, 250000, 500000]
+
+
+def test_soft_gives_a_share_back_within_100_ms_of_the_first_work(node):
+    node.policy("4")
+    for name in ("a", "b"):
+        node.hold(name)
+    took = []
+    for _ in range(10):
+        node.work("a", seconds=0.2)
+        assert node.shares("a", "b") == [WHOLE, 500000]     # b starts with its share
+        began = time.monotonic()
+        node.count("b", at=ASKED, more=1)
+        while node.shares("a") != [500000]:
+            node.count("a")
+            time.sleep(0.002)
+            assert time.monotonic() - began < 2
+        took.append((time.monotonic() - began) * 1000)
+    print("\nidle to busy, ms:", sorted(round(t) for t in took))
+    assert sorted(took)[5] <= 100 or SANITIZED
+
+
+def test_soft_leaves_a_guarantee_and_divides_the_rest(node):
+    node.policy("4")
+    node.hold("a", percent=30)
+    node.hold("b", percent=10)
+    node.hold("c", percent=20)
+    node.work("a", "b")
+    assert node.shares("a", "b") == [750000, 250000]
+
+
+# ---- where the policy comes from ----
+
+def test_the_nodes_annotation_wins_over_the_clusters_policy(node):
+    node.hold("a")
+    node.hold("b", weight=3)
+    node.policy("1")
+    node.settles([500000, 500000], "a", "b")
+    node.node_policy("2")
+    node.settles([250000, 750000], "a", "b")
+    node.policy("0")
+    time.sleep(0.3)
+    assert node.shares("a", "b") == [250000, 750000]
+    node.node_policy(None)
+    node.settles([50000, 50000], "a", "b")
+    node.api.delete("configmaps", "ration-policy", "kube-system")
+    node.settles([0, 0], "a", "b")
+
+
+def test_a_wrong_policy_is_reported_once_and_the_last_good_one_stays(node):
+    node.hold("a")
+    node.policy("1")
+    node.settles([WHOLE], "a")
+    for wrong in ("soft", "6", "", "-1"):
+        node.policy(wrong)
+    wait_for(lambda: len(node.api.events("GPUPolicyRefused")) == 4)
+    node.node_policy("x" * 5000)
+    wait_for(lambda: len(node.api.events("GPUPolicyRefused")) == 5)
+    time.sleep(1.5)
+    assert node.shares("a") == [WHOLE]
+    events = node.api.events("GPUPolicyRefused")
+    assert len(events) == 5
+    for event in events:
+        for name in ("fair-share", "preemptive", "weight-preemptive", "fixed", "soft", "native"):
+            assert name in event["message"]
+
+
+def test_policy_of_the_command_line_holds_where_nobody_says_another():
+    with Power(options=("--policy", "1")) as node:
+        node.up(30)
+        node.hold("a")
+        node.settles([WHOLE], "a")
+        node.policy("0")
+        node.settles([50000], "a")
+
+
+def test_fair_share_counts_with_the_clusters_maximum_of_containers(node):
+    node.hold("a")
+    node.policy("0")
+    node.settles([50000], "a")
+    node.api.patch("configmaps", "ration-policy", {"data": {"maxPodsPerGPU": "4"}}, "kube-system")
+    node.settles([250000], "a")
+    node.api.patch("configmaps", "ration-policy", {"data": {"maxPodsPerGPU": "many"}}, "kube-system")
+    node.settles([50000], "a")
+
+
+# ---- without the agent ----
+
+def watch_shares(node, names, seconds):
+    """All combinations that were seen."""
+    seen, end = set(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        seen.add(tuple(node.shares(*names)))
+        time.sleep(0.005)
+    return seen
+
+
+def test_shares_hold_while_no_agent_runs_and_a_new_one_takes_over_without_a_jump(node):
+    node.policy("2")
+    node.hold("a", weight=1)
+    node.hold("b", weight=3)
+    node.settles([250000, 750000], "a", "b")
+    node.kill_agent()
+    assert watch_shares(node, "ab", 0.5) == {(250000, 750000)}
+    node.start_agent()
+    assert watch_shares(node, "ab", 3) == {(250000, 750000)}
+    node.node_policy("1")
+    node.settles([500000, 500000], "a", "b")
+
+
+def test_the_policy_of_before_holds_while_the_api_server_does_not_say(node):
+    node.policy("1")
+    node.hold("a")
+    node.hold("b")
+    node.settles([500000, 500000], "a", "b")
+    node.kill_agent()
+    fault = node.api.inject(path="configmaps", times=1 << 30, status=500)
+    node.start_agent()
+    assert watch_shares(node, "ab", 3) == {(500000, 500000)}
+    fault.times = 0
+    node.policy("0")
+    node.settles([50000, 50000], "a", "b", within=7)
+
+
+def test_soft_goes_on_over_the_agents_deaths(node):
+    node.policy("4")
+    for name in "abc":
+        node.hold(name)
+    end = time.monotonic() + 6
+    while time.monotonic() < end:
+        node.work("a", "b", seconds=0.3)
+        wait_for(node.worker)
+        node.kill_worker()
+        node.work("a", "b", seconds=0.1)
+        shares = node.shares("a", "b", "c")
+        assert all(0 < share <= WHOLE for share in shares), shares
+    wait_for(node.worker)
+    node.work("a", "b", seconds=1.5)
+    assert node.shares("a", "b") == [500000, 500000]
+
+
+# ---- what containers write ----
+
+def test_no_usage_file_disturbs_the_others(node):
+    node.policy("4")
+    for name in "abcd":
+        node.hold(name)
+    usage = {name: node.folders[name] / "usage" for name in "abcd"}
+    os.truncate(usage["b"], 0)
+    usage["c"].write_bytes(os.urandom(200000))
+    pid = node.worker()
+    end, step = time.monotonic() + 3, 0
+    while time.monotonic() < end:
+        step += 1
+        node.count("a")
+        with open(usage["d"], "r+b") as file:     # backwards and forwards
+            file.seek(128 + STARTED)
+            file.write(struct.pack("<Q", [0, 1 << 63, 5, (1 << 64) - 1][step % 4]))
+        with open(usage["c"], "r+b") as file:
+            file.seek(128)
+            file.write(os.urandom(128))
+        time.sleep(0.01)
+    assert node.worker() == pid
+    shares = node.shares("a", "b", "c", "d")
+    # a, c and d are seen to work; b keeps what it has when all do
+    assert shares == [333333, 250000, 333333, 333333]
+    node.work("a", seconds=0.8)
+    assert node.shares("a") == [WHOLE]
+
+
+# ---- what people see ----
+
+def test_metrics_show_share_and_what_was_started_and_waited(node):
+    node.policy("2")
+    node.hold("a", weight=1)
+    node.hold("b", weight=3)
+    node.settles([250000, 750000], "a", "b")
+    node.count("a", more=1500000000)
+    node.count("a", at=WAITED, more=2250000000)
+    page = agent_page(node)
+    labels = {"namespace": "default", "pod": "a", "container": "main", "gpu": "0", "UUID": node.uuid(0)}
+    assert page("ration_container_core_share_ratio", **labels) == 0.25
+    assert page("ration_container_core_started_seconds_total", **labels) == 1.5
+    assert page("ration_container_core_waited_seconds_total", **labels) == 2.25
+    assert page("ration_policy", policy="weight-preemptive") == 1
+    assert page("ration_policy", policy="native") == 0

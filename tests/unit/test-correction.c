@@ -1,0 +1,198 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "model/correction.h"
+#include "model/shares.h"
+
+#define SECOND UINT64_C(1000000000)
+#define PERCENT (SHARE_WHOLE / 100)
+
+/* A container whose shim takes each nanosecond of work for `wrong` nanoseconds, and a driver that says in
+ * whole percents, `late` seconds later and with an error of up to `noise` points, what was used. */
+struct plant {
+	struct correction correction;
+	double wrong;
+	int late, noise;
+	uint32_t seed;
+	double used[4]; /* of the last seconds, the newest first */
+	int second;
+};
+
+static int noise_of(struct plant *plant)
+{
+	plant->seed = plant->seed * 1664525 + 1013904223;
+	return plant->noise ? (int)(plant->seed >> 8) % (2 * plant->noise + 1) - plant->noise : 0;
+}
+
+/* One second in which the container would use `wants` of the card. Returns what it used. */
+static double plant_second(struct plant *plant, uint32_t share, double wants)
+{
+	double allowed = (double)correction_rate(&plant->correction, share) / 1e6 / plant->wrong;
+	double used = wants < allowed ? wants : allowed;
+	int percent;
+
+	used = used > 1 ? 1 : used;
+	for (int i = 3; i > 0; i--)
+		plant->used[i] = plant->used[i - 1];
+	plant->used[0] = used;
+	percent = (int)(plant->used[plant->late] * 100 + 0.5) + noise_of(plant);
+	percent = percent < 0 ? 0 : percent;
+	correction_sample(&plant->correction, SECOND, (uint64_t)(used * plant->wrong * 1e9),
+		correction_used_ns(SECOND, (uint32_t)percent, (uint32_t)percent, (uint32_t)percent));
+	plant->second++;
+	return used;
+}
+
+static double plant_mean(struct plant *plant, uint32_t share, double wants, int seconds)
+{
+	double sum = 0;
+
+	for (int i = 0; i < seconds; i++)
+		sum += plant_second(plant, share, wants);
+	return sum / seconds;
+}
+
+static void assert_near(double is, double should, double most)
+{
+	if (is < should - most || is > should + most)
+		fail_msg("%f is not within %f of %f", is, most, should);
+}
+
+static void what_is_used_becomes_the_share_however_wrong_the_estimate(void **state)
+{
+	static const double wrong[] = {0.3, 0.5, 0.8, 1, 1.25, 2, 3.5};
+	static const uint32_t shares[] = {5, 10, 30, 50, 95};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(shares); k++) {
+			struct plant plant = {.wrong = wrong[i], .late = 1, .noise = 1, .seed = 3};
+
+			correction_init(&plant.correction);
+			plant_mean(&plant, shares[k] * PERCENT, 1, 60);
+			assert_near(plant_mean(&plant, shares[k] * PERCENT, 1, 60), shares[k] / 100.0, 0.01);
+		}
+}
+
+static void noise_and_delay_do_not_make_the_rate_swing(void **state)
+{
+	struct plant plant = {.wrong = 1, .late = 2, .noise = 3, .seed = 11};
+
+	correction_init(&plant.correction);
+	plant_mean(&plant, 30 * PERCENT, 1, 30);
+	for (int i = 0; i < 300; i++)
+		assert_near(plant_second(&plant, 30 * PERCENT, 1), 0.3, 0.02);
+}
+
+static void an_idle_container_does_not_wind_up(void **state)
+{
+	struct plant plant = {.wrong = 1, .late = 1, .seed = 5};
+	double before;
+
+	correction_init(&plant.correction);
+	plant_mean(&plant, 30 * PERCENT, 1, 20);
+	before = plant.correction.factor;
+	plant_mean(&plant, 30 * PERCENT, 0, 3600);
+	assert_near(plant.correction.factor, before, 0.001);
+	assert_near(plant_second(&plant, 30 * PERCENT, 1), 0.3, 0.01);
+}
+
+static void who_uses_less_than_its_share_is_not_given_more(void **state)
+{
+	struct plant plant = {.wrong = 1, .late = 1, .noise = 1, .seed = 5};
+
+	correction_init(&plant.correction);
+	plant_mean(&plant, 50 * PERCENT, 0.1, 600);
+	assert_near(plant_second(&plant, 50 * PERCENT, 1), 0.5, 0.03);
+}
+
+/* The driver's answer lags: without care each start would look like an estimate far too high. */
+static void bursts_teach_nothing_wrong(void **state)
+{
+	struct plant plant = {.wrong = 1, .late = 1, .seed = 5};
+
+	correction_init(&plant.correction);
+	for (int i = 0; i < 300; i++)
+		plant_second(&plant, 30 * PERCENT, i % 7 < 4 ? 1 : 0);
+	assert_near(plant.correction.factor, 1, 0.05);
+}
+
+static void too_little_work_to_tell_teaches_nothing(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	for (int i = 0; i < 100; i++)
+		correction_sample(&correction, SECOND, SECOND / 100, SECOND / 20);
+	for (int i = 0; i < 100; i++)
+		correction_sample(&correction, SECOND, SECOND / 20, SECOND / 100);
+	assert_near(correction.factor, 1, 0);
+}
+
+static void no_number_leads_out_of_the_bounds(void **state)
+{
+	static const uint64_t numbers[] = {0, 1, SECOND / 50, SECOND / 2, SECOND, 100 * SECOND, UINT64_MAX};
+	struct correction correction;
+	uint32_t seed = 1;
+
+	correction_init(&correction);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t picked[3];
+		double before = correction.factor;
+
+		for (int k = 0; k < 3; k++) {
+			seed = seed * 1664525 + 1013904223;
+			picked[k] = numbers[(seed >> 16) % ARRAY_SIZE(numbers)];
+		}
+		correction_sample(&correction, picked[0], picked[1], picked[2]);
+		assert_true(correction.factor >= CORRECTION_LEAST && correction.factor <= CORRECTION_MOST);
+		assert_true(correction.factor <= before * CORRECTION_STEP * 1.0001);
+		assert_true(correction.factor >= before / CORRECTION_STEP / 1.0001);
+	}
+}
+
+static void a_new_keeper_goes_on_where_the_last_one_was(void **state)
+{
+	struct correction correction;
+
+	correction_resume(&correction, 300000, 360000);
+	assert_int_equal(correction_rate(&correction, 300000), 360000);
+	assert_int_equal(correction_rate(&correction, 100000), 120000);
+	correction_resume(&correction, 1, UINT64_MAX);
+	assert_int_equal(correction_rate(&correction, 100000), 400000);
+	correction_resume(&correction, 0, 0);
+	assert_int_equal(correction_rate(&correction, 100000), 100000);
+	assert_int_equal(correction_rate(&correction, 0), 0);
+}
+
+static void what_the_processes_are_said_to_use_is_scaled_to_the_card(void **state)
+{
+	/* 60 + 60 of a card that was busy for 100 */
+	assert_int_equal(correction_used_ns(SECOND, 60, 120, 100), SECOND / 2);
+	/* a process that is not named: not more than a quarter is blamed on the others */
+	assert_int_equal(correction_used_ns(SECOND, 20, 20, 100), SECOND / 4);
+	assert_int_equal(correction_used_ns(SECOND, 0, 0, 100), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_used_becomes_the_share_however_wrong_the_estimate),
+		cmocka_unit_test(noise_and_delay_do_not_make_the_rate_swing),
+		cmocka_unit_test(an_idle_container_does_not_wind_up),
+		cmocka_unit_test(who_uses_less_than_its_share_is_not_given_more),
+		cmocka_unit_test(bursts_teach_nothing_wrong),
+		cmocka_unit_test(too_little_work_to_tell_teaches_nothing),
+		cmocka_unit_test(no_number_leads_out_of_the_bounds),
+		cmocka_unit_test(a_new_keeper_goes_on_where_the_last_one_was),
+		cmocka_unit_test(what_the_processes_are_said_to_use_is_scaled_to_the_card),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
