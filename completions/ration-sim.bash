@@ -26,7 +26,7 @@ _ration_sim() {
 		case $command in
 		up) mapfile -t COMPREPLY < <(compgen -W "--gpus --gpus-file --driver-version $pace" -- "$cur") ;;
 		set) mapfile -t COMPREPLY < <(compgen -W "$pace" -- "$cur") ;;
-		usage) mapfile -t COMPREPLY < <(compgen -W '--json' -- "$cur") ;;
+		usage) mapfile -t COMPREPLY < <(compgen -W '--json --every' -- "$cur") ;;
 		esac
 	elif ((COMP_CWORD == 2)); then
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")

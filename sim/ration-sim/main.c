@@ -21,7 +21,7 @@ static const struct command {
 		"inject a fault, or repair the card", command_fault},
 	{"set", "DIR [--slice-us N] [--latency-ns N] [--jitter-percent N] [--seed N]",
 		"show how the cards pace work, after changing it", command_set},
-	{"usage", "DIR [--json]", "show what each process did on each card", command_usage},
+	{"usage", "DIR [--json [--every MS]]", "show what each process did on each card", command_usage},
 	{"hold", "DIR CARD MIB", "hold memory of a card, as a process would, until interrupted",
 		command_hold},
 	{"down", "DIR", "remove the tree", command_down},

@@ -7,9 +7,13 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/parse.h"
 #include "sim/ration-sim/commands.h"
 #include "sim/state/account.h"
 #include "sim/state/tree.h"
+
+#define EVERY_MAX_MS 3600000
 
 static const char *const engine_names[SIM_ENGINES] = {
 	[SIM_SM] = "smNs", [SIM_COPY_IN] = "copyInNs", [SIM_COPY_OUT] = "copyOutNs"};
@@ -69,7 +73,7 @@ static struct json_object *process_of(
 }
 
 static void print_json(
-	const struct sim_work *work, const struct sim_processes *processes, uint32_t card_count)
+	const struct sim_work *work, const struct sim_processes *processes, uint32_t card_count, int flags)
 {
 	struct json_object *document = json_object_new_object();
 	struct json_object *cards = json_object_new_array(), *rows = json_object_new_array();
@@ -88,7 +92,7 @@ static void print_json(
 			json_object_array_add(rows, process_of(work, processes, i));
 	json_object_object_add(document, "cards", cards);
 	json_object_object_add(document, "processes", rows);
-	puts(json_object_to_json_string_ext(document, JSON_C_TO_STRING_PRETTY));
+	puts(json_object_to_json_string_ext(document, flags));
 	json_object_put(document);
 }
 
@@ -124,7 +128,32 @@ static void print_table(
 	}
 }
 
-static int show(const char *dir, bool json, struct error *err)
+static void look_at_all(
+	struct sim_work *work, const struct sim_processes *processes, uint32_t card_count, bool writable)
+{
+	for (uint32_t i = 0; writable && i < card_count; i++)
+		sim_work_look(work, processes, i);
+}
+
+/* By the clock, so that it does not drift; until nobody reads it any more. */
+static void print_again_and_again(struct sim_work *work, const struct sim_processes *processes,
+	uint32_t card_count, bool writable, uint32_t every_ms)
+{
+	int64_t next = monotonic_ns();
+
+	for (;;) {
+		struct timespec at = {next / NS_PER_S, next % NS_PER_S};
+
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+		look_at_all(work, processes, card_count, writable);
+		print_json(work, processes, card_count, JSON_C_TO_STRING_PLAIN);
+		if (fflush(stdout) == EOF)
+			return;
+		next += every_ms * NS_PER_MS;
+	}
+}
+
+static int show(const char *dir, bool json, uint32_t every_ms, struct error *err)
 {
 	struct sim_processes processes;
 	struct sim_work *work = NULL;
@@ -142,10 +171,11 @@ static int show(const char *dir, bool json, struct error *err)
 		sim_state_unmap(state);
 		return error_set(err, -r, "%s/state/work: %s", dir, strerror(-r));
 	}
-	for (uint32_t i = 0; writable && i < state->card_count; i++)
-		sim_work_look(work, &processes, i);
+	if (every_ms)
+		print_again_and_again(work, &processes, state->card_count, writable, every_ms);
+	look_at_all(work, &processes, state->card_count, writable);
 	if (json)
-		print_json(work, &processes, state->card_count);
+		print_json(work, &processes, state->card_count, JSON_C_TO_STRING_PRETTY);
 	else
 		print_table(work, &processes, state->card_count);
 	sim_work_unmap(work);
@@ -155,17 +185,20 @@ static int show(const char *dir, bool json, struct error *err)
 
 int command_usage(int argc, char **argv)
 {
-	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {}};
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'}, {"every", required_argument, NULL, 'e'}, {}};
 	struct error err = {};
+	uint32_t every_ms = 0;
 	bool json = false;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c != 'j')
+		if (c == 'j')
+			json = true;
+		else if (c != 'e' || parse_u32(optarg, EVERY_MAX_MS, &every_ms) < 0 || every_ms == 0)
 			return command_misused("usage");
-		json = true;
 	}
-	if (optind != argc - 1)
+	if (optind != argc - 1 || (every_ms && !json))
 		return command_misused("usage");
-	return show(argv[optind], json, &err) < 0 ? command_fail(&err) : 0;
+	return show(argv[optind], json, every_ms, &err) < 0 ? command_fail(&err) : 0;
 }

@@ -1,6 +1,7 @@
 """The simulated card as a plant for pacing: what it does with the work of several processes, and what it tells of it."""
 import ctypes
 import json
+import subprocess
 import textwrap
 import time
 
@@ -265,6 +266,15 @@ def test_usage_of_contexts_and_of_processes_in_turn(card):
     rows = usage(card)["processes"]
     assert [row["smNs"] for row in rows] == [3000000, 3000000]
     assert len({(row["ownPid"], row["startTicks"]) for row in rows}) == 2
+
+
+def test_usage_again_and_again(card):
+    teller = subprocess.Popen([RATION_SIM, "usage", card.path, "--json", "--every", "50"], stdout=subprocess.PIPE, text=True)
+    times = [json.loads(teller.stdout.readline())["cards"][0]["atNs"] for _ in range(5)]
+    teller.stdout.close()
+    assert teller.wait(5) != 0 and all(40e6 < b - a < 200e6 for a, b in zip(times, times[1:])), times
+    for wrong in (["--every", "5"], ["--json", "--every", "0"], ["--json", "--every"]):
+        assert run(RATION_SIM, "usage", card.path, *wrong, check=False).returncode == 2
 
 
 def test_killed_process_keeps_what_it_did_and_does_no_more(card):
