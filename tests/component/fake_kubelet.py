@@ -198,6 +198,8 @@ class FakeKubelet:
         self.registrations = []     # (time, RegisterRequest)
         self.containers = {}        # (uid, container) -> 1 running, 2 exited, as the runtime has them
         self.sandboxes = set()      # uids whose sandbox is ready
+        self.restarted = {}         # id of a container that was started again -> (uid, container)
+        self.unnamed = set()        # ids of which the runtime does not answer (yet)
         self.exhaust = 0            # so many List calls are answered ResourceExhausted
         self.lists = 0
         self.server = self.resources_server = self.cri_server = None
@@ -247,6 +249,7 @@ class FakeKubelet:
             self.plugin, self.devices = None, {}
 
     def stop_all(self):
+        self.unnamed.clear()
         self.stop()
         if self.cri_server:
             self.cri_server.stop(0).wait()
@@ -274,12 +277,16 @@ class FakeKubelet:
                     metadata=msg("PodSandboxMetadata", "runtime.v1", uid=uid)) for uid, _ in self.containers])
 
     def on_containers(self, request, _context):
+        asked = request.filter.id
+        while asked in self.unnamed:
+            time.sleep(0.002)
         with self.lock:
+            known = [(container_id(*key), key, state) for key, state in self.containers.items()]
+            known += [(one, key, 1) for one, key in self.restarted.items()]
             return msg("ListContainersResponse", "runtime.v1", containers=[
-                msg("Container", "runtime.v1", id=container_id(uid, name), pod_sandbox_id=f"s-{uid}", state=state,
+                msg("Container", "runtime.v1", id=one, pod_sandbox_id=f"s-{uid}", state=state,
                     labels={"io.kubernetes.pod.uid": uid, "io.kubernetes.container.name": name})
-                for (uid, name), state in self.containers.items()
-                if request.filter.id in ("", container_id(uid, name))])
+                for one, (uid, name), state in known if asked in ("", one)])
 
     def on_register(self, request, context):
         plugin = Plugin(self.plugin_dir / request.endpoint)

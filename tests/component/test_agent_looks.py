@@ -182,6 +182,91 @@ def test_grants_are_looked_after_by_the_worker_after_this_one(node):
     settles_at(node, pod, 2 * CONTEXT)
 
 
+# ---- whose memory that is ----
+
+NEW_ID = "f" * 64    # of a container that was started again
+
+
+def two_containers(node):
+    """A pod whose new processes are of a container that only the runtime can name."""
+    pod = node.pod_of("two", {"main": 2, "side": 3})
+    node.kubelet.admit(pod)
+    main, _ = node.kubelet.run(pod, "main"), node.kubelet.run(pod, "side")
+    node.kubelet.restarted[NEW_ID] = (pod["metadata"]["uid"], "main")
+    node.kubelet.unnamed.add(NEW_ID)
+    return pod, main, f"/kubepods/burstable/pod{pod['metadata']['uid']}/{NEW_ID}"
+
+
+MAKE_CONTEXT = """
+    ok(cu.cuInit(0))
+    begin = time.monotonic()
+    ctx = context()
+    free = free_bytes()
+    say(int((time.monotonic() - begin) * 1000), free)
+    """
+
+
+def test_new_context_waits_until_it_is_known_whose_memory_that_is(node):
+    pod, main, cgroup = two_containers(node)
+    program = node.program(pod, main, MAKE_CONTEXT, OBEY, cgroup=cgroup)
+    time.sleep(0.1)
+    node.kubelet.unnamed.clear()
+    took, free = map(int, program.reads().split())
+    assert 50 < took < (250 if not SANITIZED else 2500) and free == LIMIT - CONTEXT
+    # Who does not get to know it goes on all the same, and is counted when it is known.
+    node.kubelet.unnamed.add("e" * 64)
+    node.kubelet.restarted["e" * 64] = (pod["metadata"]["uid"], "main")
+    other = node.program(pod, main, MAKE_CONTEXT, OBEY, cgroup=cgroup.replace(NEW_ID, "e" * 64))
+    took, free = map(int, other.reads().split())
+    assert 250 <= took < (1000 if not SANITIZED else 5000) and free == LIMIT - CONTEXT
+    node.kubelet.unnamed.clear()
+    settles_at(node, pod, 2 * CONTEXT)
+
+
+def test_look_that_cannot_tell_whose_memory_that_is_makes_no_room(node):
+    """A container is started again: the first one's context is gone, the second one's is nobody's for a while."""
+    pod, main, cgroup = two_containers(node)
+    first = node.program(pod, main, CONTEXT_SCRIPT, OBEY)
+    first.reads()
+    settles_at(node, pod, CONTEXT)
+    second = node.program(pod, main, MAKE_CONTEXT, OBEY, cgroup=cgroup)
+    wait_for(lambda: node.driver_bytes(second) == CONTEXT)
+    first.end()
+    seen, stop = set(), time.monotonic() + 0.15
+    while time.monotonic() < stop:
+        seen.add(overhead(node, pod))
+    assert seen == {CONTEXT}
+    node.kubelet.unnamed.clear()
+    assert int(second.reads().split()[1]) == LIMIT - CONTEXT
+    settles_at(node, pod, CONTEXT)
+
+
+def test_runtime_that_does_not_answer_keeps_no_memory_from_anybody_for_long(node):
+    pod, main, cgroup = two_containers(node)
+    first = node.program(pod, main, CONTEXT_SCRIPT, OBEY)
+    first.reads()
+    settles_at(node, pod, CONTEXT)
+    node.program(pod, main, CONTEXT_SCRIPT, OBEY, cgroup=cgroup).reads()
+    first.end()
+    settles_at(node, pod, 0)
+    looks = live(node, pod)[1]
+    time.sleep(2)
+    assert live(node, pod)[1] - looks <= 5    # one each second, as ever
+
+
+def test_containers_of_which_the_runtime_says_nothing_delay_no_other_pod(node):
+    pod, main, cgroup = two_containers(node)
+    neighbour, container = node.start_container("neighbour")
+    quick = node.program(neighbour, container, "ok(cu.cuInit(0))\nsay(0)\nwait()\n", MAKE_CONTEXT)
+    quick.reads()
+    slow = node.program(pod, main, MAKE_CONTEXT, OBEY, cgroup=cgroup)
+    wait_for(lambda: node.driver_bytes(slow) == CONTEXT)
+    quick.go()
+    took, free = map(int, quick.reads().split())
+    assert took < (100 if not SANITIZED else 1000) and free == LIMIT - CONTEXT
+    assert int(slow.reads().split()[0]) >= 250
+
+
 # ---- hostile ----
 
 def garble(usage, what):

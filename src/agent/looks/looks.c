@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/looks/clarity.h"
 #include "agent/looks/container-names.h"
 #include "agent/node/health.h"
 #include "agent/looks/looker.h"
@@ -23,13 +24,11 @@
 #define REST_TIMES 4
 #define USE_NS (900 * NS_PER_MS) /* the driver's own samples are of about a second */
 #define EMPTY_NS (4 * NS_PER_S)	 /* a card of which nobody has a grant: for the watchdog */
-/* So many looks in a row may leave open whose memory that is, then the rest counts. */
-#define UNCLEAR_MAX 10
 
 struct look_card {
 	char uuid[GPU_UUID_SIZE];
 	bool due, looked;
-	unsigned unclear; /* looks in a row that left something open */
+	struct clarity clarity;
 	int64_t looked_ns;
 	uint64_t used_bytes; /* by all processes, at the last look that was answered */
 	int64_t use_ns;	     /* when it was last asked who used it */
@@ -129,32 +128,23 @@ static void note_top(
 	}
 }
 
-/* Whose is what: not where a process has just ended or begun, or the runtime has not named its container. */
-static bool is_clear(const struct looks *looks, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!looks->holders[i].process || (!looks->holders[i].watched && !looks->holders[i].certain))
-			return false;
-	return true;
-}
-
-/* Who waits for a look goes on waiting after one that was not clear: its own context may be what was left
- * open. Nor does such a look make room. Only then is the grant read: a page of a file that is read first, and
- * not written, brings its neighbours into our memory. */
-static void publish_overhead(const struct watched_card *card, uint64_t bytes, bool clear)
+/* Who waits for a look goes on waiting after one that left open whose something is (clarity.h): it may be
+ * its own context. Nor does such a look make room. Only then is the grant read: a page of a file that is read
+ * first, and not written, brings its neighbours into our memory. */
+static void publish_overhead(const struct watched_card *card, uint64_t bytes, bool open)
 {
 	struct grant_file *grant = card->of->grant;
 	struct grant_file_live *live = &grant->live[card->index];
-	uint64_t before = clear ? 0 : atomic_fetch_add(&live->overhead_bytes, 0);
+	uint64_t before = open ? atomic_fetch_add(&live->overhead_bytes, 0) : 0;
 
-	if (clear)
+	if (!open)
 		grant_file_set_overhead(grant, card->index, bytes, card->look_wanted);
 	else
 		grant_file_set_overhead(grant, card->index, bytes > before ? bytes : before,
 			(uint32_t)atomic_load(&live->looked_for));
 }
 
-static void publish(struct looks *looks, struct watched_card *card, size_t n, bool clear)
+static void publish(struct looks *looks, struct watched_card *card, size_t n, bool open)
 {
 	struct watched *watched = card->of;
 	size_t n_after = 0, n_own = processes_of(looks, watched, n);
@@ -176,7 +166,7 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n, bo
 	card->used_bytes = found.used_bytes;
 	card->overhead_bytes = found.overhead_bytes;
 	note_top(looks, watched, card, n);
-	publish_overhead(card, found.overhead_bytes, clear);
+	publish_overhead(card, found.overhead_bytes, open);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------
@@ -236,6 +226,7 @@ static int look_begin(struct looks *looks, struct look_card *card)
 	if (!nvml)
 		return -ENODEV;
 	card->due = false;
+	card->clarity.again_ns = 0;
 	card->looked_ns = begin;
 	looks->at = card;
 	looks->next = (size_t)(card - looks->cards) + 1;
@@ -250,13 +241,16 @@ static int look_begin(struct looks *looks, struct look_card *card)
 
 static void looks_go(struct looks *looks)
 {
-	int64_t now = monotonic_ns();
+	int64_t now = monotonic_ns(), later = 0;
 
 	for (size_t i = 0; i < looks->n_cards && !looker_is_busy(looks->looker); i++) {
 		struct look_card *card = &looks->cards[(looks->next + i) % looks->n_cards];
+		int64_t again = card->clarity.again_ns;
 
-		if (!card->due)
+		if (!card->due && !(again && again <= now)) {
+			later = again && (!later || again < later) ? again : later;
 			continue;
+		}
 		if (now < looks->rest_until_ns) {
 			loop_timer_set(looks->rest, looks->rest_until_ns - now);
 			return;
@@ -264,6 +258,8 @@ static void looks_go(struct looks *looks)
 		if (look_begin(looks, card) < 0)
 			return;
 	}
+	if (later && !looker_is_busy(looks->looker))
+		loop_timer_set(looks->rest, later - now);
 }
 
 static void on_rested(void *userdata)
@@ -300,17 +296,18 @@ static void look_finish(struct looks *looks, const char *uuid, const struct look
 	const struct nvml_process *list = answer->list;
 	size_t count = answer->count, n = find_holders(looks, list, count);
 	struct look_card *at = looks->at;
-	bool clear = is_clear(looks, n);
+	int64_t now = monotonic_ns();
 
-	at->unclear = clear ? 0 : at->unclear + (at->unclear < UNCLEAR_MAX);
-	at->due |= !clear && at->unclear < UNCLEAR_MAX;
-	clear |= at->unclear == UNCLEAR_MAX;
+	clarity_note(&at->clarity, looks->holders, n, now);
 	at->looked = true;
 	at->used_bytes = 0;
 	for (size_t i = 0; i < count; i++)
 		at->used_bytes += list[i].bytes;
-	list_for_each (item, watched_on(looks->set, uuid))
-		publish(looks, list_entry(item, struct watched_card, item), n, clear);
+	list_for_each (item, watched_on(looks->set, uuid)) {
+		struct watched_card *card = list_entry(item, struct watched_card, item);
+
+		publish(looks, card, n, clarity_is_open(&at->clarity, looks->holders, n, card->of->uid, now));
+	}
 	if (answer->use_result == 0)
 		note_use(looks, answer, n);
 	watchdog_judge(looks->agent->watchdog, uuid, looks->holders, n);
