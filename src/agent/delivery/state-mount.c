@@ -90,7 +90,8 @@ bool state_is_mounted(const char *path)
 
 int state_mount(const char *path, bool noexec, const char *options, struct error *err)
 {
-	unsigned long flags = MS_NOSUID | MS_NODEV | (noexec ? MS_NOEXEC : 0);
+	/* Usage files are read many times a second. */
+	unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOATIME | (noexec ? MS_NOEXEC : 0);
 	struct stat st;
 	int r;
 

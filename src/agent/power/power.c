@@ -16,8 +16,11 @@
 #include "model/shares.h"
 #include "net/loop.h"
 
-/* How often it is looked who has work, under the one policy that asks for it. */
+/* How often it is looked who has work, under the one policy that asks for it; with more containers than this
+ * so many times as long, up to the longest, so that looking costs no more. */
 #define ROUND_NS (20 * NS_PER_MS)
+#define ROUND_LONGEST_NS (60 * NS_PER_MS)
+#define ROUND_CONTAINERS 64
 
 /* All that hold one card, in the order of their grants. */
 struct division {
@@ -193,6 +196,7 @@ static bool card_look(struct watched_card *card, int64_t now)
 	return true;
 }
 
+/* Returns how many were looked at. */
 static size_t look_who_has_work(struct power *power, const char *uuid)
 {
 	const struct list *cards = watched_on(looks_set(power->agent->looks), uuid);
@@ -203,7 +207,7 @@ static size_t look_who_has_work(struct power *power, const char *uuid)
 	list_for_each (item, cards)
 		counted += list_entry(item, struct watched_card, item)->power.counted;
 	if (counted < 2)
-		return counted;
+		return 0;
 	list_for_each (item, cards)
 		changed |= card_look(list_entry(item, struct watched_card, item), now);
 	if (changed)
@@ -215,17 +219,20 @@ static void on_round(void *userdata)
 {
 	struct power *power = userdata;
 	const struct inventory *inventory = &power->agent->inventory;
-	bool shared = false;
+	int64_t again = ROUND_NS;
+	size_t looked = 0;
 
 	power->round_runs = false;
 	if (policy_in_force(power->policy) != SHARE_SOFT)
 		return;
 	for (size_t i = 0; i < inventory->n_cards; i++)
-		shared |= look_who_has_work(power, inventory->cards[i].facts.uuid) > 1;
-	if (!shared)
+		looked += look_who_has_work(power, inventory->cards[i].facts.uuid);
+	if (!looked)
 		return;
+	if (looked > ROUND_CONTAINERS)
+		again = ROUND_NS * (int64_t)looked / ROUND_CONTAINERS;
 	power->round_runs = true;
-	loop_timer_set(power->round, ROUND_NS);
+	loop_timer_set(power->round, again < ROUND_LONGEST_NS ? again : ROUND_LONGEST_NS);
 }
 
 void power_changed(struct power *power)
