@@ -2,15 +2,19 @@
 millionths of a card. What containers do is written into their usage files here, as their shims would."""
 import json
 import os
+import signal
 import struct
+import subprocess
 import time
+from random import Random
 
 import pytest
 
 import grants
-from agent_fixture import NODE, SANITIZED
+from agent_fixture import BUILD, NODE, SANITIZED
 from isolated import Node, wait_for
 from test_metrics import agent_page
+from test_pacing import WORK
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration/grant"),
                                 reason="mounts file systems, which needs root")
@@ -25,7 +29,7 @@ class Power(Node):
 
     def __init__(self, **more):
         super().__init__(**more)
-        self.folders = {}
+        self.folders, self.containers = {}, {}
 
     def hold(self, name, weight=None, percent=None, card=0, units=1, env=None):
         main = {"uuid": self.uuid(card), "units": units} | ({"core": percent} if percent else {})
@@ -38,7 +42,7 @@ class Power(Node):
             annotations={"ration.dev/placement": json.dumps({"unit": 1024, "containers": {"main": [main]}}),
                          "ration.dev/unit": "1024"})
         self.kubelet.admit(pod)
-        self.kubelet.run(pod, "main")
+        self.containers[name] = self.kubelet.run(pod, "main")
         self.folders[name] = self.state / "grants" / pod["metadata"]["uid"] / "main"
         return pod
 
@@ -392,3 +396,103 @@ def test_agent_needs_less_than_one_percent_of_a_core_for_eight_cards_with_twenty
         for file in files:
             file.close()
         assert min(took) <= 1.0 or SANITIZED, took
+
+
+# ---- with programs ----
+
+SPIN = """
+    ok(cu.cuInit(0))
+    ctx = context()
+    f = kernel(b"us200")
+    say("works")
+    spin(1000, lambda: ok(launch(f)), 200)
+    """
+
+
+def spins(node, name, pod):
+    program = node.program(pod, node.containers[name], WORK, SPIN)
+    program.reads("works")
+    return program
+
+
+def done_ns(node, programs):
+    """What each has finished of its kernels: the simulated card knows."""
+    shown = json.loads(subprocess.run([BUILD / "sim/ration-sim", "usage", node.driver, "--json"], capture_output=True,
+                                      check=True).stdout)
+    sums = {row["pid"]: row["smNs"] for row in shown["processes"]}
+    return [sums[program.pid] for program in programs]
+
+
+def used(node, programs, seconds):
+    """Share of the card that each had in the next seconds."""
+    before, began = done_ns(node, programs), time.monotonic()
+    time.sleep(seconds)
+    after, took = done_ns(node, programs), time.monotonic() - began
+    return [round((b - a) / took / 1e9, 3) for a, b in zip(before, after)]
+
+
+def near(shares, expected, within=0.04):
+    return all(abs(share - wanted) <= within for share, wanted in zip(shares, expected, strict=True))
+
+
+@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+def test_programs_have_what_the_policy_gives_them_and_follow_it_within_a_second(node):
+    pods = {name: node.hold(name, weight=weight) for name, weight in (("a", 1), ("b", 3))}
+    programs = [spins(node, name, pod) for name, pod in pods.items()]
+    for policy, expected in (("2", [0.25, 0.75]), ("1", [0.5, 0.5]), ("0", [0.05, 0.05]), ("4", [0.25, 0.75])):
+        node.policy(policy)
+        time.sleep(1)
+        shares = used(node, programs, 2)
+        print(f"policy {policy}:", shares)
+        assert near(shares, expected), (policy, shares)
+    # The other has no work any more: the card is the first one's.
+    programs[1].process.send_signal(signal.SIGSTOP)
+    time.sleep(0.5)
+    assert used(node, programs[:1], 2)[0] > 0.9
+    programs[1].process.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    assert near(used(node, programs, 2), [0.25, 0.75])
+
+
+@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
+    random = Random(7)
+    node.policy("4")
+    pods = {name: node.hold(name, weight=weight) for name, weight in (("a", 1), ("b", 1), ("c", 2))}
+    programs = {name: spins(node, name, pod) for name, pod in pods.items()}
+    for _ in range(8):
+        victim = random.choice(["worker", "agent", *programs])
+        if victim == "worker":
+            wait_for(node.worker)
+            node.kill_worker()
+        elif victim == "agent":
+            node.kill_agent()
+            node.start_agent()
+        else:
+            programs[victim].end()
+            programs[victim] = spins(node, victim, pods[victim])
+        time.sleep(random.random() * 0.5)
+        others = [program for name, program in programs.items() if name != victim]
+        assert all(share > 0.1 for share in used(node, others, 0.5)), victim
+    wait_for(lambda: node.api.watches() >= 3)
+    time.sleep(1)
+    shares = used(node, programs.values(), 2)
+    assert near(shares, [0.25, 0.25, 0.5]), shares
+
+
+@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+def test_what_the_driver_counts_corrects_the_rate_of_a_shim_that_is_wrong(node):
+    """Here: a container whose own count says twice what it does."""
+    node.policy("1")
+    pod = node.hold("a")
+    node.hold("b")
+    program = spins(node, "a", pod)
+    time.sleep(1)
+    end = time.monotonic() + 12
+    while time.monotonic() < end:
+        before = done_ns(node, [program])[0]
+        time.sleep(0.2)
+        node.count("a", more=done_ns(node, [program])[0] - before)
+    share, rate, _ = node.words("a")
+    assert share == 500000 and 1.5 * share < rate < 2.4 * share, rate
+    wait_for(lambda: node.words("a")[1] < 1.2 * share, 40)
