@@ -1,6 +1,8 @@
 """The simulated card as a plant for pacing: what it does with the work of several processes, and what it tells of it."""
 import ctypes
 import json
+import os
+import random
 import subprocess
 import textwrap
 import time
@@ -9,7 +11,7 @@ import pytest
 
 import sim_cuda
 from sim_cuda import KERNELS, finish
-from test_sim import RATION_SIM, run, tree  # noqa: F401 (fixture)
+from test_sim import BUILD, RATION_SIM, run, tree  # noqa: F401 (fixture)
 from test_sim_cuda import card  # noqa: F401 (fixture)
 
 # run_for(): launches until so many seconds are over, at most `depth` ahead. KERNEL(us) makes a function.
@@ -293,9 +295,43 @@ def test_killed_process_keeps_what_it_did_and_does_no_more(card):
     process.communicate()
 
 
-def nvml(tree):
-    """In a process of its own: handles of one tree say nothing about another."""
-    return ctypes.CDLL(str(tree.path / "lib" / "libnvidia-ml.so.1"))
+TENANTS = [["--ns", "2000", "--depth", "200"], ["--ns", "200000", "--depth", "0"], ["--ns", "5000000"],
+           ["--ns", "20000", "--graph", "10"], ["--copy-in", "64"], ["--copy-out", "64", "--depth", "0"]]
+
+
+def tenant(tree, options):
+    process = subprocess.Popen([BUILD / "bench/bench-tenant", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env=dict(os.environ, LD_LIBRARY_PATH=str(tree.path / "lib")))
+    assert process.stdout.readline() == f"ready {process.pid}\n"
+    process.stdin.write("g")
+    process.stdin.flush()
+    return process
+
+
+def test_card_goes_on_whoever_is_killed(card):
+    """Programs of all kinds, one killed and another started each 20 ms: the card is never idle, and what it did is what
+    they did, but for a step of each that died in the midst of one."""
+    bandwidths(card, 10, 1000)
+    chance, kills, running = random.Random(7), 0, [tenant(card, options) for options in TENANTS]
+    before, end = usage(card)["cards"][0], time.monotonic() + 4
+    while time.monotonic() < end:
+        victim = chance.randrange(len(running))
+        running[victim].kill()
+        running[victim].communicate()
+        running[victim] = tenant(card, TENANTS[victim])
+        kills += 1
+        time.sleep(0.02)
+    told = usage(card)
+    for process in running:
+        process.kill()
+        process.communicate()
+    after = told["cards"][0]
+    assert kills > 30
+    assert after["smNs"] - before["smNs"] > 0.9 * (after["atNs"] - before["atNs"])
+    for engine in ("smNs", "copyInNs", "copyOutNs"):
+        assert after[engine] > 0
+        assert abs(after[engine] - sum(row[engine] for row in told["processes"])) <= kills * 2e6
+    script(card, "context(); f = kernel(1000); assert timed(None, *[lambda: ok(launch(f))] * 50) < 80")
 
 
 class Sample(ctypes.Structure):

@@ -475,6 +475,49 @@ static void nonsense_in_the_file_ends_no_caller(void **state)
 	wait_for(line, submit(line, 5));
 }
 
+static uint64_t random_word(uint64_t *seed)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return *seed >> 33 & 1 ? *seed >> (*seed >> 58) : 0 - (*seed >> 50);
+}
+
+/* Any word of what describes lines, gates, turns, accounts and stretches, again and again; the locks are left
+ * alone: who writes those stops everybody. */
+static void random_words_in_the_file_end_no_caller(void **state)
+{
+	uint64_t *const places[] = {(uint64_t *)&work->cards[0].clock, (uint64_t *)work->lines,
+		(uint64_t *)work->gates, (uint64_t *)work->accounts, (uint64_t *)work->stretches,
+		(uint64_t *)&work->line_count};
+	const size_t words[] = {(sizeof(struct sim_card_work) - sizeof(struct sim_lock)) / 8,
+		4 * sizeof(struct sim_line) / 8, 4 * sizeof(work->gates[0]) / 8,
+		4 * sizeof(struct sim_account) / 8, 4 * sizeof(work->stretches[0]) / 8,
+		(sizeof(struct sim_pace) + 16) / 8};
+	uint64_t seed = 1;
+
+	alarm(60);
+	for (int round = 0; round < 100; round++) {
+		struct sim_piece piece = {.duration_ns = 1000, .kernel = true};
+		struct sim_line *lines[] = {take_line(0), take_line(0)};
+		uint64_t position = 0;
+		int64_t at;
+
+		for (int i = 0; i < 30; i++) {
+			size_t which = random_word(&seed) % ARRAY_SIZE(places);
+
+			places[which][random_word(&seed) % words[which]] = random_word(&seed);
+			piece.after[SIM_COPY_IN] = lines[i % 2];
+			piece.until[SIM_COPY_IN] = position;
+			sim_line_submit(work, &processes, lines[1 - i % 2], &piece, &position);
+			sim_line_reached(work, &processes, lines[i % 2], position, &at);
+			sim_account_permille(&work->accounts[i % 4], 0, monotonic_ns(), &at);
+			sim_work_look(work, &processes, 0);
+		}
+		sim_line_drop(work, lines[0]);
+		sim_line_drop(work, lines[1]);
+	}
+	alarm(0);
+}
+
 /* Spans */
 
 static void gaps_are_found_between_and_after_spans(void **state)
@@ -560,6 +603,7 @@ int main(void)
 		TEST(jitter_keeps_the_mean_and_its_bounds),
 		TEST(stopped_holder_of_the_lock_hinders_no_question),
 		TEST(nonsense_in_the_file_ends_no_caller),
+		TEST(random_words_in_the_file_end_no_caller),
 		cmocka_unit_test(gaps_are_found_between_and_after_spans),
 		cmocka_unit_test(module_says_how_long_its_functions_take),
 		cmocka_unit_test(fault_lets_pass_then_hits_so_often),
