@@ -3,6 +3,7 @@
 
 #include "cuda/functions.h"
 #include "libcuda-symbols.h"
+#include "shim/cuda-copies.h"
 #include "shim/shim.h"
 
 /* Hooked, but neither read nor simulated elsewhere: not in cuda/functions.h. */

@@ -10,6 +10,7 @@
 #include "shim/memory.h"
 #include "shim/memory-pools.h"
 #include "shim/objects.h"
+#include "shim/pacing-graphs.h"
 
 #define DEPTH_MAX 16
 
@@ -123,7 +124,7 @@ HOOK CUresult cuGraphInstantiateWithParams_ptsz(
 	return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
 }
 
-static CUresult launch(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))
+static CUresult launch_charged(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))
 {
 	struct reserve_of of = {.kind = OBJECT_GRAPH_MEMORY};
 	struct growth growth;
@@ -143,14 +144,28 @@ static CUresult launch(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUg
 	return r;
 }
 
+static CUresult launch(
+	CUgraphExec exec, CUstream stream, CUstream meant, CUresult (*driver)(CUgraphExec, CUstream))
+{
+	struct pace pace;
+	CUresult r;
+
+	if (!pacing_is_on())
+		return launch_charged(exec, stream, driver);
+	pacing_begin(&pace, PACE_CORE, graph_key(exec), 1, meant);
+	r = launch_charged(exec, stream, driver);
+	pacing_end(&pace, r);
+	return r;
+}
+
 HOOK CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-	return launch(exec, stream, DRIVER(cuGraphLaunch));
+	return launch(exec, stream, stream, DRIVER(cuGraphLaunch));
 }
 
 HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
 {
-	return launch(exec, stream, DRIVER(cuGraphLaunch_ptsz));
+	return launch(exec, stream, pacing_own_stream(stream), DRIVER(cuGraphLaunch_ptsz));
 }
 
 HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
@@ -159,6 +174,7 @@ HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 	bool known = objects_take(OBJECT_EXEC, (uintptr_t)exec, &object);
 	CUresult r = DRIVER(cuGraphExecDestroy)(exec);
 
+	pacing_renew(graph_key(exec)); /* (its handle may be another's next) */
 	if (known && r == CUDA_SUCCESS)
 		pools_settle();
 	else if (known)

@@ -7,24 +7,30 @@
 
 #define SETS 512 /* a power of two */
 #define WAYS 4
-#define SAMPLES 22
+#define SAMPLES 10 /* of each kind */
+/* A kind of sample that has not come for so many draws while the other kind did tells of what was. */
+#define STALE_DRAWS 64
 #define FAILURES_MAX 4
-/* Samples this close to the lowest are the same duration, measured with another error. */
-#define SAME_NUMERATOR 9
-#define SAME_DENOMINATOR 8
+/* Samples less than a fifth apart are of the same duration, which may vary by 20 % to both sides. */
+#define GAP_PART 5
+/* cuEventElapsedTime, CUDA Driver API reference: "a resolution of around 0.5 microseconds". In a row it is
+ * shared by many. */
+#define RESOLUTION_NS 500
 
 struct cost {
 	_Atomic uint64_t key; /* 0: free */
 	_Atomic uint64_t ns;
-	_Atomic uint32_t started; /* before there was a sample */
-	_Atomic uint32_t asked;	  /* when last */
+	_Atomic uint64_t guess_ns; /* while ns is 0; 0: nobody knows */
+	_Atomic uint32_t started;  /* before there was a sample */
+	_Atomic uint32_t asked;	   /* when last */
+	_Atomic uint16_t version;
 	/* Under the lock. */
-	uint32_t taken; /* samples, ever; the last SAMPLES are kept */
-	uint32_t failures;
-	uint32_t samples[SAMPLES];
+	uint8_t taken[COST_HOWS], next[COST_HOWS], failures;
+	uint32_t last[COST_HOWS]; /* when the last sample of a kind came */
+	uint32_t samples[COST_HOWS][SAMPLES];
 };
 
-_Static_assert(sizeof(struct cost) == 120 || sizeof(struct cost) == 128, "two lines of a processor's cache");
+_Static_assert(sizeof(struct cost) == 128, "two lines of a processor's cache");
 
 struct costs {
 	_Atomic int lock;
@@ -57,6 +63,13 @@ static struct cost *find(struct cost *set, uint64_t key)
 	return NULL;
 }
 
+static void forget_samples(struct cost *cost)
+{
+	memset(cost->taken, 0, sizeof(cost->taken));
+	memset(cost->next, 0, sizeof(cost->next));
+	cost->failures = 0;
+}
+
 /* Under the lock. A free place was asked for at 0, before all others. */
 static struct cost *replace(struct cost *set, uint64_t key, uint32_t now)
 {
@@ -69,8 +82,9 @@ static struct cost *replace(struct cost *set, uint64_t key, uint32_t now)
 		if ((int32_t)(atomic_load(&set[i].asked) - atomic_load(&oldest->asked)) < 0)
 			oldest = &set[i];
 	atomic_store(&oldest->ns, 0);
+	atomic_store(&oldest->guess_ns, 0);
 	atomic_store(&oldest->started, 0);
-	oldest->taken = oldest->failures = 0;
+	forget_samples(oldest);
 	atomic_store(&oldest->asked, now);
 	atomic_store(&oldest->key, key);
 	return oldest;
@@ -100,9 +114,19 @@ uint64_t cost_ns(const struct cost *cost)
 	return atomic_load_explicit(&cost->ns, memory_order_relaxed);
 }
 
-uint32_t cost_started(struct cost *cost, uint32_t count)
+static uint64_t guess_of(const struct cost *cost)
 {
-	return atomic_fetch_add(&cost->started, count) + count;
+	uint64_t guess = atomic_load(&cost->guess_ns);
+
+	return guess ? guess : COST_GUESS_NS;
+}
+
+uint64_t cost_start(struct cost *cost, uint32_t count, uint32_t *ret_unknown)
+{
+	uint32_t before = atomic_fetch_add(&cost->started, count);
+
+	*ret_unknown = atomic_load(&cost->guess_ns) ? 0 : before;
+	return guess_of(cost);
 }
 
 #ifdef CHARGE_ELAPSED
@@ -119,55 +143,99 @@ static uint64_t estimate(const uint32_t *samples, uint32_t count)
 
 #else
 
-/* The mean of those that are as good as the lowest but one: a single sample may be too short by an error of
- * the clock. */
+static void sort(uint32_t *values, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++) {
+		uint32_t value = values[i], at = i;
+
+		for (; at > 0 && values[at - 1] > value; at--)
+			values[at] = values[at - 1];
+		values[at] = value;
+	}
+}
+
+/* The mean of the lowest ones that lie close together: a duration varies, what others do in between is a time
+ * slice at least. */
 static uint64_t estimate(const uint32_t *samples, uint32_t count)
 {
-	uint64_t lowest = UINT32_MAX, second = UINT32_MAX, sum = 0, same = 0;
+	uint32_t sorted[SAMPLES], same = 1;
+	uint64_t sum;
 
-	for (uint32_t i = 0; i < count; i++) {
-		if (samples[i] < lowest) {
-			second = lowest;
-			lowest = samples[i];
-		} else if (samples[i] < second) {
-			second = samples[i];
-		}
-	}
-	if (count < 3)
-		return lowest;
-	for (uint32_t i = 0; i < count; i++) {
-		if ((uint64_t)samples[i] * SAME_DENOMINATOR > second * SAME_NUMERATOR)
-			continue;
-		sum += samples[i];
-		same++;
-	}
+	memcpy(sorted, samples, count * sizeof(sorted[0]));
+	sort(sorted, count);
+	sum = sorted[0];
+	while (same < count && sorted[same] <= sorted[same - 1] + sorted[same - 1] / GAP_PART &&
+		sorted[same] <= sorted[0] + sorted[0] / 2)
+		sum += sorted[same++];
 	return sum / same;
 }
 
 #endif
 
-/* Down at once, up slowly: when others are always there, most samples are too long, and an estimate that
+/* Down quickly, up slowly: when others are always there, most samples are too long, and an estimate that
  * jumps between them and the good ones cannot be corrected by anybody. */
 static uint64_t follow(uint64_t ns, uint64_t found)
 {
-	return ns == 0 || found <= ns ? found : ns + (found - ns + 7) / 8;
+	if (ns == 0)
+		return found;
+	return found < ns ? ns - (ns - found + 1) / 2 : ns + (found - ns + 7) / 8;
 }
 
-int64_t cost_sample(struct cost *cost, uint64_t key, uint64_t ns)
+static void keep(struct cost *cost, enum cost_how how, uint64_t ns)
+{
+	enum cost_how other = how == COST_ALONE ? COST_IN_A_ROW : COST_ALONE;
+
+	cost->last[how] = atomic_load(&cost->asked);
+	if (cost->last[how] - cost->last[other] > STALE_DRAWS)
+		cost->taken[other] = cost->next[other] = 0;
+	cost->samples[how][cost->next[how]] = ns < 1 ? 1 : ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+	cost->next[how] = (uint8_t)((cost->next[how] + 1) % SAMPLES);
+	if (cost->taken[how] < SAMPLES)
+		cost->taken[how]++;
+}
+
+/* Of two ways that both measure too much, the better one. */
+static uint64_t least(const struct cost *cost)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	for (unsigned how = 0; how < COST_HOWS; how++) {
+		uint64_t found = cost->taken[how] ? estimate(cost->samples[how], cost->taken[how])
+						  : UINT64_MAX;
+
+		if (how == COST_ALONE && found != UINT64_MAX)
+			found += RESOLUTION_NS;
+		lowest = found < lowest ? found : lowest;
+	}
+	return lowest;
+}
+
+void cost_unstart(struct cost *cost, uint32_t count)
+{
+	uint32_t started = atomic_load(&cost->started);
+
+	/* A sample that came in between has counted them: then they are in nobody's sum. */
+	while (started >= count && !atomic_compare_exchange_weak(&cost->started, &started, started - count))
+		continue;
+}
+
+uint16_t cost_version(const struct cost *cost)
+{
+	return atomic_load(&cost->version);
+}
+
+int64_t cost_sample(struct cost *cost, uint64_t key, uint16_t version, enum cost_how how, uint64_t ns)
 {
 	struct costs *all = costs_get();
 	int64_t due = 0;
-	uint64_t old, found;
+	uint64_t found;
 
 	private_lock(&all->lock);
-	if (atomic_load(&cost->key) == key) {
-		cost->samples[cost->taken++ % SAMPLES] = ns < 1		   ? 1
-							 : ns < UINT32_MAX ? (uint32_t)ns
-									   : UINT32_MAX;
-		found = estimate(cost->samples, cost->taken < SAMPLES ? cost->taken : SAMPLES);
-		old = atomic_load(&cost->ns);
-		atomic_store(&cost->ns, follow(cost->taken == 1 ? 0 : old, found));
-		due = ((int64_t)found - (int64_t)COST_GUESS_NS) * atomic_exchange(&cost->started, 0);
+	if (atomic_load(&cost->key) == key && atomic_load(&cost->version) == version) {
+		keep(cost, how, ns);
+		found = least(cost);
+		atomic_store(&cost->ns, follow(atomic_load(&cost->ns), found));
+		due = ((int64_t)found - (int64_t)guess_of(cost)) * atomic_exchange(&cost->started, 0);
 	}
 	private_unlock(&all->lock);
 	return due;
@@ -180,7 +248,7 @@ void cost_failed(struct cost *cost, uint64_t key)
 	private_lock(&all->lock);
 	if (atomic_load(&cost->key) == key && ++cost->failures >= FAILURES_MAX &&
 		atomic_load(&cost->ns) == 0) {
-		atomic_store(&cost->ns, COST_GUESS_NS);
+		atomic_store(&cost->ns, guess_of(cost));
 		atomic_store(&cost->started, 0);
 	}
 	private_unlock(&all->lock);
@@ -195,7 +263,11 @@ void cost_renew(uint64_t key)
 		return;
 	private_lock(&all->lock);
 	cost = find(all->sets[(key >> 40) % SETS], key);
-	if (cost)
-		cost->taken = cost->failures = 0;
+	if (cost && atomic_load(&cost->ns) != 0) {
+		forget_samples(cost);
+		atomic_fetch_add(&cost->version, 1);
+		atomic_store(&cost->guess_ns, atomic_load(&cost->ns));
+		atomic_store(&cost->ns, 0);
+	}
 	private_unlock(&all->lock);
 }

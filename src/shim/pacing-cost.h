@@ -2,8 +2,9 @@
  *
  * A table with a limit, by what is started (function and shape, a graph, 64 KiB of a copy); who comes new
  * takes the place of who was not asked for longest. A sample is how long it took with whatever else the card
- * did in between, so it is never too short: the estimate follows the lowest of the last samples. Empty in a
- * child of fork(). Any thread; the place of a cost may become another's at any time, which a key tells.
+ * did in between, so it is too short by chance only: the estimate is the mean of the low ones among the last.
+ * Empty in a child of fork(). Any thread; the place of a cost may become another's at any time, which a key
+ * tells.
  */
 #pragma once
 
@@ -29,21 +30,32 @@ static inline uint64_t cost_key(const uint64_t *words, size_t count)
  * is judged who was not asked for longest. */
 struct cost *cost_find(uint64_t key, uint32_t now);
 
-/* cost_ns() - of one; 0: it was never measured. */
+/* cost_ns() - of one; 0: it is to be measured. */
 uint64_t cost_ns(const struct cost *cost);
 
-/* cost_started() - `count` more were started before there was a sample, each charged COST_GUESS_NS. Returns
- * how many now. */
+/* cost_start() - `count` are started before there is a sample. Returns what each is charged until then;
+ * *ret_unknown: how many there were before, if nothing at all is known of them. */
 #define COST_GUESS_NS UINT64_C(5000)
-uint32_t cost_started(struct cost *cost, uint32_t count);
+uint64_t cost_start(struct cost *cost, uint32_t count, uint32_t *ret_unknown);
+
+/* cost_unstart() - the driver refused them. */
+void cost_unstart(struct cost *cost, uint32_t count);
+
+/* How it was measured, which decides what a sample has too much: by itself, with what a launch takes on its
+ * way; in a row with others, with the pauses between them. */
+enum cost_how { COST_ALONE, COST_IN_A_ROW, COST_HOWS };
+
+/* cost_version() - one more with each cost_renew(): a sample is of the version that was there at the start.
+ */
+uint16_t cost_version(const struct cost *cost);
 
 /* cost_sample() - one took ns, or less. Returns what is still to be charged for those that were started
- * before this first sample: may be negative. Nothing where the place is another's by now. */
-int64_t cost_sample(struct cost *cost, uint64_t key, uint64_t ns);
+ * before this first sample: may be negative. Nothing where the place, or the version, is another by now. */
+int64_t cost_sample(struct cost *cost, uint64_t key, uint16_t version, enum cost_how how, uint64_t ns);
 
 /* cost_failed() - it could not be measured. After some of these the guess is taken for the cost. */
 void cost_failed(struct cost *cost, uint64_t key);
 
-/* cost_renew() - what has this key is not what it was: the next sample counts alone, and the old cost until
+/* cost_renew() - what has this key is not what it was: it is to be measured, and charged as before until
  * then. */
 void cost_renew(uint64_t key);

@@ -12,7 +12,7 @@
 #define POOL_EVENTS (2 * (PENDING_MAX + 1))
 #define ASK_MAX 4
 /* Longer than this a launch is measured by itself each time: what the events cost is nothing to it. */
-#define LONG_NS UINT64_C(400000)
+#define LONG_NS UINT64_C(600000)
 #define WINDOW_NS UINT64_C(1000000)
 #define WINDOW_LAUNCHES 1000
 /* Of the draws, when enough is known: it keeps up with change. */
@@ -23,12 +23,14 @@ struct window {
 	CUstream stream;
 	CUevent from, to;
 	uint32_t card;
+	enum cost_how how;
 	uint32_t parts_count, launches;
 	uint64_t expected_ns;
 	struct part {
 		struct cost *cost;
 		uint64_t key;
-		uint32_t count, kind;
+		uint32_t count;
+		uint16_t kind, version;
 		uint64_t cost_ns; /* of each, as it was */
 	} parts[PARTS_MAX];
 };
@@ -41,7 +43,10 @@ struct pool {
 	CUevent events[POOL_EVENTS];
 };
 
-enum turn { NOTHING, ONE_LAUNCH, MANY_LAUNCHES, MANY_OPEN };
+/* The first launch after a draw finds the card waiting for it, which the second need not: that one is
+ * measured.
+ */
+enum turn { NOTHING, ONE_SOON, ONE_LAUNCH, MANY_LAUNCHES, MANY_OPEN };
 
 struct sampler {
 	_Atomic int lock;
@@ -152,8 +157,9 @@ static CUcontext context_of_stream(CUstream stream)
 }
 
 /* Records the first event. False: there is to be no sample. */
-static bool window_open(struct sampler *all, struct window *window, CUstream stream, uint32_t card)
+static bool window_open(struct sampler *all, struct window *window, const struct started *started)
 {
+	CUstream stream = started->stream;
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUcontext context;
 
@@ -164,7 +170,8 @@ static bool window_open(struct sampler *all, struct window *window, CUstream str
 	if (!context || DRIVER(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
 		status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return false;
-	*window = (struct window){.context = context, .stream = stream, .card = card};
+	*window = (struct window){.context = context, .stream = stream, .card = started->card};
+	window->how = window == &all->alone ? COST_ALONE : COST_IN_A_ROW;
 	window->from = event_take(all, context);
 	window->to = event_take(all, context);
 	if (window->from && window->to && DRIVER(cuEventRecord)(window->from, stream) == CUDA_SUCCESS)
@@ -184,7 +191,8 @@ static bool window_add(struct window *window, const struct started *started)
 	if (part == window->parts + window->parts_count) {
 		*part = (struct part){.cost = started->cost,
 			.key = started->key,
-			.kind = started->kind,
+			.kind = (uint16_t)started->kind,
+			.version = cost_version(started->cost),
 			.cost_ns = started->cost_ns / started->count};
 		window->parts_count++;
 	}
@@ -218,8 +226,8 @@ static void window_apply(const struct window *window, uint64_t took_ns)
 				    ? (double)took_ns / part->count
 				    : (double)part->cost_ns * (double)took_ns / (double)window->expected_ns;
 
-		pacing_charge(
-			window->card, part->kind, cost_sample(part->cost, part->key, (uint64_t)(ns + 0.5)));
+		pacing_charge(window->card, part->kind,
+			cost_sample(part->cost, part->key, part->version, window->how, (uint64_t)(ns + 0.5)));
 	}
 }
 
@@ -291,7 +299,7 @@ static void begin(struct sampler *all, struct started *started)
 		window_drop(all, &all->many);
 		atomic_store_explicit(&all->turn, NOTHING, memory_order_relaxed);
 	}
-	if (all->alone.context || !window_open(all, &all->alone, started->stream, started->card))
+	if (all->alone.context || !window_open(all, &all->alone, started))
 		return;
 	started->alone = true;
 	if (atomic_load_explicit(&all->turn, memory_order_relaxed) == ONE_LAUNCH)
@@ -321,7 +329,7 @@ static void many_end(struct sampler *all, const struct started *started, bool ok
 
 	if (atomic_load_explicit(&all->turn, memory_order_relaxed) == MANY_LAUNCHES) {
 		if (ok && !last && started->kind == PACE_CORE && started->cost_ns > 0 &&
-			window_open(all, many, started->stream, started->card))
+			window_open(all, many, started))
 			atomic_store_explicit(&all->turn, MANY_OPEN, memory_order_relaxed);
 		return;
 	}
@@ -358,10 +366,17 @@ void sample_end(struct started *started, bool ok, bool last)
 		private_unlock(&all->lock);
 		return;
 	}
-	if (atomic_load_explicit(&all->turn, memory_order_relaxed) < MANY_LAUNCHES || !enter(all))
-		return;
-	many_end(all, started, ok, last);
-	private_unlock(&all->lock);
+	switch (atomic_load_explicit(&all->turn, memory_order_relaxed)) {
+	case ONE_SOON:
+		atomic_store_explicit(&all->turn, ONE_LAUNCH, memory_order_relaxed);
+		break;
+	case MANY_LAUNCHES:
+	case MANY_OPEN:
+		if (!enter(all))
+			break;
+		many_end(all, started, ok, last);
+		private_unlock(&all->lock);
+	}
 }
 
 uint32_t sample_due(void)
@@ -378,7 +393,7 @@ uint32_t sample_due(void)
 	if (all->many.context)
 		window_drop(all, &all->many);
 	if (draws < 8 * DRAWS_PER_SAMPLE || draws % DRAWS_PER_SAMPLE == 0)
-		atomic_store_explicit(&all->turn, draws / DRAWS_PER_SAMPLE % 2 ? ONE_LAUNCH : MANY_LAUNCHES,
+		atomic_store_explicit(&all->turn, draws / DRAWS_PER_SAMPLE % 2 ? ONE_SOON : MANY_LAUNCHES,
 			memory_order_relaxed);
 	else
 		atomic_store_explicit(&all->turn, NOTHING, memory_order_relaxed);

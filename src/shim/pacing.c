@@ -14,9 +14,9 @@
 /* Who waits looks this often: for another rate, for a sample, and to be seen waiting. */
 #define WAIT_STEP_NS UINT64_C(10000000)
 /* Of a shape that was never measured, this many are started before a sample is waited for, this long. */
-#define UNMEASURED_MAX 4
-#define UNMEASURED_WAIT_STEPS 100
-#define UNMEASURED_STEP_NS UINT64_C(1000000)
+#define UNKNOWN_MAX 4
+#define UNKNOWN_WAIT_STEPS 100
+#define UNKNOWN_STEP_NS UINT64_C(1000000)
 
 /* What this process has drawn and not started. Cleared in a child. */
 struct drawn {
@@ -125,6 +125,12 @@ void pacing_charge(uint32_t card, uint32_t kind, int64_t ns)
 		atomic_fetch_sub_explicit(&drawn_get()->cards[card].ns[kind], ns, memory_order_relaxed);
 }
 
+/* Keys are odd. */
+static uint64_t key_on_card(uint64_t key, uint32_t card)
+{
+	return key + 2 * (uint64_t)card;
+}
+
 /* ---- around a call --------------------------------------------------------------------------------------
  */
 
@@ -136,18 +142,20 @@ static int card_of_call(const struct grant_file *grant)
 	return card >= 0 && share_of(grant, (unsigned)card) != 0 ? card : -1;
 }
 
-/* Never measured: how long it takes is to be known before many more of them are on their way. Not for ever:
- * it may be one that waits for another. */
-static void hold(struct started *started, bool whole)
+/* How long it takes is to be known before many more of them are on their way. Not for ever: it may be one
+ * that waits for another. */
+static uint64_t guess(struct started *started, bool whole)
 {
-	uint32_t under_way = cost_started(started->cost, started->count) - started->count;
+	uint32_t unknown;
+	uint64_t ns = cost_start(started->cost, started->count, &unknown);
 
-	for (int i = 0; !whole && under_way >= UNMEASURED_MAX && i < UNMEASURED_WAIT_STEPS; i++) {
+	for (int i = 0; !whole && unknown >= UNKNOWN_MAX && i < UNKNOWN_WAIT_STEPS; i++) {
 		sample_ask();
 		if (cost_ns(started->cost) != 0)
-			return;
-		sleep_ns(UNMEASURED_STEP_NS);
+			break;
+		sleep_ns(UNKNOWN_STEP_NS);
 	}
+	return ns * started->count;
 }
 
 static void pay(struct pace *pace, _Atomic int64_t *own, uint64_t ns)
@@ -172,7 +180,7 @@ void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t
 	if (!pace->paced)
 		return;
 	*started = (struct started){.stream = stream, .card = (uint32_t)card, .kind = kind, .count = count};
-	started->key = key + 2 * (uint64_t)card;
+	started->key = key_on_card(key, (uint32_t)card);
 	started->cost = cost_find(started->key, sample_draws());
 	if (!started->cost) {
 		pace->paced = false;
@@ -180,9 +188,10 @@ void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t
 	}
 	saved = errno;
 	started->cost_ns = cost_ns(started->cost) * count;
-	if (started->cost_ns == 0)
-		hold(started, share_of(session->grant, (unsigned)card) >= GRANT_CORE_WHOLE);
-	pay(pace, &own->cards[card].ns[kind], started->cost_ns ? started->cost_ns : COST_GUESS_NS * count);
+	pace->paid_ns = started->cost_ns;
+	if (pace->paid_ns == 0)
+		pace->paid_ns = guess(started, share_of(session->grant, (unsigned)card) >= GRANT_CORE_WHOLE);
+	pay(pace, &own->cards[card].ns[kind], pace->paid_ns);
 	sample_begin(started);
 	errno = saved;
 }
@@ -198,9 +207,19 @@ void pacing_end(struct pace *pace, CUresult result)
 	saved = errno;
 	left = atomic_load_explicit(
 		&drawn_get()->cards[started->card].ns[started->kind], memory_order_relaxed);
-	sample_end(started, result == CUDA_SUCCESS, left < (int64_t)started->cost_ns);
-	if (result != CUDA_SUCCESS)
-		pacing_charge(started->card, started->kind,
-			-(int64_t)(started->cost_ns ? started->cost_ns : COST_GUESS_NS * started->count));
+	sample_end(started, result == CUDA_SUCCESS, left < (int64_t)pace->paid_ns);
+	if (result != CUDA_SUCCESS) {
+		pacing_charge(started->card, started->kind, -(int64_t)pace->paid_ns);
+		if (started->cost_ns == 0)
+			cost_unstart(started->cost, started->count);
+	}
 	errno = saved;
+}
+
+void pacing_renew(uint64_t key)
+{
+	const struct shim_session *session = session_get();
+
+	for (uint32_t i = 0; session && i < session->grant->card_count; i++)
+		cost_renew(key_on_card(key, i));
 }

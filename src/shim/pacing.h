@@ -17,6 +17,7 @@ enum pace_kind { PACE_CORE, PACE_TO_CARD, PACE_FROM_CARD, PACE_KINDS };
 /* Around one call of the driver. */
 struct pace {
 	struct started started;
+	uint64_t paid_ns;
 	bool paced;
 };
 
@@ -28,6 +29,9 @@ bool pacing_is_on(void);
  * kept. */
 void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t count, CUstream stream);
 void pacing_end(struct pace *pace, CUresult result);
+
+/* pacing_renew() - what this key stands for is not what it was. */
+void pacing_renew(uint64_t key);
 
 /* pacing_charge() - ns more (or fewer) for what was started already. */
 void pacing_charge(uint32_t card, uint32_t kind, int64_t ns);

@@ -1,12 +1,15 @@
 """A container keeps to its share of a card's time: the shim on the simulated card, which stretches pairs of events by what
 others do in between. The share is written into the grant as a keeper writes it; what was used is what was finished."""
+import json
+import os
+import signal
 import struct
 import time
 
 import pytest
 
 import grants
-from shim_memory import _granted  # noqa: F401 (fixture)
+from shim_memory import Granted, _granted  # noqa: F401 (fixture)
 from sim_cuda import KERNELS, finish
 from test_sim import RATION_SIM, run, tree  # noqa: F401 (fixture)
 
@@ -76,3 +79,358 @@ def test_a_whole_card_is_counted_and_never_waited_for(share):
     started, waited, asked, _ = usage(share)
     assert float(out) > 0.85 and waited == 0
     assert float(out) * 2e9 * 0.95 < started < float(out) * 2e9 * 1.05 and asked > 100
+
+
+# Several at a time
+
+def exclusive_ns(granted, pids, card=0):
+    """What these processes had of the card, from the card itself."""
+    rows = json.loads(run(RATION_SIM, "usage", granted.tree.path, "--json").stdout)["processes"]
+    return sum(row["smNs"] for row in rows if row["pid"] in pids and row["card"] == card)
+
+
+class Shares:
+    """Of containers by their processes, between two moments."""
+
+    def __init__(self, granted, *containers):
+        self.granted, self.containers = granted, containers
+        self.begin()
+
+    def read(self):
+        return time.monotonic_ns(), [exclusive_ns(self.granted, [p.pid for p in container])
+                                     for container in self.containers]
+
+    def begin(self):
+        self.before = self.read()
+
+    def percent(self):
+        (t0, before), (t1, now) = self.before, self.read()
+        return [100 * (b - a) / (t1 - t0) for a, b in zip(before, now)]
+
+    def over(self, seconds):
+        self.begin()
+        time.sleep(seconds)
+        return self.percent()
+
+
+ENDLESS = """
+f = kernel(b"%s")
+say("ready")
+while True:
+    for i in range(%d): ok(launch(f))
+    ok(cu.cuStreamSynchronize(None))
+"""
+
+
+def endless(granted, name="us200", batch=10):
+    process = granted.start(WORK, ENDLESS % (name, batch))
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.fixture(name="started")
+def _started():
+    """Processes that end with the test."""
+    processes = []
+    yield lambda process: processes.append(process) or process
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(name="neighbour")
+def _neighbour(share, tmp_path):
+    """A second container on the same cards."""
+    folder = tmp_path / "neighbour"
+    folder.mkdir()
+    return Granted(share.tree, folder, [1024 << 20, 1024 << 20])
+
+
+def test_two_processes_of_a_container_share_one_bucket(share, started):
+    share.share(30)
+    both = [started(endless(share)) for _ in range(2)]
+    time.sleep(1)
+    assert 28 <= Shares(share, both).over(3)[0] <= 32
+
+
+def test_two_containers_have_what_each_was_granted(share, neighbour, started):
+    share.share(30)
+    grants.set_core(neighbour.grant, 0, 70 * PERCENT)
+    a, b = started(endless(share)), started(endless(neighbour))
+    time.sleep(1)
+    first, second = Shares(share, [a], [b]).over(3)
+    assert 28 <= first <= 32.5 and 65 <= second <= 72
+
+
+def test_another_share_takes_effect_within_a_tenth_of_a_second(share, started):
+    share.share(10)
+    shares = Shares(share, [started(endless(share))])
+    time.sleep(1)
+    assert 8 <= shares.over(1)[0] <= 12
+    share.share(60)
+    time.sleep(0.1)
+    assert 56 <= shares.over(1)[0] <= 63
+    share.share(10)
+    time.sleep(0.1)
+    assert 8 <= shares.over(1)[0] <= 12
+    share.share(0)
+    time.sleep(0.1)
+    assert shares.over(0.5)[0] > 80
+
+
+def test_a_correction_changes_the_pace_and_not_the_share(share, started):
+    """The keeper found that what the shim takes for 30 % is 15 %."""
+    grants.set_core(share.grant, 0, 30 * PERCENT, 60 * PERCENT)
+    shares = Shares(share, [started(endless(share))])
+    time.sleep(1)
+    assert 56 <= shares.over(2)[0] <= 62
+
+
+def test_a_stopped_container_costs_the_other_nothing_and_does_not_catch_up(share, neighbour, started):
+    share.share(30)
+    grants.set_core(neighbour.grant, 0, 50 * PERCENT)
+    a, b = started(endless(share)), started(endless(neighbour))
+    time.sleep(1)
+    a.send_signal(signal.SIGSTOP)
+    time.sleep(0.3)    # what it had under way
+    stopped, other = Shares(share, [a], [b]).over(1)
+    assert stopped < 1 and 47 <= other <= 52
+    a.send_signal(signal.SIGCONT)
+    again, other = Shares(share, [a], [b]).over(1)
+    # A burst is what 20 ms are worth.
+    assert 28 <= again <= 33 and 47 <= other <= 52
+
+
+def test_a_process_killed_with_credit_takes_a_slice_with_it_at_most(share, started):
+    """Twenty processes are killed in the middle of it, and the one that stays has what the container has."""
+    share.share(50)
+    stays = started(endless(share))
+    time.sleep(1)
+    shares = Shares(share, [stays])
+    for _ in range(20):
+        other = endless(share)
+        other.kill()
+        other.communicate()
+    time.sleep(0.2)
+    assert 47 <= shares.over(1)[0] <= 52
+
+
+def test_a_child_of_fork_has_no_credit_of_its_parents(share):
+    share.share(30)
+    out = share.script(WORK, """
+        f = kernel(b"us200")
+        spin(1, lambda: ok(launch(f)), 200)
+        pid = os.fork()
+        if pid == 0:
+            # Nothing of the parent's can be used here: the driver says so, and nobody waits or crashes.
+            result = launch(f)
+            os._exit(0 if result != OK else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        say(spin(2, lambda: ok(launch(f)), 200))
+        """)
+    assert 0.28 <= float(out) <= 0.32
+
+
+# Ways to start work
+
+def test_graphs_are_paced_by_what_they_cost_last(share):
+    share.share(30)
+    out = share.script(WORK, """
+        f, s = kernel(b"us200"), stream()
+        ok(cu.cuStreamBeginCapture_v2(s, 0))
+        for i in range(20): ok(launch(f, s))
+        graph = c_void_p()
+        ok(cu.cuStreamEndCapture(s, byref(graph)))
+        execute = out("cuGraphInstantiateWithFlags", c_void_p, graph, c_uint64(0))
+        spin(1, lambda: ok(cu.cuGraphLaunch(execute, s)), 4000, 2, s)
+        say(spin(3, lambda: ok(cu.cuGraphLaunch(execute, s)), 4000, 2, s))
+        """)
+    assert 0.28 <= float(out) <= 0.32
+
+
+def test_a_changed_graph_is_measured_again(share):
+    """From 1 ms to 20 ms by cuGraphExecUpdate."""
+    share.share(30)
+    out = share.script(WORK, """
+        g, s = kernel(b"grid"), stream()
+        def single(blocks):
+            graph = c_void_p()
+            ok(cu.cuStreamBeginCapture_v2(s, 0))
+            ok(launch(g, s, grid=blocks))
+            ok(cu.cuStreamEndCapture(s, byref(graph)))
+            return graph
+        execute = out("cuGraphInstantiateWithFlags", c_void_p, single(100), c_uint64(0))
+        spin(1, lambda: ok(cu.cuGraphLaunch(execute, s)), 1000, 2, s)
+        info = (c_uint64 * 4)()
+        ok(cu.cuGraphExecUpdate_v2(execute, single(2000), info))
+        say(spin(3, lambda: ok(cu.cuGraphLaunch(execute, s)), 20000, 1, s))
+        """)
+    assert 0.28 <= float(out) <= 0.33
+
+
+def test_a_captured_launch_is_charged_when_its_graph_runs(share):
+    share.share(5)
+    out = share.script(WORK, """
+        f, s, graph = kernel(b"ms50"), stream(), c_void_p()
+        ok(launch(f, s)); ok(cu.cuStreamSynchronize(s)); ok(launch(f, s)); ok(cu.cuStreamSynchronize(s))
+        ok(cu.cuStreamBeginCapture_v2(s, 0))
+        before = time.monotonic()
+        for i in range(1000): ok(launch(f, s))
+        say(time.monotonic() - before)
+        ok(cu.cuStreamEndCapture(s, byref(graph)))
+        """)
+    assert float(out) < 0.5
+
+
+@pytest.mark.parametrize("way", ["Ex", "Cooperative", "per_thread", "Ex per_thread"])
+def test_every_way_to_launch_is_paced(share, way):
+    share.share(30)
+    out = share.script(WORK, f"""
+        f = kernel(b"us200")
+        class Config(Structure):
+            _fields_ = [("shape", c_uint * 7), ("stream", c_void_p), ("attributes", c_void_p), ("count", c_uint)]
+        def launch_ex(stream, function):
+            config = Config((1, 1, 1, 1, 1, 1, 0), stream, None, 0)
+            ok(function(byref(config), f, None, None))
+        one, s = {{
+            "Ex": (lambda: launch_ex(None, cu.cuLaunchKernelEx), None),
+            "Ex per_thread": (lambda: launch_ex(None, cu.cuLaunchKernelEx_ptsz), c_void_p(2)),
+            "Cooperative": (lambda: ok(cu.cuLaunchCooperativeKernel(f, 1, 1, 1, 1, 1, 1, 0, None, None)), None),
+            "per_thread": (lambda: ok(cu.cuLaunchKernel_ptsz(f, 1, 1, 1, 1, 1, 1, 0, None, None, None)), c_void_p(2)),
+        }}["{way}"]
+        spin(1, one, 200, 10, s)
+        say(spin(2, one, 200, 10, s))
+        """)
+    assert 0.28 <= float(out) <= 0.32
+
+
+COPIES = """
+a, b = alloc(16 * MiB), alloc(16 * MiB)
+host = out("cuMemHostAlloc", c_void_p, c_size_t(16 * MiB), 0)
+size = c_size_t(16 * MiB)
+ways = {
+    "to": lambda: ok(cu.cuMemcpyHtoD_v2(a, host, size)),
+    "to async": lambda: ok(cu.cuMemcpyHtoDAsync_v2(a, host, size, None)),
+    "to unified": lambda: ok(cu.cuMemcpyAsync(a, c_uint64(host.value), size, None)),
+    "from": lambda: ok(cu.cuMemcpyDtoH_v2(host, a, size)),
+    "from async": lambda: ok(cu.cuMemcpyDtoHAsync_v2_ptsz(host, a, size, None)),
+    "within": lambda: ok(cu.cuMemcpyDtoDAsync_v2(a, b, size, None)),
+    "fill": lambda: ok(cu.cuMemsetD8Async(a, 7, size, None)),
+}
+one = ways[%r]
+say("ready")
+while True:
+    for i in range(%d): one()
+    ok(cu.cuCtxSynchronize())
+"""
+
+
+@pytest.mark.parametrize("way, batch, engine", [
+    ("to", 2, "copyInNs"), ("to async", 2, "copyInNs"), ("to unified", 2, "copyInNs"), ("from", 2, "copyOutNs"),
+    ("from async", 2, "copyOutNs"), ("within", 4, "smNs"), ("fill", 4, "smNs")])
+def test_copies_keep_to_the_share_of_their_own_engine(share, started, way, batch, engine):
+    """No more than that of the engine, no less than that of what is copied without a limit: the simulated driver moves
+    the bytes by the program's own processor, which is slower than a card."""
+    def engine_share():
+        process = started(share.start(WORK, COPIES % (way, batch)))
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1)
+        sums = []
+        for _ in range(2):
+            rows = json.loads(run(RATION_SIM, "usage", share.tree.path, "--json").stdout)["processes"]
+            sums.append((time.monotonic_ns(), sum(row[engine] for row in rows if row["pid"] == process.pid)))
+            time.sleep(2)
+        process.kill()
+        (t0, before), (t1, after) = sums
+        return (after - before) / (t1 - t0)
+
+    unlimited = engine_share()
+    share.share(20)
+    limited = engine_share()
+    # (What its processor takes for a copy depends on what the caches hold.)
+    assert (0.1 if engine == "smNs" else 0.18) * unlimited <= limited <= 0.22
+    started_ns, _, _, (to_card, from_card) = usage(share)
+    assert [ns > 1e8 for ns in (started_ns, to_card, from_card)] == [engine == name for name in
+                                                                    ("smNs", "copyInNs", "copyOutNs")]
+
+
+def test_small_copies_are_not_held_back(share):
+    share.share(5)
+    out = share.script(WORK, """
+        a, host = alloc(MiB), create_string_buffer(1000)
+        begin = time.monotonic()
+        for i in range(20000): ok(cu.cuMemcpyHtoD_v2(a, host, c_size_t(1000)))
+        say(time.monotonic() - begin)
+        """)
+    assert float(out) < 5 and usage(share)[1] == 0
+
+
+def test_cards_have_buckets_of_their_own(share):
+    """Of two cards only the first is controlled."""
+    share.share(20)
+    out = share.script(WORK, """
+        f = kernel(b"us200")
+        spin(1, lambda: ok(launch(f)), 200)
+        first = spin(1, lambda: ok(launch(f)), 200)
+        context(1); f = kernel(b"us200")
+        second = spin(1, lambda: ok(launch(f)), 200)
+        say(first, second)
+        """)
+    first, second = map(float, out.split())
+    assert 0.18 <= first <= 0.22 and second > 0.6
+    assert usage(share, 1)[0] == 0
+
+
+def test_contexts_and_streams_that_come_and_go_leave_no_events_behind(share):
+    """Events of ours are per context, at most 66, and end with it; nothing of it is misuse."""
+    share.share(90)
+    share.script(WORK, """
+        for i in range(40):
+            c = context(); f = kernel(b"us200"); s = stream()
+            for j in range(20): ok(launch(f, s)); ok(launch(f))
+            ok(cu.cuStreamDestroy_v2(s))
+            if i % 2: ok(cu.cuCtxSynchronize())
+            ok(cu.cuCtxDestroy_v2(c))
+        primary = out("cuDevicePrimaryCtxRetain", c_void_p, 0)
+        ok(cu.cuCtxSetCurrent(primary)); f = kernel(b"us200")
+        for i in range(40):
+            ok(cu.cuDevicePrimaryCtxRetain(byref(c_void_p()), 0))
+            for j in range(10): ok(launch(f))
+            ok(cu.cuDevicePrimaryCtxRelease_v2(0))
+        ok(cu.cuCtxSynchronize())
+        ok(cu.cuDevicePrimaryCtxRelease_v2(0))
+        """)
+    assert share.misuse() == {}
+
+
+def test_a_launch_that_fails_costs_nothing(share):
+    share.share(5)
+    out = share.script(WORK, """
+        f = kernel(b"ms50")
+        for i in range(3): ok(launch(f)); ok(cu.cuCtxSynchronize())
+        begin = time.monotonic()
+        while launch(f) != OK: pass
+        for i in range(10000): assert launch(f, grid=0) == INVALID
+        say(time.monotonic() - begin)
+        """)
+    # The one that worked is 50 ms, that is a second at 5 %, before and after which nothing is waited for.
+    assert float(out) < 3
+
+
+def test_many_threads_share_what_their_process_has(share):
+    share.share(30)
+    out = share.script(WORK, """
+        f, done, stop = kernel(b"us200"), [0] * 8, time.monotonic() + 4
+        current = c_void_p(); ok(cu.cuCtxGetCurrent(byref(current)))
+        def work(i):
+            ok(cu.cuCtxSetCurrent(current)); s = stream()
+            while time.monotonic() < stop:
+                for k in range(4): ok(launch(f, s))
+                ok(cu.cuStreamSynchronize(s))
+                if time.monotonic() > stop - 3: done[i] += 4
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        say(sum(done) * 200e-6 / 3)
+        """)
+    assert 0.26 <= float(out) <= 0.32

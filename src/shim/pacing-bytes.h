@@ -1,0 +1,15 @@
+/* pacing-bytes.h - copies and fills: what they cost grows with their size. */
+#pragma once
+
+#include "shim/pacing.h"
+
+enum bytes_what { BYTES_COPY, BYTES_FILL, BYTES_DECOMPRESSED, BYTES_PEER };
+
+/* pacing_begin_bytes() - pacing_begin() for so many of them; what is too small to matter in a copy between
+ * machine and card is not paced. Asks pacing_is_on() itself. */
+void pacing_begin_bytes(
+	struct pace *pace, enum pace_kind kind, enum bytes_what what, uint64_t bytes, CUstream stream);
+
+/* pacing_kind_of() - of a copy between unified addresses, or with the side that is no address given as 0: an
+ * array, on the card. PACE_KINDS: within the machine's memory. */
+enum pace_kind pacing_kind_of(CUdeviceptr to, CUdeviceptr from);
