@@ -9,6 +9,7 @@
 #include "agent/kubelet/assign.h"
 #include "agent/delivery/cdi.h"
 #include "agent/kubelet/checkpoint.h"
+#include "agent/kubelet/core-plugin.h"
 #include "agent/delivery/grants.h"
 #include "agent/node/health.h"
 #include "agent/node/lease.h"
@@ -98,6 +99,12 @@ bool agent_is_open(const struct agent *agent)
 	return agent->open && !*isolation_problem(agent);
 }
 
+bool agent_is_watched(const struct agent *agent)
+{
+	return plugin_watched(agent->plugin) &&
+	       (!core_plugin_offered(agent) || core_plugin_watched(agent->core_plugin));
+}
+
 static void agent_remember(struct agent *agent)
 {
 	struct state state = {.mode = agent->in_force,
@@ -181,10 +188,14 @@ void agent_changed(struct agent *agent)
 	}
 	if (runtime_answered(agent->runtime)) {
 		plugin_begin(agent->plugin);
+		core_plugin_begin(agent->core_plugin);
 		if (agent_serves(agent))
 			registrar_want(agent->registrar);
+		if (core_plugin_offered(agent))
+			registrar_want(agent->core_registrar);
 	}
 	plugin_update(agent->plugin);
+	core_plugin_update(agent->core_plugin);
 	power_changed(agent->power);
 	if (agent->settled)
 		report_update(agent->report);
@@ -390,9 +401,13 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = plugin_new(agent, &agent->plugin);
 	if (r == 0)
+		r = core_plugin_new(agent, &agent->core_plugin);
+	if (r == 0)
 		r = report_new(agent, &agent->report);
 	if (r == 0)
-		r = registrar_new(agent, &agent->registrar);
+		r = registrar_new(agent, &plugin_registration, &agent->registrar);
+	if (r == 0)
+		r = registrar_new(agent, &core_registration, &agent->core_registrar);
 	if (r == 0)
 		r = orphans_new(agent, &agent->orphans);
 	if (r == 0)
@@ -426,7 +441,7 @@ int agent_start(struct agent *agent, struct error *err)
 	agent->in_force = state.mode;
 	agent->mode.asked = agent->in_force;
 	agent->open = true;
-	if (checkpoint_load(o->checkpoint, &agent->served, &problem) < 0)
+	if (checkpoint_load(o->checkpoint, RESOURCE_GPU_MEM, &agent->served, &problem) < 0)
 		log_warning("%s; starting with an empty record", problem.text);
 	r = agent_start_parts(agent, err);
 	if (r == 0)
@@ -449,8 +464,10 @@ void agent_stop(struct agent *agent)
 {
 	metrics_page_free(agent->metrics_page);
 	registrar_free(agent->registrar);
-	agent->registrar = NULL;
+	registrar_free(agent->core_registrar);
+	agent->registrar = agent->core_registrar = NULL;
 	plugin_free(agent->plugin);
+	core_plugin_free(agent->core_plugin);
 	leave_free(agent->leave);
 	lease_free(agent->lease);
 	leftovers_free(agent->leftovers);

@@ -15,6 +15,7 @@
 #include "agent/kubelet/served.h"
 #include "base/list.h"
 
+struct core_plugin;
 struct gpu_health;
 struct grpc_server;
 struct json_object;
@@ -40,7 +41,7 @@ struct watchdog;
 struct agent {
 	struct options options;
 	struct loop *loop;
-	int relay_fd; /* to the supervisor; the plugin takes it */
+	int relay_fd, core_relay_fd; /* to the supervisor; the plugins take them */
 	struct kube_client *client;
 	struct kube_watch *node_watch, *pod_watch;
 
@@ -79,6 +80,8 @@ struct agent {
 	struct list assignments; /* of assign.c, on their way */
 	struct plugin *plugin;
 	struct registrar *registrar;
+	struct core_plugin *core_plugin;
+	struct registrar *core_registrar;
 	struct report *report;
 	struct orphans *orphans;
 	struct leftovers *leftovers;
@@ -105,6 +108,9 @@ void agent_poll_health(struct agent *agent);
 /* agent_serves() - the mode in force has device plugins, and the node can do what the mode promises; or
  * cannot any more, but pods hold units. */
 bool agent_serves(const struct agent *agent);
+
+/* agent_is_watched() - the kubelet has our devices of every resource that the mode in force has. */
+bool agent_is_watched(const struct agent *agent);
 
 /* agent_is_open() - new pods may come: nothing stands in the way of serving them. */
 bool agent_is_open(const struct agent *agent);

@@ -72,7 +72,7 @@ static void add_cards(struct metrics *page, const struct agent *agent, enum card
 			value = card->units;
 			break;
 		case CARD_HELD:
-			value = ids_held(&agent->pods, card->facts.uuid);
+			value = ids_held(IDS_OF_UNITS, &agent->pods, card->facts.uuid);
 			break;
 		case CARD_HEALTHY:
 			value = card->facts.healthy;

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/kubelet/core-plugin.h"
 #include "agent/kubelet/front.h"
 #include "agent/options.h"
 #include "agent/kubelet/plugin.h"
@@ -36,9 +37,9 @@ struct supervisor {
 	worker_fn run;
 	farewell_fn farewell;
 	struct loop *loop;
-	struct front *front;
-	struct loop_timer *timer; /* start the worker; when stopping, end it */
-	struct loop_timer *watch; /* does it still answer? */
+	struct front *front, *core_front; /* of gpu-mem, and of gpu-core.percentage */
+	struct loop_timer *timer;	  /* start the worker; when stopping, end it */
+	struct loop_timer *watch;	  /* does it still answer? */
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
 	bool may_say_farewell; /* stopping, and there is time for it */
@@ -49,8 +50,22 @@ struct supervisor {
 	int64_t wait_ns;	   /* of the crash loop */
 };
 
-/* Nothing of the supervisor's may stay open here, or its sockets would live on in us. fd -1: say farewell. */
-static int child_main(const struct supervisor *s, int fd, pid_t parent)
+/* Nothing of the supervisor's may stay open here, or its sockets would live on in us. */
+static void close_all_but(struct relay_ends ends)
+{
+	int first = ends.mem < ends.core ? ends.mem : ends.core;
+	int last = ends.mem < ends.core ? ends.core : ends.mem;
+
+	if (first > STDERR_FILENO + 1)
+		close_range(STDERR_FILENO + 1, (unsigned int)first - 1, 0);
+	if (last > first + 1)
+		close_range(
+			first < 0 ? STDERR_FILENO + 1 : (unsigned int)first + 1, (unsigned int)last - 1, 0);
+	close_range(last < 0 ? STDERR_FILENO + 1 : (unsigned int)last + 1, UINT_MAX, 0);
+}
+
+/* ends.mem -1: say farewell. */
+static int child_main(const struct supervisor *s, struct relay_ends ends, pid_t parent)
 {
 	sigset_t none;
 
@@ -58,12 +73,10 @@ static int child_main(const struct supervisor *s, int fd, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		return EXIT_FAILURE;
-	if (fd > STDERR_FILENO + 1)
-		close_range(STDERR_FILENO + 1, (unsigned int)fd - 1, 0);
-	close_range((unsigned int)fd + 1, UINT_MAX, 0);
+	close_all_but(ends);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return fd < 0 ? s->farewell(s->options) : s->run(s->options, fd, s->respawns);
+	return ends.mem < 0 ? s->farewell(s->options) : s->run(s->options, ends, s->respawns);
 }
 
 static void supervisor_start_later(struct supervisor *s)
@@ -73,28 +86,43 @@ static void supervisor_start_later(struct supervisor *s)
 	loop_timer_set(s->timer, FIRST_WAIT_NS);
 }
 
+static void close_pair(const int fds[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+/* Takes both in any case. */
+static bool attach_both(struct supervisor *s, int mem, int core)
+{
+	bool attached = front_attach(s->front, mem) == 0;
+
+	return front_attach(s->core_front, core) == 0 && attached;
+}
+
 static void supervisor_start(struct supervisor *s)
 {
+	int mem[2] = {-1, -1}, core[2] = {-1, -1};
 	pid_t parent = getpid();
-	int fds[2];
 
 	s->respawns += s->died_ns != 0;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0) {
-		supervisor_start_later(s);
-		return;
-	}
-	s->worker = fork();
+	s->worker = -1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, mem) == 0 &&
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, core) == 0)
+		s->worker = fork();
 	if (s->worker < 0) {
 		supervisor_start_later(s);
-		close(fds[0]);
-		close(fds[1]);
+		close_pair(mem);
+		close_pair(core);
 		return;
 	}
 	if (s->worker == 0)
-		exit(child_main(s, fds[1], parent));
-	close(fds[1]);
+		exit(child_main(s, (struct relay_ends){.mem = mem[1], .core = core[1]}, parent));
+	close(mem[1]);
+	close(core[1]);
 	s->started_ns = monotonic_ns();
-	if (front_attach(s->front, fds[0]) < 0) {
+	if (!attach_both(s, mem[0], core[0])) {
 		log_error("cannot talk to the worker: out of memory");
 		kill(s->worker, SIGKILL);
 	}
@@ -111,7 +139,7 @@ static void supervisor_say_farewell(struct supervisor *s)
 	s->may_say_farewell = false;
 	s->worker = fork();
 	if (s->worker == 0)
-		exit(child_main(s, -1, parent));
+		exit(child_main(s, (struct relay_ends){.mem = -1, .core = -1}, parent));
 	if (s->worker > 0)
 		return;
 	log_error("cannot tell the scheduler that this agent goes: %s", strerror(errno));
@@ -190,6 +218,7 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 	s->died_ns = monotonic_ns();
 	s->worker = 0;
 	front_detach(s->front);
+	front_detach(s->core_front);
 	stays_away = !front_worker_ready(s->front) && WIFEXITED(status);
 	if (s->may_say_farewell && WIFSIGNALED(status)) {
 		supervisor_say_farewell(s);
@@ -254,7 +283,7 @@ static void on_watch(void *userdata)
 	struct supervisor *s = userdata;
 
 	loop_timer_set(s->watch, WATCH_NS);
-	if (!s->worker || !front_worker_hangs(s->front))
+	if (!s->worker || (!front_worker_hangs(s->front) && !front_worker_hangs(s->core_front)))
 		return;
 	log_error("the worker has not answered the kubelet for 30 s, so it is killed; it may hang in the "
 		  "NVIDIA "
@@ -262,12 +291,18 @@ static void on_watch(void *userdata)
 	kill(s->worker, SIGKILL);
 }
 
-static int supervisor_init(struct supervisor *s)
+static int make_front(struct supervisor *s, const char *endpoint, struct front **ret_front)
 {
 	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", s->options->plugin_dir, endpoint);
+	return front_new(s->loop, path, ret_front);
+}
+
+static int supervisor_init(struct supervisor *s)
+{
 	int r = loop_new(&s->loop);
 
-	snprintf(path, sizeof(path), "%s/%s", s->options->plugin_dir, PLUGIN_ENDPOINT);
 	if (r == 0)
 		r = loop_add_signal(s->loop, SIGTERM, on_signal, s);
 	if (r == 0)
@@ -278,7 +313,9 @@ static int supervisor_init(struct supervisor *s)
 		r = loop_add_timer(s->loop, on_timer, s, &s->timer);
 	if (r == 0)
 		r = loop_add_timer(s->loop, on_watch, s, &s->watch);
-	return r == 0 ? front_new(s->loop, path, &s->front) : r;
+	if (r == 0)
+		r = make_front(s, PLUGIN_ENDPOINT, &s->front);
+	return r == 0 ? make_front(s, CORE_PLUGIN_ENDPOINT, &s->core_front) : r;
 }
 
 int supervise(const struct options *options, worker_fn run, farewell_fn farewell)
@@ -294,6 +331,7 @@ int supervise(const struct options *options, worker_fn run, farewell_fn farewell
 	if (r < 0)
 		log_error("cannot go on: %s", strerror(-r));
 	front_free(s.front);
+	front_free(s.core_front);
 	loop_free(s.loop);
 	if (s.lock_fd >= 0)
 		close(s.lock_fd);

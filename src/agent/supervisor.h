@@ -7,9 +7,14 @@
 
 struct options;
 
-/* What the worker runs: its exit status. fd is its end of the relay; respawns: how many workers died before
- * it. */
-typedef int (*worker_fn)(const struct options *options, int fd, unsigned int respawns);
+/* The worker's ends of its relays to the supervisor, one for each device plugin: gpu-mem, and
+ * gpu-core.percentage. */
+struct relay_ends {
+	int mem, core;
+};
+
+/* What the worker runs: its exit status. It takes the ends; respawns: how many workers died before it. */
+typedef int (*worker_fn)(const struct options *options, struct relay_ends ends, unsigned int respawns);
 
 /* What is run in the worker's place when a signal comes while none lives, or ends it too early. */
 typedef int (*farewell_fn)(const struct options *options);

@@ -24,9 +24,12 @@ static void on_signal(void *userdata, int signo)
 		loop_quit(agent->loop, 0);
 }
 
-int worker_run(const struct options *options, int fd, unsigned int respawns)
+int worker_run(const struct options *options, struct relay_ends ends, unsigned int respawns)
 {
-	struct agent agent = {.options = *options, .relay_fd = fd, .metrics.respawns = respawns};
+	struct agent agent = {.options = *options,
+		.relay_fd = ends.mem,
+		.core_relay_fd = ends.core,
+		.metrics.respawns = respawns};
 	char checkpoint[4096];
 	struct error err = {""};
 	int r;

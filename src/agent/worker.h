@@ -1,8 +1,7 @@
 /* worker.h - the process that does the agent's work, started and held by the supervisor. */
 #pragma once
 
-struct options;
+#include "agent/supervisor.h"
 
-/* worker_run() - until a signal ends it. fd is its end of the relay, respawns how many workers died before
- * it. Returns the exit status. */
-int worker_run(const struct options *options, int fd, unsigned int respawns);
+/* worker_run() - a worker_fn: until a signal ends it. */
+int worker_run(const struct options *options, struct relay_ends ends, unsigned int respawns);

@@ -235,6 +235,17 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 	return buf;
 }
 
+uint32_t placement_core_on(const struct placement *placement, const struct request *request, const char *uuid)
+{
+	const struct card_share *share = placement->n_containers
+						 ? container_share(&placement->containers[0], uuid)
+						 : NULL;
+
+	if (!share)
+		return 0;
+	return placement->n_containers == 1 ? share->core : request->core;
+}
+
 bool misfit_is_occupancy(int misfit)
 {
 	return misfit == MISFIT_FULL || misfit == MISFIT_INSTANCES || misfit == MISFIT_CORE ||

@@ -58,6 +58,10 @@ bool placement_matches(const struct placement *placement, const struct request *
 uint32_t placement_units_on(
 	const struct placement *placement, const struct request *request, const char *uuid);
 
+/* placement_core_on() - likewise the percentage of that card. */
+uint32_t placement_core_on(
+	const struct placement *placement, const struct request *request, const char *uuid);
+
 /* Why a node cannot serve a request; the texts are constant, because kube-scheduler requeues a pod whose
  * message changes (kube-scheduler-extender: own status patch wakes the pod). */
 enum misfit {

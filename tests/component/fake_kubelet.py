@@ -26,6 +26,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 RESOURCE = "aliyun.com/gpu-mem"
 GPU_COUNT = "aliyun.com/gpu-count"
+CORE = "aliyun.com/gpu-core.percentage"
 
 # message -> fields: (name, number, type); "*" repeated, "{" a map of strings, other names are messages
 SCHEMA = {
@@ -161,6 +162,14 @@ class Plugin:
         self.channel.close()
 
 
+class Beside:
+    """What the kubelet has of a second resource, in devices of its own."""
+
+    def __init__(self):
+        self.plugin, self.options, self.devices, self.updates = None, None, {}, 0
+        self.registrations, self.given, self.answers, self.devices_at = [], {}, [], None
+
+
 def limits(container, resource=RESOURCE):
     return int(container.get("resources", {}).get("limits", {}).get(resource, 0))
 
@@ -204,6 +213,8 @@ class FakeKubelet:
         self.lists = 0
         self.server = self.resources_server = self.cri_server = None
         self.started_at = None
+        self.core = Beside()        # of gpu-core.percentage
+        self.core_first = False     # the kubelet asks for a container's resources in no order: a map of Go
 
     # ---- services ----
 
@@ -247,6 +258,9 @@ class FakeKubelet:
             if self.plugin:
                 self.plugin.close()
             self.plugin, self.devices = None, {}
+            if self.core.plugin:
+                self.core.plugin.close()
+            self.core.plugin, self.core.devices = None, {}
 
     def stop_all(self):
         self.unnamed.clear()
@@ -294,31 +308,32 @@ class FakeKubelet:
             options = plugin.call("GetDevicePluginOptions", msg("Empty"), "DevicePluginOptions")
         except grpc.RpcError as e:
             context.abort(grpc.StatusCode.UNKNOWN, f"failed to dial device plugin: {e.code()}")
+        mine = self.core if request.resource_name == CORE else self
         with self.changed:
-            self.registrations.append((time.monotonic(), request))
-            self.options = options
-            if self.plugin:
-                self.plugin.close()
-            self.plugin = plugin
-        threading.Thread(target=self.follow, args=(plugin,), daemon=True).start()
+            mine.registrations.append((time.monotonic(), request))
+            mine.options = options
+            if mine.plugin:
+                mine.plugin.close()
+            mine.plugin = plugin
+        threading.Thread(target=self.follow, args=(plugin, mine), daemon=True).start()
         return msg("Empty")
 
-    def follow(self, plugin):
+    def follow(self, plugin, mine):
         try:
             for update in plugin.watch():
                 with self.changed:
-                    if self.plugin is not plugin:
+                    if mine.plugin is not plugin:
                         return
-                    self.devices = {d.ID: d.health for d in update.devices}
-                    self.topology = [d.ID for d in update.devices if d.HasField("topology")]
-                    self.updates += 1
-                    self.devices_at = time.monotonic()
+                    mine.devices = {d.ID: d.health for d in update.devices}
+                    mine.topology = [d.ID for d in update.devices if d.HasField("topology")]
+                    mine.updates += 1
+                    mine.devices_at = time.monotonic()
                     self.changed.notify_all()
         except (grpc.RpcError, ValueError):
             pass
         with self.changed:
-            if self.plugin is plugin:
-                self.devices = {i: "Unhealthy" for i in self.devices}
+            if mine.plugin is plugin:
+                mine.devices = {i: "Unhealthy" for i in mine.devices}
                 self.changed.notify_all()
 
     def on_list(self, _request, context):
@@ -333,7 +348,7 @@ class FakeKubelet:
         """Made once per pod and state: a kubelet is not made of Python, and its time counts in ours."""
         uid, spec = pod["metadata"]["uid"], pod["spec"]
         containers = [c for c in spec.get("initContainers", []) if is_sidecar(c)] + spec["containers"]
-        state = [self.given.get((uid, c["name"])) for c in containers]
+        state = [given.get((uid, c["name"])) for c in containers for given in (self.given, self.core.given)]
         if uid not in self.shown or self.shown[uid][0] != state:
             self.shown[uid] = state, self.show(pod, containers)
         return self.shown[uid][1]
@@ -342,8 +357,8 @@ class FakeKubelet:
         uid = pod["metadata"]["uid"]
         shown = []
         for c in containers:
-            ids = self.given.get((uid, c["name"]))
-            devices = [msg("ContainerDevices", "v1", resource_name=RESOURCE, device_ids=ids)] if ids else []
+            devices = [msg("ContainerDevices", "v1", resource_name=name, device_ids=given[uid, c["name"]])
+                       for name, given in ((CORE, self.core.given), (RESOURCE, self.given)) if given.get((uid, c["name"]))]
             shown.append(msg("ContainerResources", "v1", name=c["name"], devices=devices))
         return msg("PodResources", "v1", name=pod["metadata"]["name"], namespace=pod["metadata"]["namespace"],
                    containers=shown)
@@ -351,10 +366,12 @@ class FakeKubelet:
     # ---- checkpoint ----
 
     def write_checkpoint(self):
-        entries = [{"PodUID": uid, "ContainerName": name, "ResourceName": RESOURCE, "DeviceIDs": {"-1": ids},
-                    "AllocResp": ""} for (uid, name), ids in self.given.items()]
-        text = json.dumps({"Data": {"PodDeviceEntries": entries or None,
-                                    "RegisteredDevices": {RESOURCE: list(self.devices)}}, "Checksum": 1234567890123})
+        entries = [{"PodUID": uid, "ContainerName": name, "ResourceName": resource, "DeviceIDs": {"-1": ids},
+                    "AllocResp": ""} for resource, given in ((RESOURCE, self.given), (CORE, self.core.given))
+                   for (uid, name), ids in given.items()]
+        known = {RESOURCE: list(self.devices)} | ({CORE: list(self.core.devices)} if self.core.registrations else {})
+        text = json.dumps({"Data": {"PodDeviceEntries": entries or None, "RegisteredDevices": known},
+                           "Checksum": 1234567890123})
         temporary = self.checkpoint.with_suffix(".tmp")
         temporary.write_text(text)
         os.replace(temporary, self.checkpoint)
@@ -362,17 +379,19 @@ class FakeKubelet:
     def read_checkpoint(self):
         try:
             data = json.loads(self.checkpoint.read_text())["Data"]
-            self.given = {(e["PodUID"], e["ContainerName"]): sum(e["DeviceIDs"].values(), [])
-                          for e in data["PodDeviceEntries"] or []}
+            self.given, self.core.given = (
+                {(e["PodUID"], e["ContainerName"]): sum(e["DeviceIDs"].values(), [])
+                 for e in data["PodDeviceEntries"] or [] if e["ResourceName"] == resource} for resource in (RESOURCE, CORE))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return
 
     # ---- pods ----
 
-    def wait_devices(self, n, health="Healthy", timeout=10):
+    def wait_devices(self, n, health="Healthy", timeout=10, of=None):
+        mine = of or self
         with self.changed:
-            ok = self.changed.wait_for(lambda: list(self.devices.values()).count(health) == n, timeout)
-            have = list(self.devices.values())
+            ok = self.changed.wait_for(lambda: list(mine.devices.values()).count(health) == n, timeout)
+            have = list(mine.devices.values())
             assert ok, f"{have.count(health)} of {len(have)} devices are {health}, not {n}"
 
     def list_pod(self, pod):
@@ -395,6 +414,33 @@ class FakeKubelet:
             raise AdmissionError(e.details()) from None
 
     def allocate(self, pod, container, reuse, preferred):
+        if self.core_first:
+            self.allocate_core(pod, container)
+        ids = self.allocate_mem(pod, container, reuse, preferred)
+        if not self.core_first:
+            self.allocate_core(pod, container)
+        return ids
+
+    def allocate_core(self, pod, container):
+        """No ids are given again, and nobody is asked which: they count, no more."""
+        n, key = limits(container, CORE), (pod["metadata"]["uid"], container["name"])
+        if not n:
+            return
+        with self.lock:
+            used = {i for ids in self.core.given.values() for i in ids}
+            free = [i for i, h in self.core.devices.items() if h == "Healthy" and i not in used]
+            plugin = self.core.plugin
+        if len(free) < n:
+            raise AdmissionError("Allocate failed due to requested number of devices unavailable for " + CORE)
+        answer = plugin.call("Allocate", msg("AllocateRequest", container_requests=[
+            msg("ContainerAllocateRequest", devices_ids=free[:n])]), "AllocateResponse")
+        assert len(answer.container_responses) == 1, "no containers return in allocation response"
+        with self.lock:
+            self.core.given[key] = free[:n]
+            self.core.answers.append(answer.container_responses[0])
+            self.write_checkpoint()
+
+    def allocate_mem(self, pod, container, reuse, preferred):
         n, uid = limits(container), pod["metadata"]["uid"]
         if not n:
             return []
@@ -477,5 +523,6 @@ class FakeKubelet:
         with self.lock:
             uid = pod["metadata"]["uid"]
             self.pods.pop(uid, None)
-            for key in [k for k in self.given if k[0] == uid]:
-                del self.given[key]
+            for given in (self.given, self.core.given):
+                for key in [k for k in given if k[0] == uid]:
+                    del given[key]

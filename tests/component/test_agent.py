@@ -403,7 +403,7 @@ def test_refusal_says_when_the_api_server_could_not_be_asked(world):
 
 # ---- modes ----
 
-@pytest.mark.parametrize("value", ["core_mem", "topology", "mps", "shrae"])
+@pytest.mark.parametrize("value", ["topology", "mps", "shrae"])
 def test_mode_that_is_not_served_is_refused_with_an_event(value):
     with World(labels={"ack.node.gpu.schedule": value}) as w:
         w.kubelet.start()

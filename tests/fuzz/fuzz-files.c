@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/config.h"
+#include "kube/names.h"
 #include "model/held.h"
 
 const unsigned int fuzz_rounds = 6000;
@@ -59,7 +60,7 @@ static void checkpoint(const char *text, size_t len)
 	struct error err = {""};
 
 	served_init(&served);
-	if (checkpoint_parse(text, len, &served, &err) < 0)
+	if (checkpoint_parse(text, len, RESOURCE_GPU_MEM, &served, &err) < 0)
 		MUST(err.text[0]);
 }
 

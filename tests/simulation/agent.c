@@ -67,7 +67,8 @@ void agent_list_devices(struct sim *sim, int n)
 	set_inventory(node);
 	if (!node->agent.alive || !node->agent.registered || !node->kubelet.alive)
 		return;
-	if (ids_build(&node->agent.inventory, &node->agent.pods, &node->agent.served, &spent, &ids) < 0) {
+	if (ids_build(IDS_OF_UNITS, &node->agent.inventory, &node->agent.pods, &node->agent.served, &spent,
+		    &ids) < 0) {
 		sim->truncated = true;
 		return;
 	}

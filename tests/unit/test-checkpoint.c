@@ -12,13 +12,14 @@
 
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/served.h"
+#include "kube/names.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
 static int parse(const char *text, struct served *served, struct error *err)
 {
 	served_init(served);
-	return checkpoint_parse(text, strlen(text), served, err);
+	return checkpoint_parse(text, strlen(text), RESOURCE_GPU_MEM, served, err);
 }
 
 static const char *const GOOD =
@@ -50,6 +51,16 @@ static void entries_of_our_resource_are_taken_and_the_rest_is_left(void **state)
 	assert_non_null(entry);
 	assert_int_equal(entry->n_ids, 1);
 	served_release(&served);
+}
+
+static void entries_of_another_resource_are_its_own_record(void **state)
+{
+	_cleanup_served_ struct served served;
+
+	served_init(&served);
+	assert_int_equal(checkpoint_parse(GOOD, strlen(GOOD), "nvidia.com/gpu", &served, NULL), 0);
+	assert_non_null(served_find(&served, "u2", "d"));
+	assert_null(served_find(&served, "u1", "c"));
 }
 
 static void kubelet_that_never_gave_anything_is_an_empty_record(void **state)
@@ -89,7 +100,7 @@ static void checkpoint_cut_anywhere_never_crashes(void **state)
 		memcpy(cut, GOOD, len);
 		cut[len] = '\0';
 		served_init(&served);
-		assert_int_equal(checkpoint_parse(cut, len, &served, NULL), -EINVAL);
+		assert_int_equal(checkpoint_parse(cut, len, RESOURCE_GPU_MEM, &served, NULL), -EINVAL);
 		served_release(&served);
 	}
 }
@@ -106,11 +117,11 @@ static void failed_load_leaves_the_record_and_a_missing_file_empties_it(void **s
 	served_add(&served, "u", "c", ids, 1);
 	assert_int_equal(write(fd, "{", 1), 1);
 	close(fd);
-	assert_int_equal(checkpoint_load(path, &served, &err), -EINVAL);
+	assert_int_equal(checkpoint_load(path, RESOURCE_GPU_MEM, &served, &err), -EINVAL);
 	assert_non_null(strstr(err.text, path));
 	assert_non_null(served_find(&served, "u", "c"));
 	unlink(path);
-	assert_int_equal(checkpoint_load(path, &served, &err), 0);
+	assert_int_equal(checkpoint_load(path, RESOURCE_GPU_MEM, &served, &err), 0);
 	assert_null(served_find(&served, "u", "c"));
 }
 
@@ -150,6 +161,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entries_of_our_resource_are_taken_and_the_rest_is_left),
+		cmocka_unit_test(entries_of_another_resource_are_its_own_record),
 		cmocka_unit_test(kubelet_that_never_gave_anything_is_an_empty_record),
 		cmocka_unit_test(what_is_no_checkpoint_is_refused_with_a_sentence),
 		cmocka_unit_test(checkpoint_cut_anywhere_never_crashes),

@@ -51,11 +51,48 @@ static void sick_card_withdraws_as_many_free_ids_as_it_has_free_units(void **sta
 	served_init(&served);
 	/* a pod of card 1 holds ids of card 0: they are tokens */
 	assert_int_equal(served_add(&served, "u", "c", in_use, 3), 0);
-	assert_int_equal(ids_build(&inventory, &pods, &served, &nothing_spent, &ids), 0);
+	assert_int_equal(ids_build(IDS_OF_UNITS, &inventory, &pods, &served, &nothing_spent, &ids), 0);
 	assert_int_equal(ids.n, 16 + 15);
 	assert_int_equal(
 		count_healthy(&ids), 15); /* all 16 units of card 0 are free: 13 of its ids, 3 others */
 	for (size_t i = 13; i < 16; i++)
+		assert_true(ids.healthy[i]);
+	ids_release(&ids);
+	served_release(&served);
+	node_pods_release(&pods);
+}
+
+/* Of computing power a card has 100, whatever its size; what pods hold is in their placements. */
+static void sick_card_withdraws_as_many_free_points_as_no_pod_holds(void **state)
+{
+	char *in_use[30], text[30][8];
+	struct device_ids ids = {0};
+	struct inventory inventory;
+	struct pod_facts pod;
+	struct node_pods pods;
+	struct served served;
+
+	two_cards(&inventory, 1024);
+	inventory.cards[1].facts.healthy = false;
+	node_pods_init(&pods);
+	served_init(&served);
+	for (int i = 0; i < 30; i++) {
+		snprintf(text[i], sizeof(text[i]), "1-%d", i);
+		in_use[i] = text[i];
+	}
+	fixture_pod(&pod, "u", "p");
+	assert_int_equal(request_add(&pod.request, "c", CONTAINER_MAIN, 0, "2", "30", NULL), 0);
+	pod.has_placement = true;
+	pod.placement.unit_mib = 1024;
+	assert_int_equal(placement_add(&pod.placement, "c", UUID_1, 2, 30), 0);
+	assert_non_null(node_pods_put(&pods, &pod));
+	assert_int_equal(served_add(&served, "u", "c", in_use, 30), 0);
+	assert_int_equal(ids_held(IDS_OF_CORE, &pods, UUID_1), 30);
+	assert_int_equal(ids_held(IDS_OF_CORE, &pods, UUID_0), 0);
+	assert_int_equal(ids_build(IDS_OF_CORE, &inventory, &pods, &served, &nothing_spent, &ids), 0);
+	assert_int_equal(ids.n, 200);
+	assert_int_equal(count_healthy(&ids), 130);
+	for (size_t i = 0; i < 130; i++)
 		assert_true(ids.healthy[i]);
 	ids_release(&ids);
 	served_release(&served);
@@ -81,7 +118,7 @@ static const char *name_of(unsigned int unit, const char *in_use, const char *co
 		assert_int_equal(served_add(&served, "u", "c", used, 1), 0);
 	for (; spent && *spent; spent++)
 		assert_int_equal(table_set(&table, *spent, &table), 0);
-	assert_int_equal(ids_build(&inventory, &pods, &served, &table, &ids), 0);
+	assert_int_equal(ids_build(IDS_OF_UNITS, &inventory, &pods, &served, &table, &ids), 0);
 	assert_int_equal(ids.n, 16 + 15);
 	strcpy(name, ids.ids[unit]);
 	ids_release(&ids);
@@ -155,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sick_card_withdraws_as_many_free_ids_as_it_has_free_units),
+		cmocka_unit_test(sick_card_withdraws_as_many_free_points_as_no_pod_holds),
 		cmocka_unit_test(unit_whose_id_is_spent_has_another_name),
 		cmocka_unit_test(unit_in_use_keeps_its_name),
 		cmocka_unit_test(spent_are_the_ids_of_pods_that_are_over_and_of_nobody_else),

@@ -462,12 +462,47 @@ static void a_pod_on_two_cards_is_refused_for_either_of_them(void **state)
 	assert_non_null(strstr(f->err.text, UUID_1 " has 15 units, with this pod its pods would hold 16"));
 }
 
+/* It gets this percentage of its card, as its spec asks. */
+static void give_core(struct fixture *f, size_t i, uint32_t core)
+{
+	struct pod_facts *facts = &f->facts[i];
+
+	facts->request.containers[0].core = core;
+	facts->placement.containers[0].cards[0].core = core;
+	request_recompute(&facts->request);
+}
+
+static void a_card_has_100_percent_for_those_that_were_served(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 2, UUID_0)->lists_devices = true;
+	give_core(f, 0, 60);
+	serve(f, "a", "c");
+	add(f, "elsewhere", 2, UUID_1)->lists_devices = true;
+	give_core(f, 1, 60);
+	serve(f, "elsewhere", "c");
+	add(f, "b", 2, UUID_0);
+	give_core(f, 2, 40);
+	assert_int_equal(decide(f, 2), MATCHING_FOUND);
+	assert_int_equal(check(f), MATCHING_FOUND);
+	give_core(f, 2, 45);
+	assert_int_equal(check(f), MATCHING_ASK);
+	assert_true(f->ask[0]);
+	assert_false(f->ask[1]);
+	f->pods[0].fresh = true;
+	assert_int_equal(check(f), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text,
+		UUID_0 " has 100 percent of computing power, with this pod its pods would hold 105"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_only_pod_without_devices_is_the_one),
+		TEST(a_card_has_100_percent_for_those_that_were_served),
 		TEST(containers_are_served_in_spec_order_with_init_containers_first),
 		TEST(unknown_pod_is_asked_for_before_anything_is_decided),
 		TEST(served_name_without_devices_is_another_pod_by_now),

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/json.h"
-#include "kube/names.h"
 
 /* 9,024 ids with their answers are about 2 MiB. */
 #define FILE_MAX ((size_t)16 << 20)
@@ -45,7 +44,7 @@ static size_t entry_collect_ids(struct json_object *by_numa, char **ids, size_t 
 	return n;
 }
 
-static int entry_parse(struct json_object *entry, struct served *served)
+static int entry_parse(struct json_object *entry, const char *wanted, struct served *served)
 {
 	const char *uid = json_member_string(entry, "PodUID");
 	const char *container = json_member_string(entry, "ContainerName");
@@ -54,7 +53,7 @@ static int entry_parse(struct json_object *entry, struct served *served)
 	_cleanup_free_ char **ids = NULL;
 	size_t n;
 
-	if (!uid || !container || !resource || strcmp(resource, RESOURCE_GPU_MEM) != 0 ||
+	if (!uid || !container || !resource || strcmp(resource, wanted) != 0 ||
 		!json_object_is_type(by_numa, json_type_object))
 		return 0;
 	n = entry_count_ids(by_numa);
@@ -67,7 +66,8 @@ static int entry_parse(struct json_object *entry, struct served *served)
 	return served_add(served, uid, container, ids, n);
 }
 
-int checkpoint_parse(const char *text, size_t len, struct served *served, struct error *err)
+int checkpoint_parse(
+	const char *text, size_t len, const char *resource, struct served *served, struct error *err)
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	struct json_object *data, *entries;
@@ -82,14 +82,14 @@ int checkpoint_parse(const char *text, size_t len, struct served *served, struct
 	if (!json_object_is_type(entries, json_type_array))
 		return error_set(err, EINVAL, "there is no list Data.PodDeviceEntries in it");
 	for (size_t i = 0; i < json_object_array_length(entries); i++) {
-		r = entry_parse(json_object_array_get_idx(entries, i), served);
+		r = entry_parse(json_object_array_get_idx(entries, i), resource, served);
 		if (r < 0)
 			return error_set(err, -r, "out of memory");
 	}
 	return 0;
 }
 
-int checkpoint_load(const char *path, struct served *served, struct error *err)
+int checkpoint_load(const char *path, const char *resource, struct served *served, struct error *err)
 {
 	_cleanup_free_ char *text = NULL;
 	struct served fresh;
@@ -103,7 +103,7 @@ int checkpoint_load(const char *path, struct served *served, struct error *err)
 	if (r < 0)
 		return error_set(err, -r, "%s: %s", path, strerror(-r));
 	served_init(&fresh);
-	r = checkpoint_parse(text, len, &fresh, err);
+	r = checkpoint_parse(text, len, resource, &fresh, err);
 	if (r < 0)
 		error_prefix(err, "%s", path);
 	else

@@ -11,10 +11,11 @@
 struct error;
 struct served;
 
-/* checkpoint_parse() - add the entries of our resource to `served`. Unknown fields are ignored, entries that
+/* checkpoint_parse() - add the entries of this resource to `served`. Unknown fields are ignored, entries that
  * make no sense are skipped. -EINVAL with a sentence if the text is no checkpoint at all; -ENOMEM. */
-int checkpoint_parse(const char *text, size_t len, struct served *served, struct error *err);
+int checkpoint_parse(
+	const char *text, size_t len, const char *resource, struct served *served, struct error *err);
 
 /* checkpoint_load() - replaces *served by the file's content. A file that does not exist is an empty one. On
  * failure *served is untouched. */
-int checkpoint_load(const char *path, struct served *served, struct error *err);
+int checkpoint_load(const char *path, const char *resource, struct served *served, struct error *err);

@@ -27,7 +27,7 @@ int ids_card(const char *id)
 	return end == id || *end != '-' || card >= NODE_GPUS_MAX ? -EINVAL : (int)card;
 }
 
-uint32_t ids_held(const struct node_pods *pods, const char *uuid)
+uint32_t ids_held(enum ids_of of, const struct node_pods *pods, const char *uuid)
 {
 	uint32_t sum = 0;
 	void *value;
@@ -35,8 +35,10 @@ uint32_t ids_held(const struct node_pods *pods, const char *uuid)
 	table_for_each (&pods->by_uid, cursor, value) {
 		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
 
-		if (facts->has_placement && !facts->finished)
-			sum += placement_units_on(&facts->placement, &facts->request, uuid);
+		if (!facts->has_placement || facts->finished)
+			continue;
+		sum += of == IDS_OF_CORE ? placement_core_on(&facts->placement, &facts->request, uuid)
+					 : placement_units_on(&facts->placement, &facts->request, uuid);
 	}
 	return sum;
 }
@@ -59,6 +61,11 @@ static int ids_in_use(const struct served *served, const struct node_pods *pods,
 	return 0;
 }
 
+static uint32_t card_ids(enum ids_of of, const struct card *card)
+{
+	return of == IDS_OF_CORE ? CORE_PER_CARD : card->units;
+}
+
 /* Free ids of card (any card if < 0), from the last, until `left` is 0. Returns what is left. */
 static uint32_t ids_withdraw(struct device_ids *ids, const struct table *used, int card, uint32_t left)
 {
@@ -74,17 +81,17 @@ static uint32_t ids_withdraw(struct device_ids *ids, const struct table *used, i
 	return left;
 }
 
-static void ids_mark_sick(struct device_ids *ids, const struct inventory *inventory,
+static void ids_mark_sick(enum ids_of of, struct device_ids *ids, const struct inventory *inventory,
 	const struct node_pods *pods, const struct table *used)
 {
 	uint32_t left = 0;
 
 	for (size_t i = 0; i < inventory->n_cards; i++) {
 		const struct card *card = &inventory->cards[i];
-		uint32_t held = card->facts.healthy ? 0 : ids_held(pods, card->facts.uuid);
+		uint32_t held = card->facts.healthy ? 0 : ids_held(of, pods, card->facts.uuid);
 
-		if (!card->facts.healthy && held < card->units)
-			left += ids_withdraw(ids, used, (int)i, card->units - held);
+		if (!card->facts.healthy && held < card_ids(of, card))
+			left += ids_withdraw(ids, used, (int)i, card_ids(of, card) - held);
 	}
 	ids_withdraw(ids, used, -1, left);
 }
@@ -126,11 +133,11 @@ static void ids_name(char *name, const char *other, const struct table *used, co
 		snprintf(name + len, DEVICE_ID_SIZE - len, ".%d", n);
 }
 
-static void ids_add_all(struct device_ids *ids, const struct inventory *inventory, const struct table *used,
-	const struct table *names, const struct table *spent)
+static void ids_add_all(enum ids_of of, struct device_ids *ids, const struct inventory *inventory,
+	const struct table *used, const struct table *names, const struct table *spent)
 {
 	for (size_t i = 0; i < inventory->n_cards; i++)
-		for (uint32_t unit = 0; unit < inventory->cards[i].units; unit++) {
+		for (uint32_t unit = 0; unit < card_ids(of, &inventory->cards[i]); unit++) {
 			char *name = ids->ids[ids->n];
 
 			snprintf(name, DEVICE_ID_SIZE, "%u-%u", (unsigned int)i, unit);
@@ -139,8 +146,8 @@ static void ids_add_all(struct device_ids *ids, const struct inventory *inventor
 		}
 }
 
-static int ids_fill(struct device_ids *ids, const struct inventory *inventory, const struct node_pods *pods,
-	const struct served *served, const struct table *spent)
+static int ids_fill(enum ids_of of, struct device_ids *ids, const struct inventory *inventory,
+	const struct node_pods *pods, const struct served *served, const struct table *spent)
 {
 	struct table used, names;
 	int r;
@@ -151,25 +158,27 @@ static int ids_fill(struct device_ids *ids, const struct inventory *inventory, c
 	if (r == 0)
 		r = ids_other_names(&used, &names);
 	if (r == 0) {
-		ids_add_all(ids, inventory, &used, &names, spent);
-		ids_mark_sick(ids, inventory, pods, &used);
+		ids_add_all(of, ids, inventory, &used, &names, spent);
+		ids_mark_sick(of, ids, inventory, pods, &used);
 	}
 	table_release(&used);
 	table_release(&names);
 	return r;
 }
 
-int ids_build(const struct inventory *inventory, const struct node_pods *pods, const struct served *served,
-	const struct table *spent, struct device_ids *ret_ids)
+int ids_build(enum ids_of of, const struct inventory *inventory, const struct node_pods *pods,
+	const struct served *served, const struct table *spent, struct device_ids *ret_ids)
 {
 	struct device_ids ids = {0};
-	size_t total = inventory_units(inventory);
+	size_t total = 0;
 	int r = -ENOMEM;
 
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		total += card_ids(of, &inventory->cards[i]);
 	ids.ids = calloc(total + 1, sizeof(*ids.ids));
 	ids.healthy = calloc(total + 1, sizeof(*ids.healthy));
 	if (ids.ids && ids.healthy)
-		r = ids_fill(&ids, inventory, pods, served, spent);
+		r = ids_fill(of, &ids, inventory, pods, served, spent);
 	if (r < 0)
 		ids_release(&ids);
 	else

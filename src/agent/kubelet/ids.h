@@ -15,22 +15,25 @@ struct table;
 
 #define DEVICE_ID_SIZE 32 /* two numbers of 32 bits, and one digit */
 
+/* What the ids count: units of memory, or percent of computing power, of which a card has 100. */
+enum ids_of { IDS_OF_UNITS, IDS_OF_CORE };
+
 struct device_ids {
 	char (*ids)[DEVICE_ID_SIZE];
 	bool *healthy;
 	size_t n;
 };
 
-/* ids_build() - one id per unit. A sick card with f units that no pod holds makes f *free* ids unhealthy, its
- * own ones first: an id in use stays healthy, or a kubelet restart kills its pod (manager.go:636 at 1.36.3).
- * For the same reason a unit keeps the name under which a pod has it. spent: names not to be offered.
- * -ENOMEM. */
-int ids_build(const struct inventory *inventory, const struct node_pods *pods, const struct served *served,
-	const struct table *spent, struct device_ids *ret_ids);
+/* ids_build() - one id per unit, or percent. A sick card with f of them that no pod holds makes f *free* ids
+ * unhealthy, its own ones first: an id in use stays healthy, or a kubelet restart kills its pod
+ * (manager.go:636 at 1.36.3). For the same reason a unit keeps the name under which a pod has it. spent:
+ * names not to be offered. -ENOMEM. */
+int ids_build(enum ids_of of, const struct inventory *inventory, const struct node_pods *pods,
+	const struct served *served, const struct table *spent, struct device_ids *ret_ids);
 void ids_release(struct device_ids *ids);
 
-/* ids_held() - units of the card that pods of this node hold, by their placements. */
-uint32_t ids_held(const struct node_pods *pods, const char *uuid);
+/* ids_held() - of the card, what pods of this node hold by their placements. */
+uint32_t ids_held(enum ids_of of, const struct node_pods *pods, const char *uuid);
 
 /* ids_card() - the position in the inventory that an id names, or -EINVAL. */
 int ids_card(const char *id);

@@ -306,6 +306,11 @@ static uint32_t units_on(const struct pod_facts *facts, const char *uuid)
 	return facts->has_placement ? placement_units_on(&facts->placement, &facts->request, uuid) : 0;
 }
 
+static uint32_t core_on(const struct pod_facts *facts, const char *uuid)
+{
+	return facts->has_placement ? placement_core_on(&facts->placement, &facts->request, uuid) : 0;
+}
+
 static bool counts_on(const struct matching_pod *pod, const char *uuid, const struct served *served)
 {
 	if (!asks_for_gpu(pod) || pod->facts->finished || !units_on(pod->facts, uuid))
@@ -320,7 +325,7 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 	const struct matching *found, const struct served *served, const struct gpu_facts *gpu,
 	uint32_t unit_mib, bool *ret_ask, struct error *err)
 {
-	uint32_t total = units_of_card(gpu->mib, unit_mib), sum = 0;
+	uint32_t total = units_of_card(gpu->mib, unit_mib), sum = 0, core = 0;
 	bool unasked = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -328,13 +333,22 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 
 		ret_ask[i] = counts && !pods[i].fresh && i != found->pod;
 		unasked |= ret_ask[i];
-		if (counts)
-			sum = units_add(sum, units_on(pods[i].facts, gpu->uuid));
+		if (!counts)
+			continue;
+		sum = units_add(sum, units_on(pods[i].facts, gpu->uuid));
+		core = units_add(core, core_on(pods[i].facts, gpu->uuid));
 	}
-	if (sum <= total)
+	if (sum <= total && core <= CORE_PER_CARD)
 		return MATCHING_FOUND;
 	if (unasked)
 		return MATCHING_ASK;
+	if (sum <= total) {
+		error_set(err, 0,
+			"pod %s/%s: GPU %s has %u percent of computing power, with this pod its pods would "
+			"hold %u; delete this pod, so that it is placed anew",
+			pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, CORE_PER_CARD, core);
+		return MATCHING_REFUSED;
+	}
 	error_set(err, 0,
 		"pod %s/%s: GPU %s has %u units, with this pod its pods would hold %u; delete this pod, so "
 		"that "

@@ -11,30 +11,26 @@
 #include "agent/kubelet/allocate.h"
 #include "agent/kubelet/calls.h"
 #include "agent/deviceplugin.pb-c.h"
+#include "agent/kubelet/checkpoint.h"
+#include "agent/kubelet/device-list.h"
 #include "agent/kubelet/ids.h"
 #include "agent/kubelet/preferred.h"
 #include "agent/kubelet/prestart.h"
 #include "agent/kubelet/registrar.h"
+#include "agent/kubelet/spent.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
-
-#define STREAMS_MAX 16
+#include "kube/names.h"
 
 struct plugin {
 	struct agent *agent;
 	struct calls *calls;
 	struct allocator *allocator;
 	struct preferrer *preferrer;
-	struct kubelet_call *streams[STREAMS_MAX];
-	size_t n_streams;
+	struct device_list list;
 	bool begun;
-	uint8_t *message; /* what the streams were last told */
-	size_t message_len;
-	bool message_serves; /* what it was made of: */
-	uint32_t message_units;
-	bool message_healthy;
 };
 
 static void handle_options(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
@@ -52,119 +48,30 @@ static void handle_options(void *userdata, struct kubelet_call *call, const uint
 		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static uint8_t *pack_devices(const struct device_ids *ids, size_t *ret_len)
+static int build_ids(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
 {
-	_cleanup_free_ V1beta1__Device *devices = calloc(ids->n + 1, sizeof(*devices));
-	_cleanup_free_ V1beta1__Device **pointers = calloc(ids->n + 1, sizeof(*pointers));
-	V1beta1__ListAndWatchResponse response = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
-
-	if (!devices || !pointers)
-		return NULL;
-	for (size_t i = 0; i < ids->n; i++) {
-		v1beta1__device__init(&devices[i]);
-		devices[i].id = ids->ids[i];
-		devices[i].health = ids->healthy[i] ? "Healthy" : "Unhealthy";
-		pointers[i] = &devices[i];
-	}
-	response.n_devices = ids->n;
-	response.devices = pointers;
-	return wire_pack(&response.base, ret_len);
+	return ids_build(IDS_OF_UNITS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
 }
 
-/* A node whose mode has no gpu-mem says so with an empty list: its resource goes to 0. One that cannot hold
- * containers to their limits at the moment keeps what pods hold. */
-static uint8_t *plugin_state(const struct plugin *plugin, size_t *ret_len)
+static uint32_t count_ids(const struct agent *agent)
 {
-	const struct agent *agent = plugin->agent;
-	struct inventory inventory = agent->inventory;
-	struct device_ids ids = {0};
-	uint8_t *packed;
-
-	for (size_t i = 0; *isolation_problem(agent) && i < inventory.n_cards; i++)
-		inventory.cards[i].facts.healthy = false;
-	if (agent_serves(agent) &&
-		ids_build(&inventory, &agent->pods, &agent->served, &agent->spent, &ids) < 0)
-		return NULL;
-	packed = pack_devices(&ids, ret_len);
-	ids_release(&ids);
-	return packed;
+	return inventory_units(&agent->inventory);
 }
 
-static bool all_healthy(const struct agent *agent)
-{
-	const struct inventory *inventory = &agent->inventory;
-
-	if (*isolation_problem(agent))
-		return false;
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		if (!inventory->cards[i].facts.healthy)
-			return false;
-	return true;
-}
-
-/* While all cards are healthy the list depends on nothing else: no need to make thousands of ids to see that
- * they are the same. */
-static bool plugin_may_differ(const struct plugin *plugin)
-{
-	const struct agent *agent = plugin->agent;
-
-	return !plugin->message || !plugin->message_healthy || !all_healthy(agent) ||
-	       agent_serves(agent) != plugin->message_serves ||
-	       inventory_units(&agent->inventory) != plugin->message_units;
-}
-
-/* All streams were told; takes state. */
-static void plugin_remember(struct plugin *plugin, uint8_t *state, size_t len)
-{
-	const struct agent *agent = plugin->agent;
-
-	free(plugin->message);
-	plugin->message = state;
-	plugin->message_len = len;
-	plugin->message_serves = agent_serves(agent);
-	plugin->message_healthy = all_healthy(agent);
-	plugin->message_units = inventory_units(&agent->inventory);
-}
+static const struct device_list_ops LIST_OPS = {
+	.offered = agent_serves, .count = count_ids, .build = build_ids};
 
 static void handle_list_and_watch(
 	void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
-	struct plugin *plugin = userdata;
-	_cleanup_free_ uint8_t *state = NULL;
-	size_t state_len = 0;
-
-	if (plugin->n_streams == STREAMS_MAX) {
-		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "too many ListAndWatch streams");
-		return;
-	}
-	/* What the worker before us said still holds; what we would say now, before we know the pods, may
-	 * not.
-	 */
-	if (kubelet_call_resumed(call)) {
-		plugin->streams[plugin->n_streams++] = call;
-		return;
-	}
-	state = plugin_state(plugin, &state_len);
-	if (!state || kubelet_call_send(call, state, state_len) < 0) {
-		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-		return;
-	}
-	plugin->streams[plugin->n_streams++] = call;
-	plugin_remember(plugin, TAKE_PTR(state), state_len);
-	log_debug("the kubelet watches our devices");
-	agent_changed(plugin->agent);
+	device_list_open(&((struct plugin *)userdata)->list, call);
 }
 
 static void list_and_watch_closed(void *userdata, struct kubelet_call *call)
 {
 	struct plugin *plugin = userdata;
 
-	for (size_t i = 0; i < plugin->n_streams; i++)
-		if (plugin->streams[i] == call) {
-			plugin->streams[i] = plugin->streams[--plugin->n_streams];
-			break;
-		}
-	if (!plugin->n_streams && plugin->agent->registrar)
+	if (device_list_closed(&plugin->list, call) && plugin->agent->registrar)
 		registrar_unwatched(plugin->agent->registrar);
 }
 
@@ -223,6 +130,7 @@ int plugin_new(struct agent *agent, struct plugin **ret_plugin)
 		return -ENOMEM;
 	}
 	plugin->agent = agent;
+	device_list_init(&plugin->list, agent, &LIST_OPS);
 	r = calls_new(agent->loop, TAKE_FD(&agent->relay_fd), &OPS, plugin, &plugin->calls);
 	if (r == 0)
 		r = allocator_new(agent, &plugin->allocator);
@@ -242,7 +150,7 @@ void plugin_free(struct plugin *plugin)
 	calls_free(plugin->calls);
 	allocator_free(plugin->allocator);
 	preferrer_free(plugin->preferrer);
-	free(plugin->message);
+	device_list_release(&plugin->list);
 	free(plugin);
 }
 
@@ -255,40 +163,56 @@ void plugin_begin(struct plugin *plugin)
 	calls_ready(plugin->calls);
 }
 
-void plugin_listen(struct plugin *plugin)
-{
-	calls_listen(plugin->calls);
-}
-
 bool plugin_watched(const struct plugin *plugin)
 {
-	return plugin->n_streams;
-}
-
-/* Some streams had it, some did not: the next update tells them all. */
-static void plugin_forget(struct plugin *plugin)
-{
-	free(plugin->message);
-	plugin->message = NULL;
-	plugin->message_len = 0;
+	return device_list_watched(&plugin->list);
 }
 
 void plugin_update(struct plugin *plugin)
 {
-	_cleanup_free_ uint8_t *state = NULL;
-	size_t len = 0;
-	bool same;
-
-	if (!plugin->n_streams || (!plugin->message && !plugin->agent->settled) || !plugin_may_differ(plugin))
-		return;
-	state = plugin_state(plugin, &len);
-	if (!state)
-		return;
-	same = plugin->message && len == plugin->message_len && memcmp(state, plugin->message, len) == 0;
-	for (size_t i = 0; !same && i < plugin->n_streams; i++)
-		if (kubelet_call_send(plugin->streams[i], state, len) < 0) {
-			plugin_forget(plugin);
-			return;
-		}
-	plugin_remember(plugin, TAKE_PTR(state), len);
+	device_list_update(&plugin->list);
 }
+
+/* ---- the registration ---- */
+
+static void listen_for_kubelet(struct agent *agent)
+{
+	calls_listen(agent->plugin->calls);
+}
+
+static bool is_watched(const struct agent *agent)
+{
+	return plugin_watched(agent->plugin);
+}
+
+static void find_spent(struct agent *agent)
+{
+	table_release(&agent->spent);
+	if (!agent->pods_listed)
+		return;
+	if (spent_find(&agent->served, &agent->pods, agent->leftovers, &agent->spent) < 0)
+		table_release(&agent->spent);
+	if (agent->spent.count)
+		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
+			agent->spent.count);
+}
+
+/* What a kubelet that has just started believes is in its checkpoint, which it reads before it makes its
+ * socket; what we know beyond that, it forgot. Before Register, because Allocate may follow at once. */
+static void kubelet_started(struct agent *agent)
+{
+	struct error err = {""};
+
+	if (checkpoint_load(agent->options.checkpoint, RESOURCE_GPU_MEM, &agent->served, &err) < 0)
+		log_warning("%s; going on with our own record", err.text);
+	find_spent(agent);
+}
+
+const struct registration plugin_registration = {
+	.resource = RESOURCE_GPU_MEM,
+	.endpoint = PLUGIN_ENDPOINT,
+	.decides = true,
+	.listen = listen_for_kubelet,
+	.watched = is_watched,
+	.kubelet_started = kubelet_started,
+};

@@ -6,6 +6,7 @@
 
 struct agent;
 struct plugin;
+struct registration;
 
 #define PLUGIN_ENDPOINT "ration-gpu-mem.sock"
 
@@ -15,9 +16,9 @@ void plugin_free(struct plugin *plugin); /* accepts NULL */
 /* plugin_begin() - calls of the kubelet are answered from now on. */
 void plugin_begin(struct plugin *plugin);
 
-/* plugin_listen() - have the socket in the plugin directory; registrar_listening() is called when it is
- * there, after the calls that waited for us. */
-void plugin_listen(struct plugin *plugin);
+/* How it is registered; registrar_listening() of agent->registrar is called when its socket is there, after
+ * the calls that waited for us. */
+extern const struct registration plugin_registration;
 
 /* plugin_watched() - the kubelet has a ListAndWatch open. */
 bool plugin_watched(const struct plugin *plugin);

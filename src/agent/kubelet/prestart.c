@@ -14,6 +14,7 @@
 #include "agent/kubelet/wire.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "kube/names.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
 
@@ -25,7 +26,7 @@ static const struct served_entry *find_entry(struct agent *agent, char *const *i
 
 	if (entry)
 		return entry;
-	if (checkpoint_load(agent->options.checkpoint, &agent->served, &err) < 0)
+	if (checkpoint_load(agent->options.checkpoint, RESOURCE_GPU_MEM, &agent->served, &err) < 0)
 		log_warning("%s", err.text);
 	return served_find_ids(&agent->served, NULL, ids, n_ids);
 }

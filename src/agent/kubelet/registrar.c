@@ -9,17 +9,13 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/kubelet/checkpoint.h"
 #include "agent/deviceplugin.pb-c.h"
-#include "agent/kubelet/plugin.h"
 #include "agent/delivery/runtime.h"
-#include "agent/kubelet/spent.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "kube/names.h"
 #include "net/grpc-client.h"
 #include "net/loop.h"
 
@@ -32,6 +28,7 @@
 
 struct registrar {
 	struct agent *agent;
+	const struct registration *registration;
 	int inotify_fd;
 	struct loop_io *io;
 	struct loop_timer *timer;
@@ -52,29 +49,6 @@ static void registrar_retry(struct registrar *r)
 	r->retry_ns = r->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : r->retry_ns * 2;
 }
 
-static void registrar_find_spent(struct agent *agent)
-{
-	table_release(&agent->spent);
-	if (!agent->pods_listed)
-		return;
-	if (spent_find(&agent->served, &agent->pods, agent->leftovers, &agent->spent) < 0)
-		table_release(&agent->spent);
-	if (agent->spent.count)
-		log_info("the kubelet still holds %zu units of pods that are over: they get other names",
-			agent->spent.count);
-}
-
-/* What a kubelet that has just started believes is in its checkpoint, which it reads before it makes its
- * socket; what we know beyond that, it forgot. Before Register, because Allocate may follow at once. */
-static void registrar_reload_record(struct registrar *r)
-{
-	struct error err = {""};
-
-	if (checkpoint_load(r->agent->options.checkpoint, &r->agent->served, &err) < 0)
-		log_warning("%s; going on with our own record", err.text);
-	registrar_find_spent(r->agent);
-}
-
 static void on_registered(void *userdata, const struct grpc_reply *reply)
 {
 	struct registrar *r = userdata;
@@ -85,8 +59,8 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 		r->agent->metrics.registration_failures++;
 		/* Right after its start nobody listens for a moment: that is not worth a line. */
 		if (r->retry_ns >= LAST_RETRY_NS)
-			log_warning("the kubelet does not register %s: %s; trying again", RESOURCE_GPU_MEM,
-				grpc_reply_text(reply, text, sizeof(text)));
+			log_warning("the kubelet does not register %s: %s; trying again",
+				r->registration->resource, grpc_reply_text(reply, text, sizeof(text)));
 		registrar_retry(r);
 		return;
 	}
@@ -95,22 +69,22 @@ static void on_registered(void *userdata, const struct grpc_reply *reply)
 	r->registered_ns = monotonic_ns();
 	r->agent->metrics.last_registration_ns = monotonic_ns() - r->since_ns;
 	histogram_observe(&r->agent->metrics.registration, r->agent->metrics.last_registration_ns);
-	log_info("registered %s at the kubelet after %.1f ms", RESOURCE_GPU_MEM,
+	log_info("registered %s at the kubelet after %.1f ms", r->registration->resource,
 		(double)r->agent->metrics.last_registration_ns / NS_PER_MS);
 	runtime_ask(r->agent->runtime);
 	loop_timer_set(r->timer, UNWATCHED_NS);
 }
 
-static uint8_t *pack_registration(size_t *ret_len)
+static uint8_t *pack_registration(const struct registration *registration, size_t *ret_len)
 {
 	V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
 	V1beta1__RegisterRequest request = V1BETA1__REGISTER_REQUEST__INIT;
 
-	options.pre_start_required = true;
-	options.get_preferred_allocation_available = true;
+	options.pre_start_required = registration->decides;
+	options.get_preferred_allocation_available = registration->decides;
 	request.version = "v1beta1";
-	request.endpoint = PLUGIN_ENDPOINT;
-	request.resource_name = RESOURCE_GPU_MEM;
+	request.endpoint = (char *)registration->endpoint;
+	request.resource_name = (char *)registration->resource;
 	request.options = &options;
 	return wire_pack(&request.base, ret_len);
 }
@@ -121,7 +95,7 @@ static void registrar_try(struct registrar *r)
 	if (!r->wanted || r->call || r->asking)
 		return;
 	r->asking = true;
-	plugin_listen(r->agent->plugin);
+	r->registration->listen(r->agent);
 }
 
 static void registrar_send(struct registrar *r)
@@ -130,7 +104,7 @@ static void registrar_send(struct registrar *r)
 	size_t len = 0;
 	int error;
 
-	packed = pack_registration(&len);
+	packed = pack_registration(r->registration, &len);
 	error = packed ? grpc_client_call(r->client, "/v1beta1.Registration/Register", packed, len,
 				 TIMEOUT_MS, on_registered, r, &r->call)
 		       : -ENOMEM;
@@ -149,9 +123,10 @@ void registrar_listening(struct registrar *r, const char *text)
 	}
 	/* The kubelet's connections are the supervisor's: it has not noticed that there was another worker.
 	 */
-	if (plugin_watched(r->agent->plugin) && !r->anew && !r->call) {
+	if (r->registration->watched(r->agent) && !r->anew && !r->call) {
 		if (!r->registered)
-			log_info("the kubelet still watches our devices: nothing to register");
+			log_info("the kubelet still watches our devices: nothing to register (%s)",
+				r->registration->resource);
 		r->registered = true;
 		return;
 	}
@@ -188,12 +163,12 @@ static void registrar_on_event(struct registrar *r, const struct inotify_event *
 	if (!event->len)
 		return;
 	if (event->mask & (IN_CREATE | IN_MOVED_TO) && strcmp(event->name, KUBELET_SOCKET) == 0) {
-		registrar_reload_record(r);
+		r->registration->kubelet_started(r->agent);
 		registrar_begin(r, true);
 	}
 	/* A starting kubelet removes all sockets; ours may also have been removed by hand: then the kubelet's
 	 * connection lives on, and all it needs is the file. */
-	if (event->mask & IN_DELETE && strcmp(event->name, PLUGIN_ENDPOINT) == 0 && r->registered)
+	if (event->mask & IN_DELETE && strcmp(event->name, r->registration->endpoint) == 0 && r->registered)
 		registrar_begin(r, false);
 }
 
@@ -228,11 +203,12 @@ static void on_timer(void *userdata)
 	registrar_watch_dir(r);
 	if (!r->registered)
 		registrar_try(r);
-	else if (!plugin_watched(r->agent->plugin))
+	else if (!r->registration->watched(r->agent))
 		registrar_begin(r, false);
 }
 
-int registrar_new(struct agent *agent, struct registrar **ret_registrar)
+int registrar_new(
+	struct agent *agent, const struct registration *registration, struct registrar **ret_registrar)
 {
 	struct registrar *r = calloc(1, sizeof(*r));
 	char path[PATH_MAX];
@@ -240,7 +216,8 @@ int registrar_new(struct agent *agent, struct registrar **ret_registrar)
 
 	if (!r)
 		return -ENOMEM;
-	*r = (struct registrar){.agent = agent, .watched_dir = -1, .retry_ns = FIRST_RETRY_NS};
+	*r = (struct registrar){
+		.agent = agent, .registration = registration, .watched_dir = -1, .retry_ns = FIRST_RETRY_NS};
 	snprintf(path, sizeof(path), "%s/%s", agent->options.plugin_dir, KUBELET_SOCKET);
 	r->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	error = r->inotify_fd < 0 ? -errno : grpc_client_new(agent->loop, path, 65536, &r->client);

@@ -8,7 +8,18 @@
 struct agent;
 struct registrar;
 
-int registrar_new(struct agent *agent, struct registrar **ret_registrar);
+/* One resource. */
+struct registration {
+	const char *resource; /* aliyun.com/... */
+	const char *endpoint; /* its socket's name in the plugin directory */
+	bool decides;	      /* the kubelet is to ask for preferred ids, and before each start */
+	void (*listen)(struct agent *agent); /* have the socket there; answered by registrar_listening() */
+	bool (*watched)(const struct agent *agent);   /* the kubelet has a ListAndWatch open */
+	void (*kubelet_started)(struct agent *agent); /* a new one, and before it is told of us */
+};
+
+int registrar_new(
+	struct agent *agent, const struct registration *registration, struct registrar **ret_registrar);
 void registrar_free(struct registrar *registrar); /* accepts NULL */
 
 /* registrar_want() - from now on (and for ever) there is something to register. */
@@ -18,5 +29,6 @@ void registrar_want(struct registrar *registrar);
  * have dropped us. */
 void registrar_unwatched(struct registrar *registrar);
 
-/* registrar_listening() - the answer to plugin_listen(): the socket is there (text NULL), or why not. */
+/* registrar_listening() - the answer to registration.listen(): the socket is there (text NULL), or why not.
+ */
 void registrar_listening(struct registrar *registrar, const char *text);

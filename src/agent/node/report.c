@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/kubelet/plugin.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -109,7 +108,7 @@ static int patch_serving(const struct agent *agent, struct json_object *seen, st
 {
 	if (agent->leave)
 		return agent_serves(agent) ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
-	if (agent_serves(agent) && !plugin_watched(agent->plugin))
+	if (agent_serves(agent) && !agent_is_watched(agent))
 		return 0;
 	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);
 }

@@ -1,0 +1,31 @@
+/* core-plugin.h - the device plugin of aliyun.com/gpu-core.percentage: 100 ids for each card of a core_mem
+ * node. They count and nothing else: which card, and how much of it, is in the placement, and reaches the
+ * container with the answer for gpu-mem, without which nobody asks for a percentage. So Allocate is answered
+ * for whoever it may be, with nothing. The kubelet asks for the resources of a container in any order.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct agent;
+struct core_plugin;
+struct registration;
+
+#define CORE_PLUGIN_ENDPOINT "ration-gpu-core.sock"
+
+int core_plugin_new(struct agent *agent, struct core_plugin **ret_plugin);
+void core_plugin_free(struct core_plugin *plugin); /* accepts NULL */
+
+/* core_plugin_begin() - calls of the kubelet are answered from now on. */
+void core_plugin_begin(struct core_plugin *plugin);
+
+/* How it is registered: agent->core_registrar. */
+extern const struct registration core_registration;
+
+/* core_plugin_offered() - the mode in force has the resource. core_plugin_watched() - the kubelet has a
+ * ListAndWatch open. */
+bool core_plugin_offered(const struct agent *agent);
+bool core_plugin_watched(const struct core_plugin *plugin);
+
+/* core_plugin_update() - tell the open ListAndWatch what there is now, if it differs. */
+void core_plugin_update(struct core_plugin *plugin);

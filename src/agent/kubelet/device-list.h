@@ -1,0 +1,50 @@
+/* device-list.h - the kubelet's ListAndWatch of one resource: which devices there are, told to every open
+ * stream, and told again when it changes. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/kubelet/ids.h"
+
+struct agent;
+struct inventory;
+struct kubelet_call;
+
+#define DEVICE_STREAMS_MAX 16
+
+struct device_list_ops {
+	/* The mode in force has this resource. */
+	bool (*offered)(const struct agent *agent);
+	/* How many devices that is. While all cards are healthy the list depends on nothing else. */
+	uint32_t (*count)(const struct agent *agent);
+	/* Their ids, of cards as in `inventory`, not in the agent's own. -ENOMEM. */
+	int (*build)(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids);
+};
+
+struct device_list {
+	struct agent *agent;
+	const struct device_list_ops *ops;
+	struct kubelet_call *streams[DEVICE_STREAMS_MAX];
+	size_t n_streams;
+	uint8_t *message; /* what the streams were last told */
+	size_t message_len;
+	bool message_offered; /* what it was made of: */
+	uint32_t message_count;
+	bool message_healthy;
+};
+
+void device_list_init(struct device_list *list, struct agent *agent, const struct device_list_ops *ops);
+void device_list_release(struct device_list *list);
+
+/* device_list_open() - a stream begins: it is told what there is now, or stays as an earlier worker left it.
+ * device_list_closed() - it ended; returns whether none is open any more. */
+void device_list_open(struct device_list *list, struct kubelet_call *call);
+bool device_list_closed(struct device_list *list, struct kubelet_call *call);
+
+/* device_list_watched() - the kubelet has a stream open. */
+bool device_list_watched(const struct device_list *list);
+
+/* device_list_update() - tell the open streams what there is now, if it differs. */
+void device_list_update(struct device_list *list);
