@@ -66,7 +66,7 @@ _ration_run()
 
 	for ((i = 2; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		-m | --mem | -g | --gpu | --driver | --layer) ((i++)) ;;
+		-m | --mem | -c | --core | --weight | --policy | -g | --gpu | --driver | --layer) ((i++)) ;;
 		-v | --verbose | --*=*) ;;
 		*)
 			[ "${COMP_WORDS[i]}" != -- ] || ((i++))
@@ -77,6 +77,9 @@ _ration_run()
 	done
 	case $prev in
 	-m | --mem) mapfile -t COMPREPLY < <(compgen -W "25% 50% 1GiB 2GiB 4GiB 8GiB" -- "$cur") ;;
+	-c | --core) mapfile -t COMPREPLY < <(compgen -W "10 20 25 30 50 70" -- "$cur") ;;
+	--policy) mapfile -t COMPREPLY < <(compgen -W "0 1 2 3 4 5" -- "$cur") ;;
+	--weight) COMPREPLY=() ;;
 	-g | --gpu)
 		mapfile -t COMPREPLY < <(compgen -W "$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null)" -- "$cur")
 		;;
@@ -84,7 +87,7 @@ _ration_run()
 	--layer) mapfile -t COMPREPLY < <(compgen -W "mount preload" -- "$cur") ;;
 	*)
 		case $cur in
-		-*) mapfile -t COMPREPLY < <(compgen -W "-m --mem -g --gpu --driver --layer -v --verbose -h --help --" -- "$cur") ;;
+		-*) mapfile -t COMPREPLY < <(compgen -W "-m --mem -c --core --weight --policy -g --gpu --driver --layer -v --verbose -h --help --" -- "$cur") ;;
 		*) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
 		esac
 		;;

@@ -17,8 +17,8 @@ static const struct command {
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 	const char *help;
 } commands[] = {
-	{"run", run_command, "a program on this machine with so much of a card's memory; needs no cluster"},
-	{"ps", ps_command, "the programs that run so, with granted and used memory"},
+	{"run", run_command, "a program on this machine with so much of a card; needs no cluster"},
+	{"ps", ps_command, "the programs that run so, with what they have of which card"},
 	{"why", why_command, "why a pod is on its card, or on none: node by node, card by card"},
 	{"set", set_command, "another amount of GPU memory for a pod that runs on a cgpu node"},
 	{"inspect", ration_inspect, "how much GPU memory of each card is allocated to whom"},

@@ -103,6 +103,19 @@ int grant_file_set_limit(struct grant_file *grant, unsigned card, uint64_t bytes
 	return 0;
 }
 
+void grant_file_set_power(
+	struct grant_file *grant, unsigned card, uint64_t share, uint64_t rate, uint64_t policy)
+{
+	struct grant_file_live *live = &grant->live[card];
+
+	if (share)
+		atomic_store(&live->core_rate, rate);
+	atomic_store(&live->core_share, share);
+	if (!share)
+		atomic_store(&live->core_rate, rate);
+	atomic_store(&live->core_policy, policy);
+}
+
 static const char *explain(int r)
 {
 	switch (r) {

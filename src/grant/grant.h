@@ -38,6 +38,8 @@
 #define GRANT_FILE_OLDEST 1	   /* the oldest version of which this code reads files */
 #define GRANT_FILE_CARDS_MAX 64
 #define GRANT_CORE_WHOLE 1000000 /* core_share of a whole card */
+#define GRANT_CORE_POLICY 0xff	 /* of core_policy */
+#define GRANT_CORE_BUSY 0x100	 /* in core_policy: its keeper saw a moment ago that it has work */
 
 /* Constant. The order of the cards is their order inside: index 0 is the first that the program sees. */
 struct grant_file_card {
@@ -67,7 +69,8 @@ struct grant_file_live {
 	 * started in a millisecond: the share, corrected by what the driver says was really used. */
 	_Atomic uint64_t core_share;
 	_Atomic uint64_t core_rate;
-	_Atomic uint64_t core_policy; /* for people: policy of contract 7, and 1; 0: none */
+	/* For people, and other keepers: policy of contract 7, and 1 (0: none), in the low byte. */
+	_Atomic uint64_t core_policy;
 	uint64_t next[GRANT_LAYOUT_STEP];
 	uint8_t reserved[64 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
@@ -129,6 +132,11 @@ static inline uint64_t grant_file_limit_bytes(const struct grant_file *grant, un
  * Less than what is used takes nothing away: nothing is free then, and what asks for more is refused.
  * -EINVAL: no such card, or no memory at all. */
 int grant_file_set_limit(struct grant_file *grant, unsigned card, uint64_t bytes);
+
+/* grant_file_set_power() - share, rate and policy of a card's computing power, in an order in which a share
+ * never is without a rate. Nothing is read. One keeper only. */
+void grant_file_set_power(
+	struct grant_file *grant, unsigned card, uint64_t share, uint64_t rate, uint64_t policy);
 
 /* grant_file_verify() - NULL if the bytes are a whole grant, else what is wrong with them. */
 const char *grant_file_verify(const struct grant_file *grant, size_t bytes);

@@ -20,6 +20,7 @@
 #include "grant/reserve.h"
 #include "grant/usage.h"
 #include "nvml/nvml.h"
+#include "run/power.h"
 #include "run/registry.h"
 
 #define ROUND_NS (100 * NS_PER_MS) /* in which the end of a run is seen */
@@ -35,6 +36,9 @@ struct keeper {
 	int usage_fd;
 	struct nvml *nvml; /* NULL until it could be opened */
 	struct nvml_process processes[NVML_MAX_PROCESSES];
+	struct power *power; /* NULL: no memory for it */
+	struct nvml_process_use uses[NVML_MAX_PROCESSES];
+	uint64_t since_us[GRANT_FILE_CARDS_MAX];
 };
 
 static bool is_of_the_run(const struct keeper *keeper, pid_t pid)
@@ -89,19 +93,56 @@ static void look(struct keeper *keeper, uint32_t looked_for)
 		look_at_card(keeper, i, looked_for);
 }
 
+static void look_at_use(struct keeper *keeper, unsigned card)
+{
+	const char *uuid = keeper->grant->cards[card].uuid;
+	uint32_t percent = 0, of_all = 0;
+	unsigned of_card;
+	size_t count;
+
+	if (!power_wants_use(keeper->power, card) ||
+		nvml_utilization(
+			keeper->nvml, uuid, &keeper->since_us[card], &of_card, keeper->uses, &count) < 0)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		of_all += keeper->uses[i].percent;
+		if (is_of_the_run(keeper, keeper->uses[i].pid))
+			percent += keeper->uses[i].percent;
+	}
+	power_used(keeper->power, card, percent, of_all, of_card);
+}
+
+/* Each second. */
+static void look_who_used(struct keeper *keeper)
+{
+	for (unsigned i = 0; i < keeper->grant->card_count && keeper->nvml && keeper->power; i++)
+		look_at_use(keeper, i);
+}
+
 static void keep(struct keeper *keeper)
 {
-	const struct timespec round = {.tv_nsec = ROUND_NS};
+	int64_t looked = 0, used = 0, known_ns = 0, next;
 	uint32_t wanted = 0, now;
-	int64_t looked = 0;
 
-	while (registry_is_alive(keeper->folder)) {
+	for (;;) {
+		int64_t begin = monotonic_ns();
+		struct timespec round;
+
+		if (begin - known_ns >= ROUND_NS && !registry_is_alive(keeper->folder))
+			return;
+		known_ns = begin - known_ns >= ROUND_NS ? begin : known_ns;
 		now = atomic_load(&keeper->usage->look_wanted);
-		if (now != wanted || monotonic_ns() - looked > LOOK_NS) {
+		if (now != wanted || begin - looked > LOOK_NS) {
 			wanted = now;
 			look(keeper, now);
 			looked = monotonic_ns();
 		}
+		if (begin - used > LOOK_NS) {
+			look_who_used(keeper);
+			used = begin;
+		}
+		next = keeper->power ? power_round(keeper->power) : ROUND_NS;
+		round = (struct timespec){.tv_nsec = next < ROUND_NS ? next : ROUND_NS};
 		if (syscall(SYS_futex, &keeper->usage->look_wanted, FUTEX_WAIT, wanted, &round, NULL, 0) <
 				0 &&
 			errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR)
@@ -132,6 +173,8 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 	r = usage_file_map(path, &keeper->usage, &why);
 	if (r == 0)
 		keeper->account = account_open(keeper->grant, keeper->usage);
+	if (r == 0)
+		power_new(keeper->folder, keeper->grant, keeper->usage_fd, &keeper->power);
 	return r;
 }
 
@@ -143,6 +186,7 @@ int keeper_main(const char *folder, const char *nvml_library)
 	if (!keeper || prepare(keeper, folder, nvml_library) < 0)
 		return EXIT_FAILURE;
 	keep(keeper);
+	power_free(keeper->power);
 	registry_remove(folder);
 	return EXIT_SUCCESS;
 }

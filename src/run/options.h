@@ -3,12 +3,14 @@
 
 #include <stdbool.h>
 
+#include "run/division.h"
 #include "run/layer.h"
 
 struct run_options {
 	const char *mem;
 	const char *gpus; /* "0,2", or UUIDs; NULL: the first card */
 	const char *driver;
+	struct division_wish power;
 	enum layer layer; /* LAYER_INVALID: the strongest */
 	bool verbose;
 	char **program; /* with arguments, ended by NULL */

@@ -9,16 +9,18 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "model/shares.h"
 #include "run/commands.h"
 #include "run/registry.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-static const char usage[] = "Usage: ration ps\n"
-			    "\n"
-			    "List the runs of this machine: granted and used memory of each card.\n"
-			    "\n"
-			    "  -h, --help  this text\n";
+static const char usage[] =
+	"Usage: ration ps\n"
+	"\n"
+	"List the runs of this machine: granted and used memory, and computing power, of each card.\n"
+	"\n"
+	"  -h, --help  this text\n";
 
 struct table {
 	bool head_printed;
@@ -40,19 +42,32 @@ static void print_text(const char *text)
 	putchar('\n');
 }
 
+/* "-": not controlled. */
+static void core_text(const struct grant_file *grant, unsigned card, char ret_text[16])
+{
+	uint64_t share = atomic_load(&grant->live[card].core_share);
+
+	if (share == 0)
+		strcpy(ret_text, "-");
+	else
+		snprintf(ret_text, 16, "%u%%", (unsigned)((share + SHARE_WHOLE / 200) * 100 / SHARE_WHOLE));
+}
+
 static int print_run(void *context, const struct run_seen *run)
 {
 	struct table *table = context;
-	char number[16], used[32];
+	char number[16], used[32], core[16];
 
 	if (!table->head_printed)
-		printf("%-8s %-10s %-4s %10s %10s  %s\n", "PID", "USER", "GPU", "GRANTED", "USED", "PROGRAM");
+		printf("%-8s %-10s %-4s %10s %10s %5s  %s\n", "PID", "USER", "GPU", "GRANTED", "USED", "CORE",
+			"PROGRAM");
 	table->head_printed = true;
 	for (unsigned i = 0; i < run->grant->card_count; i++) {
 		snprintf(used, sizeof(used), "%" PRIu64 "MiB", run->used_bytes[i] / MIB);
-		printf("%-8d %-10s %-4s %7" PRIu64 "MiB %10s  ", (int)run->pid, user_name(run->uid, number),
-			run->labels[i], grant_file_limit_bytes(run->grant, i) / MIB,
-			run->usage_known ? used : "-");
+		core_text(run->grant, i, core);
+		printf("%-8d %-10s %-4s %7" PRIu64 "MiB %10s %5s  ", (int)run->pid,
+			user_name(run->uid, number), run->labels[i],
+			grant_file_limit_bytes(run->grant, i) / MIB, run->usage_known ? used : "-", core);
 		print_text(i ? "" : run->grant->container);
 	}
 	return 0;

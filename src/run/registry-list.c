@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "grant/owner.h"
 #include "grant/usage.h"
+#include "model/shares.h"
 #include "run/keeper.h"
 #include "run/process.h"
 #include "run/registry.h"
@@ -37,7 +38,7 @@ static void remove_links(const char *folder)
  */
 void registry_remove(const char *folder)
 {
-	static const char *const files[] = {"grant", "usage", "cards"};
+	static const char *const files[] = {"grant", "usage", "cards", "power"};
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
@@ -151,16 +152,45 @@ static void read_labels(struct run_seen *run)
 	}
 }
 
+static void read_power(struct run_seen *run)
+{
+	_cleanup_free_ char *text = NULL;
+	struct run_power power;
+	char path[PATH_MAX];
+	size_t len;
+
+	run->power = (struct run_power){.policy = -1};
+	snprintf(path, sizeof(path), "%.4080s/power", run->folder);
+	if (fs_read(path, 256, &text, &len) == 0 &&
+		sscanf(text, "core %3u weight %5u policy %1d", &power.percent, &power.weight,
+			&power.policy) == 3 &&
+		power.percent <= 100 && power.weight <= SHARE_WEIGHT_MAX && power.policy >= 0 &&
+		power.policy < SHARE_POLICY_MAX)
+		run->power = power;
+}
+
+/* NULL: there is none that verifies. The caller frees. */
+static struct grant_file *read_grant(const char *folder)
+{
+	_cleanup_free_ char *data = NULL;
+	char path[PATH_MAX];
+	size_t len;
+
+	snprintf(path, sizeof(path), "%.4080s/grant", folder);
+	if (fs_read(path, sizeof(struct grant_file), &data, &len) < 0 ||
+		grant_file_verify((struct grant_file *)data, len))
+		return NULL;
+	return (struct grant_file *)TAKE_PTR(data);
+}
+
 /* 0 for a run that is none, or dead. */
 static int visit(
 	const char *place, const char *name, int (*seen)(void *, const struct run_seen *), void *context)
 {
+	_cleanup_free_ struct grant_file *grant = NULL;
 	struct run_seen run = {0};
-	char path[PATH_MAX];
-	const char *why;
 	struct stat st;
 	uint64_t ticks;
-	int r;
 
 	if (name_parse(name, &run.pid, &ticks) < 0)
 		return 0;
@@ -169,16 +199,17 @@ static int visit(
 		registry_remove(run.folder);
 		return 0;
 	}
-	snprintf(path, sizeof(path), "%.4080s/grant", run.folder);
-	if (strncmp(name, "new-", 4) == 0 || lstat(run.folder, &st) < 0 ||
-		grant_file_map(path, &run.grant, &why) < 0)
+	if (strncmp(name, "new-", 4) == 0 || lstat(run.folder, &st) < 0)
 		return 0;
+	grant = read_grant(run.folder);
+	if (!grant)
+		return 0;
+	run.grant = grant;
 	run.uid = st.st_uid;
 	read_usage(&run);
 	read_labels(&run);
-	r = seen(context, &run);
-	grant_file_unmap(run.grant);
-	return r;
+	read_power(&run);
+	return seen(context, &run);
 }
 
 int registry_each(

@@ -126,7 +126,24 @@ static int write_labels(const char *folder, unsigned count, const char labels[][
 	return r;
 }
 
-static int fill(const char *folder, struct grant_file *grant, const char labels[][16], const char **ret_why)
+static int write_power(const char *folder, const struct run_power *power)
+{
+	_cleanup_fclose_ FILE *file = NULL;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%.4080s/power", folder);
+	file = fopen(path, "we");
+	if (!file)
+		return -errno;
+	/* Other users' keepers count with it, whatever the umask. */
+	if (fchmod(fileno(file), 0644) < 0)
+		return -errno;
+	fprintf(file, "core %u weight %u policy %d\n", power->percent, power->weight, power->policy);
+	return ferror(file) || fflush(file) == EOF ? -EIO : 0;
+}
+
+static int fill(const char *folder, struct grant_file *grant, const char labels[][16],
+	const struct run_power *power, const char **ret_why)
 {
 	char path[PATH_MAX];
 	int r;
@@ -142,10 +159,23 @@ static int fill(const char *folder, struct grant_file *grant, const char labels[
 	/* What root runs may change its user; another user's program is his alone. */
 	if (geteuid() != 0 && chmod(path, 0600) < 0)
 		return -errno;
-	return write_labels(folder, grant->card_count, labels);
+	r = write_power(folder, power);
+	return r < 0 ? r : write_labels(folder, grant->card_count, labels);
 }
 
-int registry_add(const char *folder, struct grant_file *grant, const char labels[][16], struct error *err)
+int64_t registry_stamp(const struct registry *registry)
+{
+	int64_t stamp = 0;
+	struct stat st;
+
+	for (int i = 0; i < REGISTRY_PLACES; i++)
+		if (registry->fd[i] >= 0 && fstat(registry->fd[i], &st) == 0)
+			stamp = stamp * 31 + st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec;
+	return stamp;
+}
+
+int registry_add(const char *folder, struct grant_file *grant, const char labels[][16],
+	const struct run_power *power, struct error *err)
 {
 	char making[PATH_MAX];
 	const char *slash = strrchr(folder, '/'), *why = NULL;
@@ -156,7 +186,7 @@ int registry_add(const char *folder, struct grant_file *grant, const char labels
 	registry_remove(making);
 	if (mkdir(making, 0755) < 0)
 		return error_set(err, errno, "%s: %s", making, strerror(errno));
-	r = fill(making, grant, labels, &why);
+	r = fill(making, grant, labels, power, &why);
 	if (r == 0 && rename(making, folder) < 0)
 		r = -errno;
 	if (r < 0) {

@@ -25,12 +25,19 @@ struct registry {
 	int home;		 /* where our own run goes */
 };
 
+/* What a run asked for of its cards' computing power, in its file "power". */
+struct run_power {
+	uint32_t percent, weight; /* 0: not said */
+	int policy;		  /* of contract 7; -1: a run of an older version */
+};
+
 /* A run that lives. */
 struct run_seen {
 	char folder[PATH_MAX];
 	pid_t pid;
 	uid_t uid;
-	const struct grant_file *grant;		   /* mapped */
+	const struct grant_file *grant; /* a copy: whoever truncates a mapped one kills us */
+	struct run_power power;
 	uint64_t used_bytes[GRANT_FILE_CARDS_MAX]; /* charged and overhead */
 	bool usage_known;			   /* else it is another user's */
 	char labels[GRANT_FILE_CARDS_MAX][16];	   /* index of each card when the run began */
@@ -50,9 +57,13 @@ int registry_each(
 /* registry_folder() - where the calling process's run is going to be, with room for PATH_MAX. */
 int registry_folder(const struct registry *registry, char *ret_folder, struct error *err);
 
+/* registry_stamp() - another number when a run has been added or removed. */
+int64_t registry_stamp(const struct registry *registry);
+
 /* registry_add() - make that folder, complete at once: grant has what is constant filled in; labels: index of
  * each card. */
-int registry_add(const char *folder, struct grant_file *grant, const char labels[][16], struct error *err);
+int registry_add(const char *folder, struct grant_file *grant, const char labels[][16],
+	const struct run_power *power, struct error *err);
 
 /* registry_remove() - a run's folder and what registry_add() and layer_prepare() made in it; nothing else. */
 void registry_remove(const char *folder);

@@ -29,6 +29,7 @@ struct run {
 	char reason[256]; /* why not a stronger layer */
 	struct grant_file grant;
 	char labels[GRANT_FILE_CARDS_MAX][16];
+	struct run_power power;
 };
 
 /* The substitutes: beside this program in an installation, beside its folder in a build folder. */
@@ -140,12 +141,32 @@ static int admit(struct run *run, struct error *err)
 	r = registry_folder(&registry, run->folder, err);
 	if (r == 0)
 		r = admission_check(&registry, &run->grant, run->labels, err);
+	if (r == 0)
+		r = division_admit(
+			&registry, &run->options.power, &run->grant, run->labels, &run->power, err);
 	if (r == 0 && (layer_library(run->layer, run->folder, run->driver.cuda, true, run->grant.cuda_library,
 			       sizeof(run->grant.cuda_library)) < 0 ||
 			      layer_library(run->layer, run->folder, run->driver.nvml, false,
 				      run->grant.nvml_library, sizeof(run->grant.nvml_library)) < 0))
 		r = error_set(err, ENAMETOOLONG, "%s: the name is too long", run->driver.cuda);
-	return r < 0 ? r : registry_add(run->folder, &run->grant, run->labels, err);
+	return r < 0 ? r : registry_add(run->folder, &run->grant, run->labels, &run->power, err);
+}
+
+static void tell_power(const struct run *run)
+{
+	const struct run_power *power = &run->power;
+
+	/* As before there was any, where nobody asks for it. */
+	if (!run->options.verbose ||
+		(run->options.power.policy < 0 && !atomic_load(&run->grant.live[0].core_share)))
+		return;
+	fprintf(stderr, "ration run: computing power: policy %d (%s)", power->policy,
+		share_policy_name((enum share_policy)power->policy));
+	if (power->percent)
+		fprintf(stderr, ", %u%%", power->percent);
+	if (power->weight)
+		fprintf(stderr, ", weight %u", power->weight);
+	fputc('\n', stderr);
 }
 
 static void tell(const struct run *run)
@@ -190,6 +211,7 @@ static int start(struct run *run, struct error *err)
 
 	if (r < 0)
 		return r;
+	tell_power(run);
 	r = layer_prepare(run->layer, run->folder, &run->driver, run->shim, err);
 	if (r == 0)
 		r = keeper_start(run->folder, run->driver.nvml, err);

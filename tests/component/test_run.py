@@ -392,12 +392,12 @@ def test_ps_lists_the_runs(machine):
     assert machine.ps() == "No program runs under a grant of `ration run`.\n"
     process = machine.start("sh", "-c", "echo ready; exec sleep 60", mem="2GiB", args=["--gpu", "0,1"])
     assert process.stdout.readline() == "ready\n"
-    rows = [line.split(None, 5) for line in machine.ps().splitlines()]
+    rows = [line.split(None, 6) for line in machine.ps().splitlines()]
     process.kill()
     process.wait()
-    assert rows == [["PID", "USER", "GPU", "GRANTED", "USED", "PROGRAM"],
-                    [str(process.pid), "root", "0", "2048MiB", "0MiB", "sh -c echo ready; exec sleep 60"],
-                    [str(process.pid), "root", "1", "2048MiB", "0MiB"]]
+    assert rows == [["PID", "USER", "GPU", "GRANTED", "USED", "CORE", "PROGRAM"],
+                    [str(process.pid), "root", "0", "2048MiB", "0MiB", "-", "sh -c echo ready; exec sleep 60"],
+                    [str(process.pid), "root", "1", "2048MiB", "0MiB", "-"]]
 
 
 def test_ps_prints_nothing_that_commands_a_terminal(machine):

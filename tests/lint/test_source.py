@@ -18,7 +18,7 @@ MAY_USE = {
     "nvml": {"base", "nvml"},
     "cuda": {"cuda"},
     "shim": {"cuda", "grant", "shim"},
-    "run": {"base", "grant", "nvml", "run"},
+    "run": {"base", "grant", "model", "nvml", "run"},
     "grant": {"grant"},
     "scheduler": {"base", "model", "net", "kube", "scheduler"},
     "agent": {"base", "model", "net", "kube", "nvml", "grant", "agent"},

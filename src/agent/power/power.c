@@ -105,25 +105,19 @@ static void know_holders(struct power *power)
 /* ---- what it gets ---------------------------------------------------------------------------------------
  */
 
-/* One word at a time: a share without a rate would stop who reads it. The grant is written and never read
- * here: a page that is read brings its neighbours into our memory. */
+/* The grant is written and never read here: a page that is read brings its neighbours into our memory. */
 static void card_grant(struct watched_card *card, uint32_t share, enum share_policy policy)
 {
-	struct grant_file_live *live = &card->of->grant->live[card->index];
 	struct power_card *power = &card->power;
 	uint64_t rate = share < SHARE_WHOLE ? correction_rate(&power->correction, share) : share;
+	uint64_t number = (uint64_t)policy + 1;
 
-	if (power->rate != rate && share)
-		atomic_store(&live->core_rate, rate);
-	if (power->share != share)
-		atomic_store(&live->core_share, share);
-	if (power->rate != rate && !share)
-		atomic_store(&live->core_rate, rate);
-	if (power->policy != (uint64_t)policy + 1)
-		atomic_store(&live->core_policy, (uint64_t)policy + 1);
+	if (power->share == share && power->rate == rate && power->policy == number)
+		return;
+	grant_file_set_power(card->of->grant, card->index, share, rate, number);
 	power->share = share;
 	power->rate = rate;
-	power->policy = (uint64_t)policy + 1;
+	power->policy = number;
 }
 
 static void division_add(struct division *division, struct watched_card *card)
@@ -299,7 +293,7 @@ void power_resume(struct power_card *card, const struct grant_file *grant, unsig
 
 	card->share = atomic_load(&live->core_share);
 	card->rate = atomic_load(&live->core_rate);
-	card->policy = atomic_load(&live->core_policy);
+	card->policy = atomic_load(&live->core_policy) & GRANT_CORE_POLICY;
 	correction_resume(&card->correction, card->share, card->rate);
 }
 

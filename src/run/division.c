@@ -1,0 +1,187 @@
+#include "run/division.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+
+#define NAMED_MAX 300 /* bytes about who has what: fits into an error */
+
+/* The other runs on one card of ours. */
+struct division_card {
+	struct share_holder *holders;
+	size_t n;
+	uint32_t percent;
+	int policy; /* -1: none yet */
+	pid_t run;  /* one of those under it */
+	struct strbuf named;
+};
+
+struct division {
+	const struct grant_file *grant;
+	struct division_card cards[GRANT_FILE_CARDS_MAX];
+};
+
+static void division_release(struct division *division)
+{
+	for (size_t i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+		free(division->cards[i].holders);
+		strbuf_release(&division->cards[i].named);
+	}
+}
+
+/* A program's arguments may hold what commands a terminal. */
+static void add_name(struct division_card *card, const struct run_seen *run)
+{
+	char name[41];
+	size_t len = strnlen(run->grant->container, sizeof(name) - 1);
+
+	for (size_t i = 0; i < len; i++)
+		name[i] = run->grant->container[i] < 0x20 || run->grant->container[i] == 0x7f
+				  ? '?'
+				  : run->grant->container[i];
+	name[len] = '\0';
+	strbuf_addf(&card->named, "%srun %d (%s) has %u%%", card->named.len ? ", " : "", (int)run->pid, name,
+		run->power.percent);
+}
+
+static int division_card_add(struct division_card *card, const struct run_seen *run)
+{
+	struct share_holder *grown;
+
+	if (card->n == SHARE_HOLDERS_MAX - 1)
+		return -E2BIG;
+	grown = reallocarray(card->holders, card->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	card->holders = grown;
+	grown[card->n++] = (struct share_holder){
+		.percent = run->power.percent, .weight = run->power.weight, .busy = true};
+	if (card->policy < 0) {
+		card->policy = run->power.policy;
+		card->run = run->pid;
+	}
+	card->percent += run->power.percent;
+	if (run->power.percent)
+		add_name(card, run);
+	return 0;
+}
+
+static int add_run(void *context, const struct run_seen *run)
+{
+	struct division *division = context;
+	int r = 0;
+
+	for (unsigned i = 0; i < division->grant->card_count; i++)
+		for (unsigned k = 0; k < run->grant->card_count && r == 0; k++)
+			if (strcmp(division->grant->cards[i].uuid, run->grant->cards[k].uuid) == 0)
+				r = division_card_add(&division->cards[i], run);
+	return r;
+}
+
+/* A weight says nothing under a policy without weights, and a percentage is a cap unless more is said. */
+static int policy_of(const struct division *division, const struct division_wish *wish,
+	const char labels[][16], int *ret_policy, struct error *err)
+{
+	int policy = wish->policy;
+
+	for (unsigned i = 0; i < division->grant->card_count; i++) {
+		const struct division_card *card = &division->cards[i];
+
+		if (card->policy < 0)
+			continue;
+		if (policy >= 0 && policy != card->policy)
+			return error_set(err, EBUSY,
+				"card %s is divided by policy %d (%s), as by run %d: use this policy, or "
+				"wait until "
+				"all runs on the card have ended",
+				labels[i], card->policy, share_policy_name((enum share_policy)card->policy),
+				(int)card->run);
+		policy = card->policy;
+	}
+	if (policy < 0)
+		policy = wish->weight ? SHARE_SOFT : SHARE_FIXED;
+	if (wish->weight && policy != SHARE_WEIGHT && policy != SHARE_SOFT)
+		return error_set(err, EINVAL,
+			"a weight says nothing under policy %d (%s): only 2 and 4 have any", policy,
+			share_policy_name((enum share_policy)policy));
+	*ret_policy = policy;
+	return 0;
+}
+
+static int check_percentages(const struct division *division, const struct division_wish *wish,
+	const char labels[][16], struct error *err)
+{
+	for (unsigned i = 0; i < division->grant->card_count && wish->percent; i++) {
+		const struct division_card *card = &division->cards[i];
+
+		if (card->percent + wish->percent > 100)
+			return error_set(err, ENOSPC, "card %s has %u%% of its computing power left: %.*s",
+				labels[i], card->percent < 100 ? 100 - card->percent : 0, NAMED_MAX,
+				strbuf_cstr(&card->named));
+	}
+	return 0;
+}
+
+/* As if all had work; its keeper knows better soon. */
+static int first_share(
+	struct division_card *card, const struct run_power *power, struct grant_file *grant, unsigned index)
+{
+	uint32_t *shares = calloc(card->n + 1, sizeof(*shares));
+	struct share_holder *holders = reallocarray(card->holders, card->n + 1, sizeof(*holders));
+
+	if (holders)
+		card->holders = holders;
+	if (!holders || !shares) {
+		free(shares);
+		return -ENOMEM;
+	}
+	holders[card->n] = (struct share_holder){
+		.percent = power->percent, .weight = power->weight, .busy = true};
+	shares_compute((enum share_policy)power->policy, 0, holders, card->n + 1, shares);
+	grant_file_set_power(grant, index, shares[card->n], shares[card->n], (uint64_t)power->policy + 1);
+	free(shares);
+	return 0;
+}
+
+static int admit(struct division *division, const struct division_wish *wish, struct grant_file *grant,
+	const char labels[][16], struct run_power *ret_power, struct error *err)
+{
+	struct run_power power = {.percent = wish->percent, .weight = wish->weight};
+	int r = policy_of(division, wish, labels, &power.policy, err);
+
+	if (r == 0)
+		r = check_percentages(division, wish, labels, err);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < grant->card_count && r == 0; i++)
+		r = first_share(&division->cards[i], &power, grant, i);
+	if (r < 0)
+		return error_set(err, -r, "out of memory");
+	*ret_power = power;
+	return 0;
+}
+
+int division_admit(struct registry *registry, const struct division_wish *wish, struct grant_file *grant,
+	const char labels[][16], struct run_power *ret_power, struct error *err)
+{
+	struct division *division = calloc(1, sizeof(*division));
+	int r;
+
+	if (!division)
+		return error_set(err, ENOMEM, "out of memory");
+	division->grant = grant;
+	for (size_t i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+		division->cards[i].policy = -1;
+		strbuf_init(&division->cards[i].named, 64 << 10);
+	}
+	r = registry_each(registry, add_run, division);
+	r = r == 0 ? admit(division, wish, grant, labels, ret_power, err)
+		   : error_set(err, -r, "too many runs on one card: %s", strerror(-r));
+	division_release(division);
+	free(division);
+	return r;
+}

@@ -1,0 +1,332 @@
+#include "run/power.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "grant/peek.h"
+#include "model/activity.h"
+#include "model/correction.h"
+#include "model/shares.h"
+#include "run/registry.h"
+
+#define SLOW_NS (100 * NS_PER_MS) /* who has come or gone */
+#define SCAN_NS NS_PER_S	  /* who has gone without a trace */
+/* Who has work, where the policy asks for it: as often for few runs, and more seldom for many. */
+#define FAST_NS (20 * NS_PER_MS)
+#define FAST_LONGEST_NS (60 * NS_PER_MS)
+#define FAST_RUNS 8
+#define LOOKS 3 /* before, nobody knows whether a run has work */
+
+/* What another run does on one card of ours. */
+struct peer_card {
+	int index; /* of the card in its grant; -1: it is not on it */
+	struct activity activity;
+	unsigned looks;
+	bool busy;
+};
+
+struct peer {
+	char folder[PATH_MAX];
+	struct run_power asked;
+	int usage_fd; /* -1: another user's */
+	bool seen;
+	struct peer_card cards[]; /* as many as we have */
+};
+
+struct own_card {
+	struct activity activity;
+	unsigned looks;
+	bool busy;
+	struct correction correction;
+	uint64_t share, rate, word; /* as they are in the grant */
+	int64_t sampled_ns;
+	uint64_t sampled_started_ns;
+};
+
+struct power {
+	const char *folder;
+	struct grant_file *grant;
+	int usage_fd;
+	struct run_power asked;
+	struct peer **peers;
+	size_t n_peers;
+	int64_t scanned_ns, stamp;
+	struct own_card cards[GRANT_FILE_CARDS_MAX];
+	struct share_holder *holders; /* room for all peers and us */
+	uint32_t *shares;
+};
+
+/* ---- who runs -------------------------------------------------------------------------------------------
+ */
+
+static void peer_free(struct peer *peer)
+{
+	close_ptr(&peer->usage_fd);
+	free(peer);
+}
+
+static struct peer *peer_find(const struct power *power, const char *folder)
+{
+	for (size_t i = 0; i < power->n_peers; i++)
+		if (strcmp(power->peers[i]->folder, folder) == 0)
+			return power->peers[i];
+	return NULL;
+}
+
+static int make_room(struct power *power)
+{
+	size_t n = power->n_peers + 2;
+	struct peer **peers = reallocarray(power->peers, n, sizeof(struct peer *));
+	struct share_holder *holders = reallocarray(power->holders, n, sizeof(*holders));
+	uint32_t *shares = reallocarray(power->shares, n, sizeof(*shares));
+
+	power->peers = peers ? peers : power->peers;
+	power->holders = holders ? holders : power->holders;
+	power->shares = shares ? shares : power->shares;
+	return peers && holders && shares ? 0 : -ENOMEM;
+}
+
+static struct peer *peer_add(struct power *power, const struct run_seen *run)
+{
+	unsigned n = power->grant->card_count;
+	struct peer *peer = calloc(1, sizeof(*peer) + n * sizeof(peer->cards[0]));
+	char path[PATH_MAX];
+
+	if (!peer || make_room(power) < 0) {
+		free(peer);
+		return NULL;
+	}
+	snprintf(peer->folder, sizeof(peer->folder), "%s", run->folder);
+	snprintf(path, sizeof(path), "%.4080s/usage", run->folder);
+	peer->usage_fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	for (unsigned i = 0; i < n; i++) {
+		peer->cards[i].index = -1;
+		for (unsigned k = 0; k < run->grant->card_count; k++)
+			if (strcmp(power->grant->cards[i].uuid, run->grant->cards[k].uuid) == 0)
+				peer->cards[i].index = (int)k;
+	}
+	power->peers[power->n_peers++] = peer;
+	return peer;
+}
+
+static int add_run(void *context, const struct run_seen *run)
+{
+	struct power *power = context;
+	bool ours = strcmp(run->folder, power->folder) == 0;
+	struct peer *peer = ours ? NULL : peer_find(power, run->folder);
+
+	if (ours) {
+		power->asked = run->power;
+		return 0;
+	}
+	if (!peer)
+		peer = peer_add(power, run);
+	if (!peer)
+		return 0;
+	peer->seen = true;
+	peer->asked = run->power;
+	/* Of another user's run, what its own keeper saw. */
+	for (unsigned i = 0; i < power->grant->card_count && peer->usage_fd < 0; i++) {
+		struct peer_card *card = &peer->cards[i];
+
+		if (card->index >= 0)
+			card->busy = atomic_load(&run->grant->live[card->index].core_policy) &
+				     GRANT_CORE_BUSY;
+		card->looks = LOOKS;
+	}
+	return 0;
+}
+
+static void forget_unseen(struct power *power)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < power->n_peers; i++) {
+		if (power->peers[i]->seen)
+			power->peers[kept++] = power->peers[i];
+		else
+			peer_free(power->peers[i]);
+	}
+	power->n_peers = kept;
+}
+
+/* True if it was looked who runs. */
+static bool scan(struct power *power, int64_t now)
+{
+	_cleanup_registry_ struct registry registry;
+	struct error ignored;
+	int64_t stamp;
+
+	if (registry_open(&registry, false, &ignored) < 0)
+		return false;
+	stamp = registry_stamp(&registry);
+	if (stamp == power->stamp && now - power->scanned_ns < SCAN_NS)
+		return false;
+	power->stamp = stamp;
+	power->scanned_ns = now;
+	for (size_t i = 0; i < power->n_peers; i++)
+		power->peers[i]->seen = false;
+	registry_each(&registry, add_run, power);
+	forget_unseen(power);
+	return true;
+}
+
+/* ---- who has work ---------------------------------------------------------------------------------------
+ */
+
+static bool look(int fd, unsigned index, int64_t now, struct activity *activity, unsigned *looks)
+{
+	struct usage_peek_power seen;
+
+	*looks += *looks < LOOKS;
+	if (usage_peek_power(fd, index, &seen) < 0)
+		return false;
+	return activity_see(activity, now, seen.started_ns + seen.copied_ns, seen.asked);
+}
+
+/* Who is not known yet counts as working: nobody's share is taken by mistake. */
+static size_t look_at_card(struct power *power, unsigned card, int64_t now)
+{
+	struct own_card *own = &power->cards[card];
+	size_t n = 0;
+
+	own->busy = look(power->usage_fd, card, now, &own->activity, &own->looks);
+	for (size_t i = 0; i < power->n_peers; i++) {
+		struct peer *peer = power->peers[i];
+		struct peer_card *its = &peer->cards[card];
+
+		if (its->index < 0)
+			continue;
+		n++;
+		if (peer->usage_fd >= 0)
+			its->busy = look(
+				peer->usage_fd, (unsigned)its->index, now, &its->activity, &its->looks);
+	}
+	return n;
+}
+
+/* ---- what follows ---------------------------------------------------------------------------------------
+ */
+
+static void card_write(struct power *power, unsigned card, uint32_t share)
+{
+	struct own_card *own = &power->cards[card];
+	bool soft = power->asked.policy == SHARE_SOFT;
+	uint64_t rate = share < SHARE_WHOLE ? correction_rate(&own->correction, share) : share;
+	uint64_t word = (uint64_t)(power->asked.policy + 1) | (soft && own->busy ? GRANT_CORE_BUSY : 0);
+
+	if (own->share == share && own->rate == rate && own->word == word)
+		return;
+	grant_file_set_power(power->grant, card, share, rate, word);
+	own->share = share;
+	own->rate = rate;
+	own->word = word;
+}
+
+static void divide(struct power *power, unsigned card)
+{
+	const struct own_card *own = &power->cards[card];
+	size_t n = 1;
+
+	power->holders[0] = (struct share_holder){
+		.percent = power->asked.percent,
+		.weight = power->asked.weight,
+		.busy = own->busy || own->looks < LOOKS,
+	};
+	for (size_t i = 0; i < power->n_peers; i++) {
+		const struct peer *peer = power->peers[i];
+		const struct peer_card *its = &peer->cards[card];
+
+		if (its->index >= 0)
+			power->holders[n++] = (struct share_holder){
+				.percent = peer->asked.percent,
+				.weight = peer->asked.weight,
+				.busy = its->busy || its->looks < LOOKS,
+			};
+	}
+	shares_compute((enum share_policy)power->asked.policy, 0, power->holders, n, power->shares);
+	card_write(power, card, power->shares[0]);
+}
+
+int64_t power_round(struct power *power)
+{
+	int64_t now = monotonic_ns(), again;
+	size_t most = 0;
+
+	scan(power, now);
+	/* A run of an older version, or whose folder was damaged, has what it has. */
+	if (power->asked.policy < 0)
+		return SLOW_NS;
+	for (unsigned i = 0; i < power->grant->card_count; i++) {
+		size_t n = power->asked.policy == SHARE_SOFT ? look_at_card(power, i, now) : 0;
+
+		most = n > most ? n : most;
+		divide(power, i);
+	}
+	if (most == 0)
+		return SLOW_NS;
+	again = most > FAST_RUNS ? FAST_NS * (int64_t)most / FAST_RUNS : FAST_NS;
+	return again < FAST_LONGEST_NS ? again : FAST_LONGEST_NS;
+}
+
+bool power_wants_use(const struct power *power, unsigned card)
+{
+	return power->cards[card].share && power->cards[card].share < SHARE_WHOLE;
+}
+
+void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t of_all, uint32_t of_card)
+{
+	struct own_card *own = &power->cards[card];
+	int64_t now = monotonic_ns();
+	uint64_t elapsed = (uint64_t)(now - own->sampled_ns);
+	struct usage_peek_power seen;
+
+	if (usage_peek_power(power->usage_fd, card, &seen) < 0)
+		return;
+	if (own->sampled_ns && seen.started_ns >= own->sampled_started_ns)
+		correction_sample(&own->correction, elapsed, seen.started_ns - own->sampled_started_ns,
+			correction_used_ns(elapsed, percent, of_all, of_card));
+	own->sampled_ns = now;
+	own->sampled_started_ns = seen.started_ns;
+}
+
+int power_new(const char *folder, struct grant_file *grant, int usage_fd, struct power **ret_power)
+{
+	struct power *power = calloc(1, sizeof(*power));
+
+	if (!power || make_room(power) < 0) {
+		power_free(power);
+		return -ENOMEM;
+	}
+	power->folder = folder;
+	power->grant = grant;
+	power->usage_fd = usage_fd;
+	power->asked.policy = -1;
+	for (unsigned i = 0; i < grant->card_count; i++) {
+		struct own_card *own = &power->cards[i];
+
+		own->share = atomic_load(&grant->live[i].core_share);
+		own->rate = atomic_load(&grant->live[i].core_rate);
+		own->word = atomic_load(&grant->live[i].core_policy);
+		correction_resume(&own->correction, own->share, own->rate);
+	}
+	*ret_power = power;
+	return 0;
+}
+
+void power_free(struct power *power)
+{
+	if (!power)
+		return;
+	for (size_t i = 0; i < power->n_peers; i++)
+		peer_free(power->peers[i]);
+	free(power->peers);
+	free(power->holders);
+	free(power->shares);
+	free(power);
+}

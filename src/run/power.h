@@ -1,0 +1,28 @@
+/* power.h - the part of a run's keeper that looks after its computing power: it computes the run's own share
+ * from all runs that live, by the same function as all other keepers, and writes it into the run's grant.
+ * Nobody is in charge, and nobody can be missing: a run whose keeper was killed goes on with the share it
+ * had. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "grant/grant.h"
+
+struct power;
+
+/* power_new() - for the run in this folder; grant and usage_fd stay the caller's. */
+int power_new(const char *folder, struct grant_file *grant, int usage_fd, struct power **ret_power);
+
+void power_free(struct power *power); /* accepts NULL */
+
+/* power_round() - look who runs and who has work, and write what follows. Returns in how many nanoseconds to
+ * call again. */
+int64_t power_round(struct power *power);
+
+/* power_wants_use() - whether power_used() would change anything. */
+bool power_wants_use(const struct power *power, unsigned card);
+
+/* power_used() - by the driver's count the run used so many percent of the card, all processes together
+ * of_all, and the card was busy for of_card. */
+void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t of_all, uint32_t of_card);
