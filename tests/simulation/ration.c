@@ -388,7 +388,7 @@ static void bind_fails(struct sim *sim, int pair, int pod, int node, int r)
 	say(sim, "ration %d: no card for u%d on n%d (%d)", pair, pod, node, r);
 	if (r > 0 && sim->rations[pair].held[pod] == node && !sim->nodes[node].loose)
 		sim_violate(sim, "a held card is there at bind", "u%d on n%d", pod, node);
-	bind_answer(sim, pair, pod, false);
+	bind_refused(sim, pair, pod);
 }
 
 static void bind_with_card(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
