@@ -342,6 +342,31 @@ static void second_container_is_served_beside_a_pod_that_has_its_devices(void **
 	assert_string_equal(f->found.container->name, "d");
 }
 
+/* Found by the simulation: a late event of its predecessor had taken the name from the pod that has the
+ * devices, whose limit, which was to become smaller, was not looked at. */
+static void devices_under_a_name_that_was_served_none_are_asked_about_before_cards_are_counted(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "before", 2, UUID_0)->lists_devices = true;
+	add(f, "new", 1, UUID_0)->fresh = true;
+	f->found.pod = 1;
+	assert_int_equal(check(f), MATCHING_FOUND); /* its name was drawn: our record lacks something */
+	f->pods[0].may_return = true;
+	assert_int_equal(check(f), MATCHING_ASK);
+	assert_true(f->ask[0]);
+	assert_false(f->ask[1]);
+	f->pods[0].fresh = true; /* it is the one: the kubelet has not heard yet that another one ended */
+	assert_int_equal(check(f), MATCHING_FOUND);
+	add(f, "after", 15, UUID_0)->lists_devices = true;
+	serve(f, "after", "c");
+	f->pods[0] = f->pods[2]; /* or it is another, that was served */
+	f->pods[0].fresh = true;
+	f->n = 2;
+	assert_int_equal(check(f), MATCHING_REFUSED); /* 15 + 1 of 15 */
+	pod_facts_release(&f->facts[2]);
+}
+
 static void card_may_be_filled_to_its_last_unit(void **state)
 {
 	struct fixture *f = *state;
@@ -522,6 +547,7 @@ int main(void)
 		TEST(call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused),
 		TEST(pod_without_devices_goes_before_one_whose_predecessor_has_them),
 		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),
+		TEST(devices_under_a_name_that_was_served_none_are_asked_about_before_cards_are_counted),
 		TEST(card_may_be_filled_to_its_last_unit),
 		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
 		TEST(a_card_is_filled_by_what_resized_pods_have_now),

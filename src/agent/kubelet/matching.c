@@ -357,10 +357,27 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 	return MATCHING_REFUSED;
 }
 
+/* Whose devices these are, we know under another uid, or not at all: what that pod holds must be counted, and
+ * its limit be what its placement says (resized.h). */
+static size_t mark_namesakes(
+	const struct matching_pod *pods, size_t n, size_t found, const struct served *served, bool *ret_ask)
+{
+	size_t marked = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ret_ask[i] = i != found && !pods[i].fresh && pods[i].may_return && pods[i].facts &&
+			     is_namesake(&pods[i], served);
+		marked += ret_ask[i];
+	}
+	return marked;
+}
+
 enum matching_verdict matching_check_totals(const struct matching_pod *pods, size_t n,
 	const struct matching *found, const struct served *served, const struct gpu_facts *gpus,
 	size_t n_gpus, uint32_t unit_mib, bool *ret_ask, struct error *err)
 {
+	if (mark_namesakes(pods, n, found->pod, served, ret_ask))
+		return MATCHING_ASK;
 	for (size_t k = 0; k < n_gpus; k++) {
 		enum matching_verdict verdict;
 
