@@ -39,6 +39,8 @@ struct resize {
 	bool busy;		   /* a request to the API server is on its way */
 	bool gone;		   /* the pod is, or its request: nothing is to be begun any more */
 	struct resize_patch patch; /* text is NULL until it is known what to answer */
+	bool doubtful;		   /* it was sent, and nobody told what came of it */
+	bool unclear; /* the last one may have been applied: what it reserves stays until a list */
 	int64_t next_ns, backoff_ns;
 };
 
@@ -146,35 +148,37 @@ static void on_patched(void *userdata, const struct kube_response *response)
 {
 	struct resize *resize = userdata;
 	bool conflict = response->result == 0 && response->status == 409;
+	bool ok = response->result == 0 && response->status / 100 == 2;
+	bool gone = response->result == 0 && response->status == 404;
 
 	resize->busy = false;
 	/* 409 is clear here, other than for a Binding: with this resourceVersion nothing can land any more.
-	 */
+	 * But if it was sent before, it may be its own landing that it is in conflict with. */
 	if (!conflict && binding_outcome(response->result, response->status) == BINDING_UNKNOWN) {
 		log_warning("pod %s/%s: the answer to its resize has an unknown outcome: %s, trying again",
 			resize->namespace_, resize->name, response->text);
+		resize->doubtful = true;
 		again_later(resize);
 		return;
 	}
-	if (response->status / 100 == 2)
+	if (ok)
 		resize->resizes->scheduler->metrics.resizes[resize->patch.applied]++;
-	if (response->status / 100 == 2)
+	if (ok)
 		log_info("pod %s/%s: resize: %s", resize->namespace_, resize->name, resize->patch.said);
 	else if (!conflict)
 		log_warning("pod %s/%s: its resize cannot be answered: %s", resize->namespace_, resize->name,
 			response->text);
-	if (resize->patch.reserved)
-		end_reservation(resize, response->status / 100 == 2);
+	resize->unclear = resize->patch.reserved && resize->doubtful && !ok && !gone;
+	if (resize->patch.reserved && !resize->unclear)
+		end_reservation(resize, ok);
 	resize_patch_release(&resize->patch);
-	if (response->status / 100 == 2 || response->status == 404) {
+	resize->doubtful = false;
+	if (ok || gone || (resize->gone && !resize->unclear))
 		resize_free(resize);
-	} else if (conflict && !resize->gone) {
+	else if (conflict)
 		start(resize);
-	} else if (resize->gone) {
-		resize_free(resize);
-	} else {
+	else
 		again_later(resize);
-	}
 }
 
 static void send_patch(struct resize *resize)
@@ -246,8 +250,23 @@ static void on_listed(void *userdata, const struct kube_response *response)
 		again_later(resize);
 		return;
 	}
-	if (resize->gone || !decide(resize, find_pod(list, resize->uid)))
+	/* If it was applied, the ledger has it from this list, and nothing is under way there any more. */
+	if (resize->unclear) {
+		resize->unclear = false;
+		end_reservation(resize, false);
+		again_later(resize);
+	} else if (resize->gone || !decide(resize, find_pod(list, resize->uid))) {
 		resize_free(resize);
+	}
+}
+
+static void look(struct resize *resize)
+{
+	int r = takeover_list_node(resize->resizes->scheduler, resize->node, TIMEOUT_MS, on_listed, resize);
+
+	resize->busy = r == 0;
+	if (r < 0)
+		again_later(resize);
 }
 
 /* "<host>_<uuid>", cmd/kube-scheduler/app/server.go at 1.36.3. No Lease: a kube-scheduler that is alone. */
@@ -270,18 +289,13 @@ static bool is_ours(const struct resizes *resizes, const struct kube_response *r
 static void on_lease(void *userdata, const struct kube_response *response)
 {
 	struct resize *resize = userdata;
-	int r = -EAGAIN;
 
 	resize->busy = false;
-	if (resize->gone) {
+	if (resize->gone)
 		resize_free(resize);
-		return;
-	}
-	if (is_ours(resize->resizes, response))
-		r = takeover_list_node(
-			resize->resizes->scheduler, resize->node, TIMEOUT_MS, on_listed, resize);
-	resize->busy = r == 0;
-	if (r < 0)
+	else if (is_ours(resize->resizes, response))
+		look(resize);
+	else
 		again_later(resize);
 }
 
@@ -295,6 +309,10 @@ static void start(struct resize *resize)
 	resize->next_ns = 0;
 	if (resize->patch.text) {
 		send_patch(resize);
+		return;
+	}
+	if (resize->unclear) {
+		look(resize);
 		return;
 	}
 	if (scheduler_is_ready(scheduler) && sync_is_following(scheduler->sync) &&
@@ -318,7 +336,7 @@ void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
 
 	if (resize) {
 		resize->gone = !wanted;
-		if (!wanted && !resize->busy && !resize->patch.text)
+		if (!wanted && !resize->busy && !resize->patch.text && !resize->unclear)
 			resize_free(resize);
 		return;
 	}

@@ -220,6 +220,26 @@ def test_an_answer_that_is_lost_after_it_was_applied_does_no_harm(api, scheduler
     assert scheduler.used() == {"n": [4]}
 
 
+def test_a_conflict_with_what_was_applied_unheard_gives_nothing_away(api, scheduler):
+    """Found by the simulation: applied, the answer lost; sent again it is refused, as the pod's version is another."""
+    run_pod(api, scheduler, "p", 2)
+    api.inject("PATCH", "/pods/p$", delay=0.5, cut_after=0)
+    ask(api, "p", {"main": 10})
+    wait_for(lambda: api.requests_for("PATCH", "/pods/p$"), 8)
+    api.silence(True)
+    api.clear_requests()
+    api.inject("GET", "/api/v1/pods$", watch=False, delay=1.0)
+    wait_for(lambda: api.requests_for("PATCH", "/pods/p$") and api.requests_for("GET", "/api/v1/pods$"), 8, "asked anew")
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        assert scheduler.used() == {"n": [10]}
+    assert units(api, "p") == {"main": [10]}
+    api.silence(False)
+    assert answer(api, "p")["applied"] and scheduler.used() == {"n": [10]}
+    assert resize(api, "p", {"main": 3})[0]
+    assert scheduler.used() == {"n": [3]}
+
+
 def test_a_pod_that_is_deleted_meanwhile_leaves_nothing_behind(api, scheduler):
     run_pod(api, scheduler, "p", 2)
     api.inject("PATCH", "/pods/p$", delay=0.7)

@@ -382,6 +382,20 @@ static void back_at_once(struct plan *plan)
 	stays(plan, 6050, 5);
 }
 
+/* It lands, the answer is lost or an error, and sent again it is in conflict with itself; meanwhile somebody
+ * waits. */
+static void landed_unheard(struct plan *plan)
+{
+	plan->seed = 533;
+	plan->n_cards[0] = 1;
+	plan->instances_max[0] = 3;
+	slow(plan, pair_watcher(0, W_RATION_PODS), 2500);
+	stays(plan, 0, 2);
+	plan_add(plan, 1000, INPUT_SET)->b = 5;
+	for (int i = 0; i < 25; i++)
+		stays(plan, 1100 + i * 150, 5);
+}
+
 static void lost_answer(struct plan *plan)
 {
 	plan->n_cards[0] = 1;
@@ -463,6 +477,8 @@ static const struct sim_case cases[] = {
 	{"found-leadership-back-at-once",
 		"a kube-scheduler that was started again, within 2 s of the last call", back_at_once,
 		two_run},
+	{"found-size-landed-unheard", "a PATCH that is sent again is in conflict with its own landing",
+		landed_unheard, one_runs},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

@@ -137,7 +137,7 @@ static int find_broken(const char *name, enum broken *ret_broken)
 	return -1;
 }
 
-static int one_case(const char *name, enum broken broken, bool steps)
+static int one_case(const char *name, enum broken broken, bool steps, bool must_violate)
 {
 	size_t n;
 	const struct sim_case *cases = case_list(&n);
@@ -147,7 +147,7 @@ static int one_case(const char *name, enum broken broken, bool steps)
 			int r = run_case(&cases[i], broken, steps);
 
 			puts(r ? "failed" : "passed");
-			return r != 0;
+			return (r != 0) != must_violate;
 		}
 	fprintf(stderr, "no case is called %s; --list names them\n", name);
 	return 2;
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (name)
-		return one_case(name, broken, steps);
+		return one_case(name, broken, steps, must_violate);
 	if (cases)
 		return run_cases(broken);
 	return run_histories(histories, seed, broken, steps, table) != (must_violate ? 1 : 0);

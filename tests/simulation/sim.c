@@ -35,6 +35,7 @@ const char *const broken_names[BREAK_MAX] = {
 	"no-list-at-takeover",
 	"takeover-by-pause",
 	"release-size-on-timeout",
+	"release-size-on-conflict",
 };
 
 const char *const counter_names[COUNT_MAX] = {

@@ -58,6 +58,7 @@ enum broken {
 	BREAK_NO_LIST_AT_TAKEOVER,
 	BREAK_TAKEOVER_BY_PAUSE,
 	BREAK_RELEASE_SIZE_ON_TIMEOUT,
+	BREAK_RELEASE_SIZE_ON_CONFLICT,
 	BREAK_MAX
 };
 
@@ -204,6 +205,7 @@ struct ration {
 	uint64_t forgotten;	/* pods whose end the watch has told */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
 	uint64_t sizing;	/* pods whose request for another size is being answered */
+	uint64_t unclear;	/* of these: what was answered may have been applied */
 	struct doubt doubts[BINDINGS_MAX];
 	uint16_t n_doubts, first_doubt;
 };

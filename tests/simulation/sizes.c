@@ -80,13 +80,15 @@ static void begin(struct sim *sim, int pair, int pod)
 {
 	struct ration *ration = &sim->rations[pair];
 	const struct kube_scheduler *ks = &sim->kube_schedulers[pair];
+	bool unclear = ration->unclear & BIT(pod);
 
-	if (!sim->pods[pod].state.exists || !sim->pods[pod].state.wanted) {
+	if (!unclear && (!sim->pods[pod].state.exists || !sim->pods[pod].state.wanted)) {
 		ration->sizing &= ~BIT(pod);
 		return;
 	}
-	if (!ration->pods_synced || !ration->nodes_synced || !ks->alive || !ks->leads || api_is_away(sim) ||
-		!sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
+	if (api_is_away(sim) ||
+		(!unclear && (!ration->pods_synced || !ration->nodes_synced || !ks->alive || !ks->leads ||
+				     !sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)))
 		again(sim, pair, pod, AGAIN_NS);
 	else
 		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_SET_LISTED,
@@ -140,6 +142,12 @@ static void listed(struct sim *sim, int pair, int pod, int position)
 	struct size_patch patch = {.pair = (int8_t)pair, .pod = (int8_t)pod, .version = state.version};
 
 	ration_read_node(sim, pair, state.node, position);
+	if (ration->unclear & BIT(pod)) {
+		ration->unclear &= ~BIT(pod);
+		ledger_resize_release(&ration->ledger, sim->pods[pod].uid_text);
+		again(sim, pair, pod, AGAIN_NS);
+		return;
+	}
 	if (!state.exists || !state.wanted || state.deleting || state.phase >= PHASE_SUCCEEDED) {
 		ration->sizing &= ~BIT(pod);
 		return;
@@ -175,7 +183,11 @@ static void answered(struct sim *sim, int index, int nth, int status)
 		return;
 	}
 	patch->done = true;
-	if (status == 200)
+	/* In conflict with its own landing? */
+	if (status == 409 && patch->units && patch->sends > 1 &&
+		sim->broken != BREAK_RELEASE_SIZE_ON_CONFLICT)
+		ration->unclear |= BIT(patch->pod);
+	else if (status == 200)
 		ledger_resize_confirm(&ration->ledger, uid);
 	else
 		ledger_resize_release(&ration->ledger, uid);
