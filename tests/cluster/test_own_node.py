@@ -7,6 +7,7 @@ import urllib.request
 
 import pytest
 
+from cluster import ROOT
 from gpupods import pod
 
 A, B = "own-a.192.168.30.1", "own-b.192.168.30.2"
@@ -94,3 +95,36 @@ def test_policy_is_understood_concerns_nobody_else_and_the_agents_work_under_it(
     agent.cluster.kubectl("annotate", "node", B, "example.com/written=yes", "--overwrite")
     said = agent.cluster.kubectl("-n", "kube-system", "logs", "-l", "name=gpushare-device-plugin-ds", "--tail=-1")
     assert "forbidden" not in said.lower() and "writes what belongs" not in said
+
+
+# ---- evictions, with onBypass: evict
+
+@pytest.fixture
+def evicting(lab):
+    """The lab keeps that value: nothing here is past its limit."""
+    cluster = lab(NODES)
+    if cluster.run("kubectl", "get", "validatingadmissionpolicy", "ration-agent-own-evictions", check=False).returncode:
+        cluster.run("helm", "upgrade", "ack-ai-installer", ROOT / "deploy/charts/ack-ai-installer", "-n", "kube-system",
+                    "--reuse-values", "--set", "onBypass=evict")
+        cluster.kubectl("-n", "kube-system", "rollout", "status", "daemonset/gpushare-device-plugin-ds", "--timeout=60s")
+    return Agent(cluster)
+
+
+def evict(agent, name):
+    namespace = agent.cluster.namespace
+    return agent.ask("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", {
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}})
+
+
+def test_agent_evicts_pods_of_its_own_node_only(evicting):
+    cluster = evicting.cluster
+    for name, node in (("here", A), ("there", B), ("nowhere", "gone")):
+        cluster.create(pod(name, 2, nodeSelector={"kubernetes.io/hostname": node}))
+    cluster.wait_running(names=["here", "there"])
+    for name in ("there", "nowhere"):
+        assert f"the ration-agent of node {A} evicts pods of its node, and no others" in evict(evicting, name)
+    assert "the token of this ration-agent names no node" in evict(Agent(cluster, node=None), "here")
+    assert cluster.pod("there")["status"]["phase"] == "Running"
+    assert evict(evicting, "here") is None
+    policy = cluster.json("get", "validatingadmissionpolicy", "ration-agent-own-evictions")
+    assert policy["status"].get("typeChecking") == {}
