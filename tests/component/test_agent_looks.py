@@ -267,6 +267,70 @@ def test_containers_of_which_the_runtime_says_nothing_delay_no_other_pod(node):
     assert int(slow.reads().split()[0]) >= 250
 
 
+# ---- memory that two containers have ----
+
+HANDLES = """
+    class Handle(Structure):
+        _fields_ = [("bytes", c_ubyte * 64)]
+    """
+EXPORT = """
+    ok(cu.cuInit(0))
+    ctx, handle = context(), Handle()
+    ok(cu.cuIpcGetMemHandle(byref(handle), alloc(%d * MiB)))
+    say(bytes(handle.bytes).hex())
+    """
+OPEN = """
+    ok(cu.cuInit(0))
+    ctx, opened = context(), c_uint64()
+    def open_it():
+        handle = Handle((c_ubyte * 64).from_buffer_copy(bytes.fromhex(sys.stdin.readline())))
+        ok(cu.cuIpcOpenMemHandle_v2(byref(opened), handle, 1))
+        say(0)
+    open_it()
+    sys.stdin.readline()
+    ok(cu.cuIpcCloseMemHandle(opened))
+    say(0)
+    """
+
+
+def opened_by(maker, opener):
+    handle = maker.reads()
+    opener.process.stdin.write(handle + "\n")
+    opener.process.stdin.flush()
+    opener.reads("0")
+
+
+def test_memory_that_another_container_opens_counts_for_both_and_stays_with_who_lives(node):
+    """The driver counts it for each, and nobody else can tell that it is the same: so neither can hide behind the other."""
+    (owner, owners), (guest, guests) = node.start_container("owner", 4), node.start_container("guest", 2)
+    maker = node.program(owner, owners, HANDLES, EXPORT % 1000, OBEY)
+    opener = node.program(guest, guests, HANDLES, OPEN, OBEY)
+    opened_by(maker, opener)
+    settles_at(node, guest, CONTEXT + 1000 * MIB)
+    settles_at(node, owner, CONTEXT)
+    again = node.program(guest, guests, CONTEXT_SCRIPT, OBEY)
+    again.reads()
+    settles_at(node, guest, 2 * CONTEXT + 1000 * MIB)
+    left = LIMIT - 2 * CONTEXT - 1000 * MIB
+    assert tell(again, "alloc", left + (2 << 20)) == 2 and tell(again, "alloc", left & ~((2 << 20) - 1)) == 0
+    maker.end()
+    settles_at(node, owner, 0)
+    wait_for_look(node, guest)
+    assert overhead(node, guest) == 2 * CONTEXT + 1000 * MIB and node.driver_bytes(opener) == CONTEXT + 1000 * MIB
+    opener.go()
+    opener.reads("0")
+    settles_at(node, guest, 2 * CONTEXT)
+
+
+def test_container_that_opens_more_than_its_limit_is_told(node):
+    (owner, owners), (guest, guests) = node.start_container("owner", 6), node.start_container("guest", 2)
+    maker = node.program(owner, owners, HANDLES, EXPORT % 3000, OBEY)
+    opened_by(maker, node.program(guest, guests, HANDLES, OPEN, OBEY))
+    event = wait_for(lambda: node.api.events("GPUOverLimit"), 15)[0]
+    assert event["involvedObject"]["name"] == "guest" and "uses 3312 MiB" in event["message"]
+    assert len(node.api.events("GPUOverLimit")) == 1
+
+
 # ---- hostile ----
 
 def garble(usage, what):
