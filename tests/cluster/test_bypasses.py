@@ -2,11 +2,14 @@
 the agent finds afterwards. What is refused before that is in test_policies.py."""
 import base64
 import json
+import pathlib
+import re
 import time
+import urllib.parse
 
 import pytest
 
-from cluster import ROOT
+from cluster import PRODUCT, ROOT
 from gpupods import IMAGE, annotation, container, pod
 
 NODES = ["bypass.192.168.31.1=3x16160MiB,cgpu,spread"]
@@ -136,6 +139,54 @@ def test_debug_container_has_no_card_and_no_grant(cluster):
                     "sh", "-c", "ls -d /dev/nvidia* /run/ration /run/ration-sim; echo done")
     said = cluster.wait_for(lambda: "done" in cluster.log_of("p", "debug") and cluster.log_of("p", "debug"), 20, "ls")
     assert not [line for line in said.splitlines() if line.startswith("/")], said
+
+
+def test_debug_container_that_sees_the_processes_of_another_gets_no_card_of_it(cluster):
+    """By /proc/PID/root it reaches the other's device nodes, and its cgroup does not let it open them."""
+    index = annotation(cluster.pod("p"), "ALIYUN_COM_GPU_MEM_IDX")
+    script = (f"for d in nvidia{index} nvidiactl; do (: < /proc/1/root/dev/$d); done; "
+              "echo x > /proc/1/root/run/ration/grant; echo done")
+    cluster.kubectl("debug", "p", "--image", IMAGE, "--image-pull-policy=Never", "--target=c0", "-c", "debug2", "--",
+                    "bash", "-c", f"exec 2>&1; {script}")
+    said = cluster.wait_for(lambda: "done" in cluster.log_of("p", "debug2") and cluster.log_of("p", "debug2"), 20, "its try")
+    assert said.count("Operation not permitted") == 2 and "Read-only file system" in said, said
+    assert tries(cluster, *use()) == LIMITED
+
+
+def test_who_asks_the_kubelet_itself_has_the_containers_limit(cluster):
+    """nodes/proxy: past the admission of pods/exec, into the same container."""
+    node = cluster.pod("p")["spec"]["nodeName"]
+    cluster.exec_in("p", "python3", "-c", f"open('/tmp/use.py', 'w').write({USE!r})")
+    query = urllib.parse.urlencode({"cmd": "python3 /tmp/use.py libcuda.so.1 3000"})    # the kubelet splits it at spaces
+    path = f"/api/v1/nodes/{node}/proxy/run/{cluster.namespace}/p/c0?{query}"
+    assert last(cluster.kubectl("create", "--raw", path, "-f", "/dev/null")) == LIMITED
+
+
+def test_static_pod_gets_no_card(cluster):
+    """Its annotations are those of who wrote the file: no card, whatever they say."""
+    node = cluster.pod("p")["spec"]["nodeName"]
+    body = pod("static", 2, annotations={key: annotation(cluster.pod("p"), key)
+                                         for key in ("ration.dev/placement", "ration.dev/unit")})
+    body["metadata"]["namespace"] = cluster.namespace
+    settings = cluster.folder / "nodes" / node / "kubelet.json"
+    before = settings.read_text()
+    settings.write_text(json.dumps({**json.loads(before), "staticPodPath": "/var/lib/kubelet/manifests"}))
+    try:
+        coded = base64.b64encode(json.dumps(body).encode()).decode()
+        cluster.enter(node, "sh", "-c", "mkdir -p /var/lib/kubelet/manifests; "
+                                        f"echo {coded} | base64 -d > /var/lib/kubelet/manifests/static.json")
+        cluster.lab("restart", f"kubelet@{node}")
+
+        cluster.wait_for(lambda: any("static pods, from a file on the node, cannot have a GPU" in event["message"]
+                                     for event in cluster.events(f"static-{node}")), 40, "the refusal")
+        assert not [p for p in cluster.pods() if p["metadata"]["name"] != "p" and p["status"]["phase"] == "Running"]
+    finally:
+        cluster.enter(node, "rm", "-rf", "/var/lib/kubelet/manifests")
+        settings.write_text(before)
+        cluster.lab("restart", f"kubelet@{node}")
+        cluster.wait_for(lambda: cluster.run("kubectl", "exec", "p", "--", "true", check=False).returncode == 0, 30,
+                         "the kubelet")
+    assert tries(cluster, *use()) == LIMITED
 
 
 def test_who_fills_his_usage_file_harms_his_own_pod_only(cluster):
@@ -294,3 +345,18 @@ def test_pod_without_a_grant_on_a_card_is_found_and_evicted(evicting):
     evicting.create(without_grant("stranger"))
     evicting.wait_for(lambda: "stranger" not in [p["metadata"]["name"] for p in evicting.pods()], 40, "the eviction")
     assert "GPUWithoutGrant" in [e["reason"] for e in evicting.events("stranger")]
+
+
+def test_who_needs_no_library_to_use_a_card_is_found_and_evicted(evicting):
+    """The simulated card has no ioctl: a program that takes its memory without any library stands for one that has."""
+    evicting.create(pod("direct", 2))
+    evicting.wait_running(names=["direct"])
+    program = PRODUCT / "sim/ration-sim"
+    library = re.search(r"libjson-c\.so\.\d+ => (\S+)", evicting.run("ldd", program).stdout).group(1)
+    for file in (program, library):
+        evicting.kubectl("cp", pathlib.Path(file).resolve(), f"direct:/tmp/{pathlib.Path(file).name}")
+    index = annotation(evicting.pod("direct"), "ALIYUN_COM_GPU_MEM_IDX")
+    evicting.exec_in("direct", "sh", "-c",
+                     f"LD_LIBRARY_PATH=/tmp /tmp/ration-sim hold /run/ration-sim {index} 3000 > /tmp/said 2>&1 & sleep 1; grep holds /tmp/said")
+    evicting.wait_for(lambda: "direct" not in [p["metadata"]["name"] for p in evicting.pods()], 10, "the eviction")
+    assert "GPUOverLimit" in [e["reason"] for e in evicting.events("direct")]
