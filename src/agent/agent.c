@@ -323,12 +323,15 @@ static void on_runtime(void *userdata)
 	agent_changed(agent);
 }
 
-void agent_poll_health(struct agent *agent)
+static void on_health(void *userdata, bool changed)
 {
-	if (!gpu_health_poll(agent->health, &agent->driver, &agent->inventory))
-		return;
-	agent->remembered = false;
-	agent_changed(agent);
+	struct agent *agent = userdata;
+
+	if (changed) {
+		agent->remembered = false;
+		agent_changed(agent);
+	}
+	looks_resume(agent->looks);
 }
 
 static void on_tick(void *userdata)
@@ -336,7 +339,7 @@ static void on_tick(void *userdata)
 	struct agent *agent = userdata;
 
 	loop_timer_set(agent->tick, TICK_NS);
-	agent_poll_health(agent);
+	gpu_health_poll(agent->health);
 	looks_tick(agent->looks);
 	refused_tick(agent->refused);
 	assign_retry(agent);
@@ -384,12 +387,13 @@ static int agent_start_kube(struct agent *agent, struct error *err)
 static int agent_start_parts(struct agent *agent, struct error *err)
 {
 	const struct options *o = &agent->options;
+	const struct gpu_health_ops health = {&agent->driver, &agent->inventory, on_health, agent};
 	int r = podresources_new(agent->loop, o->pod_resources_socket, &agent->podresources);
 
 	if (r == 0)
 		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
 	if (r == 0)
-		r = gpu_health_new(&agent->health);
+		r = gpu_health_new(agent->loop, &health, &agent->health);
 	if (r == 0)
 		r = watchdog_new(agent, &agent->watchdog);
 	if (r == 0)
@@ -448,13 +452,12 @@ int agent_start(struct agent *agent, struct error *err)
 		r = agent_start_kube(agent, err);
 	if (r < 0)
 		return r;
-	/* The driver can take seconds to start, and the kubelet may wait for an answer. */
 	if (state.knows_cdi)
 		runtime_remember(agent->runtime, state.does_cdi);
-	if (!agent->inventory.n_cards)
-		gpu_health_poll(agent->health, &agent->driver, &agent->inventory);
 	grants_resume(agent);
 	power_recall(agent->power);
+	if (!agent->inventory.n_cards)
+		gpu_health_poll(agent->health);
 	agent_changed(agent);
 	loop_timer_set(agent->tick, FIRST_TICK_NS);
 	return 0;

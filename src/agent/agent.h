@@ -102,9 +102,6 @@ int agent_connect(struct agent *agent, struct error *err);
 /* agent_changed() - cards, mode or pods are not what they were: the kubelet and the node object are told. */
 void agent_changed(struct agent *agent);
 
-/* agent_poll_health() - gpu_health_poll(), and what follows from it. */
-void agent_poll_health(struct agent *agent);
-
 /* agent_serves() - the mode in force has device plugins, and the node can do what the mode promises; or
  * cannot any more, but pods hold units. */
 bool agent_serves(const struct agent *agent);

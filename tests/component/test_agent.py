@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import statistics
+import subprocess
 import time
 
 import pytest
@@ -529,6 +530,54 @@ def test_cdi_files_of_pods_that_are_gone_are_removed(down):
     down.kubelet.run(pod, "main")
 
 
+# ---- a driver that is slow ----
+
+SLOW = r"""
+#include <dlfcn.h>
+#include <unistd.h>
+/* The driver's own, which waits for three seconds while there is this file. */
+int nvmlEventSetWait_v2(void *set, void *data, unsigned ms)
+{
+	int (*wait)(void *, void *, unsigned) = dlsym(RTLD_NEXT, "nvmlEventSetWait_v2");
+	if (access("%s", F_OK) == 0)
+		sleep(3);
+	return wait(set, data, ms);
+}
+"""
+
+
+def make_slow(world):
+    """The management library of this driver; returns the file that makes it slow."""
+    library, switch = (world.driver / "lib/libnvidia-ml.so.1").resolve(), world.dir / "slow"
+    own = library.with_name("libnvidia-ow.so.1")    # of another name, or the linker takes ours for it
+    own.write_bytes(library.read_bytes().replace(b"\0libnvidia-ml.so.1\0", b"\0libnvidia-ow.so.1\0"))
+    library.unlink()
+    (world.dir / "slow.c").write_text(SLOW % switch)
+    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-Wl,--no-as-needed", f"-Wl,-rpath,{library.parent}",
+                    "-o", library, world.dir / "slow.c", own], check=True)
+    return switch
+
+
+def test_driver_that_takes_seconds_for_a_call_keeps_the_kubelet_waiting_for_nothing(down):
+    switch = make_slow(down)
+    down.up(32)
+    switch.touch()
+    slowest, stop, i = 0, time.monotonic() + 4, 0
+    while time.monotonic() < stop:
+        pod = down.pod(f"p{i}", 1, card=i % 2)
+        begin = time.monotonic()
+        down.kubelet.admit(pod)
+        down.kubelet.run(pod, "main")
+        slowest, i = max(slowest, time.monotonic() - begin), i + 1
+        down.kubelet.remove(pod)
+        down.api.delete("pods", f"p{i - 1}")
+        time.sleep(0.05)
+    assert i > 10 and slowest < (1 if not SANITIZED else 2.5), slowest
+    switch.unlink()
+    down.sim("fault", "0", "xid", "79")
+    down.kubelet.wait_devices(16, "Unhealthy", timeout=15)
+
+
 # ---- budgets ----
 
 def test_allocate_takes_less_than_5_ms_and_little_memory():
@@ -548,7 +597,6 @@ def test_allocate_takes_less_than_5_ms_and_little_memory():
 # ---- command line ----
 
 def test_missing_node_name_and_wrong_unit_are_said(down):
-    import subprocess
     from agent_fixture import BUILD
     env = {k: v for k, v in os.environ.items() if k != "NODE_NAME"}
     for arguments, text in ((["--unit", "3GiB", "--node-name", "n"], "must be one of 1GiB"), ([], "--node-name"),

@@ -150,10 +150,6 @@ void agent_report_node(struct agent *agent, const char *reason, const char *text
 {
 }
 
-void agent_poll_health(struct agent *agent)
-{
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	MUST(loop_new(&loop) == 0);

@@ -150,10 +150,6 @@ void agent_changed(struct agent *agent)
 	plugin_update(agent->plugin);
 }
 
-void agent_poll_health(struct agent *agent)
-{
-}
-
 bool agent_serves(const struct agent *agent)
 {
 	return agent->in_force == GPU_MODE_SHARE && agent->inventory.n_cards;

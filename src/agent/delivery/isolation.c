@@ -50,13 +50,12 @@ static void find_problem(struct agent *agent, struct error *ret_problem)
 		return;
 	}
 	r = driver_scan(&agent->driver, ret_problem);
-	if (r == 0 && gpu_health_follow(agent->health, &agent->driver, &agent->inventory))
-		agent->remembered = false;
+	if (r == 0)
+		gpu_health_follow(agent->health);
 	if (r == 0 && !named[0])
 		error_set(ret_problem, 1, "%s: reinstall the driver, or share this node without isolation",
 			agent->driver.version_problem);
-	else if (r == 0 && told[0] && strcmp(told, named) != 0 &&
-		 !gpu_health_is_outdated(agent->health, &agent->driver))
+	else if (r == 0 && told[0] && strcmp(told, named) != 0 && !gpu_health_is_outdated(agent->health))
 		error_set(ret_problem, 1,
 			"the NVIDIA driver that runs is of version %s, but its libraries below %.100s are of "
 			"version "

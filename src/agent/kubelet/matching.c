@@ -227,8 +227,8 @@ static enum matching_verdict choose_candidate(const struct matching_pod *pods, s
 	if (choose_anew(pods, n, n_ids, served, ret))
 		return MATCHING_FOUND;
 	error_set(err, 0,
-		"the kubelet asks for %zu units, but no pod that the API server knows waits for any: static "
-		"pods, from a file on the node, cannot have a GPU",
+		"the kubelet asks for %zu units, but no pod on its list waits for any that the API server "
+		"knows: static pods, from a file on the node, cannot have a GPU",
 		n_ids);
 	return MATCHING_REFUSED;
 }

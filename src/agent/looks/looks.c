@@ -267,6 +267,11 @@ static void on_rested(void *userdata)
 	looks_go(userdata);
 }
 
+void looks_resume(struct looks *looks)
+{
+	looks_go(looks);
+}
+
 /* Who uses a card has memory of it. */
 static void note_use(struct looks *looks, const struct looker_answer *answer, size_t n)
 {
@@ -316,7 +321,6 @@ static void look_finish(struct looks *looks, const char *uuid, const struct look
 static void on_answer(void *userdata, const struct looker_answer *answer)
 {
 	struct looks *looks = userdata;
-	bool missed = gpu_health_return(looks->agent->health);
 	int64_t begin = monotonic_ns(), end;
 
 	if (answer->result == 0)
@@ -324,8 +328,7 @@ static void on_answer(void *userdata, const struct looker_answer *answer)
 	end = monotonic_ns();
 	looks->rest_until_ns = end + REST_TIMES * (looks->spent_ns + end - begin);
 	watched_listen(looks->set);
-	if (missed)
-		agent_poll_health(looks->agent);
+	gpu_health_return(looks->agent->health);
 	looks_go(looks);
 }
 

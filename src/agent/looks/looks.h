@@ -26,6 +26,9 @@ void looks_free(struct looks *looks); /* accepts NULL. Before gpu_health_free() 
 /* looks_tick() - each second. */
 void looks_tick(struct looks *looks);
 
+/* looks_resume() - the driver, which was asked other things, can be asked again. */
+void looks_resume(struct looks *looks);
+
 /* looks_add(), looks_remove() - a container's grant is there, or goes: before it is unmapped and closed. */
 int looks_add(struct looks *looks, const struct watched_grant *grant);
 void looks_remove(struct looks *looks, const char *uid, const char *container);

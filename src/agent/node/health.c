@@ -13,26 +13,34 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "kube/card-name.h"
+#include "net/errand.h"
 #include "nvml/nvml.h"
 #include "nvml/watch.h"
 
 #define LOOK_AGAIN_NS (5 * NS_PER_S)
 
 struct gpu_health {
+	struct gpu_health_ops ops;
+	struct errand *errand;
+	bool lent, missed; /* another thread has the library; a poll was due meanwhile */
+	int64_t look_at_ns;
+	unsigned int generation; /* of the driver's files, when the library was opened; 0: it never was */
+	char complaint[512];	 /* what was said last about a driver that is not there */
+
+	/* the errand's while it is under way, or who the library is lent to */
 	struct nvml *nvml;
 	struct nvml_watch *watch;
 	struct nvml_inventory found;
-	int64_t look_at_ns;
-	bool lent, missed;	 /* another thread has the library; a poll was due meanwhile */
-	unsigned int generation; /* of the driver's files, when the library was opened */
-	char complaint[512];	 /* what was said last about a driver that is not there */
+	struct question {
+		bool opens; /* the library, anew; else how the cards are */
+		char path[PATH_MAX];
+		unsigned int generation;
+		int result;
+		struct error err;
+		struct nvml_change changes[NVML_MAX_CARDS];
+		size_t n_changes;
+	} question;
 };
-
-int gpu_health_new(struct gpu_health **ret_health)
-{
-	*ret_health = calloc(1, sizeof(**ret_health));
-	return *ret_health ? 0 : -ENOMEM;
-}
 
 static void health_close(struct gpu_health *health)
 {
@@ -40,14 +48,39 @@ static void health_close(struct gpu_health *health)
 	health->nvml = nvml_close(health->nvml);
 }
 
-void gpu_health_free(struct gpu_health *health)
+/* ---- in the thread --------------------------------------------------------------------------------------
+ */
+
+static void health_open(struct gpu_health *health)
 {
-	if (!health)
-		return;
-	if (!health->lent)
+	struct question *question = &health->question;
+	int r;
+
+	health_close(health);
+	r = nvml_open(&health->nvml, question->path, &question->err);
+	if (r == 0)
+		r = nvml_inventory(health->nvml, &health->found, &question->err);
+	if (r == 0)
+		r = nvml_watch_open(&health->watch, health->nvml, &health->found, &question->err);
+	if (r < 0)
 		health_close(health);
-	free(health);
+	question->result = r;
 }
+
+static void health_work(void *userdata)
+{
+	struct gpu_health *health = userdata;
+	struct question *question = &health->question;
+
+	if (question->opens)
+		health_open(health);
+	else
+		question->n_changes = nvml_watch_poll(
+			health->watch, monotonic_ns(), question->changes, NVML_MAX_CARDS);
+}
+
+/* ---- what it found --------------------------------------------------------------------------------------
+ */
 
 /* Says what is not shared, and why, once. */
 static bool card_is_ours(const struct nvml_card *card)
@@ -99,45 +132,30 @@ static bool health_fill(const struct nvml_inventory *found, struct inventory *in
 	return inventory_update(inventory, cards, n);
 }
 
-static int health_open(struct gpu_health *health, struct driver *driver, struct error *err)
+static bool health_failed(struct gpu_health *health, const char *why)
 {
-	char path[PATH_MAX];
-	int r = driver_scan(driver, err);
+	struct inventory *inventory = health->ops.inventory;
 
-	if (r < 0)
-		return r;
-	health->generation = driver->generation;
-	snprintf(path, sizeof(path), "%s/%s/libnvidia-ml.so.1", driver->root, driver->library_dir);
-	r = nvml_open(&health->nvml, path, err);
-	if (r == 0)
-		r = nvml_inventory(health->nvml, &health->found, err);
-	if (r == 0)
-		r = nvml_watch_open(&health->watch, health->nvml, &health->found, err);
-	if (r < 0)
-		health_close(health);
-	return r;
+	if (strcmp(health->complaint, why) != 0)
+		log_info("no GPUs to share: %s; looking again every 5 s", why);
+	snprintf(health->complaint, sizeof(health->complaint), "%s", why);
+	inventory->driver_version[0] = '\0';
+	/* Cards that were here before the agent restarted are not usable now. */
+	return inventory_update(inventory, NULL, 0);
 }
 
-static bool health_look(struct gpu_health *health, struct driver *driver, struct inventory *inventory)
+static bool health_opened(struct gpu_health *health)
 {
-	struct error err = {""};
-
-	health->look_at_ns = monotonic_ns() + LOOK_AGAIN_NS;
-	if (health_open(health, driver, &err) < 0) {
-		if (strcmp(health->complaint, err.text) != 0)
-			log_info("no GPUs to share: %s; looking again every 5 s", err.text);
-		memcpy(health->complaint, err.text, sizeof(health->complaint));
-		inventory->driver_version[0] = '\0';
-		/* Cards that were here before the agent restarted are not usable now. */
-		return inventory_update(inventory, NULL, 0);
-	}
+	health->generation = health->question.generation;
+	if (health->question.result < 0)
+		return health_failed(health, health->question.err.text);
 	health->complaint[0] = '\0';
 	log_info("driver %s, %zu GPUs", health->found.driver_version, health->found.count);
 	if (health->found.unreachable)
 		log_warning(
 			"%zu GPUs do not answer and are left out; restart the agent when they are repaired",
 			health->found.unreachable);
-	return health_fill(&health->found, inventory);
+	return health_fill(&health->found, health->ops.inventory);
 }
 
 static bool health_apply(
@@ -157,53 +175,119 @@ static bool health_apply(
 	return true;
 }
 
-bool gpu_health_is_outdated(const struct gpu_health *health, const struct driver *driver)
+static void health_done(void *userdata)
+{
+	struct gpu_health *health = userdata;
+	bool changed = false;
+
+	if (health->question.opens)
+		changed = health_opened(health);
+	for (size_t i = 0; i < health->question.n_changes; i++)
+		changed |= health_apply(health, &health->question.changes[i], health->ops.inventory);
+	health->ops.done(health->ops.userdata, changed);
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------
+ */
+
+/* With no thread to be had it is tried again at the next poll. */
+static void health_ask(struct gpu_health *health, bool opens)
+{
+	const struct driver *driver = health->ops.driver;
+	struct question *question = &health->question;
+
+	question->opens = opens;
+	question->n_changes = 0;
+	question->generation = driver->generation;
+	snprintf(question->path, sizeof(question->path), "%s/%s/libnvidia-ml.so.1", driver->root,
+		driver->library_dir);
+	errand_start(health->errand);
+}
+
+static bool is_away(const struct gpu_health *health)
+{
+	return health->lent || errand_is_busy(health->errand);
+}
+
+bool gpu_health_is_outdated(const struct gpu_health *health)
 {
 	/* A library that could not be opened was tried, too. */
-	return health->generation && driver->generation != health->generation;
+	return health->generation && health->ops.driver->generation != health->generation;
 }
 
-bool gpu_health_follow(struct gpu_health *health, struct driver *driver, struct inventory *inventory)
+void gpu_health_follow(struct gpu_health *health)
 {
-	if (health->lent || !gpu_health_is_outdated(health, driver))
-		return false;
+	if (is_away(health) || !gpu_health_is_outdated(health))
+		return;
 	log_info("the NVIDIA driver's files have changed: looking at the cards anew");
-	health_close(health);
-	return health_look(health, driver, inventory);
+	health_ask(health, true);
 }
 
-bool gpu_health_poll(struct gpu_health *health, struct driver *driver, struct inventory *inventory)
+static void health_look(struct gpu_health *health)
 {
-	struct nvml_change changes[NVML_MAX_CARDS];
-	struct error ignored;
-	bool changed = false;
-	size_t n;
+	struct error err = {""};
+
+	if (driver_scan(health->ops.driver, &err) == 0)
+		health_ask(health, !health->watch || gpu_health_is_outdated(health));
+	else if (health->watch)
+		health_ask(health, false);
+	else
+		health->ops.done(health->ops.userdata, health_failed(health, err.text));
+}
+
+void gpu_health_poll(struct gpu_health *health)
+{
+	int64_t now = monotonic_ns();
 
 	health->missed = health->lent;
-	if (health->lent)
-		return false;
-	if (health->watch && monotonic_ns() >= health->look_at_ns) {
-		health->look_at_ns = monotonic_ns() + LOOK_AGAIN_NS;
-		driver_scan(driver, &ignored);
-		changed = gpu_health_follow(health, driver, inventory);
+	if (is_away(health))
+		return;
+	if (now >= health->look_at_ns) {
+		health->look_at_ns = now + LOOK_AGAIN_NS;
+		health_look(health);
+	} else if (health->watch) {
+		health_ask(health, false);
 	}
-	if (!health->watch)
-		return changed |
-		       (monotonic_ns() >= health->look_at_ns && health_look(health, driver, inventory));
-	n = nvml_watch_poll(health->watch, monotonic_ns(), changes, NVML_MAX_CARDS);
-	for (size_t i = 0; i < n; i++)
-		changed |= health_apply(health, &changes[i], inventory);
-	return changed;
 }
 
 struct nvml *gpu_health_lend(struct gpu_health *health)
 {
-	health->lent = health->nvml && health->watch;
+	health->lent = !is_away(health) && health->nvml && health->watch;
 	return health->lent ? health->nvml : NULL;
 }
 
-bool gpu_health_return(struct gpu_health *health)
+void gpu_health_return(struct gpu_health *health)
 {
 	health->lent = false;
-	return health->missed;
+	if (health->missed)
+		gpu_health_poll(health);
+}
+
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
+
+int gpu_health_new(struct loop *loop, const struct gpu_health_ops *ops, struct gpu_health **ret_health)
+{
+	struct gpu_health *health = calloc(1, sizeof(*health));
+	int r;
+
+	if (!health)
+		return -ENOMEM;
+	health->ops = *ops;
+	r = errand_new(loop, health_work, health_done, health, &health->errand);
+	if (r < 0)
+		free(health);
+	else
+		*ret_health = health;
+	return r;
+}
+
+void gpu_health_free(struct gpu_health *health)
+{
+	/* A driver that does not answer keeps its library, and all that it was asked with. */
+	if (!health || !errand_free(health->errand))
+		return;
+	if (!health->lent)
+		health_close(health);
+	free(health);
 }
