@@ -8,6 +8,7 @@ from testimages import lab as labs
 
 NODE = "isolated.192.168.30.1"
 LAYOUT = [f"{NODE}=2x16160MiB+1x24576MiB,cgpu"]
+LARGE = 24    # units of the large card: who has them leaves the others the documents' cards
 CARDS_AT, LIVE_AT = 2520, 2520 + 64 * 256    # docs/internals/grant.md
 OUT_OF_MEMORY = 2                            # CUDA_ERROR_OUT_OF_MEMORY
 CONTEXT_MIB = 312                            # what a context takes of a simulated card, by its model

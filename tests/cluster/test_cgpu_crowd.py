@@ -4,12 +4,10 @@ import re
 import pytest
 
 import testimages
-from cgpupods import (CONTEXT_MIB, LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, limit_mib, processes,
+from cgpupods import (CONTEXT_MIB, LARGE, LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, limit_mib, processes,
                       said)
 from cluster import PRODUCT
 from gpupods import IMAGE, card_of, cards_of, container, fingerprint, inventory, pod
-
-LARGE = 24    # units of the card that only one pod shall use, so that binpack has one card left for a crowd
 
 
 @pytest.fixture
