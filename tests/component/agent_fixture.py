@@ -112,6 +112,16 @@ class World:
         subprocess.run([BUILD / "sim/ration-sim", command, self.driver, *map(str, arguments)], check=True,
                        stdout=subprocess.DEVNULL)
 
+    def change_driver(self, source):
+        """Functions in C in front of those of its management library, which dlsym(RTLD_NEXT, ...) finds."""
+        library = (self.driver / "lib/libnvidia-ml.so.1").resolve()
+        own = library.with_name("libnvidia-ow.so.1")    # of another name inside, too: the linker goes by that
+        own.write_bytes(library.read_bytes().replace(b"\0libnvidia-ml.so.1\0", b"\0libnvidia-ow.so.1\0"))
+        library.unlink()
+        (self.dir / "driver.c").write_text(source)
+        subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-Wl,--no-as-needed", f"-Wl,-rpath,{library.parent}",
+                        "-o", library, self.dir / "driver.c", own], check=True)
+
     def start_agent(self):
         command = [*self.wrapper, BUILD / "src/agent/ration-agent", "--node-name", NODE, "--driver-root", self.driver,
                    "--host-driver-root", "/host/driver", "--plugin-dir", self.kubelet.plugin_dir,

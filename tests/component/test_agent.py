@@ -546,20 +546,9 @@ int nvmlEventSetWait_v2(void *set, void *data, unsigned ms)
 """
 
 
-def make_slow(world):
-    """The management library of this driver; returns the file that makes it slow."""
-    library, switch = (world.driver / "lib/libnvidia-ml.so.1").resolve(), world.dir / "slow"
-    own = library.with_name("libnvidia-ow.so.1")    # of another name, or the linker takes ours for it
-    own.write_bytes(library.read_bytes().replace(b"\0libnvidia-ml.so.1\0", b"\0libnvidia-ow.so.1\0"))
-    library.unlink()
-    (world.dir / "slow.c").write_text(SLOW % switch)
-    subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-Wl,--no-as-needed", f"-Wl,-rpath,{library.parent}",
-                    "-o", library, world.dir / "slow.c", own], check=True)
-    return switch
-
-
 def test_driver_that_takes_seconds_for_a_call_keeps_the_kubelet_waiting_for_nothing(down):
-    switch = make_slow(down)
+    switch = down.dir / "slow"
+    down.change_driver(SLOW % switch)
     down.up(32)
     switch.touch()
     slowest, stop, i = 0, time.monotonic() + 4, 0

@@ -331,6 +331,41 @@ def test_container_that_opens_more_than_its_limit_is_told(node):
     assert len(node.api.events("GPUOverLimit")) == 1
 
 
+# ---- a driver that does not tell ----
+
+SILENT = r"""
+#include <dlfcn.h>
+#include <unistd.h>
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void *infos)
+{
+	int (*list)(void *, unsigned *, void *) = dlsym(RTLD_NEXT, "nvmlDeviceGetComputeRunningProcesses_v3");
+	if (access("%s", F_OK) == 0)
+		return 3;    /* NVML_ERROR_NOT_SUPPORTED */
+	if (access("%s", F_OK) == 0)
+		sleep(60);
+	return list(device, count, infos);
+}
+"""
+
+
+@pytest.mark.parametrize("how, what", [("fails", "Operation not supported"), ("hangs", "it does not answer")])
+def test_driver_that_does_not_say_who_holds_memory_is_told_of(how, what):
+    with Node() as node:
+        switch = node.dir / how
+        node.change_driver(SILENT % (node.dir / "fails", node.dir / "hangs"))
+        node.up(30)
+        pod, _ = node.start_container()
+        wait_for_look(node, pod)
+        switch.touch()
+        event = wait_for(lambda: node.api.events("GPUMemoryUnseen"), 20)[0]
+        assert what in event["message"] and event["involvedObject"]["kind"] == "Node"
+        if how == "fails":
+            switch.unlink()
+            wait_for_look(node, pod)
+            assert "the driver says again who holds memory" in node.logged()
+            assert len([e for e in node.api.events("GPUMemoryUnseen") if "GPU 0" in e["message"]]) == 1
+
+
 # ---- hostile ----
 
 def garble(usage, what):

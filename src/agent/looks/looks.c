@@ -12,6 +12,7 @@
 #include "agent/looks/looker.h"
 #include "agent/looks/overhead.h"
 #include "agent/looks/processes.h"
+#include "agent/looks/unseen.h"
 #include "agent/looks/watchdog.h"
 #include "agent/power/power.h"
 #include "base/cleanup.h"
@@ -29,6 +30,7 @@ struct look_card {
 	char uuid[GPU_UUID_SIZE];
 	bool due, looked;
 	struct clarity clarity;
+	struct unseen unseen;
 	int64_t looked_ns;
 	uint64_t used_bytes; /* by all processes, at the last look that was answered */
 	int64_t use_ns;	     /* when it was last asked who used it */
@@ -323,6 +325,7 @@ static void on_answer(void *userdata, const struct looker_answer *answer)
 	struct looks *looks = userdata;
 	int64_t begin = monotonic_ns(), end;
 
+	unseen_answered(&looks->at->unseen, looks->at->uuid, answer->result);
 	if (answer->result == 0)
 		look_finish(looks, looks->at->uuid, answer);
 	end = monotonic_ns();
@@ -386,6 +389,7 @@ void looks_tick(struct looks *looks)
 
 		card->due |= !list_empty(watched_on(looks->set, card->uuid)) ||
 			     (isolated && now - card->looked_ns >= EMPTY_NS);
+		unseen_tick(&card->unseen, looks->agent, card->uuid);
 	}
 	watched_listen(looks->set);
 	looks_go(looks);

@@ -1,0 +1,21 @@
+/* unseen.h - cards of which the driver does not say who holds memory: it fails, or does not answer at all.
+ * What contexts take there is counted against no limit meanwhile, and no bypass is found, so people are told.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct agent;
+
+/* Of one card. Zero at first. */
+struct unseen {
+	unsigned ticks; /* since the last good answer: time in which we did not run ourselves is none */
+	int result;	/* of the last answer */
+	bool told;
+};
+
+/* unseen_answered() - result: 0, or why not. */
+void unseen_answered(struct unseen *unseen, const char *uuid, int result);
+
+/* unseen_tick() - each second in which it is to be asked at least once in four. */
+void unseen_tick(struct unseen *unseen, struct agent *agent, const char *uuid);
