@@ -141,6 +141,13 @@ static uint64_t estimate(const uint32_t *samples, uint32_t count)
 	return sum / count;
 }
 
+static uint64_t least(const struct cost *cost)
+{
+	enum cost_how how = cost->taken[COST_ALONE] ? COST_ALONE : COST_IN_A_ROW;
+
+	return estimate(cost->samples[how], cost->taken[how]);
+}
+
 #else
 
 static void sort(uint32_t *values, uint32_t count)
@@ -170,6 +177,22 @@ static uint64_t estimate(const uint32_t *samples, uint32_t count)
 	return sum / same;
 }
 
+/* Of two ways that both measure too much, the better one. */
+static uint64_t least(const struct cost *cost)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	for (unsigned how = 0; how < COST_HOWS; how++) {
+		uint64_t found = cost->taken[how] ? estimate(cost->samples[how], cost->taken[how])
+						  : UINT64_MAX;
+
+		if (how == COST_ALONE && found != UINT64_MAX)
+			found += RESOLUTION_NS;
+		lowest = found < lowest ? found : lowest;
+	}
+	return lowest;
+}
+
 #endif
 
 /* Down quickly, up slowly: when others are always there, most samples are too long, and an estimate that
@@ -192,22 +215,6 @@ static void keep(struct cost *cost, enum cost_how how, uint64_t ns)
 	cost->next[how] = (uint8_t)((cost->next[how] + 1) % SAMPLES);
 	if (cost->taken[how] < SAMPLES)
 		cost->taken[how]++;
-}
-
-/* Of two ways that both measure too much, the better one. */
-static uint64_t least(const struct cost *cost)
-{
-	uint64_t lowest = UINT64_MAX;
-
-	for (unsigned how = 0; how < COST_HOWS; how++) {
-		uint64_t found = cost->taken[how] ? estimate(cost->samples[how], cost->taken[how])
-						  : UINT64_MAX;
-
-		if (how == COST_ALONE && found != UINT64_MAX)
-			found += RESOLUTION_NS;
-		lowest = found < lowest ? found : lowest;
-	}
-	return lowest;
 }
 
 void cost_unstart(struct cost *cost, uint32_t count)

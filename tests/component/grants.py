@@ -2,6 +2,7 @@
 import struct
 
 CARDS_MAX, SLOTS = 64, 1024
+CORE_WHOLE = 1_000_000    # millionths
 GRANT_SIZE = 2520 + CARDS_MAX * (256 + 128)
 USAGE_SIZE = 128 + CARDS_MAX * 128 + SLOTS * (64 + 16 * 64)
 

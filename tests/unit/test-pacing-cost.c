@@ -1,0 +1,220 @@
+/* What a launch costs, from samples that are too long in most cases. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shim/pacing-cost.h"
+
+#define RESOLUTION 500 /* what is added to a sample of a launch by itself, see there */
+
+static uint64_t next_key = 1;
+
+/* One that nobody had. */
+static struct cost *fresh(uint64_t *ret_key)
+{
+	next_key += 2;
+	*ret_key = cost_key(&next_key, 1);
+	return cost_find(*ret_key, 1);
+}
+
+static void in_a_row(struct cost *cost, uint64_t key, uint64_t ns)
+{
+	cost_sample(cost, key, cost_version(cost), COST_IN_A_ROW, ns);
+}
+
+static void what_was_measured_once_is_known(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	assert_int_equal(cost_ns(cost), 0);
+	in_a_row(cost, key, 200000);
+	assert_int_equal(cost_ns(cost), 200000);
+	assert_ptr_equal(cost_find(key, 2), cost);
+}
+
+static void samples_that_others_have_stretched_do_not_count(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	/* 1 ms, and slices of 2 ms in between. */
+	for (int i = 0; i < 100; i++)
+		in_a_row(cost, key, i % 4 ? 1000000 + (uint64_t)(i % 4) * 2000000 : 1000000);
+	assert_in_range(cost_ns(cost), 1000000, 1010000);
+}
+
+static void a_duration_that_varies_costs_its_mean(void **state)
+{
+	uint64_t key, sum = 0;
+	struct cost *cost = fresh(&key);
+	unsigned seed = 3;
+
+	for (int i = 0; i < 2000; i++) {
+		in_a_row(cost, key, 800000 + (uint64_t)rand_r(&seed) % 400000);
+		sum += cost_ns(cost);
+	}
+	assert_in_range(sum / 2000, 950000, 1030000);
+}
+
+static void a_function_that_does_more_costs_more_soon(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	for (int i = 0; i < 50; i++)
+		in_a_row(cost, key, 1000000);
+	for (int i = 0; i < 40; i++)
+		in_a_row(cost, key, 5000000);
+	assert_in_range(cost_ns(cost), 4800000, 5000000);
+	for (int i = 0; i < 10; i++)
+		in_a_row(cost, key, 1000000);
+	assert_in_range(cost_ns(cost), 1000000, 1100000);
+}
+
+static void the_better_way_to_measure_counts(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	for (int i = 0; i < 20; i++) {
+		cost_sample(cost, key, 0, COST_ALONE, 12000); /* with 10 us on its way */
+		in_a_row(cost, key, 2000);
+	}
+	assert_int_equal(cost_ns(cost), 2000);
+	cost = fresh(&key);
+	for (int i = 0; i < 20; i++) {
+		cost_sample(cost, key, 0, COST_ALONE, 12000);
+		in_a_row(cost, key, 50000); /* with pauses */
+	}
+	assert_int_equal(cost_ns(cost), 12000 + RESOLUTION);
+}
+
+static void a_way_that_nothing_comes_by_any_more_counts_no_more(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	for (uint32_t now = 1; now < 10; now++) {
+		cost_find(key, now);
+		in_a_row(cost, key, 2000);
+	}
+	for (uint32_t now = 100; now < 150; now++) {
+		cost_find(key, now);
+		cost_sample(cost, key, 0, COST_ALONE, 50000);
+	}
+	assert_in_range(cost_ns(cost), 49000, 50000 + RESOLUTION);
+}
+
+static void what_was_started_before_a_sample_is_paid_with_it(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+	uint32_t unknown;
+
+	assert_int_equal(cost_start(cost, 1, &unknown), COST_GUESS_NS);
+	assert_int_equal(unknown, 0);
+	cost_start(cost, 2, &unknown);
+	assert_int_equal(unknown, 1);
+	cost_start(cost, 1, &unknown);
+	cost_unstart(cost, 1);
+	assert_int_equal(cost_sample(cost, key, 0, COST_IN_A_ROW, 105000), 3 * 100000);
+	assert_int_equal(cost_sample(cost, key, 0, COST_IN_A_ROW, 105000), 0);
+}
+
+static void what_is_renewed_is_measured_again_and_old_samples_are_not_taken(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+	uint16_t before;
+	uint32_t unknown;
+
+	for (int i = 0; i < 20; i++)
+		in_a_row(cost, key, 1000000);
+	before = cost_version(cost);
+	cost_renew(key);
+	assert_int_equal(cost_ns(cost), 0);
+	assert_int_equal(cost_start(cost, 1, &unknown), 1000000);
+	assert_int_equal(cost_start(cost, 1, &unknown), 1000000);
+	assert_int_equal(unknown, 0); /* nobody need wait: it is known about */
+	cost_sample(cost, key, before, COST_IN_A_ROW, 1000000);
+	assert_int_equal(cost_ns(cost), 0);
+	assert_int_equal(cost_sample(cost, key, cost_version(cost), COST_IN_A_ROW, 20000000), 2 * 19000000);
+	assert_int_equal(cost_ns(cost), 20000000);
+}
+
+static void what_cannot_be_measured_costs_what_was_guessed(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	for (int i = 0; i < 10; i++)
+		cost_failed(cost, key);
+	assert_int_equal(cost_ns(cost), COST_GUESS_NS);
+	in_a_row(cost, key, 70000);
+	assert_in_range(cost_ns(cost), COST_GUESS_NS + 1, 70000);
+}
+
+static void there_is_room_for_two_thousand_and_the_oldest_go_first(void **state)
+{
+	uint64_t often_key, key;
+	struct cost *often = fresh(&often_key), *cost;
+
+	in_a_row(often, often_key, 4000);
+	for (uint32_t i = 2; i < 100000; i++) {
+		cost = fresh(&key);
+		in_a_row(cost, key, 1000);
+		assert_ptr_equal(cost_find(often_key, i), often);
+	}
+	assert_int_equal(cost_ns(often), 4000);
+}
+
+static void a_sample_for_one_that_was_replaced_is_not_taken(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	assert_int_equal(cost_sample(cost, key + 2, 0, COST_IN_A_ROW, 5000), 0);
+	assert_int_equal(cost_ns(cost), 0);
+}
+
+static void a_child_of_fork_knows_nothing(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+	int status;
+	pid_t pid;
+
+	in_a_row(cost, key, 1000);
+	pid = fork();
+	if (pid == 0)
+		_exit(cost_ns(cost_find(key, 1)) == 0 ? 0 : 1);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(cost_ns(cost), 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_measured_once_is_known),
+		cmocka_unit_test(samples_that_others_have_stretched_do_not_count),
+		cmocka_unit_test(a_duration_that_varies_costs_its_mean),
+		cmocka_unit_test(a_function_that_does_more_costs_more_soon),
+		cmocka_unit_test(the_better_way_to_measure_counts),
+		cmocka_unit_test(a_way_that_nothing_comes_by_any_more_counts_no_more),
+		cmocka_unit_test(what_was_started_before_a_sample_is_paid_with_it),
+		cmocka_unit_test(what_is_renewed_is_measured_again_and_old_samples_are_not_taken),
+		cmocka_unit_test(what_cannot_be_measured_costs_what_was_guessed),
+		cmocka_unit_test(there_is_room_for_two_thousand_and_the_oldest_go_first),
+		cmocka_unit_test(a_sample_for_one_that_was_replaced_is_not_taken),
+		cmocka_unit_test(a_child_of_fork_knows_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
