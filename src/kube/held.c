@@ -57,14 +57,19 @@ static int read_pod(struct json_object *object, struct held *held, struct error 
 {
 	const char *uid = name_member(object, "uid"), *namespace_ = name_member(object, "namespace"),
 		   *name = name_member(object, "name");
+	struct json_object *containers = json_member(object, "containers");
+	int64_t instances = 1;
 	struct held_pod *pod;
 	int r;
 
 	if (!uid || !namespace_ || !name)
 		return error_set(err, EINVAL, "a pod without uid, namespace or name");
+	if (containers && json_whole(containers, 1, INT32_MAX, &instances) < 0)
+		return error_set(err, EINVAL, "pod %s: containers is no number of them", uid);
 	r = held_add_pod(held, uid, namespace_, name, &pod);
 	if (r < 0)
 		return error_set(err, -r, "pod %s: %s", uid, strerror(-r));
+	pod->instances = (uint32_t)instances;
 	return read_cards(json_member(object, "cards"), pod, err);
 }
 
@@ -144,6 +149,8 @@ static struct json_object *pod_object(const struct held_pod *pod)
 		json_set(object, "namespace", json_object_new_string(pod->namespace_)) < 0 ||
 		json_set(object, "name", json_object_new_string(pod->name)) < 0 ||
 		json_set(object, "cards", cards) < 0)
+		return NULL;
+	if (pod->instances > 1 && json_set(object, "containers", json_object_new_int64(pod->instances)) < 0)
 		return NULL;
 	for (size_t i = 0; i < pod->n_cards; i++)
 		if (json_set(cards, pod->cards[i].uuid, card_object(&pod->cards[i])) < 0)

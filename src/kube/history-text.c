@@ -109,6 +109,8 @@ static void add_held_pod(struct strbuf *out, const struct held_pod *held)
 	add_text(out, "{\"uid\":", held->uid);
 	add_text(out, ",\"namespace\":", held->namespace_);
 	add_text(out, ",\"name\":", held->name);
+	if (held->instances > 1)
+		add_number(out, ",\"containers\":", held->instances);
 	strbuf_adds(out, ",\"cards\":{");
 	for (size_t i = 0; i < held->n_cards; i++) {
 		add_comma(out, i);
@@ -253,6 +255,9 @@ void history_add_pod(struct strbuf *out, const struct ledger_pod *pod)
 		add_placement(out, ",\"placement\":", &pod->placement);
 	if (pod->expires_ns)
 		strbuf_adds(out, ",\"expires\":true");
+	/* What only its node still names has one container that counts as many. */
+	if (pod->occupancy == OCCUPANCY_GHOST)
+		add_number(out, ",\"instances\":", pod->facts.request.instances);
 	if (pod->resize) {
 		add_placement(out, ",\"resize\":{\"before\":", &pod->resize->before);
 		add_placement(out, ",\"target\":", &pod->resize->target);

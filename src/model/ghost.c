@@ -57,7 +57,7 @@ static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
 	return amount > UINT32_MAX - sum ? UINT32_MAX : sum + amount;
 }
 
-/* A pod as the agent remembers it: one container that has all the cards. */
+/* A pod as the agent remembers it: one container that has all the cards, and counts as many. */
 static int ghost_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
 {
 	struct request *request = &facts->request;
@@ -73,7 +73,7 @@ static int ghost_facts(const struct held_pod *held, const char *node, struct pod
 		!request->containers)
 		return -ENOMEM;
 	request->n_containers = 1;
-	request->instances = 1;
+	request->instances = held->instances;
 	request->containers[0].name = strdup(CONTAINER_NAME);
 	for (size_t i = 0; i < held->n_cards; i++) {
 		request->units = add_up_to_max(request->units, held->cards[i].units);

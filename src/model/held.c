@@ -36,7 +36,7 @@ void held_release(struct held *held)
 int held_add_pod(struct held *held, const char *uid, const char *namespace_, const char *name,
 	struct held_pod **ret_pod)
 {
-	struct held_pod pod = {0}, *grown;
+	struct held_pod pod = {.instances = 1}, *grown;
 
 	if (held->n_pods >= HELD_PODS_MAX)
 		return -E2BIG;
@@ -98,6 +98,8 @@ static int held_copy_pod(const struct held_pod *from, struct held *to)
 
 	for (size_t i = 0; r == 0 && i < from->n_cards; i++)
 		r = held_pod_add_card(pod, from->cards[i].uuid, from->cards[i].units, from->cards[i].core);
+	if (r == 0)
+		pod->instances = from->instances;
 	return r;
 }
 
@@ -120,7 +122,7 @@ int held_copy(const struct held *from, struct held *ret_held)
 
 static bool held_pod_equal(const struct held_pod *a, const struct held_pod *b)
 {
-	if (strcmp(a->uid, b->uid) != 0 || a->n_cards != b->n_cards)
+	if (strcmp(a->uid, b->uid) != 0 || a->n_cards != b->n_cards || a->instances != b->instances)
 		return false;
 	for (size_t i = 0; i < a->n_cards; i++)
 		if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||

@@ -131,7 +131,11 @@ def test_two_containers_and_init_containers_hold_what_the_pod_occupies(world):
         world.kubelet.run(pod, name)
     world.api.patch("pods", "many", {"status": {"containerStatuses": [{"name": "m1", "state": {"running": {}}}]}})
     delete_by_force(world, pod)
-    assert wait_for(lambda: held(world))["pods"][0]["cards"] == {world.uuid(0): {"units": 7, "core": 0}}
+    it = wait_for(lambda: held(world))
+    assert it["pods"][0]["cards"] == {world.uuid(0): {"units": 7, "core": 0}} and it["pods"][0]["containers"] == 2
+    world.kill_worker()
+    wait_for(lambda: held(world)["at"] > it["at"])
+    assert held(world)["pods"] == it["pods"]
 
 
 def test_death_of_the_worker_forgets_nothing(world):

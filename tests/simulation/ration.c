@@ -124,6 +124,8 @@ static int add_held(const struct sim *sim, int node, const struct node_state *st
 		const struct pod *p = &sim->pods[i];
 
 		r |= held_add_pod(held, p->uid_text, "default", p->name_text, &pod);
+		if (r == 0)
+			pod->instances = p->facts.request.instances;
 		for_each_bit (k, p->cards)
 			if (r == 0)
 				r = held_pod_add_card(pod, sim->nodes[node].facts.gpus[k].uuid,

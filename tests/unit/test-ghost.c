@@ -292,6 +292,21 @@ static void a_ghost_on_several_cards_counts_on_each_as_its_node_says(void **stat
 	assert_used(w, 7, 6);
 }
 
+static void a_ghost_counts_as_many_containers_as_its_node_says(void **state)
+{
+	struct world *w = *state;
+	struct held_pod *pod;
+
+	snprintf(w->node.held.at, sizeof(w->node.held.at), "1");
+	assert_int_equal(held_add_pod(&w->node.held, "g", "default", "g", &pod), 0);
+	assert_int_equal(held_pod_add_card(pod, "GPU-n-1", 6, 0), 0);
+	pod->instances = 3;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_int_equal(ledger_node(&w->ledger, "n")->gpus[1].instances, 3);
+	say(w, "2", NULL, "g");
+	assert_int_equal(ledger_node(&w->ledger, "n")->gpus[1].instances, 0);
+}
+
 static void nothing_fits_on_a_node_that_does_not_serve(void **state)
 {
 	struct world *w = *state;
@@ -357,6 +372,7 @@ int main(void)
 		ghost_test(what_a_node_said_goes_with_it),
 		ghost_test(the_last_ghost_of_a_removed_node_may_be_one_it_told_of),
 		ghost_test(a_ghost_on_several_cards_counts_on_each_as_its_node_says),
+		ghost_test(a_ghost_counts_as_many_containers_as_its_node_says),
 		ghost_test(nothing_fits_on_a_node_that_does_not_serve),
 		ghost_test(nothing_fits_on_a_node_whose_agent_is_lost),
 	};

@@ -39,6 +39,7 @@ static void held_is_read_with_its_cards(void **state)
 	assert_int_equal(held.pods[0].cards[0].units, 3);
 	assert_int_equal(held.pods[0].cards[0].core, 20);
 	assert_int_equal(held.pods[0].cards[1].units, 4);
+	assert_int_equal(held.pods[0].instances, 1);
 	assert_true(held.names_ended);
 	assert_int_equal(held_says(&held, "u1"), HELD_LIVES);
 	assert_int_equal(held_says(&held, "u2"), HELD_ENDED);
@@ -56,8 +57,30 @@ static void held_copies_are_equal_until_something_differs(void **state)
 	copy.pods[0].cards[0].units = 4;
 	assert_false(held_equal(&held, &copy));
 	copy.pods[0].cards[0].units = 3;
+	copy.pods[0].instances = 2;
+	assert_false(held_equal(&held, &copy));
+	copy.pods[0].instances = 1;
 	copy.at[0] = '3';
 	assert_false(held_equal(&held, &copy));
+}
+
+static void a_pod_of_several_containers_says_how_many_and_one_of_one_does_not(void **state)
+{
+	_cleanup_held_ struct held held = {.at = "1"}, read = {0}, copy = {0};
+	_cleanup_free_ char *one = NULL, *three = NULL;
+	struct held_pod *pod;
+	size_t cut;
+
+	assert_int_equal(held_add_pod(&held, "u1", "d", "a", &pod), 0);
+	assert_int_equal(held_pod_add_card(pod, "GPU-0", 6, 0), 0);
+	one = held_to_json(&held, 4096, &cut);
+	assert_null(strstr(one, "containers"));
+	pod->instances = 3;
+	three = held_to_json(&held, 4096, &cut);
+	assert_int_equal(held_from_json(three, &read, NULL), 0);
+	assert_int_equal(read.pods[0].instances, 3);
+	assert_int_equal(held_copy(&read, &copy), 0);
+	assert_int_equal(copy.pods[0].instances, 3);
 }
 
 static void what_is_no_held_is_refused_with_a_sentence(void **state)
@@ -76,6 +99,9 @@ static void what_is_no_held_is_refused_with_a_sentence(void **state)
 		HELD(POD("u1", "\"GPU-0\":3"), ""),
 		HELD(POD("u1", "\"GPU-0\":{\"units\":-1}"), ""),
 		HELD(POD("u1", "\"GPU-0\":{\"units\":99999999999}"), ""),
+		HELD("{\"uid\":\"u1\",\"namespace\":\"d\",\"name\":\"a\",\"containers\":0,\"cards\":{"
+		     "\"GPU-0\":{\"units\":3}}}",
+			""),
 		HELD("", ",\"ended\":{}"),
 		HELD("", ",\"ended\":[1]"),
 	};
@@ -161,6 +187,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(held_is_read_with_its_cards),
 		cmocka_unit_test(held_copies_are_equal_until_something_differs),
+		cmocka_unit_test(a_pod_of_several_containers_says_how_many_and_one_of_one_does_not),
 		cmocka_unit_test(what_is_no_held_is_refused_with_a_sentence),
 		cmocka_unit_test(a_node_says_whether_it_serves_and_what_it_holds),
 		cmocka_unit_test(a_pod_runs_while_a_container_is_not_terminated),

@@ -33,6 +33,7 @@ struct leftover {
 	char *uid, *namespace_, *name;
 	struct card_share *cards;
 	size_t n_cards;
+	uint32_t instances; /* GPU containers that may run at the same time */
 	enum held_verdict verdict;
 	uint64_t since;	  /* the first question that counts for it */
 	int64_t ended_ns; /* when that was found out */
@@ -113,6 +114,7 @@ static void leftovers_add(struct leftovers *l, const struct held_pod *held)
 	if (held->n_cards)
 		memcpy(pod->cards, held->cards, held->n_cards * sizeof(*pod->cards));
 	pod->n_cards = held->n_cards;
+	pod->instances = held->instances;
 	pod->since = l->questions + 1;
 	loop_timer_set(l->timer, 0);
 }
@@ -171,6 +173,8 @@ static char *leftovers_text(struct leftovers *l)
 				entry, pod->cards[i].uuid, pod->cards[i].units, pod->cards[i].core);
 		if (r < 0)
 			return NULL;
+		if (pod->verdict == HELD_LIVES)
+			entry->instances = pod->instances;
 	}
 	text = held_to_json(&held, TEXT_MAX, &cut);
 	if (cut && !l->cut)

@@ -37,6 +37,8 @@ int records_cards(const struct pod_facts *facts, struct held_pod *pod)
 	for (size_t i = 0; r == 0 && i < any->n_cards; i++)
 		r = held_pod_add_card(pod, any->cards[i].uuid, facts->request.units / (uint32_t)any->n_cards,
 			facts->request.core);
+	if (facts->request.instances)
+		pod->instances = facts->request.instances;
 	return r;
 }
 
@@ -110,6 +112,8 @@ static int record_read(const char *path, struct held *held)
 		for (size_t k = 0; r == 0 && k < one.pods[i].n_cards; k++)
 			r = held_pod_add_card(pod, one.pods[i].cards[k].uuid, one.pods[i].cards[k].units,
 				one.pods[i].cards[k].core);
+		if (r == 0)
+			pod->instances = one.pods[i].instances;
 	}
 	return r;
 }
