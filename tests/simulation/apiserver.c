@@ -22,6 +22,8 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	facts.running = state->live;
 	facts.has_placement = state->placed;
 	facts.request = *size_request(&sim->pods[pod], state->size);
+	if (sim->broken == BREAK_IGNORE_CORE && facts.request.core)
+		facts.request.core = 5;
 	if (state->placed)
 		facts.placement = *size_placement(&sim->pods[pod], state->size);
 	return facts;
@@ -249,11 +251,13 @@ static void make_facts(struct sim *sim, int i)
 		.owner = (char *)owners[pod->shape.owner % 3]};
 	for (int c = 0; c < pod->shape.n_containers; c++) {
 		enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
-		char number[4];
+		char number[4], core[4];
 
 		snprintf(number, sizeof(number), "%u", pod->shape.units[c]);
+		snprintf(core, sizeof(core), "%u", pod->shape.core[c]);
 		if (request_add(&pod->facts.request, names[c], kind,
-			    kind == CONTAINER_MAIN ? main_index++ : c, number, NULL, NULL) < 0)
+			    kind == CONTAINER_MAIN ? main_index++ : c, number,
+			    pod->shape.core[c] ? core : NULL, NULL) < 0)
 			sim->truncated = true;
 	}
 	if (pod->shape.cards > 1 && request_set_cards(&pod->facts.request, pod->shape.cards, NULL) < 0)

@@ -36,6 +36,33 @@ static void check_instances(struct sim *sim, int n)
 	}
 }
 
+/* On nodes with computing power. */
+static void check_power(struct sim *sim, int n)
+{
+	uint32_t core[CARDS_MAX] = {0};
+	int with = -1, without = -1;
+
+	for (int i = 0; i < sim->n_pods && sim->plan->core_mem[n] && !sim->nodes[n].loose; i++) {
+		const struct pod *pod = &sim->pods[i];
+
+		if (pod->state.node != n || !occupies(pod))
+			continue;
+		for_each_bit (k, pod->cards) {
+			core[k] += pod->facts.request.core;
+			if (core[k] > CORE_PER_CARD)
+				sim_violate(sim, "a card has no more than 100 percent", "n%d card %d: %u", n,
+					k, core[k]);
+		}
+		if (pod->facts.request.core)
+			with = i;
+		else
+			without = i;
+	}
+	if (with >= 0 && without >= 0 && !sim->plan->mixing[n])
+		sim_violate(sim, "pods with and without a percentage do not meet", "n%d: u%d and u%d", n,
+			with, without);
+}
+
 /* The truth, not a book: what is bound by the API server, what runs on the node. */
 static void check_cards(struct sim *sim, int n)
 {
@@ -107,6 +134,7 @@ void invariants_after_step(struct sim *sim)
 	for (int n = 0; n < sim->n_nodes; n++) {
 		check_cards(sim, n);
 		check_instances(sim, n);
+		check_power(sim, n);
 	}
 }
 
@@ -178,7 +206,9 @@ void invariant_rejected(struct sim *sim, int n, int pod, enum reason reason)
 struct truth {
 	uint32_t used[NODES_MAX][CARDS_MAX];
 	uint32_t instances[NODES_MAX][CARDS_MAX];
-	uint32_t unplaced[NODES_MAX];
+	uint32_t core[NODES_MAX][CARDS_MAX];
+	uint32_t unplaced[NODES_MAX], unplaced_core[NODES_MAX], all_core[NODES_MAX];
+	bool with_core[NODES_MAX], without_core[NODES_MAX];
 	uint32_t all[NODES_MAX];
 	int64_t surplus_ids[NODES_MAX]; /* what the kubelet counts beyond that */
 };
@@ -194,12 +224,18 @@ static void recount(const struct sim *sim, struct truth *ret)
 		ret->all[pod->state.node] += pod->facts.request.units;
 		ret->surplus_ids[pod->state.node] += (int64_t)pod->facts.request.units -
 						     size_request(pod, pod->state.size)->units;
-		if (!pod->cards)
+		if (!pod->cards) {
 			ret->unplaced[pod->state.node] += pod->facts.request.units;
+			ret->unplaced_core[pod->state.node] += pod->facts.request.core;
+		}
+		ret->all_core[pod->state.node] += pod->facts.request.core;
+		*(pod->facts.request.core ? &ret->with_core[pod->state.node]
+					  : &ret->without_core[pod->state.node]) = true;
 		for_each_bit (k, pod->cards) {
 			ret->used[pod->state.node][k] += request_units_per_card(
 				size_request(pod, pod->state.size));
 			ret->instances[pod->state.node][k] += pod->facts.request.instances;
+			ret->core[pod->state.node][k] += pod->facts.request.core;
 		}
 	}
 }
@@ -214,7 +250,11 @@ static void compare_ledger(struct sim *sim, int pair, const struct truth *truth)
 				"pair %d n%d: %u units unplaced, not %u", pair, n,
 				node ? node->unplaced_units : 0, truth->unplaced[n]);
 		for (size_t k = 0; node && k < node->facts.n_gpus; k++)
-			if (node->gpus[k].units_used != truth->used[n][k])
+			if (node->gpus[k].core_used != truth->core[n][k])
+				sim_violate(sim, "the ledger is what the API server says",
+					"pair %d n%d card %zu: %u percent used, not %u", pair, n, k,
+					node->gpus[k].core_used, truth->core[n][k]);
+			else if (node->gpus[k].units_used != truth->used[n][k])
 				sim_violate(sim, "the ledger is what the API server says",
 					"pair %d n%d card %zu: %u units used, not %u", pair, n, k,
 					node->gpus[k].units_used, truth->used[n][k]);
@@ -229,6 +269,7 @@ static uint32_t free_of(uint32_t total, uint32_t used)
 static bool fits(const struct sim *sim, const struct truth *truth, int n, const struct request *request)
 {
 	uint32_t total = 0, free_units = 0, cards = 0, max = sim->plan->instances_max[n];
+	uint32_t core_total = sim->plan->n_cards[n] * CORE_PER_CARD, core_free = 0;
 
 	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
 		uint32_t size = sim->plan->card_units[n][k];
@@ -238,8 +279,16 @@ static bool fits(const struct sim *sim, const struct truth *truth, int n, const 
 			continue;
 		free_units += free_of(size, truth->used[n][k]);
 		cards += free_of(size, truth->used[n][k]) >= request_units_per_card(request) &&
+			 free_of(CORE_PER_CARD, truth->core[n][k]) >= request->core &&
 			 (!max || truth->instances[n][k] + request->instances <= max);
+		core_free += free_of(CORE_PER_CARD, truth->core[n][k]);
 	}
+	if (sim->plan->core_mem[n] && !sim->plan->mixing[n] &&
+		(request->core ? truth->without_core[n] : truth->with_core[n]))
+		return false;
+	if (request->core && (!sim->plan->core_mem[n] || truth->all_core[n] + request->core > core_total ||
+				     core_free < truth->unplaced_core[n] + request->core))
+		return false;
 	return cards >= request_cards(request) && truth->all[n] + request->units <= total &&
 	       free_units >= truth->unplaced[n] + request->units +
 				     (truth->surplus_ids[n] > 0 ? truth->surplus_ids[n] : 0);

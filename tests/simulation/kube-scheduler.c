@@ -138,27 +138,45 @@ void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool 
 		move(sim, pair, pod);
 }
 
-static uint32_t requested(const struct sim *sim, const struct kube_scheduler *ks, int node)
+/* What pods ask for, of what kube-scheduler knows: sums of nodes. */
+struct amount {
+	uint32_t units, core;
+};
+
+static struct amount requested(const struct sim *sim, const struct kube_scheduler *ks, int node)
 {
-	uint32_t sum = 0;
+	struct amount sum = {0};
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		bool bound = (ks->known & BIT(i)) && ks->seen[i].node == node &&
 			     ks->seen[i].phase < PHASE_SUCCEEDED;
 
-		if (bound || ks->assumed[i] == node)
-			sum += sim->pods[i].facts.request.units;
+		if (!bound && ks->assumed[i] != node)
+			continue;
+		sum.units += sim->pods[i].facts.request.units;
+		sum.core += sim->pods[i].facts.request.core;
 	}
 	return sum;
 }
 
-static uint32_t node_units(const struct sim *sim, int node)
+static struct amount allocatable(const struct sim *sim, int node)
 {
-	uint32_t sum = 0;
+	struct amount sum = {
+		.core = sim->plan->core_mem[node] ? sim->plan->n_cards[node] * CORE_PER_CARD : 0};
 
 	for (int k = 0; k < sim->plan->n_cards[node]; k++)
-		sum += sim->plan->card_units[node][k];
+		sum.units += sim->plan->card_units[node][k];
 	return sum;
+}
+
+/* NodeResourcesFit: what a pod does not ask for is not looked at. */
+static bool sums_fit(
+	const struct sim *sim, const struct kube_scheduler *ks, int node, const struct request *request)
+{
+	struct amount used = requested(sim, ks, node), has = allocatable(sim, node);
+
+	return used.units + request->units <= has.units &&
+	       (!request->core || used.core + request->core <= has.core);
 }
 
 static int next_pod(const struct sim *sim, const struct kube_scheduler *ks, enum place place)
@@ -209,7 +227,7 @@ static void cycle(struct sim *sim, int pair)
 	ks->attempt[pod]++;
 	ks->moved[pod] = false;
 	for (int n = 0; n < sim->n_nodes; n++)
-		if (requested(sim, ks, n) + sim->pods[pod].facts.request.units <= node_units(sim, n))
+		if (sums_fit(sim, ks, n, &sim->pods[pod].facts.request))
 			names |= 1 << n;
 	if (!names) {
 		verdict(sim, pair, pod, 1);

@@ -187,6 +187,31 @@ static void draw_isolation(struct plan *plan, int64_t span_ms)
 	}
 }
 
+/* Again: nodes with computing power, and pods that ask for some of it. */
+static void draw_power(struct plan *plan)
+{
+	struct random random;
+	bool any = false;
+
+	random_seed(&random, plan->seed, 4);
+	for (uint8_t n = 0; n < plan->n_nodes; n++) {
+		if (!plan->instances_max[n] || !random_one_in(&random, 2))
+			continue;
+		plan->core_mem[n] = any = true;
+		plan->mixing[n] = random_one_in(&random, 3);
+	}
+	for (uint16_t i = 0; any && i < plan->n_inputs; i++) {
+		struct shape *shape = &plan->inputs[i].shape;
+
+		if (plan->inputs[i].kind != INPUT_POD || shape->cards > 1 || random_one_in(&random, 3))
+			continue;
+		for (uint8_t c = 0; c < shape->n_containers; c++)
+			shape->core[c] = shape->units[c] && !random_one_in(&random, 6)
+						 ? (uint8_t)(5 + 5 * random_below(&random, 12))
+						 : 0;
+	}
+}
+
 void plan_draw(struct plan *plan, uint64_t seed)
 {
 	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
@@ -217,6 +242,7 @@ void plan_draw(struct plan *plan, uint64_t seed)
 	}
 	draw_more(plan, span_ms);
 	draw_isolation(plan, span_ms);
+	draw_power(plan);
 }
 
 static void print_pod(const struct input *input, FILE *out)
@@ -226,7 +252,8 @@ static void print_pod(const struct input *input, FILE *out)
 	const struct shape *shape = &input->shape;
 
 	for (uint8_t i = 0; i < shape->n_containers; i++)
-		fprintf(out, "%s%s%u", i ? " + " : " ", kinds[shape->kinds[i]], shape->units[i]);
+		fprintf(out, shape->core[i] ? "%s%s%u with %u%%" : "%s%s%u", i ? " + " : " ",
+			kinds[shape->kinds[i]], shape->units[i], shape->core[i]);
 	fputs(" units", out);
 	if (shape->cards > 1)
 		fprintf(out, " on %u cards", shape->cards);
@@ -258,6 +285,8 @@ void plan_print(const struct plan *plan, FILE *out)
 		fputc(']', out);
 		if (plan->instances_max[n])
 			fprintf(out, " isolated, %u containers per card", plan->instances_max[n]);
+		if (plan->core_mem[n])
+			fprintf(out, ", computing power%s", plan->mixing[n] ? " for some, mixed" : "");
 	}
 	fputc('\n', out);
 	for (uint16_t i = 0; i < plan->n_inputs; i++) {

@@ -25,6 +25,7 @@ struct shape {
 	uint8_t n_containers;
 	uint8_t kinds[CONTAINERS_MAX]; /* enum container_kind; init containers and sidecars first */
 	uint8_t units[CONTAINERS_MAX]; /* 0: the container asks for no GPU */
+	uint8_t core[CONTAINERS_MAX];  /* percent of computing power beside them; 0: none */
 	uint8_t end, fate;
 	uint8_t crashes; /* its first main container crashes so many times */
 	uint8_t remakes; /* a StatefulSet: a pod that is gone comes again with its name and a new uid */
@@ -81,6 +82,8 @@ struct plan {
 	uint8_t card_units[NODES_MAX][CARDS_MAX];
 	bool spread[NODES_MAX];
 	uint8_t instances_max[NODES_MAX]; /* containers on a card at once; 0: a share node */
+	bool core_mem[NODES_MAX];	  /* isolated, and with computing power */
+	bool mixing[NODES_MAX];		  /* pods with and without a percentage may be there at once */
 	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
 	uint16_t n_inputs;
 	struct input inputs[INPUTS_MAX];

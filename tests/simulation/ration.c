@@ -129,7 +129,8 @@ static int add_held(const struct sim *sim, int node, const struct node_state *st
 		for_each_bit (k, p->cards)
 			if (r == 0)
 				r = held_pod_add_card(pod, sim->nodes[node].facts.gpus[k].uuid,
-					request_units_per_card(size_request(p, p->state.size)), 0);
+					request_units_per_card(size_request(p, p->state.size)),
+					p->facts.request.core);
 	}
 	return r;
 }
@@ -144,6 +145,7 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 		facts.gpus[k].healthy = !(state->sick & (1 << k));
 	if (state->at && add_held(sim, node, state, &facts.held) < 0)
 		sim->truncated = true;
+	facts.mixing |= sim->broken == BREAK_IGNORE_MIXING;
 	if (ledger_set_node(&ration->ledger, &facts) < 0)
 		sim->truncated = true;
 	held_release(&facts.held);

@@ -36,6 +36,8 @@ const char *const broken_names[BREAK_MAX] = {
 	"takeover-by-pause",
 	"release-size-on-timeout",
 	"release-size-on-conflict",
+	"ignore-core",
+	"ignore-mixing",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -125,7 +127,10 @@ static void node_start(struct sim *sim, int i)
 	snprintf(node->name, sizeof(node->name), "n%d", i);
 	node_facts_init(facts);
 	facts->name = facts->uid = node->name;
-	facts->mode = sim->plan->instances_max[i] ? GPU_MODE_CGPU : GPU_MODE_SHARE;
+	facts->mode = sim->plan->core_mem[i]	    ? GPU_MODE_CORE_MEM
+		      : sim->plan->instances_max[i] ? GPU_MODE_CGPU
+						    : GPU_MODE_SHARE;
+	facts->mixing = sim->plan->mixing[i];
 	facts->instances_max = sim->plan->instances_max[i];
 	facts->policy = sim->plan->spread[i] ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
 	facts->unit_mib = UNIT_MIB;
