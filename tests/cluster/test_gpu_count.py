@@ -78,7 +78,6 @@ def test_a_pod_waits_while_only_one_card_has_room_and_starts_within_two_seconds_
 
 
 def test_a_pod_that_does_not_divide_is_told_why(lab):
-    cluster = lab(NODES)
-    cluster.create(wide("odd", 2, 7))
-    said = cluster.wait_for(lambda: cluster.condition(cluster.pod("odd"), "PodScheduled"), 30, "a verdict")
-    assert "aliyun.com/gpu-mem is 7: must be a multiple of 2, the value of label aliyun.com/gpu-count" in said["message"]
+    """Where the policy did not see it: test_policies.py."""
+    said = lab(NODES).create_fails(wide("odd", 2, 7))
+    assert "aliyun.com/gpu-mem is 7: must be a multiple of 2, the value of label aliyun.com/gpu-count" in said

@@ -7,6 +7,7 @@ import pytest
 
 from cluster import ROOT
 from gpupods import GPU_MEM, annotation, check_what_it_sees, container, pod
+from test_core_mem import NODES as CORE_NODES
 from test_crowd import NODES
 from test_own_node import Agent
 
@@ -81,7 +82,7 @@ def test_policies_are_understood_by_the_api_server(lab):
                 if p["metadata"]["name"].startswith("ration-")]
     assert {p["metadata"]["name"] for p in policies} >= {
         "ration-placement-keys", "ration-gpu-volumes", "ration-gpu-privileges", "ration-gpu-count",
-        "ration-agent-own-node"}
+        "ration-agent-own-node", "ration-gpu-requests"}
     assert {p["metadata"]["name"]: p["status"].get("typeChecking") for p in policies} == {
         p["metadata"]["name"]: {} for p in policies}
 
@@ -98,7 +99,8 @@ def test_each_policy_has_its_switch_and_the_charts_own_values_are_understood(lab
     """The lab's values name another driver root than the charts' do."""
     cluster = lab(NODES)
     served = ["--kube-version", "1.36.3", "--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"]
-    switches = {"ack-co-scheduler": {"ration-placement-keys": "policies.placementKeys"},
+    switches = {"ack-co-scheduler": {"ration-placement-keys": "policies.placementKeys",
+                                     "ration-gpu-requests": "policies.requests"},
                 "ack-ai-installer": {"ration-gpu-volumes": "policies.volumes", "ration-agent-own-node": "ownNodeOnly",
                                      "ration-gpu-privileges": "policies.privileges"}}
     for chart, names in switches.items():
@@ -329,11 +331,127 @@ def test_privileges_that_reach_past_the_pod_are_refused_by_container_value_and_r
     check(lab(NODES), cases, allowed + plain)
 
 
+# ---- ration-gpu-requests
+
+CORE = "aliyun.com/gpu-core.percentage"
+MULTIPLE = "must be a multiple of 5 between 5 and 100"
+
+
+def with_core(name, core, units=2, init=None, **more):
+    """core of the only container; init: (units, core) of an init container before it."""
+    made = pod(name, containers=[container("c0", units)], **more)
+    made["spec"]["containers"][0].setdefault("resources", {"limits": {}})["limits"] |= {CORE: core}
+    if init:
+        first = container("i0", init[0])
+        first.setdefault("resources", {"limits": {}})["limits"][CORE] = init[1]
+        made["spec"]["initContainers"] = [first]
+    return made
+
+
+def cards(name, count, *units, **more):
+    return pod(name, *units, labels={"aliyun.com/gpu-count": count}, **more)
+
+
+def wrong_requests():
+    """{name: (pod, words)}, the words those of ration-scheduler."""
+    says = f'container "c0": {CORE} is '
+    cases = {f"v{i}": (with_core(f"v{i}", value), f"{says}{value}: {MULTIPLE}")
+             for i, value in enumerate(("0", 3, 4, "7", 12, 101, 105, 200, "1k", "9223372036854775807", "1e30"))}
+    cases |= {
+        "alone": (with_core("alone", 30, None), f"{says}30: needs {GPU_MEM} beside it"),
+        "none": (with_core("none", 30, 0), f"{says}30: needs {GPU_MEM} beside it"),
+        "both": (with_core("both", 7, None), f"{says}7: {MULTIPLE}"),
+        "init": (with_core("init", 30, init=(1, 8)), f'container "i0": {CORE} is 8: {MULTIPLE}'),
+        "first": (with_core("first", 9, init=(1, 8)), f'container "i0": {CORE} is 8: {MULTIPLE}'),
+        "indivisible": (cards("indivisible", "2", 7), f'container "c0": {GPU_MEM} is 7: must be a multiple of 2, the value '
+                        'of label aliyun.com/gpu-count'),
+        "second": (cards("second", "4", 8, 6), f'container "c1": {GPU_MEM} is 6: must be a multiple of 4, the value of '
+                   'label aliyun.com/gpu-count'),
+        "together": (with_core("together", 30, 4, labels={"aliyun.com/gpu-count": "2"}),
+                     f"{says}30: is not possible together with label aliyun.com/gpu-count")}
+    for i, value in enumerate(("0", "00", "02", "65", "100", "two", "1.5", "")):
+        cases[f"l{i}"] = (cards(f"l{i}", value, 4),
+                          f'label aliyun.com/gpu-count is "{value}": must be a whole number from 1 to 64')
+    return cases
+
+
+RIGHT_REQUESTS = [
+    *(with_core(f"r{i}", value) for i, value in enumerate((5, 10, "30", 95, 100))),
+    with_core("with-init", 30, init=(1, 50)), cards("one", "1", 7), with_core("one-core", 30, 3, labels={
+        "aliyun.com/gpu-count": "1"}), cards("two", "2", 8), cards("most", "64", 64),
+    pod("no-limits", containers=[container("c")], labels={"aliyun.com/gpu-count": "x"}),
+    cards("nothing", "x", 0)]
+
+
+def test_request_that_can_never_be_met_is_refused_by_container_value_and_rule(lab):
+    check(lab(NODES), wrong_requests(), allowed=RIGHT_REQUESTS)
+
+
+def test_templates_with_such_a_request_are_refused_where_they_are_made(lab):
+    wrong = wrong_requests()
+    cases = {}
+    for name in ("v3", "alone", "indivisible", "together", "l4"):
+        made, words = wrong[name]
+        for obj in templates(made, name):
+            cases[obj["metadata"]["name"]] = (obj, words)
+    assert len(cases) == 40
+    check(lab(NODES), cases, allowed=[obj for made in RIGHT_REQUESTS
+                                      for obj in templates(made, made["metadata"]["name"])])
+
+
+def test_scheduler_has_the_same_words_for_what_the_policy_did_not_see(lab):
+    """Pods older than the policy. On nodes that have a percentage to give: on others kube-scheduler asks nobody."""
+    cluster = lab(CORE_NODES)
+    wrong = {name: wrong_requests()[name] for name in ("v0", "v3", "alone", "init", "indivisible", "together", "l2")}
+    binding = cluster.json("get", "validatingadmissionpolicybinding", "ration-gpu-requests")
+    binding["metadata"] = {k: v for k, v in binding["metadata"].items() if k in ("name", "labels", "annotations")}
+    cluster.kubectl("delete", "validatingadmissionpolicybinding", "ration-gpu-requests")
+    try:
+        cluster.wait_for(lambda: not refusals(cluster, [wrong["v3"][0]]), 30, "the policy out of force")
+        for made, _ in wrong.values():
+            cluster.create(made)
+        for name, (_, words) in wrong.items():
+            cluster.wait_for(lambda name=name, words=words: words in cluster.condition(
+                cluster.pod(name), "PodScheduled").get("message", ""), 30, f"{name}: {words}")
+    finally:
+        cluster.apply(binding)
+        cluster.wait_for(lambda: refusals(cluster, [with_core("probe", 7)]), 30, "the policy in force")
+    # What is older can be touched and goes.
+    cluster.kubectl("annotate", "pod", "v3", "a=b")
+    cluster.kubectl("delete", "pod", "v3", "alone", "together", "--wait=false")
+    cluster.wait_for(lambda: not {"v3", "alone", "together"} & {p["metadata"]["name"] for p in cluster.pods()}, 30, "gone")
+
+
+def test_workload_older_than_the_policy_stays_scalable_and_deletable(lab):
+    cluster = lab(NODES)
+    binding = cluster.json("get", "validatingadmissionpolicybinding", "ration-gpu-requests")
+    binding["metadata"] = {k: v for k, v in binding["metadata"].items() if k in ("name", "labels", "annotations")}
+    deployment = templates(with_core("x", 7), "old")[0]
+    deployment["spec"]["replicas"] = 0
+    cluster.kubectl("delete", "validatingadmissionpolicybinding", "ration-gpu-requests")
+    try:
+        cluster.wait_for(lambda: not refusals(cluster, [deployment]), 30, "the policy out of force")
+        cluster.create(deployment)
+    finally:
+        cluster.apply(binding)
+        cluster.wait_for(lambda: refusals(cluster, [with_core("probe", 7)]), 30, "the policy in force")
+    name = deployment["metadata"]["name"]
+    cluster.kubectl("scale", "deployment", name, "--replicas=1")
+    cluster.kubectl("scale", "deployment", name, "--replicas=0")
+    cluster.kubectl("label", "deployment", name, "a=b")
+    changed = cluster.run("kubectl", "set", "image", f"deployment/{name}", "c0=example:2", check=False)
+    assert f"{CORE} is 7: {MULTIPLE}" in changed.stderr
+    changed = cluster.run("kubectl", "patch", "deployment", name, "--type=merge", "-p", json.dumps(
+        {"spec": {"template": {"metadata": {"labels": {"aliyun.com/gpu-count": "2"}}}}}), check=False)
+    assert changed.returncode != 0 and CORE in changed.stderr
+    cluster.kubectl("delete", "deployment", name, "--cascade=foreground", "--timeout=30s")
+
+
 # ---- templates, debug containers, what is older
 
 def templates(made, name):
     """The pod as the template of all eight kinds."""
-    labels = {"app": name}
+    labels = {"app": name, **made["metadata"].get("labels", {})}
     template = {"metadata": {"labels": labels}, "spec": {**made["spec"]}}
     restarting = copy.deepcopy(template)
     restarting["spec"]["restartPolicy"] = "Always"

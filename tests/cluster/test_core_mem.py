@@ -1,0 +1,157 @@
+"""seeds/4 followed: a node with computing power, its manifest byte for byte, and what goes wrong around it."""
+import json
+import re
+import time
+
+import pytest
+
+import cgpupods
+from cluster import EXAMPLES
+from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, container, fingerprint, pod
+from test_agent_kills import agent
+
+NODE = "core.192.168.40.1"
+NODES = [f"{NODE}=4x16160MiB,core_mem"]
+CORE = "aliyun.com/gpu-core.percentage"
+CORE_SHARE_AT = 40    # of a card's live words in a grant: docs/internals/grant.md
+
+
+def with_core(name, units, core, **more):
+    made = container("c0", units, **more)
+    made["resources"]["limits"][CORE] = core
+    return pod(name, containers=[made])
+
+
+def share_of(obj, cluster):
+    """Millionths of the card in the grant that the container has."""
+    process, = cgpupods.processes(cluster, obj).values()
+    data = (process / "root/run/ration/grant").read_bytes()
+    return int.from_bytes(data[cgpupods.LIVE_AT + CORE_SHARE_AT:][:8], "little")
+
+
+def message_of(cluster, name):
+    return cluster.condition(cluster.pod(name), "PodScheduled").get("message", "")
+
+
+def test_node_has_what_the_document_says(lab):
+    cluster = lab(NODES)
+    expected = {CORE: "400", "aliyun.com/gpu-count": "4", GPU_MEM: "60"}
+    status = cluster.wait_for(lambda: (s := cluster.node(NODE)["status"])["allocatable"].get(CORE) == "400" and s, 20,
+                              "the node's resources")
+    for part in ("allocatable", "capacity"):
+        assert {key: value for key, value in status[part].items() if key.startswith("aliyun.com/")} == expected
+
+
+def test_job_of_the_document_unchanged(lab):
+    """16160 MiB x 2/15 = 2154 MiB and 30 percent of one card."""
+    cluster = lab(NODES)
+    cluster.apply(EXAMPLES / "job-core-mem.yaml")
+    p = cluster.wait_running("app=cuda-sample")[0]
+    assert p["spec"]["schedulerName"] == "ack-co-scheduler"
+    assert json.loads(annotation(p, "gpushare.alibabacloud.com/core-percentage")) == {"0": {"0": 30}}
+    table = cluster.exec_in(p, "nvidia-smi")
+    assert re.search(r"MiB /  2154MiB \|", table), table
+    cluster.wait_for(lambda: share_of(p, cluster) == 300000, 5, "its share in the grant")
+    cluster.kubectl("delete", "job", "cuda-sample", "--wait=true")
+
+
+def test_three_pods_of_30_percent_share_a_card_and_the_fourth_has_another(lab):
+    cluster = lab(NODES)
+    for i in range(4):
+        cluster.create(with_core(f"p{i}", 2, 30))
+        cluster.wait_running(names=[f"p{i}"])
+    pods = [cluster.pod(f"p{i}") for i in range(4)]
+    cards = [card_of(p) for p in pods]
+    assert cards[0] == cards[1] == cards[2] != cards[3]
+    for p in pods:
+        check_what_it_sees(cluster, p, cluster.nodes())
+        assert cgpupods.check_isolation(cluster, p) == 1
+        cluster.wait_for(lambda p=p: share_of(p, cluster) == 300000, 5, "its share in the grant")
+
+
+def test_pods_with_and_without_a_percentage_wait_for_each_other(lab):
+    cluster = lab(NODES)
+    cluster.create(with_core("with", 2, 30))
+    cluster.wait_running(names=["with"])
+    cluster.create(pod("without", 2))
+    cluster.wait_for(lambda: "GPU node has pods with gpu-core.percentage" in message_of(cluster, "without"), 20, "its reason")
+    cluster.kubectl("delete", "pod", "with", "--wait=true")
+    begin = time.monotonic()
+    cluster.wait_running(names=["without"])
+    assert time.monotonic() - begin < 15
+    cluster.create(with_core("later", 2, 30))
+    cluster.wait_for(lambda: "GPU node has pods without gpu-core.percentage" in message_of(cluster, "later"), 20,
+                     "its reason")
+
+
+def test_what_finds_no_power_on_a_card_waits_with_the_reason(lab):
+    cluster = lab(NODES)
+    for i in range(4):
+        cluster.create(with_core(f"p{i}", 2, 60))
+    cluster.wait_running(count=4)
+    cluster.create(with_core("late", 2, 45))
+    cluster.wait_for(lambda: "no GPU has 45 percent of computing power free" in message_of(cluster, "late"), 20, "its reason")
+    said = cluster.run("ration", "why", "late").stdout
+    assert "not enough computing power free: 13 of 15 units and 40 percent free" in said, said
+    cluster.kubectl("delete", "pod", "p2", "--wait=true")
+    cluster.wait_running(names=["late"])
+
+
+def kill_worker(cluster):
+    first = supervisor_pid(cluster)
+    cluster.enter(NODE, "kill", "-9", cluster.enter(NODE, "cat", f"/proc/{first}/task/{first}/children").split()[0])
+
+
+def kill_agent(cluster):
+    """The kubelet fails pods with GPUs that arrive while it is away: they come when it is back."""
+    restarts = agent(cluster)["status"]["containerStatuses"][0]["restartCount"]
+    cluster.enter(NODE, "kill", "-9", str(supervisor_pid(cluster)))
+    cluster.wait_for(lambda: (s := agent(cluster)["status"]["containerStatuses"][0])["restartCount"] > restarts and s["ready"],
+                     60, "the agent again")
+    time.sleep(2)
+
+
+def kill_kubelet(cluster):
+    cluster.lab("restart", "--kill", f"kubelet@{NODE}")
+
+
+def supervisor_pid(cluster):
+    identity = agent(cluster)["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    rows = map(str.split, cluster.ctr(NODE, "tasks", "ls").splitlines())
+    return int(next(row[1] for row in rows if row[0] == identity))
+
+
+@pytest.mark.parametrize("kill", [kill_worker, kill_agent, kill_kubelet], ids=lambda f: f.__name__)
+def test_kills_disturb_nobody_and_pods_that_arrive_are_served(lab, kill):
+    cluster = lab(NODES)
+    cluster.create(with_core("old", 2, 30))
+    before = cluster.wait_running(names=["old"])[0]
+    kill(cluster)
+    names = [f"new{i}" for i in range(6)]
+    for name in names:
+        cluster.create(with_core(name, 2, 40))
+    used = {}
+    for p in [*cluster.wait_running(names=names), cluster.pod("old")]:
+        percent = int(p["spec"]["containers"][0]["resources"]["limits"][CORE])
+        used[card_of(p)] = used.get(card_of(p), 0) + percent
+        check_what_it_sees(cluster, p, cluster.nodes())
+        cluster.wait_for(lambda p=p, percent=percent: share_of(p, cluster) == percent * 10000, 5, "its share")
+    assert max(used.values()) <= 100
+    assert fingerprint(cluster.pod("old")) == fingerprint(before)
+    assert cluster.node(NODE)["status"]["allocatable"][CORE] == "400"
+
+
+def test_label_of_another_mode_takes_the_resource_away_when_the_last_pod_has_ended(lab):
+    cluster = lab(NODES)
+    cluster.create(with_core("p", 2, 30))
+    cluster.wait_running(names=["p"])
+    cluster.kubectl("label", "node", NODE, "ack.node.gpu.schedule=cgpu", "--overwrite")
+    try:
+        cluster.wait_for(lambda: annotation(cluster.node(NODE), "ration.dev/mode-pending") == "core_mem", 20, "that it waits")
+        assert cluster.node(NODE)["status"]["allocatable"][CORE] == "400"
+        cluster.kubectl("delete", "pod", "p", "--wait=true")
+        cluster.wait_for(lambda: cluster.node(NODE)["status"]["allocatable"].get(CORE) == "0", 30, "no computing power")
+        assert cluster.node(NODE)["status"]["allocatable"][GPU_MEM] == "60"
+    finally:
+        cluster.kubectl("label", "node", NODE, "ack.node.gpu.schedule=core_mem", "--overwrite")
+    cluster.wait_for(lambda: cluster.node(NODE)["status"]["allocatable"].get(CORE) == "400", 30, "its computing power")
