@@ -423,6 +423,26 @@ def test_pods_folder_that_is_full_delays_the_next_container_and_no_other_pod(wor
     world.kubelet.run(pod, "m2")
 
 
+def test_run_that_is_full_delays_the_pod_and_does_not_fail_it():
+    with isolated(run_in_memory=True) as w:
+        subprocess.run(["mount", "-o", "remount,size=8m", w.state.parent], check=True)
+        w.up(30)
+        before, _ = start(w, "before")
+        filler = w.state.parent / "filler"
+        with open(filler, "wb") as f, pytest.raises(OSError):
+            while True:
+                f.write(b"x" * 4096)
+                f.flush()
+        pod = w.pod("a", 2, card=1)
+        w.kubelet.admit(pod)
+        with pytest.raises(StartError, match="No space left"):
+            w.kubelet.run(pod, "main")
+        w.kubelet.run(before, "main")
+        filler.unlink()
+        w.kubelet.run(pod, "main")
+        assert card_of(folder(w, pod) / "grant")[3] == 2154
+
+
 # ---- hostile or odd names ----
 
 @pytest.mark.parametrize("uid", ["../../etc", "a/b", "..", ".hidden", "a b", "a,size=1g", "\u00fc"],
@@ -654,6 +674,25 @@ def test_shim_of_another_version_lies_beside_the_first_until_no_container_has_th
     world.api.delete("pods", "a")
     wait_for(lambda: versions(world) == [version_of(new)])
     assert new_pod
+
+
+def test_restart_of_one_container_leaves_the_shim_of_the_others_where_it_is(world):
+    pod = world.pod_of("two", {"main": 2, "side": 3})
+    world.kubelet.admit(pod)
+    main, side = world.kubelet.run(pod, "main"), world.kubelet.run(pod, "side")
+    world.stop_agent()
+    another_shim(world)
+    come_back(world)
+    again = world.kubelet.run(pod, "main")
+    assert version_of(again) != version_of(main) == version_of(side)
+    gone, _ = start(world, "gone", card=1)    # when a pod goes, so do the versions that nobody has
+    world.api.set_phase("gone", "Succeeded")
+    world.kubelet.end(gone)
+    world.kubelet.remove(gone)
+    world.api.delete("pods", "gone")
+    wait_for(lambda: not folder(world, gone).exists())
+    assert version_of(side) in versions(world)
+    assert version_of(world.kubelet.run(pod, "side")) == version_of(again)
 
 
 def test_shim_that_somebody_removed_from_the_host_is_there_again_for_the_next_pod(world):

@@ -250,7 +250,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	fixture_pod(&pod, "3b1f", "p");
 	fixture_add(&pod, "a", CONTAINER_INIT, 4, UUID_1);
 	fixture_add(&pod, "b", CONTAINER_MAIN, 2, UUID_1);
-	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, NULL, &err), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, "b", NULL, &err), 0);
 	assert_int_equal(cdi_path(dir, "3b1f", path, sizeof(path)), 0);
 	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
 	assert_non_null(strstr(text, "\"kind\":\"ration.dev/grant\""));
@@ -259,7 +259,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	/* a plain file stands in for the node, so it is mounted; minor 7, not index 1 */
 	assert_non_null(strstr(text, "\"hostPath\":\"/host/dev/nvidia7\""));
 	assert_int_equal(stat(path, &before), 0);
-	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, NULL, &err), 0);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, "b", NULL, &err), 0);
 	assert_int_equal(stat(path, &after), 0);
 	assert_int_equal(before.st_ino, after.st_ino);
 	assert_true(cdi_exists(dir, "3b1f"));

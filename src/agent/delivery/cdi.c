@@ -293,7 +293,37 @@ static int add_container(
 	return r ? r : add_variables(edits, &allotment);
 }
 
-static int cdi_build(const struct cdi_parts *parts, struct json_object *root, struct error *err)
+/* What the file has of this container; NULL: nothing. */
+static struct json_object *find_container(
+	struct json_object *file, const struct pod_facts *pod, const char *container)
+{
+	struct json_object *devices = json_member(file, "devices");
+	size_t n = json_object_is_type(devices, json_type_array) ? json_object_array_length(devices) : 0;
+	char name[CDI_NAME_SIZE];
+
+	snprintf(name, sizeof(name), "%s.%s", pod->uid, container);
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *device = json_object_array_get_idx(devices, i);
+		const char *found = json_member_string(device, "name");
+
+		if (found && strcmp(found, name) == 0)
+			return device;
+	}
+	return NULL;
+}
+
+/* What another container has been given stays as it is: that one may run, and what it has must be named by a
+ * file, or it is removed (shim_remove_old()). It gets what is new when it is started itself. */
+static int keep_container(struct json_object *devices, struct json_object *device)
+{
+	if (json_object_array_add(devices, json_object_get(device)) == 0)
+		return 0;
+	json_object_put(device);
+	return -ENOMEM;
+}
+
+static int cdi_build(const struct cdi_parts *parts, const char *container, struct json_object *before,
+	struct json_object *root, struct error *err)
 {
 	const struct placement *placement = &parts->pod->placement;
 	struct json_object *devices;
@@ -304,37 +334,48 @@ static int cdi_build(const struct cdi_parts *parts, struct json_object *root, st
 	devices = r == 0 ? set_array(root, "devices") : NULL;
 	if (!devices)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < placement->n_containers; i++)
-		r = add_container(devices, parts, placement->containers[i].name, err);
+	for (size_t i = 0; r == 0 && i < placement->n_containers; i++) {
+		const char *name = placement->containers[i].name;
+		struct json_object *kept = strcmp(name, container) == 0
+						   ? NULL
+						   : find_container(before, parts->pod, name);
+
+		r = kept ? keep_container(devices, kept) : add_container(devices, parts, name, err);
+	}
 	return r;
 }
 
+static int cannot_write(const char *dir, const struct pod_facts *pod, int r, struct error *err)
+{
+	return error_set(err, -r, "cannot write the CDI file of pod %s/%s in %s: %s", pod->namespace_,
+		pod->name, dir, strerror(-r));
+}
+
 int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
-	const struct pod_facts *pod, const struct cdi_isolation *isolation, struct error *err)
+	const struct pod_facts *pod, const char *container, const struct cdi_isolation *isolation,
+	struct error *err)
 {
 	const struct cdi_parts parts = {inventory, driver, pod, isolation};
-	_cleanup_json_ struct json_object *root = json_object_new_object();
+	_cleanup_json_ struct json_object *root = json_object_new_object(), *old = NULL;
 	_cleanup_free_ char *before = NULL;
 	char path[PATH_MAX];
 	const char *text;
 	size_t len = 0;
-	int r;
+	int r = cdi_path(dir, pod->uid, path, sizeof(path));
 
+	if (r < 0)
+		return cannot_write(dir, pod, r, err);
+	if (fs_read(path, FILE_MAX, &before, &len) == 0 && pod->placement.n_containers > 1)
+		json_parse(before, len, &old, NULL);
 	error_set(err, ENOMEM, "out of memory");
-	r = root ? cdi_build(&parts, root, err) : -ENOMEM;
+	r = root ? cdi_build(&parts, container, old, root, err) : -ENOMEM;
 	if (r < 0)
 		return r;
 	text = json_text(root);
-	r = text ? cdi_path(dir, pod->uid, path, sizeof(path)) : -ENOMEM;
-	if (r == 0 && fs_read(path, FILE_MAX, &before, &len) == 0 && len == strlen(text) &&
-		memcmp(before, text, len) == 0)
+	if (text && before && len == strlen(text) && memcmp(before, text, len) == 0)
 		return 0;
-	if (r == 0)
-		r = fs_write_atomic(path, 0644, text, strlen(text));
+	r = text ? fs_write_atomic(path, 0644, text, strlen(text)) : -ENOMEM;
 	if (r == -ENOENT && fs_mkdir_parents(dir, 0755) == 0)
 		r = fs_write_atomic(path, 0644, text, strlen(text));
-	if (r < 0)
-		error_set(err, -r, "cannot write the CDI file of pod %s/%s in %s: %s", pod->namespace_,
-			pod->name, dir, strerror(-r));
-	return r;
+	return r < 0 ? cannot_write(dir, pod, r, err) : 0;
 }

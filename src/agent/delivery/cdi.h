@@ -33,10 +33,11 @@ struct cdi_isolation {
  * version of the driver, since the grant, which is not rewritten, has them too. */
 const char *cdi_private_library(enum driver_part part);
 
-/* cdi_write() - the file for this pod, all its placed containers in it, unless it is there with this very
- * content. isolation NULL: of a share node. Negative errno with a sentence. */
+/* cdi_write() - the file for this pod, all its placed containers in it: this one anew, the others as the file
+ * has them, unless it has them not. isolation NULL: of a share node. Negative errno with a sentence. */
 int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
-	const struct pod_facts *pod, const struct cdi_isolation *isolation, struct error *err);
+	const struct pod_facts *pod, const char *container, const struct cdi_isolation *isolation,
+	struct error *err);
 
 /* cdi_remove() - a file that is not there is success. */
 void cdi_remove(const char *dir, const char *uid);

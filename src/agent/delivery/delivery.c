@@ -55,7 +55,7 @@ static int make_isolated(struct agent *agent, const struct node_pod *pod, const 
 		r = grants_prepare(agent, pod, container, starting, err);
 	return r < 0 ? r
 		     : cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts,
-			       &isolation, err);
+			       container, &isolation, err);
 }
 
 int delivery_make(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
@@ -67,7 +67,8 @@ int delivery_make(struct agent *agent, const struct node_pod *pod, const char *c
 		return r;
 	if (gpu_mode_is_isolated(agent->in_force))
 		return make_isolated(agent, pod, container, starting, err);
-	return cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts, NULL, err);
+	return cdi_write(
+		agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts, container, NULL, err);
 }
 
 bool delivery_exists(const struct agent *agent, const char *uid, const char *container)
