@@ -49,6 +49,26 @@ def lines(title, series, unit, goal=None):
     return _svg(title, parts)
 
 
+def over_time(title, names, rows, goals):
+    """rows: [seconds, percent of the first, of the second, ...]; goals: what each should have."""
+    last = rows[-1][0]
+    at_x = lambda s: LEFT + s / last * (WIDTH - RIGHT - LEFT)
+    at_y = lambda p: HEIGHT - BOTTOM - min(p, 100) / 100 * (HEIGHT - BOTTOM - TOP)
+    parts = [f'<text x="{(LEFT + WIDTH - RIGHT) // 2}" y="{HEIGHT - 12}" text-anchor="middle">seconds</text>']
+    for s in range(0, int(last) + 1, 2):
+        parts.append(f'<text x="{at_x(s):.0f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{s}</text>')
+    for p in range(0, 101, 20):
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(p):.1f}" y2="{at_y(p):.1f}" stroke="#ddd"/>'
+                     f'<text x="{LEFT - 6}" y="{at_y(p) + 4:.1f}" text-anchor="end">{p} %</text>')
+    for i, (name, goal) in enumerate(zip(names, goals)):
+        colour = COLOURS[i % len(COLOURS)]
+        path = " ".join(f"{at_x(row[0]):.1f},{at_y(row[i + 1]):.1f}" for row in rows)
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at_y(goal):.1f}" y2="{at_y(goal):.1f}" stroke="{colour}" '
+                     f'stroke-dasharray="6 4"/><polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                     f'<text x="{WIDTH - RIGHT + 24}" y="{TOP + 16 * i}" fill="{colour}">granted {name}</text>')
+    return _svg(title, parts)
+
+
 def bars(title, values, unit):
     """values: [(label, value), ...]."""
     high, step = max(v for _, v in values), (HEIGHT - TOP - 20) / len(values)

@@ -151,3 +151,31 @@ def test_cards_over_their_total_are_counted():
 
 def test_a_plot_of_one_point_is_no_error():
     assert "polyline" in plot.lines("one", {"only": [(100, 0.5)]}, "ms", 2)
+
+
+# The table of shares
+
+def shares_table(tmp_path, *args):
+    argv = [ROOT / "bench/bench", "shares", "--quick", "--jobs", "3", "--out", tmp_path, *args]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False,
+                          env=dict(os.environ, RATION_BUILD=str(BUILD)))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads((tmp_path / "shares.json").read_text())["rows"]
+
+
+def test_table_of_shares_has_every_row_and_its_page(tmp_path):
+    rows = shares_table(tmp_path)
+    assert [(r["share"], r["work"]) for r in rows] == [("30/70", "200 us"), ("20 x 5", "2 us"), ("50/30/20", "5 ms")]
+    assert [len(r["got"]) for r in rows] == [2, 20, 3]
+    for row in rows:
+        assert 80 < row["total"] < 101 and row["limit"] > 50 and row["error"] < 8, row
+    page = (tmp_path / "shares.md").read_text()
+    assert page.count("\n| ") == 4 and "shares-1.svg" in page
+    for name in ("shares-1.svg", "shares-2.svg"):
+        ET.fromstring((tmp_path / name).read_text())
+
+
+def test_table_of_shares_can_fail(tmp_path):
+    """A shim that charges elapsed time gives those that compete far less than they were granted, if no keeper helps."""
+    (row,) = shares_table(tmp_path, "--charge-elapsed", "--warm", "6", "--rows", "50/30/20")
+    assert {"early", "error", "loss"} <= set(row["missed"]) and row["error"] > 6 and row["loss"] > 15, row
