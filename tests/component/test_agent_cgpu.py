@@ -429,10 +429,9 @@ def test_run_that_is_full_delays_the_pod_and_does_not_fail_it():
         w.up(30)
         before, _ = start(w, "before")
         filler = w.state.parent / "filler"
-        with open(filler, "wb") as f, pytest.raises(OSError):
+        with open(filler, "wb", buffering=0) as f, pytest.raises(OSError):
             while True:
                 f.write(b"x" * 4096)
-                f.flush()
         pod = w.pod("a", 2, card=1)
         w.kubelet.admit(pod)
         with pytest.raises(StartError, match="No space left"):

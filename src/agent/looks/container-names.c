@@ -161,10 +161,7 @@ static struct container_name *names_add(struct container_names *names, const cha
 {
 	struct container_name *name;
 
-	/* Most are of containers that are long gone. */
-	if (names->by_id.count >= NAMES_MAX)
-		names_clear(names);
-	name = calloc(1, sizeof(*name));
+	name = names->by_id.count < NAMES_MAX ? calloc(1, sizeof(*name)) : NULL;
 	if (!name)
 		return NULL;
 	snprintf(name->id, sizeof(name->id), "%s", id);
@@ -172,6 +169,13 @@ static struct container_name *names_add(struct container_names *names, const cha
 		return name;
 	name_free(name);
 	return NULL;
+}
+
+void container_names_begin(struct container_names *names)
+{
+	/* Twice as many as can be asked for in a round: most are of containers that are long gone. */
+	if (names->by_id.count >= NAMES_MAX / 2)
+		names_clear(names);
 }
 
 int container_names_find(

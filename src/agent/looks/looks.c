@@ -192,6 +192,7 @@ static void find_container(struct looks *looks, struct holder *holder)
 static size_t find_holders(struct looks *looks, const struct nvml_process *list, size_t count)
 {
 	processes_begin(looks->processes);
+	container_names_begin(looks->names);
 	for (size_t i = 0; i < count; i++) {
 		struct holder *holder = &looks->holders[i];
 
