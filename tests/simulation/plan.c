@@ -212,7 +212,37 @@ static void draw_power(struct plan *plan)
 	}
 }
 
-void plan_draw(struct plan *plan, uint64_t seed)
+/* A leader that is asked all the time, longer than its first seconds; then it is killed, soon the next one,
+ * and what one of them has bound is shown late to the other. */
+static void draw_leaders(struct plan *plan)
+{
+	struct random random;
+	int64_t at_ms;
+
+	random_seed(&random, plan->seed, 5);
+	plan->n_pairs = 2;
+	for (at_ms = 0; at_ms < 10000 && plan->n_inputs < INPUTS_MAX;
+		at_ms += random_between(&random, 300, 1800)) {
+		struct shape *shape =
+			&plan_add_pod(plan, at_ms, (uint8_t)(1 + random_below(&random, 6)))->shape;
+
+		shape->end = END_DELETED;
+		shape->lifetime_ms = (uint32_t)random_between(&random, 100, 2500);
+	}
+	at_ms = random_between(&random, 4000, 9000);
+	for (int i = 0; i < 4 && plan->n_inputs + 2 <= INPUTS_MAX; i++) {
+		struct input *input = plan_add(plan, at_ms, INPUT_KILL_KUBE_SCHEDULER);
+
+		input->a = (uint8_t)random_below(&random, PAIRS_MAX);
+		input->ms = (uint32_t)random_between(&random, 5, 400);
+		input = plan_add(plan, at_ms, INPUT_STALL_WATCH);
+		input->a = (uint8_t)pair_watcher((int)random_below(&random, PAIRS_MAX), W_RATION_PODS);
+		input->ms = (uint32_t)random_between(&random, 100, 4000);
+		at_ms += random_between(&random, 100, 1500);
+	}
+}
+
+void plan_draw(struct plan *plan, uint64_t seed, bool leaders)
 {
 	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
 		INPUT_KILL_AGENT, INPUT_KILL_KUBELET, INPUT_KILL_KUBELET, INPUT_REBOOT, INPUT_API_OUTAGE,
@@ -242,6 +272,8 @@ void plan_draw(struct plan *plan, uint64_t seed)
 	}
 	draw_more(plan, span_ms);
 	draw_isolation(plan, span_ms);
+	if (leaders)
+		draw_leaders(plan);
 	draw_power(plan);
 }
 

@@ -89,7 +89,8 @@ struct plan {
 	struct input inputs[INPUTS_MAX];
 };
 
-void plan_draw(struct plan *plan, uint64_t seed);
+/* leaders: two pairs, whose leader changes often while watches lag. */
+void plan_draw(struct plan *plan, uint64_t seed, bool leaders);
 void plan_print(const struct plan *plan, FILE *out);
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind);
 /* One pod of one container with `units` that never ends by itself. */
