@@ -4,12 +4,11 @@
 
 #include "grant/private.h"
 #include "shim/cuda-library.h"
+#include "shim/pacing-events.h"
 #include "shim/pacing.h"
 
 #define PENDING_MAX 32
 #define PARTS_MAX 8
-#define POOLS_MAX 64
-#define POOL_EVENTS (2 * (PENDING_MAX + 1))
 #define ASK_MAX 4
 /* Longer than this a launch is measured by itself each time: what the events cost is nothing to it. */
 #define LONG_NS UINT64_C(600000)
@@ -17,6 +16,8 @@
 #define WINDOW_LAUNCHES 1000
 /* Of the draws, when enough is known: it keeps up with change. */
 #define DRAWS_PER_SAMPLE 4
+/* Asked so often whether the card has got there, it is taken for work that waits for what comes next. */
+#define WAITED_MAX 100
 
 struct window {
 	CUcontext context; /* NULL: none */
@@ -26,6 +27,8 @@ struct window {
 	enum cost_how how;
 	uint32_t parts_count, launches;
 	uint64_t expected_ns;
+	uint64_t drawn_ns; /* on this card, by all of the process, when it was closed */
+	uint32_t waited;
 	struct part {
 		struct cost *cost;
 		uint64_t key;
@@ -33,14 +36,6 @@ struct window {
 		uint16_t kind, version;
 		uint64_t cost_ns; /* of each, as it was */
 	} parts[PARTS_MAX];
-};
-
-/* Events of a context that nobody uses. */
-struct pool {
-	CUcontext context;
-	bool hidden; /* it is about to end */
-	uint32_t count;
-	CUevent events[POOL_EVENTS];
 };
 
 /* The first launch after a draw finds the card waiting for it, which the second need not: that one is
@@ -55,8 +50,9 @@ struct sampler {
 	_Atomic uint32_t draws;
 	struct window alone, many;
 	uint32_t pending_count, ask_next;
+	uint32_t waited; /* since anything that is measured was over */
 	struct window pending[PENDING_MAX];
-	struct pool pools[POOLS_MAX];
+	struct events events;
 };
 
 /* Cleared in a child. */
@@ -91,53 +87,10 @@ static bool enter(struct sampler *all)
 	return false;
 }
 
-/* ---- events ---------------------------------------------------------------------------------------------
- */
-
-static struct pool *pool_find(struct sampler *all, CUcontext context)
-{
-	for (unsigned i = 0; i < POOLS_MAX; i++)
-		if (all->pools[i].context == context)
-			return &all->pools[i];
-	return NULL;
-}
-
-static struct pool *pool_of(struct sampler *all, CUcontext context)
-{
-	struct pool *pool = pool_find(all, context);
-
-	if (pool)
-		return pool->hidden ? NULL : pool;
-	pool = pool_find(all, NULL);
-	if (pool)
-		*pool = (struct pool){.context = context};
-	return pool;
-}
-
-static CUevent event_take(struct sampler *all, CUcontext context)
-{
-	struct pool *pool = pool_of(all, context);
-	CUevent event = NULL;
-
-	if (!pool)
-		return NULL;
-	if (pool->count > 0)
-		return pool->events[--pool->count];
-	return DRIVER(cuEventCreate)(&event, 0) == CUDA_SUCCESS ? event : NULL;
-}
-
-static void event_put(struct sampler *all, CUcontext context, CUevent event)
-{
-	struct pool *pool = event ? pool_of(all, context) : NULL;
-
-	if (pool && pool->count < POOL_EVENTS)
-		pool->events[pool->count++] = event;
-}
-
 static void window_drop(struct sampler *all, struct window *window)
 {
-	event_put(all, window->context, window->from);
-	event_put(all, window->context, window->to);
+	events_put(&all->events, window->context, window->from);
+	events_put(&all->events, window->context, window->to);
 	window->context = NULL;
 }
 
@@ -172,8 +125,8 @@ static bool window_open(struct sampler *all, struct window *window, const struct
 		return false;
 	*window = (struct window){.context = context, .stream = stream, .card = started->card};
 	window->how = window == &all->alone ? COST_ALONE : COST_IN_A_ROW;
-	window->from = event_take(all, context);
-	window->to = event_take(all, context);
+	window->from = events_take(&all->events, context);
+	window->to = events_take(&all->events, context);
 	if (window->from && window->to && DRIVER(cuEventRecord)(window->from, stream) == CUDA_SUCCESS)
 		return true;
 	window_drop(all, window);
@@ -210,6 +163,7 @@ static void window_close(struct sampler *all, struct window *window)
 		window_drop(all, window);
 		return;
 	}
+	window->drawn_ns = pacing_drawn_ns(window->card);
 	all->pending[all->pending_count++] = *window;
 	window->context = NULL;
 }
@@ -269,6 +223,7 @@ static void ask(struct sampler *all, CUcontext context)
 		window_drop(all, window);
 		*window = all->pending[--all->pending_count];
 		all->ask_next = at;
+		all->waited = 0;
 	}
 }
 
@@ -282,6 +237,45 @@ void sample_ask(void)
 	if (all->pending_count > 0 && DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS)
 		ask(all, context);
 	private_unlock(&all->lock);
+}
+
+/* ---- what is under way ----------------------------------------------------------------------------------
+ */
+
+static struct window *oldest_of(struct sampler *all, CUcontext context, uint32_t card)
+{
+	struct window *oldest = NULL;
+
+	for (uint32_t i = 0; i < all->pending_count; i++) {
+		struct window *window = &all->pending[i];
+
+		if (window->context == context && window->card == card && window->waited < WAITED_MAX &&
+			(!oldest || (int64_t)(window->drawn_ns - oldest->drawn_ns) < 0))
+			oldest = window;
+	}
+	return oldest;
+}
+
+bool sample_is_behind(uint32_t card, uint64_t drawn_ns, uint64_t most_ns)
+{
+	struct sampler *all = sampler_get();
+	struct window *oldest = NULL;
+	CUcontext context = NULL;
+
+	if (!all || !enter(all))
+		return false;
+	if (all->pending_count > 0 && DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS) {
+		ask(all, context);
+		oldest = oldest_of(all, context, card);
+	}
+	if (oldest && all->waited < WAITED_MAX && drawn_ns - oldest->drawn_ns > most_ns) {
+		oldest->waited++;
+		all->waited++;
+	} else {
+		oldest = NULL;
+	}
+	private_unlock(&all->lock);
+	return oldest != NULL;
 }
 
 /* ---- around a launch ------------------------------------------------------------------------------------
@@ -414,7 +408,6 @@ uint32_t sample_draws(void)
 void sample_hide(CUcontext context)
 {
 	struct sampler *all = __atomic_load_n(&sampler, __ATOMIC_ACQUIRE);
-	struct pool *pool;
 
 	if (!all || !context)
 		return;
@@ -431,25 +424,18 @@ void sample_hide(CUcontext context)
 		window_drop(all, &all->many);
 	if (all->alone.context == context)
 		window_drop(all, &all->alone);
-	pool = pool_find(all, context);
-	if (pool)
-		pool->hidden = true;
+	events_hide(&all->events, context);
 	private_unlock(&all->lock);
 }
 
 void sample_unhide(CUcontext context, bool ended)
 {
 	struct sampler *all = __atomic_load_n(&sampler, __ATOMIC_ACQUIRE);
-	struct pool *pool;
 
 	if (!all || !context)
 		return;
 	private_lock(&all->lock);
-	pool = pool_find(all, context);
-	if (pool && ended)
-		pool->context = NULL;
-	else if (pool)
-		pool->hidden = false;
+	events_unhide(&all->events, context, ended);
 	private_unlock(&all->lock);
 }
 

@@ -35,6 +35,10 @@ uint32_t sample_draws(void);
 /* sample_ask() - about what is measured in the current context; who waits calls it too. */
 void sample_ask(void);
 
+/* sample_is_behind() - of drawn_ns, more than most_ns were drawn after something that the card has still to
+ * do, and was not asked about too often. */
+bool sample_is_behind(uint32_t card, uint64_t drawn_ns, uint64_t most_ns);
+
 /* sample_hide() - before the driver may end a context, and its events with it; sample_unhide() - after, with
  * whether it did. NULL: nothing. */
 void sample_hide(CUcontext context);

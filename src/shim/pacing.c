@@ -14,6 +14,10 @@
 /* Who waits looks this often: for another rate, for a sample, and to be seen waiting. */
 #define WAIT_STEP_NS UINT64_C(10000000)
 /* Of a shape that was never measured, this many are started before a sample is waited for, this long. */
+/* What may be under way, and with it one launch that the card is at: enough that it never runs dry before we
+ * look again, little enough that another container has its share within 100 ms. */
+#define UNDER_WAY_NS UINT64_C(30000000)
+#define UNDER_WAY_STEP_NS UINT64_C(1000000)
 #define UNKNOWN_MAX 4
 #define UNKNOWN_WAIT_STEPS 100
 #define UNKNOWN_STEP_NS UINT64_C(1000000)
@@ -22,6 +26,7 @@
 struct drawn {
 	struct {
 		_Atomic int64_t ns[PACE_KINDS];
+		_Atomic uint64_t total_ns; /* of PACE_CORE, ever */
 	} cards[GRANT_FILE_CARDS_MAX] __attribute__((aligned(64)));
 };
 
@@ -116,7 +121,17 @@ static void draw(unsigned card, enum pace_kind kind, int64_t short_ns)
 	sample_due();
 	sample_ask();
 	wait_for(session, card, kind, (uint64_t)want);
+	if (kind == PACE_CORE) {
+		while (sample_is_behind(card, pacing_drawn_ns(card), UNDER_WAY_NS))
+			sleep_ns(UNDER_WAY_STEP_NS);
+		add(&drawn_get()->cards[card].total_ns, (uint64_t)want);
+	}
 	pacing_charge((uint32_t)card, kind, -want);
+}
+
+uint64_t pacing_drawn_ns(uint32_t card)
+{
+	return atomic_load_explicit(&drawn_get()->cards[card].total_ns, memory_order_relaxed);
 }
 
 void pacing_charge(uint32_t card, uint32_t kind, int64_t ns)
@@ -144,12 +159,12 @@ static int card_of_call(const struct grant_file *grant)
 
 /* How long it takes is to be known before many more of them are on their way. Not for ever: it may be one
  * that waits for another. */
-static uint64_t guess(struct started *started, bool whole)
+static uint64_t guess(struct started *started)
 {
 	uint32_t unknown;
 	uint64_t ns = cost_start(started->cost, started->count, &unknown);
 
-	for (int i = 0; !whole && unknown >= UNKNOWN_MAX && i < UNKNOWN_WAIT_STEPS; i++) {
+	for (int i = 0; unknown >= UNKNOWN_MAX && i < UNKNOWN_WAIT_STEPS; i++) {
 		sample_ask();
 		if (cost_ns(started->cost) != 0)
 			break;
@@ -190,7 +205,7 @@ void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t
 	started->cost_ns = cost_ns(started->cost) * count;
 	pace->paid_ns = started->cost_ns;
 	if (pace->paid_ns == 0)
-		pace->paid_ns = guess(started, share_of(session->grant, (unsigned)card) >= GRANT_CORE_WHOLE);
+		pace->paid_ns = guess(started);
 	pay(pace, &own->cards[card].ns[kind], pace->paid_ns);
 	sample_begin(started);
 	errno = saved;

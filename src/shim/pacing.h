@@ -36,6 +36,9 @@ void pacing_renew(uint64_t key);
 /* pacing_charge() - ns more (or fewer) for what was started already. */
 void pacing_charge(uint32_t card, uint32_t kind, int64_t ns);
 
+/* pacing_drawn_ns() - what this process has ever drawn for kernels on the card. */
+uint64_t pacing_drawn_ns(uint32_t card);
+
 /* pacing_own_stream() - of an entry that takes 0 for the calling thread's default stream. */
 static inline CUstream pacing_own_stream(CUstream stream)
 {
