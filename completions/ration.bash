@@ -99,7 +99,7 @@ _ration()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run ps why set inspect history replay help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "run ps top why set inspect history replay help --help --version" -- "$cur")
 		return
 	fi
 	case $prev in
@@ -115,6 +115,17 @@ _ration()
 	case ${COMP_WORDS[1]} in
 	run) _ration_run ;;
 	ps) mapfile -t COMPREPLY < <(compgen -W "-h --help" -- "$cur") ;;
+	top)
+		case $prev in
+		-o | --output) mapfile -t COMPREPLY < <(compgen -W json -- "$cur") ;;
+		*)
+			case $cur in
+			-*) mapfile -t COMPREPLY < <(compgen -W "--runs --once -o --output -h --help --kubeconfig --context --as" -- "$cur") ;;
+			*) _ration_names nodes ;;
+			esac
+			;;
+		esac
+		;;
 	why) _ration_why ;;
 	set) _ration_set ;;
 	history)

@@ -11,5 +11,6 @@ int why_command(int argc, char **argv);
 int set_command(int argc, char **argv);
 int history_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
+int top_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int ps_command(int argc, char **argv);

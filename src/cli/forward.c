@@ -89,19 +89,18 @@ int forward_find_leader(const struct kubectl *kubectl, char **ret_pod, struct er
 
 /* The forwarded port. */
 
-static int not_forwarded(const char *pod, const struct strbuf *complaints, struct error *err)
+static int not_forwarded(
+	const struct forward_target *target, const struct strbuf *complaints, struct error *err)
 {
 	if (strcasestr(strbuf_cstr(complaints), "forbidden"))
 		return error_set(err, EACCES,
-			"you may not open a port to the scheduler: ask for the verb create on "
+			"you may not open a port to %s: ask for the verb create on "
 			"pods/portforward and get on pods in " NAMESPACE_SYSTEM " (%s)",
-			said(complaints));
+			target->role, said(complaints));
 	if (strstr(strbuf_cstr(complaints), "(NotFound)"))
-		return error_set(err, ENOENT,
-			"the leading scheduler's pod %s is gone, another one will lead soon: try again in 15 "
-			"seconds",
-			pod);
-	return error_set(err, EIO, "no way to pod %s, which leads: %s", pod, said(complaints));
+		return error_set(
+			err, ENOENT, "%s pod %s is gone, %s", target->whose, target->pod, target->gone);
+	return error_set(err, EIO, "no way to pod %s, %s: %s", target->pod, target->which, said(complaints));
 }
 
 /* "Forwarding from 127.0.0.1:41234 -> 39999" */
@@ -206,10 +205,10 @@ static int local_get(int port, const char *path, struct strbuf *answer)
 	return answer_read(fd, path, answer);
 }
 
-static int answer_take(
-	const char *pod, int r, const struct strbuf *answer, struct strbuf *body, struct error *err)
+static int answer_take(const struct forward_target *target, int r, const struct strbuf *answer,
+	struct strbuf *body, struct error *err)
 {
-	const char *text;
+	const char *text, *pod = target->pod;
 	int status;
 
 	if (r == -EMSGSIZE)
@@ -218,46 +217,96 @@ static int answer_take(
 		r = http_answer_parse(strbuf_cstr(answer), &status, &text);
 	if (r == -EPIPE)
 		return error_set(err, EPIPE,
-			"the answer of pod %s broke off: `kubectl port-forward` or the scheduler has ended, "
-			"try again",
-			pod);
+			"the answer of pod %s broke off: `kubectl port-forward` or %s has ended, try again",
+			pod, target->role);
 	if (r < 0)
 		return error_set(err, EIO,
-			"ration-scheduler in pod %s does not answer on port " SCHEDULER_PORT
-			": look at `kubectl -n " NAMESPACE_SYSTEM " logs %s -c ration-scheduler`%s%s",
-			pod, pod, r != -EINVAL ? ": " : "", r != -EINVAL ? strerror(-r) : "");
+			"%s in pod %s does not answer on port %s: look at `kubectl -n " NAMESPACE_SYSTEM
+			" logs %s -c %s`%s%s",
+			target->program, pod, target->port, pod, target->program, r != -EINVAL ? ": " : "",
+			r != -EINVAL ? strerror(-r) : "");
 	if (status == 404)
-		return error_set(err, ENOSYS,
-			"ration-scheduler in pod %s is older than this command and cannot tell why: upgrade "
-			"the chart ack-co-scheduler",
-			pod);
+		return error_set(err, ENOSYS, "%s in pod %s is older than this command and %s",
+			target->program, pod, target->older);
 	if (status != 200)
-		return error_set(err, EIO, "ration-scheduler in pod %s answers with status %d: %.200s", pod,
-			status, text);
+		return error_set(err, EIO, "%s in pod %s answers with status %d: %.200s", target->program,
+			pod, status, text);
 	return strbuf_adds(body, text);
+}
+
+int forward_open(const struct kubectl *kubectl, const struct forward_target *target,
+	struct forward *ret_forward, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf complaints;
+	_cleanup_free_ char *pod = NULL, *port = NULL;
+	struct forward forward = {.target = *target, .process = {.pid = -1, .out = -1, .complaints = -1}};
+	int r;
+
+	strbuf_init(&complaints, SMALL_MAX);
+	if (asprintf(&pod, "pod/%s", target->pod) < 0 || asprintf(&port, ":%s", target->port) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = kubectl_start(kubectl,
+		(const char *const[]){"--namespace=" NAMESPACE_SYSTEM, "port-forward", "--address=127.0.0.1",
+			pod, port, NULL},
+		&forward.process, err);
+	if (r < 0)
+		return r;
+	forward.port = forward_wait(&forward.process, &complaints);
+	if (!forward.port) {
+		forward_close(&forward);
+		return not_forwarded(target, &complaints, err);
+	}
+	*ret_forward = forward;
+	return 0;
+}
+
+/* kubectl tells of each connection, and stops when nobody reads it. */
+static void drain(const struct kubectl_process *process)
+{
+	struct pollfd fds[] = {
+		{.fd = process->complaints, .events = POLLIN}, {.fd = process->out, .events = POLLIN}};
+	char chunk[4096];
+
+	for (int i = 0; i < 2; i++)
+		while (poll(&fds[i], 1, 0) > 0 && read(fds[i].fd, chunk, sizeof(chunk)) > 0)
+			;
+}
+
+int forward_read(const struct forward *forward, const char *path, struct strbuf *body, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf answer;
+	int r;
+
+	drain(&forward->process);
+	strbuf_init(&answer, body->max);
+	r = local_get(forward->port, path, &answer);
+	return answer_take(&forward->target, r, &answer, body, err);
+}
+
+void forward_close(struct forward *forward)
+{
+	kubectl_stop(&forward->process);
 }
 
 int forward_get(const struct kubectl *kubectl, const char *pod, const char *path, struct strbuf *body,
 	struct error *err)
 {
-	_cleanup_strbuf_ struct strbuf complaints, answer;
-	_cleanup_(kubectl_stop) struct kubectl_process process = {.pid = -1, .out = -1, .complaints = -1};
-	_cleanup_free_ char *target = NULL;
-	int r, port;
+	const struct forward_target target = {
+		.pod = pod,
+		.port = SCHEDULER_PORT,
+		.program = "ration-scheduler",
+		.role = "the scheduler",
+		.whose = "the leading scheduler's",
+		.which = "which leads",
+		.gone = "another one will lead soon: try again in 15 seconds",
+		.older = "cannot tell why: upgrade the chart ack-co-scheduler",
+	};
+	struct forward forward;
+	int r = forward_open(kubectl, &target, &forward, err);
 
-	strbuf_init(&complaints, SMALL_MAX);
-	strbuf_init(&answer, body->max);
-	if (asprintf(&target, "pod/%s", pod) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	r = kubectl_start(kubectl,
-		(const char *const[]){"--namespace=" NAMESPACE_SYSTEM, "port-forward", "--address=127.0.0.1",
-			target, ":" SCHEDULER_PORT, NULL},
-		&process, err);
 	if (r < 0)
 		return r;
-	port = forward_wait(&process, &complaints);
-	if (!port)
-		return not_forwarded(pod, &complaints, err);
-	r = local_get(port, path, &answer);
-	return answer_take(pod, r, &answer, body, err);
+	r = forward_read(&forward, path, body, err);
+	forward_close(&forward);
+	return r;
 }

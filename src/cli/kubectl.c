@@ -128,8 +128,12 @@ static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 /* In the child. It must not outlive us: a forwarded port that nobody closes stays open for ever. */
 static void child_exec(char **argv, int out, int complaints, int failure, pid_t parent)
 {
+	sigset_t none;
 	int r;
 
+	/* It is ended by a signal; `ration top` waits for those itself. */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0 &&
 		(complaints < 0 || dup2(complaints, STDERR_FILENO) >= 0))

@@ -19,6 +19,7 @@ static const struct command {
 } commands[] = {
 	{"run", run_command, "a program on this machine with so much of a card; needs no cluster"},
 	{"ps", ps_command, "the programs that run so, with what they have of which card"},
+	{"top", top_command, "what pods, or programs, use of their cards now, each second"},
 	{"why", why_command, "why a pod is on its card, or on none: node by node, card by card"},
 	{"set", set_command, "another amount of GPU memory for a pod that runs on a cgpu node"},
 	{"inspect", ration_inspect, "how much GPU memory of each card is allocated to whom"},

@@ -1,4 +1,4 @@
-/* commands.h - the two commands of this program. Each returns the exit status. */
+/* commands.h - the commands of this program. Each returns the exit status. */
 #pragma once
 
 #define RUN_EXIT_FAILURE                                                                                     \
@@ -8,3 +8,4 @@
 
 int run_command(int argc, char **argv);
 int ps_command(int argc, char **argv);
+int sample_command(void);

@@ -1,5 +1,5 @@
-/* ration-run - what `ration run` and `ration ps` execute: unlike ration itself it opens the driver's
- * libraries, and so cannot be a static program. */
+/* ration-run - what `ration run`, `ration ps` and `ration top` execute: unlike ration itself it opens the
+ * driver's libraries, and so cannot be a static program. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +12,8 @@ int main(int argc, char **argv)
 		return run_command(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "ps") == 0)
 		return ps_command(argc - 1, argv + 1);
+	if (argc == 2 && strcmp(argv[1], "sample") == 0)
+		return sample_command();
 	if (argc == 4 && strcmp(argv[1], "keeper") == 0)
 		return keeper_main(argv[2], argv[3]);
 	fputs("Usage: ration run ... or ration ps\n", stderr);

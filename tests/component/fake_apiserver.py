@@ -130,6 +130,10 @@ def selects(query, namespace, obj):
     for selector, value_of in (("fieldSelector", lambda k: field(obj, k)),
                                ("labelSelector", lambda k: obj["metadata"].get("labels", {}).get(k, ""))):
         for term in filter(None, query.get(selector, "").split(",")):
+            if "=" not in term:    # it exists
+                if not value_of(term):
+                    return False
+                continue
             key, op, value = re.match(r"([^!=]+)(!=|==?)(.*)", term).groups()
             if (value_of(key) == value) != (op != "!="):
                 return False

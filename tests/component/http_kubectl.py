@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 """A stand-in for kubectl that asks a real (small) API server at $API_URL: `get --raw=PATH`, `config view`, and `patch pod
-NAME --namespace NS --type=merge --patch=JSON`."""
+NAME --namespace NS --type=merge --patch=JSON`. `port-forward POD`: tells the port that $FORWARD (JSON, by pod) names, and
+stays until it is ended; notes both in $FORWARD_LOG."""
+import json
 import os
+import signal
 import sys
 import urllib.error
 import urllib.request
@@ -18,8 +21,32 @@ def ask(method, path, body=None):
         sys.exit(f"Error from server ({reason}): {e.read().decode()[:200]}")
 
 
+def note(word):
+    with open(os.environ["FORWARD_LOG"], "a") as log:
+        log.write(word + "\n")
+
+
+def port_forward(pod):
+    ports = json.loads(os.environ["FORWARD"])
+    if pod not in ports:
+        sys.exit('error: error upgrading connection: pods "x" is forbidden: User "jane" cannot create resource '
+                 '"pods/portforward" in API group "" in the namespace "kube-system"')
+
+    def end(signo, frame):
+        note("ended")
+        os._exit(0)
+    signal.signal(signal.SIGTERM, end)
+    note("begun")
+    print(f"Forwarding from 127.0.0.1:{ports[pod]} -> 39996", flush=True)
+    while True:
+        signal.pause()
+
+
 words = [w for w in sys.argv[1:] if not w.startswith("--") or "=" in w]
-if words[0] == "config":
+words = words[1:] if words[0] == "--namespace=kube-system" else words
+if words[0] == "port-forward":
+    port_forward(next(w for w in words if w.startswith("pod/")).removeprefix("pod/"))
+elif words[0] == "config":
     print(os.environ.get("KUBECTL_NAMESPACE", "default"), end="")
 elif words[0] == "get":
     print(ask("GET", words[1].removeprefix("--raw=")), end="")

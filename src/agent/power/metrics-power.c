@@ -9,15 +9,15 @@
 /* More containers than a node runs. */
 #define CONTAINERS_MAX 1024
 
-enum power_value { POWER_SHARE, POWER_STARTED, POWER_COPIED, POWER_WAITED, POWER_USED };
+enum power_value { POWER_SHARE, POWER_RATE, POWER_STARTED, POWER_COPIED, POWER_WAITED, POWER_USED };
 
 static void add_value(struct metrics *page, const struct metric_label *labels, size_t n,
 	const struct watched_card *card, enum power_value what)
 {
 	struct usage_peek_power seen;
 
-	if (what == POWER_SHARE) {
-		metrics_ratio(page, labels, n, card->power.share);
+	if (what == POWER_SHARE || what == POWER_RATE) {
+		metrics_ratio(page, labels, n, what == POWER_SHARE ? card->power.share : card->power.rate);
 		return;
 	}
 	if (what == POWER_USED) {
@@ -73,6 +73,9 @@ void power_metrics(const struct power *power, const struct agent *agent, struct 
 	metrics_family(page, "ration_container_core_share_ratio", "gauge",
 		"Part of the card's time that a container has, where computing power is controlled.");
 	add_all(page, agent, POWER_SHARE);
+	metrics_family(page, "ration_container_core_rate_ratio", "gauge",
+		"That part as the container itself counts, corrected by what the driver says was used.");
+	add_all(page, agent, POWER_RATE);
 	metrics_family(page, "ration_container_core_used_seconds_total", "counter",
 		"Time of the card that a container used, by the driver's samples since the agent's start.");
 	add_all(page, agent, POWER_USED);

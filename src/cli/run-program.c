@@ -1,0 +1,86 @@
+#include "cli/run-program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#define EXIT_NOT_FOUND 127
+
+int run_program_exec(char *const *argv, struct error *err)
+{
+	/* Installed, and in a build folder. */
+	static const char *const places[] = {"../lib/ration", "../run", "."};
+	char self[PATH_MAX], path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0)
+		return error_set(err, errno, "/proc/self/exe: %s", strerror(errno));
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%.3800s/%s/ration-run", self, places[i]);
+		execv(path, argv);
+		if (errno != ENOENT)
+			break;
+	}
+	return error_set(err, errno, "`ration %s` needs ration-run in %.300s/../lib/ration: %s", argv[1],
+		self, strerror(errno));
+}
+
+static void child(const char *command, int out)
+{
+	char *const argv[] = {(char *)"ration-run", (char *)command, NULL};
+	struct error err = {""};
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dup2(out, STDOUT_FILENO) < 0 || run_program_exec(argv, &err) < 0)
+		fprintf(stderr, "ration: %s\n", err.text);
+	_exit(EXIT_NOT_FOUND);
+}
+
+static int read_all(int fd, struct strbuf *out)
+{
+	char chunk[65536];
+	ssize_t n;
+
+	while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || strbuf_add(out, chunk, (size_t)n) < 0)
+			return n < 0 ? -errno : out->failed;
+	}
+	return 0;
+}
+
+int run_program_output(const char *command, struct strbuf *out, struct error *err)
+{
+	int fds[2], status, r;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_set(err, errno, "cannot start ration-run: %s", strerror(errno));
+	pid = fork();
+	if (pid == 0)
+		child(command, fds[1]);
+	close(fds[1]);
+	r = pid < 0 ? -errno : read_all(fds[0], out);
+	close(fds[0]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		return error_set(err, -r, "cannot ask ration-run: %s", strerror(-r));
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0
+		       ? 0
+		       : error_set(err, EIO, "ration-run cannot tell which programs run");
+}

@@ -1,0 +1,243 @@
+#include "cli/top-cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/fields.h"
+#include "cli/forward.h"
+#include "cli/pod.h"
+#include "cli/top-page.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/ledger.h"
+
+#define AGENTS_MAX 32 /* a kubectl each */
+#define LIST_MAX (256u << 20)
+#define PAGE_MAX (16u << 20)
+#define AGENTS_PATH                                                                                          \
+	"/api/v1/namespaces/" NAMESPACE_SYSTEM "/pods?labelSelector=name%3Dgpushare-device-plugin-ds"
+#define NODES_PATH "/api/v1/nodes?labelSelector=aliyun.accelerator%2Fnvidia_count"
+
+struct agent {
+	char *node, *pod, port[8];
+	struct forward forward;
+	bool is_open;
+};
+
+struct top_cluster {
+	const struct kubectl *kubectl;
+	struct agent agents[AGENTS_MAX];
+	size_t n;
+};
+
+static int list_get(
+	const struct kubectl *kubectl, const char *path, struct json_object **ret_items, struct error *err)
+{
+	_cleanup_json_ struct json_object *list = NULL;
+	_cleanup_strbuf_ struct strbuf body;
+	int r;
+
+	strbuf_init(&body, LIST_MAX);
+	r = kubectl_get_raw(kubectl, path, &body, err);
+	if (r == 0)
+		r = json_parse(strbuf_cstr(&body), body.len, &list, err);
+	if (r < 0)
+		return r;
+	*ret_items = json_object_get(json_member(list, "items"));
+	return 0;
+}
+
+static const char *name_of(struct json_object *object)
+{
+	return text_of(json_member(object, "metadata"), "name");
+}
+
+static bool is_isolated(struct json_object *node)
+{
+	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
+	enum gpu_mode mode;
+
+	return gpu_mode_parse(text_of(annotations, ANNOTATION_NODE_MODE), &mode) == 0 &&
+	       gpu_mode_is_isolated(mode);
+}
+
+/* The agent says itself where its page is: --metrics=ADDRESS:PORT; "" for none. */
+static void find_port(struct json_object *pod, char ret_port[8])
+{
+	static const char option[] = "--metrics=";
+	struct json_object *containers = json_member(json_member(pod, "spec"), "containers");
+	struct json_object *args = json_member(item_of(containers, 0), "args");
+
+	strcpy(ret_port, "39996");
+	for (size_t i = 0; i < count_of(args); i++) {
+		const char *text = json_string(item_of(args, i)), *colon = text ? strrchr(text, ':') : NULL;
+
+		if (!text || strncmp(text, option, strlen(option)) != 0)
+			continue;
+		ret_port[0] = '\0';
+		if (colon && strspn(colon + 1, "0123456789") == strlen(colon + 1))
+			snprintf(ret_port, 8, "%.7s", colon + 1);
+	}
+}
+
+static struct json_object *agent_on(struct json_object *pods, const char *node)
+{
+	for (size_t i = 0; i < count_of(pods); i++) {
+		struct json_object *pod = item_of(pods, i);
+
+		if (strcmp(text_of(json_member(pod, "spec"), "nodeName"), node) == 0 &&
+			!json_member(json_member(pod, "metadata"), "deletionTimestamp"))
+			return pod;
+	}
+	return NULL;
+}
+
+static bool is_wanted(const char *node, char *const *nodes, size_t n_nodes)
+{
+	for (size_t i = 0; i < n_nodes; i++)
+		if (strcmp(nodes[i], node) == 0)
+			return true;
+	return n_nodes == 0;
+}
+
+static int agent_add(
+	struct top_cluster *cluster, const char *node, struct json_object *pod, struct error *err)
+{
+	struct agent *agent = &cluster->agents[cluster->n];
+
+	if (!pod)
+		return error_set(err, ENOENT,
+			"no agent of ration runs on node %s: look at `kubectl -n " NAMESPACE_SYSTEM
+			" get pods -l name=gpushare-device-plugin-ds -o wide`",
+			node);
+	if (cluster->n == AGENTS_MAX)
+		return error_set(err, E2BIG,
+			"more than %d nodes with isolation: name those that you want to see, `ration top "
+			"NODE...`",
+			AGENTS_MAX);
+	if (!pod_name_is_valid(name_of(pod)))
+		return error_set(err, EINVAL, "the API server's answer has a pod without a valid name");
+	find_port(pod, agent->port);
+	if (!agent->port[0])
+		return error_set(err, EINVAL,
+			"the agents show no metrics (chart ack-ai-installer, value metrics.listen: none)");
+	agent->node = strdup(node);
+	agent->pod = strdup(name_of(pod));
+	cluster->n++;
+	return agent->node && agent->pod ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n_nodes, struct error *err)
+{
+	_cleanup_json_ struct json_object *found = NULL, *pods = NULL;
+	int r = list_get(cluster->kubectl, NODES_PATH, &found, err);
+
+	if (r == 0)
+		r = list_get(cluster->kubectl, AGENTS_PATH, &pods, err);
+	for (size_t i = 0; i < count_of(found) && r == 0; i++) {
+		struct json_object *node = item_of(found, i);
+		const char *name = name_of(node);
+
+		if (is_isolated(node) && is_wanted(name, nodes, n_nodes))
+			r = agent_add(cluster, name, agent_on(pods, name), err);
+	}
+	if (r == 0 && cluster->n < (n_nodes ? n_nodes : 1))
+		return error_set(err, ENOENT,
+			n_nodes ? "not all of these are nodes with isolation (label " LABEL_SCHEDULE
+				  ": cgpu or core_mem)"
+				: "this cluster has no node with isolation (label " LABEL_SCHEDULE
+				  ": cgpu or core_mem): `ration inspect` shows the others, `ration top "
+				  "--runs` this machine");
+	return r;
+}
+
+static int agent_read(
+	const struct kubectl *kubectl, struct agent *agent, struct strbuf *page, struct error *err)
+{
+	const struct forward_target target = {
+		.pod = agent->pod,
+		.port = agent->port,
+		.program = "ration-agent",
+		.role = "the agent",
+		.whose = "the agent's",
+		.which = "the agent's",
+		.gone = "another one is there soon",
+		.older = "has no metrics",
+	};
+	int r = agent->is_open ? 0 : forward_open(kubectl, &target, &agent->forward, err);
+
+	if (r < 0)
+		return r;
+	agent->is_open = true;
+	r = forward_read(&agent->forward, "/metrics", page, err);
+	if (r < 0) {
+		forward_close(&agent->forward);
+		agent->is_open = false;
+	}
+	return r;
+}
+
+int top_cluster_read(
+	struct top_cluster *cluster, struct top_sample *sample, struct strbuf *problems, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf page;
+	size_t answered = 0;
+
+	strbuf_init(&page, PAGE_MAX);
+	for (size_t i = 0; i < cluster->n; i++) {
+		struct error problem = {""};
+		int r;
+
+		strbuf_clear(&page);
+		r = agent_read(cluster->kubectl, &cluster->agents[i], &page, &problem);
+		if (r == 0)
+			r = top_sample_add(sample, cluster->agents[i].node, strbuf_cstr(&page));
+		if (r == 0)
+			answered++;
+		else
+			strbuf_addf(problems, "node %s: %s\n", cluster->agents[i].node,
+				problem.text[0] ? problem.text : strerror(-r));
+		if (r < 0 && !err->text[0])
+			*err = problem;
+	}
+	return answered ? 0 : -EIO;
+}
+
+int top_cluster_open(const struct kubectl *kubectl, char *const *nodes, size_t n_nodes,
+	struct top_cluster **ret_cluster, struct error *err)
+{
+	struct top_cluster *cluster = calloc(1, sizeof(*cluster));
+	int r;
+
+	if (!cluster)
+		return error_set(err, ENOMEM, "out of memory");
+	cluster->kubectl = kubectl;
+	r = agents_find(cluster, nodes, n_nodes, err);
+	if (r < 0)
+		top_cluster_close(cluster);
+	else
+		*ret_cluster = cluster;
+	return r;
+}
+
+void top_cluster_close(struct top_cluster *cluster)
+{
+	if (!cluster)
+		return;
+	for (size_t i = 0; i < AGENTS_MAX; i++) {
+		struct agent *agent = &cluster->agents[i];
+
+		if (agent->is_open)
+			forward_close(&agent->forward);
+		free(agent->node);
+		free(agent->pod);
+	}
+	free(cluster);
+}

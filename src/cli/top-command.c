@@ -1,0 +1,278 @@
+/* ration top: who has how much of which card now, pods of a cluster or programs of this machine. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/commands.h"
+#include "cli/complain.h"
+#include "cli/inspect.h"
+#include "cli/kubectl.h"
+#include "cli/run-program.h"
+#include "cli/top-cluster.h"
+#include "cli/top-page.h"
+#include "cli/top-screen.h"
+#include "cli/top-table.h"
+#include "kube/json.h"
+
+#define INTERVAL_MS 1000
+#define PAGE_MAX (16u << 20)
+#define TABLE_MAX (64u << 20)
+
+struct top {
+	struct kubectl kubectl;
+	bool runs, once, json;
+	struct top_cluster *cluster; /* NULL: runs */
+	struct strbuf problems;
+};
+
+static const struct option own_options[] = {
+	{"runs", no_argument, NULL, 'r'},
+	{"once", no_argument, NULL, '1'},
+	{"output", required_argument, NULL, 'o'},
+	{"help", no_argument, NULL, 'h'},
+};
+
+static const char usage[] =
+	"Usage: ration top [--once] [-o json] [FLAG...] [NODE...]\n"
+	"       ration top --runs [--once] [-o json]\n"
+	"\n"
+	"Show each second what pods on nodes with isolation have of their cards: memory used and granted, "
+	"share of\n"
+	"the computing power granted (CORE) and used, and for how much of the time they were held back "
+	"(WAITED;\n"
+	"several threads count each). Without a kubeconfig: the programs of `ration run` on this machine.\n"
+	"\n"
+	"      --runs         programs of `ration run`, also where there is a cluster\n"
+	"      --once         one table, of one second; so it is where standard output is no terminal\n"
+	"  -o, --output json  once, for programs\n"
+	"  -h, --help         this text\n"
+	"\n"
+	"q ends. Everything goes through kubectl (or the program that $KUBECTL names): `kubectl "
+	"port-forward` to\n"
+	"the agents. Needed rights: list on nodes; in kube-system list and get on pods, and create on\n"
+	"pods/portforward. FLAGs are those of `ration why`.\n";
+
+static int usage_error(const char *text)
+{
+	if (text)
+		complain("ration", text);
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+/* Returns -1 to go on, or the status to end with. */
+static int option_take(int c, struct top *top)
+{
+	switch (c) {
+	case 'r':
+		top->runs = true;
+		return -1;
+	case '1':
+		top->once = true;
+		return -1;
+	case 'o':
+		top->json = top->once = true;
+		return strcmp(optarg, "json") == 0 ? -1 : usage_error("--output must be json");
+	case 'h':
+		fputs(usage, stdout);
+		return EXIT_SUCCESS;
+	case '?':
+		return usage_error(NULL);
+	}
+	return kubectl_take_option(&top->kubectl, c, optarg) < 0 ? EXIT_FAILURE : -1;
+}
+
+static int options_parse(int argc, char **argv, struct top *top)
+{
+	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	int c, r;
+
+	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
+	while ((c = getopt_long(argc, argv, "o:hs:", all, NULL)) != -1) {
+		r = option_take(c, top);
+		if (r >= 0)
+			return r;
+	}
+	if (top->runs && (optind < argc || top->kubectl.n_flags))
+		return usage_error(
+			"--runs is about this machine: it goes with no node and no flag of kubectl");
+	return -1;
+}
+
+/* As kubectl looks for one. */
+static bool has_cluster(const struct top *top, int n_nodes)
+{
+	const char *home = getenv("HOME"), *named = getenv("KUBECONFIG");
+	char path[PATH_MAX];
+
+	if (n_nodes || top->kubectl.n_flags || (named && *named) || getenv("KUBERNETES_SERVICE_HOST"))
+		return true;
+	snprintf(path, sizeof(path), "%.4000s/.kube/config", home ? home : "");
+	return access(path, F_OK) == 0;
+}
+
+static int sample_take(struct top *top, struct top_sample *sample, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf page;
+	int r;
+
+	strbuf_init(&page, PAGE_MAX);
+	strbuf_clear(&top->problems);
+	top_sample_release(sample);
+	err->text[0] = '\0';
+	if (top->cluster) {
+		r = top_cluster_read(top->cluster, sample, &top->problems, err);
+	} else {
+		r = run_program_output("sample", &page, err);
+		if (r == 0)
+			r = top_sample_add(sample, "", strbuf_cstr(&page));
+	}
+	sample->at_ns = monotonic_ns();
+	top_sample_sort(sample);
+	if (r < 0 && !err->text[0])
+		return error_set(err, -r, "what was answered cannot be held: %s", strerror(-r));
+	return r;
+}
+
+static int table(const struct top *top, const struct top_sample *before, const struct top_sample *now,
+	struct strbuf *out, struct error *err)
+{
+	int r = top_table(before, now, top->runs, out);
+
+	if (r < 0)
+		return error_set(err, -r, "out of memory");
+	if (top->problems.len) {
+		_cleanup_free_ char *copy = strdup(strbuf_cstr(&top->problems));
+
+		/* Line by line: what is no line end is printable. */
+		for (char *rest = copy, *line; rest && (line = strsep(&rest, "\n")) && *line;)
+			strbuf_addf(out, "%s\n", printable(line));
+	}
+	return out->failed ? error_set(err, -out->failed, "out of memory") : 0;
+}
+
+static int print_once(const struct top *top, const struct top_sample *before, const struct top_sample *now,
+	struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out;
+	int r = 0;
+
+	strbuf_init(&out, TABLE_MAX);
+	if (top->json) {
+		_cleanup_json_ struct json_object *document = top_json(before, now, top->runs);
+
+		strbuf_addf(&out, "%s\n",
+			json_object_to_json_string_ext(document, JSON_C_TO_STRING_PRETTY |
+									 JSON_C_TO_STRING_SPACED |
+									 JSON_C_TO_STRING_NOSLASHESCAPE));
+		if (top->problems.len)
+			complain("ration", strbuf_cstr(&top->problems));
+	} else {
+		r = table(top, before, now, &out, err);
+	}
+	if (r < 0 || out.failed)
+		return r < 0 ? r : error_set(err, -out.failed, "out of memory");
+	fputs(strbuf_cstr(&out), stdout);
+	if (fflush(stdout) == EOF || ferror(stdout))
+		return error_set(err, EIO, "the output cannot be written");
+	return 0;
+}
+
+static int show_once(struct top *top, struct top_sample *samples, struct error *err)
+{
+	int r = sample_take(top, &samples[0], err);
+
+	if (r == 0)
+		usleep(INTERVAL_MS * 1000);
+	if (r == 0)
+		r = sample_take(top, &samples[1], err);
+	return r < 0 ? r : print_once(top, &samples[0], &samples[1], err);
+}
+
+/* Who answers no more is said on the screen: he may come back. */
+static void show_next(struct top *top, struct top_sample *samples, size_t *last, struct top_screen *screen)
+{
+	_cleanup_strbuf_ struct strbuf out;
+	struct top_sample *before = &samples[*last], *now = &samples[!*last];
+	struct error err = {""};
+	int r = sample_take(top, now, &err);
+
+	strbuf_init(&out, TABLE_MAX);
+	if (r == 0) {
+		*last = !*last;
+		r = table(top, before, now, &out, &err);
+	}
+	top_screen_show(screen, r < 0 ? printable(err.text) : strbuf_cstr(&out));
+}
+
+static int show_live(struct top *top, struct top_sample *samples, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out;
+	struct top_screen *screen;
+	size_t last = 0;
+	int r = sample_take(top, &samples[0], err);
+
+	strbuf_init(&out, TABLE_MAX);
+	if (r == 0)
+		r = table(top, &samples[0], &samples[0], &out, err);
+	if (r < 0)
+		return r;
+	r = top_screen_open(&screen);
+	if (r < 0)
+		return error_set(err, -r, "the terminal cannot be used: %s", strerror(-r));
+	top_screen_show(screen, strbuf_cstr(&out));
+	while (!top_screen_wait(screen, INTERVAL_MS))
+		show_next(top, samples, &last, screen);
+	top_screen_close(screen);
+	return 0;
+}
+
+static int run(struct top *top, char *const *nodes, size_t n_nodes, struct error *err)
+{
+	struct top_sample samples[2];
+	int r = 0;
+
+	for (int i = 0; i < 2; i++)
+		top_sample_init(&samples[i]);
+	if (!top->runs)
+		r = top_cluster_open(&top->kubectl, nodes, n_nodes, &top->cluster, err);
+	if (r == 0)
+		r = top->once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)
+			    ? show_once(top, samples, err)
+			    : show_live(top, samples, err);
+	top_cluster_close(top->cluster);
+	for (int i = 0; i < 2; i++)
+		top_sample_release(&samples[i]);
+	return r;
+}
+
+int top_command(int argc, char **argv)
+{
+	struct top top = {0};
+	struct error err = {""};
+	int r;
+
+	kubectl_init(&top.kubectl);
+	strbuf_init(&top.problems, 64 << 10);
+	r = options_parse(argc, argv, &top);
+	if (r < 0) {
+		top.runs = top.runs || !has_cluster(&top, argc - optind);
+		r = run(&top, argv + optind, (size_t)(argc - optind), &err) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		if (r == EXIT_FAILURE)
+			complain("ration", err.text);
+	}
+	strbuf_release(&top.problems);
+	kubectl_release(&top.kubectl);
+	return r;
+}

@@ -1,0 +1,50 @@
+/* top-page.h - what a page of metrics (docs/internals/metrics.md) says of cards and of who has them. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/table.h"
+
+#define TOP_HOLDERS_MAX 100000 /* of all pages */
+
+struct top_card {
+	char *node, *uuid, *model;
+	int index; /* -1: not here any more */
+	uint64_t memory_bytes, used_bytes;
+	bool used_known;
+};
+
+/* One container, or run, on one card. What is not known is false. */
+struct top_holder {
+	char *node, *namespace_, *pod, *container, *uuid;
+	int index;
+	uint64_t limit_bytes, used_bytes;
+	bool used_known;
+	double share, rate; /* 0: its computing power is not controlled */
+	double started_s, waited_s;
+	bool started_known, waited_known;
+};
+
+struct top_sample {
+	int64_t at_ns;
+	struct top_card **cards;
+	size_t n_cards;
+	struct top_holder **holders;
+	size_t n_holders;
+	struct table by_key; /* of both */
+};
+
+void top_sample_init(struct top_sample *sample);
+void top_sample_release(struct top_sample *sample); /* accepts NULL */
+
+/* top_sample_add() - what this page says, of this node ("" for runs). Lines that are not understood, and
+ * families of no interest, are left out. -ENOMEM, -E2BIG. */
+int top_sample_add(struct top_sample *sample, const char *node, const char *page);
+
+/* top_sample_holder() - the same holder in another sample; NULL: it was not there. */
+const struct top_holder *top_sample_holder(const struct top_sample *sample, const struct top_holder *holder);
+
+/* top_sample_sort() - cards by node and index; holders by card, then namespace, pod, container. */
+void top_sample_sort(struct top_sample *sample);

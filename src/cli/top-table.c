@@ -1,0 +1,246 @@
+#include "cli/top-table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/strbuf.h"
+#include "cli/inspect.h"
+#include "cli/tabwriter.h"
+#include "cli/top-page.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define TEXT_MAX (64u << 20)
+#define NAME_MAX_BYTES 4096
+
+/* Parts of a card's time between the two samples; negative: not known. */
+struct rates {
+	double used, waited;
+};
+
+static double per_second(double before, double now, double seconds)
+{
+	/* A counter that began anew (another container of this name) says nothing for once. */
+	return seconds > 0 && now >= before ? (now - before) / seconds : -1;
+}
+
+static struct rates rates_of(
+	const struct top_sample *before, const struct top_sample *now, const struct top_holder *holder)
+{
+	const struct top_holder *then = top_sample_holder(before, holder);
+	double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
+	struct rates rates = {-1, -1};
+
+	if (!then || holder->share <= 0)
+		return rates;
+	if (then->started_known && holder->started_known && holder->rate > 0)
+		rates.used = per_second(then->started_s, holder->started_s, seconds);
+	/* By its own count, as wrong as its rate has been made to be. */
+	if (rates.used > 0)
+		rates.used *= holder->share / holder->rate;
+	if (then->waited_known && holder->waited_known)
+		rates.waited = per_second(then->waited_s, holder->waited_s, seconds);
+	return rates;
+}
+
+/* What those on a card come to. */
+struct sums {
+	uint64_t limit_bytes, used_bytes;
+	double share, used;
+	bool used_known, controlled, counted;
+};
+
+static bool is_on(const struct top_holder *holder, const struct top_card *card)
+{
+	return strcmp(holder->node, card->node) == 0 && strcmp(holder->uuid, card->uuid) == 0;
+}
+
+static struct sums sums_of(
+	const struct top_sample *before, const struct top_sample *now, const struct top_card *card)
+{
+	struct sums sums = {.used_known = card->used_known, .used_bytes = card->used_bytes};
+
+	for (size_t i = 0; i < now->n_holders; i++) {
+		const struct top_holder *holder = now->holders[i];
+		struct rates rates;
+
+		if (!is_on(holder, card))
+			continue;
+		rates = rates_of(before, now, holder);
+		sums.limit_bytes += holder->limit_bytes;
+		if (!card->used_known && holder->used_known) {
+			sums.used_bytes += holder->used_bytes;
+			sums.used_known = true;
+		}
+		sums.share += holder->share;
+		sums.controlled |= holder->share > 0;
+		sums.counted |= rates.used >= 0;
+		sums.used += rates.used > 0 ? rates.used : 0;
+	}
+	return sums;
+}
+
+/* ---- text -----------------------------------------------------------------------------------------------
+ */
+
+static void add_memory(struct strbuf *text, bool known, uint64_t used, uint64_t of)
+{
+	if (known)
+		strbuf_addf(text, "%" PRIu64, used / MIB);
+	else
+		strbuf_adds(text, "-");
+	strbuf_addf(text, "/%" PRIu64 "MiB\t", of / MIB);
+}
+
+static void add_part(struct strbuf *text, bool known, double part)
+{
+	if (known)
+		strbuf_addf(text, "%.0f%%\t", part * 100);
+	else
+		strbuf_adds(text, "-\t");
+}
+
+/* The words, with `between` them, as the last of a line. */
+static void add_name(struct strbuf *text, const char *const *words, const char *between)
+{
+	_cleanup_strbuf_ struct strbuf name;
+
+	strbuf_init(&name, NAME_MAX_BYTES);
+	for (size_t i = 0; words[i]; i++)
+		strbuf_addf(&name, "%s%s", i ? between : "", words[i]);
+	if (name.len)
+		strbuf_adds(text, printable(name.data));
+	strbuf_adds(text, "\n");
+}
+
+static void add_place(struct strbuf *text, const char *node, int index, bool runs)
+{
+	char number[16] = "-";
+
+	if (index >= 0)
+		snprintf(number, sizeof(number), "%d", index);
+	strbuf_addf(text, "%s%s%s\t", runs ? "" : node, runs ? "" : "\t", number);
+}
+
+static void add_card(struct strbuf *text, const struct top_sample *before, const struct top_sample *now,
+	const struct top_card *card, bool runs)
+{
+	struct sums sums = sums_of(before, now, card);
+
+	add_place(text, card->node, card->index, runs);
+	add_memory(text, sums.used_known, sums.used_bytes, card->memory_bytes);
+	/* Who is idle under policy 4 keeps a share too. */
+	add_part(text, sums.controlled, sums.share < 1 ? sums.share : 1);
+	add_part(text, sums.counted, sums.used);
+	strbuf_adds(text, "-\t");
+	add_name(text, (const char *const[]){*card->model ? card->model : card->uuid, NULL}, "");
+}
+
+static void add_holder(struct strbuf *text, const struct top_sample *before, const struct top_sample *now,
+	const struct top_holder *holder, bool runs)
+{
+	struct rates rates = rates_of(before, now, holder);
+
+	add_place(text, holder->node, holder->index, runs);
+	add_memory(text, holder->used_known, holder->used_bytes, holder->limit_bytes);
+	add_part(text, holder->share > 0, holder->share);
+	add_part(text, rates.used >= 0, rates.used);
+	add_part(text, rates.waited >= 0, rates.waited);
+	strbuf_adds(text, "  ");
+	if (runs)
+		add_name(text, (const char *const[]){holder->pod, holder->container, NULL}, " ");
+	else
+		add_name(text,
+			(const char *const[]){holder->namespace_, holder->pod, holder->container, NULL}, "/");
+}
+
+int top_table(const struct top_sample *before, const struct top_sample *now, bool runs, struct strbuf *out)
+{
+	_cleanup_strbuf_ struct strbuf text;
+
+	strbuf_init(&text, TEXT_MAX);
+	if (now->n_cards == 0)
+		return strbuf_adds(out, runs ? "No program runs under a grant of `ration run`.\n"
+					     : "No card is shared by ration here.\n");
+	strbuf_adds(&text, runs ? "" : "NODE\t");
+	strbuf_addf(&text, "GPU\tMEMORY\tCORE\tUSED\tWAITED\t%s\n", runs ? "RUN" : "POD");
+	for (size_t i = 0; i < now->n_cards; i++) {
+		add_card(&text, before, now, now->cards[i], runs);
+		for (size_t k = 0; k < now->n_holders; k++)
+			if (is_on(now->holders[k], now->cards[i]))
+				add_holder(&text, before, now, now->holders[k], runs);
+	}
+	return text.failed ? text.failed : tabwriter_format(strbuf_cstr(&text), out);
+}
+
+/* ---- JSON -----------------------------------------------------------------------------------------------
+ */
+
+static void put(struct json_object *object, const char *key, bool known, struct json_object *value)
+{
+	if (known)
+		json_object_object_add(object, key, value);
+	else
+		json_object_put(value);
+}
+
+static struct json_object *part(double value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%.4f", value);
+	return json_object_new_double_s(value, text);
+}
+
+static struct json_object *holder_json(const struct top_sample *before, const struct top_sample *now,
+	const struct top_holder *holder, bool runs)
+{
+	struct json_object *object = json_object_new_object();
+	struct rates rates = rates_of(before, now, holder);
+
+	put(object, "namespace", !runs, json_object_new_string(holder->namespace_));
+	put(object, runs ? "pid" : "pod", true,
+		runs ? json_object_new_int(atoi(holder->pod)) : json_object_new_string(holder->pod));
+	put(object, runs ? "program" : "container", true, json_object_new_string(holder->container));
+	put(object, "limitBytes", true, json_object_new_int64((int64_t)holder->limit_bytes));
+	put(object, "usedBytes", holder->used_known, json_object_new_int64((int64_t)holder->used_bytes));
+	put(object, "coreShare", holder->share > 0, part(holder->share));
+	put(object, "coreUsed", rates.used >= 0, part(rates.used));
+	put(object, "coreWaited", rates.waited >= 0, part(rates.waited));
+	return object;
+}
+
+struct json_object *top_json(const struct top_sample *before, const struct top_sample *now, bool runs)
+{
+	struct json_object *document = json_object_new_object(), *cards = json_object_new_array();
+
+	put(document, "of", true, json_object_new_string(runs ? "runs" : "pods"));
+	put(document, "seconds", true, part((double)(now->at_ns - before->at_ns) / 1e9));
+	for (size_t i = 0; i < now->n_cards; i++) {
+		const struct top_card *card = now->cards[i];
+		struct sums sums = sums_of(before, now, card);
+		struct json_object *object = json_object_new_object(), *holders = json_object_new_array();
+
+		put(object, "node", !runs, json_object_new_string(card->node));
+		put(object, "index", card->index >= 0, json_object_new_int(card->index));
+		put(object, "uuid", true, json_object_new_string(card->uuid));
+		put(object, "model", *card->model != '\0', json_object_new_string(card->model));
+		put(object, "memoryBytes", true, json_object_new_int64((int64_t)card->memory_bytes));
+		put(object, "grantedBytes", true, json_object_new_int64((int64_t)sums.limit_bytes));
+		put(object, "usedBytes", sums.used_known, json_object_new_int64((int64_t)sums.used_bytes));
+		put(object, "coreUsed", sums.counted, part(sums.used));
+		for (size_t k = 0; k < now->n_holders; k++)
+			if (is_on(now->holders[k], card))
+				json_object_array_add(
+					holders, holder_json(before, now, now->holders[k], runs));
+		put(object, "holders", true, holders);
+		json_object_array_add(cards, object);
+	}
+	put(document, "cards", true, cards);
+	return document;
+}
