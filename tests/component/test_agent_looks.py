@@ -357,13 +357,13 @@ def test_driver_that_does_not_say_who_holds_memory_is_told_of(how, what):
         pod, _ = node.start_container()
         wait_for_look(node, pod)
         switch.touch()
-        event = wait_for(lambda: node.api.events("GPUMemoryUnseen"), 20)[0]
+        event = wait_for(lambda: [e for e in node.api.events("GPUMemoryUnseen") if "GPU 0 " in e["message"]], 20)[0]
         assert what in event["message"] and event["involvedObject"]["kind"] == "Node"
         if how == "fails":
             switch.unlink()
             wait_for_look(node, pod)
-            assert "the driver says again who holds memory" in node.logged()
-            assert len([e for e in node.api.events("GPUMemoryUnseen") if "GPU 0" in e["message"]]) == 1
+            assert f"the driver says again who holds memory of GPU {node.uuid(0)}" in node.logged()
+            assert len([e for e in node.api.events("GPUMemoryUnseen") if "GPU 0 " in e["message"]]) == 1
 
 
 # ---- hostile ----
