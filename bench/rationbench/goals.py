@@ -59,8 +59,9 @@ def _added(rows, what):
 
 
 def _shim(calls, init):
-    for crowd, added in _added(calls, "cuLaunchKernel"):
-        yield f"added to a launch, no limit on computing power, {crowd}", "<= 15 ns", f"{added:.1f} ns", added <= 15
+    for controlled, power, most in ((False, "no limit on computing power", 15), (True, "computing power controlled", 60)):
+        for crowd, added in _added([r for r in calls if ("controlled" in r["what"]) == controlled], "cuLaunchKernel"):
+            yield f"added to a launch, {power}, {crowd}", f"<= {most} ns", f"{added:.1f} ns", added <= most
     for what, rows in (("its free", [r for r in calls if "oldest" not in r["what"]]),
                        ("the free of the oldest", [r for r in calls if "oldest" in r["what"]])):
         for crowd, added in _added(rows, "cuMemAlloc"):

@@ -18,6 +18,7 @@ INIT_MORE = 5    # a round of one process is one sample
 PRELOADED = {"nothing": (), "the driver": ("tree/lib/libcuda.so.1",), "the shim": ("shim/libcuda.so.1",),
              "both shims": ("shim/libcuda.so.1", "shim/libnvidia-ml.so.1")}
 LAYERS = ("preload", "mount")
+CONTROLLED = ("--core", "100", "--policy", "3")
 
 
 def percentile(values, share):
@@ -50,8 +51,8 @@ class Machine:
         if done.returncode != 0:
             raise BenchError(f"ration-sim {args[0]}: {done.stderr.strip()}")
 
-    def calls(self, processes, limited):
-        return Calls(self, processes, limited)
+    def calls(self, processes, limited, options=()):
+        return Calls(self, processes, limited, options)
 
     def run(self, *program, options=()):
         return [str(build() / "src/cli/ration"), "run", "--mem", LIMIT, "--driver", str(self.tree / "lib"), *options,
@@ -73,11 +74,11 @@ class Machine:
 class Calls:
     """bench-calls with so many processes in one container, under the shim or on the driver itself."""
 
-    def __init__(self, machine, processes, limited):
+    def __init__(self, machine, processes, limited, options=()):
         argv = [str(build() / "bench/bench-calls"), str(processes)]
         env = dict(machine.env)
         if limited:
-            argv = machine.run(*argv)
+            argv = machine.run(*argv, options=options)
         else:
             env["LD_LIBRARY_PATH"] = str(machine.tree / "lib")
         self.processes = processes
@@ -147,6 +148,16 @@ def repeated(machine, processes, rounds, work, rows):
             measure("cuMemAlloc + cuMemFree of the oldest, 4 KiB", "turns", work, SMALL, live=live)
 
 
+def controlled(machine, processes, rounds, work, rows):
+    """Launches that are paid, with a share that lets nobody wait."""
+    with machine.calls(processes, False) as plain, machine.calls(processes, True, CONTROLLED) as limited:
+        for group in (plain, limited):
+            group.ask("init")
+        count = work * 2 * PLAIN_MORE
+        results = by_turns(rounds, lambda: plain.ns("launch", count), lambda: limited.ns("launch", count))
+        rows.append(row("cuLaunchKernel, computing power controlled", results, processes=processes))
+
+
 def start(machine, processes, rounds):
     """cuInit in processes that all call it for the first time at the same moment, in milliseconds."""
     def once(limited):
@@ -202,6 +213,7 @@ def run(quick, results, say):
         for processes in crowds:
             say(f"the shim, {processes} processes in a container")
             repeated(machine, processes, rounds, work * 4 if processes == 1 else work, results["shim"])
+            controlled(machine, processes, rounds, work, results["shim"])
             results["shim_init"].append(start(machine, processes, rounds * (INIT_MORE if processes == 1 else 1)))
         say("the shim in a program that never calls CUDA")
         results["shim_idle"] = never_calls(machine, rounds, 2 if quick else 5)

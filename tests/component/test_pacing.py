@@ -506,3 +506,41 @@ def test_work_that_waits_for_what_is_launched_later_is_not_held_up_for_ever(shar
         ok(cu.cuStreamSynchronize(s))
         """)
     assert float(out) < 2
+
+
+def test_signals_end_a_sleep_and_nothing_else(share):
+    """A timer each millisecond, and errno as the program left it."""
+    share.share(20)
+    out = share.script(WORK, """
+        f, errnos = kernel(b"us200"), set()
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        kept = CDLL(sys.argv[1], use_errno=True)
+        def one():
+            set_errno(77)
+            ok(kept.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, None, None, None))
+            errnos.add(get_errno())
+        spin(1, one, 200)
+        done = spin(2, one, 200)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        say(done, *errnos)
+        """)
+    percent, *errnos = out.split()
+    assert 0.18 <= float(percent) <= 0.22 and errnos == ["77"]
+
+
+def test_whatever_is_written_into_the_bucket_stops_nobody_for_good(share, started):
+    """Damage of all kinds for a second: within the next, the share is right again."""
+    share.share(50)
+    process = started(endless(share))
+    shares, end, value = Shares(share, [process]), time.monotonic() + 1, 1
+    with open(share.folder / "usage", "r+b", buffering=0) as file:
+        while time.monotonic() < end:
+            value = value * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+            file.seek(128 + 32)
+            file.write(struct.pack("<Q", value))
+            time.sleep(0.001)
+        file.seek(128 + 32)
+        file.write(bytes(8))
+    time.sleep(0.2)
+    assert 46 <= shares.over(1)[0] <= 53
