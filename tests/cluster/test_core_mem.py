@@ -1,4 +1,5 @@
 """seeds/4 followed: a node with computing power, its manifest byte for byte, and what goes wrong around it."""
+import datetime
 import json
 import re
 import time
@@ -29,6 +30,34 @@ def share_of(obj, cluster):
     return int.from_bytes(data[cgpupods.LIVE_AT + CORE_SHARE_AT:][:8], "little")
 
 
+def rounds(cluster, name, after=None):
+    """Seconds at which the sample's log told of a round, by the container runtime's clock."""
+    lines = cluster.kubectl("logs", name, "--timestamps").splitlines()
+    times = [line.split(" ", 1)[0] for line in lines if "succeed to copy data from host to gpu" in line]
+    seconds = [datetime.datetime.fromisoformat(t[:26] + "+00:00").timestamp() for t in times]
+    return [s for s in seconds if after is None or s > after]
+
+
+def rate(cluster, name, seconds):
+    """Rounds a second, over so many seconds from now on."""
+    begin = time.time()
+    cluster.wait_for(lambda: len(r := rounds(cluster, name, begin)) > 2 and r[-1] - r[0] > seconds, seconds * 3 + 20,
+                     f"{seconds} s of {name}'s log")
+    seen = rounds(cluster, name, begin)
+    return (len(seen) - 1) / (seen[-1] - seen[0])
+
+
+def utilization(cluster, name):
+    """GPU-Util in the table that the pod sees."""
+    return int(re.search(r"MiB / +[0-9]+MiB \| +([0-9]+)% ", cluster.exec_in(name, "nvidia-smi"))[1])
+
+
+def sample(name, units, core, **more):
+    made = container("c0", units, command="exec bash run.sh --num_batches=500000000 --batch_size=8", workingDir="/root")
+    made["resources"]["limits"][CORE] = core
+    return pod(name, containers=[made], **more)
+
+
 def message_of(cluster, name):
     return cluster.condition(cluster.pod(name), "PodScheduled").get("message", "")
 
@@ -52,7 +81,45 @@ def test_job_of_the_document_unchanged(lab):
     table = cluster.exec_in(p, "nvidia-smi")
     assert re.search(r"MiB /  2154MiB \|", table), table
     cluster.wait_for(lambda: share_of(p, cluster) == 300000, 5, "its share in the grant")
+    name = p["metadata"]["name"]
+    cluster.wait_for(lambda: len(rounds(cluster, name)) > 3, 30, "its log")
+    log = cluster.log_of(p)
+    assert log.startswith("[CUDA Bandwidth Test] - Starting...\nRunning on...\n\n Device 0: Tesla V100"), log
+    assert re.search(r"^time: \d{4}-\d\d-\d\d/\d\d:\d\d:\d\d,count: 2,memSize: 32000000,succeed to copy data from host to gpu$",
+                     log, re.M)
+    seen = [utilization(cluster, name) for _ in range(10) if time.sleep(0.5) is None]
+    print(f"\nGPU-Util {seen}")
+    assert seen.count(30) >= 3 and 29 <= sum(seen) / len(seen) <= 31, seen
     cluster.kubectl("delete", "job", "cuda-sample", "--wait=true")
+
+
+def test_log_of_a_pod_of_30_percent_is_slower_by_its_share(lab):
+    """Against one that nobody holds back, on another card at the same time."""
+    cluster = lab(NODES)
+    cluster.create(sample("third", 2, 30))
+    cluster.create(sample("whole", 2, 100))
+    pods = {p["metadata"]["name"]: p for p in cluster.wait_running(count=2)}
+    assert card_of(pods["third"]) != card_of(pods["whole"])
+    for name in pods:
+        cluster.wait_for(lambda name=name: len(rounds(cluster, name)) > 5, 30, "its log")
+    of_third, of_whole = rate(cluster, "third", 20), rate(cluster, "whole", 5)
+    print(f"\n30 %: {of_third:.3f} rounds a second, unlimited: {of_whole:.3f}, ratio {of_third / of_whole:.4f}")
+    assert abs(of_third / of_whole - 0.30) <= 0.02
+
+
+def test_three_samples_of_30_percent_make_their_card_90_percent_busy(lab):
+    cluster = lab(NODES)
+    for i in range(3):
+        cluster.create(sample(f"p{i}", 2, 30))
+    pods = cluster.wait_running(count=3)
+    assert len({card_of(p) for p in pods}) == 1
+    for i in range(3):
+        cluster.wait_for(lambda i=i: len(rounds(cluster, f"p{i}")) > 5, 60, "its log")
+    rates = [rate(cluster, f"p{i}", 15) for i in range(3)]
+    seen = [utilization(cluster, "p0") for _ in range(10) if time.sleep(0.5) is None]
+    print(f"\nGPU-Util {seen}, rounds a second {[round(r, 3) for r in rates]}")
+    assert 88 <= sum(seen) / len(seen) <= 92, seen
+    assert max(rates) - min(rates) <= 0.04 * max(rates), rates
 
 
 def test_three_pods_of_30_percent_share_a_card_and_the_fourth_has_another(lab):

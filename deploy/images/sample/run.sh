@@ -1,3 +1,3 @@
 #!/bin/bash
-# Takes the arguments of the documents' benchmark image and runs our own sample program.
-exec python /root/tensorflow-sample-code/tfjob/docker/mnist/main.py "$@"
+# Takes the arguments of the documents' benchmark image and runs our own program.
+exec python /root/benchmark.py "$@"
