@@ -190,7 +190,10 @@ def write(folder, rows, load):
     folder.mkdir(parents=True, exist_ok=True)
     met = sum(not r["missed"] for r in rows)
     text = INTRO.format(warm=load["warm_s"], error=ERROR_MAX, loss=LOSS_MAX, start=START_MAX)
-    text += f"{met} of {len(rows)} rows meet all goals. Commit {load['commit']}, {load['cpus']} processors.\n\n"
+    driven = sum(r["driven"] for r in rows)
+    text += (f"{met} of {len(rows)} rows meet all goals; the machine could drive {driven} of them. Commit {load['commit']}, "
+             f"{load['cpus']} processors, load average {' '.join(map(str, load['before']))} before and "
+             f"{' '.join(map(str, load['after']))} after the last part of it.\n\n")
     shown = [r for r in rows if (r["share"], r["work"]) in (("30/70", "200 us"), ("50/30/20", "5 ms"))][:2]
     for i, row in enumerate(shown):
         name = f"shares-{i + 1}.svg"
