@@ -649,6 +649,16 @@ def test_cgpu_disable_is_honoured_where_it_is_allowed_and_given_by_value(value, 
 
 # ---- versions ----
 
+def end(world, pod):
+    """The pod is over, and its files are gone."""
+    world.api.set_phase(pod["metadata"]["name"], "Succeeded")
+    world.kubelet.end(pod)
+    world.kubelet.remove(pod)
+    world.api.delete("pods", pod["metadata"]["name"])
+    wait_for(lambda: not folder(world, pod).parent.exists())
+    time.sleep(0.2)    # what follows from that is done in one go
+
+
 def another_shim(world):
     """A later version of the agent's image."""
     later = world.dir / "later"
@@ -675,6 +685,22 @@ def test_shim_of_another_version_lies_beside_the_first_until_no_container_has_th
     assert new_pod
 
 
+def test_shim_of_a_running_container_stays_when_somebody_clears_the_cdi_files(world):
+    pod, old = start(world)
+    world.stop_agent()
+    another_shim(world)
+    for path in world.kubelet.cdi_dir.iterdir():
+        path.unlink()
+    come_back(world)
+    gone, new = start(world, "gone", card=1)    # when a pod goes, so do the versions that nobody has
+    end(world, gone)
+    assert versions(world) == sorted([version_of(old), version_of(new)])
+    assert version_of(world.kubelet.run(pod, "main")) == version_of(new)
+    gone, _ = start(world, "gone2", card=1)
+    end(world, gone)
+    assert versions(world) == [version_of(new)]
+
+
 def test_restart_of_one_container_leaves_the_shim_of_the_others_where_it_is(world):
     pod = world.pod_of("two", {"main": 2, "side": 3})
     world.kubelet.admit(pod)
@@ -685,11 +711,7 @@ def test_restart_of_one_container_leaves_the_shim_of_the_others_where_it_is(worl
     again = world.kubelet.run(pod, "main")
     assert version_of(again) != version_of(main) == version_of(side)
     gone, _ = start(world, "gone", card=1)    # when a pod goes, so do the versions that nobody has
-    world.api.set_phase("gone", "Succeeded")
-    world.kubelet.end(gone)
-    world.kubelet.remove(gone)
-    world.api.delete("pods", "gone")
-    wait_for(lambda: not folder(world, gone).exists())
+    end(world, gone)
     assert version_of(side) in versions(world)
     assert version_of(world.kubelet.run(pod, "side")) == version_of(again)
 

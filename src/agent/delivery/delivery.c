@@ -83,5 +83,14 @@ void delivery_remove(struct agent *agent, const char *uid)
 	/* In this order: a container that is started in between finds no device, rather than no grant. */
 	cdi_remove(agent->options.cdi_dir, uid);
 	grants_remove(agent, uid);
+	delivery_remove_shims(agent);
+}
+
+void delivery_remove_shims(struct agent *agent)
+{
+	/* Somebody may have cleared the folder of CDI files: what such a pod has is not known then. */
+	list_for_each (item, &agent->grants)
+		if (!cdi_exists(agent->options.cdi_dir, list_entry(item, struct node_grant, item)->uid))
+			return;
 	shim_remove_old(agent->options.state_dir, agent->isolation.shim_version, agent->options.cdi_dir);
 }

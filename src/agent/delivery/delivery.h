@@ -21,3 +21,6 @@ bool delivery_exists(const struct agent *agent, const char *uid, const char *con
 
 /* delivery_remove() - the pod is over. */
 void delivery_remove(struct agent *agent, const char *uid);
+
+/* delivery_remove_shims() - versions of the shim that no container has. */
+void delivery_remove_shims(struct agent *agent);

@@ -12,7 +12,6 @@
 #include "agent/delivery/delivery.h"
 #include "agent/pods/leftovers.h"
 #include "agent/kubelet/podresources.h"
-#include "agent/delivery/shim-install.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/watch.h"
@@ -84,7 +83,7 @@ static void orphans_remove(struct agent *agent, const struct listing *listing)
 {
 	orphans_look_at_cdi(agent, listing);
 	orphans_look_at_grants(agent, listing);
-	shim_remove_old(agent->options.state_dir, agent->isolation.shim_version, agent->options.cdi_dir);
+	delivery_remove_shims(agent);
 }
 
 static void on_listing(void *userdata, struct listing *listing, const char *text)
