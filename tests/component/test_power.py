@@ -93,6 +93,15 @@ def node():
         yield n.up(30)
 
 
+@pytest.fixture
+def core_node():
+    """Where containers may ask for a percentage."""
+    with Power(labels={"ack.node.gpu.schedule": "core_mem"}) as n:
+        n.up(30)
+        wait_for(lambda: len(n.kubelet.core.devices) == 200)
+        yield n
+
+
 # ---- policies ----
 
 def test_nothing_is_controlled_unless_somebody_asks_for_it(node):
@@ -128,13 +137,51 @@ def test_cards_are_divided_each_for_itself(node):
     node.settles([500000, 500000, WHOLE], "a", "b", "c")
 
 
-def test_a_percentage_holds_under_every_policy(node):
-    node.hold("a", percent=30)
-    node.hold("b", percent=10)
+def test_a_percentage_holds_under_every_policy(core_node):
+    core_node.hold("a", percent=30)
+    core_node.hold("b", percent=10)
     for policy, expected in (("5", [300000, 100000]), ("0", [300000, 100000]), ("2", [750000, 250000]),
                              ("3", [300000, 100000]), ("1", [300000, 100000])):
-        node.policy(policy)
-        node.settles(expected, "a", "b")
+        core_node.policy(policy)
+        core_node.settles(expected, "a", "b")
+
+
+def test_a_percentage_is_the_only_weight_under_weight_and_a_variable_adds_to_it_under_soft(core_node):
+    core_node.hold("a", percent=30, weight=1000)
+    core_node.hold("b", percent=10)
+    core_node.policy("2")
+    core_node.settles([750000, 250000], "a", "b")
+    core_node.policy("4")
+    core_node.work("a", "b")
+    # 60 % that nobody asked for, by 1000 to 10
+    assert core_node.shares("a", "b") == [300000 + 600000 * 1000 // 1010, 100000 + 600000 * 10 // 1010]
+
+
+def test_beside_percentages_the_others_divide_what_is_left(core_node):
+    core_node.hold("a", percent=60)
+    core_node.hold("b")
+    core_node.settles([600000, 400000], "a", "b")
+    core_node.policy("0")
+    core_node.settles([600000, 50000], "a", "b")
+
+
+def test_a_pods_containers_count_when_they_run(node):
+    """The init container alone, then the sidecar and the main one."""
+    node.policy("1")
+    node.hold("other")
+    pod = node.pod_of("a", {"main": 1}, init={"first": 1, "side": 1}, sidecars=("side",))
+    node.kubelet.admit(pod)
+    for name in ("first", "side"):
+        node.kubelet.run(pod, name)
+        node.folders[name] = node.state / "grants" / pod["metadata"]["uid"] / name
+    node.folders["main"] = node.folders["side"].parent / "main"
+    node.settles([333333] * 3, "other", "first", "side")
+    ended = {"name": "first", "state": {"terminated": {"exitCode": 0}}}
+    node.api.patch("pods", "a", {"status": {"phase": "Running", "initContainerStatuses": [ended]}}, "default")
+    node.settles([333333] * 3, "other", "side", "main")
+    done = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
+    node.api.patch("pods", "a", {"status": {"containerStatuses": [done]}}, "default")
+    node.settles([500000, 500000], "other", "side")
 
 
 def test_who_comes_and_who_goes_changes_the_shares_of_the_others_within_a_second(node):
@@ -205,13 +252,13 @@ def test_soft_gives_a_share_back_within_100_ms_of_the_first_work(node):
     assert sorted(took)[5] <= 100 or SANITIZED
 
 
-def test_soft_leaves_a_guarantee_and_divides_the_rest(node):
-    node.policy("4")
-    node.hold("a", percent=30)
-    node.hold("b", percent=10)
-    node.hold("c", percent=20)
-    node.work("a", "b")
-    assert node.shares("a", "b") == [750000, 250000]
+def test_soft_leaves_a_guarantee_and_divides_the_rest(core_node):
+    core_node.policy("4")
+    core_node.hold("a", percent=30)
+    core_node.hold("b", percent=10)
+    core_node.hold("c", percent=20)
+    core_node.work("a", "b")
+    assert core_node.shares("a", "b") == [750000, 250000]
 
 
 # ---- where the policy comes from ----
