@@ -21,7 +21,7 @@ static const struct command {
 	{"ps", ps_command, "the programs that run so, with what they have of which card"},
 	{"top", top_command, "what pods, or programs, use of their cards now, each second"},
 	{"why", why_command, "why a pod is on its card, or on none: node by node, card by card"},
-	{"set", set_command, "another amount of GPU memory for a pod that runs on a cgpu node"},
+	{"set", set_command, "another amount of GPU memory for a pod that runs on a cgpu or core_mem node"},
 	{"inspect", ration_inspect, "how much GPU memory of each card is allocated to whom"},
 	{"history", history_command, "what the scheduler has recorded, to be replayed elsewhere"},
 	{"replay", replay_command, "a recorded history again, each decision compared; needs no cluster"},

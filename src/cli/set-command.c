@@ -47,7 +47,8 @@ static const struct option own_options[] = {
 static const char usage[] =
 	"Usage: ration set POD --mem N [-c CONTAINER] [-n NAMESPACE] [FLAG...]\n"
 	"\n"
-	"Give a container of a pod that runs on a cgpu node another amount of GPU memory, without a "
+	"Give a container of a pod that runs on a cgpu or core_mem node another amount of GPU memory, "
+	"without a "
 	"restart.\n"
 	"\n"
 	"      --mem N                N units of " RESOURCE_GPU_MEM ", on all its GPUs together\n"

@@ -28,7 +28,7 @@
 #define N_SIZES 4
 #define N_NUMBERS (2 * N_CARDS) /* each card and its replacement */
 #define NOWHERE (-1)
-/* One node is isolated: so many containers may be on a card at once. */
+/* One node is isolated, with computing power: so many containers may be on a card at once. */
 #define ISOLATED_NODE 2
 #define ISOLATED_MAX 3
 
@@ -49,9 +49,10 @@ enum binding { BINDING_NONE, BINDING_SENT, BINDING_ACCEPTED, BINDING_REFUSED };
 
 struct test_pod {
 	char uid[16];
-	uint32_t wanted;		   /* cards */
-	uint32_t second_units, init_units; /* on each of them */
-	uint32_t main_units[N_SIZES];	   /* likewise, by size: only they are changed */
+	uint32_t wanted;			    /* cards */
+	uint32_t second_units, init_units;	    /* on each of them */
+	uint32_t main_units[N_SIZES];		    /* likewise, by size: only they are changed */
+	uint32_t main_core, second_core, init_core; /* percent; of pods on one card */
 	int owner;
 	struct snapshot shown[N_SHOWN]; /* the history of the truth; the last is the truth now */
 	int n_shown, delivered;		/* how many of them the ledger has seen, newest first to count */
@@ -167,6 +168,13 @@ static uint32_t units_of(const struct test_pod *pod, uint32_t main_units)
 	return running > pod->init_units ? running : pod->init_units;
 }
 
+static uint32_t pod_core(const struct test_pod *pod)
+{
+	uint32_t running = pod->main_core + pod->second_core;
+
+	return running > pod->init_core ? running : pod->init_core;
+}
+
 /* The larger of what it has and of what is on its way. */
 static uint32_t pod_units(const struct test_pod *pod)
 {
@@ -202,9 +210,15 @@ static void held_of(const struct world *w, const struct test_node *node, int i, 
 		for (int card = 0; card < N_CARDS; card++)
 			if (holds(truth_of(&w->pods[p])->cards, card) &&
 				held_pod_add_card(pod, card_uuid(i, card, uuid),
-					units_shown(&w->pods[p], truth_of(&w->pods[p])), 0) < 0)
+					units_shown(&w->pods[p], truth_of(&w->pods[p])),
+					pod_core(&w->pods[p])) < 0)
 				abort();
 	}
+}
+
+static bool may_mix(const struct world *w)
+{
+	return w->seed % 3 == 0;
 }
 
 static void node_facts_of(
@@ -218,7 +232,8 @@ static void node_facts_of(
 	fixture_node(
 		ret_facts, node_name(i, name), i ? GPU_POLICY_BINPACK : GPU_POLICY_SPREAD, N_CARDS, units);
 	if (i == ISOLATED_NODE) {
-		ret_facts->mode = GPU_MODE_CGPU;
+		ret_facts->mode = GPU_MODE_CORE_MEM;
+		ret_facts->mixing = may_mix(w);
 		ret_facts->instances_max = ISOLATED_MAX;
 	}
 	free(ret_facts->uid);
@@ -256,12 +271,14 @@ static cardset cards_of(const struct placement *placement)
 	return cards;
 }
 
-static void add_container(struct request *request, const char *name, enum container_kind kind, uint32_t units)
+static void add_container(
+	struct request *request, const char *name, enum container_kind kind, uint32_t units, uint32_t core)
 {
-	char text[16];
+	char text[16], percent[16];
 
 	snprintf(text, sizeof(text), "%u", units);
-	if (request_add(request, name, kind, 0, text, NULL, NULL) < 0)
+	snprintf(percent, sizeof(percent), "%u", core);
+	if (request_add(request, name, kind, 0, text, core ? percent : NULL, NULL) < 0)
 		abort();
 }
 
@@ -272,9 +289,12 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 
 	snprintf(owner, sizeof(owner), "owner%d", pod->owner);
 	fixture_pod(ret_facts, pod->uid, 0, pod->owner ? owner : "");
-	add_container(&ret_facts->request, "init", CONTAINER_INIT, pod->init_units * pod->wanted);
-	add_container(&ret_facts->request, "main", CONTAINER_MAIN, pod->main_units[s->size] * pod->wanted);
-	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units * pod->wanted);
+	add_container(
+		&ret_facts->request, "init", CONTAINER_INIT, pod->init_units * pod->wanted, pod->init_core);
+	add_container(&ret_facts->request, "main", CONTAINER_MAIN, pod->main_units[s->size] * pod->wanted,
+		pod->main_core);
+	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units * pod->wanted,
+		pod->second_core);
 	if (request_set_cards(&ret_facts->request, pod->wanted, NULL) < 0)
 		abort();
 	ret_facts->finished = s->finished;
@@ -311,7 +331,7 @@ static bool view_has_card(const struct world *w, int node, int card)
 }
 
 struct tally {
-	uint32_t units, instances;
+	uint32_t units, instances, core;
 };
 
 static bool occupies(const struct test_pod *pod, int node, const struct test_pod *without)
@@ -331,6 +351,7 @@ static struct tally tally(const struct world *w, int node, int card, const struc
 			continue;
 		sum.units += pod_units(pod);
 		sum.instances += pod_instances(pod);
+		sum.core += pod_core(pod);
 	}
 	return sum;
 }
@@ -350,6 +371,58 @@ static uint32_t stray_units(const struct world *w, int node, const struct test_p
 			units += pod_units(pod) * pod->wanted;
 	}
 	return units;
+}
+
+/* Likewise the percentages: who asks for some is on one card. */
+static uint32_t stray_core(const struct world *w, int node, const struct test_pod *without)
+{
+	uint32_t core = 0;
+
+	for (int i = 0; i < w->n_pods; i++) {
+		const struct test_pod *pod = &w->pods[i];
+		bool placed = false;
+
+		for (int number = 0; number < N_NUMBERS; number++)
+			placed |= holds(pod->cards, number) && view_has_card(w, node, number);
+		if (occupies(pod, node, without) && !placed)
+			core += pod_core(pod);
+	}
+	return core;
+}
+
+/* How many pods of the node ask for a percentage, or for memory only. */
+static size_t count_kind(const struct world *w, int node, bool with_core, const struct test_pod *without)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < w->n_pods; i++)
+		n += occupies(&w->pods[i], node, without) && (pod_core(&w->pods[i]) > 0) == with_core;
+	return n;
+}
+
+/* On the card, and on the node as a whole. */
+static bool core_fits(const struct world *w, const struct test_pod *pod, int node,
+	const struct test_card *card, const struct test_pod *without)
+{
+	return tally(w, node, card->number, without).core + pod_core(pod) <= 100 || !pod_core(pod);
+}
+
+static bool node_has_core(
+	const struct world *w, const struct test_pod *pod, int node, const struct test_pod *without)
+{
+	uint32_t free_all = 0;
+
+	if (!pod_core(pod))
+		return node != ISOLATED_NODE || may_mix(w) || !count_kind(w, node, true, without);
+	if (node != ISOLATED_NODE || (!may_mix(w) && count_kind(w, node, false, without)))
+		return false;
+	for (int c = 0; c < N_CARDS; c++) {
+		const struct test_card *card = &w->view[node].cards[c];
+		uint32_t used = tally(w, node, card->number, without).core;
+
+		free_all += card->healthy && used < 100 ? 100 - used : 0;
+	}
+	return free_all >= pod_core(pod) + stray_core(w, node, without);
 }
 
 static uint32_t card_free(
@@ -393,7 +466,7 @@ static bool naive_fits(const struct world *w, const struct test_pod *pod, int no
 	const struct test_pod *without = pod->expect == EXPECT_HELD ? pod : NULL;
 	uint32_t free_all = 0, with_room = 0;
 
-	if (!w->view[node].exists)
+	if (!w->view[node].exists || !node_has_core(w, pod, node, without))
 		return false;
 	for (int c = 0; c < N_CARDS; c++) {
 		const struct test_card *card = &w->view[node].cards[c];
@@ -403,6 +476,7 @@ static bool naive_fits(const struct world *w, const struct test_pod *pod, int no
 		free_all += card_free(w, node, card, without);
 		with_room += holds(cards, card->number) &&
 			     card_free(w, node, card, without) >= pod_units(pod) &&
+			     core_fits(w, pod, node, card, without) &&
 			     instances_fit(w, pod, node, card, without);
 	}
 	return with_room == count(cards) && free_all >= pod_units(pod) * pod->wanted +
@@ -423,6 +497,13 @@ static void check_node(const struct world *w, int i)
 	}
 	if (node->unplaced_units != stray)
 		fail_history(w, "%s: unplaced %u, not %u", name, node->unplaced_units, stray);
+	if (node->unplaced_core != stray_core(w, i, NULL))
+		fail_history(w, "%s: unplaced %u percent, not %u", name, node->unplaced_core,
+			stray_core(w, i, NULL));
+	if (node->with_core != count_kind(w, i, true, NULL) ||
+		node->without_core != count_kind(w, i, false, NULL))
+		fail_history(w, "%s: %zu pods with a percentage and %zu without", name, node->with_core,
+			node->without_core);
 	if (node->facts.n_gpus != (w->view[i].exists ? N_CARDS : 0))
 		fail_history(w, "%s: %zu cards", name, node->facts.n_gpus);
 	if (node->recounts)
@@ -433,6 +514,8 @@ static void check_node(const struct world *w, int i)
 
 		if (strcmp(gpu->uuid, card_uuid(i, w->view[i].cards[c].number, uuid)) != 0)
 			fail_history(w, "%s: card %s, not %s", name, gpu->uuid, uuid);
+		if (gpu->core_used != sum.core)
+			fail_history(w, "%s %s: %u percent, not %u", name, uuid, gpu->core_used, sum.core);
 		if (gpu->units_used != sum.units || gpu->instances != sum.instances)
 			fail_history(w, "%s %s: %u units in %u containers, not %u in %u", name, uuid,
 				gpu->units_used, gpu->instances, sum.units, sum.instances);
@@ -503,6 +586,11 @@ static void create_pod(struct world *w)
 	pod->second_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 4) : 0;
 	pod->init_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 9) : 0;
 	pod->owner = (int)draw(w, 3);
+	if (pod->wanted > 1 || one_in(w, 2))
+		return;
+	pod->main_core = 5 + 5 * (uint32_t)draw(w, 12);
+	pod->second_core = pod->second_units ? 5 * (uint32_t)draw(w, 8) : 0;
+	pod->init_core = pod->init_units ? 5 * (uint32_t)draw(w, 15) : 0;
 }
 
 static void change_pod(struct world *w, struct test_pod *pod)
