@@ -378,6 +378,20 @@ static void card_may_be_filled_to_its_last_unit(void **state)
 	assert_int_equal(check(f), MATCHING_FOUND); /* 16160 MiB are 15 units */
 }
 
+/* Found by the simulation: the kubelet has lost its checkpoint, the agent was started anew. */
+static void a_pod_with_a_grant_counts_although_nobody_remembers_that_it_was_served(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 10, UUID_0)->has_grant = true;
+	add(f, "b", 6, UUID_0);
+	f->found.pod = 1;
+	assert_int_equal(check(f), MATCHING_ASK);
+	assert_true(f->ask[0]);
+	f->pods[0].has_grant = false;
+	assert_int_equal(check(f), MATCHING_FOUND);
+}
+
 static void one_unit_too_many_asks_about_the_others_and_is_then_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -549,6 +563,7 @@ int main(void)
 		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),
 		TEST(devices_under_a_name_that_was_served_none_are_asked_about_before_cards_are_counted),
 		TEST(card_may_be_filled_to_its_last_unit),
+		TEST(a_pod_with_a_grant_counts_although_nobody_remembers_that_it_was_served),
 		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
 		TEST(a_card_is_filled_by_what_resized_pods_have_now),
 		TEST(the_kubelet_counts_what_the_spec_says),

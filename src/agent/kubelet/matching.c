@@ -314,10 +314,14 @@ static uint32_t core_on(const struct pod_facts *facts, const char *uuid)
 	return facts->has_placement ? placement_core_on(&facts->placement, &facts->request, uuid) : 0;
 }
 
+/* Also one that neither we nor the kubelet remember (a lost checkpoint) may run: its limit is to be what its
+ * placement says before others start. */
 static bool counts_on(const struct matching_pod *pod, const char *uuid, const struct served *served)
 {
 	if (!asks_for_gpu(pod) || pod->facts->finished || !units_on(pod->facts, uuid))
 		return false;
+	if (pod->has_grant)
+		return true;
 	for (size_t i = 0; i < pod->facts->request.n_containers; i++)
 		if (served_find(served, pod->facts->uid, pod->facts->request.containers[i].name))
 			return true;
