@@ -387,6 +387,17 @@ def test_request_that_can_never_be_met_is_refused_by_container_value_and_rule(la
     check(lab(NODES), wrong_requests(), allowed=RIGHT_REQUESTS)
 
 
+def test_large_request_is_judged_within_the_cost_that_the_api_server_allows(lab):
+    """200 containers: more than a placement can name, refused by rule and not by the policy's cost."""
+    def large(name, last):
+        made = pod(name, *[1] * 200)
+        for c in made["spec"]["containers"]:
+            c["resources"]["limits"][CORE] = 5
+        made["spec"]["containers"][-1]["resources"]["limits"][CORE] = last
+        return made
+    check(lab(NODES), {"bad": (large("bad", 6), f'container "c199": {CORE} is 6: {MULTIPLE}')}, allowed=[large("good", 5)])
+
+
 def test_templates_with_such_a_request_are_refused_where_they_are_made(lab):
     wrong = wrong_requests()
     cases = {}
