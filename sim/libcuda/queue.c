@@ -116,10 +116,23 @@ static bool submit(struct stream *stream, const struct op *op)
 	return true;
 }
 
+/* The card, not the caller, says when it came to an event: a context that has nothing to do there waits for
+ * its turn before, and what is launched behind it comes in the same turn. So then the event is a little work.
+ */
+static void reach_idle_card(struct stream *stream)
+{
+	struct context *context = stream->object.context;
+	const struct op touch = {.kind = OP_WORK, .duration_ns = 1, .engine = SIM_SM};
+
+	if (context_reached(context, &context->tail, NULL) == 0)
+		submit(stream, &touch);
+}
+
 static void place(struct stream *stream, struct mark *mark)
 {
 	struct context *context = stream->object.context;
 
+	reach_idle_card(stream);
 	for (size_t e = 0; e < SIM_ENGINES; e++) {
 		mark->lines[e] = context->lines[e];
 		mark->numbers[e] = context->lines[e] ? context->lines[e]->number : 0;

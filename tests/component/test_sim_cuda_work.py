@@ -79,8 +79,8 @@ def test_slices_and_latency_can_be_set(card):
     run(RATION_SIM, "set", card.path, "--latency-ns", 20000000)
     script(card, """
         context(); ms = load(); a, b = event(), event()
-        ok(cu.cuEventRecord(a, None)); ok(launch(ms)); ok(cu.cuEventRecord(b, None)); ok(cu.cuEventSynchronize(b))
-        assert 21 <= between(a, b) < 31, between(a, b)
+        before = time.monotonic(); ok(launch(ms)); ok(cu.cuCtxSynchronize()); took = time.monotonic() - before
+        assert 0.021 <= took < 0.031, took
     """)
     for wrong in ("--slice-us=0", "--latency-ns=-1", "--jitter-percent=91", "--seed=x"):
         assert run(RATION_SIM, "set", card.path, wrong, check=False).returncode == 1

@@ -103,10 +103,32 @@ def test_idle_stream_pays_the_latency_and_a_busy_one_does_not(card):
     run(RATION_SIM, "set", card.path, "--latency-ns", 5000000)
     script(card, """
         context(); f = kernel(1000); ok(launch(f)); ok(cu.cuCtxSynchronize())
-        one = timed(None, lambda: ok(launch(f)))
-        ten = timed(None, *[lambda: ok(launch(f))] * 10)
+        def passes(count):
+            before = time.monotonic()
+            for i in range(count): ok(launch(f))
+            ok(cu.cuCtxSynchronize()); return (time.monotonic() - before) * 1000
+        one, ten = passes(1), passes(10)
         assert 6 <= one < 9 and 15 <= ten < 18, (one, ten)
+        assert 1 <= timed(None, lambda: ok(launch(f))) < 2    # the event is on its way as long
     """)
+
+
+def test_pair_of_events_does_not_count_the_wait_for_a_turn(card):
+    """Three neighbours are always busy: a context comes to its turn after 6 ms, and then event, kernel and event are done
+    without a break."""
+    busy = "context(); f = kernel(1000); say('ready'); wait()\nfor i in range(9000): ok(launch(f))\nsay('busy'); wait()"
+    neighbours = [start(card, busy) for _ in range(3)]
+    go(*neighbours)
+    for p in neighbours:
+        assert p.stdout.readline() == "busy\n"
+    script(card, """
+        context(); f = kernel(100); ok(launch(f)); ok(cu.cuCtxSynchronize())
+        took = sorted(timed(None, lambda: ok(launch(f))) for i in range(21))
+        assert 0.1 <= took[0] and took[10] < 0.2, took
+    """)
+    for p in neighbours:
+        p.kill()
+        p.communicate()
 
 
 def test_pace_is_set_live(card):
