@@ -514,6 +514,20 @@ def test_memory_past_the_limit_and_cards_without_a_grant_are_told_within_10_seco
     assert not node.api.requests_for("POST", "/eviction$")
 
 
+def test_pod_with_many_processes_leaves_room_in_the_watchdogs_book_for_others(node):
+    pod, container = node.start_container()
+    plain = node.api.create_pod("plain", node="n1")
+    uid = plain["metadata"]["uid"]
+    node.kubelet.containers[uid, "main"] = 1
+    cgroup = f"/kubepods/besteffort/pod{uid}/{container_id(uid, 'main')}"
+    for _ in range(10):
+        node.program(pod, container, CONTEXT_SCRIPT, OBEY, shim=False, cgroup=cgroup).reads()
+    wait_for(lambda: len(node.api.events("GPUWithoutGrant")) >= 8, 20)
+    node.program(pod, container, CONTEXT_SCRIPT, OBEY, shim=False, cgroup="/user.slice/session-2.scope").reads()
+    wait_for(lambda: any(e["involvedObject"]["name"] == "n1" for e in node.api.events("GPUWithoutGrant")), 20)
+    assert bypasses(node) == {"no_grant": 8 + 1, "over_limit": 0}
+
+
 def test_container_that_the_runtime_does_not_know_has_no_grant(node):
     pod, container = node.start_container()
     node.program(pod, container, CONTEXT_SCRIPT, OBEY,

@@ -23,6 +23,7 @@
 #define AGAIN_NS (600 * NS_PER_S) /* until one that goes on is reported again */
 #define EVICT_AGAIN_NS (30 * NS_PER_S)
 #define OFFENCES_MAX 256
+#define OFFENCES_OF_POD_MAX 8 /* so that nobody's processes leave no room for those of others */
 #define MIB (UINT64_C(1) << 20)
 
 enum bypass { BYPASS_NO_GRANT, BYPASS_OVER_LIMIT, BYPASS_MAX };
@@ -221,12 +222,17 @@ static struct offence *offence_add(
 static void offence_see(struct watchdog *watchdog, struct offence *seen, const char *container)
 {
 	struct offence *offence = NULL;
+	size_t of_pod = 0;
 
 	seen->container = (char *)container;
-	list_for_each (item, &watchdog->offences)
-		if (is_same(list_entry(item, struct offence, item), seen))
-			offence = list_entry(item, struct offence, item);
-	if (!offence)
+	list_for_each (item, &watchdog->offences) {
+		struct offence *known = list_entry(item, struct offence, item);
+
+		of_pod += seen->uid[0] && strcmp(known->uid, seen->uid) == 0;
+		if (is_same(known, seen))
+			offence = known;
+	}
+	if (!offence && of_pod < OFFENCES_OF_POD_MAX)
 		offence = offence_add(watchdog, seen, container);
 	if (!offence)
 		return;
