@@ -11,6 +11,7 @@
 /* A kind of sample that has not come for so many draws while the other kind did tells of what was. */
 #define STALE_DRAWS 64
 #define FAILURES_MAX 4
+#define FIRST_SAMPLES 4
 /* Samples less than a fifth apart are of the same duration, which may vary by 20 % to both sides. */
 #define GAP_PART 5
 /* cuEventElapsedTime, CUDA Driver API reference: "a resolution of around 0.5 microseconds". In a row it is
@@ -195,13 +196,13 @@ static uint64_t least(const struct cost *cost)
 
 #endif
 
-/* Down quickly, up slowly: when others are always there, most samples are too long, and an estimate that
- * jumps between them and the good ones cannot be corrected by anybody. */
-static uint64_t follow(uint64_t ns, uint64_t found)
+/* Slowly: when others are always there, the good samples come by chance, and an estimate that jumps cannot be
+ * corrected by anybody. The first samples are all there is. */
+static uint64_t follow(const struct cost *cost, uint64_t ns, uint64_t found)
 {
-	if (ns == 0)
+	if (ns == 0 || cost->taken[COST_ALONE] + cost->taken[COST_IN_A_ROW] <= FIRST_SAMPLES)
 		return found;
-	return found < ns ? ns - (ns - found + 1) / 2 : ns + (found - ns + 7) / 8;
+	return found < ns ? ns - (ns - found + 7) / 8 : ns + (found - ns + 7) / 8;
 }
 
 static void keep(struct cost *cost, enum cost_how how, uint64_t ns)
@@ -241,7 +242,7 @@ int64_t cost_sample(struct cost *cost, uint64_t key, uint16_t version, enum cost
 	if (atomic_load(&cost->key) == key && atomic_load(&cost->version) == version) {
 		keep(cost, how, ns);
 		found = least(cost);
-		atomic_store(&cost->ns, follow(atomic_load(&cost->ns), found));
+		atomic_store(&cost->ns, follow(cost, atomic_load(&cost->ns), found));
 		due = ((int64_t)found - (int64_t)guess_of(cost)) * atomic_exchange(&cost->started, 0);
 	}
 	private_unlock(&all->lock);

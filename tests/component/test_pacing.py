@@ -445,7 +445,7 @@ def quarters(share, tmp_path, started, shim):
         container = Granted(share.tree, folder, [512 << 20, 512 << 20])
         grants.set_core(container.grant, 0, 25 * PERCENT)
         processes.append(started(endless(container, "ms1", 4, shim=shim)))
-    time.sleep(1)
+    time.sleep(3)    # until enough of their samples are clean
     percent = Shares(share, *[[p] for p in processes]).over(2)
     for process in processes:
         process.kill()
