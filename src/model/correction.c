@@ -11,6 +11,8 @@
 #define FORGET (15.0 / 16.0) /* with each sample: the last 16 s count */
 /* What is believed of the shim before the driver has said anything weighs as much as so many samples. */
 #define PRIOR 2.0
+/* The driver tells of about the last second: what was started before it cannot be compared. */
+#define SAMPLE_MOST_NS UINT64_C(3000000000)
 /* Processes that the driver does not name leave a sum below the card's; they are not blamed on the others. */
 #define SCALE_MOST 1.25
 
@@ -47,6 +49,10 @@ void correction_sample(
 
 	if (elapsed_ns == 0)
 		return;
+	if (elapsed_ns > SAMPLE_MOST_NS) {
+		c->last_started = c->last_used = 0;
+		return;
+	}
 	started = (double)started_ns / (double)elapsed_ns;
 	used = (double)used_ns / (double)elapsed_ns;
 	steady = is_steady(c->last_started, started) && is_steady(c->last_used, used);

@@ -135,6 +135,16 @@ static void too_little_work_to_tell_teaches_nothing(void **state)
 	assert_near(correction.factor, 1, 0);
 }
 
+static void a_driver_that_was_silent_for_long_teaches_nothing(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	for (int i = 0; i < 100; i++)
+		correction_sample(&correction, 60 * SECOND, 50 * SECOND, 6 * SECOND);
+	assert_near(correction.factor, 1, 0);
+}
+
 static void no_number_leads_out_of_the_bounds(void **state)
 {
 	static const uint64_t numbers[] = {0, 1, SECOND / 50, SECOND / 2, SECOND, 100 * SECOND, UINT64_MAX};
@@ -189,6 +199,7 @@ int main(void)
 		cmocka_unit_test(who_uses_less_than_its_share_is_not_given_more),
 		cmocka_unit_test(bursts_teach_nothing_wrong),
 		cmocka_unit_test(too_little_work_to_tell_teaches_nothing),
+		cmocka_unit_test(a_driver_that_was_silent_for_long_teaches_nothing),
 		cmocka_unit_test(no_number_leads_out_of_the_bounds),
 		cmocka_unit_test(a_new_keeper_goes_on_where_the_last_one_was),
 		cmocka_unit_test(what_the_processes_are_said_to_use_is_scaled_to_the_card),
