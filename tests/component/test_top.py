@@ -148,16 +148,14 @@ class Terminal:
                 self.seen += os.read(self.fd, 65536).decode(errors="replace")
 
     def ends(self):
-        end = time.monotonic() + 5
+        """Its status, when all that it wrote was read."""
+        end = time.monotonic() + 10
         while time.monotonic() < end:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                return os.waitstatus_to_exitcode(status)
-            if select.select([self.fd], [], [], 0.05)[0]:
+            if select.select([self.fd], [], [], 0.1)[0]:
                 try:
                     self.seen += os.read(self.fd, 65536).decode(errors="replace")
-                except OSError:
-                    pass
+                except OSError:    # nobody has the terminal any more
+                    return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         raise AssertionError("it does not end")
 
 
