@@ -7,7 +7,7 @@ import time
 import pytest
 
 import cgpupods
-from cluster import EXAMPLES
+from cluster import EXAMPLES, ROOT
 from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, container, fingerprint, pod
 from test_agent_kills import agent
 
@@ -134,6 +134,35 @@ def test_three_pods_of_30_percent_share_a_card_and_the_fourth_has_another(lab):
         check_what_it_sees(cluster, p, cluster.nodes())
         assert cgpupods.check_isolation(cluster, p) == 1
         cluster.wait_for(lambda p=p: share_of(p, cluster) == 300000, 5, "its share in the grant")
+
+
+def set_policy(cluster, policy):
+    """helm upgrade, and the seconds since the API server had it."""
+    cluster.run("helm", "upgrade", "ack-ai-installer", ROOT / "deploy/charts/ack-ai-installer", "-n", "kube-system",
+                "--reuse-values", "--set", f"policy={policy}")
+    return time.monotonic()
+
+
+def test_policy_changes_by_helm_upgrade_under_running_pods(lab):
+    """5 acts as 3 for who has a percentage; under 4 it is guaranteed, and what is idle is shared: alone, the whole card."""
+    cluster = lab(NODES)
+    agents = fingerprint(agent(cluster))
+    cluster.create(sample("third", 2, 30))
+    p = cluster.wait_running(names=["third"])[0]
+    cluster.wait_for(lambda: share_of(p, cluster) == 300000, 5, "its share of policy 5")
+    cluster.wait_for(lambda: len(rounds(cluster, "third")) > 3, 30, "its log")
+    try:
+        for policy, share in ((4, 1000000), (3, 300000), (4, 1000000), (5, 300000)):
+            upgraded = set_policy(cluster, policy)
+            cluster.wait_for(lambda share=share: share_of(p, cluster) == share, 5, f"its share of policy {policy}")
+            took = time.monotonic() - upgraded
+            assert took < 1, f"policy {policy} in force {took:.1f} s after helm said so"
+            seen = rate(cluster, "third", 4)
+            print(f"\npolicy {policy}: in the grant {took:.2f} s after helm, {seen:.2f} rounds a second")
+            assert (seen > 2.5) if share == 1000000 else (seen < 1.2), f"policy {policy}: {seen} rounds a second"
+    finally:
+        set_policy(cluster, 5)
+    assert fingerprint(cluster.pod("third")) == fingerprint(p) and fingerprint(agent(cluster)) == agents
 
 
 def test_pods_with_and_without_a_percentage_wait_for_each_other(lab):
