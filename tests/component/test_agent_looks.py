@@ -350,6 +350,8 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void 
 
 @pytest.mark.parametrize("how, what", [("fails", "Operation not supported"), ("hangs", "it does not answer")])
 def test_driver_that_does_not_say_who_holds_memory_is_told_of(how, what):
+    if how == "hangs" and SANITIZED:
+        pytest.skip("what a thread has that never comes back from the driver is not given back")
     with Node() as node:
         switch = node.dir / how
         node.change_driver(SILENT % (node.dir / "fails", node.dir / "hangs"))
@@ -362,7 +364,7 @@ def test_driver_that_does_not_say_who_holds_memory_is_told_of(how, what):
         if how == "fails":
             switch.unlink()
             wait_for_look(node, pod)
-            assert f"the driver says again who holds memory of GPU {node.uuid(0)}" in node.logged()
+            wait_for(lambda: f"the driver says again who holds memory of GPU {node.uuid(0)}" in node.logged())
             assert len([e for e in node.api.events("GPUMemoryUnseen") if "GPU 0 " in e["message"]]) == 1
 
 

@@ -8,13 +8,17 @@ import time
 import pytest
 
 import grants
+from agent_fixture import FULL
 from shim_memory import Granted, _granted  # noqa: F401 (fixture)
 from sim_cuda import KERNELS
 from test_shim import SHIM
 from test_sim import BUILD, RATION_SIM, run, tree  # noqa: F401 (fixture)
 
+pytestmark = pytest.mark.alone
 WHOLE = 1_000_000
 PERCENT = WHOLE // 100
+# Beside other tests a program does not always get a processor when it has credit: what it may lack, of what it should have.
+LACKING = 1 if FULL else 3
 
 WORK = KERNELS + r"""
 IMAGE = b'{"rationSimModule": 1, "functions": {"us2": {"us": 2}, "us200": {"us": 200}, "ms1": {"us": 1000}, ' \
@@ -56,7 +60,7 @@ def test_a_lone_container_has_its_share_and_no_more(share, name, us, batch):
         spin(1, lambda: ok(launch(f)), {us}, {batch})
         say(spin(3, lambda: ok(launch(f)), {us}, {batch}))
         """)
-    assert 0.28 <= float(out) <= 0.32
+    assert 0.30 - 0.02 * LACKING <= float(out) <= 0.32
     started, waited, asked, _ = usage(share)
     assert 0.25 * 4e9 < started < 0.36 * 4e9 and waited > 1e9 and asked > 100
 
@@ -348,7 +352,7 @@ def test_copies_keep_to_the_share_of_their_own_engine(share, started, way, batch
     share.share(20)
     limited = engine_share()
     # (What its processor takes for a copy depends on what the caches hold.)
-    assert (0.1 if engine == "smNs" else 0.18) * unlimited <= limited <= 0.22
+    assert (0.1 / LACKING if engine == "smNs" else 0.20 - 0.02 * LACKING) * unlimited <= limited <= 0.22
     started_ns, _, _, (to_card, from_card) = usage(share)
     assert [ns > 1e8 for ns in (started_ns, to_card, from_card)] == [engine == name for name in
                                                                     ("smNs", "copyInNs", "copyOutNs")]
@@ -441,7 +445,7 @@ def quarters(share, tmp_path, started, shim):
     processes = []
     for i in range(4):
         folder = tmp_path / f"{shim.parent.name}{i}"
-        folder.mkdir()
+        folder.mkdir(parents=True)
         container = Granted(share.tree, folder, [512 << 20, 512 << 20])
         grants.set_core(container.grant, 0, 25 * PERCENT)
         processes.append(started(endless(container, "ms1", 4, shim=shim)))
@@ -455,10 +459,14 @@ def quarters(share, tmp_path, started, shim):
 
 def test_exclusive_time_is_charged_and_a_shim_that_charges_elapsed_time_is_seen_to_fail(share, tmp_path, started):
     """Who is charged for what others do in between gets less than its share, while the card has nothing to do."""
-    elapsed = quarters(share, tmp_path, started, BUILD / "tests/component/elapsed")
-    assert sum(elapsed) < 88 and min(elapsed) < 22
-    exclusive = quarters(share, tmp_path, started, SHIM)
-    assert all(22.5 <= percent <= 27 for percent in exclusive)
+    for attempt in range(1 if FULL else 3):    # what each gets depends on when the others have a processor
+        folder = tmp_path / str(attempt)
+        elapsed = quarters(share, folder, started, BUILD / "tests/component/elapsed")
+        exclusive = quarters(share, folder, started, SHIM)
+        if sum(elapsed) < sum(exclusive) - 8:
+            break
+    assert sum(elapsed) < sum(exclusive) - 8, (elapsed, exclusive)
+    assert all(25 - 2.5 * LACKING <= percent <= 27 for percent in exclusive), exclusive
 
 
 AHEAD = """

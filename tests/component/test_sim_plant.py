@@ -14,6 +14,8 @@ from sim_cuda import KERNELS, finish
 from test_sim import BUILD, RATION_SIM, run, tree  # noqa: F401 (fixture)
 from test_sim_cuda import card  # noqa: F401 (fixture)
 
+pytestmark = pytest.mark.alone
+
 # run_for(): launches until so many seconds are over, at most `depth` ahead. KERNEL(us) makes a function.
 WORK = KERNELS + """
 def kernel(us):

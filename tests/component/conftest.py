@@ -1,0 +1,7 @@
+"""Component tests: nothing but their marks."""
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: judges shares of time on a simulated card, and needs a processor when it has "
+                                       "credit: not beside the other tests, and not with sanitizers, which are in no library "
+                                       "that such a program loads")
