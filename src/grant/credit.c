@@ -38,12 +38,21 @@ uint64_t credit_burst_ns(uint64_t rate)
 	return (uint64_t)per_step(rate) * CREDIT_BURST_STEPS;
 }
 
+static int64_t most_of(uint64_t rate, uint64_t save_ns)
+{
+	uint64_t burst = credit_burst_ns(rate);
+
+	if (save_ns > (uint64_t)CREDIT_DEBT_MAX_NS)
+		save_ns = CREDIT_DEBT_MAX_NS;
+	return (int64_t)(save_ns > burst ? save_ns : burst);
+}
+
 /* The word as it is at now_ns. */
-static uint64_t refill(uint64_t word, uint64_t now_ns, uint64_t rate)
+static uint64_t refill(uint64_t word, uint64_t now_ns, uint64_t rate, uint64_t save_ns)
 {
 	uint64_t now = (now_ns / CREDIT_STEP_NS) & STEPS_MASK, then = word >> CREDIT_BITS;
 	uint64_t passed = (now - then) & STEPS_MASK;
-	int64_t most = (int64_t)credit_burst_ns(rate);
+	int64_t most = most_of(rate, save_ns);
 	int64_t credit = bounded(credit_of(word), most);
 
 	if (passed > STEPS_MASK - AHEAD_MAX)
@@ -61,13 +70,14 @@ static uint64_t wait_of(uint64_t word, uint64_t now_ns, uint64_t rate)
 	return steps * CREDIT_STEP_NS - now_ns % CREDIT_STEP_NS;
 }
 
-uint64_t credit_draw(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns)
+uint64_t credit_draw_saving(
+	_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns, uint64_t save_ns)
 {
 	uint64_t old = atomic_load_explicit(word, memory_order_relaxed), full, left;
 	int64_t want = want_ns < (uint64_t)CREDIT_DEBT_MAX_NS ? (int64_t)want_ns : CREDIT_DEBT_MAX_NS;
 
 	do {
-		full = refill(old, now_ns, rate);
+		full = refill(old, now_ns, rate, save_ns);
 		left = full;
 		if (credit_of(full) > 0)
 			left = pack(bounded(credit_of(full) - want, INT64_MAX), full >> CREDIT_BITS);
@@ -78,7 +88,25 @@ uint64_t credit_draw(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uin
 	return credit_of(full) > 0 ? 0 : wait_of(full, now_ns, rate);
 }
 
+uint64_t credit_draw(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns)
+{
+	return credit_draw_saving(word, now_ns, rate, want_ns, 0);
+}
+
+void credit_change(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, int64_t ns, uint64_t save_ns)
+{
+	uint64_t old = atomic_load_explicit(word, memory_order_relaxed), full, changed;
+	int64_t change = bounded(ns, CREDIT_DEBT_MAX_NS);
+
+	do {
+		full = refill(old, now_ns, rate, save_ns);
+		changed = pack(
+			bounded(credit_of(full) + change, most_of(rate, save_ns)), full >> CREDIT_BITS);
+	} while (!atomic_compare_exchange_weak_explicit(
+		word, &old, changed, memory_order_relaxed, memory_order_relaxed));
+}
+
 int64_t credit_left_ns(uint64_t word, uint64_t now_ns, uint64_t rate)
 {
-	return credit_of(refill(word, now_ns, rate));
+	return credit_of(refill(word, now_ns, rate, 0));
 }

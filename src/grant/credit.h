@@ -27,5 +27,12 @@ uint64_t credit_burst_ns(uint64_t rate);
  * CREDIT_DEBT_MAX_NS takes at this rate. */
 uint64_t credit_draw(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns);
 
+/* credit_draw_saving() - the same from a bucket that holds save_ns, if that is more than a burst. */
+uint64_t credit_draw_saving(
+	_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, uint64_t want_ns, uint64_t save_ns);
+
+/* credit_change() - ns more, up to save_ns or a burst, or fewer, whatever the credit. */
+void credit_change(_Atomic uint64_t *word, uint64_t now_ns, uint64_t rate, int64_t ns, uint64_t save_ns);
+
 /* credit_left_ns() - what there is now; for people and tests. */
 int64_t credit_left_ns(uint64_t word, uint64_t now_ns, uint64_t rate);

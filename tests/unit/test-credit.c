@@ -88,6 +88,40 @@ static void any_rest_refills_at_most_one_burst(void **state)
 	}
 }
 
+static void a_rest_before_a_long_kernel_saves_up_that_kernel_and_no_more(void **state)
+{
+	_Atomic uint64_t word = 0;
+	uint64_t now = HOUR, sum = 0;
+
+	draw_all(&word, now, now + SECOND, 10 * PERCENT, MS, 0);
+	now += HOUR;
+	while (credit_draw_saving(&word, now, 10 * PERCENT, MS, 50 * MS) == 0)
+		sum += MS;
+	assert_int_equal(sum, 50 * MS);
+	/* Who draws for a short one finds a burst: 20 ms at 10 %. */
+	now += HOUR;
+	for (sum = 0; credit_draw(&word, now, 10 * PERCENT, MS) == 0;)
+		sum += MS;
+	assert_int_equal(sum, 2 * MS);
+}
+
+static void what_is_given_back_pays_debt_and_is_no_more_than_may_be_saved(void **state)
+{
+	_Atomic uint64_t word = 0;
+	uint64_t now = HOUR;
+
+	while (credit_draw(&word, now, 10 * PERCENT, MS) == 0)
+		continue;
+	credit_change(&word, now, 10 * PERCENT, -(int64_t)SECOND, 0);
+	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), -(int64_t)SECOND);
+	credit_change(&word, now, 10 * PERCENT, 900 * (int64_t)MS, 0);
+	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), -100 * (int64_t)MS);
+	credit_change(&word, now, 10 * PERCENT, INT64_MAX, 0);
+	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), 2 * MS);
+	credit_change(&word, now, 10 * PERCENT, INT64_MIN, 0);
+	assert_int_equal(credit_left_ns(word, now, 10 * PERCENT), -CREDIT_DEBT_MAX_NS + 2 * (int64_t)MS);
+}
+
 static void the_clock_may_come_round_at_any_moment(void **state)
 {
 	/* 2^28 steps of 50 us. */
@@ -270,6 +304,8 @@ int main(void)
 		cmocka_unit_test(who_comes_often_gets_no_less_and_no_more),
 		cmocka_unit_test(who_wakes_late_makes_up_for_it),
 		cmocka_unit_test(any_rest_refills_at_most_one_burst),
+		cmocka_unit_test(a_rest_before_a_long_kernel_saves_up_that_kernel_and_no_more),
+		cmocka_unit_test(what_is_given_back_pays_debt_and_is_no_more_than_may_be_saved),
 		cmocka_unit_test(the_clock_may_come_round_at_any_moment),
 		cmocka_unit_test(a_kernel_longer_than_the_credit_is_paid_afterwards),
 		cmocka_unit_test(a_higher_rate_pays_a_debt_faster_from_the_next_call_on),
