@@ -10,7 +10,11 @@
 #define STEADY 1.6
 #define FORGET (15.0 / 16.0) /* with each sample: the last 16 s count */
 /* What is believed of the shim before the driver has said anything weighs as much as so many samples. */
-#define PRIOR 2.0
+#define PRIOR 6.0
+/* What two samples agree on weighs as much. */
+#define AGREED 2.0
+/* Each of so many is compared with the one before it; a kernel of 50 ms makes chance ones. */
+#define FAR_LATER 3
 /* The driver tells of about the last second: what was started before it cannot be compared. */
 #define SAMPLE_MOST_NS UINT64_C(3000000000)
 /* Processes that the driver does not name leave a sum below the card's; they are not blamed on the others. */
@@ -40,11 +44,16 @@ static bool is_steady(double last, double now)
 	return last >= SIGNAL && now >= SIGNAL && now <= last * STEADY && last <= now * STEADY;
 }
 
+static bool is_far(double ratio, double factor)
+{
+	return ratio > factor * CORRECTION_FAR || ratio < factor / CORRECTION_FAR;
+}
+
 void correction_sample(
 	struct correction *correction, uint64_t elapsed_ns, uint64_t started_ns, uint64_t used_ns)
 {
 	struct correction *c = correction;
-	double started, used, wanted;
+	double started, used, wanted, ratio;
 	bool steady;
 
 	if (elapsed_ns == 0)
@@ -56,10 +65,19 @@ void correction_sample(
 	started = (double)started_ns / (double)elapsed_ns;
 	used = (double)used_ns / (double)elapsed_ns;
 	steady = is_steady(c->last_started, started) && is_steady(c->last_used, used);
+	ratio = steady ? (c->last_started + started) / (c->last_used + used) : c->factor;
 	c->last_started = started;
 	c->last_used = used;
 	if (!steady)
 		return;
+	c->far = is_far(ratio, c->factor) ? c->far + 1 : 0;
+	if (c->far >= (c->used_ns == 0 ? 1 : FAR_LATER)) {
+		c->far = 0;
+		c->factor = bounded(ratio, CORRECTION_LEAST, CORRECTION_MOST);
+		c->used_ns = AGREED * (double)used_ns;
+		c->started_ns = c->used_ns * c->factor;
+		return;
+	}
 	if (c->used_ns == 0) {
 		c->used_ns = PRIOR * (double)used_ns;
 		c->started_ns = c->used_ns * c->factor;

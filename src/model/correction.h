@@ -10,14 +10,16 @@
 
 #include <stdint.h>
 
-#define CORRECTION_LEAST 0.25
-#define CORRECTION_MOST 4.0
-#define CORRECTION_STEP 1.1 /* at most, from one sample to the next */
+#define CORRECTION_LEAST 0.03125
+#define CORRECTION_MOST 32.0
+#define CORRECTION_STEP 1.1 /* at most, from one sample to the next, unless it is far off */
+#define CORRECTION_FAR 1.5  /* this much: the first two samples, or later some more, are believed at once */
 
 struct correction {
 	double factor;			/* of the share: the rate */
 	double started_ns, used_ns;	/* sums that forget */
 	double last_started, last_used; /* of the last sample, as parts of its time */
+	unsigned far;			/* so many samples in a row were far off */
 };
 
 /* correction_init() - with nothing to correct yet; correction_resume() - going on from a share and a rate

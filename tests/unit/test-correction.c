@@ -80,6 +80,19 @@ static void what_is_used_becomes_the_share_however_wrong_the_estimate(void **sta
 		}
 }
 
+static void what_is_far_off_is_corrected_within_seconds(void **state)
+{
+	static const double wrong[] = {0.1, 0.4, 2.5, 10, 20};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct plant plant = {.wrong = wrong[i], .late = 1, .seed = 3};
+
+		correction_init(&plant.correction);
+		plant_mean(&plant, 50 * PERCENT, 1, 5);
+		assert_near(plant_mean(&plant, 50 * PERCENT, 1, 5), 0.5, 0.1);
+	}
+}
+
 static void noise_and_delay_do_not_make_the_rate_swing(void **state)
 {
 	struct plant plant = {.wrong = 1, .late = 2, .noise = 3, .seed = 11};
@@ -162,8 +175,13 @@ static void no_number_leads_out_of_the_bounds(void **state)
 		}
 		correction_sample(&correction, picked[0], picked[1], picked[2]);
 		assert_true(correction.factor >= CORRECTION_LEAST && correction.factor <= CORRECTION_MOST);
-		assert_true(correction.factor <= before * CORRECTION_STEP * 1.0001);
-		assert_true(correction.factor >= before / CORRECTION_STEP / 1.0001);
+		/* By a step, or at once by what is far. */
+		if (correction.factor > before * CORRECTION_STEP * 1.0001)
+			assert_true(correction.factor >= before * CORRECTION_FAR ||
+				    correction.factor == CORRECTION_MOST);
+		if (correction.factor < before / CORRECTION_STEP / 1.0001)
+			assert_true(correction.factor <= before / CORRECTION_FAR ||
+				    correction.factor == CORRECTION_LEAST);
 	}
 }
 
@@ -175,7 +193,7 @@ static void a_new_keeper_goes_on_where_the_last_one_was(void **state)
 	assert_int_equal(correction_rate(&correction, 300000), 360000);
 	assert_int_equal(correction_rate(&correction, 100000), 120000);
 	correction_resume(&correction, 1, UINT64_MAX);
-	assert_int_equal(correction_rate(&correction, 100000), 400000);
+	assert_int_equal(correction_rate(&correction, 100000), 100000 * 32);
 	correction_resume(&correction, 0, 0);
 	assert_int_equal(correction_rate(&correction, 100000), 100000);
 	assert_int_equal(correction_rate(&correction, 0), 0);
@@ -194,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_used_becomes_the_share_however_wrong_the_estimate),
+		cmocka_unit_test(what_is_far_off_is_corrected_within_seconds),
 		cmocka_unit_test(noise_and_delay_do_not_make_the_rate_swing),
 		cmocka_unit_test(an_idle_container_does_not_wind_up),
 		cmocka_unit_test(who_uses_less_than_its_share_is_not_given_more),
