@@ -7,11 +7,17 @@
 
 #define SETS 512 /* a power of two */
 #define WAYS 4
-#define SAMPLES 10 /* of each kind */
+#define SAMPLES 9 /* of each kind */
 /* A kind of sample that has not come for so many draws while the other kind did tells of what was. */
 #define STALE_DRAWS 64
 #define FAILURES_MAX 4
 #define FIRST_SAMPLES 4
+#define SURE_SAMPLES 9
+#define FIRST_SPREAD 50
+#define SPREAD 15
+#define LONG_MEMORY 60
+#define CLEAN_MOST 32
+#define DRIFT_NS UINT64_C(8000000000)
 /* Samples less than a fifth apart are of the same duration, which may vary by 20 % to both sides. */
 #define GAP_PART 5
 /* cuEventElapsedTime, CUDA Driver API reference: "a resolution of around 0.5 microseconds". In a row it is
@@ -26,9 +32,11 @@ struct cost {
 	_Atomic uint32_t asked;	   /* when last */
 	_Atomic uint16_t version;
 	/* Under the lock. */
-	uint8_t taken[COST_HOWS], next[COST_HOWS], failures;
+	uint8_t taken[COST_HOWS], next[COST_HOWS], failures, above;
 	uint32_t last[COST_HOWS]; /* when the last sample of a kind came */
 	uint32_t samples[COST_HOWS][SAMPLES];
+	uint32_t clean_ns; /* of a long launch: without others, as far as is known; 0: not known */
+	uint32_t cleans;   /* how many samples that is the mean of */
 };
 
 _Static_assert(sizeof(struct cost) == 128, "two lines of a processor's cache");
@@ -69,6 +77,8 @@ static void forget_samples(struct cost *cost)
 	memset(cost->taken, 0, sizeof(cost->taken));
 	memset(cost->next, 0, sizeof(cost->next));
 	cost->failures = 0;
+	cost->above = 0;
+	cost->clean_ns = 0;
 }
 
 /* Under the lock. A free place was asked for at 0, before all others. */
@@ -205,6 +215,93 @@ static uint64_t follow(const struct cost *cost, uint64_t ns, uint64_t found)
 	return found < ns ? ns - (ns - found + 7) / 8 : ns + (found - ns + 7) / 8;
 }
 
+static bool is_long(const struct cost *cost, enum cost_how how, uint64_t ns)
+{
+#ifdef CHARGE_ELAPSED
+	return false;
+#else
+	return how == COST_ALONE && ns >= COST_LONG_NS;
+#endif
+}
+
+static bool is_clean(const struct cost *cost, uint64_t took)
+{
+	return took <= cost->clean_ns + cost->clean_ns / 4;
+}
+
+/* What is lower had the card for itself. The keeper may have made up already for what was charged too much:
+ * then what is charged is to fall no faster than the keeper sees it. */
+static uint64_t fall(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
+{
+	double by = factor > COST_FACTOR_ONE ? (double)factor / COST_FACTOR_ONE : 1;
+	uint64_t corrected = (uint64_t)((double)took * by);
+
+	cost->clean_ns = (uint32_t)took;
+	cost->cleans = 1;
+	return corrected < ns ? corrected : ns;
+}
+
+/* Samples that are all longer than the best: others are always there, or the launch does more than it did.
+ * Only the driver knows, and through it the keeper: then more is used than was charged. */
+static bool may_rise(uint32_t factor)
+{
+	return factor == COST_FACTOR_ONE || factor < COST_FACTOR_ONE - COST_FACTOR_ONE / 10;
+}
+
+/* Of a launch that may be longer than a time slice. */
+static uint64_t follow_long(struct cost *cost, uint64_t ns, uint64_t took, uint64_t found, uint32_t factor)
+{
+	int64_t moves;
+
+	took = took < UINT32_MAX ? took : UINT32_MAX;
+	if (cost->clean_ns == 0) {
+		cost->clean_ns = (uint32_t)(ns < UINT32_MAX ? ns : UINT32_MAX);
+		cost->cleans = 1;
+	}
+	if (is_clean(cost, took)) {
+		cost->above = 0;
+		if (took < cost->clean_ns - cost->clean_ns * UINT64_C(3) / 10)
+			return fall(cost, ns, took, factor);
+		if (cost->cleans < CLEAN_MOST)
+			cost->cleans++;
+		moves = ((int64_t)took - (int64_t)cost->clean_ns) / cost->cleans;
+	} else if (cost->above < LONG_MEMORY || !may_rise(factor)) {
+		if (cost->above < LONG_MEMORY)
+			cost->above++;
+		return ns;
+	} else {
+		moves = ((int64_t)found - (int64_t)cost->clean_ns) / CLEAN_MOST;
+	}
+	cost->clean_ns = (uint32_t)(cost->clean_ns + moves);
+	ns = (uint64_t)((int64_t)ns + moves);
+	if (ns < cost->clean_ns)
+		return cost->clean_ns;
+	return ns - (uint64_t)((double)(ns - cost->clean_ns) * (double)took / (double)DRIFT_NS);
+}
+
+uint64_t cost_of(const struct cost *cost, uint64_t took_ns)
+{
+	uint64_t ns = cost_ns(cost), clean = cost->clean_ns;
+
+	if (ns < COST_LONG_NS || clean == 0 || !is_clean(cost, took_ns))
+		return 0;
+	return (uint64_t)((double)took_ns * (double)ns / (double)clean);
+}
+
+bool cost_is_unsure(const struct cost *cost)
+{
+	return cost_ns(cost) >= COST_LONG_NS && cost->taken[COST_ALONE] < SURE_SAMPLES;
+}
+
+unsigned cost_spread_percent(const struct cost *cost)
+{
+	if (cost_ns(cost) < COST_LONG_NS)
+		return 0;
+	if (cost->taken[COST_ALONE] <= FIRST_SAMPLES)
+		return FIRST_SPREAD;
+	return cost->above > 0 ? SPREAD : 0;
+}
+
 static void keep(struct cost *cost, enum cost_how how, uint64_t ns)
 {
 	enum cost_how other = how == COST_ALONE ? COST_IN_A_ROW : COST_ALONE;
@@ -232,18 +329,28 @@ uint16_t cost_version(const struct cost *cost)
 	return atomic_load(&cost->version);
 }
 
-int64_t cost_sample(struct cost *cost, uint64_t key, uint16_t version, enum cost_how how, uint64_t ns)
+int64_t cost_sample(
+	struct cost *cost, uint64_t key, uint16_t version, enum cost_how how, uint64_t ns, uint32_t factor)
 {
 	struct costs *all = costs_get();
 	int64_t due = 0;
-	uint64_t found;
+	uint64_t found, before, now;
 
 	private_lock(&all->lock);
 	if (atomic_load(&cost->key) == key && atomic_load(&cost->version) == version) {
 		keep(cost, how, ns);
 		found = least(cost);
-		atomic_store(&cost->ns, follow(cost, atomic_load(&cost->ns), found));
-		due = ((int64_t)found - (int64_t)guess_of(cost)) * atomic_exchange(&cost->started, 0);
+		before = atomic_load(&cost->ns);
+		now = before && is_long(cost, how, before) ? follow_long(cost, before, ns, found, factor)
+							   : follow(cost, before, found);
+		atomic_store(&cost->ns, now);
+		if (!before)
+			before = guess_of(cost);
+		else if (now >= before - before / 4)
+			now = before;
+		due = ((int64_t)now - (int64_t)before) * atomic_load(&cost->started);
+		if (now < before || !cost_is_unsure(cost))
+			atomic_store(&cost->started, 0);
 	}
 	private_unlock(&all->lock);
 	return due;
@@ -276,6 +383,7 @@ void cost_renew(uint64_t key)
 		atomic_fetch_add(&cost->version, 1);
 		atomic_store(&cost->guess_ns, atomic_load(&cost->ns));
 		atomic_store(&cost->ns, 0);
+		atomic_store(&cost->started, 0);
 	}
 	private_unlock(&all->lock);
 }

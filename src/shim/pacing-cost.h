@@ -33,6 +33,15 @@ struct cost *cost_find(uint64_t key, uint32_t now);
 /* cost_ns() - of one; 0: it is to be measured. */
 uint64_t cost_ns(const struct cost *cost);
 
+/* cost_is_unsure() - of a launch that may be longer than a time slice: too few samples to believe that nobody
+ * else was at work in the lowest of them. */
+#define COST_LONG_NS UINT64_C(600000)
+bool cost_is_unsure(const struct cost *cost);
+
+/* cost_spread_percent() - how much longer, by chance, it is to be held back than it must, so that containers
+ * that began together do not meet for ever. */
+unsigned cost_spread_percent(const struct cost *cost);
+
 /* cost_start() - `count` are started before there is a sample. Returns what each is charged until then;
  * *ret_unknown: how many there were before, if nothing at all is known of them. */
 #define COST_GUESS_NS UINT64_C(5000)
@@ -51,7 +60,13 @@ uint16_t cost_version(const struct cost *cost);
 
 /* cost_sample() - one took ns, or less. Returns what is still to be charged for those that were started
  * before this first sample: may be negative. Nothing where the place, or the version, is another by now. */
-int64_t cost_sample(struct cost *cost, uint64_t key, uint16_t version, enum cost_how how, uint64_t ns);
+#define COST_FACTOR_ONE 1000000
+int64_t cost_sample(
+	struct cost *cost, uint64_t key, uint16_t version, enum cost_how how, uint64_t ns, uint32_t factor);
+
+/* cost_of() - what is to be charged for a long launch that took so long, measured by itself; 0: others were
+ * at work too. */
+uint64_t cost_of(const struct cost *cost, uint64_t took_ns);
 
 /* cost_failed() - it could not be measured. After some of these the guess is taken for the cost. */
 void cost_failed(struct cost *cost, uint64_t key);

@@ -11,7 +11,7 @@
 #define PARTS_MAX 8
 #define ASK_MAX 4
 /* Longer than this a launch is measured by itself each time: what the events cost is nothing to it. */
-#define LONG_NS UINT64_C(600000)
+#define LONG_NS COST_LONG_NS
 #define WINDOW_NS UINT64_C(1000000)
 #define WINDOW_LAUNCHES 1000
 /* Of the draws, when enough is known: it keeps up with change. */
@@ -171,6 +171,22 @@ static void window_close(struct sampler *all, struct window *window)
 /* ---- samples --------------------------------------------------------------------------------------------
  */
 
+/* Much that was charged in vain goes back to the container's bucket, which has a limit. */
+static void settle(const struct window *window, const struct part *part, int64_t ns)
+{
+	if (ns < 0 && (uint64_t)-ns > part->cost_ns * part->count * 3 / 10)
+		pacing_give_back(window->card, part->kind, (uint64_t)-ns);
+	else
+		pacing_charge(window->card, part->kind, ns);
+}
+
+/* Kernels that vary are paid by what each took, so that few of them in a second are no error of its share. */
+static void settle_long(const struct window *window, const struct part *part, uint64_t is_ns)
+{
+	if (is_ns != 0)
+		settle(window, part, ((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
+}
+
 /* What took longer or shorter than expected did so for all parts alike, as far as one can know. */
 static void window_apply(const struct window *window, uint64_t took_ns)
 {
@@ -180,8 +196,11 @@ static void window_apply(const struct window *window, uint64_t took_ns)
 				    ? (double)took_ns / part->count
 				    : (double)part->cost_ns * (double)took_ns / (double)window->expected_ns;
 
-		pacing_charge(window->card, part->kind,
-			cost_sample(part->cost, part->key, part->version, window->how, (uint64_t)(ns + 0.5)));
+		settle(window, part,
+			cost_sample(part->cost, part->key, part->version, window->how, (uint64_t)(ns + 0.5),
+				pacing_factor(window->card)));
+		if (window->how == COST_ALONE && part->cost_ns >= LONG_NS)
+			settle_long(window, part, cost_of(part->cost, (uint64_t)ns));
 	}
 }
 

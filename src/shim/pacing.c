@@ -20,6 +20,8 @@
 #define UNDER_WAY_STEP_NS UINT64_C(1000000)
 #define UNKNOWN_MAX 4
 #define UNKNOWN_WAIT_STEPS 100
+#define PROBE_NS UINT64_C(2000000000)
+#define SAVED_MAX_NS UINT64_C(50000000)
 #define UNKNOWN_STEP_NS UINT64_C(1000000)
 
 /* What this process has drawn and not started. Cleared in a child. */
@@ -86,25 +88,76 @@ static void add(_Atomic uint64_t *word, uint64_t amount)
 	atomic_fetch_add_explicit(word, amount, memory_order_relaxed);
 }
 
-static void wait_for(const struct shim_session *session, unsigned card, enum pace_kind kind, uint64_t want)
+static _Atomic uint64_t *bucket_of(struct usage_card *usage, uint32_t kind)
 {
-	const struct grant_file_live *live = &session->grant->live[card];
+	return kind == PACE_CORE ? &usage->core_credit : &usage->copy_credit[kind - 1];
+}
+
+static uint64_t rate_of(const struct grant_file *grant, unsigned card)
+{
+	uint64_t rate = atomic_load_explicit(&grant->live[card].core_rate, memory_order_relaxed);
+
+	return rate ? rate : share_of(grant, card);
+}
+
+/* Below most. The program's own random numbers are none of ours. */
+static uint64_t random_below(uint64_t most)
+{
+	uint64_t x = now_ns() ^ (uint64_t)(uintptr_t)drawn_get();
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	x ^= x >> 31;
+	return most ? x % most : 0;
+}
+
+/* Containers that began together, were held back together and go on together would measure each other for
+ * ever. */
+static void spread(const struct cost *cost, uint64_t waited)
+{
+	uint64_t left = random_below(waited / 100 * cost_spread_percent(cost));
+
+	while (left > 0) {
+		uint64_t some = left < WAIT_STEP_NS ? left : WAIT_STEP_NS;
+
+		sample_ask();
+		sleep_ns(some);
+		left -= some;
+	}
+}
+
+static uint64_t saved_of(uint64_t want)
+{
+	return want < SAVED_MAX_NS ? want : SAVED_MAX_NS;
+}
+
+static void wait_for(const struct shim_session *session, unsigned card, enum pace_kind kind, uint64_t want,
+	const struct cost *cost)
+{
 	struct usage_card *usage = &session->usage->cards[card];
-	_Atomic uint64_t *bucket = kind == PACE_CORE ? &usage->core_credit : &usage->copy_credit[kind - 1];
-	uint64_t before = now_ns(), now = before, wait;
+	_Atomic uint64_t *bucket = bucket_of(usage, kind);
+	uint64_t before = now_ns(), now = before, wait, probe = PROBE_NS + random_below(PROBE_NS);
 
 	for (;;) {
 		uint64_t share = share_of(session->grant, card);
-		uint64_t rate = atomic_load_explicit(&live->core_rate, memory_order_relaxed);
+		uint64_t rate = rate_of(session->grant, card);
 
 		add(&usage->core_asked, 1);
 		if (share == 0 || share >= GRANT_CORE_WHOLE)
 			break;
-		wait = credit_draw(bucket, now, rate ? rate : share, want);
+		wait = credit_draw_saving(bucket, now, rate, want, saved_of(want));
 		if (wait == 0)
 			break;
+		if (now - before > probe && cost_is_unsure(cost)) {
+			credit_change(bucket, now, rate, -(int64_t)want, saved_of(want));
+			break;
+		}
 		sample_ask();
 		sleep_ns(wait < WAIT_STEP_NS ? wait : WAIT_STEP_NS);
+		now = now_ns();
+	}
+	if (now != before && cost_ns(cost) >= COST_LONG_NS) {
+		spread(cost, now - before);
 		now = now_ns();
 	}
 	if (now != before)
@@ -113,14 +166,14 @@ static void wait_for(const struct shim_session *session, unsigned card, enum pac
 }
 
 /* This process has no credit left and lacks short_ns: that and a slice more. */
-static void draw(unsigned card, enum pace_kind kind, int64_t short_ns)
+static void draw(unsigned card, enum pace_kind kind, int64_t short_ns, const struct cost *cost)
 {
 	const struct shim_session *session = session_get();
 	int64_t want = short_ns + SLICE_NS;
 
 	sample_due();
 	sample_ask();
-	wait_for(session, card, kind, (uint64_t)want);
+	wait_for(session, card, kind, (uint64_t)want, cost);
 	if (kind == PACE_CORE) {
 		while (sample_is_behind(card, pacing_drawn_ns(card), UNDER_WAY_NS))
 			sleep_ns(UNDER_WAY_STEP_NS);
@@ -138,6 +191,24 @@ void pacing_charge(uint32_t card, uint32_t kind, int64_t ns)
 {
 	if (ns != 0)
 		atomic_fetch_sub_explicit(&drawn_get()->cards[card].ns[kind], ns, memory_order_relaxed);
+}
+
+void pacing_give_back(uint32_t card, uint32_t kind, uint64_t ns)
+{
+	const struct shim_session *session = session_get();
+
+	if (session && ns <= INT64_MAX)
+		credit_change(bucket_of(&session->usage->cards[card], kind), now_ns(),
+			rate_of(session->grant, card), (int64_t)ns, SAVED_MAX_NS);
+}
+
+uint32_t pacing_factor(uint32_t card)
+{
+	const struct shim_session *session = session_get();
+	uint64_t share = session ? share_of(session->grant, card) : 0;
+	double factor = share ? (double)rate_of(session->grant, card) / (double)share : 1;
+
+	return (uint32_t)(COST_FACTOR_ONE * (factor < 1000 ? factor : 1000));
 }
 
 /* Keys are odd. */
@@ -181,7 +252,7 @@ static void pay(struct pace *pace, _Atomic int64_t *own, uint64_t ns)
 	/* Each thread draws what it lacks itself; what was charged afterwards is made up for by the slices.
 	 */
 	if (had < need)
-		draw(pace->started.card, pace->started.kind, had > 0 ? need - had : need);
+		draw(pace->started.card, pace->started.kind, had > 0 ? need - had : need, pace->started.cost);
 }
 
 void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t count, CUstream stream)

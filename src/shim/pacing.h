@@ -36,6 +36,12 @@ void pacing_renew(uint64_t key);
 /* pacing_charge() - ns more (or fewer) for what was started already. */
 void pacing_charge(uint32_t card, uint32_t kind, int64_t ns);
 
+/* pacing_give_back() - to the container's bucket, which has a limit: this was charged in vain. */
+void pacing_give_back(uint32_t card, uint32_t kind, uint64_t ns);
+
+/* pacing_factor() - by what the keeper has corrected the share. */
+uint32_t pacing_factor(uint32_t card);
+
 /* pacing_drawn_ns() - what this process has ever drawn for kernels on the card. */
 uint64_t pacing_drawn_ns(uint32_t card);
 

@@ -24,7 +24,7 @@ static struct cost *fresh(uint64_t *ret_key)
 
 static void in_a_row(struct cost *cost, uint64_t key, uint64_t ns)
 {
-	cost_sample(cost, key, cost_version(cost), COST_IN_A_ROW, ns);
+	cost_sample(cost, key, cost_version(cost), COST_IN_A_ROW, ns, COST_FACTOR_ONE);
 }
 
 static void what_was_measured_once_is_known(void **state)
@@ -77,19 +77,89 @@ static void a_function_that_does_more_costs_more_soon(void **state)
 	assert_in_range(cost_ns(cost), 1000000, 1100000);
 }
 
+/* A launch of some ms by itself, where the keeper has corrected the share by so many percent. */
+static int64_t alone(struct cost *cost, uint64_t key, uint64_t ns, uint32_t percent)
+{
+	return cost_sample(cost, key, cost_version(cost), COST_ALONE, ns, COST_FACTOR_ONE / 100 * percent);
+}
+
+static void a_long_launch_costs_what_it_took_once_without_others(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	for (int i = 0; i < 20; i++)
+		alone(cost, key, 20000000, 101);
+	alone(cost, key, 5000000, 101);
+	for (int i = 0; i < 1000; i++)
+		alone(cost, key, 9000000, 101);
+	assert_in_range(cost_ns(cost), 5000000, 5100000);
+	assert_int_equal(cost_of(cost, 9000000), 0);
+	assert_in_range(cost_of(cost, 4000000), 4000000, 4100000);
+}
+
+static void a_long_launch_that_does_more_costs_more_once_the_keeper_sees_it(void **state)
+{
+	/* Far less than was granted, and a driver that tells nothing. */
+	static const uint32_t corrected[] = {60, 100};
+
+	for (int k = 0; k < 2; k++) {
+		uint64_t key;
+		struct cost *cost = fresh(&key);
+
+		for (int i = 0; i < 50; i++)
+			alone(cost, key, 5000000, 100);
+		for (int i = 0; i < 300; i++)
+			alone(cost, key, 20000000, corrected[k]);
+		assert_in_range(cost_ns(cost), 19000000, 20100000);
+	}
+}
+
+static void what_the_keeper_has_made_up_for_is_not_taken_back_at_once(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+
+	for (int i = 0; i < 20; i++)
+		alone(cost, key, 9000000, 180);
+	/* 9 ms at 1.8 times the share is what 5 ms are at the share. */
+	for (int i = 0; i < 100; i++)
+		alone(cost, key, 5000000, 180);
+	assert_in_range(cost_ns(cost), 8500000, 9000000);
+	for (int i = 0; i < 20000; i++)
+		alone(cost, key, 5000000, 100);
+	assert_in_range(cost_ns(cost), 5000000, 5100000);
+}
+
+static void what_a_stretched_first_sample_charged_is_given_back(void **state)
+{
+	uint64_t key;
+	struct cost *cost = fresh(&key);
+	uint32_t unknown;
+
+	cost_start(cost, 2, &unknown);
+	assert_int_equal(alone(cost, key, 100000000, 100), 2 * (100000000 + RESOLUTION - COST_GUESS_NS));
+	assert_true(cost_is_unsure(cost));
+	assert_int_equal(alone(cost, key, 5000000, 100), 2 * (5000000 - (100000000 + RESOLUTION)));
+	assert_int_equal(alone(cost, key, 5000000, 100), 0);
+	for (int i = 0; i < 10; i++)
+		alone(cost, key, 5000000, 100);
+	assert_false(cost_is_unsure(cost));
+}
+
 static void the_better_way_to_measure_counts(void **state)
 {
 	uint64_t key;
 	struct cost *cost = fresh(&key);
 
 	for (int i = 0; i < 100; i++) {
-		cost_sample(cost, key, 0, COST_ALONE, 12000); /* with 10 us on its way */
+		cost_sample(cost, key, 0, COST_ALONE, 12000, COST_FACTOR_ONE); /* with 10 us on its way */
 		in_a_row(cost, key, 2000);
 	}
 	assert_in_range(cost_ns(cost), 2000, 2010);
 	cost = fresh(&key);
 	for (int i = 0; i < 100; i++) {
-		cost_sample(cost, key, 0, COST_ALONE, 12000);
+		cost_sample(cost, key, 0, COST_ALONE, 12000, COST_FACTOR_ONE);
 		in_a_row(cost, key, 50000); /* with pauses */
 	}
 	assert_in_range(cost_ns(cost), 12000 + RESOLUTION, 12010 + RESOLUTION);
@@ -106,7 +176,7 @@ static void a_way_that_nothing_comes_by_any_more_counts_no_more(void **state)
 	}
 	for (uint32_t now = 100; now < 150; now++) {
 		cost_find(key, now);
-		cost_sample(cost, key, 0, COST_ALONE, 50000);
+		cost_sample(cost, key, 0, COST_ALONE, 50000, COST_FACTOR_ONE);
 	}
 	assert_in_range(cost_ns(cost), 49000, 50000 + RESOLUTION);
 }
@@ -123,8 +193,8 @@ static void what_was_started_before_a_sample_is_paid_with_it(void **state)
 	assert_int_equal(unknown, 1);
 	cost_start(cost, 1, &unknown);
 	cost_unstart(cost, 1);
-	assert_int_equal(cost_sample(cost, key, 0, COST_IN_A_ROW, 105000), 3 * 100000);
-	assert_int_equal(cost_sample(cost, key, 0, COST_IN_A_ROW, 105000), 0);
+	assert_int_equal(cost_sample(cost, key, 0, COST_IN_A_ROW, 105000, COST_FACTOR_ONE), 3 * 100000);
+	assert_int_equal(cost_sample(cost, key, 0, COST_IN_A_ROW, 105000, COST_FACTOR_ONE), 0);
 }
 
 static void what_is_renewed_is_measured_again_and_old_samples_are_not_taken(void **state)
@@ -142,9 +212,10 @@ static void what_is_renewed_is_measured_again_and_old_samples_are_not_taken(void
 	assert_int_equal(cost_start(cost, 1, &unknown), 1000000);
 	assert_int_equal(cost_start(cost, 1, &unknown), 1000000);
 	assert_int_equal(unknown, 0); /* nobody need wait: it is known about */
-	cost_sample(cost, key, before, COST_IN_A_ROW, 1000000);
+	cost_sample(cost, key, before, COST_IN_A_ROW, 1000000, COST_FACTOR_ONE);
 	assert_int_equal(cost_ns(cost), 0);
-	assert_int_equal(cost_sample(cost, key, cost_version(cost), COST_IN_A_ROW, 20000000), 2 * 19000000);
+	assert_int_equal(cost_sample(cost, key, cost_version(cost), COST_IN_A_ROW, 20000000, COST_FACTOR_ONE),
+		2 * 19000000);
 	assert_int_equal(cost_ns(cost), 20000000);
 }
 
@@ -179,7 +250,7 @@ static void a_sample_for_one_that_was_replaced_is_not_taken(void **state)
 	uint64_t key;
 	struct cost *cost = fresh(&key);
 
-	assert_int_equal(cost_sample(cost, key + 2, 0, COST_IN_A_ROW, 5000), 0);
+	assert_int_equal(cost_sample(cost, key + 2, 0, COST_IN_A_ROW, 5000, COST_FACTOR_ONE), 0);
 	assert_int_equal(cost_ns(cost), 0);
 }
 
@@ -206,6 +277,10 @@ int main(void)
 		cmocka_unit_test(samples_that_others_have_stretched_do_not_count),
 		cmocka_unit_test(a_duration_that_varies_costs_its_mean),
 		cmocka_unit_test(a_function_that_does_more_costs_more_soon),
+		cmocka_unit_test(a_long_launch_costs_what_it_took_once_without_others),
+		cmocka_unit_test(a_long_launch_that_does_more_costs_more_once_the_keeper_sees_it),
+		cmocka_unit_test(what_the_keeper_has_made_up_for_is_not_taken_back_at_once),
+		cmocka_unit_test(what_a_stretched_first_sample_charged_is_given_back),
 		cmocka_unit_test(the_better_way_to_measure_counts),
 		cmocka_unit_test(a_way_that_nothing_comes_by_any_more_counts_no_more),
 		cmocka_unit_test(what_was_started_before_a_sample_is_paid_with_it),
