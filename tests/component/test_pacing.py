@@ -441,15 +441,15 @@ def test_many_threads_share_what_their_process_has(share):
 
 
 def quarters(share, tmp_path, started, shim):
-    """Percent of four containers of 25 % each, with kernels of 1 ms."""
+    """Percent of four containers of 25 % each, with kernels longer than a slice."""
     processes = []
     for i in range(4):
         folder = tmp_path / f"{shim.parent.name}{i}"
         folder.mkdir(parents=True)
         container = Granted(share.tree, folder, [512 << 20, 512 << 20])
         grants.set_core(container.grant, 0, 25 * PERCENT)
-        processes.append(started(endless(container, "ms1", 4, shim=shim)))
-    time.sleep(3)    # until enough of their samples are clean
+        processes.append(started(endless(container, "ms5", 4, shim=shim)))
+    time.sleep(5)    # until enough of their samples are clean
     percent = Shares(share, *[[p] for p in processes]).over(2)
     for process in processes:
         process.kill()
