@@ -72,17 +72,17 @@ void __wrap_journal_asked(
 
 void __real_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX]);
+	const uint32_t misfits[MISFIT_MAX], const char *text);
 void __wrap_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX]);
+	const uint32_t misfits[MISFIT_MAX], const char *text);
 void __wrap_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX])
+	const uint32_t misfits[MISFIT_MAX], const char *text)
 {
 	int64_t began_ns = cpu_ns();
 
-	__real_record_filter(scheduler, pod, n_asked, offered, n_offered, n_fitting, misfits);
+	__real_record_filter(scheduler, pod, n_asked, offered, n_offered, n_fitting, misfits, text);
 	timer_add(&filtered, began_ns);
 }
 
@@ -227,7 +227,7 @@ static void measure_filter(struct scheduler *scheduler, size_t n_nodes)
 		_cleanup_free_ char *body = question(i % 10, n_nodes);
 		int64_t began_ns = cpu_ns();
 
-		free(extender_filter(scheduler, NULL, body, strlen(body)));
+		free(extender_filter(scheduler, NULL, body, strlen(body), &(bool){false}));
 		timer_add(&whole, began_ns);
 	}
 	for (int verb = 0; verb < LEDGER_VERB_MAX; verb++) {
@@ -290,7 +290,7 @@ static void fill_rings(struct scheduler *scheduler, size_t n_nodes)
 	for (size_t i = 0; i < DECISIONS_MAX; i++) {
 		_cleanup_free_ char *body = question(i % WAITING, n_nodes < 40 ? n_nodes : 40);
 
-		free(extender_filter(scheduler, NULL, body, strlen(body)));
+		free(extender_filter(scheduler, NULL, body, strlen(body), &(bool){false}));
 	}
 }
 

@@ -18,7 +18,7 @@ _ration_agent()
 	--node-name | --metrics) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--node-name --driver-root --host-driver-root --plugin-dir
-			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --shim-dir --allow-disable --kubeconfig --metrics --on-bypass --proc --policy --unit --log-level
+			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --shim-dir --allow-disable --no-fault-lists --kubeconfig --metrics --on-bypass --proc --policy --unit --uninstall --log-level
 			--version --help" -- "$cur")
 		;;
 	esac

@@ -24,7 +24,7 @@ _ration_sim() {
 	if [[ $cur == -* ]]; then
 		local pace='--slice-us --latency-ns --jitter-percent --seed'
 		case $command in
-		up) mapfile -t COMPREPLY < <(compgen -W "--gpus --gpus-file --driver-version $pace" -- "$cur") ;;
+		up) mapfile -t COMPREPLY < <(compgen -W "--gpus --gpus-file --links --driver-version $pace" -- "$cur") ;;
 		set) mapfile -t COMPREPLY < <(compgen -W "$pace" -- "$cur") ;;
 		usage) mapfile -t COMPREPLY < <(compgen -W '--json --every' -- "$cur") ;;
 		esac

@@ -59,6 +59,27 @@ _ration_set()
 	esac
 }
 
+_ration_cordon()
+{
+	case $prev in
+	--reason | --timeout) COMPREPLY=() ;;
+	cordon | uncordon) _ration_names nodes ;;
+	*)
+		case $cur in
+		-*)
+			mapfile -t COMPREPLY < <(compgen -W "$([ "${COMP_WORDS[1]}" = uncordon ] || echo --reason) --timeout -h --help \
+				--kubeconfig --context --as" -- "$cur")
+			;;
+		*)
+			mapfile -t COMPREPLY < <(compgen -W "$("${KUBECTL:-kubectl}" get node "${COMP_WORDS[2]}" --request-timeout=3s \
+				-o 'jsonpath={.metadata.annotations.ration\.dev/gpus}' 2>/dev/null |
+				grep -o '"index":[0-9]*' | grep -o '[0-9]*$')" -- "$cur")
+			;;
+		esac
+		;;
+	esac
+}
+
 # Of `ration run`: its options, then the program's own completion.
 _ration_run()
 {
@@ -99,7 +120,7 @@ _ration()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run ps top why set inspect history replay help --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "run ps top why set cordon uncordon inspect doctor history replay help --help --version" -- "$cur")
 		return
 	fi
 	case $prev in
@@ -128,6 +149,16 @@ _ration()
 		;;
 	why) _ration_why ;;
 	set) _ration_set ;;
+	cordon | uncordon) _ration_cordon ;;
+	doctor)
+		case $prev in
+		-o | --output) mapfile -t COMPREPLY < <(compgen -W json -- "$cur") ;;
+		--root | --driver-root) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+		--image | --arg) COMPREPLY=() ;;
+		*) mapfile -t COMPREPLY < <(compgen -W "-o --output --node --root --driver-root --scheduler-config --kubeadm --image --arg -h --help --kubeconfig \
+			--context --as" -- "$cur") ;;
+		esac
+		;;
 	history)
 		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --as -h --help" -- "$cur")
 		;;

@@ -18,7 +18,7 @@ _ration_lab()
 	esac
 	case $command in
 	"") COMPREPLY=($(compgen -W "$commands --help" -- "$current")) ;;
-	up) COMPREPLY=($(compgen -W "--name --node --no-charts --kubernetes --help" -- "$current")) ;;
+	up) COMPREPLY=($(compgen -W "--name --node --no-charts --default-scheduler --kubernetes --help" -- "$current")) ;;
 	logs | restart)
 		if [[ $current == -* ]]; then
 			COMPREPLY=($(compgen -W "--name --help $([[ $command == restart ]] && echo --kill)" -- "$current"))

@@ -18,9 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RINGS = ["lint", "unit", "component", "sanitize", "cluster", "gpu"]
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
 
-# Component tests mostly wait, for a time limit or for a process: four at once on two cores. Those that share a card's
+# Component tests mostly wait, for a time limit or for a process: eight at once on two cores. Those that share a card's
 # time come afterwards: they need a processor when they want one.
-SIDE_BY_SIDE = ["-m", "not alone", "-n", "4"]
+SIDE_BY_SIDE = ["-m", "not alone", "-n", "8"]
 ALONE = ["-m", "alone", "-n", "2"]
 
 
@@ -161,7 +161,8 @@ def ring_sanitize(args, count):
            "RATION_SANITIZE": "1"}
     build(directory, SANITIZE)
     unit(directory, args, count, env)
-    pytest("sanitize", ["tests/component"], directory, args, count, env, SIDE_BY_SIDE)
+    chosen = SIDE_BY_SIDE if args.ring == "full" else ["-m", "not alone and not waits", "-n", "6"]
+    pytest("sanitize", ["tests/component"], directory, args, count, env, chosen)
 
 
 def ring_cluster(args, count):
@@ -170,9 +171,10 @@ def ring_cluster(args, count):
         count.failed += 1
         return
     # Most of a cluster test is waiting for pods; what measures, or looks at the whole machine, comes afterwards.
+    short = "" if args.ring == "full" or args.k else " and not long"
     pytest("cluster", ["tests/cluster"], ROOT / "build", args, count,
-           options=["-m", "not alone", "-n", "2", "--dist", "loadfile"])
-    pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, options=["-m", "alone"])
+           options=["-m", "not alone" + short, "-n", "3", "--dist", "loadfile"])
+    pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, options=["-m", "alone" + short])
 
 
 def ring_gpu(args, count):

@@ -26,7 +26,8 @@ def install(lab, changed_images):
         before = _workloads(lab, name)
         with step(f"chart {name} installed"):
             run([binaries.program("helm", lab.kubernetes), "upgrade", "--install", name, chart,
-                 "--namespace", NAMESPACE, "--values", LAB_SOURCE / "values.yaml",
+                 "--namespace", NAMESPACE, "--values", LAB_SOURCE / "values" / f"{name}.yaml",
+                 *(["--set", "defaultScheduler=true"] if lab.default_scheduler and name == NAMES[1] else []),
                  "--kubeconfig", lab.pki.kubeconfig("admin")], f"chart {name}", timeout=120, env=lab.environment())
         if changed_images:
             for workload in before:
@@ -54,6 +55,20 @@ def wait_ready(lab, timeout=120):
                 if time.monotonic() > deadline or (stuck and time.monotonic() > deadline - timeout + 45):
                     raise LabError(f"{workload} is not ready.\n{_explain(lab)}")
                 time.sleep(0.2)
+    if lab.default_scheduler:
+        with step("the default scheduler has the ledger"):
+            while not _default_scheduler_has_ledger(lab):
+                lab.control.part("ration-scheduler").check_running()
+                if time.monotonic() > deadline:
+                    raise LabError("the default scheduler has no ledger; the end of ration-scheduler's log:\n"
+                                   + lab.control.part("ration-scheduler").log_tail())
+                time.sleep(0.2)
+
+
+def _default_scheduler_has_ledger(lab):
+    leases = lab.control.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")["items"]
+    return any(lease["metadata"]["name"] == "ration-ledger"
+               and lease["spec"].get("holderIdentity") == f"{NAMESPACE}/kube-scheduler" for lease in leases)
 
 
 def _is_ready(lab, workload):

@@ -37,8 +37,11 @@ def _parser():
         return command
 
     command = add("up", "Start the lab, or finish starting it.", _up)
-    command.add_argument("--node", action="append", metavar="NAME=CARDS[,MODE[,PLACEMENT]]", help="a node; repeatable")
+    command.add_argument("--node", action="append", metavar="NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]",
+                         help="a node; repeatable")
     command.add_argument("--no-charts", action="store_true", help="a bare cluster, without ration's own charts")
+    command.add_argument("--default-scheduler", action="store_true",
+                         help="the cluster's own kube-scheduler has the ledger of GPUs; the lab stays so")
     command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
     add("down", "Remove the lab and everything it made.", _down)
     add("status", "Say what runs.", _status)
@@ -72,7 +75,7 @@ def _own_arguments(arguments):
 def _up(options):
     specs = layout.parse_nodes(options.node) if options.node else None
     kubernetes = layout.check_kubernetes(options.kubernetes) if options.kubernetes else None
-    labs.up(options.name, specs, kubernetes, not options.no_charts)
+    labs.up(options.name, specs, kubernetes, not options.no_charts, options.default_scheduler)
     suffix = "" if options.name == DEFAULT_NAME else f" --name {options.name}"
     say(f'next: eval "$(lab/lab env{suffix})"; kubectl get nodes')
     return 0

@@ -8,9 +8,10 @@ import urllib.request
 
 from . import binaries, network
 from .errors import LabError
-from .procs import Part
+from .procs import Part, run
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+EXTENDER = "ration-scheduler"    # a part where the default scheduler has the ledger
 
 
 class ControlPlane:
@@ -21,13 +22,16 @@ class ControlPlane:
         return Part(self.lab.folder, name)
 
     def parts(self):
-        return [self.part(name) for name in PARTS]
+        return [self.part(name) for name in (*PARTS, *([EXTENDER] if self.lab.default_scheduler else []))]
 
     def start(self, name):
         """Starts one program unless it runs. True if it was started."""
         arguments = {"etcd": self._etcd, "kube-apiserver": self._apiserver,
-                     "kube-controller-manager": self._controller_manager, "kube-scheduler": self._scheduler}[name]()
-        command = [binaries.program(name, self.lab.kubernetes), *arguments]
+                     "kube-controller-manager": self._controller_manager, "kube-scheduler": self._scheduler,
+                     EXTENDER: self._extender}[name]()
+        program = str(self.lab.product / "src/scheduler" / name) if name == EXTENDER else binaries.program(
+            name, self.lab.kubernetes)
+        command = [program, *arguments]
         return self.part(name).start(network.inside(network.control_namespace(self.lab.name), command))
 
     def start_storage_and_api(self):
@@ -37,6 +41,8 @@ class ControlPlane:
     def start_controllers(self):
         self.start("kube-controller-manager")
         self.start("kube-scheduler")
+        if self.lab.default_scheduler:
+            self.start(EXTENDER)
 
     def wait_ready(self, timeout=90):
         deadline = time.monotonic() + timeout
@@ -98,4 +104,15 @@ class ControlPlane:
                 f"--service-account-private-key-file={pki.account_key}", "--secure-port=0"]
 
     def _scheduler(self):
-        return [f"--kubeconfig={self.lab.pki.kubeconfig('scheduler')}", "--leader-elect=false", "--secure-port=0"]
+        kubeconfig = self.lab.pki.kubeconfig("scheduler")
+        if not self.lab.default_scheduler:
+            return [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0"]
+        text = run([self.lab.product / "src/cli/ration", "doctor", "--scheduler-config"], "the scheduler's configuration")
+        config = self.lab.folder / "scheduler.yaml"
+        config.write_text(text.replace("/etc/kubernetes/scheduler.conf", str(kubeconfig)))
+        return [f"--config={config}", "--secure-port=0"]
+
+    def _extender(self):
+        """As in the static pod that `ration doctor --scheduler-config --kubeadm` makes."""
+        return [f"--kubeconfig={self.lab.pki.kubeconfig('scheduler')}", "--scheduler-lease=kube-system/kube-scheduler",
+                "--probes=127.0.0.1:39998"]

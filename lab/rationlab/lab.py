@@ -19,10 +19,11 @@ from .progress import say, step
 
 
 class Lab:
-    def __init__(self, name, slot, kubernetes, specs):
+    def __init__(self, name, slot, kubernetes, specs, default_scheduler=False):
         self.name = name
         self.slot = slot
         self.kubernetes = kubernetes
+        self.default_scheduler = default_scheduler
         self.folder = state.folder_of(name)
         self.product = product_build()
         self.pki = Pki(self.folder, slot)
@@ -35,7 +36,7 @@ class Lab:
         record = state.read(layout.check_lab_name(name))
         if record is None:
             raise LabError(f"there is no lab {name}; lab/lab up --name {name} makes it")
-        return cls(name, record["slot"], record["kubernetes"], record["nodes"])
+        return cls(name, record["slot"], record["kubernetes"], record["nodes"], record["default_scheduler"])
 
     def parts(self):
         return self.control.parts() + [part for node in self.nodes for part in node.parts()]
@@ -75,7 +76,7 @@ class Lab:
         raise LabError(f"{name}: no such node; nodes are {', '.join(node.spec.name for node in self.nodes)}")
 
 
-def up(name, specs, kubernetes, with_charts):
+def up(name, specs, kubernetes, with_charts, default_scheduler=False):
     """Brings the lab up, from nothing or from wherever an earlier try ended. Returns the Lab."""
     begun = time.monotonic()
     layout.check_lab_name(name)
@@ -84,12 +85,12 @@ def up(name, specs, kubernetes, with_charts):
     with state.lock(name):
         try:
             record = state.read(name)
-            specs, kubernetes = _agree(name, record, specs, kubernetes)
+            specs, kubernetes = _agree(name, record, specs, kubernetes, default_scheduler)
             preflight.check_kernel(state.labs_root())
             preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
-            _check_product(specs, with_charts)
+            _check_product(specs, with_charts or default_scheduler)
             binaries.build(kubernetes)
-            lab = _register(name, record, specs, kubernetes)
+            lab = _register(name, record, specs, kubernetes, default_scheduler)
         finally:
             if not state.folder_of(name).exists():
                 state.forget_locks(name)
@@ -99,7 +100,7 @@ def up(name, specs, kubernetes, with_charts):
     return lab
 
 
-def _agree(name, record, specs, kubernetes):
+def _agree(name, record, specs, kubernetes, default_scheduler):
     """What the lab shall be: as asked, as it is, or as the documents have it; refused when asked and existing differ."""
     if record is None:
         return specs or layout.parse_nodes([]), kubernetes or layout.KUBERNETES
@@ -109,26 +110,29 @@ def _agree(name, record, specs, kubernetes):
     if specs and specs != record["nodes"]:
         raise LabError(f"lab {name} exists with other nodes ({', '.join(n.name for n in record['nodes'])}); "
                        f"lab/lab down --name {name} first, or choose another --name")
+    if default_scheduler and not record["default_scheduler"]:
+        raise LabError(f"lab {name} exists without --default-scheduler; lab/lab down --name {name} first, or choose "
+                       "another --name")
     return record["nodes"], record["kubernetes"]
 
 
-def _check_product(specs, with_charts):
+def _check_product(specs, with_programs):
     """Simulated cards and images come from the product's own build; told before anything is started."""
     build = product_build()
-    if (with_charts or any(spec.cards for spec in specs)) and not (build / "sim" / "ration-sim").exists():
+    if (with_programs or any(spec.cards for spec in specs)) and not (build / "sim" / "ration-sim").exists():
         raise LabError(f"{build} holds no built ration; build it first (meson setup build && ninja -C build), "
                        "or name its build directory in RATION_BUILD")
 
 
-def _register(name, record, specs, kubernetes):
+def _register(name, record, specs, kubernetes, default_scheduler):
     """Writes the lab down before anything of it exists, so that `down` finds whatever was started."""
     if record is not None:
-        return Lab(name, record["slot"], kubernetes, specs)
+        return Lab(name, record["slot"], kubernetes, specs, record["default_scheduler"])
     with state.lock():
         slot = network.free_slot(state.slots_taken())
-        state.write(name, slot, kubernetes, specs)
+        state.write(name, slot, kubernetes, specs, default_scheduler)
         network.set_up_control(name, slot)
-    return Lab(name, slot, kubernetes, specs)
+    return Lab(name, slot, kubernetes, specs, default_scheduler)
 
 
 def _bring_up(lab, with_charts):
@@ -200,6 +204,7 @@ def _images(lab, with_charts):
 def _wait_nodes(lab, since, timeout=60):
     """Waits until each node was reported Ready at or after its time in `since`: an earlier report is of a kubelet gone."""
     deadline = time.monotonic() + timeout
+    revivals = 5 * len(lab.nodes)
     while True:
         ready = {item["metadata"]["name"] for item in lab.control.get("/api/v1/nodes")["items"]
                  if _ready_at(item) >= since.get(item["metadata"]["name"], 0)}
@@ -208,7 +213,16 @@ def _wait_nodes(lab, since, timeout=60):
             return
         for node in lab.nodes:
             for layer in LAYERS:
-                node.part(layer).check_running()
+                try:
+                    node.part(layer).check_running()
+                except LabError:
+                    # containerd opens its socket before its CRI service is ready; a kubelet that asks in between ends,
+                    # and the service manager of a real node starts it again.
+                    if layer != "kubelet" or not revivals:
+                        raise
+                    revivals -= 1
+                    time.sleep(0.2)
+                    node.start(layer)
         if time.monotonic() > deadline:
             raise LabError(f"not ready after {timeout} s: {', '.join(missing)}; "
                            f"lab/lab logs kubelet@{missing[0]} shows why")

@@ -9,6 +9,7 @@ from .errors import LabError
 KUBERNETES = "1.36.3"
 MODES = ("share", "cgpu", "core_mem", "topology", "default")
 PLACEMENTS = ("binpack", "spread")
+LINKS = ("dgx1-v100", "dgx-a100", "pcie-8")
 MAX_NODES = 16
 MAX_CARDS = 64
 MAX_CARD_MIB = 1024 * 1024
@@ -24,6 +25,7 @@ class Node:
     cards: str        # as ration-sim takes it; "" is a node without any card
     mode: str         # value of ack.node.gpu.schedule; "" sets no label
     placement: str    # value of ack.node.gpu.placement; "" sets no label
+    links: str = ""   # the machine whose links its cards have, as ration-sim knows it; "" for none
 
     @property
     def address(self):
@@ -82,15 +84,17 @@ def parse_cards(text, where):
 
 
 def parse_node(text):
-    """One --node argument: NAME=CARDS[,MODE[,PLACEMENT]]."""
+    """One --node argument: NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]."""
     name, equals, rest = text.partition("=")
     where = f"--node {text}"
     if not equals or not name or not rest:
-        raise LabError(f"{where}: expected NAME=CARDS[,MODE[,PLACEMENT]], "
+        raise LabError(f"{where}: expected NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE], "
                        "as in cn-shanghai.192.168.6.104=1x16160MiB,share")
     fields = rest.split(",")
+    links = fields.pop().removeprefix("links=") if fields[-1].startswith("links=") else ""
     if len(fields) > 3:
-        raise LabError(f"{where}: too many fields after the cards; expected NAME=CARDS[,MODE[,PLACEMENT]]")
+        raise LabError(f"{where}: too many fields after the cards; expected "
+                       "NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]")
     # A node's name is also a label value (kubernetes.io/hostname): 63 characters.
     if len(name) > 63 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         raise LabError(f"{where}: {name!r} is not a node name: lower case letters, digits, '-' and '.', "
@@ -102,7 +106,12 @@ def parse_node(text):
         raise LabError(f"{where}: unknown mode {mode!r}; modes are {', '.join(MODES)}")
     if placement and placement not in PLACEMENTS:
         raise LabError(f"{where}: unknown placement {placement!r}; placements are {', '.join(PLACEMENTS)}")
-    return Node(name, parse_cards(fields[0], where), mode, placement)
+    cards = parse_cards(fields[0], where)
+    if links and links not in LINKS:
+        raise LabError(f"{where}: unknown links {links!r}; known machines are {', '.join(LINKS)}")
+    if links and not cards.startswith("8x"):
+        raise LabError(f"{where}: {links} has eight cards of one size, as in 8x16160MiB")
+    return Node(name, cards, mode, placement, links)
 
 
 def parse_nodes(texts):

@@ -133,7 +133,8 @@ class NodeRuntime:
         if not self.spec.cards:
             return
         program = self.lab.product / "sim" / "ration-sim"
-        run([program, "up", driver, "--gpus", self.spec.cards], "simulated cards")
+        links = ["--links", self.spec.links] if self.spec.links else []
+        run([program, "up", driver, "--gpus", self.spec.cards, *links], "simulated cards")
 
     def _lay_out(self):
         for name in ("proc", "etc", "host/run/lock", "host/var/lib/kubelet", "host/var/lib/containerd", "host/var/log",
@@ -241,7 +242,7 @@ state = "/run/containerd"
         return {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "iptables",
             "clientConnection": {"kubeconfig": str(self.lab.pki.kubeconfig("proxy"))},
-            "clusterCIDR": network.POD_CIDR, "nodePortAddresses": ["primary"],
+            "clusterCIDR": network.POD_CIDR, "nodePortAddresses": [f"{self.spec.address}/32"],
             "iptables": {"masqueradeAll": True, "minSyncPeriod": "0.2s"},
             # The connection table's limits are the machine's, not this namespace's.
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},

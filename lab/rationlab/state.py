@@ -19,6 +19,7 @@ def read(name):
     path = folder_of(name) / "lab.json"
     try:
         fields = json.loads(path.read_text())
+        fields.setdefault("default_scheduler", False)
         fields["nodes"] = [layout.node_from_dict(node) for node in fields["nodes"]]
         return fields
     except FileNotFoundError:
@@ -27,10 +28,11 @@ def read(name):
         raise LabError(f"{path} is damaged ({error}); lab/lab down --name {name} removes the lab") from None
 
 
-def write(name, slot, kubernetes, nodes):
+def write(name, slot, kubernetes, nodes, default_scheduler):
     folder = folder_of(name)
     folder.mkdir(parents=True, exist_ok=True)
-    record = {"name": name, "slot": slot, "kubernetes": kubernetes, "nodes": [layout.node_as_dict(n) for n in nodes]}
+    record = {"name": name, "slot": slot, "kubernetes": kubernetes, "default_scheduler": default_scheduler,
+              "nodes": [layout.node_as_dict(n) for n in nodes]}
     temporary = folder / "lab.json.new"
     temporary.write_text(json.dumps(record, indent=1) + "\n")
     os.rename(temporary, folder / "lab.json")

@@ -196,17 +196,6 @@ static CUresult hint(CUdeviceptr address, size_t size, CUstream handle, const ch
 		       : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream)
-{
-	return hint(address, size, stream, __func__);
-}
-
-CUresult cuMemPrefetchAsync_v2(
-	CUdeviceptr address, size_t size, CUmemLocation location, unsigned flags, CUstream stream)
-{
-	return flags ? CUDA_ERROR_INVALID_VALUE : hint(address, size, stream, __func__);
-}
-
 CUresult cuMemAdvise(CUdeviceptr address, size_t size, int advice, CUdevice device)
 {
 	return hint(address, size, NULL, __func__);

@@ -3,31 +3,59 @@
 
 #include "sim/libcuda/physical.h"
 
+static bool is_of_host(const struct region *region)
+{
+	return region->kind == REGION_HOST || region->kind == REGION_REGISTERED;
+}
+
+static int ordinal(const struct region *region)
+{
+	const struct device *device = region->device;
+
+	if (!device && region->context)
+		device = region->context->device;
+	return device ? (int)(device - driver.devices) : -2;
+}
+
+/* The attributes of one address. */
+static CUresult address_attribute(
+	void *ret, CUpointer_attribute which, uint64_t address, const struct region *region)
+{
+	switch (which) {
+	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+		if (!is_of_host(region) && region->kind != REGION_MANAGED)
+			return CUDA_ERROR_INVALID_VALUE;
+		*(uint64_t *)ret = address;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+		*(uint64_t *)ret = address;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+		*(bool *)ret = false;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_MAPPED:
+		*(bool *)ret = true;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+		*(bool *)ret = false;
+		return CUDA_SUCCESS;
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+		*(unsigned *)ret = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
 /* Writes as many bytes as the attribute has. */
 static CUresult attribute(void *ret, CUpointer_attribute which, uint64_t address, const struct region *region)
 {
-	bool host = region->kind == REGION_HOST || region->kind == REGION_REGISTERED;
-	struct device *device = region->device	  ? region->device
-				: region->context ? region->context->device
-						  : NULL;
-
 	switch (which) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		*(CUcontext *)ret = region->context ? context_handle(region->context) : NULL;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*(unsigned *)ret = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		*(uint64_t *)ret = address;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		if (!host && region->kind != REGION_MANAGED)
-			return CUDA_ERROR_INVALID_VALUE;
-		*(uint64_t *)ret = address;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*(bool *)ret = false;
+		*(unsigned *)ret = is_of_host(region) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		*(uint64_t *)ret = region->id;
@@ -36,7 +64,7 @@ static CUresult attribute(void *ret, CUpointer_attribute which, uint64_t address
 		*(unsigned *)ret = region->kind == REGION_MANAGED;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-		*(int *)ret = device ? (int)(device - driver.devices) : -2;
+		*(int *)ret = ordinal(region);
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 		*(bool *)ret = region->kind == REGION_DEVICE;
@@ -47,26 +75,18 @@ static CUresult attribute(void *ret, CUpointer_attribute which, uint64_t address
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 		*(size_t *)ret = region->span.size;
 		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_MAPPED:
-		*(bool *)ret = true;
-		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*(uint64_t *)ret =
 			region->kind == REGION_MAPPED
 				? ((struct physical *)region->owner)->properties.requestedHandleTypes
 				: 0;
 		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		*(bool *)ret = false;
-		return CUDA_SUCCESS;
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*(unsigned *)ret = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*(uint64_t *)ret = region->kind == REGION_POOL ? ((struct object *)region->owner)->handle : 0;
 		return CUDA_SUCCESS;
+	default:
+		return address_attribute(ret, which, address, region);
 	}
-	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuPointerGetAttribute(void *ret, CUpointer_attribute which, CUdeviceptr address)

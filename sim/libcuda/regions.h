@@ -25,6 +25,7 @@ struct region {
 	struct device *device;	 /* NULL: host memory */
 	uint64_t id;		 /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
 	unsigned host_flags;
+	bool on_card;	     /* REGION_MANAGED: where it was prefetched to last, as a whole */
 	struct block *block; /* of the sub-allocator */
 	struct span
 		room; /* what is taken of the address space and of the card if it is not part of a block */

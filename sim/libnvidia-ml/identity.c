@@ -207,29 +207,37 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *ret_index)
 	return NVML_SUCCESS;
 }
 
+void card_pci_info(const struct sim_card *card, nvmlPciInfo_t *ret_info)
+{
+	struct pci_address address = card_address(card);
+	nvmlPciInfo_t info = {};
+
+	info.domain = address.domain;
+	info.bus = address.bus;
+	info.device = address.device;
+	info.pciDeviceId = card->pci_device_id;
+	info.pciSubSystemId = card->pci_subsystem_id;
+	snprintf(info.busIdLegacy, sizeof(info.busIdLegacy), "%04X:%02X:%02X.0", address.domain & 0xffff,
+		address.bus & 0xff, address.device & 0x1f);
+	snprintf(info.busId, sizeof(info.busId), "%08X:%02X:%02X.0", address.domain, address.bus,
+		address.device);
+	*ret_info = info;
+}
+
 /* Fill the first `size` bytes of what a caller of this version has room for. */
 static nvmlReturn_t pci_info(nvmlDevice_t device, void *ret_info, size_t size)
 {
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin_device(&call, device);
-	nvmlPciInfo_t info = {};
-	struct pci_address address;
+	nvmlPciInfo_t info;
 
 	if (r != NVML_SUCCESS)
 		return r;
 	if (!ret_info)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	address = card_address(call.card);
-	info.domain = address.domain;
-	info.bus = address.bus;
-	info.device = address.device;
-	info.pciDeviceId = call.card->pci_device_id;
-	info.pciSubSystemId = call.card->pci_subsystem_id;
-	snprintf(info.busIdLegacy, sizeof(info.busIdLegacy), "%04X:%02X:%02X.0", address.domain & 0xffff,
-		address.bus & 0xff, address.device & 0x1f);
-	if (size == sizeof(info))
-		snprintf(info.busId, sizeof(info.busId), "%08X:%02X:%02X.0", address.domain, address.bus,
-			address.device);
+	card_pci_info(call.card, &info);
+	if (size != sizeof(info))
+		memset(info.busId, 0, sizeof(info.busId));
 	memcpy(ret_info, &info, size);
 	return NVML_SUCCESS;
 }

@@ -53,6 +53,9 @@ const struct sim_processes *session_processes(const struct session *session);
  * read: containers can write the state. */
 nvmlReturn_t copy_text(const char *source, size_t source_max, char *buffer, unsigned length);
 
+/* card_pci_info() - where the card sits on the bus. */
+void card_pci_info(const struct sim_card *card, nvmlPciInfo_t *ret_info);
+
 /* What a name that is not simulated answers. */
 nvmlReturn_t not_simulated(void);
 

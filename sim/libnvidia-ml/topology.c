@@ -65,6 +65,22 @@ static nvmlReturn_t begin_pair(
 	return device_state(call->session, second);
 }
 
+static bool is_shared(uint32_t first, uint32_t second)
+{
+	return first && first == second;
+}
+
+static unsigned common_ancestor(const struct sim_card *first, const struct sim_card *second)
+{
+	if (is_shared(first->pcie_switch, second->pcie_switch))
+		return NVML_TOPOLOGY_SINGLE;
+	if (is_shared(first->pcie_tree, second->pcie_tree))
+		return NVML_TOPOLOGY_MULTIPLE;
+	if (is_shared(first->host_bridge, second->host_bridge))
+		return NVML_TOPOLOGY_HOSTBRIDGE;
+	return first->numa_node == second->numa_node ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM;
+}
+
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t first, nvmlDevice_t second, unsigned *ret_level)
 {
 	_cleanup_call_ struct call call = {};
@@ -75,7 +91,7 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t first, nvmlDevice_
 		return r;
 	if (!ret_level || first == second)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_level = call.card->numa_node == other->numa_node ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM;
+	*ret_level = common_ancestor(call.card, other);
 	return NVML_SUCCESS;
 }
 
@@ -98,6 +114,17 @@ static unsigned link_count(const struct sim_card *card)
 	return card->link_count > SIM_MAX_LINKS ? SIM_MAX_LINKS : card->link_count;
 }
 
+static bool has_switch(const struct sim_card *card)
+{
+	return link_count(card) && memchr(card->links, SIM_LINK_SWITCH, link_count(card));
+}
+
+static bool leads_to(const struct session *session, uint8_t end, const struct sim_card *card)
+{
+	return end == SIM_LINK_SWITCH ? has_switch(card)
+				      : &session->state->cards[end % SIM_MAX_CARDS] == card;
+}
+
 nvmlReturn_t nvmlDeviceGetP2PStatus(
 	nvmlDevice_t first, nvmlDevice_t second, unsigned index, unsigned *ret_status)
 {
@@ -111,12 +138,12 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*ret_status = NVML_P2P_STATUS_NOT_SUPPORTED;
 	for (unsigned i = 0; i < link_count(call.card); i++)
-		if (&call.session->state->cards[call.card->links[i] % SIM_MAX_CARDS] == other)
+		if (leads_to(call.session, call.card->links[i], other))
 			*ret_status = NVML_P2P_STATUS_OK;
 	return NVML_SUCCESS;
 }
 
-/* The card at the other end of a link; a card without links has no NVLink at all. */
+/* The card at the other end of a link, NULL for a switch; a card without links has no NVLink at all. */
 static nvmlReturn_t begin_link(
 	struct call *call, nvmlDevice_t device, unsigned link, const struct sim_card **ret_remote)
 {
@@ -130,6 +157,9 @@ static nvmlReturn_t begin_link(
 	if (link >= link_count(call->card))
 		return NVML_ERROR_INVALID_ARGUMENT;
 	remote = call->card->links[link];
+	*ret_remote = NULL;
+	if (remote == SIM_LINK_SWITCH)
+		return NVML_SUCCESS;
 	if (remote >= call->session->card_count)
 		return NVML_ERROR_UNKNOWN;
 	*ret_remote = &call->session->state->cards[remote];
@@ -146,7 +176,8 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, unsign
 		return r;
 	if (!ret_active)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_active = atomic_load(&remote->health) == SIM_LOST ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED;
+	*ret_active = remote && atomic_load(&remote->health) == SIM_LOST ? NVML_FEATURE_DISABLED
+									 : NVML_FEATURE_ENABLED;
 	return NVML_SUCCESS;
 }
 
@@ -178,5 +209,40 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(
 	if (!ret_value || capability >= NVML_NVLINK_CAP_COUNT)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*ret_value = capability == NVML_NVLINK_CAP_P2P_SUPPORTED;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned link, unsigned *ret_type)
+{
+	_cleanup_call_ struct call call = {};
+	const struct sim_card *remote;
+	nvmlReturn_t r = begin_link(&call, device, link, &remote);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_type)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_type = remote ? NVML_NVLINK_DEVICE_TYPE_GPU : NVML_NVLINK_DEVICE_TYPE_SWITCH;
+	return NVML_SUCCESS;
+}
+
+/* One switch stands for all of a machine's. */
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link, nvmlPciInfo_t *ret_info)
+{
+	_cleanup_call_ struct call call = {};
+	const struct sim_card *remote;
+	nvmlReturn_t r = begin_link(&call, device, link, &remote);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!ret_info)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (remote)
+		card_pci_info(remote, ret_info);
+	else
+		*ret_info = (nvmlPciInfo_t){.busIdLegacy = "0000:C4:00.0",
+			.bus = 0xc4,
+			.pciDeviceId = 0x1af110de,
+			.busId = "00000000:C4:00.0"};
 	return NVML_SUCCESS;
 }

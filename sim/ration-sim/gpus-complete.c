@@ -64,7 +64,7 @@ void gpus_adopt(struct sim_state *state, const struct sim_state *old, bool every
 		uint32_t kept = 0;
 
 		for (uint32_t l = 0; l < card->link_count; l++)
-			if (card->links[l] < state->card_count)
+			if (card->links[l] < state->card_count || card->links[l] == SIM_LINK_SWITCH)
 				card->links[kept++] = card->links[l];
 		memset(card->links + kept, 0, sizeof(card->links) - kept);
 		card->link_count = kept;
@@ -150,7 +150,7 @@ static int complete_card(struct sim_card *card, uint32_t index, uint32_t count, 
 		return error_set(
 			err, EINVAL, "card %u: \"%s\" is not like 00000000:00:09.0", index, card->bus_id);
 	for (uint32_t l = 0; l < card->link_count; l++)
-		if (card->links[l] >= count || card->links[l] == index)
+		if (card->links[l] != SIM_LINK_SWITCH && (card->links[l] >= count || card->links[l] == index))
 			return error_set(
 				err, EINVAL, "card %u: \"links\" names card %u", index, card->links[l]);
 	card->minor = index;

@@ -31,6 +31,9 @@ static const struct key {
 	{"serial", TEXT, offsetof(struct sim_card, serial), 30},
 	{"busId", TEXT, offsetof(struct sim_card, bus_id), sizeof(((struct sim_card *)0)->bus_id)},
 	{"numaNode", NUMBER, offsetof(struct sim_card, numa_node), 0, -1, 63},
+	{"pcieSwitch", NUMBER, offsetof(struct sim_card, pcie_switch), 0, 0, 1000},
+	{"pcieTree", NUMBER, offsetof(struct sim_card, pcie_tree), 0, 0, 1000},
+	{"hostBridge", NUMBER, offsetof(struct sim_card, host_bridge), 0, 0, 1000},
 	{"idleUsedMiB", BYTES_IN_MIB, offsetof(struct sim_card, idle_used_bytes), 0, 0, GPUS_MAX_MEMORY_MIB},
 	{"contextMiB", NUMBER, offsetof(struct sim_card, context_mib), 0, 0, 16384},
 	{"temperatureC", NUMBER, offsetof(struct sim_card, temperature_c), 0, 0, 150},
@@ -127,19 +130,26 @@ static int read_key(
 	return 0;
 }
 
+static bool is_switch(struct json_object *end)
+{
+	return json_object_is_type(end, json_type_string) &&
+	       strcmp(json_object_get_string(end), "switch") == 0;
+}
+
 static int read_links(struct json_object *value, struct sim_card *card, struct error *err)
 {
 	size_t count;
 
 	if (!json_object_is_type(value, json_type_array))
-		return error_set(err, EINVAL, "\"links\" must be a list of card indices");
+		return error_set(err, EINVAL, "\"links\" must be a list of card indices and \"switch\"");
 	count = json_object_array_length(value);
 	if (count > SIM_MAX_LINKS)
 		return error_set(err, EINVAL, "\"links\" has more than %d entries", SIM_MAX_LINKS);
 	for (size_t i = 0; i < count; i++) {
 		static const struct key link = {.name = "links", .max = SIM_MAX_CARDS - 1};
-		int64_t peer;
-		int r = read_number(&link, json_object_array_get_idx(value, i), &peer, err);
+		struct json_object *end = json_object_array_get_idx(value, i);
+		int64_t peer = SIM_LINK_SWITCH;
+		int r = is_switch(end) ? 0 : read_number(&link, end, &peer, err);
 
 		if (r < 0)
 			return r;
@@ -214,7 +224,7 @@ static int read_pace(
 	const struct pace_key *pace, struct json_object *value, struct sim_state *state, struct error *err)
 {
 	const struct key key = {.name = pace->json, .kind = NUMBER, .min = pace->min, .max = pace->max};
-	int64_t number;
+	int64_t number = 0;
 	int r = read_number(&key, value, &number, err);
 
 	if (r == 0)
@@ -309,7 +319,9 @@ static struct json_object *card_to_json(const struct sim_card *card)
 		struct json_object *links = json_object_new_array();
 
 		for (uint32_t i = 0; i < card->link_count; i++)
-			json_object_array_add(links, json_object_new_int(card->links[i]));
+			json_object_array_add(links, card->links[i] == SIM_LINK_SWITCH
+							     ? json_object_new_string("switch")
+							     : json_object_new_int(card->links[i]));
 		json_object_object_add(object, "links", links);
 	}
 	return object;

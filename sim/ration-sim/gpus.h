@@ -37,5 +37,9 @@ void gpus_adopt(struct sim_state *state, const struct sim_state *old, bool every
 /* gpus_complete() - fill what is still empty, and check what must be unique over the finished set. */
 int gpus_complete(struct sim_state *state, struct error *err);
 
+/* gpus_set_links() - connect the cards as a published machine does: "dgx1-v100", "dgx-a100" or "pcie-8",
+ * which have eight. */
+int gpus_set_links(struct sim_state *state, const char *machine, struct error *err);
+
 /* gpus_set_model() - name and properties by size. */
 void gpus_set_model(struct sim_card *card);

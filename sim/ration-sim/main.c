@@ -10,7 +10,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{"up",
-		"DIR [--gpus SPEC | --gpus-file FILE] [--driver-version V]\n"
+		"DIR [--gpus SPEC | --gpus-file FILE] [--links MACHINE] [--driver-version V]\n"
 		"                [--slice-us N] [--latency-ns N] [--jitter-percent N] [--seed N]",
 		"make or update a driver tree", command_up},
 	{"status", "DIR", "show cards, health and processes", command_status},

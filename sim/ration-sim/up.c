@@ -12,19 +12,19 @@
 #include "sim/ration-sim/pace.h"
 
 struct up_options {
-	const char *dir, *spec, *file, *driver_version;
+	const char *dir, *spec, *file, *driver_version, *links;
 	const char *pace[PACE_KEYS];
 };
 
 static int parse_options(int argc, char **argv, struct up_options *ret_options)
 {
-	struct option long_options[4 + PACE_KEYS] = {{"gpus", required_argument, NULL, 'g'},
-		{"gpus-file", required_argument, NULL, 'f'},
-		{"driver-version", required_argument, NULL, 'd'}};
+	struct option long_options[5 + PACE_KEYS] = {{"gpus", required_argument, NULL, 'g'},
+		{"gpus-file", required_argument, NULL, 'f'}, {"driver-version", required_argument, NULL, 'd'},
+		{"links", required_argument, NULL, 'l'}};
 	struct up_options o = {};
 	int c;
 
-	pace_options(long_options + 3, 0);
+	pace_options(long_options + 4, 0);
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
 		if (c == 'g')
 			o.spec = optarg;
@@ -32,6 +32,8 @@ static int parse_options(int argc, char **argv, struct up_options *ret_options)
 			o.file = optarg;
 		else if (c == 'd')
 			o.driver_version = optarg;
+		else if (c == 'l')
+			o.links = optarg;
 		else if (c < PACE_KEYS)
 			o.pace[c] = optarg;
 		else
@@ -82,6 +84,8 @@ static int wanted_cards(
 		r = gpus_set_driver(state, o->driver_version, err);
 	else if (have_old == 0 && !state->driver_version[0])
 		r = gpus_set_driver(state, old->driver_version, err);
+	if (r == 0 && o->links)
+		r = gpus_set_links(state, o->links, err);
 	if (r == 0)
 		r = gpus_complete(state, err);
 	if (r == 0)

@@ -23,6 +23,7 @@
 #define SIM_STATE_VERSION 2
 #define SIM_MAX_CARDS 64
 #define SIM_MAX_LINKS 18
+#define SIM_LINK_SWITCH 0xff /* in sim_card.links: an NVSwitch is at the other end */
 #define SIM_EVENT_RING 256
 
 enum sim_mig { SIM_MIG_UNSUPPORTED, SIM_MIG_DISABLED, SIM_MIG_ENABLED };
@@ -64,11 +65,14 @@ struct sim_card {
 	uint32_t utilization_percent, memory_utilization_percent;
 	uint32_t sm_clock_mhz, memory_clock_mhz;
 	uint32_t link_count;
-	uint8_t links[SIM_MAX_LINKS]; /* index of the card at the other end */
+	uint8_t links[SIM_MAX_LINKS]; /* index of the card at the other end, or SIM_LINK_SWITCH */
 	uint8_t reserved0[2];
 	uint32_t context_mib;		 /* what an empty context takes */
 	uint32_t pcie_gbps, memory_gbps; /* bytes per ns, to and from the host and of its own memory */
-	uint8_t reserved2[16];
+	/* Cards with the same number share a PCIe switch, a tree of switches, a host bridge; 0: with nobody.
+	 */
+	uint32_t pcie_switch, pcie_tree, host_bridge;
+	uint8_t reserved2[4];
 
 	/* changes while mapped */
 	_Atomic uint32_t health;	  /* enum sim_health */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "sim/state/file.h"
 
 struct identity {
 	uint32_t pid;
@@ -55,40 +55,22 @@ void sim_processes_prepare(struct sim_process_table *table)
 
 int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 {
-	_cleanup_close_ int fd = -1, probe_fd = -1;
-	int protection = PROT_READ | PROT_WRITE, flags = O_RDWR | O_CLOEXEC;
-	struct sim_process_table *table;
-	char path[PATH_MAX + 24];
-	struct stat st;
-	int n = snprintf(path, sizeof(path), "%s/state/processes", root);
+	const struct sim_file_head head = {
+		SIM_PROCESSES_MAGIC, SIM_PROCESSES_VERSION, sizeof(struct sim_process_table)};
+	struct sim_file file;
+	bool writable;
+	int probe_fd, r = sim_file_map(root, "processes", head, &file);
 
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	fd = open(path, flags);
-	if (fd < 0 && (errno == EACCES || errno == EROFS)) {
-		protection = PROT_READ;
-		flags = O_RDONLY | O_CLOEXEC;
-		fd = open(path, flags);
+	if (r < 0)
+		return r;
+	probe_fd = sim_file_open(root, "processes", &writable);
+	if (probe_fd < 0) {
+		munmap(file.map, head.size);
+		close(file.fd);
+		return probe_fd;
 	}
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	probe_fd = open(path, flags);
-	if (probe_fd < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*table))
-		return -EBADMSG;
-	table = mmap(NULL, sizeof(*table), protection, MAP_SHARED, fd, 0);
-	if (table == MAP_FAILED)
-		return -errno;
-	if (table->magic != SIM_PROCESSES_MAGIC || table->version != SIM_PROCESSES_VERSION ||
-		table->size != sizeof(*table)) {
-		munmap(table, sizeof(*table));
-		return -EBADMSG;
-	}
-	*ret_processes = (struct sim_processes){.table = table,
-		.fd = TAKE_FD(&fd),
-		.probe_fd = TAKE_FD(&probe_fd),
-		.writable = protection & PROT_WRITE};
+	*ret_processes = (struct sim_processes){
+		.table = file.map, .fd = file.fd, .probe_fd = probe_fd, .writable = file.writable};
 	return 0;
 }
 

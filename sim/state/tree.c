@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "sim/state/file.h"
 
 #define CONTAINER_ROOT "/run/ration-sim"
 
@@ -76,44 +76,23 @@ bool sim_tree_has_card(const struct sim_tree *tree, unsigned minor)
 	return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
 }
 
-static bool state_is_ours(const struct sim_state *state)
-{
-	return state->magic == SIM_STATE_MAGIC && state->version == SIM_STATE_VERSION &&
-	       state->size == sizeof(*state) && state->card_count >= 1 && state->card_count <= SIM_MAX_CARDS;
-}
-
 int sim_state_map(const char *root, struct sim_state **ret_state, bool *ret_writable)
 {
-	_cleanup_close_ int fd = -1;
-	char path[PATH_MAX + 16];
-	int protection = PROT_READ | PROT_WRITE;
+	const struct sim_file_head head = {SIM_STATE_MAGIC, SIM_STATE_VERSION, sizeof(struct sim_state)};
 	struct sim_state *state;
-	struct stat st;
-	int n = snprintf(path, sizeof(path), "%s/state/cards", root);
+	struct sim_file file;
+	int r = sim_file_map(root, "cards", head, &file);
 
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 && (errno == EACCES || errno == EROFS)) {
-		protection = PROT_READ;
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	if (fd < 0)
-		return errno == ENOTDIR ? -ENOENT : -errno;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	/* A shorter file would turn a read into SIGBUS. */
-	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*state))
-		return -EBADMSG;
-	state = mmap(NULL, sizeof(*state), protection, MAP_SHARED, fd, 0);
-	if (state == MAP_FAILED)
-		return -errno;
-	if (!state_is_ours(state)) {
+	if (r < 0)
+		return r;
+	close(file.fd);
+	state = file.map;
+	if (state->card_count < 1 || state->card_count > SIM_MAX_CARDS) {
 		sim_state_unmap(state);
 		return -EBADMSG;
 	}
 	*ret_state = state;
-	*ret_writable = (protection & PROT_WRITE) != 0;
+	*ret_writable = file.writable;
 	return 0;
 }
 

@@ -1,40 +1,29 @@
 #include "sim/state/trouble.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/cleanup.h"
+#include "sim/state/file.h"
 #include "sim/state/layout.h"
 
 int sim_trouble_map(const char *root, struct sim_trouble **ret_trouble)
 {
-	_cleanup_close_ int fd = -1;
-	char path[PATH_MAX + 24];
-	struct sim_trouble *trouble;
-	struct stat st;
-	int n = snprintf(path, sizeof(path), "%s/state/trouble", root);
+	const struct sim_file_head head = {
+		SIM_TROUBLE_MAGIC, SIM_TROUBLE_VERSION, sizeof(struct sim_trouble)};
+	struct sim_file file;
+	int r = sim_file_map(root, "trouble", head, &file);
 
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*trouble))
-		return -EBADMSG;
-	trouble = mmap(NULL, sizeof(*trouble), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (trouble == MAP_FAILED)
-		return -errno;
-	if (trouble->magic != SIM_TROUBLE_MAGIC || trouble->version != SIM_TROUBLE_VERSION ||
-		trouble->size != sizeof(*trouble)) {
-		sim_trouble_unmap(trouble);
-		return -EBADMSG;
+	if (r < 0)
+		return r;
+	close(file.fd);
+	/* Every hit is counted. */
+	if (!file.writable) {
+		sim_trouble_unmap(file.map);
+		return -EACCES;
 	}
-	*ret_trouble = trouble;
+	*ret_trouble = file.map;
 	return 0;
 }
 

@@ -1,43 +1,20 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/cleanup.h"
+#include "sim/state/file.h"
 #include "sim/state/work.h"
 
 int sim_work_map(const char *root, struct sim_work **ret_work, bool *ret_writable)
 {
-	_cleanup_close_ int fd = -1;
-	int protection = PROT_READ | PROT_WRITE;
-	char path[PATH_MAX + 24];
-	struct sim_work *work;
-	struct stat st;
-	int n = snprintf(path, sizeof(path), "%s/state/work", root);
+	const struct sim_file_head head = {SIM_WORK_MAGIC, SIM_WORK_VERSION, sizeof(struct sim_work)};
+	struct sim_file file;
+	int r = sim_file_map(root, "work", head, &file);
 
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 && (errno == EACCES || errno == EROFS)) {
-		protection = PROT_READ;
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size != sizeof(*work))
-		return -EBADMSG;
-	work = mmap(NULL, sizeof(*work), protection, MAP_SHARED, fd, 0);
-	if (work == MAP_FAILED)
-		return -errno;
-	if (work->magic != SIM_WORK_MAGIC || work->version != SIM_WORK_VERSION ||
-		work->size != sizeof(*work)) {
-		sim_work_unmap(work);
-		return -EBADMSG;
-	}
-	*ret_work = work;
-	*ret_writable = protection & PROT_WRITE;
+	if (r < 0)
+		return r;
+	close(file.fd);
+	*ret_work = file.map;
+	*ret_writable = file.writable;
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/core-plugin.h"
 #include "agent/delivery/grants.h"
+#include "agent/node/faults.h"
 #include "agent/node/health.h"
 #include "agent/node/lease.h"
 #include "agent/node/leave.h"
@@ -24,9 +25,11 @@
 #include "agent/looks/refused.h"
 #include "agent/kubelet/registrar.h"
 #include "agent/node/report.h"
+#include "agent/node/settle.h"
 #include "agent/delivery/resized.h"
 #include "agent/delivery/runtime.h"
 #include "agent/node/state.h"
+#include "agent/node/topology.h"
 #include "agent/pods/strays.h"
 #include "agent/looks/watchdog.h"
 #include "base/cleanup.h"
@@ -71,37 +74,18 @@ void agent_report_node(struct agent *agent, const char *reason, const char *text
 		agent->client, &ref, "Warning", reason, text, "ration-agent", agent->options.node_name);
 }
 
-/* Pods that hold units of this node: while there are any, its mode must not change under them. */
-static size_t agent_count_holders(const struct agent *agent)
-{
-	size_t n = 0;
-	void *value;
-
-	table_for_each (&agent->pods.by_uid, cursor, value) {
-		const struct pod_facts *facts = &((struct node_pod *)value)->facts;
-
-		n += !request_is_empty(&facts->request) && !facts->finished;
-	}
-	return n;
-}
-
 /* Who stops serving takes the devices from running pods, which a kubelet that restarts would then not run
  * again. Before the pods are known there may be some. */
 bool agent_serves(const struct agent *agent)
 {
 	if (!gpu_mode_is_served(agent->in_force) || !agent->inventory.n_cards)
 		return false;
-	return !*isolation_problem(agent) || !agent->settled || agent_count_holders(agent);
-}
-
-bool agent_is_open(const struct agent *agent)
-{
-	return agent->open && !*isolation_problem(agent);
+	return !*isolation_problem(agent) || !agent->settled || settle_count_holders(agent);
 }
 
 bool agent_is_watched(const struct agent *agent)
 {
-	return plugin_watched(agent->plugin) &&
+	return plugin_watched(agent->in_force == GPU_MODE_TOPOLOGY ? agent->gpu_plugin : agent->plugin) &&
 	       (!core_plugin_offered(agent) || core_plugin_watched(agent->core_plugin));
 }
 
@@ -124,81 +108,46 @@ static void agent_remember(struct agent *agent)
 	agent->remember_failure = !agent->remembered;
 }
 
-/* After a reboot, which has emptied the state directory: pods that the kubelet starts again are under the
- * mode that they came under, whatever the labels ask for meanwhile. */
-static void agent_recall_mode(struct agent *agent)
+/* Node, pods and the cluster's unit are known. */
+static bool knows_the_cluster(const struct agent *agent)
 {
-	struct json_object *meta = json_member(report_node(agent->report), "metadata");
-	struct json_object *annotations = json_member(meta, "annotations");
-	const char *text = json_member_string(annotations, ANNOTATION_NODE_MODE_PENDING);
-	enum gpu_mode mode;
-
-	if (!text)
-		text = json_member_string(annotations, ANNOTATION_NODE_MODE);
-	if (agent->in_force != GPU_MODE_NONE || !text || gpu_mode_parse(text, &mode) < 0 ||
-		!gpu_mode_is_served(mode) || !agent_count_holders(agent))
-		return;
-	agent->in_force = mode;
-	agent->remembered = false;
-	log_info("GPU mode in force: %s, as pods were placed under it", gpu_mode_text(mode));
-}
-
-static void agent_settle_mode(struct agent *agent)
-{
-	enum gpu_mode asked = agent->mode.asked;
-	char text[256];
-
-	agent->open = asked == agent->in_force;
-	if (agent->open) {
-		agent->draining_reported = false;
-		return;
-	}
-	if (agent->in_force != GPU_MODE_NONE && agent_count_holders(agent)) {
-		snprintf(text, sizeof(text),
-			"the labels no longer ask for GPU mode \"%s\", but pods with GPUs run on this node: "
-			"it "
-			"takes no more of them, and the mode changes when the last one ends",
-			gpu_mode_text(agent->in_force));
-		if (!agent->draining_reported)
-			agent_report_node(agent, "GPUModePending", text);
-		agent->draining_reported = true;
-		return;
-	}
-	agent->in_force = asked;
-	agent->open = true;
-	agent->draining_reported = false;
-	log_info("GPU mode in force: %s", asked == GPU_MODE_NONE ? "none" : gpu_mode_text(asked));
-	/* At once: who comes after us must not take held containers for such that have the whole card. */
-	agent->remembered = false;
-	agent_remember(agent);
+	return agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
+	       kube_watch_synced(agent->pod_watch) && power_is_told(agent->power);
 }
 
 void agent_changed(struct agent *agent)
 {
 	resized_follow(agent);
-	/* Before the node and its pods were seen, what was in force last stays so. */
-	if (agent->node_watch && kube_watch_synced(agent->node_watch) && agent->pod_watch &&
-		kube_watch_synced(agent->pod_watch)) {
-		if (!agent->settled)
-			agent_recall_mode(agent);
-		agent_settle_mode(agent);
+	faults_follow(agent->faults);
+	/* Before that, what was in force last stays so. */
+	if (knows_the_cluster(agent)) {
+		settle_terms(agent);
 		isolation_look(agent);
 		agent->settled = true;
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}
+	/* Before the kubelet hears of it: who comes after us must not take held containers for such that have
+	 * the whole card, and must be able to say that nobody serves here, although it never saw the card. */
+	agent_remember(agent);
 	if (runtime_answered(agent->runtime)) {
 		plugin_begin(agent->plugin);
+		plugin_begin(agent->gpu_plugin);
 		core_plugin_begin(agent->core_plugin);
-		if (agent_serves(agent))
+		if (plugin_offered(agent))
 			registrar_want(agent->registrar);
+		if (gpu_plugin_offered(agent))
+			registrar_want(agent->gpu_registrar);
 		if (core_plugin_offered(agent))
 			registrar_want(agent->core_registrar);
 	}
 	plugin_update(agent->plugin);
+	plugin_update(agent->gpu_plugin);
 	core_plugin_update(agent->core_plugin);
 	power_changed(agent->power);
-	if (agent->settled)
+	if (agent->settled && faults_settled(agent->faults))
 		report_update(agent->report);
+	if (agent->settled)
+		topology_update(agent->topology);
 }
 
 static void on_node(void *userdata, struct json_object *node)
@@ -348,7 +297,6 @@ static void on_tick(void *userdata)
 		forget_gone(agent);
 	isolation_look(agent);
 	agent_changed(agent);
-	agent_remember(agent);
 }
 
 int agent_connect(struct agent *agent, struct error *err)
@@ -381,6 +329,8 @@ static int agent_start_kube(struct agent *agent, struct error *err)
 			&agent->pod_watch);
 	if (r == 0)
 		r = power_start_kube(agent->power);
+	if (r == 0)
+		r = faults_watch(agent->faults);
 	return r < 0 ? error_set(err, -r, "cannot watch the API server: %s", strerror(-r)) : 0;
 }
 
@@ -395,6 +345,8 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = gpu_health_new(agent->loop, &health, &agent->health);
 	if (r == 0)
+		r = faults_new(agent, &agent->faults);
+	if (r == 0)
 		r = watchdog_new(agent, &agent->watchdog);
 	if (r == 0)
 		r = refused_new(agent, &agent->refused);
@@ -403,15 +355,21 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 	if (r == 0)
 		r = power_new(agent, &agent->power);
 	if (r == 0)
-		r = plugin_new(agent, &agent->plugin);
+		r = plugin_new(agent, false, &agent->plugin);
+	if (r == 0)
+		r = plugin_new(agent, true, &agent->gpu_plugin);
 	if (r == 0)
 		r = core_plugin_new(agent, &agent->core_plugin);
 	if (r == 0)
 		r = report_new(agent, &agent->report);
 	if (r == 0)
+		r = topology_new(agent, &agent->topology);
+	if (r == 0)
 		r = registrar_new(agent, &plugin_registration, &agent->registrar);
 	if (r == 0)
 		r = registrar_new(agent, &core_registration, &agent->core_registrar);
+	if (r == 0)
+		r = registrar_new(agent, &gpu_registration, &agent->gpu_registrar);
 	if (r == 0)
 		r = orphans_new(agent, &agent->orphans);
 	if (r == 0)
@@ -444,8 +402,9 @@ int agent_start(struct agent *agent, struct error *err)
 	agent->inventory = state.inventory;
 	agent->in_force = state.mode;
 	agent->mode.asked = agent->in_force;
+	agent->unit_asked = agent->inventory.unit_mib;
 	agent->open = true;
-	if (checkpoint_load(o->checkpoint, RESOURCE_GPU_MEM, &agent->served, &problem) < 0)
+	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_CARDS, &agent->served, &problem) < 0)
 		log_warning("%s; starting with an empty record", problem.text);
 	r = agent_start_parts(agent, err);
 	if (r == 0)
@@ -468,8 +427,10 @@ void agent_stop(struct agent *agent)
 	metrics_page_free(agent->metrics_page);
 	registrar_free(agent->registrar);
 	registrar_free(agent->core_registrar);
-	agent->registrar = agent->core_registrar = NULL;
+	registrar_free(agent->gpu_registrar);
+	agent->registrar = agent->core_registrar = agent->gpu_registrar = NULL;
 	plugin_free(agent->plugin);
+	plugin_free(agent->gpu_plugin);
 	core_plugin_free(agent->core_plugin);
 	leave_free(agent->leave);
 	lease_free(agent->lease);
@@ -477,10 +438,12 @@ void agent_stop(struct agent *agent)
 	orphans_free(agent->orphans);
 	strays_free(agent->strays);
 	report_free(agent->report);
+	topology_free(agent->topology);
 	kube_watch_free(agent->node_watch);
 	kube_watch_free(agent->pod_watch);
 	power_free(agent->power);
 	agent->power = NULL;
+	faults_free(agent->faults);
 	kube_client_free(agent->client);
 	assign_stop(agent);
 	grants_release(agent);

@@ -10,12 +10,15 @@
 #include "agent/delivery/isolation.h"
 #include "agent/metrics.h"
 #include "agent/node/mode.h"
+#include "agent/node/terms.h"
 #include "agent/options.h"
 #include "agent/pods/pods.h"
 #include "agent/kubelet/served.h"
+#include "agent/supervisor.h"
 #include "base/list.h"
 
 struct core_plugin;
+struct faults;
 struct gpu_health;
 struct grpc_server;
 struct json_object;
@@ -36,18 +39,20 @@ struct registrar;
 struct report;
 struct runtime;
 struct strays;
+struct topology;
 struct watchdog;
 
 struct agent {
 	struct options options;
 	struct loop *loop;
-	int relay_fd, core_relay_fd; /* to the supervisor; the plugins take them */
+	struct relay_ends relays; /* to the supervisor; the plugins take them */
 	struct kube_client *client;
 	struct kube_watch *node_watch, *pod_watch;
 
 	struct driver driver;
 	struct inventory inventory;
 	struct gpu_health *health;
+	struct faults *faults;
 	struct looks *looks;
 	struct watchdog *watchdog;
 	struct refused *refused;
@@ -64,10 +69,13 @@ struct agent {
 	struct podresources *podresources;
 
 	struct mode mode;	 /* what the labels ask for */
-	enum gpu_mode in_force;	 /* what is advertised to the kubelet */
+	enum gpu_mode in_force;	 /* what is advertised to the kubelet; its unit is the inventory's */
+	uint32_t unit_asked;	 /* MiB: what the cluster asks for */
+	int64_t closed_since_ns; /* struct terms_change */
 	bool open;		 /* the scheduler may place pods here */
-	bool draining_reported;	 /* an Event told why a change of mode waits */
-	char refused_value[512]; /* the refusal that was last reported */
+	struct terms reported;	 /* an Event told that this waits; else what is in force */
+	char refused_value[512]; /* the refusals that were last reported */
+	char refused_unit[64];
 
 	bool remembered;       /* the state file says what there is now */
 	bool remember_failure; /* was said */
@@ -76,13 +84,15 @@ struct agent {
 
 	char node_uid[64]; /* of the Node object; "" before it was seen */
 	struct lease *lease;
-	struct leave *leave;	 /* not NULL: on the way out */
-	struct list assignments; /* of assign.c, on their way */
-	struct plugin *plugin;
-	struct registrar *registrar;
+	struct leave *leave;		    /* not NULL: on the way out */
+	bool uninstalled;		    /* the chart is being removed: no agent comes after us */
+	struct list assignments;	    /* of assign.c, on their way */
+	struct plugin *plugin, *gpu_plugin; /* of gpu-mem, and of whole cards: never both at a time */
+	struct registrar *registrar, *gpu_registrar;
 	struct core_plugin *core_plugin;
 	struct registrar *core_registrar;
 	struct report *report;
+	struct topology *topology;
 	struct orphans *orphans;
 	struct leftovers *leftovers;
 	struct strays *strays;
@@ -108,9 +118,6 @@ bool agent_serves(const struct agent *agent);
 
 /* agent_is_watched() - the kubelet has our devices of every resource that the mode in force has. */
 bool agent_is_watched(const struct agent *agent);
-
-/* agent_is_open() - new pods may come: nothing stands in the way of serving them. */
-bool agent_is_open(const struct agent *agent);
 
 /* isolation_problem() - why the mode in force, which is isolated, cannot be served; "" if it can, or if it is
  * none. */

@@ -5,6 +5,7 @@
 #include "agent/node/leave.h"
 #include "agent/options.h"
 #include "agent/supervisor.h"
+#include "agent/uninstall.h"
 #include "agent/worker.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -23,5 +24,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	log_open("ration-agent", options.log_level);
 	signal(SIGPIPE, SIG_IGN);
+	if (options.uninstall)
+		return uninstall(&options);
 	return supervise(&options, worker_run, leave_alone);
 }

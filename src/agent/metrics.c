@@ -69,7 +69,7 @@ static void add_cards(struct metrics *page, const struct agent *agent, enum card
 			value = card->facts.mib << 20;
 			break;
 		case CARD_UNITS:
-			value = card->units;
+			value = gpu_mode_units(agent->in_force, card->facts.mib, agent->inventory.unit_mib);
 			break;
 		case CARD_HELD:
 			value = ids_held(IDS_OF_UNITS, &agent->pods, card->facts.uuid);
@@ -200,7 +200,7 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		"then.",
 		counted->respawns);
 	metrics_one(page, "ration_kubelet_watching", "gauge", "1 while the kubelet has a ListAndWatch open.",
-		plugin_watched(agent->plugin));
+		agent_is_watched(agent));
 }
 
 static char *page_text(const struct agent *agent)

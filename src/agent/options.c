@@ -24,12 +24,14 @@ enum {
 	OPT_STATE_DIR,
 	OPT_SHIM_DIR,
 	OPT_ALLOW_DISABLE,
+	OPT_NO_FAULT_LISTS,
 	OPT_KUBECONFIG,
 	OPT_METRICS,
 	OPT_ON_BYPASS,
 	OPT_PROC,
 	OPT_POLICY,
 	OPT_UNIT,
+	OPT_UNINSTALL,
 	OPT_LOG_LEVEL,
 	OPT_VERSION,
 };
@@ -46,12 +48,14 @@ static const struct option LONG_OPTIONS[] = {
 	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
 	{"shim-dir", required_argument, NULL, OPT_SHIM_DIR},
 	{"allow-disable", no_argument, NULL, OPT_ALLOW_DISABLE},
+	{"no-fault-lists", no_argument, NULL, OPT_NO_FAULT_LISTS},
 	{"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
 	{"metrics", required_argument, NULL, OPT_METRICS},
 	{"on-bypass", required_argument, NULL, OPT_ON_BYPASS},
 	{"proc", required_argument, NULL, OPT_PROC},
 	{"policy", required_argument, NULL, OPT_POLICY},
 	{"unit", required_argument, NULL, OPT_UNIT},
+	{"uninstall", required_argument, NULL, OPT_UNINSTALL},
 	{"log-level", required_argument, NULL, OPT_LOG_LEVEL},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{"help", no_argument, NULL, 'h'},
@@ -76,6 +80,8 @@ static const char HELP[] =
 	"  --shim-dir DIR               the libraries that containers of isolated nodes get in the\n"
 	"                               driver's place (" SHIM_DIR ")\n"
 	"  --allow-disable              containers with CGPU_DISABLE=true get the whole card\n"
+	"  --no-fault-lists             do not read the ConfigMaps in kube-system that declare cards\n"
+	"                               faulty (<node>-device-status, unhealthy-gpu-<node>)\n"
 	"  --kubeconfig PATH            (default: $KUBECONFIG, or the service account)\n"
 	"  --metrics ADDR:PORT          where Prometheus finds /metrics, or none (127.0.0.1:39996)\n"
 	"  --on-bypass report|evict     what becomes of pods that use a card past their limit (report)\n"
@@ -83,7 +89,11 @@ static const char HELP[] =
 	"  --policy 0..5                how computing power is divided on isolated nodes where neither\n"
 	"                               the node's annotation ration.dev/policy nor the ConfigMap\n"
 	"                               kube-system/ration-policy says it (5: not at all)\n"
-	"  --unit UNIT                  in what gpu-mem counts: 1GiB, 512MiB, 256MiB or 128MiB (1GiB)\n"
+	"  --unit UNIT                  in what gpu-mem counts where the ConfigMap "
+	"kube-system/ration-policy\n"
+	"                               does not say it: 1GiB, 512MiB, 256MiB or 128MiB (1GiB)\n"
+	"  --uninstall NS/DAEMONSET     end all agents for good, take what they wrote out of the cluster,\n"
+	"                               and end: the chart's pre-delete hook\n"
 	"  --log-level LEVEL            error, warning, info or debug (info)\n"
 	"  --version, --help\n";
 
@@ -142,6 +152,8 @@ static const char **option_text(struct options *o, int option)
 		return &o->shim_dir;
 	case OPT_PROC:
 		return &o->proc;
+	case OPT_UNINSTALL:
+		return &o->uninstall;
 	default:
 		return NULL;
 	}
@@ -170,6 +182,9 @@ static int option_set(struct options *o, int option, struct error *err)
 	switch (option) {
 	case OPT_ALLOW_DISABLE:
 		o->allow_disable = true;
+		return 1;
+	case OPT_NO_FAULT_LISTS:
+		o->no_fault_lists = true;
 		return 1;
 	case OPT_KUBECONFIG:
 		return option_set_kubeconfig(o, optarg, err);
@@ -230,7 +245,7 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct err
 	if (optind < argc)
 		return error_set(
 			err, EINVAL, "unexpected argument %s: see ration-agent --help", argv[optind]);
-	if (!o.node_name || !o.node_name[0])
+	if (!o.uninstall && (!o.node_name || !o.node_name[0]))
 		return error_set(err, EINVAL, "--node-name (or $NODE_NAME) is missing");
 	if (!o.host_driver_root)
 		o.host_driver_root = o.driver_root;

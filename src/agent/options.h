@@ -34,6 +34,8 @@ struct options {
 	uint32_t unit_mib;
 	enum share_policy policy; /* where neither node nor cluster says another */
 	bool allow_disable;	  /* CGPU_DISABLE is honoured */
+	bool no_fault_lists;	  /* the ConfigMaps that declare cards faulty are not read */
+	const char *uninstall;	  /* NAMESPACE/DAEMONSET: run uninstall() and nothing else; NULL: no */
 	enum log_level log_level;
 };
 

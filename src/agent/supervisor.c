@@ -37,9 +37,9 @@ struct supervisor {
 	worker_fn run;
 	farewell_fn farewell;
 	struct loop *loop;
-	struct front *front, *core_front; /* of gpu-mem, and of gpu-core.percentage */
-	struct loop_timer *timer;	  /* start the worker; when stopping, end it */
-	struct loop_timer *watch;	  /* does it still answer? */
+	struct front *fronts[PLUGINS];
+	struct loop_timer *timer; /* start the worker; when stopping, end it */
+	struct loop_timer *watch; /* does it still answer? */
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
 	bool may_say_farewell; /* stopping, and there is time for it */
@@ -50,33 +50,40 @@ struct supervisor {
 	int64_t wait_ns;	   /* of the crash loop */
 };
 
+static int compare_fds(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
 /* Nothing of the supervisor's may stay open here, or its sockets would live on in us. */
 static void close_all_but(struct relay_ends ends)
 {
-	int first = ends.mem < ends.core ? ends.mem : ends.core;
-	int last = ends.mem < ends.core ? ends.core : ends.mem;
+	int first = STDERR_FILENO + 1;
 
-	if (first > STDERR_FILENO + 1)
-		close_range(STDERR_FILENO + 1, (unsigned int)first - 1, 0);
-	if (last > first + 1)
-		close_range(
-			first < 0 ? STDERR_FILENO + 1 : (unsigned int)first + 1, (unsigned int)last - 1, 0);
-	close_range(last < 0 ? STDERR_FILENO + 1 : (unsigned int)last + 1, UINT_MAX, 0);
+	qsort(ends.fds, PLUGINS, sizeof(ends.fds[0]), compare_fds);
+	for (int i = 0; i < PLUGINS; i++) {
+		if (ends.fds[i] > first)
+			close_range((unsigned int)first, (unsigned int)ends.fds[i] - 1, 0);
+		if (ends.fds[i] >= first)
+			first = ends.fds[i] + 1;
+	}
+	close_range((unsigned int)first, UINT_MAX, 0);
 }
 
-/* ends.mem -1: say farewell. */
-static int child_main(const struct supervisor *s, struct relay_ends ends, pid_t parent)
+/* ends NULL: say farewell. */
+static int child_main(const struct supervisor *s, const struct relay_ends *ends, pid_t parent)
 {
+	static const struct relay_ends none_of_them = {{-1, -1, -1}};
 	sigset_t none;
 
 	/* Where this is no pid namespace of our own, the kernel does not end us with our parent. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		return EXIT_FAILURE;
-	close_all_but(ends);
+	close_all_but(ends ? *ends : none_of_them);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return ends.mem < 0 ? s->farewell(s->options) : s->run(s->options, ends, s->respawns);
+	return ends ? s->run(s->options, *ends, s->respawns) : s->farewell(s->options);
 }
 
 static void supervisor_start_later(struct supervisor *s)
@@ -86,43 +93,59 @@ static void supervisor_start_later(struct supervisor *s)
 	loop_timer_set(s->timer, FIRST_WAIT_NS);
 }
 
-static void close_pair(const int fds[2])
+static void close_all(const int *fds)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < PLUGINS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 }
 
-/* Takes both in any case. */
-static bool attach_both(struct supervisor *s, int mem, int core)
+/* Takes all in any case. */
+static bool attach_all(struct supervisor *s, const int *fds)
 {
-	bool attached = front_attach(s->front, mem) == 0;
+	bool attached = true;
 
-	return front_attach(s->core_front, core) == 0 && attached;
+	for (int i = 0; i < PLUGINS; i++)
+		attached &= front_attach(s->fronts[i], fds[i]) == 0;
+	return attached;
+}
+
+/* -1 where there is none. */
+static int make_pairs(int *ours, struct relay_ends *theirs)
+{
+	int pair[2], r = 0;
+
+	for (int i = 0; i < PLUGINS; i++) {
+		ours[i] = theirs->fds[i] = -1;
+		if (r == 0)
+			r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
+		if (r == 0) {
+			ours[i] = pair[0];
+			theirs->fds[i] = pair[1];
+		}
+	}
+	return r;
 }
 
 static void supervisor_start(struct supervisor *s)
 {
-	int mem[2] = {-1, -1}, core[2] = {-1, -1};
+	struct relay_ends theirs;
 	pid_t parent = getpid();
+	int ours[PLUGINS];
 
 	s->respawns += s->died_ns != 0;
-	s->worker = -1;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, mem) == 0 &&
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, core) == 0)
-		s->worker = fork();
+	s->worker = make_pairs(ours, &theirs) == 0 ? fork() : -1;
 	if (s->worker < 0) {
 		supervisor_start_later(s);
-		close_pair(mem);
-		close_pair(core);
+		close_all(ours);
+		close_all(theirs.fds);
 		return;
 	}
 	if (s->worker == 0)
-		exit(child_main(s, (struct relay_ends){.mem = mem[1], .core = core[1]}, parent));
-	close(mem[1]);
-	close(core[1]);
+		exit(child_main(s, &theirs, parent));
+	close_all(theirs.fds);
 	s->started_ns = monotonic_ns();
-	if (!attach_both(s, mem[0], core[0])) {
+	if (!attach_all(s, ours)) {
 		log_error("cannot talk to the worker: out of memory");
 		kill(s->worker, SIGKILL);
 	}
@@ -139,7 +162,7 @@ static void supervisor_say_farewell(struct supervisor *s)
 	s->may_say_farewell = false;
 	s->worker = fork();
 	if (s->worker == 0)
-		exit(child_main(s, (struct relay_ends){.mem = -1, .core = -1}, parent));
+		exit(child_main(s, NULL, parent));
 	if (s->worker > 0)
 		return;
 	log_error("cannot tell the scheduler that this agent goes: %s", strerror(errno));
@@ -217,9 +240,9 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 
 	s->died_ns = monotonic_ns();
 	s->worker = 0;
-	front_detach(s->front);
-	front_detach(s->core_front);
-	stays_away = !front_worker_ready(s->front) && WIFEXITED(status);
+	for (int i = 0; i < PLUGINS; i++)
+		front_detach(s->fronts[i]);
+	stays_away = !front_worker_ready(s->fronts[PLUGIN_OF_MEM]) && WIFEXITED(status);
 	if (s->may_say_farewell && WIFSIGNALED(status)) {
 		supervisor_say_farewell(s);
 		return;
@@ -282,8 +305,12 @@ static void on_watch(void *userdata)
 {
 	struct supervisor *s = userdata;
 
+	bool hangs = false;
+
 	loop_timer_set(s->watch, WATCH_NS);
-	if (!s->worker || (!front_worker_hangs(s->front) && !front_worker_hangs(s->core_front)))
+	for (int i = 0; i < PLUGINS; i++)
+		hangs |= front_worker_hangs(s->fronts[i]);
+	if (!s->worker || !hangs)
 		return;
 	log_error("the worker has not answered the kubelet for 30 s, so it is killed; it may hang in the "
 		  "NVIDIA "
@@ -301,6 +328,11 @@ static int make_front(struct supervisor *s, const char *endpoint, struct front *
 
 static int supervisor_init(struct supervisor *s)
 {
+	static const char *const endpoints[PLUGINS] = {
+		[PLUGIN_OF_MEM] = PLUGIN_ENDPOINT,
+		[PLUGIN_OF_CORE] = CORE_PLUGIN_ENDPOINT,
+		[PLUGIN_OF_GPU] = GPU_PLUGIN_ENDPOINT,
+	};
 	int r = loop_new(&s->loop);
 
 	if (r == 0)
@@ -313,9 +345,9 @@ static int supervisor_init(struct supervisor *s)
 		r = loop_add_timer(s->loop, on_timer, s, &s->timer);
 	if (r == 0)
 		r = loop_add_timer(s->loop, on_watch, s, &s->watch);
-	if (r == 0)
-		r = make_front(s, PLUGIN_ENDPOINT, &s->front);
-	return r == 0 ? make_front(s, CORE_PLUGIN_ENDPOINT, &s->core_front) : r;
+	for (int i = 0; i < PLUGINS && r == 0; i++)
+		r = make_front(s, endpoints[i], &s->fronts[i]);
+	return r;
 }
 
 int supervise(const struct options *options, worker_fn run, farewell_fn farewell)
@@ -330,8 +362,8 @@ int supervise(const struct options *options, worker_fn run, farewell_fn farewell
 	}
 	if (r < 0)
 		log_error("cannot go on: %s", strerror(-r));
-	front_free(s.front);
-	front_free(s.core_front);
+	for (int i = 0; i < PLUGINS; i++)
+		front_free(s.fronts[i]);
 	loop_free(s.loop);
 	if (s.lock_fd >= 0)
 		close(s.lock_fd);

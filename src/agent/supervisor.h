@@ -7,10 +7,12 @@
 
 struct options;
 
-/* The worker's ends of its relays to the supervisor, one for each device plugin: gpu-mem, and
- * gpu-core.percentage. */
+/* The device plugins, each with a socket of its own: gpu-mem, gpu-core.percentage, whole cards. */
+enum plugin_of { PLUGIN_OF_MEM, PLUGIN_OF_CORE, PLUGIN_OF_GPU, PLUGINS };
+
+/* The worker's ends of its relays to the supervisor, by device plugin. */
 struct relay_ends {
-	int mem, core;
+	int fds[PLUGINS];
 };
 
 /* What the worker runs: its exit status. It takes the ends; respawns: how many workers died before it. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
+#include "agent/delivery/clear.h"
 #include "agent/node/leave.h"
 #include "base/descriptors.h"
 #include "base/error.h"
@@ -26,10 +27,7 @@ static void on_signal(void *userdata, int signo)
 
 int worker_run(const struct options *options, struct relay_ends ends, unsigned int respawns)
 {
-	struct agent agent = {.options = *options,
-		.relay_fd = ends.mem,
-		.core_relay_fd = ends.core,
-		.metrics.respawns = respawns};
+	struct agent agent = {.options = *options, .relays = ends, .metrics.respawns = respawns};
 	char checkpoint[4096];
 	struct error err = {""};
 	int r;
@@ -53,6 +51,8 @@ int worker_run(const struct options *options, struct relay_ends ends, unsigned i
 		r = loop_run(agent.loop);
 	else
 		log_error("%s", err.text);
+	if (r == 0 && agent.uninstalled)
+		node_clear(&agent);
 	agent_stop(&agent);
 	loop_free(agent.loop);
 	return r == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -108,7 +108,7 @@ int fs_read(const char *path, size_t max, char **ret_data, size_t *ret_len)
 int fs_read_or_pipe(const char *path, size_t max, int timeout_ms, char **ret_data, size_t *ret_len)
 {
 	int64_t until_ns = monotonic_ns() + timeout_ms * NS_PER_MS;
-	bool is_pipe;
+	bool is_pipe = false; /* gcc -O3 does not see that it is set where fd is */
 	_cleanup_close_ int fd = open_file(path, max, true, &is_pipe);
 
 	return fd < 0 ? fd : read_to_end(fd, max, is_pipe ? until_ns : 0, ret_data, ret_len);

@@ -8,9 +8,11 @@
 int inspect_command(int argc, char **argv, const char *program, const char *invocation);
 
 int why_command(int argc, char **argv);
+int cordon_command(int argc, char **argv); /* argv[0]: cordon or uncordon */
 int set_command(int argc, char **argv);
 int history_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int top_command(int argc, char **argv);
+int doctor_command(int argc, char **argv); /* its own statuses: see ration-doctor(1) */
 int run_command(int argc, char **argv);
 int ps_command(int argc, char **argv);

@@ -1,9 +1,12 @@
 #include "cli/complain.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/error.h"
+#include "cli/commands.h"
 #include "cli/inspect.h"
 
 static void tell(const char *program, const char *kind, const char *text)
@@ -21,4 +24,20 @@ void complain(const char *program, const char *text)
 void warn(const char *program, const char *text)
 {
 	tell(program, "warning: ", text);
+}
+
+int complain_usage(const char *usage, const char *problem)
+{
+	if (problem)
+		complain("ration", problem);
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+int complain_end(int r, const struct error *err)
+{
+	if (r >= 0)
+		return EXIT_SUCCESS;
+	complain("ration", err->text);
+	return EXIT_FAILURE;
 }

@@ -9,18 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <json-c/json.h>
-
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/kubectl.h"
-#include "kube/json.h"
 #include "kube/names.h"
 
-#define LEASE_PATH "/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM "/leases/" SCHEDULER_NAME
-#define LEASE_TEXT "Lease " NAMESPACE_SYSTEM "/" SCHEDULER_NAME
 #define SMALL_MAX (256u << 10)
 #define START_MAX_NS (20 * NS_PER_S)
 #define ANSWER_MAX_NS (30 * NS_PER_S)
@@ -35,56 +30,6 @@ static char *trim(char *text)
 static const char *said(const struct strbuf *complaints)
 {
 	return complaints->data ? trim(complaints->data) : "it gave no reason";
-}
-
-/* The leader. */
-
-static int leader_from_lease(const char *text, size_t len, char **ret_pod, struct error *err)
-{
-	_cleanup_json_ struct json_object *lease = NULL;
-	const char *holder, *end;
-	int r = json_parse(text, len, &lease, err);
-
-	if (r < 0) {
-		error_prefix(err, LEASE_TEXT);
-		return r;
-	}
-	/* kube-scheduler's identity is <host name>_<uuid>, and the host name of a pod is its name. */
-	holder = json_member_string(json_member(lease, "spec"), "holderIdentity");
-	end = holder ? strrchr(holder, '_') : NULL;
-	if (!end || end == holder || holder[0] == '-')
-		return error_set(err, ENOENT,
-			LEASE_TEXT " has no holder: no scheduler leads at the moment. Look at "
-				   "`kubectl -n " NAMESPACE_SYSTEM " get pods -l app=" SCHEDULER_NAME
-				   "`, and try again in 15 seconds");
-	*ret_pod = strndup(holder, (size_t)(end - holder));
-	return *ret_pod ? 0 : error_set(err, ENOMEM, "out of memory");
-}
-
-int forward_find_leader(const struct kubectl *kubectl, char **ret_pod, struct error *err)
-{
-	_cleanup_strbuf_ struct strbuf out, complaints;
-	int r;
-
-	strbuf_init(&out, SMALL_MAX);
-	strbuf_init(&complaints, SMALL_MAX);
-	r = kubectl_run(
-		kubectl, (const char *const[]){"get", "--raw=" LEASE_PATH, NULL}, &out, &complaints, err);
-	if (r < 0)
-		return r;
-	if (r == 0)
-		return leader_from_lease(strbuf_cstr(&out), out.len, ret_pod, err);
-	if (strstr(strbuf_cstr(&complaints), "(NotFound)"))
-		return error_set(err, ENOENT,
-			"there is no " LEASE_TEXT
-			": no scheduler has led yet. Is the chart ack-co-scheduler installed? "
-			"`kubectl -n " NAMESPACE_SYSTEM " get deployment " SCHEDULER_NAME "` tells");
-	if (strcasestr(strbuf_cstr(&complaints), "forbidden"))
-		return error_set(err, EACCES,
-			"you may not read " LEASE_TEXT ", which names the leading scheduler: ask for the "
-			"verb get on leases in " NAMESPACE_SYSTEM " (%s)",
-			said(&complaints));
-	return error_set(err, EIO, "cannot read " LEASE_TEXT ": %s", said(&complaints));
 }
 
 /* The forwarded port. */

@@ -31,11 +31,7 @@ int forward_open(const struct kubectl *kubectl, const struct forward_target *tar
 int forward_read(const struct forward *forward, const char *path, struct strbuf *body, struct error *err);
 void forward_close(struct forward *forward);
 
-/* forward_find_leader() - the pod that holds Lease kube-system/ack-co-scheduler. The caller frees the name.
- */
-int forward_find_leader(const struct kubectl *kubectl, char **ret_pod, struct error *err);
-
-/* forward_get() - one GET of path from that pod's ration-scheduler. */
+/* forward_get() - one GET of path from the ration-scheduler of the pod that leads (leader.h). */
 int forward_get(const struct kubectl *kubectl, const char *pod, const char *path, struct strbuf *body,
 	struct error *err);
 

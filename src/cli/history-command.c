@@ -14,6 +14,7 @@
 #include "cli/forward.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/leader.h"
 #include "cli/replay.h"
 
 #define HISTORY_MAX (256u << 20)
@@ -38,12 +39,6 @@ static const char replay_usage[] =
 	"and tell the first one that comes out otherwise. Needs no cluster. FILE may be -.\n"
 	"Exit status: 0 all as recorded, 1 a difference or no history, 2 wrong arguments.\n";
 
-static int usage_error(const char *usage)
-{
-	fputs(usage, stderr);
-	return EXIT_USAGE;
-}
-
 static int fetch(const struct kubectl *kubectl, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf body;
@@ -51,7 +46,7 @@ static int fetch(const struct kubectl *kubectl, struct error *err)
 	int r;
 
 	strbuf_init(&body, HISTORY_MAX);
-	r = forward_find_leader(kubectl, &leader, err);
+	r = leader_find_pod(kubectl, &leader, err);
 	if (r == 0)
 		r = forward_get(kubectl, leader, "/history", &body, err);
 	if (r < 0)
@@ -64,29 +59,20 @@ static int fetch(const struct kubectl *kubectl, struct error *err)
 
 int history_command(int argc, char **argv)
 {
-	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	const struct kubectl_options own = {
+		.own = own_options, .n_own = ARRAY_SIZE(own_options), .letters = "h", .usage = history_usage};
 	struct kubectl kubectl;
 	struct error err = {""};
-	int c, status = -1;
+	int r;
 
 	kubectl_init(&kubectl);
-	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
-	while (status < 0 && (c = getopt_long(argc, argv, "hs:", all, NULL)) != -1) {
-		if (c == 'h') {
-			fputs(history_usage, stdout);
-			status = EXIT_SUCCESS;
-		} else if (c == '?' || kubectl_take_option(&kubectl, c, optarg) < 0) {
-			status = usage_error(history_usage);
-		}
-	}
-	if (status < 0 && optind < argc)
-		status = usage_error(history_usage);
-	if (status < 0 && fetch(&kubectl, &err) < 0) {
-		complain("ration", err.text);
-		status = EXIT_FAILURE;
-	}
+	r = kubectl_parse_options(&kubectl, &own, argc, argv);
+	if (r < 0 && optind < argc)
+		r = complain_usage(history_usage, NULL);
+	if (r < 0)
+		r = complain_end(fetch(&kubectl, &err), &err);
 	kubectl_release(&kubectl);
-	return status < 0 ? EXIT_SUCCESS : status;
+	return r;
 }
 
 /* Returns whether there was one. -EMSGSIZE: it is longer than line->max; whoever made the file may not mean
@@ -163,7 +149,7 @@ int replay_command(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (!*path || (path[0] == '-' && path[1]))
-		return usage_error(replay_usage);
+		return complain_usage(replay_usage, NULL);
 	file = fopen(strcmp(path, "-") == 0 ? "/dev/stdin" : path, "re");
 	r = file ? replay_file(file, &replay, &err) : error_set(&err, errno, "%s", strerror(errno));
 	if (r == 0) {

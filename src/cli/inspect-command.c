@@ -28,15 +28,16 @@ struct options {
 	const char *program, *invocation;
 	struct kubectl kubectl;
 	enum output output;
-	bool details;
+	bool details, topology;
 	bool watch;
 	const char *node; /* NULL: all */
 };
 
-enum { OPTION_VERSION = 256 };
+enum { OPTION_VERSION = 256, OPTION_TOPOLOGY };
 
 static const struct option own_options[] = {
 	{"details", no_argument, NULL, 'd'},
+	{"topology", no_argument, NULL, OPTION_TOPOLOGY},
 	{"output", required_argument, NULL, 'o'},
 	{"watch", no_argument, NULL, 'w'},
 	{"help", no_argument, NULL, 'h'},
@@ -44,14 +45,15 @@ static const struct option own_options[] = {
 };
 
 static const char usage[] =
-	"Usage: %s [-d] [-o json|wide] [-w] [FLAG...] [NODE]\n"
+	"Usage: %s [-d | --topology] [-o json|wide] [-w] [FLAG...] [NODE]\n"
 	"\n"
 	"Show how much GPU memory of each card is allocated, in units of the node (GiB where not said "
 	"otherwise).\n"
 	"\n"
 	"  NODE                 only this node\n"
 	"  -d, --details        the pods of each node, and what they have of each card\n"
-	"  -o, --output FORMAT  wide: with mode, unit and card models; json: everything\n"
+	"      --topology       nodes that give whole cards: how these are connected, and who has which\n"
+	"  -o, --output FORMAT  wide: with mode, unit, card models and health; json: everything\n"
 	"  -w, --watch          again whenever it changes (asked every 2 seconds), until Ctrl-C\n"
 	"  -h, --help           this text\n"
 	"      --version        the version\n"
@@ -103,11 +105,16 @@ static int node_parse(int argc, char **argv, struct options *options)
 }
 
 /* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, struct options *options)
+static int option_take(int c, void *userdata)
 {
+	struct options *options = userdata;
+
 	switch (c) {
 	case 'd':
 		options->details = true;
+		return -1;
+	case OPTION_TOPOLOGY:
+		options->topology = true;
 		return -1;
 	case 'w':
 		options->watch = true;
@@ -125,20 +132,20 @@ static int option_take(int c, struct options *options)
 	case '?':
 		return usage_error(options, NULL);
 	}
-	return kubectl_take_option(&options->kubectl, c, optarg) < 0 ? EXIT_FAILURE : -1;
+	return -1;
 }
 
 static int options_parse(int argc, char **argv, struct options *options)
 {
-	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
-	int c, r;
+	const struct kubectl_options own = {.own = own_options,
+		.n_own = ARRAY_SIZE(own_options),
+		.letters = "do:wh",
+		.take = option_take,
+		.userdata = options};
+	int r = kubectl_parse_options(&options->kubectl, &own, argc, argv);
 
-	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
-	while ((c = getopt_long(argc, argv, "do:whs:", all, NULL)) != -1) {
-		r = option_take(c, options);
-		if (r >= 0)
-			return r;
-	}
+	if (r >= 0)
+		return r;
 	r = node_parse(argc, argv, options);
 	return r > 0 ? r : -1;
 }
@@ -147,6 +154,8 @@ static int render(const struct options *options, const struct inspect *inspect, 
 {
 	if (options->output == OUTPUT_JSON)
 		return inspect_json(inspect, out);
+	if (options->topology)
+		return inspect_topology(inspect, out);
 	if (options->details)
 		return inspect_details(inspect, out);
 	return inspect_summary(inspect, options->output == OUTPUT_WIDE, out);
@@ -156,6 +165,14 @@ static void hint_if_empty(const struct options *options, const struct inspect *i
 {
 	if (inspect->n_nodes)
 		return;
+	if (options->topology) {
+		complain(options->program,
+			options->node
+				? "this node gives no whole GPUs: label it ack.node.gpu.schedule=topology"
+				: "no node gives whole GPUs: label a GPU node "
+				  "ack.node.gpu.schedule=topology");
+		return;
+	}
 	complain(options->program,
 		options->node ? "this node shares no GPU memory. Label it ack.node.gpu.schedule=share, "
 				"and see that "
@@ -174,6 +191,7 @@ static int run_once(const struct options *options, struct strbuf *out, bool firs
 	int r;
 
 	inspect_init(&inspect);
+	inspect.topology = options->topology;
 	r = inspect_fetch(&inspect, &options->kubectl, options->node, &warnings, &err);
 	if (r >= 0) {
 		r = render(options, &inspect, out);

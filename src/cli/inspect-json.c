@@ -1,114 +1,106 @@
+/* -o json, written piece by piece: as a tree of objects a large cluster would take hundreds of megabytes. The
+ * members are documented in kubectl-inspect-cgpu(1): there may come more, and none goes. */
 #include "cli/inspect-text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 
-#include <json-c/json.h>
-
-#include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "cli/inspect.h"
 #include "kube/json.h"
 
-static int append(struct json_object *list, struct json_object *item)
+static void add_text(struct strbuf *out, const char *before, const char *text)
 {
-	if (!item)
-		return -ENOMEM;
-	if (json_object_array_add(list, item) < 0) {
-		json_object_put(item);
-		return -ENOMEM;
-	}
-	return 0;
+	strbuf_adds(out, before);
+	json_add_string(out, text);
 }
 
-static struct json_object *card_object(const struct inspect_card *card)
+static void add_number(struct strbuf *out, const char *before, uint64_t number)
 {
-	_cleanup_json_ struct json_object *object = json_object_new_object();
-
-	if (!object || json_set(object, "index", json_object_new_int(card->column)) < 0 ||
-		json_set(object, "uuid", json_object_new_string(card->uuid)) < 0 ||
-		json_set(object, "model", json_object_new_string(card->model)) < 0 ||
-		json_set(object, "healthy", json_object_new_boolean(card->healthy)) < 0 ||
-		json_set(object, "total", json_object_new_uint64(card->total)) < 0 ||
-		json_set(object, "allocated", json_object_new_uint64(card->allocated)) < 0)
-		return NULL;
-	return TAKE_PTR(object);
+	strbuf_addf(out, "%s%" PRIu64, before, number);
 }
 
-static struct json_object *units_object(const struct inspect_pod *pod)
+static void add_links(struct strbuf *out, const struct inspect_node *node, size_t at)
 {
-	_cleanup_json_ struct json_object *object = json_object_new_object();
-	char index[16];
+	char text[LINK_TEXT_SIZE];
 
-	for (int i = 0; object && i < NODE_GPUS_MAX; i++) {
+	for (size_t i = 0; i < node->n_cards; i++)
+		add_text(out, i ? ", " : ", \"links\": [",
+			i == at ? "X" : link_text(node->cards[at].links[i], text));
+	strbuf_adds(out, "]");
+}
+
+static void add_card(struct strbuf *out, const struct inspect_node *node, size_t at)
+{
+	const struct inspect_card *card = &node->cards[at];
+
+	strbuf_addf(out, "        {\"index\": %d", card->column);
+	add_text(out, ", \"uuid\": ", card->uuid);
+	add_text(out, ", \"model\": ", card->model);
+	strbuf_addf(out, ", \"healthy\": %s", card->healthy ? "true" : "false");
+	if (card->reason)
+		add_text(out, ", \"reason\": ", card->reason);
+	add_number(out, ", \"total\": ", card->total);
+	add_number(out, ", \"allocated\": ", card->allocated);
+	if (node->mode == GPU_MODE_TOPOLOGY)
+		add_links(out, node, at);
+	strbuf_adds(out, "}");
+}
+
+static void add_pod(struct strbuf *out, const struct inspect_pod *pod)
+{
+	const char *between = "";
+
+	add_text(out, "        {\"namespace\": ", pod->namespace_);
+	add_text(out, ", \"name\": ", pod->name);
+	strbuf_adds(out, ", \"allocated\": {");
+	for (int i = 0; i < NODE_GPUS_MAX; i++) {
 		if (!pod->units[i])
 			continue;
-		snprintf(index, sizeof(index), "%d", i);
-		if (json_set(object, index, json_object_new_uint64(pod->units[i])) < 0)
-			return NULL;
+		strbuf_addf(out, "%s\"%d\": %u", between, i, pod->units[i]);
+		between = ", ";
 	}
-	return TAKE_PTR(object);
+	add_number(out, "}, \"pending\": ", pod->pending);
+	strbuf_adds(out, "}");
 }
 
-static struct json_object *pod_object(const struct inspect_pod *pod)
+static void add_node(struct strbuf *out, const struct inspect_node *node)
 {
-	_cleanup_json_ struct json_object *object = json_object_new_object();
-
-	if (!object || json_set(object, "namespace", json_object_new_string(pod->namespace_)) < 0 ||
-		json_set(object, "name", json_object_new_string(pod->name)) < 0 ||
-		json_set(object, "allocated", units_object(pod)) < 0 ||
-		json_set(object, "pending", json_object_new_uint64(pod->pending)) < 0)
-		return NULL;
-	return TAKE_PTR(object);
-}
-
-static struct json_object *node_object(const struct inspect_node *node)
-{
-	_cleanup_json_ struct json_object *object = json_object_new_object();
-	_cleanup_json_ struct json_object *cards = json_object_new_array();
-	_cleanup_json_ struct json_object *pods = json_object_new_array();
-
-	if (!object || !cards || !pods)
-		return NULL;
-	for (size_t i = 0; i < node->n_cards; i++)
-		if (append(cards, card_object(&node->cards[i])) < 0)
-			return NULL;
-	for (size_t i = 0; i < node->n_pods; i++)
-		if (append(pods, pod_object(&node->pods[i])) < 0)
-			return NULL;
-	if (json_set(object, "name", json_object_new_string(node->name)) < 0 ||
-		json_set(object, "address", json_object_new_string(node->address)) < 0 ||
-		json_set(object, "mode", json_object_new_string(gpu_mode_text(node->mode))) < 0 ||
-		json_set(object, "unitMiB", json_object_new_uint64(node->unit_mib)) < 0 ||
-		json_set(object, "total", json_object_new_uint64(node->total)) < 0 ||
-		json_set(object, "allocated", json_object_new_uint64(node->allocated)) < 0 ||
-		json_set(object, "pending", json_object_new_uint64(node->pending)) < 0 ||
-		json_set(object, "gpus", TAKE_PTR(cards)) < 0 || json_set(object, "pods", TAKE_PTR(pods)) < 0)
-		return NULL;
-	return TAKE_PTR(object);
+	add_text(out, "    {\n      \"name\": ", node->name);
+	add_text(out, ",\n      \"address\": ", node->address);
+	add_text(out, ",\n      \"mode\": ", gpu_mode_text(node->mode));
+	strbuf_addf(out, ",\n      \"changing\": %s", node->changing ? "true" : "false");
+	add_number(out, ",\n      \"unitMiB\": ", node->unit_mib);
+	add_number(out, ",\n      \"total\": ", node->total);
+	add_number(out, ",\n      \"allocated\": ", node->allocated);
+	add_number(out, ",\n      \"pending\": ", node->pending);
+	strbuf_adds(out, ",\n      \"gpus\": [");
+	for (size_t i = 0; i < node->n_cards; i++) {
+		strbuf_adds(out, i ? ",\n" : "\n");
+		add_card(out, node, i);
+	}
+	strbuf_adds(out, "\n      ],\n      \"pods\": [");
+	for (size_t i = 0; i < node->n_pods; i++) {
+		strbuf_adds(out, i ? ",\n" : "\n");
+		add_pod(out, &node->pods[i]);
+	}
+	strbuf_addf(out, "%s]\n    }", node->n_pods ? "\n      " : "");
 }
 
 int inspect_json(const struct inspect *inspect, struct strbuf *out)
 {
-	_cleanup_json_ struct json_object *object = json_object_new_object();
-	_cleanup_json_ struct json_object *nodes = json_object_new_array();
 	uint64_t allocated, total;
-	const char *text;
 
-	if (!object || !nodes)
-		return -ENOMEM;
-	for (size_t i = 0; i < inspect->n_nodes; i++)
-		if (append(nodes, node_object(inspect->nodes[i])) < 0)
-			return -ENOMEM;
+	strbuf_adds(out, "{\n  \"nodes\": [");
+	for (size_t i = 0; i < inspect->n_nodes; i++) {
+		strbuf_adds(out, i ? ",\n" : "\n");
+		add_node(out, inspect->nodes[i]);
+	}
 	inspect_totals(inspect, &allocated, &total);
-	if (json_set(object, "nodes", TAKE_PTR(nodes)) < 0 ||
-		json_set(object, "allocated", json_object_new_uint64(allocated)) < 0 ||
-		json_set(object, "total", json_object_new_uint64(total)) < 0 ||
-		json_set(object, "percent", json_object_new_uint64(percent_of(allocated, total))) < 0)
-		return -ENOMEM;
-	text = json_object_to_json_string_ext(
-		object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
-	if (!text)
-		return -ENOMEM;
-	return strbuf_addf(out, "%s\n", text);
+	add_number(out, inspect->n_nodes ? "\n  ],\n  \"allocated\": " : "],\n  \"allocated\": ", allocated);
+	add_number(out, ",\n  \"total\": ", total);
+	add_number(out, ",\n  \"percent\": ", percent_of(allocated, total));
+	strbuf_adds(out, "\n}\n");
+	return out->failed;
 }

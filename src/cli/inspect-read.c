@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "kube/json-split.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/node.h"
@@ -21,6 +22,7 @@
 
 #define PAGE_ITEMS 500
 #define PAGE_BYTES_MAX (256u << 20)
+#define ITEM_MAX (4 << 20)
 #define PAGES_MAX 10000
 #define WARNINGS_TOLD_MAX 10
 #define ALLOCATION_TEXT_MAX 65536
@@ -164,69 +166,104 @@ static int read_pod(
 	return 0;
 }
 
-static int read_continue(struct json_object *page, char **ret_continue, struct error *err)
-{
-	const char *token = json_member_string(json_member(page, "metadata"), "continue");
+/* ---- one page, while it arrives -------------------------------------------------------------------------
+ */
 
-	*ret_continue = NULL;
-	if (!token || !*token)
+/* Members of nodes and pods that are of no use to us: most of their text. */
+static const char *const unwanted[] = {"managedFields", "images", "conditions", "nodeInfo", "env", "envFrom",
+	"command", "args", "volumes", "volumeMounts", "volumesAttached", "volumesInUse", "tolerations",
+	"affinity", "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle",
+	"securityContext", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses", NULL};
+#define UNWANTED_DEPTH_MAX 4 /* item, spec, containers, container */
+
+struct page {
+	struct inspect *inspect;
+	const char *kind; /* of the list */
+	item_reader *read;
+	const char *sign; /* what the text of every object that concerns us has in it */
+	struct warnings *warnings;
+	struct error *err;
+	bool told; /* err says what was wrong */
+	size_t seen;
+	struct json_split split;
+};
+
+static int page_failed(struct page *page, int r)
+{
+	bool at_end = json_split_end(&page->split) == 0;
+
+	page->told = true;
+	if (r == -EMSGSIZE)
+		return error_set(page->err, EMSGSIZE, "the API server's answer has an object over %d MiB",
+			ITEM_MAX >> 20);
+	if (r == -ENOMEM)
+		return error_set(page->err, ENOMEM, "out of memory");
+	return error_set(page->err, EBADMSG, "the API server's answer cannot be read: %s",
+		at_end ? "text after the end" : "it is no valid JSON, or no NodeList or PodList");
+}
+
+/* An object that cannot be read must not hide the others. */
+static int page_on_item(void *userdata, const char *text, size_t len)
+{
+	_cleanup_json_ struct json_object *item = NULL;
+	struct page *page = userdata;
+	struct error reason = {""};
+	int r;
+
+	if (!memmem(text, len, page->sign, strlen(page->sign)))
 		return 0;
-	*ret_continue = strdup(token);
-	return *ret_continue ? 0 : error_set(err, ENOMEM, "out of memory");
-}
-
-static int read_items(struct inspect *inspect, struct json_object *page, const char *kind, item_reader *read,
-	struct warnings *warnings, struct error *err)
-{
-	struct json_object *items = json_member(page, "items");
-	const char *got = json_member_string(page, "kind");
-	int r = 0;
-
-	if (!got || strcmp(got, kind) != 0)
-		return error_set(err, EBADMSG, "the API server's answer is no %s but %.64s", kind,
-			got ? got : "something without a kind");
-	if (items && !json_object_is_type(items, json_type_array))
-		return error_set(err, EBADMSG, "the items of the API server's %s are no list", kind);
-	for (size_t i = 0; items && i < json_object_array_length(items) && r == 0; i++)
-		r = read(inspect, json_object_array_get_idx(items, i), warnings, err);
-	return r;
-}
-
-static int parse_page(const char *text, size_t len, struct json_object **ret_page, struct error *err)
-{
-	int r = json_parse(text, len, ret_page, err);
-
-	if (r < 0)
-		error_prefix(err, "the API server's answer cannot be read");
-	return r;
-}
-
-int inspect_read_nodes(struct inspect *inspect, const char *text, size_t len, struct warnings *warnings,
-	char **ret_continue, struct error *err)
-{
-	_cleanup_json_ struct json_object *page = NULL;
-	const char *kind;
-	int r = parse_page(text, len, &page, err);
-
-	if (r < 0)
+	r = json_parse(text, len, &item, &reason);
+	if (r == -ENOMEM)
 		return r;
-	kind = json_member_string(page, "kind");
-	if (kind && strcmp(kind, "Node") == 0)
-		r = read_node(inspect, page, warnings, err);
-	else
-		r = read_items(inspect, page, "NodeList", read_node, warnings, err);
-	return r < 0 ? r : read_continue(page, ret_continue, err);
+	if (r < 0) {
+		error_prefix(&reason, "an object of the %s is left out", page->kind);
+		warn(page->warnings, reason.text);
+		return 0;
+	}
+	r = page->read(page->inspect, item, page->warnings, page->err);
+	page->told |= r < 0;
+	return r;
 }
 
-int inspect_read_pods(struct inspect *inspect, const char *text, size_t len, struct warnings *warnings,
-	char **ret_continue, struct error *err)
+static int page_on_data(void *userdata, const char *data, size_t len)
 {
-	_cleanup_json_ struct json_object *page = NULL;
-	int r = parse_page(text, len, &page, err);
+	struct page *page = userdata;
+	int r;
 
-	if (r == 0)
-		r = read_items(inspect, page, "PodList", read_pod, warnings, err);
-	return r < 0 ? r : read_continue(page, ret_continue, err);
+	page->seen += len;
+	if (page->seen > PAGE_BYTES_MAX) {
+		page->told = true;
+		return error_set(page->err, EMSGSIZE, "the API server's answer is longer than %u MiB",
+			PAGE_BYTES_MAX >> 20);
+	}
+	r = json_split_feed(&page->split, data, len);
+	return r < 0 && !page->told ? page_failed(page, r) : r;
+}
+
+/* What is around the items: the token of the next page, or NULL. */
+static int page_end(struct page *page, char **ret_continue)
+{
+	_cleanup_json_ struct json_object *list = NULL;
+	const char *rest = json_split_rest(&page->split), *kind, *token;
+	struct json_object *items;
+
+	if (json_split_end(&page->split) < 0)
+		return error_set(page->err, EBADMSG, "the API server's answer ends in the middle");
+	if (json_parse(rest, strlen(rest), &list, page->err) < 0) {
+		error_prefix(page->err, "the API server's answer cannot be read");
+		return -EBADMSG;
+	}
+	kind = json_member_string(list, "kind");
+	items = json_member(list, "items");
+	if (!kind || strcmp(kind, page->kind) != 0)
+		return error_set(page->err, EBADMSG, "the API server's answer is no %s but %.64s", page->kind,
+			kind ? kind : "something without a kind");
+	if (items && !json_object_is_type(items, json_type_array))
+		return error_set(
+			page->err, EBADMSG, "the items of the API server's %s are no list", page->kind);
+	token = json_member_string(json_member(list, "metadata"), "continue");
+	*ret_continue = token && *token ? strdup(token) : NULL;
+	return token && *token && !*ret_continue ? error_set(page->err, ENOMEM, "out of memory") : 0;
 }
 
 /* What RFC 3986 leaves unreserved stays, everything else becomes %XX. */
@@ -239,25 +276,24 @@ static void add_escaped(struct strbuf *url, const char *text)
 			strbuf_addf(url, "%%%02X", (unsigned char)*text);
 }
 
-typedef int page_reader(struct inspect *inspect, const char *text, size_t len, struct warnings *warnings,
-	char **ret_continue, struct error *err);
-
-static int fetch_page(struct inspect *inspect, const struct kubectl *kubectl, const char *url,
-	page_reader *read, struct warnings *warnings, char **ret_continue, struct error *err)
+static int fetch_page(
+	const struct kubectl *kubectl, const char *url, const struct page *of, char **ret_continue)
 {
-	_cleanup_strbuf_ struct strbuf body;
+	struct page page = *of;
 	int r;
 
-	strbuf_init(&body, PAGE_BYTES_MAX);
-	r = kubectl_get_raw(kubectl, url, &body, err);
-	if (r < 0)
-		return r;
-	return read(inspect, strbuf_cstr(&body), body.len, warnings, ret_continue, err);
+	json_split_init(&page.split, JSON_SPLIT_LIST, ITEM_MAX, page_on_item, &page);
+	json_split_leave_out(&page.split, unwanted, UNWANTED_DEPTH_MAX);
+	r = kubectl_stream_raw(kubectl, url, page_on_data, &page, page.err);
+	if (r == 0)
+		r = page_end(&page, ret_continue);
+	json_split_release(&page.split);
+	return r;
 }
 
 /* All pages of a list; url ends in a query that more can be added to. */
-static int fetch_list(struct inspect *inspect, const struct kubectl *kubectl, const char *url,
-	page_reader *read, struct warnings *warnings, struct error *err)
+static int fetch_list(
+	const struct kubectl *kubectl, const char *url, const struct page *of, struct error *err)
 {
 	_cleanup_free_ char *token = NULL;
 
@@ -274,7 +310,7 @@ static int fetch_list(struct inspect *inspect, const struct kubectl *kubectl, co
 		}
 		if (next.failed)
 			return error_set(err, -next.failed, "the API server's page token is too long");
-		r = fetch_page(inspect, kubectl, strbuf_cstr(&next), read, warnings, &following, err);
+		r = fetch_page(kubectl, strbuf_cstr(&next), of, &following);
 		if (r < 0 || !following)
 			return r;
 		if (token && strcmp(token, following) == 0)
@@ -299,31 +335,64 @@ static void add_pod_selector(struct strbuf *url, const char *node)
 	add_escaped(url, node ? node : "");
 }
 
-int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
+static int fetch_node(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
 	struct warnings *warnings, struct error *err)
 {
-	_cleanup_strbuf_ struct strbuf url;
-	_cleanup_free_ char *token = NULL;
+	_cleanup_json_ struct json_object *object = NULL;
+	_cleanup_strbuf_ struct strbuf url, body;
 	int r;
 
 	strbuf_init(&url, 4096);
-	strbuf_adds(&url, "/api/v1/nodes");
-	if (node) {
-		strbuf_add(&url, "/", 1);
-		add_escaped(&url, node);
-		r = fetch_page(
-			inspect, kubectl, strbuf_cstr(&url), inspect_read_nodes, warnings, &token, err);
-	} else {
-		add_page_limit(&url);
-		r = fetch_list(inspect, kubectl, strbuf_cstr(&url), inspect_read_nodes, warnings, err);
-	}
+	strbuf_init(&body, ITEM_MAX);
+	strbuf_adds(&url, "/api/v1/nodes/");
+	add_escaped(&url, node);
+	r = kubectl_get_raw(kubectl, strbuf_cstr(&url), &body, err);
 	if (r < 0)
 		return r;
-	strbuf_clear(&url);
+	r = json_parse(strbuf_cstr(&body), body.len, &object, err);
+	if (r < 0)
+		error_prefix(err, "the API server's answer cannot be read");
+	return r < 0 ? r : read_node(inspect, object, warnings, err);
+}
+
+static int fetch_nodes(
+	struct inspect *inspect, const struct kubectl *kubectl, struct warnings *warnings, struct error *err)
+{
+	struct page page = {
+		.inspect = inspect, .kind = "NodeList", .read = read_node, .warnings = warnings, .err = err};
+	_cleanup_strbuf_ struct strbuf url;
+
+	/* Annotations or allocatable: without one of them a node has nothing to show. */
+	page.sign = "gpu";
+	strbuf_init(&url, 4096);
+	strbuf_adds(&url, "/api/v1/nodes");
+	add_page_limit(&url);
+	return fetch_list(kubectl, strbuf_cstr(&url), &page, err);
+}
+
+static int fetch_pods(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
+	struct warnings *warnings, struct error *err)
+{
+	struct page page = {
+		.inspect = inspect, .kind = "PodList", .read = read_pod, .warnings = warnings, .err = err};
+	_cleanup_strbuf_ struct strbuf url;
+
+	page.sign = inspect->topology ? "\"" RESOURCE_GPU "\"" : RESOURCE_GPU_MEM;
+	strbuf_init(&url, 4096);
 	strbuf_adds(&url, "/api/v1/pods");
 	add_page_limit(&url);
 	add_pod_selector(&url, node);
-	r = fetch_list(inspect, kubectl, strbuf_cstr(&url), inspect_read_pods, warnings, err);
+	return fetch_list(kubectl, strbuf_cstr(&url), &page, err);
+}
+
+int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
+	struct warnings *warnings, struct error *err)
+{
+	int r = node ? fetch_node(inspect, kubectl, node, warnings, err)
+		     : fetch_nodes(inspect, kubectl, warnings, err);
+
+	if (r == 0)
+		r = fetch_pods(inspect, kubectl, node, warnings, err);
 	if (r == 0)
 		inspect_finish(inspect);
 	return r;

@@ -14,13 +14,6 @@ struct warnings {
 	void *userdata;
 };
 
-/* inspect_read_nodes() / inspect_read_pods() - one page (a NodeList, or a single Node; a PodList).
- * *ret_continue is the token of the next page, or NULL; the caller frees it. */
-int inspect_read_nodes(struct inspect *inspect, const char *text, size_t len, struct warnings *warnings,
-	char **ret_continue, struct error *err);
-int inspect_read_pods(struct inspect *inspect, const char *text, size_t len, struct warnings *warnings,
-	char **ret_continue, struct error *err);
-
 /* inspect_fetch() - everything, in pages, through kubectl; node NULL for all nodes. inspect must be empty. */
 int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const char *node,
 	struct warnings *warnings, struct error *err);

@@ -48,7 +48,7 @@ static void add_summary_header(struct strbuf *text, const struct inspect *inspec
 	if (inspect_has_pending(inspect))
 		strbuf_adds(text, "PENDING(Allocated)\t");
 	strbuf_addf(text, "GPU Memory(%s)%s\n", inspect_unit_text(inspect, unit, sizeof(unit)),
-		wide ? "\tMODE\tUNIT\tMODEL" : "");
+		wide ? "\tMODE\tUNIT\tMODEL\tHEALTH" : "");
 }
 
 static const struct inspect_card *card_in_column(const struct inspect_node *node, size_t column)
@@ -82,13 +82,33 @@ static void add_models(struct strbuf *text, const struct inspect_node *node)
 	}
 }
 
+/* "healthy", or each card that is not, with the reason. */
+static void add_health(struct strbuf *text, const struct inspect_node *node)
+{
+	const char *between = "\t";
+
+	for (size_t i = 0; i < node->n_cards; i++) {
+		const struct inspect_card *card = &node->cards[i];
+
+		if (card->healthy)
+			continue;
+		strbuf_addf(text, "%sGPU%d unhealthy%s%s%s", between, card->column, card->reason ? " (" : "",
+			card->reason ? card->reason : "", card->reason ? ")" : "");
+		between = ", ";
+	}
+	if (*between == '\t')
+		strbuf_adds(text, *node->cards[0].uuid ? "\thealthy" : "\tunknown");
+}
+
 static void add_wide(struct strbuf *text, const struct inspect_node *node)
 {
 	const char *mode = node->mode == GPU_MODE_NONE ? "unknown" : gpu_mode_text(node->mode);
 	char unit[32];
 
-	strbuf_addf(text, "\t%s\t%s\t", mode, unit_text(node->unit_mib, unit, sizeof(unit)));
+	strbuf_addf(text, "\t%s%s\t%s\t", mode, node->changing ? " (changing)" : "",
+		unit_text(node->unit_mib, unit, sizeof(unit)));
 	add_models(text, node);
+	add_health(text, node);
 }
 
 static void add_summary_row(

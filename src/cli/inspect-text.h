@@ -7,11 +7,14 @@
 struct inspect;
 struct strbuf;
 
-/* One line per node, then the sum. `wide` adds mode, unit and card models. */
+/* One line per node, then the sum. `wide` adds mode, unit, card models and health. */
 int inspect_summary(const struct inspect *inspect, bool wide, struct strbuf *out);
 
 /* One table of pods per node, then the sum (-d). */
 int inspect_details(const struct inspect *inspect, struct strbuf *out);
+
+/* Of topology nodes: how the cards are connected, as nvidia-smi topo -m shows it, and who has which. */
+int inspect_topology(const struct inspect *inspect, struct strbuf *out);
 
 /* One JSON document with everything. */
 int inspect_json(const struct inspect *inspect, struct strbuf *out);

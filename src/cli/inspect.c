@@ -38,6 +38,8 @@ static void inspect_node_free(struct inspect_node *node)
 		free(node->pods[i].name);
 	}
 	free(node->pods);
+	for (size_t i = 0; i < node->n_cards; i++)
+		free(node->cards[i].reason);
 	free(node->cards);
 	free(node->address);
 	free(node->name);
@@ -53,6 +55,11 @@ void inspect_release(struct inspect *inspect)
 	free(inspect->nodes);
 	table_release(&inspect->by_name);
 	inspect_init(inspect);
+}
+
+static bool gives_whole_cards(const struct node_facts *facts)
+{
+	return facts->n_gpus > 0 && facts->mode == GPU_MODE_TOPOLOGY;
 }
 
 /* Topology and default nodes have cards, but no memory to share. */
@@ -106,8 +113,11 @@ static int add_inventory_cards(struct inspect_node *node, const struct node_fact
 		struct inspect_card *card = &node->cards[i];
 
 		card->column = by_position ? (int)i : facts->gpus[i].index;
-		card->total = units_of_card(facts->gpus[i].mib, facts->unit_mib);
+		card->total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
+		memcpy(card->links, facts->gpus[i].links, sizeof(card->links));
 		card->healthy = facts->gpus[i].healthy;
+		if (*facts->gpus[i].reason && !(card->reason = printable_copy(facts->gpus[i].reason)))
+			return -ENOMEM;
 		memcpy(card->uuid, facts->gpus[i].uuid, sizeof(card->uuid));
 		memcpy(card->model, facts->gpus[i].model, sizeof(card->model));
 		printable(card->model);
@@ -126,6 +136,7 @@ static int inspect_node_new(
 	if (!node)
 		return -ENOMEM;
 	node->mode = facts->mode;
+	node->changing = facts->changing;
 	node->unit_mib = facts->unit_mib;
 	node->name = printable_copy(facts->name);
 	node->address = printable_copy(facts->address ? facts->address : "unknown");
@@ -144,7 +155,8 @@ int inspect_add_node(
 	struct inspect_node **grown, *node;
 	int r;
 
-	if (!shares_memory(facts, capacity) || table_get(&inspect->by_name, facts->name))
+	if (!(inspect->topology ? gives_whole_cards(facts) : shares_memory(facts, capacity)) ||
+		table_get(&inspect->by_name, facts->name))
 		return 0;
 	grown = reallocarray(inspect->nodes, inspect->n_nodes + 1, sizeof(struct inspect_node *));
 	if (!grown)
@@ -189,16 +201,17 @@ static bool place_by_older(
 	return true;
 }
 
-/* All containers of a pod are on the same cards (placement_matches), which hold what the whole pod may use at
- * a time: that is more than its main containers ask for when an init container asks for more. What is on a
- * card that the node does not have (any more) is pending, as the scheduler counts it. */
+/* Each card holds what the whole pod may use at a time: that is more than its main containers ask for when an
+ * init container asks for more. What is on a card that the node does not have (any more) is pending, as the
+ * scheduler counts it. */
 static void place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
 {
-	const struct container_placement *any = &facts->placement.containers[0];
+	const struct card_share *cards[NODE_GPUS_MAX];
+	size_t n = placement_cards(&facts->placement, cards);
 
-	for (size_t i = 0; i < any->n_cards; i++) {
-		uint32_t units = placement_units_on(&facts->placement, &facts->request, any->cards[i].uuid);
-		struct inspect_card *card = card_by_uuid(node, any->cards[i].uuid);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t units = placement_units_on(&facts->placement, &facts->request, cards[i]->uuid);
+		struct inspect_card *card = card_by_uuid(node, cards[i]->uuid);
 
 		if (card)
 			pod->units[card->column] = units;
@@ -226,7 +239,8 @@ int inspect_add_pod(
 	struct inspect_node *node = table_get(&inspect->by_name, facts->node);
 	struct inspect_pod *grown, *pod;
 
-	if (!node || facts->finished || request_is_empty(&facts->request))
+	if (!node || facts->finished || request_is_empty(&facts->request) ||
+		facts->request.whole != inspect->topology)
 		return 0;
 	grown = reallocarray(node->pods, node->n_pods + 1, sizeof(*grown));
 	if (!grown)

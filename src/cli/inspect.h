@@ -17,8 +17,10 @@ struct inspect_card {
 	char uuid[GPU_UUID_SIZE]; /* "" where the node publishes no inventory */
 	char model[64];
 	bool healthy;
+	char *reason; /* why it is not, NULL if nobody says */
 	uint32_t total;
 	uint64_t allocated;
+	struct link links[NODE_GPUS_MAX]; /* by position; of topology nodes */
 };
 
 struct inspect_pod {
@@ -32,6 +34,7 @@ struct inspect_node {
 	char *name;
 	char *address; /* "unknown" where the node has no InternalIP */
 	enum gpu_mode mode;
+	bool changing; /* another mode or unit is asked for, and comes when the last pod has ended */
 	uint32_t unit_mib;
 	struct inspect_card *cards; /* by column */
 	size_t n_cards;
@@ -45,6 +48,7 @@ struct inspect_node {
 };
 
 struct inspect {
+	bool topology; /* nodes that give whole cards are shown, instead of those that share them */
 	struct inspect_node **nodes; /* by name after inspect_finish() */
 	size_t n_nodes;
 	struct table by_name; /* name as the API server has it -> struct inspect_node */
@@ -65,9 +69,10 @@ void inspect_init(struct inspect *inspect);
 void inspect_release(struct inspect *inspect); /* accepts NULL */
 #define _cleanup_inspect_ _cleanup_(inspect_release)
 
-/* inspect_add_node() - nodes that share no GPU memory are left out, and so is a second node of that name. The
- * cards are those of the inventory; without one, gpu-mem is taken as spread equally over gpu-count cards.
- * Texts are copied with everything that could disturb a terminal replaced by '?'. */
+/* inspect_add_node() - nodes that share no GPU memory (or, with topology, give no whole cards) are left out,
+ * and so is a second node of that name. The cards are those of the inventory; without one, gpu-mem is taken
+ * as spread equally over gpu-count cards. Texts are copied with everything that could disturb a terminal
+ * replaced by '?'. */
 int inspect_add_node(
 	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity);
 

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "cli/complain.h"
 
 void kubectl_init(struct kubectl *kubectl)
 {
@@ -47,6 +48,7 @@ int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *valu
 	return 0;
 }
 
+#define CHUNK (64 * 1024)
 #define OPTION_FIRST 1000
 
 /* kubectl 1.36, `kubectl options`. */
@@ -69,21 +71,51 @@ static const struct option global_options[] = {
 	{"insecure-skip-tls-verify", no_argument, NULL, OPTION_FIRST + 15},
 	{NULL, 0, NULL, 0},
 };
-_Static_assert(ARRAY_SIZE(global_options) == KUBECTL_OPTIONS, "kubectl.h says how many");
 
-void kubectl_join_options(const struct option *own, size_t n_own, struct option *ret_all)
+static bool is_global(int c)
 {
-	memcpy(ret_all, own, n_own * sizeof(*own));
-	memcpy(ret_all + n_own, global_options, sizeof(global_options));
+	return c == 's' || (c >= OPTION_FIRST && c < OPTION_FIRST + (int)ARRAY_SIZE(global_options) - 1);
 }
 
-int kubectl_take_option(struct kubectl *kubectl, int c, const char *value)
+static int take_global(struct kubectl *kubectl, int c, const char *value)
 {
-	if (c == 's')
-		return kubectl_add_flag(kubectl, "server", value);
-	if (c < OPTION_FIRST || c >= OPTION_FIRST + KUBECTL_OPTIONS - 1)
-		return -EINVAL;
-	return kubectl_add_flag(kubectl, global_options[c - OPTION_FIRST].name, value);
+	const char *name = c == 's' ? "server" : global_options[c - OPTION_FIRST].name;
+
+	if (kubectl_add_flag(kubectl, name, value) == 0)
+		return -1;
+	complain("ration", "out of memory");
+	return EXIT_FAILURE;
+}
+
+static int take(struct kubectl *kubectl, const struct kubectl_options *options, int c, const char *value)
+{
+	if (is_global(c))
+		return take_global(kubectl, c, value);
+	if (options->usage && c == '?')
+		return complain_usage(options->usage, NULL);
+	if (options->usage && c == 'h') {
+		fputs(options->usage, stdout);
+		return EXIT_SUCCESS;
+	}
+	return options->take(c, options->userdata);
+}
+
+int kubectl_parse_options(
+	struct kubectl *kubectl, const struct kubectl_options *options, int argc, char **argv)
+{
+	_cleanup_free_ struct option *all = calloc(options->n_own + ARRAY_SIZE(global_options), sizeof(*all));
+	_cleanup_free_ char *letters = NULL;
+	int c, r = -1;
+
+	if (!all || asprintf(&letters, "%ss:", options->letters) < 0) {
+		complain("ration", "out of memory");
+		return EXIT_FAILURE;
+	}
+	memcpy(all, options->own, options->n_own * sizeof(*all));
+	memcpy(all + options->n_own, global_options, sizeof(global_options));
+	while (r < 0 && (c = getopt_long(argc, argv, letters, all, NULL)) != -1)
+		r = take(kubectl, options, c, optarg);
+	return r;
 }
 
 static int wait_for(pid_t pid, int *ret_status)
@@ -126,7 +158,7 @@ static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 }
 
 /* In the child. It must not outlive us: a forwarded port that nobody closes stays open for ever. */
-static void child_exec(char **argv, int out, int complaints, int failure, pid_t parent)
+static void child_exec(char **argv, int in, int out, int complaints, int failure, pid_t parent)
 {
 	sigset_t none;
 	int r;
@@ -135,7 +167,7 @@ static void child_exec(char **argv, int out, int complaints, int failure, pid_t 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() == parent && dup2(out, STDOUT_FILENO) >= 0 &&
+	if (getppid() == parent && (in < 0 || dup2(in, STDIN_FILENO) >= 0) && dup2(out, STDOUT_FILENO) >= 0 &&
 		(complaints < 0 || dup2(complaints, STDERR_FILENO) >= 0))
 		execvp(argv[0], argv);
 	r = errno;
@@ -153,8 +185,8 @@ static int not_started(const struct kubectl *kubectl, int errnum, struct error *
 	return error_set(err, errnum, "%s does not start: %s", kubectl->program, strerror(errnum));
 }
 
-/* hears: its standard error is a pipe to us, else it is ours. */
-static int process_start(const struct kubectl *kubectl, const char *const *args, bool hears,
+/* in: its standard input, -1 for ours. hears: its standard error is a pipe to us, else it is ours. */
+static int process_start(const struct kubectl *kubectl, const char *const *args, int in, bool hears,
 	struct kubectl_process *ret_process, struct error *err)
 {
 	_cleanup_free_ char **argv = argv_new(kubectl, args);
@@ -169,7 +201,7 @@ static int process_start(const struct kubectl *kubectl, const char *const *args,
 	if (pid < 0)
 		r = errno;
 	if (pid == 0)
-		child_exec(argv, out[1], complaints[1], failure[1], parent);
+		child_exec(argv, in, out[1], complaints[1], failure[1], parent);
 	close_ptr(&out[1]);
 	close_ptr(&complaints[1]);
 	close_ptr(&failure[1]);
@@ -188,7 +220,7 @@ static int process_start(const struct kubectl *kubectl, const char *const *args,
 int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct kubectl_process *ret_process,
 	struct error *err)
 {
-	return process_start(kubectl, args, true, ret_process, err);
+	return process_start(kubectl, args, -1, true, ret_process, err);
 }
 
 void kubectl_stop(struct kubectl_process *process)
@@ -283,7 +315,27 @@ static int process_finish(
 	return out->failed ? out->failed : r;
 }
 
-int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
+/* Returns at its end, or with what fn did not like. */
+static int read_pieces(int fd, kubectl_data_fn *fn, void *userdata)
+{
+	_cleanup_free_ char *chunk = malloc(CHUNK);
+	int r = chunk ? 0 : -ENOMEM;
+
+	while (r == 0) {
+		ssize_t n = read(fd, chunk, CHUNK);
+
+		if (n > 0)
+			r = fn(userdata, chunk, (size_t)n);
+		else if (n == 0)
+			break;
+		else if (errno != EINTR)
+			r = -errno;
+	}
+	return r;
+}
+
+int kubectl_stream_raw(const struct kubectl *kubectl, const char *path, kubectl_data_fn *fn, void *userdata,
+	struct error *err)
 {
 	_cleanup_free_ char *raw = NULL;
 	struct kubectl_process process;
@@ -291,23 +343,38 @@ int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strb
 
 	if (asprintf(&raw, "--raw=%s", path) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = process_start(kubectl, (const char *const[]){"get", raw, NULL}, false, &process, err);
+	r = process_start(kubectl, (const char *const[]){"get", raw, NULL}, -1, false, &process, err);
 	if (r < 0)
 		return r;
-	r = process_finish(&process, body, NULL, &status);
-	if (r == -EMSGSIZE)
-		return error_set(
-			err, EMSGSIZE, "the answer to %s is longer than %zu MiB", path, body->max >> 20);
-	if (r < 0)
-		return error_set(err, -r, "no answer from %s: %s", kubectl->program, strerror(-r));
-	return kubectl_result(kubectl, path, status, err);
+	r = read_pieces(process.out, fn, userdata);
+	if (r == 0) {
+		r = wait_for(process.pid, &status);
+		process.pid = -1;
+	}
+	kubectl_stop(&process);
+	return r < 0 ? r : kubectl_result(kubectl, path, status, err);
 }
 
-int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,
+static int add_piece(void *userdata, const char *data, size_t len)
+{
+	return strbuf_add(userdata, data, len);
+}
+
+int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
+{
+	int r = kubectl_stream_raw(kubectl, path, add_piece, body, err);
+
+	if (r == -EMSGSIZE && body->failed)
+		return error_set(
+			err, EMSGSIZE, "the answer to %s is longer than %zu MiB", path, body->max >> 20);
+	return r;
+}
+
+static int run_with_input(const struct kubectl *kubectl, const char *const *args, int in, struct strbuf *out,
 	struct strbuf *complaints, struct error *err)
 {
 	struct kubectl_process process;
-	int r = kubectl_start(kubectl, args, &process, err), status = 0;
+	int r = process_start(kubectl, args, in, true, &process, err), status = 0;
 
 	if (r < 0)
 		return r;
@@ -317,4 +384,33 @@ int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct s
 	if (WIFSIGNALED(status))
 		return error_set(err, EIO, "%s was ended by signal %d", kubectl->program, WTERMSIG(status));
 	return WEXITSTATUS(status);
+}
+
+int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,
+	struct strbuf *complaints, struct error *err)
+{
+	return run_with_input(kubectl, args, -1, out, complaints, err);
+}
+
+int kubectl_send(const struct kubectl *kubectl, const char *const *args, const char *input,
+	struct strbuf *out, struct strbuf *complaints, struct error *err)
+{
+	_cleanup_close_ int reads = -1;
+	size_t len = strlen(input);
+	int in[2];
+	ssize_t n;
+
+	if (len > KUBECTL_INPUT_MAX)
+		return error_set(err, EMSGSIZE, "%zu bytes are more than kubectl is given", len);
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return error_set(err, errno, "no pipe to %s: %m", kubectl->program);
+	reads = in[0];
+	/* A pipe has room for 64 KiB (pipe(7)), of which all is there before anybody reads; less for a user
+	 * of very many: then we must not wait for a reader who is not yet. */
+	fcntl(in[1], F_SETFL, O_NONBLOCK);
+	n = write(in[1], input, len);
+	close(in[1]);
+	if (n < 0 || (size_t)n != len)
+		return error_set(err, EIO, "nothing can be given to %s", kubectl->program);
+	return run_with_input(kubectl, args, reads, out, complaints, err);
 }

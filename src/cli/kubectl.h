@@ -22,16 +22,34 @@ void kubectl_release(struct kubectl *kubectl);
 /* kubectl_add_flag() - value NULL for a flag without one. -ENOMEM. */
 int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *value);
 
-/* kubectl's own global flags that say which cluster and as whom: a table for getopt_long() of a command's own
- * options and those, and its end. KUBECTL_OPTIONS is how many entries are added. kubectl_take_option() adds
- * what getopt_long() found, c being none of the command's own; 's' is --server. */
-#define KUBECTL_OPTIONS 17
-void kubectl_join_options(const struct option *own, size_t n_own, struct option *ret_all);
-int kubectl_take_option(struct kubectl *kubectl, int c, const char *value);
+/* What a command has of its own beside kubectl's global flags, which take 's' and the numbers from 1000 on.
+ */
+struct kubectl_options {
+	const struct option *own; /* without the end that getopt_long() wants */
+	size_t n_own;
+	const char *letters; /* for getopt_long() */
+	const char *usage;   /* of a subcommand of ration: answers 'h' and '?'. NULL: take() does */
+	/* take() - what getopt_long() found; the value is in optarg. Returns -1 to go on, or the status to
+	 * end with. */
+	int (*take)(int c, void *userdata);
+	void *userdata;
+};
+
+/* kubectl_parse_options() - reads a command's options and those of kubectl that say which cluster and as
+ * whom, which it keeps to be passed on. Afterwards optind is that of the first argument that is no option.
+ * Returns -1 to go on, or the status to end with. */
+int kubectl_parse_options(
+	struct kubectl *kubectl, const struct kubectl_options *options, int argc, char **argv);
 
 /* kubectl_get_raw() - GET of a path of the API, appended to body. kubectl keeps our stdin and stderr: it may
  * ask for a password, and says itself what the API server did not like. */
 int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err);
+
+/* kubectl_stream_raw() - the same, piece by piece as it comes; a negative result of fn ends kubectl, and is
+ * returned as it is, without a sentence. */
+typedef int kubectl_data_fn(void *userdata, const char *data, size_t len);
+int kubectl_stream_raw(const struct kubectl *kubectl, const char *path, kubectl_data_fn *fn, void *userdata,
+	struct error *err);
 
 /* kubectl_start() - kubectl with its global flags and these arguments (NULL at the end), which ends when we
  * end. Its standard output and error are pipes to read. The caller closes them and waits for the process. */
@@ -51,6 +69,12 @@ void kubectl_stop(struct kubectl_process *process);
  * errno. */
 int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,
 	struct strbuf *complaints, struct error *err);
+
+/* kubectl_send() - kubectl_run() with a text on its standard input, at most KUBECTL_INPUT_MAX bytes: a
+ * command that reads it to its end, like `create --raw=PATH -f -`. */
+#define KUBECTL_INPUT_MAX (60 * 1024)
+int kubectl_send(const struct kubectl *kubectl, const char *const *args, const char *input,
+	struct strbuf *out, struct strbuf *complaints, struct error *err);
 
 /* complaints_take() - the part of kubectl_run() that sorts what came on standard error: whole lines of it
  * that are errors go into complaints, everything else to our standard error. pending holds the line begun. */

@@ -22,7 +22,11 @@ static const struct command {
 	{"top", top_command, "what pods, or programs, use of their cards now, each second"},
 	{"why", why_command, "why a pod is on its card, or on none: node by node, card by card"},
 	{"set", set_command, "another amount of GPU memory for a pod that runs on a cgpu or core_mem node"},
+	{"cordon", cordon_command, "no new pods on a GPU, because it is faulty; those there stay"},
+	{"uncordon", cordon_command, "pods on that GPU again"},
 	{"inspect", ration_inspect, "how much GPU memory of each card is allocated to whom"},
+	{"doctor", doctor_command,
+		"what is wrong with the cluster or this node, with the command that mends it"},
 	{"history", history_command, "what the scheduler has recorded, to be replayed elsewhere"},
 	{"replay", replay_command, "a recorded history again, each decision compared; needs no cluster"},
 };

@@ -64,59 +64,51 @@ static const char usage[] =
 	"names). Needed rights: get and patch on the pod. $KUBECONFIG and kubectl's global flags are "
 	"honoured.\n";
 
-static int usage_error(const char *text)
-{
-	if (text)
-		complain("ration", text);
-	fputs(usage, stderr);
-	return EXIT_USAGE;
-}
-
 /* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, struct options *options)
+static int option_take(int c, void *userdata)
 {
+	struct options *options = userdata;
+
 	switch (c) {
 	case 'm':
 		if (parse_u32(optarg, UNITS_MAX - 1, &options->units) < 0 || options->units == 0)
-			return usage_error("--mem is no whole number of units from 1 on");
+			return complain_usage(usage, "--mem is no whole number of units from 1 on");
 		return -1;
 	case 'c':
 		options->container = optarg;
-		return pod_name_is_valid(optarg) ? -1
-						 : usage_error("--container is not the name of a container");
+		return pod_name_is_valid(optarg)
+			       ? -1
+			       : complain_usage(usage, "--container is not the name of a container");
 	case 'n':
 		options->namespace_ = optarg;
-		return pod_name_is_valid(optarg) ? -1
-						 : usage_error("--namespace is not the name of a namespace");
+		return pod_name_is_valid(optarg)
+			       ? -1
+			       : complain_usage(usage, "--namespace is not the name of a namespace");
 	case 't':
 		return parse_u32(optarg, 3600, &options->timeout_s) < 0
-			       ? usage_error("--timeout is not a number of seconds from 0 to 3600")
+			       ? complain_usage(usage, "--timeout is not a number of seconds from 0 to 3600")
 			       : -1;
-	case 'h':
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	case '?':
-		return usage_error(NULL);
 	}
-	return kubectl_take_option(&options->kubectl, c, optarg) < 0 ? EXIT_FAILURE : -1;
+	return -1;
 }
 
 static int options_parse(int argc, char **argv, struct options *options)
 {
-	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	const struct kubectl_options own = {.own = own_options,
+		.n_own = ARRAY_SIZE(own_options),
+		.letters = "c:n:h",
+		.usage = usage,
+		.take = option_take,
+		.userdata = options};
 	const char *problem;
-	int c, r;
+	int r = kubectl_parse_options(&options->kubectl, &own, argc, argv);
 
-	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
-	while ((c = getopt_long(argc, argv, "c:n:hs:", all, NULL)) != -1) {
-		r = option_take(c, options);
-		if (r >= 0)
-			return r;
-	}
+	if (r >= 0)
+		return r;
 	problem = pod_argument(argc - optind, argv + optind, &options->name);
 	if (problem)
-		return usage_error(problem);
-	return options->units ? -1 : usage_error("how much? --mem N");
+		return complain_usage(usage, problem);
+	return options->units ? -1 : complain_usage(usage, "how much? --mem N");
 }
 
 /* The one that is named, or the only one. NULL with a sentence. */
@@ -127,6 +119,10 @@ static const char *choose_container(
 
 	if (request_is_empty(request))
 		error_set(err, EINVAL, "pod %s/%s asks for no " RESOURCE_GPU_MEM, pod->namespace_, pod->name);
+	else if (request->whole)
+		error_set(err, EINVAL,
+			"pod %s/%s has whole GPUs (" RESOURCE_GPU "), which have no other size",
+			pod->namespace_, pod->name);
 	else if (!*pod->node || !pod->has_placement)
 		error_set(err, EINVAL,
 			"pod %s/%s has no GPU yet: `ration why %s -n %s` tells what it waits for",
@@ -252,11 +248,8 @@ int set_command(int argc, char **argv)
 
 	kubectl_init(&options.kubectl);
 	r = options_parse(argc, argv, &options);
-	if (r < 0) {
-		r = run(&options, &err) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-		if (r == EXIT_FAILURE)
-			complain("ration", err.text);
-	}
+	if (r < 0)
+		r = complain_end(run(&options, &err), &err);
 	kubectl_release(&options.kubectl);
 	return r;
 }

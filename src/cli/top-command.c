@@ -63,17 +63,11 @@ static const char usage[] =
 	"the agents. Needed rights: list on nodes; in kube-system list and get on pods, and create on\n"
 	"pods/portforward. FLAGs are those of `ration why`.\n";
 
-static int usage_error(const char *text)
-{
-	if (text)
-		complain("ration", text);
-	fputs(usage, stderr);
-	return EXIT_USAGE;
-}
-
 /* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, struct top *top)
+static int option_take(int c, void *userdata)
 {
+	struct top *top = userdata;
+
 	switch (c) {
 	case 'r':
 		top->runs = true;
@@ -83,30 +77,26 @@ static int option_take(int c, struct top *top)
 		return -1;
 	case 'o':
 		top->json = top->once = true;
-		return strcmp(optarg, "json") == 0 ? -1 : usage_error("--output must be json");
-	case 'h':
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	case '?':
-		return usage_error(NULL);
+		return strcmp(optarg, "json") == 0 ? -1 : complain_usage(usage, "--output must be json");
 	}
-	return kubectl_take_option(&top->kubectl, c, optarg) < 0 ? EXIT_FAILURE : -1;
+	return -1;
 }
 
 static int options_parse(int argc, char **argv, struct top *top)
 {
-	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
-	int c, r;
+	const struct kubectl_options own = {.own = own_options,
+		.n_own = ARRAY_SIZE(own_options),
+		.letters = "o:h",
+		.usage = usage,
+		.take = option_take,
+		.userdata = top};
+	int r = kubectl_parse_options(&top->kubectl, &own, argc, argv);
 
-	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
-	while ((c = getopt_long(argc, argv, "o:hs:", all, NULL)) != -1) {
-		r = option_take(c, top);
-		if (r >= 0)
-			return r;
-	}
+	if (r >= 0)
+		return r;
 	if (top->runs && (optind < argc || top->kubectl.n_flags))
-		return usage_error(
-			"--runs is about this machine: it goes with no node and no flag of kubectl");
+		return complain_usage(
+			usage, "--runs is about this machine: it goes with no node and no flag of kubectl");
 	return -1;
 }
 
@@ -268,9 +258,7 @@ int top_command(int argc, char **argv)
 	r = options_parse(argc, argv, &top);
 	if (r < 0) {
 		top.runs = top.runs || !has_cluster(&top, argc - optind);
-		r = run(&top, argv + optind, (size_t)(argc - optind), &err) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-		if (r == EXIT_FAILURE)
-			complain("ration", err.text);
+		r = complain_end(run(&top, argv + optind, (size_t)(argc - optind), &err), &err);
 	}
 	strbuf_release(&top.problems);
 	kubectl_release(&top.kubectl);

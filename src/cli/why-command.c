@@ -17,6 +17,7 @@
 #include "cli/forward.h"
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
+#include "cli/leader.h"
 #include "cli/pod.h"
 #include "cli/why-text.h"
 #include "kube/json.h"
@@ -60,56 +61,64 @@ static const char usage[] =
 	"--client-certificate, --client-key, --tls-server-name, --request-timeout, --cache-dir,\n"
 	"--insecure-skip-tls-verify.\n";
 
-static int usage_error(const char *text)
-{
-	if (text)
-		complain("ration", text);
-	fputs(usage, stderr);
-	return EXIT_USAGE;
-}
-
 /* Returns -1 to go on, or the status to end with. */
-static int option_take(int c, struct options *options)
+static int option_take(int c, void *userdata)
 {
+	struct options *options = userdata;
+
 	switch (c) {
 	case 'n':
 		options->namespace_ = optarg;
-		return pod_name_is_valid(optarg) ? -1
-						 : usage_error("--namespace is not the name of a namespace");
+		return pod_name_is_valid(optarg)
+			       ? -1
+			       : complain_usage(usage, "--namespace is not the name of a namespace");
 	case 'N':
 		options->node = optarg;
-		return pod_name_is_valid(optarg) ? -1 : usage_error("--node is not the name of a node");
+		return pod_name_is_valid(optarg) ? -1
+						 : complain_usage(usage, "--node is not the name of a node");
 	case 'o':
 		options->json = true;
-		return strcmp(optarg, "json") == 0 ? -1 : usage_error("--output must be json");
-	case 'h':
-		fputs(usage, stdout);
-		return EXIT_SUCCESS;
-	case '?':
-		return usage_error(NULL);
+		return strcmp(optarg, "json") == 0 ? -1 : complain_usage(usage, "--output must be json");
 	}
-	return kubectl_take_option(&options->kubectl, c, optarg) < 0 ? EXIT_FAILURE : -1;
+	return -1;
 }
 
 static int options_parse(int argc, char **argv, struct options *options)
 {
-	struct option all[ARRAY_SIZE(own_options) + KUBECTL_OPTIONS];
+	const struct kubectl_options own = {.own = own_options,
+		.n_own = ARRAY_SIZE(own_options),
+		.letters = "n:o:h",
+		.usage = usage,
+		.take = option_take,
+		.userdata = options};
 	const char *problem;
-	int c, r;
+	int r = kubectl_parse_options(&options->kubectl, &own, argc, argv);
 
-	kubectl_join_options(own_options, ARRAY_SIZE(own_options), all);
-	while ((c = getopt_long(argc, argv, "n:o:hs:", all, NULL)) != -1) {
-		r = option_take(c, options);
-		if (r >= 0)
-			return r;
-	}
+	if (r >= 0)
+		return r;
 	problem = pod_argument(argc - optind, argv + optind, &options->name);
-	return problem ? usage_error(problem) : -1;
+	return problem ? complain_usage(usage, problem) : -1;
 }
 
-/* Says so and returns true if ration has no say about this pod. */
-static bool is_none_of_ours(struct json_object *pod, const struct pod_facts *facts)
+/* Only who has the ledger can tell whether the cluster's own scheduler is ours. */
+static int is_ours(const struct options *options, const char *scheduler, bool *ret_ours, struct error *err)
 {
+	_cleanup_free_ char *owner = NULL;
+	int r = strcmp(scheduler, DEFAULT_SCHEDULER_NAME) == 0
+			? leader_find_owner(&options->kubectl, &owner, err)
+			: 0;
+
+	if (r == 0)
+		*ret_ours = leader_serves(owner ? owner : "", scheduler);
+	return r;
+}
+
+/* 1 if ration has no say about this pod: says so. 0 if it has, or a negative errno. */
+static int is_none_of_ours(const struct options *options, struct json_object *pod,
+	const struct pod_facts *facts, struct error *err)
+{
+	bool ours = true;
+	int r;
 	const char *scheduler = json_member_string(json_member(pod, "spec"), "schedulerName");
 	_cleanup_free_ char *named = NULL;
 
@@ -118,10 +127,13 @@ static bool is_none_of_ours(struct json_object *pod, const struct pod_facts *fac
 		       ": it gets no GPU of ration, and ration does not "
 		       "place it.\n",
 			facts->namespace_, facts->name);
-		return true;
+		return 1;
 	}
-	if (!scheduler || strcmp(scheduler, SCHEDULER_NAME) == 0 || facts->has_placement)
-		return false;
+	if (!scheduler || facts->has_placement)
+		return 0;
+	r = is_ours(options, scheduler, &ours, err);
+	if (r < 0 || ours)
+		return r;
 	/* The API server takes any text for the name of a scheduler: it must not command the terminal. */
 	named = strdup(scheduler);
 	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM " but is the business of the scheduler %.253s, not of "
@@ -129,7 +141,7 @@ static bool is_none_of_ours(struct json_object *pod, const struct pod_facts *fac
 		facts->namespace_, facts->name, named ? printable(named) : "?",
 		*facts->node ? "it has no card, and the node's agent does not start it"
 			     : "it will get no card");
-	return true;
+	return 1;
 }
 
 static int ask(
@@ -143,7 +155,7 @@ static int ask(
 		facts->uid, options->node ? "&node=" : "", options->node ? options->node : "");
 	if (!pod_name_is_valid(facts->uid))
 		return error_set(err, EINVAL, "the API server's answer has no valid uid");
-	r = forward_find_leader(&options->kubectl, &leader, err);
+	r = leader_find_pod(&options->kubectl, &leader, err);
 	if (r < 0)
 		return r;
 	if (!pod_name_is_valid(leader))
@@ -172,13 +184,30 @@ static int print_answer(const struct options *options, const struct pod_facts *f
 								       JSON_C_TO_STRING_SPACED |
 								       JSON_C_TO_STRING_NOSLASHESCAPE));
 	else
-		r = why_text(answer, who, &out);
+		r = request_is_empty(&facts->request) ? why_level_text(answer, who, &out)
+						      : why_text(answer, who, &out);
 	if (r < 0)
 		return error_set(err, -r, "out of memory");
 	fputs(strbuf_cstr(&out), stdout);
 	if (fflush(stdout) == EOF || ferror(stdout))
 		return error_set(err, EIO, "the output cannot be written");
 	return 0;
+}
+
+/* A pod without a GPU is the scheduler's business if it has a ResourcePolicy; where nobody can say, it is as
+ * if it had none. */
+static bool has_level(const struct options *options, struct json_object *pod, const struct pod_facts *facts,
+	struct strbuf *body)
+{
+	_cleanup_json_ struct json_object *answer = NULL;
+	const char *scheduler = json_member_string(json_member(pod, "spec"), "schedulerName");
+	struct error ignored;
+
+	if (!request_is_empty(&facts->request) || !scheduler || strcmp(scheduler, SCHEDULER_NAME) != 0)
+		return false;
+	return ask(options, facts, body, &ignored) == 0 &&
+	       json_parse(strbuf_cstr(body), body->len, &answer, &ignored) == 0 &&
+	       json_member(answer, "resourcePolicy") != NULL;
 }
 
 static int run(struct options *options, struct error *err)
@@ -192,8 +221,12 @@ static int run(struct options *options, struct error *err)
 	r = pod_fetch_facts(&options->kubectl, options->namespace_, options->name, &pod, &facts, err);
 	if (r < 0)
 		return r;
-	if (is_none_of_ours(pod, &facts))
-		return 0;
+	if (has_level(options, pod, &facts, &body))
+		return print_answer(options, &facts, &body, err);
+	strbuf_clear(&body);
+	r = is_none_of_ours(options, pod, &facts, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
 	r = ask(options, &facts, &body, err);
 	return r < 0 ? r : print_answer(options, &facts, &body, err);
 }
@@ -206,11 +239,8 @@ int why_command(int argc, char **argv)
 
 	kubectl_init(&options.kubectl);
 	r = options_parse(argc, argv, &options);
-	if (r < 0) {
-		r = run(&options, &err) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-		if (r == EXIT_FAILURE)
-			complain("ration", err.text);
-	}
+	if (r < 0)
+		r = complain_end(run(&options, &err), &err);
 	kubectl_release(&options.kubectl);
 	return r;
 }

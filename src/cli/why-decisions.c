@@ -52,6 +52,8 @@ static void add_filter(struct strbuf *out, struct json_object *decision)
 		strbuf_addf(out, "; held on %s: ", text_of(decision, "node"));
 		why_add_cards(out, decision);
 	}
+	if (*text_of(decision, "text"))
+		strbuf_addf(out, "; %s", text_of(decision, "text"));
 }
 
 static void add_outcome(struct strbuf *out, struct json_object *decision)
@@ -177,6 +179,7 @@ static const struct {
 	{"evict-plan", add_eviction_plan},
 	{"evict-answer", add_eviction_answer},
 	{"evict-end", add_eviction_end},
+	{"level", add_filter},
 };
 
 static void add_decision(struct strbuf *out, struct json_object *decision, const char *who)

@@ -39,9 +39,16 @@ static void add_request(struct strbuf *out, struct json_object *pod)
 	struct json_object *containers = json_member(request, "containers");
 	int64_t core = number_of(request, "core");
 
-	strbuf_addf(out, "It asks for %" PRId64 " unit%s of " RESOURCE_GPU_MEM, number_of(request, "units"),
-		plural(number_of(request, "units")));
-	if (number_of(request, "cards") > 1)
+	if (is_true(request, "whole"))
+		strbuf_addf(out, "It asks for %" PRId64 " whole GPU%s (" RESOURCE_GPU ")",
+			number_of(request, "units"), plural(number_of(request, "units")));
+	else
+		strbuf_addf(out, "It asks for %" PRId64 " unit%s of " RESOURCE_GPU_MEM,
+			number_of(request, "units"), plural(number_of(request, "units")));
+	if (json_member(request, "job"))
+		strbuf_addf(out, ", near those of job %s (%" PRId64 " pods)", text_of(request, "job"),
+			number_of(request, "jobPods"));
+	if (number_of(request, "cards") > 1 && !is_true(request, "whole"))
 		strbuf_addf(out, " on %" PRId64 " cards of one node, the same on each",
 			number_of(request, "cards"));
 	if (core)
@@ -71,6 +78,48 @@ static void add_waiting(struct strbuf *out, struct json_object *waiting)
 		out, " ago; woken %" PRId64 " time%s because something was freed.\n", nudges, plural(nudges));
 }
 
+/* What the pods of a gang wait for together. */
+static void add_gang(struct strbuf *out, struct json_object *gang)
+{
+	int64_t min = number_of(gang, "min"), failures = number_of(gang, "failures");
+
+	if (!gang)
+		return;
+	strbuf_addf(out, "It is of gang %s: %" PRId64 " of %" PRId64 " pods are placed",
+		text_of(gang, "name"), number_of(gang, "placed"), number_of(gang, "pods"));
+	if (number_of(gang, "planned"))
+		strbuf_addf(out, ", %" PRId64 " hold a place (%" PRId64 " of them wait to be bound together)",
+			number_of(gang, "planned"), number_of(gang, "atBind"));
+	if (min)
+		strbuf_addf(out, "; %" PRId64 " at least, or none", min);
+	strbuf_adds(out,
+		is_true(gang, "minsDiffer") ? " (its pods say different numbers, the largest counts)" : "");
+	if (is_true(gang, "cameAbout"))
+		strbuf_adds(out, ". It has come about: each pod is placed by itself now");
+	else if (json_member(gang, "reason"))
+		strbuf_addf(out, ": %s", text_of(gang, "reason"));
+	strbuf_adds(out, ".\n");
+	if (number_of(gang, "waitingForMs")) {
+		strbuf_adds(out, "Enough of its pods have been waiting for ");
+		add_duration(out, number_of(gang, "waitingForMs"));
+		strbuf_addf(out, "%s.\n",
+			is_true(gang, "keeping") ? "; GPUs are kept for them as they become free" : "");
+	}
+	if (failures)
+		strbuf_addf(out,
+			"They did not come to bind together %" PRId64
+			" time%s: something else than GPUs keeps some of them.\n",
+			failures, plural(failures));
+}
+
+/* A single pod's room says nothing then. */
+static bool waits_for_gang(struct json_object *answer)
+{
+	struct json_object *gang = json_member(answer, "gang");
+
+	return gang && !is_true(gang, "cameAbout");
+}
+
 static bool is_bound(struct json_object *pod)
 {
 	const char *state = text_of(pod, "state");
@@ -94,6 +143,7 @@ static struct json_object *decision_that_placed(struct json_object *answer, cons
 
 static void add_why_that_card(struct strbuf *out, struct json_object *answer, const char *node)
 {
+	bool whole = is_true(json_member(json_member(answer, "pod"), "request"), "whole");
 	struct json_object *decision = decision_that_placed(answer, node);
 	int64_t fitting = number_of(decision, "cardsFitting");
 
@@ -104,8 +154,16 @@ static void add_why_that_card(struct strbuf *out, struct json_object *answer, co
 		return;
 	}
 	strbuf_adds(out, "Chosen: ");
-	why_add_cards(out, decision);
-	if (fitting == 1)
+	if (!whole)
+		why_add_cards(out, decision);
+	if (whole)
+		strbuf_addf(out,
+			"of %" PRId64 " cards with room those whose best ring has the fastest slowest link, "
+			"then those with "
+			"the most bandwidth between all pairs, then those that leave the others connected "
+			"best.\n",
+			fitting);
+	else if (fitting == 1)
 		strbuf_adds(out, ", the only card of the node with room for it.\n");
 	else if (strcmp(text_of(decision, "policy"), "spread") == 0)
 		strbuf_addf(out,
@@ -144,6 +202,7 @@ static void add_where(
 	strbuf_adds(out, is_true(pod, "assigned") ? "; the node has given it its devices.\n"
 						  : "; the node has not given it its devices yet.\n");
 	add_request(out, pod);
+	add_gang(out, json_member(answer, "gang"));
 	add_why_that_card(out, answer, node);
 }
 
@@ -164,21 +223,23 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 		add_duration(out, number_of(pod, "holdEndsInMs"));
 		strbuf_adds(out, " at most, until kube-scheduler binds it.\n");
 		add_request(out, pod);
+		add_gang(out, json_member(answer, "gang"));
 	} else {
 		strbuf_addf(out, "Pod %s waits for a GPU%s.\n", who,
-			number_of(answer, "fittingNodes")
+			number_of(answer, "fittingNodes") && !waits_for_gang(answer)
 				? ", although there is room now: kube-scheduler has not asked again yet, or "
 				  "other "
 				  "rules keep the pod from the nodes below (see `kubectl describe pod`)"
 				: "");
 		add_request(out, pod);
+		add_gang(out, json_member(answer, "gang"));
 		add_waiting(out, json_member(answer, "waiting"));
 	}
 }
 
 /* The nodes. */
 
-static void add_holders(struct strbuf *out, struct json_object *object)
+static void add_holders(struct strbuf *out, struct json_object *object, bool whole)
 {
 	struct json_object *pods = json_member(object, "pods");
 	int64_t more = number_of(object, "morePods");
@@ -188,52 +249,101 @@ static void add_holders(struct strbuf *out, struct json_object *object)
 		const char *state = text_of(pod, "state");
 		bool bound = strcmp(state, "bound") == 0;
 
-		strbuf_addf(out, "%s%s/%s %" PRId64 "%s%s%s", i ? ", " : "; held by ",
-			text_of(pod, "namespace"), text_of(pod, "name"), number_of(pod, "units"),
-			bound ? "" : " (", bound ? "" : state, bound ? "" : ")");
+		strbuf_addf(out, "%s%s/%s", i ? ", " : "; held by ", text_of(pod, "namespace"),
+			text_of(pod, "name"));
+		if (!whole)
+			strbuf_addf(out, " %" PRId64, number_of(pod, "units"));
+		if (!bound)
+			strbuf_addf(out, " (%s)", state);
 	}
 	if (more)
 		strbuf_addf(out, "%s%" PRId64 " more pods", count_of(pods) ? " and " : "; held by ", more);
 }
 
-static void add_card(struct strbuf *out, struct json_object *card, bool judged)
+static void add_because(struct strbuf *out, struct json_object *card)
 {
-	int64_t turn = number_of(card, "turn");
+	if (*text_of(card, "unhealthyBecause"))
+		strbuf_addf(out, " (%s)", text_of(card, "unhealthyBecause"));
+}
 
-	strbuf_addf(out, "  GPU %" PRId64 ": ", number_of(card, "index"));
-	if (judged && json_member(card, "reason"))
-		strbuf_adds(out, text_of(card, "reason"));
-	if (judged && turn)
-		strbuf_addf(out, ", choice %" PRId64, turn);
-	if (judged && json_member(card, "reason"))
-		strbuf_adds(out, ": ");
+/* What of it is free; a whole card is, or is not. */
+static void add_free(struct strbuf *out, struct json_object *card, bool whole)
+{
+	if (whole) {
+		strbuf_adds(out, number_of(card, "free") ? "free" : "taken");
+		return;
+	}
 	strbuf_addf(
 		out, "%" PRId64 " of %" PRId64 " units", number_of(card, "free"), number_of(card, "total"));
 	if (json_member(card, "coreFree"))
 		strbuf_addf(out, " and %" PRId64 " percent", number_of(card, "coreFree"));
-	strbuf_addf(out, " free%s", is_true(card, "healthy") ? "" : ", not healthy");
-	add_holders(out, card);
+	strbuf_adds(out, " free");
+}
+
+static void add_card(struct strbuf *out, struct json_object *card, bool judged, bool whole)
+{
+	bool has_reason = judged && json_member(card, "reason") && !(whole && is_true(card, "healthy"));
+	int64_t turn = number_of(card, "turn");
+
+	strbuf_addf(out, "  GPU %" PRId64 ": ", number_of(card, "index"));
+	if (has_reason)
+		strbuf_adds(out, text_of(card, "reason"));
+	if (judged)
+		add_because(out, card);
+	if (has_reason && turn)
+		strbuf_addf(out, ", choice %" PRId64, turn);
+	if (has_reason)
+		strbuf_adds(out, ": ");
+	add_free(out, card, whole);
+	if (!has_reason && judged && turn)
+		strbuf_addf(out, ", choice %" PRId64, turn);
+	if (!judged && !is_true(card, "healthy"))
+		strbuf_adds(out, ", unhealthy");
+	if (!judged)
+		add_because(out, card);
+	add_holders(out, card, whole);
 	strbuf_adds(out, "\n");
+}
+
+static void add_links(struct strbuf *out, struct json_object *node)
+{
+	int64_t job = number_of(node, "ofJob");
+
+	if (!number_of(node, "pairsGBps"))
+		return;
+	strbuf_adds(out, "  Links: the first choices");
+	if (job)
+		strbuf_addf(out, ", with the %" PRId64 " GPU%s of its job there,", job, plural(job));
+	strbuf_addf(out,
+		" have a ring with %" PRId64 " GB/s at its slowest link, and %" PRId64
+		" GB/s between all pairs\n",
+		number_of(node, "ringGBps"), number_of(node, "pairsGBps"));
 }
 
 static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 {
+	bool whole = strcmp(text_of(node, "mode"), "topology") == 0;
 	struct json_object *cards = json_member(node, "cards");
 	int64_t unplaced = number_of(node, "unplacedUnits");
 	char unit[32];
 
-	strbuf_addf(out, "\nNode %s (%s, unit %s)", text_of(node, "name"), text_of(node, "policy"),
-		unit_text((uint32_t)number_of(node, "unitMiB"), unit, sizeof(unit)));
+	if (whole)
+		strbuf_addf(out, "\nNode %s (whole GPUs)", text_of(node, "name"));
+	else
+		strbuf_addf(out, "\nNode %s (%s, unit %s)", text_of(node, "name"), text_of(node, "policy"),
+			unit_text((uint32_t)number_of(node, "unitMiB"), unit, sizeof(unit)));
 	if (judged)
 		strbuf_addf(out, ": %s", text_of(node, "reason"));
 	strbuf_adds(out, "\n");
+	if (judged)
+		add_links(out, node);
 	for (size_t i = 0; i < count_of(cards); i++)
-		add_card(out, item_of(cards, i), judged);
+		add_card(out, item_of(cards, i), judged, whole);
 	if (!unplaced)
 		return;
 	strbuf_addf(out, "  %" PRId64 " unit%s count against the node as a whole: pods without a card",
 		unplaced, plural(unplaced));
-	add_holders(out, node);
+	add_holders(out, node, whole);
 	strbuf_adds(out, "\n");
 }
 
@@ -267,6 +377,37 @@ static void make_printable(char *text, size_t len)
 			text[i] = '?';
 }
 
+static void add_level(struct json_object *answer, struct strbuf *out)
+{
+	struct json_object *level = json_member(answer, "resourcePolicy");
+
+	if (!level)
+		return;
+	if (is_true(level, "waits")) {
+		strbuf_adds(out, "It waits for a level, for ");
+		add_duration(out, number_of(level, "waitsForMs"));
+	} else if (number_of(level, "level")) {
+		strbuf_addf(out, "It is in level %" PRId64 " of %" PRId64 " (%s) of ResourcePolicy %s",
+			number_of(level, "level"), number_of(level, "levels"), text_of(level, "resource"),
+			text_of(level, "policy"));
+	} else {
+		strbuf_addf(out, "It is in no level of ResourcePolicy %s", text_of(level, "policy"));
+	}
+	if (*text_of(level, "text"))
+		strbuf_addf(out, ". Last answer: %s", text_of(level, "text"));
+	strbuf_adds(out, ".\n");
+}
+
+int why_level_text(struct json_object *answer, const char *who, struct strbuf *out)
+{
+	strbuf_addf(out, "Pod %s asks for no " RESOURCE_GPU_MEM ".\n", who);
+	add_level(answer, out);
+	why_add_decisions(answer, who, out);
+	if (!out->failed)
+		make_printable(out->data, out->len);
+	return out->failed;
+}
+
 int why_text(struct json_object *answer, const char *who, struct strbuf *out)
 {
 	struct json_object *pod = json_member(answer, "pod");
@@ -280,6 +421,7 @@ int why_text(struct json_object *answer, const char *who, struct strbuf *out)
 		strbuf_addf(out,
 			"The scheduler's ledger has no pod %s: it has ended, or was created a moment ago.\n",
 			who);
+	add_level(answer, out);
 	add_nodes(out, answer, !is_bound(pod));
 	why_add_decisions(answer, who, out);
 	if (!out->failed)

@@ -8,3 +8,6 @@ struct strbuf;
 /* why_text() - what the pod waits for or where it is, one line per node and per card, then the decisions in
  * the order of time. who is "namespace/name". Nothing but printable ASCII and newlines comes out. */
 int why_text(struct json_object *answer, const char *who, struct strbuf *out);
+
+/* why_level_text() - of a pod that asks for no GPU: what its ResourcePolicy says. */
+int why_level_text(struct json_object *answer, const char *who, struct strbuf *out);

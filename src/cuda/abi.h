@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 typedef int CUdevice;
+#define CU_DEVICE_CPU ((CUdevice)-1)
 typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr_v1; /* of the functions from before CUDA 3.2 */
 typedef struct CUctx_st *CUcontext;

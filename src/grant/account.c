@@ -183,18 +183,35 @@ static uint64_t charged_pages(struct account *account, unsigned card)
 	return pages;
 }
 
+static int open_usage(const struct account *account)
+{
+	if (!account->usage_path)
+		return -1;
+	return open(account->usage_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+}
+
 uint32_t account_want_look(struct account *account)
 {
 	uint32_t wanted = atomic_fetch_add(&account->usage->look_wanted, 1) + 1;
 	int saved = errno, fd;
 
 	syscall(SYS_futex, &account->usage->look_wanted, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	fd = account->usage_path ? open(account->usage_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-				 : -1;
+	fd = open_usage(account);
 	if (fd >= 0)
 		close(fd);
 	errno = saved;
 	return wanted;
+}
+
+bool account_is_kept(const struct account *account)
+{
+	int saved = errno, fd = open_usage(account);
+	bool kept = fd >= 0 && usage_file_is_kept(fd);
+
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return kept;
 }
 
 /* The keeper may not have seen yet that a context ended: let it look, once. True if there is newer overhead.

@@ -21,6 +21,10 @@ void account_set_path(struct account *account, const char *usage_path);
  * call shows. Returns what grant_was_looked() wants to know. */
 uint32_t account_want_look(struct account *account);
 
+/* account_is_kept() - whether a keeper lives that looks. False also where that cannot be known: no path was
+ * set, or it leads nowhere for this process. */
+bool account_is_kept(const struct account *account);
+
 /* account_close() - for an account that has charged nothing. */
 void account_close(struct account *account);
 

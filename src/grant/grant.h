@@ -141,16 +141,26 @@ void grant_file_set_power(
 /* grant_file_verify() - NULL if the bytes are a whole grant, else what is wrong with them. */
 const char *grant_file_verify(const struct grant_file *grant, size_t bytes);
 
+/* grant_overhead_settle() - of what a look leaves open, since memory was in flight: what was known before if
+ * that is possible, else the least. What a program allocates during a look must not make room for more. */
+static inline uint64_t grant_overhead_settle(uint64_t least, uint64_t most, uint64_t known)
+{
+	return known > least && known <= most ? known : least;
+}
+
 /* grant_overhead_bytes() - what the keeper writes as overhead: the driver's own sum over the container's
  * processes less what is charged. An allocation in flight is charged before it is there, and may have ended
  * while the driver was asked: the larger of the sums before and after is taken, so that memory in flight
- * never looks like overhead and refuses somebody. */
+ * never looks like overhead and refuses somebody; unless what was known before may still be right. */
 static inline uint64_t grant_overhead_bytes(
-	uint64_t driver_bytes, uint64_t charged_before, uint64_t charged_after)
+	uint64_t driver_bytes, uint64_t charged_before, uint64_t charged_after, uint64_t known)
 {
-	uint64_t charged = charged_before > charged_after ? charged_before : charged_after;
+	bool grew = charged_after > charged_before;
+	uint64_t larger = grew ? charged_after : charged_before,
+		 smaller = grew ? charged_before : charged_after;
 
-	return driver_bytes > charged ? driver_bytes - charged : 0;
+	return grant_overhead_settle(driver_bytes > larger ? driver_bytes - larger : 0,
+		driver_bytes > smaller ? driver_bytes - smaller : 0, known);
 }
 
 /* grant_file_set_overhead() - publish it, with a new generation. looked_for: usage_file.look_wanted, as read

@@ -1,8 +1,10 @@
 #include "grant/usage.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "grant/files.h"
@@ -105,6 +107,27 @@ void usage_file_unmap(struct usage_file *usage)
 {
 	if (usage)
 		munmap(usage, sizeof(*usage));
+}
+
+/* A lock of the open file, not of the process, which would drop it with any descriptor of the file. By
+ * number: glibc calls this fcntl64 since 2.28, and the shim is loaded by older ones. */
+static long lock_call(int fd, int command, struct flock *lock)
+{
+	return syscall(SYS_fcntl, fd, command, lock);
+}
+
+void usage_file_keep(int fd, bool kept)
+{
+	struct flock lock = {.l_type = kept ? F_RDLCK : F_UNLCK, .l_whence = SEEK_SET};
+
+	lock_call(fd, F_OFD_SETLK, &lock);
+}
+
+bool usage_file_is_kept(int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	return lock_call(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 int usage_file_path(const char *grant_path, char *ret_path, size_t size)

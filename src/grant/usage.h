@@ -103,6 +103,12 @@ int usage_file_create(const char *path, unsigned card_count, const char **ret_wh
 int usage_file_map(const char *path, struct usage_file **ret_usage, const char **ret_why);
 void usage_file_unmap(struct usage_file *usage);
 
+/* usage_file_keep() - for the keeper: whoever has the file sees from now on that somebody looks at who asks
+ * (look_wanted), until this descriptor is closed, or its process has ended in whatever way, or kept is false.
+ * Ignored where the file system knows no locks. */
+void usage_file_keep(int fd, bool kept);
+bool usage_file_is_kept(int fd);
+
 /* usage_file_path() - of the usage file beside the grant at grant_path. -ENAMETOOLONG. */
 int usage_file_path(const char *grant_path, char *ret_path, size_t size);
 

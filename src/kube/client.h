@@ -13,6 +13,7 @@ struct loop;
 
 #define KUBE_CONTENT_JSON "application/json"
 #define KUBE_CONTENT_MERGE_PATCH "application/merge-patch+json"
+#define KUBE_CONTENT_JSON_PATCH "application/json-patch+json"
 #define KUBE_CONTENT_STRATEGIC_PATCH "application/strategic-merge-patch+json"
 
 /* The end of a request. result 0: the server answered with `status` (any HTTP status) and this body; negative

@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "kube/history-internal.h"
 #include "kube/json.h"
+#include "kube/node.h"
 #include "model/nomination.h"
 #include "model/resize.h"
 #include "model/units.h"
@@ -142,6 +143,20 @@ static void add_held(struct strbuf *out, const struct held *held)
 	strbuf_adds(out, "}");
 }
 
+/* links: NULL where none are known. */
+static void add_links(struct strbuf *out, size_t at, const struct link *links, size_t n, uint32_t nvlink_gbps)
+{
+	char text[LINK_TEXT_SIZE];
+
+	if (!links)
+		return;
+	for (size_t i = 0; i < n; i++)
+		add_text(out, i ? "," : ",\"links\":[", i == at ? "X" : link_text(links[i], text));
+	strbuf_adds(out, "]");
+	if (nvlink_gbps)
+		add_number(out, ",\"nvlinkGBps\":", nvlink_gbps);
+}
+
 static void add_card(struct strbuf *out, size_t i, int index, const char *uuid, uint32_t units, bool healthy)
 {
 	add_comma(out, i);
@@ -149,11 +164,11 @@ static void add_card(struct strbuf *out, size_t i, int index, const char *uuid, 
 	add_text(out, ",\"uuid\":", uuid);
 	add_number(out, ",\"units\":", units);
 	add_bool(out, ",\"healthy\":", healthy);
-	strbuf_adds(out, "}");
 }
 
 static void add_node_head(struct strbuf *out, const char *name, const char *uid, enum gpu_mode mode,
-	enum gpu_policy policy, uint32_t unit_mib, uint32_t instances_max, bool mixing, bool serving)
+	enum gpu_policy policy, uint32_t unit_mib, uint32_t instances_max, bool mixing, bool serving,
+	bool changing)
 {
 	add_text(out, "{\"name\":", name);
 	add_text(out, ",\"uid\":", uid);
@@ -165,6 +180,8 @@ static void add_node_head(struct strbuf *out, const char *name, const char *uid,
 	if (mixing)
 		strbuf_adds(out, ",\"mixing\":true");
 	add_bool(out, ",\"serving\":", serving);
+	if (changing)
+		strbuf_adds(out, ",\"changing\":true");
 	strbuf_adds(out, ",\"cards\":[");
 }
 
@@ -179,20 +196,33 @@ static void add_node_tail(struct strbuf *out, const struct held *held, bool lost
 void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
 {
 	add_node_head(out, facts->name, facts->uid, facts->mode, facts->policy, facts->unit_mib,
-		facts->instances_max, facts->mixing, facts->serving);
-	for (size_t i = 0; i < facts->n_gpus; i++)
-		add_card(out, i, facts->gpus[i].index, facts->gpus[i].uuid,
-			units_of_card(facts->gpus[i].mib, facts->unit_mib), facts->gpus[i].healthy);
+		facts->instances_max, facts->mixing, facts->serving, facts->changing);
+	for (size_t i = 0; i < facts->n_gpus; i++) {
+		const struct gpu_facts *gpu = &facts->gpus[i];
+
+		add_card(out, i, gpu->index, gpu->uuid,
+			gpu_mode_units(facts->mode, gpu->mib, facts->unit_mib), gpu->healthy);
+		add_links(out, i, card_has_links(gpu, facts->n_gpus) ? gpu->links : NULL, facts->n_gpus,
+			gpu->nvlink_gbps);
+		strbuf_adds(out, "}");
+	}
 	add_node_tail(out, &facts->held, false);
 }
 
 void history_add_node(struct strbuf *out, const struct node_ledger *node, bool with_lost)
 {
 	add_node_head(out, node->facts.name, node->facts.uid, node->facts.mode, node->facts.policy,
-		node->facts.unit_mib, node->facts.instances_max, node->facts.mixing, node->facts.serving);
-	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		node->facts.unit_mib, node->facts.instances_max, node->facts.mixing, node->facts.serving,
+		node->facts.changing);
+	for (size_t i = 0; i < node->facts.n_gpus; i++) {
+		const struct links *links = node->links;
+
 		add_card(out, i, node->gpus[i].index, node->gpus[i].uuid, node->gpus[i].units_total,
 			node->gpus[i].healthy);
+		add_links(out, i, links ? &links->at[i * links->n] : NULL, node->facts.n_gpus,
+			links ? links->nvlink_gbps : 0);
+		strbuf_adds(out, "}");
+	}
 	add_node_tail(out, &node->facts.held, with_lost && node->agent_lost);
 }
 
@@ -236,8 +266,16 @@ void history_add_pod_facts(struct strbuf *out, const struct pod_facts *facts)
 			strbuf_adds(out, "\":true");
 		}
 	add_containers(out, &facts->request);
+	if (facts->request.whole)
+		strbuf_adds(out, ",\"whole\":true");
+	if (facts->request.group) {
+		add_text(out, ",\"group\":", facts->request.group);
+		add_number(out, ",\"groupPods\":", facts->request.group_pods);
+	}
 	if (request_cards(&facts->request) > 1)
 		add_number(out, ",\"cards\":", request_cards(&facts->request));
+	if (facts->request.unit_mib)
+		add_number(out, ",\"unit\":", facts->request.unit_mib);
 	if (facts->has_placement)
 		add_placement(out, ",\"placement\":", &facts->placement);
 	strbuf_adds(out, "}");

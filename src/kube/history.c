@@ -13,6 +13,7 @@
 #include "kube/held.h"
 #include "kube/history-internal.h"
 #include "kube/json.h"
+#include "kube/node.h"
 #include "kube/pod.h"
 #include "model/node-ledger.h"
 #include "model/nomination.h"
@@ -43,7 +44,7 @@ static int placement_read(struct json_object *object, struct placement *ret_plac
 
 /* ---- nodes ---- */
 
-static int card_read(struct json_object *card, uint32_t unit_mib, struct gpu_facts *ret_gpu)
+static int card_read(struct json_object *card, uint32_t unit_mib, size_t n, struct gpu_facts *ret_gpu)
 {
 	const char *uuid = json_member_string(card, "uuid");
 	int64_t index, units;
@@ -56,6 +57,7 @@ static int card_read(struct json_object *card, uint32_t unit_mib, struct gpu_fac
 		.mib = (uint64_t)units * unit_mib,
 		.healthy = json_object_get_boolean(json_member(card, "healthy"))};
 	memcpy(ret_gpu->uuid, uuid, strlen(uuid) + 1);
+	card_links_from_json(card, n, ret_gpu);
 	return 0;
 }
 
@@ -65,7 +67,7 @@ static int cards_read(struct json_object *cards, struct node_facts *facts)
 		return -EINVAL;
 	for (; facts->n_gpus < json_object_array_length(cards); facts->n_gpus++)
 		if (card_read(json_object_array_get_idx(cards, facts->n_gpus), facts->unit_mib,
-			    &facts->gpus[facts->n_gpus]) < 0)
+			    json_object_array_length(cards), &facts->gpus[facts->n_gpus]) < 0)
 			return -EINVAL;
 	return 0;
 }
@@ -90,6 +92,7 @@ static int node_facts_read(struct json_object *object, struct node_facts *facts,
 	facts->instances_max = (uint32_t)containers;
 	facts->mixing = json_object_get_boolean(json_member(object, "mixing"));
 	facts->serving = json_object_get_boolean(json_member(object, "serving"));
+	facts->changing = json_object_get_boolean(json_member(object, "changing"));
 	if (!facts->name || !facts->uid)
 		return error_set(err, ENOMEM, "out of memory");
 	if (cards_read(json_member(object, "cards"), facts) < 0)
@@ -99,7 +102,8 @@ static int node_facts_read(struct json_object *object, struct node_facts *facts,
 
 /* ---- pods ---- */
 
-static int container_read(struct json_object *container, struct request *request, struct error *err)
+static int container_read(
+	struct json_object *container, bool whole, struct request *request, struct error *err)
 {
 	int kind = text_index(history_kind_texts, HISTORY_KINDS, json_member_string(container, "kind"));
 	const char *name = json_member_string(container, "name");
@@ -110,12 +114,13 @@ static int container_read(struct json_object *container, struct request *request
 	if (!name || kind < 0 || json_whole(json_member(container, "index"), 0, INT32_MAX, &index) < 0 ||
 		json_whole(json_member(container, "units"), 0, UNITS_MAX, &units) < 0 ||
 		(json_member(container, "core") &&
-			json_whole(json_member(container, "core"), 0, CORE_PER_CARD, &core) < 0))
+			json_whole(json_member(container, "core"), 0, UNITS_MAX, &core) < 0))
 		return error_set(err, EINVAL, "a container without name, kind, index or units");
 	snprintf(mem_text, sizeof(mem_text), "%d", (int)units);
 	snprintf(core_text, sizeof(core_text), "%d", (int)core);
-	r = request_add(
-		request, name, (enum container_kind)kind, (int)index, mem_text, core ? core_text : NULL, err);
+	if (whole)
+		return request_add_whole(request, name, (enum container_kind)kind, (int)index, mem_text, err);
+	r = request_add_bound(request, name, (enum container_kind)kind, (int)index, mem_text, core_text, err);
 	if (r == 0 && units && json_whole(json_member(container, "asked"), 1, UNITS_MAX, &asked) == 0) {
 		request->containers[request->n_containers - 1].asked = (uint32_t)asked;
 		request_recompute(request);
@@ -131,10 +136,24 @@ static int copy_text(struct json_object *object, const char *key, char **ret_tex
 	return *ret_text ? 0 : -ENOMEM;
 }
 
+static int group_read(struct json_object *object, struct request *request, struct error *err)
+{
+	const char *group = json_member_string(object, "group");
+	int64_t pods = 0;
+
+	if (!group)
+		return 0;
+	json_whole(json_member(object, "groupPods"), 0, UINT32_MAX, &pods);
+	request->group_pods = (uint32_t)pods;
+	request->group = strdup(group);
+	return request->group ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
 int history_pod_facts_from_json(struct json_object *object, struct pod_facts *ret_facts, struct error *err)
 {
 	struct json_object *containers = json_member(object, "containers");
-	int64_t priority = 0, cards = 1;
+	bool whole = json_object_get_boolean(json_member(object, "whole"));
+	int64_t priority = 0, cards = 1, unit = 0;
 	int r = 0;
 
 	pod_facts_init(ret_facts);
@@ -152,10 +171,14 @@ int history_pod_facts_from_json(struct json_object *object, struct pod_facts *re
 		*(bool *)((char *)ret_facts + history_flags[i].offset) = json_object_get_boolean(
 			json_member(object, history_flags[i].name));
 	for (size_t i = 0; r >= 0 && i < json_object_array_length(containers); i++)
-		r = container_read(json_object_array_get_idx(containers, i), &ret_facts->request, err);
+		r = container_read(json_object_array_get_idx(containers, i), whole, &ret_facts->request, err);
 	json_whole(json_member(object, "cards"), 1, NODE_GPUS_MAX, &cards);
-	if (r >= 0)
+	json_whole(json_member(object, "unit"), 1, UINT32_MAX, &unit);
+	ret_facts->request.unit_mib = (uint32_t)unit;
+	if (r >= 0 && !whole)
 		r = request_set_cards(&ret_facts->request, (uint32_t)cards, err);
+	if (r >= 0 && whole)
+		r = group_read(object, &ret_facts->request, err);
 	if (r >= 0 && json_member(object, "placement")) {
 		r = placement_read(json_member(object, "placement"), &ret_facts->placement, err);
 		ret_facts->has_placement = r >= 0;

@@ -20,16 +20,22 @@ enum {
 	STATE_AFTER,	   /* LIST: the object has ended */
 };
 
-static const char managed_fields[] = "managedFields";
-static const char items[] = "items";
+static const char *const managed_fields[] = {"managedFields", NULL};
 
 void json_split_init(struct json_split *split, enum json_split_mode mode, size_t item_max, json_split_fn fn,
 	void *userdata)
 {
 	*split = (struct json_split){.mode = mode, .fn = fn, .userdata = userdata, .item_max = item_max};
+	json_split_leave_out(split, managed_fields, MANAGED_FIELDS_DEPTH_MAX);
 	split->state = mode == JSON_SPLIT_LIST ? STATE_BEFORE : STATE_FIRST_ITEM;
 	strbuf_init(&split->item, item_max);
 	strbuf_init(&split->rest, REST_MAX);
+}
+
+void json_split_leave_out(struct json_split *split, const char *const *keys, int depth_max)
+{
+	split->unwanted = keys;
+	split->unwanted_depth_max = depth_max;
 }
 
 void json_split_release(struct json_split *split)
@@ -43,34 +49,50 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* One byte within a string; tells when the string has ended, and follows whether it is `key`. */
-static void scan_string(struct json_split *split, char c, const char *key, size_t key_len)
+/* One byte within a string; tells when the string has ended, and remembers what may be a key. */
+static void scan_string(struct json_split *split, char c)
 {
 	if (split->escaped) {
 		split->escaped = false;
 	} else if (c == '"') {
 		split->in_string = false;
-		split->key_found = split->key_match == key_len;
+		split->key_ended = true;
 		return;
 	} else if (c == '\\') {
 		split->escaped = true;
 	}
-	split->key_match = split->key_match < key_len && key[split->key_match] == c ? split->key_match + 1
-										    : key_len + 1;
+	if (split->key_len < JSON_SPLIT_KEY_MAX)
+		split->key[split->key_len] = c;
+	if (split->key_len <= JSON_SPLIT_KEY_MAX)
+		split->key_len++;
 }
 
-/* One byte outside of strings: brackets, and whether a found key is followed by its ':' and an array. Returns
- * true where the array of the key begins. */
+static bool is_key(const struct json_split *split, const char *key)
+{
+	return split->key_len == strlen(key) && split->key_len <= JSON_SPLIT_KEY_MAX &&
+	       memcmp(split->key, key, split->key_len) == 0;
+}
+
+static bool is_unwanted(const struct json_split *split)
+{
+	for (size_t i = 0; split->unwanted[i]; i++)
+		if (is_key(split, split->unwanted[i]))
+			return true;
+	return false;
+}
+
+/* One byte outside of strings: brackets, and whether a key is followed by its ':' and an array or object.
+ * Returns true where the value of such a key begins. */
 static bool scan_structure(struct json_split *split, char c)
 {
-	bool begins = split->key_found && c == '[';
+	bool begins = split->key_ended && (c == '[' || c == '{');
 
-	if (is_blank(c) || (split->key_found && c == ':'))
+	if (is_blank(c) || (split->key_ended && c == ':'))
 		return false;
-	split->key_found = false;
+	split->key_ended = false;
 	if (c == '"') {
 		split->in_string = true;
-		split->key_match = 0;
+		split->key_len = split->skip_depth ? JSON_SPLIT_KEY_MAX + 1 : 0;
 	} else if (c == '{' || c == '[') {
 		split->depth++;
 	} else if (c == '}' || c == ']') {
@@ -93,21 +115,37 @@ static int item_done(struct json_split *split)
 static void scan_item_byte(struct json_split *split, char c)
 {
 	if (split->in_string) {
-		scan_string(split, c, managed_fields, sizeof(managed_fields) - 1);
+		scan_string(split, c);
 		return;
 	}
-	if (scan_structure(split, c) && !split->skip_depth && split->depth - 1 <= MANAGED_FIELDS_DEPTH_MAX)
+	if (scan_structure(split, c) && !split->skip_depth && split->depth - 1 <= split->unwanted_depth_max &&
+		is_unwanted(split))
 		split->skip_depth = split->depth;
 }
 
+/* Bytes of a string that are nothing but text: most of an object is such. */
+static size_t plain_text(const struct json_split *split, const char *data, size_t len)
+{
+	size_t i = 0;
+
+	if (!split->in_string || split->escaped || split->key_len <= JSON_SPLIT_KEY_MAX)
+		return 0;
+	while (i < len && data[i] != '"' && data[i] != '\\')
+		i++;
+	return i;
+}
+
 /* Bytes of an object, up to its end. Copies in spans: everything but what lies between the brackets of
- * managedFields. *ret_used is how much of data belonged to it. */
+ * what is left out. *ret_used is how much of data belonged to it. */
 static int feed_item(struct json_split *split, const char *data, size_t len, size_t *ret_used)
 {
 	size_t copied = 0, i = 0;
 	bool skipping = split->skip_depth != 0;
 
 	while (i < len && split->depth > 0) {
+		i += plain_text(split, data + i, len - i);
+		if (i == len)
+			break;
 		scan_item_byte(split, data[i]);
 		if (!skipping && split->skip_depth) {
 			strbuf_add(&split->item, data + copied, i + 1 - copied);
@@ -134,7 +172,7 @@ static int begin_item(struct json_split *split, char c)
 		return -EBADMSG;
 	split->state = STATE_ITEM;
 	split->depth = 1;
-	split->in_string = split->escaped = split->key_found = false;
+	split->in_string = split->escaped = split->key_ended = false;
 	split->skip_depth = 0;
 	split->item_seen = 1;
 	return strbuf_add(&split->item, &c, 1);
@@ -145,7 +183,7 @@ static int end_items(struct json_split *split)
 {
 	split->state = STATE_REST;
 	split->depth = 1;
-	split->in_string = split->escaped = split->key_found = false;
+	split->in_string = split->escaped = split->key_ended = false;
 	return strbuf_adds(&split->rest, "]");
 }
 
@@ -169,9 +207,9 @@ static int feed_rest(struct json_split *split, char c)
 	bool begins = false;
 
 	if (split->in_string) {
-		scan_string(split, c, items, sizeof(items) - 1);
+		scan_string(split, c);
 	} else {
-		begins = scan_structure(split, c) && split->depth == 2;
+		begins = scan_structure(split, c) && c == '[' && split->depth == 2 && is_key(split, "items");
 	}
 	if (split->depth == 0)
 		split->state = STATE_AFTER;

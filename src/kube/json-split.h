@@ -2,7 +2,8 @@
  * stands in memory as one text or one document. It only counts brackets: whether an object is valid JSON is
  * for json_parse() to say.
  *
- * metadata.managedFields, a third of an average object and of no use to us, is left out (replaced by []).
+ * metadata.managedFields, a third of an average object and of no use to us, is left out (replaced by []); so
+ * is what else the caller has no use for (json_split_leave_out()).
  */
 #pragma once
 
@@ -19,6 +20,8 @@ enum json_split_mode {
 /* Called with each object; negative ends the feeding with that result. NUL-terminated, valid for the call. */
 typedef int (*json_split_fn)(void *userdata, const char *object, size_t len);
 
+#define JSON_SPLIT_KEY_MAX 32
+
 struct json_split {
 	enum json_split_mode mode;
 	json_split_fn fn;
@@ -29,14 +32,23 @@ struct json_split {
 	struct strbuf rest;	    /* LIST: everything around the items, "items":[] */
 	int depth;		    /* of brackets, within the item or the rest */
 	bool in_string, escaped;
-	size_t key_match; /* how much of a key we look for the current string has shown */
-	bool key_found;	  /* the string just ended is that key, or its ':' has just passed */
-	int skip_depth;	  /* in managedFields: the depth at which it ends */
+	char key[JSON_SPLIT_KEY_MAX]; /* the current string, or the one just ended, as far as it may be a key
+				       */
+	size_t key_len;		      /* over JSON_SPLIT_KEY_MAX: it is none that we look for */
+	bool key_ended;		      /* it has just ended, or its ':' has just passed */
+	int skip_depth;		      /* in what is left out: the depth at which it ends */
+	const char *const *unwanted;  /* keys; NULL at the end */
+	int unwanted_depth_max;
 };
 
 /* json_split_init() - item_max: an object over that many bytes is -EMSGSIZE. */
 void json_split_init(struct json_split *split, enum json_split_mode mode, size_t item_max, json_split_fn fn,
 	void *userdata);
+
+/* json_split_leave_out() - members of these names (under JSON_SPLIT_KEY_MAX bytes; NULL at the end; borrowed)
+ * whose value is an array or an object are replaced by an empty one, in items and down to this depth in them,
+ * their own members being at 1. Instead of managedFields, which must be among them. Before the first feed. */
+void json_split_leave_out(struct json_split *split, const char *const *keys, int depth_max);
 void json_split_release(struct json_split *split);
 
 /* json_split_feed() - the next bytes. 0, the callback's result, -EMSGSIZE, -EBADMSG (no such structure),

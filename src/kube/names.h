@@ -29,8 +29,10 @@
 #define ANNOTATION_NODE_MODE "ration.dev/mode" /* mode in force */
 /* "false": the agent is about to go, nothing new may be bound to the node */
 #define ANNOTATION_NODE_SERVING "ration.dev/serving"
-/* The mode that stays in force until the last pod under it has ended: the labels ask for another */
+/* What the labels, and the chart's gpuMemoryUnit (MiB), ask for, while mode and unit in force stay until the
+ * last pod under them has ended: no new pods go there */
 #define ANNOTATION_NODE_MODE_PENDING "ration.dev/mode-pending"
+#define ANNOTATION_NODE_UNIT_PENDING "ration.dev/unit-pending"
 /* Why the node offers nothing, or nothing new, in words; absent while all is well */
 #define ANNOTATION_NODE_PROBLEM "ration.dev/problem"
 /* JSON: what containers still hold whose pod is gone from the API server (force delete) */
@@ -38,8 +40,22 @@
 /* Set by people: the policy of computing power on this node, "0" to "5", instead of the cluster's */
 #define ANNOTATION_NODE_POLICY "ration.dev/policy"
 
+/* A node condition: "True" while ANNOTATION_NODE_PROBLEM says why. */
+#define NODE_CONDITION_PROBLEM "GPUSharingProblem"
+
 /* Pod labels that ask for something. */
 #define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */
+/* The gang that the pod is of, and how many of it must be placed at least; scheduler-plugins' own label for a
+ * pod of a PodGroup */
+#define LABEL_GANG "pod-group.scheduling.sigs.k8s.io/name"
+#define LABEL_GANG_MIN "pod-group.scheduling.sigs.k8s.io/min-available"
+#define LABEL_POD_GROUP "scheduling.x-k8s.io/pod-group"
+#define POD_GROUPS_PATH "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+
+/* The pods of an MPI job, which want whole cards (RESOURCE_GPU) near each other's: its name, and how many
+ * there are. */
+#define LABEL_GPU_TOPOLOGY "gpu-topology"
+#define LABEL_GPU_TOPOLOGY_REPLICA "gpu-topology-replica"
 
 /* Placement keys: pod annotations, written by ration-scheduler in the Binding or with another size
  * (ALIYUN_COM_GPU_MEM_ASSIGNED also by ration-agent) and by nobody else: the policy ration-placement-keys of
@@ -53,7 +69,13 @@
 #define ANNOTATION_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
 #define ANNOTATION_MEM_ASSIGNED "ALIYUN_COM_GPU_MEM_ASSIGNED"
 #define ANNOTATION_MEM_ASSUME_TIME "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
-#define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status" /* the answer to ANNOTATION_RESIZE */
+#define ANNOTATION_GPU_GROUP "topology.kubernetes.io/gpu-group"	    /* whole cards of this pod, by index */
+#define ANNOTATION_GPU_VISIBLE "topology.kubernetes.io/gpu-visible" /* of all its job's pods on the node */
+#define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status"	    /* the answer to ANNOTATION_RESIZE */
+#define ANNOTATION_GANG "ration.dev/gang"			    /* GANG_FORMING, or absent */
+
+/* Bound while its gang had not come about yet; taken away when it has. */
+#define GANG_FORMING "forming"
 
 /* Written on a waiting pod to wake kube-scheduler (its "Extender" queueing hint takes any pod update). */
 #define ANNOTATION_NUDGE "ration.dev/nudge"
@@ -65,6 +87,16 @@
 /* Kubernetes' own: a static pod's image in the API server, nobody can evict it. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"
 
+/* ResourcePolicies. The podLabel that means: wait for nodes of this level, see
+ * docs/internals/contract.md. */
+#define LABEL_AWAITS_SCALING "k8s.aliyun.com/resource-policy-wait-for-ecs-scaling"
+/* Kubernetes' own: which pod of a ReplicaSet goes first; and the value that it has from us, so that a user's
+ * own is recognised. */
+#define ANNOTATION_DELETION_COST "controller.kubernetes.io/pod-deletion-cost"
+#define ANNOTATION_LEVEL_COST "ration.dev/level-cost"
+/* What a cloud's virtual nodes have. */
+#define TAINT_VIRTUAL_NODE "virtual-kubelet.io/provider"
+
 /* Variables in containers. */
 #define ENV_MEM_CONTAINER "ALIYUN_COM_GPU_MEM_CONTAINER"
 #define ENV_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
@@ -72,6 +104,9 @@
 #define ENV_MEM_POD "ALIYUN_COM_GPU_MEM_POD"
 #define ENV_NVIDIA_VISIBLE "NVIDIA_VISIBLE_DEVICES"
 #define ENV_ALIYUN_VISIBLE "ALIYUN_COM_GPU_VISIBLE_DEVICES"
+/* Set where a container sees more whole cards than its own: its own come first, so that they are its device 0
+ * and the following ones. */
+#define ENV_CUDA_VISIBLE "CUDA_VISIBLE_DEVICES"
 /* Read, when a pod sets it: "true" or "1" asks for no isolation; honoured only where the administrator allows
  * it. */
 #define ENV_CGPU_DISABLE "CGPU_DISABLE"
@@ -81,13 +116,30 @@
 /* Objects. */
 #define NAMESPACE_SYSTEM "kube-system"
 #define SCHEDULER_NAME "ack-co-scheduler"
+/* The cluster's own kube-scheduler: which it is for pods that name none, and the Lease of its election. */
+#define DEFAULT_SCHEDULER_NAME "default-scheduler"
+#define LEASE_KUBE_SCHEDULER "kube-scheduler"
 #define SCHEDULER_PORT "39999"		    /* ration-scheduler, on its pod's loopback */
 #define LEASE_LEDGER "ration-ledger"	    /* whose kube-scheduler owns the only ledger */
 #define LEASE_NODE_PREFIX "ration-agent-"   /* and the node's name: the agent of the node lives */
 #define LEASE_NODE_LABEL "ration.dev/lease" /* "agent": what ration-scheduler watches */
-/* Which policy the cluster's agents follow; the chart writes it, in NAMESPACE_SYSTEM. */
+/* What the cluster's agents follow; the chart writes it, in NAMESPACE_SYSTEM. */
 #define CONFIG_MAP_POLICY "ration-policy"
 #define CONFIG_MAP_POLICY_KEY "policy"
+#define CONFIG_MAP_UNIT_KEY "gpuMemoryUnit"	/* in what gpu-mem counts: "1GiB" */
 #define CONFIG_MAP_MAX_PODS_KEY "maxPodsPerGPU" /* of policy 0; "0": as the scheduler's default */
+#define CONFIG_MAP_UNINSTALL_KEY "uninstall"	/* "true": the agents that end now are the last ones */
+/* A topology node's links, in NAMESPACE_SYSTEM, by its agent, for programs that know ACK's (Arena). */
+#define CONFIG_MAP_TOPOLOGY_PREFIX "gpu-topology-" /* and the node's name */
+#define CONFIG_MAP_TOPOLOGY_NODE_LABEL "nodename"
+#define CONFIG_MAP_TOPOLOGY_LABEL "ration.dev/topology" /* "agent": ours, to be taken away with us */
+/* Cards that somebody has declared faulty: <node>-device-status and unhealthy-gpu-<node>, in
+ * NAMESPACE_SYSTEM. */
+#define CONFIG_MAP_DEVICE_STATUS_SUFFIX "-device-status"
+#define CONFIG_MAP_DEVICE_STATUS_KEY "devices"
+#define CONFIG_MAP_UNHEALTHY_PREFIX "unhealthy-gpu-"
+#define CONFIG_MAP_UNHEALTHY_KEY "gpus"
+/* On the latter, by `ration cordon`: UUID and reason of its cards, JSON */
+#define ANNOTATION_CORDONED "ration.dev/cordoned"
 #define SERVICE_ACCOUNT_SCHEDULER "ration-scheduler"
 #define SERVICE_ACCOUNT_AGENT "ration-agent"

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "kube/card-name.h"
+#include "kube/fault-list.h"
 #include "kube/held.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -20,8 +21,8 @@
 #define INVENTORY_TEXT_MAX (256 * 1024)
 #define CARD_INDEX_MAX 4095
 #define CARD_MIB_MAX (INT64_C(4) * 1024 * 1024)
-#define UNIT_MIB_MAX (1024 * 1024)
 #define NAME_LEN_MAX 253
+#define NVLINK_GBPS_MAX 1000
 
 bool card_name_is_valid(const char *uuid)
 {
@@ -37,6 +38,35 @@ bool card_name_is_valid(const char *uuid)
 
 /* ---- the inventory ---- */
 
+bool card_has_links(const struct gpu_facts *gpu, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (gpu->links[i].kind)
+			return true;
+	return false;
+}
+
+int card_links_to_json(struct json_object *card, const struct gpu_facts *gpu, size_t n, size_t at)
+{
+	struct json_object *links = json_object_new_array();
+	char text[LINK_TEXT_SIZE];
+
+	if (json_set(card, "links", links) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *link = json_object_new_string(
+			i == at ? "X" : link_text(gpu->links[i], text));
+
+		if (!link || json_object_array_add(links, link) < 0) {
+			json_object_put(link);
+			return -ENOMEM;
+		}
+	}
+	if (!gpu->nvlink_gbps)
+		return 0;
+	return json_set(card, "nvlinkGBps", json_object_new_int64(gpu->nvlink_gbps));
+}
+
 static struct json_object *card_to_json(const struct gpu_facts *gpu)
 {
 	_cleanup_json_ struct json_object *card = json_object_new_object();
@@ -46,6 +76,9 @@ static struct json_object *card_to_json(const struct gpu_facts *gpu)
 		json_set(card, "model", json_object_new_string(gpu->model)) < 0 ||
 		json_set(card, "mib", json_object_new_uint64(gpu->mib)) < 0 ||
 		json_set(card, "healthy", json_object_new_boolean(gpu->healthy)) < 0)
+		return NULL;
+	if (!gpu->healthy && *gpu->reason &&
+		json_set(card, "reason", json_object_new_string(gpu->reason)) < 0)
 		return NULL;
 	return TAKE_PTR(card);
 }
@@ -62,7 +95,8 @@ char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
 
 		if (!card)
 			return NULL;
-		if (json_object_array_add(list, card) < 0) {
+		if ((card_has_links(&gpus[i], n_gpus) && card_links_to_json(card, &gpus[i], n_gpus, i) < 0) ||
+			json_object_array_add(list, card) < 0) {
 			json_object_put(card);
 			return NULL;
 		}
@@ -75,7 +109,7 @@ static int card_from_json(struct json_object *card, size_t position, struct gpu_
 {
 	struct json_object *healthy = json_member(card, "healthy");
 	const char *uuid = json_member_string(card, "uuid");
-	const char *model = json_member_string(card, "model");
+	const char *model = json_member_string(card, "model"), *reason = json_member_string(card, "reason");
 	int64_t index, mib;
 
 	if (json_whole(json_member(card, "index"), 0, CARD_INDEX_MAX, &index) < 0)
@@ -94,7 +128,27 @@ static int card_from_json(struct json_object *card, size_t position, struct gpu_
 	gpu->healthy = json_object_get_boolean(healthy);
 	snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
 	snprintf(gpu->model, sizeof(gpu->model), "%s", model ? model : "");
+	/* For people only: what is wrong with it must not cost the node its cards. */
+	if (!gpu->healthy && reason)
+		fault_reason_copy(gpu->reason, reason);
 	return 0;
+}
+
+void card_links_from_json(struct json_object *card, size_t n, struct gpu_facts *gpu)
+{
+	struct json_object *links = json_member(card, "links");
+	int64_t gbps;
+
+	if (json_whole(json_member(card, "nvlinkGBps"), 1, NVLINK_GBPS_MAX, &gbps) == 0)
+		gpu->nvlink_gbps = (uint32_t)gbps;
+	if (!json_object_is_type(links, json_type_array) || json_object_array_length(links) != n)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const char *text = json_string(json_object_array_get_idx(links, i));
+
+		if (text)
+			link_parse(text, &gpu->links[i]);
+	}
 }
 
 static int check_unique(const struct gpu_facts *gpus, size_t n, struct error *err)
@@ -117,8 +171,24 @@ static int compare_index(const void *a, const void *b)
 	return (left->index > right->index) - (left->index < right->index);
 }
 
+/* Sorted by index, whereas links are in the order of the list: `order` has the indices as they were. */
+static void sort_cards(struct gpu_facts *gpus, const int *order, size_t n)
+{
+	struct link links[NODE_GPUS_MAX];
+
+	qsort(gpus, n, sizeof(*gpus), compare_index);
+	for (size_t i = 0; i < n; i++) {
+		memcpy(links, gpus[i].links, sizeof(links));
+		for (size_t k = 0; k < n; k++)
+			for (size_t was = 0; was < n; was++)
+				if (order[was] == gpus[k].index)
+					gpus[i].links[k] = links[was];
+	}
+}
+
 static int cards_from_json(struct json_object *list, struct gpu_facts *gpus, size_t *ret_n, struct error *err)
 {
+	int order[NODE_GPUS_MAX];
 	size_t n;
 	int r = 0;
 
@@ -131,10 +201,12 @@ static int cards_from_json(struct json_object *list, struct gpu_facts *gpus, siz
 		r = card_from_json(json_object_array_get_idx(list, i), i, &gpus[i], err);
 		if (r == 0)
 			r = check_unique(gpus, i + 1, err);
+		card_links_from_json(json_object_array_get_idx(list, i), n, &gpus[i]);
+		order[i] = gpus[i].index;
 	}
 	if (r < 0)
 		return r;
-	qsort(gpus, n, sizeof(*gpus), compare_index);
+	sort_cards(gpus, order, n);
 	*ret_n = n;
 	return 0;
 }
@@ -209,7 +281,7 @@ static int annotation(
 
 static int read_mode_and_unit(struct json_object *annotations, struct node_facts *facts, struct error *err)
 {
-	const char *mode, *unit;
+	const char *mode = NULL, *unit = NULL;
 	int r;
 
 	r = annotation(annotations, ANNOTATION_NODE_MODE, &mode, err);
@@ -229,7 +301,7 @@ static int read_mode_and_unit(struct json_object *annotations, struct node_facts
 
 static int read_held(struct json_object *annotations, struct node_facts *facts, struct error *err)
 {
-	const char *text;
+	const char *text = NULL;
 	int r = annotation(annotations, ANNOTATION_NODE_HELD, &text, err);
 
 	if (r < 0 || !text)
@@ -244,10 +316,12 @@ static int read_annotations(struct json_object *node, struct node_facts *facts, 
 {
 	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
 	const char *serving = json_member_string(annotations, ANNOTATION_NODE_SERVING);
-	const char *inventory;
+	const char *inventory = NULL;
 	int r;
 
 	facts->serving = !serving || strcmp(serving, "false") != 0;
+	facts->changing = json_member(annotations, ANNOTATION_NODE_MODE_PENDING) ||
+			  json_member(annotations, ANNOTATION_NODE_UNIT_PENDING);
 	r = read_held(annotations, facts, err);
 	if (r == 0)
 		r = read_mode_and_unit(annotations, facts, err);

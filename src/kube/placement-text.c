@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
@@ -46,6 +47,22 @@ static int add_container(struct json_object *containers, const struct container_
 	return r;
 }
 
+static int add_visible(struct json_object *root, const struct placement *placement)
+{
+	struct json_object *visible = json_object_new_array();
+	int r = json_set(root, "visible", visible);
+
+	for (size_t i = 0; i < placement->n_visible && r == 0; i++) {
+		struct json_object *uuid = json_object_new_string(placement->visible[i]);
+
+		if (!uuid || json_object_array_add(visible, uuid) < 0) {
+			json_object_put(uuid);
+			r = -ENOMEM;
+		}
+	}
+	return r;
+}
+
 char *placement_to_json(const struct placement *placement)
 {
 	_cleanup_json_ struct json_object *root = json_object_new_object();
@@ -63,6 +80,8 @@ char *placement_to_json(const struct placement *placement)
 	for (size_t i = 0; i < placement->n_containers; i++)
 		if (add_container(containers, &placement->containers[i]) < 0)
 			return NULL;
+	if (placement->n_visible && add_visible(root, placement) < 0)
+		return NULL;
 	text = json_text(root);
 	return text ? strdup(text) : NULL;
 }
@@ -110,6 +129,23 @@ static int read_shares(
 	return r;
 }
 
+static int read_visible(struct json_object *visible, struct placement *placement, struct error *err)
+{
+	size_t n = json_object_is_type(visible, json_type_array) ? json_object_array_length(visible) : 0;
+
+	if (visible && (!n || n > NODE_GPUS_MAX))
+		return error_set(err, EINVAL, "visible is no list of 1 to %d cards", NODE_GPUS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const char *uuid = json_string(json_object_array_get_idx(visible, i));
+
+		if (!uuid || !card_name_is_valid(uuid))
+			return error_set(err, EINVAL, "visible names a card without a valid uuid");
+		if (placement_add_visible(placement, uuid) < 0)
+			return error_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
 static int read_placement(struct json_object *root, struct placement *placement, struct error *err)
 {
 	struct json_object *containers = json_member(root, "containers");
@@ -132,7 +168,7 @@ static int read_placement(struct json_object *root, struct placement *placement,
 		if (r < 0)
 			break;
 	}
-	return r;
+	return r < 0 ? r : read_visible(json_member(root, "visible"), placement, err);
 }
 
 int placement_from_json(const char *text, struct placement *ret_placement, struct error *err)
@@ -210,7 +246,7 @@ static int map_container(struct older_maps *maps, const struct container_request
 	return 0;
 }
 
-/* The cards of a pod: all its containers are on all of them. */
+/* The cards of a pod. */
 struct pod_cards {
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	size_t n;
@@ -219,16 +255,16 @@ struct pod_cards {
 static int find_cards(
 	const struct placement *placement, const struct node_ledger *node, struct pod_cards *ret_cards)
 {
-	const struct container_placement *any = placement->containers;
+	const struct card_share *cards[NODE_GPUS_MAX];
+	size_t n = placement_cards(placement, cards);
 
 	ret_cards->n = 0;
-	for (size_t i = 0; placement->n_containers && i < any->n_cards; i++) {
-		ret_cards->gpus[i] = find_card(node, any->cards[i].uuid);
-		if (!ret_cards->gpus[i])
+	for (; ret_cards->n < n; ret_cards->n++) {
+		ret_cards->gpus[ret_cards->n] = find_card(node, cards[ret_cards->n]->uuid);
+		if (!ret_cards->gpus[ret_cards->n])
 			return -ENOENT;
-		ret_cards->n++;
 	}
-	return ret_cards->n ? 0 : -ENOENT;
+	return n ? 0 : -ENOENT;
 }
 
 static int map_add_evenly(struct json_object *map, const struct pod_cards *cards, uint64_t amount)
@@ -275,7 +311,7 @@ static int set_number(struct json_object *annotations, const char *key, int64_t 
 	return set_text(annotations, key, text);
 }
 
-static int set_indices(struct json_object *annotations, const struct pod_cards *cards)
+static int set_indices(struct json_object *annotations, const char *key, const struct pod_cards *cards)
 {
 	char text[NODE_GPUS_MAX * 12];
 	size_t len = 0;
@@ -283,7 +319,7 @@ static int set_indices(struct json_object *annotations, const struct pod_cards *
 	for (size_t i = 0; i < cards->n; i++)
 		len += (size_t)snprintf(
 			text + len, sizeof(text) - len, "%s%d", i ? "," : "", cards->gpus[i]->index);
-	return set_text(annotations, ANNOTATION_MEM_IDX, text);
+	return set_text(annotations, key, text);
 }
 
 /* Of the largest: units / this is then no more than the pod's share of any of its cards. */
@@ -303,7 +339,7 @@ static int set_older_keys(struct json_object *annotations, const struct older_ma
 	if (set_text(annotations, ANNOTATION_ALLOCATION, json_text(maps->units)) < 0 ||
 		(request->core > 0 &&
 			set_text(annotations, ANNOTATION_CORE_ALLOCATION, json_text(maps->core)) < 0) ||
-		set_indices(annotations, cards) < 0 ||
+		set_indices(annotations, ANNOTATION_MEM_IDX, cards) < 0 ||
 		set_number(annotations, ANNOTATION_MEM_POD, request->units) < 0 ||
 		set_number(annotations, ANNOTATION_MEM_DEV, units_of_largest(cards)) < 0 ||
 		set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0 ||
@@ -312,23 +348,66 @@ static int set_older_keys(struct json_object *annotations, const struct older_ma
 	return 0;
 }
 
+static int compare_index(const void *a, const void *b)
+{
+	const struct gpu_ledger *x = *(const struct gpu_ledger *const *)a,
+				*y = *(const struct gpu_ledger *const *)b;
+
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* What readers of ACK's keys look for (Arena): nothing of it counts units. */
+static int set_whole_keys(
+	struct json_object *annotations, const struct placement *placement, const struct node_ledger *node)
+{
+	struct pod_cards own, visible = {.n = 0};
+
+	if (find_cards(placement, node, &own) < 0)
+		return -ENOENT;
+	for (size_t i = 0; i < placement->n_visible; i++) {
+		visible.gpus[visible.n] = find_card(node, placement->visible[i]);
+		visible.n += visible.gpus[visible.n] != NULL;
+	}
+	if (!visible.n)
+		visible = own;
+	qsort(own.gpus, own.n, sizeof(own.gpus[0]), compare_index);
+	qsort(visible.gpus, visible.n, sizeof(visible.gpus[0]), compare_index);
+	if (set_indices(annotations, ANNOTATION_GPU_GROUP, &own) < 0 ||
+		set_indices(annotations, ANNOTATION_GPU_VISIBLE, &visible) < 0 ||
+		set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static int set_share_keys(struct json_object *annotations, const struct placement *placement,
+	const struct request *request, const struct node_ledger *node, int64_t assume_time_ns)
+{
+	_cleanup_json_ struct json_object *units = json_object_new_object();
+	_cleanup_json_ struct json_object *core = json_object_new_object();
+	struct older_maps maps = {.units = units, .core = core};
+	struct pod_cards cards;
+	int r;
+
+	if (!units || !core)
+		return -ENOMEM;
+	r = find_cards(placement, node, &cards);
+	if (r == 0)
+		r = map_all(&maps, placement, request, node, &cards);
+	if (r == 0)
+		r = set_number(annotations, ANNOTATION_UNIT, placement->unit_mib);
+	return r < 0 ? r : set_older_keys(annotations, &maps, request, &cards, assume_time_ns);
+}
+
 struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
 	const struct node_ledger *node, int64_t assume_time_ns)
 {
 	_cleanup_json_ struct json_object *annotations = json_object_new_object();
-	_cleanup_json_ struct json_object *units = json_object_new_object();
-	_cleanup_json_ struct json_object *core = json_object_new_object();
 	_cleanup_free_ char *text = placement_to_json(placement);
-	struct older_maps maps = {.units = units, .core = core};
-	struct pod_cards cards;
 
-	if (!annotations || !units || !core || !text)
+	if (!annotations || !text || set_text(annotations, ANNOTATION_PLACEMENT, text) < 0)
 		return NULL;
-	if (find_cards(placement, node, &cards) < 0 || map_all(&maps, placement, request, node, &cards) < 0)
-		return NULL;
-	if (set_text(annotations, ANNOTATION_PLACEMENT, text) < 0 ||
-		set_number(annotations, ANNOTATION_UNIT, placement->unit_mib) < 0 ||
-		set_older_keys(annotations, &maps, request, &cards, assume_time_ns) < 0)
+	if (request->whole ? set_whole_keys(annotations, placement, node) < 0
+			   : set_share_keys(annotations, placement, request, node, assume_time_ns) < 0)
 		return NULL;
 	return TAKE_PTR(annotations);
 }

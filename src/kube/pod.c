@@ -8,15 +8,19 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/parse.h"
 #include "base/strbuf.h"
+#include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/object-name.h"
 #include "model/resize.h"
+#include "model/units.h"
 
 /* Names of Kubernetes objects are DNS subdomains (253), uids are 36 characters. */
 #define NAME_LEN_MAX 253
 #define RESIZE_TEXT_MAX 16384
+#define GROUP_PODS_MAX 65536
 
 /* A name that is absent, no string or impossibly long reads as "". */
 static int copy_name(struct json_object *object, const char *key, char **ret_name)
@@ -198,6 +202,31 @@ static int check_core(
 		name, core);
 }
 
+/* No device plugin stands behind it, so the kubelet would start the container, and without a card. */
+static int check_count(struct json_object *limits, const char *name, bool bound, struct error *err)
+{
+	struct json_object *value = json_member(limits, RESOURCE_GPU_COUNT);
+
+	if (!value || bound)
+		return 0;
+	return error_set(err, EINVAL,
+		"container \"%s\": " RESOURCE_GPU_COUNT
+		" is %.40s: no container can ask for it: ask for " RESOURCE_GPU_MEM
+		", and for several GPUs set the label " LABEL_GPU_COUNT " of the pod",
+		name, json_object_get_string(value));
+}
+
+/* Whole cards. */
+static int read_whole(struct json_object *limits, const char *name, enum container_kind kind, int index,
+	struct request *request, struct error *err)
+{
+	const char *gpu;
+	int r = read_quantity(limits, RESOURCE_GPU, name, &gpu, err);
+
+	return r < 0 || !gpu ? r : request_add_whole(request, name, kind, index, gpu, err);
+}
+
+/* 1: the percentage is none, which err says, and as much of it counts as the kubelet gives. */
 static int read_container(struct json_object *container, bool init, size_t index, bool bound,
 	struct request *request, struct error *err)
 {
@@ -206,51 +235,70 @@ static int read_container(struct json_object *container, bool init, size_t index
 	const char *mem, *core;
 	int r;
 
-	if (!json_member(limits, RESOURCE_GPU_MEM) && !json_member(limits, RESOURCE_GPU_CORE))
+	if (!json_member(limits, RESOURCE_GPU_MEM) && !json_member(limits, RESOURCE_GPU_CORE) &&
+		!json_member(limits, RESOURCE_GPU_COUNT) && !json_member(limits, RESOURCE_GPU))
 		return 0;
 	if (!name || !*name || strlen(name) > NAME_LEN_MAX)
 		return error_set(err, EINVAL, "%s %zu has no usable name",
 			init ? "init container" : "container", index);
+	r = check_count(limits, name, bound, err);
+	if (r < 0)
+		return r;
 	r = read_quantity(limits, RESOURCE_GPU_MEM, name, &mem, err);
 	if (r < 0)
 		return r;
 	r = read_quantity(limits, RESOURCE_GPU_CORE, name, &core, err);
 	if (r < 0)
 		return r;
-	r = request_add(request, name, kind_of(container, init), (int)index, mem, core, err);
-	return r < 0 ? r : check_core(name, core, bound, request, err);
+	r = read_whole(limits, name, kind_of(container, init), (int)index, request, err);
+	if (r == 0)
+		r = request_add(request, name, kind_of(container, init), (int)index, mem, core, err);
+	if (r == 0)
+		return check_core(name, core, bound, request, err);
+	if (r != -EINVAL || !bound)
+		return r;
+	r = request_add_bound(request, name, kind_of(container, init), (int)index, mem, core, NULL);
+	return r < 0 ? r : 1;
 }
 
 static int read_containers(struct json_object *spec, const char *key, bool init, bool bound,
 	struct request *request, struct error *err)
 {
 	struct json_object *containers = json_member(spec, key);
-	int r = 0;
+	int wrong = 0;
 
 	if (!containers)
 		return 0;
 	if (!json_object_is_type(containers, json_type_array))
 		return error_set(err, EINVAL, "spec.%s is no list", key);
-	for (size_t i = 0; i < json_object_array_length(containers) && r == 0; i++)
-		r = read_container(json_object_array_get_idx(containers, i), init, i, bound, request, err);
-	return r;
+	for (size_t i = 0; i < json_object_array_length(containers); i++) {
+		int r = read_container(
+			json_object_array_get_idx(containers, i), init, i, bound, request, err);
+
+		if (r < 0)
+			return r;
+		wrong |= r;
+	}
+	return wrong;
 }
 
+/* -EINVAL with a request: that of a bound pod whose percentage is none. */
 static int read_request(struct json_object *pod, bool bound, struct request *ret_request, struct error *err)
 {
 	_cleanup_request_ struct request request;
 	struct json_object *spec = json_member(pod, "spec");
-	int r;
+	int init, main;
 
 	request_init(&request);
-	r = read_containers(spec, "initContainers", true, bound, &request, err);
-	if (r == 0)
-		r = read_containers(spec, "containers", false, bound, &request, err);
-	if (r < 0)
-		return r;
+	init = read_containers(spec, "initContainers", true, bound, &request, err);
+	if (init < 0)
+		return init;
+	main = read_containers(spec, "containers", false, bound, &request, err);
+	if (main < 0)
+		return main;
 	*ret_request = request;
 	request_init(&request);
-	return 0;
+	return init || main ? -EINVAL : 0;
 }
 
 /* A label that cannot be met leaves the units, which the kubelet counts in any case. */
@@ -266,6 +314,26 @@ static int read_cards(struct json_object *pod, struct request *request, struct e
 	return request_parse_cards(request, json_string(label), err);
 }
 
+/* The job that a pod of whole cards belongs to. A number of pods that is none is that of a single one. */
+static int read_group(struct json_object *pod, struct pod_facts *facts)
+{
+	struct json_object *labels = json_member(json_member(pod, "metadata"), "labels");
+	const char *job = json_member_string(labels, LABEL_GPU_TOPOLOGY);
+	const char *replica = json_member_string(labels, LABEL_GPU_TOPOLOGY_REPLICA);
+	uint32_t pods = 1;
+
+	if (!facts->request.whole || !job || !*job || strlen(job) > NAME_LEN_MAX)
+		return 0;
+	if (replica)
+		parse_u32(replica, GROUP_PODS_MAX, &pods);
+	if (request_set_group(&facts->request, facts->namespace_, job, pods) < 0 ||
+		gang_read_job(pod, job, facts) < 0)
+		return -ENOMEM;
+	if (facts->gang)
+		facts->created = read_time(json_member(pod, "metadata"), "creationTimestamp");
+	return 0;
+}
+
 /* The label can change at any time, the cards of a bound pod cannot: from then on the placement says how many
  * they are. */
 static bool placement_fits_request(
@@ -273,12 +341,12 @@ static bool placement_fits_request(
 {
 	uint32_t before = request->cards;
 
-	if (*node && placement->n_containers &&
+	if (*node && placement->n_containers && !request->whole &&
 		request_set_cards(request, (uint32_t)placement->containers[0].n_cards, NULL) < 0)
 		return false;
 	/* Who may write another size than the spec's is for the API server to say; only a bound pod has one.
 	 */
-	if (*node && placement->resizes && request_resize(request, placement) == 0)
+	if (*node && placement->resizes && !request->whole && request_resize(request, placement) == 0)
 		return true;
 	if (!placement->resizes && placement_matches(placement, request))
 		return true;
@@ -297,7 +365,7 @@ static int parse_placement(const char *text, struct pod_facts *facts, struct err
 		return r;
 	if (!placement_fits_request(&placement, facts->node, &facts->request))
 		return error_set(err, EINVAL, "it does not say where the containers that ask for %s are",
-			RESOURCE_GPU_MEM);
+			facts->request.whole ? RESOURCE_GPU : RESOURCE_GPU_MEM);
 	facts->placement = placement;
 	facts->has_placement = true;
 	placement_init(&placement);
@@ -324,6 +392,40 @@ static int read_placement(struct json_object *pod, struct pod_facts *facts, stru
 		error_prefix(err, "pod %s/%s: annotation %s", facts->namespace_, facts->name,
 			ANNOTATION_PLACEMENT);
 	return 0;
+}
+
+/* Stamped at its creation, so that its units never change their meaning. A stamp that is no number is that of
+ * a unit which no node has. */
+static int read_unit(struct json_object *pod, struct pod_facts *facts, struct error *err)
+{
+	struct json_object *stamp = json_member(
+		json_member(json_member(pod, "metadata"), "annotations"), ANNOTATION_UNIT);
+	const char *text = json_string(stamp);
+	uint32_t mib;
+
+	if (!stamp || request_is_empty(&facts->request) || facts->request.whole)
+		return 0;
+	if (text && parse_u32(text, UNIT_MIB_MAX, &mib) == 0 && mib > 0) {
+		facts->request.unit_mib = mib;
+		return 0;
+	}
+	facts->request.unit_mib = UNIT_MIB_NONE;
+	return error_set(err, EINVAL, "pod %s/%s: annotation %s: \"%.40s\" is no number of MiB",
+		facts->namespace_, facts->name, ANNOTATION_UNIT, text ? text : "");
+}
+
+/* Of a pod that is bound already only whose it is matters. */
+static int read_gang(struct json_object *pod, struct pod_facts *facts, struct error *err)
+{
+	struct error problem = {""};
+	int r = gang_read_labels(pod, facts, &problem);
+
+	if (facts->gang)
+		facts->created = read_time(json_member(pod, "metadata"), "creationTimestamp");
+	if (r == 0 || (r == -EINVAL && *facts->node))
+		return 0;
+	*err = problem;
+	return r;
 }
 
 /* What the label says is of no interest any more once the pod is bound with a placement. */
@@ -360,13 +462,21 @@ int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, st
 	if (!object_name_is_valid(ret_facts->namespace_) || !object_name_is_valid(ret_facts->name))
 		return error_set(err, EINVAL, "a pod whose name or namespace is none: %s/%s",
 			ret_facts->namespace_, ret_facts->name);
+	r = read_gang(pod, ret_facts, err);
+	if (r < 0)
+		return r;
 	r = read_request(pod, *ret_facts->node, &ret_facts->request, err);
 	if (r < 0) {
 		error_prefix(err, "pod %s/%s", ret_facts->namespace_, ret_facts->name);
 		return r;
 	}
+	if (read_group(pod, ret_facts) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	if (!request_is_empty(&ret_facts->request) &&
 		(read_labels(json_member(pod, "metadata"), ret_facts) < 0 || read_resize(pod, ret_facts) < 0))
 		return error_set(err, ENOMEM, "out of memory");
-	return read_cards_and_placement(pod, ret_facts, err);
+	r = read_cards_and_placement(pod, ret_facts, err);
+	if (r == 0 && !*err->text)
+		read_unit(pod, ret_facts, err);
+	return r;
 }

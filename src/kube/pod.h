@@ -8,14 +8,16 @@ struct json_object;
 
 /* pod_facts_from_json() - returns 0, or -EINVAL with a sentence when the pod cannot be understood at all (no
  * metadata.uid ...) or asks for something impossible (negative, fractional gpu-mem). On failure *ret_facts
- * still has name, uid, node and phase as far as they were readable, and an empty request (where only the
- * label for several cards is at fault: the units without it, because the kubelet counts them all the same);
- * the caller releases it either way. A placement annotation that is malformed or does not match the request:
+ * still has name, uid, node and phase as far as they were readable, and an empty request; but because the
+ * kubelet counts them all the same, the units where only the label for several cards is at fault, and of a
+ * bound pod whose percentage is none, what request_add_bound() makes of it. The caller releases it either
+ way. A placement annotation that is malformed or does not match the request:
  * success with has_placement false, and the sentence in err (err->text is "" otherwise). */
 int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
 
 /* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
  *   {"unit":1024,"containers":{"main":[{"uuid":"GPU-..","units":3,"core":30}]}}      (core left out when 0)
+ * of a whole card units is 1, and "visible":["GPU-..",..] are the cards of its job that its containers see;
  * and "resizes":N where a running pod got another size N times; facts.request then says what it has.
  * from_json checks everything (unknown keys are ignored, counts and lengths are limited, text over 64 KiB
  * refused). */

@@ -12,12 +12,14 @@ struct loop;
 /* object() - an object exists and looks like this; repeated, and for unchanged objects after a new LIST.
  * deleted() - it is gone; also for objects that a new LIST no longer has. `last` is the last state (with
  * DELETED events) or NULL. synced() - the first LIST (and each later one, after expiry of the
- * resourceVersion) is completely delivered. The json_object is borrowed for the call. Objects are identified
- * by metadata.uid. */
+ * resourceVersion) is completely delivered. absent() - the API server knows no such collection, or does not
+ * let us see it (404, 403); it is tried again as after each failure; may be NULL. The json_object is borrowed
+ * for the call. Objects are identified by metadata.uid. */
 struct kube_watch_ops {
 	void (*object)(void *userdata, struct json_object *object);
 	void (*deleted)(void *userdata, const char *uid, struct json_object *last);
 	void (*synced)(void *userdata);
+	void (*absent)(void *userdata);
 };
 
 /* kube_watch_start() - collection e.g. "/api/v1/pods"; query e.g. "fieldSelector=spec.nodeName%3Dn1" or NULL.
@@ -45,6 +47,10 @@ void kube_watch_set_first_list_query(struct kube_watch *watch, const char *query
 /* kube_watch_synced() - the first LIST was delivered. kube_watch_connected() - a WATCH is open right now. */
 bool kube_watch_synced(const struct kube_watch *watch);
 bool kube_watch_connected(const struct kube_watch *watch);
+
+/* kube_watch_version() - up to which resourceVersion everything was told; "" while a LIST is due. Valid until
+ * the next call of an op. */
+const char *kube_watch_version(const struct kube_watch *watch);
 
 /* What a watch has done since its start, for the metrics. */
 struct kube_watch_counts {

@@ -4,105 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void requirement_release(struct selector_requirement *requirement)
-{
-	for (size_t i = 0; i < requirement->n_values; i++)
-		free(requirement->values[i]);
-	free(requirement->values);
-	free(requirement->key);
-}
-
 void budget_free(struct budget *budget)
 {
 	if (!budget)
 		return;
 	list_remove(&budget->item);
-	for (size_t i = 0; i < budget->n_requirements; i++)
-		requirement_release(&budget->requirements[i]);
-	free(budget->requirements);
+	selector_release(&budget->selector);
 	free(budget->uid);
 	free(budget->namespace_);
 	free(budget->name);
 	free(budget);
-}
-
-int budget_require(struct budget *budget, const char *key, enum selector_operator operator,
-	const char * const * values, size_t n_values)
-{
-	struct selector_requirement *grown = reallocarray(
-		budget->requirements, budget->n_requirements + 1, sizeof(*grown));
-	struct selector_requirement added = {.operator= operator};
-
-	if (!grown)
-		return -ENOMEM;
-	budget->requirements = grown;
-	added.key = strdup(key);
-	added.values = calloc(n_values ? n_values : 1, sizeof(*added.values));
-	for (size_t i = 0; added.values && i < n_values; i++) {
-		added.values[i] = strdup(values[i]);
-		if (!added.values[i])
-			break;
-		added.n_values++;
-	}
-	if (!added.key || !added.values || added.n_values < n_values) {
-		requirement_release(&added);
-		return -ENOMEM;
-	}
-	grown[budget->n_requirements++] = added;
-	return 0;
-}
-
-/* The value of a label and its length; NULL if the pod has no such label. */
-static const char *label_find(const char *labels, const char *key, size_t *ret_len)
-{
-	size_t key_len = strlen(key);
-
-	for (const char *line = labels; line && *line;) {
-		const char *end = strchrnul(line, '\n');
-
-		if (strncmp(line, key, key_len) == 0 && line[key_len] == '=') {
-			*ret_len = (size_t)(end - line) - key_len - 1;
-			return line + key_len + 1;
-		}
-		line = *end ? end + 1 : end;
-	}
-	return NULL;
-}
-
-static bool requirement_names(const struct selector_requirement *requirement, const char *value, size_t len)
-{
-	for (size_t i = 0; i < requirement->n_values; i++)
-		if (strlen(requirement->values[i]) == len && memcmp(requirement->values[i], value, len) == 0)
-			return true;
-	return false;
-}
-
-/* As apimachinery's labels.Requirement: NotIn holds for pods that do not have the label at all. */
-static bool requirement_holds(const struct selector_requirement *requirement, const char *labels)
-{
-	size_t len = 0;
-	const char *value = label_find(labels, requirement->key, &len);
-
-	switch (requirement->operator) {
-	case SELECTOR_IN:
-		return value && requirement_names(requirement, value, len);
-	case SELECTOR_NOT_IN:
-		return !value || !requirement_names(requirement, value, len);
-	case SELECTOR_EXISTS:
-		return value != NULL;
-	default:
-		return !value;
-	}
-}
-
-bool budget_selects(const struct budget *budget, const char *labels)
-{
-	if (budget->selects_nothing)
-		return false;
-	for (size_t i = 0; i < budget->n_requirements; i++)
-		if (!requirement_holds(&budget->requirements[i], labels))
-			return false;
-	return true;
 }
 
 void budgets_init(struct budgets *budgets)
@@ -187,7 +98,7 @@ size_t budgets_matching(const struct budgets *budgets, const char *namespace_, c
 	for (const struct list *item = list->next; item != list && n < max; item = item->next) {
 		const struct budget *budget = list_entry(item, struct budget, item);
 
-		if (budget_selects(budget, labels))
+		if (selector_selects(&budget->selector, labels))
 			ret_budgets[n++] = budget;
 	}
 	return n;

@@ -8,24 +8,12 @@
 
 #include "base/list.h"
 #include "base/table.h"
-
-enum selector_operator { SELECTOR_IN, SELECTOR_NOT_IN, SELECTOR_EXISTS, SELECTOR_DOES_NOT_EXIST };
-
-/* One requirement of a label selector; matchLabels are SELECTOR_IN with one value. */
-struct selector_requirement {
-	char *key;
-	enum selector_operator operator;
-	char **values;
-	size_t n_values;
-};
+#include "model/selector.h"
 
 struct budget {
 	struct list item; /* in the list of its namespace */
 	char *uid, *namespace_, *name;
-	bool selects_nothing; /* no selector, or one that cannot be understood */
-	struct selector_requirement
-		*requirements; /* all must hold; none: selects every pod of the namespace */
-	size_t n_requirements;
+	struct selector selector;
 	int64_t allowed; /* status.disruptionsAllowed */
 };
 
@@ -35,13 +23,6 @@ struct budgets {
 };
 
 void budget_free(struct budget *budget); /* accepts NULL */
-
-/* budget_require() - one more requirement, values are copied. -ENOMEM: nothing changed. */
-int budget_require(struct budget *budget, const char *key, enum selector_operator operator,
-	const char * const * values, size_t n_values);
-
-/* budget_selects() - labels as in struct pod_facts. */
-bool budget_selects(const struct budget *budget, const char *labels);
 
 void budgets_init(struct budgets *budgets);
 void budgets_release(struct budgets *budgets);

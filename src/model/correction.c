@@ -1,22 +1,48 @@
 #include "model/correction.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 #include "model/shares.h"
 
-/* Less than this part of a second is noise in a number of whole percents. */
-#define SIGNAL 0.015
-/* A sample that differs more than so from the one before has begun or ended within its second. */
+/* What is compared at a time: enough that a kernel more or less, a whole percent, or work that was started
+ * and is still to be done, is little of it. */
+#define ENOUGH_NS 150e6
+#define ENOUGH_TIME_NS 0.4e9
+/* Where that takes longer, too little is done to tell. */
+#define LONGEST_NS 6e9
+/* Who used so much more than before, or less, has begun or ended in between. */
 #define STEADY 1.6
-#define FORGET (15.0 / 16.0) /* with each sample: the last 16 s count */
-/* What is believed of the shim before the driver has said anything weighs as much as so many samples. */
-#define PRIOR 6.0
-/* What two samples agree on weighs as much. */
+#define MEMORY_NS 8e9
+/* What is believed of the shim before the driver has said anything weighs as much as what was used in this
+ * time; what was agreed on twice as much as it took. */
+#define PRIOR_NS 0.1e9
 #define AGREED 2.0
-/* Each of so many is compared with the one before it; a kernel of 50 ms makes chance ones. */
+/* Each of so many is compared with the one before it. */
 #define FAR_LATER 3
 /* The driver tells of about the last second: what was started before it cannot be compared. */
 #define SAMPLE_MOST_NS UINT64_C(3000000000)
+/* What the driver does not tell of yet, at least; and half of its period, on the mean (nvml.h: a sixth of a
+ * second). */
+#define LATE_NS 30e6
+#define HALF_PERIOD_NS (1e9 / 12)
+/* How long a beginning lasts. Each second of it tells more of how wrong the shim is now than the mean of ten
+ * seconds would, and less than it is wrong by chance: single kernels. */
+#define EARLY_NS 4e9
+#define EARLY_MEMORY_NS 3e9
+#define EARLY_PRIOR_NS 10e6
+#define UNDER_WAY_NS 10e6 /* started, and not begun by the card, on the mean */
+#define EARLY_ENOUGH_NS 75e6
+#define EARLY_LEAST 0.9
+#define CHANCE_KEPT 0.8
+#define CHANCE_LEAST_NS 3e6 /* whole percents */
+/* So many times what a look is off by chance: to be believed where slices of others explain it, and where
+ * nothing does. */
+#define EXPLAINED 0.6
+#define UNEXPLAINED 2
+#define LOOK_NS UINT64_C(1000000000)
+#define SOON_NS (LOOK_NS / 3)
+#define SOON_LOOKS 12
 /* Processes that the driver does not name leave a sum below the card's; they are not blamed on the others. */
 #define SCALE_MOST 1.25
 
@@ -41,7 +67,7 @@ void correction_resume(struct correction *correction, uint64_t share, uint64_t r
 
 static bool is_steady(double last, double now)
 {
-	return last >= SIGNAL && now >= SIGNAL && now <= last * STEADY && last <= now * STEADY;
+	return now <= last * STEADY && last <= now * STEADY;
 }
 
 static bool is_far(double ratio, double factor)
@@ -49,44 +75,153 @@ static bool is_far(double ratio, double factor)
 	return ratio > factor * CORRECTION_FAR || ratio < factor / CORRECTION_FAR;
 }
 
-void correction_sample(
-	struct correction *correction, uint64_t elapsed_ns, uint64_t started_ns, uint64_t used_ns)
+static void forget(struct correction *c, double elapsed)
 {
-	struct correction *c = correction;
-	double started, used, wanted, ratio;
-	bool steady;
+	double kept = elapsed < MEMORY_NS ? 1 - elapsed / MEMORY_NS : 0;
 
-	if (elapsed_ns == 0)
-		return;
-	if (elapsed_ns > SAMPLE_MOST_NS) {
-		c->last_started = c->last_used = 0;
-		return;
-	}
-	started = (double)started_ns / (double)elapsed_ns;
-	used = (double)used_ns / (double)elapsed_ns;
-	steady = is_steady(c->last_started, started) && is_steady(c->last_used, used);
-	ratio = steady ? (c->last_started + started) / (c->last_used + used) : c->factor;
-	c->last_started = started;
-	c->last_used = used;
-	if (!steady)
-		return;
+	c->started_ns *= kept;
+	c->used_ns *= kept;
+}
+
+/* Much was started and used, as in the part of the time before. */
+static void learn(struct correction *c, double elapsed, double started, double used)
+{
+	double ratio = started / used;
+
 	c->far = is_far(ratio, c->factor) ? c->far + 1 : 0;
 	if (c->far >= (c->used_ns == 0 ? 1 : FAR_LATER)) {
 		c->far = 0;
 		c->factor = bounded(ratio, CORRECTION_LEAST, CORRECTION_MOST);
-		c->used_ns = AGREED * (double)used_ns;
+		c->used_ns = AGREED * used;
 		c->started_ns = c->used_ns * c->factor;
 		return;
 	}
 	if (c->used_ns == 0) {
-		c->used_ns = PRIOR * (double)used_ns;
+		c->used_ns = PRIOR_NS;
 		c->started_ns = c->used_ns * c->factor;
 	}
-	c->started_ns = c->started_ns * FORGET + (double)started_ns;
-	c->used_ns = c->used_ns * FORGET + (double)used_ns;
-	wanted = bounded(
-		c->started_ns / c->used_ns, c->factor / CORRECTION_STEP, c->factor * CORRECTION_STEP);
-	c->factor = bounded(wanted, CORRECTION_LEAST, CORRECTION_MOST);
+	forget(c, elapsed);
+	c->started_ns += started;
+	c->used_ns += used;
+	c->factor = bounded(c->started_ns / c->used_ns, CORRECTION_LEAST, CORRECTION_MOST);
+}
+
+/* What was started before the last time that we were told is done by now, or less is used than we think. So
+ * at least so much was charged for what was used. */
+static double least(struct correction *c, double started, double used)
+{
+	double found;
+
+	c->all.used += used;
+	found = c->all.used > 0 ? c->all.started / (c->all.used + LATE_NS) : 0;
+	c->all.started += started;
+	return found;
+}
+
+/* Events around a launch contain the slices of others and nothing else that is long, so what is charged is by
+ * no more too high than others used the card; and by little too low, where the samples without others are
+ * the shorter launches. What was believed before holds on. */
+static double explained(const struct correction_early *e, double factor)
+{
+	double most = 1 + (e->others + CHANCE_LEAST_NS) / e->used;
+
+	return bounded(e->started / e->used, factor < EARLY_LEAST ? factor : EARLY_LEAST,
+		factor > most ? factor : most);
+}
+
+/* Upwards no further than chance leaves open: what is too much is taken from the others. */
+static double early_factor(struct correction_early *e, double factor)
+{
+	double chance = e->off / e->looks, to = explained(e, factor), open;
+
+	if (e->started < EARLY_ENOUGH_NS || e->used < EARLY_ENOUGH_NS / 2)
+		return factor;
+	open = (EXPLAINED * chance + CHANCE_LEAST_NS) / e->used;
+	if (fabs(e->started - factor * e->used) > UNEXPLAINED * chance + CHANCE_LEAST_NS) {
+		to = e->started / e->used;
+		e->off = 0; /* it was no chance */
+	}
+	if (to > factor)
+		open += UNDER_WAY_NS / e->used;
+	if (fabs(to - factor) <= open)
+		return factor;
+	return to < factor ? to : to - open;
+}
+
+/* In the beginning: what the driver's answers are about is cut out of what was started, instead of waiting
+ * until both are steady. */
+static void early_learn(struct correction *c, double elapsed, double started, double used, double others)
+{
+	struct correction_early *e = &c->early;
+	double kept = elapsed < EARLY_MEMORY_NS ? 1 - elapsed / EARLY_MEMORY_NS : 0;
+	double tail = elapsed > HALF_PERIOD_NS ? started * HALF_PERIOD_NS / elapsed : started;
+	double told = started - tail + e->tail, off = told - c->factor * used;
+	double bound = least(c, started, used), rate = started / elapsed, before = e->rate;
+
+	e->tail = tail;
+	e->rate = before > 0 && rate > before * STEADY ? before * STEADY : rate;
+	if (e->used == 0 && started > 0) {
+		e->used = EARLY_PRIOR_NS;
+		e->started = c->factor * EARLY_PRIOR_NS;
+	}
+	if (e->used == 0 || (told == 0 && used == 0))
+		return;
+	e->elapsed += elapsed;
+	e->started = e->started * kept + told;
+	e->used = e->used * kept + used;
+	e->others = e->others * kept + others;
+	e->off = e->off * CHANCE_KEPT + fabs(off);
+	e->looks = e->looks * CHANCE_KEPT + 1;
+	/* Where more was started than before, the driver may not tell of it yet. */
+	if (before == 0 || rate <= before * STEADY)
+		c->factor = bounded(early_factor(e, c->factor), CORRECTION_LEAST, CORRECTION_MOST);
+	if (bound > c->factor)
+		c->factor = bounded(bound, CORRECTION_LEAST, CORRECTION_MOST);
+	if (e->elapsed < EARLY_NS)
+		return;
+	c->used_ns = e->used;
+	c->started_ns = e->used * c->factor;
+}
+
+static void part_ends(struct correction *c)
+{
+	const struct correction_part *last = &c->last, *now = &c->now;
+
+	if (last->elapsed > 0 && is_steady(last->started / last->elapsed, now->started / now->elapsed) &&
+		is_steady(last->used / last->elapsed, now->used / now->elapsed))
+		learn(c, now->elapsed, now->started, now->used);
+	c->last = c->now;
+	c->now = (struct correction_part){0};
+}
+
+void correction_sample(struct correction *correction, uint64_t elapsed_ns, uint64_t started_ns,
+	uint64_t used_ns, uint64_t others_ns)
+{
+	struct correction *c = correction;
+
+	if (elapsed_ns == 0)
+		return;
+	if (elapsed_ns > SAMPLE_MOST_NS || c->now.elapsed > LONGEST_NS)
+		c->now = c->last = (struct correction_part){0};
+	if (elapsed_ns > SAMPLE_MOST_NS) {
+		c->early.tail = 0;
+		return;
+	}
+	c->looks += started_ns > 0 && c->looks < SOON_LOOKS;
+	if (c->used_ns == 0) {
+		early_learn(c, (double)elapsed_ns, (double)started_ns, (double)used_ns, (double)others_ns);
+		return;
+	}
+	c->now.elapsed += (double)elapsed_ns;
+	c->now.started += (double)started_ns;
+	c->now.used += (double)used_ns;
+	if (c->now.elapsed >= ENOUGH_TIME_NS && c->now.started >= ENOUGH_NS && c->now.used >= ENOUGH_NS / 2)
+		part_ends(c);
+}
+
+uint64_t correction_look_ns(const struct correction *correction)
+{
+	return correction->looks < SOON_LOOKS ? SOON_NS : LOOK_NS;
 }
 
 uint64_t correction_rate(const struct correction *correction, uint32_t share)
@@ -98,7 +233,18 @@ uint64_t correction_rate(const struct correction *correction, uint32_t share)
 
 uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, uint32_t of_all, uint32_t of_card)
 {
-	double scale = of_all ? bounded((double)of_card / of_all, 0, SCALE_MOST) : 1;
+	double scale;
 
+	/* The card's number is of a second. */
+	if (elapsed_ns < LOOK_NS / 2 && of_card < of_all)
+		of_card = of_all < 100 ? of_all : 100;
+	scale = of_all ? bounded((double)of_card / of_all, 0, SCALE_MOST) : 1;
 	return (uint64_t)((double)elapsed_ns * percent / 100 * scale);
+}
+
+uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, uint32_t of_all, uint32_t of_card)
+{
+	uint32_t most = of_all > of_card ? of_all : of_card;
+
+	return most > percent ? elapsed_ns / 100 * (most - percent) : 0;
 }

@@ -35,7 +35,7 @@ const char *card_misfit_text(enum card_misfit misfit)
 {
 	static const char *const texts[CARD_MISFIT_MAX] = {
 		[CARD_FITS] = "fits",
-		[CARD_UNHEALTHY] = "GPU is not healthy",
+		[CARD_UNHEALTHY] = "GPU is unhealthy",
 		[CARD_TOO_SMALL] = "GPU is not that large",
 		[CARD_FULL] = "not enough units free",
 		[CARD_CORE] = "not enough computing power free",

@@ -41,7 +41,12 @@ bool gpu_mode_is_isolated(enum gpu_mode mode)
 
 bool gpu_mode_is_served(enum gpu_mode mode)
 {
-	return mode == GPU_MODE_SHARE || gpu_mode_is_isolated(mode);
+	return mode == GPU_MODE_SHARE || mode == GPU_MODE_TOPOLOGY || gpu_mode_is_isolated(mode);
+}
+
+uint32_t gpu_mode_units(enum gpu_mode mode, uint64_t mib, uint32_t unit_mib)
+{
+	return mode == GPU_MODE_TOPOLOGY ? 1 : units_of_card(mib, unit_mib);
 }
 
 uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t configured)
@@ -91,6 +96,7 @@ void pod_facts_release(struct pod_facts *facts)
 	free(facts->node);
 	free(facts->nominated_node);
 	free(facts->labels);
+	free(facts->gang);
 	free(facts->resize);
 	request_release(&facts->request);
 	placement_release(&facts->placement);
@@ -115,6 +121,7 @@ static int pod_facts_copy_parts(const struct pod_facts *from, struct pod_facts *
 		string_copy(from->node, &to->node) < 0 ||
 		string_copy_if_any(from->nominated_node, &to->nominated_node) < 0 ||
 		string_copy_if_any(from->labels, &to->labels) < 0 ||
+		string_copy_if_any(from->gang, &to->gang) < 0 ||
 		string_copy_if_any(from->resize, &to->resize) < 0)
 		return -ENOMEM;
 	if (request_copy(&from->request, &to->request) < 0)
@@ -134,6 +141,9 @@ int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 		.never_preempts = from->never_preempts,
 		.mirror = from->mirror,
 		.started = from->started,
+		.gang_min = from->gang_min,
+		.gang_forming = from->gang_forming,
+		.created = from->created,
 		.has_placement = from->has_placement,
 	};
 	int r = pod_facts_copy_parts(from, &copy);

@@ -96,7 +96,9 @@ static int ghost_placement(const struct held_pod *held, uint32_t unit_mib, struc
 	return r;
 }
 
-static int ghost_add(struct ledger *ledger, const struct node_ledger *node, const struct held_pod *held)
+/* unit_mib: in which the node counts what it says of these. */
+static int ghost_add(
+	struct ledger *ledger, const struct node_ledger *node, uint32_t unit_mib, const struct held_pod *held)
 {
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	_cleanup_placement_ struct placement placement = {0};
@@ -107,7 +109,7 @@ static int ghost_add(struct ledger *ledger, const struct node_ledger *node, cons
 		return 0;
 	r = ghost_facts(held, node->facts.name, &facts);
 	if (r == 0)
-		r = ghost_placement(held, node->facts.unit_mib, &placement);
+		r = ghost_placement(held, unit_mib, &placement);
 	if (r == 0)
 		r = ledger_pod_add(ledger, &facts, &pod);
 	if (r < 0)
@@ -130,7 +132,7 @@ int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct 
 			ghost_follow(ledger, pod, &facts->held, anew);
 	}
 	for (size_t i = 0; r == 0 && i < facts->held.n_pods; i++)
-		r = ghost_add(ledger, node, &facts->held.pods[i]);
+		r = ghost_add(ledger, node, facts->unit_mib, &facts->held.pods[i]);
 	return r;
 }
 

@@ -100,6 +100,17 @@ static void node_drop_if_unused(struct ledger *ledger, struct node_ledger *node)
 	node_ledger_free(node);
 }
 
+/* They could not be reserved any more, and who waits for the node may not be asked for again for long. */
+static void end_holds(struct ledger *ledger, struct node_ledger *node)
+{
+	list_for_each_safe (item, after, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_TENTATIVE)
+			ledger_pod_end_reservation(ledger, pod);
+	}
+}
+
 int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 {
 	struct node_ledger *node;
@@ -131,6 +142,8 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 	}
 	if (r > 0)
 		ledger->generation++;
+	if (facts->changing)
+		end_holds(ledger, node);
 	return 0;
 }
 
@@ -298,6 +311,14 @@ static void pod_take_cards(struct ledger *ledger, struct ledger_pod *pod, const 
 	pod->facts.request.cards = facts->request.cards;
 }
 
+/* A pod whose admission did not stamp it may get its stamp later. Without a placement its units are counted
+ * by the stamp, so not while it occupies something. */
+static void pod_take_unit(struct ledger_pod *pod, const struct pod_facts *facts)
+{
+	if (!pod->node || pod->has_placement)
+		pod->facts.request.unit_mib = facts->request.unit_mib;
+}
+
 /* Take over what may change. Events can be older than what is known already, so what can only happen once
  * stays: the binding with its placement, deletionTimestamp, the start, the end. The request, but for its
  * cards, never changes: Kubernetes does not allow it for extended resources. */
@@ -397,6 +418,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	if (r < 0)
 		return r;
 	pod_take_cards(ledger, pod, &copy);
+	pod_take_unit(pod, &copy);
 	if (facts->finished || pod->facts.finished)
 		pod_vacate(ledger, pod);
 	else if (*copy.node && pod->occupancy != OCCUPANCY_BOUND)

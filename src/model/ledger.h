@@ -14,6 +14,7 @@
 #include "base/table.h"
 #include "model/ledger-event.h"
 #include "model/held.h"
+#include "model/links.h"
 #include "model/owners.h"
 #include "model/placement.h"
 #include "model/request.h"
@@ -40,6 +41,10 @@ const char *gpu_mode_text(enum gpu_mode mode);
 bool gpu_mode_is_isolated(enum gpu_mode mode);
 bool gpu_mode_is_served(enum gpu_mode mode);
 
+/* gpu_mode_units() - what a card of so many MiB counts on a node of this mode: units of memory, or 1 where
+ * cards are given as a whole. */
+uint32_t gpu_mode_units(enum gpu_mode mode, uint64_t mib, uint32_t unit_mib);
+
 /* gpu_instances_max() - how many containers may be on one card at once (contract 5): on isolated nodes what
  * is configured, or, where that is 0, 20, and 16 with a unit under 1 GiB. 0: no limit. */
 #define INSTANCES_MAX 20
@@ -49,6 +54,8 @@ uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t confi
 /* gpu_policy_text() - "binpack" or "spread", a value of ack.node.gpu.placement. */
 const char *gpu_policy_text(enum gpu_policy policy);
 
+#define GPU_REASON_SIZE 160
+
 /* What the API server says about a node. */
 struct gpu_facts {
 	char uuid[GPU_UUID_SIZE];
@@ -56,6 +63,10 @@ struct gpu_facts {
 	uint64_t mib;
 	bool healthy;
 	char model[64];
+	char reason[GPU_REASON_SIZE]; /* why it is not healthy, for people; "" if nobody says, or it is */
+	/* To the other cards of the node, by their positions; only a topology node says them. */
+	struct link links[NODE_GPUS_MAX];
+	uint32_t nvlink_gbps; /* of one of its NVLinks in one direction; 0: not known, NVLINK_GBPS */
 };
 
 struct node_facts {
@@ -68,8 +79,9 @@ struct node_facts {
 	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
 	size_t n_gpus;			      /* 0: not reported by an agent */
 	uint32_t instances_max;		      /* containers on one card at once; 0: no limit */
-	bool mixing;  /* core_mem: pods with and without a percentage may be there at once */
-	bool serving; /* false: its agent wants no new pod; true after init */
+	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
+	bool serving;  /* false: its agent wants no new pod; true after init */
+	bool changing; /* mode and unit are those of the pods that are there; others come after them */
 	struct held held;
 };
 
@@ -90,8 +102,12 @@ struct pod_facts {
 	bool mirror;	      /* a static pod of its node: nobody can evict it */
 	int64_t started;      /* status.startTime in seconds since 1970, 0 if not started */
 	char *nominated_node; /* status.nominatedNodeName, NULL if none */
-	char *resize; /* another size that somebody asks for (ration.dev/resize), NULL if nobody does */
-	char *labels; /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
+	char *resize;	   /* another size that somebody asks for (ration.dev/resize), NULL if nobody does */
+	char *gang;	   /* the name of its pod group, NULL mostly */
+	uint32_t gang_min; /* how many pods of it must be placed at least, by its label; 0: it has none */
+	bool gang_forming; /* it was bound before its gang had come about */
+	int64_t created;   /* creationTimestamp in seconds since 1970, 0 if not read: of pods of a gang */
+	char *labels;	   /* of a pod that asks for a GPU: "key=value\n" for each; NULL if none */
 	struct request request;
 	bool has_placement; /* the annotation is there, well-formed and matches the request */
 	struct placement placement;
@@ -116,6 +132,7 @@ struct gpu_ledger {
 	uint32_t instances;
 	uint32_t instances_max; /* 0: no limit */
 	bool healthy;
+	char *reason; /* why not, as in struct gpu_facts; NULL: mostly nobody has to say */
 };
 
 /* Over all cards of a node, so that most questions are answered without a look at them: with thousands of
@@ -144,6 +161,7 @@ struct node_ledger {
 		uint32_t instances_max;
 		bool mixing;
 		bool serving;
+		bool changing;
 		struct held held;
 	} facts;
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
@@ -159,6 +177,7 @@ struct node_ledger {
 	struct list nominations; /* nomination.item */
 	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
 	struct gpu_ledger *gpus; /* facts.n_gpus of them */
+	struct links *links;	 /* between them; NULL where nothing is known, or cards are shared */
 };
 
 enum occupancy {
@@ -204,8 +223,9 @@ void ledger_init(struct ledger *ledger);
 void ledger_release(struct ledger *ledger);
 
 /* ledger_set_node() - the node exists and looks like this. Its pods are recounted if anything that matters
- * changed. Needs name and uid. Pods may name a node before it is known, and after it is gone.
- * ledger_remove_node() - it is gone; ignored if uid is another (the node was re-created meanwhile).
+ * changed; holds on one that changes its mode end. Needs name and uid. Pods may name a node before it is
+ * known, and after it is gone. ledger_remove_node() - it is gone; ignored if uid is another (the node was
+ * re-created meanwhile).
  */
 int ledger_set_node(struct ledger *ledger, const struct node_facts *facts);
 void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid);

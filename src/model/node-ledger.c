@@ -34,6 +34,13 @@ struct node_ledger *node_ledger_new(const char *name)
 	return node;
 }
 
+static void gpus_free(struct gpu_ledger *gpus, size_t n)
+{
+	for (size_t i = 0; gpus && i < n; i++)
+		free(gpus[i].reason);
+	free(gpus);
+}
+
 void node_ledger_free(struct node_ledger *node)
 {
 	if (!node)
@@ -42,7 +49,8 @@ void node_ledger_free(struct node_ledger *node)
 	free(node->facts.uid);
 	free(node->facts.address);
 	held_release(&node->facts.held);
-	free(node->gpus);
+	gpus_free(node->gpus, node->facts.n_gpus);
+	free(node->links);
 	free(node);
 }
 
@@ -67,40 +75,72 @@ const struct gpu_ledger *node_ledger_gpu(const struct node_ledger *node, const c
 	return i < 0 ? NULL : &node->gpus[i];
 }
 
-/* All containers of a pod are on the same cards (placement_matches), so the first one names them. */
-static const struct container_placement *placement_any(const struct placement *placement)
-{
-	return &placement->containers[0];
-}
+/* The cards of a pod by its placement (its label may say something else by now), in equal parts; or one part
+ * that no card is known for. */
+struct pod_cards {
+	const struct card_share *cards[NODE_GPUS_MAX];
+	uint32_t n;
+};
 
-/* In how many equal parts the pod occupies the node: its cards by the placement (its label may say something
- * else by now), or one part that no card is known for. */
-static uint32_t pod_parts(const struct ledger_pod *pod)
+static struct pod_cards pod_cards(const struct ledger_pod *pod)
 {
-	return pod->has_placement ? (uint32_t)placement_any(&pod->placement)->n_cards : 1;
+	struct pod_cards parts;
+
+	parts.n = 1;
+	parts.cards[0] = NULL;
+	if (pod->has_placement)
+		parts.n = (uint32_t)placement_cards(&pod->placement, parts.cards);
+	return parts;
 }
 
 /* The card of one part; -1: unplaced, it counts against the node as a whole. */
-static int pod_part_gpu(const struct node_ledger *node, const struct ledger_pod *pod, uint32_t part)
+static int part_gpu(const struct node_ledger *node, const struct card_share *card)
 {
-	return pod->has_placement ? gpu_find(node, placement_any(&pod->placement)->cards[part].uuid) : -1;
+	return card ? gpu_find(node, card->uuid) : -1;
+}
+
+/* An agent changes its node's unit when no pod is left. Of one that is there all the same (its end comes
+ * after the node's new unit, the node was made anew under it) the card's memory is what counts, in whole
+ * units. */
+static uint32_t to_units_of(const struct node_ledger *node, const struct ledger_pod *pod, uint32_t units)
+{
+	uint32_t of_pod = pod->has_placement ? pod->placement.unit_mib : pod->facts.request.unit_mib;
+
+	return units_convert(units, of_pod == UNIT_MIB_NONE ? 0 : of_pod, node->facts.unit_mib);
 }
 
 /* Equal parts of what the pod needs at most. What a node says that a pod still holds (a ghost, which has one
- * container) need not be equal, and is as it is said. */
-static uint32_t pod_part_units(const struct ledger_pod *pod, uint32_t part)
+ * container) need not be equal, and is as it is said. A whole card is all of it, whatever the node's mode. */
+static uint32_t part_units(const struct node_ledger *node, const struct ledger_pod *pod,
+	const struct pod_cards *parts, uint32_t part)
 {
+	const struct request *request = &pod->facts.request;
+	int gpu;
+
+	if (request->whole) {
+		gpu = part_gpu(node, parts->cards[part]);
+		return gpu < 0 ? request->units / parts->n : node->gpus[gpu].units_total;
+	}
 	if (pod->has_placement && pod->placement.n_containers == 1)
-		return placement_any(&pod->placement)->cards[part].units;
-	return pod->facts.request.units / pod_parts(pod);
+		return to_units_of(node, pod, parts->cards[part]->units);
+	return to_units_of(node, pod, request->units / parts->n);
 }
 
 /* Likewise; the percentage of a pod on one card. Who is on several asks for none, but a ghost may. */
-static uint32_t pod_part_core(const struct ledger_pod *pod, uint32_t part)
+static uint32_t part_core(const struct ledger_pod *pod, const struct card_share *card)
 {
 	if (pod->has_placement && pod->placement.n_containers == 1)
-		return placement_any(&pod->placement)->cards[part].core;
+		return card->core;
 	return pod->facts.request.core;
+}
+
+static int64_t pod_surplus_ids(const struct node_ledger *node, const struct ledger_pod *pod)
+{
+	const struct request *request = &pod->facts.request;
+
+	if (request->whole)
+		return 0;
+	return (int64_t)request->asked - to_units_of(node, pod, request->units);
 }
 
 static uint32_t clamp_u32(uint64_t value)
@@ -108,29 +148,25 @@ static uint32_t clamp_u32(uint64_t value)
 	return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
-static int64_t pod_surplus_ids(const struct ledger_pod *pod)
-{
-	return (int64_t)pod->facts.request.asked - pod->facts.request.units;
-}
-
 static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sums)
 {
 	*ret_sums = (struct sums){0};
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+		struct pod_cards parts = pod_cards(pod);
 
-		ret_sums->surplus_ids += pod_surplus_ids(pod);
+		ret_sums->surplus_ids += pod_surplus_ids(node, pod);
 		++*(pod->facts.request.core ? &ret_sums->with_core : &ret_sums->without_core);
-		for (uint32_t part = 0; part < pod_parts(pod); part++) {
-			int gpu = pod_part_gpu(node, pod, part);
+		for (uint32_t part = 0; part < parts.n; part++) {
+			int gpu = part_gpu(node, parts.cards[part]);
 
 			if (gpu < 0) {
-				ret_sums->unplaced += pod_part_units(pod, part);
-				ret_sums->unplaced_core += pod_part_core(pod, part);
+				ret_sums->unplaced += part_units(node, pod, &parts, part);
+				ret_sums->unplaced_core += part_core(pod, parts.cards[part]);
 				continue;
 			}
-			ret_sums->units[gpu] += pod_part_units(pod, part);
-			ret_sums->core[gpu] += pod_part_core(pod, part);
+			ret_sums->units[gpu] += part_units(node, pod, &parts, part);
+			ret_sums->core[gpu] += part_core(pod, parts.cards[part]);
 			ret_sums->instances[gpu] += pod->facts.request.instances;
 		}
 	}
@@ -230,47 +266,51 @@ static bool sum_shrink(uint32_t *sum, uint32_t amount, uint64_t *repairs)
 void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 {
 	const struct request *request = &pod->facts.request;
+	struct pod_cards parts = pod_cards(pod);
 
 	list_append(&node->pods, &pod->item);
-	node->surplus_ids += pod_surplus_ids(pod);
+	node->surplus_ids += pod_surplus_ids(node, pod);
 	++*(request->core ? &node->with_core : &node->without_core);
-	for (uint32_t part = 0; part < pod_parts(pod); part++) {
-		int i = pod_part_gpu(node, pod, part);
+	for (uint32_t part = 0; part < parts.n; part++) {
+		int i = part_gpu(node, parts.cards[part]);
 
 		if (i < 0) {
-			sum_grow(&node->unplaced_units, pod_part_units(pod, part));
-			sum_grow(&node->unplaced_core, pod_part_core(pod, part));
+			sum_grow(&node->unplaced_units, part_units(node, pod, &parts, part));
+			sum_grow(&node->unplaced_core, part_core(pod, parts.cards[part]));
 			continue;
 		}
-		sum_grow(&node->gpus[i].units_used, pod_part_units(pod, part));
-		sum_grow(&node->gpus[i].core_used, pod_part_core(pod, part));
+		sum_grow(&node->gpus[i].units_used, part_units(node, pod, &parts, part));
+		sum_grow(&node->gpus[i].core_used, part_core(pod, parts.cards[part]));
 		sum_grow(&node->gpus[i].instances, request->instances);
 	}
 	node->sums = card_sums(node);
 }
 
-static bool part_remove(struct node_ledger *node, const struct ledger_pod *pod, uint32_t part)
+static bool part_remove(
+	struct node_ledger *node, const struct ledger_pod *pod, const struct pod_cards *parts, uint32_t part)
 {
-	const struct request *request = &pod->facts.request;
-	int i = pod_part_gpu(node, pod, part);
+	const struct card_share *card = parts->cards[part];
+	uint32_t units = part_units(node, pod, parts, part), core = part_core(pod, card);
+	int i = part_gpu(node, card);
 
 	if (i < 0)
-		return sum_shrink(&node->unplaced_units, pod_part_units(pod, part), &node->recounts) &&
-		       sum_shrink(&node->unplaced_core, pod_part_core(pod, part), &node->recounts);
-	return sum_shrink(&node->gpus[i].units_used, pod_part_units(pod, part), &node->recounts) &&
-	       sum_shrink(&node->gpus[i].core_used, pod_part_core(pod, part), &node->recounts) &&
-	       sum_shrink(&node->gpus[i].instances, request->instances, &node->recounts);
+		return sum_shrink(&node->unplaced_units, units, &node->recounts) &&
+		       sum_shrink(&node->unplaced_core, core, &node->recounts);
+	return sum_shrink(&node->gpus[i].units_used, units, &node->recounts) &&
+	       sum_shrink(&node->gpus[i].core_used, core, &node->recounts) &&
+	       sum_shrink(&node->gpus[i].instances, pod->facts.request.instances, &node->recounts);
 }
 
 void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 {
+	struct pod_cards parts = pod_cards(pod);
 	bool right = true;
 
 	list_remove(&pod->item);
-	node->surplus_ids -= pod_surplus_ids(pod);
+	node->surplus_ids -= pod_surplus_ids(node, pod);
 	--*(pod->facts.request.core ? &node->with_core : &node->without_core);
-	for (uint32_t part = 0; part < pod_parts(pod) && right; part++)
-		right = part_remove(node, pod, part);
+	for (uint32_t part = 0; part < parts.n && right; part++)
+		right = part_remove(node, pod, &parts, part);
 	if (!right)
 		node_ledger_recount(node);
 	else
@@ -281,8 +321,51 @@ static bool same_card(
 	const struct node_ledger *node, const struct gpu_ledger *gpu, const struct gpu_facts *facts)
 {
 	return strcmp(gpu->uuid, facts->uuid) == 0 && gpu->index == facts->index &&
-	       gpu->units_total == units_of_card(facts->mib, node->facts.unit_mib) &&
-	       gpu->healthy == facts->healthy;
+	       gpu->units_total == gpu_mode_units(node->facts.mode, facts->mib, node->facts.unit_mib) &&
+	       gpu->healthy == facts->healthy &&
+	       strcmp(gpu->reason ? gpu->reason : "", facts->healthy ? "" : facts->reason) == 0;
+}
+
+static bool says_links(const struct node_facts *facts)
+{
+	for (size_t a = 0; facts->mode == GPU_MODE_TOPOLOGY && a < facts->n_gpus; a++)
+		for (size_t b = 0; b < facts->n_gpus; b++)
+			if (facts->gpus[a].links[b].kind)
+				return true;
+	return false;
+}
+
+static uint32_t facts_nvlink_gbps(const struct node_facts *facts)
+{
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (facts->gpus[i].nvlink_gbps)
+			return facts->gpus[i].nvlink_gbps;
+	return NVLINK_GBPS;
+}
+
+static bool same_links(const struct links *links, const struct node_facts *facts)
+{
+	if (!links || !says_links(facts))
+		return !links && !says_links(facts);
+	for (size_t a = 0; a < facts->n_gpus; a++)
+		for (size_t b = 0; b < a; b++) {
+			struct link was = links->at[a * links->n + b], is = facts->gpus[a].links[b];
+
+			if (was.kind != is.kind || was.lanes != is.lanes)
+				return false;
+		}
+	return links->nvlink_gbps == facts_nvlink_gbps(facts);
+}
+
+/* NULL: nothing is known, or out of memory, in which case the lowest cards are as good as others. */
+static struct links *links_of(const struct node_facts *facts)
+{
+	struct links *links = says_links(facts) ? links_new(facts->n_gpus, facts_nvlink_gbps(facts)) : NULL;
+
+	for (size_t a = 0; links && a < facts->n_gpus; a++)
+		for (size_t b = 0; b < a; b++)
+			links_set(links, a, b, facts->gpus[a].links[b]);
+	return links;
 }
 
 static bool same_facts(const struct node_ledger *node, const struct node_facts *facts)
@@ -290,37 +373,43 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 	if (!node_ledger_known(node) || strcmp(node->facts.uid, facts->uid) != 0 ||
 		node->facts.mode != facts->mode || node->facts.policy != facts->policy ||
 		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus ||
-		node->facts.serving != facts->serving || node->facts.mixing != facts->mixing ||
-		node->facts.instances_max != facts->instances_max)
+		node->facts.serving != facts->serving || node->facts.changing != facts->changing ||
+		node->facts.mixing != facts->mixing || node->facts.instances_max != facts->instances_max)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		if (!same_card(node, &node->gpus[i], &facts->gpus[i]))
 			return false;
-	return true;
+	return same_links(node->links, facts);
 }
 
 /* gpus: room for facts->n_gpus cards; becomes the node's. */
 static void node_ledger_take_gpus(
 	struct node_ledger *node, const struct node_facts *facts, struct gpu_ledger *gpus)
 {
-	free(node->gpus);
+	gpus_free(node->gpus, node->facts.n_gpus);
 	node->gpus = gpus;
+	free(node->links);
+	node->links = links_of(facts);
 	node->facts.mode = facts->mode;
 	node->facts.policy = facts->policy;
 	node->facts.unit_mib = facts->unit_mib;
 	node->facts.n_gpus = facts->n_gpus;
 	node->facts.serving = facts->serving;
+	node->facts.changing = facts->changing;
 	node->facts.mixing = facts->mixing;
 	node->facts.instances_max = facts->instances_max;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		node->gpus[i] = (struct gpu_ledger){
 			.index = facts->gpus[i].index,
 			.mib = facts->gpus[i].mib > UINT32_MAX ? UINT32_MAX : (uint32_t)facts->gpus[i].mib,
-			.units_total = units_of_card(facts->gpus[i].mib, facts->unit_mib),
+			.units_total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib),
 			.instances_max = facts->instances_max,
 			.healthy = facts->gpus[i].healthy,
 		};
 		memcpy(node->gpus[i].uuid, facts->gpus[i].uuid, GPU_UUID_SIZE);
+		/* Out of memory: nobody is told why. */
+		if (!facts->gpus[i].healthy && *facts->gpus[i].reason)
+			node->gpus[i].reason = strdup(facts->gpus[i].reason);
 	}
 	node_ledger_recount(node);
 }
@@ -354,167 +443,20 @@ void node_ledger_forget(struct node_ledger *node)
 	free(node->facts.address);
 	node->facts.address = NULL;
 	node->facts.mode = GPU_MODE_NONE;
+	node->facts.changing = false;
+	gpus_free(node->gpus, node->facts.n_gpus);
+	node->gpus = NULL;
+	free(node->links);
+	node->links = NULL;
 	node->facts.n_gpus = 0;
 	held_release(&node->facts.held);
 	node->agent_lost = false;
 	node_ledger_recount(node);
 }
 
-uint32_t gpu_free_units(const struct gpu_ledger *gpu)
-{
-	return gpu->units_used < gpu->units_total ? gpu->units_total - gpu->units_used : 0;
-}
-
-uint32_t gpu_free_core(const struct gpu_ledger *gpu)
-{
-	return gpu->core_used < CORE_PER_CARD ? CORE_PER_CARD - gpu->core_used : 0;
-}
-
-bool gpu_is_over(const struct gpu_ledger *gpu)
-{
-	return gpu->units_used > gpu->units_total || gpu->core_used > CORE_PER_CARD;
-}
-
-static bool instances_fit(uint32_t there, const struct request *request, uint32_t max)
-{
-	return !max || (uint64_t)there + request->instances <= max;
-}
-
-enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request)
-{
-	uint32_t units = request_units_per_card(request);
-
-	if (!gpu->healthy)
-		return CARD_UNHEALTHY;
-	if (gpu->units_total < units)
-		return CARD_TOO_SMALL;
-	if (gpu_free_units(gpu) < units)
-		return CARD_FULL;
-	if (gpu_free_core(gpu) < request->core)
-		return CARD_CORE;
-	return instances_fit(gpu->instances, request, gpu->instances_max) ? CARD_FITS : CARD_INSTANCES;
-}
-
-bool node_ledger_has_cards(const struct node_ledger *node, const struct request *request)
-{
-	uint32_t missing = request_cards(request);
-
-	if (!node->facts.n_gpus || node->sums.most_free < request_units_per_card(request))
-		return false;
-	if (missing == 1 && !request->core &&
-		instances_fit(node->sums.most_instances, request, node->facts.instances_max))
-		return true;
-	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
-		missing -= gpu_misfit(&node->gpus[i], request) == CARD_FITS;
-	return !missing;
-}
-
-/* As many cards as the request wants fit, or are short of nothing that gpu_misfit() asks before `last`. */
-static bool has_cards_but_for(
-	const struct node_ledger *node, const struct request *request, enum card_misfit last)
-{
-	uint32_t missing = request_cards(request);
-
-	for (size_t i = 0; missing && i < node->facts.n_gpus; i++) {
-		enum card_misfit misfit = gpu_misfit(&node->gpus[i], request);
-
-		missing -= misfit == CARD_FITS || misfit >= last;
-	}
-	return !missing;
-}
-
-enum misfit node_ledger_cards_misfit(const struct node_ledger *node, const struct request *request)
-{
-	if (has_cards_but_for(node, request, CARD_INSTANCES))
-		return MISFIT_INSTANCES;
-	return has_cards_but_for(node, request, CARD_CORE) ? MISFIT_CORE : MISFIT_FULL;
-}
-
-uint64_t node_free_memory(const struct node_ledger *node)
-{
-	return node->sums.free > node->unplaced_units ? node->sums.free - node->unplaced_units : 0;
-}
-
-uint64_t node_free_units(const struct node_ledger *node)
-{
-	uint64_t taken = node->surplus_ids > 0 ? (uint64_t)node->surplus_ids : 0,
-		 left = node_free_memory(node);
-
-	return left > taken ? left - taken : 0;
-}
-
-uint64_t node_free_core(const struct node_ledger *node)
-{
-	return node->sums.core_free > node->unplaced_core ? node->sums.core_free - node->unplaced_core : 0;
-}
-
-bool node_ledger_sums_suffice(const struct node_ledger *node, const struct request *request)
-{
-	uint64_t units = node->sums.free + node->sums.free_ill;
-	uint64_t core = node->sums.core_free + node->sums.core_free_ill;
-
-	return (int64_t)units >= (int64_t)request->units + node->unplaced_units + node->surplus_ids &&
-	       core >= (uint64_t)request->core + (request->core ? node->unplaced_core : 0);
-}
-
-bool node_ledger_mixes(const struct node_ledger *node, const struct request *request)
-{
-	if (node->facts.mode != GPU_MODE_CORE_MEM || node->facts.mixing)
-		return false;
-	return request->core ? node->without_core > 0 : node->with_core > 0;
-}
-
-/* As many of its cards as the request wants would have room if they were empty. */
-static bool is_large_enough(const struct node_ledger *node, const struct request *request)
-{
-	uint32_t missing = request_cards(request), units = request_units_per_card(request);
-
-	if (node->sums.largest < units)
-		return false;
-	if (missing == 1)
-		return true;
-	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
-		missing -= node->gpus[i].units_total >= units;
-	return !missing;
-}
-
-enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request)
-{
-	if (!node->facts.n_gpus)
-		return MISFIT_NO_GPU_NODE;
-	if (!node->facts.serving || node->agent_lost)
-		return MISFIT_NOT_SERVING;
-	/* The other modes have no control of computing power, so they promise none. */
-	if (!gpu_mode_is_served(node->facts.mode) ||
-		(request->core > 0 && node->facts.mode != GPU_MODE_CORE_MEM))
-		return MISFIT_MODE;
-	if (node->facts.n_gpus < request_cards(request))
-		return MISFIT_TOO_FEW;
-	if (!is_large_enough(node, request))
-		return MISFIT_TOO_LARGE;
-	if (request->core > CORE_PER_CARD)
-		return MISFIT_CORE;
-	return instances_fit(0, request, node->facts.instances_max) ? FITS : MISFIT_INSTANCES;
-}
-
-bool node_ledger_has_room(
-	const struct node_ledger *node, const struct request *request, const struct placement *placement)
-{
-	const struct container_placement *any = placement_any(placement);
-
-	for (size_t k = 0; k < any->n_cards; k++) {
-		int i = gpu_find(node, any->cards[k].uuid);
-
-		if (i < 0 || gpu_misfit(&node->gpus[i], request) != CARD_FITS)
-			return false;
-	}
-	return node_ledger_serves(node, request) == FITS && !node_ledger_mixes(node, request) &&
-	       node_free_units(node) >= request->units &&
-	       (!request->core || node_free_core(node) >= request->core);
-}
-
 size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner, uint32_t *owned)
 {
+	struct pod_cards parts;
 	size_t n = 0;
 
 	list_for_each (item, &node->pods) {
@@ -523,8 +465,9 @@ size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner
 		if (strcmp(pod->facts.owner, owner) != 0)
 			continue;
 		n++;
-		for (uint32_t part = 0; part < pod_parts(pod); part++) {
-			int gpu = pod_part_gpu(node, pod, part);
+		parts = pod_cards(pod);
+		for (uint32_t part = 0; part < parts.n; part++) {
+			int gpu = part_gpu(node, parts.cards[part]);
 
 			if (gpu >= 0)
 				owned[gpu]++;

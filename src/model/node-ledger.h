@@ -1,5 +1,6 @@
-/* node-ledger.h - the sums of one node: what its cards have, what its pods occupy. Used by ledger.c,
- * placement.c and rank.c; everybody else sees the result in struct node_ledger. */
+/* node-ledger.h - the sums of one node: what its cards have, what its pods occupy (node-ledger.c), and whom
+ * they have room for (node-fit.c). Used by ledger.c, placement.c and rank.c; everybody else sees the result
+ * in struct node_ledger. */
 #pragma once
 
 #include <stdint.h>
@@ -64,6 +65,20 @@ enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *
  * only, MISFIT_CORE if not for the units, else MISFIT_FULL. */
 bool node_ledger_has_cards(const struct node_ledger *node, const struct request *request);
 enum misfit node_ledger_cards_misfit(const struct node_ledger *node, const struct request *request);
+
+/* Of a request for whole cards, by the positions of the node's cards. node_ledger_free_cards() - those that
+ * have room. node_ledger_group_cards() - those of the other pods of its group. node_ledger_best_cards() -
+ * those that serve the pod best (links.h); fewer, or none, if fewer than it asks for are free, or without
+ * memory. */
+uint64_t node_ledger_free_cards(const struct node_ledger *node, const struct request *request);
+uint64_t node_ledger_group_cards(const struct node_ledger *node, const struct request *request);
+uint64_t node_ledger_best_cards(const struct node_ledger *node, const struct request *request);
+
+/* node_ledger_see_group() - writes into the placement of a pod of a group, which it has here, what its
+ * containers see: its cards first, then those of the group's other pods; nothing if there are none. -ENOMEM.
+ */
+int node_ledger_see_group(
+	const struct node_ledger *node, const struct request *request, struct placement *placement);
 
 /* node_ledger_count_owner() - how many pods of this owner each card has (owned has NODE_GPUS_MAX entries).
  * Returns how many the node has, placed or not. */

@@ -24,6 +24,7 @@ void placement_release(struct placement *placement)
 		free(placement->containers[i].cards);
 	}
 	free(placement->containers);
+	free(placement->visible);
 	placement_init(placement);
 }
 
@@ -42,8 +43,30 @@ int placement_copy(const struct placement *from, struct placement *ret_placement
 				return r;
 		}
 	}
+	for (size_t i = 0; i < from->n_visible; i++) {
+		int r = placement_add_visible(&copy, from->visible[i]);
+
+		if (r < 0)
+			return r;
+	}
 	*ret_placement = copy;
 	placement_init(&copy);
+	return 0;
+}
+
+int placement_add_visible(struct placement *placement, const char *uuid)
+{
+	char(*grown)[GPU_UUID_SIZE];
+
+	if (!*uuid || strlen(uuid) >= GPU_UUID_SIZE)
+		return -EINVAL;
+	if (placement->n_visible >= NODE_GPUS_MAX)
+		return -E2BIG;
+	grown = reallocarray(placement->visible, placement->n_visible + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	placement->visible = grown;
+	memcpy(grown[placement->n_visible++], uuid, strlen(uuid) + 1);
 	return 0;
 }
 
@@ -139,6 +162,28 @@ const struct card_share *container_share(const struct container_placement *conta
 	return NULL;
 }
 
+static bool has_card(const struct card_share *const *cards, size_t n, const char *uuid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(cards[i]->uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+size_t placement_cards(const struct placement *placement, const struct card_share **ret_cards)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < placement->n_containers; i++) {
+		const struct container_placement *container = &placement->containers[i];
+
+		for (size_t k = 0; k < container->n_cards && n < NODE_GPUS_MAX; k++)
+			if (i == 0 || !has_card(ret_cards, n, container->cards[k].uuid))
+				ret_cards[n++] = &container->cards[k];
+	}
+	return n;
+}
+
 /* A container never names a card twice (placement_add), so as many, and each of them there, is all of them.
  */
 static bool same_cards(const struct container_placement *a, const struct container_placement *b)
@@ -163,10 +208,56 @@ static bool container_gets(
 	return true;
 }
 
+static bool shares_a_card(const struct container_placement *a, const struct container_placement *b)
+{
+	for (size_t i = 0; i < a->n_cards; i++)
+		if (container_share(b, a->cards[i].uuid))
+			return true;
+	return false;
+}
+
+/* An init container has ended before what comes after it starts. */
+static bool runs_beside(const struct container_request *first, const struct container_request *second)
+{
+	if (second->kind == CONTAINER_INIT)
+		return first->kind == CONTAINER_SIDECAR;
+	return first->kind != CONTAINER_INIT;
+}
+
+static bool whole_container_matches(
+	const struct placement *placement, const struct request *request, size_t at)
+{
+	const struct container_request *asked = &request->containers[at];
+	const struct container_placement *got = placement_find(placement, asked->name);
+
+	if (!got || got->n_cards != asked->units)
+		return false;
+	for (size_t i = 0; i < got->n_cards; i++)
+		if (got->cards[i].units != 1 || got->cards[i].core)
+			return false;
+	for (size_t i = 0; i < at; i++)
+		if (runs_beside(&request->containers[i], asked) &&
+			shares_a_card(got, placement_find(placement, request->containers[i].name)))
+			return false;
+	return true;
+}
+
+static bool whole_matches(const struct placement *placement, const struct request *request)
+{
+	const struct card_share *cards[NODE_GPUS_MAX];
+
+	for (size_t i = 0; i < request->n_containers; i++)
+		if (!whole_container_matches(placement, request, i))
+			return false;
+	return placement_cards(placement, cards) == request_cards(request);
+}
+
 bool placement_matches(const struct placement *placement, const struct request *request)
 {
 	if (placement->n_containers != request->n_containers)
 		return false;
+	if (request->whole)
+		return whole_matches(placement, request);
 	for (size_t i = 0; i < request->n_containers; i++) {
 		const struct container_request *asked = &request->containers[i];
 		const struct container_placement *got = placement_find(placement, asked->name);
@@ -183,7 +274,10 @@ uint32_t placement_units_on(
 {
 	const struct container_placement *any = placement->containers;
 
-	for (size_t i = 0; placement->n_containers && i < any->n_cards; i++)
+	for (size_t i = 0; request->whole && i < placement->n_containers; i++)
+		if (container_share(&placement->containers[i], uuid))
+			return 1;
+	for (size_t i = 0; !request->whole && placement->n_containers && i < any->n_cards; i++)
 		if (strcmp(any->cards[i].uuid, uuid) == 0)
 			return placement->n_containers == 1 ? any->cards[i].units
 							    : request->units / (uint32_t)any->n_cards;
@@ -200,7 +294,9 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 		snprintf(buf, size, "GPU node's agent is not serving");
 		break;
 	case MISFIT_MODE:
-		snprintf(buf, size, "GPU sharing mode does not fit");
+		snprintf(buf, size,
+			request->whole ? "GPU node does not give whole GPUs"
+				       : "GPU sharing mode does not fit");
 		break;
 	case MISFIT_TOO_LARGE:
 		if (cards > 1)
@@ -209,7 +305,9 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 			snprintf(buf, size, "no GPU is that large");
 		break;
 	case MISFIT_FULL:
-		if (cards > 1)
+		if (request->whole)
+			snprintf(buf, size, "GPU node has fewer than %u GPUs free", cards);
+		else if (cards > 1)
 			snprintf(buf, size, "no %u GPUs have %u units free", cards,
 				request_units_per_card(request));
 		else
@@ -227,6 +325,15 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 	case MISFIT_MIXED:
 		snprintf(buf, size, "GPU node has pods %s gpu-core.percentage",
 			request->core ? "without" : "with");
+		break;
+	case MISFIT_UNIT:
+		snprintf(buf, size, "GPU memory unit differs");
+		break;
+	case MISFIT_CHANGING:
+		snprintf(buf, size, "GPU node changes its mode");
+		break;
+	case MISFIT_LEVEL:
+		snprintf(buf, size, "not the level that the ResourcePolicy gives");
 		break;
 	default:
 		snprintf(buf, size, "fits");
@@ -271,11 +378,29 @@ static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struc
 	return strcmp(a->uuid, b->uuid) < 0;
 }
 
+/* Those that serve the pod best together first. Without memory for the choice it is the lowest ones. */
+static size_t rank_whole(
+	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_cards)
+{
+	uint64_t best = node_ledger_best_cards(node, request),
+		 free_cards = node_ledger_free_cards(node, request);
+	size_t n = 0;
+
+	for (int first = 1; first >= 0; first--)
+		for (size_t i = 0; i < node->facts.n_gpus; i++)
+			if ((first ? best : free_cards & ~best) >> i & 1)
+				ret_cards[n++] = &node->gpus[i];
+	return n;
+}
+
 size_t placement_rank_cards(const struct node_ledger *node, const struct request *request, const char *owner,
 	const struct gpu_ledger **ret_cards)
 {
 	uint32_t owned[NODE_GPUS_MAX] = {0};
 	size_t n = 0;
+
+	if (request->whole)
+		return rank_whole(node, request, ret_cards);
 
 	if (node->facts.policy == GPU_POLICY_SPREAD && *owner)
 		node_ledger_count_owner(node, owner, owned);
@@ -317,9 +442,12 @@ static int placement_fill(const struct node_ledger *node, const struct gpu_ledge
 
 	for (size_t i = 0; i < request->n_containers; i++) {
 		const struct container_request *c = &request->containers[i];
+		uint32_t first = request->whole ? request_first_card(request, i) : 0;
+		uint32_t n = request->whole ? c->units : cards;
 
-		for (uint32_t k = 0; k < cards; k++) {
-			int r = placement_add(&placement, c->name, gpus[k]->uuid, c->units / cards, c->core);
+		for (uint32_t k = 0; k < n; k++) {
+			int r = placement_add(
+				&placement, c->name, gpus[first + k]->uuid, c->units / n, c->core);
 
 			if (r < 0)
 				return r;
@@ -328,6 +456,13 @@ static int placement_fill(const struct node_ledger *node, const struct gpu_ledge
 	*ret_placement = placement;
 	placement_init(&placement);
 	return FITS;
+}
+
+int placement_on_cards(const struct node_ledger *node, const struct gpu_ledger **gpus,
+	const struct request *request, struct placement *ret_placement)
+{
+	qsort(gpus, request_cards(request), sizeof(*gpus), compare_index);
+	return placement_fill(node, gpus, request, ret_placement);
 }
 
 int placement_choose(const struct node_ledger *node, const struct request *request, const char *owner,
@@ -349,6 +484,5 @@ int placement_choose(const struct node_ledger *node, const struct request *reque
 	if (!ret_placement)
 		return FITS;
 	placement_rank_cards(node, request, owner, ranked);
-	qsort(ranked, request_cards(request), sizeof(*ranked), compare_index);
-	return placement_fill(node, ranked, request, ret_placement);
+	return placement_on_cards(node, ranked, request, ret_placement);
 }

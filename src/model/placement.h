@@ -28,6 +28,10 @@ struct placement {
 	uint32_t resizes;  /* how often the pod got another size since (resize.h) */
 	struct container_placement *containers;
 	size_t n_containers;
+	/* Of whole cards of a pod of a job: all cards of the job's pods on the node, its own included, that
+	 * its containers see; none where it sees only its own. Not part of what it occupies. */
+	char (*visible)[GPU_UUID_SIZE];
+	size_t n_visible;
 };
 
 void placement_init(struct placement *placement);
@@ -43,12 +47,20 @@ int placement_add(
 
 const struct container_placement *placement_find(const struct placement *placement, const char *container);
 
+/* placement_cards() - all its cards, each once, into ret_cards, which has room for NODE_GPUS_MAX; returns how
+ * many. Containers that share cards are all on the same ones; of whole cards each has its own. */
+size_t placement_cards(const struct placement *placement, const struct card_share **ret_cards);
+
+/* placement_add_visible() - one more card that is seen; -EINVAL for a name that is none, -E2BIG, -ENOMEM. */
+int placement_add_visible(struct placement *placement, const char *uuid);
+
 /* container_share() - its share of this card; NULL if it is not on it. */
 const struct card_share *container_share(const struct container_placement *container, const char *uuid);
 
 /* placement_matches() - every container of the request is placed, with exactly what it asks for, and nobody
- * else; all on the same card, or on the same request_cards() cards with an equal part on each. What a
- * hand-written or torn annotation fails. */
+ * else; all on the same card, or on the same request_cards() cards with an equal part on each. Of whole
+ * cards: each on as many as it asks for, containers that run at the same time on different ones, on
+ * request_cards() together. What a hand-written or torn annotation fails. */
 bool placement_matches(const struct placement *placement, const struct request *request);
 
 /* placement_units_on() - what a pod with this placement, which matches its request, occupies on one card; 0
@@ -75,6 +87,9 @@ enum misfit {
 	MISFIT_INSTANCES,   /* GPU has its maximum of containers */
 	MISFIT_CORE,	    /* no GPU has N percent of computing power free */
 	MISFIT_MIXED,	    /* GPU node has pods with, or without gpu-core.percentage */
+	MISFIT_UNIT,	    /* GPU memory unit differs */
+	MISFIT_CHANGING,    /* GPU node changes its mode (or unit) */
+	MISFIT_LEVEL,	    /* it would fit, but its ResourcePolicy has another level for it, or none */
 	MISFIT_MAX,
 };
 
@@ -101,13 +116,18 @@ struct gpu_ledger;
 size_t placement_rank_cards(const struct node_ledger *node, const struct request *request, const char *owner,
 	const struct gpu_ledger **ret_cards);
 
+/* placement_on_cards() - the request on the first request_cards() of these cards of the node, whether or not
+ * they have room; sorts them by index. -ENOMEM. */
+int placement_on_cards(const struct node_ledger *node, const struct gpu_ledger **gpus,
+	const struct request *request, struct placement *ret_placement);
+
 /* placement_choose() - pick the card, or cards, of one node for a request.
  *
  * binpack: the card with the least free units that fits; spread: the card with the fewest pods of the same
  * owner, then the most free units. Ties by computing power in the same sense, then by lowest index, then
  * UUID: a total order, so that two replicas agree. owner may be "" (no controller): then spread looks at free
  * units only. A request for M cards gets the first M of that order that have its part free each; the
- * placement names them by index.
+ * placement names them by index. Whole cards are those that links_plan_job() chooses among the free ones.
  *
  * Returns FITS and fills *ret_placement (the caller releases it), or the reason; -ENOMEM is the only negative
  * value. *ret_placement is untouched unless FITS. ret_placement may be NULL for a mere check. */

@@ -165,25 +165,75 @@ static int count_compute(struct digits *digits, long long exp10, int exp2, int64
 
 /* The grammar is the one of parseQuantityString() (apimachinery 0.34.1, resource/quantity.go), which is what
  * the API server accepts; it takes a missing number ("+", "k", ".") as 0, and so do we. */
-int quantity_parse_count(const char *text, int64_t *ret_value)
+static int quantity_read(const char *text, struct digits *ret_digits, long long *ret_exp10, int *ret_exp2)
 {
-	struct digits digits;
 	bool negative = *text == '-';
-	int exp10, exp2, r;
+	int exp10, r;
 
 	if (!*text)
 		return -EINVAL;
 	if (*text == '-' || *text == '+')
 		text++;
-	text = digits_read(text, &digits);
-	r = suffix_parse(text, &exp10, &exp2);
+	text = digits_read(text, ret_digits);
+	r = suffix_parse(text, &exp10, ret_exp2);
+	if (r < 0)
+		return r;
+	*ret_exp10 = ret_digits->exp10 + exp10;
+	return negative && ret_digits->n ? -EDOM : 0;
+}
+
+int quantity_parse_count(const char *text, int64_t *ret_value)
+{
+	struct digits digits;
+	long long exp10;
+	int exp2, r = quantity_read(text, &digits, &exp10, &exp2);
+
 	if (r < 0)
 		return r;
 	if (!digits.n) {
 		*ret_value = 0;
 		return 0;
 	}
-	if (negative)
-		return -EDOM;
-	return count_compute(&digits, digits.exp10 + exp10, exp2, ret_value);
+	return count_compute(&digits, exp10, exp2, ret_value);
+}
+
+/* What is no whole number of thousandths is less than 2^63 of them or out of range all the same: its leading
+ * digits, as many as a long double has, say which. */
+static int64_t round_up(const struct digits *digits, long long exp10, int exp2)
+{
+	long double value = 0;
+
+	for (size_t i = 0; i < digits->n; i++, exp10 -= i >= DIGITS_MAX)
+		if (i < DIGITS_MAX)
+			value = value * 10 + digits->value[i];
+	for (; exp10 < 0 && value > 0; exp10++)
+		value /= 10;
+	for (; exp10 > 0 && value < 1e20L; exp10--)
+		value *= 10;
+	for (; exp2 > 0; exp2--)
+		value *= 2;
+	if (value >= 9.2e18L)
+		return INT64_MAX;
+	return (int64_t)value + (value > (int64_t)value || value == 0);
+}
+
+int quantity_parse_milli(const char *text, int64_t *ret_milli)
+{
+	struct digits digits, left;
+	long long exp10;
+	int exp2, r = quantity_read(text, &digits, &exp10, &exp2);
+
+	if (r < 0)
+		return r;
+	if (!digits.n) {
+		*ret_milli = 0;
+		return 0;
+	}
+	left = digits;
+	r = digits.n > DIGITS_MAX ? -EILSEQ : count_compute(&left, exp10 + 3, exp2, ret_milli);
+	if (r == -ERANGE)
+		*ret_milli = INT64_MAX;
+	else if (r < 0)
+		*ret_milli = round_up(&digits, exp10 + 3, exp2);
+	return 0;
 }

@@ -10,3 +10,7 @@
  * Returns 0; -EINVAL if it is no quantity; -EDOM if it is negative; -EILSEQ if it is not a whole number
  * ("1500m"); -ERANGE if it is above INT64_MAX. */
 int quantity_parse_count(const char *text, int64_t *ret_value);
+
+/* quantity_parse_milli() - any quantity in thousandths, rounded up as Kubernetes does ("100m" is 100, "1Gi"
+ * is 1024^3 * 1000, "1n" is 1); more than INT64_MAX reads as that. -EINVAL, -EDOM. */
+int quantity_parse_milli(const char *text, int64_t *ret_milli);

@@ -14,9 +14,22 @@ struct rank_key {
 	enum gpu_policy policy;
 	size_t owned;
 	uint64_t free_mib;
+	/* Of whole cards: are others of its job there, and how well would it be connected, with them. */
+	bool near;
+	struct links_score links;
 };
 
-static struct rank_key rank_key(const struct node_ledger *node, const struct table *owned)
+static void rank_links(struct rank_key *key, const struct request *request)
+{
+	uint64_t near = node_ledger_group_cards(key->node, request);
+
+	key->near = near != 0;
+	if (key->node->links)
+		key->links = links_score(key->node->links, near | node_ledger_best_cards(key->node, request));
+}
+
+static struct rank_key rank_key(
+	const struct node_ledger *node, const struct table *owned, const struct request *request)
 {
 	struct rank_key key = {
 		.node = node,
@@ -26,13 +39,20 @@ static struct rank_key rank_key(const struct node_ledger *node, const struct tab
 
 	if (owned && key.policy == GPU_POLICY_SPREAD)
 		key.owned = owners_count(owned, node->facts.name);
+	if (request->whole)
+		rank_links(&key, request);
 	return key;
 }
 
 static int rank_compare(const void *pa, const void *pb)
 {
 	const struct rank_key *a = pa, *b = pb;
+	int links = links_compare(a->links, b->links);
 
+	if (a->near != b->near)
+		return a->near ? -1 : 1;
+	if (links)
+		return links > 0 ? -1 : 1;
 	if (a->policy != b->policy)
 		return a->policy == GPU_POLICY_BINPACK ? -1 : 1;
 	if (a->owned != b->owned)
@@ -89,7 +109,7 @@ int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, si
 	if (!keys)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		keys[i] = rank_key(nodes[i], owned);
+		keys[i] = rank_key(nodes[i], owned, &pod->request);
 	if (best < n)
 		select_best(keys, n, best);
 	qsort(keys, best < n ? best : n, sizeof(*keys), rank_compare);

@@ -1,6 +1,7 @@
 #include "model/request.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #define GPU_MEM "aliyun.com/gpu-mem"
 #define GPU_CORE "aliyun.com/gpu-core.percentage"
 #define GPU_COUNT "aliyun.com/gpu-count"
+#define GPU "aliyun.com/gpu"
 
 #define CORE_STEP 5
 
@@ -32,6 +34,7 @@ void request_release(struct request *request)
 	for (size_t i = 0; i < request->n_containers; i++)
 		free(request->containers[i].name);
 	free(request->containers);
+	free(request->group);
 	request_init(request);
 }
 
@@ -39,6 +42,11 @@ int request_copy(const struct request *from, struct request *ret_request)
 {
 	_cleanup_(request_release) struct request copy = {0};
 
+	if (from->group) {
+		copy.group = strdup(from->group);
+		if (!copy.group)
+			return -ENOMEM;
+	}
 	if (from->n_containers) {
 		copy.containers = calloc(from->n_containers, sizeof(*copy.containers));
 		if (!copy.containers)
@@ -55,6 +63,9 @@ int request_copy(const struct request *from, struct request *ret_request)
 	copy.core = from->core;
 	copy.instances = from->instances;
 	copy.cards = from->cards;
+	copy.unit_mib = from->unit_mib;
+	copy.whole = from->whole;
+	copy.group_pods = from->group_pods;
 	*ret_request = copy;
 	copy = (struct request){0};
 	return 0;
@@ -163,6 +174,8 @@ void request_recompute(struct request *request)
 	request->asked = steps_effective(&asked);
 	request->core = steps_effective(&core);
 	request->instances = steps_effective(&instances);
+	if (request->whole)
+		request->cards = request->units;
 }
 
 static int request_append(struct request *request, const struct container_request *container)
@@ -184,33 +197,121 @@ static int request_append(struct request *request, const struct container_reques
 	return 0;
 }
 
+static int read_amounts(
+	struct container_request *container, const char *gpu_mem, const char *gpu_core, struct error *err)
+{
+	int r = amount_parse(container->name, GPU_MEM, gpu_mem, &container->units, err);
+
+	if (r < 0)
+		return r;
+	container->asked = container->units;
+	return amount_parse(container->name, GPU_CORE, gpu_core, &container->core, err);
+}
+
+/* A pod has whole cards, or shares of cards. */
+static int both_kinds(const char *container, struct error *err)
+{
+	return error_set(err, EINVAL,
+		"container \"%s\": " GPU " is not possible in a pod that asks for " GPU_MEM " too",
+		container);
+}
+
+static int add_container(
+	struct request *request, const struct container_request *container, struct error *err)
+{
+	if (request->whole)
+		return both_kinds(request->containers[0].name, err);
+	if (request_find(request, container->name))
+		return error_set(err, EINVAL, "container \"%s\" is there twice", container->name);
+	if (request->n_containers >= REQUEST_CONTAINERS_MAX)
+		return error_set(err, E2BIG, "container \"%s\": more than %d containers ask for %s",
+			container->name, REQUEST_CONTAINERS_MAX, GPU_MEM);
+	return request_append(request, container) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
 int request_add(struct request *request, const char *name, enum container_kind kind, int index,
 	const char *gpu_mem, const char *gpu_core, struct error *err)
 {
 	struct container_request container = {.name = (char *)name, .kind = kind, .index = index};
-	int r;
+	int r = read_amounts(&container, gpu_mem, gpu_core, err);
 
-	r = amount_parse(name, GPU_MEM, gpu_mem, &container.units, err);
+	if (r == 0)
+		r = core_check(name, container.units, container.core, gpu_core, err);
 	if (r < 0)
 		return r;
-	r = amount_parse(name, GPU_CORE, gpu_core, &container.core, err);
+	return container.units ? add_container(request, &container, err) : 0;
+}
+
+int request_add_bound(struct request *request, const char *name, enum container_kind kind, int index,
+	const char *gpu_mem, const char *gpu_core, struct error *err)
+{
+	struct container_request container = {.name = (char *)name, .kind = kind, .index = index};
+	int r = read_amounts(&container, gpu_mem, gpu_core, err);
+
 	if (r < 0)
 		return r;
-	r = core_check(name, container.units, container.core, gpu_core, err);
-	if (r < 0)
+	container.core = units_add(container.core, (CORE_STEP - container.core % CORE_STEP) % CORE_STEP);
+	return container.units || container.core ? add_container(request, &container, err) : 0;
+}
+
+/* Each card of each container is an entry of the placement; more than any node has fit nowhere anyway. */
+static bool has_room_for(const struct request *request, uint32_t cards)
+{
+	uint64_t sum = cards < REQUEST_CARDS_MAX ? cards : 0;
+
+	for (size_t i = 0; i < request->n_containers; i++)
+		if (request->containers[i].units < REQUEST_CARDS_MAX)
+			sum += request->containers[i].units;
+	return sum <= REQUEST_SHARES_MAX;
+}
+
+int request_add_whole(struct request *request, const char *name, enum container_kind kind, int index,
+	const char *gpu, struct error *err)
+{
+	struct container_request container = {.name = (char *)name, .kind = kind, .index = index};
+	int r = amount_parse(name, GPU, gpu, &container.units, err);
+
+	if (r < 0 || !container.units)
 		return r;
-	if (!container.units)
-		return 0;
 	container.asked = container.units;
+	if (request->n_containers && !request->whole)
+		return both_kinds(name, err);
 	if (request_find(request, name))
 		return error_set(err, EINVAL, "container \"%s\" is there twice", name);
-	if (request->n_containers >= REQUEST_CONTAINERS_MAX)
-		return error_set(err, E2BIG, "container \"%s\": more than %d containers ask for %s", name,
-			REQUEST_CONTAINERS_MAX, GPU_MEM);
-	r = request_append(request, &container);
-	if (r < 0)
-		return error_set(err, ENOMEM, "out of memory");
+	if (request->n_containers >= REQUEST_CONTAINERS_MAX || !has_room_for(request, container.units))
+		return error_set(err, E2BIG,
+			"container \"%s\": the pod's containers ask for more than %d " GPU " together", name,
+			REQUEST_SHARES_MAX);
+	request->whole = true;
+	return request_append(request, &container) < 0 ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+int request_set_group(struct request *request, const char *namespace_, const char *job, uint32_t pods)
+{
+	char *group = NULL;
+
+	if (asprintf(&group, "%s/%s", namespace_, job) < 0)
+		return -ENOMEM;
+	free(request->group);
+	request->group = group;
+	request->group_pods = pods;
 	return 0;
+}
+
+uint32_t request_first_card(const struct request *request, size_t container)
+{
+	enum container_kind kind = request->containers[container].kind;
+	uint32_t first = 0;
+
+	for (size_t i = 0; i < request->n_containers; i++) {
+		const struct container_request *other = &request->containers[i];
+
+		if (other->kind == CONTAINER_SIDECAR && (i < container || kind == CONTAINER_MAIN))
+			first += other->units;
+		if (other->kind == CONTAINER_MAIN && kind == CONTAINER_MAIN && i < container)
+			first += other->units;
+	}
+	return first;
 }
 
 /* A capped amount is nobody's exact wish, and fits nowhere whatever it is divided by. */
@@ -233,6 +334,11 @@ int request_set_cards(struct request *request, uint32_t cards, struct error *err
 {
 	if (cards < 1 || cards > REQUEST_CARDS_MAX)
 		return error_set(err, EINVAL, "%u cards are not 1 to %d", cards, REQUEST_CARDS_MAX);
+	if (request->whole)
+		return error_set(err, EINVAL,
+			"label " GPU_COUNT " is %u: is not possible together with " GPU
+			", which counts cards itself",
+			cards);
 	for (size_t i = 0; i < request->n_containers && cards > 1; i++) {
 		int r = container_check_cards(&request->containers[i], cards, err);
 

@@ -9,6 +9,9 @@
 
 struct error;
 
+/* request.unit_mib of a pod whose stamp says no number: no node has it. */
+#define UNIT_MIB_NONE UINT32_MAX
+
 #define REQUEST_CONTAINERS_MAX 256
 #define CORE_PER_CARD 100
 #define REQUEST_CARDS_MAX 64 /* more than any node has (NODE_GPUS_MAX) */
@@ -38,6 +41,14 @@ struct request {
 	uint32_t core;
 	uint32_t instances; /* GPU containers that may run at the same time */
 	uint32_t cards;	    /* cards of one node, each with an equal part; 0 is 1: see request_cards() */
+	uint32_t unit_mib;  /* in which its units count (ration.dev/unit); 0: in its node's */
+	/* Whole cards (aliyun.com/gpu): units are cards, and each container has cards of its own; init
+	 * containers have those of the containers after them. */
+	bool whole;
+	/* Of whole cards: the job whose pods want cards near each other's, "namespace/name", NULL for none;
+	 * of how many pods it says it is, this one included. */
+	char *group;
+	uint32_t group_pods;
 };
 
 void request_init(struct request *request);
@@ -50,6 +61,27 @@ int request_copy(const struct request *from, struct request *ret_request);
  * On failure the request is unchanged and err names container, resource, value and rule. */
 int request_add(struct request *request, const char *name, enum container_kind kind, int index,
 	const char *gpu_mem, const char *gpu_core, struct error *err);
+
+/* request_add_bound() - a container of a pod that is on its node: what it asks for is taken, and nobody can
+ * refuse it any more. A percentage that request_add() refuses ("7", "150", one without gpu-mem) counts as the
+ * next multiple of 5, also beyond a whole card: so many device ids the kubelet has given it, or more. A
+ * container without gpu-mem has 0 units. Fails as request_add() does for everything else. */
+int request_add_bound(struct request *request, const char *name, enum container_kind kind, int index,
+	const char *gpu_mem, const char *gpu_core, struct error *err);
+
+/* request_add_whole() - a container that asks for whole cards, in spec order; gpu is the string of
+ * resources.limits. Errors as request_add(), and -EINVAL for a pod that asks for both kinds; -E2BIG for more
+ * cards of all containers together than a placement has room for. */
+int request_add_whole(struct request *request, const char *name, enum container_kind kind, int index,
+	const char *gpu, struct error *err);
+
+/* request_set_group() - the pod is one of `pods` of a job. -ENOMEM. */
+int request_set_group(struct request *request, const char *namespace_, const char *job, uint32_t pods);
+
+/* request_first_card() - of a pod of whole cards: which of the pod's cards is the first one of this container
+ * (a position in request->containers), which has the following ones. Sidecars come first, then the
+ * containers; an init container has those that no sidecar before it has. */
+uint32_t request_first_card(const struct request *request, size_t container);
 
 /* request_set_cards() - the pod wants its units in equal parts on this many cards. All its containers are on
  * all of them. After the last request_add(). -EINVAL with a sentence if a container's units do not divide, or

@@ -32,6 +32,9 @@ int placement_resize(struct placement *placement, const struct request *request,
 {
 	struct container_placement *container = find_container(placement, name);
 
+	if (request->whole)
+		return error_set(
+			err, EINVAL, "container \"%.253s\" has whole cards, which have no other size", name);
 	if (!container || !request_find(request, name))
 		return error_set(err, EINVAL, "container \"%.253s\" asks for no aliyun.com/gpu-mem", name);
 	if (units == 0 || units >= UNITS_MAX)
@@ -156,7 +159,8 @@ static int change(struct ledger *ledger, struct ledger_pod *pod, const struct pl
 static int check_card(const struct gpu_ledger *gpu, uint32_t more, struct error *err)
 {
 	if (!gpu->healthy)
-		return error_set(err, ENOSPC, "GPU %d is not healthy", gpu->index);
+		return error_set(err, ENOSPC, "GPU %d is unhealthy%s%s", gpu->index, gpu->reason ? ": " : "",
+			gpu->reason ? gpu->reason : "");
 	if (gpu_free_units(gpu) < more)
 		return error_set(err, ENOSPC, "%u more units are needed on GPU %d, which has %u units free",
 			more, gpu->index, gpu_free_units(gpu));

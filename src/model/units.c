@@ -15,6 +15,16 @@ uint32_t units_of_card(uint64_t card_mib, uint32_t unit_mib)
 	return (uint32_t)(card_mib / unit_mib);
 }
 
+uint32_t units_convert(uint32_t units, uint32_t from_mib, uint32_t to_mib)
+{
+	uint64_t mib = (uint64_t)units * from_mib;
+
+	if (!from_mib || !to_mib || from_mib == to_mib)
+		return units;
+	mib = mib / to_mib + (mib % to_mib > 0);
+	return mib > UINT32_MAX ? UINT32_MAX : (uint32_t)mib;
+}
+
 uint32_t units_add(uint32_t a, uint32_t b)
 {
 	if (a >= UNITS_MAX || b > UNITS_MAX - a)

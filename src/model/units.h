@@ -12,9 +12,13 @@
 #define UNITS_MAX UINT32_C(0x3fffffff)
 
 #define UNIT_MIB_DEFAULT 1024
+#define UNIT_MIB_MAX (1024 * 1024) /* that is believed of others' annotations */
 
 /* units_of_card() - whole units of a card with this many MiB: floor, as ACK counts (15 for 16160 MiB). */
 uint32_t units_of_card(uint64_t card_mib, uint32_t unit_mib);
+
+/* units_convert() - how many units of to_mib hold as many of from_mib: rounded up. 0 for either: as it is. */
+uint32_t units_convert(uint32_t units, uint32_t from_mib, uint32_t to_mib);
 
 /* units_add() - sum that stops at UNITS_MAX. */
 uint32_t units_add(uint32_t a, uint32_t b);

@@ -214,6 +214,7 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
 struct failures {
 	uint32_t units[INSTANCE_CLASSES][REQUEST_CARDS_MAX + 1];
 	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_CARD + 2];
+	uint32_t whole; /* cards: other nodes than those of shares have them */
 };
 
 static void failures_init(struct failures *failures)
@@ -235,6 +236,8 @@ static bool failures_include(const struct failures *failures, const struct reque
 {
 	uint32_t units = request_units_per_card(request);
 
+	if (request->whole)
+		return request_cards(request) >= failures->whole;
 	if (request->core)
 		return units >= failures->with_core[instance_class(request)][core_class(request)];
 	return units >= failures->units[instance_class(request)][request_cards(request)];
@@ -253,6 +256,11 @@ static void failures_add(struct failures *failures, const struct request *reques
 	uint32_t from = request->core ? core_class(request) : request_cards(request);
 	uint32_t to = request->core ? CORE_PER_CARD + 1 : REQUEST_CARDS_MAX;
 
+	if (request->whole) {
+		if (request_cards(request) < failures->whole)
+			failures->whole = request_cards(request);
+		return;
+	}
 	for (uint32_t i = first_class(request); i < INSTANCE_CLASSES; i++)
 		for (uint32_t k = from; k <= to; k++) {
 			uint32_t *known = request->core ? &failures->with_core[i][k] : &failures->units[i][k];

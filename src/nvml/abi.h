@@ -28,6 +28,17 @@ enum nvml_return {
 #define NVML_AFFINITY_SCOPE_NODE 0u
 #define NVML_FIELD_GPU_RECOVERY_ACTION 230u /* since driver 550; older ones answer NOT_SUPPORTED */
 #define NVML_RECOVERY_ACTION_NONE 0u
+#define NVML_LINKS_MAX 18u /* NVML_NVLINK_MAX_LINKS of nvml.h since Hopper */
+#define NVML_NVLINK_DEVICE_SWITCH 2u
+
+enum nvml_topology {
+	NVML_TOPOLOGY_INTERNAL = 0,
+	NVML_TOPOLOGY_SINGLE = 10,
+	NVML_TOPOLOGY_MULTIPLE = 20,
+	NVML_TOPOLOGY_HOSTBRIDGE = 30,
+	NVML_TOPOLOGY_NODE = 40,
+	NVML_TOPOLOGY_SYSTEM = 50,
+};
 
 struct nvml_pci_info {
 	char bus_id_legacy[16];
@@ -111,7 +122,13 @@ struct nvml_functions {
 		nvml_device device, unsigned *count, struct nvml_process_info *infos);		 /* or NULL */
 	int (*device_utilization)(nvml_device device, struct nvml_utilization_rates *ret_rates); /* or NULL */
 	int (*device_process_utilization)(nvml_device device, struct nvml_process_sample *samples,
-		unsigned *count, unsigned long long since_us); /* or NULL */
+		unsigned *count, unsigned long long since_us);				/* or NULL */
+	int (*common_ancestor)(nvml_device a, nvml_device b, unsigned *ret_level);	/* or NULL */
+	int (*link_state)(nvml_device device, unsigned link, unsigned *ret_active);	/* or NULL */
+	int (*link_version)(nvml_device device, unsigned link, unsigned *ret_version);	/* or NULL */
+	int (*link_remote_type)(nvml_device device, unsigned link, unsigned *ret_type); /* or NULL */
+	int (*link_remote_pci)(
+		nvml_device device, unsigned link, struct nvml_pci_info *ret_info); /* or NULL */
 	int (*event_types)(nvml_device device, unsigned long long *ret_types);
 	int (*event_register)(nvml_device device, unsigned long long types, nvml_event_set set);
 	int (*event_set_create)(nvml_event_set *ret_set);

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "nvml/abi.h"
+
+#define PERIOD_US UINT64_C(166667)
 
 /* The driver keeps several sample periods, and names in each those that used the card. A process counts with
  * its mean over as many periods as the process with most samples has. */
@@ -40,6 +43,18 @@ static void give_means(
 	*ret_count = count;
 }
 
+/* Who has just begun to use the card is asked about from about now on, not about the mean since it last did,
+ * or ever. (The periods of the driver's samples are a sixth of a second at least, nvml.h; its times are of
+ * the day, which may be set back.) */
+static uint64_t since_of(uint64_t last_us)
+{
+	uint64_t now_us = (uint64_t)realtime_ns() / 1000;
+
+	if (last_us > now_us)
+		return now_us;
+	return last_us + PERIOD_US < now_us ? now_us - PERIOD_US : last_us;
+}
+
 static int read_processes(const struct nvml_functions *f, nvml_device device, uint64_t *since_us,
 	struct nvml_process_use *list, size_t *ret_count)
 {
@@ -64,6 +79,7 @@ static int read_processes(const struct nvml_functions *f, nvml_device device, ui
 		if (samples[i].time_us > *since_us)
 			*since_us = samples[i].time_us;
 	}
+	*since_us = since_of(*since_us);
 	give_means(sums, count, list, ret_count);
 	return 0;
 }

@@ -74,8 +74,10 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 			sum += keeper->processes[i].bytes;
 	duplicates = keeper->account ? account_duplicate_bytes(keeper->account, card) : 0;
 	sum -= sum < duplicates ? sum : duplicates;
-	grant_file_set_overhead(
-		keeper->grant, card, grant_overhead_bytes(sum, before[card], after[card]), looked_for);
+	grant_file_set_overhead(keeper->grant, card,
+		grant_overhead_bytes(sum, before[card], after[card],
+			atomic_load(&keeper->grant->live[card].overhead_bytes)),
+		looked_for);
 	return 0;
 }
 
@@ -83,14 +85,18 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 static void look(struct keeper *keeper, uint32_t looked_for)
 {
 	struct error ignored;
+	int r = 0;
 
-	/* Early, since it takes longer than a program waits for a look. */
-	if (!keeper->nvml && nvml_open(&keeper->nvml, keeper->nvml_library, &ignored) < 0)
+	/* Early, since it may take longer than a program waits for a look. */
+	if (!keeper->nvml && nvml_open(&keeper->nvml, keeper->nvml_library, &ignored) < 0) {
+		usage_file_keep(keeper->usage_fd, false);
 		return;
+	}
 	if (atomic_load(&keeper->usage->slots_used) == 0)
 		return;
 	for (unsigned i = 0; i < keeper->grant->card_count; i++)
-		look_at_card(keeper, i, looked_for);
+		r = look_at_card(keeper, i, looked_for) < 0 ? -EIO : r;
+	usage_file_keep(keeper->usage_fd, r == 0);
 }
 
 static void look_at_use(struct keeper *keeper, unsigned card)
@@ -112,16 +118,22 @@ static void look_at_use(struct keeper *keeper, unsigned card)
 	power_used(keeper->power, card, percent, of_all, of_card);
 }
 
-/* Each second. */
-static void look_who_used(struct keeper *keeper)
+/* Returns when it is time again. In steps from `due` on: what the driver tells is of a whole number of its
+ * own periods. */
+static int64_t look_who_used(struct keeper *keeper, int64_t due, int64_t now)
 {
+	int64_t again = keeper->power ? power_use_ns(keeper->power) : NS_PER_S;
+
+	if (now < due)
+		return due;
 	for (unsigned i = 0; i < keeper->grant->card_count && keeper->nvml && keeper->power; i++)
 		look_at_use(keeper, i);
+	return now - due < again ? due + again : now + again;
 }
 
 static void keep(struct keeper *keeper)
 {
-	int64_t looked = 0, used = 0, known_ns = 0, next;
+	int64_t looked = 0, use_due = 0, known_ns = 0, next;
 	uint32_t wanted = 0, now;
 
 	for (;;) {
@@ -137,11 +149,9 @@ static void keep(struct keeper *keeper)
 			look(keeper, now);
 			looked = monotonic_ns();
 		}
-		if (begin - used > LOOK_NS) {
-			look_who_used(keeper);
-			used = begin;
-		}
+		use_due = look_who_used(keeper, use_due, begin);
 		next = keeper->power ? power_round(keeper->power) : ROUND_NS;
+		next = use_due - begin < next ? use_due - begin : next;
 		round = (struct timespec){.tv_nsec = next < ROUND_NS ? next : ROUND_NS};
 		if (syscall(SYS_futex, &keeper->usage->look_wanted, FUTEX_WAIT, wanted, &round, NULL, 0) <
 				0 &&
@@ -170,6 +180,7 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 	keeper->usage_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (keeper->usage_fd < 0)
 		return -errno;
+	usage_file_keep(keeper->usage_fd, true);
 	r = usage_file_map(path, &keeper->usage, &why);
 	if (r == 0)
 		keeper->account = account_open(keeper->grant, keeper->usage);

@@ -279,6 +279,18 @@ bool power_wants_use(const struct power *power, unsigned card)
 	return power->cards[card].share && power->cards[card].share < SHARE_WHOLE;
 }
 
+int64_t power_use_ns(const struct power *power)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned i = 0; i < power->grant->card_count; i++) {
+		uint64_t look = correction_look_ns(&power->cards[i].correction);
+
+		least = look < least ? look : least;
+	}
+	return least < INT64_MAX ? (int64_t)least : INT64_MAX;
+}
+
 void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t of_all, uint32_t of_card)
 {
 	struct own_card *own = &power->cards[card];
@@ -290,7 +302,8 @@ void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t o
 		return;
 	if (own->sampled_ns && seen.started_ns >= own->sampled_started_ns)
 		correction_sample(&own->correction, elapsed, seen.started_ns - own->sampled_started_ns,
-			correction_used_ns(elapsed, percent, of_all, of_card));
+			correction_used_ns(elapsed, percent, of_all, of_card),
+			correction_others_ns(elapsed, percent, of_all, of_card));
 	own->sampled_ns = now;
 	own->sampled_started_ns = seen.started_ns;
 }

@@ -23,6 +23,9 @@ int64_t power_round(struct power *power);
 /* power_wants_use() - whether power_used() would change anything. */
 bool power_wants_use(const struct power *power, unsigned card);
 
+/* power_use_ns() - in how long the driver is to be asked again who used the cards. */
+int64_t power_use_ns(const struct power *power);
+
 /* power_used() - by the driver's count the run used so many percent of the card, all processes together
  * of_all, and the card was busy for of_card. */
 void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t of_all, uint32_t of_card);

@@ -73,12 +73,25 @@ static int print_run(void *context, const struct run_seen *run)
 	return 0;
 }
 
-int ps_command(int argc, char **argv)
+static int list_runs(void)
 {
-	static const struct option long_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	_cleanup_registry_ struct registry registry;
 	struct table table = {0};
 	struct error err = {""};
+
+	if (registry_open(&registry, false, &err) < 0) {
+		fprintf(stderr, "ration ps: %s\n", err.text);
+		return EXIT_FAILURE;
+	}
+	registry_each(&registry, print_run, &table);
+	if (!table.head_printed)
+		puts("No program runs under a grant of `ration run`.");
+	return EXIT_SUCCESS;
+}
+
+int ps_command(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"help", no_argument, NULL, 'h'}, {0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
@@ -89,12 +102,5 @@ int ps_command(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	if (registry_open(&registry, false, &err) < 0) {
-		fprintf(stderr, "ration ps: %s\n", err.text);
-		return EXIT_FAILURE;
-	}
-	registry_each(&registry, print_run, &table);
-	if (!table.head_printed)
-		puts("No program runs under a grant of `ration run`.");
-	return EXIT_SUCCESS;
+	return list_runs();
 }

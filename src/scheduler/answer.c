@@ -47,6 +47,7 @@ char *answer_nodes(const struct node_ledger *const *nodes, size_t n)
 struct rejection {
 	const struct request *request;
 	const struct node_ledger *waits_for;
+	const char *level;
 	struct strbuf texts[MISFIT_MAX]; /* JSON, the same for thousands of nodes */
 };
 
@@ -93,15 +94,17 @@ static bool describe(struct rejection *rejection, enum misfit misfit)
 	char text[64];
 
 	strbuf_init(out, 1024);
-	json_add_string(out, misfit_text(misfit, rejection->request, text, sizeof(text)));
+	json_add_string(out, misfit == MISFIT_LEVEL
+				     ? rejection->level
+				     : misfit_text(misfit, rejection->request, text, sizeof(text)));
 	return !out->failed;
 }
 
 char *answer_rejection(const char *const *names, const struct node_verdict *verdicts, size_t n,
-	const struct request *request, const struct node_ledger *waits_for)
+	const struct request *request, const struct node_ledger *waits_for, const char *level)
 {
 	_cleanup_(rejection_release) struct rejection rejection = {
-		.request = request, .waits_for = waits_for};
+		.request = request, .waits_for = waits_for, .level = level};
 	_cleanup_strbuf_ struct strbuf out;
 	bool described = true;
 

@@ -12,12 +12,17 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/client.h"
+#include "kube/json.h"
+#include "kube/names.h"
 #include "kube/pod.h"
 #include "model/decide.h"
+#include "model/node-ledger.h"
 #include "net/http-server.h"
 #include "net/loop.h"
+#include "scheduler/bind-internal.h"
 #include "scheduler/binding.h"
 #include "scheduler/extender.h"
+#include "scheduler/gangs.h"
 #include "scheduler/record.h"
 #include "scheduler/lease.h"
 #include "scheduler/scheduler.h"
@@ -34,31 +39,13 @@
 /* How long a card stays reserved for a Binding whose outcome nobody told us, unless the watch does. */
 #define DOUBT_NS (10 * NS_PER_S)
 
-struct bind {
-	struct list item; /* in queue->pending, ->in_flight or ->doubtful */
-	struct bind_queue *queue;
-	struct http_call *call; /* NULL once answered */
-	struct binding what;
-	int64_t submitted_ns;
-	int64_t takeover_period;
-	int64_t doubt_ends_ns;
-	enum bind_outcome refusal; /* why no Binding is sent, if none is */
-};
-
-struct bind_queue {
-	struct scheduler *scheduler;
-	struct list pending, in_flight, doubtful;
-	struct list waiting; /* for the list of their node, begun by another; counted as pending */
-	size_t n_pending, n_in_flight;
-	struct loop_timer *doubt_timer;
-};
-
 static void bind_free(struct bind *bind)
 {
 	if (!bind)
 		return;
 	list_remove(&bind->item);
 	binding_release(&bind->what);
+	free(bind->text);
 	free(bind);
 }
 
@@ -76,6 +63,7 @@ int bind_queue_new(struct scheduler *scheduler, struct bind_queue **ret_queue)
 	list_init(&queue->in_flight);
 	list_init(&queue->doubtful);
 	list_init(&queue->waiting);
+	list_init(&queue->gathering);
 	r = loop_add_timer(scheduler->loop, bind_queue_on_doubt_timer, queue, &queue->doubt_timer);
 	if (r < 0) {
 		free(queue);
@@ -124,8 +112,26 @@ static void bind_answer(struct bind *bind, enum bind_outcome result, const char 
 	bind->call = NULL;
 }
 
-/* Reserves the card and returns the Binding to send, or NULL with the sentence for kube-scheduler. */
-static char *bind_reserve(
+/* What goes into the Binding; NULL: out of memory. */
+static struct json_object *annotations_of(struct scheduler *scheduler, const struct bind *bind,
+	const struct pod_facts *facts, struct placement *placement)
+{
+	const struct node_ledger *node = ledger_node(&scheduler->ledger, bind->what.node);
+	struct json_object *annotations;
+
+	/* Without it its containers see their own cards only. */
+	if (facts->request.group)
+		node_ledger_see_group(node, &facts->request, placement);
+	annotations = placement_annotations(placement, &facts->request, node, realtime_ns());
+	if (annotations && gang_desk_is_forming(scheduler->gangs, bind->what.uid) &&
+		json_set(annotations, ANNOTATION_GANG, json_object_new_string(GANG_FORMING)) < 0) {
+		json_object_put(annotations);
+		return NULL;
+	}
+	return annotations;
+}
+
+char *bind_reserve(
 	struct scheduler *scheduler, struct bind *bind, const struct pod_facts *facts, struct error *err)
 {
 	_cleanup_placement_ struct placement placement;
@@ -145,8 +151,7 @@ static char *bind_reserve(
 		error_set(err, -r, "cannot reserve a GPU on node %s: %s", bind->what.node, strerror(-r));
 		return NULL;
 	}
-	annotations = placement_annotations(
-		&placement, &facts->request, ledger_node(&scheduler->ledger, bind->what.node), realtime_ns());
+	annotations = annotations_of(scheduler, bind, facts, &placement);
 	if (annotations)
 		text = binding_text(&bind->what, annotations);
 	json_object_put(annotations);
@@ -228,7 +233,7 @@ static void on_bound(void *userdata, const struct kube_response *response)
 	bind_queue_advance(queue);
 }
 
-static void bind_refuse(struct bind *bind, enum bind_outcome result, const char *text)
+void bind_refuse(struct bind *bind, enum bind_outcome result, const char *text)
 {
 	/* kube-scheduler asks filter again before it binds the pod, if it still wants to: until then nobody
 	 * waits for this card. If it has hung up, it may have asked already. */
@@ -239,7 +244,7 @@ static void bind_refuse(struct bind *bind, enum bind_outcome result, const char 
 }
 
 /* text: the Binding, NULL with the sentence in err. Cards, if any, are reserved. */
-static void bind_post(struct bind *bind, const char *text, const struct error *err)
+void bind_post(struct bind *bind, const char *text, const struct error *err)
 {
 	struct bind_queue *queue = bind->queue;
 	struct error lost = {0};
@@ -271,8 +276,11 @@ static void bind_post(struct bind *bind, const char *text, const struct error *e
 static void bind_with_card(struct bind *bind, const struct pod_facts *facts)
 {
 	struct error err = {0};
-	_cleanup_free_ char *text = bind_reserve(bind->queue->scheduler, bind, facts, &err);
+	_cleanup_free_ char *text = NULL;
 
+	if (facts->gang && bind_gathers(bind, facts))
+		return;
+	text = bind_reserve(bind->queue->scheduler, bind, facts, &err);
 	bind_post(bind, text, &err);
 }
 
@@ -287,7 +295,7 @@ static void bind_without_card(struct bind *bind)
 	bind_post(bind, text, &err);
 }
 
-static bool bind_is_late(const struct bind *bind)
+bool bind_is_late(const struct bind *bind)
 {
 	return monotonic_ns() - bind->submitted_ns > START_MAX_NS;
 }

@@ -24,3 +24,8 @@ size_t bind_queue_busy(const struct bind_queue *queue);
 
 /* bind_queue_doubtful() - reservations whose Binding may or may not have been applied. */
 size_t bind_queue_doubtful(const struct bind_queue *queue);
+
+/* bind_queue_go() - enough of this pod's gang stand at bind: their cards are reserved, all or none, and their
+ * Bindings leave. bind_queue_turn_away() - the call that waits for the pod, if one does, is refused. */
+void bind_queue_go(struct bind_queue *queue, const char *uid);
+void bind_queue_turn_away(struct bind_queue *queue, const char *uid);

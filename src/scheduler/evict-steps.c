@@ -124,15 +124,15 @@ static const struct gpu_ledger *gpu_find(const struct node_ledger *node, const c
 /* "GPU 1 (GPU-..) of node n", "GPU 1 (GPU-..), GPU 3 (GPU-..) of node n" */
 static void describe_cards(struct attempt *attempt, const struct preemption_plan *plan)
 {
-	const struct container_placement *container = &plan->placement.containers[0];
+	const struct card_share *cards[NODE_GPUS_MAX];
+	size_t n = placement_cards(&plan->placement, cards);
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, sizeof(attempt->card) - 300); /* and a node's name of at most 253 */
-	for (size_t i = 0; i < container->n_cards; i++) {
-		const struct gpu_ledger *gpu = gpu_find(plan->node, container->cards[i].uuid);
+	for (size_t i = 0; i < n; i++) {
+		const struct gpu_ledger *gpu = gpu_find(plan->node, cards[i]->uuid);
 
-		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1,
-			container->cards[i].uuid);
+		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1, cards[i]->uuid);
 	}
 	snprintf(attempt->card, sizeof(attempt->card), "%s%s of node %s", strbuf_cstr(&text),
 		text.failed ? " and others" : "", plan->node->facts.name);

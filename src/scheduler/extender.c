@@ -17,10 +17,12 @@
 #include "scheduler/answer.h"
 #include "scheduler/journal.h"
 #include "scheduler/evict.h"
+#include "scheduler/gangs.h"
 #include "scheduler/preempt.h"
 #include "scheduler/record.h"
 #include "scheduler/recorder.h"
 #include "scheduler/lease.h"
+#include "scheduler/levels.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
@@ -81,7 +83,27 @@ static void survey_release(struct survey *survey)
 	free(survey->fitting);
 }
 
-static int survey_nodes(struct scheduler *scheduler, const struct question *question, struct survey *survey)
+/* What the pod's ResourcePolicy does not let it use now is as good as unfit. */
+static int survey_levels(struct scheduler *scheduler, const struct question *question, struct survey *survey,
+	struct levels_say *ret_say)
+{
+	size_t n = question->nodes.n;
+	_cleanup_free_ bool *usable = calloc(n + 1, sizeof(*usable));
+
+	if (!usable)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		usable[i] = survey->verdicts[i].misfit == FITS;
+	levels_narrow(scheduler->levels, json_member(question->root, "Pod"), question->nodes.names, n, usable,
+		ret_say);
+	for (size_t i = 0; i < n; i++)
+		if (survey->verdicts[i].misfit == FITS && !usable[i])
+			survey->verdicts[i].misfit = MISFIT_LEVEL;
+	return 0;
+}
+
+static int survey_nodes(struct scheduler *scheduler, const struct question *question, struct survey *survey,
+	struct levels_say *ret_say)
 {
 	size_t n = question->nodes.n;
 
@@ -90,6 +112,8 @@ static int survey_nodes(struct scheduler *scheduler, const struct question *ques
 	if (!survey->verdicts || !survey->fitting)
 		return -ENOMEM;
 	ledger_survey(&scheduler->ledger, question->nodes.names, n, &question->pod, survey->verdicts);
+	if (levels_are_used(scheduler->levels) && survey_levels(scheduler, question, survey, ret_say) < 0)
+		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		const struct node_verdict *verdict = &survey->verdicts[i];
 
@@ -114,12 +138,74 @@ static void hold_best(
 			best->facts.name, strerror(-r));
 }
 
-static char *filter_question(
-	struct scheduler *scheduler, const struct question *question, enum filter_outcome *ret_result)
+/* A pod whose gang has not come about gets the node that is planned for it, or none. NULL: out of memory. */
+static char *answer_gang(struct scheduler *scheduler, const struct question *question, const char *name,
+	const char *text, enum filter_outcome *ret_result)
+{
+	static const uint32_t no_misfits[MISFIT_MAX];
+	const struct node_ledger *node = name ? ledger_node(&scheduler->ledger, name) : NULL;
+
+	if (!node) {
+		*ret_result = FILTER_GANG;
+		record_filter_error(scheduler, &question->pod, text);
+		return answer_unresolvable(question->nodes.names, question->nodes.n, text);
+	}
+	*ret_result = FILTER_FITS;
+	record_filter(scheduler, &question->pod, question->nodes.n, &node, 1, 1, no_misfits, "");
+	return answer_nodes(&node, 1);
+}
+
+/* What a replay is to find again: the nodes that the level has left. */
+static void journal_question(
+	struct scheduler *scheduler, const struct question *question, const struct survey *survey)
+{
+	_cleanup_free_ const char **names = calloc(question->nodes.n + 1, sizeof(*names));
+	size_t n = 0;
+
+	for (size_t i = 0; names && i < question->nodes.n; i++)
+		if (survey->verdicts[i].misfit != MISFIT_LEVEL)
+			names[n++] = question->nodes.names[i];
+	if (names)
+		journal_asked(scheduler->journal, &question->pod, names, n);
+}
+
+/* Others are evicted for the pod only where its policy lets it in. */
+static void consider_evictions(
+	struct scheduler *scheduler, const struct question *question, const struct levels_say *say)
+{
+	_cleanup_free_ const char **names = NULL;
+	size_t n = 0;
+
+	if (!say->selected) {
+		evictions_consider(
+			scheduler->evictions, &question->pod, question->nodes.names, question->nodes.n);
+		return;
+	}
+	names = calloc(question->nodes.n + 1, sizeof(*names));
+	for (size_t i = 0; names && i < question->nodes.n; i++)
+		if (levels_may_preempt(say, question->nodes.names[i]))
+			names[n++] = question->nodes.names[i];
+	if (n)
+		evictions_consider(scheduler->evictions, &question->pod, names, n);
+}
+
+static char *filter_reject(struct scheduler *scheduler, const struct question *question,
+	const struct survey *survey, const struct levels_say *say)
+{
+	waiting_room_rejected(scheduler->waiting, &question->pod);
+	consider_evictions(scheduler, question, say);
+	record_filter(scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey->misfits, say->text);
+	return answer_rejection(question->nodes.names, survey->verdicts, question->nodes.n,
+		&question->pod.request, nomination_waits(scheduler, &question->pod), say->text);
+}
+
+static char *filter_question(struct scheduler *scheduler, const struct question *question,
+	struct levels_say *say, enum filter_outcome *ret_result)
 {
 	_cleanup_(survey_release) struct survey survey = {0};
 	const char *in_doubt = "the outcome of this pod's last Binding is not known yet, trying again";
 	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
+	const char *node = NULL, *text = NULL;
 	size_t n;
 
 	*ret_result = FILTER_NOT_OURS;
@@ -130,20 +216,21 @@ static char *filter_question(
 		record_filter_error(scheduler, &question->pod, in_doubt);
 		return extender_error(in_doubt);
 	}
+	if (question->pod.gang && gang_desk_filter(scheduler->gangs, &question->pod, question->nodes.names,
+					  question->nodes.n, &node, &text))
+		return answer_gang(scheduler, question, node, text, ret_result);
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	*ret_result = FILTER_FAILED;
-	journal_asked(scheduler->journal, &question->pod, question->nodes.names, question->nodes.n);
-	if (survey_nodes(scheduler, question, &survey) < 0)
+	if (survey_nodes(scheduler, question, &survey, say) < 0)
 		return NULL;
+	if (say->selected)
+		journal_question(scheduler, question, &survey);
+	else
+		journal_asked(scheduler->journal, &question->pod, question->nodes.names, question->nodes.n);
 	if (survey.n_fitting == 0) {
 		*ret_result = FILTER_NO_NODE;
-		waiting_room_rejected(scheduler->waiting, &question->pod);
-		evictions_consider(
-			scheduler->evictions, &question->pod, question->nodes.names, question->nodes.n);
-		record_filter(scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey.misfits);
-		return answer_rejection(question->nodes.names, survey.verdicts, question->nodes.n,
-			&question->pod.request, nomination_waits(scheduler, &question->pod));
+		return filter_reject(scheduler, question, &survey, say);
 	}
 	n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
 	if (rank_nodes(&scheduler->ledger, survey.fitting, survey.n_fitting, n, &question->pod) < 0)
@@ -153,7 +240,7 @@ static char *filter_question(
 	if (n > survey.n_fitting)
 		n = survey.n_fitting;
 	record_filter(scheduler, &question->pod, question->nodes.n, survey.fitting, n, survey.n_fitting,
-		survey.misfits);
+		survey.misfits, say->text);
 	return answer_nodes(survey.fitting, n);
 }
 
@@ -187,17 +274,23 @@ static char *refuse(struct scheduler *scheduler, enum filter_outcome result, con
 	return extender_error(text);
 }
 
-char *extender_filter(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len)
+char *extender_filter(
+	struct scheduler *scheduler, struct http_call *call, const char *body, size_t len, bool *ret_later)
 {
 	_cleanup_(question_release) struct question question = {0};
+	struct levels_say say = {0};
 	enum filter_outcome result;
 	struct error err = {0};
 	char *answer;
 	int r;
 
+	*ret_later = false;
 	if (!scheduler_is_ready(scheduler))
 		return refuse(scheduler, FILTER_NOT_READY,
 			"ration-scheduler has not read the cluster's nodes and pods yet", body, len);
+	if (!levels_are_known(scheduler->levels))
+		return refuse(scheduler, FILTER_NOT_READY,
+			"ration-scheduler has not read the cluster's ResourcePolicies yet", body, len);
 	if (ledger_lease_may_plan(scheduler->lease, &err) < 0)
 		return refuse(scheduler, FILTER_NOT_OWNER, err.text, body, len);
 	takeover_note_call(&scheduler->takeover, call, monotonic_ns());
@@ -207,8 +300,13 @@ char *extender_filter(struct scheduler *scheduler, struct http_call *call, const
 		return r == -EINVAL && names_pod(&question) ? reject_malformed(scheduler, &question, err.text)
 							    : extender_error(err.text);
 	}
-	answer = filter_question(scheduler, &question, &result);
+	answer = filter_question(scheduler, &question, &say, &result);
 	scheduler->metrics.filter_results[result]++;
+	if (answer && say.owes_marks) {
+		levels_reply(&say, call, TAKE_PTR(answer),
+			extender_error("the labels of the pod's level could not be written, trying again"));
+		*ret_later = true;
+	}
 	/* A hold that ended or moved to another node may be what somebody waits for. */
 	waiting_room_look(scheduler->waiting);
 	return answer;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct http_call;
@@ -12,8 +13,10 @@ struct json_object;
 struct scheduler;
 
 /* extender_filter() - which of the named nodes have a card for the pod: the K best, the best one held for it.
- * The call is the caller's to answer. */
-char *extender_filter(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len);
+ * The call is the caller's to answer, unless *ret_later: it is answered when the labels of the pod's level
+ * are written, and NULL is returned. */
+char *extender_filter(
+	struct scheduler *scheduler, struct http_call *call, const char *body, size_t len, bool *ret_later);
 
 /* extender_prioritize() - 10 to the best node, at most 9 to the others, so that our order decides. */
 char *extender_prioritize(struct scheduler *scheduler, const char *body, size_t len);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/sync.h"
 #include "scheduler/waiting.h"
 
 static void add_text(struct json_object *object, const char *key, const char *text)
@@ -88,6 +89,8 @@ static struct json_object *gpu_json(const struct node_ledger *node, const struct
 	add_number(object, "totalGPU", gpu->units_total);
 	add_number(object, "usedGPU", gpu->units_used);
 	json_object_object_add(object, "healthy", json_object_new_boolean(gpu->healthy));
+	if (gpu->reason)
+		json_object_object_add(object, "unhealthyBecause", json_object_new_string(gpu->reason));
 	json_object_object_add(object, "pods", pods_json(node, gpu->uuid));
 	return object;
 }
@@ -146,6 +149,7 @@ char *inspect_json(const struct scheduler *scheduler, const char *node)
 	char *text;
 
 	json_object_object_add(root, "ready", json_object_new_boolean(scheduler_is_ready(scheduler)));
+	add_text(root, "podsVersion", sync_pods_version(scheduler->sync));
 	add_number(root, "waiting", waiting_room_count(scheduler->waiting));
 	add_number(root, "wrongSums", wrong);
 	add_number(root, "overcommittedGPUs", over);

@@ -14,20 +14,24 @@
 #include "kube/config.h"
 #include "kube/names.h"
 #include "model/decide.h"
+#include "model/gang.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
 #include "scheduler/evict.h"
 #include "scheduler/extender.h"
+#include "scheduler/gangs.h"
 #include "scheduler/inspect.h"
 #include "scheduler/journal.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recorder.h"
 #include "scheduler/resize.h"
 #include "scheduler/lease.h"
+#include "scheduler/levels.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync-budgets.h"
 #include "scheduler/sync.h"
+#include "scheduler/uninstall.h"
 #include "scheduler/waiting.h"
 #include "scheduler/why.h"
 
@@ -37,6 +41,8 @@
 #define TICK_NS NS_PER_S
 #define DRAIN_STEP_NS (20 * NS_PER_MS)
 #define DRAIN_STEPS 200
+
+#define SECONDS_MAX 86400
 
 #define LEASE_DEFAULT NAMESPACE_SYSTEM "/" SCHEDULER_NAME
 
@@ -65,12 +71,22 @@ static const char help[] =
 	"  --job-mixing forbid|allow\n"
 	"                        whether pods with and without aliyun.com/gpu-core.percentage may be on one\n"
 	"                        core_mem node at the same time (default forbid)\n"
+	"  --gang-timeout SECONDS\n"
+	"                        a gang of which a part is placed for this long is evicted, unless its "
+	"PodGroup\n"
+	"                        says another time (default 60)\n"
+	"  --gang-keep-after SECONDS\n"
+	"                        a gang that has waited this long has GPUs kept for it as they become free\n"
+	"                        (default 300)\n"
+	"  --uninstall NS/DEPLOYMENT\n"
+	"                        end all replicas for good, delete their Leases, and end: the chart's\n"
+	"                        pre-delete hook\n"
 	"  --log-level LEVEL     error, warning, info or debug (default info)\n"
 	"  --help, --version\n";
 
 struct options {
-	const char *kubeconfig, *context, *listen, *probes, *metrics, *scheduler_lease;
-	uint32_t best_nodes, max_pods_per_gpu;
+	const char *kubeconfig, *context, *listen, *probes, *metrics, *scheduler_lease, *uninstall;
+	uint32_t best_nodes, max_pods_per_gpu, gang_timeout, gang_keep_after;
 	bool job_mixing;
 	enum log_level log_level;
 };
@@ -98,6 +114,9 @@ enum {
 	BEST_NODES,
 	MAX_PODS_PER_GPU,
 	JOB_MIXING,
+	GANG_TIMEOUT,
+	GANG_KEEP_AFTER,
+	UNINSTALL,
 	LOG_LEVEL,
 	HELP,
 	VERSION
@@ -110,28 +129,41 @@ static const struct option known[] = {{"kubeconfig", required_argument, NULL, KU
 	{"best-nodes", required_argument, NULL, BEST_NODES},
 	{"max-pods-per-gpu", required_argument, NULL, MAX_PODS_PER_GPU},
 	{"job-mixing", required_argument, NULL, JOB_MIXING},
-	{"log-level", required_argument, NULL, LOG_LEVEL}, {"help", no_argument, NULL, HELP},
-	{"version", no_argument, NULL, VERSION}, {0}};
+	{"gang-timeout", required_argument, NULL, GANG_TIMEOUT},
+	{"gang-keep-after", required_argument, NULL, GANG_KEEP_AFTER},
+	{"uninstall", required_argument, NULL, UNINSTALL}, {"log-level", required_argument, NULL, LOG_LEVEL},
+	{"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
+
+/* Where the value of an option is kept that may be any text; NULL for the others. */
+static const char **text_of(struct options *options, int c)
+{
+	switch (c) {
+	case KUBECONFIG:
+		return &options->kubeconfig;
+	case CONTEXT:
+		return &options->context;
+	case LISTEN:
+		return &options->listen;
+	case PROBES:
+		return &options->probes;
+	case METRICS:
+		return &options->metrics;
+	case UNINSTALL:
+		return &options->uninstall;
+	}
+	return NULL;
+}
 
 /* Returns -1 to go on, or the status to end with. */
 static int option_take(int c, struct options *options)
 {
+	const char **text = text_of(options, c);
+
+	if (text) {
+		*text = optarg;
+		return -1;
+	}
 	switch (c) {
-	case KUBECONFIG:
-		options->kubeconfig = optarg;
-		return -1;
-	case CONTEXT:
-		options->context = optarg;
-		return -1;
-	case LISTEN:
-		options->listen = optarg;
-		return -1;
-	case PROBES:
-		options->probes = optarg;
-		return -1;
-	case METRICS:
-		options->metrics = optarg;
-		return -1;
 	case SCHEDULER_LEASE:
 		if (!ledger_lease_is_valid_identity(optarg))
 			return usage_error("--scheduler-lease is not of the form NAMESPACE/NAME", optarg);
@@ -149,6 +181,14 @@ static int option_take(int c, struct options *options)
 		options->job_mixing = strcmp(optarg, "allow") == 0;
 		if (!options->job_mixing && strcmp(optarg, "forbid") != 0)
 			return usage_error("--job-mixing must be forbid or allow", optarg);
+		return -1;
+	case GANG_TIMEOUT:
+		if (parse_u32(optarg, SECONDS_MAX, &options->gang_timeout) < 0 || !options->gang_timeout)
+			return usage_error("--gang-timeout is not a number from 1 to 86400", optarg);
+		return -1;
+	case GANG_KEEP_AFTER:
+		if (parse_u32(optarg, SECONDS_MAX, &options->gang_keep_after) < 0)
+			return usage_error("--gang-keep-after is not a number from 0 to 86400", optarg);
 		return -1;
 	case LOG_LEVEL:
 		if (log_level_parse(optarg, &options->log_level) < 0)
@@ -197,6 +237,18 @@ static void timed_reply(struct http_call *call, struct histogram *histogram, int
 	http_call_reply(call, 200, "application/json", answer);
 }
 
+static void reply_filter(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len)
+{
+	int64_t began_ns = monotonic_ns();
+	bool later;
+	char *answer = extender_filter(scheduler, call, body, len, &later);
+
+	if (later)
+		histogram_observe(&scheduler->metrics.filter, monotonic_ns() - began_ns);
+	else
+		timed_reply(call, &scheduler->metrics.filter, began_ns, answer);
+}
+
 static void reply_preempt(struct scheduler *scheduler, struct http_call *call, const char *body, size_t len)
 {
 	int64_t began_ns = monotonic_ns();
@@ -223,8 +275,9 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 	bool post = strcmp(method, "POST") == 0, get = strcmp(method, "GET") == 0;
 
 	if (post && strcmp(path, "/filter") == 0)
-		timed_reply(call, &scheduler->metrics.filter, began_ns,
-			extender_filter(scheduler, call, body, len));
+		reply_filter(scheduler, call, body, len);
+	else if (post && strncmp(path, "/levels/", 8) == 0)
+		levels_answer(scheduler->levels, call, path + 8, body, len);
 	else if (post && strcmp(path, "/prioritize") == 0)
 		timed_reply(call, &scheduler->metrics.prioritize, began_ns,
 			extender_prioritize(scheduler, body, len));
@@ -244,7 +297,8 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 		journal_answer(scheduler->journal, call);
 	else
 		reply_text(call, 404,
-			"POST /filter, /prioritize, /bind, /preempt; GET /inspect, /inspect/NODE, /metrics, "
+			"POST /filter, /prioritize, /bind, /preempt, /levels/filter, /levels/preempt; GET "
+			"/inspect, /inspect/NODE, /metrics, "
 			"/why?namespace=NS&name=POD, /history\n");
 }
 
@@ -263,6 +317,8 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 		reply_text(call, 503, "the cluster's nodes and pods are not read yet\n");
 	else if (!ledger_lease_is_known(program->scheduler.lease))
 		reply_text(call, 503, "the Lease of the GPU ledger is not read yet\n");
+	else if (!levels_are_known(program->scheduler.levels))
+		reply_text(call, 503, "the cluster's ResourcePolicies are not read yet\n");
 	else
 		reply_text(call, 200, "ok\n");
 }
@@ -299,6 +355,8 @@ static void on_tick(void *userdata)
 	decide_expire(&program->scheduler.ledger, monotonic_ns(), sync_is_following(program->scheduler.sync));
 	sync_tick(program->scheduler.sync);
 	resizes_tick(program->scheduler.resizes);
+	gang_desk_tick(program->scheduler.gangs);
+	levels_tick(program->scheduler.levels);
 	waiting_room_forget_gone(program->scheduler.waiting);
 	waiting_room_look(program->scheduler.waiting);
 	loop_timer_set(program->tick, TICK_NS);
@@ -340,6 +398,8 @@ static int program_connect(struct program *program, const struct options *option
 static int program_start(struct program *program, const struct options *options, struct error *err)
 {
 	struct scheduler *scheduler = &program->scheduler;
+	const struct gang_rules gang_rules = {.keep_after_ns = options->gang_keep_after * NS_PER_S,
+		.timeout_ns = options->gang_timeout * NS_PER_S};
 	int r;
 
 	ledger_init(&scheduler->ledger);
@@ -356,6 +416,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
 		(r = evictions_new(scheduler, &scheduler->evictions)) < 0 ||
 		(r = resizes_new(scheduler, &scheduler->resizes)) < 0 ||
+		(r = gang_desk_new(scheduler, &gang_rules, &scheduler->gangs)) < 0 ||
 		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
 	if ((r = program_connect(program, options, err)) < 0 ||
@@ -367,6 +428,8 @@ static int program_start(struct program *program, const struct options *options,
 	r = sync_start(scheduler, &scheduler->sync);
 	if (r == 0)
 		r = budget_sync_start(scheduler, &scheduler->budget_sync);
+	if (r == 0)
+		r = levels_start(scheduler, &scheduler->levels);
 	if (r == 0)
 		r = ledger_lease_start(scheduler, options->scheduler_lease, &scheduler->lease);
 	if (r < 0)
@@ -382,6 +445,8 @@ static void program_stop(struct program *program)
 	ledger_lease_stop(scheduler->lease);
 	sync_stop(scheduler->sync);
 	budget_sync_stop(scheduler->budget_sync);
+	gang_desk_stop(scheduler->gangs);
+	levels_stop(scheduler->levels);
 	if (scheduler->binds && bind_queue_busy(scheduler->binds))
 		return; /* peers still wait: the kernel closes their connections */
 	journal_stop(scheduler->journal);
@@ -390,6 +455,7 @@ static void program_stop(struct program *program)
 	http_server_free(program->metrics);
 	kube_client_free(scheduler->client);
 	bind_queue_free(scheduler->binds);
+	gang_desk_free(scheduler->gangs);
 	resizes_free(scheduler->resizes);
 	evictions_free(scheduler->evictions);
 	waiting_room_free(scheduler->waiting);
@@ -408,6 +474,8 @@ int main(int argc, char **argv)
 		.probes = "0.0.0.0:39998",
 		.scheduler_lease = LEASE_DEFAULT,
 		.best_nodes = 16,
+		.gang_timeout = 60,
+		.gang_keep_after = 300,
 		.log_level = LOG_LEVEL_INFO};
 	struct program program = {0};
 	struct error err = {0};
@@ -417,6 +485,8 @@ int main(int argc, char **argv)
 		return status;
 	log_open("ration-scheduler", options.log_level);
 	signal(SIGPIPE, SIG_IGN);
+	if (options.uninstall)
+		return uninstall(options.kubeconfig, options.uninstall, options.scheduler_lease);
 	if (program_start(&program, &options, &err) < 0) {
 		log_error("%s", err.text);
 		program_stop(&program);

@@ -5,6 +5,7 @@
 #include "scheduler/bind.h"
 #include "scheduler/inspect.h"
 #include "scheduler/lease.h"
+#include "scheduler/levels.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -12,6 +13,7 @@
 static const char *const filter_results[FILTER_RESULT_MAX] = {
 	[FILTER_FITS] = "fits",
 	[FILTER_NO_NODE] = "no_node",
+	[FILTER_GANG] = "gang",
 	[FILTER_NOT_OURS] = "not_ours",
 	[FILTER_IN_DOUBT] = "in_doubt",
 	[FILTER_NOT_OWNER] = "not_owner",
@@ -27,6 +29,7 @@ static const char *const bind_results[BIND_RESULT_MAX] = {
 	[BIND_IN_DOUBT] = "in_doubt",
 	[BIND_POD_UNREADABLE] = "pod_unreadable",
 	[BIND_POD_REPLACED] = "pod_replaced",
+	[BIND_GANG] = "gang",
 	[BIND_LATE] = "late",
 	[BIND_ABANDONED] = "abandoned",
 	[BIND_NOT_OWNER] = "not_owner",
@@ -38,6 +41,7 @@ static const char *const bind_results[BIND_RESULT_MAX] = {
 static const char *const preempt_results[PREEMPT_RESULT_MAX] = {
 	[PREEMPT_NODE] = "node",
 	[PREEMPT_NO_NODE] = "no_node",
+	[PREEMPT_GANG] = "gang",
 	[PREEMPT_OWN] = "own_eviction",
 	[PREEMPT_NOT_OURS] = "not_ours",
 	[PREEMPT_NOT_OWNER] = "not_owner",
@@ -79,8 +83,11 @@ static const char *const misfits[MISFIT_MAX] = {
 	[MISFIT_INSTANCES] = "instances",
 	[MISFIT_CORE] = "core",
 	[MISFIT_MIXED] = "job_mixing",
+	[MISFIT_UNIT] = "unit",
+	[MISFIT_CHANGING] = "changing",
+	[MISFIT_LEVEL] = "level",
 };
-_Static_assert(MISFIT_MAX == MISFIT_MIXED + 1, "a misfit without a name here");
+_Static_assert(MISFIT_MAX == MISFIT_LEVEL + 1, "a misfit without a name here");
 
 static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
 {
@@ -123,7 +130,7 @@ static void add_preemption(struct metrics *page, const struct scheduler_metrics 
 }
 
 struct cluster_sums {
-	uint64_t nodes[GPU_MODE_MAX];
+	uint64_t nodes[GPU_MODE_MAX], not_serving;
 	uint64_t gpus, unhealthy, over;
 	uint64_t total_mib, used_mib, unplaced_mib;
 	uint64_t recounts;
@@ -131,19 +138,23 @@ struct cluster_sums {
 
 static void sum_node(struct cluster_sums *sums, const struct node_ledger *node)
 {
+	uint32_t unit_mib;
+
 	sums->recounts += node->recounts;
 	sums->unplaced_mib += (uint64_t)node->unplaced_units * node->facts.unit_mib;
 	if (!node->facts.n_gpus)
 		return;
 	sums->nodes[node->facts.mode]++;
+	sums->not_serving += node->facts.mode != GPU_MODE_NONE && (!node->facts.serving || node->agent_lost);
 	sums->gpus += node->facts.n_gpus;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
 		sums->unhealthy += !gpu->healthy;
 		sums->over += gpu_is_over(gpu);
-		sums->total_mib += (uint64_t)gpu->units_total * node->facts.unit_mib;
-		sums->used_mib += (uint64_t)gpu->units_used * node->facts.unit_mib;
+		unit_mib = node->facts.mode == GPU_MODE_TOPOLOGY ? gpu->mib : node->facts.unit_mib;
+		sums->total_mib += (uint64_t)gpu->units_total * unit_mib;
+		sums->used_mib += (uint64_t)gpu->units_used * unit_mib;
 	}
 }
 
@@ -159,6 +170,9 @@ static void add_cluster(struct metrics *page, const struct ledger *ledger)
 		modes[mode] = mode == GPU_MODE_NONE ? "none" : gpu_mode_text((enum gpu_mode)mode);
 	metrics_family(page, "ration_nodes", "gauge", "Nodes whose agent reports GPUs, by mode in force.");
 	metrics_each(page, "mode", modes, sums.nodes, GPU_MODE_MAX);
+	metrics_one(page, "ration_nodes_not_serving", "gauge",
+		"Those that share GPUs and get no new pod, since their agent goes or does not live.",
+		sums.not_serving);
 	metrics_one(page, "ration_gpus", "gauge", "GPUs of these nodes.", sums.gpus);
 	metrics_one(page, "ration_gpus_unhealthy", "gauge", "GPUs reported as unhealthy.", sums.unhealthy);
 	metrics_one(page, "ration_gpus_overcommitted", "gauge",
@@ -226,6 +240,7 @@ char *scheduler_metrics_page(const struct scheduler *scheduler)
 	add_verbs(&page, &scheduler->metrics);
 	add_preemption(&page, &scheduler->metrics);
 	add_pods(&page, scheduler);
+	levels_metrics(scheduler->levels, &page);
 	add_cluster(&page, &scheduler->ledger);
 	kube_metrics(&page, scheduler->client);
 	sync_metrics(scheduler->sync, &page);

@@ -11,6 +11,7 @@ struct scheduler;
 enum filter_outcome {
 	FILTER_FITS,
 	FILTER_NO_NODE,	  /* all nodes have a reason not to fit */
+	FILTER_GANG,	  /* the pod waits for its gang, or for room for all of it */
 	FILTER_NOT_OURS,  /* the pod asks for no GPU of ours */
 	FILTER_IN_DOUBT,  /* the outcome of the pod's last Binding is not known */
 	FILTER_NOT_OWNER, /* another scheduler owns the ledger */
@@ -27,6 +28,7 @@ enum bind_outcome {
 	BIND_IN_DOUBT,	     /* no answer, or one that does not say */
 	BIND_POD_UNREADABLE, /* the API server did not show the pod, or not one that we understand */
 	BIND_POD_REPLACED,   /* another uid */
+	BIND_GANG,	     /* not all of its gang could be bound */
 	BIND_LATE,	     /* waited too long for its turn */
 	BIND_ABANDONED,	     /* kube-scheduler has hung up */
 	BIND_NOT_OWNER,	     /* another scheduler owns the ledger, or the Lease could not be renewed */
@@ -39,6 +41,7 @@ enum bind_outcome {
 enum preempt_outcome {
 	PREEMPT_NODE,	   /* victims on one node, where cards are kept for the pod */
 	PREEMPT_NO_NODE,   /* nobody's going would free a card */
+	PREEMPT_GANG,	   /* the pod's gang has not come about: nobody goes for a part of it */
 	PREEMPT_OWN,	   /* pods are evicted for it by us already */
 	PREEMPT_NOT_OURS,  /* the pod asks for no GPU of ours */
 	PREEMPT_NOT_OWNER, /* another scheduler owns the ledger */

@@ -14,7 +14,9 @@
 #include "model/nomination.h"
 #include "model/preemption.h"
 #include "scheduler/evict.h"
+#include "scheduler/gangs.h"
 #include "scheduler/lease.h"
+#include "scheduler/levels.h"
 #include "scheduler/metrics.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
@@ -168,17 +170,18 @@ static void take_choice(struct scheduler *scheduler, const struct pod_facts *pod
 }
 
 static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, struct json_object *nodes,
-	enum preempt_outcome *ret_result)
+	const struct levels_say *say, enum preempt_outcome *ret_result)
 {
 	/* While we evict for the pod ourselves, nobody else needs to go. */
 	bool own = evictions_are_under_way(scheduler->evictions, pod->uid);
+	bool gang = gang_desk_rules_out(scheduler->gangs, pod);
 	struct choice choice = {.tally.n_asked = (uint32_t)json_object_object_length(nodes)};
 	char *text = NULL;
 	int r = 0;
 
-	if (!own) {
+	if (!own && !gang) {
 		json_object_object_foreach (nodes, node, victims)
-			if (r == 0)
+			if (r == 0 && levels_may_preempt(say, node))
 				r = consider_node(scheduler, pod, node, victims, &choice);
 	}
 	if (r == 0)
@@ -187,10 +190,13 @@ static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, st
 		take_choice(scheduler, pod, &choice);
 	else if (text)
 		record_preempt(scheduler, pod, &choice.tally, NULL, 0,
-			own ? "pods are being evicted for it already" : "");
+			own    ? "pods are being evicted for it already"
+			: gang ? "its gang waits as a whole: nobody goes for a part of it"
+			       : "");
 	*ret_result = !text	     ? PREEMPT_FAILED
 		      : choice.found ? PREEMPT_NODE
 		      : own	     ? PREEMPT_OWN
+		      : gang	     ? PREEMPT_GANG
 				     : PREEMPT_NO_NODE;
 	preemption_plan_release(&choice.plan);
 	return text;
@@ -211,6 +217,7 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 {
 	_cleanup_json_ struct json_object *root = NULL;
 	_cleanup_pod_facts_ struct pod_facts pod;
+	struct levels_say say = {0};
 	struct json_object *nodes;
 
 	pod_facts_init(&pod);
@@ -239,7 +246,9 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 	*ret_result = PREEMPT_NOT_OURS;
 	if (request_is_empty(&pod.request))
 		return pass_all(nodes);
-	return decide(scheduler, &pod, nodes, ret_result);
+	if (levels_are_used(scheduler->levels))
+		levels_recall(scheduler->levels, json_member(root, "Pod"), &say);
+	return decide(scheduler, &pod, nodes, &say, ret_result);
 }
 
 char *preempt_answer(

@@ -38,7 +38,8 @@ static enum state state_of(const char *uid, const struct kube_response *response
 		return GONE;
 	if (response->result == 0 && response->status == 200)
 		pod = json_tokener_parse(response->body);
-	if (pod && pod_facts_from_json(pod, facts, NULL) == 0)
+	/* What it asks for may be impossible; it is the pod that it is all the same. */
+	if (pod && pod_facts_from_json(pod, facts, NULL) != -ENOMEM && facts->uid && *facts->uid)
 		state = strcmp(facts->uid, uid) != 0 ? GONE : facts->finished ? ENDED : RUNS;
 	json_object_put(pod);
 	return state;

@@ -75,7 +75,7 @@ static size_t describe_misfits(const uint32_t misfits[MISFIT_MAX], const struct 
 
 void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX])
+	const uint32_t misfits[MISFIT_MAX], const char *text)
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_FILTER);
 	const struct ledger_pod *held = ledger_pod(&scheduler->ledger, pod->uid);
@@ -86,6 +86,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 
 	decision.n_asked = (uint32_t)n_asked;
 	decision.n_fitting = (uint32_t)n_fitting;
+	decision.text = text;
 	for (; decision.n_nodes < n_offered && decision.n_nodes < DECISION_NODES_MAX; decision.n_nodes++)
 		nodes[decision.n_nodes] = (struct decision_node){
 			.name = offered[decision.n_nodes]->facts.name};
@@ -94,6 +95,21 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	decision.reasons = reasons;
 	if (held && held->occupancy == OCCUPANCY_TENTATIVE && held->has_placement)
 		describe_choice(scheduler, pod, held->node, &held->placement, &chosen, &decision);
+	recorder_add(scheduler->recorder, &decision);
+}
+
+void record_level(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+	const char *const *names, size_t n, const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, DECISION_LEVEL);
+	struct decision_node nodes[DECISION_NODES_MAX];
+
+	decision.n_asked = (uint32_t)n_asked;
+	decision.n_fitting = (uint32_t)n;
+	decision.text = text;
+	for (; decision.n_nodes < n && decision.n_nodes < DECISION_NODES_MAX; decision.n_nodes++)
+		nodes[decision.n_nodes] = (struct decision_node){.name = names[decision.n_nodes]};
+	decision.nodes = nodes;
 	recorder_add(scheduler->recorder, &decision);
 }
 

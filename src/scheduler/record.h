@@ -12,10 +12,11 @@ struct preemption_plan;
 struct scheduler;
 
 /* record_filter() - after the best node's cards are held. fitting are the n_offered nodes of the answer, best
- * first, of n_fitting; misfits counts the other nodes by enum misfit. */
+ * first, of n_fitting; misfits counts the other nodes by enum misfit. text: of its
+ * ResourcePolicy, "" if it has none. */
 void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX]);
+	const uint32_t misfits[MISFIT_MAX], const char *text);
 
 /* record_prioritize() - n names with their scores, in the order of the answer. */
 void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, const char *const *names,
@@ -28,6 +29,12 @@ void record_bind(struct scheduler *scheduler, const struct pod_facts *pod, const
 /* record_outcome() - what kube-scheduler is answered; "" for success. */
 void record_outcome(struct scheduler *scheduler, const char *uid, const char *namespace_, const char *name,
 	const char *node, const char *text, int64_t spent_ns);
+
+/* record_level() - what the ResourcePolicy says about a pod that asks for no GPU: the n nodes left of those
+ * asked about.
+ */
+void record_level(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
+	const char *const *names, size_t n, const char *text);
 
 void record_nudge(struct scheduler *scheduler, const struct pod_facts *pod);
 

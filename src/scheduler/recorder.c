@@ -201,6 +201,7 @@ const char *decision_kind_text(enum decision_kind kind)
 		[DECISION_EVICT_PLAN] = "evict-plan",
 		[DECISION_EVICT_ANSWER] = "evict-answer",
 		[DECISION_EVICT_END] = "evict-end",
+		[DECISION_LEVEL] = "level",
 	};
 
 	return texts[kind];

@@ -30,6 +30,7 @@ enum decision_kind {
 	DECISION_EVICT_PLAN,   /* these pods are about to be asked to go */
 	DECISION_EVICT_ANSWER, /* one of them: text "" is accepted */
 	DECISION_EVICT_END,    /* text: how it ended */
+	DECISION_LEVEL, /* of a pod without a GPU: which nodes its ResourcePolicy lets it use; text: why */
 	DECISION_KIND_MAX,
 };
 
@@ -95,5 +96,5 @@ size_t recorder_count(const struct recorder *recorder);
 size_t recorder_bytes(const struct recorder *recorder);
 
 /* decision_kind_text() - "filter", "prioritize", "bind", "outcome", "nudge", "filter-error", "preempt",
- * "evict-search", "evict-plan", "evict-answer", "evict-end". */
+ * "evict-search", "evict-plan", "evict-answer", "evict-end", "level". */
 const char *decision_kind_text(enum decision_kind kind);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <json-c/json.h>
 
@@ -20,6 +19,7 @@
 #include "kube/pod.h"
 #include "model/decide.h"
 #include "model/resize.h"
+#include "scheduler/leads.h"
 #include "scheduler/lease.h"
 #include "scheduler/resize-patch.h"
 #include "scheduler/scheduler.h"
@@ -48,7 +48,6 @@ struct resizes {
 	struct scheduler *scheduler;
 	struct list all;
 	size_t n;
-	char host[256]; /* ours, by which kube-scheduler names its holder of the Lease */
 };
 
 int resizes_new(struct scheduler *scheduler, struct resizes **ret_resizes)
@@ -59,8 +58,6 @@ int resizes_new(struct scheduler *scheduler, struct resizes **ret_resizes)
 		return -ENOMEM;
 	resizes->scheduler = scheduler;
 	list_init(&resizes->all);
-	if (gethostname(resizes->host, sizeof(resizes->host) - 1) < 0)
-		resizes->host[0] = '\0';
 	*ret_resizes = resizes;
 	return 0;
 }
@@ -269,23 +266,6 @@ static void look(struct resize *resize)
 		again_later(resize);
 }
 
-/* "<host>_<uuid>", cmd/kube-scheduler/app/server.go at 1.36.3. No Lease: a kube-scheduler that is alone. */
-static bool is_ours(const struct resizes *resizes, const struct kube_response *response)
-{
-	_cleanup_json_ struct json_object *lease = NULL;
-	size_t len = strlen(resizes->host);
-	struct error ignored;
-	const char *holder;
-
-	if (response->result == 0 && response->status == 404)
-		return true;
-	if (response->result < 0 || response->status != 200 ||
-		json_parse(response->body, response->body_len, &lease, &ignored) < 0)
-		return false;
-	holder = json_member_string(json_member(lease, "spec"), "holderIdentity");
-	return holder && len && strncmp(holder, resizes->host, len) == 0 && holder[len] == '_';
-}
-
 static void on_lease(void *userdata, const struct kube_response *response)
 {
 	struct resize *resize = userdata;
@@ -293,7 +273,7 @@ static void on_lease(void *userdata, const struct kube_response *response)
 	resize->busy = false;
 	if (resize->gone)
 		resize_free(resize);
-	else if (is_ours(resize->resizes, response))
+	else if (kube_scheduler_leads_here(response))
 		look(resize);
 	else
 		again_later(resize);

@@ -4,7 +4,10 @@
  * status page   recorder.c the last decisions   record.c what the verbs tell it   why.c both as JSON
    preempt.c
  * the verb preempt, nominations   evict.c evictions of our own   sync-budgets.c PodDisruptionBudgets
- * resize.c another size for a pod that runs
+ * resize.c another size for a pod that runs   gangs.c pods that are placed all or none, bind-gang.c at bind,
+ * gang-groups.c PodGroups
+ *
+ * levels*.c ResourcePolicies
  *
  * scheduler.h: the state that these share.
  */
@@ -22,9 +25,11 @@
 struct bind_queue;
 struct budget_sync;
 struct evictions;
+struct gang_desk;
 struct kube_client;
 struct journal;
 struct ledger_lease;
+struct levels;
 struct loop;
 struct recorder;
 struct resizes;
@@ -46,6 +51,8 @@ struct scheduler {
 	struct budgets budgets;
 	struct budget_sync *budget_sync;
 	struct evictions *evictions;
+	struct gang_desk *gangs;
+	struct levels *levels;
 	size_t best_nodes;	   /* K of filter's answer; 0: all */
 	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's */
 	bool job_mixing;	   /* pods with and without a percentage on one core_mem node */

@@ -17,6 +17,7 @@
 #include "kube/pod.h"
 #include "kube/watch.h"
 #include "scheduler/agents.h"
+#include "scheduler/gangs.h"
 #include "scheduler/preempt.h"
 #include "scheduler/recheck.h"
 #include "scheduler/resize.h"
@@ -142,7 +143,8 @@ static void end_hold_on_new_verdict(struct sync *sync, const char *uid, struct j
 	if (!now || now == before)
 		return;
 	table_set(&sync->verdicts, uid, (void *)now);
-	ledger_drop_hold(&sync->scheduler->ledger, uid);
+	if (!gang_desk_holds(sync->scheduler->gangs, uid))
+		ledger_drop_hold(&sync->scheduler->ledger, uid);
 }
 
 /* ended: its containers have, too. Otherwise it may stay as a ghost. */
@@ -157,6 +159,7 @@ static void forget_pod(struct sync *sync, const char *uid, bool ended)
 		ledger_remove_pod(ledger, uid);
 	else
 		ledger_delete_pod(ledger, uid, monotonic_ns() + GHOST_NS);
+	gang_desk_forget(sync->scheduler->gangs, uid);
 	waiting_room_leave(sync->scheduler->waiting, uid);
 	table_remove(&sync->verdicts, uid);
 	free(table_remove(&sync->complaints, uid));
@@ -173,6 +176,7 @@ static void on_pod(void *userdata, struct json_object *object)
 		log_warning("a pod that cannot be read: %s, ignoring", err.text);
 		return;
 	}
+	gang_desk_see(sync->scheduler->gangs, &facts, true);
 	if (request_is_empty(&facts.request) && !*err.text)
 		return;
 	complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
@@ -291,6 +295,11 @@ int sync_start(struct scheduler *scheduler, struct sync **ret_sync)
 	kube_watch_set_backoff_max_ms(sync->nodes, BACKOFF_MAX_MS);
 	*ret_sync = sync;
 	return 0;
+}
+
+const char *sync_pods_version(const struct sync *sync)
+{
+	return kube_watch_version(sync->pods);
 }
 
 bool sync_is_following(const struct sync *sync)

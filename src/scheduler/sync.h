@@ -13,6 +13,10 @@ void sync_stop(struct sync *sync); /* accepts NULL */
 /* sync_is_following() - a watch of pods is open: what happened to a pod is known, or will be in a moment. */
 bool sync_is_following(const struct sync *sync);
 
+/* sync_pods_version() - the API server's resourceVersion of pods up to which the ledger has everything; ""
+ * while they are listed. */
+const char *sync_pods_version(const struct sync *sync);
+
 /* sync_has_forgotten() - the watch has told the end of this pod within the last seconds: an answer to a
  * request sent earlier must not bring it back. Accepts NULL. */
 bool sync_has_forgotten(const struct sync *sync, const char *uid);

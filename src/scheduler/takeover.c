@@ -97,9 +97,12 @@ static int read_pod(struct scheduler *scheduler, struct json_object *pod)
 	_cleanup_pod_facts_ struct pod_facts facts;
 	const struct ledger_pod *known;
 	bool listed;
+	int r = pod_facts_from_json(pod, &facts, NULL);
 
-	if (pod_facts_from_json(pod, &facts, NULL) < 0 || request_is_empty(&facts.request) ||
-		sync_has_forgotten(scheduler->sync, facts.uid))
+	if (r == -ENOMEM)
+		return r;
+	/* One that asks for something impossible has what the kubelet gave it. */
+	if (request_is_empty(&facts.request) || sync_has_forgotten(scheduler->sync, facts.uid))
 		return 0;
 	known = ledger_pod(&scheduler->ledger, facts.uid);
 	if (known && known->occupancy >= OCCUPANCY_BOUND && !is_resized(known, &facts))

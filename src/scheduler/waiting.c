@@ -14,6 +14,7 @@
 #include "kube/names.h"
 #include "model/wakeup.h"
 #include "net/loop.h"
+#include "scheduler/gangs.h"
 #include "scheduler/record.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
@@ -101,6 +102,7 @@ static void look_within(struct waiting_room *room, int64_t delay_ns)
 
 void waiting_room_look(struct waiting_room *room)
 {
+	gang_desk_look(room->scheduler->gangs);
 	if (wakeup_is_due(&room->list, &room->scheduler->ledger))
 		look_within(room, LOOK_DELAY_NS);
 }

@@ -8,11 +8,15 @@
 #include "base/clock.h"
 #include "kube/json.h"
 #include "model/explain.h"
+#include "model/gang.h"
+#include "model/node-ledger.h"
 #include "model/rank.h"
 #include "model/wakeup.h"
 #include "net/http-server.h"
 #include "scheduler/decision-json.h"
+#include "scheduler/gangs.h"
 #include "scheduler/inspect.h"
+#include "scheduler/levels.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
@@ -77,6 +81,12 @@ static struct json_object *request_json(const struct request *request)
 	json_set(object, "units", number_json(request->units));
 	json_set(object, "core", number_json(request->core));
 	json_set(object, "cards", number_json(request_cards(request)));
+	if (request->whole)
+		json_set(object, "whole", json_object_new_boolean(true));
+	if (request->group) {
+		json_set(object, "job", text_json(request->group));
+		json_set(object, "jobPods", number_json(request->group_pods));
+	}
 	json_set(object, "containers", containers);
 	return object;
 }
@@ -135,6 +145,33 @@ static struct json_object *waiting_json(const struct wakeup_state *state)
 	return object;
 }
 
+/* The gang of the pod, if it has one. */
+static struct json_object *gang_json(const struct gang_desk *desk, const char *uid)
+{
+	struct gang_view view;
+	struct json_object *object;
+	int64_t now = monotonic_ns();
+
+	if (!gang_desk_find(desk, uid, &view))
+		return NULL;
+	object = json_object_new_object();
+	json_set(object, "name", text_json(strchr(view.key, '/') + 1));
+	json_set(object, "min", number_json(view.min));
+	json_set(object, "minsDiffer", json_object_new_boolean(view.mins_differ));
+	json_set(object, "pods", number_json((int64_t)view.n_members));
+	json_set(object, "placed", number_json((int64_t)view.n_placed));
+	json_set(object, "planned", number_json((int64_t)view.n_planned));
+	json_set(object, "atBind", number_json((int64_t)view.n_at_bind));
+	json_set(object, "cameAbout", json_object_new_boolean(view.came_about));
+	json_set(object, "keeping", json_object_new_boolean(view.keeping));
+	json_set(object, "failures", number_json(view.failures));
+	json_set(object, "waitingForMs",
+		number_json(view.waiting_ns ? (now - view.waiting_ns) / NS_PER_MS : 0));
+	if (view.text)
+		json_set(object, "reason", text_json(view.text));
+	return object;
+}
+
 /* One node. */
 
 static struct json_object *holder_json(const struct ledger_pod *pod, uint32_t units)
@@ -184,6 +221,8 @@ static struct json_object *card_json(
 	json_set(object, "used", number_json(card->gpu->units_used));
 	json_set(object, "free", number_json(card->units_free));
 	json_set(object, "healthy", json_object_new_boolean(card->gpu->healthy));
+	if (card->gpu->reason)
+		json_set(object, "unhealthyBecause", text_json(card->gpu->reason));
 	if (node->facts.mode == GPU_MODE_CORE_MEM)
 		json_set(object, "coreFree", number_json(card->core_free));
 	if (served) {
@@ -194,6 +233,25 @@ static struct json_object *card_json(
 	}
 	add_holders(object, node, card->gpu->uuid, budget);
 	return object;
+}
+
+/* Of whole cards: how well those that the pod would get are connected, with those of its job that are there.
+ */
+static void add_links(struct json_object *object, const struct node_ledger *node,
+	const struct node_explanation *e, const struct request *request)
+{
+	uint64_t near = node_ledger_group_cards(node, request), set = near;
+	struct links_score score;
+
+	for (size_t i = 0; i < e->n_cards; i++)
+		if (e->cards[i].turn && e->cards[i].turn <= request_cards(request))
+			set |= UINT64_C(1) << i;
+	if (!request->whole || !node->links || e->misfit != FITS)
+		return;
+	score = links_score(node->links, set);
+	json_set(object, "ringGBps", number_json(score.ring));
+	json_set(object, "pairsGBps", number_json(score.sum));
+	json_set(object, "ofJob", number_json(__builtin_popcountll(near)));
 }
 
 /* Cards are judged only where the node itself could serve the pod: a reason beside them would be beside the
@@ -219,6 +277,7 @@ static struct json_object *node_json(
 	json_set(object, "unitMiB", number_json(node->facts.unit_mib));
 	json_set(object, "unplacedUnits", number_json(node->unplaced_units));
 	json_set(object, "cards", cards);
+	add_links(object, node, &e, &pod->request);
 	if (node->unplaced_units)
 		add_holders(object, node, NULL, budget);
 	return object;
@@ -391,6 +450,8 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 {
 	const struct ledger_pod *pod = find_pod(&scheduler->ledger, question);
 	struct json_object *root = json_object_new_object();
+	struct json_object *level = levels_explain(scheduler->levels, question->namespace_, question->name);
+	struct json_object *gang;
 	struct wakeup_state waiting;
 	char time[TIME_TEXT_SIZE], *text;
 
@@ -402,9 +463,14 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 		json_set(root, "pod", pod_json(&scheduler->ledger, pod));
 		if (waiting_room_find(scheduler->waiting, pod->facts.uid, &waiting))
 			json_set(root, "waiting", waiting_json(&waiting));
+		gang = gang_json(scheduler->gangs, pod->facts.uid);
+		if (gang)
+			json_set(root, "gang", gang);
 		if (!pod->facts.finished)
 			add_nodes(root, &scheduler->ledger, &pod->facts, only);
 	}
+	if (level)
+		json_set(root, "resourcePolicy", level);
 	add_decisions(root, scheduler->recorder, question);
 	text = strdup(json_text(root));
 	json_object_put(root);

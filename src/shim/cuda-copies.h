@@ -87,6 +87,9 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *, size_t, unsigned int
 __typeof__(cuMemBatchDecompressAsync) cuMemBatchDecompressAsync_ptsz;
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 *);
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *, CUstream);
+__typeof__(cuMemPrefetchAsync) cuMemPrefetchAsync_ptsz;
+__typeof__(cuMemPrefetchAsync_v2) cuMemPrefetchAsync_v2_ptsz;
+__typeof__(cuMemPrefetchBatchAsync) cuMemPrefetchBatchAsync_ptsz;
 __typeof__(cuMemcpy2DAsync_v2) cuMemcpy2DAsync_v2_ptsz;
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 *);
 __typeof__(cuMemcpy2DUnaligned_v2) cuMemcpy2DUnaligned_v2_ptds;

@@ -71,10 +71,29 @@ static void begin_3d_v1(struct pace *pace, const CUDA_MEMCPY3D_v1 *c, CUstream s
 			(uint64_t)c->WidthInBytes * c->Height * c->Depth, stream);
 }
 
-static void begin_sums(struct paces *paces, const uint64_t sums[PACE_KINDS + 1], CUstream stream)
+/* What one call copies in each direction, and in how many small copies. */
+struct batch {
+	uint64_t bytes[PACE_KINDS + 1], small[PACE_KINDS + 1];
+};
+
+static void batch_add(struct batch *batch, enum pace_kind kind, uint64_t bytes)
 {
-	for (unsigned kind = 0; kind < PACE_KINDS; kind++)
-		pacing_begin_bytes(&paces->of[kind], kind, BYTES_COPY, sums[kind], stream);
+	batch->bytes[kind] += bytes;
+	batch->small[kind] += pacing_is_small_copy(kind, bytes);
+}
+
+static void begin_all(struct paces *paces, const struct batch *batch, CUstream stream)
+{
+	for (unsigned kind = 0; kind < PACE_KINDS; kind++) {
+		uint64_t small = batch->small[kind];
+
+		/* One of them is in what follows. */
+		if (pacing_is_small_copy(kind, batch->bytes[kind]) && small > 0)
+			small--;
+		if (small > 0)
+			pacing_pay_small(kind, BYTES_COPY, small, 0, stream);
+		pacing_begin_bytes(&paces->of[kind], kind, BYTES_COPY, batch->bytes[kind], stream);
+	}
 }
 
 static CUresult end_all(struct paces *paces, CUresult r)
@@ -87,12 +106,12 @@ static CUresult end_all(struct paces *paces, CUresult r)
 static void begin_batch(struct paces *paces, const CUdeviceptr *to, const CUdeviceptr *from,
 	const size_t *bytes, size_t count, CUstream stream)
 {
-	uint64_t sums[PACE_KINDS + 1] = {0};
+	struct batch batch = {0};
 
 	if (to && from && bytes && pacing_is_on())
 		for (size_t i = 0; i < count; i++)
-			sums[pacing_kind_of(to[i], from[i])] += bytes[i];
-	begin_sums(paces, sums, stream);
+			batch_add(&batch, pacing_kind_of(to[i], from[i]), bytes[i]);
+	begin_all(paces, &batch, stream);
 }
 
 static CUdeviceptr operand(const CUmemcpy3DOperand *o)
@@ -104,13 +123,14 @@ static CUdeviceptr operand(const CUmemcpy3DOperand *o)
 static void begin_boxes(
 	struct paces *paces, const CUDA_MEMCPY3D_BATCH_OP *list, size_t count, CUstream stream)
 {
-	uint64_t sums[PACE_KINDS + 1] = {0};
+	struct batch batch = {0};
 
 	if (list && pacing_is_on())
 		for (size_t i = 0; i < count; i++)
-			sums[pacing_kind_of(operand(&list[i].dst), operand(&list[i].src))] +=
-				(uint64_t)list[i].extent.width * list[i].extent.height * list[i].extent.depth;
-	begin_sums(paces, sums, stream);
+			batch_add(&batch, pacing_kind_of(operand(&list[i].dst), operand(&list[i].src)),
+				(uint64_t)list[i].extent.width * list[i].extent.height *
+					list[i].extent.depth);
+	begin_all(paces, &batch, stream);
 }
 
 static void begin_decompression(

@@ -1,6 +1,7 @@
 #include "shim/pacing-cost.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "grant/private.h"
@@ -13,10 +14,10 @@
 #define FAILURES_MAX 4
 #define FIRST_SAMPLES 4
 #define SURE_SAMPLES 9
-#define FIRST_SPREAD 50
-#define SPREAD 15
 #define LONG_MEMORY 60
 #define CLEAN_MOST 32
+#define SPREAD_ONE 1024
+#define SPREAD_LEAST 16
 #define DRIFT_NS UINT64_C(8000000000)
 /* Samples less than a fifth apart are of the same duration, which may vary by 20 % to both sides. */
 #define GAP_PART 5
@@ -33,10 +34,12 @@ struct cost {
 	_Atomic uint16_t version;
 	/* Under the lock. */
 	uint8_t taken[COST_HOWS], next[COST_HOWS], failures, above;
-	uint32_t last[COST_HOWS]; /* when the last sample of a kind came */
+	uint16_t cleans;	  /* how many samples clean_ns is the mean of */
+	uint16_t last[COST_HOWS]; /* when the last sample of a kind came */
+	uint16_t spread;	  /* of those, around it: the mean distance, in parts of SPREAD_ONE */
 	uint32_t samples[COST_HOWS][SAMPLES];
+	uint32_t low_ns;   /* of a long launch: the shortest */
 	uint32_t clean_ns; /* of a long launch: without others, as far as is known; 0: not known */
-	uint32_t cleans;   /* how many samples that is the mean of */
 };
 
 _Static_assert(sizeof(struct cost) == 128, "two lines of a processor's cache");
@@ -78,7 +81,7 @@ static void forget_samples(struct cost *cost)
 	memset(cost->next, 0, sizeof(cost->next));
 	cost->failures = 0;
 	cost->above = 0;
-	cost->clean_ns = 0;
+	cost->low_ns = cost->clean_ns = 0;
 }
 
 /* Under the lock. A free place was asked for at 0, before all others. */
@@ -224,21 +227,28 @@ static bool is_long(const struct cost *cost, enum cost_how how, uint64_t ns)
 #endif
 }
 
+/* As long as the shortest, if its duration varies by 20 % to both sides; and, as soon as that is known, not
+ * further off than it varies. (Of what is spread evenly the ends are twice the mean distance away.) */
 static bool is_clean(const struct cost *cost, uint64_t took)
 {
-	return took <= cost->clean_ns + cost->clean_ns / 4;
+	uint64_t mean = cost->clean_ns;
+
+	if (took > cost->low_ns + cost->low_ns / 2)
+		return false;
+	return cost->cleans < SURE_SAMPLES ||
+	       took <= mean + mean / SPREAD_LEAST + mean * cost->spread / SPREAD_ONE * 5 / 2;
 }
 
-/* What is lower had the card for itself. The keeper may have made up already for what was charged too much:
- * then what is charged is to fall no faster than the keeper sees it. */
-static uint64_t fall(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
+static void mean_moves(struct cost *cost, uint64_t took)
 {
-	double by = factor > COST_FACTOR_ONE ? (double)factor / COST_FACTOR_ONE : 1;
-	uint64_t corrected = (uint64_t)((double)took * by);
+	int64_t moves, off;
 
-	cost->clean_ns = (uint32_t)took;
-	cost->cleans = 1;
-	return corrected < ns ? corrected : ns;
+	if (cost->cleans < CLEAN_MOST)
+		cost->cleans++;
+	moves = ((int64_t)took - (int64_t)cost->clean_ns) / cost->cleans;
+	off = llabs((int64_t)took - (int64_t)cost->clean_ns) * SPREAD_ONE / cost->clean_ns;
+	cost->clean_ns = (uint32_t)(cost->clean_ns + moves);
+	cost->spread = (uint16_t)(cost->spread + (off - cost->spread) / cost->cleans);
 }
 
 /* Samples that are all longer than the best: others are always there, or the launch does more than it did.
@@ -248,32 +258,51 @@ static bool may_rise(uint32_t factor)
 	return factor == COST_FACTOR_ONE || factor < COST_FACTOR_ONE - COST_FACTOR_ONE / 10;
 }
 
-/* Of a launch that may be longer than a time slice. */
-static uint64_t follow_long(struct cost *cost, uint64_t ns, uint64_t took, uint64_t found, uint32_t factor)
+static void rise(struct cost *cost)
 {
-	int64_t moves;
+	cost->low_ns += cost->low_ns / CLEAN_MOST;
+	cost->spread = 2 * SPREAD_ONE; /* how it varies is to be seen anew */
+}
+
+/* What is lower had the card for itself. The keeper may have made up already for what was charged too much:
+ * then what is charged is to fall no faster than the keeper sees it. */
+static uint64_t fall(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
+{
+	double by = factor > COST_FACTOR_ONE ? (double)factor / COST_FACTOR_ONE : 1;
+	uint64_t corrected = (uint64_t)((double)took * by);
+
+	cost->low_ns = cost->clean_ns = (uint32_t)took;
+	cost->cleans = 1;
+	cost->spread = 0;
+	return corrected < ns ? corrected : ns;
+}
+
+/* Of a launch that may be longer than a time slice. */
+static uint64_t follow_long(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
+{
+	uint32_t before;
 
 	took = took < UINT32_MAX ? took : UINT32_MAX;
-	if (cost->clean_ns == 0) {
-		cost->clean_ns = (uint32_t)(ns < UINT32_MAX ? ns : UINT32_MAX);
+	if (cost->low_ns == 0) {
+		cost->low_ns = cost->clean_ns = (uint32_t)(ns < UINT32_MAX ? ns : UINT32_MAX);
 		cost->cleans = 1;
+		cost->spread = 0;
 	}
-	if (is_clean(cost, took)) {
-		cost->above = 0;
-		if (took < cost->clean_ns - cost->clean_ns * UINT64_C(3) / 10)
-			return fall(cost, ns, took, factor);
-		if (cost->cleans < CLEAN_MOST)
-			cost->cleans++;
-		moves = ((int64_t)took - (int64_t)cost->clean_ns) / cost->cleans;
-	} else if (cost->above < LONG_MEMORY || !may_rise(factor)) {
+	if (took < cost->low_ns - cost->low_ns / 3)
+		return fall(cost, ns, took, factor);
+	if (took < cost->low_ns)
+		cost->low_ns = (uint32_t)took;
+	if (!is_clean(cost, took)) {
 		if (cost->above < LONG_MEMORY)
 			cost->above++;
+		else if (may_rise(factor))
+			rise(cost);
 		return ns;
-	} else {
-		moves = ((int64_t)found - (int64_t)cost->clean_ns) / CLEAN_MOST;
 	}
-	cost->clean_ns = (uint32_t)(cost->clean_ns + moves);
-	ns = (uint64_t)((int64_t)ns + moves);
+	cost->above = 0;
+	before = cost->clean_ns;
+	mean_moves(cost, took);
+	ns = ns + cost->clean_ns - before;
 	if (ns < cost->clean_ns)
 		return cost->clean_ns;
 	return ns - (uint64_t)((double)(ns - cost->clean_ns) * (double)took / (double)DRIFT_NS);
@@ -293,21 +322,12 @@ bool cost_is_unsure(const struct cost *cost)
 	return cost_ns(cost) >= COST_LONG_NS && cost->taken[COST_ALONE] < SURE_SAMPLES;
 }
 
-unsigned cost_spread_percent(const struct cost *cost)
-{
-	if (cost_ns(cost) < COST_LONG_NS)
-		return 0;
-	if (cost->taken[COST_ALONE] <= FIRST_SAMPLES)
-		return FIRST_SPREAD;
-	return cost->above > 0 ? SPREAD : 0;
-}
-
 static void keep(struct cost *cost, enum cost_how how, uint64_t ns)
 {
 	enum cost_how other = how == COST_ALONE ? COST_IN_A_ROW : COST_ALONE;
 
-	cost->last[how] = atomic_load(&cost->asked);
-	if (cost->last[how] - cost->last[other] > STALE_DRAWS)
+	cost->last[how] = (uint16_t)atomic_load(&cost->asked);
+	if ((uint16_t)(cost->last[how] - cost->last[other]) > STALE_DRAWS)
 		cost->taken[other] = cost->next[other] = 0;
 	cost->samples[how][cost->next[how]] = ns < 1 ? 1 : ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 	cost->next[how] = (uint8_t)((cost->next[how] + 1) % SAMPLES);
@@ -341,7 +361,7 @@ int64_t cost_sample(
 		keep(cost, how, ns);
 		found = least(cost);
 		before = atomic_load(&cost->ns);
-		now = before && is_long(cost, how, before) ? follow_long(cost, before, ns, found, factor)
+		now = before && is_long(cost, how, before) ? follow_long(cost, before, ns, factor)
 							   : follow(cost, before, found);
 		atomic_store(&cost->ns, now);
 		if (!before)

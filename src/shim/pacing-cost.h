@@ -38,10 +38,6 @@ uint64_t cost_ns(const struct cost *cost);
 #define COST_LONG_NS UINT64_C(600000)
 bool cost_is_unsure(const struct cost *cost);
 
-/* cost_spread_percent() - how much longer, by chance, it is to be held back than it must, so that containers
- * that began together do not meet for ever. */
-unsigned cost_spread_percent(const struct cost *cost);
-
 /* cost_start() - `count` are started before there is a sample. Returns what each is charged until then;
  * *ret_unknown: how many there were before, if nothing at all is known of them. */
 #define COST_GUESS_NS UINT64_C(5000)

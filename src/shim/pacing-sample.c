@@ -171,20 +171,12 @@ static void window_close(struct sampler *all, struct window *window)
 /* ---- samples --------------------------------------------------------------------------------------------
  */
 
-/* Much that was charged in vain goes back to the container's bucket, which has a limit. */
-static void settle(const struct window *window, const struct part *part, int64_t ns)
-{
-	if (ns < 0 && (uint64_t)-ns > part->cost_ns * part->count * 3 / 10)
-		pacing_give_back(window->card, part->kind, (uint64_t)-ns);
-	else
-		pacing_charge(window->card, part->kind, ns);
-}
-
 /* Kernels that vary are paid by what each took, so that few of them in a second are no error of its share. */
 static void settle_long(const struct window *window, const struct part *part, uint64_t is_ns)
 {
 	if (is_ns != 0)
-		settle(window, part, ((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
+		pacing_charge(
+			window->card, part->kind, ((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
 }
 
 /* What took longer or shorter than expected did so for all parts alike, as far as one can know. */
@@ -196,7 +188,7 @@ static void window_apply(const struct window *window, uint64_t took_ns)
 				    ? (double)took_ns / part->count
 				    : (double)part->cost_ns * (double)took_ns / (double)window->expected_ns;
 
-		settle(window, part,
+		pacing_charge(window->card, part->kind,
 			cost_sample(part->cost, part->key, part->version, window->how, (uint64_t)(ns + 0.5),
 				pacing_factor(window->card)));
 		if (window->how == COST_ALONE && part->cost_ns >= LONG_NS)

@@ -13,22 +13,33 @@
 #define SLICE_NS INT64_C(1000000)
 /* Who waits looks this often: for another rate, for a sample, and to be seen waiting. */
 #define WAIT_STEP_NS UINT64_C(10000000)
-/* Of a shape that was never measured, this many are started before a sample is waited for, this long. */
 /* What may be under way, and with it one launch that the card is at: enough that it never runs dry before we
  * look again, little enough that another container has its share within 100 ms. */
 #define UNDER_WAY_NS UINT64_C(30000000)
 #define UNDER_WAY_STEP_NS UINT64_C(1000000)
+/* Of a shape that was never measured, this many are started before a sample is waited for, this long. */
 #define UNKNOWN_MAX 4
 #define UNKNOWN_WAIT_STEPS 100
-#define PROBE_NS UINT64_C(2000000000)
-#define SAVED_MAX_NS UINT64_C(50000000)
 #define UNKNOWN_STEP_NS UINT64_C(1000000)
+/* As long as it is not sure what a long launch takes: debt in which it may go on all the same, and for how
+ * long it waits at most. The first samples may be several times too long, and a start is to be had within 100
+ * ms. */
+#define UNSURE_DEBT_NS INT64_C(35000000)
+#define UNSURE_WAIT_NS UINT64_C(2000000000)
+/* Of launches so long each is felt in the second in which it is owed: their debt from that time is paid
+ * little by little, a 250th of the time. */
+#define FADES_COST_NS UINT64_C(20000000)
+#define FADES_PART 250
+/* What is saved up for a launch that costs more than a burst, at most. */
+#define SAVED_MAX_NS UINT64_C(50000000)
 
 /* What this process has drawn and not started. Cleared in a child. */
 struct drawn {
 	struct {
 		_Atomic int64_t ns[PACE_KINDS];
-		_Atomic uint64_t total_ns; /* of PACE_CORE, ever */
+		_Atomic int64_t uncounted[PACE_KINDS]; /* as long as it is negative */
+		_Atomic uint64_t total_ns;	       /* of PACE_CORE, ever */
+		_Atomic uint64_t unsure_ns;	       /* when it last was */
 	} cards[GRANT_FILE_CARDS_MAX] __attribute__((aligned(64)));
 };
 
@@ -100,35 +111,24 @@ static uint64_t rate_of(const struct grant_file *grant, unsigned card)
 	return rate ? rate : share_of(grant, card);
 }
 
-/* Below most. The program's own random numbers are none of ours. */
-static uint64_t random_below(uint64_t most)
-{
-	uint64_t x = now_ns() ^ (uint64_t)(uintptr_t)drawn_get();
-
-	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-	x ^= x >> 31;
-	return most ? x % most : 0;
-}
-
-/* Containers that began together, were held back together and go on together would measure each other for
- * ever. */
-static void spread(const struct cost *cost, uint64_t waited)
-{
-	uint64_t left = random_below(waited / 100 * cost_spread_percent(cost));
-
-	while (left > 0) {
-		uint64_t some = left < WAIT_STEP_NS ? left : WAIT_STEP_NS;
-
-		sample_ask();
-		sleep_ns(some);
-		left -= some;
-	}
-}
-
 static uint64_t saved_of(uint64_t want)
 {
 	return want < SAVED_MAX_NS ? want : SAVED_MAX_NS;
+}
+
+/* So much it may be in debt and go on. */
+static int64_t may_owe(unsigned card, const struct cost *cost, uint64_t now)
+{
+	_Atomic uint64_t *unsure_ns = &drawn_get()->cards[card].unsure_ns;
+
+	if (cost_is_unsure(cost)) {
+		atomic_store_explicit(unsure_ns, now, memory_order_relaxed);
+		return UNSURE_DEBT_NS;
+	}
+	if (cost_ns(cost) < FADES_COST_NS)
+		return 0;
+	return UNSURE_DEBT_NS -
+	       (int64_t)((now - atomic_load_explicit(unsure_ns, memory_order_relaxed)) / FADES_PART);
 }
 
 static void wait_for(const struct shim_session *session, unsigned card, enum pace_kind kind, uint64_t want,
@@ -136,7 +136,8 @@ static void wait_for(const struct shim_session *session, unsigned card, enum pac
 {
 	struct usage_card *usage = &session->usage->cards[card];
 	_Atomic uint64_t *bucket = bucket_of(usage, kind);
-	uint64_t before = now_ns(), now = before, wait, probe = PROBE_NS + random_below(PROBE_NS);
+	uint64_t before = now_ns(), now = before, wait;
+	int64_t owes;
 
 	for (;;) {
 		uint64_t share = share_of(session->grant, card);
@@ -148,7 +149,9 @@ static void wait_for(const struct shim_session *session, unsigned card, enum pac
 		wait = credit_draw_saving(bucket, now, rate, want, saved_of(want));
 		if (wait == 0)
 			break;
-		if (now - before > probe && cost_is_unsure(cost)) {
+		owes = may_owe(card, cost, now);
+		if ((owes > 0 && credit_left_ns(*bucket, now, rate) > -owes) ||
+			(cost_is_unsure(cost) && now - before > UNSURE_WAIT_NS)) {
 			credit_change(bucket, now, rate, -(int64_t)want, saved_of(want));
 			break;
 		}
@@ -156,13 +159,25 @@ static void wait_for(const struct shim_session *session, unsigned card, enum pac
 		sleep_ns(wait < WAIT_STEP_NS ? wait : WAIT_STEP_NS);
 		now = now_ns();
 	}
-	if (now != before && cost_ns(cost) >= COST_LONG_NS) {
-		spread(cost, now - before);
-		now = now_ns();
-	}
 	if (now != before)
 		add(&usage->core_waited_ns, now - before);
-	add(kind == PACE_CORE ? &usage->core_started_ns : &usage->copy_started_ns[kind - 1], want);
+}
+
+/* What is counted never becomes less. */
+static void count_started(unsigned card, uint32_t kind, int64_t ns)
+{
+	struct usage_card *usage = &session_get()->usage->cards[card];
+	_Atomic int64_t *uncounted = &drawn_get()->cards[card].uncounted[kind];
+	int64_t more = atomic_fetch_add_explicit(uncounted, ns, memory_order_relaxed) + ns;
+
+	if (more <= 0)
+		return;
+	more = atomic_exchange_explicit(uncounted, 0, memory_order_relaxed);
+	if (more > 0)
+		add(kind == PACE_CORE ? &usage->core_started_ns : &usage->copy_started_ns[kind - 1],
+			(uint64_t)more);
+	else
+		atomic_fetch_add_explicit(uncounted, more, memory_order_relaxed);
 }
 
 /* This process has no credit left and lacks short_ns: that and a slice more. */
@@ -174,12 +189,13 @@ static void draw(unsigned card, enum pace_kind kind, int64_t short_ns, const str
 	sample_due();
 	sample_ask();
 	wait_for(session, card, kind, (uint64_t)want, cost);
+	count_started(card, kind, want);
 	if (kind == PACE_CORE) {
 		while (sample_is_behind(card, pacing_drawn_ns(card), UNDER_WAY_NS))
 			sleep_ns(UNDER_WAY_STEP_NS);
 		add(&drawn_get()->cards[card].total_ns, (uint64_t)want);
 	}
-	pacing_charge((uint32_t)card, kind, -want);
+	atomic_fetch_add_explicit(&drawn_get()->cards[card].ns[kind], want, memory_order_relaxed);
 }
 
 uint64_t pacing_drawn_ns(uint32_t card)
@@ -189,17 +205,15 @@ uint64_t pacing_drawn_ns(uint32_t card)
 
 void pacing_charge(uint32_t card, uint32_t kind, int64_t ns)
 {
-	if (ns != 0)
-		atomic_fetch_sub_explicit(&drawn_get()->cards[card].ns[kind], ns, memory_order_relaxed);
-}
-
-void pacing_give_back(uint32_t card, uint32_t kind, uint64_t ns)
-{
 	const struct shim_session *session = session_get();
+	uint64_t share = session ? share_of(session->grant, card) : 0;
 
-	if (session && ns <= INT64_MAX)
+	if (ns == 0 || share == 0)
+		return;
+	count_started(card, kind, ns);
+	if (share < GRANT_CORE_WHOLE)
 		credit_change(bucket_of(&session->usage->cards[card], kind), now_ns(),
-			rate_of(session->grant, card), (int64_t)ns, SAVED_MAX_NS);
+			rate_of(session->grant, card), -ns, SAVED_MAX_NS);
 }
 
 uint32_t pacing_factor(uint32_t card)
@@ -273,6 +287,8 @@ void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t
 		return;
 	}
 	saved = errno;
+	if (cost_ns(started->cost) == 0)
+		sample_ask();
 	started->cost_ns = cost_ns(started->cost) * count;
 	pace->paid_ns = started->cost_ns;
 	if (pace->paid_ns == 0)
@@ -295,10 +311,29 @@ void pacing_end(struct pace *pace, CUresult result)
 		&drawn_get()->cards[started->card].ns[started->kind], memory_order_relaxed);
 	sample_end(started, result == CUDA_SUCCESS, left < (int64_t)pace->paid_ns);
 	if (result != CUDA_SUCCESS) {
-		pacing_charge(started->card, started->kind, -(int64_t)pace->paid_ns);
+		atomic_fetch_add_explicit(&drawn_get()->cards[started->card].ns[started->kind],
+			(int64_t)pace->paid_ns, memory_order_relaxed);
 		if (started->cost_ns == 0)
 			cost_unstart(started->cost, started->count);
 	}
+	errno = saved;
+}
+
+void pacing_pay(enum pace_kind kind, uint64_t key, uint64_t fixed_ns, uint32_t part, CUstream stream)
+{
+	const struct shim_session *session = session_get();
+	struct drawn *own = drawn_get();
+	int card = session && own ? card_of_call(session->grant) : -1, saved = errno;
+	struct pace pace = {.started = {.stream = stream, .card = (uint32_t)card, .kind = kind}};
+	uint64_t ns;
+
+	if (card < 0 || sample_captures(stream))
+		return;
+	pace.started.cost = cost_find(key_on_card(key, (uint32_t)card), sample_draws());
+	if (!pace.started.cost)
+		return;
+	ns = cost_ns(pace.started.cost);
+	pay(&pace, &own->cards[card].ns[kind], fixed_ns + (ns ? ns : COST_GUESS_NS) * part / 65536);
 	errno = saved;
 }
 

@@ -30,14 +30,17 @@ bool pacing_is_on(void);
 void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t count, CUstream stream);
 void pacing_end(struct pace *pace, CUresult result);
 
+/* pacing_pay() - waits until what costs so much may be started: fixed_ns, and `part` of the 65,536 of what
+ * `key` stands for, as far as that is known. Nothing is measured, and nothing given back where the driver
+ * refuses. */
+void pacing_pay(enum pace_kind kind, uint64_t key, uint64_t fixed_ns, uint32_t part, CUstream stream);
+
 /* pacing_renew() - what this key stands for is not what it was. */
 void pacing_renew(uint64_t key);
 
-/* pacing_charge() - ns more (or fewer) for what was started already. */
+/* pacing_charge() - ns more (or fewer) for what was started already: to the container's bucket at once, which
+ * has a limit both ways. */
 void pacing_charge(uint32_t card, uint32_t kind, int64_t ns);
-
-/* pacing_give_back() - to the container's bucket, which has a limit: this was charged in vain. */
-void pacing_give_back(uint32_t card, uint32_t kind, uint64_t ns);
 
 /* pacing_factor() - by what the keeper has corrected the share. */
 uint32_t pacing_factor(uint32_t card);

@@ -10,11 +10,12 @@
 #include "shim/shim.h"
 
 /* A look takes a millisecond; on a machine with too much to do, or where many programs start at once, longer.
- */
-#define LOOK_STEP_NS 200000
-#define LOOK_STEPS 50
-#define LATE_LOOK_STEP_NS 1000000
-#define LATE_LOOK_STEPS 240
+ * A keeper that has just died is replaced in some 20 ms. */
+#define LOOK_STEP_NS INT64_C(200000)
+#define LOOK_EARLY_NS INT64_C(10000000)
+#define LATE_LOOK_STEP_NS INT64_C(1000000)
+#define LOOK_NS INT64_C(250000000)
+#define KEPT_LOOK_NS INT64_C(1000000000)
 
 /* Published once, complete. A second thread that came at the same time drops its own mappings. */
 static struct shim_session *session;
@@ -117,19 +118,44 @@ void session_want_look(void)
 		want_look(found);
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* False: nobody has looked until so long after begin_ns. */
+static bool await_look(
+	const struct shim_session *found, unsigned card, uint32_t wanted, int64_t begin_ns, int64_t for_ns)
+{
+	for (;;) {
+		int64_t waited = now_ns() - begin_ns;
+		const struct timespec step = {
+			.tv_nsec = waited < LOOK_EARLY_NS ? LOOK_STEP_NS : LATE_LOOK_STEP_NS};
+
+		if (grant_was_looked(found->grant, card, wanted))
+			return true;
+		if (waited >= for_ns)
+			return false;
+		nanosleep(&step, NULL);
+	}
+}
+
 void session_await_look(unsigned card)
 {
-	const struct timespec step = {.tv_nsec = LOOK_STEP_NS}, late = {.tv_nsec = LATE_LOOK_STEP_NS};
 	const struct shim_session *found = session_get();
 	int saved = errno;
+	int64_t begin;
 	uint32_t wanted;
 
 	if (!found)
 		return;
+	begin = now_ns();
 	wanted = want_look(found);
-	for (int i = 0; i < LOOK_STEPS + LATE_LOOK_STEPS && !grant_was_looked(found->grant, card, wanted);
-		i++)
-		nanosleep(i < LOOK_STEPS ? &step : &late, NULL);
+	if (!await_look(found, card, wanted, begin, LOOK_NS) && account_is_kept(found->account))
+		await_look(found, card, wanted, begin, KEPT_LOOK_NS);
 	errno = saved;
 }
 

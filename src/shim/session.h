@@ -40,6 +40,7 @@ void session_want_look(void);
  * card. */
 bool session_has_process(unsigned pid);
 
-/* session_await_look() - the same, and wait until the keeper has looked at the card, at most 250 ms: a
- * context is large, and who allocates right after it must not get its memory once more. */
+/* session_await_look() - the same, and wait until the keeper has looked at the card, at most a second, or
+ * 250 ms where no keeper lives: a context is large, and who allocates right after it must not get its memory
+ * once more. */
 void session_await_look(unsigned card);

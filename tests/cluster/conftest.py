@@ -21,10 +21,14 @@ import pytest
 from cluster import Cluster, lab_command
 
 LABS_AT_ONCE = 2    # running labs kept between tests
+INOTIFY = pathlib.Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_INSTANCES = 1024    # a kubelet has five, an agent four: the kernel's 128 are soon used up
+OPTIONS = os.environ.get("RATION_LAB_OPTIONS", "").split()    # of every lab/lab up, e.g. --kubernetes 1.30.4
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "alone: measures, or looks at the whole machine: no other test beside it")
+    config.addinivalue_line("markers", "long: in the full form, or by name; its like is in the storm or another test")
 
 
 class Labs:
@@ -39,21 +43,21 @@ class Labs:
         self.count += 1
         return f"t{os.getpid()}-{self.count}"
 
-    def get(self, nodes, charts):
-        layout = (nodes, charts)
+    def get(self, nodes, charts, options=()):
+        layout = (nodes, charts, options)
         cluster = self.running.pop(layout, None)
         if cluster is None:
             while len(self.running) >= LABS_AT_ONCE:
                 self.remove(next(iter(self.running.values())))
-            cluster = self.start(nodes, charts)
+            cluster = self.start(nodes, charts, options)
         self.running[layout] = cluster
         return cluster
 
-    def start(self, nodes, charts):
+    def start(self, nodes, charts, options=()):
         name = self.new_name()
         arguments = [argument for node in nodes for argument in ("--node", node)]
         try:
-            lab_command("up", "--name", name, *arguments, *([] if charts else ["--no-charts"]))
+            lab_command("up", "--name", name, *arguments, *([] if charts else ["--no-charts"]), *options, *OPTIONS)
         except BaseException:
             lab_command("down", "--name", name, check=False)
             raise
@@ -74,7 +78,7 @@ class Labs:
         for folder in root.glob("t*-*"):
             match = re.fullmatch(r"t([0-9]+)-[0-9]+", folder.name)
             if match and not pathlib.Path("/proc", match.group(1)).exists():
-                lab_command("down", "--name", folder.name)
+                lab_command("down", "--name", folder.name, check=False)    # another worker may be at it
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +90,8 @@ def labs():
     def terminated(_number, _frame):
         raise KeyboardInterrupt
     before = signal.signal(signal.SIGTERM, terminated)
+    if int(INOTIFY.read_text()) < INOTIFY_INSTANCES:
+        INOTIFY.write_text(str(INOTIFY_INSTANCES))
     keeper = Labs()
     yield keeper
     keeper.remove_all()
@@ -97,9 +103,9 @@ def lab(labs, request):
     """Gives a Cluster with the nodes asked for; starts one only if none with this layout runs."""
     used = []
 
-    def give(nodes=(), charts=True, fresh=False):
+    def give(nodes=(), charts=True, fresh=False, options=()):
         nodes = tuple(nodes)
-        cluster = labs.start(nodes, charts) if fresh else labs.get(nodes, charts)
+        cluster = labs.start(nodes, charts, options) if fresh else labs.get(nodes, charts, options)
         if any(cluster is other for other, _ in used):    # asked for the same lab twice
             return cluster
         used.append((cluster, fresh))

@@ -16,6 +16,7 @@ from cgpupods import Grant, limit_mib
 from gpupods import annotation
 
 GPU_MEM = "aliyun.com/gpu-mem"
+UNITS_MIB = (1024, 512, 256, 128)
 POD_OF_CGROUP = re.compile(rb"/pod([0-9a-f-]{36})/([0-9a-f]{64})")
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -50,11 +51,11 @@ class Api:
                 self.local.connection = None
         return 0, None
 
-    def insist(self, method, path, body=None, timeout=60):
+    def insist(self, method, path, body=None, timeout=60, content="application/json"):
         """Until the API server answers: it may be the one that was killed."""
         end = time.monotonic() + timeout
         while True:
-            status, answer = self(method, path, body)
+            status, answer = self(method, path, body, content)
             if status in (200, 201, 202, 404, 409):
                 return status, answer
             assert time.monotonic() < end, f"{method} {path}: {status} {answer}"
@@ -73,6 +74,12 @@ def request_of(obj):
     return units // count, count
 
 
+def unit_of(obj):
+    """MiB: of its placement, else of its stamp."""
+    text = annotation(obj, "ration.dev/placement")
+    return json.loads(text)["unit"] if text else int(annotation(obj, "ration.dev/unit") or 1024)
+
+
 def cards_of(obj):
     """Card UUIDs of the placement, or ()."""
     text = annotation(obj, "ration.dev/placement")
@@ -84,19 +91,21 @@ def is_over(obj):
     return obj["status"].get("phase") in ("Succeeded", "Failed")
 
 
-class PodWatch(threading.Thread):
-    """Every state of every pod, in the API server's own order. What is wrong in one of them is in `wrong`."""
+def version_of(obj):
+    """Its resourceVersion: one count for all objects."""
+    return int(obj["metadata"]["resourceVersion"])
 
-    def __init__(self, api, cards):
+
+class Watch(threading.Thread):
+    """Every state of every object of a collection, in the API server's own order, goes to take(kind, object). A watch
+    that breaks goes on behind the last state that it told; only where the API server has that no more (it was
+    killed) states are left out, by another LIST."""
+
+    def __init__(self, api, path):
         super().__init__(daemon=True)
-        self.api, self.total = api, {uuid: units for node in cards.values() for uuid, units in node.items()}
-        self.cards = cards                               # node -> {uuid: units}
-        self.pods, self.seen = {}, {}                    # uid -> object now; uid -> its last state, for ever
-        self.bound = {}                                  # uid -> (node, placement) as first seen
-        self.used = collections.Counter()                # uuid -> units of bound pods
-        self.failed_at, self.gone_at, self.fits_since = {}, {}, {}
-        self.longest_wait, self.waits = (0, ""), []      # (s, pod); s of each wait that is over
+        self.api, self.path, self.objects = api, path, {}    # uid -> object now
         self.wrong, self.events, self.stopped = [], 0, False
+        self.version, self.lists = None, 0                   # up to which everything was told; None: a LIST is due
         self.lock = threading.RLock()
 
     def stop(self):
@@ -106,40 +115,71 @@ class PodWatch(threading.Thread):
     def run(self):
         while not self.stopped:
             try:
-                self.follow()
+                if self.version is None:
+                    self.list()
+                else:
+                    self.follow()
             except (OSError, http.client.HTTPException, ValueError):
                 time.sleep(0.1)
 
-    def follow(self):
-        status, listed = self.api("GET", "/api/v1/pods")
+    def list(self):
+        status, listed = self.api("GET", self.path)
         if status != 200:
             time.sleep(0.1)
             return
         with self.lock:
-            for uid in set(self.pods) - {p["metadata"]["uid"] for p in listed["items"]}:
-                self.take("DELETED", self.pods[uid])
-            for obj in listed["items"]:
+            for uid in set(self.objects) - {p["metadata"]["uid"] for p in listed["items"]}:
+                self.take("DELETED", self.objects[uid])
+            # What has ended first: what it left may have been given to others meanwhile.
+            for obj in sorted(listed["items"], key=lambda o: (not is_over(o), version_of(o))):
                 self.take("MODIFIED", obj)
-        connection = self.api.connect(2)
-        connection.request("GET", "/api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion="
-                           + listed["metadata"]["resourceVersion"], headers=self.api.headers())
-        answer = connection.getresponse()
-        rest = b""
-        while not self.stopped:
-            try:
-                data = answer.read1(1 << 16)
-            except TimeoutError:
-                continue
-            if not data:
+            self.version, self.lists = int(listed["metadata"]["resourceVersion"]), self.lists + 1
+
+    def follow(self):
+        connection = self.api.connect(5)
+        try:
+            connection.request("GET", f"{self.path}?watch=1&allowWatchBookmarks=true&resourceVersion={self.version}",
+                               headers=self.api.headers())
+            answer = connection.getresponse()
+            if answer.status == 410:
+                self.version = None
+            if answer.status != 200:
+                time.sleep(0.1)
                 return
-            *lines, rest = (rest + data).split(b"\n")
-            for line in filter(None, lines):
-                event = json.loads(line)
+            rest = b""
+            while not self.stopped and self.version is not None:
+                data = answer.read1(1 << 16)
+                if not data:
+                    return
+                *lines, rest = (rest + data).split(b"\n")
+                self.told(json.loads(line) for line in filter(None, lines))
+        finally:
+            connection.close()
+
+    def told(self, events):
+        for event in events:
+            with self.lock:
                 if event["type"] == "ERROR":
+                    self.version = None
                     return
                 if event["type"] != "BOOKMARK":
-                    with self.lock:
-                        self.take(event["type"], event["object"])
+                    self.take(event["type"], event["object"])
+                self.version = version_of(event["object"])
+
+
+class PodWatch(Watch):
+    """What is wrong in a state of a pod is in `wrong`. Units of pods are MiB here: those of nodes may differ."""
+
+    def __init__(self, api, cards):
+        super().__init__(api, "/api/v1/pods")
+        self.total = {uuid: mib for node in cards.values() for uuid, mib in node.items()}
+        self.cards = cards                               # node -> {uuid: MiB}
+        self.pods, self.seen = self.objects, {}          # uid -> its last state, for ever
+        self.bound = {}                                  # uid -> (node, placement) as first seen
+        self.bound_version, self.end_version = {}, {}    # uid -> version
+        self.used = collections.Counter()                # uuid -> MiB of bound pods
+        self.failed_at, self.gone_at, self.fits_since = {}, {}, {}
+        self.longest_wait, self.waits = (0, ""), []      # (s, pod); s of each wait that is over
 
     # -- what one event means
 
@@ -149,10 +189,10 @@ class PodWatch(threading.Thread):
             return
         units, _ = request_of(obj)
         for card in cards_of(obj):
-            self.used[card] += sign * units
+            self.used[card] += sign * units * unit_of(obj)
 
     def take(self, kind, obj):
-        uid, name = obj["metadata"]["uid"], obj["metadata"]["name"]
+        uid, name, version = obj["metadata"]["uid"], obj["metadata"]["name"], version_of(obj)
         self.events += 1
         self.occupies(uid, -1)
         if kind == "DELETED":
@@ -162,6 +202,10 @@ class PodWatch(threading.Thread):
             self.pods[uid] = obj
             self.occupies(uid, +1)
         self.seen[uid] = obj
+        if obj["spec"].get("nodeName"):
+            self.bound_version.setdefault(uid, version)
+        if kind == "DELETED" or is_over(obj):
+            self.end_version.setdefault(uid, version)
         if kind != "DELETED" and is_over(obj):
             self.failed_at.setdefault(uid, time.monotonic())
         if obj["spec"].get("nodeName") and request_of(obj)[0]:
@@ -170,13 +214,14 @@ class PodWatch(threading.Thread):
                 self.wrong.append(f"{name} was bound to {self.bound[uid]}, then to {now}")
         for card in cards_of(obj):
             if self.used[card] > self.total[card]:
-                self.wrong.append(f"card {card} has {self.used[card]} of {self.total[card]} units given with {name}")
+                self.wrong.append(f"card {card} has {self.used[card]} of {self.total[card]} MiB given with {name}")
 
     # -- who waits
 
     def fits(self, obj):
         units, count = request_of(obj)
-        return any(sum(total - self.used[card] >= units for card, total in cards.items()) >= count
+        mib = units * unit_of(obj)
+        return any(sum(total - self.used[card] >= mib for card, total in cards.items()) >= count
                    for cards in self.cards.values())
 
     def waiting(self):
@@ -202,6 +247,14 @@ class PodWatch(threading.Thread):
                     and p["status"].get("reason") in ("UnexpectedAdmissionError", "OutOfaliyun.com/gpu-mem")]
 
 
+def is_starting(pid):
+    """It is the container runtime's, before it becomes the container's program."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("runc")
+    except OSError:
+        return False
+
+
 class Machine(threading.Thread):
     """Every 100 ms: which containers of this storm live, with which environment and which device nodes. Asks nobody
     but the kernel, so that it sees containers whose pod is gone as well."""
@@ -210,11 +263,11 @@ class Machine(threading.Thread):
         super().__init__(daemon=True)
         self.mark = f"STORM={storm}".encode()
         self.watch, self.cards = watch, cards            # uuid -> card of its node's inventory
-        self.isolated, self.grants = isolated, 0         # names of nodes; grants that were compared
-        self.known = {}                                  # pid -> (first seen, container or None)
+        self.isolated, self.grants = isolated, 0         # whether a pod is, None: not known yet; grants compared
+        self.known = {}                                  # pid -> (since when it may become one of ours, container)
         self.alive, self.checked = {}, set()             # container id -> container; ids compared with the placement
         self.snapshots, self.wrong, self.stopped = 0, [], False
-        self.most = collections.Counter()                # uuid -> most units seen at once
+        self.most = collections.Counter()                # uuid -> most MiB seen at once
 
     def stop(self):
         self.stopped = True
@@ -242,6 +295,12 @@ class Machine(threading.Thread):
         return cgroup and {"uid": cgroup[1].decode(), "id": cgroup[2].decode(), "env": env, "devices": devices,
                            "limits": limits}
 
+    def unit(self, container):
+        """MiB, by what the container itself is told of its (largest) card."""
+        env = container["env"]
+        mib = max(self.cards[uuid]["mib"] for uuid in env["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(","))
+        return next(unit for unit in UNITS_MIB if str(mib // unit) == env["ALIYUN_COM_GPU_MEM_DEV"])
+
     def snapshot(self):
         now, alive = time.monotonic(), {}
         pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
@@ -249,19 +308,21 @@ class Machine(threading.Thread):
             del self.known[pid]
         for pid in pids:
             since, container = self.known.get(pid, (now, None))
-            if container is None and now - since < 2:    # it may still become one of ours by exec
+            if container is None and since is not None:    # it may still become one of ours by exec
                 container = self.read(pid)
+                if container is None and now - since > 2:
+                    since = now if is_starting(pid) else None
             self.known[pid] = since, container
             if container:
                 alive[container["id"]] = container
         used = collections.Counter()
         for container in alive.values():
             for uuid in container["env"]["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(","):
-                used[uuid] += int(container["env"]["ALIYUN_COM_GPU_MEM_CONTAINER"])
+                used[uuid] += int(container["env"]["ALIYUN_COM_GPU_MEM_CONTAINER"]) * self.unit(container)
         for uuid, units in used.items():
             self.most[uuid] = max(self.most[uuid], units)
             if units > self.watch.total[uuid]:
-                self.wrong.append(f"{units} of {self.watch.total[uuid]} units live on card {uuid}: "
+                self.wrong.append(f"{units} of {self.watch.total[uuid]} MiB live on card {uuid}: "
                                   + "; ".join(self.describe(c) for c in alive.values()
                                               if uuid in c["env"]["ALIYUN_COM_GPU_VISIBLE_DEVICES"]))
         for identity in set(alive) - self.checked:
@@ -280,10 +341,11 @@ class Machine(threading.Thread):
                 + str([s["state"] for s in (obj or {"status": {}})["status"].get("containerStatuses", [])]))
 
     def compare(self, container):
-        """Placement == environment == device nodes == grant; later, if our watch has not told of the binding yet."""
+        """Placement == environment == device nodes == grant; later, if our watches have not told of it yet."""
         with self.watch.lock:
             obj = self.watch.seen.get(container["uid"])
-        if not obj or not annotation(obj, "ration.dev/placement"):
+        isolated = self.isolated(obj) if obj and annotation(obj, "ration.dev/placement") else None
+        if isolated is None:
             return
         self.checked.add(container["id"])
         env, name = container["env"], container["env"]["STORM_CONTAINER"]
@@ -294,8 +356,9 @@ class Machine(threading.Thread):
         if has != set(want) or units != set(want.values()) or container["devices"] != nodes:
             self.wrong.append(f"{obj['metadata']['name']}/{name} is placed on {want}, its environment says {has} with "
                               f"{units} units, its device nodes are {container['devices']}")
-        isolated = obj["spec"]["nodeName"] in self.isolated
-        limits = {u: limit_mib(self.cards[u], n) << 20 for u, n in want.items()} if isolated else None
+        if self.unit(container) != unit_of(obj):
+            self.wrong.append(f"{obj['metadata']['name']}/{name} counts in {unit_of(obj)} MiB, in it {self.unit(container)}")
+        limits = {u: limit_mib(self.cards[u], n, unit_of(obj)) << 20 for u, n in want.items()} if isolated else None
         self.grants += isolated
         if container["limits"] != limits:
             self.wrong.append(f"{obj['metadata']['name']}/{name} is placed on {want}, its grant says "
@@ -354,13 +417,15 @@ def processes_of(cluster, program):
 
 
 class Books(threading.Thread):
-    """Every ration-scheduler's ledger, several times a second: a pod that is over must have left it within 2 s."""
+    """Every ration-scheduler's ledger, several times a second: a pod that is over must have left it 2 s after the
+    ledger says that it has read of its end, however late that is; how late is in `longest`."""
 
     def __init__(self, cluster, watch):
         super().__init__(daemon=True)
         self.cluster, self.watch = cluster, watch
         self.trust_after = 0.0      # before that time ledgers may lag: the API server is away
         self.longest, self.wrong, self.stopped = 0.0, [], False
+        self.known_over = {}        # (pid, uid of a pod) -> since when the ledger knows that it is over, and has it
 
     def stop(self):
         self.stopped = True
@@ -372,31 +437,35 @@ class Books(threading.Thread):
             if not pids or not all(os.path.exists(f"/proc/{pid}") for pid in pids):
                 pids = processes_of(self.cluster, "ration-scheduler")
             for pid in pids:
-                self.look(pid, book_of(pid))
+                self.look(pid, time.monotonic(), book_of(pid))
             time.sleep(0.3)
 
-    def look(self, pid, book):
-        now = time.monotonic()
+    def look(self, pid, now, book):
+        """now: before the ledger was asked."""
         if not book or not book["ready"] or now < self.trust_after:
             return
         if book["wrongSums"] or book["overcommittedGPUs"]:
             self.wrong.append(f"a ledger has {book['wrongSums']} wrong sums, {book['overcommittedGPUs']} cards over")
         states = {p["uid"]: p["state"] for n in book["nodes"] for d in n["devs"] for p in d["pods"]}
         with self.watch.lock:
-            for uid in set(states) & set(self.watch.failed_at):
-                since = now - self.watch.failed_at[uid]
-                self.longest = max(self.longest, since)
+            over = {uid: (self.watch.failed_at[uid], self.watch.end_version[uid])
+                    for uid in states.keys() & self.watch.failed_at.keys()}
+        self.known_over = {key: since for key, since in self.known_over.items() if key[0] != pid or key[1] in over}
+        for uid, (at, version) in over.items():
+            self.longest = max(self.longest, now - at)
+            if book["podsVersion"] and int(book["podsVersion"]) >= version:
+                since = now - self.known_over.setdefault((pid, uid), now)
                 if since > 2:
-                    self.wrong.append(f"{self.watch.seen[uid]['metadata']['name']} is over since {since:.1f} s and "
-                                      f"{states[uid]} in the ledger of process {pid}: {self.watch.seen[uid]['status']}, "
-                                      f"held: {[n['metadata']['annotations'].get('ration.dev/held') for n in self.cluster.nodes().values()]}")
+                    ended = self.watch.seen[uid]
+                    self.wrong.append(f"process {pid} knows since {since:.1f} s that {ended['metadata']['name']} is over, "
+                                      f"and has it as {states[uid]}: {ended['status']}")
 
     def are_right(self):
         """Every ledger believes what the API server says, now."""
         with self.watch.lock:
-            used = {uuid: units for uuid, units in self.watch.used.items() if units}
+            used = {uuid: mib for uuid, mib in self.watch.used.items() if mib}
         for pid in processes_of(self.cluster, "ration-scheduler"):
             book = book_of(pid)
             assert book and book["ready"], book
-            assert {d["uuid"]: d["usedGPU"] for n in book["nodes"] for d in n["devs"] if d["usedGPU"]} == used
+            assert {d["uuid"]: d["usedGPU"] * n["unitMiB"] for n in book["nodes"] for d in n["devs"] if d["usedGPU"]} == used
         return True

@@ -3,6 +3,8 @@ import json
 import threading
 import time
 
+import pytest
+
 from gpupods import SHOW, annotation, card_of, check_what_it_sees, container, fingerprint, pod
 from cluster import is_ready
 
@@ -36,6 +38,7 @@ def agent_log(cluster):
     return cluster.kubectl("-n", "kube-system", "logs", agent(cluster)["metadata"]["name"], "--tail=-1")
 
 
+@pytest.mark.long
 def test_worker_killed_while_pods_run_and_arrive_rejects_none(lab):
     cluster = lab(LAYOUT)
     for i in range(2):
@@ -65,6 +68,7 @@ def used_units(cluster):
     return sum(card["allocated"] for node in cluster.inspect_json()["nodes"] for card in node["gpus"])
 
 
+@pytest.mark.long
 def test_supervisor_killed_while_a_job_runs_costs_pods_that_are_replaced(lab):
     cluster = lab(LAYOUT)
     cluster.create(pod("old", 2))

@@ -72,6 +72,7 @@ def check_lines(lines, limit):
     assert all(limit // 2 < held <= limit for _, held, _ in lines), lines
 
 
+@pytest.mark.long
 def test_limits_hold_while_agent_and_kubelet_are_killed(cluster):
     cluster.create(pod("holder", containers=[filler("main", 4)]))
     cluster.create(pod("looper", containers=[looper("main", 2)]))
@@ -206,6 +207,7 @@ def cpuset(cluster, obj):
     return re.search(r"^Cpus_allowed_list:\s+(\S+)$", status, re.M).group(1)
 
 
+@pytest.mark.long
 def test_a_pod_keeps_its_card_when_its_cgroup_is_rewritten(cluster):
     put_back = kubelet_setting(cluster, lambda c: {**c, "cpuManagerPolicy": "static", "kubeReserved": {"cpu": "500m"}})
     try:

@@ -1,17 +1,14 @@
 """helm upgrade to an agent with another shim and another layout of the grants, and rollback, under thirty running pods:
 none is restarted, all limits hold, new pods get the new version."""
-import dataclasses
-
 import pytest
 
 import testimages
 from cgpupods import LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, grant_of, limit_mib, processes, said
 from cluster import PRODUCT, ROOT
 from gpupods import card_of, fingerprint, inventory, pod
-from testimages import images, lab as labs, recipes
+from testimages import SHIMS
 
 NEXT = "next"    # tag of the other image
-SHIMS = ("libcuda.so.1", "libnvidia-ml.so.1")
 
 
 @pytest.fixture
@@ -19,17 +16,6 @@ def cluster(lab, tmp_path):
     made = lab(LAYOUT)
     testimages.give(made, tmp_path, only={"debian"})
     return made
-
-
-def other_image(cluster, folder):
-    """The agent's image as a later version would have it: another layout of the grants, and so another shim."""
-    product, version = images.install_product(labs.Lab.existing(cluster.name).product, folder / "product")
-    later = PRODUCT / "tests/component/next"
-    product |= {"ration-agent": later / "ration-agent-next", **{f"shim/{name}": later / name for name in SHIMS}}
-    agent = next(r for r in recipes.load() if r.name == "ration-agent")
-    agent = dataclasses.replace(agent, name="ration-agent-next", fields={
-        **agent.fields, "names": [f"ration/ration-agent:{NEXT}"]})
-    testimages.load(cluster, images.prepare_recipes(recipes.Sources(product, version, ""), [agent]))
 
 
 def version_of(cluster, obj):
@@ -46,10 +32,11 @@ def rolled_out(cluster):
     cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=90s")
 
 
-def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster, tmp_path):
+@pytest.mark.long
+def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster):
     cluster.create({"apiVersion": "v1", "kind": "List", "items": [
         pod(f"p{i:02}", containers=[filler("main", 1)]) for i in range(30)]})
-    other_image(cluster, tmp_path)
+    testimages.give_next(cluster, NEXT)
     old = {p["metadata"]["name"]: p for p in cluster.wait_running(count=30, timeout=90)}
 
     def check(new):

@@ -45,6 +45,7 @@ def churn(lab):
     made.end()
 
 
+@pytest.mark.long
 def test_memory_is_flat_while_pods_come_and_go(churn):
     begin, samples = time.monotonic(), []
     while time.monotonic() < begin + MINUTES * 60:

@@ -2,6 +2,8 @@
 import json
 import random
 
+import pytest
+
 from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, fingerprint, inventory, pod, units_of, used_per_card
 
 NODES = ["crowd-a.192.168.20.1=2x16160MiB+2x8192MiB,share", "crowd-b.192.168.20.2=2x24576MiB+1x10240MiB+1x5120MiB,share"]
@@ -44,6 +46,7 @@ def check(cluster, running, waiting):
     assert {d["uuid"]: d["usedGPU"] for n in book["nodes"] for d in n["devs"] if d["usedGPU"]} == used
 
 
+@pytest.mark.long
 def test_forty_pods_at_once_then_half_of_them_go(lab):
     cluster = lab(NODES)
     rng = random.Random(20)

@@ -1,4 +1,4 @@
-"""The documents followed: their manifests byte for byte, their outputs character by character."""
+"""The documents followed: their manifests field for field, their outputs character by character."""
 import pathlib
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
@@ -75,3 +75,10 @@ def test_objects_have_the_documented_names(lab):
     assert ds["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
     assert cluster.json("-n", "kube-system", "get", "deployment", "ack-co-scheduler")["status"]["readyReplicas"] == 2
     assert cluster.json("-n", "kube-system", "get", "lease", "ack-co-scheduler")["spec"]["holderIdentity"]
+
+
+def test_doctor_finds_nothing_wrong_with_the_documented_cluster(lab):
+    cluster = lab(ONE_NODE["seeds/1"])
+    done = cluster.run("ration", "doctor", check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("checks: 0 findings in 0 of them, 0 could not be made\n"), done.stdout

@@ -12,6 +12,7 @@ from gpupods import pod
 
 A, B = "own-a.192.168.30.1", "own-b.192.168.30.2"
 NODES = [f"{name}=1x16160MiB,share" for name in (A, B)]
+MAPS = "/api/v1/namespaces/kube-system/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 ANNOTATE = {"metadata": {"annotations": {"example.com/written": "yes"}}}
 RENEW = {"spec": {"leaseDurationSeconds": 41}}
@@ -71,6 +72,16 @@ def test_agent_cannot_write_to_another_node_nor_to_anybody_elses_lease(agent):
         assert REFUSAL in agent.patch(path, body)
     for name in (f"ration-agent-{B}", f"ration-agent-{A}x", "made-up"):
         assert REFUSAL in agent.create_lease(name)
+
+
+def test_agent_writes_the_config_map_of_its_links_and_no_other(agent):
+    def create(name):
+        return agent.ask("POST", MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    assert create(f"gpu-topology-{A}") is None and agent.patch(f"{MAPS}/gpu-topology-{A}", ANNOTATE) is None
+    for name in (f"gpu-topology-{B}", "made-up"):
+        assert REFUSAL in create(name)
+    assert REFUSAL in agent.patch(f"{MAPS}/ration-policy", ANNOTATE)
+    agent.cluster.kubectl("-n", "kube-system", "delete", "configmap", f"gpu-topology-{A}")
 
 
 def test_agent_writes_to_pods_of_its_own_node_only(agent):

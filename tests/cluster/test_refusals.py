@@ -109,17 +109,3 @@ def test_a_sick_card_gets_no_new_pods_and_comes_back(lab):
     cluster.fault(NODE, index, "heal")
     cluster.wait_for(lambda: inventory(cluster.node(NODE))[uuid]["healthy"], 30, "the card to be well again")
     cluster.wait_for(lambda: cluster.node(NODE)["status"]["allocatable"]["aliyun.com/gpu-mem"] == "46", 30, "46 units")
-
-
-def test_container_that_asks_for_gpu_count_is_refused_with_the_cure(lab):
-    """The kubelet would admit it, and nobody would give it a card."""
-    cluster = lab(NODES)
-    for init in (False, True):
-        asks = {"name": "c", "image": "example", "resources": {"limits": {"aliyun.com/gpu-count": 1}}}
-        plain = {"name": "plain", "image": "example"}
-        obj = pod("counts", containers=[plain] if init else [asks], init=[asks] if init else ())
-        said = cluster.create_fails(obj)
-        assert "no container can ask for it: ask for aliyun.com/gpu-mem" in said
-    labelled = pod("labelled", 4, labels={"aliyun.com/gpu-count": "2"})
-    cluster.create(labelled)
-    cluster.wait_running(names=["labelled"])

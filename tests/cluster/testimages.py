@@ -1,4 +1,5 @@
 """Images of every kind (images/*.json) around the programs of tests/component/load-driver.c."""
+import dataclasses
 import pathlib
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ sys.path.insert(0, str(ROOT / "lab"))
 from rationlab import images, lab, recipes    # noqa: E402
 
 RECIPES = pathlib.Path(__file__).resolve().parent / "images"
+CHARTS_OWN = ("ration-agent", "ration-scheduler")    # the images that the charts name
+SHIMS = ("libcuda.so.1", "libnvidia-ml.so.1")
 SOURCE = ROOT / "tests" / "component" / "load-driver.c"
 
 
@@ -41,6 +44,21 @@ def give(cluster, tmp_path, only=None):
 def load(cluster, made):
     for node in lab.Lab.existing(cluster.name).nodes:
         images.load_into(node, made)
+
+
+def give_version(cluster, tag, programs):
+    """Images of the charts' programs (named as in deploy/images) under this tag, in every node."""
+    chosen = [dataclasses.replace(r, name=f"{r.name}-{tag}", fields={**r.fields, "names": [f"ration/{r.name}:{tag}"]})
+              for r in recipes.load() if r.name in CHARTS_OWN]
+    load(cluster, images.prepare_recipes(recipes.Sources(programs, "", ""), chosen))
+
+
+def give_next(cluster, tag="next"):
+    """A later version: the agent has another layout of the grants, and so another shim."""
+    later = PRODUCT / "tests/component/next"
+    give_version(cluster, tag, {
+        "ration-scheduler": PRODUCT / "src/scheduler/ration-scheduler", "ration-agent": later / "ration-agent-next",
+        **{f"shim/{name}": later / name for name in SHIMS}})
 
 
 def name(recipe):

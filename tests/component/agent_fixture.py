@@ -64,11 +64,11 @@ def unmount_leftovers():
 
 
 class World:
-    """One node. cards: the SPEC of `ration-sim up`; None: no driver. run_in_memory: as /run is on a node; times of
+    """One node. cards: the SPEC of `ration-sim up`; None: no driver; links: of which machine. run_in_memory: as /run is on a node; times of
     writes are then not those of a disk."""
 
     def __init__(self, cards="2x16384MiB", cdi=True, labels=None, unit=None, tls=False, options=(),
-                 run_in_memory=False):
+                 run_in_memory=False, links=None):
         unmount_leftovers()
         self.tmp = tempfile.TemporaryDirectory(prefix=f"ration-agent-{os.getpid()}-")
         self.dir = pathlib.Path(self.tmp.name)
@@ -82,7 +82,7 @@ class World:
         self.log, self.unit, self.agent, self.options = self.dir / "agent.log", unit, None, options
         self.shim, self.wrapper = BUILD / "src/shim", []
         if cards:
-            self.sim("up", "--gpus", cards)
+            self.sim("up", "--gpus", cards, *(["--links", links] if links else []))
         self.api = (FakeApiServer(tls=True, token="secret") if tls else FakeApiServer()).start()
         self.kubelet = FakeKubelet(self.dir, cdi=cdi, cdi_dir=cdi_dir)
         self.api.create_node(NODE, labels={"ack.node.gpu.schedule": "share"} if labels is None else labels)
@@ -168,7 +168,7 @@ class World:
         self.kubelet.start()
         self.start_agent()
         self.kubelet.wait_devices(units)
-        wait_for(lambda: self.api.watches() >= 2)
+        wait_for(lambda: self.api.watches("nodes", "pods") >= 2)
         return self
 
     def logged(self):
@@ -176,6 +176,11 @@ class World:
 
     def cards(self):
         return json.loads(wait_for(lambda: self.api.node(NODE)["metadata"]["annotations"].get("ration.dev/gpus")))
+
+    def condition(self):
+        """GPUSharingProblem of the node, or None."""
+        found = [c for c in self.api.node(NODE)["status"]["conditions"] if c["type"] == "GPUSharingProblem"]
+        return found[0] if found else None
 
     def uuid(self, index):
         return self.cards()[index]["uuid"]

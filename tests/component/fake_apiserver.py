@@ -25,7 +25,7 @@ Misfortune:
 What was asked:
     requests, requests_for(method, path_regex), clear_requests(); each has method, path, query (dict), headers, body
     (parsed JSON or None), status (None while it runs), time (monotonic)
-    watches()                   number of open watches
+    watches(collection...)      number of open watches, of these collections if any are named
 """
 import base64
 import copy
@@ -44,9 +44,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KINDS = {"pods": "Pod", "nodes": "Node", "events": "Event", "leases": "Lease", "configmaps": "ConfigMap",
          "namespaces": "Namespace", "secrets": "Secret", "resourcepolicies": "ResourcePolicy",
-         "poddisruptionbudgets": "PodDisruptionBudget"}
+         "poddisruptionbudgets": "PodDisruptionBudget", "daemonsets": "DaemonSet", "deployments": "Deployment"}
 CLUSTER_SCOPED = {"nodes", "namespaces"}
-GROUPS = {"leases": "coordination.k8s.io/v1", "poddisruptionbudgets": "policy/v1"}
+GROUPS = {"leases": "coordination.k8s.io/v1", "poddisruptionbudgets": "policy/v1", "daemonsets": "apps/v1",
+          "deployments": "apps/v1", "resourcepolicies": "scheduling.alibabacloud.com/v1alpha1"}
+# Their specs have a number, as those of custom resources with a status subresource have.
+NUMBERED = {"resourcepolicies"}
 PATH = re.compile(r"^/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+/[^/]+))"
                   r"(?:/namespaces/(?P<namespace>[^/]+))?/(?P<collection>[a-z]+)"
                   r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>[a-z]+))?$")
@@ -105,6 +108,9 @@ def strategic_merge(target, patch):
     if isinstance(patch, list) and patch and all(isinstance(p, dict) and "type" in p for p in patch):
         result = {t["type"]: t for t in target or []}
         for p in patch:
+            if p.get("$patch") == "delete":
+                result.pop(p["type"], None)
+                continue
             result[p["type"]] = merge(result.get(p["type"]), p)
         return list(result.values())
     if not isinstance(patch, dict):
@@ -115,6 +121,25 @@ def strategic_merge(target, patch):
             result.pop(key, None)
         else:
             result[key] = strategic_merge(result.get(key), value)
+    return result
+
+
+def json_patch(target, operations):
+    """As much of RFC 6902 as we use: test, and add of a member or at the end of a list."""
+    result = copy.deepcopy(target)
+    for operation in operations:
+        *path, last = operation["path"].strip("/").split("/")
+        at = result
+        for part in path:
+            at = at.get(part) if isinstance(at, dict) else None
+        if operation["op"] == "test" and (not isinstance(at, dict) or at.get(last) != operation["value"]):
+            raise ApiError(422, "Invalid", f"testing value {operation['path']} failed: test failed")
+        if operation["op"] == "add" and last == "-" and isinstance(at, list):
+            at.append(operation["value"])
+        elif operation["op"] == "add" and isinstance(at, dict):
+            at[last] = operation["value"]
+        elif operation["op"] != "test":
+            raise ApiError(422, "Invalid", f"add operation does not apply: {operation['path']}")
     return result
 
 
@@ -188,6 +213,8 @@ class Store:
             obj.setdefault("kind", KINDS.get(collection, collection))
             meta.setdefault("uid", str(uuid.uuid4()))
             meta.setdefault("creationTimestamp", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+            if collection in NUMBERED:
+                meta["generation"] = 1
             if collection == "pods":
                 obj.setdefault("status", {}).setdefault("phase", "Pending")
             self.check_event(collection, key[0], obj)
@@ -215,6 +242,8 @@ class Store:
             if after["metadata"].get("resourceVersion") != before["metadata"]["resourceVersion"]:
                 raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {collection} "{name}": '
                                "the object has been modified")
+            if collection in NUMBERED and after["spec"] != before["spec"]:
+                after["metadata"]["generation"] += 1
             if after != before:
                 self.record(collection, self.key(collection, namespace, name), before, after)
             return copy.deepcopy(after)
@@ -242,7 +271,7 @@ class Store:
             limit = int(query.get("limit") or 0) or len(items)
             meta = {"resourceVersion": str(version)}
             if len(items) > limit:
-                meta["continue"] = base64.b64encode(uuid.uuid4().bytes).decode()
+                meta["continue"] = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
                 meta["remainingItemCount"] = len(items) - limit
                 self.pages[meta["continue"]] = (version, items[limit:])
             for item in items:
@@ -392,6 +421,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise ApiError(410, "Expired", f"too old resource version: {version} ({store.oldest})")
         self.start_stream()
         mine = Watch(cut_after)
+        mine.collection = collection
         self.api.open_watches.append(mine)
         try:
             self.follow(mine, collection, match["namespace"], query, version)
@@ -471,6 +501,7 @@ class FakeApiServer:
         self.server_name, self.bookmark_interval = server_name or host, bookmark_interval
         self.store, self.requests, self.faults = Store(), [], []
         self.connections, self.open_watches = set(), []
+        self.hidden = set()    # collections that it does not know
         self.stopping, self.silent, self.expire_by, self.port = threading.Event(), False, "event", 0
         self.http = None
         self.directory = tempfile.TemporaryDirectory(prefix="fake-apiserver-")
@@ -678,8 +709,8 @@ class FakeApiServer:
     def silence(self, silent):
         self.silent = silent
 
-    def watches(self):
-        return len(self.open_watches)
+    def watches(self, *collections):
+        return sum(not collections or w.collection in collections for w in list(self.open_watches))
 
     def requests_for(self, method, path_regex):
         return [r for r in list(self.requests) if r.method == method and re.search(path_regex, r.path)]
@@ -696,6 +727,8 @@ class FakeApiServer:
         if not match:
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         match = match.groupdict()
+        if match["collection"] in self.hidden:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
         if match["collection"] == "namespaces" or match["namespace"] and match["collection"] is None:
             match["namespace"] = None
         return match
@@ -725,6 +758,11 @@ class FakeApiServer:
         if request.method == "DELETE" and name:
             uid = ((request.body or {}).get("preconditions") or {}).get("uid")
             return 200, self.store.delete(collection, namespace, name, uid)
+        if request.method == "DELETE" and request.query.get("labelSelector"):
+            gone = self.store.page(collection, namespace, {"labelSelector": request.query["labelSelector"]})
+            for item in gone["items"]:
+                self.store.delete(collection, namespace, item["metadata"]["name"])
+            return 200, gone
         raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
     @staticmethod
@@ -734,11 +772,15 @@ class FakeApiServer:
         return request.body
 
     def patcher(self, request):
-        patch, kind = self.body(request), request.headers.get("Content-Type", "")
+        patch, kind = request.body, request.headers.get("Content-Type", "")
+        if not isinstance(patch, list if kind == "application/json-patch+json" else dict):
+            raise ApiError(400, "BadRequest", "the object provided is unrecognized")
         if kind == "application/merge-patch+json":
             return lambda old: merge(old, patch)
         if kind == "application/strategic-merge-patch+json":
             return lambda old: strategic_merge(old, patch)
+        if kind == "application/json-patch+json":
+            return lambda old: json_patch(old, patch)
         raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: {kind}")
 
     @staticmethod
@@ -755,7 +797,7 @@ class FakeApiServer:
             if sub == "status":
                 kept = {k: v for k, v in old.items() if k not in ("status", "metadata")}
                 return {**kept, "metadata": new["metadata"], "status": new.get("status", {})}
-            if collection in ("pods", "nodes") and "status" in old:
+            if collection in {"pods", "nodes"} | NUMBERED and "status" in old:
                 new["status"] = old["status"]
             return new
         return self.store.replace(collection, namespace, name, guarded)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A stand-in for kubectl. `get --raw`: serves the nodes and pods of the JSON file $FAKE_KUBECTL in pages, as the API
-server would, and the Lease of the leading scheduler (key "leader"). `config view`: the context's namespace (key
+server would, and Leases by their holders: of the leading scheduler (key "leader"), and others (key "leases"). `config view`: the context's namespace (key
 "namespace"). `port-forward`: tells the port in key "forward", where the peer must listen itself, and stays until it is
 ended. Notes how it was called in $FAKE_KUBECTL.log, and there too when a port-forward ends."""
 import json
@@ -38,9 +38,11 @@ def serve_one(parts):
     for pod in world["pods"] if parts[-2] == "pods" else []:
         if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == (namespace, name):
             return {"kind": "Pod", "apiVersion": "v1"} | pod
-    if parts[-2] == "leases" and (namespace, name) == ("kube-system", "ack-co-scheduler") and "leader" in world:
+    leases = {"ack-co-scheduler": world["leader"]} if "leader" in world else {}
+    leases |= world.get("leases", {})
+    if parts[-2] == "leases" and namespace == "kube-system" and name in leases:
         return {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": name},
-                "spec": {"holderIdentity": world["leader"]}}
+                "spec": {"holderIdentity": leases[name]}}
     fail(f'Error from server (NotFound): {parts[-2]} "{name}" not found')
 
 

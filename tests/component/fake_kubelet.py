@@ -27,6 +27,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 RESOURCE = "aliyun.com/gpu-mem"
 GPU_COUNT = "aliyun.com/gpu-count"
 CORE = "aliyun.com/gpu-core.percentage"
+WHOLE = "aliyun.com/gpu"
 
 # message -> fields: (name, number, type); "*" repeated, "{" a map of strings, other names are messages
 SCHEMA = {
@@ -214,6 +215,7 @@ class FakeKubelet:
         self.server = self.resources_server = self.cri_server = None
         self.started_at = None
         self.core = Beside()        # of gpu-core.percentage
+        self.whole = Beside()       # of whole cards: a container asks for them or for gpu-mem, never both
         self.core_first = False     # the kubelet asks for a container's resources in no order: a map of Go
 
     # ---- services ----
@@ -261,6 +263,9 @@ class FakeKubelet:
             if self.core.plugin:
                 self.core.plugin.close()
             self.core.plugin, self.core.devices = None, {}
+            if self.whole.plugin:
+                self.whole.plugin.close()
+            self.whole.plugin, self.whole.devices = None, {}
 
     def stop_all(self):
         self.unnamed.clear()
@@ -308,7 +313,7 @@ class FakeKubelet:
             options = plugin.call("GetDevicePluginOptions", msg("Empty"), "DevicePluginOptions")
         except grpc.RpcError as e:
             context.abort(grpc.StatusCode.UNKNOWN, f"failed to dial device plugin: {e.code()}")
-        mine = self.core if request.resource_name == CORE else self
+        mine = {CORE: self.core, WHOLE: self.whole}.get(request.resource_name, self)
         with self.changed:
             mine.registrations.append((time.monotonic(), request))
             mine.options = options
@@ -348,7 +353,7 @@ class FakeKubelet:
         """Made once per pod and state: a kubelet is not made of Python, and its time counts in ours."""
         uid, spec = pod["metadata"]["uid"], pod["spec"]
         containers = [c for c in spec.get("initContainers", []) if is_sidecar(c)] + spec["containers"]
-        state = [given.get((uid, c["name"])) for c in containers for given in (self.given, self.core.given)]
+        state = [given.get((uid, c["name"])) for c in containers for given in (self.given, self.core.given, self.whole.given)]
         if uid not in self.shown or self.shown[uid][0] != state:
             self.shown[uid] = state, self.show(pod, containers)
         return self.shown[uid][1]
@@ -358,7 +363,8 @@ class FakeKubelet:
         shown = []
         for c in containers:
             devices = [msg("ContainerDevices", "v1", resource_name=name, device_ids=given[uid, c["name"]])
-                       for name, given in ((CORE, self.core.given), (RESOURCE, self.given)) if given.get((uid, c["name"]))]
+                       for name, given in ((CORE, self.core.given), (RESOURCE, self.given), (WHOLE, self.whole.given))
+                       if given.get((uid, c["name"]))]
             shown.append(msg("ContainerResources", "v1", name=c["name"], devices=devices))
         return msg("PodResources", "v1", name=pod["metadata"]["name"], namespace=pod["metadata"]["namespace"],
                    containers=shown)
@@ -367,7 +373,8 @@ class FakeKubelet:
 
     def write_checkpoint(self):
         entries = [{"PodUID": uid, "ContainerName": name, "ResourceName": resource, "DeviceIDs": {"-1": ids},
-                    "AllocResp": ""} for resource, given in ((RESOURCE, self.given), (CORE, self.core.given))
+                    "AllocResp": ""} for resource, given in ((RESOURCE, self.given), (CORE, self.core.given),
+                                                         (WHOLE, self.whole.given))
                    for (uid, name), ids in given.items()]
         known = {RESOURCE: list(self.devices)} | ({CORE: list(self.core.devices)} if self.core.registrations else {})
         text = json.dumps({"Data": {"PodDeviceEntries": entries or None, "RegisteredDevices": known},
@@ -379,9 +386,10 @@ class FakeKubelet:
     def read_checkpoint(self):
         try:
             data = json.loads(self.checkpoint.read_text())["Data"]
-            self.given, self.core.given = (
+            self.given, self.core.given, self.whole.given = (
                 {(e["PodUID"], e["ContainerName"]): sum(e["DeviceIDs"].values(), [])
-                 for e in data["PodDeviceEntries"] or [] if e["ResourceName"] == resource} for resource in (RESOURCE, CORE))
+                 for e in data["PodDeviceEntries"] or [] if e["ResourceName"] == resource}
+                for resource in (RESOURCE, CORE, WHOLE))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return
 
@@ -442,12 +450,15 @@ class FakeKubelet:
 
     def allocate_mem(self, pod, container, reuse, preferred):
         n, uid = limits(container), pod["metadata"]["uid"]
+        mine = self
+        if limits(container, WHOLE):
+            n, mine = limits(container, WHOLE), self.whole
         if not n:
             return []
         with self.lock:
-            used = {i for ids in self.given.values() for i in ids}
-            free = sorted(i for i, h in self.devices.items() if h == "Healthy" and i not in used)
-            plugin = self.plugin
+            used = {i for ids in mine.given.values() for i in ids}
+            free = sorted(i for i, h in mine.devices.items() if h == "Healthy" and i not in used)
+            plugin = mine.plugin
         ids = sorted(reuse)[:n]
         if len(ids) < n:
             if len(free) < n - len(ids):
@@ -459,7 +470,7 @@ class FakeKubelet:
             msg("ContainerAllocateRequest", devices_ids=ids)]), "AllocateResponse")
         assert len(answer.container_responses) == 1
         with self.lock:
-            self.given[uid, container["name"]] = ids
+            mine.given[uid, container["name"]] = ids
             self.answers[uid, container["name"]] = answer.container_responses[0]
             self.write_checkpoint()
         return ids
@@ -475,9 +486,10 @@ class FakeKubelet:
     def run(self, pod, name):
         """Starts a container: PreStartContainer, then what the runtime makes of Allocate's answer."""
         uid = pod["metadata"]["uid"]
+        mine = self.whole if (uid, name) in self.whole.given else self
         try:
-            self.plugin.call("PreStartContainer",
-                             msg("PreStartContainerRequest", devices_ids=self.given[uid, name]),
+            mine.plugin.call("PreStartContainer",
+                             msg("PreStartContainerRequest", devices_ids=mine.given[uid, name]),
                              "PreStartContainerResponse", timeout=30)
         except grpc.RpcError as e:
             raise StartError(e.details()) from None
@@ -523,6 +535,6 @@ class FakeKubelet:
         with self.lock:
             uid = pod["metadata"]["uid"]
             self.pods.pop(uid, None)
-            for given in (self.given, self.core.given):
+            for given in (self.given, self.core.given, self.whole.given):
                 for key in [k for k in given if k[0] == uid]:
                     del given[key]

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A stand-in for kubectl that asks a real (small) API server at $API_URL: `get --raw=PATH`, `config view`, and `patch pod
-NAME --namespace NS --type=merge --patch=JSON`. `port-forward POD`: tells the port that $FORWARD (JSON, by pod) names, and
-stays until it is ended; notes both in $FORWARD_LOG."""
+"""A stand-in for kubectl that asks a real (small) API server at $API_URL: `get --raw=PATH`, `create|replace --raw=PATH
+--filename=-`, `config view`, and `patch pod NAME --namespace NS --type=merge --patch=JSON`. `port-forward POD`: tells the
+port that $FORWARD (JSON, by pod) names, and stays until it is ended; notes both in $FORWARD_LOG."""
 import json
 import os
 import signal
@@ -12,13 +12,13 @@ import urllib.request
 URL = os.environ["API_URL"]
 
 
-def ask(method, path, body=None):
-    request = urllib.request.Request(URL + path, body, {"Content-Type": "application/merge-patch+json"}, method=method)
+def ask(method, path, body=None, content="application/merge-patch+json"):
+    request = urllib.request.Request(URL + path, body, {"Content-Type": content}, method=method)
     try:
         return urllib.request.urlopen(request, timeout=20).read().decode()
     except urllib.error.HTTPError as e:
-        reason = {403: "Forbidden", 404: "NotFound"}.get(e.code, "Error")
-        sys.exit(f"Error from server ({reason}): {e.read().decode()[:200]}")
+        status = json.load(e)
+        sys.exit(f"Error from server ({status['reason']}): {status['message'][:200]}")
 
 
 def note(word):
@@ -50,6 +50,9 @@ elif words[0] == "config":
     print(os.environ.get("KUBECTL_NAMESPACE", "default"), end="")
 elif words[0] == "get":
     print(ask("GET", words[1].removeprefix("--raw=")), end="")
+elif words[0] in ("create", "replace") and "--filename=-" in words:
+    path = words[1].removeprefix("--raw=")
+    print(ask("POST" if words[0] == "create" else "PUT", path, sys.stdin.buffer.read(), "application/json"), end="")
 elif words[:2] == ["patch", "pod"]:
     arguments = sys.argv[1:]
     namespace = arguments[arguments.index("--namespace") + 1]

@@ -104,6 +104,16 @@ def test_pod_whose_placement_lacks_its_percentage_is_refused(world):
         world.kubelet.run(more, "main")
 
 
+def test_pod_that_was_bound_by_hand_with_a_percentage_that_is_none_is_told_apart_and_refused(world):
+    """Admission let it through: the kubelet asks for its devices like for any other's."""
+    by_hand = world.api.create_pod("seven", gpu_mem=2, gpu_core=7, node=NODE)
+    world.kubelet.admit(by_hand)
+    with pytest.raises(StartError, match='container "main": aliyun.com/gpu-core.percentage is 7: must be a multiple of 5'):
+        world.kubelet.run(by_hand, "main")
+    world.kubelet.admit(world.api.create_pod("points-only", gpu_core=30, node=NODE))
+    start(world, "right", 2, 30)
+
+
 def test_card_over_its_100_percent_is_the_last_line(world):
     """Two schedulers at a change of the leader."""
     start(world, "a", 2, 60)
@@ -197,6 +207,7 @@ def test_agent_that_is_started_again_offers_both(world):
     wait_for(lambda: annotations(world).get("ration.dev/serving") is None)
 
 
+@pytest.mark.waits
 def test_other_modes_do_not_offer_it_and_a_node_that_was_core_mem_has_none_left(world):
     world.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "cgpu"}}})
     world.kubelet.wait_devices(0, of=world.kubelet.core)
@@ -208,8 +219,8 @@ def test_other_modes_do_not_offer_it_and_a_node_that_was_core_mem_has_none_left(
 def test_mode_stays_while_pods_with_a_percentage_run(world):
     made, _ = start(world, "a", 2, 30)
     world.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "share"}}})
-    wait_for(lambda: annotations(world).get("ration.dev/mode-pending") == "core_mem")
-    assert len(world.kubelet.core.devices) == 400 and "ration.dev/mode" not in annotations(world)
+    wait_for(lambda: annotations(world).get("ration.dev/mode-pending") == "share")
+    assert len(world.kubelet.core.devices) == 400 and annotations(world)["ration.dev/mode"] == "core_mem"
     world.kubelet.end(made)
     world.api.set_phase("a", "Succeeded")
     world.kubelet.wait_devices(0, of=world.kubelet.core)
@@ -221,7 +232,7 @@ def test_it_is_not_registered_where_no_mode_has_it(mode):
     with World(cards="1x16160MiB", labels={"ack.node.gpu.schedule": mode}) as w:
         w.kubelet.start()
         w.start_agent()
-        wait_for(lambda: w.api.watches() >= 2)
+        wait_for(lambda: w.api.watches("nodes", "pods") >= 2)
         time.sleep(1)
         assert not w.kubelet.core.registrations
 

@@ -36,6 +36,8 @@ def test_kubelet_does_not_notice_the_death_of_the_worker(world):
     assert len(world.kubelet.devices) == 32
 
 
+@pytest.mark.alone
+@pytest.mark.waits
 def test_allocate_while_the_worker_is_dead_waits_and_is_answered_within_50_ms(world):
     times = []
     for i in range(20):
@@ -107,6 +109,7 @@ def test_kubelet_that_restarts_is_registered_at_by_a_second_worker(world):
     world.kubelet.wait_devices(32)
 
 
+@pytest.mark.waits
 def test_worker_that_hangs_with_a_call_in_its_hands_is_replaced(world):
     old = world.worker()
     os.kill(old, signal.SIGSTOP)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import statistics
 import struct
 import subprocess
@@ -103,8 +104,8 @@ def test_context_counts_against_the_limit_before_the_next_allocation(node):
         times.append((took, LIMIT - left))
     print("\na context until it is counted, us:", sorted(took for took, _ in times))
     in_time = [took for took, counted in times if counted == CONTEXT]
-    # Ten milliseconds are all that the program waits: on a busy machine that is not always enough.
-    assert len(in_time) >= (8 if FULL and not SANITIZED else 4), times
+    # A second is what the program waits.
+    assert len(in_time) >= (8 if not SANITIZED else 4), times
     settles_at(node, pod, 0)
 
 
@@ -170,6 +171,28 @@ def test_cgroup_that_a_container_made_below_its_own_counts_for_it(node):
     assert overhead(node, other) == 0
 
 
+def test_new_context_waits_for_an_agent_that_lives_and_hardly_for_one_that_does_not(node):
+    pod, container = node.start_container()
+
+    def made():
+        return map(int, node.program(pod, container, MAKE_CONTEXT, OBEY).reads().split())
+    worker = node.worker()
+    os.kill(worker, signal.SIGSTOP)
+    took, free = made()
+    assert 1000 <= took < (1500 if not SANITIZED else 5000) and free == LIMIT    # nobody has counted it
+    program = node.program(pod, container, MAKE_CONTEXT, OBEY)
+    wait_for(lambda: node.driver_bytes(program) == CONTEXT)
+    time.sleep(0.5)
+    os.kill(worker, signal.SIGCONT)
+    took, free = map(int, program.reads().split())
+    assert 500 <= took < (1000 if not SANITIZED else 5000) and free == LIMIT - 2 * CONTEXT
+    node.kill_agent()
+    took, free = made()
+    assert 250 <= took < (500 if not SANITIZED else 5000) and free == LIMIT - 2 * CONTEXT
+    node.start_agent()
+    settles_at(node, pod, 3 * CONTEXT)
+
+
 def test_grants_are_looked_after_by_the_worker_after_this_one(node):
     pod, container = node.start_container()
     program = node.program(pod, container, CONTEXT_SCRIPT, OBEY)
@@ -213,12 +236,12 @@ def test_new_context_waits_until_it_is_known_whose_memory_that_is(node):
     node.kubelet.unnamed.clear()
     took, free = map(int, program.reads().split())
     assert 50 < took < (250 if not SANITIZED else 2500) and free == LIMIT - CONTEXT
-    # Who does not get to know it goes on all the same, and is counted when it is known.
+    # Who does not get to know it goes on after a second all the same: then it counts as known.
     node.kubelet.unnamed.add("e" * 64)
     node.kubelet.restarted["e" * 64] = (pod["metadata"]["uid"], "main")
     other = node.program(pod, main, MAKE_CONTEXT, OBEY, cgroup=cgroup.replace(NEW_ID, "e" * 64))
     took, free = map(int, other.reads().split())
-    assert 250 <= took < (1000 if not SANITIZED else 5000) and free == LIMIT - CONTEXT
+    assert 900 <= took < (2000 if not SANITIZED else 5000) and free in (LIMIT - CONTEXT, LIMIT - 2 * CONTEXT)
     node.kubelet.unnamed.clear()
     settles_at(node, pod, 2 * CONTEXT)
 
@@ -264,7 +287,7 @@ def test_containers_of_which_the_runtime_says_nothing_delay_no_other_pod(node):
     quick.go()
     took, free = map(int, quick.reads().split())
     assert took < (100 if not SANITIZED else 1000) and free == LIMIT - CONTEXT
-    assert int(slow.reads().split()[0]) >= 250
+    assert int(slow.reads().split()[0]) >= 900
 
 
 # ---- memory that two containers have ----
@@ -322,6 +345,7 @@ def test_memory_that_another_container_opens_counts_for_both_and_stays_with_who_
     settles_at(node, guest, 2 * CONTEXT)
 
 
+@pytest.mark.waits
 def test_container_that_opens_more_than_its_limit_is_told(node):
     (owner, owners), (guest, guests) = node.start_container("owner", 6), node.start_container("guest", 2)
     maker = node.program(owner, owners, HANDLES, EXPORT % 3000, OBEY)
@@ -348,7 +372,48 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void 
 """
 
 
+SLOW = r"""
+#include <dlfcn.h>
+#include <unistd.h>
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void *infos)
+{
+	int (*list)(void *, unsigned *, void *) = dlsym(RTLD_NEXT, "nvmlDeviceGetComputeRunningProcesses_v3");
+	int r = list(device, count, infos);
+	if (access("%s", F_OK) == 0)
+		usleep(200000);
+	return r;
+}
+"""
+FILL = """
+    free = held = 0
+    while True:
+        pointer = c_uint64()
+        if cu.cuMemAlloc_v2(byref(pointer), c_size_t(2 * MiB)) != OK:
+            break
+        held += 2 * MiB
+        time.sleep(0.002)
+    say(held)
+    """
+
+
+@pytest.mark.waits
+def test_container_that_allocates_during_slow_looks_gets_its_limit_and_no_more():
+    with Node() as node:
+        switch = node.dir / "slow"
+        node.change_driver(SLOW % switch)
+        node.up(30)
+        pod, container = node.start_container()
+        program = node.program(pod, container, CONTEXT_SCRIPT, "wait()", FILL, OBEY)
+        program.reads()
+        settles_at(node, pod, CONTEXT)
+        switch.touch()
+        wait_for_look(node, pod)
+        program.go()
+        assert int(program.reads()) == (LIMIT - CONTEXT) // (2 * MIB) * (2 * MIB)
+
+
 @pytest.mark.parametrize("how, what", [("fails", "Operation not supported"), ("hangs", "it does not answer")])
+@pytest.mark.waits
 def test_driver_that_does_not_say_who_holds_memory_is_told_of(how, what):
     if how == "hangs" and SANITIZED:
         pytest.skip("what a thread has that never comes back from the driver is not given back")
@@ -356,14 +421,19 @@ def test_driver_that_does_not_say_who_holds_memory_is_told_of(how, what):
         switch = node.dir / how
         node.change_driver(SILENT % (node.dir / "fails", node.dir / "hangs"))
         node.up(30)
-        pod, _ = node.start_container()
+        pod, container = node.start_container()
         wait_for_look(node, pod)
         switch.touch()
         event = wait_for(lambda: [e for e in node.api.events("GPUMemoryUnseen") if "GPU 0 " in e["message"]], 20)[0]
         assert what in event["message"] and event["involvedObject"]["kind"] == "Node"
+        # Nobody waits long for a look that will not come.
+        took, _ = map(int, node.program(pod, container, MAKE_CONTEXT).reads().split())
+        assert 250 <= took < (500 if not SANITIZED else 5000)
         if how == "fails":
             switch.unlink()
             wait_for_look(node, pod)
+            took, _ = map(int, node.program(pod, container, MAKE_CONTEXT).reads().split())
+            assert took < (250 if not SANITIZED else 5000)
             wait_for(lambda: f"the driver says again who holds memory of GPU {node.uuid(0)}" in node.logged())
             assert len([e for e in node.api.events("GPUMemoryUnseen") if "GPU 0 " in e["message"]]) == 1
 
@@ -458,6 +528,7 @@ def test_containers_that_make_looks_long_and_many_leave_the_kubelet_its_answers(
 
 # ---- refusals ----
 
+@pytest.mark.waits
 def test_refused_allocations_are_told_on_the_pod_once_in_a_minute(node):
     pod, container = node.start_container()
     program = node.program(pod, container, CONTEXT_SCRIPT, OBEY)
@@ -485,6 +556,7 @@ def bypasses(node):
     return {reason: page("ration_bypass_total", reason=reason) for reason in ("no_grant", "over_limit")}
 
 
+@pytest.mark.waits
 def test_memory_past_the_limit_and_cards_without_a_grant_are_told_within_10_seconds(node):
     """A program that brings its own driver; one that has no grant; one of no pod at all."""
     pod, container = node.start_container()
@@ -516,6 +588,7 @@ def test_memory_past_the_limit_and_cards_without_a_grant_are_told_within_10_seco
     assert not node.api.requests_for("POST", "/eviction$")
 
 
+@pytest.mark.waits
 def test_pod_with_many_processes_leaves_room_in_the_watchdogs_book_for_others(node):
     pod, container = node.start_container()
     plain = node.api.create_pod("plain", node="n1")
@@ -530,6 +603,7 @@ def test_pod_with_many_processes_leaves_room_in_the_watchdogs_book_for_others(no
     assert bypasses(node) == {"no_grant": 8 + 1, "over_limit": 0}
 
 
+@pytest.mark.waits
 def test_container_that_the_runtime_does_not_know_has_no_grant(node):
     pod, container = node.start_container()
     node.program(pod, container, CONTEXT_SCRIPT, OBEY,
@@ -538,6 +612,7 @@ def test_container_that_the_runtime_does_not_know_has_no_grant(node):
     assert event["involvedObject"]["name"] == "a" and "container (unknown) of pod a" in event["message"]
 
 
+@pytest.mark.waits
 def test_programs_within_their_limit_are_no_bypass(node):
     pod, container = node.start_container()
     program = node.program(pod, container, CONTEXT_SCRIPT, OBEY)
@@ -548,6 +623,7 @@ def test_programs_within_their_limit_are_no_bypass(node):
     assert not node.api.events("GPUOverLimit") and not node.api.events("GPUWithoutGrant")
 
 
+@pytest.mark.waits
 def test_container_that_may_have_the_whole_card_is_no_bypass():
     with Node(options=("--allow-disable",)) as node:
         node.up(30)
@@ -564,6 +640,7 @@ def test_container_that_may_have_the_whole_card_is_no_bypass():
         assert bypasses(node) == {"no_grant": 0, "over_limit": 0}
 
 
+@pytest.mark.waits
 def test_pod_past_its_limit_is_evicted_where_the_cluster_wants_that():
     with Node(options=("--on-bypass", "evict")) as node:
         node.up(30)
@@ -605,6 +682,7 @@ def run_ns(*pids):
     return first, other
 
 
+@pytest.mark.waits
 def test_eight_cards_with_twenty_containers_each_cost_little():
     """A process in each of 160 containers."""
     with Node(cards="8x81920MiB") as node:

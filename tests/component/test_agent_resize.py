@@ -148,7 +148,7 @@ def test_a_kubelet_and_an_agent_that_have_lost_their_records_still_lower_a_limit
     world.kill_agent()
     world.kubelet.checkpoint.write_text("{}")
     world.start_agent()
-    wait_for(lambda: world.api.watches() >= 2, 10)
+    wait_for(lambda: world.api.watches("nodes", "pods") >= 2, 10)
     resize(world, "a", 2)
     becomes(world, pod, 2154, 5)
 
@@ -172,7 +172,7 @@ def test_after_a_rollback_grants_of_the_newer_agent_are_kept_and_changed(world):
     rewrite_as(grant, version=2, readable_from=1)
     constant = grant.read_bytes()[:18904]
     world.start_agent()
-    wait_for(lambda: world.api.watches() >= 2, 10)
+    wait_for(lambda: world.api.watches("nodes", "pods") >= 2, 10)
     resize(world, "a", 3)
     becomes(world, pod, 3232, 5)
     assert grant.read_bytes()[:18904] == constant

@@ -38,6 +38,7 @@ def test_card_that_is_lost_while_the_agent_is_away_is_sick_and_not_gone(world):
     assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == "0"
 
 
+@pytest.mark.waits
 def test_driver_that_is_gone_at_the_start_makes_all_cards_sick_until_it_is_back(world):
     remembers(world)
     world.kill_agent()

@@ -164,6 +164,7 @@ def shares_table(tmp_path, *args):
     return json.loads((tmp_path / "shares.json").read_text())["rows"]
 
 
+@pytest.mark.waits
 def test_table_of_shares_has_every_row_and_its_page(tmp_path):
     rows = shares_table(tmp_path)
     assert [(r["share"], r["work"]) for r in rows] == [("30/70", "200 us"), ("20 x 5", "2 us"), ("50/30/20", "5 ms")]
@@ -176,6 +177,7 @@ def test_table_of_shares_has_every_row_and_its_page(tmp_path):
         ET.fromstring((tmp_path / name).read_text())
 
 
+@pytest.mark.waits
 def test_table_of_shares_can_fail(tmp_path):
     """A shim that charges elapsed time gives those that compete far less than they were granted, if no keeper helps."""
     (row,) = shares_table(tmp_path, "--charge-elapsed", "--warm", "6", "--rows", "50/30/20")

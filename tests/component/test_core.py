@@ -6,7 +6,7 @@ import pytest
 
 import test_scheduler
 from fake_apiserver import wait_for
-from test_history import replay, save
+from test_history import replay, save, sums
 from test_scheduler import gpu_node
 from test_why import ask, by_name, gpu_pod, known, person  # noqa: F401 (a fixture)
 
@@ -122,12 +122,37 @@ def test_what_admission_refuses_finds_no_node(api, start, core, units, text):
     assert answer["FailedAndUnresolvableNodes"] == {"n": "pod default/p: " + text}
 
 
+def test_who_asks_for_gpu_count_finds_no_node(api, start):
+    node_of(api)
+    scheduler = start()
+    asks = [{"name": "c", "image": "example", "resources": {"limits": {"aliyun.com/gpu-count": "1"}}}]
+    for name, spec in (("main", {"containers": asks}), ("init", {"initContainers": asks, "containers": [
+            {"name": "plain", "image": "example"}]})):
+        answer = scheduler.filter(api.create_pod(name, spec=spec), ["n"])
+        assert answer["FailedAndUnresolvableNodes"] == {
+            "n": f'pod default/{name}: container "c": aliyun.com/gpu-count is 1: no container can ask for it: ask for '
+                 "aliyun.com/gpu-mem, and for several GPUs set the label aliyun.com/gpu-count of the pod"}
+
+
 def test_a_pod_that_is_bound_already_counts_though_its_percentage_is_none(api, start):
     """Bound before the policy, or without it: its memory is taken all the same."""
     node_of(api, 16160)
     api.create_pod("old", gpu_mem=10, gpu_core="0", node="n", status={"phase": "Running"})
     scheduler = start()
     assert reason(scheduler, api.create_pod("p", gpu_mem=6)) == "no GPU has 6 units free"
+
+
+def test_a_bound_pod_takes_the_points_that_the_kubelet_gave_it_whatever_we_think_of_them(api, start, tmp_path):
+    node_of(api, 16160)
+    api.create_pod("seven", gpu_mem=2, gpu_core="7", node="n", status={"phase": "Running"})
+    api.create_pod("alone", gpu_core="30", node="n", status={"phase": "Running"})
+    scheduler = start()
+    assert reason(scheduler, api.create_pod("p", gpu_mem=1, gpu_core=65)) == NO_POWER.format(65)
+    assert reason(scheduler, api.create_pod("q", gpu_mem=14, gpu_core=60)) == "no GPU has 14 units free"
+    placed(api, scheduler, "r", 13, 60)
+    save(scheduler, tmp_path / "history")
+    assert sums(replay(tmp_path / "history"))[2]
+    assert scheduler.inspect()["wrongSums"] == 0
 
 
 def test_why_names_power_and_reasons(api, start, person):  # noqa: F811

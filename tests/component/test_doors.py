@@ -362,7 +362,7 @@ def test_whatever_the_checkpoint_is_the_agent_starts_with_an_empty_record(what):
             path.unlink()
         world.kubelet.start()
         world.kubelet.wait_devices(32)
-        wait_for(lambda: world.api.watches() >= 2)
+        wait_for(lambda: world.api.watches("nodes", "pods") >= 2)
         serves(world, "p")
 
 
@@ -454,7 +454,7 @@ def test_agent_survives_nonsense_of_the_api_server_and_serves_after_it(fault):
         assert rss_kib(wait_for(world.worker)) < (400_000 if SANITIZED else 60_000)
         nonsense.times = 0
         world.kubelet.wait_devices(32, timeout=20)
-        wait_for(lambda: world.api.watches() >= 2, 20)
+        wait_for(lambda: world.api.watches("nodes", "pods") >= 2, 20)
         serves(world, "p")
 
 

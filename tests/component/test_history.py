@@ -148,6 +148,7 @@ def long_history(api, start):
     return scheduler, names
 
 
+@pytest.mark.waits
 def test_a_history_written_while_the_ledger_changes_is_that_of_one_moment(api, start, tmp_path):
     scheduler, names = long_history(api, start)
     rng, stop, written = random.Random(SEED), False, []

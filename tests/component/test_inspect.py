@@ -6,9 +6,15 @@ import pathlib
 import pty
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
+
+from agent_fixture import SANITIZED
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+from rationbench import inspect    # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
 PROGRAM = BUILD / "src/cli/kubectl-inspect-cgpu"
@@ -402,8 +408,71 @@ def test_absurd_card_index_makes_no_thousand_columns(cluster):
 def test_wide_adds_mode_unit_and_models(cluster):
     cluster.set([node("n", "10.0.0.1", 16160, 16160)])
     lines = cluster.show("-o", "wide").splitlines()
-    assert lines[0].endswith("GPU Memory(GiB)  MODE   UNIT  MODEL")
-    assert lines[1].endswith("0/30             share  GiB   2xTesla V100")
+    assert lines[0].endswith("GPU Memory(GiB)  MODE   UNIT  MODEL         HEALTH")
+    assert lines[1].endswith("0/30             share  GiB   2xTesla V100  healthy")
+
+
+def test_wide_says_which_card_is_unhealthy_and_why_and_that_a_mode_changes(cluster):
+    sick = node("n", "10.0.0.1", 16160, 16160, 16160, **{"ration.dev/mode-pending": "cgpu"})
+    cards = json.loads(sick["metadata"]["annotations"]["ration.dev/gpus"])
+    cards[0] |= {"healthy": False, "reason": "Xid 79"}
+    cards[2] |= {"healthy": False}
+    sick["metadata"]["annotations"]["ration.dev/gpus"] = json.dumps(cards)
+    cluster.set([sick, node("older", None, allocatable={"aliyun.com/gpu-mem": "15"})])
+    lines = cluster.show("-o", "wide").splitlines()
+    assert lines[1].endswith("  share (changing)  GiB   3xTesla V100  GPU0 unhealthy (Xid 79), GPU2 unhealthy")
+    assert lines[2].endswith("  unknown           GiB   unknown       unknown")
+    shown = json.loads(cluster.show("-o", "json"))["nodes"][0]
+    assert shown["changing"] and [(c["healthy"], c.get("reason")) for c in shown["gpus"]] == [
+        (False, "Xid 79"), (True, None), (False, None)]
+
+
+def test_default_output_does_not_change_with_health_or_mode(cluster):
+    name = "cn-shanghai.192.168.6.104"
+    sick = node(name, "192.168.6.104", 16160, **{"ration.dev/mode-pending": "cgpu"})
+    sick["metadata"]["annotations"]["ration.dev/gpus"] = sick["metadata"]["annotations"]["ration.dev/gpus"].replace(
+        "true", 'false, "reason": "fan"')
+    cluster.set([sick])
+    assert cluster.show() == EMPTY
+
+
+def test_object_that_is_no_json_is_told_and_hides_no_other(cluster, tmp_path):
+    good = [node("a", "10.0.0.1", 16160), node("b", "10.0.0.2", 16160)]
+    items = [json.dumps(good[0]), '{"metadata":{"name":"gpu","annotations":{"ration.dev/gpus" "x"}}}', json.dumps(good[1])]
+    (tmp_path / "nodes").write_text('{"kind":"NodeList","items":[' + ",".join(items) + "]}")
+    items = [json.dumps(pod("p", "a", 3, "GPU-a-0")), '{"aliyun.com/gpu-mem":01,}', json.dumps(pod("q", "b", 4, "GPU-b-0"))]
+    (tmp_path / "pods").write_text('{"kind":"PodList","items":[' + ",".join(items) + "]}")
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f'#!/bin/sh\ncase "$*" in *pods*) cat {tmp_path}/pods ;; *) cat {tmp_path}/nodes ;; esac\n')
+    kubectl.chmod(0o755)
+    done = cluster.run(KUBECTL=str(kubectl))
+    assert done.returncode == 0 and done.stdout.decode().splitlines()[-1] == "7/30 (23%)"
+    assert b"warning: an object of the NodeList is left out: " in done.stderr
+    assert b"warning: an object of the PodList is left out: " in done.stderr
+    assert done.stderr.count(b"\n") == 2
+
+
+def test_object_over_4_mib_is_an_error(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, **{"x": "y" * (5 << 20)})])
+    done = cluster.run()
+    assert done.returncode == 1 and done.stdout == b"" and b"an object over 4 MiB" in done.stderr
+
+
+@pytest.mark.waits
+def test_large_cluster_is_shown_within_3_s_and_100_mb(tmp_path):
+    """Processor time, since others work on this machine; the stand-in for kubectl takes about 0.1 s of it."""
+    kubectl, size = inspect.make_cluster(tmp_path, 5000, 20000)
+    assert size > 150e6    # objects as large as real ones
+    for options in ([], ["-o", "wide"], ["-o", "json"]):
+        _, cpu, mib, text = inspect.run_once(kubectl, *options)
+        if not SANITIZED:
+            assert cpu < inspect.GOAL_S and mib * 1.048576 < inspect.GOAL_MIB
+        if options == ["-o", "json"]:
+            shown = json.loads(text)
+            assert len(shown["nodes"]) == 5000 and sum(len(n["pods"]) for n in shown["nodes"]) == 20000
+            assert (shown["allocated"], shown["total"]) == (60000, 5000 * 8 * 80)
+        else:
+            assert text.splitlines()[-1] == b"60000/3200000 (1%)"
 
 
 def test_json_has_everything(cluster):
@@ -411,7 +480,7 @@ def test_json_has_everything(cluster):
                 [pod("p", "n", 3, "GPU-n-1", init=5), pod("by-hand", "n", 2, namespace="team")])
     assert json.loads(cluster.show("-o", "json")) == {
         "nodes": [{
-            "name": "n", "address": "10.0.0.1", "mode": "share", "unitMiB": 1024, "total": 94, "allocated": 7,
+            "name": "n", "address": "10.0.0.1", "mode": "share", "changing": False, "unitMiB": 1024, "total": 94, "allocated": 7,
             "pending": 2,
             "gpus": [
                 {"index": 0, "uuid": "GPU-n-0", "model": "Tesla V100", "healthy": True, "total": 15, "allocated": 0},

@@ -28,6 +28,7 @@ def serves(scheduler, pod, node="n"):
     return scheduler.filter(pod, [node]).get("NodeNames") == [node]
 
 
+@pytest.mark.waits
 def test_the_lease_names_the_pair_and_both_replicas_serve_under_it(api, start):
     gpu_node(api, "n", 16160)
     one, two = start(), start()
@@ -58,6 +59,7 @@ def test_a_second_pair_says_who_owns_the_ledger_and_binds_nothing(api, start):
     assert first.bind(pod, "n") == ""
 
 
+@pytest.mark.waits
 def test_a_second_pair_takes_over_when_the_first_is_gone_and_gives_it_no_way_back(api, start):
     gpu_node(api, "n", 16160)
     first = start()
@@ -80,6 +82,7 @@ def test_a_second_pair_takes_over_when_the_first_is_gone_and_gives_it_no_way_bac
     wait_for(lambda: OTHER in first.filter(late, ["n"])["Error"], 8)
 
 
+@pytest.mark.waits
 def test_filter_outlives_an_outage_of_the_api_server_and_bind_waits_for_the_lease(api, start):
     gpu_node(api, "n", 16160)
     scheduler = start()
@@ -168,6 +171,7 @@ def card_of(api, name):
     return api.pod(name)["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
 
 
+@pytest.mark.waits
 def test_leadership_that_is_back_within_two_seconds_is_a_new_leaders(api, start):
     """A kube-scheduler is started again, and the other one too, before ours has paused for long."""
     gpu_node(api, "n", 8192, 8192)
@@ -185,6 +189,7 @@ def test_leadership_that_is_back_within_two_seconds_is_a_new_leaders(api, start)
     assert sorted([card_of(api, "p"), card_of(api, "q")]) == ["0", "1"]
 
 
+@pytest.mark.waits
 def test_somebody_who_only_looks_on_does_not_hide_that_kube_scheduler_was_started_again(api, start):
     gpu_node(api, "n", 81920)
     scheduler = start()
@@ -200,6 +205,7 @@ def test_somebody_who_only_looks_on_does_not_hide_that_kube_scheduler_was_starte
 
 
 @pytest.mark.parametrize("size", [0, 8 << 20])
+@pytest.mark.waits
 def test_a_dead_kube_schedulers_unread_call_does_not_hide_that_it_was_started_again(api, start, size):
     """ration-scheduler finds the last call of the dead process, longer than what has room, and the first of the next
     one together."""
@@ -237,6 +243,7 @@ def test_a_new_leader_sees_the_binding_that_its_watch_has_not_shown(api, start):
     assert "units free" in new.bind(third, "n")
 
 
+@pytest.mark.waits
 def test_a_leader_that_is_asked_all_the_time_lists_nodes_in_its_first_five_seconds_only(api, start):
     """One that has many connections, as it has for binds at the same time, and drops most of them."""
     gpu_node(api, "n", 161600)

@@ -16,7 +16,7 @@ from fake_apiserver import FOREVER, wait_for
 from fake_kubelet import AdmissionError, StartError, msg
 from test_preempt import fragmented, preempt, running
 from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
-from test_serving import RUNNING
+from test_serving import RUNNING, annotate, lease
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/internals/metrics.md"
 
@@ -133,6 +133,22 @@ def test_scheduler_sums_the_cluster_in_bytes_without_a_name_of_node_or_pod(api, 
         assert f'"{name}"' not in page.text and f"/{name}" not in page.text
 
 
+def test_scheduler_counts_the_nodes_whose_agent_does_not_serve(api, start):
+    """One that is about to go, one that died; not one that shares nothing, nor one without GPUs."""
+    for name in ("well", "going", "dead"):
+        gpu_node(api, name, 8192)
+    gpu_node(api, "unshared", 8192, mode="")
+    api.create_node("plain")
+    annotate(api, "unshared", serving="false")
+    scheduler = start()
+    wait_for(lambda: (p := scrape(scheduler))("ration_nodes", mode="share") == 3 and p("ration_nodes_not_serving") == 0)
+    annotate(api, "going", serving="false")
+    lease(api, "dead", 1)
+    wait_for(lambda: scrape(scheduler)("ration_nodes_not_serving") == 2)
+    annotate(api, "going", serving="true")
+    wait_for(lambda: scrape(scheduler)("ration_nodes_not_serving") == 1)
+
+
 def test_scheduler_counts_a_deleted_pod_that_may_still_run_as_held(api, start):
     gpu_node(api, "n1", 8192)
     scheduler = start()
@@ -150,6 +166,7 @@ def test_scheduler_counts_a_deleted_pod_that_may_still_run_as_held(api, start):
     assert page("ration_memory_used_bytes") == 5 << 30
 
 
+@pytest.mark.waits
 def test_scheduler_says_whether_it_owns_the_ledger(api, start):
     gpu_node(api, "n1", 8192)
     owner = start()
@@ -357,6 +374,7 @@ def test_names_that_others_chose_cannot_forge_a_sample():
         assert len(page.labels("ration_gpu_healthy")) == 1
 
 
+@pytest.mark.waits
 def test_agent_works_without_its_page_and_gets_it_when_the_port_is_free():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 import grants
-from agent_fixture import BUILD, NODE, SANITIZED
+from agent_fixture import BUILD, FULL, NODE, SANITIZED
 from isolated import Node, wait_for
 from test_metrics import agent_page
 from test_pacing import WORK
@@ -233,6 +233,7 @@ def test_soft_gives_the_card_to_those_that_work(node):
     assert node.shares("a", "b", "c") == [250000, 250000, 500000]
 
 
+@pytest.mark.alone
 def test_soft_gives_a_share_back_within_100_ms_of_the_first_work(node):
     node.policy("4")
     for name in ("a", "b"):
@@ -327,6 +328,7 @@ def watch_shares(node, names, seconds):
     return seen
 
 
+@pytest.mark.waits
 def test_shares_hold_while_no_agent_runs_and_a_new_one_takes_over_without_a_jump(node):
     node.policy("2")
     node.hold("a", weight=1)
@@ -340,6 +342,7 @@ def test_shares_hold_while_no_agent_runs_and_a_new_one_takes_over_without_a_jump
     node.settles([500000, 500000], "a", "b")
 
 
+@pytest.mark.waits
 def test_the_policy_of_before_holds_while_the_api_server_does_not_say(node):
     node.policy("1")
     node.hold("a")
@@ -354,6 +357,7 @@ def test_the_policy_of_before_holds_while_the_api_server_does_not_say(node):
     node.settles([50000, 50000], "a", "b", within=7)
 
 
+@pytest.mark.waits
 def test_soft_goes_on_over_the_agents_deaths(node):
     node.policy("4")
     for name in "abc":
@@ -420,6 +424,7 @@ def test_metrics_show_share_and_what_was_started_and_waited(node):
 
 # ---- what it costs ----
 
+@pytest.mark.waits
 def test_agent_needs_less_than_one_percent_of_a_core_for_eight_cards_with_twenty_containers_each():
     with Power(cards="8x81920MiB") as node:
         node.up(640)
@@ -438,7 +443,7 @@ def test_agent_needs_less_than_one_percent_of_a_core_for_eight_cards_with_twenty
                     if i % 2 or (i % 3 == 0 and step // 50 % 2):
                         os.pwrite(file.fileno(), struct.pack("<Q", step * 1000000), 128 + STARTED)
                 time.sleep(0.01)
-            took.append((node.cpu_seconds() - before) / 5 * 100)
+            took.append(round((node.cpu_seconds() - before) / 5 * 100, 1))    # counted in steps of 0.2
         print("\nagent, percent of a core:", took, "KiB:", node.rss_kib())
         for file in files:
             file.close()
@@ -450,9 +455,9 @@ def test_agent_needs_less_than_one_percent_of_a_core_for_eight_cards_with_twenty
 SPIN = """
     ok(cu.cuInit(0))
     ctx = context()
-    f = kernel(b"us200")
+    f = kernel(b"ms1")    # long enough that a busy machine keeps the card busy
     say("works")
-    spin(1000, lambda: ok(launch(f)), 200)
+    spin(1000, lambda: ok(launch(f)), 1000)
     """
 
 
@@ -478,10 +483,16 @@ def used(node, programs, seconds):
     return [round((b - a) / took / 1e9, 3) for a, b in zip(before, after)]
 
 
+# Never more than it may have; less where the machine has no processor for a program just then, which the short form bears.
+LACKING = 0 if os.environ.get("RATION_FULL") else 0.2
+
+
 def near(shares, expected, within=0.04):
-    return all(abs(share - wanted) <= within for share, wanted in zip(shares, expected, strict=True))
+    return all(wanted - max(within, LACKING * wanted) <= share <= wanted + within
+               for share, wanted in zip(shares, expected, strict=True))
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
 def test_programs_have_what_the_policy_gives_them_and_follow_it_within_a_second(node):
     pods = {name: node.hold(name, weight=weight) for name, weight in (("a", 1), ("b", 3))}
@@ -501,14 +512,18 @@ def test_programs_have_what_the_policy_gives_them_and_follow_it_within_a_second(
     assert near(used(node, programs, 2), [0.25, 0.75])
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
 def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
+    """The worker, which divides; the whole agent; a program with credit. `./check full`: for a minute."""
     random = Random(7)
     node.policy("4")
     pods = {name: node.hold(name, weight=weight) for name, weight in (("a", 1), ("b", 1), ("c", 2))}
     programs = {name: spins(node, name, pod) for name, pod in pods.items()}
-    for _ in range(8):
+    killed, least, end = [], 1, time.monotonic() + 60
+    while time.monotonic() < end if FULL else len(killed) < 8:
         victim = random.choice(["worker", "agent", *programs])
+        killed.append(victim)
         if victim == "worker":
             wait_for(node.worker)
             node.kill_worker()
@@ -520,13 +535,18 @@ def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
             programs[victim] = spins(node, victim, pods[victim])
         time.sleep(random.random() * 0.5)
         others = [program for name, program in programs.items() if name != victim]
-        assert all(share > 0.1 for share in used(node, others, 0.5)), victim
+        shares = used(node, others, 0.5)
+        assert all(share > 0.1 for share in shares), victim
+        least = min(least, *shares)
     wait_for(lambda: node.api.watches() >= 3)
     time.sleep(1)
     shares = used(node, programs.values(), 2)
+    print(f"\nkilled: {({who: killed.count(who) for who in sorted(set(killed))})}; least that somebody else had in half a "
+          f"second: {least:.3f} of the card; a second after the last: {[round(share, 3) for share in shares]}")
     assert near(shares, [0.25, 0.25, 0.5]), shares
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
 def test_what_the_driver_counts_corrects_the_rate_of_a_shim_that_is_wrong(node):
     """Here: a container whose own count says twice what it does."""
@@ -543,3 +563,31 @@ def test_what_the_driver_counts_corrects_the_rate_of_a_shim_that_is_wrong(node):
     share, rate, _ = node.words("a")
     assert share == 500000 and 1.5 * share < rate < 2.4 * share, rate
     wait_for(lambda: node.words("a")[1] < 1.2 * share, 40)
+
+
+@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+def test_a_kernel_that_does_not_end_is_told_of_and_counted(node):
+    """Nobody can interrupt it; who runs the node hears which pod it is, and what can be done."""
+    node.policy("1")
+    pod = node.hold("a")
+    node.hold("b")
+    program = node.program(pod, node.containers["a"], WORK, """
+        ok(cu.cuInit(0))
+        ctx = context()
+        f = load(b"hour", b'{"rationSimModule": 1, "functions": {"hour": {"us": 3600000000}}}')
+        ok(launch(f))
+        say("works")
+        time.sleep(1000)
+        """)
+    program.reads("works")
+    began = time.monotonic()
+
+    event = wait_for(lambda: node.api.events("GPUKernelPastShare"), 30)[0]
+    assert event["type"] == "Warning" and event["involvedObject"]["name"] == "a" and time.monotonic() - began > 9
+    assert "past its share of 50 percent" in event["message"] and "delete the pod" in event["message"]
+    time.sleep(2)
+    assert len(node.api.events("GPUKernelPastShare")) == 1
+    page = agent_page(node)
+    unpaid = [page("ration_container_core_unpaid_seconds_total", namespace="default", pod=name, container="main", gpu="0",
+                   UUID=node.uuid(0)) for name in ("a", "b")]
+    assert unpaid[0] > 8 and unpaid[1] == 0

@@ -4,32 +4,11 @@ import time
 
 import pytest
 
-from fake_apiserver import FOREVER, FakeApiServer, wait_for
-from test_scheduler import Scheduler, gpu_node, READY_TIMEOUT
+from fake_apiserver import FOREVER, wait_for
+from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
 
 TEXT = "no GPU has 10 units free"
 BLOCKED = "PreemptionBlocked"
-
-
-@pytest.fixture
-def api():
-    with FakeApiServer() as server:
-        yield server
-
-
-@pytest.fixture
-def start(api):
-    started = []
-
-    def factory(*options):
-        scheduler = Scheduler(api, *options)
-        started.append(scheduler)
-        wait_for(scheduler.ready, READY_TIMEOUT)
-        return scheduler
-    yield factory
-    for scheduler in started:
-        if scheduler.process.poll() is None:
-            assert scheduler.stop() == 0, scheduler.text()[-3000:]
 
 
 def pod(api, name, units, priority=0, policy=None, labels=None, requests=None):
@@ -163,6 +142,7 @@ def test_a_small_pod_does_not_steal_the_card_that_preemption_frees(api, start):
     assert scheduler.used() == {"n": [15]}
 
 
+@pytest.mark.waits
 def test_our_nomination_ends_ten_seconds_after_nobody_confirmed_it(api, start):
     cards(api, 15)
     a = running(api, "a", 15, 0)
@@ -175,6 +155,7 @@ def test_our_nomination_ends_ten_seconds_after_nobody_confirmed_it(api, start):
     assert time.monotonic() - before > 9
 
 
+@pytest.mark.waits
 def test_a_nomination_in_the_status_lasts_and_outlives_its_end_by_ten_seconds(api, start):
     cards(api, 15)
     a = running(api, "a", 15, 0)

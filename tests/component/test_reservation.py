@@ -85,6 +85,7 @@ def test_two_processes_ask_60_percent_each_at_the_same_time_10000_rounds_never_b
     assert done.stdout == "10000 rounds: one of two, each time\n"
 
 
+@pytest.mark.waits
 def test_the_sum_is_right_again_after_each_kill_1000_rounds():
     """At every step of the protocol, by the process itself, and at any instruction, from outside."""
     done = stress("kill", 1000, seed=int.from_bytes(os.urandom(4), "little"))

@@ -180,6 +180,7 @@ def test_soft_gives_the_card_to_those_that_work(start):
     assert shares(a, b, c) == [250000, 250000, 500000]
 
 
+@pytest.mark.alone
 def test_soft_gives_a_share_back_within_100_ms(start):
     a, b = start("--policy", "4"), start("--policy", "4")
     took = []
@@ -199,6 +200,7 @@ def test_soft_gives_a_share_back_within_100_ms(start):
 # ---- ends ----
 
 @pytest.mark.parametrize("victim", ["program", "keeper", "both"])
+@pytest.mark.waits
 def test_who_is_killed_gives_back_within_a_second_and_a_run_goes_on_without_its_keeper(start, victim):
     a, b = start("--policy", "1"), start("--policy", "1")
     settles([500000, 500000], a, b)

@@ -262,6 +262,7 @@ def test_a_refused_binding_frees_the_card_and_tells_the_server_text(api, start):
     assert scheduler.bind(second, "n1") == ""
 
 
+@pytest.mark.waits
 def test_a_binding_of_unknown_outcome_keeps_its_card(api, start):
     gpu_node(api, "n1", 4096)
     scheduler = start()
@@ -280,6 +281,7 @@ def test_a_binding_of_unknown_outcome_keeps_its_card(api, start):
     assert scheduler.used() == {"n1": [3]}
 
 
+@pytest.mark.waits
 def test_a_binding_of_unknown_outcome_that_never_lands_frees_its_card(api, start):
     gpu_node(api, "n1", 4096)
     scheduler = start()
@@ -423,6 +425,17 @@ def test_finished_pods_free_their_card(api, start):
     wait_for(lambda: scheduler.used() == {"n1": [0]})
 
 
+def test_the_ledger_says_up_to_which_version_it_has_everything_about_pods(api, start):
+    gpu_node(api, "n1", 16160)
+    first = api.create_pod("first")["metadata"]["resourceVersion"]
+    scheduler = start()
+    assert int(scheduler.inspect()["podsVersion"]) >= int(first)
+    assert scheduler.bind(api.create_pod("p", gpu_mem=2), "n1") == ""
+    ended = int(api.set_phase("p", "Succeeded")["metadata"]["resourceVersion"])
+    state = wait_for(lambda: (s := scheduler.inspect()) and int(s["podsVersion"]) >= ended and s)
+    assert [d["usedGPU"] for d in state["nodes"][0]["devs"]] == [0]
+
+
 def test_a_deleting_pod_keeps_its_card_until_it_is_gone(api, start):
     gpu_node(api, "n1", 4096)
     scheduler = start()
@@ -539,6 +552,7 @@ def test_a_pod_deleted_in_a_gap_of_the_watch_does_not_stay_in_the_book(api, star
     wait_for(lambda: ended(api, "n1", late) and scheduler.used() == {"n1": [3]}, 20)
 
 
+@pytest.mark.waits
 def test_doubt_lasts_as_long_as_nobody_can_tell(api, start):
     gpu_node(api, "n1", 4096)
     scheduler = start()
@@ -601,6 +615,7 @@ def test_events_without_end_do_not_put_a_wake_up_off(api, start):
     assert "ration.dev/nudge" in api.pod("waits")["metadata"]["annotations"]
 
 
+@pytest.mark.waits
 def test_a_pod_deleted_before_filter_asks_for_it_does_not_wait_for_ever(api, start):
     gpu_node(api, "n1", 4096)
     scheduler = start()
@@ -616,6 +631,7 @@ def test_a_pod_deleted_before_filter_asks_for_it_does_not_wait_for_ever(api, sta
     assert scheduler.inspect()["waiting"] == 1  # the one that exists goes on waiting
 
 
+@pytest.mark.waits
 def test_no_binding_is_sent_when_kube_scheduler_may_have_given_the_pod_up(api, start):
     gpu_node(api, "n1", 409600)
     scheduler = start()

@@ -115,6 +115,7 @@ def test_a_lease_created_anew_counts_although_the_old_one_ran_out(api, start):
     wait_for(lambda: fits(scheduler, pod, "n"), 3)
 
 
+@pytest.mark.waits
 def test_an_outage_of_the_api_server_makes_no_lease_stale(api, start):
     """While nothing can be renewed nothing is seen to be renewed."""
     gpu_node(api, "n", 16160)
@@ -210,6 +211,7 @@ def test_a_pod_that_ended_in_a_gap_of_the_watch_is_no_ghost_and_one_deleted_ther
     wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
 
 
+@pytest.mark.waits
 def test_an_api_server_that_is_away_is_tried_each_second_and_what_happened_is_known_soon_after(api, start):
     gpu_node(api, "n", 16160)
     scheduler = start()

@@ -5,6 +5,8 @@ import random
 import signal
 import time
 
+import pytest
+
 from shim_memory import MIB, _granted  # noqa: F401 (fixture)
 from test_shim import needs_no_grant_here
 from test_shim_memory_arrays import ARRAYS
@@ -62,6 +64,7 @@ def wait_until_stopped(processes):
             time.sleep(0.0005)
 
 
+@pytest.mark.waits
 def test_processes_that_take_memory_in_every_way_and_are_killed(granted):
     def start():
         process = granted.start(ARRAYS, POOLS, VIRTUAL, HAMMER)

@@ -2,6 +2,8 @@
 process has of another one only the driver's own numbers show. A context takes 312 MiB on this simulated card."""
 import textwrap
 
+import pytest
+
 from test_run import machine, pytestmark  # noqa: F401 (fixture; no tests where the machine has a grant)
 
 COMMON = """
@@ -59,6 +61,7 @@ def run(machine, code):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.waits
 def test_memory_opened_by_an_ipc_handle_counts_once_and_goes_with_the_last_who_has_it(machine):
     run(machine, """
         maker = os.fork()
@@ -84,6 +87,7 @@ def test_memory_opened_by_an_ipc_handle_counts_once_and_goes_with_the_last_who_h
         """)
 
 
+@pytest.mark.waits
 def test_memory_imported_by_a_descriptor_counts_once_and_goes_with_the_last_who_has_it(machine):
     run(machine, """
         maker = os.fork()

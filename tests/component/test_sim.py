@@ -354,12 +354,13 @@ def test_a_broken_gpus_json_stops_up_and_harms_nothing(tree):
     ({"gpus": [{"memoryMiB": 1, "uuid": "GPU-" + "A" * 10000}]}, "uuid"),
     ({"gpus": [{"memoryMiB": 1, "model": "\x00\x01"}]}, "model"),
     ({"gpus": [{"memoryMiB": 1, "links": [0]}]}, "links"),
+    ({"gpus": [{"memoryMiB": 1, "links": ["card"]}]}, "links"),
     ({"gpus": [{"memoryMiB": 1, "links": list(range(100))}]}, "links"),
     ("[" * 10000, "not JSON"),
     ("\x00", "not JSON"),
     ("{\"gpus\":\xff}", "not JSON"),
     (" " * (1024 * 1024 + 1), "larger than"),
-], ids=range(14))
+], ids=range(15))
 def test_a_hostile_gpus_file_is_refused_and_nothing_is_made(tree, document, text):
     done = tree.up_file(document, check=False)
     assert done.returncode == 1 and text in done.stderr, done.stderr
@@ -369,6 +370,7 @@ def test_a_hostile_gpus_file_is_refused_and_nothing_is_made(tree, document, text
 
 @pytest.mark.parametrize("args", [["--gpus", "0x1MiB"], ["--gpus", ""], ["--gpus", "1x16GiB"], ["--gpus", "65x1MiB"],
                                   ["--gpus-file", "/nonexistent"], [],
+                                  ["--gpus", "2x1MiB", "--links", "dgx1-v100"], ["--gpus", "8x1MiB", "--links", "nvl72"],
                                   ["--gpus", "1x1MiB", "--driver-version", "../x"]])
 def test_up_with_nonsense_fails_with_a_sentence_and_makes_nothing(tree, args):
     done = tree.up(*args, check=False)

@@ -246,6 +246,28 @@ def test_managed_memory_is_charged_in_full_and_is_the_processors_too(card):
     """)
 
 
+def test_prefetched_memory_crosses_between_machine_and_card_once(card):
+    """240 MiB at 12 GB/s take 21 ms, each way on its own engine; what is there already is not moved."""
+    script(card, """
+        class Location(Structure): _fields_ = [("type", c_int), ("id", c_int)]
+        context(); size = c_size_t(240 * MiB); p = out("cuMemAllocManaged", c_uint64, size, 1)
+        def took(call):
+            a, b = (out("cuEventCreate", c_void_p, 0) for _ in range(2))
+            ok(cu.cuEventRecord(a, None)); ok(call()); ok(cu.cuEventRecord(b, None)); ok(cu.cuCtxSynchronize())
+            return out("cuEventElapsedTime", c_float, a, b).value
+        assert 20 < took(lambda: cu.cuMemPrefetchAsync(p, size, 0, None)) < 30
+        assert took(lambda: cu.cuMemPrefetchAsync(p, size, 0, None)) < 1
+        assert 20 < took(lambda: cu.cuMemPrefetchAsync_v2(p, size, Location(2, 0), 0, None)) < 30
+        assert took(lambda: cu.cuMemPrefetchAsync(p, size, -1, None)) < 1
+        both = (c_uint64 * 1)(p.value), (c_size_t * 1)(240 * MiB), c_size_t(1), (Location * 1)(Location(1, 0)), (c_size_t * 1)(0)
+        assert 20 < took(lambda: cu.cuMemPrefetchBatchAsync(*both, c_size_t(1), c_uint64(0), None)) < 30
+        assert cu.cuMemPrefetchAsync(p, size, 5, None) == 101 and cu.cuMemPrefetchAsync(alloc(100), c_size_t(100), 0, None) == INVALID
+        assert cu.cuMemPrefetchAsync(p, c_size_t(0), 0, None) == INVALID
+        assert cu.cuMemPrefetchAsync_v2(p, size, Location(0, 0), 0, None) == INVALID
+        assert cu.cuMemPrefetchBatchAsync(*both, c_size_t(2), c_uint64(0), None) == INVALID
+    """)
+
+
 def test_host_memory_costs_the_card_nothing(card):
     script(card, """
         context(); before = free_bytes(); p = out("cuMemHostAlloc", c_void_p, c_size_t(10 * MiB), 3)

@@ -74,6 +74,7 @@ def test_two_busy_processes_share_the_card_by_time_slices(card):
     assert all(150 < t < 250 for t in times), times
 
 
+@pytest.mark.alone
 def test_slices_and_latency_can_be_set(card):
     assert run(RATION_SIM, "set", card.path).stdout == "slice-us=2000\nlatency-ns=3000\njitter-percent=0\nseed=1\n"
     run(RATION_SIM, "set", card.path, "--latency-ns", 20000000)

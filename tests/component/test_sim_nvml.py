@@ -354,6 +354,26 @@ def test_numa_node_and_links_as_described(tree):
         """)
 
 
+def test_links_lead_to_cards_and_switches(tree):
+    tree.up_file({"gpus": [{"memoryMiB": 1, "pcieSwitch": 1, "links": [1, "switch"]},
+                           {"memoryMiB": 1, "pcieSwitch": 1, "pcieTree": 1, "links": [0, "switch"]},
+                           {"memoryMiB": 1, "pcieTree": 1, "hostBridge": 1}, {"memoryMiB": 1, "hostBridge": 1}]})
+    script(tree, """
+        levels = [number("nvmlDeviceGetTopologyCommonAncestor", device(a), device(b)) for a, b in
+                  ((0, 1), (1, 2), (2, 3), (0, 3))]
+        assert levels == [10, 20, 30, 40]
+        assert [number("nvmlDeviceGetNvLinkRemoteDeviceType", device(0), n) for n in (0, 1)] == [0, 2]
+        class Pci(Structure):
+            _fields_ = [("old", c_char * 16), ("numbers", c_uint * 5), ("bus", c_char * 32)]
+        there, own = Pci(), Pci()
+        assert lib.nvmlDeviceGetNvLinkRemotePciInfo_v2(device(0), 0, byref(there)) == SUCCESS
+        assert lib.nvmlDeviceGetPciInfo_v3(device(1), byref(own)) == SUCCESS and bytes(there) == bytes(own)
+        assert lib.nvmlDeviceGetNvLinkRemotePciInfo_v2(device(0), 1, byref(there)) == SUCCESS
+        assert there.bus not in (b"", own.bus)
+        assert lib.nvmlDeviceGetNvLinkRemotePciInfo_v2(device(0), 2, byref(there)) == INVALID
+        """)
+
+
 # Processes
 
 def test_process_lists_of_every_version(two_cards, holders):

@@ -1,6 +1,8 @@
 """When pods that ration-scheduler rejected are woken: in time, whatever freed the card and whoever was away."""
 import time
 
+import pytest
+
 from fake_apiserver import FOREVER, wait_for
 from test_scheduler import api, gpu_node, start  # noqa: F401  (fixtures)
 
@@ -35,6 +37,7 @@ def test_a_pod_whose_rejection_nobody_could_write_down_is_woken_by_the_next_proc
     wait_for(lambda: "ration.dev/nudge" in api.pod("waits")["metadata"]["annotations"], 10)
 
 
+@pytest.mark.waits
 def test_a_nudge_that_is_forbidden_is_not_sent_every_second(api, start):
     gpu_node(api, "n1", 8192)
     scheduler = start()
@@ -46,6 +49,7 @@ def test_a_nudge_that_is_forbidden_is_not_sent_every_second(api, start):
     assert nudges(api, "waits") <= 3
 
 
+@pytest.mark.waits
 def test_what_ends_by_time_wakes_who_waits_for_it_within_two_seconds(api, start):
     gpu_node(api, "n1", 8192)
     scheduler = start()

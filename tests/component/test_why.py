@@ -280,6 +280,7 @@ def test_with_many_nodes_the_answer_is_bounded_and_one_node_can_be_asked_for(api
     assert ask(scheduler, "p", node="nowhere")["nodes"] == []
 
 
+@pytest.mark.waits
 def test_twenty_askers_do_not_disturb_filter_and_memory_stays_bounded(api, start):
     names = [f"n{i}" for i in range(16)]
     for name in names:
@@ -381,8 +382,8 @@ def test_why_explains_a_waiting_pod_node_by_node_and_card_by_card(api, start, pe
         "  GPU 0: not enough units free: 5 of 15 units free; held by default/first 10",
         "  GPU 1: GPU is not that large: 8 of 8 units free",
         "",
-        "Node other-mode (binpack, unit GiB): GPU sharing mode does not fit",
-        "  GPU 0: 15 of 15 units free",
+        "Node other-mode (whole GPUs): GPU sharing mode does not fit",
+        "  GPU 0: free",
         "",
         "Decisions, oldest first:"]
     assert lines[12].endswith(
@@ -392,6 +393,29 @@ def test_why_explains_a_waiting_pod_node_by_node_and_card_by_card(api, start, pe
     assert forward == ["--namespace=kube-system", "port-forward", "--address=127.0.0.1",
                        "pod/ack-co-scheduler-7c9f8d-x2x4z", ":39999"]
     assert person.calls()[-1] == ["ended"]
+
+
+def test_why_says_that_a_card_is_unhealthy_and_since_what(api, start, person):
+    gpu_node(api, "n", 15360, 15360)
+    scheduler = start()
+    bound(scheduler, gpu_pod(api, "first", 15), ["n"])
+    cards = json.loads(api.node("n")["metadata"]["annotations"]["ration.dev/gpus"])
+    cards[0] |= {"healthy": False, "reason": "cordoned: fan\x1b[2J, ticket 7"}
+    cards[1] |= {"healthy": False, "reason": "Xid 79"}
+    api.patch("nodes", "n", {"metadata": {"annotations": {"ration.dev/gpus": json.dumps(cards)}}})
+    pod = gpu_pod(api, "second", 3)
+    wait_for(lambda: known(scheduler, "second"))
+    wait_for(lambda: by_name(ask(scheduler, "second"))["n"]["cards"][1].get("unhealthyBecause") == "Xid 79")
+    assert scheduler.filter(pod, ["n"])["NodeNames"] == []
+    person.world(scheduler)
+    text = person.why("second")
+    assert ("  GPU 0: GPU is unhealthy (cordoned: fan [2J, ticket 7): 0 of 15 units free; held by default/first 15\n"
+            "  GPU 1: GPU is unhealthy (Xid 79): 15 of 15 units free\n") in text
+    assert "GPU 0: 0 of 15 units free, unhealthy (cordoned: fan [2J, ticket 7); held by" in person.why("first")
+    cards[0].pop("reason")
+    cards[0]["healthy"] = cards[1]["healthy"] = True
+    api.patch("nodes", "n", {"metadata": {"annotations": {"ration.dev/gpus": json.dumps(cards)}}})
+    wait_for(lambda: scheduler.filter(pod, ["n"])["NodeNames"] == ["n"], 5)
 
 
 def test_why_says_where_a_bound_pod_is_and_why_there(api, start, person):
@@ -458,7 +482,7 @@ def test_why_of_a_pod_that_was_bound_past_the_scheduler(api, start, person):
 
 
 def test_why_says_when_a_pod_is_none_of_ours(api, person):
-    api.create_pod("cpu")
+    api.create_pod("cpu", spec={"containers": [{"name": "main", "image": "x"}], "schedulerName": "default-scheduler"})
     gpu_pod(api, "theirs", 3, scheduler="default-scheduler")
     person.world()
     assert person.why("cpu").startswith("Pod default/cpu asks for no aliyun.com/gpu-mem")
@@ -470,6 +494,25 @@ def test_why_says_when_a_pod_is_none_of_ours(api, person):
     person.world()
     text = person.why("forged")
     assert "the scheduler x?[2J?]0;owned?, not of ration" in text and text.count("\n") == 1
+
+
+def test_the_default_scheduler_is_asked_where_it_owns_the_ledger(api, start, person):
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    gpu_pod(api, "p", 20, scheduler="default-scheduler")
+    known(scheduler, "p")
+    person.world(scheduler, leases={"ration-ledger": "kube-system/kube-scheduler", "kube-scheduler": "CP-1_6f1c"})
+    assert "waits" in person.why("p")
+    # kubeadm's static pod on the node of that host name.
+    assert any("pod/kube-scheduler-cp-1" in call for call in person.calls())
+    person.world(scheduler, leases={"ration-ledger": "kube-system/ack-co-scheduler"})
+    assert "the scheduler default-scheduler, not of ration" in person.why("p")
+    gpu_pod(api, "q", 20)
+    known(scheduler, "q")
+    # A Lease that somebody else wrote says nothing.
+    person.world(scheduler, leases={"ration-ledger": "../x/y"})
+    assert "waits" in person.why("q")
+    assert any("pod/ack-co-scheduler-7c9f8d-x2x4z" in call for call in person.calls())
 
 
 def test_why_of_a_pod_that_has_ended_tells_its_decisions(api, start, person):

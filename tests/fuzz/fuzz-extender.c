@@ -179,7 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	cluster_begin();
 	n_replies = 0;
 	if (verb != 'p' && verb != 'b')
-		check_answer(extender_filter(&scheduler, (struct http_call *)&n_replies, body, len),
+		check_answer(extender_filter(
+				     &scheduler, (struct http_call *)&n_replies, body, len, &(bool){false}),
 			json_type_object);
 	if (verb != 'f' && verb != 'b')
 		check_answer(extender_prioritize(&scheduler, body, len), json_type_array);

@@ -142,6 +142,10 @@ void kube_request_cancel(struct kube_request *request)
 	published.fn = NULL;
 }
 
+void agent_changed(struct agent *agent)
+{
+}
+
 void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
 {
 }

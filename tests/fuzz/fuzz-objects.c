@@ -8,6 +8,7 @@
 #include "kube/json.h"
 #include "kube/node.h"
 #include "kube/pod.h"
+#include "kube/resource-policy.h"
 #include "model/budget.h"
 
 const unsigned int fuzz_rounds = 20000;
@@ -16,7 +17,9 @@ const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "1e999", "99
 	"\"annotations\":", "\"ration.dev/placement\":", "\"ration.dev/gpus\":\"[]\"",
 	"\"ration.dev/held\":\"{}\"", "\"limits\":{\"aliyun.com/gpu-mem\":\"3\"}", "\"initContainers\":[",
 	"\"matchLabels\":{\"app\":\"a\"}", "\"matchExpressions\":[", "\"operator\":\"NotIn\"",
-	"\"restartPolicy\":\"Always\"", "\"status\":", "\"aliyun.com/gpu-count\":\"2\"", NULL};
+	"\"restartPolicy\":\"Always\"", "\"status\":", "\"spec\":", "\"units\":[{\"resource\":\"ecs\",",
+	"\"maxResources\":{\"cpu\":\"1\"}", "\"whenTryNextUnits\":{\"timeout\":\"1h\"}",
+	"\"podLabels\":{\"a\":\"b\"}", "\"aliyun.com/gpu-count\":\"2\"", NULL};
 
 /* What any selector can be asked about. */
 static void guards(const char *labels)
@@ -24,9 +27,9 @@ static void guards(const char *labels)
 	static const char *const values[] = {"a", ""};
 	struct budget *budget = calloc(1, sizeof(*budget));
 
-	MUST(budget && budget_require(budget, "app", SELECTOR_IN, values, 2) == 0 &&
-		budget_require(budget, "k", SELECTOR_EXISTS, NULL, 0) == 0);
-	budget_selects(budget, labels);
+	MUST(budget && selector_require(&budget->selector, "app", SELECTOR_IN, values, 2) == 0 &&
+		selector_require(&budget->selector, "k", SELECTOR_EXISTS, NULL, 0) == 0);
+	selector_selects(&budget->selector, labels);
 	budget_free(budget);
 }
 
@@ -42,7 +45,7 @@ static void budget(struct json_object *object)
 		return;
 	}
 	MUST(*read->uid && *read->name && *read->namespace_ && read->allowed >= 0);
-	budget_selects(read, "app=a\nk=b\n");
+	selector_selects(&read->selector, "app=a\nk=b\n");
 	budgets_init(&budgets);
 	MUST(budgets_set(&budgets, read) == 0);
 	MUST(budgets_matching(&budgets, read->namespace_, "app=a\nk=b\n", found, 2) <= 1);
@@ -64,6 +67,35 @@ static void pod(struct json_object *object)
 	MUST(!facts.has_placement || placement_matches(&facts.placement, &facts.request));
 }
 
+static void policy(struct json_object *object)
+{
+	struct level_policy *read;
+	struct error err = {""};
+
+	if (level_policy_from_json(object, &read, &err) < 0) {
+		MUST(err.text[0]);
+		return;
+	}
+	MUST(*read->uid && *read->name && read->n_levels > 0 && read->n_levels <= LEVELS_MAX &&
+		read->timeout_ns >= 0);
+	selector_selects(&read->selector, "app=a\nk=b\n");
+	level_policy_free(read);
+}
+
+static void pod_of_levels(struct json_object *object)
+{
+	_cleanup_level_pod_facts_ struct level_pod_facts facts;
+	struct table keys;
+
+	table_init(&keys);
+	MUST(table_set(&keys, "ration.dev/placement", &keys) == 0);
+	if (level_pod_facts_from_json(object, &keys, &facts) == 0)
+		MUST(*facts.uid && *facts.name && *facts.namespace_);
+	for (size_t i = 0; i < facts.requests.n; i++)
+		MUST(facts.requests.list[i].milli > 0);
+	table_release(&keys);
+}
+
 static void node(struct json_object *object)
 {
 	_cleanup_node_facts_ struct node_facts facts;
@@ -83,6 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		pod(object);
 		node(object);
 		budget(object);
+		policy(object);
+		pod_of_levels(object);
 	}
 	json_object_put(object);
 	free(text);

@@ -92,7 +92,7 @@ static void happen(char *line)
 	if (line[0] == 'd')
 		ledger_delete_pod(&scheduler.ledger, line + 2, INT64_MAX - 1);
 	if (line[0] == 'f')
-		free(extender_filter(&scheduler, NULL, line + 2, len - 2));
+		free(extender_filter(&scheduler, NULL, line + 2, len - 2, &(bool){false}));
 	if ((line[0] != 'n' && line[0] != 'p') || json_parse(line + 2, len - 2, &object, NULL) < 0)
 		return;
 	if (line[0] == 'n' && node_facts_from_json(object, &node, NULL) == 0)

@@ -64,6 +64,22 @@ def test_functions_and_files_stay_small():
     assert not long_functions and not long_files, (long_functions, long_files)
 
 
+def test_what_is_cleaned_up_has_a_value_before_each_return():
+    """A `_cleanup_` variable that is returned past before it has one frees whatever lay on the stack; gcc does not tell."""
+    wrong = []
+    for path in SOURCES:
+        lines = path.read_text().splitlines()
+        for at, line in enumerate(lines):
+            declared = re.match(r"\t+_cleanup_\w+ [^=]*?\*?(\w+);$", line)
+            for next_line in lines[at + 1:] if declared else ():
+                if re.search(rf"&{declared[1]}\b|\b{declared[1]} =", next_line) or next_line.startswith("}"):
+                    break
+                if re.search(r"\b(return|goto)\b", next_line):
+                    wrong.append(f"{path}:{at + 1}: {declared[1]}")
+                    break
+    assert not wrong
+
+
 def test_nothing_of_one_machine_is_in_the_project():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
     # Split so that this file does not find itself.
@@ -94,7 +110,7 @@ def test_the_policy_guards_every_placement_key_of_the_header():
     section = re.search(r"/\* Placement keys: .*?\*/\n(.*?)\n\n", header, re.S)[1]
     keys = re.findall(r'^#define ANNOTATION_\w+ "([^"]+)"', section, re.M)
     policy = (ROOT / "deploy/charts/ack-co-scheduler/templates/placement-keys.yaml").read_text()
-    listed = re.findall(r"'([^']+)'", re.search(r"- name: keys\n    expression: >-\n      \[(.*?)\]", policy, re.S)[1])
+    listed = re.findall(r'"([^"]+)"', re.search(r"{{- \$keys := list\n(.*?) }}", policy, re.S)[1])
     assert len(keys) > 8 and listed == keys
 
 
@@ -102,6 +118,37 @@ def test_every_program_has_man_page_and_completion():
     for program in ("ration", "ration-scheduler", "ration-agent", "ration-sim", "kubectl-inspect-cgpu"):
         assert list((ROOT / "docs/man").glob(f"{program}.[18].scd")), f"no man page for {program}"
         assert list((ROOT / "completions").glob(f"{program}*")), f"no completion for {program}"
+
+
+# Sources of a program, its man pages, its completions.
+DESCRIBED = {
+    "src/scheduler/main.c": (["ration-scheduler.8"], ["ration-scheduler.bash"]),
+    "src/agent/*.c": (["ration-agent.8"], ["ration-agent.bash"]),
+    "src/cli/inspect-command.c": (["kubectl-inspect-cgpu.1"], ["kubectl_complete-inspect-cgpu"]),
+    "src/cli/*-command.c": (["ration.1", "ration-set.1", "ration-top.1", "ration-cordon.1", "kubectl-inspect-cgpu.1"],
+                            ["ration.bash", "kubectl_complete-inspect-cgpu"]),
+    "src/cli/doctor/*.c": (["ration-doctor.1"], ["ration.bash"]),
+    "src/run/*.c": (["ration-run.1", "ration-ps.1"], ["ration.bash"]),
+}
+
+
+@pytest.mark.parametrize("sources", DESCRIBED)
+def test_every_option_is_in_the_man_page_and_the_completion(sources):
+    text = "\n".join(p.read_text() for p in ROOT.glob(sources))
+    options = {f"--{name}" for name in re.findall(r'\{"([a-z][a-z-]+)", (?:no|required|optional)_argument', text)}
+    pages, completions = DESCRIBED[sources]
+    assert options
+    for described in ("\n".join((ROOT / f"docs/man/{page}.scd").read_text() for page in pages),
+                      "\n".join((ROOT / f"completions/{name}").read_text() for name in completions)):
+        assert not [o for o in options if not re.search(rf"{o}(?![a-z-])", described)]
+
+
+def test_every_event_of_the_agent_is_in_its_man_page():
+    text = "\n".join(p.read_text() for p in (ROOT / "src/agent").rglob("*.c"))
+    reasons = set(re.findall(r'"(GPU[A-Z][A-Za-z]+)"', text))
+    events = (ROOT / "docs/man/ration-agent.8.scd").read_text().split("# EVENTS")[1].split("\n# ")[0]
+    assert len(reasons) > 10
+    assert {r for r in reasons if f"*{r}*" not in events} == set()
 
 
 def test_functions_and_files_that_the_architecture_names_exist():

@@ -118,6 +118,7 @@ void agent_start_process(struct sim *sim, int n)
 	watch_cut(sim, agent_watcher(n), 0);
 	sim_after(sim, agent_takes(sim, n, 20000, 300000), EVENT_REGISTER, agent->epoch, n, 0, 0);
 	sim_after(sim, ORPHANS_NS, EVENT_ORPHANS, agent->epoch, n, 0, 0);
+	terms_start(sim, n);
 }
 
 void agent_free(struct node *node)
@@ -473,7 +474,7 @@ static void decide(struct sim *sim, int n)
 			input, count, call->n_ids, &node->agent.served, ask_flags, &found, &err);
 	else
 		verdict = matching_answer(input, count, call->n_ids, &node->agent.served, gpus,
-			node->facts.n_gpus, UNIT_MIB, ask_flags, &found, &err);
+			node->facts.n_gpus, node->facts.unit_mib, ask_flags, &found, &err);
 	if (verdict == MATCHING_ASK) {
 		call->ask = 0;
 		for (size_t i = 0; i < count; i++)

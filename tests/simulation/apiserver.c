@@ -383,6 +383,7 @@ static int16_t binding_status(struct sim *sim, struct binding *binding)
 	if (pod->state.node >= 0 || pod->state.deleting)
 		return 409;
 	binding_applied(sim, binding);
+	terms_bound(sim, binding->pod, binding->node);
 	return binding->fault == BINDING_ERROR_APPLIED ? 500 : 201;
 }
 

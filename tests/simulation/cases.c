@@ -455,8 +455,8 @@ static const struct sim_case cases[] = {
 	{"row-22-fail-over", "the dead leader's Binding lands late: the agent's total refuses one of the two",
 		row_22, row_22_check},
 	{"row-23-gpu-count-alone",
-		"not simulated: no plugin stands behind it, admission refuses it (test_refusals.py: "
-		"test_container_that_asks_for_gpu_count_is_refused_with_the_cure)",
+		"not simulated: no plugin stands behind it, admission refuses it (test_policies_requests.py: "
+		"test_request_that_can_never_be_met_is_refused_by_container_value_and_rule)",
 		NULL, NULL},
 	{"row-24-first-batch-after-a-kubelet-restart", "ids of pods that are gone are not free yet", row_24,
 		row_24_check},

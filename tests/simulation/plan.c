@@ -23,6 +23,7 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_SLOW_AGENT] = "slow agent",
 	[INPUT_RESIZE] = "resize in place",
 	[INPUT_SET] = "ration set",
+	[INPUT_UNIT] = "other unit",
 };
 
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)
@@ -212,6 +213,20 @@ static void draw_power(struct plan *plan)
 	}
 }
 
+/* Again: nodes whose unit changes, some of them there and back. */
+static void draw_changes(struct plan *plan, int64_t span_ms)
+{
+	struct random random;
+
+	random_seed(&random, plan->seed, 6);
+	if (!random_one_in(&random, 4))
+		return;
+	plan->changes = true;
+	for (uint32_t i = 1 + random_below(&random, 5); i && plan->n_inputs < INPUTS_MAX; i--)
+		plan_add(plan, random_between(&random, 0, span_ms + 6000), INPUT_UNIT)->a = (uint8_t)
+			random_below(&random, plan->n_nodes);
+}
+
 /* A leader that is asked all the time, longer than its first seconds; then it is killed, soon the next one,
  * and what one of them has bound is shown late to the other. */
 static void draw_leaders(struct plan *plan)
@@ -272,6 +287,7 @@ void plan_draw(struct plan *plan, uint64_t seed, bool leaders)
 	}
 	draw_more(plan, span_ms);
 	draw_isolation(plan, span_ms);
+	draw_changes(plan, span_ms);
 	if (leaders)
 		draw_leaders(plan);
 	draw_power(plan);

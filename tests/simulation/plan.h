@@ -55,6 +55,7 @@ enum input_kind {
 	INPUT_SLOW_AGENT,	   /* a: node, ms: its answers take long */
 	INPUT_RESIZE,		   /* a: node: each of its pods is resized in place */
 	INPUT_SET,		   /* a: which pod, b: units per card of its last container */
+	INPUT_UNIT,		   /* a: node: its gpu-mem is to count in the other unit */
 	INPUT_MAX
 };
 
@@ -85,6 +86,7 @@ struct plan {
 	bool core_mem[NODES_MAX];	  /* isolated, and with computing power */
 	bool mixing[NODES_MAX];		  /* pods with and without a percentage may be there at once */
 	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
+	bool changes;		 /* of units */
 	uint16_t n_inputs;
 	struct input inputs[INPUTS_MAX];
 };

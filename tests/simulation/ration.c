@@ -142,7 +142,10 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 
 	held_init(&facts.held);
 	for (size_t k = 0; k < facts.n_gpus; k++)
-		facts.gpus[k].healthy = !(state->sick & (1 << k));
+		facts.gpus[k].healthy = !(state->sick & (1 << k)) || sim->broken == BREAK_IGNORE_HEALTH;
+	ration->sick[node] = state->sick;
+	terms_set_unit(sim, node, &facts, state->other_unit);
+	facts.changing = state->closed;
 	if (state->at && add_held(sim, node, state, &facts.held) < 0)
 		sim->truncated = true;
 	facts.mixing |= sim->broken == BREAK_IGNORE_MIXING;
@@ -408,6 +411,9 @@ static void bind_with_card(struct sim *sim, int pair, int pod, int node, const s
 		return;
 	}
 	ration->held[pod] = -1;
+	if (api_cards(sim, node, &placement) & ration->sick[node])
+		sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d, faulty %#x", pod,
+			node, ration->sick[node]);
 	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, api_cards(sim, node, &placement));
 	send_binding(sim, pair, pod, node, &placement);
 }

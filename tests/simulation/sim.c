@@ -7,6 +7,8 @@
 
 #include "base/cleanup.h"
 
+#define DISTURBED_NS (15 * NS_PER_S)
+
 const char *const reason_names[REASON_MAX] = {
 	"evicted (drawn)",
 	"OutOfcpu (drawn)",
@@ -38,6 +40,9 @@ const char *const broken_names[BREAK_MAX] = {
 	"release-size-on-conflict",
 	"ignore-core",
 	"ignore-mixing",
+	"ignore-health",
+	"change-under-pods",
+	"change-at-once",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -69,6 +74,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"pods made anew under the old name",
 	"pods that ended by themselves",
 	"pods running in the end",
+	"changes of a node's unit",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
@@ -210,6 +216,15 @@ static void set_card(struct sim *sim, const struct input *input, bool sick)
 	api_set_node(sim, input->a);
 }
 
+/* A Binding of theirs may land when its node has changed; who counts by memory then bears it. */
+static void disturb(struct sim *sim, const struct input *input)
+{
+	int64_t until = sim->now_ns + input->ms * MS + DISTURBED_NS;
+
+	if (input->kind != INPUT_CARD && input->kind != INPUT_RESIZE && until > sim->disturbed_until_ns)
+		sim->disturbed_until_ns = until;
+}
+
 static void input_happens(struct sim *sim, int index)
 {
 	const struct input *input = &sim->plan->inputs[index];
@@ -219,10 +234,15 @@ static void input_happens(struct sim *sim, int index)
 		api_create_pod(sim, &input->shape, -1);
 		return;
 	}
+	if (input->kind == INPUT_UNIT) {
+		terms_input(sim, input);
+		return;
+	}
 	if (input->kind == INPUT_SET) {
 		size_input(sim, input);
 		return;
 	}
+	disturb(sim, input);
 	kill_for(sim, index, input);
 	switch (input->kind) {
 	case INPUT_KILL_PAIR:
@@ -385,6 +405,10 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_RUNTIME:
 	case EVENT_HELD:
 		agent_on_event(sim, event);
+		break;
+	case EVENT_TERMS:
+	case EVENT_TERMS_WRITTEN:
+		terms_on_event(sim, event);
 		break;
 	default:
 		kubelet_on_event(sim, event);

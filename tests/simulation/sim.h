@@ -5,7 +5,8 @@
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
  * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
- * manager sizes.c other sizes for pods that run   invariants.c what must hold after every step and in the end
+ * manager sizes.c other sizes for pods that run   terms.c changes of the unit   invariants.c what must hold
+ * after every step and in the end
  *
  * Pods are numbers (bits of a uint64_t), so are nodes, cards and device ids.
  */
@@ -16,6 +17,7 @@
 #include <stdint.h>
 
 #include "agent/node/inventory.h"
+#include "agent/node/terms.h"
 #include "agent/pods/pods.h"
 #include "agent/kubelet/served.h"
 #include "base/clock.h"
@@ -61,6 +63,9 @@ enum broken {
 	BREAK_RELEASE_SIZE_ON_CONFLICT,
 	BREAK_IGNORE_CORE,
 	BREAK_IGNORE_MIXING,
+	BREAK_IGNORE_HEALTH,
+	BREAK_CHANGE_UNDER_PODS,
+	BREAK_CHANGE_AT_ONCE,
 	BREAK_MAX
 };
 
@@ -128,6 +133,7 @@ struct node_state {
 	uint64_t lives, ended; /* pods that are gone from the API server */
 	uint16_t at;	       /* when the agent wrote it; 0: never */
 	uint8_t sick;
+	bool other_unit, closed; /* ration.dev/unit, unit-pending */
 };
 
 struct change {
@@ -203,6 +209,7 @@ struct ration {
 	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
 	int64_t last_call_ns, fresh_until_ns; /* takeover.h */
 	uint32_t caller;		      /* the process of kube-scheduler that asked last */
+	uint8_t sick[NODES_MAX];	      /* cards, as its watch has told */
 	int16_t listed_at[PODS_MAX];
 	uint64_t forgotten;	/* pods whose end the watch has told */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
@@ -281,7 +288,9 @@ struct node {
 	uint64_t grants; /* CDI files, by pod */
 	uint8_t grant_cards[PODS_MAX];
 	struct node_state state;
-	uint64_t records; /* of the agent, on disk: pods that were given a card */
+	uint64_t records;	    /* of the agent, on disk: pods that were given a card */
+	struct terms_change change; /* the agent's; what is in force is on disk too */
+	bool asked_other;	    /* the unit that the cluster asks for */
 	bool was_sick;
 	bool loose; /* a Binding of a dead scheduler was applied, or a user bound a pod: nobody who lives
 		       could know */
@@ -316,6 +325,7 @@ enum counter {
 	COUNT_REMADE,
 	COUNT_FINISHED,
 	COUNT_RUNNING_AT_END,
+	COUNT_CHANGES,
 	COUNT_MAX
 };
 
@@ -373,6 +383,8 @@ enum event_kind {
 	EVENT_STRAYS,
 	EVENT_RUNTIME,
 	EVENT_HELD,
+	EVENT_TERMS,
+	EVENT_TERMS_WRITTEN,
 	EVENT_REMAKE,
 	EVENT_SET_BEGIN,
 	EVENT_SET_LISTED,
@@ -396,6 +408,7 @@ struct sim {
 	uint16_t n_log;
 	struct watcher watchers[WATCHERS_MAX];
 	int64_t api_away_until_ns;
+	int64_t disturbed_until_ns; /* somebody is away, or late */
 	int8_t next_fault;
 	struct binding bindings[BINDINGS_MAX];
 	uint16_t n_bindings;
@@ -505,6 +518,13 @@ void devices_admit(struct sim *sim, int node, int pod);
 void devices_answered(struct sim *sim, int node, bool ok, uint32_t ids, int cdi_pod, enum reason reason);
 void devices_update(struct sim *sim, int node);
 uint32_t devices_in_record(const struct kubelet *kubelet);
+
+/* terms.c */
+void terms_input(struct sim *sim, const struct input *input);
+void terms_start(struct sim *sim, int node); /* its agent */
+void terms_bound(struct sim *sim, int pod, int node);
+void terms_set_unit(const struct sim *sim, int node, struct node_facts *facts, bool other);
+void terms_on_event(struct sim *sim, const struct event *event);
 
 /* sizes.c */
 void size_input(struct sim *sim, const struct input *input);

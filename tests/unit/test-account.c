@@ -1,5 +1,6 @@
 /* One container's account, with real processes and threads. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -129,6 +130,44 @@ static void a_keeper_that_maps_nothing_sees_that_a_look_is_wanted(void **state)
 	account_want_look(account);
 	assert_int_equal(errno, EDOM);
 	close(fd);
+}
+
+static void a_program_knows_whether_its_keeper_lives(void **state)
+{
+	int said[2], fd = open(path, O_RDONLY | O_CLOEXEC);
+	char letter;
+	pid_t keeper;
+
+	assert_false(account_is_kept(account));
+	account_set_path(account, path);
+	assert_false(account_is_kept(account));
+	assert_int_equal(pipe(said), 0);
+	keeper = fork();
+	if (keeper == 0) {
+		usage_file_keep(open(path, O_RDONLY | O_CLOEXEC), true);
+		if (write(said[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(said[0], &letter, 1), 1);
+	errno = EDOM;
+	assert_true(account_is_kept(account));
+	assert_int_equal(errno, EDOM);
+	/* Its successor may come before it goes. */
+	usage_file_keep(fd, true);
+	kill(keeper, SIGKILL);
+	waitpid(keeper, NULL, 0);
+	assert_true(account_is_kept(account));
+	usage_file_keep(fd, false);
+	assert_false(account_is_kept(account));
+	usage_file_keep(fd, true);
+	assert_true(account_is_kept(account));
+	close(fd);
+	assert_false(account_is_kept(account));
+	account_set_path(account, "/nonexistent/usage");
+	assert_false(account_is_kept(account));
+	close(said[0]);
+	close(said[1]);
 }
 
 static void sizes_beyond_all_cards_are_refused_and_do_not_wrap(void **state)
@@ -626,6 +665,7 @@ int main(void)
 		FILES(a_refusal_costs_nothing_lasting),
 		FILES(nobody_gives_back_more_than_it_holds),
 		FILES(a_keeper_that_maps_nothing_sees_that_a_look_is_wanted),
+		FILES(a_program_knows_whether_its_keeper_lives),
 		FILES(sizes_beyond_all_cards_are_refused_and_do_not_wrap),
 		FILES(sums_of_sizes_around_powers_of_two_are_exact),
 		FILES(errno_is_kept),

@@ -25,8 +25,8 @@ static bool selects(const char *key, enum selector_operator operator, const char
 	struct budget *budget = budget_new("b", "default");
 	bool result;
 
-	assert_int_equal(budget_require(budget, key, operator, & value, value ? 1 : 0), 0);
-	result = budget_selects(budget, labels);
+	assert_int_equal(selector_require(&budget->selector, key, operator, & value, value ? 1 : 0), 0);
+	result = selector_selects(&budget->selector, labels);
 	budget_free(budget);
 	return result;
 }
@@ -52,10 +52,10 @@ static void no_requirement_selects_all_and_no_selector_nothing(void **state)
 {
 	struct budget *budget = budget_new("b", "default");
 
-	assert_true(budget_selects(budget, LABELS));
-	assert_true(budget_selects(budget, NULL));
-	budget->selects_nothing = true;
-	assert_false(budget_selects(budget, LABELS));
+	assert_true(selector_selects(&budget->selector, LABELS));
+	assert_true(selector_selects(&budget->selector, NULL));
+	budget->selector.selects_nothing = true;
+	assert_false(selector_selects(&budget->selector, LABELS));
 	budget_free(budget);
 }
 

@@ -88,6 +88,7 @@ static void variables_of_several_cards(void **state)
 	fixture_add(&pod, "a", CONTAINER_MAIN, 6, NULL);
 	fixture_add(&pod, "b", CONTAINER_MAIN, 2, NULL);
 	assert_int_equal(request_set_cards(&pod.request, 2, NULL), 0);
+	pod.placement.unit_mib = 1024;
 	pod.has_placement = true;
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(placement_add(&pod.placement, "a", i ? UUID_0 : UUID_1, 3, 0), 0);
@@ -455,7 +456,8 @@ static void label_decides_and_legacy_labels_are_weaker(void **state)
 		{{"cgpu", "true", NULL}, GPU_MODE_CGPU, false},
 		{{"default", NULL, "true"}, GPU_MODE_NONE, false},
 		{{"core_mem", NULL, NULL}, GPU_MODE_CORE_MEM, false},
-		{{"topology", NULL, NULL}, GPU_MODE_NONE, true},
+		{{"topology", NULL, NULL}, GPU_MODE_TOPOLOGY, false},
+		{{"mps", NULL, NULL}, GPU_MODE_NONE, true},
 		{{"Share", NULL, NULL}, GPU_MODE_NONE, true},
 	};
 

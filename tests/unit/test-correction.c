@@ -45,7 +45,7 @@ static double plant_second(struct plant *plant, uint32_t share, double wants)
 	percent = (int)(plant->used[plant->late] * 100 + 0.5) + noise_of(plant);
 	percent = percent < 0 ? 0 : percent;
 	correction_sample(&plant->correction, SECOND, (uint64_t)(used * plant->wrong * 1e9),
-		correction_used_ns(SECOND, (uint32_t)percent, (uint32_t)percent, (uint32_t)percent));
+		correction_used_ns(SECOND, (uint32_t)percent, (uint32_t)percent, (uint32_t)percent), 0);
 	plant->second++;
 	return used;
 }
@@ -91,6 +91,74 @@ static void what_is_far_off_is_corrected_within_seconds(void **state)
 		plant_mean(&plant, 50 * PERCENT, 1, 5);
 		assert_near(plant_mean(&plant, 50 * PERCENT, 1, 5), 0.5, 0.1);
 	}
+}
+
+/* Whoever has long kernels and begins beside others takes them for several times as long as they are, pays
+ * that, and waits: there is nothing to compare for seconds. */
+static void what_was_charged_far_too_high_is_known_at_the_second_look(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	correction_sample(&correction, SECOND / 3, SECOND / 10, 0, 0);
+	correction_sample(&correction, SECOND / 3, SECOND, SECOND / 10, 0);
+	assert_near(correction.factor, 1, 0);
+	correction_sample(&correction, SECOND / 3, 0, SECOND / 10, 0);
+	/* 1.1 s were charged for 0.2 s, and up to 30 ms that may be missing. */
+	assert_true(correction.factor >= 1.1 / 0.23 && correction.factor <= 1.1 / 0.2);
+}
+
+/* Long kernels of who begins beside others: each sample of them contains as much of the others. */
+static void what_slices_of_others_made_too_long_is_known_within_a_second(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	correction_sample(&correction, SECOND / 3, SECOND / 10, SECOND / 30, SECOND / 4);
+	for (int i = 0; i < 2; i++)
+		correction_sample(&correction, SECOND / 3, SECOND / 10, SECOND / 20, SECOND / 4);
+	assert_near(correction.factor, 2, 0.4);
+}
+
+/* Kernels of 50 ms: one more or less in a third of a second is chance, and nobody else is there. */
+static void single_kernels_of_who_is_alone_are_chance(void **state)
+{
+	static const int started[] = {3, 2, 2, 1, 3, 2, 1, 2, 2, 3, 1, 2};
+	static const int used[] = {2, 2, 2, 2, 2, 2, 2, 1, 3, 2, 2, 2};
+	struct correction correction;
+
+	correction_init(&correction);
+	for (size_t i = 0; i < ARRAY_SIZE(started); i++) {
+		correction_sample(&correction, SECOND / 3, (uint64_t)started[i] * SECOND / 20,
+			(uint64_t)used[i] * SECOND / 20, 0);
+		assert_near(correction.factor, 1, 0.06);
+	}
+}
+
+static void what_is_still_on_its_way_is_no_error(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	for (int i = 0; i < 30; i++) {
+		/* Each look tells what was started up to the one before. */
+		correction_sample(&correction, SECOND / 3, i % 10 == 0 ? SECOND / 3 : 0,
+			i % 10 == 1 ? SECOND / 3 : 0, 0);
+		assert_near(correction.factor, 1, 0);
+	}
+}
+
+static void the_driver_is_asked_more_often_at_the_beginning(void **state)
+{
+	struct correction correction;
+	int looks = 0;
+
+	correction_init(&correction);
+	assert_int_equal(correction_look_ns(&correction), SECOND / 3);
+	for (; correction_look_ns(&correction) < SECOND && looks < 100; looks++)
+		correction_sample(&correction, SECOND / 3, SECOND / 30, SECOND / 30, 0);
+	/* The first four seconds of work. */
+	assert_int_equal(looks, 12);
 }
 
 static void noise_and_delay_do_not_make_the_rate_swing(void **state)
@@ -142,9 +210,9 @@ static void too_little_work_to_tell_teaches_nothing(void **state)
 
 	correction_init(&correction);
 	for (int i = 0; i < 100; i++)
-		correction_sample(&correction, SECOND, SECOND / 100, SECOND / 20);
+		correction_sample(&correction, SECOND, SECOND / 100, SECOND / 20, 0);
 	for (int i = 0; i < 100; i++)
-		correction_sample(&correction, SECOND, SECOND / 20, SECOND / 100);
+		correction_sample(&correction, SECOND, SECOND / 20, SECOND / 100, 0);
 	assert_near(correction.factor, 1, 0);
 }
 
@@ -154,7 +222,7 @@ static void a_driver_that_was_silent_for_long_teaches_nothing(void **state)
 
 	correction_init(&correction);
 	for (int i = 0; i < 100; i++)
-		correction_sample(&correction, 60 * SECOND, 50 * SECOND, 6 * SECOND);
+		correction_sample(&correction, 60 * SECOND, 50 * SECOND, 6 * SECOND, 0);
 	assert_near(correction.factor, 1, 0);
 }
 
@@ -167,21 +235,13 @@ static void no_number_leads_out_of_the_bounds(void **state)
 	correction_init(&correction);
 	for (int i = 0; i < 100000; i++) {
 		uint64_t picked[3];
-		double before = correction.factor;
 
 		for (int k = 0; k < 3; k++) {
 			seed = seed * 1664525 + 1013904223;
 			picked[k] = numbers[(seed >> 16) % ARRAY_SIZE(numbers)];
 		}
-		correction_sample(&correction, picked[0], picked[1], picked[2]);
+		correction_sample(&correction, picked[0], picked[1], picked[2], 0);
 		assert_true(correction.factor >= CORRECTION_LEAST && correction.factor <= CORRECTION_MOST);
-		/* By a step, or at once by what is far. */
-		if (correction.factor > before * CORRECTION_STEP * 1.0001)
-			assert_true(correction.factor >= before * CORRECTION_FAR ||
-				    correction.factor == CORRECTION_MOST);
-		if (correction.factor < before / CORRECTION_STEP / 1.0001)
-			assert_true(correction.factor <= before / CORRECTION_FAR ||
-				    correction.factor == CORRECTION_LEAST);
 	}
 }
 
@@ -206,6 +266,13 @@ static void what_the_processes_are_said_to_use_is_scaled_to_the_card(void **stat
 	/* a process that is not named: not more than a quarter is blamed on the others */
 	assert_int_equal(correction_used_ns(SECOND, 20, 20, 100), SECOND / 4);
 	assert_int_equal(correction_used_ns(SECOND, 0, 0, 100), 0);
+	/* The card's number is of a second, in which it was idle before. */
+	assert_int_equal(correction_used_ns(SECOND / 4, 40, 80, 30), SECOND / 10);
+	assert_int_equal(correction_used_ns(SECOND / 4, 80, 160, 30), SECOND / 8);
+	/* others: those that are named, or the card's rest */
+	assert_int_equal(correction_others_ns(SECOND, 20, 70, 60), SECOND / 2);
+	assert_int_equal(correction_others_ns(SECOND, 20, 20, 60), SECOND / 10 * 4);
+	assert_int_equal(correction_others_ns(SECOND, 20, 20, 10), 0);
 }
 
 int main(void)
@@ -213,6 +280,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_used_becomes_the_share_however_wrong_the_estimate),
 		cmocka_unit_test(what_is_far_off_is_corrected_within_seconds),
+		cmocka_unit_test(what_was_charged_far_too_high_is_known_at_the_second_look),
+		cmocka_unit_test(what_slices_of_others_made_too_long_is_known_within_a_second),
+		cmocka_unit_test(single_kernels_of_who_is_alone_are_chance),
+		cmocka_unit_test(what_is_still_on_its_way_is_no_error),
+		cmocka_unit_test(the_driver_is_asked_more_often_at_the_beginning),
 		cmocka_unit_test(noise_and_delay_do_not_make_the_rate_swing),
 		cmocka_unit_test(an_idle_container_does_not_wind_up),
 		cmocka_unit_test(who_uses_less_than_its_share_is_not_given_more),

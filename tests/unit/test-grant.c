@@ -153,11 +153,19 @@ static void no_card_can_be_left_without_memory_or_beyond_the_grant_be_given_some
 
 static void overhead_is_what_the_driver_sees_beyond_the_charges_and_never_below_zero(void **state)
 {
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1000), 300);
-	assert_int_equal(grant_overhead_bytes(900, 1000, 1000), 0);
+	assert_int_equal(grant_overhead_bytes(1300, 1000, 1000, 0), 300);
+	assert_int_equal(grant_overhead_bytes(1300, 1000, 1000, 400), 300);
+	assert_int_equal(grant_overhead_bytes(900, 1000, 1000, 0), 0);
 	/* An allocation of 200 ended, or began, while the driver was asked. */
-	assert_int_equal(grant_overhead_bytes(1300, 1200, 1000), 100);
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200), 100);
+	assert_int_equal(grant_overhead_bytes(1300, 1200, 1000, 0), 100);
+	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 0), 100);
+	/* What is known from before stays as long as it may be right. */
+	assert_int_equal(grant_overhead_bytes(1300, 1200, 1000, 250), 250);
+	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 300), 300);
+	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 301), 100);
+	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 99), 100);
+	assert_int_equal(grant_overhead_bytes(900, 1000, 800, 100), 100);
+	assert_int_equal(grant_overhead_bytes(700, 1000, 800, 100), 0);
 }
 
 static void no_single_byte_of_the_constant_part_can_change_unnoticed(void **state)

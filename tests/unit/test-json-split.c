@@ -137,6 +137,36 @@ static void managed_fields_are_left_out(void **state)
 		"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"managedFields\":[]}}}\n", NULL);
 }
 
+static int note_only(void *userdata, const char *object, size_t len)
+{
+	return strbuf_add(userdata, object, len);
+}
+
+static void what_the_caller_has_no_use_for_is_left_out_to_its_depth(void **state)
+{
+	static const char *const keys[] = {"managedFields", "env", "images", NULL};
+	static const char text[] = "{\"items\":[{\"images\":[{\"a\":\"]}\\\"\"}],\"s\":{\"c\":[{\"env\" : "
+				   "{\"x\":[1]},\"deep\":{\"env\":[2]},\"env\":\"text\",\"v\":\"env\"}]},"
+				   "\"imagesX\":[3],\"image\":[4]}]}";
+
+	for (size_t chunk = 1; chunk <= sizeof(text); chunk++) {
+		_cleanup_strbuf_ struct strbuf got;
+		struct json_split splitter;
+
+		strbuf_init(&got, 4096);
+		json_split_init(&splitter, JSON_SPLIT_LIST, 4096, note_only, &got);
+		json_split_leave_out(&splitter, keys, 4);
+		for (size_t at = 0; at < strlen(text); at += chunk)
+			assert_int_equal(json_split_feed(&splitter, text + at,
+						 strlen(text) - at < chunk ? strlen(text) - at : chunk),
+				0);
+		assert_string_equal(strbuf_cstr(&got),
+			"{\"images\":[],\"s\":{\"c\":[{\"env\" : {},\"deep\":{\"env\":[2]},\"env\":\"text\","
+			"\"v\":\"env\"}]},\"imagesX\":[3],\"image\":[4]}");
+		json_split_release(&splitter);
+	}
+}
+
 static void labels_called_managed_fields_are_kept(void **state)
 {
 	assert_pieces(JSON_SPLIT_LIST,
@@ -297,6 +327,7 @@ int main(void)
 		cmocka_unit_test(only_the_items_of_the_list_itself_are_items),
 		cmocka_unit_test(a_watch_is_cut_into_its_events),
 		cmocka_unit_test(managed_fields_are_left_out),
+		cmocka_unit_test(what_the_caller_has_no_use_for_is_left_out_to_its_depth),
 		cmocka_unit_test(labels_called_managed_fields_are_kept),
 		cmocka_unit_test(managed_fields_deeper_than_any_parser_likes_do_not_hide_the_object),
 		cmocka_unit_test(what_has_another_form_is_refused),

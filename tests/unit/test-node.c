@@ -123,6 +123,26 @@ static void a_node_without_name_or_uid_is_refused(void **state)
 	}
 }
 
+/* Either of the two: mode and unit change in the same way. */
+static void a_node_that_waits_to_change_its_mode_or_unit_says_so(void **state)
+{
+	static const struct {
+		const char *text;
+		bool changing;
+	} nodes[] = {{NODE("\"ration.dev/mode\":\"cgpu\""), false},
+		{NODE("\"ration.dev/mode\":\"cgpu\",\"ration.dev/mode-pending\":\"share\""), true},
+		{NODE("\"ration.dev/mode\":\"cgpu\",\"ration.dev/unit-pending\":\"128\""), true}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++) {
+		_cleanup_node_facts_ struct node_facts facts = {0};
+		struct error err;
+
+		assert_int_equal(read_node(nodes[i].text, &facts, &err), 0);
+		assert_int_equal(facts.changing, nodes[i].changing);
+		assert_int_equal(facts.mode, GPU_MODE_CGPU);
+	}
+}
+
 static void malformed_annotations_leave_no_gpus_and_a_sentence_that_names_the_node(void **state)
 {
 	static const char *const annotations[] = {"\"ration.dev/gpus\":\"\"", "\"ration.dev/gpus\":\"{}\"",
@@ -189,13 +209,40 @@ static void inventory_text_is_as_documented(void **state)
 {
 	struct gpu_facts gpus[2] = {
 		{.uuid = "GPU-a", .index = 0, .mib = 16160, .healthy = true, .model = "Tesla V100-SXM2-16GB"},
-		{.uuid = "GPU-b", .index = 1, .mib = 81559, .healthy = false, .model = "A \"B\"/C"}};
+		{.uuid = "GPU-b",
+			.index = 1,
+			.mib = 81559,
+			.healthy = false,
+			.model = "A \"B\"/C",
+			.reason = "Xid \"79\""}};
 	_cleanup_free_ char *text = inventory_to_json(gpus, 2);
 
 	assert_string_equal(text,
 		"[{\"index\":0,\"uuid\":\"GPU-a\",\"model\":\"Tesla V100-SXM2-16GB\",\"mib\":16160,"
 		"\"healthy\":true},{\"index\":1,\"uuid\":\"GPU-b\",\"model\":\"A \\\"B\\\"/C\","
-		"\"mib\":81559,\"healthy\":false}]");
+		"\"mib\":81559,\"healthy\":false,\"reason\":\"Xid \\\"79\\\"\"}]");
+}
+
+static void a_reason_is_kept_of_unhealthy_cards_only_and_costs_no_card(void **state)
+{
+	struct gpu_facts gpus[NODE_GPUS_MAX];
+	char text[1200], longer[600];
+	size_t n = 0;
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	snprintf(text, sizeof(text),
+		"[{\"index\":0,\"uuid\":\"a\",\"mib\":1,\"healthy\":true,\"reason\":\"no\"},"
+		"{\"index\":1,\"uuid\":\"b\",\"mib\":1,\"healthy\":false,\"reason\":7},"
+		"{\"index\":2,\"uuid\":\"c\",\"mib\":1,\"healthy\":false,\"reason\":\"a\\u001b[2Jb\"},"
+		"{\"index\":3,\"uuid\":\"d\",\"mib\":1,\"healthy\":false,\"reason\":\"%s\"}]",
+		longer);
+	assert_int_equal(inventory_from_json(text, gpus, &n, NULL), 0);
+	assert_int_equal(n, 4);
+	assert_string_equal(gpus[0].reason, "");
+	assert_string_equal(gpus[1].reason, "");
+	assert_string_equal(gpus[2].reason, "a [2Jb");
+	assert_int_equal(strlen(gpus[3].reason), GPU_REASON_SIZE - 1);
 }
 
 static void inventory_survives_text_and_back_sorted_by_index(void **state)
@@ -303,9 +350,11 @@ int main(void)
 		cmocka_unit_test(the_address_is_the_first_internal_one),
 		cmocka_unit_test(spread_is_asked_for_by_label_and_anything_else_is_binpack),
 		cmocka_unit_test(a_node_without_name_or_uid_is_refused),
+		cmocka_unit_test(a_node_that_waits_to_change_its_mode_or_unit_says_so),
 		cmocka_unit_test(malformed_annotations_leave_no_gpus_and_a_sentence_that_names_the_node),
 		cmocka_unit_test(wrong_types_at_any_level_are_survived),
 		cmocka_unit_test(inventory_text_is_as_documented),
+		cmocka_unit_test(a_reason_is_kept_of_unhealthy_cards_only_and_costs_no_card),
 		cmocka_unit_test(inventory_survives_text_and_back_sorted_by_index),
 		cmocka_unit_test(an_empty_inventory_is_one_of_no_cards),
 		cmocka_unit_test(impossible_inventories_are_refused_with_a_sentence),

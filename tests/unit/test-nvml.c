@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "nvml/nvml.h"
 #include "nvml/watch.h"
 
@@ -313,6 +314,28 @@ static void polling_does_not_wait_for_events(void **state)
 	assert_true(to.tv_sec - from.tv_sec + (to.tv_nsec - from.tv_nsec) / 1e9 < 0.9);
 }
 
+/* Else the mean would be of all the time before, also that in which it did nothing. */
+static void who_begins_is_asked_about_from_now_on(void **state)
+{
+	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
+	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
+	_cleanup_free_ struct nvml_process_use *uses = calloc(NVML_MAX_PROCESSES, sizeof(*uses));
+	uint64_t now_us = (uint64_t)realtime_ns() / 1000;
+	/* Never asked before; and by a clock that was set back since. */
+	uint64_t since[] = {0, now_us + UINT64_C(3600000000)};
+
+	for (size_t i = 0; i < ARRAY_SIZE(since); i++) {
+		unsigned of_card;
+		size_t count;
+
+		assert_int_equal(
+			nvml_utilization(nvml, inventory->cards[0].uuid, &since[i], &of_card, uses, &count),
+			0);
+		assert_int_equal(count, 0);
+		assert_in_range(since[i], now_us - 170000, (uint64_t)realtime_ns() / 1000);
+	}
+}
+
 static void library_of_an_old_driver_lacks_what_it_lacks_and_works(void **state)
 {
 	struct nvml_change change = {};
@@ -371,6 +394,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			changes_that_do_not_fit_come_with_the_next_poll, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(polling_does_not_wait_for_events, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_begins_is_asked_about_from_now_on, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

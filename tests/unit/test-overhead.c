@@ -98,6 +98,24 @@ static void memory_in_flight_is_no_overhead(void **state)
 	expect(p, 1, large, 1, NULL, 0, 1300, 300);
 }
 
+static void memory_in_flight_leaves_open_what_it_may_hide(void **state)
+{
+	const struct overhead_process p[] = {process(1, 1312), process(2, 400)};
+	const struct usage_peek_slot before[] = {slot(1, 900), slot(2, 100)};
+	const struct usage_peek_slot after[] = {slot(1, 1000), slot(2, 88)};
+	struct overhead found;
+
+	overhead_compute(p, 2, before, 2, after, 2, &found);
+	assert_int_equal(found.overhead_bytes, (312 + 300) * MIB);
+	assert_int_equal(found.most_bytes, (412 + 312) * MIB);
+	/* Of a process that had no slot before, all may be overhead. */
+	overhead_compute(p, 1, NULL, 0, after, 2, &found);
+	assert_int_equal(found.overhead_bytes, 312 * MIB);
+	assert_int_equal(found.most_bytes, 1312 * MIB);
+	overhead_compute(p, 1, after, 2, after, 2, &found);
+	assert_int_equal(found.most_bytes, found.overhead_bytes);
+}
+
 static void what_two_processes_have_counts_once(void **state)
 {
 	/* 7 made 512 MiB and let 8 have them; both have a context of 300. */
@@ -294,6 +312,7 @@ int main(void)
 		cmocka_unit_test(charges_of_the_dead_hide_no_overhead_of_the_living),
 		cmocka_unit_test(a_charge_before_its_allocation_is_no_credit_for_another_process),
 		cmocka_unit_test(memory_in_flight_is_no_overhead),
+		cmocka_unit_test(memory_in_flight_leaves_open_what_it_may_hide),
 		cmocka_unit_test(what_two_processes_have_counts_once),
 		cmocka_unit_test(what_came_from_a_process_that_has_ended_is_overhead),
 		cmocka_unit_test(nobody_imports_from_itself_or_more_than_there_is),

@@ -98,6 +98,41 @@ static void a_long_launch_costs_what_it_took_once_without_others(void **state)
 	assert_in_range(cost_of(cost, 4000000), 4000000, 4100000);
 }
 
+/* Others whose work ends in the middle of a slice stretch it by anything. */
+static void what_is_stretched_a_little_does_not_let_the_cost_creep_upwards(void **state)
+{
+	uint64_t key, sum = 0;
+	struct cost *cost = fresh(&key);
+	unsigned seed = 5;
+
+	alone(cost, key, 5000000, 101);
+	for (int i = 0; i < 5000; i++) {
+		alone(cost, key, 5000000 + (uint64_t)rand_r(&seed) % 10000000, 101);
+		sum += cost_ns(cost);
+	}
+	/* What lies between 5 and 7.5 ms is taken for one duration that varies. */
+	assert_in_range(sum / 5000, 6100000, 6400000);
+}
+
+/* A launch that always takes the same: a slice of somebody else's is no variation, though it is less than
+ * half of it. */
+static void what_never_varied_is_not_taken_for_longer_beside_others(void **state)
+{
+	uint64_t key = cost_key((uint64_t[]){37}, 1);
+	struct cost *cost = cost_find(key, 0);
+
+	for (int i = 0; i < 20; i++)
+		alone(cost, key, 5000000, 100);
+	for (int i = 0; i < 200; i++) {
+		alone(cost, key, i % 3 ? 7000000 : 5000000, 100);
+		assert_in_range(cost_ns(cost), 4990000, 5010000);
+	}
+	/* It does as much as those were long now, and the keeper sees it. */
+	for (int i = 0; i < 400; i++)
+		alone(cost, key, 7000000, cost_ns(cost) < 6900000 ? 80 : 100);
+	assert_in_range(cost_ns(cost), 6800000, 7100000);
+}
+
 static void a_long_launch_that_does_more_costs_more_once_the_keeper_sees_it(void **state)
 {
 	/* Far less than was granted, and a driver that tells nothing. */
@@ -278,6 +313,8 @@ int main(void)
 		cmocka_unit_test(a_duration_that_varies_costs_its_mean),
 		cmocka_unit_test(a_function_that_does_more_costs_more_soon),
 		cmocka_unit_test(a_long_launch_costs_what_it_took_once_without_others),
+		cmocka_unit_test(what_is_stretched_a_little_does_not_let_the_cost_creep_upwards),
+		cmocka_unit_test(what_never_varied_is_not_taken_for_longer_beside_others),
 		cmocka_unit_test(a_long_launch_that_does_more_costs_more_once_the_keeper_sees_it),
 		cmocka_unit_test(what_the_keeper_has_made_up_for_is_not_taken_back_at_once),
 		cmocka_unit_test(what_a_stretched_first_sample_charged_is_given_back),

@@ -102,8 +102,8 @@ static int setup(void **state)
 	assert_true(inventory_update(&f->agent.inventory, cards, 2));
 	f->agent.in_force = GPU_MODE_SHARE;
 	f->agent.settled = true;
-	f->agent.relay_fd = dup(0);
-	assert_int_equal(plugin_new(&f->agent, &f->plugin), 0);
+	f->agent.relays.fds[PLUGIN_OF_MEM] = dup(0);
+	assert_int_equal(plugin_new(&f->agent, false, &f->plugin), 0);
 	return 0;
 }
 
@@ -148,6 +148,11 @@ static void unwatch(struct kubelet_call *call)
 void agent_changed(struct agent *agent)
 {
 	plugin_update(agent->plugin);
+}
+
+bool agent_is_watched(const struct agent *agent)
+{
+	return plugin_watched(agent->plugin);
 }
 
 bool agent_serves(const struct agent *agent)

@@ -218,6 +218,60 @@ static void impossible_amounts_are_refused_by_container_and_name(void **state)
 	assert_refused(POD(MAIN("{\"aliyun.com/gpu-core.percentage\":30}")), "aliyun.com/gpu-mem");
 }
 
+/* The kubelet has given what it asks for already, whatever we think of it (as for a wrong label). */
+static void a_bound_pod_counts_though_its_percentage_is_none(void **state)
+{
+	static const struct {
+		const char *limits, *because;
+		uint32_t units, core, containers;
+	} cases[] = {
+		{"{\"aliyun.com/gpu-mem\":3,\"aliyun.com/gpu-core.percentage\":7}",
+			"is 7: must be a multiple", 3, 10, 1},
+		{"{\"aliyun.com/gpu-mem\":\"3\",\"aliyun.com/gpu-core.percentage\":\"150\"}",
+			"is 150: must be a multiple", 3, 150, 1},
+		{"{\"aliyun.com/gpu-core.percentage\":30}", "is 30: needs aliyun.com/gpu-mem", 0, 30, 1},
+		{"{\"aliyun.com/gpu-core.percentage\":\"1E\"}", "is 1E: must be a multiple", 0,
+			UINT32_C(0x3fffffff), 1},
+		/* No quantity that the API server takes: nobody has given anything. */
+		{"{\"aliyun.com/gpu-mem\":3,\"aliyun.com/gpu-core.percentage\":-5}", "negative", 0, 0, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+		char text[1024];
+
+		snprintf(text, sizeof(text),
+			POD("{\"nodeName\":\"n\",\"initContainers\":[{\"name\":\"i\",\"resources\":{"
+			    "\"limits\":"
+			    "%s}}],\"containers\":[{\"name\":\"m\",\"resources\":{\"limits\":"
+			    "{\"aliyun.com/gpu-mem\":2}}}]}"),
+			cases[i].limits);
+		assert_int_equal(read_pod(text, &facts, &err), -EINVAL);
+		assert_non_null(strstr(err.text, "pod default/a: container \"i\": aliyun.com/gpu-core"));
+		assert_non_null(strstr(err.text, cases[i].because));
+		assert_int_equal(facts.request.n_containers, cases[i].containers ? 2 : 0);
+		assert_int_equal(facts.request.core, cases[i].core);
+		assert_int_equal(facts.request.units, !cases[i].containers ? 0
+						      : cases[i].units > 2 ? cases[i].units
+									   : 2);
+		assert_false(facts.has_placement);
+	}
+}
+
+static void gpu_count_is_nothing_that_a_container_can_ask_for(void **state)
+{
+	assert_refused(POD(MAIN("{\"aliyun.com/gpu-mem\":3,\"aliyun.com/gpu-count\":\"2\"}")),
+		"pod default/a: container \"main\": aliyun.com/gpu-count is 2: no container can ask for it: "
+		"ask for "
+		"aliyun.com/gpu-mem, and for several GPUs set the label aliyun.com/gpu-count of the pod");
+	assert_refused(POD(MAIN("{\"aliyun.com/gpu-count\":1}")), "aliyun.com/gpu-count is 1: no container");
+	assert_refused(POD(MAIN("{\"aliyun.com/gpu-count\":0}")), "aliyun.com/gpu-count is 0: no container");
+	assert_units(POD("{\"nodeName\":\"n\",\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":"
+			 "{\"aliyun.com/gpu-mem\":3,\"aliyun.com/gpu-count\":2}}}]}"),
+		3);
+}
+
 static void huge_amounts_are_more_than_anybody_has(void **state)
 {
 	assert_units(MEM("\"99999999999999999999999\""), UINT32_C(0x3fffffff));
@@ -527,6 +581,41 @@ static void parts_that_are_not_equal_are_no_placement(void **state)
 }
 
 /* They become parts of paths: ".." would be another path, a line end another header. */
+#define STAMPED(stamp)                                                                                       \
+	"{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"default\",\"annotations\":{"           \
+	"\"ration.dev/unit\":" stamp "}},\"spec\":" MAIN("{\"aliyun.com/gpu-mem\":3}") "}"
+
+static void the_stamp_says_in_which_unit_a_pod_counts(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t unit_mib;
+		bool understood;
+	} pods[] = {{STAMPED("\"128\""), 128, true}, {STAMPED("\"1024\""), 1024, true},
+		{STAMPED("\"0\""), UNIT_MIB_NONE, false}, {STAMPED("\"\""), UNIT_MIB_NONE, false},
+		{STAMPED("128"), UNIT_MIB_NONE, false}, {STAMPED("\"128MiB\""), UNIT_MIB_NONE, false},
+		{STAMPED("\"4294967295\""), UNIT_MIB_NONE, false}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts = {0};
+		struct error err = {""};
+
+		assert_int_equal(read_pod(pods[i].text, &facts, &err), 0);
+		assert_int_equal(facts.request.unit_mib, pods[i].unit_mib);
+		assert_int_equal(facts.request.units, 3);
+		assert_int_equal(*err.text == '\0', pods[i].understood);
+	}
+}
+
+static void a_pod_without_a_stamp_has_no_unit_of_its_own(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	struct error err;
+
+	assert_int_equal(read_pod(MEM("3"), &facts, &err), 0);
+	assert_int_equal(facts.request.unit_mib, 0);
+}
+
 static void a_name_that_the_api_server_would_not_allow_is_refused(void **state)
 {
 	static const char *const names[] = {
@@ -562,6 +651,8 @@ int main(void)
 		cmocka_unit_test(a_float_counts_if_it_is_whole),
 		cmocka_unit_test(nothing_and_zero_ask_for_nothing),
 		cmocka_unit_test(impossible_amounts_are_refused_by_container_and_name),
+		cmocka_unit_test(a_bound_pod_counts_though_its_percentage_is_none),
+		cmocka_unit_test(gpu_count_is_nothing_that_a_container_can_ask_for),
 		cmocka_unit_test(huge_amounts_are_more_than_anybody_has),
 		cmocka_unit_test(an_amount_of_another_type_is_refused),
 		cmocka_unit_test(init_containers_and_sidecars_keep_kind_order_and_index),
@@ -574,6 +665,8 @@ int main(void)
 		cmocka_unit_test(of_keys_that_occur_twice_the_last_counts),
 		cmocka_unit_test(documents_that_are_too_deep_or_no_utf8_are_no_json),
 		cmocka_unit_test(json_with_blanks_after_it_is_json),
+		cmocka_unit_test(the_stamp_says_in_which_unit_a_pod_counts),
+		cmocka_unit_test(a_pod_without_a_stamp_has_no_unit_of_its_own),
 		cmocka_unit_test(a_name_that_the_api_server_would_not_allow_is_refused),
 		cmocka_unit_test(a_placement_that_matches_is_believed),
 		cmocka_unit_test(a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced),

@@ -177,6 +177,35 @@ static void quantity_of_a_hundred_thousand_digits_is_read(void **state)
 	check_rows(&(struct row){text, -ERANGE, 0}, 1);
 }
 
+static void thousandths_are_rounded_up_and_never_out_of_range(void **state)
+{
+	static const struct row rows[] = {
+		{"0", 0, 0},
+		{"100m", 0, 100},
+		{"1.5", 0, 1500},
+		{"2", 0, 2000},
+		{"1Gi", 0, 1073741824000},
+		{"0.1Ki", 0, 102400},
+		{"1n", 0, 1},
+		{"1500u", 0, 2},
+		{"1.0001", 0, 1001},
+		{"8Ei", 0, INT64_MAX},
+		{"1e30", 0, INT64_MAX},
+		{"1e-30", 0, 1},
+		{"-1", -EDOM, 0},
+		{"x", -EINVAL, 0},
+		{"", -EINVAL, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int64_t value = -7;
+		int r = quantity_parse_milli(rows[i].text, &value);
+
+		if (r != rows[i].r || value != (r < 0 ? -7 : rows[i].value))
+			fail_msg("\"%s\" gives %d, %lld", rows[i].text, r, (long long)value);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -188,6 +217,7 @@ int main(void)
 		cmocka_unit_test(quantity_refuses_negative_numbers),
 		cmocka_unit_test(quantity_ends_at_int64_max),
 		cmocka_unit_test(quantity_of_a_hundred_thousand_digits_is_read),
+		cmocka_unit_test(thousandths_are_rounded_up_and_never_out_of_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

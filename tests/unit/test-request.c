@@ -143,6 +143,38 @@ static void request_names_container_resource_value_and_rule(void **state)
 		"container \"a\": " RESOURCE_GPU_CORE " is 30: needs " RESOURCE_GPU_MEM " beside it");
 }
 
+static void request_rounds_up_the_percentages_of_who_is_bound(void **state)
+{
+	static const struct {
+		const char *mem, *core;
+		uint32_t units, percent;
+	} cases[] = {{"3", "30", 3, 30}, {"3", "1", 3, 5}, {"3", "96", 3, 100}, {"3", "101", 3, 105},
+		{NULL, "7", 0, 10}, {"0", "5", 0, 5}, {"3", "0", 3, 0}, {"1", "1073741823", 1, UNITS_MAX},
+		{"1", "1073741816", 1, 1073741820}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(request_release) struct request request = {0};
+
+		assert_int_equal(request_add_bound(
+					 &request, "a", CONTAINER_MAIN, 0, cases[i].mem, cases[i].core, NULL),
+			0);
+		assert_int_equal(request.units, cases[i].units);
+		assert_int_equal(request.asked, cases[i].units);
+		assert_int_equal(request.core, cases[i].percent);
+		assert_int_equal(request.n_containers, 1);
+	}
+}
+
+static void request_adds_nobody_who_is_bound_and_asks_for_nothing(void **state)
+{
+	_cleanup_(request_release) struct request request = {0};
+
+	assert_int_equal(request_add_bound(&request, "a", CONTAINER_MAIN, 0, NULL, "0", NULL), 0);
+	assert_int_equal(request_add_bound(&request, "b", CONTAINER_MAIN, 1, "0", NULL, NULL), 0);
+	assert_int_equal(request_add_bound(&request, "c", CONTAINER_MAIN, 2, "-1", "5", NULL), -EINVAL);
+	assert_true(request_is_empty(&request));
+}
+
 static void request_cuts_long_values_in_its_message(void **state)
 {
 	char value[5000], text[200];
@@ -200,6 +232,8 @@ int main(void)
 		cmocka_unit_test(request_core_follows_the_same_rule),
 		cmocka_unit_test(request_sums_cannot_overflow),
 		cmocka_unit_test(request_names_container_resource_value_and_rule),
+		cmocka_unit_test(request_rounds_up_the_percentages_of_who_is_bound),
+		cmocka_unit_test(request_adds_nobody_who_is_bound_and_asks_for_nothing),
 		cmocka_unit_test(request_cuts_long_values_in_its_message),
 		cmocka_unit_test(request_refuses_a_container_named_twice),
 		cmocka_unit_test(request_refuses_more_containers_than_its_limit),

@@ -52,12 +52,26 @@ static void unit_parse_knows_the_four_units_and_nothing_else(void **state)
 	assert_int_equal(mib, 512);
 }
 
+/* 3 GiB are 24 units of 128 MiB; 9 of these take more than one of 1 GiB. */
+static void units_convert_keeps_the_memory_and_rounds_up(void **state)
+{
+	assert_int_equal(units_convert(3, 1024, 128), 24);
+	assert_int_equal(units_convert(24, 128, 1024), 3);
+	assert_int_equal(units_convert(9, 128, 1024), 2);
+	assert_int_equal(units_convert(0, 128, 1024), 0);
+	assert_int_equal(units_convert(7, 1024, 1024), 7);
+	assert_int_equal(units_convert(7, 0, 1024), 7);
+	assert_int_equal(units_convert(7, 128, 0), 7);
+	assert_int_equal(units_convert(UINT32_MAX, 1024, 1), UINT32_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(units_of_card_rounds_down),
 		cmocka_unit_test(units_of_card_survives_a_unit_of_zero_and_absurd_cards),
 		cmocka_unit_test(units_add_stops_at_the_top),
+		cmocka_unit_test(units_convert_keeps_the_memory_and_rounds_up),
 		cmocka_unit_test(unit_parse_knows_the_four_units_and_nothing_else),
 	};
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kube/names.h"
+#include "model/units.h"
 
 static char *allotment_add(struct allotment *allotment, const char *name)
 {
@@ -62,14 +63,44 @@ static int allotment_find_cards(const struct inventory *inventory, const struct 
 	return 0;
 }
 
-static unsigned int units_of_largest(const struct allotment *allotment)
+static bool sees(const struct allotment *allotment, const struct card *card)
+{
+	for (size_t i = 0; i < allotment->n_cards; i++)
+		if (allotment->cards[i] == card)
+			return true;
+	return false;
+}
+
+/* One that is gone meanwhile is not worth more than the job's own cards. */
+static void allotment_add_visible(
+	const struct inventory *inventory, const struct placement *placement, struct allotment *allotment)
+{
+	for (size_t i = 0; i < placement->n_visible; i++) {
+		const struct card *card = inventory_find(inventory, placement->visible[i]);
+
+		if (card && !sees(allotment, card) && allotment->n_cards < ALLOTMENT_CARDS_MAX)
+			allotment->cards[allotment->n_cards++] = card;
+	}
+}
+
+/* In the unit of the pod, which is the node's while it is there. */
+static unsigned int units_of_largest(const struct allotment *allotment, uint32_t unit_mib)
 {
 	unsigned int units = 0;
 
 	for (size_t i = 0; i < allotment->n_cards; i++)
-		if (allotment->cards[i]->units > units)
-			units = allotment->cards[i]->units;
+		if (units_of_card(allotment->cards[i]->facts.mib, unit_mib) > units)
+			units = units_of_card(allotment->cards[i]->facts.mib, unit_mib);
 	return units;
+}
+
+static void add_units(
+	struct allotment *allotment, const struct pod_facts *pod, const struct container_placement *placed)
+{
+	allotment_add_number(allotment, ENV_MEM_CONTAINER, placed->cards[0].units);
+	allotment_add_number(allotment, ENV_MEM_DEV, units_of_largest(allotment, pod->placement.unit_mib));
+	allotment_add_indices(allotment, ENV_MEM_IDX);
+	allotment_add_number(allotment, ENV_MEM_POD, pod->request.units);
 }
 
 const char *allotment_value(const struct allotment *allotment, const char *name)
@@ -91,14 +122,18 @@ int allotment_build(const struct inventory *inventory, const struct pod_facts *p
 	if (!placed)
 		return error_set(err, ENOENT, "pod %s/%s: nobody placed container %s", pod->namespace_,
 			pod->name, container);
-	ret_grant->n_cards = ret_grant->n_variables = 0;
+	ret_grant->n_cards = ret_grant->n_own = ret_grant->n_variables = 0;
 	r = allotment_find_cards(inventory, pod, placed, ret_grant, err);
 	if (r < 0)
 		return r;
-	allotment_add_number(ret_grant, ENV_MEM_CONTAINER, placed->cards[0].units);
-	allotment_add_number(ret_grant, ENV_MEM_DEV, units_of_largest(ret_grant));
-	allotment_add_indices(ret_grant, ENV_MEM_IDX);
-	allotment_add_number(ret_grant, ENV_MEM_POD, pod->request.units);
+	ret_grant->n_own = ret_grant->n_cards;
+	if (pod->request.whole)
+		allotment_add_visible(inventory, &pod->placement, ret_grant);
+	else
+		add_units(ret_grant, pod, placed);
+	/* CUDA counts devices in this order: a program that takes the first ones takes its own. */
+	if (ret_grant->n_cards > ret_grant->n_own)
+		allotment_add_uuids(ret_grant, ENV_CUDA_VISIBLE);
 	if (we_inject) {
 		/* An NVIDIA runtime that acts on a UUID would mount its own driver over ours. */
 		strcpy(allotment_add(ret_grant, ENV_NVIDIA_VISIBLE), "void");

@@ -19,8 +19,8 @@ struct allotment_variable {
 };
 
 struct allotment {
-	const struct card *cards[ALLOTMENT_CARDS_MAX];
-	size_t n_cards;
+	const struct card *cards[ALLOTMENT_CARDS_MAX]; /* that the container sees, its own first */
+	size_t n_cards, n_own;
 	struct allotment_variable variables[ALLOTMENT_VARIABLES_MAX];
 	size_t n_variables;
 };
@@ -31,7 +31,8 @@ const char *allotment_value(const struct allotment *allotment, const char *name)
 /* allotment_build() - from the pod's placement. we_inject: our own CDI file brings the driver into the
  * container; otherwise NVIDIA's runtime does, guided by NVIDIA_VISIBLE_DEVICES. On several cards the
  * container's units are those on each, and the card's units those of the largest: their quotient is then
- * within the container's share of any of them. -ENOENT with a sentence if the placement does not name the
+ * within the container's share of any of them. Whole cards have no units; a container of a job sees those of
+ * the job's other pods too, behind its own. -ENOENT with a sentence if the placement does not name the
  * container, or names a card that is not here. */
 int allotment_build(const struct inventory *inventory, const struct pod_facts *pod, const char *container,
 	bool we_inject, struct allotment *ret_grant, struct error *err);

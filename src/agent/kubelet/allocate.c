@@ -40,6 +40,7 @@ struct allocation {
 
 struct allocator {
 	struct agent *agent;
+	bool whole;
 	struct list queue;
 };
 
@@ -59,13 +60,14 @@ struct answer {
 	struct allotment allotment;
 };
 
-int allocator_new(struct agent *agent, struct allocator **ret_allocator)
+int allocator_new(struct agent *agent, bool whole, struct allocator **ret_allocator)
 {
 	struct allocator *allocator = calloc(1, sizeof(*allocator));
 
 	if (!allocator)
 		return -ENOMEM;
 	allocator->agent = agent;
+	allocator->whole = whole;
 	list_init(&allocator->queue);
 	*ret_allocator = allocator;
 	return 0;
@@ -105,7 +107,7 @@ static void count_disagreeing_ids(const struct allocation *a, const struct allot
 		int card = ids_card(a->ids[i]);
 		bool agrees = false;
 
-		for (size_t k = 0; k < allotment->n_cards && card >= 0; k++)
+		for (size_t k = 0; k < allotment->n_own && card >= 0; k++)
 			agrees |= allotment->cards[k] == &agent->inventory.cards[card];
 		agent->metrics.ids_disagreed += !agrees;
 	}
@@ -251,8 +253,9 @@ static void allocation_serve(struct allocation *a, const struct identified *who)
 		outcome = ALLOCATE_GRANTED;
 		count_disagreeing_ids(a, &answer->allotment);
 		records_write(agent->options.state_dir, pod);
-		log_info("pod %s/%s container %s gets %zu units of GPU %s (%s)", pod->namespace_, pod->name,
-			who->container->name, a->n_ids, allotment_value(&answer->allotment, ENV_MEM_IDX),
+		log_info("pod %s/%s container %s gets %zu %s%s (%s)", pod->namespace_, pod->name,
+			who->container->name, a->n_ids, pod->request.whole ? "GPUs" : "units of GPU ",
+			allotment_value(&answer->allotment, ENV_MEM_IDX),
 			allotment_value(&answer->allotment, cdi ? ENV_ALIYUN_VISIBLE : ENV_NVIDIA_VISIBLE));
 	} else {
 		answer_unplaced(answer, who, cdi);
@@ -295,8 +298,8 @@ static void allocator_next(struct allocator *allocator)
 	while (!list_empty(&allocator->queue)) {
 		struct allocation *a = list_entry(allocator->queue.next, struct allocation, item);
 
-		if (a->identification ||
-			identify_start(allocator->agent, a->n_ids, on_identified, a, &a->identification) == 0)
+		if (a->identification || identify_start(allocator->agent, allocator->whole, a->n_ids,
+						 on_identified, a, &a->identification) == 0)
 			return;
 		allocation_count(a, ALLOCATE_FAILED);
 		kubelet_call_fail(a->call, GRPC_RESOURCE_EXHAUSTED, "out of memory");

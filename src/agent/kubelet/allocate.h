@@ -1,6 +1,7 @@
 /* allocate.h - Allocate: who is it for, what does it get, the CDI file, the answer, the record. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -8,7 +9,8 @@ struct agent;
 struct allocator;
 struct kubelet_call;
 
-int allocator_new(struct agent *agent, struct allocator **ret_allocator);
+/* allocator_new() - whole: of whole cards. */
+int allocator_new(struct agent *agent, bool whole, struct allocator **ret_allocator);
 void allocator_free(struct allocator *allocator); /* accepts NULL; after the calls */
 
 /* Calls are worked on one after the other, as the kubelet makes them: each decision needs the record of the

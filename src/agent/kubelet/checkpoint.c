@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/json.h"
+#include "kube/names.h"
 
 /* 9,024 ids with their answers are about 2 MiB. */
 #define FILE_MAX ((size_t)16 << 20)
@@ -44,6 +45,13 @@ static size_t entry_collect_ids(struct json_object *by_numa, char **ids, size_t 
 	return n;
 }
 
+static bool is_wanted(const char *resource, const char *wanted)
+{
+	if (wanted)
+		return strcmp(resource, wanted) == 0;
+	return strcmp(resource, RESOURCE_GPU_MEM) == 0 || strcmp(resource, RESOURCE_GPU) == 0;
+}
+
 static int entry_parse(struct json_object *entry, const char *wanted, struct served *served)
 {
 	const char *uid = json_member_string(entry, "PodUID");
@@ -53,7 +61,7 @@ static int entry_parse(struct json_object *entry, const char *wanted, struct ser
 	_cleanup_free_ char **ids = NULL;
 	size_t n;
 
-	if (!uid || !container || !resource || strcmp(resource, wanted) != 0 ||
+	if (!uid || !container || !resource || !is_wanted(resource, wanted) ||
 		!json_object_is_type(by_numa, json_type_object))
 		return 0;
 	n = entry_count_ids(by_numa);

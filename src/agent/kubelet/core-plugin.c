@@ -179,14 +179,14 @@ int core_plugin_new(struct agent *agent, struct core_plugin **ret_plugin)
 	int r;
 
 	if (!plugin) {
-		close(TAKE_FD(&agent->core_relay_fd));
+		close(TAKE_FD(&agent->relays.fds[PLUGIN_OF_CORE]));
 		return -ENOMEM;
 	}
 	plugin->agent = agent;
 	served_init(&plugin->served);
 	table_init(&plugin->spent);
 	device_list_init(&plugin->list, agent, &LIST_OPS);
-	r = calls_new(agent->loop, TAKE_FD(&agent->core_relay_fd), &OPS, plugin, &plugin->calls);
+	r = calls_new(agent->loop, TAKE_FD(&agent->relays.fds[PLUGIN_OF_CORE]), &OPS, plugin, &plugin->calls);
 	if (r < 0)
 		core_plugin_free(plugin);
 	else

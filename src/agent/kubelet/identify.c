@@ -18,8 +18,10 @@
 #include "kube/object-name.h"
 
 #define ASK_MAX 64 /* at once */
-/* The kubelet waits in Allocate as long as we do, and what is refused there has failed for good. */
-#define ASK_TIMEOUT_MS 2000
+/* The kubelet waits in Allocate as long as we do, and what is refused there has failed for good: a busy API
+ * server is waited for. Three rounds of questions at most, so less than what tells a worker that hangs
+ * (HANGS_NS, front.c). */
+#define ASK_TIMEOUT_MS 8000
 
 struct question {
 	struct identification *identification;
@@ -29,6 +31,7 @@ struct question {
 
 struct identification {
 	struct agent *agent;
+	bool whole;
 	size_t n_ids;
 	identify_fn fn;
 	void *userdata;
@@ -94,6 +97,7 @@ static void identify_fill(struct identification *id)
 			.namespace_ = id->listing->pods[i].namespace_,
 			.name = id->listing->pods[i].name,
 			.facts = pod ? &pod->facts : NULL,
+			.asks_otherwise = pod && pod->facts.request.whole != id->whole,
 			.fresh = id->fresh[i],
 			.is_static = pod && pod->is_static,
 			.may_return = pod && pod->may_return,
@@ -231,7 +235,7 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 	identify_decide(id);
 }
 
-int identify_start(struct agent *agent, size_t n_ids, identify_fn fn, void *userdata,
+int identify_start(struct agent *agent, bool whole, size_t n_ids, identify_fn fn, void *userdata,
 	struct identification **ret_identification)
 {
 	struct identification *id = calloc(1, sizeof(*id));
@@ -239,7 +243,8 @@ int identify_start(struct agent *agent, size_t n_ids, identify_fn fn, void *user
 
 	if (!id)
 		return -ENOMEM;
-	*id = (struct identification){.agent = agent, .n_ids = n_ids, .fn = fn, .userdata = userdata};
+	*id = (struct identification){
+		.agent = agent, .whole = whole, .n_ids = n_ids, .fn = fn, .userdata = userdata};
 	r = podresources_list(agent->podresources, on_listing, id, &id->list_call);
 	if (r < 0) {
 		free(id);

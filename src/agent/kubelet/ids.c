@@ -63,7 +63,7 @@ static int ids_in_use(const struct served *served, const struct node_pods *pods,
 
 static uint32_t card_ids(enum ids_of of, const struct card *card)
 {
-	return of == IDS_OF_CORE ? CORE_PER_CARD : card->units;
+	return of == IDS_OF_CORE ? CORE_PER_CARD : of == IDS_OF_CARDS ? 1 : card->units;
 }
 
 /* Free ids of card (any card if < 0), from the last, until `left` is 0. Returns what is left. */
@@ -140,7 +140,10 @@ static void ids_add_all(enum ids_of of, struct device_ids *ids, const struct inv
 		for (uint32_t unit = 0; unit < card_ids(of, &inventory->cards[i]); unit++) {
 			char *name = ids->ids[ids->n];
 
-			snprintf(name, DEVICE_ID_SIZE, "%u-%u", (unsigned int)i, unit);
+			if (of == IDS_OF_CARDS)
+				snprintf(name, DEVICE_ID_SIZE, "%u-gpu", (unsigned int)i);
+			else
+				snprintf(name, DEVICE_ID_SIZE, "%u-%u", (unsigned int)i, unit);
 			ids_name(name, table_get(names, name), used, spent);
 			ids->healthy[ids->n++] = true;
 		}

@@ -15,8 +15,10 @@ struct table;
 
 #define DEVICE_ID_SIZE 32 /* two numbers of 32 bits, and one digit */
 
-/* What the ids count: units of memory, or percent of computing power, of which a card has 100. */
-enum ids_of { IDS_OF_UNITS, IDS_OF_CORE };
+/* What the ids count: units of memory; percent of computing power, of which a card has 100; whole cards,
+ * whose ids
+ * ("<gpu>-gpu") differ from all of units, since one record has both. */
+enum ids_of { IDS_OF_UNITS, IDS_OF_CORE, IDS_OF_CARDS };
 
 struct device_ids {
 	char (*ids)[DEVICE_ID_SIZE];

@@ -32,7 +32,7 @@ static bool shows_devices(const struct pod_facts *facts)
 
 static bool asks_for_gpu(const struct matching_pod *pod)
 {
-	return pod->facts && !request_is_empty(&pod->facts->request);
+	return pod->facts && !pod->asks_otherwise && !request_is_empty(&pod->facts->request);
 }
 
 static bool is_candidate(const struct matching_pod *pod, const struct served *served)
@@ -244,11 +244,53 @@ static enum matching_verdict choose(const struct matching_pod *pods, size_t n, s
 	return other ? refuse_either(&pods[ret->pod], other, n_ids, err) : verdict;
 }
 
-enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n, size_t n_ids,
-	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
+/* A pod that gets nothing, whatever it asks for. */
+static enum matching_verdict judge_pod(const struct matching_pod *pod, struct error *err)
+{
+	if (pod->may_return && pod->unanswered) {
+		error_set(err, 0,
+			"pod %s/%s: the API server does not say whether this is still the pod that was "
+			"placed; delete the pod, so that it is created anew",
+			pod->namespace_, pod->name);
+		return MATCHING_REFUSED;
+	}
+	if (pod->is_static) {
+		error_set(err, 0,
+			"pod %s/%s comes from a file on the node: static pods have no scheduler that could "
+			"place them, so they get no GPU; run it as a Deployment or DaemonSet",
+			pod->namespace_, pod->name);
+		return MATCHING_REFUSED;
+	}
+	return MATCHING_FOUND;
+}
+
+/* Which of the pod's containers so many units are for. */
+static enum matching_verdict find_container(const struct matching_pod *pod, size_t n_ids,
+	const struct served *served, struct matching *found, struct error *err)
 {
 	const struct served nothing = {
 		.entries = {(struct list *)&nothing.entries, (struct list *)&nothing.entries}};
+
+	found->container = next_container(pod->facts, found->anew ? &nothing : served);
+	/* Served in part, but the kubelet shows nothing: again a predecessor's call may have been the first.
+	 */
+	if (found->container->asked != n_ids && pod->fresh && !pod->unanswered && !pod->lists_devices &&
+		next_container(pod->facts, &nothing)->asked == n_ids) {
+		found->anew = true;
+		found->container = next_container(pod->facts, &nothing);
+	}
+	if (found->container->asked == n_ids)
+		return MATCHING_FOUND;
+	error_set(err, 0,
+		"pod %s/%s: its next container %s asks for %u units, but the kubelet gives %zu: delete the "
+		"pod, so that it is created anew",
+		pod->namespace_, pod->name, found->container->name, found->container->asked, n_ids);
+	return MATCHING_REFUSED;
+}
+
+enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err)
+{
 	struct matching found = {0};
 	const struct matching_pod *pod;
 	enum matching_verdict verdict;
@@ -263,37 +305,11 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 		mark_one(n, found.pod, ret_ask);
 		return MATCHING_ASK;
 	}
-	found.container = next_container(pod->facts, found.anew ? &nothing : served);
-	if (pod->may_return && pod->unanswered) {
-		error_set(err, 0,
-			"pod %s/%s: the API server does not say whether this is still the pod that was "
-			"placed; delete the pod, so that it is created anew",
-			pod->namespace_, pod->name);
-		return MATCHING_REFUSED;
-	}
-	if (pod->is_static) {
-		error_set(err, 0,
-			"pod %s/%s comes from a file on the node: static pods have no scheduler that could "
-			"place "
-			"them, so they get no GPU; run it as a Deployment or DaemonSet",
-			pod->namespace_, pod->name);
-		return MATCHING_REFUSED;
-	}
-	/* Served in part, but the kubelet shows nothing: again a predecessor's call may have been the first.
-	 */
-	if (found.container->asked != n_ids && pod->fresh && !pod->unanswered && !pod->lists_devices &&
-		next_container(pod->facts, &nothing)->asked == n_ids) {
-		found.anew = true;
-		found.container = next_container(pod->facts, &nothing);
-	}
-	if (found.container->asked != n_ids) {
-		error_set(err, 0,
-			"pod %s/%s: its next container %s asks for %u units, but the kubelet gives %zu: "
-			"delete "
-			"the pod, so that it is created anew",
-			pod->namespace_, pod->name, found.container->name, found.container->asked, n_ids);
-		return MATCHING_REFUSED;
-	}
+	verdict = judge_pod(pod, err);
+	if (verdict == MATCHING_FOUND)
+		verdict = find_container(pod, n_ids, served, &found, err);
+	if (verdict != MATCHING_FOUND)
+		return verdict;
 	found.placed = pod->facts->has_placement &&
 		       placement_find(&pod->facts->placement, found.container->name) != NULL;
 	if (!found.placed && !pod->fresh) {
@@ -332,7 +348,8 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 	const struct matching *found, const struct served *served, const struct gpu_facts *gpu,
 	uint32_t unit_mib, bool *ret_ask, struct error *err)
 {
-	uint32_t total = units_of_card(gpu->mib, unit_mib), sum = 0, core = 0;
+	bool whole = pods[found->pod].facts->request.whole;
+	uint32_t total = whole ? 1 : units_of_card(gpu->mib, unit_mib), sum = 0, core = 0;
 	bool unasked = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -342,7 +359,9 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 		unasked |= ret_ask[i];
 		if (!counts)
 			continue;
-		sum = units_add(sum, units_on(pods[i].facts, gpu->uuid));
+		sum = units_add(sum, whole ? 1
+					   : units_convert(units_on(pods[i].facts, gpu->uuid),
+						     pods[i].facts->placement.unit_mib, unit_mib));
 		core = units_add(core, core_on(pods[i].facts, gpu->uuid));
 	}
 	if (sum <= total && core <= CORE_PER_CARD)

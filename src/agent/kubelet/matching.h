@@ -22,6 +22,7 @@ struct matching_pod {
 	const char *namespace_, *name;
 	const struct pod_facts *facts; /* by that name, as the API server last showed it; NULL: unknown */
 	bool fresh;		       /* facts (or their absence) were asked for this very call */
+	bool asks_otherwise;	       /* for the other one of units and whole cards: the call is not its */
 	bool is_static;		       /* from a file on the node: its annotations are nobody's word */
 	bool lists_devices;	       /* PodResources shows ids of our resource in it */
 	bool has_grant;		       /* there is a CDI file for facts->uid */

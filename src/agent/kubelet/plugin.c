@@ -26,6 +26,7 @@
 
 struct plugin {
 	struct agent *agent;
+	bool whole;
 	struct calls *calls;
 	struct allocator *allocator;
 	struct preferrer *preferrer;
@@ -48,18 +49,45 @@ static void handle_options(void *userdata, struct kubelet_call *call, const uint
 		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static int build_ids(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
+bool plugin_offered(const struct agent *agent)
+{
+	return agent->in_force != GPU_MODE_TOPOLOGY && agent_serves(agent);
+}
+
+bool gpu_plugin_offered(const struct agent *agent)
+{
+	return agent->in_force == GPU_MODE_TOPOLOGY && agent_serves(agent);
+}
+
+static int build_units(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
 {
 	return ids_build(IDS_OF_UNITS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
 }
 
-static uint32_t count_ids(const struct agent *agent)
+static int build_cards(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
+{
+	return ids_build(IDS_OF_CARDS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
+}
+
+static uint32_t count_units(const struct agent *agent)
 {
 	return inventory_units(&agent->inventory);
 }
 
-static const struct device_list_ops LIST_OPS = {
-	.offered = agent_serves, .count = count_ids, .build = build_ids};
+static uint32_t count_cards(const struct agent *agent)
+{
+	return (uint32_t)agent->inventory.n_cards;
+}
+
+static const struct device_list_ops UNITS_OPS = {
+	.offered = plugin_offered, .count = count_units, .build = build_units};
+static const struct device_list_ops CARDS_OPS = {
+	.offered = gpu_plugin_offered, .count = count_cards, .build = build_cards};
+
+static struct registrar *registrar_of(const struct plugin *plugin)
+{
+	return plugin->whole ? plugin->agent->gpu_registrar : plugin->agent->registrar;
+}
 
 static void handle_list_and_watch(
 	void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
@@ -71,8 +99,8 @@ static void list_and_watch_closed(void *userdata, struct kubelet_call *call)
 {
 	struct plugin *plugin = userdata;
 
-	if (device_list_closed(&plugin->list, call) && plugin->agent->registrar)
-		registrar_unwatched(plugin->agent->registrar);
+	if (device_list_closed(&plugin->list, call) && registrar_of(plugin))
+		registrar_unwatched(registrar_of(plugin));
 }
 
 static void handle_allocate(void *userdata, struct kubelet_call *call, const uint8_t *message, size_t len)
@@ -104,8 +132,8 @@ static void on_listening(void *userdata, const char *text)
 {
 	struct plugin *plugin = userdata;
 
-	if (plugin->agent->registrar)
-		registrar_listening(plugin->agent->registrar, text);
+	if (registrar_of(plugin))
+		registrar_listening(registrar_of(plugin), text);
 }
 
 static const struct calls_ops OPS = {
@@ -120,22 +148,23 @@ static const struct calls_ops OPS = {
 	.listening = on_listening,
 };
 
-int plugin_new(struct agent *agent, struct plugin **ret_plugin)
+int plugin_new(struct agent *agent, bool whole, struct plugin **ret_plugin)
 {
 	struct plugin *plugin = calloc(1, sizeof(*plugin));
-	int r;
+	int *relay = &agent->relays.fds[whole ? PLUGIN_OF_GPU : PLUGIN_OF_MEM], r;
 
 	if (!plugin) {
-		close(TAKE_FD(&agent->relay_fd));
+		close(TAKE_FD(relay));
 		return -ENOMEM;
 	}
 	plugin->agent = agent;
-	device_list_init(&plugin->list, agent, &LIST_OPS);
-	r = calls_new(agent->loop, TAKE_FD(&agent->relay_fd), &OPS, plugin, &plugin->calls);
+	plugin->whole = whole;
+	device_list_init(&plugin->list, agent, whole ? &CARDS_OPS : &UNITS_OPS);
+	r = calls_new(agent->loop, TAKE_FD(relay), &OPS, plugin, &plugin->calls);
 	if (r == 0)
-		r = allocator_new(agent, &plugin->allocator);
+		r = allocator_new(agent, whole, &plugin->allocator);
 	if (r == 0)
-		r = preferrer_new(agent, &plugin->preferrer);
+		r = preferrer_new(agent, whole, &plugin->preferrer);
 	if (r < 0)
 		plugin_free(plugin);
 	else
@@ -180,9 +209,19 @@ static void listen_for_kubelet(struct agent *agent)
 	calls_listen(agent->plugin->calls);
 }
 
+static void listen_for_kubelet_gpu(struct agent *agent)
+{
+	calls_listen(agent->gpu_plugin->calls);
+}
+
 static bool is_watched(const struct agent *agent)
 {
 	return plugin_watched(agent->plugin);
+}
+
+static bool is_gpu_watched(const struct agent *agent)
+{
+	return plugin_watched(agent->gpu_plugin);
 }
 
 static void find_spent(struct agent *agent)
@@ -203,7 +242,7 @@ static void kubelet_started(struct agent *agent)
 {
 	struct error err = {""};
 
-	if (checkpoint_load(agent->options.checkpoint, RESOURCE_GPU_MEM, &agent->served, &err) < 0)
+	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_CARDS, &agent->served, &err) < 0)
 		log_warning("%s; going on with our own record", err.text);
 	find_spent(agent);
 }
@@ -214,5 +253,14 @@ const struct registration plugin_registration = {
 	.decides = true,
 	.listen = listen_for_kubelet,
 	.watched = is_watched,
+	.kubelet_started = kubelet_started,
+};
+
+const struct registration gpu_registration = {
+	.resource = RESOURCE_GPU,
+	.endpoint = GPU_PLUGIN_ENDPOINT,
+	.decides = true,
+	.listen = listen_for_kubelet_gpu,
+	.watched = is_gpu_watched,
 	.kubelet_started = kubelet_started,
 };

@@ -1,5 +1,5 @@
-/* plugin.h - the gpu-mem device plugin: the service that the kubelet dials, messages to decisions and back.
- */
+/* plugin.h - the device plugins that give cards, gpu-mem and, on topology nodes, whole cards: the service
+ * that the kubelet dials, messages to decisions and back. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,16 +9,22 @@ struct plugin;
 struct registration;
 
 #define PLUGIN_ENDPOINT "ration-gpu-mem.sock"
+#define GPU_PLUGIN_ENDPOINT "ration-gpu.sock"
 
-int plugin_new(struct agent *agent, struct plugin **ret_plugin);
+/* plugin_new() - whole: of whole cards. */
+int plugin_new(struct agent *agent, bool whole, struct plugin **ret_plugin);
 void plugin_free(struct plugin *plugin); /* accepts NULL */
 
 /* plugin_begin() - calls of the kubelet are answered from now on. */
 void plugin_begin(struct plugin *plugin);
 
-/* How it is registered; registrar_listening() of agent->registrar is called when its socket is there, after
- * the calls that waited for us. */
-extern const struct registration plugin_registration;
+/* How they are registered; registrar_listening() of agent->registrar, or agent->gpu_registrar, is called when
+ * the socket is there, after the calls that waited for us. */
+extern const struct registration plugin_registration, gpu_registration;
+
+/* plugin_offered() - the mode in force has gpu-mem. gpu_plugin_offered() - it has whole cards. */
+bool plugin_offered(const struct agent *agent);
+bool gpu_plugin_offered(const struct agent *agent);
 
 /* plugin_watched() - the kubelet has a ListAndWatch open. */
 bool plugin_watched(const struct plugin *plugin);

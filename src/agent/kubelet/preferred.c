@@ -30,16 +30,18 @@ struct preference {
 
 struct preferrer {
 	struct agent *agent;
+	bool whole;
 	struct list pending;
 };
 
-int preferrer_new(struct agent *agent, struct preferrer **ret_preferrer)
+int preferrer_new(struct agent *agent, bool whole, struct preferrer **ret_preferrer)
 {
 	struct preferrer *preferrer = calloc(1, sizeof(*preferrer));
 
 	if (!preferrer)
 		return -ENOMEM;
 	preferrer->agent = agent;
+	preferrer->whole = whole;
 	list_init(&preferrer->pending);
 	*ret_preferrer = preferrer;
 	return 0;
@@ -194,7 +196,8 @@ void preferrer_handle(
 	if (p->request->n_container_requests == 1 && p->request->container_requests[0]->allocation_size > 0)
 		size = (size_t)p->request->container_requests[0]->allocation_size;
 	if (!size || loop_add_timer(preferrer->agent->loop, on_late, p, &p->timer) < 0 ||
-		identify_start(preferrer->agent, size, on_identified, p, &p->identification) < 0) {
+		identify_start(
+			preferrer->agent, preferrer->whole, size, on_identified, p, &p->identification) < 0) {
 		preference_answer(p, &(struct shares){0});
 		return;
 	}

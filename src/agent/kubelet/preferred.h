@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +12,8 @@ struct agent;
 struct kubelet_call;
 struct preferrer;
 
-int preferrer_new(struct agent *agent, struct preferrer **ret_preferrer);
+/* preferrer_new() - whole: of whole cards. */
+int preferrer_new(struct agent *agent, bool whole, struct preferrer **ret_preferrer);
 void preferrer_free(struct preferrer *preferrer); /* accepts NULL; after the calls */
 
 void preferrer_handle(

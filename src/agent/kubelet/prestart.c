@@ -26,7 +26,7 @@ static const struct served_entry *find_entry(struct agent *agent, char *const *i
 
 	if (entry)
 		return entry;
-	if (checkpoint_load(agent->options.checkpoint, RESOURCE_GPU_MEM, &agent->served, &err) < 0)
+	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_CARDS, &agent->served, &err) < 0)
 		log_warning("%s", err.text);
 	return served_find_ids(&agent->served, NULL, ids, n_ids);
 }

@@ -166,9 +166,10 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n, bo
 	forget_slots(card);
 	card->looked = true;
 	card->used_bytes = found.used_bytes;
-	card->overhead_bytes = found.overhead_bytes;
+	card->overhead_bytes = grant_overhead_settle(
+		found.overhead_bytes, found.most_bytes, card->overhead_bytes);
 	note_top(looks, watched, card, n);
-	publish_overhead(card, found.overhead_bytes, open);
+	publish_overhead(card, card->overhead_bytes, open);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------
@@ -327,6 +328,7 @@ static void on_answer(void *userdata, const struct looker_answer *answer)
 	int64_t begin = monotonic_ns(), end;
 
 	unseen_answered(&looks->at->unseen, looks->at->uuid, answer->result);
+	watched_keep(looks->set, looks->at->uuid, answer->result == 0);
 	if (answer->result == 0)
 		look_finish(looks, looks->at->uuid, answer);
 	end = monotonic_ns();
@@ -391,6 +393,8 @@ void looks_tick(struct looks *looks)
 		card->due |= !list_empty(watched_on(looks->set, card->uuid)) ||
 			     (isolated && now - card->looked_ns >= EMPTY_NS);
 		unseen_tick(&card->unseen, looks->agent, card->uuid);
+		if (card->unseen.told)
+			watched_keep(looks->set, card->uuid, false);
 	}
 	watched_listen(looks->set);
 	looks_go(looks);

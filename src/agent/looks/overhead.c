@@ -42,17 +42,19 @@ void overhead_compute(const struct overhead_process *processes, size_t n,
 		exported += charge.exported;
 	}
 	for (size_t i = 0; i < n; i++) {
-		struct charge charge = {0}, now = {0};
+		struct charge charge = {0}, was = {0}, now = {0};
 		uint64_t bytes = processes[i].bytes, duplicate;
 
+		add_slots(&was, &processes[i].owner, before, n_before);
+		add_slots(&now, &processes[i].owner, after, n_after);
 		add_slots(&charge, &processes[i].owner, before, n_before);
 		add_slots(&charge, &processes[i].owner, after, n_after);
-		add_slots(&now, &processes[i].owner, after, n_after);
 		/* What it has of others of the container is counted there. */
 		duplicate = smaller(charge.imported, exported - smaller(exported, now.exported));
 		bytes -= smaller(bytes, duplicate);
 		sum.used_bytes += bytes;
 		sum.overhead_bytes += bytes - smaller(bytes, charge.held);
+		sum.most_bytes += bytes - smaller(bytes, smaller(was.held, now.held));
 	}
 	*ret_overhead = sum;
 }

@@ -17,13 +17,14 @@ struct overhead_process {
 
 struct overhead {
 	uint64_t used_bytes;	 /* the driver's, what several processes have once */
-	uint64_t overhead_bytes; /* of that, what none of them has charged */
+	uint64_t overhead_bytes; /* of that, what none of them has charged: at least */
+	uint64_t most_bytes;	 /* and at most */
 };
 
 /* overhead_compute() - process by process, so that what the dead have charged, which stays in the container's
  * sum until the next refusal, hides nobody's overhead. before, after: the slots of the usage file as they
- * were before and after the driver was asked; the larger charge counts, so that memory in flight is no
- * overhead (grant_overhead_bytes()). */
+ * were before and after the driver was asked; with the larger charge it is the least, so that memory in
+ * flight is no overhead (grant_overhead_settle()). */
 void overhead_compute(const struct overhead_process *processes, size_t n,
 	const struct usage_peek_slot *before, size_t n_before, const struct usage_peek_slot *after,
 	size_t n_after, struct overhead *ret_overhead);

@@ -124,7 +124,7 @@ static int process_read(const struct processes *processes, pid_t pid, struct pro
 
 uint64_t process_image(const struct processes *processes, pid_t pid)
 {
-	uint64_t stack;
+	uint64_t stack = 0;
 
 	return read_stat(processes, pid, STAT_STACK, &stack) == 0 ? stack >> 4 : 0;
 }

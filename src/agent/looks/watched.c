@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/table.h"
+#include "grant/usage.h"
 #include "model/ledger.h"
 #include "net/loop.h"
 
@@ -154,6 +155,19 @@ static void on_rearm(void *userdata)
 void watched_listen(struct watched_set *set)
 {
 	on_rearm(set);
+}
+
+static void note_kept(struct watched *watched, bool kept)
+{
+	if (watched->kept != kept)
+		usage_file_keep(watched->usage_fd, kept);
+	watched->kept = kept;
+}
+
+void watched_keep(struct watched_set *set, const char *uuid, bool kept)
+{
+	list_for_each (item, watched_on(set, uuid))
+		note_kept(list_entry(item, struct watched_card, item)->of, kept);
 }
 
 /* ---- the set --------------------------------------------------------------------------------------------
@@ -301,6 +315,7 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 	watched->container = strdup(grant->container);
 	watched->grant = grant->grant;
 	watched->usage_fd = grant->usage_fd;
+	note_kept(watched, true);
 	watched->cards = calloc(n ? n : 1, sizeof(*watched->cards));
 	if (!watched->uid || !watched->namespace_ || !watched->pod || !watched->container ||
 		!watched->cards ||

@@ -51,6 +51,7 @@ struct watched {
 	int usage_fd;		  /* the caller's */
 	struct watched_card *cards;
 	unsigned n_cards;
+	bool kept;	 /* as usage_file_keep() was told last */
 	int64_t told_ns; /* when the last Event about refusals was posted; 0: none */
 
 	int wd;		  /* of inotify; -1: not armed */
@@ -86,6 +87,10 @@ const struct list *watched_on(struct watched_set *set, const char *uuid);
 
 /* watched_card() - NULL if the grant has not this card. */
 struct watched_card *watched_card(struct watched *watched, const char *uuid);
+
+/* watched_keep() - whether containers with this card are to see that somebody looks (usage_file_keep()); each
+ * does from watched_add() on. */
+void watched_keep(struct watched_set *set, const char *uuid, bool kept);
 
 /* watched_listen() - after a look, and each second: who has asked is heard again, but for who asks too often.
  */

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "kube/card-name.h"
 #include "net/errand.h"
+#include "nvml/links.h"
 #include "nvml/nvml.h"
 #include "nvml/watch.h"
 
@@ -31,6 +32,7 @@ struct gpu_health {
 	struct nvml *nvml;
 	struct nvml_watch *watch;
 	struct nvml_inventory found;
+	struct nvml_links links;
 	struct question {
 		bool opens; /* the library, anew; else how the cards are */
 		char path[PATH_MAX];
@@ -60,6 +62,8 @@ static void health_open(struct gpu_health *health)
 	r = nvml_open(&health->nvml, question->path, &question->err);
 	if (r == 0)
 		r = nvml_inventory(health->nvml, &health->found, &question->err);
+	if (r == 0)
+		nvml_links(health->nvml, &health->found, &health->links);
 	if (r == 0)
 		r = nvml_watch_open(&health->watch, health->nvml, &health->found, &question->err);
 	if (r < 0)
@@ -123,13 +127,40 @@ static bool health_fill(const struct nvml_inventory *found, struct inventory *in
 		snprintf(card->facts.model, sizeof(card->facts.model), "%.63s", from->name);
 		card->facts.index = (int)from->index;
 		card->facts.mib = from->memory_mib;
-		card->facts.healthy = true;
 		card->minor = from->minor;
 		snprintf(card->bus_id, sizeof(card->bus_id), "%s", from->bus_id);
 		n++;
 	}
 	snprintf(inventory->driver_version, sizeof(inventory->driver_version), "%s", found->driver_version);
 	return inventory_update(inventory, cards, n);
+}
+
+static struct link link_at(const void *userdata, size_t a, size_t b)
+{
+	static const uint8_t kinds[] = {
+		[NVML_PATH_UNKNOWN] = LINK_UNKNOWN,
+		[NVML_PATH_SYS] = LINK_SYS,
+		[NVML_PATH_NODE] = LINK_NODE,
+		[NVML_PATH_PHB] = LINK_PHB,
+		[NVML_PATH_PXB] = LINK_PXB,
+		[NVML_PATH_PIX] = LINK_PIX,
+	};
+	const struct nvml_links *links = userdata;
+	uint8_t lanes = links->between[a][b].nvlinks;
+
+	if (lanes)
+		return (struct link){LINK_NVLINK, lanes < LINK_LANES_MAX ? lanes : LINK_LANES_MAX};
+	return (struct link){.kind = kinds[links->between[a][b].path]};
+}
+
+static bool health_fill_links(const struct gpu_health *health)
+{
+	const char *uuids[NVML_MAX_CARDS];
+
+	for (size_t i = 0; i < health->found.count; i++)
+		uuids[i] = health->found.cards[i].uuid;
+	return inventory_set_links(health->ops.inventory, uuids, health->found.count, link_at, &health->links,
+		health->links.nvlink_gbps);
 }
 
 static bool health_failed(struct gpu_health *health, const char *why)
@@ -146,6 +177,8 @@ static bool health_failed(struct gpu_health *health, const char *why)
 
 static bool health_opened(struct gpu_health *health)
 {
+	bool changed;
+
 	health->generation = health->question.generation;
 	if (health->question.result < 0)
 		return health_failed(health, health->question.err.text);
@@ -155,24 +188,17 @@ static bool health_opened(struct gpu_health *health)
 		log_warning(
 			"%zu GPUs do not answer and are left out; restart the agent when they are repaired",
 			health->found.unreachable);
-	return health_fill(&health->found, health->ops.inventory);
+	changed = health_fill(&health->found, health->ops.inventory);
+	return health_fill_links(health) || changed;
 }
 
 static bool health_apply(
 	const struct gpu_health *health, const struct nvml_change *change, struct inventory *inventory)
 {
 	const char *uuid = health->found.cards[change->card].uuid;
-	struct card *card = (struct card *)inventory_find(inventory, uuid);
+	const char *says = change->healthy ? "" : *change->reason ? change->reason : "the driver says so";
 
-	if (!card || card->facts.healthy == change->healthy)
-		return false;
-	card->facts.healthy = change->healthy;
-	if (change->healthy)
-		log_info("GPU %d (%s) is healthy again", card->facts.index, uuid);
-	else
-		log_warning("GPU %d (%s) is sick, no new pods on it: %s", card->facts.index, uuid,
-			change->reason);
-	return true;
+	return inventory_driver_says(inventory, uuid, says);
 }
 
 static void health_done(void *userdata)

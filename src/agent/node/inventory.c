@@ -1,5 +1,6 @@
 #include "agent/node/inventory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,41 @@ const struct card *inventory_find(const struct inventory *inventory, const char 
 	return find((struct inventory *)inventory, uuid);
 }
 
+/* What the driver says comes first: it is the fault itself. */
+static void judge(struct card *card)
+{
+	const char *says = card->driver_says;
+
+	for (int i = 0; i < FAULT_SOURCES && !*says; i++)
+		says = card->list_says[i];
+	card->facts.healthy = !*says;
+	snprintf(card->facts.reason, sizeof(card->facts.reason), "%s", says);
+}
+
+static bool say(struct card *card, char says[GPU_REASON_SIZE], const char *what)
+{
+	if (strcmp(says, what) == 0)
+		return false;
+	snprintf(says, GPU_REASON_SIZE, "%s", what);
+	judge(card);
+	return true;
+}
+
+bool inventory_driver_says(struct inventory *inventory, const char *uuid, const char *what)
+{
+	struct card *card = find(inventory, uuid);
+
+	return card && say(card, card->driver_says, what);
+}
+
+bool inventory_list_says(
+	struct inventory *inventory, const char *uuid, enum fault_source source, const char *what)
+{
+	struct card *card = find(inventory, uuid);
+
+	return card && say(card, card->list_says[source], what);
+}
+
 static int by_index(const void *a, const void *b)
 {
 	const struct card *x = a, *y = b;
@@ -31,8 +67,29 @@ static bool card_equal(const struct card *a, const struct card *b)
 {
 	return strcmp(a->facts.uuid, b->facts.uuid) == 0 && a->facts.index == b->facts.index &&
 	       a->facts.mib == b->facts.mib && a->facts.healthy == b->facts.healthy &&
-	       strcmp(a->facts.model, b->facts.model) == 0 && a->minor == b->minor &&
-	       strcmp(a->bus_id, b->bus_id) == 0;
+	       strcmp(a->facts.reason, b->facts.reason) == 0 && strcmp(a->facts.model, b->facts.model) == 0 &&
+	       a->minor == b->minor && strcmp(a->bus_id, b->bus_id) == 0;
+}
+
+static void card_shown(struct inventory *inventory, const struct card *found)
+{
+	struct card *card = find(inventory, found->facts.uuid);
+	bool is_known = card != NULL;
+	struct card shown = *found;
+
+	if (!card && inventory->n_cards < NODE_GPUS_MAX)
+		card = &inventory->cards[inventory->n_cards++];
+	if (!card)
+		return;
+	if (is_known) {
+		memcpy(shown.facts.links, card->facts.links, sizeof(shown.facts.links));
+		shown.facts.nvlink_gbps = card->facts.nvlink_gbps;
+		memcpy(shown.list_says, card->list_says, sizeof(shown.list_says));
+		memcpy(shown.told, card->told, sizeof(shown.told));
+	}
+	*card = shown;
+	card->units = units_of_card(card->facts.mib, inventory->unit_mib);
+	judge(card);
 }
 
 bool inventory_update(struct inventory *inventory, const struct card *found, size_t n_found)
@@ -40,17 +97,9 @@ bool inventory_update(struct inventory *inventory, const struct card *found, siz
 	struct inventory before = *inventory;
 
 	for (size_t i = 0; i < inventory->n_cards; i++)
-		inventory->cards[i].facts.healthy = false;
-	for (size_t i = 0; i < n_found; i++) {
-		struct card *card = find(inventory, found[i].facts.uuid);
-
-		if (!card && inventory->n_cards < NODE_GPUS_MAX)
-			card = &inventory->cards[inventory->n_cards++];
-		if (!card)
-			continue;
-		*card = found[i];
-		card->units = units_of_card(card->facts.mib, inventory->unit_mib);
-	}
+		say(&inventory->cards[i], inventory->cards[i].driver_says, "the driver does not show it");
+	for (size_t i = 0; i < n_found; i++)
+		card_shown(inventory, &found[i]);
 	qsort(inventory->cards, inventory->n_cards, sizeof(inventory->cards[0]), by_index);
 	if (before.n_cards != inventory->n_cards)
 		return true;
@@ -58,6 +107,50 @@ bool inventory_update(struct inventory *inventory, const struct card *found, siz
 		if (!card_equal(&before.cards[i], &inventory->cards[i]))
 			return true;
 	return false;
+}
+
+/* The position in uuids, n if it is not there. */
+static size_t position(const char *const *uuids, size_t n, const struct card *card)
+{
+	size_t i = 0;
+
+	while (i < n && strcmp(uuids[i], card->facts.uuid) != 0)
+		i++;
+	return i;
+}
+
+bool inventory_set_links(struct inventory *inventory, const char *const *uuids, size_t n,
+	inventory_link_fn at, const void *userdata, uint32_t nvlink_gbps)
+{
+	bool changed = false;
+
+	for (size_t a = 0; a < inventory->n_cards; a++) {
+		struct gpu_facts *facts = &inventory->cards[a].facts;
+		size_t from = position(uuids, n, &inventory->cards[a]);
+		struct link links[NODE_GPUS_MAX] = {{0}};
+
+		for (size_t b = 0; b < inventory->n_cards; b++) {
+			size_t to = position(uuids, n, &inventory->cards[b]);
+
+			if (a != b && from < n && to < n)
+				links[b] = at(userdata, from, to);
+		}
+		changed |= memcmp(links, facts->links, sizeof(links)) != 0 ||
+			   facts->nvlink_gbps != nvlink_gbps;
+		memcpy(facts->links, links, sizeof(links));
+		facts->nvlink_gbps = nvlink_gbps;
+	}
+	return changed;
+}
+
+bool inventory_set_unit(struct inventory *inventory, uint32_t unit_mib)
+{
+	bool differs = inventory->unit_mib != unit_mib;
+
+	inventory->unit_mib = unit_mib;
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		inventory->cards[i].units = units_of_card(inventory->cards[i].facts.mib, unit_mib);
+	return differs;
 }
 
 uint32_t inventory_units(const struct inventory *inventory)

@@ -8,10 +8,17 @@
 
 #include "model/ledger.h"
 
+/* Who declares cards faulty from outside (faults.h). */
+enum fault_source { FAULTS_DEVICE_STATUS, FAULTS_UNHEALTHY_GPU, FAULT_SOURCES };
+
+/* facts.healthy and facts.reason follow from what is said of the card: change that by the functions below. */
 struct card {
 	struct gpu_facts facts;
-	unsigned int minor; /* of /dev/nvidia<minor> */
-	char bus_id[32];    /* "00000000:00:09.0"; "" where an agent before this one did not remember it */
+	char driver_says[GPU_REASON_SIZE]; /* what is wrong with it, "" for nothing; likewise */
+	char list_says[FAULT_SOURCES][GPU_REASON_SIZE];
+	char told[GPU_REASON_SIZE]; /* facts.reason as it was reported last */
+	unsigned int minor;	    /* of /dev/nvidia<minor> */
+	char bus_id[32]; /* "00000000:00:09.0"; "" where an agent before this one did not remember it */
 	uint32_t units;
 };
 
@@ -22,12 +29,29 @@ struct inventory {
 	char driver_version[80];
 };
 
-/* inventory_update() - what the driver shows now: known cards (by UUID) take its word for health, index and
- * minor number; cards it does not show any more become unhealthy; new ones are added. Returns whether
- * anything changed. */
+/* inventory_update() - what the driver shows now: known cards (by UUID) take its word for health
+ * (driver_says), index and minor number; cards it does not show any more become unhealthy; new ones are
+ * added, with what the lists say of them. Returns whether anything changed. */
 bool inventory_update(struct inventory *inventory, const struct card *found, size_t n_found);
+
+/* inventory_set_links() - how these cards are connected: at(userdata, a, b) tells it by their positions in
+ * `uuids`; of one that is not among them it is not known any more. nvlink_gbps: of one NVLink, 0 for none.
+ * Returns whether that is news. */
+typedef struct link (*inventory_link_fn)(const void *userdata, size_t a, size_t b);
+bool inventory_set_links(struct inventory *inventory, const char *const *uuids, size_t n,
+	inventory_link_fn at, const void *userdata, uint32_t nvlink_gbps);
+
+/* inventory_set_unit() - from now on gpu-mem counts in this; the cards' units with it. Returns whether it is
+ * another. */
+bool inventory_set_unit(struct inventory *inventory, uint32_t unit_mib);
 
 /* inventory_find() - NULL if there is no such card. */
 const struct card *inventory_find(const struct inventory *inventory, const char *uuid);
+
+/* inventory_driver_says(), inventory_list_says() - of one card; "" that it is well. Returns whether that is
+ * news. */
+bool inventory_driver_says(struct inventory *inventory, const char *uuid, const char *what);
+bool inventory_list_says(
+	struct inventory *inventory, const char *uuid, enum fault_source source, const char *what);
 
 uint32_t inventory_units(const struct inventory *inventory);

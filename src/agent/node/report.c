@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/kubelet/plugin.h"
+#include "agent/node/condition.h"
+#include "agent/node/settle.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -113,19 +116,39 @@ static int patch_serving(const struct agent *agent, struct json_object *seen, st
 	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);
 }
 
+/* While they stand there the scheduler sends no new pods. */
+static int patch_pending(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+{
+	struct terms now = settle_in_force(agent), asked = settle_asked(agent);
+	bool other_mode = !agent->open && now.mode != asked.mode;
+	bool other_unit = !agent->open && now.unit_mib != asked.unit_mib && !terms_equal(&now, &asked);
+	char unit[16];
+	int r;
+
+	snprintf(unit, sizeof(unit), "%u", asked.unit_mib);
+	r = patch_text(
+		patch, seen, ANNOTATION_NODE_MODE_PENDING, other_mode ? gpu_mode_text(asked.mode) : NULL);
+	return r ? r : patch_text(patch, seen, ANNOTATION_NODE_UNIT_PENDING, other_unit ? unit : NULL);
+}
+
 static int patch_annotations(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
 	const struct agent *agent = report->agent;
 	const struct inventory *inventory = &agent->inventory;
 	struct gpu_facts gpus[NODE_GPUS_MAX];
-	const char *problem = agent->mode.refused ? agent->mode.sentence : isolation_problem(agent);
+	struct node_problem problem;
 	bool serves = agent_serves(agent);
 	_cleanup_free_ char *text = NULL;
 	char unit[16];
 	int r;
 
-	for (size_t i = 0; i < inventory->n_cards; i++)
+	for (size_t i = 0; i < inventory->n_cards; i++) {
 		gpus[i] = inventory->cards[i].facts;
+		/* Only who gives whole cards is asked which of them. */
+		if (agent->in_force != GPU_MODE_TOPOLOGY)
+			memset(gpus[i].links, 0, sizeof(gpus[i].links));
+	}
+	condition_problem(agent, &problem);
 	text = inventory_to_json(gpus, inventory->n_cards);
 	if (!text)
 		return -ENOMEM;
@@ -136,14 +159,13 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	if (r == 0)
 		r = patch_serving(agent, seen, patch);
 	if (r == 0)
-		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem ? problem : NULL);
+		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem.text ? problem.text : NULL);
 	if (r == 0)
-		r = patch_text(patch, seen, ANNOTATION_NODE_MODE_PENDING,
-			serves && !agent->open ? gpu_mode_text(agent->in_force) : NULL);
+		r = patch_pending(agent, seen, patch);
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */
 	return r ? r
 		 : patch_text(patch, seen, ANNOTATION_NODE_MODE,
-			   serves && agent_is_open(agent) ? gpu_mode_text(agent->in_force) : NULL);
+			   serves && !*isolation_problem(agent) ? gpu_mode_text(agent->in_force) : NULL);
 }
 
 static void report_failed(struct report *report, const struct kube_response *response)
@@ -171,7 +193,7 @@ static void on_status(void *userdata, const struct kube_response *response)
 		report_failed(report, response);
 }
 
-static void report_send(struct report *report, const char *sub, struct json_object *patch,
+static void report_send(struct report *report, const char *sub, const char *kind, struct json_object *patch,
 	kube_response_fn fn, struct kube_request **ret_request)
 {
 	const char *text = json_text(patch);
@@ -179,8 +201,8 @@ static void report_send(struct report *report, const char *sub, struct json_obje
 
 	snprintf(path, sizeof(path), "/api/v1/nodes/%s%s", report->agent->options.node_name, sub);
 	if (text)
-		kube_request(report->agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, text, TIMEOUT_MS,
-			fn, report, ret_request);
+		kube_request(report->agent->client, "PATCH", path, kind, text, TIMEOUT_MS, fn, report,
+			ret_request);
 }
 
 static void report_meta(struct report *report)
@@ -197,32 +219,57 @@ static void report_meta(struct report *report)
 		patch_annotations(report, json_member(seen, "annotations"), annotations) < 0)
 		return;
 	if (json_object_object_length(labels) || json_object_object_length(annotations))
-		report_send(report, "", patch, on_meta, &report->meta);
+		report_send(report, "", KUBE_CONTENT_MERGE_PATCH, patch, on_meta, &report->meta);
 }
 
 /* gpu-count is no device plugin: the kubelet keeps what others write into capacity and derives allocatable.
  */
-static void report_status(struct report *report)
+static int patch_count(const struct agent *agent, struct json_object *seen, struct json_object *status)
 {
-	const struct agent *agent = report->agent;
-	_cleanup_json_ struct json_object *patch = json_object_new_object();
-	struct json_object *seen = json_member(report->node, "status");
-	struct json_object *status = json_object_new_object(), *capacity = json_object_new_object();
-	struct json_object *allocatable = json_object_new_object();
+	struct json_object *capacity = json_object_new_object(), *allocatable = json_object_new_object();
 	const char *has = json_member_string(json_member(seen, "capacity"), RESOURCE_GPU_COUNT);
 	char count[16];
 
-	if (!patch || json_set(patch, "status", status) < 0 || json_set(status, "capacity", capacity) < 0 ||
-		json_set(status, "allocatable", allocatable) < 0)
-		return;
-	snprintf(count, sizeof(count), "%zu", agent_serves(agent) ? agent->inventory.n_cards : 0);
+	if (json_set(status, "capacity", capacity) < 0 || json_set(status, "allocatable", allocatable) < 0)
+		return -ENOMEM;
+	snprintf(count, sizeof(count), "%zu", plugin_offered(agent) ? agent->inventory.n_cards : 0);
 	if (!has && strcmp(count, "0") == 0)
-		return;
+		return 0;
 	if (patch_text(capacity, json_member(seen, "capacity"), RESOURCE_GPU_COUNT, count) < 0 ||
 		patch_text(allocatable, json_member(seen, "allocatable"), RESOURCE_GPU_COUNT, count) < 0)
+		return -ENOMEM;
+	return json_object_object_length(capacity) || json_object_object_length(allocatable);
+}
+
+/* A list of conditions is merged by their type, which only a strategic patch does. */
+static int patch_condition(const struct agent *agent, struct json_object *seen, struct json_object *status)
+{
+	struct json_object *condition = condition_build(agent, seen), *list;
+
+	if (!condition)
+		return 0;
+	list = json_object_new_array();
+	if (!list || json_object_array_add(list, condition) < 0) {
+		json_object_put(condition);
+		json_object_put(list);
+		return -ENOMEM;
+	}
+	return json_set(status, "conditions", list) < 0 ? -ENOMEM : 1;
+}
+
+static void report_status(struct report *report)
+{
+	_cleanup_json_ struct json_object *patch = json_object_new_object();
+	struct json_object *seen = json_member(report->node, "status"), *status = json_object_new_object();
+	int count, condition;
+
+	if (!patch || json_set(patch, "status", status) < 0)
 		return;
-	if (json_object_object_length(capacity) || json_object_object_length(allocatable))
-		report_send(report, "/status", patch, on_status, &report->status);
+	count = patch_count(report->agent, seen, status);
+	condition = patch_condition(report->agent, seen, status);
+	if (count >= 0 && condition >= 0 && count + condition)
+		report_send(
+			report, "/status", KUBE_CONTENT_STRATEGIC_PATCH, patch, on_status, &report->status);
 }
 
 void report_update(struct report *report)

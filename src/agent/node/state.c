@@ -10,7 +10,10 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "kube/card-name.h"
+#include "kube/fault-list.h"
 #include "kube/json.h"
+#include "kube/node.h"
+#include "model/units.h"
 
 #define FILE_MAX 65536
 
@@ -22,6 +25,13 @@ static void state_path(const char *dir, char *buf, size_t size)
 static int number(struct json_object *object, const char *key, int64_t max, int64_t *ret)
 {
 	return json_whole(json_member(object, key), 0, max, ret);
+}
+
+static void card_says_read(struct json_object *card, const char *key, char ret_says[GPU_REASON_SIZE])
+{
+	const char *says = json_member_string(card, key);
+
+	fault_reason_copy(ret_says, says ? says : "");
 }
 
 static bool card_read(struct json_object *object, struct card *card)
@@ -41,7 +51,9 @@ static bool card_read(struct json_object *object, struct card *card)
 	snprintf(card->bus_id, sizeof(card->bus_id), "%.31s", bus_id ? bus_id : "");
 	card->facts.index = (int)index;
 	card->facts.mib = (uint64_t)mib;
-	card->facts.healthy = json_object_get_boolean(json_member(object, "healthy"));
+	card_says_read(object, "driver", card->driver_says);
+	card_says_read(object, "deviceStatus", card->list_says[FAULTS_DEVICE_STATUS]);
+	card_says_read(object, "unhealthyGPU", card->list_says[FAULTS_UNHEALTHY_GPU]);
 	return true;
 }
 
@@ -55,6 +67,9 @@ static void cards_read(struct json_object *list, struct inventory *inventory)
 	for (size_t i = 0; i < json_object_array_length(list) && n < NODE_GPUS_MAX; i++)
 		n += card_read(json_object_array_get_idx(list, i), &cards[n]);
 	inventory_update(inventory, cards, n);
+	/* In the order in which they were saved, if they all can be read. */
+	for (size_t i = 0; n == json_object_array_length(list) && i < n; i++)
+		card_links_from_json(json_object_array_get_idx(list, i), n, &inventory->cards[i].facts);
 }
 
 void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
@@ -62,6 +77,7 @@ void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
 	_cleanup_json_ struct json_object *root = NULL;
 	_cleanup_free_ char *text = NULL;
 	struct json_object *cdi;
+	int64_t unit;
 	enum gpu_mode mode;
 	char path[PATH_MAX];
 	const char *value;
@@ -74,6 +90,8 @@ void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
 	value = json_member_string(root, "mode");
 	if (value && gpu_mode_parse(value, &mode) == 0 && gpu_mode_is_served(mode))
 		ret_state->mode = mode;
+	if (number(root, "unit", UNIT_MIB_MAX, &unit) == 0 && unit)
+		ret_state->inventory.unit_mib = (uint32_t)unit;
 	cdi = json_member(root, "cdi");
 	ret_state->knows_cdi = json_object_is_type(cdi, json_type_boolean);
 	ret_state->does_cdi = ret_state->knows_cdi && json_object_get_boolean(cdi);
@@ -90,9 +108,22 @@ static struct json_object *card_object(const struct card *card)
 		json_set(object, "index", json_object_new_int(card->facts.index)) < 0 ||
 		json_set(object, "minor", json_object_new_int64(card->minor)) < 0 ||
 		json_set(object, "mib", json_object_new_int64((int64_t)card->facts.mib)) < 0 ||
-		json_set(object, "healthy", json_object_new_boolean(card->facts.healthy)) < 0)
+		json_set(object, "driver", json_object_new_string(card->driver_says)) < 0 ||
+		json_set(object, "deviceStatus",
+			json_object_new_string(card->list_says[FAULTS_DEVICE_STATUS])) < 0 ||
+		json_set(object, "unhealthyGPU",
+			json_object_new_string(card->list_says[FAULTS_UNHEALTHY_GPU])) < 0)
 		return NULL;
 	return TAKE_PTR(object);
+}
+
+static int card_add_links(struct json_object *card, const struct inventory *inventory, size_t at)
+{
+	const struct gpu_facts *facts = &inventory->cards[at].facts;
+
+	if (!card_has_links(facts, inventory->n_cards))
+		return 0;
+	return card_links_to_json(card, facts, inventory->n_cards, at);
 }
 
 static int state_build(const struct state *state, struct json_object *root)
@@ -101,12 +132,14 @@ static int state_build(const struct state *state, struct json_object *root)
 
 	if (json_set(root, "cards", cards) < 0 ||
 		json_set(root, "mode", json_object_new_string(gpu_mode_text(state->mode))) < 0 ||
+		json_set(root, "unit", json_object_new_int64(state->inventory.unit_mib)) < 0 ||
 		(state->knows_cdi && json_set(root, "cdi", json_object_new_boolean(state->does_cdi)) < 0))
 		return -ENOMEM;
 	for (size_t i = 0; i < state->inventory.n_cards; i++) {
 		struct json_object *card = card_object(&state->inventory.cards[i]);
 
-		if (!card || json_object_array_add(cards, card) < 0) {
+		if (!card || card_add_links(card, &state->inventory, i) < 0 ||
+			json_object_array_add(cards, card) < 0) {
 			json_object_put(card);
 			return -ENOMEM;
 		}

@@ -1,6 +1,7 @@
-/* state.h - what survives a restart of the agent: the mode last in force, the cards last seen, whether the
- * runtime does CDI. So that a worker can answer before the API server, the driver and the runtime have; and a
- * card that is lost meanwhile is a sick card, not one that never was. In a directory that a reboot empties.
+/* state.h - what survives a restart of the agent: mode and unit last in force, the cards last seen, whether
+ * the runtime does CDI. So that a worker can answer before the API server, the driver and the runtime have;
+ * and a card that is lost meanwhile is a sick card, not one that never was. In a directory that a reboot
+ * empties.
  */
 #pragma once
 
@@ -14,10 +15,11 @@ struct error;
 struct state {
 	enum gpu_mode mode;
 	bool knows_cdi, does_cdi;
-	struct inventory inventory; /* unit_mib is the caller's own */
+	struct inventory inventory;
 };
 
-/* state_load() - nothing at all if nothing, or nothing sensible, is there. */
+/* state_load() - nothing at all if nothing, or nothing sensible, is there. unit_mib: where the file says
+ * none. */
 void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state);
 
 /* state_save() - writes nothing if the file says so already. */

@@ -69,7 +69,6 @@ static struct leftover *leftover_find(const struct leftovers *l, const char *uid
 	return NULL;
 }
 
-/* Room for one more: the one that ended first is named no longer. */
 bool leftovers_may_live(const struct leftovers *l, const char *uid)
 {
 	const struct leftover *pod = l ? leftover_find(l, uid) : NULL;
@@ -77,6 +76,17 @@ bool leftovers_may_live(const struct leftovers *l, const char *uid)
 	return pod && pod->verdict != HELD_ENDED;
 }
 
+size_t leftovers_count(const struct leftovers *l)
+{
+	size_t n = 0;
+
+	if (l)
+		list_for_each (item, &l->pods)
+			n += list_entry(item, struct leftover, item)->verdict != HELD_ENDED;
+	return n;
+}
+
+/* Room for one more: the one that ended first is named no longer. */
 static bool leftovers_make_room(struct leftovers *l)
 {
 	if (l->n_pods < PODS_MAX)

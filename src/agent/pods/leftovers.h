@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct agent;
 struct json_object;
@@ -25,6 +26,9 @@ void leftovers_reconcile(struct leftovers *leftovers, struct json_object *node);
 /* leftovers_may_live() - the API server has forgotten this pod, and it is not known that its containers
  * ended. Accepts NULL. */
 bool leftovers_may_live(const struct leftovers *leftovers, const char *uid);
+
+/* leftovers_count() - of how many pods that is so. Accepts NULL. */
+size_t leftovers_count(const struct leftovers *leftovers);
 
 /* leftovers_examine() - the API server has no such pod, but there is a CDI file of it, which goes when
  * nothing of it runs any more. */

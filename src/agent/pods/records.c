@@ -28,15 +28,14 @@ static int record_path(const char *dir, const char *uid, char *buf, size_t size)
 
 int records_cards(const struct pod_facts *facts, struct held_pod *pod)
 {
-	const struct container_placement *any = facts->has_placement && facts->placement.n_containers
-							? &facts->placement.containers[0]
-							: NULL;
-	int r = any && any->n_cards ? 0 : -ENOENT;
+	const struct card_share *cards[NODE_GPUS_MAX];
+	size_t n = facts->has_placement ? placement_cards(&facts->placement, cards) : 0;
+	int r = n ? 0 : -ENOENT;
 
-	/* All containers of a pod are on the same cards, with equal parts (placement_matches). */
-	for (size_t i = 0; r == 0 && i < any->n_cards; i++)
-		r = held_pod_add_card(pod, any->cards[i].uuid, facts->request.units / (uint32_t)any->n_cards,
-			facts->request.core);
+	/* In equal parts (placement_matches). */
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = held_pod_add_card(
+			pod, cards[i]->uuid, facts->request.units / (uint32_t)n, facts->request.core);
 	if (facts->request.instances)
 		pod->instances = facts->request.instances;
 	return r;

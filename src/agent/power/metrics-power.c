@@ -1,27 +1,35 @@
 /* The part of the agent's page about computing power, by container. */
-#include <stdio.h>
-
 #include "agent/agent.h"
 #include "agent/looks/looks.h"
+#include "agent/looks/metrics-cards.h"
 #include "agent/power/power.h"
 #include "base/metrics.h"
 
-/* More containers than a node runs. */
-#define CONTAINERS_MAX 1024
-
-enum power_value { POWER_SHARE, POWER_RATE, POWER_STARTED, POWER_COPIED, POWER_WAITED, POWER_USED };
+enum power_value {
+	POWER_SHARE,
+	POWER_RATE,
+	POWER_STARTED,
+	POWER_COPIED,
+	POWER_WAITED,
+	POWER_USED,
+	POWER_UNPAID
+};
 
 static void add_value(struct metrics *page, const struct metric_label *labels, size_t n,
-	const struct watched_card *card, enum power_value what)
+	const struct watched_card *card, int what)
 {
 	struct usage_peek_power seen;
 
+	/* Not controlled, not counted. */
+	if (!card->power.share)
+		return;
 	if (what == POWER_SHARE || what == POWER_RATE) {
 		metrics_ratio(page, labels, n, what == POWER_SHARE ? card->power.share : card->power.rate);
 		return;
 	}
-	if (what == POWER_USED) {
-		metrics_seconds(page, labels, n, (int64_t)card->power.used_ns);
+	if (what == POWER_USED || what == POWER_UNPAID) {
+		metrics_seconds(page, labels, n,
+			(int64_t)(what == POWER_USED ? card->power.used_ns : card->power.unpaid_ns));
 		return;
 	}
 	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
@@ -30,33 +38,6 @@ static void add_value(struct metrics *page, const struct metric_label *labels, s
 		(int64_t)(what == POWER_STARTED	 ? seen.started_ns
 			  : what == POWER_COPIED ? seen.copied_ns
 						 : seen.waited_ns));
-}
-
-static void add_all(struct metrics *page, const struct agent *agent, enum power_value what)
-{
-	size_t shown = 0;
-
-	list_for_each (item, watched_list(looks_set(agent->looks))) {
-		const struct watched *watched = list_entry(item, struct watched, item);
-
-		if (shown++ == CONTAINERS_MAX)
-			break;
-		for (unsigned i = 0; i < watched->n_cards; i++) {
-			const struct watched_card *held = &watched->cards[i];
-			const struct card *card = inventory_find(&agent->inventory, held->uuid);
-			char number[16] = "";
-			struct metric_label labels[] = {{"namespace", watched->namespace_},
-				{"pod", watched->pod}, {"container", watched->container}, {"gpu", number},
-				{"UUID", held->uuid}};
-
-			/* Not controlled, not counted. */
-			if (!held->power.share)
-				continue;
-			if (card)
-				snprintf(number, sizeof(number), "%d", card->facts.index);
-			add_value(page, labels, ARRAY_SIZE(labels), held, what);
-		}
-	}
 }
 
 void power_metrics(const struct power *power, const struct agent *agent, struct metrics *page)
@@ -72,20 +53,23 @@ void power_metrics(const struct power *power, const struct agent *agent, struct 
 	metrics_each(page, "policy", texts, values, SHARE_POLICY_MAX);
 	metrics_family(page, "ration_container_core_share_ratio", "gauge",
 		"Part of the card's time that a container has, where computing power is controlled.");
-	add_all(page, agent, POWER_SHARE);
+	metrics_each_card(page, agent, POWER_SHARE, add_value);
 	metrics_family(page, "ration_container_core_rate_ratio", "gauge",
 		"That part as the container itself counts, corrected by what the driver says was used.");
-	add_all(page, agent, POWER_RATE);
+	metrics_each_card(page, agent, POWER_RATE, add_value);
 	metrics_family(page, "ration_container_core_used_seconds_total", "counter",
 		"Time of the card that a container used, by the driver's samples since the agent's start.");
-	add_all(page, agent, POWER_USED);
+	metrics_each_card(page, agent, POWER_USED, add_value);
+	metrics_family(page, "ration_container_core_unpaid_seconds_total", "counter",
+		"Time of the card that a container used past its share and started nothing: a long kernel.");
+	metrics_each_card(page, agent, POWER_UNPAID, add_value);
 	metrics_family(page, "ration_container_core_started_seconds_total", "counter",
 		"Time of the card that a container's kernels take, by its own estimate.");
-	add_all(page, agent, POWER_STARTED);
+	metrics_each_card(page, agent, POWER_STARTED, add_value);
 	metrics_family(page, "ration_container_core_copied_seconds_total", "counter",
 		"The same of copies to and from the card.");
-	add_all(page, agent, POWER_COPIED);
+	metrics_each_card(page, agent, POWER_COPIED, add_value);
 	metrics_family(page, "ration_container_core_waited_seconds_total", "counter",
 		"Time for which a container's threads were held back, by its own count.");
-	add_all(page, agent, POWER_WAITED);
+	metrics_each_card(page, agent, POWER_WAITED, add_value);
 }

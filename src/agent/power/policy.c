@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/node/unit.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "kube/json.h"
@@ -32,6 +33,7 @@ struct policy {
 	bool recalled_is;
 	enum share_policy recalled, told;
 	uint32_t max_containers;
+	bool has_map;
 };
 
 static void said_nothing(struct said *said)
@@ -92,7 +94,8 @@ static void on_map(void *userdata, struct json_object *object)
 {
 	struct json_object *data = json_member(object, "data");
 	const char *text = json_member_string(data, CONFIG_MAP_POLICY_KEY),
-		   *most = json_member_string(data, CONFIG_MAP_MAX_PODS_KEY);
+		   *most = json_member_string(data, CONFIG_MAP_MAX_PODS_KEY),
+		   *gone = json_member_string(data, CONFIG_MAP_UNINSTALL_KEY);
 	struct policy *policy = userdata;
 
 	if (!is_ours(object))
@@ -102,9 +105,13 @@ static void on_map(void *userdata, struct json_object *object)
 			"ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_POLICY ", " CONFIG_MAP_POLICY_KEY);
 	else
 		said_nothing(&policy->map);
+	policy->has_map = true;
+	unit_told(policy->agent, json_member_string(data, CONFIG_MAP_UNIT_KEY));
 	if (!most || parse_u32(most, CONTAINERS_MAX, &policy->max_containers) < 0)
 		policy->max_containers = 0;
+	policy->agent->uninstalled = gone && strcmp(gone, "true") == 0;
 	policy_told(policy);
+	agent_changed(policy->agent);
 }
 
 static void on_map_deleted(void *userdata, const char *uid, struct json_object *last)
@@ -115,12 +122,20 @@ static void on_map_deleted(void *userdata, const char *uid, struct json_object *
 		return;
 	said_nothing(&policy->map);
 	policy->max_containers = 0;
+	policy->has_map = false;
+	unit_told(policy->agent, NULL);
 	policy_told(policy);
+	agent_changed(policy->agent);
 }
 
 static void on_map_synced(void *userdata)
 {
-	policy_told(userdata);
+	struct policy *policy = userdata;
+
+	if (!policy->has_map)
+		unit_told(policy->agent, NULL);
+	policy_told(policy);
+	agent_changed(policy->agent);
 }
 
 void policy_recall(struct policy *policy, uint64_t core_policy)
@@ -131,15 +146,19 @@ void policy_recall(struct policy *policy, uint64_t core_policy)
 	policy->recalled_is = true;
 }
 
+bool policy_is_told(const struct policy *policy)
+{
+	return policy->watch && kube_watch_synced(policy->watch);
+}
+
 enum share_policy policy_in_force(const struct policy *policy)
 {
-	bool asked = policy->watch && kube_watch_synced(policy->watch);
-
 	if (policy->node.is)
 		return policy->node.policy;
 	if (policy->map.is)
 		return policy->map.policy;
-	return policy->recalled_is && !asked ? policy->recalled : policy->agent->options.policy;
+	return policy->recalled_is && !policy_is_told(policy) ? policy->recalled
+							      : policy->agent->options.policy;
 }
 
 uint32_t policy_max_containers(const struct policy *policy)

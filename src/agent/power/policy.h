@@ -26,6 +26,9 @@ void policy_node_seen(struct policy *policy, struct json_object *annotations);
  * the API server has told. */
 void policy_recall(struct policy *policy, uint64_t core_policy);
 
+/* policy_is_told() - what the cluster's ConfigMap says is known, or that there is none. */
+bool policy_is_told(const struct policy *policy);
+
 enum share_policy policy_in_force(const struct policy *policy);
 
 /* policy_max_containers() - on one card, of policy 0; 0: not said. */

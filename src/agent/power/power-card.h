@@ -8,6 +8,7 @@
 #include "grant/peek.h"
 #include "model/activity.h"
 #include "model/correction.h"
+#include "model/endless.h"
 
 #define POWER_LOOKS 3
 
@@ -30,4 +31,6 @@ struct power_card {
 	uint64_t sampled_started_ns;
 	unsigned used_percent; /* by the driver's count, its processes together */
 	uint64_t used_ns;      /* of all samples */
+	struct endless endless;
+	uint64_t unpaid_ns; /* used past the share while nothing was started, of all samples */
 };

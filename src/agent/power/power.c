@@ -254,7 +254,41 @@ bool power_wants_use(struct power *power, const char *uuid)
 	return false;
 }
 
-static void card_used(struct watched_card *card, int64_t now, uint32_t of_all, uint32_t of_card)
+static void complain_about_endless(struct agent *agent, const struct watched_card *card)
+{
+	const struct node_pod *pod = node_pods_by_uid(&agent->pods, card->of->uid);
+	char text[600];
+
+	if (!pod)
+		return;
+	snprintf(text, sizeof(text),
+		"container %.100s: it has used %s past its share of %u percent for %d s and started nothing: "
+		"one "
+		"kernel, which nobody can interrupt, so the others there have less until it ends. If it is "
+		"not "
+		"meant to take so long, delete the pod; if it is, divide it into shorter ones or give the "
+		"pod the "
+		"whole GPU",
+		card->of->container, card->uuid, (unsigned int)(card->power.share * 100 / SHARE_WHOLE),
+		(int)(ENDLESS_NS / NS_PER_S));
+	agent_report_pod(agent, &pod->facts, "GPUKernelPastShare", text);
+}
+
+static void card_judge(
+	struct agent *agent, struct watched_card *card, uint64_t elapsed, uint64_t started, uint64_t used)
+{
+	struct power_card *power = &card->power;
+
+	if (!power->share)
+		return;
+	if (endless_sample(&power->endless, elapsed, started, used, (uint32_t)power->share))
+		complain_about_endless(agent, card);
+	if (power->endless.for_ns)
+		power->unpaid_ns += used;
+}
+
+static void card_used(
+	struct agent *agent, struct watched_card *card, int64_t now, uint32_t of_all, uint32_t of_card)
 {
 	struct power_card *power = &card->power;
 	int64_t elapsed = now - power->sampled_ns;
@@ -266,9 +300,14 @@ static void card_used(struct watched_card *card, int64_t now, uint32_t of_all, u
 	if (power->sampled_ns) {
 		used = correction_used_ns((uint64_t)elapsed, power->used_percent, of_all, of_card);
 		power->used_ns += used;
-		if (seen.started_ns >= power->sampled_started_ns)
-			correction_sample(&power->correction, (uint64_t)elapsed,
-				seen.started_ns - power->sampled_started_ns, used);
+		if (seen.started_ns >= power->sampled_started_ns) {
+			uint64_t started = seen.started_ns - power->sampled_started_ns;
+
+			correction_sample(&power->correction, (uint64_t)elapsed, started, used,
+				correction_others_ns(
+					(uint64_t)elapsed, power->used_percent, of_all, of_card));
+			card_judge(agent, card, (uint64_t)elapsed, started, used);
+		}
 	}
 	power->sampled_ns = now;
 	power->sampled_started_ns = seen.started_ns;
@@ -281,7 +320,7 @@ void power_used(struct power *power, const char *uuid, uint32_t of_all, uint32_t
 	int64_t now = monotonic_ns();
 
 	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
-		card_used(list_entry(item, struct watched_card, item), now, of_all, of_card);
+		card_used(power->agent, list_entry(item, struct watched_card, item), now, of_all, of_card);
 }
 
 /* ---- life -----------------------------------------------------------------------------------------------
@@ -305,6 +344,11 @@ void power_recall(struct power *power)
 		for (unsigned i = 0; i < watched->n_cards; i++)
 			policy_recall(power->policy, watched->cards[i].power.policy);
 	}
+}
+
+bool power_is_told(const struct power *power)
+{
+	return policy_is_told(power->policy);
 }
 
 enum share_policy power_policy(const struct power *power)

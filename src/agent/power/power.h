@@ -17,6 +17,9 @@ struct metrics;
 struct power;
 struct power_card;
 
+/* power_is_told() - as policy_is_told(). */
+bool power_is_told(const struct power *power);
+
 /* power_policy() - in force. */
 enum share_policy power_policy(const struct power *power);
 

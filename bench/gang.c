@@ -1,0 +1,150 @@
+/* How long the plan of a gang takes: 1,000 nodes of 8 cards, gangs of 64. Prints one line for each fill of
+ * the cluster: how many members were placed, and the time of one plan, median and worst of 101.
+ *
+ *   build/bench/bench-gang [NODES [MEMBERS]]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "model/gang-plan.h"
+
+#define ROUNDS 101
+#define CARD_UNITS 16
+
+/* Time on a processor: what else the machine does must not count. */
+static int64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "bench-gang: %s\n", what);
+	return 1;
+}
+
+static int add_node(struct ledger *ledger, unsigned number)
+{
+	struct node_facts facts;
+	char name[16], uid[24];
+	int r;
+
+	node_facts_init(&facts);
+	snprintf(name, sizeof(name), "n%04u", number);
+	snprintf(uid, sizeof(uid), "uid-%s", name);
+	facts.mode = GPU_MODE_SHARE;
+	facts.unit_mib = 1024;
+	facts.n_gpus = 8;
+	for (int i = 0; i < 8; i++) {
+		facts.gpus[i] = (struct gpu_facts){.index = i, .mib = CARD_UNITS << 10, .healthy = true};
+		snprintf(facts.gpus[i].uuid, sizeof(facts.gpus[i].uuid), "GPU-%s-%d", name, i);
+	}
+	facts.name = name;
+	facts.uid = uid;
+	r = ledger_set_node(ledger, &facts);
+	return r;
+}
+
+/* A pod of one container; its strings are never freed, the program is short. */
+static struct pod_facts pod_of(unsigned number, uint32_t units)
+{
+	struct pod_facts pod;
+	char text[16], quantity[16];
+
+	pod_facts_init(&pod);
+	snprintf(text, sizeof(text), "p%u", number);
+	snprintf(quantity, sizeof(quantity), "%u", units);
+	pod.uid = strdup(text);
+	pod.name = strdup(text);
+	pod.namespace_ = strdup("default");
+	pod.owner = strdup("");
+	pod.node = strdup("");
+	request_add(&pod.request, "main", CONTAINER_MAIN, 0, quantity, NULL, NULL);
+	return pod;
+}
+
+/* So that each card has `left` units free, but for every 97th, where it is twice as much. */
+static int fill(struct ledger *ledger, unsigned nodes, uint32_t left)
+{
+	unsigned number = 0;
+
+	for (unsigned i = 0; left < CARD_UNITS && i < nodes * 8; i++) {
+		uint32_t free = i % 97 == 0 && 2 * left <= CARD_UNITS ? 2 * left : left;
+		struct pod_facts pod = pod_of(1000000 + number++, CARD_UNITS - free);
+		struct placement placement;
+		char node[16], uuid[32];
+
+		if (free == CARD_UNITS)
+			continue;
+		snprintf(node, sizeof(node), "n%04u", i / 8);
+		snprintf(uuid, sizeof(uuid), "GPU-%s-%u", node, i % 8);
+		placement_init(&placement);
+		placement.unit_mib = 1024;
+		if (placement_add(&placement, "main", uuid, CARD_UNITS - free, 0) < 0 ||
+			ledger_reserve(ledger, &pod, node, &placement) < 0)
+			return -1;
+		placement_release(&placement);
+	}
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int measure(unsigned nodes, unsigned members, uint32_t left, uint32_t smallest, uint32_t largest)
+{
+	static struct pod_facts pods[GANG_SEATS_MAX];
+	static struct gang_seat seats[GANG_SEATS_MAX];
+	int64_t spent[ROUNDS];
+	struct ledger ledger;
+	int placed = 0;
+
+	ledger_init(&ledger);
+	for (unsigned i = 0; i < nodes; i++)
+		if (add_node(&ledger, i) < 0)
+			return fail("out of memory");
+	if (fill(&ledger, nodes, left) < 0)
+		return fail("cannot fill the cards");
+	for (unsigned i = 0; i < members; i++) {
+		pods[i] = pod_of(i, smallest + i % (largest - smallest + 1));
+		seats[i] = (struct gang_seat){.pod = &pods[i]};
+	}
+	for (int i = 0; i < ROUNDS; i++) {
+		int64_t began = cpu_ns();
+
+		placed = gang_plan(&ledger, seats, members, members);
+		spent[i] = cpu_ns() - began;
+		gang_seats_release(seats, members);
+	}
+	qsort(spent, ROUNDS, sizeof(*spent), compare);
+	printf("%u nodes, %u units free on a card, %u members of %u to %u: %d placed, p50 %.2f ms, max %.2f "
+	       "ms\n",
+		nodes, left, members, smallest, largest, placed, (double)spent[ROUNDS / 2] / 1e6,
+		(double)spent[ROUNDS - 1] / 1e6);
+	ledger_release(&ledger);
+	return placed < 0;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned nodes = argc > 1 ? (unsigned)atoi(argv[1]) : 1000,
+		 members = argc > 2 ? (unsigned)atoi(argv[2]) : 64;
+
+	if (!nodes || nodes > 9999 || !members || members > GANG_SEATS_MAX)
+		return fail("usage: bench-gang [NODES [MEMBERS]]");
+	return measure(nodes, members, 16, 4, 4) || measure(nodes, members, 16, 1, 16) ||
+	       measure(nodes, members, 4, 4, 4) || measure(nodes, members, 4, 1, 4) ||
+	       measure(nodes, members, 4, 1, 8) || measure(nodes, members, 4, 5, 8) ||
+	       measure(nodes, members, 4, 5, 5);
+}

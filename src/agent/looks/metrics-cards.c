@@ -1,0 +1,36 @@
+#include "agent/looks/metrics-cards.h"
+
+#include <stdio.h>
+
+#include "agent/agent.h"
+#include "agent/looks/looks.h"
+#include "base/metrics.h"
+
+/* More containers than a node runs. */
+#define CONTAINERS_MAX 1024
+
+void metrics_each_card(struct metrics *page, const struct agent *agent, int what,
+	void (*add)(struct metrics *page, const struct metric_label *labels, size_t n,
+		const struct watched_card *held, int what))
+{
+	size_t shown = 0;
+
+	list_for_each (item, watched_list(looks_set(agent->looks))) {
+		const struct watched *watched = list_entry(item, struct watched, item);
+
+		if (shown++ == CONTAINERS_MAX)
+			break;
+		for (unsigned i = 0; i < watched->n_cards; i++) {
+			const struct watched_card *held = &watched->cards[i];
+			const struct card *card = inventory_find(&agent->inventory, held->uuid);
+			char number[16] = "";
+			struct metric_label labels[] = {{"namespace", watched->namespace_},
+				{"pod", watched->pod}, {"container", watched->container}, {"gpu", number},
+				{"UUID", held->uuid}};
+
+			if (card)
+				snprintf(number, sizeof(number), "%d", card->facts.index);
+			add(page, labels, ARRAY_SIZE(labels), held, what);
+		}
+	}
+}

@@ -1,0 +1,96 @@
+#include "agent/node/condition.h"
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "kube/json.h"
+#include "kube/micro-time.h"
+#include "kube/names.h"
+
+static bool all_are_sick(const struct inventory *inventory)
+{
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		if (inventory->cards[i].facts.healthy)
+			return false;
+	return inventory->n_cards > 0;
+}
+
+void condition_problem(const struct agent *agent, struct node_problem *ret_problem)
+{
+	const struct inventory *inventory = &agent->inventory;
+	const struct gpu_facts *first = &inventory->cards[0].facts;
+
+	*ret_problem = (struct node_problem){.reason = "NoProblem"};
+	if (agent->mode.refused) {
+		ret_problem->reason = "GPUModeRefused";
+		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->mode.sentence);
+	} else if (*isolation_problem(agent)) {
+		ret_problem->reason = "GPUIsolationNotReady";
+		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", isolation_problem(agent));
+	} else if (agent->in_force != GPU_MODE_NONE && all_are_sick(inventory)) {
+		ret_problem->reason = "GPUUnhealthy";
+		snprintf(ret_problem->text, sizeof(ret_problem->text),
+			"no new pods, since no GPU is healthy; GPU %d (%s): %s", first->index, first->uuid,
+			first->reason);
+	}
+}
+
+static struct json_object *find(struct json_object *conditions)
+{
+	if (!json_object_is_type(conditions, json_type_array))
+		return NULL;
+	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
+		struct json_object *condition = json_object_array_get_idx(conditions, i);
+		const char *type = json_member_string(condition, "type");
+
+		if (type && strcmp(type, NODE_CONDITION_PROBLEM) == 0)
+			return condition;
+	}
+	return NULL;
+}
+
+static bool says(struct json_object *condition, const char *key, const char *text)
+{
+	const char *has = json_member_string(condition, key);
+
+	return has && strcmp(has, text) == 0;
+}
+
+static int set_text(struct json_object *object, const char *key, const char *text)
+{
+	return json_set(object, key, json_object_new_string(text));
+}
+
+struct json_object *condition_build(const struct agent *agent, struct json_object *status)
+{
+	_cleanup_json_ struct json_object *condition = NULL;
+	struct json_object *seen = find(json_member(status, "conditions"));
+	const char *since = json_member_string(seen, "lastTransitionTime"), *value, *message;
+	struct node_problem problem;
+	char now[MICRO_TIME_SIZE];
+
+	condition_problem(agent, &problem);
+	value = *problem.text ? "True" : "False";
+	message = *problem.text ? problem.text : "nothing stands in the way of sharing this node's GPUs";
+	if ((!seen && !*problem.text) ||
+		(says(seen, "status", value) && says(seen, "reason", problem.reason) &&
+			says(seen, "message", message)))
+		return NULL;
+	micro_time_text(realtime_ns(), now);
+	if (!since || !says(seen, "status", value))
+		since = now;
+	condition = json_object_new_object();
+	if (!condition || set_text(condition, "type", NODE_CONDITION_PROBLEM) < 0 ||
+		set_text(condition, "status", value) < 0 ||
+		set_text(condition, "reason", problem.reason) < 0 ||
+		set_text(condition, "message", message) < 0 ||
+		set_text(condition, "lastHeartbeatTime", now) < 0 ||
+		set_text(condition, "lastTransitionTime", since) < 0)
+		return NULL;
+	return TAKE_PTR(condition);
+}

@@ -1,0 +1,18 @@
+/* condition.h - the node condition GPUSharingProblem, for people and for tools that know conditions: "True"
+ * with the sentence of ration.dev/problem while the node offers nothing, or nothing new. */
+#pragma once
+
+struct agent;
+struct json_object;
+
+struct node_problem {
+	const char *reason; /* one word, of the condition */
+	char text[512];	    /* "": none */
+};
+
+/* condition_problem() - why the node offers nothing, or nothing new. */
+void condition_problem(const struct agent *agent, struct node_problem *ret_problem);
+
+/* condition_build() - what the node's status is to say; NULL if it does (status: as the API server shows it;
+ * a node that never had a problem has no condition), or when out of memory. The caller puts it. */
+struct json_object *condition_build(const struct agent *agent, struct json_object *status);

@@ -1,0 +1,315 @@
+#include "agent/node/faults.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/event-rate.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/fault-list.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/watch.h"
+
+#define PATIENCE_NS (30 * NS_PER_S) /* with an API server that does not let us read the lists */
+#define NAME_MAX_LEN 253
+
+struct source {
+	struct faults *faults;
+	enum fault_source number;
+	const char *key;
+	char name[320];
+	struct kube_watch *watch;
+	bool known; /* list is what the ConfigMap says, or said last before somebody spoilt it */
+	bool strangers_told;
+	struct fault_list list;
+	char refused[800]; /* the sentence that was told last; "" while the text is fine */
+};
+
+struct faults {
+	struct agent *agent;
+	int64_t begun_ns;
+	bool impatient;
+	struct event_rate rate;
+	struct source sources[FAULT_SOURCES];
+};
+
+/* A ConfigMap that is written again and again must not flood the node's Events. */
+static void faults_event(struct faults *faults, const char *reason, const char *text)
+{
+	if (event_rate_take(&faults->rate, monotonic_ns()))
+		agent_report_node(faults->agent, reason, text);
+	else
+		log_warning("%s", text);
+}
+
+/* ---- one ConfigMap --------------------------------------------------------------------------------------
+ */
+
+static int source_read(struct source *source, struct json_object *object, struct error *err)
+{
+	struct json_object *data = json_member(object, "data");
+	struct json_object *value = json_member(data, source->key);
+	struct json_object *notes = json_member(json_member(object, "metadata"), "annotations");
+	const char *text = json_string(value);
+
+	if (value && !text)
+		return error_set(err, EINVAL, "it is no clean text");
+	/* Without any data somebody has taken his word back; with other data he has mistaken the key. */
+	if (!value && json_object_is_type(data, json_type_object) && json_object_object_length(data))
+		return error_set(err, EINVAL, "there is no such key");
+	if (!text)
+		text = "";
+	return source->number == FAULTS_DEVICE_STATUS
+		       ? fault_list_from_device_status(text, &source->list, err)
+		       : fault_list_from_gpus(
+				 text, json_member_string(notes, ANNOTATION_CORDONED), &source->list, err);
+}
+
+static void source_refuse(struct source *source, const struct error *err)
+{
+	char sentence[sizeof(source->refused)];
+
+	snprintf(sentence, sizeof(sentence), "ConfigMap %s/%s, data.%s: %.300s; it is ignored%s",
+		NAMESPACE_SYSTEM, source->name, source->key, err->text,
+		source->known ? ", what it said before stays in force" : "");
+	if (strcmp(sentence, source->refused) == 0)
+		return;
+	memcpy(source->refused, sentence, sizeof(sentence));
+	faults_event(source->faults, "GPUFaultListRefused", sentence);
+}
+
+static void source_changed(struct source *source)
+{
+	source->strangers_told = false;
+	agent_changed(source->faults->agent);
+}
+
+static bool is_ours(const struct source *source, struct json_object *object)
+{
+	const char *name = json_member_string(json_member(object, "metadata"), "name");
+
+	return name && strcmp(name, source->name) == 0;
+}
+
+static void on_map(void *userdata, struct json_object *object)
+{
+	struct source *source = userdata;
+	struct error err = {""};
+
+	if (!is_ours(source, object))
+		return;
+	if (source_read(source, object, &err) < 0) {
+		source_refuse(source, &err);
+		return;
+	}
+	source->known = true;
+	source->refused[0] = '\0';
+	source_changed(source);
+}
+
+static void on_map_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct source *source = userdata;
+
+	if (last && !is_ours(source, last))
+		return;
+	source->list.n = 0;
+	source->known = true;
+	source->refused[0] = '\0';
+	source_changed(source);
+}
+
+/* With the first LIST it is known whether there is such a ConfigMap at all. */
+static void on_map_synced(void *userdata)
+{
+	struct source *source = userdata;
+
+	if (!source->known && !source->refused[0])
+		source->known = true;
+	source_changed(source);
+}
+
+/* ---- cards ----------------------------------------------------------------------------------------------
+ */
+
+static void source_say(const struct source *source, const struct fault *fault, char ret_says[GPU_REASON_SIZE])
+{
+	bool cordoned = source->number == FAULTS_UNHEALTHY_GPU && (*fault->reason || *fault->uuid);
+	char text[sizeof(source->name) + GPU_REASON_SIZE + 64];
+
+	if (cordoned)
+		snprintf(text, sizeof(text), "cordoned%s%s", *fault->reason ? ": " : "", fault->reason);
+	else
+		snprintf(text, sizeof(text), "declared faulty by ConfigMap %s/%s%s%s", NAMESPACE_SYSTEM,
+			source->name, *fault->reason ? ": " : "", fault->reason);
+	fault_reason_copy(ret_says, text);
+}
+
+static bool source_apply(const struct source *source, struct inventory *inventory)
+{
+	bool changed = false;
+
+	for (size_t i = 0; source->known && i < inventory->n_cards; i++) {
+		const struct gpu_facts *card = &inventory->cards[i].facts;
+		char says[GPU_REASON_SIZE] = "", uuid[GPU_UUID_SIZE];
+
+		for (size_t k = 0; k < source->list.n && !*says; k++)
+			if (fault_is_about(&source->list.faults[k], card->index, card->uuid))
+				source_say(source, &source->list.faults[k], says);
+		memcpy(uuid, card->uuid, sizeof(uuid));
+		changed |= inventory_list_says(inventory, uuid, source->number, says);
+	}
+	return changed;
+}
+
+static bool is_stranger(const struct inventory *inventory, const struct fault *fault)
+{
+	for (size_t i = 0; i < inventory->n_cards; i++)
+		if (fault_is_about(fault, inventory->cards[i].facts.index, inventory->cards[i].facts.uuid))
+			return false;
+	return true;
+}
+
+/* The others in the list count all the same: a list may be older than a change of the node's cards. */
+static void source_tell_strangers(struct source *source, const struct inventory *inventory)
+{
+	char text[600], gpu[GPU_UUID_SIZE];
+
+	if (source->strangers_told || !source->known || !*inventory->driver_version)
+		return;
+	source->strangers_told = true;
+	for (size_t i = 0; i < source->list.n; i++) {
+		const struct fault *fault = &source->list.faults[i];
+
+		if (!is_stranger(inventory, fault))
+			continue;
+		snprintf(gpu, sizeof(gpu), "%d", fault->index);
+		snprintf(text, sizeof(text),
+			"ConfigMap %s/%s, data.%s: this node has no GPU %s; that entry is ignored",
+			NAMESPACE_SYSTEM, source->name, source->key, *fault->uuid ? fault->uuid : gpu);
+		faults_event(source->faults, "GPUFaultListRefused", text);
+	}
+}
+
+static void faults_apply(struct faults *faults)
+{
+	struct inventory *inventory = &faults->agent->inventory;
+	bool changed = false;
+
+	for (int i = 0; i < FAULT_SOURCES; i++) {
+		changed |= source_apply(&faults->sources[i], inventory);
+		source_tell_strangers(&faults->sources[i], inventory);
+	}
+	if (changed)
+		faults->agent->remembered = false;
+}
+
+static void faults_tell(struct faults *faults)
+{
+	struct inventory *inventory = &faults->agent->inventory;
+	char text[400];
+
+	for (size_t i = 0; i < inventory->n_cards; i++) {
+		struct card *card = &inventory->cards[i];
+
+		if (strcmp(card->told, card->facts.reason) == 0)
+			continue;
+		memcpy(card->told, card->facts.reason, sizeof(card->told));
+		if (card->facts.healthy) {
+			log_info("GPU %d (%s) is healthy again", card->facts.index, card->facts.uuid);
+			continue;
+		}
+		snprintf(text, sizeof(text), "GPU %d (%s) is unhealthy, no new pods on it: %s",
+			card->facts.index, card->facts.uuid, card->facts.reason);
+		faults_event(faults, "GPUUnhealthy", text);
+	}
+}
+
+void faults_follow(struct faults *faults)
+{
+	faults_apply(faults);
+	faults_tell(faults);
+}
+
+/* ---- life -----------------------------------------------------------------------------------------------
+ */
+
+bool faults_settled(struct faults *faults)
+{
+	for (int i = 0; i < FAULT_SOURCES; i++) {
+		struct kube_watch *watch = faults->sources[i].watch;
+
+		if (!watch || kube_watch_synced(watch) || faults->impatient)
+			continue;
+		if (monotonic_ns() - faults->begun_ns < PATIENCE_NS)
+			return false;
+		faults->impatient = true;
+		faults_event(faults, "GPUFaultListUnread",
+			"the ConfigMaps of " NAMESPACE_SYSTEM
+			" that declare GPUs faulty cannot be read: what "
+			"they say is not known here (the agent's log says why)");
+	}
+	return true;
+}
+
+static int source_watch(struct source *source)
+{
+	static const struct kube_watch_ops ops = {on_map, on_map_deleted, on_map_synced};
+	struct agent *agent = source->faults->agent;
+	char query[400];
+
+	snprintf(query, sizeof(query), "fieldSelector=metadata.name%%3D%s", source->name);
+	return kube_watch_start(agent->client, agent->loop,
+		"/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps", query, &ops, source, &source->watch);
+}
+
+int faults_watch(struct faults *faults)
+{
+	int r = 0;
+
+	faults->begun_ns = monotonic_ns();
+	if (faults->agent->options.no_fault_lists)
+		return 0;
+	/* Of a node with a longer name there can be no such ConfigMap. */
+	for (int i = 0; i < FAULT_SOURCES && r == 0; i++)
+		if (strlen(faults->sources[i].name) <= NAME_MAX_LEN)
+			r = source_watch(&faults->sources[i]);
+	return r;
+}
+
+int faults_new(struct agent *agent, struct faults **ret_faults)
+{
+	struct faults *faults = calloc(1, sizeof(*faults));
+	struct source *status, *unhealthy;
+
+	if (!faults)
+		return -ENOMEM;
+	faults->agent = agent;
+	status = &faults->sources[FAULTS_DEVICE_STATUS];
+	*status = (struct source){
+		.faults = faults, .number = FAULTS_DEVICE_STATUS, .key = CONFIG_MAP_DEVICE_STATUS_KEY};
+	snprintf(status->name, sizeof(status->name), "%.253s%s", agent->options.node_name,
+		CONFIG_MAP_DEVICE_STATUS_SUFFIX);
+	unhealthy = &faults->sources[FAULTS_UNHEALTHY_GPU];
+	*unhealthy = (struct source){
+		.faults = faults, .number = FAULTS_UNHEALTHY_GPU, .key = CONFIG_MAP_UNHEALTHY_KEY};
+	snprintf(unhealthy->name, sizeof(unhealthy->name), "%s%.253s", CONFIG_MAP_UNHEALTHY_PREFIX,
+		agent->options.node_name);
+	*ret_faults = faults;
+	return 0;
+}
+
+void faults_free(struct faults *faults)
+{
+	if (!faults)
+		return;
+	for (int i = 0; i < FAULT_SOURCES; i++)
+		kube_watch_free(faults->sources[i].watch);
+	free(faults);
+}

@@ -1,0 +1,37 @@
+#include "agent/node/terms.h"
+
+bool terms_equal(const struct terms *a, const struct terms *b)
+{
+	/* Who counts whole cards does not care. */
+	return a->mode == b->mode &&
+	       (a->mode == GPU_MODE_NONE || a->mode == GPU_MODE_TOPOLOGY || a->unit_mib == b->unit_mib);
+}
+
+static enum terms_state terms_take(struct terms_change *change, const struct terms *asked)
+{
+	change->in_force = *asked;
+	change->closed_since_ns = 0;
+	return TERMS_CHANGED;
+}
+
+enum terms_state terms_settle(struct terms_change *change, const struct terms_seen *seen)
+{
+	if (terms_equal(&change->in_force, &seen->asked)) {
+		change->in_force = seen->asked;
+		change->closed_since_ns = 0;
+		return TERMS_OPEN;
+	}
+	/* Nobody is sent to a node without a mode. */
+	if (change->in_force.mode == GPU_MODE_NONE)
+		return terms_take(change, &seen->asked);
+	if (!seen->closed)
+		change->closed_since_ns = 0;
+	else if (!change->closed_since_ns)
+		change->closed_since_ns = seen->now_ns;
+	if (seen->holders)
+		return TERMS_HELD;
+	if (!seen->following || !change->closed_since_ns ||
+		seen->now_ns - change->closed_since_ns < TERMS_CLOSED_NS)
+		return TERMS_CLOSED;
+	return terms_take(change, &seen->asked);
+}

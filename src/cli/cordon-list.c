@@ -1,0 +1,274 @@
+#include "cli/cordon-list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/inspect.h"
+#include "cli/kubectl.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+#define TRIES_MAX 10
+#define ANSWER_MAX (4u << 20)
+#define COLLECTION "/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps"
+
+/* ---- the list -------------------------------------------------------------------------------------------
+ */
+
+static struct fault *find(struct fault_list *list, const struct fault *fault)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (fault_is_about(&list->faults[i], fault->index, fault->uuid))
+			return &list->faults[i];
+	return NULL;
+}
+
+static void refresh_index(const struct inspect_node *cards, struct fault *fault)
+{
+	for (size_t i = 0; cards && i < cards->n_cards; i++)
+		if (strcmp(cards->cards[i].uuid, fault->uuid) == 0)
+			fault->index = cards->cards[i].column;
+}
+
+/* Other tools read indices: those of cards that have got another one are brought up to date. A card that is
+ * not there any more keeps its own, unless that is another's now. */
+static void refresh_indices(const struct inspect_node *cards, struct fault_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (*list->faults[i].uuid)
+			refresh_index(cards, &list->faults[i]);
+	for (size_t i = 0; i < list->n; i++)
+		for (size_t k = i + 1; k < list->n; k++)
+			if (list->faults[i].index >= 0 && list->faults[i].index == list->faults[k].index)
+				list->faults[*list->faults[i].uuid ? i : k].index = -1;
+}
+
+static int add(struct fault_list *list, const struct fault *fault)
+{
+	struct fault *there = find(list, fault);
+
+	if (!there) {
+		if (list->n == FAULT_LIST_MAX)
+			return -ENOSPC;
+		list->faults[list->n++] = *fault;
+		return true;
+	}
+	if (*there->uuid && (!*fault->reason || strcmp(there->reason, fault->reason) == 0))
+		return false;
+	memcpy(there->uuid, fault->uuid, sizeof(there->uuid));
+	if (*fault->reason)
+		memcpy(there->reason, fault->reason, sizeof(there->reason));
+	return true;
+}
+
+static int take_away(struct fault_list *list, const struct fault *fault)
+{
+	struct fault *there;
+	bool changed = false;
+
+	while ((there = find(list, fault))) {
+		*there = list->faults[--list->n];
+		changed = true;
+	}
+	return changed;
+}
+
+int cordon_list_apply(const struct cordon_change *change, struct fault_list *list)
+{
+	int r = change->uncordon ? take_away(list, &change->fault) : add(list, &change->fault);
+
+	if (r > 0)
+		refresh_indices(change->cards, list);
+	return r;
+}
+
+/* ---- the object -----------------------------------------------------------------------------------------
+ */
+
+static int object_new(const char *name, struct json_object **ret_object)
+{
+	_cleanup_json_ struct json_object *object = json_object_new_object();
+	struct json_object *metadata = json_object_new_object();
+
+	if (json_set(object, "metadata", metadata) < 0 ||
+		json_set(object, "apiVersion", json_object_new_string("v1")) < 0 ||
+		json_set(object, "kind", json_object_new_string("ConfigMap")) < 0 ||
+		json_set(metadata, "name", json_object_new_string(name)) < 0 ||
+		json_set(metadata, "namespace", json_object_new_string(NAMESPACE_SYSTEM)) < 0 ||
+		json_set(metadata, "labels", json_new_pair("app.kubernetes.io/managed-by", "ration")) < 0)
+		return -ENOMEM;
+	*ret_object = TAKE_PTR(object);
+	return 0;
+}
+
+static int object_read(struct json_object *object, struct fault_list *ret_list, struct error *err)
+{
+	struct json_object *metadata = json_member(object, "metadata");
+	const char *text = json_member_string(json_member(object, "data"), CONFIG_MAP_UNHEALTHY_KEY);
+	const char *notes = json_member_string(json_member(metadata, "annotations"), ANNOTATION_CORDONED);
+	const char *name = json_member_string(metadata, "name");
+	int r = fault_list_from_gpus(text ? text : "", notes, ret_list, err);
+
+	if (r == -EINVAL)
+		error_prefix(err,
+			"ConfigMap " NAMESPACE_SYSTEM
+			"/%s is malformed; correct it first, with `kubectl edit "
+			"configmap -n " NAMESPACE_SYSTEM " %s`: data." CONFIG_MAP_UNHEALTHY_KEY,
+			name ? name : "?", name ? name : "?");
+	return r;
+}
+
+/* A member that is an object, made where it is none. */
+static struct json_object *inner(struct json_object *object, const char *key)
+{
+	struct json_object *there = json_member(object, key);
+
+	if (json_object_is_type(there, json_type_object))
+		return there;
+	there = json_object_new_object();
+	return json_set(object, key, there) < 0 ? NULL : there;
+}
+
+static int put_text(struct json_object *object, const char *key, const char *text)
+{
+	return object && text ? json_set(object, key, json_object_new_string(text)) : -ENOMEM;
+}
+
+/* An empty list is none at all: the open extender takes "" for card 0. */
+static int object_write(struct json_object *object, const struct fault_list *list)
+{
+	struct json_object *data = inner(object, "data");
+	struct json_object *annotations = inner(json_member(object, "metadata"), "annotations");
+	_cleanup_free_ char *gpus = fault_list_gpus(list), *notes = fault_list_notes(list);
+	int r;
+
+	if (!data || !annotations)
+		return -ENOMEM;
+	json_object_object_del(data, CONFIG_MAP_UNHEALTHY_KEY);
+	json_object_object_del(annotations, ANNOTATION_CORDONED);
+	if (!list->n)
+		return 0;
+	r = put_text(data, CONFIG_MAP_UNHEALTHY_KEY, gpus);
+	return r < 0 ? r : put_text(annotations, ANNOTATION_CORDONED, notes);
+}
+
+/* ---- the API server -------------------------------------------------------------------------------------
+ */
+
+static int refused(const struct strbuf *complaints, const char *verb, const char *name, struct error *err)
+{
+	const char *text = strbuf_cstr(complaints);
+
+	if (strcasestr(text, "forbidden"))
+		return error_set(err, EACCES,
+			"you may not %s ConfigMap %s in " NAMESPACE_SYSTEM
+			": ask for the verbs get, create and update on configmaps there",
+			verb, name);
+	return error_set(err, EIO, "kubectl cannot %s ConfigMap %s in " NAMESPACE_SYSTEM ": %.300s", verb,
+		name, complaints->len ? text : "it gave no reason");
+}
+
+/* *ret_object NULL: there is none. */
+static int object_fetch(
+	const struct kubectl *kubectl, const char *name, struct json_object **ret_object, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	char path[400];
+	int r;
+
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_init(&complaints, ANSWER_MAX);
+	snprintf(path, sizeof(path), "--raw=" COLLECTION "/%s", name);
+	r = kubectl_run(kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
+	if (r < 0)
+		return r;
+	*ret_object = NULL;
+	if (r > 0)
+		return strstr(strbuf_cstr(&complaints), "(NotFound)")
+			       ? 0
+			       : refused(&complaints, "read", name, err);
+	r = json_parse(strbuf_cstr(&out), out.len, ret_object, err);
+	if (r == 0 && !json_object_is_type(json_member(*ret_object, "metadata"), json_type_object)) {
+		json_object_put(*ret_object);
+		r = error_set(err, EBADMSG, "the API server's answer is no ConfigMap");
+	}
+	return r;
+}
+
+/* -EAGAIN: somebody else was faster. */
+static int object_send(const struct kubectl *kubectl, const char *name, bool is_new,
+	struct json_object *object, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	char path[400];
+	int r;
+
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_init(&complaints, ANSWER_MAX);
+	snprintf(path, sizeof(path), "--raw=" COLLECTION "%s%s", is_new ? "" : "/", is_new ? "" : name);
+	r = kubectl_send(kubectl,
+		(const char *const[]){is_new ? "create" : "replace", path, "--filename=-", NULL},
+		json_text(object), &out, &complaints, err);
+	if (r <= 0)
+		return r;
+	if (strstr(strbuf_cstr(&complaints), "(Conflict)") ||
+		strstr(strbuf_cstr(&complaints), "(AlreadyExists)") ||
+		(!is_new && strstr(strbuf_cstr(&complaints), "(NotFound)")))
+		return -EAGAIN;
+	return refused(&complaints, is_new ? "create" : "change", name, err);
+}
+
+static int try_once(const struct kubectl *kubectl, const struct cordon_change *change, const char *name,
+	bool *ret_changed, struct error *err)
+{
+	_cleanup_free_ struct fault_list *list = calloc(1, sizeof(*list));
+	_cleanup_json_ struct json_object *object = NULL;
+	bool is_new;
+	int r = list ? object_fetch(kubectl, name, &object, err) : error_set(err, ENOMEM, "out of memory");
+
+	if (r < 0)
+		return r;
+	is_new = !object;
+	if (!is_new)
+		r = object_read(object, list, err);
+	if (r < 0)
+		return r;
+	r = cordon_list_apply(change, list);
+	*ret_changed = r > 0;
+	if (r == -ENOSPC)
+		return error_set(err, ENOSPC, "ConfigMap " NAMESPACE_SYSTEM "/%s is full", name);
+	if (r == 0)
+		return 0;
+	if ((is_new && object_new(name, &object) < 0) || object_write(object, list) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return object_send(kubectl, name, is_new, object, err);
+}
+
+int cordon_list_change(const struct kubectl *kubectl, const struct cordon_change *change, bool *ret_changed,
+	struct error *err)
+{
+	bool changed = false;
+	char name[300];
+	int r = -EAGAIN;
+
+	if (strlen(CONFIG_MAP_UNHEALTHY_PREFIX) + strlen(change->node) > 253)
+		return error_set(err, EINVAL,
+			"the name of node %s is too long for a ConfigMap " CONFIG_MAP_UNHEALTHY_PREFIX "NODE",
+			change->node);
+	snprintf(name, sizeof(name), "%s%s", CONFIG_MAP_UNHEALTHY_PREFIX, change->node);
+	for (int i = 0; i < TRIES_MAX && r == -EAGAIN; i++)
+		r = try_once(kubectl, change, name, &changed, err);
+	if (r == -EAGAIN)
+		return error_set(err, EAGAIN,
+			"ConfigMap " NAMESPACE_SYSTEM "/%s is changed all the time: try again", name);
+	if (r == 0)
+		*ret_changed = changed;
+	return r;
+}

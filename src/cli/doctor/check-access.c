@@ -1,0 +1,137 @@
+/* Checks of Kubernetes itself: its version, policies of admission, and what the person may do. */
+#include "cli/doctor/cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/doctor/report.h"
+#include "cli/kubectl.h"
+#include "cli/leader.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+#define OLDEST 29	    /* the oldest that was tried; kubelets take CDI devices of plugins since then */
+#define VALIDATING_SINCE 30 /* ValidatingAdmissionPolicy v1 */
+#define MUTATING_SINCE 36   /* MutatingAdmissionPolicy v1 */
+
+void check_kubernetes(struct cluster *cluster)
+{
+	const char *version = cluster->version;
+
+	if (cluster->minor < OLDEST)
+		report_find(cluster->report, SEVERITY_ERROR, "cluster", "",
+			"Kubernetes %.60s is older than 1.%d, which ration needs", version, OLDEST);
+	else if (cluster->minor < VALIDATING_SINCE)
+		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
+			"Kubernetes %.60s serves no ValidatingAdmissionPolicy v1 (since 1.%d): what pods may "
+			"not have is not "
+			"refused when it is submitted",
+			version, VALIDATING_SINCE);
+	else if (cluster->minor < MUTATING_SINCE)
+		report_find(cluster->report, SEVERITY_NOTE, "cluster", "",
+			"Kubernetes %.60s serves no MutatingAdmissionPolicy v1 (since 1.%d): pods name "
+			"schedulerName: " SCHEDULER_NAME
+			" themselves, or the default scheduler is given the ledger (ration doctor "
+			"--scheduler-config)",
+			version, MUTATING_SINCE);
+}
+
+#define UPGRADE                                                                                              \
+	"helm upgrade --install %s deploy/charts/%s -n " NAMESPACE_SYSTEM                                    \
+	" --reset-then-reuse-values --set %s=true"
+
+/* The policies of the charts, and what happens without them. */
+static const struct policy {
+	const char *name, *chart, *value, *without;
+} policies[] = {
+	{"ration-placement-keys", "ack-co-scheduler", "policies.placementKeys",
+		"who may create or patch pods can forge where a pod is, and take memory that the ledger does "
+		"not see"},
+	{"ration-gpu-requests", "ack-co-scheduler", "policies.requests",
+		"what can never be placed is not refused when it is submitted: it waits"},
+	{"ration-gpu-volumes", "ack-ai-installer", "policies.volumes",
+		"who may create pods can put a grant of his own in the place of the agent's"},
+	{"ration-gpu-privileges", "ack-ai-installer", "policies.privileges",
+		"who may create pods can have all cards of a node"},
+	{"ration-agent-own-node", "ack-ai-installer", "ownNodeOnly",
+		"an agent may write to other nodes than its own"},
+};
+
+static void check_policy(struct cluster *cluster, const struct policy *policy)
+{
+	char key[320], binding[320], mend[500];
+	bool there;
+
+	snprintf(key, sizeof(key), "ValidatingAdmissionPolicy/%s", policy->name);
+	snprintf(binding, sizeof(binding), "ValidatingAdmissionPolicyBinding/%s", policy->name);
+	snprintf(mend, sizeof(mend), UPGRADE, policy->chart, policy->chart, policy->value);
+	there = json_member(cluster->policies, key) != NULL;
+	if (!there || !json_member(cluster->policies, binding))
+		report_find(cluster->report, SEVERITY_WARNING, there ? binding : key, mend,
+			"it is not installed: %s", policy->without);
+}
+
+void check_policies(struct cluster *cluster)
+{
+	const char *holder = cluster_ledger_owner(cluster);
+	static const char mutating[] = "MutatingAdmissionPolicy/ration-scheduler-name";
+
+	if (!cluster->serves_validating)
+		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
+			"ValidatingAdmissionPolicy v1 is not served: nothing that pods may not have is "
+			"refused");
+	for (size_t i = 0; cluster->serves_validating && i < ARRAY_SIZE(policies); i++)
+		check_policy(cluster, &policies[i]);
+	if (cluster->serves_mutating && !json_member(cluster->policies, mutating) &&
+		!leader_serves(holder, DEFAULT_SCHEDULER_NAME))
+		report_find(cluster->report, SEVERITY_NOTE, mutating, "",
+			"it is not installed: pods that ask for " RESOURCE_GPU_MEM
+			" must name their scheduler");
+}
+
+static const struct right {
+	const char *verb, *resource, *namespace_; /* NULL: of all */
+	const char *for_;
+} rights[] = {
+	{"list", "nodes", NULL, "kubectl inspect cgpu, ration doctor"},
+	{"list", "pods", NULL, "kubectl inspect cgpu, ration doctor"},
+	{"list", "leases.coordination.k8s.io", NAMESPACE_SYSTEM, "ration why, ration history, ration doctor"},
+	{"list", "configmaps", NAMESPACE_SYSTEM, "ration doctor"},
+	{"create", "pods/portforward", NAMESPACE_SYSTEM, "ration why, ration top, ration history"},
+	{"patch", "nodes", NULL, "labels of nodes"},
+};
+
+/* "yes" or "no", with status 0 or 1. */
+static void check_right(struct cluster *cluster, const struct right *right)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	struct error err = {""};
+	char mend[300];
+	const char *where = right->namespace_ ? "--namespace=" NAMESPACE_SYSTEM : "--all-namespaces";
+	int r;
+
+	strbuf_init(&out, 4096);
+	strbuf_init(&complaints, 4096);
+	r = kubectl_run(cluster->kubectl,
+		(const char *const[]){"auth", "can-i", right->verb, right->resource, where, NULL}, &out,
+		&complaints, &err);
+	if (r != 0 && strncmp(strbuf_cstr(&out), "no", 2) != 0) {
+		report_unknown(cluster->report, *err.text ? err.text : "kubectl auth can-i gave no answer");
+		return;
+	}
+	if (r == 0)
+		return;
+	snprintf(mend, sizeof(mend), "kubectl auth can-i %s %s %s", right->verb, right->resource, where);
+	report_find(cluster->report, SEVERITY_WARNING, "you", mend, "you may not %s %s%s%s: %s need it",
+		right->verb, right->resource, right->namespace_ ? " in " : "",
+		right->namespace_ ? right->namespace_ : "", right->for_);
+}
+
+void check_permissions(struct cluster *cluster)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
+		check_right(cluster, &rights[i]);
+}

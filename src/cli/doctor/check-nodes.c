@@ -1,0 +1,289 @@
+/* Checks of each node: its labels, its agent, what it offers. */
+#include "cli/doctor/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/ledger.h"
+#include "model/quantity.h"
+
+#define WHERE_SIZE 300
+#define MEND_SIZE 700
+
+static const char *node_text(const char *name, char buf[WHERE_SIZE])
+{
+	snprintf(buf, WHERE_SIZE, "node %.253s", name);
+	return buf;
+}
+
+static const char *annotation(struct json_object *node, const char *key)
+{
+	return text_of(json_member(json_member(node, "metadata"), "annotations"), key);
+}
+
+/* What the labels ask for; none where they ask for what nobody serves. */
+static enum gpu_mode mode_asked(struct json_object *labels)
+{
+	enum gpu_mode mode = GPU_MODE_NONE;
+
+	if (json_member(labels, LABEL_SCHEDULE))
+		return gpu_mode_parse(text_of(labels, LABEL_SCHEDULE), &mode) == 0 && gpu_mode_is_served(mode)
+			       ? mode
+			       : GPU_MODE_NONE;
+	if (strcmp(text_of(labels, LABEL_LEGACY_SHARE), "true") == 0)
+		return GPU_MODE_SHARE;
+	return strcmp(text_of(labels, LABEL_LEGACY_CGPU), "true") == 0 ? GPU_MODE_CGPU : GPU_MODE_NONE;
+}
+
+/* It offers cards of ours, or is asked to. */
+static bool is_gpu_node(struct json_object *node, const struct node_facts *facts)
+{
+	return facts->mode != GPU_MODE_NONE ||
+	       mode_asked(json_member(json_member(node, "metadata"), "labels")) != GPU_MODE_NONE;
+}
+
+/* New pods may come: no device is held back. */
+static bool is_open(struct json_object *node)
+{
+	return !*annotation(node, ANNOTATION_NODE_PROBLEM) &&
+	       !*annotation(node, ANNOTATION_NODE_MODE_PENDING) &&
+	       !*annotation(node, ANNOTATION_NODE_UNIT_PENDING);
+}
+
+/* What changes with the last pod on the node, and keeps new ones away until then. */
+static void tell_pending(
+	struct report *report, struct json_object *node, const char *where, const char *key, const char *what)
+{
+	if (*annotation(node, key))
+		report_find(report, SEVERITY_NOTE, where, "",
+			"its %s changes to %.60s when the last GPU pod there has ended; until then no new "
+			"ones go there",
+			what, annotation(node, key));
+}
+
+void check_agents(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	struct json_object *agent = json_member(cluster->agents, facts->name), *lease;
+	char where[WHERE_SIZE], mend[MEND_SIZE], name[320];
+	struct report *report = cluster->report;
+
+	if (!is_gpu_node(node, facts))
+		return;
+	node_text(facts->name, where);
+	snprintf(name, sizeof(name), LEASE_NODE_PREFIX "%s", facts->name);
+	lease = json_member(cluster->leases, name);
+	if (!agent) {
+		report_find(report, SEVERITY_ERROR, where,
+			"kubectl -n " NAMESPACE_SYSTEM " describe daemonset gpushare-device-plugin-ds",
+			"no ration-agent runs there, so its cards are given to nobody (is it tainted, or "
+			"left "
+			"out by the chart's nodeSelector?)");
+		return;
+	}
+	snprintf(mend, sizeof(mend), "kubectl -n %s logs %s -c ration-agent", text_of(agent, "namespace"),
+		text_of(agent, "pod"));
+	if (!lease)
+		report_find(report, SEVERITY_ERROR, where, mend,
+			"its ration-agent has no Lease " NAMESPACE_SYSTEM "/%s: it does not serve", name);
+	else if (cluster_lease_is_stale(cluster, lease))
+		report_find(report, SEVERITY_ERROR, where, mend,
+			"its ration-agent has stopped to renew the Lease " NAMESPACE_SYSTEM
+			"/%s: no new pods go there",
+			name);
+	if (*annotation(node, ANNOTATION_NODE_PROBLEM))
+		report_find(report, SEVERITY_ERROR, where, mend, "its ration-agent says: %.600s",
+			annotation(node, ANNOTATION_NODE_PROBLEM));
+	else if (!facts->serving)
+		report_find(report, SEVERITY_WARNING, where, mend,
+			"its ration-agent is about to go (" ANNOTATION_NODE_SERVING
+			"=false): no new pods go there");
+	tell_pending(report, node, where, ANNOTATION_NODE_MODE_PENDING, "mode");
+	tell_pending(report, node, where, ANNOTATION_NODE_UNIT_PENDING, "unit (MiB)");
+}
+
+/* ---- what the node offers ---- */
+
+static int64_t quantity(struct json_object *list, const char *resource)
+{
+	int64_t value = 0;
+
+	return quantity_parse_count(text_of(list, resource), &value) == 0 ? value : 0;
+}
+
+/* Of units of memory, or of whole cards. */
+struct offer {
+	const char *resource;
+	uint64_t units, healthy;
+	int64_t capacity, allocatable, core, count;
+};
+
+static struct offer offer_of(struct json_object *node, const struct node_facts *facts)
+{
+	struct json_object *status = json_member(node, "status");
+	struct json_object *capacity = json_member(status, "capacity");
+	const char *resource = facts->mode == GPU_MODE_TOPOLOGY ? RESOURCE_GPU : RESOURCE_GPU_MEM;
+	struct offer offer = {.resource = resource,
+		.capacity = quantity(capacity, resource),
+		.allocatable = quantity(json_member(status, "allocatable"), resource),
+		.core = quantity(capacity, RESOURCE_GPU_CORE),
+		.count = quantity(capacity, RESOURCE_GPU_COUNT)};
+
+	for (size_t i = 0; i < facts->n_gpus; i++) {
+		uint64_t units = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
+
+		offer.units += units;
+		offer.healthy += facts->gpus[i].healthy ? units : 0;
+	}
+	return offer;
+}
+
+void check_capacity(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	struct offer offer = offer_of(node, facts);
+	int64_t count = facts->mode == GPU_MODE_TOPOLOGY ? 0 : (int64_t)facts->n_gpus;
+	char where[WHERE_SIZE], mend[MEND_SIZE], units[64];
+	int64_t core = facts->mode == GPU_MODE_CORE_MEM ? (int64_t)facts->n_gpus * CORE_PER_CARD : 0;
+
+	node_text(facts->name, where);
+	snprintf(mend, sizeof(mend),
+		"kubectl -n " NAMESPACE_SYSTEM
+		" delete pod -l name=gpushare-device-plugin-ds --field-selector "
+		"spec.nodeName=%s",
+		facts->name);
+	if (*problem) {
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"what its ration-agent published cannot be understood: %.500s", problem);
+		return;
+	}
+	if (facts->mode == GPU_MODE_NONE) {
+		if (offer.capacity && !*annotation(node, ANNOTATION_NODE_PROBLEM))
+			report_find(cluster->report, SEVERITY_ERROR, where, mend,
+				"it offers %" PRId64 " of " RESOURCE_GPU_MEM
+				" although no mode is in force there: pods would wait for ever, or get cards "
+				"of somebody else's",
+				offer.capacity);
+		return;
+	}
+	if (facts->mode == GPU_MODE_TOPOLOGY)
+		snprintf(units, sizeof(units), "%" PRIu64 " of them", offer.units);
+	else
+		snprintf(units, sizeof(units), "%" PRIu64 " units of %u MiB", offer.units, facts->unit_mib);
+	if ((uint64_t)offer.capacity != offer.units)
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"capacity has %" PRId64 " of %s, but its cards are %s", offer.capacity,
+			offer.resource, units);
+	else if ((uint64_t)offer.allocatable < offer.healthy && facts->serving && is_open(node))
+		report_find(cluster->report, SEVERITY_WARNING, where, mend,
+			"only %" PRId64 " of %s are allocatable, but its healthy cards are %" PRIu64 "%s",
+			offer.allocatable, offer.resource, offer.healthy,
+			facts->mode == GPU_MODE_TOPOLOGY ? "" : " units");
+	if (offer.core != core)
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"capacity has %" PRId64 " of " RESOURCE_GPU_CORE ", and %" PRId64 " is right",
+			offer.core, core);
+	if (offer.count != count)
+		report_find(cluster->report, SEVERITY_WARNING, where, mend,
+			"capacity has %" PRId64 " of " RESOURCE_GPU_COUNT ", but it has %zu cards",
+			offer.count, facts->n_gpus);
+}
+
+void check_cards(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	char where[WHERE_SIZE], mend[MEND_SIZE];
+
+	node_text(facts->name, where);
+	for (size_t i = 0; i < facts->n_gpus; i++) {
+		if (facts->gpus[i].healthy)
+			continue;
+		snprintf(mend, sizeof(mend),
+			"ration uncordon %s %d  # if it was cordoned; else: kubectl get events "
+			"--field-selector involvedObject.kind=Node,involvedObject.name=%s",
+			facts->name, facts->gpus[i].index, facts->name);
+		report_find(cluster->report, SEVERITY_WARNING, where, mend,
+			"GPU %d (%s) is faulty: no new pods go there%s%s", facts->gpus[i].index,
+			facts->gpus[i].uuid, *facts->gpus[i].reason ? "; " : "", facts->gpus[i].reason);
+	}
+}
+
+/* "containerd://2.1.4". ACK's documents name containerd 1.4.3; CDI came with 1.7, and is on since 2.0. */
+/* Where it takes none, a container starts all the same, without its card. Kubernetes 1.36.3, kubelet's
+ * devicemanager: the gate is alpha in 1.28, on from 1.29, gone in 1.34. */
+static void check_kubelet(struct cluster *cluster, const char *where, const char *kubelet)
+{
+	unsigned int major = 0, minor = 0;
+
+	if (sscanf(kubelet, "v%u.%u", &major, &minor) != 2 || major > 1 || minor >= 29)
+		return;
+	report_find(cluster->report, minor == 28 ? SEVERITY_WARNING : SEVERITY_ERROR, where, "",
+		"its kubelet %.60s takes no CDI devices from device plugins%s: containers start without "
+		"their card; upgrade it to 1.29 or later",
+		kubelet, minor == 28 ? ", unless its feature gate DevicePluginCDIDevices is set" : "");
+}
+
+void check_runtime(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	struct json_object *info = json_member(json_member(node, "status"), "nodeInfo");
+	const char *runtime = text_of(info, "containerRuntimeVersion");
+	unsigned int major = 0, minor = 0;
+	char where[WHERE_SIZE];
+
+	if (!is_gpu_node(node, facts))
+		return;
+	node_text(facts->name, where);
+	if (sscanf(runtime, "containerd://%u.%u", &major, &minor) != 2)
+		report_find(cluster->report, SEVERITY_WARNING, where, "ration doctor --node",
+			"its container runtime is %.60s; ration was tried with containerd only",
+			*runtime ? runtime : "unknown");
+	else if (major < 1 || (major == 1 && minor < 7))
+		report_find(cluster->report, SEVERITY_ERROR, where, "ration doctor --node",
+			"%.60s knows no CDI: upgrade to 1.7 or later (with enable_cdi), or to 2.0", runtime);
+	check_kubelet(cluster, where, text_of(info, "kubeletVersion"));
+}
+
+void check_foreign_plugins(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	struct json_object *there = json_member(cluster->foreign, facts->name);
+	struct json_object *capacity = json_member(json_member(node, "status"), "capacity");
+	char where[WHERE_SIZE], mend[MEND_SIZE];
+	bool named = false;
+
+	if (!is_gpu_node(node, facts))
+		return;
+	node_text(facts->name, where);
+	for (size_t i = 0; i < count_of(there); i++) {
+		struct json_object *pod = item_of(there, i);
+
+		snprintf(mend, sizeof(mend),
+			"kubectl -n %s get pod %s -o jsonpath='{.metadata.ownerReferences}'  # keep it off: "
+			"nodeSelector or affinity %s",
+			text_of(pod, "namespace"), text_of(pod, "pod"), "!" LABEL_SCHEDULE);
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"%s runs there too (pod %s/%s) and gives the same cards away as %s",
+			text_of(pod, "what"), text_of(pod, "namespace"), text_of(pod, "pod"),
+			text_of(pod, "resource"));
+		named = true;
+	}
+	if (!json_object_is_type(capacity, json_type_object) || named)
+		return;
+	json_object_object_foreach (capacity, resource, value) {
+		(void)value;
+		if (strncmp(resource, "nvidia.com/", 11) == 0 && quantity(capacity, resource))
+			report_find(cluster->report, SEVERITY_ERROR, where,
+				"kubectl get pods -A -o wide | grep -i device-plugin",
+				"it offers its cards a second time, as %.100s: %" PRId64, resource,
+				quantity(capacity, resource));
+	}
+}

@@ -1,0 +1,77 @@
+/* Checks of each pod that asks for a GPU of ours. */
+#include "cli/doctor/cluster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "cli/leader.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/ledger.h"
+
+struct place {
+	char where[600], mend[700];
+};
+
+static void place_set(struct place *place, const struct pod_facts *facts)
+{
+	snprintf(place->where, sizeof(place->where), "pod %.253s/%.253s", facts->namespace_, facts->name);
+	snprintf(place->mend, sizeof(place->mend), "kubectl -n %.253s delete pod %.253s", facts->namespace_,
+		facts->name);
+}
+
+void check_requests(
+	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+{
+	struct place place;
+
+	/* A placement that cannot be understood is the business of check_unplaced(). */
+	if (!*problem || !request_is_empty(&facts->request))
+		return;
+	place_set(&place, facts);
+	report_find(cluster->report, SEVERITY_WARNING, place.where, place.mend,
+		"what it asks for cannot be: %.500s", problem);
+}
+
+static const char *resource_of(const struct pod_facts *facts)
+{
+	return facts->request.whole ? RESOURCE_GPU : RESOURCE_GPU_MEM;
+}
+
+void check_unplaced(
+	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+{
+	struct place place;
+
+	if (request_is_empty(&facts->request) || !*facts->node || facts->finished || facts->has_placement)
+		return;
+	place_set(&place, facts);
+	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
+		"it asks for %u of %s and is bound to node %.253s, but no scheduler of ours chose its card "
+		"(spec.nodeName was set, or schedulerName is \"%.63s\"): it is not started%s%.300s",
+		facts->request.units, resource_of(facts), facts->node,
+		text_of(json_member(pod, "spec"), "schedulerName"), *problem ? "; " : "", problem);
+}
+
+static bool is_our_scheduler(const struct cluster *cluster, const char *name)
+{
+	return leader_serves(cluster_ledger_owner(cluster), name);
+}
+
+void check_scheduler_name(
+	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+{
+	const char *name = text_of(json_member(pod, "spec"), "schedulerName");
+	struct place place;
+
+	if (request_is_empty(&facts->request) || *facts->node || is_our_scheduler(cluster, name))
+		return;
+	place_set(&place, facts);
+	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
+		"it asks for %u of %s but its schedulerName is \"%.63s\": nobody chooses a card for it; "
+		"create it "
+		"again with schedulerName: " SCHEDULER_NAME,
+		facts->request.units, resource_of(facts), name);
+}

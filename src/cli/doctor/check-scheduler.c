@@ -1,0 +1,178 @@
+/* Checks of who keeps the ledger, and of versions. */
+#include "cli/doctor/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+#define INSTALL "helm upgrade --install ack-co-scheduler deploy/charts/ack-co-scheduler -n " NAMESPACE_SYSTEM
+#define DESCRIBE "kubectl -n " NAMESPACE_SYSTEM " describe pods -l app=" SCHEDULER_NAME
+
+static const char *lease_name(const char *identity)
+{
+	const char *slash = strchr(identity, '/');
+
+	return slash ? slash + 1 : identity;
+}
+
+static void check_leader(struct cluster *cluster, const char *identity)
+{
+	struct json_object *lease = json_member(cluster->leases, lease_name(identity));
+	const char *holder = text_of(lease, "holderIdentity");
+
+	if (!*holder)
+		report_find(cluster->report, SEVERITY_ERROR, identity, DESCRIBE,
+			"no kube-scheduler holds this Lease: no GPU pod is placed");
+	else if (cluster_lease_is_stale(cluster, lease))
+		report_find(cluster->report, SEVERITY_ERROR, identity, DESCRIBE,
+			"its holder %.253s has stopped to renew it: no GPU pod is placed", holder);
+}
+
+/* Somebody renews the ledger's Lease. */
+static bool is_owned(const struct cluster *cluster)
+{
+	struct json_object *lease = json_member(cluster->leases, LEASE_LEDGER);
+
+	return *text_of(lease, "holderIdentity") && !cluster_lease_is_stale(cluster, lease);
+}
+
+void check_scheduler(struct cluster *cluster)
+{
+	size_t ready = 0;
+
+	for (size_t i = 0; i < count_of(cluster->schedulers); i++)
+		ready += is_true(item_of(cluster->schedulers, i), "ready");
+	if (!count_of(cluster->schedulers) && !is_owned(cluster)) {
+		report_find(cluster->report, SEVERITY_ERROR, "cluster", INSTALL,
+			"no pod has a container ration-scheduler: nobody chooses cards");
+		return;
+	}
+	if (!ready && count_of(cluster->schedulers))
+		report_find(cluster->report, SEVERITY_ERROR, "cluster", DESCRIBE,
+			"none of the %zu pods of ration-scheduler is ready", count_of(cluster->schedulers));
+	check_leader(cluster, cluster_ledger_owner(cluster));
+}
+
+/* A pair that is not the owner answers nothing; what calls it waits for ever. */
+static bool find_pairs(struct cluster *cluster, const char *holder)
+{
+	bool held = false;
+
+	for (size_t i = 0; i < count_of(cluster->schedulers); i++) {
+		struct json_object *scheduler = item_of(cluster->schedulers, i);
+		char where[600];
+
+		if (strcmp(text_of(scheduler, "lease"), holder) == 0) {
+			held = true;
+			continue;
+		}
+		snprintf(where, sizeof(where), "pod %s/%s", text_of(scheduler, "namespace"),
+			text_of(scheduler, "pod"));
+		if (*holder)
+			report_find(cluster->report, SEVERITY_ERROR, where,
+				"kubectl -n " NAMESPACE_SYSTEM " scale deployment " SCHEDULER_NAME
+				" --replicas=0  # if the default scheduler is to have the ledger",
+				"a second pair of kube-scheduler and ration-scheduler, of the Lease %.253s; "
+				"the ledger is "
+				"owned by %.253s, so its pods are not placed",
+				text_of(scheduler, "lease"), holder);
+	}
+	return held;
+}
+
+void check_ledger(struct cluster *cluster)
+{
+	struct json_object *lease = json_member(cluster->leases, LEASE_LEDGER);
+	const char *holder = text_of(lease, "holderIdentity");
+	static const char where[] = "Lease " NAMESPACE_SYSTEM "/" LEASE_LEDGER;
+	bool held = find_pairs(cluster, holder);
+
+	for (size_t i = 0; i < count_of(cluster->extenders); i++) {
+		struct json_object *pod = item_of(cluster->extenders, i);
+		char other[600], mend[700];
+
+		snprintf(other, sizeof(other), "pod %s/%s", text_of(pod, "namespace"), text_of(pod, "pod"));
+		snprintf(mend, sizeof(mend),
+			"kubectl -n %s get pod %s -o jsonpath='{.metadata.ownerReferences}'  # and remove "
+			"the owner",
+			text_of(pod, "namespace"), text_of(pod, "pod"));
+		report_find(cluster->report, SEVERITY_ERROR, other, mend,
+			"%s keeps a ledger of its own of " RESOURCE_GPU_MEM, text_of(pod, "what"));
+	}
+	if (!count_of(cluster->schedulers) && !*holder)
+		return; /* check_scheduler() tells */
+	if (!*holder)
+		report_find(cluster->report, SEVERITY_ERROR, where, DESCRIBE, "nobody owns the ledger");
+	else if (cluster_lease_is_stale(cluster, lease))
+		report_find(cluster->report, SEVERITY_ERROR, where, DESCRIBE,
+			"its owner %.253s has stopped to renew it", holder);
+	else if (!held)
+		report_find(cluster->report, SEVERITY_NOTE, where, "",
+			"its owner is %.253s, of which no pod with ration-scheduler is to be seen: it runs "
+			"outside of pods, or has just ended",
+			holder);
+}
+
+/* ---- versions ---- */
+
+/* How many pods have which tag, into an object tag -> count. */
+static void count_tag(struct cluster *cluster, struct json_object *tags, struct json_object *pod)
+{
+	const char *tag = text_of(pod, "tag");
+
+	if (*tag && json_set(tags, tag, json_object_new_int64(number_of(tags, tag) + 1)) < 0)
+		cluster->report->failed = true;
+}
+
+static void tell_versions(struct cluster *cluster, const char *where, struct json_object *tags)
+{
+	int n = json_object_object_length(tags);
+
+	if (n > 1)
+		report_find(cluster->report, SEVERITY_WARNING, where,
+			"kubectl -n " NAMESPACE_SYSTEM " get pods -o wide",
+			"%d versions at the same time: %.300s; is an upgrade under way, or stuck?", n,
+			json_text(tags));
+}
+
+static const char *first_key(struct json_object *object)
+{
+	json_object_object_foreach (object, key, value) {
+		(void)value;
+		return key;
+	}
+	return "";
+}
+
+void check_versions(struct cluster *cluster)
+{
+	_cleanup_json_ struct json_object *agents = json_object_new_object(),
+					  *schedulers = json_object_new_object();
+	const char *agent, *scheduler;
+
+	json_object_object_foreach (cluster->agents, node, pod) {
+		(void)node;
+		count_tag(cluster, agents, pod);
+	}
+	for (size_t i = 0; i < count_of(cluster->schedulers); i++)
+		count_tag(cluster, schedulers, item_of(cluster->schedulers, i));
+	tell_versions(cluster, "agents", agents);
+	tell_versions(cluster, "schedulers", schedulers);
+	agent = first_key(agents);
+	scheduler = first_key(schedulers);
+	if (*agent && *scheduler && strcmp(agent, scheduler) != 0)
+		report_find(cluster->report, SEVERITY_WARNING, "cluster", INSTALL,
+			"agents are of version %.60s and the scheduler of %.60s: upgrade both charts", agent,
+			scheduler);
+	else if (*agent && strcmp(agent, RATION_VERSION) != 0)
+		report_find(cluster->report, SEVERITY_NOTE, "this command", "",
+			"it is of version " RATION_VERSION ", the cluster of %.60s", agent);
+}

@@ -1,0 +1,339 @@
+#include "cli/doctor/cluster.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "cli/kubectl.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/node.h"
+#include "kube/pod.h"
+
+#define ANSWER_MAX (256u << 20)
+#define PAGES_MAX 10000
+#define PAGE_ITEMS "500"
+#define LEASE_DURATION_S 40
+#define SYSTEM(group, what) group "/namespaces/" NAMESPACE_SYSTEM "/" what
+#define ADMISSION "/apis/admissionregistration.k8s.io/v1"
+
+typedef void item_fn(struct cluster *cluster, struct json_object *item);
+
+/* The first line of what kubectl complained of: the API server's own words. */
+static const char *first_line(struct strbuf *complaints)
+{
+	if (!complaints->len)
+		return "kubectl failed, and what it said is above";
+	complaints->data[strcspn(complaints->data, "\n")] = '\0';
+	return complaints->data;
+}
+
+int cluster_get(
+	const struct kubectl *kubectl, const char *path, struct json_object **ret_object, struct error *err)
+{
+	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_free_ char *raw = NULL;
+	int r;
+
+	strbuf_init(&out, ANSWER_MAX);
+	strbuf_init(&complaints, 64u << 10);
+	if (asprintf(&raw, "--raw=%s", path) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = kubectl_run(kubectl, (const char *const[]){"get", raw, NULL}, &out, &complaints, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return json_parse(strbuf_cstr(&out), out.len, ret_object, err);
+	r = strstr(strbuf_cstr(&complaints), "(NotFound)")	? ENOENT
+	    : strcasestr(strbuf_cstr(&complaints), "forbidden") ? EACCES
+								: EIO;
+	return error_set(err, r, "%.*s: %.380s", (int)strcspn(path, "?"), path, first_line(&complaints));
+}
+
+static int read_page(struct cluster *cluster, const char *path, const char *token, item_fn *take,
+	char **ret_token, struct error *err)
+{
+	_cleanup_json_ struct json_object *page = NULL;
+	_cleanup_free_ char *url = NULL;
+	struct json_object *items;
+	const char *next;
+	int r;
+
+	if (asprintf(&url, "%s%slimit=" PAGE_ITEMS "%s%s", path, strchr(path, '?') ? "&" : "?",
+		    token ? "&continue=" : "", token ? token : "") < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = cluster_get(cluster->kubectl, url, &page, err);
+	if (r < 0)
+		return r;
+	items = json_member(page, "items");
+	for (size_t i = 0; i < count_of(items); i++)
+		take(cluster, item_of(items, i));
+	next = text_of(json_member(page, "metadata"), "continue");
+	for (const char *p = next; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("-._~=", *p))
+			return error_set(err, EBADMSG, "%s: the token of the next page is none", path);
+	*ret_token = *next ? strdup(next) : NULL;
+	return *next && !*ret_token ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+static int read_list(struct cluster *cluster, const char *path, item_fn *take, struct error *err)
+{
+	_cleanup_free_ char *token = NULL;
+
+	for (int page = 0; page < PAGES_MAX; page++) {
+		char *next = NULL;
+		int r = read_page(cluster, path, token, take, &next, err);
+
+		free(token);
+		token = next;
+		if (r < 0 || !token)
+			return r;
+	}
+	return error_set(err, EBADMSG, "%s: more than %d pages", path, PAGES_MAX);
+}
+
+static void note_problem(struct cluster *cluster, enum source source, int r, const struct error *err)
+{
+	if (r < 0)
+		snprintf(cluster->problem[source], sizeof(cluster->problem[source]), "%s", err->text);
+}
+
+/* ---- what is read ---- */
+
+static int read_version(struct cluster *cluster, struct error *err)
+{
+	_cleanup_json_ struct json_object *version = NULL;
+	int r = cluster_get(cluster->kubectl, "/version", &version, err);
+
+	if (r < 0)
+		return r;
+	snprintf(cluster->version, sizeof(cluster->version), "%s", text_of(version, "gitVersion"));
+	/* "31+" of some vendors */
+	cluster->minor = (int)strtol(text_of(version, "minor"), NULL, 10);
+	return 0;
+}
+
+static int64_t time_of(struct json_object *spec)
+{
+	struct tm tm = {0};
+
+	return strptime(text_of(spec, "renewTime"), "%Y-%m-%dT%H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
+}
+
+bool cluster_lease_is_stale(const struct cluster *cluster, struct json_object *spec)
+{
+	int64_t duration_s = number_of(spec, "leaseDurationSeconds");
+
+	return cluster->newest_s - time_of(spec) > (duration_s > 0 ? duration_s : LEASE_DURATION_S);
+}
+
+const char *cluster_ledger_owner(const struct cluster *cluster)
+{
+	const char *holder = text_of(json_member(cluster->leases, LEASE_LEDGER), "holderIdentity");
+
+	return *holder ? holder : NAMESPACE_SYSTEM "/" SCHEDULER_NAME;
+}
+
+static void take_lease(struct cluster *cluster, struct json_object *item)
+{
+	struct json_object *spec = json_member(item, "spec");
+
+	if (time_of(spec) > cluster->newest_s)
+		cluster->newest_s = time_of(spec);
+	if (json_set(cluster->leases, text_of(json_member(item, "metadata"), "name"),
+		    spec ? json_object_get(spec) : json_object_new_object()) < 0)
+		cluster->report->failed = true;
+}
+
+static void take_configmap(struct cluster *cluster, struct json_object *item)
+{
+	const char *name = text_of(json_member(item, "metadata"), "name");
+
+	if (strncmp(name, CONFIG_MAP_UNHEALTHY_PREFIX, strlen(CONFIG_MAP_UNHEALTHY_PREFIX)) != 0 &&
+		!strstr(name, CONFIG_MAP_DEVICE_STATUS_SUFFIX))
+		return;
+	if (json_set(cluster->configmaps, name, json_object_get(item)) < 0)
+		cluster->report->failed = true;
+}
+
+static void take_policy(struct cluster *cluster, const char *kind, struct json_object *item)
+{
+	char key[320];
+
+	snprintf(key, sizeof(key), "%s/%s", kind, text_of(json_member(item, "metadata"), "name"));
+	if (json_set(cluster->policies, key, json_object_new_boolean(true)) < 0)
+		cluster->report->failed = true;
+}
+
+static void take_validating(struct cluster *cluster, struct json_object *item)
+{
+	take_policy(cluster, "ValidatingAdmissionPolicy", item);
+}
+
+static void take_validating_binding(struct cluster *cluster, struct json_object *item)
+{
+	take_policy(cluster, "ValidatingAdmissionPolicyBinding", item);
+}
+
+static void take_mutating(struct cluster *cluster, struct json_object *item)
+{
+	take_policy(cluster, "MutatingAdmissionPolicy", item);
+}
+
+static void take_mutating_binding(struct cluster *cluster, struct json_object *item)
+{
+	take_policy(cluster, "MutatingAdmissionPolicyBinding", item);
+}
+
+/* Which kinds v1 has, and then our policies of those. */
+static int read_policies(struct cluster *cluster, struct error *err)
+{
+	_cleanup_json_ struct json_object *kinds = NULL;
+	struct json_object *resources;
+	int r = cluster_get(cluster->kubectl, ADMISSION, &kinds, err);
+
+	resources = json_member(kinds, "resources");
+	for (size_t i = 0; i < count_of(resources); i++) {
+		const char *name = text_of(item_of(resources, i), "name");
+
+		cluster->serves_validating |= strcmp(name, "validatingadmissionpolicies") == 0;
+		cluster->serves_mutating |= strcmp(name, "mutatingadmissionpolicies") == 0;
+	}
+	if (r == 0 && cluster->serves_validating)
+		r = read_list(cluster, ADMISSION "/validatingadmissionpolicies", take_validating, err);
+	if (r == 0 && cluster->serves_validating)
+		r = read_list(cluster, ADMISSION "/validatingadmissionpolicybindings",
+			take_validating_binding, err);
+	if (r == 0 && cluster->serves_mutating)
+		r = read_list(cluster, ADMISSION "/mutatingadmissionpolicies", take_mutating, err);
+	if (r == 0 && cluster->serves_mutating)
+		r = read_list(
+			cluster, ADMISSION "/mutatingadmissionpolicybindings", take_mutating_binding, err);
+	return r;
+}
+
+/* ---- the checks ---- */
+
+static bool has_sources(
+	const struct cluster *cluster, const struct cluster_check *check, const char **ret_why)
+{
+	for (int source = 0; source < SOURCE_MAX; source++)
+		if (check->needs & 1u << source && cluster->problem[source][0]) {
+			*ret_why = cluster->problem[source];
+			return false;
+		}
+	return true;
+}
+
+static void take_pod(struct cluster *cluster, struct json_object *pod)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error problem = {""};
+	const char *why;
+
+	cluster_collect_pod(cluster, pod);
+	pod_facts_init(&facts);
+	if (pod_facts_from_json(pod, &facts, &problem) < 0 && !facts.name)
+		return;
+	for (size_t i = 0; i < n_cluster_checks; i++)
+		if (cluster_checks[i].pod && has_sources(cluster, &cluster_checks[i], &why)) {
+			report_check(cluster->report, cluster_checks[i].name);
+			cluster_checks[i].pod(cluster, pod, &facts, problem.text);
+		}
+}
+
+static void take_node(struct cluster *cluster, struct json_object *node)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+	struct error problem = {""};
+	const char *why;
+
+	node_facts_init(&facts);
+	if (node_facts_from_json(node, &facts, &problem) < 0)
+		return;
+	for (size_t i = 0; i < n_cluster_checks; i++)
+		if (cluster_checks[i].node && has_sources(cluster, &cluster_checks[i], &why)) {
+			report_check(cluster->report, cluster_checks[i].name);
+			cluster_checks[i].node(cluster, node, &facts, problem.text);
+		}
+}
+
+static void read_all(struct cluster *cluster)
+{
+	static const char pods[] =
+		"/api/v1/pods?fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
+	struct error err = {""};
+	int r;
+
+	r = read_list(cluster, SYSTEM("/apis/coordination.k8s.io/v1", "leases"), take_lease, &err);
+	note_problem(cluster, SOURCE_LEASES, r, &err);
+	r = read_list(cluster, SYSTEM("/api/v1", "configmaps"), take_configmap, &err);
+	note_problem(cluster, SOURCE_CONFIGMAPS, r, &err);
+	r = read_policies(cluster, &err);
+	note_problem(cluster, SOURCE_POLICIES, r, &err);
+	r = read_list(cluster, pods, take_pod, &err);
+	note_problem(cluster, SOURCE_PODS, r, &err);
+	r = read_list(cluster, "/api/v1/nodes", take_node, &err);
+	note_problem(cluster, SOURCE_NODES, r, &err);
+}
+
+static void finish(struct cluster *cluster)
+{
+	const char *why;
+
+	for (size_t i = 0; i < n_cluster_checks; i++) {
+		report_check(cluster->report, cluster_checks[i].name);
+		if (!has_sources(cluster, &cluster_checks[i], &why))
+			report_unknown(cluster->report, why);
+		else if (cluster_checks[i].finish)
+			cluster_checks[i].finish(cluster);
+	}
+}
+
+static void cluster_release(struct cluster *cluster)
+{
+	json_put_ptr(&cluster->leases);
+	json_put_ptr(&cluster->configmaps);
+	json_put_ptr(&cluster->policies);
+	json_put_ptr(&cluster->agents);
+	json_put_ptr(&cluster->schedulers);
+	json_put_ptr(&cluster->foreign);
+	json_put_ptr(&cluster->extenders);
+}
+
+int cluster_examine(const struct kubectl *kubectl, struct report *report, struct error *err)
+{
+	_cleanup_(cluster_release) struct cluster cluster = {.kubectl = kubectl,
+		.report = report,
+		.leases = json_object_new_object(),
+		.configmaps = json_object_new_object(),
+		.policies = json_object_new_object(),
+		.agents = json_object_new_object(),
+		.schedulers = json_object_new_array(),
+		.foreign = json_object_new_object(),
+		.extenders = json_object_new_array()};
+	int r;
+
+	if (!cluster.leases || !cluster.configmaps || !cluster.policies || !cluster.agents ||
+		!cluster.schedulers || !cluster.foreign || !cluster.extenders)
+		return error_set(err, ENOMEM, "out of memory");
+	/* In the order of the table, whatever finds something first. */
+	for (size_t i = 0; i < n_cluster_checks; i++)
+		report_check(report, cluster_checks[i].name);
+	r = read_version(&cluster, err);
+	if (r < 0)
+		return r;
+	read_all(&cluster);
+	finish(&cluster);
+	return 0;
+}

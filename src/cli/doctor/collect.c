@@ -1,0 +1,185 @@
+/* Of all pods those that matter to the checks: agents, schedulers, and what does the same as they. */
+#include "cli/doctor/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "kube/json.h"
+#include "kube/names.h"
+
+#define NVIDIA_GPU "nvidia.com/gpu"
+
+/* Programs of others that give the same cards to pods, by what is in an image or in a pod's name. The names
+ * are those of their own charts and manifests. */
+static const struct foreign {
+	const char *word, *what;
+	const char *resource; /* that it advertises; NULL: an extender of kube-scheduler */
+} foreigners[] = {
+	{"gpushare-schd-extender", "the extender of gpushare", NULL},
+	{"gpushare-scheduler-extender", "the extender of gpushare", NULL},
+	{"gpushare-plugin", "the device plugin of gpushare", RESOURCE_GPU_MEM},
+	{"gpushare-device-plugin", "the device plugin of gpushare", RESOURCE_GPU_MEM},
+	{"cgpu-installer", "ACK's cGPU", RESOURCE_GPU_MEM},
+	{"nvidia-device-plugin", "NVIDIA's device plugin", NVIDIA_GPU},
+	{"nvidia/k8s-device-plugin", "NVIDIA's device plugin", NVIDIA_GPU},
+	{"hami-device-plugin", "HAMi's device plugin", NVIDIA_GPU},
+	{"projecthami/hami", "HAMi's device plugin", NVIDIA_GPU},
+	{"volcano-vgpu-device-plugin", "Volcano's vGPU device plugin", "volcano.sh/vgpu-memory"},
+	{"volcano-device-plugin", "Volcano's device plugin", "volcano.sh/gpu-memory"},
+};
+
+static struct json_object *container_named(struct json_object *spec, const char *name)
+{
+	struct json_object *containers = json_member(spec, "containers");
+
+	for (size_t i = 0; i < count_of(containers); i++)
+		if (strcmp(text_of(item_of(containers, i), "name"), name) == 0)
+			return item_of(containers, i);
+	return NULL;
+}
+
+/* What stands behind the last colon; "" for an image that is named by its digest only. */
+static const char *tag_of(const char *image)
+{
+	const char *slash = strrchr(image, '/'), *colon = strchr(slash ? slash : image, ':');
+
+	return colon && !strchr(image, '@') ? colon + 1 : "";
+}
+
+static bool is_ready(struct json_object *pod)
+{
+	struct json_object *conditions = json_member(json_member(pod, "status"), "conditions");
+
+	for (size_t i = 0; i < count_of(conditions); i++)
+		if (strcmp(text_of(item_of(conditions, i), "type"), "Ready") == 0)
+			return strcmp(text_of(item_of(conditions, i), "status"), "True") == 0;
+	return false;
+}
+
+static const char *lease_of(struct json_object *container)
+{
+	static const char option[] = "--scheduler-lease=";
+
+	for (int i = 0; i < 2; i++) {
+		struct json_object *args = json_member(container, i ? "args" : "command");
+
+		for (size_t k = 0; k < count_of(args); k++) {
+			const char *arg = json_string(item_of(args, k));
+
+			if (arg && strncmp(arg, option, strlen(option)) == 0)
+				return arg + strlen(option);
+		}
+	}
+	return NAMESPACE_SYSTEM "/" SCHEDULER_NAME;
+}
+
+static struct json_object *record(struct json_object *pod, const char *what)
+{
+	struct json_object *metadata = json_member(pod, "metadata");
+	struct json_object *object = json_new_pair("namespace", text_of(metadata, "namespace"));
+
+	if (json_set(object, "pod", json_object_new_string(text_of(metadata, "name"))) < 0 ||
+		json_set(object, "what", json_object_new_string(what)) < 0 ||
+		json_set(object, "ready", json_object_new_boolean(is_ready(pod))) < 0) {
+		json_object_put(object);
+		return NULL;
+	}
+	return object;
+}
+
+static int append(struct json_object *array, struct json_object *value)
+{
+	if (value && json_object_array_add(array, value) == 0)
+		return 0;
+	json_object_put(value);
+	return -ENOMEM;
+}
+
+static int add_agent(struct cluster *cluster, struct json_object *pod, const char *node, const char *image)
+{
+	struct json_object *agent = record(pod, "ration-agent");
+
+	if (json_set(agent, "tag", json_object_new_string(tag_of(image))) < 0) {
+		json_object_put(agent);
+		return -ENOMEM;
+	}
+	return json_set(cluster->agents, node, agent);
+}
+
+static int add_scheduler(struct cluster *cluster, struct json_object *pod, struct json_object *container)
+{
+	struct json_object *scheduler = record(pod, "ration-scheduler");
+	const char *image = text_of(container, "image");
+
+	if (json_set(scheduler, "tag", json_object_new_string(tag_of(image))) < 0 ||
+		json_set(scheduler, "lease", json_object_new_string(lease_of(container))) < 0) {
+		json_object_put(scheduler);
+		return -ENOMEM;
+	}
+	return append(cluster->schedulers, scheduler);
+}
+
+static const struct foreign *foreign_find(struct json_object *pod)
+{
+	struct json_object *containers = json_member(json_member(pod, "spec"), "containers");
+	const char *name = text_of(json_member(pod, "metadata"), "name");
+
+	for (size_t i = 0; i < ARRAY_SIZE(foreigners); i++) {
+		if (strncmp(name, foreigners[i].word, strlen(foreigners[i].word)) == 0)
+			return &foreigners[i];
+		for (size_t k = 0; k < count_of(containers); k++)
+			if (strstr(text_of(item_of(containers, k), "image"), foreigners[i].word))
+				return &foreigners[i];
+	}
+	return NULL;
+}
+
+static int add_foreign(struct cluster *cluster, struct json_object *pod, const char *node)
+{
+	const struct foreign *foreign = foreign_find(pod);
+	struct json_object *there, *one;
+
+	if (!foreign)
+		return 0;
+	one = record(pod, foreign->what);
+	if (!foreign->resource)
+		return append(cluster->extenders, one);
+	if (json_set(one, "resource", json_object_new_string(foreign->resource)) < 0) {
+		json_object_put(one);
+		return -ENOMEM;
+	}
+	there = json_member(cluster->foreign, node);
+	if (!there) {
+		there = json_object_new_array();
+		if (json_set(cluster->foreign, node, there) < 0) {
+			json_object_put(one);
+			return -ENOMEM;
+		}
+	}
+	return append(there, one);
+}
+
+void cluster_collect_pod(struct cluster *cluster, struct json_object *pod)
+{
+	struct json_object *spec = json_member(pod, "spec"), *agent, *scheduler;
+	const char *node = text_of(spec, "nodeName");
+	int r;
+
+	agent = container_named(spec, "ration-agent");
+	scheduler = container_named(spec, "ration-scheduler");
+	/* Ours go by their containers: the DaemonSet of gpushare has the name of our own. */
+	if (agent)
+		r = *node ? add_agent(cluster, pod, node, text_of(agent, "image")) : 0;
+	else if (scheduler)
+		r = add_scheduler(cluster, pod, scheduler);
+	else
+		r = *node ? add_foreign(cluster, pod, node) : 0;
+	if (r < 0)
+		cluster->report->failed = true;
+}

@@ -1,0 +1,93 @@
+#include "kube/gang.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/parse.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/object-name.h"
+#include "model/gang.h"
+
+#define LABEL_VALUE_MAX 63
+
+static int read_min(struct json_object *labels, struct pod_facts *facts, struct error *err)
+{
+	struct json_object *label = json_member(labels, LABEL_GANG_MIN);
+	const char *text = json_string(label);
+
+	if (!label)
+		return 0;
+	if (!text || parse_u32(text, GANG_MIN_MAX, &facts->gang_min) < 0 || !facts->gang_min)
+		return error_set(err, EINVAL,
+			"pod %s/%s: label " LABEL_GANG_MIN " is \"%.40s\": must be a number from 1 to %d",
+			facts->namespace_, facts->name, text ? text : "", GANG_MIN_MAX);
+	return 0;
+}
+
+static bool says_forming(struct json_object *pod)
+{
+	const char *mark = json_member_string(
+		json_member(json_member(pod, "metadata"), "annotations"), ANNOTATION_GANG);
+
+	return mark && strcmp(mark, GANG_FORMING) == 0;
+}
+
+int gang_read_job(struct json_object *pod, const char *job, struct pod_facts *facts)
+{
+	if (facts->gang || facts->request.group_pods < 2 || facts->request.group_pods > GANG_MIN_MAX ||
+		strlen(job) > LABEL_VALUE_MAX)
+		return 0;
+	facts->gang_forming = says_forming(pod);
+	facts->gang_min = facts->request.group_pods;
+	facts->gang = strdup(job);
+	return facts->gang ? 0 : -ENOMEM;
+}
+
+int gang_read_labels(struct json_object *pod, struct pod_facts *facts, struct error *err)
+{
+	struct json_object *labels = json_member(json_member(pod, "metadata"), "labels");
+	const char *name = json_member_string(labels, LABEL_GANG);
+	int r;
+
+	if (!name || !*name)
+		name = json_member_string(labels, LABEL_POD_GROUP);
+	if (!name || !*name || strlen(name) > LABEL_VALUE_MAX)
+		return 0;
+	r = read_min(labels, facts, err);
+	if (r < 0) {
+		facts->gang_min = 0;
+		return r;
+	}
+	facts->gang_forming = says_forming(pod);
+	facts->gang = strdup(name);
+	return facts->gang ? 0 : -ENOMEM;
+}
+
+int pod_group_from_json(
+	struct json_object *object, char **ret_key, struct gang_group *ret_group, struct error *err)
+{
+	struct json_object *metadata = json_member(object, "metadata"), *spec = json_member(object, "spec");
+	const char *namespace_ = json_member_string(metadata, "namespace"),
+		   *name = json_member_string(metadata, "name");
+	int64_t min = 0, seconds = 0;
+
+	if (!namespace_ || !name || !object_name_is_valid(namespace_) || !object_name_is_valid(name))
+		return error_set(err, EINVAL, "PodGroup without a name or a namespace");
+	if (asprintf(ret_key, "%s/%s", namespace_, name) < 0) {
+		*ret_key = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	if (json_whole(json_member(spec, "minMember"), 1, GANG_MIN_MAX, &min) < 0)
+		return error_set(err, EINVAL, "PodGroup %s: minMember must be a number from 1 to %d",
+			*ret_key, GANG_MIN_MAX);
+	json_whole(json_member(spec, "scheduleTimeoutSeconds"), 1, INT32_MAX, &seconds);
+	*ret_group = (struct gang_group){.min = (uint32_t)min, .timeout_ns = seconds * NS_PER_S};
+	return 0;
+}

@@ -1,0 +1,25 @@
+/* gang.h - what pods and PodGroups say about gangs. */
+#pragma once
+
+#include <stdint.h>
+
+struct error;
+struct gang_group;
+struct json_object;
+struct pod_facts;
+
+#define GANG_MIN_MAX 1000
+
+/* gang_read_labels() - the pod's group and min-available into *facts. -EINVAL for a min-available that is
+ * none, with a sentence: the pod is of no gang then; -ENOMEM. */
+int gang_read_labels(struct json_object *pod, struct pod_facts *facts, struct error *err);
+
+/* gang_read_job() - a pod that wants whole cards near those of its job's other pods (request.group) and is of
+ * no group waits for all of them: the job is its gang. -ENOMEM. */
+int gang_read_job(struct json_object *pod, const char *job, struct pod_facts *facts);
+
+/* pod_group_from_json() - scheduler-plugins' PodGroup (scheduling.x-k8s.io/v1alpha1): minMember, and
+ * scheduleTimeoutSeconds where it is set. *ret_key is namespace/name, malloc'ed. -EINVAL with a sentence for
+ * a minMember that is none; then *ret_key is set all the same if the object has a name. */
+int pod_group_from_json(
+	struct json_object *object, char **ret_key, struct gang_group *ret_group, struct error *err);

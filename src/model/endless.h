@@ -1,0 +1,20 @@
+/* endless.h - a container that uses a card past its share and starts nothing: a kernel that does not end,
+ * which nobody can interrupt. Pure.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ENDLESS_NS UINT64_C(10000000000) /* for so long: no sample lags, and few kernels are so long */
+#define ENDLESS_MARGIN 50000		 /* millionths of the card: the driver counts in whole percents */
+
+struct endless {
+	uint64_t for_ns;
+	bool told;
+};
+
+/* endless_sample() - in elapsed_ns this was started, by the shims' count, and used, by the driver's; share in
+ * millionths of the card. Returns true once for each such kernel: it is to be told of. */
+bool endless_sample(
+	struct endless *endless, uint64_t elapsed_ns, uint64_t started_ns, uint64_t used_ns, uint32_t share);

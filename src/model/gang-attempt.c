@@ -1,0 +1,469 @@
+#include "model/gang.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "model/gang-internal.h"
+#include "model/gang-plan.h"
+
+/* As for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
+#define HOLD_NS (600 * NS_PER_S)
+/* What kube-scheduler let a pod go to says little later: other pods' CPU and memory are in it. */
+#define NODES_VALID_NS (10 * NS_PER_S)
+/* A member that waits in kube-scheduler's queue asks by itself. */
+#define NUDGE_AFTER_NS NS_PER_S
+#define BACKOFF_FIRST_NS NS_PER_S
+#define BACKOFF_DOUBLINGS 5 /* 32 s at most */
+
+static const char no_min[] = "its gang has no PodGroup and no min-available";
+static const char too_few[] = "waits for the other pods of its gang";
+static const char no_room[] = "no room for its whole gang";
+static const char not_yet[] = "its gang is tried again in a moment";
+static const char not_needed[] = "no room beside the others of its gang";
+
+static bool same_names(const struct gang_nodes *nodes, const char *const *names, size_t n)
+{
+	if (!nodes || nodes->names.count != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!table_get(&nodes->names, names[i]))
+			return false;
+	return true;
+}
+
+static struct gang_nodes *nodes_new(const char *const *names, size_t n)
+{
+	struct gang_nodes *nodes = calloc(1, sizeof(*nodes));
+
+	if (!nodes)
+		return NULL;
+	table_init(&nodes->names);
+	for (size_t i = 0; i < n; i++)
+		if (table_set(&nodes->names, names[i], nodes) < 0) {
+			table_release(&nodes->names);
+			free(nodes);
+			return NULL;
+		}
+	return nodes;
+}
+
+static bool is_alike(const struct gang_member *a, const struct gang_member *b)
+{
+	const struct request *x = &a->facts.request, *y = &b->facts.request;
+
+	return strcmp(a->facts.owner, b->facts.owner) == 0 && x->units == y->units && x->core == y->core &&
+	       request_cards(x) == request_cards(y) && x->unit_mib == y->unit_mib;
+}
+
+/* The members of a gang mostly have the same nodes. Without memory for them the member may go anywhere, and
+ * kube-scheduler says no. */
+static void remember_nodes(struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns)
+{
+	struct gang_nodes *nodes = NULL;
+
+	asking->nodes_ns = now_ns;
+	if (same_names(asking->nodes, names, n))
+		return;
+	list_for_each (item, &asking->gang->members)
+		if (!nodes && same_names(member_of(item)->nodes, names, n))
+			nodes = member_of(item)->nodes;
+	if (!nodes)
+		nodes = nodes_new(names, n);
+	if (nodes)
+		nodes->users++;
+	gang_nodes_drop(asking);
+	asking->nodes = nodes;
+}
+
+/* Where kube-scheduler let one of these go last: the pods of one controller are made alike. */
+static const struct table *nodes_of(const struct gang_member *member, int64_t now_ns)
+{
+	const struct gang_member *last = NULL;
+
+	list_for_each (item, &member->gang->members) {
+		const struct gang_member *other = member_of(item);
+
+		if (other->nodes && now_ns - other->nodes_ns < NODES_VALID_NS && is_alike(member, other) &&
+			(!last || other->nodes_ns > last->nodes_ns ||
+				(other == member && other->nodes_ns == last->nodes_ns)))
+			last = other;
+	}
+	return last ? &last->nodes->names : NULL;
+}
+
+void gang_refresh(struct gang *gang, const struct ledger *ledger)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+		const struct ledger_pod *known = ledger_pod(ledger, member->facts.uid);
+		enum occupancy has = known ? known->occupancy : OCCUPANCY_WAITING;
+
+		if ((member->stage == GANG_PLANNED || member->stage == GANG_ANSWERED) &&
+			has != OCCUPANCY_TENTATIVE)
+			member->stage = GANG_WAITING;
+		else if (member->stage == GANG_SENT && has != OCCUPANCY_RESERVED)
+			member->stage = has == OCCUPANCY_BOUND ? GANG_PLACED : GANG_WAITING;
+	}
+}
+
+static bool is_free(const struct gang_member *member)
+{
+	return (member->stage == GANG_WAITING || member->stage == GANG_PLANNED) &&
+	       !request_is_empty(&member->facts.request);
+}
+
+/* The members that the plan may move, in `members`; *ret_fixed: the others that count. */
+static size_t free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed)
+{
+	size_t n = 0;
+
+	*ret_fixed = 0;
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (is_free(member) && n < GANG_SEATS_MAX)
+			members[n++] = member;
+		else if (member->stage != GANG_WAITING)
+			++*ret_fixed;
+	}
+	return n;
+}
+
+static bool holds_already(const struct ledger *ledger, const struct gang_seat *seat)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, seat->pod->uid);
+
+	return known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement && seat->node &&
+	       strcmp(known->node, seat->node->facts.name) == 0 &&
+	       placement_equal(&known->placement, &seat->placement);
+}
+
+/* First everybody lets go, since they may change places. */
+static int hold_all(struct ledger *ledger, const struct gang_seat *seats, size_t n, int64_t now_ns)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!holds_already(ledger, &seats[i]))
+			ledger_drop_hold(ledger, seats[i].pod->uid);
+	for (size_t i = 0; i < n; i++) {
+		int r;
+
+		if (!seats[i].node || holds_already(ledger, &seats[i]))
+			continue;
+		r = ledger_hold(ledger, seats[i].pod, seats[i].node->facts.name, &seats[i].placement,
+			now_ns + HOLD_NS);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void mark_planned(
+	struct gang_member **members, const struct gang_seat *seats, size_t n, int64_t now_ns)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct gang_member *member = members[i];
+
+		if (!seats[i].node) {
+			member->stage = GANG_WAITING;
+			continue;
+		}
+		if (member->stage == GANG_WAITING)
+			member->nudge_ns = now_ns + (member->turned_away ? 0 : NUDGE_AFTER_NS);
+		member->stage = GANG_PLANNED;
+	}
+}
+
+static int plan_members(struct gang *gang, struct ledger *ledger, struct gang_member **members, size_t n,
+	size_t needed, int64_t now_ns)
+{
+	_cleanup_free_ struct gang_seat *seats = calloc(n + 1, sizeof(*seats));
+	int r;
+
+	if (!seats)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		seats[i] = (struct gang_seat){
+			.pod = &members[i]->facts, .nodes = nodes_of(members[i], now_ns)};
+	r = gang_plan(ledger, seats, n, needed);
+	if (r > 0 && hold_all(ledger, seats, n, now_ns) < 0)
+		r = -ENOMEM;
+	if (r > 0)
+		mark_planned(members, seats, n, now_ns);
+	gang_seats_release(seats, n);
+	return r;
+}
+
+static void forget_plan(struct ledger *ledger, struct gang_member **members, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		ledger_drop_hold(ledger, members[i]->facts.uid);
+		members[i]->stage = GANG_WAITING;
+	}
+}
+
+static void nudge_planned(struct gangs *gangs, struct gang *gang, int64_t now_ns)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (member->stage != GANG_PLANNED || !member->nudge_ns || member->nudge_ns > now_ns)
+			continue;
+		gangs_order(gangs, GANG_NUDGE, member);
+		member->nudge_ns = now_ns + GANG_BARRIER_NS;
+	}
+}
+
+bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	struct gang_member *members[GANG_SEATS_MAX];
+	uint32_t min = gang_min(gang, NULL);
+	size_t fixed, n = free_members(gang, members, &fixed);
+	size_t needed = min > fixed ? min - fixed : 1;
+	int r = plan_members(gang, ledger, members, n, needed, now_ns);
+
+	if (r <= 0) {
+		forget_plan(ledger, members, n);
+		gang->looked_at = true;
+		gang->looked_generation = ledger->generation;
+		gang->looked_until_ns = now_ns + NODES_VALID_NS;
+		return false;
+	}
+	if (!gang->trying)
+		gang->barrier_ns = 0;
+	gang->trying = true;
+	gang->idle_ns = now_ns + GANG_IDLE_NS;
+	gang_let_go(gang, ledger);
+	nudge_planned(gangs, gang, now_ns);
+	return true;
+}
+
+void gang_give_up(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	uint32_t doublings = gang->failures < BACKOFF_DOUBLINGS ? gang->failures : BACKOFF_DOUBLINGS;
+
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (member->stage == GANG_AT_BIND)
+			gangs_order(gangs, GANG_TURN_AWAY, member);
+		if (member->stage != GANG_PLANNED && member->stage != GANG_ANSWERED &&
+			member->stage != GANG_AT_BIND)
+			continue;
+		ledger_drop_hold(ledger, member->facts.uid);
+		member->stage = GANG_WAITING;
+	}
+	gang->trying = false;
+	gang->barrier_ns = 0;
+	gang_changed(gang);
+	if (gang->came_about)
+		return;
+	gang->not_before_ns = now_ns + (BACKOFF_FIRST_NS << doublings);
+	gang->failures++;
+}
+
+void gangs_give_up(struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	if (member)
+		gang_give_up(gangs, member->gang, ledger, now_ns);
+}
+
+/* The gang is whole, or as good as: its other pods go one by one. */
+static bool is_open(const struct gang *gang)
+{
+	struct gang_count count = gang_count(gang);
+	uint32_t min = gang_min(gang, NULL);
+
+	return gang->came_about || (min && count.placed + count.sent >= min);
+}
+
+const char *gang_waits_for(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+{
+	struct gang_count count = gang_count(gang);
+	uint32_t min = gang_min(gang, NULL);
+	size_t placed = count.placed + count.sent, planned = count.planned + count.answered + count.at_bind;
+
+	if (!min)
+		return no_min;
+	if (placed + planned + count.waiting < min)
+		return too_few;
+	if (gang->trying)
+		return NULL;
+	if (now_ns < gang->not_before_ns)
+		return not_yet;
+	if (gang->looked_at && gang->looked_generation == ledger->generation &&
+		now_ns < gang->looked_until_ns)
+		return no_room;
+	return NULL;
+}
+
+/* Does the member hold a place that it may go to? */
+static const char *planned_node(const struct gang_member *member, const struct ledger *ledger)
+{
+	const struct ledger_pod *known = ledger_pod(ledger, member->facts.uid);
+
+	if ((member->stage != GANG_PLANNED && member->stage != GANG_ANSWERED) || !known || !known->node)
+		return NULL;
+	if (member->nodes && !table_get(&member->nodes->names, known->node))
+		return NULL;
+	return known->node;
+}
+
+static const char *answer_node(struct gang_member *member, const struct ledger *ledger, int64_t now_ns)
+{
+	const char *node = planned_node(member, ledger);
+
+	if (!node)
+		return NULL;
+	member->stage = GANG_ANSWERED;
+	member->turned_away = false;
+	member->nudge_ns = 0;
+	member->gang->idle_ns = now_ns + GANG_IDLE_NS;
+	return node;
+}
+
+/* It asks, so kube-scheduler has forgotten what it did with it before. */
+static void ask_anew(struct gangs *gangs, struct gang_member *member, struct ledger *ledger,
+	const char *const *names, size_t n, int64_t now_ns)
+{
+	if (member->stage == GANG_AT_BIND) {
+		gangs_order(gangs, GANG_TURN_AWAY, member);
+		member->stage = GANG_ANSWERED;
+	}
+	member->asked_ns = now_ns;
+	remember_nodes(member, names, n, now_ns);
+	gang_refresh(member->gang, ledger);
+	/* The place cannot be kept: a new plan may move the member. */
+	if (member->stage == GANG_ANSWERED && !planned_node(member, ledger))
+		member->stage = GANG_PLANNED;
+}
+
+static size_t count_fixed(const struct gang *gang)
+{
+	struct gang_count count = gang_count(gang);
+
+	return count.placed + count.sent + count.answered + count.at_bind;
+}
+
+static const char *find_node(struct gangs *gangs, struct gang_member *member, struct ledger *ledger,
+	int64_t now_ns, const char **ret_text)
+{
+	struct gang *gang = member->gang;
+	const char *node = gang->trying ? answer_node(member, ledger, now_ns) : NULL;
+
+	if (node)
+		return node;
+	*ret_text = gang_waits_for(gang, ledger, now_ns);
+	if (*ret_text)
+		return NULL;
+	*ret_text = not_yet;
+	if (!gang->trying && gangs_keep_out(gangs, gang))
+		return NULL;
+	if (!gang->trying)
+		gangs_try_before(gangs, gang, ledger, now_ns);
+	*ret_text = no_room;
+	if (!gang_try(gangs, gang, ledger, now_ns)) {
+		/* Those who have their places already may still be enough. */
+		if (gang->trying && count_fixed(gang) < gang_min(gang, NULL))
+			gang_give_up(gangs, gang, ledger, now_ns);
+		return NULL;
+	}
+	*ret_text = not_needed;
+	return answer_node(member, ledger, now_ns);
+}
+
+enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
+	const char *const *names, size_t n, int64_t now_ns, const char **ret_node, const char **ret_text)
+{
+	struct gang_member *member;
+	const char *node;
+
+	if (!pod->gang)
+		return GANG_NONE;
+	*ret_text = not_yet;
+	if (gangs_see_pod(gangs, pod, false, now_ns) < 0)
+		return GANG_WAIT;
+	member = table_get(&gangs->by_uid, pod->uid);
+	if (!member || member->stage == GANG_PLACED)
+		return GANG_NONE;
+	ask_anew(gangs, member, ledger, names, n, now_ns);
+	if (is_open(member->gang)) {
+		if (member->stage != GANG_SENT)
+			member->stage = GANG_WAITING;
+		return GANG_NONE;
+	}
+	node = find_node(gangs, member, ledger, now_ns, ret_text);
+	if (node) {
+		*ret_node = node;
+		return GANG_NODE;
+	}
+	member->turned_away = true;
+	return GANG_WAIT;
+}
+
+bool gangs_bind(struct gangs *gangs, const char *uid, int64_t now_ns)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+	struct gang *gang = member ? member->gang : NULL;
+	struct gang_count count;
+
+	if (!gang || member->stage >= GANG_SENT || is_open(gang))
+		return false;
+	member->stage = GANG_AT_BIND;
+	member->asked_ns = now_ns;
+	gang->trying = true;
+	gang->idle_ns = now_ns + GANG_IDLE_NS;
+	if (!gang->barrier_ns)
+		gang->barrier_ns = now_ns + GANG_BARRIER_NS;
+	count = gang_count(gang);
+	if (count.placed + count.sent + count.at_bind >= gang_min(gang, NULL))
+		gangs_order(gangs, GANG_GO, member);
+	return true;
+}
+
+void gangs_sent(struct gangs *gangs, const char *uid)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	if (member && member->stage != GANG_PLACED)
+		member->stage = GANG_SENT;
+}
+
+bool gangs_are_mates(const struct gangs *gangs, const char *uid, const char *other)
+{
+	const struct gang_member *a = table_get(&gangs->by_uid, uid), *b = table_get(&gangs->by_uid, other);
+
+	return a && b && a->gang == b->gang;
+}
+
+const struct pod_facts *gangs_facts(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	return member ? &member->facts : NULL;
+}
+
+bool gangs_is_forming(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
+
+	return member && !member->gang->came_about;
+}
+
+bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod)
+{
+	const struct gang_member *member = pod->gang ? table_get(&gangs->by_uid, pod->uid) : NULL;
+
+	return member && !is_open(member->gang);
+}
+
+bool gangs_holds(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
+
+	return member && member->stage == GANG_PLANNED;
+}

@@ -1,0 +1,49 @@
+/* gang-internal.h - steps that the files of gang.h share. */
+#pragma once
+
+#include "model/gang.h"
+
+#define member_of(item) list_entry(item, struct gang_member, item)
+
+/* How many members are where. */
+struct gang_count {
+	size_t members, placed, waiting, planned, answered, at_bind, sent;
+};
+struct gang_count gang_count(const struct gang *gang);
+
+/* gang_min() - how many have to be placed; 0: nobody says. Where members differ the largest counts. */
+uint32_t gang_min(const struct gang *gang, bool *ret_differ);
+
+/* gang_is_first() - a comes before b: priority, then age, then name. A total order. */
+bool gang_is_first(const struct gang *a, const struct gang *b);
+
+/* gangs_order() - out of memory loses the order, and the time-outs do the rest. */
+void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct gang_member *member);
+
+/* gang_changed() - there may be room now, or other members: look again. */
+void gang_changed(struct gang *gang);
+
+/* gang_try() - plan the members that nothing is fixed for yet, hold their places and nudge them; false if
+ * there is no room: then nothing is held for them. gang_give_up() - everybody waits again, for a while. */
+bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
+void gang_give_up(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
+
+/* gangs_try_before() - gangs whose turn comes before this one's have the first choice of what was freed since
+ * they looked. */
+void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledger *ledger, int64_t now_ns);
+
+/* gangs_keep_out() - the gang is not to be tried now, for the sake of another one. */
+bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang);
+
+/* gang_waits_for() - why its members get no node, as filter says it; NULL: they do, or only a plan can tell.
+ */
+const char *gang_waits_for(const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
+
+/* gang_refresh() - members whose holds have ended wait again. */
+void gang_refresh(struct gang *gang, const struct ledger *ledger);
+
+/* gang_keep() - keep what is free, and what becomes free next, for its members; gang_let_go() - no more. */
+void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
+void gang_let_go(struct gang *gang, struct ledger *ledger);
+
+void gang_nodes_drop(struct gang_member *member);

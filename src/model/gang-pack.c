@@ -1,0 +1,202 @@
+#include "model/gang-work.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/node-ledger.h"
+
+/* Choices that a search tries for one member, and nodes that it looks at in all: some milliseconds. */
+#define CHOICES_MAX 24
+#define LOOKS_MAX 100000
+
+/* One place for one member. */
+struct choice {
+	struct node_ledger *node;
+	const struct gpu_ledger *gpu; /* the fullest of the cards that it would take */
+	uint32_t left;		      /* units that would be left free on them together */
+};
+
+static int compare_fullest(const void *pa, const void *pb)
+{
+	const struct gpu_ledger *a = *(const struct gpu_ledger *const *)pa;
+	const struct gpu_ledger *b = *(const struct gpu_ledger *const *)pb;
+	uint32_t a_free = gpu_free_units(a), b_free = gpu_free_units(b);
+
+	if (a_free != b_free)
+		return a_free < b_free ? -1 : 1;
+	if (gpu_free_core(a) != gpu_free_core(b))
+		return gpu_free_core(a) < gpu_free_core(b) ? -1 : 1;
+	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* The cards that fit, fullest first. Returns how many. */
+static size_t fullest_cards(
+	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_cards)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		if (gpu_misfit(&node->gpus[i], request) == CARD_FITS)
+			ret_cards[n++] = &node->gpus[i];
+	qsort(ret_cards, n, sizeof(*ret_cards), compare_fullest);
+	return n;
+}
+
+static struct choice choice_on(
+	struct node_ledger *node, const struct gpu_ledger *const *cards, const struct request *request)
+{
+	struct choice choice = {.node = node, .gpu = cards[0]};
+
+	for (uint32_t k = 0; k < request_cards(request); k++)
+		choice.left += gpu_free_units(cards[k]) - request_units_per_card(request);
+	return choice;
+}
+
+static int choice_take(struct gang_work *work, size_t seat, const struct choice *choice)
+{
+	const struct request *request = &work->seats[seat].pod->request;
+	const struct gpu_ledger *cards[NODE_GPUS_MAX];
+	struct placement placement;
+	size_t n = fullest_cards(choice->node, request, cards), from = 0;
+	int r;
+
+	while (from + request_cards(request) < n && cards[from] != choice->gpu)
+		from++;
+	r = placement_on_cards(choice->node, cards + from, request, &placement);
+	if (r < 0)
+		return r;
+	gang_work_sit(work, seat, choice->node, &placement);
+	return 0;
+}
+
+static bool find_best(const struct gang_work *work, size_t seat, struct choice *ret_choice)
+{
+	const struct request *request = &work->seats[seat].pod->request;
+	const struct gpu_ledger *cards[NODE_GPUS_MAX];
+	bool found = false;
+
+	for (size_t i = 0; i < work->n_nodes; i++) {
+		struct choice choice;
+
+		if (!gang_work_fits(work, seat, work->nodes[i]))
+			continue;
+		if (fullest_cards(work->nodes[i], request, cards) < request_cards(request))
+			continue;
+		choice = choice_on(work->nodes[i], cards, request);
+		if (found && choice.left >= ret_choice->left)
+			continue;
+		*ret_choice = choice;
+		found = true;
+		if (!choice.left)
+			break;
+	}
+	return found;
+}
+
+int gang_pack_best(struct gang_work *work, size_t first)
+{
+	struct choice choice;
+	int seated = 0;
+
+	for (size_t i = first; i < work->n; i++) {
+		if (!find_best(work, work->order[i], &choice))
+			continue;
+		if (choice_take(work, work->order[i], &choice) < 0)
+			return -ENOMEM;
+		seated++;
+	}
+	return seated;
+}
+
+/* Cards that look the same are one choice: of a full cluster's thousands few are different. */
+static bool is_alike(const struct choice *a, const struct choice *b, uint32_t cards)
+{
+	const struct gpu_ledger *x = a->gpu, *y = b->gpu;
+
+	if (cards > 1)
+		return false;
+	return gpu_free_units(x) == gpu_free_units(y) && gpu_free_core(x) == gpu_free_core(y) &&
+	       x->instances == y->instances && a->node->facts.mode == b->node->facts.mode;
+}
+
+/* Sorted by what is left; the worst goes when there are too many. */
+static void choices_add(struct choice *choices, size_t *n, struct choice choice, uint32_t cards)
+{
+	size_t at;
+
+	for (size_t i = 0; i < *n; i++)
+		if (is_alike(&choices[i], &choice, cards))
+			return;
+	if (*n == CHOICES_MAX && choice.left >= choices[*n - 1].left)
+		return;
+	if (*n < CHOICES_MAX)
+		++*n;
+	for (at = *n - 1; at > 0 && choices[at - 1].left > choice.left; at--)
+		choices[at] = choices[at - 1];
+	choices[at] = choice;
+}
+
+static size_t find_choices(const struct gang_work *work, size_t seat, struct choice choices[CHOICES_MAX])
+{
+	const struct request *request = &work->seats[seat].pod->request;
+	const struct gpu_ledger *cards[NODE_GPUS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < work->n_nodes; i++) {
+		size_t n_cards;
+
+		if (!gang_work_fits(work, seat, work->nodes[i]))
+			continue;
+		n_cards = fullest_cards(work->nodes[i], request, cards);
+		for (size_t k = 0; k + request_cards(request) <= n_cards; k++)
+			choices_add(choices, &n, choice_on(work->nodes[i], cards + k, request),
+				request_cards(request));
+	}
+	return n;
+}
+
+static int search(struct gang_work *work, size_t at, size_t *looks)
+{
+	struct choice choices[CHOICES_MAX];
+	size_t n;
+
+	if (at == work->n)
+		return 1;
+	if (*looks < work->n_nodes)
+		return 0;
+	*looks -= work->n_nodes;
+	n = find_choices(work, work->order[at], choices);
+	for (size_t i = 0; i < n; i++) {
+		int r = choice_take(work, work->order[at], &choices[i]);
+
+		if (r == 0)
+			r = search(work, at + 1, looks);
+		if (r)
+			return r;
+		gang_work_rise(work, work->order[at]);
+	}
+	return 0;
+}
+
+/* Not even the sums suffice, or all are alike: then the order does not matter. */
+static bool is_hopeless(const struct gang_work *work, size_t first)
+{
+	uint64_t free = 0, wanted = 0;
+
+	if (gang_work_count_alike(work, first) == work->n - first)
+		return true;
+	for (size_t i = 0; i < work->n_nodes; i++)
+		free += node_free_units(work->nodes[i]);
+	for (size_t i = first; i < work->n; i++)
+		wanted += work->seats[work->order[i]].pod->request.units;
+	return wanted > free;
+}
+
+int gang_pack_search(struct gang_work *work, size_t first)
+{
+	size_t looks = LOOKS_MAX;
+
+	return is_hopeless(work, first) ? 0 : search(work, first, &looks);
+}

@@ -1,0 +1,349 @@
+#include "model/gang-plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/gang-work.h"
+#include "model/node-ledger.h"
+#include "model/rank.h"
+
+void gang_seats_release(struct gang_seat *seats, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		placement_release(&seats[i].placement);
+		seats[i].node = NULL;
+	}
+}
+
+void gang_work_sit(struct gang_work *work, size_t seat, struct node_ledger *node, struct placement *placement)
+{
+	struct ledger_pod *sitting = &work->sitting[seat];
+
+	sitting->facts = *work->seats[seat].pod;
+	sitting->placement = *placement;
+	sitting->has_placement = true;
+	placement_init(placement);
+	work->seats[seat].node = node;
+	node_ledger_add(node, sitting);
+}
+
+void gang_work_rise(struct gang_work *work, size_t seat)
+{
+	if (!work->seats[seat].node)
+		return;
+	node_ledger_remove(work->seats[seat].node, &work->sitting[seat]);
+	placement_release(&work->sitting[seat].placement);
+	work->seats[seat].node = NULL;
+}
+
+void gang_work_clear(struct gang_work *work)
+{
+	for (size_t i = 0; i < work->n; i++)
+		gang_work_rise(work, i);
+}
+
+bool gang_work_fits(const struct gang_work *work, size_t seat, const struct node_ledger *node)
+{
+	const struct gang_seat *s = &work->seats[seat];
+
+	/* In a full cluster nearly all nodes fail here, and why does not matter. */
+	return node->sums.most_free >= request_units_per_card(&s->pod->request) &&
+	       placement_choose(node, &s->pod->request, "", NULL) == FITS &&
+	       (!s->nodes || table_get(s->nodes, node->facts.name));
+}
+
+/* The hardest to place: on most cards, then with most units, then with most computing power. */
+static int compare_hardness(const void *pa, const void *pb, void *userdata)
+{
+	const struct gang_work *work = userdata;
+	size_t i = *(const size_t *)pa, k = *(const size_t *)pb;
+	const struct request *a = &work->seats[i].pod->request, *b = &work->seats[k].pod->request;
+
+	if (request_cards(a) != request_cards(b))
+		return request_cards(a) > request_cards(b) ? -1 : 1;
+	if (a->units != b->units)
+		return a->units > b->units ? -1 : 1;
+	if (a->core != b->core)
+		return a->core > b->core ? -1 : 1;
+	return i < k ? -1 : 1;
+}
+
+static int compare_name(const void *pa, const void *pb)
+{
+	const struct node_ledger *a = *(struct node_ledger *const *)pa, *b = *(struct node_ledger *const *)pb;
+
+	return strcmp(a->facts.name, b->facts.name);
+}
+
+static bool is_seated(const struct gang_work *work, const char *uid)
+{
+	for (size_t i = 0; i < work->n; i++)
+		if (strcmp(work->seats[i].pod->uid, uid) == 0)
+			return true;
+	return false;
+}
+
+/* Kept for others of their priority or above, as nominations_lay() has it for one pod. */
+static bool nomination_is_in_the_way(const struct gang_work *work, const struct nomination *nomination)
+{
+	int32_t lowest = INT32_MAX;
+
+	for (size_t i = 0; i < work->n; i++)
+		if (work->seats[i].pod->priority < lowest)
+			lowest = work->seats[i].pod->priority;
+	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
+	       nomination->shadow.facts.priority >= lowest && !is_seated(work, nomination->shadow.facts.uid);
+}
+
+/* What the members hold is taken out of the sums, what is kept for others is put in; and back again. */
+static void ledger_open(struct gang_work *work)
+{
+	for (size_t i = 0; i < work->n; i++) {
+		struct ledger_pod *known = table_get(&work->ledger->pods, work->seats[i].pod->uid);
+
+		if (known && known->occupancy == OCCUPANCY_TENTATIVE)
+			node_ledger_remove(table_get(&work->ledger->nodes, known->node), known);
+	}
+	list_for_each (item, &work->ledger->nominations) {
+		struct nomination *nomination = list_entry(item, struct nomination, all);
+
+		if (nomination_is_in_the_way(work, nomination))
+			node_ledger_add(nomination->node, &nomination->shadow);
+	}
+}
+
+static void ledger_close(struct gang_work *work)
+{
+	list_for_each (item, &work->ledger->nominations) {
+		struct nomination *nomination = list_entry(item, struct nomination, all);
+
+		if (nomination_is_in_the_way(work, nomination))
+			node_ledger_remove(nomination->node, &nomination->shadow);
+	}
+	for (size_t i = 0; i < work->n; i++) {
+		struct ledger_pod *known = table_get(&work->ledger->pods, work->seats[i].pod->uid);
+
+		if (known && known->occupancy == OCCUPANCY_TENTATIVE)
+			node_ledger_add(table_get(&work->ledger->nodes, known->node), known);
+	}
+}
+
+static void gang_work_release(struct gang_work *work)
+{
+	free(work->sitting);
+	free(work->order);
+	free(work->nodes);
+}
+
+static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct gang_seat *seats, size_t n)
+{
+	struct node_ledger *node;
+
+	*work = (struct gang_work){.ledger = ledger, .seats = seats, .n = n};
+	work->sitting = calloc(n + 1, sizeof(*work->sitting));
+	work->order = calloc(n + 1, sizeof(*work->order));
+	work->nodes = calloc(ledger->nodes.count + 1, sizeof(*work->nodes));
+	if (!work->sitting || !work->order || !work->nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		work->order[i] = i;
+		placement_init(&seats[i].placement);
+		seats[i].node = NULL;
+	}
+	qsort_r(work->order, n, sizeof(*work->order), compare_hardness, work);
+	table_for_each (&ledger->nodes, cursor, node)
+		if (node->facts.n_gpus && node->facts.serving && !node->agent_lost)
+			work->nodes[work->n_nodes++] = node;
+	qsort(work->nodes, work->n_nodes, sizeof(*work->nodes), compare_name);
+	return 0;
+}
+
+static bool same_request(const struct request *a, const struct request *b)
+{
+	return request_cards(a) == request_cards(b) && a->whole == b->whole && a->units == b->units &&
+	       a->core == b->core && a->instances == b->instances && a->unit_mib == b->unit_mib;
+}
+
+size_t gang_work_count_alike(const struct gang_work *work, size_t first)
+{
+	const struct gang_seat *a = &work->seats[work->order[first]];
+	size_t end = first + 1;
+
+	for (; end < work->n; end++) {
+		const struct gang_seat *b = &work->seats[work->order[end]];
+
+		if (a->nodes != b->nodes || !same_request(&a->pod->request, &b->pod->request))
+			break;
+	}
+	return end - first;
+}
+
+/* One after the other on the nodes in their order: a binpack node until it is full, one each on a spread node
+ * in turn. Returns how many sit. */
+static int seat_in_turn(struct gang_work *work, const size_t *seats, size_t n_seats,
+	const struct node_ledger **nodes, size_t n_nodes)
+{
+	size_t at = 0, left = n_nodes, seated = 0;
+
+	while (seated < n_seats && left) {
+		struct node_ledger *node = (struct node_ledger *)nodes[at];
+		const struct pod_facts *pod = work->seats[seats[seated]].pod;
+		struct placement placement;
+		int r = node ? placement_choose(node, &pod->request, pod->owner ? pod->owner : "", &placement)
+			     : MISFIT_FULL;
+
+		if (r < 0)
+			return r;
+		if (r == FITS)
+			gang_work_sit(work, seats[seated++], node, &placement);
+		else if (node) {
+			nodes[at] = NULL;
+			left--;
+		}
+		if (r != FITS || node->facts.policy == GPU_POLICY_SPREAD)
+			at = (at + 1) % n_nodes;
+	}
+	return (int)seated;
+}
+
+static int seat_alike(struct gang_work *work, size_t first, size_t n)
+{
+	_cleanup_free_ const struct node_ledger **nodes = calloc(work->n_nodes + 1, sizeof(*nodes));
+	const struct gang_seat *any = &work->seats[work->order[first]];
+	size_t n_nodes = 0;
+
+	if (!nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->n_nodes; i++)
+		if (gang_work_fits(work, work->order[first], work->nodes[i]))
+			nodes[n_nodes++] = work->nodes[i];
+	if (rank_nodes(work->ledger, nodes, n_nodes, n, any->pod) < 0)
+		return -ENOMEM;
+	return seat_in_turn(work, work->order + first, n, nodes, n_nodes < n ? n_nodes : n);
+}
+
+/* As pods are placed one by one. */
+static int seat_in_rank(struct gang_work *work)
+{
+	int seated = 0;
+
+	for (size_t first = 0, n; first < work->n; first += n) {
+		int r;
+
+		n = gang_work_count_alike(work, first);
+		r = seat_alike(work, first, n);
+		if (r < 0)
+			return r;
+		seated += r;
+	}
+	return seated;
+}
+
+/* Who needs least, as many as must be: the end of the order. */
+static int pack(struct gang_work *work, size_t needed)
+{
+	size_t first = work->n - needed;
+	int r;
+
+	if (request_cards(&work->seats[0].pod->request) == 1 && gang_work_count_alike(work, 0) == work->n)
+		return 0; /* then no order is better than another */
+	gang_work_clear(work);
+	r = gang_pack_best(work, 0);
+	if (r < 0 || (size_t)r >= needed)
+		return r;
+	gang_work_clear(work);
+	if (first) {
+		r = gang_pack_best(work, first);
+		if (r < 0 || (size_t)r >= needed)
+			return r;
+		gang_work_clear(work);
+	}
+	r = gang_pack_search(work, first);
+	return r > 0 ? (int)needed : r;
+}
+
+/* Everybody rises, and what they had goes into the answer if there is one. */
+static void finish(struct gang_work *work, bool keep)
+{
+	for (size_t i = 0; i < work->n; i++) {
+		struct node_ledger *node = work->seats[i].node;
+
+		if (!node)
+			continue;
+		if (!keep) {
+			gang_work_rise(work, i);
+			continue;
+		}
+		node_ledger_remove(node, &work->sitting[i]);
+		work->seats[i].placement = work->sitting[i].placement;
+	}
+}
+
+static int plan(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed, bool most)
+{
+	_cleanup_(gang_work_release) struct gang_work work = {0};
+	int r;
+
+	if (n > GANG_SEATS_MAX)
+		return -E2BIG;
+	if (gang_work_init(&work, ledger, seats, n) < 0)
+		return -ENOMEM;
+	if (needed > n)
+		return 0;
+	ledger_open(&work);
+	r = seat_in_rank(&work);
+	if (r >= 0 && (size_t)r < needed && most) {
+		gang_work_clear(&work);
+		r = gang_pack_best(&work, 0);
+	} else if (r >= 0 && (size_t)r < needed) {
+		r = pack(&work, needed);
+	}
+	if (r >= 0 && (size_t)r < needed && !most)
+		r = 0;
+	finish(&work, r > 0);
+	ledger_close(&work);
+	return r;
+}
+
+int gang_plan(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed)
+{
+	return plan(ledger, seats, n, needed, false);
+}
+
+int gang_plan_most(struct ledger *ledger, struct gang_seat *seats, size_t n)
+{
+	return plan(ledger, seats, n, n, true);
+}
+
+/* Everybody leaves the sums, and comes back. */
+static void ledger_empty(struct ledger *ledger, bool empty)
+{
+	struct ledger_pod *pod;
+
+	table_for_each (&ledger->pods, cursor, pod) {
+		struct node_ledger *node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
+
+		if (node && empty)
+			node_ledger_remove(node, pod);
+		else if (node)
+			node_ledger_add(node, pod);
+	}
+}
+
+bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n)
+{
+	_cleanup_(gang_work_release) struct gang_work work = {0};
+	int r = 0;
+
+	if (n > GANG_SEATS_MAX || gang_work_init(&work, ledger, seats, n) < 0)
+		return false;
+	ledger_empty(ledger, true);
+	r = seat_in_rank(&work);
+	if (r >= 0 && (size_t)r < n)
+		r = pack(&work, n);
+	finish(&work, false);
+	ledger_empty(ledger, false);
+	return r > 0 && (size_t)r >= n;
+}

@@ -1,0 +1,183 @@
+/* gang.h - pods that are placed all or none, and what is to be done for them now. Pure: the clock is an
+ * argument, what must happen outside comes out as orders.
+ *
+ * A gang is the pods of one namespace with the same group name. Until `min` of them are placed they are
+ * planned together (gang-plan.h): each holds its place in the ledger, filter names that node and no other,
+ * and no Binding leaves before min of them stand at bind. Whoever keeps the others waiting too long costs the
+ * gang its plan, and it is tried again later. Once min of them have been placed, the gang has come about: its
+ * pods are then pods like any other, until none of them is left.
+ *
+ * gang.c members, order and time   gang-attempt.c plans, filter and bind   gang-keep.c what is kept for a
+ * gang that has waited too long
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/table.h"
+#include "model/ledger.h"
+
+/* All members stand at bind within this time after the first, or the plan is given up. kube-scheduler waits
+ * 10 s for an answer; the Bindings themselves take 3 s at most. */
+#define GANG_BARRIER_NS (4 * INT64_C(1000000000))
+/* So long nothing may happen to a planned gang before its plan is given up: longer than any back-off of
+ * kube-scheduler (10 s by default). */
+#define GANG_IDLE_NS (15 * INT64_C(1000000000))
+
+enum gang_stage {
+	GANG_WAITING,  /* nothing is planned for it */
+	GANG_PLANNED,  /* holds its place, kube-scheduler has not asked for it since */
+	GANG_ANSWERED, /* filter named its node */
+	GANG_AT_BIND,  /* at the barrier */
+	GANG_SENT,     /* its Binding is on its way, or in doubt */
+	GANG_PLACED,   /* the API server has it bound */
+};
+
+/* Names of nodes, shared by members that were offered the same. */
+struct gang_nodes {
+	unsigned users;
+	struct table names;
+};
+
+struct gang_member {
+	struct list item; /* gang->members */
+	struct gang *gang;
+	struct pod_facts facts;
+	enum gang_stage stage;
+	bool listed;		  /* the watch has shown it */
+	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
+	bool turned_away;	  /* ... and got no node: it sleeps until it is nudged */
+	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
+	int64_t nodes_ns;	  /* when that was */
+	int64_t seen_ns;	  /* first */
+	int64_t nudge_ns;	  /* when to nudge it, unless it asks before; 0: never */
+	int64_t kept_ns;	  /* since when cards that are not free are kept for it */
+	int64_t told_ns;	  /* when its eviction or the end of its mark was ordered last */
+};
+
+/* scheduler-plugins' PodGroup, as far as it matters. */
+struct gang_group {
+	uint32_t min;
+	int64_t timeout_ns; /* 0: not said */
+};
+
+struct gang {
+	char *key; /* namespace/name */
+	struct list members;
+	bool has_group;
+	struct gang_group group;
+	bool came_about;	     /* min of them were placed, and one of these is still there */
+	bool trying;		     /* a plan holds */
+	int64_t idle_ns, barrier_ns; /* when the plan is given up; barrier_ns: 0 while nobody is at bind */
+	uint32_t failures;	     /* plans given up, one after the other */
+	int64_t not_before_ns;	     /* no plan before */
+	bool looked_at;		     /* there was no room ... */
+	uint64_t looked_generation;  /* ... in the ledger of this generation, and for these members */
+	int64_t looked_until_ns;     /* what kube-scheduler said about nodes is too old by then */
+	int64_t waiting_ns;	     /* since when enough of them wait; 0: they do not */
+	int64_t partly_ns;	     /* since when some of them are placed and too few; 0: not so */
+	bool keeping;		     /* cards are kept for it (gang-keep.c) */
+};
+
+struct gang_rules {
+	int64_t keep_after_ns; /* a gang that has waited so long has cards kept for it */
+	int64_t timeout_ns;    /* so long a gang may be partly placed, unless its PodGroup says else */
+};
+
+struct gangs {
+	struct gang_rules rules;
+	bool leads;	     /* at the last look */
+	struct table by_key; /* struct gang */
+	struct table by_uid; /* struct gang_member */
+	struct list orders;
+};
+
+enum gang_order_kind {
+	GANG_NUDGE,	/* kube-scheduler is to ask for this pod now */
+	GANG_GO,	/* all of this gang that stand at bind: reserve all, then send all; or none of them */
+	GANG_TURN_AWAY, /* this pod's call of bind is to be refused */
+	GANG_EVICT,	/* it is placed, and its gang has not come about in time */
+	GANG_UNMARK,	/* it was placed before its gang had come about, which it now has */
+};
+
+struct gang_order {
+	struct list item; /* the gangs' own */
+	enum gang_order_kind kind;
+	char *uid; /* of the pod; GANG_GO: any member's */
+};
+
+void gangs_init(struct gangs *gangs, const struct gang_rules *rules);
+void gangs_release(struct gangs *gangs);
+
+/* gangs_next_order() - the oldest one, which the caller frees by gang_order_free(); NULL: none. To be asked
+ * until there is none after each call below that says so. */
+struct gang_order *gangs_next_order(struct gangs *gangs);
+void gang_order_free(struct gang_order *order); /* accepts NULL */
+
+/* gangs_see_pod() - the watch (listed), or a question of kube-scheduler, shows the pod like this. Pods that
+ * are of no gang, are being deleted or have finished are left out, or leave. Returns -ENOMEM, with the pod
+ * left out. gangs_forget_pod() - it has ended; unknown uids are ignored. Orders may follow both. */
+int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool listed, int64_t now_ns);
+void gangs_forget_pod(struct gangs *gangs, const char *uid);
+
+/* gangs_set_group() / gangs_remove_group() - the PodGroup of this namespace/name; its min comes before the
+ * pods' own. */
+int gangs_set_group(struct gangs *gangs, const char *key, const struct gang_group *group);
+void gangs_remove_group(struct gangs *gangs, const char *key);
+
+/* gangs_filter() - kube-scheduler asks for the pod, which may go to these nodes.
+ *
+ * GANG_NONE: it is of no gang, or of one that has come about: to be treated like any pod. GANG_NODE: its
+ * node; its card is held. GANG_WAIT: none, for the constant reason in *ret_text. Orders may follow. */
+enum gang_answer { GANG_NONE, GANG_NODE, GANG_WAIT };
+enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
+	const char *const *names, size_t n, int64_t now_ns, const char **ret_node, const char **ret_text);
+
+/* gangs_bind() - kube-scheduler wants to bind the pod to this node. True: the call waits until an order says
+ * GANG_GO or GANG_TURN_AWAY, which may follow at once. */
+bool gangs_bind(struct gangs *gangs, const char *uid, int64_t now_ns);
+
+/* After GANG_GO: gangs_sent() - the pod's Binding leaves, its card is reserved in the ledger, which tells the
+ * rest. gangs_give_up() - the plan of this pod's gang cannot be carried out. Orders may follow. */
+void gangs_sent(struct gangs *gangs, const char *uid);
+void gangs_give_up(struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns);
+
+/* gangs_are_mates() - both pods are of the same gang. gangs_facts() - what is known of a member; NULL if it
+ * is none. */
+bool gangs_are_mates(const struct gangs *gangs, const char *uid, const char *other);
+const struct pod_facts *gangs_facts(const struct gangs *gangs, const char *uid);
+
+/* gangs_look() - what goes by time, and whether there is room now for a gang that waits; after changes of the
+ * ledger or the gangs, and when it said. Orders may follow. leads: plans are ours to make; otherwise only the
+ * members are kept. Returns when to call again at the latest, relative to now; INT64_MAX: when something
+ * changes. */
+int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads);
+
+/* gangs_is_forming() - the pod's Binding is to carry the mark that its gang has not come about yet. */
+bool gangs_is_forming(const struct gangs *gangs, const char *uid);
+
+/* gangs_rules_out() - the pod is of a gang that has not come about: whatever is decided for single pods
+ * (preemption, evictions, waking) is not for it. */
+bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod);
+
+/* gangs_holds() - what the pod holds belongs to its gang's plan, which kube-scheduler has not asked for yet:
+ * a verdict that is shown now is older than the plan. */
+bool gangs_holds(const struct gangs *gangs, const char *uid);
+
+/* gangs_find() - how the gang of this pod stands, for people; false if it is of none. Valid until the next
+ * change. */
+struct gang_view {
+	const char *key;
+	uint32_t min; /* 0: nobody says */
+	bool mins_differ;
+	size_t n_members, n_placed, n_planned, n_at_bind; /* n_planned: hold a place or have it sent */
+	bool came_about, keeping;
+	uint32_t failures;
+	int64_t not_before_ns, waiting_ns;
+	const char *text; /* what it waits for, as filter says it; NULL: nothing */
+};
+bool gangs_find(const struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns,
+	struct gang_view *ret_view);

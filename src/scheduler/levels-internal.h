@@ -1,0 +1,100 @@
+/* levels-internal.h - what levels.c (questions), levels-watch.c, levels-write.c, levels-status.c and
+ * levels-verbs.c share. */
+#pragma once
+
+#include "base/list.h"
+#include "base/table.h"
+#include "model/level-book.h"
+#include "scheduler/levels.h"
+
+struct kube_response;
+struct kube_watch;
+struct loop_timer;
+
+#define SPACES_MAX 100	 /* namespaces with ResourcePolicies: each has a watch */
+#define POLICIES_MAX 100 /* of one namespace */
+
+/* How a policy is doing, for its status. */
+struct level_status {
+	struct level_space *space;
+	char *uid, *name;
+	int64_t generation;
+	bool accepted;
+	char problem[512];	      /* why not */
+	char since[32];		      /* when that came to be so */
+	char level[64];		      /* the last that a pod was given */
+	char reason[LEVEL_TEXT_SIZE]; /* and why, or why the last pod that asked waits */
+	char *written;		      /* NULL: not known */
+	bool busy;
+	int64_t not_before_ns;
+};
+
+/* A namespace. */
+struct level_space {
+	struct levels *levels;
+	char *name;
+	struct level_book book;
+	struct table statuses; /* uid -> struct level_status, of policies that cannot be understood too */
+	struct kube_watch *pods;
+	bool synced;
+	bool unwritten;	    /* pods may need something to be written */
+	uint64_t looked_at; /* book.freed, when everybody who waits was looked at */
+};
+
+struct levels {
+	struct scheduler *scheduler;
+	struct table spaces;	  /* name -> struct level_space */
+	struct table space_names; /* uid of a policy -> name of its space */
+	struct level_nodes nodes;
+	struct table node_names; /* uid -> name: deletions may come without the object */
+	struct kube_watch *policies_watch, *nodes_watch;
+	struct loop_timer *timer;
+	struct list requests; /* struct level_write */
+	size_t n_requests;
+	bool known, absent, nodes_synced, armed;
+	bool leads, asking; /* the kube-scheduler beside us, by its Lease */
+	int64_t leads_checked_ns;
+	uint64_t given, waited, writes;
+};
+
+struct level_space *levels_space(const struct levels *levels, const char *namespace_);
+
+/* levels_space_is_ready() - its pods and the nodes are read. */
+bool levels_space_is_ready(const struct level_space *space);
+
+/* levels_look_soon() - somebody may wait for what is free now, or something is to be written. */
+void levels_look_soon(struct levels *levels);
+
+/* levels-watch.c */
+int levels_watch_start(struct levels *levels);
+void levels_watch_stop(struct levels *levels);
+/* levels_follow() - the watches that the policies need, and no others; not from within a watch of pods or
+ * nodes. */
+void levels_follow(struct levels *levels);
+
+/* levels-write.c */
+void levels_write(struct levels *levels);
+void levels_writes_stop(struct levels *levels);
+
+/* levels-status.c: status_of() adds one; NULL: out of memory. */
+struct level_status *level_status_of(struct level_space *space, const char *uid, const char *name);
+void level_status_set(
+	struct level_status *status, struct json_object *object, bool accepted, const char *problem);
+void level_status_drop(struct level_space *space, const char *uid);
+void level_status_free(struct level_status *status);
+void level_status_note(struct level_space *space, const struct level_policy *policy,
+	const struct level_answer *answer, const char *text);
+/* level_status_text() - what is to be written, NULL if that is what was written. The caller frees it. */
+char *level_status_text(struct level_status *status);
+
+/* A request that is under way. */
+struct level_write {
+	struct list item;
+	struct levels *levels;
+	char *space, *uid; /* of the pod or the policy; looked up again when the answer is there */
+	struct http_call *call;
+	char *good, *bad;
+	char *status;
+};
+struct level_write *level_write_new(struct levels *levels, const char *space, const char *uid);
+void level_write_free(struct level_write *write);

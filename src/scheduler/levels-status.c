@@ -1,0 +1,166 @@
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "kube/json.h"
+#include "scheduler/levels-internal.h"
+
+#define CONDITION "Accepted"
+
+void level_status_free(struct level_status *status)
+{
+	if (!status)
+		return;
+	free(status->uid);
+	free(status->name);
+	free(status->written);
+	free(status);
+}
+
+struct level_status *level_status_of(struct level_space *space, const char *uid, const char *name)
+{
+	struct level_status *status = table_get(&space->statuses, uid);
+
+	if (status)
+		return status;
+	status = calloc(1, sizeof(*status));
+	if (!status)
+		return NULL;
+	status->space = space;
+	status->uid = strdup(uid);
+	status->name = strdup(name);
+	if (!status->uid || !status->name || table_set(&space->statuses, uid, status) < 0) {
+		level_status_free(status);
+		return NULL;
+	}
+	return status;
+}
+
+void level_status_drop(struct level_space *space, const char *uid)
+{
+	level_status_free(table_remove(&space->statuses, uid));
+}
+
+static void now_text(char *text, size_t size)
+{
+	time_t now = (time_t)(realtime_ns() / NS_PER_S);
+	struct tm utc;
+
+	strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+}
+
+/* The condition as an earlier process of ours wrote it keeps its time. */
+static void find_since(struct level_status *status, struct json_object *object)
+{
+	struct json_object *conditions = json_member(json_member(object, "status"), "conditions");
+	size_t n = json_object_is_type(conditions, json_type_array) ? json_object_array_length(conditions)
+								    : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *condition = json_object_array_get_idx(conditions, i);
+		const char *type = json_member_string(condition, "type"),
+			   *value = json_member_string(condition, "status"),
+			   *since = json_member_string(condition, "lastTransitionTime");
+
+		if (type && strcmp(type, CONDITION) == 0 && value && since &&
+			(strcmp(value, "True") == 0) == status->accepted &&
+			strlen(since) < sizeof(status->since))
+			strcpy(status->since, since);
+	}
+}
+
+void level_status_set(
+	struct level_status *status, struct json_object *object, bool accepted, const char *problem)
+{
+	if (status->accepted != accepted)
+		status->since[0] = '\0';
+	status->accepted = accepted;
+	status->generation = 0;
+	json_whole(json_member(json_member(object, "metadata"), "generation"), 1, INT64_MAX,
+		&status->generation);
+	snprintf(status->problem, sizeof(status->problem), "%s", accepted ? "" : problem);
+	status->level[0] = '\0';
+	status->reason[0] = '\0';
+	if (!status->since[0])
+		find_since(status, object);
+	if (!status->since[0])
+		now_text(status->since, sizeof(status->since));
+}
+
+void level_status_note(struct level_space *space, const struct level_policy *policy,
+	const struct level_answer *answer, const char *text)
+{
+	struct level_status *status = table_get(&space->statuses, policy->uid);
+	const char *colon = strstr(text, ": ");
+
+	if (!status)
+		return;
+	if (answer->verdict == LEVEL_USE)
+		snprintf(status->level, sizeof(status->level), "%zu/%zu %s", answer->level + 1,
+			policy->n_levels, level_kind_text(policy->levels[answer->level].kind));
+	snprintf(status->reason, sizeof(status->reason), "%s", colon ? colon + 2 : text);
+}
+
+static struct json_object *units_json(
+	struct level_space *space, const struct level_policy *policy, int64_t *ret_pods)
+{
+	struct json_object *units = json_object_new_array();
+	struct level_use use[LEVELS_MAX];
+
+	level_book_sum(&space->book, policy->uid, use);
+	for (size_t i = 0; i < policy->n_levels; i++) {
+		const struct level *level = &policy->levels[i];
+		struct json_object *unit = json_object_new_object();
+
+		json_set(unit, "resource", json_object_new_string(level_kind_text(level->kind)));
+		json_set(unit, "pods", json_object_new_int64(use[i].pods));
+		if (use[i].terminating)
+			json_set(unit, "terminating", json_object_new_int64(use[i].terminating));
+		if (level->has_max)
+			json_set(unit, "max", json_object_new_int64(level->max));
+		json_object_array_add(units, unit);
+		*ret_pods += use[i].pods;
+	}
+	return units;
+}
+
+static struct json_object *condition_json(const struct level_status *status)
+{
+	struct json_object *conditions = json_object_new_array(), *condition = json_object_new_object();
+
+	json_set(condition, "type", json_object_new_string(CONDITION));
+	json_set(condition, "status", json_object_new_string(status->accepted ? "True" : "False"));
+	json_set(condition, "reason", json_object_new_string(status->accepted ? "Understood" : "Malformed"));
+	json_set(condition, "message", json_object_new_string(status->problem));
+	json_set(condition, "observedGeneration", json_object_new_int64(status->generation));
+	json_set(condition, "lastTransitionTime", json_object_new_string(status->since));
+	json_object_array_add(conditions, condition);
+	return conditions;
+}
+
+char *level_status_text(struct level_status *status)
+{
+	const struct level_policy *policy = level_book_policy(&status->space->book, status->uid);
+	struct json_object *root = json_object_new_object(), *object = json_object_new_object();
+	int64_t pods = 0;
+	char *text;
+
+	json_set(object, "observedGeneration", json_object_new_int64(status->generation));
+	json_set(
+		object, "units", policy ? units_json(status->space, policy, &pods) : json_object_new_array());
+	json_set(object, "pods", json_object_new_int64(pods));
+	json_set(object, "level", json_object_new_string(status->level));
+	json_set(object, "reason", json_object_new_string(status->reason));
+	json_set(object, "conditions", condition_json(status));
+	json_set(root, "status", object);
+	text = json_text(root) ? strdup(json_text(root)) : NULL;
+	json_object_put(root);
+	if (text && status->written && strcmp(text, status->written) == 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,146 @@
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/json-names.h"
+#include "kube/json.h"
+#include "kube/pod.h"
+#include "net/http-server.h"
+#include "scheduler/answer.h"
+#include "scheduler/extender.h"
+#include "scheduler/levels-internal.h"
+#include "scheduler/record.h"
+#include "scheduler/scheduler.h"
+
+#define JSON "application/json"
+
+struct question {
+	struct json_object *root, *pod;
+	struct json_names nodes;
+	struct pod_facts facts;
+};
+
+static void question_release(struct question *question)
+{
+	pod_facts_release(&question->facts);
+	json_names_release(&question->nodes);
+	json_object_put(question->root);
+}
+
+static int question_parse(const char *body, size_t len, struct question *question)
+{
+	if (json_parse_names(body, len, "NodeNames", &question->root, &question->nodes, NULL) < 0)
+		return -1;
+	question->pod = json_member(question->root, "Pod");
+	return json_object_is_type(question->pod, json_type_object) ? 0 : -1;
+}
+
+/* Others' pods are not even read; those that ask for a GPU were narrowed by the other entry already. */
+static bool is_ours(struct levels *levels, struct question *question)
+{
+	const char *namespace_ = json_member_string(json_member(question->pod, "metadata"), "namespace");
+
+	if (!levels->spaces.count || !namespace_ || !levels_space(levels, namespace_))
+		return false;
+	return pod_facts_from_json(question->pod, &question->facts, NULL) == 0 &&
+	       request_is_empty(&question->facts.request);
+}
+
+static size_t usable_names(const struct json_names *nodes, const bool *usable, const char **ret_names)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nodes->n; i++)
+		if (usable[i])
+			ret_names[n++] = nodes->names[i];
+	return n;
+}
+
+static void answer_narrowed(const struct question *question, const struct levels_say *say, const bool *usable,
+	struct http_call *call)
+{
+	size_t n_asked = question->nodes.n, n;
+	_cleanup_free_ const char **names = calloc(n_asked + 1, sizeof(*names));
+	char *good;
+
+	if (!names) {
+		http_call_reply(call, 200, JSON, NULL);
+		return;
+	}
+	n = usable_names(&question->nodes, usable, names);
+	record_level(say->levels->scheduler, &question->facts, n_asked, names, n, say->text);
+	good = n ? answer_names(names, n) : answer_unresolvable(question->nodes.names, n_asked, say->text);
+	if (say->owes_marks)
+		levels_reply(say, call, good,
+			answer_unresolvable(question->nodes.names, n_asked,
+				"the labels of its level could not be written, trying again"));
+	else
+		http_call_reply(call, 200, JSON, good);
+}
+
+static void filter(struct levels *levels, struct http_call *call, const char *body, size_t len)
+{
+	_cleanup_(question_release) struct question question = {0};
+	_cleanup_free_ bool *usable = NULL;
+	struct levels_say say;
+
+	pod_facts_init(&question.facts);
+	if (question_parse(body, len, &question) < 0 || !question.nodes.names) {
+		http_call_reply(call, 200, JSON,
+			extender_error(
+				"request has no Pod, or no NodeNames: set nodeCacheCapable: true for this "
+				"extender"));
+		return;
+	}
+	if (is_ours(levels, &question))
+		usable = malloc(question.nodes.n + 1);
+	if (usable) {
+		memset(usable, true, question.nodes.n);
+		levels_narrow(levels, question.pod, question.nodes.names, question.nodes.n, usable, &say);
+	}
+	if (usable && say.selected)
+		answer_narrowed(&question, &say, usable, call);
+	else
+		http_call_reply(call, 200, JSON, answer_names(question.nodes.names, question.nodes.n));
+}
+
+static void preempt(struct levels *levels, struct http_call *call, const char *body, size_t len)
+{
+	_cleanup_json_ struct json_object *root = NULL, *answer = json_object_new_object();
+	struct json_object *nodes, *kept = json_object_new_object();
+	_cleanup_pod_facts_ struct pod_facts facts = {0};
+	struct levels_say say = {0};
+	struct error ignored;
+
+	json_set(answer, "NodeNameToMetaVictims", kept);
+	if (json_parse(body, len, &root, &ignored) < 0 ||
+		!json_object_is_type(nodes = json_member(root, "NodeNameToMetaVictims"), json_type_object)) {
+		http_call_reply(call, 400, "text/plain; charset=utf-8",
+			strdup("preempt needs NodeNameToMetaVictims: set nodeCacheCapable: true for this "
+			       "extender\n"));
+		return;
+	}
+	/* The other entry has been asked about pods with a GPU. */
+	pod_facts_init(&facts);
+	if (pod_facts_from_json(json_member(root, "Pod"), &facts, NULL) == 0 &&
+		request_is_empty(&facts.request))
+		levels_recall(levels, json_member(root, "Pod"), &say);
+	json_object_object_foreach (nodes, name, victims)
+		if (levels_may_preempt(&say, name))
+			json_set(kept, name, json_object_get(victims));
+	http_call_reply(call, 200, JSON, strdup(json_text(answer)));
+}
+
+void levels_answer(
+	struct levels *levels, struct http_call *call, const char *verb, const char *body, size_t len)
+{
+	if (strcmp(verb, "filter") == 0)
+		filter(levels, call, body, len);
+	else if (strcmp(verb, "preempt") == 0)
+		preempt(levels, call, body, len);
+	else
+		http_call_reply(call, 404, "text/plain; charset=utf-8",
+			strdup("POST /levels/filter, /levels/preempt\n"));
+}

@@ -1,0 +1,402 @@
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "kube/json.h"
+#include "kube/object-name.h"
+#include "kube/resource-policy.h"
+#include "kube/watch.h"
+#include "scheduler/levels-internal.h"
+#include "scheduler/scheduler.h"
+
+/* Pods that have ended are in no level. */
+#define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+/* Where there is no such collection, it may come later. */
+#define ABSENT_BACKOFF_MS 30000
+#define BACKOFF_MAX_MS 1000
+/* A verdict that the watch shows so soon after a claim may be that of the question before. */
+#define CLAIM_GRACE_NS (2 * NS_PER_S)
+
+/* ---- pods of a namespace ---- */
+
+/* kube-scheduler has said no after we said yes: something else rejected the pod. And who is unschedulable
+ * without that we were asked has found no room in its first level since then. */
+static void take_verdict(struct level_space *space, struct level_pod *pod, uint64_t before)
+{
+	uint64_t preempted = pod->wait.preempted;
+	struct level_answer ignored;
+	int64_t now = monotonic_ns();
+
+	if (*pod->facts.node || !pod->facts.verdict || pod->facts.verdict == before || !pod->group)
+		return;
+	if (pod->claim >= 0 && now - pod->claim_began_ns > CLAIM_GRACE_NS)
+		level_book_drop_claim(&space->book, pod);
+	if (pod->claim >= 0 || !levels_space_is_ready(space))
+		return;
+	level_book_ask(&space->book, pod, 0, now, &ignored);
+	pod->wait.preempted = preempted;
+}
+
+static void on_pod(void *userdata, struct json_object *object)
+{
+	struct level_space *space = userdata;
+	struct level_pod_facts facts;
+	const struct level_pod *known;
+	struct level_pod *pod;
+	uint64_t before;
+
+	if (level_pod_facts_from_json(object, &space->book.annotation_keys, &facts) < 0) {
+		level_pod_facts_release(&facts);
+		return;
+	}
+	known = level_book_pod(&space->book, facts.uid);
+	before = known ? known->facts.verdict : 0;
+	pod = level_book_set_pod(&space->book, &facts, true);
+	if (pod)
+		take_verdict(space, pod, before);
+	space->unwritten = true;
+	levels_look_soon(space->levels);
+}
+
+static void on_pod_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct level_space *space = userdata;
+
+	(void)last;
+	level_book_remove_pod(&space->book, uid);
+	levels_look_soon(space->levels);
+}
+
+static void on_pods_synced(void *userdata)
+{
+	struct level_space *space = userdata;
+
+	level_book_end_list(&space->book, monotonic_ns());
+	if (!space->synced)
+		space->book.freed++; /* who was told to wait for this */
+	space->synced = true;
+	levels_look_soon(space->levels);
+}
+
+static int follow_pods(struct level_space *space)
+{
+	static const struct kube_watch_ops ops = {
+		.object = on_pod, .deleted = on_pod_deleted, .synced = on_pods_synced};
+	struct scheduler *scheduler = space->levels->scheduler;
+	char path[512];
+	int r;
+
+	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods", space->name);
+	level_book_begin_list(&space->book);
+	space->synced = false;
+	r = kube_watch_start(scheduler->client, scheduler->loop, path, NULL, &ops, space, &space->pods);
+	if (r < 0)
+		return r;
+	kube_watch_set_first_list_query(space->pods, PODS_QUERY);
+	kube_watch_set_backoff_max_ms(space->pods, BACKOFF_MAX_MS);
+	return 0;
+}
+
+/* ---- nodes ---- */
+
+static void on_node(void *userdata, struct json_object *object)
+{
+	struct levels *levels = userdata;
+	struct json_object *metadata = json_member(object, "metadata");
+	const char *name = json_member_string(metadata, "name"), *uid = json_member_string(metadata, "uid");
+	_cleanup_free_ char *labels = NULL;
+	char *copy;
+
+	if (!name || !uid || labels_from_json(json_member(metadata, "labels"), &labels) < 0)
+		return;
+	copy = table_get(&levels->node_names, uid) ? NULL : strdup(name);
+	if (copy && table_set(&levels->node_names, uid, copy) < 0)
+		free(copy);
+	if (level_nodes_set(&levels->nodes, name, labels) < 0)
+		log_error("node %s: out of memory", name);
+	levels_look_soon(levels);
+}
+
+/* A node of the same name may have been made meanwhile: it has a uid of its own in the table, and is shown
+ * again. */
+static void on_node_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct levels *levels = userdata;
+	_cleanup_free_ char *name = table_remove(&levels->node_names, uid);
+	const char *other;
+
+	(void)last;
+	table_for_each (&levels->node_names, cursor, other)
+		if (name && strcmp(other, name) == 0)
+			return;
+	if (name)
+		level_nodes_remove(&levels->nodes, name);
+	levels_look_soon(levels);
+}
+
+static void on_nodes_synced(void *userdata)
+{
+	struct levels *levels = userdata;
+	struct level_space *space;
+
+	if (!levels->nodes_synced)
+		table_for_each (&levels->spaces, cursor, space)
+			space->book.freed++;
+	levels->nodes_synced = true;
+	levels_look_soon(levels);
+}
+
+static int follow_nodes(struct levels *levels)
+{
+	static const struct kube_watch_ops ops = {
+		.object = on_node, .deleted = on_node_deleted, .synced = on_nodes_synced};
+
+	return kube_watch_start(levels->scheduler->client, levels->scheduler->loop, "/api/v1/nodes", NULL,
+		&ops, levels, &levels->nodes_watch);
+}
+
+static void forget_nodes(struct levels *levels)
+{
+	const char *uid;
+	void *name;
+
+	kube_watch_free(levels->nodes_watch);
+	levels->nodes_watch = NULL;
+	levels->nodes_synced = false;
+	for (size_t cursor = 0; table_next(&levels->node_names, &cursor, &uid, &name);) {
+		level_nodes_remove(&levels->nodes, name);
+		table_remove(&levels->node_names, uid);
+		free(name);
+	}
+}
+
+/* ---- policies ---- */
+
+static struct level_space *space_get_or_add(struct levels *levels, const char *name)
+{
+	struct level_space *space = levels_space(levels, name);
+
+	if (space || levels->spaces.count == SPACES_MAX)
+		return space;
+	space = calloc(1, sizeof(*space));
+	if (!space)
+		return NULL;
+	space->levels = levels;
+	space->name = strdup(name);
+	table_init(&space->statuses);
+	level_book_init(&space->book, &levels->nodes);
+	if (!space->name || table_set(&levels->spaces, name, space) < 0) {
+		free(space->name);
+		free(space);
+		return NULL;
+	}
+	return space;
+}
+
+static void space_free(struct level_space *space)
+{
+	struct level_status *status;
+
+	kube_watch_free(space->pods);
+	table_for_each (&space->statuses, cursor, status)
+		level_status_free(status);
+	table_release(&space->statuses);
+	level_book_release(&space->book);
+	free(space->name);
+	free(space);
+}
+
+static bool has_costs_of_ours(const struct level_space *space)
+{
+	const struct level_pod *pod;
+
+	table_for_each (&space->book.pods, cursor, pod)
+		if (pod->facts.cost == LEVEL_COST_OURS)
+			return true;
+	return false;
+}
+
+/* One whose last policy has gone is kept until its pods are clean again. */
+void levels_follow(struct levels *levels)
+{
+	struct level_space *space;
+	bool any = false;
+
+	table_for_each (&levels->spaces, cursor, space) {
+		bool used = !list_empty(&space->book.policies);
+
+		any = any || used;
+		if (used && !space->pods && follow_pods(space) < 0)
+			log_error("the pods of namespace %s cannot be watched, trying again", space->name);
+		if (used || space->statuses.count || (space->pods && has_costs_of_ours(space)))
+			continue;
+		table_remove(&levels->spaces, space->name);
+		space_free(space);
+	}
+	if (any && !levels->nodes_watch && follow_nodes(levels) < 0)
+		log_error("nodes cannot be watched for ResourcePolicies, trying again");
+	if (!levels->spaces.count && levels->nodes_watch)
+		forget_nodes(levels);
+}
+
+static void remember_space(struct levels *levels, const char *uid, const char *name)
+{
+	char *copy = table_get(&levels->space_names, uid) ? NULL : strdup(name);
+
+	if (copy && table_set(&levels->space_names, uid, copy) < 0)
+		free(copy);
+}
+
+static size_t policies_of(const struct level_space *space)
+{
+	size_t n = 0;
+
+	list_for_each (item, &space->book.policies)
+		n++;
+	return n;
+}
+
+/* Annotations that no policy named before were not kept: the pods are listed anew. */
+static int take_policy(struct level_space *space, struct level_policy *policy, struct error *err)
+{
+	bool annotations = false;
+
+	if (!level_book_policy(&space->book, policy->uid) && policies_of(space) >= POLICIES_MAX) {
+		level_policy_free(policy);
+		return error_set(err, E2BIG, "its namespace has %d others already", POLICIES_MAX);
+	}
+	for (size_t i = 0; i < policy->n_levels; i++)
+		annotations = annotations || policy->levels[i].pod_annotations.n;
+	if (level_book_set_policy(&space->book, policy) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	if (annotations) {
+		kube_watch_free(space->pods);
+		space->pods = NULL;
+	}
+	return 0;
+}
+
+static bool is_unchanged(const struct level_space *space, const char *uid, struct json_object *metadata)
+{
+	const struct level_status *status = table_get(&space->statuses, uid);
+	int64_t generation = 0;
+
+	return status && json_whole(json_member(metadata, "generation"), 1, INT64_MAX, &generation) == 0 &&
+	       generation == status->generation;
+}
+
+static void judge_policy(
+	struct level_space *space, const char *uid, const char *name, struct json_object *object)
+{
+	struct level_policy *policy = NULL;
+	struct error err = {0};
+	int r = level_policy_from_json(object, &policy, &err);
+	struct level_status *status;
+
+	if (r == 0)
+		r = take_policy(space, policy, &err);
+	if (r < 0) {
+		log_warning("ResourcePolicy %s/%s: %s, ignoring it", space->name, name, err.text);
+		level_book_remove_policy(&space->book, uid);
+	}
+	status = level_status_of(space, uid, name);
+	if (status)
+		level_status_set(status, object, r == 0, err.text);
+	space->unwritten = true;
+}
+
+static void on_policy(void *userdata, struct json_object *object)
+{
+	struct levels *levels = userdata;
+	struct json_object *metadata = json_member(object, "metadata");
+	const char *uid = json_member_string(metadata, "uid"), *name = json_member_string(metadata, "name"),
+		   *namespace_ = json_member_string(metadata, "namespace");
+	struct level_space *space;
+
+	if (!uid || !name || !object_name_is_valid(name) || !namespace_ || !object_name_is_valid(namespace_))
+		return;
+	space = space_get_or_add(levels, namespace_);
+	if (!space) {
+		log_warning("ResourcePolicy %s/%s: ignored, %d namespaces have some already", namespace_,
+			name, SPACES_MAX);
+		return;
+	}
+	if (is_unchanged(space, uid, metadata))
+		return;
+	remember_space(levels, uid, namespace_);
+	judge_policy(space, uid, name, object);
+	levels_follow(levels);
+	levels_look_soon(levels);
+}
+
+static void on_policy_deleted(void *userdata, const char *uid, struct json_object *last)
+{
+	struct levels *levels = userdata;
+	_cleanup_free_ char *name = table_remove(&levels->space_names, uid);
+	struct level_space *space = name ? levels_space(levels, name) : NULL;
+
+	(void)last;
+	if (!space)
+		return;
+	level_book_remove_policy(&space->book, uid);
+	level_status_drop(space, uid);
+	space->unwritten = true;
+	levels_follow(levels);
+	levels_look_soon(levels);
+}
+
+static void on_policies_synced(void *userdata)
+{
+	struct levels *levels = userdata;
+
+	if (levels->absent)
+		log_info("ResourcePolicies are known to the API server now");
+	levels->known = true;
+	levels->absent = false;
+}
+
+static void on_policies_absent(void *userdata)
+{
+	struct levels *levels = userdata;
+
+	if (!levels->absent)
+		log_info("the API server has no ResourcePolicies for us: no levels");
+	levels->known = true;
+	levels->absent = true;
+}
+
+int levels_watch_start(struct levels *levels)
+{
+	static const struct kube_watch_ops ops = {.object = on_policy,
+		.deleted = on_policy_deleted,
+		.synced = on_policies_synced,
+		.absent = on_policies_absent};
+	struct scheduler *scheduler = levels->scheduler;
+	int r = kube_watch_start(scheduler->client, scheduler->loop, RESOURCE_POLICIES, NULL, &ops, levels,
+		&levels->policies_watch);
+
+	if (r == 0)
+		kube_watch_set_backoff_max_ms(levels->policies_watch, ABSENT_BACKOFF_MS);
+	return r;
+}
+
+void levels_watch_stop(struct levels *levels)
+{
+	struct level_space *space;
+	char *name;
+
+	kube_watch_free(levels->policies_watch);
+	forget_nodes(levels);
+	table_for_each (&levels->spaces, cursor, space) {
+		table_remove(&levels->spaces, space->name);
+		space_free(space);
+	}
+	table_for_each (&levels->space_names, at, name)
+		free(name);
+}

@@ -1,0 +1,71 @@
+/* levels.h - ResourcePolicies: which nodes a pod may use now. What a policy says and who is counted where is
+ * in model/ (levels.h, level-book.h); here are the watches, the verbs of kube-scheduler and what is written.
+ *
+ * Costs a look at one pointer where there is no ResourcePolicy. The first one of a cluster starts a watch of
+ * nodes, and the first one of a namespace one of its pods.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/levels.h"
+
+struct http_call;
+struct json_object;
+struct level_pod;
+struct levels;
+struct metrics;
+struct scheduler;
+
+int levels_start(struct scheduler *scheduler, struct levels **ret_levels);
+void levels_stop(struct levels *levels); /* accepts NULL */
+
+/* levels_are_known() - the API server has said which ResourcePolicies there are, or that it knows no such
+ * thing. Stays true, as it is for NULL. */
+bool levels_are_known(const struct levels *levels);
+
+/* levels_are_used() - there is a ResourcePolicy. */
+bool levels_are_used(const struct levels *levels);
+
+/* levels_tick() - once a second: what ends by time, and what is to be written. */
+void levels_tick(struct levels *levels);
+
+/* What the pod's policy says. */
+struct levels_say {
+	bool selected;	       /* a policy has a say; else all that follows is empty */
+	bool owes_marks;       /* the pod may use a level of which it lacks podLabels or podAnnotations */
+	uint64_t preempt;      /* bits of levels */
+	struct level_pod *pod; /* until the loop goes on */
+	struct levels *levels;
+	char text[LEVEL_TEXT_SIZE]; /* the level and why, or why none; the same words while nothing changes */
+};
+
+/* levels_narrow() - usable[i], of n names, says whether others think that the node can take the pod; what the
+ * policy does not let it use now becomes false. pod: as kube-scheduler shows it. Where something is left, its
+ * place in the level is kept for it until it is bound, asked about again or gone. */
+void levels_narrow(struct levels *levels, struct json_object *pod, const char *const *names, size_t n,
+	bool *usable, struct levels_say *ret_say);
+
+/* levels_may_preempt() - whether others may be preempted on this node for the pod, after levels_narrow() or
+ * levels_recall(). levels_recall() - what was said last; asks anew where nothing was: preempt comes without
+ * filter if no node passes kube-scheduler's own filters. */
+bool levels_may_preempt(const struct levels_say *say, const char *node);
+void levels_recall(struct levels *levels, struct json_object *pod, struct levels_say *ret_say);
+
+/* levels_reply() - writes the marks that the pod owes and answers the call then: `good` if they are on the
+ * pod, else `bad`. A crash in between leaves marks on a pod that is not bound, which counts nowhere. Both
+ * texts are taken over. */
+void levels_reply(const struct levels_say *say, struct http_call *call, char *good, char *bad);
+
+/* levels_answer() - the verbs of the entry that is asked about every pod, "filter" and "preempt". Answers the
+ * call. */
+void levels_answer(
+	struct levels *levels, struct http_call *call, const char *verb, const char *body, size_t len);
+
+/* levels_explain() - how a pod stands, for `ration why`: {"policy", "level", "text", ...}; NULL if no policy
+ * has it. The caller puts it. */
+struct json_object *levels_explain(const struct levels *levels, const char *namespace_, const char *name);
+
+void levels_metrics(const struct levels *levels, struct metrics *page);

@@ -1,0 +1,110 @@
+"""The API server over one connection, for questions by the hundred: each kubectl is a process."""
+import base64
+import contextlib
+import http.client
+import json
+import ssl
+import urllib.parse
+
+_CORE, _APPS, _BATCH = "/api/v1", "/apis/apps/v1", "/apis/batch/v1"
+# Every kind that makes pods, and Pod itself.
+PATHS = {"Pod": f"{_CORE}/namespaces/{{}}/pods", "PodTemplate": f"{_CORE}/namespaces/{{}}/podtemplates",
+         "ReplicationController": f"{_CORE}/namespaces/{{}}/replicationcontrollers",
+         "Deployment": f"{_APPS}/namespaces/{{}}/deployments", "ReplicaSet": f"{_APPS}/namespaces/{{}}/replicasets",
+         "StatefulSet": f"{_APPS}/namespaces/{{}}/statefulsets", "DaemonSet": f"{_APPS}/namespaces/{{}}/daemonsets",
+         "Job": f"{_BATCH}/namespaces/{{}}/jobs", "CronJob": f"{_BATCH}/namespaces/{{}}/cronjobs"}
+
+
+class Api:
+    """Asks as the lab's administrator, as whoever the token is of, or for this user as kubectl's --as does."""
+
+    def __init__(self, cluster, token=None, user=None):
+        config = cluster.json("config", "view", "--raw")
+        server = config["clusters"][0]["cluster"]
+        self.namespace = cluster.namespace
+        self._token = token or config["users"][0]["user"]["token"]
+        if "certificate-authority-data" in server:
+            tls = ssl.create_default_context(cadata=base64.b64decode(server["certificate-authority-data"]).decode())
+        else:
+            tls = ssl.create_default_context(cafile=server["certificate-authority"])
+        address = urllib.parse.urlsplit(server["server"])
+        self._user = {"Impersonate-User": user} if user else {}
+        self._connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=30, context=tls)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._connection.close()
+
+    def ask(self, method, path, body=None, content_type="application/json"):
+        """The answer, parsed: of a refusal a Status with its code."""
+        self._connection.request(method, path, json.dumps(body) if body is not None else None, {
+            "Authorization": f"Bearer {self._token}", "Content-Type": content_type, **self._user})
+        return json.loads(self._connection.getresponse().read())
+
+    def path(self, obj):
+        return PATHS[obj["kind"]].format(self.namespace)
+
+    def create(self, obj, dry_run=False):
+        """The object as it is made; an AssertionError with the message where it is refused."""
+        answer = self.ask("POST", self.path(obj) + ("?dryRun=All" if dry_run else ""), obj)
+        assert answer["kind"] != "Status", answer.get("message")
+        return answer
+
+    def refusal(self, obj):
+        """Why the object would not be made, None if it would; it is not made."""
+        answer = self.ask("POST", self.path(obj) + "?dryRun=All", obj)
+        return answer["message"] if answer["kind"] == "Status" else None
+
+    def patch(self, obj, body, subresource=None, dry_run=False, content_type="application/merge-patch+json"):
+        """What is said when the change is refused, None if it is made. obj: anything with kind and name."""
+        path = f"{self.path(obj)}/{obj['metadata']['name']}" + (f"/{subresource}" if subresource else "")
+        answer = self.ask("PATCH", path + ("?dryRun=All" if dry_run else ""), body, content_type)
+        return answer["message"] if answer["kind"] == "Status" and answer.get("status") == "Failure" else None
+
+
+    def bind(self, name, node, annotations, door="pods/{}/binding"):
+        """Binds a pod as a scheduler does; what is said when it may not be."""
+        answer = self.ask("POST", f"/api/v1/namespaces/{self.namespace}/{door.format(name)}", {
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "annotations": annotations},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node}})
+        return answer["message"] if answer.get("status") == "Failure" else None
+
+
+def refusals(cluster, objects):
+    """{name: message} of those objects that the API server refuses; each has a name of its own, and none is made."""
+    names = [obj["metadata"]["name"] for obj in objects]
+    assert len(set(names)) == len(names)
+    with Api(cluster) as api:
+        said = {obj["metadata"]["name"]: api.refusal(obj) for obj in objects}
+    return {name: message for name, message in said.items() if message}
+
+
+def check(cluster, cases, allowed=()):
+    """cases: {name: (object, words)}: each is refused with its words, and what is allowed is not."""
+    said = refusals(cluster, [obj for obj, _ in cases.values()] + list(allowed))
+    assert {name: words for name, words in said.items() if name not in cases} == {}
+    assert set(said) == set(cases)
+    for name, (_, words) in cases.items():
+        assert words in said[name], (name, said[name])
+
+
+@contextlib.contextmanager
+def out_of_force(cluster, probes):
+    """probes: {policy: an object that it refuses}. Inside they refuse nothing; afterwards they do again."""
+    bindings = []
+    for name in probes:
+        binding = cluster.json("get", "validatingadmissionpolicybinding", name)
+        binding["metadata"] = {k: v for k, v in binding["metadata"].items() if k in ("name", "labels", "annotations")}
+        bindings.append(binding)
+    cluster.kubectl("delete", "validatingadmissionpolicybinding", *probes)
+    try:
+        with Api(cluster) as api:
+            cluster.wait_for(lambda: not any(map(api.refusal, probes.values())), 30, "the policies out of force")
+        yield
+    finally:
+        for binding in bindings:
+            cluster.apply(binding)
+        with Api(cluster) as api:
+            cluster.wait_for(lambda: all(map(api.refusal, probes.values())), 30, "the policies in force")

@@ -1,0 +1,47 @@
+"""The charts as helm renders them, without a cluster; the helm is the lab's."""
+
+import pathlib
+import subprocess
+import sys
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CHARTS = ROOT / "deploy/charts"
+sys.path.insert(0, str(ROOT / "lab"))
+from rationlab import binaries    # noqa: E402
+from rationlab.layout import KUBERNETES    # noqa: E402
+
+AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
+API_VERSIONS = ",".join(f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Mutating", "Validating"))
+
+
+def helm(*argv):
+    """The finished process; its output is text."""
+    return subprocess.run([binaries.program("helm", KUBERNETES), *map(str, argv)], capture_output=True, text=True,
+                          check=False, timeout=60)
+
+
+def template(chart, *argv, version=KUBERNETES):
+    served = ["--api-versions", API_VERSIONS] if version == KUBERNETES else []
+    return helm("template", chart, CHARTS / chart, "-n", "kube-system", "--kube-version", version, *served, *argv)
+
+
+def rendered(chart, *argv, **kwargs):
+    """The objects of a chart, in helm's order."""
+    done = template(chart, *argv, **kwargs)
+    assert done.returncode == 0, done.stderr
+    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+
+
+def refusal(chart, *argv):
+    done = template(chart, *argv)
+    assert done.returncode != 0, f"{argv} is taken"
+    return done.stderr
+
+
+def find(objects, kind, name=None):
+    """The one of this kind (and name)."""
+    found = [o for o in objects if o["kind"] == kind and name in (None, o["metadata"]["name"])]
+    assert len(found) == 1, [(o["kind"], o["metadata"]["name"]) for o in objects]
+    return found[0]

@@ -1,0 +1,364 @@
+"""The charts by helm itself, without a cluster: wrong values are refused in words, each right one has its effect."""
+import json
+
+import pytest
+import yaml
+
+from helmcharts import AGENT, CHARTS, SCHEDULER, find, helm, refusal, rendered, template
+
+LOW = "1.29.0"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def pod_of(chart, *argv):
+    kind = "DaemonSet" if chart == AGENT else "Deployment"
+    return find(rendered(chart, *argv), kind)["spec"]["template"]
+
+
+def container_of(chart, name, *argv):
+    return next(c for c in pod_of(chart, *argv)["spec"]["containers"] if c["name"] == name)
+
+
+def argument(chart, name, *argv):
+    """The value of --name of our program."""
+    container = container_of(chart, "ration-agent" if chart == AGENT else "ration-scheduler", *argv)
+    values = [a.split("=", 1)[1] for a in container["args"] if a.startswith(f"--{name}=")]
+    assert len(values) == 1, container["args"]
+    return values[0]
+
+
+def leaves(values, path=()):
+    """(path, value) of each value that is no map with known keys."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value and key not in ("requests", "limits", "labels"):
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+# ---- refused
+
+@pytest.mark.parametrize("chart, setting, words", [
+    (AGENT, "policy=7", "policy: 7 is none: it must be 0 (fair-share), 1 (preemptive), 2 (weight-"),
+    (AGENT, "policy=-1", "policy: -1 is none"),
+    (AGENT, "policy=fixed", "policy: fixed is none"),
+    (AGENT, "gpuMemoryUnit=100MiB", "gpuMemoryUnit: 100MiB is none: gpu-mem counts in 1GiB, 512MiB, 256MiB or 128MiB"),
+    (AGENT, "gpuMemoryUnit=1Gi", "gpuMemoryUnit: 1Gi is none"),
+    (AGENT, "onBypass=kill", "onBypass: kill is none: it must be report"),
+    (AGENT, "maxPodsPerGPU=-1", "maxPodsPerGPU: -1 is none: it must be a number from 1 to 1000, or 0"),
+    (AGENT, "maxPodsPerGPU=1001", "maxPodsPerGPU: 1001 is none"),
+    (AGENT, "logLevel=loud", "logLevel: loud is none: it must be error, warning, info or debug"),
+    (AGENT, "metrics.listen=39996", "at '/metrics/listen': got number, want string"),
+    (AGENT, "metrics.listen=:39996", 'metrics.listen: ":39996" is none: it must be an IPv4 address with a port'),
+    (AGENT, "metrics.listen=0.0.0.256:39996", 'metrics.listen: "0.0.0.256:39996" is none'),
+    (AGENT, "metrics.listen=0.0.0.0:65536", 'metrics.listen: "0.0.0.0:65536" is none'),
+    (AGENT, "metrics.listen=", 'metrics.listen: "" is none'),
+    (AGENT, "driverRoot=usr", 'driverRoot: "usr" is none: it must be an absolute path on the nodes'),
+    (AGENT, "cdiDir=/run/../etc", 'cdiDir: "/run/../etc" is none'),
+    (AGENT, "driverRoot=/d\\, type: File", 'driverRoot: "/d, type: File" is none'),
+    (AGENT, "criSocket=/containerd.sock", 'criSocket: "/containerd.sock" is none: its folder is mounted'),
+    (AGENT, "cdiDir=//", 'cdiDir: "//" is none: its folder is mounted into the agent'),
+    (AGENT, "kubeletDir=", 'kubeletDir: "" is none'),
+    (AGENT, "image.digest=sha256:12", 'image.digest: "sha256:12" is none: it must be sha256: and 64 hexadecimal'),
+    (AGENT, "image.repository=", "image.repository is empty: it must name the image"),
+    (AGENT, "podLabels.name=other", "podLabels.name: this label selects the pods"),
+    (AGENT, "allowDisable=maybe", "at '/allowDisable': got string, want boolean"),
+    (AGENT, "gpuMemoryUnits=1GiB", "additional properties 'gpuMemoryUnits' not allowed"),
+    (AGENT, "policies.volume=false", "at '/policies': additional properties 'volume' not allowed"),
+    (AGENT, "policies.volumes=null", "at '/policies': missing property 'volumes'"),
+    (AGENT, "tolerations[0].operater=Exists", "at '/tolerations/0': additional properties 'operater' not allowed"),
+    (AGENT, "image.pullPolicy=Sometimes", "at '/image/pullPolicy': value must be one of"),
+    (SCHEDULER, "jobMixing=maybe", "jobMixing: maybe is none: it must be forbid or allow"),
+    (SCHEDULER, "gangTimeoutSeconds=0", "gangTimeoutSeconds: 0 is none: it must be a number from 1 to 86400"),
+    (SCHEDULER, "gangKeepAfterSeconds=86401",
+     "gangKeepAfterSeconds: 86401 is none: it must be a number from 0 to 86400"),
+    (SCHEDULER, "jobMixing=true", "at '/jobMixing': got boolean, want string"),
+    (SCHEDULER, "replicas=0", "replicas: 0 is none: it must be a number from 1 to 99"),
+    (SCHEDULER, "bestNodes=many", "bestNodes: many is none: it must be a number from 1 to 100000, or 0"),
+    (SCHEDULER, "maxPodsPerGPU=-5", "maxPodsPerGPU: -5 is none"),
+    (SCHEDULER, "metrics.listen=0.0.0.0:39999", "metrics.listen: 0.0.0.0:39999: 39998 and 39999 are the pod's own"),
+    (SCHEDULER, "metrics.listen=yes", 'metrics.listen: "yes" is none'),
+    (SCHEDULER, "podLabels.app=other", "podLabels.app: this label selects the pods"),
+    (SCHEDULER, "profiles[0].schedulerName=default-scheduler", "two of one name would place the same pods twice"),
+    (SCHEDULER, "profiles[0].schedulerName=mine", 'must have the schedulerName ack-co-scheduler, which pods of ration '
+                                                  'name; here are ["mine"]'),
+    (SCHEDULER, "profiles={}", "at '/profiles/0': got string, want object"),
+    (SCHEDULER, "kubeScheduler.digest=latest", 'kubeScheduler.digest: "latest" is none'),
+    (AGENT, "alerts.enabled=true", 'alerts.enabled: there are no metrics that Prometheus can reach while '
+                                   'metrics.listen is "127.0.0.1:39996": set it to 0.0.0.0:39996'),
+    (AGENT, "metrics.serviceMonitor.interval=often", "at '/metrics/serviceMonitor/interval': 'often' does not match"),
+    (SCHEDULER, "metrics.serviceMonitor.enabled=true", 'metrics.serviceMonitor.enabled: there are no metrics that '
+                                                       'Prometheus can reach while metrics.listen is ""'),
+    (SCHEDULER, "jobMixng=allow", "additional properties 'jobMixng' not allowed"),
+])
+def test_wrong_value_is_refused_in_words(chart, setting, words):
+    assert words in refusal(chart, "--set", setting)
+
+
+def test_profiles_of_one_name_are_refused():
+    profiles = json.dumps([{"schedulerName": SCHEDULER}] * 2)
+    assert "profiles: each needs a schedulerName of its own" in refusal(SCHEDULER, "--set-json", f"profiles={profiles}")
+
+
+@pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
+def test_a_cluster_that_is_too_old_is_named(chart):
+    done = template(chart, version="1.28.15")
+    assert done.returncode != 0
+    assert "chart requires kubeVersion: >=1.29.0-0 which is incompatible with Kubernetes v1.28.15" in done.stderr
+
+
+def test_all_wrong_values_are_named_at_once():
+    said = refusal(AGENT, "--set", "policy=7,gpuMemoryUnit=100MiB,onBypass=kill")
+    assert all(words in said for words in ("policy: 7", "gpuMemoryUnit: 100MiB", "onBypass: kill"))
+
+
+def test_wrong_values_are_refused_by_lint_and_by_a_chart_that_has_ours_as_a_part(tmp_path):
+    done = helm("lint", CHARTS / AGENT, "--set", "policy=7")
+    assert "policy: 7 is none" in done.stdout + done.stderr    # lint tells, and fails for what the schema says only
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "v2", "name": "whole", "version": "1.0.0",
+        "dependencies": [{"name": chart, "version": "*", "repository": f"file://{CHARTS / chart}"}
+                         for chart in (AGENT, SCHEDULER)]}))
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({"global": {"region": "x"}, AGENT: {"policy": 3}}))
+    assert helm("dependency", "build", "--skip-refresh", tmp_path).returncode == 0
+    whole = ["template", "x", tmp_path, "-n", "kube-system", "--kube-version", LOW]
+    done = helm(*whole)
+    assert done.returncode == 0, done.stderr
+    objects = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+    assert find(objects, "ConfigMap", "ration-policy")["data"]["policy"] == "3"
+    assert "jobMixing: maybe is none" in helm(*whole, "--set", f"{SCHEDULER}.jobMixing=maybe").stderr
+
+
+# ---- taken
+
+@pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
+def test_lint_finds_nothing_wrong(chart):
+    done = helm("lint", "--strict", CHARTS / chart, "-n", "kube-system")
+    assert done.returncode == 0, done.stdout
+
+
+def test_numbers_may_be_given_as_text():
+    text = ["--set-string"]
+    said = find(rendered(AGENT, *text, "policy=3,maxPodsPerGPU=16,gpuMemoryUnit=128MiB"), "ConfigMap", "ration-policy")
+    assert said["data"] == {"policy": "3", "maxPodsPerGPU": "16", "gpuMemoryUnit": "128MiB", "uninstall": "false"}
+    assert argument(SCHEDULER, "max-pods-per-gpu", *text, "maxPodsPerGPU=16,replicas=3,bestNodes=5000") == "16"
+    assert argument(SCHEDULER, "best-nodes", "--set", "bestNodes=100000") == "100000"
+
+
+@pytest.mark.parametrize("chart, name, argv, want", [
+    (AGENT, "host-driver-root", ["driverRoot=/run/nvidia/driver"], "/run/nvidia/driver"),
+    (AGENT, "cri-socket", ["criSocket=/run/k3s/containerd/containerd.sock"], "/run/k3s/containerd/containerd.sock"),
+    (AGENT, "cdi-dir", ["cdiDir=/etc/cdi"], "/etc/cdi"),
+    (AGENT, "pod-resources-socket", ["kubeletDir=/data/kubelet"], "/data/kubelet/pod-resources/kubelet.sock"),
+    (AGENT, "metrics", ["metrics.listen=none"], "none"),
+    (AGENT, "on-bypass", ["onBypass=evict"], "evict"),
+    (AGENT, "log-level", ["logLevel=debug"], "debug"),
+    (SCHEDULER, "job-mixing", ["jobMixing=allow"], "allow"),
+    (SCHEDULER, "gang-timeout", ["gangTimeoutSeconds=7"], "7"),
+    (SCHEDULER, "gang-keep-after", ["gangKeepAfterSeconds=0"], "0"),
+    (SCHEDULER, "metrics", ["metrics.listen=0.0.0.0:39997"], "0.0.0.0:39997"),
+    (SCHEDULER, "log-level", ["logLevel=debug"], "debug"),
+])
+def test_value_reaches_its_program(chart, name, argv, want):
+    assert argument(chart, name, "--set", *argv) == want
+
+
+def test_driver_folders_of_the_values_are_what_the_agent_mounts():
+    pod = pod_of(AGENT, "--set", "driverRoot=/d,criSocket=/run/x/x.sock,cdiDir=/etc/cdi,kubeletDir=/k")["spec"]
+    assert {v["name"]: v["hostPath"]["path"] for v in pod["volumes"]} == {
+        "device-plugins": "/var/lib/kubelet/device-plugins", "pod-resources": "/k/pod-resources", "cri": "/run/x",
+        "cdi": "/etc/cdi", "state": "/run/ration", "driver": "/d"}
+    inside = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    assert (inside["pod-resources"], inside["cri"], inside["cdi"]) == ("/k/pod-resources", "/run/x", "/etc/cdi")
+    policy = json.dumps(rendered(AGENT, "--set", "kubeletDir=/k,cdiDir=/cdi-files"))
+    assert '\\"k/\\"' in policy and '\\"cdi-files/\\"' in policy    # no GPU pod mounts them
+
+
+@pytest.mark.parametrize("chart, own", [(AGENT, {"name": "gpushare-device-plugin-ds"}),
+                                        (SCHEDULER, {"app": SCHEDULER})])
+def test_what_kubernetes_does_with_our_pods_can_be_said(tmp_path, chart, own):
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}]}}}
+    values = {"imagePullSecrets": [{"name": "registry"}], "priorityClassName": "mine", "nodeSelector": {"pool": "gpu"},
+              "affinity": affinity, "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}],
+              "podAnnotations": {"example.com/a": "1"}, "podLabels": {"team": "ml"}}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    pod = pod_of(chart, "--values", tmp_path / "values.yaml")
+    for key in ("imagePullSecrets", "priorityClassName", "nodeSelector", "affinity", "tolerations"):
+        assert pod["spec"][key] == values[key]
+    assert pod["metadata"]["labels"] == {**own, "team": "ml"}
+    assert pod["metadata"]["annotations"]["example.com/a"] == "1"
+
+
+def test_text_of_a_value_stays_a_text():
+    """What looks like YAML in it is no YAML of the manifest."""
+    odd = 'a: b # {c}'
+    assert pod_of(AGENT, "--set", f"priorityClassName={odd}")["spec"]["priorityClassName"] == odd
+    assert container_of(AGENT, "ration-agent", "--set", f"image.tag={odd}")["image"].endswith(":" + odd)
+    assert pod_of(SCHEDULER, "--set", f"podAnnotations.x={odd}")["metadata"]["annotations"]["x"] == odd
+
+
+def test_resources_reach_each_container():
+    assert container_of(AGENT, "ration-agent", "--set", "resources.limits.memory=1Gi")["resources"]["limits"] == {
+        "memory": "1Gi"}
+    pod = pod_of(SCHEDULER, "--set", "resources.scheduler.requests.cpu=2,resources.kubeScheduler.requests.cpu=1")
+    assert {c["name"]: c["resources"]["requests"]["cpu"] for c in pod["spec"]["containers"]} == {
+        "ration-scheduler": 2, "kube-scheduler": 1}
+
+
+def test_images_are_named_by_tag_or_exactly_by_digest():
+    assert container_of(AGENT, "ration-agent")["image"] == "ration/ration-agent:0.1.0"
+    assert container_of(AGENT, "ration-agent", "--set", "image.tag=v1")["image"].endswith("agent:v1")
+    for chart, name, value in ((AGENT, "ration-agent", "image"), (SCHEDULER, "ration-scheduler", "image"),
+                               (SCHEDULER, "kube-scheduler", "kubeScheduler")):
+        setting = f"{value}.digest={DIGEST},{value}.repository=r.example.com/x"
+        assert container_of(chart, name, "--set", setting)["image"] == f"r.example.com/x@{DIGEST}"
+    assert container_of(SCHEDULER, "kube-scheduler")["image"] == "registry.k8s.io/kube-scheduler:v1.36.3"
+
+
+def test_profiles_reach_kube_scheduler():
+    profiles = [{"schedulerName": SCHEDULER}, {"schedulerName": "night", "percentageOfNodesToScore": 50,
+                                               "plugins": {"score": {"disabled": [{"name": "ImageLocality"}]}}}]
+    config = find(rendered(SCHEDULER, "--set-json", f"profiles={json.dumps(profiles)}"), "ConfigMap", SCHEDULER)
+    assert yaml.safe_load(config["data"]["scheduler.yaml"])["profiles"] == profiles
+
+
+def test_one_replica_has_no_disruption_budget():
+    assert "PodDisruptionBudget" in {o["kind"] for o in rendered(SCHEDULER)}
+    assert "PodDisruptionBudget" not in {o["kind"] for o in rendered(SCHEDULER, "--set", "replicas=1")}
+
+
+def test_default_scheduler_leaves_the_deployment_out_and_has_its_rights():
+    objects = rendered(SCHEDULER, "--set", "defaultScheduler=true")
+    assert not {"Deployment", "ConfigMap", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy",
+                "MutatingAdmissionPolicy"} & {o["kind"] for o in objects}
+    user = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "system:kube-scheduler"}
+    assert {o["metadata"]["name"]: o["subjects"] for o in objects if o["kind"].endswith("RoleBinding")} == {
+        "ration-scheduler": [user], "ration-scheduler-lease": [user]}
+    policy = find(objects, "ValidatingAdmissionPolicy", "ration-placement-keys")
+    assert policy["spec"]["matchConditions"][0]["expression"] == "request.userInfo.username != 'system:kube-scheduler'"
+    asked = "defaultScheduler=true,metrics.serviceMonitor.enabled=true,metrics.listen=0.0.0.0:1234"
+    assert "no pods of this chart" in refusal(SCHEDULER, "--set", asked)
+
+
+# ---- least rights
+
+def test_scheduler_pod_is_as_kubernetes_calls_restricted():
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/, profile Restricted."""
+    spec = pod_of(SCHEDULER)["spec"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+    assert {key for v in spec["volumes"] for key in v} == {"name", "configMap"}
+    for container in spec["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False and context["readOnlyRootFilesystem"] is True
+        assert context["runAsNonRoot"] is True and context["runAsUser"] > 0
+        assert context["capabilities"] == {"drop": ["ALL"]} and context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert "privileged" not in context
+
+
+def test_agent_is_privileged_for_its_mounts_and_writes_nowhere_else():
+    spec = pod_of(AGENT)["spec"]
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    assert "hostNetwork" not in spec and "hostIPC" not in spec and spec["hostPID"] is True
+    writable = {m["name"] for m in container["volumeMounts"] if not m.get("readOnly")}
+    assert writable == {"device-plugins", "cdi", "state"}
+
+
+@pytest.mark.parametrize("chart, port", [(AGENT, 39996), (SCHEDULER, 39997)])
+def test_network_policy_lets_in_only_who_reads_opened_metrics(chart, port):
+    def policy(*argv):
+        return find(rendered(chart, *argv), "NetworkPolicy")["spec"]
+    labels = pod_of(chart)["metadata"]["labels"]
+    assert policy() == {"podSelector": {"matchLabels": labels}, "policyTypes": ["Ingress"], "ingress": []}
+    assert policy("--set", "metrics.listen=127.0.0.1:39990")["ingress"] == []
+    opened = policy("--set", f"metrics.listen=0.0.0.0:{port}", "--set", "networkPolicy.apiServerPorts={443,6443}")
+    assert opened["ingress"] == [{"from": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {
+        "app.kubernetes.io/name": "prometheus"}}}], "ports": [{"protocol": "TCP", "port": port}]}]
+    assert opened["egress"] == [{"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]}]
+    assert opened["policyTypes"] == ["Ingress", "Egress"]
+    other = policy("--set", f"metrics.listen=10.0.0.1:{port}", "--set-json", 'networkPolicy.metricsFrom=[{"ipBlock":'
+                   '{"cidr":"10.0.0.0/8"}}]')
+    assert other["ingress"][0]["from"] == [{"ipBlock": {"cidr": "10.0.0.0/8"}}]
+    assert "NetworkPolicy" not in {o["kind"] for o in rendered(chart, "--set", "networkPolicy.enabled=false")}
+
+
+# ---- metrics
+
+@pytest.mark.parametrize("chart, name", [(AGENT, "ration-agent"), (SCHEDULER, SCHEDULER)])
+def test_prometheus_finds_the_pods_by_a_monitor(chart, name):
+    asked = ["--set", "metrics.listen=0.0.0.0:1234,metrics.serviceMonitor.enabled=true",
+             "--set", "metrics.serviceMonitor.labels.release=p,metrics.serviceMonitor.interval=30s"]
+    objects = rendered(chart, *asked)
+    pod = pod_of(chart, *asked)
+    service, monitor = find(objects, "Service", name), find(objects, "ServiceMonitor", name)
+    assert service["spec"]["selector"] == service["metadata"]["labels"] == pod["metadata"]["labels"]
+    (port,) = service["spec"]["ports"]
+    ports = {p["name"]: p["containerPort"] for c in pod["spec"]["containers"] for p in c.get("ports", [])}
+    assert port["port"] == ports[port["targetPort"]] == 1234
+    assert monitor["spec"]["selector"] == {"matchLabels": service["metadata"]["labels"]}
+    assert monitor["metadata"]["labels"] == {"release": "p"}
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["interval"]) == (port["name"], "30s")
+    assert endpoint["honorLabels"] is True    # namespace, pod and container of our series are the GPU pod's
+    assert {"Service", "ServiceMonitor"} & {o["kind"] for o in rendered(chart)} == set()
+
+
+@pytest.mark.parametrize("chart, name", [(AGENT, "ration-agent"), (SCHEDULER, SCHEDULER)])
+def test_alert_rules_are_installed_as_they_are_in_the_file(chart, name):
+    objects = rendered(chart, "--set", "metrics.listen=0.0.0.0:1234,alerts.enabled=true,alerts.labels.release=p")
+    rule = find(objects, "PrometheusRule", name)
+    assert rule["spec"] == yaml.safe_load((CHARTS / chart / "files/alerts.yaml").read_text())
+    assert rule["metadata"]["labels"] == {"release": "p"}
+
+
+def test_dashboard_is_installed_as_it_is_in_the_file():
+    dashboard = find(rendered(AGENT, "--set", "grafanaDashboard.enabled=true"), "ConfigMap", "ration-dashboard")
+    assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    file = json.loads((CHARTS / AGENT / "files/dashboard.json").read_text())
+    assert json.loads(dashboard["data"]["ration.json"]) == file
+
+
+# ---- every value
+
+# What a value is changed to where its kind does not tell; these are texts of which only some are right.
+OTHER = {"gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "logLevel": "debug",
+         "jobMixing": "allow", "replicas": 3, "bestNodes": 3, "pullPolicy": "Always", "digest": DIGEST,
+         "listen": "0.0.0.0:1234", "driverRoot": "/d", "criSocket": "/run/x/x.sock", "cdiDir": "/c", "kubeletDir": "/k",
+         "imagePullSecrets": [{"name": "s"}], "apiServerPorts": [1], "metricsFrom": [{"podSelector": {}}],
+         "interval": "7s", "labels": {"a": "b"}, "requests": {"cpu": "3"}, "limits": {"cpu": "3"},
+         "tolerations": [], "nodeSelector": {"a": "b"}, "gangTimeoutSeconds": 7, "gangKeepAfterSeconds": 7,
+         "affinity": {"podAffinity": {}}, "podAnnotations": {"a": "b"}, "podLabels": {"a": "b"},
+         "profiles": [{"schedulerName": "ack-co-scheduler", "percentageOfNodesToScore": 7}]}
+# Values that change something only beside others.
+OPEN = {"listen": "0.0.0.0:4321"}
+MONITORED = {"metrics": {**OPEN, "serviceMonitor": {"enabled": True}}}
+BESIDE = {"networkPolicy.metricsFrom": {"metrics": OPEN}, "metrics.serviceMonitor.enabled": {"metrics": OPEN},
+          "metrics.serviceMonitor.interval": MONITORED, "metrics.serviceMonitor.labels": MONITORED,
+          "alerts.enabled": {"metrics": OPEN}, "alerts.labels": {"metrics": OPEN, "alerts": {"enabled": True}},
+          "grafanaDashboard.labels": {"grafanaDashboard": {"enabled": True}}}
+
+
+@pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
+def test_each_value_changes_what_is_installed(tmp_path, chart):
+    """A value that nothing reads would be here, too, and a person would wait for its effect."""
+    values = yaml.safe_load((CHARTS / chart / "values.yaml").read_text())
+    assert len(list(leaves(values))) > 20
+
+    def whole(changed):
+        path = tmp_path / "values.yaml"
+        path.write_text(json.dumps(changed))
+        return rendered(chart, "--values", path)
+    default = whole({})
+    for path, value in leaves(values):
+        name = path[-1]
+        beside = BESIDE.get(".".join(path), {})
+        other = OTHER[name] if name in OTHER and not isinstance(value, bool) else (
+            not value if isinstance(value, bool) else "other" if isinstance(value, str) else None)
+        assert other is not None and other != value, f"{path}: how else could it be?"
+        changed = json.loads(json.dumps(beside))
+        inner = changed
+        for part in path[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[name] = other
+        assert whole(changed) != (whole(beside) if beside else default), f"{path} changes nothing"

@@ -1,0 +1,449 @@
+"""ration doctor on a cluster: each check is silent where all is well, and tells its fault with the command that mends it."""
+import copy
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+import doctor_report
+
+BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
+RATION = BUILD / "src/cli/ration"
+FAKE = pathlib.Path(__file__).parent.resolve() / "doctor-kubectl"
+SYSTEM = "namespaces/kube-system"
+LEASES = f"/apis/coordination.k8s.io/v1/{SYSTEM}/leases"
+CONFIGMAPS = f"/api/v1/{SYSTEM}/configmaps"
+PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+VALIDATING = ["ration-placement-keys", "ration-gpu-requests", "ration-gpu-volumes", "ration-gpu-privileges",
+              "ration-agent-own-node"]
+CHECKS = ["kubernetes", "permissions", "policies", "scheduler", "ledger", "versions", "labels", "agents", "runtime",
+          "capacity", "cards", "fault-lists", "foreign-plugins", "requests", "unplaced", "scheduler-name"]
+CARD = "GPU-11111111-0000-0000-0000-00000000000"
+
+
+def lease(name, holder, renewed="2026-11-22T04:00:00.000000Z", seconds=15):
+    return {"metadata": {"name": name}, "spec": {"holderIdentity": holder, "renewTime": renewed,
+                                                 "leaseDurationSeconds": seconds}}
+
+
+def pod(name, container, image="i", namespace="kube-system", node="", ready=True, phase="Running", **spec):
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", "annotations": {}},
+            "spec": {"containers": [{"name": container, "image": image}], "nodeName": node, **spec},
+            "status": {"phase": phase, "conditions": conditions}}
+
+
+def gpu_pod(name, units=4, node="", scheduler="ack-co-scheduler", placed=None):
+    made = pod(name, "main", namespace="default", node=node, schedulerName=scheduler)
+    made["spec"]["containers"][0]["resources"] = {"limits": {"aliyun.com/gpu-mem": str(units)}}
+    if placed is not None:
+        made["metadata"]["annotations"]["ration.dev/placement"] = json.dumps(
+            {"unit": 1024, "containers": {"main": [{"uuid": placed, "units": units}]}})
+    return made
+
+
+def node(name, mode="share", cards=(16160, 16160), **labels):
+    """As a node with so many cards is after its agent has published them: floor(16160 / 1024) = 15 units each."""
+    gpus = [{"index": i, "uuid": f"{CARD}{i}", "model": "T", "mib": mib, "healthy": True} for i, mib in enumerate(cards)]
+    offer = {"aliyun.com/gpu-mem": str(sum(mib // 1024 for mib in cards)), "aliyun.com/gpu-count": str(len(cards)),
+             "cpu": "8"}
+    if mode == "core_mem":
+        offer["aliyun.com/gpu-core.percentage"] = str(100 * len(cards))
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": {"ack.node.gpu.schedule": mode, **labels},
+                         "annotations": {"ration.dev/mode": mode, "ration.dev/unit": "1024",
+                                         "ration.dev/gpus": json.dumps(gpus)}},
+            "status": {"capacity": dict(offer), "allocatable": dict(offer),
+                       "nodeInfo": {"containerRuntimeVersion": "containerd://2.1.4", "kubeletVersion": "v1.36.3"}}}
+
+
+def agent(name, tag="0.1.0"):
+    return pod(f"agent-{name}", "ration-agent", f"registry.example:5000/ration/ration-agent:{tag}", node=name)
+
+
+def scheduler(name, lease_of=None, tag="0.1.0", **more):
+    made = pod(name, "ration-scheduler", f"ration/ration-scheduler:{tag}", **more)
+    if lease_of:
+        made["spec"]["containers"][0]["args"] = [f"--scheduler-lease={lease_of}"]
+    return made
+
+
+def healthy():
+    """A cluster with a share node, a core_mem node and one without GPUs, two replicas of the scheduler, one GPU pod."""
+    plain = {"metadata": {"name": "plain", "uid": "uid-plain", "labels": {"kubernetes.io/os": "linux"}},
+             "status": {"capacity": {"cpu": "8"}, "nodeInfo": {"containerRuntimeVersion": "docker://20.10"}}}
+    named = [{"metadata": {"name": name}} for name in VALIDATING]
+    mutating = [{"metadata": {"name": "ration-scheduler-name"}}]
+    return {"objects": {
+        "/version": {"gitVersion": "v1.36.3", "major": "1", "minor": "36"},
+        LEASES: [lease("ration-ledger", "kube-system/ack-co-scheduler"), lease("ack-co-scheduler", "sched-a_1"),
+                 lease("ration-agent-n1", "n1", seconds=40), lease("ration-agent-n2", "n2", seconds=40)],
+        CONFIGMAPS: [config_map("kube-root-ca.crt", x="y"), config_map("unhealthy-gpu-plain", gpus="0"),
+                     config_map("n1-device-status", devices="- {deviceId: 1, deviceType: gpu, healthy: true}\n")],
+        ADMISSION: {"resources": [{"name": "validatingadmissionpolicies"}, {"name": "mutatingadmissionpolicies"}]},
+        ADMISSION + "/validatingadmissionpolicies": named, ADMISSION + "/validatingadmissionpolicybindings": named,
+        ADMISSION + "/mutatingadmissionpolicies": mutating, ADMISSION + "/mutatingadmissionpolicybindings": mutating,
+        "/api/v1/pods": [agent("n1"), agent("n2"), agent("plain"), scheduler("sched-a"), scheduler("sched-b"),
+                         gpu_pod("p", node="n1", placed=f"{CARD}0"), gpu_pod("waits"),
+                         pod("other", "main", namespace="default", schedulerName="default-scheduler"),
+                         gpu_pod("over", node="n1") | {"status": {"phase": "Succeeded"}}],
+        "/api/v1/nodes": [node("n1"), node("n2", "core_mem", (16160,)), plain],
+    }}
+
+
+def pages(path, items, size):
+    """Every URL that a list in pages of `size` is asked by, with the answer."""
+    if path == PODS:
+        path += "?fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+        items = [i for i in items if not isinstance(i, dict) or not isinstance(i.get("status"), dict)
+                 or i["status"].get("phase") not in ("Succeeded", "Failed")]
+    for start in range(0, max(len(items), 1), size):
+        url = path + ("&" if "?" in path else "?") + "limit=500" + (f"&continue={start}" if start else "")
+        metadata = {"continue": str(start + size)} if start + size < len(items) else {}
+        yield url, {"kind": "List", "metadata": metadata, "items": items[start:start + size]}
+
+
+def write_cluster(folder, cluster):
+    shutil.rmtree(folder, ignore_errors=True)
+
+    def write(name, text):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    write("missing.complaint", "Error from server (NotFound): the server could not find the requested resource")
+    for path, answer in cluster["objects"].items():
+        for url, page in pages(path, answer, cluster.get("page", 500)) if isinstance(answer, list) else [(path, answer)]:
+            if path in cluster.get("forbidden", []):
+                write(url[1:] + ".complaint", f'Error from server (Forbidden): User "jane" cannot list resource "{path}"')
+            else:
+                write(url[1:] + ".json", json.dumps(page))
+    for what in cluster.get("denied", []):
+        write("denied/" + what.replace("/", "_").replace(" ", "."), "")
+    if "down" in cluster:
+        write("down", "")
+
+
+@pytest.fixture
+def doctor(tmp_path):
+    def run(cluster, *args):
+        write_cluster(tmp_path / "cluster", cluster)
+        return subprocess.run([RATION, "doctor", *args], capture_output=True, text=True, timeout=30, check=False,
+                              env=os.environ | {"KUBECTL": str(FAKE), "DOCTOR_CLUSTER": str(tmp_path / "cluster")})
+    return run
+
+
+def examine(doctor, cluster):
+    return doctor_report.read(doctor(cluster, "-o", "json"))
+
+
+def test_a_healthy_cluster_has_no_findings(doctor):
+    status, findings, states = examine(doctor, healthy())
+    assert findings == []
+    assert states == {check: "ok" for check in CHECKS}
+    assert list(states) == CHECKS
+    assert status == 0
+    done = doctor(healthy())
+    assert (done.returncode, done.stdout) == (0, "16 checks: 0 findings in 0 of them, 0 could not be made\n")
+
+
+def the_node(cluster, name="n1"):
+    return next(n for n in cluster["objects"]["/api/v1/nodes"] if n["metadata"]["name"] == name)
+
+
+def labels(**changed):
+    """Keys with dots: ack_node_gpu_placement."""
+    def change(cluster):
+        the_node(cluster)["metadata"]["labels"].update({k.replace("_", "."): v for k, v in changed.items()})
+    return change
+
+
+def annotations(**changed):
+    def change(cluster):
+        the_node(cluster)["metadata"]["annotations"].update({f"ration.dev/{k.replace('_', '-')}": v
+                                                             for k, v in changed.items()})
+    return change
+
+
+def capacity(resource, value, of="capacity", name="n1"):
+    def change(cluster):
+        the_node(cluster, name)["status"][of][resource] = value
+    return change
+
+
+def add(path, *items):
+    def change(cluster):
+        cluster["objects"][path] += items
+    return change
+
+
+def without(path, *names):
+    def change(cluster):
+        cluster["objects"][path] = [i for i in cluster["objects"][path] if i["metadata"]["name"] not in names]
+    return change
+
+
+def replaced(path, *items):
+    def change(cluster):
+        without(path, *(i["metadata"]["name"] for i in items))(cluster)
+        add(path, *items)(cluster)
+    return change
+
+
+def version(minor):
+    def change(cluster):
+        cluster["objects"]["/version"] = {"gitVersion": f"v1.{minor}.0", "major": "1", "minor": f"{minor}+"}
+    return change
+
+
+def served(*kinds):
+    def change(cluster):
+        cluster["objects"][ADMISSION] = {"resources": [{"name": kind} for kind in kinds]}
+    return change
+
+
+def kubelet(text):
+    def change(cluster):
+        the_node(cluster)["status"]["nodeInfo"]["kubeletVersion"] = text
+    return change
+
+
+def runtime(text):
+    def change(cluster):
+        the_node(cluster)["status"]["nodeInfo"]["containerRuntimeVersion"] = text
+    return change
+
+
+def denied(*what):
+    def change(cluster):
+        cluster["denied"] = list(what)
+    return change
+
+
+def config_map(name, **data):
+    return {"metadata": {"name": name}, "data": data}
+
+
+def listed(name, **data):
+    return add(CONFIGMAPS, config_map(name, **data))
+
+
+def sick(cluster):
+    gpus = [{"index": 0, "uuid": f"{CARD}0", "model": "T", "mib": 16160, "healthy": True},
+            {"index": 1, "uuid": f"{CARD}1", "model": "T", "mib": 16160, "healthy": False}]
+    annotations(gpus=json.dumps(gpus))(cluster)
+    capacity("aliyun.com/gpu-mem", "15", "allocatable")(cluster)
+
+
+
+
+def no_scheduler(cluster):
+    without(PODS, "sched-a", "sched-b")(cluster)
+    without(LEASES, "ration-ledger")(cluster)
+
+
+OLD = "2026-11-22T03:59:00.000000Z"  # a minute before the newest
+N1, LEDGER = "node n1", "Lease kube-system/ration-ledger"
+FAULTS = [
+    # what, change, check, severity, where, words of what is said, words of the command
+    ("too-old", version(28), "kubernetes", "error", "cluster", "1.29", ""),
+    ("no-validating", version(29), "kubernetes", "warning", "cluster", "ValidatingAdmissionPolicy v1", ""),
+    ("no-mutating", version(35), "kubernetes", "note", "cluster", "schedulerName: ack-co-scheduler", ""),
+    ("may-not", denied("create pods/portforward"), "permissions", "warning", "you", "create pods/portforward in kube-system",
+     "kubectl auth can-i create pods/portforward --namespace=kube-system"),
+    ("policy", without(ADMISSION + "/validatingadmissionpolicies", "ration-placement-keys"), "policies", "warning",
+     "ValidatingAdmissionPolicy/ration-placement-keys", "can forge", "policies.placementKeys=true"),
+    ("binding", without(ADMISSION + "/validatingadmissionpolicybindings", "ration-gpu-volumes"), "policies", "warning",
+     "ValidatingAdmissionPolicyBinding/ration-gpu-volumes", "grant of his own", "policies.volumes=true"),
+    ("mutating", without(ADMISSION + "/mutatingadmissionpolicies", "ration-scheduler-name"), "policies", "note",
+     "MutatingAdmissionPolicy/ration-scheduler-name", "must name their scheduler", ""),
+    ("validating-unserved", served("mutatingadmissionpolicies"), "policies", "warning", "cluster", "is not served", ""),
+    ("no-scheduler", no_scheduler, "scheduler", "error", "cluster", "nobody chooses cards",
+     "helm upgrade --install ack-co-scheduler"),
+    ("not-ready", replaced(PODS, scheduler("sched-a", ready=False), scheduler("sched-b", ready=False)), "scheduler",
+     "error", "cluster", "none of the 2 pods", "kubectl -n kube-system describe pods -l app=ack-co-scheduler"),
+    ("no-leader", without(LEASES, "ack-co-scheduler"), "scheduler", "error", "kube-system/ack-co-scheduler",
+     "no GPU pod is placed", "describe pods"),
+    ("leader-stopped", replaced(LEASES, lease("ack-co-scheduler", "sched-a_1", OLD)), "scheduler", "error",
+     "kube-system/ack-co-scheduler", "sched-a_1 has stopped", "describe pods"),
+    ("unowned", without(LEASES, "ration-ledger"), "ledger", "error", LEDGER, "nobody owns", "describe pods"),
+    ("owner-stopped", replaced(LEASES, lease("ration-ledger", "kube-system/ack-co-scheduler", OLD)), "ledger", "error",
+     LEDGER, "stopped to renew", "describe pods"),
+    ("outside", without(PODS, "sched-a", "sched-b"), "ledger", "note", LEDGER, "outside of pods", ""),
+    ("second-pair", add(PODS, scheduler("kube-scheduler-cp1", "kube-system/kube-scheduler")), "ledger", "error",
+     "pod kube-system/kube-scheduler-cp1", "owned by kube-system/ack-co-scheduler", "kubectl"),
+    ("gpushare", add(PODS, pod("gpushare-schd-extender-x", "main", "acs/k8s-gpushare-schd-extender:1.11", node="plain")),
+     "ledger", "error", "pod kube-system/gpushare-schd-extender-x", "ledger of its own", "kubectl -n kube-system get pod"),
+    ("two-agents", replaced(PODS, agent("n2", "0.0.9")), "versions", "warning", "agents", "2 versions", "get pods"),
+    ("skew", replaced(PODS, agent("n1", "0.2.0"), agent("n2", "0.2.0"), agent("plain", "0.2.0")), "versions", "warning",
+     "cluster", "agents are of version 0.2.0 and the scheduler of 0.1.0", "helm upgrade"),
+    ("value-typo", labels(ack_node_gpu_schedule="shared"), "labels", "error", N1, "schedule=shared is no mode",
+     "kubectl label node n1 ack.node.gpu.schedule=share --overwrite"),
+    ("placement-typo", labels(ack_node_gpu_placement="Spread"), "labels", "warning", N1, "neither binpack nor spread",
+     "kubectl label node n1 ack.node.gpu.placement=spread --overwrite"),
+    ("key-typo", labels(ack_node_gpu_scheduler="cgpu"), "labels", "warning", N1, "ack.node.gpu.scheduler",
+     "kubectl label node n1 ack.node.gpu.schedule=cgpu ack.node.gpu.scheduler-"),
+    ("key-typo-case", labels(ack_node_gpu_Placment="spread"), "labels", "warning", N1, "was ack.node.gpu.placement meant",
+     "ack.node.gpu.placement=spread ack.node.gpu.Placment-"),
+    ("legacy", labels(gpushare="yes"), "labels", "warning", N1, "gpushare=yes", "kubectl label node n1 gpushare-"),
+    ("legacy-too", labels(cgpu="true"), "labels", "note", N1, "the second counts", "kubectl label node n1 cgpu-"),
+    ("policy-7", annotations(policy="7"), "labels", "warning", N1, "no policy from 0 to 5",
+     "kubectl annotate node n1 ration.dev/policy-"),
+    ("no-agent", without(PODS, "agent-n1"), "agents", "error", N1, "no ration-agent runs",
+     "kubectl -n kube-system describe daemonset gpushare-device-plugin-ds"),
+    ("no-lease", without(LEASES, "ration-agent-n1"), "agents", "error", N1, "no Lease",
+     "kubectl -n kube-system logs agent-n1 -c ration-agent"),
+    ("agent-stopped", replaced(LEASES, lease("ration-agent-n1", "n1", OLD, 40)), "agents", "error", N1, "stopped to renew",
+     "logs agent-n1"),
+    ("problem", annotations(problem="the driver is gone"), "agents", "error", N1, "the driver is gone", "logs agent-n1"),
+    ("leaving", annotations(serving="false"), "agents", "warning", N1, "about to go", "logs agent-n1"),
+    ("pending", annotations(mode_pending="cgpu"), "agents", "note", N1, "its mode changes to cgpu", ""),
+    ("unit-pending", annotations(unit_pending="128"), "agents", "note", N1, "its unit (MiB) changes to 128", ""),
+    ("old-containerd", runtime("containerd://1.6.33"), "runtime", "error", N1, "knows no CDI", "ration doctor --node"),
+    ("old-kubelet", kubelet("v1.27.16"), "runtime", "error", N1, "v1.27.16 takes no CDI devices from device plugins", ""),
+    ("gated-kubelet", kubelet("v1.28.3-aliyun.1"), "runtime", "warning", N1, "feature gate DevicePluginCDIDevices", ""),
+    ("docker", runtime("docker://20.10.7"), "runtime", "warning", N1, "docker://20.10.7", "ration doctor --node"),
+    ("too-little", capacity("aliyun.com/gpu-mem", "15"), "capacity", "error", N1,
+     "capacity has 15 of aliyun.com/gpu-mem, but its cards are 30 units of 1024 MiB", "delete pod"),
+    ("not-allocatable", capacity("aliyun.com/gpu-mem", "29", "allocatable"), "capacity", "warning", N1, "only 29",
+     "--field-selector spec.nodeName=n1"),
+    ("core", capacity("aliyun.com/gpu-core.percentage", "200"), "capacity", "error", N1, "and 0 is right", "delete pod"),
+    ("no-core", capacity("aliyun.com/gpu-core.percentage", "0", name="n2"), "capacity", "error", "node n2",
+     "and 100 is right", "delete pod"),
+    ("count", capacity("aliyun.com/gpu-count", "1"), "capacity", "warning", N1, "it has 2 cards", "delete pod"),
+    ("torn", annotations(gpus="["), "capacity", "error", N1, "cannot be understood", "delete pod"),
+    ("left-over", capacity("aliyun.com/gpu-mem", "15", name="plain"), "capacity", "error", "node plain",
+     "no mode is in force", "delete pod"),
+    ("sick", sick, "cards", "warning", N1, f"GPU 1 ({CARD}1) is faulty", "ration uncordon n1 1"),
+    ("torn-list", listed("n1-device-status", devices="- deviceId: ["), "fault-lists", "error",
+     "configmap kube-system/n1-device-status", "cannot be understood", "edit configmap n1-device-status"),
+    ("torn-gpus", listed("unhealthy-gpu-n1", gpus="0;1"), "fault-lists", "error",
+     "configmap kube-system/unhealthy-gpu-n1", "cannot be understood", "edit configmap unhealthy-gpu-n1"),
+    ("no-list", listed("n1-device-status", device="x"), "fault-lists", "error", "configmap kube-system/n1-device-status",
+     "no data.devices", "edit configmap"),
+    ("no-such-card", listed("unhealthy-gpu-n1", gpus="1,2"), "fault-lists", "warning",
+     "configmap kube-system/unhealthy-gpu-n1", "GPU 2, which node n1 does not have", "edit configmap"),
+    ("no-such-node", listed("unhealthy-gpu-n9", gpus="0"), "fault-lists", "note",
+     "configmap kube-system/unhealthy-gpu-n9", "node faulty that is not there", "delete configmap unhealthy-gpu-n9"),
+    ("nvidia", add(PODS, pod("nvidia-device-plugin-daemonset-x", "p", "nvcr.io/nvidia/k8s-device-plugin:v0.17", node="n1")),
+     "foreign-plugins", "error", N1, "as nvidia.com/gpu", "kubectl -n kube-system get pod nvidia-device-plugin-daemonset-x"),
+    ("gpushare-plugin", add(PODS, pod("gpushare-device-plugin-ds-x", "p", "acs/k8s-gpushare-plugin:v2", node="n1")),
+     "foreign-plugins", "error", N1, "device plugin of gpushare", "get pod gpushare-device-plugin-ds-x"),
+    ("second-offer", capacity("nvidia.com/gpu", "2"), "foreign-plugins", "error", N1, "nvidia.com/gpu: 2", "grep"),
+    ("impossible", add(PODS, gpu_pod("odd", units="-1")), "requests", "warning", "pod default/odd", "gpu-mem",
+     "kubectl -n default delete pod odd"),
+    ("unplaced", add(PODS, gpu_pod("bare", node="n1")), "unplaced", "error", "pod default/bare",
+     "asks for 4 of aliyun.com/gpu-mem and is bound to node n1", "kubectl -n default delete pod bare"),
+    ("other-scheduler", add(PODS, gpu_pod("lost", scheduler="default-scheduler")), "scheduler-name", "error",
+     "pod default/lost", 'its schedulerName is "default-scheduler"', "kubectl -n default delete pod lost"),
+]
+
+
+@pytest.mark.parametrize("change,check,severity,where,what,mend", [fault[1:] for fault in FAULTS],
+                         ids=[fault[0] for fault in FAULTS])
+def test_a_fault_is_told_by_its_check_with_what_mends_it(doctor, change, check, severity, where, what, mend):
+    cluster = copy.deepcopy(healthy())
+    change(cluster)
+    doctor_report.assert_tells(examine(doctor, cluster), check, severity, where, what, mend)
+
+
+def test_every_check_has_a_fault():
+    assert {fault[2] for fault in FAULTS} == set(CHECKS)
+
+
+def test_what_may_not_be_read_is_unknown_and_never_well(doctor):
+    cluster = healthy() | {"forbidden": [LEASES]}
+    status, findings, states = examine(doctor, cluster)
+    assert (status, findings) == (3, [])
+    assert {check for check, state in states.items() if state == "unknown"} == {"scheduler", "ledger", "agents",
+                                                                               "scheduler-name"}
+    text = doctor(cluster).stdout
+    assert 'unknown  ledger: could not look: /apis/coordination.k8s.io/v1/namespaces/kube-system/leases: Error from ' \
+        'server (Forbidden): User "jane"' in text
+    assert text.endswith("16 checks: 0 findings in 0 of them, 4 could not be made\n")
+
+
+def test_a_finding_outweighs_what_could_not_be_looked_at(doctor):
+    cluster = healthy() | {"forbidden": [LEASES]}
+    annotations(policy="7")(cluster)
+    assert doctor(cluster).returncode == 1
+
+
+def test_without_a_cluster_it_could_not_look(doctor, tmp_path):
+    done = doctor(healthy() | {"down": True})
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "was refused" in done.stderr and "ration: /version: " in done.stderr
+    done = subprocess.run([RATION, "doctor"], capture_output=True, text=True, timeout=10, check=False,
+                          env=os.environ | {"KUBECTL": str(tmp_path / "none")})
+    assert done.returncode == 3 and "install kubectl" in done.stderr
+
+
+def test_it_only_reads(doctor, tmp_path):
+    doctor(healthy())
+    calls = [line.split() for line in (tmp_path / "cluster/log").read_text().splitlines()]
+    assert {tuple(call[:2]) for call in calls if call[0] != "get"} == {("auth", "can-i")}
+    assert all(call[1].startswith("--raw=/") for call in calls if call[0] == "get")
+
+
+def test_lists_are_read_page_by_page(doctor):
+    cluster = healthy() | {"page": 2}
+    add(PODS, gpu_pod("last", node="n1"))(cluster)
+    _, findings, _ = examine(doctor, cluster)
+    assert [f[2] for f in findings] == ["pod default/last"]
+
+
+def test_many_findings_of_one_check_are_counted(doctor):
+    cluster = healthy()
+    add(PODS, *(gpu_pod(f"p{i}", node="n1") for i in range(60)))(cluster)
+    done = doctor(cluster)
+    assert done.stdout.count("error    unplaced: ") == 50
+    assert "more     unplaced: 10 further ones are not shown\n" in done.stdout
+    assert done.stdout.endswith("60 findings in 1 of them, 0 could not be made\n")
+
+
+def test_the_worst_comes_first_and_the_command_is_below(doctor):
+    cluster = healthy()
+    annotations(policy="7")(cluster)
+    add(PODS, gpu_pod("bare", node="n1"))(cluster)
+    lines = doctor(cluster).stdout.splitlines()
+    assert lines[0].startswith("error    unplaced: pod default/bare: ")
+    assert lines[1] == "         kubectl -n default delete pod bare"
+    assert lines[2].startswith("warning  labels: node n1: ")
+
+
+def test_names_cannot_command_the_terminal(doctor):
+    cluster = healthy()
+    add(PODS, gpu_pod("lost", scheduler="\x1b[2J\nevil"))(cluster)
+    annotations(problem="\x1b]0;owned\x07")(cluster)
+    out = doctor(cluster).stdout
+    assert "\x1b" not in out and "\x07" not in out and "\nevil" not in out
+
+
+def test_the_default_scheduler_is_ours_where_it_owns_the_ledger(doctor):
+    cluster = healthy()
+    without(PODS, "sched-a", "sched-b")(cluster)
+    without(LEASES, "ration-ledger", "ack-co-scheduler")(cluster)
+    add(LEASES, lease("ration-ledger", "kube-system/kube-scheduler"), lease("kube-scheduler", "cp1_1"))(cluster)
+    without(ADMISSION + "/mutatingadmissionpolicies", "ration-scheduler-name")(cluster)
+    add(PODS, scheduler("kube-scheduler-cp1", "kube-system/kube-scheduler"), gpu_pod("q", scheduler="default-scheduler"))(
+        cluster)
+    assert examine(doctor, cluster)[1] == []
+
+
+def test_answers_of_another_shape_do_not_break_it(doctor):
+    cluster = healthy()
+    for path in (LEASES, PODS, NODES, CONFIGMAPS):
+        add(path, 7, None, [], {}, {"metadata": 3, "spec": [], "status": "x"},
+            {"metadata": {"name": "odd", "uid": "u", "labels": 3, "annotations": []}, "spec": 1,
+             "status": {"capacity": [], "conditions": 3}})(cluster)
+    done = doctor(cluster)
+    assert done.returncode in (0, 1) and done.stderr == ""
+
+
+@pytest.mark.parametrize("args,words", [(["-o", "yaml"], "--output must be json"), (["n1"], "nothing to name"),
+                                        (["--unknown"], "unrecognized option")])
+def test_wrong_arguments_are_refused(doctor, args, words):
+    done = doctor(healthy(), *args)
+    assert done.returncode == 2 and words in done.stderr and "Usage: ration doctor" in done.stderr

@@ -1,0 +1,248 @@
+"""Gangs as kube-scheduler and the API server see them: one ration-scheduler, calls in parallel as they come."""
+import concurrent.futures
+import http.client
+import json
+import time
+
+import pytest
+
+from fake_apiserver import wait_for
+from test_scheduler import api, gpu_node, start  # noqa: F401
+from test_why import person  # noqa: F401
+
+GROUP = "pod-group.scheduling.sigs.k8s.io/"
+
+
+def member(api, name, units, gang="g", least=2, **more):  # noqa: F811
+    return api.create_pod(name, gpu_mem=units, labels={GROUP + "name": gang, GROUP + "min-available": str(least)},
+                          **more)
+
+
+def ready(scheduler, *pods):
+    """The watch has shown these pods."""
+    wait_for(lambda: all(why(scheduler, pod) for pod in pods), what="pods in the ledger")
+
+
+def why(scheduler, pod):
+    return json.loads(scheduler.http("GET", f"/why?namespace=default&name={pod['metadata']['name']}")[1]).get("pod")
+
+
+def nodes_of(scheduler, pod, names):
+    answer = scheduler.filter(pod, names)
+    assert answer["Error"] == ""
+    return answer["NodeNames"]
+
+
+def reasons(scheduler, pod, names):
+    answer = scheduler.filter(pod, names)
+    assert answer["NodeNames"] == []
+    return {*answer["FailedNodes"].values(), *answer["FailedAndUnresolvableNodes"].values()}
+
+
+def schedule(scheduler, pod, names):
+    """As kube-scheduler does; returns bind's error, or the reasons of filter."""
+    found = nodes_of(scheduler, pod, names)
+    return scheduler.bind(pod, found[0]) if found else "no node"
+
+
+def at_once(scheduler, pods, names):
+    with concurrent.futures.ThreadPoolExecutor(len(pods)) as pool:
+        return list(pool.map(lambda pod: schedule(scheduler, pod, names), pods))
+
+
+def bound(api, *names):  # noqa: F811
+    return [api.pod(name)["spec"].get("nodeName") for name in names]
+
+
+def test_all_members_are_bound_or_none_and_a_stranger_cannot_take_a_place(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240, 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5, least=4) for i in range(4)]
+    stranger = api.create_pod("stranger", gpu_mem=5)
+    ready(scheduler, *pods, stranger)
+    assert nodes_of(scheduler, pods[3], ["a"]) == ["a"]
+    assert reasons(scheduler, stranger, ["a"]) == {"no GPU has 5 units free"}
+    assert at_once(scheduler, pods, ["a"]) == [""] * 4
+    bindings = api.requests_for("POST", r"/binding$")
+    assert len(bindings) == 4
+    assert all(b.body["metadata"]["annotations"]["ration.dev/gang"] == "forming" for b in bindings)
+    # Once all are there the mark goes.
+    wait_for(lambda: not any("ration.dev/gang" in api.pod(f"p{i}")["metadata"]["annotations"] for i in range(4)),
+             what="marks taken away")
+
+
+def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    api.create_pod("there", gpu_mem=4, node="a", annotations={
+        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":4}]}}'})
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5) for i in range(2)]
+    small = api.create_pod("small", gpu_mem=6)
+    ready(scheduler, *pods, small)
+    for pod in pods:
+        assert reasons(scheduler, pod, ["a"]) == {"no room for its whole gang"}
+    assert nodes_of(scheduler, small, ["a"]) == ["a"]      # nothing is held for it
+    api.delete("pods", "small", "default")
+    api.delete("pods", "there", "default")
+    wait_for(lambda: all("ration.dev/nudge" in api.pod(f"p{i}")["metadata"]["annotations"] for i in range(2)),
+             what="both nudged")
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+
+
+def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5) for i in range(2)]
+    ready(scheduler, *pods)
+    began = time.monotonic()
+    error = schedule(scheduler, pods[0], ["a"])
+    assert 3.5 < time.monotonic() - began < 6
+    assert error == "not enough pods of its gang came to bind in time, trying again"
+    assert scheduler.used() == {"a": [0]}
+    assert not api.requests_for("POST", r"/binding$")
+    assert reasons(scheduler, pods[1], ["a"]) == {"its gang is tried again in a moment"}
+    time.sleep(1.5)
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+
+
+def test_a_member_deleted_at_bind_frees_the_others_at_once(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 3, least=3) for i in range(3)]
+    ready(scheduler, *pods)
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(schedule, scheduler, pod, ["a"]) for pod in pods[:2]]
+        time.sleep(0.5)
+        api.delete("pods", "p2", "default")
+        assert all(w.result() for w in waiting)
+    assert time.monotonic() - began < 2.5
+    assert scheduler.used() == {"a": [0]}
+
+
+def test_a_caller_that_hangs_up_costs_the_gang_its_plan_and_nobody_is_bound(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5) for i in range(2)]
+    ready(scheduler, *pods)
+    assert nodes_of(scheduler, pods[0], ["a"]) == ["a"]
+    connection = http.client.HTTPConnection("127.0.0.1", scheduler.ports[0], timeout=5)
+    meta = pods[0]["metadata"]
+    connection.request("POST", "/bind", json.dumps({"PodName": meta["name"], "PodNamespace": "default",
+                                                    "PodUID": meta["uid"], "Node": "a"}))
+    time.sleep(0.3)
+    connection.close()
+    time.sleep(0.3)
+    assert schedule(scheduler, pods[1], ["a"]) != ""
+    assert bound(api, "p0", "p1") == [None, None]
+
+
+def test_a_member_that_is_made_anew_needs_nobody_else(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5) for i in range(2)]
+    ready(scheduler, *pods)
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+    wait_for(lambda: "ration.dev/gang" not in api.pod("p0")["metadata"]["annotations"])
+    api.delete("pods", "p1", "default")
+    again = member(api, "p2", 5)
+    ready(scheduler, again)
+    wait_for(lambda: scheduler.used() == {"a": [5]})
+    assert schedule(scheduler, again, ["a"]) == ""
+
+
+def test_members_that_another_process_bound_count(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    first = member(api, "p0", 5)
+    api.bind("p0", "a", annotations={
+        "ration.dev/gang": "forming",
+        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":5}]}}'})
+    scheduler = start()
+    second = member(api, "p1", 5)
+    ready(scheduler, first, second)
+    assert schedule(scheduler, second, ["a"]) == ""
+    wait_for(lambda: "ration.dev/gang" not in api.pod("p0")["metadata"]["annotations"])
+
+
+def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    first = member(api, "p0", 5)
+    api.bind("p0", "a", annotations={
+        "ration.dev/gang": "forming",
+        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":5}]}}'})
+    api.inject("POST", "/eviction$", times=1, status=429, reason="TooManyRequests", message="a budget protects it")
+    scheduler = start("--gang-timeout", "1")
+    ready(scheduler, first)
+    wait_for(lambda: len(api.requests_for("POST", "/eviction$")) >= 2, 12, "asked again after a refusal")
+    wait_for(lambda: api.events("GangIncomplete"), what="Event")
+    assert api.events("GangIncomplete")[0]["involvedObject"]["name"] == "p0"
+
+
+@pytest.mark.parametrize("value", ["x", "0", "1001"])
+def test_a_min_available_that_is_none_is_refused_with_a_sentence(api, start, value):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pod = member(api, "p0", 5, least=value)
+    assert reasons(scheduler, pod, ["a"]) == {
+        f'pod default/p0: label {GROUP}min-available is "{value}": must be a number from 1 to 1000'}
+
+
+def test_a_pod_group_says_how_many(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    api.create("podgroups", {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+                             "metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}})
+    scheduler = start()
+    wait_for(lambda: "the cluster has PodGroups" in scheduler.text())
+    pods = [api.create_pod(f"p{i}", gpu_mem=5, labels={"scheduling.x-k8s.io/pod-group": "g"}) for i in range(2)]
+    ready(scheduler, *pods)
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+
+
+def test_nobody_is_preempted_for_a_part_of_a_gang(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    low = api.create_pod("low", gpu_mem=10, node="a", annotations={
+        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":10}]}}'})
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5, spec={"priority": 100, "containers": [
+        {"name": "main", "image": "x", "resources": {"limits": {"aliyun.com/gpu-mem": "5"}}}]}) for i in range(2)]
+    ready(scheduler, low, *pods)
+    assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
+    answer = scheduler.verb("preempt", {"Pod": pods[0], "NodeNameToMetaVictims": {
+        "a": {"Pods": [{"UID": low["metadata"]["uid"]}]}}})
+    assert answer == {"NodeNameToMetaVictims": {}}
+
+
+def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    for i in range(2):
+        api.create_pod(f"there{i}", gpu_mem=5, node="a", annotations={
+            "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":5}]}}'})
+    scheduler = start("--gang-keep-after", "1")
+    pods = [member(api, f"p{i}", 5) for i in range(2)]
+    small = api.create_pod("small", gpu_mem=1)
+    ready(scheduler, *pods, small)
+    assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
+    time.sleep(2.5)
+    api.delete("pods", "there0", "default")
+    wait_for(lambda: scheduler.used() == {"a": [5]})
+    assert reasons(scheduler, small, ["a"]) == {"no GPU has 1 units free"}
+    api.delete("pods", "there1", "default")
+    wait_for(lambda: "ration.dev/nudge" in api.pod("p0")["metadata"]["annotations"], what="nudged")
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+
+
+def test_why_speaks_of_the_gang(api, start, person):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 3, least=3) for i in range(2)]
+    ready(scheduler, *pods)
+    assert reasons(scheduler, pods[0], ["a"]) == {"waits for the other pods of its gang"}
+    person.world(scheduler)
+    text = person.why("p0")
+    assert "Pod default/p0 waits for a GPU.\n" in text
+    assert ("It is of gang g: 0 of 2 pods are placed; 3 at least, or none: "
+            "waits for the other pods of its gang.\n") in text
+    pods.append(member(api, "p2", 3, least=3))
+    ready(scheduler, *pods)
+    assert at_once(scheduler, pods, ["a"]) == [""] * 3
+    wait_for(lambda: "3 of 3 pods are placed; 3 at least, or none. It has come about: " in person.why("p0"))

@@ -1,0 +1,499 @@
+"""ResourcePolicies, with a small API server: which nodes ration-scheduler lets a pod use, what it waits for and what it
+writes. Pods without a GPU unless said otherwise: the entry that is asked about every pod."""
+import json
+import re
+import time
+
+import pytest
+
+from fake_apiserver import wait_for
+from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
+from test_why import person    # noqa: F401
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
+NODES = ["a1", "a2", "b1", "b2", "v1"]
+POOL_A = {"resource": "idc", "nodeSelector": {"pool": "a"}}
+POOL_B = {"resource": "ecs", "nodeSelector": {"pool": "b"}}
+ECI = {"resource": "eci"}
+
+
+@pytest.fixture(name="nodes")
+def _nodes(api):    # noqa: F811
+    for name in NODES:
+        api.create_node(name, labels={"type": "virtual-kubelet"} if name == "v1" else {"pool": name[0]})
+    return NODES
+
+
+def policy(api, units, name="team", selector=None, **spec):    # noqa: F811
+    return api.create("resourcepolicies", {"metadata": {"name": name, "namespace": "default"}, "spec": {
+        "selector": {"app": "web"} if selector is None else selector, "units": units, **spec}})
+
+
+def web(api, name, node=None, labels=None, **more):    # noqa: F811
+    return api.create_pod(name, node=node, labels={"app": "web", **(labels or {})}, owner="rs",
+                          spec={"containers": [{"name": "main", "image": "x", **more}]})
+
+
+def ask(scheduler, pod, nodes=None):
+    return scheduler.verb("levels/filter", {"Pod": pod, "Nodes": None, "NodeNames": NODES if nodes is None else nodes})
+
+
+def names(answer):
+    assert answer["Error"] == ""
+    return answer["NodeNames"]
+
+
+def said(answer):
+    assert answer["NodeNames"] == []
+    texts = set(answer["FailedAndUnresolvableNodes"].values())
+    assert len(texts) == 1, texts
+    return texts.pop()
+
+
+def placed(api, scheduler, name, nodes=None, **more):    # noqa: F811
+    """As kube-scheduler does it: filter, then a Binding of its own."""
+    pod = web(api, name, **more)
+    offered = names(wait_for(lambda: (lambda a: a if a["NodeNames"] else None)(ask(scheduler, pod, nodes))))
+    api.bind(name, offered[0])
+    return offered
+
+
+def status(api, name="team"):    # noqa: F811
+    return api.get("resourcepolicies", name, "default").get("status") or {}
+
+
+def condition(api, name="team"):    # noqa: F811
+    return next(iter(status(api, name).get("conditions") or []), {})
+
+
+def nudged(api, name):    # noqa: F811
+    return "ration.dev/nudge" in api.pod(name)["metadata"]["annotations"]
+
+
+def ready(api):    # noqa: F811
+    """The policies, nodes and pods are read: only then a status is written."""
+    wait_for(lambda: status(api))
+
+
+# ---- levels in their order
+
+def test_levels_fill_in_order_up_to_their_maximum(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 3}, {**POOL_B, "max": 2}, ECI])
+    scheduler = start()
+    offered = [placed(api, scheduler, f"p{i}") for i in range(7)]
+    assert offered == [["a1", "a2"]] * 3 + [["b1", "b2"]] * 2 + [["v1"]] * 2
+    wait_for(lambda: [u["pods"] for u in status(api).get("units", [])] == [3, 2, 2])
+    assert status(api)["pods"] == 7 and status(api)["level"] == "3/3 eci"
+    assert status(api)["reason"] == ("level 3 (eci): level 1 (idc) has its maximum of 3 pods, level 2 (ecs) has its "
+                                     "maximum of 2 pods")
+    assert condition(api)["status"] == "True"
+
+
+def test_answers_count_before_their_pods_are_bound(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 2}, POOL_B])
+    scheduler = start()
+    ready(api)
+    pods = [web(api, f"p{i}") for i in range(4)]
+    assert [names(ask(scheduler, pod))[0][0] for pod in pods] == ["a", "a", "b", "b"]
+    # The same pod again takes no second place.
+    assert [names(ask(scheduler, pod))[0][0] for pod in pods] == ["a", "a", "b", "b"]
+    api.delete("pods", "p0")
+    wait_for(lambda: names(ask(scheduler, pods[3]))[0][0] == "a")
+
+
+def test_a_level_without_room_is_passed_over(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 5}, POOL_B])
+    scheduler = start()
+    ready(api)
+    assert names(ask(scheduler, web(api, "p"), ["b2", "v1"])) == ["b2"]
+    assert said(ask(scheduler, api.pod("p"), ["v1"])) == (
+        "ResourcePolicy team: no level is left: level 1 (idc) has no room, level 2 (ecs) has no room")
+
+
+def test_max_resources_limits_the_sum_of_requests(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "maxResources": {"cpu": "2", "memory": "10Gi"}}, POOL_B])
+    scheduler = start()
+    ready(api)
+    cpu = {"resources": {"requests": {"cpu": "900m", "memory": "1Gi"}}}
+    assert [placed(api, scheduler, f"p{i}", **cpu)[0][0] for i in range(3)] == ["a", "a", "b"]
+    assert placed(api, scheduler, "small", resources={"requests": {"cpu": "200m"}})[0][0] == "a"
+
+
+def test_others_pods_and_pods_without_a_policy_pass(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 0}])
+    scheduler = start()
+    ready(api)
+    other = api.create_pod("db", labels={"app": "db"}, spec={"containers": [{"name": "main", "image": "x"}]})
+    elsewhere = api.create_pod("web", namespace="kube-system", labels={"app": "web"},
+                               spec={"containers": [{"name": "main", "image": "x"}]})
+    assert names(ask(scheduler, other)) == NODES and names(ask(scheduler, elsewhere)) == NODES
+    assert said(ask(scheduler, web(api, "p"))).startswith("ResourcePolicy team: no level is left")
+    # Asked about a pod with a GPU this entry lets it pass: the other one has narrowed its nodes.
+    gpu = api.create_pod("gpu", gpu_mem=1, labels={"app": "web"})
+    assert names(ask(scheduler, gpu)) == NODES
+
+
+def test_of_two_policies_the_older_one_holds(api, start, nodes):    # noqa: F811
+    policy(api, [POOL_B], name="young")
+    old = policy(api, [POOL_A], name="zold")
+    api.update("resourcepolicies", {**old, "metadata": {**old["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}})
+    scheduler = start()
+    assert placed(api, scheduler, "p") == ["a1", "a2"]
+
+
+@pytest.mark.waits
+def test_without_the_crd_nothing_is_asked_for_and_later_it_is_found(api, start, nodes):    # noqa: F811
+    api.hidden.add("resourcepolicies")
+    scheduler = start()
+    assert names(ask(scheduler, web(api, "p"))) == NODES
+    wait_for(lambda: api.watches("nodes") == 1)
+    assert "warning" not in scheduler.text().lower()
+    api.hidden.clear()
+    policy(api, [POOL_B])
+    wait_for(lambda: names(ask(scheduler, api.pod("p"))) == ["b1", "b2"], timeout=40)
+
+
+def test_a_malformed_policy_is_said_and_holds_for_nobody(api, start, nodes):    # noqa: F811
+    policy(api, [{"resource": "ecs", "max": -1}])
+    scheduler = start()
+    wait_for(lambda: condition(api).get("status") == "False")
+    assert condition(api)["message"] == "units[0].max is no number from 0 to 2147483647"
+    assert names(ask(scheduler, web(api, "p"))) == NODES
+    api.patch("resourcepolicies", "team", {"spec": {"units": [POOL_B]}}, "default")
+    wait_for(lambda: condition(api).get("status") == "True")
+    assert status(api)["observedGeneration"] == 2
+    assert placed(api, scheduler, "q") == ["b1", "b2"]
+
+
+# ---- whenTryNextUnits
+
+def test_exceed_max_waits_for_its_level_until_there_is_room_or_it_is_full(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
+    scheduler = start()
+    ready(api)
+    pod = web(api, "p")
+    for _ in range(3):
+        assert said(ask(scheduler, pod, ["b1"])) == (
+            "ResourcePolicy team: waits for level 1 (idc): level 1 (idc) has no room")
+    assert names(ask(scheduler, pod)) == ["a1", "a2"]
+    assert names(ask(scheduler, web(api, "q"), ["b1"])) == ["b1"]    # level 1 is full by the first
+
+
+@pytest.mark.waits
+def test_timeout_or_exceed_max_wakes_the_pod_when_its_time_is_over(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 5}, POOL_B], whenTryNextUnits={"policy": "TimeoutOrExceedMax", "timeout": "2s"})
+    scheduler = start()
+    ready(api)
+    pod, began = web(api, "p"), time.monotonic()
+    assert said(ask(scheduler, pod, ["b1"])).startswith("ResourcePolicy team: waits for level 1 (idc)")
+    wait_for(lambda: nudged(api, "p"), timeout=8)
+    assert time.monotonic() - began >= 2
+    assert names(ask(scheduler, pod, ["b1"])) == ["b1"]
+    # Without max there is no waiting, unless the label asks for it.
+    api.patch("resourcepolicies", "team", {"spec": {"units": [POOL_A, POOL_B]}}, "default")
+    wait_for(lambda: names(ask(scheduler, web(api, f"q{time.monotonic_ns()}"), ["b1"])) == ["b1"])
+    api.patch("resourcepolicies", "team", {"spec": {"units": [
+        {**POOL_A, "podLabels": {"k8s.aliyun.com/resource-policy-wait-for-ecs-scaling": "true"}}, POOL_B]}}, "default")
+    wait_for(lambda: status(api).get("observedGeneration") == 3)
+    assert "waits for level 1" in said(ask(scheduler, web(api, "r"), ["b1"]))
+
+
+def test_lack_and_no_terminating_waits_for_the_end_of_a_pod(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}, POOL_B], whenTryNextUnits={"policy": "LackResourceAndNoTerminating"})
+    scheduler = start()
+    ready(api)
+    placed(api, scheduler, "old")
+    assert placed(api, scheduler, "more") == ["b1", "b2"]
+    api.patch("pods", "old", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "default")
+    wait_for(lambda: (status(api).get("units") or [{}])[0].get("terminating") == 1)
+    pod = web(api, "new")
+    assert said(ask(scheduler, pod, ["b1"])) == (
+        "ResourcePolicy team: waits for the end of a terminating pod of level 1 (idc): level 1 (idc) has no room")
+    api.delete("pods", "old")
+    wait_for(lambda: nudged(api, "new"))
+    assert names(ask(scheduler, pod)) == ["a1", "a2"]
+
+
+def test_a_terminating_pod_makes_room_at_once_unless_it_is_to_count(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}])
+    policy(api, [{**POOL_A, "max": 1}], name="strict", selector={"app": "db"}, ignoreTerminatingPod=False)
+    for app in ("web", "db"):
+        api.create_pod(f"old-{app}", node="a1", labels={"app": app})
+        api.patch("pods", f"old-{app}", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "default")
+    scheduler = start()
+    assert placed(api, scheduler, "p") == ["a1", "a2"]
+    db = api.create_pod("q", labels={"app": "db"}, spec={"containers": [{"name": "main", "image": "x"}]})
+    assert said(ask(scheduler, db)).endswith("level 1 (idc) has its maximum of 1 pods")
+    api.delete("pods", "old-db")
+    wait_for(lambda: nudged(api, "q"))
+
+
+def test_pods_from_before_the_policy_count_unless_it_ignores_them(api, start, nodes):    # noqa: F811
+    bound = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True",
+                                                 "lastTransitionTime": "2020-01-01T00:00:00Z"}]}
+    api.create_pod("old", node="a1", labels={"app": "web"}, status=bound)
+    api.create_pod("old-db", node="a1", labels={"app": "db"}, status=bound)
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    policy(api, [{**POOL_A, "max": 1}, POOL_B], name="lenient", selector={"app": "db"}, ignorePreviousPod=True)
+    scheduler = start()
+    assert placed(api, scheduler, "p") == ["b1", "b2"]
+    db = api.create_pod("q", labels={"app": "db"}, spec={"containers": [{"name": "main", "image": "x"}]})
+    assert names(ask(scheduler, db)) == ["a1", "a2"]
+
+
+# ---- groups, edits
+
+def test_each_group_of_match_label_keys_has_the_maximum(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 2}, POOL_B], matchLabelKeys=["pod-template-hash"])
+    scheduler = start()
+    ready(api)
+    old, new = {"labels": {"pod-template-hash": "old"}}, {"labels": {"pod-template-hash": "new"}}
+    assert [placed(api, scheduler, f"o{i}", **old)[0][0] for i in range(3)] == ["a", "a", "b"]
+    assert [placed(api, scheduler, f"n{i}", **new)[0][0] for i in range(3)] == ["a", "a", "b"]
+    assert said(ask(scheduler, web(api, "p"))) == "ResourcePolicy team: the pod lacks a label of its matchLabelKeys"
+
+
+def test_a_policy_edited_while_pods_run_holds_for_all_of_them(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    scheduler = start()
+    placed(api, scheduler, "p0")
+    waiting = web(api, "w")
+    assert names(ask(scheduler, waiting)) == ["b1", "b2"]
+    api.patch("resourcepolicies", "team", {"spec": {"units": [{**POOL_A, "max": 1}]}}, "default")
+    wait_for(lambda: not ask(scheduler, waiting)["NodeNames"])
+    api.patch("resourcepolicies", "team", {"spec": {"units": [{**POOL_A, "max": 2}]}}, "default")
+    wait_for(lambda: nudged(api, "w"))
+    assert names(ask(scheduler, waiting)) == ["a1", "a2"]
+    api.delete("resourcepolicies", "team", "default")
+    wait_for(lambda: names(ask(scheduler, waiting)) == NODES)
+    wait_for(lambda: api.watches("nodes") == 1 and api.watches("pods") == 1)    # nothing is followed any more
+
+
+def test_a_relabelled_node_changes_its_level(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}, POOL_B])
+    scheduler = start()
+    placed(api, scheduler, "p0")
+    waiting = web(api, "w")
+    api.patch("nodes", "a1", {"metadata": {"labels": {"pool": "b"}}})
+    wait_for(lambda: names(ask(scheduler, waiting)) == ["a2"])
+
+
+# ---- what is written
+
+def test_marks_of_a_level_are_on_the_pod_before_it_may_be_bound(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1, "podLabels": {"level": "first"}, "podAnnotations": {"note": "one"}},
+                 {**POOL_B, "podLabels": {"tier": "second"}}])
+    scheduler = start()
+    assert placed(api, scheduler, "p") == ["a1", "a2"]
+    patches = api.requests_for("PATCH", r"/pods/p$")
+    assert patches[0].body["metadata"]["labels"] == {"level": "first"} and patches[0].body["metadata"]["uid"]
+    assert api.pod("p")["metadata"]["labels"] == {"app": "web", "level": "first"}
+    assert api.pod("p")["metadata"]["annotations"]["note"] == "one"
+    # Somebody's pod of the same labels on the same node, but without the marks, does not count.
+    api.create_pod("foreign", node="a1", labels={"app": "web"})
+    wait_for(lambda: [u["pods"] for u in status(api).get("units", [])] == [1, 0])
+    # Another level, other labels: those of the first go.
+    pod = web(api, "q", labels={"level": "first"})
+    assert names(ask(scheduler, pod)) == ["b1", "b2"]
+    assert api.pod("q")["metadata"]["labels"] == {"app": "web", "tier": "second"}
+    third = web(api, "r", labels={"level": "first"})
+    api.patch("resourcepolicies", "team", {"spec": {"units": [
+        {**POOL_A, "max": 1, "podLabels": {"level": "first"}}, POOL_B]}}, "default")
+    wait_for(lambda: status(api).get("observedGeneration") == 2)
+    assert names(ask(scheduler, third)) == ["b1", "b2"] and api.pod("r")["metadata"]["labels"] == {"app": "web"}
+
+
+def test_without_its_marks_a_pod_is_not_offered_a_node(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1, "podLabels": {"level": "first"}}])
+    scheduler = start()
+    ready(api)
+    pod = web(api, "p")
+    api.inject("PATCH", r"/pods/p$", status=500)
+    assert said(ask(scheduler, pod)) == "the labels of its level could not be written, trying again"
+    wait_for(lambda: nudged(api, "p"))
+    assert names(ask(scheduler, pod)) == ["a1", "a2"]
+
+
+def test_pods_of_later_levels_are_scaled_in_first_and_a_users_own_cost_stays(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}, {**POOL_B, "max": 1}, ECI])
+    scheduler = start()
+    for i in range(3):
+        placed(api, scheduler, f"p{i}")
+    api.create_pod("own", node="v1", labels={"app": "web"}, owner="rs", annotations={COST: "7"})
+    api.create_pod("single", node="v1", labels={"app": "web"})
+
+    def costs():
+        return {p["metadata"]["name"]: p["metadata"]["annotations"].get(COST) for p in api.list("pods")}
+    wait_for(lambda: costs() == {"p0": None, "p1": "-1", "p2": "-2", "own": "7", "single": None})
+    # A user takes over: his value stays whatever happens.
+    api.patch("pods", "p2", {"metadata": {"annotations": {COST: "99"}}}, "default")
+    api.patch("resourcepolicies", "team", {"spec": {"units": [POOL_B, POOL_A, ECI]}}, "default")
+    wait_for(lambda: costs() == {"p0": "-1", "p1": None, "p2": "99", "own": "7", "single": None})
+    # Without the policy what we wrote goes.
+    api.delete("resourcepolicies", "team", "default")
+    wait_for(lambda: costs() == {"p0": None, "p1": None, "p2": "99", "own": "7", "single": None})
+
+
+def test_who_may_need_a_virtual_node_gets_its_toleration_when_it_waits(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 5}, ECI])
+    scheduler = start()
+    ready(api)
+    web(api, "bare")
+    api.create_pod("some", labels={"app": "web"}, spec={"containers": [{"name": "main", "image": "x"}], "tolerations": [
+        {"key": "x", "operator": "Exists"}]})
+    api.create_pod("other", labels={"app": "web"}, spec={"containers": [{"name": "main", "image": "x"}],
+                                                        "schedulerName": "default-scheduler"})
+    time.sleep(0.5)
+    assert not api.requests_for("PATCH", r"/pods/")    # they may fit on a real node
+    verdict = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+    for name in ("bare", "some", "other"):
+        api.store.replace("pods", "default", name, lambda old: {**old, "status": {**old["status"], **verdict["status"]}})
+    added = {"key": "virtual-kubelet.io/provider", "operator": "Exists", "effect": "NoSchedule"}
+    wait_for(lambda: api.pod("bare")["spec"].get("tolerations") == [added])
+    wait_for(lambda: api.pod("some")["spec"]["tolerations"] == [{"key": "x", "operator": "Exists"}, added])
+    assert "tolerations" not in api.pod("other")["spec"]
+
+
+@pytest.mark.waits
+def test_only_the_replica_that_leads_writes(api, start, nodes):    # noqa: F811
+    api.create("leases", {"metadata": {"name": "ack-co-scheduler", "namespace": "kube-system"},
+                          "spec": {"holderIdentity": "another-host_0b5f"}})
+    policy(api, [{**POOL_A, "max": 0}, POOL_B])
+    web(api, "p", node="b1")
+    start()
+    time.sleep(2.5)
+    assert not status(api) and COST not in api.pod("p")["metadata"]["annotations"]
+    api.delete("leases", "ack-co-scheduler", "kube-system")
+    wait_for(lambda: api.pod("p")["metadata"]["annotations"].get(COST) == "-1" and status(api))
+
+
+def test_status_is_written_at_most_once_a_second(api, start, nodes):    # noqa: F811
+    policy(api, [POOL_A])
+    scheduler = start()
+    ready(api)
+    api.clear_requests()
+    began = time.monotonic()
+    for i in range(60):
+        placed(api, scheduler, f"p{i}")
+    wait_for(lambda: status(api).get("pods") == 60)
+    assert len(api.requests_for("PATCH", r"/status$")) <= time.monotonic() - began + 2
+
+
+# ---- preemption
+
+def preempt(scheduler, pod, nodes):
+    return scheduler.verb("levels/preempt", {"Pod": pod, "NodeNameToMetaVictims": {
+        n: {"Pods": [{"UID": "u"}], "NumPDBViolations": 0} for n in nodes}})["NodeNameToMetaVictims"]
+
+
+def test_preemption_comes_after_all_levels_and_not_where_a_level_is_full(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}, POOL_B], whenTryNextUnits={"policy": "TimeoutOrExceedMax", "timeout": "1s"})
+    scheduler = start()
+    ready(api)
+    pod = web(api, "p")
+    ask(scheduler, pod, ["b1"])
+    assert not preempt(scheduler, pod, ["a1", "b2"])    # it still waits for the first level
+    time.sleep(1)
+    assert set(preempt(scheduler, pod, ["a1", "b2", "v1"])) == {"a1", "b2"}    # filter had nothing to be asked about
+    placed(api, scheduler, "q", nodes=["a1"])
+    assert set(preempt(scheduler, pod, ["a1", "b2", "v1"])) == {"b2"}
+
+
+def test_before_next_unit_preempts_level_by_level(api, start, nodes):    # noqa: F811
+    policy(api, [POOL_A, POOL_B, ECI], preemptPolicy="BeforeNextUnit")
+    scheduler = start()
+    ready(api)
+    pod = web(api, "p")
+    assert "waits for level 1" in said(ask(scheduler, pod, ["v1"]))
+    assert set(preempt(scheduler, pod, ["a1", "b1"])) == {"a1"}
+    wait_for(lambda: nudged(api, "p"))    # nothing came of it
+    assert "waits for level 2" in said(ask(scheduler, pod, ["v1"]))
+    assert set(preempt(scheduler, pod, ["a1", "b1"])) == {"a1", "b1"}
+    assert names(ask(scheduler, pod, ["v1"])) == ["v1"]
+
+
+def test_pods_with_a_gpu_are_no_business_of_the_entry_for_all_pods(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 0}])
+    scheduler = start()
+    ready(api)
+    assert set(preempt(scheduler, gpu_pod(api, "gpu"), ["a1", "b1"])) == {"a1", "b1"}
+
+
+# ---- with a GPU
+
+def gpu_levels(api):    # noqa: F811
+    for name, pool in (("a1", "a"), ("b1", "b")):
+        gpu_node(api, name, 8192)
+        api.patch("nodes", name, {"metadata": {"labels": {"pool": pool}}})
+
+
+def gpu_pod(api, name, units=3):    # noqa: F811
+    return api.create_pod(name, gpu_mem=units, labels={"app": "web"}, owner="rs")
+
+
+def test_gpu_pods_fill_levels_by_cards(api, start, person):    # noqa: F811
+    gpu_levels(api)
+    policy(api, [{**POOL_A, "podLabels": {"level": "first"}}, POOL_B])
+    scheduler = start()
+    ready(api)
+    offered = []
+    for i in range(5):
+        pod = gpu_pod(api, f"p{i}")
+        answer = scheduler.filter(pod, ["b1", "a1"])
+        offered.append(answer["NodeNames"])
+        if answer["NodeNames"]:
+            assert scheduler.bind(pod, answer["NodeNames"][0]) == ""
+    assert offered == [["a1"], ["a1"], ["b1"], ["b1"], []]
+    assert api.pod("p0")["metadata"]["labels"]["level"] == "first" and "level" not in api.pod("p2")["metadata"]["labels"]
+    person.world(scheduler)
+    said_so = person.why("p2")
+    assert "It is in level 2 of 2 (ecs) of ResourcePolicy team. Last answer: ResourcePolicy team: level 2 (ecs): level 1 " \
+           "(idc) has no room.\n" in said_so
+    assert "not the level that the ResourcePolicy gives" not in said_so
+    why = json.loads(scheduler.http("GET", "/why?namespace=default&name=p2")[1])
+    assert why["resourcePolicy"]["level"] == 2
+    assert any(d.get("text") == "ResourcePolicy team: level 2 (ecs): level 1 (idc) has no room"
+               for d in why["decisions"] if d["decision"] == "filter")
+
+
+def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start):    # noqa: F811
+    gpu_levels(api)
+    policy(api, [{**POOL_A, "max": 9}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
+    scheduler = start()
+    ready(api)
+    big = gpu_pod(api, "big", 8)
+    assert scheduler.filter(big, ["b1", "a1"])["NodeNames"] == ["a1"]
+    assert scheduler.bind(big, "a1") == ""
+    pod = gpu_pod(api, "p")
+    answer = scheduler.filter(pod, ["b1", "a1"])
+    reasons = {**answer["FailedNodes"], **answer["FailedAndUnresolvableNodes"]}
+    assert reasons == {"a1": "no GPU has 3 units free",
+                       "b1": "ResourcePolicy team: waits for level 1 (idc): level 1 (idc) has no room"}
+    api.delete("pods", "big")
+    wait_for(lambda: nudged(api, "p"))
+    assert scheduler.filter(pod, ["b1", "a1"])["NodeNames"] == ["a1"]
+
+
+def test_why_tells_of_the_level_of_a_pod_without_a_gpu(api, start, nodes, person):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 0}])
+    scheduler = start()
+    ready(api)
+    said(ask(scheduler, web(api, "p")))
+    person.world(scheduler)
+    text = re.sub(r"for \d+ s", "for N s", person.why("p"))
+    assert text.startswith("Pod default/p asks for no aliyun.com/gpu-mem.\nIt waits for a level, for N s. Last answer: "
+                           "ResourcePolicy team: no level is left: level 1 (idc) has its maximum of 0 pods.\n")
+    assert "filter: 5 nodes asked, none fits; ResourcePolicy team: no level is left" in text
+
+
+# ---- after a restart
+
+def test_counts_are_those_of_the_cluster_after_a_restart(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 2}, POOL_B])
+    scheduler = start()
+    placed(api, scheduler, "p0")
+    placed(api, scheduler, "p1")
+    assert scheduler.stop() == 0
+    scheduler.start()
+    wait_for(scheduler.ready)
+    assert placed(api, scheduler, "p2") == ["b1", "b2"]

@@ -1,0 +1,130 @@
+"""deploy/package: what a release consists of, and that it is the same bytes wherever and whenever it is made."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+from agent_fixture import BUILD, FULL, SANITIZED
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+IMAGES = ("ration-agent", "ration-scheduler")
+
+
+def package(out, *options):
+    done = subprocess.run([ROOT / "deploy/package", "--output", out, *options], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return {path.name: path for path in out.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return package(tmp_path_factory.mktemp("release"), "--build", BUILD)
+
+
+@pytest.mark.waits
+def test_a_release_made_twice_is_the_same_bytes(made, tmp_path):
+    again = package(tmp_path, "--build", BUILD)
+    assert {name: path.read_bytes() for name, path in again.items()} == {n: p.read_bytes() for n, p in made.items()}
+
+
+@pytest.mark.skipif(not FULL, reason="builds everything twice: in the full form only")
+def test_a_release_built_in_another_folder_is_the_same_bytes(tmp_path):
+    first = package(tmp_path / "first", "--only", "images", "--only", "deb")
+    second = package(tmp_path / "second", "--only", "images", "--only", "deb")
+    assert first["SHA256SUMS"].read_text() == second["SHA256SUMS"].read_text()
+
+
+def test_the_sums_are_those_of_the_files(made):
+    lines = dict(reversed(line.split("  ")) for line in made["SHA256SUMS"].read_text().splitlines())
+    assert set(lines) == set(made) - {"SHA256SUMS"} and len(lines) == 6
+    assert lines == {name: hashlib.sha256(made[name].read_bytes()).hexdigest() for name in lines}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_has_its_program_and_what_that_loads(made, name):
+    with tarfile.open(made[f"{name}-0.1.0.tar"]) as image:
+        manifest = json.load(image.extractfile("manifest.json"))[0]
+        config = json.load(image.extractfile(manifest["Config"]))["config"]
+        with tarfile.open(fileobj=image.extractfile(manifest["Layers"][0])) as layer:
+            files = {"/" + member.name for member in layer if member.isfile()}
+    assert manifest["RepoTags"] == [f"ration/{name}:0.1.0"] and config["Entrypoint"] == [f"/usr/bin/{name}"]
+    assert f"/usr/bin/{name}" in files
+    assert [f for f in files if "/libcurl.so.4" in f] and [f for f in files if "/libc.so.6" in f]
+    shims = {f for f in files if f.startswith("/usr/lib/ration/shim/")}
+    assert {pathlib.Path(f).name for f in shims} == (
+        {"libcuda.so.1", "libnvidia-ml.so.1"} if name == "ration-agent" else set())
+
+
+def test_the_containerfile_takes_the_same_files_as_the_recipes():
+    text = (ROOT / "deploy/images/Containerfile").read_text()
+    for name in IMAGES:
+        recipe = json.loads((ROOT / f"deploy/images/{name}.json").read_text())
+        stage = text[text.index(f" AS {name}\n"):].split("\nFROM ")[0]
+        copied = set(re.findall(r"/out(/\S+)", stage))
+        assert copied == {*recipe["programs"], *recipe.get("files", {})}, name
+        assert f'ENTRYPOINT {json.dumps(recipe["entrypoint"])}' in stage
+
+
+@pytest.mark.skipif(SANITIZED, reason="a build with sanitizers depends on their libraries")
+def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_path):
+    deb, = (path for name, path in made.items() if name.endswith(".deb"))
+    subprocess.run(["dpkg-deb", "-x", deb, tmp_path], check=True)
+    control = subprocess.run(["dpkg-deb", "-f", deb], capture_output=True, text=True, check=True).stdout
+    assert "Version: 0.1.0\n" in control and re.search(r"^Depends: libc6 .*\blibcurl4 ", control, re.M)
+    names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"ration", "ration-agent", "ration-scheduler", "ration-run", "kubectl-inspect-cgpu", "ration.1",
+            "ration-agent.8"} <= names
+    ration, = (path for path in tmp_path.rglob("bin/ration"))
+    assert subprocess.run([ration, "--version"], capture_output=True, text=True, check=True).stdout == "ration 0.1.0\n"
+
+
+def test_the_source_has_the_commits_files_and_nothing_else(made):
+    with tarfile.open(made["ration-0.1.0.tar.gz"]) as tar:
+        files = {member.name for member in tar if not member.isdir()}
+    listed = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True, text=True,
+                            check=True).stdout.split()
+    assert files == {f"ration-0.1.0/{name}" for name in listed}
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
+    (tmp_path / "theirs").write_text("x")
+    done = subprocess.run([ROOT / "deploy/package", "--output", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "is not empty" in done.stderr
+
+
+needs_cross_compiler = pytest.mark.skipif(not shutil.which("aarch64-linux-gnu-gcc"),
+                                          reason="gcc-aarch64-linux-gnu is not installed")
+
+
+@needs_cross_compiler
+def test_the_shim_compiles_for_arm64_too(tmp_path):
+    """With Debian's cross compiler, which brings the C library; the shim needs nothing else."""
+    commands = [entry for entry in json.loads((BUILD / "compile_commands.json").read_text())
+                if re.search(r"src/shim/lib[\w-]+\.so\.1\.p/", entry["output"])]
+    assert len(commands) > 20
+    for entry in commands:
+        words = shlex.split(entry["command"].replace("-fcf-protection=full", "-mbranch-protection=standard"))
+        out = tmp_path / entry["output"].replace("/", "_")
+        words[0], words[words.index("-o") + 1] = "aarch64-linux-gnu-gcc", str(out)
+        subprocess.run(words, cwd=entry["directory"], check=True)
+        assert out.stat().st_size
+
+
+@needs_cross_compiler
+@pytest.mark.skipif(not FULL, reason="fetches Debian's libraries for arm64: in the full form only")
+def test_all_that_is_installed_is_built_for_arm64_too(tmp_path):
+    done = subprocess.run([ROOT / "deploy/cross/build-arm64", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    subprocess.run(["meson", "install", "-C", tmp_path / "build", "--no-rebuild", "--quiet"], check=True,
+                   env=dict(os.environ, DESTDIR=str(tmp_path / "out")))
+    elf = [data for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.is_symlink()
+           and (data := path.read_bytes()[:20])[:4] == b"\x7fELF"]
+    assert len(elf) >= 10 and {data[18:20] for data in elf} == {b"\xb7\x00"}    # EM_AARCH64

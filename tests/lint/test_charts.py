@@ -1,0 +1,81 @@
+"""The charts' own documents say what the charts do: values, their table, their schema."""
+import json
+import pathlib
+import re
+
+import pytest
+import yaml
+
+CHARTS = pathlib.Path(__file__).resolve().parents[2] / "deploy/charts"
+NAMES = ["ack-ai-installer", "ack-co-scheduler"]
+ROW = re.compile(r"^\| `([\w.]+)` \| `(.*?)` \| (.+) \|$", re.M)
+
+
+def values_of(chart):
+    return yaml.safe_load((CHARTS / chart / "values.yaml").read_text())
+
+
+def schema_of(chart):
+    return json.loads((CHARTS / chart / "values.schema.json").read_text())
+
+
+def resolve(schema, node):
+    return schema["definitions"][node["$ref"].rsplit("/", 1)[1]] if "$ref" in node else node
+
+
+def settings(schema, values, node=None, path=()):
+    """(name, default) as the table has them: each value that is no map with names of ours."""
+    node = resolve(schema, node or schema)
+    for key, value in values.items():
+        inner = resolve(schema, node["properties"][key])
+        if inner.get("required"):
+            yield from settings(schema, value, inner, (*path, key))
+        else:
+            yield ".".join((*path, key)), value
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_table_of_values_has_each_value_with_its_default(chart):
+    table = ROW.findall((CHARTS / chart / "README.md").read_text())
+    assert [(name, json.loads(default)) for name, default, _ in table] == list(
+        settings(schema_of(chart), values_of(chart)))
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_schema_is_closed_and_asks_for_each_value(chart):
+    """helm upgrade --reuse-values leaves out what is new: nothing may be off because of that."""
+    schema = schema_of(chart)
+
+    def check(values, node, path):
+        node = resolve(schema, node)
+        assert node["additionalProperties"] is False, path
+        assert set(node["required"]) == set(values), path
+        assert set(node["properties"]) - {"global"} == set(values), path
+        for key, value in values.items():
+            inner = resolve(schema, node["properties"][key])
+            assert inner.get("type") or inner.get("enum"), (*path, key)
+            if inner.get("required"):
+                check(value, inner, (*path, key))
+    check(values_of(chart), schema, ())
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_no_object_of_the_schema_takes_names_that_nobody_knows(chart):
+    """Only Kubernetes' own objects are not described: the API server knows their names."""
+    def objects(node, path=()):
+        if isinstance(node, dict):
+            if "object" in (node.get("type") or ()) and "additionalProperties" not in node:
+                yield path[-1]
+            for key, value in node.items():
+                yield from objects(value, (*path, key))
+        elif isinstance(node, list):
+            for value in node:
+                yield from objects(value, path)
+    assert set(objects(schema_of(chart))) <= {"global", "nodeAffinity", "podAffinity", "podAntiAffinity", "ipBlock",
+                                              "namespaceSelector", "podSelector", "plugins", "items"}
+
+
+def test_what_the_charts_share_is_alike():
+    """They may be parts of one chart, where a template's name is one for all."""
+    one, other = ((CHARTS / name / "templates/_shared.tpl").read_text() for name in NAMES)
+    assert one == other

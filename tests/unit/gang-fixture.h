@@ -1,0 +1,55 @@
+/* gang-fixture.h - a ledger, its gangs and a clock, and what kube-scheduler does in one line each. */
+#pragma once
+
+#include "model/gang.h"
+#include "model/ledger.h"
+
+#define SECOND INT64_C(1000000000)
+
+struct scene {
+	struct ledger ledger;
+	struct gangs gangs;
+	int64_t now_ns;
+	char orders[1024];	 /* since they were asked for last: "nudge:u1 go:u2 " */
+	const char *node, *text; /* of the last answer of filter */
+};
+
+int scene_open(void **state);
+int scene_close(void **state);
+
+/* One card of this many units on each of the nodes n0, n1 ... */
+void scene_nodes(struct scene *scene, size_t n, uint32_t units);
+
+/* A waiting pod of this gang of default/, created `number` seconds after the first; the watch shows it. */
+void scene_pod(struct scene *scene, const char *uid, const char *gang, uint32_t min, uint32_t units);
+void scene_pods(struct scene *scene, const char *const *uids, size_t n, const char *gang, uint32_t min,
+	uint32_t units);
+
+/* Changes the template of a pod that exists and shows it again. */
+struct pod_facts *scene_facts(struct scene *scene, const char *uid);
+void scene_show(struct scene *scene, const char *uid);
+
+/* filter, with all nodes of the ledger, or with one. */
+enum gang_answer scene_ask(struct scene *scene, const char *uid);
+enum gang_answer scene_ask_for(struct scene *scene, const char *uid, const char *node);
+
+/* filter must name a node, bind must wait. */
+void scene_ask_and_bind(struct scene *scene, const char *uid);
+
+/* Its Binding leaves. */
+void scene_sent(struct scene *scene, const char *uid);
+
+/* The API server has bound the pod where it holds its card; forming: with the mark. */
+void scene_bound(struct scene *scene, const char *uid, bool forming);
+void scene_delete(struct scene *scene, const char *uid);
+
+/* Time passes, and gangs_look() is asked. */
+int64_t scene_wait(struct scene *scene, int64_t ns);
+
+/* The orders since the last time. */
+const char *scene_orders(struct scene *scene);
+
+/* The node where the pod holds a card; "" if it does not. */
+const char *scene_held(struct scene *scene, const char *uid);
+
+#define scene_test(name) cmocka_unit_test_setup_teardown(name, scene_open, scene_close)

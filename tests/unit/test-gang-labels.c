@@ -1,0 +1,169 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "kube/gang.h"
+#include "kube/json.h"
+#include "kube/pod.h"
+#include "model/gang.h"
+
+static int read_pod(const char *labels, const char *annotations, const char *node,
+	struct pod_facts *ret_facts, struct error *err)
+{
+	_cleanup_json_ struct json_object *pod = NULL;
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		"{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"default\",\"labels\":%s,"
+		"\"annotations\":%s,\"creationTimestamp\":\"2026-01-31T12:00:00Z\"},\"spec\":{\"nodeName\":"
+		"\"%s\","
+		"\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/"
+		"gpu-mem\":3}}}]}}",
+		labels, annotations, node);
+	assert_int_equal(json_parse(text, strlen(text), &pod, err), 0);
+	return pod_facts_from_json(pod, ret_facts, err);
+}
+
+static void both_labels_name_a_gang_and_its_size(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod("{\"pod-group.scheduling.sigs.k8s.io/name\":\"job\","
+				  "\"pod-group.scheduling.sigs.k8s.io/min-available\":\"4\"}",
+				 "{}", "", &facts, &err),
+		0);
+	assert_string_equal(facts.gang, "job");
+	assert_int_equal(facts.gang_min, 4);
+	assert_false(facts.gang_forming);
+	/* date -u -d 2026-01-31T12:00:00Z +%s */
+	assert_int_equal(facts.created, 1769860800);
+}
+
+static void scheduler_plugins_label_names_a_pod_group(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod("{\"scheduling.x-k8s.io/pod-group\":\"job\"}", "{}", "", &facts, &err), 0);
+	assert_string_equal(facts.gang, "job");
+	assert_int_equal(facts.gang_min, 0);
+}
+
+static void most_pods_are_of_no_gang(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod("{\"app\":\"x\",\"pod-group.scheduling.sigs.k8s.io/name\":\"\"}", "{}", "",
+				 &facts, &err),
+		0);
+	assert_null(facts.gang);
+}
+
+static void a_size_that_is_none_is_refused_by_name(void **state)
+{
+	static const char *const values[] = {"\"x\"", "\"0\"", "\"-1\"", "\"1001\"", "\"\"", "\"4.0\"", "4"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+		char labels[256];
+
+		snprintf(labels, sizeof(labels),
+			"{\"pod-group.scheduling.sigs.k8s.io/name\":\"job\","
+			"\"pod-group.scheduling.sigs.k8s.io/min-available\":%s}",
+			values[i]);
+		assert_int_equal(read_pod(labels, "{}", "", &facts, &err), -EINVAL);
+		assert_non_null(strstr(err.text, "pod default/a: label pod-group.scheduling.sigs.k8s.io/"
+						 "min-available is \""));
+		assert_non_null(strstr(err.text, "must be a number from 1 to 1000"));
+		assert_null(facts.gang);
+	}
+}
+
+static void a_bound_pod_counts_whatever_its_label_says_now(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod("{\"pod-group.scheduling.sigs.k8s.io/name\":\"job\","
+				  "\"pod-group.scheduling.sigs.k8s.io/min-available\":\"x\"}",
+				 "{}", "n1", &facts, &err),
+		0);
+	assert_int_equal(facts.request.units, 3);
+}
+
+static void the_mark_of_a_gang_that_has_not_come_about_is_read(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod("{\"pod-group.scheduling.sigs.k8s.io/name\":\"job\","
+				  "\"pod-group.scheduling.sigs.k8s.io/min-available\":\"2\"}",
+				 "{\"ration.dev/gang\":\"forming\"}", "n1", &facts, &err),
+		0);
+	assert_true(facts.gang_forming);
+}
+
+static int read_group(const char *spec, char **ret_key, struct gang_group *ret_group, struct error *err)
+{
+	_cleanup_json_ struct json_object *object = NULL;
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		"{\"metadata\":{\"name\":\"job\",\"namespace\":\"default\"},\"spec\":%s}", spec);
+	assert_int_equal(json_parse(text, strlen(text), &object, err), 0);
+	return pod_group_from_json(object, ret_key, ret_group, err);
+}
+
+static void a_pod_group_says_how_many_and_how_long(void **state)
+{
+	_cleanup_free_ char *key = NULL;
+	struct gang_group group;
+	struct error err;
+
+	assert_int_equal(
+		read_group("{\"minMember\":3,\"scheduleTimeoutSeconds\":20}", &key, &group, &err), 0);
+	assert_string_equal(key, "default/job");
+	assert_int_equal(group.min, 3);
+	assert_int_equal(group.timeout_ns, 20 * NS_PER_S);
+}
+
+static void a_pod_group_without_a_number_is_refused_by_name(void **state)
+{
+	_cleanup_free_ char *key = NULL;
+	struct gang_group group;
+	struct error err;
+
+	assert_int_equal(read_group("{\"minMember\":0}", &key, &group, &err), -EINVAL);
+	assert_string_equal(key, "default/job");
+	assert_string_equal(err.text, "PodGroup default/job: minMember must be a number from 1 to 1000");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_labels_name_a_gang_and_its_size),
+		cmocka_unit_test(scheduler_plugins_label_names_a_pod_group),
+		cmocka_unit_test(most_pods_are_of_no_gang),
+		cmocka_unit_test(a_size_that_is_none_is_refused_by_name),
+		cmocka_unit_test(a_bound_pod_counts_whatever_its_label_says_now),
+		cmocka_unit_test(the_mark_of_a_gang_that_has_not_come_about_is_read),
+		cmocka_unit_test(a_pod_group_says_how_many_and_how_long),
+		cmocka_unit_test(a_pod_group_without_a_number_is_refused_by_name),
+	};
+
+	return cmocka_run_group_tests_name("gang-labels", tests, NULL, NULL);
+}

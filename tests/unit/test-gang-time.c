@@ -1,0 +1,247 @@
+/* Gangs over time: order, patience, and what becomes of one that is placed in part. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "gang-fixture.h"
+
+/* A pod that occupies this much of n0's card. */
+static void occupy(struct scene *scene, const char *uid, uint32_t units)
+{
+	const struct pod_facts *pod;
+	struct placement placement;
+
+	scene_pod(scene, uid, NULL, 0, units);
+	pod = scene_facts(scene, uid);
+	assert_int_equal(ledger_choose(&scene->ledger, "n0", pod, &placement), FITS);
+	assert_int_equal(ledger_hold(&scene->ledger, pod, "n0", &placement, INT64_MAX), 0);
+	placement_release(&placement);
+	scene_bound(scene, uid, false);
+}
+
+static bool fits(struct scene *scene, const char *uid)
+{
+	return ledger_choose(&scene->ledger, "n0", scene_facts(scene, uid), NULL) == FITS;
+}
+
+static void what_is_freed_goes_to_the_gang_of_higher_priority_then_to_the_older_one(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	occupy(scene, "there", 8);
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "old", 2, 4);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "young", 2, 4);
+	scene_pods(scene, (const char *[]){"c0", "c1"}, 2, "high", 2, 4);
+	scene_facts(scene, "c0")->priority = scene_facts(scene, "c1")->priority = 7;
+	scene_show(scene, "c0");
+	scene_show(scene, "c1");
+	assert_int_equal(scene_ask(scene, "b0"), GANG_WAIT);
+	assert_int_equal(scene_ask(scene, "a0"), GANG_WAIT);
+	assert_int_equal(scene_ask(scene, "c0"), GANG_WAIT);
+	scene_delete(scene, "there");
+	/* kube-scheduler asks for another one first. */
+	assert_int_equal(scene_ask(scene, "b0"), GANG_WAIT);
+	assert_string_equal(scene_held(scene, "c1"), "n0");
+	scene_delete(scene, "c0");
+	scene_delete(scene, "c1");
+	assert_int_equal(scene_ask(scene, "b0"), GANG_WAIT);
+	assert_string_equal(scene_held(scene, "a0"), "n0");
+}
+
+static void a_gang_of_which_a_part_is_placed_after_its_time_is_evicted(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	scene_pods(scene, (const char *[]){"u0", "u1", "u2"}, 3, "g", 3, 5);
+	for (int i = 0; i < 3; i++)
+		scene_ask_and_bind(scene, (const char *[]){"u0", "u1", "u2"}[i]);
+	assert_string_equal(scene_orders(scene), "go:u2 ");
+	for (int i = 0; i < 3; i++)
+		scene_sent(scene, (const char *[]){"u0", "u1", "u2"}[i]);
+	/* The last one's Binding is refused: it was deleted. */
+	scene_bound(scene, "u0", true);
+	scene_bound(scene, "u1", true);
+	scene_delete(scene, "u2");
+	scene_wait(scene, 0);
+	scene_wait(scene, 59 * SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "evict:u0 evict:u1 ");
+	/* A budget may refuse. */
+	scene_wait(scene, 5 * SECOND);
+	assert_string_equal(scene_orders(scene), "evict:u0 evict:u1 ");
+	scene_facts(scene, "u0")->deleting = true;
+	scene_show(scene, "u0");
+	scene_wait(scene, 5 * SECOND);
+	assert_string_equal(scene_orders(scene), "evict:u1 ");
+}
+
+static void a_pod_group_says_after_which_time(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	assert_int_equal(gangs_set_group(&scene->gangs, "default/g",
+				 &(struct gang_group){.min = 2, .timeout_ns = 7 * SECOND}),
+		0);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_NODE);
+	scene_bound(scene, "u0", true);
+	scene_delete(scene, "u1");
+	scene_wait(scene, 0);
+	scene_wait(scene, 7 * SECOND);
+	assert_string_equal(scene_orders(scene), "evict:u0 ");
+}
+
+static void what_is_left_of_a_whole_gang_is_left_alone(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_ask(scene, "u0");
+	scene_ask(scene, "u1");
+	scene_bound(scene, "u0", false); /* the mark is off: somebody saw the gang whole */
+	scene_delete(scene, "u1");
+	scene_wait(scene, 0);
+	scene_wait(scene, 3600 * SECOND);
+	assert_string_equal(scene_orders(scene), "");
+}
+
+static void a_gang_of_another_scheduler_gets_nothing(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_wait(scene, 600 * SECOND);
+	assert_string_equal(scene_held(scene, "u0"), "");
+	assert_string_equal(scene_orders(scene), "");
+}
+
+static void a_replica_that_does_not_lead_plans_nothing(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 1, "g", 2, 5);
+	scene_ask(scene, "u0");
+	scene_pod(scene, "u1", "g", 2, 5);
+	gangs_look(&scene->gangs, &scene->ledger, scene->now_ns, false);
+	assert_string_equal(scene_held(scene, "u0"), "");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "u0"), "n0");
+}
+
+static void gangs_that_met_outside_the_ledger_try_one_at_a_time(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 20);
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 5);
+	/* Each has one member at bind, and kube-scheduler finds no CPU for the others. */
+	scene_ask_and_bind(scene, "b0");
+	scene_ask_and_bind(scene, "a0");
+	scene_wait(scene, 4 * SECOND);
+	assert_string_equal(scene_held(scene, "a1"), "");
+	assert_string_equal(scene_held(scene, "b1"), "");
+	scene_wait(scene, 2 * SECOND);
+	assert_string_equal(scene_held(scene, "a1"), "n0");
+	assert_string_equal(scene_held(scene, "b1"), "");
+	assert_int_equal(scene_ask(scene, "b1"), GANG_WAIT);
+	assert_string_equal(scene->text, "its gang is tried again in a moment");
+}
+
+static void small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_long(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	occupy(scene, "s0", 5);
+	occupy(scene, "s1", 5);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_pod(scene, "small", NULL, 0, 1);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	scene_wait(scene, 0);
+	scene_wait(scene, 299 * SECOND);
+	scene_delete(scene, "s0");
+	scene_wait(scene, 0);
+	assert_true(fits(scene, "small"));
+	scene_wait(scene, SECOND);
+	assert_false(fits(scene, "small"));
+	/* One of higher priority may. */
+	scene_facts(scene, "small")->priority = 1;
+	assert_true(fits(scene, "small"));
+	scene_facts(scene, "small")->priority = 0;
+	scene_delete(scene, "s1");
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_held(scene, "u0"), "n0");
+	assert_string_equal(scene_held(scene, "u1"), "n0");
+}
+
+static void cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	occupy(scene, "s0", 4);
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 5);
+	scene_pod(scene, "small", NULL, 0, 1);
+	scene_ask(scene, "a0");
+	scene_ask(scene, "b0");
+	scene_wait(scene, 0);
+	scene_wait(scene, 300 * SECOND);
+	assert_non_null(ledger_pod(&scene->ledger, "a0")->nomination);
+	assert_null(ledger_pod(&scene->ledger, "b0")->nomination);
+	assert_false(fits(scene, "small"));
+	scene_delete(scene, "a0");
+	scene_wait(scene, 0);
+	assert_null(ledger_pod(&scene->ledger, "a1")->nomination);
+	assert_non_null(ledger_pod(&scene->ledger, "b0")->nomination);
+	scene_delete(scene, "b0");
+	scene_wait(scene, 0);
+	assert_true(fits(scene, "small"));
+}
+
+static void nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	occupy(scene, "s0", 4);
+	scene_pods(scene, (const char *[]){"a0", "a1", "a2"}, 3, "a", 3, 5);
+	scene_pod(scene, "small", NULL, 0, 1);
+	scene_ask(scene, "a0");
+	scene_wait(scene, 0);
+	scene_wait(scene, 300 * SECOND);
+	assert_true(fits(scene, "small"));
+	assert_null(ledger_pod(&scene->ledger, "a0")->nomination);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		scene_test(what_is_freed_goes_to_the_gang_of_higher_priority_then_to_the_older_one),
+		scene_test(a_gang_of_which_a_part_is_placed_after_its_time_is_evicted),
+		scene_test(a_pod_group_says_after_which_time),
+		scene_test(what_is_left_of_a_whole_gang_is_left_alone),
+		scene_test(a_gang_of_another_scheduler_gets_nothing),
+		scene_test(a_replica_that_does_not_lead_plans_nothing),
+		scene_test(gangs_that_met_outside_the_ledger_try_one_at_a_time),
+		scene_test(small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_long),
+		scene_test(nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster),
+		scene_test(cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there),
+	};
+
+	return cmocka_run_group_tests_name("gang-time", tests, NULL, NULL);
+}

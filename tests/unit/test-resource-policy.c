@@ -1,0 +1,254 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "kube/json.h"
+#include "kube/resource-policy.h"
+
+static int parse(const char *spec, struct level_policy **ret_policy, struct error *err)
+{
+	_cleanup_json_ struct json_object *object = NULL;
+	char text[4096];
+
+	snprintf(text, sizeof(text),
+		"{\"metadata\":{\"uid\":\"u\",\"name\":\"n\",\"namespace\":\"team\",\"generation\":3,"
+		"\"creationTimestamp\":\"2026-01-31T12:00:00Z\"},\"spec\":%s}",
+		spec);
+	assert_int_equal(json_parse(text, strlen(text), &object, err), 0);
+	return level_policy_from_json(object, ret_policy, err);
+}
+
+static void a_full_policy_is_read_whole(void **state)
+{
+	struct level_policy *policy;
+	struct error err = {0};
+
+	assert_int_equal(
+		parse("{\"selector\":{\"app\":\"web\"},\"matchExpressions\":[{\"key\":\"x\",\"operator\":"
+		      "\"Exists\"}],"
+		      "\"strategy\":\"prefer\",\"units\":[{\"resource\":\"idc\",\"nodeSelector\":{\"pool\":"
+		      "\"a\"},"
+		      "\"max\":10,\"maxResources\":{\"cpu\":\"1500m\",\"memory\":\"1Gi\",\"gpus\":4}},"
+		      "{\"resource\":\"eci\",\"podLabels\":{\"u\":\"2\",\"k8s.aliyun.com/"
+		      "resource-policy-wait-for-ecs-scaling\":\"true\"},\"podAnnotations\":{\"a\":\"b\"}}],"
+		      "\"preemptPolicy\":\"BeforeNextUnit\",\"ignorePreviousPod\":true,"
+		      "\"ignoreTerminatingPod\":false,"
+		      "\"matchLabelKeys\":[\"pod-template-hash\"],"
+		      "\"whenTryNextUnits\":{\"policy\":\"TimeoutOrExceedMax\",\"timeout\":\"1h0m1.5s\"}}",
+			&policy, &err),
+		0);
+	assert_string_equal(policy->name, "n");
+	assert_int_equal(policy->created, 1769860800);
+	assert_int_equal(policy->generation, 3);
+	assert_true(selector_selects(&policy->selector, "app=web\nx=\n"));
+	assert_false(selector_selects(&policy->selector, "app=web\n"));
+	assert_int_equal(policy->n_levels, 2);
+	assert_int_equal(policy->levels[0].kind, LEVEL_IDC);
+	assert_true(policy->levels[0].has_max && policy->levels[0].max == 10);
+	assert_int_equal(level_amount(&policy->levels[0].max_resources, "cpu"), 1500);
+	assert_int_equal(level_amount(&policy->levels[0].max_resources, "memory"), 1073741824000);
+	assert_int_equal(level_amount(&policy->levels[0].max_resources, "gpus"), 4000);
+	assert_true(level_pairs_hold(&policy->levels[0].node_selector, "pool=a\n"));
+	assert_int_equal(policy->levels[1].kind, LEVEL_ECI);
+	assert_false(policy->levels[1].has_max);
+	/* The label that asks to wait is neither written nor counted. */
+	assert_true(policy->levels[1].awaits_scaling);
+	assert_int_equal(policy->levels[1].pod_labels.n, 1);
+	assert_int_equal(policy->levels[1].pod_annotations.n, 1);
+	assert_true(policy->preempts_each && policy->ignores_previous && !policy->ignores_terminating);
+	assert_string_equal(policy->keys[0], "pod-template-hash");
+	assert_int_equal(policy->advance, ADVANCE_TIMEOUT_OR_MAX);
+	assert_true(policy->timeout_ns == INT64_C(3601500000000));
+	level_policy_free(policy);
+}
+
+static void what_is_left_out_has_the_documented_default(void **state)
+{
+	struct level_policy *policy;
+	struct error err = {0};
+
+	assert_int_equal(parse("{\"units\":[{\"resource\":\"ecs\"}]}", &policy, &err), 0);
+	assert_true(selector_selects(&policy->selector, NULL)); /* all pods of the namespace */
+	assert_int_equal(policy->advance, ADVANCE_LACK_OR_MAX);
+	assert_true(policy->timeout_ns == 15 * 60 * NS_PER_S);
+	assert_true(!policy->preempts_each && !policy->ignores_previous && policy->ignores_terminating);
+	assert_false(level_is_limited(&policy->levels[0]));
+	level_policy_free(policy);
+}
+
+static void what_cannot_be_understood_is_refused_with_its_field(void **state)
+{
+	static const char *const rows[][2] = {
+		{"{}", "units"},
+		{"null", "units"},
+		{"{\"units\":[]}", "units"},
+		{"{\"units\":{}}", "units"},
+		{"{\"units\":[7]}", "units[0].resource"},
+		{"{\"units\":[{\"resource\":\"gcp\"}]}", "units[0].resource is gcp"},
+		{"{\"units\":[{\"resource\":\"ecs\"},{\"resource\":\"ecs\",\"max\":-1}]}", "units[1].max"},
+		{"{\"units\":[{\"resource\":\"ecs\",\"max\":1.5}]}", "units[0].max"},
+		{"{\"units\":[{\"resource\":\"ecs\",\"max\":4294967296}]}", "units[0].max"},
+		{"{\"units\":[{\"resource\":\"ecs\",\"nodeSelector\":[]}]}", "units[0].nodeSelector"},
+		{"{\"units\":[{\"resource\":\"ecs\",\"nodeSelector\":{\"a\":1}}]}", "units[0].nodeSelector"},
+		{"{\"units\":[{\"resource\":\"ecs\",\"podAnnotations\":{\"a\":\"x\\ny\"}}]}",
+			"units[0].podAnnotations"},
+		{"{\"units\":[{\"resource\":\"ecs\",\"maxResources\":{\"cpu\":\"much\"}}]}",
+			"units[0].maxResources: cpu"},
+		{"{\"units\":[{\"resource\":\"ecs\",\"maxResources\":{\"cpu\":\"-1\"}}]}",
+			"units[0].maxResources: cpu"},
+		{"{\"selector\":7,\"units\":[{\"resource\":\"ecs\"}]}", "selector"},
+		{"{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Like\"}],\"units\":[{\"resource\":"
+		 "\"ecs\"}]}",
+			"matchExpressions"},
+		{"{\"matchLabelKeys\":\"a\",\"units\":[{\"resource\":\"ecs\"}]}", "matchLabelKeys"},
+		{"{\"matchLabelKeys\":[\"\"],\"units\":[{\"resource\":\"ecs\"}]}", "matchLabelKeys[0]"},
+		{"{\"strategy\":\"required\",\"units\":[{\"resource\":\"ecs\"}]}", "strategy"},
+		{"{\"preemptPolicy\":\"Never\",\"units\":[{\"resource\":\"ecs\"}]}", "preemptPolicy"},
+		{"{\"ignorePreviousPod\":\"yes\",\"units\":[{\"resource\":\"ecs\"}]}", "ignorePreviousPod"},
+		{"{\"whenTryNextUnits\":{\"policy\":\"Later\"},\"units\":[{\"resource\":\"ecs\"}]}",
+			"whenTryNextUnits.policy is Later"},
+		{"{\"whenTryNextUnits\":{\"timeout\":\"5\"},\"units\":[{\"resource\":\"ecs\"}]}",
+			"whenTryNextUnits.timeout is 5"},
+		{"{\"whenTryNextUnits\":{\"timeout\":\"-5s\"},\"units\":[{\"resource\":\"ecs\"}]}",
+			"whenTryNextUnits.timeout"},
+		{"{\"whenTryNextUnits\":{\"timeout\":\"99999999h\"},\"units\":[{\"resource\":\"ecs\"}]}",
+			"whenTryNextUnits.timeout"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct level_policy *policy = NULL;
+		struct error err = {0};
+
+		if (parse(rows[i][0], &policy, &err) == 0 || !strstr(err.text, rows[i][1]))
+			fail_msg("%s: \"%s\"", rows[i][0], err.text);
+	}
+}
+
+static void more_units_than_the_maximum_are_refused(void **state)
+{
+	char spec[4096] = "{\"units\":[{\"resource\":\"ecs\"}";
+	struct level_policy *policy = NULL;
+	struct error err = {0};
+
+	for (int i = 0; i < LEVELS_MAX; i++)
+		strcat(spec, ",{\"resource\":\"ecs\"}");
+	strcat(spec, "]}");
+	assert_int_not_equal(parse(spec, &policy, &err), 0);
+}
+
+static struct level_pod_facts pod_facts(const char *text)
+{
+	_cleanup_json_ struct json_object *object = NULL;
+	struct level_pod_facts facts;
+	struct table keys;
+
+	table_init(&keys);
+	table_set(&keys, "mark", &keys);
+	assert_int_equal(json_parse(text, strlen(text), &object, NULL), 0);
+	assert_int_equal(level_pod_facts_from_json(object, &keys, &facts), 0);
+	table_release(&keys);
+	return facts;
+}
+
+#define POD(metadata, rest)                                                                                  \
+	"{\"metadata\":{\"uid\":\"u\",\"name\":\"p\",\"namespace\":\"team\"" metadata "}" rest "}"
+
+static void requests_are_the_effective_ones(void **state)
+{
+	/* sidecar 100m + main 500m + 300m = 900m; init 1 + sidecar 100m = 1100m; overhead 50m */
+	_cleanup_level_pod_facts_ struct level_pod_facts facts = pod_facts(
+		POD("", ",\"spec\":{\"overhead\":{\"cpu\":\"50m\"},\"initContainers\":["
+			"{\"restartPolicy\":\"Always\",\"resources\":{\"requests\":{\"cpu\":\"100m\"}}},"
+			"{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}],\"containers\":["
+			"{\"resources\":{\"requests\":{\"cpu\":\"500m\"},\"limits\":{\"cpu\":\"2\","
+			"\"memory\":\"1Mi\"}}},"
+			"{\"resources\":{\"requests\":{\"cpu\":\"300m\"}}}]}"));
+
+	assert_int_equal(level_amount(&facts.requests, "cpu"), 1150);
+	assert_int_equal(level_amount(&facts.requests, "memory"), 1048576000);
+}
+
+static void only_annotations_that_a_policy_names_are_kept(void **state)
+{
+	_cleanup_level_pod_facts_ struct level_pod_facts facts = pod_facts(
+		POD(",\"labels\":{\"app\":\"web\"},\"annotations\":{\"mark\":\"x\",\"other\":\"y\"}", ""));
+
+	assert_string_equal(facts.annotations, "mark=x\n");
+	assert_string_equal(facts.labels, "app=web\n");
+	assert_string_equal(facts.node, "");
+}
+
+static void a_deletion_cost_is_ours_only_with_our_mark_of_the_same_value(void **state)
+{
+	static const struct {
+		const char *annotations;
+		enum level_cost cost;
+	} rows[] = {
+		{"", LEVEL_COST_NONE},
+		{",\"annotations\":{\"ration.dev/level-cost\":\"-1\"}", LEVEL_COST_NONE},
+		{",\"annotations\":{\"controller.kubernetes.io/pod-deletion-cost\":\"-1\"}",
+			LEVEL_COST_USERS},
+		{",\"annotations\":{\"controller.kubernetes.io/pod-deletion-cost\":\"5\",\"ration.dev/"
+		 "level-cost\":\"-1\"}",
+			LEVEL_COST_USERS},
+		{",\"annotations\":{\"controller.kubernetes.io/pod-deletion-cost\":\"-1\",\"ration.dev/"
+		 "level-cost\":\"-1\"}",
+			LEVEL_COST_OURS},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_level_pod_facts_ struct level_pod_facts facts;
+		char text[1024];
+
+		snprintf(text, sizeof(text), POD("%s", ""), rows[i].annotations);
+		facts = pod_facts(text);
+		assert_int_equal(facts.cost, rows[i].cost);
+		assert_int_equal(facts.cost_value, rows[i].cost == LEVEL_COST_OURS ? -1 : 0);
+	}
+}
+
+static void how_a_pod_stands_is_read(void **state)
+{
+	_cleanup_level_pod_facts_ struct level_pod_facts bound = pod_facts(POD(
+		",\"deletionTimestamp\":\"2026-01-31T12:00:00Z\",\"ownerReferences\":[{\"kind\":"
+		"\"ReplicaSet\","
+		"\"controller\":true}]",
+		",\"spec\":{\"nodeName\":\"n1\",\"schedulerName\":\"ack-co-scheduler\",\"tolerations\":[{"
+		"\"key\":\"virtual-kubelet.io/provider\",\"operator\":\"Exists\"}]},\"status\":{"
+		"\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"True\",\"lastTransitionTime\":"
+		"\"2026-01-31T12:00:00Z\"}]}"));
+	_cleanup_level_pod_facts_ struct level_pod_facts waiting = pod_facts(
+		POD("", ",\"spec\":{},\"status\":{\"nominatedNodeName\":\"n2\",\"conditions\":[{\"type\":"
+			"\"PodScheduled\",\"status\":\"False\",\"reason\":\"Unschedulable\"}]}"));
+
+	assert_true(bound.terminating && bound.of_replica_set && bound.ours && bound.tolerates);
+	assert_int_equal(bound.scheduled, 1769860800);
+	assert_int_equal(bound.verdict, 0);
+	assert_true(waiting.nominated && waiting.verdict != 0 && !waiting.tolerates && !waiting.ours);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_full_policy_is_read_whole),
+		cmocka_unit_test(what_is_left_out_has_the_documented_default),
+		cmocka_unit_test(what_cannot_be_understood_is_refused_with_its_field),
+		cmocka_unit_test(more_units_than_the_maximum_are_refused),
+		cmocka_unit_test(requests_are_the_effective_ones),
+		cmocka_unit_test(only_annotations_that_a_policy_names_are_kept),
+		cmocka_unit_test(a_deletion_cost_is_ours_only_with_our_mark_of_the_same_value),
+		cmocka_unit_test(how_a_pod_stands_is_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
