@@ -9,14 +9,27 @@ matchConstraints:
   - {apiGroups: [apps], apiVersions: [v1], resources: [deployments, statefulsets, daemonsets, replicasets], operations: [CREATE, UPDATE]}
   - {apiGroups: [batch], apiVersions: [v1], resources: [jobs, cronjobs], operations: [CREATE, UPDATE]}
 matchConditions:
-- name: new-or-changed    # what is older than this policy must stay scalable, patchable and deletable
+# What is older than this policy must stay scalable, patchable and deletable. But a template that changes, in whatever, has
+# to be right: its new pods would be refused, and a StatefulSet or DaemonSet would first have deleted the old ones.
+- name: new-or-changed
   expression: >-
     request.operation == 'CREATE' || request.resource.resource == 'pods' ||
     (!has(object.metadata.deletionTimestamp) &&
-    (object.kind == 'PodTemplate' ? object.template.spec != oldObject.template.spec :
-    object.kind == 'CronJob' ?
-    object.spec.jobTemplate.spec.template.spec != oldObject.spec.jobTemplate.spec.template.spec :
-    object.spec.template.spec != oldObject.spec.template.spec))
+    (object.kind == 'PodTemplate' ? object.template != oldObject.template :
+    object.kind == 'CronJob' ? object.spec.jobTemplate.spec.template != oldObject.spec.jobTemplate.spec.template :
+    object.spec.template != oldObject.spec.template))
+# Most pods end here, GPU pods too, by what each policy asks of all their containers first: the API server makes a copy of the
+# object for each step of a policy (its conditions, validations, audit annotations, messages), which is nearly all that a
+# policy costs. Each policy adds its own end, which may leave out nothing that a validation of it would refuse.
+- name: asks-for-gpus-and-more
+  expression: >-
+    [object.kind == 'Pod' ? object : object.kind == 'PodTemplate' ? object.template :
+    object.kind == 'CronJob' ? object.spec.jobTemplate.spec.template : object.spec.template].exists(p,
+    [p.spec.containers + (has(p.spec.initContainers) ? p.spec.initContainers : [])].exists(all,
+    all.exists(c, has(c.resources) &&
+    (has(c.resources.limits) && 'aliyun.com/gpu-mem' in c.resources.limits ||
+    has(c.resources.requests) && 'aliyun.com/gpu-mem' in c.resources.requests)) &&
+    [all + (has(p.spec.ephemeralContainers) ? p.spec.ephemeralContainers : [])].exists(every,
 {{- end }}
 
 {{- define "ration.gpuPods.variables" -}}

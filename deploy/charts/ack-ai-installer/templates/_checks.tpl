@@ -1,0 +1,40 @@
+{{- /* What values.schema.json cannot say so that a person knows what to do: each wrong value in a sentence, all of them at
+once. The schema has types and names, this has ranges and what does not go together. The programs check again. */}}
+{{- define "ration.agent.checks" -}}
+{{- $wrong := list }}
+{{- $v := .Values }}
+{{- if not (regexMatch "^[0-5]$" (toString $v.policy)) }}
+{{- $wrong = append $wrong (printf "policy: %v is none: it must be 0 (fair-share), 1 (preemptive), 2 (weight-preemptive), 3 (fixed), 4 (soft) or 5 (native)" $v.policy) }}
+{{- end }}
+{{- if not (has (toString $v.gpuMemoryUnit) (list "1GiB" "512MiB" "256MiB" "128MiB")) }}
+{{- $wrong = append $wrong (printf "gpuMemoryUnit: %v is none: gpu-mem counts in 1GiB, 512MiB, 256MiB or 128MiB" $v.gpuMemoryUnit) }}
+{{- end }}
+{{- if not (has (toString $v.onBypass) (list "report" "evict")) }}
+{{- $wrong = append $wrong (printf "onBypass: %v is none: it must be report (an Event and a metric) or evict (the pod as well)" $v.onBypass) }}
+{{- end }}
+{{- if not (and (regexMatch "^[0-9]{1,4}$" (toString $v.maxPodsPerGPU)) (le (int $v.maxPodsPerGPU) 1000)) }}
+{{- $wrong = append $wrong (printf "maxPodsPerGPU: %v is none: it must be a number from 1 to 1000, or 0 for the default (20, and 16 where gpuMemoryUnit is under 1GiB)" $v.maxPodsPerGPU) }}
+{{- end }}
+{{- if not (has (toString $v.logLevel) (list "error" "warning" "info" "debug")) }}
+{{- $wrong = append $wrong (printf "logLevel: %v is none: it must be error, warning, info or debug" $v.logLevel) }}
+{{- end }}
+{{- $listen := toString $v.metrics.listen }}
+{{- if not (or (eq $listen "none") (include "ration.isListen" $listen)) }}
+{{- $wrong = append $wrong (printf "metrics.listen: %q is none: it must be an IPv4 address with a port, e.g. 0.0.0.0:39996, or none" $listen) }}
+{{- end }}
+{{- range $name := list "driverRoot" "criSocket" "cdiDir" "kubeletDir" }}
+{{- $path := toString (get $v $name) }}
+{{- if or (not (regexMatch "^/[A-Za-z0-9._/@+-]*$" $path)) (regexMatch "(^|/)[.][.](/|$)" $path) }}
+{{- $wrong = append $wrong (printf "%s: %q is none: it must be an absolute path on the nodes, without .., blanks and quotes" $name $path) }}
+{{- end }}
+{{- end }}
+{{- range $name, $folder := dict "criSocket" (dir $v.criSocket) "cdiDir" (clean $v.cdiDir) "kubeletDir" (clean $v.kubeletDir) }}
+{{- if eq $folder "/" }}
+{{- $wrong = append $wrong (printf "%s: %q is none: its folder is mounted into the agent, and / cannot be" $name (get $v $name)) }}
+{{- end }}
+{{- end }}
+{{- $wrong = concat $wrong (include "ration.checks.image" (dict "name" "image" "image" $v.image) | fromJsonArray) }}
+{{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "name") | fromJsonArray) }}
+{{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39996") | fromJsonArray) }}
+{{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end }}
+{{- end }}

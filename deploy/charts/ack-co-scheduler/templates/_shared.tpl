@@ -1,0 +1,130 @@
+{{- /* Alike in both charts (tests/lint), which may be parts of one chart: there a name is one for all. */}}
+{{- define "ration.isListen" -}}
+{{- $byte := "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])" }}
+{{- $port := int (regexFind "[0-9]+$" .) }}
+{{- if and (regexMatch (printf "^%s([.]%s){3}:[0-9]{1,5}$" $byte $byte) .) (gt $port 0) (le $port 65535) }}yes{{ end }}
+{{- end }}
+
+{{- define "ration.checks.image" -}}
+{{- $wrong := list }}
+{{- if and .image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" .image.digest)) }}
+{{- $wrong = append $wrong (printf "%s.digest: %q is none: it must be sha256: and 64 hexadecimal digits" .name .image.digest) }}
+{{- end }}
+{{- if not .image.repository }}
+{{- $wrong = append $wrong (printf "%s.repository is empty: it must name the image, e.g. registry.example.com/ration/ration-agent" .name) }}
+{{- end }}
+{{- toJson $wrong }}
+{{- end }}
+
+{{- /* The label that selects our pods is ours. */}}
+{{- define "ration.checks.podLabels" -}}
+{{- $wrong := list }}
+{{- if hasKey (.labels | default dict) .own }}
+{{- $wrong = append $wrong (printf "podLabels.%s: this label selects the pods, and cannot be another" .own) }}
+{{- end }}
+{{- toJson $wrong }}
+{{- end }}
+
+{{- /* The reference of an image, exact where a digest is given. */}}
+{{- define "ration.image" -}}
+{{- if .image.digest }}{{ .image.repository }}@{{ .image.digest }}{{ else }}{{ .image.repository }}:{{ .image.tag | default .default }}{{ end }}
+{{- end }}
+
+{{- /* Ports on which an API server is reached, as JSON: those of the value, else the cluster's own, else none. The cluster
+says the port behind its Service too, which is the one that most networks look at. */}}
+{{- define "ration.apiServerPorts" -}}
+{{- $ports := .Values.networkPolicy.apiServerPorts }}
+{{- if not $ports }}
+{{- range (lookup "discovery.k8s.io/v1" "EndpointSlice" "default" "kubernetes").ports }}{{ $ports = append $ports (int .port) }}{{ end }}
+{{- range ((lookup "v1" "Service" "default" "kubernetes").spec | default dict).ports }}{{ $ports = append $ports (int .port) }}{{ end }}
+{{- end }}
+{{- $ports | uniq | toJson }}
+{{- end }}
+
+{{- /* What a NetworkPolicy of ours says behind its podSelector. .port: of the metrics, "" where they are not opened. */}}
+{{- define "ration.networkPolicy" -}}
+{{- $ports := include "ration.apiServerPorts" .root | fromJsonArray }}
+policyTypes: [Ingress{{ if $ports }}, Egress{{ end }}]
+{{- if .port }}
+ingress:
+- from: {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 2 }}
+  ports:
+  - {protocol: TCP, port: {{ .port }}}
+{{- else }}
+ingress: []
+{{- end }}
+{{- if $ports }}
+egress:
+- ports:    # to any address: an API server's may change, and names no pods
+  {{- range $ports }}
+  - {protocol: TCP, port: {{ int . }}}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Where Prometheus finds the metrics of our pods, for its operator. .name: of both objects; .label: selects the pods;
+.port: where the page is. Our own labels namespace, pod and container name GPU pods: they are kept, not those of the target. */}}
+{{- define "ration.serviceMonitor" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{ toJson .label }}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true    # one that is not ready has most to tell
+  selector: {{ toJson .label }}
+  ports:
+  - {name: metrics, port: {{ .port }}, targetPort: metrics}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{ toJson .root.Values.metrics.serviceMonitor.labels }}
+spec:
+  selector:
+    matchLabels: {{ toJson .label }}
+  endpoints:
+  - port: metrics
+    interval: {{ .root.Values.metrics.serviceMonitor.interval }}
+    honorLabels: true
+    relabelings:
+    - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node}
+{{- end }}
+
+{{- define "ration.prometheusRule" -}}
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{ toJson .root.Values.alerts.labels }}
+spec: {{- .root.Files.Get "files/alerts.yaml" | nindent 2 }}
+{{- end }}
+
+{{- /* What needs a page that Prometheus can reach, where .listen is none such. */}}
+{{- define "ration.checks.scraped" -}}
+{{- $wrong := list }}
+{{- if or (has .listen (list "" "none")) (hasPrefix "127." .listen) }}
+{{- range $name, $on := dict "metrics.serviceMonitor.enabled" .values.metrics.serviceMonitor.enabled "alerts.enabled" .values.alerts.enabled }}
+{{- if $on }}
+{{- $wrong = append $wrong (printf "%s: there are no metrics that Prometheus can reach while metrics.listen is %q: set it to %s" $name $.listen $.example) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toJson $wrong }}
+{{- end }}
+
+{{- /* The best served version of MutatingAdmissionPolicy (v1 from Kubernetes 1.36; before it, where the API server is told to
+serve them, v1beta1 from 1.34 and v1alpha1 from 1.32, with the same fields); empty where there is none. */}}
+{{- define "ration.mutatingVersion" -}}
+{{- $best := "" }}
+{{- range list "v1alpha1" "v1beta1" "v1" }}
+{{- $version := printf "admissionregistration.k8s.io/%s" . }}
+{{- if $.Capabilities.APIVersions.Has (printf "%s/MutatingAdmissionPolicy" $version) }}{{ $best = $version }}{{ end }}
+{{- end }}
+{{- $best }}
+{{- end }}
