@@ -286,14 +286,14 @@ def test_notes_say_what_users_must_write_where_the_cluster_does_not(tmp_path):
         text = notes_of(tmp_path, chart, *both, version="1.36.3")
         assert "does not serve" not in text and "is off" not in text
     assert "get it by the policy ration-scheduler-name" in notes_of(tmp_path, scheduler, *both, version="1.36.3")
-    for version, served in (("1.35.2", both[1:]), ("1.28.0", [])):
+    for version, served in (("1.35.2", both[1:]), ("1.29.15", [])):
         text = notes_of(tmp_path, scheduler, *served, version=version)
         assert f"This cluster (v{version}) does not serve MutatingAdmissionPolicy" in text
         assert "must name the scheduler itself:\n  spec: {schedulerName: ack-co-scheduler}" in text
-        assert ("can forge where a pod is" in text) == (version == "1.28.0")
+        assert ("can forge where a pod is" in text) == (version == "1.29.15")
         text = notes_of(tmp_path, agent, *served, version=version, values=("--set", "gpuMemoryUnit=128MiB"))
         assert 'metadata: {annotations: {ration.dev/unit: "128"}}' in text
-        assert ("nothing refuses GPU pods that are privileged" in text) == (version == "1.28.0")
+        assert ("nothing refuses GPU pods that are privileged" in text) == (version == "1.29.15")
     assert "setSchedulerName is off" in notes_of(tmp_path, scheduler, *both, version="1.36.3",
                                                  values=("--set", "setSchedulerName=false"))
     assert "policies.unitStamp is off" in notes_of(tmp_path, agent, *both, version="1.36.3",

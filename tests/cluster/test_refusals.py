@@ -78,7 +78,7 @@ def test_a_malformed_placement_never_starts_a_container_and_crashes_nobody(lab, 
 
 def test_other_modes_are_refused_with_an_event_that_names_them(lab):
     cluster = lab(NODES)
-    for mode in ("topology", "mps"):
+    for mode in ("exclusive", "mps"):
         cluster.kubectl("label", "node", NODE, f"ack.node.gpu.schedule={mode}", "--overwrite")
         cluster.wait_for(lambda: any(mode in e.get("message", "") for e in cluster.node_events(NODE)
                                      if e["source"].get("component") == "ration-agent"), 30, f"an Event about {mode}")
