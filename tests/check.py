@@ -8,6 +8,7 @@ import argparse
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=d
 # time come afterwards: they need a processor when they want one.
 SIDE_BY_SIDE = ["-m", "not alone", "-n", "8"]
 ALONE = ["-m", "alone", "-n", "2"]
+JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 
 
 class Count:
@@ -45,6 +47,14 @@ class Count:
             else:
                 self.passed += 1
         return bool(cases)
+
+    def judge_again(self, report, status, n_failed):
+        """A run of only those n_failed tests that failed before, and are counted as failed."""
+        again = Count()
+        again.add_run(report, status)
+        if again.passed + again.failed == n_failed:    # all of them were run
+            self.failed -= again.passed
+            self.passed += again.passed
 
     def add_run(self, report, status):
         """Counts a finished run. Its status has the last word: meson's report leaves out that a program crashed or
@@ -102,19 +112,31 @@ def build(directory, options=()):
 
 
 def pytest(ring, tests, build_dir, args, count, env=None, options=()):
+    """Tests that run beside others have seconds in which something must happen, counted on a quiet machine: a few that
+    failed are named and judged by a second run without others."""
     report = ROOT / "build" / f"junit-{ring}.xml"
     report.unlink(missing_ok=True)
-    command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "--durations=5",
-               f"--junitxml={report}", *options, *tests]
+    cache = ROOT / "build" / "pytest-cache" / ring
+    shutil.rmtree(cache, ignore_errors=True)
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-o", f"cache_dir={cache}", "--durations=5",
+               f"--junitxml={report}", *tests]
     if args.k:
         command += ["-k", args.k]
     environment = dict(os.environ, RATION_BUILD=str(build_dir), PYTHONDONTWRITEBYTECODE="1", **(env or {}))
     if args.ring == "full":
         environment["RATION_FULL"] = "1"
-    status = run(*command, env=environment)
+    before = count.failed
+    status = run(*command, *options, env=environment)
     if status == 5 and args.k:    # no test of this ring has that name
         return
     count.add_run(report, status)
+    n_failed = count.failed - before
+    if "-n" in options and status == 1 and n_failed <= JUDGED_AGAIN:
+        say(f"{n_failed} failed beside others (named above): once more, alone")
+        report.unlink()
+        beside = options.index("-n")
+        status = run(*command, *options[:beside], "--last-failed", "--last-failed-no-failures=none", env=environment)
+        count.judge_again(report, status, n_failed)
 
 
 def unit_programs(names, k):

@@ -120,7 +120,9 @@ def lab(labs, request):
             with contextlib.suppress(Exception):
                 print(cluster.describe_failure())
         try:
-            if not fresh:
+            if failed and not fresh:    # it may have left a label or a fault behind: no test shall fail for another's
+                labs.remove(cluster)
+            elif not fresh:
                 cluster.leave_namespace()
         except Exception:
             labs.remove(cluster)    # not clean: no other test shall get it

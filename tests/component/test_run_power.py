@@ -286,6 +286,7 @@ def used(machine, runs, seconds):
     return [round((b - a) / took / 1e9, 3) for a, b in zip(before, after)]
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
 def test_programs_have_their_shares(machine, start):
     runs = [spins(machine, start, "--core", core) for core in ("30", "50")]
@@ -295,6 +296,7 @@ def test_programs_have_their_shares(machine, start):
     assert near(got, [0.3, 0.5])
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
 def test_nobody_is_stuck_whoever_is_killed(machine, start):
     random = Random(11)
