@@ -19,9 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RINGS = ["lint", "unit", "component", "sanitize", "cluster", "gpu"]
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
 
-# Component tests mostly wait, for a time limit or for a process: eight at once on two cores. Those that share a card's
+# Component tests mostly wait, for a time limit or for a process: ten at once on two cores. Those that share a card's
 # time come afterwards: they need a processor when they want one.
-SIDE_BY_SIDE = ["-m", "not alone", "-n", "8"]
+SIDE_BY_SIDE = ["-m", "not alone", "-n", "10"]
 ALONE = ["-m", "alone", "-n", "2"]
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 
@@ -183,7 +183,7 @@ def ring_sanitize(args, count):
            "RATION_SANITIZE": "1"}
     build(directory, SANITIZE)
     unit(directory, args, count, env)
-    chosen = SIDE_BY_SIDE if args.ring == "full" else ["-m", "not alone and not waits", "-n", "6"]
+    chosen = SIDE_BY_SIDE if args.ring == "full" else ["-m", "not alone and not waits", "-n", "8"]
     pytest("sanitize", ["tests/component"], directory, args, count, env, chosen)
 
 

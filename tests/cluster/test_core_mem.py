@@ -147,7 +147,6 @@ def set_policy(cluster, policy):
     return time.monotonic()
 
 
-@pytest.mark.alone
 def test_policy_changes_by_helm_upgrade_under_running_pods(lab):
     """5 acts as 3 for who has a percentage; under 4 it is guaranteed, and what is idle is shared: alone, the whole card."""
     cluster = lab(NODES)
