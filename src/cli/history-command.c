@@ -127,6 +127,13 @@ static void print_sum(const struct replay *replay)
 		printf("%llu of the answers were not compared: too many nodes were asked about to be "
 		       "recorded.\n",
 			(unsigned long long)replay->answers_not_computed);
+	if (replay->plans > replay->plans_not_computed)
+		printf("%llu plans of gangs: all as recorded.\n",
+			(unsigned long long)(replay->plans - replay->plans_not_computed));
+	if (replay->plans_not_computed)
+		printf("%llu plans of gangs were not compared: too many nodes were possible to be "
+		       "recorded.\n",
+			(unsigned long long)replay->plans_not_computed);
 	if (replay->preemptions_not_computed)
 		printf("%llu decisions of preemption were not computed again: the history has no "
 		       "PodDisruptionBudgets.\n",

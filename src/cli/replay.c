@@ -35,6 +35,7 @@ void replay_release(struct replay *replay)
 	if (!replay)
 		return;
 	answer_clear(&replay->answer);
+	replay_plan_clear(&replay->plan);
 	ledger_release(&replay->ledger);
 }
 
@@ -217,7 +218,11 @@ static int take_decision(struct replay *replay, struct json_object *line, struct
 	if (strcmp(recorded, computed) != 0)
 		return differs(err, what, recorded, computed);
 	r = compare_best(answer, what, json_member(line, "nodes"), err);
-	return r ? r : compare_reasons(answer, what, json_member(line, "reasons"), err);
+	if (r == 0)
+		r = compare_reasons(answer, what, json_member(line, "reasons"), err);
+	/* The pod's next answer may be its gang's, which is not computed from a question. */
+	answer_clear(&replay->answer);
+	return r;
 }
 
 /* Changes: where a card is taken, the choice is made again. */
@@ -230,10 +235,18 @@ static const char *card_text(const struct placement *placement)
 }
 
 static int choose_again(
-	struct ledger *ledger, const struct ledger_event *event, struct placement *ret_placement)
+	struct replay *replay, const struct ledger_event *event, struct placement *ret_placement)
 {
+	struct ledger *ledger = &replay->ledger;
 	const struct ledger_pod *pod = ledger_pod(ledger, event->key);
+	const struct gang_seat *seat = event->verb == LEDGER_HOLD
+					       ? replay_plan_seat(&replay->plan, event->key)
+					       : NULL;
 
+	if (seat && seat->node && strcmp(seat->node->facts.name, event->on) == 0)
+		return placement_copy(&seat->placement, ret_placement);
+	if (seat && replay->plan.computed)
+		return MISFIT_FULL;
 	if (event->verb == LEDGER_RESERVE && pod && pod->occupancy == OCCUPANCY_TENTATIVE &&
 		pod->has_placement && strcmp(pod->node, event->on) == 0)
 		return placement_copy(&pod->placement, ret_placement);
@@ -248,7 +261,7 @@ static int compare_choice(
 	int r;
 
 	placement_init(&placement);
-	r = choose_again(&replay->ledger, event, &placement);
+	r = choose_again(replay, event, &placement);
 	if (r < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	replay->cards++;
@@ -262,12 +275,41 @@ static int compare_choice(
 			  : misfit_text((enum misfit)r, &event->pod->request, text, sizeof(text)));
 }
 
+/* What a gang's pod holds by a plan that could not be made again is not known. */
+static bool is_choice(const struct replay *replay, const struct ledger_event *event)
+{
+	return event->verb == LEDGER_RESERVE ||
+	       (event->verb == LEDGER_HOLD &&
+		       (replay->plan.computed || !replay_plan_seat(&replay->plan, event->key)));
+}
+
+static int take_plan(struct replay *replay, struct json_object *line, struct error *err)
+{
+	const char *gang = json_member_string(line, "plan"), *time = json_member_string(line, "time");
+	char what[256], recorded[48], computed[48];
+	int placed = replay_plan_compute(&replay->ledger, line, &replay->plan, err);
+
+	if (placed < 0)
+		return placed;
+	replay->plans++;
+	replay->plans_not_computed += !replay->plan.computed;
+	if (!replay->plan.computed || number_of(line, "placed") == placed)
+		return 0;
+	snprintf(what, sizeof(what), "%lld at %.40s, plan of gang %.120s",
+		(long long)number_of(line, "number"), time ? time : "?", gang ? gang : "?");
+	snprintf(recorded, sizeof(recorded), "%lld pods have room", (long long)number_of(line, "placed"));
+	snprintf(computed, sizeof(computed), "%d pods have room", placed);
+	return differs(err, what, recorded, computed);
+}
+
 static int take_event(struct replay *replay, struct json_object *line, struct error *err)
 {
 	struct history_event read;
 	int r = history_event_from_json(line, &read, err);
 
-	if (r >= 0 && (read.event.verb == LEDGER_HOLD || read.event.verb == LEDGER_RESERVE))
+	if (r >= 0 && read.event.verb != LEDGER_HOLD && read.event.verb != LEDGER_DROP_HOLD)
+		replay_plan_clear(&replay->plan);
+	if (r >= 0 && is_choice(replay, &read.event))
 		r = compare_choice(replay, line, &read.event, err);
 	if (r == 0) {
 		replay->changes++;
@@ -303,6 +345,9 @@ static int take_line(struct replay *replay, struct json_object *line, struct err
 		return take_event(replay, line, err);
 	if (json_member(line, "decision"))
 		return take_decision(replay, line, err);
+	replay_plan_clear(&replay->plan);
+	if (json_member(line, "plan"))
+		return take_plan(replay, line, err);
 	if (json_member(line, "asked"))
 		return take_asked(replay, line, err);
 	return error_set(err, EINVAL, "neither a change nor a decision");

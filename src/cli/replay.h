@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/replay-plan.h"
 #include "model/ledger.h"
 
 #define REPLAY_BEST_MAX 16
@@ -27,7 +28,9 @@ struct replay {
 	size_t best_nodes; /* filter's K */
 	bool begun;	   /* the first line was read */
 	struct replay_answer answer;
+	struct replay_plan plan; /* of a gang, while its pods are given what they hold */
 	uint64_t lines, changes, answers, answers_not_computed, preemptions_not_computed, cards;
+	uint64_t plans, plans_not_computed;
 };
 
 void replay_init(struct replay *replay);

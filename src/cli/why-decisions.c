@@ -159,6 +159,32 @@ static void add_bind(struct strbuf *out, struct json_object *decision)
 	why_add_cards(out, decision);
 }
 
+static void add_gang_plan(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "gang: held on %s: ", text_of(decision, "node"));
+	why_add_cards(out, decision);
+	strbuf_addf(out, "; %s", text_of(decision, "text"));
+}
+
+static void add_gang_given_up(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "gang: its place on %s is given back: %s", text_of(decision, "node"),
+		text_of(decision, "text"));
+}
+
+static void add_gang_kept(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "gang: kept on %s: ", text_of(decision, "node"));
+	why_add_cards(out, decision);
+}
+
+static void add_gang_evict(struct strbuf *out, struct json_object *decision)
+{
+	strbuf_addf(out, "gang: evicted from %s, where only a part of it was placed: %s",
+		text_of(decision, "node"),
+		*text_of(decision, "error") ? text_of(decision, "error") : "accepted");
+}
+
 static void add_nudge(struct strbuf *out, struct json_object *decision)
 {
 	strbuf_adds(out, "woken: something that it fits on was freed");
@@ -179,6 +205,10 @@ static const struct {
 	{"evict-plan", add_eviction_plan},
 	{"evict-answer", add_eviction_answer},
 	{"evict-end", add_eviction_end},
+	{"gang-plan", add_gang_plan},
+	{"gang-given-up", add_gang_given_up},
+	{"gang-kept", add_gang_kept},
+	{"gang-evict", add_gang_evict},
 	{"level", add_filter},
 };
 

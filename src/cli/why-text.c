@@ -99,6 +99,9 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 	else if (json_member(gang, "reason"))
 		strbuf_addf(out, ": %s", text_of(gang, "reason"));
 	strbuf_adds(out, ".\n");
+	if (json_member(gang, "haveRoom"))
+		strbuf_addf(out, "Of the %" PRId64 " that are needed %" PRId64 " would find room now.\n", min,
+			number_of(gang, "haveRoom"));
 	if (number_of(gang, "waitingForMs")) {
 		strbuf_adds(out, "Enough of its pods have been waiting for ");
 		add_duration(out, number_of(gang, "waitingForMs"));
@@ -106,10 +109,15 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 			is_true(gang, "keeping") ? "; GPUs are kept for them as they become free" : "");
 	}
 	if (failures)
+		strbuf_addf(out, "They did not come to bind together %" PRId64 " time%s", failures,
+			plural(failures));
+	if (failures && *text_of(gang, "missing"))
 		strbuf_addf(out,
-			"They did not come to bind together %" PRId64
-			" time%s: something else than GPUs keeps some of them.\n",
-			failures, plural(failures));
+			"; the last time pod %s was missing: something else than GPUs keeps it (see `kubectl "
+			"describe pod %s`).\n",
+			text_of(gang, "missing"), text_of(gang, "missing"));
+	else if (failures)
+		strbuf_adds(out, ": something else than GPUs keeps some of them.\n");
 }
 
 /* A single pod's room says nothing then. */

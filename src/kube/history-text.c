@@ -8,6 +8,8 @@
 #include "kube/history-internal.h"
 #include "kube/json.h"
 #include "kube/node.h"
+#include "model/gang-plan.h"
+#include "model/gang.h"
 #include "model/nomination.h"
 #include "model/resize.h"
 #include "model/units.h"
@@ -328,4 +330,71 @@ void history_add_event(struct strbuf *out, const struct ledger_event *event)
 	if (event->placement)
 		add_placement(out, ",\"placement\":", event->placement);
 	strbuf_adds(out, event->lost ? ",\"lost\":true}" : "}");
+}
+
+/* ---- plans of gangs ---- */
+
+/* The seats mostly share a table: the place of this one's among those that differ. */
+static size_t place_of_nodes(const struct gang_tale *tale, size_t seat, bool *ret_first)
+{
+	size_t place = 0;
+
+	for (size_t i = 0; i <= seat; i++) {
+		bool first = tale->seats[i].nodes != NULL;
+
+		for (size_t k = 0; first && k < i; k++)
+			first = tale->seats[k].nodes != tale->seats[i].nodes;
+		if (tale->seats[i].nodes == tale->seats[seat].nodes) {
+			*ret_first = i == seat;
+			return place;
+		}
+		place += first;
+	}
+	return place;
+}
+
+static void add_names(struct strbuf *out, const struct table *names, size_t names_max)
+{
+	size_t cursor = 0, n = 0;
+	const char *name;
+
+	if (names->count > names_max) {
+		json_add_number(out, (int64_t)names->count);
+		return;
+	}
+	strbuf_adds(out, "[");
+	while (table_next(names, &cursor, &name, NULL)) {
+		add_comma(out, n++);
+		json_add_string(out, name);
+	}
+	strbuf_adds(out, "]");
+}
+
+void history_add_plan(struct strbuf *out, const struct gang_tale *tale, size_t names_max)
+{
+	bool first;
+
+	add_text(out, "{\"plan\":", tale->gang->key);
+	add_number(out, ",\"needed\":", (int64_t)tale->needed);
+	add_number(out, ",\"placed\":", (int64_t)tale->placed);
+	strbuf_adds(out, ",\"nodes\":[");
+	for (size_t i = 0; i < tale->n_seats; i++) {
+		size_t place = tale->seats[i].nodes ? place_of_nodes(tale, i, &first) : 0;
+
+		if (!tale->seats[i].nodes || !first)
+			continue;
+		add_comma(out, place);
+		add_names(out, tale->seats[i].nodes, names_max);
+	}
+	strbuf_adds(out, "],\"seats\":[");
+	for (size_t i = 0; i < tale->n_seats; i++) {
+		add_comma(out, i);
+		strbuf_adds(out, "{");
+		if (tale->seats[i].nodes)
+			add_number(out, "\"in\":", (int64_t)place_of_nodes(tale, i, &first));
+		strbuf_adds(out, tale->seats[i].nodes ? ",\"pod\":" : "\"pod\":");
+		history_add_pod_facts(out, tale->seats[i].pod);
+		strbuf_adds(out, "}");
+	}
+	strbuf_adds(out, "]}");
 }

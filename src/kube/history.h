@@ -7,6 +7,7 @@
  *   {"number","time","event":"hold","key",..}                 a change (ledger-event.h), in order
  *   {"number","time","asked":[node..]|count,"pod":{..}}       filter is asked; a count where there were too
  * many
+ *   {"number","time","plan":gang,..}                          places of a gang's pods are looked for
  *   {"number","time","decision":..}                           what was decided (scheduler/decision-json.h)
  */
 #pragma once
@@ -14,6 +15,7 @@
 #include "model/ledger.h"
 
 struct error;
+struct gang_tale;
 struct json_object;
 struct strbuf;
 
@@ -24,6 +26,9 @@ void history_add_node(struct strbuf *out, const struct node_ledger *node, bool w
 void history_add_pod_facts(struct strbuf *out, const struct pod_facts *facts);
 void history_add_pod(struct strbuf *out, const struct ledger_pod *pod);
 void history_add_event(struct strbuf *out, const struct ledger_event *event);
+
+/* history_add_plan() - of the kind GANG_TALE_PLAN. Lists of nodes longer than names_max are counted. */
+void history_add_plan(struct strbuf *out, const struct gang_tale *tale, size_t names_max);
 
 /* history_pod_facts_from_json() - the caller releases *ret_facts either way. -EINVAL with a sentence. */
 int history_pod_facts_from_json(struct json_object *object, struct pod_facts *ret_facts, struct error *err);

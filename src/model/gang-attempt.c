@@ -11,8 +11,10 @@
 
 /* As for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
 #define HOLD_NS (600 * NS_PER_S)
-/* What kube-scheduler let a pod go to says little later: other pods' CPU and memory are in it. */
+/* What kube-scheduler let a pod go to says little later: other pods' CPU and memory are in it. Where it says
+ * the same again, something else keeps the pod from the other nodes: that is believed twice as long. */
 #define NODES_VALID_NS (10 * NS_PER_S)
+#define NODES_VALID_MAX_NS (320 * NS_PER_S)
 /* A member that waits in kube-scheduler's queue asks by itself. */
 #define NUDGE_AFTER_NS NS_PER_S
 #define BACKOFF_FIRST_NS NS_PER_S
@@ -20,7 +22,7 @@
 
 static const char no_min[] = "its gang has no PodGroup and no min-available";
 static const char too_few[] = "waits for the other pods of its gang";
-static const char no_room[] = "no room for its whole gang";
+const char gang_no_room[] = "no room for its whole gang";
 static const char not_yet[] = "its gang is tried again in a moment";
 static const char not_needed[] = "no room beside the others of its gang";
 
@@ -63,10 +65,15 @@ static bool is_alike(const struct gang_member *a, const struct gang_member *b)
 static void remember_nodes(struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns)
 {
 	struct gang_nodes *nodes = NULL;
+	bool is_old = now_ns - asking->nodes_ns >= asking->nodes_valid_ns;
 
 	asking->nodes_ns = now_ns;
-	if (same_names(asking->nodes, names, n))
+	if (same_names(asking->nodes, names, n)) {
+		if (is_old && asking->nodes_valid_ns < NODES_VALID_MAX_NS)
+			asking->nodes_valid_ns *= 2;
 		return;
+	}
+	asking->nodes_valid_ns = NODES_VALID_NS;
 	list_for_each (item, &asking->gang->members)
 		if (!nodes && same_names(member_of(item)->nodes, names, n))
 			nodes = member_of(item)->nodes;
@@ -86,7 +93,8 @@ static const struct table *nodes_of(const struct gang_member *member, int64_t no
 	list_for_each (item, &member->gang->members) {
 		const struct gang_member *other = member_of(item);
 
-		if (other->nodes && now_ns - other->nodes_ns < NODES_VALID_NS && is_alike(member, other) &&
+		if (other->nodes && now_ns - other->nodes_ns < other->nodes_valid_ns &&
+			is_alike(member, other) &&
 			(!last || other->nodes_ns > last->nodes_ns ||
 				(other == member && other->nodes_ns == last->nodes_ns)))
 			last = other;
@@ -115,8 +123,7 @@ static bool is_free(const struct gang_member *member)
 	       !request_is_empty(&member->facts.request);
 }
 
-/* The members that the plan may move, in `members`; *ret_fixed: the others that count. */
-static size_t free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed)
+size_t gang_free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed)
 {
 	size_t n = 0;
 
@@ -130,6 +137,16 @@ static size_t free_members(const struct gang *gang, struct gang_member **members
 			++*ret_fixed;
 	}
 	return n;
+}
+
+struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t now_ns)
+{
+	struct gang_seat *seats = calloc(n + 1, sizeof(*seats));
+
+	for (size_t i = 0; seats && i < n; i++)
+		seats[i] = (struct gang_seat){
+			.pod = &members[i]->facts, .nodes = nodes_of(members[i], now_ns)};
+	return seats;
 }
 
 static bool holds_already(const struct ledger *ledger, const struct gang_seat *seat)
@@ -176,18 +193,23 @@ static void mark_planned(
 	}
 }
 
-static int plan_members(struct gang *gang, struct ledger *ledger, struct gang_member **members, size_t n,
-	size_t needed, int64_t now_ns)
+static int plan_members(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
+	struct gang_member **members, size_t n, size_t needed, int64_t now_ns)
 {
-	_cleanup_free_ struct gang_seat *seats = calloc(n + 1, sizeof(*seats));
+	_cleanup_free_ struct gang_seat *seats = gang_seats_new(members, n, now_ns);
 	int r;
 
 	if (!seats)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		seats[i] = (struct gang_seat){
-			.pod = &members[i]->facts, .nodes = nodes_of(members[i], now_ns)};
 	r = gang_plan(ledger, seats, n, needed);
+	if (r >= 0)
+		gang_tell(gangs, &(struct gang_tale){.kind = GANG_TALE_PLAN,
+					 .gang = gang,
+					 .asked = gangs->asking,
+					 .seats = seats,
+					 .n_seats = n,
+					 .needed = needed,
+					 .placed = (size_t)r});
 	if (r > 0 && hold_all(ledger, seats, n, now_ns) < 0)
 		r = -ENOMEM;
 	if (r > 0)
@@ -216,19 +238,24 @@ static void nudge_planned(struct gangs *gangs, struct gang *gang, int64_t now_ns
 	}
 }
 
+static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+{
+	gang->looked_at = true;
+	gang->looked_generation = ledger->generation;
+	gang->looked_until_ns = now_ns + NODES_VALID_NS;
+}
+
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_member *members[GANG_SEATS_MAX];
 	uint32_t min = gang_min(gang, NULL);
-	size_t fixed, n = free_members(gang, members, &fixed);
+	size_t fixed, n = gang_free_members(gang, members, &fixed);
 	size_t needed = min > fixed ? min - fixed : 1;
-	int r = plan_members(gang, ledger, members, n, needed, now_ns);
+	int r = plan_members(gangs, gang, ledger, members, n, needed, now_ns);
 
 	if (r <= 0) {
 		forget_plan(ledger, members, n);
-		gang->looked_at = true;
-		gang->looked_generation = ledger->generation;
-		gang->looked_until_ns = now_ns + NODES_VALID_NS;
+		note_no_room(gang, ledger, now_ns);
 		return false;
 	}
 	if (!gang->trying)
@@ -240,10 +267,10 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 	return true;
 }
 
-void gang_give_up(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+/* Everybody waits again. */
+static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why)
 {
-	uint32_t doublings = gang->failures < BACKOFF_DOUBLINGS ? gang->failures : BACKOFF_DOUBLINGS;
-
+	gang_tell(gangs, &(struct gang_tale){.kind = GANG_TALE_GIVEN_UP, .gang = gang, .text = why});
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
@@ -258,18 +285,41 @@ void gang_give_up(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
 	gang->trying = false;
 	gang->barrier_ns = 0;
 	gang_changed(gang);
+}
+
+/* Whom those at bind wait for. */
+static void look_who_is_missing(struct gang *gang)
+{
+	const struct gang_member *missing = NULL;
+
+	if (gang_count(gang).at_bind)
+		list_for_each (item, &gang->members)
+			if (!missing && (member_of(item)->stage == GANG_PLANNED ||
+						member_of(item)->stage == GANG_ANSWERED))
+				missing = member_of(item);
+	gang_set_missing(gang, missing);
+}
+
+void gang_give_up(
+	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns)
+{
+	uint32_t doublings = gang->failures < BACKOFF_DOUBLINGS ? gang->failures : BACKOFF_DOUBLINGS;
+
+	look_who_is_missing(gang);
+	disperse(gangs, gang, ledger, why);
 	if (gang->came_about)
 		return;
 	gang->not_before_ns = now_ns + (BACKOFF_FIRST_NS << doublings);
 	gang->failures++;
 }
 
-void gangs_give_up(struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns)
+void gangs_give_up(
+	struct gangs *gangs, struct ledger *ledger, const char *uid, const char *why, int64_t now_ns)
 {
 	struct gang_member *member = table_get(&gangs->by_uid, uid);
 
 	if (member)
-		gang_give_up(gangs, member->gang, ledger, now_ns);
+		gang_give_up(gangs, member->gang, ledger, why, now_ns);
 }
 
 /* The gang is whole, or as good as: its other pods go one by one. */
@@ -297,7 +347,7 @@ const char *gang_waits_for(const struct gang *gang, const struct ledger *ledger,
 		return not_yet;
 	if (gang->looked_at && gang->looked_generation == ledger->generation &&
 		now_ns < gang->looked_until_ns)
-		return no_room;
+		return gang_no_room;
 	return NULL;
 }
 
@@ -349,6 +399,22 @@ static size_t count_fixed(const struct gang *gang)
 	return count.placed + count.sent + count.answered + count.at_bind;
 }
 
+/* Those who have their places already may still be enough. A plan that nobody has used yet was wrong about
+ * where the pods may go, which is nobody's failure. */
+static void leave_without_room(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	size_t fixed = count_fixed(gang);
+
+	if (!gang->trying || fixed >= gang_min(gang, NULL))
+		return;
+	if (fixed) {
+		gang_give_up(gangs, gang, ledger, gang_no_room, now_ns);
+		return;
+	}
+	disperse(gangs, gang, ledger, gang_no_room);
+	note_no_room(gang, ledger, now_ns);
+}
+
 static const char *find_node(struct gangs *gangs, struct gang_member *member, struct ledger *ledger,
 	int64_t now_ns, const char **ret_text)
 {
@@ -365,11 +431,9 @@ static const char *find_node(struct gangs *gangs, struct gang_member *member, st
 		return NULL;
 	if (!gang->trying)
 		gangs_try_before(gangs, gang, ledger, now_ns);
-	*ret_text = no_room;
+	*ret_text = gang_no_room;
 	if (!gang_try(gangs, gang, ledger, now_ns)) {
-		/* Those who have their places already may still be enough. */
-		if (gang->trying && count_fixed(gang) < gang_min(gang, NULL))
-			gang_give_up(gangs, gang, ledger, now_ns);
+		leave_without_room(gangs, gang, ledger, now_ns);
 		return NULL;
 	}
 	*ret_text = not_needed;
@@ -396,7 +460,9 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 			member->stage = GANG_WAITING;
 		return GANG_NONE;
 	}
+	gangs->asking = true;
 	node = find_node(gangs, member, ledger, now_ns, ret_text);
+	gangs->asking = false;
 	if (node) {
 		*ret_node = node;
 		return GANG_NODE;

@@ -14,6 +14,17 @@ struct gang_count gang_count(const struct gang *gang);
 /* gang_min() - how many have to be placed; 0: nobody says. Where members differ the largest counts. */
 uint32_t gang_min(const struct gang *gang, bool *ret_differ);
 
+/* gangs_in_turn() - those that have members, the first in turn first; NULL-terminated, NULL when out of
+ * memory. gang_may_try() - it waits, and there may be room. */
+struct gang **gangs_in_turn(const struct gangs *gangs);
+bool gang_may_try(const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
+
+/* gang_is_asked_for() - kube-scheduler asks us for its pods. */
+bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
+
+/* So many plans one look makes: a few milliseconds. The next look goes on. */
+#define GANG_PLANS_PER_LOOK 32
+
 /* gang_is_first() - a comes before b: priority, then age, then name. A total order. */
 bool gang_is_first(const struct gang *a, const struct gang *b);
 
@@ -26,7 +37,11 @@ void gang_changed(struct gang *gang);
 /* gang_try() - plan the members that nothing is fixed for yet, hold their places and nudge them; false if
  * there is no room: then nothing is held for them. gang_give_up() - everybody waits again, for a while. */
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
-void gang_give_up(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
+void gang_give_up(
+	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns);
+
+/* gang_tell() - to those who keep a record. */
+void gang_tell(const struct gangs *gangs, const struct gang_tale *tale);
 
 /* gangs_try_before() - gangs whose turn comes before this one's have the first choice of what was freed since
  * they looked. */
@@ -45,5 +60,16 @@ void gang_refresh(struct gang *gang, const struct ledger *ledger);
 /* gang_keep() - keep what is free, and what becomes free next, for its members; gang_let_go() - no more. */
 void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
 void gang_let_go(struct gang *gang, struct ledger *ledger);
+
+/* gang_free_members() - those that a plan may move, at most GANG_SEATS_MAX; *ret_fixed: the others that
+ * count. gang_seats_new() - seats for them; NULL when out of memory. */
+size_t gang_free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed);
+struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t now_ns);
+
+/* What gang_waits_for() says of one that no plan was found for. */
+extern const char gang_no_room[];
+
+/* gang_set_missing() - NULL: nobody is. */
+void gang_set_missing(struct gang *gang, const struct gang_member *member);
 
 void gang_nodes_drop(struct gang_member *member);

@@ -98,6 +98,20 @@ static const struct nomination *kept_for(const struct ledger *ledger, const stru
 	return known ? known->nomination : NULL;
 }
 
+static void tell_kept(
+	const struct gangs *gangs, const struct ledger *ledger, const struct gang_member *member)
+{
+	const struct nomination *kept = kept_for(ledger, member);
+
+	if (kept)
+		gang_tell(gangs, &(struct gang_tale){.kind = GANG_TALE_KEPT,
+					 .gang = member->gang,
+					 .seats = &(struct gang_seat){.pod = &member->facts,
+						 .node = kept->node,
+						 .placement = kept->shadow.placement},
+					 .n_seats = 1});
+}
+
 /* What is kept for it stays the same, unless it is not free while something else is, or it has not become
  * free for too long: perhaps it never will. */
 static void keep_for(const struct gangs *gangs, struct ledger *ledger, struct gang_member *member,
@@ -114,16 +128,17 @@ static void keep_for(const struct gangs *gangs, struct ledger *ledger, struct ga
 		avoid = kept->node;
 		kept = NULL;
 	}
-	if (seat->node && !is_free) {
+	if (kept && !(seat->node && !is_free)) {
+		ledger_nomination_set_end(ledger, member->facts.uid, now_ns + KEPT_NS);
+		return;
+	}
+	if (seat->node && !is_free)
 		ledger_nominate(
 			ledger, &member->facts, seat->node->facts.name, &seat->placement, now_ns + KEPT_NS);
-		member->kept_ns = now_ns;
-	} else if (kept) {
-		ledger_nomination_set_end(ledger, member->facts.uid, now_ns + KEPT_NS);
-	} else {
+	else
 		nominate_emptiest(ledger, member, avoid, now_ns + KEPT_NS);
-		member->kept_ns = now_ns;
-	}
+	member->kept_ns = now_ns;
+	tell_kept(gangs, ledger, member);
 }
 
 /* Members of the gang that have no place yet. */
@@ -174,31 +189,4 @@ void gang_let_go(struct gang *gang, struct ledger *ledger)
 	list_for_each (item, &gang->members)
 		if (member_of(item)->stage != GANG_PLACED)
 			ledger_drop_nomination(ledger, member_of(item)->facts.uid);
-}
-
-bool gangs_find(const struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns,
-	struct gang_view *ret_view)
-{
-	const struct gang_member *member = table_get(&gangs->by_uid, uid);
-	struct gang_count count;
-	struct gang_view view;
-
-	if (!member)
-		return false;
-	count = gang_count(member->gang);
-	view = (struct gang_view){.key = member->gang->key,
-		.n_members = count.members,
-		.n_placed = count.placed,
-		.n_planned = count.planned + count.answered + count.at_bind + count.sent,
-		.n_at_bind = count.at_bind,
-		.came_about = member->gang->came_about,
-		.keeping = member->gang->keeping,
-		.failures = member->gang->failures,
-		.not_before_ns = member->gang->not_before_ns,
-		.waiting_ns = member->gang->waiting_ns};
-	view.min = gang_min(member->gang, &view.mins_differ);
-	if (!view.came_about)
-		view.text = gang_waits_for(member->gang, ledger, now_ns);
-	*ret_view = view;
-	return true;
 }

@@ -11,11 +11,12 @@
 
 /* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
 #define UNSEEN_MAX_NS (10 * NS_PER_S)
-#define ASKED_MAX_NS (600 * NS_PER_S)
+/* A controller that replaces pods so late begins anew. */
+#define REMEMBERED_NS (3600 * NS_PER_S)
+/* A controller makes all of its pods within this time. */
+#define ALL_MADE_NS (10 * NS_PER_S)
 /* How often an order is repeated while its effect is not seen. */
 #define TELL_AGAIN_NS (5 * NS_PER_S)
-/* Plans that one look makes: a few milliseconds. The next look goes on. */
-#define PLANS_PER_LOOK 32
 #define LOOK_AGAIN_NS (50 * NS_PER_MS)
 
 void gangs_init(struct gangs *gangs, const struct gang_rules *rules)
@@ -84,6 +85,8 @@ static void gang_free(struct gang *gang)
 {
 	list_for_each_safe (item, after, &gang->members)
 		member_free(member_of(item));
+	table_release(&gang->owners);
+	free(gang->missing);
 	free(gang->key);
 	free(gang);
 }
@@ -101,6 +104,12 @@ void gangs_release(struct gangs *gangs)
 	table_release(&gangs->by_uid);
 }
 
+void gang_tell(const struct gangs *gangs, const struct gang_tale *tale)
+{
+	if (gangs->listener)
+		gangs->listener(gangs->listener_data, tale);
+}
+
 void gang_changed(struct gang *gang)
 {
 	gang->looked_at = false;
@@ -116,6 +125,7 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 	if (!gang)
 		return NULL;
 	list_init(&gang->members);
+	table_init(&gang->owners);
 	gang->key = strdup(key);
 	if (!gang->key || table_set(&gangs->by_key, key, gang) < 0) {
 		gang_free(gang);
@@ -126,7 +136,7 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 
 static void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 {
-	if (!list_empty(&gang->members) || gang->has_group)
+	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count)
 		return;
 	table_remove(&gangs->by_key, gang->key);
 	gang_free(gang);
@@ -139,10 +149,32 @@ static void member_leave(struct gangs *gangs, struct gang_member *member)
 
 	if (member->stage == GANG_AT_BIND)
 		gangs_order(gangs, GANG_TURN_AWAY, member);
+	if (gang->missing && strcmp(gang->missing, member->facts.name) == 0)
+		gang_set_missing(gang, NULL);
 	table_remove(&gangs->by_uid, member->facts.uid);
 	member_free(member);
 	gang_changed(gang);
 	gang_drop_if_unused(gangs, gang);
+}
+
+void gang_set_missing(struct gang *gang, const struct gang_member *member)
+{
+	free(gang->missing);
+	gang->missing = member ? strdup(member->facts.name) : NULL;
+}
+
+/* Made by a controller whose pods have been placed here together. */
+static bool is_successor(const struct gang *gang, const struct pod_facts *facts)
+{
+	return facts->owner && *facts->owner && table_get(&gang->owners, facts->owner);
+}
+
+static bool are_successors(const struct gang *gang)
+{
+	list_for_each (item, &gang->members)
+		if (!is_successor(gang, &member_of(item)->facts))
+			return false;
+	return true;
 }
 
 void gangs_forget_pod(struct gangs *gangs, const char *uid)
@@ -168,6 +200,8 @@ static struct gang_member *member_add(
 			gang_drop_if_unused(gangs, gang);
 		return NULL;
 	}
+	gang->empty_ns = 0;
+	gang->came_about &= gang_count(gang).placed > 0;
 	member->gang = gang;
 	member->seen_ns = now_ns;
 	list_append(&gang->members, &member->item);
@@ -283,60 +317,6 @@ uint32_t gang_min(const struct gang *gang, bool *ret_differ)
 	return gang->has_group ? gang->group.min : min;
 }
 
-static int32_t gang_priority(const struct gang *gang)
-{
-	int32_t highest = INT32_MIN;
-
-	list_for_each (item, &gang->members)
-		if (member_of(item)->facts.priority > highest)
-			highest = member_of(item)->facts.priority;
-	return highest;
-}
-
-static int64_t gang_created(const struct gang *gang)
-{
-	int64_t earliest = INT64_MAX;
-
-	list_for_each (item, &gang->members)
-		if (member_of(item)->facts.created < earliest)
-			earliest = member_of(item)->facts.created;
-	return earliest;
-}
-
-bool gang_is_first(const struct gang *a, const struct gang *b)
-{
-	int32_t a_priority = gang_priority(a), b_priority = gang_priority(b);
-	int64_t a_created = gang_created(a), b_created = gang_created(b);
-
-	if (a_priority != b_priority)
-		return a_priority > b_priority;
-	if (a_created != b_created)
-		return a_created < b_created;
-	return strcmp(a->key, b->key) < 0;
-}
-
-static int compare_turn(const void *pa, const void *pb)
-{
-	const struct gang *a = *(struct gang *const *)pa, *b = *(struct gang *const *)pb;
-
-	return a == b ? 0 : gang_is_first(a, b) ? -1 : 1;
-}
-
-/* NULL-terminated, in turn; NULL when out of memory. */
-static struct gang **gangs_in_turn(const struct gangs *gangs)
-{
-	struct gang **all = calloc(gangs->by_key.count + 1, sizeof(struct gang *)), *gang;
-	size_t n = 0;
-
-	if (!all)
-		return NULL;
-	table_for_each (&gangs->by_key, cursor, gang)
-		if (!list_empty(&gang->members))
-			all[n++] = gang;
-	qsort(all, n, sizeof(struct gang *), compare_turn);
-	return all;
-}
-
 /* A question that no watch followed: the pod was deleted just before. */
 static void forget_unseen(struct gangs *gangs, int64_t now_ns)
 {
@@ -363,13 +343,46 @@ static bool was_whole(const struct gang *gang, const struct gang_count *count, u
 	return false;
 }
 
+/* Out of memory forgets one. */
+static void remember_owners(struct gang *gang)
+{
+	list_for_each (item, &gang->members) {
+		const struct gang_member *member = member_of(item);
+
+		if (member->stage == GANG_PLACED && member->facts.owner && *member->facts.owner &&
+			!is_successor(gang, &member->facts))
+			table_set(&gang->owners, member->facts.owner, gang);
+	}
+}
+
+static void forget_owners(struct gang *gang)
+{
+	table_release(&gang->owners);
+	table_init(&gang->owners);
+}
+
+/* Too few pods for a gang, made in place of some that have run. */
+static bool is_left_over(struct gang *gang, const struct gang_count *count, uint32_t min, int64_t now_ns)
+{
+	if (gang->owners.count && !are_successors(gang))
+		forget_owners(gang);
+	if (!gang->owners.count || count->members >= min)
+		gang->few_ns = 0;
+	else if (!gang->few_ns)
+		gang->few_ns = now_ns;
+	return gang->few_ns && now_ns - gang->few_ns >= ALL_MADE_NS;
+}
+
 static void follow_coming_about(struct gang *gang, const struct gang_count *count, int64_t now_ns)
 {
 	uint32_t min = gang_min(gang, NULL);
 
-	gang->came_about = count->placed && (gang->came_about || was_whole(gang, count, min));
+	gang->came_about = count->placed ? gang->came_about || was_whole(gang, count, min)
+					 : is_left_over(gang, count, min, now_ns);
 	if (gang->came_about) {
+		remember_owners(gang);
 		gang->failures = 0;
+		gang_set_missing(gang, NULL);
 		gang->waiting_ns = 0;
 	} else if (!min || count->members < min) {
 		gang->waiting_ns = 0;
@@ -457,69 +470,37 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 	if (!gang->trying)
 		return;
 	fixed += count.planned + count.answered + count.at_bind;
-	if (now_ns >= gang->idle_ns || (gang->barrier_ns && now_ns >= gang->barrier_ns) ||
-		(!gang->came_about && fixed < gang_min(gang, NULL) &&
-			!(gangs->leads && gang_try(gangs, gang, ledger, now_ns))))
-		gang_give_up(gangs, gang, ledger, now_ns);
+	if (gang->barrier_ns && now_ns >= gang->barrier_ns)
+		gang_give_up(gangs, gang, ledger, "not enough of its pods came to bind in time", now_ns);
+	else if (now_ns >= gang->idle_ns)
+		gang_give_up(gangs, gang, ledger, "kube-scheduler did not ask for its pods", now_ns);
+	else if (!gang->came_about && fixed < gang_min(gang, NULL) &&
+		 !(gangs->leads && gang_try(gangs, gang, ledger, now_ns)))
+		gang_give_up(
+			gangs, gang, ledger, "too few of its pods are left, and no others have room", now_ns);
 }
 
-/* kube-scheduler asks us for its pods: there are other schedulers' gangs in a cluster, and other replicas of
- * us. It asks for each pod that waits at least every 5 minutes (flushUnschedulablePodsLeftover; 1.36.3). */
-static bool is_asked_for(const struct gang *gang, int64_t now_ns)
+/* Those that had no place beside the others sleep, and from now on each is to be placed by itself. */
+static void wake_the_others(struct gangs *gangs, struct gang *gang)
 {
 	list_for_each (item, &gang->members)
-		if (member_of(item)->asked_ns && now_ns - member_of(item)->asked_ns < ASKED_MAX_NS)
-			return true;
-	return false;
-}
-
-static bool may_try(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
-{
-	struct gang_count count = gang_count(gang);
-	uint32_t min = gang_min(gang, NULL);
-
-	return !gang->came_about && !gang->trying && min && count.waiting &&
-	       count.placed + count.sent + count.waiting >= min && is_asked_for(gang, now_ns) &&
-	       now_ns >= gang->not_before_ns &&
-	       !(gang->looked_at && gang->looked_generation == ledger->generation &&
-		       now_ns < gang->looked_until_ns);
-}
-
-/* A gang whose last plan was given up has perhaps met another such one, over something that the ledger does
- * not know: of those one tries at a time. */
-bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang)
-{
-	const struct gang *other;
-
-	if (!gang->failures)
-		return false;
-	table_for_each (&gangs->by_key, cursor, other)
-		if (other != gang && other->trying && other->failures)
-			return true;
-	return false;
-}
-
-void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledger *ledger, int64_t now_ns)
-{
-	_cleanup_free_ struct gang **all = gangs_in_turn(gangs);
-	size_t plans = 0;
-
-	for (size_t i = 0; all && all[i] && all[i] != gang && plans < PLANS_PER_LOOK; i++) {
-		if (!may_try(all[i], ledger, now_ns) || gangs_keep_out(gangs, all[i]))
-			continue;
-		plans++;
-		gang_try(gangs, all[i], ledger, now_ns);
-	}
+		if (member_of(item)->stage == GANG_WAITING && member_of(item)->turned_away)
+			gangs_order(gangs, GANG_NUDGE, member_of(item));
 }
 
 static void look_at_gang(
 	struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns, int64_t *again_ns)
 {
 	struct gang_count count;
+	bool before = gang->came_about;
 
 	gang_refresh(gang, ledger);
 	count = gang_count(gang);
 	follow_coming_about(gang, &count, now_ns);
+	if (gang->came_about && !before && gangs->leads)
+		wake_the_others(gangs, gang);
+	if (gang->few_ns && !gang->came_about)
+		soonest(again_ns, gang->few_ns + ALL_MADE_NS, now_ns);
 	if (gangs->leads)
 		look_at_placed(gangs, gang, now_ns, again_ns);
 	if (gang->trying)
@@ -536,7 +517,7 @@ static void look_at_gang(
 
 static bool has_waited_long(const struct gangs *gangs, const struct gang *gang, int64_t now_ns)
 {
-	return gang->waiting_ns && !gang->trying && is_asked_for(gang, now_ns) &&
+	return gang->waiting_ns && !gang->trying && gang_is_asked_for(gang, now_ns) &&
 	       now_ns - gang->waiting_ns >= gangs->rules.keep_after_ns;
 }
 
@@ -562,6 +543,22 @@ static void look_at_patience(
 		soonest(again_ns, now_ns + NS_PER_S, now_ns);
 }
 
+static void forget_what_is_over(struct gangs *gangs, int64_t now_ns)
+{
+	struct gang *gang;
+
+	table_for_each (&gangs->by_key, cursor, gang) {
+		if (!list_empty(&gang->members))
+			continue;
+		if (!gang->empty_ns)
+			gang->empty_ns = now_ns;
+		if (now_ns - gang->empty_ns < REMEMBERED_NS)
+			continue;
+		forget_owners(gang);
+		gang_drop_if_unused(gangs, gang);
+	}
+}
+
 int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads)
 {
 	_cleanup_free_ struct gang **all = NULL;
@@ -571,21 +568,22 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 	if (!gangs->by_uid.count)
 		return INT64_MAX;
 	forget_unseen(gangs, now_ns);
+	forget_what_is_over(gangs, now_ns);
 	all = gangs_in_turn(gangs);
 	if (!all)
 		return NS_PER_S;
 	gangs->leads = leads;
 	for (size_t i = 0; all[i]; i++)
 		look_at_gang(gangs, all[i], ledger, now_ns, &again_ns);
-	for (size_t i = 0; all[i] && leads && plans < PLANS_PER_LOOK; i++) {
-		if (!may_try(all[i], ledger, now_ns) || gangs_keep_out(gangs, all[i]))
+	for (size_t i = 0; all[i] && leads && plans < GANG_PLANS_PER_LOOK; i++) {
+		if (!gang_may_try(all[i], ledger, now_ns) || gangs_keep_out(gangs, all[i]))
 			continue;
 		plans++;
 		gang_try(gangs, all[i], ledger, now_ns);
 	}
 	if (leads)
 		look_at_patience(gangs, all, ledger, now_ns, &again_ns);
-	if (plans == PLANS_PER_LOOK)
+	if (plans == GANG_PLANS_PER_LOOK)
 		soonest(&again_ns, now_ns + LOOK_AGAIN_NS, now_ns);
 	return again_ns;
 }

@@ -5,10 +5,12 @@
  * planned together (gang-plan.h): each holds its place in the ledger, filter names that node and no other,
  * and no Binding leaves before min of them stand at bind. Whoever keeps the others waiting too long costs the
  * gang its plan, and it is tried again later. Once min of them have been placed, the gang has come about: its
- * pods are then pods like any other, until none of them is left.
+ * pods are then pods like any other, until none of them is left. If the same controllers make less than min
+ * in their place, these are what is left of it, and pods like any other too: the last task of a Job would
+ * wait for ever for others that have ended.
  *
- * gang.c members, order and time   gang-attempt.c plans, filter and bind   gang-keep.c what is kept for a
- * gang that has waited too long
+ * gang.c members and time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind gang-keep.c
+ * what is kept for a gang that has waited too long   gang-view.c what people are told
  */
 #pragma once
 
@@ -51,7 +53,8 @@ struct gang_member {
 	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
 	bool turned_away;	  /* ... and got no node: it sleeps until it is nudged */
 	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
-	int64_t nodes_ns;	  /* when that was */
+	int64_t nodes_ns;	  /* when that was, ... */
+	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
 	int64_t seen_ns;	  /* first */
 	int64_t nudge_ns;	  /* when to nudge it, unless it asks before; 0: never */
 	int64_t kept_ns;	  /* since when cards that are not free are kept for it */
@@ -70,9 +73,13 @@ struct gang {
 	bool has_group;
 	struct gang_group group;
 	bool came_about;	     /* min of them were placed, and one of these is still there */
+	struct table owners;	     /* controllers (uid) of those that were placed when it had come about */
+	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
+	int64_t few_ns;		     /* since when successors of those are there, and too few; 0: not so */
 	bool trying;		     /* a plan holds */
 	int64_t idle_ns, barrier_ns; /* when the plan is given up; barrier_ns: 0 while nobody is at bind */
 	uint32_t failures;	     /* plans given up, one after the other */
+	char *missing;		     /* name of a member that the last one of them waited for, or NULL */
 	int64_t not_before_ns;	     /* no plan before */
 	bool looked_at;		     /* there was no room ... */
 	uint64_t looked_generation;  /* ... in the ledger of this generation, and for these members */
@@ -80,6 +87,24 @@ struct gang {
 	int64_t waiting_ns;	     /* since when enough of them wait; 0: they do not */
 	int64_t partly_ns;	     /* since when some of them are placed and too few; 0: not so */
 	bool keeping;		     /* cards are kept for it (gang-keep.c) */
+};
+
+/* What is decided, told as it is decided to those who keep a record. Valid during the call. */
+enum gang_tale_kind {
+	GANG_TALE_PLAN,	    /* where its members could go; what they are to hold changes after this */
+	GANG_TALE_GIVEN_UP, /* its plan, before the members' stages change */
+	GANG_TALE_KEPT,	    /* cards, for the one member in seats */
+};
+
+struct gang_seat;
+
+struct gang_tale {
+	enum gang_tale_kind kind;
+	const struct gang *gang;
+	bool asked; /* kube-scheduler waits for the answer */
+	const struct gang_seat *seats;
+	size_t n_seats, needed, placed; /* of a plan; 0 placed: no room */
+	const char *text;		/* given up: why */
 };
 
 struct gang_rules {
@@ -93,6 +118,9 @@ struct gangs {
 	struct table by_key; /* struct gang */
 	struct table by_uid; /* struct gang_member */
 	struct list orders;
+	bool asking; /* a question of kube-scheduler is being answered */
+	void (*listener)(void *userdata, const struct gang_tale *tale); /* NULL: nobody listens */
+	void *listener_data;
 };
 
 enum gang_order_kind {
@@ -141,9 +169,11 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 bool gangs_bind(struct gangs *gangs, const char *uid, int64_t now_ns);
 
 /* After GANG_GO: gangs_sent() - the pod's Binding leaves, its card is reserved in the ledger, which tells the
- * rest. gangs_give_up() - the plan of this pod's gang cannot be carried out. Orders may follow. */
+ * rest. gangs_give_up() - the plan of this pod's gang cannot be carried out; why: for people. Orders may
+ * follow. */
 void gangs_sent(struct gangs *gangs, const char *uid);
-void gangs_give_up(struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns);
+void gangs_give_up(
+	struct gangs *gangs, struct ledger *ledger, const char *uid, const char *why, int64_t now_ns);
 
 /* gangs_are_mates() - both pods are of the same gang. gangs_facts() - what is known of a member; NULL if it
  * is none. */
@@ -174,10 +204,12 @@ struct gang_view {
 	uint32_t min; /* 0: nobody says */
 	bool mins_differ;
 	size_t n_members, n_placed, n_planned, n_at_bind; /* n_planned: hold a place or have it sent */
+	int n_room; /* no room for min of them: so many are placed or would find room; else -1 */
 	bool came_about, keeping;
 	uint32_t failures;
 	int64_t not_before_ns, waiting_ns;
-	const char *text; /* what it waits for, as filter says it; NULL: nothing */
+	const char *text;    /* what it waits for, as filter says it; NULL: nothing */
+	const char *missing; /* the pod that its last plan waited for in vain, or NULL */
 };
-bool gangs_find(const struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns,
+bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *uid, int64_t now_ns,
 	struct gang_view *ret_view);

@@ -107,7 +107,7 @@ void bind_queue_go(struct bind_queue *queue, const char *uid)
 	if (list_empty(&going))
 		return;
 	if (reserve_all(scheduler, &going, &err) < 0) {
-		gang_desk_failed(scheduler->gangs, uid);
+		gang_desk_failed(scheduler->gangs, uid, err.text);
 		refuse_all(scheduler, &going, &err);
 		return;
 	}

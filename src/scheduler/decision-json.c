@@ -104,6 +104,7 @@ static unsigned parts_of(enum decision_kind kind)
 		[DECISION_LEVEL] = PART_ASKED | PART_NODES | PART_FITTING,
 		[DECISION_EVICT_PLAN] = PART_VICTIMS,
 		[DECISION_EVICT_ANSWER] = PART_VICTIMS | PART_ERROR,
+		[DECISION_GANG_EVICT] = PART_ERROR,
 	};
 
 	return parts[kind];

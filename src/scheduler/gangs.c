@@ -18,8 +18,10 @@
 #include "net/loop.h"
 #include "scheduler/bind.h"
 #include "scheduler/gang-groups.h"
+#include "scheduler/gang-tales.h"
 #include "scheduler/lease.h"
 #include "scheduler/record.h"
+#include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -74,6 +76,8 @@ int gang_desk_new(struct scheduler *scheduler, const struct gang_rules *rules, s
 		return -ENOMEM;
 	desk->scheduler = scheduler;
 	gangs_init(&desk->gangs, rules);
+	desk->gangs.listener = gang_tales_listen;
+	desk->gangs.listener_data = scheduler;
 	list_init(&desk->requests);
 	r = loop_add_timer(scheduler->loop, gang_desk_on_timer, desk, &desk->timer);
 	if (r == 0)
@@ -179,7 +183,12 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 	struct gang_request *request = userdata;
 	struct error reason = {0};
 
-	if (eviction_was_accepted(response, &reason)) {
+	bool accepted = eviction_was_accepted(response, &reason);
+
+	if (accepted || response->status != 404)
+		record_gang_end(request->desk->scheduler, &request->pod, DECISION_GANG_EVICT,
+			request->pod.node, accepted ? "" : reason.text);
+	if (accepted) {
 		tell_evicted(request->desk, request);
 	} else if (response->status != 404) {
 		log_warning(
@@ -331,9 +340,9 @@ void gang_desk_sent(struct gang_desk *desk, const char *uid)
 	gangs_sent(&desk->gangs, uid);
 }
 
-void gang_desk_failed(struct gang_desk *desk, const char *uid)
+void gang_desk_failed(struct gang_desk *desk, const char *uid, const char *why)
 {
-	gangs_give_up(&desk->gangs, &desk->scheduler->ledger, uid, monotonic_ns());
+	gangs_give_up(&desk->gangs, &desk->scheduler->ledger, uid, why, monotonic_ns());
 	look_within(desk, LOOK_DELAY_NS);
 }
 

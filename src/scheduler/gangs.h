@@ -38,7 +38,7 @@ bool gang_desk_filter(struct gang_desk *desk, const struct pod_facts *pod, const
 bool gang_desk_gathers(struct gang_desk *desk, const char *uid);
 void gang_desk_carry_out(struct gang_desk *desk);
 void gang_desk_sent(struct gang_desk *desk, const char *uid);
-void gang_desk_failed(struct gang_desk *desk, const char *uid);
+void gang_desk_failed(struct gang_desk *desk, const char *uid, const char *why);
 const struct pod_facts *gang_desk_facts(const struct gang_desk *desk, const char *uid);
 bool gang_desk_are_mates(const struct gang_desk *desk, const char *uid, const char *other);
 

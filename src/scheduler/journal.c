@@ -224,6 +224,14 @@ void journal_asked(struct journal *journal, const struct pod_facts *pod, const c
 	journal_add(journal, SUBJECT_NONE, "", &journal->before, line);
 }
 
+void journal_planned(struct journal *journal, const struct gang_tale *tale)
+{
+	strbuf_clear(&journal->before);
+	strbuf_clear(&journal->line);
+	history_add_plan(&journal->line, tale, JOURNAL_NAMES_MAX);
+	journal_add(journal, SUBJECT_NONE, "", &journal->before, &journal->line);
+}
+
 void journal_answer(struct journal *journal, struct http_call *call)
 {
 	if (journal->dump)

@@ -269,3 +269,26 @@ void record_eviction_end(
 	decision.text = text;
 	recorder_add(scheduler->recorder, &decision);
 }
+
+/* Gangs. */
+
+void record_gang_place(struct scheduler *scheduler, const struct pod_facts *pod, enum decision_kind kind,
+	const char *node, const struct placement *placement, const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, kind);
+	struct chosen_cards chosen;
+
+	describe_choice(scheduler, pod, node, placement, &chosen, &decision);
+	decision.text = text;
+	recorder_add(scheduler->recorder, &decision);
+}
+
+void record_gang_end(struct scheduler *scheduler, const struct pod_facts *pod, enum decision_kind kind,
+	const char *node, const char *text)
+{
+	struct decision decision = decision_about(scheduler, pod, kind);
+
+	decision.node = node;
+	decision.text = text;
+	recorder_add(scheduler->recorder, &decision);
+}

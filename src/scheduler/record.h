@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "model/placement.h"
+#include "scheduler/recorder.h"
 
 struct node_ledger;
 struct pod_facts;
@@ -65,3 +66,10 @@ void record_eviction(struct scheduler *scheduler, const struct pod_facts *pod, c
 	const char *node, const char *text);
 void record_eviction_end(
 	struct scheduler *scheduler, const struct pod_facts *pod, const char *node, const char *text);
+
+/* A pod of a gang: record_gang_place() - DECISION_GANG_PLAN or _KEPT, with the place. record_gang_end() -
+ * DECISION_GANG_GIVEN_UP or _EVICT; node: where it has, or had, its place. */
+void record_gang_place(struct scheduler *scheduler, const struct pod_facts *pod, enum decision_kind kind,
+	const char *node, const struct placement *placement, const char *text);
+void record_gang_end(struct scheduler *scheduler, const struct pod_facts *pod, enum decision_kind kind,
+	const char *node, const char *text);

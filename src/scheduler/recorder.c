@@ -201,6 +201,10 @@ const char *decision_kind_text(enum decision_kind kind)
 		[DECISION_EVICT_PLAN] = "evict-plan",
 		[DECISION_EVICT_ANSWER] = "evict-answer",
 		[DECISION_EVICT_END] = "evict-end",
+		[DECISION_GANG_PLAN] = "gang-plan",
+		[DECISION_GANG_GIVEN_UP] = "gang-given-up",
+		[DECISION_GANG_KEPT] = "gang-kept",
+		[DECISION_GANG_EVICT] = "gang-evict",
 		[DECISION_LEVEL] = "level",
 	};
 

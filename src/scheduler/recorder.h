@@ -26,10 +26,14 @@ enum decision_kind {
 	DECISION_NUDGE,	       /* it waits, and something that it fits on was freed */
 	DECISION_FILTER_ERROR, /* filter was answered with a sentence, nothing was decided; text */
 	DECISION_PREEMPT, /* the verb: on which node who has to go; text: why nowhere, if not for reasons */
-	DECISION_EVICT_SEARCH, /* of our own: nodes where victims were found; text: why nowhere */
-	DECISION_EVICT_PLAN,   /* these pods are about to be asked to go */
-	DECISION_EVICT_ANSWER, /* one of them: text "" is accepted */
-	DECISION_EVICT_END,    /* text: how it ended */
+	DECISION_EVICT_SEARCH,	/* of our own: nodes where victims were found; text: why nowhere */
+	DECISION_EVICT_PLAN,	/* these pods are about to be asked to go */
+	DECISION_EVICT_ANSWER,	/* one of them: text "" is accepted */
+	DECISION_EVICT_END,	/* text: how it ended */
+	DECISION_GANG_PLAN,	/* it has a place beside the others of its gang; text: how many have */
+	DECISION_GANG_GIVEN_UP, /* the place is given back; text: why */
+	DECISION_GANG_KEPT,	/* cards are kept for it, since its gang has waited long */
+	DECISION_GANG_EVICT,	/* only a part of its gang was placed: text "" is accepted */
 	DECISION_LEVEL, /* of a pod without a GPU: which nodes its ResourcePolicy lets it use; text: why */
 	DECISION_KIND_MAX,
 };
@@ -96,5 +100,6 @@ size_t recorder_count(const struct recorder *recorder);
 size_t recorder_bytes(const struct recorder *recorder);
 
 /* decision_kind_text() - "filter", "prioritize", "bind", "outcome", "nudge", "filter-error", "preempt",
- * "evict-search", "evict-plan", "evict-answer", "evict-end", "level". */
+ * "evict-search", "evict-plan", "evict-answer", "evict-end", "gang-plan", "gang-given-up", "gang-kept",
+ * "gang-evict", "level". */
 const char *decision_kind_text(enum decision_kind kind);

@@ -169,6 +169,10 @@ static struct json_object *gang_json(const struct gang_desk *desk, const char *u
 		number_json(view.waiting_ns ? (now - view.waiting_ns) / NS_PER_MS : 0));
 	if (view.text)
 		json_set(object, "reason", text_json(view.text));
+	if (view.n_room >= 0 && view.n_room < (int)view.min)
+		json_set(object, "haveRoom", number_json(view.n_room));
+	if (view.missing)
+		json_set(object, "missing", text_json(view.missing));
 	return object;
 }
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
+from test_history import replay, save, sums
 from test_scheduler import api, gpu_node, start  # noqa: F401
 from test_why import person  # noqa: F401
 
@@ -175,6 +176,8 @@ def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, star
     ready(scheduler, first)
     wait_for(lambda: len(api.requests_for("POST", "/eviction$")) >= 2, 12, "asked again after a refusal")
     wait_for(lambda: api.events("GangIncomplete"), what="Event")
+    wait_for(lambda: decisions(scheduler, "p0")[-1]["error"] == "", what="it is recorded")
+    assert decisions(scheduler, "p0")[0]["error"] == "a budget protects it"
     assert api.events("GangIncomplete")[0]["involvedObject"]["name"] == "p0"
 
 
@@ -226,6 +229,7 @@ def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):  #
     api.delete("pods", "there0", "default")
     wait_for(lambda: scheduler.used() == {"a": [5]})
     assert reasons(scheduler, small, ["a"]) == {"no GPU has 1 units free"}
+    assert {d["decision"] for d in decisions(scheduler, "p0")} == {"gang-kept"}
     api.delete("pods", "there1", "default")
     wait_for(lambda: "ration.dev/nudge" in api.pod("p0")["metadata"]["annotations"], what="nudged")
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
@@ -246,3 +250,53 @@ def test_why_speaks_of_the_gang(api, start, person):  # noqa: F811
     ready(scheduler, *pods)
     assert at_once(scheduler, pods, ["a"]) == [""] * 3
     wait_for(lambda: "3 of 3 pods are placed; 3 at least, or none. It has come about: " in person.why("p0"))
+
+
+def test_the_plan_of_a_gang_of_unequal_members_replays_as_recorded(api, start, tmp_path):  # noqa: F811
+    """The large member is planned first; where the small ones go each alone would say otherwise."""
+    gpu_node(api, "a", 10240, 10240)
+    api.create_pod("there", gpu_mem=1, node="a", annotations={
+        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":1}]}}'})
+    scheduler = start()
+    pods = [member(api, f"p{i}", units, least=3) for i, units in enumerate([1, 3, 9])]
+    ready(scheduler, *pods)
+    assert at_once(scheduler, pods, ["a"]) == [""] * 3
+    lines = save(scheduler, tmp_path / "history")
+    plan, = [line for line in lines if "plan" in line]
+    assert plan["plan"] == "default/g" and plan["needed"] == 3 and plan["placed"] == 3
+    assert sums(replay(tmp_path / "history"))[2] >= 6
+
+
+def decisions(scheduler, name):
+    answer = json.loads(scheduler.http("GET", f"/why?namespace=default&name={name}")[1])
+    return [d for d in answer["decisions"] if d["decision"].startswith("gang-")]
+
+
+def test_what_becomes_of_a_gang_is_in_the_flight_recorder(api, start, person):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5) for i in range(2)]
+    ready(scheduler, *pods)
+    assert schedule(scheduler, pods[0], ["a"]) != ""
+    plan, end = decisions(scheduler, "p0")
+    assert plan["decision"] == "gang-plan" and plan["node"] == "a" and [c["index"] for c in plan["cards"]] == [0]
+    assert plan["text"] == "2 of 2 pods of gang default/g have room, 2 are needed"
+    assert end["decision"] == "gang-given-up"
+    assert end["text"] == "not enough of its pods came to bind in time; it was at bind"
+    assert decisions(scheduler, "p1")[-1]["text"].endswith("; kube-scheduler had not asked for it")
+    person.world(scheduler)
+    text = person.why("p0")
+    assert ("They did not come to bind together 1 time; the last time pod p1 was missing: something else than GPUs "
+            "keeps it (see `kubectl describe pod p1`).\n") in text
+    assert "  gang: held on a: GPU 0 (10 of 10 units free before); 2 of 2 pods of gang default/g have room" in text
+    assert "  gang: its place on a is given back: not enough of its pods came to bind in time; it was at bind\n" in text
+
+
+def test_a_gang_without_room_is_told_what_lacks(api, start, person):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 4, least=3) for i in range(3)]
+    ready(scheduler, *pods)
+    assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
+    person.world(scheduler)
+    assert "Of the 3 that are needed 2 would find room now.\n" in person.why("p0")

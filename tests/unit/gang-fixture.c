@@ -170,6 +170,18 @@ void scene_bound(struct scene *scene, const char *uid, bool forming)
 	scene_show(scene, uid);
 }
 
+void scene_bound_together(struct scene *scene, const char *const *uids, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		scene_ask_and_bind(scene, uids[i]);
+	for (size_t i = 0; i < n; i++)
+		scene_sent(scene, uids[i]);
+	for (size_t i = 0; i < n; i++)
+		scene_bound(scene, uids[i], false);
+	scene_wait(scene, 0);
+	scene_orders(scene);
+}
+
 void scene_delete(struct scene *scene, const char *uid)
 {
 	ledger_remove_pod(&scene->ledger, uid);

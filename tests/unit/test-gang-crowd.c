@@ -109,7 +109,7 @@ static void go(const char *uid)
 			all = decide_reserve(&crowd.ledger, &pod->facts, pod->node, &pod->placement) == FITS;
 	}
 	if (!all)
-		gangs_give_up(&crowd.gangs, &crowd.ledger, uid, crowd.now_ns);
+		gangs_give_up(&crowd.gangs, &crowd.ledger, uid, "the test says so", crowd.now_ns);
 	for (size_t i = 0; i < crowd.n_pods; i++) {
 		struct crowd_pod *pod = &crowd.pods[i];
 

@@ -228,6 +228,120 @@ static void nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster(void 
 	assert_null(ledger_pod(&scene->ledger, "a0")->nomination);
 }
 
+static struct gang_view view_of(struct scene *scene, const char *uid)
+{
+	struct gang_view view;
+
+	assert_true(gangs_find(&scene->gangs, &scene->ledger, uid, scene->now_ns, &view));
+	return view;
+}
+
+/* What kube-scheduler said is old after some time, and a node that it would not take may have room. */
+static void a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	occupy(scene, "there", 8);
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
+	assert_int_equal(scene_ask_for(scene, "a0", "n0"), GANG_WAIT);
+	assert_string_equal(scene->text, "no room for its whole gang");
+	scene_wait(scene, 11 * SECOND);
+	assert_string_equal(scene_orders(scene), "nudge:a0 ");
+	assert_int_equal(scene_ask_for(scene, "a0", "n0"), GANG_WAIT);
+	assert_string_equal(scene->text, "no room for its whole gang");
+	assert_string_equal(scene_held(scene, "a0"), "");
+	assert_string_equal(scene_held(scene, "a1"), "");
+	assert_int_equal(view_of(scene, "a0").failures, 0);
+	/* It said the same again: that is believed longer. */
+	scene_wait(scene, 11 * SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	assert_string_equal(view_of(scene, "a0").text, "no room for its whole gang");
+	scene_wait(scene, 10 * SECOND);
+	assert_string_equal(scene_orders(scene), "nudge:a0 ");
+	/* And what it says now at once. */
+	assert_int_equal(scene_ask_for(scene, "a0", "n1"), GANG_NODE);
+	assert_string_equal(scene_held(scene, "a1"), "n1");
+}
+
+static void who_is_left_of_a_gang_that_has_run_needs_no_others(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_bound_together(scene, (const char *[]){"u0", "u1"}, 2);
+	scene_delete(scene, "u0");
+	scene_delete(scene, "u1");
+	scene_wait(scene, 0);
+	scene_wait(scene, 1800 * SECOND);
+	/* Its controller makes one anew, and perhaps others. */
+	scene_pod(scene, "u2", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	scene_wait(scene, 0);
+	assert_int_equal(scene_wait(scene, 9 * SECOND), SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "nudge:u2 ");
+	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
+	assert_false(gangs_is_forming(&scene->gangs, "u2"));
+	/* Enough of them are a gang again. */
+	scene_pod(scene, "u3", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u3"), GANG_NODE);
+	assert_string_equal(scene_held(scene, "u2"), "n0");
+	scene_delete(scene, "u2");
+	scene_delete(scene, "u3");
+	scene_wait(scene, 0);
+	/* Another controller's is another gang. */
+	scene_pod(scene, "v0", "g", 2, 5);
+	free(scene_facts(scene, "v0")->owner);
+	scene_facts(scene, "v0")->owner = strdup("next");
+	scene_delete(scene, "v0");
+	scene_show(scene, "v0");
+	assert_int_equal(scene_ask(scene, "v0"), GANG_WAIT);
+	assert_string_equal(scene->text, "waits for the other pods of its gang");
+	scene_wait(scene, 0);
+	scene_wait(scene, 60 * SECOND);
+	assert_int_equal(scene_ask(scene, "v0"), GANG_WAIT);
+}
+
+static void a_gang_that_has_run_is_forgotten_after_an_hour(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pod(scene, "other", "h", 2, 1);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_bound_together(scene, (const char *[]){"u0", "u1"}, 2);
+	scene_delete(scene, "u0");
+	scene_delete(scene, "u1");
+	scene_wait(scene, 0);
+	assert_int_equal(scene->gangs.by_key.count, 2);
+	scene_wait(scene, 3601 * SECOND);
+	assert_int_equal(scene->gangs.by_key.count, 1);
+}
+
+static void what_lacks_is_said_to_people(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, (const char *[]){"a0", "a1", "a2"}, 3, "a", 3, 4);
+	scene_ask(scene, "a0");
+	assert_int_equal(view_of(scene, "a0").min, 3);
+	assert_int_equal(view_of(scene, "a0").n_room, 2);
+	/* A fourth one needs none. */
+	scene_pod(scene, "a3", "a", 3, 1);
+	scene_ask(scene, "a3");
+	assert_int_equal(scene_held(scene, "a3")[0], 'n');
+	scene_ask_and_bind(scene, "a0");
+	scene_wait(scene, 4 * SECOND);
+	assert_int_equal(view_of(scene, "a0").failures, 1);
+	assert_string_equal(view_of(scene, "a0").missing, "a1");
+	scene_delete(scene, "a1");
+	assert_null(view_of(scene, "a0").missing);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +355,10 @@ int main(void)
 		scene_test(small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_long),
 		scene_test(nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster),
 		scene_test(cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there),
+		scene_test(a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing),
+		scene_test(who_is_left_of_a_gang_that_has_run_needs_no_others),
+		scene_test(a_gang_that_has_run_is_forgotten_after_an_hour),
+		scene_test(what_lacks_is_said_to_people),
 	};
 
 	return cmocka_run_group_tests_name("gang-time", tests, NULL, NULL);

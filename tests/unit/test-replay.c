@@ -1,4 +1,5 @@
 #include <dirent.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,6 +79,9 @@ static void an_answer_is_compared_with_what_filter_was_asked(void **state)
 	assert_int_equal(feed(&replay, right, &err), 0);
 	assert_int_equal(replay.answers, 1);
 	assert_int_equal(replay.answers_not_computed, 0);
+	/* One question has one answer; the next one may be its gang's. */
+	assert_int_equal(feed(&replay, wrong, &err), 0);
+	assert_int_equal(feed(&replay, asked, NULL), 0);
 	assert_int_equal(feed(&replay, wrong, &err), 1);
 	assert_non_null(strstr(err.text, "recorded: no GPU is that large"));
 }
@@ -177,6 +181,56 @@ static void recorded_histories_of_real_runs_come_out_as_recorded(void **state)
 	assert_true(n > 0);
 }
 
+#define PLAN(nodes, placed)                                                                                  \
+	"{\"number\":2,\"plan\":\"default/g\",\"needed\":1,\"placed\":" placed ",\"nodes\":[" nodes          \
+	"],\"seats\":[{\"in\":0,\"pod\":" POD "}]}"
+
+/* Alone the pod would get GPU-1: so it does as the only one of its gang. */
+static void a_plan_of_a_gang_is_made_again(void **state)
+{
+	_cleanup_replay_ struct replay replay;
+	struct error err = {""};
+
+	begin(&replay);
+	assert_int_equal(feed(&replay, PLAN("[\"n\"]", "0"), &err), 1);
+	assert_non_null(strstr(err.text, "plan of gang default/g: recorded: 0 pods have room; computed: 1"));
+	assert_int_equal(feed(&replay, PLAN("[\"other\"]", "0"), &err), 0);
+	assert_int_equal(feed(&replay, PLAN("[\"n\"]", "1"), &err), 0);
+	assert_int_equal(feed(&replay, HOLD_ON("GPU-0"), &err), 1);
+	assert_non_null(strstr(err.text, "computed: GPU-1"));
+}
+
+static void what_a_gang_holds_by_a_plan_whose_nodes_were_only_counted_is_not_compared(void **state)
+{
+	_cleanup_replay_ struct replay replay;
+	struct error err = {""};
+
+	begin(&replay);
+	assert_int_equal(feed(&replay, PLAN("4000", "1"), &err), 0);
+	assert_int_equal(replay.plans_not_computed, 1);
+	assert_int_equal(feed(&replay, HOLD_ON("GPU-0"), &err), 0);
+	assert_int_equal(replay.cards, 0);
+}
+
+static void a_plan_that_is_none_is_refused(void **state)
+{
+	static const char *const plans[] = {
+		"{\"plan\":\"g\",\"seats\":[{\"pod\":" POD "}]}",
+		"{\"plan\":\"g\",\"needed\":1,\"seats\":[{\"in\":0,\"pod\":" POD "}]}",
+		"{\"plan\":\"g\",\"needed\":1,\"seats\":[{}]}",
+		"{\"plan\":\"g\",\"needed\":1,\"seats\":[{\"pod\":" POD "},{\"pod\":" POD "}]}",
+		"{\"plan\":\"g\",\"needed\":1,\"seats\":[{\"pod\":{\"uid\":\"p\",\"containers\":[]}}]}",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(plans); i++) {
+		_cleanup_replay_ struct replay replay;
+		struct error err = {""};
+
+		begin(&replay);
+		assert_int_equal(feed(&replay, plans[i], &err), -EINVAL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +241,9 @@ int main(void)
 		cmocka_unit_test(an_answer_is_compared_although_its_node_is_gone),
 		cmocka_unit_test(a_picture_of_a_node_brings_no_ghosts),
 		cmocka_unit_test(recorded_histories_of_real_runs_come_out_as_recorded),
+		cmocka_unit_test(a_plan_of_a_gang_is_made_again),
+		cmocka_unit_test(what_a_gang_holds_by_a_plan_whose_nodes_were_only_counted_is_not_compared),
+		cmocka_unit_test(a_plan_that_is_none_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
