@@ -6,6 +6,7 @@
 #include <json-c/json.h>
 
 #include "base/cleanup.h"
+#include "base/parse.h"
 #include "base/strbuf.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -203,6 +204,14 @@ static void read_scheduled(struct json_object *status, struct level_pod_facts *f
 	}
 }
 
+/* What we write: minus the number of levels before the pod's. */
+static int32_t own_cost(const char *text)
+{
+	uint32_t value;
+
+	return *text == '-' && parse_u32(text + 1, LEVELS_MAX - 1, &value) == 0 ? -(int32_t)value : 0;
+}
+
 /* Ours is known by an annotation of ours with the same value: what somebody changed since is his. */
 static void read_cost(struct json_object *annotations, struct level_pod_facts *facts)
 {
@@ -211,9 +220,11 @@ static void read_cost(struct json_object *annotations, struct level_pod_facts *f
 
 	if (!cost)
 		return;
-	facts->cost = value && ours && strcmp(value, ours) == 0 ? LEVEL_COST_OURS : LEVEL_COST_USERS;
-	if (facts->cost == LEVEL_COST_OURS)
-		facts->cost_value = (int32_t)strtol(value, NULL, 10);
+	facts->cost = LEVEL_COST_USERS;
+	if (!value || !ours || strcmp(value, ours) != 0 || !own_cost(value))
+		return;
+	facts->cost = LEVEL_COST_OURS;
+	facts->cost_value = own_cost(value);
 }
 
 static void read_state(struct json_object *pod, struct level_pod_facts *facts)

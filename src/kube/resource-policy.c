@@ -25,6 +25,23 @@ static void policy_free_ptr(struct level_policy **policy)
 	level_policy_free(*policy);
 }
 
+/* What asks for GPUs, says where they are or is this scheduler's own: with its rights, which the policy
+ * ration-placement-keys lets pass, the author of a ResourcePolicy would forge it. Beginnings of keys. */
+static const char *const reserved[] = {"ration.dev/", "scheduler.framework.gpushare.",
+	"gpushare.alibabacloud.com/", "ALIYUN_COM_GPU_", "topology.kubernetes.io/gpu-", RESOURCE_GPU,
+	LABEL_GPU_TOPOLOGY, "pod-group.scheduling.sigs.k8s.io/", LABEL_POD_GROUP, ANNOTATION_DELETION_COST};
+
+static int check_written(const struct label_pairs *pairs, const char *what, size_t at, struct error *err)
+{
+	for (size_t i = 0; i < pairs->n; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(reserved); k++)
+			if (strncmp(pairs->list[i].key, reserved[k], strlen(reserved[k])) == 0)
+				return error_set(err, EINVAL,
+					"units[%zu].%s: %.100s cannot be written to pods by a ResourcePolicy",
+					at, what, pairs->list[i].key);
+	return 0;
+}
+
 static int read_pairs(
 	struct json_object *object, const char *what, size_t at, struct label_pairs *pairs, struct error *err)
 {
@@ -120,7 +137,9 @@ static int read_unit(struct json_object *unit, size_t at, struct level *level, s
 	if (r == 0)
 		r = read_pairs(json_member(unit, "podAnnotations"), "podAnnotations", at,
 			&level->pod_annotations, err);
-	return r;
+	if (r == 0)
+		r = check_written(&level->pod_labels, "podLabels", at, err);
+	return r == 0 ? check_written(&level->pod_annotations, "podAnnotations", at, err) : r;
 }
 
 static int read_units(struct json_object *spec, struct level_policy *policy, struct error *err)

@@ -212,12 +212,13 @@ static void space_free(struct level_space *space)
 	free(space);
 }
 
+/* Only bound pods have got one from us: on another it is somebody's copy. */
 static bool has_costs_of_ours(const struct level_space *space)
 {
 	const struct level_pod *pod;
 
 	table_for_each (&space->book.pods, cursor, pod)
-		if (pod->facts.cost == LEVEL_COST_OURS)
+		if (pod->facts.cost == LEVEL_COST_OURS && *pod->facts.node)
 			return true;
 	return false;
 }

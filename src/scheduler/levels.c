@@ -158,7 +158,8 @@ static void use_level(struct level_space *space, struct level_pod *pod, size_t l
 	pod->nudges = 0;
 	pod->wake_ns = 0;
 	snprintf(pod->text, sizeof(pod->text), "%s", say->text);
-	say->owes_marks = level_pod_owes_marks(pod, level);
+	/* One that somebody has bound meanwhile has no claim, and what it lacks it will not get from us. */
+	say->owes_marks = pod->claim >= 0 && level_pod_owes_marks(pod, level);
 	space->levels->given++;
 }
 

@@ -314,6 +314,31 @@ def test_without_its_marks_a_pod_is_not_offered_a_node(api, start, nodes):    # 
     assert names(ask(scheduler, pod)) == ["a1", "a2"]
 
 
+def test_a_question_about_a_pod_that_is_bound_already_writes_nothing(api, start, nodes):    # noqa: F811
+    """kube-scheduler's view may be older than ours: somebody else has bound the pod."""
+    policy(api, [{**POOL_A, "podLabels": {"level": "first"}, "podAnnotations": {"note": "one"}}, POOL_B])
+    scheduler = start()
+    ready(api)
+    pod = web(api, "p")
+    assert names(ask(scheduler, web(api, "q"))) == ["a1", "a2"]
+    api.bind("p", "a2")
+    api.create_pod("last", node="a1", labels={"app": "web", "level": "first"}, annotations={"note": "one"})
+    wait_for(lambda: status(api).get("pods") == 2)
+    assert names(ask(scheduler, pod)) == ["a1", "a2"]
+    assert api.requests_for("PATCH", r"/pods/p$") == [] and scheduler.process.poll() is None
+
+
+def test_a_users_copy_of_our_cost_does_not_keep_a_namespace_followed(api, start, nodes):    # noqa: F811
+    made = policy(api, [POOL_A, POOL_B])
+    start()
+    ready(api)
+    api.create_pod("copied", labels={"app": "web"}, annotations={COST: "-1", "ration.dev/level-cost": "-1"})
+    api.create_pod("zero", node="a1", labels={"app": "web"}, annotations={COST: "0", "ration.dev/level-cost": "0"})
+    assert api.watches("pods") == 2
+    api.delete("resourcepolicies", made["metadata"]["name"], "default")
+    wait_for(lambda: api.watches("pods") == 1)
+
+
 def test_pods_of_later_levels_are_scaled_in_first_and_a_users_own_cost_stays(api, start, nodes):    # noqa: F811
     policy(api, [{**POOL_A, "max": 1}, {**POOL_B, "max": 1}, ECI])
     scheduler = start()

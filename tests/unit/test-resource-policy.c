@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "kube/json.h"
+#include "kube/names.h"
 #include "kube/resource-policy.h"
 
 static int parse(const char *spec, struct level_policy **ret_policy, struct error *err)
@@ -134,6 +135,43 @@ static void what_cannot_be_understood_is_refused_with_its_field(void **state)
 	}
 }
 
+/* The scheduler may write what nobody else may: who can make a policy must not be able to borrow that. */
+static void what_only_ration_writes_no_policy_has_written_to_pods(void **state)
+{
+	static const char *const keys[] = {ANNOTATION_PLACEMENT, ANNOTATION_UNIT, ANNOTATION_ALLOCATION,
+		ANNOTATION_CORE_ALLOCATION, ANNOTATION_MEM_IDX, ANNOTATION_MEM_POD, ANNOTATION_MEM_DEV,
+		ANNOTATION_MEM_ASSIGNED, ANNOTATION_MEM_ASSUME_TIME, ANNOTATION_GPU_GROUP,
+		ANNOTATION_GPU_VISIBLE, ANNOTATION_RESIZE_STATUS, ANNOTATION_RESIZE, ANNOTATION_GANG,
+		ANNOTATION_NUDGE, ANNOTATION_DELETION_COST, ANNOTATION_LEVEL_COST, LABEL_GPU_COUNT,
+		LABEL_GANG, LABEL_GANG_MIN, LABEL_POD_GROUP, LABEL_GPU_TOPOLOGY, LABEL_GPU_TOPOLOGY_REPLICA};
+	static const char *const fields[] = {"podAnnotations", "podLabels"};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(keys); i++) {
+		struct level_policy *policy = NULL;
+		struct error err = {0};
+		char spec[512];
+
+		snprintf(spec, sizeof(spec), "{\"units\":[{\"resource\":\"ecs\",\"%s\":{\"%s\":\"1\"}}]}",
+			fields[i % 2], keys[i / 2]);
+		if (parse(spec, &policy, &err) == 0 || !strstr(err.text, keys[i / 2]))
+			fail_msg("%s: \"%s\"", spec, err.text);
+	}
+}
+
+/* As users of ACK have them. */
+static void labels_of_others_are_written_as_they_are(void **state)
+{
+	struct level_policy *policy = NULL;
+	struct error err = {0};
+
+	assert_int_equal(
+		parse("{\"units\":[{\"resource\":\"acs\",\"podLabels\":{\"alibabacloud.com/acs\":\"true\","
+		      "\"alibabacloud.com/compute-class\":\"gpu\"}}]}",
+			&policy, &err),
+		0);
+	level_policy_free(policy);
+}
+
 static void more_units_than_the_maximum_are_refused(void **state)
 {
 	char spec[4096] = "{\"units\":[{\"resource\":\"ecs\"}";
@@ -204,6 +242,17 @@ static void a_deletion_cost_is_ours_only_with_our_mark_of_the_same_value(void **
 		{",\"annotations\":{\"controller.kubernetes.io/pod-deletion-cost\":\"-1\",\"ration.dev/"
 		 "level-cost\":\"-1\"}",
 			LEVEL_COST_OURS},
+		/* Never written by us: one that we would neither correct nor take away. */
+		{",\"annotations\":{\"controller.kubernetes.io/pod-deletion-cost\":\"0\",\"ration.dev/"
+		 "level-cost\":\"0\"}",
+			LEVEL_COST_USERS},
+		{",\"annotations\":{\"controller.kubernetes.io/pod-deletion-cost\":\"x\",\"ration.dev/"
+		 "level-cost\":\"x\"}",
+			LEVEL_COST_USERS},
+		{",\"annotations\":{\"controller.kubernetes.io/"
+		 "pod-deletion-cost\":\"-99999999999\",\"ration.dev/"
+		 "level-cost\":\"-99999999999\"}",
+			LEVEL_COST_USERS},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -243,6 +292,8 @@ int main(void)
 		cmocka_unit_test(a_full_policy_is_read_whole),
 		cmocka_unit_test(what_is_left_out_has_the_documented_default),
 		cmocka_unit_test(what_cannot_be_understood_is_refused_with_its_field),
+		cmocka_unit_test(what_only_ration_writes_no_policy_has_written_to_pods),
+		cmocka_unit_test(labels_of_others_are_written_as_they_are),
 		cmocka_unit_test(more_units_than_the_maximum_are_refused),
 		cmocka_unit_test(requests_are_the_effective_ones),
 		cmocka_unit_test(only_annotations_that_a_policy_names_are_kept),
