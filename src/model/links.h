@@ -86,3 +86,15 @@ struct links_ask {
  * all pods, as many pods as fit are planned), -EINVAL: cards is 0; -ENOMEM. */
 int links_plan_job(
 	const struct links *links, const struct links_ask *ask, uint64_t *ret_part, uint64_t *ret_all);
+
+/* What was computed for one kind of pod: of a thousand nodes most are alike, with the same cards free. For
+ * one request after the other; when it is over the numbers are dropped. links_memo_plan_score() -
+ * links_score() of what links_plan_job() plans for the pod and of all cards in `near`, free ones too; only
+ * the latter where nothing can be planned. memo may be NULL. links_memo_computed() - how often that was work.
+ */
+struct links_memo;
+struct links_memo *links_memo_new(void); /* NULL: out of memory */
+void links_memo_free(struct links_memo *memo);
+struct links_score links_memo_plan_score(
+	struct links_memo *memo, const struct links *links, const struct links_ask *ask);
+size_t links_memo_computed(const struct links_memo *memo);

@@ -211,14 +211,19 @@ static size_t pods_to_come(const struct node_ledger *node, const struct request 
 	return request->group_pods > there ? request->group_pods - there : 1;
 }
 
-uint64_t node_ledger_best_cards(const struct node_ledger *node, const struct request *request)
+struct links_ask node_ledger_links_ask(const struct node_ledger *node, const struct request *request)
 {
-	struct links_ask ask = {
+	return (struct links_ask){
 		.free = node_ledger_free_cards(node, request),
 		.near = node_ledger_group_cards(node, request),
 		.cards = request_cards(request),
 		.pods = pods_to_come(node, request),
 	};
+}
+
+uint64_t node_ledger_best_cards(const struct node_ledger *node, const struct request *request)
+{
+	struct links_ask ask = node_ledger_links_ask(node, request);
 	uint64_t part = 0, all;
 
 	ask.near &= ~ask.free;

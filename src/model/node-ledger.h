@@ -69,7 +69,8 @@ enum misfit node_ledger_cards_misfit(const struct node_ledger *node, const struc
 /* Of a request for whole cards, by the positions of the node's cards. node_ledger_free_cards() - those that
  * have room. node_ledger_group_cards() - those of the other pods of its group. node_ledger_best_cards() -
  * those that serve the pod best (links.h); fewer, or none, if fewer than it asks for are free, or without
- * memory. */
+ * memory. node_ledger_links_ask() - what is to be found there, with all of the group's cards as near. */
+struct links_ask node_ledger_links_ask(const struct node_ledger *node, const struct request *request);
 uint64_t node_ledger_free_cards(const struct node_ledger *node, const struct request *request);
 uint64_t node_ledger_group_cards(const struct node_ledger *node, const struct request *request);
 uint64_t node_ledger_best_cards(const struct node_ledger *node, const struct request *request);

@@ -19,17 +19,17 @@ struct rank_key {
 	struct links_score links;
 };
 
-static void rank_links(struct rank_key *key, const struct request *request)
+static void rank_links(struct rank_key *key, const struct request *request, struct links_memo *memo)
 {
-	uint64_t near = node_ledger_group_cards(key->node, request);
+	struct links_ask ask = node_ledger_links_ask(key->node, request);
 
-	key->near = near != 0;
+	key->near = ask.near != 0;
 	if (key->node->links)
-		key->links = links_score(key->node->links, near | node_ledger_best_cards(key->node, request));
+		key->links = links_memo_plan_score(memo, key->node->links, &ask);
 }
 
-static struct rank_key rank_key(
-	const struct node_ledger *node, const struct table *owned, const struct request *request)
+static struct rank_key rank_key(const struct node_ledger *node, const struct table *owned,
+	const struct request *request, struct links_memo *memo)
 {
 	struct rank_key key = {
 		.node = node,
@@ -40,7 +40,7 @@ static struct rank_key rank_key(
 	if (owned && key.policy == GPU_POLICY_SPREAD)
 		key.owned = owners_count(owned, node->facts.name);
 	if (request->whole)
-		rank_links(&key, request);
+		rank_links(&key, request, memo);
 	return key;
 }
 
@@ -102,14 +102,17 @@ int rank_nodes(const struct ledger *ledger, const struct node_ledger **nodes, si
 {
 	const struct table *owned = owners_nodes(&ledger->owners, pod->owner ? pod->owner : "");
 	_cleanup_free_ struct rank_key *keys = NULL;
+	struct links_memo *memo;
 
 	if (n < 2 || best == 0)
 		return 0;
 	keys = calloc(n, sizeof(*keys));
 	if (!keys)
 		return -ENOMEM;
+	memo = pod->request.whole ? links_memo_new() : NULL; /* without it only slower */
 	for (size_t i = 0; i < n; i++)
-		keys[i] = rank_key(nodes[i], owned, &pod->request);
+		keys[i] = rank_key(nodes[i], owned, &pod->request, memo);
+	links_memo_free(memo);
 	if (best < n)
 		select_best(keys, n, best);
 	qsort(keys, best < n ? best : n, sizeof(*keys), rank_compare);

@@ -306,6 +306,33 @@ static void link_text_that_is_none_is_refused(void **state)
 		assert_int_equal(link_parse(texts[i], &link), -EINVAL);
 }
 
+/* Each set of free cards of each layout, for a pod alone and for one whose job has a card already. */
+static void links_memo_says_what_is_computed_and_computes_it_once_for_nodes_that_are_alike(void **state)
+{
+	matrix layouts[] = {layout_dgx1_v100, layout_dgx_a100, layout_pcie_8};
+	struct links_memo *memo = links_memo_new();
+	struct links *links[2 * ARRAY_SIZE(layouts)];
+	size_t once = 0;
+
+	for (size_t k = 0; k < ARRAY_SIZE(links); k++)
+		links[k] = links_of(layouts[k / 2]);
+	for (uint64_t free_cards = 0; free_cards < 256; free_cards++)
+		for (size_t k = 0; k < ARRAY_SIZE(links); k++) {
+			struct links_ask ask = {
+				.free = free_cards, .near = free_cards & 1 ? 0 : 1, .cards = 2, .pods = 2};
+			struct links_score got = links_memo_plan_score(memo, links[k], &ask);
+			uint64_t part = 0, all;
+
+			links_plan_job(links[k], &ask, &part, &all);
+			assert_int_equal(links_compare(got, links_score(links[k], part | ask.near)), 0);
+			once += k % 2 == 0;
+		}
+	assert_int_equal(links_memo_computed(memo), once);
+	links_memo_free(memo);
+	for (size_t k = 0; k < ARRAY_SIZE(links); k++)
+		free(links[k]);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -321,6 +348,8 @@ int main(void)
 		cmocka_unit_test(links_of_more_cards_than_can_be_compared_stay_on_an_island),
 		cmocka_unit_test(links_unknown_gives_the_lowest_cards),
 		cmocka_unit_test(links_refuses_what_cannot_be),
+		cmocka_unit_test(
+			links_memo_says_what_is_computed_and_computes_it_once_for_nodes_that_are_alike),
 		cmocka_unit_test(link_text_is_read_back),
 		cmocka_unit_test(link_text_that_is_none_is_refused),
 	};
