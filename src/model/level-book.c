@@ -81,8 +81,6 @@ static void policies_changed(struct level_book *book)
 		pod->group = NULL;
 		pod->level = -1;
 		pod->counts = false;
-		pod->given = -1;
-		pod->wait = (struct level_wait){0};
 	}
 	book->stale = true;
 	book->freed++;
@@ -103,6 +101,7 @@ int level_book_set_policy(struct level_book *book, struct level_policy *policy)
 	struct level_entry *old = level_entry_find(book, policy->uid), *entry = calloc(1, sizeof(*entry));
 
 	if (entry) {
+		policy->serial = ++book->nodes->n_policies;
 		entry->policy = policy;
 		table_init(&entry->groups);
 	}
@@ -352,7 +351,13 @@ void level_book_sum(struct level_book *book, const char *policy_uid, struct leve
 uint64_t level_book_levels_of(
 	const struct level_book *book, const struct level_policy *policy, const char *node)
 {
-	const struct level_node *known = table_get(&book->nodes->by_name, node);
+	struct level_node *known = table_get(&book->nodes->by_name, node);
+	struct level_seen *seen = known ? &known->seen[policy->serial % LEVEL_SEEN_MAX] : NULL;
 
-	return known ? levels_of_node(policy, known->labels, known->is_virtual) : 0;
+	if (!seen)
+		return 0;
+	if (seen->serial != policy->serial)
+		*seen = (struct level_seen){
+			policy->serial, levels_of_node(policy, known->labels, known->is_virtual)};
+	return seen->levels;
 }

@@ -19,11 +19,21 @@
 struct level_nodes {
 	struct table by_name; /* struct level_node */
 	uint64_t generation;  /* grows with every change that matters */
+	uint64_t n_policies;  /* that there ever were: level_policy.serial */
+};
+
+/* What was found out about a node once is not read from its labels again at each question: a node has a new
+ * struct level_node when they change. */
+#define LEVEL_SEEN_MAX 8
+struct level_seen {
+	uint64_t serial; /* of the policy; 0: nothing */
+	uint64_t levels; /* levels_of_node() */
 };
 
 struct level_node {
 	char *labels; /* NULL if it has none */
 	bool is_virtual;
+	struct level_seen seen[LEVEL_SEEN_MAX]; /* by serial */
 	char name[];
 };
 
@@ -78,8 +88,9 @@ struct level_pod {
 	int given;			   /* that of its last claim: where nodes belong to several levels */
 	int64_t claim_began_ns, claim_ends_ns;
 	struct level_wait wait;
-	uint64_t preempt; /* bits of levels in which others may be preempted for it, by the last answer */
-	uint64_t round;	  /* of LISTs, which showed it; 0: none did yet */
+	uint64_t wait_serial; /* of the policy that it has waited with */
+	uint64_t preempt;     /* bits of levels in which others may be preempted for it, by the last answer */
+	uint64_t round;	      /* of LISTs, which showed it; 0: none did yet */
 
 	/* For who answers kube-scheduler (src/scheduler/levels.c). */
 	bool waits; /* filter found no level for it, since waits_since_ns */

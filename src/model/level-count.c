@@ -198,6 +198,14 @@ void level_group_drop_if_empty(
 	free(group);
 }
 
+/* With another policy, or another version of it. */
+static void begin_anew(struct level_pod *pod)
+{
+	pod->wait_serial = pod->policy->serial;
+	pod->wait = (struct level_wait){0};
+	pod->given = -1;
+}
+
 void level_pod_put_in(struct level_book *book, struct level_pod *pod)
 {
 	struct level_entry *entry = entry_of(book, pod);
@@ -208,6 +216,8 @@ void level_pod_put_in(struct level_book *book, struct level_pod *pod)
 	pod->counts = false;
 	if (!pod->policy)
 		pod->claim = -1;
+	else if (pod->wait_serial != pod->policy->serial)
+		begin_anew(pod);
 	if (!pod->group)
 		return;
 	pod->group->members++;

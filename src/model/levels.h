@@ -63,6 +63,7 @@ struct level {
 };
 
 struct level_policy {
+	uint64_t serial; /* no other one has it, nor had it before a change; level_book_set_policy() */
 	char *uid, *namespace_, *name;
 	int64_t created; /* seconds since 1970 */
 	int64_t generation;

@@ -439,6 +439,55 @@ static void a_level_never_has_more_than_its_maximum_while_only_answers_are_follo
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* Who waits for its time is not put back by whoever changes policies beside it. */
+static void a_policy_that_comes_or_goes_leaves_what_pods_of_others_have_waited(void **state)
+{
+	struct fixture *f = *state;
+	struct level_answer answer;
+	struct level_pod *waiting;
+
+	level_book_set_policy(&f->book, policy_new("p", "web", 5, 0));
+	waiting = pod(f, "u", "app=web\n", "");
+	level_book_ask(&f->book, waiting, 0, NOW, &answer);
+	assert_true(waiting->wait.since_ns[0] == NOW);
+	level_book_set_policy(&f->book, policy_new("q", "db", 5, 0));
+	level_book_remove_policy(&f->book, "q");
+	level_book_ask(&f->book, waiting, 0, NOW + NS_PER_S, &answer);
+	assert_true(waiting->wait.since_ns[0] == NOW);
+	/* A change of its own does. */
+	level_book_set_policy(&f->book, policy_new("p", "web", 6, 0));
+	level_book_ask(&f->book, waiting, 0, NOW + 2 * NS_PER_S, &answer);
+	assert_true(waiting->wait.since_ns[0] == NOW + 2 * NS_PER_S);
+}
+
+/* Nodes remember what a policy said about them. */
+static void books_that_share_nodes_keep_their_policies_apart(void **state)
+{
+	struct fixture *f = *state;
+	struct level_policy *swapped = policy_new("p", NULL, 5, 0);
+	struct level_book other;
+	struct level first;
+
+	level_book_init(&other, &f->nodes);
+	first = swapped->levels[0];
+	swapped->levels[0] = swapped->levels[1];
+	swapped->levels[1] = first;
+	level_book_set_policy(&f->book, policy_new("p", NULL, 5, 0));
+	level_book_set_policy(&other, swapped);
+	for (int twice = 0; twice < 2; twice++) {
+		assert_int_equal(level_book_levels_of(&f->book, level_book_policy(&f->book, "p"), "a"), 1);
+		assert_int_equal(level_book_levels_of(&other, level_book_policy(&other, "p"), "a"), 2);
+	}
+	level_nodes_set(&f->nodes, "a", "pool=b\n");
+	assert_int_equal(level_book_levels_of(&f->book, level_book_policy(&f->book, "p"), "a"), 2);
+	for (int i = 0; i < 100; i++) {
+		level_book_set_policy(&other, policy_new("p", NULL, 5, 0));
+		assert_int_equal(level_book_levels_of(&other, level_book_policy(&other, "p"), "a"), 2);
+		assert_int_equal(level_book_levels_of(&f->book, level_book_policy(&f->book, "p"), "v"), 4);
+	}
+	level_book_release(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -446,6 +495,8 @@ int main(void)
 		TEST(claims_count_until_the_pod_is_bound_wherever_it_is),
 		TEST(a_claim_ends_by_time_and_when_it_is_dropped),
 		TEST(a_bound_claim_frees_nothing),
+		TEST(a_policy_that_comes_or_goes_leaves_what_pods_of_others_have_waited),
+		TEST(books_that_share_nodes_keep_their_policies_apart),
 		TEST(terminating_pods_count_only_if_the_policy_says_so),
 		TEST(pods_scheduled_before_the_policy_are_ignored_if_it_says_so),
 		TEST(only_pods_with_the_labels_and_annotations_of_a_level_count_there),
