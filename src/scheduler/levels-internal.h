@@ -11,8 +11,10 @@ struct kube_response;
 struct kube_watch;
 struct loop_timer;
 
-#define SPACES_MAX 100	 /* namespaces with ResourcePolicies: each has a watch */
+#define SPACES_MAX 100	 /* namespaces with ResourcePolicies that hold: each has a watch */
 #define POLICIES_MAX 100 /* of one namespace */
+#define LEVEL_STATUS_EVERY_NS INT64_C(1000000000)
+#define STATUSES_MAX 2000 /* policies that are told how they do; others are ignored */
 
 /* How a policy is doing, for its status. */
 struct level_status {
@@ -20,12 +22,14 @@ struct level_status {
 	char *uid, *name;
 	int64_t generation;
 	bool accepted;
+	bool crowded;		      /* refused only since there are too many others */
+	uint64_t round;		      /* of levels->round, in which it was shown */
 	char problem[512];	      /* why not */
 	char since[32];		      /* when that came to be so */
 	char level[64];		      /* the last that a pod was given */
 	char reason[LEVEL_TEXT_SIZE]; /* and why, or why the last pod that asked waits */
 	char *written;		      /* NULL: not known */
-	bool busy;
+	bool busy, settled;	      /* written, and will not change by itself */
 	int64_t not_before_ns;
 };
 
@@ -52,6 +56,11 @@ struct levels {
 	struct list requests; /* struct level_write */
 	size_t n_requests;
 	bool known, absent, nodes_synced, armed;
+	size_t n_statuses, n_crowded;
+	uint64_t round;	    /* of LISTs that we asked for ourselves */
+	bool ignored;	    /* some have not even a status */
+	bool made_room;	    /* for policies that were refused since there are too many */
+	int64_t listed_ns;  /* when they were listed for that last */
 	bool leads, asking; /* the kube-scheduler beside us, by its Lease */
 	int64_t leads_checked_ns;
 	uint64_t given, waited, writes;
@@ -68,6 +77,7 @@ void levels_look_soon(struct levels *levels);
 /* levels-watch.c */
 int levels_watch_start(struct levels *levels);
 void levels_watch_stop(struct levels *levels);
+void levels_list_again(struct levels *levels); /* if policies were refused that now may hold */
 /* levels_follow() - the watches that the policies need, and no others; not from within a watch of pods or
  * nodes. */
 void levels_follow(struct levels *levels);
@@ -76,16 +86,18 @@ void levels_follow(struct levels *levels);
 void levels_write(struct levels *levels);
 void levels_writes_stop(struct levels *levels);
 
-/* levels-status.c: status_of() adds one; NULL: out of memory. */
+/* levels-status.c: status_of() adds one; NULL: out of memory, or there are STATUSES_MAX. status_set() -
+ * result: 0, -E2BIG if there are too many others, another error if it cannot be understood. */
 struct level_status *level_status_of(struct level_space *space, const char *uid, const char *name);
 void level_status_set(
-	struct level_status *status, struct json_object *object, bool accepted, const char *problem);
+	struct level_status *status, struct json_object *object, int result, const char *problem);
 void level_status_drop(struct level_space *space, const char *uid);
 void level_status_free(struct level_status *status);
 void level_status_note(struct level_space *space, const struct level_policy *policy,
 	const struct level_answer *answer, const char *text);
-/* level_status_text() - what is to be written, NULL if that is what was written. The caller frees it. */
-char *level_status_text(struct level_status *status);
+/* level_status_text() - what is to be written now, NULL if that is what was written. Not more than once a
+ * second, since it is made of all groups of its pods. The caller frees it. */
+char *level_status_text(struct level_status *status, int64_t now_ns);
 
 /* A request that is under way. */
 struct level_write {

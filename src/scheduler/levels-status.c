@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ struct level_status *level_status_of(struct level_space *space, const char *uid,
 
 	if (status)
 		return status;
-	status = calloc(1, sizeof(*status));
+	status = space->levels->n_statuses < STATUSES_MAX ? calloc(1, sizeof(*status)) : NULL;
 	if (!status)
 		return NULL;
 	status->space = space;
@@ -36,12 +37,19 @@ struct level_status *level_status_of(struct level_space *space, const char *uid,
 		level_status_free(status);
 		return NULL;
 	}
+	space->levels->n_statuses++;
 	return status;
 }
 
 void level_status_drop(struct level_space *space, const char *uid)
 {
-	level_status_free(table_remove(&space->statuses, uid));
+	struct level_status *status = table_remove(&space->statuses, uid);
+
+	if (!status)
+		return;
+	space->levels->n_statuses--;
+	space->levels->n_crowded -= status->crowded;
+	level_status_free(status);
 }
 
 static void now_text(char *text, size_t size)
@@ -73,11 +81,17 @@ static void find_since(struct level_status *status, struct json_object *object)
 }
 
 void level_status_set(
-	struct level_status *status, struct json_object *object, bool accepted, const char *problem)
+	struct level_status *status, struct json_object *object, int result, const char *problem)
 {
+	struct levels *levels = status->space->levels;
+	bool accepted = result == 0, crowded = result == -E2BIG;
+
 	if (status->accepted != accepted)
 		status->since[0] = '\0';
+	levels->n_crowded = levels->n_crowded - status->crowded + crowded;
 	status->accepted = accepted;
+	status->crowded = crowded;
+	status->settled = false;
 	status->generation = 0;
 	json_whole(json_member(json_member(object, "metadata"), "generation"), 1, INT64_MAX,
 		&status->generation);
@@ -133,7 +147,10 @@ static struct json_object *condition_json(const struct level_status *status)
 
 	json_set(condition, "type", json_object_new_string(CONDITION));
 	json_set(condition, "status", json_object_new_string(status->accepted ? "True" : "False"));
-	json_set(condition, "reason", json_object_new_string(status->accepted ? "Understood" : "Malformed"));
+	json_set(condition, "reason",
+		json_object_new_string(status->accepted	 ? "Understood"
+				       : status->crowded ? "TooMany"
+							 : "Malformed"));
 	json_set(condition, "message", json_object_new_string(status->problem));
 	json_set(condition, "observedGeneration", json_object_new_int64(status->generation));
 	json_set(condition, "lastTransitionTime", json_object_new_string(status->since));
@@ -141,12 +158,11 @@ static struct json_object *condition_json(const struct level_status *status)
 	return conditions;
 }
 
-char *level_status_text(struct level_status *status)
+static struct json_object *status_json(struct level_status *status)
 {
 	const struct level_policy *policy = level_book_policy(&status->space->book, status->uid);
 	struct json_object *root = json_object_new_object(), *object = json_object_new_object();
 	int64_t pods = 0;
-	char *text;
 
 	json_set(object, "observedGeneration", json_object_new_int64(status->generation));
 	json_set(
@@ -156,10 +172,22 @@ char *level_status_text(struct level_status *status)
 	json_set(object, "reason", json_object_new_string(status->reason));
 	json_set(object, "conditions", condition_json(status));
 	json_set(root, "status", object);
+	return root;
+}
+
+char *level_status_text(struct level_status *status, int64_t now_ns)
+{
+	struct json_object *root;
+	char *text;
+
+	if (status->busy || status->settled || status->not_before_ns > now_ns)
+		return NULL;
+	root = status_json(status);
 	text = json_text(root) ? strdup(json_text(root)) : NULL;
 	json_object_put(root);
 	if (text && status->written && strcmp(text, status->written) == 0) {
 		free(text);
+		status->not_before_ns = now_ns + LEVEL_STATUS_EVERY_NS;
 		return NULL;
 	}
 	return text;

@@ -20,6 +20,7 @@
 /* Where there is no such collection, it may come later. */
 #define ABSENT_BACKOFF_MS 30000
 #define BACKOFF_MAX_MS 1000
+#define LIST_AGAIN_NS (5 * NS_PER_S)
 /* A verdict that the watch shows so soon after a claim may be that of the question before. */
 #define CLAIM_GRACE_NS (2 * NS_PER_S)
 
@@ -182,7 +183,7 @@ static struct level_space *space_get_or_add(struct levels *levels, const char *n
 {
 	struct level_space *space = levels_space(levels, name);
 
-	if (space || levels->spaces.count == SPACES_MAX)
+	if (space)
 		return space;
 	space = calloc(1, sizeof(*space));
 	if (!space)
@@ -205,7 +206,7 @@ static void space_free(struct level_space *space)
 
 	kube_watch_free(space->pods);
 	table_for_each (&space->statuses, cursor, status)
-		level_status_free(status);
+		level_status_drop(space, status->uid);
 	table_release(&space->statuses);
 	level_book_release(&space->book);
 	free(space->name);
@@ -263,14 +264,36 @@ static size_t policies_of(const struct level_space *space)
 	return n;
 }
 
+static size_t used_spaces(const struct levels *levels)
+{
+	const struct level_space *space;
+	size_t n = 0;
+
+	table_for_each (&levels->spaces, cursor, space)
+		n += !list_empty(&space->book.policies);
+	return n;
+}
+
+static int check_crowd(const struct level_space *space, const struct level_policy *policy, struct error *err)
+{
+	if (level_book_policy(&space->book, policy->uid))
+		return 0;
+	if (policies_of(space) >= POLICIES_MAX)
+		return error_set(err, E2BIG, "its namespace has %d others already", POLICIES_MAX);
+	if (list_empty(&space->book.policies) && used_spaces(space->levels) >= SPACES_MAX)
+		return error_set(err, E2BIG, "%d other namespaces have ResourcePolicies already", SPACES_MAX);
+	return 0;
+}
+
 /* Annotations that no policy named before were not kept: the pods are listed anew. */
 static int take_policy(struct level_space *space, struct level_policy *policy, struct error *err)
 {
 	bool annotations = false;
+	int r = check_crowd(space, policy, err);
 
-	if (!level_book_policy(&space->book, policy->uid) && policies_of(space) >= POLICIES_MAX) {
+	if (r < 0) {
 		level_policy_free(policy);
-		return error_set(err, E2BIG, "its namespace has %d others already", POLICIES_MAX);
+		return r;
 	}
 	for (size_t i = 0; i < policy->n_levels; i++)
 		annotations = annotations || policy->levels[i].pod_annotations.n;
@@ -288,27 +311,32 @@ static bool is_unchanged(const struct level_space *space, const char *uid, struc
 	const struct level_status *status = table_get(&space->statuses, uid);
 	int64_t generation = 0;
 
-	return status && json_whole(json_member(metadata, "generation"), 1, INT64_MAX, &generation) == 0 &&
+	return status && !status->crowded &&
+	       json_whole(json_member(metadata, "generation"), 1, INT64_MAX, &generation) == 0 &&
 	       generation == status->generation;
 }
 
-static void judge_policy(
-	struct level_space *space, const char *uid, const char *name, struct json_object *object)
+/* Those who were refused for others are asked about again. */
+static void make_room(struct levels *levels)
+{
+	levels->made_room = levels->made_room || levels->n_crowded || levels->ignored;
+}
+
+static void judge_policy(struct level_space *space, struct level_status *status, struct json_object *object)
 {
 	struct level_policy *policy = NULL;
 	struct error err = {0};
 	int r = level_policy_from_json(object, &policy, &err);
-	struct level_status *status;
 
 	if (r == 0)
 		r = take_policy(space, policy, &err);
 	if (r < 0) {
-		log_warning("ResourcePolicy %s/%s: %s, ignoring it", space->name, name, err.text);
-		level_book_remove_policy(&space->book, uid);
+		log_warning("ResourcePolicy %s/%s: %s, ignoring it", space->name, status->name, err.text);
+		level_book_remove_policy(&space->book, status->uid);
 	}
-	status = level_status_of(space, uid, name);
-	if (status)
-		level_status_set(status, object, r == 0, err.text);
+	level_status_set(status, object, r, err.text);
+	if (r < 0 && r != -E2BIG)
+		make_room(space->levels);
 	space->unwritten = true;
 }
 
@@ -319,19 +347,24 @@ static void on_policy(void *userdata, struct json_object *object)
 	const char *uid = json_member_string(metadata, "uid"), *name = json_member_string(metadata, "name"),
 		   *namespace_ = json_member_string(metadata, "namespace");
 	struct level_space *space;
+	struct level_status *status;
 
 	if (!uid || !name || !object_name_is_valid(name) || !namespace_ || !object_name_is_valid(namespace_))
 		return;
 	space = space_get_or_add(levels, namespace_);
-	if (!space) {
-		log_warning("ResourcePolicy %s/%s: ignored, %d namespaces have some already", namespace_,
-			name, SPACES_MAX);
+	status = space ? level_status_of(space, uid, name) : NULL;
+	if (!status) {
+		log_warning("ResourcePolicy %s/%s: ignored, there are %d already", namespace_, name,
+			STATUSES_MAX);
+		levels->ignored = true;
+		levels_follow(levels);
 		return;
 	}
+	status->round = levels->round;
 	if (is_unchanged(space, uid, metadata))
 		return;
 	remember_space(levels, uid, namespace_);
-	judge_policy(space, uid, name, object);
+	judge_policy(space, status, object);
 	levels_follow(levels);
 	levels_look_soon(levels);
 }
@@ -347,14 +380,33 @@ static void on_policy_deleted(void *userdata, const char *uid, struct json_objec
 		return;
 	level_book_remove_policy(&space->book, uid);
 	level_status_drop(space, uid);
+	make_room(levels);
 	space->unwritten = true;
 	levels_follow(levels);
 	levels_look_soon(levels);
 }
 
+/* What was deleted while nobody watched: after a LIST that we asked for ourselves. */
+static bool forget_one_unshown(struct levels *levels)
+{
+	struct level_space *space;
+	struct level_status *status;
+
+	table_for_each (&levels->spaces, cursor, space)
+		table_for_each (&space->statuses, at, status)
+			if (status->round != levels->round) {
+				on_policy_deleted(levels, status->uid, NULL);
+				return true;
+			}
+	return false;
+}
+
 static void on_policies_synced(void *userdata)
 {
 	struct levels *levels = userdata;
+
+	while (forget_one_unshown(levels))
+		; /* spaces go with their last one */
 
 	if (levels->absent)
 		log_info("ResourcePolicies are known to the API server now");
@@ -385,6 +437,23 @@ int levels_watch_start(struct levels *levels)
 	if (r == 0)
 		kube_watch_set_backoff_max_ms(levels->policies_watch, ABSENT_BACKOFF_MS);
 	return r;
+}
+
+/* Not from within a watch. */
+void levels_list_again(struct levels *levels)
+{
+	int64_t now = monotonic_ns();
+
+	if (levels->policies_watch && (!levels->made_room || now - levels->listed_ns < LIST_AGAIN_NS ||
+					      !kube_watch_synced(levels->policies_watch)))
+		return;
+	kube_watch_free(levels->policies_watch);
+	levels->policies_watch = NULL;
+	levels->made_room = levels->ignored = false;
+	levels->listed_ns = now;
+	levels->round++;
+	if (levels_watch_start(levels) < 0)
+		log_error("ResourcePolicies cannot be watched, trying again");
 }
 
 void levels_watch_stop(struct levels *levels)

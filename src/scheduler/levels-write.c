@@ -21,8 +21,8 @@
 #define TIMEOUT_MS 3000
 #define IN_FLIGHT_MAX 16
 #define AGAIN_NS NS_PER_S
-#define STATUS_EVERY_NS NS_PER_S
 #define LEADS_NS (2 * NS_PER_S)
+#define ASK_WHO_LEADS_NS NS_PER_S
 
 struct level_write *level_write_new(struct levels *levels, const char *space, const char *uid)
 {
@@ -309,6 +309,7 @@ static void on_status(void *userdata, const struct kube_response *response)
 		if (arrived(response)) {
 			free(status->written);
 			status->written = TAKE_PTR(write->status);
+			status->settled = !status->accepted;
 		} else if (response->status != 404) {
 			log_warning("ResourcePolicy %s/%s: its status cannot be written: %s, trying again",
 				write->space, status->name, response->text);
@@ -323,9 +324,9 @@ static void write_status(struct level_space *space, struct level_status *status,
 	char path[1024], *text;
 	int r;
 
-	if (status->busy || status->not_before_ns > now || space->levels->n_requests >= IN_FLIGHT_MAX)
+	if (space->levels->n_requests >= IN_FLIGHT_MAX)
 		return;
-	text = level_status_text(status);
+	text = level_status_text(status, now);
 	if (!text)
 		return;
 	write = level_write_new(space->levels, space->name, status->uid);
@@ -334,7 +335,7 @@ static void write_status(struct level_space *space, struct level_status *status,
 		return;
 	}
 	write->status = text;
-	status->not_before_ns = now + STATUS_EVERY_NS;
+	status->not_before_ns = now + LEVEL_STATUS_EVERY_NS;
 	snprintf(path, sizeof(path), "%.64s/namespaces/%s/resourcepolicies/%s/status",
 		RESOURCE_POLICIES_GROUP, space->name, status->name);
 	r = kube_request(space->levels->scheduler->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, text,
@@ -378,7 +379,8 @@ static void ask_who_leads(struct levels *levels)
 	struct level_write *write;
 	char path[1024];
 
-	if (levels->asking || ledger_lease_path(levels->scheduler->lease, path, sizeof(path)) < 0)
+	if (levels->asking || monotonic_ns() - levels->leads_checked_ns < ASK_WHO_LEADS_NS ||
+		ledger_lease_path(levels->scheduler->lease, path, sizeof(path)) < 0)
 		return;
 	write = level_write_new(levels, "", "");
 	if (!write)
@@ -393,12 +395,13 @@ static bool wants_to_write(struct levels *levels)
 {
 	struct level_space *space;
 	struct level_status *status;
+	int64_t now = monotonic_ns();
 
 	table_for_each (&levels->spaces, cursor, space) {
 		if (space->unwritten)
 			return true;
 		table_for_each (&space->statuses, at, status) {
-			char *text = level_status_text(status);
+			char *text = level_status_text(status, now);
 
 			free(text);
 			if (text)

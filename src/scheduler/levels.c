@@ -341,6 +341,7 @@ void levels_tick(struct levels *levels)
 {
 	struct level_space *space;
 
+	levels_list_again(levels);
 	if (!levels->spaces.count)
 		return;
 	table_for_each (&levels->spaces, cursor, space)

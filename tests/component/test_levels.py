@@ -165,6 +165,26 @@ def test_a_malformed_policy_is_said_and_holds_for_nobody(api, start, nodes):    
     assert placed(api, scheduler, "q") == ["b1", "b2"]
 
 
+def test_policies_of_more_namespaces_than_can_be_followed_say_so_and_come_later(api, start, nodes):    # noqa: F811
+    for i in range(102):
+        api.create("resourcepolicies", {"metadata": {"name": "team", "namespace": f"ns{i}"}, "spec": {"units": [POOL_A]}})
+    start()
+
+    def refused():
+        found = {p["metadata"]["namespace"]: p["status"]["conditions"][0] for p in api.list("resourcepolicies")
+                 if p.get("status")}
+        return found if len(found) == 102 and sum(c["status"] == "False" for c in found.values()) == 2 else None
+
+    conditions = wait_for(refused, timeout=30)
+    late = sorted(name for name, c in conditions.items() if c["status"] == "False")
+    assert {(conditions[name]["reason"], conditions[name]["message"]) for name in late} == {
+        ("TooMany", "100 other namespaces have ResourcePolicies already")}
+    api.delete("resourcepolicies", "team", next(name for name in conditions if name not in late))
+    wait_for(lambda: [api.get("resourcepolicies", "team", name)["status"]["conditions"][0]["status"]
+                      for name in late].count("True") == 1, timeout=20)
+    wait_for(lambda: api.watches("pods") == 101)
+
+
 # ---- whenTryNextUnits
 
 def test_exceed_max_waits_for_its_level_until_there_is_room_or_it_is_full(api, start, nodes):    # noqa: F811
