@@ -334,7 +334,8 @@ static int agent_start_kube(struct agent *agent, struct error *err)
 	return r < 0 ? error_set(err, -r, "cannot watch the API server: %s", strerror(-r)) : 0;
 }
 
-static int agent_start_parts(struct agent *agent, struct error *err)
+/* Who is asked, and who looks. */
+static int start_looks(struct agent *agent)
 {
 	const struct options *o = &agent->options;
 	const struct gpu_health_ops health = {&agent->driver, &agent->inventory, on_health, agent};
@@ -352,10 +353,14 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 		r = refused_new(agent, &agent->refused);
 	if (r == 0)
 		r = looks_new(agent, &agent->looks);
-	if (r == 0)
-		r = power_new(agent, &agent->power);
-	if (r == 0)
-		r = plugin_new(agent, false, &agent->plugin);
+	return r < 0 ? r : power_new(agent, &agent->power);
+}
+
+/* What the kubelet talks to, and the node object shows. */
+static int start_plugins(struct agent *agent)
+{
+	int r = plugin_new(agent, false, &agent->plugin);
+
 	if (r == 0)
 		r = plugin_new(agent, true, &agent->gpu_plugin);
 	if (r == 0)
@@ -368,10 +373,13 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 		r = registrar_new(agent, &plugin_registration, &agent->registrar);
 	if (r == 0)
 		r = registrar_new(agent, &core_registration, &agent->core_registrar);
-	if (r == 0)
-		r = registrar_new(agent, &gpu_registration, &agent->gpu_registrar);
-	if (r == 0)
-		r = orphans_new(agent, &agent->orphans);
+	return r < 0 ? r : registrar_new(agent, &gpu_registration, &agent->gpu_registrar);
+}
+
+static int start_keepers(struct agent *agent)
+{
+	int r = orphans_new(agent, &agent->orphans);
+
 	if (r == 0)
 		r = strays_new(agent, &agent->strays);
 	if (r == 0)
@@ -380,8 +388,17 @@ static int agent_start_parts(struct agent *agent, struct error *err)
 		r = metrics_page_new(agent, &agent->metrics_page);
 	if (r == 0)
 		r = leftovers_new(agent, &agent->leftovers);
+	return r < 0 ? r : loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
+}
+
+static int agent_start_parts(struct agent *agent, struct error *err)
+{
+	int r = start_looks(agent);
+
 	if (r == 0)
-		r = loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
+		r = start_plugins(agent);
+	if (r == 0)
+		r = start_keepers(agent);
 	return r < 0 ? error_set(err, -r, "cannot start: %s", strerror(-r)) : 0;
 }
 

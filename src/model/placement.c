@@ -284,61 +284,61 @@ uint32_t placement_units_on(
 	return 0;
 }
 
+/* The same words for each request. */
+static const char *misfit_constant(enum misfit misfit)
+{
+	switch (misfit) {
+	case MISFIT_NO_GPU_NODE:
+	case MISFIT_NOT_SERVING:
+		return "GPU node's agent is not serving";
+	case MISFIT_INSTANCES:
+		return "GPU has its maximum of containers";
+	case MISFIT_UNIT:
+		return "GPU memory unit differs";
+	case MISFIT_CHANGING:
+		return "GPU node changes its mode";
+	case MISFIT_LEVEL:
+		return "not the level that the ResourcePolicy gives";
+	default:
+		return "fits";
+	}
+}
+
+static void full_text(const struct request *request, char *buf, size_t size)
+{
+	uint32_t cards = request_cards(request);
+
+	if (request->whole)
+		snprintf(buf, size, "GPU node has fewer than %u GPUs free", cards);
+	else if (cards > 1)
+		snprintf(buf, size, "no %u GPUs have %u units free", cards, request_units_per_card(request));
+	else
+		snprintf(buf, size, "no GPU has %u units free", request->units);
+}
+
 const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size)
 {
 	uint32_t cards = request_cards(request);
 
-	switch (misfit) {
-	case MISFIT_NO_GPU_NODE:
-	case MISFIT_NOT_SERVING:
-		snprintf(buf, size, "GPU node's agent is not serving");
-		break;
-	case MISFIT_MODE:
-		snprintf(buf, size,
+	if (misfit == MISFIT_MODE)
+		snprintf(buf, size, "%s",
 			request->whole ? "GPU node does not give whole GPUs"
 				       : "GPU sharing mode does not fit");
-		break;
-	case MISFIT_TOO_LARGE:
-		if (cards > 1)
-			snprintf(buf, size, "no %u GPUs are that large", cards);
-		else
-			snprintf(buf, size, "no GPU is that large");
-		break;
-	case MISFIT_FULL:
-		if (request->whole)
-			snprintf(buf, size, "GPU node has fewer than %u GPUs free", cards);
-		else if (cards > 1)
-			snprintf(buf, size, "no %u GPUs have %u units free", cards,
-				request_units_per_card(request));
-		else
-			snprintf(buf, size, "no GPU has %u units free", request->units);
-		break;
-	case MISFIT_TOO_FEW:
+	else if (misfit == MISFIT_TOO_LARGE && cards > 1)
+		snprintf(buf, size, "no %u GPUs are that large", cards);
+	else if (misfit == MISFIT_TOO_LARGE)
+		snprintf(buf, size, "no GPU is that large");
+	else if (misfit == MISFIT_FULL)
+		full_text(request, buf, size);
+	else if (misfit == MISFIT_TOO_FEW)
 		snprintf(buf, size, "GPU node has fewer than %u GPUs", cards);
-		break;
-	case MISFIT_INSTANCES:
-		snprintf(buf, size, "GPU has its maximum of containers");
-		break;
-	case MISFIT_CORE:
+	else if (misfit == MISFIT_CORE)
 		snprintf(buf, size, "no GPU has %u percent of computing power free", request->core);
-		break;
-	case MISFIT_MIXED:
+	else if (misfit == MISFIT_MIXED)
 		snprintf(buf, size, "GPU node has pods %s gpu-core.percentage",
 			request->core ? "without" : "with");
-		break;
-	case MISFIT_UNIT:
-		snprintf(buf, size, "GPU memory unit differs");
-		break;
-	case MISFIT_CHANGING:
-		snprintf(buf, size, "GPU node changes its mode");
-		break;
-	case MISFIT_LEVEL:
-		snprintf(buf, size, "not the level that the ResourcePolicy gives");
-		break;
-	default:
-		snprintf(buf, size, "fits");
-		break;
-	}
+	else
+		snprintf(buf, size, "%s", misfit_constant(misfit));
 	return buf;
 }
 

@@ -182,19 +182,24 @@ static int quantity_read(const char *text, struct digits *ret_digits, long long 
 	return negative && ret_digits->n ? -EDOM : 0;
 }
 
+/* quantity_read(), and *ret_value 0: what it stays without digits. */
+static int read_or_zero(
+	const char *text, struct digits *ret_digits, long long *ret_exp10, int *ret_exp2, int64_t *ret_value)
+{
+	int r = quantity_read(text, ret_digits, ret_exp10, ret_exp2);
+
+	if (r == 0 && !ret_digits->n)
+		*ret_value = 0;
+	return r;
+}
+
 int quantity_parse_count(const char *text, int64_t *ret_value)
 {
 	struct digits digits;
 	long long exp10;
-	int exp2, r = quantity_read(text, &digits, &exp10, &exp2);
+	int exp2, r = read_or_zero(text, &digits, &exp10, &exp2, ret_value);
 
-	if (r < 0)
-		return r;
-	if (!digits.n) {
-		*ret_value = 0;
-		return 0;
-	}
-	return count_compute(&digits, exp10, exp2, ret_value);
+	return r < 0 || !digits.n ? r : count_compute(&digits, exp10, exp2, ret_value);
 }
 
 /* What is no whole number of thousandths is less than 2^63 of them or out of range all the same: its leading
@@ -221,14 +226,10 @@ int quantity_parse_milli(const char *text, int64_t *ret_milli)
 {
 	struct digits digits, left;
 	long long exp10;
-	int exp2, r = quantity_read(text, &digits, &exp10, &exp2);
+	int exp2, r = read_or_zero(text, &digits, &exp10, &exp2, ret_milli);
 
-	if (r < 0)
+	if (r < 0 || !digits.n)
 		return r;
-	if (!digits.n) {
-		*ret_milli = 0;
-		return 0;
-	}
 	left = digits;
 	r = digits.n > DIGITS_MAX ? -EILSEQ : count_compute(&left, exp10 + 3, exp2, ret_milli);
 	if (r == -ERANGE)

@@ -154,56 +154,71 @@ static const char **text_of(struct options *options, int c)
 	return NULL;
 }
 
+static bool number_in(const char *text, uint32_t min, uint32_t max, uint32_t *ret_number)
+{
+	return parse_u32(text, max, ret_number) == 0 && *ret_number >= min;
+}
+
+/* What is wrong with the value of an option that is no mere text; NULL: it is taken. */
+static const char *value_problem(int c, const char *value, struct options *options)
+{
+	switch (c) {
+	case SCHEDULER_LEASE:
+		options->scheduler_lease = value;
+		return ledger_lease_is_valid_identity(value)
+			       ? NULL
+			       : "--scheduler-lease is not of the form NAMESPACE/NAME";
+	case BEST_NODES:
+		return number_in(value, 0, 100000, &options->best_nodes)
+			       ? NULL
+			       : "--best-nodes is not a number from 0 to 100000";
+	case MAX_PODS_PER_GPU:
+		return number_in(value, 0, 1000, &options->max_pods_per_gpu)
+			       ? NULL
+			       : "--max-pods-per-gpu is not a number from 0 to 1000";
+	case JOB_MIXING:
+		options->job_mixing = strcmp(value, "allow") == 0;
+		return options->job_mixing || strcmp(value, "forbid") == 0
+			       ? NULL
+			       : "--job-mixing must be forbid or allow";
+	case GANG_TIMEOUT:
+		return number_in(value, 1, SECONDS_MAX, &options->gang_timeout)
+			       ? NULL
+			       : "--gang-timeout is not a number from 1 to 86400";
+	case GANG_KEEP_AFTER:
+		return number_in(value, 0, SECONDS_MAX, &options->gang_keep_after)
+			       ? NULL
+			       : "--gang-keep-after is not a number from 0 to 86400";
+	default:
+		return log_level_parse(value, &options->log_level) == 0
+			       ? NULL
+			       : "--log-level must be error, warning, info or debug";
+	}
+}
+
 /* Returns -1 to go on, or the status to end with. */
 static int option_take(int c, struct options *options)
 {
-	const char **text = text_of(options, c);
+	const char **text = text_of(options, c), *problem;
 
+	if (c == HELP) {
+		fputs(help, stdout);
+		return 0;
+	}
+	if (c == VERSION) {
+		puts("ration-scheduler " RATION_VERSION);
+		return 0;
+	}
+	if (c == '?' || c == ':') {
+		fputs("Try 'ration-scheduler --help'.\n", stderr);
+		return 2;
+	}
 	if (text) {
 		*text = optarg;
 		return -1;
 	}
-	switch (c) {
-	case SCHEDULER_LEASE:
-		if (!ledger_lease_is_valid_identity(optarg))
-			return usage_error("--scheduler-lease is not of the form NAMESPACE/NAME", optarg);
-		options->scheduler_lease = optarg;
-		return -1;
-	case BEST_NODES:
-		if (parse_u32(optarg, 100000, &options->best_nodes) < 0)
-			return usage_error("--best-nodes is not a number from 0 to 100000", optarg);
-		return -1;
-	case MAX_PODS_PER_GPU:
-		if (parse_u32(optarg, 1000, &options->max_pods_per_gpu) < 0)
-			return usage_error("--max-pods-per-gpu is not a number from 0 to 1000", optarg);
-		return -1;
-	case JOB_MIXING:
-		options->job_mixing = strcmp(optarg, "allow") == 0;
-		if (!options->job_mixing && strcmp(optarg, "forbid") != 0)
-			return usage_error("--job-mixing must be forbid or allow", optarg);
-		return -1;
-	case GANG_TIMEOUT:
-		if (parse_u32(optarg, SECONDS_MAX, &options->gang_timeout) < 0 || !options->gang_timeout)
-			return usage_error("--gang-timeout is not a number from 1 to 86400", optarg);
-		return -1;
-	case GANG_KEEP_AFTER:
-		if (parse_u32(optarg, SECONDS_MAX, &options->gang_keep_after) < 0)
-			return usage_error("--gang-keep-after is not a number from 0 to 86400", optarg);
-		return -1;
-	case LOG_LEVEL:
-		if (log_level_parse(optarg, &options->log_level) < 0)
-			return usage_error("--log-level must be error, warning, info or debug", optarg);
-		return -1;
-	case HELP:
-		fputs(help, stdout);
-		return 0;
-	case VERSION:
-		puts("ration-scheduler " RATION_VERSION);
-		return 0;
-	default:
-		fputs("Try 'ration-scheduler --help'.\n", stderr);
-		return 2;
-	}
+	problem = value_problem(c, optarg, options);
+	return problem ? usage_error(problem, optarg) : -1;
 }
 
 /* Returns -1 to go on, or the exit status. */

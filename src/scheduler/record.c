@@ -98,19 +98,27 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	recorder_add(scheduler->recorder, &decision);
 }
 
+/* A decision that leaves some of the nodes. */
+static void record_names(struct scheduler *scheduler, struct decision *decision, size_t n_asked,
+	const char *const *names, size_t n, const char *text)
+{
+	struct decision_node nodes[DECISION_NODES_MAX];
+
+	decision->n_asked = (uint32_t)n_asked;
+	decision->n_fitting = (uint32_t)n;
+	decision->text = text;
+	for (; decision->n_nodes < n && decision->n_nodes < DECISION_NODES_MAX; decision->n_nodes++)
+		nodes[decision->n_nodes] = (struct decision_node){.name = names[decision->n_nodes]};
+	decision->nodes = nodes;
+	recorder_add(scheduler->recorder, decision);
+}
+
 void record_level(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const char *const *names, size_t n, const char *text)
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_LEVEL);
-	struct decision_node nodes[DECISION_NODES_MAX];
 
-	decision.n_asked = (uint32_t)n_asked;
-	decision.n_fitting = (uint32_t)n;
-	decision.text = text;
-	for (; decision.n_nodes < n && decision.n_nodes < DECISION_NODES_MAX; decision.n_nodes++)
-		nodes[decision.n_nodes] = (struct decision_node){.name = names[decision.n_nodes]};
-	decision.nodes = nodes;
-	recorder_add(scheduler->recorder, &decision);
+	record_names(scheduler, &decision, n_asked, names, n, text);
 }
 
 void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, const char *const *names,
@@ -221,15 +229,8 @@ void record_eviction_search(struct scheduler *scheduler, const struct pod_facts 
 	const char *const *nodes, size_t n_nodes, const char *text)
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_EVICT_SEARCH);
-	struct decision_node named[DECISION_NODES_MAX];
 
-	decision.n_asked = (uint32_t)n_asked;
-	decision.n_fitting = (uint32_t)n_nodes;
-	decision.text = text;
-	for (; decision.n_nodes < n_nodes && decision.n_nodes < DECISION_NODES_MAX; decision.n_nodes++)
-		named[decision.n_nodes] = (struct decision_node){.name = nodes[decision.n_nodes]};
-	decision.nodes = named;
-	recorder_add(scheduler->recorder, &decision);
+	record_names(scheduler, &decision, n_asked, nodes, n_nodes, text);
 }
 
 void record_eviction_plan(

@@ -152,12 +152,18 @@ def test_a_member_that_is_made_anew_needs_nobody_else(api, start):  # noqa: F811
     assert schedule(scheduler, again, ["a"]) == ""
 
 
-def test_members_that_another_process_bound_count(api, start):  # noqa: F811
+def bound_while_forming(api):    # noqa: F811
+    """The only member that another process had bound, on the node a."""
     gpu_node(api, "a", 10240)
     first = member(api, "p0", 5)
     api.bind("p0", "a", annotations={
         "ration.dev/gang": "forming",
         "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":5}]}}'})
+    return first
+
+
+def test_members_that_another_process_bound_count(api, start):  # noqa: F811
+    first = bound_while_forming(api)
     scheduler = start()
     second = member(api, "p1", 5)
     ready(scheduler, first, second)
@@ -166,11 +172,7 @@ def test_members_that_another_process_bound_count(api, start):  # noqa: F811
 
 
 def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, start):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    first = member(api, "p0", 5)
-    api.bind("p0", "a", annotations={
-        "ration.dev/gang": "forming",
-        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":5}]}}'})
+    first = bound_while_forming(api)
     api.inject("POST", "/eviction$", times=1, status=429, reason="TooManyRequests", message="a budget protects it")
     scheduler = start("--gang-timeout", "1")
     ready(scheduler, first)

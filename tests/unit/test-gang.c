@@ -86,13 +86,19 @@ static void a_gang_that_found_no_room_is_woken_when_there_is(void **state)
 	assert_string_equal(scene_held(scene, "u1"), "n0");
 }
 
+/* A gang of which u0 stands at bind. */
+static struct scene *gathering(struct scene *scene, size_t n_nodes, size_t n_pods, uint32_t min)
+{
+	scene_nodes(scene, n_nodes, 10);
+	scene_pods(scene, four, n_pods, "g", min, 5);
+	scene_ask_and_bind(scene, "u0");
+	return scene;
+}
+
 static void no_binding_leaves_before_enough_members_are_at_bind(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = gathering(*state, 2, 4, 3);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 4, "g", 3, 5);
-	scene_ask_and_bind(scene, "u0");
 	scene_ask_and_bind(scene, "u1");
 	assert_string_equal(scene_orders(scene), "");
 	scene_ask_and_bind(scene, "u3");
@@ -107,11 +113,8 @@ static void no_binding_leaves_before_enough_members_are_at_bind(void **state)
 
 static void a_gang_that_does_not_gather_in_time_gives_everything_back_and_comes_again(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = gathering(*state, 2, 2, 2);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 2, "g", 2, 5);
-	scene_ask_and_bind(scene, "u0");
 	assert_int_equal(scene_wait(scene, SECOND), 0 + GANG_BARRIER_NS - 2 * SECOND + SECOND);
 	scene_wait(scene, 3 * SECOND);
 	assert_string_equal(scene_orders(scene), "nudge:u1 away:u0 ");
@@ -126,11 +129,8 @@ static void a_gang_that_does_not_gather_in_time_gives_everything_back_and_comes_
 
 static void a_member_that_goes_costs_the_others_their_plan_unless_another_takes_its_place(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = gathering(*state, 1, 3, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, four, 3, "g", 2, 5);
-	scene_ask_and_bind(scene, "u0");
 	assert_string_equal(scene_held(scene, "u1"), "n0");
 	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
 	scene_delete(scene, "u1");
@@ -145,22 +145,16 @@ static void a_member_that_goes_costs_the_others_their_plan_unless_another_takes_
 
 static void a_member_that_is_deleted_at_bind_is_turned_away(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = gathering(*state, 1, 2, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, four, 2, "g", 2, 5);
-	scene_ask_and_bind(scene, "u0");
 	scene_delete(scene, "u0");
 	assert_string_equal(scene_orders(scene), "away:u0 ");
 }
 
 static void a_member_that_may_not_go_where_it_was_planned_goes_elsewhere(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = gathering(*state, 2, 2, 2);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 2, "g", 2, 5);
-	scene_ask_and_bind(scene, "u0");
 	assert_string_equal(scene_held(scene, "u1"), "n0");
 	assert_int_equal(scene_ask_for(scene, "u1", "n1"), GANG_NODE);
 	assert_string_equal(scene->node, "n1");
@@ -173,11 +167,8 @@ static void a_member_that_may_not_go_where_it_was_planned_goes_elsewhere(void **
 
 static void a_spare_member_without_room_leaves_the_plan_alone(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = gathering(*state, 1, 3, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, four, 3, "g", 2, 5);
-	scene_ask_and_bind(scene, "u0");
 	assert_int_equal(scene_ask(scene, "u1"), GANG_NODE);
 	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
 	assert_string_equal(scene_held(scene, "u0"), "n0");

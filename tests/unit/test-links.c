@@ -53,6 +53,21 @@ static void assert_plan(const struct links *links, const char *free_cards, const
 	assert_int_equal(together, set_of(all));
 }
 
+struct plan_row {
+	const char *free_cards, *near;
+	size_t cards, pods;
+	const char *part, *all;
+};
+
+static void assert_plans(matrix layout, const struct plan_row *rows, size_t n)
+{
+	_cleanup_free_ struct links *links = links_of(layout);
+
+	for (size_t i = 0; i < n; i++)
+		assert_plan(links, rows[i].free_cards, rows[i].near, rows[i].cards, rows[i].pods,
+			rows[i].part, rows[i].all);
+}
+
 /* ---- the score once more, in another way: every order of the cards is a ring ---- */
 
 static uint32_t ring_from(const struct links *links, size_t first, size_t last, uint64_t left)
@@ -179,52 +194,62 @@ static void links_score_of_a_quad_of_dgx1(void **state)
 
 static void links_dgx1_gives_quads_to_two_pods_of_four(void **state)
 {
-	_cleanup_free_ struct links *links = links_of(layout_dgx1_v100);
+	static const struct plan_row rows[] = {
+		{"01234567", "", 4, 1, "0123", "0123"},
+		{"4567", "", 4, 1, "4567", "4567"},
+		{"01234567", "", 4, 2, "0123", "01234567"},
+		{"4567", "0123", 4, 1, "4567", "4567"},
+	};
 
-	assert_plan(links, "01234567", "", 4, 1, "0123", "0123");
-	assert_plan(links, "4567", "", 4, 1, "4567", "4567");
-	assert_plan(links, "01234567", "", 4, 2, "0123", "01234567");
-	assert_plan(links, "4567", "0123", 4, 1, "4567", "4567");
+	assert_plans(layout_dgx1_v100, rows, ARRAY_SIZE(rows));
 }
 
 static void links_dgx1_gives_all_of_eight(void **state)
 {
-	_cleanup_free_ struct links *links = links_of(layout_dgx1_v100);
+	static const struct plan_row rows[] = {
+		{"01234567", "", 8, 1, "01234567", "01234567"},
+	};
 
-	assert_plan(links, "01234567", "", 8, 1, "01234567", "01234567");
+	assert_plans(layout_dgx1_v100, rows, ARRAY_SIZE(rows));
 }
 
 /* A quad and three are left: one pod of four gets the quad, the other one waits. */
 static void links_dgx1_with_a_broken_card_still_gives_a_quad(void **state)
 {
-	_cleanup_free_ struct links *links = links_of(layout_dgx1_v100);
+	static const struct plan_row rows[] = {
+		{"0134567", "", 4, 1, "4567", "4567"},
+		{"0134567", "", 4, 2, "4567", "4567"},
+	};
 
-	assert_plan(links, "0134567", "", 4, 1, "4567", "4567");
-	assert_plan(links, "0134567", "", 4, 2, "4567", "4567");
+	assert_plans(layout_dgx1_v100, rows, ARRAY_SIZE(rows));
 }
 
 /* The pods of a job are neighbours: the second one takes the rest of its quad, although others are as good by
  * themselves. */
 static void links_second_pod_of_a_job_is_near_the_first(void **state)
 {
-	_cleanup_free_ struct links *links = links_of(layout_dgx1_v100);
+	static const struct plan_row rows[] = {
+		{"01234567", "", 2, 2, "03", "0123"},
+		{"124567", "03", 2, 1, "12", "12"},
+		{"01234567", "", 2, 4, "03", "01234567"},
+	};
 
-	assert_plan(links, "01234567", "", 2, 2, "03", "0123");
-	assert_plan(links, "124567", "03", 2, 1, "12", "12");
-	assert_plan(links, "01234567", "", 2, 4, "03", "01234567");
+	assert_plans(layout_dgx1_v100, rows, ARRAY_SIZE(rows));
 }
 
 /* Without the job the second pod would not care. */
 static void links_pcie_keeps_switches_and_processors_whole(void **state)
 {
-	_cleanup_free_ struct links *links = links_of(layout_pcie_8);
+	static const struct plan_row rows[] = {
+		{"01234567", "", 2, 1, "01", "01"},
+		{"01234567", "", 1, 1, "0", "0"},
+		{"1234567", "", 1, 1, "1", "1"},
+		{"1234567", "", 2, 1, "23", "23"},
+		{"1234567", "", 4, 1, "4567", "4567"},
+		{"234567", "", 2, 2, "45", "4567"},
+	};
 
-	assert_plan(links, "01234567", "", 2, 1, "01", "01");
-	assert_plan(links, "01234567", "", 1, 1, "0", "0");
-	assert_plan(links, "1234567", "", 1, 1, "1", "1");
-	assert_plan(links, "1234567", "", 2, 1, "23", "23");
-	assert_plan(links, "1234567", "", 4, 1, "4567", "4567");
-	assert_plan(links, "234567", "", 2, 2, "45", "4567");
+	assert_plans(layout_pcie_8, rows, ARRAY_SIZE(rows));
 }
 
 /* Sixteen cards, all alike: 12,870 sets of eight, the lowest of which it is. */

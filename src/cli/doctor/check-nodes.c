@@ -146,13 +146,59 @@ static struct offer offer_of(struct json_object *node, const struct node_facts *
 	return offer;
 }
 
+static void check_offer(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const struct offer *offer, const char *where, const char *mend)
+{
+	bool whole = facts->mode == GPU_MODE_TOPOLOGY;
+	char units[64];
+
+	if (whole)
+		snprintf(units, sizeof(units), "%" PRIu64 " of them", offer->units);
+	else
+		snprintf(units, sizeof(units), "%" PRIu64 " units of %u MiB", offer->units, facts->unit_mib);
+	if ((uint64_t)offer->capacity != offer->units)
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"capacity has %" PRId64 " of %s, but its cards are %s", offer->capacity,
+			offer->resource, units);
+	else if ((uint64_t)offer->allocatable < offer->healthy && facts->serving && is_open(node))
+		report_find(cluster->report, SEVERITY_WARNING, where, mend,
+			"only %" PRId64 " of %s are allocatable, but its healthy cards are %" PRIu64 "%s",
+			offer->allocatable, offer->resource, offer->healthy, whole ? "" : " units");
+}
+
+/* Computing power, and the number of cards. */
+static void check_companions(struct cluster *cluster, const struct node_facts *facts,
+	const struct offer *offer, const char *where, const char *mend)
+{
+	int64_t core = facts->mode == GPU_MODE_CORE_MEM ? (int64_t)facts->n_gpus * CORE_PER_CARD : 0;
+	int64_t count = facts->mode == GPU_MODE_TOPOLOGY ? 0 : (int64_t)facts->n_gpus;
+
+	if (offer->core != core)
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"capacity has %" PRId64 " of " RESOURCE_GPU_CORE ", and %" PRId64 " is right",
+			offer->core, core);
+	if (offer->count != count)
+		report_find(cluster->report, SEVERITY_WARNING, where, mend,
+			"capacity has %" PRId64 " of " RESOURCE_GPU_COUNT ", but it has %zu cards",
+			offer->count, facts->n_gpus);
+}
+
+static void check_closed(struct cluster *cluster, struct json_object *node, const struct offer *offer,
+	const char *where, const char *mend)
+{
+	if (offer->capacity && !*annotation(node, ANNOTATION_NODE_PROBLEM))
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"it offers %" PRId64 " of " RESOURCE_GPU_MEM
+			" although no mode is in force there: pods would wait for ever, or get cards "
+			"of somebody else's",
+			offer->capacity);
+}
+
 void check_capacity(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
 	const char *problem)
 {
 	struct offer offer = offer_of(node, facts);
-	int64_t count = facts->mode == GPU_MODE_TOPOLOGY ? 0 : (int64_t)facts->n_gpus;
-	char where[WHERE_SIZE], mend[MEND_SIZE], units[64];
-	int64_t core = facts->mode == GPU_MODE_CORE_MEM ? (int64_t)facts->n_gpus * CORE_PER_CARD : 0;
+	char where[WHERE_SIZE], mend[MEND_SIZE];
 
 	node_text(facts->name, where);
 	snprintf(mend, sizeof(mend),
@@ -166,35 +212,11 @@ void check_capacity(struct cluster *cluster, struct json_object *node, const str
 		return;
 	}
 	if (facts->mode == GPU_MODE_NONE) {
-		if (offer.capacity && !*annotation(node, ANNOTATION_NODE_PROBLEM))
-			report_find(cluster->report, SEVERITY_ERROR, where, mend,
-				"it offers %" PRId64 " of " RESOURCE_GPU_MEM
-				" although no mode is in force there: pods would wait for ever, or get cards "
-				"of somebody else's",
-				offer.capacity);
+		check_closed(cluster, node, &offer, where, mend);
 		return;
 	}
-	if (facts->mode == GPU_MODE_TOPOLOGY)
-		snprintf(units, sizeof(units), "%" PRIu64 " of them", offer.units);
-	else
-		snprintf(units, sizeof(units), "%" PRIu64 " units of %u MiB", offer.units, facts->unit_mib);
-	if ((uint64_t)offer.capacity != offer.units)
-		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"capacity has %" PRId64 " of %s, but its cards are %s", offer.capacity,
-			offer.resource, units);
-	else if ((uint64_t)offer.allocatable < offer.healthy && facts->serving && is_open(node))
-		report_find(cluster->report, SEVERITY_WARNING, where, mend,
-			"only %" PRId64 " of %s are allocatable, but its healthy cards are %" PRIu64 "%s",
-			offer.allocatable, offer.resource, offer.healthy,
-			facts->mode == GPU_MODE_TOPOLOGY ? "" : " units");
-	if (offer.core != core)
-		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"capacity has %" PRId64 " of " RESOURCE_GPU_CORE ", and %" PRId64 " is right",
-			offer.core, core);
-	if (offer.count != count)
-		report_find(cluster->report, SEVERITY_WARNING, where, mend,
-			"capacity has %" PRId64 " of " RESOURCE_GPU_COUNT ", but it has %zu cards",
-			offer.count, facts->n_gpus);
+	check_offer(cluster, node, facts, &offer, where, mend);
+	check_companions(cluster, facts, &offer, where, mend);
 }
 
 void check_cards(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
