@@ -74,6 +74,7 @@ static void remember_nodes(struct gang_member *asking, const char *const *names,
 		return;
 	}
 	asking->nodes_valid_ns = NODES_VALID_NS;
+	gang_changed(asking->gang);
 	list_for_each (item, &asking->gang->members)
 		if (!nodes && same_names(member_of(item)->nodes, names, n))
 			nodes = member_of(item)->nodes;

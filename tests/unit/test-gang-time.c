@@ -264,6 +264,21 @@ static void a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing(void
 	assert_string_equal(scene_held(scene, "a1"), "n1");
 }
 
+/* A node that is full for kube-scheduler, of pods that it has not forgotten yet, is not among them. */
+static void that_there_is_no_room_holds_for_the_nodes_that_were_named_only(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	occupy(scene, "there", 8);
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
+	assert_int_equal(scene_ask_for(scene, "a0", "n0"), GANG_WAIT);
+	assert_string_equal(scene->text, "no room for its whole gang");
+	scene_wait(scene, SECOND / 10);
+	assert_int_equal(scene_ask_for(scene, "a1", "n1"), GANG_NODE);
+	assert_string_equal(scene_held(scene, "a0"), "n1");
+}
+
 static void who_is_left_of_a_gang_that_has_run_needs_no_others(void **state)
 {
 	struct scene *scene = *state;
@@ -356,6 +371,7 @@ int main(void)
 		scene_test(nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster),
 		scene_test(cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there),
 		scene_test(a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing),
+		scene_test(that_there_is_no_room_holds_for_the_nodes_that_were_named_only),
 		scene_test(who_is_left_of_a_gang_that_has_run_needs_no_others),
 		scene_test(a_gang_that_has_run_is_forgotten_after_an_hour),
 		scene_test(what_lacks_is_said_to_people),
