@@ -250,6 +250,7 @@ FAULTS = [
     # what, change, check, severity, where, words of what is said, words of the command
     ("too-old", version(28), "kubernetes", "error", "cluster", "1.29", ""),
     ("no-validating", version(29), "kubernetes", "warning", "cluster", "ValidatingAdmissionPolicy v1", ""),
+    ("no-mutating-either", version(29), "kubernetes", "warning", "cluster", "schedulerName: ack-co-scheduler", ""),
     ("no-mutating", version(35), "kubernetes", "note", "cluster", "schedulerName: ack-co-scheduler", ""),
     ("may-not", denied("create pods/portforward"), "permissions", "warning", "you", "create pods/portforward in kube-system",
      "kubectl auth can-i create pods/portforward --namespace=kube-system"),

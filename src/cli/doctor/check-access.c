@@ -17,6 +17,10 @@
 #define VALIDATING_SINCE 30 /* ValidatingAdmissionPolicy v1 */
 #define MUTATING_SINCE 36   /* MutatingAdmissionPolicy v1 */
 
+#define NO_MUTATING                                                                                          \
+	"no MutatingAdmissionPolicy v1 (since 1.%d): pods name schedulerName: " SCHEDULER_NAME               \
+	" themselves, or the default scheduler is given the ledger (ration doctor --scheduler-config)"
+
 void check_kubernetes(struct cluster *cluster)
 {
 	const char *version = cluster->version;
@@ -27,16 +31,11 @@ void check_kubernetes(struct cluster *cluster)
 	else if (cluster->minor < VALIDATING_SINCE)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
 			"Kubernetes %.60s serves no ValidatingAdmissionPolicy v1 (since 1.%d): what pods may "
-			"not have is not "
-			"refused when it is submitted",
-			version, VALIDATING_SINCE);
+			"not have is not refused when it is submitted; " NO_MUTATING,
+			version, VALIDATING_SINCE, MUTATING_SINCE);
 	else if (cluster->minor < MUTATING_SINCE)
 		report_find(cluster->report, SEVERITY_NOTE, "cluster", "",
-			"Kubernetes %.60s serves no MutatingAdmissionPolicy v1 (since 1.%d): pods name "
-			"schedulerName: " SCHEDULER_NAME
-			" themselves, or the default scheduler is given the ledger (ration doctor "
-			"--scheduler-config)",
-			version, MUTATING_SINCE);
+			"Kubernetes %.60s serves " NO_MUTATING, version, MUTATING_SINCE);
 }
 
 #define UPGRADE                                                                                              \
