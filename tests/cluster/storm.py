@@ -453,7 +453,7 @@ class Books(threading.Thread):
         self.known_over = {key: since for key, since in self.known_over.items() if key[0] != pid or key[1] in over}
         for uid, (at, version) in over.items():
             self.longest = max(self.longest, now - at)
-            if book["podsVersion"] and int(book["podsVersion"]) >= version:
+            if int(book.get("podsVersion") or 0) >= version:    # the version before does not tell it
                 since = now - self.known_over.setdefault((pid, uid), now)
                 if since > 2:
                     ended = self.watch.seen[uid]

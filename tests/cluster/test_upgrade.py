@@ -1,18 +1,15 @@
 """The life of a release under running pods: both charts upgraded from the version before and rolled back, each alone and
 together; removed, and installed again. No pod is restarted, and at each moment every ledger that answers has exactly what
-the pods have. (An upgrade while pods come and go: test_storm.py.)"""
-import concurrent.futures
+the pods have. (An upgrade while pods come and go: test_storm_upgrade.py.)"""
 import os
 import threading
 
 import pytest
-import yaml
 
-import previousversion
-import testimages
 from cgpupods import check_isolation, node_root
-from cluster import ROOT, wait_for
+from cluster import wait_for
 from gpupods import annotation, card_of, container, fingerprint, pod, units_of, used_per_card
+from releases import for_both, install, rolled_out, steps, version_before, versions
 from storm import book_of, processes_of
 
 pytestmark = pytest.mark.alone
@@ -21,8 +18,6 @@ FULL = os.environ.get("RATION_FULL")
 SHARE, ISOLATED = "shares.192.168.31.1", "holds.192.168.31.2"
 LAYOUT = [f"{SHARE}=4x16160MiB,share", f"{ISOLATED}=4x16160MiB,cgpu"]
 EACH = 50 if FULL else 10    # pods per node
-AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
-NOW = yaml.safe_load((ROOT / "deploy/charts" / AGENT / "Chart.yaml").read_text())["appVersion"]
 STAY = "trap 'exit 0' TERM; sleep 100000 & wait"
 OURS = ("ration", "ack-co-scheduler", "gpushare")
 
@@ -70,11 +65,6 @@ def running_pods(cluster):
     return {p["metadata"]["name"]: p for p in cluster.wait_running(count=2 * EACH, timeout=150)}
 
 
-def rolled_out(cluster):
-    for workload in ("ds/gpushare-device-plugin-ds", "deploy/ack-co-scheduler"):
-        cluster.kubectl("-n", "kube-system", "rollout", "status", workload, "--timeout=90s")
-
-
 def undisturbed(cluster, before):
     """Every pod of before runs on, with what it had."""
     now = {p["metadata"]["name"]: p for p in cluster.pods()}
@@ -107,17 +97,6 @@ def left_in_cluster(cluster):
             [*node["metadata"].get("annotations", {}), *node["metadata"]["labels"]]
             if key.startswith(("ration.dev/", "aliyun.accelerator/"))]
     return [name for name in listed if name.partition("/")[2].startswith(OURS)] + keys
-
-
-def install(cluster, chart, *settings, charts=ROOT / "deploy/charts", tag=""):
-    cluster.run("helm", "upgrade", "--install", chart, charts / chart, "-n", "kube-system",
-                "--values", ROOT / "lab/values" / f"{chart}.yaml", "--set", ",".join((f"image.tag={tag}", *settings)))
-
-
-def for_both(work):
-    """work(chart), at the same time."""
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(work, (SCHEDULER, AGENT)))
 
 
 @pytest.mark.long
@@ -159,25 +138,9 @@ def test_both_charts_are_removed_and_installed_again_under_running_pods(lab):
 
 @pytest.fixture
 def upgraded(lab):
-    """A lab with the version before; afterwards it has this one again."""
-    charts, programs = previousversion.get()
     cluster = lab(LAYOUT)
-    testimages.give_version(cluster, "previous", programs)
-    try:
-        for chart in (AGENT, SCHEDULER):
-            install(cluster, chart, charts=charts, tag="previous")
-        rolled_out(cluster)
+    with version_before(cluster):
         yield cluster
-    finally:
-        for_both(lambda chart: install(cluster, chart))
-        rolled_out(cluster)
-
-
-def versions(cluster):
-    """Tags of the images that run, of the agents and of the schedulers."""
-    return [{p["spec"]["containers"][0]["image"].rpartition(":")[2]
-             for p in cluster.pods(selector, "kube-system") if "deletionTimestamp" not in p["metadata"]}
-            for selector in ("name=gpushare-device-plugin-ds", "app=ack-co-scheduler")]
 
 
 def serves(cluster, step):
@@ -199,17 +162,7 @@ def test_each_chart_alone_and_both_from_the_version_before_and_back(upgraded):
     cluster = upgraded
     before = running_pods(cluster)
     accounts = Accounts(cluster, before.values())
-
-    def rollback(chart):
-        cluster.run("helm", "rollback", chart, "-n", "kube-system")
-
-    # The policies of the scheduler's chart of before refuse the stamp that they do not know: docs/internals/admission.md.
-    for step, work, tags in (
-            ("scheduler", lambda: install(cluster, SCHEDULER), ("previous", NOW)),
-            ("agent", lambda: install(cluster, AGENT, "policies.unitStamp=false"), (NOW, NOW)),
-            ("scheduler-back", lambda: rollback(SCHEDULER), (NOW, "previous")),
-            ("agent-back", lambda: rollback(AGENT), ("previous", "previous")),
-            ("both", lambda: for_both(lambda chart: install(cluster, chart)), (NOW, NOW))):
+    for step, (work, tags) in steps(cluster).items():
         work()
         rolled_out(cluster)
         assert versions(cluster) == [{tag} for tag in tags], step

@@ -1,0 +1,69 @@
+"""The charts' releases in a lab, as helm brings them: this version, and the one before."""
+import concurrent.futures
+import contextlib
+
+import yaml
+
+import previousversion
+import testimages
+from cluster import ROOT
+
+AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
+NOW = yaml.safe_load((ROOT / "deploy/charts" / AGENT / "Chart.yaml").read_text())["appVersion"]
+BEFORE = "previous"    # tag of the images of the version before
+
+
+def install(cluster, chart, *settings, charts=ROOT / "deploy/charts", tag=""):
+    cluster.run("helm", "upgrade", "--install", chart, charts / chart, "-n", "kube-system",
+                "--values", ROOT / "lab/values" / f"{chart}.yaml", "--set", ",".join((f"image.tag={tag}", *settings)))
+
+
+def rollback(cluster, chart):
+    cluster.run("helm", "rollback", chart, "-n", "kube-system")
+
+
+def rolled_out(cluster):
+    for workload in ("ds/gpushare-device-plugin-ds", "deploy/ack-co-scheduler"):
+        cluster.kubectl("-n", "kube-system", "rollout", "status", workload, "--timeout=90s")
+
+
+def for_both(work):
+    """work(chart), at the same time."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(work, (SCHEDULER, AGENT)))
+
+
+def versions(cluster):
+    """Tags of the images that run, of the agents and of the schedulers."""
+    return [{p["spec"]["containers"][0]["image"].rpartition(":")[2]
+             for p in cluster.pods(selector, "kube-system") if "deletionTimestamp" not in p["metadata"]}
+            for selector in ("name=gpushare-device-plugin-ds", "app=ack-co-scheduler")]
+
+
+@contextlib.contextmanager
+def version_before(cluster):
+    """The lab has the version before; afterwards this one again."""
+    charts, programs = previousversion.get()
+    testimages.give_version(cluster, BEFORE, programs)
+    try:
+        for chart in (AGENT, SCHEDULER):
+            install(cluster, chart, charts=charts, tag=BEFORE)
+        rolled_out(cluster)
+        yield
+    finally:
+        for_both(lambda chart: install(cluster, chart))
+        rolled_out(cluster)
+
+
+def steps(cluster):
+    """{name: (work, tags that run afterwards)}: each chart alone from the version before to this one and back, and both. The
+    policies of the scheduler's chart of before refuse the stamp that they do not know: docs/internals/admission.md."""
+    def both_back():
+        rollback(cluster, AGENT)
+        rollback(cluster, SCHEDULER)
+    return {"scheduler": (lambda: install(cluster, SCHEDULER), (BEFORE, NOW)),
+            "agent": (lambda: install(cluster, AGENT, "policies.unitStamp=false"), (NOW, NOW)),
+            "scheduler-back": (lambda: rollback(cluster, SCHEDULER), (NOW, BEFORE)),
+            "agent-back": (lambda: rollback(cluster, AGENT), (BEFORE, BEFORE)),
+            "both": (lambda: for_both(lambda chart: install(cluster, chart)), (NOW, NOW)),
+            "both-back": (both_back, (BEFORE, BEFORE))}

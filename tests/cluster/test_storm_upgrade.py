@@ -1,0 +1,89 @@
+"""A rolling upgrade while pods come and go: the charts go from the version before to this one and back, each alone and
+both, with and without something killed in the middle. What is true in any storm (test_storm.py) is true here, and no kubelet
+rejects a pod: an agent that is replaced tells the scheduler before it goes."""
+import concurrent.futures
+import os
+import time
+
+import pytest
+
+from cluster import wait_for
+from releases import rolled_out, steps, version_before, versions
+from storm import GPU_MEM, is_over
+from test_storm import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kill_process, nothing, releases_in_quiet
+
+pytestmark = [pytest.mark.alone, pytest.mark.long]
+
+KEPT, PACE_S = 45, 0.7    # so many pods, of which one goes as one comes: the cards are nearly full, and some wait
+WAVES = [("scheduler", nothing), ("agent", nothing), ("scheduler-back", nothing), ("agent-back", nothing), ("both", nothing),
+         ("both-back", kill_process("ration-scheduler")), ("both", kill_agent_worker),
+         ("both-back", kill_process("kube-scheduler")), ("both", kill_kubelet)]
+
+
+@pytest.fixture
+def storm(lab):
+    cluster = lab([node.format(mode) for node, mode in zip(NODES, MODES["mixed"])])
+    with version_before(cluster):
+        made = Storm(cluster, seed=int(os.environ.get("STORM_SEED", "1")))
+        yield made
+        made.end()
+
+
+def come_and_go(storm, seen):
+    storm.create(1)
+    storm.delete(1 / KEPT)
+    storm.look()
+    seen.update(storm.running())
+    time.sleep(PACE_S)
+
+
+def upgrade(storm, work, fault):
+    """Pods come and go for as long as helm and the rollout take; returns {container: pod} of all that were seen."""
+    seen, kill_at = storm.running(), time.monotonic() + storm.rng.uniform(2, 8)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        done = pool.submit(lambda: (work(), rolled_out(storm.cluster)))
+        while not done.done() or kill_at:
+            come_and_go(storm, seen)
+            if kill_at and time.monotonic() > kill_at:
+                fault(storm)
+                kill_at = None
+        done.result()
+    return seen
+
+
+def wave(storm, step, fault):
+    """(what it was, s that it took, pods that a kubelet rejected)"""
+    rejected, begin = len(storm.watch.rejected()), time.monotonic()
+    work, tags = steps(storm.cluster)[step]
+    seen = upgrade(storm, work, fault)
+    took = time.monotonic() - begin
+    storm.settle(150, f"settled after {step}")
+    assert versions(storm.cluster) == [{tag} for tag in tags], step
+    alive = dict(storm.machine.alive)
+    lost = {uid for i, uid in seen.items() if i not in alive and uid not in storm.deleted}
+    assert not lost, f"{step} disturbed {[storm.watch.seen[uid]['metadata']['name'] for uid in lost]}"
+    wait_for(storm.books.are_right, 40, "every ledger equals the API server's truth")
+    return f"{step}, {fault.__name__}", round(took), len(storm.watch.rejected()) - rejected
+
+
+def failed(storm):
+    """Pods that are over though nobody asked them to go."""
+    with storm.watch.lock:
+        return [(p["metadata"]["name"], p["status"]) for uid, p in storm.watch.seen.items()
+                if is_over(p) and uid not in storm.deleted and GPU_MEM in str(p["spec"])]
+
+
+def test_pods_come_and_go_while_each_chart_is_upgraded_and_rolled_back(storm):
+    storm.create_job()
+    storm.create(KEPT)
+    storm.settle(120, "the storm has begun, in the version before")
+    report = [wave(storm, step, fault) for step, fault in WAVES]
+    releases_in_quiet(storm, 2)
+    assert bool(storm.machine.grants)
+    print(f"\n{report}\n{storm.made} pods, {len(storm.deleted)} deleted, {len(storm.machine.checked)} containers compared, "
+          f"{storm.machine.grants} of them with a grant; {len(storm.watch.waits)} waits of a pod that fits, longest "
+          f"{storm.watch.longest_wait[0]:.2f} s; longest time of a pod that is over in a ledger {storm.books.longest:.2f} s; "
+          f"load {os.getloadavg()[0]:.1f}")
+    assert not failed(storm)
+    # As in test_storm.py: two seconds are promised of a machine of our own.
+    assert storm.watch.longest_wait[0] <= (2 if os.environ.get("RATION_FULL") else 5), storm.watch.longest_wait
