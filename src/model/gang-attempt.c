@@ -11,10 +11,6 @@
 
 /* As for single pods (decide.c): PreBind may wait for volumes, and bind comes only after it. */
 #define HOLD_NS (600 * NS_PER_S)
-/* What kube-scheduler let a pod go to says little later: other pods' CPU and memory are in it. Where it says
- * the same again, something else keeps the pod from the other nodes: that is believed twice as long. */
-#define NODES_VALID_NS (10 * NS_PER_S)
-#define NODES_VALID_MAX_NS (320 * NS_PER_S)
 /* A member that waits in kube-scheduler's queue asks by itself. */
 #define NUDGE_AFTER_NS NS_PER_S
 #define BACKOFF_FIRST_NS NS_PER_S
@@ -25,83 +21,6 @@ static const char too_few[] = "waits for the other pods of its gang";
 const char gang_no_room[] = "no room for its whole gang";
 static const char not_yet[] = "its gang is tried again in a moment";
 static const char not_needed[] = "no room beside the others of its gang";
-
-static bool same_names(const struct gang_nodes *nodes, const char *const *names, size_t n)
-{
-	if (!nodes || nodes->names.count != n)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!table_get(&nodes->names, names[i]))
-			return false;
-	return true;
-}
-
-static struct gang_nodes *nodes_new(const char *const *names, size_t n)
-{
-	struct gang_nodes *nodes = calloc(1, sizeof(*nodes));
-
-	if (!nodes)
-		return NULL;
-	table_init(&nodes->names);
-	for (size_t i = 0; i < n; i++)
-		if (table_set(&nodes->names, names[i], nodes) < 0) {
-			table_release(&nodes->names);
-			free(nodes);
-			return NULL;
-		}
-	return nodes;
-}
-
-static bool is_alike(const struct gang_member *a, const struct gang_member *b)
-{
-	const struct request *x = &a->facts.request, *y = &b->facts.request;
-
-	return strcmp(a->facts.owner, b->facts.owner) == 0 && x->units == y->units && x->core == y->core &&
-	       request_cards(x) == request_cards(y) && x->unit_mib == y->unit_mib;
-}
-
-/* The members of a gang mostly have the same nodes. Without memory for them the member may go anywhere, and
- * kube-scheduler says no. */
-static void remember_nodes(struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns)
-{
-	struct gang_nodes *nodes = NULL;
-	bool is_old = now_ns - asking->nodes_ns >= asking->nodes_valid_ns;
-
-	asking->nodes_ns = now_ns;
-	if (same_names(asking->nodes, names, n)) {
-		if (is_old && asking->nodes_valid_ns < NODES_VALID_MAX_NS)
-			asking->nodes_valid_ns *= 2;
-		return;
-	}
-	asking->nodes_valid_ns = NODES_VALID_NS;
-	gang_changed(asking->gang);
-	list_for_each (item, &asking->gang->members)
-		if (!nodes && same_names(member_of(item)->nodes, names, n))
-			nodes = member_of(item)->nodes;
-	if (!nodes)
-		nodes = nodes_new(names, n);
-	if (nodes)
-		nodes->users++;
-	gang_nodes_drop(asking);
-	asking->nodes = nodes;
-}
-
-/* Where kube-scheduler let one of these go last: the pods of one controller are made alike. */
-static const struct table *nodes_of(const struct gang_member *member, int64_t now_ns)
-{
-	const struct gang_member *last = NULL;
-
-	list_for_each (item, &member->gang->members) {
-		const struct gang_member *other = member_of(item);
-
-		if (other->nodes && now_ns - other->nodes_ns < other->nodes_valid_ns &&
-			is_alike(member, other) &&
-			(!last || other->nodes_ns > last->nodes_ns ||
-				(other == member && other->nodes_ns == last->nodes_ns)))
-			last = other;
-	}
-	return last ? &last->nodes->names : NULL;
-}
 
 void gang_refresh(struct gang *gang, const struct ledger *ledger)
 {
@@ -138,16 +57,6 @@ size_t gang_free_members(const struct gang *gang, struct gang_member **members, 
 			++*ret_fixed;
 	}
 	return n;
-}
-
-struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t now_ns)
-{
-	struct gang_seat *seats = calloc(n + 1, sizeof(*seats));
-
-	for (size_t i = 0; seats && i < n; i++)
-		seats[i] = (struct gang_seat){
-			.pod = &members[i]->facts, .nodes = nodes_of(members[i], now_ns)};
-	return seats;
 }
 
 static bool holds_already(const struct ledger *ledger, const struct gang_seat *seat)
@@ -243,7 +152,7 @@ static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t
 {
 	gang->looked_at = true;
 	gang->looked_generation = ledger->generation;
-	gang->looked_until_ns = now_ns + NODES_VALID_NS;
+	gang->looked_until_ns = now_ns + GANG_NODES_VALID_NS;
 }
 
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
@@ -359,7 +268,7 @@ static const char *planned_node(const struct gang_member *member, const struct l
 
 	if ((member->stage != GANG_PLANNED && member->stage != GANG_ANSWERED) || !known || !known->node)
 		return NULL;
-	if (member->nodes && !table_get(&member->nodes->names, known->node))
+	if (gang_nodes_names(member) && !table_get(gang_nodes_names(member), known->node))
 		return NULL;
 	return known->node;
 }
@@ -386,7 +295,7 @@ static void ask_anew(struct gangs *gangs, struct gang_member *member, struct led
 		member->stage = GANG_ANSWERED;
 	}
 	member->asked_ns = now_ns;
-	remember_nodes(member, names, n, now_ns);
+	gang_nodes_remember(gangs, member, names, n, now_ns);
 	gang_refresh(member->gang, ledger);
 	/* The place cannot be kept: a new plan may move the member. */
 	if (member->stage == GANG_ANSWERED && !planned_node(member, ledger))

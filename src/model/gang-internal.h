@@ -22,8 +22,8 @@ bool gang_may_try(const struct gang *gang, const struct ledger *ledger, int64_t 
 /* gang_is_asked_for() - kube-scheduler asks us for its pods. */
 bool gang_is_asked_for(const struct gang *gang, int64_t now_ns);
 
-/* So many plans one look makes: a few milliseconds. The next look goes on. */
-#define GANG_PLANS_PER_LOOK 32
+/* gangs_try_in_turn() - plans those of `all` that wait; whether some are left for the next look. */
+bool gangs_try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns);
 
 /* gang_is_first() - a comes before b: priority, then age, then name. A total order. */
 bool gang_is_first(const struct gang *a, const struct gang *b);
@@ -62,8 +62,18 @@ void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 void gang_let_go(struct gang *gang, struct ledger *ledger);
 
 /* gang_free_members() - those that a plan may move, at most GANG_SEATS_MAX; *ret_fixed: the others that
- * count. gang_seats_new() - seats for them; NULL when out of memory. */
+ * count. */
 size_t gang_free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed);
+
+/* What kube-scheduler let a pod go to says little later: other pods' CPU and memory are in it. */
+#define GANG_NODES_VALID_NS (10 * INT64_C(1000000000))
+
+/* gang_nodes_remember() - kube-scheduler would let it go there; without memory for the names the member may
+ * go anywhere, and kube-scheduler says no. gang_nodes_names() - the same; NULL: unknown. gang_seats_new() -
+ * each with the names that one like it was offered last; NULL when out of memory. */
+void gang_nodes_remember(
+	struct gangs *gangs, struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns);
+const struct table *gang_nodes_names(const struct gang_member *member);
 struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t now_ns);
 
 /* What gang_waits_for() says of one that no plan was found for. */

@@ -13,6 +13,8 @@
 
 /* Renewed while we look; if we do not look any more, nothing is kept for long. */
 #define KEPT_NS (5 * NS_PER_S)
+#define FIT_CHECK_EVERY_NS NS_PER_S
+#define HOPELESS_NS (600 * NS_PER_S)
 
 /* A card and what would be free on it without what is kept there; negative where more is kept. */
 struct card_room {
@@ -156,6 +158,24 @@ static size_t waiting_members(const struct gang *gang, struct gang_member **memb
 	return n;
 }
 
+/* For what never fits nobody is kept waiting. To know it all pods leave the sums and come back: once a second
+ * at most in vain, and that holds until nodes come or go. */
+static bool fits_at_all(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
+	struct gang_seat *seats, size_t n, int64_t now_ns)
+{
+	if (gang->hopeless_nodes == ledger->nodes.count && now_ns < gang->hopeless_until_ns)
+		return false;
+	if (gangs->fit_check_ns && now_ns - gangs->fit_check_ns < FIT_CHECK_EVERY_NS)
+		return false;
+	gangs->fit_checks++;
+	if (gang_fits_empty(ledger, seats, n))
+		return true;
+	gangs->fit_check_ns = now_ns;
+	gang->hopeless_nodes = ledger->nodes.count;
+	gang->hopeless_until_ns = now_ns + HOPELESS_NS;
+	return false;
+}
+
 void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_member *members[GANG_SEATS_MAX];
@@ -171,8 +191,7 @@ void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 		return;
 	for (size_t i = 0; i < n; i++)
 		seats[i] = (struct gang_seat){.pod = &members[i]->facts};
-	/* For what never fits nobody is kept waiting. */
-	if (!gang->keeping && !gang_fits_empty(ledger, seats, n))
+	if (!gang->keeping && !fits_at_all(gangs, gang, ledger, seats, n, now_ns))
 		return;
 	gang->keeping = true;
 	if (gang_plan_most(ledger, seats, n) >= 0)

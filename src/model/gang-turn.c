@@ -7,6 +7,9 @@
 #include "model/gang-internal.h"
 #include "model/gang.h"
 
+/* Nodes that the plans of one look go through: a few milliseconds (bench/gang.c). The next look goes on. */
+#define NODES_PER_LOOK 20000
+#define PLANS_PER_LOOK 32
 #define ASKED_MAX_NS (600 * NS_PER_S)
 
 static int32_t gang_priority(const struct gang *gang)
@@ -98,15 +101,46 @@ bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang)
 	return false;
 }
 
+static size_t plans_per_look(const struct ledger *ledger)
+{
+	size_t plans = NODES_PER_LOOK / (ledger->nodes.count + 1);
+
+	return plans < 1 ? 1 : plans > PLANS_PER_LOOK ? PLANS_PER_LOOK : plans;
+}
+
 void gangs_try_before(struct gangs *gangs, const struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	_cleanup_free_ struct gang **all = gangs_in_turn(gangs);
-	size_t plans = 0;
+	size_t plans = 0, most = plans_per_look(ledger);
 
-	for (size_t i = 0; all && all[i] && all[i] != gang && plans < GANG_PLANS_PER_LOOK; i++) {
+	for (size_t i = 0; all && all[i] && all[i] != gang && plans < most; i++) {
 		if (!gang_may_try(all[i], ledger, now_ns) || gangs_keep_out(gangs, all[i]))
 			continue;
 		plans++;
 		gang_try(gangs, all[i], ledger, now_ns);
 	}
+}
+
+/* Each gang once a round: while the ledger changes all the time, what the first ones were told does not hold
+ * until the next look, and the last ones would never be tried. */
+bool gangs_try_in_turn(struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns)
+{
+	size_t plans = 0, most = plans_per_look(ledger);
+	bool left = false;
+
+	for (size_t i = 0; all[i]; i++) {
+		if (!gang_may_try(all[i], ledger, now_ns) || gangs_keep_out(gangs, all[i]))
+			continue;
+		if (all[i]->round == gangs->round) {
+			left = true;
+			continue;
+		}
+		if (plans == most)
+			return true;
+		plans++;
+		all[i]->round = gangs->round;
+		gang_try(gangs, all[i], ledger, now_ns);
+	}
+	gangs->round++;
+	return left;
 }

@@ -25,6 +25,8 @@ void gangs_init(struct gangs *gangs, const struct gang_rules *rules)
 	table_init(&gangs->by_key);
 	table_init(&gangs->by_uid);
 	list_init(&gangs->orders);
+	list_init(&gangs->node_sets);
+	gangs->round = 1;
 }
 
 void gang_order_free(struct gang_order *order)
@@ -60,17 +62,6 @@ void gangs_order(struct gangs *gangs, enum gang_order_kind kind, const struct ga
 		return;
 	}
 	list_append(&gangs->orders, &order->item);
-}
-
-void gang_nodes_drop(struct gang_member *member)
-{
-	struct gang_nodes *nodes = member->nodes;
-
-	member->nodes = NULL;
-	if (!nodes || --nodes->users)
-		return;
-	table_release(&nodes->names);
-	free(nodes);
 }
 
 static void member_free(struct gang_member *member)
@@ -527,8 +518,10 @@ static void look_at_patience(
 	struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns, int64_t *again_ns)
 {
 	struct gang *patient = NULL;
+	bool waits = false;
 
 	for (size_t i = 0; all[i]; i++) {
+		waits |= has_waited_long(gangs, all[i], now_ns);
 		if (!patient && has_waited_long(gangs, all[i], now_ns)) {
 			gang_keep(gangs, all[i], ledger, now_ns);
 			if (all[i]->keeping)
@@ -539,7 +532,7 @@ static void look_at_patience(
 		if (all[i]->waiting_ns && now_ns - all[i]->waiting_ns < gangs->rules.keep_after_ns)
 			soonest(again_ns, all[i]->waiting_ns + gangs->rules.keep_after_ns, now_ns);
 	}
-	if (patient)
+	if (waits)
 		soonest(again_ns, now_ns + NS_PER_S, now_ns);
 }
 
@@ -563,7 +556,6 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 {
 	_cleanup_free_ struct gang **all = NULL;
 	int64_t again_ns = INT64_MAX;
-	size_t plans = 0;
 
 	if (!gangs->by_uid.count)
 		return INT64_MAX;
@@ -575,15 +567,9 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 	gangs->leads = leads;
 	for (size_t i = 0; all[i]; i++)
 		look_at_gang(gangs, all[i], ledger, now_ns, &again_ns);
-	for (size_t i = 0; all[i] && leads && plans < GANG_PLANS_PER_LOOK; i++) {
-		if (!gang_may_try(all[i], ledger, now_ns) || gangs_keep_out(gangs, all[i]))
-			continue;
-		plans++;
-		gang_try(gangs, all[i], ledger, now_ns);
-	}
+	if (leads && gangs_try_in_turn(gangs, all, ledger, now_ns))
+		soonest(&again_ns, now_ns + LOOK_AGAIN_NS, now_ns);
 	if (leads)
 		look_at_patience(gangs, all, ledger, now_ns, &again_ns);
-	if (plans == GANG_PLANS_PER_LOOK)
-		soonest(&again_ns, now_ns + LOOK_AGAIN_NS, now_ns);
 	return again_ns;
 }

@@ -9,8 +9,9 @@
  * in their place, these are what is left of it, and pods like any other too: the last task of a Job would
  * wait for ever for others that have ended.
  *
- * gang.c members and time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind gang-keep.c
- * what is kept for a gang that has waited too long   gang-view.c what people are told
+ * gang.c members and time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind gang-nodes.c
+ * where members may go   gang-keep.c what is kept for a gang that has waited too long   gang-view.c what
+ * people are told
  */
 #pragma once
 
@@ -38,8 +39,12 @@ enum gang_stage {
 	GANG_PLACED,   /* the API server has it bound */
 };
 
-/* Names of nodes, shared by members that were offered the same. */
+/* Names of nodes, shared by members that were offered the same. Of thousands of nodes each set takes half a
+ * megabyte, and every question may bring another one: few are kept. */
+#define GANG_NODE_SETS_MAX 32
 struct gang_nodes {
+	struct list item;    /* gangs->node_sets, the one that was used longest ago first */
+	struct gangs *gangs; /* NULL: dropped, the names are gone */
 	unsigned users;
 	struct table names;
 };
@@ -87,6 +92,9 @@ struct gang {
 	int64_t waiting_ns;	     /* since when enough of them wait; 0: they do not */
 	int64_t partly_ns;	     /* since when some of them are placed and too few; 0: not so */
 	bool keeping;		     /* cards are kept for it (gang-keep.c) */
+	int64_t hopeless_until_ns;   /* it would not even fit if nobody else were there ... */
+	size_t hopeless_nodes;	     /* ... on so many nodes */
+	uint64_t round;		     /* gangs->round, in which a look has planned it */
 };
 
 /* What is decided, told as it is decided to those who keep a record. Valid during the call. */
@@ -118,7 +126,12 @@ struct gangs {
 	struct table by_key; /* struct gang */
 	struct table by_uid; /* struct gang_member */
 	struct list orders;
-	bool asking; /* a question of kube-scheduler is being answered */
+	struct list node_sets;
+	size_t n_node_sets;
+	uint64_t round;	      /* of plans by looks, in which each gang that waits has one */
+	uint64_t fit_checks;  /* how often it was asked whether a gang fits at all */
+	int64_t fit_check_ns; /* when in vain last */
+	bool asking;	      /* a question of kube-scheduler is being answered */
 	void (*listener)(void *userdata, const struct gang_tale *tale); /* NULL: nobody listens */
 	void *listener_data;
 };

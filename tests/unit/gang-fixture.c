@@ -13,7 +13,7 @@
 #include "model-fixture.h"
 #include "model/decide.h"
 
-#define PODS_MAX 32
+#define PODS_MAX 64
 
 static struct pod_facts pods[PODS_MAX];
 static size_t n_pods;
