@@ -16,6 +16,7 @@
 #define BACKOFF_FIRST_NS NS_PER_S
 #define BACKOFF_DOUBLINGS 5 /* 32 s at most */
 
+static const char not_read[] = "the cluster's PodGroups are not read yet";
 static const char no_min[] = "its gang has no PodGroup and no min-available";
 static const char too_few[] = "waits for the other pods of its gang";
 const char gang_no_room[] = "no room for its whole gang";
@@ -233,20 +234,23 @@ void gangs_give_up(
 }
 
 /* The gang is whole, or as good as: its other pods go one by one. */
-static bool is_open(const struct gang *gang)
+static bool is_open(const struct gangs *gangs, const struct gang *gang)
 {
 	struct gang_count count = gang_count(gang);
-	uint32_t min = gang_min(gang, NULL);
+	uint32_t min = gangs->groups_known ? gang_min(gang, NULL) : 0;
 
 	return gang->came_about || (min && count.placed + count.sent >= min);
 }
 
-const char *gang_waits_for(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
+const char *gang_waits_for(
+	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_count count = gang_count(gang);
 	uint32_t min = gang_min(gang, NULL);
 	size_t placed = count.placed + count.sent, planned = count.planned + count.answered + count.at_bind;
 
+	if (!gangs->groups_known)
+		return not_read;
 	if (!min)
 		return no_min;
 	if (placed + planned + count.waiting < min)
@@ -333,7 +337,7 @@ static const char *find_node(struct gangs *gangs, struct gang_member *member, st
 
 	if (node)
 		return node;
-	*ret_text = gang_waits_for(gang, ledger, now_ns);
+	*ret_text = gang_waits_for(gangs, gang, ledger, now_ns);
 	if (*ret_text)
 		return NULL;
 	*ret_text = not_yet;
@@ -365,7 +369,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	if (!member || member->stage == GANG_PLACED)
 		return GANG_NONE;
 	ask_anew(gangs, member, ledger, names, n, now_ns);
-	if (is_open(member->gang)) {
+	if (is_open(gangs, member->gang)) {
 		if (member->stage != GANG_SENT)
 			member->stage = GANG_WAITING;
 		return GANG_NONE;
@@ -381,14 +385,22 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	return GANG_WAIT;
 }
 
-bool gangs_bind(struct gangs *gangs, const char *uid, int64_t now_ns)
+bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns)
 {
 	struct gang_member *member = table_get(&gangs->by_uid, uid);
 	struct gang *gang = member ? member->gang : NULL;
 	struct gang_count count;
 
-	if (!gang || member->stage >= GANG_SENT || is_open(gang))
+	if (!gang)
 		return false;
+	gang_refresh(gang, ledger); /* Bindings that were refused do not count any more */
+	if (member->stage >= GANG_SENT || is_open(gangs, gang))
+		return false;
+	/* Filter was another process's, which knew how many they have to be. */
+	if (!gangs->groups_known || !gang_min(gang, NULL)) {
+		gangs_order(gangs, GANG_TURN_AWAY, member);
+		return true;
+	}
 	member->stage = GANG_AT_BIND;
 	member->asked_ns = now_ns;
 	gang->trying = true;
@@ -427,14 +439,15 @@ bool gangs_is_forming(const struct gangs *gangs, const char *uid)
 {
 	const struct gang_member *member = gangs->by_uid.count ? table_get(&gangs->by_uid, uid) : NULL;
 
-	return member && !member->gang->came_about;
+	/* What is left over of one that has run is no part of another one. */
+	return member && !(member->gang->came_about && !gang_count(member->gang).shown);
 }
 
 bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod)
 {
 	const struct gang_member *member = pod->gang ? table_get(&gangs->by_uid, pod->uid) : NULL;
 
-	return member && !is_open(member->gang);
+	return member && !is_open(gangs, member->gang);
 }
 
 bool gangs_holds(const struct gangs *gangs, const char *uid)

@@ -8,6 +8,7 @@
 /* How many members are where. */
 struct gang_count {
 	size_t members, placed, waiting, planned, answered, at_bind, sent;
+	size_t shown; /* of those placed, whom the watch has shown so */
 };
 struct gang_count gang_count(const struct gang *gang);
 
@@ -52,7 +53,8 @@ bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang);
 
 /* gang_waits_for() - why its members get no node, as filter says it; NULL: they do, or only a plan can tell.
  */
-const char *gang_waits_for(const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
+const char *gang_waits_for(
+	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
 
 /* gang_refresh() - members whose holds have ended wait again. */
 void gang_refresh(struct gang *gang, const struct ledger *ledger);
@@ -82,4 +84,13 @@ extern const char gang_no_room[];
 /* gang_set_missing() - NULL: nobody is. */
 void gang_set_missing(struct gang *gang, const struct gang_member *member);
 
+/* gang_is_successor() - made by a controller whose pods have been placed here together. */
+bool gang_is_successor(const struct gang *gang, const struct pod_facts *facts);
+
+void gang_drop_if_unused(struct gangs *gangs, struct gang *gang);
 void gang_nodes_drop(struct gang_member *member);
+
+/* gang_member_is_shown() - the watch has shown it placed. gang_member_leave() - its end in any stage; its
+ * call of bind is still open in one of them. */
+bool gang_member_is_shown(const struct gang_member *member);
+void gang_member_leave(struct gangs *gangs, struct gang_member *member);

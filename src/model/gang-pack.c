@@ -110,6 +110,47 @@ int gang_pack_best(struct gang_work *work, size_t first)
 	return seated;
 }
 
+int gang_pack_wide(struct gang_work *work, size_t first)
+{
+	int seated = 0;
+
+	for (size_t i = first; i < work->n; i++) {
+		const struct request *request = &work->seats[work->order[i]].pod->request;
+		const struct gpu_ledger *cards[NODE_GPUS_MAX];
+
+		for (size_t k = 0; k < work->n_nodes; k++) {
+			struct choice choice = {.node = work->nodes[k]};
+			size_t n;
+
+			if (!gang_work_fits(work, work->order[i], work->nodes[k]))
+				continue;
+			n = fullest_cards(work->nodes[k], request, cards);
+			if (n < request_cards(request))
+				continue;
+			choice.gpu = cards[n - request_cards(request)];
+			if (choice_take(work, work->order[i], &choice) < 0)
+				return -ENOMEM;
+			seated++;
+			break;
+		}
+	}
+	return seated;
+}
+
+static uint32_t instances_left(const struct gpu_ledger *gpu)
+{
+	if (!gpu->instances_max)
+		return UINT32_MAX;
+	return gpu->instances < gpu->instances_max ? gpu->instances_max - gpu->instances : 0;
+}
+
+/* The same pods may go to both. */
+static bool is_alike_node(const struct node_ledger *a, const struct node_ledger *b)
+{
+	return a->facts.mode == b->facts.mode && a->facts.mixing == b->facts.mixing &&
+	       !a->with_core == !b->with_core && !a->without_core == !b->without_core;
+}
+
 /* Cards that look the same are one choice: of a full cluster's thousands few are different. */
 static bool is_alike(const struct choice *a, const struct choice *b, uint32_t cards)
 {
@@ -118,7 +159,7 @@ static bool is_alike(const struct choice *a, const struct choice *b, uint32_t ca
 	if (cards > 1)
 		return false;
 	return gpu_free_units(x) == gpu_free_units(y) && gpu_free_core(x) == gpu_free_core(y) &&
-	       x->instances == y->instances && a->node->facts.mode == b->node->facts.mode;
+	       instances_left(x) == instances_left(y) && is_alike_node(a->node, b->node);
 }
 
 /* Sorted by what is left; the worst goes when there are too many. */
@@ -157,46 +198,55 @@ static size_t find_choices(const struct gang_work *work, size_t seat, struct cho
 	return n;
 }
 
-static int search(struct gang_work *work, size_t at, size_t *looks)
+struct search {
+	struct gang_work *work;
+	size_t looks; /* left */
+};
+
+/* skips: so many may be left out; of those who are alike, the last ones. */
+static int search(struct search *state, size_t at, size_t skips)
 {
+	struct gang_work *work = state->work;
 	struct choice choices[CHOICES_MAX];
 	size_t n;
 
-	if (at == work->n)
+	if (at + skips >= work->n)
 		return 1;
-	if (*looks < work->n_nodes)
+	if (state->looks < work->n_nodes)
 		return 0;
-	*looks -= work->n_nodes;
+	state->looks -= work->n_nodes;
 	n = find_choices(work, work->order[at], choices);
 	for (size_t i = 0; i < n; i++) {
 		int r = choice_take(work, work->order[at], &choices[i]);
 
 		if (r == 0)
-			r = search(work, at + 1, looks);
+			r = search(state, at + 1, skips);
 		if (r)
 			return r;
 		gang_work_rise(work, work->order[at]);
 	}
-	return 0;
+	n = skips ? gang_work_count_alike(work, at) : 0;
+	return n && n <= skips ? search(state, at + n, skips - n) : 0;
 }
 
-/* Not even the sums suffice, or all are alike: then the order does not matter. */
-static bool is_hopeless(const struct gang_work *work, size_t first)
+/* Not even the sums suffice, or all are alike and on one card each: then the order does not matter. */
+static bool is_hopeless(const struct gang_work *work, size_t first, size_t needed)
 {
 	uint64_t free = 0, wanted = 0;
 
-	if (gang_work_count_alike(work, first) == work->n - first)
+	if (request_cards(&work->seats[work->order[first]].pod->request) == 1 &&
+		gang_work_count_alike(work, first) == work->n - first)
 		return true;
 	for (size_t i = 0; i < work->n_nodes; i++)
 		free += node_free_units(work->nodes[i]);
-	for (size_t i = first; i < work->n; i++)
+	for (size_t i = work->n - needed; i < work->n; i++)
 		wanted += work->seats[work->order[i]].pod->request.units;
 	return wanted > free;
 }
 
-int gang_pack_search(struct gang_work *work, size_t first)
+int gang_pack_search(struct gang_work *work, size_t first, size_t needed)
 {
-	size_t looks = LOOKS_MAX;
+	struct search state = {.work = work, .looks = LOOKS_MAX};
 
-	return is_hopeless(work, first) ? 0 : search(work, first, &looks);
+	return is_hopeless(work, first, needed) ? 0 : search(&state, first, work->n - first - needed);
 }

@@ -260,7 +260,16 @@ static int pack(struct gang_work *work, size_t needed)
 			return r;
 		gang_work_clear(work);
 	}
-	r = gang_pack_search(work, first);
+	if (request_cards(&work->seats[work->order[first]].pod->request) > 1) {
+		r = gang_pack_wide(work, first);
+		if (r < 0 || (size_t)r >= needed)
+			return r;
+		gang_work_clear(work);
+	}
+	r = gang_pack_search(work, first, needed);
+	/* Perhaps those who need least are not those who fit: some may go where others may not. */
+	if (r == 0 && first)
+		r = gang_pack_search(work, 0, needed);
 	return r > 0 ? (int)needed : r;
 }
 
@@ -332,18 +341,18 @@ static void ledger_empty(struct ledger *ledger, bool empty)
 	}
 }
 
-bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n)
+bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed)
 {
 	_cleanup_(gang_work_release) struct gang_work work = {0};
 	int r = 0;
 
-	if (n > GANG_SEATS_MAX || gang_work_init(&work, ledger, seats, n) < 0)
+	if (n > GANG_SEATS_MAX || needed > n || gang_work_init(&work, ledger, seats, n) < 0)
 		return false;
 	ledger_empty(ledger, true);
 	r = seat_in_rank(&work);
-	if (r >= 0 && (size_t)r < n)
-		r = pack(&work, n);
-	finish(&work, false);
+	if (r >= 0 && (size_t)r < needed)
+		r = pack(&work, needed);
+	finish(&work, r > 0 && (size_t)r >= needed);
 	ledger_empty(ledger, false);
-	return r > 0 && (size_t)r >= n;
+	return r > 0 && (size_t)r >= needed;
 }

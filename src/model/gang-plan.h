@@ -2,8 +2,9 @@
  *
  * First in the order in which pods are placed one by one (rank.h, placement.h), which keeps a gang close
  * together; where not enough members find room so, the largest first, each on the card that it fills best;
- * where that fails too, by a search for the fewest members that are needed, of bounded length. So a plan that
- * exists may be missed in a large cluster that is nearly full; in a small one it is found.
+ * where that fails too, those on several cards on the emptiest, and then by a search for the fewest members
+ * that are needed, of bounded length. So a plan that exists may be missed in a large cluster that is nearly
+ * full; in a small one it is found.
  */
 #pragma once
 
@@ -32,8 +33,9 @@ struct gang_seat {
 int gang_plan(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed);
 int gang_plan_most(struct ledger *ledger, struct gang_seat *seats, size_t n);
 
-/* gang_fits_empty() - whether all would find room if nobody else were there. */
-bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n);
+/* gang_fits_empty() - whether `needed` of them would find room if nobody else were there; then the seats say
+ * who and where. */
+bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed);
 
 /* gang_seats_release() - the placements, not the array. */
 void gang_seats_release(struct gang_seat *seats, size_t n);

@@ -48,7 +48,7 @@ bool gangs_find(const struct gangs *gangs, struct ledger *ledger, const char *ui
 		return false;
 	*ret_view = view_of(member->gang);
 	if (!ret_view->came_about)
-		ret_view->text = gang_waits_for(member->gang, ledger, now_ns);
+		ret_view->text = gang_waits_for(gangs, member->gang, ledger, now_ns);
 	if (ret_view->text == gang_no_room)
 		ret_view->n_room = count_room(member->gang, ledger, now_ns);
 	return true;

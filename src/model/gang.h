@@ -9,9 +9,9 @@
  * in their place, these are what is left of it, and pods like any other too: the last task of a Job would
  * wait for ever for others that have ended.
  *
- * gang.c members and time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind gang-nodes.c
- * where members may go   gang-keep.c what is kept for a gang that has waited too long   gang-view.c what
- * people are told
+ * gang.c members   gang-look.c time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind
+ * gang-nodes.c where members may go   gang-keep.c what is kept for a gang that has waited too long
+ * gang-view.c what people are told
  */
 #pragma once
 
@@ -77,7 +77,7 @@ struct gang {
 	struct list members;
 	bool has_group;
 	struct gang_group group;
-	bool came_about;	     /* min of them were placed, and one of these is still there */
+	bool came_about;	     /* min of them were placed, and since then there was always one */
 	struct table owners;	     /* controllers (uid) of those that were placed when it had come about */
 	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
 	int64_t few_ns;		     /* since when successors of those are there, and too few; 0: not so */
@@ -123,6 +123,8 @@ struct gang_rules {
 struct gangs {
 	struct gang_rules rules;
 	bool leads;	     /* at the last look */
+	bool groups_known;   /* gangs_set_groups_known() */
+	bool following;	     /* gangs_set_following() */
 	struct table by_key; /* struct gang */
 	struct table by_uid; /* struct gang_member */
 	struct list orders;
@@ -141,7 +143,8 @@ enum gang_order_kind {
 	GANG_GO,	/* all of this gang that stand at bind: reserve all, then send all; or none of them */
 	GANG_TURN_AWAY, /* this pod's call of bind is to be refused */
 	GANG_EVICT,	/* it is placed, and its gang has not come about in time */
-	GANG_UNMARK,	/* it was placed before its gang had come about, which it now has */
+	GANG_SINGLE,	/* it was turned away, and its gang has come about: it waits like any pod now */
+	GANG_UNMARK,	/* it is placed with the mark, and its gang has come about */
 };
 
 struct gang_order {
@@ -169,6 +172,12 @@ void gangs_forget_pod(struct gangs *gangs, const char *uid);
 int gangs_set_group(struct gangs *gangs, const char *key, const struct gang_group *group);
 void gangs_remove_group(struct gangs *gangs, const char *key);
 
+/* gangs_set_groups_known() - whether all PodGroups have been read; true at first. Before, nobody knows how
+ * many pods of a gang have to be placed. gangs_set_following() - whether the watch of pods is open, so that
+ * what it has shown is of one moment; true at first. */
+void gangs_set_groups_known(struct gangs *gangs, bool known);
+void gangs_set_following(struct gangs *gangs, bool following);
+
 /* gangs_filter() - kube-scheduler asks for the pod, which may go to these nodes.
  *
  * GANG_NONE: it is of no gang, or of one that has come about: to be treated like any pod. GANG_NODE: its
@@ -179,7 +188,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 
 /* gangs_bind() - kube-scheduler wants to bind the pod to this node. True: the call waits until an order says
  * GANG_GO or GANG_TURN_AWAY, which may follow at once. */
-bool gangs_bind(struct gangs *gangs, const char *uid, int64_t now_ns);
+bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns);
 
 /* After GANG_GO: gangs_sent() - the pod's Binding leaves, its card is reserved in the ledger, which tells the
  * rest. gangs_give_up() - the plan of this pod's gang cannot be carried out; why: for people. Orders may
@@ -199,7 +208,9 @@ const struct pod_facts *gangs_facts(const struct gangs *gangs, const char *uid);
  * changes. */
 int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, bool leads);
 
-/* gangs_is_forming() - the pod's Binding is to carry the mark that its gang has not come about yet. */
+/* gangs_is_forming() - the pod's Binding is to carry the mark that its gang has not come about yet. Also when
+ * it has, for all we know: the others may be gone by the time it lands, which the watch tells in order. Not
+ * of who is left over. */
 bool gangs_is_forming(const struct gangs *gangs, const char *uid);
 
 /* gangs_rules_out() - the pod is of a gang that has not come about: whatever is decided for single pods

@@ -19,6 +19,8 @@
 
 /* A CRD may be installed at any time. */
 #define ASK_EVERY_NS (60 * NS_PER_S)
+/* Until somebody has said whether there are any, no gang goes anywhere. */
+#define ASK_AGAIN_NS NS_PER_S
 #define TIMEOUT_MS 5000
 
 struct gang_groups {
@@ -28,7 +30,7 @@ struct gang_groups {
 	void *userdata;
 	struct kube_watch *watch;
 	struct table keys; /* uid -> namespace/name (malloc'ed): deletions may come without the object */
-	bool asking;
+	bool asking, known;
 	int64_t ask_ns;
 };
 
@@ -62,10 +64,20 @@ static void on_group_deleted(void *userdata, const char *uid, struct json_object
 	groups->changed(groups->userdata);
 }
 
+static void set_known(struct gang_groups *groups)
+{
+	if (groups->known)
+		return;
+	groups->known = true;
+	gangs_set_groups_known(groups->gangs, true);
+	groups->changed(groups->userdata);
+}
+
 static void on_groups_synced(void *userdata)
 {
 	struct gang_groups *groups = userdata;
 
+	set_known(groups);
 	log_debug("PodGroups are read: %zu", groups->keys.count);
 }
 
@@ -76,7 +88,10 @@ static void on_answer(void *userdata, const struct kube_response *response)
 	struct gang_groups *groups = userdata;
 
 	groups->asking = false;
-	groups->ask_ns = monotonic_ns() + ASK_EVERY_NS;
+	/* 404: there is no such kind; 403: we may not see it. */
+	if (response->result == 0 && response->status / 100 == 4 && response->status != 429)
+		set_known(groups);
+	groups->ask_ns = monotonic_ns() + (groups->known ? ASK_EVERY_NS : ASK_AGAIN_NS);
 	if (response->result < 0 || response->status != 200 || groups->watch)
 		return;
 	log_info("the cluster has PodGroups, which say how large a gang is");
@@ -128,5 +143,5 @@ void gang_groups_tick(struct gang_groups *groups, int64_t now_ns)
 		return;
 	groups->asking = kube_request(groups->scheduler->client, "GET", POD_GROUPS_PATH "?limit=1", NULL,
 				 NULL, TIMEOUT_MS, on_answer, groups, NULL) == 0;
-	groups->ask_ns = now_ns + ASK_EVERY_NS;
+	groups->ask_ns = now_ns + (groups->known ? ASK_EVERY_NS : ASK_AGAIN_NS);
 }

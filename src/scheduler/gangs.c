@@ -79,6 +79,7 @@ int gang_desk_new(struct scheduler *scheduler, const struct gang_rules *rules, s
 	desk->gangs.listener = gang_tales_listen;
 	desk->gangs.listener_data = scheduler;
 	list_init(&desk->requests);
+	gangs_set_groups_known(&desk->gangs, false);
 	r = loop_add_timer(scheduler->loop, gang_desk_on_timer, desk, &desk->timer);
 	if (r == 0)
 		r = gang_groups_new(scheduler, &desk->gangs, on_groups_changed, desk, &desk->groups);
@@ -234,6 +235,10 @@ static void carry_out(struct gang_desk *desk, const struct gang_order *order)
 		if (pod)
 			evict(desk, pod);
 		break;
+	case GANG_SINGLE:
+		if (pod)
+			waiting_room_found(desk->scheduler->waiting, pod);
+		break;
 	case GANG_UNMARK:
 		if (pod)
 			unmark(desk, pod);
@@ -265,9 +270,11 @@ static void gang_desk_on_timer(void *userdata)
 	int64_t again_ns;
 
 	desk->look_ns = 0;
+	gangs_set_following(&desk->gangs, sync_is_following(scheduler->sync));
 	again_ns = gangs_look(&desk->gangs, &scheduler->ledger, monotonic_ns(), leads);
 	desk->looked_generation = scheduler->ledger.generation;
 	gang_desk_carry_out(desk);
+	waiting_room_look(scheduler->waiting);
 	if (again_ns != INT64_MAX)
 		look_within(desk, again_ns > NS_PER_MS ? again_ns : NS_PER_MS);
 }
@@ -329,7 +336,7 @@ bool gang_desk_filter(struct gang_desk *desk, const struct pod_facts *pod, const
 
 bool gang_desk_gathers(struct gang_desk *desk, const char *uid)
 {
-	if (!desk || !gangs_bind(&desk->gangs, uid, monotonic_ns()))
+	if (!desk || !gangs_bind(&desk->gangs, &desk->scheduler->ledger, uid, monotonic_ns()))
 		return false;
 	look_within(desk, LOOK_DELAY_NS);
 	return true;

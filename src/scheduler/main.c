@@ -449,7 +449,7 @@ static int program_start(struct program *program, const struct options *options,
 		r = ledger_lease_start(scheduler, options->scheduler_lease, &scheduler->lease);
 	if (r < 0)
 		return error_set(err, -r, "cannot watch the API server: %s", strerror(-r));
-	loop_timer_set(program->tick, TICK_NS);
+	loop_timer_set(program->tick, NS_PER_MS); /* at once: who must ask before it can begin, asks */
 	return 0;
 }
 

@@ -44,15 +44,21 @@ int scene_close(void **state)
 	return 0;
 }
 
+void scene_node(struct scene *scene, const char *name, uint32_t units)
+{
+	_cleanup_node_facts_ struct node_facts facts;
+
+	fixture_node(&facts, name, GPU_POLICY_BINPACK, 1, &units);
+	assert_int_equal(ledger_set_node(&scene->ledger, &facts), 0);
+}
+
 void scene_nodes(struct scene *scene, size_t n, uint32_t units)
 {
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_node_facts_ struct node_facts facts;
-		char name[24];
+	char name[24];
 
+	for (size_t i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "n%zu", i);
-		fixture_node(&facts, name, GPU_POLICY_BINPACK, 1, &units);
-		assert_int_equal(ledger_set_node(&scene->ledger, &facts), 0);
+		scene_node(scene, name, units);
 	}
 	scene_wait(scene, 0);
 }
@@ -99,6 +105,7 @@ static void collect_orders(struct scene *scene)
 		[GANG_GO] = "go",
 		[GANG_TURN_AWAY] = "away",
 		[GANG_EVICT] = "evict",
+		[GANG_SINGLE] = "single",
 		[GANG_UNMARK] = "unmark"};
 	struct gang_order *order;
 
@@ -141,7 +148,7 @@ enum gang_answer scene_ask_for(struct scene *scene, const char *uid, const char 
 void scene_ask_and_bind(struct scene *scene, const char *uid)
 {
 	assert_int_equal(scene_ask(scene, uid), GANG_NODE);
-	assert_true(gangs_bind(&scene->gangs, uid, scene->now_ns));
+	assert_true(gangs_bind(&scene->gangs, &scene->ledger, uid, scene->now_ns));
 	collect_orders(scene);
 }
 

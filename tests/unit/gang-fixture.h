@@ -17,8 +17,9 @@ struct scene {
 int scene_open(void **state);
 int scene_close(void **state);
 
-/* One card of this many units on each of the nodes n0, n1 ... */
+/* One card of this many units on each of the nodes n0, n1 ..., or on this one. */
 void scene_nodes(struct scene *scene, size_t n, uint32_t units);
+void scene_node(struct scene *scene, const char *name, uint32_t units);
 
 /* A waiting pod of this gang of default/, created `number` seconds after the first; the watch shows it. */
 void scene_pod(struct scene *scene, const char *uid, const char *gang, uint32_t min, uint32_t units);

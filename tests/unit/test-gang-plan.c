@@ -254,6 +254,20 @@ static void members_on_several_cards_and_on_one_share_them(void **state)
 	assert_int_equal(ledger_check(&scene->ledger, NULL), 0);
 }
 
+/* 2, 1 and 1 free: one on the first card and the second, one on the first and the third. Found by the
+ * simulation. */
+static void members_on_several_cards_leave_each_other_room(void **state)
+{
+	struct scene *scene = *state;
+
+	add_node(scene, "a", GPU_POLICY_BINPACK, 3, (const uint32_t[]){2, 1, 1});
+	add_members(scene, 2, (const uint32_t[]){2, 2});
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(request_set_cards(&scene->pods[i].request, 2, NULL), 0);
+	assert_int_equal(plan(scene, 2), 2);
+	assert_can_be_held(scene);
+}
+
 static void most_of_a_gang_can_be_asked_for(void **state)
 {
 	struct scene *scene = *state;
@@ -342,6 +356,7 @@ int main(void)
 		plan_test(what_is_kept_for_the_members_themselves_is_free_for_the_plan),
 		plan_test(a_member_goes_only_where_it_may),
 		plan_test(members_on_several_cards_and_on_one_share_them),
+		plan_test(members_on_several_cards_leave_each_other_room),
 		plan_test(most_of_a_gang_can_be_asked_for),
 		plan_test(units_are_placed_within_a_tenth_of_an_exact_packing),
 	};

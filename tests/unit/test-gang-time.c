@@ -10,19 +10,25 @@
 
 #include "base/cleanup.h"
 #include "gang-fixture.h"
+#include "model/nomination.h"
 
-/* A pod that occupies this much of n0's card. */
-static void occupy(struct scene *scene, const char *uid, uint32_t units)
+/* A pod that occupies this much of a node's card. */
+static void occupy_on(struct scene *scene, const char *uid, uint32_t units, const char *node)
 {
 	const struct pod_facts *pod;
 	struct placement placement;
 
 	scene_pod(scene, uid, NULL, 0, units);
 	pod = scene_facts(scene, uid);
-	assert_int_equal(ledger_choose(&scene->ledger, "n0", pod, &placement), FITS);
-	assert_int_equal(ledger_hold(&scene->ledger, pod, "n0", &placement, INT64_MAX), 0);
+	assert_int_equal(ledger_choose(&scene->ledger, node, pod, &placement), FITS);
+	assert_int_equal(ledger_hold(&scene->ledger, pod, node, &placement, INT64_MAX), 0);
 	placement_release(&placement);
 	scene_bound(scene, uid, false);
+}
+
+static void occupy(struct scene *scene, const char *uid, uint32_t units)
+{
+	occupy_on(scene, uid, units, "n0");
 }
 
 static bool fits(struct scene *scene, const char *uid)
@@ -228,6 +234,66 @@ static void nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster(void 
 	assert_null(ledger_pod(&scene->ledger, "a0")->nomination);
 }
 
+/* Found by the simulation: both had the same card kept for them, and small pods took turns on the other. */
+static void what_is_kept_is_room_for_the_whole_gang(void **state)
+{
+	struct scene *scene = *state;
+	const struct nomination *kept[2];
+
+	scene_nodes(scene, 2, 10);
+	occupy_on(scene, "s0", 10, "n1");
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 10);
+	scene_pod(scene, "small", NULL, 0, 1);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	scene_wait(scene, 0);
+	scene_wait(scene, 300 * SECOND);
+	kept[0] = ledger_pod(&scene->ledger, "u0")->nomination;
+	kept[1] = ledger_pod(&scene->ledger, "u1")->nomination;
+	assert_non_null(kept[0]);
+	assert_non_null(kept[1]);
+	assert_ptr_not_equal(kept[0]->node, kept[1]->node);
+	scene_delete(scene, "s0");
+	scene_show(scene, "small");
+	assert_int_not_equal(ledger_choose(&scene->ledger, "n1", scene_facts(scene, "small"), NULL), FITS);
+}
+
+/* On a node with a single large card that one must have it, however empty the small one is. */
+static void what_is_kept_is_for_the_hardest_to_place_first(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_node(scene, "small", 4);
+	occupy_on(scene, "s0", 7, "n0");
+	occupy_on(scene, "s1", 4, "small");
+	scene_pod(scene, "u0", "g", 2, 3);
+	scene_pod(scene, "u1", "g", 2, 10);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	scene_wait(scene, 0);
+	scene_wait(scene, 300 * SECOND);
+	assert_string_equal(ledger_pod(&scene->ledger, "u1")->nomination->node->facts.name, "n0");
+	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "small");
+}
+
+/* A card that never becomes free: another one of the same node may. */
+static void what_has_not_become_free_for_too_long_is_not_waited_for(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	occupy_on(scene, "s0", 9, "n0");
+	occupy_on(scene, "s1", 10, "n1");
+	scene_pods(scene, (const char *[]){"u0"}, 1, "g", 1, 10);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	scene_wait(scene, 0);
+	scene_wait(scene, 300 * SECOND);
+	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "n0");
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	for (int i = 0; i < 301; i++)
+		scene_wait(scene, SECOND);
+	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "n1");
+}
+
 static struct gang_view view_of(struct scene *scene, const char *uid)
 {
 	struct gang_view view;
@@ -297,7 +363,7 @@ static void who_is_left_of_a_gang_that_has_run_needs_no_others(void **state)
 	assert_int_equal(scene_wait(scene, 9 * SECOND), SECOND);
 	assert_string_equal(scene_orders(scene), "");
 	scene_wait(scene, SECOND);
-	assert_string_equal(scene_orders(scene), "nudge:u2 ");
+	assert_string_equal(scene_orders(scene), "single:u2 ");
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
 	assert_false(gangs_is_forming(&scene->gangs, "u2"));
 	/* Enough of them are a gang again. */
@@ -370,6 +436,9 @@ int main(void)
 		scene_test(small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_long),
 		scene_test(nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster),
 		scene_test(cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there),
+		scene_test(what_is_kept_is_room_for_the_whole_gang),
+		scene_test(what_is_kept_is_for_the_hardest_to_place_first),
+		scene_test(what_has_not_become_free_for_too_long_is_not_waited_for),
 		scene_test(a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing),
 		scene_test(that_there_is_no_room_holds_for_the_nodes_that_were_named_only),
 		scene_test(who_is_left_of_a_gang_that_has_run_needs_no_others),

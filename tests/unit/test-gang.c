@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "gang-fixture.h"
+#include "model/decide.h"
 
 static const char *const four[] = {"u0", "u1", "u2", "u3"};
 
@@ -108,7 +109,7 @@ static void no_binding_leaves_before_enough_members_are_at_bind(void **state)
 			scene_sent(scene, four[i]);
 	/* The fourth goes at once. */
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
-	assert_false(gangs_bind(&scene->gangs, "u2", scene->now_ns));
+	assert_false(gangs_bind(&scene->gangs, &scene->ledger, "u2", scene->now_ns));
 }
 
 static void a_gang_that_does_not_gather_in_time_gives_everything_back_and_comes_again(void **state)
@@ -175,6 +176,11 @@ static void a_spare_member_without_room_leaves_the_plan_alone(void **state)
 	assert_string_equal(scene_held(scene, "u1"), "n0");
 }
 
+static void hold_on(struct scene *scene, const char *uid, const char *node)
+{
+	assert_int_equal(decide_hold(&scene->ledger, scene_facts(scene, uid), node, scene->now_ns), FITS);
+}
+
 static void once_whole_a_gang_has_ordinary_pods(void **state)
 {
 	struct scene *scene = *state;
@@ -210,7 +216,7 @@ static void members_bound_before_a_restart_count(void **state)
 		scene_bound(scene, four[i], true);
 	}
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NODE);
-	assert_true(gangs_bind(&scene->gangs, "u2", scene->now_ns));
+	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u2", scene->now_ns));
 	scene_wait(scene, 0);
 	assert_string_equal(scene_orders(scene), "go:u2 ");
 }
@@ -222,7 +228,7 @@ static void pods_without_a_gang_are_nobodys_business(void **state)
 	scene_nodes(scene, 1, 10);
 	scene_pod(scene, "u0", NULL, 0, 5);
 	assert_int_equal(scene_ask(scene, "u0"), GANG_NONE);
-	assert_false(gangs_bind(&scene->gangs, "u0", scene->now_ns));
+	assert_false(gangs_bind(&scene->gangs, &scene->ledger, "u0", scene->now_ns));
 	assert_int_equal(scene_wait(scene, 0), INT64_MAX);
 	assert_int_equal(scene->gangs.by_uid.count, 0);
 }
@@ -266,6 +272,154 @@ static void a_pod_that_changes_its_gang_leaves_the_other(void **state)
 	assert_int_equal(scene->gangs.by_key.count, 1);
 }
 
+/* Found by the simulation, as the six that follow. */
+static void the_next_of_a_gang_that_has_just_ended_is_of_another_one(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	scene_pods(scene, four, 2, "g", 2, 5);
+	for (size_t i = 0; i < 2; i++)
+		scene_ask_and_bind(scene, four[i]);
+	for (size_t i = 0; i < 2; i++)
+		scene_bound(scene, four[i], true);
+	scene_wait(scene, 0);
+	scene_delete(scene, "u0");
+	scene_delete(scene, "u1");
+	scene_pod(scene, "u2", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+}
+
+/* The answer to a Binding is ahead of the watch, which has yet to tell that another one has ended. */
+static void who_is_only_said_to_be_bound_does_not_make_a_gang_whole(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 3, 10);
+	scene_pods(scene, four, 3, "g", 3, 5);
+	for (size_t i = 0; i < 3; i++)
+		scene_ask_and_bind(scene, four[i]);
+	scene_bound(scene, "u0", true);
+	scene_bound(scene, "u1", true);
+	scene_sent(scene, "u2");
+	ledger_confirm(&scene->ledger, "u2");
+	scene_orders(scene);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "");
+	scene_delete(scene, "u1");
+	scene_bound(scene, "u2", true);
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	/* While a new LIST is read, who has gone may still be there. */
+	scene_pod(scene, "u3", "g", 3, 5);
+	scene_ask_and_bind(scene, "u3");
+	gangs_set_following(&scene->gangs, false);
+	scene_bound(scene, "u3", true);
+	scene_orders(scene);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "");
+	gangs_set_following(&scene->gangs, true);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u2 unmark:u3 ");
+}
+
+/* By the time it lands the others may be gone: with the mark it does not pass for a whole gang. */
+static void later_members_carry_the_mark_until_the_watch_has_shown_them(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 2, 10);
+	scene_pods(scene, four, 2, "g", 2, 5);
+	for (size_t i = 0; i < 2; i++)
+		scene_ask_and_bind(scene, four[i]);
+	for (size_t i = 0; i < 2; i++)
+		scene_bound(scene, four[i], false);
+	scene_wait(scene, 0);
+	scene_pod(scene, "u2", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
+	assert_true(gangs_is_forming(&scene->gangs, "u2"));
+	hold_on(scene, "u2", "n1");
+	scene_sent(scene, "u2");
+	scene_delete(scene, "u0");
+	scene_delete(scene, "u1");
+	scene_bound(scene, "u2", true);
+	scene_orders(scene);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "");
+	scene_wait(scene, 61 * SECOND);
+	assert_string_equal(scene_orders(scene), "evict:u2 ");
+}
+
+static void nobody_goes_before_the_pod_groups_are_read(void **state)
+{
+	struct scene *scene = *state;
+	const struct gang_group group = {.min = 2};
+
+	scene_nodes(scene, 2, 10);
+	gangs_set_groups_known(&scene->gangs, false);
+	scene_pods(scene, four, 3, "g", 1, 5);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	assert_string_equal(scene->text, "the cluster's PodGroups are not read yet");
+	/* Filter was another process's. */
+	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u1", scene->now_ns));
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "away:u1 ");
+	assert_int_equal(gangs_set_group(&scene->gangs, "default/g", &group), 0);
+	gangs_set_groups_known(&scene->gangs, true);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "nudge:u0 ");
+	scene_ask_and_bind(scene, "u0");
+	assert_string_equal(scene_orders(scene), "");
+	scene_ask_and_bind(scene, "u1");
+	assert_string_equal(scene_orders(scene), "go:u1 ");
+}
+
+static void a_binding_that_was_refused_does_not_count(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 3, 10);
+	scene_pods(scene, four, 3, "g", 3, 5);
+	for (size_t i = 0; i < 3; i++)
+		scene_ask_and_bind(scene, four[i]);
+	for (size_t i = 0; i < 3; i++)
+		scene_sent(scene, four[i]);
+	scene_bound(scene, "u0", true);
+	ledger_release_reservation(&scene->ledger, "u1");
+	ledger_release_reservation(&scene->ledger, "u2");
+	scene_orders(scene);
+	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u1", scene->now_ns));
+	scene_wait(scene, 0);
+	assert_null(strstr(scene_orders(scene), "go:"));
+}
+
+static void without_a_number_nobody_waits_at_bind(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pod(scene, "u0", "g", 0, 5);
+	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u0", scene->now_ns));
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "away:u0 ");
+}
+
+static void who_was_turned_away_waits_like_any_pod_once_the_gang_is_there(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, four, 3, "g", 2, 5);
+	for (size_t i = 0; i < 2; i++)
+		scene_ask_and_bind(scene, four[i]);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	for (size_t i = 0; i < 2; i++)
+		scene_bound(scene, four[i], true);
+	scene_orders(scene);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 single:u2 ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +438,13 @@ int main(void)
 		scene_test(pods_without_a_gang_are_nobodys_business),
 		scene_test(the_largest_min_available_counts_and_a_pod_group_before_it),
 		scene_test(a_pod_that_changes_its_gang_leaves_the_other),
+		scene_test(the_next_of_a_gang_that_has_just_ended_is_of_another_one),
+		scene_test(who_is_only_said_to_be_bound_does_not_make_a_gang_whole),
+		scene_test(later_members_carry_the_mark_until_the_watch_has_shown_them),
+		scene_test(nobody_goes_before_the_pod_groups_are_read),
+		scene_test(a_binding_that_was_refused_does_not_count),
+		scene_test(without_a_number_nobody_waits_at_bind),
+		scene_test(who_was_turned_away_waits_like_any_pod_once_the_gang_is_there),
 	};
 
 	return cmocka_run_group_tests_name("gang", tests, NULL, NULL);
