@@ -18,6 +18,7 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	facts.finished = state->phase >= PHASE_SUCCEEDED;
 	facts.pending = state->phase == PHASE_PENDING;
 	facts.deleting = state->deleting;
+	facts.gang_forming = state->forming;
 	facts.assigned = state->assigned;
 	facts.running = state->live;
 	facts.has_placement = state->placed;
@@ -140,8 +141,8 @@ void api_set(struct sim *sim, int pod, const struct state *state)
 
 	/* The end is when nothing has happened for long. */
 	if (old->nudge == state->nudge && old->verdict == state->verdict &&
-		sim->end_ns < sim->now_ns + AFTERMATH_NS)
-		sim->end_ns = sim->now_ns + AFTERMATH_NS;
+		sim->end_ns < sim->now_ns + sim_aftermath_ns(sim))
+		sim->end_ns = sim->now_ns + sim_aftermath_ns(sim);
 	sim->pods[pod].state = *state;
 	sim->pods[pod].state.version++;
 	sim->truth_changed = true;
@@ -241,6 +242,7 @@ static void make_facts(struct sim *sim, int i)
 	static const char *const names[CONTAINERS_MAX] = {"c0", "c1", "c2", "c3"};
 	static const char *const owners[] = {"", "job-a", "job-b"};
 	struct pod *pod = &sim->pods[i];
+	const struct plan_gang *gang = &sim->plan->gangs[pod->shape.gang];
 	int main_index = 0;
 
 	snprintf(pod->uid_text, sizeof(pod->uid_text), "u%d", i);
@@ -248,7 +250,14 @@ static void make_facts(struct sim *sim, int i)
 	pod->facts = (struct pod_facts){.uid = pod->uid_text,
 		.namespace_ = (char *)"default",
 		.name = pod->name_text,
-		.owner = (char *)owners[pod->shape.owner % 3]};
+		.owner = (char *)owners[pod->shape.owner % 3],
+		.priority = pod->shape.priority,
+		.created = 1 + sim->now_ns / NS_PER_S};
+	snprintf(pod->gang_text, sizeof(pod->gang_text), "g%u", pod->shape.gang);
+	if (pod->shape.gang)
+		pod->facts.gang = pod->gang_text;
+	if (pod->shape.gang && !gang->group)
+		pod->facts.gang_min = gang->min;
 	for (int c = 0; c < pod->shape.n_containers; c++) {
 		enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
 		char number[4], core[4];
@@ -285,6 +294,8 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 		sim->nodes[shape->by_hand].loose = true;
 	count(sim, COUNT_PODS);
 	say(sim, "pod %s (%s) is created: %u units", pod->name_text, pod->uid_text, pod->facts.request.units);
+	if (shape->gang)
+		say(sim, "... of gang %u", shape->gang);
 	api_set(sim, i, &state);
 	if (shape->end == END_DELETED || shape->end == END_FORCED)
 		sim_after(sim, shape->lifetime_ms * MS, EVENT_POD_END, 0, i, shape->end == END_FORCED, 0);
@@ -354,6 +365,7 @@ static void binding_applied(struct sim *sim, struct binding *binding)
 
 	state.node = binding->node;
 	state.placed = true;
+	state.forming = binding->forming;
 	pod->placement = binding->placement;
 	placement_init(&binding->placement);
 	pod->cards = binding->cards;

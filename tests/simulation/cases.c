@@ -405,6 +405,127 @@ static void lost_answer(struct plan *plan)
 	stays(plan, 20, 5);
 }
 
+/* Gangs. */
+
+static void gang(struct plan *plan, uint8_t min, bool group)
+{
+	plan->gangs[++plan->n_gangs] = (struct plan_gang){.min = min, .group = group};
+}
+
+/* Of the last gang. */
+static struct input *member(struct plan *plan, int64_t at_ms, uint8_t units)
+{
+	struct input *input = stays(plan, at_ms, units);
+
+	input->shape.gang = plan->n_gangs;
+	return input;
+}
+
+static void cards(struct plan *plan, const char *units)
+{
+	plan->n_cards[0] = (uint8_t)strlen(units);
+	for (size_t k = 0; units[k]; k++)
+		plan->card_units[0][k] = units[k] == 'a' ? 10 : (uint8_t)(units[k] - '0');
+}
+
+/* Both members fail in a reboot; the one that is made anew comes before the scheduler has looked again. */
+static void gang_made_anew(struct plan *plan)
+{
+	plan->seed = 733;
+	cards(plan, "aa");
+	gang(plan, 2, true);
+	member(plan, 252, 8)->shape.cards = 2;
+	member(plan, 257, 8)->shape.cards = 2;
+	plan->inputs[1].shape.remakes = 1;
+	gang(plan, 2, false);
+	member(plan, 1868, 14)->shape.cards = 2;
+	member(plan, 1886, 7);
+	fault(plan, 7935, INPUT_REBOOT, 0, 1567);
+	fault(plan, 8897, INPUT_KILL_AGENT, 0, 385);
+}
+
+/* One Binding is refused, one member ends, and its end is told late. */
+static void gang_by_hearsay(struct plan *plan)
+{
+	plan->seed = 103;
+	cards(plan, "888");
+	slow(plan, pair_watcher(0, W_RATION_PODS), 2500);
+	gang(plan, 5, false);
+	for (int i = 0; i < 4; i++)
+		member(plan, 180 + 10 * i, 1);
+	plan->inputs[2].shape.end = END_ITSELF;
+	plan->inputs[2].shape.lifetime_ms = 250;
+	plan->inputs[2].shape.remakes = 1;
+	member(plan, 4608, 1);
+	fault(plan, 1298, INPUT_BINDING, BINDING_THROTTLED, 0);
+}
+
+/* Filter was asked before the scheduler died, bind after it. */
+static void gang_before_pod_groups(struct plan *plan)
+{
+	gang(plan, 2, true);
+	member(plan, 0, 2)->shape.prebind_ms = 2500;
+	member(plan, 0, 2)->shape.prebind_ms = 4500;
+	fault(plan, 1000, INPUT_KILL_RATION, 0, 400);
+}
+
+/* Members of ten units on cards of ten: small pods take turns on the card that is kept for nobody. */
+static void gang_kept_twice(struct plan *plan)
+{
+	cards(plan, "aa");
+	gang(plan, 2, false);
+	member(plan, 3049, 10);
+	member(plan, 3053, 10);
+	for (int i = 0; i < 36; i++)
+		pod(plan, i * 3000, 5, END_ITSELF, 7000);
+}
+
+static void gang_on_several_cards(struct plan *plan)
+{
+	cards(plan, "766");
+	several(plan, 10, "m", "9")->shape.units[0] = 15;
+	plan->inputs[0].shape.cards = 3;
+	gang(plan, 2, false);
+	member(plan, 146, 2)->shape.cards = 2;
+	member(plan, 167, 2)->shape.cards = 2;
+}
+
+static int three_run(const struct sim *sim, const struct statistics *statistics)
+{
+	return running(statistics, 3);
+}
+
+/* Turned away before the others were bound, it has to be woken when there is room. */
+static void gang_spare_member(struct plan *plan)
+{
+	cards(plan, "8");
+	pod(plan, 0, 4, END_FORCED, 9000)->shape.grace_ms = 3000;
+	gang(plan, 2, false);
+	for (int i = 0; i < 3; i++)
+		member(plan, 300 + i, 2);
+}
+
+static int four_run(const struct sim *sim, const struct statistics *statistics)
+{
+	return running(statistics, 4);
+}
+
+/* The small ones on the card for many, the large one on the card for one: cards that look alike but for that.
+ */
+static void gang_of_unequal_cards(struct plan *plan)
+{
+	plan->n_nodes = 2;
+	cards(plan, "a");
+	plan->instances_max[0] = 3;
+	plan->n_cards[1] = 1;
+	plan->card_units[1][0] = 10;
+	plan->instances_max[1] = 1;
+	gang(plan, 4, false);
+	member(plan, 0, 5);
+	for (int i = 0; i < 3; i++)
+		member(plan, 0, 3);
+}
+
 static const struct sim_case cases[] = {
 	{"row-01-containers-of-equal-size", "pods {2,3} and {2}: matched by the kubelet's list, not by size",
 		row_1, two_run},
@@ -479,6 +600,19 @@ static const struct sim_case cases[] = {
 		two_run},
 	{"found-size-landed-unheard", "a PATCH that is sent again is in conflict with its own landing",
 		landed_unheard, one_runs},
+	{"found-gang-made-anew", "who comes when the last of a gang has just gone is of another one",
+		gang_made_anew, NULL},
+	{"found-gang-by-hearsay", "who is only said to be bound does not make a gang whole", gang_by_hearsay,
+		NULL},
+	{"found-gang-before-pod-groups", "bind before anybody knows how many they have to be",
+		gang_before_pod_groups, two_run},
+	{"found-gang-kept-twice", "two members have the same card kept for them", gang_kept_twice, two_run},
+	{"found-gang-on-several-cards", "the order of the cards matters though all members are alike",
+		gang_on_several_cards, three_run},
+	{"found-gang-spare-member", "who found no room beside the others is woken later", gang_spare_member,
+		three_run},
+	{"found-gang-of-unequal-cards", "cards that differ by how many containers they may have",
+		gang_of_unequal_cards, four_run},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

@@ -4,11 +4,6 @@
 
 #include "sim.h"
 
-static bool occupies(const struct pod *pod)
-{
-	return pod->state.exists && pod->state.phase < PHASE_SUCCEEDED;
-}
-
 static bool runs_on(const struct pod *pod, int card)
 {
 	for (int c = 0; c < pod->shape.n_containers; c++)
@@ -25,7 +20,7 @@ static void check_instances(struct sim *sim, int n)
 	for (int i = 0; i < sim->n_pods && max && !sim->nodes[n].loose; i++) {
 		const struct pod *pod = &sim->pods[i];
 
-		if (pod->state.node != n || !occupies(pod))
+		if (pod->state.node != n || !fitting_occupies(pod))
 			continue;
 		for_each_bit (k, pod->cards) {
 			there[k] += pod->facts.request.instances;
@@ -45,7 +40,7 @@ static void check_power(struct sim *sim, int n)
 	for (int i = 0; i < sim->n_pods && sim->plan->core_mem[n] && !sim->nodes[n].loose; i++) {
 		const struct pod *pod = &sim->pods[i];
 
-		if (pod->state.node != n || !occupies(pod))
+		if (pod->state.node != n || !fitting_occupies(pod))
 			continue;
 		for_each_bit (k, pod->cards) {
 			core[k] += pod->facts.request.core;
@@ -81,7 +76,7 @@ static void check_cards(struct sim *sim, int n)
 		for_each_bit (k, pod->cards)
 			if (!pod->state.exists && !pod->unseen && runs_on(pod, k))
 				ghosts[k] += units;
-		if (!occupies(pod))
+		if (!fitting_occupies(pod))
 			continue;
 		for_each_bit (k, pod->cards)
 			bound[k] += units;
@@ -128,6 +123,7 @@ void invariants_after_step(struct sim *sim)
 	for (int i = 0; i < sim->n_pairs; i++)
 		if (sim->rations[i].alive && sim->rations[i].changed)
 			check_ledger(sim, i);
+	gang_checks_after_step(sim, sim->truth_changed);
 	if (!sim->truth_changed)
 		return;
 	sim->truth_changed = false;
@@ -203,43 +199,6 @@ void invariant_rejected(struct sim *sim, int n, int pod, enum reason reason)
 
 /* In the end. */
 
-struct truth {
-	uint32_t used[NODES_MAX][CARDS_MAX];
-	uint32_t instances[NODES_MAX][CARDS_MAX];
-	uint32_t core[NODES_MAX][CARDS_MAX];
-	uint32_t unplaced[NODES_MAX], unplaced_core[NODES_MAX], all_core[NODES_MAX];
-	bool with_core[NODES_MAX], without_core[NODES_MAX];
-	uint32_t all[NODES_MAX];
-	int64_t surplus_ids[NODES_MAX]; /* what the kubelet counts beyond that */
-};
-
-static void recount(const struct sim *sim, struct truth *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	for (int i = 0; i < sim->n_pods; i++) {
-		const struct pod *pod = &sim->pods[i];
-
-		if (!occupies(pod) || pod->state.node < 0)
-			continue;
-		ret->all[pod->state.node] += pod->facts.request.units;
-		ret->surplus_ids[pod->state.node] += (int64_t)pod->facts.request.units -
-						     size_request(pod, pod->state.size)->units;
-		if (!pod->cards) {
-			ret->unplaced[pod->state.node] += pod->facts.request.units;
-			ret->unplaced_core[pod->state.node] += pod->facts.request.core;
-		}
-		ret->all_core[pod->state.node] += pod->facts.request.core;
-		*(pod->facts.request.core ? &ret->with_core[pod->state.node]
-					  : &ret->without_core[pod->state.node]) = true;
-		for_each_bit (k, pod->cards) {
-			ret->used[pod->state.node][k] += request_units_per_card(
-				size_request(pod, pod->state.size));
-			ret->instances[pod->state.node][k] += pod->facts.request.instances;
-			ret->core[pod->state.node][k] += pod->facts.request.core;
-		}
-	}
-}
-
 static void compare_ledger(struct sim *sim, int pair, const struct truth *truth)
 {
 	for (int n = 0; n < sim->n_nodes; n++) {
@@ -261,48 +220,17 @@ static void compare_ledger(struct sim *sim, int pair, const struct truth *truth)
 	}
 }
 
-static uint32_t free_of(uint32_t total, uint32_t used)
-{
-	return used < total ? total - used : 0;
-}
-
-static bool fits(const struct sim *sim, const struct truth *truth, int n, const struct request *request)
-{
-	uint32_t total = 0, free_units = 0, cards = 0, max = sim->plan->instances_max[n];
-	uint32_t core_total = sim->plan->n_cards[n] * CORE_PER_CARD, core_free = 0;
-
-	if (sim->nodes[n].state.closed)
-		return false;
-	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
-		uint32_t size = sim->plan->card_units[n][k];
-
-		total += size;
-		if (sim->nodes[n].state.sick & (1 << k))
-			continue;
-		free_units += free_of(size, truth->used[n][k]);
-		cards += free_of(size, truth->used[n][k]) >= request_units_per_card(request) &&
-			 free_of(CORE_PER_CARD, truth->core[n][k]) >= request->core &&
-			 (!max || truth->instances[n][k] + request->instances <= max);
-		core_free += free_of(CORE_PER_CARD, truth->core[n][k]);
-	}
-	if (sim->plan->core_mem[n] && !sim->plan->mixing[n] &&
-		(request->core ? truth->without_core[n] : truth->with_core[n]))
-		return false;
-	if (request->core && (!sim->plan->core_mem[n] || truth->all_core[n] + request->core > core_total ||
-				     core_free < truth->unplaced_core[n] + request->core))
-		return false;
-	return cards >= request_cards(request) && truth->all[n] + request->units <= total &&
-	       free_units >= truth->unplaced[n] + request->units +
-				     (truth->surplus_ids[n] > 0 ? truth->surplus_ids[n] : 0);
-}
-
 static void check_waiting(struct sim *sim, const struct truth *truth)
 {
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
+		struct truth kept = *truth;
 
-		for (int n = 0; n < sim->n_nodes && pod->state.exists && pod->state.node < 0; n++)
-			if (fits(sim, truth, n, &pod->facts.request))
+		if (!pod->state.exists || pod->state.node >= 0 || !gang_is_open(sim, i))
+			continue;
+		fitting_lay_kept(sim, i, &kept);
+		for (int n = 0; n < sim->n_nodes; n++)
+			if (fitting_fits(sim, &kept, n, &pod->facts.request))
 				sim_violate(sim, "no pod that fits waits for ever", "u%d fits on n%d", i, n);
 	}
 }
@@ -329,7 +257,7 @@ static void check_bound(struct sim *sim)
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
 
-		if (!occupies(pod) || !pod->cards)
+		if (!fitting_occupies(pod) || !pod->cards)
 			continue;
 		if (pod->state.deleting)
 			sim_violate(sim, "a pod that is deleted goes", "u%d on n%d", i, pod->state.node);
@@ -367,11 +295,12 @@ void invariants_at_end(struct sim *sim)
 {
 	struct truth truth;
 
-	recount(sim, &truth);
+	fitting_recount(sim, &truth);
 	for (int i = 0; i < sim->n_pairs; i++)
 		compare_ledger(sim, i, &truth);
 	check_waiting(sim, &truth);
 	check_bound(sim);
 	for (int n = 0; n < sim->n_nodes; n++)
 		check_agent(sim, n);
+	gang_checks_at_end(sim);
 }

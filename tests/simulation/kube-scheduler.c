@@ -179,13 +179,20 @@ static bool sums_fit(
 	       (!request->core || used.core + request->core <= has.core);
 }
 
+static bool is_before(const struct sim *sim, const struct kube_scheduler *ks, int a, int b)
+{
+	int32_t priority_a = sim->pods[a].facts.priority, priority_b = sim->pods[b].facts.priority;
+
+	return priority_a != priority_b ? priority_a > priority_b : ks->order[a] < ks->order[b];
+}
+
 static int next_pod(const struct sim *sim, const struct kube_scheduler *ks, enum place place)
 {
 	int best = -1;
 
 	for (int i = 0; i < sim->n_pods; i++)
 		if (ks->place[i] == place && (place == PLACE_ACTIVE || !ks->error_backoff[i]) &&
-			(best < 0 || ks->order[i] < ks->order[best]))
+			(best < 0 || is_before(sim, ks, i, best)))
 			best = i;
 	return best;
 }
@@ -244,6 +251,7 @@ static void filtered(struct sim *sim, int pair, int pod, int nodes)
 {
 	struct kube_scheduler *ks = &sim->kube_schedulers[pair];
 	struct random *random = &sim->pods[pod].random;
+	int64_t prebind_ns = sim->pods[pod].prebound ? 0 : sim->pods[pod].shape.prebind_ms * MS;
 	int node = nodes & 15;
 
 	if (nodes < 0) {
@@ -258,8 +266,8 @@ static void filtered(struct sim *sim, int pair, int pod, int nodes)
 		ks->assumed[pod] = (int8_t)node;
 		ks->place[pod] = PLACE_BINDING;
 		ks->cycle = -1;
-		sim_after(sim, sim->pods[pod].shape.prebind_ms * MS + sim_delay(random, 300, 40000),
-			EVENT_PREBIND, ks->epoch, pair, pod, (int)(ks->attempt[pod] & 0x7fff));
+		sim_after(sim, prebind_ns + sim_delay(random, 300, 40000), EVENT_PREBIND, ks->epoch, pair,
+			pod, (int)(ks->attempt[pod] & 0x7fff));
 	}
 	cycle_ends(sim, pair, pod);
 }
@@ -275,6 +283,7 @@ static void bind(struct sim *sim, int pair, int pod, int attempt)
 
 	if (!is_current(ks, pod, attempt))
 		return;
+	sim->pods[pod].prebound = sim->pods[pod].shape.gang != 0;
 	sim->rations[pair].waiting_binds |= BIT(pod);
 	sim_after(sim, sim_delay(&sim->pods[pod].random, 200, 5000), EVENT_BIND, ks->epoch, pair, pod,
 		ks->assumed[pod]);

@@ -10,7 +10,7 @@
 #include "sim.h"
 
 static const char help[] =
-	"Usage: simulation [--histories N] [--seed S] [--leaders] [--break RULE] [--steps]\n"
+	"Usage: simulation [--histories N] [--seed S] [--leaders] [--gangs] [--break RULE] [--steps]\n"
 	"       simulation --case NAME | --cases | --list\n"
 	"\n"
 	"Deterministic simulation of ration around its real decisions: ledger, placement, wake-up, matching. "
@@ -22,6 +22,7 @@ static const char help[] =
 	"  --histories N  how many, from seed S on (default 1000)\n"
 	"  --seed S       the first seed (default 1)\n"
 	"  --leaders      two pairs of schedulers, whose leader changes often\n"
+	"  --gangs        pods that are placed all or none, on a cluster that holds a part of them\n"
 	"  --case NAME    one history that was written by hand; --cases: all of them, as TAP; --list: their "
 	"names\n"
 	"  --break RULE   replace a rule by a wrong one, to see that it is caught; \"list\" lists the rules\n"
@@ -66,7 +67,8 @@ static void print_table(const struct statistics *statistics, double seconds)
 			statistics->reasons[i]);
 }
 
-static int run_histories(uint64_t n, uint64_t seed, bool leaders, enum broken broken, bool steps, bool table)
+static int run_histories(
+	uint64_t n, uint64_t seed, unsigned int what, enum broken broken, bool steps, bool table)
 {
 	struct statistics statistics = {0};
 	uint64_t truncated = 0;
@@ -74,7 +76,7 @@ static int run_histories(uint64_t n, uint64_t seed, bool leaders, enum broken br
 	double started = now();
 
 	for (uint64_t i = 0; i < n; i++) {
-		plan_draw(&plan, seed + i, leaders);
+		plan_draw(&plan, seed + i, what);
 		if (sim_run(&sim, &plan, broken, steps, &statistics) < 0) {
 			report(&plan, broken);
 			return 1;
@@ -162,10 +164,11 @@ int main(int argc, char **argv)
 		{"break", required_argument, NULL, 'b'}, {"steps", no_argument, NULL, 'v'},
 		{"table", no_argument, NULL, 't'}, {"must-violate", no_argument, NULL, 'm'},
 		{"full", required_argument, NULL, 'f'}, {"leaders", no_argument, NULL, 'L'},
-		{"help", no_argument, NULL, 'h'}, {0}};
+		{"gangs", no_argument, NULL, 'g'}, {"help", no_argument, NULL, 'h'}, {0}};
 	uint64_t histories = 1000, seed = 1;
 	enum broken broken = BREAK_NOTHING;
-	bool steps = false, cases = false, table = false, must_violate = false, leaders = false;
+	bool steps = false, cases = false, table = false, must_violate = false;
+	unsigned int what = 0;
 	const char *name = NULL;
 	int c;
 
@@ -204,7 +207,10 @@ int main(int argc, char **argv)
 				histories = strtoull(optarg, NULL, 10);
 			break;
 		case 'L':
-			leaders = true;
+			what |= DRAW_LEADERS;
+			break;
+		case 'g':
+			what |= DRAW_GANGS;
 			break;
 		case 'h':
 			fputs(help, stdout);
@@ -218,5 +224,5 @@ int main(int argc, char **argv)
 		return one_case(name, broken, steps, must_violate);
 	if (cases)
 		return run_cases(broken);
-	return run_histories(histories, seed, leaders, broken, steps, table) != (must_violate ? 1 : 0);
+	return run_histories(histories, seed, what, broken, steps, table) != (must_violate ? 1 : 0);
 }

@@ -257,7 +257,7 @@ static void draw_leaders(struct plan *plan)
 	}
 }
 
-void plan_draw(struct plan *plan, uint64_t seed, bool leaders)
+void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 {
 	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
 		INPUT_KILL_AGENT, INPUT_KILL_KUBELET, INPUT_KILL_KUBELET, INPUT_REBOOT, INPUT_API_OUTAGE,
@@ -288,8 +288,10 @@ void plan_draw(struct plan *plan, uint64_t seed, bool leaders)
 	draw_more(plan, span_ms);
 	draw_isolation(plan, span_ms);
 	draw_changes(plan, span_ms);
-	if (leaders)
+	if (what & DRAW_LEADERS)
 		draw_leaders(plan);
+	if (what & DRAW_GANGS)
+		plan_draw_gangs(plan, span_ms);
 	draw_power(plan);
 }
 
@@ -305,6 +307,10 @@ static void print_pod(const struct input *input, FILE *out)
 	fputs(" units", out);
 	if (shape->cards > 1)
 		fprintf(out, " on %u cards", shape->cards);
+	if (shape->gang)
+		fprintf(out, ", gang %u", shape->gang);
+	if (shape->priority)
+		fprintf(out, ", priority %d", shape->priority);
 	fprintf(out, ", %s", ends[shape->end]);
 	if (shape->end != END_NEVER)
 		fprintf(out, " after %u ms", shape->lifetime_ms);
@@ -337,6 +343,11 @@ void plan_print(const struct plan *plan, FILE *out)
 			fprintf(out, ", computing power%s", plan->mixing[n] ? " for some, mixed" : "");
 	}
 	fputc('\n', out);
+	for (int g = 1; g <= plan->n_gangs; g++) {
+		fprintf(out, "  gang %d: at least %u, by %s", g, plan->gangs[g].min,
+			plan->gangs[g].group ? "PodGroup" : "label");
+		fprintf(out, plan->gangs[g].timeout_s ? ", %u s\n" : "\n", plan->gangs[g].timeout_s);
+	}
 	for (uint16_t i = 0; i < plan->n_inputs; i++) {
 		const struct input *input = &plan->inputs[i];
 

@@ -14,7 +14,8 @@
 #define CARD_UNITS_MAX 10
 #define PAIRS_MAX 2
 #define CONTAINERS_MAX 4
-#define INPUTS_MAX 64
+#define INPUTS_MAX 96
+#define GANGS_MAX 5
 #define WATCHERS_MAX (PAIRS_MAX * 3 + NODES_MAX * 2)
 
 /* How a pod ends, `lifetime_ms` after it was created (or after its start, when it ends by itself). */
@@ -31,7 +32,9 @@ struct shape {
 	uint8_t remakes; /* a StatefulSet: a pod that is gone comes again with its name and a new uid */
 	int8_t by_hand;	 /* node that the user wrote into spec.nodeName, or -1 */
 	uint8_t owner;
-	uint8_t cards;	     /* label gpu-count, and `units` is for all of them together; 0 is 1 */
+	uint8_t cards; /* label gpu-count, and `units` is for all of them together; 0 is 1 */
+	uint8_t gang;  /* 1 to n_gangs; 0: of none */
+	int8_t priority;
 	uint16_t prebind_ms; /* volumes: the time between filter and bind */
 	uint16_t grace_ms;   /* containers take so long to end when told to */
 	uint32_t lifetime_ms;
@@ -76,6 +79,13 @@ struct input {
 	struct shape shape;
 };
 
+/* Pods that are placed all or none. */
+struct plan_gang {
+	uint8_t min;
+	bool group;	   /* a PodGroup says so, not the pods' labels */
+	uint8_t timeout_s; /* of the PodGroup; 0: not said */
+};
+
 struct plan {
 	uint64_t seed; /* of the delays */
 	uint8_t n_nodes, n_pairs;
@@ -87,12 +97,17 @@ struct plan {
 	bool mixing[NODES_MAX];		  /* pods with and without a percentage may be there at once */
 	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
 	bool changes;		 /* of units */
+	uint8_t n_gangs;
+	struct plan_gang gangs[GANGS_MAX + 1];
 	uint16_t n_inputs;
 	struct input inputs[INPUTS_MAX];
 };
 
-/* leaders: two pairs, whose leader changes often while watches lag. */
-void plan_draw(struct plan *plan, uint64_t seed, bool leaders);
+/* DRAW_LEADERS: two pairs, whose leader changes often while watches lag. DRAW_GANGS: gangs beside the pods,
+ * on a cluster that holds a part of them (gang-plan.c). */
+enum { DRAW_LEADERS = 1, DRAW_GANGS = 2 };
+void plan_draw(struct plan *plan, uint64_t seed, unsigned int what);
+void plan_draw_gangs(struct plan *plan, int64_t span_ms);
 void plan_print(const struct plan *plan, FILE *out);
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind);
 /* One pod of one container with `units` that never ends by itself. */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define QUEUE_MAX 2048
+#define QUEUE_MAX 4096
 
 struct event {
 	int64_t at_ns;

@@ -12,9 +12,10 @@
 #define GHOST_NS (30 * NS_PER_S)
 #define DEADLINE_NS (3 * NS_PER_S)
 #define DOUBT_NS (10 * NS_PER_S)
+#define SPOILT_NS (25 * NS_PER_S) /* a Binding comes late, or stays in doubt */
 #define LOOK_DELAY_NS (50 * MS)
 
-static bool is_ready(const struct ration *ration)
+bool ration_is_ready(const struct ration *ration)
 {
 	return ration->pods_synced && ration->nodes_synced;
 }
@@ -29,6 +30,7 @@ void ration_start(struct sim *sim, int pair)
 	ledger_init(&ration->ledger);
 	wakeup_list_init(&ration->wakeups);
 	memset(ration->held, -1, sizeof(ration->held));
+	desk_start(sim, pair);
 	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
 	watch_cut(sim, pair_watcher(pair, W_RATION_NODES), 0);
 	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
@@ -46,6 +48,7 @@ void ration_kill(struct sim *sim, int pair)
 		sim_after(sim, 100000, EVENT_BOUND, ks->epoch, pair, pod, false);
 	ration->alive = false;
 	ration->epoch++;
+	desk_stop(sim, pair);
 	ledger_release(&ration->ledger);
 	wakeup_list_release(&ration->wakeups);
 	watch_stop(sim, pair_watcher(pair, W_RATION_PODS));
@@ -84,6 +87,7 @@ void ration_changed(struct sim *sim, int pair)
 	struct ration *ration = &sim->rations[pair];
 
 	ration->changed = true;
+	desk_look(sim, pair);
 	if (wakeup_is_due(&ration->wakeups, &ration->ledger))
 		look_within(sim, pair, LOOK_DELAY_NS);
 }
@@ -168,6 +172,7 @@ static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
 		ledger_remove_pod(&ration->ledger, sim->pods[pod].uid_text);
 	else
 		ledger_delete_pod(&ration->ledger, sim->pods[pod].uid_text, sim->now_ns + GHOST_NS);
+	desk_forget(sim, pair, pod);
 	wakeup_leave(&ration->wakeups, sim->pods[pod].uid_text);
 	ration->held[pod] = -1;
 }
@@ -198,6 +203,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		ration_changed(sim, pair);
 		return;
 	}
+	desk_see(sim, pair, &facts, true);
 	if (facts.finished) {
 		forget_pod(sim, pair, pod, true);
 		ration_changed(sim, pair);
@@ -213,7 +219,8 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		ration->held[pod] = -1;
 	} else if (state->verdict && state->verdict != ration->verdicts[pod]) {
 		ration->verdicts[pod] = state->verdict;
-		ledger_drop_hold(&ration->ledger, facts.uid);
+		if (!gangs_holds(&ration->gangs, facts.uid))
+			ledger_drop_hold(&ration->ledger, facts.uid);
 		ration->held[pod] = -1;
 	}
 	ration_changed(sim, pair);
@@ -316,12 +323,14 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	struct pod_facts facts = api_facts(sim, pod, &unbound);
 	const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
 	const struct node_ledger *fitting[NODES_MAX];
-	int answer;
+	int answer, node;
 	size_t n = 0;
 
 	takeover_note_call(sim, pair);
 	if (known && known->occupancy == OCCUPANCY_RESERVED)
 		return -1;
+	if (desk_filter(sim, pair, &facts, names, &node))
+		return node < 0 ? 15 : 0xff0 | node;
 	ledger_expire(&ration->ledger, sim->now_ns);
 	ledger_drop_hold(&ration->ledger, facts.uid);
 	ration->held[pod] = -1;
@@ -353,7 +362,7 @@ static void bind_answer(struct sim *sim, int pair, int pod, bool ok)
 }
 
 /* Before a Binding was sent. */
-static void bind_refused(struct sim *sim, int pair, int pod)
+void ration_bind_refused(struct sim *sim, int pair, int pod)
 {
 	ledger_drop_hold(&sim->rations[pair].ledger, sim->pods[pod].uid_text);
 	sim->rations[pair].held[pod] = -1;
@@ -361,7 +370,8 @@ static void bind_refused(struct sim *sim, int pair, int pod)
 	ration_changed(sim, pair);
 }
 
-static void send_binding(struct sim *sim, int pair, int pod, int node, struct placement *placement)
+void ration_send_binding(
+	struct sim *sim, int pair, int pod, int node, struct placement *placement, bool forming)
 {
 	struct ration *ration = &sim->rations[pair];
 	struct random *random = &sim->pods[pod].random;
@@ -380,7 +390,10 @@ static void send_binding(struct sim *sim, int pair, int pod, int node, struct pl
 		.cards = api_cards(sim, node, placement),
 		.ration_epoch = ration->epoch,
 		.term = sim->term,
+		.forming = forming && sim->broken != BREAK_GANG_WITHOUT_MARK,
 		.fault = sim->next_fault};
+	if (sim->next_fault >= 0 && sim->unsettled_until_ns < sim->now_ns + SPOILT_NS)
+		sim->unsettled_until_ns = sim->now_ns + SPOILT_NS;
 	sim->next_fault = -1;
 	sim_after(sim,
 		sim->bindings[i].fault == BINDING_LATE ? random_between(random, 1000, 8000) * MS
@@ -395,7 +408,7 @@ static void bind_fails(struct sim *sim, int pair, int pod, int node, int r)
 	say(sim, "ration %d: no card for u%d on n%d (%d)", pair, pod, node, r);
 	if (r > 0 && sim->rations[pair].held[pod] == node && !sim->nodes[node].loose)
 		sim_violate(sim, "a held card is there at bind", "u%d on n%d", pod, node);
-	bind_refused(sim, pair, pod);
+	ration_bind_refused(sim, pair, pod);
 }
 
 static void bind_with_card(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
@@ -404,6 +417,8 @@ static void bind_with_card(struct sim *sim, int pair, int pod, int node, const s
 	struct placement placement;
 	int r;
 
+	if (desk_gathers(sim, pair, pod, node, facts))
+		return;
 	placement_init(&placement);
 	r = decide_reserve(&ration->ledger, facts, sim->nodes[node].name, &placement);
 	if (r != FITS) {
@@ -415,7 +430,9 @@ static void bind_with_card(struct sim *sim, int pair, int pod, int node, const s
 		sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d, faulty %#x", pod,
 			node, ration->sick[node]);
 	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, api_cards(sim, node, &placement));
-	send_binding(sim, pair, pod, node, &placement);
+	desk_check_sent(sim, pair, pod);
+	ration_send_binding(
+		sim, pair, pod, node, &placement, gangs_is_forming(&ration->gangs, sim->pods[pod].uid_text));
 }
 
 static void bind_read(struct sim *sim, int pair, int pod, int node);
@@ -425,6 +442,17 @@ static bool is_resized(const struct ledger_pod *known, const struct pod_facts *f
 {
 	return known->occupancy == OCCUPANCY_BOUND && facts->has_placement &&
 	       facts->placement.resizes > known->placement.resizes;
+}
+
+/* It got another size and was deleted, and the watch has shown neither: the list does not have it any more,
+ * and nobody can know. */
+static void miss_size(struct sim *sim, const struct ledger_pod *known, int pod)
+{
+	if (!known || known->occupancy != OCCUPANCY_BOUND || sim->pods[pod].state.exists ||
+		sim->pods[pod].state.size <= known->placement.resizes || sim->pods[pod].unseen)
+		return;
+	sim->pods[pod].unseen = true;
+	count(sim, COUNT_UNSEEN);
 }
 
 void ration_read_node(struct sim *sim, int pair, int node, int position)
@@ -437,6 +465,8 @@ void ration_read_node(struct sim *sim, int pair, int node, int position)
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
 		bool listed;
 
+		if (!state.exists && sim->pods[i].state.node == node)
+			miss_size(sim, known, i);
 		if (!state.exists || state.node != node || facts.finished || (ration->forgotten & BIT(i)) ||
 			(known && known->occupancy >= OCCUPANCY_BOUND && !is_resized(known, &facts)))
 			continue;
@@ -464,7 +494,7 @@ static void bind_lists(struct sim *sim, int pair, int pod, int node)
 	struct ration *ration = &sim->rations[pair];
 
 	if (api_is_away(sim)) {
-		bind_refused(sim, pair, pod);
+		ration_bind_refused(sim, pair, pod);
 		return;
 	}
 	ration->listed_at[pod] = (int16_t)sim->n_log;
@@ -476,11 +506,12 @@ static void bind(struct sim *sim, int pair, int pod, int node)
 {
 	struct ration *ration = &sim->rations[pair];
 
-	if (!ration->alive || !is_ready(ration)) {
+	if (!ration->alive || !ration_is_ready(ration)) {
 		bind_answer(sim, pair, pod, false);
 		return;
 	}
 	takeover_note_call(sim, pair);
+	ration->bind_ns[pod] = sim->now_ns;
 	if (sim->now_ns < ration->fresh_until_ns && sim->broken != BREAK_NO_LIST_AT_TAKEOVER)
 		sim_after(sim, sim_delay(&sim->pods[pod].random, 1000, 300000), EVENT_BIND_LIST,
 			ration->epoch, pair, pod, node);
@@ -508,7 +539,7 @@ static void bind_got(struct sim *sim, int pair, int pod, int node)
 	struct pod_facts facts = api_facts(sim, pod, state);
 
 	if (!state->exists || api_is_away(sim))
-		bind_refused(sim, pair, pod);
+		ration_bind_refused(sim, pair, pod);
 	else
 		bind_with_card(sim, pair, pod, node, &facts);
 }
@@ -582,6 +613,7 @@ static void tick(struct sim *sim, int pair)
 	if (decide_expire(
 		    &ration->ledger, sim->now_ns, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected))
 		ration_changed(sim, pair);
+	desk_tick(sim, pair);
 	if (sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
 		wakeup_forget_gone(&ration->wakeups, &ration->ledger, sim->now_ns);
 	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
@@ -596,7 +628,7 @@ static void on_call(struct sim *sim, const struct event *event)
 		return;
 	if (event->kind == EVENT_BIND)
 		bind(sim, event->a, event->b, event->c);
-	else if (!ration->alive || !is_ready(ration))
+	else if (!ration->alive || !ration_is_ready(ration))
 		filter_answers(sim, event->a, event->b, -1);
 	else
 		filter_answers(sim, event->a, event->b, filter(sim, event->a, event->b, event->c));

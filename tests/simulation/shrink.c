@@ -70,6 +70,12 @@ static void simplify(struct plan *plan, int what, struct shape *shape)
 			shape->units[c] = (uint8_t)(shape->units[c] / shape->cards);
 		shape->cards = 0;
 		break;
+	case 8:
+		shape->priority = 0;
+		break;
+	case 9:
+		memset(shape->core, 0, sizeof(shape->core));
+		break;
 	default:
 		break;
 	}
@@ -80,7 +86,7 @@ static bool simplify_pods(struct sim *sim, struct plan *plan, enum broken broken
 	bool changed = false;
 
 	for (uint16_t i = 0; i < plan->n_inputs; i++)
-		for (int what = 0; plan->inputs[i].kind == INPUT_POD && what < 8; what++) {
+		for (int what = 0; plan->inputs[i].kind == INPUT_POD && what < 10; what++) {
 			struct plan smaller = *plan;
 
 			simplify(&smaller, what, &smaller.inputs[i].shape);

@@ -43,6 +43,12 @@ const char *const broken_names[BREAK_MAX] = {
 	"ignore-health",
 	"change-under-pods",
 	"change-at-once",
+	"gang-in-parts",
+	"gang-without-mark",
+	"gang-no-eviction",
+	"gang-forget-to-release",
+	"gang-no-nudge",
+	"gang-no-keeping",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -75,6 +81,14 @@ const char *const counter_names[COUNT_MAX] = {
 	"pods that ended by themselves",
 	"pods running in the end",
 	"changes of a node's unit",
+	"gangs",
+	"times that a gang came about",
+	"times that a part of a gang was placed",
+	"members evicted since a part of their gang was placed",
+	"gangs for which cards were kept",
+	"gangs of which too few were left, and went one by one",
+	"gangs of which enough run in the end",
+	"gangs that wait in the end",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
@@ -88,6 +102,11 @@ void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t
 
 	if (!queue_push(&sim->queue, event))
 		sim->truncated = true;
+}
+
+int64_t sim_aftermath_ns(const struct sim *sim)
+{
+	return sim->plan->n_gangs ? GANG_AFTERMATH_NS : AFTERMATH_NS;
 }
 
 /* Mostly short, sometimes very long: what breaks things is the one that comes too late. */
@@ -177,7 +196,7 @@ static void start(struct sim *sim)
 		/* everything has started by then */
 		sim_after(sim, (input->at_ms + 3000) * MS, EVENT_INPUT, 0, i, 0, 0);
 	}
-	sim->end_ns = (last_ms + 3000) * MS + AFTERMATH_NS;
+	sim->end_ns = (last_ms + 3000) * MS + sim_aftermath_ns(sim);
 }
 
 static void kill_for(struct sim *sim, int index, const struct input *input)
@@ -223,6 +242,8 @@ static void disturb(struct sim *sim, const struct input *input)
 
 	if (input->kind != INPUT_CARD && input->kind != INPUT_RESIZE && until > sim->disturbed_until_ns)
 		sim->disturbed_until_ns = until;
+	if (until > sim->unsettled_until_ns)
+		sim->unsettled_until_ns = until;
 }
 
 static void input_happens(struct sim *sim, int index)
@@ -390,6 +411,12 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_RECHECKED:
 		ration_on_event(sim, event);
 		break;
+	case EVENT_GANG_LOOK:
+	case EVENT_GANG_GROUPS:
+	case EVENT_GANG_EVICT:
+	case EVENT_GANG_UNMARK:
+		desk_on_event(sim, event);
+		break;
 	case EVENT_SET_BEGIN:
 	case EVENT_SET_LISTED:
 	case EVENT_SET_PATCH:
@@ -453,6 +480,9 @@ int sim_run(struct sim *sim, const struct plan *plan, enum broken broken, bool t
 	sim->n_pairs = plan->n_pairs;
 	sim->next_fault = -1;
 	random_seed(&sim->random, plan->seed, 1);
+	for (int g = 1; g <= plan->n_gangs; g++)
+		sim->gangs[g].min = plan->gangs[g].min;
+	statistics->counts[COUNT_GANGS] += plan->n_gangs;
 	start(sim);
 	while (!*sim->violation && !sim->truncated && queue_pop(&sim->queue, &event)) {
 		if (event.at_ns > sim->end_ns)

@@ -3,10 +3,12 @@
  * src/agent (matching, served, pods, ids).
  *
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
+ * gang-plan.c gangs from a seed
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
  * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
- * manager sizes.c other sizes for pods that run   terms.c changes of the unit   invariants.c what must hold
- * after every step and in the end
+ * manager sizes.c other sizes for pods that run   terms.c changes of the unit   gang-desk.c the scheduler's
+ * part for pods that are placed all or none   gang-checks.c what must hold for these   fitting.c whether
+ * there is room   invariants.c what must hold after every step and in the end
  *
  * Pods are numbers (bits of a uint64_t), so are nodes, cards and device ids.
  */
@@ -21,15 +23,16 @@
 #include "agent/pods/pods.h"
 #include "agent/kubelet/served.h"
 #include "base/clock.h"
+#include "model/gang.h"
 #include "model/ledger.h"
 #include "model/wakeup.h"
 #include "plan.h"
 #include "queue.h"
 #include "random.h"
 
-#define PODS_MAX 60
-#define LOG_MAX 1200
-#define BINDINGS_MAX 160
+#define PODS_MAX 64
+#define LOG_MAX 3000
+#define BINDINGS_MAX 320
 #define PATCHES_MAX 64
 #define SIZES_MAX 5
 #define OPS_MAX 256
@@ -37,6 +40,10 @@
 #define UNIT_MIB 1024
 /* Longer than any patience of the product that matters: 30 s for ghosts, and what comes after. */
 #define AFTERMATH_NS (60 * NS_PER_S)
+/* Gangs have more: a part is placed, and evicted after its time, the rest backs off for 32 s. */
+#define GANG_AFTERMATH_NS (150 * NS_PER_S)
+#define GANG_TIMEOUT_NS (15 * NS_PER_S)
+#define GANG_KEEP_AFTER_NS (20 * NS_PER_S)
 
 #define BIT(i) (UINT64_C(1) << (i))
 #define for_each_bit(i, bits)                                                                                \
@@ -66,6 +73,12 @@ enum broken {
 	BREAK_IGNORE_HEALTH,
 	BREAK_CHANGE_UNDER_PODS,
 	BREAK_CHANGE_AT_ONCE,
+	BREAK_GANG_IN_PARTS,
+	BREAK_GANG_WITHOUT_MARK,
+	BREAK_GANG_NO_EVICTION,
+	BREAK_GANG_FORGET_TO_RELEASE,
+	BREAK_GANG_NO_NUDGE,
+	BREAK_GANG_NO_KEEPING,
 	BREAK_MAX
 };
 
@@ -74,7 +87,8 @@ enum phase { PHASE_PENDING, PHASE_RUNNING, PHASE_SUCCEEDED, PHASE_FAILED };
 /* What the API server says about a pod at one moment. */
 struct state {
 	bool exists, deleting, assigned, placed;
-	bool live; /* a container is not terminated, by its status */
+	bool forming; /* ration.dev/gang */
+	bool live;    /* a container is not terminated, by its status */
 	int8_t node;
 	uint8_t phase;
 	uint8_t verdict, nudge;
@@ -122,8 +136,9 @@ struct pod {
 	uint8_t cards;	    /* of the placement, bits */
 	int8_t binder;	    /* pair */
 	uint8_t name;
-	char uid_text[8], name_text[8];
+	char uid_text[8], name_text[8], gang_text[8];
 	bool unseen;   /* gone before the API server knew that it ran, or before its node could say so */
+	bool prebound; /* its volumes are there: PreBind does not take long again */
 	bool rejected; /* by the kubelet, whatever the API server knows yet */
 	uint8_t reason;
 };
@@ -165,6 +180,7 @@ struct binding {
 	int8_t fault; /* -1: none */
 	bool answered;
 	bool applied;
+	bool forming;
 	int16_t status;
 };
 
@@ -217,6 +233,30 @@ struct ration {
 	uint64_t unclear;	/* of these: what was answered may have been applied */
 	struct doubt doubts[BINDINGS_MAX];
 	uint16_t n_doubts, first_doubt;
+	/* gang-desk.c */
+	struct gangs gangs;
+	int64_t gang_look_ns; /* when the next look is due; 0: none is */
+	uint16_t gang_look_serial;
+	uint64_t gang_generation;
+	uint64_t gathering; /* binds that wait for the others of their gang */
+	int8_t bind_node[PODS_MAX];
+	int16_t kept[PODS_MAX];	   /* what has been said of it */
+	int64_t bind_ns[PODS_MAX]; /* when the call came in */
+};
+
+/* What the API server says about a gang. */
+struct gang_truth {
+	uint32_t min;
+	uint64_t bound, waiting; /* pods */
+	bool whole;		 /* min were bound at once, and since then there was always one */
+	bool has_run;		 /* it was whole once, and its pods have a controller */
+	int64_t few_ns;		 /* since when some of these are there, and too few; 0: not so */
+	int64_t left_over_ns;	 /* when it was so long enough last */
+	int64_t partly_ns;	 /* since when some are bound and too few; 0: not so */
+	int64_t ready_ns;	 /* since when enough are there and it is not whole; 0: not so */
+	int64_t starved_ns;	 /* since when cards have to be kept for it; 0: not so */
+	int64_t cleared_ns;	 /* since when nobody is left of who was bound then; 0: somebody is */
+	uint64_t before;	 /* those */
 };
 
 /* One Allocate, GetPreferredAllocation or PreStartContainer. */
@@ -326,6 +366,14 @@ enum counter {
 	COUNT_FINISHED,
 	COUNT_RUNNING_AT_END,
 	COUNT_CHANGES,
+	COUNT_GANGS,
+	COUNT_GANGS_WHOLE,
+	COUNT_GANGS_PARTLY,
+	COUNT_GANG_EVICTIONS,
+	COUNT_GANGS_KEPT,
+	COUNT_GANGS_LEFT_OVER,
+	COUNT_GANGS_RUNNING,
+	COUNT_GANGS_WAITING,
 	COUNT_MAX
 };
 
@@ -390,6 +438,10 @@ enum event_kind {
 	EVENT_SET_LISTED,
 	EVENT_SET_PATCH,
 	EVENT_SET_ANSWER,
+	EVENT_GANG_LOOK,
+	EVENT_GANG_GROUPS,
+	EVENT_GANG_EVICT,
+	EVENT_GANG_UNMARK,
 	EVENT_MAX
 };
 
@@ -409,11 +461,13 @@ struct sim {
 	struct watcher watchers[WATCHERS_MAX];
 	int64_t api_away_until_ns;
 	int64_t disturbed_until_ns; /* somebody is away, or late */
+	int64_t unsettled_until_ns; /* likewise, or a Binding is in doubt: times of gangs count from here */
 	int8_t next_fault;
 	struct binding bindings[BINDINGS_MAX];
 	uint16_t n_bindings;
 	struct size_patch patches[PATCHES_MAX];
 	uint16_t n_patches;
+	struct gang_truth gangs[GANGS_MAX + 1];
 
 	struct kube_scheduler kube_schedulers[PAIRS_MAX];
 	struct ration rations[PAIRS_MAX];
@@ -433,6 +487,7 @@ struct sim {
 int sim_run(struct sim *sim, const struct plan *plan, enum broken broken, bool trace,
 	struct statistics *statistics); /* 0: no violation */
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c);
+int64_t sim_aftermath_ns(const struct sim *sim); /* nothing happened for so long: the end */
 int64_t sim_delay(struct random *random, int64_t usual_us, int64_t most_us);
 void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -489,6 +544,30 @@ void ration_on_event(struct sim *sim, const struct event *event);
 void ration_changed(struct sim *sim, int pair);
 void ration_read_node(struct sim *sim, int pair, int node, int position); /* a LIST of its pods */
 
+bool ration_is_ready(const struct ration *ration);
+void ration_send_binding(
+	struct sim *sim, int pair, int pod, int node, struct placement *placement, bool forming);
+void ration_bind_refused(struct sim *sim, int pair, int pod);
+
+/* gang-desk.c */
+void desk_start(struct sim *sim, int pair);
+void desk_stop(struct sim *sim, int pair);
+void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed);
+void desk_forget(struct sim *sim, int pair, int pod);
+void desk_tick(struct sim *sim, int pair);
+void desk_look(struct sim *sim, int pair); /* the ledger may have changed */
+/* False: to be treated like any pod. *ret_node: the only one, -1 for none. */
+bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node);
+bool desk_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts);
+/* Either enough of the pod's gang have their cards now, or no Binding leaves. */
+void desk_check_sent(struct sim *sim, int pair, int pod);
+void desk_on_event(struct sim *sim, const struct event *event);
+
+/* gang-checks.c */
+void gang_checks_after_step(struct sim *sim, bool changed);
+void gang_checks_at_end(struct sim *sim);
+bool gang_is_open(const struct sim *sim, int pod); /* it is of none, or of one that has come about */
+
 /* agent.c */
 void agent_start_process(struct sim *sim, int node);
 void agent_kill(struct sim *sim, int node);
@@ -534,6 +613,24 @@ void size_on_event(struct sim *sim, const struct event *event);
 const struct request *size_request(const struct pod *pod, int size);
 const struct placement *size_placement(const struct pod *pod, int size);
 void size_release(struct pod *pod);
+
+/* fitting.c: the truth about cards, and whether there is room; none of it is the product's code */
+struct truth {
+	uint32_t used[NODES_MAX][CARDS_MAX];
+	uint32_t instances[NODES_MAX][CARDS_MAX];
+	uint32_t core[NODES_MAX][CARDS_MAX];
+	uint32_t unplaced[NODES_MAX], unplaced_core[NODES_MAX], all_core[NODES_MAX];
+	bool with_core[NODES_MAX], without_core[NODES_MAX];
+	uint32_t all[NODES_MAX];
+	int64_t surplus_ids[NODES_MAX]; /* what the kubelet counts beyond that */
+};
+bool fitting_occupies(const struct pod *pod);
+void fitting_recount(const struct sim *sim, struct truth *ret);
+bool fitting_fits(const struct sim *sim, const struct truth *truth, int node, const struct request *request);
+/* Some `needed` of these pods, all at once. */
+bool fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods, size_t needed);
+/* What is kept for others than this pod is as good as used: by the book of the pair that leads. */
+void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth);
 
 /* invariants.c */
 void invariants_after_step(struct sim *sim);

@@ -120,10 +120,14 @@ void terms_on_event(struct sim *sim, const struct event *event)
 
 void terms_bound(struct sim *sim, int pod, int n)
 {
-	const struct node *node = &sim->nodes[n];
+	struct node *node = &sim->nodes[n];
 
-	if (sim->now_ns > sim->disturbed_until_ns && sim->pods[pod].placement.n_containers &&
-		sim->pods[pod].placement.unit_mib != node->facts.unit_mib)
+	if (!sim->pods[pod].placement.n_containers ||
+		sim->pods[pod].placement.unit_mib == node->facts.unit_mib)
+		return;
+	/* Whoever gave it its card took it for lost long ago. */
+	node->loose = true;
+	if (sim->now_ns > sim->disturbed_until_ns)
 		sim_violate(sim, "unit", "u%d was bound to n%d in a unit in which the node does not count",
 			pod, n);
 }

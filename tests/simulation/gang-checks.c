@@ -1,0 +1,270 @@
+/* What must hold for pods that are placed all or none. The truth is the API server's: which are bound there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* To see it, to say it, to say it again. */
+#define EVICT_WITHIN_NS (12 * NS_PER_S)
+/* After all who were there before are gone: plan, bind, and a back-off of at most 32 s. */
+#define KEPT_WITHIN_NS (40 * NS_PER_S)
+#define KEEP_SEEN_NS (3 * NS_PER_S)
+/* gang-look.c says 10 s; watches lag. */
+#define LEFT_OVER_NS (9 * NS_PER_S)
+#define SEEN_WITHIN_NS (5 * NS_PER_S)
+
+static uint32_t size_of(uint64_t pods)
+{
+	return (uint32_t)__builtin_popcountll(pods);
+}
+
+static void recount(const struct sim *sim, int g, struct gang_truth *gang)
+{
+	gang->bound = gang->waiting = 0;
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct state *state = &sim->pods[i].state;
+
+		if (sim->pods[i].shape.gang != g || !state->exists || state->deleting ||
+			state->phase >= PHASE_SUCCEEDED)
+			continue;
+		*(state->node < 0 ? &gang->waiting : &gang->bound) |= BIT(i);
+	}
+}
+
+/* Fewer than are needed, for so long, made by the controller of a gang that has run: each goes by itself. Who
+ * decides has seen it a little earlier or later. */
+static bool is_left_over(const struct sim *sim, const struct gang_truth *gang)
+{
+	return (gang->few_ns && sim->now_ns - gang->few_ns >= LEFT_OVER_NS) ||
+	       (gang->left_over_ns && sim->now_ns - gang->left_over_ns < SEEN_WITHIN_NS);
+}
+
+static void follow_left_over(struct sim *sim, struct gang_truth *gang)
+{
+	uint64_t there = gang->bound | gang->waiting;
+
+	for_each_bit (i, gang->bound)
+		gang->has_run |= gang->whole && *sim->pods[i].facts.owner;
+	if (there && size_of(there) < gang->min && gang->has_run) {
+		gang->few_ns = gang->few_ns ? gang->few_ns : sim->now_ns;
+		return;
+	}
+	if (is_left_over(sim, gang))
+		gang->left_over_ns = sim->now_ns;
+	gang->few_ns = 0;
+}
+
+static void follow(struct sim *sim, int g)
+{
+	struct gang_truth *gang = &sim->gangs[g];
+	bool was_whole = gang->whole, was_bound = gang->bound;
+
+	recount(sim, g, gang);
+	gang->whole = gang->bound && (was_whole || size_of(gang->bound) >= gang->min);
+	if (gang->bound && !was_bound && !gang->whole && is_left_over(sim, gang)) {
+		count(sim, COUNT_GANGS_LEFT_OVER);
+		gang->whole = was_whole = true;
+	}
+	follow_left_over(sim, gang);
+	if (gang->whole && !was_whole) {
+		say(sim, "gang %d has come about", g);
+		count(sim, COUNT_GANGS_WHOLE);
+	}
+	if (!gang->bound || gang->whole)
+		gang->partly_ns = 0;
+	else if (!gang->partly_ns) {
+		gang->partly_ns = sim->now_ns;
+		count(sim, COUNT_GANGS_PARTLY);
+	}
+	if (gang->whole || size_of(gang->bound | gang->waiting) < gang->min)
+		gang->ready_ns = 0;
+	else if (!gang->ready_ns)
+		gang->ready_ns = sim->now_ns;
+}
+
+static int64_t timeout_of(const struct sim *sim, int g)
+{
+	const struct plan_gang *gang = &sim->plan->gangs[g];
+
+	return gang->group && gang->timeout_s ? gang->timeout_s * NS_PER_S : GANG_TIMEOUT_NS;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void check_partly(struct sim *sim, int g)
+{
+	const struct gang_truth *gang = &sim->gangs[g];
+
+	if (gang->partly_ns && sim->now_ns - later(gang->partly_ns, sim->unsettled_until_ns) >
+				       timeout_of(sim, g) + EVICT_WITHIN_NS)
+		sim_violate(sim, "no gang is partly placed after its time", "gang %d: %u of %u", g,
+			size_of(gang->bound), gang->min);
+}
+
+/* Who there is of a gang says when it was made, and how important it is. */
+static bool is_before(const struct sim *sim, int a, int b)
+{
+	uint64_t of_a = sim->gangs[a].bound | sim->gangs[a].waiting;
+	uint64_t of_b = sim->gangs[b].bound | sim->gangs[b].waiting;
+	int32_t priority[2] = {INT32_MIN, INT32_MIN};
+	int64_t created[2] = {INT64_MAX, INT64_MAX};
+
+	for_each_bit (i, of_a | of_b) {
+		const struct pod_facts *facts = &sim->pods[i].facts;
+		int which = (of_b & BIT(i)) != 0;
+
+		priority[which] = facts->priority > priority[which] ? facts->priority : priority[which];
+		created[which] = facts->created < created[which] ? facts->created : created[which];
+	}
+	if (priority[0] != priority[1])
+		return priority[0] > priority[1];
+	return created[0] != created[1] ? created[0] < created[1] : a < b;
+}
+
+static bool is_first(const struct sim *sim, int g)
+{
+	for (int other = 1; other <= sim->plan->n_gangs; other++)
+		if (other != g && sim->gangs[other].ready_ns && is_before(sim, other, g))
+			return false;
+	return true;
+}
+
+static bool fits_empty(const struct sim *sim, int g)
+{
+	const struct gang_truth *gang = &sim->gangs[g];
+	static const struct truth empty;
+
+	return fitting_all(sim, &empty, gang->bound | gang->waiting, gang->min);
+}
+
+/* Pods that take room, and are not of the gang; above: of a higher priority than it. */
+static uint64_t others(const struct sim *sim, int g, bool above)
+{
+	const struct gang_truth *gang = &sim->gangs[g];
+	uint64_t there = 0;
+
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct pod *pod = &sim->pods[i];
+		bool takes = (fitting_occupies(pod) && pod->state.node >= 0) || api_pod_lives(pod);
+
+		for_each_bit (k, gang->waiting)
+			takes &= !above || pod->facts.priority > sim->pods[k].facts.priority;
+		if (takes && !(gang->bound & BIT(i)))
+			there |= BIT(i);
+	}
+	return there;
+}
+
+/* The first that has waited too long has everything kept for it that becomes free: it comes about soon after
+ * those are gone who were there then. */
+static void check_starved(struct sim *sim, int g)
+{
+	struct gang_truth *gang = &sim->gangs[g];
+	int64_t since_ns = later(gang->ready_ns, sim->unsettled_until_ns);
+
+	if (!gang->ready_ns || sim->plan->changes ||
+		sim->now_ns - since_ns < GANG_KEEP_AFTER_NS + KEEP_SEEN_NS || !is_first(sim, g)) {
+		gang->starved_ns = gang->cleared_ns = 0;
+		return;
+	}
+	if (!gang->starved_ns) {
+		count(sim, COUNT_GANGS_KEPT);
+		gang->starved_ns = sim->now_ns;
+		gang->before = others(sim, g, false);
+	}
+	gang->before = (gang->before | others(sim, g, true)) & others(sim, g, false);
+	if (gang->before || !fits_empty(sim, g))
+		gang->cleared_ns = 0;
+	else if (!gang->cleared_ns)
+		gang->cleared_ns = sim->now_ns;
+	else if (sim->now_ns - gang->cleared_ns > KEPT_WITHIN_NS)
+		sim_violate(sim, "a gang that has waited long gets what becomes free",
+			"gang %d, %.3f s after the last who was there before it", g,
+			(double)(sim->now_ns - gang->cleared_ns) / 1e9);
+}
+
+void gang_checks_after_step(struct sim *sim, bool changed)
+{
+	for (int g = 1; changed && g <= sim->plan->n_gangs; g++)
+		follow(sim, g);
+	for (int g = 1; g <= sim->plan->n_gangs; g++) {
+		check_partly(sim, g);
+		if (changed || sim->gangs[g].cleared_ns || !sim->gangs[g].starved_ns)
+			check_starved(sim, g);
+	}
+}
+
+bool gang_is_open(const struct sim *sim, int pod)
+{
+	return !sim->pods[pod].shape.gang || sim->gangs[sim->pods[pod].shape.gang].whole;
+}
+
+/* In the end. */
+
+static void check_waiting(struct sim *sim, int g, const struct truth *now)
+{
+	const struct gang_truth *gang = &sim->gangs[g];
+	uint32_t bound = size_of(gang->bound);
+	struct truth kept = *now;
+
+	if (gang->whole || !gang->waiting || size_of(gang->bound | gang->waiting) < gang->min)
+		return;
+	count(sim, COUNT_GANGS_WAITING);
+	fitting_lay_kept(sim, __builtin_ctzll(gang->waiting), &kept);
+	if (fitting_all(sim, &kept, gang->waiting, gang->min - bound))
+		sim_violate(sim, "no gang that fits waits for ever", "gang %d: %u of %u are bound", g, bound,
+			gang->min);
+}
+
+static void check_marks(struct sim *sim, int g)
+{
+	const struct gang_truth *gang = &sim->gangs[g];
+
+	for_each_bit (i, gang->bound)
+		if (gang->whole && sim->pods[i].state.forming)
+			sim_violate(sim, "who is of a gang that has come about loses its mark",
+				"u%d of gang %d", i, g);
+}
+
+/* What is kept is for one gang, the first, and only if it can ever use it. */
+static void check_kept(struct sim *sim, int pair)
+{
+	const struct ration *ration = &sim->rations[pair];
+	int keeps = 0;
+
+	for (int i = 0; i < sim->n_pods && ration->alive && sim->kube_schedulers[pair].leads; i++) {
+		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+		int g = sim->pods[i].shape.gang;
+
+		if (!known || !known->nomination)
+			continue;
+		if (keeps && g != keeps)
+			sim_violate(sim, "cards are kept for one gang only", "gangs %d and %d", keeps, g);
+		keeps = g;
+		if (!g || !sim->gangs[g].ready_ns ||
+			sim->now_ns - sim->gangs[g].ready_ns < GANG_KEEP_AFTER_NS || !fits_empty(sim, g))
+			sim_violate(sim, "cards are kept for a gang that has waited long", "u%d of gang %d",
+				i, g);
+	}
+}
+
+void gang_checks_at_end(struct sim *sim)
+{
+	struct truth now;
+
+	if (!sim->plan->n_gangs)
+		return;
+	fitting_recount(sim, &now);
+	for (int g = 1; g <= sim->plan->n_gangs; g++) {
+		sim->statistics->counts[COUNT_GANGS_RUNNING] += size_of(sim->gangs[g].bound) >=
+								sim->gangs[g].min;
+		check_waiting(sim, g, &now);
+		check_marks(sim, g);
+	}
+	for (int i = 0; i < sim->n_pairs; i++)
+		check_kept(sim, i);
+}

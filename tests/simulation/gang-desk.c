@@ -1,0 +1,378 @@
+/* ration-scheduler's part for pods that are placed all or none: what gangs.c, gang-groups.c and bind-gang.c
+ * do around the real state machine (model/gang.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "model/decide.h"
+#include "model/gang.h"
+#include "model/nomination.h"
+#include "sim.h"
+
+#define LOOK_DELAY_NS (50 * MS)
+#define LATE_NS (5 * NS_PER_S) /* bind.c: START_MAX_NS */
+
+void desk_start(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct gang_rules rules = {.keep_after_ns = GANG_KEEP_AFTER_NS, .timeout_ns = GANG_TIMEOUT_NS};
+	struct random *random = &sim->watchers[pair_watcher(pair, W_RATION_NODES)].random;
+
+	if (sim->broken == BREAK_GANG_NO_KEEPING)
+		rules.keep_after_ns = 3600 * NS_PER_S;
+	gangs_init(&ration->gangs, &rules);
+	if (!sim->plan->n_gangs)
+		return;
+	gangs_set_groups_known(&ration->gangs, false);
+	sim_after(sim, sim_delay(random, 5000, 5000000), EVENT_GANG_GROUPS, ration->epoch, pair, 0, 0);
+}
+
+void desk_stop(struct sim *sim, int pair)
+{
+	gangs_release(&sim->rations[pair].gangs);
+	sim->rations[pair].gathering = 0;
+}
+
+static void look_within(struct sim *sim, int pair, int64_t delay_ns)
+{
+	struct ration *ration = &sim->rations[pair];
+	int64_t due_ns = sim->now_ns + delay_ns;
+
+	if (ration->gang_look_ns && ration->gang_look_ns <= due_ns)
+		return;
+	ration->gang_look_ns = due_ns;
+	ration->gang_look_serial = (ration->gang_look_serial + 1) & 0x7fff;
+	sim_after(sim, delay_ns, EVENT_GANG_LOOK, ration->epoch, pair, ration->gang_look_serial, 0);
+}
+
+static void refuse(struct sim *sim, int pair, int pod)
+{
+	sim->rations[pair].gathering &= ~BIT(pod);
+	if (sim->broken == BREAK_GANG_FORGET_TO_RELEASE)
+		return;
+	ration_bind_refused(sim, pair, pod);
+}
+
+static uint64_t gather(struct ration *ration, struct sim *sim, const char *uid)
+{
+	uint64_t going = 0;
+
+	for_each_bit (i, ration->gathering)
+		if (gangs_are_mates(&ration->gangs, sim->pods[i].uid_text, uid))
+			going |= BIT(i);
+	ration->gathering &= ~going;
+	return going;
+}
+
+/* kube-scheduler has hung up, or would before the Binding is over. */
+static bool is_too_late(const struct sim *sim, const struct ration *ration, int pod)
+{
+	return !(ration->waiting_binds & BIT(pod)) || sim->now_ns - ration->bind_ns[pod] > LATE_NS;
+}
+
+static bool reserve_all(struct sim *sim, int pair, uint64_t going, struct placement *placements)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	for_each_bit (i, going) {
+		const struct pod_facts *facts = gangs_facts(&ration->gangs, sim->pods[i].uid_text);
+		int node = ration->bind_node[i];
+
+		if (!facts || is_too_late(sim, ration, i) ||
+			decide_reserve(&ration->ledger, facts, sim->nodes[node].name, &placements[i]) != FITS)
+			return false;
+		if (api_cards(sim, node, &placements[i]) & ration->sick[node])
+			sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d", i, node);
+	}
+	return true;
+}
+
+static void refuse_all(struct sim *sim, int pair, uint64_t going, struct placement *placements)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	for_each_bit (i, going) {
+		placement_release(&placements[i]);
+		if (sim->broken != BREAK_GANG_FORGET_TO_RELEASE)
+			ledger_release_reservation(&ration->ledger, sim->pods[i].uid_text);
+		refuse(sim, pair, i);
+	}
+}
+
+void desk_check_sent(struct sim *sim, int pair, int pod)
+{
+	struct ration *ration = &sim->rations[pair];
+	const struct gang_truth *gang = &sim->gangs[sim->pods[pod].shape.gang];
+	uint32_t have = 0;
+
+	if (!sim->pods[pod].shape.gang)
+		return;
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+
+		have += sim->pods[i].shape.gang == sim->pods[pod].shape.gang && known &&
+			(known->occupancy == OCCUPANCY_RESERVED || known->occupancy == OCCUPANCY_BOUND);
+	}
+	if (have < gang->min && gangs_rules_out(&ration->gangs, &sim->pods[pod].facts))
+		sim_violate(sim, "no Binding leaves before enough of the gang have their cards",
+			"gang %u: %u of %u", sim->pods[pod].shape.gang, have, gang->min);
+}
+
+static void go(struct sim *sim, int pair, const char *uid)
+{
+	struct ration *ration = &sim->rations[pair];
+	struct placement placements[PODS_MAX] = {0};
+	uint64_t going = gather(ration, sim, uid), forming = 0;
+
+	if (!going)
+		return;
+	if (!reserve_all(sim, pair, going, placements)) {
+		say(sim, "ration %d: the gang of %s cannot be bound as it stands", pair, uid);
+		gangs_give_up(&ration->gangs, &ration->ledger, uid, "", sim->now_ns);
+		look_within(sim, pair, LOOK_DELAY_NS);
+		refuse_all(sim, pair, going, placements);
+		return;
+	}
+	for_each_bit (i, going)
+		if (gangs_is_forming(&ration->gangs, sim->pods[i].uid_text))
+			forming |= BIT(i);
+	for_each_bit (i, going) {
+		desk_check_sent(sim, pair, i);
+		gangs_sent(&ration->gangs, sim->pods[i].uid_text);
+		say(sim, "ration %d binds u%d of gang %u to n%d", pair, i, sim->pods[i].shape.gang,
+			ration->bind_node[i]);
+		ration_send_binding(
+			sim, pair, i, ration->bind_node[i], &placements[i], (forming & BIT(i)) != 0);
+	}
+}
+
+static void carry_out_one(struct sim *sim, int pair, const struct gang_order *order)
+{
+	struct ration *ration = &sim->rations[pair];
+	int pod = atoi(order->uid + 1);
+	struct random *random = &sim->pods[pod].random;
+
+	switch (order->kind) {
+	case GANG_GO:
+		go(sim, pair, order->uid);
+		break;
+	case GANG_TURN_AWAY:
+		if (ration->gathering & BIT(pod))
+			refuse(sim, pair, pod);
+		break;
+	case GANG_NUDGE:
+		if (sim->broken == BREAK_GANG_NO_NUDGE)
+			break;
+		count(sim, COUNT_NUDGES);
+		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_NUDGE, 0, pod, 0, 0);
+		break;
+	case GANG_EVICT:
+		/* What is not known by the watch may not be so. */
+		if (sim->broken != BREAK_GANG_NO_EVICTION &&
+			sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
+			sim_after(sim, sim_delay(random, 1000, 20000), EVENT_GANG_EVICT, 0, pod, pair, 0);
+		break;
+	case GANG_SINGLE: {
+		const struct pod_facts *facts = gangs_facts(&ration->gangs, order->uid);
+
+		if (facts && wakeup_found_waiting(&ration->wakeups, facts, sim->now_ns) < 0)
+			sim->truncated = true;
+		break;
+	}
+	case GANG_UNMARK:
+		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_GANG_UNMARK, 0, pod, 0, 0);
+		break;
+	}
+}
+
+/* Carrying out one may bring others, which come after it. */
+static void carry_out(struct sim *sim, int pair)
+{
+	struct gang_order *order;
+
+	while ((order = gangs_next_order(&sim->rations[pair].gangs))) {
+		carry_out_one(sim, pair, order);
+		gang_order_free(order);
+	}
+}
+
+/* Once for each change. */
+static void say_kept(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	for (int i = 0; sim->trace && i < sim->n_pods; i++) {
+		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
+		const struct nomination *kept = known ? known->nomination : NULL;
+		int n = kept ? kept->node->facts.name[1] - '0' : -1;
+		int what = kept ? n << 8 | api_cards(sim, n, &kept->shadow.placement) : -1;
+
+		if (what != ration->kept[i] - 1)
+			say(sim,
+				kept ? "ration %d keeps for u%d cards %#x of n%d"
+				     : "ration %d keeps for u%d nothing any more",
+				pair, i, what & 0xff, n);
+		ration->kept[i] = (int16_t)(what + 1);
+	}
+}
+
+static void look(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+	int64_t again_ns;
+
+	ration->gang_look_ns = 0;
+	gangs_set_following(&ration->gangs, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected);
+	again_ns = gangs_look(&ration->gangs, &ration->ledger, sim->now_ns, ration_is_ready(ration));
+	ration->gang_generation = ration->ledger.generation;
+	say_kept(sim, pair);
+	carry_out(sim, pair);
+	if (again_ns != INT64_MAX)
+		look_within(sim, pair, again_ns > MS ? again_ns : MS);
+	ration_changed(sim, pair);
+}
+
+void desk_look(struct sim *sim, int pair)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (ration->gangs.by_uid.count && ration->gang_generation != ration->ledger.generation)
+		look_within(sim, pair, LOOK_DELAY_NS);
+}
+
+void desk_tick(struct sim *sim, int pair)
+{
+	if (sim->rations[pair].gangs.by_uid.count)
+		look_within(sim, pair, NS_PER_S);
+}
+
+void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (!facts->gang && !ration->gangs.by_uid.count)
+		return;
+	if (gangs_see_pod(&ration->gangs, facts, listed, sim->now_ns) < 0)
+		sim->truncated = true;
+	carry_out(sim, pair);
+	if (facts->gang)
+		look_within(sim, pair, LOOK_DELAY_NS);
+}
+
+void desk_forget(struct sim *sim, int pair, int pod)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (!gangs_facts(&ration->gangs, sim->pods[pod].uid_text))
+		return;
+	gangs_forget_pod(&ration->gangs, sim->pods[pod].uid_text);
+	carry_out(sim, pair);
+	look_within(sim, pair, LOOK_DELAY_NS);
+}
+
+bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node)
+{
+	struct ration *ration = &sim->rations[pair];
+	const char *known[NODES_MAX], *node = NULL, *text = "";
+	enum gang_answer answer;
+	size_t n = 0;
+
+	if (!facts->gang)
+		return false;
+	for (int i = 0; i < sim->n_nodes; i++)
+		if (names & (1 << i))
+			known[n++] = sim->nodes[i].name;
+	ledger_expire(&ration->ledger, sim->now_ns);
+	answer = gangs_filter(&ration->gangs, &ration->ledger, facts, known, n, sim->now_ns, &node, &text);
+	*ret_node = answer == GANG_NODE ? node[1] - '0' : -1;
+	if (answer == GANG_WAIT)
+		say(sim, "ration %d: filter of %s: %s", pair, facts->uid, text);
+	carry_out(sim, pair);
+	if (answer == GANG_NONE)
+		return false;
+	wakeup_leave(&ration->wakeups, facts->uid);
+	look_within(sim, pair, LOOK_DELAY_NS);
+	return true;
+}
+
+bool desk_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (!facts->gang)
+		return false;
+	desk_see(sim, pair, facts, false);
+	if (sim->broken == BREAK_GANG_IN_PARTS ||
+		!gangs_bind(&ration->gangs, &ration->ledger, sim->pods[pod].uid_text, sim->now_ns))
+		return false;
+	look_within(sim, pair, LOOK_DELAY_NS);
+	ration->gathering |= BIT(pod);
+	ration->bind_node[pod] = (int8_t)node;
+	say(sim, "ration %d: u%d stands at bind for n%d", pair, pod, node);
+	carry_out(sim, pair);
+	return true;
+}
+
+static void groups_listed(struct sim *sim, int pair)
+{
+	struct gangs *gangs = &sim->rations[pair].gangs;
+	char key[16];
+
+	if (api_is_away(sim)) {
+		sim_after(sim, NS_PER_S, EVENT_GANG_GROUPS, sim->rations[pair].epoch, pair, 0, 0);
+		return;
+	}
+	for (int g = 1; g <= sim->plan->n_gangs; g++) {
+		const struct plan_gang *gang = &sim->plan->gangs[g];
+		struct gang_group group = {.min = gang->min, .timeout_ns = gang->timeout_s * NS_PER_S};
+
+		snprintf(key, sizeof(key), "default/g%d", g);
+		if (gang->group && gangs_set_group(gangs, key, &group) < 0)
+			sim->truncated = true;
+	}
+	gangs_set_groups_known(gangs, true);
+	look_within(sim, pair, LOOK_DELAY_NS);
+}
+
+/* ---- API server ---- */
+
+static void evict(struct sim *sim, int pod)
+{
+	if (api_is_away(sim) || !sim->pods[pod].state.exists)
+		return;
+	count(sim, COUNT_GANG_EVICTIONS);
+	say(sim, "u%d of gang %u is evicted", pod, sim->pods[pod].shape.gang);
+	api_delete(sim, pod, false);
+}
+
+static void unmark(struct sim *sim, int pod)
+{
+	struct state state = sim->pods[pod].state;
+
+	if (api_is_away(sim) || !state.exists || !state.forming)
+		return;
+	say(sim, "u%d is of a gang that has come about", pod);
+	state.forming = false;
+	api_set(sim, pod, &state);
+}
+
+void desk_on_event(struct sim *sim, const struct event *event)
+{
+	const struct ration *ration = &sim->rations[event->a];
+
+	if (event->kind == EVENT_GANG_EVICT) {
+		evict(sim, event->a);
+		return;
+	}
+	if (event->kind == EVENT_GANG_UNMARK) {
+		unmark(sim, event->a);
+		return;
+	}
+	if (event->epoch != ration->epoch || !ration->alive)
+		return;
+	if (event->kind == EVENT_GANG_GROUPS)
+		groups_listed(sim, event->a);
+	else if (event->b == ration->gang_look_serial && ration->gang_look_ns)
+		look(sim, event->a);
+}
