@@ -14,6 +14,7 @@ LISTS = {"/api/v1/nodes": "NodeList", "/api/v1/pods": "PodList"}
 class StillApiServer(FakeApiServer):
     def __init__(self, nodes, pods):
         super().__init__()
+        self.by_node = {}
         self.items = {"/api/v1/nodes": self._encode(nodes), "/api/v1/pods": self._encode(pods)}
 
     @staticmethod
@@ -30,8 +31,18 @@ class StillApiServer(FakeApiServer):
             return 201, b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
         return super().handle(request)
 
+    def _items(self, request):
+        """All, or the pods of one node."""
+        items, selector = self.items[request.path], request.query.get("fieldSelector", "")
+        if not selector.startswith("spec.nodeName="):
+            return items
+        if not self.by_node:
+            for item in items:
+                self.by_node.setdefault(json.loads(item)["spec"].get("nodeName", ""), []).append(item)
+        return self.by_node.get(selector.removeprefix("spec.nodeName="), [])
+
     def _page(self, request):
-        items, start = self.items[request.path], int(request.query.get("continue") or 0)
+        items, start = self._items(request), int(request.query.get("continue") or 0)
         end = start + (int(request.query.get("limit") or 0) or len(items))
         meta = {"resourceVersion": str(self.store.version)}
         if end < len(items):

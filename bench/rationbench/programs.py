@@ -84,9 +84,9 @@ def http_get(port, path):
 class RationScheduler(Program):
     """url: of the verbs. started: when the process was made, monotonic."""
 
-    def __init__(self, kubeconfig, *options):
+    def __init__(self, kubeconfig, *options, program=None):
         self.started = time.monotonic()
-        super().__init__([build() / "src/scheduler/ration-scheduler", "--kubeconfig", kubeconfig, "--listen",
+        super().__init__([program or build() / "src/scheduler/ration-scheduler", "--kubeconfig", kubeconfig, "--listen",
                           "127.0.0.1:0", "--probes", "127.0.0.1:0", *options])
         self.ports = None
 

@@ -65,8 +65,11 @@ static bool has_cards_but_for(
 	return !missing;
 }
 
+/* Most nodes of a full cluster end at the first line, without a look at their cards. */
 enum misfit node_ledger_cards_misfit(const struct node_ledger *node, const struct request *request)
 {
+	if (node->sums.most_free < request_units_per_card(request))
+		return MISFIT_FULL;
 	if (has_cards_but_for(node, request, CARD_INSTANCES))
 		return MISFIT_INSTANCES;
 	return has_cards_but_for(node, request, CARD_CORE) ? MISFIT_CORE : MISFIT_FULL;

@@ -8,24 +8,28 @@
 #include "model/node-ledger.h"
 #include "model/owners.h"
 
-/* What the order depends on, read once per node. */
+/* What the order depends on, read once per node. Small: of thousands of nodes they are most of what is moved.
+ */
 struct rank_key {
 	const struct node_ledger *node;
-	enum gpu_policy policy;
-	size_t owned;
 	uint64_t free_mib;
-	/* Of whole cards: are others of its job there, and how well would it be connected, with them. */
-	bool near;
-	struct links_score links;
+	/* Of whole cards: are others of its job there, and how well would it be connected, with them; the
+	 * larger the better. */
+	uint64_t links;
+	uint32_t owned;
+	enum gpu_policy policy;
 };
+
+#define NEAR (UINT64_C(1) << 63)
 
 static void rank_links(struct rank_key *key, const struct request *request, struct links_memo *memo)
 {
 	struct links_ask ask = node_ledger_links_ask(key->node, request);
+	struct links_score score = {0};
 
-	key->near = ask.near != 0;
 	if (key->node->links)
-		key->links = links_memo_plan_score(memo, key->node->links, &ask);
+		score = links_memo_plan_score(memo, key->node->links, &ask);
+	key->links = (uint64_t)(score.ring & INT32_MAX) << 32 | score.sum | (ask.near ? NEAR : 0);
 }
 
 static struct rank_key rank_key(const struct node_ledger *node, const struct table *owned,
@@ -38,7 +42,7 @@ static struct rank_key rank_key(const struct node_ledger *node, const struct tab
 	};
 
 	if (owned && key.policy == GPU_POLICY_SPREAD)
-		key.owned = owners_count(owned, node->facts.name);
+		key.owned = (uint32_t)owners_count(owned, node->facts.name);
 	if (request->whole)
 		rank_links(&key, request, memo);
 	return key;
@@ -47,12 +51,9 @@ static struct rank_key rank_key(const struct node_ledger *node, const struct tab
 static int rank_compare(const void *pa, const void *pb)
 {
 	const struct rank_key *a = pa, *b = pb;
-	int links = links_compare(a->links, b->links);
 
-	if (a->near != b->near)
-		return a->near ? -1 : 1;
-	if (links)
-		return links > 0 ? -1 : 1;
+	if (a->links != b->links)
+		return a->links > b->links ? -1 : 1;
 	if (a->policy != b->policy)
 		return a->policy == GPU_POLICY_BINPACK ? -1 : 1;
 	if (a->owned != b->owned)
