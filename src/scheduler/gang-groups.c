@@ -54,12 +54,23 @@ static void on_group(void *userdata, struct json_object *object)
 	groups->changed(groups->userdata);
 }
 
+/* After a gap of the watch its end is told after the beginning of one that was made anew under its name. */
+static bool was_made_anew(const struct gang_groups *groups, const char *key)
+{
+	const char *other;
+
+	table_for_each (&groups->keys, cursor, other)
+		if (strcmp(other, key) == 0)
+			return true;
+	return false;
+}
+
 static void on_group_deleted(void *userdata, const char *uid, struct json_object *last)
 {
 	struct gang_groups *groups = userdata;
 	_cleanup_free_ char *key = table_remove(&groups->keys, uid);
 
-	if (key)
+	if (key && !was_made_anew(groups, key))
 		gangs_remove_group(groups->gangs, key);
 	groups->changed(groups->userdata);
 }

@@ -267,47 +267,55 @@ static bool may_be_nudged(const struct level_pod *pod, int64_t now)
 	return pod->nudge_after_ns <= now || (pod->wake_ns && pod->wake_ns <= now);
 }
 
-static bool waits_longer(const struct level_pod *a, const struct level_pod *b)
+/* Sorted by how long they wait; the last one goes when there are too many. */
+static void due_add(struct level_pod **due, size_t *n, struct level_pod *pod)
 {
-	return !b || a->waits_since_ns < b->waits_since_ns;
+	size_t at;
+
+	if (*n == NUDGES_PER_LOOK && pod->waits_since_ns >= due[*n - 1]->waits_since_ns)
+		return;
+	if (*n < NUDGES_PER_LOOK)
+		++*n;
+	for (at = *n - 1; at > 0 && due[at - 1]->waits_since_ns > pod->waits_since_ns; at--)
+		due[at] = due[at - 1];
+	due[at] = pod;
 }
 
-/* Who waits longest of those that may be touched now. *ret_more: somebody else is due, now or later. */
-static struct level_pod *next_due(struct level_space *space, int64_t now, bool *ret_more)
+/* Who waits longest of those that may be touched now, in one pass: thousands may wait. Returns how many;
+ * *ret_more: others are due, now or later. */
+static size_t find_due(struct level_space *space, int64_t now, struct level_pod **due, bool *ret_more)
 {
-	struct level_pod *pod, *first = NULL;
-	bool may;
+	struct level_pod *pod;
+	size_t n = 0, n_due = 0;
 
 	table_for_each (&space->book.pods, cursor, pod) {
 		if (!is_due(space, pod, now))
 			continue;
-		may = may_be_nudged(pod, now);
-		*ret_more = *ret_more || first || !may;
-		if (may && waits_longer(pod, first))
-			first = pod;
+		n_due++;
+		if (may_be_nudged(pod, now))
+			due_add(due, &n, pod);
 	}
-	return first;
+	*ret_more = n_due > n;
+	return n;
 }
 
 /* Returns whether somebody is left who is due. */
 static bool look_at(struct level_space *space, int64_t now)
 {
-	struct level_pod *pod;
-	bool more = false;
+	struct level_pod *due[NUDGES_PER_LOOK];
+	bool more;
+	size_t n;
 
 	level_book_settle(&space->book);
 	if (space->looked_at != space->book.freed)
 		space->unwritten = true; /* pods may be in another level by now */
 	space->looked_at = space->book.freed;
-	for (int n = 0; n < NUDGES_PER_LOOK; n++) {
-		more = false;
-		pod = next_due(space, now, &more);
-		if (!pod)
-			break;
-		pod->freed = space->book.freed;
-		if (pod->wake_ns <= now)
-			pod->wake_ns = 0;
-		nudge(space->levels, pod, now);
+	n = find_due(space, now, due, &more);
+	for (size_t i = 0; i < n; i++) {
+		due[i]->freed = space->book.freed;
+		if (due[i]->wake_ns <= now)
+			due[i]->wake_ns = 0;
+		nudge(space->levels, due[i], now);
 	}
 	return more;
 }
