@@ -17,7 +17,7 @@
 static void pairs(struct scene *scene, size_t n, uint32_t units)
 {
 	for (size_t i = 0; i < 2 * n; i++) {
-		char uid[16], gang[16];
+		char uid[24], gang[24];
 
 		snprintf(uid, sizeof(uid), "%s%zu", i % 2 ? "b" : "a", i / 2);
 		snprintf(gang, sizeof(gang), "g%zu", i / 2);
