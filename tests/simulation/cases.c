@@ -463,6 +463,7 @@ static void gang_by_hearsay(struct plan *plan)
 /* Filter was asked before the scheduler died, bind after it. */
 static void gang_before_pod_groups(struct plan *plan)
 {
+	plan->seed = 24; /* PodGroups come late */
 	gang(plan, 2, true);
 	member(plan, 0, 2)->shape.prebind_ms = 2500;
 	member(plan, 0, 2)->shape.prebind_ms = 4500;
@@ -495,14 +496,15 @@ static int three_run(const struct sim *sim, const struct statistics *statistics)
 	return running(statistics, 3);
 }
 
-/* Turned away before the others were bound, it has to be woken when there is room. */
+/* Turned away while the others are on their way to bind; the room that it needs is free before they are
+ * there, and nothing else happens. */
 static void gang_spare_member(struct plan *plan)
 {
 	cards(plan, "8");
-	pod(plan, 0, 4, END_FORCED, 9000)->shape.grace_ms = 3000;
+	pod(plan, 0, 4, END_FORCED, 1000)->shape.grace_ms = 1500;
 	gang(plan, 2, false);
 	for (int i = 0; i < 3; i++)
-		member(plan, 300 + i, 2);
+		member(plan, 900 + i, 2)->shape.prebind_ms = 3500;
 }
 
 static int four_run(const struct sim *sim, const struct statistics *statistics)
