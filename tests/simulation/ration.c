@@ -311,7 +311,8 @@ static void hold(struct sim *sim, int pair, const struct pod_facts *facts, int p
 	struct ration *ration = &sim->rations[pair];
 	int r = decide_hold(&ration->ledger, facts, sim->nodes[node].name, sim->now_ns);
 
-	ration->held[pod] = r == FITS ? (int8_t)node : -1;
+	/* Of a gang that has to be planned anew by then, nothing is promised to one of its pods. */
+	ration->held[pod] = r == FITS && !facts->gang ? (int8_t)node : -1;
 	if (sim->broken == BREAK_IGNORE_HOLD)
 		ledger_drop_hold(&ration->ledger, facts->uid);
 }
