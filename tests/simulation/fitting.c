@@ -59,7 +59,7 @@ bool fitting_fits(const struct sim *sim, const struct truth *truth, int n, const
 	uint32_t total = 0, free_units = 0, cards = 0;
 	uint32_t core_total = sim->plan->n_cards[n] * CORE_PER_CARD, core_free = 0;
 
-	if (sim->nodes[n].state.closed)
+	if (sim->nodes[n].state.closed || sim->nodes[n].mixed_units)
 		return false;
 	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
 		uint32_t size = sim->plan->card_units[n][k];

@@ -332,6 +332,8 @@ struct node {
 	struct terms_change change; /* the agent's; what is in force is on disk too */
 	bool asked_other;	    /* the unit that the cluster asks for */
 	bool was_sick;
+	bool mixed_units; /* a Binding came after the change of its unit: it counts as other units than it
+			     says */
 	bool loose; /* a Binding of a dead scheduler was applied, or a user bound a pod: nobody who lives
 		       could know */
 	char name[5];

@@ -126,7 +126,7 @@ void terms_bound(struct sim *sim, int pod, int n)
 		sim->pods[pod].placement.unit_mib == node->facts.unit_mib)
 		return;
 	/* Whoever gave it its card took it for lost long ago. */
-	node->loose = true;
+	node->loose = node->mixed_units = true;
 	if (sim->now_ns > sim->disturbed_until_ns)
 		sim_violate(sim, "unit", "u%d was bound to n%d in a unit in which the node does not count",
 			pod, n);
