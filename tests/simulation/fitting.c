@@ -158,7 +158,7 @@ static bool seat(struct search *search, const struct truth *truth, size_t at, si
 	return seat(search, truth, next, needed, 0);
 }
 
-bool fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods, size_t needed)
+int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods, size_t needed)
 {
 	struct search search = {.sim = sim, .steps = STEPS_MAX};
 
@@ -171,7 +171,9 @@ bool fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods
 			search.requests[k] = search.requests[k - 1];
 			search.requests[k - 1] = other;
 		}
-	return seat(&search, truth, 0, needed, 0);
+	if (seat(&search, truth, 0, needed, 0))
+		return 1;
+	return search.steps ? 0 : -1;
 }
 
 /* Two pods of one gang are not in each other's way. */

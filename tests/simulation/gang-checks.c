@@ -133,7 +133,7 @@ static bool is_first(const struct sim *sim, int g)
 	return true;
 }
 
-static bool fits_empty(const struct sim *sim, int g)
+static int fits_empty(const struct sim *sim, int g)
 {
 	const struct gang_truth *gang = &sim->gangs[g];
 	static const struct truth empty;
@@ -177,7 +177,7 @@ static void check_starved(struct sim *sim, int g)
 		gang->before = others(sim, g, false);
 	}
 	gang->before = (gang->before | others(sim, g, true)) & others(sim, g, false);
-	if (gang->before || !fits_empty(sim, g))
+	if (gang->before || fits_empty(sim, g) <= 0)
 		gang->cleared_ns = 0;
 	else if (!gang->cleared_ns)
 		gang->cleared_ns = sim->now_ns;
@@ -215,7 +215,7 @@ static void check_waiting(struct sim *sim, int g, const struct truth *now)
 		return;
 	count(sim, COUNT_GANGS_WAITING);
 	fitting_lay_kept(sim, __builtin_ctzll(gang->waiting), &kept);
-	if (fitting_all(sim, &kept, gang->waiting, gang->min - bound))
+	if (fitting_all(sim, &kept, gang->waiting, gang->min - bound) > 0)
 		sim_violate(sim, "no gang that fits waits for ever", "gang %d: %u of %u are bound", g, bound,
 			gang->min);
 }
@@ -246,7 +246,7 @@ static void check_kept(struct sim *sim, int pair)
 			sim_violate(sim, "cards are kept for one gang only", "gangs %d and %d", keeps, g);
 		keeps = g;
 		if (!g || !sim->gangs[g].ready_ns ||
-			sim->now_ns - sim->gangs[g].ready_ns < GANG_KEEP_AFTER_NS || !fits_empty(sim, g))
+			sim->now_ns - sim->gangs[g].ready_ns < GANG_KEEP_AFTER_NS || fits_empty(sim, g) == 0)
 			sim_violate(sim, "cards are kept for a gang that has waited long", "u%d of gang %d",
 				i, g);
 	}

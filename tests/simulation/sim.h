@@ -629,8 +629,8 @@ struct truth {
 bool fitting_occupies(const struct pod *pod);
 void fitting_recount(const struct sim *sim, struct truth *ret);
 bool fitting_fits(const struct sim *sim, const struct truth *truth, int node, const struct request *request);
-/* Some `needed` of these pods, all at once. */
-bool fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods, size_t needed);
+/* Some `needed` of these pods, all at once; -1: the search was not finished. */
+int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods, size_t needed);
 /* What is kept for others than this pod is as good as used: by the book of the pair that leads. */
 void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth);
 
