@@ -12,13 +12,17 @@ A block fenced as `yaml NAME` is first written into a file of that name. What th
 
     <!-- lab: NODE-SPEC NODE-SPEC -->    the nodes, as lab/lab up wants them
     <!-- run: command -->                executed where it stands
+    <!-- needs: RESOURCE -->             until the next heading: left out where admissionregistration.k8s.io/v1 has no such
+                                         resource; the text says from which Kubernetes on it has
 """
 import re
 import shlex
 
+import yaml
+
 LOOKS = re.compile(r"(kubectl (-n \S+ )?(get|describe|logs|exec|inspect|events|auth)|ration (why|inspect|top|doctor))\b")
 FENCE = re.compile(r"^```(.*)$")
-HIDDEN = re.compile(r"^<!-- (lab|run): (.*) -->$")
+HIDDEN = re.compile(r"^<!-- (lab|run|needs): (.*) -->$")
 
 
 class GuideError(Exception):
@@ -28,10 +32,11 @@ class GuideError(Exception):
 class Step:
     """A command with its line in the page and what is expected; or a file to be written, where `command` is None."""
 
-    def __init__(self, line, command=None, name=None):
+    def __init__(self, line, command=None, name=None, needs=None):
         self.line = line
         self.command = command
         self.name = name
+        self.needs = needs
         self.expected = []
         self.status = 0
 
@@ -56,7 +61,7 @@ class Step:
 
 def parse(text):
     """The lab's nodes, and the steps of a page."""
-    nodes, steps, fence, opened = [], [], None, 0
+    nodes, steps, fence, opened, needs = [], [], None, 0, None
     for number, line in enumerate(text.split("\n"), 1):
         hidden = HIDDEN.match(line)
         edge = FENCE.match(line)
@@ -64,16 +69,20 @@ def parse(text):
             kind, rest = hidden.groups()
             if kind == "lab":
                 nodes = shlex.split(rest)
+            elif kind == "needs":
+                needs = rest
             else:
-                steps.append(Step(number, rest))
+                steps.append(Step(number, rest, needs=needs))
+        elif fence is None and line.startswith("#"):
+            needs = None
         elif fence is None and edge:
             fence, opened = edge.group(1).split(), number
             if fence[:1] == ["yaml"] and len(fence) == 2:
-                steps.append(Step(number, name=fence[1]))
+                steps.append(Step(number, name=fence[1], needs=needs))
         elif edge:
             fence = None
         elif fence and fence[0] == "console":
-            _console(steps, opened, number, line)
+            _console(steps, opened, number, line, needs)
         elif fence and fence[0] == "yaml" and len(fence) == 2:
             steps[-1].expected.append(line)
     if fence is not None:
@@ -81,10 +90,10 @@ def parse(text):
     return nodes, steps
 
 
-def _console(steps, opened, number, line):
+def _console(steps, opened, number, line, needs):
     last = steps[-1] if steps and steps[-1].line > opened else None
     if line.startswith("$ "):
-        steps.append(Step(number, line[2:]))
+        steps.append(Step(number, line[2:], needs=needs))
     elif last is None:
         raise GuideError(f"line {number}: output without a command")
     elif last.command.endswith("\\"):
@@ -93,3 +102,15 @@ def _console(steps, opened, number, line):
         last.status = int(line[6:-1])
     else:
         last.expected.append(line)
+
+
+def name_scheduler(manifests):
+    """YAML in which GPU pods, and what makes them, name ration's scheduler: as a reader writes it where no
+    MutatingAdmissionPolicy does."""
+    documents = list(yaml.safe_load_all(manifests))
+    for document in documents:
+        spec = document.get("spec", {})
+        spec = spec.get("template", {}).get("spec", spec)
+        if "aliyun.com/" in str(spec.get("containers")):
+            spec.setdefault("schedulerName", "ack-co-scheduler")
+    return yaml.safe_dump_all(documents)

@@ -4,6 +4,7 @@ import re
 import sys
 
 import pytest
+import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/cluster"))
@@ -70,6 +71,48 @@ $ not executed
     assert nodes == ["a=1x100MiB", "b=2x5MiB"]
     assert [(s.command, s.name, s.expected, s.status) for s in steps] == [
         (None, "x.yaml", ["key: 1"], 0), ("hidden", None, [], 0), ("one two", None, ["out"], 0), ("three", None, [], 2)]
+
+
+def test_what_an_api_server_must_serve_holds_until_the_next_heading():
+    _, steps = guide.parse("""```console
+$ one
+```
+<!-- needs: validatingadmissionpolicies -->
+```yaml x.yaml
+key: 1
+```
+```console
+$ two
+```
+## Next
+```console
+$ three
+```
+""")
+    assert [(s.command or s.name, s.needs) for s in steps] == [
+        ("one", None), ("x.yaml", "validatingadmissionpolicies"), ("two", "validatingadmissionpolicies"), ("three", None)]
+
+
+POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}}
+PLAIN = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c"}]}}
+
+
+def in_job(pod):
+    return {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod["spec"]}}}
+
+
+def scheduled(spec):
+    return {**spec, "schedulerName": "ack-co-scheduler"}
+
+
+@pytest.mark.parametrize("manifest, expected", [
+    (POD, {**POD, "spec": scheduled(POD["spec"])}),
+    (in_job(POD), {**in_job(POD), "spec": {"template": {"spec": scheduled(POD["spec"])}}}),
+    (PLAIN, PLAIN),
+    ({**POD, "spec": {**POD["spec"], "schedulerName": "mine"}}, {**POD, "spec": {**POD["spec"], "schedulerName": "mine"}}),
+], ids=["pod", "template", "no-gpu", "named"])
+def test_manifests_of_gpu_pods_name_the_scheduler_where_the_cluster_does_not(manifest, expected):
+    assert list(yaml.safe_load_all(guide.name_scheduler(yaml.safe_dump_all([manifest, PLAIN])))) == [expected, PLAIN]
 
 
 @pytest.mark.parametrize("text", ["```console\nout\n```\n", "```console\n$ x\n"], ids=["output first", "not closed"])
