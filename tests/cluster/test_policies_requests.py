@@ -294,6 +294,7 @@ def test_notes_say_what_users_must_write_where_the_cluster_does_not(tmp_path):
         text = notes_of(tmp_path, agent, *served, version=version, values=("--set", "gpuMemoryUnit=128MiB"))
         assert 'metadata: {annotations: {ration.dev/unit: "128"}}' in text
         assert ("nothing refuses GPU pods that are privileged" in text) == (version == "1.29.15")
+        assert ("no ConfigMap gpu-topology-<node>" in text) == (version == "1.29.15")
     assert "setSchedulerName is off" in notes_of(tmp_path, scheduler, *both, version="1.36.3",
                                                  values=("--set", "setSchedulerName=false"))
     assert "policies.unitStamp is off" in notes_of(tmp_path, agent, *both, version="1.36.3",
