@@ -359,7 +359,7 @@ static void unmark(struct sim *sim, int pod)
 
 void desk_on_event(struct sim *sim, const struct event *event)
 {
-	const struct ration *ration = &sim->rations[event->a];
+	const struct ration *ration;
 
 	if (event->kind == EVENT_GANG_EVICT) {
 		evict(sim, event->a);
@@ -369,6 +369,7 @@ void desk_on_event(struct sim *sim, const struct event *event)
 		unmark(sim, event->a);
 		return;
 	}
+	ration = &sim->rations[event->a];
 	if (event->epoch != ration->epoch || !ration->alive)
 		return;
 	if (event->kind == EVENT_GANG_GROUPS)
