@@ -218,6 +218,8 @@ def main():
     parser.add_argument("-k", metavar="NAME", help="only tests whose name contains NAME; of the unit tests, all in the program that holds one")
     args = parser.parse_args()
 
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:
+        signal.signal(signal.SIGINT, signal.default_int_handler)    # the tests interrupt what they start
     count = Count()
     started = time.monotonic()
     interrupted = False

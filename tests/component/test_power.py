@@ -424,7 +424,7 @@ def test_metrics_show_share_and_what_was_started_and_waited(node):
 
 # ---- what it costs ----
 
-@pytest.mark.waits
+@pytest.mark.alone
 def test_agent_needs_less_than_one_percent_of_a_core_for_eight_cards_with_twenty_containers_each():
     with Power(cards="8x81920MiB") as node:
         node.up(640)
