@@ -96,6 +96,7 @@ def test_job_of_the_document_unchanged(lab):
     cluster.kubectl("delete", "job", "cuda-sample", "--wait=true")
 
 
+@pytest.mark.alone
 def test_log_of_a_pod_of_30_percent_is_slower_by_its_share(lab):
     """Against one that nobody holds back, on another card at the same time."""
     cluster = lab(NODES)
@@ -110,6 +111,7 @@ def test_log_of_a_pod_of_30_percent_is_slower_by_its_share(lab):
     assert abs(of_third / of_whole - 0.30) <= 0.02
 
 
+@pytest.mark.alone
 def test_three_samples_of_30_percent_make_their_card_90_percent_busy(lab):
     cluster = lab(NODES)
     for i in range(3):
@@ -147,6 +149,7 @@ def set_policy(cluster, policy):
     return time.monotonic()
 
 
+@pytest.mark.alone
 def test_policy_changes_by_helm_upgrade_under_running_pods(lab):
     """5 acts as 3 for who has a percentage; under 4 it is guaranteed, and what is idle is shared: alone, the whole card."""
     cluster = lab(NODES)

@@ -13,7 +13,8 @@ from cluster import ROOT
 # Those that want the same nodes one after the other: they share a lab, unless one takes the charts away.
 PAGES = sorted((path for path in (ROOT / "docs/guide").glob("*.md") if guide.parse(path.read_text())[0]),
                key=lambda path: guide.parse(path.read_text())[0])
-LONG = ("from-gpushare", "from-hami")    # their manifests are much like those of the other pages
+# Their manifests are much like those of other pages, or of the tests of what they are about.
+LONG = ("from-gpushare", "from-hami", "computing-power", "elastic-scheduling", "gangs", "quota", "topology")
 LOOK_FOR_S = 60
 # Of kubectl's client library, as of a watch that it begins anew.
 KLOG = re.compile(r"^[IWE]\d{4} \d\d:\d\d:.*\n", re.M)

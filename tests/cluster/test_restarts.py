@@ -43,8 +43,8 @@ def restart_containerd(cluster):
         cluster.lab("restart", f"containerd@{node}")
 
 
-@pytest.mark.parametrize("restart", [restart_api_server, restart_agents] + [
-    pytest.param(f, marks=pytest.mark.long) for f in (restart_kubelets, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd)],
+@pytest.mark.parametrize("restart", [restart_agents] + [
+    pytest.param(f, marks=pytest.mark.long) for f in (restart_kubelets, restart_api_server, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd)],
                          ids=lambda f: f.__name__)
 def test_nothing_running_is_disturbed_and_new_pods_are_served(lab, restart):
     cluster = lab(NODES)
