@@ -112,6 +112,7 @@ def test_log_of_a_pod_of_30_percent_is_slower_by_its_share(lab):
 
 
 @pytest.mark.alone
+@pytest.mark.long    # a minute; docs/measurements/core-mem.md
 def test_three_samples_of_30_percent_make_their_card_90_percent_busy(lab):
     cluster = lab(NODES)
     for i in range(3):
