@@ -295,7 +295,7 @@ def test_down_leaves_nothing_behind(labs):
     assert not list(folder.parent.glob(f".{name}.lock"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.long)], ids=lambda n: n.name)
 @pytest.mark.alone
 @pytest.mark.parametrize("after", ["network and certificates", "nodes' namespaces", "API server ready"]
                          if os.environ.get("RATION_FULL") else ["nodes' namespaces"])
