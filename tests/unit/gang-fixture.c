@@ -152,6 +152,12 @@ void scene_ask_and_bind(struct scene *scene, const char *uid)
 	collect_orders(scene);
 }
 
+void scene_all_at_bind(struct scene *scene, const char *const *uids, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		scene_ask_and_bind(scene, uids[i]);
+}
+
 void scene_sent(struct scene *scene, const char *uid)
 {
 	_cleanup_placement_ struct placement placement;

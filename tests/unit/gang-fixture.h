@@ -36,6 +36,7 @@ enum gang_answer scene_ask_for(struct scene *scene, const char *uid, const char 
 
 /* filter must name a node, bind must wait. */
 void scene_ask_and_bind(struct scene *scene, const char *uid);
+void scene_all_at_bind(struct scene *scene, const char *const *uids, size_t n);
 
 /* Its Binding leaves. */
 void scene_sent(struct scene *scene, const char *uid);

@@ -187,8 +187,7 @@ static void once_whole_a_gang_has_ordinary_pods(void **state)
 
 	scene_nodes(scene, 2, 10);
 	scene_pods(scene, four, 2, "g", 2, 5);
-	for (size_t i = 0; i < 2; i++)
-		scene_ask_and_bind(scene, four[i]);
+	scene_all_at_bind(scene, four, 2);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], true);
 	scene_orders(scene);
@@ -279,8 +278,7 @@ static void the_next_of_a_gang_that_has_just_ended_is_of_another_one(void **stat
 
 	scene_nodes(scene, 2, 10);
 	scene_pods(scene, four, 2, "g", 2, 5);
-	for (size_t i = 0; i < 2; i++)
-		scene_ask_and_bind(scene, four[i]);
+	scene_all_at_bind(scene, four, 2);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], true);
 	scene_wait(scene, 0);
@@ -297,8 +295,7 @@ static void who_is_only_said_to_be_bound_does_not_make_a_gang_whole(void **state
 
 	scene_nodes(scene, 3, 10);
 	scene_pods(scene, four, 3, "g", 3, 5);
-	for (size_t i = 0; i < 3; i++)
-		scene_ask_and_bind(scene, four[i]);
+	scene_all_at_bind(scene, four, 3);
 	scene_bound(scene, "u0", true);
 	scene_bound(scene, "u1", true);
 	scene_sent(scene, "u2");
@@ -330,8 +327,7 @@ static void later_members_carry_the_mark_until_the_watch_has_shown_them(void **s
 
 	scene_nodes(scene, 2, 10);
 	scene_pods(scene, four, 2, "g", 2, 5);
-	for (size_t i = 0; i < 2; i++)
-		scene_ask_and_bind(scene, four[i]);
+	scene_all_at_bind(scene, four, 2);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], false);
 	scene_wait(scene, 0);
@@ -380,8 +376,7 @@ static void a_binding_that_was_refused_does_not_count(void **state)
 
 	scene_nodes(scene, 3, 10);
 	scene_pods(scene, four, 3, "g", 3, 5);
-	for (size_t i = 0; i < 3; i++)
-		scene_ask_and_bind(scene, four[i]);
+	scene_all_at_bind(scene, four, 3);
 	for (size_t i = 0; i < 3; i++)
 		scene_sent(scene, four[i]);
 	scene_bound(scene, "u0", true);
@@ -410,8 +405,7 @@ static void who_was_turned_away_waits_like_any_pod_once_the_gang_is_there(void *
 
 	scene_nodes(scene, 1, 10);
 	scene_pods(scene, four, 3, "g", 2, 5);
-	for (size_t i = 0; i < 2; i++)
-		scene_ask_and_bind(scene, four[i]);
+	scene_all_at_bind(scene, four, 2);
 	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], true);
