@@ -41,6 +41,7 @@ struct level_space {
 	struct table statuses; /* uid -> struct level_status, of policies that cannot be understood too */
 	struct kube_watch *pods;
 	bool synced;
+	bool is_older;	    /* its policies were there when we started, and its pods are not read since */
 	bool unwritten;	    /* pods may need something to be written */
 	uint64_t looked_at; /* book.freed, when everybody who waits was looked at */
 };

@@ -74,6 +74,19 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	levels_look_soon(space->levels);
 }
 
+/* Whom kube-scheduler was told no about before we started it keeps back until something happens to them. */
+static void find_waiting(struct level_space *space)
+{
+	struct level_pod *pod;
+
+	table_for_each (&space->book.pods, cursor, pod)
+		if (pod->policy && pod->facts.ours && !*pod->facts.node && !pod->facts.terminating &&
+			!pod->asked && !pod->waits) {
+			pod->waits = true;
+			pod->waits_since_ns = pod->wake_ns = monotonic_ns();
+		}
+}
+
 static void on_pods_synced(void *userdata)
 {
 	struct level_space *space = userdata;
@@ -81,6 +94,9 @@ static void on_pods_synced(void *userdata)
 	level_book_end_list(&space->book, monotonic_ns());
 	if (!space->synced)
 		space->book.freed++; /* who was told to wait for this */
+	if (!space->synced && space->is_older)
+		find_waiting(space);
+	space->is_older = false;
 	space->synced = true;
 	levels_look_soon(space->levels);
 }
@@ -189,6 +205,7 @@ static struct level_space *space_get_or_add(struct levels *levels, const char *n
 	if (!space)
 		return NULL;
 	space->levels = levels;
+	space->is_older = !levels->known;
 	space->name = strdup(name);
 	table_init(&space->statuses);
 	level_book_init(&space->book, &levels->nodes);

@@ -108,7 +108,7 @@ static void pod_waits(struct level_space *space, struct level_pod *pod, int64_t 
 {
 	if (!pod->waits)
 		pod->waits_since_ns = monotonic_ns();
-	pod->waits = true;
+	pod->waits = pod->asked = true;
 	pod->wake_ns = wake_ns;
 	pod->freed = space->book.freed;
 	snprintf(pod->text, sizeof(pod->text), "%s", text);
@@ -315,6 +315,7 @@ static bool look_at(struct level_space *space, int64_t now)
 		due[i]->freed = space->book.freed;
 		if (due[i]->wake_ns <= now)
 			due[i]->wake_ns = 0;
+		due[i]->waits = due[i]->asked; /* kube-scheduler asks another one of us, or us again */
 		nudge(space->levels, due[i], now);
 	}
 	return more;

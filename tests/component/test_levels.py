@@ -542,3 +542,18 @@ def test_counts_are_those_of_the_cluster_after_a_restart(api, start, nodes):    
     scheduler.start()
     wait_for(scheduler.ready)
     assert placed(api, scheduler, "p2") == ["b1", "b2"]
+
+
+def test_who_waited_before_a_restart_is_asked_about_after_it(api, start, nodes):    # noqa: F811
+    """kube-scheduler goes on, and keeps them back until something happens to them."""
+    policy(api, [{**POOL_A, "max": 1}])
+    scheduler = start()
+    placed(api, scheduler, "first")
+    pod = web(api, "p")
+    assert "no level is left" in said(ask(scheduler, pod))
+    assert scheduler.stop() == 0
+    api.delete("pods", "first")
+    scheduler.start()
+    wait_for(scheduler.ready)
+    wait_for(lambda: nudged(api, "p"))
+    assert names(ask(scheduler, pod)) == ["a1", "a2"]
