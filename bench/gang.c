@@ -1,5 +1,7 @@
 /* How long the plan of a gang takes: 1,000 nodes of 8 cards, gangs of 64. Prints one line for each fill of
- * the cluster: how many members were placed, and the time of one plan, median and worst of 101.
+ * the cluster: how many members were placed, and the time of one plan, median and worst of 101. And what a
+ * look costs that keeps cards for a gang that has waited too long in a full one: the first, one a second
+ * later, and the one after which other cards are waited for.
  *
  *   build/bench/bench-gang [NODES [MEMBERS]]
  */
@@ -11,6 +13,8 @@
 
 #include "base/clock.h"
 #include "model/gang-plan.h"
+#include "model/gang.h"
+#include "model/nomination.h"
 
 #define ROUNDS 101
 #define CARD_UNITS 16
@@ -136,6 +140,76 @@ static int measure(unsigned nodes, unsigned members, uint32_t left, uint32_t sma
 	return placed < 0;
 }
 
+static int64_t look(struct gangs *gangs, struct ledger *ledger, int64_t now_s)
+{
+	int64_t began = cpu_ns();
+
+	gangs_look(gangs, ledger, now_s * NS_PER_S, true);
+	return cpu_ns() - began;
+}
+
+static int ask(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod, int64_t now_s)
+{
+	const char *node, *text, *name = "n0000";
+
+	return gangs_filter(gangs, ledger, pod, &name, 1, now_s * NS_PER_S, &node, &text) == GANG_WAIT ? 0
+												       : -1;
+}
+
+/* *ret_pod: one of them. */
+static int wait_together(struct gangs *gangs, struct ledger *ledger, unsigned members, uint32_t units,
+	struct pod_facts *ret_pod)
+{
+	for (unsigned i = 0; i < members; i++) {
+		*ret_pod = pod_of(i, units);
+		ret_pod->gang = strdup("g");
+		ret_pod->gang_min = members;
+		if (ledger_set_pod(ledger, ret_pod) < 0 || gangs_see_pod(gangs, ret_pod, true, NS_PER_S) < 0)
+			return -1;
+	}
+	return ask(gangs, ledger, ret_pod, 1);
+}
+
+static unsigned count_kept(const struct ledger *ledger)
+{
+	unsigned n = 0;
+
+	list_for_each (item, &ledger->nominations)
+		n++;
+	return n;
+}
+
+static int measure_keeping(unsigned nodes, unsigned members, uint32_t units)
+{
+	const struct gang_rules rules = {.keep_after_ns = 300 * NS_PER_S, .timeout_ns = 60 * NS_PER_S};
+	struct ledger ledger;
+	struct gangs gangs;
+	struct pod_facts pod;
+	int64_t first, again, others;
+
+	ledger_init(&ledger);
+	gangs_init(&gangs, &rules);
+	for (unsigned i = 0; i < nodes; i++)
+		if (add_node(&ledger, i) < 0)
+			return fail("out of memory");
+	if (fill(&ledger, nodes, 0) < 0 || wait_together(&gangs, &ledger, members, units, &pod) < 0)
+		return fail("cannot fill the cards");
+	look(&gangs, &ledger, 1);
+	first = look(&gangs, &ledger, 301);
+	again = look(&gangs, &ledger, 302);
+	ask(&gangs, &ledger, &pod, 302); /* kube-scheduler asks at least every 5 minutes */
+	for (int64_t s = 303; s < 602; s++)
+		look(&gangs, &ledger, s);
+	others = look(&gangs, &ledger, 602);
+	printf("%u full nodes, kept for %u members of %u: %u cards; first %.1f ms, again %.1f ms, others "
+	       "%.1f ms\n",
+		nodes, members, units, count_kept(&ledger), (double)first / 1e6, (double)again / 1e6,
+		(double)others / 1e6);
+	gangs_release(&gangs);
+	ledger_release(&ledger);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned nodes = argc > 1 ? (unsigned)atoi(argv[1]) : 1000,
@@ -146,5 +220,6 @@ int main(int argc, char **argv)
 	return measure(nodes, members, 16, 4, 4) || measure(nodes, members, 16, 1, 16) ||
 	       measure(nodes, members, 4, 4, 4) || measure(nodes, members, 4, 1, 4) ||
 	       measure(nodes, members, 4, 1, 8) || measure(nodes, members, 4, 5, 8) ||
-	       measure(nodes, members, 4, 5, 5);
+	       measure(nodes, members, 4, 5, 5) || measure_keeping(nodes, members, 16) ||
+	       measure_keeping(nodes, members, 5);
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "model/gang-internal.h"
 #include "model/gang-plan.h"
+#include "model/gang-room.h"
 #include "model/node-ledger.h"
 #include "model/nomination.h"
 
@@ -16,172 +17,100 @@
 #define FIT_CHECK_EVERY_NS NS_PER_S
 #define HOPELESS_NS (600 * NS_PER_S)
 
-/* What a card has for one member beside what is kept there for others; negative where more is kept. */
-struct card_room {
-	const struct gpu_ledger *gpu;
-	int64_t units, core, instances;
+/* Of a node: the units free on the fullest of the cards that would have to become free for one member. */
+struct node_most {
+	struct node_ledger *node;
+	int64_t most; /* NODE_NONE: it has not enough that could serve it */
+};
+#define NODE_NONE INT64_MIN
+
+/* One look for one gang. Members that ask for the same look at the nodes once: of gangs of hundreds nearly
+ * all do. */
+struct keeping {
+	struct gangs *gangs;
+	struct gang *gang;
+	struct ledger *ledger;
+	int64_t now_ns;
+	const struct request *request; /* that nodes are for; NULL: nobody has looked yet */
+	struct node_most *nodes;       /* by name */
+	size_t n_nodes;
 };
 
-static bool is_kept_for_other(const struct nomination *nomination, const struct gang_member *member)
+static void keeping_release(struct keeping *keeping)
 {
-	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
-	       strcmp(nomination->shadow.facts.uid, member->facts.uid) != 0;
+	free(keeping->nodes);
 }
 
-/* now: beside those who are there, too; otherwise as if they had gone. */
-static struct card_room card_room(const struct node_ledger *node, const struct gpu_ledger *gpu,
-	const struct gang_member *member, bool now)
+static int64_t node_most(
+	const struct node_ledger *node, const struct gang_member *member, const struct nomination *avoid)
 {
-	struct card_room room = {.gpu = gpu,
-		.units = (int64_t)gpu->units_total - (now ? gpu->units_used : 0),
-		.core = (int64_t)CORE_PER_CARD - (now ? gpu->core_used : 0),
-		.instances = gpu->instances_max ? (int64_t)gpu->instances_max - (now ? gpu->instances : 0)
-						: INT64_MAX};
-
-	list_for_each (item, &node->nominations) {
-		const struct nomination *nomination = list_entry(item, struct nomination, item);
-		const struct ledger_pod *kept = &nomination->shadow;
-		uint32_t units = placement_units_on(&kept->placement, &kept->facts.request, gpu->uuid);
-
-		if (!units || !is_kept_for_other(nomination, member))
-			continue;
-		room.units -= units;
-		room.core -= placement_core_on(&kept->placement, &kept->facts.request, gpu->uuid);
-		if (gpu->instances_max)
-			room.instances -= kept->facts.request.instances;
-	}
-	return room;
-}
-
-static bool room_suits(const struct card_room *room, const struct request *request)
-{
-	return room->gpu->healthy && room->units >= (int64_t)request_units_per_card(request) &&
-	       room->core >= (int64_t)request->core && room->instances >= (int64_t)request->instances;
-}
-
-/* Pods with and without a percentage may not meet there, and what is kept is for the other kind. */
-static bool kept_mixes(const struct node_ledger *node, const struct gang_member *member)
-{
-	if (node->facts.mode != GPU_MODE_CORE_MEM || node->facts.mixing)
-		return false;
-	list_for_each (item, &node->nominations) {
-		const struct nomination *nomination = list_entry(item, struct nomination, item);
-
-		if (is_kept_for_other(nomination, member) &&
-			!nomination->shadow.facts.request.core != !member->facts.request.core)
-			return true;
-	}
-	return false;
-}
-
-static bool node_suits(const struct node_ledger *node, const struct gang_member *member)
-{
-	return node_ledger_serves(node, &member->facts.request) == FITS && !kept_mixes(node, member);
-}
-
-static const struct gpu_ledger *card_of(const struct node_ledger *node, const char *uuid)
-{
-	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (strcmp(node->gpus[i].uuid, uuid) == 0)
-			return &node->gpus[i];
-	return NULL;
-}
-
-/* Could the member be there beside all that is kept for others: at once (now), or when those who are there
- * have gone? So what is kept for a gang is always room for all of it. */
-static bool place_suits(const struct node_ledger *node, const struct placement *placement,
-	const struct gang_member *member, bool now)
-{
-	const struct request *request = &member->facts.request;
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = placement_cards(placement, cards);
-
-	if (!node_suits(node, member) || (now && !node_ledger_has_room(node, request, placement)))
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		const struct gpu_ledger *gpu = card_of(node, cards[i]->uuid);
-		struct card_room room;
-
-		if (!gpu)
-			return false;
-		room = card_room(node, gpu, member, now);
-		if (!room_suits(&room, request))
-			return false;
-	}
-	return true;
-}
-
-static int compare_room(const void *pa, const void *pb)
-{
-	const struct card_room *a = pa, *b = pb;
-
-	if (a->units != b->units)
-		return a->units > b->units ? -1 : 1;
-	return a->gpu->index < b->gpu->index ? -1 : a->gpu->index > b->gpu->index;
-}
-
-/* A card where the member has waited long enough: perhaps it never becomes free. */
-static bool is_avoided(const struct nomination *avoid, const struct node_ledger *node,
-	const struct gpu_ledger *gpu, const struct gang_member *member)
-{
-	struct card_room room;
-
-	if (!avoid || avoid->node != node ||
-		!placement_units_on(&avoid->shadow.placement, &avoid->shadow.facts.request, gpu->uuid))
-		return false;
-	room = card_room(node, gpu, member, true);
-	return !room_suits(&room, &member->facts.request);
-}
-
-/* The emptiest cards that could serve the member, best first. Returns how many there are. */
-static size_t emptiest_cards(const struct node_ledger *node, const struct gang_member *member,
-	const struct nomination *avoid, struct card_room rooms[NODE_GPUS_MAX])
-{
-	size_t n = 0;
-
-	if (!node_suits(node, member))
-		return 0;
-	for (size_t i = 0; i < node->facts.n_gpus; i++) {
-		struct card_room room = card_room(node, &node->gpus[i], member, false);
-
-		if (room_suits(&room, &member->facts.request) &&
-			!is_avoided(avoid, node, &node->gpus[i], member))
-			rooms[n++] = card_room(node, &node->gpus[i], member, true);
-	}
-	qsort(rooms, n, sizeof(*rooms), compare_room);
-	return n;
-}
-
-/* Where the least has to become free. */
-static int nominate_emptiest(struct ledger *ledger, const struct gang_member *member,
-	const struct nomination *avoid, int64_t expires_ns)
-{
-	const struct request *request = &member->facts.request;
 	struct card_room rooms[NODE_GPUS_MAX];
-	const struct gpu_ledger *cards[NODE_GPUS_MAX];
-	uint32_t wanted = request_cards(request);
-	struct node_ledger *node, *best = NULL;
-	_cleanup_placement_ struct placement placement;
-	int64_t most = INT64_MIN;
-	int r;
+	uint32_t wanted = request_cards(&member->facts.request);
 
-	placement_init(&placement);
-	table_for_each (&ledger->nodes, cursor, node) {
-		if (emptiest_cards(node, member, avoid, rooms) < wanted)
-			continue;
-		if (best && (rooms[wanted - 1].units < most ||
-				    (rooms[wanted - 1].units == most &&
-					    strcmp(node->facts.name, best->facts.name) > 0)))
-			continue;
-		best = node;
-		most = rooms[wanted - 1].units;
-		for (uint32_t i = 0; i < wanted; i++)
-			cards[i] = rooms[i].gpu;
+	return gang_emptiest_cards(node, member, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
+}
+
+static int compare_name(const void *pa, const void *pb)
+{
+	const struct node_most *a = pa, *b = pb;
+
+	return strcmp(a->node->facts.name, b->node->facts.name);
+}
+
+static int keeping_collect_nodes(struct keeping *keeping)
+{
+	struct node_ledger *node;
+
+	if (keeping->nodes)
+		return 0;
+	keeping->nodes = calloc(keeping->ledger->nodes.count + 1, sizeof(*keeping->nodes));
+	if (!keeping->nodes)
+		return -ENOMEM;
+	table_for_each (&keeping->ledger->nodes, cursor, node)
+		if (node->facts.n_gpus)
+			keeping->nodes[keeping->n_nodes++].node = node;
+	qsort(keeping->nodes, keeping->n_nodes, sizeof(*keeping->nodes), compare_name);
+	return 0;
+}
+
+/* Somebody who asks for the same, and for whom nothing is kept yet. */
+static struct gang_member anybody_like(const struct gang_member *member)
+{
+	struct gang_member anybody = {.facts = member->facts};
+
+	anybody.facts.uid = (char *)"";
+	return anybody;
+}
+
+static int keeping_look(struct keeping *keeping, const struct gang_member *member)
+{
+	const struct gang_member anybody = anybody_like(member);
+
+	if (keeping->request && gang_same_request(keeping->request, &member->facts.request))
+		return 0;
+	if (keeping_collect_nodes(keeping) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < keeping->n_nodes; i++)
+		keeping->nodes[i].most = node_most(keeping->nodes[i].node, &anybody, NULL);
+	keeping->request = &member->facts.request;
+	return 0;
+}
+
+/* What is kept there is not what it was. The node may be gone. */
+static void keeping_changed(
+	struct keeping *keeping, const struct gang_member *member, const struct node_ledger *node)
+{
+	const struct gang_member anybody = anybody_like(member);
+
+	if (!keeping->request)
+		return;
+	if (!gang_same_request(keeping->request, &member->facts.request)) {
+		keeping->request = NULL;
+		return;
 	}
-	if (!best)
-		return -ENOSPC;
-	r = placement_on_cards(best, cards, request, &placement);
-	return r < 0 ? r : ledger_nominate(ledger, &member->facts, best->facts.name, &placement, expires_ns);
+	for (size_t i = 0; node && i < keeping->n_nodes; i++)
+		if (keeping->nodes[i].node == node)
+			keeping->nodes[i].most = node_most(keeping->nodes[i].node, &anybody, NULL);
 }
 
 static const struct nomination *kept_for(const struct ledger *ledger, const struct gang_member *member)
@@ -205,38 +134,77 @@ static void tell_kept(
 					 .n_seats = 1});
 }
 
-static int keep_seat(const struct gangs *gangs, struct ledger *ledger, struct gang_member *member,
-	const struct gang_seat *seat, int64_t now_ns)
+static int keep(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
+	const struct placement *placement)
 {
+	const struct nomination *before = kept_for(keeping->ledger, member);
+	const struct node_ledger *left = before ? before->node : NULL;
 	int r = ledger_nominate(
-		ledger, &member->facts, seat->node->facts.name, &seat->placement, now_ns + KEPT_NS);
+		keeping->ledger, &member->facts, node->facts.name, placement, keeping->now_ns + KEPT_NS);
 
-	member->kept_ns = now_ns;
-	if (r == 0)
-		tell_kept(gangs, ledger, member);
-	return r;
+	member->kept_ns = keeping->now_ns;
+	if (r < 0)
+		return r;
+	keeping_changed(keeping, member, left);
+	keeping_changed(keeping, member, node);
+	tell_kept(keeping->gangs, keeping->ledger, member);
+	return 0;
+}
+
+/* On the cards that have most already. */
+static int keep_on(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
+	const struct nomination *avoid)
+{
+	const struct gpu_ledger *cards[NODE_GPUS_MAX];
+	struct card_room rooms[NODE_GPUS_MAX];
+	_cleanup_placement_ struct placement placement;
+	size_t n = gang_emptiest_cards(node, member, avoid, rooms);
+	int r;
+
+	placement_init(&placement);
+	for (size_t i = 0; i < n; i++)
+		cards[i] = rooms[i].gpu;
+	r = placement_on_cards(node, cards, &member->facts.request, &placement);
+	return r < 0 ? r : keep(keeping, member, node, &placement);
+}
+
+/* Where the least has to become free, but not on the cards of `avoid`, which is its own. */
+static int keep_emptiest(struct keeping *keeping, struct gang_member *member, const struct nomination *avoid)
+{
+	struct node_ledger *best = NULL;
+	int64_t most = NODE_NONE;
+
+	member->kept_ns = keeping->now_ns;
+	if (keeping_look(keeping, member) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < keeping->n_nodes; i++) {
+		struct node_ledger *node = keeping->nodes[i].node;
+		int64_t here = avoid && avoid->node == node ? node_most(node, member, avoid)
+							    : keeping->nodes[i].most;
+
+		if (here <= most)
+			continue;
+		best = node;
+		most = here;
+	}
+	return best ? keep_on(keeping, member, best, avoid) : -ENOSPC;
 }
 
 /* What is kept for it stays the same, unless it is not free while something else is, or it has not become
  * free for too long. False: nothing can be kept for it beside the others. */
-static bool keep_for(const struct gangs *gangs, struct ledger *ledger, struct gang_member *member,
-	const struct gang_seat *seat, int64_t now_ns)
+static bool keep_for(struct keeping *keeping, struct gang_member *member, const struct gang_seat *seat)
 {
-	const struct nomination *kept = kept_for(ledger, member);
-	bool is_free = kept && place_suits(kept->node, &kept->shadow.placement, member, true);
+	const struct nomination *kept = kept_for(keeping->ledger, member);
+	bool is_free = kept && gang_place_suits(kept->node, &kept->shadow.placement, member, true);
 
-	if (!is_free && seat->node && place_suits(seat->node, &seat->placement, member, true))
-		return keep_seat(gangs, ledger, member, seat, now_ns) == 0;
+	if (!is_free && seat->node && gang_place_suits(seat->node, &seat->placement, member, true))
+		return keep(keeping, member, seat->node, &seat->placement) == 0;
 	if (is_free)
-		member->kept_ns = now_ns;
-	if (!kept || now_ns - member->kept_ns > gangs->rules.keep_after_ns) {
-		member->kept_ns = now_ns;
-		if (nominate_emptiest(ledger, member, kept, now_ns + KEPT_NS) == 0) {
-			tell_kept(gangs, ledger, member);
-			return true;
-		}
-	}
-	ledger_nomination_set_end(ledger, member->facts.uid, now_ns + KEPT_NS);
+		member->kept_ns = keeping->now_ns;
+	if ((!kept || keeping->now_ns - member->kept_ns > keeping->gangs->rules.keep_after_ns) &&
+		keep_emptiest(keeping, member, kept) == 0)
+		return true;
+	ledger_nomination_set_end(keeping->ledger, member->facts.uid, keeping->now_ns + KEPT_NS);
 	return kept != NULL;
 }
 
@@ -290,34 +258,35 @@ static size_t chosen_first(
 }
 
 /* Kept one by one there is not room for all: then what a cluster without anybody else would give them. */
-static bool keep_as_if_empty(const struct gangs *gangs, struct ledger *ledger, struct gang_member **members,
-	struct gang_seat *seats, size_t n, int64_t now_ns)
+static bool keep_as_if_empty(
+	struct keeping *keeping, struct gang_member **members, struct gang_seat *seats, size_t n)
 {
 	gang_seats_release(seats, n);
-	if (!gang_fits_empty(ledger, seats, n, n))
+	if (!gang_fits_empty(keeping->ledger, seats, n, n))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		keep_seat(gangs, ledger, members[i], &seats[i], now_ns);
+		keep(keeping, members[i], seats[i].node, &seats[i].placement);
 	return true;
 }
 
 /* The hardest to place choose first. False: with these members there would never be room for all. */
-static bool keep_for_all(const struct gangs *gangs, struct ledger *ledger, struct gang_member **members,
-	struct gang_seat *seats, size_t n, int64_t now_ns)
+static bool keep_for_all(
+	struct keeping *keeping, struct gang_member **members, struct gang_seat *seats, size_t n)
 {
+	struct ledger *ledger = keeping->ledger;
 	bool all = true;
 
 	for (size_t i = n; i-- > 0;) {
 		const struct nomination *kept = kept_for(ledger, members[i]);
 
-		if (kept && !place_suits(kept->node, &kept->shadow.placement, members[i], false))
+		if (kept && !gang_place_suits(kept->node, &kept->shadow.placement, members[i], false))
 			ledger_drop_nomination(ledger, members[i]->facts.uid);
 	}
 	if (gang_plan_most(ledger, seats, n) < 0)
 		return true;
 	for (size_t i = n; i-- > 0;)
-		all &= keep_for(gangs, ledger, members[i], &seats[i], now_ns);
-	return all || keep_as_if_empty(gangs, ledger, members, seats, n, now_ns);
+		all &= keep_for(keeping, members[i], &seats[i]);
+	return all || keep_as_if_empty(keeping, members, seats, n);
 }
 
 static size_t seats_for(struct gang_seat *seats, struct gang_member *const *members, size_t n, size_t needed)
@@ -330,42 +299,47 @@ static size_t seats_for(struct gang_seat *seats, struct gang_member *const *memb
 }
 
 /* For what never fits nobody is kept waiting. To know it all pods leave the sums and come back: once a second
- * at most in vain, and that holds until nodes or members come or go. */
-static bool fits_at_all(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
-	struct gang_seat *seats, size_t n, size_t needed, int64_t now_ns)
+ * at most in vain, and that holds until a node or the gang changes. */
+static bool fits_at_all(struct keeping *keeping, struct gang_seat *seats, size_t n, size_t needed)
 {
-	if (gang->hopeless_nodes == ledger->nodes.count && now_ns < gang->hopeless_until_ns)
+	struct gangs *gangs = keeping->gangs;
+	struct gang *gang = keeping->gang;
+	int64_t now_ns = keeping->now_ns;
+
+	if (gang->hopeless_capacity == keeping->ledger->capacity && now_ns < gang->hopeless_until_ns)
 		return false;
 	if (gangs->fit_check_ns && now_ns - gangs->fit_check_ns < FIT_CHECK_EVERY_NS)
 		return false;
 	gangs->fit_checks++;
-	if (gang_fits_empty(ledger, seats, n, needed))
+	if (gang_fits_empty(keeping->ledger, seats, n, needed))
 		return true;
 	gangs->fit_check_ns = now_ns;
-	gang->hopeless_nodes = ledger->nodes.count;
+	gang->hopeless_capacity = keeping->ledger->capacity;
 	gang->hopeless_until_ns = now_ns + HOPELESS_NS;
 	return false;
 }
 
 /* Who of the members cards are kept for, in front. False: for what never fits nobody is kept waiting. */
-static bool choose_members(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
-	struct gang_member **members, struct gang_seat *seats, size_t n, size_t needed, int64_t now_ns)
+static bool choose_members(struct keeping *keeping, struct gang_member **members, struct gang_seat *seats,
+	size_t n, size_t needed)
 {
 	bool fits;
 
 	qsort(members, n, sizeof(struct gang_member *), compare_need);
-	if (chosen_first(ledger, members, NULL, n) >= needed)
+	if (chosen_first(keeping->ledger, members, NULL, n) >= needed)
 		return true;
 	seats_for(seats, members, n, n);
-	fits = fits_at_all(gangs, gang, ledger, seats, n, needed, now_ns);
+	fits = fits_at_all(keeping, seats, n, needed);
 	if (fits)
-		chosen_first(ledger, members, seats, n);
+		chosen_first(keeping->ledger, members, seats, n);
 	gang_seats_release(seats, n);
 	return fits;
 }
 
 void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
+	_cleanup_(keeping_release) struct keeping keeping = {
+		.gangs = gangs, .gang = gang, .ledger = ledger, .now_ns = now_ns};
 	struct gang_member *members[GANG_SEATS_MAX];
 	size_t n = waiting_members(gang, members), placed = gang_count(gang).members - n;
 	uint32_t min = gang_min(gang, NULL);
@@ -374,7 +348,7 @@ void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 
 	if (!seats || !needed)
 		return;
-	if (!choose_members(gangs, gang, ledger, members, seats, n, needed, now_ns)) {
+	if (!choose_members(&keeping, members, seats, n, needed)) {
 		gang_let_go(gang, ledger);
 		return;
 	}
@@ -383,7 +357,7 @@ void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 		ledger_drop_nomination(ledger, members[i]->facts.uid);
 	qsort(members, needed, sizeof(struct gang_member *), compare_need);
 	n = seats_for(seats, members, n, needed);
-	if (!keep_for_all(gangs, ledger, members, seats, n, now_ns))
+	if (!keep_for_all(&keeping, members, seats, n))
 		gang_let_go(gang, ledger);
 	gang_seats_release(seats, n);
 }

@@ -160,7 +160,7 @@ static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct 
 	return 0;
 }
 
-static bool same_request(const struct request *a, const struct request *b)
+bool gang_same_request(const struct request *a, const struct request *b)
 {
 	return request_cards(a) == request_cards(b) && a->whole == b->whole && a->units == b->units &&
 	       a->core == b->core && a->instances == b->instances && a->unit_mib == b->unit_mib;
@@ -174,7 +174,7 @@ size_t gang_work_count_alike(const struct gang_work *work, size_t first)
 	for (; end < work->n; end++) {
 		const struct gang_seat *b = &work->seats[work->order[end]];
 
-		if (a->nodes != b->nodes || !same_request(&a->pod->request, &b->pod->request))
+		if (a->nodes != b->nodes || !gang_same_request(&a->pod->request, &b->pod->request))
 			break;
 	}
 	return end - first;

@@ -37,5 +37,8 @@ int gang_plan_most(struct ledger *ledger, struct gang_seat *seats, size_t n);
  * who and where. */
 bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed);
 
+/* gang_same_request() - whoever has room for the one has room for the other. */
+bool gang_same_request(const struct request *a, const struct request *b);
+
 /* gang_seats_release() - the placements, not the array. */
 void gang_seats_release(struct gang_seat *seats, size_t n);

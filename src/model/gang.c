@@ -96,6 +96,13 @@ void gang_changed(struct gang *gang)
 	gang->looked_at = false;
 }
 
+/* What never fitted may fit now. */
+static void gang_is_another(struct gang *gang)
+{
+	gang->hopeless_until_ns = 0;
+	gang_changed(gang);
+}
+
 static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 {
 	struct gang *gang = table_get(&gangs->by_key, key);
@@ -150,8 +157,7 @@ void gang_member_leave(struct gangs *gangs, struct gang_member *member)
 	table_remove(&gangs->by_uid, member->facts.uid);
 	member_free(member);
 	end_if_nobody_is_left(gang);
-	gang->hopeless_until_ns = 0;
-	gang_changed(gang);
+	gang_is_another(gang);
 	gang_drop_if_unused(gangs, gang);
 }
 
@@ -191,13 +197,19 @@ static struct gang_member *member_add(
 		return NULL;
 	}
 	gang->empty_ns = 0;
-	gang->hopeless_until_ns = 0;
 	end_if_nobody_is_left(gang);
 	member->gang = gang;
 	member->seen_ns = now_ns;
 	list_append(&gang->members, &member->item);
-	gang_changed(gang);
+	gang_is_another(gang);
 	return member;
+}
+
+/* Of what labels and stamps may change. */
+static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts *b)
+{
+	return a->gang_min == b->gang_min && request_cards(&a->request) == request_cards(&b->request) &&
+	       a->request.unit_mib == b->request.unit_mib;
 }
 
 /* Older events may follow newer ones of a question: what is bound stays so. */
@@ -208,7 +220,9 @@ static int member_take(struct gang_member *member, const struct pod_facts *facts
 
 	if (pod_facts_copy(facts, &copy) < 0)
 		return -ENOMEM;
-	if (copy.gang_min != member->facts.gang_min || copy.priority != member->facts.priority)
+	if (!asks_for_the_same(&copy, &member->facts))
+		gang_is_another(member->gang);
+	else if (copy.priority != member->facts.priority)
 		gang_changed(member->gang);
 	pod_facts_release(&member->facts);
 	member->facts = copy;
@@ -255,9 +269,10 @@ int gangs_set_group(struct gangs *gangs, const char *key, const struct gang_grou
 
 	if (!gang)
 		return -ENOMEM;
+	if (!gang->has_group || gang->group.min != group->min)
+		gang_is_another(gang);
 	gang->has_group = true;
 	gang->group = *group;
-	gang_changed(gang);
 	return 0;
 }
 
@@ -282,7 +297,7 @@ void gangs_remove_group(struct gangs *gangs, const char *key)
 	if (!gang)
 		return;
 	gang->has_group = false;
-	gang_changed(gang);
+	gang_is_another(gang);
 	gang_drop_if_unused(gangs, gang);
 }
 

@@ -93,7 +93,7 @@ struct gang {
 	int64_t partly_ns;	     /* since when some of them are placed and too few; 0: not so */
 	bool keeping;		     /* cards are kept for it (gang-keep.c) */
 	int64_t hopeless_until_ns;   /* it would not even fit if nobody else were there ... */
-	size_t hopeless_nodes;	     /* ... on so many nodes */
+	uint64_t hopeless_capacity;  /* ... on the nodes as they were: ledger->capacity */
 	uint64_t round;		     /* gangs->round, in which a look has planned it */
 };
 

@@ -18,7 +18,7 @@ void ledger_init(struct ledger *ledger)
 	list_init(&ledger->holds);
 	list_init(&ledger->nominations);
 	owners_init(&ledger->owners);
-	ledger->generation = 0;
+	ledger->generation = ledger->capacity = 0;
 	ledger->lowest_priority = INT32_MAX;
 	ledger->listener = NULL;
 	ledger->listener_data = NULL;
@@ -142,6 +142,9 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 	}
 	if (r > 0)
 		ledger->generation++;
+	/* Perhaps less: who asks looks again in vain. */
+	if (r > 0 && facts->n_gpus && facts->serving)
+		ledger->capacity++;
 	if (facts->changing)
 		end_holds(ledger, node);
 	return 0;
@@ -167,8 +170,10 @@ void ledger_set_agent_lost(struct ledger *ledger, const char *name, bool lost)
 		return;
 	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_AGENT_LOST, .key = name, .lost = lost});
 	node->agent_lost = lost;
-	if (!lost)
+	if (!lost) {
 		ledger->generation++;
+		ledger->capacity++;
+	}
 }
 
 /* Pods. */

@@ -214,6 +214,7 @@ struct ledger {
 	struct owners owners;	 /* of the pods that occupy something */
 	uint64_t generation; /* grows whenever something was freed or added: what was rejected before may fit
 				now */
+	uint64_t capacity;   /* grows whenever a node may hold more than before, whoever is there */
 	int32_t lowest_priority;     /* that any pod ever had */
 	ledger_listener_fn listener; /* told of every change before it happens; NULL: nobody */
 	void *listener_data;

@@ -183,6 +183,19 @@ void scene_bound(struct scene *scene, const char *uid, bool forming)
 	scene_show(scene, uid);
 }
 
+void scene_occupy(struct scene *scene, const char *uid, uint32_t units, const char *node)
+{
+	const struct pod_facts *pod;
+	struct placement placement;
+
+	scene_pod(scene, uid, NULL, 0, units);
+	pod = scene_facts(scene, uid);
+	assert_int_equal(ledger_choose(&scene->ledger, node, pod, &placement), FITS);
+	assert_int_equal(ledger_hold(&scene->ledger, pod, node, &placement, INT64_MAX), 0);
+	placement_release(&placement);
+	scene_bound(scene, uid, false);
+}
+
 void scene_bound_together(struct scene *scene, const char *const *uids, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -26,6 +26,9 @@ void scene_pod(struct scene *scene, const char *uid, const char *gang, uint32_t 
 void scene_pods(struct scene *scene, const char *const *uids, size_t n, const char *gang, uint32_t min,
 	uint32_t units);
 
+/* A pod that occupies this much of a node's card. */
+void scene_occupy(struct scene *scene, const char *uid, uint32_t units, const char *node);
+
 /* Changes the template of a pod that exists and shows it again. */
 struct pod_facts *scene_facts(struct scene *scene, const char *uid);
 void scene_show(struct scene *scene, const char *uid);

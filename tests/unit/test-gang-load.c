@@ -26,18 +26,6 @@ static void pairs(struct scene *scene, size_t n, uint32_t units)
 	}
 }
 
-static void fill(struct scene *scene, const char *uid, uint32_t units)
-{
-	struct placement placement;
-
-	scene_pod(scene, uid, NULL, 0, units);
-	assert_int_equal(ledger_choose(&scene->ledger, "n0", scene_facts(scene, uid), &placement), FITS);
-	assert_int_equal(
-		ledger_hold(&scene->ledger, scene_facts(scene, uid), "n0", &placement, INT64_MAX), 0);
-	placement_release(&placement);
-	scene_bound(scene, uid, false);
-}
-
 /* Whether a gang would find room if nobody else were there is asked with all pods taken out of the sums. */
 static void gangs_that_never_fit_are_asked_about_rarely_and_hold_up_none_that_does(void **state)
 {
@@ -45,7 +33,7 @@ static void gangs_that_never_fit_are_asked_about_rarely_and_hold_up_none_that_do
 	uint64_t before;
 
 	scene_nodes(scene, 1, 10);
-	fill(scene, "there", 10);
+	scene_occupy(scene, "there", 10, "n0");
 	pairs(scene, 6, 11);
 	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "fits", 2, 5);
 	for (int s = 0; s < 301; s++) {

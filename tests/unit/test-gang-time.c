@@ -10,38 +10,14 @@
 
 #include "base/cleanup.h"
 #include "gang-fixture.h"
-#include "model/nomination.h"
-
-/* A pod that occupies this much of a node's card. */
-static void occupy_on(struct scene *scene, const char *uid, uint32_t units, const char *node)
-{
-	const struct pod_facts *pod;
-	struct placement placement;
-
-	scene_pod(scene, uid, NULL, 0, units);
-	pod = scene_facts(scene, uid);
-	assert_int_equal(ledger_choose(&scene->ledger, node, pod, &placement), FITS);
-	assert_int_equal(ledger_hold(&scene->ledger, pod, node, &placement, INT64_MAX), 0);
-	placement_release(&placement);
-	scene_bound(scene, uid, false);
-}
-
-static void occupy(struct scene *scene, const char *uid, uint32_t units)
-{
-	occupy_on(scene, uid, units, "n0");
-}
-
-static bool fits(struct scene *scene, const char *uid)
-{
-	return ledger_choose(&scene->ledger, "n0", scene_facts(scene, uid), NULL) == FITS;
-}
+#include "model-fixture.h"
 
 static void what_is_freed_goes_to_the_gang_of_higher_priority_then_to_the_older_one(void **state)
 {
 	struct scene *scene = *state;
 
 	scene_nodes(scene, 1, 10);
-	occupy(scene, "there", 8);
+	scene_occupy(scene, "there", 8, "n0");
 	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "old", 2, 4);
 	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "young", 2, 4);
 	scene_pods(scene, (const char *[]){"c0", "c1"}, 2, "high", 2, 4);
@@ -167,133 +143,6 @@ static void gangs_that_met_outside_the_ledger_try_one_at_a_time(void **state)
 	assert_string_equal(scene->text, "its gang is tried again in a moment");
 }
 
-static void small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_long(void **state)
-{
-	struct scene *scene = *state;
-
-	scene_nodes(scene, 1, 10);
-	occupy(scene, "s0", 5);
-	occupy(scene, "s1", 5);
-	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
-	scene_pod(scene, "small", NULL, 0, 1);
-	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
-	scene_wait(scene, 0);
-	scene_wait(scene, 299 * SECOND);
-	scene_delete(scene, "s0");
-	scene_wait(scene, 0);
-	assert_true(fits(scene, "small"));
-	scene_wait(scene, SECOND);
-	assert_false(fits(scene, "small"));
-	/* One of higher priority may. */
-	scene_facts(scene, "small")->priority = 1;
-	assert_true(fits(scene, "small"));
-	scene_facts(scene, "small")->priority = 0;
-	scene_delete(scene, "s1");
-	scene_wait(scene, SECOND);
-	assert_string_equal(scene_held(scene, "u0"), "n0");
-	assert_string_equal(scene_held(scene, "u1"), "n0");
-}
-
-static void cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there(void **state)
-{
-	struct scene *scene = *state;
-
-	scene_nodes(scene, 1, 10);
-	occupy(scene, "s0", 4);
-	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
-	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 5);
-	scene_pod(scene, "small", NULL, 0, 1);
-	scene_ask(scene, "a0");
-	scene_ask(scene, "b0");
-	scene_wait(scene, 0);
-	scene_wait(scene, 300 * SECOND);
-	assert_non_null(ledger_pod(&scene->ledger, "a0")->nomination);
-	assert_null(ledger_pod(&scene->ledger, "b0")->nomination);
-	assert_false(fits(scene, "small"));
-	scene_delete(scene, "a0");
-	scene_wait(scene, 0);
-	assert_null(ledger_pod(&scene->ledger, "a1")->nomination);
-	assert_non_null(ledger_pod(&scene->ledger, "b0")->nomination);
-	scene_delete(scene, "b0");
-	scene_wait(scene, 0);
-	assert_true(fits(scene, "small"));
-}
-
-static void nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster(void **state)
-{
-	struct scene *scene = *state;
-
-	scene_nodes(scene, 1, 10);
-	occupy(scene, "s0", 4);
-	scene_pods(scene, (const char *[]){"a0", "a1", "a2"}, 3, "a", 3, 5);
-	scene_pod(scene, "small", NULL, 0, 1);
-	scene_ask(scene, "a0");
-	scene_wait(scene, 0);
-	scene_wait(scene, 300 * SECOND);
-	assert_true(fits(scene, "small"));
-	assert_null(ledger_pod(&scene->ledger, "a0")->nomination);
-}
-
-/* Found by the simulation: both had the same card kept for them, and small pods took turns on the other. */
-static void what_is_kept_is_room_for_the_whole_gang(void **state)
-{
-	struct scene *scene = *state;
-	const struct nomination *kept[2];
-
-	scene_nodes(scene, 2, 10);
-	occupy_on(scene, "s0", 10, "n1");
-	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 10);
-	scene_pod(scene, "small", NULL, 0, 1);
-	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
-	scene_wait(scene, 0);
-	scene_wait(scene, 300 * SECOND);
-	kept[0] = ledger_pod(&scene->ledger, "u0")->nomination;
-	kept[1] = ledger_pod(&scene->ledger, "u1")->nomination;
-	assert_non_null(kept[0]);
-	assert_non_null(kept[1]);
-	assert_ptr_not_equal(kept[0]->node, kept[1]->node);
-	scene_delete(scene, "s0");
-	scene_show(scene, "small");
-	assert_int_not_equal(ledger_choose(&scene->ledger, "n1", scene_facts(scene, "small"), NULL), FITS);
-}
-
-/* On a node with a single large card that one must have it, however empty the small one is. */
-static void what_is_kept_is_for_the_hardest_to_place_first(void **state)
-{
-	struct scene *scene = *state;
-
-	scene_nodes(scene, 1, 10);
-	scene_node(scene, "small", 4);
-	occupy_on(scene, "s0", 7, "n0");
-	occupy_on(scene, "s1", 4, "small");
-	scene_pod(scene, "u0", "g", 2, 3);
-	scene_pod(scene, "u1", "g", 2, 10);
-	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
-	scene_wait(scene, 0);
-	scene_wait(scene, 300 * SECOND);
-	assert_string_equal(ledger_pod(&scene->ledger, "u1")->nomination->node->facts.name, "n0");
-	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "small");
-}
-
-/* A card that never becomes free: another one of the same node may. */
-static void what_has_not_become_free_for_too_long_is_not_waited_for(void **state)
-{
-	struct scene *scene = *state;
-
-	scene_nodes(scene, 2, 10);
-	occupy_on(scene, "s0", 9, "n0");
-	occupy_on(scene, "s1", 10, "n1");
-	scene_pods(scene, (const char *[]){"u0"}, 1, "g", 1, 10);
-	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
-	scene_wait(scene, 0);
-	scene_wait(scene, 300 * SECOND);
-	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "n0");
-	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
-	for (int i = 0; i < 301; i++)
-		scene_wait(scene, SECOND);
-	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "n1");
-}
-
 static struct gang_view view_of(struct scene *scene, const char *uid)
 {
 	struct gang_view view;
@@ -308,7 +157,7 @@ static void a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing(void
 	struct scene *scene = *state;
 
 	scene_nodes(scene, 2, 10);
-	occupy(scene, "there", 8);
+	scene_occupy(scene, "there", 8, "n0");
 	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
 	assert_int_equal(scene_ask_for(scene, "a0", "n0"), GANG_WAIT);
 	assert_string_equal(scene->text, "no room for its whole gang");
@@ -336,7 +185,7 @@ static void that_there_is_no_room_holds_for_the_nodes_that_were_named_only(void 
 	struct scene *scene = *state;
 
 	scene_nodes(scene, 2, 10);
-	occupy(scene, "there", 8);
+	scene_occupy(scene, "there", 8, "n0");
 	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 2, 5);
 	assert_int_equal(scene_ask_for(scene, "a0", "n0"), GANG_WAIT);
 	assert_string_equal(scene->text, "no room for its whole gang");
@@ -433,12 +282,6 @@ int main(void)
 		scene_test(a_gang_of_another_scheduler_gets_nothing),
 		scene_test(a_replica_that_does_not_lead_plans_nothing),
 		scene_test(gangs_that_met_outside_the_ledger_try_one_at_a_time),
-		scene_test(small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_long),
-		scene_test(nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster),
-		scene_test(cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there),
-		scene_test(what_is_kept_is_room_for_the_whole_gang),
-		scene_test(what_is_kept_is_for_the_hardest_to_place_first),
-		scene_test(what_has_not_become_free_for_too_long_is_not_waited_for),
 		scene_test(a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing),
 		scene_test(that_there_is_no_room_holds_for_the_nodes_that_were_named_only),
 		scene_test(who_is_left_of_a_gang_that_has_run_needs_no_others),
