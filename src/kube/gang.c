@@ -14,6 +14,7 @@
 #include "kube/names.h"
 #include "kube/object-name.h"
 #include "model/gang.h"
+#include "model/selector.h"
 
 #define LABEL_VALUE_MAX 63
 
@@ -68,6 +69,31 @@ int gang_read_labels(struct json_object *pod, struct pod_facts *facts, struct er
 	facts->gang_forming = says_forming(pod);
 	facts->gang = strdup(name);
 	return facts->gang ? 0 : -ENOMEM;
+}
+
+/* What a label's value may have, none of which is special in a query. */
+static bool is_label_value(const char *text)
+{
+	return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+	       strlen(text);
+}
+
+int gang_finished_path(const struct pod_facts *pod, char *path, size_t size)
+{
+	static const char *const keys[] = {LABEL_GANG, LABEL_POD_GROUP, LABEL_GPU_TOPOLOGY};
+
+	for (size_t i = 0; pod->gang && is_label_value(pod->gang) && i < ARRAY_SIZE(keys); i++) {
+		int n;
+
+		if (!labels_have(pod->labels, keys[i], pod->gang))
+			continue;
+		n = snprintf(path, size,
+			"/api/v1/namespaces/%s/pods?labelSelector=%s%%3D%s&fieldSelector="
+			"status.phase%%21%%3DPending%%2Cstatus.phase%%21%%3DRunning&limit=%d",
+			pod->namespace_, keys[i], pod->gang, GANG_FINISHED_MAX);
+		return n < 0 || (size_t)n >= size ? -ENOBUFS : 0;
+	}
+	return -EINVAL;
 }
 
 int pod_group_from_json(

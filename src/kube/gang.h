@@ -1,12 +1,16 @@
 /* gang.h - what pods and PodGroups say about gangs. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct error;
 struct gang_group;
 struct json_object;
 struct pod_facts;
+
+/* So many of those who have finished tell enough. */
+#define GANG_FINISHED_MAX 100
 
 #define GANG_MIN_MAX 1000
 
@@ -17,6 +21,10 @@ int gang_read_labels(struct json_object *pod, struct pod_facts *facts, struct er
 /* gang_read_job() - a pod that wants whole cards near those of its job's other pods (request.group) and is of
  * no group waits for all of them: the job is its gang. -ENOMEM. */
 int gang_read_job(struct json_object *pod, const char *job, struct pod_facts *facts);
+
+/* gang_finished_path() - the path of a LIST of those of the pod's gang who have finished. -EINVAL if its
+ * labels do not name the gang, -ENOBUFS. */
+int gang_finished_path(const struct pod_facts *pod, char *path, size_t size);
 
 /* pod_group_from_json() - scheduler-plugins' PodGroup (scheduling.x-k8s.io/v1alpha1): minMember, and
  * scheduleTimeoutSeconds where it is set. *ret_key is namespace/name, malloc'ed. -EINVAL with a sentence for

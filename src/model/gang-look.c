@@ -26,6 +26,14 @@ static bool are_successors(const struct gang *gang)
 	return true;
 }
 
+static bool have_controllers(const struct gang *gang)
+{
+	list_for_each (item, &gang->members)
+		if (!member_of(item)->facts.owner || !*member_of(item)->facts.owner)
+			return false;
+	return true;
+}
+
 /* A question that no watch followed: the pod was deleted just before. */
 static void forget_unseen(struct gangs *gangs, int64_t now_ns)
 {
@@ -71,16 +79,20 @@ static void forget_owners(struct gang *gang)
 	table_init(&gang->owners);
 }
 
-/* Too few pods for a gang, made in place of some that have run. */
+/* Too few pods for a gang, and their controllers make no more of them. */
+static bool are_few(const struct gang *gang, int64_t now_ns)
+{
+	return gang->few_ns && now_ns - gang->few_ns >= ALL_MADE_NS;
+}
+
+/* ... made in place of some that have run. */
 static bool is_left_over(struct gang *gang, const struct gang_count *count, uint32_t min, int64_t now_ns)
 {
 	if (gang->owners.count && !are_successors(gang))
 		forget_owners(gang);
-	if (!gang->owners.count || count->members >= min)
-		gang->few_ns = 0;
-	else if (!gang->few_ns)
+	if (!gang->few_ns && count->members < min && have_controllers(gang))
 		gang->few_ns = now_ns;
-	return gang->few_ns && now_ns - gang->few_ns >= ALL_MADE_NS;
+	return gang->owners.count && are_few(gang, now_ns);
 }
 
 /* While a new LIST is read, who is there and who has gone are not of one moment. */
@@ -90,6 +102,8 @@ static void follow_coming_about(
 	uint32_t min = gang_min(gang, NULL);
 	bool is_clear = gangs->following && gangs->groups_known;
 
+	if (count->members >= min)
+		gang->few_ns = 0;
 	gang->came_about = count->shown ? gang->came_about || (is_clear && was_whole(gang, count, min))
 					: is_clear && is_left_over(gang, count, min, now_ns);
 	if (gang->came_about) {
@@ -108,6 +122,36 @@ static void follow_coming_about(
 		gang->partly_ns = now_ns;
 }
 
+static void soonest(int64_t *again_ns, int64_t due_ns, int64_t now_ns)
+{
+	int64_t in_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+
+	if (in_ns < *again_ns)
+		*again_ns = in_ns;
+}
+
+/* Perhaps they are left over of a gang that ran before this process began, or while nobody watched. Once it
+ * is answered the watch tells the rest. */
+static void look_at_few(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
+{
+	const struct gang_member *member = NULL;
+
+	if (gang->few_ns && !are_few(gang, now_ns))
+		soonest(again_ns, gang->few_ns + ALL_MADE_NS, now_ns);
+	if (!gangs->leads || !gangs->following || !are_few(gang, now_ns) || gang->owners.count ||
+		gang->recalled || gang_count(gang).shown)
+		return;
+	if (!gang->recall_ns || now_ns - gang->recall_ns >= TELL_AGAIN_NS) {
+		list_for_each (item, &gang->members)
+			if (!member && !request_is_empty(&member_of(item)->facts.request))
+				member = member_of(item);
+		if (member)
+			gangs_order(gangs, GANG_RECALL, member);
+		gang->recall_ns = now_ns;
+	}
+	soonest(again_ns, gang->recall_ns + TELL_AGAIN_NS, now_ns);
+}
+
 static void tell_placed(struct gangs *gangs, struct gang *gang, enum gang_order_kind kind, int64_t now_ns)
 {
 	list_for_each (item, &gang->members) {
@@ -124,14 +168,6 @@ static void tell_placed(struct gangs *gangs, struct gang *gang, enum gang_order_
 static int64_t timeout_of(const struct gangs *gangs, const struct gang *gang)
 {
 	return gang->has_group && gang->group.timeout_ns ? gang->group.timeout_ns : gangs->rules.timeout_ns;
-}
-
-static void soonest(int64_t *again_ns, int64_t due_ns, int64_t now_ns)
-{
-	int64_t in_ns = due_ns > now_ns ? due_ns - now_ns : 0;
-
-	if (in_ns < *again_ns)
-		*again_ns = in_ns;
 }
 
 static void look_at_placed(struct gangs *gangs, struct gang *gang, int64_t now_ns, int64_t *again_ns)
@@ -214,8 +250,8 @@ static void look_at_gang(
 	gang_refresh(gang, ledger);
 	count = gang_count(gang);
 	follow_coming_about(gangs, gang, &count, now_ns);
-	if (gang->few_ns && !gang->came_about)
-		soonest(again_ns, gang->few_ns + ALL_MADE_NS, now_ns);
+	if (!gang->came_about)
+		look_at_few(gangs, gang, now_ns, again_ns);
 	if (gangs->leads)
 		look_at_placed(gangs, gang, now_ns, again_ns);
 	if (gang->trying)

@@ -263,6 +263,29 @@ int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool liste
 	return member_take(member, facts);
 }
 
+int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
+{
+	struct gang *gang;
+	char key[520];
+
+	if (!finished->gang || !finished->finished || !*finished->node || !finished->has_placement ||
+		finished->gang_forming || !finished->owner || !*finished->owner)
+		return 0;
+	snprintf(key, sizeof(key), "%s/%s", finished->namespace_, finished->gang);
+	gang = table_get(&gangs->by_key, key);
+	if (!gang || gang_is_successor(gang, finished))
+		return 0;
+	return table_set(&gang->owners, finished->owner, gang);
+}
+
+void gangs_recalled(struct gangs *gangs, const char *uid)
+{
+	struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	if (member)
+		member->gang->recalled = true;
+}
+
 int gangs_set_group(struct gangs *gangs, const char *key, const struct gang_group *group)
 {
 	struct gang *gang = gang_get_or_add(gangs, key);

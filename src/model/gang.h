@@ -80,7 +80,9 @@ struct gang {
 	bool came_about;	     /* min of them were placed, and since then there was always one */
 	struct table owners;	     /* controllers (uid) of those that were placed when it had come about */
 	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
-	int64_t few_ns;		     /* since when successors of those are there, and too few; 0: not so */
+	int64_t few_ns;		     /* since when pods of controllers are there, and too few; 0: not so */
+	int64_t recall_ns;	     /* when GANG_RECALL was ordered last; 0: never */
+	bool recalled;		     /* ... and answered */
 	bool trying;		     /* a plan holds */
 	int64_t idle_ns, barrier_ns; /* when the plan is given up; barrier_ns: 0 while nobody is at bind */
 	uint32_t failures;	     /* plans given up, one after the other */
@@ -145,6 +147,7 @@ enum gang_order_kind {
 	GANG_EVICT,	/* it is placed, and its gang has not come about in time */
 	GANG_SINGLE,	/* it was turned away, and its gang has come about: it waits like any pod now */
 	GANG_UNMARK,	/* it is placed with the mark, and its gang has come about */
+	GANG_RECALL,	/* too few are there: gangs_has_run() for those of its gang who have finished */
 };
 
 struct gang_order {
@@ -166,6 +169,12 @@ void gang_order_free(struct gang_order *order); /* accepts NULL */
  * left out. gangs_forget_pod() - it has ended; unknown uids are ignored. Orders may follow both. */
 int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool listed, int64_t now_ns);
 void gangs_forget_pod(struct gangs *gangs, const char *uid);
+
+/* gangs_has_run() - a pod that has finished. If it is of a gang that is known here and was placed after the
+ * gang had come about, the gang's controllers are remembered: of who waits now nobody could know that after a
+ * restart. -ENOMEM. gangs_recalled() - all such pods of this pod's gang were shown. */
+int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished);
+void gangs_recalled(struct gangs *gangs, const char *uid);
 
 /* gangs_set_group() / gangs_remove_group() - the PodGroup of this namespace/name; its min comes before the
  * pods' own. */

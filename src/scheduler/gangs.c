@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <json-c/json.h>
+
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -13,7 +15,10 @@
 #include "kube/client.h"
 #include "kube/event.h"
 #include "kube/eviction.h"
+#include "kube/gang.h"
+#include "kube/json.h"
 #include "kube/names.h"
+#include "kube/pod.h"
 #include "model/gang.h"
 #include "net/loop.h"
 #include "scheduler/bind.h"
@@ -42,7 +47,7 @@ struct gang_desk {
 	size_t n_requests;
 };
 
-/* A PATCH or an eviction on its way. */
+/* A PATCH, an eviction or a LIST on its way. */
 struct gang_request {
 	struct list item; /* desk->requests: a client that is freed calls nobody back */
 	struct gang_desk *desk;
@@ -216,6 +221,61 @@ static void evict(struct gang_desk *desk, const struct pod_facts *pod)
 		request_free(request);
 }
 
+/* A LIST without the pods that run, and nothing else comes of it: what is not understood says nothing. */
+static int read_finished(struct gang_desk *desk, const struct kube_response *response)
+{
+	_cleanup_json_ struct json_object *list = NULL;
+	struct json_object *items;
+
+	if (json_parse(response->body, response->body_len, &list, NULL) < 0)
+		return -EBADMSG;
+	items = json_member(list, "items");
+	for (size_t i = 0; json_object_is_type(items, json_type_array) && i < json_object_array_length(items);
+		i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		int r = pod_facts_from_json(json_object_array_get_idx(items, i), &facts, NULL);
+
+		if (r == 0)
+			r = gangs_has_run(&desk->gangs, &facts);
+		if (r == -ENOMEM)
+			return r;
+	}
+	return 0;
+}
+
+static void on_recalled(void *userdata, const struct kube_response *response)
+{
+	struct gang_request *request = userdata;
+	struct gang_desk *desk = request->desk;
+	int r = response->result;
+
+	/* What is refused once will be refused again. */
+	if (r == 0 && response->status == 200)
+		r = read_finished(desk, response);
+	else if (r == 0 && (response->status / 100 == 5 || response->status == 429))
+		r = -EAGAIN;
+	if (r < 0)
+		log_warning("gang %s: cannot see whether it has run before: %s, trying again", request->key,
+			*response->text ? response->text : strerror(-r));
+	else
+		gangs_recalled(&desk->gangs, request->pod.uid);
+	request_free(request);
+	look_within(desk, LOOK_DELAY_NS);
+}
+
+static void recall(struct gang_desk *desk, const struct pod_facts *pod)
+{
+	struct gang_request *request;
+	char path[1024];
+
+	if (gang_finished_path(pod, path, sizeof(path)) < 0)
+		return;
+	request = request_new(desk, pod);
+	if (request && kube_request(desk->scheduler->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_recalled,
+			       request, NULL) < 0)
+		request_free(request);
+}
+
 static void carry_out(struct gang_desk *desk, const struct gang_order *order)
 {
 	const struct pod_facts *pod = gangs_facts(&desk->gangs, order->uid);
@@ -242,6 +302,10 @@ static void carry_out(struct gang_desk *desk, const struct gang_order *order)
 	case GANG_UNMARK:
 		if (pod)
 			unmark(desk, pod);
+		break;
+	case GANG_RECALL:
+		if (pod)
+			recall(desk, pod);
 		break;
 	}
 }

@@ -152,6 +152,29 @@ def test_a_member_that_is_made_anew_needs_nobody_else(api, start):  # noqa: F811
     assert schedule(scheduler, again, ["a"]) == ""
 
 
+def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 5, owner="job") for i in range(2)]
+    ready(scheduler, *pods)
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+    wait_for(lambda: not any("ration.dev/gang" in api.pod(f"p{i}")["metadata"]["annotations"] for i in range(2)))
+    scheduler.stop()
+    for i in range(2):
+        api.set_phase(f"p{i}", "Succeeded")
+    left, stranger = member(api, "p2", 5, owner="job"), member(api, "p3", 5, gang="h", owner="other")
+    scheduler = start()
+    ready(scheduler, left, stranger)
+    for pod in (left, stranger):
+        assert reasons(scheduler, pod, ["a"]) == {"waits for the other pods of its gang"}
+    wait_for(lambda: scheduler.filter(left, ["a"])["NodeNames"], 15, "nobody waited for")
+    assert schedule(scheduler, left, ["a"]) == ""
+    assert "ration.dev/gang" not in api.pod("p2")["metadata"]["annotations"]
+    assert reasons(scheduler, stranger, ["a"]) == {"waits for the other pods of its gang"}
+    asked = [r for r in api.requests_for("GET", "^/api/v1/namespaces/default/pods$") if r.status == 200]
+    assert sorted(r.query["labelSelector"] for r in asked) == [GROUP + "name=g", GROUP + "name=h"]
+
+
 def bound_while_forming(api):    # noqa: F811
     """The only member that another process had bound, on the node a."""
     gpu_node(api, "a", 10240)

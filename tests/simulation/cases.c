@@ -507,6 +507,21 @@ static void gang_spare_member(struct plan *plan)
 		member(plan, 900 + i, 2)->shape.prebind_ms = 3500;
 }
 
+/* The later task of a Job, made when the process that saw the gang is gone. */
+static void gang_forgotten(struct plan *plan)
+{
+	gang(plan, 2, false);
+	for (int i = 0; i < 2; i++) {
+		struct shape *shape = &member(plan, i, 4)->shape;
+
+		shape->owner = 1;
+		shape->end = END_ITSELF;
+		shape->lifetime_ms = 1000;
+	}
+	fault(plan, 5000, INPUT_KILL_RATION, 0, 400);
+	member(plan, 6000, 4)->shape.owner = 1;
+}
+
 static int four_run(const struct sim *sim, const struct statistics *statistics)
 {
 	return running(statistics, 4);
@@ -615,6 +630,8 @@ static const struct sim_case cases[] = {
 		three_run},
 	{"found-gang-of-unequal-cards", "cards that differ by how many containers they may have",
 		gang_of_unequal_cards, four_run},
+	{"found-gang-forgotten", "after a restart those who have finished tell that a gang has run",
+		gang_forgotten, one_runs},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

@@ -220,6 +220,40 @@ static void check_waiting(struct sim *sim, int g, const struct truth *now)
 			gang->min);
 }
 
+/* Somebody of this controller has finished, after the gang had come about. */
+static bool has_witness(const struct sim *sim, int pod)
+{
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct state *state = &sim->pods[i].state;
+
+		if (sim->pods[i].shape.gang == sim->pods[pod].shape.gang && state->exists &&
+			state->phase >= PHASE_SUCCEEDED && state->placed && !state->forming &&
+			*sim->pods[i].facts.owner &&
+			strcmp(sim->pods[i].facts.owner, sim->pods[pod].facts.owner) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whoever has died since, that it has run can be seen. */
+static void check_left_over(struct sim *sim, int g, const struct truth *now)
+{
+	const struct gang_truth *gang = &sim->gangs[g];
+	struct truth kept = *now;
+
+	if (gang->bound || !gang->waiting || size_of(gang->waiting) >= gang->min)
+		return;
+	for_each_bit (i, gang->waiting)
+		if (!has_witness(sim, i))
+			return;
+	fitting_lay_kept(sim, __builtin_ctzll(gang->waiting), &kept);
+	for_each_bit (i, gang->waiting)
+		for (int n = 0; n < sim->n_nodes; n++)
+			if (fitting_fits(sim, &kept, n, &sim->pods[i].facts.request))
+				sim_violate(sim, "who is left over of a gang does not wait for ever",
+					"u%d of gang %d fits on n%d", i, g, n);
+}
+
 static void check_marks(struct sim *sim, int g)
 {
 	const struct gang_truth *gang = &sim->gangs[g];
@@ -263,6 +297,7 @@ void gang_checks_at_end(struct sim *sim)
 		sim->statistics->counts[COUNT_GANGS_RUNNING] += size_of(sim->gangs[g].bound) >=
 								sim->gangs[g].min;
 		check_waiting(sim, g, &now);
+		check_left_over(sim, g, &now);
 		check_marks(sim, g);
 	}
 	for (int i = 0; i < sim->n_pairs; i++)

@@ -183,6 +183,10 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 	case GANG_UNMARK:
 		sim_after(sim, sim_delay(random, 1000, 20000), EVENT_GANG_UNMARK, 0, pod, 0, 0);
 		break;
+	case GANG_RECALL:
+		sim_after(
+			sim, sim_delay(random, 1000, 20000), EVENT_GANG_RECALL, ration->epoch, pair, pod, 0);
+		break;
 	}
 }
 
@@ -335,6 +339,24 @@ static void groups_listed(struct sim *sim, int pair)
 	look_within(sim, pair, LOOK_DELAY_NS);
 }
 
+/* A LIST of those who have finished. */
+static void recalled(struct sim *sim, int pair, int pod)
+{
+	struct gangs *gangs = &sim->rations[pair].gangs;
+
+	if (api_is_away(sim))
+		return;
+	for (int i = 0; i < sim->n_pods; i++) {
+		struct pod_facts facts = api_facts(sim, i, &sim->pods[i].state);
+
+		if (sim->pods[i].state.exists && sim->pods[i].shape.gang == sim->pods[pod].shape.gang &&
+			gangs_has_run(gangs, &facts) < 0)
+			sim->truncated = true;
+	}
+	gangs_recalled(gangs, sim->pods[pod].uid_text);
+	look_within(sim, pair, LOOK_DELAY_NS);
+}
+
 /* ---- API server ---- */
 
 static void evict(struct sim *sim, int pod)
@@ -374,6 +396,8 @@ void desk_on_event(struct sim *sim, const struct event *event)
 		return;
 	if (event->kind == EVENT_GANG_GROUPS)
 		groups_listed(sim, event->a);
+	else if (event->kind == EVENT_GANG_RECALL)
+		recalled(sim, event->a, event->b);
 	else if (event->b == ration->gang_look_serial && ration->gang_look_ns)
 		look(sim, event->a);
 }

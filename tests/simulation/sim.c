@@ -415,6 +415,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_GANG_GROUPS:
 	case EVENT_GANG_EVICT:
 	case EVENT_GANG_UNMARK:
+	case EVENT_GANG_RECALL:
 		desk_on_event(sim, event);
 		break;
 	case EVENT_SET_BEGIN:

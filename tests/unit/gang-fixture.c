@@ -106,7 +106,8 @@ static void collect_orders(struct scene *scene)
 		[GANG_TURN_AWAY] = "away",
 		[GANG_EVICT] = "evict",
 		[GANG_SINGLE] = "single",
-		[GANG_UNMARK] = "unmark"};
+		[GANG_UNMARK] = "unmark",
+		[GANG_RECALL] = "recall"};
 	struct gang_order *order;
 
 	while ((order = gangs_next_order(&scene->gangs))) {

@@ -152,9 +152,42 @@ static void a_pod_group_without_a_number_is_refused_by_name(void **state)
 	assert_string_equal(err.text, "PodGroup default/job: minMember must be a number from 1 to 1000");
 }
 
+static void assert_finished_path(const char *labels, const char *selector)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+	char path[1024], expected[1024];
+
+	assert_int_equal(read_pod(labels, "{}", "", &facts, &err), 0);
+	assert_int_equal(gang_finished_path(&facts, path, sizeof(path)), 0);
+	snprintf(expected, sizeof(expected),
+		"/api/v1/namespaces/default/"
+		"pods?labelSelector=%s&fieldSelector=status.phase%%21%%3DPending%%2C"
+		"status.phase%%21%%3DRunning&limit=100",
+		selector);
+	assert_string_equal(path, expected);
+	assert_int_equal(gang_finished_path(&facts, path, 100), -ENOBUFS);
+}
+
+static void who_has_finished_is_asked_for_by_the_label_that_names_the_gang(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+	char path[1024];
+
+	assert_finished_path("{\"pod-group.scheduling.sigs.k8s.io/name\":\"job\"}",
+		"pod-group.scheduling.sigs.k8s.io/name%3Djob");
+	assert_finished_path(
+		"{\"scheduling.x-k8s.io/pod-group\":\"a.b_c-1\"}", "scheduling.x-k8s.io/pod-group%3Da.b_c-1");
+	/* Not what the API server would have let pass. */
+	assert_int_equal(read_pod("{\"scheduling.x-k8s.io/pod-group\":\"a&b\"}", "{}", "", &facts, &err), 0);
+	assert_int_equal(gang_finished_path(&facts, path, sizeof(path)), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_has_finished_is_asked_for_by_the_label_that_names_the_gang),
 		cmocka_unit_test(both_labels_name_a_gang_and_its_size),
 		cmocka_unit_test(scheduler_plugins_label_names_a_pod_group),
 		cmocka_unit_test(most_pods_are_of_no_gang),

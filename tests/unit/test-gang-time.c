@@ -235,6 +235,81 @@ static void who_is_left_of_a_gang_that_has_run_needs_no_others(void **state)
 	assert_int_equal(scene_ask(scene, "v0"), GANG_WAIT);
 }
 
+/* A pod of u2's controller, as a LIST shows it that has finished. */
+static void show_finished(struct scene *scene, const char *owner, bool forming)
+{
+	_cleanup_pod_facts_ struct pod_facts finished = {0};
+
+	assert_int_equal(pod_facts_copy(scene_facts(scene, "u2"), &finished), 0);
+	free(finished.owner);
+	finished.owner = strdup(owner);
+	fixture_bind(&finished, "n0", "GPU-n0-0");
+	finished.finished = true;
+	finished.gang_forming = forming;
+	assert_int_equal(gangs_has_run(&scene->gangs, &finished), 0);
+}
+
+/* One member of a gang of two, and a process that has not seen any other. */
+static void wait_alone(struct scene *scene)
+{
+	scene_nodes(scene, 1, 10);
+	scene_pod(scene, "u2", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	scene_wait(scene, 0);
+	assert_int_equal(scene_wait(scene, 9 * SECOND), SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "recall:u2 ");
+}
+
+static void after_a_restart_those_who_have_finished_tell_that_a_gang_has_run(void **state)
+{
+	struct scene *scene = *state;
+
+	wait_alone(scene);
+	/* Nobody has answered. */
+	assert_int_equal(scene_wait(scene, 4 * SECOND), SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "recall:u2 ");
+	show_finished(scene, "g", false);
+	gangs_recalled(&scene->gangs, "u2");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "single:u2 ");
+	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
+	assert_false(gangs_is_forming(&scene->gangs, "u2"));
+}
+
+static void who_ran_in_part_or_for_another_controller_does_not_tell(void **state)
+{
+	struct scene *scene = *state;
+
+	wait_alone(scene);
+	show_finished(scene, "g", true);
+	show_finished(scene, "another", false);
+	gangs_recalled(&scene->gangs, "u2");
+	assert_int_equal(scene_wait(scene, 0), INT64_MAX);
+	scene_wait(scene, 600 * SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	assert_string_equal(scene->text, "waits for the other pods of its gang");
+}
+
+static void who_belongs_to_no_controller_is_left_over_of_nothing(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pod(scene, "u2", "g", 2, 5);
+	scene_facts(scene, "u2")->owner[0] = '\0';
+	scene_delete(scene, "u2");
+	scene_show(scene, "u2");
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	scene_wait(scene, 0);
+	scene_wait(scene, 60 * SECOND);
+	assert_string_equal(scene_orders(scene), "");
+}
+
 static void a_gang_that_has_run_is_forgotten_after_an_hour(void **state)
 {
 	struct scene *scene = *state;
@@ -285,6 +360,9 @@ int main(void)
 		scene_test(a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing),
 		scene_test(that_there_is_no_room_holds_for_the_nodes_that_were_named_only),
 		scene_test(who_is_left_of_a_gang_that_has_run_needs_no_others),
+		scene_test(after_a_restart_those_who_have_finished_tell_that_a_gang_has_run),
+		scene_test(who_ran_in_part_or_for_another_controller_does_not_tell),
+		scene_test(who_belongs_to_no_controller_is_left_over_of_nothing),
 		scene_test(a_gang_that_has_run_is_forgotten_after_an_hour),
 		scene_test(what_lacks_is_said_to_people),
 	};
