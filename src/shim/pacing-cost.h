@@ -14,16 +14,21 @@
 
 struct cost;
 
-/* cost_key() - of what identifies it; never 0. */
+#define COST_KEY_WORDS 7
+
+/* cost_key() - of what identifies it, at most COST_KEY_WORDS; never 0. At each launch: of the multiplications
+ * none waits for another. */
 static inline uint64_t cost_key(const uint64_t *words, size_t count)
 {
-	uint64_t h = UINT64_C(0x9e3779b97f4a7c15);
+	static const uint64_t odd[COST_KEY_WORDS] = {UINT64_C(0xd6e8feb86659fd93),
+		UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xbf58476d1ce4e5b9), UINT64_C(0x94d049bb133111eb),
+		UINT64_C(0xff51afd7ed558ccd), UINT64_C(0xc4ceb9fe1a85ec53), UINT64_C(0x2545f4914f6cdd1d)};
+	uint64_t h = count;
 
-	for (size_t i = 0; i < count; i++) {
-		h = (h ^ words[i]) * UINT64_C(0xd6e8feb86659fd93);
-		h ^= h >> 32;
-	}
-	return h | 1;
+	for (size_t i = 0; i < count; i++)
+		h += words[i] * odd[i];
+	h = (h ^ h >> 32) * odd[0];
+	return (h ^ h >> 32) | 1;
 }
 
 /* cost_find() - its place, new if it was not there. NULL: no memory. `now` counts up from time to time: by it

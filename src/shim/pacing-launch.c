@@ -4,10 +4,8 @@
 #include "shim/cuda-library.h"
 #include "shim/pacing.h"
 
-#define SHAPE_WORDS 7
-
 struct shape {
-	uint64_t words[SHAPE_WORDS];
+	uint64_t words[COST_KEY_WORDS];
 };
 
 static struct shape shape_of(
@@ -19,7 +17,7 @@ static struct shape shape_of(
 
 static void begin(struct pace *pace, const struct shape *shape, CUstream stream)
 {
-	pacing_begin(pace, PACE_CORE, cost_key(shape->words, SHAPE_WORDS), 1, stream);
+	pacing_begin(pace, PACE_CORE, cost_key(shape->words, COST_KEY_WORDS), 1, stream);
 }
 
 static CUresult end(struct pace *pace, CUresult r)

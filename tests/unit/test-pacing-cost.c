@@ -27,6 +27,38 @@ static void in_a_row(struct cost *cost, uint64_t key, uint64_t ns)
 	cost_sample(cost, key, cost_version(cost), COST_IN_A_ROW, ns, COST_FACTOR_ONE);
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* Functions lie some bytes apart, grids and blocks are small numbers, often powers of two. */
+static void what_differs_in_one_number_has_another_key_and_another_place(void **state)
+{
+	enum { FUNCTIONS = 16, GRIDS = 32, BLOCKS = 16, KEYS = FUNCTIONS * GRIDS * BLOCKS };
+	static uint64_t keys[KEYS];
+	unsigned places[512] = {0}, fullest = 0, n = 0;
+
+	for (uint64_t i = 0; i < FUNCTIONS; i++)
+		for (uint64_t grid = 1; grid <= GRIDS; grid++)
+			for (uint64_t block = 0; block < BLOCKS; block++)
+				keys[n++] = cost_key(
+					(uint64_t[]){0x5580000000 + i * 16, grid | UINT64_C(1) << 32,
+						1 | UINT64_C(1) << (32 + block % 10), 1 | UINT64_C(1) << 32,
+						block / 10 * 1024, 0, 0},
+					COST_KEY_WORDS);
+	for (unsigned i = 0; i < n; i++)
+		places[(keys[i] >> 40) % 512]++;
+	for (unsigned i = 0; i < 512; i++)
+		fullest = places[i] > fullest ? places[i] : fullest;
+	assert_in_range(fullest, KEYS / 512, KEYS / 512 * 3); /* 16 on average: 48 by chance never */
+	qsort(keys, n, sizeof(keys[0]), compare_keys);
+	for (unsigned i = 1; i < n; i++)
+		assert_true(keys[i] != keys[i - 1] && keys[i] % 2 == 1);
+}
+
 static void what_was_measured_once_is_known(void **state)
 {
 	uint64_t key;
@@ -308,6 +340,7 @@ static void a_child_of_fork_knows_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_differs_in_one_number_has_another_key_and_another_place),
 		cmocka_unit_test(what_was_measured_once_is_known),
 		cmocka_unit_test(samples_that_others_have_stretched_do_not_count),
 		cmocka_unit_test(a_duration_that_varies_costs_its_mean),
