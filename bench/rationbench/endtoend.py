@@ -6,6 +6,7 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import cluster
 from .programs import BenchError, RationScheduler, load
@@ -36,7 +37,7 @@ FULL = (Size(1000, 0, 2000, ("equal", "unequal"), 3),
 
 @contextlib.contextmanager
 def extender(api, kind):
-    """The URL of an extender of this kind, None for none."""
+    """The URL of an extender of this kind, None for none. A path: another ration-scheduler."""
     if kind == NONE:
         yield None
     elif kind == RATION:
