@@ -233,8 +233,7 @@ void gangs_give_up(
 		gang_give_up(gangs, member->gang, ledger, why, now_ns);
 }
 
-/* The gang is whole, or as good as: its other pods go one by one. */
-static bool is_open(const struct gangs *gangs, const struct gang *gang)
+bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang)
 {
 	struct gang_count count = gang_count(gang);
 	uint32_t min = gangs->groups_known ? gang_min(gang, NULL) : 0;
@@ -369,7 +368,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	if (!member || member->stage == GANG_PLACED)
 		return GANG_NONE;
 	ask_anew(gangs, member, ledger, names, n, now_ns);
-	if (is_open(gangs, member->gang)) {
+	if (gang_goes_singly(gangs, member->gang)) {
 		if (member->stage != GANG_SENT)
 			member->stage = GANG_WAITING;
 		return GANG_NONE;
@@ -394,7 +393,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 	if (!gang)
 		return false;
 	gang_refresh(gang, ledger); /* Bindings that were refused do not count any more */
-	if (member->stage >= GANG_SENT || is_open(gangs, gang))
+	if (member->stage >= GANG_SENT || gang_goes_singly(gangs, gang))
 		return false;
 	/* Filter was another process's, which knew how many they have to be. */
 	if (!gangs->groups_known || !gang_min(gang, NULL)) {
@@ -447,7 +446,7 @@ bool gangs_rules_out(const struct gangs *gangs, const struct pod_facts *pod)
 {
 	const struct gang_member *member = pod->gang ? table_get(&gangs->by_uid, pod->uid) : NULL;
 
-	return member && !is_open(gangs, member->gang);
+	return member && !gang_goes_singly(gangs, member->gang);
 }
 
 bool gangs_holds(const struct gangs *gangs, const char *uid)

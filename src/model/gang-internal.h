@@ -56,6 +56,9 @@ bool gangs_keep_out(const struct gangs *gangs, const struct gang *gang);
 const char *gang_waits_for(
 	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns);
 
+/* gang_goes_singly() - it is whole, or as good as: its other pods go one by one. */
+bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang);
+
 /* gang_refresh() - members whose holds have ended wait again. */
 void gang_refresh(struct gang *gang, const struct ledger *ledger);
 

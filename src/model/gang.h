@@ -11,7 +11,7 @@
  *
  * gang.c members   gang-look.c time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind
  * gang-nodes.c where members may go   gang-keep.c what is kept for a gang that has waited too long
- * gang-view.c what people are told
+ * gang-view.c what people are told   gang-seek.c what is known to those who narrow where it may go
  */
 #pragma once
 
@@ -194,6 +194,20 @@ void gangs_set_following(struct gangs *gangs, bool following);
 enum gang_answer { GANG_NONE, GANG_NODE, GANG_WAIT };
 enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
 	const char *const *names, size_t n, int64_t now_ns, const char **ret_node, const char **ret_text);
+
+/* Who lets a gang go to some of the nodes only asks before gangs_filter(), and shows it those.
+ *
+ * gangs_seek() - kube-scheduler asks for the pod. True: it and so many others of its gang, *ret_needed
+ * together, are still to be given their places; *ret_mate: uid of one that has been, or NULL. gangs_fit_on()
+ * - whether so many would find room on these nodes (names; values are not read), wherever else kube-scheduler
+ * may not let some of them go. gangs_for_waiting() - calls with the uid of each member that has no place,
+ * the asking one's too. */
+bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod, int64_t now_ns,
+	size_t *ret_needed, const char **ret_mate);
+bool gangs_fit_on(const struct gangs *gangs, struct ledger *ledger, const char *uid,
+	const struct table *nodes, size_t needed);
+void gangs_for_waiting(const struct gangs *gangs, const char *uid,
+	void (*call)(void *userdata, const char *uid), void *userdata);
 
 /* gangs_bind() - kube-scheduler wants to bind the pod to this node. True: the call waits until an order says
  * GANG_GO or GANG_TURN_AWAY, which may follow at once. */

@@ -281,22 +281,40 @@ static void claim_set(struct level_book *book, struct level_pod *pod, int level)
 	level_group_drop_if_empty(book, pod->policy, group);
 }
 
-void level_book_ask(struct level_book *book, struct level_pod *pod, uint64_t room, int64_t now_ns,
-	struct level_answer *ret_answer)
+static struct level_question question_of(const struct level_pod *pod, uint32_t together)
 {
-	struct level_question question = {.room = room, .now_ns = now_ns};
+	return (struct level_question){.policy = pod->policy,
+		.use = pod->group->use,
+		.requests = &pod->facts.requests,
+		.nominated = pod->facts.nominated,
+		.together = together};
+}
+
+void level_book_ask(struct level_book *book, struct level_pod *pod, uint32_t together, uint64_t room,
+	int64_t now_ns, struct level_answer *ret_answer)
+{
+	struct level_question question;
 	int claim = pod->claim;
 
 	level_book_settle(book);
 	if (claim >= 0)
 		claim_set(book, pod, -1);
-	question.policy = pod->policy;
-	question.use = pod->group->use;
-	question.requests = &pod->facts.requests;
-	question.nominated = pod->facts.nominated;
+	question = question_of(pod, together);
+	question.room = room;
+	question.now_ns = now_ns;
 	level_decide(&question, &pod->wait, ret_answer);
 	if (claim >= 0 && (ret_answer->verdict != LEVEL_USE || (int)ret_answer->level != claim))
 		book->freed++;
+}
+
+uint64_t level_book_open(struct level_book *book, struct level_pod *pod, uint32_t together)
+{
+	struct level_question question;
+
+	level_book_settle(book);
+	level_book_drop_claim(book, pod);
+	question = question_of(pod, together);
+	return levels_open(&question);
 }
 
 void level_book_claim(struct level_book *book, struct level_pod *pod, size_t level, int64_t now_ns)

@@ -144,10 +144,12 @@ struct level_pod *level_book_set_pod(struct level_book *book, struct level_pod_f
 void level_book_remove_pod(struct level_book *book, const char *uid);
 struct level_pod *level_book_pod(const struct level_book *book, const char *uid);
 
-/* level_book_ask() - which level the pod may use now; room as in struct level_question. The pod has a policy
- * and a group. Its own claim does not count. With LEVEL_USE the caller claims, otherwise the pod waits. */
-void level_book_ask(struct level_book *book, struct level_pod *pod, uint64_t room, int64_t now_ns,
-	struct level_answer *ret_answer);
+/* level_book_ask() - which level the pod may use now; together, room: as in struct level_question. The pod
+ * has a policy and a group. Its own claim does not count. With LEVEL_USE the caller claims, otherwise the pod
+ * waits. level_book_open() - bits of the levels that are not at their limit for it. */
+void level_book_ask(struct level_book *book, struct level_pod *pod, uint32_t together, uint64_t room,
+	int64_t now_ns, struct level_answer *ret_answer);
+uint64_t level_book_open(struct level_book *book, struct level_pod *pod, uint32_t together);
 
 /* level_book_claim() - until it is bound, asked about again, or its time is over. level_book_expire() - what
  * ended by time, pods that nobody shows too. */

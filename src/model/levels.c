@@ -179,19 +179,31 @@ bool level_is_limited(const struct level *level)
 }
 
 /* LEVEL_NO_ROOM only means that it is not at its limit. */
-static enum level_pass limit_reached(
-	const struct level *level, const struct level_use *use, const struct amounts *requests)
+static enum level_pass limit_reached(const struct level_question *question, size_t at)
 {
-	if (level->has_max && use->pods >= level->max)
+	const struct level *level = &question->policy->levels[at];
+	const struct level_use *use = &question->use[at];
+	uint32_t pods = question->together ? question->together : 1;
+
+	if (level->has_max && (uint64_t)use->pods + pods > level->max)
 		return LEVEL_AT_MAX;
 	for (size_t i = 0; i < level->max_resources.n; i++) {
 		const struct amount *max = &level->max_resources.list[i];
-		int64_t wanted = level_amount(requests, max->resource);
+		__int128 wanted = (__int128)level_amount(question->requests, max->resource) * pods;
 
-		if (wanted > 0 && (use->milli[i] > max->milli || wanted > max->milli - use->milli[i]))
+		if (wanted > 0 && wanted > max->milli - use->milli[i])
 			return LEVEL_AT_MAX_RESOURCES;
 	}
 	return LEVEL_NO_ROOM;
+}
+
+uint64_t levels_open(const struct level_question *question)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < question->policy->n_levels; i++)
+		bits |= (uint64_t)(limit_reached(question, i) == LEVEL_NO_ROOM) << i;
+	return bits;
 }
 
 /* How long a pod stays with a level that is not at its limit and has no room: 0 for not at all. */
@@ -267,11 +279,12 @@ void level_decide(
 	const struct level_question *question, struct level_wait *wait, struct level_answer *ret_answer)
 {
 	const struct level_policy *policy = question->policy;
-	struct level_answer answer = {.verdict = LEVEL_NONE, .until_ns = INT64_MAX};
+	struct level_answer answer = {
+		.verdict = LEVEL_NONE, .until_ns = INT64_MAX, .together = question->together};
 
 	for (size_t i = 0; i < policy->n_levels; i++) {
 		answer.level = i;
-		answer.why[i] = limit_reached(&policy->levels[i], &question->use[i], question->requests);
+		answer.why[i] = limit_reached(question, i);
 		if (answer.why[i] == LEVEL_NO_ROOM && question->room & (UINT64_C(1) << i)) {
 			answer.why[i] = LEVEL_FITS;
 			answer.verdict = LEVEL_USE;
@@ -303,18 +316,24 @@ static void add(char *buf, size_t *len, const char *format, ...)
 		*len = *len + (size_t)n < LEVEL_TEXT_SIZE ? *len + (size_t)n : LEVEL_TEXT_SIZE - 1;
 }
 
-static void add_reason(
-	char *buf, size_t *len, const struct level_policy *policy, size_t at, enum level_pass why)
+static void add_reason(char *buf, size_t *len, const struct level_policy *policy, size_t at,
+	const struct level_answer *answer)
 {
 	const struct level *level = &policy->levels[at];
+	enum level_pass why = answer->why[at];
 
 	add(buf, len, "level %zu (%s) ", at + 1, level_kind_text(level->kind));
-	if (why == LEVEL_AT_MAX)
+	if (why == LEVEL_AT_MAX && answer->together > 1)
+		add(buf, len, "would exceed its maximum of %" PRIu32 " pods", level->max);
+	else if (why == LEVEL_AT_MAX)
 		add(buf, len, "has its maximum of %" PRIu32 " pods", level->max);
 	else if (why == LEVEL_AT_MAX_RESOURCES)
 		add(buf, len, "would exceed its maxResources");
 	else
 		add(buf, len, "has no room");
+	if (answer->together > 1)
+		add(buf, len, " %s %" PRIu32 " pods together", why < LEVEL_NO_ROOM ? "with" : "for",
+			answer->together);
 }
 
 /* More of them are counted. */
@@ -338,7 +357,7 @@ const char *level_answer_text(
 		add(buf, &len, "no level is left");
 	for (size_t i = 0; i < n && i < REASONS_NAMED; i++) {
 		add(buf, &len, "%s", i ? ", " : ": ");
-		add_reason(buf, &len, policy, i, answer->why[i]);
+		add_reason(buf, &len, policy, i, answer);
 	}
 	if (n > REASONS_NAMED)
 		add(buf, &len, ", and %zu more", n - REASONS_NAMED);

@@ -132,10 +132,11 @@ struct level_question {
 	const struct level_policy *policy;
 	const struct level_use *use; /* n_levels of them */
 	const struct amounts *requests;
-	uint64_t room;	/* bits of levels of which a node can take the pod, as far as others are
-			   concerned */
-	bool nominated; /* others are on their way out for it */
-	int64_t now_ns; /* monotonic, never 0 */
+	uint64_t room;	   /* bits of levels of which a node can take the pod, as far as others are
+			      concerned */
+	bool nominated;	   /* others are on their way out for it */
+	int64_t now_ns;	   /* monotonic, never 0 */
+	uint32_t together; /* so many like it are to be placed at once; 0: it is alone */
 };
 
 struct level_answer {
@@ -144,12 +145,16 @@ struct level_answer {
 	enum level_pass why[LEVELS_MAX]; /* of the levels before, and of this one unless it is used */
 	int64_t until_ns;
 	bool for_terminating; /* what it waits for is the end of a terminating pod */
+	uint32_t together;    /* as in the question */
 	uint64_t preempt;     /* bits of levels in which others may be preempted for it now */
 };
 
 /* level_decide() - wait is read and written. */
 void level_decide(
 	const struct level_question *question, struct level_wait *wait, struct level_answer *ret_answer);
+
+/* levels_open() - bits of the levels that are not at their limit for it. */
+uint64_t levels_open(const struct level_question *question);
 
 /* level_answer_text() - for people and for the pod's condition: the same words for the same answer. */
 #define LEVEL_TEXT_SIZE 512

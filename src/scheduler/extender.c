@@ -155,6 +155,31 @@ static char *answer_gang(struct scheduler *scheduler, const struct question *que
 	return answer_nodes(&node, 1);
 }
 
+/* Of a pod of a gang; *ret_answered false: it is to be treated like any pod. */
+static char *filter_gang(struct scheduler *scheduler, const struct question *question, struct levels_say *say,
+	enum filter_outcome *ret_result, bool *ret_answered)
+{
+	_cleanup_free_ const char **narrowed = NULL;
+	const char *node = NULL, *text = NULL;
+	size_t n = question->nodes.n;
+
+	*ret_answered = true;
+	*ret_result = FILTER_FAILED;
+	if (levels_are_used(scheduler->levels) &&
+		levels_narrow_gang(scheduler->levels, &question->pod, json_member(question->root, "Pod"),
+			question->nodes.names, n, &narrowed, &n, say) < 0)
+		return NULL;
+	*ret_answered = gang_desk_filter(scheduler->gangs, &question->pod,
+		narrowed ? narrowed : (const char **)question->nodes.names, n, &node, &text);
+	if (!*ret_answered)
+		return NULL;
+	if (node && say->selected)
+		levels_take_gang(say);
+	else if (narrowed && !n)
+		text = say->text;
+	return answer_gang(scheduler, question, node, text, ret_result);
+}
+
 /* What a replay is to find again: the nodes that the level has left. */
 static void journal_question(
 	struct scheduler *scheduler, const struct question *question, const struct survey *survey)
@@ -205,7 +230,8 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 	_cleanup_(survey_release) struct survey survey = {0};
 	const char *in_doubt = "the outcome of this pod's last Binding is not known yet, trying again";
 	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
-	const char *node = NULL, *text = NULL;
+	bool answered = false;
+	char *answer;
 	size_t n;
 
 	*ret_result = FILTER_NOT_OURS;
@@ -216,9 +242,9 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 		record_filter_error(scheduler, &question->pod, in_doubt);
 		return extender_error(in_doubt);
 	}
-	if (question->pod.gang && gang_desk_filter(scheduler->gangs, &question->pod, question->nodes.names,
-					  question->nodes.n, &node, &text))
-		return answer_gang(scheduler, question, node, text, ret_result);
+	answer = question->pod.gang ? filter_gang(scheduler, question, say, ret_result, &answered) : NULL;
+	if (answered)
+		return answer;
 	ledger_expire(&scheduler->ledger, monotonic_ns());
 	ledger_drop_hold(&scheduler->ledger, question->pod.uid);
 	*ret_result = FILTER_FAILED;

@@ -398,6 +398,24 @@ bool gang_desk_filter(struct gang_desk *desk, const struct pod_facts *pod, const
 	return true;
 }
 
+bool gang_desk_seek(
+	struct gang_desk *desk, const struct pod_facts *pod, size_t *ret_needed, const char **ret_mate)
+{
+	return desk &&
+	       gangs_seek(&desk->gangs, &desk->scheduler->ledger, pod, monotonic_ns(), ret_needed, ret_mate);
+}
+
+bool gang_desk_fit_on(struct gang_desk *desk, const char *uid, const struct table *nodes, size_t needed)
+{
+	return gangs_fit_on(&desk->gangs, &desk->scheduler->ledger, uid, nodes, needed);
+}
+
+void gang_desk_for_waiting(const struct gang_desk *desk, const char *uid,
+	void (*call)(void *userdata, const char *uid), void *userdata)
+{
+	gangs_for_waiting(&desk->gangs, uid, call, userdata);
+}
+
 bool gang_desk_gathers(struct gang_desk *desk, const char *uid)
 {
 	if (!desk || !gangs_bind(&desk->gangs, &desk->scheduler->ledger, uid, monotonic_ns()))

@@ -16,6 +16,7 @@ struct gang_rules;
 struct gang_view;
 struct pod_facts;
 struct scheduler;
+struct table;
 
 int gang_desk_new(struct scheduler *scheduler, const struct gang_rules *rules, struct gang_desk **ret_desk);
 /* gang_desk_stop() - no more requests; before the client goes. gang_desk_free() - after it. */
@@ -31,6 +32,13 @@ void gang_desk_forget(struct gang_desk *desk, const char *uid);
  * NULL with the constant reason in *ret_text; both valid until the next change. */
 bool gang_desk_filter(struct gang_desk *desk, const struct pod_facts *pod, const char *const *names, size_t n,
 	const char **ret_node, const char **ret_text);
+
+/* gang_desk_seek(), gang_desk_fit_on(), gang_desk_for_waiting() - as in model/gang.h. */
+bool gang_desk_seek(
+	struct gang_desk *desk, const struct pod_facts *pod, size_t *ret_needed, const char **ret_mate);
+bool gang_desk_fit_on(struct gang_desk *desk, const char *uid, const struct table *nodes, size_t needed);
+void gang_desk_for_waiting(const struct gang_desk *desk, const char *uid,
+	void (*call)(void *userdata, const char *uid), void *userdata);
 
 /* gang_desk_gathers() - the bind of this pod is to wait until bind_queue_go() or bind_queue_turn_away().
  * gang_desk_carry_out() - what has been decided since; both of these may be called from within.

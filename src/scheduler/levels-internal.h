@@ -1,5 +1,5 @@
-/* levels-internal.h - what levels.c (questions), levels-watch.c, levels-write.c, levels-status.c and
- * levels-verbs.c share. */
+/* levels-internal.h - what levels.c (questions), levels-gang.c, levels-watch.c, levels-write.c,
+ * levels-status.c and levels-verbs.c share. */
 #pragma once
 
 #include "base/list.h"
@@ -71,6 +71,19 @@ struct level_space *levels_space(const struct levels *levels, const char *namesp
 
 /* levels_space_is_ready() - its pods and the nodes are read. */
 bool levels_space_is_ready(const struct level_space *space);
+
+/* levels_select() - the pod as a question shows it, if a policy has a say; else NULL. say: as far as known.
+ */
+struct level_pod *levels_select(struct levels *levels, struct json_object *object,
+	struct level_space **ret_space, struct levels_say *ret_say);
+
+/* levels_cannot_say() - nobody can say yet: the pod is woken when somebody can. */
+bool levels_cannot_say(struct level_space *space, struct level_pod *pod, struct levels_say *say);
+
+/* levels_use(), levels_wait() - what was answered, by the text in say. */
+void levels_use(struct level_space *space, struct level_pod *pod, size_t level, struct levels_say *say);
+void levels_wait(struct level_space *space, struct level_pod *pod, const struct level_answer *answer,
+	int64_t now, const struct levels_say *say);
 
 /* levels_look_soon() - somebody may wait for what is free now, or something is to be written. */
 void levels_look_soon(struct levels *levels);

@@ -40,7 +40,7 @@ static void take_verdict(struct level_space *space, struct level_pod *pod, uint6
 		level_book_drop_claim(&space->book, pod);
 	if (pod->claim >= 0 || !levels_space_is_ready(space))
 		return;
-	level_book_ask(&space->book, pod, 0, now, &ignored);
+	level_book_ask(&space->book, pod, 1, 0, now, &ignored);
 	pod->wait.preempted = preempted;
 }
 

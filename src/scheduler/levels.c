@@ -115,8 +115,7 @@ static void pod_waits(struct level_space *space, struct level_pod *pod, int64_t 
 	space->levels->waited++;
 }
 
-/* Nobody can say yet: the pod is woken when somebody can. */
-static bool cannot_say(struct level_space *space, struct level_pod *pod, struct levels_say *say)
+bool levels_cannot_say(struct level_space *space, struct level_pod *pod, struct levels_say *say)
 {
 	if (!levels_space_is_ready(space))
 		snprintf(say->text, sizeof(say->text),
@@ -151,7 +150,7 @@ static int64_t wake_time(const struct level_pod *pod, const struct level_answer 
 	return answer->until_ns == INT64_MAX ? 0 : answer->until_ns;
 }
 
-static void use_level(struct level_space *space, struct level_pod *pod, size_t level, struct levels_say *say)
+void levels_use(struct level_space *space, struct level_pod *pod, size_t level, struct levels_say *say)
 {
 	level_book_claim(&space->book, pod, level, monotonic_ns());
 	pod->waits = false;
@@ -163,6 +162,12 @@ static void use_level(struct level_space *space, struct level_pod *pod, size_t l
 	space->levels->given++;
 }
 
+void levels_wait(struct level_space *space, struct level_pod *pod, const struct level_answer *answer,
+	int64_t now, const struct levels_say *say)
+{
+	pod_waits(space, pod, wake_time(pod, answer, now), say->text);
+}
+
 static void narrow_pod(struct level_space *space, struct level_pod *pod, const char *const *names, size_t n,
 	bool *usable, struct levels_say *say)
 {
@@ -171,15 +176,15 @@ static void narrow_pod(struct level_space *space, struct level_pod *pod, const c
 	int64_t now = monotonic_ns();
 	uint64_t bit = 0;
 
-	level_book_ask(&space->book, pod, room_of(&space->book, policy, names, n, usable), now, &answer);
+	level_book_ask(&space->book, pod, 1, room_of(&space->book, policy, names, n, usable), now, &answer);
 	level_answer_text(policy, &answer, say->text);
 	say->preempt = pod->preempt = answer.preempt;
 	pod->asked = pod->fresh = true;
 	if (answer.verdict == LEVEL_USE) {
 		bit = UINT64_C(1) << answer.level;
-		use_level(space, pod, answer.level, say);
+		levels_use(space, pod, answer.level, say);
 	} else {
-		pod_waits(space, pod, wake_time(pod, &answer, now), say->text);
+		levels_wait(space, pod, &answer, now, say);
 	}
 	for (size_t i = 0; i < n; i++)
 		usable[i] = usable[i] && (level_book_levels_of(&space->book, policy, names[i]) & bit);
@@ -193,19 +198,30 @@ static const char *namespace_of(struct json_object *pod)
 	return namespace_ ? namespace_ : "";
 }
 
-void levels_narrow(struct levels *levels, struct json_object *object, const char *const *names, size_t n,
-	bool *usable, struct levels_say *ret_say)
+struct level_pod *levels_select(struct levels *levels, struct json_object *object,
+	struct level_space **ret_space, struct levels_say *ret_say)
 {
-	struct level_space *space = levels->spaces.count ? levels_space(levels, namespace_of(object)) : NULL;
 	struct level_pod *pod;
 
 	*ret_say = (struct levels_say){.levels = levels};
-	pod = space ? read_pod(space, object) : NULL;
+	*ret_space = levels->spaces.count ? levels_space(levels, namespace_of(object)) : NULL;
+	pod = *ret_space ? read_pod(*ret_space, object) : NULL;
 	if (!pod || !pod->policy)
-		return;
+		return NULL;
 	ret_say->selected = true;
 	ret_say->pod = pod;
-	if (!cannot_say(space, pod, ret_say)) {
+	return pod;
+}
+
+void levels_narrow(struct levels *levels, struct json_object *object, const char *const *names, size_t n,
+	bool *usable, struct levels_say *ret_say)
+{
+	struct level_space *space;
+	struct level_pod *pod = levels_select(levels, object, &space, ret_say);
+
+	if (!pod)
+		return;
+	if (!levels_cannot_say(space, pod, ret_say)) {
 		narrow_pod(space, pod, names, n, usable, ret_say);
 		levels_look_soon(levels);
 		return;
@@ -216,18 +232,14 @@ void levels_narrow(struct levels *levels, struct json_object *object, const char
 
 void levels_recall(struct levels *levels, struct json_object *object, struct levels_say *ret_say)
 {
-	struct level_space *space = levels->spaces.count ? levels_space(levels, namespace_of(object)) : NULL;
-	struct level_pod *pod;
+	struct level_space *space;
+	struct level_pod *pod = levels_select(levels, object, &space, ret_say);
 
-	*ret_say = (struct levels_say){.levels = levels};
-	pod = space ? read_pod(space, object) : NULL;
-	if (!pod || !pod->policy)
+	if (!pod)
 		return;
 	if (!pod->fresh)
 		levels_narrow(levels, object, NULL, 0, NULL, ret_say);
 	pod->fresh = false;
-	ret_say->selected = true;
-	ret_say->pod = pod;
 	ret_say->preempt = pod->preempt;
 }
 

@@ -17,6 +17,7 @@ struct json_object;
 struct level_pod;
 struct levels;
 struct metrics;
+struct pod_facts;
 struct scheduler;
 
 int levels_start(struct scheduler *scheduler, struct levels **ret_levels);
@@ -39,6 +40,7 @@ struct levels_say {
 	uint64_t preempt;      /* bits of levels */
 	struct level_pod *pod; /* until the loop goes on */
 	struct levels *levels;
+	int level;		    /* after levels_narrow_gang(); -1: none */
 	char text[LEVEL_TEXT_SIZE]; /* the level and why, or why none; the same words while nothing changes */
 };
 
@@ -47,6 +49,15 @@ struct levels_say {
  * place in the level is kept for it until it is bound, asked about again or gone. */
 void levels_narrow(struct levels *levels, struct json_object *pod, const char *const *names, size_t n,
 	bool *usable, struct levels_say *ret_say);
+
+/* levels_narrow_gang() - the same for a pod of a gang that has not come about, which goes whole into the
+ * first level that has room for as many of it as have to be placed. *ret_names: what is left of the names, in
+ * malloc'ed memory; NULL: all, the policy has no say (yet). -ENOMEM. levels_take_gang() - the pod gets its
+ * node there: its place in the level is kept, and those of the others. */
+int levels_narrow_gang(struct levels *levels, const struct pod_facts *facts, struct json_object *pod,
+	const char *const *names, size_t n, const char ***ret_names, size_t *ret_n,
+	struct levels_say *ret_say);
+void levels_take_gang(struct levels_say *say);
 
 /* levels_may_preempt() - whether others may be preempted on this node for the pod, after levels_narrow() or
  * levels_recall(). levels_recall() - what was said last; asks anew where nothing was: preempt comes without

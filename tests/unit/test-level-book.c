@@ -100,7 +100,7 @@ static int ask(struct fixture *f, struct level_pod *asking, uint64_t room)
 {
 	struct level_answer answer;
 
-	level_book_ask(&f->book, asking, room, NOW, &answer);
+	level_book_ask(&f->book, asking, 1, room, NOW, &answer);
 	if (answer.verdict == LEVEL_USE)
 		level_book_claim(&f->book, asking, answer.level, NOW);
 	return answer.verdict == LEVEL_USE ? (int)answer.level : -1;
@@ -448,15 +448,15 @@ static void a_policy_that_comes_or_goes_leaves_what_pods_of_others_have_waited(v
 
 	level_book_set_policy(&f->book, policy_new("p", "web", 5, 0));
 	waiting = pod(f, "u", "app=web\n", "");
-	level_book_ask(&f->book, waiting, 0, NOW, &answer);
+	level_book_ask(&f->book, waiting, 1, 0, NOW, &answer);
 	assert_true(waiting->wait.since_ns[0] == NOW);
 	level_book_set_policy(&f->book, policy_new("q", "db", 5, 0));
 	level_book_remove_policy(&f->book, "q");
-	level_book_ask(&f->book, waiting, 0, NOW + NS_PER_S, &answer);
+	level_book_ask(&f->book, waiting, 1, 0, NOW + NS_PER_S, &answer);
 	assert_true(waiting->wait.since_ns[0] == NOW);
 	/* A change of its own does. */
 	level_book_set_policy(&f->book, policy_new("p", "web", 6, 0));
-	level_book_ask(&f->book, waiting, 0, NOW + 2 * NS_PER_S, &answer);
+	level_book_ask(&f->book, waiting, 1, 0, NOW + 2 * NS_PER_S, &answer);
 	assert_true(waiting->wait.since_ns[0] == NOW + 2 * NS_PER_S);
 }
 

@@ -17,6 +17,7 @@ struct fixture {
 	struct amounts requests;
 	struct level_answer answer;
 	bool nominated;
+	uint32_t together;
 	int64_t now_s;
 };
 
@@ -47,6 +48,7 @@ static int tear_down(void **state)
 static enum level_verdict ask(struct fixture *f, const char *room)
 {
 	struct level_question question = {.policy = f->policy,
+		.together = f->together,
 		.use = f->use,
 		.requests = &f->requests,
 		.nominated = f->nominated,
@@ -91,6 +93,30 @@ static void the_first_level_with_room_below_its_maximum_is_used(void **state)
 	assert_string_equal(text(f),
 		"ResourcePolicy team: no level is left: level 1 (ecs) has no room, level 2 "
 		"(ecs) has no room, level 3 (eci) has no room");
+}
+
+static void who_is_placed_together_needs_room_below_the_maximum_for_all(void **state)
+{
+	struct fixture *f = *state;
+
+	f->together = 2;
+	expect(f, "abc", LEVEL_USE, 0);
+	f->use[0].pods = 1;
+	expect(f, "abc", LEVEL_USE, 1);
+	assert_string_equal(text(f),
+		"ResourcePolicy team: level 2 (ecs): level 1 (ecs) would exceed its maximum of 2 "
+		"pods with 2 pods together");
+	expect(f, "a--", LEVEL_NONE, 2);
+	f->use[0].pods = 0;
+	f->policy->levels[0].has_max = false;
+	assert_int_equal(level_amounts_add(&f->policy->levels[0].max_resources, "cpu", 4000), 0);
+	assert_int_equal(level_amounts_add(&f->requests, "cpu", 2000), 0);
+	expect(f, "abc", LEVEL_USE, 0);
+	f->use[0].milli[0] = 1;
+	expect(f, "abc", LEVEL_USE, 1);
+	f->together = UINT32_MAX;
+	f->requests.list[0].milli = INT64_MAX;
+	expect(f, "abc", LEVEL_USE, 1);
 }
 
 static void a_maximum_of_zero_closes_a_level(void **state)
@@ -320,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_first_level_with_room_below_its_maximum_is_used),
+		TEST(who_is_placed_together_needs_room_below_the_maximum_for_all),
 		TEST(a_maximum_of_zero_closes_a_level),
 		TEST(max_resources_counts_the_pod_that_asks),
 		TEST(exceed_max_waits_for_room_in_a_level_below_its_maximum_without_end),

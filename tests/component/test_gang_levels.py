@@ -1,0 +1,163 @@
+"""Gangs whose pods a ResourcePolicy selects: the whole gang goes to the first level that has room for it."""
+import json
+import time
+
+from fake_apiserver import wait_for
+from test_gang import GROUP, at_once, bound, nodes_of, ready, reasons
+from test_levels import policy, status
+from test_levels import ready as ready_levels
+from test_scheduler import api, gpu_node, start  # noqa: F401
+
+NODES = ["a", "b", "c"]
+A, B, C = ({"resource": "ecs", "nodeSelector": {"pool": name}} for name in NODES)
+
+
+def cluster(api, **gib):  # noqa: F811
+    for name in NODES:
+        gpu_node(api, name, *[gib.get(name, 10) * 1024] * 2)
+        api.patch("nodes", name, {"metadata": {"labels": {"pool": name}}})
+
+
+def member(api, name, units, gang="g", least=4, labels=None):  # noqa: F811
+    return api.create_pod(name, gpu_mem=units, owner="rs", labels={
+        "app": "web", GROUP + "name": gang, GROUP + "min-available": str(least), **(labels or {})})
+
+
+def gang(api, scheduler, count, units, name="g", least=None):  # noqa: F811
+    pods = [member(api, f"{name}{i}", units, name, least or count) for i in range(count)]
+    ready(scheduler, *pods)
+    return pods
+
+
+def settled(scheduler, pods):
+    """Asks until each has its node, as kube-scheduler does when it is told so."""
+    def once():
+        return [nodes_of(scheduler, pod, NODES) for pod in pods]
+    return wait_for(lambda: (lambda found: found if all(found) else None)(once()), what="nodes for all")
+
+
+def test_a_gang_goes_whole_to_the_first_level_that_has_room_for_all(api, start):  # noqa: F811
+    cluster(api, a=5)
+    policy(api, [{**A, "max": 10}, {**B, "max": 3}, C])
+    scheduler = start()
+    ready_levels(api)
+    # Level 1 has room for two of them, level 2 for all, but not so many.
+    pods = gang(api, scheduler, 4, 5)
+    assert at_once(scheduler, pods, NODES) == [""] * 4
+    assert set(bound(api, *[f"g{i}" for i in range(4)])) == {"c"}
+    assert "level 1 (ecs) has no room for 4 pods together, level 2 (ecs) would exceed its maximum of 3 pods" in status(
+        wait_for(lambda: "together" in status(api).get("reason", "") and api))["reason"]
+
+
+def test_what_a_gang_is_to_take_of_a_level_nobody_else_gets(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [{**A, "max": 4}, B])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 4, 3)
+    assert nodes_of(scheduler, pods[0], NODES) == ["a"]
+    single = api.create_pod("single", gpu_mem=1, owner="rs", labels={"app": "web"})
+    ready(scheduler, single)
+    assert nodes_of(scheduler, single, NODES) == ["b"]
+    assert at_once(scheduler, pods, NODES) == [""] * 4
+    assert set(bound(api, *[f"g{i}" for i in range(4)])) == {"a"}
+    wait_for(lambda: [u["pods"] for u in status(api).get("units", [])] == [4, 1])
+
+
+def test_labels_of_the_level_are_on_each_pod_before_it_is_bound(api, start):  # noqa: F811
+    cluster(api, a=1)
+    policy(api, [A, {**B, "podLabels": {"level": "second"}}])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 3, 4)
+    assert at_once(scheduler, pods, NODES) == [""] * 3
+    for i in range(3):
+        assert api.pod(f"g{i}")["spec"]["nodeName"] == "b"
+        assert api.pod(f"g{i}")["metadata"]["labels"]["level"] == "second"
+
+
+def test_a_gang_waits_for_its_level_as_its_policy_says(api, start):  # noqa: F811
+    cluster(api, a=4)
+    policy(api, [A, B], whenTryNextUnits={"policy": "Timeout", "timeout": "2s"})
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 2, 6)
+    began = time.monotonic()
+    assert reasons(scheduler, pods[0], NODES) == {
+        "ResourcePolicy team: waits for level 1 (ecs): level 1 (ecs) has no room for 2 pods together"}
+    assert reasons(scheduler, pods[1], NODES) <= {
+        "ResourcePolicy team: waits for level 1 (ecs): level 1 (ecs) has no room for 2 pods together"}
+    assert settled(scheduler, pods) == [["b"], ["b"]] and 1.8 < time.monotonic() - began < 6
+
+
+def test_a_gang_that_no_level_can_take_takes_nothing_of_any(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [{**A, "max": 3}, {**B, "max": 2}])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 4, 2)
+    for pod in pods:
+        assert reasons(scheduler, pod, NODES) == {
+            "ResourcePolicy team: no level is left: level 1 (ecs) would exceed its maximum of 3 pods with 4 pods "
+            "together, level 2 (ecs) would exceed its maximum of 2 pods with 4 pods together"}
+    singles = [api.create_pod(f"s{i}", gpu_mem=1, owner="rs", labels={"app": "web"}) for i in range(5)]
+    ready(scheduler, *singles)
+    assert [nodes_of(scheduler, pod, NODES) for pod in singles] == [["a"]] * 3 + [["b"]] * 2
+    # It is told so where people look.
+    told = json.loads(scheduler.http("GET", "/why?namespace=default&name=g0")[1])
+    assert "no level is left" in told["resourcePolicy"]["text"]
+
+
+def test_a_gang_of_which_a_part_waits_for_others_keeps_no_place_in_a_level(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [{**A, "max": 2}, B])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 1, 2, least=2)
+    assert reasons(scheduler, pods[0], NODES) == {"waits for the other pods of its gang"}
+    singles = [api.create_pod(f"s{i}", gpu_mem=1, owner="rs", labels={"app": "web"}) for i in range(2)]
+    ready(scheduler, *singles)
+    assert [nodes_of(scheduler, pod, NODES) for pod in singles] == [["a"]] * 2
+    pods += [member(api, "g1", 2, "g", 2)]
+    ready(scheduler, pods[1])
+    assert settled(scheduler, pods) == [["b"], ["b"]]
+
+
+def test_who_is_over_the_number_of_its_gang_is_placed_like_any_pod(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [{**A, "max": 2}, B])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 3, 2, least=2)
+    assert sorted(at_once(scheduler, pods[:2], NODES)) == ["", ""]
+    assert set(bound(api, "g0", "g1")) == {"a"}
+    wait_for(lambda: nodes_of(scheduler, pods[2], NODES) == ["b"], what="the third in level 2")
+
+
+def test_members_that_are_made_by_others_follow_the_first(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [{**A, "max": 1}, {**B, "max": 3}, C])
+    scheduler = start()
+    ready_levels(api)
+    pods = [api.create_pod(f"g{i}", gpu_mem=units, owner=f"owner-{i}", labels={
+        "app": "web", GROUP + "name": "g", GROUP + "min-available": "3"}) for i, units in enumerate((9, 2, 5))]
+    ready(scheduler, *pods)
+    assert settled(scheduler, pods) == [["b"]] * 3
+    assert at_once(scheduler, pods, NODES) == [""] * 3
+    assert set(bound(api, "g0", "g1", "g2")) == {"b"}
+
+
+def test_after_a_restart_the_rest_of_a_gang_follows_those_that_are_bound(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [A, {**B, "podLabels": {"level": "second"}}])
+    for i in range(2):
+        member(api, f"g{i}", 2, labels={"level": "second"})
+        placement = {"unit": 1024, "containers": {"main": [{"uuid": "GPU-b-0", "units": 2}]}}
+        api.bind(f"g{i}", "b", annotations={"ration.dev/gang": "forming", "ration.dev/placement": json.dumps(placement)})
+    scheduler = start()
+    ready_levels(api)
+    rest = [member(api, f"g{i}", 2) for i in (2, 3)]
+    ready(scheduler, *rest)
+    assert at_once(scheduler, rest, NODES) == ["", ""]
+    assert set(bound(api, "g2", "g3")) == {"b"}
+    assert api.pod("g3")["metadata"]["labels"]["level"] == "second"
