@@ -171,8 +171,12 @@ def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, st
     assert schedule(scheduler, left, ["a"]) == ""
     assert "ration.dev/gang" not in api.pod("p2")["metadata"]["annotations"]
     assert reasons(scheduler, stranger, ["a"]) == {"waits for the other pods of its gang"}
-    asked = [r for r in api.requests_for("GET", "^/api/v1/namespaces/default/pods$") if r.status == 200]
-    assert sorted(r.query["labelSelector"] for r in asked) == [GROUP + "name=g", GROUP + "name=h"]
+
+    def asked():
+        return sorted(r.query["labelSelector"] for r in api.requests_for("GET", "^/api/v1/namespaces/default/pods$")
+                      if r.status == 200)
+    wait_for(lambda: len(asked()) >= 2, what="both gangs asked about")
+    assert asked() == [GROUP + "name=g", GROUP + "name=h"]
 
 
 def bound_while_forming(api):    # noqa: F811
