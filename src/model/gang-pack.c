@@ -49,6 +49,9 @@ static struct choice choice_on(
 {
 	struct choice choice = {.node = node, .gpu = cards[0]};
 
+	/* Of whole cards nothing is ever left; what counts is how many others stay free beside them. */
+	if (request->whole)
+		choice.left = (uint32_t)(node_free_units(node) - request->units);
 	for (uint32_t k = 0; k < request_cards(request); k++)
 		choice.left += gpu_free_units(cards[k]) - request_units_per_card(request);
 	return choice;
@@ -152,23 +155,26 @@ static bool is_alike_node(const struct node_ledger *a, const struct node_ledger 
 }
 
 /* Cards that look the same are one choice: of a full cluster's thousands few are different. */
-static bool is_alike(const struct choice *a, const struct choice *b, uint32_t cards)
+static bool is_alike(const struct choice *a, const struct choice *b, const struct request *request)
 {
 	const struct gpu_ledger *x = a->gpu, *y = b->gpu;
 
-	if (cards > 1)
+	if (request->whole)
+		return a->left == b->left;
+	if (request_cards(request) > 1)
 		return false;
 	return gpu_free_units(x) == gpu_free_units(y) && gpu_free_core(x) == gpu_free_core(y) &&
 	       instances_left(x) == instances_left(y) && is_alike_node(a->node, b->node);
 }
 
 /* Sorted by what is left; the worst goes when there are too many. */
-static void choices_add(struct choice *choices, size_t *n, struct choice choice, uint32_t cards)
+static void choices_add(
+	struct choice *choices, size_t *n, struct choice choice, const struct request *request)
 {
 	size_t at;
 
 	for (size_t i = 0; i < *n; i++)
-		if (is_alike(&choices[i], &choice, cards))
+		if (is_alike(&choices[i], &choice, request))
 			return;
 	if (*n == CHOICES_MAX && choice.left >= choices[*n - 1].left)
 		return;
@@ -192,8 +198,7 @@ static size_t find_choices(const struct gang_work *work, size_t seat, struct cho
 			continue;
 		n_cards = fullest_cards(work->nodes[i], request, cards);
 		for (size_t k = 0; k + request_cards(request) <= n_cards; k++)
-			choices_add(choices, &n, choice_on(work->nodes[i], cards + k, request),
-				request_cards(request));
+			choices_add(choices, &n, choice_on(work->nodes[i], cards + k, request), request);
 	}
 	return n;
 }

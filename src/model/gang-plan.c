@@ -241,8 +241,37 @@ static int seat_in_rank(struct gang_work *work)
 	return seated;
 }
 
+/* Packing counts whole cards, it does not choose them: each node's members choose again, one after the other,
+ * as single pods do. Whoever sits has as many cards as before, so all find room. */
+static int choose_whole_cards(struct gang_work *work)
+{
+	_cleanup_free_ struct node_ledger **nodes = calloc(work->n + 1, sizeof(*nodes));
+
+	if (!nodes)
+		return -ENOMEM;
+	for (size_t i = 0; i < work->n; i++) {
+		if (!work->seats[i].node || !work->seats[i].pod->request.whole)
+			continue;
+		nodes[i] = work->seats[i].node;
+		gang_work_rise(work, i);
+	}
+	for (size_t i = 0; i < work->n; i++) {
+		size_t seat = work->order[i];
+		struct placement placement;
+		int r;
+
+		if (!nodes[seat])
+			continue;
+		r = placement_choose(nodes[seat], &work->seats[seat].pod->request, "", &placement);
+		if (r != FITS)
+			return r < 0 ? r : -ENOSPC;
+		gang_work_sit(work, seat, nodes[seat], &placement);
+	}
+	return 0;
+}
+
 /* Who needs least, as many as must be: the end of the order. */
-static int pack(struct gang_work *work, size_t needed)
+static int pack_somehow(struct gang_work *work, size_t needed)
 {
 	size_t first = work->n - needed;
 	int r;
@@ -271,6 +300,13 @@ static int pack(struct gang_work *work, size_t needed)
 	if (r == 0 && first)
 		r = gang_pack_search(work, 0, needed);
 	return r > 0 ? (int)needed : r;
+}
+
+static int pack(struct gang_work *work, size_t needed)
+{
+	int r = pack_somehow(work, needed), chosen = r > 0 ? choose_whole_cards(work) : 0;
+
+	return chosen < 0 ? chosen : r;
 }
 
 /* Everybody rises, and what they had goes into the answer if there is one. */

@@ -340,6 +340,87 @@ static void units_are_placed_within_a_tenth_of_an_exact_packing(void **state)
 	assert_true(ours * 10 >= exact * 9);
 }
 
+/* Whole cards, all connected by one NVLink, and some by four; or, with 0, by none. */
+static void add_cards(
+	struct scene *scene, const char *name, size_t n, size_t n_wide, const uint8_t (*wide)[2])
+{
+	static const uint32_t units[4] = {10, 10, 10, 10};
+	_cleanup_node_facts_ struct node_facts facts;
+
+	fixture_node(&facts, name, GPU_POLICY_BINPACK, n, units);
+	facts.mode = GPU_MODE_TOPOLOGY;
+	for (size_t a = 0; a < n; a++)
+		for (size_t b = 0; b < n; b++) {
+			struct link link = {n_wide ? LINK_NVLINK : LINK_SYS, n_wide ? 1 : 0};
+
+			for (size_t i = 0; i < n_wide; i++)
+				if ((wide[i][0] == a && wide[i][1] == b) ||
+					(wide[i][0] == b && wide[i][1] == a))
+					link.lanes = 4;
+			if (a != b)
+				facts.gpus[a].links[b] = link;
+		}
+	assert_int_equal(ledger_set_node(&scene->ledger, &facts), 0);
+}
+
+static void add_whole(struct scene *scene, const char *cards)
+{
+	struct pod_facts *pod = add_member(scene, 1);
+
+	request_release(&pod->request);
+	request_init(&pod->request);
+	assert_int_equal(request_add_whole(&pod->request, "main", CONTAINER_MAIN, 0, cards, NULL), 0);
+}
+
+static bool is_on(const struct gang_seat *seat, const char *uuid)
+{
+	return container_share(&seat->placement.containers[0], uuid) != NULL;
+}
+
+/* In rank the largest goes where its cards are connected best, and then two of the others have one card left
+ * on each node. So the plan is made otherwise, but each pair still gets the cards that four NVLinks connect.
+ */
+static void whole_cards_are_chosen_by_their_links_however_the_plan_was_found(void **state)
+{
+	static const uint8_t wide[][2] = {{0, 2}, {1, 3}};
+	struct scene *scene = *state;
+
+	add_cards(scene, "a", 4, 2, wide);
+	add_cards(scene, "b", 3, 0, NULL);
+	add_whole(scene, "3");
+	add_whole(scene, "2");
+	add_whole(scene, "2");
+	assert_int_equal(plan(scene, 3), 3);
+	assert_int_equal(count_on(scene, "b"), 1);
+	for (size_t i = 1; i < 3; i++) {
+		assert_string_equal(scene->seats[i].node->facts.name, "a");
+		assert_int_equal(is_on(&scene->seats[i], "GPU-a-0"), is_on(&scene->seats[i], "GPU-a-2"));
+	}
+	assert_can_be_held(scene);
+}
+
+/* On the node that it fills best, not on the first one that has room. */
+static void whole_cards_are_packed_by_how_many_are_left_on_a_node(void **state)
+{
+	static const char *const four[] = {"a", "b", "c"}, *const three[] = {"x", "y", "z"};
+	static const uint8_t wide[][2] = {{0, 2}, {1, 3}};
+	struct scene *scene = *state;
+
+	for (size_t i = 0; i < 3; i++) {
+		add_cards(scene, four[i], 4, 2, wide);
+		add_cards(scene, three[i], 3, 0, NULL);
+		add_whole(scene, "3");
+		add_whole(scene, "2");
+		add_whole(scene, "2");
+	}
+	assert_int_equal(plan(scene, 9), 9);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(count_on(scene, four[i]), 2);
+		assert_int_equal(count_on(scene, three[i]), 1);
+	}
+	assert_can_be_held(scene);
+}
+
 #define plan_test(name) cmocka_unit_test_setup_teardown(name, scene_open, scene_close)
 
 int main(void)
@@ -358,6 +439,8 @@ int main(void)
 		plan_test(members_on_several_cards_and_on_one_share_them),
 		plan_test(members_on_several_cards_leave_each_other_room),
 		plan_test(most_of_a_gang_can_be_asked_for),
+		plan_test(whole_cards_are_chosen_by_their_links_however_the_plan_was_found),
+		plan_test(whole_cards_are_packed_by_how_many_are_left_on_a_node),
 		plan_test(units_are_placed_within_a_tenth_of_an_exact_packing),
 	};
 
