@@ -138,6 +138,11 @@ bool gang_member_is_shown(const struct gang_member *member)
 /* At once: kube-scheduler may ask for the next one of its pods before anybody looks. */
 static void end_if_nobody_is_left(struct gang *gang)
 {
+	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. */
+	if (list_empty(&gang->members)) {
+		gang->trying = false;
+		gang->barrier_ns = 0;
+	}
 	if (!gang->came_about)
 		return;
 	list_for_each (item, &gang->members)

@@ -143,6 +143,27 @@ static void gangs_that_met_outside_the_ledger_try_one_at_a_time(void **state)
 	assert_string_equal(scene->text, "its gang is tried again in a moment");
 }
 
+/* Found by the simulation: a PodGroup outlives the pods, who go one after the other while they are tried. */
+static void a_gang_whose_pods_are_gone_keeps_nobody_out(void **state)
+{
+	struct gang_group group = {.min = 2};
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 20);
+	assert_int_equal(gangs_set_group(&scene->gangs, "default/a", &group), 0);
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 0, 5);
+	scene_pods(scene, (const char *[]){"b0", "b1"}, 2, "b", 2, 5);
+	scene_ask_and_bind(scene, "b0");
+	scene_ask_and_bind(scene, "a0");
+	scene_wait(scene, 4 * SECOND);
+	scene_wait(scene, 2 * SECOND);
+	assert_string_equal(scene_held(scene, "a1"), "n0");
+	scene_delete(scene, "a0");
+	scene_delete(scene, "a1");
+	scene_wait(scene, 2 * SECOND);
+	assert_int_equal(scene_ask(scene, "b1"), GANG_NODE);
+}
+
 static struct gang_view view_of(struct scene *scene, const char *uid)
 {
 	struct gang_view view;
@@ -357,6 +378,7 @@ int main(void)
 		scene_test(a_gang_of_another_scheduler_gets_nothing),
 		scene_test(a_replica_that_does_not_lead_plans_nothing),
 		scene_test(gangs_that_met_outside_the_ledger_try_one_at_a_time),
+		scene_test(a_gang_whose_pods_are_gone_keeps_nobody_out),
 		scene_test(a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing),
 		scene_test(that_there_is_no_room_holds_for_the_nodes_that_were_named_only),
 		scene_test(who_is_left_of_a_gang_that_has_run_needs_no_others),
