@@ -312,6 +312,49 @@ static void call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_re
 	assert_string_equal(f->found.container->name, "main");
 }
 
+/* Of whole cards each container has its own. */
+static void add_whole(struct fixture *f, const char *uid)
+{
+	static const char *const names[] = {"side", "main"}, *const cards[] = {UUID_0, UUID_1};
+	struct pod_facts *facts = &f->facts[f->n];
+
+	add(f, uid, 0, NULL)->fresh = true;
+	facts->has_placement = true;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(request_add_whole(&facts->request, names[i],
+					 i ? CONTAINER_MAIN : CONTAINER_SIDECAR, 0, "1", NULL),
+			0);
+		assert_int_equal(placement_add(&facts->placement, names[i], cards[i], 1, 0), 0);
+	}
+}
+
+/* Found by the simulation: its sidecar runs and is not asked for, its main container had crashed. */
+static void container_of_whole_cards_is_not_guessed_once_its_devices_are_lost(void **state)
+{
+	struct fixture *f = *state;
+
+	add_whole(f, "a");
+	assert_int_equal(decide(f, 1), MATCHING_FOUND);
+	assert_string_equal(f->found.container->name, "side");
+	serve(f, "a", "side");
+	assert_int_equal(decide(f, 1), MATCHING_FOUND);
+	assert_string_equal(f->found.container->name, "main");
+	serve(f, "a", "main");
+	assert_int_equal(decide(f, 1), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "which of its containers"));
+}
+
+/* The same after a start of the agent, which then remembers nothing of it either. */
+static void container_of_whole_cards_is_not_guessed_for_a_pod_that_has_its_file(void **state)
+{
+	struct fixture *f = *state;
+
+	add_whole(f, "a");
+	f->pods[0].has_grant = true;
+	assert_int_equal(decide(f, 1), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "which of its containers"));
+}
+
 /* Found by the simulation. The kubelet still lists the predecessor of "b" with its devices; "a" was served
  * under its predecessor's name. */
 static void pod_without_devices_goes_before_one_whose_predecessor_has_them(void **state)
@@ -559,6 +602,8 @@ int main(void)
 		TEST(devices_we_never_gave_are_a_gap_in_our_record_if_nobody_else_waits),
 		TEST(record_of_a_predecessor_of_the_same_name_is_forgotten),
 		TEST(call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused),
+		TEST(container_of_whole_cards_is_not_guessed_once_its_devices_are_lost),
+		TEST(container_of_whole_cards_is_not_guessed_for_a_pod_that_has_its_file),
 		TEST(pod_without_devices_goes_before_one_whose_predecessor_has_them),
 		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),
 		TEST(devices_under_a_name_that_was_served_none_are_asked_about_before_cards_are_counted),

@@ -96,6 +96,16 @@ static void mark_one(size_t n, size_t pod, bool *ret_ask)
 		ret_ask[i] = i == pod;
 }
 
+static bool same_cards(const struct container_placement *a, const struct container_placement *b)
+{
+	if (a->n_cards != b->n_cards)
+		return false;
+	for (size_t i = 0; i < a->n_cards; i++)
+		if (!container_share(b, a->cards[i].uuid))
+			return false;
+	return true;
+}
+
 static bool same_answer(const struct pod_facts *a, const struct pod_facts *b, const struct served *served)
 {
 	return a->has_placement && b->has_placement && placement_equal(&a->placement, &b->placement) &&
@@ -264,6 +274,36 @@ static enum matching_verdict judge_pod(const struct matching_pod *pod, struct er
 	return MATCHING_FOUND;
 }
 
+/* Of whole cards each container has its own, and the kubelet says no name. */
+static bool cards_depend_on_container(const struct pod_facts *facts)
+{
+	const struct request *request = &facts->request;
+
+	for (size_t i = 1; request->whole && facts->has_placement && i < request->n_containers; i++) {
+		const struct container_placement *a = placement_find(
+			&facts->placement, request->containers[i].name);
+
+		for (size_t k = 0; k < i; k++) {
+			const struct container_placement *b = placement_find(
+				&facts->placement, request->containers[k].name);
+
+			if (request->containers[i].asked == request->containers[k].asked &&
+				(!a || !b || !same_cards(a, b)))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The pod was served before: the kubelet has lost its checkpoint, and asks only for those of its containers
+ * that do not run. Our order is then not the kubelet's, and a container would get the cards of another one
+ * that runs. */
+static bool is_guesswork(const struct matching_pod *pod, const struct served *served, bool anew)
+{
+	return (anew || (pod->has_grant && !served_knows(served, pod->facts->uid))) &&
+	       cards_depend_on_container(pod->facts);
+}
+
 /* Which of the pod's containers so many units are for. */
 static enum matching_verdict find_container(const struct matching_pod *pod, size_t n_ids,
 	const struct served *served, struct matching *found, struct error *err)
@@ -308,6 +348,14 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	verdict = judge_pod(pod, err);
 	if (verdict == MATCHING_FOUND)
 		verdict = find_container(pod, n_ids, served, &found, err);
+	if (verdict == MATCHING_FOUND && is_guesswork(pod, served, found.anew)) {
+		error_set(err, 0,
+			"pod %s/%s: the kubelet has lost its record of the pod's GPUs and does not say for "
+			"which of "
+			"its containers it asks now; delete the pod, so that it is created anew",
+			pod->namespace_, pod->name);
+		verdict = MATCHING_REFUSED;
+	}
 	if (verdict != MATCHING_FOUND)
 		return verdict;
 	found.placed = pod->facts->has_placement &&
