@@ -4,26 +4,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/delivery/allotment.h"
 #include "agent/kubelet/ids.h"
 #include "agent/kubelet/matching.h"
 #include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/names.h"
 #include "model/units.h"
 #include "sim.h"
 
 #define ORPHANS_NS (30 * NS_PER_S)
 #define PREFERRED_NS (1500 * MS)
 
-/* Bit of an id in the kubelet's masks: cards one after the other, CARD_UNITS_MAX each. */
+/* Bit of an id in the kubelet's masks: cards one after the other, CARD_UNITS_MAX each; then whole ones. */
 static const char *id_text(int bit)
 {
-	static char texts[CARDS_MAX * CARD_UNITS_MAX][DEVICE_ID_SIZE];
+	static char texts[64][DEVICE_ID_SIZE];
 
-	if (!*texts[bit])
+	if (!*texts[bit] && bit >= FIRST_CARD_ID)
+		snprintf(texts[bit], sizeof(texts[bit]), "%d-gpu", bit - FIRST_CARD_ID);
+	else if (!*texts[bit])
 		snprintf(texts[bit], sizeof(texts[bit]), "%d-%d", bit / CARD_UNITS_MAX, bit % CARD_UNITS_MAX);
 	return texts[bit];
 }
 
-static size_t id_texts(uint32_t ids, char **ret_texts)
+static int card_of_bit(int bit)
+{
+	return bit >= FIRST_CARD_ID ? bit - FIRST_CARD_ID : bit / CARD_UNITS_MAX;
+}
+
+static size_t id_texts(uint64_t ids, char **ret_texts)
 {
 	size_t n = 0;
 
@@ -34,6 +44,8 @@ static size_t id_texts(uint32_t ids, char **ret_texts)
 
 static int id_bit(const char *text)
 {
+	if (strstr(text, "-gpu"))
+		return FIRST_CARD_ID + ids_card(text);
 	return ids_card(text) * CARD_UNITS_MAX + atoi(strchr(text, '-') + 1);
 }
 
@@ -62,19 +74,19 @@ void agent_list_devices(struct sim *sim, int n)
 	struct node *node = &sim->nodes[n];
 	struct device_ids ids = {0};
 	struct table spent = {0}; /* a simulated id is a bit: it has one name */
-	uint32_t all = 0, healthy = 0;
+	uint64_t all = 0, healthy = 0;
 
 	set_inventory(node);
 	if (!node->agent.alive || !node->agent.registered || !node->kubelet.alive)
 		return;
-	if (ids_build(IDS_OF_UNITS, &node->agent.inventory, &node->agent.pods, &node->agent.served, &spent,
-		    &ids) < 0) {
+	if (ids_build(terms_whole(sim, n) ? IDS_OF_CARDS : IDS_OF_UNITS, &node->agent.inventory,
+		    &node->agent.pods, &node->agent.served, &spent, &ids) < 0) {
 		sim->truncated = true;
 		return;
 	}
 	for (size_t i = 0; i < ids.n; i++) {
-		all |= 1u << id_bit(ids.ids[i]);
-		healthy |= ids.healthy[i] ? 1u << id_bit(ids.ids[i]) : 0;
+		all |= BIT(id_bit(ids.ids[i]));
+		healthy |= ids.healthy[i] ? BIT(id_bit(ids.ids[i])) : 0;
 	}
 	ids_release(&ids);
 	kubelet_register(sim, n, all, healthy);
@@ -83,7 +95,7 @@ void agent_list_devices(struct sim *sim, int n)
 static void load_checkpoint(struct sim *sim, int n)
 {
 	struct node *node = &sim->nodes[n];
-	char *texts[32];
+	char *texts[64];
 
 	served_release(&node->agent.served);
 	for_each_bit (pod, node->kubelet.checkpoint_has)
@@ -290,6 +302,7 @@ static size_t fill(struct sim *sim, int n, struct matching_pod *input, int *pods
 			.fresh = call->fresh & BIT(i),
 			.may_return = true,
 			.unanswered = call->unanswered & BIT(i),
+			.asks_otherwise = pod && pod->facts.request.whole != terms_whole(sim, n),
 			.lists_devices = call->shows & BIT(i),
 			.has_grant = pod && (node->grants & BIT(atoi(pod->facts.uid + 1))),
 		};
@@ -336,24 +349,24 @@ static enum matching_verdict peers_match(struct sim *sim, int n, size_t n_ids,
 	return oldest_ns == INT64_MAX ? MATCHING_REFUSED : MATCHING_FOUND;
 }
 
-static void answer(struct sim *sim, int n, bool ok, uint32_t ids, int cdi_pod, enum reason reason)
+static void answer(struct sim *sim, int n, bool ok, uint64_t ids, int cdi, enum reason reason)
 {
 	struct call *call = &sim->nodes[n].kubelet.call;
 
 	call->busy = false;
-	devices_answered(sim, n, ok, ids, cdi_pod, reason);
+	devices_answered(sim, n, ok, ids, cdi, reason);
 }
 
 /* must_include verbatim, then ids of the placed cards, then any. */
-static uint32_t choose_ids(const struct call *call, uint8_t cards)
+static uint64_t choose_ids(const struct call *call, uint8_t cards)
 {
-	uint32_t chosen = call->must;
+	uint64_t chosen = call->must;
 
 	for (int pass = 0; pass < 2; pass++)
 		for_each_bit (bit, call->available & ~call->must)
-			if (__builtin_popcount(chosen) < call->n_ids &&
-				((cards >> (bit / CARD_UNITS_MAX)) & 1) == (pass == 0))
-				chosen |= 1u << bit;
+			if (__builtin_popcountll(chosen) < call->n_ids &&
+				((cards >> card_of_bit(bit)) & 1) == (pass == 0))
+				chosen |= BIT(bit);
 	return chosen;
 }
 
@@ -362,24 +375,66 @@ static uint8_t cards_of(const struct sim *sim, int n, const struct pod_facts *fa
 	return facts->has_placement ? api_cards(sim, n, &facts->placement) : 0;
 }
 
-static uint8_t cards_of_ids(uint32_t ids)
+static uint8_t cards_of_ids(uint64_t ids)
 {
 	unsigned int cards = 0;
 
 	for_each_bit (bit, ids)
-		cards |= 1u << (bit / CARD_UNITS_MAX);
+		cards |= 1u << card_of_bit(bit);
 	return (uint8_t)cards;
 }
 
-static int grant(struct sim *sim, int n, const struct pod_facts *facts, uint32_t ids)
+/* What a variable names, comma-separated. */
+static uint8_t cards_named(const struct node *node, const char *value)
+{
+	unsigned int cards = 0;
+
+	for (size_t k = 0; k < node->facts.n_gpus; k++)
+		if (strstr(value, node->facts.gpus[k].uuid)) /* they are all of one length */
+			cards |= 1u << k;
+	return (uint8_t)cards;
+}
+
+/* The container's device nodes and its environment; the file has both. */
+static void grant_whole(struct sim *sim, int n, const struct pod_facts *facts, int c)
+{
+	struct node *node = &sim->nodes[n];
+	int pod = atoi(facts->uid + 1);
+	struct error err = {""};
+	struct allotment made;
+	unsigned int own = 0, sees = 0;
+
+	if (allotment_build(&node->agent.inventory, facts, (const char[]){'c', (char)('0' + c), '\0'}, true,
+		    &made, &err) < 0) {
+		node->grant[pod][c].cards = node->grant[pod][c].sees = 0;
+		return;
+	}
+	for (size_t i = 0; i < made.n_cards; i++)
+		*(i < made.n_own ? &own : &sees) |= 1u << (made.cards[i] - node->agent.inventory.cards);
+	sees |= own;
+	if (cards_named(node, allotment_value(&made, ENV_ALIYUN_VISIBLE)) != sees ||
+		(sees != own && cards_named(node, allotment_value(&made, ENV_CUDA_VISIBLE)) != sees))
+		sim_violate(sim, "a container's environment names the cards that it sees",
+			"u%d/c%d on n%d sees %#x, is told %s", pod, c, n, sees,
+			allotment_value(&made, ENV_ALIYUN_VISIBLE));
+	node->grant[pod][c].cards = (uint8_t)own;
+	node->grant[pod][c].sees = (uint8_t)sees;
+}
+
+static int grant(struct sim *sim, int n, const struct pod_facts *facts, uint64_t ids)
 {
 	struct node *node = &sim->nodes[n];
 	int pod = atoi(facts->uid + 1);
 
 	node->grants |= BIT(pod);
-	node->grant_cards[pod] = cards_of(sim, n, facts);
-	if (sim->broken == BREAK_IDS_NAME_THE_CARD && ids)
-		node->grant_cards[pod] = cards_of_ids(ids);
+	for (int c = 0; c < sim->pods[pod].shape.n_containers; c++) {
+		if (facts->request.whole)
+			grant_whole(sim, n, facts, c);
+		else
+			node->grant[pod][c].cards = node->grant[pod][c].sees = cards_of(sim, n, facts);
+		if (sim->broken == BREAK_IDS_NAME_THE_CARD && ids)
+			node->grant[pod][c].cards = node->grant[pod][c].sees = cards_of_ids(ids);
+	}
 	return pod;
 }
 
@@ -387,9 +442,10 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 {
 	struct node *node = &sim->nodes[n];
 	struct call *call = &node->kubelet.call;
-	uint8_t cards = found->placed ? cards_of(sim, n, who->facts) : 0;
+	int c = found->container->name[1] - '0';
+	uint8_t cards = found->placed ? api_cards_of(sim, n, &who->facts->placement, c) : 0;
 	int pod = -1; /* not one of ours */
-	char *texts[32];
+	char *texts[64];
 
 	if (call->kind == CALL_PREFERRED) {
 		answer(sim, n, true, choose_ids(call, cards), -1, REASON_MAX);
@@ -408,7 +464,7 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 		sim->truncated = true;
 	say(sim, "agent n%d: Allocate of %u ids is %s %s, cards %#x", n, call->n_ids, who->facts->uid,
 		found->container->name, cards);
-	answer(sim, n, true, call->ids, pod, REASON_MAX);
+	answer(sim, n, true, call->ids, pod < 0 ? -1 : cdi_of(pod, c), REASON_MAX);
 	list_again_if_sick(sim, n);
 }
 
@@ -531,7 +587,7 @@ static void asked(struct sim *sim, int n, int pod)
 		decide(sim, n);
 }
 
-static bool prestart_entry(struct sim *sim, int n, const struct served_entry *entry, uint32_t ids)
+static bool prestart_entry(struct sim *sim, int n, const struct served_entry *entry, uint64_t ids)
 {
 	struct node *node = &sim->nodes[n];
 	const struct node_pod *pod = node_pods_by_uid(&node->agent.pods, entry->uid);
@@ -549,10 +605,10 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 	return true;
 }
 
-bool agent_prestart(struct sim *sim, int n, uint32_t ids)
+bool agent_prestart(struct sim *sim, int n, uint64_t ids)
 {
 	struct node *node = &sim->nodes[n];
-	char *texts[32];
+	char *texts[64];
 	size_t n_ids = id_texts(ids, texts);
 	const struct served_entry *entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
 	bool ok = false;

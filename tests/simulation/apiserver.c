@@ -25,6 +25,8 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	facts.request = *size_request(&sim->pods[pod], state->size);
 	if (sim->broken == BREAK_IGNORE_CORE && facts.request.core)
 		facts.request.core = 5;
+	if (sim->broken == BREAK_IGNORE_JOB)
+		facts.request.group = NULL;
 	if (state->placed)
 		facts.placement = *size_placement(&sim->pods[pod], state->size);
 	return facts;
@@ -237,9 +239,23 @@ static void list_arrives(struct sim *sim, int w)
 		agent_synced(sim, (w - PAIRS_MAX * 3) / 2);
 }
 
+static const char *const container_names[CONTAINERS_MAX] = {"c0", "c1", "c2", "c3"};
+
+static int add_container(struct pod *pod, int c, int index)
+{
+	enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
+	char number[4], core[4];
+
+	snprintf(number, sizeof(number), "%u", pod->shape.units[c]);
+	snprintf(core, sizeof(core), "%u", pod->shape.core[c]);
+	if (pod->shape.whole)
+		return request_add_whole(&pod->facts.request, container_names[c], kind, index, number, NULL);
+	return request_add(&pod->facts.request, container_names[c], kind, index, number,
+		pod->shape.core[c] ? core : NULL, NULL);
+}
+
 static void make_facts(struct sim *sim, int i)
 {
-	static const char *const names[CONTAINERS_MAX] = {"c0", "c1", "c2", "c3"};
 	static const char *const owners[] = {"", "job-a", "job-b"};
 	struct pod *pod = &sim->pods[i];
 	const struct plan_gang *gang = &sim->plan->gangs[pod->shape.gang];
@@ -260,16 +276,15 @@ static void make_facts(struct sim *sim, int i)
 		pod->facts.gang_min = gang->min;
 	for (int c = 0; c < pod->shape.n_containers; c++) {
 		enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
-		char number[4], core[4];
 
-		snprintf(number, sizeof(number), "%u", pod->shape.units[c]);
-		snprintf(core, sizeof(core), "%u", pod->shape.core[c]);
-		if (request_add(&pod->facts.request, names[c], kind,
-			    kind == CONTAINER_MAIN ? main_index++ : c, number,
-			    pod->shape.core[c] ? core : NULL, NULL) < 0)
+		if (add_container(pod, c, kind == CONTAINER_MAIN ? main_index++ : c) < 0)
 			sim->truncated = true;
 	}
 	if (pod->shape.cards > 1 && request_set_cards(&pod->facts.request, pod->shape.cards, NULL) < 0)
+		sim->truncated = true;
+	snprintf(pod->job_text, sizeof(pod->job_text), "j%u", pod->shape.job);
+	if (pod->shape.job && request_set_group(&pod->facts.request, pod->facts.namespace_, pod->job_text,
+				      pod->shape.job_pods) < 0)
 		sim->truncated = true;
 }
 
@@ -293,7 +308,10 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 	if (shape->by_hand >= 0)
 		sim->nodes[shape->by_hand].loose = true;
 	count(sim, COUNT_PODS);
-	say(sim, "pod %s (%s) is created: %u units", pod->name_text, pod->uid_text, pod->facts.request.units);
+	if (shape->whole)
+		count(sim, COUNT_WHOLE);
+	say(sim, "pod %s (%s) is created: %u %s", pod->name_text, pod->uid_text, pod->facts.request.units,
+		shape->whole ? "cards" : "units");
 	if (shape->gang)
 		say(sim, "... of gang %u", shape->gang);
 	api_set(sim, i, &state);
@@ -302,9 +320,8 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 	return i;
 }
 
-uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement)
+static uint8_t cards_of(const struct sim *sim, int node, const struct container_placement *container)
 {
-	const struct container_placement *container = &placement->containers[0];
 	const struct node_facts *facts = &sim->nodes[node].facts;
 	unsigned int cards = 0;
 
@@ -313,6 +330,27 @@ uint8_t api_cards(const struct sim *sim, int node, const struct placement *place
 			if (strcmp(facts->gpus[k].uuid, container->cards[i].uuid) == 0)
 				cards |= 1u << k;
 	return (size_t)__builtin_popcount(cards) == container->n_cards ? (uint8_t)cards : 0;
+}
+
+uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement)
+{
+	unsigned int cards = 0;
+
+	for (size_t i = 0; i < placement->n_containers; i++) {
+		uint8_t of_one = cards_of(sim, node, &placement->containers[i]);
+
+		if (!of_one)
+			return 0;
+		cards |= of_one;
+	}
+	return (uint8_t)cards;
+}
+
+uint8_t api_cards_of(const struct sim *sim, int node, const struct placement *placement, int container)
+{
+	const struct container_placement *of = placement_find(placement, container_names[container]);
+
+	return of ? cards_of(sim, node, of) : 0;
 }
 
 bool api_pod_lives(const struct pod *pod)
@@ -369,6 +407,8 @@ static void binding_applied(struct sim *sim, struct binding *binding)
 	pod->placement = binding->placement;
 	placement_init(&binding->placement);
 	pod->cards = binding->cards;
+	for (int c = 0; c < pod->shape.n_containers; c++)
+		pod->own[c] = api_cards_of(sim, state.node, &pod->placement, c);
 	pod->binder = binding->pair;
 	pod->bound_ns = sim->now_ns;
 	binding->applied = true;

@@ -543,6 +543,29 @@ static void gang_of_unequal_cards(struct plan *plan)
 		member(plan, 0, 3);
 }
 
+/* Whole cards. */
+
+static void whole_node(struct plan *plan, uint8_t n_cards)
+{
+	plan->whole_cards = plan->topology[0] = true;
+	plan->n_cards[0] = n_cards;
+}
+
+/* The sidecar runs and keeps its card; the main container has crashed, and asks anew. */
+static void whole_container_guessed(struct plan *plan)
+{
+	whole_node(plan, 4);
+	several(plan, 0, "ism", "111")->shape.whole = true;
+	plan->inputs[0].shape.crashes = 3;
+	fault(plan, 2000, INPUT_LOSE_CHECKPOINT, 0, 150);
+	fault(plan, 2100, INPUT_API_OUTAGE, 0, 700); /* the agent is back before the kubelet's pods are */
+}
+
+static int whole_container_refused(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->reasons[REASON_NOT_CLEAR] == 1 ? running(statistics, 0) : -1;
+}
+
 static const struct sim_case cases[] = {
 	{"row-01-containers-of-equal-size", "pods {2,3} and {2}: matched by the kubelet's list, not by size",
 		row_1, two_run},
@@ -632,6 +655,9 @@ static const struct sim_case cases[] = {
 		gang_of_unequal_cards, four_run},
 	{"found-gang-forgotten", "after a restart those who have finished tell that a gang has run",
 		gang_forgotten, one_runs},
+	{"found-whole-container-guessed",
+		"each container has cards of its own; the kubelet does not say whose it means",
+		whole_container_guessed, whole_container_refused},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

@@ -4,12 +4,13 @@
 
 #include "sim.h"
 
-static void take_random(struct random *random, uint32_t from, uint8_t *needed, uint32_t *got)
+static void take_random(struct random *random, uint64_t from, uint8_t *needed, uint64_t *got)
 {
-	uint32_t left = from & ~*got;
+	uint64_t left = from & ~*got;
 
 	while (*needed && left) {
-		uint32_t skip = random_below(random, (uint32_t)__builtin_popcount(left)), bits = left;
+		uint32_t skip = random_below(random, (uint32_t)__builtin_popcountll(left));
+		uint64_t bits = left;
 
 		while (skip--)
 			bits &= bits - 1;
@@ -20,9 +21,9 @@ static void take_random(struct random *random, uint32_t from, uint8_t *needed, u
 	}
 }
 
-uint32_t devices_in_record(const struct kubelet *kubelet)
+uint64_t devices_in_record(const struct kubelet *kubelet)
 {
-	uint32_t ids = 0;
+	uint64_t ids = 0;
 
 	for_each_bit (pod, kubelet->has_devices)
 		for (int c = 0; c < CONTAINERS_MAX; c++)
@@ -44,7 +45,7 @@ void devices_update(struct sim *sim, int n)
 	kubelet->allocated = devices_in_record(kubelet);
 }
 
-static void call_plugin(struct sim *sim, int n, enum call_kind kind, uint32_t available)
+static void call_plugin(struct sim *sim, int n, enum call_kind kind, uint64_t available)
 {
 	struct node *node = &sim->nodes[n];
 	struct kubelet *kubelet = &node->kubelet;
@@ -101,11 +102,15 @@ static bool allocate(struct sim *sim, int n)
 	struct kubelet *kubelet = &node->kubelet;
 	int pod = kubelet->admitting, c = kubelet->container;
 	const struct devices *given = &kubelet->devices[pod][c];
-	uint32_t available;
+	uint64_t available;
 
 	devices_update(sim, n);
 	if (!kubelet->sources_ready && (kubelet->running_at_start[c] & BIT(pod)))
 		return true;
+	if (sim->pods[pod].shape.whole != terms_whole(sim, n)) {
+		fail(sim, n, REASON_OTHER_MODE);
+		return false;
+	}
 	if (!kubelet->healthy) {
 		fail(sim, n, REASON_UNHEALTHY);
 		return false;
@@ -125,7 +130,7 @@ static bool allocate(struct sim *sim, int n)
 		return false;
 	}
 	available = kubelet->healthy & ~kubelet->allocated;
-	if (__builtin_popcount(available) < kubelet->needed) {
+	if (__builtin_popcountll(available) < kubelet->needed) {
 		fail(sim, n, REASON_NO_IDS);
 		return false;
 	}
@@ -171,11 +176,11 @@ void devices_admit(struct sim *sim, int n, int pod)
 	next(sim, n);
 }
 
-static void preferred(struct sim *sim, int n, uint32_t ids)
+static void preferred(struct sim *sim, int n, uint64_t ids)
 {
 	struct node *node = &sim->nodes[n];
 	struct kubelet *kubelet = &node->kubelet;
-	uint32_t available = kubelet->healthy & ~kubelet->allocated;
+	uint64_t available = kubelet->healthy & ~kubelet->allocated;
 
 	take_random(&node->random, ids & available, &kubelet->needed, &kubelet->got);
 	take_random(&node->random, available, &kubelet->needed, &kubelet->got);
@@ -186,7 +191,7 @@ static void preferred(struct sim *sim, int n, uint32_t ids)
 		call_plugin(sim, n, CALL_ALLOCATE, 0);
 }
 
-void devices_answered(struct sim *sim, int n, bool ok, uint32_t ids, int cdi_pod, enum reason reason)
+void devices_answered(struct sim *sim, int n, bool ok, uint64_t ids, int cdi, enum reason reason)
 {
 	struct kubelet *kubelet = &sim->nodes[n].kubelet;
 	int pod = kubelet->admitting;
@@ -201,7 +206,7 @@ void devices_answered(struct sim *sim, int n, bool ok, uint32_t ids, int cdi_pod
 		preferred(sim, n, ids);
 		return;
 	}
-	kubelet->devices[pod][kubelet->container] = (struct devices){kubelet->got, (int8_t)cdi_pod, true};
+	kubelet->devices[pod][kubelet->container] = (struct devices){kubelet->got, (int16_t)cdi, true};
 	kubelet->has_devices |= BIT(pod);
 	memcpy(kubelet->checkpoint, kubelet->devices, sizeof(kubelet->checkpoint));
 	kubelet->checkpoint_has = kubelet->has_devices;

@@ -11,31 +11,45 @@ bool fitting_occupies(const struct pod *pod)
 	return pod->state.exists && pod->state.phase < PHASE_SUCCEEDED;
 }
 
+/* A Binding that comes after its node has changed is of other units than the node counts in now: the memory
+ * that they are is what counts, in whole units. */
+static uint32_t in_units_of(const struct sim *sim, const struct pod *pod, uint32_t units)
+{
+	uint64_t of_pod = pod->state.placed ? pod->placement.unit_mib : 0;
+	uint64_t of_node = sim->nodes[pod->state.node].facts.unit_mib;
+
+	return of_pod && !pod->shape.whole ? (uint32_t)((units * of_pod + of_node - 1) / of_node) : units;
+}
+
+static void recount_pod(const struct sim *sim, const struct pod *pod, struct truth *ret)
+{
+	const struct request *spec = &pod->facts.request, *has = size_request(pod, pod->state.size);
+	int n = pod->state.node;
+
+	if (pod->shape.whole == terms_whole(sim, n))
+		ret->all[n] += spec->units;
+	if (!pod->shape.whole)
+		ret->surplus_ids[n] += (int64_t)spec->units - in_units_of(sim, pod, has->units);
+	if (!pod->cards) {
+		ret->unplaced[n] += spec->units;
+		ret->unplaced_core[n] += spec->core;
+	}
+	ret->all_core[n] += spec->core;
+	*(spec->core ? &ret->with_core[n] : &ret->without_core[n]) = true;
+	for_each_bit (k, pod->cards) {
+		ret->used[n][k] += pod->shape.whole ? terms_card_units(sim, n, k)
+						    : in_units_of(sim, pod, request_units_per_card(has));
+		ret->instances[n][k] += spec->instances;
+		ret->core[n][k] += spec->core;
+	}
+}
+
 void fitting_recount(const struct sim *sim, struct truth *ret)
 {
 	memset(ret, 0, sizeof(*ret));
-	for (int i = 0; i < sim->n_pods; i++) {
-		const struct pod *pod = &sim->pods[i];
-
-		if (!fitting_occupies(pod) || pod->state.node < 0)
-			continue;
-		ret->all[pod->state.node] += pod->facts.request.units;
-		ret->surplus_ids[pod->state.node] += (int64_t)pod->facts.request.units -
-						     size_request(pod, pod->state.size)->units;
-		if (!pod->cards) {
-			ret->unplaced[pod->state.node] += pod->facts.request.units;
-			ret->unplaced_core[pod->state.node] += pod->facts.request.core;
-		}
-		ret->all_core[pod->state.node] += pod->facts.request.core;
-		*(pod->facts.request.core ? &ret->with_core[pod->state.node]
-					  : &ret->without_core[pod->state.node]) = true;
-		for_each_bit (k, pod->cards) {
-			ret->used[pod->state.node][k] += request_units_per_card(
-				size_request(pod, pod->state.size));
-			ret->instances[pod->state.node][k] += pod->facts.request.instances;
-			ret->core[pod->state.node][k] += pod->facts.request.core;
-		}
-	}
+	for (int i = 0; i < sim->n_pods; i++)
+		if (fitting_occupies(&sim->pods[i]) && sim->pods[i].state.node >= 0)
+			recount_pod(sim, &sim->pods[i], ret);
 }
 
 static uint32_t free_of(uint32_t total, uint32_t used)
@@ -46,10 +60,10 @@ static uint32_t free_of(uint32_t total, uint32_t used)
 static bool card_fits(
 	const struct sim *sim, const struct truth *truth, int n, int k, const struct request *request)
 {
-	uint32_t max = sim->plan->instances_max[n];
+	uint32_t max = terms_whole(sim, n) ? 0 : sim->plan->instances_max[n];
 
 	return !(sim->nodes[n].state.sick & (1 << k)) &&
-	       free_of(sim->plan->card_units[n][k], truth->used[n][k]) >= request_units_per_card(request) &&
+	       free_of(terms_card_units(sim, n, k), truth->used[n][k]) >= request_units_per_card(request) &&
 	       free_of(CORE_PER_CARD, truth->core[n][k]) >= request->core &&
 	       (!max || truth->instances[n][k] + request->instances <= max);
 }
@@ -59,10 +73,10 @@ bool fitting_fits(const struct sim *sim, const struct truth *truth, int n, const
 	uint32_t total = 0, free_units = 0, cards = 0;
 	uint32_t core_total = sim->plan->n_cards[n] * CORE_PER_CARD, core_free = 0;
 
-	if (sim->nodes[n].state.closed || sim->nodes[n].mixed_units)
+	if (sim->nodes[n].state.closed || request->whole != terms_whole(sim, n))
 		return false;
 	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
-		uint32_t size = sim->plan->card_units[n][k];
+		uint32_t size = terms_card_units(sim, n, k);
 
 		total += size;
 		if (sim->nodes[n].state.sick & (1 << k))
@@ -71,7 +85,7 @@ bool fitting_fits(const struct sim *sim, const struct truth *truth, int n, const
 		cards += card_fits(sim, truth, n, k, request);
 		core_free += free_of(CORE_PER_CARD, truth->core[n][k]);
 	}
-	if (sim->plan->core_mem[n] && !sim->plan->mixing[n] &&
+	if (sim->plan->core_mem[n] && !request->whole && !sim->plan->mixing[n] &&
 		(request->core ? truth->without_core[n] : truth->with_core[n]))
 		return false;
 	if (request->core && (!sim->plan->core_mem[n] || truth->all_core[n] + request->core > core_total ||
@@ -85,6 +99,28 @@ bool fitting_fits(const struct sim *sim, const struct truth *truth, int n, const
 /* One place: a node and a set of its cards. */
 #define PLACES (NODES_MAX << CARDS_MAX)
 #define STEPS_MAX 300000
+
+/* The next one from this one on that is worth a look: of whole cards it matters only how many are free. */
+static int next_place(
+	const struct sim *sim, const struct truth *truth, int place, const struct request *request)
+{
+	int n = place >> CARDS_MAX, cards = place & ((1 << CARDS_MAX) - 1);
+	unsigned int lowest = 0, found = 0;
+
+	if (n >= sim->n_nodes)
+		return PLACES;
+	if (!request->whole)
+		return cards >> sim->plan->n_cards[n] ? next_place(sim, truth, (n + 1) << CARDS_MAX, request)
+						      : place;
+	for (int k = 0; k < sim->plan->n_cards[n] && found < request_cards(request); k++)
+		if (card_fits(sim, truth, n, k, request)) {
+			lowest |= 1u << k;
+			found++;
+		}
+	if (found == request_cards(request) && (int)lowest >= cards)
+		return n << CARDS_MAX | (int)lowest;
+	return next_place(sim, truth, (n + 1) << CARDS_MAX, request);
+}
 
 static bool place_fits(
 	const struct sim *sim, const struct truth *truth, int place, const struct request *request)
@@ -128,8 +164,8 @@ struct search {
 
 static bool is_alike(const struct request *a, const struct request *b)
 {
-	return request_cards(a) == request_cards(b) && a->units == b->units && a->core == b->core &&
-	       a->instances == b->instances;
+	return request_cards(a) == request_cards(b) && a->whole == b->whole && a->units == b->units &&
+	       a->core == b->core && a->instances == b->instances;
 }
 
 /* from: where the one before, if it is alike, sits: alike ones sit in order, or all of them not at all. */
@@ -143,7 +179,8 @@ static bool seat(struct search *search, const struct truth *truth, size_t at, si
 	if (search->n - at < needed || !search->steps)
 		return false;
 	search->steps--;
-	for (int place = from; place < PLACES; place++) {
+	for (int place = next_place(search->sim, truth, from, request); place < PLACES;
+		place = next_place(search->sim, truth, place + 1, request)) {
 		struct truth after = *truth;
 
 		if (!place_fits(search->sim, truth, place, request))
@@ -177,7 +214,7 @@ int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods,
 }
 
 /* Two pods of one gang are not in each other's way. */
-static bool is_kept_from(const struct sim *sim, const struct nomination *kept, int pod)
+bool fitting_is_kept_from(const struct sim *sim, const struct nomination *kept, int pod)
 {
 	int owner = atoi(kept->shadow.facts.uid + 1);
 
@@ -197,7 +234,7 @@ void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth)
 			const struct nomination *kept = list_entry(item, struct nomination, all);
 			int n = kept->node->facts.name[1] - '0';
 
-			if (is_kept_from(sim, kept, pod))
+			if (fitting_is_kept_from(sim, kept, pod))
 				cards_take(truth, n, api_cards(sim, n, &kept->shadow.placement),
 					&kept->shadow.facts.request);
 		}

@@ -15,7 +15,7 @@ static bool runs_on(const struct pod *pod, int card)
 /* On isolated nodes. */
 static void check_instances(struct sim *sim, int n)
 {
-	uint32_t there[CARDS_MAX] = {0}, max = sim->plan->instances_max[n];
+	uint32_t there[CARDS_MAX] = {0}, max = terms_whole(sim, n) ? 0 : sim->plan->instances_max[n];
 
 	for (int i = 0; i < sim->n_pods && max && !sim->nodes[n].loose; i++) {
 		const struct pod *pod = &sim->pods[i];
@@ -35,9 +35,10 @@ static void check_instances(struct sim *sim, int n)
 static void check_power(struct sim *sim, int n)
 {
 	uint32_t core[CARDS_MAX] = {0};
+	bool counts = sim->plan->core_mem[n] && !terms_whole(sim, n) && !sim->nodes[n].loose;
 	int with = -1, without = -1;
 
-	for (int i = 0; i < sim->n_pods && sim->plan->core_mem[n] && !sim->nodes[n].loose; i++) {
+	for (int i = 0; i < sim->n_pods && counts; i++) {
 		const struct pod *pod = &sim->pods[i];
 
 		if (pod->state.node != n || !fitting_occupies(pod))
@@ -85,7 +86,7 @@ static void check_cards(struct sim *sim, int n)
 				running[k] += limit;
 	}
 	for (size_t k = 0; k < node->facts.n_gpus; k++) {
-		uint32_t total = sim->plan->card_units[n][k];
+		uint32_t total = terms_card_units(sim, n, (int)k);
 
 		if (running[k] > total)
 			sim_violate(sim, "what runs on a card fits on it", "n%d card %zu: %u of %u units", n,
@@ -134,6 +135,28 @@ void invariants_after_step(struct sim *sim)
 	}
 }
 
+/* Each container has cards of its own, and sees those of the job's other pods that were there before it. */
+static void check_whole(struct sim *sim, int n, int pod, int c)
+{
+	const struct pod *p = &sim->pods[pod];
+	uint8_t sees = p->own[c];
+
+	for (size_t i = 0; i < p->placement.n_visible; i++)
+		for (size_t k = 0; k < sim->nodes[n].facts.n_gpus; k++)
+			if (strcmp(p->placement.visible[i], sim->nodes[n].facts.gpus[k].uuid) == 0)
+				sees |= (uint8_t)(1 << k);
+	if (p->containers[c].sees != sees)
+		sim_violate(sim, "a container sees its cards and those of its job",
+			"u%d/c%d sees %#x, not %#x", pod, c, p->containers[c].sees, sees);
+	if (sees != p->own[c])
+		count(sim, COUNT_SEES_OTHERS);
+	for (int other = 0; other < p->shape.n_containers; other++)
+		if (other != c && p->containers[other].state == C_RUNNING &&
+			(p->containers[other].cards & p->containers[c].cards))
+			sim_violate(sim, "containers of a pod that run at once have different cards",
+				"u%d: c%d and c%d", pod, c, other);
+}
+
 void invariant_container_started(struct sim *sim, int n, int pod, int c)
 {
 	const struct pod *p = &sim->pods[pod];
@@ -142,16 +165,18 @@ void invariant_container_started(struct sim *sim, int n, int pod, int c)
 	if (!p->shape.units[c])
 		return;
 	/* The kubelet has not heard of its end, and the agent knows the next one of its name only. */
-	if (!p->state.exists && container->cards != p->cards) {
+	if (!p->state.exists && container->cards != p->own[c]) {
 		count(sim, COUNT_NAMESAKES);
 		return;
 	}
 	if (!p->cards)
 		sim_violate(sim, "a pod that nobody placed gets no card", "u%d/c%d on n%d cards %#x", pod, c,
 			n, container->cards);
-	else if (container->cards != p->cards)
+	else if (container->cards != p->own[c])
 		sim_violate(sim, "a container runs on its placement's cards",
-			"u%d/c%d on n%d cards %#x, placed on %#x", pod, c, n, container->cards, p->cards);
+			"u%d/c%d on n%d cards %#x, placed on %#x", pod, c, n, container->cards, p->own[c]);
+	if (p->shape.whole && p->state.exists)
+		check_whole(sim, n, pod, c);
 }
 
 /* PodResources has no uid: while the kubelet still admits or lists a pod whose successor of the same name is
@@ -184,6 +209,10 @@ void invariant_rejected(struct sim *sim, int n, int pod, enum reason reason)
 			sim_violate(
 				sim, "the agent knows which pod an Allocate is for", "u%d on n%d", pod, n);
 		break;
+	case REASON_OTHER_MODE:
+		if (!node->loose)
+			sim_violate(sim, "a pod comes to a node of its mode", "u%d on n%d", pod, n);
+		break;
 	case REASON_NO_IDS:
 		if (!node->kubelet.restarted && !node->loose && !node->was_sick)
 			sim_violate(sim, "a placed pod finds device ids", "u%d on n%d", pod, n);
@@ -204,8 +233,6 @@ static void compare_ledger(struct sim *sim, int pair, const struct truth *truth)
 	for (int n = 0; n < sim->n_nodes; n++) {
 		const struct node_ledger *node = ledger_node(&sim->rations[pair].ledger, sim->nodes[n].name);
 
-		if (sim->nodes[n].mixed_units)
-			continue;
 		if (!node || node->unplaced_units != truth->unplaced[n])
 			sim_violate(sim, "the ledger is what the API server says",
 				"pair %d n%d: %u units unplaced, not %u", pair, n,

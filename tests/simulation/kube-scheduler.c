@@ -56,6 +56,14 @@ static void move(struct sim *sim, int pair, int pod)
 		back_off(sim, pair, pod, false);
 }
 
+/* NodeResourcesFit asks to be told of nodes whose allocatable has changed. */
+void ks_node_changed(struct sim *sim)
+{
+	for (int pair = 0; pair < sim->n_pairs; pair++)
+		for_each_bit (pod, sim->kube_schedulers[pair].alive ? sim->kube_schedulers[pair].known : 0)
+			move(sim, pair, pod);
+}
+
 static void take_lead(struct sim *sim, int pair)
 {
 	struct kube_scheduler *ks = &sim->kube_schedulers[pair];
@@ -140,7 +148,7 @@ void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool 
 
 /* What pods ask for, of what kube-scheduler knows: sums of nodes. */
 struct amount {
-	uint32_t units, core;
+	uint32_t units, core, whole;
 };
 
 static struct amount requested(const struct sim *sim, const struct kube_scheduler *ks, int node)
@@ -153,7 +161,7 @@ static struct amount requested(const struct sim *sim, const struct kube_schedule
 
 		if (!bound && ks->assumed[i] != node)
 			continue;
-		sum.units += sim->pods[i].facts.request.units;
+		*(sim->pods[i].shape.whole ? &sum.whole : &sum.units) += sim->pods[i].facts.request.units;
 		sum.core += sim->pods[i].facts.request.core;
 	}
 	return sum;
@@ -164,6 +172,8 @@ static struct amount allocatable(const struct sim *sim, int node)
 	struct amount sum = {
 		.core = sim->plan->core_mem[node] ? sim->plan->n_cards[node] * CORE_PER_CARD : 0};
 
+	if (terms_whole(sim, node))
+		return (struct amount){.whole = sim->plan->n_cards[node]};
 	for (int k = 0; k < sim->plan->n_cards[node]; k++)
 		sum.units += sim->plan->card_units[node][k];
 	return sum;
@@ -175,6 +185,8 @@ static bool sums_fit(
 {
 	struct amount used = requested(sim, ks, node), has = allocatable(sim, node);
 
+	if (request->whole)
+		return used.whole + request->units <= has.whole;
 	return used.units + request->units <= has.units &&
 	       (!request->core || used.core + request->core <= has.core);
 }

@@ -113,7 +113,7 @@ void kubelet_kill(struct sim *sim, int n)
 	watch_stop(sim, kubelet_watcher(n));
 }
 
-void kubelet_register(struct sim *sim, int n, uint32_t all, uint32_t healthy)
+void kubelet_register(struct sim *sim, int n, uint64_t all, uint64_t healthy)
 {
 	struct kubelet *kubelet = &sim->nodes[n].kubelet;
 
@@ -339,7 +339,7 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 			pod_ends(sim, n, pod);
 		return;
 	}
-	container->cards = 0;
+	container->cards = container->sees = 0;
 	if (!sim->pods[pod].shape.units[c]) {
 		started(sim, n, pod, c);
 		return;
@@ -349,11 +349,12 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 		back_off(sim, n, pod, c);
 		return;
 	}
-	if (!given->given || given->cdi_pod < 0 || !(node->grants & BIT(given->cdi_pod))) {
+	if (!given->given || given->cdi < 0 || !(node->grants & BIT(given->cdi / CONTAINERS_MAX))) {
 		back_off(sim, n, pod, c);
 		return;
 	}
-	container->cards = node->grant_cards[given->cdi_pod];
+	container->cards = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].cards;
+	container->sees = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].sees;
 	started(sim, n, pod, c);
 }
 

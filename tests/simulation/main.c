@@ -10,7 +10,8 @@
 #include "sim.h"
 
 static const char help[] =
-	"Usage: simulation [--histories N] [--seed S] [--leaders] [--gangs] [--break RULE] [--steps]\n"
+	"Usage: simulation [--histories N] [--seed S] [--leaders] [--gangs] [--cards] [--break RULE]\n"
+	"                  [--steps]\n"
 	"       simulation --case NAME | --cases | --list\n"
 	"\n"
 	"Deterministic simulation of ration around its real decisions: ledger, placement, wake-up, matching. "
@@ -23,6 +24,7 @@ static const char help[] =
 	"  --seed S       the first seed (default 1)\n"
 	"  --leaders      two pairs of schedulers, whose leader changes often\n"
 	"  --gangs        pods that are placed all or none, on a cluster that holds a part of them\n"
+	"  --cards        nodes that give whole cards, with their links, and pods that ask for them\n"
 	"  --case NAME    one history that was written by hand; --cases: all of them, as TAP; --list: their "
 	"names\n"
 	"  --break RULE   replace a rule by a wrong one, to see that it is caught; \"list\" lists the rules\n"
@@ -164,7 +166,8 @@ int main(int argc, char **argv)
 		{"break", required_argument, NULL, 'b'}, {"steps", no_argument, NULL, 'v'},
 		{"table", no_argument, NULL, 't'}, {"must-violate", no_argument, NULL, 'm'},
 		{"full", required_argument, NULL, 'f'}, {"leaders", no_argument, NULL, 'L'},
-		{"gangs", no_argument, NULL, 'g'}, {"help", no_argument, NULL, 'h'}, {0}};
+		{"gangs", no_argument, NULL, 'g'}, {"cards", no_argument, NULL, 'w'},
+		{"help", no_argument, NULL, 'h'}, {0}};
 	uint64_t histories = 1000, seed = 1;
 	enum broken broken = BREAK_NOTHING;
 	bool steps = false, cases = false, table = false, must_violate = false;
@@ -211,6 +214,9 @@ int main(int argc, char **argv)
 			break;
 		case 'g':
 			what |= DRAW_GANGS;
+			break;
+		case 'w':
+			what |= DRAW_CARDS;
 			break;
 		case 'h':
 			fputs(help, stdout);

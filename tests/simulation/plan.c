@@ -24,6 +24,7 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_RESIZE] = "resize in place",
 	[INPUT_SET] = "ration set",
 	[INPUT_UNIT] = "other unit",
+	[INPUT_MODE] = "other mode",
 };
 
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)
@@ -132,7 +133,7 @@ static void draw_cluster(struct random *random, struct plan *plan)
 	plan->n_nodes = (uint8_t)(1 + random_below(random, NODES_MAX));
 	plan->n_pairs = random_one_in(random, 3) ? 2 : 1;
 	for (uint8_t n = 0; n < plan->n_nodes; n++) {
-		plan->n_cards[n] = (uint8_t)(1 + random_below(random, CARDS_MAX));
+		plan->n_cards[n] = (uint8_t)(1 + random_below(random, SHARED_CARDS_MAX));
 		plan->spread[n] = random_one_in(random, 3);
 		for (uint8_t k = 0; k < plan->n_cards[n]; k++)
 			plan->card_units[n][k] = random_one_in(random, 3) ? sizes[random_below(random, 5)]
@@ -293,6 +294,8 @@ void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 	if (what & DRAW_GANGS)
 		plan_draw_gangs(plan, span_ms);
 	draw_power(plan);
+	if (what & DRAW_CARDS)
+		plan_draw_cards(plan, span_ms);
 }
 
 static void print_pod(const struct input *input, FILE *out)
@@ -304,7 +307,9 @@ static void print_pod(const struct input *input, FILE *out)
 	for (uint8_t i = 0; i < shape->n_containers; i++)
 		fprintf(out, shape->core[i] ? "%s%s%u with %u%%" : "%s%s%u", i ? " + " : " ",
 			kinds[shape->kinds[i]], shape->units[i], shape->core[i]);
-	fputs(" units", out);
+	fputs(shape->whole ? " cards" : " units", out);
+	if (shape->job)
+		fprintf(out, ", job %u of %u", shape->job, shape->job_pods);
 	if (shape->cards > 1)
 		fprintf(out, " on %u cards", shape->cards);
 	if (shape->gang)
@@ -341,6 +346,7 @@ void plan_print(const struct plan *plan, FILE *out)
 			fprintf(out, " isolated, %u containers per card", plan->instances_max[n]);
 		if (plan->core_mem[n])
 			fprintf(out, ", computing power%s", plan->mixing[n] ? " for some, mixed" : "");
+		plan_print_cards(plan, n, out);
 	}
 	fputc('\n', out);
 	for (int g = 1; g <= plan->n_gangs; g++) {

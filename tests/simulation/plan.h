@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "model/links.h"
 #include "model/request.h"
 
 #define NODES_MAX 3
-#define CARDS_MAX 3
+#define CARDS_MAX 8
+#define SHARED_CARDS_MAX 3 /* of a node that gives memory of its cards */
 #define CARD_UNITS_MAX 10
 #define PAIRS_MAX 2
 #define CONTAINERS_MAX 4
@@ -25,15 +27,18 @@ enum pod_fate { FATE_NONE, FATE_EVICTED, FATE_OUT_OF_CPU, FATE_MAX }; /* rejecte
 struct shape {
 	uint8_t n_containers;
 	uint8_t kinds[CONTAINERS_MAX]; /* enum container_kind; init containers and sidecars first */
-	uint8_t units[CONTAINERS_MAX]; /* 0: the container asks for no GPU */
+	uint8_t units[CONTAINERS_MAX]; /* 0: the container asks for no GPU; of `whole` cards, how many */
 	uint8_t core[CONTAINERS_MAX];  /* percent of computing power beside them; 0: none */
 	uint8_t end, fate;
 	uint8_t crashes; /* its first main container crashes so many times */
 	uint8_t remakes; /* a StatefulSet: a pod that is gone comes again with its name and a new uid */
 	int8_t by_hand;	 /* node that the user wrote into spec.nodeName, or -1 */
 	uint8_t owner;
-	uint8_t cards; /* label gpu-count, and `units` is for all of them together; 0 is 1 */
-	uint8_t gang;  /* 1 to n_gangs; 0: of none */
+	uint8_t cards;	  /* label gpu-count, and `units` is for all of them together; 0 is 1 */
+	uint8_t gang;	  /* 1 to n_gangs; 0: of none */
+	bool whole;	  /* it asks for whole cards */
+	uint8_t job;	  /* of whole cards: whose pods want cards near each other's; 0: of none */
+	uint8_t job_pods; /* so many, it says */
 	int8_t priority;
 	uint16_t prebind_ms; /* volumes: the time between filter and bind */
 	uint16_t grace_ms;   /* containers take so long to end when told to */
@@ -59,6 +64,7 @@ enum input_kind {
 	INPUT_RESIZE,		   /* a: node: each of its pods is resized in place */
 	INPUT_SET,		   /* a: which pod, b: units per card of its last container */
 	INPUT_UNIT,		   /* a: node: its gpu-mem is to count in the other unit */
+	INPUT_MODE,		   /* a: node: it is to give whole cards, or no longer */
 	INPUT_MAX
 };
 
@@ -95,8 +101,11 @@ struct plan {
 	uint8_t instances_max[NODES_MAX]; /* containers on a card at once; 0: a share node */
 	bool core_mem[NODES_MAX];	  /* isolated, and with computing power */
 	bool mixing[NODES_MAX];		  /* pods with and without a percentage may be there at once */
+	bool topology[NODES_MAX];	  /* it gives whole cards */
+	struct link links[NODES_MAX][CARDS_MAX][CARDS_MAX];
 	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
-	bool changes;		 /* of units */
+	bool changes;		 /* of units or modes */
+	bool whole_cards;	 /* somewhere, at some time */
 	uint8_t n_gangs;
 	struct plan_gang gangs[GANGS_MAX + 1];
 	uint16_t n_inputs;
@@ -104,10 +113,13 @@ struct plan {
 };
 
 /* DRAW_LEADERS: two pairs, whose leader changes often while watches lag. DRAW_GANGS: gangs beside the pods,
- * on a cluster that holds a part of them (gang-plan.c). */
-enum { DRAW_LEADERS = 1, DRAW_GANGS = 2 };
+ * on a cluster that holds a part of them (gang-plan.c). DRAW_CARDS: nodes that give whole cards, and pods
+ * that ask for them (cards-plan.c). */
+enum { DRAW_LEADERS = 1, DRAW_GANGS = 2, DRAW_CARDS = 4 };
 void plan_draw(struct plan *plan, uint64_t seed, unsigned int what);
 void plan_draw_gangs(struct plan *plan, int64_t span_ms);
+void plan_draw_cards(struct plan *plan, int64_t span_ms);
+void plan_print_cards(const struct plan *plan, int node, FILE *out);
 void plan_print(const struct plan *plan, FILE *out);
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind);
 /* One pod of one container with `units` that never ends by itself. */

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "model/decide.h"
+#include "model/node-ledger.h"
 #include "model/rank.h"
 #include "sim.h"
 
@@ -148,7 +149,9 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	for (size_t k = 0; k < facts.n_gpus; k++)
 		facts.gpus[k].healthy = !(state->sick & (1 << k)) || sim->broken == BREAK_IGNORE_HEALTH;
 	ration->sick[node] = state->sick;
-	terms_set_unit(sim, node, &facts, state->other_unit);
+	terms_set(sim, node, &facts, state->whole, state->other_unit);
+	for (size_t k = 0; k < facts.n_gpus && sim->broken == BREAK_IGNORE_LINKS; k++)
+		memset(facts.gpus[k].links, 0, sizeof(facts.gpus[k].links));
 	facts.changing = state->closed;
 	if (state->at && add_held(sim, node, state, &facts.held) < 0)
 		sim->truncated = true;
@@ -209,6 +212,8 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		ration_changed(sim, pair);
 		return;
 	}
+	if (sim->broken == BREAK_FORGET_CARDS && sim->from_list && ration->epoch > 1 && facts.request.whole)
+		facts.has_placement = false;
 	if (sim->broken == BREAK_FREE_ON_DELETION_TIMESTAMP)
 		facts.finished |= facts.deleting;
 	if (ledger_set_pod(&ration->ledger, &facts) < 0)
@@ -309,12 +314,39 @@ static void filter_answers(struct sim *sim, int pair, int pod, int nodes)
 static void hold(struct sim *sim, int pair, const struct pod_facts *facts, int pod, int node)
 {
 	struct ration *ration = &sim->rations[pair];
-	int r = decide_hold(&ration->ledger, facts, sim->nodes[node].name, sim->now_ns);
+	const struct ledger_pod *known;
+	struct cards_seen before;
+	int r;
 
+	if (facts->request.whole)
+		cards_look(sim, pair, &before);
+	r = decide_hold(&ration->ledger, facts, sim->nodes[node].name, sim->now_ns);
+	known = ledger_pod(&ration->ledger, facts->uid);
+	if (r == FITS && facts->request.whole && known)
+		cards_check(sim, pair, &before, pod, node, api_cards(sim, node, &known->placement));
 	/* Of a gang that has to be planned anew by then, nothing is promised to one of its pods. */
 	ration->held[pod] = r == FITS && !facts->gang ? (int8_t)node : -1;
 	if (sim->broken == BREAK_IGNORE_HOLD)
 		ledger_drop_hold(&ration->ledger, facts->uid);
+}
+
+static int number_of(const struct node_ledger *node)
+{
+	return node->facts.name[1] - '0';
+}
+
+/* Four bits each, best first. */
+static int answer_of(struct sim *sim, int pair, int pod, const struct node_ledger *const *fitting, size_t n)
+{
+	int answer = 0xfff, nodes[NODES_MAX];
+
+	for (size_t i = n; i > 0; i--) {
+		nodes[i - 1] = number_of(fitting[i - 1]);
+		answer = ((answer << 4) | nodes[i - 1]) & 0xfff;
+	}
+	if (sim->pods[pod].shape.whole)
+		cards_check_rank(sim, pair, pod, nodes, n);
+	return answer;
 }
 
 static int filter(struct sim *sim, int pair, int pod, int names)
@@ -347,10 +379,8 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	}
 	if (rank_nodes(&ration->ledger, fitting, n, SIZE_MAX, &facts) < 0)
 		sim->truncated = true;
-	hold(sim, pair, &facts, pod, fitting[0]->facts.name[1] - '0');
-	answer = 0xfff;
-	for (size_t i = n; i > 0; i--)
-		answer = ((answer << 4) | (fitting[i - 1]->facts.name[1] - '0')) & 0xfff;
+	answer = answer_of(sim, pair, pod, fitting, n);
+	hold(sim, pair, &facts, pod, number_of(fitting[0]));
 	return answer;
 }
 
@@ -371,6 +401,19 @@ void ration_bind_refused(struct sim *sim, int pair, int pod)
 	ration_changed(sim, pair);
 }
 
+/* bind.c: annotations_of() */
+static void see_job(struct sim *sim, int pair, int pod, int node, struct placement *placement)
+{
+	const struct request *request = &sim->pods[pod].facts.request;
+	const struct node_ledger *known = ledger_node(&sim->rations[pair].ledger, sim->nodes[node].name);
+
+	if (!request->group || !known)
+		return;
+	if (node_ledger_see_group(known, request, placement) < 0)
+		sim->truncated = true;
+	cards_check_visible(sim, pair, pod, node, placement);
+}
+
 void ration_send_binding(
 	struct sim *sim, int pair, int pod, int node, struct placement *placement, bool forming)
 {
@@ -384,6 +427,7 @@ void ration_send_binding(
 		return;
 	}
 	sim->n_bindings++;
+	see_job(sim, pair, pod, node, placement);
 	sim->bindings[i] = (struct binding){.placement = *placement,
 		.pair = (int8_t)pair,
 		.pod = (int8_t)pod,
@@ -416,21 +460,29 @@ static void bind_with_card(struct sim *sim, int pair, int pod, int node, const s
 {
 	struct ration *ration = &sim->rations[pair];
 	struct placement placement;
+	struct cards_seen before;
+	uint8_t cards;
 	int r;
 
 	if (desk_gathers(sim, pair, pod, node, facts))
 		return;
 	placement_init(&placement);
+	if (facts->request.whole)
+		cards_look(sim, pair, &before);
 	r = decide_reserve(&ration->ledger, facts, sim->nodes[node].name, &placement);
 	if (r != FITS) {
 		bind_fails(sim, pair, pod, node, r);
 		return;
 	}
+	cards = api_cards(sim, node, &placement);
+	/* What filter has held was right when it was held. */
+	if (facts->request.whole && (before.node[pod] != node || before.cards[pod] != cards))
+		cards_check(sim, pair, &before, pod, node, cards);
 	ration->held[pod] = -1;
-	if (api_cards(sim, node, &placement) & ration->sick[node])
+	if (cards & ration->sick[node])
 		sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d, faulty %#x", pod,
 			node, ration->sick[node]);
-	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, api_cards(sim, node, &placement));
+	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, cards);
 	desk_check_sent(sim, pair, pod);
 	ration_send_binding(
 		sim, pair, pod, node, &placement, gangs_is_forming(&ration->gangs, sim->pods[pod].uid_text));

@@ -76,6 +76,9 @@ static void simplify(struct plan *plan, int what, struct shape *shape)
 	case 9:
 		memset(shape->core, 0, sizeof(shape->core));
 		break;
+	case 10:
+		shape->job = shape->job_pods = 0;
+		break;
 	default:
 		break;
 	}
@@ -86,7 +89,7 @@ static bool simplify_pods(struct sim *sim, struct plan *plan, enum broken broken
 	bool changed = false;
 
 	for (uint16_t i = 0; i < plan->n_inputs; i++)
-		for (int what = 0; plan->inputs[i].kind == INPUT_POD && what < 10; what++) {
+		for (int what = 0; plan->inputs[i].kind == INPUT_POD && what < 11; what++) {
 			struct plan smaller = *plan;
 
 			simplify(&smaller, what, &smaller.inputs[i].shape);

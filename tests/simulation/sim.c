@@ -19,6 +19,7 @@ const char *const reason_names[REASON_MAX] = {
 	"over the card's total",
 	"API server away",
 	"not clear which pod",
+	"the node gives no such devices (any more)",
 };
 
 const char *const broken_names[BREAK_MAX] = {
@@ -49,6 +50,9 @@ const char *const broken_names[BREAK_MAX] = {
 	"gang-forget-to-release",
 	"gang-no-nudge",
 	"gang-no-keeping",
+	"cards-ignore-links",
+	"cards-forget-at-restart",
+	"cards-ignore-job",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -89,6 +93,13 @@ const char *const counter_names[COUNT_MAX] = {
 	"gangs of which too few were left, and went one by one",
 	"gangs of which enough run in the end",
 	"gangs that wait in the end",
+	"pods that ask for whole cards",
+	"sets of cards compared with all others",
+	"sets of cards of pods of a job, likewise",
+	"sets of cards of members of a gang, likewise",
+	"plans of gangs that were not compared: more than one thing had changed",
+	"containers that see cards of other pods of their job",
+	"changes of a node between memory and whole cards",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
@@ -152,20 +163,16 @@ static void node_start(struct sim *sim, int i)
 	snprintf(node->name, sizeof(node->name), "n%d", i);
 	node_facts_init(facts);
 	facts->name = facts->uid = node->name;
-	facts->mode = sim->plan->core_mem[i]	    ? GPU_MODE_CORE_MEM
-		      : sim->plan->instances_max[i] ? GPU_MODE_CGPU
-						    : GPU_MODE_SHARE;
-	facts->mixing = sim->plan->mixing[i];
-	facts->instances_max = sim->plan->instances_max[i];
 	facts->policy = sim->plan->spread[i] ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
-	facts->unit_mib = UNIT_MIB;
 	facts->n_gpus = sim->plan->n_cards[i];
 	for (size_t k = 0; k < facts->n_gpus; k++) {
 		facts->gpus[k].index = (int)k;
 		facts->gpus[k].healthy = true;
-		facts->gpus[k].mib = sim->plan->card_units[i][k] * (uint64_t)UNIT_MIB;
+		memcpy(facts->gpus[k].links, sim->plan->links[i][k], sizeof(sim->plan->links[i][k]));
 		snprintf(facts->gpus[k].uuid, sizeof(facts->gpus[k].uuid), "GPU-%d-%zu", i, k);
 	}
+	node->asked_whole = node->state.whole = sim->plan->topology[i];
+	terms_set(sim, i, facts, sim->plan->topology[i], false);
 	random_seed(&node->random, sim->plan->seed, 200 + (uint64_t)i);
 }
 
@@ -179,6 +186,7 @@ static void start(struct sim *sim)
 	}
 	for (int i = 0; i < sim->n_nodes; i++)
 		node_start(sim, i);
+	cards_start(sim);
 	for (int i = 0; i < sim->n_nodes; i++) {
 		kubelet_start(sim, i);
 		agent_start_process(sim, i);
@@ -255,7 +263,7 @@ static void input_happens(struct sim *sim, int index)
 		api_create_pod(sim, &input->shape, -1);
 		return;
 	}
-	if (input->kind == INPUT_UNIT) {
+	if (input->kind == INPUT_UNIT || input->kind == INPUT_MODE) {
 		terms_input(sim, input);
 		return;
 	}

@@ -3,14 +3,16 @@
  * src/agent (matching, served, pods, ids).
  *
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
- * gang-plan.c gangs from a seed
+ * gang-plan.c gangs from a seed   cards-plan.c nodes that give whole cards, and pods that ask for them
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
  * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
- * manager sizes.c other sizes for pods that run   terms.c changes of the unit   gang-desk.c the scheduler's
- * part for pods that are placed all or none   gang-checks.c what must hold for these   fitting.c whether
- * there is room   invariants.c what must hold after every step and in the end
+ * manager sizes.c other sizes for pods that run   terms.c changes of unit and mode   gang-desk.c the
+ * scheduler's part for pods that are placed all or none   gang-checks.c what must hold for these
+ * cards-checks.c which whole cards it has to be   fitting.c whether there is room   invariants.c what must
+ * hold after every step and in the end
  *
- * Pods are numbers (bits of a uint64_t), so are nodes, cards and device ids.
+ * Pods are numbers (bits of a uint64_t), so are nodes, cards and device ids: those of units first, those of
+ * whole cards from FIRST_CARD_ID on.
  */
 #pragma once
 
@@ -38,6 +40,7 @@
 #define OPS_MAX 256
 #define MS NS_PER_MS
 #define UNIT_MIB 1024
+#define FIRST_CARD_ID 32
 /* Longer than any patience of the product that matters: 30 s for ghosts, and what comes after. */
 #define AFTERMATH_NS (60 * NS_PER_S)
 /* Gangs have more: a part is placed, and evicted after its time, the rest backs off for 32 s. */
@@ -79,6 +82,9 @@ enum broken {
 	BREAK_GANG_FORGET_TO_RELEASE,
 	BREAK_GANG_NO_NUDGE,
 	BREAK_GANG_NO_KEEPING,
+	BREAK_IGNORE_LINKS,
+	BREAK_FORGET_CARDS,
+	BREAK_IGNORE_JOB,
 	BREAK_MAX
 };
 
@@ -108,6 +114,7 @@ enum reason {
 	REASON_OVER_TOTAL, /* the agent's last line of defence */
 	REASON_API_AWAY,   /* the agent could not ask about a pod it does not know */
 	REASON_NOT_CLEAR,  /* the agent cannot tell which pod is meant (lost checkpoint) */
+	REASON_OTHER_MODE, /* the node has no such devices: whole cards, or units of them */
 	REASON_MAX
 };
 
@@ -116,6 +123,7 @@ enum container_state { C_NONE, C_STARTING, C_RUNNING, C_BACKOFF, C_DONE };
 struct container {
 	uint8_t state;
 	uint8_t cards; /* bits, while it runs */
+	uint8_t sees;  /* likewise, with those of its job's other pods */
 	uint8_t crashes;
 	uint8_t tries;
 };
@@ -131,12 +139,13 @@ struct pod {
 	struct {
 		struct request request;
 		struct placement placement;
-	} sizes[SIZES_MAX]; /* by state.size; 0: facts.request and placement */
-	uint8_t limit_size; /* the one that its containers are held to */
-	uint8_t cards;	    /* of the placement, bits */
-	int8_t binder;	    /* pair */
+	} sizes[SIZES_MAX];	     /* by state.size; 0: facts.request and placement */
+	uint8_t limit_size;	     /* the one that its containers are held to */
+	uint8_t cards;		     /* of the placement, bits */
+	uint8_t own[CONTAINERS_MAX]; /* likewise, of each container */
+	int8_t binder;		     /* pair */
 	uint8_t name;
-	char uid_text[8], name_text[8], gang_text[8];
+	char uid_text[8], name_text[8], gang_text[8], job_text[8];
 	bool unseen;   /* gone before the API server knew that it ran, or before its node could say so */
 	bool prebound; /* its volumes are there: PreBind does not take long again */
 	bool rejected; /* by the kubelet, whatever the API server knows yet */
@@ -149,6 +158,7 @@ struct node_state {
 	uint16_t at;	       /* when the agent wrote it; 0: never */
 	uint8_t sick;
 	bool other_unit, closed; /* ration.dev/unit, unit-pending */
+	bool whole;		 /* ration.dev/mode */
 };
 
 struct change {
@@ -265,7 +275,7 @@ enum call_kind { CALL_PREFERRED, CALL_ALLOCATE };
 struct call {
 	bool busy;
 	uint8_t kind, n_ids;
-	uint32_t ids, available, must;
+	uint64_t ids, available, must;
 	uint32_t serial;
 	/* the agent's side: */
 	uint64_t listed, shows; /* pods of PodResources; those it shows with devices */
@@ -288,8 +298,8 @@ struct agent {
 };
 
 struct devices { /* of one container, in the kubelet's record */
-	uint32_t ids;
-	int8_t cdi_pod; /* the CDI device that Allocate answered; -1: one that does not exist */
+	uint64_t ids;
+	int16_t cdi; /* the CDI device that Allocate answered, cdi_of(); -1: one that does not exist */
 	bool given;
 };
 
@@ -306,7 +316,7 @@ struct kubelet {
 	uint64_t running_at_start[CONTAINERS_MAX];
 	struct devices devices[PODS_MAX][CONTAINERS_MAX], checkpoint[PODS_MAX][CONTAINERS_MAX];
 	uint64_t has_devices, checkpoint_has; /* pods with a record */
-	uint32_t healthy, all, allocated;
+	uint64_t healthy, all, allocated;
 	bool endpoint;	/* registered with this kubelet process */
 	bool restarted; /* ever */
 	bool lost_checkpoint;
@@ -315,7 +325,7 @@ struct kubelet {
 	/* the admission that the main loop is in */
 	int8_t admitting;
 	uint8_t container;
-	uint32_t reuse, got;
+	uint64_t reuse, got;
 	uint8_t needed;
 	struct call call;
 };
@@ -326,14 +336,15 @@ struct node {
 	struct kubelet kubelet;
 	struct random random;
 	uint64_t grants; /* CDI files, by pod */
-	uint8_t grant_cards[PODS_MAX];
+	struct {
+		uint8_t cards, sees;
+	} grant[PODS_MAX][CONTAINERS_MAX];
 	struct node_state state;
 	uint64_t records;	    /* of the agent, on disk: pods that were given a card */
 	struct terms_change change; /* the agent's; what is in force is on disk too */
 	bool asked_other;	    /* the unit that the cluster asks for */
+	bool asked_whole;	    /* likewise the mode */
 	bool was_sick;
-	bool mixed_units; /* a Binding came after the change of its unit: it counts as other units than it
-			     says */
 	bool loose; /* a Binding of a dead scheduler was applied, or a user bound a pod: nobody who lives
 		       could know */
 	char name[5];
@@ -376,6 +387,13 @@ enum counter {
 	COUNT_GANGS_LEFT_OVER,
 	COUNT_GANGS_RUNNING,
 	COUNT_GANGS_WAITING,
+	COUNT_WHOLE,
+	COUNT_SETS,
+	COUNT_JOB_SETS,
+	COUNT_PLANNED_SETS,
+	COUNT_PLANS_UNCLEAR,
+	COUNT_SEES_OTHERS,
+	COUNT_MODES,
 	COUNT_MAX
 };
 
@@ -471,6 +489,7 @@ struct sim {
 	struct size_patch patches[PATCHES_MAX];
 	uint16_t n_patches;
 	struct gang_truth gangs[GANGS_MAX + 1];
+	struct links_score scores[NODES_MAX][1 << CARDS_MAX]; /* of every set of cards: cards-checks.c */
 
 	struct kube_scheduler kube_schedulers[PAIRS_MAX];
 	struct ration rations[PAIRS_MAX];
@@ -524,6 +543,7 @@ bool api_is_away(const struct sim *sim);
 bool api_pod_lives(const struct pod *pod); /* a container of it runs */
 /* Bits of a node's cards that the placement names; 0 if it names one of another node. */
 uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement);
+uint8_t api_cards_of(const struct sim *sim, int node, const struct placement *placement, int container);
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state); /* borrowed */
 struct state api_state_at(const struct sim *sim, int pod, int position);	       /* of the log */
 int api_pod_by_name(const struct sim *sim, int name);				       /* -1 */
@@ -535,6 +555,7 @@ void api_on_event(struct sim *sim, const struct event *event);
 void ks_start(struct sim *sim, int pair);
 void ks_kill(struct sim *sim, int pair);
 void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool deleted);
+void ks_node_changed(struct sim *sim); /* it may have room for others now */
 void ks_on_event(struct sim *sim, const struct event *event);
 
 /* ration.c */
@@ -579,7 +600,7 @@ void agent_see(struct sim *sim, int node, int pod, const struct state *state, bo
 void agent_synced(struct sim *sim, int node);
 void agent_see_kubelet(struct sim *sim, int node);  /* kubelet.sock was made anew */
 void agent_list_devices(struct sim *sim, int node); /* health of a card has changed */
-bool agent_prestart(struct sim *sim, int node, uint32_t ids);
+bool agent_prestart(struct sim *sim, int node, uint64_t ids);
 void agent_on_event(struct sim *sim, const struct event *event);
 
 /* kubelet.c, devices.c */
@@ -591,21 +612,27 @@ void kubelet_reject(struct sim *sim, int node, int pod, enum reason reason);
 void kubelet_admitted(struct sim *sim, int node, int pod);
 void kubelet_devices_gone(struct sim *sim, int node);
 void kubelet_resize(struct sim *sim, int node);
-void kubelet_register(struct sim *sim, int node, uint32_t all, uint32_t healthy);
+void kubelet_register(struct sim *sim, int node, uint64_t all, uint64_t healthy);
 uint64_t kubelet_active(const struct sim *sim, int node);
 void kubelet_list(struct sim *sim, int node, uint64_t *ret_listed, uint64_t *ret_shows);
 void kubelet_on_event(struct sim *sim, const struct event *event);
 void kubelet_sync(struct sim *sim, int node, int pod);
 void devices_admit(struct sim *sim, int node, int pod);
-void devices_answered(struct sim *sim, int node, bool ok, uint32_t ids, int cdi_pod, enum reason reason);
+void devices_answered(struct sim *sim, int node, bool ok, uint64_t ids, int cdi, enum reason reason);
 void devices_update(struct sim *sim, int node);
-uint32_t devices_in_record(const struct kubelet *kubelet);
+uint64_t devices_in_record(const struct kubelet *kubelet);
+static inline int cdi_of(int pod, int container)
+{
+	return pod * CONTAINERS_MAX + container;
+}
 
 /* terms.c */
+bool terms_whole(const struct sim *sim, int node); /* it gives whole cards now */
+uint32_t terms_card_units(const struct sim *sim, int node, int card);
 void terms_input(struct sim *sim, const struct input *input);
 void terms_start(struct sim *sim, int node); /* its agent */
 void terms_bound(struct sim *sim, int pod, int node);
-void terms_set_unit(const struct sim *sim, int node, struct node_facts *facts, bool other);
+void terms_set(const struct sim *sim, int node, struct node_facts *facts, bool whole, bool other);
 void terms_on_event(struct sim *sim, const struct event *event);
 
 /* sizes.c */
@@ -618,6 +645,7 @@ const struct placement *size_placement(const struct pod *pod, int size);
 void size_release(struct pod *pod);
 
 /* fitting.c: the truth about cards, and whether there is room; none of it is the product's code */
+struct nomination;
 struct truth {
 	uint32_t used[NODES_MAX][CARDS_MAX];
 	uint32_t instances[NODES_MAX][CARDS_MAX];
@@ -634,6 +662,26 @@ bool fitting_fits(const struct sim *sim, const struct truth *truth, int node, co
 int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods, size_t needed);
 /* What is kept for others than this pod is as good as used: by the book of the pair that leads. */
 void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth);
+bool fitting_is_kept_from(const struct sim *sim, const struct nomination *kept, int pod);
+
+/* cards-checks.c: of whole cards, which ones it has to be; searched among all sets, with the links of the
+ * plan */
+struct cards_seen { /* what a pair's ledger says, by pod */
+	int8_t node[PODS_MAX], kept_node[PODS_MAX];
+	uint8_t cards[PODS_MAX], kept[PODS_MAX];
+	uint8_t occupancy[PODS_MAX];
+	bool planned[PODS_MAX]; /* its gang may still move it */
+};
+void cards_start(struct sim *sim);
+void cards_look(const struct sim *sim, int pair, struct cards_seen *ret);
+/* The pod got these cards of the node, when the ledger was as `before` says. */
+void cards_check(
+	struct sim *sim, int pair, const struct cards_seen *before, int pod, int node, uint8_t cards);
+/* The answer of filter: the first of these nodes, the others do as well. */
+void cards_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size_t n);
+/* A gang may have been planned since. */
+void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *before);
+void cards_check_visible(struct sim *sim, int pair, int pod, int node, const struct placement *placement);
 
 /* invariants.c */
 void invariants_after_step(struct sim *sim);

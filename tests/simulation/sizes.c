@@ -48,7 +48,7 @@ void size_input(struct sim *sim, const struct input *input)
 		const struct pod *pod = &sim->pods[i];
 
 		if (pod->state.exists && pod->state.placed && pod->state.phase < PHASE_SUCCEEDED &&
-			sim->plan->instances_max[pod->state.node])
+			sim->plan->instances_max[pod->state.node] && !pod->shape.whole)
 			candidates[n++] = i;
 	}
 	if (!n || api_is_away(sim))
@@ -286,7 +286,7 @@ static bool is_short(const struct sim *sim, int n, const struct node_pod *of)
 			if (pod->facts.has_placement && !pod->facts.finished &&
 				has_grant(sim, n, pod->facts.uid))
 				sum += placement_units_on(&pod->facts.placement, &pod->facts.request, uuid);
-		if (sum > sim->plan->card_units[n][k])
+		if (sum > terms_card_units(sim, n, (int)k))
 			return true;
 	}
 	return false;
