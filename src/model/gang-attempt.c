@@ -264,6 +264,11 @@ const char *gang_waits_for(
 	return NULL;
 }
 
+bool gang_reason_lasts(const char *text)
+{
+	return text == too_few || text == gang_no_room || text == no_min;
+}
+
 /* Does the member hold a place that it may go to? */
 static const char *planned_node(const struct gang_member *member, const struct ledger *ledger)
 {
@@ -381,6 +386,7 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 		return GANG_NODE;
 	}
 	member->turned_away = true;
+	member->told = *ret_text;
 	return GANG_WAIT;
 }
 

@@ -81,6 +81,9 @@ void gang_nodes_remember(
 const struct table *gang_nodes_names(const struct gang_member *member);
 struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t now_ns);
 
+/* gang_reason_lasts() - it is not over in a moment by itself. */
+bool gang_reason_lasts(const char *text);
+
 /* What gang_waits_for() says of one that no plan was found for. */
 extern const char gang_no_room[];
 

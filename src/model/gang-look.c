@@ -17,6 +17,9 @@
 /* How often an order is repeated while its effect is not seen. */
 #define TELL_AGAIN_NS (5 * NS_PER_S)
 #define LOOK_AGAIN_NS (50 * NS_PER_MS)
+/* Each nudge costs a PATCH and a question of kube-scheduler. */
+#define RETELL_EVERY_NS NS_PER_S
+#define RETELL_MAX 16
 
 static bool are_successors(const struct gang *gang)
 {
@@ -268,6 +271,47 @@ static void look_at_gang(
 		soonest(again_ns, gang->not_before_ns, now_ns);
 }
 
+/* What people see of a pod (its condition, Events) is what filter said last: "waits for the other pods of its
+ * gang", though all have come since and there is no room. So it is to be asked for once more. Returns how
+ * many of `most` are left. */
+static size_t retell(struct gangs *gangs, struct gang *gang, const char *text, size_t most)
+{
+	list_for_each (item, &gang->members) {
+		struct gang_member *member = member_of(item);
+
+		if (!most || member->stage != GANG_WAITING || !member->turned_away || !member->told ||
+			strcmp(member->told, text) == 0)
+			continue;
+		member->told = text;
+		gangs_order(gangs, GANG_NUDGE, member);
+		most--;
+	}
+	return most;
+}
+
+static void look_at_reasons(struct gangs *gangs, struct gang **all, const struct ledger *ledger,
+	int64_t now_ns, int64_t *again_ns)
+{
+	size_t most = RETELL_MAX;
+
+	if (gangs->retold_ns && now_ns - gangs->retold_ns < RETELL_EVERY_NS) {
+		soonest(again_ns, gangs->retold_ns + RETELL_EVERY_NS, now_ns);
+		return;
+	}
+	for (size_t i = 0; all[i] && most; i++) {
+		const char *text = all[i]->came_about || all[i]->trying
+					   ? NULL
+					   : gang_waits_for(gangs, all[i], ledger, now_ns);
+
+		if (text && gang_reason_lasts(text))
+			most = retell(gangs, all[i], text, most);
+	}
+	if (most == RETELL_MAX)
+		return;
+	gangs->retold_ns = now_ns;
+	soonest(again_ns, now_ns + RETELL_EVERY_NS, now_ns);
+}
+
 static bool has_waited_long(const struct gangs *gangs, const struct gang *gang, int64_t now_ns)
 {
 	return gang->waiting_ns && !gang->trying && gang_is_asked_for(gang, now_ns) &&
@@ -332,6 +376,8 @@ int64_t gangs_look(struct gangs *gangs, struct ledger *ledger, int64_t now_ns, b
 		look_at_gang(gangs, all[i], ledger, now_ns, &again_ns);
 	if (leads && gangs_try_in_turn(gangs, all, ledger, now_ns))
 		soonest(&again_ns, now_ns + LOOK_AGAIN_NS, now_ns);
+	if (leads)
+		look_at_reasons(gangs, all, ledger, now_ns, &again_ns);
 	if (leads)
 		look_at_patience(gangs, all, ledger, now_ns, &again_ns);
 	return again_ns;

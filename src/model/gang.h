@@ -57,6 +57,7 @@ struct gang_member {
 	bool listed;		  /* the watch has shown it */
 	int64_t asked_ns;	  /* when kube-scheduler asked filter for it last; 0: never */
 	bool turned_away;	  /* ... and got no node: it sleeps until it is nudged */
+	const char *told;	  /* ... for this constant reason, as filter says it */
 	struct gang_nodes *nodes; /* where kube-scheduler would let it go when it asked last; NULL: unknown */
 	int64_t nodes_ns;	  /* when that was, ... */
 	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
@@ -135,6 +136,7 @@ struct gangs {
 	uint64_t round;	      /* of plans by looks, in which each gang that waits has one */
 	uint64_t fit_checks;  /* how often it was asked whether a gang fits at all */
 	int64_t fit_check_ns; /* when in vain last */
+	int64_t retold_ns;    /* when members were nudged last for the sake of the reason that people see */
 	bool asking;	      /* a question of kube-scheduler is being answered */
 	void (*listener)(void *userdata, const struct gang_tale *tale); /* NULL: nobody listens */
 	void *listener_data;

@@ -90,6 +90,17 @@ def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, star
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
 
 
+def test_a_pod_that_was_told_that_others_lack_is_asked_for_again_when_only_room_lacks(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", 4, least=3) for i in range(2)]
+    ready(scheduler, *pods)
+    assert reasons(scheduler, pods[0], ["a"]) == {"waits for the other pods of its gang"}
+    member(api, "p2", 4, least=3)
+    wait_for(lambda: "ration.dev/nudge" in api.pod("p0")["metadata"]["annotations"], what="asked for again")
+    assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
+
+
 def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
     scheduler = start()

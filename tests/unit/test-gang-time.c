@@ -368,6 +368,61 @@ static void what_lacks_is_said_to_people(void **state)
 	assert_null(view_of(scene, "a0").missing);
 }
 
+static size_t nudges(struct scene *scene)
+{
+	size_t n = 0;
+
+	for (const char *at = scene_orders(scene); (at = strstr(at, "nudge:")); at++)
+		n++;
+	return n;
+}
+
+/* What `kubectl describe` shows is what kube-scheduler was told last. */
+static void who_was_told_another_reason_is_asked_for_once_more(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_pods(scene, (const char *[]){"a0", "a1"}, 2, "a", 3, 4);
+	scene_ask(scene, "a0");
+	assert_string_equal(scene->text, "waits for the other pods of its gang");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "");
+	/* The last one comes, and there is no room. */
+	scene_pod(scene, "a2", "a", 3, 4);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "nudge:a0 ");
+	scene_ask(scene, "a0");
+	assert_string_equal(scene->text, "no room for its whole gang");
+	scene_wait(scene, 5 * SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	scene_delete(scene, "a2");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "nudge:a0 ");
+}
+
+static void of_many_who_were_told_another_reason_few_are_asked_for_at_a_time(void **state)
+{
+	struct scene *scene = *state;
+	char uid[8];
+
+	scene_nodes(scene, 1, 10);
+	for (int i = 0; i < 20; i++) {
+		snprintf(uid, sizeof(uid), "a%d", i);
+		scene_pod(scene, uid, "a", 21, 4);
+		scene_ask(scene, uid);
+	}
+	scene_pod(scene, "a20", "a", 21, 4);
+	assert_int_equal(scene_wait(scene, 0), SECOND);
+	assert_int_equal(nudges(scene), 16);
+	assert_int_equal(scene_wait(scene, SECOND / 2), SECOND / 2);
+	assert_int_equal(nudges(scene), 0);
+	scene_wait(scene, SECOND / 2);
+	assert_int_equal(nudges(scene), 4);
+	scene_wait(scene, SECOND);
+	assert_int_equal(nudges(scene), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +442,8 @@ int main(void)
 		scene_test(who_belongs_to_no_controller_is_left_over_of_nothing),
 		scene_test(a_gang_that_has_run_is_forgotten_after_an_hour),
 		scene_test(what_lacks_is_said_to_people),
+		scene_test(who_was_told_another_reason_is_asked_for_once_more),
+		scene_test(of_many_who_were_told_another_reason_few_are_asked_for_at_a_time),
 	};
 
 	return cmocka_run_group_tests_name("gang-time", tests, NULL, NULL);
