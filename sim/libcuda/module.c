@@ -33,6 +33,23 @@ void module_free_object(struct object *object)
 	module_free((struct module *)object);
 }
 
+static CUresult add_functions(struct module *module)
+{
+	const struct image *of = module_image(module);
+
+	while (module->function_count < of->function_count) {
+		struct function *function = &module->functions[module->function_count];
+
+		function->module = module;
+		function->image = &of->functions[module->function_count];
+		/* Without a context: it goes with its module. */
+		if (object_register(&function->object, OBJECT_FUNCTION, NULL) < 0)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		module->function_count++;
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult module_new(
 	struct context *context, struct image *image, struct library *library, struct module **ret_module)
 {
@@ -60,17 +77,8 @@ CUresult module_new(
 	if (!module->functions || !module->globals ||
 		object_register(&module->object, OBJECT_MODULE, context) < 0)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
-	while (r == CUDA_SUCCESS && module->function_count < of->function_count) {
-		struct function *function = &module->functions[module->function_count];
-
-		function->module = module;
-		function->image = &of->functions[module->function_count];
-		/* Without a context: it goes with its module. */
-		if (object_register(&function->object, OBJECT_FUNCTION, NULL) < 0)
-			r = CUDA_ERROR_OUT_OF_MEMORY;
-		else
-			module->function_count++;
-	}
+	else
+		r = add_functions(module);
 	if (r == CUDA_SUCCESS)
 		*ret_module = module;
 	else

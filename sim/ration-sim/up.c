@@ -46,6 +46,24 @@ static int parse_options(int argc, char **argv, struct up_options *ret_options)
 	return 0;
 }
 
+/* As the options say, or those that are there. */
+static int named_cards(
+	const struct up_options *o, const struct sim_state *old, struct sim_state *state, struct error *err)
+{
+	int r;
+
+	if (o->file && !o->spec)
+		return gpus_read(o->file, state, err);
+	if (!o->spec) {
+		*state = *old;
+		return 0;
+	}
+	r = gpus_parse_spec(o->spec, state, err);
+	if (r < 0)
+		error_prefix(err, "--gpus");
+	return r;
+}
+
 /* What the tree shall have: from the options, with the identity of the cards that it has already. */
 static int wanted_cards(
 	const struct up_options *o, const char *gpus_path, struct sim_state *ret_state, struct error *err)
@@ -62,17 +80,9 @@ static int wanted_cards(
 	if (have_old < 0 && !o->spec && !o->file)
 		return error_set(
 			err, EINVAL, "%s: no tree yet; say which cards, as in --gpus 4x16160MiB", o->dir);
-	if (o->spec)
-		r = gpus_parse_spec(o->spec, state, err);
-	else if (o->file)
-		r = gpus_read(o->file, state, err);
-	else
-		r = (*state = *old, 0);
-	if (r < 0) {
-		if (o->spec)
-			error_prefix(err, "--gpus");
+	r = named_cards(o, old, state, err);
+	if (r < 0)
 		return r;
-	}
 	if (have_old == 0)
 		gpus_adopt(state, old, o->spec != NULL);
 	if (have_old == 0 && o->spec)

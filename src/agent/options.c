@@ -171,6 +171,28 @@ static int option_set_kubeconfig(struct options *o, const char *path, struct err
 	return 1;
 }
 
+static int option_set_policy(struct options *o, const char *policy, struct error *err)
+{
+	if (share_policy_parse(policy, &o->policy) < 0)
+		return error_set(err, EINVAL, "--policy %s: must be one of 0, 1, 2, 3, 4, 5", policy);
+	return 1;
+}
+
+static int option_set_unit(struct options *o, const char *unit, struct error *err)
+{
+	if (unit_parse(unit, &o->unit_mib) < 0)
+		return error_set(err, EINVAL, "--unit %s: must be one of 1GiB, 512MiB, 256MiB, 128MiB", unit);
+	return 1;
+}
+
+static int option_set_log_level(struct options *o, const char *level, struct error *err)
+{
+	if (log_level_parse(level, &o->log_level) < 0)
+		return error_set(
+			err, EINVAL, "--log-level %s: must be one of error, warning, info, debug", level);
+	return 1;
+}
+
 static int option_set(struct options *o, int option, struct error *err)
 {
 	const char **text = option_text(o, option);
@@ -193,19 +215,11 @@ static int option_set(struct options *o, int option, struct error *err)
 	case OPT_ON_BYPASS:
 		return option_set_on_bypass(o, optarg, err);
 	case OPT_POLICY:
-		if (share_policy_parse(optarg, &o->policy) < 0)
-			return error_set(err, EINVAL, "--policy %s: must be one of 0, 1, 2, 3, 4, 5", optarg);
-		return 1;
+		return option_set_policy(o, optarg, err);
 	case OPT_UNIT:
-		if (unit_parse(optarg, &o->unit_mib) < 0)
-			return error_set(err, EINVAL,
-				"--unit %s: must be one of 1GiB, 512MiB, 256MiB, 128MiB", optarg);
-		return 1;
+		return option_set_unit(o, optarg, err);
 	case OPT_LOG_LEVEL:
-		if (log_level_parse(optarg, &o->log_level) < 0)
-			return error_set(err, EINVAL,
-				"--log-level %s: must be one of error, warning, info, debug", optarg);
-		return 1;
+		return option_set_log_level(o, optarg, err);
 	case OPT_VERSION:
 		puts("ration-agent " RATION_VERSION);
 		return 0;

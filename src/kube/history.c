@@ -232,12 +232,23 @@ static int resize_read(struct json_object *object, struct ledger_resize *ret_res
 	return r < 0 ? r : placement_read(json_member(object, "target"), &ret_resize->target, err);
 }
 
+static int image_read(struct json_object *object, struct ledger_pod *image, struct error *err)
+{
+	int64_t instances;
+	int r = history_pod_facts_from_json(json_member(object, "facts"), &image->facts, err);
+
+	if (r >= 0 && json_whole(json_member(object, "instances"), 1, INT32_MAX, &instances) == 0)
+		image->facts.request.instances = (uint32_t)instances;
+	if (r >= 0 && image->has_placement)
+		r = placement_read(json_member(object, "placement"), &image->placement, err);
+	return r;
+}
+
 int history_restore_pod(struct ledger *ledger, struct json_object *object, struct error *err)
 {
 	int state = text_index(history_state_texts, OCCUPANCY_MAX, json_member_string(object, "state"));
 	struct nomination nomination = {0};
 	struct ledger_resize resize = {0};
-	int64_t instances;
 	struct ledger_pod image = {
 		.occupancy = (enum occupancy)state,
 		.node = (char *)json_member_string(object, "on"),
@@ -251,11 +262,7 @@ int history_restore_pod(struct ledger *ledger, struct json_object *object, struc
 		return error_set(err, EINVAL, "a pod without state");
 	if ((state == OCCUPANCY_WAITING) != (!image.node || !*image.node))
 		return error_set(err, EINVAL, "a pod that waits on a node, or is on none and does not wait");
-	r = history_pod_facts_from_json(json_member(object, "facts"), &image.facts, err);
-	if (r >= 0 && json_whole(json_member(object, "instances"), 1, INT32_MAX, &instances) == 0)
-		image.facts.request.instances = (uint32_t)instances;
-	if (r >= 0 && image.has_placement)
-		r = placement_read(json_member(object, "placement"), &image.placement, err);
+	r = image_read(object, &image, err);
 	if (r >= 0 && json_member(object, "resize")) {
 		r = resize_read(json_member(object, "resize"), &resize, err);
 		image.resize = &resize;

@@ -395,6 +395,27 @@ static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct 
 		ledger, pod, shown->node, facts_placement(shown, &pod->facts.request), OCCUPANCY_BOUND);
 }
 
+/* Thought gone, and shown again: right is what says where it runs, or that it has ended. */
+static bool ghost_returns(struct ledger *ledger, struct ledger_pod *ghost, const struct pod_facts *shown)
+{
+	if (!shown->finished && !*shown->node)
+		return false;
+	ledger_remove_pod(ledger, ghost->facts.uid);
+	return !shown->finished;
+}
+
+/* What the node has of it: nothing any more, or from now on, or in another size. */
+static int pod_follow(struct ledger *ledger, struct ledger_pod *pod, struct pod_facts *shown)
+{
+	if (shown->finished || pod->facts.finished)
+		pod_vacate(ledger, pod);
+	else if (*shown->node && pod->occupancy != OCCUPANCY_BOUND)
+		return pod_bind(ledger, pod, shown);
+	else if (*shown->node)
+		return ledger_pod_follow_resize(ledger, pod, shown);
+	return 0;
+}
+
 int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 {
 	struct ledger_pod *pod = table_get(&ledger->pods, facts->uid);
@@ -402,12 +423,8 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	bool added;
 	int r;
 
-	/* Thought gone, and shown again: right is what says where it runs, or that it has ended. */
 	if (pod && pod->occupancy == OCCUPANCY_GHOST) {
-		if (!facts->finished && !*facts->node)
-			return 0;
-		ledger_remove_pod(ledger, pod->facts.uid);
-		if (facts->finished)
+		if (!ghost_returns(ledger, pod, facts))
 			return 0;
 		pod = NULL;
 	}
@@ -424,12 +441,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 		return r;
 	pod_take_cards(ledger, pod, &copy);
 	pod_take_unit(pod, &copy);
-	if (facts->finished || pod->facts.finished)
-		pod_vacate(ledger, pod);
-	else if (*copy.node && pod->occupancy != OCCUPANCY_BOUND)
-		r = pod_bind(ledger, pod, &copy);
-	else if (*copy.node)
-		r = ledger_pod_follow_resize(ledger, pod, &copy);
+	r = pod_follow(ledger, pod, &copy);
 	if (r < 0) {
 		if (added)
 			pod_drop(ledger, pod);

@@ -224,6 +224,22 @@ static char *filter_reject(struct scheduler *scheduler, const struct question *q
 		&question->pod.request, nomination_waits(scheduler, &question->pod), say->text);
 }
 
+static char *filter_accept(struct scheduler *scheduler, const struct question *question,
+	struct survey *survey, const struct levels_say *say, enum filter_outcome *ret_result)
+{
+	size_t n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
+
+	if (rank_nodes(&scheduler->ledger, survey->fitting, survey->n_fitting, n, &question->pod) < 0)
+		return NULL;
+	*ret_result = FILTER_FITS;
+	hold_best(scheduler, &question->pod, survey->fitting[0]);
+	if (n > survey->n_fitting)
+		n = survey->n_fitting;
+	record_filter(scheduler, &question->pod, question->nodes.n, survey->fitting, n, survey->n_fitting,
+		survey->misfits, say->text);
+	return answer_nodes(survey->fitting, n);
+}
+
 static char *filter_question(struct scheduler *scheduler, const struct question *question,
 	struct levels_say *say, enum filter_outcome *ret_result)
 {
@@ -232,7 +248,6 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, question->pod.uid);
 	bool answered = false;
 	char *answer;
-	size_t n;
 
 	*ret_result = FILTER_NOT_OURS;
 	if (request_is_empty(&question->pod.request)) /* none of our business */
@@ -258,16 +273,7 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 		*ret_result = FILTER_NO_NODE;
 		return filter_reject(scheduler, question, &survey, say);
 	}
-	n = scheduler->best_nodes ? scheduler->best_nodes : SIZE_MAX;
-	if (rank_nodes(&scheduler->ledger, survey.fitting, survey.n_fitting, n, &question->pod) < 0)
-		return NULL;
-	*ret_result = FILTER_FITS;
-	hold_best(scheduler, &question->pod, survey.fitting[0]);
-	if (n > survey.n_fitting)
-		n = survey.n_fitting;
-	record_filter(scheduler, &question->pod, question->nodes.n, survey.fitting, n, survey.n_fitting,
-		survey.misfits, say->text);
-	return answer_nodes(survey.fitting, n);
+	return filter_accept(scheduler, question, &survey, say, ret_result);
 }
 
 /* A pod that asks for what cannot be: no node serves it. An Error would be asked again every 1 to 10 s for

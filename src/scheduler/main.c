@@ -410,6 +410,19 @@ static int program_connect(struct program *program, const struct options *option
 		&program->scheduler.client, err);
 }
 
+static int start_watches(struct scheduler *scheduler, const struct options *options)
+{
+	int r = sync_start(scheduler, &scheduler->sync);
+
+	if (r == 0)
+		r = budget_sync_start(scheduler, &scheduler->budget_sync);
+	if (r == 0)
+		r = levels_start(scheduler, &scheduler->levels);
+	if (r == 0)
+		r = ledger_lease_start(scheduler, options->scheduler_lease, &scheduler->lease);
+	return r;
+}
+
 static int program_start(struct program *program, const struct options *options, struct error *err)
 {
 	struct scheduler *scheduler = &program->scheduler;
@@ -440,13 +453,7 @@ static int program_start(struct program *program, const struct options *options,
 		(options->metrics && (r = listen_on(program, options->metrics, on_scrape, 1024,
 					      &program->metrics, err)) < 0))
 		return r;
-	r = sync_start(scheduler, &scheduler->sync);
-	if (r == 0)
-		r = budget_sync_start(scheduler, &scheduler->budget_sync);
-	if (r == 0)
-		r = levels_start(scheduler, &scheduler->levels);
-	if (r == 0)
-		r = ledger_lease_start(scheduler, options->scheduler_lease, &scheduler->lease);
+	r = start_watches(scheduler, options);
 	if (r < 0)
 		return error_set(err, -r, "cannot watch the API server: %s", strerror(-r));
 	loop_timer_set(program->tick, NS_PER_MS); /* at once: who must ask before it can begin, asks */
