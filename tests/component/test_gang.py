@@ -28,6 +28,25 @@ def why(scheduler, pod):
     return json.loads(scheduler.http("GET", f"/why?namespace=default&name={pod['metadata']['name']}")[1]).get("pod")
 
 
+def there(api, name, units):  # noqa: F811
+    """A pod that has so many units of the only card of node a."""
+    return api.create_pod(name, gpu_mem=units, node="a", annotations=has(units))
+
+
+def has(units):
+    return {"ration.dev/placement": json.dumps(
+        {"unit": 1024, "containers": {"main": [{"uuid": "GPU-a-0", "units": units}]}})}
+
+
+def gang_of(api, start, n, units, least):  # noqa: F811
+    """A node with a card of 10 units, and a gang of n pods that the scheduler has seen."""
+    gpu_node(api, "a", 10240)
+    scheduler = start()
+    pods = [member(api, f"p{i}", units, least=least) for i in range(n)]
+    ready(scheduler, *pods)
+    return scheduler, pods
+
+
 def nodes_of(scheduler, pod, names):
     answer = scheduler.filter(pod, names)
     assert answer["Error"] == ""
@@ -74,8 +93,7 @@ def test_all_members_are_bound_or_none_and_a_stranger_cannot_take_a_place(api, s
 
 def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
-    api.create_pod("there", gpu_mem=4, node="a", annotations={
-        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":4}]}}'})
+    there(api, "there", 4)
     scheduler = start()
     pods = [member(api, f"p{i}", 5) for i in range(2)]
     small = api.create_pod("small", gpu_mem=6)
@@ -91,10 +109,7 @@ def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, star
 
 
 def test_a_pod_that_was_told_that_others_lack_is_asked_for_again_when_only_room_lacks(api, start):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 4, least=3) for i in range(2)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 2, 4, least=3)
     assert reasons(scheduler, pods[0], ["a"]) == {"waits for the other pods of its gang"}
     member(api, "p2", 4, least=3)
     wait_for(lambda: "ration.dev/nudge" in api.pod("p0")["metadata"]["annotations"], what="asked for again")
@@ -102,10 +117,7 @@ def test_a_pod_that_was_told_that_others_lack_is_asked_for_again_when_only_room_
 
 
 def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(api, start):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 5) for i in range(2)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 2, 5, least=2)
     began = time.monotonic()
     error = schedule(scheduler, pods[0], ["a"])
     assert 3.5 < time.monotonic() - began < 6
@@ -118,10 +130,7 @@ def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(
 
 
 def test_a_member_deleted_at_bind_frees_the_others_at_once(api, start):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 3, least=3) for i in range(3)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 3, 3, least=3)
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(schedule, scheduler, pod, ["a"]) for pod in pods[:2]]
@@ -133,10 +142,7 @@ def test_a_member_deleted_at_bind_frees_the_others_at_once(api, start):  # noqa:
 
 
 def test_a_caller_that_hangs_up_costs_the_gang_its_plan_and_nobody_is_bound(api, start):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 5) for i in range(2)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 2, 5, least=2)
     assert nodes_of(scheduler, pods[0], ["a"]) == ["a"]
     connection = http.client.HTTPConnection("127.0.0.1", scheduler.ports[0], timeout=5)
     meta = pods[0]["metadata"]
@@ -150,10 +156,7 @@ def test_a_caller_that_hangs_up_costs_the_gang_its_plan_and_nobody_is_bound(api,
 
 
 def test_a_member_that_is_made_anew_needs_nobody_else(api, start):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 5) for i in range(2)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 2, 5, least=2)
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
     wait_for(lambda: "ration.dev/gang" not in api.pod("p0")["metadata"]["annotations"])
     api.delete("pods", "p1", "default")
@@ -194,9 +197,7 @@ def bound_while_forming(api):    # noqa: F811
     """The only member that another process had bound, on the node a."""
     gpu_node(api, "a", 10240)
     first = member(api, "p0", 5)
-    api.bind("p0", "a", annotations={
-        "ration.dev/gang": "forming",
-        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":5}]}}'})
+    api.bind("p0", "a", annotations={"ration.dev/gang": "forming", **has(5)})
     return first
 
 
@@ -260,8 +261,7 @@ def test_a_pod_group_that_is_made_anew_while_nobody_watches_is_the_new_one(api, 
 
 def test_nobody_is_preempted_for_a_part_of_a_gang(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
-    low = api.create_pod("low", gpu_mem=10, node="a", annotations={
-        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":10}]}}'})
+    low = there(api, "low", 10)
     scheduler = start()
     pods = [member(api, f"p{i}", 5, spec={"priority": 100, "containers": [
         {"name": "main", "image": "x", "resources": {"limits": {"aliyun.com/gpu-mem": "5"}}}]}) for i in range(2)]
@@ -275,8 +275,7 @@ def test_nobody_is_preempted_for_a_part_of_a_gang(api, start):  # noqa: F811
 def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
     for i in range(2):
-        api.create_pod(f"there{i}", gpu_mem=5, node="a", annotations={
-            "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":5}]}}'})
+        there(api, f"there{i}", 5)
     scheduler = start("--gang-keep-after", "1")
     pods = [member(api, f"p{i}", 5) for i in range(2)]
     small = api.create_pod("small", gpu_mem=1)
@@ -293,10 +292,7 @@ def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):  #
 
 
 def test_why_speaks_of_the_gang(api, start, person):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 3, least=3) for i in range(2)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 2, 3, least=3)
     assert reasons(scheduler, pods[0], ["a"]) == {"waits for the other pods of its gang"}
     person.world(scheduler)
     text = person.why("p0")
@@ -312,8 +308,7 @@ def test_why_speaks_of_the_gang(api, start, person):  # noqa: F811
 def test_the_plan_of_a_gang_of_unequal_members_replays_as_recorded(api, start, tmp_path):  # noqa: F811
     """The large member is planned first; where the small ones go each alone would say otherwise."""
     gpu_node(api, "a", 10240, 10240)
-    api.create_pod("there", gpu_mem=1, node="a", annotations={
-        "ration.dev/placement": '{"unit":1024,"containers":{"main":[{"uuid":"GPU-a-0","units":1}]}}'})
+    there(api, "there", 1)
     scheduler = start()
     pods = [member(api, f"p{i}", units, least=3) for i, units in enumerate([1, 3, 9])]
     ready(scheduler, *pods)
@@ -330,10 +325,7 @@ def decisions(scheduler, name):
 
 
 def test_what_becomes_of_a_gang_is_in_the_flight_recorder(api, start, person):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 5) for i in range(2)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 2, 5, least=2)
     assert schedule(scheduler, pods[0], ["a"]) != ""
     plan, end = decisions(scheduler, "p0")
     assert plan["decision"] == "gang-plan" and plan["node"] == "a" and [c["index"] for c in plan["cards"]] == [0]
@@ -350,10 +342,7 @@ def test_what_becomes_of_a_gang_is_in_the_flight_recorder(api, start, person):  
 
 
 def test_a_gang_without_room_is_told_what_lacks(api, start, person):  # noqa: F811
-    gpu_node(api, "a", 10240)
-    scheduler = start()
-    pods = [member(api, f"p{i}", 4, least=3) for i in range(3)]
-    ready(scheduler, *pods)
+    scheduler, pods = gang_of(api, start, 3, 4, least=3)
     assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
     person.world(scheduler)
     assert "Of the 3 that are needed 2 would find room now.\n" in person.why("p0")

@@ -99,6 +99,18 @@ void scene_pods(struct scene *scene, const char *const *uids, size_t n, const ch
 		scene_pod(scene, uids[i], gang, min, units);
 }
 
+struct scene *scene_gang(struct scene *scene, size_t nodes, size_t members, uint32_t min)
+{
+	char uid[24];
+
+	scene_nodes(scene, nodes, 10);
+	for (size_t i = 0; i < members; i++) {
+		snprintf(uid, sizeof(uid), "u%zu", i);
+		scene_pod(scene, uid, "g", min, 5);
+	}
+	return scene;
+}
+
 static void collect_orders(struct scene *scene)
 {
 	static const char *const names[] = {[GANG_NUDGE] = "nudge",

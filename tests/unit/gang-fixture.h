@@ -26,6 +26,10 @@ void scene_pod(struct scene *scene, const char *uid, const char *gang, uint32_t 
 void scene_pods(struct scene *scene, const char *const *uids, size_t n, const char *gang, uint32_t min,
 	uint32_t units);
 
+/* The usual beginning: nodes with a card of 10 units, and the gang g of u0, u1 ..., 5 units each, of which
+ * min are needed. */
+struct scene *scene_gang(struct scene *scene, size_t nodes, size_t members, uint32_t min);
+
 /* A pod that occupies this much of a node's card. */
 void scene_occupy(struct scene *scene, const char *uid, uint32_t units, const char *node);
 

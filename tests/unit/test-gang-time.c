@@ -39,10 +39,8 @@ static void what_is_freed_goes_to_the_gang_of_higher_priority_then_to_the_older_
 
 static void a_gang_of_which_a_part_is_placed_after_its_time_is_evicted(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 2, 3, 3);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, (const char *[]){"u0", "u1", "u2"}, 3, "g", 3, 5);
 	for (int i = 0; i < 3; i++)
 		scene_ask_and_bind(scene, (const char *[]){"u0", "u1", "u2"}[i]);
 	assert_string_equal(scene_orders(scene), "go:u2 ");
@@ -68,10 +66,8 @@ static void a_gang_of_which_a_part_is_placed_after_its_time_is_evicted(void **st
 
 static void a_pod_group_says_after_which_time(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
 	assert_int_equal(gangs_set_group(&scene->gangs, "default/g",
 				 &(struct gang_group){.min = 2, .timeout_ns = 7 * SECOND}),
 		0);
@@ -85,10 +81,8 @@ static void a_pod_group_says_after_which_time(void **state)
 
 static void what_is_left_of_a_whole_gang_is_left_alone(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
 	scene_ask(scene, "u0");
 	scene_ask(scene, "u1");
 	scene_bound(scene, "u0", false); /* the mark is off: somebody saw the gang whole */
@@ -100,10 +94,8 @@ static void what_is_left_of_a_whole_gang_is_left_alone(void **state)
 
 static void a_gang_of_another_scheduler_gets_nothing(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
 	scene_wait(scene, 600 * SECOND);
 	assert_string_equal(scene_held(scene, "u0"), "");
 	assert_string_equal(scene_orders(scene), "");
@@ -111,10 +103,8 @@ static void a_gang_of_another_scheduler_gets_nothing(void **state)
 
 static void a_replica_that_does_not_lead_plans_nothing(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 1, 1, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, (const char *[]){"u0", "u1"}, 1, "g", 2, 5);
 	scene_ask(scene, "u0");
 	scene_pod(scene, "u1", "g", 2, 5);
 	gangs_look(&scene->gangs, &scene->ledger, scene->now_ns, false);
@@ -217,10 +207,8 @@ static void that_there_is_no_room_holds_for_the_nodes_that_were_named_only(void 
 
 static void who_is_left_of_a_gang_that_has_run_needs_no_others(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
 	scene_bound_together(scene, (const char *[]){"u0", "u1"}, 2);
 	scene_delete(scene, "u0");
 	scene_delete(scene, "u1");

@@ -15,10 +15,8 @@ static const char *const four[] = {"u0", "u1", "u2", "u3"};
 
 static void the_first_question_holds_places_for_all(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 2, 4, 4);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 4, "g", 4, 5);
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NODE);
 	for (size_t i = 0; i < 4; i++)
 		assert_string_not_equal(scene_held(scene, four[i]), "");
@@ -48,10 +46,8 @@ static void nothing_is_held_for_a_gang_that_finds_no_room_as_a_whole(void **stat
 
 static void a_gang_waits_for_its_last_member_and_is_woken_when_it_comes(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 2, 3, 4);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 3, "g", 4, 5);
 	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
 	assert_string_equal(scene->text, "waits for the other pods of its gang");
 	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);
@@ -90,8 +86,7 @@ static void a_gang_that_found_no_room_is_woken_when_there_is(void **state)
 /* A gang of which u0 stands at bind. */
 static struct scene *gathering(struct scene *scene, size_t n_nodes, size_t n_pods, uint32_t min)
 {
-	scene_nodes(scene, n_nodes, 10);
-	scene_pods(scene, four, n_pods, "g", min, 5);
+	scene_gang(scene, n_nodes, n_pods, min);
 	scene_ask_and_bind(scene, "u0");
 	return scene;
 }
@@ -183,10 +178,8 @@ static void hold_on(struct scene *scene, const char *uid, const char *node)
 
 static void once_whole_a_gang_has_ordinary_pods(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 2, 2, 2);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 2, "g", 2, 5);
 	scene_all_at_bind(scene, four, 2);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], true);
@@ -206,10 +199,8 @@ static void once_whole_a_gang_has_ordinary_pods(void **state)
 
 static void members_bound_before_a_restart_count(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 2, 4, 3);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 4, "g", 3, 5);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(scene_ask(scene, four[i]), GANG_NODE);
 		scene_bound(scene, four[i], true);
@@ -255,10 +246,8 @@ static void the_largest_min_available_counts_and_a_pod_group_before_it(void **st
 
 static void a_pod_that_changes_its_gang_leaves_the_other(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, four, 2, "g", 2, 5);
 	free(scene_facts(scene, "u1")->gang);
 	scene_facts(scene, "u1")->gang = NULL;
 	scene_show(scene, "u1");
@@ -274,10 +263,8 @@ static void a_pod_that_changes_its_gang_leaves_the_other(void **state)
 /* Found by the simulation, as the six that follow. */
 static void the_next_of_a_gang_that_has_just_ended_is_of_another_one(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 2, 2, 2);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 2, "g", 2, 5);
 	scene_all_at_bind(scene, four, 2);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], true);
@@ -291,10 +278,8 @@ static void the_next_of_a_gang_that_has_just_ended_is_of_another_one(void **stat
 /* The answer to a Binding is ahead of the watch, which has yet to tell that another one has ended. */
 static void who_is_only_said_to_be_bound_does_not_make_a_gang_whole(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 3, 3, 3);
 
-	scene_nodes(scene, 3, 10);
-	scene_pods(scene, four, 3, "g", 3, 5);
 	scene_all_at_bind(scene, four, 3);
 	scene_bound(scene, "u0", true);
 	scene_bound(scene, "u1", true);
@@ -323,10 +308,8 @@ static void who_is_only_said_to_be_bound_does_not_make_a_gang_whole(void **state
 /* By the time it lands the others may be gone: with the mark it does not pass for a whole gang. */
 static void later_members_carry_the_mark_until_the_watch_has_shown_them(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 2, 2, 2);
 
-	scene_nodes(scene, 2, 10);
-	scene_pods(scene, four, 2, "g", 2, 5);
 	scene_all_at_bind(scene, four, 2);
 	for (size_t i = 0; i < 2; i++)
 		scene_bound(scene, four[i], false);
@@ -372,10 +355,8 @@ static void nobody_goes_before_the_pod_groups_are_read(void **state)
 
 static void a_binding_that_was_refused_does_not_count(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 3, 3, 3);
 
-	scene_nodes(scene, 3, 10);
-	scene_pods(scene, four, 3, "g", 3, 5);
 	scene_all_at_bind(scene, four, 3);
 	for (size_t i = 0; i < 3; i++)
 		scene_sent(scene, four[i]);
@@ -401,10 +382,8 @@ static void without_a_number_nobody_waits_at_bind(void **state)
 
 static void who_was_turned_away_waits_like_any_pod_once_the_gang_is_there(void **state)
 {
-	struct scene *scene = *state;
+	struct scene *scene = scene_gang(*state, 1, 3, 2);
 
-	scene_nodes(scene, 1, 10);
-	scene_pods(scene, four, 3, "g", 2, 5);
 	scene_all_at_bind(scene, four, 2);
 	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
 	for (size_t i = 0; i < 2; i++)
