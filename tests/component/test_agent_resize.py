@@ -8,7 +8,7 @@ import pytest
 import grants
 from agent_fixture import wait_for
 from fake_kubelet import AdmissionError
-from test_agent_cgpu import card_of, folder, isolated, pytestmark, start, uid_of    # noqa: F401 (pytestmark is used)
+from cgpu_node import card_of, folder, isolated, pytestmark, start, uid_of    # noqa: F401 (pytestmark is used)
 
 
 @pytest.fixture
