@@ -7,10 +7,11 @@
  * gang its plan, and it is tried again later. Once min of them have been placed, the gang has come about: its
  * pods are then pods like any other, until none of them is left. If the same controllers make less than min
  * in their place, these are what is left of it, and pods like any other too: the last task of a Job would
- * wait for ever for others that have ended.
+ * wait for ever for others that have ended. A process that has not seen the gang asks those who have
+ * finished.
  *
  * gang.c members   gang-look.c time   gang-turn.c whose turn it is   gang-attempt.c plans, filter and bind
- * gang-nodes.c where members may go   gang-keep.c what is kept for a gang that has waited too long
+ * gang-nodes.c where members may go   gang-keep.c, gang-room.c what is kept for one that has waited too long
  * gang-view.c what people are told   gang-seek.c what is known to those who narrow where it may go
  */
 #pragma once
