@@ -274,8 +274,10 @@ void cards_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size
 	struct ask first, other;
 
 	cards_look(sim, pair, &seen);
-	if (!list_empty(&sim->rations[pair].ledger.nominations))
-		return; /* the order of nodes does not know of them */
+	/* The order of nodes does not know of what is kept. And a kube-scheduler whose watch is behind asks
+	 * for one that is bound: no answer of ours moves it. */
+	if (!list_empty(&sim->rations[pair].ledger.nominations) || seen.occupancy[pod] >= OCCUPANCY_RESERVED)
+		return;
 	first = ask_of(sim, pair, &seen, pod, nodes[0], 0);
 	for (size_t i = 1; i < n; i++) {
 		other = ask_of(sim, pair, &seen, pod, nodes[i], 0);

@@ -197,11 +197,22 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 	}
 }
 
+/* What one was promised that went by itself goes into the next plan of its gang, once that has to be planned
+ * as a whole again. */
+static void forget_promises(struct sim *sim, struct ration *ration)
+{
+	for (int i = 0; i < sim->n_pods; i++)
+		if (sim->pods[i].shape.gang && ration->held[i] >= 0 &&
+			gangs_rules_out(&ration->gangs, &sim->pods[i].facts))
+			ration->held[i] = -1;
+}
+
 /* Carrying out one may bring others, which come after it. */
 static void carry_out(struct sim *sim, int pair)
 {
 	struct gang_order *order;
 
+	forget_promises(sim, &sim->rations[pair]);
 	while ((order = gangs_next_order(&sim->rations[pair].gangs))) {
 		carry_out_one(sim, pair, order);
 		gang_order_free(order);

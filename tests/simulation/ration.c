@@ -324,8 +324,7 @@ static void hold(struct sim *sim, int pair, const struct pod_facts *facts, int p
 	known = ledger_pod(&ration->ledger, facts->uid);
 	if (r == FITS && facts->request.whole && known)
 		cards_check(sim, pair, &before, pod, node, api_cards(sim, node, &known->placement));
-	/* Of a gang that has to be planned anew by then, nothing is promised to one of its pods. */
-	ration->held[pod] = r == FITS && !facts->gang ? (int8_t)node : -1;
+	ration->held[pod] = r == FITS ? (int8_t)node : -1;
 	if (sim->broken == BREAK_IGNORE_HOLD)
 		ledger_drop_hold(&ration->ledger, facts->uid);
 }
