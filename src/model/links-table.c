@@ -146,10 +146,15 @@ static bool comes_first(uint32_t a, uint32_t b)
 
 /* ---- how sets are divided among the pods of a job ---- */
 
-/* `worst`: the ring of its worst part; `sum`: of all parts. first: the part that has the lowest card. */
+/* Of one set. The worst part's ring comes first, of the whole division: a part that has no better one leaves
+ * the others free to be divided by their sum. So the sum is asked for with the ring that no part may be
+ * under. */
 struct division {
-	uint32_t worst, sum;
-	uint32_t first; /* 0: not computed yet */
+	bool known, divided;
+	uint32_t worst; /* if known: the best that the ring of its worst part can be */
+	uint32_t least; /* if divided: no part's ring is under it */
+	uint32_t sum;	/* then the largest, of all parts */
+	uint32_t first; /* the part that has the lowest card; 0: there is no such division */
 };
 
 struct planner {
@@ -158,58 +163,82 @@ struct planner {
 	struct division *divisions;
 };
 
-static bool division_better(const struct division *a, const struct division *b)
+/* The next part that has the set's lowest card, from `part` on; 0 after the last one. */
+static uint32_t next_part(const struct planner *planner, uint32_t set, uint32_t part)
 {
-	return a->worst != b->worst ? a->worst > b->worst : a->sum > b->sum;
+	uint32_t low = set & -set, others = set ^ low;
+
+	for (uint32_t more = part & others; more;) {
+		more = (more - 1) & others;
+		if ((size_t)__builtin_popcount(more) + 1 == planner->cards)
+			return low | more;
+	}
+	return 0;
 }
 
-static const struct division *divide(struct planner *planner, uint32_t set);
-
-static struct division divide_by(struct planner *planner, uint32_t set, uint32_t first)
+static uint32_t first_part(const struct planner *planner, uint32_t set)
 {
-	struct links_score score = links_table_score(planner->table, first);
-	struct division division = {.worst = score.ring, .sum = score.sum, .first = first};
-	const struct division *rest;
-
-	if (set == first)
-		return division;
-	rest = divide(planner, set ^ first);
-	if (rest->worst < division.worst)
-		division.worst = rest->worst;
-	division.sum += rest->sum;
-	return division;
+	return (size_t)__builtin_popcount(set) == planner->cards ? set : next_part(planner, set, set);
 }
 
 /* At most LINKS_EXACT_MAX deep, and each set once. */
-static const struct division *divide(struct planner *planner, uint32_t set)
+static uint32_t worst_of(struct planner *planner, uint32_t set)
+{
+	struct division *division = &planner->divisions[set];
+
+	if (!set)
+		return UINT32_MAX;
+	if (division->known)
+		return division->worst;
+	division->known = true;
+	for (uint32_t part = first_part(planner, set); part; part = next_part(planner, set, part)) {
+		uint32_t ring = links_table_score(planner->table, part).ring, rest;
+
+		if (ring <= division->worst)
+			continue;
+		rest = worst_of(planner, set ^ part);
+		division->worst = ring < rest ? ring : rest > division->worst ? rest : division->worst;
+	}
+	return division->worst;
+}
+
+/* Likewise. */
+static const struct division *divide(struct planner *planner, uint32_t set, uint32_t least)
 {
 	struct division *best = &planner->divisions[set];
-	uint32_t low = set & -set;
 
-	if (best->first)
+	if (best->divided && best->least == least)
 		return best;
-	for (uint32_t others = set ^ low, more = others;; more = (more - 1) & others) {
-		uint32_t first = low | more;
+	best->divided = true;
+	best->least = least;
+	best->sum = best->first = 0;
+	for (uint32_t part = first_part(planner, set); part; part = next_part(planner, set, part)) {
+		struct links_score score = links_table_score(planner->table, part);
+		const struct division *rest = NULL;
+		uint32_t sum = score.sum;
 
-		if ((size_t)__builtin_popcount(first) == planner->cards) {
-			struct division division = divide_by(planner, set, first);
-
-			if (!best->first || division_better(&division, best) ||
-				(!division_better(best, &division) && comes_first(first, best->first)))
-				*best = division;
+		if (score.ring < least)
+			continue;
+		if (set != part) {
+			rest = divide(planner, set ^ part, least);
+			sum += rest->sum;
 		}
-		if (!more)
-			return best;
+		if ((rest && !rest->first) || (best->first && sum < best->sum) ||
+			(best->first && sum == best->sum && !comes_first(part, best->first)))
+			continue;
+		best->sum = sum;
+		best->first = part;
 	}
+	return best;
 }
 
 /* Of the parts into which the set is divided. */
 static uint32_t best_part(struct planner *planner, uint32_t set)
 {
-	uint32_t best = 0;
+	uint32_t best = 0, least = worst_of(planner, set);
 
 	while (set) {
-		uint32_t part = divide(planner, set)->first;
+		uint32_t part = divide(planner, set, least)->first;
 
 		if (!best || links_compare(links_table_score(planner->table, part),
 				     links_table_score(planner->table, best)) > 0)
@@ -226,15 +255,23 @@ struct plan {
 	struct links_score together, left;
 };
 
+static int compare_divisions(struct planner *planner, uint32_t a, uint32_t b)
+{
+	uint32_t worst_a = worst_of(planner, a), worst_b = worst_of(planner, b), sum_a, sum_b;
+
+	if (worst_a != worst_b)
+		return worst_a < worst_b ? -1 : 1;
+	sum_a = divide(planner, a, worst_a)->sum;
+	sum_b = divide(planner, b, worst_b)->sum;
+	return sum_a == sum_b ? 0 : sum_a < sum_b ? -1 : 1;
+}
+
 static bool plan_better(struct planner *planner, const struct plan *a, const struct plan *b)
 {
 	int order = links_compare(a->together, b->together);
 
-	if (order == 0) {
-		const struct division *da = divide(planner, a->set), *db = divide(planner, b->set);
-
-		order = division_better(da, db) - division_better(db, da);
-	}
+	if (order == 0)
+		order = compare_divisions(planner, a->set, b->set);
 	if (order == 0)
 		order = links_compare(a->left, b->left);
 	return order ? order > 0 : comes_first(a->set, b->set);

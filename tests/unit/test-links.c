@@ -358,6 +358,28 @@ static void links_memo_says_what_is_computed_and_computes_it_once_for_nodes_that
 		free(links[k]);
 }
 
+/* Found by the simulation. The worst part is 0 and 1, whatever the others are; of those 2 and 4, 3 and 5 have
+ * the largest sum (2 + 9 NVLinks), though their worst is less than that of 2 and 3, 4 and 5 (3 + 3). */
+static void links_sum_is_that_of_all_parts_beside_the_worst(void **state)
+{
+	static const struct {
+		size_t a, b;
+		uint8_t lanes;
+	} rows[] = {{0, 1, 1}, {2, 3, 3}, {4, 5, 3}, {2, 4, 2}, {3, 5, 9}};
+	_cleanup_free_ struct links *links = links_new(6, NVLINK_GBPS);
+
+	assert_non_null(links);
+	for (size_t a = 0; a < 6; a++)
+		for (size_t b = 0; b < a; b++)
+			links_set(links, a, b, (struct link){.kind = LINK_SYS});
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		links_set(links, rows[i].a, rows[i].b,
+			(struct link){.kind = LINK_NVLINK, .lanes = rows[i].lanes});
+	assert_plan(links, "012345", "", 2, 3, "35", "012345");
+	/* For those two pods alone the worst is theirs. */
+	assert_plan(links, "2345", "", 2, 2, "23", "2345");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -369,6 +391,7 @@ int main(void)
 		cmocka_unit_test(links_dgx1_with_a_broken_card_still_gives_a_quad),
 		cmocka_unit_test(links_second_pod_of_a_job_is_near_the_first),
 		cmocka_unit_test(links_pcie_keeps_switches_and_processors_whole),
+		cmocka_unit_test(links_sum_is_that_of_all_parts_beside_the_worst),
 		cmocka_unit_test(links_sixteen_cards_are_compared_all),
 		cmocka_unit_test(links_of_more_cards_than_can_be_compared_stay_on_an_island),
 		cmocka_unit_test(links_unknown_gives_the_lowest_cards),
