@@ -75,32 +75,28 @@ static int compare_division(struct division a, struct division b)
 	return links_compare((struct links_score){a.worst, a.sum}, (struct links_score){b.worst, b.sum});
 }
 
-/* Of the ways to divide the set into parts of so many cards, the best; only parts that are not better than
- * `most`. False: there is none. */
-static bool divide(const struct links_score *scores, unsigned int set, int cards,
-	const struct links_score *most, struct division *ret)
+/* All ways to divide the set into parts of so many cards, after `so_far`; only parts that are not better than
+ * `most`.
+ */
+static void divide(const struct links_score *scores, unsigned int set, int cards,
+	const struct links_score *most, struct division so_far, struct division *best)
 {
 	unsigned int low = set & -set, others = set ^ low;
-	bool found = false;
 
 	if (!set) {
-		*ret = (struct division){UINT32_MAX, 0};
-		return true;
+		if (compare_division(so_far, *best) > 0)
+			*best = so_far;
+		return;
 	}
 	for (unsigned int more = others;; more = (more - 1) & others) {
 		struct links_score part = scores[low | more];
-		struct division rest;
+		struct division next = {
+			part.ring < so_far.worst ? part.ring : so_far.worst, so_far.sum + part.sum};
 
-		if (size_of(more) == cards - 1 && (!most || links_compare(part, *most) <= 0) &&
-			divide(scores, others & ~more, cards, most, &rest)) {
-			rest.worst = part.ring < rest.worst ? part.ring : rest.worst;
-			rest.sum += part.sum;
-			if (!found || compare_division(rest, *ret) > 0)
-				*ret = rest;
-			found = true;
-		}
+		if (size_of(more) == cards - 1 && (!most || links_compare(part, *most) <= 0))
+			divide(scores, others & ~more, cards, most, next, best);
 		if (!more)
-			return found;
+			return;
 	}
 }
 
@@ -140,9 +136,9 @@ static struct candidate find_best(const struct sim *sim, const struct ask *ask)
 			.set = set, .together = scores[set | ask->near], .left = scores[ask->free & ~set]};
 
 		if (size_of(set) != ask->cards * pods_of(ask) ||
-			(best.set && links_compare(one.together, best.together) < 0) ||
-			!divide(scores, set, ask->cards, NULL, &one.division))
+			(best.set && links_compare(one.together, best.together) < 0))
 			continue;
+		divide(scores, set, ask->cards, NULL, (struct division){UINT32_MAX, 0}, &one.division);
 		if (!best.set || is_better(&one, &best))
 			best = one;
 	}
@@ -153,19 +149,18 @@ static struct candidate find_best(const struct sim *sim, const struct ask *ask)
 static bool is_right(const struct sim *sim, const struct ask *ask, unsigned int set)
 {
 	const struct links_score *scores = sim->scores[ask->node];
+	struct division own = {scores[set].ring, scores[set].sum}, with = {0};
 	struct candidate best;
-	struct division rest;
 
 	if (size_of(set) != ask->cards || (set & ~ask->free))
 		return false;
 	best = find_best(sim, ask);
 	if (pods_of(ask) == 1)
 		return set == best.set;
-	if ((set & ~best.set) || !divide(scores, best.set & ~set, ask->cards, &scores[set], &rest))
+	if (set & ~best.set)
 		return false;
-	rest.worst = scores[set].ring < rest.worst ? scores[set].ring : rest.worst;
-	rest.sum += scores[set].sum;
-	return compare_division(rest, best.division) == 0;
+	divide(scores, best.set & ~set, ask->cards, &scores[set], own, &with);
+	return compare_division(with, best.division) == 0;
 }
 
 /* ---- what the ledger says ---- */
