@@ -250,6 +250,20 @@ def test_who_is_left_of_a_gang_that_has_run_needs_no_others(lab, watched):
 
 
 @pytest.mark.long
+def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(lab):
+    """Who waits then was made before or after it; that the gang has run is known from the four that have finished."""
+    cluster = lab()
+    cluster.create(job("five", member("", 5, "five", 4, "sleep 3"), 4, completions=5))
+    wait_for(lambda: [p["status"]["phase"] for p in cluster.pods("job-name=five")].count("Succeeded") == 4, 60,
+             "four have run")
+    for pid in processes_of(cluster, "ration-scheduler"):    # the one that leads, and the one that follows
+        os.kill(pid, 9)
+    began = time.monotonic()
+    wait_for(lambda: ended(cluster) == ["five"], 90, "all five have run")
+    print(f"\nthe fifth has run {time.monotonic() - began:.1f} s after both ration-schedulers were killed")
+
+
+@pytest.mark.long
 def test_a_member_that_something_else_keeps_holds_up_its_gang_and_nobody_else(lab):
     cluster = lab()
     names = [f"g{i}" for i in range(4)]
