@@ -7,6 +7,7 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
+from test_history import replay, save, sums
 from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
 from test_why import person    # noqa: F401
 
@@ -501,7 +502,7 @@ def test_gpu_pods_fill_levels_by_cards(api, start, person):    # noqa: F811
                for d in why["decisions"] if d["decision"] == "filter")
 
 
-def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start):    # noqa: F811
+def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start, tmp_path):    # noqa: F811
     gpu_levels(api)
     policy(api, [{**POOL_A, "max": 9}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
     scheduler = start()
@@ -517,6 +518,9 @@ def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start):   
     api.delete("pods", "big")
     wait_for(lambda: nudged(api, "p"))
     assert scheduler.filter(pod, ["b1", "a1"])["NodeNames"] == ["a1"]
+    # The level is not in the history, only which nodes it has left; its reason is not looked for.
+    save(scheduler, tmp_path / "history")
+    assert sums(replay(tmp_path / "history"))[1:] == (3, 3)    # answers, and big's hold and bind and the pod's hold
 
 
 def test_why_tells_of_the_level_of_a_pod_without_a_gpu(api, start, nodes, person):    # noqa: F811
