@@ -1,5 +1,5 @@
-"""What a storm needs: the API server without a kubectl per request, every pod as its watch tells, every container as
-the machine itself shows it, and what must be true of them at any moment."""
+"""What a storm needs: the API server without a kubectl per request, every pod as its watch tells, every ledger, and what
+must be true of them at any moment. Containers: machine.py; what makes and kills: stormwaves.py."""
 import collections
 import ctypes
 import http.client
@@ -12,10 +12,10 @@ import threading
 import time
 import urllib.parse
 
-from cgpupods import Grant, limit_mib
 from gpupods import annotation
 
 GPU_MEM = "aliyun.com/gpu-mem"
+WHOLE = "aliyun.com/gpu"
 UNITS_MIB = (1024, 512, 256, 128)
 POD_OF_CGROUP = re.compile(rb"/pod([0-9a-f-]{36})/([0-9a-f]{64})")
 libc = ctypes.CDLL(None, use_errno=True)
@@ -62,16 +62,23 @@ class Api:
             time.sleep(0.2)
 
 
-def request_of(obj):
-    """(units on each card, cards): Kubernetes' effective request, divided over the cards of the label gpu-count."""
+def asked_of(obj, resource):
+    """Kubernetes' effective request of a pod without sidecars."""
     def ask(c):
-        return int(c.get("resources", {}).get("limits", {}).get(GPU_MEM, 0))
-    sidecars = largest = 0
-    for c in obj["spec"].get("initContainers", []):
-        largest = max(largest, sidecars + ask(c))
-    units = max(largest, sum(ask(c) for c in obj["spec"]["containers"]))
+        return int(c.get("resources", {}).get("limits", {}).get(resource, 0))
+    inits = [ask(c) for c in obj["spec"].get("initContainers", [])]
+    return max([sum(ask(c) for c in obj["spec"]["containers"]), *inits])
+
+
+def request_of(obj):
+    """(units on each card, cards): its gpu-mem, divided over the cards of the label gpu-count."""
     count = int(obj["metadata"].get("labels", {}).get("aliyun.com/gpu-count", "1"))
-    return units // count, count
+    return asked_of(obj, GPU_MEM) // count, count
+
+
+def asks(obj):
+    """Whether it asks for a GPU at all."""
+    return bool(asked_of(obj, GPU_MEM) or asked_of(obj, WHOLE))
 
 
 def unit_of(obj):
@@ -89,6 +96,10 @@ def cards_of(obj):
 
 def is_over(obj):
     return obj["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def is_leaving(obj):
+    return "deletionTimestamp" in obj["metadata"]
 
 
 def version_of(obj):
@@ -130,8 +141,8 @@ class Watch(threading.Thread):
         with self.lock:
             for uid in set(self.objects) - {p["metadata"]["uid"] for p in listed["items"]}:
                 self.take("DELETED", self.objects[uid])
-            # What has ended first: what it left may have been given to others meanwhile.
-            for obj in sorted(listed["items"], key=lambda o: (not is_over(o), version_of(o))):
+            # What has ended, or is to end, first: what it left may have been given to others meanwhile.
+            for obj in sorted(listed["items"], key=lambda o: (not is_over(o), not is_leaving(o), version_of(o))):
                 self.take("MODIFIED", obj)
             self.version, self.lists = int(listed["metadata"]["resourceVersion"]), self.lists + 1
 
@@ -168,12 +179,13 @@ class Watch(threading.Thread):
 
 
 class PodWatch(Watch):
-    """What is wrong in a state of a pod is in `wrong`. Units of pods are MiB here: those of nodes may differ."""
+    """What is wrong in a state of a pod is in `wrong`. Units of pods are MiB here: those of nodes may differ. A card that is
+    given whole counts as all that it has."""
 
-    def __init__(self, api, cards):
+    def __init__(self, api, cards, whole=()):
         super().__init__(api, "/api/v1/pods")
         self.total = {uuid: mib for node in cards.values() for uuid, mib in node.items()}
-        self.cards = cards                               # node -> {uuid: MiB}
+        self.cards, self.whole = cards, set(whole)       # node -> {uuid: MiB}; nodes that give whole cards
         self.pods, self.seen = self.objects, {}          # uid -> its last state, for ever
         self.bound = {}                                  # uid -> (node, placement) as first seen
         self.bound_version, self.end_version = {}, {}    # uid -> version
@@ -187,9 +199,23 @@ class PodWatch(Watch):
         obj = self.pods.get(uid)
         if not obj or is_over(obj) or not obj["spec"].get("nodeName"):
             return
-        units, _ = request_of(obj)
         for card in cards_of(obj):
-            self.used[card] += sign * units * unit_of(obj)
+            self.used[card] += sign * self.need(obj, card)
+
+    def need(self, obj, card):
+        """MiB that it has, or would have, of this card."""
+        return self.total[card] if asked_of(obj, WHOLE) else request_of(obj)[0] * unit_of(obj)
+
+    def check_cards(self, obj):
+        """As many as it asks for, of a node that gives such."""
+        cards, node = cards_of(obj), obj["spec"].get("nodeName")
+        if not node or not cards:
+            return
+        whole = asked_of(obj, WHOLE)
+        if len(cards) != (whole or request_of(obj)[1]) or not set(cards) <= set(self.cards[node]):
+            self.wrong.append(f"{obj['metadata']['name']} on {node} has cards {cards}")
+        if bool(whole) != (node in self.whole):
+            self.wrong.append(f"{obj['metadata']['name']} is on {node}, which does not give what it asks for")
 
     def take(self, kind, obj):
         uid, name, version = obj["metadata"]["uid"], obj["metadata"]["name"], version_of(obj)
@@ -208,7 +234,8 @@ class PodWatch(Watch):
             self.end_version.setdefault(uid, version)
         if kind != "DELETED" and is_over(obj):
             self.failed_at.setdefault(uid, time.monotonic())
-        if obj["spec"].get("nodeName") and request_of(obj)[0]:
+        if obj["spec"].get("nodeName") and asks(obj):
+            self.check_cards(obj)
             now = obj["spec"]["nodeName"], annotation(obj, "ration.dev/placement")
             if self.bound.setdefault(uid, now) != now:
                 self.wrong.append(f"{name} was bound to {self.bound[uid]}, then to {now}")
@@ -218,22 +245,35 @@ class PodWatch(Watch):
 
     # -- who waits
 
+    def places(self, obj, node):
+        """How many cards of the node have room for its part of one."""
+        if bool(asked_of(obj, WHOLE)) != (node in self.whole):
+            return 0
+        return sum(total - self.used[card] >= self.need(obj, card) for card, total in self.cards[node].items())
+
+    def nodes_with_room(self, obj):
+        if not asks(obj):
+            return list(self.cards)
+        count = asked_of(obj, WHOLE) or request_of(obj)[1]
+        return [node for node in self.cards if self.places(obj, node) >= count]
+
     def fits(self, obj):
-        units, count = request_of(obj)
-        mib = units * unit_of(obj)
-        return any(sum(total - self.used[card] >= mib for card, total in cards.items()) >= count
-                   for cards in self.cards.values())
+        return bool(self.nodes_with_room(obj))
+
+    def is_prompt(self, _obj):
+        """Whether it is to be placed as soon as it fits."""
+        return True
 
     def waiting(self):
         with self.lock:
-            return [p for p in self.pods.values() if request_of(p)[0] and not p["spec"].get("nodeName")
-                    and not is_over(p) and "deletionTimestamp" not in p["metadata"]]
+            return [p for p in self.pods.values() if asks(p) and not p["spec"].get("nodeName")
+                    and not is_over(p) and not is_leaving(p)]
 
     def look_at_waiting(self, quiet):
         """Called all the time; while it is `quiet` (nothing was killed lately) waits count."""
         now = time.monotonic()
         with self.lock:
-            waits = {p["metadata"]["uid"]: p for p in self.waiting() if self.fits(p)}
+            waits = {p["metadata"]["uid"]: p for p in self.waiting() if self.is_prompt(p) and self.fits(p)}
             if quiet:
                 self.waits += [now - since for uid, since in self.fits_since.items() if uid not in waits]
             self.fits_since = {uid: self.fits_since.get(uid, now) for uid in waits} if quiet else {}
@@ -244,125 +284,7 @@ class PodWatch(Watch):
         """Pods that a kubelet refused: bound, and Failed without a container that ever ran."""
         with self.lock:
             return [p for p in self.seen.values() if p["status"].get("phase") == "Failed"
-                    and p["status"].get("reason") in ("UnexpectedAdmissionError", "OutOfaliyun.com/gpu-mem")]
-
-
-def is_starting(pid):
-    """It is the container runtime's, before it becomes the container's program."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("runc")
-    except OSError:
-        return False
-
-
-class Machine(threading.Thread):
-    """Every 100 ms: which containers of this storm live, with which environment and which device nodes. Asks nobody
-    but the kernel, so that it sees containers whose pod is gone as well."""
-
-    def __init__(self, storm, watch, cards, isolated):
-        super().__init__(daemon=True)
-        self.mark = f"STORM={storm}".encode()
-        self.watch, self.cards = watch, cards            # uuid -> card of its node's inventory
-        self.isolated, self.grants = isolated, 0         # whether a pod is, None: not known yet; grants compared
-        self.known = {}                                  # pid -> (since when it may become one of ours, container)
-        self.alive, self.checked = {}, set()             # container id -> container; ids compared with the placement
-        self.snapshots, self.wrong, self.stopped = 0, [], False
-        self.most = collections.Counter()                # uuid -> most MiB seen at once
-
-    def stop(self):
-        self.stopped = True
-        self.join(20)
-
-    def run(self):
-        while not self.stopped:
-            begin = time.monotonic()
-            self.snapshot()
-            time.sleep(max(0.01, 0.1 - (time.monotonic() - begin)))
-
-    def read(self, pid):
-        """What this process is in, None if it is none of ours."""
-        try:
-            environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if self.mark not in environ:
-                return None
-            cgroup = POD_OF_CGROUP.search(pathlib.Path(f"/proc/{pid}/cgroup").read_bytes())
-            devices = {name for name in os.listdir(f"/proc/{pid}/root/dev") if re.fullmatch("nvidia[0-9]+", name)}
-            grant = pathlib.Path(f"/proc/{pid}/root/run/ration/grant")
-            limits = Grant(grant.read_bytes()).limits if cgroup and grant.exists() else None
-        except OSError:
-            return None
-        env = dict(e.decode().split("=", 1) for e in environ if b"=" in e)
-        return cgroup and {"uid": cgroup[1].decode(), "id": cgroup[2].decode(), "env": env, "devices": devices,
-                           "limits": limits}
-
-    def unit(self, container):
-        """MiB, by what the container itself is told of its (largest) card."""
-        env = container["env"]
-        mib = max(self.cards[uuid]["mib"] for uuid in env["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(","))
-        return next(unit for unit in UNITS_MIB if str(mib // unit) == env["ALIYUN_COM_GPU_MEM_DEV"])
-
-    def snapshot(self):
-        now, alive = time.monotonic(), {}
-        pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-        for pid in set(self.known) - set(pids):
-            del self.known[pid]
-        for pid in pids:
-            since, container = self.known.get(pid, (now, None))
-            if container is None and since is not None:    # it may still become one of ours by exec
-                container = self.read(pid)
-                if container is None and now - since > 2:
-                    since = now if is_starting(pid) else None
-            self.known[pid] = since, container
-            if container:
-                alive[container["id"]] = container
-        used = collections.Counter()
-        for container in alive.values():
-            for uuid in container["env"]["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(","):
-                used[uuid] += int(container["env"]["ALIYUN_COM_GPU_MEM_CONTAINER"]) * self.unit(container)
-        for uuid, units in used.items():
-            self.most[uuid] = max(self.most[uuid], units)
-            if units > self.watch.total[uuid]:
-                self.wrong.append(f"{units} of {self.watch.total[uuid]} MiB live on card {uuid}: "
-                                  + "; ".join(self.describe(c) for c in alive.values()
-                                              if uuid in c["env"]["ALIYUN_COM_GPU_VISIBLE_DEVICES"]))
-        for identity in set(alive) - self.checked:
-            self.compare(alive[identity])
-        self.alive, self.snapshots = alive, self.snapshots + 1
-
-    def describe(self, container):
-        with self.watch.lock:
-            obj, gone = self.watch.seen.get(container["uid"]), self.watch.gone_at.get(container["uid"])
-        meta = obj["metadata"] if obj else {"name": container["uid"]}
-        return (f"{meta['name']}/{container['env']['STORM_CONTAINER']} of {meta.get('creationTimestamp')}, assumed at "
-                f"{meta.get('annotations', {}).get('ALIYUN_COM_GPU_MEM_ASSUME_TIME')}, deletion "
-                f"{meta.get('deletionTimestamp')} with {meta.get('deletionGracePeriodSeconds')} s, "
-                + (f"gone since {time.monotonic() - gone:.1f} s" if gone else "not gone")
-                + f", last phase {obj and obj['status'].get('phase')}, "
-                + str([s["state"] for s in (obj or {"status": {}})["status"].get("containerStatuses", [])]))
-
-    def compare(self, container):
-        """Placement == environment == device nodes == grant; later, if our watches have not told of it yet."""
-        with self.watch.lock:
-            obj = self.watch.seen.get(container["uid"])
-        isolated = self.isolated(obj) if obj and annotation(obj, "ration.dev/placement") else None
-        if isolated is None:
-            return
-        self.checked.add(container["id"])
-        env, name = container["env"], container["env"]["STORM_CONTAINER"]
-        shares = json.loads(annotation(obj, "ration.dev/placement"))["containers"].get(name, [])
-        want = {share["uuid"]: share["units"] for share in shares}
-        has = set(env["ALIYUN_COM_GPU_VISIBLE_DEVICES"].split(","))
-        units, nodes = {int(env["ALIYUN_COM_GPU_MEM_CONTAINER"])}, {f"nvidia{self.cards[u]['index']}" for u in want}
-        if has != set(want) or units != set(want.values()) or container["devices"] != nodes:
-            self.wrong.append(f"{obj['metadata']['name']}/{name} is placed on {want}, its environment says {has} with "
-                              f"{units} units, its device nodes are {container['devices']}")
-        if self.unit(container) != unit_of(obj):
-            self.wrong.append(f"{obj['metadata']['name']}/{name} counts in {unit_of(obj)} MiB, in it {self.unit(container)}")
-        limits = {u: limit_mib(self.cards[u], n, unit_of(obj)) << 20 for u, n in want.items()} if isolated else None
-        self.grants += isolated
-        if container["limits"] != limits:
-            self.wrong.append(f"{obj['metadata']['name']}/{name} is placed on {want}, its grant says "
-                              f"{container['limits']}, not {limits}")
+                    and p["status"].get("reason") in ("UnexpectedAdmissionError", f"OutOf{GPU_MEM}", f"OutOf{WHOLE}")]
 
 
 def in_network_of(pid, work):
@@ -463,9 +385,11 @@ class Books(threading.Thread):
     def are_right(self):
         """Every ledger believes what the API server says, now."""
         with self.watch.lock:
-            used = {uuid: mib for uuid, mib in self.watch.used.items() if mib}
+            used, total = {uuid: mib for uuid, mib in self.watch.used.items() if mib}, self.watch.total
         for pid in processes_of(self.cluster, "ration-scheduler"):
             book = book_of(pid)
             assert book and book["ready"], book
-            assert {d["uuid"]: d["usedGPU"] * n["unitMiB"] for n in book["nodes"] for d in n["devs"] if d["usedGPU"]} == used
+            wrong = {d["uuid"]: [d["usedGPU"], used.get(d["uuid"], 0), d["pods"]] for n in book["nodes"] for d in n["devs"]
+                     if d["usedGPU"] * (total[d["uuid"]] if n["mode"] == "topology" else n["unitMiB"]) != used.get(d["uuid"], 0)}
+            assert not wrong, f"process {pid}: {wrong}"
         return True

@@ -9,89 +9,18 @@ import time
 import pytest
 
 from cluster import ROOT, is_ready, wait_for
+from gangwatch import TOGETHER_S, GangWatch, job, member, replayed
 from gpupods import GPU_MEM, IMAGE, annotation, inventory
-from storm import Api, PodWatch, is_over, processes_of
+from storm import Api, processes_of
+from stormwaves import OBEYS, cards_of_nodes
 
 FULL = bool(os.environ.get("RATION_FULL"))
-LABEL = "pod-group.scheduling.sigs.k8s.io/"
 # The documents' two nodes with a card each, and nodes that hold some hundred pods.
 LARGE = [f"gangs-{c}.192.168.41.{i}=8x34816MiB,share" for i, c in enumerate("ab", 1)]
 OWN = ["gangs-c.192.168.42.1=2x15360MiB,share", "gangs-d.192.168.42.2=2x15360MiB,share"]
 DGX = ["cn-beijing.192.168.8.61=8x16160MiB,topology,links=dgx1-v100"]    # that of docs/guide/topology.md
 GANGS, MOST_PODS, MOST_UNITS = (50, 16, 3) if FULL else (12, 5, 2)
-# A Binding leaves 5 s at the latest after bind was called and is answered within 3 s.
-TOGETHER_S = 8
 TIMEOUT_S, KEEP_S = 15, 4    # chart values of the lab that has its own
-STAY = "trap 'exit 0' TERM; sleep 100000 & wait"
-
-
-def member(name, units, gang=None, least=None, command=STAY, labels=None, **spec):
-    """A pod of a gang, or of none."""
-    group = {LABEL + "name": gang, LABEL + "min-available": str(least)} if gang else {}
-    limits = units if isinstance(units, dict) else {GPU_MEM: str(units)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {**group, **(labels or {})}},
-            "spec": {"schedulerName": "ack-co-scheduler", "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
-                     "containers": [{"name": "main", "image": IMAGE, "command": ["bash", "-c", command],
-                                     "resources": {"limits": limits}}], **spec}}
-
-
-def job(name, template, count, **spec):
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {
-        "parallelism": count, "completions": count, **spec,
-        "template": {"metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]}}}
-
-
-class GangWatch(PodWatch):
-    """When the members of each gang of a namespace came, were bound and ended."""
-
-    def __init__(self, cluster):
-        self.namespace = cluster.namespace
-        self.came, self.placed, self.ended, self.least = {}, {}, {}, {}    # gang -> {uid: time}; gang -> min-available
-        self.room_since, self.longest_with_room = {}, (0.0, "")
-        super().__init__(Api(cluster.environment["KUBECONFIG"]),
-                         {name: {u: c["mib"] for u, c in inventory(node).items()} for name, node in cluster.nodes().items()})
-
-    def take(self, kind, obj):
-        super().take(kind, obj)
-        meta, now = obj["metadata"], time.monotonic()
-        gang = meta.get("labels", {}).get(LABEL + "name")
-        if meta["namespace"] != self.namespace or gang is None:
-            return
-        self.least[gang] = int(meta["labels"].get(LABEL + "min-available", 0))
-        self.came.setdefault(gang, {}).setdefault(meta["uid"], now)
-        if obj["spec"].get("nodeName"):
-            self.placed.setdefault(gang, {}).setdefault(meta["uid"], now)
-        if kind == "DELETED" or is_over(obj):
-            self.ended.setdefault(gang, {}).setdefault(meta["uid"], now)
-
-    def spread(self, gang):
-        """Seconds between the first Binding of the gang and the one that made it whole; None: it is in parts."""
-        with self.lock:
-            times = sorted(self.placed.get(gang, {}).values())
-        return times[self.least[gang] - 1] - times[0] if len(times) >= self.least[gang] else None
-
-    def look(self):
-        """Nothing was wrong so far, and no gang has been there in part for long."""
-        assert self.is_alive() and not self.wrong, self.wrong[:5]
-        for gang, placed in list(self.placed.items()):
-            since = time.monotonic() - min(placed.values())
-            assert self.spread(gang) is not None or since < TOGETHER_S, (
-                f"{len(placed)} of {self.least[gang]} members of {gang} are bound since {since:.1f} s")
-
-    def look_at_room(self, gangs):
-        """gangs: {name: (pods, units of each)}. How long one that waits, and is all there, has room meanwhile."""
-        now = time.monotonic()
-        with self.lock:
-            waiting = {g: n for g, n in gangs.items() if g not in self.placed and len(self.came.get(g, ())) == n[0]}
-            free = [mib // 1024 - self.used[uuid] // 1024 for uuid, mib in self.total.items()]
-        self.room_since = {g: self.room_since.get(g, now) for g, (n, units) in waiting.items()
-                           if sum(f // units for f in free) >= n}
-        for gang, since in self.room_since.items():
-            self.longest_with_room = max(self.longest_with_room, (now - since, gang))
-
-    def waited(self, gang):
-        """Seconds from when it had enough members to its first Binding."""
-        return max(0.0, min(self.placed[gang].values()) - sorted(self.came[gang].values())[self.least[gang] - 1])
 
 
 @pytest.fixture
@@ -100,7 +29,7 @@ def watched():
     watches = []
 
     def give(cluster):
-        watches.append(GangWatch(cluster))
+        watches.append(GangWatch(Api(cluster.environment["KUBECONFIG"]), cards_of_nodes(cluster.nodes()), cluster.namespace))
         watches[-1].start()
         wait_for(lambda: watches[-1].lists, 20, "the first LIST")
         return watches[-1]
@@ -149,13 +78,6 @@ def wait_verdict(cluster, name, words, timeout=30):
 
 def why(cluster, name):
     return cluster.run("ration", "why", name).stdout
-
-
-def replayed(cluster):
-    """What the scheduler that leads has decided comes out the same elsewhere; the sums of it."""
-    said = cluster.run("ration", "replay", "-", stdin=cluster.run("ration", "history").stdout).stdout
-    assert "plans of gangs: all as recorded." in said and " 0 wrong sums, 0 cards over" in said, said
-    return said
 
 
 def crowd(rng, cards):
@@ -428,7 +350,7 @@ def test_the_workers_of_an_mpi_job_start_together_and_see_their_cards(lab):
     cluster.wait_running(names=["before"])
     worker = member("", {"aliyun.com/gpu": "2"},
                     labels={"app": "mpijob", "gpu-topology": "mpi", "gpu-topology-replica": "4"},
-                    command=f"nvidia-smi -L; echo cuda=$CUDA_VISIBLE_DEVICES; echo done; {STAY}", hostNetwork=True,
+                    command=f"nvidia-smi -L; echo cuda=$CUDA_VISIBLE_DEVICES; echo done; {OBEYS}", hostNetwork=True,
                     dnsPolicy="ClusterFirstWithHostNet")
     cluster.create(job("mpi", worker, 4, completionMode="Indexed"))
     pods = wait_for(lambda: len(cluster.pods("app=mpijob")) == 4 and cluster.pods("app=mpijob"), what="four workers")

@@ -11,7 +11,7 @@ from cluster import ROOT, wait_for
 from gpupods import annotation
 from storm import GPU_MEM, UNITS_MIB, Watch, is_over, version_of
 from test_core_mem import CORE
-from test_storm import NODES, Storm
+from stormwaves import NODES, Storm
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]    # the storm changes no labels, but kills the same programs
 
@@ -165,9 +165,7 @@ class Relabel(Storm):
     def check(self, before):
         self.look()
         self.nodes.look()
-        after = dict(self.machine.alive)
-        lost = {uid for i, uid in before.items() if i not in after and uid not in self.deleted}
-        assert not lost, [self.watch.seen[uid]["metadata"]["name"] for uid in lost]
+        assert not self.disturbed(before), self.disturbed(before)
 
     def put_back(self):
         for name, mode in MODES.items():

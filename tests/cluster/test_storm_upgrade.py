@@ -10,7 +10,7 @@ import pytest
 from cluster import wait_for
 from releases import rolled_out, steps, version_before, versions
 from storm import GPU_MEM, is_over
-from test_storm import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kill_process, nothing, releases_in_quiet
+from stormwaves import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kill_process, nothing, releases_in_quiet
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 
@@ -59,9 +59,7 @@ def wave(storm, step, fault):
     took = time.monotonic() - begin
     storm.settle(150, f"settled after {step}")
     assert versions(storm.cluster) == [{tag} for tag in tags], step
-    alive = dict(storm.machine.alive)
-    lost = {uid for i, uid in seen.items() if i not in alive and uid not in storm.deleted}
-    assert not lost, f"{step} disturbed {[storm.watch.seen[uid]['metadata']['name'] for uid in lost]}"
+    assert not storm.disturbed(seen), f"{step} disturbed {storm.disturbed(seen)}"
     wait_for(storm.books.are_right, 40, "every ledger equals the API server's truth")
     return f"{step}, {fault.__name__}", round(took), len(storm.watch.rejected()) - rejected
 
