@@ -207,6 +207,25 @@ static void look_at_nudges(struct gangs *gangs, struct gang *gang, int64_t now_n
 	}
 }
 
+static bool was_asked_for_since(const struct gang *gang, int64_t since_ns)
+{
+	list_for_each (item, &gang->members)
+		if (member_of(item)->asked_ns >= since_ns)
+			return true;
+	return false;
+}
+
+/* Nudged, and kube-scheduler has asked for none of them: another replica of us is asked now, or something
+ * else keeps them all back. Its next question is waited for: a plan of ours would only have them tried in
+ * vain. Not after an outage of the API server, in which no nudge arrives. */
+static void give_up_idle(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
+{
+	if (gangs->following && !was_asked_for_since(gang, gang->idle_ns - GANG_IDLE_NS))
+		list_for_each (item, &gang->members)
+			member_of(item)->asked_ns = 0;
+	gang_give_up(gangs, gang, ledger, "kube-scheduler did not ask for its pods", now_ns);
+}
+
 /* A plan that holds: is it still one, and in time? */
 static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
@@ -225,7 +244,7 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 	if (gang->barrier_ns && now_ns >= gang->barrier_ns)
 		gang_give_up(gangs, gang, ledger, "not enough of its pods came to bind in time", now_ns);
 	else if (now_ns >= gang->idle_ns)
-		gang_give_up(gangs, gang, ledger, "kube-scheduler did not ask for its pods", now_ns);
+		give_up_idle(gangs, gang, ledger, now_ns);
 	else if (!gang->came_about && fixed < gang_min(gang, NULL) &&
 		 !(gangs->leads && gang_try(gangs, gang, ledger, now_ns)))
 		gang_give_up(

@@ -113,6 +113,51 @@ static void a_replica_that_does_not_lead_plans_nothing(void **state)
 	assert_string_equal(scene_held(scene, "u0"), "n0");
 }
 
+/* Found by the storm: after a fail-over the replica that kube-scheduler asked before planned on, and held
+ * cards in its ledger, and its nudges had the pods tried again and again. */
+static void a_gang_that_kube_scheduler_asks_another_replica_for_is_left_to_that_one(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_occupy(scene, "there", 8, "n0");
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	scene_delete(scene, "there");
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "nudge:u0 ");
+	for (int i = 0; i < 15; i++)
+		scene_wait(scene, SECOND);
+	assert_string_equal(scene_held(scene, "u0"), "");
+	scene_orders(scene);
+	for (int i = 0; i < 60; i++)
+		scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	assert_string_equal(scene_held(scene, "u0"), "");
+	/* It asks us again. */
+	assert_int_equal(scene_ask(scene, "u1"), GANG_NODE);
+	assert_string_equal(scene_held(scene, "u0"), "n0");
+}
+
+/* Nudges may not have arrived. */
+static void a_gang_that_is_not_asked_for_in_an_outage_is_tried_again(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 10);
+	scene_occupy(scene, "there", 8, "n0");
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	scene_delete(scene, "there");
+	scene_wait(scene, 0);
+	gangs_set_following(&scene->gangs, false);
+	scene_wait(scene, 15 * SECOND);
+	gangs_set_following(&scene->gangs, true);
+	scene_orders(scene);
+	scene_wait(scene, 2 * SECOND);
+	assert_string_equal(scene_orders(scene), "nudge:u0 ");
+}
+
 static void gangs_that_met_outside_the_ledger_try_one_at_a_time(void **state)
 {
 	struct scene *scene = *state;
@@ -420,6 +465,8 @@ int main(void)
 		scene_test(what_is_left_of_a_whole_gang_is_left_alone),
 		scene_test(a_gang_of_another_scheduler_gets_nothing),
 		scene_test(a_replica_that_does_not_lead_plans_nothing),
+		scene_test(a_gang_that_kube_scheduler_asks_another_replica_for_is_left_to_that_one),
+		scene_test(a_gang_that_is_not_asked_for_in_an_outage_is_tried_again),
 		scene_test(gangs_that_met_outside_the_ledger_try_one_at_a_time),
 		scene_test(a_gang_whose_pods_are_gone_keeps_nobody_out),
 		scene_test(a_plan_on_nodes_that_are_not_the_members_costs_the_gang_nothing),
