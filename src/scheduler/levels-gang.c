@@ -61,6 +61,12 @@ static void drop_claim(void *userdata, const char *uid)
 		level_book_drop_claim(book, pod);
 }
 
+static void drop_claims_of_waiting(const struct seeking *seeking)
+{
+	gang_desk_for_waiting(
+		seeking->space->levels->scheduler->gangs, seeking->uid, drop_claim, &seeking->space->book);
+}
+
 /* Where the others go, if there is still a place; -ENOENT: not known, or none. */
 static int level_of_mate(const struct seeking *seeking, const char *uid, struct levels_say *say)
 {
@@ -68,8 +74,11 @@ static int level_of_mate(const struct seeking *seeking, const char *uid, struct 
 	const struct level_pod *mate = uid ? level_book_pod(book, uid) : NULL;
 	int r;
 
-	if (!mate || mate->policy != seeking->pod->policy || mate->level < 0 ||
-		!(level_book_open(book, seeking->pod, 1) & UINT64_C(1) << mate->level))
+	if (!mate || mate->policy != seeking->pod->policy || mate->level < 0)
+		return -ENOENT;
+	/* What is claimed for those that have not asked yet is for whoever of them asks. */
+	drop_claims_of_waiting(seeking);
+	if (!(level_book_open(book, seeking->pod, (uint32_t)seeking->needed) & UINT64_C(1) << mate->level))
 		return -ENOENT;
 	r = fits_level(seeking, (size_t)mate->level);
 	if (r <= 0)
@@ -86,7 +95,7 @@ static int first_level(const struct seeking *seeking, struct levels_say *say)
 	int64_t now = monotonic_ns();
 	uint64_t open, room = 0;
 
-	gang_desk_for_waiting(seeking->space->levels->scheduler->gangs, seeking->uid, drop_claim, book);
+	drop_claims_of_waiting(seeking);
 	open = level_book_open(book, seeking->pod, (uint32_t)seeking->needed);
 	for (size_t i = 0; i < seeking->pod->policy->n_levels && !room; i++) {
 		int r = open & UINT64_C(1) << i ? fits_level(seeking, i) : 0;
@@ -145,28 +154,32 @@ int levels_narrow_gang(struct levels *levels, const struct pod_facts *facts, str
 		levels_look_soon(levels);
 	}
 	ret_say->level = level;
+	ret_say->together = seeking.needed;
 	return keep_names(&seeking, level, ret_names, ret_n);
 }
 
 struct taking {
 	struct level_book *book;
 	const struct level_policy *policy;
-	size_t level;
+	size_t level, left; /* so many are still to have a place */
 };
 
 static void claim_too(void *userdata, const char *uid)
 {
-	const struct taking *taking = userdata;
+	struct taking *taking = userdata;
 	struct level_pod *pod = level_book_pod(taking->book, uid);
 
-	if (pod && pod->policy == taking->policy && pod->group && pod->claim < 0)
-		level_book_claim(taking->book, pod, taking->level, monotonic_ns());
+	if (!taking->left || !pod || pod->policy != taking->policy || !pod->group || pod->claim >= 0)
+		return;
+	level_book_claim(taking->book, pod, taking->level, monotonic_ns());
+	taking->left--;
 }
 
 void levels_take_gang(struct levels_say *say)
 {
 	struct level_space *space = levels_space(say->levels, say->pod->facts.namespace_);
-	struct taking taking = {&space->book, say->pod->policy, (size_t)say->level};
+	struct taking taking = {
+		&space->book, say->pod->policy, (size_t)say->level, say->together ? say->together - 1 : 0};
 
 	levels_use(space, say->pod, taking.level, say);
 	gang_desk_for_waiting(say->levels->scheduler->gangs, say->pod->facts.uid, claim_too, &taking);

@@ -41,6 +41,7 @@ struct levels_say {
 	struct level_pod *pod; /* until the loop goes on */
 	struct levels *levels;
 	int level;		    /* after levels_narrow_gang(); -1: none */
+	size_t together;	    /* then: as many of the gang have to be placed there, with this one */
 	char text[LEVEL_TEXT_SIZE]; /* the level and why, or why none; the same words while nothing changes */
 };
 

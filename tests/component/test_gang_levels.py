@@ -134,6 +134,18 @@ def test_who_is_over_the_number_of_its_gang_is_placed_like_any_pod(api, start): 
     wait_for(lambda: nodes_of(scheduler, pods[2], NODES) == ["b"], what="the third in level 2")
 
 
+def test_members_over_the_number_do_not_divide_the_others(api, start):  # noqa: F811
+    """Found by the storm: they claimed places too, so that a later one found the level full and went to another."""
+    cluster(api)
+    policy(api, [{**A, "max": 2}, {**B, "max": 3}])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 5, 2, least=3)
+    assert [nodes_of(scheduler, pod, NODES) for pod in pods[:3]] == [["b"]] * 3
+    assert at_once(scheduler, pods[:3], NODES) == [""] * 3
+    assert set(bound(api, "g0", "g1", "g2")) == {"b"}
+
+
 def test_members_that_are_made_by_others_follow_the_first(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 1}, {**B, "max": 3}, C])
