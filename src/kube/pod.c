@@ -153,7 +153,8 @@ static void read_state(struct json_object *pod, struct pod_facts *facts)
 	if (json_whole(json_member(json_member(pod, "spec"), "priority"), INT32_MIN, INT32_MAX, &priority) ==
 		0)
 		facts->priority = (int32_t)priority;
-	facts->finished = phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+	facts->succeeded = phase && strcmp(phase, "Succeeded") == 0;
+	facts->finished = facts->succeeded || (phase && strcmp(phase, "Failed") == 0);
 	facts->pending = phase && strcmp(phase, "Pending") == 0;
 	facts->deleting = json_member(metadata, "deletionTimestamp") != NULL;
 	facts->assigned = assigned && strcmp(assigned, "true") == 0;

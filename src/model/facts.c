@@ -134,6 +134,7 @@ int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 	_cleanup_pod_facts_ struct pod_facts copy = {
 		.priority = from->priority,
 		.finished = from->finished,
+		.succeeded = from->succeeded,
 		.pending = from->pending,
 		.deleting = from->deleting,
 		.assigned = from->assigned,

@@ -159,7 +159,7 @@ static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_member *members[GANG_SEATS_MAX];
-	uint32_t min = gang_min(gang, NULL);
+	uint32_t min = gang_min(gang);
 	size_t fixed, n = gang_free_members(gang, members, &fixed);
 	size_t needed = min > fixed ? min - fixed : 1;
 	int r = plan_members(gangs, gang, ledger, members, n, needed, now_ns);
@@ -236,7 +236,7 @@ void gangs_give_up(
 bool gang_goes_singly(const struct gangs *gangs, const struct gang *gang)
 {
 	struct gang_count count = gang_count(gang);
-	uint32_t min = gangs->groups_known ? gang_min(gang, NULL) : 0;
+	uint32_t min = gangs->groups_known ? gang_min(gang) : 0;
 
 	return gang->came_about || (min && count.placed + count.sent >= min);
 }
@@ -245,7 +245,7 @@ const char *gang_waits_for(
 	const struct gangs *gangs, const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_count count = gang_count(gang);
-	uint32_t min = gang_min(gang, NULL);
+	uint32_t min = gang_min(gang);
 	size_t placed = count.placed + count.sent, planned = count.planned + count.answered + count.at_bind;
 
 	if (!gangs->groups_known)
@@ -323,7 +323,7 @@ static void leave_without_room(struct gangs *gangs, struct gang *gang, struct le
 {
 	size_t fixed = count_fixed(gang);
 
-	if (!gang->trying || fixed >= gang_min(gang, NULL))
+	if (!gang->trying || fixed >= gang_min(gang))
 		return;
 	if (fixed) {
 		gang_give_up(gangs, gang, ledger, gang_no_room, now_ns);
@@ -402,7 +402,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 	if (member->stage >= GANG_SENT || gang_goes_singly(gangs, gang))
 		return false;
 	/* Filter was another process's, which knew how many they have to be. */
-	if (!gangs->groups_known || !gang_min(gang, NULL)) {
+	if (!gangs->groups_known || !gang_min(gang)) {
 		gangs_order(gangs, GANG_TURN_AWAY, member);
 		return true;
 	}
@@ -413,7 +413,7 @@ bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *ui
 	if (!gang->barrier_ns)
 		gang->barrier_ns = now_ns + GANG_BARRIER_NS;
 	count = gang_count(gang);
-	if (count.placed + count.sent + count.at_bind >= gang_min(gang, NULL))
+	if (count.placed + count.sent + count.at_bind >= gang_min(gang))
 		gangs_order(gangs, GANG_GO, member);
 	return true;
 }

@@ -12,8 +12,12 @@ struct gang_count {
 };
 struct gang_count gang_count(const struct gang *gang);
 
-/* gang_min() - how many have to be placed; 0: nobody says. Where members differ the largest counts. */
-uint32_t gang_min(const struct gang *gang, bool *ret_differ);
+/* gang_asked_min() - how many have to be placed; 0: nobody says. Where members differ the largest counts.
+ * gang_min() - less those that have succeeded already, where nobody is made in their place;
+ * gang_forget_done() - these are none. */
+uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ);
+uint32_t gang_min(const struct gang *gang);
+void gang_forget_done(struct gangs *gangs, struct gang *gang);
 
 /* gangs_in_turn() - those that have members, the first in turn first; NULL-terminated, NULL when out of
  * memory. gang_may_try() - it waits, and there may be room. */

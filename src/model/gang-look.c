@@ -89,28 +89,36 @@ static bool are_few(const struct gang *gang, int64_t now_ns)
 }
 
 /* ... made in place of some that have run. */
-static bool is_left_over(struct gang *gang, const struct gang_count *count, uint32_t min, int64_t now_ns)
+static bool is_left_over(struct gang *gang, int64_t now_ns)
 {
 	if (gang->owners.count && !are_successors(gang))
 		forget_owners(gang);
-	if (!gang->few_ns && count->members < min && have_controllers(gang))
-		gang->few_ns = now_ns;
 	return gang->owners.count && are_few(gang, now_ns);
+}
+
+static void follow_few(struct gang *gang, const struct gang_count *count, int64_t now_ns)
+{
+	if (count->members >= gang_asked_min(gang, NULL))
+		gang->few_ns = 0;
+	else if (!gang->few_ns && (!count->shown || gang->n_done) && have_controllers(gang))
+		gang->few_ns = now_ns;
+	gang->few = are_few(gang, now_ns);
 }
 
 /* While a new LIST is read, who is there and who has gone are not of one moment. */
 static void follow_coming_about(
-	const struct gangs *gangs, struct gang *gang, const struct gang_count *count, int64_t now_ns)
+	struct gangs *gangs, struct gang *gang, const struct gang_count *count, int64_t now_ns)
 {
-	uint32_t min = gang_min(gang, NULL);
 	bool is_clear = gangs->following && gangs->groups_known;
+	uint32_t min;
 
-	if (count->members >= min)
-		gang->few_ns = 0;
+	follow_few(gang, count, now_ns);
+	min = gang_min(gang);
 	gang->came_about = count->shown ? gang->came_about || (is_clear && was_whole(gang, count, min))
-					: is_clear && is_left_over(gang, count, min, now_ns);
+					: is_clear && is_left_over(gang, now_ns);
 	if (gang->came_about) {
 		remember_owners(gang);
+		gang_forget_done(gangs, gang);
 		gang->failures = 0;
 		gang_set_missing(gang, NULL);
 		gang->waiting_ns = 0;
@@ -232,7 +240,7 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 	struct gang_count count = gang_count(gang);
 	size_t fixed = count.placed + count.sent;
 
-	if (gang->came_about || fixed >= gang_min(gang, NULL)) {
+	if (gang->came_about || fixed >= gang_min(gang)) {
 		if (!count.planned && !count.answered && !count.at_bind)
 			gang->trying = false;
 		if (!count.at_bind)
@@ -245,7 +253,7 @@ static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *
 		gang_give_up(gangs, gang, ledger, "not enough of its pods came to bind in time", now_ns);
 	else if (now_ns >= gang->idle_ns)
 		give_up_idle(gangs, gang, ledger, now_ns);
-	else if (!gang->came_about && fixed < gang_min(gang, NULL) &&
+	else if (!gang->came_about && fixed < gang_min(gang) &&
 		 !(gangs->leads && gang_try(gangs, gang, ledger, now_ns)))
 		gang_give_up(
 			gangs, gang, ledger, "too few of its pods are left, and no others have room", now_ns);
@@ -373,6 +381,7 @@ static void forget_what_is_over(struct gangs *gangs, int64_t now_ns)
 		if (now_ns - gang->empty_ns < REMEMBERED_NS)
 			continue;
 		forget_owners(gang);
+		gang_forget_done(gangs, gang);
 		gang_drop_if_unused(gangs, gang);
 	}
 }

@@ -14,7 +14,7 @@ static bool has_place(const struct gang_member *member, const struct gang_member
 
 static size_t needed_with(const struct gang_member *asking, const char **ret_mate)
 {
-	uint32_t min = gang_min(asking->gang, NULL);
+	uint32_t min = gang_min(asking->gang);
 	size_t placed = 0;
 
 	*ret_mate = NULL;

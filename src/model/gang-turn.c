@@ -78,7 +78,7 @@ bool gang_is_asked_for(const struct gang *gang, int64_t now_ns)
 bool gang_may_try(const struct gang *gang, const struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_count count = gang_count(gang);
-	uint32_t min = gang_min(gang, NULL);
+	uint32_t min = gang_min(gang);
 
 	return !gang->came_about && !gang->trying && min && count.waiting &&
 	       count.placed + count.sent + count.waiting >= min && gang_is_asked_for(gang, now_ns) &&

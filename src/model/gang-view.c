@@ -35,7 +35,8 @@ static struct gang_view view_of(const struct gang *gang)
 		.n_room = -1,
 		.missing = gang->missing};
 
-	view.min = gang_min(gang, &view.mins_differ);
+	gang_asked_min(gang, &view.mins_differ);
+	view.min = gang_min(gang);
 	return view;
 }
 

@@ -14,6 +14,7 @@ void gangs_init(struct gangs *gangs, const struct gang_rules *rules)
 	*gangs = (struct gangs){.rules = *rules, .groups_known = true, .following = true};
 	table_init(&gangs->by_key);
 	table_init(&gangs->by_uid);
+	table_init(&gangs->done);
 	list_init(&gangs->orders);
 	list_init(&gangs->node_sets);
 	gangs->round = 1;
@@ -67,6 +68,7 @@ static void gang_free(struct gang *gang)
 	list_for_each_safe (item, after, &gang->members)
 		member_free(member_of(item));
 	table_release(&gang->owners);
+	free(gang->done_owner);
 	free(gang->missing);
 	free(gang->key);
 	free(gang);
@@ -83,6 +85,7 @@ void gangs_release(struct gangs *gangs)
 		gang_free(gang);
 	table_release(&gangs->by_key);
 	table_release(&gangs->by_uid);
+	table_release(&gangs->done);
 }
 
 void gang_tell(const struct gangs *gangs, const struct gang_tale *tale)
@@ -124,7 +127,7 @@ static struct gang *gang_get_or_add(struct gangs *gangs, const char *key)
 
 void gang_drop_if_unused(struct gangs *gangs, struct gang *gang)
 {
-	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count)
+	if (!list_empty(&gang->members) || gang->has_group || gang->owners.count || gang->n_done)
 		return;
 	table_remove(&gangs->by_key, gang->key);
 	gang_free(gang);
@@ -186,6 +189,51 @@ void gangs_forget_pod(struct gangs *gangs, const char *uid)
 		gang_member_leave(gangs, member);
 }
 
+void gangs_delete_pod(struct gangs *gangs, const char *uid)
+{
+	struct gang *gang = gangs->done.count ? table_remove(&gangs->done, uid) : NULL;
+
+	if (gang) {
+		gang->n_done--;
+		gang_is_another(gang);
+	}
+	gangs_forget_pod(gangs, uid);
+}
+
+void gang_forget_done(struct gangs *gangs, struct gang *gang)
+{
+	const char *uid;
+	void *of;
+
+	if (!gang->n_done)
+		return;
+	for (size_t cursor = 0; table_next(&gangs->done, &cursor, &uid, &of);)
+		if (of == gang)
+			table_remove(&gangs->done, uid);
+	gang->n_done = 0;
+	free(gang->done_owner);
+	gang->done_owner = NULL;
+}
+
+/* Whoever waits for it would wait for ever: its controller makes no other one in its place. That happens
+ * where a Binding was thought lost, and the pod was there and gone before the others came. */
+static int remember_done(struct gangs *gangs, struct gang *gang, const struct pod_facts *pod)
+{
+	if (gang->came_about || !pod->succeeded || !*pod->node || !pod->owner || !*pod->owner)
+		return 0;
+	if (gang->done_owner && strcmp(gang->done_owner, pod->owner) != 0)
+		gang_forget_done(gangs, gang);
+	if (!gang->done_owner)
+		gang->done_owner = strdup(pod->owner);
+	if (table_get(&gangs->done, pod->uid))
+		return 0;
+	if (!gang->done_owner || table_set(&gangs->done, pod->uid, gang) < 0)
+		return -ENOMEM;
+	gang->n_done++;
+	gang_is_another(gang);
+	return 0;
+}
+
 static struct gang_member *member_add(
 	struct gangs *gangs, const char *key, const struct pod_facts *facts, int64_t now_ns)
 {
@@ -200,6 +248,12 @@ static struct gang_member *member_add(
 		if (gang)
 			gang_drop_if_unused(gangs, gang);
 		return NULL;
+	}
+	/* Perhaps it is in the place of one that has succeeded, and gone since: a LIST will tell. */
+	if (gang->n_done) {
+		gang_forget_done(gangs, gang);
+		gang->recalled = gang->few = false;
+		gang->few_ns = 0;
 	}
 	gang->empty_ns = 0;
 	end_if_nobody_is_left(gang);
@@ -248,6 +302,7 @@ int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool liste
 {
 	struct gang_member *member;
 	char key[520];
+	int r = 0;
 
 	if (!facts->gang && !gangs->by_uid.count)
 		return 0;
@@ -255,11 +310,13 @@ int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool liste
 	if (belongs_to(facts))
 		snprintf(key, sizeof(key), "%s/%s", facts->namespace_, facts->gang);
 	if (member && (!belongs_to(facts) || strcmp(member->gang->key, key) != 0)) {
+		if (facts->finished)
+			r = remember_done(gangs, member->gang, facts);
 		gang_member_leave(gangs, member);
 		member = NULL;
 	}
 	if (!belongs_to(facts))
-		return 0;
+		return r;
 	if (!member)
 		member = member_add(gangs, key, facts, now_ns);
 	if (!member)
@@ -274,12 +331,14 @@ int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished)
 	char key[520];
 
 	if (!finished->gang || !finished->finished || !*finished->node || !finished->has_placement ||
-		finished->gang_forming || !finished->owner || !*finished->owner)
+		!finished->owner || !*finished->owner)
 		return 0;
 	snprintf(key, sizeof(key), "%s/%s", finished->namespace_, finished->gang);
 	gang = table_get(&gangs->by_key, key);
 	if (!gang || gang_is_successor(gang, finished))
 		return 0;
+	if (finished->gang_forming)
+		return remember_done(gangs, gang, finished);
 	return table_set(&gang->owners, finished->owner, gang);
 }
 
@@ -315,6 +374,14 @@ void gangs_set_groups_known(struct gangs *gangs, bool known)
 
 void gangs_set_following(struct gangs *gangs, bool following)
 {
+	struct gang *gang;
+
+	/* Who has succeeded may be gone since: those who have not are asked for again. */
+	if (following && !gangs->following)
+		table_for_each (&gangs->by_key, cursor, gang) {
+			gang_forget_done(gangs, gang);
+			gang->recalled = false;
+		}
 	gangs->following = following;
 }
 
@@ -349,7 +416,7 @@ struct gang_count gang_count(const struct gang *gang)
 	return count;
 }
 
-uint32_t gang_min(const struct gang *gang, bool *ret_differ)
+uint32_t gang_asked_min(const struct gang *gang, bool *ret_differ)
 {
 	uint32_t min = 0;
 	bool differ = false;
@@ -364,4 +431,12 @@ uint32_t gang_min(const struct gang *gang, bool *ret_differ)
 	if (ret_differ)
 		*ret_differ = differ;
 	return gang->has_group ? gang->group.min : min;
+}
+
+uint32_t gang_min(const struct gang *gang)
+{
+	uint32_t min = gang_asked_min(gang, NULL);
+	size_t done = gang->few ? gang->n_done : 0;
+
+	return min > done ? min - (uint32_t)done : min > 0;
 }

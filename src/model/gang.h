@@ -81,6 +81,9 @@ struct gang {
 	struct gang_group group;
 	bool came_about;	     /* min of them were placed, and since then there was always one */
 	struct table owners;	     /* controllers (uid) of those that were placed when it had come about */
+	size_t n_done;		     /* pods that succeeded before it came about, and are there still: ... */
+	char *done_owner;	     /* ... its controller waits for the others only */
+	bool few;		     /* no others are made in their place */
 	int64_t empty_ns;	     /* since when it has no members; 0: it has, or nobody has looked */
 	int64_t few_ns;		     /* since when pods of controllers are there, and too few; 0: not so */
 	int64_t recall_ns;	     /* when GANG_RECALL was ordered last; 0: never */
@@ -131,6 +134,7 @@ struct gangs {
 	bool following;	     /* gangs_set_following() */
 	struct table by_key; /* struct gang */
 	struct table by_uid; /* struct gang_member */
+	struct table done;   /* uids of pods that have succeeded, to their struct gang */
 	struct list orders;
 	struct list node_sets;
 	size_t n_node_sets;
@@ -168,14 +172,18 @@ struct gang_order *gangs_next_order(struct gangs *gangs);
 void gang_order_free(struct gang_order *order); /* accepts NULL */
 
 /* gangs_see_pod() - the watch (listed), or a question of kube-scheduler, shows the pod like this. Pods that
- * are of no gang, are being deleted or have finished are left out, or leave. Returns -ENOMEM, with the pod
- * left out. gangs_forget_pod() - it has ended; unknown uids are ignored. Orders may follow both. */
+ * are of no gang, are being deleted or have finished are left out, or leave; who leaves successfully before
+ * the gang has come about counts as placed, where its controller makes nobody in its place. Returns -ENOMEM,
+ * with the pod left out. gangs_forget_pod() - it has ended. gangs_delete_pod() - it is gone from the API
+ * server. Unknown uids are ignored. Orders may follow all three. */
 int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool listed, int64_t now_ns);
 void gangs_forget_pod(struct gangs *gangs, const char *uid);
+void gangs_delete_pod(struct gangs *gangs, const char *uid);
 
-/* gangs_has_run() - a pod that has finished. If it is of a gang that is known here and was placed after the
- * gang had come about, the gang's controllers are remembered: of who waits now nobody could know that after a
- * restart. -ENOMEM. gangs_recalled() - all such pods of this pod's gang were shown. */
+/* gangs_has_run() - a pod that has finished, as a LIST shows it. If it is of a gang that is known here and
+ * was placed after the gang had come about, the gang's controllers are remembered: of who waits now nobody
+ * could know that after a restart. -ENOMEM. gangs_recalled() - all such pods of this pod's gang were shown.
+ */
 int gangs_has_run(struct gangs *gangs, const struct pod_facts *finished);
 void gangs_recalled(struct gangs *gangs, const char *uid);
 

@@ -94,6 +94,7 @@ struct pod_facts {
 	char *node;  /* spec.nodeName, "" if not bound */
 	int32_t priority;
 	bool finished; /* phase Succeeded or Failed */
+	bool succeeded;
 	bool pending;  /* phase Pending */
 	bool deleting; /* deletionTimestamp is set; it still occupies */
 	bool assigned; /* the agent has given the devices */

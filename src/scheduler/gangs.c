@@ -369,11 +369,14 @@ void gang_desk_see(struct gang_desk *desk, const struct pod_facts *pod, bool lis
 		look_within(desk, LOOK_DELAY_NS);
 }
 
-void gang_desk_forget(struct gang_desk *desk, const char *uid)
+void gang_desk_forget(struct gang_desk *desk, const char *uid, bool ended)
 {
-	if (!desk || !gangs_facts(&desk->gangs, uid))
+	if (!desk || (!gangs_facts(&desk->gangs, uid) && !table_get(&desk->gangs.done, uid)))
 		return;
-	gangs_forget_pod(&desk->gangs, uid);
+	if (ended)
+		gangs_forget_pod(&desk->gangs, uid);
+	else
+		gangs_delete_pod(&desk->gangs, uid);
 	gang_desk_carry_out(desk);
 	look_within(desk, LOOK_DELAY_NS);
 }

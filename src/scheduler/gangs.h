@@ -23,10 +23,10 @@ int gang_desk_new(struct scheduler *scheduler, const struct gang_rules *rules, s
 void gang_desk_stop(struct gang_desk *desk);
 void gang_desk_free(struct gang_desk *desk);
 
-/* gang_desk_see() - the watch, or the answer to a question, shows the pod. gang_desk_forget() - it has ended.
- */
+/* gang_desk_see() - the watch, or the answer to a question, shows the pod. gang_desk_forget() - it has
+ * ended, or (ended false) is gone from the API server. */
 void gang_desk_see(struct gang_desk *desk, const struct pod_facts *pod, bool listed);
-void gang_desk_forget(struct gang_desk *desk, const char *uid);
+void gang_desk_forget(struct gang_desk *desk, const char *uid, bool ended);
 
 /* gang_desk_filter() - false: to be treated like any pod. True: *ret_node is the only node that it gets, or
  * NULL with the constant reason in *ret_text; both valid until the next change. */

@@ -159,7 +159,7 @@ static void forget_pod(struct sync *sync, const char *uid, bool ended)
 		ledger_remove_pod(ledger, uid);
 	else
 		ledger_delete_pod(ledger, uid, monotonic_ns() + GHOST_NS);
-	gang_desk_forget(sync->scheduler->gangs, uid);
+	gang_desk_forget(sync->scheduler->gangs, uid, ended);
 	waiting_room_leave(sync->scheduler->waiting, uid);
 	table_remove(&sync->verdicts, uid);
 	free(table_remove(&sync->complaints, uid));

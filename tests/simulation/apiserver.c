@@ -16,6 +16,7 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 
 	facts.node = state->node < 0 ? (char *)"" : (char *)sim->nodes[state->node].name;
 	facts.finished = state->phase >= PHASE_SUCCEEDED;
+	facts.succeeded = state->phase == PHASE_SUCCEEDED;
 	facts.pending = state->phase == PHASE_PENDING;
 	facts.deleting = state->deleting;
 	facts.gang_forming = state->forming;

@@ -21,7 +21,13 @@ static uint32_t size_of(uint64_t pods)
 
 static void recount(const struct sim *sim, int g, struct gang_truth *gang)
 {
-	gang->bound = gang->waiting = 0;
+	uint64_t was_bound = gang->bound, was_done = gang->done;
+
+	gang->bound = gang->waiting = gang->done = 0;
+	for (int i = 0; i < sim->n_pods; i++)
+		if (((was_bound | was_done) & BIT(i)) && sim->pods[i].state.exists &&
+			sim->pods[i].state.phase == PHASE_SUCCEEDED && *sim->pods[i].facts.owner)
+			gang->done |= BIT(i);
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct state *state = &sim->pods[i].state;
 
@@ -55,13 +61,36 @@ static void follow_left_over(struct sim *sim, struct gang_truth *gang)
 	gang->few_ns = 0;
 }
 
+/* Nobody is made in place of those who have succeeded. Who decides has seen it a little earlier or later. */
+static void follow_short(struct sim *sim, struct gang_truth *gang)
+{
+	uint64_t there = gang->bound | gang->waiting;
+
+	if (gang->short_ns && sim->now_ns - gang->short_ns >= LEFT_OVER_NS)
+		gang->was_short_ns = sim->now_ns;
+	if (size_of(there) >= gang->min || !(there | gang->done))
+		gang->short_ns = 0;
+	else if (!gang->short_ns)
+		gang->short_ns = sim->now_ns;
+}
+
+uint32_t gang_need(const struct sim *sim, const struct gang_truth *gang)
+{
+	bool is_short = (gang->short_ns && sim->now_ns - gang->short_ns >= LEFT_OVER_NS) ||
+			(gang->was_short_ns && sim->now_ns - gang->was_short_ns < SEEN_WITHIN_NS);
+	uint32_t done = is_short ? size_of(gang->done) : 0;
+
+	return gang->min > done ? gang->min - done : 1;
+}
+
 static void follow(struct sim *sim, int g)
 {
 	struct gang_truth *gang = &sim->gangs[g];
 	bool was_whole = gang->whole, was_bound = gang->bound;
 
 	recount(sim, g, gang);
-	gang->whole = gang->bound && (was_whole || size_of(gang->bound) >= gang->min);
+	follow_short(sim, gang);
+	gang->whole = gang->bound && (was_whole || size_of(gang->bound) >= gang_need(sim, gang));
 	if (gang->bound && !was_bound && !gang->whole && is_left_over(sim, gang)) {
 		count(sim, COUNT_GANGS_LEFT_OVER);
 		gang->whole = was_whole = true;
@@ -77,7 +106,7 @@ static void follow(struct sim *sim, int g)
 		gang->partly_ns = sim->now_ns;
 		count(sim, COUNT_GANGS_PARTLY);
 	}
-	if (gang->whole || size_of(gang->bound | gang->waiting) < gang->min)
+	if (gang->whole || size_of(gang->bound | gang->waiting) < gang_need(sim, gang))
 		gang->ready_ns = 0;
 	else if (!gang->ready_ns)
 		gang->ready_ns = sim->now_ns;
@@ -138,7 +167,7 @@ static int fits_empty(const struct sim *sim, int g)
 	const struct gang_truth *gang = &sim->gangs[g];
 	static const struct truth empty;
 
-	return fitting_all(sim, &empty, gang->bound | gang->waiting, gang->min);
+	return fitting_all(sim, &empty, gang->bound | gang->waiting, gang_need(sim, gang));
 }
 
 /* Pods that take room, and are not of the gang; above: of a higher priority than it. */
@@ -189,8 +218,9 @@ static void check_starved(struct sim *sim, int g)
 
 void gang_checks_after_step(struct sim *sim, bool changed)
 {
-	for (int g = 1; changed && g <= sim->plan->n_gangs; g++)
-		follow(sim, g);
+	for (int g = 1; g <= sim->plan->n_gangs; g++)
+		if (changed || sim->gangs[g].short_ns || sim->gangs[g].was_short_ns)
+			follow(sim, g);
 	for (int g = 1; g <= sim->plan->n_gangs; g++) {
 		check_partly(sim, g);
 		if (changed || sim->gangs[g].cleared_ns || !sim->gangs[g].starved_ns)
@@ -211,11 +241,11 @@ static void check_waiting(struct sim *sim, int g, const struct truth *now)
 	uint32_t bound = size_of(gang->bound);
 	struct truth kept = *now;
 
-	if (gang->whole || !gang->waiting || size_of(gang->bound | gang->waiting) < gang->min)
+	if (gang->whole || !gang->waiting || size_of(gang->bound | gang->waiting) < gang_need(sim, gang))
 		return;
 	count(sim, COUNT_GANGS_WAITING);
 	fitting_lay_kept(sim, __builtin_ctzll(gang->waiting), &kept);
-	if (fitting_all(sim, &kept, gang->waiting, gang->min - bound) > 0)
+	if (fitting_all(sim, &kept, gang->waiting, gang_need(sim, gang) - bound) > 0)
 		sim_violate(sim, "no gang that fits waits for ever", "gang %d: %u of %u are bound", g, bound,
 			gang->min);
 }

@@ -121,7 +121,7 @@ void desk_check_sent(struct sim *sim, int pair, int pod)
 		have += sim->pods[i].shape.gang == sim->pods[pod].shape.gang && known &&
 			(known->occupancy == OCCUPANCY_RESERVED || known->occupancy == OCCUPANCY_BOUND);
 	}
-	if (have < gang->min && gangs_rules_out(&ration->gangs, &sim->pods[pod].facts))
+	if (have < gang_need(sim, gang) && gangs_rules_out(&ration->gangs, &sim->pods[pod].facts))
 		sim_violate(sim, "no Binding leaves before enough of the gang have their cards",
 			"gang %u: %u of %u", sim->pods[pod].shape.gang, have, gang->min);
 }
@@ -285,13 +285,14 @@ void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool lis
 		look_within(sim, pair, LOOK_DELAY_NS);
 }
 
-void desk_forget(struct sim *sim, int pair, int pod)
+void desk_forget(struct sim *sim, int pair, int pod, bool ended)
 {
 	struct ration *ration = &sim->rations[pair];
 
-	if (!gangs_facts(&ration->gangs, sim->pods[pod].uid_text))
-		return;
-	gangs_forget_pod(&ration->gangs, sim->pods[pod].uid_text);
+	if (ended)
+		gangs_forget_pod(&ration->gangs, sim->pods[pod].uid_text);
+	else
+		gangs_delete_pod(&ration->gangs, sim->pods[pod].uid_text);
 	carry_out(sim, pair);
 	look_within(sim, pair, LOOK_DELAY_NS);
 }

@@ -175,7 +175,7 @@ static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
 		ledger_remove_pod(&ration->ledger, sim->pods[pod].uid_text);
 	else
 		ledger_delete_pod(&ration->ledger, sim->pods[pod].uid_text, sim->now_ns + GHOST_NS);
-	desk_forget(sim, pair, pod);
+	desk_forget(sim, pair, pod, ended);
 	wakeup_leave(&ration->wakeups, sim->pods[pod].uid_text);
 	ration->held[pod] = -1;
 }

@@ -258,6 +258,9 @@ struct ration {
 struct gang_truth {
 	uint32_t min;
 	uint64_t bound, waiting; /* pods */
+	uint64_t done;		 /* those that succeeded and are there still, made by a controller */
+	int64_t short_ns;	 /* since when fewer than min are bound or wait; 0: not so, or none */
+	int64_t was_short_ns;	 /* when that had lasted long enough last */
 	bool whole;		 /* min were bound at once, and since then there was always one */
 	bool has_run;		 /* it was whole once, and its pods have a controller */
 	int64_t few_ns;		 /* since when some of these are there, and too few; 0: not so */
@@ -577,7 +580,7 @@ void ration_bind_refused(struct sim *sim, int pair, int pod);
 void desk_start(struct sim *sim, int pair);
 void desk_stop(struct sim *sim, int pair);
 void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed);
-void desk_forget(struct sim *sim, int pair, int pod);
+void desk_forget(struct sim *sim, int pair, int pod, bool ended);
 void desk_tick(struct sim *sim, int pair);
 void desk_look(struct sim *sim, int pair); /* the ledger may have changed */
 /* False: to be treated like any pod. *ret_node: the only one, -1 for none. */
@@ -590,6 +593,8 @@ void desk_on_event(struct sim *sim, const struct event *event);
 /* gang-checks.c */
 void gang_checks_after_step(struct sim *sim, bool changed);
 void gang_checks_at_end(struct sim *sim);
+/* gang_need() - how many have to be bound at once. */
+uint32_t gang_need(const struct sim *sim, const struct gang_truth *gang);
 bool gang_is_open(const struct sim *sim, int pod); /* it is of none, or of one that has come about */
 
 /* agent.c */

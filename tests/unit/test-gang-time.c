@@ -64,6 +64,86 @@ static void a_gang_of_which_a_part_is_placed_after_its_time_is_evicted(void **st
 	assert_string_equal(scene_orders(scene), "evict:u1 ");
 }
 
+static void scene_pods_of(struct scene *scene, const char *owner, const char *const *uids, size_t n,
+	const char *gang, uint32_t min, uint32_t units)
+{
+	scene_pods(scene, uids, n, gang, min, units);
+	for (size_t i = 0; i < n; i++) {
+		struct pod_facts *facts = scene_facts(scene, uids[i]);
+
+		free(facts->owner);
+		facts->owner = strdup(owner);
+		scene_show(scene, uids[i]);
+	}
+}
+
+/* A member has run and ended as it should. */
+static void succeed(struct scene *scene, const char *uid)
+{
+	struct pod_facts *facts = scene_facts(scene, uid);
+
+	facts->finished = facts->succeeded = true;
+	assert_int_equal(gangs_see_pod(&scene->gangs, facts, true, scene->now_ns), 0);
+	facts->finished = facts->succeeded = false;
+	ledger_remove_pod(&scene->ledger, uid);
+}
+
+/* All Bindings were thought lost, and one had been carried out: its pod came and went alone. */
+static void who_has_succeeded_before_the_others_came_counts_as_placed(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 20);
+	scene_pods_of(scene, "job", (const char *[]){"u0", "u1", "u2"}, 3, "g", 3, 5);
+	scene_ask(scene, "u0");
+	scene_bound(scene, "u0", true);
+	succeed(scene, "u0");
+	scene_wait(scene, 0);
+	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);
+	/* Nobody is made in its place: the two that are left need only each other. */
+	scene_wait(scene, 10 * SECOND);
+	assert_int_equal(scene_ask(scene, "u1"), GANG_NODE);
+	scene_bound(scene, "u1", true);
+	scene_wait(scene, 0);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_NODE);
+	scene_orders(scene);
+	scene_bound(scene, "u2", true);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "unmark:u1 unmark:u2 ");
+}
+
+static void who_has_failed_is_replaced_and_needed(void **state)
+{
+	struct scene *scene = *state;
+	struct pod_facts *facts;
+
+	scene_nodes(scene, 1, 20);
+	scene_pods_of(scene, "job", (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	facts = scene_facts(scene, "u0");
+	scene_ask(scene, "u0");
+	scene_bound(scene, "u0", true);
+	facts->finished = true;
+	assert_int_equal(gangs_see_pod(&scene->gangs, facts, true, scene->now_ns), 0);
+	facts->finished = false;
+	scene_wait(scene, 0);
+	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);
+}
+
+/* The same name, by another controller. */
+static void who_has_succeeded_for_another_controller_does_not_count(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 20);
+	scene_pods_of(scene, "job", (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_ask(scene, "u0");
+	scene_bound(scene, "u0", true);
+	succeed(scene, "u0");
+	scene_delete(scene, "u1");
+	scene_pods_of(scene, "another", (const char *[]){"u2"}, 1, "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+}
+
 static void a_pod_group_says_after_which_time(void **state)
 {
 	struct scene *scene = scene_gang(*state, 1, 2, 2);
@@ -461,6 +541,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		scene_test(what_is_freed_goes_to_the_gang_of_higher_priority_then_to_the_older_one),
 		scene_test(a_gang_of_which_a_part_is_placed_after_its_time_is_evicted),
+		scene_test(who_has_succeeded_before_the_others_came_counts_as_placed),
+		scene_test(who_has_failed_is_replaced_and_needed),
+		scene_test(who_has_succeeded_for_another_controller_does_not_count),
 		scene_test(a_pod_group_says_after_which_time),
 		scene_test(what_is_left_of_a_whole_gang_is_left_alone),
 		scene_test(a_gang_of_another_scheduler_gets_nothing),
