@@ -108,9 +108,10 @@ def name_scheduler(manifests):
     """YAML in which GPU pods, and what makes them, name ration's scheduler: as a reader writes it where no
     MutatingAdmissionPolicy does."""
     documents = list(yaml.safe_load_all(manifests))
+    changed = False
     for document in documents:
         spec = document.get("spec", {})
         spec = spec.get("template", {}).get("spec", spec)
-        if "aliyun.com/" in str(spec.get("containers")):
-            spec.setdefault("schedulerName", "ack-co-scheduler")
-    return yaml.safe_dump_all(documents)
+        if "aliyun.com/" in str(spec.get("containers")) and "schedulerName" not in spec:
+            spec["schedulerName"], changed = "ack-co-scheduler", True
+    return yaml.safe_dump_all(documents) if changed else manifests    # later steps may edit it as it is written
