@@ -77,6 +77,31 @@ static void scene_pods_of(struct scene *scene, const char *owner, const char *co
 	}
 }
 
+/* Enough Bindings have left, and the watch has not shown them yet. */
+static void what_is_held_for_who_goes_singly_is_left_to_it(void **state)
+{
+	struct scene *scene = *state;
+	_cleanup_placement_ struct placement placement;
+
+	placement_init(&placement);
+	scene_nodes(scene, 1, 15);
+	scene_node(scene, "n1", 4);
+	scene_pods(scene, (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_all_at_bind(scene, (const char *[]){"u0", "u1"}, 2);
+	scene_orders(scene);
+	scene_sent(scene, "u0");
+	scene_sent(scene, "u1");
+	scene_pods(scene, (const char *[]){"u2", "u3"}, 2, "g", 2, 5);
+	assert_int_equal(scene_ask_for(scene, "u2", "n0"), GANG_NONE);
+	assert_int_equal(ledger_choose(&scene->ledger, "n0", scene_facts(scene, "u2"), &placement), FITS);
+	assert_int_equal(
+		ledger_hold(&scene->ledger, scene_facts(scene, "u2"), "n0", &placement, INT64_MAX), 0);
+	scene->now_ns += SECOND;
+	assert_int_equal(scene_ask_for(scene, "u3", "n1"), GANG_NONE);
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "u2"), "n0");
+}
+
 /* A member has run and ended as it should. */
 static void succeed(struct scene *scene, const char *uid)
 {
@@ -541,6 +566,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		scene_test(what_is_freed_goes_to_the_gang_of_higher_priority_then_to_the_older_one),
 		scene_test(a_gang_of_which_a_part_is_placed_after_its_time_is_evicted),
+		scene_test(what_is_held_for_who_goes_singly_is_left_to_it),
 		scene_test(who_has_succeeded_before_the_others_came_counts_as_placed),
 		scene_test(who_has_failed_is_replaced_and_needed),
 		scene_test(who_has_succeeded_for_another_controller_does_not_count),
