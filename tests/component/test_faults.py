@@ -78,8 +78,8 @@ def test_node_whose_cards_are_all_sick_says_so_until_one_is_well(node):
         return node.api.node(NODE)["metadata"]["annotations"].get("ration.dev/problem")
     wait_for(lambda: problem() == said["message"])
     # Each card has an Event, and pods that run are not touched.
-    assert {m.split(" is ")[0] for m in (e["message"] for e in node.api.events("GPUUnhealthy"))} == {
-        first, f"GPU 1 ({node.uuid(1)})"}
+    wait_for(lambda: {m.split(" is ")[0] for m in (e["message"] for e in node.api.events("GPUUnhealthy"))} == {
+        first, f"GPU 1 ({node.uuid(1)})"})
     assert node.reasons()[1] == why
     node.declare(GPUS, None)
     wait_for(lambda: node.condition()["status"] == "False", 15)
