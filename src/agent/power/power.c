@@ -19,8 +19,8 @@
 /* How often it is looked who has work, under the one policy that asks for it; with more containers than this
  * so many times as long, up to the longest, so that looking costs no more. */
 #define ROUND_NS (20 * NS_PER_MS)
-#define ROUND_LONGEST_NS (60 * NS_PER_MS)
-#define ROUND_CONTAINERS 64
+#define ROUND_LONGEST_NS (75 * NS_PER_MS)
+#define ROUND_CONTAINERS 42
 
 /* All that hold one card, in the order of their grants. */
 struct division {
