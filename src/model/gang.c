@@ -193,11 +193,13 @@ void gangs_delete_pod(struct gangs *gangs, const char *uid)
 {
 	struct gang *gang = gangs->done.count ? table_remove(&gangs->done, uid) : NULL;
 
-	if (gang) {
-		gang->n_done--;
-		gang_is_another(gang);
-	}
 	gangs_forget_pod(gangs, uid);
+	if (!gang)
+		return;
+	gang_is_another(gang);
+	if (--gang->n_done == 0)
+		gang_forget_done(gangs, gang);
+	gang_drop_if_unused(gangs, gang);
 }
 
 void gang_forget_done(struct gangs *gangs, struct gang *gang)
@@ -205,9 +207,7 @@ void gang_forget_done(struct gangs *gangs, struct gang *gang)
 	const char *uid;
 	void *of;
 
-	if (!gang->n_done)
-		return;
-	for (size_t cursor = 0; table_next(&gangs->done, &cursor, &uid, &of);)
+	for (size_t cursor = 0; gang->n_done && table_next(&gangs->done, &cursor, &uid, &of);)
 		if (of == gang)
 			table_remove(&gangs->done, uid);
 	gang->n_done = 0;

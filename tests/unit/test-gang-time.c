@@ -169,6 +169,23 @@ static void who_has_succeeded_for_another_controller_does_not_count(void **state
 	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
 }
 
+static void nothing_is_left_of_a_gang_whose_pods_have_succeeded_and_gone(void **state)
+{
+	struct scene *scene = *state;
+
+	scene_nodes(scene, 1, 20);
+	scene_pods_of(scene, "job", (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
+	scene_ask(scene, "u0");
+	scene_bound(scene, "u0", true);
+	succeed(scene, "u0");
+	scene_delete(scene, "u1");
+	assert_int_equal(scene->gangs.by_key.count, 1);
+	gangs_delete_pod(&scene->gangs, "u0");
+	gangs_delete_pod(&scene->gangs, "u0");
+	assert_int_equal(scene->gangs.done.count, 0);
+	assert_int_equal(scene->gangs.by_key.count, 0);
+}
+
 static void a_pod_group_says_after_which_time(void **state)
 {
 	struct scene *scene = scene_gang(*state, 1, 2, 2);
@@ -570,6 +587,7 @@ int main(void)
 		scene_test(who_has_succeeded_before_the_others_came_counts_as_placed),
 		scene_test(who_has_failed_is_replaced_and_needed),
 		scene_test(who_has_succeeded_for_another_controller_does_not_count),
+		scene_test(nothing_is_left_of_a_gang_whose_pods_have_succeeded_and_gone),
 		scene_test(a_pod_group_says_after_which_time),
 		scene_test(what_is_left_of_a_whole_gang_is_left_alone),
 		scene_test(a_gang_of_another_scheduler_gets_nothing),
