@@ -26,8 +26,8 @@ class ApiError(Exception):
                 "message": self.message, "reason": self.reason, "code": self.code}
 
 
-def merge(target, patch):
-    """RFC 7386."""
+def merge(target, patch, of_value=None):
+    """RFC 7386; of_value: how what a member has is merged, if not likewise."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -35,29 +35,21 @@ def merge(target, patch):
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = merge(result.get(key), value)
+            result[key] = (of_value or merge)(result.get(key), value)
     return result
 
 
 def strategic_merge(target, patch):
     """As much of it as we use: lists of things with a `type` (conditions, addresses) are merged by it."""
-    if isinstance(patch, list) and patch and all(isinstance(p, dict) and "type" in p for p in patch):
-        result = {t["type"]: t for t in target or []}
-        for p in patch:
-            if p.get("$patch") == "delete":
-                result.pop(p["type"], None)
-                continue
-            result[p["type"]] = merge(result.get(p["type"]), p)
-        return list(result.values())
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = strategic_merge(result.get(key), value)
-    return result
+    if not (isinstance(patch, list) and patch and all(isinstance(p, dict) and "type" in p for p in patch)):
+        return merge(target, patch, strategic_merge)
+    result = {t["type"]: t for t in target or []}
+    for p in patch:
+        if p.get("$patch") == "delete":
+            result.pop(p["type"], None)
+            continue
+        result[p["type"]] = merge(result.get(p["type"]), p)
+    return list(result.values())
 
 
 def json_patch(target, operations):
