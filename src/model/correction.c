@@ -1,7 +1,6 @@
 #include "model/correction.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 #include "model/shares.h"
 
@@ -43,8 +42,7 @@
 #define LOOK_NS UINT64_C(1000000000)
 #define SOON_NS (LOOK_NS / 3)
 #define SOON_LOOKS 12
-/* Processes that the driver does not name leave a sum below the card's; they are not blamed on the others. */
-#define SCALE_MOST 1.25
+#define TAIL_UNKNOWN (-1.0)
 
 void correction_init(struct correction *correction)
 {
@@ -63,6 +61,23 @@ void correction_resume(struct correction *correction, uint64_t share, uint64_t r
 	correction_init(correction);
 	if (share && rate)
 		correction->factor = bounded((double)rate / (double)share, CORRECTION_LEAST, CORRECTION_MOST);
+}
+
+void correction_at_work(struct correction *correction)
+{
+	correction->early.tail = TAIL_UNKNOWN;
+}
+
+void correction_lost(struct correction *correction)
+{
+	correction->lost = true;
+}
+
+uint64_t correction_who(int64_t pid)
+{
+	uint64_t who = (uint64_t)pid * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (who ^ who >> 32) * UINT64_C(0xd6e8feb86659fd93);
 }
 
 static bool is_steady(double last, double now)
@@ -155,7 +170,7 @@ static void early_learn(struct correction *c, double elapsed, double started, do
 	struct correction_early *e = &c->early;
 	double kept = elapsed < EARLY_MEMORY_NS ? 1 - elapsed / EARLY_MEMORY_NS : 0;
 	double tail = elapsed > HALF_PERIOD_NS ? started * HALF_PERIOD_NS / elapsed : started;
-	double told = started - tail + e->tail, off = told - c->factor * used;
+	double told = e->tail < 0 ? started : started - tail + e->tail, off = told - c->factor * used;
 	double bound = least(c, started, used), rate = started / elapsed, before = e->rate;
 
 	e->tail = tail;
@@ -194,6 +209,20 @@ static void part_ends(struct correction *c)
 	c->now = (struct correction_part){0};
 }
 
+/* What who has ended had started counts, and nobody tells what it used: nothing is to be learned from that,
+ * nor from sums it would be in. */
+static bool is_without_the_dead(struct correction *c, double started, double used)
+{
+	bool lost = c->lost;
+
+	c->lost = false;
+	if (!lost || started <= c->factor * used)
+		return false;
+	c->now = c->last = c->all = (struct correction_part){0};
+	correction_at_work(c);
+	return true;
+}
+
 void correction_sample(struct correction *correction, uint64_t elapsed_ns, uint64_t started_ns,
 	uint64_t used_ns, uint64_t others_ns)
 {
@@ -204,9 +233,11 @@ void correction_sample(struct correction *correction, uint64_t elapsed_ns, uint6
 	if (elapsed_ns > SAMPLE_MOST_NS || c->now.elapsed > LONGEST_NS)
 		c->now = c->last = (struct correction_part){0};
 	if (elapsed_ns > SAMPLE_MOST_NS) {
-		c->early.tail = 0;
+		c->early.tail = started_ns ? TAIL_UNKNOWN : 0;
 		return;
 	}
+	if (is_without_the_dead(c, (double)started_ns, (double)used_ns))
+		return;
 	c->looks += started_ns > 0 && c->looks < SOON_LOOKS;
 	if (c->used_ns == 0) {
 		early_learn(c, (double)elapsed_ns, (double)started_ns, (double)used_ns, (double)others_ns);
@@ -231,20 +262,22 @@ uint64_t correction_rate(const struct correction *correction, uint32_t share)
 	return rate || !share ? rate : 1;
 }
 
-uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, uint32_t of_all, uint32_t of_card)
+uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card)
 {
-	double scale;
+	uint32_t of_card = card->of_card, most = card->of_all + card->named;
 
 	/* The card's number is of a second. */
-	if (elapsed_ns < LOOK_NS / 2 && of_card < of_all)
-		of_card = of_all < 100 ? of_all : 100;
-	scale = of_all ? bounded((double)of_card / of_all, 0, SCALE_MOST) : 1;
-	return (uint64_t)((double)elapsed_ns * percent / 100 * scale);
+	if (elapsed_ns < LOOK_NS / 2 && of_card < card->of_all)
+		of_card = card->of_all < 100 ? card->of_all : 100;
+	if (card->of_all == 0)
+		return 0;
+	return (uint64_t)((double)elapsed_ns * percent / 100 * (of_card < most ? of_card : most) /
+			  card->of_all);
 }
 
-uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, uint32_t of_all, uint32_t of_card)
+uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card)
 {
-	uint32_t most = of_all > of_card ? of_all : of_card;
+	uint32_t most = card->of_all > card->of_card ? card->of_all : card->of_card;
 
 	return most > percent ? elapsed_ns / 100 * (most - percent) : 0;
 }

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CORRECTION_LEAST 0.03125
@@ -25,7 +26,7 @@ struct correction_early {
 	double started, used, others; /* ns; `others`: used by all others of the card */
 	double off, looks;	      /* what single looks are off by: how much of it is chance */
 	double rate;		      /* at which work was started, following slowly upwards */
-	double tail;		      /* started after what the driver's last answer was about */
+	double tail; /* started after what the driver's last answer was about; < 0: not known */
 };
 
 struct correction {
@@ -36,12 +37,32 @@ struct correction {
 	struct correction_early early;
 	unsigned looks; /* at which something had been started, up to some */
 	unsigned far;	/* so many samples in a row were far off */
+	bool lost;	/* the next sample lacks what who has ended used */
+};
+
+/* What the driver says at one look about a card, in whole percents of its time. */
+struct correction_card {
+	uint32_t of_card; /* in which anybody used it, of the last second */
+	uint32_t of_all;  /* sum over the processes that it names */
+	uint32_t named;	  /* how many these are */
 };
 
 /* correction_init() - with nothing to correct yet; correction_resume() - going on from a share and a rate
  * that a keeper before us set. */
 void correction_init(struct correction *correction);
 void correction_resume(struct correction *correction, uint64_t share, uint64_t rate);
+
+/* correction_at_work() - what the next sample is about was under way before it: what was started before
+ * counts as used in it. Else nothing was.
+ *
+ * correction_lost() - a process of the container has ended since the last sample. The driver tells nothing
+ * of it any more, and the count keeps what it had started: the sample may show that too little was charged,
+ * never that it was too much. */
+void correction_at_work(struct correction *correction);
+void correction_lost(struct correction *correction);
+
+/* correction_who() - stands for a process; a sum of these for a set of them. */
+uint64_t correction_who(int64_t pid);
 
 /* correction_sample() - in elapsed_ns, some second, this was started by the shims' count and used by the
  * driver's, and that by all others of the card. Too little to tell, or just begun or ended (the driver's
@@ -59,9 +80,10 @@ uint64_t correction_rate(const struct correction *correction, uint32_t share);
 
 /* correction_used_ns() - what the driver's whole percents of one process (or container) make of elapsed_ns.
  * Processes whose time slices interleave can together be said to use more than the card does (windows
- * differ): all are scaled so that their sum, of_all, is the card's, which is of the last second: where
- * elapsed is less, it counts only where they would be more than a card. */
-uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, uint32_t of_all, uint32_t of_card);
+ * differ), and rounding hides less than a percent of each: all are scaled so that their sum is the card's,
+ * which is of the last second: where elapsed is less, it counts only where they would be more than a card.
+ * What more is missing was used by somebody who is not named, as one who has ended: it is nobody's. */
+uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card);
 
 /* correction_others_ns() - what all others used in that time, whether the driver names them or not. */
-uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, uint32_t of_all, uint32_t of_card);
+uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card);

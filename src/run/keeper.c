@@ -19,6 +19,7 @@
 #include "grant/account.h"
 #include "grant/reserve.h"
 #include "grant/usage.h"
+#include "model/correction.h"
 #include "nvml/nvml.h"
 #include "run/power.h"
 #include "run/registry.h"
@@ -99,10 +100,26 @@ static void look(struct keeper *keeper, uint32_t looked_for)
 	usage_file_keep(keeper->usage_fd, r == 0);
 }
 
+/* The living processes of the run, as a number that is another one when one of them ends. */
+static uint64_t who_lives(const struct keeper *keeper)
+{
+	uint32_t slots = atomic_load(&keeper->usage->slots_used);
+	uint64_t who = 0;
+
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
+		pid_t pid = (pid_t)OWNER_PID(atomic_load(&keeper->usage->slots[i].owner));
+
+		if (pid && (kill(pid, 0) == 0 || errno != ESRCH))
+			who += correction_who(pid);
+	}
+	return who;
+}
+
 static void look_at_use(struct keeper *keeper, unsigned card)
 {
 	const char *uuid = keeper->grant->cards[card].uuid;
-	uint32_t percent = 0, of_all = 0;
+	struct correction_card said = {0};
+	uint32_t percent = 0;
 	unsigned of_card;
 	size_t count;
 
@@ -111,11 +128,13 @@ static void look_at_use(struct keeper *keeper, unsigned card)
 			keeper->nvml, uuid, &keeper->since_us[card], &of_card, keeper->uses, &count) < 0)
 		return;
 	for (size_t i = 0; i < count; i++) {
-		of_all += keeper->uses[i].percent;
+		said.of_all += keeper->uses[i].percent;
 		if (is_of_the_run(keeper, keeper->uses[i].pid))
 			percent += keeper->uses[i].percent;
 	}
-	power_used(keeper->power, card, percent, of_all, of_card);
+	said.of_card = of_card;
+	said.named = (uint32_t)count;
+	power_used(keeper->power, card, percent, who_lives(keeper), &said);
 }
 
 /* Returns when it is time again. In steps from `due` on: what the driver tells is of a whole number of its

@@ -45,7 +45,7 @@ struct own_card {
 	struct correction correction;
 	uint64_t share, rate, word; /* as they are in the grant */
 	int64_t sampled_ns;
-	uint64_t sampled_started_ns;
+	uint64_t sampled_started_ns, sampled_who;
 };
 
 struct power {
@@ -291,7 +291,8 @@ int64_t power_use_ns(const struct power *power)
 	return least < INT64_MAX ? (int64_t)least : INT64_MAX;
 }
 
-void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t of_all, uint32_t of_card)
+void power_used(struct power *power, unsigned card, uint32_t percent, uint64_t who,
+	const struct correction_card *said)
 {
 	struct own_card *own = &power->cards[card];
 	int64_t now = monotonic_ns();
@@ -300,10 +301,15 @@ void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t o
 
 	if (usage_peek_power(power->usage_fd, card, &seen) < 0)
 		return;
+	if (!own->sampled_ns && seen.started_ns)
+		correction_at_work(&own->correction);
+	if (own->sampled_who && who != own->sampled_who)
+		correction_lost(&own->correction);
 	if (own->sampled_ns && seen.started_ns >= own->sampled_started_ns)
 		correction_sample(&own->correction, elapsed, seen.started_ns - own->sampled_started_ns,
-			correction_used_ns(elapsed, percent, of_all, of_card),
-			correction_others_ns(elapsed, percent, of_all, of_card));
+			correction_used_ns(elapsed, percent, said),
+			correction_others_ns(elapsed, percent, said));
+	own->sampled_who = who;
 	own->sampled_ns = now;
 	own->sampled_started_ns = seen.started_ns;
 }

@@ -9,6 +9,7 @@
 
 #include "grant/grant.h"
 
+struct correction_card;
 struct power;
 
 /* power_new() - for the run in this folder; grant and usage_fd stay the caller's. */
@@ -26,6 +27,7 @@ bool power_wants_use(const struct power *power, unsigned card);
 /* power_use_ns() - in how long the driver is to be asked again who used the cards. */
 int64_t power_use_ns(const struct power *power);
 
-/* power_used() - by the driver's count the run used so many percent of the card, all processes together
- * of_all, and the card was busy for of_card. */
-void power_used(struct power *power, unsigned card, uint32_t percent, uint32_t of_all, uint32_t of_card);
+/* power_used() - by the driver's count the run used so many percent of the card; `who` stands for its
+ * processes, 0 for none. */
+void power_used(struct power *power, unsigned card, uint32_t percent, uint64_t who,
+	const struct correction_card *said);

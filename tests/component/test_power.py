@@ -548,6 +548,26 @@ def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
 
 @pytest.mark.alone
 @pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+def test_a_new_worker_takes_no_work_that_was_under_way_for_an_error_of_the_estimate(node):
+    """Its first looks come while everybody is at work; each began with 9 % less for all."""
+    node.policy("1")
+    pods = {name: node.hold(name) for name in ("a", "b")}
+    for name, pod in pods.items():
+        spins(node, name, pod)
+    time.sleep(5)
+    worst = 0
+    for _ in range(4):
+        wait_for(node.worker)
+        node.kill_worker()
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            worst = max(worst, *(abs(rate / share - 1) for share, rate, _ in map(node.words, pods)))
+            time.sleep(0.05)
+    assert worst < 0.06, worst
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
 def test_what_the_driver_counts_corrects_the_rate_of_a_shim_that_is_wrong(node):
     """Here: a container whose own count says twice what it does."""
     node.policy("1")

@@ -287,25 +287,27 @@ static void look(struct tenant *self)
 {
 	int64_t now = fiber_now(), at = 0, last = self->since;
 	int64_t first = (now / SIM_SAMPLE_NS - RATE_PERIODS) * SIM_SAMPLE_NS;
-	uint32_t percent = 0, of_all = 0, of_card;
+	struct correction_card said = {0};
+	uint32_t percent = 0;
 	uint64_t elapsed = (uint64_t)(now - self->sampled_ns);
 	uint64_t started = atomic_load(&self->usage->cards[0].core_started_ns);
 
 	sim_work_look(plant.work, &plant.processes, 0);
-	of_card = (sim_account_permille(&plant.work->cards[0].total, first, now, &at) + 5) / 10;
+	said.of_card = (sim_account_permille(&plant.work->cards[0].total, first, now, &at) + 5) / 10;
 	for (size_t i = 0; i < plant.count; i++)
 		for (uint32_t k = 0; k < (plant.row->processes ? plant.row->processes : 1); k++) {
 			int64_t end = 0;
 			uint32_t found = percent_of(&plant.tenants[i].processes[k], self->since, &end);
 
-			of_all += end ? found : 0;
+			said.of_all += end ? found : 0;
+			said.named += end != 0;
 			percent += &plant.tenants[i] == self && end ? found : 0;
 			last = end > last ? end : last;
 		}
 	if (self->sampled_ns)
 		correction_sample(&self->correction, elapsed, started - self->sampled_started_ns,
-			correction_used_ns(elapsed, percent, of_all, of_card),
-			correction_others_ns(elapsed, percent, of_all, of_card));
+			correction_used_ns(elapsed, percent, &said),
+			correction_others_ns(elapsed, percent, &said));
 	self->since = last > now - NS_PER_S / 6 ? last : now - NS_PER_S / 6;
 	self->sampled_ns = now;
 	self->sampled_started_ns = started;

@@ -21,8 +21,10 @@
 #define LOSS_MAX 3.0
 #define START_MAX 100.0
 #define SEEDS 3
-/* Of these there are many, and no chance in them; and of those a few in a second, and little else. */
+/* Of these there are many, and no chance in them; of those so few that one odd beginning of some thirty would
+ * decide; and of the longest a few in a second, and little else. */
 #define SHORT_NS 10000
+#define FEW_NS 5000000
 #define LONG_NS 50000000
 #define LONG_SEEDS 4 /* times as many */
 
@@ -132,9 +134,9 @@ static void show_windows(const struct outcome *outcome)
 
 static struct numbers play(struct row *row)
 {
-	unsigned seeds = longest(row) < SHORT_NS  ? 1
-			 : longest(row) < LONG_NS ? options.seeds
-						  : options.seeds * LONG_SEEDS;
+	unsigned seeds = longest(row) < SHORT_NS ? 1
+			 : longest(row) < FEW_NS ? options.seeds
+						 : options.seeds * LONG_SEEDS;
 	struct numbers n = {};
 
 	for (row->seed = 1; row->seed <= seeds; row->seed++) {

@@ -31,6 +31,26 @@ static int noise_of(struct plant *plant)
 	return plant->noise ? (int)(plant->seed >> 8) % (2 * plant->noise + 1) - plant->noise : 0;
 }
 
+/* Of the container and one process more. */
+static struct correction_card said(uint32_t of_all, uint32_t of_card)
+{
+	return (struct correction_card){.of_card = of_card, .of_all = of_all, .named = 2};
+}
+
+static uint64_t used_ns(uint64_t elapsed, uint32_t percent, uint32_t of_all, uint32_t of_card)
+{
+	struct correction_card card = said(of_all, of_card);
+
+	return correction_used_ns(elapsed, percent, &card);
+}
+
+static uint64_t others_ns(uint64_t elapsed, uint32_t percent, uint32_t of_all, uint32_t of_card)
+{
+	struct correction_card card = said(of_all, of_card);
+
+	return correction_others_ns(elapsed, percent, &card);
+}
+
 /* One second in which the container would use `wants` of the card. Returns what it used. */
 static double plant_second(struct plant *plant, uint32_t share, double wants)
 {
@@ -45,7 +65,7 @@ static double plant_second(struct plant *plant, uint32_t share, double wants)
 	percent = (int)(plant->used[plant->late] * 100 + 0.5) + noise_of(plant);
 	percent = percent < 0 ? 0 : percent;
 	correction_sample(&plant->correction, SECOND, (uint64_t)(used * plant->wrong * 1e9),
-		correction_used_ns(SECOND, (uint32_t)percent, (uint32_t)percent, (uint32_t)percent), 0);
+		used_ns(SECOND, (uint32_t)percent, (uint32_t)percent, (uint32_t)percent), 0);
 	plant->second++;
 	return used;
 }
@@ -262,17 +282,80 @@ static void a_new_keeper_goes_on_where_the_last_one_was(void **state)
 static void what_the_processes_are_said_to_use_is_scaled_to_the_card(void **state)
 {
 	/* 60 + 60 of a card that was busy for 100 */
-	assert_int_equal(correction_used_ns(SECOND, 60, 120, 100), SECOND / 2);
-	/* a process that is not named: not more than a quarter is blamed on the others */
-	assert_int_equal(correction_used_ns(SECOND, 20, 20, 100), SECOND / 4);
-	assert_int_equal(correction_used_ns(SECOND, 0, 0, 100), 0);
+	assert_int_equal(used_ns(SECOND, 60, 120, 100), SECOND / 2);
+	/* A process that is not named is not blamed on the others; whole percents may hide one of each of the
+	 * two. */
+	assert_int_equal(used_ns(SECOND, 20, 20, 100), SECOND / 100 * 22);
+	assert_int_equal(used_ns(SECOND, 20, 20, 21), SECOND / 100 * 21);
+	assert_int_equal(used_ns(SECOND, 0, 0, 100), 0);
 	/* The card's number is of a second, in which it was idle before. */
-	assert_int_equal(correction_used_ns(SECOND / 4, 40, 80, 30), SECOND / 10);
-	assert_int_equal(correction_used_ns(SECOND / 4, 80, 160, 30), SECOND / 8);
+	assert_int_equal(used_ns(SECOND / 4, 40, 80, 30), SECOND / 10);
+	assert_int_equal(used_ns(SECOND / 4, 80, 160, 30), SECOND / 8);
 	/* others: those that are named, or the card's rest */
-	assert_int_equal(correction_others_ns(SECOND, 20, 70, 60), SECOND / 2);
-	assert_int_equal(correction_others_ns(SECOND, 20, 20, 60), SECOND / 10 * 4);
-	assert_int_equal(correction_others_ns(SECOND, 20, 20, 10), 0);
+	assert_int_equal(others_ns(SECOND, 20, 70, 60), SECOND / 2);
+	assert_int_equal(others_ns(SECOND, 20, 20, 60), SECOND / 10 * 4);
+	assert_int_equal(others_ns(SECOND, 20, 20, 10), 0);
+}
+
+/* The driver's answers are later than what was started, also where the keeper has just begun. */
+static void a_new_keeper_takes_work_that_was_under_way_for_no_error(void **state)
+{
+	static const uint64_t rates[] = {250000, 500000, 31250};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+		struct correction correction;
+
+		correction_resume(&correction, 250000, rates[i]);
+		correction_at_work(&correction);
+		for (int k = 0; k < 60; k++) {
+			uint64_t elapsed = correction_look_ns(&correction);
+
+			correction_sample(&correction, elapsed, elapsed * rates[i] / 1000000, elapsed / 4,
+				elapsed / 4 * 3);
+			assert_near(correction.factor, (double)rates[i] / 250000,
+				0.01 * (double)rates[i] / 250000);
+		}
+	}
+}
+
+/* 30 % of a card, of which the driver tells only half in the second in which a process ends and another
+ * begins. */
+static void what_the_dead_had_started_is_no_error(void **state)
+{
+	struct correction correction;
+
+	for (int early = 0; early < 2; early++) {
+		correction_init(&correction);
+		correction_at_work(&correction);
+		for (int i = 0; i < 60; i++) {
+			bool ends = i > (early ? 2 : 30) && i % 4 == 0;
+
+			if (ends)
+				correction_lost(&correction);
+			correction_sample(&correction, correction_look_ns(&correction), SECOND / 10 * 3,
+				SECOND / 100 * (ends ? 15 : 30), SECOND / 2);
+			assert_near(correction.factor, 1, 0.05);
+		}
+	}
+}
+
+static void who_ends_all_the_time_is_corrected_downwards_still(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	for (int i = 0; i < 60; i++) {
+		correction_lost(&correction);
+		correction_sample(&correction, SECOND, SECOND / 10, SECOND / 2, 0);
+	}
+	assert_near(correction.factor, 0.2, 0.05);
+}
+
+static void a_set_of_processes_is_told_from_others(void **state)
+{
+	assert_int_not_equal(correction_who(1), 0);
+	assert_int_not_equal(
+		correction_who(100) + correction_who(103), correction_who(101) + correction_who(102));
 }
 
 int main(void)
@@ -294,6 +377,10 @@ int main(void)
 		cmocka_unit_test(no_number_leads_out_of_the_bounds),
 		cmocka_unit_test(a_new_keeper_goes_on_where_the_last_one_was),
 		cmocka_unit_test(what_the_processes_are_said_to_use_is_scaled_to_the_card),
+		cmocka_unit_test(a_new_keeper_takes_work_that_was_under_way_for_no_error),
+		cmocka_unit_test(what_the_dead_had_started_is_no_error),
+		cmocka_unit_test(who_ends_all_the_time_is_corrected_downwards_still),
+		cmocka_unit_test(a_set_of_processes_is_told_from_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

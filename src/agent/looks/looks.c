@@ -17,6 +17,7 @@
 #include "agent/power/power.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "model/correction.h"
 #include "net/loop.h"
 #include "nvml/nvml.h"
 
@@ -276,28 +277,39 @@ void looks_resume(struct looks *looks)
 	looks_go(looks);
 }
 
+static uint32_t percent_of(const struct looker_answer *answer, pid_t pid)
+{
+	for (size_t i = 0; i < answer->n_uses; i++)
+		if (answer->uses[i].pid == pid)
+			return answer->uses[i].percent;
+	return 0;
+}
+
 /* Who uses a card has memory of it. */
 static void note_use(struct looks *looks, const struct looker_answer *answer, size_t n)
 {
 	const char *uuid = looks->at->uuid;
-	uint32_t of_all = 0;
+	struct correction_card said = {.of_card = answer->card_percent, .named = (uint32_t)answer->n_uses};
 
 	looks->at->since_us = answer->since_us;
-	list_for_each (item, watched_on(looks->set, uuid))
-		list_entry(item, struct watched_card, item)->power.used_percent = 0;
-	for (size_t i = 0; i < answer->n_uses; i++) {
-		of_all += answer->uses[i].percent;
-		for (size_t k = 0; k < n; k++) {
-			struct watched *watched = looks->holders[k].watched;
-			struct watched_card *card = watched && answer->list[k].pid == answer->uses[i].pid
-							    ? watched_card(watched, uuid)
-							    : NULL;
+	list_for_each (item, watched_on(looks->set, uuid)) {
+		struct power_card *power = &list_entry(item, struct watched_card, item)->power;
 
-			if (card)
-				card->power.used_percent += answer->uses[i].percent;
-		}
+		power->used_percent = 0;
+		power->who = 0;
 	}
-	power_used(looks->agent->power, uuid, of_all, answer->card_percent);
+	for (size_t i = 0; i < answer->n_uses; i++)
+		said.of_all += answer->uses[i].percent;
+	for (size_t k = 0; k < n; k++) {
+		struct watched *watched = looks->holders[k].watched;
+		struct watched_card *card = watched ? watched_card(watched, uuid) : NULL;
+
+		if (!card)
+			continue;
+		card->power.used_percent += percent_of(answer, answer->list[k].pid);
+		card->power.who += correction_who(answer->list[k].pid);
+	}
+	power_used(looks->agent->power, uuid, &said);
 }
 
 static void look_finish(struct looks *looks, const char *uuid, const struct looker_answer *answer)

@@ -287,8 +287,18 @@ static void card_judge(
 		power->unpaid_ns += used;
 }
 
+/* What was counted before we first looked, or by who has ended since, is not what the driver tells of. */
+static void card_who(struct power_card *power, uint64_t started)
+{
+	if (!power->sampled_ns && started)
+		correction_at_work(&power->correction);
+	if (power->sampled_who && power->who != power->sampled_who)
+		correction_lost(&power->correction);
+	power->sampled_who = power->who;
+}
+
 static void card_used(
-	struct agent *agent, struct watched_card *card, int64_t now, uint32_t of_all, uint32_t of_card)
+	struct agent *agent, struct watched_card *card, int64_t now, const struct correction_card *said)
 {
 	struct power_card *power = &card->power;
 	int64_t elapsed = now - power->sampled_ns;
@@ -297,15 +307,15 @@ static void card_used(
 
 	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
 		return;
+	card_who(power, seen.started_ns);
 	if (power->sampled_ns) {
-		used = correction_used_ns((uint64_t)elapsed, power->used_percent, of_all, of_card);
+		used = correction_used_ns((uint64_t)elapsed, power->used_percent, said);
 		power->used_ns += used;
 		if (seen.started_ns >= power->sampled_started_ns) {
 			uint64_t started = seen.started_ns - power->sampled_started_ns;
 
 			correction_sample(&power->correction, (uint64_t)elapsed, started, used,
-				correction_others_ns(
-					(uint64_t)elapsed, power->used_percent, of_all, of_card));
+				correction_others_ns((uint64_t)elapsed, power->used_percent, said));
 			card_judge(agent, card, (uint64_t)elapsed, started, used);
 		}
 	}
@@ -315,12 +325,12 @@ static void card_used(
 		card_grant(card, (uint32_t)power->share, (enum share_policy)(power->policy - 1));
 }
 
-void power_used(struct power *power, const char *uuid, uint32_t of_all, uint32_t of_card)
+void power_used(struct power *power, const char *uuid, const struct correction_card *said)
 {
 	int64_t now = monotonic_ns();
 
 	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
-		card_used(power->agent, list_entry(item, struct watched_card, item), now, of_all, of_card);
+		card_used(power->agent, list_entry(item, struct watched_card, item), now, said);
 }
 
 /* ---- life -----------------------------------------------------------------------------------------------

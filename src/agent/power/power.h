@@ -11,6 +11,7 @@
 #include "model/shares.h"
 
 struct agent;
+struct correction_card;
 struct grant_file;
 struct json_object;
 struct metrics;
@@ -44,9 +45,9 @@ void power_recall(struct power *power);
 /* power_wants_use() - whether the driver is to be asked who used this card. */
 bool power_wants_use(struct power *power, const char *uuid);
 
-/* power_used() - the driver has said who used it: power_card.used_percent of all containers on it is filled;
- * of_all: the sum over all processes. */
-void power_used(struct power *power, const char *uuid, uint32_t of_all, uint32_t of_card);
+/* power_used() - the driver has said who used it: power_card.used_percent and who of all containers on it are
+ * filled. */
+void power_used(struct power *power, const char *uuid, const struct correction_card *said);
 
 /* power_metrics() - onto the agent's page. */
 void power_metrics(const struct power *power, const struct agent *agent, struct metrics *page);
