@@ -40,8 +40,8 @@ def extender(api, kind):
     """The URL of an extender of this kind, None for none. A path: another ration-scheduler."""
     if kind == NONE:
         yield None
-    elif kind == RATION:
-        with RationScheduler(api.kubeconfig) as scheduler:
+    elif kind == RATION or isinstance(kind, Path):
+        with RationScheduler(api.kubeconfig, program=kind if isinstance(kind, Path) else None) as scheduler:
             scheduler.wait_ready()
             yield scheduler.url
             for line in scheduler.text().splitlines():
