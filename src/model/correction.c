@@ -43,6 +43,8 @@
 #define SOON_NS (LOOK_NS / 3)
 #define SOON_LOOKS 12
 #define TAIL_UNKNOWN (-1.0)
+#define UNSEEN UINT64_MAX /* somebody who was there at no look; maybe not all that began then is there now   \
+			   */
 
 void correction_init(struct correction *correction)
 {
@@ -68,9 +70,13 @@ void correction_at_work(struct correction *correction)
 	correction->early.tail = TAIL_UNKNOWN;
 }
 
-void correction_lost(struct correction *correction)
+void correction_processes(struct correction *correction, uint64_t who, uint64_t started_ns)
 {
-	correction->lost = true;
+	bool unseen = !who && started_ns;
+
+	if ((correction->who && who != correction->who) || unseen)
+		correction->lost = true;
+	correction->who = unseen ? UNSEEN : who;
 }
 
 uint64_t correction_who(int64_t pid)
@@ -209,16 +215,16 @@ static void part_ends(struct correction *c)
 	c->now = (struct correction_part){0};
 }
 
-/* What who has ended had started counts, and nobody tells what it used: nothing is to be learned from that,
- * nor from sums it would be in. */
+/* What who has ended had started counts, and nobody tells what it used: that can hide that too little was
+ * charged, and not make it up. Nearly as much is left to chance: only the low ones would be learned. */
 static bool is_without_the_dead(struct correction *c, double started, double used)
 {
 	bool lost = c->lost;
 
 	c->lost = false;
-	if (!lost || started <= c->factor * used)
+	if (!lost || started * CORRECTION_FAR <= c->factor * used)
 		return false;
-	c->now = c->last = c->all = (struct correction_part){0};
+	c->all = (struct correction_part){0};
 	correction_at_work(c);
 	return true;
 }
@@ -234,11 +240,12 @@ void correction_sample(struct correction *correction, uint64_t elapsed_ns, uint6
 		c->now = c->last = (struct correction_part){0};
 	if (elapsed_ns > SAMPLE_MOST_NS) {
 		c->early.tail = started_ns ? TAIL_UNKNOWN : 0;
+		c->lost = false;
 		return;
 	}
+	c->looks += started_ns > 0 && c->looks < SOON_LOOKS;
 	if (is_without_the_dead(c, (double)started_ns, (double)used_ns))
 		return;
-	c->looks += started_ns > 0 && c->looks < SOON_LOOKS;
 	if (c->used_ns == 0) {
 		early_learn(c, (double)elapsed_ns, (double)started_ns, (double)used_ns, (double)others_ns);
 		return;

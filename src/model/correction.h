@@ -37,7 +37,8 @@ struct correction {
 	struct correction_early early;
 	unsigned looks; /* at which something had been started, up to some */
 	unsigned far;	/* so many samples in a row were far off */
-	bool lost;	/* the next sample lacks what who has ended used */
+	uint64_t who;	/* processes at the last look */
+	bool lost;	/* the next sample may lack what who has ended used */
 };
 
 /* What the driver says at one look about a card, in whole percents of its time. */
@@ -55,13 +56,12 @@ void correction_resume(struct correction *correction, uint64_t share, uint64_t r
 /* correction_at_work() - what the next sample is about was under way before it: what was started before
  * counts as used in it. Else nothing was.
  *
- * correction_lost() - a process of the container has ended since the last sample. The driver tells nothing
- * of it any more, and the count keeps what it had started: the sample may show that too little was charged,
- * never that it was too much. */
+ * correction_processes() - before a sample: who there is, as a sum of correction_who(), 0 for nobody, and
+ * what was started since the last one. Where these are not those of the last look, one may have ended: the
+ * driver tells nothing of it any more, and the count keeps what it had started. Such a sample may show that
+ * far too little was charged, and nothing else. Who comes and goes between two looks is not noticed. */
 void correction_at_work(struct correction *correction);
-void correction_lost(struct correction *correction);
-
-/* correction_who() - stands for a process; a sum of these for a set of them. */
+void correction_processes(struct correction *correction, uint64_t who, uint64_t started_ns);
 uint64_t correction_who(int64_t pid);
 
 /* correction_sample() - in elapsed_ns, some second, this was started by the shims' count and used by the

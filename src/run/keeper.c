@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "grant/account.h"
+#include "grant/owner.h"
 #include "grant/reserve.h"
 #include "grant/usage.h"
 #include "model/correction.h"
@@ -34,6 +35,7 @@ struct keeper {
 	struct grant_file *grant;
 	struct usage_file *usage;
 	struct account *account;
+	struct owner self;
 	int usage_fd;
 	struct nvml *nvml; /* NULL until it could be opened */
 	struct nvml_process processes[NVML_MAX_PROCESSES];
@@ -100,17 +102,18 @@ static void look(struct keeper *keeper, uint32_t looked_for)
 	usage_file_keep(keeper->usage_fd, r == 0);
 }
 
-/* The living processes of the run, as a number that is another one when one of them ends. */
-static uint64_t who_lives(const struct keeper *keeper)
+/* On whichever of its cards. */
+static uint64_t who_lives(struct keeper *keeper)
 {
 	uint32_t slots = atomic_load(&keeper->usage->slots_used);
 	uint64_t who = 0;
 
 	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
-		pid_t pid = (pid_t)OWNER_PID(atomic_load(&keeper->usage->slots[i].owner));
+		const struct usage_slot *slot = &keeper->usage->slots[i];
+		uint64_t owner = atomic_load(&slot->owner);
 
-		if (pid && (kill(pid, 0) == 0 || errno != ESRCH))
-			who += correction_who(pid);
+		if (OWNER_PID(owner) && !owner_is_dead(&keeper->self, slot, owner))
+			who += correction_who((int64_t)OWNER_PID(owner));
 	}
 	return who;
 }
@@ -203,6 +206,7 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 	r = usage_file_map(path, &keeper->usage, &why);
 	if (r == 0)
 		keeper->account = account_open(keeper->grant, keeper->usage);
+	owner_self(&keeper->self);
 	if (r == 0)
 		power_new(keeper->folder, keeper->grant, keeper->usage_fd, &keeper->power);
 	return r;

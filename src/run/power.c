@@ -45,7 +45,7 @@ struct own_card {
 	struct correction correction;
 	uint64_t share, rate, word; /* as they are in the grant */
 	int64_t sampled_ns;
-	uint64_t sampled_started_ns, sampled_who;
+	uint64_t sampled_started_ns;
 };
 
 struct power {
@@ -303,13 +303,11 @@ void power_used(struct power *power, unsigned card, uint32_t percent, uint64_t w
 		return;
 	if (!own->sampled_ns && seen.started_ns)
 		correction_at_work(&own->correction);
-	if (own->sampled_who && who != own->sampled_who)
-		correction_lost(&own->correction);
+	correction_processes(&own->correction, who, seen.started_ns - own->sampled_started_ns);
 	if (own->sampled_ns && seen.started_ns >= own->sampled_started_ns)
 		correction_sample(&own->correction, elapsed, seen.started_ns - own->sampled_started_ns,
 			correction_used_ns(elapsed, percent, said),
 			correction_others_ns(elapsed, percent, said));
-	own->sampled_who = who;
 	own->sampled_ns = now;
 	own->sampled_started_ns = seen.started_ns;
 }

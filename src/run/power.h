@@ -27,7 +27,7 @@ bool power_wants_use(const struct power *power, unsigned card);
 /* power_use_ns() - in how long the driver is to be asked again who used the cards. */
 int64_t power_use_ns(const struct power *power);
 
-/* power_used() - by the driver's count the run used so many percent of the card; `who` stands for its
- * processes, 0 for none. */
+/* power_used() - by the driver's count the run used so many percent of the card; `who`: its processes,
+ * as correction_processes() wants them. */
 void power_used(struct power *power, unsigned card, uint32_t percent, uint64_t who,
 	const struct correction_card *said);

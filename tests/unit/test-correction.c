@@ -325,13 +325,15 @@ static void what_the_dead_had_started_is_no_error(void **state)
 	struct correction correction;
 
 	for (int early = 0; early < 2; early++) {
+		uint64_t who = 1;
+
 		correction_init(&correction);
 		correction_at_work(&correction);
 		for (int i = 0; i < 60; i++) {
 			bool ends = i > (early ? 2 : 30) && i % 4 == 0;
 
-			if (ends)
-				correction_lost(&correction);
+			who += ends;
+			correction_processes(&correction, who, SECOND / 10 * 3);
 			correction_sample(&correction, correction_look_ns(&correction), SECOND / 10 * 3,
 				SECOND / 100 * (ends ? 15 : 30), SECOND / 2);
 			assert_near(correction.factor, 1, 0.05);
@@ -339,13 +341,41 @@ static void what_the_dead_had_started_is_no_error(void **state)
 	}
 }
 
-static void who_ends_all_the_time_is_corrected_downwards_still(void **state)
+/* Nobody is there at any look, or nobody of before: what they had started would be charged for nothing. */
+static void who_lives_for_less_than_a_look_is_not_given_more(void **state)
 {
 	struct correction correction;
 
 	correction_init(&correction);
-	for (int i = 0; i < 60; i++) {
-		correction_lost(&correction);
+	for (uint64_t i = 0; i < 60; i++) {
+		correction_processes(&correction, i % 3, SECOND / 4);
+		correction_sample(&correction, SECOND / 3, SECOND / 4, i % 3 ? SECOND / 20 : 0, 0);
+		assert_true(correction.factor <= 1);
+	}
+}
+
+/* Others come and go beside one that goes on: what a look is off by chance, it is to both sides. */
+static void chance_is_not_taken_for_too_little_where_processes_come_and_go(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	correction_at_work(&correction);
+	for (uint64_t i = 0; i < 120; i++) {
+		correction_processes(&correction, i + 1, SECOND / 4);
+		correction_sample(&correction, correction_look_ns(&correction), SECOND / 4,
+			i % 2 ? SECOND / 5 : SECOND / 10 * 3, SECOND / 2);
+		assert_near(correction.factor, 1, 0.06);
+	}
+}
+
+static void who_comes_and_goes_is_corrected_downwards_still(void **state)
+{
+	struct correction correction;
+
+	correction_init(&correction);
+	for (uint64_t i = 0; i < 60; i++) {
+		correction_processes(&correction, i + 1, SECOND / 10);
 		correction_sample(&correction, SECOND, SECOND / 10, SECOND / 2, 0);
 	}
 	assert_near(correction.factor, 0.2, 0.05);
@@ -379,7 +409,9 @@ int main(void)
 		cmocka_unit_test(what_the_processes_are_said_to_use_is_scaled_to_the_card),
 		cmocka_unit_test(a_new_keeper_takes_work_that_was_under_way_for_no_error),
 		cmocka_unit_test(what_the_dead_had_started_is_no_error),
-		cmocka_unit_test(who_ends_all_the_time_is_corrected_downwards_still),
+		cmocka_unit_test(who_lives_for_less_than_a_look_is_not_given_more),
+		cmocka_unit_test(chance_is_not_taken_for_too_little_where_processes_come_and_go),
+		cmocka_unit_test(who_comes_and_goes_is_corrected_downwards_still),
 		cmocka_unit_test(a_set_of_processes_is_told_from_others),
 	};
 

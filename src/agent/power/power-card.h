@@ -30,9 +30,8 @@ struct power_card {
 	int64_t sampled_ns; /* 0: none yet */
 	uint64_t sampled_started_ns;
 	unsigned used_percent; /* by the driver's count, its processes together */
-	uint64_t who;	       /* its processes there, as a number: 0 if none */
-	uint64_t sampled_who;
-	uint64_t used_ns; /* of all samples */
+	uint64_t who;	       /* its processes there, as correction_processes() wants them */
+	uint64_t used_ns;      /* of all samples */
 	struct endless endless;
 	uint64_t unpaid_ns; /* used past the share while nothing was started, of all samples */
 };

@@ -287,16 +287,6 @@ static void card_judge(
 		power->unpaid_ns += used;
 }
 
-/* What was counted before we first looked, or by who has ended since, is not what the driver tells of. */
-static void card_who(struct power_card *power, uint64_t started)
-{
-	if (!power->sampled_ns && started)
-		correction_at_work(&power->correction);
-	if (power->sampled_who && power->who != power->sampled_who)
-		correction_lost(&power->correction);
-	power->sampled_who = power->who;
-}
-
 static void card_used(
 	struct agent *agent, struct watched_card *card, int64_t now, const struct correction_card *said)
 {
@@ -307,7 +297,9 @@ static void card_used(
 
 	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
 		return;
-	card_who(power, seen.started_ns);
+	if (!power->sampled_ns && seen.started_ns)
+		correction_at_work(&power->correction);
+	correction_processes(&power->correction, power->who, seen.started_ns - power->sampled_started_ns);
 	if (power->sampled_ns) {
 		used = correction_used_ns((uint64_t)elapsed, power->used_percent, said);
 		power->used_ns += used;
