@@ -136,6 +136,21 @@ class Features(Storm):
             assert not self.watch.part_since, f"there in part: {list(self.watch.part_since)}"
         return True
 
+    def settle(self, *args):
+        try:
+            super().settle(*args)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {self.levels_now()}") from error
+
+    def levels_now(self):
+        """For who reads a failure: pods in each level, by the policies' statuses and by this test."""
+        found = []
+        for policy in POLICIES:
+            _, answer = self.api.insist("GET", RESOURCE_POLICIES.format(self.namespace) + policy.name)
+            inside = [self.watch.inside[policy.name, i] for i in range(len(policy.levels))]
+            found.append(f"{policy.name}: {[unit['pods'] for unit in answer.get('status', {}).get('units', [])]}, {inside}")
+        return found
+
     def is_excused(self, obj):
         """It has ended by itself, or was evicted with a gang of which only a part was there."""
         return obj["status"].get("phase") == "Succeeded" or (
