@@ -333,7 +333,7 @@ static int planned_gang(
 void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *before)
 {
 	struct cards_seen after;
-	uint64_t seats[NODES_MAX] = {0};
+	uint64_t seats[NODES_MAX] = {0}, same[NODES_MAX] = {0};
 	int gang;
 
 	if (!sim->plan->whole_cards)
@@ -348,12 +348,14 @@ void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *befor
 		bool stays = before->occupancy[i] == OCCUPANCY_TENTATIVE && !before->planned[i] &&
 			     !is_moved(before, &after, i);
 
-		if (sim->pods[i].shape.gang == gang && after.occupancy[i] == OCCUPANCY_TENTATIVE && !stays)
-			seats[after.node[i]] |= BIT(i);
+		if (sim->pods[i].shape.gang == gang && after.occupancy[i] == OCCUPANCY_TENTATIVE)
+			*(stays ? &same[after.node[i]] : &seats[after.node[i]]) |= BIT(i);
 	}
 	for (int n = 0; n < sim->n_nodes; n++) {
 		sim->statistics->counts[COUNT_PLANNED_SETS] += (uint64_t)__builtin_popcountll(seats[n]);
-		if (!seat_all(sim, pair, &after, n, seats[n]))
+		/* Whose cards are the same may have been seated anew, and where it was. */
+		if (!seat_all(sim, pair, &after, n, seats[n]) &&
+			!(seats[n] && seat_all(sim, pair, &after, n, seats[n] | same[n])))
 			sim_violate(sim, "each member of a gang gets the cards that serve it best",
 				"gang %d on n%d, pods %#llx", gang, n, (unsigned long long)seats[n]);
 	}

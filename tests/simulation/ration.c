@@ -272,6 +272,18 @@ static void recheck(struct sim *sim, int pair, int pod)
 		pod, found == pod ? sim->n_log : -1);
 }
 
+/* The watch has still not shown it: if it ends in the next gap, only asking again will tell. */
+static void take(struct sim *sim, struct ration *ration, const struct pod_facts *facts)
+{
+	const struct ledger_pod *known = ledger_pod(&ration->ledger, facts->uid);
+	bool listed = known && known->listed;
+
+	if (ledger_set_pod(&ration->ledger, facts) < 0)
+		sim->truncated = true;
+	if (!listed)
+		ledger_set_unlisted(&ration->ledger, facts->uid);
+}
+
 static void rechecked(struct sim *sim, int pair, int pod, int position)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -283,11 +295,11 @@ static void rechecked(struct sim *sim, int pair, int pod, int position)
 	if (known && !state.exists && !ghost) {
 		assume_running(sim, pair, pod);
 		forget_pod(sim, pair, pod, false);
-	} else if (known && state.exists && facts.finished)
+	} else if (known && state.exists && facts.finished) {
 		ledger_remove_pod(&ration->ledger, facts.uid);
-	else if (state.exists && !ghost && !(ration->forgotten & BIT(pod)) &&
-		 ledger_set_pod(&ration->ledger, &facts) < 0)
-		sim->truncated = true;
+	} else if (state.exists && !ghost && !(ration->forgotten & BIT(pod))) {
+		take(sim, ration, &facts);
+	}
 	ration_changed(sim, pair);
 }
 
@@ -515,18 +527,13 @@ void ration_read_node(struct sim *sim, int pair, int node, int position)
 		struct state state = api_state_at(sim, i, position);
 		struct pod_facts facts = api_facts(sim, i, &state);
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
-		bool listed;
 
 		if (!state.exists && sim->pods[i].state.node == node)
 			miss_size(sim, known, i);
 		if (!state.exists || state.node != node || facts.finished || (ration->forgotten & BIT(i)) ||
 			(known && known->occupancy >= OCCUPANCY_BOUND && !is_resized(known, &facts)))
 			continue;
-		listed = known && known->listed;
-		if (ledger_set_pod(&ration->ledger, &facts) < 0)
-			sim->truncated = true;
-		if (!listed)
-			ledger_set_unlisted(&ration->ledger, facts.uid);
+		take(sim, ration, &facts);
 		ration->held[i] = -1;
 	}
 	miss_ghosts(sim, ration);
