@@ -38,6 +38,7 @@ struct resize {
 	char *uid, *namespace_, *name, *node;
 	bool busy;		   /* a request to the API server is on its way */
 	bool gone;		   /* the pod is, or its request: nothing is to be begun any more */
+	bool another;		   /* and then came another request, before we heard what became of ours */
 	struct resize_patch patch; /* text is NULL until it is known what to answer */
 	bool doubtful;		   /* it was sent, and nobody told what came of it */
 	bool unclear; /* the last one may have been applied: what it reserves stays until a list */
@@ -170,9 +171,12 @@ static void on_patched(void *userdata, const struct kube_response *response)
 		end_reservation(resize, ok);
 	resize_patch_release(&resize->patch);
 	resize->doubtful = false;
-	if (ok || gone || (resize->gone && !resize->unclear))
+	if (ok ? !resize->another : gone || (resize->gone && !resize->unclear)) {
 		resize_free(resize);
-	else if (conflict)
+		return;
+	}
+	resize->another = false;
+	if (ok || conflict)
 		start(resize);
 	else
 		again_later(resize);
@@ -315,6 +319,7 @@ void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
 		      !request_is_empty(&pod->request);
 
 	if (resize) {
+		resize->another = wanted && (resize->gone || resize->another);
 		resize->gone = !wanted;
 		if (!wanted && !resize->busy && !resize->patch.text && !resize->unclear)
 			resize_free(resize);

@@ -244,7 +244,7 @@ class FakeApiServer:
     def inject(self, method=None, path="", times=1, watch=None, **what):
         """The next `times` (FOREVER: all) requests with this method and a path that matches the regex (and, if
         watch is True or False, that are or are not watches) suffer: status=, body=, headers=, message=, reason=;
-        delay= seconds; hang=True; drop=True; cut_after= bytes; stream= bytes. Returns the Fault; set its .times to
+        delay= or late= seconds; hang=True; drop=True; cut_after= bytes; stream= bytes. Returns the Fault; set its .times to
         0 to end it."""
         fault = Fault(method, path, times, watch, **what)
         with self.store.changed:

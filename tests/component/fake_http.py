@@ -31,6 +31,7 @@ class Fault:
         self.message = what.get("message", "injected")
         self.reason = what.get("reason", "InternalError")
         self.delay = what.get("delay", 0)         # seconds before anything is answered
+        self.late = what.get("late", 0)           # seconds after it was done and before it is answered
         self.hang = what.get("hang", False)       # never answer, keep the connection open until stop()
         self.drop = what.get("drop", False)       # close the connection without an answer
         self.cut_after = what.get("cut_after")    # close the connection after this many bytes of the body
@@ -97,7 +98,9 @@ class Handler(BaseHTTPRequestHandler):
             if query.get("watch") in ("1", "true"):
                 self.watch(url.path, query, cut_after)
             else:
-                self.answer(*self.api.handle(request), cut_after=cut_after)
+                done = self.api.handle(request)
+                time.sleep(fault.late if fault else 0)
+                self.answer(*done, cut_after=cut_after)
         except ApiError as e:
             self.answer(e.code, e.status())
 

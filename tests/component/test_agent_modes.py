@@ -72,7 +72,8 @@ def test_value_that_is_not_served_is_named_by_a_condition_until_it_is_right(valu
         w.start_agent()
         it = wait_for(w.condition)
         assert (it["status"], it["reason"]) == ("True", "GPUModeRefused")
-        assert f"{SCHEDULE}={value}" in it["message"] and it["message"] == annotations(w)["ration.dev/problem"]
+        assert f"{SCHEDULE}={value}" in it["message"]
+        wait_for(lambda: annotations(w).get("ration.dev/problem") == it["message"])
         assert any(c["type"] == "Ready" for c in w.api.node(NODE)["status"]["conditions"])
         assert w.kubelet.devices == {} and says(w, mode=None, gpus=None)
         relabel(w, "share")

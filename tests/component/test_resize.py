@@ -194,6 +194,14 @@ def test_who_writes_the_pod_meanwhile_is_not_overwritten(api, scheduler):
     wait_for(lambda: scheduler.used() == {"n": [4]}, 5)
 
 
+def test_who_asks_again_before_the_scheduler_has_heard_that_its_answer_was_taken_is_answered(api, scheduler):
+    run_pod(api, scheduler, "p", 2)
+    api.inject("PATCH", "/pods/p$", late=0.7)
+    assert resize(api, "p", {"main": 3})[0]
+    assert resize(api, "p", {"main": 4})[0]
+    wait_for(lambda: scheduler.used() == {"n": [4]}, 5)
+
+
 def test_while_the_outcome_is_unknown_the_larger_size_counts(api, scheduler):
     run_pod(api, scheduler, "p", 2)
     # It landed, but nobody hears of it: neither an answer nor the watch.
