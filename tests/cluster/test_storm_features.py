@@ -146,10 +146,15 @@ class Features(Storm):
         """For who reads a failure: pods in each level, by the policies' statuses and by this test."""
         found = []
         for policy in POLICIES:
-            _, answer = self.api.insist("GET", RESOURCE_POLICIES.format(self.namespace) + policy.name)
-            inside = [self.watch.inside[policy.name, i] for i in range(len(policy.levels))]
-            found.append(f"{policy.name}: {[unit['pods'] for unit in answer.get('status', {}).get('units', [])]}, {inside}")
+            status, inside = self.levels_of(policy)
+            found.append(f"{policy.name}: {[unit['pods'] for unit in status.get('units', [])]}, {inside}")
         return found
+
+    def levels_of(self, policy):
+        """(what its status says, how many pods each of its levels has by this test)"""
+        _, answer = self.api.insist("GET", RESOURCE_POLICIES.format(self.namespace) + policy.name)
+        with self.watch.lock:
+            return answer.get("status", {}), [self.watch.inside[policy.name, i] for i in range(len(policy.levels))]
 
     def is_excused(self, obj):
         """It has ended by itself, or was evicted with a gang of which only a part was there."""
@@ -165,10 +170,7 @@ class Features(Storm):
 
     def statuses_are_right(self):
         for policy in POLICIES:
-            _, answer = self.api.insist("GET", RESOURCE_POLICIES.format(self.namespace) + policy.name)
-            status = answer["status"]
-            with self.watch.lock:
-                inside = [self.watch.inside[policy.name, i] for i in range(len(policy.levels))]
+            status, inside = self.levels_of(policy)
             assert [unit["pods"] for unit in status["units"]] == inside, (policy.name, status["units"], inside)
             assert status["pods"] == sum(inside) and status["conditions"][0]["status"] == "True", status
         return True

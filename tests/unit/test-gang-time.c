@@ -154,17 +154,23 @@ static void who_has_failed_is_replaced_and_needed(void **state)
 	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);
 }
 
-/* The same name, by another controller. */
-static void who_has_succeeded_for_another_controller_does_not_count(void **state)
+/* u0 of a Job's two, before the gang has come about; u1 is deleted. */
+static void one_of_two_succeeds(struct scene *scene)
 {
-	struct scene *scene = *state;
-
 	scene_nodes(scene, 1, 20);
 	scene_pods_of(scene, "job", (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
 	scene_ask(scene, "u0");
 	scene_bound(scene, "u0", true);
 	succeed(scene, "u0");
 	scene_delete(scene, "u1");
+}
+
+/* The same name, by another controller. */
+static void who_has_succeeded_for_another_controller_does_not_count(void **state)
+{
+	struct scene *scene = *state;
+
+	one_of_two_succeeds(scene);
 	scene_pods_of(scene, "another", (const char *[]){"u2"}, 1, "g", 2, 5);
 	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
 }
@@ -173,12 +179,7 @@ static void nothing_is_left_of_a_gang_whose_pods_have_succeeded_and_gone(void **
 {
 	struct scene *scene = *state;
 
-	scene_nodes(scene, 1, 20);
-	scene_pods_of(scene, "job", (const char *[]){"u0", "u1"}, 2, "g", 2, 5);
-	scene_ask(scene, "u0");
-	scene_bound(scene, "u0", true);
-	succeed(scene, "u0");
-	scene_delete(scene, "u1");
+	one_of_two_succeeds(scene);
 	assert_int_equal(scene->gangs.by_key.count, 1);
 	gangs_delete_pod(&scene->gangs, "u0");
 	gangs_delete_pod(&scene->gangs, "u0");
