@@ -43,9 +43,8 @@
 #define SOON_NS (LOOK_NS / 3)
 #define SOON_LOOKS 12
 #define TAIL_UNKNOWN (-1.0)
-#define UNSEEN                                                                                               \
-	UINT64_MAX /* somebody who was there at no look; maybe not all that began then is there now          \
-		    */
+/* Somebody who was there at no look; maybe not all that began then is there now. */
+#define UNSEEN UINT64_MAX
 
 void correction_init(struct correction *correction)
 {
