@@ -141,10 +141,11 @@ bool gang_member_is_shown(const struct gang_member *member)
 /* At once: kube-scheduler may ask for the next one of its pods before anybody looks. */
 static void end_if_nobody_is_left(struct gang *gang)
 {
-	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. */
+	/* Nobody looks at it any more, and others would be kept out as long as its name is remembered. Who
+	 * comes next has the same time for others to come as whoever came first. */
 	if (list_empty(&gang->members)) {
-		gang->trying = false;
-		gang->barrier_ns = 0;
+		gang->trying = gang->few = false;
+		gang->barrier_ns = gang->few_ns = 0;
 	}
 	if (!gang->came_about)
 		return;

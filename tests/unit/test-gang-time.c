@@ -487,6 +487,29 @@ static void who_belongs_to_no_controller_is_left_over_of_nothing(void **state)
 	assert_string_equal(scene_orders(scene), "");
 }
 
+/* Its controller makes all of them anew, and others may follow this one too. */
+static void who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
+
+	scene_bound_together(scene, (const char *[]){"u0", "u1"}, 2);
+	scene_delete(scene, "u0");
+	scene_delete(scene, "u1");
+	scene_wait(scene, 0);
+	scene_pod(scene, "u2", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_WAIT);
+	scene_wait(scene, 0);
+	scene_wait(scene, 9 * SECOND);
+	scene_delete(scene, "u2");
+	scene_pod(scene, "u3", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u3"), GANG_WAIT);
+	assert_int_equal(scene_wait(scene, 2 * SECOND), 10 * SECOND);
+	assert_int_equal(scene_wait(scene, 9 * SECOND), SECOND);
+	assert_string_equal(scene_orders(scene), "");
+	scene_wait(scene, SECOND);
+	assert_string_equal(scene_orders(scene), "single:u3 ");
+}
+
 static void a_gang_that_has_run_is_forgotten_after_an_hour(void **state)
 {
 	struct scene *scene = *state;
@@ -603,6 +626,7 @@ int main(void)
 		scene_test(after_a_restart_those_who_have_finished_tell_that_a_gang_has_run),
 		scene_test(who_ran_in_part_or_for_another_controller_does_not_tell),
 		scene_test(who_belongs_to_no_controller_is_left_over_of_nothing),
+		scene_test(who_comes_after_one_left_over_is_gone_waits_its_own_time_for_others),
 		scene_test(a_gang_that_has_run_is_forgotten_after_an_hour),
 		scene_test(what_lacks_is_said_to_people),
 		scene_test(who_was_told_another_reason_is_asked_for_once_more),
