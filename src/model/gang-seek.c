@@ -76,3 +76,11 @@ void gangs_for_waiting(const struct gangs *gangs, const char *uid,
 		if (!has_place(member_of(item), member))
 			call(userdata, member_of(item)->facts.uid);
 }
+
+bool gangs_has_none(const struct gangs *gangs, const char *uid)
+{
+	const struct gang_member *member = table_get(&gangs->by_uid, uid);
+
+	return member && member->stage == GANG_WAITING && !member->gang->trying &&
+	       !gang_goes_singly(gangs, member->gang);
+}

@@ -1,6 +1,7 @@
 #include "model/level-book.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 
 /* As that of a card: PreBind may wait for volumes for up to 600 s by default. */
 #define CLAIM_NS (600 * NS_PER_S)
+/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
+#define UNSEEN_MAX_NS (10 * NS_PER_S)
 
 /* ---- policies ---- */
 
@@ -211,13 +214,48 @@ static void take_facts(struct level_pod *pod, struct level_pod_facts *facts)
 	pod->waits = false;
 }
 
+static void pod_remove(struct level_book *book, struct level_pod *pod)
+{
+	struct standing before = standing_of(pod);
+
+	level_pod_take_out(pod);
+	leave(book, &before, pod);
+	table_remove(&book->pods, pod->facts.uid);
+	pod_free(pod);
+}
+
+void level_book_delete_pod(struct level_book *book, const char *uid)
+{
+	struct level_pod *pod = level_book_pod(book, uid);
+
+	snprintf(book->gone[book->next_gone], LEVEL_UID_SIZE, "%s", uid);
+	book->next_gone = (book->next_gone + 1) % LEVEL_GONE_MAX;
+	if (pod)
+		pod_remove(book, pod);
+}
+
+static bool is_gone(const struct level_book *book, const char *uid)
+{
+	for (size_t i = 0; i < LEVEL_GONE_MAX; i++)
+		if (strcmp(book->gone[i], uid) == 0)
+			return true;
+	return false;
+}
+
+/* No Binding of theirs can land, and nobody would end what they are given. */
+static bool is_to_be_ignored(const struct level_book *book, const struct level_pod_facts *facts, bool listed)
+{
+	return facts->finished || (!listed && !level_book_pod(book, facts->uid) && is_gone(book, facts->uid));
+}
+
 struct level_pod *level_book_set_pod(struct level_book *book, struct level_pod_facts *facts, bool listed)
 {
+	struct level_pod *pod = level_book_pod(book, facts->uid);
 	struct standing before;
-	struct level_pod *pod;
 
-	if (facts->finished) {
-		level_book_remove_pod(book, facts->uid);
+	if (is_to_be_ignored(book, facts, listed)) {
+		if (pod)
+			pod_remove(book, pod);
 		level_pod_facts_release(facts);
 		return NULL;
 	}
@@ -239,20 +277,6 @@ struct level_pod *level_book_set_pod(struct level_book *book, struct level_pod_f
 	return pod;
 }
 
-void level_book_remove_pod(struct level_book *book, const char *uid)
-{
-	struct level_pod *pod = level_book_pod(book, uid);
-	struct standing before;
-
-	if (!pod)
-		return;
-	before = standing_of(pod);
-	level_pod_take_out(pod);
-	leave(book, &before, pod);
-	table_remove(&book->pods, pod->facts.uid);
-	pod_free(pod);
-}
-
 void level_book_begin_list(struct level_book *book)
 {
 	book->round++;
@@ -266,7 +290,7 @@ void level_book_end_list(struct level_book *book, int64_t now_ns)
 	table_for_each (&book->pods, cursor, pod)
 		if (pod->round != book->round &&
 			(pod->round || pod->claim < 0 || pod->claim_ends_ns <= now_ns))
-			level_book_remove_pod(book, pod->facts.uid);
+			pod_remove(book, pod);
 }
 
 /* ---- questions ---- */
@@ -335,15 +359,23 @@ void level_book_drop_claim(struct level_book *book, struct level_pod *pod)
 	book->freed++;
 }
 
-void level_book_expire(struct level_book *book, int64_t now_ns)
+/* Its pod was deleted when the question was on its way, or while a LIST was read. */
+static bool is_unseen(const struct level_pod *pod, int64_t now_ns, int64_t watched_ns)
+{
+	int64_t since_ns = pod->claim_began_ns > watched_ns ? pod->claim_began_ns : watched_ns;
+
+	return !pod->round && watched_ns && now_ns - since_ns >= UNSEEN_MAX_NS;
+}
+
+void level_book_expire(struct level_book *book, int64_t now_ns, int64_t watched_ns)
 {
 	struct level_pod *pod;
 
 	table_for_each (&book->pods, cursor, pod) {
-		if (pod->claim >= 0 && pod->claim_ends_ns <= now_ns)
+		if (pod->claim >= 0 && (pod->claim_ends_ns <= now_ns || is_unseen(pod, now_ns, watched_ns)))
 			level_book_drop_claim(book, pod);
 		if (pod->claim < 0 && !pod->round && pod->forget_ns <= now_ns)
-			level_book_remove_pod(book, pod->facts.uid);
+			pod_remove(book, pod);
 	}
 }
 

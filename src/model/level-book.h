@@ -107,6 +107,10 @@ struct level_pod {
 	char text[LEVEL_TEXT_SIZE];
 };
 
+/* Whose end was told last. Kubernetes never gives a uid twice. */
+#define LEVEL_GONE_MAX 256
+#define LEVEL_UID_SIZE 40
+
 struct level_book {
 	struct level_nodes *nodes;
 	uint64_t nodes_generation; /* that the counts are of */
@@ -116,6 +120,8 @@ struct level_book {
 	uint64_t round;
 	bool stale;	/* to be counted anew before anything is asked */
 	uint64_t freed; /* grows whenever there may be more room in a level than before */
+	char gone[LEVEL_GONE_MAX][LEVEL_UID_SIZE];
+	size_t next_gone;
 };
 
 struct level_entry {
@@ -139,9 +145,10 @@ void level_book_end_list(struct level_book *book, int64_t now_ns);
 
 /* level_book_set_pod() - takes the facts over in any case and leaves them empty. Finished pods are removed.
  * listed: the watch shows it, else a question of kube-scheduler's. Returns the pod, NULL if it is finished or
- * there is no memory for it. level_book_remove_pod() - unknown ones are ignored. */
+ * there is no memory for it, or if the question is about one whose end the watch has told: kube-scheduler may
+ * be behind. level_book_delete_pod() - the watch tells its end. */
 struct level_pod *level_book_set_pod(struct level_book *book, struct level_pod_facts *facts, bool listed);
-void level_book_remove_pod(struct level_book *book, const char *uid);
+void level_book_delete_pod(struct level_book *book, const char *uid);
 struct level_pod *level_book_pod(const struct level_book *book, const char *uid);
 
 /* level_book_ask() - which level the pod may use now; together, room: as in struct level_question. The pod
@@ -152,10 +159,11 @@ void level_book_ask(struct level_book *book, struct level_pod *pod, uint32_t tog
 uint64_t level_book_open(struct level_book *book, struct level_pod *pod, uint32_t together);
 
 /* level_book_claim() - until it is bound, asked about again, or its time is over. level_book_expire() - what
- * ended by time, pods that nobody shows too. */
+ * ended by time, pods that nobody shows too. watched_ns: since when the watch is open without a pause, and
+ * would have shown who is there; 0: it is not. */
 void level_book_claim(struct level_book *book, struct level_pod *pod, size_t level, int64_t now_ns);
 void level_book_drop_claim(struct level_book *book, struct level_pod *pod);
-void level_book_expire(struct level_book *book, int64_t now_ns);
+void level_book_expire(struct level_book *book, int64_t now_ns, int64_t watched_ns);
 
 /* level_book_settle() - counts anew what a change of nodes or policies left behind; level_book_ask() and
  * level_book_sum() begin with it. */

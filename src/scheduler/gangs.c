@@ -419,6 +419,11 @@ void gang_desk_for_waiting(const struct gang_desk *desk, const char *uid,
 	gangs_for_waiting(&desk->gangs, uid, call, userdata);
 }
 
+bool gang_desk_has_none(const struct gang_desk *desk, const char *uid)
+{
+	return desk && gangs_has_none(&desk->gangs, uid);
+}
+
 bool gang_desk_gathers(struct gang_desk *desk, const char *uid)
 {
 	if (!desk || !gangs_bind(&desk->gangs, &desk->scheduler->ledger, uid, monotonic_ns()))

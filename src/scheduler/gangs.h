@@ -33,12 +33,14 @@ void gang_desk_forget(struct gang_desk *desk, const char *uid, bool ended);
 bool gang_desk_filter(struct gang_desk *desk, const struct pod_facts *pod, const char *const *names, size_t n,
 	const char **ret_node, const char **ret_text);
 
-/* gang_desk_seek(), gang_desk_fit_on(), gang_desk_for_waiting() - as in model/gang.h. */
+/* gang_desk_seek(), gang_desk_fit_on(), gang_desk_for_waiting(), gang_desk_has_none() - as in model/gang.h.
+ */
 bool gang_desk_seek(
 	struct gang_desk *desk, const struct pod_facts *pod, size_t *ret_needed, const char **ret_mate);
 bool gang_desk_fit_on(struct gang_desk *desk, const char *uid, const struct table *nodes, size_t needed);
 void gang_desk_for_waiting(const struct gang_desk *desk, const char *uid,
 	void (*call)(void *userdata, const char *uid), void *userdata);
+bool gang_desk_has_none(const struct gang_desk *desk, const char *uid);
 
 /* gang_desk_gathers() - the bind of this pod is to wait until bind_queue_go() or bind_queue_turn_away().
  * gang_desk_carry_out() - what has been decided since; both of these may be called from within.

@@ -184,3 +184,13 @@ void levels_take_gang(struct levels_say *say)
 	levels_use(space, say->pod, taking.level, say);
 	gang_desk_for_waiting(say->levels->scheduler->gangs, say->pod->facts.uid, claim_too, &taking);
 }
+
+/* Their pods may not ask again for long: who is told the same as before sleeps on. */
+void levels_drop_given_up(struct level_space *space)
+{
+	struct level_pod *pod;
+
+	table_for_each (&space->book.pods, cursor, pod)
+		if (pod->claim >= 0 && gang_desk_has_none(space->levels->scheduler->gangs, pod->facts.uid))
+			level_book_drop_claim(&space->book, pod);
+}

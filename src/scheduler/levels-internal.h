@@ -41,6 +41,7 @@ struct level_space {
 	struct table statuses; /* uid -> struct level_status, of policies that cannot be understood too */
 	struct kube_watch *pods;
 	bool synced;
+	int64_t watched_ns; /* since when the watch is open, for all we have seen each second; 0: it is not */
 	bool is_older;	    /* its policies were there when we started, and its pods are not read since */
 	bool unwritten;	    /* pods may need something to be written */
 	uint64_t looked_at; /* book.freed, when everybody who waits was looked at */
@@ -87,6 +88,9 @@ void levels_wait(struct level_space *space, struct level_pod *pod, const struct 
 
 /* levels_look_soon() - somebody may wait for what is free now, or something is to be written. */
 void levels_look_soon(struct levels *levels);
+
+/* levels-gang.c: levels_drop_given_up() - what was taken for gangs whose plan holds no more. */
+void levels_drop_given_up(struct level_space *space);
 
 /* levels-watch.c */
 int levels_watch_start(struct levels *levels);

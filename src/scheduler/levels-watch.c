@@ -70,7 +70,7 @@ static void on_pod_deleted(void *userdata, const char *uid, struct json_object *
 	struct level_space *space = userdata;
 
 	(void)last;
-	level_book_remove_pod(&space->book, uid);
+	level_book_delete_pod(&space->book, uid);
 	levels_look_soon(space->levels);
 }
 

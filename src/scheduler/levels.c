@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "kube/json.h"
 #include "kube/resource-policy.h"
+#include "kube/watch.h"
 #include "net/loop.h"
 #include "scheduler/levels-internal.h"
 #include "scheduler/scheduler.h"
@@ -358,6 +359,32 @@ void levels_look_soon(struct levels *levels)
 	loop_timer_set(levels->timer, LOOK_DELAY_NS);
 }
 
+static void look_what_is_over(struct level_space *space, int64_t now)
+{
+	if (!space->pods || !kube_watch_connected(space->pods))
+		space->watched_ns = 0;
+	else if (!space->watched_ns)
+		space->watched_ns = now;
+	level_book_expire(&space->book, now, space->watched_ns);
+	levels_drop_given_up(space);
+}
+
+void levels_not_nudged(struct levels *levels, const char *uid)
+{
+	struct level_space *space;
+
+	if (!levels)
+		return;
+	table_for_each (&levels->spaces, cursor, space) {
+		struct level_pod *pod = level_book_pod(&space->book, uid);
+
+		if (!pod || *pod->facts.node || pod->claim >= 0)
+			continue;
+		pod->waits = true;
+		pod->wake_ns = monotonic_ns() + NS_PER_S;
+	}
+}
+
 void levels_tick(struct levels *levels)
 {
 	struct level_space *space;
@@ -366,7 +393,7 @@ void levels_tick(struct levels *levels)
 	if (!levels->spaces.count)
 		return;
 	table_for_each (&levels->spaces, cursor, space)
-		level_book_expire(&space->book, monotonic_ns());
+		look_what_is_over(space, monotonic_ns());
 	levels_follow(levels);
 	levels_look_soon(levels);
 }

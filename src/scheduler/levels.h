@@ -33,6 +33,9 @@ bool levels_are_used(const struct levels *levels);
 /* levels_tick() - once a second: what ends by time, and what is to be written. */
 void levels_tick(struct levels *levels);
 
+/* levels_not_nudged() - a pod that we wanted woken was not; others are ignored. NULL is none. */
+void levels_not_nudged(struct levels *levels, const char *uid);
+
 /* What the pod's policy says. */
 struct levels_say {
 	bool selected;	       /* a policy has a say; else all that follows is empty */

@@ -173,3 +173,18 @@ def test_after_a_restart_the_rest_of_a_gang_follows_those_that_are_bound(api, st
     assert at_once(scheduler, rest, NODES) == ["", ""]
     assert set(bound(api, "g2", "g3")) == {"b"}
     assert api.pod("g3")["metadata"]["labels"]["level"] == "second"
+
+
+def test_what_was_taken_for_a_gang_whose_plan_has_ended_is_free_again(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [{**A, "max": 3}])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 3, 2)
+    assert nodes_of(scheduler, pods[0], NODES) == ["a"]
+    # Two are left, and are told what they were told before: nobody asks for them again.
+    api.delete("pods", "g2")
+    singles = [api.create_pod(f"s{i}", gpu_mem=1, owner="rs", labels={"app": "web"}) for i in range(3)]
+    ready(scheduler, *singles)
+    assert settled(scheduler, singles) == [["a"]] * 3
+    assert reasons(scheduler, pods[0], NODES) == {"waits for the other pods of its gang"}

@@ -561,3 +561,45 @@ def test_who_waited_before_a_restart_is_asked_about_after_it(api, start, nodes):
     wait_for(scheduler.ready)
     wait_for(lambda: nudged(api, "p"))
     assert names(ask(scheduler, pod)) == ["a1", "a2"]
+
+
+# ---- who is gone
+
+def test_a_pod_that_is_asked_about_after_its_end_takes_no_place(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}])
+    scheduler = start()
+    ready(api)
+    gone, waits = web(api, "gone"), web(api, "waits")
+    assert names(ask(scheduler, gone)) == ["a1", "a2"]
+    assert said(ask(scheduler, waits))
+    api.delete("pods", "gone")
+    wait_for(lambda: nudged(api, "waits"), timeout=8)
+    # kube-scheduler had it in hand and has not heard.
+    ask(scheduler, gone)
+    assert names(ask(scheduler, waits)) == ["a1", "a2"]
+
+
+def test_a_pod_that_never_was_as_far_as_the_watch_tells_has_its_place_for_some_seconds_only(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}])
+    scheduler = start()
+    ready(api)
+    unseen = web(api, "seen")
+    unseen = {**unseen, "metadata": {**unseen["metadata"], "name": "unseen", "uid": "of-nobody"}}
+    assert names(ask(scheduler, unseen)) == ["a1", "a2"]
+    waits = web(api, "waits")
+    assert said(ask(scheduler, waits))
+    wait_for(lambda: nudged(api, "waits"), timeout=15)
+    assert names(ask(scheduler, waits)) == ["a1", "a2"]
+
+
+def test_a_nudge_that_does_not_arrive_is_given_again(api, start, nodes):    # noqa: F811
+    policy(api, [{**POOL_A, "max": 1}])
+    scheduler = start()
+    ready(api)
+    placed(api, scheduler, "first")
+    waits = web(api, "waits")
+    assert said(ask(scheduler, waits))
+    fault = api.inject("PATCH", "/pods/waits", times=1, status=503)
+    api.delete("pods", "first")
+    wait_for(lambda: fault.times == 0)
+    wait_for(lambda: nudged(api, "waits"), timeout=5)

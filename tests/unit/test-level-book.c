@@ -119,8 +119,8 @@ static void bound_pods_are_in_the_level_of_their_node(void **state)
 	pod(f, "6", "app=db\n", "a");
 	pod(f, "7", "app=web\n", "elsewhere");
 	assert_string_equal(sums(f, "p"), "2/0 1/0 1/0");
-	level_book_remove_pod(&f->book, "1");
-	level_book_remove_pod(&f->book, "1");
+	level_book_delete_pod(&f->book, "1");
+	level_book_delete_pod(&f->book, "1");
 	assert_string_equal(sums(f, "p"), "1/0 1/0 1/0");
 }
 
@@ -154,10 +154,10 @@ static void a_claim_ends_by_time_and_when_it_is_dropped(void **state)
 	one = pod(f, "1", "app=web\n", "");
 	ask(f, one, 7);
 	freed = f->book.freed;
-	level_book_expire(&f->book, NOW + 599 * NS_PER_S);
+	level_book_expire(&f->book, NOW + 599 * NS_PER_S, NOW);
 	assert_string_equal(sums(f, "p"), "1/0 0/0 0/0");
 	assert_int_equal(f->book.freed, freed);
-	level_book_expire(&f->book, NOW + 600 * NS_PER_S);
+	level_book_expire(&f->book, NOW + 600 * NS_PER_S, NOW);
 	assert_string_equal(sums(f, "p"), "0/0 0/0 0/0");
 	assert_true(f->book.freed > freed);
 }
@@ -173,7 +173,7 @@ static void a_bound_claim_frees_nothing(void **state)
 	pod(f, "1", "app=web\n", "a");
 	pod(f, "1", "app=web\n", "a");
 	assert_int_equal(f->book.freed, freed);
-	level_book_remove_pod(&f->book, "1");
+	level_book_delete_pod(&f->book, "1");
 	assert_true(f->book.freed > freed);
 }
 
@@ -235,9 +235,9 @@ static void each_group_has_the_whole_maximum_and_a_pod_without_the_label_has_no_
 	assert_int_equal(ask(f, pod(f, "3", "hash=new\n", ""), 7), 0);
 	assert_null(pod(f, "4", "app=web\n", "")->group);
 	assert_string_equal(sums(f, "p"), "2/0 1/0 0/0");
-	level_book_remove_pod(&f->book, "1");
-	level_book_remove_pod(&f->book, "2");
-	level_book_remove_pod(&f->book, "3");
+	level_book_delete_pod(&f->book, "1");
+	level_book_delete_pod(&f->book, "2");
+	level_book_delete_pod(&f->book, "3");
 	assert_string_equal(sums(f, "p"), "0/0 0/0 0/0");
 }
 
@@ -335,10 +335,63 @@ static void a_pod_that_no_watch_shows_is_forgotten(void **state)
 	level_book_set_policy(&f->book, policy_new("p", NULL, 5, 0));
 	unseen = level_book_set_pod(&f->book, &asked, false);
 	unseen->forget_ns = NOW + NS_PER_S;
-	level_book_expire(&f->book, NOW);
+	level_book_expire(&f->book, NOW, NOW);
 	assert_non_null(level_book_pod(&f->book, "new"));
-	level_book_expire(&f->book, NOW + NS_PER_S);
+	level_book_expire(&f->book, NOW + NS_PER_S, NOW);
 	assert_null(level_book_pod(&f->book, "new"));
+}
+
+/* As kube-scheduler asks that has not heard yet. */
+static struct level_pod *asked_about(struct fixture *f, const char *uid)
+{
+	struct level_pod_facts shown = facts(uid, "app=web\n", "");
+
+	return level_book_set_pod(&f->book, &shown, false);
+}
+
+static void a_question_about_a_pod_whose_end_was_told_brings_it_not_back(void **state)
+{
+	struct fixture *f = *state;
+	char uid[LEVEL_UID_SIZE];
+
+	level_book_set_policy(&f->book, policy_new("p", NULL, 1, 0));
+	pod(f, "1", "app=web\n", "");
+	level_book_delete_pod(&f->book, "1");
+	level_book_delete_pod(&f->book, "unknown");
+	assert_null(asked_about(f, "1"));
+	assert_null(asked_about(f, "unknown"));
+	assert_int_equal(f->book.pods.count, 0);
+	/* One that is shown is there; and of those who ended long ago nobody asks. */
+	assert_non_null(pod(f, "unknown", "app=web\n", ""));
+	for (int i = 0; i < LEVEL_GONE_MAX; i++) {
+		snprintf(uid, sizeof(uid), "old%d", i);
+		level_book_delete_pod(&f->book, uid);
+	}
+	assert_non_null(asked_about(f, "1"));
+	assert_null(asked_about(f, "old0"));
+}
+
+static void what_a_pod_claims_that_an_open_watch_does_not_show_is_free_soon(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t freed;
+
+	level_book_set_policy(&f->book, policy_new("p", NULL, 1, 0));
+	assert_int_equal(ask(f, asked_about(f, "1"), 7), 0);
+	level_book_pod(&f->book, "1")->forget_ns = NOW + 60 * NS_PER_S;
+	freed = f->book.freed;
+	level_book_expire(&f->book, NOW + 9 * NS_PER_S, NOW);
+	level_book_expire(&f->book, NOW + 30 * NS_PER_S, 0); /* nothing is watched */
+	level_book_expire(&f->book, NOW + 30 * NS_PER_S, NOW + 21 * NS_PER_S);
+	assert_string_equal(sums(f, "p"), "1/0 0/0 0/0");
+	assert_int_equal(f->book.freed, freed);
+	level_book_expire(&f->book, NOW + 31 * NS_PER_S, NOW + 21 * NS_PER_S);
+	assert_string_equal(sums(f, "p"), "0/0 0/0 0/0");
+	assert_true(f->book.freed > freed);
+	/* One that is shown may wait for its volumes. */
+	assert_int_equal(ask(f, pod(f, "2", "app=web\n", ""), 7), 0);
+	level_book_expire(&f->book, NOW + 31 * NS_PER_S, NOW);
+	assert_string_equal(sums(f, "p"), "1/0 0/0 0/0");
 }
 
 static void a_finished_pod_is_nowhere(void **state)
@@ -371,7 +424,7 @@ static void sums_equal_a_fresh_count_after_any_history(void **state)
 		known = level_book_pod(&f->book, uid);
 		switch (rand() % 8) {
 		case 0:
-			level_book_remove_pod(&f->book, uid);
+			level_book_delete_pod(&f->book, uid);
 			break;
 		case 1:
 			terminating(f, uid, labels[rand() % 4], nodes[rand() % 5]);
@@ -424,7 +477,7 @@ static void a_level_never_has_more_than_its_maximum_while_only_answers_are_follo
 		if (!known)
 			pod(f, uid, "app=web\n", "");
 		else if (rand() % 12 == 0)
-			level_book_remove_pod(&f->book, uid);
+			level_book_delete_pod(&f->book, uid);
 		else if (known->claim >= 0 && rand() % 2)
 			pod(f, uid, "app=web\n", nodes[known->claim]);
 		else if (known->claim >= 0 && rand() % 8 == 0)
@@ -507,6 +560,8 @@ int main(void)
 		TEST(a_new_list_forgets_what_it_does_not_show_but_no_claim_of_a_pod_that_nobody_showed_yet),
 		TEST(on_a_node_of_two_levels_a_pod_is_in_the_one_that_it_was_given),
 		TEST(a_pod_that_no_watch_shows_is_forgotten),
+		TEST(a_question_about_a_pod_whose_end_was_told_brings_it_not_back),
+		TEST(what_a_pod_claims_that_an_open_watch_does_not_show_is_free_soon),
 		TEST(a_finished_pod_is_nowhere),
 		TEST(sums_equal_a_fresh_count_after_any_history),
 		TEST(a_level_never_has_more_than_its_maximum_while_only_answers_are_followed),
