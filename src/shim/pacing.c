@@ -23,13 +23,15 @@
 #define UNKNOWN_STEP_NS UINT64_C(1000000)
 /* As long as it is not sure what a long launch takes: debt in which it may go on all the same, and for how
  * long it waits at most. The first samples may be several times too long, and a start is to be had within 100
- * ms. */
-#define UNSURE_DEBT_NS INT64_C(35000000)
+ * ms. From then on the debt is paid little by little, by a 25th of the time: paid at once, there would be no
+ * share for so long. */
+#define UNSURE_DEBT_NS INT64_C(45000000)
 #define UNSURE_WAIT_NS UINT64_C(2000000000)
-/* Of launches so long each is felt in the second in which it is owed: their debt from that time is paid
- * little by little, a 250th of the time. */
-#define FADES_COST_NS UINT64_C(20000000)
-#define FADES_PART 250
+#define FADES_PART 25
+/* Of launches so long each is felt in the second in which it is owed. */
+#define FELT_COST_NS UINT64_C(20000000)
+#define FELT_DEBT_NS INT64_C(35000000)
+#define FELT_FADES_PART 250
 /* What is saved up for a launch that costs more than a burst, at most. */
 #define SAVED_MAX_NS UINT64_C(50000000)
 
@@ -120,15 +122,17 @@ static uint64_t saved_of(uint64_t want)
 static int64_t may_owe(unsigned card, const struct cost *cost, uint64_t now)
 {
 	_Atomic uint64_t *unsure_ns = &drawn_get()->cards[card].unsure_ns;
+	bool felt = cost_ns(cost) >= FELT_COST_NS;
+	int64_t debt = felt ? FELT_DEBT_NS : UNSURE_DEBT_NS;
 
 	if (cost_is_unsure(cost)) {
 		atomic_store_explicit(unsure_ns, now, memory_order_relaxed);
-		return UNSURE_DEBT_NS;
+		return debt;
 	}
-	if (cost_ns(cost) < FADES_COST_NS)
+	if (cost_ns(cost) < COST_LONG_NS)
 		return 0;
-	return UNSURE_DEBT_NS -
-	       (int64_t)((now - atomic_load_explicit(unsure_ns, memory_order_relaxed)) / FADES_PART);
+	return debt - (int64_t)((now - atomic_load_explicit(unsure_ns, memory_order_relaxed)) /
+				(felt ? FELT_FADES_PART : FADES_PART));
 }
 
 static void wait_for(const struct shim_session *session, unsigned card, enum pace_kind kind, uint64_t want,
