@@ -288,3 +288,27 @@ uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, const struc
 
 	return most > percent ? elapsed_ns / 100 * (most - percent) : 0;
 }
+
+bool correction_look(struct correction *correction, const struct correction_look *look,
+	const struct correction_card *card, struct correction_seen *ret_seen)
+{
+	struct correction *c = correction;
+	bool first = c->looked_ns == 0, known = !first && look->started_ns >= c->looked_started_ns;
+
+	*ret_seen = (struct correction_seen){0};
+	if (first && look->started_ns)
+		correction_at_work(c);
+	correction_processes(c, look->who, look->started_ns - c->looked_started_ns);
+	if (!first) {
+		ret_seen->elapsed_ns = (uint64_t)(look->now_ns - c->looked_ns);
+		ret_seen->used_ns = correction_used_ns(ret_seen->elapsed_ns, look->percent, card);
+	}
+	if (known) {
+		ret_seen->started_ns = look->started_ns - c->looked_started_ns;
+		correction_sample(c, ret_seen->elapsed_ns, ret_seen->started_ns, ret_seen->used_ns,
+			correction_others_ns(ret_seen->elapsed_ns, look->percent, card));
+	}
+	c->looked_ns = look->now_ns;
+	c->looked_started_ns = look->started_ns;
+	return known;
+}

@@ -35,10 +35,12 @@ struct correction {
 	struct correction_part last, now; /* what is compared at a time */
 	struct correction_part all;	  /* since the beginning; its started ends one sample earlier */
 	struct correction_early early;
-	unsigned looks; /* at which something had been started, up to some */
-	unsigned far;	/* so many samples in a row were far off */
-	uint64_t who;	/* processes at the last look */
-	bool lost;	/* the next sample may lack what who has ended used */
+	unsigned looks;		    /* at which something had been started, up to some */
+	unsigned far;		    /* so many samples in a row were far off */
+	uint64_t who;		    /* processes at the last look */
+	bool lost;		    /* the next sample may lack what who has ended used */
+	int64_t looked_ns;	    /* when correction_look() was last; 0: never */
+	uint64_t looked_started_ns; /* what had been started by then */
 };
 
 /* What the driver says at one look about a card, in whole percents of its time. */
@@ -48,10 +50,28 @@ struct correction_card {
 	uint32_t named;	  /* how many these are */
 };
 
+/* What a keeper sees at one look, and what came of it since the one before. */
+struct correction_look {
+	int64_t now_ns;
+	uint64_t started_ns; /* all that was ever started, by the shims' count */
+	uint64_t who;	     /* sum of correction_who() over the processes; 0: nobody */
+	uint32_t percent;    /* that the driver says of them */
+};
+
+struct correction_seen {
+	uint64_t elapsed_ns, started_ns, used_ns;
+};
+
 /* correction_init() - with nothing to correct yet; correction_resume() - going on from a share and a rate
  * that a keeper before us set. */
 void correction_init(struct correction *correction);
 void correction_resume(struct correction *correction, uint64_t share, uint64_t rate);
+
+/* correction_look() - all that a look means, by the functions below. False: nothing can be compared with what
+ * was before, as at the first one, or where the count is another one; *ret_seen then has what was used, if
+ * that can be said. */
+bool correction_look(struct correction *correction, const struct correction_look *look,
+	const struct correction_card *card, struct correction_seen *ret_seen);
 
 /* correction_at_work() - what the next sample is about was under way before it: what was started before
  * counts as used in it. Else nothing was.

@@ -44,8 +44,6 @@ struct own_card {
 	bool busy;
 	struct correction correction;
 	uint64_t share, rate, word; /* as they are in the grant */
-	int64_t sampled_ns;
-	uint64_t sampled_started_ns;
 };
 
 struct power {
@@ -294,22 +292,14 @@ int64_t power_use_ns(const struct power *power)
 void power_used(struct power *power, unsigned card, uint32_t percent, uint64_t who,
 	const struct correction_card *said)
 {
-	struct own_card *own = &power->cards[card];
-	int64_t now = monotonic_ns();
-	uint64_t elapsed = (uint64_t)(now - own->sampled_ns);
-	struct usage_peek_power seen;
+	struct correction_look look = {.now_ns = monotonic_ns(), .who = who, .percent = percent};
+	struct correction_seen ignored;
+	struct usage_peek_power usage;
 
-	if (usage_peek_power(power->usage_fd, card, &seen) < 0)
+	if (usage_peek_power(power->usage_fd, card, &usage) < 0)
 		return;
-	if (!own->sampled_ns && seen.started_ns)
-		correction_at_work(&own->correction);
-	correction_processes(&own->correction, who, seen.started_ns - own->sampled_started_ns);
-	if (own->sampled_ns && seen.started_ns >= own->sampled_started_ns)
-		correction_sample(&own->correction, elapsed, seen.started_ns - own->sampled_started_ns,
-			correction_used_ns(elapsed, percent, said),
-			correction_others_ns(elapsed, percent, said));
-	own->sampled_ns = now;
-	own->sampled_started_ns = seen.started_ns;
+	look.started_ns = usage.started_ns;
+	correction_look(&power->cards[card].correction, &look, said, &ignored);
 }
 
 int power_new(const char *folder, struct grant_file *grant, int usage_fd, struct power **ret_power)

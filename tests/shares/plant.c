@@ -50,8 +50,6 @@ struct tenant {
 	struct shim_session session;
 	struct process processes[PROCESSES_MAX];
 	struct correction correction;
-	int64_t sampled_ns;
-	uint64_t sampled_started_ns;
 	int64_t since;
 	double done_before;
 };
@@ -288,9 +286,9 @@ static void look(struct tenant *self)
 	int64_t now = fiber_now(), at = 0, last = self->since;
 	int64_t first = (now / SIM_SAMPLE_NS - RATE_PERIODS) * SIM_SAMPLE_NS;
 	struct correction_card said = {0};
-	uint32_t percent = 0;
-	uint64_t elapsed = (uint64_t)(now - self->sampled_ns);
-	uint64_t started = atomic_load(&self->usage->cards[0].core_started_ns);
+	struct correction_look look = {
+		.now_ns = now, .who = 1, .started_ns = atomic_load(&self->usage->cards[0].core_started_ns)};
+	struct correction_seen ignored;
 
 	sim_work_look(plant.work, &plant.processes, 0);
 	said.of_card = (sim_account_permille(&plant.work->cards[0].total, first, now, &at) + 5) / 10;
@@ -301,16 +299,11 @@ static void look(struct tenant *self)
 
 			said.of_all += end ? found : 0;
 			said.named += end != 0;
-			percent += &plant.tenants[i] == self && end ? found : 0;
+			look.percent += &plant.tenants[i] == self && end ? found : 0;
 			last = end > last ? end : last;
 		}
-	if (self->sampled_ns)
-		correction_sample(&self->correction, elapsed, started - self->sampled_started_ns,
-			correction_used_ns(elapsed, percent, &said),
-			correction_others_ns(elapsed, percent, &said));
+	correction_look(&self->correction, &look, &said, &ignored);
 	self->since = last > now - NS_PER_S / 6 ? last : now - NS_PER_S / 6;
-	self->sampled_ns = now;
-	self->sampled_started_ns = started;
 	atomic_store(&self->grant.live[0].core_rate,
 		correction_rate(&self->correction, self->percent * (SHARE_WHOLE / 100)));
 }

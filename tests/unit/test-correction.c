@@ -381,6 +381,33 @@ static void who_comes_and_goes_is_corrected_downwards_still(void **state)
 	assert_near(correction.factor, 0.2, 0.05);
 }
 
+static void a_look_is_about_what_came_since_the_one_before(void **state)
+{
+	const struct correction_card card = {.of_card = 60, .of_all = 60, .named = 2};
+	struct correction_look look = {.now_ns = SECOND, .started_ns = 5 * SECOND, .who = 7, .percent = 40};
+	struct correction_seen seen;
+	struct correction correction;
+
+	correction_init(&correction);
+	assert_false(correction_look(&correction, &look, &card, &seen));
+	assert_int_equal(seen.used_ns, 0);
+	look.now_ns += SECOND / 2;
+	look.started_ns += SECOND / 4;
+	assert_true(correction_look(&correction, &look, &card, &seen));
+	assert_int_equal(seen.elapsed_ns, SECOND / 2);
+	assert_int_equal(seen.started_ns, SECOND / 4);
+	assert_int_equal(seen.used_ns, SECOND / 5);
+	/* The count of another file: what was used is known, what was started is not. */
+	look.now_ns += SECOND;
+	look.started_ns = SECOND;
+	assert_false(correction_look(&correction, &look, &card, &seen));
+	assert_int_equal(seen.started_ns, 0);
+	assert_int_equal(seen.used_ns, SECOND / 5 * 2);
+	look.now_ns += SECOND;
+	assert_true(correction_look(&correction, &look, &card, &seen));
+	assert_int_equal(seen.started_ns, 0);
+}
+
 static void a_set_of_processes_is_told_from_others(void **state)
 {
 	assert_int_not_equal(correction_who(1), 0);
@@ -412,6 +439,7 @@ int main(void)
 		cmocka_unit_test(who_lives_for_less_than_a_look_is_not_given_more),
 		cmocka_unit_test(chance_is_not_taken_for_too_little_where_processes_come_and_go),
 		cmocka_unit_test(who_comes_and_goes_is_corrected_downwards_still),
+		cmocka_unit_test(a_look_is_about_what_came_since_the_one_before),
 		cmocka_unit_test(a_set_of_processes_is_told_from_others),
 	};
 

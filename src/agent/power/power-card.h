@@ -26,9 +26,7 @@ struct power_card {
 	unsigned looks; /* at its activity, up to POWER_LOOKS: before, nobody knows whether it has work */
 	bool busy;
 
-	/* Since the last sample of the driver's. */
-	int64_t sampled_ns; /* 0: none yet */
-	uint64_t sampled_started_ns;
+	/* What the driver said last, and what came of all of it. */
 	unsigned used_percent; /* by the driver's count, its processes together */
 	uint64_t who;	       /* its processes there, as correction_processes() wants them */
 	uint64_t used_ns;      /* of all samples */

@@ -274,45 +274,33 @@ static void complain_about_endless(struct agent *agent, const struct watched_car
 	agent_report_pod(agent, &pod->facts, "GPUKernelPastShare", text);
 }
 
-static void card_judge(
-	struct agent *agent, struct watched_card *card, uint64_t elapsed, uint64_t started, uint64_t used)
+static void card_judge(struct agent *agent, struct watched_card *card, const struct correction_seen *seen)
 {
 	struct power_card *power = &card->power;
 
 	if (!power->share)
 		return;
-	if (endless_sample(&power->endless, elapsed, started, used, (uint32_t)power->share))
+	if (endless_sample(&power->endless, seen->elapsed_ns, seen->started_ns, seen->used_ns,
+		    (uint32_t)power->share))
 		complain_about_endless(agent, card);
 	if (power->endless.for_ns)
-		power->unpaid_ns += used;
+		power->unpaid_ns += seen->used_ns;
 }
 
 static void card_used(
 	struct agent *agent, struct watched_card *card, int64_t now, const struct correction_card *said)
 {
 	struct power_card *power = &card->power;
-	int64_t elapsed = now - power->sampled_ns;
-	struct usage_peek_power seen;
-	uint64_t used;
+	struct correction_look look = {.now_ns = now, .who = power->who, .percent = power->used_percent};
+	struct correction_seen seen;
+	struct usage_peek_power usage;
 
-	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
+	if (usage_peek_power(card->of->usage_fd, card->index, &usage) < 0)
 		return;
-	if (!power->sampled_ns && seen.started_ns)
-		correction_at_work(&power->correction);
-	correction_processes(&power->correction, power->who, seen.started_ns - power->sampled_started_ns);
-	if (power->sampled_ns) {
-		used = correction_used_ns((uint64_t)elapsed, power->used_percent, said);
-		power->used_ns += used;
-		if (seen.started_ns >= power->sampled_started_ns) {
-			uint64_t started = seen.started_ns - power->sampled_started_ns;
-
-			correction_sample(&power->correction, (uint64_t)elapsed, started, used,
-				correction_others_ns((uint64_t)elapsed, power->used_percent, said));
-			card_judge(agent, card, (uint64_t)elapsed, started, used);
-		}
-	}
-	power->sampled_ns = now;
-	power->sampled_started_ns = seen.started_ns;
+	look.started_ns = usage.started_ns;
+	if (correction_look(&power->correction, &look, said, &seen))
+		card_judge(agent, card, &seen);
+	power->used_ns += seen.used_ns;
 	if (power->share)
 		card_grant(card, (uint32_t)power->share, (enum share_policy)(power->policy - 1));
 }
