@@ -47,12 +47,14 @@ struct usage_card {
 	/* Computing power: the container's buckets, of kernels and of copies to and from the card, each one
 	 * word of credit and the time up to which it was refilled (grant/credit.h), and what keepers and
 	 * people read: exclusive nanoseconds started so far, as estimated; nanoseconds that threads were held
-	 * back; how often credit was asked for, also in vain, at least each 10 ms by who waits. */
+	 * back; how often credit was asked for, also in vain, at least each 10 ms by who waits; and when it
+	 * last was not known what a long launch takes, by the monotonic clock: for whose sake the container
+	 * may be in debt since. */
 	_Atomic uint64_t core_credit, copy_credit[2];
 	_Atomic uint64_t core_started_ns, copy_started_ns[2];
-	_Atomic uint64_t core_waited_ns, core_asked;
+	_Atomic uint64_t core_waited_ns, core_asked, core_unsure_ns;
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved[32 - 8 * GRANT_LAYOUT_STEP]; /* zero */
+	uint8_t reserved[24 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 /* One process. */

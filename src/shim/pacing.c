@@ -24,7 +24,7 @@
 /* As long as it is not sure what a long launch takes: debt in which it may go on all the same, and for how
  * long it waits at most. The first samples may be several times too long, and a start is to be had within 100
  * ms. From then on the debt is paid little by little, by a 25th of the time: paid at once, there would be no
- * share for so long. */
+ * share for so long. Whoever launches in the container may owe it: the bucket is theirs, too. */
 #define UNSURE_DEBT_NS INT64_C(45000000)
 #define UNSURE_WAIT_NS UINT64_C(2000000000)
 #define FADES_PART 25
@@ -41,7 +41,6 @@ struct drawn {
 		_Atomic int64_t ns[PACE_KINDS];
 		_Atomic int64_t uncounted[PACE_KINDS]; /* as long as it is negative */
 		_Atomic uint64_t total_ns;	       /* of PACE_CORE, ever */
-		_Atomic uint64_t unsure_ns;	       /* when it last was */
 	} cards[GRANT_FILE_CARDS_MAX] __attribute__((aligned(64)));
 };
 
@@ -119,18 +118,18 @@ static uint64_t saved_of(uint64_t want)
 }
 
 /* So much it may be in debt and go on. */
-static int64_t may_owe(unsigned card, const struct cost *cost, uint64_t now)
+static int64_t may_owe(struct usage_card *usage, enum pace_kind kind, const struct cost *cost, uint64_t now)
 {
-	_Atomic uint64_t *unsure_ns = &drawn_get()->cards[card].unsure_ns;
+	_Atomic uint64_t *unsure_ns = &usage->core_unsure_ns;
 	bool felt = cost_ns(cost) >= FELT_COST_NS;
 	int64_t debt = felt ? FELT_DEBT_NS : UNSURE_DEBT_NS;
 
+	if (kind != PACE_CORE)
+		return cost_is_unsure(cost) ? debt : 0;
 	if (cost_is_unsure(cost)) {
 		atomic_store_explicit(unsure_ns, now, memory_order_relaxed);
 		return debt;
 	}
-	if (cost_ns(cost) < COST_LONG_NS)
-		return 0;
 	return debt - (int64_t)((now - atomic_load_explicit(unsure_ns, memory_order_relaxed)) /
 				(felt ? FELT_FADES_PART : FADES_PART));
 }
@@ -153,7 +152,7 @@ static void wait_for(const struct shim_session *session, unsigned card, enum pac
 		wait = credit_draw_saving(bucket, now, rate, want, saved_of(want));
 		if (wait == 0)
 			break;
-		owes = may_owe(card, cost, now);
+		owes = may_owe(usage, kind, cost, now);
 		if ((owes > 0 && credit_left_ns(*bucket, now, rate) > -owes) ||
 			(cost_is_unsure(cost) && now - before > UNSURE_WAIT_NS)) {
 			credit_change(bucket, now, rate, -(int64_t)want, saved_of(want));
