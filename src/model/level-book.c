@@ -10,8 +10,6 @@
 
 /* As that of a card: PreBind may wait for volumes for up to 600 s by default. */
 #define CLAIM_NS (600 * NS_PER_S)
-/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
-#define UNSEEN_MAX_NS (10 * NS_PER_S)
 
 /* ---- policies ---- */
 
@@ -234,7 +232,7 @@ void level_book_delete_pod(struct level_book *book, const char *uid)
 		pod_remove(book, pod);
 }
 
-static bool is_gone(const struct level_book *book, const char *uid)
+bool level_book_is_gone(const struct level_book *book, const char *uid)
 {
 	for (size_t i = 0; i < LEVEL_GONE_MAX; i++)
 		if (strcmp(book->gone[i], uid) == 0)
@@ -245,7 +243,8 @@ static bool is_gone(const struct level_book *book, const char *uid)
 /* No Binding of theirs can land, and nobody would end what they are given. */
 static bool is_to_be_ignored(const struct level_book *book, const struct level_pod_facts *facts, bool listed)
 {
-	return facts->finished || (!listed && !level_book_pod(book, facts->uid) && is_gone(book, facts->uid));
+	return facts->finished ||
+	       (!listed && !level_book_pod(book, facts->uid) && level_book_is_gone(book, facts->uid));
 }
 
 struct level_pod *level_book_set_pod(struct level_book *book, struct level_pod_facts *facts, bool listed)
@@ -347,6 +346,7 @@ void level_book_claim(struct level_book *book, struct level_pod *pod, size_t lev
 		return;
 	pod->claim_began_ns = now_ns;
 	pod->claim_ends_ns = now_ns + CLAIM_NS;
+	pod->for_gang = false;
 	pod->given = (int)level;
 	claim_set(book, pod, (int)level);
 }
@@ -360,19 +360,17 @@ void level_book_drop_claim(struct level_book *book, struct level_pod *pod)
 }
 
 /* Its pod was deleted when the question was on its way, or while a LIST was read. */
-static bool is_unseen(const struct level_pod *pod, int64_t now_ns, int64_t watched_ns)
+static bool is_unseen(const struct level_pod *pod, int64_t shown_ns)
 {
-	int64_t since_ns = pod->claim_began_ns > watched_ns ? pod->claim_began_ns : watched_ns;
-
-	return !pod->round && watched_ns && now_ns - since_ns >= UNSEEN_MAX_NS;
+	return !pod->round && pod->claim_began_ns <= shown_ns;
 }
 
-void level_book_expire(struct level_book *book, int64_t now_ns, int64_t watched_ns)
+void level_book_expire(struct level_book *book, int64_t now_ns, int64_t shown_ns)
 {
 	struct level_pod *pod;
 
 	table_for_each (&book->pods, cursor, pod) {
-		if (pod->claim >= 0 && (pod->claim_ends_ns <= now_ns || is_unseen(pod, now_ns, watched_ns)))
+		if (pod->claim >= 0 && (pod->claim_ends_ns <= now_ns || is_unseen(pod, shown_ns)))
 			level_book_drop_claim(book, pod);
 		if (pod->claim < 0 && !pod->round && pod->forget_ns <= now_ns)
 			pod_remove(book, pod);

@@ -85,6 +85,7 @@ struct level_pod {
 	int level;			   /* it is in; -1 */
 	bool counts;			   /* for the limits of this level */
 	int claim;			   /* the level that filter gave it, until it is bound; -1 */
+	bool for_gang;			   /* it was claimed when another pod of its gang asked */
 	int given;			   /* that of its last claim: where nodes belong to several levels */
 	int64_t claim_began_ns, claim_ends_ns;
 	struct level_wait wait;
@@ -146,9 +147,10 @@ void level_book_end_list(struct level_book *book, int64_t now_ns);
 /* level_book_set_pod() - takes the facts over in any case and leaves them empty. Finished pods are removed.
  * listed: the watch shows it, else a question of kube-scheduler's. Returns the pod, NULL if it is finished or
  * there is no memory for it, or if the question is about one whose end the watch has told: kube-scheduler may
- * be behind. level_book_delete_pod() - the watch tells its end. */
+ * be behind. level_book_delete_pod() - the watch tells its end. level_book_is_gone() - it did lately. */
 struct level_pod *level_book_set_pod(struct level_book *book, struct level_pod_facts *facts, bool listed);
 void level_book_delete_pod(struct level_book *book, const char *uid);
+bool level_book_is_gone(const struct level_book *book, const char *uid);
 struct level_pod *level_book_pod(const struct level_book *book, const char *uid);
 
 /* level_book_ask() - which level the pod may use now; together, room: as in struct level_question. The pod
@@ -159,11 +161,11 @@ void level_book_ask(struct level_book *book, struct level_pod *pod, uint32_t tog
 uint64_t level_book_open(struct level_book *book, struct level_pod *pod, uint32_t together);
 
 /* level_book_claim() - until it is bound, asked about again, or its time is over. level_book_expire() - what
- * ended by time, pods that nobody shows too. watched_ns: since when the watch is open without a pause, and
- * would have shown who is there; 0: it is not. */
+ * ended by time, pods that nobody shows too. shown_ns: of whom kube-scheduler had asked by then the watch has
+ * shown if they are there; 0: that is not known. */
 void level_book_claim(struct level_book *book, struct level_pod *pod, size_t level, int64_t now_ns);
 void level_book_drop_claim(struct level_book *book, struct level_pod *pod);
-void level_book_expire(struct level_book *book, int64_t now_ns, int64_t watched_ns);
+void level_book_expire(struct level_book *book, int64_t now_ns, int64_t shown_ns);
 
 /* level_book_settle() - counts anew what a change of nodes or policies left behind; level_book_ask() and
  * level_book_sum() begin with it. */

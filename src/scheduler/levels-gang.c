@@ -141,6 +141,9 @@ int levels_narrow_gang(struct levels *levels, const struct pod_facts *facts, str
 	*ret_names = NULL;
 	seeking.pod = levels_select(levels, object, &seeking.space, ret_say);
 	if (!seeking.pod || !gang_desk_seek(levels->scheduler->gangs, facts, &seeking.needed, &mate)) {
+		/* kube-scheduler asks anew: what it was told before it has forgotten. */
+		if (seeking.pod && gang_desk_has_none(levels->scheduler->gangs, facts->uid))
+			level_book_drop_claim(&seeking.space->book, seeking.pod);
 		*ret_say = (struct levels_say){.levels = levels};
 		return 0;
 	}
@@ -172,6 +175,7 @@ static void claim_too(void *userdata, const char *uid)
 	if (!taking->left || !pod || pod->policy != taking->policy || !pod->group || pod->claim >= 0)
 		return;
 	level_book_claim(taking->book, pod, taking->level, monotonic_ns());
+	pod->for_gang = true;
 	taking->left--;
 }
 
@@ -185,12 +189,13 @@ void levels_take_gang(struct levels_say *say)
 	gang_desk_for_waiting(say->levels->scheduler->gangs, say->pod->facts.uid, claim_too, &taking);
 }
 
-/* Their pods may not ask again for long: who is told the same as before sleeps on. */
+/* Whoever was told itself where it may go can be on its way there still, and waits for its volumes. */
 void levels_drop_given_up(struct level_space *space)
 {
 	struct level_pod *pod;
 
 	table_for_each (&space->book.pods, cursor, pod)
-		if (pod->claim >= 0 && gang_desk_has_none(space->levels->scheduler->gangs, pod->facts.uid))
+		if (pod->claim >= 0 && pod->for_gang &&
+			gang_desk_has_none(space->levels->scheduler->gangs, pod->facts.uid))
 			level_book_drop_claim(&space->book, pod);
 }

@@ -89,7 +89,8 @@ void levels_wait(struct level_space *space, struct level_pod *pod, const struct 
 /* levels_look_soon() - somebody may wait for what is free now, or something is to be written. */
 void levels_look_soon(struct levels *levels);
 
-/* levels-gang.c: levels_drop_given_up() - what was taken for gangs whose plan holds no more. */
+/* levels-gang.c: levels_drop_given_up() - what was taken for pods that did not ask, whose gang has no plan
+ * any more. */
 void levels_drop_given_up(struct level_space *space);
 
 /* levels-watch.c */

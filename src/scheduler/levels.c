@@ -27,6 +27,8 @@
 #define PREEMPTION_TRY_NS NS_PER_S
 /* The watch shows a pod that kube-scheduler knows by then. */
 #define FORGET_NS (60 * NS_PER_S)
+/* kube-scheduler may be ahead of our watch, but not by this much while the watch is open. */
+#define AHEAD_MAX_NS (10 * NS_PER_S)
 
 static void levels_on_timer(void *userdata);
 
@@ -199,6 +201,13 @@ static const char *namespace_of(struct json_object *pod)
 	return namespace_ ? namespace_ : "";
 }
 
+static const char *uid_of(struct json_object *pod)
+{
+	const char *uid = json_member_string(json_member(pod, "metadata"), "uid");
+
+	return uid ? uid : "";
+}
+
 struct level_pod *levels_select(struct levels *levels, struct json_object *object,
 	struct level_space **ret_space, struct levels_say *ret_say)
 {
@@ -207,6 +216,10 @@ struct level_pod *levels_select(struct levels *levels, struct json_object *objec
 	*ret_say = (struct levels_say){.levels = levels};
 	*ret_space = levels->spaces.count ? levels_space(levels, namespace_of(object)) : NULL;
 	pod = *ret_space ? read_pod(*ret_space, object) : NULL;
+	if (*ret_space && !pod && level_book_is_gone(&(*ret_space)->book, uid_of(object))) {
+		ret_say->selected = ret_say->gone = true;
+		snprintf(ret_say->text, sizeof(ret_say->text), "the pod has been deleted");
+	}
 	if (!pod || !pod->policy)
 		return NULL;
 	ret_say->selected = true;
@@ -220,9 +233,9 @@ void levels_narrow(struct levels *levels, struct json_object *object, const char
 	struct level_space *space;
 	struct level_pod *pod = levels_select(levels, object, &space, ret_say);
 
-	if (!pod)
+	if (!pod && !ret_say->gone)
 		return;
-	if (!levels_cannot_say(space, pod, ret_say)) {
+	if (pod && !levels_cannot_say(space, pod, ret_say)) {
 		narrow_pod(space, pod, names, n, usable, ret_say);
 		levels_look_soon(levels);
 		return;
@@ -248,8 +261,8 @@ bool levels_may_preempt(const struct levels_say *say, const char *node)
 {
 	const struct level_space *space;
 
-	if (!say->selected)
-		return true;
+	if (!say->selected || say->gone)
+		return !say->gone;
 	space = levels_space(say->levels, say->pod->facts.namespace_);
 	return space && (level_book_levels_of(&space->book, say->pod->policy, node) & say->preempt);
 }
@@ -359,13 +372,25 @@ void levels_look_soon(struct levels *levels)
 	loop_timer_set(levels->timer, LOOK_DELAY_NS);
 }
 
+/* By what the watch has told, not by the clock: a connection that is dead looks like one on which nothing
+ * happens, until a bookmark is due. */
+static int64_t shown_until(struct level_space *space, int64_t now)
+{
+	int64_t heard_ns;
+
+	if (!space->pods || !kube_watch_connected(space->pods)) {
+		space->watched_ns = 0;
+		return 0;
+	}
+	if (!space->watched_ns)
+		space->watched_ns = now;
+	heard_ns = kube_watch_counts(space->pods)->last_message_ns;
+	return heard_ns - space->watched_ns >= AHEAD_MAX_NS ? heard_ns - AHEAD_MAX_NS : 0;
+}
+
 static void look_what_is_over(struct level_space *space, int64_t now)
 {
-	if (!space->pods || !kube_watch_connected(space->pods))
-		space->watched_ns = 0;
-	else if (!space->watched_ns)
-		space->watched_ns = now;
-	level_book_expire(&space->book, now, space->watched_ns);
+	level_book_expire(&space->book, now, shown_until(space, now));
 	levels_drop_given_up(space);
 }
 

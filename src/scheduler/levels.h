@@ -39,6 +39,7 @@ void levels_not_nudged(struct levels *levels, const char *uid);
 /* What the pod's policy says. */
 struct levels_say {
 	bool selected;	       /* a policy has a say; else all that follows is empty */
+	bool gone;	       /* likewise, since the pod's end was told: nothing is for it */
 	bool owes_marks;       /* the pod may use a level of which it lacks podLabels or podAnnotations */
 	uint64_t preempt;      /* bits of levels */
 	struct level_pod *pod; /* until the loop goes on */

@@ -1,10 +1,13 @@
 """Gangs whose pods a ResourcePolicy selects: the whole gang goes to the first level that has room for it."""
+import concurrent.futures
 import json
 import time
 
+import pytest
+
 from fake_apiserver import wait_for
 from test_gang import GROUP, at_once, bound, nodes_of, ready, reasons
-from test_levels import policy, status
+from test_levels import ask, policy, status
 from test_levels import ready as ready_levels
 from test_scheduler import api, gpu_node, start  # noqa: F401
 
@@ -182,9 +185,43 @@ def test_what_was_taken_for_a_gang_whose_plan_has_ended_is_free_again(api, start
     ready_levels(api)
     pods = gang(api, scheduler, 3, 2)
     assert nodes_of(scheduler, pods[0], NODES) == ["a"]
-    # Two are left, and are told what they were told before: nobody asks for them again.
+    # Two are left, and are told what they were told before: nobody asks for the second again.
     api.delete("pods", "g2")
+    wait_for(lambda: not nodes_of(scheduler, pods[0], NODES))
     singles = [api.create_pod(f"s{i}", gpu_mem=1, owner="rs", labels={"app": "web"}) for i in range(3)]
     ready(scheduler, *singles)
     assert settled(scheduler, singles) == [["a"]] * 3
-    assert reasons(scheduler, pods[0], NODES) == {"waits for the other pods of its gang"}
+
+
+@pytest.mark.waits
+def test_members_that_wait_for_their_volumes_keep_their_places_when_the_plan_is_given_up(api, start):  # noqa: F811
+    """kube-scheduler does not ask for them again before it binds them."""
+    cluster(api)
+    policy(api, [{**A, "max": 2}])
+    scheduler = start()
+    ready_levels(api)
+    pods = gang(api, scheduler, 2, 2)
+    assert [nodes_of(scheduler, pod, NODES) for pod in pods] == [["a"], ["a"]]
+    single = api.create_pod("single", gpu_mem=1, owner="rs", labels={"app": "web"})
+    ready(scheduler, single)
+    end = time.monotonic() + 18
+    while time.monotonic() < end:
+        assert nodes_of(scheduler, single, NODES) == []
+        time.sleep(0.3)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(lambda pod: scheduler.bind(pod, "a"), pods)) == ["", ""]
+    assert nodes_of(scheduler, single, NODES) == []
+
+
+@pytest.mark.waits
+def test_a_member_without_a_gpu_keeps_its_place_while_kube_scheduler_binds_it(api, start):  # noqa: F811
+    cluster(api)
+    policy(api, [{**A, "max": 1}])
+    scheduler = start()
+    ready_levels(api)
+    labels = {"app": "web", GROUP + "name": "cpu", GROUP + "min-available": "2"}
+    pods = [api.create_pod(f"cpu{i}", labels=labels, owner="rs", spec={"containers": [{"name": "main", "image": "x"}]})
+            for i in range(2)]
+    assert ask(scheduler, pods[0], NODES)["NodeNames"] == ["a"]
+    time.sleep(3)
+    assert ask(scheduler, pods[1], NODES)["NodeNames"] == []
