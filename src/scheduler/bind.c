@@ -25,6 +25,7 @@
 #include "scheduler/gangs.h"
 #include "scheduler/record.h"
 #include "scheduler/lease.h"
+#include "scheduler/levels.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -140,6 +141,9 @@ char *bind_reserve(
 	int r;
 
 	placement_init(&placement);
+	if (levels_confirm(scheduler->levels, bind->what.namespace_, bind->what.uid, bind->what.node, err) <
+		0)
+		return NULL;
 	r = decide_reserve(&scheduler->ledger, facts, bind->what.node, &placement);
 	if (r > 0) {
 		bind->refusal = BIND_NO_CARD;

@@ -1,5 +1,5 @@
-/* levels-internal.h - what levels.c (questions), levels-gang.c, levels-watch.c, levels-write.c,
- * levels-status.c and levels-verbs.c share. */
+/* levels-internal.h - what levels.c (questions), levels-confirm.c, levels-gang.c, levels-watch.c,
+ * levels-write.c, levels-status.c and levels-verbs.c share. */
 #pragma once
 
 #include "base/list.h"

@@ -12,6 +12,7 @@
 
 #include "model/levels.h"
 
+struct error;
 struct http_call;
 struct json_object;
 struct level_pod;
@@ -63,6 +64,12 @@ int levels_narrow_gang(struct levels *levels, const struct pod_facts *facts, str
 	const char *const *names, size_t n, const char ***ret_names, size_t *ret_n,
 	struct levels_say *ret_say);
 void levels_take_gang(struct levels_say *say);
+
+/* levels_confirm() - the pod is about to be bound to this node: the place that it was given in a level there
+ * is still its own, or it gets one now. -EBUSY, with a sentence: there is none, or what marks the level is
+ * not on the pod. levels: NULL is none. */
+int levels_confirm(
+	struct levels *levels, const char *namespace_, const char *uid, const char *node, struct error *err);
 
 /* levels_may_preempt() - whether others may be preempted on this node for the pod, after levels_narrow() or
  * levels_recall(). levels_recall() - what was said last; asks anew where nothing was: preempt comes without
