@@ -15,8 +15,8 @@ static int level_to_confirm(const struct level_pod *pod, uint64_t levels)
 	return -1;
 }
 
-/* It may have been lost since filter: with us, by another version of the policy, or to other members of its
- * gang. */
+/* It may have been lost since filter: with another process, or to other members of its gang. Or it is
+ * elsewhere: by another version of the policy, or since the gang is planned anew and goes there. */
 int levels_confirm(
 	struct levels *levels, const char *namespace_, const char *uid, const char *node, struct error *err)
 {
@@ -33,7 +33,7 @@ int levels_confirm(
 	bits = level_book_levels_of(&space->book, pod->policy, node);
 	if (pod->claim >= 0 && (bits & UINT64_C(1) << pod->claim))
 		return 0;
-	level = levels_space_is_ready(space) && pod->group
+	level = pod->claim < 0 && levels_space_is_ready(space) && pod->group
 			? level_to_confirm(pod, bits & level_book_open(&space->book, pod, 1))
 			: -1;
 	if (level < 0)

@@ -66,8 +66,8 @@ int levels_narrow_gang(struct levels *levels, const struct pod_facts *facts, str
 void levels_take_gang(struct levels_say *say);
 
 /* levels_confirm() - the pod is about to be bound to this node: the place that it was given in a level there
- * is still its own, or it gets one now. -EBUSY, with a sentence: there is none, or what marks the level is
- * not on the pod. levels: NULL is none. */
+ * is still its own, or it has none and gets one now. -EBUSY, with a sentence: there is none, it was given one
+ * elsewhere, or what marks the level is not on the pod. levels: NULL is none. */
 int levels_confirm(
 	struct levels *levels, const char *namespace_, const char *uid, const char *node, struct error *err);
 
