@@ -73,7 +73,7 @@ void gangs_for_waiting(const struct gangs *gangs, const char *uid,
 	if (!member)
 		return;
 	list_for_each (item, &member->gang->members)
-		if (!has_place(member_of(item), member))
+		if (!has_place(member_of(item), member) && !request_is_empty(&member_of(item)->facts.request))
 			call(userdata, member_of(item)->facts.uid);
 }
 

@@ -211,9 +211,9 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
  * gangs_seek() - kube-scheduler asks for the pod. True: it and so many others of its gang, *ret_needed
  * together, are still to be given their places; *ret_mate: uid of one that has been, or NULL. gangs_fit_on()
  * - whether so many would find room on these nodes (names; values are not read), wherever else kube-scheduler
- * may not let some of them go. gangs_for_waiting() - calls with the uid of each member that has no place,
- * the asking one's too. gangs_has_none() - nothing is planned for the pod, since its gang waits: what others
- * keep for it is kept in vain. */
+ * may not let some of them go. gangs_for_waiting() - calls with the uid of each member with a GPU that has
+ * no place, the asking one's too: others kube-scheduler binds by itself. gangs_has_none() - nothing is
+ * planned for the pod, since its gang waits: what others keep for it is kept in vain. */
 bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod, int64_t now_ns,
 	size_t *ret_needed, const char **ret_mate);
 bool gangs_fit_on(const struct gangs *gangs, struct ledger *ledger, const char *uid,

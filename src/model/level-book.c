@@ -281,14 +281,13 @@ void level_book_begin_list(struct level_book *book)
 	book->round++;
 }
 
-void level_book_end_list(struct level_book *book, int64_t now_ns)
+void level_book_end_list(struct level_book *book)
 {
 	struct level_pod *pod;
 
 	level_book_settle(book);
 	table_for_each (&book->pods, cursor, pod)
-		if (pod->round != book->round &&
-			(pod->round || pod->claim < 0 || pod->claim_ends_ns <= now_ns))
+		if (pod->round && pod->round != book->round)
 			pod_remove(book, pod);
 }
 
@@ -346,6 +345,7 @@ void level_book_claim(struct level_book *book, struct level_pod *pod, size_t lev
 		return;
 	pod->claim_began_ns = now_ns;
 	pod->claim_ends_ns = now_ns + CLAIM_NS;
+	pod->claim_serial = pod->policy ? pod->policy->serial : 0;
 	pod->for_gang = false;
 	pod->given = (int)level;
 	claim_set(book, pod, (int)level);

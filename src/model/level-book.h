@@ -85,6 +85,7 @@ struct level_pod {
 	int level;			   /* it is in; -1 */
 	bool counts;			   /* for the limits of this level */
 	int claim;			   /* the level that filter gave it, until it is bound; -1 */
+	uint64_t claim_serial;		   /* of the policy that gave it */
 	bool for_gang;			   /* it was claimed when another pod of its gang asked */
 	int given;			   /* that of its last claim: where nodes belong to several levels */
 	int64_t claim_began_ns, claim_ends_ns;
@@ -140,9 +141,10 @@ int level_book_set_policy(struct level_book *book, struct level_policy *policy);
 void level_book_remove_policy(struct level_book *book, const char *uid);
 const struct level_policy *level_book_policy(const struct level_book *book, const char *uid);
 
-/* level_book_begin_list(), level_book_end_list() - what was not set in between and has no claim is gone. */
+/* level_book_begin_list(), level_book_end_list() - who was shown before and not in between is gone. Who was
+ * only asked about may be newer than the LIST. */
 void level_book_begin_list(struct level_book *book);
-void level_book_end_list(struct level_book *book, int64_t now_ns);
+void level_book_end_list(struct level_book *book);
 
 /* level_book_set_pod() - takes the facts over in any case and leaves them empty. Finished pods are removed.
  * listed: the watch shows it, else a question of kube-scheduler's. Returns the pod, NULL if it is finished or

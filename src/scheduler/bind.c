@@ -292,9 +292,12 @@ static void bind_with_card(struct bind *bind, const struct pod_facts *facts)
 static void bind_without_card(struct bind *bind)
 {
 	struct json_object *none = json_object_new_object();
-	_cleanup_free_ char *text = binding_text(&bind->what, none);
 	struct error err = {.text = "out of memory"};
+	_cleanup_free_ char *text = NULL;
 
+	if (levels_confirm(bind->queue->scheduler->levels, bind->what.namespace_, bind->what.uid,
+		    bind->what.node, &err) == 0)
+		text = binding_text(&bind->what, none);
 	json_object_put(none);
 	bind_post(bind, text, &err);
 }

@@ -25,11 +25,15 @@ int levels_confirm(
 	uint64_t bits;
 	int level;
 
+	if (!levels_are_known(levels))
+		return error_set(err, EBUSY, "ResourcePolicies are not read yet, trying again");
 	if (!pod)
 		return 0;
 	level_book_settle(&space->book);
 	if (!pod->policy || *pod->facts.node)
 		return 0;
+	if (pod->claim >= 0 && pod->claim_serial != pod->policy->serial)
+		level_book_drop_claim(&space->book, pod); /* another version's level, by other labels */
 	bits = level_book_levels_of(&space->book, pod->policy, node);
 	if (pod->claim >= 0 && (bits & UINT64_C(1) << pod->claim))
 		return 0;

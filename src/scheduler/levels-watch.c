@@ -91,7 +91,7 @@ static void on_pods_synced(void *userdata)
 {
 	struct level_space *space = userdata;
 
-	level_book_end_list(&space->book, monotonic_ns());
+	level_book_end_list(&space->book);
 	if (!space->synced)
 		space->book.freed++; /* who was told to wait for this */
 	if (!space->synced && space->is_older)

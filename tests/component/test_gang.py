@@ -180,7 +180,7 @@ def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, st
     scheduler = start()
     ready(scheduler, left, stranger)
     for pod in (left, stranger):
-        assert reasons(scheduler, pod, ["a"]) == {"waits for the other pods of its gang"}
+        wait_for(lambda pod=pod: reasons(scheduler, pod, ["a"]) == {"waits for the other pods of its gang"})
     wait_for(lambda: scheduler.filter(left, ["a"])["NodeNames"], 15, "nobody waited for")
     assert schedule(scheduler, left, ["a"]) == ""
     assert "ration.dev/gang" not in api.pod("p2")["metadata"]["annotations"]

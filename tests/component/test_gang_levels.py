@@ -233,7 +233,8 @@ def single(api, scheduler, name):  # noqa: F811
     return pod
 
 
-def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start):  # noqa: F811
+@pytest.mark.parametrize("first", [{**C, "max": 0}, {**A, "max": 1, "podLabels": {"level": "first"}}])
+def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start, first):  # noqa: F811
     """What filter gave can be lost until bind: here by another version of the policy."""
     cluster(api)
     policy(api, [{**A, "max": 1}, B])
@@ -241,12 +242,13 @@ def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start):  # 
     ready_levels(api)
     pod = single(api, scheduler, "p")
     assert nodes_of(scheduler, pod, NODES) == ["a"]
-    api.patch("resourcepolicies", "team", {"spec": {"units": [{**C, "max": 0}, B]}}, "default")
+    api.patch("resourcepolicies", "team", {"spec": {"units": [first, B]}}, "default")
     wait_for(lambda: status(api).get("observedGeneration") == 2)
     assert scheduler.bind(pod, "a") == (
         "ResourcePolicy team: the pod has no place in a level of node a any more, trying again")
     assert not api.pod("p")["spec"].get("nodeName")
-    assert nodes_of(scheduler, pod, NODES) == ["b"] and scheduler.bind(pod, "b") == ""
+    expected = "b" if first["nodeSelector"]["pool"] == "c" else "a"
+    assert nodes_of(scheduler, pod, NODES) == [expected] and scheduler.bind(pod, expected) == ""
 
 
 def test_a_place_that_only_a_dead_process_knew_is_taken_again_at_bind(api, start):  # noqa: F811
@@ -264,3 +266,16 @@ def test_a_place_that_only_a_dead_process_knew_is_taken_again_at_bind(api, start
     assert "no place in a level of node a" in scheduler.bind(second, "a")
     wait_for(lambda: not scheduler.bind(first, "a") or None)
     assert nodes_of(scheduler, second, NODES) == ["b"]
+
+
+def test_a_member_without_a_gpu_counts_when_the_others_ask(api, start):  # noqa: F811
+    """kube-scheduler binds it by itself, perhaps right now."""
+    cluster(api)
+    policy(api, [{**A, "max": 2}, B])
+    scheduler = start()
+    ready_levels(api)
+    labels = {"app": "web", GROUP + "name": "g", GROUP + "min-available": "2"}
+    launcher = api.create_pod("launcher", labels=labels, owner="rs", spec={"containers": [{"name": "main", "image": "x"}]})
+    assert ask(scheduler, launcher, NODES)["NodeNames"] == ["a"]
+    pods = gang(api, scheduler, 2, 2)
+    assert settled(scheduler, pods) == [["b"], ["b"]]
