@@ -225,7 +225,7 @@ def wave(storm, fault):
 
 
 def report(storm, waves):
-    watch, machine, waits = storm.watch, storm.machine, storm.watch.waits
+    watch, machine, waits = storm.watch, storm.machine, storm.watch.waits or [0]
     members = [p for p in watch.seen.values() if group_of(p)]
     spreads = {gang: watch.spread(gang) for gang in watch.came if watch.spread(gang) is not None}
     whole = {group_of(p)[0] for p in members if asked_of(p, WHOLE)} & set(spreads)
@@ -235,7 +235,7 @@ def report(storm, waves):
           f"{max(spreads.values()):.2f} s; longest in part {watch.longest_part[0]:.1f} s; {watch.gangs_in_levels} of them by a "
           f"level; {watch.in_levels} Bindings by a level, {len(watch.unasked)} without; {watch.events} states, "
           f"{machine.snapshots} snapshots, {len(machine.checked)} containers compared, {machine.grants} with a grant, "
-          f"{machine.whole} with whole cards; {len(waits)} waits of a pod that fits, median {statistics.median(waits):.2f} s, "
+          f"{machine.whole} with whole cards; {len(watch.waits)} waits of a pod that fits, median {statistics.median(waits):.2f} s, "
           f"longest {watch.longest_wait[0]:.2f} s; longest time of a pod that is over in a ledger "
           f"{storm.books.longest:.2f} s; load {os.getloadavg()[0]:.1f}")
 
