@@ -62,7 +62,7 @@ static void add_pod(struct strbuf *out, const struct inspect_pod *pod)
 		between = ", ";
 	}
 	add_number(out, "}, \"pending\": ", pod->pending);
-	strbuf_adds(out, "}");
+	strbuf_adds(out, pod->orphan ? ", \"orphan\": true}" : "}");
 }
 
 static void add_node(struct strbuf *out, const struct inspect_node *node)

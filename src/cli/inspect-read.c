@@ -393,7 +393,7 @@ int inspect_fetch(struct inspect *inspect, const struct kubectl *kubectl, const 
 
 	if (r == 0)
 		r = fetch_pods(inspect, kubectl, node, warnings, err);
-	if (r == 0)
-		inspect_finish(inspect);
+	if (r == 0 && inspect_finish(inspect) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	return r;
 }

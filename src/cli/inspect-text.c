@@ -158,7 +158,7 @@ int inspect_summary(const struct inspect *inspect, bool wide, struct strbuf *out
 
 static void add_pod_row(struct strbuf *text, const struct inspect_node *node, const struct inspect_pod *pod)
 {
-	strbuf_addf(text, "%s\t%s\t", pod->name, pod->namespace_);
+	strbuf_addf(text, "%s%s\t%s\t", pod->name, pod->orphan ? ORPHAN_MARK : "", pod->namespace_);
 	for (size_t i = 0; i < node->n_columns; i++)
 		strbuf_addf(text, "%u\t", pod->units[i]);
 	if (node->has_pending)

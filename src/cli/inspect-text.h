@@ -7,6 +7,10 @@
 struct inspect;
 struct strbuf;
 
+/* What the tables write behind the name of a pod whose containers outlive it. No name of a pod has
+ * parentheses, and it is one word, for scripts that split lines at blanks. */
+#define ORPHAN_MARK "(orphan)"
+
 /* One line per node, then the sum. `wide` adds mode, unit, card models and health. */
 int inspect_summary(const struct inspect *inspect, bool wide, struct strbuf *out);
 

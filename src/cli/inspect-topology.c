@@ -37,7 +37,7 @@ static void add_pods(struct strbuf *text, const struct inspect_node *node)
 		const struct inspect_pod *pod = &node->pods[i];
 		const char *between = "";
 
-		strbuf_addf(text, "%s\t%s\t", pod->name, pod->namespace_);
+		strbuf_addf(text, "%s%s\t%s\t", pod->name, pod->orphan ? ORPHAN_MARK : "", pod->namespace_);
 		for (size_t k = 0; k < node->n_columns; k++) {
 			if (!pod->units[k])
 				continue;

@@ -27,6 +27,7 @@ void inspect_init(struct inspect *inspect)
 {
 	*inspect = (struct inspect){0};
 	table_init(&inspect->by_name);
+	table_init(&inspect->listed);
 }
 
 static void inspect_node_free(struct inspect_node *node)
@@ -41,6 +42,7 @@ static void inspect_node_free(struct inspect_node *node)
 	for (size_t i = 0; i < node->n_cards; i++)
 		free(node->cards[i].reason);
 	free(node->cards);
+	held_release(&node->held);
 	free(node->address);
 	free(node->name);
 	free(node);
@@ -54,6 +56,7 @@ void inspect_release(struct inspect *inspect)
 		inspect_node_free(inspect->nodes[i]);
 	free(inspect->nodes);
 	table_release(&inspect->by_name);
+	table_release(&inspect->listed);
 	inspect_init(inspect);
 }
 
@@ -141,6 +144,8 @@ static int inspect_node_new(
 	node->name = printable_copy(facts->name);
 	node->address = printable_copy(facts->address ? facts->address : "unknown");
 	r = facts->n_gpus ? add_inventory_cards(node, facts) : add_equal_cards(node, capacity);
+	if (r == 0)
+		r = held_copy(&facts->held, &node->held);
 	if (r < 0 || !node->name || !node->address) {
 		inspect_node_free(node);
 		return -ENOMEM;
@@ -201,23 +206,27 @@ static bool place_by_older(
 	return true;
 }
 
+/* What is on a card that the node does not have (any more) is pending, as the scheduler counts it. */
+static void place(struct inspect_node *node, struct inspect_pod *pod, const char *uuid, uint32_t units)
+{
+	struct inspect_card *card = card_by_uuid(node, uuid);
+
+	if (card)
+		pod->units[card->column] = units;
+	else
+		pod->pending = units_add(pod->pending, units);
+}
+
 /* Each card holds what the whole pod may use at a time: that is more than its main containers ask for when an
- * init container asks for more. What is on a card that the node does not have (any more) is pending, as the
- * scheduler counts it. */
+ * init container asks for more. */
 static void place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
 {
 	const struct card_share *cards[NODE_GPUS_MAX];
 	size_t n = placement_cards(&facts->placement, cards);
 
-	for (size_t i = 0; i < n; i++) {
-		uint32_t units = placement_units_on(&facts->placement, &facts->request, cards[i]->uuid);
-		struct inspect_card *card = card_by_uuid(node, cards[i]->uuid);
-
-		if (card)
-			pod->units[card->column] = units;
-		else
-			pod->pending += units;
-	}
+	for (size_t i = 0; i < n; i++)
+		place(node, pod, cards[i]->uuid,
+			placement_units_on(&facts->placement, &facts->request, cards[i]->uuid));
 }
 
 static void account(struct inspect_node *node, const struct inspect_pod *pod)
@@ -233,33 +242,67 @@ static void account(struct inspect_node *node, const struct inspect_pod *pod)
 	node->has_pending |= pod->pending > 0;
 }
 
-int inspect_add_pod(
-	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older)
+/* *ret_pod is valid until the next call. */
+static int pod_new(
+	struct inspect_node *node, const char *namespace_, const char *name, struct inspect_pod **ret_pod)
 {
-	struct inspect_node *node = table_get(&inspect->by_name, facts->node);
-	struct inspect_pod *grown, *pod;
+	struct inspect_pod *grown = reallocarray(node->pods, node->n_pods + 1, sizeof(*grown)), *pod;
 
-	if (!node || facts->finished || request_is_empty(&facts->request) ||
-		facts->request.whole != inspect->topology)
-		return 0;
-	grown = reallocarray(node->pods, node->n_pods + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	node->pods = grown;
 	pod = &grown[node->n_pods];
-	*pod = (struct inspect_pod){
-		.namespace_ = printable_copy(facts->namespace_), .name = printable_copy(facts->name)};
+	*pod = (struct inspect_pod){.namespace_ = printable_copy(namespace_), .name = printable_copy(name)};
 	if (!pod->namespace_ || !pod->name) {
 		free(pod->namespace_);
 		free(pod->name);
 		return -ENOMEM;
 	}
 	node->n_pods++;
+	*ret_pod = pod;
+	return 0;
+}
+
+int inspect_add_pod(
+	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older)
+{
+	struct inspect_node *node = table_get(&inspect->by_name, facts->node);
+	struct inspect_pod *pod;
+	int r;
+
+	if (!node || facts->finished || request_is_empty(&facts->request) ||
+		facts->request.whole != inspect->topology)
+		return 0;
+	r = node->held.n_pods ? table_set(&inspect->listed, facts->uid, node) : 0;
+	if (r == 0)
+		r = pod_new(node, facts->namespace_, facts->name, &pod);
+	if (r < 0)
+		return r;
 	if (facts->has_placement)
 		place_by_truth(node, pod, facts);
 	else if (!older || !place_by_older(node, pod, older))
 		pod->pending = facts->request.units;
 	account(node, pod);
+	return 0;
+}
+
+static int add_orphans(const struct inspect *inspect, struct inspect_node *node)
+{
+	for (size_t i = 0; i < node->held.n_pods; i++) {
+		const struct held_pod *held = &node->held.pods[i];
+		struct inspect_pod *pod;
+		int r;
+
+		if (table_get(&inspect->listed, held->uid))
+			continue;
+		r = pod_new(node, held->namespace_, held->name, &pod);
+		if (r < 0)
+			return r;
+		pod->orphan = true;
+		for (size_t k = 0; k < held->n_cards; k++)
+			place(node, pod, held->cards[k].uuid, held->cards[k].units);
+		account(node, pod);
+	}
 	return 0;
 }
 
@@ -287,14 +330,21 @@ static int compare_pods(const void *pa, const void *pb)
 	return r ? r : strcmp(a->name, b->name);
 }
 
-void inspect_finish(struct inspect *inspect)
+int inspect_finish(struct inspect *inspect)
 {
+	for (size_t i = 0; i < inspect->n_nodes; i++) {
+		int r = add_orphans(inspect, inspect->nodes[i]);
+
+		if (r < 0)
+			return r;
+	}
 	if (inspect->n_nodes)
 		qsort(inspect->nodes, inspect->n_nodes, sizeof(struct inspect_node *), compare_nodes);
 	for (size_t i = 0; i < inspect->n_nodes; i++)
 		if (inspect->nodes[i]->n_pods)
 			qsort(inspect->nodes[i]->pods, inspect->nodes[i]->n_pods, sizeof(struct inspect_pod),
 				compare_pods);
+	return 0;
 }
 
 size_t inspect_columns(const struct inspect *inspect)

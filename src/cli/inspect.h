@@ -28,6 +28,7 @@ struct inspect_pod {
 	char *name;
 	uint32_t units[NODE_GPUS_MAX]; /* by column */
 	uint32_t pending;	       /* bound here, on no known card */
+	bool orphan;		       /* the pod was deleted by force, and its containers still run */
 };
 
 struct inspect_node {
@@ -39,6 +40,7 @@ struct inspect_node {
 	struct inspect_card *cards; /* by column */
 	size_t n_cards;
 	size_t n_columns; /* highest column + 1 */
+	struct held held; /* pods whose containers outlive them, as the node's agent lists them */
 	struct inspect_pod *pods;
 	size_t n_pods;
 	uint64_t total;
@@ -52,6 +54,7 @@ struct inspect {
 	struct inspect_node **nodes; /* by name after inspect_finish() */
 	size_t n_nodes;
 	struct table by_name; /* name as the API server has it -> struct inspect_node */
+	struct table listed;  /* uids of the pods that were added to nodes with a non-empty `held` */
 };
 
 /* What a node says of itself beside its facts; 0 where it does not. */
@@ -82,8 +85,9 @@ int inspect_add_node(
 int inspect_add_pod(
 	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older);
 
-/* inspect_finish() - sort nodes by name, and their pods by card, namespace and name. */
-void inspect_finish(struct inspect *inspect);
+/* inspect_finish() - add the orphans: a pod that its node's agent lists as held and that inspect_add_pod()
+ * was not told of. Then sort nodes by name, and their pods by card, namespace and name. */
+int inspect_finish(struct inspect *inspect);
 
 size_t inspect_columns(const struct inspect *inspect);
 bool inspect_has_pending(const struct inspect *inspect);

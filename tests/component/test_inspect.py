@@ -165,6 +165,73 @@ Allocated/Total GPU Memory In Cluster:  9/30 (30%)
 """
 
 
+def held(*pods):
+    """The annotation in which an agent lists pods that outlive their objects: (name, uid, {card: units})."""
+    return {"ration.dev/held": json.dumps({"at": "2026-05-04T03:02:01.000000Z", "ended": ["uid-default-over"], "pods": [
+        {"uid": uid, "namespace": "default", "name": name, "cards": {c: {"units": n, "core": 0} for c, n in cards.items()}}
+        for name, uid, cards in pods]})}
+
+
+def test_units_of_a_pod_deleted_by_force_are_allocated_while_its_container_runs(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, 16160, **held(("q1", "uid-1", {"GPU-n-1": 14})))],
+                [pod("p", "n", 3, "GPU-n-0")])
+    lines = cluster.show().splitlines()
+    assert lines[1].split()[2:] == ["3/15", "14/15", "17/30"] and lines[-1] == "17/30 (56%)"
+    assert cluster.show("-d") == """\
+
+NAME:       n
+IPADDRESS:  10.0.0.1
+
+NAME         NAMESPACE  GPU0(Allocated)  GPU1(Allocated)
+p            default    3                0
+q1(orphan)   default    0                14
+Allocated :  17 (56%)
+Total :      30
+--------------------------------------------------
+
+
+Allocated/Total GPU Memory In Cluster:  17/30 (56%)
+"""
+    shown = json.loads(cluster.show("-o", "json"))
+    assert shown["allocated"] == shown["nodes"][0]["allocated"] == 17 and shown["nodes"][0]["gpus"][1]["allocated"] == 14
+    assert shown["nodes"][0]["pods"] == [
+        {"namespace": "default", "name": "p", "allocated": {"0": 3}, "pending": 0},
+        {"namespace": "default", "name": "q1", "allocated": {"1": 14}, "pending": 0, "orphan": True}]
+
+
+def test_pod_that_is_listed_and_held_counts_once(cluster):
+    """The agent has not yet heard of a pod that is back in the list, or the list is older than the node."""
+    cluster.set([node("n", "10.0.0.1", 16160, **held(("p", "uid-default-p", {"GPU-n-0": 3})))],
+                [pod("p", "n", 3, "GPU-n-0")])
+    assert cluster.show().splitlines()[1].split()[2:] == ["3/15", "3/15"]
+    assert "orphan" not in cluster.show("-d") + cluster.show("-o", "json")
+
+
+def test_namesake_of_an_orphan_is_a_pod_of_its_own(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, **held(("web-0", "uid-first", {"GPU-n-0": 4})))],
+                [pod("web-0", "n", 5, "GPU-n-0")])
+    assert cluster.show().splitlines()[1].split()[2:] == ["9/15", "9/15"]
+
+
+def test_orphan_on_a_card_that_is_gone_is_pending(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, **held(("q", "uid-q", {"GPU-gone": 4, "GPU-n-0": 2})))])
+    assert cluster.show().splitlines()[1].split()[2:] == ["2/15", "4", "6/15"]
+
+
+def test_orphan_has_whole_gpus_of_a_topology_node(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, 16160, mode="topology", **held(("q", "uid-q", {"GPU-n-1": 1})))])
+    text = cluster.show("--topology")
+    assert "q(orphan)  default    1" in text and text.endswith("1/2 (50%)\n")
+    cluster.set([node("n", "10.0.0.1", 16160, 16160, mode="topology", **held(("q", "uid-q", {"GPU-n-1": 1}))),
+                 node("m", "10.0.0.2", 16160)])
+    assert cluster.show().splitlines()[-1] == "0/15 (0%)"
+
+
+def test_hostile_names_of_orphans_reach_the_terminal_disarmed(cluster):
+    cluster.set([node("n", "10.0.0.1", 16160, **held(("q\x1b[2J", "uid-q", {"GPU-n-0": 2})))])
+    assert "\x1b" not in cluster.show("-d") and "q?[2J(orphan)" in cluster.show("-d")
+
+
 def test_named_node_is_shown_alone(cluster):
     cluster.set([node("a", "10.0.0.1", 16160), node("b", "10.0.0.2", 16160)],
                 [pod("p", "a", 3, "GPU-a-0"), pod("q", "b", 4, "GPU-b-0")])

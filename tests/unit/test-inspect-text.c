@@ -74,7 +74,7 @@ static void make(struct inspect *inspect, const char *name, const char *address)
 	fixture_pod(&pod, "p", 3, "");
 	fixture_bind(&pod, name, facts.gpus[0].uuid);
 	assert_int_equal(inspect_add_pod(inspect, &pod, NULL), 0);
-	inspect_finish(inspect);
+	assert_int_equal(inspect_finish(inspect), 0);
 }
 
 static void summary_is_the_table_of_the_document(void **state)
@@ -102,7 +102,7 @@ static void details_of_a_node_without_pods_have_a_line_of_ten_dashes(void **stat
 	fixture_node(&facts, "n", GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	inspect_init(&inspect);
 	inspect_add_node(&inspect, &facts, &(struct node_capacity){0});
-	inspect_finish(&inspect);
+	assert_int_equal(inspect_finish(&inspect), 0);
 	strbuf_init(&out, 65536);
 	assert_int_equal(inspect_details(&inspect, &out), 0);
 	assert_string_equal(strbuf_cstr(&out), "\n"

@@ -40,7 +40,7 @@ static void inspect_counts_each_card_with_its_own_size(void **state)
 	add_node(&inspect, "n", 2, (const uint32_t[]){15, 79});
 	add_pod(&inspect, "a", 3, "n", "GPU-n-1", NULL);
 	add_pod(&inspect, "b", 4, "n", "GPU-n-1", NULL);
-	inspect_finish(&inspect);
+	assert_int_equal(inspect_finish(&inspect), 0);
 	assert_int_equal(inspect.n_nodes, 1);
 	assert_int_equal(inspect.nodes[0]->total, 94);
 	assert_int_equal(inspect.nodes[0]->allocated, 7);
@@ -148,7 +148,7 @@ static void inspect_sorts_nodes_by_name_and_pods_by_card_namespace_and_name(void
 	add_pod(&inspect, "z", 1, "b", "GPU-b-0", NULL);
 	add_pod(&inspect, "k", 1, "b", "GPU-b-1", NULL);
 	add_pod(&inspect, "y", 1, "b", "GPU-b-0", NULL);
-	inspect_finish(&inspect);
+	assert_int_equal(inspect_finish(&inspect), 0);
 	assert_string_equal(inspect.nodes[0]->name, "a");
 	assert_string_equal(inspect.nodes[1]->pods[0].name, "y");
 	assert_string_equal(inspect.nodes[1]->pods[1].name, "z");
