@@ -1,8 +1,9 @@
 """./check after the installation: build, run the rings, count.
 
-Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), sanitize (unit
-and component again under ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is
-skipped). `full` runs the long forms too.
+Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), driver (NVIDIA's
+own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component again
+under ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). `full` runs
+the long forms too.
 """
 import argparse
 import os
@@ -16,7 +17,7 @@ import time
 import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RINGS = ["lint", "unit", "component", "sanitize", "cluster", "gpu"]
+RINGS = ["lint", "unit", "component", "driver", "sanitize", "cluster", "gpu"]
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
 
 # Component tests mostly wait, for a time limit or for a process: ten at once on two cores. Those that share a card's
@@ -177,6 +178,10 @@ def ring_component(args, count):
     pytest("component-alone", ["tests/component"], ROOT / "build", args, count, options=ALONE)
 
 
+def ring_driver(args, count):
+    pytest("driver", ["tests/driver"], ROOT / "build", args, count, options=["-rs", "-n", "2"])
+
+
 def ring_sanitize(args, count):
     directory = ROOT / "build-sanitize"
     env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -241,7 +246,7 @@ def main():
         say(f"no test is called like {args.k}")
     say(f"all: {time.monotonic() - started:.0f} s")
     print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped", flush=True)
-    nothing = not count.passed and not (args.ring == "gpu" and count.skipped)    # no card is no failure
+    nothing = not count.passed and not (args.ring in ("driver", "gpu") and count.skipped)    # without it: no failure
     sys.exit(130 if interrupted else 1 if count.failed or nothing else 0)
 
 

@@ -1,0 +1,31 @@
+"""Fixtures of the driver suite: NVIDIA's real libraries, or the reason why they are not here."""
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "component"))    # grants.py
+import nvidia_libraries    # noqa: E402
+
+BUILD = pathlib.Path(os.environ["RATION_BUILD"])
+
+
+@pytest.fixture(scope="session", params=list(nvidia_libraries.DRIVERS))
+def driver(request):
+    """Each of the drivers that Debian has."""
+    try:
+        return nvidia_libraries.driver(request.param)
+    except nvidia_libraries.Unreachable as error:
+        pytest.skip(f"driver {request.param}: {error}")
+
+
+@pytest.fixture(scope="session")
+def wheel():
+    """wheel(package, version): the folder of a package of PyPI."""
+    def fetch(package, version):
+        try:
+            return nvidia_libraries.wheel(package, version)
+        except nvidia_libraries.Unreachable as error:
+            pytest.skip(f"{package} {version}: {error}")
+    return fetch
