@@ -15,6 +15,7 @@
 #include "base/fs.h"
 #include "base/parse.h"
 #include "sim/ration-sim/commands.h"
+#include "sim/state/tree.h"
 
 #define PROGRAM_MAX (64 * 1024 * 1024)
 #define NVIDIA_MAJOR 195 /* Linux, Documentation/admin-guide/devices.txt */
@@ -52,8 +53,26 @@ static int find_part(const char *name, char **ret_path, struct error *err)
 	return error_set(err, ENOENT, "%s is neither in %s nor in %s../lib/ration/sim", name, self, self);
 }
 
-/* Copy a part of the simulated driver. The same content is left alone: somebody may have it mounted. */
-static int install_part(const char *name, const char *target, mode_t mode, struct error *err)
+/* Behind the content of a library of this tree. */
+static int append_trailer(const char *dir, char **data, size_t *length)
+{
+	struct sim_trailer trailer = {.magic = SIM_TRAILER_MAGIC};
+	char *longer;
+
+	if (!realpath(dir, trailer.root))
+		return -errno;
+	longer = realloc(*data, *length + sizeof(trailer));
+	if (!longer)
+		return -ENOMEM;
+	memcpy(longer + *length, &trailer, sizeof(trailer));
+	*data = longer;
+	*length += sizeof(trailer);
+	return 0;
+}
+
+/* Copy a part of the simulated driver. The same content is left alone: somebody may have it mounted. dir: the
+ * tree, of a library; else NULL. */
+static int install_part(const char *name, const char *dir, const char *target, mode_t mode, struct error *err)
 {
 	_cleanup_free_ char *source = NULL, *data = NULL, *old = NULL;
 	size_t length, old_length;
@@ -62,6 +81,8 @@ static int install_part(const char *name, const char *target, mode_t mode, struc
 	if (r < 0)
 		return r;
 	r = fs_read(source, PROGRAM_MAX, &data, &length);
+	if (r == 0 && dir)
+		r = append_trailer(dir, &data, &length);
 	if (r < 0)
 		return error_set(err, -r, "%s: %s", source, strerror(-r));
 	if (fs_read(target, PROGRAM_MAX, &old, &old_length) == 0 && old_length == length &&
@@ -138,7 +159,7 @@ static int install_library(
 		asprintf(&link, "%s/lib/%s", dir, soname) < 0 ||
 		asprintf(&plain, "%s/lib/%s", dir, library) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = install_part(soname, real, 0755, err);
+	r = install_part(soname, dir, real, 0755, err);
 	if (r == 0)
 		r = replace_link(link, name, err);
 	if (r == 0)
@@ -211,7 +232,7 @@ int tree_install(const char *dir, const struct sim_state *state, bool *ret_stand
 	if (r == 0)
 		r = install_library(dir, "libcuda.so", state, err);
 	if (r == 0)
-		r = install_part("nvidia-smi", smi, 0755, err);
+		r = install_part("nvidia-smi", NULL, smi, 0755, err);
 	if (r == 0)
 		r = install_devices(dir, state, ret_stand_ins, err);
 	if (r < 0)

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,36 +35,54 @@ int sim_tree_at(const char *root, struct sim_tree *ret_tree)
 	return 0;
 }
 
-/* The tree around the library itself: X/lib/NAME with X/gpus.json. */
-static int tree_of_object(struct sim_tree *ret_tree)
+static int tree_with_cards(const char *root, struct sim_tree *ret_tree)
 {
-	_cleanup_free_ char *path = NULL;
 	char probe[PATH_MAX + 16];
-	Dl_info info;
+
+	snprintf(probe, sizeof(probe), "%s/gpus.json", root);
+	return access(probe, F_OK) < 0 ? -errno : sim_tree_at(root, ret_tree);
+}
+
+/* The tree around the library itself: X/lib/NAME with X/gpus.json. */
+static int tree_of_object(const char *object, struct sim_tree *ret_tree)
+{
+	_cleanup_free_ char *path = realpath(object, NULL);
 	char *slash;
 
-	if (!dladdr((void *)tree_of_object, &info) || !info.dli_fname)
-		return -ENOENT;
-	path = realpath(info.dli_fname, NULL);
 	if (!path)
 		return -errno;
 	slash = strrchr(path, '/');
 	if (!slash || slash - path < 4 || strncmp(slash - 4, "/lib", 4) != 0)
 		return -ENOENT;
 	slash[-4] = '\0';
-	snprintf(probe, sizeof(probe), "%s/gpus.json", path);
-	if (access(probe, F_OK) < 0)
-		return -errno;
-	return sim_tree_at(path, ret_tree);
+	return tree_with_cards(path, ret_tree);
+}
+
+static int tree_of_trailer(const char *object, struct sim_tree *ret_tree)
+{
+	_cleanup_close_ int fd = open(object, O_RDONLY | O_CLOEXEC);
+	struct sim_trailer trailer;
+	off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+
+	if (end < (off_t)sizeof(trailer) ||
+		pread(fd, &trailer, sizeof(trailer), end - (off_t)sizeof(trailer)) != sizeof(trailer) ||
+		memcmp(trailer.magic, SIM_TRAILER_MAGIC, sizeof(trailer.magic)) != 0 ||
+		trailer.root[sizeof(trailer.root) - 1] != '\0')
+		return -ENOENT;
+	return tree_with_cards(trailer.root, ret_tree);
 }
 
 void sim_tree_find(struct sim_tree *ret_tree)
 {
 	const char *root = secure_getenv("RATION_SIM_DIR");
+	Dl_info info = {};
 
 	if (root && *root && sim_tree_at(root, ret_tree) == 0)
 		return;
-	if (tree_of_object(ret_tree) == 0)
+	if (dladdr((void *)sim_tree_find, &info) && info.dli_fname &&
+		(tree_of_object(info.dli_fname, ret_tree) == 0 ||
+			tree_with_cards(CONTAINER_ROOT, ret_tree) == 0 ||
+			tree_of_trailer(info.dli_fname, ret_tree) == 0))
 		return;
 	sim_tree_at(CONTAINER_ROOT, ret_tree);
 }

@@ -11,9 +11,17 @@ struct sim_tree {
 	char devices[PATH_MAX + 4]; /* the folder whose nvidia<N> say which cards there are */
 };
 
+/* The last bytes of a library in a tree: a library that was mounted elsewhere by itself, as `ration run` does
+ * it with the driver's, finds its tree by them. */
+#define SIM_TRAILER_MAGIC "ration-sim tree"
+struct sim_trailer {
+	char root[PATH_MAX];
+	char magic[sizeof(SIM_TRAILER_MAGIC)];
+};
+
 /* sim_tree_find() - RATION_SIM_DIR; else X where the object that holds this code is X/lib/NAME and
- * X/gpus.json exists; else /run/ration-sim. Always answers; whether there is a tree shows when it is mapped.
- */
+ * X/gpus.json exists; else /run/ration-sim, where a container has its cards; else the tree that the object's
+ * trailer names. Always answers; whether there is a tree shows when it is mapped. */
 void sim_tree_find(struct sim_tree *ret_tree);
 
 /* sim_tree_at() - the tree whose root is known. -ENAMETOOLONG. */

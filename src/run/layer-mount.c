@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/cleanup.h"
 #include "grant/grant.h"
+#include "grant/usage.h"
 
 static int write_proc(const char *path, const char *text)
 {
@@ -47,8 +49,7 @@ static int enter_namespace(enum layer layer)
 		return -errno;
 	if (layer == LAYER_MOUNT_USER)
 		r = map_ids(uid, gid);
-	/* Slave: what the machine mounts later is seen inside, and nothing of ours outside. It also keeps a
-	 * mount over the driver from appearing in the copy of its folder. */
+	/* Slave: what the machine mounts later is seen inside, and nothing of ours outside. */
 	if (r == 0 && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		r = -errno;
 	return r;
@@ -62,13 +63,31 @@ static bool seen_before(const struct driver *driver, size_t index)
 	return false;
 }
 
+/* Binds one file or one folder, without what is mounted below it. The kernel takes options of a bind mount
+ * only when it is mounted again. A user namespace must repeat the options that the source's mount has from
+ * outside, or the kernel refuses with EPERM (mount_namespaces(7)); access times stay as they are without
+ * being named. */
+static int bind_with(const char *source, const char *target, unsigned long options)
+{
+	const unsigned long kept = ST_RDONLY | ST_NOSUID | ST_NODEV | ST_NOEXEC;
+	struct statvfs st;
+
+	_Static_assert((int)ST_RDONLY == MS_RDONLY && (int)ST_NOSUID == MS_NOSUID &&
+			       (int)ST_NODEV == MS_NODEV && (int)ST_NOEXEC == MS_NOEXEC,
+		"the bits of statvfs(3) are those of mount(2)");
+	if (mount(source, target, NULL, MS_BIND, NULL) < 0 || statvfs(target, &st) < 0)
+		return -errno;
+	options |= MS_NOSUID | MS_NODEV | (st.f_flag & kept);
+	return mount(NULL, target, NULL, MS_REMOUNT | MS_BIND | options, NULL) < 0 ? -errno : 0;
+}
+
 static int cover(const struct driver_file *file, const char *shim)
 {
 	char source[PATH_MAX];
 
 	snprintf(source, sizeof(source), "%.4000s/%s", shim,
 		file->is_cuda ? "libcuda.so.1" : "libnvidia-ml.so.1");
-	return mount(source, file->path, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+	return bind_with(source, file->path, MS_RDONLY);
 }
 
 static int cover_all(const struct driver *driver, const char *shim, const char **ret_path)
@@ -91,37 +110,33 @@ int layer_mount_try(enum layer layer, const struct driver *driver, const char *s
 	return r < 0 ? r : cover_all(driver, shim, &path);
 }
 
-/* The folder above the library's: a driver's libraries look for what belongs to them beside themselves. */
-static int show_driver(const char *library, const char *folder, const char *name, struct error *err)
+/* The library alone: NVIDIA's loads what belongs to it by name, from where the dynamic linker looks (435 to
+ * 615 have no RUNPATH), and a program in the run must not reach more of the machine through this mount. */
+static int show_driver(const char *library, const char *folder, bool is_cuda, struct error *err)
 {
-	char source[PATH_MAX], target[PATH_MAX];
+	char target[PATH_MAX];
+	int r = layer_library(LAYER_MOUNT, folder, library, is_cuda, target, sizeof(target));
 
-	snprintf(source, sizeof(source), "%s", library);
-	for (int i = 0; i < 2; i++) {
-		char *slash = strrchr(source, '/');
-
-		slash[slash == source] = '\0';
-	}
-	snprintf(target, sizeof(target), "%.4000s/%s", folder, name);
-	/* Recursive: where a container's runtime has put the driver, each of its files is a mount; and a user
-	 * namespace may copy a tree only as a whole (mount_namespaces(7)). */
-	if (mount(source, target, NULL, MS_BIND | MS_REC, NULL) < 0)
-		return error_set(
-			err, errno, "%s cannot be mounted at %s: %s", source, target, strerror(errno));
-	return 0;
+	if (r == 0)
+		r = bind_with(library, target, MS_RDONLY);
+	return r < 0 ? error_set(err, -r, "%s cannot be mounted in %s: %s", library, folder, strerror(-r))
+		     : 0;
 }
 
-/* Programs that lose their environment find the grant there. */
+/* Programs that lose their environment find the grant there. All of them write into the usage file. */
 static int show_grant(const char *folder, struct error *err)
 {
-	char path[] = GRANT_FILE_PATH;
+	char path[] = GRANT_FILE_PATH, usage[PATH_MAX];
+	int r;
 
 	*strrchr(path, '/') = '\0';
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
 		return 0; /* no root, and nobody made it: RATION_GRANT names it */
-	if (mount(folder, path, NULL, MS_BIND, NULL) < 0)
-		return error_set(err, errno, "%s cannot be mounted at %s: %s", folder, path, strerror(errno));
-	return 0;
+	snprintf(usage, sizeof(usage), "%.4000s/%s", folder, USAGE_FILE_NAME);
+	r = bind_with(folder, path, MS_RDONLY);
+	if (r == 0)
+		r = bind_with(usage, USAGE_FILE_PATH, 0);
+	return r < 0 ? error_set(err, -r, "%s cannot be mounted at %s: %s", folder, path, strerror(-r)) : 0;
 }
 
 int layer_mount_enter(enum layer layer, const char *folder, const struct driver *driver, const char *shim,
@@ -132,9 +147,9 @@ int layer_mount_enter(enum layer layer, const char *folder, const struct driver 
 
 	if (r < 0)
 		return error_set(err, -r, "a mount namespace is refused: %s", strerror(-r));
-	r = show_driver(driver->cuda, folder, "host-cuda", err);
+	r = show_driver(driver->cuda, folder, true, err);
 	if (r == 0)
-		r = show_driver(driver->nvml, folder, "host-nvml", err);
+		r = show_driver(driver->nvml, folder, false, err);
 	if (r < 0)
 		return r;
 	r = cover_all(driver, shim, &path);

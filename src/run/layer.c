@@ -1,6 +1,7 @@
 #include "run/layer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,15 +57,13 @@ enum layer layer_choose(const struct driver *driver, const char *shim, char *rea
 int layer_library(
 	enum layer layer, const char *folder, const char *path, bool is_cuda, char *ret_path, size_t size)
 {
-	const char *parent = strrchr(path, '/');
 	int n;
 
-	while (parent > path && parent[-1] != '/')
-		parent--;
 	if (layer == LAYER_PRELOAD)
 		n = snprintf(ret_path, size, "%s", path);
-	else /* its folder's parent is mounted there */
-		n = snprintf(ret_path, size, "%s/%s/%s", folder, is_cuda ? "host-cuda" : "host-nvml", parent);
+	else
+		n = snprintf(ret_path, size, "%s/%s", folder,
+			is_cuda ? "host-cuda/libcuda.so" : "host-nvml/libnvidia-ml.so");
 	return n >= 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
@@ -74,6 +73,22 @@ static int make_folder(const char *folder, const char *name, struct error *err)
 
 	snprintf(path, sizeof(path), "%.4000s/%s", folder, name);
 	return mkdir(path, 0755) < 0 ? error_set(err, errno, "%s: %s", path, strerror(errno)) : 0;
+}
+
+/* A folder with an empty file, over which the driver's library is going to be mounted. */
+static int make_place(const char *folder, bool is_cuda, struct error *err)
+{
+	_cleanup_close_ int fd = -1;
+	char path[PATH_MAX];
+	int r = make_folder(folder, is_cuda ? "host-cuda" : "host-nvml", err);
+
+	if (r < 0)
+		return r;
+	r = layer_library(LAYER_MOUNT, folder, NULL, is_cuda, path, sizeof(path));
+	if (r < 0)
+		return error_set(err, -r, "%s: %s", folder, strerror(-r));
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	return fd < 0 ? error_set(err, errno, "%s: %s", path, strerror(errno)) : 0;
 }
 
 /* Every name that the driver has on this machine, so that LD_LIBRARY_PATH answers for them. */
@@ -98,8 +113,8 @@ int layer_prepare(enum layer layer, const char *folder, const struct driver *dri
 	int r;
 
 	if (layer != LAYER_PRELOAD) {
-		r = make_folder(folder, "host-cuda", err);
-		return r < 0 ? r : make_folder(folder, "host-nvml", err);
+		r = make_place(folder, true, err);
+		return r < 0 ? r : make_place(folder, false, err);
 	}
 	r = make_folder(folder, "lib", err);
 	return r < 0 ? r : make_links(folder, driver, shim, err);

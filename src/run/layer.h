@@ -1,7 +1,8 @@
 /* layer.h - how a program gets the shim where it looks for the driver.
  *
  * mount: in a mount namespace of its own the shim lies over the driver's files, so that any way of finding
- * them leads to it; the driver itself is seen under <run>/host-*. preload: LD_PRELOAD and LD_LIBRARY_PATH,
+ * them leads to it; the driver's two libraries, and nothing
+ * beside them, are seen in <run>/host-*. preload: LD_PRELOAD and LD_LIBRARY_PATH,
  * which programs that are static, set-uid, given an absolute path or an empty environment do not follow.
  */
 #pragma once
@@ -21,8 +22,8 @@ enum layer layer_choose(const struct driver *driver, const char *shim, char *rea
 /* layer_name() - for people. */
 const char *layer_name(enum layer layer);
 
-/* layer_library() - where the program is going to find the driver's own library that is now at path, absolute
- * and without links. folder: the run's. -ENAMETOOLONG. */
+/* layer_library() - where the program is going to find the driver's own library that is now at path
+ * (absolute, without links; only LAYER_PRELOAD reads it). folder: the run's. -ENAMETOOLONG. */
 int layer_library(
 	enum layer layer, const char *folder, const char *path, bool is_cuda, char *ret_path, size_t size);
 

@@ -22,35 +22,42 @@ static void closedir_ptr(DIR **dir)
 		closedir(*dir);
 }
 
-/* Only links lie in it. */
-static void remove_links(const char *folder)
+static int open_folder(int parent, const char *name)
 {
-	_cleanup_(closedir_ptr) DIR *dir = opendir(folder);
-	const struct dirent *entry;
-
-	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			unlinkat(dirfd(dir), entry->d_name, 0);
-	rmdir(folder);
+	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* By name, never by what is found: host-* is where the run's own mount namespace has the system's libraries.
- */
+/* Removes a folder that layer_prepare() made: links, and empty files to mount over, with the names of the
+ * driver's libraries. What else a user has put into it stays, and so does the folder. */
+static void remove_libraries(int run, const char *name)
+{
+	int fd = open_folder(run, name);
+	_cleanup_(closedir_ptr) DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *entry;
+	struct stat st;
+
+	while (dir && (entry = readdir(dir)))
+		if ((strncmp(entry->d_name, "libcuda.so", 10) == 0 ||
+			    strncmp(entry->d_name, "libnvidia-ml.so", 15) == 0) &&
+			fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			(S_ISLNK(st.st_mode) || st.st_size == 0))
+			unlinkat(fd, entry->d_name, 0);
+	unlinkat(run, name, AT_REMOVEDIR);
+}
+
+/* Root removes the folders of other users' runs, who may have put links into them: no link is followed. */
 void registry_remove(const char *folder)
 {
 	static const char *const files[] = {"grant", "usage", "cards", "power"};
-	char path[PATH_MAX];
+	static const char *const folders[] = {"lib", "host-cuda", "host-nvml"};
+	_cleanup_close_ int run = open_folder(AT_FDCWD, folder);
 
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		snprintf(path, sizeof(path), "%.4080s/%s", folder, files[i]);
-		unlink(path);
-	}
-	snprintf(path, sizeof(path), "%.4080s/lib", folder);
-	remove_links(path);
-	snprintf(path, sizeof(path), "%.4080s/host-cuda", folder);
-	rmdir(path);
-	snprintf(path, sizeof(path), "%.4080s/host-nvml", folder);
-	rmdir(path);
+	if (run < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		unlinkat(run, files[i], 0);
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		remove_libraries(run, folders[i]);
 	rmdir(folder);
 }
 
@@ -140,15 +147,16 @@ static void read_usage(struct run_seen *run)
 
 static void read_labels(struct run_seen *run)
 {
-	_cleanup_fclose_ FILE *file = NULL;
-	char path[PATH_MAX];
+	_cleanup_free_ char *text = NULL;
+	char path[PATH_MAX], *rest;
+	size_t len;
 
 	snprintf(path, sizeof(path), "%.4080s/cards", run->folder);
-	file = fopen(path, "re");
+	rest = fs_read(path, GRANT_FILE_CARDS_MAX * sizeof(run->labels[0]), &text, &len) == 0 ? text : NULL;
 	for (unsigned i = 0; i < run->grant->card_count; i++) {
-		if (!file || !fgets(run->labels[i], sizeof(run->labels[i]), file))
-			strcpy(run->labels[i], "?");
-		run->labels[i][strcspn(run->labels[i], "\n")] = '\0';
+		const char *label = strsep(&rest, "\n");
+
+		snprintf(run->labels[i], sizeof(run->labels[i]), "%.15s", label && *label ? label : "?");
 	}
 }
 
