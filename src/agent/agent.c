@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/door.h"
+#include "agent/probes.h"
 #include "agent/kubelet/assign.h"
 #include "agent/delivery/cdi.h"
 #include "agent/kubelet/checkpoint.h"
@@ -296,6 +298,7 @@ static void on_tick(void *userdata)
 	if (agent->pod_watch && kube_watch_synced(agent->pod_watch) && kube_watch_connected(agent->pod_watch))
 		forget_gone(agent);
 	isolation_look(agent);
+	unregistered_tick(agent);
 	agent_changed(agent);
 }
 
@@ -387,6 +390,8 @@ static int start_keepers(struct agent *agent)
 	if (r == 0)
 		r = metrics_page_new(agent, &agent->metrics_page);
 	if (r == 0)
+		r = probes_new(agent, &agent->probes);
+	if (r == 0)
 		r = leftovers_new(agent, &agent->leftovers);
 	return r < 0 ? r : loop_add_timer(agent->loop, on_tick, agent, &agent->tick);
 }
@@ -441,7 +446,8 @@ int agent_start(struct agent *agent, struct error *err)
 
 void agent_stop(struct agent *agent)
 {
-	metrics_page_free(agent->metrics_page);
+	door_free(agent->metrics_page);
+	door_free(agent->probes);
 	registrar_free(agent->registrar);
 	registrar_free(agent->core_registrar);
 	registrar_free(agent->gpu_registrar);

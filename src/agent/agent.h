@@ -14,10 +14,12 @@
 #include "agent/options.h"
 #include "agent/pods/pods.h"
 #include "agent/kubelet/served.h"
+#include "agent/kubelet/unregistered.h"
 #include "agent/supervisor.h"
 #include "base/list.h"
 
 struct core_plugin;
+struct door;
 struct faults;
 struct gpu_health;
 struct grpc_server;
@@ -98,7 +100,8 @@ struct agent {
 	struct strays *strays;
 	struct loop_timer *tick;
 	struct agent_metrics metrics;
-	struct metrics_page *metrics_page;
+	struct door *metrics_page, *probes;
+	struct unregistered unregistered;
 };
 
 /* agent_start() - everything, on agent->loop, from agent->options. agent_stop() undoes it, in part if the

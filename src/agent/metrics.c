@@ -1,32 +1,19 @@
 #include "agent/metrics.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/door.h"
 #include "agent/kubelet/ids.h"
 #include "agent/looks/looks.h"
 #include "agent/kubelet/plugin.h"
 #include "agent/power/power.h"
-#include "base/clock.h"
-#include "base/error.h"
-#include "base/log.h"
 #include "kube/kube-metrics.h"
-#include "net/http-server.h"
-#include "net/loop.h"
 
-#define RETRY_NS (10 * NS_PER_S)
 /* More containers than a node runs; what others make of the page stays bounded. */
 #define CONTAINERS_MAX 1024
-
-struct metrics_page {
-	struct agent *agent;
-	struct http_server *server;
-	struct loop_timer *timer;
-	bool complained;
-};
 
 static const char *const allocate_results[ALLOCATE_OUTCOME_MAX] = {
 	[ALLOCATE_GRANTED] = "granted",
@@ -201,6 +188,10 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		counted->respawns);
 	metrics_one(page, "ration_kubelet_watching", "gauge", "1 while the kubelet has a ListAndWatch open.",
 		agent_is_watched(agent));
+	metrics_family(page, "ration_kubelet_unregistered_seconds", "gauge",
+		"For how long the kubelet has not had devices that the mode in force offers; 0 while it "
+		"has.");
+	metrics_seconds(page, NULL, 0, unregistered_for_ns(agent));
 }
 
 static char *page_text(const struct agent *agent)
@@ -228,54 +219,13 @@ static char *page_text(const struct agent *agent)
 static void on_scrape(void *userdata, struct http_call *call, const char *method, const char *path,
 	const char *body, size_t len)
 {
-	struct metrics_page *page = userdata;
-
 	if (strcmp(method, "GET") == 0 && strcmp(path, "/metrics") == 0)
-		http_call_reply(call, 200, METRICS_CONTENT_TYPE, page_text(page->agent));
+		http_call_reply(call, 200, METRICS_CONTENT_TYPE, page_text(userdata));
 	else
 		http_call_reply(call, 404, "text/plain; charset=utf-8", strdup("GET /metrics\n"));
 }
 
-static void page_listen(void *userdata)
+int metrics_page_new(struct agent *agent, struct door **ret_page)
 {
-	struct metrics_page *page = userdata;
-	struct error err = {""};
-
-	if (http_server_new(page->agent->loop, page->agent->options.metrics_address,
-		    page->agent->options.metrics_port, 1024, on_scrape, page, &page->server, &err) == 0) {
-		log_info("metrics on port %u", http_server_port(page->server));
-		return;
-	}
-	if (!page->complained)
-		log_warning("no metrics: %s; trying again every %d s", err.text, (int)(RETRY_NS / NS_PER_S));
-	page->complained = true;
-	loop_timer_set(page->timer, RETRY_NS);
-}
-
-int metrics_page_new(struct agent *agent, struct metrics_page **ret_page)
-{
-	struct metrics_page *page = calloc(1, sizeof(*page));
-	int r;
-
-	if (!page)
-		return -ENOMEM;
-	page->agent = agent;
-	r = loop_add_timer(agent->loop, page_listen, page, &page->timer);
-	if (r < 0) {
-		free(page);
-		return r;
-	}
-	if (agent->options.metrics_address[0])
-		loop_timer_set(page->timer, 0);
-	*ret_page = page;
-	return 0;
-}
-
-void metrics_page_free(struct metrics_page *page)
-{
-	if (!page)
-		return;
-	http_server_free(page->server);
-	loop_timer_remove(page->timer);
-	free(page);
+	return door_new(agent, "metrics", &agent->options.metrics, on_scrape, ret_page);
 }

@@ -6,7 +6,7 @@
 #include "base/metrics.h"
 
 struct agent;
-struct metrics_page;
+struct door;
 
 enum allocate_outcome {
 	ALLOCATE_GRANTED,
@@ -30,10 +30,8 @@ struct agent_metrics {
 	int64_t last_registration_ns; /* how long it took */
 };
 
-/* metrics_page_new() - serve it at agent->options.metrics. Never fails for good: an address that is taken is
- * tried again every 10 s, the GPUs do not wait for it. */
-int metrics_page_new(struct agent *agent, struct metrics_page **ret_page);
-void metrics_page_free(struct metrics_page *page); /* accepts NULL */
+/* metrics_page_new() - serve it at agent->options.metrics. */
+int metrics_page_new(struct agent *agent, struct door **ret_page);
 
 /* metrics_add_memory() - what isolated containers have of the cards, may have and were refused. */
 void metrics_add_memory(struct metrics *page, const struct agent *agent);

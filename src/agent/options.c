@@ -27,6 +27,7 @@ enum {
 	OPT_NO_FAULT_LISTS,
 	OPT_KUBECONFIG,
 	OPT_METRICS,
+	OPT_PROBES,
 	OPT_ON_BYPASS,
 	OPT_PROC,
 	OPT_POLICY,
@@ -51,6 +52,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"no-fault-lists", no_argument, NULL, OPT_NO_FAULT_LISTS},
 	{"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
 	{"metrics", required_argument, NULL, OPT_METRICS},
+	{"probes", required_argument, NULL, OPT_PROBES},
 	{"on-bypass", required_argument, NULL, OPT_ON_BYPASS},
 	{"proc", required_argument, NULL, OPT_PROC},
 	{"policy", required_argument, NULL, OPT_POLICY},
@@ -84,6 +86,7 @@ static const char HELP[] =
 	"                               faulty (<node>-device-status, unhealthy-gpu-<node>)\n"
 	"  --kubeconfig PATH            (default: $KUBECONFIG, or the service account)\n"
 	"  --metrics ADDR:PORT          where Prometheus finds /metrics, or none (127.0.0.1:39996)\n"
+	"  --probes ADDR:PORT           /healthz and /readyz for the kubelet, or none (none)\n"
 	"  --on-bypass report|evict     what becomes of pods that use a card past their limit (report)\n"
 	"  --proc DIR                   where the host's processes are shown (/proc)\n"
 	"  --policy 0..5                how computing power is divided on isolated nodes where neither\n"
@@ -97,24 +100,24 @@ static const char HELP[] =
 	"  --log-level LEVEL            error, warning, info or debug (info)\n"
 	"  --version, --help\n";
 
-static int option_set_metrics(struct options *o, const char *where, struct error *err)
+static int option_set_address(
+	struct listen_address *to, const char *option, const char *where, struct error *err)
 {
 	const char *colon = strrchr(where, ':');
 	size_t len = colon ? (size_t)(colon - where) : 0;
 	struct in_addr address;
 	uint32_t port;
 
-	o->metrics_address[0] = '\0';
+	to->text[0] = '\0';
 	if (strcmp(where, "none") == 0)
 		return 1;
-	if (!len || len >= sizeof(o->metrics_address) || parse_u32(colon + 1, 65535, &port) < 0)
-		return error_set(err, EINVAL, "--metrics %s: must be ADDRESS:PORT or none", where);
-	memcpy(o->metrics_address, where, len);
-	o->metrics_address[len] = '\0';
-	if (inet_pton(AF_INET, o->metrics_address, &address) != 1)
-		return error_set(
-			err, EINVAL, "--metrics %s: %s is no IPv4 address", where, o->metrics_address);
-	o->metrics_port = (uint16_t)port;
+	if (!len || len >= sizeof(to->text) || parse_u32(colon + 1, 65535, &port) < 0)
+		return error_set(err, EINVAL, "%s %s: must be ADDRESS:PORT or none", option, where);
+	memcpy(to->text, where, len);
+	to->text[len] = '\0';
+	if (inet_pton(AF_INET, to->text, &address) != 1)
+		return error_set(err, EINVAL, "%s %s: %s is no IPv4 address", option, where, to->text);
+	to->port = (uint16_t)port;
 	return 1;
 }
 
@@ -211,7 +214,9 @@ static int option_set(struct options *o, int option, struct error *err)
 	case OPT_KUBECONFIG:
 		return option_set_kubeconfig(o, optarg, err);
 	case OPT_METRICS:
-		return option_set_metrics(o, optarg, err);
+		return option_set_address(&o->metrics, "--metrics", optarg, err);
+	case OPT_PROBES:
+		return option_set_address(&o->probes, "--probes", optarg, err);
 	case OPT_ON_BYPASS:
 		return option_set_on_bypass(o, optarg, err);
 	case OPT_POLICY:
@@ -243,8 +248,7 @@ int options_parse(int argc, char **argv, struct options *ret_options, struct err
 		.state_dir = "/run/ration",
 		.proc = "/proc",
 		.shim_dir = SHIM_DIR,
-		.metrics_address = "127.0.0.1",
-		.metrics_port = 39996,
+		.metrics = {"127.0.0.1", 39996},
 		.unit_mib = UNIT_MIB_DEFAULT,
 		.policy = SHARE_NATIVE,
 		.log_level = LOG_LEVEL_INFO,

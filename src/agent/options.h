@@ -15,6 +15,11 @@
 
 struct error;
 
+struct listen_address {
+	char text[64]; /* IPv4; "": none */
+	uint16_t port;
+};
+
 struct options {
 	const char *node_name;
 	const char *driver_root;      /* as we see it */
@@ -28,9 +33,8 @@ struct options {
 	const char *shim_dir; /* what containers of isolated nodes get in the driver's place */
 	const char *proc;     /* the host's processes */
 	enum on_bypass on_bypass;
-	const char *kubeconfig;	  /* NULL: see kube_config_load() */
-	char metrics_address[64]; /* "": no page */
-	uint16_t metrics_port;
+	const char *kubeconfig; /* NULL: see kube_config_load() */
+	struct listen_address metrics, probes;
 	uint32_t unit_mib;
 	enum share_policy policy; /* where neither node nor cluster says another */
 	bool allow_disable;	  /* CGPU_DISABLE is honoured */

@@ -27,7 +27,8 @@
 #define ANNOTATION_NODE_GPUS "ration.dev/gpus" /* JSON inventory */
 #define ANNOTATION_NODE_UNIT "ration.dev/unit" /* MiB; on pods too */
 #define ANNOTATION_NODE_MODE "ration.dev/mode" /* mode in force */
-/* "false": the agent is about to go, nothing new may be bound to the node */
+/* "false": the agent is about to go, or the kubelet does not have its devices: nothing new may be bound to
+ * the node */
 #define ANNOTATION_NODE_SERVING "ration.dev/serving"
 /* What the labels, and the chart's gpuMemoryUnit (MiB), ask for, while mode and unit in force stay until the
  * last pod under them has ended: no new pods go there */

@@ -52,6 +52,7 @@ def leaves(values, path=()):
     (AGENT, "metrics.listen=:39996", 'metrics.listen: ":39996" is none: it must be an IPv4 address with a port'),
     (AGENT, "metrics.listen=0.0.0.256:39996", 'metrics.listen: "0.0.0.256:39996" is none'),
     (AGENT, "metrics.listen=0.0.0.0:65536", 'metrics.listen: "0.0.0.0:65536" is none'),
+    (AGENT, "metrics.listen=0.0.0.0:39995", "metrics.listen: 0.0.0.0:39995: 39995 is the pod's own port for probes"),
     (AGENT, "metrics.listen=", 'metrics.listen: "" is none'),
     (AGENT, "driverRoot=usr", 'driverRoot: "usr" is none: it must be an absolute path on the nodes'),
     (AGENT, "cdiDir=/run/../etc", 'cdiDir: "/run/../etc" is none'),

@@ -167,6 +167,12 @@ def annotations(**changed):
     return change
 
 
+def leaving(cluster):
+    """SIGTERM has reached the agent: its pod is being deleted."""
+    annotations(serving="false")(cluster)
+    next(p for p in cluster["objects"][PODS] if p["metadata"]["name"] == "agent-n1")["metadata"]["deletionTimestamp"] = OLD
+
+
 def capacity(resource, value, of="capacity", name="n1"):
     def change(cluster):
         the_node(cluster, name)["status"][of][resource] = value
@@ -299,7 +305,9 @@ FAULTS = [
     ("agent-stopped", replaced(LEASES, lease("ration-agent-n1", "n1", OLD, 40)), "agents", "error", N1, "stopped to renew",
      "logs agent-n1"),
     ("problem", annotations(problem="the driver is gone"), "agents", "error", N1, "the driver is gone", "logs agent-n1"),
-    ("leaving", annotations(serving="false"), "agents", "warning", N1, "about to go", "logs agent-n1"),
+    ("leaving", leaving, "agents", "warning", N1, "about to go", "logs agent-n1"),
+    ("unregistered", annotations(serving="false"), "agents", "warning", N1, "the kubelet does not have its devices yet",
+     "logs agent-n1"),
     ("pending", annotations(mode_pending="cgpu"), "agents", "note", N1, "its mode changes to cgpu", ""),
     ("unit-pending", annotations(unit_pending="128"), "agents", "note", N1, "its unit (MiB) changes to 128", ""),
     ("old-containerd", runtime("containerd://1.6.33"), "runtime", "error", N1, "knows no CDI", "ration doctor --node"),

@@ -224,6 +224,8 @@ FAULTS = [
     ("static-without-cdi", static_without_cdi, "cpu-manager", "warning", STATE, "without CDI", "enable CDI"),
     ("nvidia-plugin", written(KUBELET + "/device-plugins/nvidia-gpu.sock"), "device-plugins", "error",
      "/var/lib/kubelet/device-plugins/nvidia-gpu.sock", "gives the same cards away", "kubectl get pods -A"),
+    ("no-kubelet-socket", removed(KUBELET + "/device-plugins/kubelet.sock"), "device-plugins", "error",
+     "/var/lib/kubelet/device-plugins/kubelet.sock", "cannot register at the kubelet", "systemctl restart kubelet"),
     ("gpushare-plugin", written(KUBELET + "/device-plugins/aliyungpushare.sock"), "device-plugins", "error",
      "/var/lib/kubelet/device-plugins/aliyungpushare.sock", "gives the same cards away", "kubectl get pods -A"),
     ("never-served", removed("run/ration"), "shim", "warning", "/run/ration", "no ration-agent has served", "get pods"),

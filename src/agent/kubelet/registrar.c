@@ -39,6 +39,7 @@ struct registrar {
 	bool anew;	 /* a new kubelet: it does not know us, whatever is still open */
 	int watched_dir; /* inotify's number for it, -1: not there yet */
 	int64_t since_ns, retry_ns, registered_ns;
+	char failure[256]; /* of the last attempt, "" if it succeeded or there was none */
 };
 
 static void registrar_try(struct registrar *r);
@@ -49,21 +50,43 @@ static void registrar_retry(struct registrar *r)
 	r->retry_ns = r->retry_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : r->retry_ns * 2;
 }
 
+/* Said by unregistered.h when it lasts: right after its start nobody listens at the kubelet's socket. */
+static void registrar_failed(struct registrar *r, const char *where, const char *why)
+{
+	snprintf(r->failure, sizeof(r->failure), "%.120s%s%.120s", where, *where ? ": " : "", why);
+	registrar_retry(r);
+}
+
+static void registrar_unreached(struct registrar *r, int error)
+{
+	char socket[PATH_MAX];
+
+	snprintf(socket, sizeof(socket), "%s/" KUBELET_SOCKET, r->agent->options.plugin_dir);
+	registrar_failed(r, socket, strerror(-error));
+}
+
+void registrar_failure(const struct registrar *r, char *buf, size_t size)
+{
+	snprintf(buf, size, "the kubelet does not have %s: %s", r->registration->resource,
+		*r->failure ? r->failure : "it does not ask for the devices");
+}
+
 static void on_registered(void *userdata, const struct grpc_reply *reply)
 {
 	struct registrar *r = userdata;
-	char text[600];
+	char text[GRPC_TEXT_MAX + 100];
 
 	r->call = NULL;
 	if (reply->result < 0 || reply->status != GRPC_OK) {
 		r->agent->metrics.registration_failures++;
-		/* Right after its start nobody listens for a moment: that is not worth a line. */
-		if (r->retry_ns >= LAST_RETRY_NS)
-			log_warning("the kubelet does not register %s: %s; trying again",
-				r->registration->resource, grpc_reply_text(reply, text, sizeof(text)));
-		registrar_retry(r);
+		if (reply->result < 0)
+			registrar_unreached(r, reply->result);
+		else
+			registrar_failed(
+				r, "its answer to Register", grpc_reply_text(reply, text, sizeof(text)));
 		return;
 	}
+	r->failure[0] = '\0';
 	r->registered = true;
 	r->anew = false;
 	r->registered_ns = monotonic_ns();
@@ -109,16 +132,14 @@ static void registrar_send(struct registrar *r)
 				 TIMEOUT_MS, on_registered, r, &r->call)
 		       : -ENOMEM;
 	if (error < 0)
-		registrar_retry(r);
+		registrar_unreached(r, error);
 }
 
 void registrar_listening(struct registrar *r, const char *text)
 {
 	r->asking = false;
 	if (text) {
-		if (r->retry_ns >= LAST_RETRY_NS)
-			log_warning("%s; trying again", text);
-		registrar_retry(r);
+		registrar_failed(r, "", text);
 		return;
 	}
 	/* The kubelet's connections are the supervisor's: it has not noticed that there was another worker.

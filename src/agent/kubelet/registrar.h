@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct agent;
 struct registrar;
@@ -28,6 +29,10 @@ void registrar_want(struct registrar *registrar);
 /* registrar_unwatched() - the kubelet has closed its last ListAndWatch. If it does not open another, it may
  * have dropped us. */
 void registrar_unwatched(struct registrar *registrar);
+
+/* registrar_failure() - while the kubelet does not have the devices: which resource, and why, as far as the
+ * last attempt has shown. */
+void registrar_failure(const struct registrar *registrar, char *buf, size_t size);
 
 /* registrar_listening() - the answer to registration.listen(): the socket is there (text NULL), or why not.
  */

@@ -32,6 +32,9 @@ void condition_problem(const struct agent *agent, struct node_problem *ret_probl
 	} else if (*isolation_problem(agent)) {
 		ret_problem->reason = "GPUIsolationNotReady";
 		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", isolation_problem(agent));
+	} else if (*agent->unregistered.text) {
+		ret_problem->reason = "GPUNotRegistered";
+		snprintf(ret_problem->text, sizeof(ret_problem->text), "%s", agent->unregistered.text);
 	} else if (agent->in_force != GPU_MODE_NONE && all_are_sick(inventory)) {
 		ret_problem->reason = "GPUUnhealthy";
 		snprintf(ret_problem->text, sizeof(ret_problem->text),

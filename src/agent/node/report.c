@@ -106,11 +106,14 @@ static int patch_labels(const struct report *report, struct json_object *seen, s
 	return r ? r : patch_text(patch, seen, LABEL_NVIDIA_COUNT, text);
 }
 
-/* A word that the agent before us left there stands until the kubelet has our devices. */
+/* "false" that the agent before us left there stands until the kubelet has our devices. Where that takes too
+ * long, this agent writes it. */
 static int patch_serving(const struct agent *agent, struct json_object *seen, struct json_object *patch)
 {
 	if (agent->leave)
 		return agent_serves(agent) ? patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false") : 0;
+	if (*agent->unregistered.text)
+		return patch_text(patch, seen, ANNOTATION_NODE_SERVING, "false");
 	if (agent_serves(agent) && !agent_is_watched(agent))
 		return 0;
 	return patch_text(patch, seen, ANNOTATION_NODE_SERVING, NULL);

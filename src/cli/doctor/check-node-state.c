@@ -77,8 +77,16 @@ static void take_socket(struct machine *machine, const char *name)
 
 void check_device_plugins(struct machine *machine)
 {
-	if (is_node(machine) && !machine_each(machine, PLUGINS, take_socket))
+	if (!is_node(machine))
+		return;
+	if (!machine_each(machine, PLUGINS, take_socket))
 		report_unknown(machine->report, PLUGINS " cannot be read (are you root?)");
+	else if (!machine_has(machine, PLUGINS "/kubelet.sock"))
+		report_find(machine->report, SEVERITY_ERROR, PLUGINS "/kubelet.sock",
+			"systemctl restart kubelet  # it makes this socket at its start only",
+			"it is missing: a ration-agent that starts now cannot register at the kubelet, and "
+			"no "
+			"GPU pods come to this node");
 }
 
 /* ---- the shim ---- */

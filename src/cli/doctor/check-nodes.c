@@ -104,8 +104,10 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 			annotation(node, ANNOTATION_NODE_PROBLEM));
 	else if (!facts->serving)
 		report_find(report, SEVERITY_WARNING, where, mend,
-			"its ration-agent is about to go (" ANNOTATION_NODE_SERVING
-			"=false): no new pods go there");
+			"its ration-agent %s (" ANNOTATION_NODE_SERVING "=false): no new pods go there",
+			json_object_get_boolean(json_member(agent, "ends"))
+				? "is about to go"
+				: "has come, and the kubelet does not have its devices yet");
 	tell_pending(report, node, where, ANNOTATION_NODE_MODE_PENDING, "mode");
 	tell_pending(report, node, where, ANNOTATION_NODE_UNIT_PENDING, "unit (MiB)");
 }

@@ -104,8 +104,10 @@ static int append(struct json_object *array, struct json_object *value)
 static int add_agent(struct cluster *cluster, struct json_object *pod, const char *node, const char *image)
 {
 	struct json_object *agent = record(pod, "ration-agent");
+	bool ends = json_member(json_member(pod, "metadata"), "deletionTimestamp");
 
-	if (json_set(agent, "tag", json_object_new_string(tag_of(image))) < 0) {
+	if (json_set(agent, "tag", json_object_new_string(tag_of(image))) < 0 ||
+		json_set(agent, "ends", json_object_new_boolean(ends)) < 0) {
 		json_object_put(agent);
 		return -ENOMEM;
 	}

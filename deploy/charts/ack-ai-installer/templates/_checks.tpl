@@ -21,6 +21,8 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- $listen := toString $v.metrics.listen }}
 {{- if not (or (eq $listen "none") (include "ration.isListen" $listen)) }}
 {{- $wrong = append $wrong (printf "metrics.listen: %q is none: it must be an IPv4 address with a port, e.g. 0.0.0.0:39996, or none" $listen) }}
+{{- else if hasSuffix ":39995" $listen }}
+{{- $wrong = append $wrong (printf "metrics.listen: %s: 39995 is the pod's own port for probes: take another, e.g. 39996" $listen) }}
 {{- end }}
 {{- range $name := list "driverRoot" "criSocket" "cdiDir" "kubeletDir" }}
 {{- $path := toString (get $v $name) }}

@@ -1,0 +1,20 @@
+/* unregistered.h - the kubelet does not have devices that the mode in force offers: since when, why, and what
+ * a person can do about it. */
+#pragma once
+
+#include <stdint.h>
+
+struct agent;
+
+struct unregistered {
+	int64_t since_ns; /* 0: the kubelet has them, or the mode has none */
+	int64_t told_ns;
+	char text[512]; /* "" for the first 10 s, which a kubelet that restarts may take */
+};
+
+/* unregistered_tick() - once in a second. Tells by an Event and the log when it has lasted for 10 s, and then
+ * every 5 minutes. */
+void unregistered_tick(struct agent *agent);
+
+/* unregistered_for_ns() - how long by now. */
+int64_t unregistered_for_ns(const struct agent *agent);
