@@ -15,10 +15,10 @@ _ration_agent()
 	--pod-resources-socket | --cri-socket | --checkpoint | --kubeconfig)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		;;
-	--node-name | --metrics) COMPREPLY=() ;;
+	--node-name | --metrics | --probes) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--node-name --driver-root --host-driver-root --plugin-dir
-			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --shim-dir --allow-disable --no-fault-lists --kubeconfig --metrics --on-bypass --proc --policy --unit --uninstall --log-level
+			--pod-resources-socket --cri-socket --cdi-dir --checkpoint --state-dir --shim-dir --allow-disable --no-fault-lists --kubeconfig --metrics --probes --on-bypass --proc --policy --unit --uninstall --log-level
 			--version --help" -- "$cur")
 		;;
 	esac
