@@ -29,3 +29,14 @@ def wheel():
         except nvidia_libraries.Unreachable as error:
             pytest.skip(f"{package} {version}: {error}")
     return fetch
+
+
+@pytest.fixture(scope="session")
+def site():
+    """site(name, packages): a folder for PYTHONPATH."""
+    def fetch(name, packages):
+        try:
+            return nvidia_libraries.site(name, packages)
+        except nvidia_libraries.Unreachable as error:
+            pytest.skip(f"{name}: {error}")
+    return fetch

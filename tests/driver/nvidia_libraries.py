@@ -71,6 +71,8 @@ def command(*args, **kwargs):
 def into_cache(name, fill):
     """The folder called `name` in the cache; fill(folder) makes it if it is not there. Other processes wait."""
     target = cache() / name
+    if target.exists():
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with open(cache() / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -154,6 +156,14 @@ def wheel(package, version):
                 with zipfile.ZipFile(file) as archive:
                     archive.extractall(folder)
     return into_cache(f"{package}-{version}", fetch)
+
+
+def site(name, packages):
+    """A folder for PYTHONPATH with the packages of PyPI and all that they need."""
+    def fetch(folder):
+        command("/usr/bin/python3", "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-compile",
+                "--disable-pip-version-check", "--root-user-action=ignore", "--target", folder, *packages)
+    return into_cache(f"python-{name}", fetch)
 
 
 def main():
