@@ -78,27 +78,56 @@ static int open_tree(void)
 	return r;
 }
 
-/* Indices or UUIDs (or their beginnings), in the order to be shown; the first that is neither ends the list.
- */
+static bool is_uuid(const char *entry)
+{
+	return strncmp(entry, "GPU-", 4) == 0;
+}
+
+/* A UUID or its beginning, if no other card's begins so; -1: none, or several. */
+static int device_by_uuid(const char *entry, size_t length)
+{
+	int found = -1;
+
+	for (int i = 0; i < driver.device_count; i++) {
+		if (strncmp(driver.state->cards[driver.devices[i].card].uuid, entry, length) != 0)
+			continue;
+		if (found >= 0)
+			return -1;
+		found = i;
+	}
+	return found;
+}
+
+static int device_by_index(const char *entry)
+{
+	char *end;
+	long index = strtol(entry, &end, 10);
+
+	return end > entry && index >= 0 && index < driver.device_count ? (int)index : -1;
+}
+
+/* Indices or UUIDs, as the first entry is, in the order to be shown; the first that is neither ends the list,
+ * one that occurs twice makes it empty (CUDA C++ Programming Guide 13.0, "CUDA Environment Variables"; what
+ * that does not say, as PyTorch 2.4 imitates it, torch/cuda/__init__.py). */
 static void apply_visible_devices(const char *list)
 {
 	struct device chosen[SIM_MAX_CARDS];
+	bool uuids = is_uuid(list), seen[SIM_MAX_CARDS] = {false};
 	int count = 0;
 
-	while (*list && count < driver.device_count) {
+	while (*list) {
 		size_t n = strcspn(list, ",");
-		char *end;
-		unsigned long index = strtoul(list, &end, 10);
 		int found = -1;
 
-		if (end == list + n && n > 0)
-			found = index < (unsigned long)driver.device_count ? (int)index : -1;
-		else
-			for (int i = 0; n > 4 && i < driver.device_count && found < 0; i++)
-				if (strncmp(driver.state->cards[driver.devices[i].card].uuid, list, n) == 0)
-					found = i;
+		if (is_uuid(list) == uuids)
+			found = uuids ? device_by_uuid(list, n) : device_by_index(list);
 		if (found < 0)
 			break;
+		if (seen[found]) {
+			count = 0;
+			break;
+		}
+		seen[found] = true;
 		chosen[count++] = driver.devices[found];
 		list += n + (list[n] == ',');
 	}

@@ -189,8 +189,8 @@ static void tell(const struct run *run)
 			run->reason);
 }
 
-/* The driver numbers what it sees from 0, by an order of its own: it must see the granted cards only, in
- * their order. */
+/* Under the layer of preloading a program that finds the driver without the shim has at least the granted
+ * GPUs. The shim takes these UUIDs for what they are. */
 static int hide_other_cards(const struct run *run, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf visible;

@@ -1,8 +1,8 @@
 /* cuda-devices.h - which of the driver's devices are the grant's cards.
  *
- * A CUdevice is the driver's and stays what it is: it occurs in too many structures to be translated. Usually
- * the driver sees the granted cards only (by its device nodes, or by CUDA_VISIBLE_DEVICES, which `ration run`
- * sets) and there is nothing to do. Where it sees more, the others cannot be reached: they are not counted,
+ * A CUdevice is the driver's and stays what it is: it occurs in too many structures to be translated. It is
+ * also the grant's number of the GPU, since the driver is told which GPUs to show, and in which order
+ * (cuda-visible.h). Where a driver shows others nevertheless, these cannot be reached: they are not counted,
  * and what is asked of them is an invalid device.
  */
 #pragma once

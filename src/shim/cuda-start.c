@@ -4,6 +4,7 @@
 #include "shim/cuda-library.h"
 
 #include "shim/cuda-devices.h"
+#include "shim/cuda-visible.h"
 #include "shim/session.h"
 
 /* Of the interface whose symbols this library exports: what is said where no driver can be asked. */
@@ -28,7 +29,11 @@ HOOK CUresult cuInit(unsigned int flags)
 	/* The driver would start with all cards that it sees. */
 	if (!session_get() || !shim_driver_has(SYMBOL_cuInit))
 		return CUDA_ERROR_NO_DEVICE;
+	cuda_visible_give((const void *)DRIVER(cuInit));
 	r = DRIVER(cuInit)(flags);
+	/* The first of several granted GPUs is lost: for the driver this ends the list. */
+	if (r == CUDA_ERROR_NO_DEVICE && cuda_visible_give_all())
+		r = DRIVER(cuInit)(flags);
 	if (r == CUDA_SUCCESS && !cuda_devices_find())
 		r = CUDA_ERROR_NO_DEVICE;
 	return r;

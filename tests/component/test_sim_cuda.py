@@ -59,7 +59,8 @@ def test_without_a_visible_card_there_is_no_device(card):
     script(card, "assert cu.cuInit(0) == NO_DEVICE", init=False)
 
 
-@pytest.mark.parametrize("list, names", [("1", "A100"), ("1,0", "A100 V100"), ("", ""), ("0,7,1", "V100"), ("-1", "")])
+@pytest.mark.parametrize("list, names", [("1", "A100"), ("1,0", "A100 V100"), ("", ""), ("0,7,1", "V100"), ("-1", ""),
+                                         ("0,0", ""), ("1,0,1", ""), ("1gpu, 0", "A100 V100"), ("GPU-", ""), ("x", "")])
 def test_visible_devices_choose_and_order(two_cards, list, names):
     script(two_cards, """
         wanted = sys.argv[2].split()

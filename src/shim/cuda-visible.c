@@ -1,0 +1,77 @@
+/* What CUDA_VISIBLE_DEVICES means. */
+#include "shim/cuda-visible.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char uuid_prefix[] = "GPU-";
+
+static bool is_uuid(const char *entry)
+{
+	return strncmp(entry, uuid_prefix, strlen(uuid_prefix)) == 0;
+}
+
+/* A UUID or its beginning, if no other GPU's begins so. -1: none, or several. */
+static int card_by_uuid(const struct grant_file *grant, const char *entry)
+{
+	size_t length = strcspn(entry, ",");
+	int found = -1;
+
+	for (unsigned i = 0; i < grant->card_count; i++) {
+		if (strncmp(grant->cards[i].uuid, entry, length) != 0)
+			continue;
+		if (found >= 0)
+			return -1;
+		found = (int)i;
+	}
+	return found;
+}
+
+/* The driver reads numbers as strtoul() does: "1gpu" is 1. */
+static int card_by_index(const struct grant_file *grant, const char *entry)
+{
+	char *end;
+	long index = strtol(entry, &end, 10);
+
+	return end > entry && index >= 0 && index < (long)grant->card_count ? (int)index : -1;
+}
+
+static void add(const struct grant_file *grant, unsigned card, char *list, size_t *length)
+{
+	const char *uuid = grant->cards[card].uuid;
+	size_t more = strnlen(uuid, sizeof(grant->cards[card].uuid) - 1);
+
+	if (*length + (*length > 0) + more >= CUDA_VISIBLE_SIZE)
+		return;
+	if (*length > 0)
+		list[(*length)++] = ',';
+	memcpy(list + *length, uuid, more);
+	*length += more;
+	list[*length] = '\0';
+}
+
+/* Documented (CUDA C++ Programming Guide 13.0, "CUDA Environment Variables"): order, beginnings of UUIDs, and
+ * that the first invalid entry ends the list. Not documented, but found and imitated by PyTorch 2.4
+ * (torch/cuda/__init__.py, _parse_visible_devices()): the first entry decides whether all are UUIDs. What an
+ * entry that occurs twice means is left to the driver (PyTorch: no devices), as long as the list has room. */
+void cuda_visible_list(const struct grant_file *grant, const char *list, char ret_list[CUDA_VISIBLE_SIZE])
+{
+	bool uuids = list && is_uuid(list);
+	size_t length = 0;
+
+	ret_list[0] = '\0';
+	for (unsigned i = 0; !list && i < grant->card_count; i++)
+		add(grant, i, ret_list, &length);
+	while (list && *list) {
+		int card = uuids == is_uuid(list)
+				   ? (uuids ? card_by_uuid(grant, list) : card_by_index(grant, list))
+				   : -1;
+
+		if (card < 0)
+			return;
+		add(grant, (unsigned)card, ret_list, &length);
+		list += strcspn(list, ",");
+		list += *list == ',';
+	}
+}
