@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 typedef void *nvml_device;
 typedef void *nvml_event_set;
 
@@ -69,7 +71,7 @@ struct nvml_field_value {
 	} value;
 };
 
-/* Of the _v2 and _v3 functions. */
+/* Of the _v2 and _v3 functions; nvml_functions.process_info_size says how far one entry is from the next. */
 struct nvml_process_info {
 	unsigned pid;
 	unsigned long long bytes; /* NVML_VALUE_NOT_AVAILABLE: the driver cannot tell */
@@ -116,10 +118,9 @@ struct nvml_functions {
 	int (*device_memory_affinity)(
 		nvml_device device, unsigned words, unsigned long *ret_nodes, unsigned scope); /* or NULL */
 	int (*device_fields)(nvml_device device, int count, struct nvml_field_value *values);
-	int (*device_compute_processes)(
-		nvml_device device, unsigned *count, struct nvml_process_info *infos); /* or NULL */
-	int (*device_graphics_processes)(
-		nvml_device device, unsigned *count, struct nvml_process_info *infos);		 /* or NULL */
+	int (*device_compute_processes)(nvml_device device, unsigned *count, void *infos);  /* or NULL */
+	int (*device_graphics_processes)(nvml_device device, unsigned *count, void *infos); /* or NULL */
+	size_t process_info_size; /* at least of a struct nvml_process_info, with which each entry begins */
 	int (*device_utilization)(nvml_device device, struct nvml_utilization_rates *ret_rates); /* or NULL */
 	int (*device_process_utilization)(nvml_device device, struct nvml_process_sample *samples,
 		unsigned *count, unsigned long long since_us);				/* or NULL */

@@ -59,6 +59,17 @@ static const struct symbol {
 	{offsetof(struct nvml_functions, event_wait), "nvmlEventSetWait_v2", "nvmlEventSetWait", false},
 };
 
+/* Drivers of nvml.h 12.2.81 and 12.2.128 (535 before 535.104) say for each process how much of its memory is
+ * protected. They have the first of these functions and lack the second, which nvml.h 12.2.140 brought when
+ * it took that back. */
+static size_t process_info_size(const struct nvml *nvml)
+{
+	bool longer = dlsym(nvml->library, "nvmlDeviceGetConfComputeMemSizeInfo") &&
+		      !dlsym(nvml->library, "nvmlDeviceGetRunningProcessDetailList");
+
+	return sizeof(struct nvml_process_info) + (longer ? sizeof(unsigned long long) : 0);
+}
+
 static int load_symbols(struct nvml *nvml, const char *path, struct error *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
@@ -72,6 +83,7 @@ static int load_symbols(struct nvml *nvml, const char *path, struct error *err)
 				symbols[i].name);
 		memcpy((char *)&nvml->table + symbols[i].offset, &function, sizeof(function));
 	}
+	nvml->table.process_info_size = process_info_size(nvml);
 	return 0;
 }
 

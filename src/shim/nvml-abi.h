@@ -50,14 +50,14 @@ typedef struct {
 	unsigned pid;
 	unsigned long long usedGpuMemory;
 	unsigned gpuInstanceId, computeInstanceId;
-} nvmlProcessInfo_v2_t; /* v3 has the same layout */
+} nvmlProcessInfo_v2_t; /* of version 3 too, but of some drivers: entry_size_v3() */
 
 typedef struct {
 	unsigned pid;
 	unsigned long long usedGpuMemory;
 	unsigned gpuInstanceId, computeInstanceId;
 	unsigned long long usedGpuCcProtectedMemory;
-} nvmlProcessDetail_v1_t;
+} nvmlProcessDetail_v1_t; /* nvmlProcessInfo_t of nvml.h 12.2.81 */
 
 typedef struct {
 	unsigned version, mode, numProcArrayEntries;
@@ -132,5 +132,6 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t, char *, unsigned);
 nvmlReturn_t nvmlInit(void);
 nvmlReturn_t nvmlInitWithFlags(unsigned);
 nvmlReturn_t nvmlInit_v2(void);
+nvmlReturn_t nvmlSystemGetProcessName(unsigned, char *, unsigned);
 nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned, unsigned *, nvmlDevice_t *);
 nvmlReturn_t nvmlUnitGetDevices(nvmlUnit_t, unsigned *, nvmlDevice_t *);

@@ -2,6 +2,7 @@
  * file. The memory of each is the driver's number, contexts included. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shim/nvml-library.h"
 #include "shim/session.h"
@@ -83,6 +84,18 @@ static nvmlReturn_t list(void *driver, nvmlDevice_t device, unsigned *count, voi
 	return r;
 }
 
+/* Of the lists of version 3: 24 bytes, as version 2, but 32 in drivers of nvml.h 12.2.81 and 12.2.128 (535
+ * before 535.104). Those have the first of these functions, and lack the second, which nvml.h 12.2.140
+ * brought when it took the longer entry back. Programs that were built for such a driver expect what it does.
+ */
+static size_t entry_size_v3(void)
+{
+	return shim_driver_has(SYMBOL_nvmlDeviceGetConfComputeMemSizeInfo) &&
+			       !shim_driver_has(SYMBOL_nvmlDeviceGetRunningProcessDetailList)
+		       ? sizeof(nvmlProcessDetail_v1_t)
+		       : sizeof(nvmlProcessInfo_v2_t);
+}
+
 HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *infos)
 {
@@ -101,7 +114,7 @@ HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
 {
 	return list((void *)DRIVER(nvmlDeviceGetComputeRunningProcesses_v3), device, count, infos,
-		sizeof(*infos));
+		entry_size_v3());
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(
@@ -122,7 +135,7 @@ HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
 {
 	return list((void *)DRIVER(nvmlDeviceGetGraphicsRunningProcesses_v3), device, count, infos,
-		sizeof(*infos));
+		entry_size_v3());
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(
@@ -143,7 +156,7 @@ HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
 {
 	return list((void *)DRIVER(nvmlDeviceGetMPSComputeRunningProcesses_v3), device, count, infos,
-		sizeof(*infos));
+		entry_size_v3());
 }
 
 /* In the caller's own array: one that is too small for all processes of the card gets the driver's error and
@@ -204,4 +217,21 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccou
 	if (stats && !session_has_process(stats->pid))
 		return NVML_ERROR_NOT_FOUND;
 	return DRIVER(nvmlDeviceGetAccountingStats_v2)(device, stats);
+}
+
+/* For its errors the driver is asked about a process that never is. */
+static nvmlReturn_t no_process(char *name, unsigned length)
+{
+	char unused[64];
+	nvmlReturn_t r = DRIVER(nvmlSystemGetProcessName)(
+		0, name ? unused : NULL, length < sizeof(unused) ? length : sizeof(unused));
+
+	return r == NVML_SUCCESS ? NVML_ERROR_NOT_FOUND : r;
+}
+
+HOOK nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned length)
+{
+	if (pid != (unsigned)getpid() && !session_has_process(pid))
+		return no_process(name, length);
+	return DRIVER(nvmlSystemGetProcessName)(pid, name, length);
 }

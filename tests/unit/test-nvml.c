@@ -369,6 +369,31 @@ static void library_of_an_old_driver_lacks_what_it_lacks_and_works(void **state)
 		assert_int_equal(nvml_watch_poll(watch, i * SECOND, &change, 1), 0);
 }
 
+/* A card's processes by each of the layouts that drivers have had. */
+static void entries_of_32_bytes_are_read_as_such(void **state)
+{
+	static const unsigned numbers[] = {0, 1, 24, 25, 26, 100, NVML_MAX_PROCESSES};
+	_cleanup_free_ struct nvml_process *list = calloc(NVML_MAX_PROCESSES, sizeof(*list));
+	_cleanup_nvml_ struct nvml *nvml = NULL;
+	struct error err = {};
+	char path[512], number[16];
+	size_t count;
+
+	snprintf(path, sizeof(path), "%s/tests/unit/nvml-wide.so", getenv("RATION_BUILD"));
+	if (nvml_open(&nvml, path, &err) < 0)
+		fail_msg("%s", err.text);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		snprintf(number, sizeof(number), "%u", numbers[i]);
+		setenv("NVML_WIDE_PROCESSES", number, 1);
+		assert_int_equal(nvml_processes(nvml, "GPU-old", list, &count), 0);
+		assert_int_equal(count, numbers[i]);
+		for (unsigned k = 0; k < count; k++) {
+			assert_int_equal(list[k].pid, 1000 + k);
+			assert_int_equal(list[k].bytes, (k + 1ull) << 20);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +404,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(open_says_that_library_and_driver_differ, set_up, tear_down),
 		cmocka_unit_test(close_of_nothing_is_nothing),
 		cmocka_unit_test(library_of_an_old_driver_lacks_what_it_lacks_and_works),
+		cmocka_unit_test(entries_of_32_bytes_are_read_as_such),
 		cmocka_unit_test_setup_teardown(inventory_describes_every_card, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(inventory_tells_mig_numa_and_compute_mode, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
