@@ -310,3 +310,10 @@ CUresult cuGraphAddNode(CUgraphNode *ret_handle, CUgraph graph, const CUgraphNod
 {
 	return cuGraphAddNode_v2(ret_handle, graph, dependencies, NULL, count, params);
 }
+
+/* Beyond the one before it also checks the context of kernels, which here have none of their own. */
+CUresult cuGraphAddNode_v3(CUgraphNode *ret_handle, CUgraph graph, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
+{
+	return cuGraphAddNode_v2(ret_handle, graph, dependencies, edges, count, params);
+}

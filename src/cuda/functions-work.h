@@ -132,6 +132,7 @@ CUresult cuGraphAddMemsetNode(
 CUresult cuGraphAddNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *);
 CUresult cuGraphAddNode_v2(
 	CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUgraphNodeParams *);
+__typeof__(cuGraphAddNode_v2) cuGraphAddNode_v3; /* (13.4) */
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode, CUgraph *);
 CUresult cuGraphClone(CUgraph *, CUgraph);
 CUresult cuGraphCreate(CUgraph *, unsigned int);

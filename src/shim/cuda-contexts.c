@@ -70,6 +70,38 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice de
 	return look(DRIVER(cuGreenCtxCreate)(context, resources, device, flags));
 }
 
+HOOK CUresult cuGLCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return await_look(DRIVER(cuGLCtxCreate)(context, flags, device), device);
+}
+
+HOOK CUresult cuGLCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return await_look(DRIVER(cuGLCtxCreate_v2)(context, flags, device), device);
+}
+
+HOOK CUresult cuVDPAUCtxCreate(
+	CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau_device, void *vdpau_lookup)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return await_look(
+		DRIVER(cuVDPAUCtxCreate)(context, flags, device, vdpau_device, vdpau_lookup), device);
+}
+
+HOOK CUresult cuVDPAUCtxCreate_v2(
+	CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau_device, void *vdpau_lookup)
+{
+	if (cuda_device_card(device) < 0)
+		return cuda_refuse_device();
+	return await_look(
+		DRIVER(cuVDPAUCtxCreate_v2)(context, flags, device, vdpau_device, vdpau_lookup), device);
+}
+
 /* A larger stack, of all threads of all processors at once, may take as much as a context. */
 HOOK CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {

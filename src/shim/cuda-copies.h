@@ -1,6 +1,7 @@
 /* cuda-copies.h - copies and fills that are hooked but not in cuda/functions.h: nothing simulates them, or
  * they have the arguments of the name without _ptsz or _ptds, of the calling thread's own default stream.
- * From the signatures in the CUDA Driver API reference, 13.0. */
+ * From the signatures in the CUDA Driver API reference, 13.0, and in cuda.h of
+ * 13.5. */
 #pragma once
 
 #include "cuda/functions.h"
@@ -78,10 +79,32 @@ typedef struct {
 	unsigned char padding[20];
 } CUmemDecompressParams;
 
+/* An operand is an address, or a place in an endpoint of the fabric. */
+typedef struct {
+	int type;
+	union {
+		struct {
+			CUdeviceptr ptr;
+			CUmemLocation locHint;
+		} ptr;
+		struct {
+			uint32_t id;
+			uint64_t offset;
+		} le;
+	} op;
+} CUfabricCpyOperand;
+
+typedef struct {
+	CUfabricCpyOperand src, dst;
+	size_t size;
+	unsigned int flags;
+} CUDA_FABRIC_COPY_BATCH_OP;
+
 _Static_assert(sizeof(CUDA_MEMCPY2D_v1) == 96, "layout");
 _Static_assert(sizeof(CUDA_MEMCPY3D_v1) == 144, "layout");
 _Static_assert(sizeof(CUDA_MEMCPY3D_BATCH_OP) == 112, "layout");
 _Static_assert(sizeof(CUmemDecompressParams) == 64, "layout");
+_Static_assert(sizeof(CUDA_FABRIC_COPY_BATCH_OP) == 64, "layout");
 
 CUresult cuMemBatchDecompressAsync(CUmemDecompressParams *, size_t, unsigned int, size_t *, CUstream);
 __typeof__(cuMemBatchDecompressAsync) cuMemBatchDecompressAsync_ptsz;
@@ -117,6 +140,12 @@ __typeof__(cuMemcpyBatchAsync) cuMemcpyBatchAsync_ptsz;
 CUresult cuMemcpyBatchAsync_v2(
 	CUdeviceptr *, CUdeviceptr *, size_t *, size_t, void *, size_t *, size_t, CUstream);
 __typeof__(cuMemcpyBatchAsync_v2) cuMemcpyBatchAsync_v2_ptsz;
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr, CUdeviceptr, size_t, void *, CUstream);
+__typeof__(cuMemcpyWithAttributesAsync) cuMemcpyWithAttributesAsync_ptsz;
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *, unsigned long long, CUstream);
+__typeof__(cuMemcpy3DWithAttributesAsync) cuMemcpy3DWithAttributesAsync_ptsz;
+CUresult cuFabricCpyBatchAsync(size_t, CUDA_FABRIC_COPY_BATCH_OP *, unsigned long long, CUstream);
+__typeof__(cuFabricCpyBatchAsync) cuFabricCpyBatchAsync_ptsz;
 __typeof__(cuMemcpyDtoA_v2) cuMemcpyDtoA_v2_ptds;
 __typeof__(cuMemcpyDtoDAsync_v2) cuMemcpyDtoDAsync_v2_ptsz;
 __typeof__(cuMemcpyDtoD_v2) cuMemcpyDtoD_v2_ptds;

@@ -118,3 +118,37 @@ HOOK CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *bus_id)
 	*device = found;
 	return CUDA_SUCCESS;
 }
+
+/* The driver's list, of those that draw for the current OpenGL context, without the devices that are not
+ * granted. As the driver answers, *count is of all of them, and at most `room` are listed. */
+static CUresult gl_devices(__typeof__(cuGLGetDevices) *driver, unsigned int *count, CUdevice *devices,
+	unsigned int room, int which)
+{
+	CUdevice list[CUDA_DEVICES_MAX];
+	unsigned int found = 0, kept = 0;
+	CUresult r = driver(count ? &found : NULL, list, CUDA_DEVICES_MAX, which);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	for (unsigned int i = 0; i < found && i < CUDA_DEVICES_MAX; i++) {
+		if (cuda_device_card(list[i]) < 0)
+			continue;
+		if (devices && kept < room)
+			devices[kept] = list[i];
+		kept++;
+	}
+	if (kept == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	*count = kept;
+	return CUDA_SUCCESS;
+}
+
+HOOK CUresult cuGLGetDevices(unsigned int *count, CUdevice *devices, unsigned int room, int which)
+{
+	return gl_devices(DRIVER(cuGLGetDevices), count, devices, room, which);
+}
+
+HOOK CUresult cuGLGetDevices_v2(unsigned int *count, CUdevice *devices, unsigned int room, int which)
+{
+	return gl_devices(DRIVER(cuGLGetDevices_v2), count, devices, room, which);
+}

@@ -9,6 +9,28 @@
 /* Hooked, but neither read nor simulated elsewhere: not in cuda/functions.h. */
 CUresult cuGreenCtxCreate(CUgreenCtx *, void *resources, CUdevice, unsigned int);
 
+/* From cudaGL.h and cudaVDPAU.h of CUDA 13.5; those without _v2 take the same arguments. VdpDevice is an
+ * uint32_t (vdpau.h), and its function for looking up others is only passed on. */
+CUresult cuGLGetDevices(unsigned int *count, CUdevice *devices, unsigned int room, int which);
+__typeof__(cuGLGetDevices) cuGLGetDevices_v2;
+CUresult cuGLCtxCreate(CUcontext *, unsigned int flags, CUdevice);
+__typeof__(cuGLCtxCreate) cuGLCtxCreate_v2;
+CUresult cuVDPAUCtxCreate(CUcontext *, unsigned int flags, CUdevice, uint32_t, void *);
+__typeof__(cuVDPAUCtxCreate) cuVDPAUCtxCreate_v2;
+
+/* From cuda.h of CUDA 13.5: callbacks and parameters of a capture are only passed on. */
+CUresult cuStreamBeginRecaptureToGraph(CUstream, CUstreamCaptureMode, CUgraph, void *callback, void *data);
+__typeof__(cuStreamBeginRecaptureToGraph) cuStreamBeginRecaptureToGraph_ptsz;
+CUresult cuStreamBeginCaptureToCig(CUstream, void *parameters);
+__typeof__(cuStreamBeginCaptureToCig) cuStreamBeginCaptureToCig_ptsz;
+CUresult cuStreamEndCaptureToCig(CUstream);
+__typeof__(cuStreamEndCaptureToCig) cuStreamEndCaptureToCig_ptsz;
+
+/* In no public header: refused, whatever their arguments are. */
+CUresult cuSubgridCreate(void);
+CUresult cuSubgridWorkerGridCreate(void);
+CUresult cuSubgridWorksetCreate(void);
+
 /* With the calling thread's own default stream; arguments as of the name without the ending. */
 __typeof__(cuMemAllocAsync) cuMemAllocAsync_ptsz;
 __typeof__(cuMemAllocFromPoolAsync) cuMemAllocFromPoolAsync_ptsz;

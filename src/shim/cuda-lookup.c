@@ -2,7 +2,10 @@
  *
  * The driver answers first: only it knows which version of a name belongs to which CUDA version and which
  * default stream the caller compiled for. Then the pointer that it gave is replaced by our hook of exactly
- * that function. What we do not hook, functions of newer drivers included, is handed out as it is.
+ * that function. A version of a hooked name that is newer than this library is withheld, as if the driver
+ * were older: handed out as it is, it would go around the hook. Names that this library does not know at all
+ * are handed out: the agent and `ration doctor` tell which those are
+ * (docs/adr/0001-symbols-of-new-drivers.md).
  */
 #include "shim/cuda-library.h"
 
@@ -10,6 +13,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The driver refuses others (550.163.01). */
+#define PROC_ADDRESS_FLAGS (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 
 /* The driver's pointers of hooked functions, sorted. */
 struct pointer_map {
@@ -91,8 +97,10 @@ static struct pointer_map *map_make(void)
 		const void *exported = shim_resolve(cuda_hooks[i].symbol);
 		const void *other = handed_out(&cuda_hooks[i]);
 
-		if (shim_driver_has(cuda_hooks[i].symbol))
-			map_add(made, exported, &cuda_hooks[i], exported_at(exported) > 1);
+		/* For a function that it lacks the driver hands out an older version of the name. */
+		if (!shim_driver_has(cuda_hooks[i].symbol))
+			continue;
+		map_add(made, exported, &cuda_hooks[i], exported_at(exported) > 1);
 		/* An address that is exported says by itself which function it is. */
 		if (other && exported_at(other) == 0)
 			map_add(made, other, &cuda_hooks[i], false);
@@ -138,82 +146,134 @@ static void *map_find(const struct pointer_map *made, const char *name, void *th
 	for (; low < made->count && made->pairs[low].theirs == theirs; low++)
 		if (pair_answers(&made->pairs[low], name))
 			return made->pairs[low].hook->function;
-	return theirs;
+	return NULL;
 }
 
-/* Puts our hook in the place of the driver's function. Without memory for the map nothing may be handed out
- * that could be the way around a hook. */
-static CUresult replace(const char *name, void **function)
+static bool is_hooked(size_t symbol)
 {
-	const struct pointer_map *made;
-	int saved = errno;
+	for (size_t i = 0; i < cuda_hooks_count; i++)
+		if (cuda_hooks[i].symbol == symbol)
+			return true;
+	return false;
+}
 
-	if (!function || !*function)
-		return CUDA_SUCCESS;
-	made = map_get();
+static bool has_hooked_version(const char *name)
+{
+	const char *base = SHIM_SYMBOL_BASES;
+
+	for (size_t i = 0; i < SYMBOL_COUNT; i++, base += strlen(base) + 1)
+		if (strcmp(base, name) == 0 && is_hooked(i))
+			return true;
+	return false;
+}
+
+/* What the program gets for the pointer that the driver gave for this name. NULL: nothing. Without memory for
+ * the map nothing may be handed out that could be the way around a hook. */
+static void *replacement(const char *name, void *theirs)
+{
+	int saved = errno;
+	const struct pointer_map *made = map_get();
+	void *ours = made ? map_find(made, name, theirs) : NULL;
+
 	errno = saved;
-	*function = made ? map_find(made, name, *function) : NULL;
-	return made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!made || ours)
+		return ours;
+	if (exported_at(theirs) > 0)
+		return theirs;
+	if (!has_hooked_version(name)) {
+		shim_log("%s is handed out without a limit: this version of ration does not know it", name);
+		return theirs;
+	}
+	shim_log("%s is withheld in the version that was asked for: this version of ration does not know it",
+		name);
+	return NULL;
 }
 
 /* The newest version of `base` up to cuda_version, as this library exports it: every one of them then says
- * that there is no card. */
-static CUresult own_lookup(const char *base, void **function, int cuda_version, uint64_t flags,
-	CUdriverProcAddressQueryResult *status)
+ * that there is no card. NULL: none is so old, or *ret_known is false. */
+static void *own_find(const char *base, int cuda_version, uint64_t flags, bool *ret_known)
 {
-	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, known = false;
+	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	const char *name = SHIM_SYMBOL_NAMES, *other = SHIM_SYMBOL_BASES, *best = NULL;
-	int best_version = 0;
+	unsigned int best_version = 0;
 
-	if (!base || !function)
-		return CUDA_ERROR_INVALID_VALUE;
+	*ret_known = false;
 	for (size_t i = 0; i < SYMBOL_COUNT; i++, name += strlen(name) + 1, other += strlen(other) + 1) {
 		/* Most functions have no stream and only one entry for both. */
-		int version = symbol_versions[i] * 2 + (symbol_per_thread[i] && per_thread);
+		unsigned int version = symbol_versions[i] * 2 + (symbol_per_thread[i] && per_thread);
 
 		if (strcmp(other, base) != 0 || (symbol_per_thread[i] && !per_thread))
 			continue;
-		known = true;
-		if (symbol_versions[i] <= cuda_version && version > best_version) {
+		*ret_known = true;
+		/* (the driver takes -1 for the newest) */
+		if ((unsigned int)symbol_versions[i] <= (unsigned int)cuda_version &&
+			version > best_version) {
 			best_version = version;
 			best = name;
 		}
 	}
-	*function = best ? dlsym(shim_self(), best) : NULL;
-	if (status)
-		*status = best	  ? CU_GET_PROC_ADDRESS_SUCCESS
-			  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-				  : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-	return best ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+	return best ? dlsym(shim_self(), best) : NULL;
+}
+
+/* The older function's answer: where there is nothing, an error, and *function as it was. */
+static CUresult lookup(const char *name, void **function, int cuda_version, uint64_t flags,
+	CUdriverProcAddressQueryResult *ret_status)
+{
+	void *found = NULL;
+	bool known = true;
+
+	*ret_status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	if (!shim_driver_is_open()) {
+		if (!name || !function || flags > PROC_ADDRESS_FLAGS)
+			return CUDA_ERROR_INVALID_VALUE;
+		found = own_find(name, cuda_version, flags, &known);
+	} else {
+		CUresult r = CUDA_ERROR_NOT_FOUND;
+
+		if (shim_driver_has(SYMBOL_cuGetProcAddress))
+			r = DRIVER(cuGetProcAddress)(name, function ? &found : NULL, cuda_version, flags);
+		if (r != CUDA_SUCCESS)
+			return r;
+		found = found ? replacement(name, found) : NULL;
+	}
+	if (!found) {
+		*ret_status = known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+				    : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+		return CUDA_ERROR_NOT_FOUND;
+	}
+	*function = found;
+	*ret_status = CU_GET_PROC_ADDRESS_SUCCESS;
+	return CUDA_SUCCESS;
 }
 
 HOOK CUresult cuGetProcAddress(const char *name, void **function, int cuda_version, uint64_t flags)
 {
-	CUresult r;
+	CUdriverProcAddressQueryResult status;
 
-	if (!shim_driver_is_open())
-		return own_lookup(name, function, cuda_version, flags, NULL);
-	if (!shim_driver_has(SYMBOL_cuGetProcAddress))
-		return CUDA_ERROR_NOT_FOUND;
-	r = DRIVER(cuGetProcAddress)(name, function, cuda_version, flags);
-	return r == CUDA_SUCCESS ? replace(name, function) : r;
+	return lookup(name, function, cuda_version, flags, &status);
 }
 
+/* The newer one's: no error, NULL and the reason. A driver before 12.0 has the older one only; so has what
+ * this library finds by itself. */
 HOOK CUresult cuGetProcAddress_v2(const char *name, void **function, int cuda_version, uint64_t flags,
 	CUdriverProcAddressQueryResult *status)
 {
+	CUdriverProcAddressQueryResult found;
 	CUresult r;
 
-	if (!shim_driver_is_open())
-		return own_lookup(name, function, cuda_version, flags, status);
 	if (shim_driver_has(SYMBOL_cuGetProcAddress_v2)) {
 		r = DRIVER(cuGetProcAddress_v2)(name, function, cuda_version, flags, status);
-		return r == CUDA_SUCCESS ? replace(name, function) : r;
+		if (r != CUDA_SUCCESS || !function || !*function)
+			return r;
+		*function = replacement(name, *function);
+		if (!*function && status)
+			*status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+		return CUDA_SUCCESS;
 	}
-	/* A driver before 12.0: its callers would not have found this function. */
-	r = cuGetProcAddress(name, function, cuda_version, flags);
-	if (status)
-		*status = r == CUDA_SUCCESS ? CU_GET_PROC_ADDRESS_SUCCESS
-					    : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-	return r;
+	r = lookup(name, function, cuda_version, flags, &found);
+	if (r == CUDA_ERROR_NOT_FOUND && function)
+		*function = NULL;
+	if (status && (r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_FOUND))
+		*status = found;
+	return r == CUDA_ERROR_NOT_FOUND ? CUDA_SUCCESS : r;
 }

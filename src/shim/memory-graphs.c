@@ -213,3 +213,11 @@ HOOK CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphN
 		graphs_allocate();
 	return DRIVER(cuGraphAddNode_v2)(node, graph, dependencies, edges, count, params);
 }
+
+HOOK CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
+	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
+{
+	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+		graphs_allocate();
+	return DRIVER(cuGraphAddNode_v3)(node, graph, dependencies, edges, count, params);
+}

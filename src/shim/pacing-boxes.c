@@ -133,6 +133,26 @@ static void begin_boxes(
 	begin_all(paces, &batch, stream);
 }
 
+/* What goes to or comes from an endpoint of the fabric is moved by this card's copy engine, as between two
+ * cards. */
+static enum pace_kind fabric_kind(const CUDA_FABRIC_COPY_BATCH_OP *op)
+{
+	if (op->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER || op->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+		return PACE_FROM_CARD;
+	return pacing_kind_of(op->dst.op.ptr.ptr, op->src.op.ptr.ptr);
+}
+
+static void begin_fabric(
+	struct paces *paces, const CUDA_FABRIC_COPY_BATCH_OP *list, size_t count, CUstream stream)
+{
+	struct batch batch = {0};
+
+	if (list && pacing_is_on())
+		for (size_t i = 0; i < count; i++)
+			batch_add(&batch, fabric_kind(&list[i]), list[i].size);
+	begin_all(paces, &batch, stream);
+}
+
 static void begin_decompression(
 	struct pace *pace, const CUmemDecompressParams *list, size_t count, CUstream stream)
 {
@@ -393,4 +413,40 @@ HOOK CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *to, CUdeviceptr *from, siz
 	begin_batch(&paces, to, from, bytes, count, pacing_own_stream(stream));
 	return end_all(&paces, DRIVER(cuMemcpyBatchAsync_v2_ptsz)(to, from, bytes, count, attributes, indices,
 				       attributes_count, stream));
+}
+
+HOOK CUresult cuMemcpy3DWithAttributesAsync(
+	CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream stream)
+{
+	struct paces paces;
+
+	begin_boxes(&paces, op, 1, stream);
+	return end_all(&paces, DRIVER(cuMemcpy3DWithAttributesAsync)(op, flags, stream));
+}
+
+HOOK CUresult cuMemcpy3DWithAttributesAsync_ptsz(
+	CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream stream)
+{
+	struct paces paces;
+
+	begin_boxes(&paces, op, 1, pacing_own_stream(stream));
+	return end_all(&paces, DRIVER(cuMemcpy3DWithAttributesAsync_ptsz)(op, flags, stream));
+}
+
+HOOK CUresult cuFabricCpyBatchAsync(
+	size_t count, CUDA_FABRIC_COPY_BATCH_OP *list, unsigned long long flags, CUstream stream)
+{
+	struct paces paces;
+
+	begin_fabric(&paces, list, count, stream);
+	return end_all(&paces, DRIVER(cuFabricCpyBatchAsync)(count, list, flags, stream));
+}
+
+HOOK CUresult cuFabricCpyBatchAsync_ptsz(
+	size_t count, CUDA_FABRIC_COPY_BATCH_OP *list, unsigned long long flags, CUstream stream)
+{
+	struct paces paces;
+
+	begin_fabric(&paces, list, count, pacing_own_stream(stream));
+	return end_all(&paces, DRIVER(cuFabricCpyBatchAsync_ptsz)(count, list, flags, stream));
 }

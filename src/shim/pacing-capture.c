@@ -59,6 +59,42 @@ HOOK CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
 		DRIVER(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, dependencies, edges, count, mode));
 }
 
+HOOK CUresult cuStreamBeginRecaptureToGraph(
+	CUstream stream, CUstreamCaptureMode mode, CUgraph graph, void *callback, void *data)
+{
+	sample_capture(1);
+	return began(DRIVER(cuStreamBeginRecaptureToGraph)(stream, mode, graph, callback, data));
+}
+
+HOOK CUresult cuStreamBeginRecaptureToGraph_ptsz(
+	CUstream stream, CUstreamCaptureMode mode, CUgraph graph, void *callback, void *data)
+{
+	sample_capture(1);
+	return began(DRIVER(cuStreamBeginRecaptureToGraph_ptsz)(stream, mode, graph, callback, data));
+}
+
+HOOK CUresult cuStreamBeginCaptureToCig(CUstream stream, void *parameters)
+{
+	sample_capture(1);
+	return began(DRIVER(cuStreamBeginCaptureToCig)(stream, parameters));
+}
+
+HOOK CUresult cuStreamBeginCaptureToCig_ptsz(CUstream stream, void *parameters)
+{
+	sample_capture(1);
+	return began(DRIVER(cuStreamBeginCaptureToCig_ptsz)(stream, parameters));
+}
+
+HOOK CUresult cuStreamEndCaptureToCig(CUstream stream)
+{
+	return ended(DRIVER(cuStreamEndCaptureToCig)(stream));
+}
+
+HOOK CUresult cuStreamEndCaptureToCig_ptsz(CUstream stream)
+{
+	return ended(DRIVER(cuStreamEndCaptureToCig_ptsz)(stream));
+}
+
 HOOK CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
 	return ended(DRIVER(cuStreamEndCapture)(stream, graph));

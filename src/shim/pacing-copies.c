@@ -411,3 +411,21 @@ HOOK CUresult cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 	begin_unified(&pace, to, from, bytes, CU_STREAM_PER_THREAD);
 	return end(&pace, DRIVER(cuMemcpy_ptds)(to, from, bytes));
 }
+
+HOOK CUresult cuMemcpyWithAttributesAsync(
+	CUdeviceptr to, CUdeviceptr from, size_t bytes, void *attributes, CUstream stream)
+{
+	struct pace pace;
+
+	begin_unified(&pace, to, from, bytes, stream);
+	return end(&pace, DRIVER(cuMemcpyWithAttributesAsync)(to, from, bytes, attributes, stream));
+}
+
+HOOK CUresult cuMemcpyWithAttributesAsync_ptsz(
+	CUdeviceptr to, CUdeviceptr from, size_t bytes, void *attributes, CUstream stream)
+{
+	struct pace pace;
+
+	begin_unified(&pace, to, from, bytes, pacing_own_stream(stream));
+	return end(&pace, DRIVER(cuMemcpyWithAttributesAsync_ptsz)(to, from, bytes, attributes, stream));
+}

@@ -191,3 +191,20 @@ HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, uns
 		pacing_end(&paces[i], r);
 	return r;
 }
+
+/* Grids that start others: no public document tells their arguments, so nothing could be charged or paced.
+ * The driver's own answer where it cannot. */
+HOOK CUresult cuSubgridCreate(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+HOOK CUresult cuSubgridWorkerGridCreate(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+HOOK CUresult cuSubgridWorksetCreate(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}

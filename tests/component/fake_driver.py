@@ -52,6 +52,14 @@ int cuCtxCreate_v3(void *c, void *p, int n, unsigned f, int d) { return create(d
 int cuCtxCreate_v4(void *c, void *p, unsigned f, int d) { return create(d); }
 int cuDevicePrimaryCtxRetain(void *c, int d) { return create(d); }
 int cuGreenCtxCreate(void *c, void *r, int d, unsigned f) { return create(d); }
+int cuGLCtxCreate(void *c, unsigned f, int d) { return create(d); }
+int cuGLCtxCreate_v2(void *c, unsigned f, int d) { return create(d); }
+int cuVDPAUCtxCreate(void *c, unsigned f, int d, unsigned vdpau, void *lookup) { return create(d); }
+int cuVDPAUCtxCreate_v2(void *c, unsigned f, int d, unsigned vdpau, void *lookup) { return create(d); }
+static int gl(unsigned *n, int *d, unsigned room) { if (!started) return 3; if (!n) return 1; *n = cards();
+    for (unsigned i = 0; i < room && i < *n; i++) d[i] = i; return 0; }
+int cuGLGetDevices(unsigned *n, int *d, unsigned room, int which) { return gl(n, d, room); }
+int cuGLGetDevices_v2(unsigned *n, int *d, unsigned room, int which) { return gl(n, d, room); }
 """
 
 

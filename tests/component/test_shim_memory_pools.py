@@ -1,4 +1,6 @@
 """Stream-ordered memory and graphs' memory under a limit: what the driver has reserved is what is charged."""
+import pytest
+
 from shim_memory import MIB, _granted  # noqa: F401 (fixture)
 from test_shim import needs_no_grant_here
 from test_sim import tree  # noqa: F401 (fixture)
@@ -281,6 +283,7 @@ def test_a_launch_that_does_not_fit_is_out_of_memory_and_later_runs(granted):
 
 def test_graphs_without_allocations_cost_nothing(granted):
     granted.script(GRAPHS, """
+        import struct
         graph = out("cuGraphCreate", c_void_p, 0)
         node = c_void_p()
         ok(cu.cuGraphAddEmptyNode(byref(node), graph, None, c_size_t(0)))
@@ -288,4 +291,23 @@ def test_graphs_without_allocations_cost_nothing(granted):
         ok(cu.cuGraphLaunch(run, None))
         sync()
         same(0)
+    """)
+
+
+@pytest.mark.parametrize("version", ["", "_v2", "_v3"])
+def test_allocations_of_a_graph_made_node_by_node_are_charged(granted, version):
+    """By each version of cuGraphAddNode: the launch that does not fit is refused."""
+    granted.script(GRAPHS, f"""
+        import struct
+        graph = out("cuGraphCreate", c_void_p, 0)
+        params = create_string_buffer(256)
+        struct.pack_into("<i", params, 0, 10)                           # CU_GRAPH_NODE_TYPE_MEM_ALLOC
+        struct.pack_into("<iiii", params, 16, 1, 0, 1, 0)               # pinned, no handles, on device 0
+        struct.pack_into("<Q", params, 16 + 88 + 16, 2100 * MiB)
+        node = c_void_p()
+        edges = [None] if {version!r} else []
+        ok(cu.cuGraphAddNode{version}(byref(node), graph, None, *edges, c_size_t(0), params))
+        alloc(100 * MiB)
+        exec = instantiate(graph)
+        assert cu.cuGraphLaunch(exec, None) == OOM
     """)

@@ -1,0 +1,117 @@
+"""Functions of drivers that are newer than this version: what is known of them is hooked, and of what is not known nothing
+goes around a hook."""
+from test_shim import needs_no_grant_here, succeeds, with_driver
+
+pytestmark = needs_no_grant_here
+
+# A driver with a newer version of a hooked name (13.6), a newer version of a name that is not hooked, and a name that
+# nobody knows. What it exports of them is not in the list of this version.
+NEWER = """
+int cuMemAlloc_v9(void) { return 99; }
+int cuEventQuery_v9(void) { return 98; }
+int cuNewInThisDriver(void) { return 97; }
+static int ask(const char *name, void **function, int version, int *status)
+{
+    extern int cuMemAlloc_v2(void), cuEventQuery(void);
+    *status = 0;
+    if (!strcmp(name, "cuMemAlloc"))
+        *function = version >= 13060 ? (void *)cuMemAlloc_v9 : (void *)cuMemAlloc_v2;
+    else if (!strcmp(name, "cuEventQuery"))
+        *function = version >= 13060 ? (void *)cuEventQuery_v9 : (void *)cuEventQuery;
+    else if (!strcmp(name, "cuNewInThisDriver"))
+        *function = (void *)cuNewInThisDriver;
+    else
+        *function = NULL, *status = 1;
+    return 0;
+}
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
+{
+    return ask(name, function, version, status);
+}
+int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
+{
+    int status;
+    return ask(name, function, version, &status) || status ? 500 : 0;
+}
+"""
+
+
+def test_a_newer_version_of_a_hooked_name_is_withheld(tmp_path):
+    """As if the driver were older. The older version is still our hook; what is not hooked is handed out, and a log says
+    so."""
+    grant = with_driver(tmp_path, NEWER)
+    log = tmp_path / "log"
+    succeeds("""
+        def ask(name, version):
+            p, status = c_void_p(5), c_int(9)
+            r = cuda.cuGetProcAddress_v2(name, byref(p), version, c_uint64(0), byref(status))
+            old = c_void_p(5)
+            assert (cuda.cuGetProcAddress(name, byref(old), version, c_uint64(0)), old.value) == ((0, p.value) if p else (500, 5))
+            return r, status.value, p.value
+        address = lambda name: cast(getattr(cuda, name), c_void_p).value
+        assert ask(b"cuMemAlloc", 13050) == (0, 0, address("cuMemAlloc_v2"))
+        assert ask(b"cuMemAlloc", 13060) == (0, 2, None)
+        assert ask(b"cuNoSuch", 13060) == (0, 1, None)
+        assert CFUNCTYPE(c_int)(ask(b"cuEventQuery", 13060)[2])() == 98
+        assert CFUNCTYPE(c_int)(ask(b"cuNewInThisDriver", 13060)[2])() == 97
+        """, grant, {"RATION_LOG": str(log)})
+    said = log.read_text()
+    assert "cuMemAlloc is withheld" in said and "cuNewInThisDriver is handed out without a limit" in said
+
+
+def test_a_hook_of_a_function_that_the_driver_lacks_is_never_handed_out(tmp_path):
+    """A driver of CUDA 13.0 answers for 13.4 with the older function, here by an address that it does not export."""
+    grant = with_driver(tmp_path, """
+static int older(void) { return 55; }
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
+{
+    *status = 0;
+    *function = strcmp(name, "cuGraphAddNode") ? NULL : (void *)older;
+    return 0;
+}
+""", without=["cuGraphAddNode_v3"])
+    succeeds("""
+        p, s = c_void_p(), c_int()
+        assert cuda.cuGetProcAddress_v2(b"cuGraphAddNode", byref(p), 13000, c_uint64(0), byref(s)) == 0
+        assert p.value in [cast(f, c_void_p).value for f in (cuda.cuGraphAddNode, cuda.cuGraphAddNode_v2)]
+        """, grant)
+
+
+def test_grids_of_which_no_document_tells_are_refused(tmp_path):
+    succeeds("""
+        for name in ("cuSubgridCreate", "cuSubgridWorkerGridCreate", "cuSubgridWorksetCreate"):
+            assert getattr(cuda, name)(0, 0, 0) == 801
+        """, with_driver(tmp_path, ""))
+
+
+PASSED_ON = """
+typedef unsigned long long u64;
+int cuMemcpyWithAttributesAsync(u64 d, u64 s, size_t n, void *a, void *q) { return d == 1 && s == 2 && n == 3 && a == (void *)4 && q == (void *)5 ? 70 : 0; }
+int cuMemcpyWithAttributesAsync_ptsz(u64 d, u64 s, size_t n, void *a, void *q) { return cuMemcpyWithAttributesAsync(d, s, n, a, q) + 1; }
+int cuMemcpy3DWithAttributesAsync(void *o, u64 f, void *q) { return *(int *)o == 1 && f == 2 && q == (void *)5 ? 72 : 0; }
+int cuMemcpy3DWithAttributesAsync_ptsz(void *o, u64 f, void *q) { return cuMemcpy3DWithAttributesAsync(o, f, q) + 1; }
+int cuFabricCpyBatchAsync(size_t n, void *o, u64 f, void *q) { return n == 1 && *(int *)o == 1 && f == 2 && q == (void *)5 ? 74 : 0; }
+int cuFabricCpyBatchAsync_ptsz(size_t n, void *o, u64 f, void *q) { return cuFabricCpyBatchAsync(n, o, f, q) + 1; }
+int cuStreamBeginRecaptureToGraph(void *q, int m, void *g, void *c, void *d) { return q == (void *)5 && m == 1 && g == (void *)6 && c == (void *)7 && d == (void *)8 ? 76 : 0; }
+int cuStreamBeginRecaptureToGraph_ptsz(void *q, int m, void *g, void *c, void *d) { return cuStreamBeginRecaptureToGraph(q, m, g, c, d) + 1; }
+int cuStreamBeginCaptureToCig(void *q, void *p) { return q == (void *)5 && p == (void *)6 ? 78 : 0; }
+int cuStreamBeginCaptureToCig_ptsz(void *q, void *p) { return cuStreamBeginCaptureToCig(q, p) + 1; }
+int cuStreamEndCaptureToCig(void *q) { return q == (void *)5 ? 80 : 0; }
+int cuStreamEndCaptureToCig_ptsz(void *q) { return cuStreamEndCaptureToCig(q) + 1; }
+int cuGraphAddNode_v3(void *n, void *g, void *d, void *e, size_t c, int *p) { return n == (void *)1 && g == (void *)2 && d == (void *)3 && e == (void *)4 && c == 5 && *p == 1 ? 82 : 0; }
+"""
+
+
+def test_the_arguments_of_new_functions_reach_the_driver(tmp_path):
+    """As cuda.h of CUDA 13.5 has them, also where computing power is paced."""
+    grant = with_driver(tmp_path, PASSED_ON)
+    out = succeeds("""
+        v, u, op, s = c_void_p, c_uint64, create_string_buffer(bytes([1]) + bytes(255)), c_void_p(5)
+        for end in "", "_ptsz":
+            f = lambda name: getattr(cuda, name + end)
+            print(f("cuMemcpyWithAttributesAsync")(u(1), u(2), u(3), v(4), s), f("cuMemcpy3DWithAttributesAsync")(op, u(2), s),
+                  f("cuFabricCpyBatchAsync")(u(1), op, u(2), s), f("cuStreamBeginRecaptureToGraph")(s, 1, v(6), v(7), v(8)),
+                  f("cuStreamBeginCaptureToCig")(s, v(6)), f("cuStreamEndCaptureToCig")(s))
+        print(cuda.cuGraphAddNode_v3(v(1), v(2), v(3), v(4), u(5), op))
+        """, grant)
+    assert out.split() == "70 72 74 76 78 80 71 73 75 77 79 81 82".split()
