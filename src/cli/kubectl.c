@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "cli/complain.h"
+#include "cli/kubectl-problem.h"
 
 void kubectl_init(struct kubectl *kubectl)
 {
@@ -49,6 +50,8 @@ int kubectl_add_flag(struct kubectl *kubectl, const char *name, const char *valu
 }
 
 #define CHUNK (64 * 1024)
+#define SAID_MAX (16u << 10)
+#define ERRORS_MAX (64u << 10)
 #define OPTION_FIRST 1000
 
 /* kubectl 1.36, `kubectl options`. */
@@ -126,19 +129,6 @@ static int wait_for(pid_t pid, int *ret_status)
 	return 0;
 }
 
-static int kubectl_result(const struct kubectl *kubectl, const char *path, int status, struct error *err)
-{
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	if (WIFSIGNALED(status))
-		return error_set(err, EIO, "%s was ended by signal %d", kubectl->program, WTERMSIG(status));
-	return error_set(err, EIO,
-		"%s ended with status %d (its reason is above). Try the same by hand: %s get --raw '%s'. "
-		"Nodes and "
-		"pods of all namespaces must be readable (verbs get and list).",
-		kubectl->program, WEXITSTATUS(status), kubectl->program, path);
-}
-
 static char **argv_new(const struct kubectl *kubectl, const char *const *args)
 {
 	size_t n = 0, n_args = 0;
@@ -168,7 +158,7 @@ static void child_exec(char **argv, int in, int out, int complaints, int failure
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() == parent && (in < 0 || dup2(in, STDIN_FILENO) >= 0) && dup2(out, STDOUT_FILENO) >= 0 &&
-		(complaints < 0 || dup2(complaints, STDERR_FILENO) >= 0))
+		dup2(complaints, STDERR_FILENO) >= 0)
 		execvp(argv[0], argv);
 	r = errno;
 	if (write(failure, &r, sizeof(r)) < 0)
@@ -185,8 +175,8 @@ static int not_started(const struct kubectl *kubectl, int errnum, struct error *
 	return error_set(err, errnum, "%s does not start: %s", kubectl->program, strerror(errnum));
 }
 
-/* in: its standard input, -1 for ours. hears: its standard error is a pipe to us, else it is ours. */
-static int process_start(const struct kubectl *kubectl, const char *const *args, int in, bool hears,
+/* in: its standard input, -1 for ours. */
+static int process_start(const struct kubectl *kubectl, const char *const *args, int in,
 	struct kubectl_process *ret_process, struct error *err)
 {
 	_cleanup_free_ char **argv = argv_new(kubectl, args);
@@ -195,8 +185,7 @@ static int process_start(const struct kubectl *kubectl, const char *const *args,
 
 	if (!argv)
 		return error_set(err, ENOMEM, "out of memory");
-	if (pipe2(out, O_CLOEXEC) == 0 && (!hears || pipe2(complaints, O_CLOEXEC) == 0) &&
-		pipe2(failure, O_CLOEXEC) == 0)
+	if (pipe2(out, O_CLOEXEC) == 0 && pipe2(complaints, O_CLOEXEC) == 0 && pipe2(failure, O_CLOEXEC) == 0)
 		pid = fork();
 	if (pid < 0)
 		r = errno;
@@ -220,7 +209,7 @@ static int process_start(const struct kubectl *kubectl, const char *const *args,
 int kubectl_start(const struct kubectl *kubectl, const char *const *args, struct kubectl_process *ret_process,
 	struct error *err)
 {
-	return process_start(kubectl, args, -1, true, ret_process, err);
+	return process_start(kubectl, args, -1, ret_process, err);
 }
 
 void kubectl_stop(struct kubectl_process *process)
@@ -265,99 +254,128 @@ void complaints_take(const char *text, size_t len, struct strbuf *pending, struc
 	fflush(stderr);
 }
 
-/* Returns false at the end of the pipe, and when out is full. */
-static bool take_some(int fd, struct strbuf *out, struct strbuf *pending, struct strbuf *complaints)
-{
-	char chunk[16384];
-	ssize_t n = read(fd, chunk, sizeof(chunk));
+/* What came on standard error: the errors, and the beginning of everything. */
+struct complaints {
+	struct strbuf *errors;
+	struct strbuf pending, said;
+};
 
-	if (n < 0)
-		return errno == EINTR;
-	if (n == 0)
-		return false;
-	if (out)
-		return strbuf_add(out, chunk, (size_t)n) >= 0;
-	complaints_take(chunk, (size_t)n, pending, complaints);
-	return true;
+static void complaints_init(struct complaints *complaints, struct strbuf *errors)
+{
+	complaints->errors = errors;
+	strbuf_init(&complaints->pending, errors->max);
+	strbuf_init(&complaints->said, SAID_MAX);
 }
 
-static void take_all(const struct kubectl_process *process, struct strbuf *out, struct strbuf *complaints)
+static void complaints_release(struct complaints *complaints)
+{
+	strbuf_release(&complaints->pending);
+	strbuf_release(&complaints->said);
+}
+
+static int complaints_add(void *userdata, const char *text, size_t len)
+{
+	struct complaints *complaints = userdata;
+	size_t room = SAID_MAX - complaints->said.len;
+
+	strbuf_add(&complaints->said, text, len < room ? len : room);
+	complaints_take(text, len, &complaints->pending, complaints->errors);
+	return 0;
+}
+
+static int add_piece(void *userdata, const char *data, size_t len)
+{
+	return strbuf_add(userdata, data, len);
+}
+
+/* Gives fn what can be read now. *fd is -1 after the end. */
+static int take_some(int *fd, char *chunk, kubectl_data_fn *fn, void *userdata)
+{
+	ssize_t n = read(*fd, chunk, CHUNK);
+
+	if (n > 0)
+		return fn(userdata, chunk, (size_t)n);
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	if (n == 0)
+		*fd = -1;
+	return 0;
+}
+
+/* Returns at the end of both pipes, or with what fn did not like. */
+static int take_all(const struct kubectl_process *process, kubectl_data_fn *fn, void *userdata,
+	struct complaints *complaints)
 {
 	struct pollfd fds[] = {
 		{.fd = process->out, .events = POLLIN}, {.fd = process->complaints, .events = POLLIN}};
-	_cleanup_strbuf_ struct strbuf pending;
-
-	strbuf_init(&pending, out->max);
-	while ((fds[0].fd >= 0 || fds[1].fd >= 0) && !out->failed) {
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
-			break;
-		if (fds[0].fd >= 0 && fds[0].revents && !take_some(fds[0].fd, out, NULL, NULL))
-			fds[0].fd = -1;
-		if (fds[1].fd >= 0 && fds[1].revents && !take_some(fds[1].fd, NULL, &pending, complaints))
-			fds[1].fd = -1;
-	}
-	if (pending.len && may_be_error(pending.data, pending.len))
-		strbuf_addf(complaints, "%s\n", pending.data);
-}
-
-/* What it says, to its end or until out is full; its wait status. */
-static int process_finish(
-	struct kubectl_process *process, struct strbuf *out, struct strbuf *complaints, int *ret_status)
-{
-	int r = 0;
-
-	take_all(process, out, complaints);
-	if (!out->failed) {
-		r = wait_for(process->pid, ret_status);
-		process->pid = -1;
-	}
-	kubectl_stop(process);
-	return out->failed ? out->failed : r;
-}
-
-/* Returns at its end, or with what fn did not like. */
-static int read_pieces(int fd, kubectl_data_fn *fn, void *userdata)
-{
 	_cleanup_free_ char *chunk = malloc(CHUNK);
 	int r = chunk ? 0 : -ENOMEM;
 
-	while (r == 0) {
-		ssize_t n = read(fd, chunk, CHUNK);
-
-		if (n > 0)
-			r = fn(userdata, chunk, (size_t)n);
-		else if (n == 0)
-			break;
-		else if (errno != EINTR)
-			r = -errno;
+	while (r == 0 && (fds[0].fd >= 0 || fds[1].fd >= 0)) {
+		if (poll(fds, 2, -1) < 0) {
+			r = errno == EINTR ? 0 : -errno;
+			continue;
+		}
+		if (fds[1].fd >= 0 && fds[1].revents)
+			r = take_some(&fds[1].fd, chunk, complaints_add, complaints);
+		if (r == 0 && fds[0].fd >= 0 && fds[0].revents)
+			r = take_some(&fds[0].fd, chunk, fn, userdata);
 	}
+	if (complaints->pending.len && may_be_error(complaints->pending.data, complaints->pending.len))
+		strbuf_addf(complaints->errors, "%s\n", complaints->pending.data);
 	return r;
+}
+
+/* Everything that the process says, to its end. Returns its exit status, or a negative errno: with a sentence
+ * in err, or without one if it is what fn returned. */
+static int process_finish(const struct kubectl *kubectl, struct kubectl_process *process, kubectl_data_fn *fn,
+	void *userdata, struct strbuf *errors, struct error *err)
+{
+	_cleanup_(complaints_release) struct complaints complaints;
+	int r, status = 0;
+
+	complaints_init(&complaints, errors);
+	r = take_all(process, fn, userdata, &complaints);
+	if (r == 0) {
+		r = wait_for(process->pid, &status);
+		process->pid = -1;
+	}
+	kubectl_stop(process);
+	if (r < 0)
+		return r;
+	if (WIFSIGNALED(status))
+		return error_set(err, EIO, "%s was ended by signal %d", kubectl->program, WTERMSIG(status));
+	r = WEXITSTATUS(status) ? kubectl_problem(kubectl, strbuf_cstr(&complaints.said), err) : 0;
+	return r < 0 ? r : WEXITSTATUS(status);
+}
+
+static int get_failed(
+	const struct kubectl *kubectl, const char *path, struct strbuf *errors, struct error *err)
+{
+	const char *reason = errors->len ? errors->data : "its reason is above";
+	bool forbidden = strcasestr(reason, "forbidden");
+
+	if (errors->len)
+		errors->data[strcspn(errors->data, "\n")] = '\0';
+	return error_set(err, EIO, "`%s get --raw '%.120s'` failed: %.220s%s", kubectl->program, path, reason,
+		forbidden ? ". Nodes and pods of all namespaces must be readable (verbs get and list)" : "");
 }
 
 int kubectl_stream_raw(const struct kubectl *kubectl, const char *path, kubectl_data_fn *fn, void *userdata,
 	struct error *err)
 {
 	_cleanup_free_ char *raw = NULL;
+	_cleanup_strbuf_ struct strbuf errors;
 	struct kubectl_process process;
-	int r, status = 0;
+	int r;
 
+	strbuf_init(&errors, ERRORS_MAX);
 	if (asprintf(&raw, "--raw=%s", path) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = process_start(kubectl, (const char *const[]){"get", raw, NULL}, -1, false, &process, err);
-	if (r < 0)
-		return r;
-	r = read_pieces(process.out, fn, userdata);
-	if (r == 0) {
-		r = wait_for(process.pid, &status);
-		process.pid = -1;
-	}
-	kubectl_stop(&process);
-	return r < 0 ? r : kubectl_result(kubectl, path, status, err);
-}
-
-static int add_piece(void *userdata, const char *data, size_t len)
-{
-	return strbuf_add(userdata, data, len);
+	r = process_start(kubectl, (const char *const[]){"get", raw, NULL}, -1, &process, err);
+	if (r == 0)
+		r = process_finish(kubectl, &process, fn, userdata, &errors, err);
+	return r > 0 ? get_failed(kubectl, path, &errors, err) : r;
 }
 
 int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err)
@@ -374,16 +392,14 @@ static int run_with_input(const struct kubectl *kubectl, const char *const *args
 	struct strbuf *complaints, struct error *err)
 {
 	struct kubectl_process process;
-	int r = process_start(kubectl, args, in, true, &process, err), status = 0;
+	int r = process_start(kubectl, args, in, &process, err);
 
 	if (r < 0)
 		return r;
-	r = process_finish(&process, out, complaints, &status);
-	if (r < 0)
-		return error_set(err, EIO, "no answer from %s: %s", kubectl->program, strerror(-r));
-	if (WIFSIGNALED(status))
-		return error_set(err, EIO, "%s was ended by signal %d", kubectl->program, WTERMSIG(status));
-	return WEXITSTATUS(status);
+	r = process_finish(kubectl, &process, add_piece, out, complaints, err);
+	if (out->failed)
+		return error_set(err, EIO, "no answer from %s: %s", kubectl->program, strerror(-out->failed));
+	return r;
 }
 
 int kubectl_run(const struct kubectl *kubectl, const char *const *args, struct strbuf *out,

@@ -41,8 +41,11 @@ struct kubectl_options {
 int kubectl_parse_options(
 	struct kubectl *kubectl, const struct kubectl_options *options, int argc, char **argv);
 
-/* kubectl_get_raw() - GET of a path of the API, appended to body. kubectl keeps our stdin and stderr: it may
- * ask for a password, and says itself what the API server did not like. */
+/* A kubectl whose configuration cannot be used, or leads to no API server, is a negative errno with a
+ * sentence about that (kubectl-problem.h), of all that follow.
+ *
+ * kubectl_get_raw() - GET of a path of the API, appended to body. kubectl keeps our stdin; of its standard
+ * error the same holds as for kubectl_run(), and the errors are in the sentence. */
 int kubectl_get_raw(const struct kubectl *kubectl, const char *path, struct strbuf *body, struct error *err);
 
 /* kubectl_stream_raw() - the same, piece by piece as it comes; a negative result of fn ends kubectl, and is
