@@ -86,17 +86,23 @@ int pod_fetch(const struct kubectl *kubectl, const char *namespace_, const char 
 		complaints.len ? strbuf_cstr(&complaints) : "kubectl gave no reason");
 }
 
-int pod_fetch_facts(const struct kubectl *kubectl, const char *named, const char *name,
-	struct json_object **ret_pod, struct pod_facts *ret_facts, struct error *err)
+int pod_fetch_named(const struct kubectl *kubectl, const char *named, const char *name,
+	struct json_object **ret_pod, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf namespace_;
-	struct error problem = {""};
 	int r;
 
 	strbuf_init(&namespace_, POD_NAME_MAX);
 	r = pod_find_namespace(kubectl, named, &namespace_, err);
-	if (r == 0)
-		r = pod_fetch(kubectl, strbuf_cstr(&namespace_), name, ret_pod, err);
+	return r < 0 ? r : pod_fetch(kubectl, strbuf_cstr(&namespace_), name, ret_pod, err);
+}
+
+int pod_fetch_facts(const struct kubectl *kubectl, const char *named, const char *name,
+	struct json_object **ret_pod, struct pod_facts *ret_facts, struct error *err)
+{
+	struct error problem = {""};
+	int r = pod_fetch_named(kubectl, named, name, ret_pod, err);
+
 	if (r < 0)
 		return r;
 	r = pod_facts_from_json(*ret_pod, ret_facts, &problem);

@@ -23,7 +23,11 @@ const char *pod_argument(int argc, char **argv, const char **ret_name);
 int pod_find_namespace(
 	const struct kubectl *kubectl, const char *named, struct strbuf *namespace_, struct error *err);
 
-/* pod_fetch_facts() - pod_fetch() in the namespace that was named (NULL: the current one), and what it says;
+/* pod_fetch_named() - pod_fetch() in the namespace that was named (NULL: the current one). */
+int pod_fetch_named(const struct kubectl *kubectl, const char *named, const char *name,
+	struct json_object **ret_pod, struct error *err);
+
+/* pod_fetch_facts() - pod_fetch_named(), and what the pod says;
  * facts->namespace_ is where it was found. The caller has initialised ret_facts and releases it. */
 int pod_fetch_facts(const struct kubectl *kubectl, const char *named, const char *name,
 	struct json_object **ret_pod, struct pod_facts *ret_facts, struct error *err);

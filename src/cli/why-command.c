@@ -210,17 +210,37 @@ static bool has_level(const struct options *options, struct json_object *pod, co
 	       json_member(answer, "resourcePolicy") != NULL;
 }
 
+/* The scheduler has no such pod in its book, and answers kube-scheduler with the same sentence for every
+ * node. */
+static int tell_impossible(const struct pod_facts *facts, struct error *problem)
+{
+	printf("Pod %s/%s gets no GPU: what it asks for cannot be.\n"
+	       "Wrong: %s.\n"
+	       "No node is considered for it, so none is listed. A label can be changed with `kubectl -n %s "
+	       "label --overwrite pod %s KEY=VALUE`; for anything else delete the pod and create it again.\n",
+		facts->namespace_, facts->name, printable(problem->text), facts->namespace_, facts->name);
+	return 0;
+}
+
 static int run(struct options *options, struct error *err)
 {
+	struct error problem = {""};
 	_cleanup_json_ struct json_object *pod = NULL;
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	_cleanup_strbuf_ struct strbuf body;
 	int r;
 
 	strbuf_init(&body, ANSWER_MAX);
-	r = pod_fetch_facts(&options->kubectl, options->namespace_, options->name, &pod, &facts, err);
+	r = pod_fetch_named(&options->kubectl, options->namespace_, options->name, &pod, err);
 	if (r < 0)
 		return r;
+	r = pod_facts_read(pod, &facts, &problem);
+	if (r == -EINVAL && *facts.uid && !*facts.node && !options->json)
+		return tell_impossible(&facts, &problem);
+	if (r < 0) {
+		*err = problem;
+		return r;
+	}
 	if (has_level(options, pod, &facts, &body))
 		return print_answer(options, &facts, &body, err);
 	strbuf_clear(&body);

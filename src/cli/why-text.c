@@ -214,6 +214,22 @@ static void add_where(
 	add_why_that_card(out, answer, node);
 }
 
+/* The pod has no place, and its ResourcePolicy is the reason. */
+static bool waits_for_level(struct json_object *answer, struct json_object *pod)
+{
+	struct json_object *level = json_member(answer, "resourcePolicy");
+
+	return pod && strcmp(text_of(pod, "state"), "waiting") == 0 && !is_true(pod, "finished") &&
+	       is_true(level, "waits") && *text_of(level, "text");
+}
+
+static void add_waits_for(struct strbuf *out, struct json_object *answer, struct json_object *pod)
+{
+	add_request(out, pod);
+	add_gang(out, json_member(answer, "gang"));
+	add_waiting(out, json_member(answer, "waiting"));
+}
+
 static void add_pod(struct strbuf *out, struct json_object *answer, struct json_object *pod, const char *who)
 {
 	const char *state = text_of(pod, "state");
@@ -232,6 +248,10 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 		strbuf_adds(out, " at most, until kube-scheduler binds it.\n");
 		add_request(out, pod);
 		add_gang(out, json_member(answer, "gang"));
+	} else if (waits_for_level(answer, pod)) {
+		strbuf_addf(out, "Pod %s is held back by its ResourcePolicy: %s.\n", who,
+			text_of(json_member(answer, "resourcePolicy"), "text"));
+		add_waits_for(out, answer, pod);
 	} else {
 		strbuf_addf(out, "Pod %s waits for a GPU%s.\n", who,
 			number_of(answer, "fittingNodes") && !waits_for_gang(answer)
@@ -239,9 +259,7 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 				  "other "
 				  "rules keep the pod from the nodes below (see `kubectl describe pod`)"
 				: "");
-		add_request(out, pod);
-		add_gang(out, json_member(answer, "gang"));
-		add_waiting(out, json_member(answer, "waiting"));
+		add_waits_for(out, answer, pod);
 	}
 }
 
@@ -385,7 +403,8 @@ static void make_printable(char *text, size_t len)
 			text[i] = '?';
 }
 
-static void add_level(struct json_object *answer, struct strbuf *out)
+/* told: the last answer is in the text already. */
+static void add_level(struct json_object *answer, bool told, struct strbuf *out)
 {
 	struct json_object *level = json_member(answer, "resourcePolicy");
 
@@ -401,7 +420,7 @@ static void add_level(struct json_object *answer, struct strbuf *out)
 	} else {
 		strbuf_addf(out, "It is in no level of ResourcePolicy %s", text_of(level, "policy"));
 	}
-	if (*text_of(level, "text"))
+	if (*text_of(level, "text") && !told)
 		strbuf_addf(out, ". Last answer: %s", text_of(level, "text"));
 	strbuf_adds(out, ".\n");
 }
@@ -409,7 +428,7 @@ static void add_level(struct json_object *answer, struct strbuf *out)
 int why_level_text(struct json_object *answer, const char *who, struct strbuf *out)
 {
 	strbuf_addf(out, "Pod %s asks for no " RESOURCE_GPU_MEM ".\n", who);
-	add_level(answer, out);
+	add_level(answer, false, out);
 	why_add_decisions(answer, who, out);
 	if (!out->failed)
 		make_printable(out->data, out->len);
@@ -429,7 +448,7 @@ int why_text(struct json_object *answer, const char *who, struct strbuf *out)
 		strbuf_addf(out,
 			"The scheduler's ledger has no pod %s: it has ended, or was created a moment ago.\n",
 			who);
-	add_level(answer, out);
+	add_level(answer, waits_for_level(answer, pod), out);
 	add_nodes(out, answer, !is_bound(pod));
 	why_add_decisions(answer, who, out);
 	if (!out->failed)

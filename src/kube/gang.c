@@ -27,8 +27,8 @@ static int read_min(struct json_object *labels, struct pod_facts *facts, struct 
 		return 0;
 	if (!text || parse_u32(text, GANG_MIN_MAX, &facts->gang_min) < 0 || !facts->gang_min)
 		return error_set(err, EINVAL,
-			"pod %s/%s: label " LABEL_GANG_MIN " is \"%.40s\": must be a number from 1 to %d",
-			facts->namespace_, facts->name, text ? text : "", GANG_MIN_MAX);
+			"label " LABEL_GANG_MIN " is \"%.40s\": must be a number from 1 to %d",
+			text ? text : "", GANG_MIN_MAX);
 	return 0;
 }
 

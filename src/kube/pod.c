@@ -390,8 +390,7 @@ static int read_placement(struct json_object *pod, struct pod_facts *facts, stru
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0)
-		error_prefix(err, "pod %s/%s: annotation %s", facts->namespace_, facts->name,
-			ANNOTATION_PLACEMENT);
+		error_prefix(err, "annotation %s", ANNOTATION_PLACEMENT);
 	return 0;
 }
 
@@ -411,8 +410,8 @@ static int read_unit(struct json_object *pod, struct pod_facts *facts, struct er
 		return 0;
 	}
 	facts->request.unit_mib = UNIT_MIB_NONE;
-	return error_set(err, EINVAL, "pod %s/%s: annotation %s: \"%.40s\" is no number of MiB",
-		facts->namespace_, facts->name, ANNOTATION_UNIT, text ? text : "");
+	return error_set(err, EINVAL, "annotation %s: \"%.40s\" is no number of MiB", ANNOTATION_UNIT,
+		text ? text : "");
 }
 
 /* Of a pod that is bound already only whose it is matters. */
@@ -439,45 +438,61 @@ static int read_cards_and_placement(struct json_object *pod, struct pod_facts *f
 	if (r < 0 || label == 0 || (*facts->node && facts->has_placement))
 		return r;
 	*err = problem;
-	error_prefix(err, "pod %s/%s", facts->namespace_, facts->name);
 	return label;
+}
+
+/* The pod's gang cannot be understood: what else is wrong is told with it. */
+static int refuse_gang(struct json_object *pod, struct error *err)
+{
+	_cleanup_request_ struct request request;
+	struct error more = {""}, gang = *err;
+	int r;
+
+	request_init(&request);
+	r = read_request(pod, false, &request, &more);
+	if (r == 0)
+		r = read_cards(pod, &request, &more);
+	if (r == -ENOMEM)
+		return error_set(err, ENOMEM, "out of memory");
+	return *more.text ? error_set(err, EINVAL, "%.250s; %.250s", gang.text, more.text) : -EINVAL;
+}
+
+int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct error *err)
+{
+	int r;
+
+	err->text[0] = '\0';
+	pod_facts_init(ret_facts);
+	if (read_names(pod, ret_facts) < 0 || read_standing(pod, ret_facts) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	read_state(pod, ret_facts);
+	if (!*ret_facts->uid || !*ret_facts->name || !*ret_facts->namespace_)
+		return error_set(err, EINVAL, "metadata without a uid, a name or a namespace");
+	if (!object_name_is_valid(ret_facts->namespace_) || !object_name_is_valid(ret_facts->name))
+		return error_set(err, EINVAL, "its name or namespace is not valid");
+	r = read_gang(pod, ret_facts, err);
+	if (r < 0)
+		return r == -EINVAL ? refuse_gang(pod, err) : r;
+	r = read_request(pod, *ret_facts->node, &ret_facts->request, err);
+	if (r < 0)
+		return r;
+	if (read_group(pod, ret_facts) < 0 ||
+		(!request_is_empty(&ret_facts->request) &&
+			(read_labels(json_member(pod, "metadata"), ret_facts) < 0 ||
+				read_resize(pod, ret_facts) < 0)))
+		return error_set(err, ENOMEM, "out of memory");
+	r = read_cards_and_placement(pod, ret_facts, err);
+	if (r == 0 && !*err->text)
+		read_unit(pod, ret_facts, err);
+	return r;
 }
 
 int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err)
 {
 	struct error ignored;
-	int r;
+	int r = pod_facts_read(pod, ret_facts, err ? err : &ignored);
 
-	if (!err)
-		err = &ignored;
-	err->text[0] = '\0';
-	pod_facts_init(ret_facts);
-	if (read_names(pod, ret_facts) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	if (read_standing(pod, ret_facts) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	read_state(pod, ret_facts);
-	if (!*ret_facts->uid || !*ret_facts->name || !*ret_facts->namespace_)
-		return error_set(err, EINVAL, "pod %s/%s: metadata without a uid, a name or a namespace",
-			ret_facts->namespace_, ret_facts->name);
-	if (!object_name_is_valid(ret_facts->namespace_) || !object_name_is_valid(ret_facts->name))
-		return error_set(err, EINVAL, "a pod whose name or namespace is none: %s/%s",
-			ret_facts->namespace_, ret_facts->name);
-	r = read_gang(pod, ret_facts, err);
-	if (r < 0)
-		return r;
-	r = read_request(pod, *ret_facts->node, &ret_facts->request, err);
-	if (r < 0) {
+	if (err && *err->text && r != -ENOMEM)
 		error_prefix(err, "pod %s/%s", ret_facts->namespace_, ret_facts->name);
-		return r;
-	}
-	if (read_group(pod, ret_facts) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	if (!request_is_empty(&ret_facts->request) &&
-		(read_labels(json_member(pod, "metadata"), ret_facts) < 0 || read_resize(pod, ret_facts) < 0))
-		return error_set(err, ENOMEM, "out of memory");
-	r = read_cards_and_placement(pod, ret_facts, err);
-	if (r == 0 && !*err->text)
-		read_unit(pod, ret_facts, err);
 	return r;
 }

@@ -15,6 +15,11 @@ struct json_object;
  * success with has_placement false, and the sentence in err (err->text is "" otherwise). */
 int pod_facts_from_json(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
 
+/* pod_facts_read() - the same, with a sentence (err must not be NULL) that does not begin with the pod's
+ * name: as an answer to kube-scheduler it becomes an Event of the pod, where it is to be the same for all
+ * pods. */
+int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct error *err);
+
 /* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
  *   {"unit":1024,"containers":{"main":[{"uuid":"GPU-..","units":3,"core":30}]}}      (core left out when 0)
  * of a whole card units is 1, and "visible":["GPU-..",..] are the cards of its job that its containers see;

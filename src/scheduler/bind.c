@@ -328,7 +328,7 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	if (!pod) {
 		snprintf(text, sizeof(text), "cannot read the pod: %s", response->text);
 		bind_refuse(bind, BIND_POD_UNREADABLE, text);
-	} else if (pod_facts_from_json(pod, &facts, &err) < 0) {
+	} else if (pod_facts_read(pod, &facts, &err) < 0) {
 		bind_refuse(bind, BIND_POD_UNREADABLE, err.text);
 	} else if (strcmp(facts.uid, bind->what.uid) != 0) {
 		bind_refuse(bind, BIND_POD_REPLACED, "the pod was deleted and created anew meanwhile");

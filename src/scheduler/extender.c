@@ -66,7 +66,7 @@ static int question_parse(const char *body, size_t len, struct question *ret_que
 	if (!ret_question->nodes.names)
 		return error_set(err, EINVAL,
 			"request has no NodeNames: set nodeCacheCapable: true for this extender");
-	return pod_facts_from_json(pod, &ret_question->pod, err);
+	return pod_facts_read(pod, &ret_question->pod, err);
 }
 
 /* What filter knows of the nodes it was asked about. */
@@ -298,9 +298,10 @@ static char *refuse(struct scheduler *scheduler, enum filter_outcome result, con
 	const char *body, size_t len)
 {
 	_cleanup_(question_release) struct question question = {0};
+	struct error ignored;
 
 	scheduler->metrics.filter_results[result]++;
-	question_parse(body, len, &question, NULL);
+	question_parse(body, len, &question, &ignored);
 	if (names_pod(&question))
 		record_filter_error(scheduler, &question.pod, text);
 	return extender_error(text);

@@ -240,7 +240,7 @@ static char *answer(struct scheduler *scheduler, const char *body, size_t len, u
 			"request has no NodeNameToMetaVictims: set nodeCacheCapable: true for this extender");
 		return NULL;
 	}
-	if (pod_facts_from_json(json_member(root, "Pod"), &pod, err) < 0)
+	if (pod_facts_read(json_member(root, "Pod"), &pod, err) < 0)
 		return NULL;
 	*ret_status = 200;
 	*ret_result = PREEMPT_NOT_OURS;

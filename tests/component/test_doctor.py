@@ -236,9 +236,9 @@ def listed(name, **data):
     return add(CONFIGMAPS, config_map(name, **data))
 
 
-def sick(cluster):
+def sick(cluster, **reason):
     gpus = [{"index": 0, "uuid": f"{CARD}0", "model": "T", "mib": 16160, "healthy": True},
-            {"index": 1, "uuid": f"{CARD}1", "model": "T", "mib": 16160, "healthy": False}]
+            {"index": 1, "uuid": f"{CARD}1", "model": "T", "mib": 16160, "healthy": False, **reason}]
     annotations(gpus=json.dumps(gpus))(cluster)
     capacity("aliyun.com/gpu-mem", "15", "allocatable")(cluster)
 
@@ -250,6 +250,12 @@ def no_scheduler(cluster):
     without(LEASES, "ration-ledger")(cluster)
 
 
+def because(reason):
+    return lambda cluster: sick(cluster, reason=reason)
+
+
+# What resets the card, whatever the driver; NVIDIA's catalogue of Xids says what else there is to do.
+RESET = "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data  # then reboot the node"
 OLD = "2026-11-22T03:59:00.000000Z"  # a minute before the newest
 N1, LEDGER = "node n1", "Lease kube-system/ration-ledger"
 FAULTS = [
@@ -325,7 +331,17 @@ FAULTS = [
     ("torn", annotations(gpus="["), "capacity", "error", N1, "cannot be understood", "delete pod"),
     ("left-over", capacity("aliyun.com/gpu-mem", "15", name="plain"), "capacity", "error", "node plain",
      "no mode is in force", "delete pod"),
-    ("sick", sick, "cards", "warning", N1, f"GPU 1 ({CARD}1) is faulty", "ration uncordon n1 1"),
+    ("sick", sick, "cards", "warning", N1, f"GPU 1 ({CARD}1) is faulty", "kubectl get events"),
+    ("cordoned", because("cordoned: fan"), "cards", "warning", N1, "takes no new pods: cordoned: fan", "ration uncordon n1 1"),
+    ("xid", because("Xid 48"), "cards", "error", N1, f"GPU 1 ({CARD}1) is faulty: no new pods go there; Xid 48", RESET),
+    ("ecc", because("uncorrectable ECC error"), "cards", "error", N1, "uncorrectable ECC error", RESET),
+    ("lost", because("does not answer: GPU is lost"), "cards", "error", N1, "GPU is lost", RESET),
+    ("declared", because("declared faulty by ConfigMap kube-system/n1-device-status: x"), "cards", "warning", N1, "device-status",
+     "kubectl -n kube-system edit configmap n1-device-status"),
+    ("declared-too", because("declared faulty by ConfigMap kube-system/unhealthy-gpu-n1"), "cards", "warning", N1,
+     "unhealthy-gpu-n1", "kubectl -n kube-system edit configmap unhealthy-gpu-n1"),
+    ("declared-by-a-joker", because("declared faulty by ConfigMap kube-system/$(reboot)"), "cards", "warning", N1, "ConfigMap",
+     "kubectl get events"),
     ("torn-list", listed("n1-device-status", devices="- deviceId: ["), "fault-lists", "error",
      "configmap kube-system/n1-device-status", "cannot be understood", "edit configmap n1-device-status"),
     ("torn-gpus", listed("unhealthy-gpu-n1", gpus="0;1"), "fault-lists", "error",

@@ -228,7 +228,7 @@ def test_a_min_available_that_is_none_is_refused_with_a_sentence(api, start, val
     scheduler = start()
     pod = member(api, "p0", 5, least=value)
     assert reasons(scheduler, pod, ["a"]) == {
-        f'pod default/p0: label {GROUP}min-available is "{value}": must be a number from 1 to 1000'}
+        f'label {GROUP}min-available is "{value}": must be a number from 1 to 1000'}
 
 
 def test_a_pod_group_says_how_many(api, start):  # noqa: F811

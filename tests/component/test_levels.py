@@ -523,6 +523,27 @@ def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start, tmp
     assert sums(replay(tmp_path / "history"))[1:] == (3, 3)    # answers, and big's hold and bind and the pod's hold
 
 
+def test_why_of_a_pod_that_its_policy_holds_back_begins_with_the_policy(api, start, person):    # noqa: F811
+    gpu_levels(api)
+    policy(api, [{**POOL_A, "max": 9}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
+    scheduler = start()
+    ready(api)
+    big = gpu_pod(api, "big", 8)
+    assert scheduler.bind(big, scheduler.filter(big, ["b1", "a1"])["NodeNames"][0]) == ""
+    assert scheduler.filter(gpu_pod(api, "p"), ["b1", "a1"])["NodeNames"] == []
+    wait_for(lambda: json.loads(scheduler.http("GET", "/why?namespace=default&name=p")[1]).get("pod"))
+    person.world(scheduler)
+    text = re.sub(r"for \d+ s", "for N s", person.why("p"))
+    assert text.startswith("Pod default/p is held back by its ResourcePolicy: ResourcePolicy team: waits for level 1 (idc): level 1 "
+                           "(idc) has no room.\nIt asks for 3 units of aliyun.com/gpu-mem.\n")
+    assert "It waits for a level, for N s.\n" in text and "although there is room" not in text
+    # When the reason has gone, so has the sentence.
+    api.delete("pods", "big")
+    wait_for(lambda: nudged(api, "p"))
+    assert scheduler.filter(api.pod("p"), ["b1", "a1"])["NodeNames"] == ["a1"]
+    assert person.why("p").startswith("Pod default/p is being placed: ")
+
+
 def test_why_tells_of_the_level_of_a_pod_without_a_gpu(api, start, nodes, person):    # noqa: F811
     policy(api, [{**POOL_A, "max": 0}])
     scheduler = start()

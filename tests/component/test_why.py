@@ -17,6 +17,7 @@ from agent_fixture import SANITIZED
 from fake_apiserver import FOREVER, wait_for
 from test_preempt import fragmented, preempt, running
 
+GANG, GANG_MIN = (f"pod-group.scheduling.sigs.k8s.io/{key}" for key in ("name", "min-available"))
 gpu_node, gpus = test_scheduler.gpu_node, test_scheduler.gpus
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
 RATION = BUILD / "src/cli/ration"
@@ -359,7 +360,7 @@ def person(tmp_path, api):
     return Person(tmp_path, api)
 
 
-def gpu_pod(api, name, gpu_mem, scheduler="ack-co-scheduler", **more):
+def gpu_pod(api, name, gpu_mem=None, scheduler="ack-co-scheduler", **more):
     api.create_pod(name, gpu_mem=gpu_mem, **more)
     return api.patch("pods", name, {"spec": {"schedulerName": scheduler}})
 
@@ -393,6 +394,42 @@ def test_why_explains_a_waiting_pod_node_by_node_and_card_by_card(api, start, pe
     assert forward == ["--namespace=kube-system", "port-forward", "--address=127.0.0.1",
                        "pod/ack-co-scheduler-7c9f8d-x2x4z", ":39999"]
     assert person.calls()[-1] == ["ended"]
+
+
+IMPOSSIBLE = [
+    (dict(gpu_mem=4, labels={GANG: "team", GANG_MIN: "all"}), [f'label {GANG_MIN} is "all"']),
+    (dict(gpu_mem=4, labels={GANG: "team", GANG_MIN: "0"}), [f'label {GANG_MIN} is "0"']),
+    (dict(gpu_mem=4, labels={"aliyun.com/gpu-count": "two"}), ['aliyun.com/gpu-count is "two"']),
+    (dict(gpu_mem=4, labels={"aliyun.com/gpu-count": "3"}), ["gpu-count"]),
+    (dict(gpu_mem=-4), ["aliyun.com/gpu-mem"]),
+    (dict(gpu_mem="4500m"), ["aliyun.com/gpu-mem"]),
+    (dict(gpu_core=30), ["gpu-core.percentage"]),
+    (dict(gpu_mem=4, labels={GANG: "team", GANG_MIN: "-1", "aliyun.com/gpu-count": "two"}),
+     [f'label {GANG_MIN} is "-1"', 'aliyun.com/gpu-count is "two"']),
+]
+
+
+@pytest.mark.parametrize("what,wrong", IMPOSSIBLE)
+def test_why_of_a_pod_that_asks_for_what_cannot_be_lists_what_is_wrong(api, start, person, what, wrong):
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    scheduler.filter(gpu_pod(api, "odd", **what), ["n"])
+    person.world(scheduler)
+    lines = person.why("odd").splitlines()
+    assert lines[0] == "Pod default/odd gets no GPU: what it asks for cannot be."
+    assert lines[1].startswith("Wrong: ") and all(w in lines[1] for w in wrong), lines
+    assert lines[2].startswith("No node is considered for it, so none is listed.") and len(lines) == 3
+
+
+@pytest.mark.parametrize("what,wrong", IMPOSSIBLE)
+def test_reasons_for_kube_scheduler_are_the_same_for_all_pods(api, start, what, wrong):
+    """They become the Events and conditions of pods; contract, section 5."""
+    gpu_node(api, "n", 15360)
+    scheduler = start()
+    answers = [scheduler.filter(gpu_pod(api, name, **what), ["n"])["FailedAndUnresolvableNodes"]
+               for name in ("odd-7f9c", "odd-x2x4")]
+    assert answers[0] == answers[1] and all(w in answers[0]["n"] for w in wrong)
+    assert "odd" not in answers[0]["n"] and "default" not in answers[0]["n"]
 
 
 def test_why_says_that_a_card_is_unhealthy_and_since_what(api, start, person):

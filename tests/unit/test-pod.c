@@ -625,10 +625,10 @@ static void a_name_that_the_api_server_would_not_allow_is_refused(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		snprintf(text, sizeof(text),
 			"{\"metadata\":{\"uid\":\"u\",\"name\":\"%s\",\"namespace\":\"d\"}}", names[i]);
-		assert_refused(text, "whose name or namespace is none");
+		assert_refused(text, "its name or namespace is not valid");
 		snprintf(text, sizeof(text),
 			"{\"metadata\":{\"uid\":\"u\",\"name\":\"a\",\"namespace\":\"%s\"}}", names[i]);
-		assert_refused(text, "whose name or namespace is none");
+		assert_refused(text, "its name or namespace is not valid");
 	}
 	memset(longest, 'x', 254);
 	longest[254] = '\0';

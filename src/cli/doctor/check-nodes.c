@@ -221,6 +221,60 @@ void check_capacity(struct cluster *cluster, struct json_object *node, const str
 	check_companions(cluster, facts, &offer, where, mend);
 }
 
+#define DECLARED "declared faulty by ConfigMap " NAMESPACE_SYSTEM "/"
+
+static bool begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The driver found it (nvml/watch.h), no person did. */
+static bool is_fault_of_driver(const char *reason)
+{
+	return begins(reason, "Xid ") || begins(reason, "uncorrectable ECC") ||
+	       begins(reason, "does not answer");
+}
+
+/* The name of the ConfigMap becomes part of a command: it is one that the node can have, or none. */
+static bool names_list(const char *reason, const char *node, char list[WHERE_SIZE])
+{
+	const char *name = reason + strlen(DECLARED);
+
+	if (!begins(reason, DECLARED))
+		return false;
+	if (begins(name, "unhealthy-gpu-"))
+		snprintf(list, WHERE_SIZE, "unhealthy-gpu-%.253s", node);
+	else
+		snprintf(list, WHERE_SIZE, "%.253s-device-status", node);
+	return begins(name, list) && strcspn(name, ": ") == strlen(list);
+}
+
+/* NVIDIA's catalogue of Xids (docs.nvidia.com/deploy/xid-errors) resolves what is no program's fault by a
+ * reset of the GPU or a reboot of the node, and by support where it returns. A reset needs a GPU that no
+ * process has open, monitoring included (nvidia-smi(1), --gpu-reset), and the agent has it open. A driver
+ * before 550 does not tell that a reset has mended it. So: a reboot, which also resets. */
+static void mend_card(const char *node, const struct gpu_facts *gpu, char mend[MEND_SIZE])
+{
+	char list[WHERE_SIZE];
+
+	if (begins(gpu->reason, "cordoned"))
+		snprintf(mend, MEND_SIZE, "ration uncordon %s %d", node, gpu->index);
+	else if (is_fault_of_driver(gpu->reason))
+		snprintf(mend, MEND_SIZE,
+			"kubectl drain %s --ignore-daemonsets --delete-emptydir-data  # then reboot the "
+			"node, "
+			"which resets its GPUs, and: kubectl uncordon %s. If it returns, take the GPU out "
+			"(ration "
+			"cordon %s %d) and see docs.nvidia.com/deploy/xid-errors",
+			node, node, node, gpu->index);
+	else if (names_list(gpu->reason, node, list))
+		snprintf(mend, MEND_SIZE, "kubectl -n " NAMESPACE_SYSTEM " edit configmap %s", list);
+	else
+		snprintf(mend, MEND_SIZE,
+			"kubectl get events --field-selector involvedObject.kind=Node,involvedObject.name=%s",
+			node);
+}
+
 void check_cards(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
 	const char *problem)
 {
@@ -228,15 +282,19 @@ void check_cards(struct cluster *cluster, struct json_object *node, const struct
 
 	node_text(facts->name, where);
 	for (size_t i = 0; i < facts->n_gpus; i++) {
-		if (facts->gpus[i].healthy)
+		const struct gpu_facts *gpu = &facts->gpus[i];
+
+		if (gpu->healthy)
 			continue;
-		snprintf(mend, sizeof(mend),
-			"ration uncordon %s %d  # if it was cordoned; else: kubectl get events "
-			"--field-selector involvedObject.kind=Node,involvedObject.name=%s",
-			facts->name, facts->gpus[i].index, facts->name);
-		report_find(cluster->report, SEVERITY_WARNING, where, mend,
-			"GPU %d (%s) is faulty: no new pods go there%s%s", facts->gpus[i].index,
-			facts->gpus[i].uuid, *facts->gpus[i].reason ? "; " : "", facts->gpus[i].reason);
+		mend_card(facts->name, gpu, mend);
+		if (begins(gpu->reason, "cordoned"))
+			report_find(cluster->report, SEVERITY_WARNING, where, mend,
+				"GPU %d (%s) takes no new pods: %s", gpu->index, gpu->uuid, gpu->reason);
+		else
+			report_find(cluster->report,
+				is_fault_of_driver(gpu->reason) ? SEVERITY_ERROR : SEVERITY_WARNING, where,
+				mend, "GPU %d (%s) is faulty: no new pods go there%s%s", gpu->index,
+				gpu->uuid, *gpu->reason ? "; " : "", gpu->reason);
 	}
 }
 
