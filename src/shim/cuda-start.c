@@ -26,6 +26,9 @@ HOOK CUresult cuInit(unsigned int flags)
 {
 	CUresult r;
 
+	/* The driver's own answer in a child of a process that had begun with it. */
+	if (shim_was_cut_off())
+		return CUDA_ERROR_NOT_INITIALIZED;
 	/* The driver would start with all cards that it sees. */
 	if (!session_get() || !shim_driver_has(SYMBOL_cuInit))
 		return CUDA_ERROR_NO_DEVICE;

@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+/* (that the hooks among them are compiled under names of their own) */
+#include "libnvidia-ml-symbols.h"
+
 typedef int nvmlReturn_t;
 enum {
 	NVML_SUCCESS = 0,
@@ -19,6 +22,7 @@ enum {
 	NVML_ERROR_DRIVER_NOT_LOADED = 9,
 	NVML_ERROR_FUNCTION_NOT_FOUND = 13,
 	NVML_ERROR_MEMORY = 20,
+	NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
 
 #define NVML_UUID_BUFFER_SIZE 96
@@ -36,6 +40,8 @@ typedef struct {
 	unsigned version;
 	unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
+
+#define NVML_MEMORY_VERSION_2 (sizeof(nvmlMemory_v2_t) | 2u << 24)
 
 typedef struct {
 	unsigned long long bar1Total, bar1Free, bar1Used;

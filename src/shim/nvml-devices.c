@@ -53,9 +53,7 @@ static nvmlReturn_t by_index(unsigned index, nvmlDevice_t *device)
 {
 	const struct shim_session *session = session_get();
 	nvmlDevice_t found;
-	unsigned count;
-	/* Whether NVML was started. */
-	nvmlReturn_t r = DRIVER(nvmlDeviceGetCount_v2)(&count);
+	nvmlReturn_t r = nvml_started();
 
 	if (r != NVML_SUCCESS)
 		return r;

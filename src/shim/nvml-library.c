@@ -11,9 +11,18 @@ static int no_driver(void)
 	return NVML_ERROR_UNINITIALIZED;
 }
 
+nvmlReturn_t nvml_started(void)
+{
+	unsigned count;
+
+	return DRIVER(nvmlDeviceGetCount_v2)(&count);
+}
+
 static int denied(void)
 {
-	return NVML_ERROR_NO_PERMISSION;
+	nvmlReturn_t r = nvml_started();
+
+	return r == NVML_SUCCESS ? NVML_ERROR_NO_PERMISSION : r;
 }
 
 #define DENY_NVML(name) SYMBOL_##name,

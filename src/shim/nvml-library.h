@@ -4,3 +4,6 @@
 #include "libnvidia-ml-symbols.h"
 #include "shim/nvml-abi.h"
 #include "shim/shim.h"
+
+/* nvml_started() - NVML_SUCCESS, or what the driver answers before nvmlInit. */
+nvmlReturn_t nvml_started(void);

@@ -26,9 +26,24 @@ HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *inf
 	return r;
 }
 
+/* As version 2 answers, by a driver before 510, which has version 1 only. */
+static nvmlReturn_t memory_by_v1(nvmlDevice_t device, nvmlMemory_v2_t *info)
+{
+	nvmlMemory_t old;
+	nvmlReturn_t r = DRIVER(nvmlDeviceGetMemoryInfo)(device, info ? &old : NULL);
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (info->version != NVML_MEMORY_VERSION_2)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	*info = (nvmlMemory_v2_t){info->version, old.total, 0, old.free, old.used};
+	return NVML_SUCCESS;
+}
+
 HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *info)
 {
-	nvmlReturn_t r = DRIVER(nvmlDeviceGetMemoryInfo_v2)(device, info);
+	bool has = shim_driver_has(SYMBOL_nvmlDeviceGetMemoryInfo_v2);
+	nvmlReturn_t r = has ? DRIVER(nvmlDeviceGetMemoryInfo_v2)(device, info) : memory_by_v1(device, info);
 	struct session_memory memory;
 
 	/* What the driver reserves for itself is not part of the limit. */

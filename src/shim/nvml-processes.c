@@ -96,6 +96,14 @@ static size_t entry_size_v3(void)
 		       : sizeof(nvmlProcessInfo_v2_t);
 }
 
+/* The list of version 3, of drivers before 510 that of version 2, which has the same entries. The program
+ * finds version 3 here whatever the driver has, and then asks for no other. */
+static nvmlReturn_t list_v3(
+	size_t v3, size_t v2, nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
+{
+	return list(shim_resolve(shim_driver_has(v3) ? v3 : v2), device, count, infos, entry_size_v3());
+}
+
 HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v1_t *infos)
 {
@@ -113,8 +121,8 @@ HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(
 HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
 {
-	return list((void *)DRIVER(nvmlDeviceGetComputeRunningProcesses_v3), device, count, infos,
-		entry_size_v3());
+	return list_v3(SYMBOL_nvmlDeviceGetComputeRunningProcesses_v3,
+		SYMBOL_nvmlDeviceGetComputeRunningProcesses_v2, device, count, infos);
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(
@@ -134,8 +142,8 @@ HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(
 HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
 {
-	return list((void *)DRIVER(nvmlDeviceGetGraphicsRunningProcesses_v3), device, count, infos,
-		entry_size_v3());
+	return list_v3(SYMBOL_nvmlDeviceGetGraphicsRunningProcesses_v3,
+		SYMBOL_nvmlDeviceGetGraphicsRunningProcesses_v2, device, count, infos);
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(
@@ -155,8 +163,8 @@ HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(
 HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(
 	nvmlDevice_t device, unsigned *count, nvmlProcessInfo_v2_t *infos)
 {
-	return list((void *)DRIVER(nvmlDeviceGetMPSComputeRunningProcesses_v3), device, count, infos,
-		entry_size_v3());
+	return list_v3(SYMBOL_nvmlDeviceGetMPSComputeRunningProcesses_v3,
+		SYMBOL_nvmlDeviceGetMPSComputeRunningProcesses_v2, device, count, infos);
 }
 
 /* In the caller's own array: one that is too small for all processes of the card gets the driver's error and
@@ -204,18 +212,26 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned *cou
 	return r;
 }
 
+/* What is said of a process that is not ours: the same as of one that there is not. */
+static nvmlReturn_t not_there(void)
+{
+	nvmlReturn_t r = nvml_started();
+
+	return r == NVML_SUCCESS ? NVML_ERROR_NOT_FOUND : r;
+}
+
 HOOK nvmlReturn_t nvmlDeviceGetAccountingStats(
 	nvmlDevice_t device, unsigned pid, nvmlAccountingStats_t *stats)
 {
 	if (!session_has_process(pid))
-		return NVML_ERROR_NOT_FOUND;
+		return not_there();
 	return DRIVER(nvmlDeviceGetAccountingStats)(device, pid, stats);
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccountingStats_v2_t *stats)
 {
 	if (stats && !session_has_process(stats->pid))
-		return NVML_ERROR_NOT_FOUND;
+		return not_there();
 	return DRIVER(nvmlDeviceGetAccountingStats_v2)(device, stats);
 }
 

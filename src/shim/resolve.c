@@ -2,13 +2,20 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shim/session.h"
 
 /* What the slots hold after they were filled. */
 static int filled;
 static void *driver;
+uintptr_t shim_driver_begin;
+size_t shim_driver_size;
+
+/* The process in which a thread is inside dlopen(), for its children to see; 0: none. */
+static pid_t opening;
 
 /* A grant that names this library as the driver, or a mount that hides the driver: without this check a call
  * would come back to its own stub for ever. */
@@ -29,7 +36,9 @@ static void *driver_open(void)
 
 	if (path[0] != '/')
 		return NULL;
+	__atomic_store_n(&opening, getpid(), __ATOMIC_RELAXED);
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	__atomic_store_n(&opening, 0, __ATOMIC_RELAXED);
 	if (!handle) {
 		shim_log("the driver's library cannot be opened: %s", dlerror());
 		return NULL;
@@ -39,6 +48,27 @@ static void *driver_open(void)
 		return NULL;
 	}
 	return handle;
+}
+
+/* The driver lies from where its first page is to the end of its last segment. The size is written last:
+ * until then no call is taken for the driver's. */
+static void driver_measure(void *handle)
+{
+	void *entry = dlsym(handle, shim_library.names);
+	const ElfW(Ehdr) * head;
+	const ElfW(Phdr) * parts;
+	size_t end = 0;
+	Dl_info info;
+
+	if (!entry || !dladdr(entry, &info))
+		return;
+	head = info.dli_fbase;
+	parts = (const void *)((const char *)info.dli_fbase + head->e_phoff);
+	for (unsigned i = 0; i < head->e_phnum; i++)
+		if (parts[i].p_type == PT_LOAD && parts[i].p_vaddr + parts[i].p_memsz > end)
+			end = parts[i].p_vaddr + parts[i].p_memsz;
+	__atomic_store_n(&shim_driver_begin, (uintptr_t)info.dli_fbase, __ATOMIC_RELAXED);
+	__atomic_store_n(&shim_driver_size, end, __ATOMIC_RELEASE);
 }
 
 static bool is_denied(size_t index)
@@ -51,8 +81,11 @@ static bool is_denied(size_t index)
 
 static void slots_fill(void)
 {
-	void *handle = driver_open();
+	void *handle = shim_was_cut_off() ? NULL : driver_open();
 	const char *name = shim_library.names;
+
+	if (handle)
+		driver_measure(handle);
 
 	for (size_t i = 0; i < shim_library.count; i++, name += strlen(name) + 1) {
 		void *function = handle ? dlsym(handle, name) : (void *)shim_library.no_driver;
@@ -77,6 +110,13 @@ void *shim_resolve(size_t index)
 		slots_fill();
 	errno = saved;
 	return __atomic_load_n(&shim_slots[index], __ATOMIC_RELAXED);
+}
+
+bool shim_was_cut_off(void)
+{
+	pid_t begun = __atomic_load_n(&opening, __ATOMIC_RELAXED);
+
+	return begun != 0 && begun != getpid();
 }
 
 bool shim_driver_is_open(void)

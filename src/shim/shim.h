@@ -33,6 +33,10 @@ extern const struct shim_library shim_library __attribute__((visibility("hidden"
 /* The driver's function for each symbol: at first a stub that leads to shim_resolve(). */
 extern void *shim_slots[] __attribute__((visibility("hidden")));
 
+/* Where the driver's library lies: for the entries that tell its own calls from a program's. */
+extern uintptr_t shim_driver_begin __attribute__((visibility("hidden")));
+extern size_t shim_driver_size __attribute__((visibility("hidden")));
+
 /* DRIVER() - the driver's own function of this name, to be called from a hook or anywhere. */
 #define DRIVER(name) ((__typeof__(&name))__atomic_load_n(&shim_slots[SYMBOL_##name], __ATOMIC_RELAXED))
 
@@ -48,6 +52,10 @@ bool shim_driver_is_open(void);
 
 /* shim_driver_has() - whether there is, and it exports the symbol with this index. */
 bool shim_driver_has(size_t index);
+
+/* shim_was_cut_off() - whether this process was forked while another thread of its parent opened the driver's
+ * library. What it has of that is half done, so it has no driver. */
+bool shim_was_cut_off(void);
 
 /* shim_self() - a handle of this library for dlsym(). NULL where it has none. */
 void *shim_self(void);

@@ -7,9 +7,8 @@ from probes import WAYS, base_name, compared, exported
 KNOWN = {
     ("libcuda.so.1", 0): {},
     ("libcuda.so.1", 4096): {"B13": r"^cu(Memcpy[23]D|MemCreate|MemPoolCreate|MemBatch)\w* = 3 .* = Segmentation fault$"},
-    ("libnvidia-ml.so.1", 0): {"B14": r"^nvml\w+ = 1 .* = 4$|^nvmlDeviceGetAccountingStats = 1 .* = 6$"},
-    ("libnvidia-ml.so.1", 4096): {"B14": r"^nvml\w+ = 1 .* = 4$|^nvmlDeviceGetAccountingStats = 1 .* = 6$",
-                                  "B13": r"^nvmlDeviceGet\w+RunningProcesses\w* = 1 .* = Segmentation fault$"},
+    ("libnvidia-ml.so.1", 0): {},
+    ("libnvidia-ml.so.1", 4096): {"B13": r"^nvmlDeviceGet\w+RunningProcesses\w* = 1 .* = Segmentation fault$"},
 }
 VERSIONS = [-1, 0, 1, 2000, 3020, 4000, 6050, 6999, 7000, 8000, 9000, 10000, 10020, 11000, 11020, 11040, 11060, 12000, 12020,
             12040, 12050, 12080, 13000, 13040, 99999]
