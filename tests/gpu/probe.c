@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cleanup.h"
 #include "base/parse.h"
+#include "tests/gpu/probe.h"
 #include "tests/gpu/ways.h"
 
-#define MIB (UINT64_C(1) << 20)
 #define PIECES_MAX 100000
 #define PATTERN 0xa5
 #define CHECKED_BYTES 65536
@@ -17,21 +18,34 @@
 
 /* A kernel that does nothing; the driver compiles it for its card. */
 static const char ptx[] =
-	".version 6.0\n.target sm_70\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
+	".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
 
 static const char help[] =
-	"Usage: gpu-probe sizes              memory of the card by each way to ask\n"
-	"       gpu-probe fill MIB [WAY]     allocate pieces until it fails; free one; allocate it again\n"
-	"                                    (linear, managed, pitch, async, virtual or array)\n"
-	"       gpu-probe hold MIB           fill so much with a pattern, wait for a line, look at it again\n"
-	"       gpu-probe curve BYTES COUNT  what so many allocations take of the card together\n"
+	"Usage: gpu-probe sizes              memory of the GPU by each way to ask\n"
+	"       gpu-probe fill MIB [WAY]     allocate pieces until it fails; free one; allocate it again; "
+	"wait for a line\n"
+	"                                    (linear, managed, pitch, async, pool, virtual, array, "
+	"mipmapped, graph, captured)\n"
+	"       gpu-probe hold MIB           fill so much with a pattern, wait for a line, compare it again\n"
+	"       gpu-probe curve BYTES COUNT  what so many allocations take of the GPU together\n"
 	"       gpu-probe launch COUNT       a kernel that does nothing, so many times\n"
-	"       gpu-probe pairs COUNT BYTES  allocate and free, so many times\n";
+	"       gpu-probe graphs COUNT       a graph of one such kernel, so many times\n"
+	"       gpu-probe pairs COUNT BYTES [async]\n"
+	"                                    allocate and free, so many times\n"
+	"       gpu-probe calibrate          how long a turn of the kernel of `work` takes\n"
+	"       gpu-probe work NS TURNS DEPTH [graph]\n"
+	"                                    kernels of so many ns or turns until standard input ends, so "
+	"many in the queue\n"
+	"       gpu-probe gaps NS TURNS COUNT\n"
+	"                                    how long each of so many kernels took, and the gaps between "
+	"them\n"
+	"       gpu-probe storm SECONDS THREADS\n"
+	"                                    threads that allocate and free at the limit, then fill\n";
 
 /* ---- how much there is ----------------------------------------------------------------------------------
  */
 
-static void print_sizes(void)
+static void print_sizes(const struct probe_args *args)
 {
 	struct nvml_memory v1 = {0};
 	struct nvml_memory_v2 v2 = {.version = NVML_MEMORY_V2};
@@ -39,6 +53,7 @@ static void print_sizes(void)
 	char name[256] = "", driver[80] = "";
 	void *device = nvml_device();
 
+	(void)args;
 	must("cuMemGetInfo_v2", cu.MemGetInfo(&free_bytes, &total));
 	must("cuDeviceTotalMem_v2", cu.DeviceTotalMem(&device_total, cuda_device()));
 	must("cuDeviceGetName", cu.DeviceGetName(name, sizeof(name), cuda_device()));
@@ -75,10 +90,11 @@ static unsigned take_all(const struct way *way, uint64_t *pieces, uint64_t size,
 	return n;
 }
 
-static void fill(uint64_t mib, const char *name)
+static void fill(const struct probe_args *args)
 {
+	uint64_t mib = args->number[0];
 	uint64_t *pieces = must_calloc(PIECES_MAX, sizeof(*pieces));
-	const struct way *way = way_named(name);
+	const struct way *way = way_named(args->word ? args->word : "linear");
 	CUresult refusal, again = CUDA_SUCCESS;
 	unsigned n;
 
@@ -93,6 +109,8 @@ static void fill(uint64_t mib, const char *name)
 	}
 	printf("{\"allocated\": %llu, \"refusal\": %d, \"again\": %d}\n", (unsigned long long)(n * mib * MIB),
 		(int)refusal, (int)again);
+	fflush(stdout);
+	probe_wait();
 	if (again != CUDA_SUCCESS)
 		n--;
 	for (unsigned i = 0; i < n; i++)
@@ -113,27 +131,27 @@ static uint64_t wrong_bytes(CUdeviceptr address, uint64_t size)
 	return wrong;
 }
 
-static void hold(uint64_t mib)
+static void hold(const struct probe_args *args)
 {
-	uint64_t size = mib * MIB;
+	uint64_t size = args->number[0] * MIB;
 	CUdeviceptr address;
 	CUfunction kernel = must_kernel(ptx, "nothing");
-	char line[16];
 
 	must("cuMemAlloc_v2", cu.MemAlloc(&address, size));
 	must("cuMemsetD8_v2", cu.MemsetD8(address, PATTERN, size));
 	must("cuCtxSynchronize", cu.CtxSynchronize());
 	printf("{\"held\": %llu}\n", (unsigned long long)size);
 	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
+	if (probe_wait() < 0)
 		exit(1);
 	must("cuLaunchKernel", cu.LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 	must("cuCtxSynchronize", cu.CtxSynchronize());
 	printf("{\"wrong\": %llu}\n", (unsigned long long)wrong_bytes(address, size));
 }
 
-static void curve(uint64_t size, uint64_t count)
+static void curve(const struct probe_args *args)
 {
+	uint64_t size = args->number[0], count = args->number[1];
 	CUdeviceptr *pieces = must_calloc(count, sizeof(*pieces));
 	uint64_t before, after;
 
@@ -154,9 +172,16 @@ static void curve(uint64_t size, uint64_t count)
 /* ---- how long it takes ----------------------------------------------------------------------------------
  */
 
-static void launch(uint64_t count)
+static void print_launches(int64_t asked, int64_t done, uint64_t count)
+{
+	printf("{\"asked_ns\": %.1f, \"done_ns\": %.1f}\n", (double)asked / (double)count,
+		(double)done / (double)count);
+}
+
+static void launch(const struct probe_args *args)
 {
 	CUfunction kernel = must_kernel(ptx, "nothing");
+	uint64_t count = args->number[0];
 	int64_t start = 0, asked;
 
 	for (uint64_t i = 0; i < count + WARM_LAUNCHES; i++) {
@@ -168,18 +193,55 @@ static void launch(uint64_t count)
 	}
 	asked = monotonic_ns() - start;
 	must("cuCtxSynchronize", cu.CtxSynchronize());
-	printf("{\"asked_ns\": %.1f, \"done_ns\": %.1f}\n", (double)asked / (double)count,
-		(double)(monotonic_ns() - start) / (double)count);
+	print_launches(asked, monotonic_ns() - start, count);
 }
 
-static void pairs(uint64_t count, uint64_t size)
+static void launch_graphs(const struct probe_args *args)
 {
-	CUdeviceptr address;
-	int64_t start = monotonic_ns();
+	__typeof__(&cuGraphLaunch) graph_launch = cuda_symbol("cuGraphLaunch");
+	__typeof__(&cuStreamCreate) stream_create = cuda_symbol("cuStreamCreate");
+	__typeof__(&cuStreamBeginCapture_v2) begin = cuda_symbol("cuStreamBeginCapture_v2");
+	__typeof__(&cuStreamEndCapture) end = cuda_symbol("cuStreamEndCapture");
+	__typeof__(&cuGraphInstantiateWithFlags) instantiate = cuda_symbol("cuGraphInstantiateWithFlags");
+	CUfunction kernel = must_kernel(ptx, "nothing");
+	uint64_t count = args->number[0];
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph graph;
+	int64_t start, asked;
 
+	must("cuStreamCreate", stream_create(&stream, CU_STREAM_NON_BLOCKING));
+	must("cuStreamBeginCapture_v2", begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	must("cuLaunchKernel", cu.LaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+	must("cuStreamEndCapture", end(stream, &graph));
+	must("cuGraphInstantiateWithFlags", instantiate(&exec, graph, 0));
+	must("cuGraphLaunch", graph_launch(exec, stream));
+	must("cuCtxSynchronize", cu.CtxSynchronize());
+	start = monotonic_ns();
+	for (uint64_t i = 0; i < count; i++)
+		must("cuGraphLaunch", graph_launch(exec, stream));
+	asked = monotonic_ns() - start;
+	must("cuCtxSynchronize", cu.CtxSynchronize());
+	print_launches(asked, monotonic_ns() - start, count);
+}
+
+static void pairs(const struct probe_args *args)
+{
+	uint64_t count = args->number[0], size = args->number[1], piece;
+	const struct way *way = way_named(args->word ? args->word : "linear");
+	int64_t start;
+
+	if (!way) {
+		fputs(help, stderr);
+		exit(2);
+	}
+	/* The first one makes what the driver keeps. */
+	must("allocation", way->take(size, &piece));
+	must("free", way->give(piece));
+	start = monotonic_ns();
 	for (uint64_t i = 0; i < count; i++) {
-		must("cuMemAlloc_v2", cu.MemAlloc(&address, size));
-		must("cuMemFree_v2", cu.MemFree(address));
+		must("allocation", way->take(size, &piece));
+		must("free", way->give(piece));
 	}
 	printf("{\"pair_ns\": %.1f}\n", (double)(monotonic_ns() - start) / (double)count);
 }
@@ -187,31 +249,19 @@ static void pairs(uint64_t count, uint64_t size)
 /* ---------------------------------------------------------------------------------------------------------
  */
 
-/* What the context takes is in the grant within 100 ms: until then a run has more room than it should. */
+int probe_wait(void)
+{
+	char line[16];
+
+	return fgets(line, sizeof(line), stdin) ? 0 : -1;
+}
+
+/* A context is charged within 100 ms: until then a run has more room than it should. */
 static void settle(void)
 {
 	struct timespec time = {.tv_nsec = SETTLE_NS};
 
 	nanosleep(&time, NULL);
-}
-
-static void act(const char *what, const uint64_t *number, const char *way)
-{
-	cuda_open();
-	if (strcmp(what, "sizes") == 0 || strcmp(what, "fill") == 0 || strcmp(what, "hold") == 0)
-		settle();
-	if (strcmp(what, "sizes") == 0)
-		print_sizes();
-	else if (strcmp(what, "fill") == 0)
-		fill(number[0], way);
-	else if (strcmp(what, "hold") == 0)
-		hold(number[0]);
-	else if (strcmp(what, "curve") == 0)
-		curve(number[0], number[1]);
-	else if (strcmp(what, "launch") == 0)
-		launch(number[0]);
-	else
-		pairs(number[0], number[1]);
 }
 
 static int usage(void)
@@ -225,11 +275,16 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int numbers, words;
-	} actions[] = {{"sizes", 0, 0}, {"fill", 1, 1}, {"hold", 1, 0}, {"curve", 2, 0}, {"launch", 1, 0},
-		{"pairs", 2, 0}};
-	uint64_t number[2] = {0, 0};
+		bool settles;
+		void (*act)(const struct probe_args *);
+	} actions[] = {{"sizes", 0, 0, true, print_sizes}, {"fill", 1, 1, true, fill},
+		{"hold", 1, 0, true, hold}, {"curve", 2, 0, false, curve}, {"launch", 1, 0, false, launch},
+		{"graphs", 1, 0, false, launch_graphs}, {"pairs", 2, 1, false, pairs},
+		{"calibrate", 0, 0, false, probe_calibrate}, {"work", 3, 1, false, probe_work},
+		{"gaps", 3, 0, false, probe_gaps}, {"storm", 2, 0, true, probe_storm}};
+	struct probe_args args = {};
 
-	for (unsigned i = 0; argc > 1 && i < sizeof(actions) / sizeof(actions[0]); i++) {
+	for (unsigned i = 0; argc > 1 && i < ARRAY_SIZE(actions); i++) {
 		int least = 2 + actions[i].numbers;
 
 		if (strcmp(argv[1], actions[i].name) != 0)
@@ -237,9 +292,14 @@ int main(int argc, char **argv)
 		if (argc < least || argc > least + actions[i].words)
 			return usage();
 		for (int k = 0; k < actions[i].numbers; k++)
-			if (parse_u64(argv[2 + k], UINT64_C(1) << 40, &number[k]) < 0 || number[k] == 0)
+			if (parse_u64(argv[2 + k], UINT64_C(1) << 40, &args.number[k]) < 0 ||
+				args.number[k] == 0)
 				return usage();
-		act(argv[1], number, argc > least ? argv[least] : "linear");
+		args.word = argc > least ? argv[least] : NULL;
+		cuda_open();
+		if (actions[i].settles)
+			settle();
+		actions[i].act(&args);
 		return 0;
 	}
 	return usage();

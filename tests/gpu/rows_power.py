@@ -1,0 +1,178 @@
+"""Computing power. Each program counts the kernels that it has done, of a known length; a row compares these counts, not what
+ration believes. docs/internals/computing-power.md."""
+import ctypes
+import os
+import statistics
+import time
+from contextlib import ExitStack
+
+from gpu import Broken, NotRun
+from rows import row
+
+ASSUMED = "Computing power: what the simulation assumes of the GPU"
+PROMISED = "Computing power: shares"
+MEM = "1GiB"
+KINDS = {"short": (20_000, 400), "medium": (1_000_000, 20), "long": (50_000_000, 2), "graph": (20_000, 4)}
+SHARES = ((30, 70), (10, 90), (25, 25, 25, 25))
+ERROR_POINTS = 3    # bench/bench shares holds the simulated GPU to 2; a real one's clock varies
+WARM_S, MEASURED_S = 3.5, 8
+
+
+def calibrate(gpu):
+    """ns of a turn; the simulated driver takes the length of a kernel as it is told."""
+    said = gpu.plain(*gpu.probe("calibrate"))
+    if said["simulated"] != gpu.simulated and not gpu.pretend:
+        raise Broken("this is a simulated driver" if said["simulated"] else "this is no simulated driver")
+    return said["ns_per_turn"]
+
+
+def turns(ns, ns_per_turn):
+    return max(1, round(ns / ns_per_turn))
+
+
+def worker(ns, ns_per_turn, depth, kind):
+    return ["work", ns, turns(ns, ns_per_turn), depth, *(["graph"] if kind == "graph" else [])]
+
+
+def drain(talks, until):
+    """{talk: [(at, done)]}, read all the time: a program whose pipe is full stops working."""
+    told = {talk: [] for talk in talks}
+    while time.monotonic() < until:
+        for talk in talks:
+            said = next_line(talk, 0.02)
+            while said:
+                told[talk].append((said["at"], said["done"]))
+                said = next_line(talk, 0) if b"\n" in talk.buffer else None
+    return told
+
+
+def next_line(talk, seconds):
+    try:
+        return talk.line(seconds)
+    except Broken:
+        if talk.process.poll() is not None:
+            raise
+        return None
+
+
+def rate(samples, begin_ns, end_ns):
+    """Kernels per second between the first and the last sample in that time."""
+    within = [s for s in samples if begin_ns <= s[0] <= end_ns]
+    if len(within) < 2 or within[-1][0] == within[0][0]:
+        return 0.0
+    return (within[-1][1] - within[0][1]) * 1e9 / (within[-1][0] - within[0][0])
+
+
+def measure(gpu, percents, kind, ns_per_turn):
+    """Percent of the GPU's time that the kernels done took; None as a percentage: without ration."""
+    ns, depth = KINDS[kind]
+    warm, length = (1.5, 3) if gpu.short else (WARM_S, MEASURED_S)
+    words = gpu.probe(*worker(ns, ns_per_turn, depth, kind))
+    with ExitStack() as stack:
+        talks = [stack.enter_context(gpu.start_plain(*words) if p is None else gpu.start(MEM, *words, core=p)) for p in percents]
+        for talk in talks:
+            talk.line()
+        for talk in talks:
+            talk.go()
+        began = time.monotonic()
+        told = drain(talks, began + warm + length + 0.1)
+    begin, end = (began + warm) * 1e9, (began + warm + length) * 1e9
+    return [rate(told[talk], begin, end) * ns / 1e7 for talk in talks]
+
+
+@row("kernels and launches", ASSUMED, 60)
+def kernels(gpu, tell):
+    ns_per_turn = calibrate(gpu)
+    tell.number("ns of a turn of the measuring kernel", round(ns_per_turn, 3), "ns")
+    said = gpu.plain(*gpu.probe("gaps", 1_000_000, turns(1_000_000, ns_per_turn), 200))
+    tell.fact("duration of a kernel of 1 ms, median", round(said["kernel_ms"], 2), 0.05, "ms")
+    tell.fact("it varies (5 % to 95 %) by less than 5 %", said["kernel_p95_ms"] - said["kernel_p05_ms"] < 0.05 * said["kernel_ms"])
+    alone = measure(gpu, [None], "medium", ns_per_turn)[0]
+    tell.fact("one program without ration keeps the GPU busy, percent", round(alone), 0.05)
+    tell.number("gaps of more than 50 us while nobody else works", said["gaps"])
+
+
+@row("two programs without ration: time slices", ASSUMED, 60)
+def slices(gpu, tell):
+    ns_per_turn = calibrate(gpu)
+    ns, depth = 100_000, 200
+    with gpu.start_plain(*gpu.probe(*worker(ns, ns_per_turn, depth, "kernel"))) as other:
+        other.line()
+        other.go()
+        time.sleep(0.5)
+        said = gpu.plain(*gpu.probe("gaps", ns, turns(ns, ns_per_turn), 2000))
+    tell.fact("gaps are seen at all: programs take turns", said["gaps"] > 0)
+    tell.fact("length of a gap, median: the other's time slice", round(said["gap_ms"], 2), 0.25, "ms")
+    tell.fact("time between two gaps, median: the program's own slice", round(said["run_ms"], 2), 0.25, "ms")
+    tell.number("length of a gap, 90 %", round(said["gap_p90_ms"], 2), "ms")
+    long_ns = KINDS["long"][0]
+    with gpu.start_plain(*gpu.probe(*worker(long_ns, ns_per_turn, 4, "kernel"))) as other:
+        other.line()
+        other.go()
+        time.sleep(0.5)
+        said = gpu.plain(*gpu.probe("gaps", ns, turns(ns, ns_per_turn), 1000))
+    tell.fact("a slice ends in the middle of a kernel of 50 ms", said["gap_p90_ms"] < 25)
+
+
+@row("two programs without ration: shares", ASSUMED, 60, short=False)
+def plain_shares(gpu, tell):
+    got = measure(gpu, [None, None], "medium", calibrate(gpu))
+    tell.fact("two busy programs have about half each, percent", [round(p / 5) * 5 for p in got])
+    tell.fact("together they keep the GPU busy, percent", round(sum(got)), 0.08)
+
+
+def shares(gpu, tell, percents, kind):
+    ns_per_turn = calibrate(gpu)
+    got = measure(gpu, percents, kind, ns_per_turn)
+    if max(abs(p - g) for p, g in zip(percents, got)) > ERROR_POINTS:    # judged by one more run, as ./check does
+        got = measure(gpu, percents, kind, ns_per_turn)
+    error = max(abs(p - g) for p, g in zip(percents, got))
+    if error > ERROR_POINTS and gpu.simulated and os.getloadavg()[0] > 1.5 * os.cpu_count():
+        raise NotRun(f"this machine's processors have other work (load {os.getloadavg()[0]:.0f}), and a simulated GPU needs them: {[round(g, 1) for g in got]}")
+    tell.promise(f"{' / '.join(map(str, percents))}, {kind} kernels: share of the GPU's time that each has, in percent",
+                 [round(g, 1) for g in got], error <= ERROR_POINTS)
+
+
+def add_shares():
+    for percents in SHARES:
+        for kind in KINDS:
+            def ask(gpu, tell, percents=percents, kind=kind):
+                shares(gpu, tell, percents, kind)
+            name = f"{'/'.join(map(str, percents))}, {kind} kernels"
+            row(name, PROMISED, 75, short=percents == (30, 70) and kind == "medium")(ask)
+
+
+add_shares()
+
+
+@row("what the driver tells of computing power", PROMISED, 60, short=False)
+def told_by_driver(gpu, tell):
+    """The agent corrects shares by the driver's own numbers: nvidia-smi pmon asks for them."""
+    ns_per_turn = calibrate(gpu)
+    ns, depth = KINDS["medium"]
+    words = gpu.probe(*worker(ns, ns_per_turn, depth, "medium"))
+    with gpu.start(MEM, *words, core=30) as talk:
+        talk.line()
+        talk.go()
+        drain([talk], time.monotonic() + 3)
+        used = utilisation(gpu, talk, 3)
+    if used is None:
+        raise NotRun("nvmlDeviceGetProcessUtilization has no sample of the program")
+    tell.promise("a program with 30 %: nvmlDeviceGetProcessUtilization, percent", round(used), abs(used - 30) <= 6)
+
+
+def utilisation(gpu, talk, seconds):
+    """The mean of the samples of all processes: only one works."""
+    class Sample(ctypes.Structure):
+        _fields_ = [("pid", ctypes.c_uint), ("at", ctypes.c_ulonglong), ("sm", ctypes.c_uint), ("mem", ctypes.c_uint),
+                    ("enc", ctypes.c_uint), ("dec", ctypes.c_uint)]
+    seen, last = [], int(time.time() * 1e6) - 1_000_000
+    device = gpu.nvml.device(gpu.uuid)
+    for _ in range(seconds):
+        drain([talk], time.monotonic() + 1)
+        count, room = ctypes.c_uint(256), (Sample * 256)()
+        if gpu.nvml.lib.nvmlDeviceGetProcessUtilization(device, room, ctypes.byref(count), ctypes.c_ulonglong(last)) == 0:
+            told = [s for s in room[:count.value] if s.sm > 0]
+            seen += [s.sm for s in told]
+            last = max([s.at for s in told], default=last)
+    return statistics.mean(seen) if seen else None
