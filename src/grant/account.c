@@ -4,20 +4,18 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "grant/owner.h"
 #include "grant/private.h"
 #include "grant/reserve.h"
+#include "grant/wait.h"
 
-#define STOPPED_NS INT64_C(1000000000) /* a recount takes microseconds: its process does not run */
 #define OVERHEAD_WAIT_NS INT64_C(5000000)
-#define NAP_NS 50000
+#define OTHERS_WAIT_NS INT64_C(50000000) /* the keeper looks at all processes of the machine */
 #define LOOK_NS                                                                                              \
 	INT64_C(10000000) /* a look into /proc for each neighbour costs microseconds; programs ask often */
 
@@ -31,6 +29,8 @@ struct process {
 	_Atomic int locks[GRANT_FILE_CARDS_MAX];
 	struct owner self;
 	_Atomic int64_t looked_ns; /* when somebody last looked thoroughly for the dead */
+	_Atomic uint64_t paused;   /* the pause that was waited for in vain */
+	_Atomic uint32_t is_loose;
 };
 
 struct account {
@@ -41,53 +41,8 @@ struct account {
 	char *usage_path; /* NULL: not told */
 };
 
-/* ---- time -----------------------------------------------------------------------------------------------
+/* ---- one process ----------------------------------------------------------------------------------------
  */
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-static void nap(void)
-{
-	struct timespec time = {.tv_nsec = NAP_NS};
-
-	nanosleep(&time, NULL);
-}
-
-/* ---- steps to the end -----------------------------------------------------------------------------------
- */
-
-static int run(struct reserve *reserve)
-{
-	int64_t stop_at = 0;
-
-	reserve_begin(reserve);
-	for (;;) {
-		switch (reserve_step(reserve)) {
-		case RESERVE_GOES_ON:
-			break;
-		case RESERVE_DONE:
-			return 0;
-		case RESERVE_REFUSED:
-			return reserve->kind == RESERVE_CLAIM ? -EUSERS : -ENOMEM;
-		case RESERVE_WAITS:
-			if (stop_at == 0) {
-				stop_at = now_ns() + STOPPED_NS;
-				sched_yield();
-			} else if (now_ns() < stop_at) {
-				nap();
-			} else {
-				reserve_abandon(reserve);
-				return -EBUSY;
-			}
-		}
-	}
-}
 
 static struct process *process_of(struct account *account)
 {
@@ -99,21 +54,33 @@ static struct process *process_of(struct account *account)
 	return process;
 }
 
+static void see(const struct account *account, struct owner *ret_self)
+{
+	owner_self(ret_self);
+	ret_self->grant = account->grant;
+	ret_self->slots = account->usage->slots;
+}
+
 static int claim(struct account *account, struct process *process)
 {
 	struct reserve reserve = {.usage = account->usage, .kind = RESERVE_CLAIM};
 	struct reserve_world world = {.is_dead = owner_is_dead, .context = &process->self};
+	uint64_t moves;
 	int r;
 
-	owner_self(&process->self);
+	see(account, &process->self);
 	reserve.world = &world;
 	reserve.owner = process->self.word;
-	r = run(&reserve);
+	r = reserve_run(&reserve);
 	if (r < 0)
 		return r;
 	owner_sign(&account->usage->slots[reserve.slot], reserve.owner, &process->self);
 	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++)
 		atomic_store(&account->usage->slots[reserve.slot].shared[i], 0);
+	/* No call is under way; those of the predecessor were left where it died. */
+	moves = atomic_load(&account->usage->slots[reserve.slot].moves);
+	atomic_store(&account->usage->slots[reserve.slot].moves,
+		((moves >> 32) + 1) << 32 | (atomic_load(&process->is_loose) ? USAGE_MOVES_LOOSE : 0));
 	process->slot = reserve.slot;
 	atomic_store(&process->has_slot, 1);
 	return 0;
@@ -148,7 +115,7 @@ static int change(struct account *account, struct process *process, enum reserve
 	int r;
 
 	private_lock(&process->locks[card]);
-	r = run(&reserve);
+	r = reserve_run(&reserve);
 	private_unlock(&process->locks[card]);
 	return r;
 }
@@ -216,29 +183,87 @@ bool account_is_kept(const struct account *account)
 
 /* The keeper may not have seen yet that a context ended: let it look, once. True if there is newer overhead.
  */
-static bool wait_for_overhead(struct account *account, unsigned card, uint64_t generation)
+static bool wait_for_overhead(struct account *account, unsigned card, uint64_t generation, int64_t for_ns)
 {
-	int64_t stop_at = now_ns() + OVERHEAD_WAIT_NS;
+	int64_t stop_at = wait_now_ns() + for_ns;
 	uint32_t wanted = account_want_look(account);
 
 	do {
-		nap();
+		wait_nap();
 		if (grant_was_looked(account->grant, card, wanted))
 			return true;
-	} while (now_ns() < stop_at);
+	} while (wait_now_ns() < stop_at);
 	return atomic_load(&account->grant->live[card].overhead_generation) != generation;
 }
 
-static int charge(struct account *account, struct process *process, unsigned card, uint32_t pages)
+/* ---- calls under way ------------------------------------------------------------------------------------
+ */
+
+static _Atomic uint64_t *moves_of(struct account *account, struct process *process)
+{
+	return &account->usage->slots[process->slot].moves;
+}
+
+/* The keeper wants a sample without calls under way. One that has died does not stop this process for long.
+ */
+static void wait_for_sample(struct account *account, struct process *process, uint64_t pause)
+{
+	const _Atomic uint64_t *word = &account->grant->live[0].pause;
+	int64_t stop_at = wait_now_ns() + GRANT_PAUSE_NS;
+
+	while (atomic_load(word) == pause && wait_now_ns() < stop_at)
+		wait_nap();
+	atomic_store(&process->paused, pause);
+}
+
+static void begin_move(struct account *account, struct process *process)
+{
+	uint64_t pause = atomic_load_explicit(&account->grant->live[0].pause, memory_order_relaxed);
+
+	if (__builtin_expect(pause != 0, 0) && pause != atomic_load(&process->paused))
+		wait_for_sample(account, process, pause);
+	atomic_fetch_add(moves_of(account, process), USAGE_MOVE_BEGINS);
+}
+
+static void end_move(struct account *account, struct process *process)
+{
+	atomic_fetch_sub(moves_of(account, process), 1);
+}
+
+/* Of processes in other pid namespaces only the keeper knows whether they live. */
+static bool others_hold(struct account *account, struct process *process, unsigned card)
+{
+	struct usage_file *usage = account->usage;
+	uint32_t slots = atomic_load(&usage->slots_used);
+
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
+		if (USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card])) > 0 &&
+			!owner_is_of_our_namespace(&process->self, atomic_load(&usage->slots[i].owner)))
+			return true;
+	return false;
+}
+
+/* moves: the caller has just begun its call, and nothing of it is charged yet. */
+static int charge(struct account *account, struct process *process, unsigned card, uint32_t pages, bool moves)
 {
 	const struct grant_file_live *live = &account->grant->live[card];
 	uint64_t generation = atomic_load(&live->overhead_generation),
 		 overhead = atomic_load(&live->overhead_bytes);
 	int r = change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
+	bool newer, others;
 
-	if (r != -ENOMEM || overhead == 0 ||
-		charged_pages(account, card) + pages > limit_pages(account, card, 0) ||
-		!wait_for_overhead(account, card, generation))
+	if (r != -ENOMEM)
+		return r;
+	others = others_hold(account, process, card);
+	if (!others &&
+		(overhead == 0 || charged_pages(account, card) + pages > limit_pages(account, card, 0)))
+		return r;
+	if (moves)
+		end_move(account, process);
+	newer = wait_for_overhead(account, card, generation, others ? OTHERS_WAIT_NS : OVERHEAD_WAIT_NS);
+	if (moves)
+		begin_move(account, process);
+	if (!newer)
 		return r;
 	overhead = atomic_load(&live->overhead_bytes);
 	return change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
@@ -284,14 +309,80 @@ int account_join(struct account *account)
 	return r;
 }
 
-int account_try(struct account *account, unsigned card, uint64_t bytes)
+int account_enter(struct account *account)
 {
 	struct process *process = process_of(account);
-	uint64_t pages = pages_of(bytes);
 	int saved = errno, r = have_slot(account, process);
 
 	if (r == 0)
-		r = pages > INT32_MAX ? -ENOMEM : charge(account, process, card, (uint32_t)pages);
+		begin_move(account, process);
+	errno = saved;
+	return r;
+}
+
+void account_leave(struct account *account)
+{
+	struct process *process = process_of(account);
+
+	/* (A child of fork() in the middle of a call has begun none.) */
+	if (atomic_load(&process->has_slot))
+		end_move(account, process);
+}
+
+void account_is_loose(struct account *account)
+{
+	struct process *process = process_of(account);
+
+	if (atomic_exchange(&process->is_loose, 1) == 0 && atomic_load(&process->has_slot))
+		atomic_fetch_or(moves_of(account, process), USAGE_MOVES_LOOSE);
+}
+
+static int charge_bytes(struct account *account, unsigned card, uint64_t bytes, bool moves)
+{
+	uint64_t pages = pages_of(bytes);
+
+	if (pages == 0)
+		return 0;
+	if (pages > INT32_MAX)
+		return -ENOMEM;
+	return charge(account, process_of(account), card, (uint32_t)pages, moves);
+}
+
+int account_enter_tried(struct account *account, unsigned card, uint64_t bytes)
+{
+	int saved = errno, r = account_enter(account);
+
+	if (r < 0)
+		return r;
+	r = charge_bytes(account, card, bytes, true);
+	if (r < 0)
+		account_leave(account);
+	errno = saved;
+	return r;
+}
+
+/* In this order: who sees the count sees what was asked. */
+static void note_refusal(struct account *account, unsigned card, uint64_t bytes)
+{
+	atomic_store(&account->usage->cards[card].refused_bytes, bytes);
+	atomic_fetch_add(&account->usage->cards[card].refused, 1);
+}
+
+int account_enter_charged(struct account *account, unsigned card, uint64_t bytes)
+{
+	int r = account_enter_tried(account, card, bytes);
+
+	if (r < 0)
+		note_refusal(account, card, bytes);
+	return r;
+}
+
+int account_try(struct account *account, unsigned card, uint64_t bytes)
+{
+	int saved = errno, r = account_join(account);
+
+	if (r == 0)
+		r = charge_bytes(account, card, bytes, false);
 	errno = saved;
 	return r;
 }
@@ -300,11 +391,8 @@ int account_charge(struct account *account, unsigned card, uint64_t bytes)
 {
 	int r = account_try(account, card, bytes);
 
-	if (r < 0) {
-		/* In this order: who sees the count sees what was asked. */
-		atomic_store(&account->usage->cards[card].refused_bytes, bytes);
-		atomic_fetch_add(&account->usage->cards[card].refused, 1);
-	}
+	if (r < 0)
+		note_refusal(account, card, bytes);
 	return r;
 }
 
@@ -326,7 +414,7 @@ static bool has_dead(struct account *account, struct process *process, unsigned 
 	uint32_t slots = atomic_load(&usage->slots_used);
 	bool has_slot = atomic_load(&process->has_slot), thorough;
 	struct owner self = {0};
-	int64_t now = now_ns();
+	int64_t now = wait_now_ns();
 
 	thorough = now - atomic_load(&process->looked_ns) > LOOK_NS;
 	if (thorough)
@@ -341,7 +429,7 @@ static bool has_dead(struct account *account, struct process *process, unsigned 
 		if (self.word == 0 && has_slot)
 			self = process->self;
 		else if (self.word == 0)
-			owner_self(&self);
+			see(account, &self);
 		if (thorough ? owner_is_dead(&self, &usage->slots[i], owner) : owner_is_gone(&self, owner))
 			return true;
 	}
@@ -394,34 +482,4 @@ void account_share(struct account *account, unsigned card, int64_t exported, int
 	do
 		new = moved(old >> 32, exported) << 32 | moved(old & UINT32_MAX, imported);
 	while (!atomic_compare_exchange_weak(word, &old, new));
-}
-
-uint64_t account_duplicate_bytes(struct account *account, unsigned card)
-{
-	struct usage_file *usage = account->usage;
-	uint32_t slots = atomic_load(&usage->slots_used);
-	uint64_t exported[USAGE_FILE_SLOTS], all = 0, pages = 0;
-	struct owner self;
-
-	slots = slots < USAGE_FILE_SLOTS ? slots : USAGE_FILE_SLOTS;
-	for (uint32_t i = 0; i < slots; i++) {
-		/* Who has ended holds nothing, once that is recovered. */
-		uint64_t held = USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card]));
-
-		exported[i] = atomic_load(&usage->slots[i].shared[card]) >> 32;
-		exported[i] = exported[i] < held ? exported[i] : held;
-		all += exported[i];
-	}
-	if (all == 0)
-		return 0;
-	owner_self(&self);
-	for (uint32_t i = 0; i < slots; i++) {
-		uint64_t imported = atomic_load(&usage->slots[i].shared[card]) & UINT32_MAX;
-
-		if (imported == 0 ||
-			owner_is_dead(&self, &usage->slots[i], atomic_load(&usage->slots[i].owner)))
-			continue;
-		pages += imported < all - exported[i] ? imported : all - exported[i];
-	}
-	return pages << USAGE_PAGE_SHIFT;
 }

@@ -32,13 +32,28 @@ void account_close(struct account *account);
  * card that only the keeper can see, if it knows the process. -EUSERS: more processes than slots. */
 int account_join(struct account *account);
 
+/* account_enter() - begins a call that changes what the driver has of this process, or what it has charged: a
+ * sample of the driver concludes little from it until account_leave(). Takes a slot; waits while the keeper
+ * wants a sample without such calls, 20 ms at most. -EUSERS: more processes than slots. */
+int account_enter(struct account *account);
+void account_leave(struct account *account);
+
+/* account_enter_charged() - the same, with bytes charged as by account_charge(), or refused: then the call
+ * has not begun. account_enter_tried(): as account_try(). While these wait, nothing of the caller's is under
+ * way, so that the sample which they wait for can conclude something. */
+int account_enter_charged(struct account *account, unsigned card, uint64_t bytes);
+int account_enter_tried(struct account *account, unsigned card, uint64_t bytes);
+
+/* account_is_loose() - from now on this process has pools: memory may go back to the driver at any moment. */
+void account_is_loose(struct account *account);
+
 /* account_charge() - bytes of the card, rounded up to 4 KiB, within its limit less overhead, over all
  * processes of the container at once. -ENOMEM: that is more than is left, though the dead were looked for and
  * stale overhead was waited for (at most 5 ms); nothing is charged then. -EUSERS: more processes than slots.
  * -EBUSY: a process that recounts has been stopped for a second. */
 int account_charge(struct account *account, unsigned card, uint64_t bytes);
 
-/* account_try() - the same for who can make room and ask again: a refusal is not counted as one. */
+/* account_try() - the same for a caller that can make room and ask again: a refusal is not counted as one. */
 int account_try(struct account *account, unsigned card, uint64_t bytes);
 
 /* account_refund() - bytes that were charged by this process, rounded up in the same way. */
@@ -54,8 +69,3 @@ uint64_t account_held_bytes(struct account *account, unsigned card);
 /* account_share() - this process has let others have `exported` bytes of what it holds, and has `imported`
  * bytes of others (negative: no longer). */
 void account_share(struct account *account, unsigned card, int64_t exported, int64_t imported);
-
-/* account_duplicate_bytes() - for the keeper: what the driver counts more than once among the living
- * processes of the container, since one allocated it and others imported it. What was imported from outside,
- * or from a process that has ended, is not among it. */
-uint64_t account_duplicate_bytes(struct account *account, unsigned card);

@@ -41,6 +41,10 @@
 #define GRANT_CORE_POLICY 0xff	 /* of core_policy */
 #define GRANT_CORE_BUSY 0x100	 /* in core_policy: its keeper saw a moment ago that it has work */
 
+#define GRANT_PAUSE_NS INT64_C(20000000)
+#define GRANT_DEAD_EACH 16
+#define GRANT_DEAD 0x8000
+
 /* Constant. The order of the cards is their order inside: index 0 is the first that the program sees. */
 struct grant_file_card {
 	char uuid[64];
@@ -54,7 +58,7 @@ struct grant_file_card {
 /* Changes while mapped, written by the keeper only. */
 struct grant_file_live {
 	/* Memory of the card that the container holds and that no call of the driver's shows: contexts,
-	 * modules, local memory. Counts against the limit. See grant_overhead_bytes(). */
+	 * modules, local memory. Counts against the limit. overhead.h computes it. */
 	_Atomic uint64_t overhead_bytes;
 	_Atomic uint64_t
 		overhead_generation;  /* one more with each look of the keeper; 0: it has not looked yet */
@@ -71,8 +75,15 @@ struct grant_file_live {
 	_Atomic uint64_t core_rate;
 	/* For people, and other keepers: policy of contract 7, and 1 (0: none), in the low byte. */
 	_Atomic uint64_t core_policy;
+	/* Of the first card only, for all: not 0 while the keeper wants a sample without calls under way. A
+	 * call that would begin one waits until this word changes, GRANT_PAUSE_NS at most. */
+	_Atomic uint64_t pause;
+	/* Not of this card, but of the slots of the usage file from 16 times this entry's number on: the
+	 * generation of an owner that is dead, and GRANT_DEAD; 0: the keeper says nothing. Processes of
+	 * another pid namespace cannot know by themselves. See owner_note_dead(). */
+	_Atomic uint16_t dead[GRANT_DEAD_EACH];
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved[64 - 8 * GRANT_LAYOUT_STEP]; /* zero */
+	uint8_t reserved[24 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 struct grant_file {
@@ -141,28 +152,6 @@ void grant_file_set_power(
 /* grant_file_verify() - NULL if the bytes are a whole grant, else what is wrong with them. */
 const char *grant_file_verify(const struct grant_file *grant, size_t bytes);
 
-/* grant_overhead_settle() - of what a look leaves open, since memory was in flight: what was known before if
- * that is possible, else the least. What a program allocates during a look must not make room for more. */
-static inline uint64_t grant_overhead_settle(uint64_t least, uint64_t most, uint64_t known)
-{
-	return known > least && known <= most ? known : least;
-}
-
-/* grant_overhead_bytes() - what the keeper writes as overhead: the driver's own sum over the container's
- * processes less what is charged. An allocation in flight is charged before it is there, and may have ended
- * while the driver was asked: the larger of the sums before and after is taken, so that memory in flight
- * never looks like overhead and refuses somebody; unless what was known before may still be right. */
-static inline uint64_t grant_overhead_bytes(
-	uint64_t driver_bytes, uint64_t charged_before, uint64_t charged_after, uint64_t known)
-{
-	bool grew = charged_after > charged_before;
-	uint64_t larger = grew ? charged_after : charged_before,
-		 smaller = grew ? charged_before : charged_after;
-
-	return grant_overhead_settle(driver_bytes > larger ? driver_bytes - larger : 0,
-		driver_bytes > smaller ? driver_bytes - smaller : 0, known);
-}
-
 /* grant_file_set_overhead() - publish it, with a new generation. looked_for: usage_file.look_wanted, as read
  * before the driver was asked and before what is charged. One keeper only. */
 static inline void grant_file_set_overhead(
@@ -173,6 +162,19 @@ static inline void grant_file_set_overhead(
 	atomic_store(&live->overhead_bytes, bytes);
 	atomic_fetch_add(&live->overhead_generation, 1);
 	atomic_store(&live->looked_for, looked_for);
+}
+
+/* grant_file_publish_overhead() - open: the sample could not tell everything. It makes no room then, and
+ * whoever waits for a sample goes on waiting. (Only then is the grant read: a page of a file that is read
+ * first, and not written, brings its neighbours into the keeper's memory.) */
+static inline void grant_file_publish_overhead(
+	struct grant_file *grant, unsigned card, uint64_t bytes, uint32_t looked_for, bool open)
+{
+	struct grant_file_live *live = &grant->live[card];
+	uint64_t before = open ? atomic_fetch_add(&live->overhead_bytes, 0) : 0;
+
+	grant_file_set_overhead(grant, card, bytes > before ? bytes : before,
+		open ? (uint32_t)atomic_load(&live->looked_for) : looked_for);
 }
 
 /* grant_was_looked() - whether a look began after look_wanted was counted up to this. */

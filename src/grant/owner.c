@@ -8,13 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct process_stat {
-	char state;
-	unsigned long threads;
-	uint64_t start_ticks;
-	uint64_t image;
-};
-
 static char *field_after(char *at, unsigned count)
 {
 	while (count-- > 0 && at)
@@ -24,7 +17,7 @@ static char *field_after(char *at, unsigned count)
 
 /* proc(5): "pid (name) state ..." with the threads in field 20 and the start in 22; the name may hold
  * anything, so what follows its last ')' counts. */
-static bool parse_stat(char *text, struct process_stat *ret_stat)
+static bool parse_stat(char *text, struct owner_stat *ret_stat)
 {
 	char *at = strrchr(text, ')'), *threads, *start, *stack;
 
@@ -42,14 +35,12 @@ static bool parse_stat(char *text, struct process_stat *ret_stat)
 	return ret_stat->start_ticks > 0;
 }
 
-static bool read_stat(uint32_t pid, struct process_stat *ret_stat)
+bool owner_read_stat(const char *path, struct owner_stat *ret_stat)
 {
-	char path[40], text[1024];
+	char text[1024];
 	ssize_t n;
-	int fd;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	n = read(fd, text, sizeof(text) - 1);
@@ -60,8 +51,15 @@ static bool read_stat(uint32_t pid, struct process_stat *ret_stat)
 	return parse_stat(text, ret_stat);
 }
 
-/* "pid:[4026531836]"; 0 if it cannot be read. */
-static uint64_t read_namespace(const char *path)
+static bool read_stat(uint32_t pid, struct owner_stat *ret_stat)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	return owner_read_stat(path, ret_stat);
+}
+
+uint64_t owner_read_namespace(const char *path)
 {
 	char text[64], *at;
 	ssize_t n = readlink(path, text, sizeof(text) - 1);
@@ -88,14 +86,15 @@ static bool proc_is_ours(void)
 
 void owner_self(struct owner *ret_owner)
 {
-	struct process_stat about;
+	struct owner_stat about;
 
 	*ret_owner = (struct owner){
-		.word = owner_word((uint32_t)getpid(), (uint32_t)read_namespace("/proc/self/ns/pid")),
-		.time_namespace = read_namespace("/proc/self/ns/time"),
+		.word = owner_word((uint32_t)getpid(), (uint32_t)owner_read_namespace("/proc/self/ns/pid")),
+		.time_namespace = owner_read_namespace("/proc/self/ns/time"),
 		.sees_proc = proc_is_ours(),
 	};
-	if (ret_owner->sees_proc && read_stat((uint32_t)getpid(), &about)) {
+	/* Its own entry is right there, whosever numbers the others have. */
+	if (owner_read_stat("/proc/self/stat", &about)) {
 		ret_owner->start_ticks = about.start_ticks;
 		ret_owner->image = about.image;
 	}
@@ -115,8 +114,7 @@ void owner_sign(struct usage_slot *slot, uint64_t word, const struct owner *owne
 		atomic_store(&slot->start_ticks, tagged(owner->start_ticks, word));
 }
 
-/* The leader of a process that ended by pthread_exit() is in state Z while other threads run on. */
-static bool is_corpse(const struct process_stat *about)
+bool owner_is_corpse(const struct owner_stat *about)
 {
 	return (about->state == 'Z' || about->state == 'X') && about->threads <= 1;
 }
@@ -127,7 +125,7 @@ static bool is_of(uint64_t signature, uint64_t word)
 }
 
 static bool is_same_process(const struct usage_slot *slot, uint64_t word, const struct owner *self,
-	const struct process_stat *about)
+	const struct owner_stat *about)
 {
 	uint64_t start = atomic_load(&slot->start_ticks), image = atomic_load(&slot->image);
 
@@ -139,12 +137,34 @@ static bool is_same_process(const struct usage_slot *slot, uint64_t word, const 
 	       image == tagged(about->image, word);
 }
 
+static _Atomic uint16_t *dead_word(const struct grant_file *grant, uint32_t slot)
+{
+	return (_Atomic uint16_t *)&grant->live[slot / GRANT_DEAD_EACH].dead[slot % GRANT_DEAD_EACH];
+}
+
+void owner_note_dead(struct grant_file *grant, uint32_t slot, uint64_t word)
+{
+	if (slot < USAGE_FILE_SLOTS)
+		atomic_store(dead_word(grant, slot), (uint16_t)(GRANT_DEAD | OWNER_GENERATION(word)));
+}
+
+bool owner_is_noted_dead(const struct grant_file *grant, uint32_t slot, uint64_t word)
+{
+	return slot < USAGE_FILE_SLOTS &&
+	       atomic_load(dead_word(grant, slot)) == (GRANT_DEAD | OWNER_GENERATION(word));
+}
+
+bool owner_is_of_our_namespace(const struct owner *self, uint64_t word)
+{
+	return OWNER_NAMESPACE(word) != 0 && OWNER_NAMESPACE(word) == OWNER_NAMESPACE(self->word);
+}
+
 bool owner_is_gone(const struct owner *self, uint64_t word)
 {
 	int saved = errno;
 	bool gone;
 
-	if (OWNER_PID(word) == 0 || OWNER_NAMESPACE(word) != OWNER_NAMESPACE(self->word))
+	if (OWNER_PID(word) == 0 || !owner_is_of_our_namespace(self, word))
 		return false;
 	gone = kill((pid_t)OWNER_PID(word), 0) < 0 && errno == ESRCH;
 	errno = saved;
@@ -155,16 +175,20 @@ bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
 {
 	const struct owner *self = context;
 	uint32_t pid = OWNER_PID(word);
-	struct process_stat about;
+	struct owner_stat about;
 	int saved = errno;
 	bool dead = false;
 
-	if (pid == 0 || OWNER_NAMESPACE(word) != OWNER_NAMESPACE(self->word))
+	if (pid == 0)
+		return false;
+	if (self->grant && owner_is_noted_dead(self->grant, (uint32_t)(slot - self->slots), word))
+		return true;
+	if (!owner_is_of_our_namespace(self, word))
 		return false;
 	if (owner_is_gone(self, word))
 		dead = true;
 	else if (self->sees_proc && read_stat(pid, &about))
-		dead = is_corpse(&about) || !is_same_process(slot, word, self, &about);
+		dead = owner_is_corpse(&about) || !is_same_process(slot, word, self, &about);
 	errno = saved;
 	return dead;
 }

@@ -11,7 +11,27 @@ struct owner {
 	uint64_t time_namespace;
 	uint64_t image; /* where its stack begins: another place after execve() */
 	bool sees_proc; /* /proc is there, and of this process's own pid namespace */
+	/* The keeper says here of which of these slots the owners are dead; NULL: nobody says so. */
+	const struct grant_file *grant;
+	const struct usage_slot *slots;
 };
+
+/* What /proc/PID/stat says. */
+struct owner_stat {
+	char state;
+	unsigned long threads;
+	uint64_t start_ticks;
+	uint64_t image; /* as in struct owner */
+};
+
+/* owner_read_stat() - false if it cannot be read. owner_read_namespace() - of a link like
+ * "/proc/self/ns/pid", which leads to "pid:[4026531836]"; 0 if it cannot be read. */
+bool owner_read_stat(const char *path, struct owner_stat *ret_stat);
+uint64_t owner_read_namespace(const char *path);
+
+/* owner_is_corpse() - it has ended, and waits for its parent. (The leader of a process that ended by
+ * pthread_exit() is in state Z while other threads run on.) */
+bool owner_is_corpse(const struct owner_stat *about);
 
 /* owner_self() - of the calling process. What cannot be found out is 0. */
 void owner_self(struct owner *ret_owner);
@@ -21,6 +41,13 @@ void owner_sign(struct usage_slot *slot, uint64_t word, const struct owner *owne
 
 /* owner_is_dead() - for struct reserve_world; the context is the struct owner of the process that asks. */
 bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word);
+
+/* owner_note_dead() - for the keeper: the owner of this slot, whose word was this, is dead. */
+void owner_note_dead(struct grant_file *grant, uint32_t slot, uint64_t word);
+bool owner_is_noted_dead(const struct grant_file *grant, uint32_t slot, uint64_t word);
+
+/* owner_is_of_our_namespace() - an unknown one (there is no /proc) is not the same as another unknown one. */
+bool owner_is_of_our_namespace(const struct owner *self, uint64_t word);
 
 /* owner_is_gone() - there is no process with this pid: the part of owner_is_dead() that costs one system
  * call. */

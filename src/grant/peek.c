@@ -56,6 +56,7 @@ static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t in
 		.start_ticks = atomic_load(&slot->start_ticks),
 		.time_namespace = atomic_load(&slot->time_namespace),
 		.image = atomic_load(&slot->image),
+		.moves = atomic_load(&slot->moves),
 		.held_bytes = USAGE_HELD_PAGES(atomic_load(&slot->cards[card])) << USAGE_PAGE_SHIFT,
 		.exported_bytes = shared >> 32 << USAGE_PAGE_SHIFT,
 		.imported_bytes = (shared & UINT32_MAX) << USAGE_PAGE_SHIFT,

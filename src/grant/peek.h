@@ -38,6 +38,7 @@ int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power);
 struct usage_peek_slot {
 	uint32_t slot;
 	uint64_t owner, start_ticks, time_namespace, image; /* as in struct usage_slot */
+	uint64_t moves;
 	uint64_t held_bytes, exported_bytes, imported_bytes;
 };
 

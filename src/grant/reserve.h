@@ -62,6 +62,10 @@ enum reserve_result reserve_step(struct reserve *reserve);
  * given is no longer held, but stays in the card's total until the next recount. */
 void reserve_abandon(struct reserve *reserve);
 
+/* reserve_run() - all steps. -ENOMEM, or -EUSERS for RESERVE_CLAIM: refused. -EBUSY: a living process has
+ * recounted for a second, so it does not run. */
+int reserve_run(struct reserve *reserve);
+
 /* An owner's word. */
 #define OWNER_PID_BITS 22 /* PID_MAX_LIMIT, include/linux/threads.h */
 #define OWNER_NAMESPACE_BITS 28

@@ -38,6 +38,11 @@
 /* usage_slot.cards[]: pages held (low half) and the change under way (high half). */
 #define USAGE_HELD_PAGES(word) ((word)&UINT32_MAX)
 
+/* usage_slot.moves. Loose: the process has pools, which give memory back whenever the driver likes. */
+#define USAGE_MOVE_BEGINS ((UINT64_C(1) << 32) + 1)
+#define USAGE_MOVES_UNDER_WAY(moves) ((moves)&0x7fffffff)
+#define USAGE_MOVES_LOOSE (UINT64_C(1) << 31)
+
 /* One card's sum over the container. */
 struct usage_card {
 	_Atomic uint64_t total;	  /* epoch and pages, as above */
@@ -63,7 +68,12 @@ struct usage_slot {
 	_Atomic uint64_t start_ticks;	 /* when the owner started; 0: not known (yet) */
 	_Atomic uint64_t time_namespace; /* in which start_ticks was read; 0: not known */
 	_Atomic uint64_t image;		 /* which program it runs: execve() frees the card's memory */
-	uint8_t reserved[32];		 /* zero */
+	/* Calls of this process that change what the driver has of it or what it has charged: how many have
+	 * begun (high half), how many are under way (low half), and USAGE_MOVES_LOOSE. A sample of the driver
+	 * during which this word stays the same, with none under way, saw what is charged. 0: a version of
+	 * the shim that does not count. */
+	_Atomic uint64_t moves;
+	uint8_t reserved[24];			      /* zero */
 	_Atomic uint64_t cards[GRANT_FILE_CARDS_MAX]; /* as above */
 	/* Pages of what is held that other processes may have too (high half), and of what this process has
 	 * of others (low half), which the driver counts for both. Written by the owner only. */
@@ -85,9 +95,11 @@ struct usage_file {
 	struct usage_slot slots[USAGE_FILE_SLOTS];
 };
 
+_Static_assert(GRANT_DEAD_EACH *GRANT_FILE_CARDS_MAX == USAGE_FILE_SLOTS, "one for each slot");
 _Static_assert(sizeof(struct usage_card) == 128, "size of a card is part of the layout");
 _Static_assert(offsetof(struct usage_card, core_credit) == 32, "layout");
 _Static_assert(sizeof(struct usage_slot) == 64 + 16 * 64, "size of a slot is part of the layout");
+_Static_assert(offsetof(struct usage_slot, moves) == 32, "layout");
 _Static_assert(offsetof(struct usage_slot, cards) == 64, "layout");
 _Static_assert(offsetof(struct usage_slot, shared) == 64 + 8 * 64, "layout");
 _Static_assert(offsetof(struct usage_file, slots_used) == 24, "layout");

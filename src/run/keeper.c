@@ -17,6 +17,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "grant/account.h"
+#include "grant/outside.h"
+#include "grant/overhead.h"
 #include "grant/owner.h"
 #include "grant/reserve.h"
 #include "grant/usage.h"
@@ -27,7 +29,8 @@
 
 #define ROUND_NS (100 * NS_PER_MS) /* in which the end of a run is seen */
 #define DESCRIPTORS_MAX 1024
-#define LOOK_NS NS_PER_S /* without being asked: memory that grows by itself (local memory, printf) */
+#define CALLS_END_NS NS_PER_MS /* in which calls that are under way end, mostly */
+#define LOOK_NS NS_PER_S       /* without being asked: memory that grows by itself (local memory, printf) */
 
 struct keeper {
 	char folder[PATH_MAX];
@@ -39,56 +42,113 @@ struct keeper {
 	int usage_fd;
 	struct nvml *nvml; /* NULL until it could be opened */
 	struct nvml_process processes[NVML_MAX_PROCESSES];
+	struct overhead_process known[GRANT_FILE_CARDS_MAX][NVML_MAX_PROCESSES]; /* the run's */
+	size_t n_known[GRANT_FILE_CARDS_MAX];
+	struct usage_peek_slot before[USAGE_FILE_SLOTS], after[USAGE_FILE_SLOTS];
+	int n_after;
+	int64_t paused_ns, searched_ns[GRANT_FILE_CARDS_MAX];
 	struct power *power; /* NULL: no memory for it */
 	struct nvml_process_use uses[NVML_MAX_PROCESSES];
 	uint64_t since_us[GRANT_FILE_CARDS_MAX];
 };
 
-static bool is_of_the_run(const struct keeper *keeper, pid_t pid)
+/* Identity counts, not the number: a process in a pid namespace of its own has another one there. */
+static bool is_of_the_run(const struct keeper *keeper, pid_t pid, struct owner *ret_owner)
 {
-	uint32_t slots = atomic_load(&keeper->usage->slots_used);
-
-	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
-		if (OWNER_PID(atomic_load(&keeper->usage->slots[i].owner)) == (uint32_t)pid)
+	if (outside_read("/proc", pid, keeper->self.time_namespace, ret_owner) < 0)
+		return false;
+	for (int i = 0; i < keeper->n_after; i++)
+		if (usage_slot_is_of(&keeper->after[i], ret_owner))
 			return true;
 	return false;
 }
 
-static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_for)
+static int read_slots(struct keeper *keeper, unsigned card, struct usage_peek_slot *ret_slots)
 {
-	uint64_t before[GRANT_FILE_CARDS_MAX], after[GRANT_FILE_CARDS_MAX];
-	uint64_t sum = 0, duplicates;
-	unsigned n = keeper->grant->card_count;
-	size_t count;
+	struct usage_peek peek;
+	int r = usage_peek(keeper->usage_fd, card + 1, &peek);
+
+	return r < 0 ? r : usage_peek_slots(keeper->usage_fd, &peek, card, ret_slots);
+}
+
+static size_t processes_of_the_run(
+	struct keeper *keeper, size_t count, struct overhead_process *ret_processes)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct overhead_process *process = &ret_processes[n];
+
+		*process = (struct overhead_process){
+			.bytes = keeper->processes[i].bytes, .pid = keeper->processes[i].pid};
+		if (!is_of_the_run(keeper, process->pid, &process->owner))
+			continue;
+		if (overhead_is_ambiguous(&process->owner, keeper->after, (size_t)keeper->n_after))
+			process->owner.image = outside_image("/proc", process->pid);
+		n++;
+	}
+	return n;
+}
+
+static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_for, struct overhead *ret_found)
+{
+	_cleanup_free_ struct overhead_process *processes = NULL;
+	int n_before;
+	size_t count, n;
 	int r;
 
 	/* Those that have ended hold nothing any more, also where nobody asks for memory. */
 	if (keeper->account)
 		account_used_bytes(keeper->account, card);
-	r = usage_file_read(keeper->usage_fd, n, before);
+	n_before = read_slots(keeper, card, keeper->before);
+	r = n_before < 0 ? n_before
+			 : nvml_processes(
+				   keeper->nvml, keeper->grant->cards[card].uuid, keeper->processes, &count);
 	if (r == 0)
-		r = nvml_processes(keeper->nvml, keeper->grant->cards[card].uuid, keeper->processes, &count);
-	if (r == 0)
-		r = usage_file_read(keeper->usage_fd, n, after);
-	if (r < 0)
+		r = keeper->n_after = read_slots(keeper, card, keeper->after);
+	if (r < 0) {
+		keeper->n_after = 0;
 		return r;
-	for (size_t i = 0; i < count; i++)
-		if (is_of_the_run(keeper, keeper->processes[i].pid))
-			sum += keeper->processes[i].bytes;
-	duplicates = keeper->account ? account_duplicate_bytes(keeper->account, card) : 0;
-	sum -= sum < duplicates ? sum : duplicates;
-	grant_file_set_overhead(keeper->grant, card,
-		grant_overhead_bytes(sum, before[card], after[card],
-			atomic_load(&keeper->grant->live[card].overhead_bytes)),
-		looked_for);
+	}
+	processes = calloc(count + 1, sizeof(*processes));
+	if (!processes)
+		return -ENOMEM;
+	n = processes_of_the_run(keeper, count, processes);
+	overhead_recall(processes, n, keeper->known[card], keeper->n_known[card]);
+	overhead_compute(processes, n, keeper->before, (size_t)n_before, keeper->after,
+		(size_t)keeper->n_after, ret_found);
+	memcpy(keeper->known[card], processes, n * sizeof(*processes));
+	keeper->n_known[card] = n;
+	grant_file_publish_overhead(
+		keeper->grant, card, ret_found->overhead_bytes, looked_for, ret_found->guessed);
+	outside_note_dead("/proc", keeper->self.time_namespace, keeper->grant, keeper->after,
+		(size_t)keeper->n_after, processes, n, monotonic_ns(), &keeper->searched_ns[card]);
 	return 0;
+}
+
+static int look_at_cards(struct keeper *keeper, uint32_t looked_for, struct overhead *ret_found)
+{
+	struct overhead all = {0}, found;
+	int r = 0;
+
+	for (unsigned i = 0; i < keeper->grant->card_count; i++) {
+		if (look_at_card(keeper, i, looked_for, &found) < 0) {
+			r = -EIO;
+			continue;
+		}
+		all.moved |= found.moved;
+		all.guessed |= found.guessed;
+	}
+	*ret_found = all;
+	return r;
 }
 
 /* What the driver cannot tell stays as it was; the limit of what is charged holds without it. */
 static void look(struct keeper *keeper, uint32_t looked_for)
 {
+	struct overhead found;
 	struct error ignored;
-	int r = 0;
+	int r;
 
 	/* Early, since it may take longer than a program waits for a look. */
 	if (!keeper->nvml && nvml_open(&keeper->nvml, keeper->nvml_library, &ignored) < 0) {
@@ -97,8 +157,14 @@ static void look(struct keeper *keeper, uint32_t looked_for)
 	}
 	if (atomic_load(&keeper->usage->slots_used) == 0)
 		return;
-	for (unsigned i = 0; i < keeper->grant->card_count; i++)
-		r = look_at_card(keeper, i, looked_for) < 0 ? -EIO : r;
+	r = look_at_cards(keeper, looked_for, &found);
+	if (r == 0 && overhead_wants_pause(&found, monotonic_ns() - keeper->paused_ns)) {
+		keeper->paused_ns = monotonic_ns();
+		atomic_store(&keeper->grant->live[0].pause, (uint64_t)keeper->paused_ns);
+		nanosleep(&(struct timespec){.tv_nsec = CALLS_END_NS}, NULL);
+		r = look_at_cards(keeper, looked_for, &found);
+		atomic_store(&keeper->grant->live[0].pause, 0);
+	}
 	usage_file_keep(keeper->usage_fd, r == 0);
 }
 
@@ -122,6 +188,7 @@ static void look_at_use(struct keeper *keeper, unsigned card)
 {
 	const char *uuid = keeper->grant->cards[card].uuid;
 	struct correction_card said = {0};
+	struct owner ignored;
 	uint32_t percent = 0;
 	unsigned of_card;
 	size_t count;
@@ -132,7 +199,7 @@ static void look_at_use(struct keeper *keeper, unsigned card)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		said.of_all += keeper->uses[i].percent;
-		if (is_of_the_run(keeper, keeper->uses[i].pid))
+		if (is_of_the_run(keeper, keeper->uses[i].pid, &ignored))
 			percent += keeper->uses[i].percent;
 	}
 	said.of_card = of_card;
@@ -207,6 +274,8 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 	if (r == 0)
 		keeper->account = account_open(keeper->grant, keeper->usage);
 	owner_self(&keeper->self);
+	keeper->self.grant = keeper->grant;
+	keeper->self.slots = keeper->usage->slots;
 	if (r == 0)
 		power_new(keeper->folder, keeper->grant, keeper->usage_fd, &keeper->power);
 	return r;

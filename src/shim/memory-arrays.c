@@ -134,6 +134,7 @@ static void small_refund(const struct memory_here *here, uint64_t bytes)
 
 struct array {
 	struct memory_here here;
+	bool entered;
 	uint64_t small, large; /* bytes */
 };
 
@@ -164,12 +165,14 @@ static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *
 		else
 			array->large += memory_rounded(bytes);
 	}
-	if (memory_charge(array->here.card, array->large) != CUDA_SUCCESS)
+	if (memory_enter(array->here.card, array->large) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	array->entered = true;
 	context_charged(&array->here, array->large);
 	if (array->small == 0 || small_charge(&array->here, array->small) == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	context_refunded(&array->here, array->large);
+	memory_leave();
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -196,10 +199,13 @@ static int array_enter(const struct array *array, CUresult r, uintptr_t handle)
 
 static CUresult array_end(const struct array *array, CUresult r, CUarray *handle)
 {
-	if (array_enter(array, r, r == CUDA_SUCCESS ? (uintptr_t)*handle : 0) == 0)
-		return r;
-	DRIVER(cuArrayDestroy)(*handle);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	if (array_enter(array, r, r == CUDA_SUCCESS ? (uintptr_t)*handle : 0) < 0) {
+		DRIVER(cuArrayDestroy)(*handle);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (array->entered)
+		memory_leave();
+	return r;
 }
 
 static void array_release(const struct object *object)
@@ -270,22 +276,28 @@ HOOK CUresult cuMipmappedArrayCreate(
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = DRIVER(cuMipmappedArrayCreate)(handle, d, levels);
-	if (array_enter(&array, r, r == CUDA_SUCCESS ? (uintptr_t)*handle : 0) == 0)
-		return r;
-	DRIVER(cuMipmappedArrayDestroy)(*handle);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	if (array_enter(&array, r, r == CUDA_SUCCESS ? (uintptr_t)*handle : 0) < 0) {
+		DRIVER(cuMipmappedArrayDestroy)(*handle);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (array.entered)
+		memory_leave();
+	return r;
 }
 
 HOOK CUresult cuArrayDestroy(CUarray handle)
 {
 	struct object object;
 	bool known = objects_take(OBJECT_ARRAY, (uintptr_t)handle, &object);
-	CUresult r = DRIVER(cuArrayDestroy)(handle);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuArrayDestroy)(handle);
 	if (known && r == CUDA_SUCCESS)
 		array_release(&object);
 	else if (known)
 		objects_put(&object);
+	memory_leave();
 	return r;
 }
 
@@ -293,11 +305,14 @@ HOOK CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle)
 {
 	struct object object;
 	bool known = objects_take(OBJECT_ARRAY, (uintptr_t)handle, &object);
-	CUresult r = DRIVER(cuMipmappedArrayDestroy)(handle);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuMipmappedArrayDestroy)(handle);
 	if (known && r == CUDA_SUCCESS)
 		array_release(&object);
 	else if (known)
 		objects_put(&object);
+	memory_leave();
 	return r;
 }

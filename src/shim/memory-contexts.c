@@ -168,13 +168,6 @@ bool context_has_room(const struct memory_here *here, unsigned units)
 /* ---- its end --------------------------------------------------------------------------------------------
  */
 
-/* Before the driver ends it: a new context may get the same handle as soon as it has. */
-static bool context_leave(CUcontext context, struct object *ret_object)
-{
-	sample_hide(context);
-	return context && objects_take(OBJECT_CONTEXT, (uintptr_t)context, ret_object);
-}
-
 static void context_end(const struct object *object)
 {
 	struct memory_here here = context_of(object);
@@ -187,21 +180,50 @@ static void context_end(const struct object *object)
 		atomic_store(&record->rooms[i], 0);
 	atomic_store(&record->stamp, 0);
 	pools_settle();
-	/* What the context itself took is the program's again when its call returns. */
-	session_await_look(here.card);
+}
+
+/* An end that is under way. */
+struct ending {
+	CUcontext context;
+	struct object object;
+	bool known;
+	int card; /* -1: it is not known */
+};
+
+/* Before the driver ends it: a new context may get the same handle as soon as it has. */
+static void end_begin(struct ending *ending, CUcontext context, int card)
+{
+	*ending = (struct ending){.context = context, .card = card};
+	sample_hide(context);
+	memory_enter_uncharged();
+	ending->known = context && objects_take(OBJECT_CONTEXT, (uintptr_t)context, &ending->object);
+	if (ending->known)
+		ending->card = ending->object.card;
+}
+
+/* What the context itself took is the program's again when its call returns. */
+static void end_finish(struct ending *ending, bool ended)
+{
+	sample_unhide(ending->context, ended);
+	if (ending->known && ended)
+		context_end(&ending->object);
+	else if (ending->known)
+		objects_put(&ending->object);
+	memory_leave();
+	if (ended && ending->card >= 0)
+		session_await_look((unsigned)ending->card);
+	else if (ended)
+		session_want_look();
 }
 
 static CUresult end_by(CUresult (*driver)(CUcontext), CUcontext context)
 {
-	struct object object;
-	bool known = context_leave(context, &object);
-	CUresult r = driver(context);
+	struct ending ending;
+	CUresult r;
 
-	sample_unhide(context, r == CUDA_SUCCESS);
-	if (known && r == CUDA_SUCCESS)
-		context_end(&object);
-	else if (known)
-		objects_put(&object);
+	end_begin(&ending, context, -1);
+	r = driver(context);
+	end_finish(&ending, r == CUDA_SUCCESS);
 	return r;
 }
 
@@ -218,17 +240,14 @@ HOOK CUresult cuCtxDestroy_v2(CUcontext context)
 /* Ends it only if it was attached to once. */
 HOOK CUresult cuCtxDetach(CUcontext context)
 {
-	struct object object;
-	bool known = context_leave(context, &object);
-	CUresult r = DRIVER(cuCtxDetach)(context);
+	struct ending ending;
 	unsigned int version;
-	bool ended = r == CUDA_SUCCESS && DRIVER(cuCtxGetApiVersion)(context, &version) != CUDA_SUCCESS;
+	CUresult r;
 
-	sample_unhide(context, ended);
-	if (known && ended)
-		context_end(&object);
-	else if (known)
-		objects_put(&object);
+	end_begin(&ending, context, -1);
+	r = DRIVER(cuCtxDetach)(context);
+	end_finish(
+		&ending, r == CUDA_SUCCESS && DRIVER(cuCtxGetApiVersion)(context, &version) != CUDA_SUCCESS);
 	return r;
 }
 
@@ -253,17 +272,13 @@ static CUcontext primary_context(CUdevice device)
 
 static CUresult end_primary(CUresult (*driver)(CUdevice), CUdevice device, bool reset)
 {
-	struct object object;
 	CUcontext context = primary_context(device);
-	bool known = context_leave(context, &object), ended;
-	CUresult r = driver(device);
+	struct ending ending;
+	CUresult r;
 
-	ended = r == CUDA_SUCCESS && (reset || !is_active(device));
-	sample_unhide(context, ended);
-	if (known && ended)
-		context_end(&object);
-	else if (known)
-		objects_put(&object);
+	end_begin(&ending, context, cuda_device_card(device));
+	r = driver(device);
+	end_finish(&ending, context && r == CUDA_SUCCESS && (reset || !is_active(device)));
 	return r;
 }
 

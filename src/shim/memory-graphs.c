@@ -140,7 +140,8 @@ static CUresult launch_charged(CUgraphExec exec, CUstream stream, CUresult (*dri
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = driver(exec, stream);
-	growth_end(&growth); /* (what runs cannot be called back) */
+	growth_settle(&growth); /* (what runs cannot be called back) */
+	memory_leave();
 	return r;
 }
 

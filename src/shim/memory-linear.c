@@ -77,15 +77,18 @@ static bool block_leave(const struct memory_here *here, CUdeviceptr address, uin
 
 CUresult linear_begin(struct linear *linear, uint64_t size)
 {
+	CUresult r;
+
 	*linear = (struct linear){.size = size};
 	if (!context_here(&linear->here))
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (linear->here.stamp == 0 || size == 0)
 		return CUDA_SUCCESS; /* the driver will say what is wrong */
-	if (size <= MEMORY_SMALL_MAX && context_has_room(&linear->here, small_units(size)))
-		return CUDA_SUCCESS;
-	linear->paid = memory_rounded(size);
-	return memory_charge(linear->here.card, linear->paid);
+	if (size > MEMORY_SMALL_MAX || !context_has_room(&linear->here, small_units(size)))
+		linear->paid = memory_rounded(size);
+	r = memory_enter(linear->here.card, linear->paid);
+	linear->entered = r == CUDA_SUCCESS;
+	return r;
 }
 
 static void linear_release(const struct object *pointer)
@@ -143,7 +146,7 @@ static CUresult settle(struct linear *linear, CUdeviceptr address)
 	return r;
 }
 
-CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address, enum object_kind kind)
+static CUresult end(struct linear *linear, CUresult r, CUdeviceptr address, enum object_kind kind)
 {
 	struct object pointer = {
 		.kind = kind,
@@ -154,8 +157,6 @@ CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address, enum
 		.count = small_units(linear->size),
 	};
 
-	if (linear->here.stamp == 0)
-		return r;
 	if (r != CUDA_SUCCESS) {
 		memory_refund(linear->here.card, linear->paid);
 		return r;
@@ -169,6 +170,15 @@ CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address, enum
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	DRIVER(cuMemFree_v2)(address);
+	return r;
+}
+
+CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address, enum object_kind kind)
+{
+	if (!linear->entered)
+		return r;
+	r = end(linear, r, address, kind);
+	memory_leave();
 	return r;
 }
 
@@ -240,6 +250,7 @@ static CUresult pitch_end(struct linear *linear, CUresult r, CUdeviceptr address
 	if (r != CUDA_SUCCESS || resized == CUDA_SUCCESS)
 		return linear_end(linear, r, address, OBJECT_POINTER);
 	DRIVER(cuMemFree_v2)(address);
+	memory_leave();
 	return resized;
 }
 
@@ -278,6 +289,7 @@ static CUresult freed(CUresult r, const struct object *pointer)
 		linear_release(pointer);
 	else
 		objects_put(pointer);
+	memory_leave();
 	return r;
 }
 
@@ -285,6 +297,8 @@ HOOK CUresult cuMemFree_v2(CUdeviceptr address)
 {
 	struct object pointer;
 	bool known = objects_take(OBJECT_POINTER, address, &pointer);
+
+	memory_enter_uncharged();
 	return freed(DRIVER(cuMemFree_v2)(address), known ? &pointer : NULL);
 }
 
@@ -292,5 +306,7 @@ HOOK CUresult cuMemFree(CUdeviceptr_v1 address)
 {
 	struct object pointer;
 	bool known = objects_take(OBJECT_POINTER, address, &pointer);
+
+	memory_enter_uncharged();
 	return freed(DRIVER(cuMemFree)(address), known ? &pointer : NULL);
 }

@@ -9,6 +9,7 @@ struct linear {
 	struct memory_here here;
 	uint64_t size;
 	uint64_t paid; /* charged so far */
+	bool entered;  /* memory_enter() */
 };
 
 /* linear_begin() - charges what the driver will take for `size` bytes. Not CUDA_SUCCESS: that is the answer.

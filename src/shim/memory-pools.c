@@ -43,6 +43,7 @@ static void remember(const struct reserve_of *of)
 
 	if (!all)
 		return;
+	memory_is_loose();
 	private_lock(&all->lock);
 	count = place = atomic_load(&all->count);
 	for (uint32_t i = 0; i < count; i++) {
@@ -196,13 +197,12 @@ CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64
 	*growth = (struct growth){.of = *of};
 	graphs_allocate(); /* the stream may be captured */
 	remember(of);
-	if (ask(of, &reserved, &used) && reserved - used >= bytes && reserved >= used)
-		return CUDA_SUCCESS;
-	growth->paid = most;
-	return memory_charge(of->card, most);
+	if (!ask(of, &reserved, &used) || reserved < used || reserved - used < bytes)
+		growth->paid = most;
+	return memory_enter(of->card, growth->paid);
 }
 
-CUresult growth_end(struct growth *growth)
+CUresult growth_settle(struct growth *growth)
 {
 	bool unused;
 
@@ -250,14 +250,26 @@ typedef CUresult (*free_async)(CUdeviceptr, CUstream);
 
 /* The pool has grown beyond the limit: its room was in pieces. What was taken goes back, and the pool lets go
  * what it can. */
-static CUresult undo(
-	CUresult r, const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
+static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
 {
 	bool unused;
 
 	give_back(address, stream);
 	DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
 	settle_now(of, 0, &unused);
+}
+
+/* After the driver has answered r. */
+static CUresult allocated(
+	struct growth *growth, CUresult r, free_async give_back, const CUdeviceptr *address, CUstream stream)
+{
+	CUresult settled = growth_settle(growth);
+
+	if (r == CUDA_SUCCESS && settled != CUDA_SUCCESS) {
+		undo(&growth->of, give_back, *address, stream);
+		r = settled;
+	}
+	memory_leave();
 	return r;
 }
 
@@ -267,17 +279,14 @@ static CUresult allocate(
 	struct reserve_of of;
 	struct growth growth;
 	CUdevice device;
-	CUresult r, settled;
+	CUresult r;
 
 	if (!device_of_stream(stream, &device) || !pool_of_device(device, &of))
 		return take(address, size, stream);
 	r = growth_begin(&growth, &of, size, growth_of(size));
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = take(address, size, stream);
-	settled = growth_end(&growth);
-	return r == CUDA_SUCCESS && settled != CUDA_SUCCESS ? undo(settled, &of, give_back, *address, stream)
-							    : r;
+	return allocated(&growth, take(address, size, stream), give_back, address, stream);
 }
 
 static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream,
@@ -286,7 +295,7 @@ static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool po
 	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
 	struct growth growth;
 	struct object object;
-	CUresult r, settled;
+	CUresult r;
 
 	/* Not made or handed out here: imported from its owner, who pays. */
 	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
@@ -295,10 +304,7 @@ static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool po
 	r = growth_begin(&growth, &of, size, growth_of(size));
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = take(address, size, pool, stream);
-	settled = growth_end(&growth);
-	return r == CUDA_SUCCESS && settled != CUDA_SUCCESS ? undo(settled, &of, give_back, *address, stream)
-							    : r;
+	return allocated(&growth, take(address, size, pool, stream), give_back, address, stream);
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------------
@@ -406,6 +412,7 @@ HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 		return DRIVER(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
 	}
 	objects_take(OBJECT_POOL, (uintptr_t)pool, &object);
+	memory_enter_uncharged();
 	r = DRIVER(cuMemPoolDestroy)(pool);
 	if (r == CUDA_SUCCESS) {
 		forget(&of);
@@ -413,6 +420,7 @@ HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	} else {
 		objects_put(&object);
 	}
+	memory_leave();
 	return r;
 }
 

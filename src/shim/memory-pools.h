@@ -22,12 +22,14 @@ struct growth {
 	uint64_t paid;
 };
 
-/* growth_begin() - for `bytes` more out of it; `most` is what it may grow by. CUDA_ERROR_OUT_OF_MEMORY. */
+/* growth_begin() - for `bytes` more out of it; `most` is what it may grow by. Enters (memory_enter()), or
+ * CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most);
 
-/* growth_end() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has grown
- * by more than was paid, and there is no room for that: the caller gives back what it got. */
-CUresult growth_end(struct growth *growth);
+/* growth_settle() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has
+ * grown by more than was paid, and there is no room for that: the caller gives back what it got. The caller
+ * leaves (memory_leave()). */
+CUresult growth_settle(struct growth *growth);
 
 /* pools_settle() - after something at which pools give memory back. Costs a look at one word where nobody
  * uses pools. */

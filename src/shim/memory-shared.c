@@ -18,8 +18,10 @@
 
 static _Atomic bool anything_exported;
 
-static CUresult look(CUresult r)
+/* After memory_enter_uncharged(). */
+static CUresult leave(CUresult r)
 {
+	memory_leave();
 	if (r == CUDA_SUCCESS)
 		session_want_look();
 	return r;
@@ -83,10 +85,13 @@ static void note_export(CUdeviceptr address)
 
 HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
-	CUresult r = DRIVER(cuIpcGetMemHandle)(handle, address);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuIpcGetMemHandle)(handle, address);
 	if (r == CUDA_SUCCESS)
 		note_export(address);
+	memory_leave();
 	return r;
 }
 
@@ -110,25 +115,29 @@ static CUresult opened(CUresult r, CUdeviceptr address)
 	size_t size;
 
 	if (card < 0 || DRIVER(cuMemGetAddressRange_v2)(&base, &size, address) != CUDA_SUCCESS)
-		return look(r);
+		return leave(r);
 	wanted.card = (uint32_t)card;
 	wanted.bytes = memory_rounded(size);
 	if (objects_change(OBJECT_IMPORT, address, open_again, &wanted) == 0 && wanted.count == 0)
 		shared_imported(wanted.card, (int64_t)wanted.bytes);
-	return look(r);
+	return leave(r);
 }
 
 HOOK CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags)
 {
-	CUresult r = DRIVER(cuIpcOpenMemHandle)(address, handle, flags);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuIpcOpenMemHandle)(address, handle, flags);
 	return opened(r, r == CUDA_SUCCESS ? *address : 0);
 }
 
 HOOK CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags)
 {
-	CUresult r = DRIVER(cuIpcOpenMemHandle_v2)(address, handle, flags);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuIpcOpenMemHandle_v2)(address, handle, flags);
 	return opened(r, r == CUDA_SUCCESS ? *address : 0);
 }
 
@@ -147,13 +156,15 @@ HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 	struct object object = {0}, ignored;
 	bool known = objects_get(OBJECT_IMPORT, address, &ignored) &&
 		     objects_change(OBJECT_IMPORT, address, close_once, &object) == 0 && object.count > 0;
-	CUresult r = DRIVER(cuIpcCloseMemHandle)(address);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuIpcCloseMemHandle)(address);
 	if (known && r == CUDA_SUCCESS && object.count == 1)
 		shared_imported(object.card, -(int64_t)object.bytes);
 	else if (known && r != CUDA_SUCCESS)
 		objects_put(&object);
-	return look(r);
+	return leave(r);
 }
 
 /* ---- pools and external memory --------------------------------------------------------------------------
@@ -162,39 +173,46 @@ HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 HOOK CUresult cuMemPoolImportFromShareableHandle(
 	CUmemoryPool *pool, void *handle, CUmemAllocationHandleType type, unsigned long long flags)
 {
-	return look(DRIVER(cuMemPoolImportFromShareableHandle)(pool, handle, type, flags));
+	memory_enter_uncharged();
+	return leave(DRIVER(cuMemPoolImportFromShareableHandle)(pool, handle, type, flags));
 }
 
 HOOK CUresult cuMemPoolImportPointer(CUdeviceptr *address, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
-	return look(DRIVER(cuMemPoolImportPointer)(address, pool, data));
+	memory_enter_uncharged();
+	return leave(DRIVER(cuMemPoolImportPointer)(address, pool, data));
 }
 
 HOOK CUresult cuImportExternalMemory(CUexternalMemory *memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d)
 {
-	CUresult r = DRIVER(cuImportExternalMemory)(memory, d);
-	int card = r == CUDA_SUCCESS ? cuda_current_card() : -1;
+	CUresult r;
 	struct object object = {.kind = OBJECT_EXTERNAL};
+	int card;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuImportExternalMemory)(memory, d);
+	card = r == CUDA_SUCCESS ? cuda_current_card() : -1;
 	if (card < 0)
-		return look(r);
+		return leave(r);
 	object.key = (uintptr_t)*memory;
 	object.card = (uint32_t)card;
 	object.bytes = memory_rounded(d->size);
 	if (objects_put(&object) == 0)
 		shared_imported(object.card, (int64_t)object.bytes);
-	return look(r);
+	return leave(r);
 }
 
 HOOK CUresult cuDestroyExternalMemory(CUexternalMemory memory)
 {
 	struct object object;
 	bool known = objects_take(OBJECT_EXTERNAL, (uintptr_t)memory, &object);
-	CUresult r = DRIVER(cuDestroyExternalMemory)(memory);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuDestroyExternalMemory)(memory);
 	if (known && r == CUDA_SUCCESS)
 		shared_imported(object.card, -(int64_t)object.bytes);
 	else if (known)
 		objects_put(&object);
-	return look(r);
+	return leave(r);
 }

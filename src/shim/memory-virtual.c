@@ -96,6 +96,7 @@ static int handle_refer(CUmemGenericAllocationHandle handle, int more, uint64_t 
 	return r;
 }
 
+/* What is refunded if it fails has been charged. */
 static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size,
 	const CUmemAllocationProp *prop, unsigned long long flags, uint32_t card)
 {
@@ -104,12 +105,9 @@ static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size
 		.card = card,
 		.bytes = memory_rounded(size),
 		.count = 1};
-	CUresult r = memory_charge(card, physical.bytes);
+	CUresult r = DRIVER(cuMemCreate)(handle, size, prop, flags);
 	uint64_t id;
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = DRIVER(cuMemCreate)(handle, size, prop, flags);
 	if (r == CUDA_SUCCESS && objects_put(&physical) == 0) {
 		if (handle_refer(*handle, 1, physical.key, &id) == 0)
 			return r;
@@ -126,6 +124,7 @@ static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size
 HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
 	unsigned long long flags)
 {
+	CUresult r;
 	int card;
 
 	if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -133,7 +132,12 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, con
 	card = cuda_device_card(prop->location.id);
 	if (card < 0)
 		return cuda_refuse_device();
-	return create_charged(handle, size, prop, flags, (uint32_t)card);
+	r = memory_enter((unsigned)card, memory_rounded(size));
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = create_charged(handle, size, prop, flags, (uint32_t)card);
+	memory_leave();
+	return r;
 }
 
 /* The release is entered before the driver makes the handle free to be given out again. */
@@ -141,12 +145,15 @@ HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	uint64_t id = 0, ignored;
 	bool known = handle_refer(handle, -1, 0, &id) == 0 && id != 0;
-	CUresult r = DRIVER(cuMemRelease)(handle);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuMemRelease)(handle);
 	if (known && r == CUDA_SUCCESS)
 		refer(id, -1);
 	else if (known)
 		handle_refer(handle, 1, id, &ignored);
+	memory_leave();
 	return r;
 }
 
@@ -189,13 +196,16 @@ static bool mark_exported(struct object *physical, void *context)
 HOOK CUresult cuMemExportToShareableHandle(void *os_handle, CUmemGenericAllocationHandle handle,
 	CUmemAllocationHandleType type, unsigned long long flags)
 {
-	CUresult r = DRIVER(cuMemExportToShareableHandle)(os_handle, handle, type, flags);
 	struct object known, was;
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuMemExportToShareableHandle)(os_handle, handle, type, flags);
 	if (r == CUDA_SUCCESS && objects_get(OBJECT_HANDLE, handle, &known) &&
 		objects_change(OBJECT_PHYSICAL, known.stamp, mark_exported, &was) == 0 && was.count > 0 &&
 		was.index == OWN)
 		shared_exported(was.card, (int64_t)was.bytes);
+	memory_leave();
 	return r;
 }
 
@@ -247,7 +257,9 @@ static void see_mapping(uint64_t id, uint64_t end)
 	struct seen seen = {.bytes = memory_rounded(end)};
 
 	if (objects_change(OBJECT_PHYSICAL, id, see_size, &seen) == 0 && seen.more > 0) {
+		memory_enter_uncharged();
 		shared_imported(seen.card, (int64_t)seen.more);
+		memory_leave();
 		session_want_look();
 	}
 }
@@ -297,14 +309,17 @@ static size_t take_mappings(CUdeviceptr address, size_t size, struct object *tak
 static CUresult unmap(CUdeviceptr address, size_t size, struct object *taken, size_t max)
 {
 	size_t count = take_mappings(address, size, taken, max);
-	CUresult r = DRIVER(cuMemUnmap)(address, size);
+	CUresult r;
 
+	memory_enter_uncharged();
+	r = DRIVER(cuMemUnmap)(address, size);
 	for (size_t i = 0; i < count; i++) {
 		if (r == CUDA_SUCCESS)
 			refer(taken[i].stamp, -1);
 		else
 			objects_put(&taken[i]);
 	}
+	memory_leave();
 	return r;
 }
 

@@ -4,20 +4,63 @@
 #include "shim/session.h"
 #include "shim/shim.h"
 
+static CUresult refused(const struct shim_session *session, unsigned card, uint64_t bytes)
+{
+	struct session_memory memory = session_memory(session, card);
+
+	shim_log("out of memory: %llu bytes of card %u, of which %llu of %llu are used",
+		(unsigned long long)bytes, card, (unsigned long long)memory.used_bytes,
+		(unsigned long long)memory.limit_bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult memory_enter(unsigned card, uint64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	if (!session)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (account_enter_tried(session->account, card, bytes) == 0)
+		return CUDA_SUCCESS;
+	pools_settle();
+	if (account_enter_charged(session->account, card, bytes) == 0)
+		return CUDA_SUCCESS;
+	return refused(session, card, bytes);
+}
+
+void memory_enter_uncharged(void)
+{
+	const struct shim_session *session = session_get();
+
+	if (session)
+		account_enter(session->account);
+}
+
+void memory_leave(void)
+{
+	const struct shim_session *session = session_get();
+
+	if (session)
+		account_leave(session->account);
+}
+
+void memory_is_loose(void)
+{
+	const struct shim_session *session = session_get();
+
+	if (session)
+		account_is_loose(session->account);
+}
+
 CUresult memory_charge_once(unsigned card, uint64_t bytes)
 {
 	const struct shim_session *session = session_get();
-	struct session_memory memory;
 
 	if (!session)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (bytes == 0 || account_charge(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
-	memory = session_memory(session, card);
-	shim_log("out of memory: %llu bytes of card %u, of which %llu of %llu are used",
-		(unsigned long long)bytes, card, (unsigned long long)memory.used_bytes,
-		(unsigned long long)memory.limit_bytes);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return refused(session, card, bytes);
 }
 
 CUresult memory_charge(unsigned card, uint64_t bytes)

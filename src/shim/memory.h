@@ -24,8 +24,18 @@ static inline uint64_t memory_rounded(uint64_t bytes)
 						 : (bytes + MEMORY_BLOCK - 1) & ~(MEMORY_BLOCK - 1);
 }
 
-/* memory_charge() - CUDA_SUCCESS, or CUDA_ERROR_OUT_OF_MEMORY: then nothing is charged, and the reason is
- * logged. */
+/* memory_enter() - begins a call that changes what the driver has of this process, with what is to be charged
+ * before (0: nothing), until memory_leave(): account_enter(). CUDA_ERROR_OUT_OF_MEMORY: nothing is charged,
+ * the call has not begun, and the reason is logged. memory_enter_uncharged() - the same for what only gives
+ * back. */
+CUresult memory_enter(unsigned card, uint64_t bytes);
+void memory_enter_uncharged(void);
+void memory_leave(void);
+
+/* memory_is_loose() - account_is_loose(). */
+void memory_is_loose(void);
+
+/* memory_charge() - more, within such a call. CUDA_ERROR_OUT_OF_MEMORY as above. */
 CUresult memory_charge(unsigned card, uint64_t bytes);
 /* memory_charge_once() - without a look whether this process's pools have shrunk meanwhile. */
 CUresult memory_charge_once(unsigned card, uint64_t bytes);

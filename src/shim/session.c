@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "grant/reserve.h"
+#include "grant/wait.h"
 #include "shim/shim.h"
 
 /* A look takes a millisecond; on a machine with too much to do, or where many programs start at once, longer.
@@ -118,20 +119,12 @@ void session_want_look(void)
 		want_look(found);
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 /* False: nobody has looked until so long after begin_ns. */
 static bool await_look(
 	const struct shim_session *found, unsigned card, uint32_t wanted, int64_t begin_ns, int64_t for_ns)
 {
 	for (;;) {
-		int64_t waited = now_ns() - begin_ns;
+		int64_t waited = wait_now_ns() - begin_ns;
 		const struct timespec step = {
 			.tv_nsec = waited < LOOK_EARLY_NS ? LOOK_STEP_NS : LATE_LOOK_STEP_NS};
 
@@ -152,7 +145,7 @@ void session_await_look(unsigned card)
 
 	if (!found)
 		return;
-	begin = now_ns();
+	begin = wait_now_ns();
 	wanted = want_look(found);
 	if (!await_look(found, card, wanted, begin, LOOK_NS) && account_is_kept(found->account))
 		await_look(found, card, wanted, begin, KEPT_LOOK_NS);

@@ -1,5 +1,6 @@
-"""The model check of the reservation protocol notices what would be wrong: each of these changes to the shipped source
-must make one of its tests fail. (That the source itself passes is tests/unit/test-reserve-model.c.)"""
+"""The model checks of the reservation protocol and of samples notice what would be wrong: each of these changes to the
+shipped source must make one of their tests fail. (That the source itself passes is tests/unit/test-reserve-model.c and
+test-overhead-model.c.)"""
 import os
 import pathlib
 import subprocess
@@ -60,18 +61,47 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_the_model_check_notices_that(name, tmp_path):
-    old, new = MUTATIONS[name]
-    text = SOURCE.read_text()
+OVERHEAD = ROOT / "src/grant/overhead.c"
+OVERHEAD_MUTATIONS = {
+    "equal numbers before and after are taken for a rest":
+        ("a->imported == b->imported &&\n	       a->moves == b->moves;", "a->imported == b->imported;"),
+    "a call under way is overlooked":
+        ("if (still && !now->under_way) {", "if (still) {"),
+    "less is learnt while a call goes on":
+        ("known->bytes = larger(known->bytes, seen);", "known->bytes = seen;"),
+    "something is learnt while calls come and go":
+        ("	if (!known->certain)\n		known->bytes = guess;", "	known->bytes = guess;"),
+    "nothing is learnt at rest":
+        ("if (still && !now->under_way) {", "if (still && !now->under_way && !process->known.certain) {"),
+    "the knowledge about a call that goes on is taken for certain":
+        ("		sum->moved |= !process->known.certain;\n		sum->guessed |= !process->known.certain;\n", ""),
+    "less is believed at once of a process that has pools":
+        ("loose && known->certain ? larger(seen, known->latest) : seen", "seen"),
+    "less is never believed of a process that has pools":
+        ("larger(seen, known->latest)", "larger(seen, known->bytes)"),
+}
+
+
+def fails(source, model, old, new, folder, *more):
+    text = source.read_text()
     assert text.count(old) == 1, "the source has changed: change this list too"
-    (tmp_path / "reserve.c").write_text(text.replace(old, new))
+    (folder / source.name).write_text(text.replace(old, new))
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-I", ROOT / "src", "-o",
-                    tmp_path / "model", ROOT / "tests/unit/test-reserve-model.c", tmp_path / "reserve.c", "-lcmocka"],
-                   check=True)
-    done = subprocess.run([tmp_path / "model"], capture_output=True, text=True, timeout=170)
+                    folder / "model", ROOT / "tests/unit" / model, folder / source.name, *more, "-lcmocka"], check=True)
+    done = subprocess.run([folder / "model"], capture_output=True, text=True, timeout=170)
     assert done.returncode != 0
     assert "not ok" in done.stdout + done.stderr or "FAILED" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", OVERHEAD_MUTATIONS)
+def test_the_model_check_of_samples_notices_that(name, tmp_path):
+    fails(OVERHEAD, "test-overhead-model.c", *OVERHEAD_MUTATIONS[name], tmp_path,
+          *(ROOT / "src/grant" / f"{part}.c" for part in ("peek", "usage", "files", "owner")))
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_the_model_check_notices_that(name, tmp_path):
+    fails(SOURCE, "test-reserve-model.c", *MUTATIONS[name], tmp_path)
 
 
 def stress(mode, rounds, seed=1):

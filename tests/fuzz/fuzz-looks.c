@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "agent/looks/cgroup.h"
-#include "agent/looks/overhead.h"
+#include "grant/overhead.h"
 #include "grant/reserve.h"
 
 const unsigned int fuzz_rounds = 20000;

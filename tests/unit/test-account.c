@@ -390,6 +390,30 @@ static void a_process_of_another_pid_namespace_is_taken_for_alive(void **state)
 	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
 }
 
+static void a_process_that_the_keeper_says_is_dead_is_recovered_and_its_successor_is_not(void **state)
+{
+	uint64_t word = word_of_pid(1) ^ UINT64_C(1) << OWNER_PID_BITS; /* of another namespace */
+
+	put_slot(700, word, 0, 256);
+	usage->cards[1].total = 256;
+	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
+	owner_note_dead(grant, 700, word + (UINT64_C(1) << OWNER_GENERATION_SHIFT));
+	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
+	owner_note_dead(grant, 701, word);
+	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
+	owner_note_dead(grant, 700, word);
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+}
+
+static void processes_of_unknown_namespaces_do_not_judge_each_other(void **state)
+{
+	const struct owner self = {.word = owner_word((uint32_t)getpid(), 0), .sees_proc = true};
+
+	/* No process has this number here; one of another sandbox without /proc may. */
+	put_slot(700, owner_word(4000000, 0), 0, 256);
+	assert_false(owner_is_dead((void *)&self, &usage->slots[700], owner_word(4000000, 0)));
+}
+
 static void the_start_that_a_former_owner_wrote_is_not_its_successors(void **state)
 {
 	uint64_t first = word_of_pid(getppid());
@@ -407,72 +431,6 @@ static void as_many_processes_as_there_are_slots_and_not_one_more(void **state)
 	put_slot(700, word_of_pid(4000000), 0, 256); /* no such process */
 	assert_int_equal(account_charge(account, 1, GIB), 0);
 	assert_int_equal(OWNER_PID(usage->slots[700].owner), getpid());
-}
-
-/* ---- what several processes have ------------------------------------------------------------------------
- */
-
-static pid_t importer(uint64_t bytes)
-{
-	int pipe_fd[2];
-	char answer;
-	pid_t pid;
-
-	assert_int_equal(pipe(pipe_fd), 0);
-	pid = fork();
-	if (pid == 0) {
-		account_share(account, 1, 0, (int64_t)bytes);
-		if (write(pipe_fd[1], "x", 1) == 1)
-			pause();
-		_exit(0);
-	}
-	assert_int_equal(read(pipe_fd[0], &answer, 1), 1);
-	close(pipe_fd[0]);
-	close(pipe_fd[1]);
-	return pid;
-}
-
-static void what_is_imported_from_a_living_neighbour_is_counted_twice_by_the_driver(void **state)
-{
-	pid_t first, second;
-
-	assert_int_equal(account_charge(account, 1, 300 * MIB), 0);
-	account_share(account, 1, (int64_t)(200 * MIB), 0);
-	assert_int_equal(account_duplicate_bytes(account, 1), 0);
-	first = importer(200 * MIB);
-	assert_int_equal(account_duplicate_bytes(account, 1), 200 * MIB);
-	/* This one has 100 MiB from outside the container. */
-	second = importer(300 * MIB);
-	assert_int_equal(account_duplicate_bytes(account, 1), 400 * MIB);
-	end_child(second);
-	assert_int_equal(account_duplicate_bytes(account, 1), 200 * MIB);
-	account_share(account, 1, -(int64_t)(200 * MIB), 0);
-	assert_int_equal(account_duplicate_bytes(account, 1), 0);
-	end_child(first);
-}
-
-static void what_its_maker_has_left_behind_counts_once_and_for_who_has_it(void **state)
-{
-	int pipe_fd[2];
-	pid_t maker, user;
-	char answer;
-
-	assert_int_equal(pipe(pipe_fd), 0);
-	maker = fork();
-	if (maker == 0) {
-		account_charge(account, 1, 200 * MIB);
-		account_share(account, 1, (int64_t)(200 * MIB), 0);
-		if (write(pipe_fd[1], "x", 1) == 1)
-			pause();
-		_exit(0);
-	}
-	assert_int_equal(read(pipe_fd[0], &answer, 1), 1);
-	user = importer(200 * MIB);
-	assert_int_equal(account_duplicate_bytes(account, 1), 200 * MIB);
-	end_child(maker);
-	assert_int_equal(account_used_bytes(account, 1), 0);
-	assert_int_equal(account_duplicate_bytes(account, 1), 0);
-	end_child(user);
 }
 
 /* ---- threads, fork, descriptors -------------------------------------------------------------------------
@@ -583,10 +541,13 @@ static void a_limit_below_what_is_used_refuses_and_takes_nothing_away(void **sta
 	assert_int_equal(account_charge(account, 1, 1), -ENOMEM);
 }
 
+static uint64_t seen_under_way;
+
 static void *keep(void *context)
 {
 	while (atomic_load(&usage->look_wanted) == 0)
 		usleep(100);
+	seen_under_way = USAGE_MOVES_UNDER_WAY(usage->slots[0].moves);
 	grant_file_set_overhead(grant, 1, 0, atomic_load(&usage->look_wanted));
 	return NULL;
 }
@@ -617,6 +578,87 @@ static void without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not
 	assert_int_equal(usage->look_wanted, 1);
 }
 
+/* ---- calls under way ------------------------------------------------------------------------------------
+ */
+
+static void a_call_is_seen_while_it_is_under_way_and_afterwards(void **state)
+{
+	uint64_t begun;
+
+	assert_int_equal(account_enter(account), 0);
+	begun = usage->slots[0].moves >> 32;
+	assert_int_equal(USAGE_MOVES_UNDER_WAY(usage->slots[0].moves), 1);
+	assert_int_equal(account_enter_charged(account, 1, MIB), 0);
+	assert_int_equal(USAGE_MOVES_UNDER_WAY(usage->slots[0].moves), 2);
+	account_leave(account);
+	account_leave(account);
+	assert_int_equal(usage->slots[0].moves, (begun + 1) << 32);
+	/* A refused one has begun nothing that goes on, but has been there. */
+	assert_int_equal(account_enter_charged(account, 1, GIB), -ENOMEM);
+	assert_int_equal(usage->slots[0].moves, (begun + 2) << 32);
+	assert_int_equal(usage->cards[1].refused, 1);
+	account_is_loose(account);
+	assert_int_equal(usage->slots[0].moves, (begun + 2) << 32 | USAGE_MOVES_LOOSE);
+}
+
+static void calls_of_a_dead_owner_are_not_under_way_in_its_slot(void **state)
+{
+	put_slot(0, word_of_pid(4000000), 0, 0);
+	usage->slots[0].moves = UINT64_C(9) << 32 | 3;
+	assert_int_equal(account_enter(account), 0);
+	assert_int_equal(OWNER_PID(usage->slots[0].owner), getpid());
+	assert_int_equal(usage->slots[0].moves, UINT64_C(11) << 32 | 1);
+}
+
+static void *end_pause(void *context)
+{
+	usleep(3000);
+	assert_int_equal(USAGE_MOVES_UNDER_WAY(usage->slots[0].moves), 0);
+	atomic_store(&grant->live[0].pause, 0);
+	return NULL;
+}
+
+static void a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dead_keeper(void **state)
+{
+	int64_t begin;
+	pthread_t keeper;
+
+	assert_int_equal(account_join(account), 0);
+	atomic_store(&grant->live[0].pause, 77);
+	begin = now_ns();
+	pthread_create(&keeper, NULL, end_pause, NULL);
+	assert_int_equal(account_enter(account), 0);
+	assert_in_range(now_ns() - begin, 3000000, GRANT_PAUSE_NS - 1);
+	account_leave(account);
+	pthread_join(keeper, NULL);
+
+	atomic_store(&grant->live[0].pause, 78);
+	begin = now_ns();
+	account_enter(account);
+	account_leave(account);
+	assert_in_range(now_ns() - begin, GRANT_PAUSE_NS, 20 * GRANT_PAUSE_NS);
+	begin = now_ns();
+	for (int i = 0; i < 1000; i++) {
+		account_enter(account);
+		account_leave(account);
+	}
+	assert_in_range(now_ns() - begin, 0, GRANT_PAUSE_NS);
+}
+
+static void whoever_waits_for_a_sample_is_not_in_its_way(void **state)
+{
+	pthread_t keeper;
+
+	grant_file_set_overhead(grant, 1, 300 * MIB, atomic_load(&usage->look_wanted));
+	assert_int_equal(account_join(account), 0);
+	pthread_create(&keeper, NULL, keep, NULL);
+	while (account_enter_charged(account, 1, GIB) != 0)
+		assert_true(atomic_load(&grant->live[1].overhead_generation) <= 2);
+	pthread_join(keeper, NULL);
+	assert_int_equal(seen_under_way, 0);
+	account_leave(account);
+}
+
 /* A container can write what it likes: calls end, and nothing outside the file is touched. */
 static void garbage_in_the_usage_file_neither_crashes_nor_hangs(void **state)
 {
@@ -635,7 +677,6 @@ static void garbage_in_the_usage_file_neither_crashes_nor_hangs(void **state)
 		if (account_charge(account, 1, MIB) == 0)
 			account_refund(account, 1, MIB);
 		account_used_bytes(account, 1);
-		account_duplicate_bytes(account, 1);
 		account_share(account, 0, (int64_t)MIB, -(int64_t)MIB);
 	}
 }
@@ -681,8 +722,6 @@ int main(void)
 		FILES(a_process_of_another_pid_namespace_is_taken_for_alive),
 		FILES(the_start_that_a_former_owner_wrote_is_not_its_successors),
 		FILES(as_many_processes_as_there_are_slots_and_not_one_more),
-		FILES(what_is_imported_from_a_living_neighbour_is_counted_twice_by_the_driver),
-		FILES(what_its_maker_has_left_behind_counts_once_and_for_who_has_it),
 		FILES(threads_take_turns_and_lose_nothing),
 		FILES(fork_while_threads_charge_hangs_nobody),
 		FILES(a_program_that_closes_all_descriptors_loses_nothing),
@@ -691,6 +730,12 @@ int main(void)
 		FILES(a_limit_below_what_is_used_refuses_and_takes_nothing_away),
 		FILES(a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper),
 		FILES(without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not_cause_not_at_all),
+		FILES(a_call_is_seen_while_it_is_under_way_and_afterwards),
+		FILES(calls_of_a_dead_owner_are_not_under_way_in_its_slot),
+		FILES(a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dead_keeper),
+		FILES(whoever_waits_for_a_sample_is_not_in_its_way),
+		FILES(a_process_that_the_keeper_says_is_dead_is_recovered_and_its_successor_is_not),
+		FILES(processes_of_unknown_namespaces_do_not_judge_each_other),
 		FILES(garbage_in_the_usage_file_neither_crashes_nor_hangs),
 		FILES(a_recount_of_a_stopped_process_is_waited_for_one_second),
 	};

@@ -151,23 +151,6 @@ static void no_card_can_be_left_without_memory_or_beyond_the_grant_be_given_some
 	assert_string_equal(grant_file_verify(&grant, sizeof(grant)), "the grant has a card without memory");
 }
 
-static void overhead_is_what_the_driver_sees_beyond_the_charges_and_never_below_zero(void **state)
-{
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1000, 0), 300);
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1000, 400), 300);
-	assert_int_equal(grant_overhead_bytes(900, 1000, 1000, 0), 0);
-	/* An allocation of 200 ended, or began, while the driver was asked. */
-	assert_int_equal(grant_overhead_bytes(1300, 1200, 1000, 0), 100);
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 0), 100);
-	/* What is known from before stays as long as it may be right. */
-	assert_int_equal(grant_overhead_bytes(1300, 1200, 1000, 250), 250);
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 300), 300);
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 301), 100);
-	assert_int_equal(grant_overhead_bytes(1300, 1000, 1200, 99), 100);
-	assert_int_equal(grant_overhead_bytes(900, 1000, 800, 100), 100);
-	assert_int_equal(grant_overhead_bytes(700, 1000, 800, 100), 0);
-}
-
 static void no_single_byte_of_the_constant_part_can_change_unnoticed(void **state)
 {
 	struct grant_file grant = valid();
@@ -375,7 +358,6 @@ int main(void)
 		FILES(overhead_that_the_keeper_writes_is_seen_by_a_reader_that_has_it_mapped),
 		FILES(a_limit_that_the_keeper_changes_is_seen_by_a_reader_that_has_it_mapped),
 		FILES(no_card_can_be_left_without_memory_or_beyond_the_grant_be_given_some),
-		cmocka_unit_test(overhead_is_what_the_driver_sees_beyond_the_charges_and_never_below_zero),
 		FILES(no_single_byte_of_the_constant_part_can_change_unnoticed),
 		FILES(a_grant_that_is_cut_off_at_any_length_is_refused),
 		FILES(a_grant_that_says_nothing_usable_is_not_written),

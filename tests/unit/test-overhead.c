@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agent/looks/overhead.h"
+#include "grant/overhead.h"
 #include "agent/looks/watchdog.h"
 #include "grant/reserve.h"
 
@@ -50,7 +50,7 @@ static struct usage_peek_slot sharing(
 	return found;
 }
 
-static void expect(const struct overhead_process *p, size_t n, const struct usage_peek_slot *before,
+static void expect(struct overhead_process *p, size_t n, const struct usage_peek_slot *before,
 	size_t n_before, const struct usage_peek_slot *after, size_t n_after, uint64_t used_mib,
 	uint64_t overhead_mib)
 {
@@ -98,22 +98,114 @@ static void memory_in_flight_is_no_overhead(void **state)
 	expect(p, 1, large, 1, NULL, 0, 1300, 300);
 }
 
-static void memory_in_flight_leaves_open_what_it_may_hide(void **state)
+/* The same slot, counting calls. */
+static struct usage_peek_slot moving(struct usage_peek_slot found, uint64_t begun, uint64_t under_way)
 {
-	const struct overhead_process p[] = {process(1, 1312), process(2, 400)};
-	const struct usage_peek_slot before[] = {slot(1, 900), slot(2, 100)};
-	const struct usage_peek_slot after[] = {slot(1, 1000), slot(2, 88)};
+	found.moves = begun << 32 | under_way;
+	return found;
+}
+
+static void what_a_quiet_sample_showed_stays_while_calls_come_and_go(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300)};
+	struct usage_peek_slot quiet[] = {moving(slot(7, 1000), 5, 0)};
+	/* It had 200 when the driver answered, and 2000 before and after. */
+	struct usage_peek_slot before[] = {moving(slot(7, 2000), 6, 1)};
+	struct usage_peek_slot after[] = {moving(slot(7, 2000), 8, 1)};
 	struct overhead found;
 
-	overhead_compute(p, 2, before, 2, after, 2, &found);
-	assert_int_equal(found.overhead_bytes, (312 + 300) * MIB);
-	assert_int_equal(found.most_bytes, (412 + 312) * MIB);
-	/* Of a process that had no slot before, all may be overhead. */
-	overhead_compute(p, 1, NULL, 0, after, 2, &found);
-	assert_int_equal(found.overhead_bytes, 312 * MIB);
-	assert_int_equal(found.most_bytes, 1312 * MIB);
-	overhead_compute(p, 1, after, 2, after, 2, &found);
-	assert_int_equal(found.most_bytes, found.overhead_bytes);
+	expect(p, 1, quiet, 1, quiet, 1, 1300, 300);
+	p[0].bytes = 500 * MIB;
+	expect(p, 1, before, 1, after, 1, 500, 300);
+	overhead_compute(p, 1, before, 1, after, 1, &found);
+	assert_true(found.moved);
+	assert_false(found.guessed);
+	/* Nor is memory that is there only for a moment overhead. */
+	p[0].bytes = 4000 * MIB;
+	expect(p, 1, before, 1, after, 1, 4000, 300);
+	/* Once it rests, it is known again, be it less or more. */
+	p[0].bytes = 1100 * MIB;
+	expect(p, 1, quiet, 1, quiet, 1, 1100, 100);
+}
+
+static void equal_numbers_of_equal_calls_are_not_nothing_happened(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300)};
+	struct usage_peek_slot before[] = {moving(slot(7, 1000), 5, 0)};
+	struct usage_peek_slot after[] = {moving(slot(7, 1000), 6, 0)};
+
+	expect(p, 1, before, 1, before, 1, 1300, 300);
+	p[0].bytes = 1000 * MIB;
+	expect(p, 1, before, 1, after, 1, 1000, 300);
+	expect(p, 1, after, 1, after, 1, 1000, 0);
+}
+
+static void a_call_that_goes_on_may_hide_overhead_and_shows_no_less(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300)};
+	struct usage_peek_slot quiet[] = {moving(slot(7, 1000), 5, 0)};
+	struct usage_peek_slot goes_on[] = {moving(slot(7, 1000), 6, 1)};
+	struct overhead found;
+
+	expect(p, 1, quiet, 1, quiet, 1, 1300, 300);
+	p[0].bytes = 1200 * MIB; /* 100 of what is charged is not there yet */
+	expect(p, 1, goes_on, 1, goes_on, 1, 1200, 300);
+	p[0].bytes = 1700 * MIB; /* there are at least 400 more of overhead */
+	overhead_compute(p, 1, goes_on, 1, goes_on, 1, &found);
+	assert_int_equal(found.overhead_bytes, 700 * MIB);
+	assert_false(found.moved);
+}
+
+static void what_is_not_known_yet_is_guessed_and_said_to_be(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300)};
+	struct usage_peek_slot before[] = {moving(slot(7, 500), 5, 0)};
+	struct usage_peek_slot after[] = {moving(slot(7, 1000), 6, 0)};
+	struct overhead found;
+
+	overhead_compute(p, 1, before, 1, after, 1, &found);
+	assert_int_equal(found.overhead_bytes, 300 * MIB);
+	assert_true(found.moved && found.guessed);
+	assert_true(overhead_wants_pause(&found, 20000000));
+	assert_false(overhead_wants_pause(&found, 1000000));
+	overhead_compute(p, 1, after, 1, after, 1, &found);
+	assert_false(found.moved || found.guessed || overhead_wants_pause(&found, INT64_MAX));
+	overhead_compute(p, 1, before, 1, after, 1, &found);
+	assert_false(overhead_wants_pause(&found, 20000000));
+	assert_true(overhead_wants_pause(&found, 1000000000));
+}
+
+static void less_is_believed_the_second_time_of_who_has_pools(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300)};
+	struct usage_peek_slot s[] = {moving(slot(7, 1000), 5, USAGE_MOVES_LOOSE)};
+
+	expect(p, 1, s, 1, s, 1, 1300, 300);
+	p[0].bytes = 1100 * MIB; /* a pool gave back what is still charged */
+	expect(p, 1, s, 1, s, 1, 1100, 300);
+	s[0].held_bytes = 800 * MIB;
+	expect(p, 1, s, 1, s, 1, 1100, 300);
+	p[0].bytes = 900 * MIB; /* a module was unloaded */
+	expect(p, 1, s, 1, s, 1, 900, 300);
+	expect(p, 1, s, 1, s, 1, 900, 100);
+}
+
+static void the_knowledge_is_of_a_process_and_not_of_its_number(void **state)
+{
+	struct overhead_process last[] = {process(7, 1300), process(8, 400)},
+				p[] = {process(8, 1), process(7, 1)};
+
+	last[0].pid = 107, last[1].pid = 108;
+	p[0].pid = 108, p[1].pid = 107;
+	last[0].known.bytes = 1, last[1].known.bytes = 2;
+	overhead_recall(p, 2, last, 2);
+	assert_int_equal(p[0].known.bytes, 2);
+	assert_int_equal(p[1].known.bytes, 1);
+	p[1].owner.start_ticks++;
+	overhead_recall(p, 2, last, 2);
+	assert_int_equal(p[1].known.bytes, 0);
+	overhead_recall(p, 2, NULL, 0);
+	assert_int_equal(p[0].known.bytes, 0);
 }
 
 static void what_two_processes_have_counts_once(void **state)
@@ -312,7 +404,12 @@ int main(void)
 		cmocka_unit_test(charges_of_the_dead_hide_no_overhead_of_the_living),
 		cmocka_unit_test(a_charge_before_its_allocation_is_no_credit_for_another_process),
 		cmocka_unit_test(memory_in_flight_is_no_overhead),
-		cmocka_unit_test(memory_in_flight_leaves_open_what_it_may_hide),
+		cmocka_unit_test(what_a_quiet_sample_showed_stays_while_calls_come_and_go),
+		cmocka_unit_test(equal_numbers_of_equal_calls_are_not_nothing_happened),
+		cmocka_unit_test(a_call_that_goes_on_may_hide_overhead_and_shows_no_less),
+		cmocka_unit_test(what_is_not_known_yet_is_guessed_and_said_to_be),
+		cmocka_unit_test(less_is_believed_the_second_time_of_who_has_pools),
+		cmocka_unit_test(the_knowledge_is_of_a_process_and_not_of_its_number),
 		cmocka_unit_test(what_two_processes_have_counts_once),
 		cmocka_unit_test(what_came_from_a_process_that_has_ended_is_overhead),
 		cmocka_unit_test(nobody_imports_from_itself_or_more_than_there_is),

@@ -10,7 +10,7 @@
 #include "agent/looks/container-names.h"
 #include "agent/node/health.h"
 #include "agent/looks/looker.h"
-#include "agent/looks/overhead.h"
+#include "grant/overhead.h"
 #include "agent/looks/processes.h"
 #include "agent/looks/unseen.h"
 #include "agent/looks/watchdog.h"
@@ -131,22 +131,6 @@ static void note_top(
 	}
 }
 
-/* Who waits for a look goes on waiting after one that left open whose something is (clarity.h): it may be
- * its own context. Nor does such a look make room. Only then is the grant read: a page of a file that is read
- * first, and not written, brings its neighbours into our memory. */
-static void publish_overhead(const struct watched_card *card, uint64_t bytes, bool open)
-{
-	struct grant_file *grant = card->of->grant;
-	struct grant_file_live *live = &grant->live[card->index];
-	uint64_t before = open ? atomic_fetch_add(&live->overhead_bytes, 0) : 0;
-
-	if (!open)
-		grant_file_set_overhead(grant, card->index, bytes, card->look_wanted);
-	else
-		grant_file_set_overhead(grant, card->index, bytes > before ? bytes : before,
-			(uint32_t)atomic_load(&live->looked_for));
-}
-
 static void publish(struct looks *looks, struct watched_card *card, size_t n, bool open)
 {
 	struct watched *watched = card->of;
@@ -163,14 +147,21 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n, bo
 		if (overhead_is_ambiguous(owner, after, n_after))
 			owner->image = process_image(looks->processes, looks->of_one[i].pid);
 	}
+	overhead_recall(looks->of_one, n_own, card->known, card->n_known);
 	overhead_compute(looks->of_one, n_own, card->before, card->n_before, after, n_after, &found);
 	forget_slots(card);
+	watched_remember(card, looks->of_one, n_own);
 	card->looked = true;
 	card->used_bytes = found.used_bytes;
-	card->overhead_bytes = grant_overhead_settle(
-		found.overhead_bytes, found.most_bytes, card->overhead_bytes);
+	card->overhead_bytes = found.overhead_bytes;
 	note_top(looks, watched, card, n);
-	publish_overhead(card, card->overhead_bytes, open);
+	/* Who waits for a look goes on waiting after one that left open whose something is (clarity.h): it
+	 * may be its own context. Nor does such a look make room. */
+	grant_file_publish_overhead(
+		watched->grant, card->index, card->overhead_bytes, card->look_wanted, open || found.guessed);
+	looks->at->due |= watched_pause(card, &found);
+	if (!open)
+		processes_note_dead(looks->processes, card, after, n_after, looks->of_one, n_own);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------

@@ -11,10 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/looks/watched.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/table.h"
-#include "grant/reserve.h"
+#include "grant/outside.h"
 
 #define KEEP_NS (30 * NS_PER_S) /* whoever may can move a process to another cgroup */
 /* A path in /proc/PID/cgroup is PATH_MAX at most, in at most 16 hierarchies. */
@@ -57,66 +58,16 @@ static ssize_t read_text(const struct processes *processes, pid_t pid, const cha
 	return (ssize_t)len;
 }
 
-/* "pid:[4026531836]"; 0 if it cannot be read. */
-static uint64_t read_namespace(const char *proc, const char *pid, const char *name)
-{
-	char path[PATH_MAX], text[64], *at;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%.4000s/%s/ns/%s", proc, pid, name);
-	n = readlink(path, text, sizeof(text) - 1);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	at = strchr(text, '[');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
-}
-
-/* proc(5): what follows the last ')' of "pid (name) state ppid ..." is numbers; ret_value is that of this
- * field, counted from 1. */
-static int read_stat(const struct processes *processes, pid_t pid, unsigned field, uint64_t *ret_value)
-{
-	ssize_t n = read_text(processes, pid, "stat");
-	const char *at = n > 0 ? strrchr(processes->text, ')') : NULL;
-
-	for (unsigned i = 2; at && i < field; i++)
-		at = strchr(at + 1, ' ');
-	if (!at)
-		return n < 0 ? (int)n : -EBADMSG;
-	*ret_value = strtoull(at + 1, NULL, 10);
-	return 0;
-}
-
-#define STAT_START 22
-#define STAT_STACK 28
-
-/* Its number in its own pid namespace: the last one of "NSpid:\t1234\t7". */
-static pid_t read_inner_pid(const struct processes *processes, pid_t pid)
-{
-	ssize_t n = read_text(processes, pid, "status");
-	char *line = n > 0 ? strstr(processes->text, "\nNSpid:") : NULL, *last;
-
-	if (!line)
-		return pid;
-	*strchrnul(line + 1, '\n') = '\0';
-	last = strrchr(line, '\t');
-	return last ? (pid_t)strtol(last, NULL, 10) : pid;
-}
-
 static int process_read(const struct processes *processes, pid_t pid, struct process *ret_process)
 {
 	struct process process = {.pid = pid, .pidfd = -1, .read_ns = monotonic_ns()};
-	char key[16];
 	ssize_t n = read_text(processes, pid, "cgroup");
 	int r;
 
 	if (n < 0)
 		return (int)n;
 	process.verdict = cgroup_parse(processes->text, &process.place);
-	process.owner.word = owner_word((uint32_t)read_inner_pid(processes, pid),
-		(uint32_t)read_namespace(processes->proc, pid_key(pid, key, sizeof(key)), "pid"));
-	process.owner.time_namespace = processes->time_namespace;
-	r = read_stat(processes, pid, STAT_START, &process.owner.start_ticks);
+	r = outside_read(processes->proc, pid, processes->time_namespace, &process.owner);
 	if (r == 0)
 		*ret_process = process;
 	return r;
@@ -124,9 +75,15 @@ static int process_read(const struct processes *processes, pid_t pid, struct pro
 
 uint64_t process_image(const struct processes *processes, pid_t pid)
 {
-	uint64_t stack = 0;
+	return outside_image(processes->proc, pid);
+}
 
-	return read_stat(processes, pid, STAT_STACK, &stack) == 0 ? stack >> 4 : 0;
+void processes_note_dead(const struct processes *processes, struct watched_card *card,
+	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,
+	size_t n_listed)
+{
+	outside_note_dead(processes->proc, processes->time_namespace, card->of->grant, slots, n_slots, listed,
+		n_listed, monotonic_ns(), &card->searched_ns);
 }
 
 void process_name(const struct processes *processes, pid_t pid, char *ret_name)
@@ -145,6 +102,7 @@ void process_name(const struct processes *processes, pid_t pid, char *ret_name)
 int processes_new(const char *proc, struct processes **ret_processes)
 {
 	struct processes *processes = calloc(1, sizeof(*processes));
+	char path[PATH_MAX];
 
 	if (!processes)
 		return -ENOMEM;
@@ -152,7 +110,8 @@ int processes_new(const char *proc, struct processes **ret_processes)
 	processes->proc = strdup(proc);
 	processes->text = malloc(TEXT_MAX);
 	processes->ended_fd = epoll_create1(EPOLL_CLOEXEC);
-	processes->time_namespace = read_namespace(proc, "self", "time");
+	snprintf(path, sizeof(path), "%.4000s/self/ns/time", proc);
+	processes->time_namespace = owner_read_namespace(path);
 	if (!processes->proc || !processes->text || processes->ended_fd < 0) {
 		processes_free(processes);
 		return -ENOMEM;

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "agent/looks/cgroup.h"
-#include "grant/owner.h"
+#include "grant/overhead.h"
 
 #define PROCESSES_MAX 2048
 
@@ -21,6 +21,7 @@ struct process {
 };
 
 struct processes;
+struct watched_card;
 
 /* processes_new() - proc: where the host's processes are, "/proc". */
 int processes_new(const char *proc, struct processes **ret_processes);
@@ -35,6 +36,11 @@ void processes_begin(struct processes *processes);
 /* processes_get() - the process that had this pid at that time; NULL if it has ended, cannot be read, or if
  * another one has the pid by now. Valid until processes_begin(). */
 const struct process *processes_get(struct processes *processes, pid_t pid, uint64_t at);
+
+/* processes_note_dead() - outside_note_dead(). */
+void processes_note_dead(const struct processes *processes, struct watched_card *card,
+	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,
+	size_t n_listed);
 
 /* process_name() - what it calls itself, made printable. "?" if it has ended. */
 #define PROCESS_NAME_SIZE 16

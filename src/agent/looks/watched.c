@@ -59,6 +59,7 @@ static void watched_free(struct watched_set *set, struct watched *watched)
 	for (unsigned i = 0; i < watched->n_cards; i++) {
 		list_remove(&watched->cards[i].item);
 		free(watched->cards[i].before);
+		free(watched->cards[i].known);
 	}
 	free(watched->cards);
 	free(watched->uid);
@@ -155,6 +156,37 @@ static void on_rearm(void *userdata)
 void watched_listen(struct watched_set *set)
 {
 	on_rearm(set);
+}
+
+/* Without memory for it the next sample begins anew. */
+void watched_remember(struct watched_card *card, const struct overhead_process *processes, size_t n)
+{
+	struct overhead_process *known = n ? realloc(card->known, n * sizeof(*known)) : NULL;
+
+	if (known)
+		memcpy(known, processes, n * sizeof(*known));
+	else
+		free(card->known);
+	card->known = known;
+	card->n_known = known ? n : 0;
+}
+
+bool watched_pause(struct watched_card *card, const struct overhead *found)
+{
+	struct watched *watched = card->of;
+	int64_t now = monotonic_ns();
+
+	if (watched->pauses_for == card) {
+		watched->pauses_for = NULL;
+		atomic_store(&watched->grant->live[0].pause, 0);
+		return false;
+	}
+	if (watched->pauses_for || !overhead_wants_pause(found, now - watched->paused_ns))
+		return false;
+	watched->pauses_for = card;
+	watched->paused_ns = now;
+	atomic_store(&watched->grant->live[0].pause, (uint64_t)now);
+	return true;
 }
 
 static void note_kept(struct watched *watched, bool kept)
@@ -323,6 +355,7 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 		watched_free(set, watched);
 		return -ENOMEM;
 	}
+	atomic_store(&grant->grant->live[0].pause, 0); /* of an agent that was killed */
 	watched->n_cards = n < GRANT_FILE_CARDS_MAX ? n : GRANT_FILE_CARDS_MAX;
 	watched_begin(set, watched);
 	on_rearm(set);

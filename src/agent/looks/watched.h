@@ -10,6 +10,7 @@
 #include "agent/power/power-card.h"
 #include "base/list.h"
 #include "grant/grant.h"
+#include "grant/overhead.h"
 #include "grant/peek.h"
 
 struct loop;
@@ -42,6 +43,9 @@ struct watched_card {
 	uint32_t look_wanted;		/* when the last look began */
 	struct usage_peek_slot *before; /* as they were then; only during a look */
 	size_t n_before;
+	struct overhead_process *known; /* its processes at the last look; watched_remember() */
+	size_t n_known;
+	int64_t searched_ns; /* outside_note_dead() */
 };
 
 struct watched {
@@ -51,8 +55,10 @@ struct watched {
 	int usage_fd;		  /* the caller's */
 	struct watched_card *cards;
 	unsigned n_cards;
-	bool kept;	 /* as usage_file_keep() was told last */
-	int64_t told_ns; /* when the last Event about refusals was posted; 0: none */
+	const struct watched_card *pauses_for; /* the container pauses for a sample of this card; or NULL */
+	int64_t paused_ns;		       /* when it last began to */
+	bool kept;			       /* as usage_file_keep() was told last */
+	int64_t told_ns;		       /* when the last Event about refusals was posted; 0: none */
 
 	int wd;		  /* of inotify; -1: not armed */
 	int64_t rearm_ns; /* not before */
@@ -87,6 +93,15 @@ const struct list *watched_on(struct watched_set *set, const char *uuid);
 
 /* watched_card() - NULL if the grant has not this card. */
 struct watched_card *watched_card(struct watched *watched, const char *uuid);
+
+/* watched_remember() - the processes of the container that have memory of the card, with what is known of
+ * each.
+ */
+void watched_remember(struct watched_card *card, const struct overhead_process *processes, size_t n);
+
+/* watched_pause() - after a sample of the card: where it could not conclude enough, the container pauses, so
+ * that the next one may find no call under way; it is due then. That one ends the pause. */
+bool watched_pause(struct watched_card *card, const struct overhead *found);
 
 /* watched_keep() - whether containers with this card are to see that somebody looks (usage_file_keep()); each
  * does from watched_add() on. */

@@ -1,0 +1,168 @@
+#include "grant/overhead.h"
+
+/* A pause takes a millisecond or two. While it is a guess how much a process has, somebody may wait for it.
+ */
+#define PAUSE_AGAIN_NS INT64_C(250000000)
+#define PAUSE_AGAIN_GUESSED_NS INT64_C(10000000)
+
+/* What one process has in its slot; if several could be its own, the largest of each. */
+struct charge {
+	uint64_t held, exported, imported;
+	uint64_t moves; /* of all of them */
+	bool under_way, loose;
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static struct charge charge_of(const struct owner *process, const struct usage_peek_slot *slots, size_t n)
+{
+	struct charge charge = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		if (!usage_slot_is_of(&slots[i], process))
+			continue;
+		charge.held = larger(charge.held, slots[i].held_bytes);
+		charge.exported = larger(charge.exported, slots[i].exported_bytes);
+		charge.imported = larger(charge.imported, slots[i].imported_bytes);
+		charge.moves += slots[i].moves + slots[i].owner;
+		charge.under_way |= USAGE_MOVES_UNDER_WAY(slots[i].moves) != 0;
+		charge.loose |= (slots[i].moves & USAGE_MOVES_LOOSE) != 0;
+	}
+	charge.exported = smaller(charge.exported, charge.held);
+	return charge;
+}
+
+static bool is_same(const struct charge *a, const struct charge *b)
+{
+	return a->held == b->held && a->exported == b->exported && a->imported == b->imported &&
+	       a->moves == b->moves;
+}
+
+/* ---- what all of them have of each other ----------------------------------------------------------------
+ */
+
+struct exports {
+	uint64_t bytes;
+	bool moved;
+};
+
+static struct exports exports_of(const struct overhead_process *processes, size_t n,
+	const struct usage_peek_slot *before, size_t n_before, const struct usage_peek_slot *after,
+	size_t n_after)
+{
+	struct exports all = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		struct charge was = charge_of(&processes[i].owner, before, n_before);
+		struct charge now = charge_of(&processes[i].owner, after, n_after);
+
+		all.bytes += now.exported;
+		all.moved |= was.exported != now.exported;
+	}
+	return all;
+}
+
+/* ---- one process ----------------------------------------------------------------------------------------
+ */
+
+/* Pools may have given memory back that is still charged, at any moment: less is believed the second time. */
+static void learn_exactly(struct overhead_known *known, uint64_t seen, bool loose)
+{
+	uint64_t bytes = loose && known->certain ? larger(seen, known->latest) : seen;
+
+	*known = (struct overhead_known){.bytes = bytes, .latest = seen, .certain = true};
+}
+
+/* Calls are under way, but none has begun or ended: what is charged is at least what is there, so there is at
+ * least so much overhead. */
+static void learn_least(struct overhead_known *known, uint64_t seen)
+{
+	known->bytes = larger(known->bytes, seen);
+}
+
+/* What was charged when the driver answered is not known: nothing follows, however the numbers before and
+ * after look. */
+static void learn_nothing(struct overhead_known *known, uint64_t guess)
+{
+	if (!known->certain)
+		known->bytes = guess;
+}
+
+static void sample_process(struct overhead_process *process, const struct charge *was,
+	const struct charge *now, const struct exports *exports, struct overhead *sum)
+{
+	/* What it has of others of the container is counted there. */
+	uint64_t duplicate = smaller(now->imported, exports->bytes - smaller(exports->bytes, now->exported));
+	uint64_t bytes = process->bytes - smaller(process->bytes, duplicate);
+	uint64_t seen = bytes - smaller(bytes, now->held);
+	bool still = is_same(was, now) && !(now->imported && exports->moved);
+
+	if (still && !now->under_way) {
+		learn_exactly(&process->known, seen, now->loose);
+	} else if (still) {
+		sum->moved |= !process->known.certain;
+		sum->guessed |= !process->known.certain;
+		learn_least(&process->known, seen);
+	} else {
+		sum->moved = true;
+		sum->guessed |= !process->known.certain;
+		learn_nothing(&process->known, bytes - smaller(bytes, larger(was->held, now->held)));
+	}
+	sum->used_bytes += bytes;
+	sum->overhead_bytes += process->known.bytes;
+}
+
+/* ---- public ---------------------------------------------------------------------------------------------
+ */
+
+void overhead_recall(
+	struct overhead_process *processes, size_t n, const struct overhead_process *last, size_t n_last)
+{
+	for (size_t i = 0; i < n; i++) {
+		processes[i].known = (struct overhead_known){0};
+		for (size_t k = 0; k < n_last; k++)
+			/* (In the order of before, mostly.) */
+			if (last[(i + k) % n_last].pid == processes[i].pid &&
+				last[(i + k) % n_last].owner.start_ticks == processes[i].owner.start_ticks) {
+				processes[i].known = last[(i + k) % n_last].known;
+				break;
+			}
+	}
+}
+
+void overhead_compute(struct overhead_process *processes, size_t n, const struct usage_peek_slot *before,
+	size_t n_before, const struct usage_peek_slot *after, size_t n_after, struct overhead *ret_overhead)
+{
+	struct exports exports = exports_of(processes, n, before, n_before, after, n_after);
+	struct overhead sum = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		struct charge was = charge_of(&processes[i].owner, before, n_before);
+		struct charge now = charge_of(&processes[i].owner, after, n_after);
+
+		sample_process(&processes[i], &was, &now, &exports, &sum);
+	}
+	*ret_overhead = sum;
+}
+
+bool overhead_wants_pause(const struct overhead *found, int64_t since_ns)
+{
+	return found->moved && since_ns >= (found->guessed ? PAUSE_AGAIN_GUESSED_NS : PAUSE_AGAIN_NS);
+}
+
+bool overhead_is_ambiguous(const struct owner *process, const struct usage_peek_slot *slots, size_t n_slots)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n_slots; i++)
+		count += usage_slot_is_of(&slots[i], process);
+	return count > 1;
+}

@@ -1,0 +1,43 @@
+#include <errno.h>
+#include <sched.h>
+
+#include "grant/reserve.h"
+#include "grant/wait.h"
+
+#define STOPPED_NS INT64_C(1000000000) /* a recount takes microseconds: its process does not run */
+
+/* False: it has been waited for long enough. *stop_at: 0 before the first time. */
+static bool wait_for_recount(int64_t *stop_at)
+{
+	if (*stop_at == 0) {
+		*stop_at = wait_now_ns() + STOPPED_NS;
+		sched_yield();
+		return true;
+	}
+	if (wait_now_ns() >= *stop_at)
+		return false;
+	wait_nap();
+	return true;
+}
+
+int reserve_run(struct reserve *reserve)
+{
+	int64_t stop_at = 0;
+
+	reserve_begin(reserve);
+	for (;;) {
+		switch (reserve_step(reserve)) {
+		case RESERVE_GOES_ON:
+			break;
+		case RESERVE_DONE:
+			return 0;
+		case RESERVE_REFUSED:
+			return reserve->kind == RESERVE_CLAIM ? -EUSERS : -ENOMEM;
+		case RESERVE_WAITS:
+			if (wait_for_recount(&stop_at))
+				break;
+			reserve_abandon(reserve);
+			return -EBUSY;
+		}
+	}
+}

@@ -1,0 +1,508 @@
+/* Every interleaving of a few threads that allocate and free with a keeper that samples the driver.
+ *
+ * What is driven is overhead_compute() as it ships, with the steps around the driver's calls as the shim
+ * takes them: enter, charge, the driver's call, leave. (That a charge is one step is what
+ * test-reserve-model.c is about.) A state is all words; each is looked at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "grant/overhead.h"
+#include "grant/reserve.h"
+
+#define PAGE (UINT64_C(1) << USAGE_PAGE_SHIFT)
+#define PROCESSES 2
+#define THREADS_MAX 3
+#define SCRIPT_MAX 4
+#define STATES_MAX (1 << 20)
+#define LIMIT 100
+
+enum verb {
+	END,
+	ALLOC, /* charged, then taken */
+	FREE,
+	MAKE, /* a context: taken, and charged by nobody */
+	UNMAKE,
+	TRIM, /* a pool gives back what is still charged */
+};
+
+struct act {
+	enum verb verb;
+	uint32_t pages;
+};
+
+struct scenario {
+	unsigned threads;
+	uint8_t process[THREADS_MAX];
+	struct act scripts[THREADS_MAX][SCRIPT_MAX];
+	uint32_t overhead[PROCESSES]; /* at the beginning */
+	unsigned samples;
+	bool known;	/* a sample has been there before */
+	bool loose;	/* process 0 has pools */
+	bool may_learn; /* overhead grows: what is published may be too little until the end */
+};
+
+struct thread {
+	uint32_t read_overhead;
+	uint8_t position, step;
+	uint8_t refused;
+};
+
+struct state {
+	uint32_t charged[PROCESSES], taken[PROCESSES], overhead[PROCESSES];
+	uint64_t moves[PROCESSES];
+	uint32_t published;
+	struct thread threads[THREADS_MAX];
+	/* the keeper */
+	uint32_t step, samples;
+	uint32_t driver[PROCESSES];
+	struct {
+		uint32_t charged;
+		uint64_t moves;
+	} before[PROCESSES], after[PROCESSES];
+	struct overhead_known known[PROCESSES];
+};
+
+static const struct scenario *scenario;
+static struct state now;
+static struct {
+	uint64_t hash[2];
+} * nodes;
+static uint32_t node_count;
+static char path_text[256][12];
+static unsigned depth;
+
+static void fail_with_path(const char *what)
+{
+	fprintf(stderr, "%s after:", what);
+	for (unsigned i = 0; i < depth; i++)
+		fprintf(stderr, " %s", path_text[i]);
+	fprintf(stderr, "\n");
+	fail_msg("%s", what);
+}
+
+/* ---- what must hold -------------------------------------------------------------------------------------
+ */
+
+static uint32_t sum(const uint32_t *of)
+{
+	return of[0] + of[1];
+}
+
+static void check_state(void)
+{
+	if (scenario->known && !scenario->may_learn && sum(now.taken) + sum(now.overhead) > LIMIT)
+		fail_with_path("more is taken than the limit");
+	for (unsigned p = 0; p < PROCESSES; p++)
+		if (now.taken[p] > now.charged[p])
+			fail_with_path("more is taken than charged");
+}
+
+static void check_published(bool guessed)
+{
+	if (scenario->may_learn || guessed)
+		return;
+	if (now.published < sum(now.overhead))
+		fail_with_path("overhead that is there is forgotten");
+	if (!scenario->loose && now.published > sum(now.overhead))
+		fail_with_path("memory that was charged is taken for overhead");
+}
+
+/* ---- the keeper -----------------------------------------------------------------------------------------
+ */
+
+static struct usage_peek_slot slot_of(unsigned p, uint32_t charged, uint64_t moves)
+{
+	return (struct usage_peek_slot){.slot = p,
+		.owner = owner_word(p + 1, 1) | UINT64_C(1) << OWNER_GENERATION_SHIFT,
+		.moves = moves,
+		.held_bytes = charged * PAGE};
+}
+
+static void publish(void)
+{
+	struct overhead_process processes[PROCESSES];
+	struct usage_peek_slot before[PROCESSES], after[PROCESSES];
+	struct overhead found;
+
+	for (unsigned p = 0; p < PROCESSES; p++) {
+		before[p] = slot_of(p, now.before[p].charged, now.before[p].moves);
+		after[p] = slot_of(p, now.after[p].charged, now.after[p].moves);
+		processes[p] = (struct overhead_process){.owner = {.word = owner_word(p + 1, 1)},
+			.bytes = now.driver[p] * PAGE,
+			.known = now.known[p]};
+	}
+	overhead_compute(processes, PROCESSES, before, PROCESSES, after, PROCESSES, &found);
+	for (unsigned p = 0; p < PROCESSES; p++)
+		now.known[p] = processes[p].known;
+	now.published = (uint32_t)(found.overhead_bytes / PAGE);
+	check_published(found.guessed);
+	memset(now.before, 0, sizeof(now.before));
+	memset(now.after, 0, sizeof(now.after));
+	memset(now.driver, 0, sizeof(now.driver));
+}
+
+/* Each slot by itself, before and after the driver's answer. */
+static void keeper_step(void)
+{
+	unsigned p = now.step % (PROCESSES + 1);
+
+	if (now.step < PROCESSES) {
+		now.before[p].charged = now.charged[p];
+		now.before[p].moves = now.moves[p];
+	} else if (now.step == PROCESSES) {
+		for (unsigned i = 0; i < PROCESSES; i++)
+			now.driver[i] = now.taken[i] + now.overhead[i];
+	} else {
+		now.after[p].charged = now.charged[p];
+		now.after[p].moves = now.moves[p];
+	}
+	if (++now.step == 2 * PROCESSES + 1) {
+		publish();
+		now.step = 0;
+		now.samples++;
+	}
+}
+
+static bool keeper_is_done(void)
+{
+	return now.samples == scenario->samples;
+}
+
+static void sample_alone(void)
+{
+	do
+		keeper_step();
+	while (now.step != 0);
+}
+
+/* ---- the threads ----------------------------------------------------------------------------------------
+ */
+
+static const struct act *act_of(unsigned t)
+{
+	return &scenario->scripts[t][now.threads[t].position];
+}
+
+static bool is_done(unsigned t)
+{
+	return act_of(t)->verb == END;
+}
+
+static void next_act(struct thread *thread)
+{
+	thread->step = 0;
+	thread->read_overhead = 0;
+	thread->position++;
+}
+
+static void enter(unsigned p)
+{
+	now.moves[p] += USAGE_MOVE_BEGINS;
+}
+
+static void leave(struct thread *thread, unsigned p)
+{
+	now.moves[p]--;
+	next_act(thread);
+}
+
+static void step_alloc(struct thread *thread, unsigned p, uint32_t pages)
+{
+	switch (thread->step++) {
+	case 0:
+		enter(p);
+		break;
+	case 1:
+		thread->read_overhead = now.published;
+		break;
+	case 2:
+		thread->refused = sum(now.charged) + pages + thread->read_overhead > LIMIT;
+		if (thread->refused)
+			leave(thread, p);
+		else
+			now.charged[p] += pages;
+		break;
+	case 3:
+		now.taken[p] += pages;
+		break;
+	default:
+		leave(thread, p);
+	}
+}
+
+/* What was refused is not freed. */
+static void step_free(struct thread *thread, unsigned p, uint32_t pages)
+{
+	switch (thread->step++) {
+	case 0:
+		if (thread->refused)
+			next_act(thread);
+		else
+			enter(p);
+		break;
+	case 1:
+		now.taken[p] -= pages;
+		break;
+	case 2:
+		now.charged[p] -= pages;
+		break;
+	default:
+		leave(thread, p);
+	}
+}
+
+static void step_make(struct thread *thread, unsigned p, uint32_t pages)
+{
+	switch (thread->step++) {
+	case 0:
+		enter(p);
+		break;
+	case 1:
+		now.overhead[p] += pages;
+		break;
+	default:
+		leave(thread, p);
+	}
+}
+
+static void step_unmake(struct thread *thread, unsigned p, uint32_t pages)
+{
+	switch (thread->step++) {
+	case 0:
+		enter(p);
+		break;
+	case 1:
+		now.overhead[p] -= pages;
+		break;
+	default:
+		leave(thread, p);
+	}
+}
+
+static void step_trim(struct thread *thread, unsigned p, uint32_t pages)
+{
+	switch (thread->step++) {
+	case 0:
+		if (thread->refused)
+			next_act(thread);
+		else
+			now.taken[p] -= pages;
+		break;
+	case 1:
+		enter(p);
+		break;
+	case 2:
+		now.charged[p] -= pages;
+		break;
+	default:
+		leave(thread, p);
+	}
+}
+
+static void thread_step(unsigned t)
+{
+	static void (*const step[])(struct thread *, unsigned, uint32_t) = {[ALLOC] = step_alloc,
+		[FREE] = step_free,
+		[MAKE] = step_make,
+		[UNMAKE] = step_unmake,
+		[TRIM] = step_trim};
+
+	step[act_of(t)->verb](&now.threads[t], scenario->process[t], act_of(t)->pages);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------------------
+ */
+
+static bool is_new(void)
+{
+	const unsigned char *bytes = (const unsigned char *)&now;
+	uint64_t a = 0x9e3779b97f4a7c15, b = 0xc2b2ae3d27d4eb4f;
+	uint32_t at;
+
+	for (size_t i = 0; i < sizeof(now); i++) {
+		a = (a ^ bytes[i]) * 0x100000001b3;
+		b = (b + bytes[i]) * 0x9fb21c651e98df25;
+		b ^= b >> 29;
+	}
+	for (at = a % STATES_MAX; nodes[at].hash[0] | nodes[at].hash[1]; at = (at + 1) % STATES_MAX)
+		if (nodes[at].hash[0] == a && nodes[at].hash[1] == b)
+			return false;
+	assert_true(++node_count < STATES_MAX / 2);
+	nodes[at].hash[0] = a;
+	nodes[at].hash[1] = b;
+	return true;
+}
+
+/* Samples without calls under way learn everything: of who has pools, the second. */
+static void check_end(void)
+{
+	while (now.step != 0)
+		keeper_step();
+	sample_alone();
+	if (scenario->loose)
+		sample_alone();
+	if (now.published != sum(now.overhead))
+		fail_with_path("at rest the overhead is not learnt");
+}
+
+static void explore(void);
+
+static void explore_after(const char *who, unsigned number, void (*step)(unsigned))
+{
+	struct state before = now;
+
+	snprintf(path_text[depth++], sizeof(path_text[0]), "%s%u", who, number);
+	step(number);
+	check_state();
+	explore();
+	depth--;
+	now = before;
+}
+
+static void step_keeper(unsigned ignored)
+{
+	keeper_step();
+}
+
+static void explore(void)
+{
+	bool any = false;
+
+	if (!is_new())
+		return;
+	for (unsigned t = 0; t < scenario->threads; t++) {
+		if (is_done(t))
+			continue;
+		explore_after("t", t, thread_step);
+		any = true;
+	}
+	if (!keeper_is_done())
+		explore_after("k", now.step, step_keeper);
+	if (!any) {
+		struct state before = now;
+
+		check_end();
+		now = before;
+	}
+}
+
+static void run(const struct scenario *s)
+{
+	scenario = s;
+	memset(&now, 0, sizeof(now));
+	memset(nodes, 0, STATES_MAX * sizeof(*nodes));
+	node_count = depth = 0;
+	memcpy(now.overhead, s->overhead, sizeof(now.overhead));
+	now.moves[0] = UINT64_C(1) << 32 | (s->loose ? USAGE_MOVES_LOOSE : 0);
+	now.moves[1] = UINT64_C(1) << 32;
+	if (s->known) {
+		sample_alone();
+		now.samples = 0;
+	}
+	explore();
+	print_message("# %u states\n", node_count);
+}
+
+/* ---- scenarios ------------------------------------------------------------------------------------------
+ */
+
+static void threads_at_the_limit_gain_nothing(void **state)
+{
+	static const struct scenario s = {.threads = 3,
+		.process = {0, 0, 1},
+		.scripts = {{{ALLOC, 40}, {FREE, 40}}, {{ALLOC, 40}, {FREE, 40}}, {{ALLOC, 50}}},
+		.overhead = {30, 10},
+		.samples = 2,
+		.known = true};
+
+	run(&s);
+}
+
+static void a_thread_that_takes_the_same_again_and_again(void **state)
+{
+	static const struct scenario s = {.threads = 2,
+		.process = {0, 0},
+		.scripts = {{{ALLOC, 40}, {FREE, 40}, {ALLOC, 40}}, {{ALLOC, 60}, {FREE, 60}, {ALLOC, 60}}},
+		.overhead = {30, 0},
+		.samples = 3,
+		.known = true};
+
+	run(&s);
+}
+
+static void programs_that_move_before_the_first_sample(void **state)
+{
+	static const struct scenario s = {.threads = 3,
+		.process = {0, 0, 1},
+		.scripts = {{{ALLOC, 30}, {FREE, 30}}, {{ALLOC, 20}}, {{ALLOC, 10}, {FREE, 10}}},
+		.overhead = {30, 10},
+		.samples = 1};
+
+	run(&s);
+}
+
+static void contexts_that_end_meanwhile_are_learnt_at_rest(void **state)
+{
+	struct scenario s = {.threads = 2,
+		.process = {0, 0},
+		.scripts = {{{ALLOC, 20}, {FREE, 20}}, {{UNMAKE, 10}, {ALLOC, 10}}},
+		.overhead = {30, 10},
+		.samples = 2,
+		.known = true,
+		.may_learn = true};
+
+	run(&s);
+	s.loose = true;
+	run(&s);
+}
+
+static void contexts_that_are_made_meanwhile_are_learnt_at_rest(void **state)
+{
+	static const struct scenario s = {.threads = 3,
+		.process = {0, 0, 1},
+		.scripts = {{{ALLOC, 20}, {FREE, 20}}, {{MAKE, 15}}, {{MAKE, 15}, {ALLOC, 10}}},
+		.overhead = {10, 0},
+		.samples = 1,
+		.known = true,
+		.may_learn = true};
+
+	run(&s);
+}
+
+/* (As long as no two samples fall between the moment in which the driver has it back and that in which the
+ * shim knows.) */
+static void pools_that_give_back_at_any_moment_hide_nothing(void **state)
+{
+	static const struct scenario s = {.threads = 2,
+		.process = {0, 1},
+		.scripts = {{{ALLOC, 40}, {TRIM, 40}, {ALLOC, 40}}, {{ALLOC, 60}, {FREE, 60}, {ALLOC, 60}}},
+		.overhead = {30, 0},
+		.samples = 1,
+		.known = true,
+		.loose = true};
+
+	run(&s);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(threads_at_the_limit_gain_nothing),
+		cmocka_unit_test(a_thread_that_takes_the_same_again_and_again),
+		cmocka_unit_test(programs_that_move_before_the_first_sample),
+		cmocka_unit_test(contexts_that_end_meanwhile_are_learnt_at_rest),
+		cmocka_unit_test(contexts_that_are_made_meanwhile_are_learnt_at_rest),
+		cmocka_unit_test(pools_that_give_back_at_any_moment_hide_nothing),
+	};
+
+	nodes = calloc(STATES_MAX, sizeof(*nodes));
+	if (!nodes)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
