@@ -13,9 +13,7 @@ import time
 
 MIB = 1 << 20
 PIECE_MIB = 16
-LOOK_MS = 100       # in which the monitor of a run looks
 SPARE_MIB = 64      # a program that stays so far below its limit is never refused
-SETTLE_S = 0.3
 PATIENCE_S = 60
 
 CALLS = ["alloc", "pitch", "managed", "array", "mipmap", "virtual", "async", "pool", "graph", "capture", "ipc", "context",
@@ -36,6 +34,7 @@ class Round:
     seed: int
     seconds: float
     without: frozenset = frozenset()
+    unit_mib: int = 1    # grants are multiples of it
 
     def __post_init__(self):
         draw = random.Random(self.seed)
@@ -43,8 +42,9 @@ class Round:
         self.threads = min(draw.choice([2, 4, 8, 16, 32]), 64 // self.processes)
         self.threads = max(self.threads, 2)
         self.context_mib = draw.choice([60, 150, 300])
-        self.limit_mib = self.context_mib * (self.processes + 1) + PIECE_MIB * draw.randint(30, 200)
-        self.neighbours = [self.context_mib + PIECE_MIB * draw.randint(10, 60) for _ in range(draw.randint(1, 4))]
+        self.limit_mib = self.in_units(self.context_mib * (self.processes + 1) + PIECE_MIB * draw.randint(30, 200))
+        self.neighbours = [self.in_units(self.context_mib + PIECE_MIB * draw.randint(10, 60))
+                           for _ in range(draw.randint(1, 4))]
         self.budget_mib = self.limit_mib - SPARE_MIB if draw.random() < 0.3 else 0
         self.kill_ms = draw.choice([0, 300, 1000])
         self.namespaces = draw.choice([0, 0, 30, 100])
@@ -57,6 +57,9 @@ class Round:
             self.namespaces = 0
         if "forks" in self.without:
             self.forks = False
+
+    def in_units(self, mib):
+        return -(-mib // self.unit_mib) * self.unit_mib
 
     @property
     def calls(self):
@@ -118,6 +121,9 @@ class Program:
 class Field:
     """Driver tree, registry of runs, and the programs of one round."""
 
+    look_ms = 100     # in which the monitor of a run looks
+    settle_s = 0.3    # some of them
+
     def __init__(self, build, tested, drawn):
         self.build, self.tested, self.drawn = build, tested, drawn
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="ration-campaign-", dir="/tmp"))
@@ -130,8 +136,7 @@ class Field:
     def __enter__(self):
         drawn = self.drawn
         gpus = self.path / "gpus.json"
-        memory = drawn.limit_mib + sum(drawn.neighbours)
-        gpus.write_text(json.dumps({"gpus": [{"memoryMiB": memory, "contextMiB": drawn.context_mib}],
+        gpus.write_text(json.dumps({"gpus": [{"memoryMiB": self.memory_mib(), "contextMiB": drawn.context_mib}],
                                     "driverVersion": "580.65.06"}))
         subprocess.run([self.tested / "sim/ration-sim", "up", self.tree, "--gpus-file", gpus], check=True,
                        stdout=subprocess.DEVNULL)
@@ -141,8 +146,14 @@ class Field:
         for program in reversed(self.programs):
             program.end()
         subprocess.run([self.tested / "sim/ration-sim", "down", self.tree], check=False, stdout=subprocess.DEVNULL)
+        self.close()
+
+    def close(self):
         self.errors.close()
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def memory_mib(self):
+        return self.drawn.limit_mib + sum(self.drawn.neighbours)
 
     def start(self, *command, **env):
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("RATION_", "CUDA_", "LD_"))}
@@ -171,8 +182,8 @@ def mark(watch):
 
 
 class Result:
-    def __init__(self, drawn):
-        self.drawn = drawn
+    def __init__(self, drawn, look_ms):
+        self.drawn, self.look_ms = drawn, look_ms
         self.violations = []
         self.counts = {}
         self.most_mib = self.longest_ms = self.gap_ms = 0
@@ -192,7 +203,7 @@ class Result:
             if role == "hostile":
                 self.most_mib = max(self.most_mib, above)
                 self.longest_ms = max(self.longest_ms, seen["longestMs"])
-            if seen["longestMs"] > LOOK_MS:
+            if seen["longestMs"] > self.look_ms:
                 self.wrong(f"{role} {when}: {(seen['longestMost'] - seen['limit']) / MIB:.0f} MiB above its limit, for "
                            f"{seen['longestMs']:.0f} ms")
 
@@ -211,13 +222,13 @@ class Result:
             expected = int(name.partition(" of ")[2])
             if got < expected:
                 self.wrong(f"neighbour had {got} of {expected} pieces after {ms} ms")
-            elif ms > LOOK_MS:
+            elif ms > self.look_ms:
                 self.wrong(f"neighbour waited {ms} ms for {late} of {expected} pieces")
 
 
-def settled(result, watch, when):
+def settled(field, result, watch, when):
     result.judge_stretch(mark(watch), when)
-    time.sleep(SETTLE_S)
+    time.sleep(field.settle_s)
     report = mark(watch)
     result.judge_now(report, when)
     return report
@@ -249,15 +260,15 @@ def play(field, result):
     hostile.hear("ready")
     result.counts = json.loads(hostile.hear("counts", drawn.seconds + PATIENCE_S))
     hostile.hear("held")
-    settled(result, watch, "in the mix")
+    settled(field, result, watch, "in the mix")
     for when in ("filled over what it holds", "filled after it freed all"):
         hostile.say()
         if when.endswith("all"):
             hostile.hear("freed")
-            settled(result, watch, "freed")
+            settled(field, result, watch, "freed")
             hostile.say()
         pieces = int(hostile.hear("filled"))
-        report = settled(result, watch, when)
+        report = settled(field, result, watch, when)
         if pieces >= 0 and when.endswith("all"):
             judge_fill(result, pieces, report, when)
     hostile.say()
@@ -269,15 +280,16 @@ def play(field, result):
         result.judge_cycles(f"pieces of {want}", neighbour.lines)
         if got != want:
             result.wrong(f"neighbour at the end: {got} of {want} pieces")
-    report = settled(result, watch, "a new program")
+    report = settled(field, result, watch, "a new program")
     want = (drawn.limit_mib - drawn.context_mib) // PIECE_MIB
     if pieces != want:
         result.wrong(f"hostile, a new program: {pieces} of {want} pieces")
 
 
-def play_round(build, tested, drawn):
-    result = Result(drawn)
-    with Field(build, tested, drawn) as field:
+def play_round(kind, build, tested, drawn):
+    """kind: of field."""
+    result = Result(drawn, kind.look_ms)
+    with kind(build, tested, drawn) as field:
         try:
             play(field, result)
         except (Stuck, BrokenPipeError) as problem:
