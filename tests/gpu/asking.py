@@ -12,6 +12,16 @@ from gpu import HERE, ended
 POLL_S = 0.05
 
 
+class Interrupt:
+    """Set by a signal, seen between two moments of waiting: an exception could come while a process is being made, which nobody
+    would then end."""
+    came = False
+
+    @classmethod
+    def handle(cls, _number, _frame):
+        cls.came = True
+
+
 class Side:
     """A driver that is asked: `told` is what gpu.Gpu takes."""
 
@@ -50,18 +60,20 @@ def _why(errors):
 
 
 def ask(row, side, limit_s):
-    """The result of one row on one side."""
+    """The result of one row on one side; None: it was interrupted."""
     env = {**os.environ, "RATION_GPU_TOLD": json.dumps(side.told), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen([sys.executable, str(HERE / "worker.py"), row.name], env=env, stdin=subprocess.DEVNULL,
                                    stdout=out, stderr=errors, start_new_session=True)
         deadline, hung = time.monotonic() + limit_s, False
         try:
-            while process.poll() is None and not hung:
+            while process.poll() is None and not hung and not Interrupt.came:
                 time.sleep(POLL_S)
                 hung = time.monotonic() > deadline
         finally:
             _end_group(process)
+        if Interrupt.came:
+            return None
         out.seek(0)
         items, last = _parse(out.read())
         if hung:

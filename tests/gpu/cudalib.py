@@ -26,21 +26,21 @@ st.global.u32 [%a], %v;
 ret;
 }}
 """
-# Each thread needs 64 KiB of local memory: the driver has to find room for those of all threads that run at a time.
+# Each thread needs 8 KiB of local memory: the driver has to find room for those of all threads that run at a time.
 LOCAL_PTX = """.version 6.0
 .target sm_50
 .address_size 64
 .visible .entry deep(.param .u64 at)
 {
-.local .align 8 .b8 room[65536];
+.local .align 8 .b8 room[8192];
 .reg .b64 %a, %w, %r, %l;
 .reg .b32 %v, %i;
 ld.param.u64 %a, [at];
 cvta.to.global.u64 %a, %a;
 ld.global.u32 %i, [%a];
 cvt.u64.u32 %w, %i;
-and.b64 %w, %w, 65532;
-xor.b64 %r, %w, 4096;
+and.b64 %w, %w, 8188;
+xor.b64 %r, %w, 512;
 mov.u64 %l, room;
 add.u64 %w, %l, %w;
 add.u64 %r, %l, %r;

@@ -186,7 +186,7 @@ class Gpu:
     def __init__(self, told):
         self.side, self.driver, self.uuid = told["side"], told["driver"], told["uuid"]
         self.python, self.short, self.lab = told["python"], told["short"], told.get("lab", False)
-        self.pretend = told.get("pretend", False)
+        self.quick, self.pretend, self.total_mib = told.get("quick", False), told.get("pretend", False), told.get("total_mib")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
         if told.get("runs"):
             self.env["RATION_RUNS"] = told["runs"]
@@ -205,14 +205,10 @@ class Gpu:
     def used_mib(self):
         return self.nvml.memory(self.uuid).used / MIB
 
-    def total_mib(self):
-        """By cuDeviceTotalMem, which is what ration divides."""
-        return self.plain(*self.probe("sizes"))["cuDeviceTotalMem"] // MIB
-
     @property
     def limit_mib(self):
         """2 of 15 units of the GPU, as a small container has."""
-        return self.total_mib() * 2 // 15
+        return self.total_mib * 2 // 15
 
     def settled_mib(self, seconds=5):
         """Used memory when it has been the same for a while; the simulated driver's is what it is at once."""

@@ -78,7 +78,7 @@ def contexts(gpu, tell):
 def modules(gpu, tell):
     with gpu.anchor(), gpu.start_plain(*gpu.client("modules")) as talk:
         steps, last = Steps(gpu, talk), 0
-        for what in ("a module with a table of 4 MiB takes", "its first kernel takes", "a kernel with 64 KiB of local memory takes",
+        for what in ("a module with a table of 4 MiB takes", "its first kernel takes", "a kernel with 8 KiB of local memory a thread takes",
                      "cuCtxSetLimit of the malloc heap to 256 MiB takes", "unloading the module gives"):
             now = steps.next()[1]
             tell.fact(what, now - last, 0.1, "MiB")

@@ -1,4 +1,5 @@
 """The promises about memory: what a run sees, and that it cannot have more than its limit, as another program sees it."""
+import os
 import re
 import signal
 import subprocess
@@ -35,6 +36,8 @@ def a_run_starts(gpu, tell):
     tell.number("size of the whole GPU in a run", context["nvml_v1"] // MIB, "MiB")
     busy = gpu.nvml.processes(gpu.uuid)
     tell.number("other programs on the GPU meanwhile", "unknown" if busy is None else len(busy))
+    pipe = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")
+    tell.number("MPS (shares and time slices are without it)", f"a server at {pipe}" if os.path.exists(pipe) else "none")
 
 
 @row("each question about the size has the same answer", SECTION, 90)
@@ -95,11 +98,11 @@ def contexts(gpu, tell):
             cost = took(gpu, before)
         before = gpu.settled_mib()
         limit = cost * 3 + cost // 2
-        with gpu.start(f"{limit}MiB", *gpu.client("contexts", 12)) as run:
+        with gpu.start(f"{limit}MiB", *gpu.client("contexts", 64)) as run:
             said = run.line(100)
             held = took(gpu, before)
-            tell.promise("12 contexts where 3 fit: CUresult of the first that does not", said["refusal"], said["refusal"] == 2)
-            tell.promise("contexts held then", said["made"], said["made"] <= 3)
+            tell.promise("64 contexts where three and a half fit: CUresult of the first that does not", said["refusal"], said["refusal"] == 2)
+            tell.number("contexts made until then (further ones of a process may take less than the first)", said["made"])
             within(gpu, tell, "the GPU's memory that they take", held, limit)
             run.go()
             run.line()
@@ -218,7 +221,7 @@ def torch(gpu, tell):
     ready = gpu.plain_process([gpu.python, "-c", "import torch; torch.zeros(1, device='cuda')"], 120)
     if ready.returncode != 0:
         raise NotRun(f"{gpu.python} has no PyTorch that works here: {(ready.stderr.strip() or 'no reason').splitlines()[-1]}")
-    limit = min(4096, gpu.total_mib() // 2)
+    limit = min(4096, gpu.total_mib // 2)
     script = [gpu.python, str(HERE / "torch_probe.py")]
     said = gpu.limited(f"{limit}MiB", *script, "sizes", seconds=90)
     tell.promise("sizes that PyTorch sees", [said["total"] // MIB, said["properties"] // MIB],

@@ -63,10 +63,9 @@ def rate(samples, begin_ns, end_ns):
     return (within[-1][1] - within[0][1]) * 1e9 / (within[-1][0] - within[0][0])
 
 
-def measure(gpu, percents, kind, ns_per_turn):
-    """Percent of the GPU's time that the kernels done took; None as a percentage: without ration."""
+def rates(gpu, percents, kind, ns_per_turn, warm, length):
+    """Kernels per second of each program; None as a percentage: without ration."""
     ns, depth = KINDS[kind]
-    warm, length = (1.5, 3) if gpu.short else (WARM_S, MEASURED_S)
     words = gpu.probe(*worker(ns, ns_per_turn, depth, kind))
     with ExitStack() as stack:
         talks = [stack.enter_context(gpu.start_plain(*words) if p is None else gpu.start(MEM, *words, core=p)) for p in percents]
@@ -76,8 +75,21 @@ def measure(gpu, percents, kind, ns_per_turn):
             talk.go()
         began = time.monotonic()
         told = drain(talks, began + warm + length + 0.1)
-    begin, end = (began + warm) * 1e9, (began + warm + length) * 1e9
-    return [rate(told[talk], begin, end) * ns / 1e7 for talk in talks]
+    return [rate(told[talk], (began + warm) * 1e9, (began + warm + length) * 1e9) for talk in talks]
+
+
+def alone(gpu, kind, ns_per_turn):
+    """Kernels per second of one program without ration: what between two kernels is lost, is lost to all."""
+    got = rates(gpu, [None], kind, ns_per_turn, 0.5, 1.5)[0]
+    if got <= 0:
+        raise Broken("a program alone on the GPU gets nothing done")
+    return got
+
+
+def measure(gpu, percents, kind, ns_per_turn, whole):
+    """Percent of what a program alone gets done."""
+    warm, length = (1.5, 3) if gpu.short else (WARM_S, MEASURED_S)
+    return [100 * got / whole for got in rates(gpu, percents, kind, ns_per_turn, warm, length)]
 
 
 @row("kernels and launches", ASSUMED, 60)
@@ -87,8 +99,9 @@ def kernels(gpu, tell):
     said = gpu.plain(*gpu.probe("gaps", 1_000_000, turns(1_000_000, ns_per_turn), 200))
     tell.fact("duration of a kernel of 1 ms, median", round(said["kernel_ms"], 2), 0.05, "ms")
     tell.fact("it varies (5 % to 95 %) by less than 5 %", said["kernel_p95_ms"] - said["kernel_p05_ms"] < 0.05 * said["kernel_ms"])
-    alone = measure(gpu, [None], "medium", ns_per_turn)[0]
-    tell.fact("one program without ration keeps the GPU busy, percent", round(alone), 0.05)
+    for kind, (ns, _) in KINDS.items():
+        tell.fact(f"one program with {kind} kernels, without ration: the GPU computes, percent",
+                  round(alone(gpu, kind, ns_per_turn) * ns / 1e7), 0.05)
     tell.number("gaps of more than 50 us while nobody else works", said["gaps"])
 
 
@@ -116,33 +129,31 @@ def slices(gpu, tell):
 
 @row("two programs without ration: shares", ASSUMED, 60, short=False)
 def plain_shares(gpu, tell):
-    got = measure(gpu, [None, None], "medium", calibrate(gpu))
-    tell.fact("two busy programs have about half each, percent", [round(p / 5) * 5 for p in got])
-    tell.fact("together they keep the GPU busy, percent", round(sum(got)), 0.08)
-
-
-def shares(gpu, tell, percents, kind):
     ns_per_turn = calibrate(gpu)
-    got = measure(gpu, percents, kind, ns_per_turn)
-    if max(abs(p - g) for p, g in zip(percents, got)) > ERROR_POINTS:    # judged by one more run, as ./check does
-        got = measure(gpu, percents, kind, ns_per_turn)
-    error = max(abs(p - g) for p, g in zip(percents, got))
-    if error > ERROR_POINTS and gpu.simulated and os.getloadavg()[0] > 1.5 * os.cpu_count():
-        raise NotRun(f"this machine's processors have other work (load {os.getloadavg()[0]:.0f}), and a simulated GPU needs them: {[round(g, 1) for g in got]}")
-    tell.promise(f"{' / '.join(map(str, percents))}, {kind} kernels: share of the GPU's time that each has, in percent",
-                 [round(g, 1) for g in got], error <= ERROR_POINTS)
+    got = measure(gpu, [None, None], "medium", ns_per_turn, alone(gpu, "medium", ns_per_turn))
+    tell.fact("two busy programs have about half each, percent", [round(p / 5) * 5 for p in got])
+    tell.fact("together they do as much as one alone, percent", round(sum(got)), 0.08)
 
 
-def add_shares():
-    for percents in SHARES:
-        for kind in KINDS:
-            def ask(gpu, tell, percents=percents, kind=kind):
-                shares(gpu, tell, percents, kind)
-            name = f"{'/'.join(map(str, percents))}, {kind} kernels"
-            row(name, PROMISED, 75, short=percents == (30, 70) and kind == "medium")(ask)
+def shares(gpu, tell, kind):
+    ns_per_turn = calibrate(gpu)
+    whole = alone(gpu, kind, ns_per_turn)
+    for percents in SHARES[:1] if gpu.short and gpu.quick else SHARES:
+        got = measure(gpu, percents, kind, ns_per_turn, whole)
+        if max(abs(p - g) for p, g in zip(percents, got)) > ERROR_POINTS:    # judged by one more run, as ./check does
+            got = measure(gpu, percents, kind, ns_per_turn, whole)
+        error, got = max(abs(p - g) for p, g in zip(percents, got)), [round(g, 1) for g in got]
+        starved = all(g <= p + ERROR_POINTS for p, g in zip(percents, got)) and os.getloadavg()[0] > 1.5 * os.cpu_count()
+        if error > ERROR_POINTS and gpu.simulated and starved:
+            raise NotRun(f"this machine's processors have other work (load {os.getloadavg()[0]:.0f}), and a simulated GPU needs "
+                         f"them: {percents} had {got}")
+        tell.promise(f"{' / '.join(map(str, percents))} percent: what each has done, in percent of what one alone does", got,
+                     error <= ERROR_POINTS)
 
 
-add_shares()
+for name in KINDS:
+    row(f"shares with {name} kernels", PROMISED, 200, short=name == "medium")(
+        lambda gpu, tell, kind=name: shares(gpu, tell, kind))
 
 
 @row("what the driver tells of computing power", PROMISED, 60, short=False)
