@@ -181,6 +181,16 @@ static void on_node_synced(void *userdata)
 	agent_changed(userdata);
 }
 
+/* Its containers may run on: PodGC makes pods of a lost node Failed, and a kubelet that has restarted rejects
+ * pods, which then show no containers, and ends these later (kubelet.go HandlePodCleanups(), 1.36.3). */
+static void on_pod_failed(struct agent *agent, const struct pod_facts *facts)
+{
+	if (facts->running)
+		leftovers_pod_gone(agent->leftovers, facts);
+	else if (served_has_started(&agent->served, facts->uid))
+		leftovers_pod_failed(agent->leftovers, facts);
+}
+
 static void on_pod(void *userdata, struct json_object *object)
 {
 	struct agent *agent = userdata;
@@ -188,6 +198,8 @@ static void on_pod(void *userdata, struct json_object *object)
 
 	if (pod)
 		pod->watched = true;
+	if (pod && pod->facts.finished && !pod->facts.succeeded)
+		on_pod_failed(agent, &pod->facts);
 	agent_changed(agent);
 }
 
@@ -415,6 +427,7 @@ int agent_start(struct agent *agent, struct error *err)
 	int r;
 
 	list_init(&agent->assignments);
+	list_init(&agent->prestarts);
 	list_init(&agent->grants);
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);

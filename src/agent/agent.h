@@ -89,6 +89,7 @@ struct agent {
 	struct leave *leave;		    /* not NULL: on the way out */
 	bool uninstalled;		    /* the chart is being removed: no agent comes after us */
 	struct list assignments;	    /* of assign.c, on their way */
+	struct list prestarts;		    /* of prestart.c: calls that wait */
 	struct plugin *plugin, *gpu_plugin; /* of gpu-mem, and of whole cards: never both at a time */
 	struct registrar *registrar, *gpu_registrar;
 	struct core_plugin *core_plugin;

@@ -473,6 +473,7 @@ def test_mode_does_not_change_under_running_pods(world):
     assert world.api.events("GPUModePending")
     assert len(world.kubelet.devices) == 32 and "ration.dev/gpus" in annotations(world)
     world.kubelet.run(pod, "main")
+    world.kubelet.end(pod)
     world.api.set_phase("a", "Succeeded")
     wait_for(lambda: world.kubelet.devices == {})
 
@@ -581,6 +582,7 @@ def test_driver_that_takes_seconds_for_a_call_keeps_the_kubelet_waiting_for_noth
         down.kubelet.admit(pod)
         down.kubelet.run(pod, "main")
         slowest, i = max(slowest, time.monotonic() - begin), i + 1
+        down.kubelet.end(pod)
         down.kubelet.remove(pod)
         down.api.delete("pods", f"p{i - 1}")
         time.sleep(0.05)

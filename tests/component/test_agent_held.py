@@ -6,6 +6,7 @@ import pytest
 
 from agent_fixture import NODE, World, wait_for
 from fake_apiserver import FOREVER
+from fake_kubelet import StartError
 
 
 @pytest.fixture
@@ -222,3 +223,102 @@ def test_thirty_pods_deleted_at_once_are_all_named_in_few_writes(world):
         world.kubelet.end(pod)
     wait_for(lambda: len(held(world)["ended"]) == 32)
     assert len(world.api.requests_for("PATCH", r"/nodes/n1$")) < 40
+
+
+def starts(world, pod):
+    try:
+        return world.kubelet.run(pod, "main")
+    except StartError:
+        return None
+
+
+def sentences(world, reason):
+    return [e["message"] for e in world.api.events(reason)]
+
+
+def bound_beside(world, units):
+    """A pod on the card of one that was deleted by force; the kubelet has admitted it."""
+    pod = world.pod("new", units, card=1)
+    world.kubelet.admit(pod)
+    return pod
+
+
+def test_pod_waits_until_the_containers_of_a_deleted_pod_have_ended_and_starts_then(world):
+    """12 and 6 of 16 units. The scheduler has given up the old pod's units: it heard nothing of the node for too long."""
+    old = run(world, "old", 12)
+    delete_by_force(world, old)
+    new = bound_beside(world, 6)     # an error of Allocate would fail the pod for good
+    for _ in range(2):
+        with pytest.raises(StartError) as refused:
+            world.kubelet.run(new, "main")
+        for part in ("pod default/new waits", world.uuid(1), f"pod default/old (uid {uid_of(old)})"):
+            assert part in str(refused.value)
+    assert not cdi_file(world, new).exists()     # a kubelet that has just started asks nobody
+    assert world.api.get("pods", "new")["metadata"]["annotations"].get("ALIYUN_COM_GPU_MEM_ASSIGNED") != "true"
+    wait_for(lambda: sentences(world, "GPUStillInUse") == [str(refused.value)])
+    world.kubelet.end(old)
+    assert wait_for(lambda: starts(world, new)).env["ALIYUN_COM_GPU_MEM_CONTAINER"] == "6"
+
+
+def test_pod_that_fits_beside_the_containers_of_a_deleted_pod_does_not_wait(world):
+    delete_by_force(world, run(world, "old", 12))
+    assert starts(world, bound_beside(world, 4))
+    assert sentences(world, "GPUStillInUse") == []
+
+
+def test_container_that_ran_beside_the_deleted_pod_starts_again_though_a_new_pod_waits(world):
+    beside = run(world, "beside", 4)
+    old = run(world, "old", 10)
+    delete_by_force(world, old)
+    new = bound_beside(world, 10)
+    assert not starts(world, new)
+    assert starts(world, beside)
+    world.kubelet.end(old)
+    assert wait_for(lambda: starts(world, new))
+
+
+@pytest.mark.parametrize("killed", ["worker", "agent"])
+def test_pod_waits_for_the_containers_of_a_deleted_pod_over_the_death_of_the_agent(world, killed):
+    old = run(world, "old", 12)
+    if killed == "agent":
+        world.kill_agent()
+    delete_by_force(world, old)
+    registered = len(world.kubelet.registrations)
+    if killed == "agent":
+        world.start_agent()
+        wait_for(lambda: len(world.kubelet.registrations) > registered)
+        world.kubelet.wait_devices(32)
+    else:
+        world.kill_worker()
+    new = bound_beside(world, 6)
+    for _ in range(20):
+        assert not starts(world, new)
+        time.sleep(0.05)
+    world.kubelet.end(old)
+    assert wait_for(lambda: starts(world, new))
+
+
+def test_pod_waits_for_the_containers_of_a_pod_that_pod_gc_made_failed(world):
+    """PodGC makes a pod of a node that was away Failed before it deletes it; the kubelet then ends its containers."""
+    old = run(world, "old", 12)
+    world.api.set_phase("old", "Failed")
+    world.kubelet.remove(old)
+    time.sleep(0.2)
+    new = bound_beside(world, 6)
+    assert not starts(world, new)
+    assert [p["name"] for p in wait_for(lambda: held(world))["pods"]] == ["old"]
+    world.kubelet.end(old)
+    assert wait_for(lambda: starts(world, new))
+    assert wait_for(lambda: held(world)["ended"] == [uid_of(old)])
+
+
+def test_runtime_that_does_not_answer_makes_the_new_pod_wait(world):
+    old = run(world, "old", 12)
+    world.kubelet.cri_server.stop(0).wait()
+    delete_by_force(world, old)
+    new = bound_beside(world, 6)
+    time.sleep(1)
+    assert not starts(world, new)
+    world.kubelet.end(old)
+    world.kubelet.start_runtime()
+    assert wait_for(lambda: starts(world, new))

@@ -81,6 +81,7 @@ def test_worker_killed_again_and_again_rejects_no_pod(world):
             pod = world.pod(f"p{i}", 1, card=i % 2)
             world.kubelet.admit(pod)
             assert world.kubelet.run(pod, "main").env["ALIYUN_COM_GPU_MEM_IDX"] == str(i % 2)
+            world.kubelet.end(pod)
             world.kubelet.remove(pod)
             world.api.delete("pods", f"p{i}")
             time.sleep(0.05)

@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/delivery/grants.h"
+#include "agent/pods/leftovers.h"
 #include "agent/pods/records.h"
 #include "base/cleanup.h"
 #include "grant/grant.h"
@@ -20,12 +21,27 @@ static bool has_grant(const struct agent *agent, const char *uid)
 	return false;
 }
 
+/* What runs without a pod holds its units as well. */
+static uint32_t orphan_units(const struct agent *agent, const char *uuid)
+{
+	_cleanup_held_ struct held orphans = {.names_ended = false};
+	uint32_t units = 0;
+
+	if (leftovers_list(agent->leftovers, &orphans) < 0)
+		return UNITS_MAX;
+	for (size_t i = 0; i < orphans.n_pods; i++)
+		for (size_t k = 0; k < orphans.pods[i].n_cards; k++)
+			if (strcmp(orphans.pods[i].cards[k].uuid, uuid) == 0)
+				units = units_add(units, orphans.pods[i].cards[k].units);
+	return units;
+}
+
 /* What the pods that have devices hold of a card. Our record may lack who has a grant: after a restart it is
  * the kubelet's, which may be lost. */
 static uint32_t units_held(const struct agent *agent, const char *uuid)
 {
 	const struct node_pod *pod;
-	uint32_t units = 0;
+	uint32_t units = orphan_units(agent, uuid);
 
 	table_for_each (&agent->pods.by_uid, cursor, pod)
 		if (pod->facts.has_placement && !pod->facts.finished &&

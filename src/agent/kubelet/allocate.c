@@ -13,6 +13,7 @@
 #include "agent/delivery/allotment.h"
 #include "agent/kubelet/identify.h"
 #include "agent/kubelet/ids.h"
+#include "agent/kubelet/room.h"
 #include "agent/pods/records.h"
 #include "agent/pods/refusal.h"
 #include "agent/delivery/runtime.h"
@@ -206,8 +207,11 @@ static void answer_placed(struct answer *answer, struct agent *agent, const stru
 		return;
 	}
 	answer_set_cdi(answer, pod->uid, who->container->name);
-	/* Not written now, it is written by PreStartContainer: no reason to fail the pod for good. */
-	if (delivery_make(agent, who->pod, who->container->name, false, &err) < 0)
+	/* Not written now, it is written by PreStartContainer: no reason to fail the pod for good. While the
+	 * pod has to wait there must be no file: a kubelet that has just started does not call
+	 * PreStartContainer (devicemanager/manager.go GetDeviceRunContainerOptions(), 1.36.3). */
+	if (room_look(agent, who->pod, &err) < 0 ||
+		delivery_make(agent, who->pod, who->container->name, false, &err) < 0)
 		log_warning("%s; trying again when the container starts", err.text);
 }
 
@@ -225,6 +229,7 @@ static int allocation_reply(
 		   : -ENOMEM;
 	if (r < 0)
 		return r;
+	served_set_waits(&agent->served, who->pod->facts.uid, who->container->name, true);
 	kubelet_call_reply(a->call, packed, len);
 	return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/kubelet/room.h"
 #include "agent/kubelet/served.h"
 #include "model/ledger.h"
 #include "model/units.h"
@@ -368,21 +369,11 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	return MATCHING_FOUND;
 }
 
-static uint32_t units_on(const struct pod_facts *facts, const char *uuid)
-{
-	return facts->has_placement ? placement_units_on(&facts->placement, &facts->request, uuid) : 0;
-}
-
-static uint32_t core_on(const struct pod_facts *facts, const char *uuid)
-{
-	return facts->has_placement ? placement_core_on(&facts->placement, &facts->request, uuid) : 0;
-}
-
 /* Also one that neither we nor the kubelet remember (a lost checkpoint) may run: its limit is to be what its
  * placement says before others start. */
 static bool counts_on(const struct matching_pod *pod, const char *uuid, const struct served *served)
 {
-	if (!asks_for_gpu(pod) || pod->facts->finished || !units_on(pod->facts, uuid))
+	if (!asks_for_gpu(pod) || pod->facts->finished || !room_units(pod->facts, uuid, 0))
 		return false;
 	if (pod->has_grant)
 		return true;
@@ -407,10 +398,8 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 		unasked |= ret_ask[i];
 		if (!counts)
 			continue;
-		sum = units_add(sum, whole ? 1
-					   : units_convert(units_on(pods[i].facts, gpu->uuid),
-						     pods[i].facts->placement.unit_mib, unit_mib));
-		core = units_add(core, core_on(pods[i].facts, gpu->uuid));
+		sum = units_add(sum, room_units(pods[i].facts, gpu->uuid, unit_mib));
+		core = units_add(core, room_core(pods[i].facts, gpu->uuid));
 	}
 	if (sum <= total && core <= CORE_PER_CARD)
 		return MATCHING_FOUND;
@@ -455,7 +444,7 @@ enum matching_verdict matching_check_totals(const struct matching_pod *pods, siz
 	for (size_t k = 0; k < n_gpus; k++) {
 		enum matching_verdict verdict;
 
-		if (!units_on(pods[found->pod].facts, gpus[k].uuid))
+		if (!room_units(pods[found->pod].facts, gpus[k].uuid, unit_mib))
 			continue;
 		verdict = check_card(pods, n, found, served, &gpus[k], unit_mib, ret_ask, err);
 		if (verdict != MATCHING_FOUND)

@@ -51,7 +51,7 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 /* matching_check_totals() - the last line of defence: would the found pod, together with the listed pods that
  * were served, take a card over its total? FOUND: it fits (or names cards that are not among `gpus`); ASK:
  * too much by what we know, but some of those pods were not asked for yet, or whose devices a listed pod has
- * is not known; REFUSED. */
+ * is not known; REFUSED. Pods that the API server has forgotten are room_check()'s. */
 enum matching_verdict matching_check_totals(const struct matching_pod *pods, size_t n,
 	const struct matching *found, const struct served *served, const struct gpu_facts *gpus,
 	size_t n_gpus, uint32_t unit_mib, bool *ret_ask, struct error *err);

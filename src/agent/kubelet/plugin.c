@@ -128,6 +128,11 @@ static void handle_prestart(void *userdata, struct kubelet_call *call, const uin
 	prestart_handle(((struct plugin *)userdata)->agent, call, message, len);
 }
 
+static void prestart_closed_call(void *userdata, struct kubelet_call *call)
+{
+	prestart_closed(((struct plugin *)userdata)->agent, call);
+}
+
 static void on_listening(void *userdata, const char *text)
 {
 	struct plugin *plugin = userdata;
@@ -143,7 +148,7 @@ static const struct calls_ops OPS = {
 			[RELAY_LIST_AND_WATCH] = {handle_list_and_watch, list_and_watch_closed},
 			[RELAY_PREFERRED] = {handle_preferred, preferred_closed},
 			[RELAY_ALLOCATE] = {handle_allocate, allocate_closed},
-			[RELAY_PRESTART] = {handle_prestart, NULL},
+			[RELAY_PRESTART] = {handle_prestart, prestart_closed_call},
 		},
 	.listening = on_listening,
 };

@@ -1,22 +1,27 @@
 #include "agent/kubelet/prestart.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
 
 #include "agent/agent.h"
 #include "agent/kubelet/assign.h"
 #include "agent/kubelet/calls.h"
 #include "agent/kubelet/checkpoint.h"
+#include "agent/kubelet/room.h"
 #include "agent/delivery/delivery.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/delivery/allotment.h"
 #include "agent/pods/refusal.h"
 #include "agent/delivery/runtime.h"
 #include "agent/kubelet/wire.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "kube/names.h"
+#include "net/loop.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
+#define WAIT_NS (3 * NS_PER_S)
+#define LOOK_NS (50 * NS_PER_MS)
 
 /* Our record, else the kubelet's own, which has the ids by now. */
 static const struct served_entry *find_entry(struct agent *agent, char *const *ids, size_t n_ids)
@@ -31,21 +36,36 @@ static const struct served_entry *find_entry(struct agent *agent, char *const *i
 	return served_find_ids(&agent->served, NULL, ids, n_ids);
 }
 
-/* Returns 0, or -1 with the sentence for the kubelet, which shows it on the pod and tries again. */
+/* While it waits the pod has no CDI file, see allocate.c. A pod of which a container was started has its
+ * units already. */
+static int check_room(struct agent *agent, struct node_pod *pod, struct error *err)
+{
+	int r = room_look(agent, pod, err);
+
+	if (r < 0 && !served_has_started(&agent->served, pod->facts.uid))
+		delivery_remove(agent, pod->facts.uid);
+	return r;
+}
+
+/* Returns 0; -EBUSY: it may start when an orphan has ended; or -EPERM. err is the sentence for the kubelet,
+ * which shows it on the pod and tries again. */
 static int prepare(struct agent *agent, struct node_pod *pod, const char *container, struct error *err)
 {
 	struct allotment allotment;
 	bool cdi = runtime_does_cdi(agent->runtime) || gpu_mode_is_isolated(agent->in_force);
+	int r;
 
 	if (!pod->facts.has_placement ||
 		allotment_build(&agent->inventory, &pod->facts, container, cdi, &allotment, err) < 0) {
 		refusal_sentence(agent, pod, err->text, sizeof(err->text));
 		refusal_report(agent, pod->facts.uid);
-		return -1;
+		return -EPERM;
 	}
-	if (!cdi)
-		return driver_scan(&agent->driver, err) < 0 ? -1 : 0;
-	return delivery_make(agent, pod, container, true, err) < 0 ? -1 : 0;
+	r = check_room(agent, pod, err);
+	if (r < 0)
+		return r;
+	r = cdi ? delivery_make(agent, pod, container, true, err) : driver_scan(&agent->driver, err);
+	return r < 0 ? -EPERM : 0;
 }
 
 static int prestart_entry(struct agent *agent, const struct served_entry *entry, struct error *err)
@@ -55,54 +75,132 @@ static int prestart_entry(struct agent *agent, const struct served_entry *entry,
 
 	if (!pod) {
 		/* The API server is away, or slower than the kubelet. What was prepared before holds. */
-		if (runtime_does_cdi(agent->runtime) && delivery_exists(agent, entry->uid, entry->container))
+		if (runtime_does_cdi(agent->runtime) &&
+			delivery_exists(agent, entry->uid, entry->container)) {
+			served_set_waits(&agent->served, entry->uid, entry->container, false);
 			return 0;
-		return error_set(err, 1,
+		}
+		return error_set(err, EPERM,
 			"the placement of the pod with uid %s is not known yet: the API server has not told",
 			entry->uid);
 	}
 	r = prepare(agent, pod, entry->container, err);
-	if (r == 0)
-		assign_pod(agent, pod);
-	return r;
+	if (r < 0)
+		return r;
+	served_set_waits(&agent->served, entry->uid, entry->container, false);
+	assign_pod(agent, pod);
+	return 0;
 }
 
 /* The ids do not name one pod: all that have them are prepared. Each gets its own CDI device, and none whose
  * file could not be written. */
-static int prestart(struct agent *agent, char *const *ids, size_t n_ids, struct error *err)
+static int prestart_all(struct agent *agent, char *const *ids, size_t n_ids, struct error *err)
 {
 	const struct served_entry *entry = find_entry(agent, ids, n_ids);
-	int r = -1;
+	int result = -EPERM;
 
 	if (!entry)
-		return error_set(err, 1,
+		return error_set(err, EPERM,
 			"these %zu units were given to nobody, by our record and by the kubelet's "
 			"checkpoint: "
 			"delete the pod, so that it is created anew",
 			n_ids);
-	for (; entry; entry = served_find_ids(&agent->served, entry, ids, n_ids))
-		if (prestart_entry(agent, entry, err) == 0)
-			r = 0;
-	return r;
+	for (; entry; entry = served_find_ids(&agent->served, entry, ids, n_ids)) {
+		int r = prestart_entry(agent, entry, err);
+
+		if (r == 0 || (r == -EBUSY && result < 0))
+			result = r;
+	}
+	return result;
+}
+
+/* One call of the kubelet, which waits 30 s for it (KubeletPreStartContainerRPCTimeoutInSecs, 1.36.3), and
+ * after an error 10 s before it tries again: an orphan that ends soon is waited for here. */
+struct prestart {
+	struct list item; /* in agent->prestarts */
+	struct agent *agent;
+	struct kubelet_call *call;
+	struct wire_arena arena;
+	char **ids; /* in the arena */
+	size_t n_ids;
+	int64_t until_ns;
+	struct loop_timer *timer;
+};
+
+static void prestart_free(struct prestart *p)
+{
+	list_remove(&p->item);
+	loop_timer_remove(p->timer);
+	wire_arena_release(&p->arena);
+	free(p);
+}
+
+static void report_waiting(struct agent *agent, const struct prestart *p, const char *text)
+{
+	const struct served_entry *entry = served_find_ids(&agent->served, NULL, p->ids, p->n_ids);
+	struct node_pod *pod = entry ? node_pods_by_uid(&agent->pods, entry->uid) : NULL;
+
+	if (pod && !pod->wait_reported)
+		agent_report_pod(agent, &pod->facts, "GPUStillInUse", text);
+	if (pod)
+		pod->wait_reported = true;
+}
+
+static void prestart_try(void *userdata)
+{
+	struct prestart *p = userdata;
+	struct agent *agent = p->agent;
+	struct error err = {""};
+	int r = prestart_all(agent, p->ids, p->n_ids, &err);
+
+	if (r == -EBUSY && monotonic_ns() < p->until_ns) {
+		loop_timer_set(p->timer, LOOK_NS);
+		return;
+	}
+	if (r == -EBUSY)
+		report_waiting(agent, p, err.text);
+	if (r == 0) {
+		agent->metrics.prestart_accepted++;
+		kubelet_call_reply(p->call, NULL, 0);
+	} else {
+		agent->metrics.prestart_refused++;
+		kubelet_call_fail(p->call, GRPC_FAILED_PRECONDITION, err.text);
+	}
+	prestart_free(p);
+}
+
+void prestart_closed(struct agent *agent, struct kubelet_call *call)
+{
+	list_for_each_safe (item, after, &agent->prestarts) {
+		struct prestart *p = list_entry(item, struct prestart, item);
+
+		if (p->call == call)
+			prestart_free(p);
+	}
 }
 
 void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8_t *message, size_t len)
 {
-	_cleanup_arena_ struct wire_arena arena;
-	const V1beta1__PreStartContainerRequest *request;
-	struct error err = {""};
+	const V1beta1__PreStartContainerRequest *request = NULL;
+	struct prestart *p = calloc(1, sizeof(*p));
 
-	wire_arena_init(&arena, ARENA_MAX);
-	request = wire_unpack(&arena, &v1beta1__pre_start_container_request__descriptor, message, len);
+	if (!p || loop_add_timer(agent->loop, prestart_try, p, &p->timer) < 0) {
+		free(p);
+		kubelet_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		return;
+	}
+	p->agent = agent;
+	p->call = call;
+	wire_arena_init(&p->arena, ARENA_MAX);
+	list_append(&agent->prestarts, &p->item);
+	request = wire_unpack(&p->arena, &v1beta1__pre_start_container_request__descriptor, message, len);
 	if (!request || !request->n_devices_ids) {
 		kubelet_call_fail(call, GRPC_INVALID_ARGUMENT, "not a PreStartContainerRequest with devices");
+		prestart_free(p);
 		return;
 	}
-	if (prestart(agent, request->devices_ids, request->n_devices_ids, &err) == 0) {
-		agent->metrics.prestart_accepted++;
-		kubelet_call_reply(call, NULL, 0);
-		return;
-	}
-	agent->metrics.prestart_refused++;
-	kubelet_call_fail(call, GRPC_FAILED_PRECONDITION, err.text);
+	p->ids = request->devices_ids;
+	p->n_ids = request->n_devices_ids;
+	p->until_ns = monotonic_ns() + WAIT_NS;
+	prestart_try(p);
 }

@@ -1,5 +1,7 @@
 /* prestart.h - PreStartContainer: called at every start of a container, restarts included, with its ids.
- * After a reboot there is no Allocate: what is missing is made here. */
+ * After a reboot there is no Allocate: what is missing is made here. The last check that the GPU has room is
+ * here, too (room.h): a call waits some seconds for an orphan's end, then it is refused, and the kubelet
+ * tries again. */
 #pragma once
 
 #include <stddef.h>
@@ -9,3 +11,4 @@ struct agent;
 struct kubelet_call;
 
 void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8_t *message, size_t len);
+void prestart_closed(struct agent *agent, struct kubelet_call *call);

@@ -92,6 +92,25 @@ bool served_knows(const struct served *served, const char *uid)
 	return false;
 }
 
+void served_set_waits(struct served *served, const char *uid, const char *container, bool waits)
+{
+	struct served_entry *entry = (struct served_entry *)served_find(served, uid, container);
+
+	if (entry)
+		entry->waits = waits;
+}
+
+bool served_has_started(const struct served *served, const char *uid)
+{
+	list_for_each (item, &served->entries) {
+		const struct served_entry *entry = list_entry(item, struct served_entry, item);
+
+		if (!entry->waits && strcmp(entry->uid, uid) == 0)
+			return true;
+	}
+	return false;
+}
+
 static bool entry_has_ids(const struct served_entry *entry, char *const *sorted, size_t n_ids)
 {
 	if (entry->n_ids != n_ids)

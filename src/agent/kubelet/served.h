@@ -15,6 +15,7 @@ struct served_entry {
 	char *container;
 	char **ids; /* sorted */
 	size_t n_ids;
+	bool waits; /* its container was not allowed to start yet; of one from the checkpoint nobody knows */
 };
 
 struct served {
@@ -33,6 +34,11 @@ const struct served_entry *served_find(const struct served *served, const char *
 
 /* served_knows() - any container of this pod. */
 bool served_knows(const struct served *served, const char *uid);
+
+/* served_set_waits() - whether this container is still to be allowed to start; an unknown one is ignored.
+ * served_has_started() - a container of this pod does not wait. */
+void served_set_waits(struct served *served, const char *uid, const char *container, bool waits);
+bool served_has_started(const struct served *served, const char *uid);
 
 /* served_find_ids() - the latest entry with exactly this set of ids, before `before` (NULL: of all). Several
  * have the same set: containers of one pod (the kubelet gives ids of finished init containers again), a pod

@@ -35,6 +35,7 @@ struct leftover {
 	size_t n_cards;
 	uint32_t instances; /* GPU containers that may run at the same time */
 	enum held_verdict verdict;
+	bool quiet;	  /* nobody waits for the word that it has ended */
 	uint64_t since;	  /* the first question that counts for it */
 	int64_t ended_ns; /* when that was found out */
 };
@@ -45,7 +46,8 @@ struct leftovers {
 	struct loop_timer *timer;
 	struct list pods;
 	size_t n_pods;
-	uint64_t questions; /* asked so far */
+	uint64_t questions;   /* asked so far */
+	struct held recalled; /* by our records, until `reconciled` */
 	bool reconciled, changed, complained, cut;
 	struct kube_request *request;
 };
@@ -103,7 +105,7 @@ static bool leftovers_make_room(struct leftovers *l)
 }
 
 /* A copy. */
-static void leftovers_add(struct leftovers *l, const struct held_pod *held)
+static void leftovers_add(struct leftovers *l, const struct held_pod *held, bool quiet)
 {
 	struct leftover *pod = NULL;
 
@@ -125,25 +127,70 @@ static void leftovers_add(struct leftovers *l, const struct held_pod *held)
 		memcpy(pod->cards, held->cards, held->n_cards * sizeof(*pod->cards));
 	pod->n_cards = held->n_cards;
 	pod->instances = held->instances;
+	pod->quiet = quiet;
 	pod->since = l->questions + 1;
 	loop_timer_set(l->timer, 0);
 }
 
-void leftovers_pod_gone(struct leftovers *l, const struct pod_facts *facts)
+static void leftovers_add_facts(struct leftovers *l, const struct pod_facts *facts, bool quiet)
 {
 	_cleanup_held_ struct held held = {.names_ended = false};
+	struct leftover *known = leftover_find(l, facts->uid);
 	struct held_pod *pod;
 
-	if (held_add_pod(&held, facts->uid, facts->namespace_, facts->name, &pod) == 0 &&
-		records_cards(facts, pod) == 0)
-		leftovers_add(l, pod);
+	if (known)
+		known->quiet &= quiet;
+	else if (held_add_pod(&held, facts->uid, facts->namespace_, facts->name, &pod) == 0 &&
+		 records_cards(facts, pod) == 0)
+		leftovers_add(l, pod, quiet);
+}
+
+void leftovers_pod_gone(struct leftovers *l, const struct pod_facts *facts)
+{
+	leftovers_add_facts(l, facts, false);
+}
+
+void leftovers_pod_failed(struct leftovers *l, const struct pod_facts *facts)
+{
+	leftovers_add_facts(l, facts, true);
+}
+
+static int list_pod(struct held *held, const struct held_pod *from)
+{
+	struct held_pod *pod;
+	int r = held_add_pod(held, from->uid, from->namespace_, from->name, &pod);
+
+	for (size_t i = 0; r == 0 && i < from->n_cards; i++)
+		r = held_pod_add_card(pod, from->cards[i].uuid, from->cards[i].units, from->cards[i].core);
+	return r;
+}
+
+int leftovers_list(const struct leftovers *l, struct held *held)
+{
+	int r = 0;
+
+	list_for_each (item, &l->pods) {
+		const struct leftover *pod = list_entry(item, struct leftover, item);
+		const struct held_pod it = {.uid = pod->uid,
+			.namespace_ = pod->namespace_,
+			.name = pod->name,
+			.cards = pod->cards,
+			.n_cards = pod->n_cards};
+
+		if (r == 0 && pod->verdict != HELD_ENDED && pod->n_cards)
+			r = list_pod(held, &it);
+	}
+	for (size_t i = 0; r == 0 && i < l->recalled.n_pods; i++)
+		if (!node_pods_by_uid(&l->agent->pods, l->recalled.pods[i].uid))
+			r = list_pod(held, &l->recalled.pods[i]);
+	return r;
 }
 
 void leftovers_examine(struct leftovers *l, const char *uid)
 {
 	struct held_pod pod = {.uid = (char *)uid, .namespace_ = (char *)"?", .name = (char *)"?"};
 
-	leftovers_add(l, &pod);
+	leftovers_add(l, &pod, true);
 }
 
 static void leftovers_forget_ended(struct leftovers *l)
@@ -240,7 +287,8 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 	if (pod->verdict == verdict)
 		return;
 	pod->verdict = verdict;
-	l->changed |= pod->n_cards > 0;
+	pod->quiet &= !lives;
+	l->changed |= pod->n_cards > 0 && !pod->quiet;
 	if (lives) {
 		log_info("pod %s/%s (uid %s) is gone from the API server, but its containers run: it still "
 			 "holds its GPU",
@@ -251,8 +299,8 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 	log_debug("pod %s/%s (uid %s) has ended", pod->namespace_, pod->name, pod->uid);
 	delivery_remove(l->agent, pod->uid);
 	records_remove(l->agent->options.state_dir, pod->uid);
-	if (!pod->n_cards)
-		leftover_free(l, pod); /* nobody waits for the word */
+	if (!pod->n_cards || pod->quiet)
+		leftover_free(l, pod);
 }
 
 static void on_alive(void *userdata, const struct table *uids, const char *text)
@@ -306,21 +354,23 @@ static void leftovers_add_unknown(struct leftovers *l, const struct held *held)
 {
 	for (size_t i = 0; i < held->n_pods; i++)
 		if (!node_pods_by_uid(&l->agent->pods, held->pods[i].uid))
-			leftovers_add(l, &held->pods[i]);
+			leftovers_add(l, &held->pods[i], false);
 }
 
 void leftovers_reconcile(struct leftovers *l, struct json_object *node)
 {
 	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
 	const char *text = json_member_string(annotations, ANNOTATION_NODE_HELD);
-	_cleanup_held_ struct held told = {.names_ended = false}, known = {.names_ended = false};
+	_cleanup_held_ struct held told = {.names_ended = false};
 	void *value;
 
 	if (l->reconciled)
 		return;
 	l->reconciled = true;
-	records_read(l->agent->options.state_dir, &known);
-	leftovers_add_unknown(l, &known);
+	held_release(&l->recalled);
+	records_read(l->agent->options.state_dir, &l->recalled);
+	leftovers_add_unknown(l, &l->recalled);
+	held_release(&l->recalled);
 	if (text && held_from_json(text, &told, NULL) == 0)
 		leftovers_add_unknown(l, &told);
 	if (text) {
@@ -344,6 +394,7 @@ int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers)
 		return -ENOMEM;
 	l->agent = agent;
 	list_init(&l->pods);
+	records_read(agent->options.state_dir, &l->recalled);
 	r = loop_add_timer(agent->loop, on_timer, l, &l->timer);
 	if (r == 0)
 		r = alive_new(agent->loop, agent->options.cri_socket, &l->alive);
@@ -363,5 +414,6 @@ void leftovers_free(struct leftovers *l)
 	loop_timer_remove(l->timer);
 	while (!list_empty(&l->pods))
 		leftover_free(l, list_entry(l->pods.next, struct leftover, item));
+	held_release(&l->recalled);
 	free(l);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 struct agent;
+struct held;
 struct json_object;
 struct leftovers;
 struct pod_facts;
@@ -18,6 +19,10 @@ void leftovers_free(struct leftovers *leftovers); /* accepts NULL */
 
 /* leftovers_pod_gone() - the API server has deleted this pod; nothing happens if it held no card. */
 void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *facts);
+
+/* leftovers_pod_failed() - likewise for a pod that the API server shows with all containers ended: if it is
+ * so, nobody is told. */
+void leftovers_pod_failed(struct leftovers *leftovers, const struct pod_facts *facts);
 
 /* leftovers_reconcile() - once, when the node and all its pods are known: what our records and the node's own
  * annotation name, and the API server does not have. */
@@ -29,6 +34,11 @@ bool leftovers_may_live(const struct leftovers *leftovers, const char *uid);
 
 /* leftovers_count() - of how many pods that is so. Accepts NULL. */
 size_t leftovers_count(const struct leftovers *leftovers);
+
+/* leftovers_list() - adds to *held the pods of which that is so and whose cards are known. Before
+ * leftovers_reconcile() they are those that our records name and the API server has not shown. -E2BIG,
+ * -ENOMEM. */
+int leftovers_list(const struct leftovers *leftovers, struct held *held);
 
 /* leftovers_examine() - the API server has no such pod, but there is a CDI file of it, which goes when
  * nothing of it runs any more. */

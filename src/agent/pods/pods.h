@@ -20,7 +20,8 @@ struct node_pod {
 	bool is_impossible;   /* problem is what the pod asks for: no scheduler could place it */
 	bool assign_wanted;   /* devices are given: the pod's annotation is to say so */
 	bool assign_busy;
-	bool reported; /* an Event was posted about it */
+	bool reported;	    /* an Event was posted about it */
+	bool wait_reported; /* an Event said for which orphan it waits (room.h) */
 	/* By placement.resizes: which size its limits have; which one was more than its card has. */
 	uint32_t size_applied, size_refused;
 	/* Containers whose spec has CGPU_DISABLE as a value (contract, section 3); not necessarily honoured.

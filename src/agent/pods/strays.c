@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -74,6 +75,8 @@ static void on_answer(void *userdata, const struct kube_response *response)
 		return;
 	}
 	log_info("pod %s/%s is gone, and the watch never showed it", pod->facts.namespace_, pod->facts.name);
+	/* Its containers may have been started, and nobody has told their end. */
+	leftovers_pod_gone(agent->leftovers, &pod->facts);
 	node_pods_remove(&agent->pods, strays->uid);
 	served_remove_pod(&agent->served, strays->uid);
 	agent_changed(agent);

@@ -1,0 +1,48 @@
+/* room.h - the last check before a container starts: does its GPU have room beside the containers of pods
+ * that the API server has forgotten (orphans)? An orphan's containers run until the kubelet has ended them.
+ * The kubelet lists no orphan, so Allocate cannot count it; and what Allocate refuses has failed for good,
+ * while the kubelet repeats a PreStartContainer that was refused.
+ *
+ * room_check() is pure.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct agent;
+struct gpu_facts;
+struct held;
+struct node_pod;
+struct pod_facts;
+
+/* room_units() - what a pod occupies of one GPU, in units of unit_mib; a whole GPU is 1. */
+uint32_t room_units(const struct pod_facts *pod, const char *uuid, uint32_t unit_mib);
+
+/* room_core() - likewise its percentage of that GPU. */
+uint32_t room_core(const struct pod_facts *pod, const char *uuid);
+
+/* What the agent knows at one moment. */
+struct room {
+	const struct gpu_facts *gpus;
+	size_t n_gpus;
+	uint32_t unit_mib;
+	const struct held *orphans;
+	const struct pod_facts *const
+		*others; /* pods of this node with a container that was allowed to start */
+	size_t n_others;
+	/* The watch has not shown the pod in question: then it may not have shown the end of others either,
+	 * which the scheduler saw before it placed this one. Or not one of the others: it will not tell its
+	 * end (strays.h). */
+	bool behind;
+};
+
+/* room_check() - 0: on each of its GPUs the pod fits beside the orphans and the others, or no orphan is there
+ * and the agent is not behind. -EBUSY: err says what the pod waits for. */
+int room_check(const struct room *room, const struct pod_facts *pod, struct error *err);
+
+/* room_look() - room_check() with what the agent knows now. */
+int room_look(const struct agent *agent, const struct node_pod *pod, struct error *err);
