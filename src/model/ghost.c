@@ -40,6 +40,13 @@ void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_n
 		list_append(&ledger->holds, &pod->hold);
 }
 
+/* Nobody lists it any more. */
+static void ghost_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
+{
+	pod->expires_ns = GHOST_UNTIMED;
+	list_append(&ledger->holds, &pod->hold);
+}
+
 static void ghost_follow(struct ledger *ledger, struct ledger_pod *pod, const struct held *held, bool anew)
 {
 	enum held_verdict verdict = held_says(held, pod->facts.uid);
@@ -47,8 +54,10 @@ static void ghost_follow(struct ledger *ledger, struct ledger_pod *pod, const st
 	if (verdict == HELD_LIVES) {
 		list_remove(&pod->hold);
 		pod->expires_ns = 0;
-	} else if (verdict == HELD_ENDED || ghost_is_listed(pod) || (anew && !held->names_ended)) {
+	} else if (verdict == HELD_ENDED || (anew && !held->names_ended)) {
 		ledger_remove_pod(ledger, pod->facts.uid);
+	} else if (ghost_is_listed(pod)) {
+		ghost_end_by_time(ledger, pod);
 	}
 }
 
@@ -138,10 +147,29 @@ int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct 
 
 void ghosts_forget(struct ledger *ledger, struct node_ledger *node)
 {
-	list_for_each_safe (item, after, &node->pods) {
+	list_for_each (item, &node->pods) {
 		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
 		if (pod->occupancy == OCCUPANCY_GHOST && ghost_is_listed(pod))
-			ledger_remove_pod(ledger, pod->facts.uid);
+			ghost_end_by_time(ledger, pod);
 	}
+}
+
+void ghosts_begin_time(struct node_ledger *node, int64_t now_ns)
+{
+	list_for_each (item, &node->pods) {
+		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
+
+		if (pod->occupancy == OCCUPANCY_GHOST && !ghost_is_listed(pod))
+			pod->expires_ns = now_ns + GHOST_NS;
+	}
+}
+
+bool ghost_is_over(const struct ledger *ledger, struct ledger_pod *ghost, int64_t now_ns)
+{
+	const struct node_ledger *node = table_get(&ledger->nodes, ghost->node);
+
+	if (ghost->expires_ns == GHOST_UNTIMED)
+		ghost->expires_ns = now_ns + GHOST_NS;
+	return ghost->expires_ns <= now_ns && (!node->heard_ns || now_ns - node->heard_ns <= SILENT_NS);
 }

@@ -2,6 +2,13 @@
  * entries of the ledger like others, with OCCUPANCY_GHOST. Used by ledger.c. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An agent that renews no Lease for so long is silent; it does so each 10 s (src/agent/node/lease.c). */
+#define SILENT_NS (GHOST_NS / 2)
+#define GHOST_UNTIMED INT64_MAX /* its time begins when ledger_expire() sees it */
+
 struct ledger;
 struct ledger_pod;
 struct node_ledger;
@@ -9,8 +16,15 @@ struct node_facts;
 
 /* ghosts_follow() - the node now looks like this: ghosts that `held` tells the end of go, those it lists
  * come or stay. -ENOMEM: some are missing; tell again. Call before the node takes the facts over: what
- * changed counts. */
+ * changed counts. One that is listed no more without a word about its end (somebody took the annotation away,
+ * the agent has lost its records) ends by time. */
 int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts);
 
-/* ghosts_forget() - the node is gone, and with it what its agent said; others expire. */
+/* ghosts_forget() - the node is gone, and with it what its agent said: its ghosts end by time. */
 void ghosts_forget(struct ledger *ledger, struct node_ledger *node);
+
+/* ghosts_begin_time() - those that end by time have GHOST_NS from now on. */
+void ghosts_begin_time(struct node_ledger *node, int64_t now_ns);
+
+/* ghost_is_over() - its time is over, and its node's agent was heard all the while. */
+bool ghost_is_over(const struct ledger *ledger, struct ledger_pod *ghost, int64_t now_ns);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/explain.h"
+#include "model/ghost.h"
 #include "model/ledger-internal.h"
 #include "model/node-ledger.h"
 #include "model/nomination.h"
@@ -175,7 +176,8 @@ size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
 	list_for_each_safe (item, after, &ledger->holds) {
 		struct ledger_pod *pod = list_entry(item, struct ledger_pod, hold);
 
-		if (pod->expires_ns > now_ns)
+		if (pod->occupancy == OCCUPANCY_GHOST ? !ghost_is_over(ledger, pod, now_ns)
+						      : pod->expires_ns > now_ns)
 			continue;
 		ledger_tell_of_pod(ledger,
 			pod->occupancy == OCCUPANCY_GHOST ? LEDGER_REMOVE_POD : LEDGER_DROP_HOLD,

@@ -176,6 +176,17 @@ void ledger_set_agent_lost(struct ledger *ledger, const char *name, bool lost)
 	}
 }
 
+void ledger_hear_agent(struct ledger *ledger, const char *name, int64_t heard_ns)
+{
+	struct node_ledger *node = table_get(&ledger->nodes, name);
+
+	if (!node || (heard_ns && heard_ns <= node->heard_ns))
+		return;
+	if (heard_ns - node->heard_ns > SILENT_NS)
+		ghosts_begin_time(node, heard_ns);
+	node->heard_ns = heard_ns;
+}
+
 /* Pods. */
 
 int ledger_pod_add(struct ledger *ledger, const struct pod_facts *facts, struct ledger_pod **ret_pod)

@@ -166,6 +166,7 @@ struct node_ledger {
 		struct held held;
 	} facts;
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
+	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
 	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
 				    here */
 	uint32_t unplaced_core;	 /* likewise, percent */
@@ -200,8 +201,8 @@ struct ledger_pod {
 	enum occupancy occupancy;
 	char *node; /* where it occupies, NULL while waiting */
 	bool has_placement;
-	struct placement placement;    /* what it occupies there; none: unplaced */
-	int64_t expires_ns;	       /* tentative; ghosts, 0 while their node lists them */
+	struct placement placement; /* what it occupies there; none: unplaced */
+	int64_t expires_ns; /* tentative; ghosts, 0 while their node lists them, GHOST_UNTIMED (ghost.h) */
 	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
 	struct nomination *nomination; /* the card that others are evicted from for it; NULL if none */
 	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
@@ -248,6 +249,11 @@ void ledger_set_unlisted(struct ledger *ledger, const char *uid);
  * ignored: tell again after ledger_set_node(). */
 void ledger_set_agent_lost(struct ledger *ledger, const char *node, bool lost);
 
+/* ledger_hear_agent() - the node's agent has renewed its Lease at heard_ns (monotonic); 0: it has no Lease
+ * any more. A node that is not known is ignored, and so is an older time. Ghosts end by time only while their
+ * node's agent is heard: what it could not say does not mean that their containers ended. */
+void ledger_hear_agent(struct ledger *ledger, const char *node, int64_t heard_ns);
+
 /* ledger_remove_pod() - the pod has ended. Unknown uids are ignored. Afterwards nothing is known of the uid:
  * an older event must not follow (the watch delivers the events of one object in order). */
 void ledger_remove_pod(struct ledger *ledger, const char *uid);
@@ -255,7 +261,9 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid);
 /* ledger_delete_pod() - DELETED, which says nothing about the containers: after a force delete they run on
  * (the kubelet kills them later, kubelet_pods.go HandlePodCleanups; 1.36.3). A bound pod last shown running,
  * or listed by its node, stays as a ghost until its node's `held` says that it ended, at most until
- * expires_ns; while `held` lists it, without limit. Everything else is removed. */
+ * expires_ns if its agent is heard (GHOST_NS anew after each silence); while `held` lists it, without limit.
+ * Everything else is removed. */
+#define GHOST_NS (INT64_C(30) * 1000 * 1000 * 1000)
 void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns);
 
 /* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces

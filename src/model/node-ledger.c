@@ -451,6 +451,7 @@ void node_ledger_forget(struct node_ledger *node)
 	node->facts.n_gpus = 0;
 	held_release(&node->facts.held);
 	node->agent_lost = false;
+	node->heard_ns = 0;
 	node_ledger_recount(node);
 }
 

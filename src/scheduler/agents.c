@@ -112,6 +112,7 @@ static void on_lease(void *userdata, struct json_object *lease)
 		return;
 	snprintf(agent->renewed, sizeof(agent->renewed), "%s", renewed);
 	agent->changed_ns = monotonic_ns();
+	ledger_hear_agent(&agents->scheduler->ledger, node, agent->changed_ns);
 	agent_set_lost(agents, agent, false);
 }
 
@@ -124,6 +125,7 @@ static void on_lease_deleted(void *userdata, const char *uid, struct json_object
 		return;
 	if (table_get(&agents->by_node, agent->node) == agent) {
 		agent_set_lost(agents, agent, false);
+		ledger_hear_agent(&agents->scheduler->ledger, agent->node, 0);
 		table_remove(&agents->by_node, agent->node);
 	}
 	agent_free(agent);
@@ -147,11 +149,13 @@ void agents_tick(struct agents *agents)
 	}
 }
 
-bool agents_is_lost(const struct agents *agents, const char *node)
+void agents_tell(const struct agents *agents, const char *node)
 {
 	const struct agent *agent = table_get(&agents->by_node, node);
 
-	return agent && agent->lost;
+	ledger_set_agent_lost(&agents->scheduler->ledger, node, agent && agent->lost);
+	if (agent && agent->changed_ns)
+		ledger_hear_agent(&agents->scheduler->ledger, node, agent->changed_ns);
 }
 
 const struct kube_watch *agents_watch(const struct agents *agents)

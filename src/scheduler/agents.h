@@ -16,8 +16,8 @@ struct scheduler;
 int agents_start(struct scheduler *scheduler, struct agents **ret_agents);
 void agents_stop(struct agents *agents); /* accepts NULL */
 
-/* agents_is_lost() - for nodes that the ledger learns of later than of their Lease. */
-bool agents_is_lost(const struct agents *agents, const char *node);
+/* agents_tell() - tells the ledger what is known of this node's agent: of a node that it learns of later. */
+void agents_tell(const struct agents *agents, const char *node);
 
 /* agents_tick() - tells the ledger whose Lease ran out; to be called every few seconds. */
 void agents_tick(struct agents *agents);

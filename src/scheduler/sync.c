@@ -27,9 +27,6 @@
 /* Pods that have ended occupy nothing: at the start a cluster's old Jobs cost neither time nor memory. */
 #define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
 
-/* How long the card of a pod that was deleted while it ran stays counted, unless its node says more. The
- * kubelet kills such containers with the pod's grace period, 30 s by default. */
-#define GHOST_NS (30 * NS_PER_S)
 /* No answer of the API server is that late: our requests wait 5 s at most. */
 #define FORGOTTEN_S 15
 /* There are few of us, and what we do not see keeps cards from pods. */
@@ -86,7 +83,7 @@ static void on_node(void *userdata, struct json_object *object)
 	}
 	if (ledger_set_node(&sync->scheduler->ledger, &facts) < 0)
 		log_error("node %s: out of memory", facts.name);
-	ledger_set_agent_lost(&sync->scheduler->ledger, facts.name, agents_is_lost(sync->agents, facts.name));
+	agents_tell(sync->agents, facts.name);
 	waiting_room_look(sync->scheduler->waiting);
 }
 
@@ -180,8 +177,9 @@ static void on_pod(void *userdata, struct json_object *object)
 	if (request_is_empty(&facts.request) && !*err.text)
 		return;
 	complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
+	/* PodGC makes pods of a lost node Failed while their containers run (gc_controller.go, 1.36.3). */
 	if (facts.finished) {
-		forget_pod(sync, facts.uid, true);
+		forget_pod(sync, facts.uid, facts.succeeded || !facts.running);
 		waiting_room_look(sync->scheduler->waiting);
 		return;
 	}

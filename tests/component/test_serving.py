@@ -170,11 +170,46 @@ def test_a_pod_deleted_by_force_keeps_its_card_until_its_node_says_that_it_ended
 
 def test_a_restarted_scheduler_counts_what_the_node_holds(api, start):
     gpu_node(api, "n", 8192)
-    held(api, "n", lives=[{"metadata": {"name": "gone", "uid": "u-gone"}}])
+    gone = {"metadata": {"name": "gone", "uid": "u-gone"}}
+    held(api, "n", lives=[gone])
     scheduler = start()
     assert scheduler.used() == {"n": [5]}
     assert not scheduler.filter(api.create_pod("q", gpu_mem=5), ["n"])["NodeNames"]
-    held(api, "n")
+    held(api, "n", ended=[gone])
+    wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
+
+
+@pytest.mark.parametrize("how", ["removed", "emptied", "node object made anew"])
+def test_what_a_node_held_is_not_free_when_somebody_takes_its_word_away(api, start, how):
+    gpu_node(api, "n", 8192)
+    held(api, "n", lives=[{"metadata": {"name": "gone", "uid": "u-gone"}}])
+    scheduler = start()
+    assert scheduler.used() == {"n": [5]}
+    if how == "removed":
+        api.patch("nodes", "n", {"metadata": {"annotations": {"ration.dev/held": None}}})
+    elif how == "emptied":
+        held(api, "n")
+    else:
+        api.delete("nodes", "n")
+        gpu_node(api, "n", 8192)
+    time.sleep(1)
+    assert scheduler.used() == {"n": [5]}
+    assert not scheduler.filter(api.create_pod("q", gpu_mem=5), ["n"])["NodeNames"]
+
+
+def test_a_pod_that_pod_gc_makes_failed_keeps_its_card_until_its_node_says_that_it_ended(api, start):
+    gpu_node(api, "n", 8192)
+    scheduler = start()
+    pod = running_pod(api, scheduler, "p", "n")
+    wait_for(lambda: scheduler.used() == {"n": [5]})
+    api.set_phase("p", "Failed")
+    time.sleep(0.5)
+    assert scheduler.used() == {"n": [5]}
+    held(api, "n", lives=[pod])
+    api.delete("pods", "p")
+    time.sleep(0.5)
+    assert scheduler.used() == {"n": [5]}
+    held(api, "n", ended=[pod])
     wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
 
 
@@ -200,7 +235,7 @@ def test_a_pod_that_ended_in_a_gap_of_the_watch_is_no_ghost_and_one_deleted_ther
     gap = api.inject(method="GET", path="/pods$", times=-1, watch=True, status=503)
     api.inject(method="GET", path="/pods/ended$", times=-1, status=503)    # who starts answers some, and others not
     api.close_watches()
-    api.set_phase("ended", "Failed")
+    api.set_phase("ended", "Succeeded")
     api.delete("pods", "deleted")
     api.expire()
     gap.times = 0
@@ -219,7 +254,7 @@ def test_an_api_server_that_is_away_is_tried_each_second_and_what_happened_is_kn
     wait_for(lambda: scheduler.used() == {"n": [5]})
     gap = api.inject(method="GET", path="/pods$", times=-1, status=503)
     api.close_watches()
-    api.set_phase("p", "Failed")
+    api.set_phase("p", "Succeeded")
     time.sleep(4)    # by now the usual time between two tries is 2.5 s at least
     tried = len(api.requests_for("GET", "/pods$"))
     time.sleep(4)

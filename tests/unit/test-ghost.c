@@ -13,6 +13,7 @@
 
 #define NODE_CARDS ((const uint32_t[]){15, 15})
 #define EXPIRES 30
+#define SECOND INT64_C(1000000000)
 
 struct world {
 	struct ledger ledger;
@@ -157,7 +158,7 @@ static void what_the_node_says_of_another_pod_ends_no_ghost(void **state)
 	assert_used(w, 3, 0);
 }
 
-static void a_ghost_that_lives_outlasts_its_time_and_ends_with_the_list(void **state)
+static void a_ghost_that_lives_outlasts_its_time(void **state)
 {
 	struct world *w = *state;
 
@@ -165,8 +166,89 @@ static void a_ghost_that_lives_outlasts_its_time_and_ends_with_the_list(void **s
 	say(w, "1", "p", NULL);
 	assert_int_equal(ledger_expire(&w->ledger, 10 * EXPIRES), 0);
 	assert_used(w, 3, 0);
-	say(w, "2", NULL, NULL);
+	say(w, "2", NULL, "p");
 	assert_used(w, 0, 0);
+}
+
+/* From the moment at which ledger_expire() has seen it. */
+static void assert_ends_by_time(struct world *w, int64_t from_ns)
+{
+	assert_int_equal(ledger_expire(&w->ledger, from_ns), 0);
+	assert_int_equal(ledger_expire(&w->ledger, from_ns + GHOST_NS - 1), 0);
+	assert_int_equal(ledger_expire(&w->ledger, from_ns + GHOST_NS), 1);
+}
+
+/* Its agent would name it as ended. */
+static void a_ghost_that_is_listed_no_more_without_a_word_ends_by_time(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	say(w, "1", "p", NULL);
+	say(w, "2", NULL, NULL);
+	assert_used(w, 3, 0);
+	assert_ends_by_time(w, 100 * SECOND);
+	assert_used(w, 0, 0);
+}
+
+static void a_ghost_stays_when_somebody_takes_the_annotation_away(void **state)
+{
+	struct world *w = *state;
+
+	say(w, "1", "g", NULL);
+	assert_used(w, 6, 0);
+	held_release(&w->node.held);
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_used(w, 6, 0);
+	assert_int_equal(ledger_expire(&w->ledger, 100 * SECOND), 0);
+	say(w, "2", "g", NULL);
+	assert_int_equal(ledger_expire(&w->ledger, 1000 * SECOND), 0);
+	assert_used(w, 6, 0);
+	say(w, "3", NULL, "g");
+	assert_used(w, 3, 0);
+}
+
+static void a_ghost_does_not_end_by_time_while_its_agent_is_silent(void **state)
+{
+	struct world *w = *state;
+
+	ledger_hear_agent(&w->ledger, "n", 100 * SECOND);
+	ledger_hear_agent(&w->ledger, "unknown", 100 * SECOND);
+	ledger_delete_pod(&w->ledger, "p", 131 * SECOND);
+	assert_int_equal(ledger_expire(&w->ledger, 131 * SECOND), 0);
+	assert_int_equal(ledger_expire(&w->ledger, 100000 * SECOND), 0);
+	assert_used(w, 3, 0);
+	/* It has to see first what happened while it was away. */
+	ledger_hear_agent(&w->ledger, "n", 100001 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 99 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 100011 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 100021 * SECOND);
+	assert_int_equal(ledger_expire(&w->ledger, 100031 * SECOND - 1), 0);
+	assert_used(w, 3, 0);
+	assert_int_equal(ledger_expire(&w->ledger, 100031 * SECOND), 1);
+	assert_used(w, 0, 0);
+}
+
+static void a_ghost_ends_by_time_while_its_agent_is_heard(void **state)
+{
+	struct world *w = *state;
+
+	ledger_hear_agent(&w->ledger, "n", 100 * SECOND);
+	ledger_delete_pod(&w->ledger, "p", 131 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 110 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 120 * SECOND);
+	assert_int_equal(ledger_expire(&w->ledger, 131 * SECOND), 1);
+}
+
+/* The chart is removed, and with it the Lease. */
+static void a_ghost_ends_by_time_on_a_node_without_an_agent(void **state)
+{
+	struct world *w = *state;
+
+	ledger_hear_agent(&w->ledger, "n", 100 * SECOND);
+	ledger_delete_pod(&w->ledger, "p", 131 * SECOND);
+	ledger_hear_agent(&w->ledger, "n", 0);
+	assert_int_equal(ledger_expire(&w->ledger, 131 * SECOND), 1);
 }
 
 static void what_the_node_said_before_the_deletion_counts_as_well(void **state)
@@ -255,28 +337,33 @@ static void an_older_event_does_not_end_a_ghost(void **state)
 	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
 }
 
-static void what_a_node_said_goes_with_it(void **state)
+static void ghosts_of_a_removed_node_end_by_time(void **state)
 {
 	struct world *w = *state;
 
 	say(w, "1", "g", NULL);
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	ledger_remove_node(&w->ledger, "n", w->node.uid);
-	assert_null(ledger_pod(&w->ledger, "g"));
+	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_GHOST);
 	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
 	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
+	assert_int_equal(ledger_expire(&w->ledger, EXPIRES + GHOST_NS), 1);
 	assert_null(ledger_node(&w->ledger, "n"));
 }
 
-static void the_last_ghost_of_a_removed_node_may_be_one_it_told_of(void **state)
+/* A Node object that is deleted by hand comes back with the kubelet's next status. */
+static void ghosts_outlast_a_node_object_that_is_made_anew(void **state)
 {
 	struct world *w = *state;
 
 	ledger_remove_pod(&w->ledger, "p");
 	say(w, "1", "g", NULL);
 	ledger_remove_node(&w->ledger, "n", w->node.uid);
-	assert_null(ledger_node(&w->ledger, "n"));
-	assert_null(ledger_pod(&w->ledger, "g"));
+	held_release(&w->node.held);
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_used(w, 3, 0);
+	say(w, "2", NULL, "g");
+	assert_used(w, 0, 0);
 }
 
 static void a_ghost_on_several_cards_counts_on_each_as_its_node_says(void **state)
@@ -362,15 +449,20 @@ int main(void)
 		ghost_test(a_deleted_pod_that_was_only_reserved_leaves_at_once),
 		ghost_test(a_ghost_ends_when_its_node_says_that_it_ended),
 		ghost_test(what_the_node_says_of_another_pod_ends_no_ghost),
-		ghost_test(a_ghost_that_lives_outlasts_its_time_and_ends_with_the_list),
+		ghost_test(a_ghost_that_lives_outlasts_its_time),
+		ghost_test(a_ghost_that_is_listed_no_more_without_a_word_ends_by_time),
+		ghost_test(a_ghost_stays_when_somebody_takes_the_annotation_away),
+		ghost_test(a_ghost_does_not_end_by_time_while_its_agent_is_silent),
+		ghost_test(a_ghost_ends_by_time_while_its_agent_is_heard),
+		ghost_test(a_ghost_ends_by_time_on_a_node_without_an_agent),
 		ghost_test(what_the_node_said_before_the_deletion_counts_as_well),
 		ghost_test(an_agent_that_names_no_ended_pods_ends_ghosts_by_a_new_time),
 		ghost_test(a_new_ledger_learns_of_ghosts_from_the_node),
 		ghost_test(a_pod_that_the_node_wrongly_lists_is_counted_once_and_as_the_api_server_shows_it),
 		ghost_test(a_ghost_ends_when_the_api_server_shows_its_end),
 		ghost_test(an_older_event_does_not_end_a_ghost),
-		ghost_test(what_a_node_said_goes_with_it),
-		ghost_test(the_last_ghost_of_a_removed_node_may_be_one_it_told_of),
+		ghost_test(ghosts_of_a_removed_node_end_by_time),
+		ghost_test(ghosts_outlast_a_node_object_that_is_made_anew),
 		ghost_test(a_ghost_on_several_cards_counts_on_each_as_its_node_says),
 		ghost_test(a_ghost_counts_as_many_containers_as_its_node_says),
 		ghost_test(nothing_fits_on_a_node_that_does_not_serve),
