@@ -7,6 +7,7 @@
 #include "agent/delivery/allotment.h"
 #include "agent/kubelet/ids.h"
 #include "agent/kubelet/matching.h"
+#include "agent/kubelet/room.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "kube/names.h"
@@ -210,6 +211,7 @@ static void runtime_answers(struct sim *sim, int n)
 			continue;
 		agent->lives &= ~BIT(i);
 		node->records &= ~BIT(i);
+		node->grants &= ~BIT(i);
 	}
 	if (agent->held_changed)
 		sim_after(sim, agent_takes(sim, n, 3000, 300000), EVENT_HELD, agent->epoch, n, 0, 0);
@@ -223,7 +225,7 @@ static void held_written(struct sim *sim, int n)
 
 	if (!node->agent.held_changed)
 		return;
-	if (api_is_away(sim)) {
+	if (api_is_away_from(sim, n)) {
 		sim_after(sim, NS_PER_S, EVENT_HELD, node->agent.epoch, n, 0, 0);
 		return;
 	}
@@ -242,6 +244,12 @@ static void list_again_if_sick(struct sim *sim, int n)
 		agent_list_devices(sim, n);
 }
 
+static bool may_outlive_its_end(const struct agent *agent, const struct pod_facts *facts)
+{
+	return facts->finished && !facts->succeeded &&
+	       (facts->running || served_has_started(&agent->served, facts->uid));
+}
+
 void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool deleted)
 {
 	struct agent *agent = &sim->nodes[n].agent;
@@ -257,6 +265,8 @@ void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool 
 		cached = cache(sim, n, pod, state);
 		if (cached)
 			cached->watched = true;
+		if (cached && cached->facts.has_placement && may_outlive_its_end(agent, &cached->facts))
+			leftover_add(sim, n, pod);
 	}
 	list_again_if_sick(sim, n);
 }
@@ -421,7 +431,7 @@ static void grant_whole(struct sim *sim, int n, const struct pod_facts *facts, i
 	node->grant[pod][c].sees = (uint8_t)sees;
 }
 
-static int grant(struct sim *sim, int n, const struct pod_facts *facts, uint64_t ids)
+static void grant(struct sim *sim, int n, const struct pod_facts *facts, uint64_t ids)
 {
 	struct node *node = &sim->nodes[n];
 	int pod = atoi(facts->uid + 1);
@@ -435,7 +445,62 @@ static int grant(struct sim *sim, int n, const struct pod_facts *facts, uint64_t
 		if (sim->broken == BREAK_IDS_NAME_THE_CARD && ids)
 			node->grant[pod][c].cards = node->grant[pod][c].sees = cards_of_ids(ids);
 	}
-	return pod;
+}
+
+/* In the size that the agent gave it last, as in its records. */
+static void add_orphan(struct sim *sim, int n, int i, struct held *held)
+{
+	const struct pod *p = &sim->pods[i];
+	struct held_pod *pod;
+	int r = held_add_pod(held, p->uid_text, "default", p->name_text, &pod);
+
+	for_each_bit (k, p->cards)
+		if (r == 0)
+			r = held_pod_add_card(pod, sim->nodes[n].facts.gpus[k].uuid,
+				request_units_per_card(size_request(p, p->limit_size)),
+				p->facts.request.core);
+	sim->truncated |= r < 0;
+}
+
+/* room_look() */
+static bool has_room(struct sim *sim, int n, const struct node_pod *pod)
+{
+	struct node *node = &sim->nodes[n];
+	const struct agent *agent = &node->agent;
+	_cleanup_held_ struct held held = {.names_ended = false};
+	const struct pod_facts *others[PODS_MAX];
+	struct gpu_facts gpus[CARDS_MAX];
+	struct error err = {""};
+	bool behind = !pod->watched;
+	size_t n_others = 0;
+	struct room room;
+
+	if (sim->broken == BREAK_IGNORE_ORPHANS)
+		return true;
+	for_each_bit (i, (agent->leftovers & ~agent->ended) | (agent->synced ? 0 : node->records)) {
+		const struct node_pod *known = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
+
+		if (!known || known->facts.finished)
+			add_orphan(sim, n, i, &held);
+	}
+	for (int i = 0; i < sim->n_pods; i++) {
+		const struct node_pod *other = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
+
+		if (!other || other == pod || !other->facts.has_placement || other->facts.finished ||
+			!served_has_started(&agent->served, other->facts.uid))
+			continue;
+		others[n_others++] = &other->facts;
+		behind |= !other->watched;
+	}
+	for (size_t i = 0; i < node->facts.n_gpus; i++)
+		gpus[i] = agent->inventory.cards[i].facts;
+	room = (struct room){
+		gpus, node->facts.n_gpus, node->facts.unit_mib, &held, others, n_others, .behind = behind};
+	if (room_check(&room, &pod->facts, &err) == 0)
+		return true;
+	count(sim, COUNT_WAITS);
+	say(sim, "agent n%d: %s", n, err.text);
+	return false;
 }
 
 static void serve(struct sim *sim, int n, const struct matching_pod *who, const struct matching *found)
@@ -452,7 +517,9 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 		return;
 	}
 	if (cards) {
-		pod = grant(sim, n, who->facts, call->ids);
+		pod = atoi(who->facts->uid + 1);
+		if (has_room(sim, n, node_pods_by_uid(&node->agent.pods, who->facts->uid)))
+			grant(sim, n, who->facts, call->ids);
 		node->records |= BIT(pod);
 		if (cards_of_ids(call->ids) & ~cards)
 			count(sim, COUNT_IDS_OF_OTHER_CARDS);
@@ -462,6 +529,7 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 	if (served_add(&node->agent.served, who->facts->uid, found->container->name, texts,
 		    id_texts(call->ids, texts)) < 0)
 		sim->truncated = true;
+	served_set_waits(&node->agent.served, who->facts->uid, found->container->name, true);
 	say(sim, "agent n%d: Allocate of %u ids is %s %s, cards %#x", n, call->n_ids, who->facts->uid,
 		found->container->name, cards);
 	answer(sim, n, true, call->ids, pod < 0 ? -1 : cdi_of(pod, c), REASON_MAX);
@@ -493,7 +561,7 @@ static void ask(struct sim *sim, int n)
 	for_each_bit (i, call->ask) {
 		call->pending++;
 		count(sim, COUNT_ASKED);
-		sim_after(sim, api_is_away(sim) ? 500 * MS : agent_takes(sim, n, 1500, 300000),
+		sim_after(sim, api_is_away_from(sim, n) ? 500 * MS : agent_takes(sim, n, 1500, 300000),
 			EVENT_CALL_ASKED, node->agent.epoch, n, i, (int)(call->serial & 0x7fff));
 	}
 }
@@ -572,7 +640,7 @@ static void asked(struct sim *sim, int n, int pod)
 	struct node_pod *cached;
 
 	call->fresh |= BIT(pod);
-	if (api_is_away(sim)) {
+	if (api_is_away_from(sim, n)) {
 		call->api_away = true;
 		call->unanswered |= BIT(pod);
 	} else if (found >= 0 && sim->pods[found].state.node == n) {
@@ -593,10 +661,19 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 	const struct node_pod *pod = node_pods_by_uid(&node->agent.pods, entry->uid);
 	int i = atoi(entry->uid + 1);
 
-	if (!pod)
+	if (!pod) {
+		if (node->grants & BIT(i))
+			served_set_waits(&node->agent.served, entry->uid, entry->container, false);
 		return node->grants & BIT(i);
+	}
 	if (!pod->facts.has_placement || !cards_of(sim, n, &pod->facts))
 		return false;
+	if (!has_room(sim, n, pod)) {
+		if (!served_has_started(&node->agent.served, entry->uid))
+			node->grants &= ~BIT(i);
+		return false;
+	}
+	served_set_waits(&node->agent.served, entry->uid, entry->container, false);
 	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_CARD ? ids : 0);
 	sim->pods[i].limit_size = (uint8_t)pod->facts.placement.resizes;
 	if (!(node->agent.assigned & BIT(i)))
@@ -663,12 +740,14 @@ static void look_for_strays(struct sim *sim, int n)
 	if (!pod)
 		return;
 	sim_after(sim, NS_PER_S, EVENT_STRAYS, agent->epoch, n, 0, 0);
-	if (!sim->watchers[agent_watcher(n)].connected || api_is_away(sim))
+	if (!sim->watchers[agent_watcher(n)].connected || api_is_away_from(sim, n))
 		return;
 	if (state->exists && state->node == n) {
 		pod->asked_ns = sim->now_ns;
 		return;
 	}
+	if (pod->facts.has_placement)
+		leftover_add(sim, n, atoi(pod->facts.uid + 1));
 	served_remove_pod(&agent->served, pod->facts.uid);
 	node_pods_remove(&agent->pods, pod->facts.uid);
 }

@@ -10,6 +10,11 @@ bool api_is_away(const struct sim *sim)
 	return sim->now_ns < sim->api_away_until_ns;
 }
 
+bool api_is_away_from(const struct sim *sim, int node)
+{
+	return api_is_away(sim) || sim->now_ns < sim->nodes[node].cut_until_ns;
+}
+
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state)
 {
 	struct pod_facts facts = sim->pods[pod].facts;
@@ -202,7 +207,7 @@ static void list_made(struct sim *sim, int w)
 {
 	struct watcher *watcher = &sim->watchers[w];
 
-	if (api_is_away(sim)) {
+	if (w < PAIRS_MAX * 3 ? api_is_away(sim) : api_is_away_from(sim, (w - PAIRS_MAX * 3) / 2)) {
 		sim_after(sim, 300 * MS, EVENT_LIST, watcher->epoch, w, 0, 0);
 		return;
 	}
@@ -227,8 +232,13 @@ static void list_arrives(struct sim *sim, int w)
 	for (int i = 0; nodes && i < sim->n_nodes; i++)
 		ration_see_node(sim, w / 3, i, &watcher->list_nodes[i]);
 	sim->from_list = true;
+	/* What is gone comes first: the kubelet sends removes before adds (config.go Merge(), 1.36.3). */
 	for (int i = 0; !nodes && i < watcher->n_list; i++)
-		deliver_pod(sim, w, i, &watcher->list[i], lists(sim, w, &watcher->list[i]));
+		if (!lists(sim, w, &watcher->list[i]))
+			deliver_pod(sim, w, i, &watcher->list[i], false);
+	for (int i = 0; !nodes && i < watcher->n_list; i++)
+		if (lists(sim, w, &watcher->list[i]))
+			deliver_pod(sim, w, i, &watcher->list[i], true);
 	sim->from_list = false;
 	watcher->connected = true;
 	watcher->last_ns = sim->now_ns;
@@ -476,7 +486,8 @@ static void status_patch(struct sim *sim, int i, enum phase phase)
 		return;
 	if (phase)
 		state.phase = (uint8_t)phase;
-	state.live = phase <= PHASE_RUNNING;
+	/* The kubelet shows no containers of a pod that it rejects: then the mark of the agent says it. */
+	state.live = phase <= PHASE_RUNNING || (phase == PHASE_FAILED && state.assigned);
 	if (phase)
 		say(sim, "pod u%d is %s", i, phase_names[phase]);
 	if (phase >= PHASE_SUCCEEDED && api_pod_lives(&sim->pods[i]))
@@ -511,7 +522,8 @@ void api_on_event(struct sim *sim, const struct event *event)
 	case EVENT_VERDICT:
 	case EVENT_ASSIGN:
 		state = sim->pods[event->a].state;
-		if (!state.exists || api_is_away(sim))
+		if (!state.exists || api_is_away(sim) ||
+			(event->kind == EVENT_ASSIGN && api_is_away_from(sim, state.node)))
 			break;
 		state.nudge += event->kind == EVENT_NUDGE;
 		state.verdict += event->kind == EVENT_VERDICT;
@@ -519,7 +531,7 @@ void api_on_event(struct sim *sim, const struct event *event)
 		api_set(sim, event->a, &state);
 		break;
 	case EVENT_STATUS:
-		if (api_is_away(sim))
+		if (api_is_away_from(sim, sim->pods[event->a].state.node))
 			sim_after(sim, 200 * MS, EVENT_STATUS, 0, event->a, event->b, 0);
 		else if (event->b < 0)
 			finalize(sim, event->a);

@@ -214,6 +214,35 @@ static int row_14_check(const struct sim *sim, const struct statistics *statisti
 	return statistics->counts[COUNT_GHOSTS] == 1 ? running(statistics, 1) : -1;
 }
 
+/* The node is cut off; a pod of it is deleted by force and takes long to end; the next one is bound. */
+static void orphan_of_a_silent_node(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	pod(plan, 0, 6, END_FORCED, 3000)->shape.grace_ms = 20000;
+	fault(plan, 2000, INPUT_CUT_NODE, 0, 38000);
+	stays(plan, 3500, 6);
+}
+
+/* And the scheduler that knew of it is gone: only the agent knows. */
+static void orphan_that_only_the_agent_knows(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	pod(plan, 0, 6, END_FORCED, 3000)->shape.grace_ms = 30000;
+	fault(plan, 2000, INPUT_CUT_NODE, 0, 12000);
+	fault(plan, 3200, INPUT_KILL_RATION, 0, 500);
+	stays(plan, 4500, 6);
+}
+
+static int one_waited(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_WAITS] ? running(statistics, 1) : -1;
+}
+
+static int nobody_waited(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_WAITS] ? -1 : running(statistics, 1);
+}
+
 static void row_16(struct plan *plan)
 {
 	stays(plan, 0, 2)->shape.by_hand = 0;
@@ -658,6 +687,10 @@ static const struct sim_case cases[] = {
 	{"found-whole-container-guessed",
 		"each container has cards of its own; the kubelet does not say whose it means",
 		whole_container_guessed, whole_container_refused},
+	{"orphan-of-a-silent-node", "what a node cannot say does not mean that its containers ended",
+		orphan_of_a_silent_node, nobody_waited},
+	{"orphan-that-only-the-agent-knows", "a new container waits until the orphan has ended",
+		orphan_that_only_the_agent_knows, one_waited},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

@@ -59,6 +59,33 @@ static void check_power(struct sim *sim, int n)
 			with, without);
 }
 
+/* Containers that run, whether or not anybody still knows their pod. Not of a pod that was gone before the
+ * kubelet started it with the grant of the next one of its name: neither the kubelet's list nor the runtime
+ * tells the agent of it (COUNT_NAMESAKES). */
+static void check_all_containers(struct sim *sim, int n)
+{
+	uint64_t grants[CARDS_MAX] = {0};
+
+	for (int i = 0; i < sim->n_pods; i++)
+		for (int c = 0; sim->pods[i].state.node == n && c < sim->pods[i].shape.n_containers; c++) {
+			const struct container *container = &sim->pods[i].containers[c];
+
+			if (container->grant != i && !sim->pods[i].state.exists)
+				continue;
+			for_each_bit (k, container->state == C_RUNNING ? container->cards : 0)
+				grants[k] |= BIT(container->grant);
+		}
+	for (int k = 0; k < CARDS_MAX; k++) {
+		uint32_t sum = 0, total = grants[k] ? terms_card_units(sim, n, k) : 0;
+
+		for_each_bit (i, grants[k])
+			sum += request_units_per_card(size_request(&sim->pods[i], sim->pods[i].limit_size));
+		if (sum > total)
+			sim_violate(sim, "what runs on a card fits on it, whether or not its pod is known",
+				"n%d card %d: %u of %u units", n, k, sum, total);
+	}
+}
+
 /* The truth, not a book: what is bound by the API server, what runs on the node. */
 static void check_cards(struct sim *sim, int n)
 {
@@ -130,6 +157,7 @@ void invariants_after_step(struct sim *sim)
 	sim->truth_changed = false;
 	for (int n = 0; n < sim->n_nodes; n++) {
 		check_cards(sim, n);
+		check_all_containers(sim, n);
 		check_instances(sim, n);
 		check_power(sim, n);
 	}

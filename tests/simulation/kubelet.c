@@ -353,6 +353,7 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 		back_off(sim, n, pod, c);
 		return;
 	}
+	container->grant = (uint8_t)(given->cdi / CONTAINERS_MAX);
 	container->cards = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].cards;
 	container->sees = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].sees;
 	started(sim, n, pod, c);

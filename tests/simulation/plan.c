@@ -25,6 +25,7 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_SET] = "ration set",
 	[INPUT_UNIT] = "other unit",
 	[INPUT_MODE] = "other mode",
+	[INPUT_CUT_NODE] = "cut a node off",
 };
 
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)
@@ -169,6 +170,40 @@ static void draw_more(struct plan *plan, int64_t span_ms)
 			plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_LOSE_CHECKPOINT));
 }
 
+/* Again: a node that is cut off, also for longer than a ghost's time, pods that are deleted meanwhile and
+ * take long to end, others that want their cards, and a scheduler that does not know of them. */
+static void draw_cuts(struct plan *plan, int64_t span_ms)
+{
+	struct random random;
+	struct input *input;
+	int64_t at_ms;
+
+	random_seed(&random, plan->seed, 6);
+	if (!random_one_in(&random, 8) || plan->n_inputs + 5 > INPUTS_MAX)
+		return;
+	at_ms = random_between(&random, 1000, span_ms + 2000);
+	for (uint16_t i = 0; i < plan->n_inputs; i++) {
+		struct shape *shape = &plan->inputs[i].shape;
+
+		if (plan->inputs[i].kind != INPUT_POD || plan->inputs[i].at_ms >= at_ms || shape->gang ||
+			random_one_in(&random, 3))
+			continue;
+		shape->end = END_FORCED;
+		shape->lifetime_ms = (uint32_t)(at_ms - plan->inputs[i].at_ms +
+						random_between(&random, 0, 2000));
+		shape->grace_ms = (uint16_t)random_between(&random, 20, 12000);
+	}
+	input = plan_add(plan, at_ms, INPUT_CUT_NODE);
+	input->a = (uint8_t)random_below(&random, plan->n_nodes);
+	input->ms = (uint32_t)(random_one_in(&random, 2) ? random_between(&random, 31000, 60000)
+							 : random_between(&random, 500, 8000));
+	if (random_one_in(&random, 2))
+		plan_add(plan, at_ms + random_between(&random, 2000, 3000), INPUT_KILL_RATION)->ms = 300;
+	for (int i = 0; i < 3; i++)
+		plan_add_pod(plan, at_ms + random_between(&random, 2000, 6000),
+			(uint8_t)(2 + random_below(&random, 6)));
+}
+
 /* Again a generator of their own: isolated nodes, and other sizes there. */
 static void draw_isolation(struct plan *plan, int64_t span_ms)
 {
@@ -296,6 +331,7 @@ void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 	draw_power(plan);
 	if (what & DRAW_CARDS)
 		plan_draw_cards(plan, span_ms);
+	draw_cuts(plan, span_ms);
 }
 
 static void print_pod(const struct input *input, FILE *out)

@@ -65,6 +65,7 @@ enum input_kind {
 	INPUT_SET,		   /* a: which pod, b: units per card of its last container */
 	INPUT_UNIT,		   /* a: node: its gpu-mem is to count in the other unit */
 	INPUT_MODE,		   /* a: node: it is to give whole cards, or no longer */
+	INPUT_CUT_NODE,		   /* a: node: it does not reach the API server, ms; it stays Ready */
 	INPUT_MAX
 };
 

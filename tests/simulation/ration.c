@@ -10,7 +10,6 @@
 #include "model/rank.h"
 #include "sim.h"
 
-#define GHOST_NS (30 * NS_PER_S)
 #define DEADLINE_NS (3 * NS_PER_S)
 #define DOUBT_NS (10 * NS_PER_S)
 #define SPOILT_NS (25 * NS_PER_S) /* a Binding comes late, or stays in doubt */
@@ -158,6 +157,9 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	facts.mixing |= sim->broken == BREAK_IGNORE_MIXING;
 	if (ledger_set_node(&ration->ledger, &facts) < 0)
 		sim->truncated = true;
+	/* Our LIST of Leases shows one, whoever has written it when. */
+	if (!ledger_node(&ration->ledger, facts.name)->heard_ns && sim->broken != BREAK_SILENCE_IS_AN_END)
+		ledger_hear_agent(&ration->ledger, facts.name, sim->now_ns);
 	held_release(&facts.held);
 	for (int i = 0; i < sim->n_pods; i++)
 		if (ration->held[i] == node)
@@ -208,7 +210,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 	}
 	desk_see(sim, pair, &facts, true);
 	if (facts.finished) {
-		forget_pod(sim, pair, pod, true);
+		forget_pod(sim, pair, pod, !facts.running);
 		ration_changed(sim, pair);
 		return;
 	}
@@ -665,10 +667,21 @@ static void binding_answered(struct sim *sim, int index, int result, int status)
 	ration_changed(sim, binding->pair);
 }
 
+/* Agents renew their Leases each 10 s. --break silence-is-an-end */
+static void hear_agents(struct sim *sim, struct ration *ration)
+{
+	const int64_t renewed_ns = sim->now_ns - sim->now_ns % (10 * NS_PER_S) + 1;
+
+	for (int n = 0; n < sim->n_nodes && sim->broken != BREAK_SILENCE_IS_AN_END; n++)
+		if (sim->nodes[n].agent.alive && !api_is_away_from(sim, n))
+			ledger_hear_agent(&ration->ledger, sim->nodes[n].name, renewed_ns);
+}
+
 static void tick(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
 
+	hear_agents(sim, ration);
 	if (decide_expire(
 		    &ration->ledger, sim->now_ns, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected))
 		ration_changed(sim, pair);

@@ -53,6 +53,8 @@ const char *const broken_names[BREAK_MAX] = {
 	"cards-ignore-links",
 	"cards-forget-at-restart",
 	"cards-ignore-job",
+	"ignore-orphans",
+	"silence-is-an-end",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -100,6 +102,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"plans of gangs that were not compared: more than one thing had changed",
 	"containers that see cards of other pods of their job",
 	"changes of a node between memory and whole cards",
+	"times that a container had to wait for the end of an orphan",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
@@ -303,6 +306,11 @@ static void input_happens(struct sim *sim, int index)
 		sim->api_away_until_ns = sim->now_ns + input->ms * MS;
 		for (int w = 0; w < WATCHERS_MAX; w++)
 			watch_cut(sim, w, input->ms * MS);
+		break;
+	case INPUT_CUT_NODE:
+		sim->nodes[input->a].cut_until_ns = sim->now_ns + input->ms * MS;
+		watch_cut(sim, agent_watcher(input->a), input->ms * MS);
+		watch_cut(sim, kubelet_watcher(input->a), input->ms * MS);
 		break;
 	case INPUT_CUT_WATCH:
 		watch_cut(sim, input->a, input->ms * MS);

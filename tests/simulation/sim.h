@@ -85,6 +85,8 @@ enum broken {
 	BREAK_IGNORE_LINKS,
 	BREAK_FORGET_CARDS,
 	BREAK_IGNORE_JOB,
+	BREAK_IGNORE_ORPHANS,
+	BREAK_SILENCE_IS_AN_END,
 	BREAK_MAX
 };
 
@@ -124,6 +126,7 @@ struct container {
 	uint8_t state;
 	uint8_t cards; /* bits, while it runs */
 	uint8_t sees;  /* likewise, with those of its job's other pods */
+	uint8_t grant; /* the pod whose grant it has: another one of its name may have had the call */
 	uint8_t crashes;
 	uint8_t tries;
 };
@@ -348,6 +351,7 @@ struct node {
 	bool asked_other;	    /* the unit that the cluster asks for */
 	bool asked_whole;	    /* likewise the mode */
 	bool was_sick;
+	int64_t cut_until_ns; /* it does not reach the API server */
 	bool loose; /* a Binding of a dead scheduler was applied, or a user bound a pod: nobody who lives
 		       could know */
 	char name[5];
@@ -397,6 +401,7 @@ enum counter {
 	COUNT_PLANS_UNCLEAR,
 	COUNT_SEES_OTHERS,
 	COUNT_MODES,
+	COUNT_WAITS,
 	COUNT_MAX
 };
 
@@ -543,6 +548,7 @@ void api_set(struct sim *sim, int pod, const struct state *state);
 void api_set_node(struct sim *sim, int node);
 void api_delete(struct sim *sim, int pod, bool force);
 bool api_is_away(const struct sim *sim);
+bool api_is_away_from(const struct sim *sim, int node);
 bool api_pod_lives(const struct pod *pod); /* a container of it runs */
 /* Bits of a node's cards that the placement names; 0 if it names one of another node. */
 uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement);

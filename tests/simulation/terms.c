@@ -97,7 +97,7 @@ static void tick(struct sim *sim, int n)
 	struct node *node = &sim->nodes[n];
 	struct terms_seen seen = {.asked = {terms_mode(node->asked_whole), terms_unit(node->asked_other)},
 		.closed = node->state.closed,
-		.following = sim->watchers[agent_watcher(n)].connected && !api_is_away(sim),
+		.following = sim->watchers[agent_watcher(n)].connected && !api_is_away_from(sim, n),
 		.now_ns = sim->now_ns};
 	enum terms_state state;
 	bool closed, other, whole;
@@ -151,7 +151,7 @@ void terms_on_event(struct sim *sim, const struct event *event)
 			tick(sim, event->a);
 		return;
 	}
-	if (api_is_away(sim))
+	if (api_is_away_from(sim, event->a))
 		return; /* the next tick writes it again */
 	node->state.closed = event->b;
 	node->state.other_unit = event->c & 1;
