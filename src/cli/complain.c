@@ -13,6 +13,9 @@ static void tell(const char *program, const char *kind, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);
 
+	/* What other programs said ends in a newline. */
+	for (size_t n = copy ? strlen(copy) : 0; n && copy[n - 1] == '\n'; n--)
+		copy[n - 1] = '\0';
 	fprintf(stderr, "%s: %s%s\n", program, kind, copy ? printable(copy) : "out of memory");
 }
 

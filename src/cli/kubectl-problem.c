@@ -25,6 +25,7 @@ static const struct {
 	{"error: context \"", PROBLEM_CONFIG},
 	{"error: cluster \"", PROBLEM_CONFIG},
 	{"error: auth info \"", PROBLEM_CONFIG},
+	{"error: cannot locate ", PROBLEM_CONFIG}, /* of `config view` */
 	{"error: no configuration has been provided", PROBLEM_CONFIG},
 	{"error: unable to read c", PROBLEM_CONFIG}, /* certificate-authority, client-cert, client-key */
 	{"error: host must be a URL", PROBLEM_CONFIG},

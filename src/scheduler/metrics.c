@@ -4,8 +4,10 @@
 #include "model/node-ledger.h"
 #include "scheduler/bind.h"
 #include "scheduler/inspect.h"
+#include "scheduler/journal.h"
 #include "scheduler/lease.h"
 #include "scheduler/levels.h"
+#include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
@@ -189,6 +191,18 @@ static void add_cluster(struct metrics *page, const struct ledger *ledger)
 		"Sums that would have gone below zero and were counted anew; not 0 is a bug.", sums.recounts);
 }
 
+static void add_history(struct metrics *page, const struct scheduler *scheduler)
+{
+	static const char *const rings[] = {"decisions", "changes"};
+	uint64_t bytes[] = {recorder_bytes(scheduler->recorder), journal_bytes(scheduler->journal)};
+
+	metrics_family(page, "ration_history_bytes", "gauge",
+		"Memory of what /why and /history tell: decisions, and changes of the ledger. Each ring "
+		"grows to 8 "
+		"MiB, or 10,000 decisions and 20,000 changes, and no further.");
+	metrics_each(page, "ring", rings, bytes, ARRAY_SIZE(rings));
+}
+
 static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 {
 	const char *states[OCCUPANCY_MAX];
@@ -244,6 +258,7 @@ char *scheduler_metrics_page(const struct scheduler *scheduler)
 	add_cluster(&page, &scheduler->ledger);
 	kube_metrics(&page, scheduler->client);
 	sync_metrics(scheduler->sync, &page);
+	add_history(&page, scheduler);
 	metrics_process(&page);
 	return metrics_take(&page);
 }

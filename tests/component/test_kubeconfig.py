@@ -17,6 +17,7 @@ CONFIG = [
     'error: context "nope" does not exist',
     'error: cluster "nope" does not exist',
     'error: auth info "nope" does not exist',
+    "error: cannot locate user jane",
     "Error in configuration: context was not found for specified context: nope",
     "Error in configuration: \n* unable to read client-cert /c.crt for u due to open /c.crt: no such file or directory",
     "error: unable to read certificate-authority /ca.crt for c due to open /ca.crt: no such file or directory",
@@ -90,6 +91,13 @@ def test_missing_rights_are_still_missing_rights(failing):
 def test_another_failure_is_quoted_without_a_word_about_rights(failing):
     said = failing(["inspect"], "Error from server (InternalError): etcd is sick")
     assert "etcd is sick" in said and "get --raw '/api/v1/nodes?limit=500'" in said and "readable" not in said
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
+def test_a_sentence_ends_where_it_ends(failing, command):
+    """kubectl ends each line with a newline, which is no letter for a person."""
+    said = failing(command, 'Error from server (Forbidden): it is forbidden: User "jane" cannot do that')
+    assert not said.endswith("?") and "? " not in said, said
 
 
 def test_endless_complaints_are_cut_off(failing):
