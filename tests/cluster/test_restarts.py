@@ -5,6 +5,9 @@ from gpupods import check_what_it_sees, fingerprint, pod, used_per_card
 from test_crowd import NODES
 
 
+AGENTS = "name=gpushare-device-plugin-ds"
+
+
 def restart_kubelets(cluster):
     for node in cluster.nodes():
         cluster.lab("restart", f"kubelet@{node}")
@@ -43,8 +46,36 @@ def restart_containerd(cluster):
         cluster.lab("restart", f"containerd@{node}")
 
 
+def spoil_checkpoints(cluster):
+    """A kubelet that cannot read its checkpoint starts without one; the agent knows what the pods have all the same."""
+    for node in cluster.nodes():
+        cluster.enter(node, "sh", "-c", "echo '{spoilt' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint")
+        cluster.lab("restart", "--kill", f"kubelet@{node}")
+
+
+def problem_of(cluster, node):
+    found = [c for c in cluster.node(node)["status"]["conditions"] if c["type"] == "GPUSharingProblem"]
+    return found[0]["reason"] if found and found[0]["status"] == "True" else None
+
+
+def wipe_plugin_folders(cluster):
+    """The kubelet's socket is gone, and the agents that had registered there are replaced: all say what they wait for, and
+    a kubelet that is started anew has the devices again."""
+    for node in cluster.nodes():
+        cluster.enter(node, "sh", "-c", "rm -f /var/lib/kubelet/device-plugins/*")
+    cluster.kubectl("-n", "kube-system", "delete", "pod", "-l", AGENTS, "--wait=true")
+    cluster.wait_for(lambda: all(problem_of(cluster, node) == "GPUNotRegistered" for node in cluster.nodes()), 60,
+                     "the agents say that the kubelet does not have their devices")
+    assert not any(s["ready"] for p in cluster.pods(AGENTS, namespace="kube-system")
+                   for s in p["status"]["containerStatuses"])
+    restart_kubelets(cluster)
+    cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=60s")
+    cluster.wait_for(lambda: not any(problem_of(cluster, node) for node in cluster.nodes()), 30, "no problem is left")
+
+
 @pytest.mark.parametrize("restart", [restart_agents] + [
-    pytest.param(f, marks=pytest.mark.long) for f in (restart_kubelets, restart_api_server, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd)],
+    pytest.param(f, marks=pytest.mark.long) for f in (restart_kubelets, restart_api_server, kill_agents, restart_scheduler, kill_ration_scheduler, restart_containerd,
+                                                   spoil_checkpoints, wipe_plugin_folders)],
                          ids=lambda f: f.__name__)
 def test_nothing_running_is_disturbed_and_new_pods_are_served(lab, restart):
     cluster = lab(NODES)
