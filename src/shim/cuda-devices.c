@@ -61,6 +61,11 @@ int cuda_devices_find(void)
 	return found;
 }
 
+bool cuda_is_started(void)
+{
+	return __atomic_load_n(&visible_count, __ATOMIC_ACQUIRE) > 0;
+}
+
 int cuda_device_card(CUdevice device)
 {
 	if (device < 0 || device >= CUDA_DEVICES_MAX)

@@ -17,6 +17,12 @@
  * Returns how many are granted. */
 int cuda_devices_find(void);
 
+/* cuda_is_started() - whether cuInit has succeeded. Until then the driver refuses a call without reading what
+ * its arguments point to, and a hook must not read them either: what allocates without a context is answered
+ * by cuda_refuse_device(), since another thread may just be starting the driver; the rest is passed on. (A
+ * child of fork() is not told. There a pointer that leads nowhere is still read; NULL never is.) */
+bool cuda_is_started(void);
+
 /* cuda_device_card() - the index in the grant of this device; -1: not granted, or cuInit was not called. */
 int cuda_device_card(CUdevice device);
 

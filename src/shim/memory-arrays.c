@@ -4,6 +4,7 @@
  * is overhead. Small ones share blocks of 2 MiB, which cannot be told apart here: of each context the sum of
  * its small arrays is charged, rounded up to blocks.
  */
+#include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-contexts.h"
 #include "shim/memory.h"
@@ -226,7 +227,7 @@ HOOK CUresult cuArrayCreate_v2(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *d)
 	struct array array;
 	CUresult r;
 
-	if (d)
+	if (d && cuda_is_started())
 		deep = (CUDA_ARRAY3D_DESCRIPTOR){d->Width, d->Height, 0, d->Format, d->NumChannels, 0};
 	r = array_begin(&array, &deep, d ? 1 : 0);
 	return r == CUDA_SUCCESS ? array_end(&array, DRIVER(cuArrayCreate_v2)(handle, d), handle) : r;
@@ -238,7 +239,7 @@ HOOK CUresult cuArrayCreate(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR_v1 *d)
 	struct array array;
 	CUresult r;
 
-	if (d)
+	if (d && cuda_is_started())
 		deep = (CUDA_ARRAY3D_DESCRIPTOR){d->Width, d->Height, 0, d->Format, d->NumChannels, 0};
 	r = array_begin(&array, &deep, d ? 1 : 0);
 	return r == CUDA_SUCCESS ? array_end(&array, DRIVER(cuArrayCreate)(handle, d), handle) : r;
@@ -259,7 +260,7 @@ HOOK CUresult cuArray3DCreate(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR_v1 
 	struct array array;
 	CUresult r;
 
-	if (d)
+	if (d && cuda_is_started())
 		wide = (CUDA_ARRAY3D_DESCRIPTOR){
 			d->Width, d->Height, d->Depth, d->Format, d->NumChannels, d->Flags};
 	r = array_begin(&array, &wide, d ? 1 : 0);

@@ -202,7 +202,7 @@ HOOK CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUg
 HOOK CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
 	CUgraphNodeParams *params)
 {
-	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+	if (params && (!cuda_is_started() || params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
 		graphs_allocate();
 	return DRIVER(cuGraphAddNode)(node, graph, dependencies, count, params);
 }
@@ -210,7 +210,7 @@ HOOK CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode
 HOOK CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
-	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+	if (params && (!cuda_is_started() || params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
 		graphs_allocate();
 	return DRIVER(cuGraphAddNode_v2)(node, graph, dependencies, edges, count, params);
 }
@@ -218,7 +218,7 @@ HOOK CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphN
 HOOK CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
-	if (params && params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+	if (params && (!cuda_is_started() || params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
 		graphs_allocate();
 	return DRIVER(cuGraphAddNode_v3)(node, graph, dependencies, edges, count, params);
 }

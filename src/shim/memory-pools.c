@@ -354,9 +354,12 @@ static CUresult enter_pool(CUmemoryPool pool, CUdevice device)
 
 HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
-	bool on_card = properties && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+	bool on_card;
 	CUresult r;
 
+	if (!cuda_is_started())
+		return cuda_refuse_device();
+	on_card = properties && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	if (on_card && cuda_device_card(properties->location.id) < 0)
 		return cuda_refuse_device();
 	r = DRIVER(cuMemPoolCreate)(pool, properties);

@@ -127,6 +127,8 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, con
 	CUresult r;
 	int card;
 
+	if (!cuda_is_started())
+		return cuda_refuse_device();
 	if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return DRIVER(cuMemCreate)(handle, size, prop, flags);
 	card = cuda_device_card(prop->location.id);

@@ -70,7 +70,8 @@ static nvmlReturn_t list(void *driver, nvmlDevice_t device, unsigned *count, voi
 	void *all = NULL;
 	nvmlReturn_t r;
 
-	if (!count || (*count > 0 && !infos))
+	/* A library that was not started does not read what it is given. */
+	if (nvml_started() != NVML_SUCCESS || !count || (*count > 0 && !infos))
 		return function(device, count, infos);
 	r = whole_list(function, device, size, &all, &found);
 	if (r != NVML_SUCCESS)
@@ -230,8 +231,12 @@ HOOK nvmlReturn_t nvmlDeviceGetAccountingStats(
 
 HOOK nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccountingStats_v2_t *stats)
 {
+	nvmlReturn_t r = nvml_started();
+
+	if (r != NVML_SUCCESS)
+		return r;
 	if (stats && !session_has_process(stats->pid))
-		return not_there();
+		return NVML_ERROR_NOT_FOUND;
 	return DRIVER(nvmlDeviceGetAccountingStats_v2)(device, stats);
 }
 

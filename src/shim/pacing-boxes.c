@@ -18,7 +18,7 @@ static CUdeviceptr side(CUmemorytype type, const void *host, CUdeviceptr device)
 static void begin_box(struct pace *pace, CUdeviceptr to, CUdeviceptr from, enum bytes_what what,
 	uint64_t bytes, CUstream stream)
 {
-	enum pace_kind kind = pacing_is_on() ? pacing_kind_of(to, from) : PACE_KINDS;
+	enum pace_kind kind = pacing_kind_of(to, from);
 
 	if (what == BYTES_PEER && kind == PACE_CORE)
 		kind = PACE_FROM_CARD;
@@ -28,7 +28,7 @@ static void begin_box(struct pace *pace, CUdeviceptr to, CUdeviceptr from, enum 
 static void begin_2d(struct pace *pace, const CUDA_MEMCPY2D *c, CUstream stream)
 {
 	pace->paced = false;
-	if (c)
+	if (c && pacing_is_on())
 		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), BYTES_COPY,
 			(uint64_t)c->WidthInBytes * c->Height, stream);
@@ -37,7 +37,7 @@ static void begin_2d(struct pace *pace, const CUDA_MEMCPY2D *c, CUstream stream)
 static void begin_2d_v1(struct pace *pace, const CUDA_MEMCPY2D_v1 *c, CUstream stream)
 {
 	pace->paced = false;
-	if (c)
+	if (c && pacing_is_on())
 		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), BYTES_COPY,
 			(uint64_t)c->WidthInBytes * c->Height, stream);
@@ -46,7 +46,7 @@ static void begin_2d_v1(struct pace *pace, const CUDA_MEMCPY2D_v1 *c, CUstream s
 static void begin_3d_of(struct pace *pace, const CUDA_MEMCPY3D *c, enum bytes_what what, CUstream stream)
 {
 	pace->paced = false;
-	if (c)
+	if (c && pacing_is_on())
 		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), what,
 			(uint64_t)c->WidthInBytes * c->Height * c->Depth, stream);
@@ -65,7 +65,7 @@ static void begin_peer_3d(struct pace *pace, const CUDA_MEMCPY3D_PEER *c, CUstre
 static void begin_3d_v1(struct pace *pace, const CUDA_MEMCPY3D_v1 *c, CUstream stream)
 {
 	pace->paced = false;
-	if (c)
+	if (c && pacing_is_on())
 		begin_box(pace, side(c->dstMemoryType, c->dstHost, c->dstDevice),
 			side(c->srcMemoryType, c->srcHost, c->srcDevice), BYTES_COPY,
 			(uint64_t)c->WidthInBytes * c->Height * c->Depth, stream);
@@ -158,7 +158,7 @@ static void begin_decompression(
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; list && i < count; i++)
+	for (size_t i = 0; list && pacing_is_on() && i < count; i++)
 		sum += list[i].dstNumBytes > list[i].srcNumBytes ? list[i].dstNumBytes : list[i].srcNumBytes;
 	pacing_begin_bytes(pace, PACE_CORE, BYTES_DECOMPRESSED, sum, stream);
 }

@@ -194,17 +194,22 @@ HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, uns
 
 /* Grids that start others: no public document tells their arguments, so nothing could be charged or paced.
  * The driver's own answer where it cannot. */
+static CUresult refuse_subgrid(void)
+{
+	return cuda_is_started() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_NOT_INITIALIZED;
+}
+
 HOOK CUresult cuSubgridCreate(void)
 {
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return refuse_subgrid();
 }
 
 HOOK CUresult cuSubgridWorkerGridCreate(void)
 {
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return refuse_subgrid();
 }
 
 HOOK CUresult cuSubgridWorksetCreate(void)
 {
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return refuse_subgrid();
 }

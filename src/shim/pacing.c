@@ -72,7 +72,7 @@ bool pacing_is_on(void)
 
 	for (unsigned i = 0; session && i < session->grant->card_count; i++)
 		if (share_of(session->grant, i) != 0)
-			return true;
+			return cuda_is_started();
 	return false;
 }
 

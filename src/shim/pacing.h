@@ -21,7 +21,8 @@ struct pace {
 	bool paced;
 };
 
-/* pacing_is_on() - whether any card of this process is controlled now. */
+/* pacing_is_on() - whether any card of this process is controlled now, and the driver is started: only then
+ * may a hook read what its arguments point to. */
 bool pacing_is_on(void);
 
 /* pacing_begin() - waits until it may be started: `count` times what `key` (cost_key()) stands for, in a

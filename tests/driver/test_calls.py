@@ -4,26 +4,20 @@ import pytest
 from known import judge
 from probes import WAYS, base_name, compared, exported
 
-KNOWN = {
-    ("libcuda.so.1", 0): {},
-    ("libcuda.so.1", 4096): {"B13": r"^cu(Memcpy[23]D|MemCreate|MemPoolCreate|MemBatch)\w* = 3 .* = Segmentation fault$"},
-    ("libnvidia-ml.so.1", 0): {},
-    ("libnvidia-ml.so.1", 4096): {"B13": r"^nvmlDeviceGet\w+RunningProcesses\w* = 1 .* = Segmentation fault$"},
-}
 VERSIONS = [-1, 0, 1, 2000, 3020, 4000, 6050, 6999, 7000, 8000, 9000, 10000, 10020, 11000, 11020, 11040, 11060, 12000, 12020,
             12040, 12050, 12080, 13000, 13040, 99999]
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("soname, value", sorted(KNOWN))
+@pytest.mark.parametrize("value", [0, 4096])
+@pytest.mark.parametrize("soname", ["libcuda.so.1", "libnvidia-ml.so.1"])
 def test_every_function_before_it_is_initialized(driver, way, soname, value, tmp_path):
     """With `value` for each argument: nothing, or an address at which there is nothing."""
     names = sorted(exported(driver.library(soname)) - {"nvmlErrorString"})    # that one answers a text, not a number
     lines, count = compared(driver, way, tmp_path, "calls", soname, value, names=names)
     assert count > 250
     # Where the driver itself dies there is no answer that the shim would have to give.
-    judge([line for line in lines if " = Segmentation fault  |" not in line or "absent" in line],
-          KNOWN[soname, value])
+    judge([line for line in lines if " = Segmentation fault  |" not in line or "absent" in line], {})
 
 
 @pytest.mark.parametrize("way", WAYS)

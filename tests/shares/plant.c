@@ -92,6 +92,11 @@ int cuda_current_card(void)
 	return 0;
 }
 
+bool cuda_is_started(void)
+{
+	return true;
+}
+
 static CUresult get_current(CUcontext *ret_context)
 {
 	*ret_context = (CUcontext)plant.current;
