@@ -376,9 +376,51 @@ def load():
     say(init_ms=(opened - began) * 1e3, context_ms=(time.monotonic() - opened) * 1e3)
 
 
+class Clock:
+    """A pair of events in a stream of its own."""
+
+    def __init__(self, cuda):
+        self.cuda, self.stream = cuda, cuda.made(c_void_p, "cuStreamCreate", 1)
+        self.before, self.after = (cuda.made(c_void_p, "cuEventCreate", 0) for _ in range(2))
+
+    def ms(self, work):
+        """The least of nine."""
+        return min(self.once(work) for _ in range(9))
+
+    def once(self, work):
+        elapsed = ctypes.c_float()
+        self.cuda.must("cuEventRecord", self.before, self.stream)
+        work()
+        self.cuda.must("cuEventRecord", self.after, self.stream)
+        self.cuda.must("cuEventSynchronize", self.after)
+        self.cuda.must("cuEventElapsedTime", byref(elapsed), self.before, self.after)
+        return elapsed.value
+
+
+def speeds():
+    """Copies in GB/s, fills, and how long a kernel takes that does next to nothing, in us."""
+    cuda = Cuda().open()
+    cuda.context()
+    size, clock = 64 * MIB, Clock(cuda)
+    module, there, other = cuda.module(), cuda.alloc(size), cuda.alloc(size)
+    kernel = cuda.made(c_void_p, "cuModuleGetFunction", module, b"touch")
+    at = c_ulonglong(there.value)
+    params = (c_void_p * 1)(ctypes.cast(ctypes.pointer(at), c_void_p))
+    pinned = cuda.made(c_void_p, "cuMemHostAlloc", c_size_t(size), 0)
+    pageable = ctypes.create_string_buffer(size)
+
+    def gbps(name, *args):
+        return size / clock.ms(lambda: cuda.must(name, *args, c_size_t(size), clock.stream)) / 1e6
+
+    say(to_gpu=gbps("cuMemcpyHtoDAsync_v2", there, pinned), from_gpu=gbps("cuMemcpyDtoHAsync_v2", pinned, there),
+        pageable=gbps("cuMemcpyHtoDAsync_v2", there, pageable), within=gbps("cuMemcpyDtoDAsync_v2", other, there),
+        kernel_us=clock.ms(lambda: cuda.must("cuLaunchKernel", kernel, 1, 1, 1, 32, 1, 1, 0, clock.stream, params, None)) * 1e3,
+        empty_us=clock.ms(lambda: None) * 1e3)
+
+
 PROGRAMS = {program.__name__: program for program in (
     contexts, memory_after_context, small, modules, pools, graphs, managed, virtual, shared, ipc_maker, ipc_opener, ipc_pair, arrays,
-    huge, green, hold, nvml_view, load)}
+    huge, green, hold, nvml_view, load, speeds)}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]](*map(int, sys.argv[2:]))

@@ -190,11 +190,16 @@ class Gpu:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
         if told.get("runs"):
             self.env["RATION_RUNS"] = told["runs"]
-        self._nvml = None
+        self.idle_mib, self._nvml = told.get("idle_mib"), None
 
     @property
     def simulated(self):
         return self.side == "simulated"
+
+    @property
+    def in_memory(self):
+        """What is written to the GPU is written to this machine's memory."""
+        return self.simulated or self.pretend
 
     @property
     def nvml(self):
@@ -209,6 +214,12 @@ class Gpu:
     def limit_mib(self):
         """2 of 15 units of the GPU, as a small container has."""
         return self.total_mib * 2 // 15
+
+    def wait_idle(self, seconds=10):
+        """Until what the row before has left is gone: a driver needs a while to take a process down."""
+        deadline = time.monotonic() + seconds
+        while self.idle_mib is not None and self.used_mib() > self.idle_mib + 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def settled_mib(self, seconds=5):
         """Used memory when it has been the same for a while; the simulated driver's is what it is at once."""

@@ -111,7 +111,7 @@ def graphs(gpu, tell):
 @row("managed memory (UVM)", SECTION, 120)
 def managed(gpu, tell):
     """Never more than a tenth of what is free: a driver may hang that is asked for more than it has."""
-    size = 64 if gpu.simulated else min(1024, gpu.limit_mib // 4)
+    size = 64 if gpu.in_memory else min(1024, gpu.limit_mib // 4)
     with gpu.anchor(), gpu.start_plain(*gpu.client("managed", size)) as talk:
         steps = Steps(gpu, talk)
         for _ in range(5):

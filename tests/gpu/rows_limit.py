@@ -148,8 +148,7 @@ def processes(gpu, tell):
 
 @row("a neighbour's memory while others run out of theirs and are killed", SECTION, 120)
 def neighbour(gpu, tell):
-    # Simulated memory that is written to is memory of this machine.
-    mem, part = (1024, 128) if gpu.simulated else (gpu.limit_mib, gpu.limit_mib // 4)
+    mem, part = (1024, 128) if gpu.in_memory else (gpu.limit_mib, gpu.limit_mib // 4)
     with gpu.start(f"{mem}MiB", *gpu.probe("hold", part)) as held:
         held.line()
         first = gpu.limited(f"{mem}MiB", *gpu.probe("fill", PIECE_MIB))

@@ -105,6 +105,16 @@ def kernels(gpu, tell):
     tell.number("gaps of more than 50 us while nobody else works", said["gaps"])
 
 
+@row("copies and small kernels", ASSUMED, 60)
+def copies(gpu, tell):
+    said = gpu.plain(*gpu.client("speeds"))
+    for key, what in (("to_gpu", "pinned memory to the GPU"), ("from_gpu", "the GPU to pinned memory"),
+                      ("pageable", "pageable memory to the GPU"), ("within", "a copy within the GPU")):
+        tell.number(f"{what}, 64 MiB (the simulated driver copies with this machine's processor)", round(said[key], 1), "GB/s")
+    tell.fact("a pair of events around a kernel of one store", round(said["kernel_us"], 1), 0.3, "us")
+    tell.number("a pair of events around nothing", round(said["empty_us"], 1), "us")
+
+
 @row("two programs without ration: time slices", ASSUMED, 60)
 def slices(gpu, tell):
     ns_per_turn = calibrate(gpu)
@@ -161,29 +171,44 @@ def told_by_driver(gpu, tell):
     """The agent corrects shares by the driver's own numbers: nvidia-smi pmon asks for them."""
     ns_per_turn = calibrate(gpu)
     ns, depth = KINDS["medium"]
-    words = gpu.probe(*worker(ns, ns_per_turn, depth, "medium"))
-    with gpu.start(MEM, *words, core=30) as talk:
+    with gpu.start(MEM, *gpu.probe(*worker(ns, ns_per_turn, depth, "medium")), core=30) as talk:
         talk.line()
         talk.go()
-        drain([talk], time.monotonic() + 3)
-        used = utilisation(gpu, talk, 3)
-    if used is None:
+        drain([talk], time.monotonic() + 2)
+        told, did = utilisation(gpu, talk, 3)
+        entries = all_samples(gpu)
+    if told is None:
         raise NotRun("nvmlDeviceGetProcessUtilization has no sample of the program")
-    tell.promise("a program with 30 %: nvmlDeviceGetProcessUtilization, percent", round(used), abs(used - 30) <= 6)
+    did = did * ns / 1e7
+    tell.fact("entries that it has of the program, asked for all", len(entries))
+    tell.number("distance of these entries, median", round(statistics.median(
+        b - a for a, b in zip(entries, entries[1:])) / 1e3) if len(entries) > 1 else "one only", "ms")
+    tell.promise("nvmlDeviceGetProcessUtilization of a program with 30 %, and what it did, percent", [round(told), round(did)],
+                 abs(told - did) <= 6)
+
+
+class Sample(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("at", ctypes.c_ulonglong), ("sm", ctypes.c_uint), ("mem", ctypes.c_uint),
+                ("enc", ctypes.c_uint), ("dec", ctypes.c_uint)]
+
+
+def samples_since(gpu, since):
+    count, room = ctypes.c_uint(1024), (Sample * 1024)()
+    code = gpu.nvml.lib.nvmlDeviceGetProcessUtilization(gpu.nvml.device(gpu.uuid), room, ctypes.byref(count), ctypes.c_ulonglong(since))
+    return [s for s in room[:count.value] if s.sm > 0] if code == 0 else []
+
+
+def all_samples(gpu):
+    return sorted({s.at for s in samples_since(gpu, 0)})
 
 
 def utilisation(gpu, talk, seconds):
-    """The mean of the samples of all processes: only one works."""
-    class Sample(ctypes.Structure):
-        _fields_ = [("pid", ctypes.c_uint), ("at", ctypes.c_ulonglong), ("sm", ctypes.c_uint), ("mem", ctypes.c_uint),
-                    ("enc", ctypes.c_uint), ("dec", ctypes.c_uint)]
-    seen, last = [], int(time.time() * 1e6) - 1_000_000
-    device = gpu.nvml.device(gpu.uuid)
+    """(the mean of the samples, kernels per second): only this program works."""
+    seen, done, last = [], [], int(time.time() * 1e6)
+    began = time.monotonic_ns()
     for _ in range(seconds):
-        drain([talk], time.monotonic() + 1)
-        count, room = ctypes.c_uint(256), (Sample * 256)()
-        if gpu.nvml.lib.nvmlDeviceGetProcessUtilization(device, room, ctypes.byref(count), ctypes.c_ulonglong(last)) == 0:
-            told = [s for s in room[:count.value] if s.sm > 0]
-            seen += [s.sm for s in told]
-            last = max([s.at for s in told], default=last)
-    return statistics.mean(seen) if seen else None
+        done += drain([talk], time.monotonic() + 1)[talk]
+        new = samples_since(gpu, last)
+        seen += [s.sm for s in new]
+        last = max([s.at for s in new], default=last)
+    return (statistics.mean(seen) if seen else None), rate(done, began, time.monotonic_ns())

@@ -14,6 +14,7 @@ def write(line):
 
 def main():
     gpu = Gpu(json.loads(os.environ.pop("RATION_GPU_TOLD")))
+    gpu.wait_idle()
     try:
         ROWS[sys.argv[1]].ask(gpu, Teller(write))
     except NotRun as why:
