@@ -144,7 +144,7 @@ class Talk:
             got = os.read(self.process.stdout.fileno(), 65536)
             if not got:
                 status = self.process.wait()
-                raise (Crashed if status < 0 else Broken)(f"{ended(status)}: {self.name}: {self._why()}")
+                raise verdict_of(status, self._why())(f"{ended(status)}: {self.name}: {self._why()}")
             self.buffer += got
         line, _, self.buffer = self.buffer.partition(b"\n")
         return json.loads(line)
@@ -174,6 +174,13 @@ class Talk:
                 file.close()
             except BrokenPipeError:
                 pass
+
+
+def verdict_of(status, said):
+    """What it means that a program ended so."""
+    if "the driver has no " in said:    # an old one; cuda.c and cudalib.py say it so
+        return NotRun
+    return Crashed if status < 0 else Broken
 
 
 def ended(status):
@@ -269,7 +276,7 @@ class Gpu:
     def _answer(done):
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()[-1]
-            raise (Crashed if done.returncode < 0 else Broken)(f"{ended(done.returncode)}: {' '.join(done.args[-4:])}: {said}")
+            raise verdict_of(done.returncode, said)(f"{ended(done.returncode)}: {' '.join(done.args[-4:])}: {said}")
         return json.loads(done.stdout.splitlines()[-1])
 
     def plain_process(self, program, seconds=ANSWER_S):

@@ -36,12 +36,12 @@ time.sleep(5)
 
 @row("NVML's lists of processes", NVML, 60)
 def lists(gpu, tell):
-    with gpu.start("1GiB", *gpu.client("hold", 64)) as other:
+    with gpu.start("2GiB", *gpu.client("hold", 64)) as other:
         other.line()
-        view = gpu.limited("1GiB", *gpu.client("nvml_view"))
+        view = gpu.limited("2GiB", *gpu.client("nvml_view"))
         tell.promise("programs of others that an idle program of a run is told of", len(view["processes"]), not view["processes"])
         tell.promise("GPUs that it is told of", view["gpus"], view["gpus"] == 1)
-    with gpu.start("1GiB", sys.executable, str(HERE / "crowd.py"), "after", *gpu.client("hold", 64), "--",
+    with gpu.start("2GiB", sys.executable, str(HERE / "crowd.py"), "after", *gpu.client("hold", 64), "--",
                    *gpu.client("nvml_view")) as run:
         run.line()
         view = run.line()
@@ -58,7 +58,7 @@ def busy(gpu, tell):
             other.line()
         outside = gpu.plain(*gpu.client("nvml_view"))["busy"]
         other.line()
-        inside = gpu.limited("1GiB", *gpu.client("nvml_view"))["busy"]
+        inside = gpu.limited("2GiB", *gpu.client("nvml_view"))["busy"]
     tell.fact("nvmlDeviceGetUtilizationRates beside a busy program, without ration, is over 50 percent", outside > 50)
     tell.promise("the same in a run that does nothing, percent", inside, inside == 0)
 
@@ -68,7 +68,7 @@ def smi(gpu, run):
     program = [gpu.nvidia_smi()]
     if not gpu.simulated and not shutil.which(program[0]):
         raise NotRun("there is no nvidia-smi")
-    done = gpu.limited_process("1GiB", program) if run else gpu.plain_process(program)
+    done = gpu.limited_process("2GiB", program) if run else gpu.plain_process(program)
     if done.returncode != 0:
         raise Broken(f"nvidia-smi ends with {done.returncode}: {(done.stdout + done.stderr).strip()[:200]}")
     return done.stdout
@@ -82,15 +82,15 @@ def table_pids(text):
 def nvidia_smi(gpu, tell):
     text = smi(gpu, True)
     used, total = map(int, re.search(r"(\d+)MiB / +(\d+)MiB", text).groups())
-    tell.promise("size that it shows in a run of 1024 MiB", total, total == 1024, "MiB")
+    tell.promise("size that it shows in a run of 2048 MiB", total, total == 2048, "MiB")
     tell.promise("memory in use is no more than that", used, used <= total, "MiB")
-    with gpu.start("1GiB", *gpu.client("hold", 64)) as other:
+    with gpu.start("2GiB", *gpu.client("hold", 64)) as other:
         pid = other.line()["pid"]
         seen = [other.pid, pid]
         outside, inside = table_pids(smi(gpu, False)), table_pids(smi(gpu, True))
         tell.fact("its table without ration has the program", bool(set(outside) & set(seen)))
         tell.fact("programs of others in its table in a run", len(inside))
-        query = gpu.limited_process("1GiB", [gpu.nvidia_smi(), "--query-compute-apps=pid,used_memory", "--format=csv,noheader"])
+        query = gpu.limited_process("2GiB", [gpu.nvidia_smi(), "--query-compute-apps=pid,used_memory", "--format=csv,noheader"])
         told = re.findall(r"^\d+", query.stdout, re.M)
         tell.fact("programs of others by --query-compute-apps in a run", len(told))
 
