@@ -188,6 +188,9 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		counted->respawns);
 	metrics_one(page, "ration_kubelet_watching", "gauge", "1 while the kubelet has a ListAndWatch open.",
 		agent_is_watched(agent));
+	metrics_one(page, "ration_driver_unknown_functions", "gauge",
+		"Functions of the node's driver that this version does not know and does not limit.",
+		agent->isolation.unknown.count);
 	metrics_family(page, "ration_kubelet_unregistered_seconds", "gauge",
 		"For how long the kubelet has not had devices that the mode in force offers; 0 while it "
 		"has.");

@@ -29,6 +29,7 @@ enum {
 	OPT_METRICS,
 	OPT_PROBES,
 	OPT_ON_BYPASS,
+	OPT_UNKNOWN_FUNCTIONS,
 	OPT_PROC,
 	OPT_POLICY,
 	OPT_UNIT,
@@ -54,6 +55,7 @@ static const struct option LONG_OPTIONS[] = {
 	{"metrics", required_argument, NULL, OPT_METRICS},
 	{"probes", required_argument, NULL, OPT_PROBES},
 	{"on-bypass", required_argument, NULL, OPT_ON_BYPASS},
+	{"unknown-functions", required_argument, NULL, OPT_UNKNOWN_FUNCTIONS},
 	{"proc", required_argument, NULL, OPT_PROC},
 	{"policy", required_argument, NULL, OPT_POLICY},
 	{"unit", required_argument, NULL, OPT_UNIT},
@@ -88,6 +90,9 @@ static const char HELP[] =
 	"  --metrics ADDR:PORT          where Prometheus finds /metrics, or none (127.0.0.1:39996)\n"
 	"  --probes ADDR:PORT           /healthz and /readyz for the kubelet, or none (none)\n"
 	"  --on-bypass report|evict     what becomes of pods that use a card past their limit (report)\n"
+	"  --unknown-functions serve|refuse\n"
+	"                               isolated pods while the driver has functions that are not limited "
+	"(serve)\n"
 	"  --proc DIR                   where the host's processes are shown (/proc)\n"
 	"  --policy 0..5                how computing power is divided on isolated nodes where neither\n"
 	"                               the node's annotation ration.dev/policy nor the ConfigMap\n"
@@ -126,6 +131,14 @@ static int option_set_on_bypass(struct options *o, const char *what, struct erro
 	if (strcmp(what, "report") != 0 && strcmp(what, "evict") != 0)
 		return error_set(err, EINVAL, "--on-bypass %s: must be report or evict", what);
 	o->on_bypass = strcmp(what, "evict") == 0 ? BYPASS_EVICT : BYPASS_REPORT;
+	return 1;
+}
+
+static int option_set_unknown_functions(struct options *o, const char *what, struct error *err)
+{
+	if (strcmp(what, "serve") != 0 && strcmp(what, "refuse") != 0)
+		return error_set(err, EINVAL, "--unknown-functions %s: must be serve or refuse", what);
+	o->unknown_functions = strcmp(what, "refuse") == 0 ? UNKNOWN_REFUSE : UNKNOWN_SERVE;
 	return 1;
 }
 
@@ -219,6 +232,8 @@ static int option_set(struct options *o, int option, struct error *err)
 		return option_set_address(&o->probes, "--probes", optarg, err);
 	case OPT_ON_BYPASS:
 		return option_set_on_bypass(o, optarg, err);
+	case OPT_UNKNOWN_FUNCTIONS:
+		return option_set_unknown_functions(o, optarg, err);
 	case OPT_POLICY:
 		return option_set_policy(o, optarg, err);
 	case OPT_UNIT:

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/delivery/unknown.h"
 #include "agent/looks/watchdog.h"
 #include "base/log.h"
 #include "model/shares.h"
@@ -33,6 +34,7 @@ struct options {
 	const char *shim_dir; /* what containers of isolated nodes get in the driver's place */
 	const char *proc;     /* the host's processes */
 	enum on_bypass on_bypass;
+	enum unknown_functions unknown_functions;
 	const char *kubeconfig; /* NULL: see kube_config_load() */
 	struct listen_address metrics, probes;
 	uint32_t unit_mib;

@@ -43,6 +43,7 @@
 
 /* A node condition: "True" while ANNOTATION_NODE_PROBLEM says why. */
 #define NODE_CONDITION_PROBLEM "GPUSharingProblem"
+#define NODE_REASON_UNKNOWN_FUNCTIONS "GPUDriverUnknownFunctions"
 
 /* Pod labels that ask for something. */
 #define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */

@@ -45,6 +45,7 @@ def leaves(values, path=()):
     (AGENT, "gpuMemoryUnit=100MiB", "gpuMemoryUnit: 100MiB is none: gpu-mem counts in 1GiB, 512MiB, 256MiB or 128MiB"),
     (AGENT, "gpuMemoryUnit=1Gi", "gpuMemoryUnit: 1Gi is none"),
     (AGENT, "onBypass=kill", "onBypass: kill is none: it must be report"),
+    (AGENT, "unknownFunctions=maybe", "unknownFunctions: invalid value maybe; must be serve"),
     (AGENT, "maxPodsPerGPU=-1", "maxPodsPerGPU: -1 is none: it must be a number from 1 to 1000, or 0"),
     (AGENT, "maxPodsPerGPU=1001", "maxPodsPerGPU: 1001 is none"),
     (AGENT, "logLevel=loud", "logLevel: loud is none: it must be error, warning, info or debug"),
@@ -153,6 +154,7 @@ def test_numbers_may_be_given_as_text():
     (AGENT, "pod-resources-socket", ["kubeletDir=/data/kubelet"], "/data/kubelet/pod-resources/kubelet.sock"),
     (AGENT, "metrics", ["metrics.listen=none"], "none"),
     (AGENT, "on-bypass", ["onBypass=evict"], "evict"),
+    (AGENT, "unknown-functions", ["unknownFunctions=refuse"], "refuse"),
     (AGENT, "log-level", ["logLevel=debug"], "debug"),
     (SCHEDULER, "job-mixing", ["jobMixing=allow"], "allow"),
     (SCHEDULER, "gang-timeout", ["gangTimeoutSeconds=7"], "7"),
@@ -323,7 +325,8 @@ def test_dashboard_is_installed_as_it_is_in_the_file():
 # ---- every value
 
 # What a value is changed to where its kind does not tell; these are texts of which only some are right.
-OTHER = {"gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "logLevel": "debug",
+OTHER = {"gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "unknownFunctions": "refuse",
+         "logLevel": "debug",
          "jobMixing": "allow", "replicas": 3, "bestNodes": 3, "pullPolicy": "Always", "digest": DIGEST,
          "listen": "0.0.0.0:1234", "driverRoot": "/d", "criSocket": "/run/x/x.sock", "cdiDir": "/c", "kubeletDir": "/k",
          "imagePullSecrets": [{"name": "s"}], "apiServerPorts": [1], "metricsFrom": [{"podSelector": {}}],

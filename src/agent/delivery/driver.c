@@ -273,7 +273,8 @@ static void driver_find_version(struct driver *driver)
 		strcpy(driver->version, versions[DRIVER_CUDA]);
 }
 
-int driver_library_host(const struct driver *driver, enum driver_part part, char *buf, size_t size)
+static int library_below(
+	const struct driver *driver, const char *root, enum driver_part part, char *buf, size_t size)
 {
 	char relative[PATH_MAX];
 
@@ -282,7 +283,17 @@ int driver_library_host(const struct driver *driver, enum driver_part part, char
 	if ((size_t)snprintf(relative, sizeof(relative), "%s/%s.%s", driver->library_dir,
 		    driver_library(part), driver->version) >= sizeof(relative))
 		return -ENAMETOOLONG;
-	return join(buf, size, driver->host_root, relative);
+	return join(buf, size, root, relative);
+}
+
+int driver_library_host(const struct driver *driver, enum driver_part part, char *buf, size_t size)
+{
+	return library_below(driver, driver->host_root, part, buf, size);
+}
+
+int driver_library_path(const struct driver *driver, enum driver_part part, char *buf, size_t size)
+{
+	return library_below(driver, driver->root, part, buf, size);
 }
 
 static void signature_add(uint64_t *signature, const void *data, size_t len)

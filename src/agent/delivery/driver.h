@@ -54,6 +54,9 @@ const char *driver_library(enum driver_part part);
 /* driver_library_host() - the library's file with its full name, as the container runtime sees it. */
 int driver_library_host(const struct driver *driver, enum driver_part part, char *buf, size_t size);
 
+/* driver_library_path() - the same as we see it. */
+int driver_library_path(const struct driver *driver, enum driver_part part, char *buf, size_t size);
+
 /* driver_device() - where dev/<name> lies for the container runtime, and whether it is a device node (a
  * simulated tree may have plain files instead, where nodes cannot be made). -ENOENT. */
 int driver_device(

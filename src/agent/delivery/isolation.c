@@ -61,6 +61,13 @@ static void find_problem(struct agent *agent, struct error *ret_problem)
 			"version "
 			"%s: restart the node, or install the libraries of the driver that runs",
 			told, agent->driver.root, named);
+	if (r < 0 || !named[0])
+		return;
+	unknown_compare(agent);
+	if (!ret_problem->text[0] && agent->isolation.unknown.count &&
+		agent->options.unknown_functions == UNKNOWN_REFUSE)
+		error_set(ret_problem, 1, "%s, or set the chart's value unknownFunctions to serve",
+			agent->isolation.unknown.text);
 }
 
 void isolation_look(struct agent *agent)

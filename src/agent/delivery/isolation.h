@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "agent/delivery/shim-install.h"
+#include "agent/delivery/unknown.h"
 #include "base/error.h"
 
 struct agent;
@@ -14,6 +15,7 @@ struct agent;
 struct isolation {
 	char shim_version[SHIM_VERSION_SIZE]; /* "" until it is installed */
 	struct error problem;		      /* "": none */
+	struct unknown unknown;
 	int64_t shim_again_ns, ask_again_ns;
 	struct error shim_problem;
 };

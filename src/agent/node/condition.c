@@ -74,13 +74,19 @@ struct json_object *condition_build(const struct agent *agent, struct json_objec
 	_cleanup_json_ struct json_object *condition = NULL;
 	struct json_object *seen = find(json_member(status, "conditions"));
 	const char *since = json_member_string(seen, "lastTransitionTime"), *value, *message;
+	/* Not in the way of anything, but somebody should know. */
+	const char *noted = gpu_mode_is_isolated(agent->in_force) ? agent->isolation.unknown.text : "";
 	struct node_problem problem;
 	char now[MICRO_TIME_SIZE];
 
 	condition_problem(agent, &problem);
 	value = *problem.text ? "True" : "False";
 	message = *problem.text ? problem.text : "nothing stands in the way of sharing this node's GPUs";
-	if ((!seen && !*problem.text) ||
+	if (!*problem.text && *noted) {
+		problem.reason = NODE_REASON_UNKNOWN_FUNCTIONS;
+		message = noted;
+	}
+	if ((!seen && !*problem.text && !*noted) ||
 		(says(seen, "status", value) && says(seen, "reason", problem.reason) &&
 			says(seen, "message", message)))
 		return NULL;

@@ -1,5 +1,6 @@
 /* condition.h - the node condition GPUSharingProblem, for people and for tools that know conditions: "True"
- * with the sentence of ration.dev/problem while the node offers nothing, or nothing new. */
+ * with the sentence of ration.dev/problem while the node offers nothing, or nothing new. With the
+ * reason GPUDriverUnknownFunctions it is "False", and names functions of the driver that are not limited. */
 #pragma once
 
 struct agent;

@@ -39,6 +39,8 @@ static void find_libraries(struct machine *machine)
 		snprintf(path, sizeof(path), "%s%s",
 			strcmp(machine->driver_root, "/") == 0 ? "" : machine->driver_root, dirs[i]);
 		machine_each(machine, path, take_library);
+		if (machine->cuda[0])
+			snprintf(machine->library_dir, sizeof(machine->library_dir), "%.299s", path);
 	}
 }
 

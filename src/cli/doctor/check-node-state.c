@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/elf-functions.h"
 #include "cli/doctor/machine.h"
 #include "cli/doctor/report.h"
 #include "cli/fields.h"
@@ -91,6 +92,27 @@ void check_device_plugins(struct machine *machine)
 
 /* ---- the shim ---- */
 
+/* Functions of the driver's library that this version of the shim does not know. */
+static void compare_functions(struct machine *machine, const char *version, bool cuda)
+{
+	const char *name = cuda ? "libcuda.so" : "libnvidia-ml.so";
+	char driver[PATH_MAX], shim[PATH_MAX], path[PATH_MAX];
+	struct elf_difference unknown;
+
+	snprintf(path, sizeof(path), "%s/%s.%s", machine->library_dir, name,
+		cuda ? machine->cuda : machine->nvml);
+	machine_path(machine, path, driver, sizeof(driver));
+	snprintf(path, sizeof(path), SHIM "/%.255s/%s.1", version, name);
+	machine_path(machine, path, shim, sizeof(shim));
+	if (elf_compare(driver, shim, cuda ? "cu" : "nvml", cuda ? "cudbg" : NULL, &unknown) < 0)
+		return;
+	if (unknown.count)
+		report_find(machine->report, SEVERITY_WARNING, path, "",
+			"the driver %s has %zu functions of %s that this version of ration does not know and "
+			"does not limit: %.400s; upgrade ration",
+			machine->cuda, unknown.count, name, unknown.names);
+}
+
 static void take_shim(struct machine *machine, const char *version)
 {
 	static const char *const files[] = {"libcuda.so.1", "libnvidia-ml.so.1", "preload"};
@@ -105,6 +127,10 @@ static void take_shim(struct machine *machine, const char *version)
 				"--field-selector "
 				"spec.nodeName=$(hostname)",
 				"this file is missing: containers of isolated modes do not start");
+	}
+	if (machine->library_dir[0]) {
+		compare_functions(machine, version, true);
+		compare_functions(machine, version, false);
 	}
 }
 

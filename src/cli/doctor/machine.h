@@ -19,6 +19,7 @@ struct machine {
 	char version[100];
 	char cuda[DRIVER_VERSION_SIZE],
 		nvml[DRIVER_VERSION_SIZE]; /* of the driver's libraries; "" if missing */
+	char library_dir[300];		   /* where they lie on the node */
 };
 
 /* One row of the table of checks. */

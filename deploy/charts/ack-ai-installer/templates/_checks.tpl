@@ -12,6 +12,9 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- if not (has (toString $v.onBypass) (list "report" "evict")) }}
 {{- $wrong = append $wrong (printf "onBypass: %v is none: it must be report (an Event and a metric) or evict (the pod as well)" $v.onBypass) }}
 {{- end }}
+{{- if not (has (toString $v.unknownFunctions) (list "serve" "refuse")) }}
+{{- $wrong = append $wrong (printf "unknownFunctions: invalid value %v; must be serve (an Event and a metric) or refuse (no new GPU pods on the node as well)" $v.unknownFunctions) }}
+{{- end }}
 {{- if not (and (regexMatch "^[0-9]{1,4}$" (toString $v.maxPodsPerGPU)) (le (int $v.maxPodsPerGPU) 1000)) }}
 {{- $wrong = append $wrong (printf "maxPodsPerGPU: %v is none: it must be a number from 1 to 1000, or 0 for the default (20, and 16 where gpuMemoryUnit is under 1GiB)" $v.maxPodsPerGPU) }}
 {{- end }}

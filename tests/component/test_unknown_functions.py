@@ -1,0 +1,115 @@
+"""Functions of a driver that this version does not know: the agent and `ration doctor --node` name them from the files of the
+driver and of the shim."""
+import random
+import subprocess
+import time
+
+import pytest
+
+import doctor_report
+from agent_fixture import wait_for
+from cgpu_node import in_service, isolated, not_ready, problem, pytestmark  # noqa: F401
+from test_doctor_node import LIBRARIES, node  # noqa: F401 (fixture)
+from test_metrics import agent_page
+
+SHIM_PATH = "run/ration/shim/0123456789abcdef/libcuda.so.1"
+REASON = "GPUDriverUnknownFunctions"
+
+
+def library(path, source):
+    path.unlink(missing_ok=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
+
+
+def compared(node, driver, shim):
+    """The findings about unknown functions, of a driver and a shim with these functions."""
+    library(node.root / LIBRARIES / "libcuda.so.535.104.05", driver)
+    library(node.root / SHIM_PATH, shim)
+    return [(severity, what) for _, severity, _, what, _ in node.examine()[1] if "does not know" in what]
+
+
+def test_doctor_names_the_functions_that_the_shim_lacks(node):
+    driver = """
+int cuInit(void) { return 0; }
+int cuNewB(void) { return 0; }
+__attribute__((weak)) int cuNewA(void) { return 0; }
+int cudbgNew(void) { return 0; }
+int cuData;
+int unrelated(void) { return 0; }
+static int cuHidden(void) { return 0; }
+__attribute__((visibility("hidden"))) int cuHiddenToo(void) { return cuHidden(); }
+extern int cuNotHere(void);
+int cuUses(void) { return cuNotHere(); }
+"""
+    found = compared(node, driver, "int cuInit(void) { return 0; } int cuUses(void) { return 0; }")
+    assert len(found) == 1 and found[0][0] == "warning"
+    assert "the driver 535.104.05 has 2 functions of libcuda.so" in found[0][1] and ": cuNewA, cuNewB;" in found[0][1]
+
+
+def test_doctor_has_nothing_to_say_of_an_older_driver(node):
+    assert compared(node, "int cuInit(void) { return 0; }", "int cuInit(void) { return 0; } int cuNew(void) { return 0; }") == []
+
+
+def test_many_names_are_cut(node):
+    driver = "".join(f"int cuNew{i:04}(void) {{ return 0; }}\n" for i in range(3000))
+    found = compared(node, driver, "int cuInit(void) { return 0; }")[0][1]
+    assert "has 3000 functions" in found and "cuNew0000, cuNew0001" in found and len(found) < 700
+
+
+def test_a_damaged_file_is_no_driver_and_does_no_harm(node):
+    """Doctor reads what it finds below --root: each byte of the headers may be anything."""
+    path = node.root / LIBRARIES / "libcuda.so.535.104.05"
+    compared(node, "int cuNew(void) { return 0; }", "int cuInit(void) { return 0; }")
+    whole, random_ = path.read_bytes(), random.Random(5)
+    sections = int.from_bytes(whole[40:48], "little")
+    for i in range(60):
+        data = bytearray(whole)
+        for _ in range(4):
+            at = random_.choice([random_.randrange(64), random_.randrange(sections, len(data))])
+            data[at] = random_.choice([0, 1, 0x7f, 0x80, 0xff])
+        path.write_bytes(data if i % 3 else data[:random_.randrange(len(data))])
+        result = node.doctor("-o", "json")
+        assert result.returncode in (0, 1) and "runtime error" not in result.stderr and "Sanitizer" not in result.stderr
+        doctor_report.read(result)
+
+
+@pytest.fixture
+def down():
+    with isolated() as w:
+        w.change_driver("int nvmlNewThing(void) { return 0; }\n")
+        yield w
+
+
+def test_the_agent_names_them_and_serves(down):
+    down.kubelet.start()
+    down.start_agent()
+    down.kubelet.wait_devices(30, timeout=15)
+    event = wait_for(lambda: down.api.events(REASON))[0]
+    assert "has 1 functions that this version of ration does not know" in event["message"]
+    assert "nvmlNewThing" in event["message"] and event["involvedObject"]["kind"] == "Node"
+    condition = wait_for(down.condition)
+    assert (condition["status"], condition["reason"]) == ("False", REASON) and "nvmlNewThing" in condition["message"]
+    wait_for(lambda: in_service(down))
+    assert not problem(down) and agent_page(down)("ration_driver_unknown_functions") == 1
+    time.sleep(2.5)
+    assert len(down.api.events(REASON)) == 1
+
+
+def test_the_agent_refuses_the_node_where_it_is_told_to(down):
+    down.options = ["--unknown-functions", "refuse"]
+    down.kubelet.start()
+    down.start_agent()
+    event = not_ready(down, "nvmlNewThing")
+    assert "unknownFunctions" in event["message"]
+    time.sleep(0.5)
+    assert down.kubelet.devices == {} and not in_service(down)
+
+
+def test_a_driver_that_is_known_is_not_told_of():
+    with isolated() as w:
+        w.options = ["--unknown-functions", "refuse"]
+        w.kubelet.start()
+        w.start_agent()
+        w.kubelet.wait_devices(30, timeout=15)
+        wait_for(lambda: in_service(w))
+        assert agent_page(w)("ration_driver_unknown_functions") == 0 and not w.api.events(REASON)
