@@ -322,3 +322,34 @@ def test_runtime_that_does_not_answer_makes_the_new_pod_wait(world):
     world.kubelet.end(old)
     world.kubelet.start_runtime()
     assert wait_for(lambda: starts(world, new))
+
+
+@pytest.mark.parametrize("text", [None, "{=", '{"at":"x","pods":[],"ended":[]}'], ids=["removed", "malformed", "emptied"])
+def test_annotation_that_somebody_changes_is_restored(world, text):
+    delete_by_force(world, run(world, "stubborn"))
+    it = wait_for(lambda: held(world) and held(world)["pods"] and held(world))
+    time.sleep(1.2)
+    world.api.patch("nodes", NODE, {"metadata": {"annotations": {"ration.dev/held": text}}})
+    wait_for(lambda: world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/held") == json.dumps(
+        it, separators=(",", ":")), timeout=5)
+
+
+def test_annotation_that_somebody_invents_is_removed(world):
+    time.sleep(0.5)
+    world.api.patch("nodes", NODE, {"metadata": {"annotations": {"ration.dev/held": "{="}}})
+    wait_for(lambda: "ration.dev/held" not in world.api.node(NODE)["metadata"]["annotations"], timeout=5)
+
+
+def test_node_object_that_is_made_anew_never_shows_gpus_without_what_is_held(world):
+    delete_by_force(world, run(world, "stubborn"))
+    it = wait_for(lambda: held(world) and held(world)["pods"])
+    time.sleep(1.2)
+    world.api.delete("nodes", NODE)
+    world.api.create_node(NODE, labels={"ack.node.gpu.schedule": "share"})
+
+    def shown():
+        annotations = world.api.node(NODE)["metadata"].get("annotations", {})
+        assert "ration.dev/gpus" not in annotations or "ration.dev/held" in annotations
+        return "ration.dev/gpus" in annotations
+    wait_for(shown, timeout=10)
+    assert held(world)["pods"] == it

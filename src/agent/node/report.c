@@ -11,6 +11,7 @@
 #include "agent/kubelet/plugin.h"
 #include "agent/node/condition.h"
 #include "agent/node/settle.h"
+#include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -134,6 +135,16 @@ static int patch_pending(const struct agent *agent, struct json_object *seen, st
 	return r ? r : patch_text(patch, seen, ANNOTATION_NODE_UNIT_PENDING, other_unit ? unit : NULL);
 }
 
+/* In the same write as the inventory: without it a Node object that was made anew would have free GPUs on
+ * which orphans run. */
+static int patch_held(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+{
+	const char *text = NULL;
+
+	return leftovers_word(agent->leftovers, &text) ? patch_text(patch, seen, ANNOTATION_NODE_HELD, text)
+						       : 0;
+}
+
 static int patch_annotations(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
 	const struct agent *agent = report->agent;
@@ -161,6 +172,8 @@ static int patch_annotations(const struct report *report, struct json_object *se
 		r = patch_text(patch, seen, ANNOTATION_NODE_UNIT, serves ? unit : NULL);
 	if (r == 0)
 		r = patch_serving(agent, seen, patch);
+	if (r == 0)
+		r = patch_held(agent, seen, patch);
 	if (r == 0)
 		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem.text ? problem.text : NULL);
 	if (r == 0)

@@ -24,6 +24,7 @@
 #define ASK_NS (300 * NS_PER_MS) /* while somebody lives */
 #define AGAIN_NS (1 * NS_PER_S)	 /* after a failure */
 #define NAME_ENDED_NS (60 * NS_PER_S)
+#define SHOWN_NS NS_PER_S /* the watch has shown what we wrote by then */
 #define PODS_MAX 1024
 #define TEXT_MAX ((size_t)128 << 10) /* an object's annotations have 256 KiB together */
 #define TIMEOUT_MS 5000
@@ -50,6 +51,8 @@ struct leftovers {
 	struct held recalled; /* by our records, until `reconciled` */
 	bool reconciled, changed, complained, cut;
 	struct kube_request *request;
+	char *said; /* what was written last, NULL: no annotation */
+	int64_t said_ns;
 };
 
 static void leftover_free(struct leftovers *l, struct leftover *pod)
@@ -278,6 +281,19 @@ static void leftovers_publish(struct leftovers *l)
 	if (body && kube_request(l->agent->client, "PATCH", path, KUBE_CONTENT_MERGE_PATCH, body, TIMEOUT_MS,
 			    on_published, l, &l->request) == 0)
 		l->changed = false;
+	else
+		return;
+	free(l->said);
+	l->said = TAKE_PTR(text);
+	l->said_ns = monotonic_ns();
+}
+
+bool leftovers_word(const struct leftovers *l, const char **ret_text)
+{
+	if (!l->reconciled || l->changed || l->request || monotonic_ns() - l->said_ns < SHOWN_NS)
+		return false;
+	*ret_text = l->said;
+	return true;
 }
 
 static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives)
@@ -415,5 +431,6 @@ void leftovers_free(struct leftovers *l)
 	while (!list_empty(&l->pods))
 		leftover_free(l, list_entry(l->pods.next, struct leftover, item));
 	held_release(&l->recalled);
+	free(l->said);
 	free(l);
 }

@@ -28,6 +28,10 @@ void leftovers_pod_failed(struct leftovers *leftovers, const struct pod_facts *f
  * annotation name, and the API server does not have. */
 void leftovers_reconcile(struct leftovers *leftovers, struct json_object *node);
 
+/* leftovers_word() - what the node's annotation is to say, NULL: there is to be none. False: it is being
+ * written. Somebody may remove or change it, and a Node object that is made anew lacks it. */
+bool leftovers_word(const struct leftovers *leftovers, const char **ret_text);
+
 /* leftovers_may_live() - the API server has forgotten this pod, and it is not known that its containers
  * ended. Accepts NULL. */
 bool leftovers_may_live(const struct leftovers *leftovers, const char *uid);
