@@ -170,7 +170,7 @@ static void add_card(struct strbuf *out, size_t i, int index, const char *uuid, 
 
 static void add_node_head(struct strbuf *out, const char *name, const char *uid, enum gpu_mode mode,
 	enum gpu_policy policy, uint32_t unit_mib, uint32_t instances_max, bool mixing, bool serving,
-	bool changing)
+	bool changing, bool held_unreadable)
 {
 	add_text(out, "{\"name\":", name);
 	add_text(out, ",\"uid\":", uid);
@@ -184,6 +184,8 @@ static void add_node_head(struct strbuf *out, const char *name, const char *uid,
 	add_bool(out, ",\"serving\":", serving);
 	if (changing)
 		strbuf_adds(out, ",\"changing\":true");
+	if (held_unreadable)
+		strbuf_adds(out, ",\"heldUnreadable\":true");
 	strbuf_adds(out, ",\"cards\":[");
 }
 
@@ -198,7 +200,7 @@ static void add_node_tail(struct strbuf *out, const struct held *held, bool lost
 void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
 {
 	add_node_head(out, facts->name, facts->uid, facts->mode, facts->policy, facts->unit_mib,
-		facts->instances_max, facts->mixing, facts->serving, facts->changing);
+		facts->instances_max, facts->mixing, facts->serving, facts->changing, facts->held_unreadable);
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		const struct gpu_facts *gpu = &facts->gpus[i];
 
@@ -215,7 +217,7 @@ void history_add_node(struct strbuf *out, const struct node_ledger *node, bool w
 {
 	add_node_head(out, node->facts.name, node->facts.uid, node->facts.mode, node->facts.policy,
 		node->facts.unit_mib, node->facts.instances_max, node->facts.mixing, node->facts.serving,
-		node->facts.changing);
+		node->facts.changing, node->facts.held_unreadable);
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct links *links = node->links;
 

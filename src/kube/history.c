@@ -93,6 +93,7 @@ static int node_facts_read(struct json_object *object, struct node_facts *facts,
 	facts->mixing = json_object_get_boolean(json_member(object, "mixing"));
 	facts->serving = json_object_get_boolean(json_member(object, "serving"));
 	facts->changing = json_object_get_boolean(json_member(object, "changing"));
+	facts->held_unreadable = json_object_get_boolean(json_member(object, "heldUnreadable"));
 	if (!facts->name || !facts->uid)
 		return error_set(err, ENOMEM, "out of memory");
 	if (cards_read(json_member(object, "cards"), facts) < 0)

@@ -309,6 +309,7 @@ static int read_held(struct json_object *annotations, struct node_facts *facts, 
 	r = held_from_json(text, &facts->held, err);
 	if (r < 0)
 		error_prefix(err, "annotation %s", ANNOTATION_NODE_HELD);
+	facts->held_unreadable = r == -EINVAL;
 	return r;
 }
 
@@ -323,7 +324,8 @@ static int read_annotations(struct json_object *node, struct node_facts *facts, 
 	facts->changing = json_member(annotations, ANNOTATION_NODE_MODE_PENDING) ||
 			  json_member(annotations, ANNOTATION_NODE_UNIT_PENDING);
 	r = read_held(annotations, facts, err);
-	if (r == 0)
+	/* Its cards are what they are; the sentence stays, unless there is a worse one. */
+	if (r == 0 || facts->held_unreadable)
 		r = read_mode_and_unit(annotations, facts, err);
 	if (r == 0)
 		r = annotation(annotations, ANNOTATION_NODE_GPUS, &inventory, err);

@@ -83,6 +83,7 @@ struct node_facts {
 	bool serving;  /* false: its agent wants no new pod; true after init */
 	bool changing; /* mode and unit are those of the pods that are there; others come after them */
 	struct held held;
+	bool held_unreadable; /* what it says of orphans: nothing new may come */
 };
 
 /* What the API server says about a pod. */
@@ -163,6 +164,7 @@ struct node_ledger {
 		bool mixing;
 		bool serving;
 		bool changing;
+		bool held_unreadable;
 		struct held held;
 	} facts;
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */

@@ -129,6 +129,8 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 		return MISFIT_NO_GPU_NODE;
 	if (!node->facts.serving || node->agent_lost)
 		return MISFIT_NOT_SERVING;
+	if (node->facts.held_unreadable)
+		return MISFIT_HELD;
 	if (request->unit_mib && request->unit_mib != node->facts.unit_mib)
 		return MISFIT_UNIT;
 	if (node->facts.changing)

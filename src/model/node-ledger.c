@@ -374,6 +374,7 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 		node->facts.mode != facts->mode || node->facts.policy != facts->policy ||
 		node->facts.unit_mib != facts->unit_mib || node->facts.n_gpus != facts->n_gpus ||
 		node->facts.serving != facts->serving || node->facts.changing != facts->changing ||
+		node->facts.held_unreadable != facts->held_unreadable ||
 		node->facts.mixing != facts->mixing || node->facts.instances_max != facts->instances_max)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
@@ -396,6 +397,7 @@ static void node_ledger_take_gpus(
 	node->facts.n_gpus = facts->n_gpus;
 	node->facts.serving = facts->serving;
 	node->facts.changing = facts->changing;
+	node->facts.held_unreadable = facts->held_unreadable;
 	node->facts.mixing = facts->mixing;
 	node->facts.instances_max = facts->instances_max;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
@@ -443,7 +445,7 @@ void node_ledger_forget(struct node_ledger *node)
 	free(node->facts.address);
 	node->facts.address = NULL;
 	node->facts.mode = GPU_MODE_NONE;
-	node->facts.changing = false;
+	node->facts.changing = node->facts.held_unreadable = false;
 	gpus_free(node->gpus, node->facts.n_gpus);
 	node->gpus = NULL;
 	free(node->links);

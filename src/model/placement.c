@@ -297,6 +297,8 @@ static const char *misfit_constant(enum misfit misfit)
 		return "GPU memory unit differs";
 	case MISFIT_CHANGING:
 		return "GPU node changes its mode";
+	case MISFIT_HELD:
+		return "GPU node's ration.dev/held cannot be read";
 	case MISFIT_LEVEL:
 		return "not the level that the ResourcePolicy gives";
 	default:

@@ -89,6 +89,7 @@ enum misfit {
 	MISFIT_MIXED,	    /* GPU node has pods with, or without gpu-core.percentage */
 	MISFIT_UNIT,	    /* GPU memory unit differs */
 	MISFIT_CHANGING,    /* GPU node changes its mode (or unit) */
+	MISFIT_HELD,	    /* what its agent says of orphans cannot be read */
 	MISFIT_LEVEL,	    /* it would fit, but its ResourcePolicy has another level for it, or none */
 	MISFIT_MAX,
 };

@@ -87,6 +87,7 @@ static const char *const misfits[MISFIT_MAX] = {
 	[MISFIT_MIXED] = "job_mixing",
 	[MISFIT_UNIT] = "unit",
 	[MISFIT_CHANGING] = "changing",
+	[MISFIT_HELD] = "held",
 	[MISFIT_LEVEL] = "level",
 };
 _Static_assert(MISFIT_MAX == MISFIT_LEVEL + 1, "a misfit without a name here");

@@ -268,8 +268,14 @@ def test_a_node_whose_held_cannot_be_read_is_given_nothing_and_said_so(api, star
     gpu_node(api, "n", 16160)
     annotate(api, "n", held=text)
     scheduler = start()
-    assert not scheduler.filter(api.create_pod("p", gpu_mem=3), ["n"])["NodeNames"]
+    result = scheduler.filter(api.create_pod("p", gpu_mem=3), ["n"])
+    assert not result["NodeNames"]
+    reasons = {**(result.get("FailedNodes") or {}), **(result.get("FailedAndUnresolvableNodes") or {})}
+    assert reasons == {"n": "GPU node's ration.dev/held cannot be read"}
     assert "annotation ration.dev/held" in scheduler.text()
+    assert [d["totalGPU"] for d in scheduler.inspect()["nodes"][0]["devs"]] == [15]
+    held(api, "n")
+    wait_for(lambda: scheduler.filter(api.create_pod(f"p{time.monotonic_ns()}", gpu_mem=3), ["n"])["NodeNames"] == ["n"], 2)
 
 
 def cpu_seconds(process):
@@ -313,3 +319,18 @@ def test_a_pod_asked_for_after_a_gap_is_asked_for_after_the_next_one_too(api, st
     api.delete("pods", "p")
     held(api, "n1", ended=[pod])
     wait_for(lambda: scheduler.used() == {"n1": [0]}, 15)
+
+
+@pytest.mark.parametrize("length, fits_there", [(250_000, True), (262_100, False)])
+def test_a_pod_whose_annotations_would_be_too_long_with_its_placement_is_not_bound(api, start, length, fits_there):
+    """A Binding is not held to the 256 KiB of all annotations, whatever comes after it is: the pod could not even end."""
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    pod = api.create_pod("p", gpu_mem=3, annotations={"note": "x" * length})
+    result = scheduler.filter(pod, ["n"])
+    assert bool(result["NodeNames"]) == fits_there
+    if fits_there:
+        assert scheduler.bind(pod, "n") == ""
+        assert sum(len(k) + len(v) for k, v in api.get("pods", "p")["metadata"]["annotations"].items()) < 256 << 10
+    else:
+        assert "annotations are too long" in result["FailedAndUnresolvableNodes"]["n"]
