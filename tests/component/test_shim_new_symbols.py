@@ -1,5 +1,7 @@
 """Functions of drivers that are newer than this version: what is known of them is hooked, and of what is not known nothing
 goes around a hook."""
+import fake_driver
+import grants
 from test_shim import needs_no_grant_here, succeeds, with_driver
 
 pytestmark = needs_no_grant_here
@@ -78,10 +80,12 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 
 
 def test_grids_of_which_no_document_tells_are_refused(tmp_path):
+    cuda = fake_driver.build(tmp_path, "libcuda.so.1", fake_driver.CUDA_CARDS)
     succeeds("""
-        for name in ("cuSubgridCreate", "cuSubgridWorkerGridCreate", "cuSubgridWorksetCreate"):
-            assert getattr(cuda, name)(0, 0, 0) == 801
-        """, with_driver(tmp_path, ""))
+        names = "cuSubgridCreate", "cuSubgridWorkerGridCreate", "cuSubgridWorksetCreate"
+        assert {getattr(cuda, name)(0, 0, 0) for name in names} == {3}
+        assert cuda.cuInit(0) == 0 and {getattr(cuda, name)(0, 0, 0) for name in names} == {801}
+        """, grants.write(tmp_path, cuda, cuda, [(fake_driver.uuid(0), "00000000:00:00.0", 2154 << 20, 16160 << 20)]))
 
 
 PASSED_ON = """
