@@ -157,7 +157,22 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_number)
 	return graph_run(stream, exec->graph);
 }
 
-/* There is nothing to prepare. */
+static CUresult map_memory(const struct graph *graph)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < graph->node_count && r == CUDA_SUCCESS; i++) {
+		const struct task *task = &graph->nodes[i]->task;
+
+		if (task->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			r = graph_memory_map(task->alloc.device, task->alloc.address);
+		else if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			r = map_memory(task->child);
+	}
+	return r;
+}
+
+/* Nothing else is to be prepared. */
 CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_number)
 {
 	_cleanup_call_ struct call call = {};
@@ -167,7 +182,9 @@ CUresult cuGraphUpload(CUgraphExec handle, CUstream stream_number)
 
 	if (r == CUDA_SUCCESS)
 		r = object_find((uintptr_t)handle, OBJECT_EXEC, &exec);
-	return r == CUDA_SUCCESS ? stream_find(call.context, stream_number, &stream) : r;
+	if (r == CUDA_SUCCESS)
+		r = stream_find(call.context, stream_number, &stream);
+	return r == CUDA_SUCCESS ? map_memory(exec->graph) : r;
 }
 
 /* The node of the executable that was made from this one of the graph. */

@@ -60,13 +60,12 @@ static void unreserve(struct region *region)
 		return;
 	card_give(region->device, region->room.size);
 	totals_of(region->device)->reserved -= region->room.size;
+	totals_of(region->device)->used -= region->room.size;
 	region->reserved = false;
 }
 
 void graph_memory_release(struct region *region)
 {
-	if (region->in_use)
-		totals_of(region->device)->used -= region->room.size;
 	region->in_use = false;
 }
 
@@ -92,24 +91,36 @@ void graph_memory_free(uint64_t address)
 	free(region);
 }
 
-CUresult graph_memory_run_alloc(struct device *device, uint64_t address)
+/* Used is what is mapped by a graph, be it running or not; memory is not shared among graphs here. */
+CUresult graph_memory_map(struct device *device, uint64_t address)
 {
 	struct region *region = find(address);
 	struct totals *t = totals_of(device);
 
-	/* Launched again before it was freed. */
-	if (!region || region->in_use)
+	if (!region)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!region->reserved) {
-		if (card_take(device, region->room.size) != CUDA_SUCCESS)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		region->reserved = true;
-		t->reserved += region->room.size;
-	}
-	region->in_use = true;
+	if (region->reserved)
+		return CUDA_SUCCESS;
+	if (card_take(device, region->room.size) != CUDA_SUCCESS)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	region->reserved = true;
+	t->reserved += region->room.size;
 	t->used += region->room.size;
 	raise_high(t);
 	return CUDA_SUCCESS;
+}
+
+CUresult graph_memory_run_alloc(struct device *device, uint64_t address)
+{
+	struct region *region = find(address);
+	CUresult r;
+
+	/* Launched again before it was freed. */
+	if (!region || region->in_use)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = graph_memory_map(device, address);
+	region->in_use = r == CUDA_SUCCESS;
+	return r;
 }
 
 static void run_free(struct op *op)

@@ -48,6 +48,8 @@ CUresult graph_memory_new(struct device *device, uint64_t size, uint64_t *ret_ad
 /* graph_memory_use(), graph_memory_free() - one more node, or one less: it goes with the last. */
 void graph_memory_use(uint64_t address);
 void graph_memory_free(uint64_t address);
+/* graph_memory_map() - takes the card's memory for it, if it has none. */
+CUresult graph_memory_map(struct device *device, uint64_t address);
 CUresult graph_memory_run_alloc(struct device *device, uint64_t address);
 CUresult graph_memory_run_free(struct stream *stream, uint64_t address);
 /* graph_memory_release() - freed by the application, outside of a graph. */

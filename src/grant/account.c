@@ -77,6 +77,7 @@ static int claim(struct account *account, struct process *process)
 	owner_sign(&account->usage->slots[reserve.slot], reserve.owner, &process->self);
 	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++)
 		atomic_store(&account->usage->slots[reserve.slot].shared[i], 0);
+	atomic_store(&account->usage->slots[reserve.slot].fresh, 0);
 	/* No call is under way; those of the predecessor were left where it died. */
 	moves = atomic_load(&account->usage->slots[reserve.slot].moves);
 	atomic_store(&account->usage->slots[reserve.slot].moves,
@@ -335,6 +336,16 @@ void account_is_loose(struct account *account)
 
 	if (atomic_exchange(&process->is_loose, 1) == 0 && atomic_load(&process->has_slot))
 		atomic_fetch_or(moves_of(account, process), USAGE_MOVES_LOOSE);
+}
+
+void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, bool fresh)
+{
+	struct process *process = process_of(account);
+
+	if (atomic_load(&process->has_slot))
+		atomic_store(&account->usage->slots[process->slot].fresh,
+			fresh ? USAGE_FRESH | (uint64_t)(card & 63) << 32 | (pages_of(bytes) & UINT32_MAX)
+			      : 0);
 }
 
 static int charge_bytes(struct account *account, unsigned card, uint64_t bytes, bool moves)

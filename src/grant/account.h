@@ -47,6 +47,10 @@ int account_enter_tried(struct account *account, unsigned card, uint64_t bytes);
 /* account_is_loose() - from now on this process has pools: memory may go back to the driver at any moment. */
 void account_is_loose(struct account *account);
 
+/* account_note_fresh() - this process has just made its first context on the card, charged with so much, and
+ * has nothing else there that is not charged; false: that is no longer so. */
+void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, bool fresh);
+
 /* account_charge() - bytes of the card, rounded up to 4 KiB, within its limit less overhead, over all
  * processes of the container at once. -ENOMEM: that is more than is left, though the dead were looked for and
  * stale overhead was waited for (at most 5 ms); nothing is charged then. -EUSERS: more processes than slots.

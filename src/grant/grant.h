@@ -82,8 +82,11 @@ struct grant_file_live {
 	 * generation of an owner that is dead, and GRANT_DEAD; 0: the keeper says nothing. Processes of
 	 * another pid namespace cannot know by themselves. See owner_note_dead(). */
 	_Atomic uint16_t dead[GRANT_DEAD_EACH];
+	/* What a context takes on this card, as the last one showed; 0: not known. A context is charged that
+	 * much before it is made. */
+	_Atomic uint64_t context_bytes;
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved[24 - 8 * GRANT_LAYOUT_STEP]; /* zero */
+	uint8_t reserved[16 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 struct grant_file {
@@ -109,6 +112,9 @@ _Static_assert(offsetof(struct grant_file_live, limit_bytes) == 16, "layout");
 _Static_assert(offsetof(struct grant_file_live, looked_for) == 24, "layout");
 _Static_assert(offsetof(struct grant_file_live, largest_limit_bytes) == 32, "layout");
 _Static_assert(offsetof(struct grant_file_live, core_share) == 40, "layout");
+_Static_assert(offsetof(struct grant_file_live, pause) == 64, "layout");
+_Static_assert(offsetof(struct grant_file_live, dead) == 72, "layout");
+_Static_assert(offsetof(struct grant_file_live, context_bytes) == 104, "layout");
 _Static_assert(offsetof(struct grant_file, card_count) == 24, "layout");
 _Static_assert(offsetof(struct grant_file, container) == 32, "layout");
 _Static_assert(offsetof(struct grant_file, cuda_library) == 288, "layout");

@@ -10,6 +10,8 @@ struct charge {
 	uint64_t held, exported, imported;
 	uint64_t moves; /* of all of them */
 	bool under_way, loose;
+	bool fresh;
+	uint64_t fresh_bytes;
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -34,6 +36,8 @@ static struct charge charge_of(const struct owner *process, const struct usage_p
 		charge.imported = larger(charge.imported, slots[i].imported_bytes);
 		charge.moves += slots[i].moves + slots[i].owner;
 		charge.under_way |= USAGE_MOVES_UNDER_WAY(slots[i].moves) != 0;
+		charge.fresh |= slots[i].fresh;
+		charge.fresh_bytes = larger(charge.fresh_bytes, slots[i].fresh_bytes);
 		charge.loose |= (slots[i].moves & USAGE_MOVES_LOOSE) != 0;
 	}
 	charge.exported = smaller(charge.exported, charge.held);
@@ -96,6 +100,16 @@ static void learn_nothing(struct overhead_known *known, uint64_t guess)
 		known->bytes = guess;
 }
 
+/* The least of several, as one may have more than its context. */
+static void learn_context(const struct charge *now, uint64_t bytes, uint64_t *context_bytes)
+{
+	uint64_t others = now->held - smaller(now->held, now->fresh_bytes);
+	uint64_t found = bytes - smaller(bytes, others);
+
+	if (now->fresh && found && (*context_bytes == 0 || found < *context_bytes))
+		*context_bytes = found;
+}
+
 static void sample_process(struct overhead_process *process, const struct charge *was,
 	const struct charge *now, const struct exports *exports, struct overhead *sum)
 {
@@ -107,6 +121,7 @@ static void sample_process(struct overhead_process *process, const struct charge
 
 	if (still && !now->under_way) {
 		learn_exactly(&process->known, seen, now->loose);
+		learn_context(now, bytes, &sum->context_bytes);
 	} else if (still) {
 		sum->moved |= !process->known.certain;
 		sum->guessed |= !process->known.certain;

@@ -48,7 +48,7 @@ int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power)
 
 static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t index, unsigned card)
 {
-	uint64_t shared = atomic_load(&slot->shared[card]);
+	uint64_t shared = atomic_load(&slot->shared[card]), fresh = atomic_load(&slot->fresh);
 
 	return (struct usage_peek_slot){
 		.slot = index,
@@ -57,6 +57,8 @@ static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t in
 		.time_namespace = atomic_load(&slot->time_namespace),
 		.image = atomic_load(&slot->image),
 		.moves = atomic_load(&slot->moves),
+		.fresh = fresh & USAGE_FRESH && USAGE_FRESH_CARD(fresh) == card,
+		.fresh_bytes = (fresh & UINT32_MAX) << USAGE_PAGE_SHIFT,
 		.held_bytes = USAGE_HELD_PAGES(atomic_load(&slot->cards[card])) << USAGE_PAGE_SHIFT,
 		.exported_bytes = shared >> 32 << USAGE_PAGE_SHIFT,
 		.imported_bytes = (shared & UINT32_MAX) << USAGE_PAGE_SHIFT,

@@ -39,6 +39,8 @@ struct usage_peek_slot {
 	uint32_t slot;
 	uint64_t owner, start_ticks, time_namespace, image; /* as in struct usage_slot */
 	uint64_t moves;
+	bool fresh; /* its only context on this card is new, and charged with fresh_bytes */
+	uint64_t fresh_bytes;
 	uint64_t held_bytes, exported_bytes, imported_bytes;
 };
 

@@ -43,6 +43,10 @@
 #define USAGE_MOVES_UNDER_WAY(moves) ((moves)&0x7fffffff)
 #define USAGE_MOVES_LOOSE (UINT64_C(1) << 31)
 
+/* usage_slot.fresh */
+#define USAGE_FRESH (UINT64_C(1) << 63)
+#define USAGE_FRESH_CARD(fresh) ((unsigned)((fresh) >> 32) & 63)
+
 /* One card's sum over the container. */
 struct usage_card {
 	_Atomic uint64_t total;	  /* epoch and pages, as above */
@@ -73,7 +77,11 @@ struct usage_slot {
 	 * during which this word stays the same, with none under way, saw what is charged. 0: a version of
 	 * the shim that does not count. */
 	_Atomic uint64_t moves;
-	uint8_t reserved[24];			      /* zero */
+	/* Not 0 while the process has just made its first context on a card, and nothing else there:
+	 * USAGE_FRESH, the card (bits 32 to 37), and pages that it has charged for it. From that the keeper
+	 * knows what a context takes. */
+	_Atomic uint64_t fresh;
+	uint8_t reserved[16];			      /* zero */
 	_Atomic uint64_t cards[GRANT_FILE_CARDS_MAX]; /* as above */
 	/* Pages of what is held that other processes may have too (high half), and of what this process has
 	 * of others (low half), which the driver counts for both. Written by the owner only. */
@@ -100,6 +108,7 @@ _Static_assert(sizeof(struct usage_card) == 128, "size of a card is part of the 
 _Static_assert(offsetof(struct usage_card, core_credit) == 32, "layout");
 _Static_assert(sizeof(struct usage_slot) == 64 + 16 * 64, "size of a slot is part of the layout");
 _Static_assert(offsetof(struct usage_slot, moves) == 32, "layout");
+_Static_assert(offsetof(struct usage_slot, fresh) == 40, "layout");
 _Static_assert(offsetof(struct usage_slot, cards) == 64, "layout");
 _Static_assert(offsetof(struct usage_slot, shared) == 64 + 8 * 64, "layout");
 _Static_assert(offsetof(struct usage_file, slots_used) == 24, "layout");

@@ -2,6 +2,7 @@
  * that. A driver whose contexts were made on a card that is not granted could be used for anything there. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/memory-contexts.h"
 #include "shim/session.h"
 
 /* After a call that made the driver take memory of its own. */
@@ -12,92 +13,151 @@ static CUresult look(CUresult r)
 	return r;
 }
 
-/* After one that made a context. */
-static CUresult await_look(CUresult r, CUdevice device)
-{
-	if (r == CUDA_SUCCESS)
-		session_await_look((unsigned)cuda_device_card(device));
-	return r;
-}
-
 HOOK CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(DRIVER(cuCtxCreate)(context, flags, device), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS ? context_made(&making, DRIVER(cuCtxCreate)(context, flags, device), context)
+				 : r;
 }
 
 HOOK CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(DRIVER(cuCtxCreate_v2)(context, flags, device), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS
+		       ? context_made(&making, DRIVER(cuCtxCreate_v2)(context, flags, device), context)
+		       : r;
 }
 
 HOOK CUresult cuCtxCreate_v3(
 	CUcontext *context, CUexecAffinityParam *affinity, int count, unsigned int flags, CUdevice device)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS
+		       ? context_made(&making,
+				 DRIVER(cuCtxCreate_v3)(context, affinity, count, flags, device), context)
+		       : r;
 }
 
 HOOK CUresult cuCtxCreate_v4(
 	CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice device)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(DRIVER(cuCtxCreate_v4)(context, params, flags, device), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS ? context_made(&making,
+					   DRIVER(cuCtxCreate_v4)(context, params, flags, device), context)
+				 : r;
+}
+
+static bool is_active(CUdevice device)
+{
+	unsigned flags;
+	int active = 0;
+
+	return DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active;
 }
 
 /* Only the first of many calls makes the context. */
 HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	unsigned flags;
-	int active = 0;
+	struct making making;
+	CUresult r;
 
 	if (cuda_device_card(device) < 0)
 		return cuda_refuse_device();
-	if (DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active)
+	if (is_active(device))
 		return DRIVER(cuDevicePrimaryCtxRetain)(context, device);
-	return await_look(DRIVER(cuDevicePrimaryCtxRetain)(context, device), device);
+	r = context_make(&making, device);
+	return r == CUDA_SUCCESS
+		       ? context_made(&making, DRIVER(cuDevicePrimaryCtxRetain)(context, device), context)
+		       : r;
 }
 
+/* Retains the primary context for as long as it lives (CUDA 13.0 driver API, "Green Contexts"), and so makes
+ * that if nobody has. */
 HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice device, unsigned int flags)
 {
+	struct making making;
+	CUcontext primary;
+	CUresult r;
+
 	if (cuda_device_card(device) < 0)
 		return cuda_refuse_device();
-	return look(DRIVER(cuGreenCtxCreate)(context, resources, device, flags));
+	if (is_active(device))
+		return look(DRIVER(cuGreenCtxCreate)(context, resources, device, flags));
+	r = context_make(&making, device);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = DRIVER(cuGreenCtxCreate)(context, resources, device, flags);
+	primary = context_primary(device);
+	return primary ? context_made(&making, r, &primary) : context_made(&making, r, (CUcontext *)context);
 }
 
 HOOK CUresult cuGLCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(DRIVER(cuGLCtxCreate)(context, flags, device), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS
+		       ? context_made(&making, DRIVER(cuGLCtxCreate)(context, flags, device), context)
+		       : r;
 }
 
 HOOK CUresult cuGLCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(DRIVER(cuGLCtxCreate_v2)(context, flags, device), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS
+		       ? context_made(&making, DRIVER(cuGLCtxCreate_v2)(context, flags, device), context)
+		       : r;
 }
 
 HOOK CUresult cuVDPAUCtxCreate(
 	CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau_device, void *vdpau_lookup)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(
-		DRIVER(cuVDPAUCtxCreate)(context, flags, device, vdpau_device, vdpau_lookup), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS
+		       ? context_made(&making,
+				 DRIVER(cuVDPAUCtxCreate)(context, flags, device, vdpau_device, vdpau_lookup),
+				 context)
+		       : r;
 }
 
 HOOK CUresult cuVDPAUCtxCreate_v2(
 	CUcontext *context, unsigned int flags, CUdevice device, uint32_t vdpau_device, void *vdpau_lookup)
 {
-	if (cuda_device_card(device) < 0)
-		return cuda_refuse_device();
-	return await_look(
-		DRIVER(cuVDPAUCtxCreate_v2)(context, flags, device, vdpau_device, vdpau_lookup), device);
+	struct making making;
+	CUresult r = context_make(&making, device);
+
+	return r == CUDA_SUCCESS ? context_made(&making,
+					   DRIVER(cuVDPAUCtxCreate_v2)(
+						   context, flags, device, vdpau_device, vdpau_lookup),
+					   context)
+				 : r;
+}
+
+static CUresult ended(CUresult r)
+{
+	if (r == CUDA_SUCCESS)
+		session_want_room();
+	return r;
+}
+
+HOOK CUresult cuModuleUnload(CUmodule module)
+{
+	return ended(DRIVER(cuModuleUnload)(module));
+}
+
+HOOK CUresult cuLibraryUnload(CUlibrary library)
+{
+	return ended(DRIVER(cuLibraryUnload)(library));
 }

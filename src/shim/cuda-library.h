@@ -38,6 +38,7 @@ __typeof__(cuMemFreeAsync) cuMemFreeAsync_ptsz;
 __typeof__(cuStreamSynchronize) cuStreamSynchronize_ptsz;
 __typeof__(cuGraphInstantiateWithParams) cuGraphInstantiateWithParams_ptsz;
 __typeof__(cuGraphLaunch) cuGraphLaunch_ptsz;
+__typeof__(cuGraphUpload) cuGraphUpload_ptsz;
 __typeof__(cuLaunchKernel) cuLaunchKernel_ptsz;
 __typeof__(cuLaunchKernelEx) cuLaunchKernelEx_ptsz;
 __typeof__(cuLaunchCooperativeKernel) cuLaunchCooperativeKernel_ptsz;

@@ -24,6 +24,7 @@ struct record {
 /* Cleared in a child of fork(). */
 struct records {
 	_Atomic uint64_t last_stamp;
+	_Atomic uint32_t made[GRANT_FILE_CARDS_MAX]; /* contexts, so far */
 	struct record list[CONTEXTS_MAX];
 };
 
@@ -165,6 +166,62 @@ bool context_has_room(const struct memory_here *here, unsigned units)
 	return false;
 }
 
+/* ---- its beginning --------------------------------------------------------------------------------------
+ */
+
+CUresult context_make(struct making *making, CUdevice device)
+{
+	const struct shim_session *session = session_get();
+	int card = cuda_device_card(device);
+
+	if (card < 0 || !session)
+		return cuda_refuse_device();
+	*making = (struct making){
+		.here.card = (uint32_t)card, .paid = atomic_load(&session->grant->live[card].context_bytes)};
+	return memory_enter(making->here.card, making->paid);
+}
+
+static bool record_made(struct object *object, void *context)
+{
+	struct making *making = context;
+
+	/* (A primary one may be there already: two threads that retain it at the same time.) */
+	making->is_new = object->stamp == 0;
+	return record_context(object, &making->here);
+}
+
+/* From the first context of a process the keeper knows what contexts take. */
+static bool is_first(unsigned card)
+{
+	struct records *all = records_get();
+
+	return all && atomic_fetch_add(&all->made[card], 1) == 0;
+}
+
+CUresult context_made(struct making *making, CUresult r, const CUcontext *context)
+{
+	const struct shim_session *session = session_get();
+	unsigned card = making->here.card;
+	bool first;
+
+	if (r == CUDA_SUCCESS)
+		objects_change(OBJECT_CONTEXT, (uintptr_t)*context, record_made, making);
+	if (!making->is_new) {
+		memory_refund(card, making->paid);
+		memory_leave();
+		return r;
+	}
+	context_charged(&making->here, making->paid);
+	first = is_first(card);
+	if (first)
+		account_note_fresh(session->account, card, making->paid, true);
+	memory_leave();
+	session_await_look(card);
+	if (first)
+		account_note_fresh(session->account, card, 0, false);
+	return r;
+}
+
 /* ---- its end --------------------------------------------------------------------------------------------
  */
 
@@ -213,7 +270,7 @@ static void end_finish(struct ending *ending, bool ended)
 	if (ended && ending->card >= 0)
 		session_await_look((unsigned)ending->card);
 	else if (ended)
-		session_want_look();
+		session_want_room();
 }
 
 static CUresult end_by(CUresult (*driver)(CUcontext), CUcontext context)
@@ -259,8 +316,7 @@ static bool is_active(CUdevice device)
 	return DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active;
 }
 
-/* The runtime may have retained it in ways that no hook saw, so the driver is asked for its handle. */
-static CUcontext primary_context(CUdevice device)
+CUcontext context_primary(CUdevice device)
 {
 	CUcontext context = NULL;
 
@@ -272,7 +328,7 @@ static CUcontext primary_context(CUdevice device)
 
 static CUresult end_primary(CUresult (*driver)(CUdevice), CUdevice device, bool reset)
 {
-	CUcontext context = primary_context(device);
+	CUcontext context = context_primary(device);
 	struct ending ending;
 	CUresult r;
 

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cuda/abi.h"
+
 struct object;
 
 /* Where an allocation happens. */
@@ -26,6 +28,23 @@ struct memory_here context_of(const struct object *object);
 
 /* context_lives() - it has not ended since. */
 bool context_lives(const struct memory_here *here);
+
+/* A context that is being made. */
+struct making {
+	struct memory_here here;
+	uint64_t paid; /* what contexts take on this card, as far as that is known */
+	bool is_new;
+};
+
+/* context_make() - before the driver makes one: charges what it will take. Not CUDA_SUCCESS: that is the
+ * answer. context_made() - after, with the driver's answer and the handle; returns that answer, once the
+ * keeper has seen what the context took. */
+CUresult context_make(struct making *making, CUdevice device);
+CUresult context_made(struct making *making, CUresult r, const CUcontext *context);
+
+/* context_primary() - of a device; NULL: it has none. Asked of the driver, since the runtime may have made it
+ * in ways that no hook sees. */
+CUcontext context_primary(CUdevice device);
 
 /* context_charged() - `bytes` more are charged in it (fewer: context_refunded(), which also gives them back,
  * unless the context has ended: then they were given back with it). */

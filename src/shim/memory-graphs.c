@@ -1,6 +1,12 @@
-/* Graphs that allocate. Their memory is the driver's own, per device; it takes it when a graph is launched,
- * and keeps it for the next launch. So before a launch what the graph allocates is paid, unless that much is
- * reserved and unused.
+/* Graphs that allocate. Their memory is the driver's own, per device; it takes it when a graph is launched or
+ * uploaded, and the graph keeps it until it is destroyed or cuDeviceGraphMemTrim() takes what is idle. So
+ * before the first launch, and the first after a trim, what the graph allocates is paid.
+ *
+ * CUDA programming guide 13.0, "Graph Memory Nodes", "Physical Memory Footprint": reserved is what is there
+ * for graphs, used is what is mapped by at least one graph, running or not. What is reserved and not used is
+ * what the next launch can have without growth. Graphs may share memory, and the driver may have to undo that
+ * when one is launched into another stream: it can grow by more than was paid. Then the next launch has to
+ * make room first.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -64,22 +70,122 @@ static void need_of_graph(CUgraph graph, unsigned depth, struct need *need)
 	free(nodes);
 }
 
+static struct reserve_of graph_memory(const struct object *exec)
+{
+	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = exec->index, .card = exec->card};
+}
+
+/* ---- taking it ------------------------------------------------------------------------------------------
+ */
+
+static _Atomic uint32_t trims; /* who was mapped before the last one may not be any more */
+static _Atomic bool has_overgrown[GRANT_FILE_CARDS_MAX];
+
+void graphs_trimmed(void)
+{
+	atomic_fetch_add(&trims, 1);
+}
+
+static void trim(const struct reserve_of *of)
+{
+	graphs_trimmed();
+	DRIVER(cuDeviceGraphMemTrim)((CUdevice)of->key);
+	pools_settle();
+}
+
+/* It has grown past what could be charged: nothing more until it fits. */
+static CUresult shrink(const struct reserve_of *of)
+{
+	if (!atomic_load(&has_overgrown[of->card]))
+		return CUDA_SUCCESS;
+	if (growth_catch_up(of) != CUDA_SUCCESS) {
+		trim(of);
+		if (growth_catch_up(of) != CUDA_SUCCESS)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	atomic_store(&has_overgrown[of->card], false);
+	return CUDA_SUCCESS;
+}
+
+/* What is mapped needs no more. count: one more than the trims there had been when it was. */
+static CUresult take_begin(struct growth *growth, const struct object *exec)
+{
+	struct reserve_of of = graph_memory(exec);
+	uint64_t bytes = exec->count == atomic_load(&trims) + 1 ? 0 : exec->bytes;
+	CUresult r = shrink(&of);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = growth_begin(growth, &of, bytes, bytes);
+	if (r != CUDA_ERROR_OUT_OF_MEMORY)
+		return r;
+	trim(&of);
+	return growth_begin(growth, &of, exec->bytes, exec->bytes);
+}
+
+static bool note_mapped(struct object *exec, void *context)
+{
+	exec->count = *(uint32_t *)context;
+	return exec->bytes > 0;
+}
+
+/* (What runs cannot be called back.) */
+static CUresult take_end(struct growth *growth, const struct object *exec, uint32_t trims_before, CUresult r)
+{
+	uint32_t mapped = trims_before + 1;
+
+	if (growth_settle(growth) != CUDA_SUCCESS)
+		atomic_store(&has_overgrown[exec->card], true);
+	if (r == CUDA_SUCCESS)
+		objects_change(OBJECT_EXEC, exec->key, note_mapped, &mapped);
+	memory_leave();
+	return r;
+}
+
+static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))
+{
+	struct growth growth;
+	struct object object;
+	uint32_t before;
+	CUresult r;
+
+	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed) ||
+		!objects_get(OBJECT_EXEC, (uintptr_t)exec, &object))
+		return driver(exec, stream);
+	r = take_begin(&growth, &object);
+	if (r != CUDA_SUCCESS)
+		return r;
+	before = atomic_load(&trims);
+	return take_end(&growth, &object, before, driver(exec, stream));
+}
+
+/* ---- hooks ----------------------------------------------------------------------------------------------
+ */
+
+static bool describe(CUgraph graph, struct object *ret_exec)
+{
+	struct need need = {.device = -1};
+
+	*ret_exec = (struct object){.kind = OBJECT_EXEC};
+	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed))
+		return false;
+	need_of_graph(graph, 0, &need);
+	if (need.bytes == 0 || cuda_device_card(need.device) < 0)
+		return false; /* none, or of the machine's memory */
+	ret_exec->bytes = need.bytes;
+	ret_exec->card = (uint32_t)cuda_device_card(need.device);
+	ret_exec->index = (uint32_t)need.device;
+	return true;
+}
+
 /* After a successful instantiation. */
 static CUresult enter(CUgraphExec exec, CUgraph graph)
 {
-	struct object object = {.kind = OBJECT_EXEC, .key = (uintptr_t)exec};
-	struct need need = {.device = -1};
+	struct object object;
 
-	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed))
+	if (!describe(graph, &object))
 		return CUDA_SUCCESS;
-	need_of_graph(graph, 0, &need);
-	if (need.bytes == 0)
-		return CUDA_SUCCESS;
-	if (cuda_device_card(need.device) < 0)
-		return CUDA_SUCCESS; /* of the machine's memory */
-	object.bytes = need.bytes;
-	object.card = (uint32_t)cuda_device_card(need.device);
-	object.index = (uint32_t)need.device;
+	object.key = (uintptr_t)exec;
 	if (objects_put(&object) == 0)
 		return CUDA_SUCCESS;
 	DRIVER(cuGraphExecDestroy)(exec);
@@ -108,41 +214,53 @@ HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsi
 	return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
 }
 
+typedef CUresult (*instantiate)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
+
+/* It may upload at once. */
+static CUresult instantiate_with(
+	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, instantiate driver)
+{
+	bool uploads = params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	struct growth growth;
+	struct object object;
+	uint32_t before;
+	CUresult r;
+
+	if (!uploads || !describe(graph, &object)) {
+		r = driver(exec, graph, params);
+		return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
+	}
+	r = take_begin(&growth, &object);
+	if (r != CUDA_SUCCESS)
+		return r;
+	before = atomic_load(&trims);
+	r = driver(exec, graph, params);
+	if (r == CUDA_SUCCESS)
+		r = enter(*exec, graph);
+	object.key = r == CUDA_SUCCESS ? (uintptr_t)*exec : 0;
+	return take_end(&growth, &object, before, r);
+}
+
 HOOK CUresult cuGraphInstantiateWithParams(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	CUresult r = DRIVER(cuGraphInstantiateWithParams)(exec, graph, params);
-
-	return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
+	return instantiate_with(exec, graph, params, DRIVER(cuGraphInstantiateWithParams));
 }
 
 HOOK CUresult cuGraphInstantiateWithParams_ptsz(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	CUresult r = DRIVER(cuGraphInstantiateWithParams_ptsz)(exec, graph, params);
-
-	return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
+	return instantiate_with(exec, graph, params, DRIVER(cuGraphInstantiateWithParams_ptsz));
 }
 
-static CUresult launch_charged(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))
+HOOK CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 {
-	struct reserve_of of = {.kind = OBJECT_GRAPH_MEMORY};
-	struct growth growth;
-	struct object object;
-	CUresult r;
+	return take_charged(exec, stream, DRIVER(cuGraphUpload));
+}
 
-	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed) ||
-		!objects_get(OBJECT_EXEC, (uintptr_t)exec, &object))
-		return driver(exec, stream);
-	of.key = object.index;
-	of.card = object.card;
-	r = growth_begin(&growth, &of, object.bytes, object.bytes);
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = driver(exec, stream);
-	growth_settle(&growth); /* (what runs cannot be called back) */
-	memory_leave();
-	return r;
+HOOK CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
+{
+	return take_charged(exec, stream, DRIVER(cuGraphUpload_ptsz));
 }
 
 static CUresult launch(
@@ -152,9 +270,9 @@ static CUresult launch(
 	CUresult r;
 
 	if (!pacing_is_on())
-		return launch_charged(exec, stream, driver);
+		return take_charged(exec, stream, driver);
 	pacing_begin(&pace, PACE_CORE, graph_key(exec), 1, meant);
-	r = launch_charged(exec, stream, driver);
+	r = take_charged(exec, stream, driver);
 	pacing_end(&pace, r);
 	return r;
 }

@@ -209,6 +209,13 @@ CUresult growth_settle(struct growth *growth)
 	return settle_now(&growth->of, growth->paid, &unused);
 }
 
+CUresult growth_catch_up(const struct reserve_of *of)
+{
+	bool unused;
+
+	return settle_now(of, 0, &unused);
+}
+
 /* ---- which pool -----------------------------------------------------------------------------------------
  */
 
@@ -440,6 +447,7 @@ HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 
 HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
+	graphs_trimmed();
 	return settled(DRIVER(cuDeviceGraphMemTrim)(device));
 }
 

@@ -31,9 +31,16 @@ CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64
  * leaves (memory_leave()). */
 CUresult growth_settle(struct growth *growth);
 
+/* growth_catch_up() - charges what it has grown by beyond what was charged. CUDA_ERROR_OUT_OF_MEMORY: there
+ * is no room for that still. */
+CUresult growth_catch_up(const struct reserve_of *of);
+
 /* pools_settle() - after something at which pools give memory back. Costs a look at one word where nobody
  * uses pools. */
 void pools_settle(void);
 
 /* graphs_allocate() - from now on a graph may have allocations: made by hand, or captured. */
 void graphs_allocate(void);
+
+/* graphs_trimmed() - graphs may have lost the memory that they had at their last launch. */
+void graphs_trimmed(void);

@@ -164,7 +164,10 @@ HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 		shared_imported(object.card, -(int64_t)object.bytes);
 	else if (known && r != CUDA_SUCCESS)
 		objects_put(&object);
-	return leave(r);
+	memory_leave();
+	if (r == CUDA_SUCCESS)
+		session_want_room();
+	return r;
 }
 
 /* ---- pools and external memory --------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include "shim/session.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +16,7 @@
 #define LOOK_STEP_NS INT64_C(200000)
 #define LOOK_EARLY_NS INT64_C(10000000)
 #define LATE_LOOK_STEP_NS INT64_C(1000000)
+#define QUERY_LOOK_NS INT64_C(50000000)
 #define LOOK_NS INT64_C(250000000)
 #define KEPT_LOOK_NS INT64_C(1000000000)
 
@@ -91,14 +93,6 @@ const char *session_path(size_t offset)
 	return found ? (const char *)found->grant + offset : "";
 }
 
-struct session_memory session_memory(const struct shim_session *found, unsigned card)
-{
-	uint64_t limit = grant_file_limit_bytes(found->grant, card);
-	uint64_t used = account_used_bytes(found->account, card);
-
-	return (struct session_memory){.limit_bytes = limit, .used_bytes = used < limit ? used : limit};
-}
-
 /* What grant_was_looked() wants to know. */
 static uint32_t want_look(const struct shim_session *found)
 {
@@ -111,12 +105,23 @@ static uint32_t want_look(const struct shim_session *found)
 	return wanted;
 }
 
+/* What the last look that nobody has waited for is known by, and 1 << 32; 0: there is none. */
+static _Atomic uint64_t unawaited;
+
 void session_want_look(void)
 {
 	const struct shim_session *found = session_get();
 
 	if (found)
 		want_look(found);
+}
+
+void session_want_room(void)
+{
+	const struct shim_session *found = session_get();
+
+	if (found)
+		atomic_store(&unawaited, UINT64_C(1) << 32 | want_look(found));
 }
 
 /* False: nobody has looked until so long after begin_ns. */
@@ -134,6 +139,29 @@ static bool await_look(
 			return false;
 		nanosleep(&step, NULL);
 	}
+}
+
+/* A program that asks how much is free right after the end of a module. */
+static void await_unawaited(const struct shim_session *found, unsigned card)
+{
+	uint64_t wanted = atomic_load(&unawaited);
+	int saved = errno;
+
+	if (wanted == 0)
+		return;
+	await_look(found, card, (uint32_t)wanted, wait_now_ns(), QUERY_LOOK_NS);
+	atomic_compare_exchange_strong(&unawaited, &wanted, 0);
+	errno = saved;
+}
+
+struct session_memory session_memory(const struct shim_session *found, unsigned card)
+{
+	uint64_t limit, used;
+
+	await_unawaited(found, card);
+	limit = grant_file_limit_bytes(found->grant, card);
+	used = account_used_bytes(found->account, card);
+	return (struct session_memory){.limit_bytes = limit, .used_bytes = used < limit ? used : limit};
 }
 
 void session_await_look(unsigned card)

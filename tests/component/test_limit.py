@@ -73,3 +73,86 @@ def test_program_in_a_sandbox_is_limited_and_its_memory_is_given_back(machine, b
     pieces = (LIMIT_MIB - CONTEXT_MIB) // 64
     said = f"{pieces} {pieces * 64 + CONTEXT_MIB}"
     assert done.stdout.splitlines() == [said, said], done.stderr
+
+
+# --- contexts ---
+
+CONTEXTS = """
+    def make():
+        c = c_void_p()
+        return cuda.cuCtxCreate_v2(byref(c), 0, 0), c
+    assert cuda.cuInit(0) == 0
+    contexts = []
+    for i in range(40):
+        r, c = make()
+        if r:
+            break
+        contexts.append(c)
+    print(len(contexts), r, memory()[0] >> 20)
+    """
+
+
+@pytest.mark.parametrize("limit_mib, contexts", [(400, 1), (2154, 6), (313, 1)])
+def test_contexts_are_refused_as_a_full_gpu_refuses_them(machine, limit_mib, contexts):    # noqa: F811
+    done = machine.python(CONTEXTS, mem=f"{limit_mib}MiB")
+    assert done.stdout == f"{contexts} 2 {limit_mib - contexts * CONTEXT_MIB}\n", done.stderr
+
+
+def test_context_that_is_refused_leaves_room_as_it_was_and_one_that_ends_gives_it_back(machine):    # noqa: F811
+    done = machine.python(textwrap.dedent(CONTEXTS) + textwrap.dedent("""
+        p, active, flags, primary = c_uint64(), c_int(), c_uint(), c_void_p()
+        assert cuda.cuDevicePrimaryCtxRetain(byref(primary), 0) == 2
+        assert cuda.cuDevicePrimaryCtxGetState(0, byref(flags), byref(active)) == 0 and not active.value
+        left = memory()[0]
+        assert cuda.cuMemAlloc_v2(byref(p), c_size_t(left & ~0x1fffff)) == 0 and make()[0] == 2
+        assert cuda.cuMemFree_v2(p) == 0 and memory()[0] == left
+        assert cuda.cuCtxDestroy_v2(contexts.pop()) == 0
+        cuda.cuCtxSetCurrent(contexts[0])
+        assert memory()[0] == left + (312 << 20), memory()
+        assert cuda.cuDevicePrimaryCtxRetain(byref(primary), 0) == 0
+        assert make()[0] == 2
+        assert cuda.cuDevicePrimaryCtxRelease_v2(0) == 0
+        assert make()[0] == 0
+        for c in contexts:
+            assert cuda.cuCtxDestroy_v2(c) == 0
+        print("ok")
+        """))
+    assert done.stdout.endswith("ok\n"), done.stderr
+
+
+@pytest.mark.waits
+def test_contexts_of_several_processes_stay_within_the_limit(machine):    # noqa: F811
+    """The first shows what one takes; then five more fit into 2154 MiB, whoever makes them."""
+    each = textwrap.dedent(CUDA) + "assert cuda.cuInit(0) == 0\nc = c_void_p()\n" \
+        "print(cuda.cuCtxCreate_v2(byref(c), 0, 0), flush=True)\nsys.stdin.read()\n"
+    done = machine.run(sys.executable, "-c", textwrap.dedent(f"""
+        import subprocess, sys
+        start = lambda: subprocess.Popen([sys.executable, "-c", {each!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        first = start()
+        assert first.stdout.readline() == b"0\\n"
+        others = [start() for i in range(12)]
+        print(sorted(int(p.stdout.readline()) for p in others))
+        """))
+    assert done.stdout == f"{[0] * 5 + [2] * 7}\n", done.stderr
+
+
+# --- free memory is right at once ---
+
+def test_free_memory_is_right_after_the_end_of_what_no_call_shows(machine):    # noqa: F811
+    done = machine.python("""
+        first, second, left = context(), c_void_p(), memory()[0]
+        assert cuda.cuCtxCreate_v2(byref(second), 0, 0) == 0
+        assert memory()[0] < left
+        assert cuda.cuCtxDestroy_v2(second) == 0
+        cuda.cuCtxSetCurrent(first)
+        assert memory()[0] == left
+        image = b'{"rationSimModule": 1, "memoryMiB": 4, "functions": {"k": {"us": 1}}}'
+        module = c_void_p()
+        assert cuda.cuModuleLoadData(byref(module), image) == 0
+        with_module = memory()[0]
+        assert with_module < left, (with_module, left)
+        assert cuda.cuModuleUnload(module) == 0
+        assert memory()[0] == left, (memory()[0], left)
+        print("ok")
+        """)
+    assert done.stdout == "ok\n", done.stderr

@@ -281,6 +281,66 @@ def test_a_launch_that_does_not_fit_is_out_of_memory_and_later_runs(granted):
     """)
 
 
+MANY = """
+    stream = out("cuStreamCreate", c_void_p, 1)
+
+    def capture(freed):
+        begin_capture(stream)
+        p = take(300 * MiB, stream)
+        if freed:
+            give(p, stream)
+        return instantiate(end_capture(stream))
+
+    def launch(run, function="cuGraphLaunch"):
+        r = getattr(cu, function)(run, stream)
+        ok(cu.cuStreamSynchronize(stream))
+        return r
+"""
+
+
+def test_graphs_whose_memory_lives_on_take_the_limit_and_no_more(granted):
+    """7 x 300 MiB fit into 2154; what is not freed cannot be trimmed."""
+    granted.script(GRAPHS, MANY, """
+        runs = [capture(freed=False) for i in range(40)]
+        assert [launch(run) for run in runs] == [OK] * 7 + [OOM] * 33
+        same(2100 * MiB)
+        ok(cu.cuGraphExecDestroy(runs.pop(0)))
+        trim()
+        assert charged() <= 2100 * MiB
+    """)
+
+
+@pytest.mark.parametrize("function", ["cuGraphLaunch", "cuGraphUpload"])
+def test_graphs_that_rest_make_room_for_others(granted, function):
+    granted.script(GRAPHS, MANY, f"""
+        runs = [capture(freed=True) for i in range(40)]
+        for again in range(2):
+            for run in runs:
+                assert launch(run, {function!r}) == OK
+                same()
+                assert charged() <= 2100 * MiB
+    """)
+
+
+def test_graph_that_has_its_memory_is_launched_again_at_the_limit(granted):
+    granted.script(GRAPHS, MANY, """
+        run = capture(freed=True)
+        assert launch(run, "cuGraphUpload") == OK
+        same(300 * MiB)
+        other = alloc(1854 * MiB)
+        for i in range(5):
+            assert launch(run) == OK
+            same(2154 * MiB)
+        trim()
+        same(1854 * MiB)
+        assert launch(run) == OK
+        assert try_alloc(2 * MiB) == OOM
+        trim()
+        alloc(2 * MiB)
+        assert launch(run) == OOM
+    """)
+
+
 def test_graphs_without_allocations_cost_nothing(granted):
     granted.script(GRAPHS, """
         import struct

@@ -190,6 +190,32 @@ static void less_is_believed_the_second_time_of_who_has_pools(void **state)
 	expect(p, 1, s, 1, s, 1, 900, 100);
 }
 
+static struct usage_peek_slot fresh(struct usage_peek_slot found, uint64_t paid_mib)
+{
+	found.fresh = true;
+	found.fresh_bytes = paid_mib * MIB;
+	return found;
+}
+
+static void what_a_context_takes_is_learnt_from_the_first_of_a_process(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300), process(8, 350)};
+	struct usage_peek_slot unpaid[] = {fresh(moving(slot(7, 1000), 5, 0), 0)};
+	struct usage_peek_slot paid[] = {moving(slot(7, 1000), 5, 0), fresh(moving(slot(8, 400), 5, 0), 400)};
+	struct usage_peek_slot busy[] = {fresh(moving(slot(7, 1000), 5, 1), 0)};
+	struct overhead found;
+
+	overhead_compute(p, 1, unpaid, 1, unpaid, 1, &found);
+	assert_int_equal(found.context_bytes, 300 * MIB);
+	/* It took less than was charged. */
+	overhead_compute(p, 2, paid, 2, paid, 2, &found);
+	assert_int_equal(found.context_bytes, 350 * MIB);
+	overhead_compute(p, 1, busy, 1, busy, 1, &found);
+	assert_int_equal(found.context_bytes, 0);
+	overhead_compute(p, 1, unpaid, 1, busy, 1, &found);
+	assert_int_equal(found.context_bytes, 0);
+}
+
 static void the_knowledge_is_of_a_process_and_not_of_its_number(void **state)
 {
 	struct overhead_process last[] = {process(7, 1300), process(8, 400)},
@@ -409,6 +435,7 @@ int main(void)
 		cmocka_unit_test(a_call_that_goes_on_may_hide_overhead_and_shows_no_less),
 		cmocka_unit_test(what_is_not_known_yet_is_guessed_and_said_to_be),
 		cmocka_unit_test(less_is_believed_the_second_time_of_who_has_pools),
+		cmocka_unit_test(what_a_context_takes_is_learnt_from_the_first_of_a_process),
 		cmocka_unit_test(the_knowledge_is_of_a_process_and_not_of_its_number),
 		cmocka_unit_test(what_two_processes_have_counts_once),
 		cmocka_unit_test(what_came_from_a_process_that_has_ended_is_overhead),
