@@ -89,14 +89,16 @@ static int claim(struct account *account, struct process *process)
 
 static int have_slot(struct account *account, struct process *process)
 {
-	int r = 0;
+	int r = 0, saved;
 
 	if (atomic_load(&process->has_slot))
 		return 0;
+	saved = errno;
 	private_lock(&process->slot_lock);
 	if (!atomic_load(&process->has_slot))
 		r = claim(account, process);
 	private_unlock(&process->slot_lock);
+	errno = saved;
 	return r;
 }
 
@@ -211,10 +213,12 @@ static void wait_for_sample(struct account *account, struct process *process, ui
 {
 	const _Atomic uint64_t *word = &account->grant->live[0].pause;
 	int64_t stop_at = wait_now_ns() + GRANT_PAUSE_NS;
+	int saved = errno;
 
 	while (atomic_load(word) == pause && wait_now_ns() < stop_at)
 		wait_nap();
 	atomic_store(&process->paused, pause);
+	errno = saved;
 }
 
 static void begin_move(struct account *account, struct process *process)
@@ -252,6 +256,7 @@ static int charge(struct account *account, struct process *process, unsigned car
 		 overhead = atomic_load(&live->overhead_bytes);
 	int r = change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
 	bool newer, others;
+	int saved = errno;
 
 	if (r != -ENOMEM)
 		return r;
@@ -262,6 +267,7 @@ static int charge(struct account *account, struct process *process, unsigned car
 	if (moves)
 		end_move(account, process);
 	newer = wait_for_overhead(account, card, generation, others ? OTHERS_WAIT_NS : OVERHEAD_WAIT_NS);
+	errno = saved;
 	if (moves)
 		begin_move(account, process);
 	if (!newer)
@@ -304,20 +310,16 @@ void account_set_path(struct account *account, const char *usage_path)
 
 int account_join(struct account *account)
 {
-	int saved = errno, r = have_slot(account, process_of(account));
-
-	errno = saved;
-	return r;
+	return have_slot(account, process_of(account));
 }
 
 int account_enter(struct account *account)
 {
 	struct process *process = process_of(account);
-	int saved = errno, r = have_slot(account, process);
+	int r = have_slot(account, process);
 
 	if (r == 0)
 		begin_move(account, process);
-	errno = saved;
 	return r;
 }
 
@@ -361,14 +363,13 @@ static int charge_bytes(struct account *account, unsigned card, uint64_t bytes, 
 
 int account_enter_tried(struct account *account, unsigned card, uint64_t bytes)
 {
-	int saved = errno, r = account_enter(account);
+	int r = account_enter(account);
 
 	if (r < 0)
 		return r;
 	r = charge_bytes(account, card, bytes, true);
 	if (r < 0)
 		account_leave(account);
-	errno = saved;
 	return r;
 }
 
@@ -390,12 +391,9 @@ int account_enter_charged(struct account *account, unsigned card, uint64_t bytes
 
 int account_try(struct account *account, unsigned card, uint64_t bytes)
 {
-	int saved = errno, r = account_join(account);
+	int r = account_join(account);
 
-	if (r == 0)
-		r = charge_bytes(account, card, bytes, false);
-	errno = saved;
-	return r;
+	return r == 0 ? charge_bytes(account, card, bytes, false) : r;
 }
 
 int account_charge(struct account *account, unsigned card, uint64_t bytes)
@@ -411,11 +409,9 @@ void account_refund(struct account *account, unsigned card, uint64_t bytes)
 {
 	struct process *process = process_of(account);
 	uint64_t pages = pages_of(bytes);
-	int saved = errno;
 
 	if (atomic_load(&process->has_slot) && pages <= INT32_MAX)
 		change(account, process, RESERVE_GIVE, card, (uint32_t)pages, 0);
-	errno = saved;
 }
 
 /* Does anybody hold memory of the card who is dead? Most times nobody does, and then no slot is needed. */

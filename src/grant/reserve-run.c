@@ -9,14 +9,17 @@
 /* False: it has been waited for long enough. *stop_at: 0 before the first time. */
 static bool wait_for_recount(int64_t *stop_at)
 {
+	int saved = errno;
+
 	if (*stop_at == 0) {
 		*stop_at = wait_now_ns() + STOPPED_NS;
 		sched_yield();
-		return true;
-	}
-	if (wait_now_ns() >= *stop_at)
+	} else if (wait_now_ns() < *stop_at) {
+		wait_nap();
+	} else {
 		return false;
-	wait_nap();
+	}
+	errno = saved;
 	return true;
 }
 
@@ -26,9 +29,8 @@ int reserve_run(struct reserve *reserve)
 
 	reserve_begin(reserve);
 	for (;;) {
-		switch (reserve_step(reserve)) {
+		switch (reserve_steps(reserve)) {
 		case RESERVE_GOES_ON:
-			break;
 		case RESERVE_DONE:
 			return 0;
 		case RESERVE_REFUSED:

@@ -112,7 +112,7 @@ static enum reserve_result commit(struct reserve *r)
 	return go(r, LOOK);
 }
 
-static enum reserve_result step_change(struct reserve *r)
+static inline __attribute__((always_inline)) enum reserve_result step_change(struct reserve *r)
 {
 	switch (r->step) {
 	case LOOK:
@@ -378,6 +378,18 @@ enum reserve_result reserve_step(struct reserve *reserve)
 	if (reserve->step <= RECOUNT_PUBLISH)
 		return step_recount(reserve);
 	return step_claim(reserve);
+}
+
+/* Nearly always a change goes straight through, so that is what the loop is about. */
+enum reserve_result reserve_steps(struct reserve *reserve)
+{
+	enum reserve_result result = RESERVE_GOES_ON;
+
+	while (result == RESERVE_GOES_ON && reserve->step <= WITHDRAW)
+		result = step_change(reserve);
+	while (result == RESERVE_GOES_ON)
+		result = reserve_step(reserve);
+	return result;
 }
 
 void reserve_abandon(struct reserve *reserve)

@@ -58,6 +58,9 @@ void reserve_begin(struct reserve *reserve);
 /* reserve_step() - one step. After RESERVE_DONE and RESERVE_REFUSED there is none. */
 enum reserve_result reserve_step(struct reserve *reserve);
 
+/* reserve_steps() - steps until there is something else to say than RESERVE_GOES_ON. */
+enum reserve_result reserve_steps(struct reserve *reserve);
+
 /* reserve_abandon() - after RESERVE_WAITS, for whoever waits no longer. Nothing is taken. What was to be
  * given is no longer held, but stays in the card's total until the next recount. */
 void reserve_abandon(struct reserve *reserve);

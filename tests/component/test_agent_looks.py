@@ -117,9 +117,9 @@ def test_overhead_of_the_living_stays_right_when_another_process_is_killed(node)
     second = node.program(pod, container, CONTEXT_SCRIPT, OBEY)
     second.reads()
     assert tell(second, "alloc", 100 * MIB) == 0
-    settles_at(node, pod, 2 * CONTEXT)
+    settles_at(node, pod, CONTEXT)    # the second one's is charged: what a context takes is known by then
     first.end()
-    settles_at(node, pod, CONTEXT)
+    settles_at(node, pod, 0)
     # What was charged by the dead is recovered only now, and the limit holds all the same.
     left = LIMIT - CONTEXT - 100 * MIB
     assert tell(second, "alloc", left + (2 << 20)) == 2
@@ -157,7 +157,7 @@ def test_containers_of_one_pod_are_told_apart(node):
     def both():
         found = [struct.unpack_from("<Q", (folder(node, pod, name) / "grant").read_bytes(), LIVE)[0]
                  for name in ("main", "side")]
-        return found == [CONTEXT, 2 * CONTEXT]
+        return found == [CONTEXT, CONTEXT]    # the third is charged
     wait_for(both, 10)
 
 
@@ -188,9 +188,9 @@ def test_new_context_waits_for_an_agent_that_lives_and_hardly_for_one_that_does_
     assert 500 <= took < (1000 if not SANITIZED else 5000) and free == LIMIT - 2 * CONTEXT
     node.kill_agent()
     took, free = made()
-    assert 250 <= took < (500 if not SANITIZED else 5000) and free == LIMIT - 2 * CONTEXT
+    assert 250 <= took < (500 if not SANITIZED else 5000) and free == LIMIT - 3 * CONTEXT    # it is charged
     node.start_agent()
-    settles_at(node, pod, 3 * CONTEXT)
+    settles_at(node, pod, 2 * CONTEXT)
 
 
 def test_grants_are_looked_after_by_the_worker_after_this_one(node):
@@ -202,7 +202,8 @@ def test_grants_are_looked_after_by_the_worker_after_this_one(node):
     wait_for_look(node, pod)
     again = node.program(pod, container, CONTEXT_SCRIPT, OBEY)
     again.reads()
-    settles_at(node, pod, 2 * CONTEXT)
+    settles_at(node, pod, CONTEXT)
+    assert tell(again, "info") == LIMIT - 2 * CONTEXT
 
 
 # ---- whose memory that is ----
@@ -243,7 +244,8 @@ def test_new_context_waits_until_it_is_known_whose_memory_that_is(node):
     took, free = map(int, other.reads().split())
     assert 900 <= took < (2000 if not SANITIZED else 5000) and free in (LIMIT - CONTEXT, LIMIT - 2 * CONTEXT)
     node.kubelet.unnamed.clear()
-    settles_at(node, pod, 2 * CONTEXT)
+    settles_at(node, pod, CONTEXT)
+    assert tell(other, "info") == LIMIT - 2 * CONTEXT
 
 
 def test_look_that_cannot_tell_whose_memory_that_is_makes_no_room(node):
@@ -261,7 +263,7 @@ def test_look_that_cannot_tell_whose_memory_that_is_makes_no_room(node):
     assert seen == {CONTEXT}
     node.kubelet.unnamed.clear()
     assert int(second.reads().split()[1]) == LIMIT - CONTEXT
-    settles_at(node, pod, CONTEXT)
+    settles_at(node, pod, 0)
 
 
 def test_runtime_that_does_not_answer_keeps_no_memory_from_anybody_for_long(node):
@@ -333,16 +335,16 @@ def test_memory_that_another_container_opens_counts_for_both_and_stays_with_who_
     settles_at(node, owner, CONTEXT)
     again = node.program(guest, guests, CONTEXT_SCRIPT, OBEY)
     again.reads()
-    settles_at(node, guest, 2 * CONTEXT + 1000 * MIB)
+    settles_at(node, guest, CONTEXT + 1000 * MIB)    # and a context that is charged
     left = LIMIT - 2 * CONTEXT - 1000 * MIB
     assert tell(again, "alloc", left + (2 << 20)) == 2 and tell(again, "alloc", left & ~((2 << 20) - 1)) == 0
     maker.end()
     settles_at(node, owner, 0)
     wait_for_look(node, guest)
-    assert overhead(node, guest) == 2 * CONTEXT + 1000 * MIB and node.driver_bytes(opener) == CONTEXT + 1000 * MIB
+    assert overhead(node, guest) == CONTEXT + 1000 * MIB and node.driver_bytes(opener) == CONTEXT + 1000 * MIB
     opener.go()
     opener.reads("0")
-    settles_at(node, guest, 2 * CONTEXT)
+    settles_at(node, guest, CONTEXT)
 
 
 @pytest.mark.waits
