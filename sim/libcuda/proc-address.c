@@ -1,51 +1,64 @@
 /* proc-address.c - cuGetProcAddress: names to functions, by CUDA version and kind of default stream. */
 #include "sim/libcuda/proc-table.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "cuda/functions.h"
 
-static int driver_version(void)
+#define FLAGS_MAX (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+
+/* What the driver of this tree has; without a tree all. */
+static int newest_version(void)
 {
 	int version = 0;
 
 	cuDriverGetVersion(&version);
-	return version;
+	return version ? version : INT_MAX;
 }
 
-/* The newest function of this name that is not newer than `version`. */
-static const struct proc *find(const char *name, int version, bool per_thread, bool *ret_known)
+static bool has_per_thread(const char *name, int newest)
+{
+	for (size_t i = 0; i < proc_count; i++)
+		if (proc_table[i].per_thread && proc_table[i].version <= newest &&
+			strcmp(proc_table[i].lookup, name) == 0)
+			return true;
+	return false;
+}
+
+/* The newest function of this name that is not newer than `version`. A caller with per-thread streams is
+ * given nothing but the per-thread variants of a name that has some, even where they are too new for it. */
+static const struct proc *find(const char *name, int version, int newest, bool per_thread, bool *ret_known)
 {
 	const struct proc *best = NULL;
 
+	per_thread = per_thread && has_per_thread(name, newest);
 	for (size_t i = 0; i < proc_count; i++) {
 		const struct proc *proc = &proc_table[i];
 
-		if (strcmp(proc->lookup, name) != 0)
+		if (proc->version > newest || strcmp(proc->lookup, name) != 0)
 			continue;
 		*ret_known = true;
-		if (proc->version > version || (proc->per_thread && !per_thread))
-			continue;
-		/* For a caller with per-thread streams a function that has such a variant is only that. */
-		if (!best || proc->per_thread > best->per_thread ||
-			(proc->per_thread == best->per_thread && proc->version >= best->version))
+		if (proc->version <= version && !!proc->per_thread == per_thread &&
+			(!best || proc->version >= best->version))
 			best = proc;
 	}
 	return best;
 }
 
+/* As drivers 470.256.02, 535.309.01 and 550.163.01 do it: negative and future versions are the newest, and of
+ * the flags only the one for per-thread streams has a meaning. */
 CUresult cuGetProcAddress_v2(const char *name, void **ret_function, int version, uint64_t flags,
 	CUdriverProcAddressQueryResult *ret_status)
 {
-	bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, known = false;
-	int own_version = driver_version();
+	bool known = false;
 	const struct proc *found;
 
-	if (!name || !ret_function || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ||
-		version > (own_version ? own_version : 13000))
+	if (!name || !ret_function || flags > FLAGS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	found = find(name, version, per_thread, &known);
+	found = find(name, version < 0 ? INT_MAX : version, newest_version(),
+		flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
 	*ret_function = found ? found->function : NULL;
 	if (ret_status)
 		*ret_status = found   ? CU_GET_PROC_ADDRESS_SUCCESS
@@ -56,7 +69,12 @@ CUresult cuGetProcAddress_v2(const char *name, void **ret_function, int version,
 
 CUresult cuGetProcAddress(const char *name, void **ret_function, int version, uint64_t flags)
 {
-	CUresult r = cuGetProcAddress_v2(name, ret_function, version, flags, NULL);
+	void *function = NULL;
+	CUresult r = cuGetProcAddress_v2(name, ret_function ? &function : NULL, version, flags, NULL);
 
-	return r == CUDA_SUCCESS && !*ret_function ? CUDA_ERROR_NOT_FOUND : r;
+	if (r == CUDA_SUCCESS && !function)
+		return CUDA_ERROR_NOT_FOUND;
+	if (r == CUDA_SUCCESS)
+		*ret_function = function;
+	return r;
 }

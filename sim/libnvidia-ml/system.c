@@ -4,46 +4,67 @@
 
 #include "sim/libnvidia-ml/session.h"
 
+/* The CUDA version of the driver, 0 where there is none. It is known before nvmlInit, too. */
+static uint32_t cuda_version(void)
+{
+	struct sim_state *state;
+	struct sim_tree tree;
+	uint32_t version = 0;
+	bool writable;
+
+	sim_tree_find(&tree);
+	if (sim_state_map(tree.root, &state, &writable) == 0) {
+		version = state->cuda_version;
+		sim_state_unmap(state);
+	}
+	return version;
+}
+
 const char *nvmlErrorString(nvmlReturn_t result)
 {
-	/* The texts of NVIDIA's library: programs print them, and people search for them. */
-	static const char *const texts[] = {
-		[NVML_SUCCESS] = "The operation was successful",
-		[NVML_ERROR_UNINITIALIZED] = "Uninitialized",
-		[NVML_ERROR_INVALID_ARGUMENT] = "Invalid Argument",
-		[NVML_ERROR_NOT_SUPPORTED] = "Not Supported",
-		[NVML_ERROR_NO_PERMISSION] = "Insufficient Permissions",
-		[NVML_ERROR_ALREADY_INITIALIZED] = "Already Initialized",
-		[NVML_ERROR_NOT_FOUND] = "Not Found",
-		[NVML_ERROR_INSUFFICIENT_SIZE] = "Insufficient Size",
-		[NVML_ERROR_INSUFFICIENT_POWER] = "Insufficient External Power",
-		[NVML_ERROR_DRIVER_NOT_LOADED] = "Driver Not Loaded",
-		[NVML_ERROR_TIMEOUT] = "Timeout",
-		[NVML_ERROR_IRQ_ISSUE] = "Interrupt Request Issue",
-		[NVML_ERROR_LIBRARY_NOT_FOUND] = "NVML Shared Library Not Found",
-		[NVML_ERROR_FUNCTION_NOT_FOUND] = "Function Not Found",
-		[NVML_ERROR_CORRUPTED_INFOROM] = "Corrupted infoROM",
-		[NVML_ERROR_GPU_IS_LOST] = "GPU is lost",
-		[NVML_ERROR_RESET_REQUIRED] = "GPU requires reset",
-		[NVML_ERROR_OPERATING_SYSTEM] = "GPU access blocked by the operating system",
-		[NVML_ERROR_LIB_RM_VERSION_MISMATCH] = "Driver/library version mismatch",
-		[NVML_ERROR_IN_USE] = "In use by another client",
-		[NVML_ERROR_MEMORY] = "Insufficient Memory",
-		[NVML_ERROR_NO_DATA] = "No data",
-		[NVML_ERROR_VGPU_ECC_NOT_SUPPORTED] =
-			"The requested vgpu operation is not available on target device, "
-			"because ECC is enabled",
-		[NVML_ERROR_INSUFFICIENT_RESOURCES] = "Ran out of critical resources, other than memory",
-		[NVML_ERROR_FREQ_NOT_SUPPORTED] = "The requested frequency is not supported",
-		[NVML_ERROR_ARGUMENT_VERSION_MISMATCH] = "Argument version mismatch",
-		[NVML_ERROR_DEPRECATED] = "Deprecated",
-		[NVML_ERROR_NOT_READY] = "The system is not ready",
-		[NVML_ERROR_GPU_NOT_FOUND] = "No GPUs were found",
-		[NVML_ERROR_INVALID_STATE] = "Invalid state",
+	/* The texts of NVIDIA's library, 550.163.01: programs print them, and people search for them. Those
+	 * with a version are not in 470.256.02 (11.4), those with 12.4 not in 535.309.01 (12.2). */
+	static const struct {
+		const char *text;
+		uint32_t since;
+	} texts[] = {
+		[NVML_SUCCESS] = {"Success"},
+		[NVML_ERROR_UNINITIALIZED] = {"Uninitialized"},
+		[NVML_ERROR_INVALID_ARGUMENT] = {"Invalid Argument"},
+		[NVML_ERROR_NOT_SUPPORTED] = {"Not Supported"},
+		[NVML_ERROR_NO_PERMISSION] = {"Insufficient Permissions"},
+		[NVML_ERROR_ALREADY_INITIALIZED] = {"Already Initialized"},
+		[NVML_ERROR_NOT_FOUND] = {"Not Found"},
+		[NVML_ERROR_INSUFFICIENT_SIZE] = {"Insufficient Size"},
+		[NVML_ERROR_INSUFFICIENT_POWER] = {"Insufficient External Power"},
+		[NVML_ERROR_DRIVER_NOT_LOADED] = {"Driver Not Loaded"},
+		[NVML_ERROR_TIMEOUT] = {"Timeout"},
+		[NVML_ERROR_IRQ_ISSUE] = {"Interrupt Request Issue"},
+		[NVML_ERROR_LIBRARY_NOT_FOUND] = {"NVML Shared Library Not Found"},
+		[NVML_ERROR_FUNCTION_NOT_FOUND] = {"Function Not Found"},
+		[NVML_ERROR_CORRUPTED_INFOROM] = {"Corrupted infoROM"},
+		[NVML_ERROR_GPU_IS_LOST] = {"GPU is lost"},
+		[NVML_ERROR_RESET_REQUIRED] = {"GPU requires reset"},
+		[NVML_ERROR_OPERATING_SYSTEM] = {"GPU access blocked by the operating system"},
+		[NVML_ERROR_LIB_RM_VERSION_MISMATCH] = {"Driver/library version mismatch"},
+		[NVML_ERROR_IN_USE] = {"In use by another client"},
+		[NVML_ERROR_MEMORY] = {"Insufficient Memory"},
+		[NVML_ERROR_NO_DATA] = {"No data", 12020},
+		[NVML_ERROR_VGPU_ECC_NOT_SUPPORTED] = {"vGPU ECC not supported", 12020},
+		[NVML_ERROR_INSUFFICIENT_RESOURCES] = {"Insufficient Resources"},
+		[NVML_ERROR_FREQ_NOT_SUPPORTED] = {"Invalid Frequency"},
+		[NVML_ERROR_ARGUMENT_VERSION_MISMATCH] = {"Argument version mismatch", 12020},
+		[NVML_ERROR_DEPRECATED] = {"Requested functionality has been deprecated", 12020},
+		[NVML_ERROR_NOT_READY] = {"System is not in ready state", 12020},
+		[NVML_ERROR_GPU_NOT_FOUND] = {"No supported GPUs were found", 12040},
+		[NVML_ERROR_INVALID_STATE] = {"Resource not in correct state to perform requested operation",
+			12040},
 	};
+	uint32_t version = cuda_version();
 
-	if (result >= 0 && (size_t)result < ARRAY_SIZE(texts) && texts[result])
-		return texts[result];
+	if (result >= 0 && (size_t)result < ARRAY_SIZE(texts) && texts[result].text &&
+		(version == 0 || texts[result].since <= version))
+		return texts[result].text;
 	return "Unknown Error";
 }
 

@@ -44,7 +44,8 @@ static const struct {
 	FUNCTION(ecc_mode, "nvmlDeviceGetEccMode"),
 	FUNCTION(ecc_errors, "nvmlDeviceGetTotalEccErrors"),
 	FUNCTION(mig_mode, "nvmlDeviceGetMigMode"),
-	FUNCTION(processes, "nvmlDeviceGetComputeRunningProcesses_v3"),
+	/* Its form is that of _v3, which drivers before 495 lack. */
+	FUNCTION(processes, "nvmlDeviceGetComputeRunningProcesses_v2"),
 };
 
 static int no_library(void)

@@ -15,6 +15,7 @@
 #include "base/fs.h"
 #include "base/parse.h"
 #include "sim/ration-sim/commands.h"
+#include "sim/ration-sim/exports.h"
 #include "sim/state/tree.h"
 
 #define PROGRAM_MAX (64 * 1024 * 1024)
@@ -70,9 +71,18 @@ static int append_trailer(const char *dir, char **data, size_t *length)
 	return 0;
 }
 
-/* Copy a part of the simulated driver. The same content is left alone: somebody may have it mounted. dir: the
- * tree, of a library; else NULL. */
-static int install_part(const char *name, const char *dir, const char *target, mode_t mode, struct error *err)
+/* What makes a library that of this tree: the names of its driver version, and where the tree is. */
+static int adapt_library(const char *dir, const struct sim_state *state, char **data, size_t *length)
+{
+	int r = exports_hide(*data, *length, state->cuda_version);
+
+	return r < 0 ? r : append_trailer(dir, data, length);
+}
+
+/* Copy a part of the simulated driver. The same content is left alone: a container may have it mounted.
+ * state: of the tree dir, for a library; else NULL. */
+static int install_part(const char *name, const char *dir, const struct sim_state *state, const char *target,
+	mode_t mode, struct error *err)
 {
 	_cleanup_free_ char *source = NULL, *data = NULL, *old = NULL;
 	size_t length, old_length;
@@ -81,8 +91,8 @@ static int install_part(const char *name, const char *dir, const char *target, m
 	if (r < 0)
 		return r;
 	r = fs_read(source, PROGRAM_MAX, &data, &length);
-	if (r == 0 && dir)
-		r = append_trailer(dir, &data, &length);
+	if (r == 0 && state)
+		r = adapt_library(dir, state, &data, &length);
 	if (r < 0)
 		return error_set(err, -r, "%s: %s", source, strerror(-r));
 	if (fs_read(target, PROGRAM_MAX, &old, &old_length) == 0 && old_length == length &&
@@ -159,7 +169,7 @@ static int install_library(
 		asprintf(&link, "%s/lib/%s", dir, soname) < 0 ||
 		asprintf(&plain, "%s/lib/%s", dir, library) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = install_part(soname, dir, real, 0755, err);
+	r = install_part(soname, dir, state, real, 0755, err);
 	if (r == 0)
 		r = replace_link(link, name, err);
 	if (r == 0)
@@ -232,7 +242,7 @@ int tree_install(const char *dir, const struct sim_state *state, bool *ret_stand
 	if (r == 0)
 		r = install_library(dir, "libcuda.so", state, err);
 	if (r == 0)
-		r = install_part("nvidia-smi", NULL, smi, 0755, err);
+		r = install_part("nvidia-smi", NULL, NULL, smi, 0755, err);
 	if (r == 0)
 		r = install_devices(dir, state, ret_stand_ins, err);
 	if (r < 0)

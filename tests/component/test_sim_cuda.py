@@ -5,7 +5,7 @@ import pytest
 
 import sim_cuda
 from sim_cuda import finish, script, start
-from test_sim import RATION_SIM, run, tree  # noqa: F401 (fixture)
+from test_sim import NEWEST, RATION_SIM, run, tree  # noqa: F401 (fixture)
 
 SYMS = pathlib.Path(__file__).resolve().parents[2] / "src" / "cuda" / "libcuda.syms"
 
@@ -13,14 +13,15 @@ SYMS = pathlib.Path(__file__).resolve().parents[2] / "src" / "cuda" / "libcuda.s
 @pytest.fixture
 def card(tree):
     tree.sim = RATION_SIM
-    tree.up_file({"gpus": [{"memoryMiB": 16160, "contextMiB": 300}]})
+    tree.up_file({"driverVersion": NEWEST, "gpus": [{"memoryMiB": 16160, "contextMiB": 300}]})
     return tree
 
 
 @pytest.fixture
 def two_cards(tree):
     tree.sim = RATION_SIM
-    tree.up_file({"gpus": [{"memoryMiB": 16160, "contextMiB": 300}, {"memoryMiB": 40960, "contextMiB": 400}]})
+    tree.up_file({"driverVersion": NEWEST,
+                  "gpus": [{"memoryMiB": 16160, "contextMiB": 300}, {"memoryMiB": 40960, "contextMiB": 400}]})
     return tree
 
 
@@ -40,7 +41,7 @@ def test_nothing_but_libc_is_needed(card):
 
 def test_before_init_only_version_errors_and_lookup_answer(card):
     script(card, """
-        assert out("cuDriverGetVersion", c_int).value == 11070
+        assert out("cuDriverGetVersion", c_int).value == 13000
         name = out_name = c_char_p()
         ok(cu.cuGetErrorName(2, byref(name)))
         assert name.value == b"CUDA_ERROR_OUT_OF_MEMORY"
@@ -415,7 +416,6 @@ def test_two_that_want_most_of_the_card_never_both_get_it(card):
 # Lookup
 
 def test_lookup_gives_the_version_that_was_asked_for(card):
-    card.up("--driver-version", "580.65.06")
     script(card, """
         def address(name): return cast(getattr(cu, name), c_void_p).value
         def look(name, version, flags=0):
@@ -435,14 +435,19 @@ def test_lookup_gives_the_version_that_was_asked_for(card):
         assert look(b"cuMemAlloc", 12000, 2) == (address("cuMemAlloc_v2"), 0)
         f = c_void_p()
         assert cu.cuGetProcAddress(b"cuNever", byref(f), 12000, c_uint64(0)) == NOT_FOUND and f.value is None
-        assert cu.cuGetProcAddress(b"cuInit", byref(f), 99000, c_uint64(0)) == INVALID
+        f.value = 7    # what is not found leaves the pointer as it was
+        assert cu.cuGetProcAddress(b"cuNever", byref(f), 12000, c_uint64(0)) == NOT_FOUND and f.value == 7
+        ok(cu.cuGetProcAddress(b"cuInit", byref(f), 99000, c_uint64(0)))
+        assert f.value == address("cuInit")
         assert cu.cuGetProcAddress(b"cuInit", None, 12000, c_uint64(0)) == INVALID
         assert cu.cuGetProcAddress(None, byref(f), 12000, c_uint64(0)) == INVALID
-        assert cu.cuGetProcAddress(b"cuInit", byref(f), 12000, c_uint64(3)) == INVALID
+        ok(cu.cuGetProcAddress(b"cuInit", byref(f), 12000, c_uint64(3)))
+        assert cu.cuGetProcAddress(b"cuInit", byref(f), 12000, c_uint64(4)) == INVALID
     """, init=False)
 
 
 def test_driver_of_11_7_does_not_know_newer_functions(card):
+    card.up("--driver-version", "515.105.01")
     script(card, """
         f = c_void_p()
         ok(cu.cuGetProcAddress(b"cuCtxCreate", byref(f), 11070, c_uint64(0)))

@@ -115,7 +115,7 @@ static int lookup(char **versions)
 
 	for (char *name; (name = next_name());)
 		for (char **version = versions; *version; version++)
-			for (unsigned flags = 0; flags < 4; flags++) {
+			for (unsigned flags = 0; flags < 5; flags++) {
 				void *pointer = UNTOUCHED;
 				int status = -77, result;
 

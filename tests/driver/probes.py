@@ -39,10 +39,10 @@ def plain_lines(driver, *arguments, names=()):
     return probe(*arguments, names=names, env=environment(driver, None, None))
 
 
-def compared(driver, way, folder, *arguments, names=()):
-    """Lines of the probe over the driver alone that differ with the shim in front, and how many lines there were."""
+def compared(driver, env, *arguments, names=()):
+    """Lines of the probe over the driver alone that are others in environment `env`, and how many lines there were."""
     plain = plain_lines(driver, *arguments, names=tuple(names))
-    there = {line.split(" = ")[0]: line for line in probe(*arguments, names=names, env=environment(driver, way, folder))}
+    there = {line.split(" = ")[0]: line for line in probe(*arguments, names=names, env=env)}
     return [f"{line}  |  {there.get(line.split(' = ')[0], 'nothing')}" for line in plain
             if there.get(line.split(" = ")[0]) != line], len(plain)
 
