@@ -215,22 +215,27 @@ CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice o
 
 /* How many blocks run at a time: by threads only. */
 
+unsigned function_blocks_per_sm(unsigned threads, size_t shared)
+{
+	unsigned blocks = threads > 1024 ? 0 : 2048 / ((threads + WARP - 1) / WARP * WARP);
+
+	if (shared > 0 && blocks > SHARED_OPT_IN / shared)
+		blocks = (unsigned)(SHARED_OPT_IN / shared);
+	return blocks < 32 ? blocks : 32;
+}
+
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 	int *ret_blocks, CUfunction handle, int threads, size_t shared, unsigned flags)
 {
 	_cleanup_call_ struct call call = {};
 	struct function *function;
 	CUresult r = begin(&call, (uintptr_t)handle, &function, __func__);
-	int blocks;
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!ret_blocks || threads <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	blocks = threads > 1024 ? 0 : 2048 / ((threads + WARP - 1) / WARP * WARP);
-	if (shared > 0 && blocks > (int)(SHARED_OPT_IN / shared))
-		blocks = (int)(SHARED_OPT_IN / shared);
-	*ret_blocks = blocks > 32 ? 32 : blocks;
+	*ret_blocks = (int)function_blocks_per_sm((unsigned)threads, shared);
 	return CUDA_SUCCESS;
 }
 
@@ -253,7 +258,8 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_grid, int *ret_block
 	if (!ret_grid || !ret_block)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_block = block;
-	*ret_grid = (int)device_card(call.context->device)->sm_count * (2048 / block);
+	*ret_grid = (int)(device_card(call.context->device)->sm_count *
+			  function_blocks_per_sm((unsigned)block, shared_of ? shared_of(block) : shared));
 	return CUDA_SUCCESS;
 }
 

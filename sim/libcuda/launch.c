@@ -33,7 +33,8 @@ CUresult launch_prepare(struct context *context, struct launch *l)
 	blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
 	/* All blocks of a cooperative launch have to be on the card at a time. */
 	if (l->cooperative && blocks > (uint64_t)device_card(context->device)->sm_count *
-					       (2048 / (l->block[0] * l->block[1] * l->block[2])))
+					       function_blocks_per_sm(l->block[0] * l->block[1] * l->block[2],
+						       l->shared_bytes))
 		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 	l->duration_ns = (uint64_t)((function->image->us + function->image->us_per_block * (double)blocks) *
 				    1000);

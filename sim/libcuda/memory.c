@@ -121,7 +121,7 @@ CUresult cuMemAllocPitch(
 static CUresult free_ordered(struct context *context, struct region *region)
 {
 	uint64_t id = region->id, address = region->span.base;
-	CUresult r = context_wait(context);
+	CUresult r = context ? context_wait(context) : CUDA_SUCCESS;
 
 	region = region_at(address);
 	if (r != CUDA_SUCCESS || !region || region->id != id)
@@ -149,22 +149,37 @@ static CUresult free_when_idle(struct region *region)
 	return CUDA_SUCCESS;
 }
 
+/* A thread without a current context frees all the same: the memory says where it belongs. */
+static CUresult context_to_free_in(const struct region *region, struct context **ret_context)
+{
+	CUresult r = context_current(ret_context);
+
+	if (r != CUDA_ERROR_INVALID_CONTEXT || !region)
+		return r;
+	*ret_context = region->context ? region->context : region->device ? region->device->primary : NULL;
+	return *ret_context ? context_check(*ret_context) : CUDA_SUCCESS;
+}
+
 /* Of any context of the process, current or not. */
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
 	_cleanup_call_ struct call call = {};
+	struct context *context = NULL;
 	struct region *region;
 	CUresult r;
 
 	if (driver_does_nothing)
 		return idle_free(address);
-	r = call_begin_context(&call, __func__);
-	if (r != CUDA_SUCCESS || address == 0)
+	r = call_begin(&call, __func__);
+	if (r != CUDA_SUCCESS)
 		return r;
 	region = region_at(address);
+	r = context_to_free_in(region, &context);
+	if (r != CUDA_SUCCESS || address == 0)
+		return r;
 	if (region && region->span.base == address &&
 		(region->kind == REGION_POOL || region->kind == REGION_GRAPH))
-		return free_ordered(call.context, region);
+		return free_ordered(context, region);
 	if (region && region->span.base == address && region->kind == REGION_EXTERNAL) {
 		physical_region_free(region);
 		return CUDA_SUCCESS;

@@ -47,3 +47,5 @@ CUresult library_module(struct library *library, struct context *context, struct
 /* function_find() - a function, or a kernel as it is in this context (a CUkernel may be passed as
  * CUfunction). */
 CUresult function_find(struct context *context, uint64_t handle, struct function **ret_function);
+/* function_blocks_per_sm() - how many blocks of a kernel are on a multiprocessor at a time. */
+unsigned function_blocks_per_sm(unsigned threads, size_t shared);

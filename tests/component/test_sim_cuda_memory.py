@@ -351,3 +351,23 @@ def test_sick_card_ends_its_contexts_and_no_others(two_cards, fault, answer):
 def test_lost_card_is_no_device_of_a_new_process(two_cards):
     two_cards.fault("0", "lost")
     script(two_cards, "assert out('cuDeviceGetCount', c_int).value == 1 and out('cuDeviceTotalMem_v2', c_size_t, 0).value == 40960 * MiB")
+
+
+@pytest.mark.parametrize("kind", ["plain", "managed", "ordered"])
+def test_memory_is_freed_without_a_current_context(card, kind):
+    script(card, """
+        c = context()
+        before = free_bytes()
+        address = c_uint64()
+        if %r == "plain": ok(cu.cuMemAlloc_v2(byref(address), c_size_t(64 * MiB)))
+        elif %r == "managed": ok(cu.cuMemAllocManaged(byref(address), c_size_t(64 * MiB), 1))
+        else: ok(cu.cuMemAllocAsync(byref(address), c_size_t(64 * MiB), None)); ok(cu.cuStreamSynchronize(None))
+        popped = c_void_p()
+        ok(cu.cuCtxPopCurrent_v2(byref(popped)))
+        assert try_alloc(MiB) == BAD_CONTEXT
+        ok(cu.cuMemFree_v2(address))
+        assert cu.cuMemFree_v2(address) != OK
+        ok(cu.cuCtxPushCurrent_v2(popped))
+        ok(cu.cuMemPoolTrimTo(out("cuDeviceGetMemPool", c_void_p, 0), c_size_t(0)))
+        assert free_bytes() == before
+    """ % (kind, kind))

@@ -470,3 +470,20 @@ def test_own_pool_keeps_to_its_maximum(card):
         ok(cu.cuMemFreeAsync(p, None)); assert free_bytes() == before
         assert cu.cuMemPoolCreate(byref(c_void_p()), byref(Props(1, 0, 1, 5, None, 0))) == BAD_DEVICE
     """)
+
+
+def test_cooperative_launches_take_as_many_blocks_as_the_occupancy_says(card):
+    script(card, """
+        context()
+        f, sms = load(b"ms"), out("cuDeviceGetAttribute", c_int, 16, 0).value
+        def launch(blocks, threads, shared):
+            return cu.cuLaunchCooperativeKernel(f, blocks, 1, 1, threads, 1, 1, shared, None, None)
+        for threads, shared in ((1, 0), (33, 0), (64, 0), (256, 0), (768, 0), (1024, 0), (64, 40000), (1024, 49152)):
+            n = out("cuOccupancyMaxActiveBlocksPerMultiprocessor", c_int, f, threads, c_size_t(shared)).value
+            assert n > 0
+            assert launch(n * sms, threads, shared) == OK, (threads, shared, n)
+            assert launch(n * sms + 1, threads, shared) == 720, (threads, shared, n)
+        grid, block = c_int(), c_int()
+        ok(cu.cuOccupancyMaxPotentialBlockSize(byref(grid), byref(block), f, None, c_size_t(0), 33))
+        assert launch(grid.value, block.value, 0) == OK
+    """)
