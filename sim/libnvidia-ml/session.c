@@ -78,7 +78,7 @@ nvmlReturn_t copy_text(const char *source, size_t source_max, char *buffer, unsi
 const struct sim_processes *session_processes(const struct session *s)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct sim_processes processes = {.fd = -1};
+	static struct sim_processes processes;
 	static char opened_root[sizeof(s->tree.root)];
 	static struct stat opened;
 	char path[sizeof(s->tree.root) + 24];

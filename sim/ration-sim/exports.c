@@ -52,12 +52,14 @@ int exports_hide(void *library, size_t length, uint32_t cuda_version)
 	for (size_t i = 0; i < table->sh_size / sizeof(*symbols); i++) {
 		Elf64_Sym *symbol = &symbols[i];
 
-		/* An undefined symbol that nothing in the library refers to: dynamic linkers pass over it
-		 * (glibc 2.36, elf/dl-lookup.c check_match; musl 1.2, ldso/dynlink.c find_sym2). */
+		/* A weak undefined symbol that nothing in the library refers to: dynamic linkers pass over it
+		 * (glibc 2.36, elf/dl-lookup.c check_match; musl 1.2, ldso/dynlink.c find_sym2), and ld does
+		 * not miss it. */
 		if (symbol->st_name < strings->sh_size &&
 			version_of(data + strings->sh_offset + symbol->st_name) > cuda_version) {
 			symbol->st_shndx = SHN_UNDEF;
 			symbol->st_value = 0;
+			symbol->st_info = ELF64_ST_INFO(STB_WEAK, ELF64_ST_TYPE(symbol->st_info));
 		}
 	}
 	return 0;

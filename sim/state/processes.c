@@ -1,7 +1,6 @@
 #include "sim/state/processes.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "sim/state/file.h"
+#include "sim/state/process-locks.h"
 
 struct identity {
 	uint32_t pid;
@@ -57,50 +57,37 @@ int sim_processes_open(const char *root, struct sim_processes *ret_processes)
 {
 	const struct sim_file_head head = {
 		SIM_PROCESSES_MAGIC, SIM_PROCESSES_VERSION, sizeof(struct sim_process_table)};
+	struct process_locks *locks;
 	struct sim_file file;
-	bool writable;
-	int probe_fd, r = sim_file_map(root, "processes", head, &file);
+	int r = sim_file_map(root, "processes", head, &file);
 
 	if (r < 0)
 		return r;
-	probe_fd = sim_file_open(root, "processes", &writable);
-	if (probe_fd < 0) {
-		munmap(file.map, head.size);
-		close(file.fd);
-		return probe_fd;
-	}
-	*ret_processes = (struct sim_processes){
-		.table = file.map, .fd = file.fd, .probe_fd = probe_fd, .writable = file.writable};
+	r = process_locks_open(root, &locks);
+	if (r < 0)
+		return r; /* what is open of the file stays open: closing it would drop the process's other
+			     locks */
+	*ret_processes = (struct sim_processes){.table = file.map, .locks = locks, .writable = file.writable};
 	return 0;
 }
 
-static int lock_slot(const struct sim_processes *processes, const struct sim_process *slot, short type)
+static off_t offset_of(const struct sim_processes *processes, const struct sim_process *slot)
 {
-	struct flock lock = {
-		.l_type = type,
-		.l_whence = SEEK_SET,
-		.l_start = (const char *)slot - (const char *)processes->table,
-		.l_len = 1,
-	};
-
-	return fcntl(processes->fd, F_SETLK, &lock) < 0 ? -errno : 0;
+	return (const char *)slot - (const char *)processes->table;
 }
 
-/* The owner's pid as this process sees it; -ESRCH when nobody holds the slot. */
+/* The owner's pid as this process sees it; -ESRCH when it has ended. */
 static int slot_owner(const struct sim_processes *processes, const struct sim_process *slot, pid_t *ret_pid)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = (const char *)slot - (const char *)processes->table,
-		.l_len = 1,
-	};
+	pid_t pid;
+	struct stat st;
+	int r = process_locks_owner(processes->locks, offset_of(processes, slot), &pid);
 
-	if (fcntl(processes->probe_fd, F_OFD_GETLK, &lock) < 0)
-		return -errno;
-	if (lock.l_type == F_UNLCK)
-		return -ESRCH;
-	*ret_pid = lock.l_pid > 0 ? lock.l_pid : 0;
+	if (r < 0)
+		return r;
+	if (pid == 0 && stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == slot->pid_namespace)
+		pid = (pid_t)atomic_load(&slot->pid);
+	*ret_pid = pid;
 	return 0;
 }
 
@@ -135,7 +122,8 @@ int sim_processes_claim(const struct sim_processes *processes, struct sim_proces
 
 		/* Our own locks never stand in our way, but the probe sees what another copy of this code
 		 * holds in this process. */
-		if (sim_process_alive(processes, slot, &owner) || lock_slot(processes, slot, F_WRLCK) < 0)
+		if (sim_process_alive(processes, slot, &owner) ||
+			process_locks_claim(processes->locks, offset_of(processes, slot)) < 0)
 			continue;
 		clear_slot(slot);
 		forget_holder(processes->table, slot);
@@ -154,17 +142,18 @@ void sim_processes_release(const struct sim_processes *processes, struct sim_pro
 	if (!slot)
 		return;
 	clear_slot(slot);
-	lock_slot(processes, slot, F_UNLCK);
+	process_locks_drop(processes->locks, offset_of(processes, slot));
 }
 
 bool sim_process_alive(const struct sim_processes *processes, struct sim_process *slot, pid_t *ret_pid)
 {
 	if (slot_owner(processes, slot, ret_pid) == 0)
 		return true;
-	/* Only under the lock: a new owner may have come in between. */
-	if (processes->writable && atomic_load(&slot->pid) != 0 && lock_slot(processes, slot, F_WRLCK) == 0) {
+	/* Only under the lock, and if it is the dead one's still: a new owner may have come in between. */
+	if (processes->writable && atomic_load(&slot->pid) != 0 &&
+		process_locks_hold(processes->locks, offset_of(processes, slot)) == 0) {
 		clear_slot(slot);
-		lock_slot(processes, slot, F_UNLCK);
+		process_locks_release(processes->locks, offset_of(processes, slot));
 	}
 	return false;
 }

@@ -2,11 +2,8 @@
  *
  * What changes the sum of a card is in memory.h; here is who there is and what each holds.
  *
- * A process owns the slot on whose first byte it holds a POSIX record lock. That lock ends with the process,
- * is not inherited by fork, and F_GETLK tells each reader the owner's pid in the reader's own pid namespace
- * (Linux >= 4.14, fs/locks.c:locks_translate_pid) - which is how NVML shows pids in containers. POSIX locks
- * are dropped when the process closes ANY descriptor of the file, so a process that has opened the table
- * never closes it; sim_processes_open() is called once per process and library.
+ * A process owns the slot on whose first bytes it holds locks, which end with it: process-locks.h.
+ * sim_processes_open() is called once per process and library.
  */
 #pragma once
 
@@ -61,11 +58,12 @@ _Static_assert(sizeof(struct sim_shared_memory) == 24 + SIM_MAX_PROCESSES / 8, "
 _Static_assert(offsetof(struct sim_process, bytes) == 64, "layout");
 _Static_assert(offsetof(struct sim_process_table, slots) == 64, "layout");
 
+struct process_locks;
+
 struct sim_processes {
 	struct sim_process_table *table;
-	int fd;
+	struct process_locks *locks;
 	bool writable;
-	int probe_fd; /* asks for locks: to a second descriptor our own process's are visible, too */
 };
 
 /* What a reader is told of a process. pid 0: it lives in a pid namespace that the reader cannot see. */
@@ -76,8 +74,8 @@ struct sim_process_view {
 };
 
 /* sim_processes_open() - -ENOENT: no such tree; -EBADMSG: not our file. Where it cannot be written, as in an
- * agent that has the driver mounted read-only, it can be read all the same. The descriptor stays open for
- * good. */
+ * agent that has the driver mounted read-only, it can be read all the same. Its
+ * descriptors stay open for good. */
 int sim_processes_open(const char *root, struct sim_processes *ret_processes);
 
 /* sim_processes_prepare() - a table in a file to be written. */

@@ -454,3 +454,38 @@ def test_driver_of_11_7_does_not_know_newer_functions(card):
         assert f.value == cast(cu.cuCtxCreate_v3, c_void_p).value
         assert cu.cuGetProcAddress(b"cuLibraryLoadData", byref(f), 11070, c_uint64(0)) == NOT_FOUND
     """)
+
+
+@pytest.mark.parametrize("after", ["nothing", "others in their places"])
+def test_a_program_that_closes_its_descriptors_still_holds_its_memory(card, after):
+    """As daemons do. Neither is its memory free for others, nor is the card without a limit for itself."""
+    holder = start(card, """
+        context()
+        alloc(8000 * MiB)
+        os.closerange(3, 1000)
+        if sys.argv[2] != "nothing":
+            files = [os.open("/dev/null", os.O_RDWR) for _ in range(20)]
+        say("closed")
+        wait()
+        assert free_bytes() < 8000 * MiB, free_bytes()
+        assert try_alloc(8000 * MiB) == OOM
+        again = alloc(1000 * MiB)
+        say("asked")
+        wait()
+        ok(cu.cuMemFree_v2(again))
+        say("freed")
+        wait()
+    """, after)
+    assert holder.stdout.readline() == "closed\n", holder.communicate()[1]
+    look = "context(); say(free_bytes() // MiB)"
+    left = 16160 - 8000 - 300 - 300    # two contexts
+    assert int(script(card, look)) == left
+    assert str(holder.pid) in card.smi().stdout
+    for answer, more in (("asked", 1000), ("freed", 0)):
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == answer + "\n", holder.communicate()[1]
+        assert int(script(card, look)) == left - more
+    holder.kill()
+    holder.wait()
+    assert int(script(card, look)) == 16160 - 300
