@@ -12,14 +12,16 @@
 #define FIRST_PCI_DEVICE 9 /* card 0 is 00000000:00:09.0, as on the documented node */
 #define CARDS_PER_BUS 16
 
-/* CUDA version that came with a driver branch (CUDA toolkit release notes, table of driver versions). */
+/* CUDA version that came with a driver branch (CUDA toolkit release notes, table of driver versions;
+ * 595.99.02 and 615.71.09 say theirs themselves). */
 static uint32_t cuda_of_branch(unsigned branch)
 {
 	static const struct {
 		unsigned branch;
 		uint32_t cuda;
-	} table[] = {{580, 13000}, {570, 12080}, {560, 12060}, {550, 12040}, {535, 12020}, {525, 12000},
-		{515, 11070}, {510, 11060}, {470, 11040}, {460, 11020}, {450, 11000}};
+	} table[] = {{615, 13040}, {595, 13020}, {580, 13000}, {570, 12080}, {560, 12060}, {550, 12040},
+		{535, 12020}, {525, 12000}, {515, 11070}, {510, 11060}, {470, 11040}, {460, 11020},
+		{450, 11000}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
 		if (branch >= table[i].branch)

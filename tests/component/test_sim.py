@@ -13,7 +13,7 @@ import pytest
 
 BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
 RATION_SIM = BUILD / "sim" / "ration-sim"
-NEWEST = "580.65.06"    # a driver that has every name; the default, 515.105.01, has those of CUDA 11.7
+NEWEST = "615.71.09"    # CUDA 13.4; the default, 515.105.01, has the names of 11.7
 SYMBOLS = pathlib.Path(__file__).resolve().parents[2] / "sim" / "libnvidia-ml" / "libnvidia-ml.syms"
 
 # seeds 1, "Verify the configuration", without the date line.

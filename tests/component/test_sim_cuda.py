@@ -29,7 +29,8 @@ def two_cards(tree):
 
 def test_every_symbol_of_the_driver_is_exported_and_only_those(card):
     found = run("nm", "-D", "--defined-only", card.path / "lib" / "libcuda.so.1").stdout.splitlines()
-    assert sorted(line.split()[-1] for line in found) == [line.split()[0] for line in SYMS.read_text().splitlines()]
+    assert sorted(line.split()[-1] for line in found) == [line.split()[0] for line in SYMS.read_text().splitlines()
+                                                         if int(line.split()[2]) <= 13040]
     assert "libcuda.so.1" in run("readelf", "-d", card.path / "lib" / "libcuda.so.1").stdout
 
 
@@ -41,7 +42,7 @@ def test_nothing_but_libc_is_needed(card):
 
 def test_before_init_only_version_errors_and_lookup_answer(card):
     script(card, """
-        assert out("cuDriverGetVersion", c_int).value == 13000
+        assert out("cuDriverGetVersion", c_int).value == 13040
         name = out_name = c_char_p()
         ok(cu.cuGetErrorName(2, byref(name)))
         assert name.value == b"CUDA_ERROR_OUT_OF_MEMORY"
@@ -135,7 +136,7 @@ def test_memory_of_a_process_that_execs_is_given_back(card):
 def test_no_function_crashes_without_arguments(card):
     """Every symbol, with and without a context, all arguments 0."""
     script(card, """
-        for name in [line.split()[0] for line in open(sys.argv[2])]:
+        for name in [row[0] for row in map(str.split, open(sys.argv[2])) if int(row[2]) <= 13040]:
             child = os.fork()
             if child == 0:
                 signal.alarm(20); ok(cu.cuInit(0))

@@ -211,10 +211,10 @@ def test_threads_may_start_ask_and_stop_at_will(two_cards):
 
 def test_system_queries(two_cards):
     script(two_cards, """
-        assert text(lib.nvmlSystemGetDriverVersion) == "580.65.06"
-        assert text(lib.nvmlSystemGetNVMLVersion) == "13.580.65.06"
-        assert number("nvmlSystemGetCudaDriverVersion", kind=c_int) == 13000
-        assert number("nvmlSystemGetCudaDriverVersion_v2", kind=c_int) == 13000
+        assert text(lib.nvmlSystemGetDriverVersion) == "615.71.09"
+        assert text(lib.nvmlSystemGetNVMLVersion) == "13.615.71.09"
+        assert number("nvmlSystemGetCudaDriverVersion", kind=c_int) == 13040
+        assert number("nvmlSystemGetCudaDriverVersion_v2", kind=c_int) == 13040
         assert text(lib.nvmlSystemGetProcessName, os.getpid(), size=256) == sys.orig_argv[0]
         name = create_string_buffer(64)
         assert lib.nvmlSystemGetProcessName(2**31 - 1, name, 64) == NOT_FOUND

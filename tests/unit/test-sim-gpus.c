@@ -164,6 +164,8 @@ static void driver_version_decides_the_cuda_version(void **state)
 	assert_int_equal(cards->cuda_version, 11000);
 	assert_int_equal(gpus_set_driver(cards, "580.65.06", &err), 0);
 	assert_int_equal(cards->cuda_version, 13000);
+	assert_int_equal(gpus_set_driver(cards, "615.71.09", &err), 0);
+	assert_int_equal(cards->cuda_version, 13040);
 }
 
 static void driver_version_cannot_leave_the_folder(void **state)
