@@ -16,14 +16,22 @@
 #define NAME "processes"
 #define MAPPED 4096 /* any page of the file: what counts is that it is mapped */
 
+struct claim;
+
 struct process_locks {
 	char *root;
 	dev_t device;
 	ino_t inode;
 	_Atomic int fd;	      /* has our POSIX locks */
 	_Atomic int probe_fd; /* asks for locks: to a second descriptor our own process's are visible, too */
-	off_t own;	      /* the slot of this process, -1: none */
-	pid_t own_pid;
+	struct claim *claims;
+};
+
+/* Usually a process has one. */
+struct claim {
+	struct claim *next;
+	off_t offset;
+	pid_t pid;
 	void *life; /* keeps the lock of the second byte */
 };
 
@@ -48,6 +56,13 @@ static int open_same(const struct process_locks *locks)
 	return TAKE_FD(&fd);
 }
 
+static void lock_claims(const struct process_locks *locks)
+{
+	for (const struct claim *claim = locks->claims; claim; claim = claim->next)
+		if (claim->pid == getpid())
+			(void)set_lock(atomic_load(&locks->fd), F_SETLK, claim->offset, F_WRLCK);
+}
+
 /* The descriptor, opened again if the program has closed it, or uses its number for something else. */
 static int descriptor(struct process_locks *locks, _Atomic int *which)
 {
@@ -60,11 +75,10 @@ static int descriptor(struct process_locks *locks, _Atomic int *which)
 	if (fd < 0)
 		return fd;
 	atomic_store(which, fd);
-	/* The program's close() has dropped our POSIX lock. */
+	/* The program's close() has dropped our POSIX locks. */
 	if (which == &locks->probe_fd)
 		(void)descriptor(locks, &locks->fd);
-	if (locks->own >= 0 && locks->own_pid == getpid())
-		(void)set_lock(atomic_load(&locks->fd), F_SETLK, locks->own, F_WRLCK);
+	lock_claims(locks);
 	return fd;
 }
 
@@ -86,7 +100,6 @@ int process_locks_open(const char *root, struct process_locks **ret_locks)
 	locks->device = st.st_dev;
 	locks->inode = st.st_ino;
 	locks->fd = fd;
-	locks->own = -1;
 	locks->root = copy;
 	locks->probe_fd = open_same(locks);
 	if (locks->probe_fd < 0)
@@ -121,21 +134,26 @@ static int claim_life(const struct process_locks *locks, off_t offset, void **re
 
 int process_locks_claim(struct process_locks *locks, off_t offset)
 {
-	void *life = NULL;
-	int fd, r = claim_life(locks, offset, &life);
+	_cleanup_free_ struct claim *claim = calloc(1, sizeof(*claim));
+	int fd, r;
 
+	if (!claim)
+		return -ENOMEM;
+	r = claim_life(locks, offset, &claim->life);
+	/* claim_life() has opened and closed the file, so all our POSIX locks are gone. */
+	lock_claims(locks);
 	if (r < 0)
 		return r;
-	/* Only now: claim_life() has closed a descriptor of the file. */
 	fd = descriptor(locks, &locks->fd);
 	r = fd < 0 ? fd : set_lock(fd, F_SETLK, offset, F_WRLCK);
 	if (r < 0) {
-		munmap(life, MAPPED);
+		munmap(claim->life, MAPPED);
 		return r == -EACCES ? -EAGAIN : r;
 	}
-	locks->life = life;
-	locks->own = offset;
-	locks->own_pid = getpid();
+	claim->offset = offset;
+	claim->pid = getpid();
+	claim->next = locks->claims;
+	locks->claims = TAKE_PTR(claim);
 	return 0;
 }
 
@@ -143,11 +161,16 @@ void process_locks_drop(struct process_locks *locks, off_t offset)
 {
 	int fd = descriptor(locks, &locks->fd);
 
-	if (locks->own == offset && locks->life) {
-		munmap(locks->life, MAPPED);
-		locks->life = NULL;
-		locks->own = -1;
-	}
+	for (struct claim **at = &locks->claims; *at; at = &(*at)->next)
+		if ((*at)->offset == offset) {
+			struct claim *claim = *at;
+
+			*at = claim->next;
+			if (claim->pid == getpid()) /* a child has no copy of the mapping */
+				munmap(claim->life, MAPPED);
+			free(claim);
+			break;
+		}
 	if (fd >= 0)
 		(void)set_lock(fd, F_SETLK, offset, F_UNLCK);
 }
