@@ -185,12 +185,17 @@ class Result:
     def __init__(self, drawn, look_ms):
         self.drawn, self.look_ms = drawn, look_ms
         self.violations = []
+        self.refusals = []
         self.counts = {}
         self.most_mib = self.longest_ms = self.gap_ms = 0
         self.samples = 0
 
     def wrong(self, text):
         self.violations.append(text)
+
+    def refused(self, text):
+        """Too little, which is judged unless --above-only."""
+        self.refusals.append(text)
 
     def judge_stretch(self, report, when):
         """No run was above its limit and a pool's step for longer than one look."""
@@ -238,9 +243,9 @@ def judge_fill(result, pieces, report, when):
     """A fill comes to the limit, and not above it."""
     left = (report["hostile"]["limit"] - report["hostile"]["now"]) / MIB
     if pieces < 0:
-        result.wrong(f"hostile {when}: nothing, error {-pieces}")
+        result.refused(f"hostile {when}: nothing, error {-pieces}")
     elif left >= SPARE_MIB:
-        result.wrong(f"hostile {when}: {pieces} pieces, and {left:.0f} MiB below its limit it is refused")
+        result.refused(f"hostile {when}: {pieces} pieces, and {left:.0f} MiB below its limit it is refused")
 
 
 def play(field, result):
@@ -282,8 +287,10 @@ def play(field, result):
             result.wrong(f"neighbour at the end: {got} of {want} pieces")
     report = settled(field, result, watch, "a new program")
     want = (drawn.limit_mib - drawn.context_mib) // PIECE_MIB
-    if pieces != want:
-        result.wrong(f"hostile, a new program: {pieces} of {want} pieces")
+    if pieces > want:
+        result.wrong(f"hostile, a new program: {pieces} pieces where {want} fit")
+    elif pieces < want:
+        result.refused(f"hostile, a new program: {pieces} of {want} pieces")
 
 
 def play_round(kind, build, tested, drawn):
@@ -298,7 +305,7 @@ def play_round(kind, build, tested, drawn):
     refused = [line for line in said if line.startswith("refused: ")]
     others = [line for line in said if not line.startswith("refused: ")]
     if refused:
-        result.wrong(f"{len(refused)} refused below its limit, the first: {refused[0].partition(': ')[2]}")
+        result.refused(f"{len(refused)} refused below its limit, the first: {refused[0].partition(': ')[2]}")
     if others:
         result.wrong(f"{len(others)} lines of errors, the first: {others[0]}")
     return result
