@@ -35,7 +35,7 @@ def small(gpu, tell):
 
 @row("what allocations take, by size", SECTION, 120)
 def curve(gpu, tell):
-    for size, count in CURVE[::3] if gpu.short else CURVE:
+    for size, count in CURVE[::3] if gpu.quick else CURVE:
         taken = gpu.plain(*gpu.probe("curve", size, count))
         charged = gpu.limited("50%", *gpu.probe("curve", size, count))
         tell.fact(f"{count} of {size} bytes take", taken["taken"], unit="bytes")

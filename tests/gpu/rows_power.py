@@ -12,7 +12,7 @@ from rows import row
 ASSUMED = "Computing power: what the simulation assumes of the GPU"
 PROMISED = "Computing power: shares"
 MEM = "2GiB"
-KINDS = {"short": (20_000, 400), "medium": (1_000_000, 20), "long": (50_000_000, 2), "graph": (20_000, 4)}
+KINDS = {"short": (20_000, 1000), "medium": (1_000_000, 20), "long": (50_000_000, 2), "graph": (20_000, 50)}
 SHARES = ((30, 70), (10, 90), (25, 25, 25, 25))
 ERROR_POINTS = 3    # bench/bench shares holds the simulated GPU to 2; a real one's clock varies
 WARM_S, MEASURED_S = 3.5, 8
