@@ -1,0 +1,37 @@
+"""The limit under hostile programs: tests/campaign, a few rounds, or with `./check full` an hour of them."""
+import datetime
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from agent_fixture import BUILD, FULL
+
+CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "campaign" / "campaign"
+SEEDS = [1, 3, 12]
+# What the campaign still finds: docs/measurements/campaign.md. Each name goes from here when its cause is mended.
+KNOWN = ["--without", "modules,pools,ipc", "--above-only"]
+
+pytestmark = [pytest.mark.alone, pytest.mark.waits,
+              pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration/grant"), reason="runs mount, which needs root")]
+
+
+def campaign(*arguments, timeout=300):
+    done = subprocess.run([CAMPAIGN, "--build", BUILD, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, int(datetime.date.today().strftime("%Y%m%d"))])
+def test_no_run_leaves_its_limit(seed):
+    campaign("--seed", seed, "--rounds", 1, "--seconds", 1.5, *KNOWN)
+
+
+def test_no_container_leaves_its_limit():
+    campaign("--containers", "--seed", 1, "--rounds", 1, "--seconds", 1.5, *KNOWN)
+
+
+@pytest.mark.skipif(not FULL, reason="an hour: ./check full")
+def test_an_hour_of_rounds():
+    campaign("--seed", 1000, "--minutes", 60, *KNOWN, timeout=4200)
