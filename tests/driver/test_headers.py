@@ -6,6 +6,7 @@ import pytest
 
 from dwarf import compile_types
 from known import judge
+from probes import SHIM
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CUDA = [("nvidia-cuda-runtime-cu11", "11.8.89"), ("nvidia-cuda-runtime-cu12", "12.9.79"), ("nvidia-cuda-runtime", "13.0.96"),
@@ -49,6 +50,7 @@ def test_layouts_of_nvml(wheel, package, whose, tmp_path):
     mine = declared((ROOT / OURS[whose]).read_text(), r"^\} (nvml\w+_t);")
     names = {name: name for name in mine if re.search(rf"\b{name};", text)}
     assert len(names) >= 3
-    ours = compile_types(tmp_path, [f'"{ROOT / OURS[whose]}"'], names, [f"-I{ROOT}/src", f"-I{ROOT}"])
+    ours = compile_types(tmp_path, [f'"{ROOT / OURS[whose]}"'], names,
+                         [f"-I{ROOT}/src", f"-I{ROOT}", f"-I{SHIM}"])
     theirs = compile_types(tmp_path, [f'"{official}"'], names)
     judge(differing(ours, theirs), {})
