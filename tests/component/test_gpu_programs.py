@@ -85,7 +85,7 @@ def test_short_form_runs_from_begin_to_end_on_the_simulated_driver(tmp_path):
 
 
 # Promises that are known to be broken; a row is taken out when it is mended.
-OPEN = {"filled by graph", "contexts", "how busy the GPU is, to an idle program beside a busy one"}
+OPEN = {"how busy the GPU is, to an idle program beside a busy one"}
 
 
 @pytest.fixture

@@ -335,7 +335,7 @@ def green():
                        ("cuCtxSetCurrent", (plain,))):
         code = cuda.call(name, *args)
         if code != OK:
-            text = f"{name} says {code}" if code is not None else f"the driver has no {name}"
+            text = f"{name} says {code}" if code is not None else f"{name} is not there"
             break
     allocated = 0
     while not text and cuda.try_alloc(16 * MIB)[0] == OK:

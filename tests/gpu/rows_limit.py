@@ -208,7 +208,9 @@ def green(gpu, tell):
         with gpu.start(f"{limit}MiB", *gpu.client("green")) as run:
             said = run.line()
             held = took(gpu, before)
-    tell.promise("in a run it stops at the same call", said["stopped"] or "nowhere", said["stopped"] == plain["stopped"])
+    # The shim has the functions of later drivers, too, which then say CUDA_ERROR_NOT_SUPPORTED.
+    tell.promise("in a run it stops at the same call", said["stopped"] or "nowhere",
+                 said["stopped"].split(" ")[0] == plain["stopped"].split(" ")[0])
     if not said["stopped"]:
         within(gpu, tell, "memory of the GPU that it can fill", held, limit)
 
