@@ -3,15 +3,16 @@
  * How much that is nobody can tell before: the file of a module says little, and the driver has no function
  * for it. So a block is charged before the call, which a program at its limit does not get. Afterwards the
  * keeper takes a sample; where that shows the container at its limit the call is undone and refused, as on a
- * full GPU. With much room left nobody waits for the sample: programs load hundreds of modules when they
- * start.
+ * full GPU. With much room left a module does not wait for the sample: programs load hundreds of them when
+ * they start.
  */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory.h"
 #include "shim/session.h"
 
-#define ROOM_BYTES (UINT64_C(1) << 30) /* more than a module takes */
+#define MODULE_BYTES (UINT64_C(1) << 30) /* more than a module takes */
+#define LIMIT_BYTES UINT64_MAX		 /* a stack of 64 KiB for each thread of a GPU is 20 GiB */
 
 /* A call that is under way. */
 struct growing {
@@ -35,8 +36,9 @@ static uint64_t room_bytes(unsigned card)
 	return memory.limit_bytes - memory.used_bytes;
 }
 
-/* False: there is no room for what the call took, and it is to be undone. */
-static bool grow_end(const struct growing *growing, CUresult r)
+/* False: there is no room for what the call took, and the caller undoes it. most: with more room than that
+ * left, only the next question for free memory waits for the sample. */
+static bool grow_end(const struct growing *growing, CUresult r, uint64_t most)
 {
 	unsigned card = (unsigned)growing->card;
 
@@ -46,8 +48,8 @@ static bool grow_end(const struct growing *growing, CUresult r)
 	memory_leave();
 	if (r != CUDA_SUCCESS)
 		return true;
-	if (room_bytes(card) > ROOM_BYTES) {
-		session_want_look();
+	if (room_bytes(card) > most) {
+		session_want_room();
 		return true;
 	}
 	session_await_look(card);
@@ -67,17 +69,17 @@ HOOK CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	if (r != CUDA_SUCCESS || value <= before) {
 		r = DRIVER(cuCtxSetLimit)(limit, value);
 		if (r == CUDA_SUCCESS)
-			session_want_look();
+			session_want_room();
 		return r;
 	}
 	r = grow_begin(&growing);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = DRIVER(cuCtxSetLimit)(limit, value);
-	if (grow_end(&growing, r))
+	if (grow_end(&growing, r, LIMIT_BYTES))
 		return r;
 	DRIVER(cuCtxSetLimit)(limit, before);
-	session_want_look();
+	session_want_room();
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -86,10 +88,10 @@ HOOK CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 
 static CUresult loaded(const struct growing *growing, CUresult r, const CUmodule *module)
 {
-	if (grow_end(growing, r))
+	if (grow_end(growing, r, MODULE_BYTES))
 		return r;
 	DRIVER(cuModuleUnload)(*module);
-	session_want_look();
+	session_want_room();
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -133,10 +135,10 @@ HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 
 static CUresult library_loaded(const struct growing *growing, CUresult r, const CUlibrary *library)
 {
-	if (grow_end(growing, r))
+	if (grow_end(growing, r, MODULE_BYTES))
 		return r;
 	DRIVER(cuLibraryUnload)(*library);
-	session_want_look();
+	session_want_room();
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

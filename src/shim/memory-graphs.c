@@ -220,7 +220,7 @@ typedef CUresult (*instantiate)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_P
 static CUresult instantiate_with(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, instantiate driver)
 {
-	bool uploads = params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	bool uploads = cuda_is_started() && params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
 	struct growth growth;
 	struct object object;
 	uint32_t before;

@@ -36,8 +36,8 @@ struct session_memory session_memory(const struct shim_session *session, unsigne
  * and the keeper is to look now, not at its next round. */
 void session_want_look(void);
 
-/* session_want_room() - the driver has given memory back that no call shows: as session_want_look(), and the
- * next session_memory() waits for that look, 50 ms at most. */
+/* session_want_room() - the driver has taken or given back memory that no call shows: as session_want_look(),
+ * and the next session_memory() waits for that look, 50 ms at most. */
 void session_want_room(void);
 
 /* session_has_process() - whether this pid is one of the processes that run under the grant and have used a

@@ -12,7 +12,7 @@ import pytest
 
 import grants
 import sim_cuda
-from test_sim import RATION_SIM, run
+from test_sim import NEWEST, RATION_SIM, run
 from test_shim import SHIM
 
 MIB = 1 << 20
@@ -88,7 +88,7 @@ def _granted(tree, tmp_path):
     """Two cards of 16160 MiB with 2154 MiB (2 of 15) and 1024 MiB granted."""
     tree.sim = RATION_SIM
     tree.up_file({"gpus": [{"memoryMiB": 16160, "contextMiB": 300}, {"memoryMiB": 16160, "contextMiB": 300}],
-                  "driverVersion": "580.65.06"})
+                  "driverVersion": NEWEST})
     yield Granted(tree, tmp_path, [2154 * MIB, 1024 * MIB])
 
 

@@ -119,7 +119,7 @@ def test_what_admission_refuses_finds_no_node(api, start, core, units, text):
     pod = api.create_pod("p", gpu_mem=units, gpu_core=core)
     answer = scheduler.filter(pod, ["n"])
     assert not answer["NodeNames"]
-    assert answer["FailedAndUnresolvableNodes"] == {"n": "pod default/p: " + text}
+    assert answer["FailedAndUnresolvableNodes"] == {"n": text}
 
 
 def test_who_asks_for_gpu_count_finds_no_node(api, start):
@@ -130,7 +130,7 @@ def test_who_asks_for_gpu_count_finds_no_node(api, start):
             {"name": "plain", "image": "example"}]})):
         answer = scheduler.filter(api.create_pod(name, spec=spec), ["n"])
         assert answer["FailedAndUnresolvableNodes"] == {
-            "n": f'pod default/{name}: container "c": aliyun.com/gpu-count is 1: no container can ask for it: ask for '
+            "n": 'container "c": aliyun.com/gpu-count is 1: no container can ask for it: ask for '
                  "aliyun.com/gpu-mem, and for several GPUs set the label aliyun.com/gpu-count of the pod"}
 
 

@@ -87,8 +87,7 @@ def test_a_label_that_cannot_be_met_is_the_answer(api, start, label, units, core
     for _ in range(2):    # no Error: kube-scheduler would ask again every few seconds for ever
         answer = scheduler.filter(pod, ["n1", "other"])
         assert (answer["NodeNames"], answer["FailedNodes"], answer["Error"]) == ([], {}, "")
-        text = f"pod default/p: {sentence}"
-        assert answer["FailedAndUnresolvableNodes"] == {"n1": text, "other": text}
+        assert answer["FailedAndUnresolvableNodes"] == {"n1": sentence, "other": sentence}
     assert scheduler.used() == {"n1": [0, 0, 0]}
     # Corrected, it is placed.
     api.patch("pods", "p", {"metadata": {"labels": {"aliyun.com/gpu-count": "1"}}})

@@ -82,12 +82,13 @@ CUDA = """
 
 
 @pytest.fixture
-def machine():
+def machine(request):
+    """With the options of `ration-sim up` that a test gives as an indirect parameter."""
     # pytest's own folders are closed to other users.
     path = pathlib.Path(tempfile.mkdtemp(prefix="ration-run-test-", dir="/tmp"))
     path.chmod(0o755)
     made = Machine(path)
-    made.tree.up("--gpus", "2x16160MiB")
+    made.tree.up("--gpus", "2x16160MiB", *getattr(request, "param", []))
     subprocess.run(["chmod", "-R", "a+rwX", made.tree.path / "state"], check=True)
     yield made
     made.becomes_empty()

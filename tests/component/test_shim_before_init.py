@@ -12,9 +12,12 @@ import pytest
 import fake_driver
 from test_run import SANITIZED, machine    # noqa: F401 (fixture)
 from test_shim import hooked
+from test_sim import NEWEST
 
 pytestmark = [pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant"),
-              pytest.mark.skipif(SANITIZED, reason="the sanitizer answers for the driver")]
+              pytest.mark.skipif(SANITIZED, reason="the sanitizer answers for the driver"),
+              # All hooked functions are there.
+              pytest.mark.parametrize("machine", [["--driver-version", NEWEST]], indirect=True, ids=[NEWEST])]
 
 # NULL, unmapped, misaligned and unmapped, no address at all.
 VALUES = [0, 8, 0x1001, 0xffff800000000001]
@@ -26,8 +29,8 @@ resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 exec(prepare)
 answers = {}
 for name in names:
-    function = getattr(lib, name)
-    for value in values:
+    function = getattr(lib, name, None)
+    for value in values if function else []:
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -58,7 +61,9 @@ def differences(machine, library, args, prepare=""):    # noqa: F811
         names = {name for name in names if name in hooks_only()}
     bare = answers(library, names, machine.env | {"LD_LIBRARY_PATH": str(machine.lib)}, prepare=prepare)
     under = answers(library, names, machine.env, machine.command(args=args), prepare=prepare)
-    assert len(bare) == len(under) == len(names) * len(VALUES) > 100
+    assert len(under) == len(names) * len(VALUES) > 100
+    # No simulated driver has the functions of CUDA 13.5.
+    assert {call.split("(")[0] for call in under.keys() - bare.keys()} <= {"cuFabricCpyBatchAsync", "cuFabricCpyBatchAsync_ptsz"}
     # Where the simulated driver is not as strict as NVIDIA's, which says that it is not initialised.
     right = "3" if library == "libcuda.so.1" else "1"
     return {call: (bare[call], under[call]) for call in bare if under[call] not in (bare[call], right)}

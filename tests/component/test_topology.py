@@ -82,7 +82,7 @@ def test_the_best_connected_node_comes_first(api, start):
 @pytest.mark.parametrize("limits, words", [
     ({"aliyun.com/gpu": "1"}, "GPU node does not give whole GPUs"),
     ({"aliyun.com/gpu": "1", "aliyun.com/gpu-mem": "2"},
-     'pod default/p: container "main": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem too')])
+     'container "main": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem too')])
 def test_what_a_share_node_says(api, start, limits, words):
     gpu_node(api, "n1", 16160)
     scheduler = start()
