@@ -19,6 +19,7 @@
 struct claim;
 
 struct process_locks {
+	struct process_locks *opened_before;
 	char *root;
 	dev_t device;
 	ino_t inode;
@@ -82,6 +83,9 @@ static int descriptor(struct process_locks *locks, _Atomic int *which)
 	return fd;
 }
 
+/* They stay open for good. */
+static _Atomic(struct process_locks *) opened;
+
 int process_locks_open(const char *root, struct process_locks **ret_locks)
 {
 	_cleanup_free_ struct process_locks *locks = calloc(1, sizeof(*locks));
@@ -105,6 +109,7 @@ int process_locks_open(const char *root, struct process_locks **ret_locks)
 	if (locks->probe_fd < 0)
 		return locks->probe_fd;
 	TAKE_PTR(copy);
+	locks->opened_before = atomic_exchange(&opened, locks);
 	*ret_locks = TAKE_PTR(locks);
 	return 0;
 }

@@ -20,11 +20,15 @@ def wide_granted(tmp_path, *pids):
 
 # --- drivers 535.54 to 535.98: entries of 32 bytes (fixture-nvml-wide.c) ---
 
+def under_asan(**env):
+    libasan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+    return {"LD_PRELOAD": libasan, "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0", **env}
+
+
 @pytest.mark.parametrize("number", [1, 24, 25, 26, 200, 4000])
 @pytest.mark.parametrize("kind", ["Compute", "Graphics", "MPSCompute"])
 def test_lists_with_entries_of_32_bytes(tmp_path, number, kind):
     """Under the address sanitizer: the driver writes where the shim has made room."""
-    libasan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
     pids = sorted({1000, 1000 + number // 2, 999 + number})
     out = succeeds("""
         import struct
@@ -40,8 +44,7 @@ def test_lists_with_entries_of_32_bytes(tmp_path, number, kind):
             assert used == pid - 999 << 20 and gi == ci == 2**32 - 1 and protected == 2**64 - 1
             print(pid)
         """, wide_granted(tmp_path, *pids),
-        {"NVML_WIDE_PROCESSES": str(number), "KIND": kind, "OURS": str(len(pids)), "LD_PRELOAD": libasan,
-         "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})
+        under_asan(NVML_WIDE_PROCESSES=str(number), KIND=kind, OURS=str(len(pids))))
     assert out.split() == [str(pid) for pid in pids]
 
 
@@ -54,7 +57,7 @@ def test_lists_of_24_bytes_of_the_same_driver_stay_so(tmp_path):
         assert ml.nvmlDeviceGetComputeRunningProcesses_v2(d, byref(n), buffer) == 0 and n.value == 2
         assert [int.from_bytes(buffer.raw[at:at + 4], "little") for at in (0, 24)] == [1003, 1029]
         assert buffer.raw[48:] == bytes([7]) * 24
-        """, wide_granted(tmp_path, 1003, 1029), {"NVML_WIDE_PROCESSES": "30"})
+        """, wide_granted(tmp_path, 1003, 1029), under_asan(NVML_WIDE_PROCESSES="30"))
 
 
 # --- names ---
