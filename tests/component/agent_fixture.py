@@ -139,7 +139,8 @@ class World:
         """patient: it may take the 2 s in which it serves what is on its way."""
         self.agent.send_signal(signal.SIGTERM)
         if not patient:
-            wait_for(lambda: "stopping (signal" in self.logged())
+            # A worker that has only just been started ends without a word.
+            wait_for(lambda: "stopping (signal" in self.logged() or self.agent.poll() is not None)
             time.sleep(0.05)
             self.agent.send_signal(signal.SIGTERM)
         assert self.agent.wait(10) == 0, self.logged()

@@ -510,14 +510,15 @@ def test_an_installation_finds_its_parts(machine, tmp_path):
 
 # --- without root ---
 
-def as_nobody(machine, *command):
-    """Skips where another user cannot read what was built."""
-    probe = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", RATION, "--version"],
-                           capture_output=True)
-    if probe.returncode != 0:
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def as_nobody(machine, *command, within=()):
+    """Skips where another user cannot read what was built. within: a command of root's that begins the user's."""
+    if subprocess.run([*NOBODY, RATION, "--version"], capture_output=True).returncode != 0:
         pytest.skip("the build folder is closed to other users")
-    return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command], env=machine.env,
-                          capture_output=True, text=True, cwd="/", timeout=60)
+    return subprocess.run([*within, *NOBODY, *command], env=machine.env, capture_output=True, text=True, cwd="/",
+                          timeout=60)
 
 
 def test_without_root_the_mounts_are_in_a_user_namespace(machine):

@@ -1,7 +1,6 @@
 """What `ration run` mounts: nothing that a program can write or run with other rights, nothing of the machine but the
 driver's two libraries. And how what a run leaves behind is removed."""
 import os
-import pathlib
 import re
 import subprocess
 
@@ -25,17 +24,24 @@ def snapshot(folder):
             for p in sorted(folder.rglob("*")) for s in [p.lstat()]}
 
 
-def as_root(machine, *program):    # noqa: F811
-    return subprocess.run(program, env=machine.env, capture_output=True, text=True)
+def as_root(machine, *program, within=()):    # noqa: F811
+    return subprocess.run([*within, *program], env=machine.env, capture_output=True, text=True)
+
+
+# Mounts of other tests come and go on the machine: the run and what it is compared with have a mount namespace to
+# themselves.
+APART = ["unshare", "-m", "--propagation", "private"] if os.geteuid() == 0 else []
+BEFORE_AND_INSIDE = "cat /proc/self/mountinfo; echo in the run; exec \"$@\""
 
 
 @pytest.mark.parametrize("user", [as_root, as_nobody])
 def test_what_a_run_mounts_is_read_only(machine, user):    # noqa: F811
     """Its usage file excepted, in which its programs enter what they hold."""
-    before = mounts_of(pathlib.Path("/proc/self/mountinfo").read_text())
-    done = user(machine, *machine.command("sh", "-c", MOUNTS, args=["--layer", "mount"]))
+    done = user(machine, "sh", "-c", BEFORE_AND_INSIDE, "sh",
+                *machine.command("sh", "-c", MOUNTS, args=["--layer", "mount"]), within=APART)
     assert done.returncode == 0, done.stderr
-    made = {path: options for path, options in mounts_of(done.stdout).items() if path not in before}
+    before, inside = map(mounts_of, done.stdout.split("in the run\n"))
+    made = {path: options for path, options in inside.items() if path not in before}
     assert len([path for path in made if "libcuda.so" in path]) >= 2    # the shim over the driver, the driver
     for path, options in made.items():
         assert {"nosuid", "nodev"} <= options, (path, options)
