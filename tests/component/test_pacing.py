@@ -45,6 +45,17 @@ def _share(granted):
     return granted
 
 
+def has(measure, *ranges):
+    """Each number that measure() returns is in its range. None may ever be above: that is more than was granted. Below is
+    also what a disturbed machine leaves to a program, so outside `./check full` one measurement of five must do."""
+    for _ in range(1 if FULL else 5):
+        numbers = measure()
+        assert all(number <= high for number, (_, high) in zip(numbers, ranges)), numbers
+        if all(low <= number for number, (low, _) in zip(numbers, ranges)):
+            return
+    raise AssertionError(f"{numbers} instead of {ranges}")
+
+
 def usage(granted, card=0):
     """core_started_ns, core_waited_ns, core_asked, and what was started of copies to and from the card."""
     data = (granted.folder / "usage").read_bytes()[128 + card * 128:][:128]
@@ -55,14 +66,17 @@ def usage(granted, card=0):
 @pytest.mark.parametrize("name, us, batch", [("us200", 200, 10), ("ms5", 5000, 2), ("ms50", 50000, 1), ("us2", 2, 200)])
 def test_a_lone_container_has_its_share_and_no_more(share, name, us, batch):
     share.share(30)
-    out = share.script(WORK, f"""
-        f = kernel(b"{name}")
-        spin(1, lambda: ok(launch(f)), {us}, {batch})
-        say(spin(3, lambda: ok(launch(f)), {us}, {batch}))
-        """)
-    assert 0.30 - 0.02 * LACKING <= float(out) <= 0.32
-    started, waited, asked, _ = usage(share)
-    assert 0.25 * 4e9 < started < 0.36 * 4e9 and waited > 1e9 and asked > 100
+
+    def run_for_4_s():
+        before = usage(share)
+        out = share.script(WORK, f"""
+            f = kernel(b"{name}")
+            spin(1, lambda: ok(launch(f)), {us}, {batch})
+            say(spin(3, lambda: ok(launch(f)), {us}, {batch}))
+            """)
+        started, waited, asked = (now - then for now, then in zip(usage(share)[:3], before))
+        return float(out), started / 4e9, waited / 4e9, asked
+    has(run_for_4_s, (0.30 - 0.02 * LACKING, 0.32), (0.25, 0.36), (0.25, 1), (100, 1e6))
 
 
 def test_without_a_share_nothing_is_counted_and_nobody_waits(share):
@@ -154,7 +168,7 @@ def test_two_processes_of_a_container_share_one_bucket(share, started):
     share.share(30)
     both = [started(endless(share)) for _ in range(2)]
     time.sleep(1)
-    assert 28 <= Shares(share, both).over(3)[0] <= 32
+    has(lambda: Shares(share, both).over(3), (28, 32))
 
 
 def test_two_containers_have_what_each_was_granted(share, neighbour, started):
@@ -162,24 +176,23 @@ def test_two_containers_have_what_each_was_granted(share, neighbour, started):
     grants.set_core(neighbour.grant, 0, 70 * PERCENT)
     a, b = started(endless(share)), started(endless(neighbour))
     time.sleep(1)
-    first, second = Shares(share, [a], [b]).over(3)
-    assert 28 <= first <= 32.5 and 60 <= second <= 72
+    has(lambda: Shares(share, [a], [b]).over(3), (28, 32.5), (60, 72))
 
 
 def test_another_share_takes_effect_within_a_tenth_of_a_second(share, started):
     share.share(10)
     shares = Shares(share, [started(endless(share))])
     time.sleep(1)
-    assert 8 <= shares.over(1)[0] <= 12
+    has(lambda: shares.over(1), (8, 12))
     share.share(60)
     time.sleep(0.1)
-    assert 56 <= shares.over(1)[0] <= 63
+    has(lambda: shares.over(1), (56, 63))
     share.share(10)
     time.sleep(0.1)
-    assert 8 <= shares.over(1)[0] <= 12
+    has(lambda: shares.over(1), (8, 12))
     share.share(0)
     time.sleep(0.1)
-    assert shares.over(0.5)[0] > 80
+    has(lambda: shares.over(0.5), (80, 102))
 
 
 def test_a_correction_changes_the_pace_and_not_the_share(share, started):
@@ -187,7 +200,7 @@ def test_a_correction_changes_the_pace_and_not_the_share(share, started):
     grants.set_core(share.grant, 0, 30 * PERCENT, 60 * PERCENT)
     shares = Shares(share, [started(endless(share))])
     time.sleep(1)
-    assert 56 <= shares.over(2)[0] <= 62
+    has(lambda: shares.over(2), (56, 62))
 
 
 def test_a_stopped_container_costs_the_other_nothing_and_does_not_catch_up(share, neighbour, started):
@@ -197,12 +210,10 @@ def test_a_stopped_container_costs_the_other_nothing_and_does_not_catch_up(share
     time.sleep(1)
     a.send_signal(signal.SIGSTOP)
     time.sleep(0.3)    # what it had under way
-    stopped, other = Shares(share, [a], [b]).over(1)
-    assert stopped < 1 and 44 <= other <= 52
+    has(lambda: Shares(share, [a], [b]).over(1), (0, 1), (44, 52))
     a.send_signal(signal.SIGCONT)
-    again, other = Shares(share, [a], [b]).over(1)
     # A burst is what 20 ms are worth.
-    assert 27 <= again <= 33 and 44 <= other <= 52
+    has(lambda: Shares(share, [a], [b]).over(1), (27, 33), (44, 52))
 
 
 def test_a_process_killed_with_credit_takes_a_slice_with_it_at_most(share, started):
@@ -216,12 +227,12 @@ def test_a_process_killed_with_credit_takes_a_slice_with_it_at_most(share, start
         other.kill()
         other.communicate()
     time.sleep(0.2)
-    assert 47 <= shares.over(1)[0] <= 52
+    has(lambda: shares.over(1), (47, 52))
 
 
 def test_a_child_of_fork_has_no_credit_of_its_parents(share):
     share.share(30)
-    out = share.script(WORK, """
+    has(lambda: [float(share.script(WORK, """
         f = kernel(b"us200")
         spin(1, lambda: ok(launch(f)), 200)
         pid = os.fork()
@@ -231,15 +242,14 @@ def test_a_child_of_fork_has_no_credit_of_its_parents(share):
             os._exit(0 if result != OK else 1)
         assert os.waitpid(pid, 0)[1] == 0
         say(spin(2, lambda: ok(launch(f)), 200))
-        """)
-    assert 0.28 <= float(out) <= 0.32
+        """))], (0.28, 0.32))
 
 
 # Ways to start work
 
 def test_graphs_are_paced_by_what_they_cost_last(share):
     share.share(30)
-    out = share.script(WORK, """
+    has(lambda: [float(share.script(WORK, """
         f, s = kernel(b"us200"), stream()
         ok(cu.cuStreamBeginCapture_v2(s, 0))
         for i in range(20): ok(launch(f, s))
@@ -248,14 +258,13 @@ def test_graphs_are_paced_by_what_they_cost_last(share):
         execute = out("cuGraphInstantiateWithFlags", c_void_p, graph, c_uint64(0))
         spin(1, lambda: ok(cu.cuGraphLaunch(execute, s)), 4000, 2, s)
         say(spin(3, lambda: ok(cu.cuGraphLaunch(execute, s)), 4000, 2, s))
-        """)
-    assert 0.28 <= float(out) <= 0.32
+        """))], (0.28, 0.32))
 
 
 def test_a_changed_graph_is_measured_again(share):
     """From 1 ms to 20 ms by cuGraphExecUpdate."""
     share.share(30)
-    out = share.script(WORK, """
+    has(lambda: [float(share.script(WORK, """
         g, s = kernel(b"grid"), stream()
         def single(blocks):
             graph = c_void_p()
@@ -268,8 +277,7 @@ def test_a_changed_graph_is_measured_again(share):
         info = (c_uint64 * 4)()
         ok(cu.cuGraphExecUpdate_v2(execute, single(2000), info))
         say(spin(3, lambda: ok(cu.cuGraphLaunch(execute, s)), 20000, 1, s))
-        """)
-    assert 0.28 <= float(out) <= 0.33
+        """))], (0.28, 0.33))
 
 
 def test_a_captured_launch_is_charged_when_its_graph_runs(share):
@@ -289,7 +297,7 @@ def test_a_captured_launch_is_charged_when_its_graph_runs(share):
 @pytest.mark.parametrize("way", ["Ex", "Cooperative", "per_thread", "Ex per_thread"])
 def test_every_way_to_launch_is_paced(share, way):
     share.share(30)
-    out = share.script(WORK, f"""
+    has(lambda: [float(share.script(WORK, f"""
         f = kernel(b"us200")
         class Config(Structure):
             _fields_ = [("shape", c_uint * 7), ("stream", c_void_p), ("attributes", c_void_p), ("count", c_uint)]
@@ -304,8 +312,7 @@ def test_every_way_to_launch_is_paced(share, way):
         }}["{way}"]
         spin(1, one, 200, 10, s)
         say(spin(2, one, 200, 10, s))
-        """)
-    assert 0.28 <= float(out) <= 0.32
+        """))], (0.28, 0.32))
 
 
 COPIES = """
@@ -349,9 +356,9 @@ def test_copies_keep_to_the_share_of_their_own_engine(share, started, way, batch
 
     unlimited = engine_share()
     share.share(20)
-    limited = engine_share()
     # (What its processor takes for a copy depends on what the caches hold.)
-    assert (0.1 / LACKING if engine == "smNs" else 0.20 - 0.02 * LACKING) * unlimited <= limited <= 0.22
+    least = 0.1 / LACKING if engine == "smNs" else 0.20 - 0.02 * LACKING
+    has(lambda: [engine_share()], (least * unlimited, 0.22))
     started_ns, _, _, (to_card, from_card) = usage(share)
     assert [ns > 1e8 for ns in (started_ns, to_card, from_card)] == [engine == name for name in
                                                                     ("smNs", "copyInNs", "copyOutNs")]
@@ -437,16 +444,14 @@ def test_a_small_copy_that_is_captured_is_charged_with_its_graph_only(share):
 def test_cards_have_buckets_of_their_own(share):
     """Of two cards only the first is controlled."""
     share.share(20)
-    out = share.script(WORK, """
+    has(lambda: [float(part) for part in share.script(WORK, """
         f = kernel(b"us200")
         spin(1, lambda: ok(launch(f)), 200)
         first = spin(1, lambda: ok(launch(f)), 200)
         context(1); f = kernel(b"us200")
         second = spin(1, lambda: ok(launch(f)), 200)
         say(first, second)
-        """)
-    first, second = map(float, out.split())
-    assert 0.18 <= first <= 0.22 and second > 0.6
+        """).split()], (0.18, 0.22), (0.6, 1.02))
     assert usage(share, 1)[0] == 0
 
 
@@ -488,7 +493,7 @@ def test_a_launch_that_fails_costs_nothing(share):
 
 def test_many_threads_share_what_their_process_has(share):
     share.share(30)
-    out = share.script(WORK, """
+    has(lambda: [float(share.script(WORK, """
         f, done, stop = kernel(b"us200"), [0] * 8, time.monotonic() + 4
         current = c_void_p(); ok(cu.cuCtxGetCurrent(byref(current)))
         def work(i):
@@ -501,8 +506,7 @@ def test_many_threads_share_what_their_process_has(share):
         for t in threads: t.start()
         for t in threads: t.join()
         say(sum(done) * 200e-6 / 3)
-        """)
-    assert 0.26 <= float(out) <= 0.32
+        """))], (0.26, 0.32))
 
 
 def quarters(share, tmp_path, started, shim):
@@ -616,4 +620,4 @@ def test_whatever_is_written_into_the_bucket_stops_nobody_for_good(share, starte
         file.seek(128 + 32)
         file.write(bytes(8))
     time.sleep(0.2)
-    assert 46 <= shares.over(1)[0] <= 53
+    has(lambda: shares.over(1), (46, 53))
