@@ -129,9 +129,32 @@ static void free_what_is_left(const struct graph *graph)
 						? region_at(task->alloc.address)
 						: NULL;
 
-		if (region && region->kind == REGION_GRAPH)
+		if (region && region->kind == REGION_GRAPH && region->in_use)
 			graph_memory_release(region);
 	}
+}
+
+static CUresult map_all(const struct graph *graph)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < graph->node_count && r == CUDA_SUCCESS; i++) {
+		const struct task *task = &graph->nodes[i]->task;
+
+		if (task->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			r = graph_memory_map(task->alloc.device, task->alloc.address);
+		else if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
+			r = map_all(task->child);
+	}
+	return r;
+}
+
+static CUresult map_memory(const struct graph *graph)
+{
+	CUresult r = map_all(graph);
+
+	graph_memory_unpin();
+	return r;
 }
 
 CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_number)
@@ -154,22 +177,8 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_number)
 		return r;
 	if (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH)
 		free_what_is_left(exec->graph);
-	return graph_run(stream, exec->graph);
-}
-
-static CUresult map_memory(const struct graph *graph)
-{
-	CUresult r = CUDA_SUCCESS;
-
-	for (size_t i = 0; i < graph->node_count && r == CUDA_SUCCESS; i++) {
-		const struct task *task = &graph->nodes[i]->task;
-
-		if (task->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-			r = graph_memory_map(task->alloc.device, task->alloc.address);
-		else if (task->type == CU_GRAPH_NODE_TYPE_GRAPH)
-			r = map_memory(task->child);
-	}
-	return r;
+	r = map_memory(exec->graph);
+	return r == CUDA_SUCCESS ? graph_run(stream, exec->graph) : r;
 }
 
 /* Nothing else is to be prepared. */

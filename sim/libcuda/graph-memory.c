@@ -1,5 +1,13 @@
-/* graph-memory.c - memory of allocation nodes. Its address is fixed when the node is made; the card's memory
- * is taken at the launch and kept for the next one until cuDeviceGraphMemTrim. */
+/* graph-memory.c - memory of allocation nodes.
+ *
+ * An allocation's address is fixed when its node is made. Memory of the card is mapped there when the graph
+ * is launched or uploaded. It stays mapped when it is freed, for the next launch, until another graph needs
+ * it or cuDeviceGraphMemTrim gives it back. CUDA C++ Programming Guide 13.0, "Graph Memory Nodes": destroying
+ * a graph neither frees what the application has not freed ("Graph destruction does not automatically free
+ * any live graph-allocated memory") nor gives memory back ("will not immediately return physical memory"),
+ * and memory that is free or of graphs that do not run serves other graphs ("Physical Memory Management and
+ * Sharing").
+ */
 #include <stdlib.h>
 
 #include "sim/libcuda/cards.h"
@@ -9,6 +17,7 @@
 static struct totals {
 	uint64_t used, used_high, reserved, reserved_high;
 } totals[SIM_MAX_CARDS];
+static bool any_pinned;
 
 static struct totals *totals_of(const struct device *device)
 {
@@ -54,19 +63,31 @@ static struct region *find(uint64_t address)
 	return region && region->kind == REGION_GRAPH && region->span.base == address ? region : NULL;
 }
 
-static void unreserve(struct region *region)
+static void unmap(struct region *region)
 {
-	if (!region->reserved)
-		return;
-	card_give(region->device, region->room.size);
-	totals_of(region->device)->reserved -= region->room.size;
-	totals_of(region->device)->used -= region->room.size;
-	region->reserved = false;
+	if (region->mapped)
+		totals_of(region->device)->used -= region->room.size;
+	region->mapped = false;
 }
 
-void graph_memory_release(struct region *region)
+/* The address is nobody's once no node has it and no application. What was mapped there stays reserved. */
+static void forget_unused(struct region *region)
 {
-	region->in_use = false;
+	if (region->users > 0 || region->in_use)
+		return;
+	unmap(region);
+	region_remove(region);
+	address_give(&region->room);
+	free(region);
+}
+
+CUresult graph_memory_release(struct region *region)
+{
+	if (!region->in_use)
+		return misuse(SIM_DOUBLE_FREE, CUDA_ERROR_INVALID_VALUE);
+	region->in_use = region->freed = false;
+	forget_unused(region);
+	return CUDA_SUCCESS;
 }
 
 void graph_memory_use(uint64_t address)
@@ -77,57 +98,100 @@ void graph_memory_use(uint64_t address)
 		region->users++;
 }
 
-/* Memory that the application still uses goes with it, as nobody can free it any more. */
-void graph_memory_free(uint64_t address)
+void graph_memory_drop(uint64_t address)
 {
 	struct region *region = find(address);
 
-	if (!region || --region->users > 0)
+	if (!region)
 		return;
-	graph_memory_release(region);
-	unreserve(region);
-	region_remove(region);
-	address_give(&region->room);
-	free(region);
+	region->users--;
+	forget_unused(region);
 }
 
-/* Used is what is mapped by a graph, be it running or not; memory is not shared among graphs here. */
+/* The next of the card's regions that has memory and needs none: it is freed, or its graph has run. */
+static struct region *next_idle(const struct device *device, size_t *cursor)
+{
+	struct region *region;
+
+	while ((region = region_next(cursor)))
+		if (region->kind == REGION_GRAPH && region->device == device && region->mapped &&
+			!region->in_use && !region->pinned)
+			return region;
+	return NULL;
+}
+
+/* Some more of the card's memory for graphs; false if there is none. */
+static bool grow(struct device *device, uint64_t bytes)
+{
+	if (card_take(device, bytes) != CUDA_SUCCESS)
+		return false;
+	totals_of(device)->reserved += bytes;
+	return true;
+}
+
+/* New memory of the card is taken first. Where there is none, idle graphs have to do without theirs. */
+static CUresult reserve(struct device *device, uint64_t size)
+{
+	const struct totals *t = totals_of(device);
+	struct region *idle;
+	size_t cursor = 0;
+
+	if (t->reserved - t->used >= size || grow(device, size - (t->reserved - t->used)))
+		return CUDA_SUCCESS;
+	while ((idle = next_idle(device, &cursor))) {
+		unmap(idle);
+		if (t->reserved - t->used >= size || grow(device, size - (t->reserved - t->used)))
+			return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult graph_memory_map(struct device *device, uint64_t address)
 {
 	struct region *region = find(address);
-	struct totals *t = totals_of(device);
+	CUresult r = CUDA_SUCCESS;
 
 	if (!region)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (region->reserved)
-		return CUDA_SUCCESS;
-	if (card_take(device, region->room.size) != CUDA_SUCCESS)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	region->reserved = true;
-	t->reserved += region->room.size;
-	t->used += region->room.size;
-	raise_high(t);
-	return CUDA_SUCCESS;
-}
-
-CUresult graph_memory_run_alloc(struct device *device, uint64_t address)
-{
-	struct region *region = find(address);
-	CUresult r;
-
-	/* Launched again before it was freed. */
-	if (!region || region->in_use)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_memory_map(device, address);
-	region->in_use = r == CUDA_SUCCESS;
+	if (!region->mapped) {
+		r = reserve(device, region->room.size);
+		region->mapped = r == CUDA_SUCCESS;
+		totals_of(device)->used += r == CUDA_SUCCESS ? region->room.size : 0;
+		raise_high(totals_of(device));
+	}
+	region->pinned = any_pinned = true;
 	return r;
 }
 
+void graph_memory_unpin(void)
+{
+	struct region *region;
+	size_t cursor = 0;
+
+	while (any_pinned && (region = region_next(&cursor)))
+		region->pinned = false;
+	any_pinned = false;
+}
+
+CUresult graph_memory_run_alloc(uint64_t address)
+{
+	struct region *region = find(address);
+
+	/* Launched again, and what the launch before allocated is not even going to be freed. */
+	if (!region || (region->in_use && !region->freed))
+		return CUDA_ERROR_INVALID_VALUE;
+	region->in_use = true;
+	region->freed = false;
+	region->allocations++;
+	return CUDA_SUCCESS;
+}
+
+/* A later launch has allocated again if the number is not the region's any more. */
 static void run_free(struct op *op)
 {
 	struct region *region = find(op->arguments[0]);
 
-	if (region)
+	if (region && region->id == op->arguments[1] && region->allocations == op->arguments[2])
 		graph_memory_release(region);
 }
 
@@ -136,23 +200,36 @@ CUresult graph_memory_run_free(struct stream *stream, uint64_t address)
 	struct region *region = find(address);
 
 	if (!region)
-		return CUDA_ERROR_INVALID_VALUE;
-	return queue_add(stream, &(struct op){.kind = OP_WORK, .action = run_free, .arguments = {address}});
+		return misuse(SIM_BAD_POINTER, CUDA_ERROR_INVALID_VALUE);
+	if (!region->in_use || region->freed)
+		return misuse(SIM_DOUBLE_FREE, CUDA_ERROR_INVALID_VALUE);
+	region->freed = true;
+	return queue_add(stream, &(struct op){.kind = OP_WORK,
+					 .action = run_free,
+					 .arguments = {address, region->id, region->allocations}});
+}
+
+static void trim(struct device *device)
+{
+	struct totals *t = totals_of(device);
+	struct region *idle;
+	size_t cursor = 0;
+
+	while ((idle = next_idle(device, &cursor)))
+		unmap(idle);
+	card_give(device, t->reserved - t->used);
+	t->reserved = t->used;
 }
 
 CUresult cuDeviceGraphMemTrim(CUdevice ordinal)
 {
 	_cleanup_call_ struct call call = {};
 	CUresult r = call_begin(&call, __func__);
-	struct region *region;
-	size_t cursor = 0;
 
 	if (r == CUDA_SUCCESS && !driver_device(ordinal))
 		r = CUDA_ERROR_INVALID_DEVICE;
-	while (r == CUDA_SUCCESS && (region = region_next(&cursor)))
-		if (region->kind == REGION_GRAPH && region->device == driver_device(ordinal) &&
-			!region->in_use)
-			unreserve(region);
+	if (r == CUDA_SUCCESS)
+		trim(driver_device(ordinal));
 	return r;
 }
 

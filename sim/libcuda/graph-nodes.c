@@ -125,7 +125,7 @@ static CUresult add(CUgraphNode *ret_handle, CUgraph graph, const CUgraphNode *d
 	if (r != CUDA_SUCCESS && task->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		graph_free(task->child);
 	if (r != CUDA_SUCCESS && task->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-		graph_memory_free(task->alloc.address);
+		graph_memory_drop(task->alloc.address);
 	return r;
 }
 

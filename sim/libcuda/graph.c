@@ -23,7 +23,7 @@ void node_free(struct node *node)
 	if (node->task.type == CU_GRAPH_NODE_TYPE_GRAPH)
 		graph_free(node->task.child);
 	if (node->task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-		graph_memory_free(node->task.alloc.address);
+		graph_memory_drop(node->task.alloc.address);
 	object_forget(&node->object);
 	free(node->dependencies);
 	free(node);

@@ -126,10 +126,9 @@ static CUresult free_ordered(struct context *context, struct region *region)
 	region = region_at(address);
 	if (r != CUDA_SUCCESS || !region || region->id != id)
 		return r;
-	if (region->kind == REGION_POOL)
-		pool_give(region);
-	else
-		graph_memory_release(region);
+	if (region->kind == REGION_GRAPH)
+		return graph_memory_release(region);
+	pool_give(region);
 	return CUDA_SUCCESS;
 }
 

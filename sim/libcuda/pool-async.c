@@ -18,7 +18,7 @@ static CUresult capture_allocation(
 	if (r == CUDA_SUCCESS)
 		*ret = task.alloc.address;
 	else
-		graph_memory_free(task.alloc.address);
+		graph_memory_drop(task.alloc.address);
 	return r;
 }
 
@@ -86,8 +86,7 @@ static CUresult free_graph_memory(struct stream *stream, struct region *region)
 
 	if (stream->capture_status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return capture_add(stream, &task);
-	graph_memory_release(region);
-	return CUDA_SUCCESS;
+	return graph_memory_run_free(stream, region->span.base);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle)

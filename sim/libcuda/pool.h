@@ -42,15 +42,19 @@ void pool_trim(struct pool *pool, uint64_t keep);
 /* pools_trim() - after a synchronisation: every pool of the card down to its threshold. */
 void pools_trim(const struct device *device);
 
-/* Memory of graphs' nodes (graph-memory.c): an address for good, memory of the card from the first launch on.
- */
+/* Memory of graphs' nodes (graph-memory.c). The address is a node's for good, and the application's between
+ * the allocation and the free. */
 CUresult graph_memory_new(struct device *device, uint64_t size, uint64_t *ret_address);
-/* graph_memory_use(), graph_memory_free() - one more node, or one less: it goes with the last. */
+/* graph_memory_use(), graph_memory_drop() - one more node has it, or one less. */
 void graph_memory_use(uint64_t address);
-void graph_memory_free(uint64_t address);
-/* graph_memory_map() - takes the card's memory for it, if it has none. */
+void graph_memory_drop(uint64_t address);
+/* graph_memory_map() - gives it memory of the card, if it has none. That is not taken away again before
+ * graph_memory_unpin(), which is called when all that a graph needs is mapped. */
 CUresult graph_memory_map(struct device *device, uint64_t address);
-CUresult graph_memory_run_alloc(struct device *device, uint64_t address);
+void graph_memory_unpin(void);
+/* graph_memory_run_alloc(), graph_memory_run_free() - in a stream's order, once it is mapped. */
+CUresult graph_memory_run_alloc(uint64_t address);
 CUresult graph_memory_run_free(struct stream *stream, uint64_t address);
-/* graph_memory_release() - freed by the application, outside of a graph. */
-void graph_memory_release(struct region *region);
+/* graph_memory_release() - freed at once. INVALID_VALUE if it is not allocated. The region may be gone then.
+ */
+CUresult graph_memory_release(struct region *region);

@@ -29,13 +29,15 @@ struct region {
 	struct block *block; /* of the sub-allocator */
 	struct span
 		room; /* what is taken of the address space and of the card if it is not part of a block */
-	uint64_t shared_id;    /* sim_memory_share(): others can hold it */
-	void *owner;	       /* pool, or a mapping's handle */
-	bool accessible;       /* REGION_MAPPED: by cuMemSetAccess */
-	uint64_t ipc_offset;   /* REGION_IPC: in what is shared */
-	unsigned users;	       /* REGION_IPC: opened so often */
-	bool freed;	       /* REGION_POOL: its return is queued */
-	bool reserved, in_use; /* REGION_GRAPH */
+	uint64_t shared_id;   /* sim_memory_share(): others can hold it */
+	void *owner;	      /* pool, or a mapping's handle */
+	bool accessible;      /* REGION_MAPPED: by cuMemSetAccess */
+	uint64_t ipc_offset;  /* REGION_IPC: in what is shared */
+	unsigned users;	      /* REGION_IPC: opened so often; REGION_GRAPH: nodes */
+	bool freed;	      /* REGION_POOL, REGION_GRAPH: its return is queued */
+	bool mapped, pinned;  /* REGION_GRAPH: it has memory of the card, which cannot be another's now */
+	bool in_use;	      /* REGION_GRAPH: allocated and not freed */
+	uint64_t allocations; /* REGION_GRAPH: ever */
 };
 
 /* region_add() - fills id. -ENOMEM. The region is the set's until region_remove(). */

@@ -176,7 +176,7 @@ CUresult task_run(struct stream *stream, const struct task *task)
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		return graph_run(stream, task->child);
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-		return graph_memory_run_alloc(task->alloc.device, task->alloc.address);
+		return graph_memory_run_alloc(task->alloc.address);
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 		return graph_memory_run_free(stream, task->address);
 	default:

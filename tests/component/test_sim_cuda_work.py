@@ -405,27 +405,6 @@ def test_graph_is_built_sorted_updated_and_refused_in_a_circle(card):
     """)
 
 
-def test_memory_of_a_graph_is_taken_at_its_launch_and_kept_until_trimmed(card):
-    script(card, """
-        context(); s = stream(); before = free_bytes(); graph = c_void_p()
-        ok(cu.cuStreamBeginCapture_v2(s, 0))
-        p = out("cuMemAllocAsync", c_uint64, c_size_t(100 * MiB), s)
-        ok(cu.cuMemsetD8Async(p, 5, c_size_t(100), s)); ok(cu.cuMemFreeAsync(p, s))
-        ok(cu.cuStreamEndCapture(s, byref(graph)))
-        run = out("cuGraphInstantiateWithFlags", c_void_p, graph, c_uint64(0))
-        assert free_bytes() == before
-        for i in range(3):
-            ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))
-            assert before - free_bytes() == 100 * MiB
-        ok(cu.cuGraphDestroy(graph)); ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))    # the executable has its own
-        ok(cu.cuDeviceGraphMemTrim(0)); assert free_bytes() == before
-        hold = alloc(before - 50 * MiB)
-        assert cu.cuGraphLaunch(run, s) == OOM
-        ok(cu.cuMemFree_v2(hold)); ok(cu.cuGraphLaunch(run, s)); ok(cu.cuStreamSynchronize(s))
-        ok(cu.cuGraphExecDestroy(run)); assert free_bytes() == before
-    """)
-
-
 def test_free_waits_for_the_contexts_work(card):
     script(card, """
         context(); f = load(b"ms50"); p = alloc(5); before = time.monotonic(); ok(launch(f)); ok(cu.cuMemFree_v2(p))
