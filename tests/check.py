@@ -28,8 +28,11 @@ JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are
 
 
 class Count:
-    def __init__(self):
-        self.passed = self.failed = self.skipped = 0
+    """What has become of the tests of one suite."""
+
+    def __init__(self, suite=""):
+        self.suite, self.passed, self.skipped, self.seconds = suite, 0, 0, 0.0
+        self.failed, self.flaky = [], []    # names
 
     def add_junit(self, path):
         """Counts a JUnit file; False if it is not there or holds no test."""
@@ -42,28 +45,31 @@ class Count:
         for case in cases:
             kinds = {child.tag for child in case}
             if kinds & {"failure", "error"}:
-                self.failed += 1
+                name = f"{case.get('classname', self.suite).replace('.', '/')}.py::{case.get('name')}"
+                self.failed.append(name)
             elif "skipped" in kinds:
                 self.skipped += 1
             else:
                 self.passed += 1
         return bool(cases)
 
-    def judge_again(self, report, status, n_failed):
-        """A run of only those n_failed tests that failed before, and are counted as failed."""
-        again = Count()
+    def judge_again(self, report, status, names):
+        """A run of only the tests of these names, which failed before and are counted as failed."""
+        again = Count(self.suite)
         again.add_run(report, status)
-        if again.passed + again.failed == n_failed:    # all of them were run
-            self.failed -= again.passed
-            self.passed += again.passed
+        if again.passed + len(again.failed) != len(names):    # not all of them were run
+            return
+        self.flaky += sorted(names - set(again.failed))
+        self.failed = [name for name in self.failed if name not in names] + again.failed
+        self.passed += again.passed
 
     def add_run(self, report, status):
         """Counts a finished run. Its status has the last word: meson's report leaves out that a program crashed or
         leaked (meson 1.0.1, mtest.py JunitBuilder: only what TAP said), and a run that did nothing is no success."""
-        before = self.failed
+        before = len(self.failed)
         counted = self.add_junit(report)
-        if self.failed == before and (status != 0 or not counted):
-            self.failed += 1
+        if len(self.failed) == before and (status != 0 or not counted):
+            self.failed.append(f"the run itself: status {status}" + ("" if counted else ", no report"))
 
 
 def say(text):
@@ -120,24 +126,25 @@ def pytest(ring, tests, build_dir, args, count, env=None, options=()):
     cache = ROOT / "build" / "pytest-cache" / ring
     shutil.rmtree(cache, ignore_errors=True)
     command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-o", f"cache_dir={cache}", "--durations=5",
-               f"--junitxml={report}", *tests]
+               *tests]
     if args.k:
         command += ["-k", args.k]
     environment = dict(os.environ, RATION_BUILD=str(build_dir), PYTHONDONTWRITEBYTECODE="1", **(env or {}))
     if args.ring == "full":
         environment["RATION_FULL"] = "1"
-    before = count.failed
-    status = run(*command, *options, env=environment)
+    before = len(count.failed)
+    status = run(*command, f"--junitxml={report}", *options, env=environment)
     if status == 5 and args.k:    # no test of this ring has that name
         return
     count.add_run(report, status)
-    n_failed = count.failed - before
-    if "-n" in options and status == 1 and n_failed <= JUDGED_AGAIN:
-        say(f"{n_failed} failed beside others (named above): once more, alone")
-        report.unlink()
-        beside = options.index("-n")
-        status = run(*command, *options[:beside], "--last-failed", "--last-failed-no-failures=none", env=environment)
-        count.judge_again(report, status, n_failed)
+    names = set(count.failed[before:])
+    if "-n" in options and status == 1 and len(names) <= JUDGED_AGAIN:
+        say(f"{len(names)} failed beside others (named above): once more, alone")
+        beside, again = options.index("-n"), report.with_stem(f"{report.stem}-again")
+        again.unlink(missing_ok=True)
+        status = run(*command, f"--junitxml={again}", *options[:beside], "--last-failed",
+                     "--last-failed-no-failures=none", env=environment)
+        count.judge_again(again, status, names)
 
 
 def unit_programs(names, k):
@@ -194,8 +201,7 @@ def ring_sanitize(args, count):
 
 def ring_cluster(args, count):
     if run(ROOT / "lab" / "lab", "build") != 0:
-        say("the lab's Kubernetes could not be built")
-        count.failed += 1
+        count.failed.append("the lab's Kubernetes could not be built")
         return
     # Most of a cluster test is waiting for pods; what measures, or looks at the whole machine, comes afterwards.
     short = "" if args.ring == "full" or args.k else " and not long"
@@ -215,6 +221,27 @@ def ring_gpu(args, count):
         count.add_run(report, status)
 
 
+def report(counts, args, seconds):
+    """Prints what has come of it all and returns the exit status."""
+    passed, failed, skipped, flaky = (sum(numbers) for numbers in zip(
+        *[(count.passed, len(count.failed), count.skipped, len(count.flaky)) for count in counts]))
+    print(f"\n{'suite':<12}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}{'flaky':>9}")
+    for count in counts:
+        print(f"{count.suite:<12}{count.seconds:>9.0f}{count.passed:>9}{len(count.failed):>9}{count.skipped:>9}"
+              f"{len(count.flaky):>9}")
+    print(f"{'all':<12}{seconds:>9.0f}{passed:>9}{failed:>9}{skipped:>9}{flaky:>9}")
+    for count in counts:
+        for name in count.flaky:
+            print(f"flaky ({count.suite}; failed beside others, passed alone): {name}")
+        for name in count.failed:
+            print(f"FAILED ({count.suite}): {name}")
+    if not passed and not failed and args.k:
+        print(f"no test is called like {args.k}")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    nothing = not passed and not (args.ring in ("driver", "gpu") and skipped)    # without it: no failure
+    return 1 if failed or nothing else 0
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./check", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -225,29 +252,31 @@ def main():
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:
         signal.signal(signal.SIGINT, signal.default_int_handler)    # the tests interrupt what they start
-    count = Count()
+    counts, interrupted = [], False
     started = time.monotonic()
-    interrupted = False
+
+    def run_suite(name, suite, *arguments):
+        count = Count(name)
+        counts.append(count)
+        before = time.monotonic()
+        say(name)
+        try:
+            suite(*arguments, count)
+        except BuildFailed as error:
+            count.failed.append(str(error))
+        finally:
+            count.seconds = time.monotonic() - before
+        return not count.failed
+
     try:
-        build(ROOT / "build")
-        for ring in RINGS if args.ring in ("all", "full") else [args.ring]:
-            before = time.monotonic()
-            say(f"ring {ring}")
-            globals()[f"ring_{ring}"](args, count)
-            say(f"ring {ring}: {time.monotonic() - before:.0f} s")
-    except BuildFailed as error:
-        say(f"check: {error}")
-        count.failed += 1
+        if run_suite("build", lambda count: build(ROOT / "build")):
+            for ring in RINGS if args.ring in ("all", "full") else [args.ring]:
+                run_suite(ring, globals()[f"ring_{ring}"], args)
     except KeyboardInterrupt:
-        say("interrupted")
         interrupted = True
-        count.failed += 1
-    if not count.passed and not count.failed and args.k:
-        say(f"no test is called like {args.k}")
-    say(f"all: {time.monotonic() - started:.0f} s")
-    print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped", flush=True)
-    nothing = not count.passed and not (args.ring in ("driver", "gpu") and count.skipped)    # without it: no failure
-    sys.exit(130 if interrupted else 1 if count.failed or nothing else 0)
+        counts[-1].failed.append("interrupted")
+    status = report(counts, args, time.monotonic() - started)
+    sys.exit(130 if interrupted else status)
 
 
 if __name__ == "__main__":

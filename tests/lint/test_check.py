@@ -37,7 +37,7 @@ def count_unit(check, tmp_path, monkeypatch, script):
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     count = check.Count()
     check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit"), count)
-    return count.passed, count.failed
+    return count.passed, len(count.failed)
 
 
 @pytest.mark.parametrize("script, expected", [
@@ -57,6 +57,39 @@ def test_unit_tests_are_found_by_program_and_by_sentence(check):
     assert sorted(check.unit_programs(names, "ledger")) == ["test-ledger", "test-ledger-property"]
     assert check.unit_programs(names, "release_twice_changes_nothing") == ["test-ledger"]
     assert check.unit_programs(names, "no_test_is_called_so") == []
+
+
+MIXED = """
+import os, pathlib, pytest
+def test_that_passes(): pass
+def test_that_fails(): assert not "on purpose"
+def test_that_is_skipped(): pytest.skip("on purpose")
+def test_that_fails_once():
+    mark = pathlib.Path(__file__).with_name("was-here")
+    assert mark.exists() or mark.touch()
+@pytest.fixture
+def ends_badly():
+    yield
+    mark = pathlib.Path(__file__).with_name("has-ended")
+    assert mark.exists() or mark.touch()
+def test_whose_fixture_fails_once(ends_badly): assert pathlib.Path(__file__).with_name("has-ended").exists()
+"""
+
+
+def test_flaky_and_failed_tests_are_named_and_both_reports_stay(check, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "test_mixed.py").write_text(MIXED)
+    args, count = types.SimpleNamespace(k=None, ring="component"), check.Count("component")
+    check.pytest("x", [tmp_path / "test_mixed.py"], tmp_path / "build", args, count, options=["-n", "2"])
+    assert (count.passed, count.skipped, len(count.failed), len(count.flaky)) == (3, 1, 1, 2)
+    assert check.report([count], args, 1) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1] == "3 passed, 1 failed, 1 skipped"
+    assert sorted(line.split("::")[-1] for line in out if line.startswith("flaky (component; ")) == [
+        "test_that_fails_once", "test_whose_fixture_fails_once"]
+    assert [line for line in out if line.startswith("FAILED (component): ") and line.endswith("::test_that_fails")]
+    assert {path.name for path in (tmp_path / "build").glob("*.xml")} == {"junit-x.xml", "junit-x-again.xml"}
 
 
 def run_main(tmp_path, *arguments, **scripts):
