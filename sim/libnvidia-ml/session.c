@@ -151,13 +151,11 @@ nvmlReturn_t nvmlInit(void)
 	return nvmlInitWithFlags(0);
 }
 
+/* Also without nvmlInit: 470.256.02, 535.309.01 and 550.163.01 answer success, whatever nvml.h says. */
 nvmlReturn_t nvmlShutdown(void)
 {
-	nvmlReturn_t r = NVML_ERROR_UNINITIALIZED;
-
 	pthread_rwlock_wrlock(&session_lock);
 	if (session.users > 0) {
-		r = NVML_SUCCESS;
 		session.users--;
 		if (session.users == 0) {
 			event_sets_release();
@@ -167,5 +165,5 @@ nvmlReturn_t nvmlShutdown(void)
 		}
 	}
 	pthread_rwlock_unlock(&session_lock);
-	return r;
+	return NVML_SUCCESS;
 }

@@ -4,6 +4,8 @@
 
 #include "sim/libnvidia-ml/session.h"
 
+#define TELLS_VERSION_SINCE 12010
+
 /* The CUDA version of the driver, 0 where there is none. It is known before nvmlInit, too. */
 static uint32_t cuda_version(void)
 {
@@ -79,19 +81,25 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length)
 		version, length);
 }
 
-/* NVML's own version is the CUDA major version in front of the driver's: 11.515.105.01. */
+/* NVML's own version is the CUDA major version in front of the driver's: 11.515.105.01. Driver 535.309.01
+ * tells it before nvmlInit, 470.256.02 does not; those between were not looked at. */
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length)
 {
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin(&call);
-	const struct sim_state *state;
+	struct sim_state *state;
+	struct sim_tree tree;
 	char text[112];
+	bool writable;
 
-	if (r != NVML_SUCCESS)
+	if (r != NVML_SUCCESS && cuda_version() < TELLS_VERSION_SINCE)
 		return r;
-	state = call.session->state;
+	sim_tree_find(&tree);
+	if (sim_state_map(tree.root, &state, &writable) < 0)
+		return NVML_ERROR_DRIVER_NOT_LOADED;
 	snprintf(text, sizeof(text), "%u.%.*s", state->cuda_version / 1000,
 		(int)sizeof(state->driver_version), state->driver_version);
+	sim_state_unmap(state);
 	return copy_text(text, sizeof(text), version, length);
 }
 
@@ -157,4 +165,27 @@ nvmlReturn_t nvmlUnitGetCount(unsigned *ret_count)
 nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned *ret_count)
 {
 	return no_units(ret_count);
+}
+
+/* The name that it had before driver 455. */
+nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned *ret_count)
+{
+	return no_units(ret_count);
+}
+
+/* Tables of functions without public names, which nvidia-smi asks for, initialised or not. There are none
+ * here. */
+nvmlReturn_t nvmlInternalGetExportTable(const void **ret_table, const void *id)
+{
+	if (!ret_table || !id)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ret_table = NULL;
+	return NVML_ERROR_INVALID_ARGUMENT;
+}
+
+/* Internal to driver 470: a request to the kernel module, which answers NV_ERR_OPERATING_SYSTEM where there
+ * is none. */
+unsigned nvmlRetry_NvRmControl(void)
+{
+	return 0x59;
 }

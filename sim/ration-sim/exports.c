@@ -2,20 +2,21 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int compare_names(const void *name, const void *entry)
 {
-	return strcmp(name, ((const struct export_since *)entry)->name);
+	return strcmp(name, ((const struct export_row *)entry)->name);
 }
 
-static uint32_t version_of(const char *name)
+static bool has_name(uint32_t cuda_version, const char *name)
 {
-	const struct export_since *found = bsearch(
-		name, exports_since, exports_since_count, sizeof(exports_since[0]), compare_names);
+	const struct export_row *row = bsearch(
+		name, export_rows, export_row_count, sizeof(export_rows[0]), compare_names);
 
-	return found ? found->cuda_version : 0;
+	return !row || (row->since <= cuda_version && (row->gone == 0 || cuda_version < row->gone));
 }
 
 static const Elf64_Shdr *dynamic_symbols(const char *data, size_t length)
@@ -56,7 +57,7 @@ int exports_hide(void *library, size_t length, uint32_t cuda_version)
 		 * (glibc 2.36, elf/dl-lookup.c check_match; musl 1.2, ldso/dynlink.c find_sym2), and ld does
 		 * not miss it. */
 		if (symbol->st_name < strings->sh_size &&
-			version_of(data + strings->sh_offset + symbol->st_name) > cuda_version) {
+			!has_name(cuda_version, data + strings->sh_offset + symbol->st_name)) {
 			symbol->st_shndx = SHN_UNDEF;
 			symbol->st_value = 0;
 			symbol->st_info = ELF64_ST_INFO(STB_WEAK, ELF64_ST_TYPE(symbol->st_info));
