@@ -1,4 +1,4 @@
-#include "grant/account.h"
+#include "grant/account-internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "grant/owner.h"
 #include "grant/private.h"
 #include "grant/reserve.h"
 #include "grant/wait.h"
@@ -19,32 +18,10 @@
 #define LOOK_NS                                                                                              \
 	INT64_C(10000000) /* a look into /proc for each neighbour costs microseconds; programs ask often */
 
-/* All of it is zero in a child of fork(), whatever threads of its parent were doing: no slot, no lock held.
- */
-struct process {
-	pid_t pid; /* kept only where the kernel cannot clear the page */
-	_Atomic uint32_t has_slot;
-	uint32_t slot;
-	_Atomic int slot_lock;
-	_Atomic int locks[GRANT_FILE_CARDS_MAX];
-	struct owner self;
-	_Atomic int64_t looked_ns; /* when somebody last looked thoroughly for the dead */
-	_Atomic uint64_t paused;   /* the pause that was waited for in vain */
-	_Atomic uint32_t is_loose;
-};
-
-struct account {
-	const struct grant_file *grant;
-	struct usage_file *usage;
-	struct process *process;
-	bool kernel_clears;
-	char *usage_path; /* NULL: not told */
-};
-
 /* ---- one process ----------------------------------------------------------------------------------------
  */
 
-static struct process *process_of(struct account *account)
+struct process *process_of(struct account *account)
 {
 	struct process *process = account->process;
 
@@ -126,11 +103,6 @@ static int change(struct account *account, struct process *process, enum reserve
 /* ---- the limit ------------------------------------------------------------------------------------------
  */
 
-static uint64_t pages_of(uint64_t bytes)
-{
-	return (bytes >> USAGE_PAGE_SHIFT) + ((bytes & ((1 << USAGE_PAGE_SHIFT) - 1)) != 0);
-}
-
 static uint32_t limit_pages(const struct account *account, unsigned card, uint64_t overhead_bytes)
 {
 	uint64_t limit = grant_file_limit_bytes(account->grant, card) >> USAGE_PAGE_SHIFT;
@@ -197,6 +169,14 @@ static bool wait_for_overhead(struct account *account, unsigned card, uint64_t g
 			return true;
 	} while (wait_now_ns() < stop_at);
 	return atomic_load(&account->grant->live[card].overhead_generation) != generation;
+}
+
+bool account_has_room(struct account *account, unsigned card, uint64_t bytes)
+{
+	uint64_t overhead = atomic_load(&account->grant->live[card].overhead_bytes), pages = pages_of(bytes);
+
+	return pages <= UINT32_MAX &&
+	       charged_pages(account, card) + pages <= limit_pages(account, card, overhead);
 }
 
 /* ---- calls under way ------------------------------------------------------------------------------------
@@ -465,28 +445,4 @@ uint64_t account_held_bytes(struct account *account, unsigned card)
 		return 0;
 	return USAGE_HELD_PAGES(atomic_load(&account->usage->slots[process->slot].cards[card]))
 	       << USAGE_PAGE_SHIFT;
-}
-
-static uint64_t moved(uint64_t pages, int64_t bytes)
-{
-	uint64_t change = pages_of((uint64_t)(bytes < 0 ? -bytes : bytes));
-
-	if (bytes < 0)
-		return pages > change ? pages - change : 0;
-	return pages + change > UINT32_MAX ? UINT32_MAX : pages + change;
-}
-
-void account_share(struct account *account, unsigned card, int64_t exported, int64_t imported)
-{
-	struct process *process = process_of(account);
-	_Atomic uint64_t *word;
-	uint64_t old, new;
-
-	if (account_join(account) < 0)
-		return;
-	word = &account->usage->slots[process->slot].shared[card];
-	old = atomic_load(word);
-	do
-		new = moved(old >> 32, exported) << 32 | moved(old & UINT32_MAX, imported);
-	while (!atomic_compare_exchange_weak(word, &old, new));
 }

@@ -57,6 +57,25 @@ void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, 
  * -EBUSY: a process that recounts has been stopped for a second. */
 int account_charge(struct account *account, unsigned card, uint64_t bytes);
 
+/* account_has_room() - whether so much could be charged at this moment, without a wait, and without a search
+ * for the dead. */
+bool account_has_room(struct account *account, unsigned card, uint64_t bytes);
+
+/* Calls of which nobody knows before how much the driver will take for them. */
+enum account_turn {
+	ACCOUNT_TURN_POOL, /* a pool that may have to grow */
+	ACCOUNT_TURN_CODE, /* modules, and limits of contexts */
+};
+
+/* account_begin_turn() - waits until no other thread of the container has this turn on this GPU. A process
+ * that dies in its turn has it no more. -EBUSY: another had it for half a minute. -EUSERS. */
+int account_begin_turn(struct account *account, unsigned card, enum account_turn which);
+void account_end_turn(struct account *account, unsigned card, enum account_turn which);
+
+/* account_unsampled() - at least so many calls may have taken memory that no sample has seen yet: those under
+ * way, and those after which the keeper was asked for a sample. */
+uint32_t account_unsampled(const struct account *account, unsigned card);
+
 /* account_try() - the same for a caller that can make room and ask again: a refusal is not counted as one. */
 int account_try(struct account *account, unsigned card, uint64_t bytes);
 

@@ -62,8 +62,9 @@ struct usage_card {
 	_Atomic uint64_t core_credit, copy_credit[2];
 	_Atomic uint64_t core_started_ns, copy_started_ns[2];
 	_Atomic uint64_t core_waited_ns, core_asked, core_unsure_ns;
+	_Atomic uint64_t turns[2]; /* by enum account_turn: who has it; 0: nobody */
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved[24 - 8 * GRANT_LAYOUT_STEP]; /* zero */
+	uint8_t reserved[8 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 /* One process. */
@@ -106,6 +107,7 @@ struct usage_file {
 _Static_assert(GRANT_DEAD_EACH *GRANT_FILE_CARDS_MAX == USAGE_FILE_SLOTS, "one for each slot");
 _Static_assert(sizeof(struct usage_card) == 128, "size of a card is part of the layout");
 _Static_assert(offsetof(struct usage_card, core_credit) == 32, "layout");
+_Static_assert(offsetof(struct usage_card, turns) == 104, "layout");
 _Static_assert(sizeof(struct usage_slot) == 64 + 16 * 64, "size of a slot is part of the layout");
 _Static_assert(offsetof(struct usage_slot, moves) == 32, "layout");
 _Static_assert(offsetof(struct usage_slot, fresh) == 40, "layout");

@@ -1,10 +1,11 @@
 /* memory-code.c - memory that the driver takes for code, and for stacks and heaps of kernels.
  *
  * How much that is nobody can tell before: the file of a module says little, and the driver has no function
- * for it. So a block is charged before the call, which a program at its limit does not get. Afterwards the
- * keeper takes a sample; where that shows the container at its limit the call is undone and refused, as on a
- * full GPU. With much room left a module does not wait for the sample: programs load hundreds of them when
- * they start.
+ * for it. So a block is charged before the call, which a program at its limit does not get. Where there is
+ * plenty of room for all such calls of which no sample knows yet, that is all: programs load hundreds of
+ * modules when they start. Where there is not, they take turns, one at a time in the container: the thread
+ * whose turn it is waits for a sample, and undoes its call and is refused if nothing is left then, as on a
+ * full GPU. docs/internals/charging.md, "Calls of unknown cost".
  */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
@@ -12,33 +13,58 @@
 #include "shim/session.h"
 
 #define MODULE_BYTES (UINT64_C(1) << 30) /* more than a module takes */
+#define EACH_BYTES (UINT64_C(64) << 20)	 /* and more than one of many takes */
 #define LIMIT_BYTES UINT64_MAX		 /* a stack of 64 KiB for each thread of a GPU is 20 GiB */
 
 /* A call that is under way. */
 struct growing {
-	int card; /* -1: no current context, which the driver refuses itself */
+	uint64_t most; /* what it takes at most */
+	int card;      /* -1: no current context, which the driver refuses itself */
+	bool turn;
 };
 
-static CUresult grow_begin(struct growing *growing)
+static bool has_plenty(const struct growing *growing)
 {
-	growing->card = cuda_current_card();
-	return growing->card < 0 ? CUDA_SUCCESS : memory_enter((unsigned)growing->card, MEMORY_BLOCK);
+	return growing->most <= MODULE_BYTES &&
+	       memory_has_plenty((unsigned)growing->card, growing->most, EACH_BYTES);
 }
 
-static uint64_t room_bytes(unsigned card)
+static void end_turn(const struct growing *growing)
+{
+	if (growing->turn)
+		memory_end_turn((unsigned)growing->card, ACCOUNT_TURN_CODE);
+}
+
+static CUresult grow_begin(struct growing *growing, uint64_t most)
+{
+	CUresult r;
+
+	*growing = (struct growing){.most = most, .card = cuda_current_card()};
+	if (growing->card < 0)
+		return CUDA_SUCCESS;
+	if (!has_plenty(growing)) {
+		growing->turn = memory_begin_turn((unsigned)growing->card, ACCOUNT_TURN_CODE);
+		if (!growing->turn)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	r = memory_enter((unsigned)growing->card, MEMORY_BLOCK);
+	if (r != CUDA_SUCCESS)
+		end_turn(growing);
+	return r;
+}
+
+static bool has_room(unsigned card)
 {
 	const struct shim_session *session = session_get();
-	struct session_memory memory;
+	struct session_memory memory = {0};
 
-	if (!session)
-		return 0;
-	memory = session_memory(session, card);
-	return memory.limit_bytes - memory.used_bytes;
+	if (session)
+		memory = session_memory(session, card);
+	return memory.used_bytes < memory.limit_bytes;
 }
 
-/* False: there is no room for what the call took, and the caller undoes it. most: with more room than that
- * left, only the next question for free memory waits for the sample. */
-static bool grow_end(const struct growing *growing, CUresult r, uint64_t most)
+/* False: there is no room for what the call took. The caller undoes it, and then calls grow_undone(). */
+static bool grow_end(struct growing *growing, CUresult r)
 {
 	unsigned card = (unsigned)growing->card;
 
@@ -46,14 +72,27 @@ static bool grow_end(const struct growing *growing, CUresult r, uint64_t most)
 		return true;
 	memory_refund(card, MEMORY_BLOCK);
 	memory_leave();
-	if (r != CUDA_SUCCESS)
-		return true;
-	if (room_bytes(card) > most) {
+	if (r == CUDA_SUCCESS && !growing->turn) {
 		session_want_room();
-		return true;
+		if (has_plenty(growing))
+			return true;
+		/* (Without a turn it is undone too, if need be.) */
+		growing->turn = memory_begin_turn(card, ACCOUNT_TURN_CODE);
 	}
-	session_await_look(card);
-	return room_bytes(card) > 0;
+	if (r == CUDA_SUCCESS) {
+		session_await_look(card);
+		if (!has_room(card))
+			return false;
+	}
+	end_turn(growing);
+	return true;
+}
+
+static CUresult grow_undone(const struct growing *growing)
+{
+	session_want_room();
+	end_turn(growing);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* ---- limits of a context --------------------------------------------------------------------------------
@@ -72,33 +111,31 @@ HOOK CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 			session_want_room();
 		return r;
 	}
-	r = grow_begin(&growing);
+	r = grow_begin(&growing, LIMIT_BYTES);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = DRIVER(cuCtxSetLimit)(limit, value);
-	if (grow_end(&growing, r, LIMIT_BYTES))
+	if (grow_end(&growing, r))
 		return r;
 	DRIVER(cuCtxSetLimit)(limit, before);
-	session_want_room();
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return grow_undone(&growing);
 }
 
 /* ---- modules --------------------------------------------------------------------------------------------
  */
 
-static CUresult loaded(const struct growing *growing, CUresult r, const CUmodule *module)
+static CUresult loaded(struct growing *growing, CUresult r, const CUmodule *module)
 {
-	if (grow_end(growing, r, MODULE_BYTES))
+	if (grow_end(growing, r))
 		return r;
 	DRIVER(cuModuleUnload)(*module);
-	session_want_room();
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return grow_undone(growing);
 }
 
 HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
 	struct growing growing;
-	CUresult r = grow_begin(&growing);
+	CUresult r = grow_begin(&growing, MODULE_BYTES);
 
 	return r == CUDA_SUCCESS ? loaded(&growing, DRIVER(cuModuleLoad)(module, path), module) : r;
 }
@@ -106,7 +143,7 @@ HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)
 HOOK CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
 	struct growing growing;
-	CUresult r = grow_begin(&growing);
+	CUresult r = grow_begin(&growing, MODULE_BYTES);
 
 	return r == CUDA_SUCCESS ? loaded(&growing, DRIVER(cuModuleLoadData)(module, image), module) : r;
 }
@@ -115,7 +152,7 @@ HOOK CUresult cuModuleLoadDataEx(
 	CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
 {
 	struct growing growing;
-	CUresult r = grow_begin(&growing);
+	CUresult r = grow_begin(&growing, MODULE_BYTES);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -125,7 +162,7 @@ HOOK CUresult cuModuleLoadDataEx(
 HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 {
 	struct growing growing;
-	CUresult r = grow_begin(&growing);
+	CUresult r = grow_begin(&growing, MODULE_BYTES);
 
 	return r == CUDA_SUCCESS ? loaded(&growing, DRIVER(cuModuleLoadFatBinary)(module, image), module) : r;
 }
@@ -133,20 +170,19 @@ HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 /* ---- libraries ------------------------------------------------------------------------------------------
  */
 
-static CUresult library_loaded(const struct growing *growing, CUresult r, const CUlibrary *library)
+static CUresult library_loaded(struct growing *growing, CUresult r, const CUlibrary *library)
 {
-	if (grow_end(growing, r, MODULE_BYTES))
+	if (grow_end(growing, r))
 		return r;
 	DRIVER(cuLibraryUnload)(*library);
-	session_want_room();
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return grow_undone(growing);
 }
 
 HOOK CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *jit, void **jit_values,
 	unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count)
 {
 	struct growing growing;
-	CUresult r = grow_begin(&growing);
+	CUresult r = grow_begin(&growing, MODULE_BYTES);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -159,7 +195,7 @@ HOOK CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_
 	unsigned int count)
 {
 	struct growing growing;
-	CUresult r = grow_begin(&growing);
+	CUresult r = grow_begin(&growing, MODULE_BYTES);
 
 	if (r != CUDA_SUCCESS)
 		return r;

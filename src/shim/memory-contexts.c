@@ -11,6 +11,8 @@
 #include "shim/pacing-sample.h"
 #include "shim/session.h"
 
+#define CONTEXT_BYTES (UINT64_C(1) << 30) /* more than a context takes */
+#define SAMPLES 4			  /* in which the keeper learns what a context takes, if it does */
 #define CONTEXTS_MAX 4096
 #define ROOM_CLASSES 13 /* 1, 2-3, 4-7, ... 4096 free units */
 
@@ -169,16 +171,36 @@ bool context_has_room(const struct memory_here *here, unsigned units)
 /* ---- its beginning --------------------------------------------------------------------------------------
  */
 
+static uint64_t context_cost(const struct shim_session *session, unsigned card)
+{
+	return atomic_load(&session->grant->live[card].context_bytes);
+}
+
+static void end_turn(struct making *making)
+{
+	if (making->turn)
+		memory_end_turn(making->here.card, ACCOUNT_TURN_CODE);
+	making->turn = false;
+}
+
 CUresult context_make(struct making *making, CUdevice device)
 {
 	const struct shim_session *session = session_get();
 	int card = cuda_device_card(device);
+	CUresult r;
 
 	if (card < 0 || !session)
 		return cuda_refuse_device();
-	*making = (struct making){
-		.here.card = (uint32_t)card, .paid = atomic_load(&session->grant->live[card].context_bytes)};
-	return memory_enter(making->here.card, making->paid);
+	*making = (struct making){.here.card = (uint32_t)card, .paid = context_cost(session, (unsigned)card)};
+	/* Those that wait for the first one know what it takes when it is there. */
+	if (making->paid == 0 && !memory_has_plenty(making->here.card, CONTEXT_BYTES, CONTEXT_BYTES)) {
+		making->turn = memory_begin_turn(making->here.card, ACCOUNT_TURN_CODE);
+		making->paid = context_cost(session, making->here.card);
+	}
+	r = memory_enter(making->here.card, making->paid);
+	if (r != CUDA_SUCCESS || making->paid > 0)
+		end_turn(making);
+	return r;
 }
 
 static bool record_made(struct object *object, void *context)
@@ -209,6 +231,7 @@ CUresult context_made(struct making *making, CUresult r, const CUcontext *contex
 	if (!making->is_new) {
 		memory_refund(card, making->paid);
 		memory_leave();
+		end_turn(making);
 		return r;
 	}
 	context_charged(&making->here, making->paid);
@@ -217,8 +240,11 @@ CUresult context_made(struct making *making, CUresult r, const CUcontext *contex
 		account_note_fresh(session->account, card, making->paid, true);
 	memory_leave();
 	session_await_look(card);
+	for (int i = 1; i < SAMPLES && first && making->turn && context_cost(session, card) == 0; i++)
+		session_await_look(card);
 	if (first)
 		account_note_fresh(session->account, card, 0, false);
+	end_turn(making);
 	return r;
 }
 

@@ -34,6 +34,7 @@ struct making {
 	struct memory_here here;
 	uint64_t paid; /* what contexts take on this card, as far as that is known */
 	bool is_new;
+	bool turn; /* it is not known, and little room is left */
 };
 
 /* context_make() - before the driver makes one: charges what it will take. Not CUDA_SUCCESS: that is the

@@ -138,7 +138,7 @@ static CUresult take_end(struct growth *growth, const struct object *exec, uint3
 		atomic_store(&has_overgrown[exec->card], true);
 	if (r == CUDA_SUCCESS)
 		objects_change(OBJECT_EXEC, exec->key, note_mapped, &mapped);
-	memory_leave();
+	growth_end(growth);
 	return r;
 }
 

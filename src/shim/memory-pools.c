@@ -10,11 +10,10 @@
 /* A pool takes at least this much at a time; measured on no card yet, CUDA 11.2 and later are said to. */
 #define CHUNK (UINT64_C(32) << 20)
 #define KNOWN_MAX 256 /* pools that are looked at when something else is refused or the program waits */
-#define TRIES 8
 
 /* Cleared in a child of fork(). kind 0: free. */
 struct known {
-	_Atomic int lock;
+	_Atomic int lock, settling;
 	_Atomic uint32_t count; /* how many places are, or were, in use */
 	struct reserve_of list[KNOWN_MAX];
 };
@@ -95,11 +94,8 @@ static bool ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *r
  */
 
 struct settlement {
-	bool looks;	   /* only at how many changes there were */
-	uint32_t changes;  /* seen before the driver was asked */
-	uint64_t reserved; /* its answer */
+	uint64_t reserved; /* what the driver says */
 	uint64_t paid;	   /* besides what is charged for it */
-	bool stale;	   /* another thread has changed it since */
 	uint64_t missing, surplus;
 };
 
@@ -108,11 +104,6 @@ static bool settle(struct object *object, void *context)
 	struct settlement *s = context;
 	uint64_t charged = object->bytes + s->paid;
 
-	s->stale = s->looks || object->index != s->changes;
-	if (s->looks)
-		s->changes = ++object->index;
-	if (s->stale)
-		return true;
 	s->missing = s->reserved > charged ? s->reserved - charged : 0;
 	s->surplus = charged > s->reserved ? charged - s->reserved : 0;
 	/* What is missing is entered when it has been charged. */
@@ -127,19 +118,12 @@ static bool add_bytes(struct object *object, void *context)
 }
 
 /* `paid` becomes part of what is charged for it, or is given back. */
-static CUresult settle_now(const struct reserve_of *of, uint64_t paid, bool *ret_unused)
+static CUresult settle_alone(const struct reserve_of *of, uint64_t paid, bool *ret_unused)
 {
-	struct settlement s = {.paid = paid, .stale = true};
+	struct settlement s = {.paid = paid};
 	uint64_t used = 0;
 
-	for (int i = 0; i < TRIES && s.stale; i++) {
-		s.looks = true;
-		if (objects_change(of->kind, of->key, settle, &s) < 0 || !ask(of, &s.reserved, &used))
-			break;
-		s.looks = false;
-		objects_change(of->kind, of->key, settle, &s);
-	}
-	if (s.stale) { /* many at once: too much stays charged until the next who looks */
+	if (!ask(of, &s.reserved, &used) || objects_change(of->kind, of->key, settle, &s) < 0) {
 		objects_change(of->kind, of->key, add_bytes, &paid);
 		return CUDA_SUCCESS;
 	}
@@ -151,6 +135,21 @@ static CUresult settle_now(const struct reserve_of *of, uint64_t paid, bool *ret
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	objects_change(of->kind, of->key, add_bytes, &s.missing);
 	return CUDA_SUCCESS;
+}
+
+/* One thread at a time: an answer of the driver says what is missing only as long as no other thread has paid
+ * that. (The driver is asked for a number here, which does not wait for the GPU.) */
+static CUresult settle_now(const struct reserve_of *of, uint64_t paid, bool *ret_unused)
+{
+	struct known *all = known_get();
+	CUresult r;
+
+	if (all)
+		private_lock(&all->settling);
+	r = settle_alone(of, paid, ret_unused);
+	if (all)
+		private_unlock(&all->settling);
+	return r;
 }
 
 static void end_pool(const struct reserve_of *of)
@@ -190,16 +189,38 @@ void pools_settle(void)
 	}
 }
 
+/* There is room in sum; whether it is in pieces the driver knows. */
+static CUresult begin_unpaid(struct growth *growth)
+{
+	CUresult r;
+
+	growth->paid = 0;
+	growth->turn = growth->of.kind == OBJECT_POOL;
+	if (growth->turn && !memory_begin_turn(growth->of.card, ACCOUNT_TURN_POOL))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = memory_enter(growth->of.card, 0);
+	if (r != CUDA_SUCCESS && growth->turn)
+		memory_end_turn(growth->of.card, ACCOUNT_TURN_POOL);
+	return r;
+}
+
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
 {
 	uint64_t reserved, used;
 
-	*growth = (struct growth){.of = *of};
+	*growth = (struct growth){.of = *of, .paid = most};
 	graphs_allocate(); /* the stream may be captured */
 	remember(of);
 	if (!ask(of, &reserved, &used) || reserved < used || reserved - used < bytes)
-		growth->paid = most;
-	return memory_enter(of->card, growth->paid);
+		return memory_enter(of->card, most);
+	return memory_try_enter(of->card, most) ? CUDA_SUCCESS : begin_unpaid(growth);
+}
+
+void growth_end(const struct growth *growth)
+{
+	memory_leave();
+	if (growth->turn)
+		memory_end_turn(growth->of.card, ACCOUNT_TURN_POOL);
 }
 
 CUresult growth_settle(struct growth *growth)
@@ -276,7 +297,7 @@ static CUresult allocated(
 		undo(&growth->of, give_back, *address, stream);
 		r = settled;
 	}
-	memory_leave();
+	growth_end(growth);
 	return r;
 }
 

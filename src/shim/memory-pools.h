@@ -20,16 +20,18 @@ struct reserve_of {
 struct growth {
 	struct reserve_of of;
 	uint64_t paid;
+	bool turn; /* nothing is paid, and no other thread of the container does this at the same time */
 };
 
-/* growth_begin() - for `bytes` more out of it; `most` is what it may grow by. Enters (memory_enter()), or
- * CUDA_ERROR_OUT_OF_MEMORY. */
+/* growth_begin() - for `bytes` more out of it; `most` is what it may grow by, and what is paid. Where there
+ * is no room for that, but in sum in the pool, nothing is paid, and threads take turns. Enters
+ * (memory_enter()) until growth_end(), or CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most);
 
 /* growth_settle() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has
- * grown by more than was paid, and there is no room for that: the caller gives back what it got. The caller
- * leaves (memory_leave()). */
+ * grown by more than was paid, and there is no room for that: the caller gives back what it got. */
 CUresult growth_settle(struct growth *growth);
+void growth_end(const struct growth *growth);
 
 /* growth_catch_up() - charges what it has grown by beyond what was charged. CUDA_ERROR_OUT_OF_MEMORY: there
  * is no room for that still. */

@@ -28,6 +28,37 @@ CUresult memory_enter(unsigned card, uint64_t bytes)
 	return refused(session, card, bytes);
 }
 
+bool memory_try_enter(unsigned card, uint64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	return session && account_has_room(session->account, card, bytes) &&
+	       account_enter_tried(session->account, card, bytes) == 0;
+}
+
+bool memory_has_plenty(unsigned card, uint64_t most, uint64_t each)
+{
+	const struct shim_session *session = session_get();
+
+	return session && account_has_room(session->account, card,
+				  most + account_unsampled(session->account, card) * each);
+}
+
+bool memory_begin_turn(unsigned card, enum account_turn which)
+{
+	const struct shim_session *session = session_get();
+
+	return session && account_begin_turn(session->account, card, which) == 0;
+}
+
+void memory_end_turn(unsigned card, enum account_turn which)
+{
+	const struct shim_session *session = session_get();
+
+	if (session)
+		account_end_turn(session->account, card, which);
+}
+
 void memory_enter_uncharged(void)
 {
 	const struct shim_session *session = session_get();

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "cuda/abi.h"
+#include "grant/account.h"
 
 /* The driver takes memory in blocks of 2 MiB; small requests share them. Both are assumptions until they are
  * measured on a card; what the driver takes beyond them is overhead, which the keeper finds. */
@@ -31,6 +32,17 @@ static inline uint64_t memory_rounded(uint64_t bytes)
 CUresult memory_enter(unsigned card, uint64_t bytes);
 void memory_enter_uncharged(void);
 void memory_leave(void);
+
+/* memory_try_enter() - as memory_enter() where there is plainly room. False: the call has not begun. */
+bool memory_try_enter(unsigned card, uint64_t bytes);
+
+/* memory_has_plenty() - whether there is room for a call that takes `most`, even if each of those of which no
+ * sample knows yet takes `each`. */
+bool memory_has_plenty(unsigned card, uint64_t most, uint64_t each);
+
+/* memory_begin_turn() - account_begin_turn(); before the call begins. False: it cannot be had. */
+bool memory_begin_turn(unsigned card, enum account_turn which);
+void memory_end_turn(unsigned card, enum account_turn which);
 
 /* memory_is_loose() - account_is_loose(). */
 void memory_is_loose(void);

@@ -1,0 +1,37 @@
+/* account-internal.h - what the parts of an account share. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "grant/account.h"
+#include "grant/owner.h"
+
+/* All of it is zero in a child of fork(), whatever threads of its parent were doing: no slot, no lock held.
+ */
+struct process {
+	pid_t pid; /* kept only where the kernel cannot clear the page */
+	_Atomic uint32_t has_slot;
+	uint32_t slot;
+	_Atomic int slot_lock;
+	_Atomic int locks[GRANT_FILE_CARDS_MAX];
+	struct owner self;
+	_Atomic int64_t looked_ns; /* when somebody last looked thoroughly for the dead */
+	_Atomic uint64_t paused;   /* the pause that was waited for in vain */
+	_Atomic uint32_t is_loose;
+};
+
+struct account {
+	const struct grant_file *grant;
+	struct usage_file *usage;
+	struct process *process;
+	bool kernel_clears;
+	char *usage_path; /* NULL: not told */
+};
+
+/* process_of() - the calling process's own part. */
+struct process *process_of(struct account *account);
+
+static inline uint64_t pages_of(uint64_t bytes)
+{
+	return (bytes >> USAGE_PAGE_SHIFT) + ((bytes & ((1 << USAGE_PAGE_SHIFT) - 1)) != 0);
+}

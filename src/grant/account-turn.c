@@ -1,0 +1,86 @@
+#include <errno.h>
+
+#include "grant/account-internal.h"
+#include "grant/wait.h"
+
+#define EARLY_NS INT64_C(1000000) /* most turns are over by then */
+#define LATER_NAP_NS 1000000
+#define ASK_NS INT64_C(10000000) /* whether a process lives costs microseconds */
+#define PATIENCE_NS INT64_C(30000000000)
+
+/* Whose turn it is: the slot and one, and above it the generation of the slot's owner. 0: nobody's. */
+static uint64_t turn_of(const struct account *account, uint32_t slot)
+{
+	uint64_t owner = atomic_load(&account->usage->slots[slot].owner);
+
+	return OWNER_GENERATION(owner) << 32 | (slot + 1);
+}
+
+/* A process that died in its turn, or whose slot has another owner since. */
+static bool is_left(struct account *account, struct process *process, uint64_t turn)
+{
+	uint32_t slot = (uint32_t)turn - 1;
+	const struct usage_slot *slots = account->usage->slots;
+
+	if (slot >= USAGE_FILE_SLOTS || turn != turn_of(account, slot))
+		return true;
+	return slot != process->slot &&
+	       owner_is_dead(&process->self, &slots[slot], atomic_load(&slots[slot].owner));
+}
+
+static void nap(int64_t waited_ns)
+{
+	nanosleep(&(struct timespec){.tv_nsec = waited_ns < EARLY_NS ? WAIT_NAP_NS : LATER_NAP_NS}, NULL);
+}
+
+static int wait_for_turn(struct account *account, struct process *process, _Atomic uint64_t *word)
+{
+	uint64_t ours = turn_of(account, process->slot), turn = 0;
+	int64_t begin = wait_now_ns(), asked = begin, now = begin;
+
+	while (!atomic_compare_exchange_strong(word, &turn, ours)) {
+		if (now - asked >= ASK_NS) {
+			asked = now;
+			if (is_left(account, process, turn))
+				continue; /* expects the dead owner's turn */
+		}
+		if (now - begin > PATIENCE_NS)
+			return -EBUSY;
+		nap(now - begin);
+		now = wait_now_ns();
+		turn = 0;
+	}
+	return 0;
+}
+
+int account_begin_turn(struct account *account, unsigned card, enum account_turn which)
+{
+	int r = account_join(account), saved = errno;
+
+	if (r == 0)
+		r = wait_for_turn(account, process_of(account), &account->usage->cards[card].turns[which]);
+	errno = saved;
+	return r;
+}
+
+void account_end_turn(struct account *account, unsigned card, enum account_turn which)
+{
+	struct process *process = process_of(account);
+	uint64_t turn = atomic_load(&process->has_slot) ? turn_of(account, process->slot) : 0;
+
+	/* (A child of fork() in the middle of a call has none.) */
+	if (turn)
+		atomic_compare_exchange_strong(&account->usage->cards[card].turns[which], &turn, UINT64_C(0));
+}
+
+uint32_t account_unsampled(const struct account *account, unsigned card)
+{
+	const struct usage_file *usage = account->usage;
+	uint32_t slots = atomic_load(&usage->slots_used);
+	uint32_t calls = atomic_load(&usage->look_wanted) -
+			 (uint32_t)atomic_load(&account->grant->live[card].looked_for);
+
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
+		calls += USAGE_MOVES_UNDER_WAY(atomic_load(&usage->slots[i].moves));
+	return calls;
+}
