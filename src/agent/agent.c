@@ -432,6 +432,7 @@ int agent_start(struct agent *agent, struct error *err)
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
 	table_init(&agent->spent);
+	turn_init(&agent->turn);
 	driver_init(&agent->driver, o->driver_root, o->host_driver_root);
 	state_load(o->state_dir, o->unit_mib, &state);
 	agent->inventory = state.inventory;
@@ -493,5 +494,6 @@ void agent_stop(struct agent *agent)
 	driver_release(&agent->driver);
 	served_release(&agent->served);
 	table_release(&agent->spent);
+	turn_release(&agent->turn);
 	node_pods_release(&agent->pods);
 }

@@ -14,6 +14,7 @@
 #include "agent/options.h"
 #include "agent/pods/pods.h"
 #include "agent/kubelet/served.h"
+#include "agent/kubelet/turn.h"
 #include "agent/kubelet/unregistered.h"
 #include "agent/supervisor.h"
 #include "base/list.h"
@@ -68,6 +69,7 @@ struct agent {
 	int64_t pods_relisted_ns; /* 0: what happened to pods was seen without a gap */
 	struct served served;
 	struct table spent; /* ids that the kubelet we are registered at holds for pods that are over */
+	struct turn turn;   /* whose turn it is at that kubelet */
 	struct podresources *podresources;
 
 	struct mode mode;	 /* what the labels ask for */

@@ -194,6 +194,7 @@ class FakeKubelet:
         self.checkpoint = self.plugin_dir / "kubelet_internal_checkpoint"
         self.plugin_dir.mkdir()
         self.cdi_dir.mkdir()
+        self.checksum_is_wrong = False    # the checkpoint can be read, but the kubelet does not believe it
         self.cri_refusals = 0    # so many lists of sandboxes fail, as in a containerd that has just started
         self.cri_config = {"cdiSpecDirs": ["/etc/cdi", str(self.cdi_dir)]} if cdi else {"enableCDI": False}
         self.lock = threading.RLock()
@@ -384,6 +385,8 @@ class FakeKubelet:
         os.replace(temporary, self.checkpoint)
 
     def read_checkpoint(self):
+        """A kubelet goes on without a record where it cannot read one (readCheckpoint(), manager.go:520 at 1.36.3)."""
+        self.given, self.core.given, self.whole.given = {}, {}, {}
         try:
             data = json.loads(self.checkpoint.read_text())["Data"]
             self.given, self.core.given, self.whole.given = (
@@ -392,6 +395,8 @@ class FakeKubelet:
                 for resource in (RESOURCE, CORE, WHOLE))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return
+        if self.checksum_is_wrong:
+            self.given, self.core.given, self.whole.given = {}, {}, {}
 
     # ---- pods ----
 
@@ -407,16 +412,28 @@ class FakeKubelet:
         with self.lock:
             self.pods[pod["metadata"]["uid"]] = pod
 
-    def admit(self, pod, preferred=True):
+    def restart_with(self, pods):
+        """As restart(); then the first batch of pods, in the order of their creation. A container that runs, and one
+        that has its devices by the checkpoint, is not asked for (devicesToAllocate(), manager.go:609 at 1.36.3)."""
+        with self.lock:
+            self.pods = {}
+            running = {key for key, state in self.containers.items() if state == 1}
+        self.restart()
+        for pod in pods:
+            self.admit(pod, skip=running | set(self.given) | set(self.whole.given))
+
+    def admit(self, pod, preferred=True, skip=()):
         self.list_pod(pod)
         spec, reuse = pod["spec"], []
+        wanted = [c for c in spec.get("initContainers", []) + spec["containers"]
+                  if (pod["metadata"]["uid"], c["name"]) not in skip]
         try:
-            for c in spec.get("initContainers", []):
+            for c in wanted:
                 ids = self.allocate(pod, c, reuse, preferred)
-                reuse = [i for i in reuse if i not in ids] if is_sidecar(c) else sorted(set(reuse) | set(ids))
-            for c in spec["containers"]:
-                ids = self.allocate(pod, c, reuse, preferred)
-                reuse = [i for i in reuse if i not in ids]
+                if c in spec["containers"] or is_sidecar(c):
+                    reuse = [i for i in reuse if i not in ids]
+                else:
+                    reuse = sorted(set(reuse) | set(ids))
         except grpc.RpcError as e:
             self.remove(pod)
             raise AdmissionError(e.details()) from None

@@ -125,6 +125,7 @@ void agent_start_process(struct sim *sim, int n)
 	agent->asks_runtime = agent->held_changed = false;
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
+	turn_init(&agent->turn);
 	set_inventory(node);
 	if (sim->broken != BREAK_FORGET_CHECKPOINT)
 		load_checkpoint(sim, n);
@@ -141,6 +142,7 @@ void agent_free(struct node *node)
 	node->agent.alive = node->agent.registered = false;
 	node_pods_release(&node->agent.pods);
 	served_release(&node->agent.served);
+	turn_release(&node->agent.turn);
 }
 
 void agent_kill(struct sim *sim, int n)
@@ -160,8 +162,10 @@ void agent_see_kubelet(struct sim *sim, int n)
 	struct agent *agent = &sim->nodes[n].agent;
 
 	agent->registered = false;
-	if (agent->alive)
-		sim_after(sim, agent_takes(sim, n, 30000, 3000000), EVENT_REGISTER, agent->epoch, n, 0, 0);
+	if (!agent->alive)
+		return;
+	turn_begin(&agent->turn);
+	sim_after(sim, agent_takes(sim, n, 30000, 3000000), EVENT_REGISTER, agent->epoch, n, 0, 0);
 }
 
 /* The facts of a pod come into the cache by the watch or by a GET. */
@@ -292,6 +296,18 @@ void agent_synced(struct sim *sim, int n)
 	forget_gone(sim, n);
 }
 
+/* By the status that the agent has seen: it may be old, and the kubelet tells none while it is away. */
+static uint64_t runs(const struct sim *sim, const struct node_pod *pod)
+{
+	const struct pod_facts *facts = &pod->facts;
+	uint64_t runs = 0;
+
+	for (size_t i = 0; facts->running && i < facts->request.n_containers; i++)
+		if (sim->pods[atoi(facts->uid + 1)].shown & BIT(facts->request.containers[i].name[1] - '0'))
+			runs |= BIT(i);
+	return runs;
+}
+
 /* What a call needs to know of the pods that PodResources lists: by name, it has no uid. */
 static size_t fill(struct sim *sim, int n, struct matching_pod *input, int *pods)
 {
@@ -314,6 +330,9 @@ static size_t fill(struct sim *sim, int n, struct matching_pod *input, int *pods
 			.unanswered = call->unanswered & BIT(i),
 			.asks_otherwise = pod && pod->facts.request.whole != terms_whole(sim, n),
 			.lists_devices = call->shows & BIT(i),
+			.had_turn = pod && pod->facts.running &&
+				    turn_is_past(&node->agent.turn, sim->pods[i].name_text),
+			.runs = pod ? runs(sim, pod) : 0,
 			.has_grant = pod && (node->grants & BIT(atoi(pod->facts.uid + 1))),
 		};
 	}
@@ -487,7 +506,7 @@ static bool has_room(struct sim *sim, int n, const struct node_pod *pod)
 		const struct node_pod *other = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
 
 		if (!other || other == pod || !other->facts.has_placement || other->facts.finished ||
-			!served_has_started(&agent->served, other->facts.uid))
+			(!runs(sim, other) && !served_has_started(&agent->served, other->facts.uid)))
 			continue;
 		others[n_others++] = &other->facts;
 		behind |= !other->watched;
@@ -623,11 +642,16 @@ static void call_arrives(struct sim *sim, int n)
 {
 	struct node *node = &sim->nodes[n];
 	struct call *call = &node->kubelet.call;
+	const char *names[PODS_MAX];
+	size_t n_names = 0;
 
 	call->fresh = call->gone = call->ask = call->unanswered = 0;
 	call->pending = 0;
 	call->api_away = false;
 	kubelet_list(sim, n, &call->listed, &call->shows);
+	for_each_bit (i, call->listed)
+		names[n_names++] = sim->pods[i].name_text;
+	turn_follow(&node->agent.turn, names, n_names);
 	sim_after(sim, agent_takes(sim, n, 500, 20000), EVENT_CALL_LISTED, node->agent.epoch, n, 0,
 		(int)(call->serial & 0x7fff));
 }

@@ -302,6 +302,7 @@ static void started(struct sim *sim, int n, int pod, int c)
 	struct container *container = &p->containers[c];
 
 	container->state = C_RUNNING;
+	p->shown |= (uint8_t)BIT(c);
 	p->unseen |= !p->state.exists; /* the kubelet has not heard of its end */
 	container->tries = 0;
 	count(sim, COUNT_STARTS);
@@ -368,6 +369,8 @@ static void container_exits(struct sim *sim, int n, int pod, int c)
 		return;
 	sim->truth_changed = true;
 	container->cards = 0;
+	if (sim->nodes[n].kubelet.alive)
+		p->shown &= (uint8_t)~BIT(c);
 	if (p->shape.kinds[c] == CONTAINER_MAIN && container->crashes < p->shape.crashes) {
 		container->crashes++;
 		container->state = C_NONE;
@@ -387,6 +390,8 @@ static void container_stopped(struct sim *sim, int n, int pod, int c)
 	if (container->state == C_RUNNING) {
 		container->state = C_DONE;
 		container->cards = 0;
+		if (kubelet->alive)
+			sim->pods[pod].shown &= (uint8_t)~BIT(c);
 		sim->truth_changed = true;
 	}
 	if (kubelet->alive && (kubelet->terminating & BIT(pod)) && !(kubelet->terminated & BIT(pod)) &&

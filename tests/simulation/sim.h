@@ -24,6 +24,7 @@
 #include "agent/node/terms.h"
 #include "agent/pods/pods.h"
 #include "agent/kubelet/served.h"
+#include "agent/kubelet/turn.h"
 #include "base/clock.h"
 #include "model/gang.h"
 #include "model/ledger.h"
@@ -149,6 +150,7 @@ struct pod {
 	int8_t binder;		     /* pair */
 	uint8_t name;
 	char uid_text[8], name_text[8], gang_text[8], job_text[8];
+	uint8_t shown; /* containers that the kubelet last told to run */
 	bool unseen;   /* gone before the API server knew that it ran, or before its node could say so */
 	bool prebound; /* its volumes are there: PreBind does not take long again */
 	bool rejected; /* by the kubelet, whatever the API server knows yet */
@@ -301,6 +303,7 @@ struct agent {
 	/* leftovers.c: pods that are gone while their containers may live */
 	uint64_t leftovers, lives, ended;
 	bool asks_runtime, held_changed;
+	struct turn turn;
 };
 
 struct devices { /* of one container, in the kubelet's record */

@@ -312,6 +312,61 @@ static void call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_re
 	assert_string_equal(f->found.container->name, "main");
 }
 
+/* "a" was asked for first; its main container runs, so the kubelet does not ask for that. */
+static void a_container_that_runs_is_not_asked_for(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 0, NULL)->runs = 2;
+	fixture_add(&f->facts[0], "init", CONTAINER_INIT, 3, UUID_0);
+	fixture_add(&f->facts[0], "main", CONTAINER_MAIN, 3, UUID_0);
+	serve(f, "a", "init");
+	add(f, "b", 3, UUID_1);
+	assert_int_equal(decide(f, 3), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+}
+
+/* Its status is old: the container runs. */
+static void a_pod_that_had_its_turn_is_not_meant(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 3, UUID_0)->has_grant = true;
+	add(f, "b", 3, UUID_1)->has_grant = true;
+	f->facts[0].running = f->facts[1].running = true;
+	assert_int_equal(decide(f, 3), MATCHING_REFUSED);
+	f->pods[0].had_turn = true;
+	assert_int_equal(decide(f, 3), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+}
+
+static void of_pods_without_devices_a_new_one_is_meant_first(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 3, UUID_0)->has_grant = true;
+	f->facts[0].running = true;
+	add(f, "new", 3, UUID_1);
+	assert_int_equal(decide(f, 3), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+}
+
+/* A container ended while the kubelet was away. */
+static void an_old_status_is_doubted_for_the_only_container_that_can_be_meant(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "a", 3, UUID_0)->runs = 1;
+	add(f, "b", 4, UUID_1)->runs = 1;
+	f->pods[0].fresh = f->pods[1].fresh = true;
+	assert_int_equal(decide(f, 4), MATCHING_FOUND);
+	assert_int_equal(f->found.pod, 1);
+	assert_string_equal(f->found.container->name, "c");
+	add(f, "d", 4, UUID_0)->runs = 1;
+	f->pods[2].fresh = true;
+	assert_int_equal(decide(f, 4), MATCHING_REFUSED);
+}
+
 /* Of whole cards each container has its own. */
 static void add_whole(struct fixture *f, const char *uid)
 {
@@ -602,6 +657,10 @@ int main(void)
 		TEST(devices_we_never_gave_are_a_gap_in_our_record_if_nobody_else_waits),
 		TEST(record_of_a_predecessor_of_the_same_name_is_forgotten),
 		TEST(call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused),
+		TEST(a_container_that_runs_is_not_asked_for),
+		TEST(a_pod_that_had_its_turn_is_not_meant),
+		TEST(of_pods_without_devices_a_new_one_is_meant_first),
+		TEST(an_old_status_is_doubted_for_the_only_container_that_can_be_meant),
 		TEST(container_of_whole_cards_is_not_guessed_once_its_devices_are_lost),
 		TEST(container_of_whole_cards_is_not_guessed_for_a_pod_that_has_its_file),
 		TEST(pod_without_devices_goes_before_one_whose_predecessor_has_them),

@@ -88,6 +88,38 @@ static const struct node_pod *listed_node_pod(const struct identification *id, s
 	return id->gone[i] ? NULL : node_pods_by_name(&id->agent->pods, listed->namespace_, listed->name);
 }
 
+#define LISTED_KEY_SIZE 600 /* namespace, '/', name */
+
+static const char *listed_key(const struct listed_pod *pod, char *buf)
+{
+	snprintf(buf, LISTED_KEY_SIZE, "%s/%s", pod->namespace_, pod->name);
+	return buf;
+}
+
+/* A name can be another pod's by now, which has its turn; but not one that the kubelet has admitted. */
+static bool had_turn(
+	const struct identification *id, const struct listed_pod *listed, const struct node_pod *pod)
+{
+	char key[LISTED_KEY_SIZE];
+
+	return pod && (!pod->may_return || pod->facts.running) &&
+	       turn_is_past(&id->agent->turn, listed_key(listed, key));
+}
+
+static void follow_turn(struct identification *id)
+{
+	size_t n = id->listing->n_pods;
+	_cleanup_free_ char(*keys)[LISTED_KEY_SIZE] = calloc(n + 1, sizeof(*keys));
+	_cleanup_free_ const char **names = calloc(n + 1, sizeof(*names));
+
+	for (size_t i = 0; keys && names && i < n; i++)
+		names[i] = listed_key(&id->listing->pods[i], keys[i]);
+	if (keys && names)
+		turn_follow(&id->agent->turn, names, n);
+	else
+		turn_begin(&id->agent->turn);
+}
+
 static void identify_fill(struct identification *id)
 {
 	for (size_t i = 0; i < id->listing->n_pods; i++) {
@@ -101,6 +133,8 @@ static void identify_fill(struct identification *id)
 			.fresh = id->fresh[i],
 			.is_static = pod && pod->is_static,
 			.may_return = pod && pod->may_return,
+			.had_turn = had_turn(id, &id->listing->pods[i], pod),
+			.runs = pod ? pod->runs : 0,
 			.unanswered = id->unanswered[i],
 			.lists_devices = id->listing->pods[i].lists_devices,
 			/* Asked of the file system only where it matters: matching.h. */
@@ -232,6 +266,7 @@ static void on_listing(void *userdata, struct listing *listing, const char *text
 		identify_refuse(id, NULL, "out of memory");
 		return;
 	}
+	follow_turn(id);
 	identify_decide(id);
 }
 

@@ -2,49 +2,54 @@
 
 #include <string.h>
 
-#include "agent/kubelet/room.h"
-#include "agent/kubelet/served.h"
+#include "agent/kubelet/matching-internal.h"
 #include "model/ledger.h"
-#include "model/units.h"
+
+static const struct served nothing = {
+	.entries = {(struct list *)&nothing.entries, (struct list *)&nothing.entries}};
+
+static bool container_runs(const struct matching_pod *pod, size_t i)
+{
+	return i < 64 && (pod->runs >> i & 1);
+}
 
 /* The kubelet serves init containers in spec order, then containers in spec order; request->containers has
- * them so. */
+ * them so. A kubelet that has lost its checkpoint passes over containers that run (devicesToAllocate(),
+ * manager.go:609 at 1.36.3). */
 static const struct container_request *next_container(
-	const struct pod_facts *facts, const struct served *served)
+	const struct matching_pod *pod, const struct served *served)
 {
-	for (size_t i = 0; i < facts->request.n_containers; i++) {
-		const struct container_request *c = &facts->request.containers[i];
+	for (size_t i = 0; i < pod->facts->request.n_containers; i++) {
+		const struct container_request *c = &pod->facts->request.containers[i];
 
 		/* A container of computing power only does not ask for our resource. */
-		if (c->asked && !served_find(served, facts->uid, c->name))
+		if (c->asked && !container_runs(pod, i) && !served_find(served, pod->facts->uid, c->name))
 			return c;
 	}
 	return NULL;
 }
 
 /* PodResources leaves out init containers that are not sidecars (server_v1.go:83 at 1.36.3). */
-static bool shows_devices(const struct pod_facts *facts)
+static bool shows_devices(const struct pod_facts *facts, const struct served *served)
 {
 	for (size_t i = 0; i < facts->request.n_containers; i++)
-		if (facts->request.containers[i].asked && facts->request.containers[i].kind != CONTAINER_INIT)
+		if (facts->request.containers[i].asked &&
+			facts->request.containers[i].kind != CONTAINER_INIT &&
+			served_find(served, facts->uid, facts->request.containers[i].name))
 			return true;
 	return false;
 }
 
-static bool asks_for_gpu(const struct matching_pod *pod)
-{
-	return pod->facts && !pod->asks_otherwise && !request_is_empty(&pod->facts->request);
-}
-
 static bool is_candidate(const struct matching_pod *pod, const struct served *served)
 {
-	return asks_for_gpu(pod) && !pod->facts->finished && next_container(pod->facts, served);
+	return asks_for_gpu(pod) && !pod->facts->finished && !pod->had_turn && next_container(pod, served);
 }
 
 /* All was served, but the kubelet shows no devices. */
 static bool lost_its_devices(const struct matching_pod *pod, const struct served *served)
 {
-	return !next_container(pod->facts, served) && !pod->lists_devices && shows_devices(pod->facts);
+	return !pod->had_turn && !pod->lists_devices && !next_container(pod, served) &&
+	       shows_devices(pod->facts, served);
 }
 
 /* What we know of this name may be another pod's: a StatefulSet's re-created x-0 has the old name, and
@@ -58,13 +63,6 @@ static bool is_suspicious(const struct matching_pod *pod, const struct served *s
 	if (pod->facts->finished)
 		return !pod->lists_devices || !served_knows(served, pod->facts->uid);
 	return lost_its_devices(pod, served);
-}
-
-/* The other way round: the kubelet shows devices, but we served none. It has not heard yet that the pod which
- * had them was deleted, and we already know the next one of that name. */
-static bool is_namesake(const struct matching_pod *pod, const struct served *served)
-{
-	return pod->lists_devices && !served_knows(served, pod->facts->uid);
 }
 
 static size_t mark_unknown(
@@ -107,17 +105,26 @@ static bool same_cards(const struct container_placement *a, const struct contain
 	return true;
 }
 
-static bool same_answer(const struct pod_facts *a, const struct pod_facts *b, const struct served *served)
+static bool same_answer(
+	const struct matching_pod *pod_a, const struct matching_pod *pod_b, const struct served *served)
 {
+	const struct pod_facts *a = pod_a->facts, *b = pod_b->facts;
+
 	return a->has_placement && b->has_placement && placement_equal(&a->placement, &b->placement) &&
-	       strcmp(next_container(a, served)->name, next_container(b, served)->name) == 0;
+	       strcmp(next_container(pod_a, served)->name, next_container(pod_b, served)->name) == 0;
 }
 
-/* More than one: the kubelet lost its checkpoint, or a pod was deleted before its admission. */
-static bool may_be_dropped(const struct matching_pod *pod, size_t n_ids, const struct served *served)
+/* More than one candidate: the kubelet lost its checkpoint, or a pod was deleted before its admission. A pod
+ * that the kubelet has never admitted comes onto its list with its turn; one of which it told a status may be
+ * there for long. */
+enum standing { STANDING_NEW, STANDING_SERVED_BEFORE, STANDING_ADMITTED_BEFORE, STANDINGS };
+
+static enum standing standing_of(const struct matching_pod *pod, const struct served *served)
 {
-	return pod->facts->deleting || (pod->has_grant && !served_knows(served, pod->facts->uid)) ||
-	       next_container(pod->facts, served)->asked != n_ids;
+	if (pod->facts->running)
+		return STANDING_ADMITTED_BEFORE;
+	return pod->has_grant && !served_knows(served, pod->facts->uid) ? STANDING_SERVED_BEFORE
+									: STANDING_NEW;
 }
 
 static enum matching_verdict refuse_either(
@@ -133,24 +140,26 @@ static enum matching_verdict refuse_either(
 static enum matching_verdict choose_among(const struct matching_pod *pods, size_t n, size_t n_ids,
 	const struct served *served, bool namesakes, struct matching *ret, struct error *err)
 {
-	size_t chosen = n;
+	for (enum standing standing = STANDING_NEW; standing < STANDINGS; standing++) {
+		size_t chosen = n;
 
-	for (size_t i = 0; i < n; i++) {
-		if (!is_candidate(&pods[i], served) || may_be_dropped(&pods[i], n_ids, served) ||
-			(!namesakes && is_namesake(&pods[i], served)))
-			continue;
-		if (chosen == n) {
-			chosen = i;
-		} else if (!same_answer(pods[chosen].facts, pods[i].facts, served)) {
-			return refuse_either(&pods[chosen], &pods[i], n_ids, err);
+		for (size_t i = 0; i < n; i++) {
+			if (!is_candidate(&pods[i], served) || pods[i].facts->deleting ||
+				standing_of(&pods[i], served) != standing ||
+				next_container(&pods[i], served)->asked != n_ids ||
+				(!namesakes && is_namesake(&pods[i], served)))
+				continue;
+			if (chosen != n && !same_answer(&pods[chosen], &pods[i], served))
+				return refuse_either(&pods[chosen], &pods[i], n_ids, err);
+			chosen = chosen == n ? i : chosen;
+		}
+		if (chosen != n) {
+			ret->pod = chosen;
+			return MATCHING_FOUND;
 		}
 	}
-	if (chosen == n) {
-		error_set(err, 0, "several pods wait for devices, none of them for %zu units at once", n_ids);
-		return MATCHING_REFUSED;
-	}
-	ret->pod = chosen;
-	return MATCHING_FOUND;
+	error_set(err, 0, "several pods wait for devices, none of them for %zu units at once", n_ids);
+	return MATCHING_REFUSED;
 }
 
 /* Then the call may be that pod's, and nobody's whom we know. */
@@ -162,12 +171,15 @@ static bool lists_a_pod_that_is_gone(const struct matching_pod *pods, size_t n)
 	return false;
 }
 
-static bool has_container_of(const struct pod_facts *facts, size_t n_ids)
+/* The kubelet may ask for so many units for a pod whose devices it has lost. */
+static bool may_ask_anew(const struct matching_pod *pod, size_t n_ids, const struct served *served)
 {
-	for (size_t i = 0; i < facts->request.n_containers; i++)
-		if (facts->request.containers[i].asked == n_ids)
-			return true;
-	return false;
+	const struct container_request *next;
+
+	if (!asks_for_gpu(pod) || pod->facts->finished || !lost_its_devices(pod, served))
+		return false;
+	next = next_container(pod, &nothing);
+	return next && next->asked == n_ids;
 }
 
 /* Asked anew, the API server says that the one we served is the one of this name; the kubelet shows it
@@ -180,16 +192,40 @@ static bool choose_anew(const struct matching_pod *pods, size_t n, size_t n_ids,
 	size_t candidates = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!asks_for_gpu(&pods[i]) || pods[i].facts->finished || pods[i].unanswered ||
-			!lost_its_devices(&pods[i], served))
+		if (pods[i].unanswered || !may_ask_anew(&pods[i], n_ids, served))
 			continue;
 		candidates++;
 		found.pod = i;
 	}
-	if (candidates != 1 || !has_container_of(pods[found.pod].facts, n_ids))
+	if (candidates != 1)
 		return false;
 	*ret = found;
 	return true;
+}
+
+/* A status can be old: a container that ended while the kubelet was away still runs by it. It is the one that
+ * is meant if no other container can be. */
+static bool choose_running(const struct matching_pod *pods, size_t n, size_t n_ids,
+	const struct served *served, struct matching *ret)
+{
+	size_t candidates = 0;
+
+	for (size_t i = 0; i < n && !lists_a_pod_that_is_gone(pods, n); i++) {
+		if (!asks_for_gpu(&pods[i]) || pods[i].facts->finished || pods[i].unanswered ||
+			pods[i].had_turn || pods[i].lists_devices)
+			continue;
+		for (size_t c = 0; c < pods[i].facts->request.n_containers; c++) {
+			const struct container_request *container = &pods[i].facts->request.containers[c];
+
+			if (!container_runs(&pods[i], c) || container->asked != n_ids)
+				continue;
+			candidates++;
+			*ret = (struct matching){.pod = i,
+				.container = container,
+				.anew = served_find(served, pods[i].facts->uid, container->name)};
+		}
+	}
+	return candidates == 1;
 }
 
 /* A kubelet that starts without its checkpoint asks anew for what does not run, so a pod that was served in
@@ -203,8 +239,7 @@ static const struct matching_pod *find_other_that_lost_its_devices(
 	if (!served_knows(served, facts->uid))
 		return NULL;
 	for (size_t i = 0; i < n; i++) {
-		if (i == found || !asks_for_gpu(&pods[i]) || pods[i].facts->finished ||
-			!lost_its_devices(&pods[i], served) || !has_container_of(pods[i].facts, n_ids))
+		if (i == found || !may_ask_anew(&pods[i], n_ids, served))
 			continue;
 		if (!facts->has_placement || !pods[i].facts->has_placement ||
 			!placement_equal(&facts->placement, &pods[i].facts->placement))
@@ -235,7 +270,7 @@ static enum matching_verdict choose_candidate(const struct matching_pod *pods, s
 	}
 	if (mark_all(pods, n, ret_ask))
 		return MATCHING_ASK;
-	if (choose_anew(pods, n, n_ids, served, ret))
+	if (choose_anew(pods, n, n_ids, served, ret) || choose_running(pods, n, n_ids, served, ret))
 		return MATCHING_FOUND;
 	error_set(err, 0,
 		"the kubelet asks for %zu units, but no pod on its list waits for any that the API server "
@@ -309,16 +344,15 @@ static bool is_guesswork(const struct matching_pod *pod, const struct served *se
 static enum matching_verdict find_container(const struct matching_pod *pod, size_t n_ids,
 	const struct served *served, struct matching *found, struct error *err)
 {
-	const struct served nothing = {
-		.entries = {(struct list *)&nothing.entries, (struct list *)&nothing.entries}};
-
-	found->container = next_container(pod->facts, found->anew ? &nothing : served);
+	if (found->container)
+		return MATCHING_FOUND;
+	found->container = next_container(pod, found->anew ? &nothing : served);
 	/* Served in part, but the kubelet shows nothing: again a predecessor's call may have been the first.
 	 */
 	if (found->container->asked != n_ids && pod->fresh && !pod->unanswered && !pod->lists_devices &&
-		next_container(pod->facts, &nothing)->asked == n_ids) {
+		next_container(pod, &nothing)->asked == n_ids) {
 		found->anew = true;
-		found->container = next_container(pod->facts, &nothing);
+		found->container = next_container(pod, &nothing);
 	}
 	if (found->container->asked == n_ids)
 		return MATCHING_FOUND;
@@ -366,90 +400,6 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 		return MATCHING_ASK;
 	}
 	*ret = found;
-	return MATCHING_FOUND;
-}
-
-/* Also one that neither we nor the kubelet remember (a lost checkpoint) may run: its limit is to be what its
- * placement says before others start. */
-static bool counts_on(const struct matching_pod *pod, const char *uuid, const struct served *served)
-{
-	if (!asks_for_gpu(pod) || pod->facts->finished || !room_units(pod->facts, uuid, 0))
-		return false;
-	if (pod->has_grant)
-		return true;
-	for (size_t i = 0; i < pod->facts->request.n_containers; i++)
-		if (served_find(served, pod->facts->uid, pod->facts->request.containers[i].name))
-			return true;
-	return false;
-}
-
-static enum matching_verdict check_card(const struct matching_pod *pods, size_t n,
-	const struct matching *found, const struct served *served, const struct gpu_facts *gpu,
-	uint32_t unit_mib, bool *ret_ask, struct error *err)
-{
-	bool whole = pods[found->pod].facts->request.whole;
-	uint32_t total = whole ? 1 : units_of_card(gpu->mib, unit_mib), sum = 0, core = 0;
-	bool unasked = false;
-
-	for (size_t i = 0; i < n; i++) {
-		bool counts = i == found->pod || counts_on(&pods[i], gpu->uuid, served);
-
-		ret_ask[i] = counts && !pods[i].fresh && i != found->pod;
-		unasked |= ret_ask[i];
-		if (!counts)
-			continue;
-		sum = units_add(sum, room_units(pods[i].facts, gpu->uuid, unit_mib));
-		core = units_add(core, room_core(pods[i].facts, gpu->uuid));
-	}
-	if (sum <= total && core <= CORE_PER_CARD)
-		return MATCHING_FOUND;
-	if (unasked)
-		return MATCHING_ASK;
-	if (sum <= total) {
-		error_set(err, 0,
-			"pod %s/%s: GPU %s has %u percent of computing power, with this pod its pods would "
-			"hold %u; delete this pod, so that it is placed anew",
-			pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, CORE_PER_CARD, core);
-		return MATCHING_REFUSED;
-	}
-	error_set(err, 0,
-		"pod %s/%s: GPU %s has %u units, with this pod its pods would hold %u; delete this pod, so "
-		"that "
-		"it is placed anew",
-		pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, total, sum);
-	return MATCHING_REFUSED;
-}
-
-/* Whose devices these are, we know under another uid, or not at all: what that pod holds must be counted, and
- * its limit be what its placement says (resized.h). */
-static size_t mark_namesakes(
-	const struct matching_pod *pods, size_t n, size_t found, const struct served *served, bool *ret_ask)
-{
-	size_t marked = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		ret_ask[i] = i != found && !pods[i].fresh && pods[i].may_return && pods[i].facts &&
-			     is_namesake(&pods[i], served);
-		marked += ret_ask[i];
-	}
-	return marked;
-}
-
-enum matching_verdict matching_check_totals(const struct matching_pod *pods, size_t n,
-	const struct matching *found, const struct served *served, const struct gpu_facts *gpus,
-	size_t n_gpus, uint32_t unit_mib, bool *ret_ask, struct error *err)
-{
-	if (mark_namesakes(pods, n, found->pod, served, ret_ask))
-		return MATCHING_ASK;
-	for (size_t k = 0; k < n_gpus; k++) {
-		enum matching_verdict verdict;
-
-		if (!room_units(pods[found->pod].facts, gpus[k].uuid, unit_mib))
-			continue;
-		verdict = check_card(pods, n, found, served, &gpus[k], unit_mib, ret_ask, err);
-		if (verdict != MATCHING_FOUND)
-			return verdict;
-	}
 	return MATCHING_FOUND;
 }
 

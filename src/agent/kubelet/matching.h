@@ -27,6 +27,8 @@ struct matching_pod {
 	bool lists_devices;	       /* PodResources shows ids of our resource in it */
 	bool has_grant;		       /* there is a CDI file for facts->uid */
 	bool may_return; /* another pod can have this name later: it was not drawn by the API server */
+	bool had_turn;	 /* the kubelet has admitted it before the pod that the call is for (turn.h) */
+	uint64_t runs;	 /* bit i: by its status request.containers[i] runs */
 	bool unanswered; /* asked for this very call, in vain: facts are as old as before */
 };
 

@@ -249,6 +249,7 @@ static void kubelet_started(struct agent *agent)
 
 	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_CARDS, &agent->served, &err) < 0)
 		log_warning("%s; going on with our own record", err.text);
+	turn_begin(&agent->turn);
 	find_spent(agent);
 }
 

@@ -42,7 +42,7 @@ static int check_room(struct agent *agent, struct node_pod *pod, struct error *e
 {
 	int r = room_look(agent, pod, err);
 
-	if (r < 0 && !served_has_started(&agent->served, pod->facts.uid))
+	if (r < 0 && !room_has_started(agent, pod))
 		delivery_remove(agent, pod->facts.uid);
 	return r;
 }

@@ -82,6 +82,12 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 	return 0;
 }
 
+/* After the loss of the kubelet's checkpoint only the status says that containers run. */
+bool room_has_started(const struct agent *agent, const struct node_pod *pod)
+{
+	return pod->runs || served_has_started(&agent->served, pod->facts.uid);
+}
+
 /* The other pods of this node that have a placement, and a container that was allowed to start. Sets *behind
  * if the watch has not shown one of them. */
 static size_t list_started(
@@ -92,7 +98,7 @@ static size_t list_started(
 
 	table_for_each (&agent->pods.by_uid, cursor, other) {
 		if (other == pod || !other->facts.has_placement || other->facts.finished ||
-			!served_has_started(&agent->served, other->facts.uid))
+			!room_has_started(agent, other))
 			continue;
 		others[n++] = &other->facts;
 		*behind |= !other->watched;

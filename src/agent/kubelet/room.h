@@ -44,5 +44,8 @@ struct room {
  * and the agent is not behind. -EBUSY: err says what the pod waits for. */
 int room_check(const struct room *room, const struct pod_facts *pod, struct error *err);
 
+/* room_has_started() - a container of this pod was allowed to start, or runs. */
+bool room_has_started(const struct agent *agent, const struct node_pod *pod);
+
 /* room_look() - room_check() with what the agent knows now. */
 int room_look(const struct agent *agent, const struct node_pod *pod, struct error *err);

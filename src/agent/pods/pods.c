@@ -133,6 +133,24 @@ static void without_limit_read(struct node_pod *pod, struct json_object *list)
 	}
 }
 
+static uint64_t read_runs(const struct request *request, struct json_object *statuses)
+{
+	size_t n = json_object_is_type(statuses, json_type_array) ? json_object_array_length(statuses) : 0;
+	uint64_t runs = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *status = json_object_array_get_idx(statuses, i);
+		const char *name = json_member_string(status, "name");
+
+		if (!name || !json_member(json_member(status, "state"), "running"))
+			continue;
+		for (size_t k = 0; k < request->n_containers && k < 64; k++)
+			if (strcmp(request->containers[k].name, name) == 0)
+				runs |= UINT64_C(1) << k;
+	}
+	return runs;
+}
+
 static int pods_insert(struct node_pods *pods, struct node_pod *pod)
 {
 	char key[POD_KEY_SIZE];
@@ -186,6 +204,7 @@ struct node_pod *node_pods_put(struct node_pods *pods, struct pod_facts *facts)
 struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *object)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
+	struct json_object *status = json_member(object, "status");
 	struct error problem = {""};
 	struct node_pod *pod;
 	int r;
@@ -201,6 +220,8 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 	pod->is_impossible = r < 0;
 	pod->is_static = pod_is_static(object);
 	pod->may_return = name_may_return(object, pod->facts.name);
+	pod->runs = read_runs(&pod->facts.request, json_member(status, "initContainerStatuses")) |
+		    read_runs(&pod->facts.request, json_member(status, "containerStatuses"));
 	power_facts_free(pod->power, pod->n_power);
 	power_facts_read(object, &pod->power, &pod->n_power);
 	without_limit_release(pod);

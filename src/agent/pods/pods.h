@@ -31,6 +31,7 @@ struct node_pod {
 	struct power_facts *power; /* power-facts.h */
 	size_t n_power;
 	bool weight_reported; /* an Event said that its weight is none */
+	uint64_t runs;	      /* bit i: by its status request.containers[i] runs */
 	bool watched;	      /* the watch has shown it, and will tell its end */
 	int64_t asked_ns;     /* when a GET showed it, if the watch has not */
 };

@@ -1,0 +1,18 @@
+/* matching-internal.h - what matching.c and matching-totals.c ask of a listed pod. */
+#pragma once
+
+#include "agent/kubelet/matching.h"
+#include "agent/kubelet/served.h"
+#include "model/ledger.h"
+
+static inline bool asks_for_gpu(const struct matching_pod *pod)
+{
+	return pod->facts && !pod->asks_otherwise && !request_is_empty(&pod->facts->request);
+}
+
+/* The other way round: the kubelet shows devices, but we served none. It has not heard yet that the pod which
+ * had them was deleted, and we already know the next one of that name. */
+static inline bool is_namesake(const struct matching_pod *pod, const struct served *served)
+{
+	return pod->lists_devices && !served_knows(served, pod->facts->uid);
+}
