@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "grant/account.h"
 #include "grant/owner.h"
@@ -29,7 +30,14 @@ struct account {
 };
 
 /* process_of() - the calling process's own part. */
-struct process *process_of(struct account *account);
+static inline struct process *process_of(struct account *account)
+{
+	struct process *process = account->process;
+
+	if (__builtin_expect(!account->kernel_clears, 0) && process->pid != getpid())
+		*process = (struct process){.pid = getpid()};
+	return process;
+}
 
 static inline uint64_t pages_of(uint64_t bytes)
 {

@@ -21,16 +21,6 @@
 /* ---- one process ----------------------------------------------------------------------------------------
  */
 
-struct process *process_of(struct account *account)
-{
-	struct process *process = account->process;
-
-	if (!account->kernel_clears && process->pid != getpid()) {
-		*process = (struct process){.pid = getpid()};
-	}
-	return process;
-}
-
 static void see(const struct account *account, struct owner *ret_self)
 {
 	owner_self(ret_self);
@@ -64,19 +54,21 @@ static int claim(struct account *account, struct process *process)
 	return 0;
 }
 
-static int have_slot(struct account *account, struct process *process)
+static int take_slot(struct account *account, struct process *process)
 {
-	int r = 0, saved;
+	int r = 0, saved = errno;
 
-	if (atomic_load(&process->has_slot))
-		return 0;
-	saved = errno;
 	private_lock(&process->slot_lock);
 	if (!atomic_load(&process->has_slot))
 		r = claim(account, process);
 	private_unlock(&process->slot_lock);
 	errno = saved;
 	return r;
+}
+
+static inline int have_slot(struct account *account, struct process *process)
+{
+	return __builtin_expect(atomic_load(&process->has_slot), 1) ? 0 : take_slot(account, process);
 }
 
 static int change(struct account *account, struct process *process, enum reserve_kind kind, unsigned card,
@@ -182,14 +174,15 @@ bool account_has_room(struct account *account, unsigned card, uint64_t bytes)
 /* ---- calls under way ------------------------------------------------------------------------------------
  */
 
-static _Atomic uint64_t *moves_of(struct account *account, struct process *process)
+static inline _Atomic uint64_t *moves_of(struct account *account, struct process *process)
 {
 	return &account->usage->slots[process->slot].moves;
 }
 
 /* The keeper wants a sample without calls under way. One that has died does not stop this process for long.
  */
-static void wait_for_sample(struct account *account, struct process *process, uint64_t pause)
+static __attribute__((noinline)) void wait_for_sample(
+	struct account *account, struct process *process, uint64_t pause)
 {
 	const _Atomic uint64_t *word = &account->grant->live[0].pause;
 	int64_t stop_at = wait_now_ns() + GRANT_PAUSE_NS;
@@ -201,7 +194,7 @@ static void wait_for_sample(struct account *account, struct process *process, ui
 	errno = saved;
 }
 
-static void begin_move(struct account *account, struct process *process)
+static inline void begin_move(struct account *account, struct process *process)
 {
 	uint64_t pause = atomic_load_explicit(&account->grant->live[0].pause, memory_order_relaxed);
 
@@ -210,7 +203,7 @@ static void begin_move(struct account *account, struct process *process)
 	atomic_fetch_add(moves_of(account, process), USAGE_MOVE_BEGINS);
 }
 
-static void end_move(struct account *account, struct process *process)
+static inline void end_move(struct account *account, struct process *process)
 {
 	atomic_fetch_sub(moves_of(account, process), 1);
 }

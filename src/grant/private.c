@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_WIPEONFORK
@@ -34,28 +35,25 @@ void private_unmap(void *map, size_t size)
 		munmap(map, whole_pages(size));
 }
 
-static void futex(_Atomic int *at, int operation, int value)
+static void futex(_Atomic int *at, int operation, int value, const struct timespec *timeout)
 {
 	int saved = errno;
 
-	syscall(SYS_futex, at, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+	syscall(SYS_futex, at, operation | FUTEX_PRIVATE_FLAG, value, timeout, NULL, 0);
 	errno = saved;
 }
 
-/* 0 free, 1 held, 2 held and waited for: Drepper, "Futexes Are Tricky", mutex2. Not libc's: pthread's symbols
- * moved between versions of glibc. */
-void private_lock(_Atomic int *lock)
+/* Drepper, "Futexes Are Tricky", mutex2. Not libc's mutex: pthread's symbols moved between versions of glibc.
+ */
+void private_lock_awaited(_Atomic int *lock)
 {
-	int expected = 0;
+	static const struct timespec missed_wake = {.tv_nsec = 1000000};
 
-	if (atomic_compare_exchange_strong(lock, &expected, 1))
-		return;
-	while (atomic_exchange(lock, 2) != 0)
-		futex(lock, FUTEX_WAIT, 2);
+	while (atomic_exchange_explicit(lock, 2, memory_order_acquire) != 0)
+		futex(lock, FUTEX_WAIT, 2, &missed_wake);
 }
 
-void private_unlock(_Atomic int *lock)
+void private_unlock_awaited(_Atomic int *lock)
 {
-	if (atomic_exchange(lock, 0) == 2)
-		futex(lock, FUTEX_WAKE, 1);
+	futex(lock, FUTEX_WAKE, 1, NULL);
 }

@@ -15,6 +15,27 @@
 void *private_map(size_t size, bool *ret_cleared);
 void private_unmap(void *map, size_t size);
 
-/* private_lock() - held for a few instructions, never while the driver is called. */
-void private_lock(_Atomic int *lock);
-void private_unlock(_Atomic int *lock);
+/* private_lock() - held for a few instructions, never while the driver is called. 0: free, 1: held, 2: held,
+ * and another thread waits. */
+void private_lock_awaited(_Atomic int *lock);
+void private_unlock_awaited(_Atomic int *lock);
+
+static inline void private_lock(_Atomic int *lock)
+{
+	int expected = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(
+		    lock, &expected, 1, memory_order_acquire, memory_order_relaxed))
+		private_lock_awaited(lock);
+}
+
+/* A load and a store, since one atomic exchange would cost as much as most of what is done under the lock. A
+ * thread that begins to wait between the two is not woken, and wakes by itself a millisecond later. */
+static inline void private_unlock(_Atomic int *lock)
+{
+	int before = atomic_load_explicit(lock, memory_order_relaxed);
+
+	atomic_store_explicit(lock, 0, memory_order_release);
+	if (__builtin_expect(before != 1, 0))
+		private_unlock_awaited(lock);
+}

@@ -98,7 +98,7 @@ static CUresult small_change(struct small_change *change, int64_t bytes, int64_t
 {
 	change->bytes = bytes;
 	change->paid = paid;
-	if (objects_change(OBJECT_BLOCK, UINT64_MAX - change->here.index, change_small, change) < 0)
+	if (objects_change(OBJECT_SMALL_ARRAYS, change->here.index, change_small, change) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	context_refunded(&change->here, change->surplus * MEMORY_BLOCK);
 	return CUDA_SUCCESS;

@@ -32,13 +32,11 @@ struct records {
 
 static struct records *records;
 
-static struct records *records_get(void)
+static struct records *records_make(void)
 {
-	struct records *made = __atomic_load_n(&records, __ATOMIC_ACQUIRE), *expected = NULL;
+	struct records *made, *expected = NULL;
 	bool cleared;
 
-	if (made)
-		return made;
 	made = private_map(sizeof(*made), &cleared);
 	if (!made || __atomic_compare_exchange_n(
 			     &records, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -47,13 +45,19 @@ static struct records *records_get(void)
 	return expected;
 }
 
-static struct record *record_of(const struct memory_here *here)
+static inline struct records *records_get(void)
 {
-	struct records *all = records_get();
-	struct record *record = all && here->stamp && here->index < CONTEXTS_MAX ? &all->list[here->index]
-										 : NULL;
+	struct records *made = __atomic_load_n(&records, __ATOMIC_ACQUIRE);
 
-	return record && atomic_load(&record->stamp) == here->stamp ? record : NULL;
+	return made ? made : records_make();
+}
+
+static inline struct record *record_of(const struct memory_here *here)
+{
+	struct records *all = here->stamp && here->index < CONTEXTS_MAX ? records_get() : NULL;
+
+	return all && atomic_load(&all->list[here->index].stamp) == here->stamp ? &all->list[here->index]
+										: NULL;
 }
 
 /* ---- which context --------------------------------------------------------------------------------------
@@ -138,9 +142,9 @@ void context_refunded(const struct memory_here *here, uint64_t bytes)
 	memory_refund(here->card, bytes);
 }
 
-static unsigned room_class(unsigned units)
+static int room_class(unsigned units)
 {
-	unsigned log = 31 - (unsigned)__builtin_clz(units | 1);
+	int log = 31 - __builtin_clz(units | 1);
 
 	return log < ROOM_CLASSES ? log : ROOM_CLASSES - 1;
 }
@@ -149,20 +153,24 @@ void context_block_changed(const struct memory_here *here, int from_free, int to
 {
 	struct record *record = record_of(here);
 
-	if (!record)
+	int from = from_free > 0 ? room_class((unsigned)from_free) : -1;
+	int to = to_free > 0 ? room_class((unsigned)to_free) : -1;
+
+	if (!record || from == to)
 		return;
-	if (from_free > 0)
-		atomic_fetch_sub(&record->rooms[room_class((unsigned)from_free)], 1);
-	if (to_free > 0)
-		atomic_fetch_add(&record->rooms[room_class((unsigned)to_free)], 1);
+	if (from >= 0)
+		atomic_fetch_sub(&record->rooms[from], 1);
+	if (to >= 0)
+		atomic_fetch_add(&record->rooms[to], 1);
 }
 
 bool context_has_room(const struct memory_here *here, unsigned units)
 {
 	struct record *record = record_of(here);
 
-	/* A block of the class of `units` may have fewer than that: the next class has enough for sure. */
-	for (unsigned i = room_class(2 * units - 1); record && i < ROOM_CLASSES; i++)
+	/* A block of the class of `units` may have fewer than that: the next class has enough for sure. From
+	 * the largest class on, since the last block mostly is of one. */
+	for (int i = ROOM_CLASSES - 1; record && i >= room_class(2 * units - 1); i--)
 		if (atomic_load(&record->rooms[i]) > 0)
 			return true;
 	return false;

@@ -1,78 +1,108 @@
 /* cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and their frees.
  *
  * Requests up to 1 MiB share blocks of 2 MiB per context: charging 2 MiB for each would be out of memory long
- * before the card is. Which block a request went into shows in its address. A block that is known is paid
- * for; if one with enough room is known, the driver is called at once, else the next block is paid first. If
- * it used a new one nevertheless (its room was in pieces), that is paid afterwards, or freed again.
+ * before the card is. If a block with enough room is known, the driver is called at once, else the next block
+ * is paid first. If the driver used a new one nevertheless (the room was in pieces), that is paid afterwards,
+ * or the request is freed again.
  */
 #include "shim/memory-linear.h"
 
 #include "shim/cuda-library.h"
+#include "shim/memory-blocks.h"
 #include "shim/memory-pools.h"
 #include "shim/memory-shared.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
-
-#define BLOCK_UNITS ((int)(MEMORY_BLOCK / MEMORY_SMALL_UNIT))
 
 static uint32_t small_units(uint64_t size)
 {
 	return (uint32_t)((size + MEMORY_SMALL_UNIT - 1) / MEMORY_SMALL_UNIT);
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------------------
+/* ---- what is there --------------------------------------------------------------------------------------
  */
 
-struct block_change {
+struct allocation {
 	struct memory_here here;
-	int units; /* more, or less */
-	bool begins, ends;
+	CUdeviceptr address;
+	uint64_t bytes; /* charged; in a block: its size */
+	bool in_block;
 };
 
-static bool change_block(struct object *block, void *context)
+static bool take_from_block(CUdeviceptr address, struct allocation *allocation)
 {
-	struct block_change *change = context;
-	int before = (int)block->count, after;
+	allocation->in_block = block_take(address, &allocation->here, &allocation->bytes);
+	return allocation->in_block;
+}
 
-	/* Unknown, or left from a context that has ended. */
-	change->begins = block->stamp != change->here.stamp;
-	if (change->begins && change->units < 0)
-		return block->stamp != 0;
-	if (change->begins) {
-		before = 0;
-		block->stamp = change->here.stamp;
-		block->index = change->here.index;
-		block->card = change->here.card;
+/* From now on it is not known: as soon as the driver has freed it, another thread may get its address. */
+static bool take(CUdeviceptr address, struct allocation *ret_allocation)
+{
+	struct object pointer;
+
+	*ret_allocation = (struct allocation){.address = address};
+	/* Where a block begins, a large allocation is more likely. */
+	if (address % MEMORY_BLOCK != 0 && take_from_block(address, ret_allocation))
+		return true;
+	if (!objects_take(OBJECT_POINTER, address, &pointer))
+		return take_from_block(address, ret_allocation);
+	ret_allocation->here = context_of(&pointer);
+	ret_allocation->bytes = pointer.bytes;
+	return true;
+}
+
+static int put_pointer(const struct memory_here *here, CUdeviceptr address, uint64_t bytes)
+{
+	return objects_put(&(struct object){.kind = OBJECT_POINTER,
+		.key = address,
+		.bytes = bytes,
+		.card = here->card,
+		.stamp = here->stamp,
+		.index = here->index});
+}
+
+static void put_back(const struct allocation *allocation)
+{
+	if (allocation->in_block)
+		block_restore(&allocation->here, allocation->address, allocation->bytes);
+	else
+		put_pointer(&allocation->here, allocation->address, allocation->bytes);
+}
+
+/* The driver has it back. */
+static void release(const struct allocation *allocation)
+{
+	const struct memory_here *here = &allocation->here;
+
+	if (!context_lives(here))
+		return;
+	if (!allocation->in_block) {
+		shared_freed(allocation->address);
+		context_refunded(here, allocation->bytes);
+	} else if (block_leave(here, allocation->address, allocation->bytes)) {
+		shared_freed(allocation->address & ~(MEMORY_BLOCK - 1));
+		context_refunded(here, MEMORY_BLOCK);
 	}
-	after = before + change->units;
-	change->ends = after <= 0;
-	block->count = change->ends ? 0 : (uint32_t)after;
-	context_block_changed(&change->here, change->begins ? -1 : BLOCK_UNITS - before,
-		change->ends ? -1 : BLOCK_UNITS - after);
-	return !change->ends;
 }
 
-/* 0, and whether the block is a new one. */
-static int block_join(const struct linear *linear, CUdeviceptr address, bool *ret_new)
+uint64_t linear_charged(CUdeviceptr *address, uint32_t *ret_card)
 {
-	struct block_change change = {.here = linear->here, .units = (int)small_units(linear->size)};
-	int r = objects_change(OBJECT_BLOCK, address / MEMORY_BLOCK, change_block, &change);
+	struct memory_here here;
+	struct object pointer;
+	uint64_t size;
 
-	if (r == 0)
-		*ret_new = change.begins;
-	return r;
+	if (objects_get(OBJECT_POINTER, *address, &pointer)) {
+		*ret_card = pointer.card;
+		return pointer.bytes;
+	}
+	if (!block_find(*address, &here, &size))
+		return 0;
+	*address &= ~(MEMORY_BLOCK - 1);
+	*ret_card = here.card;
+	return MEMORY_BLOCK;
 }
 
-/* True if it was the last in the block. */
-static bool block_leave(const struct memory_here *here, CUdeviceptr address, uint32_t units)
-{
-	struct block_change change = {.here = *here, .units = -(int)units};
-
-	return objects_change(OBJECT_BLOCK, address / MEMORY_BLOCK, change_block, &change) == 0 &&
-	       change.ends;
-}
-
-/* ---- one allocation -------------------------------------------------------------------------------------
+/* ---- one that begins ------------------------------------------------------------------------------------
  */
 
 CUresult linear_begin(struct linear *linear, uint64_t size)
@@ -91,93 +121,63 @@ CUresult linear_begin(struct linear *linear, uint64_t size)
 	return r;
 }
 
-static void linear_release(const struct object *pointer)
+static CUresult enter_large(struct linear *linear, CUdeviceptr address)
 {
-	struct memory_here here = context_of(pointer);
+	uint64_t bytes = memory_rounded(linear->size);
+	CUresult r = memory_recharge(linear->here.card, linear->paid, bytes);
 
-	if (!context_lives(&here))
-		return;
-	if (pointer->bytes > 0) {
-		shared_freed(pointer->key);
-		context_refunded(&here, pointer->bytes);
-	} else if (block_leave(&here, pointer->key, pointer->count)) {
-		shared_freed(pointer->key & ~(MEMORY_BLOCK - 1));
-		context_refunded(&here, MEMORY_BLOCK);
-	}
+	if (r != CUDA_SUCCESS)
+		return r;
+	context_charged(&linear->here, bytes);
+	if (put_pointer(&linear->here, address, bytes) == 0)
+		return CUDA_SUCCESS;
+	context_refunded(&linear->here, bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* A small one in a block: what was paid is for the block if that is new, and not needed else. */
-static CUresult settle_small(struct linear *linear, CUdeviceptr address)
+/* What was paid is for the block, if nobody has paid that. */
+static CUresult enter_small(struct linear *linear, CUdeviceptr address)
 {
+	struct allocation allocation;
 	CUresult r = CUDA_SUCCESS;
-	bool new_block = false;
+	bool is_paid;
 
-	if (block_join(linear, address, &new_block) < 0) {
+	if (block_join(&linear->here, address, linear->size, &is_paid) < 0) {
 		memory_refund(linear->here.card, linear->paid);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (new_block && linear->paid == 0)
+	if (!is_paid && linear->paid == 0) {
 		r = memory_charge(linear->here.card, MEMORY_BLOCK);
-	if (r == CUDA_SUCCESS && new_block)
+		linear->paid = MEMORY_BLOCK;
+	}
+	if (r != CUDA_SUCCESS) {
+		if (take_from_block(address, &allocation))
+			release(&allocation);
+	} else if (!is_paid && block_pay(&linear->here, address)) {
 		context_charged(&linear->here, MEMORY_BLOCK);
-	else if (r == CUDA_SUCCESS)
+	} else {
 		memory_refund(linear->here.card, linear->paid);
-	else
-		block_leave(&linear->here, address, small_units(linear->size));
+	}
 	return r;
 }
 
-static bool is_in_block(const struct linear *linear, CUdeviceptr address)
+static CUresult enter(struct linear *linear, CUresult r, CUdeviceptr address)
 {
-	return linear->size <= MEMORY_SMALL_MAX &&
-	       address / MEMORY_BLOCK == (address + linear->size - 1) / MEMORY_BLOCK;
-}
-
-static CUresult settle(struct linear *linear, CUdeviceptr address)
-{
-	CUresult r;
-
-	if (is_in_block(linear, address))
-		return settle_small(linear, address);
-	r = memory_recharge(linear->here.card, linear->paid, memory_rounded(linear->size));
-	linear->paid = memory_rounded(linear->size);
-	if (r == CUDA_SUCCESS)
-		context_charged(&linear->here, linear->paid);
-	return r;
-}
-
-static CUresult end(struct linear *linear, CUresult r, CUdeviceptr address, enum object_kind kind)
-{
-	struct object pointer = {
-		.kind = kind,
-		.key = address,
-		.card = linear->here.card,
-		.stamp = linear->here.stamp,
-		.index = linear->here.index,
-		.count = small_units(linear->size),
-	};
-
 	if (r != CUDA_SUCCESS) {
 		memory_refund(linear->here.card, linear->paid);
 		return r;
 	}
-	r = settle(linear, address);
-	if (r == CUDA_SUCCESS) {
-		pointer.bytes = is_in_block(linear, address) ? 0 : linear->paid;
-		if (objects_put(&pointer) == 0)
-			return CUDA_SUCCESS;
-		linear_release(&pointer);
-		r = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	DRIVER(cuMemFree_v2)(address);
+	r = block_holds(address, linear->size) ? enter_small(linear, address) : enter_large(linear, address);
+	if (r != CUDA_SUCCESS)
+		DRIVER(cuMemFree_v2)(address);
 	return r;
 }
 
-CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address, enum object_kind kind)
+CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address)
 {
 	if (!linear->entered)
 		return r;
-	r = end(linear, r, address, kind);
+	r = enter(linear, r, address);
 	memory_leave();
 	return r;
 }
@@ -207,7 +207,7 @@ HOOK CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = DRIVER(cuMemAlloc_v2)(address, size);
-	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0, OBJECT_POINTER);
+	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
 HOOK CUresult cuMemAlloc(CUdeviceptr_v1 *address, unsigned int size)
@@ -218,7 +218,7 @@ HOOK CUresult cuMemAlloc(CUdeviceptr_v1 *address, unsigned int size)
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = DRIVER(cuMemAlloc)(address, size);
-	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0, OBJECT_POINTER);
+	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
 /* Accounted in full: pages that are in the host's memory now may be in the card's the next moment. */
@@ -230,7 +230,7 @@ HOOK CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = DRIVER(cuMemAllocManaged)(address, size, flags);
-	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0, OBJECT_POINTER);
+	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
 /* The driver chooses the pitch; most choose the next multiple of 512, which is paid at first. */
@@ -248,7 +248,7 @@ static CUresult pitch_end(struct linear *linear, CUresult r, CUdeviceptr address
 	CUresult resized = r == CUDA_SUCCESS ? linear_resize(linear, bytes) : r;
 
 	if (r != CUDA_SUCCESS || resized == CUDA_SUCCESS)
-		return linear_end(linear, r, address, OBJECT_POINTER);
+		return linear_end(linear, r, address);
 	DRIVER(cuMemFree_v2)(address);
 	memory_leave();
 	return resized;
@@ -280,33 +280,35 @@ HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1 *address, unsigned int *pitch, unsi
 		r == CUDA_SUCCESS ? (uint64_t)*pitch * height : 0);
 }
 
-/* What is not known may have been a pool's. */
-static CUresult freed(CUresult r, const struct object *pointer)
+static CUresult free_by(CUresult (*driver)(CUdeviceptr), CUdeviceptr address)
 {
-	if (!pointer)
-		pools_settle();
+	struct allocation allocation;
+	bool known = take(address, &allocation);
+	CUresult r;
+
+	memory_enter_uncharged();
+	r = driver(address);
+	if (!known)
+		pools_settle(); /* it may have been a pool's */
 	else if (r == CUDA_SUCCESS)
-		linear_release(pointer);
+		release(&allocation);
 	else
-		objects_put(pointer);
+		put_back(&allocation);
 	memory_leave();
 	return r;
 }
 
 HOOK CUresult cuMemFree_v2(CUdeviceptr address)
 {
-	struct object pointer;
-	bool known = objects_take(OBJECT_POINTER, address, &pointer);
+	return free_by(DRIVER(cuMemFree_v2), address);
+}
 
-	memory_enter_uncharged();
-	return freed(DRIVER(cuMemFree_v2)(address), known ? &pointer : NULL);
+static CUresult free_v1(CUdeviceptr address)
+{
+	return DRIVER(cuMemFree)((CUdeviceptr_v1)address);
 }
 
 HOOK CUresult cuMemFree(CUdeviceptr_v1 address)
 {
-	struct object pointer;
-	bool known = objects_take(OBJECT_POINTER, address, &pointer);
-
-	memory_enter_uncharged();
-	return freed(DRIVER(cuMemFree)(address), known ? &pointer : NULL);
+	return free_by(free_v1, address);
 }

@@ -3,7 +3,6 @@
 
 #include "cuda/abi.h"
 #include "shim/memory-contexts.h"
-#include "shim/objects.h"
 
 struct linear {
 	struct memory_here here;
@@ -23,4 +22,8 @@ CUresult linear_resize(struct linear *linear, uint64_t size);
 /* linear_end() - with the driver's answer, and the address if that is success: enters the pointer, or gives
  * the charge back. Returns what to answer; if that is an error though the driver had succeeded, the memory is
  * freed. */
-CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address, enum object_kind kind);
+CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address);
+
+/* linear_charged() - the bytes that are charged for what begins at this address, alone or with others: then
+ * *address becomes that of their block. 0: nothing that is known begins there. */
+uint64_t linear_charged(CUdeviceptr *address, uint32_t *ret_card);

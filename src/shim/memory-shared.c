@@ -12,6 +12,7 @@
 
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/memory-linear.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
 #include "shim/session.h"
@@ -67,18 +68,18 @@ static bool export_once(struct object *object, void *context)
 
 static void note_export(CUdeviceptr address)
 {
-	struct object wanted = {0}, pointer;
+	struct object wanted = {0};
 	CUdeviceptr base = address;
+	uint32_t card;
 	size_t size;
 
-	if (DRIVER(cuMemGetAddressRange_v2)(&base, &size, address) != CUDA_SUCCESS ||
-		!objects_get(OBJECT_POINTER, base, &pointer))
+	if (DRIVER(cuMemGetAddressRange_v2)(&base, &size, address) != CUDA_SUCCESS)
 		return;
+	wanted.bytes = linear_charged(&base, &card);
+	if (wanted.bytes == 0)
+		return;
+	wanted.card = card;
 	atomic_store(&anything_exported, true);
-	wanted.card = pointer.card;
-	wanted.bytes = pointer.bytes ? pointer.bytes : MEMORY_BLOCK;
-	if (pointer.bytes == 0)
-		base &= ~(MEMORY_BLOCK - 1); /* the whole block */
 	if (objects_change(OBJECT_EXPORT, base, export_once, &wanted) == 0 && wanted.count == 0)
 		shared_exported(wanted.card, (int64_t)wanted.bytes);
 }

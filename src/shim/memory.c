@@ -20,6 +20,8 @@ CUresult memory_enter(unsigned card, uint64_t bytes)
 
 	if (!session)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (bytes == 0 && account_enter(session->account) == 0)
+		return CUDA_SUCCESS;
 	if (account_enter_tried(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
 	pools_settle();

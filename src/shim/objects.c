@@ -20,13 +20,11 @@ struct part {
 /* Cleared in a child; what its parent's parts pointed to is lost there. */
 static struct part *parts;
 
-static struct part *parts_get(void)
+static struct part *parts_make(void)
 {
-	struct part *made = __atomic_load_n(&parts, __ATOMIC_ACQUIRE), *expected = NULL;
+	struct part *made, *expected = NULL;
 	bool cleared;
 
-	if (made)
-		return made;
 	made = private_map(PARTS * sizeof(*made), &cleared);
 	if (!made || __atomic_compare_exchange_n(
 			     &parts, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -49,48 +47,48 @@ static uint32_t home(const struct part *part, uint64_t hash)
 	return (uint32_t)(hash >> 20) & (part->capacity - 1);
 }
 
-static struct object *find(struct part *part, enum object_kind kind, uint64_t key, uint64_t hash)
+/* Where it is, or the gap where it belongs (kind 0). There is always a gap. */
+static inline struct object *find(struct part *part, enum object_kind kind, uint64_t key, uint64_t hash)
 {
-	if (part->capacity == 0)
-		return NULL;
 	for (uint32_t at = home(part, hash);; at = (at + 1) & (part->capacity - 1)) {
 		struct object *object = &part->objects[at];
 
-		if (object->kind == 0)
-			return NULL;
-		if (object->kind == kind && object->key == key)
+		if (object->kind == 0 || (object->kind == kind && object->key == key))
 			return object;
 	}
-}
-
-static struct object *place(struct part *part, const struct object *object)
-{
-	uint32_t at = home(part, mix(object->kind, object->key));
-
-	while (part->objects[at].kind != 0)
-		at = (at + 1) & (part->capacity - 1);
-	part->objects[at] = *object;
-	part->count++;
-	return &part->objects[at];
 }
 
 static int make_room(struct part *part)
 {
 	struct part larger = {.capacity = part->capacity ? part->capacity * 2 : FIRST_CAPACITY};
 
-	if (part->capacity > 0 && part->count < part->capacity / 4 * 3)
-		return 0;
 	larger.objects = aligned_alloc(CACHE_LINE, larger.capacity * sizeof(*larger.objects));
 	if (!larger.objects)
 		return -ENOMEM;
 	memset(larger.objects, 0, larger.capacity * sizeof(*larger.objects));
-	for (uint32_t i = 0; i < part->capacity; i++)
-		if (part->objects[i].kind != 0)
-			place(&larger, &part->objects[i]);
+	for (uint32_t i = 0; i < part->capacity; i++) {
+		const struct object *object = &part->objects[i];
+
+		if (object->kind != 0)
+			*find(&larger, object->kind, object->key, mix(object->kind, object->key)) = *object;
+	}
 	free(part->objects);
 	part->objects = larger.objects;
 	part->capacity = larger.capacity;
 	return 0;
+}
+
+/* A new one, of which only kind and key are set. */
+static struct object *add(struct part *part, enum object_kind kind, uint64_t key, uint64_t hash)
+{
+	struct object *object;
+
+	if (part->count >= part->capacity / 4 * 3 && make_room(part) < 0)
+		return NULL;
+	object = find(part, kind, key, hash);
+	*object = (struct object){.kind = kind, .key = key};
+	part->count++;
+	return object;
 }
 
 /* Linear probing without tombstones: whoever stands behind the gap because this place was taken moves up. */
@@ -114,49 +112,43 @@ static void remove_object(struct part *part, struct object *object)
 	part->count--;
 }
 
-static struct part *part_lock(uint64_t hash)
+static inline struct part *part_lock(uint64_t hash)
 {
-	struct part *all = parts_get(), *part = all ? &all[hash >> 58] : NULL;
+	struct part *all = __atomic_load_n(&parts, __ATOMIC_ACQUIRE), *part;
 
-	if (part)
-		private_lock(&part->lock);
+	if (__builtin_expect(!all, 0) && !(all = parts_make()))
+		return NULL;
+	part = &all[hash >> 58];
+	private_lock(&part->lock);
 	return part;
+}
+
+static inline struct object *find_known(struct part *part, enum object_kind kind, uint64_t key, uint64_t hash)
+{
+	struct object *object = part->capacity ? find(part, kind, key, hash) : NULL;
+
+	return object && object->kind ? object : NULL;
 }
 
 int objects_change(
 	enum object_kind kind, uint64_t key, bool (*change)(struct object *, void *), void *context)
 {
-	struct object fresh = {.kind = kind, .key = key}, *object;
 	uint64_t hash = mix(kind, key);
 	struct part *part = part_lock(hash);
-	int r = 0;
+	struct object *object;
 
 	if (!part)
 		return -ENOMEM;
-	object = find(part, kind, key, hash);
-	if (!object) {
-		r = make_room(part);
-		if (r == 0)
-			object = place(part, &fresh);
-	}
+	object = find_known(part, kind, key, hash);
+	if (!object)
+		object = add(part, kind, key, hash);
 	if (object && !change(object, context))
 		remove_object(part, object);
 	private_unlock(&part->lock);
-	return r;
+	return object ? 0 : -ENOMEM;
 }
 
-static bool replace(struct object *object, void *context)
-{
-	*object = *(const struct object *)context;
-	return true;
-}
-
-int objects_put(const struct object *object)
-{
-	return objects_change(object->kind, object->key, replace, (void *)object);
-}
-
-static bool copy_out(enum object_kind kind, uint64_t key, bool remove, struct object *ret_object)
+bool objects_edit(enum object_kind kind, uint64_t key, bool (*change)(struct object *, void *), void *context)
 {
 	uint64_t hash = mix(kind, key);
 	struct part *part = part_lock(hash);
@@ -164,21 +156,58 @@ static bool copy_out(enum object_kind kind, uint64_t key, bool remove, struct ob
 
 	if (!part)
 		return false;
-	object = find(part, kind, key, hash);
-	if (object)
-		*ret_object = *object;
-	if (object && remove)
+	object = find_known(part, kind, key, hash);
+	if (object && !change(object, context))
 		remove_object(part, object);
 	private_unlock(&part->lock);
 	return object != NULL;
 }
 
+int objects_put(const struct object *put)
+{
+	uint64_t hash = mix(put->kind, put->key);
+	struct part *part = part_lock(hash);
+	struct object *object;
+
+	if (!part)
+		return -ENOMEM;
+	object = find_known(part, put->kind, put->key, hash);
+	if (!object)
+		object = add(part, put->kind, put->key, hash);
+	if (object)
+		*object = *put;
+	private_unlock(&part->lock);
+	return object ? 0 : -ENOMEM;
+}
+
 bool objects_take(enum object_kind kind, uint64_t key, struct object *ret_object)
 {
-	return copy_out(kind, key, true, ret_object);
+	uint64_t hash = mix(kind, key);
+	struct part *part = part_lock(hash);
+	struct object *object;
+
+	if (!part)
+		return false;
+	object = find_known(part, kind, key, hash);
+	if (object) {
+		*ret_object = *object;
+		remove_object(part, object);
+	}
+	private_unlock(&part->lock);
+	return object != NULL;
 }
 
 bool objects_get(enum object_kind kind, uint64_t key, struct object *ret_object)
 {
-	return copy_out(kind, key, false, ret_object);
+	uint64_t hash = mix(kind, key);
+	struct part *part = part_lock(hash);
+	struct object *object;
+
+	if (!part)
+		return false;
+	object = find_known(part, kind, key, hash);
+	if (object)
+		*ret_object = *object;
+	private_unlock(&part->lock);
+	return object != NULL;
 }

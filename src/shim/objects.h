@@ -14,8 +14,9 @@
 
 enum object_kind {
 	OBJECT_CONTEXT = 1,  /* CUcontext; index, stamp: memory-contexts.h */
-	OBJECT_POINTER,	     /* of cuMemAlloc and the like; index, stamp: its context */
-	OBJECT_BLOCK,	     /* 2 MiB that small allocations share; count: units of them */
+	OBJECT_POINTER,	     /* of cuMemAlloc and the like, not in a block; index, stamp: its context */
+	OBJECT_BLOCK,	     /* 2 MiB that small allocations share: memory-blocks.c */
+	OBJECT_SMALL_ARRAYS, /* those of a context; bytes: their sum, count: blocks that are charged */
 	OBJECT_ARRAY,	     /* CUarray, CUmipmappedArray */
 	OBJECT_PHYSICAL,     /* what cuMemCreate made, by a number; count: references to it */
 	OBJECT_HANDLE,	     /* of it; stamp: the number, count: releases that are due */
@@ -54,4 +55,8 @@ bool objects_get(enum object_kind kind, uint64_t key, struct object *ret_object)
  * are set. What `change` leaves is kept, and removed if it returns false. -ENOMEM: there is no room for a new
  * one, and change was not called. change may not call objects_...(). */
 int objects_change(
+	enum object_kind kind, uint64_t key, bool (*change)(struct object *, void *), void *context);
+
+/* objects_edit() - the same, but only if it is there. */
+bool objects_edit(
 	enum object_kind kind, uint64_t key, bool (*change)(struct object *, void *), void *context);

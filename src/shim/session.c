@@ -21,7 +21,7 @@
 #define KEPT_LOOK_NS INT64_C(1000000000)
 
 /* Published once, complete. A second thread that came at the same time drops its own mappings. */
-static struct shim_session *session;
+struct shim_session *session_found;
 
 static const char *grant_path(void)
 {
@@ -61,21 +61,18 @@ static int session_map(const char *path, struct shim_session *found)
 	return -ENOMEM;
 }
 
-const struct shim_session *session_get(void)
+const struct shim_session *session_find(void)
 {
-	struct shim_session *found = __atomic_load_n(&session, __ATOMIC_ACQUIRE), *expected = NULL;
+	struct shim_session *found = malloc(sizeof(*found)), *expected = NULL;
 	int saved = errno;
 
-	if (found)
-		return found;
-	found = malloc(sizeof(*found));
 	if (!found || session_map(grant_path(), found) < 0) {
 		free(found);
 		errno = saved;
 		return NULL;
 	}
 	if (!__atomic_compare_exchange_n(
-		    &session, &expected, found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		    &session_found, &expected, found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		account_close(found->account);
 		grant_file_unmap(found->grant);
 		usage_file_unmap(found->usage);

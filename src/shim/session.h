@@ -17,8 +17,16 @@ struct shim_session {
 /* session_get() - the grant and what its processes have charged, mapped at the first call that finds them;
  * NULL if there is no grant, or one that cannot be read or does not verify: then there is no card. Found at
  * GRANT_FILE_PATH, and only where that path does not exist where RATION_GRANT says. What was found stays. Any
- * thread; keeps errno. */
-const struct shim_session *session_get(void);
+ * thread; keeps errno. session_find() is its slow half, session_found what was found. */
+extern struct shim_session *session_found __attribute__((visibility("hidden")));
+const struct shim_session *session_find(void);
+
+static inline const struct shim_session *session_get(void)
+{
+	const struct shim_session *found = __atomic_load_n(&session_found, __ATOMIC_ACQUIRE);
+
+	return found ? found : session_find();
+}
 
 /* session_path() - of the driver's own library as the grant has it at this offset, "" without a grant. */
 const char *session_path(size_t offset);
