@@ -3,6 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/state/claim.h"
+
+#define TRIES_MAX 1000000
+
 /* The lock's last holder died: nothing to repair, each step it could have been in is right for its survivors.
  */
 static struct sim_lock *lock_card(const struct sim_processes *processes, unsigned card)
@@ -16,36 +20,26 @@ static struct sim_lock *lock_card(const struct sim_processes *processes, unsigne
 int sim_memory_take(const struct sim_processes *processes, struct sim_process *slot, unsigned card,
 	uint64_t bytes, uint64_t capacity)
 {
-	struct sim_lock *lock = lock_card(processes, card);
-	uint64_t used = sim_processes_used(processes, card);
-	int r = -ENOMEM;
+	/* Each time another process has got memory meanwhile; only nonsense in the file takes that many. */
+	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+		uint64_t version = sim_claim_read(processes->table, card);
+		uint64_t used = sim_processes_used(processes, card);
 
-	if (used <= capacity && bytes <= capacity - used) {
-		atomic_fetch_add(&slot->bytes[card], bytes);
-		r = 0;
+		if (used > capacity || bytes > capacity - used ||
+			(bytes + sim_process_bytes(slot, card)) >> SIM_BYTES_BITS != 0)
+			return -ENOMEM;
+		if (sim_claim_add(processes->table, card, version, slot, bytes))
+			return 0;
 	}
-	sim_unlock(lock);
-	return r;
+	return -ENOMEM;
 }
 
+/* Nobody but the owner changes the word while it claims nothing. */
 void sim_memory_give(
 	const struct sim_processes *processes, struct sim_process *slot, unsigned card, uint64_t bytes)
 {
-	struct sim_lock *lock = lock_card(processes, card);
-
-	atomic_fetch_sub(&slot->bytes[card], bytes);
-	sim_unlock(lock);
-}
-
-static bool has_living_holder(const struct sim_processes *processes, const struct sim_shared_memory *shared)
-{
-	pid_t pid;
-
-	for (size_t i = 0; i < sim_process_slots(processes->table); i++)
-		if ((atomic_load(&shared->holders[i / 64]) >> i % 64 & 1) &&
-			sim_process_alive(processes, &processes->table->slots[i], &pid))
-			return true;
-	return false;
+	atomic_store(&slot->bytes[card],
+		sim_bytes_word(atomic_load(&slot->bytes[card]), sim_process_bytes(slot, card) - bytes));
 }
 
 /* Entries change hands between cards under the first card's lock only: the claim is by compare and swap. */
@@ -55,7 +49,8 @@ static struct sim_shared_memory *take_entry(const struct sim_processes *processe
 		struct sim_shared_memory *shared = &processes->table->shared[i];
 		uint64_t old = atomic_load(&shared->id);
 
-		if (old != 0 && (atomic_load(&shared->card) != card || has_living_holder(processes, shared)))
+		if (old != 0 && (atomic_load(&shared->card) != card ||
+					sim_shared_held(processes, shared, SIM_MAX_PROCESSES)))
 			continue;
 		if (atomic_compare_exchange_strong(&shared->id, &old, id)) {
 			sim_raise(&processes->table->shared_count, i + 1);
@@ -63,6 +58,16 @@ static struct sim_shared_memory *take_entry(const struct sim_processes *processe
 		}
 	}
 	return NULL;
+}
+
+static void set_bit(struct sim_shared_memory *shared, size_t index)
+{
+	atomic_fetch_or(&shared->holders[index / 64], UINT64_C(1) << index % 64);
+}
+
+static void clear_bit(struct sim_shared_memory *shared, size_t index)
+{
+	atomic_fetch_and(&shared->holders[index / 64], ~(UINT64_C(1) << index % 64));
 }
 
 int sim_memory_share(const struct sim_processes *processes, struct sim_process *slot, unsigned card,
@@ -74,13 +79,14 @@ int sim_memory_share(const struct sim_processes *processes, struct sim_process *
 	struct sim_shared_memory *shared = take_entry(processes, card, id);
 
 	if (shared) {
-		/* Until our bit is there the entry weighs nothing, and from then on our own share says so. */
+		/* Until our bit is there the entry weighs nothing. Then it weighs twice for a moment, never
+		 * less than once: others must not take it for free memory. */
 		atomic_store(&shared->card, card);
 		atomic_store(&shared->bytes, bytes);
 		for (size_t i = 0; i < SIM_MAX_PROCESSES / 64; i++)
 			atomic_store(&shared->holders[i], 0);
-		atomic_fetch_add(&slot->shared[card], bytes);
-		atomic_fetch_or(&shared->holders[index / 64], UINT64_C(1) << index % 64);
+		set_bit(shared, index);
+		sim_memory_give(processes, slot, card, bytes);
 		*ret_id = id;
 	}
 	sim_unlock(lock);
@@ -107,15 +113,16 @@ int sim_memory_join(const struct sim_processes *processes, struct sim_process *s
 	if (!shared || card >= SIM_MAX_CARDS)
 		return -ENOENT;
 	lock = lock_card(processes, card);
-	if (atomic_load(&shared->id) == id && has_living_holder(processes, shared)) {
-		uint64_t bytes = atomic_load(&shared->bytes);
-
-		atomic_fetch_add(&slot->shared[card], bytes);
-		atomic_fetch_add(&slot->bytes[card], bytes);
-		atomic_fetch_or(&shared->holders[index / 64], UINT64_C(1) << index % 64);
-		*ret_bytes = bytes;
+	/* If another one holds it after we do, it has never been free in between. */
+	if (atomic_load(&shared->id) == id) {
+		set_bit(shared, index);
+		r = sim_shared_held(processes, shared, index) ? 0 : -ENOENT;
+		if (r < 0)
+			clear_bit(shared, index);
+	}
+	if (r == 0) {
+		*ret_bytes = atomic_load(&shared->bytes);
 		*ret_card = card;
-		r = 0;
 	}
 	sim_unlock(lock);
 	return r;
@@ -128,17 +135,13 @@ bool sim_memory_leave(const struct sim_processes *processes, struct sim_process 
 	struct sim_lock *lock;
 	bool last = false;
 	unsigned card;
-	uint64_t bytes;
 
 	if (!shared)
 		return false;
 	card = atomic_load(&shared->card) % SIM_MAX_CARDS;
 	lock = lock_card(processes, card);
-	bytes = atomic_load(&shared->bytes);
-	atomic_fetch_and(&shared->holders[index / 64], ~(UINT64_C(1) << index % 64));
-	atomic_fetch_sub(&slot->bytes[card], bytes);
-	atomic_fetch_sub(&slot->shared[card], bytes);
-	if (!has_living_holder(processes, shared)) {
+	clear_bit(shared, index);
+	if (!sim_shared_held(processes, shared, SIM_MAX_PROCESSES)) {
 		atomic_store(&shared->id, 0);
 		last = true;
 	}
@@ -150,5 +153,5 @@ bool sim_memory_known(const struct sim_processes *processes, uint64_t id)
 {
 	struct sim_shared_memory *shared = find_entry(processes, id);
 
-	return shared && has_living_holder(processes, shared);
+	return shared && sim_shared_held(processes, shared, SIM_MAX_PROCESSES);
 }

@@ -1,8 +1,9 @@
 /* memory.h - take and give back memory of a card: the sum over all processes of the machine never exceeds it.
  *
- * Every change happens under the card's lock. There is no stored sum that a killed process could leave wrong:
- * what counts is what living processes hold (sim_processes_used()). All functions are for the owner of
- * `slot`.
+ * There is no stored sum that a killed process could leave wrong: what counts is what living processes hold
+ * (sim_processes_used()). Taking and giving back waits for no other process (claim.h); what makes, joins and
+ * leaves memory of several processes has a lock of the card. All functions are for the owner of `slot`, one
+ * at a time.
  */
 #pragma once
 

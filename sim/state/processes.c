@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "sim/state/claim.h"
 #include "sim/state/file.h"
 #include "sim/state/process-locks.h"
 
@@ -91,20 +92,35 @@ static int slot_owner(const struct sim_processes *processes, const struct sim_pr
 	return 0;
 }
 
+uint64_t sim_process_bytes(const struct sim_process *slot, unsigned card)
+{
+	return atomic_load(&slot->bytes[card]) & ((UINT64_C(1) << SIM_BYTES_BITS) - 1);
+}
+
+uint64_t sim_bytes_word(uint64_t before, uint64_t bytes)
+{
+	return ((before >> SIM_BYTES_BITS) + 1) << SIM_BYTES_BITS | bytes;
+}
+
+/* Each word becomes another one, so that nobody finishes what the dead one had begun. */
 static void clear_slot(struct sim_process *slot)
 {
 	atomic_store(&slot->pid, 0);
 	for (size_t i = 0; i < SIM_MAX_CARDS; i++) {
-		atomic_store(&slot->bytes[i], 0);
-		atomic_store(&slot->shared[i], 0);
+		uint64_t old = atomic_load(&slot->bytes[i]);
+
+		while (!atomic_compare_exchange_weak(&slot->bytes[i], &old, sim_bytes_word(old, 0)))
+			;
 	}
 }
 
-/* A predecessor that was killed may have left its bit. */
-static void forget_holder(struct sim_process_table *table, const struct sim_process *slot)
+/* A predecessor that was killed may have left its bits, and a claim. */
+static void forget_predecessor(struct sim_process_table *table, const struct sim_process *slot)
 {
 	size_t index = (size_t)(slot - table->slots);
 
+	for (unsigned card = 0; card < SIM_MAX_CARDS; card++)
+		sim_claim_drop(table, card, slot);
 	for (size_t i = 0; i < sim_shared_slots(table); i++)
 		if (atomic_load(&table->shared[i].id) != 0)
 			atomic_fetch_and(&table->shared[i].holders[index / 64], ~(UINT64_C(1) << index % 64));
@@ -125,8 +141,8 @@ int sim_processes_claim(const struct sim_processes *processes, struct sim_proces
 		if (sim_process_alive(processes, slot, &owner) ||
 			process_locks_claim(processes->locks, offset_of(processes, slot)) < 0)
 			continue;
+		forget_predecessor(processes->table, slot);
 		clear_slot(slot);
-		forget_holder(processes->table, slot);
 		slot->pid_namespace = self.pid_namespace;
 		slot->start_ticks = self.start_ticks;
 		atomic_store(&slot->pid, self.pid);
@@ -181,14 +197,48 @@ void sim_raise(_Atomic uint32_t *count, size_t least)
 		;
 }
 
+bool sim_shared_held(
+	const struct sim_processes *processes, const struct sim_shared_memory *shared, size_t except)
+{
+	pid_t pid;
+
+	for (size_t i = 0; i < sim_process_slots(processes->table); i++)
+		if (i != except && (atomic_load(&shared->holders[i / 64]) >> i % 64 & 1) &&
+			sim_process_alive(processes, &processes->table->slots[i], &pid))
+			return true;
+	return false;
+}
+
+static const struct sim_shared_memory *shared_on(
+	const struct sim_process_table *table, size_t index, unsigned card)
+{
+	const struct sim_shared_memory *shared = &table->shared[index];
+
+	return atomic_load(&shared->id) != 0 && atomic_load(&shared->card) == card ? shared : NULL;
+}
+
+/* What of the card's shared memory each slot holds. */
+static void add_shared(const struct sim_process_table *table, unsigned card, uint64_t *sums)
+{
+	for (size_t i = 0; i < sim_shared_slots(table); i++) {
+		const struct sim_shared_memory *shared = shared_on(table, i, card);
+
+		for (size_t k = 0; shared && k < SIM_MAX_PROCESSES; k++)
+			if (atomic_load(&shared->holders[k / 64]) >> k % 64 & 1)
+				sums[k] += atomic_load(&shared->bytes);
+	}
+}
+
 size_t sim_processes_list(
 	const struct sim_processes *processes, unsigned card, struct sim_process_view *ret_views, size_t max)
 {
+	uint64_t sums[SIM_MAX_PROCESSES] = {0};
 	size_t count = 0;
 
+	add_shared(processes->table, card, sums);
 	for (size_t i = 0; i < sim_process_slots(processes->table); i++) {
 		struct sim_process *slot = &processes->table->slots[i];
-		uint64_t bytes = atomic_load(&slot->bytes[card]);
+		uint64_t bytes = sim_process_bytes(slot, card) + sums[i];
 		pid_t pid = 0;
 
 		if (bytes == 0 || !sim_process_alive(processes, slot, &pid))
@@ -200,35 +250,22 @@ size_t sim_processes_list(
 	return count;
 }
 
-static bool held_by_living(const struct sim_shared_memory *shared, const uint64_t *living)
-{
-	for (size_t i = 0; i < SIM_MAX_PROCESSES / 64; i++)
-		if (atomic_load(&shared->holders[i]) & living[i])
-			return true;
-	return false;
-}
-
 uint64_t sim_processes_used(const struct sim_processes *processes, unsigned card)
 {
 	struct sim_process_table *table = processes->table;
-	uint64_t living[SIM_MAX_PROCESSES / 64] = {0};
 	uint64_t sum = 0;
 	pid_t pid;
 
 	for (size_t i = 0; i < sim_process_slots(table); i++) {
-		struct sim_process *slot = &table->slots[i];
-		uint64_t bytes = atomic_load(&slot->bytes[card]);
+		uint64_t bytes = sim_process_bytes(&table->slots[i], card);
 
-		if (bytes == 0 || !sim_process_alive(processes, slot, &pid))
-			continue;
-		living[i / 64] |= UINT64_C(1) << i % 64;
-		sum += bytes - atomic_load(&slot->shared[card]);
+		if (bytes > 0 && sim_process_alive(processes, &table->slots[i], &pid))
+			sum += bytes;
 	}
 	for (size_t i = 0; i < sim_shared_slots(table); i++) {
-		const struct sim_shared_memory *shared = &table->shared[i];
+		const struct sim_shared_memory *shared = shared_on(table, i, card);
 
-		if (atomic_load(&shared->id) != 0 && atomic_load(&shared->card) == card &&
-			held_by_living(shared, living))
+		if (shared && sim_shared_held(processes, shared, SIM_MAX_PROCESSES))
 			sum += atomic_load(&shared->bytes);
 	}
 	return sum;

@@ -17,21 +17,25 @@
 #include "sim/state/lock.h"
 
 #define SIM_PROCESSES_MAGIC UINT64_C(0x31505344534e5352) /* "RSNSDSP1" as little-endian bytes */
-#define SIM_PROCESSES_VERSION 2
+#define SIM_PROCESSES_VERSION 3
 #define SIM_MAX_PROCESSES 1024
 #define SIM_MAX_SHARED 2048
 
 struct sim_process {
 	_Atomic uint32_t pid; /* in the owner's own pid namespace; 0: the slot is free */
 	uint32_t reserved0;
-	uint64_t pid_namespace; /* inode of /proc/self/ns/pid */
-	uint64_t start_ticks;	/* field 22 of /proc/self/stat */
-	uint8_t reserved1[40];
-	_Atomic uint64_t bytes[SIM_MAX_CARDS];	/* written by the owner only */
-	_Atomic uint64_t shared[SIM_MAX_CARDS]; /* the part of it that is memory in the table below */
+	uint64_t pid_namespace;		/* inode of /proc/self/ns/pid */
+	uint64_t start_ticks;		/* field 22 of /proc/self/stat */
+	_Atomic uint64_t before, after; /* memory.c: what the word in bytes[] is, and becomes */
+	uint8_t reserved1[24];
+	/* Memory of its own, without what is in the table below: sim_process_bytes(). Above them, the number
+	 * of changes, so that no word comes twice. */
+	_Atomic uint64_t bytes[SIM_MAX_CARDS];
 };
 
-/* Memory that several processes can hold: it is on the card once, and in the bytes of each that holds it. */
+#define SIM_BYTES_BITS 42 /* 4 TiB */
+
+/* Memory that several processes can hold: it is on the card once. */
 struct sim_shared_memory {
 	_Atomic uint64_t id; /* 0: free; never the same twice */
 	_Atomic uint64_t bytes;
@@ -50,10 +54,11 @@ struct sim_process_table {
 	uint8_t reserved[32];
 	struct sim_process slots[SIM_MAX_PROCESSES];
 	struct sim_shared_memory shared[SIM_MAX_SHARED];
-	struct sim_lock locks[SIM_MAX_CARDS]; /* of what a card's sum consists of */
+	_Atomic uint64_t claims[SIM_MAX_CARDS]; /* memory.c: whose change of the card's sum is under way */
+	struct sim_lock locks[SIM_MAX_CARDS];	/* of the card's entries in shared[] */
 };
 
-_Static_assert(sizeof(struct sim_process) == 64 + 16 * SIM_MAX_CARDS, "size of a slot is part of the layout");
+_Static_assert(sizeof(struct sim_process) == 64 + 8 * SIM_MAX_CARDS, "size of a slot is part of the layout");
 _Static_assert(sizeof(struct sim_shared_memory) == 24 + SIM_MAX_PROCESSES / 8, "layout");
 _Static_assert(offsetof(struct sim_process, bytes) == 64, "layout");
 _Static_assert(offsetof(struct sim_process_table, slots) == 64, "layout");
@@ -85,6 +90,16 @@ void sim_processes_prepare(struct sim_process_table *table);
  * written. */
 int sim_processes_claim(const struct sim_processes *processes, struct sim_process **ret_slot);
 void sim_processes_release(const struct sim_processes *processes, struct sim_process *slot);
+
+/* sim_process_bytes() - memory of the card that only this process holds. */
+uint64_t sim_process_bytes(const struct sim_process *slot, unsigned card);
+/* sim_bytes_word() - the word for so many bytes that follows this one. */
+uint64_t sim_bytes_word(uint64_t before, uint64_t bytes);
+
+/* sim_shared_held() - a living process holds the memory; `except` SIM_MAX_PROCESSES: any, else another one.
+ */
+bool sim_shared_held(
+	const struct sim_processes *processes, const struct sim_shared_memory *shared, size_t except);
 
 /* sim_processes_list() - living processes that hold memory of the card; fills at most max views, returns how
  * many there are. Frees the slots of the dead. */

@@ -2,8 +2,8 @@
  * moment.
  *
  * A process's role is RATION_CAMPAIGN in the environment that it was started with. The table of the simulated
- * driver is read under the GPU's lock, so that nothing can move from one process to another meanwhile; memory
- * that several processes of a role have counts once, as it is on the GPU once.
+ * driver is read again if a process has taken memory meanwhile; memory that several processes of a role have
+ * counts once, as it is on the GPU once.
  *
  * It looks each --every-us. On "mark" it prints a line of JSON about the time since the mark before. A
  * stretch above limit + 32 MiB is as long as this program saw it: of a gap in which it did not run itself, at
@@ -15,13 +15,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "sim/state/processes.h"
+#include "sim/state/claim.h"
 
 #define ROLES_MAX 8
 #define KNOWN_MAX 4096
 #define STEP_BYTES (UINT64_C(32) << 20) /* what may be above the limit for a moment */
 #define GAP_NS (10 * NS_PER_MS)
 #define EVERY_MS 3
+#define ATTEMPTS 8
 
 struct role {
 	char name[32];
@@ -79,22 +80,21 @@ static int role_of(pid_t pid, uint64_t start_ticks)
 	return role;
 }
 
-static void count(const struct sim_processes *processes)
+static void count_all(const struct sim_processes *processes)
 {
 	struct sim_process_table *table = processes->table;
 
 	for (size_t i = 0; i < sim_process_slots(table); i++) {
 		struct sim_process *slot = &table->slots[i];
-		uint64_t bytes = atomic_load(&slot->bytes[0]);
 		pid_t pid = 0;
 		int role;
 
-		if (bytes == 0 || !sim_process_alive(processes, slot, &pid))
+		if (atomic_load(&slot->pid) == 0 || !sim_process_alive(processes, slot, &pid))
 			continue;
 		role = role_of(pid, slot->start_ticks);
 		if (role < 0)
 			continue;
-		roles[role].now += bytes - atomic_load(&slot->shared[0]);
+		roles[role].now += sim_process_bytes(slot, 0);
 		roles[role].holders[i / 64] |= UINT64_C(1) << i % 64;
 	}
 	for (size_t i = 0; i < sim_shared_slots(table); i++) {
@@ -130,15 +130,35 @@ static void judge(struct role *role, int64_t passed_ns)
 	}
 }
 
+/* A process may give memory back that another one takes before that one is counted. So the count is repeated
+ * until nobody has taken anything meanwhile, ATTEMPTS times at most; the least is what all of them held at
+ * most. */
+static void count(const struct sim_processes *processes)
+{
+	uint64_t least[ROLES_MAX], version;
+
+	memset(least, 0xff, sizeof(least));
+	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
+		for (unsigned i = 0; i < role_count; i++) {
+			roles[i].now = 0;
+			memset(roles[i].holders, 0, sizeof(roles[i].holders));
+		}
+		version = sim_claim_read(processes->table, 0);
+		count_all(processes);
+		if (sim_claim_read(processes->table, 0) == version)
+			return;
+		for (unsigned i = 0; i < role_count; i++)
+			least[i] = roles[i].now < least[i] ? roles[i].now : least[i];
+	}
+	for (unsigned i = 0; i < role_count; i++)
+		roles[i].now = least[i];
+}
+
 static void look(const struct sim_processes *processes)
 {
 	static int64_t before;
 	int64_t now, gap;
 
-	for (unsigned i = 0; i < role_count; i++) {
-		roles[i].now = 0;
-		memset(roles[i].holders, 0, sizeof(roles[i].holders));
-	}
 	sim_lock(&processes->table->locks[0]);
 	count(processes);
 	sim_unlock(&processes->table->locks[0]);

@@ -549,8 +549,8 @@ def test_the_library_exports_exactly_the_drivers_symbols(tree):
     tree.up("--gpus", "1x16160MiB", "--driver-version", NEWEST)
     out = run("nm", "-D", "--defined-only", tree.path / "lib" / "libnvidia-ml.so.1").stdout
     exported = {line.split()[2].split("@")[0] for line in out.splitlines() if line.split()[1] in "TW"}
-    assert exported == set(SYMBOLS.read_text().split())
-    assert len(exported) == 413
+    assert exported == set(SYMBOLS.read_text().split()) - {"nvmlRetry_NvRmControl"}    # only driver 470 has it
+    assert len(exported) == 416
 
 
 def test_the_library_needs_libc_only(tree):
