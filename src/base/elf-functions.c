@@ -53,7 +53,7 @@ static void *read_part(int fd, uint64_t offset, uint64_t size)
 	return part;
 }
 
-static bool is_library(const Elf64_Ehdr *head)
+bool elf_is_library(const Elf64_Ehdr *head)
 {
 	const union {
 		uint16_t number;
@@ -74,7 +74,7 @@ static int symbols_read(int fd, struct symbols *ret_symbols)
 
 	if (!head)
 		return -errno;
-	if (!is_library(head))
+	if (!elf_is_library(head))
 		return -ENOEXEC;
 	sections = read_part(fd, head->e_shoff, (uint64_t)head->e_shnum * sizeof(*sections));
 	if (!sections)
@@ -118,12 +118,15 @@ static const char *function_name(const struct symbols *symbols, size_t i)
 	return symbols->names + symbol->st_name;
 }
 
-static bool has(const struct symbols *symbols, const char *name)
+/* A weak function of a substitute is an entry that was given the name of one that it does not know
+ * (base/elf-fit.h). */
+static bool knows(const struct symbols *symbols, const char *name)
 {
 	for (size_t i = 0; i < symbols->count; i++) {
 		const char *other = function_name(symbols, i);
 
-		if (other && strcmp(other, name) == 0)
+		if (other && ELF64_ST_BIND(symbols->list[i].st_info) == STB_GLOBAL &&
+			strcmp(other, name) == 0)
 			return true;
 	}
 	return false;
@@ -151,29 +154,65 @@ static void write_names(const char **names, size_t count, struct elf_difference 
 	}
 }
 
+void elf_names_release(struct elf_names *names)
+{
+	free(names->list);
+	free(names->text);
+}
+
+/* A name may be there in several versions. */
+static size_t drop_doubles(const char **names, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!kept || strcmp(names[kept - 1], names[i]) != 0)
+			names[kept++] = names[i];
+	return kept;
+}
+
+int elf_functions(const char *library, const char *prefix, const char *without, struct elf_names *ret_names)
+{
+	_cleanup_symbols_ struct symbols symbols = {NULL};
+	_cleanup_free_ const char **list = NULL;
+	size_t count = 0;
+	int r = symbols_open(library, &symbols);
+
+	if (r < 0)
+		return r;
+	list = calloc(symbols.count + 1, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < symbols.count; i++) {
+		const char *name = function_name(&symbols, i);
+
+		if (name && strncmp(name, prefix, strlen(prefix)) == 0 &&
+			(!without || strncmp(name, without, strlen(without)) != 0))
+			list[count++] = name;
+	}
+	qsort(list, count, sizeof(*list), compare_names);
+	count = drop_doubles(list, count);
+	*ret_names = (struct elf_names){.list = list, .count = count, .text = symbols.names};
+	list = NULL;
+	symbols.names = NULL;
+	return 0;
+}
+
 int elf_compare(const char *library, const char *other, const char *prefix, const char *without,
 	struct elf_difference *ret_difference)
 {
-	_cleanup_symbols_ struct symbols ours = {NULL}, theirs = {NULL};
-	_cleanup_free_ const char **names = NULL;
+	_cleanup_elf_names_ struct elf_names names = {NULL};
+	_cleanup_symbols_ struct symbols theirs = {NULL};
 	size_t count = 0;
-	int r = symbols_open(library, &ours);
+	int r = elf_functions(library, prefix, without, &names);
 
 	if (r == 0)
 		r = symbols_open(other, &theirs);
 	if (r < 0)
 		return r;
-	names = calloc(ours.count + 1, sizeof(*names));
-	if (!names)
-		return -ENOMEM;
-	for (size_t i = 0; i < ours.count; i++) {
-		const char *name = function_name(&ours, i);
-
-		if (name && strncmp(name, prefix, strlen(prefix)) == 0 &&
-			(!without || strncmp(name, without, strlen(without)) != 0) && !has(&theirs, name))
-			names[count++] = name;
-	}
-	qsort(names, count, sizeof(*names), compare_names);
-	write_names(names, count, ret_difference);
+	for (size_t i = 0; i < names.count; i++)
+		if (!knows(&theirs, names.list[i]))
+			names.list[count++] = names.list[i];
+	write_names(names.list, count, ret_difference);
 	return 0;
 }

@@ -139,10 +139,30 @@ static int show_grant(const char *folder, struct error *err)
 	return r < 0 ? error_set(err, -r, "%s cannot be mounted at %s: %s", folder, path, strerror(-r)) : 0;
 }
 
-int layer_mount_enter(enum layer layer, const char *folder, const struct driver *driver, const char *shim,
-	struct error *err)
+/* The two substitutes with the names of this driver, on a file system of the run's own: that of its folder
+ * may be one from which nothing is executed, as Debian's /run is. */
+static int show_shim(const char *folder, const struct shim *shim, char ret_path[PATH_MAX], struct error *err)
+{
+	const unsigned long options = MS_NOSUID | MS_NODEV;
+	int r;
+
+	snprintf(ret_path, PATH_MAX, "%s", shim->folder);
+	if (shim_is_installed_fit(shim))
+		return 0;
+	snprintf(ret_path, PATH_MAX, "%.4000s/" RUN_SHIM_FOLDER, folder);
+	r = mount("ration", ret_path, "tmpfs", options, "mode=755,size=16m") < 0 ? -errno : 0;
+	if (r == 0)
+		r = shim_write(shim, ret_path);
+	if (r == 0 && mount(NULL, ret_path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | options, NULL) < 0)
+		r = -errno;
+	return r < 0 ? error_set(err, -r, "%s: %s", ret_path, strerror(-r)) : 0;
+}
+
+int layer_mount_enter(enum layer layer, const char *folder, const struct driver *driver,
+	const struct shim *shim, struct error *err)
 {
 	const char *path = "";
+	char fit[PATH_MAX];
 	int r = enter_namespace(layer);
 
 	if (r < 0)
@@ -150,9 +170,11 @@ int layer_mount_enter(enum layer layer, const char *folder, const struct driver 
 	r = show_driver(driver->cuda, folder, true, err);
 	if (r == 0)
 		r = show_driver(driver->nvml, folder, false, err);
+	if (r == 0)
+		r = show_shim(folder, shim, fit, err);
 	if (r < 0)
 		return r;
-	r = cover_all(driver, shim, &path);
+	r = cover_all(driver, fit, &path);
 	if (r < 0)
 		return error_set(err, -r, "%s cannot be covered: %s", path, strerror(-r));
 	return show_grant(folder, err);

@@ -8,5 +8,5 @@ int layer_mount_try(enum layer layer, const struct driver *driver, const char *s
 
 /* layer_mount_enter() - the calling process gets the shim over each of driver->files, the driver under the
  * run's folder, and the grant at its fixed path where there is one. */
-int layer_mount_enter(enum layer layer, const char *folder, const struct driver *driver, const char *shim,
-	struct error *err);
+int layer_mount_enter(enum layer layer, const char *folder, const struct driver *driver,
+	const struct shim *shim, struct error *err);

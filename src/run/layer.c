@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
@@ -107,17 +108,47 @@ static int make_links(const char *folder, const struct driver *driver, const cha
 	return 0;
 }
 
-int layer_prepare(enum layer layer, const char *folder, const struct driver *driver, const char *shim,
-	struct error *err)
+/* The folder of the two substitutes that fit the driver: the run's own if the driver has functions which the
+ * installed ones lack. */
+static int choose_shim(
+	const char *folder, const struct shim *shim, char ret_path[PATH_MAX], struct error *err)
 {
+	struct statvfs st;
 	int r;
 
+	snprintf(ret_path, PATH_MAX, "%s", shim->folder);
+	if (shim_is_installed_fit(shim))
+		return 0;
+	if (statvfs(folder, &st) == 0 && st.f_flag & ST_NOEXEC) {
+		fprintf(stderr,
+			"ration run: the NVIDIA driver has functions that this version of ration does not "
+			"know, "
+			"and a program that is linked with them does not start, since %s is mounted noexec: "
+			"upgrade ration\n",
+			folder);
+		return 0;
+	}
+	snprintf(ret_path, PATH_MAX, "%.4000s/" RUN_SHIM_FOLDER, folder);
+	r = shim_write(shim, ret_path);
+	return r < 0 ? error_set(err, -r, "%s: %s", ret_path, strerror(-r)) : 0;
+}
+
+int layer_prepare(enum layer layer, const char *folder, const struct driver *driver, const struct shim *shim,
+	struct error *err)
+{
+	char path[PATH_MAX];
+	int r = shim_is_installed_fit(shim) ? 0 : make_folder(folder, RUN_SHIM_FOLDER, err);
+
+	if (r < 0)
+		return r;
 	if (layer != LAYER_PRELOAD) {
 		r = make_place(folder, true, err);
 		return r < 0 ? r : make_place(folder, false, err);
 	}
 	r = make_folder(folder, "lib", err);
-	return r < 0 ? r : make_links(folder, driver, shim, err);
+	if (r == 0)
+		r = choose_shim(folder, shim, path, err);
+	return r < 0 ? r : make_links(folder, driver, path, err);
 }
 
 /* In front of what the caller has in it. */
@@ -144,7 +175,7 @@ static int environment_preload(const char *folder, struct error *err)
 	return r < 0 ? r : put_first("LD_PRELOAD", preload, err);
 }
 
-int layer_enter(enum layer layer, const char *folder, const struct driver *driver, const char *shim,
+int layer_enter(enum layer layer, const char *folder, const struct driver *driver, const struct shim *shim,
 	struct error *err)
 {
 	char grant[PATH_MAX];

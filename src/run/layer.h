@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "run/driver.h"
+#include "run/shim.h"
 
 enum layer { LAYER_MOUNT, LAYER_MOUNT_USER, LAYER_PRELOAD, LAYER_MAX, LAYER_INVALID = -1 };
 
@@ -28,9 +29,9 @@ int layer_library(
 	enum layer layer, const char *folder, const char *path, bool is_cuda, char *ret_path, size_t size);
 
 /* layer_prepare() - what the layer needs in the run's folder. */
-int layer_prepare(enum layer layer, const char *folder, const struct driver *driver, const char *shim,
+int layer_prepare(enum layer layer, const char *folder, const struct driver *driver, const struct shim *shim,
 	struct error *err);
 
 /* layer_enter() - put the calling process under it: its mounts, its environment. */
-int layer_enter(enum layer layer, const char *folder, const struct driver *driver, const char *shim,
+int layer_enter(enum layer layer, const char *folder, const struct driver *driver, const struct shim *shim,
 	struct error *err);

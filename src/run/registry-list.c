@@ -15,6 +15,7 @@
 #include "run/keeper.h"
 #include "run/process.h"
 #include "run/registry.h"
+#include "run/shim.h"
 
 static void closedir_ptr(DIR **dir)
 {
@@ -27,9 +28,10 @@ static int open_folder(int parent, const char *name)
 	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Removes a folder that layer_prepare() made: links, and empty files to mount over, with the names of the
- * driver's libraries. What else a user has put into it stays, and so does the folder. */
-static void remove_libraries(int run, const char *name)
+/* Removes a folder that layer_prepare() made: links, empty files to mount over, and substitutes (is_shim),
+ * with the names of the driver's libraries. What else a user has put into it stays, and so does the folder.
+ */
+static void remove_libraries(int run, const char *name, bool is_shim)
 {
 	int fd = open_folder(run, name);
 	_cleanup_(closedir_ptr) DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -40,7 +42,7 @@ static void remove_libraries(int run, const char *name)
 		if ((strncmp(entry->d_name, "libcuda.so", 10) == 0 ||
 			    strncmp(entry->d_name, "libnvidia-ml.so", 15) == 0) &&
 			fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			(S_ISLNK(st.st_mode) || st.st_size == 0))
+			(S_ISLNK(st.st_mode) || st.st_size == 0 || is_shim))
 			unlinkat(fd, entry->d_name, 0);
 	unlinkat(run, name, AT_REMOVEDIR);
 }
@@ -49,7 +51,7 @@ static void remove_libraries(int run, const char *name)
 void registry_remove(const char *folder)
 {
 	static const char *const files[] = {"grant", "usage", "cards", "power"};
-	static const char *const folders[] = {"lib", "host-cuda", "host-nvml"};
+	static const char *const folders[] = {"lib", "host-cuda", "host-nvml", RUN_SHIM_FOLDER};
 	_cleanup_close_ int run = open_folder(AT_FDCWD, folder);
 
 	if (run < 0)
@@ -57,7 +59,7 @@ void registry_remove(const char *folder)
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		unlinkat(run, files[i], 0);
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		remove_libraries(run, folders[i]);
+		remove_libraries(run, folders[i], strcmp(folders[i], RUN_SHIM_FOLDER) == 0);
 	rmdir(folder);
 }
 

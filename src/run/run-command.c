@@ -17,13 +17,14 @@
 #include "run/layer.h"
 #include "run/options.h"
 #include "run/registry.h"
+#include "run/shim.h"
 
 #define MIB (UINT64_C(1) << 20)
 
 struct run {
 	struct run_options options;
 	struct driver driver;
-	char shim[PATH_MAX];
+	struct shim shim;
 	char folder[PATH_MAX];
 	enum layer layer;
 	char reason[256]; /* why not a stronger layer */
@@ -31,28 +32,6 @@ struct run {
 	char labels[GRANT_FILE_CARDS_MAX][16];
 	struct run_power power;
 };
-
-/* The substitutes: beside this program in an installation, beside its folder in a build folder. */
-static int find_shim(char shim[PATH_MAX], struct error *err)
-{
-	static const char *const places[] = {"shim", "../shim"};
-	char self[PATH_MAX], path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	if (n < 0)
-		return error_set(err, errno, "/proc/self/exe: %s", strerror(errno));
-	self[n] = '\0';
-	*strrchr(self, '/') = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		snprintf(path, sizeof(path), "%.3800s/%s/libcuda.so.1", self, places[i]);
-		if (access(path, R_OK) < 0)
-			continue;
-		*strrchr(path, '/') = '\0';
-		if (realpath(path, shim))
-			return 0;
-	}
-	return error_set(err, ENOENT, "ration's libcuda.so.1 is not in %s/shim: install it there", self);
-}
 
 static const struct nvml_card *card_find(const struct nvml_inventory *cards, const char *name)
 {
@@ -121,7 +100,7 @@ static void name_program(struct run *run)
 
 static int choose_layer(struct run *run, struct error *err)
 {
-	enum layer best = layer_choose(&run->driver, run->shim, run->reason, sizeof(run->reason));
+	enum layer best = layer_choose(&run->driver, run->shim.folder, run->reason, sizeof(run->reason));
 
 	run->layer = best;
 	if (run->options.layer == LAYER_PRELOAD)
@@ -212,13 +191,13 @@ static int start(struct run *run, struct error *err)
 	if (r < 0)
 		return r;
 	tell_power(run);
-	r = layer_prepare(run->layer, run->folder, &run->driver, run->shim, err);
+	r = layer_prepare(run->layer, run->folder, &run->driver, &run->shim, err);
 	if (r == 0)
 		r = keeper_start(run->folder, run->driver.nvml, err);
 	if (r == 0)
 		r = hide_other_cards(run, err);
 	if (r == 0)
-		r = layer_enter(run->layer, run->folder, &run->driver, run->shim, err);
+		r = layer_enter(run->layer, run->folder, &run->driver, &run->shim, err);
 	if (r < 0)
 		registry_remove(run->folder);
 	return r;
@@ -231,9 +210,11 @@ static int prepare(struct run *run, struct error *err)
 	if (access(GRANT_FILE_PATH, F_OK) == 0 || getenv(GRANT_FILE_VARIABLE))
 		return error_set(
 			err, EBUSY, "this shell runs under a grant already: a run cannot be divided further");
-	r = find_shim(run->shim, err);
+	r = shim_find(&run->shim, err);
 	if (r == 0)
 		r = driver_find(run->options.driver, &run->driver, err);
+	if (r == 0)
+		r = shim_fit(&run->shim, &run->driver, err);
 	if (r == 0)
 		r = cards_grant(run, err);
 	if (r == 0)
@@ -258,6 +239,7 @@ int run_command(int argc, char **argv)
 		tell(run);
 		r = start(run, &err);
 	}
+	shim_release(&run->shim);
 	if (r < 0) {
 		fprintf(stderr, "ration run: %s\n", err.text);
 		return RUN_EXIT_FAILURE;

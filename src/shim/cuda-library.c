@@ -18,10 +18,13 @@ static const void *own_entry(void)
 	return (const void *)cuInit;
 }
 
+static const bool hooked[] = SHIM_SYMBOL_HOOKED;
+
 const struct shim_library shim_library = {
 	.name = "libcuda",
 	.names = SHIM_SYMBOL_NAMES,
 	.count = SYMBOL_COUNT,
+	.hooked = hooked,
 	.path_offset = offsetof(struct grant_file, cuda_library),
 	.missing = missing,
 	.no_driver = no_driver,

@@ -149,20 +149,12 @@ static void *map_find(const struct pointer_map *made, const char *name, void *th
 	return NULL;
 }
 
-static bool is_hooked(size_t symbol)
-{
-	for (size_t i = 0; i < cuda_hooks_count; i++)
-		if (cuda_hooks[i].symbol == symbol)
-			return true;
-	return false;
-}
-
 static bool has_hooked_version(const char *name)
 {
 	const char *base = SHIM_SYMBOL_BASES;
 
 	for (size_t i = 0; i < SYMBOL_COUNT; i++, base += strlen(base) + 1)
-		if (strcmp(base, name) == 0 && is_hooked(i))
+		if (shim_library.hooked[i] && strcmp(base, name) == 0)
 			return true;
 	return false;
 }

@@ -35,10 +35,13 @@ static const void *own_entry(void)
 	return (const void *)nvmlInit_v2;
 }
 
+static const bool hooked[] = SHIM_SYMBOL_HOOKED;
+
 const struct shim_library shim_library = {
 	.name = "libnvidia-ml",
 	.names = SHIM_SYMBOL_NAMES,
 	.count = SYMBOL_COUNT,
+	.hooked = hooked,
 	.path_offset = offsetof(struct grant_file, nvml_library),
 	.missing = missing,
 	.no_driver = no_driver,

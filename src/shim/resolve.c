@@ -8,6 +8,9 @@
 
 #include "shim/session.h"
 
+/* Of src/shim/stubs-*.inc, which insist on it. */
+#define SPARE_ENTRY_SIZE 16
+
 /* What the slots hold after they were filled. */
 static int filled;
 static void *driver;
@@ -100,6 +103,56 @@ static void slots_fill(void)
 	__atomic_store_n(&filled, 1, __ATOMIC_RELEASE);
 }
 
+/* The length of a name without its marks of a version and of per-thread streams: cuMemAlloc_v2_ptsz. */
+static size_t stem_length(const char *name)
+{
+	size_t len = strlen(name), digits = 0;
+
+	if (len > 5 && (strcmp(name + len - 5, "_ptsz") == 0 || strcmp(name + len - 5, "_ptds") == 0))
+		len -= 5;
+	while (digits < len && name[len - digits - 1] >= '0' && name[len - digits - 1] <= '9')
+		digits++;
+	if (digits && len > digits + 2 && memcmp(name + len - digits - 2, "_v", 2) == 0)
+		len -= digits + 2;
+	return len;
+}
+
+/* Whether the name is a version of a function that a hook limits or that is denied. The driver's own would go
+ * around that, so it is not passed on (see cuda-lookup.c). */
+static bool is_version_of_limited(const char *name)
+{
+	const char *known = shim_library.names;
+	size_t len = stem_length(name);
+
+	for (size_t i = 0; i < shim_library.count; i++, known += strlen(known) + 1)
+		if ((shim_library.hooked[i] || is_denied(i)) && stem_length(known) == len &&
+			memcmp(known, name, len) == 0)
+			return true;
+	return false;
+}
+
+/* What a spare entry passes on to: the driver's function of the name that this file gives the entry. */
+static void *spare_find(size_t spare)
+{
+	const char *entry = shim_spares + spare * SPARE_ENTRY_SIZE;
+	void *handle = __atomic_load_n(&driver, __ATOMIC_RELAXED), *function;
+	Dl_info info;
+
+	if (!handle)
+		return (void *)shim_library.no_driver;
+	if (!dladdr(entry, &info) || info.dli_saddr != entry || !info.dli_sname)
+		return (void *)shim_library.missing;
+	if (is_version_of_limited(info.dli_sname)) {
+		shim_log("%s is withheld: this version of ration does not know it", info.dli_sname);
+		return (void *)shim_library.missing;
+	}
+	function = dlsym(handle, info.dli_sname);
+	if (!function)
+		return (void *)shim_library.missing;
+	shim_log("%s is called without a limit: this version of ration does not know it", info.dli_sname);
+	return function;
+}
+
 /* No lock: a thread that comes second opens the same library and writes the same pointers, the child of a
  * fork in the middle starts again, and a driver whose own start calls us back finds what dlsym() finds. */
 void *shim_resolve(size_t index)
@@ -108,6 +161,9 @@ void *shim_resolve(size_t index)
 
 	if (!__atomic_load_n(&filled, __ATOMIC_ACQUIRE))
 		slots_fill();
+	if (index >= shim_library.count)
+		__atomic_store_n(
+			&shim_slots[index], spare_find(index - shim_library.count), __ATOMIC_RELAXED);
 	errno = saved;
 	return __atomic_load_n(&shim_slots[index], __ATOMIC_RELAXED);
 }

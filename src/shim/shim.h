@@ -19,6 +19,7 @@ struct shim_library {
 	const char *name;		/* for messages */
 	const char *names;		/* by index, each ended by a NUL */
 	size_t count;			/* of symbols */
+	const bool *hooked;		/* by index: whether a hook answers */
 	const size_t path_offset;	/* of the path of the driver's own library, in struct grant_file */
 	int (*missing)(void);		/* answers for a symbol that this driver does not have */
 	int (*no_driver)(void);		/* answers for all where the driver's library cannot be opened */
@@ -33,6 +34,10 @@ extern const struct shim_library shim_library __attribute__((visibility("hidden"
 /* The driver's function for each symbol: at first a stub that leads to shim_resolve(). */
 extern void *shim_slots[] __attribute__((visibility("hidden")));
 
+/* The entries behind those of the symbols, in the order of their slots. Their names are given to this file
+ * when it is put before a driver that has functions which this library does not know (src/base/elf-fit.h). */
+extern const char shim_spares[] __attribute__((visibility("hidden")));
+
 /* Where the driver's library lies: for the entries that tell its own calls from a program's. */
 extern uintptr_t shim_driver_begin __attribute__((visibility("hidden")));
 extern size_t shim_driver_size __attribute__((visibility("hidden")));
@@ -43,8 +48,9 @@ extern size_t shim_driver_size __attribute__((visibility("hidden")));
 /* Of hooks, which replace the driver's function of the same name. */
 #define HOOK __attribute__((visibility("default")))
 
-/* shim_resolve() - called by the stubs: fills the table once and returns what slot `index` holds then. Any
- * number of threads may be in it: all find the same and write the same. Keeps errno. */
+/* shim_resolve() - called by the stubs: fills the table once and returns what slot `index` holds then; slots
+ * of spare entries are filled one by one. Any number of threads may be in it: all find the same and write the
+ * same. Keeps errno. */
 void *shim_resolve(size_t index);
 
 /* shim_driver_is_open() - whether there is a driver behind this library. */

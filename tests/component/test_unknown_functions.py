@@ -8,7 +8,7 @@ import pytest
 
 import doctor_report
 from agent_fixture import wait_for
-from cgpu_node import in_service, isolated, not_ready, problem, pytestmark  # noqa: F401
+from cgpu_node import in_service, isolated, not_ready, problem, pytestmark, start, version_of, versions  # noqa: F401
 from test_doctor_node import LIBRARIES, node  # noqa: F401 (fixture)
 from test_metrics import agent_page
 
@@ -44,6 +44,13 @@ int cuUses(void) { return cuNotHere(); }
     found = compared(node, driver, "int cuInit(void) { return 0; } int cuUses(void) { return 0; }")
     assert len(found) == 1 and found[0][0] == "warning"
     assert "the driver 535.104.05 has 2 functions of libcuda.so" in found[0][1] and ": cuNewA, cuNewB;" in found[0][1]
+
+
+def test_a_function_that_the_shim_only_passes_on_is_none_that_it_knows(node):
+    """The agent names spare entries of the shim after them; these are weak."""
+    shim = "int cuInit(void) { return 0; } __attribute__((weak)) int cuNew(void) { return 0; }"
+    found = compared(node, "int cuInit(void) { return 0; } int cuNew(void) { return 0; }", shim)
+    assert len(found) == 1 and "has 1 functions of libcuda.so" in found[0][1] and "cuNew;" in found[0][1]
 
 
 def test_doctor_has_nothing_to_say_of_an_older_driver(node):
@@ -93,6 +100,38 @@ def test_the_agent_names_them_and_serves(down):
     assert not problem(down) and agent_page(down)("ration_driver_unknown_functions") == 1
     time.sleep(2.5)
     assert len(down.api.events(REASON)) == 1
+
+
+def passed_on(world, version):
+    """Functions that the installed shim for NVML only passes on."""
+    table = subprocess.run(["nm", "-D", world.state / "shim" / version / "libnvidia-ml.so.1"], capture_output=True, text=True,
+                           check=True).stdout
+    return {line.split()[-1] for line in table.splitlines() if " W " in line}
+
+
+def named(world, version):
+    return {name for name in passed_on(world, version) if not name.startswith("ration_spare_")}
+
+
+def test_the_shim_of_a_container_has_the_functions_of_the_driver_that_it_came_under(down):
+    """A driver that is installed under a running container brings another shim; the container keeps its own until it ends."""
+    down.kubelet.start()
+    down.start_agent()
+    down.kubelet.wait_devices(30, timeout=15)
+    pod, container = start(down)
+    first = version_of(container)
+    assert named(down, first) == {"nvmlNewThing"}
+    library = next((down.driver / "lib").glob("libnvidia-ml.so.*.*"))
+    newer = library.with_name("libnvidia-newer")
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-Wl,--no-as-needed", "-o", newer, library.with_name("libnvidia-ow.so.1"),
+                    f"-Wl,-rpath,{library.parent}"], input="int nvmlNewThing(void) { return 0; } int nvmlNewer(void) { return 0; }",
+                   text=True, check=True)
+    newer.rename(library)
+    wait_for(lambda: len(versions(down)) == 2, timeout=15)
+    other, = set(versions(down)) - {first}
+    assert named(down, first) == {"nvmlNewThing"} and named(down, other) == {"nvmlNewThing", "nvmlNewer"}
+    assert version_of(start(down, "b")[1]) == other
+    wait_for(lambda: "nvmlNewer" in down.condition()["message"], timeout=15)
 
 
 def test_the_agent_refuses_the_node_where_it_is_told_to(down):

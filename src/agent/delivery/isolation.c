@@ -18,9 +18,11 @@ static void look_at_shim(struct agent *agent)
 	struct error err = {""};
 	int r;
 
-	if (monotonic_ns() < isolation->shim_again_ns)
+	if (monotonic_ns() < isolation->shim_again_ns && isolation->shim_driver == agent->driver.generation)
 		return;
-	r = shim_install(agent->options.shim_dir, agent->options.state_dir, isolation->shim_version, &err);
+	isolation->shim_driver = agent->driver.generation;
+	r = shim_install(agent->options.shim_dir, &agent->driver, agent->options.state_dir,
+		isolation->shim_version, &err);
 	isolation->shim_problem = err;
 	isolation->shim_again_ns = monotonic_ns() + (r < 0 ? SHIM_AGAIN_NS : SHIM_CHECK_NS);
 }
@@ -44,14 +46,14 @@ static void find_problem(struct agent *agent, struct error *ret_problem)
 		}
 		return;
 	}
+	r = driver_scan(&agent->driver, ret_problem);
+	if (r == 0)
+		gpu_health_follow(agent->health);
 	look_at_shim(agent);
 	if (!agent->isolation.shim_version[0] || agent->isolation.shim_problem.text[0]) {
 		*ret_problem = agent->isolation.shim_problem;
 		return;
 	}
-	r = driver_scan(&agent->driver, ret_problem);
-	if (r == 0)
-		gpu_health_follow(agent->health);
 	if (r == 0 && !named[0])
 		error_set(ret_problem, 1, "%s: reinstall the driver, or share this node without isolation",
 			agent->driver.version_problem);

@@ -14,6 +14,7 @@ struct agent;
 
 struct isolation {
 	char shim_version[SHIM_VERSION_SIZE]; /* "" until it is installed */
+	unsigned int shim_driver;	      /* generation of the driver that it was fit for */
 	struct error problem;		      /* "": none */
 	struct unknown unknown;
 	int64_t shim_again_ns, ask_again_ns;

@@ -12,7 +12,9 @@
 
 #include "agent/delivery/cdi.h"
 #include "agent/delivery/state-mount.h"
+#include "agent/delivery/driver.h"
 #include "base/cleanup.h"
+#include "base/elf-fit.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -65,6 +67,19 @@ static int shim_read(const char *source, struct shim_file *file, struct error *e
 		     : 0;
 }
 
+/* A driver whose file cannot be read has no functions for the shim; that it cannot be is reported when its
+ * functions are compared (unknown.c), and so are functions for which the shim has no entry left. */
+static void shim_fit(struct shim_file *file, const struct driver *driver, enum driver_part part)
+{
+	_cleanup_elf_names_ struct elf_names names = {NULL};
+	char path[PATH_MAX];
+
+	if (driver_library_path(driver, part, path, sizeof(path)) == 0 &&
+		elf_functions(path, part == DRIVER_CUDA ? "cu" : "nvml", part == DRIVER_CUDA ? "cudbg" : NULL,
+			&names) == 0)
+		elf_fit(file->data, file->len, &names);
+}
+
 static int shim_put(const char *state_dir, const char *version, const struct shim_file *file)
 {
 	_cleanup_free_ char *before = NULL;
@@ -91,8 +106,8 @@ static int shim_write(const char *state_dir, const char *version, const struct s
 	return r < 0 ? error_set(err, -r, "cannot write %s: %s", folder, strerror(-r)) : 0;
 }
 
-int shim_install(
-	const char *source, const char *state_dir, char ret_version[SHIM_VERSION_SIZE], struct error *err)
+int shim_install(const char *source, const struct driver *driver, const char *state_dir,
+	char ret_version[SHIM_VERSION_SIZE], struct error *err)
 {
 	_cleanup_free_ char *cuda = NULL, *nvml = NULL;
 	struct shim_file files[] = {{SHIM_CUDA_FILE}, {SHIM_NVML_FILE},
@@ -105,6 +120,10 @@ int shim_install(
 	if (r == 0)
 		r = shim_read(source, &files[1], err);
 	nvml = files[1].data;
+	if (r == 0) {
+		shim_fit(&files[0], driver, DRIVER_CUDA);
+		shim_fit(&files[1], driver, DRIVER_NVML);
+	}
 	if (r == 0 && (size_t)snprintf(mount_point, sizeof(mount_point), "%s/shim", state_dir) >=
 			      sizeof(mount_point))
 		r = error_set(err, ENAMETOOLONG, "%s: the name is too long", state_dir);
