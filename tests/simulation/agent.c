@@ -82,7 +82,7 @@ void agent_list_devices(struct sim *sim, int n)
 		return;
 	if (ids_build(terms_whole(sim, n) ? IDS_OF_CARDS : IDS_OF_UNITS, &node->agent.inventory,
 		    &node->agent.pods, &node->agent.served, &spent, &ids) < 0) {
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 		return;
 	}
 	for (size_t i = 0; i < ids.n; i++) {
@@ -106,7 +106,7 @@ static void load_checkpoint(struct sim *sim, int n)
 
 			if (given->given && served_add(&node->agent.served, sim->pods[pod].uid_text, name,
 						    texts, id_texts(given->ids, texts)) < 0)
-				sim->truncated = true;
+				sim->truncated = "out of memory";
 		}
 }
 
@@ -177,7 +177,7 @@ static struct node_pod *cache(struct sim *sim, int n, int pod, const struct stat
 	if (pod_facts_copy(&facts, &copy) == 0)
 		cached = node_pods_put(&sim->nodes[n].agent.pods, &copy);
 	if (!cached)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	size_follow(sim, n);
 	return cached;
 }
@@ -478,7 +478,8 @@ static void add_orphan(struct sim *sim, int n, int i, struct held *held)
 			r = held_pod_add_card(pod, sim->nodes[n].facts.gpus[k].uuid,
 				request_units_per_card(size_request(p, p->limit_size)),
 				p->facts.request.core);
-	sim->truncated |= r < 0;
+	if (r < 0)
+		sim->truncated = "out of memory";
 }
 
 /* room_look() */
@@ -547,7 +548,7 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 		served_remove_pod(&node->agent.served, who->facts->uid);
 	if (served_add(&node->agent.served, who->facts->uid, found->container->name, texts,
 		    id_texts(call->ids, texts)) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	served_set_waits(&node->agent.served, who->facts->uid, found->container->name, true);
 	say(sim, "agent n%d: Allocate of %u ids is %s %s, cards %#x", n, call->n_ids, who->facts->uid,
 		found->container->name, cards);

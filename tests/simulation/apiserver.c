@@ -134,7 +134,7 @@ static void watch_send(struct sim *sim, int w, int index)
 static void append(struct sim *sim, struct change change)
 {
 	if (sim->n_log == LOG_MAX) {
-		sim->truncated = true;
+		sim->truncated = "the log has LOG_MAX changes";
 		return;
 	}
 	sim->log[sim->n_log++] = change;
@@ -289,14 +289,14 @@ static void make_facts(struct sim *sim, int i)
 		enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
 
 		if (add_container(pod, c, kind == CONTAINER_MAIN ? main_index++ : c) < 0)
-			sim->truncated = true;
+			sim->truncated = "out of memory";
 	}
 	if (pod->shape.cards > 1 && request_set_cards(&pod->facts.request, pod->shape.cards, NULL) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	snprintf(pod->job_text, sizeof(pod->job_text), "j%u", pod->shape.job);
 	if (pod->shape.job && request_set_group(&pod->facts.request, pod->facts.namespace_, pod->job_text,
 				      pod->shape.job_pods) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 }
 
 int api_create_pod(struct sim *sim, const struct shape *shape, int name)
@@ -306,7 +306,7 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 	struct state state = {.exists = true, .node = shape->by_hand};
 
 	if (i == PODS_MAX || (shape->by_hand >= sim->n_nodes)) {
-		sim->truncated = i == PODS_MAX;
+		sim->truncated = i == PODS_MAX ? "there are PODS_MAX pods" : NULL;
 		return -1;
 	}
 	sim->n_pods++;

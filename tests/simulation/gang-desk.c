@@ -184,7 +184,7 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 		const struct pod_facts *facts = gangs_facts(&ration->gangs, order->uid);
 
 		if (facts && wakeup_found_waiting(&ration->wakeups, facts, sim->now_ns) < 0)
-			sim->truncated = true;
+			sim->truncated = "out of memory";
 		break;
 	}
 	case GANG_UNMARK:
@@ -279,7 +279,7 @@ void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool lis
 	if (!facts->gang && !ration->gangs.by_uid.count)
 		return;
 	if (gangs_see_pod(&ration->gangs, facts, listed, sim->now_ns) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	carry_out(sim, pair);
 	if (facts->gang)
 		look_within(sim, pair, LOOK_DELAY_NS);
@@ -358,7 +358,7 @@ static void groups_listed(struct sim *sim, int pair)
 
 		snprintf(key, sizeof(key), "default/g%d", g);
 		if (gang->group && gangs_set_group(gangs, key, &group) < 0)
-			sim->truncated = true;
+			sim->truncated = "out of memory";
 	}
 	gangs_set_groups_known(gangs, true);
 	look_within(sim, pair, LOOK_DELAY_NS);
@@ -376,7 +376,7 @@ static void recalled(struct sim *sim, int pair, int pod)
 
 		if (sim->pods[i].state.exists && sim->pods[i].shape.gang == sim->pods[pod].shape.gang &&
 			gangs_has_run(gangs, &facts) < 0)
-			sim->truncated = true;
+			sim->truncated = "out of memory";
 	}
 	gangs_recalled(gangs, sim->pods[pod].uid_text);
 	look_within(sim, pair, LOOK_DELAY_NS);

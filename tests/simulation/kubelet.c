@@ -26,7 +26,7 @@ static void push(struct sim *sim, int n, enum op_kind kind, int pod, const struc
 	uint16_t tail = (uint16_t)((kubelet->ops_tail + 1) % OPS_MAX);
 
 	if (tail == kubelet->ops_head) {
-		sim->truncated = true;
+		sim->truncated = "a kubelet has OPS_MAX operations to do";
 		return;
 	}
 	kubelet->ops[kubelet->ops_tail] = (struct op){.kind = (uint8_t)kind, .pod = (int8_t)pod};

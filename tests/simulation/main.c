@@ -83,7 +83,10 @@ static int run_histories(
 			report(&plan, broken);
 			return 1;
 		}
-		truncated += sim.truncated;
+		if (sim.truncated) {
+			printf("seed %" PRIu64 ": not finished: %s\n", plan.seed, sim.truncated);
+			truncated++;
+		}
 	}
 	printf("%" PRIu64 " histories from seed %" PRIu64 ": no invariant violated", n, seed);
 	if (truncated)

@@ -153,10 +153,10 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 		memset(facts.gpus[k].links, 0, sizeof(facts.gpus[k].links));
 	facts.changing = state->closed;
 	if (state->at && add_held(sim, node, state, &facts.held) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	facts.mixing |= sim->broken == BREAK_IGNORE_MIXING;
 	if (ledger_set_node(&ration->ledger, &facts) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	/* Our LIST of Leases shows one, whoever has written it when. */
 	if (!ledger_node(&ration->ledger, facts.name)->heard_ns && sim->broken != BREAK_SILENCE_IS_AN_END)
 		ledger_hear_agent(&ration->ledger, facts.name, sim->now_ns);
@@ -192,7 +192,7 @@ static void assume_running(struct sim *sim, int pair, int pod)
 		return;
 	facts.running = true;
 	if (ledger_set_pod(ledger, &facts) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 }
 
 void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted)
@@ -219,7 +219,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 	if (sim->broken == BREAK_FREE_ON_DELETION_TIMESTAMP)
 		facts.finished |= facts.deleting;
 	if (ledger_set_pod(&ration->ledger, &facts) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	if (state->node >= 0) {
 		size_seen(sim, pair, pod, state);
 		wakeup_leave(&ration->wakeups, facts.uid);
@@ -246,7 +246,7 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 
 		if (pod && pod->occupancy == OCCUPANCY_WAITING &&
 			wakeup_found_waiting(&ration->wakeups, &pod->facts, sim->now_ns) < 0)
-			sim->truncated = true;
+			sim->truncated = "out of memory";
 	}
 	if (!ration->pods_synced)
 		miss_ghosts(sim, ration);
@@ -281,7 +281,7 @@ static void take(struct sim *sim, struct ration *ration, const struct pod_facts 
 	bool listed = known && known->listed;
 
 	if (ledger_set_pod(&ration->ledger, facts) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	if (!listed)
 		ledger_set_unlisted(&ration->ledger, facts->uid);
 }
@@ -387,11 +387,11 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	say(sim, "ration %d: filter of u%d: %zu nodes fit", pair, pod, n);
 	if (n == 0) {
 		if (wakeup_rejected(&ration->wakeups, &facts, &ration->ledger, sim->now_ns) < 0)
-			sim->truncated = true;
+			sim->truncated = "out of memory";
 		return 15;
 	}
 	if (rank_nodes(&ration->ledger, fitting, n, SIZE_MAX, &facts) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	answer = answer_of(sim, pair, pod, fitting, n);
 	hold(sim, pair, &facts, pod, number_of(fitting[0]));
 	return answer;
@@ -423,7 +423,7 @@ static void see_job(struct sim *sim, int pair, int pod, int node, struct placeme
 	if (!request->group || !known)
 		return;
 	if (node_ledger_see_group(known, request, placement) < 0)
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 	cards_check_visible(sim, pair, pod, node, placement);
 }
 
@@ -435,7 +435,7 @@ void ration_send_binding(
 	int i = sim->n_bindings;
 
 	if (i == BINDINGS_MAX) {
-		sim->truncated = true;
+		sim->truncated = "there were BINDINGS_MAX Bindings";
 		placement_release(placement);
 		return;
 	}
@@ -615,7 +615,7 @@ static void doubt(struct sim *sim, int pair, int pod)
 	}
 	count(sim, COUNT_DOUBTS);
 	if (ration->n_doubts == BINDINGS_MAX) {
-		sim->truncated = true;
+		sim->truncated = "BINDINGS_MAX Bindings are in doubt";
 		return;
 	}
 	ration->doubts[ration->n_doubts++] = (struct doubt){(int8_t)pod, sim->now_ns + DOUBT_NS};

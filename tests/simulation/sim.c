@@ -115,7 +115,7 @@ void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t
 		.c = (int16_t)c};
 
 	if (!queue_push(&sim->queue, event))
-		sim->truncated = true;
+		sim->truncated = "QUEUE_MAX events are to come";
 }
 
 int64_t sim_aftermath_ns(const struct sim *sim)

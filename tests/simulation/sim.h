@@ -511,9 +511,10 @@ struct sim {
 	bool from_list; /* what is delivered now comes from a LIST, without the last state of what is gone */
 
 	struct statistics *statistics;
-	bool truncated;	      /* a limit of the simulation was reached: the history counts for nothing */
-	char violation[300];  /* "" as long as all is well */
-	const char *violated; /* which invariant: what shrinking must keep */
+	const char *truncated; /* which limit of the simulation was reached, so that the history counts for
+				  nothing */
+	char violation[300];   /* "" as long as all is well */
+	const char *violated;  /* which invariant: what shrinking must keep */
 };
 
 /* sim.c */

@@ -125,7 +125,7 @@ static bool decide(struct sim *sim, int pair, int pod, const struct state *state
 	if (placement_copy(&known->placement, &target) < 0 ||
 		placement_resize(&target, &known->facts.request, chosen(&sim->pods[pod])->name, units, NULL) <
 			0) {
-		sim->truncated = true;
+		sim->truncated = "out of memory";
 		return false;
 	}
 	target.resizes++;
@@ -153,7 +153,7 @@ static void listed(struct sim *sim, int pair, int pod, int position)
 		return;
 	}
 	if (sim->n_patches == PATCHES_MAX) {
-		sim->truncated = true;
+		sim->truncated = "there were PATCHES_MAX patches";
 		return;
 	}
 	if (!decide(sim, pair, pod, &state, &patch.units)) {
@@ -227,7 +227,7 @@ static int apply(struct sim *sim, const struct size_patch *patch)
 	state.wanted = 0;
 	if (patch->units) {
 		if (make_size(pod, ++state.size, patch->units) < 0)
-			sim->truncated = true;
+			sim->truncated = "out of memory";
 		count(sim, COUNT_SIZES);
 		/* Nobody who lives could know of it when it was decided. */
 		if (!sender->alive || sender->epoch != patch->ration_epoch ||
