@@ -164,7 +164,8 @@ static int wait_together(struct gangs *gangs, struct ledger *ledger, unsigned me
 		*ret_pod = pod_of(i, units);
 		ret_pod->gang = strdup("g");
 		ret_pod->gang_min = members;
-		if (ledger_set_pod(ledger, ret_pod) < 0 || gangs_see_pod(gangs, ret_pod, true, NS_PER_S) < 0)
+		if (ledger_set_pod(ledger, ret_pod) < 0 ||
+			gangs_see_pod(gangs, ledger, ret_pod, true, NS_PER_S) < 0)
 			return -1;
 	}
 	return ask(gangs, ledger, ret_pod, 1);

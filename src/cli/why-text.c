@@ -81,7 +81,8 @@ static void add_waiting(struct strbuf *out, struct json_object *waiting)
 /* What the pods of a gang wait for together. */
 static void add_gang(struct strbuf *out, struct json_object *gang)
 {
-	int64_t min = number_of(gang, "min"), failures = number_of(gang, "failures");
+	int64_t min = number_of(gang, "min"), failures = number_of(gang, "failures"),
+		later = number_of(gang, "labelledLater");
 
 	if (!gang)
 		return;
@@ -95,10 +96,17 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 	strbuf_adds(out,
 		is_true(gang, "minsDiffer") ? " (its pods say different numbers, the largest counts)" : "");
 	if (is_true(gang, "cameAbout"))
-		strbuf_adds(out, ". It has come about: each pod is placed by itself now");
+		strbuf_adds(out, ". The gang has started: further pods are scheduled one by one");
 	else if (json_member(gang, "reason"))
 		strbuf_addf(out, ": %s", text_of(gang, "reason"));
 	strbuf_adds(out, ".\n");
+	if (later)
+		strbuf_addf(out,
+			"%" PRId64
+			" running pod%s given its label only after the scheduler had bound %s, and %s "
+			"not count.\n",
+			later, later == 1 ? " was" : "s were", later == 1 ? "it" : "them",
+			later == 1 ? "does" : "do");
 	if (json_member(gang, "haveRoom"))
 		strbuf_addf(out, "Of the %" PRId64 " that are needed %" PRId64 " would find room now.\n", min,
 			number_of(gang, "haveRoom"));
@@ -211,6 +219,11 @@ static void add_where(
 						  : "; the node has not given it its devices yet.\n");
 	add_request(out, pod);
 	add_gang(out, json_member(answer, "gang"));
+	if (json_member(answer, "gangLabel"))
+		strbuf_addf(out,
+			"Its labels name gang %s now, but did not when it was bound: it is no pod of that "
+			"gang.\n",
+			text_of(answer, "gangLabel"));
 	add_why_that_card(out, answer, node);
 }
 

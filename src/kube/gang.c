@@ -42,8 +42,8 @@ static bool says_forming(struct json_object *pod)
 
 int gang_read_job(struct json_object *pod, const char *job, struct pod_facts *facts)
 {
-	if (facts->gang || facts->request.group_pods < 2 || facts->request.group_pods > GANG_MIN_MAX ||
-		strlen(job) > LABEL_VALUE_MAX)
+	if (facts->gang || facts->gang_bound || facts->request.group_pods < 2 ||
+		facts->request.group_pods > GANG_MIN_MAX || strlen(job) > LABEL_VALUE_MAX)
 		return 0;
 	facts->gang_forming = says_forming(pod);
 	facts->gang_min = facts->request.group_pods;
@@ -51,24 +51,75 @@ int gang_read_job(struct json_object *pod, const char *job, struct pod_facts *fa
 	return facts->gang ? 0 : -ENOMEM;
 }
 
-int gang_read_labels(struct json_object *pod, struct pod_facts *facts, struct error *err)
+/* What a bound pod was bound with; facts->gang_bound stays false if the Binding has not recorded it, as those
+ * of older versions have not. A record that cannot be read is none. */
+static int read_bound_gang(struct json_object *pod, struct pod_facts *facts)
+{
+	const char *text = json_member_string(
+		json_member(json_member(pod, "metadata"), "annotations"), ANNOTATION_BOUND_GANG);
+	_cleanup_json_ struct json_object *record = NULL;
+	const char *name;
+	int64_t min = 0;
+
+	if (!text || json_parse(text, strlen(text), &record, NULL) < 0 ||
+		!json_object_is_type(record, json_type_object))
+		return 0;
+	name = json_member_string(record, "name");
+	if (name && *name && strlen(name) <= LABEL_VALUE_MAX) {
+		facts->gang = strdup(name);
+		if (!facts->gang)
+			return -ENOMEM;
+		json_whole(json_member(record, "min"), 1, GANG_MIN_MAX, &min);
+		facts->gang_min = (uint32_t)min;
+	}
+	facts->gang_bound = true;
+	return 0;
+}
+
+int gang_record(struct json_object *annotations, const struct pod_facts *facts)
+{
+	_cleanup_json_ struct json_object *record = json_object_new_object();
+	const char *text;
+
+	if (!record || (facts->gang && json_set(record, "name", json_object_new_string(facts->gang)) < 0) ||
+		(facts->gang && facts->gang_min &&
+			json_set(record, "min", json_object_new_int64(facts->gang_min)) < 0))
+		return -ENOMEM;
+	text = json_text(record);
+	return text ? json_set(annotations, ANNOTATION_BOUND_GANG, json_object_new_string(text)) : -ENOMEM;
+}
+
+static int read_labels(struct json_object *pod, struct pod_facts *facts, struct error *err)
 {
 	struct json_object *labels = json_member(json_member(pod, "metadata"), "labels");
 	const char *name = json_member_string(labels, LABEL_GANG);
+	struct error problem = {""};
 	int r;
 
 	if (!name || !*name)
 		name = json_member_string(labels, LABEL_POD_GROUP);
 	if (!name || !*name || strlen(name) > LABEL_VALUE_MAX)
 		return 0;
-	r = read_min(labels, facts, err);
-	if (r < 0) {
+	r = read_min(labels, facts, &problem);
+	if (r < 0)
 		facts->gang_min = 0;
+	if (r < 0 && !*facts->node) {
+		*err = problem;
 		return r;
 	}
-	facts->gang_forming = says_forming(pod);
 	facts->gang = strdup(name);
 	return facts->gang ? 0 : -ENOMEM;
+}
+
+int gang_read(struct json_object *pod, struct pod_facts *facts, struct error *err)
+{
+	int r = *facts->node ? read_bound_gang(pod, facts) : 0;
+
+	if (r == 0 && !facts->gang_bound)
+		r = read_labels(pod, facts, err);
+	if (facts->gang)
+		facts->gang_forming = says_forming(pod);
+	return r;
 }
 
 /* What a label's value may have, none of which is special in a query. */
@@ -103,6 +154,7 @@ int pod_group_from_json(
 	const char *namespace_ = json_member_string(metadata, "namespace"),
 		   *name = json_member_string(metadata, "name");
 	int64_t min = 0, seconds = 0;
+	int r = 0;
 
 	if (!namespace_ || !name || !object_name_is_valid(namespace_) || !object_name_is_valid(name))
 		return error_set(err, EINVAL, "PodGroup without a name or a namespace");
@@ -111,9 +163,9 @@ int pod_group_from_json(
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	if (json_whole(json_member(spec, "minMember"), 1, GANG_MIN_MAX, &min) < 0)
-		return error_set(err, EINVAL, "PodGroup %s: minMember must be a number from 1 to %d",
-			*ret_key, GANG_MIN_MAX);
+		r = error_set(err, EINVAL, "PodGroup %s: minMember must be a number from 1 to %d", *ret_key,
+			GANG_MIN_MAX);
 	json_whole(json_member(spec, "scheduleTimeoutSeconds"), 1, INT32_MAX, &seconds);
 	*ret_group = (struct gang_group){.min = (uint32_t)min, .timeout_ns = seconds * NS_PER_S};
-	return 0;
+	return r;
 }

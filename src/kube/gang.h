@@ -14,9 +14,12 @@ struct pod_facts;
 
 #define GANG_MIN_MAX 1000
 
-/* gang_read_labels() - the pod's group and min-available into *facts. -EINVAL for a min-available that is
- * none, with a sentence: the pod is of no gang then; -ENOMEM. */
-int gang_read_labels(struct json_object *pod, struct pod_facts *facts, struct error *err);
+/* gang_read() - the pod's gang and min-available into *facts, whose node is known. A bound pod is of the gang
+ * that its Binding recorded; its labels count only if there is no record. -EINVAL with a sentence for a pod
+ * that is not bound and whose min-available is no number: the pod is of no gang then; -ENOMEM.
+ * gang_record() - the record, into the annotations of a Binding. -ENOMEM. */
+int gang_read(struct json_object *pod, struct pod_facts *facts, struct error *err);
+int gang_record(struct json_object *annotations, const struct pod_facts *facts);
 
 /* gang_read_job() - a pod that wants whole cards near those of its job's other pods (request.group) and is of
  * no group waits for all of them: the job is its gang. -ENOMEM. */
@@ -28,6 +31,7 @@ int gang_finished_path(const struct pod_facts *pod, char *path, size_t size);
 
 /* pod_group_from_json() - scheduler-plugins' PodGroup (scheduling.x-k8s.io/v1alpha1): minMember, and
  * scheduleTimeoutSeconds where it is set. *ret_key is namespace/name, malloc'ed. -EINVAL with a sentence for
- * a minMember that is none; then *ret_key is set all the same if the object has a name. */
+ * a minMember that is none; then *ret_key and *ret_group, with min 0, are set all the same if the object has
+ * a name. */
 int pod_group_from_json(
 	struct json_object *object, char **ret_key, struct gang_group *ret_group, struct error *err);

@@ -75,6 +75,8 @@
 #define ANNOTATION_GPU_VISIBLE "topology.kubernetes.io/gpu-visible" /* of all its job's pods on the node */
 #define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status"	    /* the answer to ANNOTATION_RESIZE */
 #define ANNOTATION_GANG "ration.dev/gang"			    /* GANG_FORMING, or absent */
+/* The gang that the pod was of when it was bound, JSON {"name":"g","min":2}; {} if it was of none */
+#define ANNOTATION_BOUND_GANG "ration.dev/bound-gang"
 
 /* Bound while its gang had not come about yet; taken away when it has. */
 #define GANG_FORMING "forming"

@@ -414,17 +414,12 @@ static int read_unit(struct json_object *pod, struct pod_facts *facts, struct er
 		text ? text : "");
 }
 
-/* Of a pod that is bound already only whose it is matters. */
 static int read_gang(struct json_object *pod, struct pod_facts *facts, struct error *err)
 {
-	struct error problem = {""};
-	int r = gang_read_labels(pod, facts, &problem);
+	int r = gang_read(pod, facts, err);
 
 	if (facts->gang)
 		facts->created = read_time(json_member(pod, "metadata"), "creationTimestamp");
-	if (r == 0 || (r == -EINVAL && *facts->node))
-		return 0;
-	*err = problem;
 	return r;
 }
 

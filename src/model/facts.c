@@ -144,6 +144,7 @@ int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 		.started = from->started,
 		.gang_min = from->gang_min,
 		.gang_forming = from->gang_forming,
+		.gang_bound = from->gang_bound,
 		.created = from->created,
 		.has_placement = from->has_placement,
 	};

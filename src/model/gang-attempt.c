@@ -18,6 +18,7 @@
 
 static const char not_read[] = "the cluster's PodGroups are not read yet";
 static const char no_min[] = "its gang has no PodGroup and no min-available";
+static const char bad_group[] = "its PodGroup's minMember is no number from 1 to 1000";
 static const char too_few[] = "waits for the other pods of its gang";
 const char gang_no_room[] = "no room for its whole gang";
 static const char not_yet[] = "its gang is tried again in a moment";
@@ -251,7 +252,7 @@ const char *gang_waits_for(
 	if (!gangs->groups_known)
 		return not_read;
 	if (!min)
-		return no_min;
+		return gang->has_group ? bad_group : no_min;
 	if (placed + planned + count.waiting < min)
 		return too_few;
 	if (gang->trying)
@@ -266,7 +267,7 @@ const char *gang_waits_for(
 
 bool gang_reason_lasts(const char *text)
 {
-	return text == too_few || text == gang_no_room || text == no_min;
+	return text == too_few || text == gang_no_room || text == no_min || text == bad_group;
 }
 
 /* Does the member hold a place that it may go to? */
@@ -367,7 +368,10 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	if (!pod->gang)
 		return GANG_NONE;
 	*ret_text = not_yet;
-	if (gangs_see_pod(gangs, pod, false, now_ns) < 0)
+	member = table_get(&gangs->by_uid, pod->uid);
+	if (member)
+		gang_refresh(member->gang, ledger); /* A Binding that was refused holds nobody in a gang */
+	if (gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return GANG_WAIT;
 	member = table_get(&gangs->by_uid, pod->uid);
 	if (!member || member->stage == GANG_PLACED)

@@ -32,7 +32,7 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 	struct gang_member *member;
 	const char *waits_for;
 
-	if (!pod->gang || gangs_see_pod(gangs, pod, false, now_ns) < 0)
+	if (!pod->gang || gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return false;
 	member = table_get(&gangs->by_uid, pod->uid);
 	if (!member || member->stage == GANG_PLACED)

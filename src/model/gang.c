@@ -299,8 +299,25 @@ static bool belongs_to(const struct pod_facts *facts)
 	return facts->gang && !facts->finished && !facts->deleting;
 }
 
-int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool listed, int64_t now_ns)
+/* Gang and min-available of the pod as they count: as they were when it was bound. A Binding on its way has
+ * recorded them. kube-scheduler binds pods without a GPU, and older versions have bound others, without a
+ * record: there the watch tells what came first, while it is open. */
+static void believe(const struct gangs *gangs, const struct gang_member *member, struct pod_facts *facts)
 {
+	if (facts->gang_bound)
+		return;
+	if (member && member->stage >= GANG_SENT) {
+		facts->gang = member->facts.gang;
+		facts->gang_min = member->facts.gang_min;
+	} else if (!member && *facts->node && gangs->following) {
+		facts->gang = NULL;
+	}
+}
+
+int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *shown, bool listed,
+	int64_t now_ns)
+{
+	struct pod_facts as_it_counts = *shown, *facts = &as_it_counts;
 	struct gang_member *member;
 	char key[520];
 	int r = 0;
@@ -308,11 +325,14 @@ int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool liste
 	if (!facts->gang && !gangs->by_uid.count)
 		return 0;
 	member = table_get(&gangs->by_uid, facts->uid);
+	believe(gangs, member, facts);
 	if (belongs_to(facts))
 		snprintf(key, sizeof(key), "%s/%s", facts->namespace_, facts->gang);
 	if (member && (!belongs_to(facts) || strcmp(member->gang->key, key) != 0)) {
 		if (facts->finished)
 			r = remember_done(gangs, member->gang, facts);
+		if (member->stage < GANG_SENT)
+			ledger_drop_hold(ledger, facts->uid);
 		gang_member_leave(gangs, member);
 		member = NULL;
 	}

@@ -70,7 +70,7 @@ struct gang_member {
 
 /* scheduler-plugins' PodGroup, as far as it matters. */
 struct gang_group {
-	uint32_t min;
+	uint32_t min;	    /* 0: it says none that counts, so that its gang waits */
 	int64_t timeout_ns; /* 0: not said */
 };
 
@@ -171,12 +171,16 @@ void gangs_release(struct gangs *gangs);
 struct gang_order *gangs_next_order(struct gangs *gangs);
 void gang_order_free(struct gang_order *order); /* accepts NULL */
 
-/* gangs_see_pod() - the watch (listed), or a question of kube-scheduler, shows the pod like this. Pods that
- * are of no gang, are being deleted or have finished are left out, or leave; who leaves successfully before
- * the gang has come about counts as placed, where its controller makes nobody in its place. Returns -ENOMEM,
- * with the pod left out. gangs_forget_pod() - it has ended. gangs_delete_pod() - it is gone from the API
- * server. Unknown uids are ignored. Orders may follow all three. */
-int gangs_see_pod(struct gangs *gangs, const struct pod_facts *facts, bool listed, int64_t now_ns);
+/* gangs_see_pod() - the watch (listed), or a question of kube-scheduler, shows the pod like this. A pod's
+ * gang is the one that it had when it was bound (facts->gang_bound); without a record of that, the one under
+ * which the watch has shown it before, or whose label a LIST shows. Pods that are of no gang, are being
+ * deleted or have finished are left out, or leave: then the place that was planned for the pod is given back.
+ * A pod that leaves successfully before the gang has come about counts as placed, where its controller makes
+ * nobody in its place. Returns -ENOMEM, with the pod left out. gangs_forget_pod() - it has ended.
+ * gangs_delete_pod() - it is gone from the API server. Unknown uids are ignored. Orders may follow all three.
+ */
+int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *facts, bool listed,
+	int64_t now_ns);
 void gangs_forget_pod(struct gangs *gangs, const char *uid);
 void gangs_delete_pod(struct gangs *gangs, const char *uid);
 

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/client.h"
+#include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
@@ -124,8 +125,10 @@ static struct json_object *annotations_of(struct scheduler *scheduler, const str
 	if (facts->request.group)
 		node_ledger_see_group(node, &facts->request, placement);
 	annotations = placement_annotations(placement, &facts->request, node, realtime_ns());
-	if (annotations && gang_desk_is_forming(scheduler->gangs, bind->what.uid) &&
-		json_set(annotations, ANNOTATION_GANG, json_object_new_string(GANG_FORMING)) < 0) {
+	if (annotations && (gang_record(annotations, facts) < 0 ||
+				   (gang_desk_is_forming(scheduler->gangs, bind->what.uid) &&
+					   json_set(annotations, ANNOTATION_GANG,
+						   json_object_new_string(GANG_FORMING)) < 0))) {
 		json_object_put(annotations);
 		return NULL;
 	}

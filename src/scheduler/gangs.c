@@ -362,7 +362,8 @@ void gang_desk_see(struct gang_desk *desk, const struct pod_facts *pod, bool lis
 {
 	if (!desk || (!pod->gang && !desk->gangs.by_uid.count))
 		return;
-	if (gangs_see_pod(&desk->gangs, pod, listed, monotonic_ns()) < 0)
+	gangs_set_following(&desk->gangs, sync_is_following(desk->scheduler->sync));
+	if (gangs_see_pod(&desk->gangs, &desk->scheduler->ledger, pod, listed, monotonic_ns()) < 0)
 		log_error("pod %s/%s: out of memory", pod->namespace_, pod->name);
 	gang_desk_carry_out(desk);
 	if (pod->gang)

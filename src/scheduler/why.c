@@ -8,18 +8,17 @@
 #include "base/clock.h"
 #include "kube/json.h"
 #include "model/explain.h"
-#include "model/gang.h"
 #include "model/node-ledger.h"
 #include "model/rank.h"
 #include "model/wakeup.h"
 #include "net/http-server.h"
 #include "scheduler/decision-json.h"
-#include "scheduler/gangs.h"
 #include "scheduler/inspect.h"
 #include "scheduler/levels.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
+#include "scheduler/why-gang.h"
 
 #define EXAMPLES_MAX 3
 #define JSON_TYPE "application/json"
@@ -142,37 +141,6 @@ static struct json_object *waiting_json(const struct wakeup_state *state)
 	json_set(object, "nudges", number_json(state->nudges));
 	json_set(object, "nextNudgeInMs",
 		number_json(state->not_before_ns > now ? (state->not_before_ns - now) / NS_PER_MS : 0));
-	return object;
-}
-
-/* The gang of the pod, if it has one. */
-static struct json_object *gang_json(const struct gang_desk *desk, const char *uid)
-{
-	struct gang_view view;
-	struct json_object *object;
-	int64_t now = monotonic_ns();
-
-	if (!gang_desk_find(desk, uid, &view))
-		return NULL;
-	object = json_object_new_object();
-	json_set(object, "name", text_json(strchr(view.key, '/') + 1));
-	json_set(object, "min", number_json(view.min));
-	json_set(object, "minsDiffer", json_object_new_boolean(view.mins_differ));
-	json_set(object, "pods", number_json((int64_t)view.n_members));
-	json_set(object, "placed", number_json((int64_t)view.n_placed));
-	json_set(object, "planned", number_json((int64_t)view.n_planned));
-	json_set(object, "atBind", number_json((int64_t)view.n_at_bind));
-	json_set(object, "cameAbout", json_object_new_boolean(view.came_about));
-	json_set(object, "keeping", json_object_new_boolean(view.keeping));
-	json_set(object, "failures", number_json(view.failures));
-	json_set(object, "waitingForMs",
-		number_json(view.waiting_ns ? (now - view.waiting_ns) / NS_PER_MS : 0));
-	if (view.text)
-		json_set(object, "reason", text_json(view.text));
-	if (view.n_room >= 0 && view.n_room < (int)view.min)
-		json_set(object, "haveRoom", number_json(view.n_room));
-	if (view.missing)
-		json_set(object, "missing", text_json(view.missing));
 	return object;
 }
 
@@ -455,7 +423,6 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 	const struct ledger_pod *pod = find_pod(&scheduler->ledger, question);
 	struct json_object *root = json_object_new_object();
 	struct json_object *level = levels_explain(scheduler->levels, question->namespace_, question->name);
-	struct json_object *gang;
 	struct wakeup_state waiting;
 	char time[TIME_TEXT_SIZE], *text;
 
@@ -467,9 +434,7 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 		json_set(root, "pod", pod_json(&scheduler->ledger, pod));
 		if (waiting_room_find(scheduler->waiting, pod->facts.uid, &waiting))
 			json_set(root, "waiting", waiting_json(&waiting));
-		gang = gang_json(scheduler->gangs, pod->facts.uid);
-		if (gang)
-			json_set(root, "gang", gang);
+		why_add_gang(root, scheduler, pod);
 		if (!pod->facts.finished)
 			add_nodes(root, &scheduler->ledger, &pod->facts, only);
 	}

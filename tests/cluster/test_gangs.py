@@ -148,7 +148,7 @@ def test_of_more_pods_than_are_needed_those_start_that_have_room_and_the_others_
     wait_for(lambda: len(bound(cluster, *names)) == 4, 30, "four have room")
     last, = set(names) - set(bound(cluster, *names))
     wait_verdict(cluster, last, f"2 Insufficient {GPU_MEM}")
-    assert "4 of 5 pods are placed; 3 at least, or none. It has come about" in why(cluster, last)
+    assert "4 of 5 pods are placed; 3 at least, or none. The gang has started" in why(cluster, last)
     gone = next(iter(bound(cluster, *names)))
     cluster.kubectl("delete", "pod", gone)
     print(f"\nthe fifth runs {wait_ready(cluster, last, timeout=20):.1f} s after one has gone")

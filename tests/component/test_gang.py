@@ -302,7 +302,7 @@ def test_why_speaks_of_the_gang(api, start, person):  # noqa: F811
     pods.append(member(api, "p2", 3, least=3))
     ready(scheduler, *pods)
     assert at_once(scheduler, pods, ["a"]) == [""] * 3
-    wait_for(lambda: "3 of 3 pods are placed; 3 at least, or none. It has come about: " in person.why("p0"))
+    wait_for(lambda: "3 of 3 pods are placed; 3 at least, or none. The gang has started: " in person.why("p0"))
 
 
 def test_the_plan_of_a_gang_of_unequal_members_replays_as_recorded(api, start, tmp_path):  # noqa: F811

@@ -25,6 +25,7 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	facts.pending = state->phase == PHASE_PENDING;
 	facts.deleting = state->deleting;
 	facts.gang_forming = state->forming;
+	facts.gang_bound = state->placed;
 	facts.assigned = state->assigned;
 	facts.running = state->live;
 	facts.has_placement = state->placed;

@@ -278,7 +278,8 @@ void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool lis
 
 	if (!facts->gang && !ration->gangs.by_uid.count)
 		return;
-	if (gangs_see_pod(&ration->gangs, facts, listed, sim->now_ns) < 0)
+	gangs_set_following(&ration->gangs, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected);
+	if (gangs_see_pod(&ration->gangs, &ration->ledger, facts, listed, sim->now_ns) < 0)
 		sim->truncated = "out of memory";
 	carry_out(sim, pair);
 	if (facts->gang)

@@ -75,7 +75,9 @@ struct pod_facts *scene_facts(struct scene *scene, const char *uid)
 void scene_show(struct scene *scene, const char *uid)
 {
 	assert_int_equal(ledger_set_pod(&scene->ledger, scene_facts(scene, uid)), 0);
-	assert_int_equal(gangs_see_pod(&scene->gangs, scene_facts(scene, uid), true, scene->now_ns), 0);
+	assert_int_equal(
+		gangs_see_pod(&scene->gangs, &scene->ledger, scene_facts(scene, uid), true, scene->now_ns),
+		0);
 }
 
 void scene_pod(struct scene *scene, const char *uid, const char *gang, uint32_t min, uint32_t units)

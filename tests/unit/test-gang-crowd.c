@@ -65,7 +65,7 @@ static struct crowd_pod *pod_of(const char *uid)
 static void show(struct crowd_pod *pod)
 {
 	assert_int_equal(ledger_set_pod(&crowd.ledger, &pod->facts), 0);
-	assert_int_equal(gangs_see_pod(&crowd.gangs, &pod->facts, true, crowd.now_ns), 0);
+	assert_int_equal(gangs_see_pod(&crowd.gangs, &crowd.ledger, &pod->facts, true, crowd.now_ns), 0);
 }
 
 static void create(int gang)
@@ -228,6 +228,8 @@ static void kill_scheduler(void)
 	crowd.kills++;
 	stop();
 	start();
+	/* A LIST shows all of them. */
+	gangs_set_following(&crowd.gangs, false);
 	for (size_t i = 0; i < crowd.n_pods; i++) {
 		struct crowd_pod *pod = &crowd.pods[i];
 
@@ -246,6 +248,7 @@ static void kill_scheduler(void)
 		}
 		show(pod);
 	}
+	gangs_set_following(&crowd.gangs, true);
 }
 
 static size_t bound_of(int gang)

@@ -103,6 +103,8 @@ static void a_bound_pod_counts_whatever_its_label_says_now(void **state)
 				 "{}", "n1", &facts, &err),
 		0);
 	assert_int_equal(facts.request.units, 3);
+	assert_string_equal(facts.gang, "job");
+	assert_int_equal(facts.gang_min, 0);
 }
 
 static void the_mark_of_a_gang_that_has_not_come_about_is_read(void **state)
@@ -115,6 +117,68 @@ static void the_mark_of_a_gang_that_has_not_come_about_is_read(void **state)
 				 "{\"ration.dev/gang\":\"forming\"}", "n1", &facts, &err),
 		0);
 	assert_true(facts.gang_forming);
+}
+
+#define GANG_LABELS                                                                                          \
+	"{\"pod-group.scheduling.sigs.k8s.io/name\":\"later\","                                              \
+	"\"pod-group.scheduling.sigs.k8s.io/min-available\":\"2\"}"
+
+static void a_bound_pod_is_of_the_gang_that_its_binding_recorded(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(GANG_LABELS,
+				 "{\"ration.dev/bound-gang\":\"{\\\"name\\\":\\\"job\\\",\\\"min\\\":4}\"}",
+				 "n1", &facts, &err),
+		0);
+	assert_string_equal(facts.gang, "job");
+	assert_int_equal(facts.gang_min, 4);
+	assert_true(facts.gang_bound);
+}
+
+static void a_pod_that_was_bound_without_a_gang_gets_none_by_its_labels(void **state)
+{
+	_cleanup_pod_facts_ struct pod_facts facts;
+	struct error err;
+
+	assert_int_equal(read_pod(GANG_LABELS, "{\"ration.dev/bound-gang\":\"{}\"}", "n1", &facts, &err), 0);
+	assert_null(facts.gang);
+	assert_true(facts.gang_bound);
+}
+
+static void labels_count_before_the_binding_and_without_a_record_that_can_be_read(void **state)
+{
+	static const struct {
+		const char *record, *node;
+	} cases[] = {{"{}", ""}, {"", "n1"}, {"{", "n1"}, {"[]", "n1"}, {"x", "n1"}, {"null", "n1"}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_pod_facts_ struct pod_facts facts;
+		struct error err;
+		char annotations[100];
+
+		snprintf(annotations, sizeof(annotations), "{\"ration.dev/bound-gang\":\"%s\"}",
+			cases[i].record);
+		assert_int_equal(read_pod(GANG_LABELS, annotations, cases[i].node, &facts, &err), 0);
+		assert_string_equal(facts.gang, "later");
+		assert_int_equal(facts.gang_min, 2);
+		assert_false(facts.gang_bound);
+	}
+}
+
+static void what_a_binding_records_is_read_back(void **state)
+{
+	static const struct pod_facts pods[] = {
+		{.gang = (char *)"job", .gang_min = 4}, {.gang = (char *)"job"}, {.gang_min = 4}};
+	static const char *const records[] = {"{\"name\":\"job\",\"min\":4}", "{\"name\":\"job\"}", "{}"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
+		_cleanup_json_ struct json_object *annotations = json_object_new_object();
+
+		assert_int_equal(gang_record(annotations, &pods[i]), 0);
+		assert_string_equal(json_member_string(annotations, "ration.dev/bound-gang"), records[i]);
+	}
 }
 
 static int read_group(const char *spec, char **ret_key, struct gang_group *ret_group, struct error *err)
@@ -149,6 +213,7 @@ static void a_pod_group_without_a_number_is_refused_by_name(void **state)
 
 	assert_int_equal(read_group("{\"minMember\":0}", &key, &group, &err), -EINVAL);
 	assert_string_equal(key, "default/job");
+	assert_int_equal(group.min, 0);
 	assert_string_equal(err.text, "PodGroup default/job: minMember must be a number from 1 to 1000");
 }
 
@@ -193,6 +258,10 @@ int main(void)
 		cmocka_unit_test(most_pods_are_of_no_gang),
 		cmocka_unit_test(a_size_that_is_none_is_refused_by_name),
 		cmocka_unit_test(a_bound_pod_counts_whatever_its_label_says_now),
+		cmocka_unit_test(a_bound_pod_is_of_the_gang_that_its_binding_recorded),
+		cmocka_unit_test(a_pod_that_was_bound_without_a_gang_gets_none_by_its_labels),
+		cmocka_unit_test(labels_count_before_the_binding_and_without_a_record_that_can_be_read),
+		cmocka_unit_test(what_a_binding_records_is_read_back),
 		cmocka_unit_test(the_mark_of_a_gang_that_has_not_come_about_is_read),
 		cmocka_unit_test(a_pod_group_says_how_many_and_how_long),
 		cmocka_unit_test(a_pod_group_without_a_number_is_refused_by_name),

@@ -108,7 +108,7 @@ static void succeed(struct scene *scene, const char *uid)
 	struct pod_facts *facts = scene_facts(scene, uid);
 
 	facts->finished = facts->succeeded = true;
-	assert_int_equal(gangs_see_pod(&scene->gangs, facts, true, scene->now_ns), 0);
+	assert_int_equal(gangs_see_pod(&scene->gangs, &scene->ledger, facts, true, scene->now_ns), 0);
 	facts->finished = facts->succeeded = false;
 	ledger_remove_pod(&scene->ledger, uid);
 }
@@ -148,7 +148,7 @@ static void who_has_failed_is_replaced_and_needed(void **state)
 	scene_ask(scene, "u0");
 	scene_bound(scene, "u0", true);
 	facts->finished = true;
-	assert_int_equal(gangs_see_pod(&scene->gangs, facts, true, scene->now_ns), 0);
+	assert_int_equal(gangs_see_pod(&scene->gangs, &scene->ledger, facts, true, scene->now_ns), 0);
 	facts->finished = false;
 	scene_wait(scene, 0);
 	assert_int_equal(scene_ask(scene, "u1"), GANG_WAIT);

@@ -205,9 +205,8 @@ static void members_bound_before_a_restart_count(void **state)
 		assert_int_equal(scene_ask(scene, four[i]), GANG_NODE);
 		scene_bound(scene, four[i], true);
 	}
-	assert_int_equal(scene_ask(scene, "u2"), GANG_NODE);
-	assert_true(gangs_bind(&scene->gangs, &scene->ledger, "u2", scene->now_ns));
-	scene_wait(scene, 0);
+	scene_orders(scene);
+	scene_ask_and_bind(scene, "u2");
 	assert_string_equal(scene_orders(scene), "go:u2 ");
 }
 

@@ -1,0 +1,108 @@
+/* Pods whose labels change, and PodGroups that change, while a gang waits, is bound or runs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "gang-fixture.h"
+#include "model/decide.h"
+
+static const char *const two[] = {"u0", "u1"};
+
+static void label(struct scene *scene, const char *uid, const char *gang, uint32_t min)
+{
+	struct pod_facts *facts = scene_facts(scene, uid);
+
+	free(facts->gang);
+	facts->gang = gang ? strdup(gang) : NULL;
+	facts->gang_min = min;
+	scene_show(scene, uid);
+}
+
+static size_t members_of(struct scene *scene, const char *uid)
+{
+	struct gang_view view;
+
+	return gangs_find(&scene->gangs, &scene->ledger, uid, scene->now_ns, &view) ? view.n_members : 0;
+}
+
+static void a_pod_that_was_bound_without_a_record_is_not_labelled_into_a_gang(void **state)
+{
+	struct scene *scene = scene_gang(*state, 2, 1, 2);
+
+	scene_occupy(scene, "runs", 2, "n1");
+	label(scene, "runs", "g", 2);
+	scene_wait(scene, 0);
+	assert_int_equal(members_of(scene, "runs"), 0);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	assert_string_equal(scene->text, "waits for the other pods of its gang");
+}
+
+/* After a start nothing but its labels tells. */
+static void a_list_shows_members_that_were_bound_without_a_record(void **state)
+{
+	struct scene *scene = scene_gang(*state, 2, 1, 2);
+
+	scene_occupy(scene, "runs", 2, "n1");
+	gangs_set_following(&scene->gangs, false);
+	label(scene, "runs", "g", 2);
+	gangs_set_following(&scene->gangs, true);
+	assert_int_equal(members_of(scene, "runs"), 2);
+}
+
+static void a_bound_member_stays_in_its_gang_whatever_its_labels_say(void **state)
+{
+	struct scene *scene = scene_gang(*state, 2, 2, 2);
+
+	scene_bound_together(scene, two, 2);
+	label(scene, "u0", NULL, 0);
+	label(scene, "u1", "h", 9);
+	assert_int_equal(members_of(scene, "u0"), 2);
+	assert_int_equal(members_of(scene, "u1"), 2);
+	scene_pod(scene, "u2", "g", 2, 5);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
+}
+
+static void a_member_whose_binding_is_on_its_way_stays_until_it_is_refused(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
+
+	for (size_t i = 0; i < 2; i++)
+		scene_ask_and_bind(scene, two[i]);
+	for (size_t i = 0; i < 2; i++)
+		scene_sent(scene, two[i]);
+	label(scene, "u0", "h", 1);
+	assert_int_equal(members_of(scene, "u1"), 2);
+	ledger_release_reservation(&scene->ledger, "u0");
+	assert_int_equal(scene_ask(scene, "u0"), GANG_NODE);
+	assert_int_equal(members_of(scene, "u0"), 1);
+	assert_int_equal(members_of(scene, "u1"), 1);
+}
+
+static void a_planned_member_that_leaves_gives_its_place_back_and_the_others_theirs(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
+
+	assert_int_equal(scene_ask(scene, "u0"), GANG_NODE);
+	assert_string_equal(scene_held(scene, "u1"), "n0");
+	label(scene, "u1", "h", 2);
+	assert_string_equal(scene_held(scene, "u1"), "");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "u0"), "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		scene_test(a_pod_that_was_bound_without_a_record_is_not_labelled_into_a_gang),
+		scene_test(a_list_shows_members_that_were_bound_without_a_record),
+		scene_test(a_bound_member_stays_in_its_gang_whatever_its_labels_say),
+		scene_test(a_member_whose_binding_is_on_its_way_stays_until_it_is_refused),
+		scene_test(a_planned_member_that_leaves_gives_its_place_back_and_the_others_theirs),
+	};
+
+	return cmocka_run_group_tests_name("gang changes", tests, NULL, NULL);
+}
