@@ -234,26 +234,41 @@ static void give_up_idle(struct gangs *gangs, struct gang *gang, struct ledger *
 	gang_give_up(gangs, gang, ledger, "kube-scheduler did not ask for its pods", now_ns);
 }
 
+/* Fewer pods may be needed than when the last of those at bind arrived there. */
+static void go_at_bind(struct gangs *gangs, const struct gang *gang)
+{
+	list_for_each (item, &gang->members)
+		if (member_of(item)->stage == GANG_AT_BIND) {
+			gangs_order(gangs, GANG_GO, member_of(item));
+			return;
+		}
+}
+
 /* A plan that holds: is it still one, and in time? */
 static void look_at_plan(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
 	struct gang_count count = gang_count(gang);
-	size_t fixed = count.placed + count.sent;
+	size_t fixed = count.placed + count.sent, coming = count.planned + count.answered;
+	uint32_t min = gang_min(gang);
 
-	if (gang->came_about || fixed >= gang_min(gang)) {
-		if (!count.planned && !count.answered && !count.at_bind)
+	if (gang->came_about || (min && fixed >= min)) {
+		if (!coming && !count.at_bind)
 			gang->trying = false;
 		if (!count.at_bind)
 			gang->barrier_ns = 0;
 	}
 	if (!gang->trying)
 		return;
-	fixed += count.planned + count.answered + count.at_bind;
 	if (gang->barrier_ns && now_ns >= gang->barrier_ns)
 		gang_give_up(gangs, gang, ledger, "not enough of its pods came to bind in time", now_ns);
 	else if (now_ns >= gang->idle_ns)
 		give_up_idle(gangs, gang, ledger, now_ns);
-	else if (!gang->came_about && fixed < gang_min(gang) &&
+	else if (!gang->came_about && !min)
+		gang_give_up(
+			gangs, gang, ledger, "nothing says any more how many of its pods it needs", now_ns);
+	else if (count.at_bind && gangs->leads && (gang->came_about || fixed + count.at_bind >= min))
+		go_at_bind(gangs, gang);
+	else if (!gang->came_about && fixed + coming + count.at_bind < min &&
 		 !(gangs->leads && gang_try(gangs, gang, ledger, now_ns)))
 		gang_give_up(
 			gangs, gang, ledger, "too few of its pods are left, and no others have room", now_ns);

@@ -42,11 +42,11 @@ static void on_group(void *userdata, struct json_object *object)
 	struct gang_group group;
 	struct error err = {0};
 
-	if (pod_group_from_json(object, &key, &group, &err) < 0) {
-		log_warning("%s, ignoring it", err.text);
-		if (key)
-			gangs_remove_group(groups->gangs, key);
-	} else if (gangs_set_group(groups->gangs, key, &group) < 0) {
+	if (pod_group_from_json(object, &key, &group, &err) < 0)
+		log_warning("%s; until then the pods of its gang wait", err.text);
+	if (!key)
+		return;
+	if (gangs_set_group(groups->gangs, key, &group) < 0) {
 		log_error("PodGroup %s: out of memory", key);
 	} else if (uid && !table_get(&groups->keys, uid) && table_set(&groups->keys, uid, key) == 0) {
 		TAKE_PTR(key);

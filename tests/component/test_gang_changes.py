@@ -214,3 +214,205 @@ def two_at_bind(scheduler, name):
     """The gang of this pod has two pods at bind."""
     answer = json.loads(scheduler.http("GET", f"/why?namespace=default&name={name}")[1])
     return answer.get("gang", {}).get("atBind") == 2
+
+
+# ---- PodGroups ----
+
+def in_group(api, name, units=3, group="g"):  # noqa: F811
+    return api.create_pod(name, gpu_mem=units, labels={POD_GROUP: group})
+
+
+def group_of(api, start, n, least, *options):  # noqa: F811
+    """A node with a GPU of 10 units, a PodGroup, and n pods of 3 units that the scheduler has seen."""
+    gpu_node(api, "a", 10240)
+    pod_group(api, least)
+    scheduler = starts(api, start, *options)
+    pods = [in_group(api, f"p{i}") for i in range(n)]
+    ready(scheduler, *pods)
+    return scheduler, pods
+
+
+def change(api, **spec):  # noqa: F811
+    api.patch("podgroups", "g", {"spec": spec}, "default")
+
+
+def gang(scheduler, name):
+    return json.loads(scheduler.http("GET", f"/why?namespace=default&name={name}")[1]).get("gang", {})
+
+
+def at_bind(scheduler, pods):
+    """The calls of bind of these pods, which wait for more."""
+    pool = concurrent.futures.ThreadPoolExecutor(len(pods))
+    calls = [pool.submit(schedule, scheduler, pod, ["a"]) for pod in pods]
+    pool.shutdown(wait=False)
+    wait_for(lambda: gang(scheduler, pods[0]["metadata"]["name"]).get("atBind") == len(pods), what="at bind")
+    return calls
+
+
+def nudged(api, name):  # noqa: F811
+    return "ration.dev/nudge" in api.pod(name)["metadata"]["annotations"]
+
+
+def test_a_pod_group_that_needs_more_while_its_pods_are_at_bind_lets_none_start(api, start):  # noqa: F811
+    scheduler, pods = group_of(api, start, 3, 3)
+    calls = at_bind(scheduler, pods[:2])
+    change(api, minMember=4)
+    assert all(call.result() for call in calls)
+    assert bound(api, "p0", "p1", "p2") == [None] * 3
+    wait_for(lambda: scheduler.used() == {"a": [0]}, what="all places are given back")
+    wait_for(lambda: told(scheduler, pods[2]) == WAITS)
+    change(api, minMember=3)
+    wait_for(lambda: nudged(api, "p0"), what="they are woken")
+    assert at_once_again(scheduler, pods) == [""] * 3
+
+
+def at_once_again(scheduler, pods):
+    """As kube-scheduler does it: asks until the gang is tried again, then all of its pods."""
+    wait_for(lambda: nodes_of(scheduler, pods[0], ["a"]), 40, "a plan")
+    return at_once(scheduler, pods, ["a"])
+
+
+def test_a_pod_group_that_needs_fewer_lets_those_at_bind_go_at_once(api, start):  # noqa: F811
+    scheduler, pods = group_of(api, start, 3, 3)
+    calls = at_bind(scheduler, pods[:2])
+    change(api, minMember=2)
+    assert [call.result() for call in calls] == ["", ""]
+    assert schedule(scheduler, pods[2], ["a"]) == ""
+
+
+def test_a_pod_group_that_needs_fewer_wakes_the_pods_that_were_too_few(api, start):  # noqa: F811
+    scheduler, pods = group_of(api, start, 2, 3)
+    assert [reasons(scheduler, pod, ["a"]) for pod in pods] == [WAITS, WAITS]
+    change(api, minMember=2)
+    wait_for(lambda: nudged(api, "p0") and nudged(api, "p1"), what="both are woken")
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+
+
+def test_a_pod_group_that_is_deleted_while_its_pods_are_at_bind(api, start):  # noqa: F811
+    scheduler, pods = group_of(api, start, 2, 2)
+    calls = at_bind(scheduler, pods[:1])
+    api.delete("podgroups", "g", "default")
+    assert calls[0].result() != ""
+    wait_for(lambda: scheduler.used() == {"a": [0]}, what="all places are given back")
+    assert reasons(scheduler, pods[1], ["a"]) == {"its gang has no PodGroup and no min-available"}
+    pod_group(api, 2)
+    wait_for(lambda: nudged(api, "p0") and nudged(api, "p1"), what="both are woken")
+    assert at_once_again(scheduler, pods) == ["", ""]
+
+
+@pytest.mark.parametrize("value", [0, -1, 1001, 1.5, "2", None, [2], 10**30])
+def test_a_pod_group_with_a_malformed_min_member_lets_nobody_start_and_says_so(api, start, person, value):  # noqa: F811
+    """Also where the pods' labels say a number: a PodGroup comes before them."""
+    reason = "its PodGroup's minMember is no number from 1 to 1000"
+    gpu_node(api, "a", 10240)
+    pod_group(api, value)
+    scheduler = starts(api, start)
+    pods = [member(api, f"p{i}", 3) for i in range(2)]
+    ready(scheduler, *pods)
+    wait_for(lambda: told(scheduler, pods[0]) == {reason})
+    person.world(scheduler)
+    assert f"0 of 2 pods are placed: {reason}.\n" in person.why("p0")
+    change(api, minMember=2)
+    wait_for(lambda: nudged(api, "p0"), what="they are woken")
+    change(api, minMember=value)
+    wait_for(lambda: told(scheduler, pods[0]) == {reason})
+    api.delete("podgroups", "g", "default")
+    wait_for(lambda: nodes_of(scheduler, pods[0], ["a"]) == ["a"], 40, "the labels' number counts")
+
+
+def test_a_pod_group_that_becomes_malformed_while_its_pods_are_planned(api, start):  # noqa: F811
+    scheduler, pods = group_of(api, start, 2, 2)
+    assert nodes_of(scheduler, pods[0], ["a"]) == ["a"]
+    change(api, minMember=5000)
+    wait_for(lambda: scheduler.used() == {"a": [0]}, 5, "the places are given back")
+    assert schedule(scheduler, api.create_pod("single", gpu_mem=10), ["a"]) == ""
+
+
+def test_a_pod_group_that_needs_more_than_run_does_not_end_them(api, start):  # noqa: F811
+    """Nor after a restart, nor when the PodGroup goes: the gang has started. A pod in place of another needs nobody."""
+    scheduler, pods = group_of(api, start, 2, 2, "--gang-timeout", "1")
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]
+    wait_for(lambda: not any("ration.dev/gang" in api.pod(f"p{i}")["metadata"]["annotations"] for i in range(2)))
+    change(api, minMember=5)
+    scheduler.stop()
+    scheduler = starts(api, start, "--gang-timeout", "1")
+    later = in_group(api, "p2")
+    ready(scheduler, *pods, later)
+    wait_for(lambda: gang(scheduler, "p0").get("cameAbout"), what="the gang has started")
+    assert schedule(scheduler, later, ["a"]) == ""
+    api.delete("podgroups", "g", "default")
+    time.sleep(2)
+    assert not api.requests_for("POST", "/eviction$")
+
+
+def test_a_pod_group_that_needs_more_after_a_part_was_bound_has_the_part_evicted(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    pod_group(api, 2)
+    first = in_group(api, "p0")
+    api.bind("p0", "a", annotations={"ration.dev/gang": "forming", "ration.dev/bound-gang": '{"name":"g"}', **has(3)})
+    scheduler = starts(api, start, "--gang-timeout", "2")
+    ready(scheduler, first)
+    change(api, minMember=3)
+    second = in_group(api, "p1")
+    ready(scheduler, second)
+    assert waits(scheduler, second) == WAITS
+    wait_for(lambda: api.events("GangIncomplete"), 20, what="the part is evicted")
+    assert bound(api, "p1") == [None]
+
+
+def test_gpus_are_not_kept_for_a_gang_whose_pod_group_is_gone(api, start):  # noqa: F811
+    gpu_node(api, "a", 10240)
+    for i in range(2):
+        api.create_pod(f"there{i}", gpu_mem=5, node="a", annotations=has(5))
+    pod_group(api, 3)
+    scheduler = starts(api, start, "--gang-keep-after", "1")
+    pods, small = [in_group(api, f"p{i}") for i in range(3)], api.create_pod("small", gpu_mem=1)
+    ready(scheduler, *pods, small)
+    assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
+    wait_for(lambda: gang(scheduler, "p0").get("keeping"), what="GPUs are kept")
+    api.delete("pods", "there0", "default")
+    wait_for(lambda: scheduler.used() == {"a": [5]})
+    assert reasons(scheduler, small, ["a"]) == {"no GPU has 1 units free"}
+    api.delete("podgroups", "g", "default")
+    wait_for(lambda: nodes_of(scheduler, small, ["a"]) == ["a"], what="nothing is kept any more")
+
+
+def test_a_pod_group_that_changes_all_the_time_loses_and_blocks_nothing(api, start):  # noqa: F811
+    """Raised, lowered, malformed, deleted and made anew while kube-scheduler asks: no part is bound, then all are."""
+    scheduler, pods = group_of(api, start, 3, 3)
+    end = time.monotonic() + 8
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(keep_asking, scheduler, pod, end) for pod in pods]
+        turn = 0
+        while time.monotonic() < end:
+            turn += 1
+            if turn % 4 == 3:
+                api.delete("podgroups", "g", "default")
+                pod_group(api, 5)
+            else:
+                change(api, minMember=[4, "x", 1000][turn % 3])
+            time.sleep(0.05)
+        assert [call.result() for call in calls] == [None] * 3
+    assert bound(api, "p0", "p1", "p2") == [None] * 3
+    change(api, minMember=3)
+    assert at_once_again(scheduler, pods) == [""] * 3
+    wait_for(lambda: scheduler.used() == {"a": [9]})
+
+
+def keep_asking(scheduler, pod, end):
+    """As kube-scheduler does with a pod that it cannot place; fails if the pod is bound."""
+    while time.monotonic() < end:
+        assert schedule(scheduler, pod, ["a"]) != ""
+        time.sleep(0.2)
+
+
+def test_a_pod_group_of_another_name_is_none_of_the_gangs(api, start):  # noqa: F811
+    scheduler, pods = group_of(api, start, 2, 2)
+    api.delete("podgroups", "g", "default")
+    pod_group(api, 2, name="other")
+    wait_for(lambda: told(scheduler, pods[0]) == {"its gang has no PodGroup and no min-available"})
+    for name in ("p0", "p1"):
+        label(api, name, {POD_GROUP: "other"})
+    pods = [api.pod("p0"), api.pod("p1")]
+    wait_for(lambda: nodes_of(scheduler, pods[0], ["a"]) == ["a"], what="a gang of the other name")
+    assert at_once(scheduler, pods, ["a"]) == ["", ""]

@@ -94,6 +94,57 @@ static void a_planned_member_that_leaves_gives_its_place_back_and_the_others_the
 	assert_string_equal(scene_held(scene, "u0"), "");
 }
 
+static void set_min(struct scene *scene, uint32_t min)
+{
+	assert_int_equal(gangs_set_group(&scene->gangs, "default/g", &(struct gang_group){.min = min}), 0);
+	scene_wait(scene, 0);
+}
+
+static void a_pod_group_that_needs_fewer_sends_those_at_bind(void **state)
+{
+	struct scene *scene = scene_gang(*state, 2, 3, 0);
+
+	set_min(scene, 3);
+	scene_all_at_bind(scene, two, 2);
+	scene_orders(scene);
+	set_min(scene, 2);
+	assert_string_equal(scene_orders(scene), "go:u0 ");
+	/* Who carries it out sends both; if nobody does, the barrier's time ends it. */
+	scene_wait(scene, 5 * SECOND);
+	assert_string_equal(scene_orders(scene), "away:u0 away:u1 ");
+}
+
+static void a_pod_group_that_says_no_number_ends_a_plan_and_lets_nobody_start(void **state)
+{
+	struct scene *scene = scene_gang(*state, 2, 2, 2);
+
+	assert_int_equal(scene_ask(scene, "u0"), GANG_NODE);
+	set_min(scene, 0);
+	assert_string_equal(scene_held(scene, "u0"), "");
+	assert_string_equal(scene_held(scene, "u1"), "");
+	scene_wait(scene, 60 * SECOND);
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	assert_string_equal(scene->text, "its PodGroup's minMember is no number from 1 to 1000");
+	gangs_remove_group(&scene->gangs, "default/g");
+	assert_int_equal(scene_ask(scene, "u0"), GANG_NODE);
+}
+
+static void a_gang_that_has_started_stays_so_whatever_its_pod_group_says(void **state)
+{
+	static const uint32_t mins[] = {5, 0, 2};
+	struct scene *scene = scene_gang(*state, 2, 2, 2);
+
+	scene_bound_together(scene, two, 2);
+	for (size_t i = 0; i < 3; i++) {
+		set_min(scene, mins[i]);
+		scene_wait(scene, 120 * SECOND);
+		assert_string_equal(scene_orders(scene), "");
+	}
+	scene_pod(scene, "u2", "g", 2, 5);
+	set_min(scene, 9);
+	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -102,6 +153,9 @@ int main(void)
 		scene_test(a_bound_member_stays_in_its_gang_whatever_its_labels_say),
 		scene_test(a_member_whose_binding_is_on_its_way_stays_until_it_is_refused),
 		scene_test(a_planned_member_that_leaves_gives_its_place_back_and_the_others_theirs),
+		scene_test(a_pod_group_that_needs_fewer_sends_those_at_bind),
+		scene_test(a_pod_group_that_says_no_number_ends_a_plan_and_lets_nobody_start),
+		scene_test(a_gang_that_has_started_stays_so_whatever_its_pod_group_says),
 	};
 
 	return cmocka_run_group_tests_name("gang changes", tests, NULL, NULL);
