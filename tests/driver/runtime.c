@@ -1,12 +1,12 @@
-/* The part of CUDA's runtime by which PyTorch finds GPUs and manages memory, on the driver's public functions alone.
+/* The part of CUDA's runtime by which PyTorch finds GPUs and manages memory, on the driver's public functions
+ * alone.
  *
- * NVIDIA's libcudart also uses functions without names (cuGetExportTable), which the simulated driver does not have.
- * With this library in its place PyTorch's own allocators run on the simulated driver: those for pieces, for
- * expandable segments and for pools. Each thread has the primary context of its device; kernels are not launched.
- * Types and signatures are those of NVIDIA's headers of CUDA 12.
+ * NVIDIA's libcudart also uses functions without names (cuGetExportTable), which the simulated driver does
+ * not have. With this library in its place PyTorch's own allocators run on the simulated driver: those for
+ * pieces, for expandable segments and for pools. Each thread has the primary context of its device; kernels
+ * are not launched. Types and signatures are those of NVIDIA's headers of CUDA 12.
  */
-#define __CUDA_API_VERSION_INTERNAL 1
-#define cudaGetDeviceProperties_v2 cudaGetDeviceProperties_v2
+#define __CUDA_API_VERSION_INTERNAL /* functions under the names that libraries export */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -104,6 +104,9 @@ cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *ret, int of)
 	found.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, of);
 	found.multiProcessorCount = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, of);
 	found.memoryPoolsSupported = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, of);
+	found.pciDomainID = attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, of); /* NVML is asked by these */
+	found.pciBusID = attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, of);
+	found.pciDeviceID = attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, of);
 	found.warpSize = 32;
 	if (r == CUDA_SUCCESS)
 		*ret = found;
@@ -179,7 +182,8 @@ cudaError_t cudaFreeHost(void *pointer)
 	return BOUND(cuMemFreeHost(pointer));
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpyAsync(
+	void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
 	return BOUND(cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream));
 }
@@ -282,8 +286,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
 	unsigned long long *id, cudaGraph_t *graph, const cudaGraphNode_t **dependencies, size_t *count)
 {
-	return BOUND(cuStreamGetCaptureInfo_v2(stream, (CUstreamCaptureStatus *)status,
-		(cuuint64_t *)id, graph, dependencies, count));
+	return BOUND(cuStreamGetCaptureInfo_v2(
+		stream, (CUstreamCaptureStatus *)status, (cuuint64_t *)id, graph, dependencies, count));
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
@@ -338,7 +342,7 @@ void __cudaRegisterFunction(void **handle, const char *stub, char *name, const c
 {
 }
 
-void __cudaRegisterVar(void **handle, char *variable, char *name, const char *mangled, int external, size_t size,
-	int constant, int global)
+void __cudaRegisterVar(void **handle, char *variable, char *name, const char *mangled, int external,
+	size_t size, int constant, int global)
 {
 }
