@@ -160,6 +160,14 @@ static bool exports(const struct tables *tables, const char *name)
 	return false;
 }
 
+static bool exports_all(const struct tables *tables, const struct elf_names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		if (!exports(tables, names->list[i]))
+			return false;
+	return true;
+}
+
 /* The next symbol that is a spare entry from *cursor on, and the room for its name. */
 static bool next_spare(const struct tables *tables, size_t *cursor, char **ret_name, size_t *ret_room)
 {
@@ -233,14 +241,18 @@ int elf_fit(char *data, size_t len, const struct elf_names *names)
 	size_t count;
 	int given;
 
-	if (!read_tables(data, len, &tables) || !relocations_name_none(data, len, tables.first))
+	if (!read_tables(data, len, &tables))
+		return -ENOEXEC;
+	if (exports_all(&tables, names))
+		return 0;
+	if (!relocations_name_none(data, len, tables.first))
 		return -ENOEXEC;
 	count = tables.count - tables.first;
 	entries = calloc(count + 1, sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
 	given = give_names(&tables, names);
-	for (size_t i = 0; given > 0 && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		uint32_t hash = gnu_hash(name_of(&tables, tables.first + i));
 
 		entries[i] = (struct entry){.symbol = tables.symbols[tables.first + i],
@@ -249,9 +261,7 @@ int elf_fit(char *data, size_t len, const struct elf_names *names)
 			.bucket = hash % tables.buckets_count,
 			.was = i};
 	}
-	if (given > 0) {
-		qsort(entries, count, sizeof(*entries), compare_entries);
-		write_entries(&tables, entries, count);
-	}
+	qsort(entries, count, sizeof(*entries), compare_entries);
+	write_entries(&tables, entries, count);
 	return given;
 }

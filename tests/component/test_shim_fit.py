@@ -2,12 +2,13 @@
 functions are passed on. What is limited stays limited."""
 import os
 import re
+import signal
 import subprocess
 
 import pytest
 
 import fake_driver
-from test_run import LAYERS, SANITIZED, as_nobody, machine    # noqa: F401 (fixture)
+from test_run import LAYERS, SANITIZED, as_nobody, keeper_of, machine    # noqa: F401 (fixture)
 from test_run_loading import needs_musl, version
 from test_run_mounts import as_root
 
@@ -113,8 +114,31 @@ def test_a_driver_that_is_known_needs_no_files_of_its_own(machine, layer):    # 
     assert "grant" in done.stdout and "shim" not in done.stdout.split()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the layer of mounts is seen as root")
-def test_root_inside_cannot_write_the_libraries(newer):
-    done = newer.run("sh", "-c", "d=$(dirname $RATION_GRANT)/shim; ls $d; touch $d/x || echo refused; "
-                     "sh -c 'echo x >> '$d/libcuda.so.1 || echo refused", args=["--layer", "mount"])
-    assert done.stdout.split() == ["libcuda.so.1", "libnvidia-ml.so.1", "refused", "refused"], done.stdout + done.stderr
+REWRITE = """
+d=$(dirname $RATION_GRANT)/shim
+ls $d
+touch $d/x || echo refused
+sh -c "echo x >> $d/libcuda.so.1" || echo refused
+unshare -Urm sh -c "mount -o remount,rw $d && echo x >> $d/libcuda.so.1" || echo refused
+exit 0
+"""
+
+
+def test_a_user_inside_cannot_write_the_libraries(newer):
+    """Though they are his: what the run mounted is read-only, in a user namespace of his own as well. (Root could mount it again.)"""
+    done = as_nobody(newer, *newer.command("sh", "-c", REWRITE, args=["--layer", "mount"]))
+    assert done.stdout.split() == ["libcuda.so.1", "libnvidia-ml.so.1", "refused", "refused", "refused"], done.stdout + done.stderr
+    assert "Read-only" in done.stderr
+    assert newer.becomes_empty()
+
+
+def test_what_a_dead_run_left_is_removed(newer):
+    """Its libraries among it, where it was killed with its monitor."""
+    run = newer.start("sleep", "100", args=["--layer", "preload"])
+    os.kill(keeper_of(newer), signal.SIGKILL)
+    run.kill()
+    run.communicate()
+    left, = newer.folders()
+    assert sorted(p.name for p in (newer.runs / left / "shim").iterdir()) == ["libcuda.so.1", "libnvidia-ml.so.1"]
+    assert newer.run("true").returncode == 0
+    assert newer.becomes_empty()
