@@ -7,8 +7,9 @@ import time
 import pytest
 
 import doctor_report
-from agent_fixture import wait_for
+from agent_fixture import SANITIZED, wait_for
 from cgpu_node import in_service, isolated, not_ready, problem, pytestmark, start, version_of, versions  # noqa: F401
+from isolated import Node
 from test_doctor_node import LIBRARIES, node  # noqa: F401 (fixture)
 from test_metrics import agent_page
 
@@ -123,8 +124,8 @@ def test_the_shim_of_a_container_has_the_functions_of_the_driver_that_it_came_un
     assert named(down, first) == {"nvmlNewThing"}
     library = next((down.driver / "lib").glob("libnvidia-ml.so.*.*"))
     newer = library.with_name("libnvidia-newer")
-    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-Wl,--no-as-needed", "-o", newer, library.with_name("libnvidia-ow.so.1"),
-                    f"-Wl,-rpath,{library.parent}"], input="int nvmlNewThing(void) { return 0; } int nvmlNewer(void) { return 0; }",
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-Wl,--no-as-needed", "-o", newer,
+                    library.with_name("libnvidia-ow.so.1"), f"-Wl,-rpath,{library.parent}"], input="int nvmlNewThing(void) { return 0; } int nvmlNewer(void) { return 0; }",
                    text=True, check=True)
     newer.rename(library)
     wait_for(lambda: len(versions(down)) == 2, timeout=15)
@@ -152,3 +153,23 @@ def test_a_driver_that_is_known_is_not_told_of():
         w.kubelet.wait_devices(30, timeout=15)
         wait_for(lambda: in_service(w))
         assert agent_page(w)("ration_driver_unknown_functions") == 0 and not w.api.events(REASON)
+
+
+@pytest.mark.skipif(SANITIZED, reason="a program of C cannot load a sanitized driver")
+def test_a_program_in_a_container_that_is_linked_with_a_new_function_starts():
+    """With the shim that the agent installed, from the place where a container has it; the driver's function answers 77."""
+    with Node() as node:
+        node.change_driver("int nvmlNewThing(int a) { return a + 70; }\n")
+        program = node.dir / "linked"
+        subprocess.run(["cc", "-x", "c", "-", "-o", program, f"-L{node.driver}/lib", "-l:libnvidia-ml.so.1",
+                        "-Wl,--unresolved-symbols=ignore-in-shared-libs"], check=True, text=True,
+                       input='int printf(const char *, ...), nvmlNewThing(int);\nint main(void) { printf("%d", nvmlNewThing(7)); }\n')
+        node.kubelet.start()
+        node.start_agent()
+        node.kubelet.wait_devices(30, timeout=15)
+        done = node.program(*node.start_container(), f"""
+            import subprocess
+            done = subprocess.run(["{program}"], env=dict(os.environ, LD_LIBRARY_PATH="/run/ration/shim"), capture_output=True, text=True)
+            say(done.stdout or done.stderr)
+            """)
+        assert done.reads() == "77"

@@ -73,7 +73,8 @@ int main(void) { printf("%%d", %s(NULL)); return 0; }
 def test_a_program_that_is_linked_with_one_starts(driver, older, way, tmp_path):
     names, folder = older
     # These refuse NULL, or say that the driver is not initialized.
-    name = next(n for n in sorted(names["libcuda.so.1"]) if re.fullmatch(r"cu(Event|Stream|Ctx)(Query|GetFlags|Synchronize|GetId|Destroy)", n))
+    suitable = r"cu(Event|Stream|Ctx)(Query|GetFlags|Synchronize|GetId|Destroy)"
+    name = next(n for n in sorted(names["libcuda.so.1"]) if re.fullmatch(suitable, n))
     (tmp_path / "linked.c").write_text(LINKED % (name, name))
     program = tmp_path / "linked"
     subprocess.run(["cc", "-w", "-o", program, tmp_path / "linked.c", driver.library("libcuda.so.1"),
