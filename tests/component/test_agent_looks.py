@@ -190,6 +190,7 @@ def test_new_context_waits_for_an_agent_that_lives_and_hardly_for_one_that_does_
     took, free = made()
     assert 250 <= took < (500 if not SANITIZED else 5000) and free == LIMIT - 3 * CONTEXT    # it is charged
     node.start_agent()
+    wait_for_look(node, pod)    # of the new agent: the number is right already
     settles_at(node, pod, 2 * CONTEXT)
 
 
