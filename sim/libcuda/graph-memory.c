@@ -120,7 +120,7 @@ static struct region *next_idle(const struct device *device, size_t *cursor)
 	return NULL;
 }
 
-/* Some more of the card's memory for graphs; false if there is none. */
+/* Takes more memory of the GPU for graphs. False if the GPU is full. */
 static bool grow(struct device *device, uint64_t bytes)
 {
 	if (card_take(device, bytes) != CUDA_SUCCESS)
