@@ -70,7 +70,8 @@ static void unmap(struct region *region)
 	region->mapped = false;
 }
 
-/* The address is nobody's once no node has it and no application. What was mapped there stays reserved. */
+/* Forgets regions that neither a graph's node nor the application uses. Memory that was mapped there stays
+ * reserved for graphs. */
 static void forget_unused(struct region *region)
 {
 	if (region->users > 0 || region->in_use)
@@ -129,7 +130,7 @@ static bool grow(struct device *device, uint64_t bytes)
 	return true;
 }
 
-/* New memory of the card is taken first. Where there is none, idle graphs have to do without theirs. */
+/* Takes new memory of the GPU first. If the GPU is full, takes memory from graphs that do not run. */
 static CUresult reserve(struct device *device, uint64_t size)
 {
 	const struct totals *t = totals_of(device);

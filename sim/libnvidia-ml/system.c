@@ -173,8 +173,8 @@ nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned *ret_count)
 	return no_units(ret_count);
 }
 
-/* Tables of functions without public names, which nvidia-smi asks for, initialised or not. There are none
- * here. */
+/* nvidia-smi asks for tables of functions that have no public names, before nvmlInit too. The simulated
+ * library has no such tables. */
 nvmlReturn_t nvmlInternalGetExportTable(const void **ret_table, const void *id)
 {
 	if (!ret_table || !id)

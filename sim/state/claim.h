@@ -1,11 +1,11 @@
-/* claim.h - one process at a time adds to what it holds of a GPU. Any other process can finish that change, so
- * no process waits for one that is stopped or killed in the middle of it.
+/* claim.h - one process at a time adds to what it holds of a GPU. Any other process can finish that change,
+ * so no process waits for one that is stopped or killed in the middle of it.
  *
- * A GPU's claim is a version number and, in its lowest bits, the number of the slot that is being changed, plus
- * one (0: no slot is). Before a process claims, it writes the old and the new value of its slot's word into the
- * slot. A process that finds the claim taken makes that change and writes the next version; the change is made
- * once only, since no value of the word is used twice. A sum that a process computed between reading the
- * version and claiming it is still right, except for memory that was given back meanwhile.
+ * A GPU's claim is a version number and, in its lowest bits, the number of the slot that is being changed,
+ * plus one (0: no slot is). Before a process claims, it writes the old and the new value of its slot's word
+ * into the slot. A process that finds the claim taken makes that change and writes the next version; the
+ * change is made once only, since no value of the word is used twice. A sum that a process computed between
+ * reading the version and claiming it is still right, except for memory that was given back meanwhile.
  */
 #pragma once
 

@@ -34,7 +34,7 @@ int sim_memory_take(const struct sim_processes *processes, struct sim_process *s
 	return -ENOMEM;
 }
 
-/* Nobody but the owner changes the word while it claims nothing. */
+/* While the owner claims nothing, no other process changes the word. */
 void sim_memory_give(
 	const struct sim_processes *processes, struct sim_process *slot, unsigned card, uint64_t bytes)
 {

@@ -102,7 +102,7 @@ uint64_t sim_bytes_word(uint64_t before, uint64_t bytes)
 	return ((before >> SIM_BYTES_BITS) + 1) << SIM_BYTES_BITS | bytes;
 }
 
-/* Each word becomes another one, so that nobody finishes what the dead one had begun. */
+/* Each word gets a new value, so that no process finishes a change which the dead one had begun. */
 static void clear_slot(struct sim_process *slot)
 {
 	atomic_store(&slot->pid, 0);

@@ -19,7 +19,7 @@ struct error;
 
 /* shim_install() - copy what lies in the source folder, fit for the driver, unless this very content is
  * there. Negative errno with a sentence. May be called again at any time: what was removed or damaged is made
- * anew, each file by rename, so that who has the old one keeps it. */
+ * anew, each file by rename, so a process that has the old one open keeps it. */
 int shim_install(const char *source, const struct driver *driver, const char *state_dir,
 	char ret_version[SHIM_VERSION_SIZE], struct error *err);
 
