@@ -1,5 +1,5 @@
 /* Graphs that allocate. Their memory is the driver's own, per device; it takes it when a graph is launched or
- * uploaded, and the graph keeps it until it is destroyed or cuDeviceGraphMemTrim() takes what is idle. So
+ * uploaded, and keeps it, also after the graph's end, until cuDeviceGraphMemTrim() takes what is idle. So
  * before the first launch, and the first after a trim, what the graph allocates is paid.
  *
  * CUDA programming guide 13.0, "Graph Memory Nodes", "Physical Memory Footprint": reserved is what is there

@@ -322,17 +322,23 @@ static CUresult capture_graph(struct caller *caller, struct held *held)
 	return r == CUDA_SUCCESS ? end : r;
 }
 
+/* What a graph has allocated and does not free itself outlives it, so it is freed before or after the graph's
+ * end. */
 static void give_graph(struct caller *caller, struct held *held)
 {
+	bool early = caller_random(caller, 2);
+
 	if (held->graph.exec) {
 		cu.cuStreamSynchronize(caller->stream);
-		if (!held->graph.frees && caller_random(caller, 2))
+		if (!held->graph.frees && early)
 			cu.cuMemFreeAsync(held->graph.pointer, caller->stream);
 		cu.cuStreamSynchronize(caller->stream);
 		cu.cuGraphExecDestroy(held->graph.exec);
 	}
 	if (held->graph.graph)
 		cu.cuGraphDestroy(held->graph.graph);
+	if (held->graph.exec && !held->graph.frees && !early)
+		cu.cuMemFree_v2(held->graph.pointer);
 	if (caller->board->budget || (caller->trims && caller_random(caller, 4) == 0))
 		cu.cuDeviceGraphMemTrim(0);
 }
