@@ -6,6 +6,8 @@
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory.h"
+#include "shim/pacing-sample.h"
+#include "shim/pacing.h"
 
 /* A pool takes at least this much at a time; measured on no card yet, CUDA 11.2 and later are said to. */
 #define CHUNK (UINT64_C(32) << 20)
@@ -72,8 +74,7 @@ static void forget(const struct reserve_of *of)
 	private_unlock(&all->lock);
 }
 
-/* ---- what the driver says -------------------------------------------------------------------------------
- */
+/* ---- what the driver says ---------------------------------------------------------------------------- */
 
 static bool ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *ret_used)
 {
@@ -90,8 +91,7 @@ static bool ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *r
 		       (CUdevice)of->key, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, ret_used) == CUDA_SUCCESS;
 }
 
-/* ---- what is charged ------------------------------------------------------------------------------------
- */
+/* ---- what is charged --------------------------------------------------------------------------------- */
 
 struct settlement {
 	uint64_t reserved; /* what the driver says */
@@ -237,8 +237,7 @@ CUresult growth_catch_up(const struct reserve_of *of)
 	return settle_now(of, 0, &unused);
 }
 
-/* ---- which pool -----------------------------------------------------------------------------------------
- */
+/* ---- which pool -------------------------------------------------------------------------------------- */
 
 static bool pool_of_device(CUdevice device, struct reserve_of *ret_of)
 {
@@ -267,9 +266,13 @@ static bool device_of_stream(CUstream stream, CUdevice *ret_device)
 	return found;
 }
 
-static uint64_t growth_of(uint64_t size)
+/* In a stream that captures, the driver makes a node of a graph, for which the launch pays, and takes nothing
+ * out of the pool. Another thread may end the capture meanwhile, so this is a growth all the same. */
+static CUresult begin(struct growth *growth, const struct reserve_of *of, uint64_t size, CUstream stream)
 {
-	return size < CHUNK ? CHUNK : memory_rounded(size);
+	uint64_t of_pool = sample_captures(stream) ? 0 : size;
+
+	return growth_begin(growth, of, of_pool, size < CHUNK ? CHUNK : memory_rounded(size));
 }
 
 typedef CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
@@ -280,11 +283,9 @@ typedef CUresult (*free_async)(CUdeviceptr, CUstream);
  * what it can. */
 static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
 {
-	bool unused;
-
 	give_back(address, stream);
 	DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
-	settle_now(of, 0, &unused);
+	growth_catch_up(of);
 }
 
 /* After the driver has answered r. */
@@ -311,7 +312,7 @@ static CUresult allocate(
 
 	if (!device_of_stream(stream, &device) || !pool_of_device(device, &of))
 		return take(address, size, stream);
-	r = growth_begin(&growth, &of, size, growth_of(size));
+	r = begin(&growth, &of, size, stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	return allocated(&growth, take(address, size, stream), give_back, address, stream);
@@ -329,14 +330,13 @@ static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool po
 	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
 		return take(address, size, pool, stream);
 	of.card = object.card;
-	r = growth_begin(&growth, &of, size, growth_of(size));
+	r = begin(&growth, &of, size, stream);
 	if (r != CUDA_SUCCESS)
 		return r;
 	return allocated(&growth, take(address, size, pool, stream), give_back, address, stream);
 }
 
-/* ---- hooks ----------------------------------------------------------------------------------------------
- */
+/* ---- hooks ------------------------------------------------------------------------------------------- */
 
 HOOK CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
 {
@@ -345,7 +345,8 @@ HOOK CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream
 
 HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t size, CUstream stream)
 {
-	return allocate(address, size, stream, DRIVER(cuMemAllocAsync_ptsz), DRIVER(cuMemFreeAsync_ptsz));
+	return allocate(address, size, pacing_own_stream(stream), DRIVER(cuMemAllocAsync_ptsz),
+		DRIVER(cuMemFreeAsync_ptsz));
 }
 
 HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
@@ -357,8 +358,8 @@ HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemor
 HOOK CUresult cuMemAllocFromPoolAsync_ptsz(
 	CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
 {
-	return allocate_from(address, size, pool, stream, DRIVER(cuMemAllocFromPoolAsync_ptsz),
-		DRIVER(cuMemFreeAsync_ptsz));
+	return allocate_from(address, size, pool, pacing_own_stream(stream),
+		DRIVER(cuMemAllocFromPoolAsync_ptsz), DRIVER(cuMemFreeAsync_ptsz));
 }
 
 static bool keep_card(struct object *pool, void *context)

@@ -260,6 +260,56 @@ def test_a_captured_allocation_is_charged_when_it_is_launched(granted):
     """)
 
 
+@pytest.mark.parametrize("suffix", ["", "_ptsz"])
+def test_a_captured_allocation_needs_no_room_before_its_launch(granted, suffix):
+    """At the limit the driver still makes the node, as it does on a full GPU. The launch is refused until there is room."""
+    granted.script(GRAPHS, f"""
+        suffix, per_thread = {suffix!r}, c_void_p(2)
+        stream = None if suffix else out("cuStreamCreate", c_void_p, 1)
+        def capture(allocate, *pool):
+            begin_capture(stream or per_thread)
+            ok(getattr(cu, allocate + suffix)(byref(c_uint64()), c_size_t(300 * MiB), *pool, stream))
+            return instantiate(end_capture(stream or per_thread))
+        full = alloc(2154 * MiB)
+        runs = [capture("cuMemAllocAsync"), capture("cuMemAllocFromPoolAsync", new_pool())]
+        same(2154 * MiB)
+        assert take(MiB, stream) == OOM
+        for run in runs:
+            assert cu.cuGraphLaunch(run, stream) == OOM
+        free(full)
+        for run in runs:
+            ok(cu.cuGraphLaunch(run, stream))
+        sync()
+        same(600 * MiB)
+    """)
+
+
+def test_an_allocation_whose_capture_ends_meanwhile_stays_within_the_limit(granted):
+    """Threads allocate what does not fit in a stream of which another thread begins and ends captures: each allocation is a node,
+    or is refused."""
+    granted.script(GRAPHS, """
+        stream = out("cuStreamCreate", c_void_p, 1)
+        alloc(2000 * MiB)
+        going, nodes, refused = True, [0], [0]
+        def work():
+            ok(cu.cuCtxSetCurrent(ctx))
+            while going:
+                p = take(400 * MiB, stream)
+                (refused if p == OOM else nodes)[0] += 1
+        threads = [threading.Thread(target=work) for i in range(3)]
+        for t in threads: t.start()
+        for i in range(20000):
+            ok(cu.cuStreamBeginCapture_v2(stream, 2))
+            ok(cu.cuGraphDestroy(end_capture(stream)))
+            if i >= 3000 and nodes[0] > 500 and refused[0] > 500: break
+        going = False
+        for t in threads: t.join()
+        assert nodes[0] and refused[0], (nodes, refused)
+        sync()
+        same(2000 * MiB)
+    """)
+
+
 def test_a_launch_that_does_not_fit_is_out_of_memory_and_later_runs(granted):
     granted.script(GRAPHS, """
         stream = out("cuStreamCreate", c_void_p, 1)
