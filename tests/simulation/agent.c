@@ -16,6 +16,8 @@
 
 #define ORPHANS_NS (30 * NS_PER_S)
 #define PREFERRED_NS (1500 * MS)
+#define SHOWN_NS NS_PER_S /* leftovers.c */
+#define REPORT_AGAIN_NS (3 * NS_PER_S)
 
 /* Bit of an id in the kubelet's masks: cards one after the other, CARD_UNITS_MAX each; then whole ones. */
 static const char *id_text(int bit)
@@ -123,6 +125,7 @@ void agent_start_process(struct sim *sim, int n)
 	agent->assigned = 0;
 	agent->leftovers = agent->lives = agent->ended = 0;
 	agent->asks_runtime = agent->held_changed = false;
+	memset(&agent->said, 0, sizeof(agent->said));
 	node_pods_init(&agent->pods);
 	served_init(&agent->served);
 	turn_init(&agent->turn);
@@ -223,21 +226,64 @@ static void runtime_answers(struct sim *sim, int n)
 		ask_runtime(sim, n, 300 * MS);
 }
 
+static void say_held(struct node *node)
+{
+	node->state.lives = node->agent.said.lives;
+	node->state.ended = node->agent.said.ended;
+	node->state.at = node->agent.said.at;
+	node->state.unreadable = false;
+}
+
 static void held_written(struct sim *sim, int n)
 {
 	struct node *node = &sim->nodes[n];
 
 	if (!node->agent.held_changed)
 		return;
-	if (api_is_away_from(sim, n)) {
+	if (api_is_away_from(sim, n) || node->state.gone) {
 		sim_after(sim, NS_PER_S, EVENT_HELD, node->agent.epoch, n, 0, 0);
 		return;
 	}
 	count(sim, COUNT_HELD);
 	node->agent.held_changed = false;
-	node->state.lives = node->agent.lives;
-	node->state.ended = node->agent.ended;
-	node->state.at++;
+	node->agent.said.at = node->agent.leftovers ? ++node->held_writes : 0;
+	node->agent.said.lives = node->agent.lives;
+	node->agent.said.ended = node->agent.ended;
+	node->agent.said_ns = sim->now_ns;
+	say_held(node);
+	api_set_node(sim, n);
+}
+
+void agent_node_changed(struct sim *sim, int n, int64_t delay_ns)
+{
+	sim_after(sim, delay_ns, EVENT_REPORT, sim->nodes[n].agent.epoch, n, 0, 0);
+}
+
+static bool held_is_ours(const struct node *node)
+{
+	return node->state.lives == node->agent.said.lives && node->state.ended == node->agent.said.ended &&
+	       node->state.at == node->agent.said.at && !node->state.unreadable;
+}
+
+/* report.c: what the watch shows of the Node object is compared with what it is to say. While ration.dev/held
+ * is being written only the rest is. */
+static void report(struct sim *sim, int n)
+{
+	struct node *node = &sim->nodes[n];
+	bool restores = !node->agent.held_changed && node->agent.synced &&
+			sim->now_ns - node->agent.said_ns >= SHOWN_NS &&
+			sim->broken != BREAK_HELD_NOT_RESTORED;
+
+	if (!node->state.bare && held_is_ours(node))
+		return;
+	agent_node_changed(sim, n, REPORT_AGAIN_NS);
+	if (node->state.gone || api_is_away_from(sim, n) || (!node->state.bare && !restores))
+		return;
+	node->state.bare = false;
+	if (restores) {
+		count(sim, COUNT_HELD_RESTORED);
+		say_held(node);
+	}
 	api_set_node(sim, n);
 }
 
@@ -292,7 +338,14 @@ void agent_synced(struct sim *sim, int n)
 		for_each_bit (i, node->records | node->state.lives)
 			if (!node_pods_by_uid(&node->agent.pods, sim->pods[i].uid_text))
 				leftover_add(sim, n, i);
+	if (!node->agent.synced && (node->state.at || node->state.unreadable)) {
+		node->agent.held_changed = true; /* it is not this process's word */
+		if (!node->agent.leftovers)
+			sim_after(sim, agent_takes(sim, n, 3000, 300000), EVENT_HELD, node->agent.epoch, n, 0,
+				0);
+	}
 	node->agent.synced = true;
+	agent_node_changed(sim, n, agent_takes(sim, n, 5000, 300000));
 	forget_gone(sim, n);
 }
 
@@ -795,6 +848,10 @@ void agent_on_event(struct sim *sim, const struct event *event)
 	case EVENT_HELD:
 		if (event->epoch == node->agent.epoch && node->agent.alive)
 			held_written(sim, event->a);
+		break;
+	case EVENT_REPORT:
+		if (event->epoch == node->agent.epoch && node->agent.alive)
+			report(sim, event->a);
 		break;
 	case EVENT_STRAYS:
 		if (event->epoch == node->agent.epoch && node->agent.alive)

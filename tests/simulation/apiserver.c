@@ -148,10 +148,8 @@ void api_set(struct sim *sim, int pod, const struct state *state)
 {
 	const struct state *old = &sim->pods[pod].state;
 
-	/* The end is when nothing has happened for long. */
-	if (old->nudge == state->nudge && old->verdict == state->verdict &&
-		sim->end_ns < sim->now_ns + sim_aftermath_ns(sim))
-		sim->end_ns = sim->now_ns + sim_aftermath_ns(sim);
+	if (old->nudge == state->nudge && old->verdict == state->verdict)
+		sim_goes_on(sim, 0);
 	sim->pods[pod].state = *state;
 	sim->pods[pod].state.version++;
 	sim->truth_changed = true;

@@ -233,14 +233,53 @@ static void orphan_that_only_the_agent_knows(struct plan *plan)
 	stays(plan, 4500, 6);
 }
 
-static int one_waited(const struct sim *sim, const struct statistics *statistics)
+/* A running container of a deleted pod, and a person who changes what its node says of it. Nothing may be
+ * bound to its card in these 45 s, which are longer than the time of a ghost that no node names. */
+static void orphan_and_held(struct plan *plan, enum input_kind kind, uint8_t what, uint32_t ms)
 {
-	return statistics->counts[COUNT_WAITS] ? running(statistics, 1) : -1;
+	plan->n_cards[0] = 1;
+	pod(plan, 0, 6, END_FORCED, 1000)->shape.grace_ms = 45000;
+	stays(plan, 1500, 6);
+	fault(plan, 4000, kind, 0, ms)->b = what;
+}
+
+static void held_removed(struct plan *plan)
+{
+	orphan_and_held(plan, INPUT_HELD, HELD_REMOVED, 0);
+}
+
+static void held_emptied(struct plan *plan)
+{
+	orphan_and_held(plan, INPUT_HELD, HELD_EMPTIED, 0);
+}
+
+static void held_unreadable(struct plan *plan)
+{
+	orphan_and_held(plan, INPUT_HELD, HELD_UNREADABLE, 0);
+	/* There is room, but for a node that says what nobody can read. */
+	plan->inputs[0].shape.units[0] = 3;
+	plan->inputs[1].at_ms = 4100;
+	plan->inputs[1].shape.units[0] = 4;
+}
+
+static void node_made_anew(struct plan *plan)
+{
+	orphan_and_held(plan, INPUT_NODE_ANEW, 0, 2000);
 }
 
 static int nobody_waited(const struct sim *sim, const struct statistics *statistics)
 {
 	return statistics->counts[COUNT_WAITS] ? -1 : running(statistics, 1);
+}
+
+static int held_is_restored(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_HELD_RESTORED] == 1 ? nobody_waited(sim, statistics) : -1;
+}
+
+static int one_waited(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_WAITS] ? running(statistics, 1) : -1;
 }
 
 static void row_16(struct plan *plan)
@@ -691,6 +730,14 @@ static const struct sim_case cases[] = {
 		orphan_of_a_silent_node, nobody_waited},
 	{"orphan-that-only-the-agent-knows", "a new container waits until the orphan has ended",
 		orphan_that_only_the_agent_knows, one_waited},
+	{"orphan-and-held-removed", "ration.dev/held is taken away while a container needs it", held_removed,
+		held_is_restored},
+	{"orphan-and-held-emptied", "likewise, it says that nothing runs", held_emptied, held_is_restored},
+	{"orphan-and-held-unreadable",
+		"likewise, nobody can read it: no pod comes until the agent has mended it", held_unreadable,
+		held_is_restored},
+	{"orphan-and-node-made-anew", "likewise, the Node object is deleted and comes back without it",
+		node_made_anew, held_is_restored},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},
 };
 

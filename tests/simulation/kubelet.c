@@ -238,9 +238,10 @@ static void stop_containers(struct sim *sim, int n, int pod)
 	struct pod *p = &sim->pods[pod];
 
 	for (int c = 0; c < p->shape.n_containers; c++) {
-		if (p->containers[c].state == C_RUNNING)
+		if (p->containers[c].state == C_RUNNING) {
 			sim_after(sim, p->shape.grace_ms * MS, EVENT_STOPPED, 0, n, pod, c);
-		else if (p->containers[c].state != C_DONE)
+			sim_goes_on(sim, p->shape.grace_ms * MS);
+		} else if (p->containers[c].state != C_DONE)
 			p->containers[c].state = C_NONE;
 	}
 }

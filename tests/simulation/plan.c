@@ -26,6 +26,8 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_UNIT] = "other unit",
 	[INPUT_MODE] = "other mode",
 	[INPUT_CUT_NODE] = "cut a node off",
+	[INPUT_HELD] = "change ration.dev/held",
+	[INPUT_NODE_ANEW] = "Node object made anew",
 };
 
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)
@@ -204,6 +206,40 @@ static void draw_cuts(struct plan *plan, int64_t span_ms)
 			(uint8_t)(2 + random_below(&random, 6)));
 }
 
+/* Again: containers that outlive their pods, and persons who change what their node says of them. */
+static void draw_held(struct plan *plan, int64_t span_ms)
+{
+	struct random random;
+	struct input *input;
+	int64_t at_ms;
+
+	random_seed(&random, plan->seed, 9);
+	if (!random_one_in(&random, 8) || plan->n_inputs + 4 > INPUTS_MAX)
+		return;
+	at_ms = random_between(&random, 1000, span_ms + 2000);
+	for (uint16_t i = 0; i < plan->n_inputs; i++) {
+		struct shape *shape = &plan->inputs[i].shape;
+
+		if (plan->inputs[i].kind != INPUT_POD || plan->inputs[i].at_ms >= at_ms || shape->gang ||
+			random_one_in(&random, 3))
+			continue;
+		shape->end = END_FORCED;
+		shape->lifetime_ms = (uint32_t)(at_ms - plan->inputs[i].at_ms +
+						random_between(&random, 0, 2000));
+		shape->grace_ms = (uint16_t)random_between(&random, 5000, 60000);
+	}
+	for (uint32_t n = 1 + random_below(&random, 2); n; n--) {
+		input = plan_add(plan, at_ms + random_between(&random, 0, 6000),
+			random_one_in(&random, 3) ? INPUT_NODE_ANEW : INPUT_HELD);
+		input->a = (uint8_t)random_below(&random, plan->n_nodes);
+		input->b = (uint8_t)random_below(&random, HELD_CHANGE_MAX);
+		input->ms = (uint32_t)random_between(&random, 5, 4000);
+	}
+	for (int i = 0; i < 2; i++)
+		plan_add_pod(plan, at_ms + random_between(&random, 0, 8000),
+			(uint8_t)(2 + random_below(&random, 6)));
+}
+
 /* Again a generator of their own: isolated nodes, and other sizes there. */
 static void draw_isolation(struct plan *plan, int64_t span_ms)
 {
@@ -332,6 +368,7 @@ void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 	if (what & DRAW_CARDS)
 		plan_draw_cards(plan, span_ms);
 	draw_cuts(plan, span_ms);
+	draw_held(plan, span_ms);
 }
 
 static void print_pod(const struct input *input, FILE *out)

@@ -66,6 +66,8 @@ enum input_kind {
 	INPUT_UNIT,		   /* a: node: its gpu-mem is to count in the other unit */
 	INPUT_MODE,		   /* a: node: it is to give whole cards, or no longer */
 	INPUT_CUT_NODE,		   /* a: node: it does not reach the API server, ms; it stays Ready */
+	INPUT_HELD,		   /* a: node: a person changes ration.dev/held; b: enum held_change */
+	INPUT_NODE_ANEW,	   /* a: node: its Node object is deleted, another one comes after ms */
 	INPUT_MAX
 };
 
@@ -77,6 +79,8 @@ enum binding_fault {
 	BINDING_THROTTLED,     /* not applied, 429 */
 	BINDING_FAULT_MAX
 };
+
+enum held_change { HELD_REMOVED, HELD_EMPTIED, HELD_UNREADABLE, HELD_CHANGE_MAX };
 
 struct input {
 	int64_t at_ms;

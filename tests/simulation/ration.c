@@ -55,15 +55,15 @@ void ration_kill(struct sim *sim, int pair)
 	watch_stop(sim, pair_watcher(pair, W_RATION_NODES));
 }
 
-/* Gone before our first LIST, and the node's word about it has not arrived: until it does, nobody can know.
- */
+/* Gone before our first LIST, and the node's word about it has not arrived: until it does, this process
+ * cannot know. It has no such excuse for a pod that its watch has shown, bound and gone. */
 static void miss_ghosts(struct sim *sim, const struct ration *ration)
 {
 	for (int i = 0; i < sim->n_pods; i++) {
 		struct pod *pod = &sim->pods[i];
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, pod->uid_text);
 
-		if (pod->state.exists || pod->unseen || !api_pod_lives(pod) ||
+		if (pod->state.exists || pod->unseen || !api_pod_lives(pod) || (ration->was_bound & BIT(i)) ||
 			(known && known->occupancy >= OCCUPANCY_BOUND))
 			continue;
 		pod->unseen = true;
@@ -139,12 +139,27 @@ static int add_held(const struct sim *sim, int node, const struct node_state *st
 	return r;
 }
 
+/* Its cards may be others now. */
+static void node_forget_holds(struct ration *ration, int node)
+{
+	for (int i = 0; i < PODS_MAX; i++)
+		if (ration->held[i] == node)
+			ration->held[i] = -1;
+}
+
 void ration_see_node(struct sim *sim, int pair, int node, const struct node_state *state)
 {
 	struct ration *ration = &sim->rations[pair];
 	struct node_facts facts = sim->nodes[node].facts;
 
+	if (state->gone) {
+		ledger_remove_node(&ration->ledger, facts.name, facts.uid);
+		node_forget_holds(ration, node);
+		ration_changed(sim, pair);
+		return;
+	}
 	held_init(&facts.held);
+	facts.held_unreadable = state->unreadable;
 	for (size_t k = 0; k < facts.n_gpus; k++)
 		facts.gpus[k].healthy = !(state->sick & (1 << k)) || sim->broken == BREAK_IGNORE_HEALTH;
 	ration->sick[node] = state->sick;
@@ -155,15 +170,17 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	if (state->at && add_held(sim, node, state, &facts.held) < 0)
 		sim->truncated = "out of memory";
 	facts.mixing |= sim->broken == BREAK_IGNORE_MIXING;
+	if (state->bare) {
+		facts.mode = GPU_MODE_NONE;
+		facts.n_gpus = 0;
+	}
 	if (ledger_set_node(&ration->ledger, &facts) < 0)
 		sim->truncated = "out of memory";
 	/* Our LIST of Leases shows one, whoever has written it when. */
 	if (!ledger_node(&ration->ledger, facts.name)->heard_ns && sim->broken != BREAK_SILENCE_IS_AN_END)
 		ledger_hear_agent(&ration->ledger, facts.name, sim->now_ns);
 	held_release(&facts.held);
-	for (int i = 0; i < sim->n_pods; i++)
-		if (ration->held[i] == node)
-			ration->held[i] = -1; /* its cards may be others now */
+	node_forget_holds(ration, node);
 	ration_changed(sim, pair);
 }
 
@@ -171,8 +188,11 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
 {
 	struct ration *ration = &sim->rations[pair];
+	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
 
 	ration->forgotten |= BIT(pod);
+	if (known && known->occupancy >= OCCUPANCY_BOUND)
+		ration->was_bound |= BIT(pod);
 	if (ended || sim->broken == BREAK_FREE_ON_DELETE)
 		ledger_remove_pod(&ration->ledger, sim->pods[pod].uid_text);
 	else

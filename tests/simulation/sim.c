@@ -55,6 +55,7 @@ const char *const broken_names[BREAK_MAX] = {
 	"cards-ignore-job",
 	"ignore-orphans",
 	"silence-is-an-end",
+	"held-not-restored",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -103,6 +104,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"containers that see cards of other pods of their job",
 	"changes of a node between memory and whole cards",
 	"times that a container had to wait for the end of an orphan",
+	"times that ration.dev/held was restored",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
@@ -118,9 +120,12 @@ void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t
 		sim->truncated = "QUEUE_MAX events are to come";
 }
 
-int64_t sim_aftermath_ns(const struct sim *sim)
+void sim_goes_on(struct sim *sim, int64_t for_ns)
 {
-	return sim->plan->n_gangs ? GANG_AFTERMATH_NS : AFTERMATH_NS;
+	int64_t end_ns = sim->now_ns + for_ns + (sim->plan->n_gangs ? GANG_AFTERMATH_NS : AFTERMATH_NS);
+
+	if (sim->end_ns < end_ns)
+		sim->end_ns = end_ns;
 }
 
 /* Mostly short, sometimes very long: what breaks things is the one that comes too late. */
@@ -207,7 +212,7 @@ static void start(struct sim *sim)
 		/* everything has started by then */
 		sim_after(sim, (input->at_ms + 3000) * MS, EVENT_INPUT, 0, i, 0, 0);
 	}
-	sim->end_ns = (last_ms + 3000) * MS + sim_aftermath_ns(sim);
+	sim_goes_on(sim, (last_ms + 3000) * MS);
 }
 
 static void kill_for(struct sim *sim, int index, const struct input *input)
@@ -244,6 +249,26 @@ static void set_card(struct sim *sim, const struct input *input, bool sick)
 	node->facts.gpus[input->b].healthy = !sick;
 	agent_list_devices(sim, input->a);
 	api_set_node(sim, input->a);
+}
+
+/* What the agent wrote to the Node object is gone, or the whole object is. */
+static void change_node(struct sim *sim, const struct input *input)
+{
+	struct node *node = &sim->nodes[input->a];
+
+	node->state.lives = node->state.ended = 0;
+	node->state.at = input->kind == INPUT_HELD && input->b == HELD_EMPTIED ? ++node->held_writes : 0;
+	node->state.unreadable = input->kind == INPUT_HELD && input->b == HELD_UNREADABLE;
+	node->state.gone = node->state.bare = input->kind == INPUT_NODE_ANEW;
+	api_set_node(sim, input->a);
+	agent_node_changed(sim, input->a, sim_delay(&node->random, 5000, 800000));
+}
+
+static void node_comes_back(struct sim *sim, int n)
+{
+	sim->nodes[n].state.gone = false;
+	api_set_node(sim, n);
+	ks_node_changed(sim);
 }
 
 /* A Binding of theirs may land when its node has changed; who counts by memory then bears it. */
@@ -327,6 +352,10 @@ static void input_happens(struct sim *sim, int index)
 	case INPUT_CARD:
 		set_card(sim, input, true);
 		break;
+	case INPUT_HELD:
+	case INPUT_NODE_ANEW:
+		change_node(sim, input);
+		break;
 	case INPUT_RESIZE:
 		kubelet_resize(sim, input->a);
 		break;
@@ -366,6 +395,9 @@ static void input_over(struct sim *sim, int index)
 		break;
 	case INPUT_CARD:
 		set_card(sim, input, false);
+		break;
+	case INPUT_NODE_ANEW:
+		node_comes_back(sim, input->a);
 		break;
 	default:
 		break;
@@ -448,6 +480,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_STRAYS:
 	case EVENT_RUNTIME:
 	case EVENT_HELD:
+	case EVENT_REPORT:
 		agent_on_event(sim, event);
 		break;
 	case EVENT_TERMS:

@@ -88,6 +88,7 @@ enum broken {
 	BREAK_IGNORE_JOB,
 	BREAK_IGNORE_ORPHANS,
 	BREAK_SILENCE_IS_AN_END,
+	BREAK_HELD_NOT_RESTORED,
 	BREAK_MAX
 };
 
@@ -164,6 +165,9 @@ struct node_state {
 	uint8_t sick;
 	bool other_unit, closed; /* ration.dev/unit, unit-pending */
 	bool whole;		 /* ration.dev/mode */
+	bool unreadable;	 /* ration.dev/held, after a person changed it */
+	bool gone;		 /* there is no Node object */
+	bool bare;		 /* the Node object is new: nothing of the agent is there yet */
 };
 
 struct change {
@@ -243,6 +247,7 @@ struct ration {
 	uint8_t sick[NODES_MAX];	      /* cards, as its watch has told */
 	int16_t listed_at[PODS_MAX];
 	uint64_t forgotten;	/* pods whose end the watch has told */
+	uint64_t was_bound;	/* of these: it had shown where they were */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
 	uint64_t sizing;	/* pods whose request for another size is being answered */
 	uint64_t unclear;	/* of these: what was answered may have been applied */
@@ -303,6 +308,11 @@ struct agent {
 	/* leftovers.c: pods that are gone while their containers may live */
 	uint64_t leftovers, lives, ended;
 	bool asks_runtime, held_changed;
+	struct {
+		uint64_t lives, ended;
+		uint16_t at;
+	} said; /* what this process wrote into ration.dev/held last */
+	int64_t said_ns;
 	struct turn turn;
 };
 
@@ -349,6 +359,7 @@ struct node {
 		uint8_t cards, sees;
 	} grant[PODS_MAX][CONTAINERS_MAX];
 	struct node_state state;
+	uint16_t held_writes;	    /* of ration.dev/held, by anybody: each says another time */
 	uint64_t records;	    /* of the agent, on disk: pods that were given a card */
 	struct terms_change change; /* the agent's; what is in force is on disk too */
 	bool asked_other;	    /* the unit that the cluster asks for */
@@ -405,6 +416,7 @@ enum counter {
 	COUNT_SEES_OTHERS,
 	COUNT_MODES,
 	COUNT_WAITS,
+	COUNT_HELD_RESTORED,
 	COUNT_MAX
 };
 
@@ -462,6 +474,7 @@ enum event_kind {
 	EVENT_STRAYS,
 	EVENT_RUNTIME,
 	EVENT_HELD,
+	EVENT_REPORT,
 	EVENT_TERMS,
 	EVENT_TERMS_WRITTEN,
 	EVENT_REMAKE,
@@ -521,7 +534,8 @@ struct sim {
 int sim_run(struct sim *sim, const struct plan *plan, enum broken broken, bool trace,
 	struct statistics *statistics); /* 0: no violation */
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c);
-int64_t sim_aftermath_ns(const struct sim *sim); /* nothing happened for so long: the end */
+/* sim_goes_on() - something happens after for_ns. The end is when nothing has happened for long. */
+void sim_goes_on(struct sim *sim, int64_t for_ns);
 int64_t sim_delay(struct random *random, int64_t usual_us, int64_t most_us);
 void sim_violate(struct sim *sim, const char *invariant, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -613,8 +627,9 @@ void agent_kill(struct sim *sim, int node);
 void agent_free(struct node *node);
 void agent_see(struct sim *sim, int node, int pod, const struct state *state, bool deleted);
 void agent_synced(struct sim *sim, int node);
-void agent_see_kubelet(struct sim *sim, int node);  /* kubelet.sock was made anew */
-void agent_list_devices(struct sim *sim, int node); /* health of a card has changed */
+void agent_see_kubelet(struct sim *sim, int node);		      /* kubelet.sock was made anew */
+void agent_list_devices(struct sim *sim, int node);		      /* health of a card has changed */
+void agent_node_changed(struct sim *sim, int node, int64_t delay_ns); /* its Node object: by others */
 bool agent_prestart(struct sim *sim, int node, uint64_t ids);
 void agent_on_event(struct sim *sim, const struct event *event);
 
