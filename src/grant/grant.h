@@ -44,6 +44,7 @@
 #define GRANT_PAUSE_NS INT64_C(20000000)
 #define GRANT_DEAD_EACH 16
 #define GRANT_DEAD 0x8000
+#define GRANT_KNOWN (UINT64_C(1) << 32)
 
 /* Constant. The order of the cards is their order inside: index 0 is the first that the program sees. */
 struct grant_file_card {
@@ -85,8 +86,11 @@ struct grant_file_live {
 	/* What a context takes on this card, as the last one showed; 0: not known. A context is charged that
 	 * much before it is made. */
 	_Atomic uint64_t context_bytes;
+	/* GRANT_KNOWN, and looked_for of the last sample that learnt the overhead of each process: no call of
+	 * the container began or ended meanwhile. 0: this keeper does not say that. */
+	_Atomic uint64_t known_for;
 	uint64_t next[GRANT_LAYOUT_STEP];
-	uint8_t reserved[16 - 8 * GRANT_LAYOUT_STEP]; /* zero */
+	uint8_t reserved[8 - 8 * GRANT_LAYOUT_STEP]; /* zero */
 };
 
 struct grant_file {
@@ -115,6 +119,7 @@ _Static_assert(offsetof(struct grant_file_live, core_share) == 40, "layout");
 _Static_assert(offsetof(struct grant_file_live, pause) == 64, "layout");
 _Static_assert(offsetof(struct grant_file_live, dead) == 72, "layout");
 _Static_assert(offsetof(struct grant_file_live, context_bytes) == 104, "layout");
+_Static_assert(offsetof(struct grant_file_live, known_for) == 112, "layout");
 _Static_assert(offsetof(struct grant_file, card_count) == 24, "layout");
 _Static_assert(offsetof(struct grant_file, container) == 32, "layout");
 _Static_assert(offsetof(struct grant_file, cuda_library) == 288, "layout");
@@ -187,4 +192,14 @@ static inline void grant_file_publish_overhead(
 static inline bool grant_was_looked(const struct grant_file *grant, unsigned card, uint32_t look_wanted)
 {
 	return (int32_t)((uint32_t)atomic_load(&grant->live[card].looked_for) - look_wanted) >= 0;
+}
+
+/* grant_was_known() - the same for a sample that learnt the overhead of each process. A keeper of an earlier
+ * version does not say which did: as grant_was_looked(). */
+static inline bool grant_was_known(const struct grant_file *grant, unsigned card, uint32_t look_wanted)
+{
+	uint64_t known = atomic_load(&grant->live[card].known_for);
+
+	return known ? (int32_t)((uint32_t)known - look_wanted) >= 0
+		     : grant_was_looked(grant, card, look_wanted);
 }

@@ -121,6 +121,8 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 	keeper->n_known[card] = n;
 	grant_file_publish_overhead(
 		keeper->grant, card, ret_found->overhead_bytes, looked_for, ret_found->guessed);
+	if (!ret_found->moved)
+		atomic_store(&keeper->grant->live[card].known_for, GRANT_KNOWN | looked_for);
 	if (ret_found->context_bytes)
 		atomic_store(&keeper->grant->live[card].context_bytes, ret_found->context_bytes);
 	outside_note_dead("/proc", keeper->self.time_namespace, keeper->grant, keeper->after,

@@ -80,7 +80,7 @@ static bool grow_end(struct growing *growing, CUresult r)
 		growing->turn = memory_begin_turn(card, ACCOUNT_TURN_CODE);
 	}
 	if (r == CUDA_SUCCESS) {
-		session_await_look(card);
+		session_await_known(card);
 		if (!has_room(card))
 			return false;
 	}

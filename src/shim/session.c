@@ -19,6 +19,10 @@
 #define QUERY_LOOK_NS INT64_C(50000000)
 #define LOOK_NS INT64_C(250000000)
 #define KEPT_LOOK_NS INT64_C(1000000000)
+/* A sample during which calls began or ended tells little. The keeper pauses the container at most each 250
+ * ms. */
+#define KNOWN_NS INT64_C(1000000000)
+#define KNOWN_STEP_NS INT64_C(20000000)
 
 /* Published once, complete. A second thread that came at the same time drops its own mappings. */
 struct shim_session *session_found;
@@ -174,6 +178,24 @@ void session_await_look(unsigned card)
 	wanted = want_look(found);
 	if (!await_look(found, card, wanted, begin, LOOK_NS) && account_is_kept(found->account))
 		await_look(found, card, wanted, begin, KEPT_LOOK_NS);
+	errno = saved;
+}
+
+void session_await_known(unsigned card)
+{
+	const struct shim_session *found = session_get();
+	int64_t stop_at = wait_now_ns() + KNOWN_NS;
+	uint32_t wanted;
+	int saved = errno;
+
+	if (!found)
+		return;
+	wanted = atomic_load(&found->usage->look_wanted) + 1;
+	session_await_look(card);
+	while (!grant_was_known(found->grant, card, wanted) && wait_now_ns() < stop_at) {
+		nanosleep(&(struct timespec){.tv_nsec = KNOWN_STEP_NS}, NULL);
+		session_await_look(card);
+	}
 	errno = saved;
 }
 

@@ -56,3 +56,7 @@ bool session_has_process(unsigned pid);
  * 250 ms where no keeper lives: a context is large, and who allocates right after it must not get its memory
  * once more. */
 void session_await_look(unsigned card);
+
+/* session_await_known() - the same for a sample that knows what each process of the container has
+ * (grant_was_known()): asks again until there is one, for a second. */
+void session_await_known(unsigned card);

@@ -68,7 +68,7 @@ def test_each_keeper_serves_the_files_and_the_shims_of_its_neighbours(granted, w
     live = 2520 + 64 * 256
     assert after[:live] == before[:live] and after[live + 32:] == before[live + 32:]
     assert struct.unpack_from("<I", after, 8) == (writer,)
-    assert after[live + 112:live + 120] == (b"txen\0\0\0\0" if writer == 2 else bytes(8))
+    assert after[live + 120:live + 128] == (b"txen\0\0\0\0" if writer == 2 else bytes(8))
 
 
 REFUSALS = [

@@ -1,7 +1,9 @@
 """Code, stacks and heaps of kernels at the limit: what does not fit is refused, as on a full GPU, and takes nothing."""
 import pytest
 
+from shim_memory import _granted    # noqa: F401 (fixture)
 from test_run import machine, pytestmark    # noqa: F401 (fixture, skip)
+from test_sim import tree    # noqa: F401 (fixture)
 
 # 2154 MiB less the context of 312 (a V100: sim/ration-sim/models.c) is 1842; with 1802 allocated 40 are left.
 BEGIN = """
@@ -54,3 +56,43 @@ def test_program_at_its_limit_gets_no_module_at_all(machine):    # noqa: F811
     print(load(2), settles(0), cuda.cuMemFree_v2(p), load(2), settles(38))
     """)
     assert done.stdout.split() == ["2", "True", "0", "0", "True"], done.stderr
+
+
+# The test is the keeper, by the layout in docs/internals/grant.md: the first card's overhead, its generation, looked_for and
+# known_for; look_wanted of the usage file.
+KEEPER = """
+import mmap, struct, threading
+grant, usage = (mmap.mmap(os.open(path, os.O_RDWR), 0) for path in
+                (os.environ["RATION_GRANT"], os.path.dirname(os.environ["RATION_GRANT"]) + "/usage"))
+LIVE = 2520 + 64 * 256
+
+def sample(overhead, known):
+    wanted, = struct.unpack_from("<I", usage, 28)
+    if known:
+        struct.pack_into("<Q", grant, LIVE, overhead)
+        struct.pack_into("<Q", grant, LIVE + 112, 1 << 32 | wanted)
+    generation, = struct.unpack_from("<Q", grant, LIVE + 8)
+    struct.pack_into("<Q", grant, LIVE + 8, generation + 1)
+    struct.pack_into("<Q", grant, LIVE + 24, wanted)
+
+# Calls come and go for a while, so that the samples tell nothing; then one does.
+def keep():
+    begin = time.monotonic()
+    while time.monotonic() < begin + .1:
+        sample(0, False)
+    sample(64 * MiB, True)
+"""
+
+
+def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):    # noqa: F811
+    """Samples during which calls of the container began or ended leave open what the module took."""
+    granted.script(KEEPER, """
+        sample(0, True)
+        alloc(2114 * MiB)
+        keeper = threading.Thread(target=keep)
+        image = b'{"rationSimModule": 1, "memoryMiB": 64, "functions": {"f": {"us": 1}}}'
+        keeper.start()
+        answer = cu.cuModuleLoadData(byref(c_void_p()), image)
+        keeper.join()
+        assert answer == OOM, answer
+    """)
