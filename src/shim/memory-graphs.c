@@ -129,15 +129,20 @@ static bool note_mapped(struct object *exec, void *context)
 	return exec->bytes > 0;
 }
 
-/* (What runs cannot be called back.) */
+/* The driver may have taken more than was paid: on a full GPU it gives the memory of a graph that rests to
+ * another, and takes memory again when the first one is launched. What runs cannot be called back, but what
+ * rests can go. */
 static CUresult take_end(struct growth *growth, const struct object *exec, uint32_t trims_before, CUresult r)
 {
 	uint32_t mapped = trims_before + 1;
 
-	if (growth_settle(growth) != CUDA_SUCCESS)
-		atomic_store(&has_overgrown[exec->card], true);
 	if (r == CUDA_SUCCESS)
 		objects_change(OBJECT_EXEC, exec->key, note_mapped, &mapped);
+	if (growth_settle(growth) != CUDA_SUCCESS) {
+		trim(&growth->of);
+		if (growth_catch_up(&growth->of) != CUDA_SUCCESS)
+			atomic_store(&has_overgrown[exec->card], true);
+	}
 	growth_end(growth);
 	return r;
 }

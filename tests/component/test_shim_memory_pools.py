@@ -391,6 +391,27 @@ def test_graph_that_has_its_memory_is_launched_again_at_the_limit(granted):
     """)
 
 
+def test_a_graph_whose_memory_the_driver_gave_to_another_is_launched_at_the_limit(granted):
+    """On a full GPU the driver takes the memory of graphs that do not run. The shim learns it only when the graph is launched again
+    and the driver has taken more: what other graphs keep is trimmed at once."""
+    granted.script(GRAPHS, MANY, """
+        def take_all_of_the_gpu():
+            pointer = c_uint64()
+            ok(real.cuMemAlloc_v2(byref(pointer), c_size_t(driver_free() - 100 * MiB)))
+            return pointer
+        first, second = capture(freed=True), capture(freed=True)
+        assert launch(first) == OK
+        others = take_all_of_the_gpu()
+        assert launch(second) == OK
+        ok(real.cuMemFree_v2(others))
+        same(300 * MiB)
+        alloc(1854 * MiB)
+        assert launch(first) == OK
+        assert driver_free() >= base - 2154 * MiB
+        same()
+    """)
+
+
 def test_graphs_without_allocations_cost_nothing(granted):
     granted.script(GRAPHS, """
         import struct
