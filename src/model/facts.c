@@ -114,7 +114,8 @@ static int string_copy_if_any(const char *from, char **ret)
 	return from ? string_copy(from, ret) : 0;
 }
 
-static int pod_facts_copy_parts(const struct pod_facts *from, struct pod_facts *to)
+/* Duplicates what pod facts own. */
+static int pod_facts_copy_owned(const struct pod_facts *from, struct pod_facts *to)
 {
 	if (string_copy(from->uid, &to->uid) < 0 || string_copy(from->namespace_, &to->namespace_) < 0 ||
 		string_copy(from->name, &to->name) < 0 || string_copy(from->owner, &to->owner) < 0 ||
@@ -131,25 +132,15 @@ static int pod_facts_copy_parts(const struct pod_facts *from, struct pod_facts *
 
 int pod_facts_copy(const struct pod_facts *from, struct pod_facts *ret_facts)
 {
-	_cleanup_pod_facts_ struct pod_facts copy = {
-		.priority = from->priority,
-		.finished = from->finished,
-		.succeeded = from->succeeded,
-		.pending = from->pending,
-		.deleting = from->deleting,
-		.assigned = from->assigned,
-		.running = from->running,
-		.never_preempts = from->never_preempts,
-		.mirror = from->mirror,
-		.started = from->started,
-		.gang_min = from->gang_min,
-		.gang_forming = from->gang_forming,
-		.gang_bound = from->gang_bound,
-		.created = from->created,
-		.has_placement = from->has_placement,
-	};
-	int r = pod_facts_copy_parts(from, &copy);
+	/* Assigned as a whole, so that a new member cannot be forgotten; what *from owns comes after it. */
+	_cleanup_pod_facts_ struct pod_facts copy = *from;
+	int r;
 
+	copy.uid = copy.namespace_ = copy.name = copy.owner = copy.node = NULL;
+	copy.nominated_node = copy.labels = copy.gang = copy.resize = NULL;
+	request_init(&copy.request);
+	placement_init(&copy.placement);
+	r = pod_facts_copy_owned(from, &copy);
 	if (r < 0)
 		return r;
 	*ret_facts = copy;
