@@ -411,3 +411,17 @@ struct json_object *placement_annotations(const struct placement *placement, con
 		return NULL;
 	return TAKE_PTR(annotations);
 }
+
+/* The keys, and in at most three of the values a UUID, numbers and an index of each container and GPU; for
+ * whole GPUs also the names of all GPUs that the container sees, twice. */
+#define BINDING_KEYS ((size_t)4096)
+#define BINDING_CONTAINER ((size_t)512)
+#define BINDING_GPU ((size_t)256)
+#define BINDING_VISIBLE ((size_t)2 * NODE_GPUS_MAX * (GPU_UUID_SIZE + 8))
+
+size_t binding_annotations_max(const struct request *request)
+{
+	size_t of_container = BINDING_CONTAINER + request_cards(request) * BINDING_GPU;
+
+	return BINDING_KEYS + request->n_containers * of_container + (request->whole ? BINDING_VISIBLE : 0);
+}

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
+#include "kube/annotations.h"
 #include "kube/gang.h"
 #include "kube/json.h"
 #include "kube/names.h"
@@ -423,6 +424,14 @@ static int read_gang(struct json_object *pod, struct pod_facts *facts, struct er
 	return r;
 }
 
+static void read_annotations_size(struct json_object *pod, struct pod_facts *facts)
+{
+	facts->annotations_size = annotations_size(json_member(json_member(pod, "metadata"), "annotations"));
+	facts->annotations_full = !*facts->node && !request_is_empty(&facts->request) &&
+				  facts->annotations_size + binding_annotations_max(&facts->request) >
+					  ANNOTATIONS_MAX;
+}
+
 /* What the label says is of no interest any more once the pod is bound with a placement. */
 static int read_cards_and_placement(struct json_object *pod, struct pod_facts *facts, struct error *err)
 {
@@ -477,6 +486,7 @@ int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct 
 				read_resize(pod, ret_facts) < 0)))
 		return error_set(err, ENOMEM, "out of memory");
 	r = read_cards_and_placement(pod, ret_facts, err);
+	read_annotations_size(pod, ret_facts);
 	if (r == 0 && !*err->text)
 		read_unit(pod, ret_facts, err);
 	return r;

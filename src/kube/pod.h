@@ -36,3 +36,6 @@ int placement_from_json(const char *text, struct placement *ret_placement, struc
  * or a card is not on the node. */
 struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
 	const struct node_ledger *node, int64_t assume_time_ns);
+
+/* binding_annotations_max() - no Binding of such a request adds more bytes of annotations than this. */
+size_t binding_annotations_max(const struct request *request);

@@ -42,7 +42,7 @@ void gang_refresh(struct gang *gang, const struct ledger *ledger)
 static bool is_free(const struct gang_member *member)
 {
 	return (member->stage == GANG_WAITING || member->stage == GANG_PLANNED) &&
-	       !request_is_empty(&member->facts.request);
+	       gang_member_needs_gpu(member);
 }
 
 size_t gang_free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed)

@@ -103,4 +103,8 @@ void gang_nodes_drop(struct gang_member *member);
 /* gang_member_is_shown() - the watch has shown it placed. gang_member_leave() - its end in any stage; its
  * call of bind is still open in one of them. */
 bool gang_member_is_shown(const struct gang_member *member);
+
+/* gang_member_needs_gpu() - it asks for a GPU, and can be bound: so it counts as one that waits for a place.
+ */
+bool gang_member_needs_gpu(const struct gang_member *member);
 void gang_member_leave(struct gangs *gangs, struct gang_member *member);

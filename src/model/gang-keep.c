@@ -216,8 +216,7 @@ static size_t waiting_members(const struct gang *gang, struct gang_member **memb
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (member->stage == GANG_WAITING && !request_is_empty(&member->facts.request) &&
-			n < GANG_SEATS_MAX)
+		if (member->stage == GANG_WAITING && gang_member_needs_gpu(member) && n < GANG_SEATS_MAX)
 			members[n++] = member;
 	}
 	return n;

@@ -138,6 +138,14 @@ bool gang_member_is_shown(const struct gang_member *member)
 	return member->stage == GANG_PLACED && *member->facts.node;
 }
 
+/* kube-scheduler places a pod that asks for no GPU by itself: it counts when it is placed. A pod whose
+ * annotations are full is rejected by filter: the others would be planned, and wait at bind for it in vain.
+ */
+bool gang_member_needs_gpu(const struct gang_member *member)
+{
+	return !request_is_empty(&member->facts.request) && !member->facts.annotations_full;
+}
+
 /* At once: kube-scheduler may ask for the next one of its pods before anybody looks. */
 static void end_if_nobody_is_left(struct gang *gang)
 {
@@ -268,7 +276,8 @@ static struct gang_member *member_add(
 /* Of what labels and stamps may change. */
 static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts *b)
 {
-	return a->gang_min == b->gang_min && request_cards(&a->request) == request_cards(&b->request) &&
+	return a->gang_min == b->gang_min && a->annotations_full == b->annotations_full &&
+	       request_cards(&a->request) == request_cards(&b->request) &&
 	       a->request.unit_mib == b->request.unit_mib;
 }
 
@@ -431,8 +440,7 @@ struct gang_count gang_count(const struct gang *gang)
 		count.at_bind += member->stage == GANG_AT_BIND;
 		count.answered += member->stage == GANG_ANSWERED;
 		count.planned += member->stage == GANG_PLANNED;
-		/* What asks for no GPU is kube-scheduler's own business: it counts when it is placed. */
-		count.waiting += member->stage == GANG_WAITING && !request_is_empty(&member->facts.request);
+		count.waiting += member->stage == GANG_WAITING && gang_member_needs_gpu(member);
 	}
 	return count;
 }

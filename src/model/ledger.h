@@ -100,10 +100,12 @@ struct pod_facts {
 	bool deleting; /* deletionTimestamp is set; it still occupies */
 	bool assigned; /* the agent has given the devices */
 	bool running;  /* a container may run: its status, or the devices were given before there was one */
-	bool never_preempts;  /* preemptionPolicy: Never */
-	bool mirror;	      /* a static pod of its node: nobody can evict it */
-	int64_t started;      /* status.startTime in seconds since 1970, 0 if not started */
-	char *nominated_node; /* status.nominatedNodeName, NULL if none */
+	bool never_preempts;	 /* preemptionPolicy: Never */
+	bool mirror;		 /* a static pod of its node: nobody can evict it */
+	int64_t started;	 /* status.startTime in seconds since 1970, 0 if not started */
+	char *nominated_node;	 /* status.nominatedNodeName, NULL if none */
+	size_t annotations_size; /* bytes of all its annotations, keys and values together */
+	bool annotations_full;	 /* they leave no room for those of a Binding: it cannot be bound */
 	char *resize;	   /* another size that somebody asks for (ration.dev/resize), NULL if nobody does */
 	char *gang;	   /* the name of its pod group, NULL mostly */
 	uint32_t gang_min; /* how many pods of it must be placed at least, by its label; 0: it has none */

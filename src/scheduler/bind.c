@@ -12,12 +12,9 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/client.h"
-#include "kube/gang.h"
 #include "kube/json.h"
-#include "kube/names.h"
 #include "kube/pod.h"
 #include "model/decide.h"
-#include "model/node-ledger.h"
 #include "net/http-server.h"
 #include "net/loop.h"
 #include "scheduler/bind-internal.h"
@@ -112,63 +109,6 @@ static void bind_answer(struct bind *bind, enum bind_outcome result, const char 
 		bind->what.node, error, monotonic_ns() - bind->submitted_ns);
 	http_call_reply(bind->call, 200, "application/json", extender_error(error));
 	bind->call = NULL;
-}
-
-/* What goes into the Binding; NULL: out of memory. */
-static struct json_object *annotations_of(struct scheduler *scheduler, const struct bind *bind,
-	const struct pod_facts *facts, struct placement *placement)
-{
-	const struct node_ledger *node = ledger_node(&scheduler->ledger, bind->what.node);
-	struct json_object *annotations;
-
-	/* Without it its containers see their own cards only. */
-	if (facts->request.group)
-		node_ledger_see_group(node, &facts->request, placement);
-	annotations = placement_annotations(placement, &facts->request, node, realtime_ns());
-	if (annotations && (gang_record(annotations, facts) < 0 ||
-				   (gang_desk_is_forming(scheduler->gangs, bind->what.uid) &&
-					   json_set(annotations, ANNOTATION_GANG,
-						   json_object_new_string(GANG_FORMING)) < 0))) {
-		json_object_put(annotations);
-		return NULL;
-	}
-	return annotations;
-}
-
-char *bind_reserve(
-	struct scheduler *scheduler, struct bind *bind, const struct pod_facts *facts, struct error *err)
-{
-	_cleanup_placement_ struct placement placement;
-	struct json_object *annotations;
-	char reason[64], *text = NULL;
-	int r;
-
-	placement_init(&placement);
-	if (levels_confirm(scheduler->levels, bind->what.namespace_, bind->what.uid, bind->what.node, err) <
-		0)
-		return NULL;
-	r = decide_reserve(&scheduler->ledger, facts, bind->what.node, &placement);
-	if (r > 0) {
-		bind->refusal = BIND_NO_CARD;
-		misfit_text((enum misfit)r, &facts->request, reason, sizeof(reason));
-		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->what.node);
-		return NULL;
-	}
-	if (r < 0) {
-		error_set(err, -r, "cannot reserve a GPU on node %s: %s", bind->what.node, strerror(-r));
-		return NULL;
-	}
-	annotations = annotations_of(scheduler, bind, facts, &placement);
-	if (annotations)
-		text = binding_text(&bind->what, annotations);
-	json_object_put(annotations);
-	if (!text) {
-		ledger_release_reservation(&scheduler->ledger, bind->what.uid);
-		error_set(err, ENOMEM, "out of memory");
-	} else {
-		record_bind(scheduler, facts, bind->what.node, &placement);
-	}
-	return text;
 }
 
 /* The Binding may have been applied although we do not know it: the card stays reserved until the watch shows

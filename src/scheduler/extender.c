@@ -52,40 +52,6 @@ char *extender_error(const char *text)
 	return out;
 }
 
-/* Annotations of an object, keys and values together (apimachinery ValidateAnnotationsSize(), 1.36.3). A
- * Binding is not held to it, but whatever is written to the pod afterwards is refused, by the kubelet too. */
-#define ANNOTATIONS_MAX ((size_t)256 << 10)
-/* What a Binding writes at most: the keys, and of each container and GPU a UUID, numbers and an index, in at
- * most three of the values; of whole GPUs also the names of all that the container sees, twice. */
-#define BINDING_KEYS ((size_t)4096)
-#define BINDING_CONTAINER ((size_t)512)
-#define BINDING_CARD ((size_t)256)
-#define BINDING_VISIBLE ((size_t)2 * NODE_GPUS_MAX * (GPU_UUID_SIZE + 8))
-
-static size_t binding_size(const struct request *request)
-{
-	size_t of_container = BINDING_CONTAINER + request_cards(request) * BINDING_CARD;
-
-	return BINDING_KEYS + request->n_containers * of_container + (request->whole ? BINDING_VISIBLE : 0);
-}
-
-static int check_annotations(struct json_object *pod, const struct request *request, struct error *err)
-{
-	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
-	size_t size = request_is_empty(request) ? 0 : binding_size(request);
-
-	if (!json_object_is_type(annotations, json_type_object))
-		return 0;
-	json_object_object_foreach (annotations, key, value)
-		size += strlen(key) + (size_t)json_object_get_string_len(value);
-	if (request_is_empty(request) || size <= ANNOTATIONS_MAX)
-		return 0;
-	return error_set(err, EINVAL,
-		"the pod's annotations are too long: its GPU placement would not fit into the 256 KiB that "
-		"an "
-		"object's annotations may have together");
-}
-
 static int question_parse(const char *body, size_t len, struct question *ret_question, struct error *err)
 {
 	struct json_object *pod;
@@ -102,7 +68,11 @@ static int question_parse(const char *body, size_t len, struct question *ret_que
 		return error_set(err, EINVAL,
 			"request has no NodeNames: set nodeCacheCapable: true for this extender");
 	r = pod_facts_read(pod, &ret_question->pod, err);
-	return r < 0 ? r : check_annotations(pod, &ret_question->pod.request, err);
+	if (r < 0 || !ret_question->pod.annotations_full)
+		return r;
+	return error_set(err, EINVAL,
+		"the pod's annotations are too long: its GPU placement would not fit into the 256 KiB that "
+		"an object's annotations may have together; shorten or remove one of them");
 }
 
 /* What filter knows of the nodes it was asked about. */

@@ -385,7 +385,7 @@ class FakeApiServer:
                 pod["metadata"][key] = {**pod["metadata"].get(key, {}), **(meta.get(key) or {})}
             pod["spec"]["nodeName"] = binding["target"]["name"]
             return strategic_merge(pod, {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}})
-        self.store.replace("pods", namespace, name, change)
+        self.store.replace("pods", namespace, name, change, of_binding=True)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
     def create_budget(self, name, match_labels, allowed, namespace="default"):

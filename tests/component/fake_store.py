@@ -146,8 +146,16 @@ class Store:
             if collection == "pods":
                 obj.setdefault("status", {}).setdefault("phase", "Pending")
             self.check_event(collection, key[0], obj)
+            self.check_annotations(obj)
             self.record(collection, key, None, obj)
             return copy.deepcopy(obj)
+
+    @staticmethod
+    def check_annotations(obj):
+        """All of an object together (ValidateAnnotationsSize(), apimachinery 1.36.3); a Binding is not held to it."""
+        size = sum(len(k.encode()) + len(v.encode()) for k, v in (obj["metadata"].get("annotations") or {}).items())
+        if size > 256 << 10:
+            raise ApiError(422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes")
 
     @staticmethod
     def check_event(collection, namespace, obj):
@@ -159,7 +167,7 @@ class Store:
         if len(obj.get("message", "").encode()) > 1024:
             raise ApiError(422, "Invalid", "message: can have at most 1024 bytes")
 
-    def replace(self, collection, namespace, name, change):
+    def replace(self, collection, namespace, name, change, of_binding=False):
         """change: a function from the old object to the new one."""
         with self.changed:
             before = self.get(collection, namespace, name)
@@ -170,6 +178,8 @@ class Store:
             if after["metadata"].get("resourceVersion") != before["metadata"]["resourceVersion"]:
                 raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {collection} "{name}": '
                                "the object has been modified")
+            if not of_binding:
+                self.check_annotations(after)
             if collection in NUMBERED and after["spec"] != before["spec"]:
                 after["metadata"]["generation"] += 1
             if after != before:

@@ -319,18 +319,3 @@ def test_a_pod_asked_for_after_a_gap_is_asked_for_after_the_next_one_too(api, st
     api.delete("pods", "p")
     held(api, "n1", ended=[pod])
     wait_for(lambda: scheduler.used() == {"n1": [0]}, 15)
-
-
-@pytest.mark.parametrize("length, fits_there", [(250_000, True), (262_100, False)])
-def test_a_pod_whose_annotations_would_be_too_long_with_its_placement_is_not_bound(api, start, length, fits_there):
-    """A Binding is not held to the 256 KiB of all annotations, whatever comes after it is: the pod could not even end."""
-    gpu_node(api, "n", 16160)
-    scheduler = start()
-    pod = api.create_pod("p", gpu_mem=3, annotations={"note": "x" * length})
-    result = scheduler.filter(pod, ["n"])
-    assert bool(result["NodeNames"]) == fits_there
-    if fits_there:
-        assert scheduler.bind(pod, "n") == ""
-        assert sum(len(k) + len(v) for k, v in api.get("pods", "p")["metadata"]["annotations"].items()) < 256 << 10
-    else:
-        assert "annotations are too long" in result["FailedAndUnresolvableNodes"]["n"]
