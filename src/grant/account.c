@@ -13,8 +13,10 @@
 #include "grant/reserve.h"
 #include "grant/wait.h"
 
+/* How long a refusal waits for a sample: so long anyway, and if a keeper lives, until one knows enough. */
 #define OVERHEAD_WAIT_NS INT64_C(5000000)
 #define OTHERS_WAIT_NS INT64_C(50000000) /* the keeper looks at all processes of the machine */
+#define KEPT_WAIT_NS INT64_C(1000000000)
 #define LOOK_NS                                                                                              \
 	INT64_C(10000000) /* a look into /proc for each neighbour costs microseconds; programs ask often */
 
@@ -148,21 +150,6 @@ bool account_is_kept(const struct account *account)
 	return kept;
 }
 
-/* The keeper may not have seen yet that a context ended: let it look, once. True if there is newer overhead.
- */
-static bool wait_for_overhead(struct account *account, unsigned card, uint64_t generation, int64_t for_ns)
-{
-	int64_t stop_at = wait_now_ns() + for_ns;
-	uint32_t wanted = account_want_look(account);
-
-	do {
-		wait_nap();
-		if (grant_was_looked(account->grant, card, wanted))
-			return true;
-	} while (wait_now_ns() < stop_at);
-	return atomic_load(&account->grant->live[card].overhead_generation) != generation;
-}
-
 bool account_has_room(struct account *account, unsigned card, uint64_t bytes)
 {
 	uint64_t overhead = atomic_load(&account->grant->live[card].overhead_bytes), pages = pages_of(bytes);
@@ -221,32 +208,70 @@ static bool others_hold(struct account *account, struct process *process, unsign
 	return false;
 }
 
+static int take(struct account *account, struct process *process, unsigned card, uint32_t pages)
+{
+	uint64_t overhead = atomic_load(&account->grant->live[card].overhead_bytes);
+
+	return change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
+}
+
+static bool await_sample(const struct account *account, unsigned card, uint32_t wanted, int64_t for_ns)
+{
+	int64_t stop_at = wait_now_ns() + for_ns;
+
+	do {
+		wait_nap();
+		if (grant_was_looked(account->grant, card, wanted))
+			return true;
+	} while (wait_now_ns() < stop_at);
+	return false;
+}
+
+/* Charges after a sample: the keeper may not have seen yet that a context or a process ended. One during
+ * which calls began or ended may not show it either; then another is asked for. Nothing of the caller's is
+ * under way while it waits, so that the sample can conclude something. */
+static int take_after_sample(struct account *account, struct process *process, unsigned card, uint32_t pages,
+	int64_t for_ns, bool moves)
+{
+	int64_t begin = wait_now_ns();
+	uint32_t first = account_want_look(account), wanted = first;
+
+	for (;;) {
+		bool looked, known;
+		int r;
+
+		if (moves)
+			end_move(account, process);
+		looked = await_sample(account, card, wanted, for_ns);
+		known = grant_was_known(account->grant, card, first);
+		if (moves)
+			begin_move(account, process);
+		r = take(account, process, card, pages);
+		if (r != -ENOMEM || known || wait_now_ns() - begin > KEPT_WAIT_NS ||
+			!account_is_kept(account))
+			return r;
+		if (looked) {
+			nanosleep(&(struct timespec){.tv_nsec = OVERHEAD_WAIT_NS}, NULL);
+			wanted = account_want_look(account);
+		}
+	}
+}
+
 /* moves: the caller has just begun its call, and nothing of it is charged yet. */
 static int charge(struct account *account, struct process *process, unsigned card, uint32_t pages, bool moves)
 {
-	const struct grant_file_live *live = &account->grant->live[card];
-	uint64_t generation = atomic_load(&live->overhead_generation),
-		 overhead = atomic_load(&live->overhead_bytes);
-	int r = change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
-	bool newer, others;
-	int saved = errno;
+	int saved = errno, r = take(account, process, card, pages);
+	bool others;
 
 	if (r != -ENOMEM)
 		return r;
 	others = others_hold(account, process, card);
-	if (!others &&
-		(overhead == 0 || charged_pages(account, card) + pages > limit_pages(account, card, 0)))
-		return r;
-	if (moves)
-		end_move(account, process);
-	newer = wait_for_overhead(account, card, generation, others ? OTHERS_WAIT_NS : OVERHEAD_WAIT_NS);
+	if (others || (atomic_load(&account->grant->live[card].overhead_bytes) > 0 &&
+			      charged_pages(account, card) + pages <= limit_pages(account, card, 0)))
+		r = take_after_sample(
+			account, process, card, pages, others ? OTHERS_WAIT_NS : OVERHEAD_WAIT_NS, moves);
 	errno = saved;
-	if (moves)
-		begin_move(account, process);
-	if (!newer)
-		return r;
-	overhead = atomic_load(&live->overhead_bytes);
-	return change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
+	return r;
 }
 
 /* ---- public ---------------------------------------------------------------------------------------------

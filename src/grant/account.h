@@ -52,8 +52,9 @@ void account_is_loose(struct account *account);
 void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, bool fresh);
 
 /* account_charge() - bytes of the card, rounded up to 4 KiB, within its limit less overhead, over all
- * processes of the container at once. -ENOMEM: that is more than is left, though the dead were looked for and
- * stale overhead was waited for (at most 5 ms); nothing is charged then. -EUSERS: more processes than slots.
+ * processes of the container at once. -ENOMEM: that is more than is left, though the dead were looked for;
+ * and if overhead is in the way, a sample that knows the overhead of each process was waited for (while a
+ * keeper lives a second at most, else 5 ms). Nothing is charged then. -EUSERS: more processes than slots.
  * -EBUSY: a process that recounts has been stopped for a second. */
 int account_charge(struct account *account, unsigned card, uint64_t bytes);
 

@@ -11,8 +11,12 @@
 
 #include "grant/owner.h"
 #include "grant/reserve.h"
+#include "grant/wait.h"
 
-#define SEARCH_AGAIN_NS INT64_C(200000000)
+/* A search is followed by nine times its own duration without one, within these bounds. */
+#define SEARCH_AGAIN_TIMES 9
+#define SEARCH_AGAIN_MIN_NS INT64_C(20000000)
+#define SEARCH_AGAIN_MAX_NS INT64_C(200000000)
 #define STATUS_MAX 8192 /* of /proc/PID/status, which grows with the number of processors and groups */
 
 /* Its number in its own pid namespace: the last one of "NSpid:\t1234\t7". 0 if it cannot be read. */
@@ -116,21 +120,29 @@ static bool strike_all_living(const char *proc, uint64_t time_namespace, const s
 	return true;
 }
 
+static int64_t search_again_ns(int64_t begin_ns)
+{
+	int64_t now = wait_now_ns(), rest = SEARCH_AGAIN_TIMES * (now - begin_ns);
+
+	rest = rest < SEARCH_AGAIN_MIN_NS ? SEARCH_AGAIN_MIN_NS : rest;
+	return now + (rest > SEARCH_AGAIN_MAX_NS ? SEARCH_AGAIN_MAX_NS : rest);
+}
+
 void outside_note_dead(const char *proc, uint64_t time_namespace, struct grant_file *grant,
 	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,
-	size_t n_listed, int64_t now_ns, int64_t *searched_ns)
+	size_t n_listed, int64_t *again_ns)
 {
 	bool dead[USAGE_FILE_SLOTS] = {false}, any = false;
+	int64_t begin = wait_now_ns();
 
 	n_slots = n_slots < USAGE_FILE_SLOTS ? n_slots : USAGE_FILE_SLOTS;
 	for (size_t i = 0; i < n_slots; i++)
 		any |= dead[i] = is_unlisted(grant, &slots[i], listed, n_listed);
-	if (!any || now_ns - *searched_ns < SEARCH_AGAIN_NS ||
-		!strike_all_living(proc, time_namespace, slots, n_slots, dead))
+	if (!any || begin < *again_ns || !strike_all_living(proc, time_namespace, slots, n_slots, dead))
 		return;
 	for (size_t i = 0; i < n_slots; i++)
 		if (dead[i])
 			owner_note_dead(grant, slots[i].slot, slots[i].owner);
 		else if (is_unlisted(grant, &slots[i], listed, n_listed))
-			*searched_ns = now_ns;
+			*again_ns = search_again_ns(begin);
 }

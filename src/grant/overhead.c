@@ -1,8 +1,9 @@
 #include "grant/overhead.h"
 
-/* A pause takes a millisecond or two. While it is a guess how much a process has, somebody may wait for it.
- */
+/* A pause takes a millisecond or two. Somebody may wait for it if a process has asked for a sample, and more
+ * so while it is a guess how much a process has. */
 #define PAUSE_AGAIN_NS INT64_C(250000000)
+#define PAUSE_AGAIN_ASKED_NS INT64_C(20000000)
 #define PAUSE_AGAIN_GUESSED_NS INT64_C(10000000)
 
 /* What one process has in its slot; if several could be its own, the largest of each. */
@@ -121,6 +122,7 @@ static void sample_process(struct overhead_process *process, const struct charge
 
 	if (still && !now->under_way) {
 		learn_exactly(&process->known, seen, now->loose);
+		sum->doubtful |= process->known.bytes > seen;
 		learn_context(now, bytes, &sum->context_bytes);
 	} else if (still) {
 		sum->moved |= !process->known.certain;
@@ -168,9 +170,13 @@ void overhead_compute(struct overhead_process *processes, size_t n, const struct
 	*ret_overhead = sum;
 }
 
-bool overhead_wants_pause(const struct overhead *found, int64_t since_ns)
+bool overhead_wants_pause(const struct overhead *found, bool asked, int64_t since_ns)
 {
-	return found->moved && since_ns >= (found->guessed ? PAUSE_AGAIN_GUESSED_NS : PAUSE_AGAIN_NS);
+	int64_t again = found->guessed ? PAUSE_AGAIN_GUESSED_NS
+			: asked	       ? PAUSE_AGAIN_ASKED_NS
+				       : PAUSE_AGAIN_NS;
+
+	return found->moved && since_ns >= again;
 }
 
 bool overhead_is_ambiguous(const struct owner *process, const struct usage_peek_slot *slots, size_t n_slots)

@@ -30,6 +30,7 @@ struct overhead {
 	uint64_t context_bytes;	 /* what a context takes, if a process has just made its first; 0: none has */
 	bool moved;   /* calls of some process began or ended meanwhile: its overhead may have grown unseen */
 	bool guessed; /* of such a process nothing was known before */
+	bool doubtful; /* a process with pools seems to have less, which the next quiet sample confirms */
 };
 
 /* overhead_recall() - fills `known` of each process from the list that the sample before left (NULL, 0:
@@ -44,8 +45,9 @@ void overhead_compute(struct overhead_process *processes, size_t n, const struct
 	size_t n_before, const struct usage_peek_slot *after, size_t n_after, struct overhead *ret_overhead);
 
 /* overhead_wants_pause() - whether the container is to pause for the next sample, since this one could not
- * conclude enough; so long after the pause before. */
-bool overhead_wants_pause(const struct overhead *found, int64_t since_ns);
+ * conclude enough; so long after the pause before. asked: a process of the container has asked for a sample,
+ * and none since then knew everything (grant_was_known()). */
+bool overhead_wants_pause(const struct overhead *found, bool asked, int64_t since_ns);
 
 /* overhead_is_ambiguous() - several slots could be this process's: it became another program (execve), or a
  * dead one had its number. Its image tells which. */

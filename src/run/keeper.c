@@ -46,7 +46,7 @@ struct keeper {
 	size_t n_known[GRANT_FILE_CARDS_MAX];
 	struct usage_peek_slot before[USAGE_FILE_SLOTS], after[USAGE_FILE_SLOTS];
 	int n_after;
-	int64_t paused_ns, searched_ns[GRANT_FILE_CARDS_MAX];
+	int64_t paused_ns, search_again_ns[GRANT_FILE_CARDS_MAX];
 	struct power *power; /* NULL: no memory for it */
 	struct nvml_process_use uses[NVML_MAX_PROCESSES];
 	uint64_t since_us[GRANT_FILE_CARDS_MAX];
@@ -121,12 +121,12 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 	keeper->n_known[card] = n;
 	grant_file_publish_overhead(
 		keeper->grant, card, ret_found->overhead_bytes, looked_for, ret_found->guessed);
-	if (!ret_found->moved)
+	if (!ret_found->moved && !ret_found->doubtful)
 		atomic_store(&keeper->grant->live[card].known_for, GRANT_KNOWN | looked_for);
 	if (ret_found->context_bytes)
 		atomic_store(&keeper->grant->live[card].context_bytes, ret_found->context_bytes);
 	outside_note_dead("/proc", keeper->self.time_namespace, keeper->grant, keeper->after,
-		(size_t)keeper->n_after, processes, n, monotonic_ns(), &keeper->searched_ns[card]);
+		(size_t)keeper->n_after, processes, n, &keeper->search_again_ns[card]);
 	return 0;
 }
 
@@ -147,6 +147,15 @@ static int look_at_cards(struct keeper *keeper, uint32_t looked_for, struct over
 	return r;
 }
 
+/* Somebody has asked for a sample, and none since then knew everything. */
+static bool is_asked(const struct keeper *keeper, uint32_t looked_for)
+{
+	for (unsigned i = 0; i < keeper->grant->card_count; i++)
+		if (!grant_was_known(keeper->grant, i, looked_for))
+			return true;
+	return false;
+}
+
 /* What the driver cannot tell stays as it was; the limit of what is charged holds without it. */
 static void look(struct keeper *keeper, uint32_t looked_for)
 {
@@ -162,7 +171,8 @@ static void look(struct keeper *keeper, uint32_t looked_for)
 	if (atomic_load(&keeper->usage->slots_used) == 0)
 		return;
 	r = look_at_cards(keeper, looked_for, &found);
-	if (r == 0 && overhead_wants_pause(&found, monotonic_ns() - keeper->paused_ns)) {
+	if (r == 0 && overhead_wants_pause(
+			      &found, is_asked(keeper, looked_for), monotonic_ns() - keeper->paused_ns)) {
 		keeper->paused_ns = monotonic_ns();
 		atomic_store(&keeper->grant->live[0].pause, (uint64_t)keeper->paused_ns);
 		nanosleep(&(struct timespec){.tv_nsec = CALLS_END_NS}, NULL);

@@ -19,8 +19,8 @@
 #define QUERY_LOOK_NS INT64_C(50000000)
 #define LOOK_NS INT64_C(250000000)
 #define KEPT_LOOK_NS INT64_C(1000000000)
-/* A sample during which calls began or ended tells little. The keeper pauses the container at most each 250
- * ms. */
+/* A sample during which calls began or ended tells little. For those who wait the keeper pauses the container
+ * each 20 ms. */
 #define KNOWN_NS INT64_C(1000000000)
 #define KNOWN_STEP_NS INT64_C(20000000)
 

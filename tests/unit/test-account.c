@@ -578,6 +578,36 @@ static void without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not
 	assert_int_equal(usage->look_wanted, 1);
 }
 
+/* Its first sample shows nothing, since calls began or ended meanwhile; the second one does. */
+static void *keep_slowly(void *context)
+{
+	for (uint32_t wanted = 1; wanted <= 2; wanted++) {
+		while (atomic_load(&usage->look_wanted) < wanted)
+			usleep(100);
+		usleep(30000);
+		grant_file_set_overhead(grant, 1, wanted == 1 ? 300 * MIB : 0, wanted);
+		if (wanted == 2)
+			atomic_store(&grant->live[1].known_for, GRANT_KNOWN | wanted);
+	}
+	return NULL;
+}
+
+static void while_a_keeper_lives_a_refusal_waits_for_a_sample_that_knows(void **state)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	pthread_t keeper;
+
+	account_set_path(account, path);
+	usage_file_keep(fd, true);
+	grant_file_set_overhead(grant, 1, 300 * MIB, 0);
+	atomic_store(&grant->live[1].known_for, GRANT_KNOWN);
+	pthread_create(&keeper, NULL, keep_slowly, NULL);
+	assert_int_equal(account_charge(account, 1, GIB), 0);
+	pthread_join(keeper, NULL);
+	assert_int_equal(usage->cards[1].refused, 0);
+	close(fd);
+}
+
 /* ---- calls under way ------------------------------------------------------------------------------------
  */
 
@@ -730,6 +760,7 @@ int main(void)
 		FILES(a_limit_below_what_is_used_refuses_and_takes_nothing_away),
 		FILES(a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper),
 		FILES(without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not_cause_not_at_all),
+		FILES(while_a_keeper_lives_a_refusal_waits_for_a_sample_that_knows),
 		FILES(a_call_is_seen_while_it_is_under_way_and_afterwards),
 		FILES(calls_of_a_dead_owner_are_not_under_way_in_its_slot),
 		FILES(a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dead_keeper),

@@ -159,7 +159,7 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n, bo
 	 * may be its own context. Nor does such a look make room. */
 	grant_file_publish_overhead(
 		watched->grant, card->index, card->overhead_bytes, card->look_wanted, open || found.guessed);
-	if (!open && !found.moved)
+	if (!open && !found.moved && !found.doubtful)
 		atomic_store(&watched->grant->live[card->index].known_for, GRANT_KNOWN | card->look_wanted);
 	if (found.context_bytes)
 		atomic_store(&watched->grant->live[card->index].context_bytes, found.context_bytes);

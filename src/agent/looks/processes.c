@@ -83,7 +83,7 @@ void processes_note_dead(const struct processes *processes, struct watched_card 
 	size_t n_listed)
 {
 	outside_note_dead(processes->proc, processes->time_namespace, card->of->grant, slots, n_slots, listed,
-		n_listed, monotonic_ns(), &card->searched_ns);
+		n_listed, &card->search_again_ns);
 }
 
 void process_name(const struct processes *processes, pid_t pid, char *ret_name)

@@ -174,6 +174,7 @@ void watched_remember(struct watched_card *card, const struct overhead_process *
 bool watched_pause(struct watched_card *card, const struct overhead *found)
 {
 	struct watched *watched = card->of;
+	bool asked = !grant_was_known(watched->grant, card->index, card->look_wanted);
 	int64_t now = monotonic_ns();
 
 	if (watched->pauses_for == card) {
@@ -181,7 +182,7 @@ bool watched_pause(struct watched_card *card, const struct overhead *found)
 		atomic_store(&watched->grant->live[0].pause, 0);
 		return false;
 	}
-	if (watched->pauses_for || !overhead_wants_pause(found, now - watched->paused_ns))
+	if (watched->pauses_for || !overhead_wants_pause(found, asked, now - watched->paused_ns))
 		return false;
 	watched->pauses_for = card;
 	watched->paused_ns = now;

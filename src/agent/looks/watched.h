@@ -45,7 +45,7 @@ struct watched_card {
 	size_t n_before;
 	struct overhead_process *known; /* its processes at the last look; watched_remember() */
 	size_t n_known;
-	int64_t searched_ns; /* outside_note_dead() */
+	int64_t search_again_ns; /* outside_note_dead() */
 };
 
 struct watched {
