@@ -105,6 +105,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"changes of a node between memory and whole cards",
 	"times that a container had to wait for the end of an orphan",
 	"times that ration.dev/held was restored",
+	"pods that were not made, since there had been 64",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
