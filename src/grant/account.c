@@ -166,17 +166,20 @@ static inline _Atomic uint64_t *moves_of(struct account *account, struct process
 	return &account->usage->slots[process->slot].moves;
 }
 
-/* The keeper wants a sample without calls under way. One that has died does not stop this process for long.
- */
+/* The keeper wants a sample without calls under way. One that has died does not stop this process for long;
+ * one that lives may have to wait for a processor. */
 static __attribute__((noinline)) void wait_for_sample(
 	struct account *account, struct process *process, uint64_t pause)
 {
 	const _Atomic uint64_t *word = &account->grant->live[0].pause;
-	int64_t stop_at = wait_now_ns() + GRANT_PAUSE_NS;
+	int64_t begin = wait_now_ns(), for_ns = GRANT_PAUSE_NS;
 	int saved = errno;
 
-	while (atomic_load(word) == pause && wait_now_ns() < stop_at)
+	while (atomic_load(word) == pause && for_ns > 0) {
 		wait_nap();
+		if (wait_now_ns() - begin >= for_ns)
+			for_ns = for_ns < KEPT_WAIT_NS && account_is_kept(account) ? KEPT_WAIT_NS : 0;
+	}
 	atomic_store(&process->paused, pause);
 	errno = saved;
 }

@@ -34,7 +34,8 @@ int account_join(struct account *account);
 
 /* account_enter() - begins a call that changes what the driver has of this process, or what it has charged: a
  * sample of the driver concludes little from it until account_leave(). Takes a slot; waits while the keeper
- * wants a sample without such calls, 20 ms at most. -EUSERS: more processes than slots. */
+ * wants a sample without such calls, 20 ms at most, or a second where it lives. -EUSERS: more processes than
+ * slots. */
 int account_enter(struct account *account);
 void account_leave(struct account *account);
 

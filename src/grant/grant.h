@@ -77,7 +77,8 @@ struct grant_file_live {
 	/* For people, and other keepers: policy of contract 7, and 1 (0: none), in the low byte. */
 	_Atomic uint64_t core_policy;
 	/* Of the first card only, for all: not 0 while the keeper wants a sample without calls under way. A
-	 * call that would begin one waits until this word changes, GRANT_PAUSE_NS at most. */
+	 * call that would begin one waits until this word changes, GRANT_PAUSE_NS at most, or a second where
+	 * the keeper lives. */
 	_Atomic uint64_t pause;
 	/* Not of this card, but of the slots of the usage file from 16 times this entry's number on: the
 	 * generation of an owner that is dead, and GRANT_DEAD; 0: the keeper says nothing. Processes of

@@ -675,6 +675,32 @@ static void a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dea
 	assert_in_range(now_ns() - begin, 0, GRANT_PAUSE_NS);
 }
 
+static void *end_pause_late(void *context)
+{
+	usleep(3 * GRANT_PAUSE_NS / 1000);
+	atomic_store(&grant->live[0].pause, 0);
+	return NULL;
+}
+
+static void a_call_waits_longer_for_a_keeper_that_lives(void **state)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int64_t begin;
+	pthread_t keeper;
+
+	account_set_path(account, path);
+	usage_file_keep(fd, true);
+	assert_int_equal(account_join(account), 0);
+	atomic_store(&grant->live[0].pause, 77);
+	begin = now_ns();
+	pthread_create(&keeper, NULL, end_pause_late, NULL);
+	assert_int_equal(account_enter(account), 0);
+	assert_in_range(now_ns() - begin, 3 * GRANT_PAUSE_NS, 50 * GRANT_PAUSE_NS);
+	account_leave(account);
+	pthread_join(keeper, NULL);
+	close(fd);
+}
+
 static void whoever_waits_for_a_sample_is_not_in_its_way(void **state)
 {
 	pthread_t keeper;
@@ -764,6 +790,7 @@ int main(void)
 		FILES(a_call_is_seen_while_it_is_under_way_and_afterwards),
 		FILES(calls_of_a_dead_owner_are_not_under_way_in_its_slot),
 		FILES(a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dead_keeper),
+		FILES(a_call_waits_longer_for_a_keeper_that_lives),
 		FILES(whoever_waits_for_a_sample_is_not_in_its_way),
 		FILES(a_process_that_the_keeper_says_is_dead_is_recovered_and_its_successor_is_not),
 		FILES(processes_of_unknown_namespaces_do_not_judge_each_other),
