@@ -79,11 +79,8 @@ static bool grow_end(struct growing *growing, CUresult r)
 		/* (Without a turn it is undone too, if need be.) */
 		growing->turn = memory_begin_turn(card, ACCOUNT_TURN_CODE);
 	}
-	if (r == CUDA_SUCCESS) {
-		session_await_known(card);
-		if (!has_room(card))
-			return false;
-	}
+	if (r == CUDA_SUCCESS && (!session_await_known(card) || !has_room(card)))
+		return false;
 	end_turn(growing);
 	return true;
 }

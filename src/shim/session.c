@@ -181,22 +181,25 @@ void session_await_look(unsigned card)
 	errno = saved;
 }
 
-void session_await_known(unsigned card)
+bool session_await_known(unsigned card)
 {
 	const struct shim_session *found = session_get();
 	int64_t stop_at = wait_now_ns() + KNOWN_NS;
 	uint32_t wanted;
 	int saved = errno;
+	bool known;
 
 	if (!found)
-		return;
+		return true;
 	wanted = atomic_load(&found->usage->look_wanted) + 1;
 	session_await_look(card);
 	while (!grant_was_known(found->grant, card, wanted) && wait_now_ns() < stop_at) {
 		nanosleep(&(struct timespec){.tv_nsec = KNOWN_STEP_NS}, NULL);
 		session_await_look(card);
 	}
+	known = grant_was_known(found->grant, card, wanted) || !account_is_kept(found->account);
 	errno = saved;
+	return known;
 }
 
 bool session_has_process(unsigned pid)

@@ -96,3 +96,27 @@ def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):    # noq
         keeper.join()
         assert answer == OOM, answer
     """)
+
+
+@pytest.mark.parametrize("lives, answer", [(True, 2), (False, 0)])
+def test_module_is_undone_while_a_keeper_lives_that_cannot_tell(granted, lives, answer):    # noqa: F811
+    """A living keeper holds a lock on the usage file. Where none does, what is charged decides."""
+    granted.script(KEEPER, f"""
+        import fcntl
+        sample(0, True)
+        alloc(2114 * MiB)
+        lock = os.open(os.path.dirname(os.environ["RATION_GRANT"]) + "/usage", os.O_RDONLY)
+        if {lives}:
+            fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
+        done = threading.Event()
+        def keep():
+            while not done.wait(.001):
+                sample(0, False)
+        keeper = threading.Thread(target=keep)
+        keeper.start()
+        image = b'{{"rationSimModule": 1, "memoryMiB": 24, "functions": {{"f": {{"us": 1}}}}}}'
+        answer = cu.cuModuleLoadData(byref(c_void_p()), image)
+        done.set()
+        keeper.join()
+        assert answer == {answer}, answer
+    """)
