@@ -21,6 +21,7 @@
 #include "cli/inspect.h"
 #include "cli/kubectl.h"
 #include "cli/pod.h"
+#include "kube/annotations.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
@@ -142,6 +143,33 @@ static const char *choose_container(
 	return NULL;
 }
 
+static struct json_object *annotations_of(struct json_object *pod)
+{
+	return json_member(json_member(pod, "metadata"), "annotations");
+}
+
+static int refuse_full(struct json_object *pod, struct error *err)
+{
+	struct json_object *metadata = json_member(pod, "metadata");
+	const char *namespace_ = text_of(metadata, "namespace"), *name = text_of(metadata, "name");
+
+	return error_set(err, EFBIG,
+		"the annotations of pod %s/%s have %zu bytes, which leaves no room for another size: the API "
+		"server allows %zu; remove one: kubectl annotate pod %s -n %s KEY-",
+		namespace_, name, annotations_size(annotations_of(pod)), ANNOTATIONS_MAX, name, namespace_);
+}
+
+/* The API server would refuse the request itself. */
+static int check_room(struct json_object *pod, const char *request, struct error *err)
+{
+	_cleanup_json_ struct json_object *changes = json_object_new_object();
+
+	if (json_set(changes, ANNOTATION_RESIZE, json_object_new_string(request)) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return annotations_size_with(annotations_of(pod), changes) <= ANNOTATIONS_MAX ? 0
+										      : refuse_full(pod, err);
+}
+
 static int ask(const struct options *options, const char *namespace_, const char *request, struct error *err)
 {
 	_cleanup_json_ struct json_object *patch = json_object_new_object();
@@ -169,21 +197,23 @@ static int ask(const struct options *options, const char *namespace_, const char
 /* The answer takes the request away: while that is there, nobody has answered. */
 static bool is_answered(struct json_object *pod)
 {
-	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
-
-	return !json_member(annotations, ANNOTATION_RESIZE);
+	return !json_member(annotations_of(pod), ANNOTATION_RESIZE);
 }
+
+/* More than any answer has that the scheduler writes. */
+#define ANSWER_BYTES ((size_t)8 << 10)
 
 /* Prints a yes; a no is an error. */
 static int tell(
 	const struct options *options, struct json_object *pod, const char *request, struct error *err)
 {
-	struct json_object *annotations = json_member(json_member(pod, "metadata"), "annotations");
-	const char *text = json_member_string(annotations, ANNOTATION_RESIZE_STATUS);
+	const char *text = json_member_string(annotations_of(pod), ANNOTATION_RESIZE_STATUS);
 	_cleanup_json_ struct json_object *status = NULL;
 	_cleanup_free_ char *message = NULL;
 	struct error ignored;
 
+	if (!text && annotations_size(annotations_of(pod)) + ANSWER_BYTES > ANNOTATIONS_MAX)
+		return refuse_full(pod, err);
 	if (!text || json_parse(text, strlen(text), &status, &ignored) < 0 ||
 		strcmp(text_of(status, "request"), request) != 0)
 		return error_set(err, EAGAIN,
@@ -195,6 +225,54 @@ static int tell(
 		return error_set(err, EPERM, "pod %s: %s", options->name, message);
 	printf("pod %s %s\n", options->name, printable(message));
 	return fflush(stdout) == EOF ? error_set(err, EIO, "the output cannot be written") : 0;
+}
+
+/* Where the API server takes no answer on the pod, the scheduler says so in an Event of it. */
+static bool find_event(
+	const struct options *options, struct json_object *pod, const char *request, struct error *ret_said)
+{
+	struct json_object *metadata = json_member(pod, "metadata"), *items;
+	_cleanup_json_ struct json_object *list = NULL;
+	_cleanup_strbuf_ struct strbuf body;
+	struct error ignored;
+	char path[1024];
+
+	strbuf_init(&body, ANSWER_MAX);
+	snprintf(path, sizeof(path),
+		"/api/v1/namespaces/%s/"
+		"events?fieldSelector=involvedObject.uid%%3D%s%%2Creason%%3D" EVENT_RESIZE_UNANSWERED,
+		text_of(metadata, "namespace"), text_of(metadata, "uid"));
+	if (kubectl_get_raw(&options->kubectl, path, &body, &ignored) < 0 ||
+		json_parse(strbuf_cstr(&body), body.len, &list, &ignored) < 0)
+		return false;
+	items = json_member(list, "items");
+	for (size_t i = 0; json_object_is_type(items, json_type_array) && i < json_object_array_length(items);
+		i++) {
+		const char *message = text_of(json_object_array_get_idx(items, i), "message");
+
+		if (strstr(message, request)) {
+			error_set(ret_said, EPERM, "%s", message);
+			return true;
+		}
+	}
+	return false;
+}
+
+static int give_up(
+	const struct options *options, struct json_object *pod, const char *request, struct error *err)
+{
+	struct error said;
+
+	if (find_event(options, pod, request, &said))
+		return error_set(err, EPERM,
+			"pod %s: %.300s; the request stays: `kubectl annotate pod %s -n %s " ANNOTATION_RESIZE
+			"-` takes it back",
+			options->name, said.text, options->name,
+			text_of(json_member(pod, "metadata"), "namespace"));
+	return error_set(err, ETIMEDOUT,
+		"pod %s: the scheduler has not answered within %u s; the request stays: "
+		"`kubectl get pods -n kube-system -l app=ack-co-scheduler` shows whether it runs",
+		options->name, options->timeout_s);
 }
 
 static int await(
@@ -211,11 +289,7 @@ static int await(
 		if (is_answered(pod))
 			return tell(options, pod, request, err);
 		if (monotonic_ns() >= give_up_ns)
-			return error_set(err, ETIMEDOUT,
-				"pod %s: the scheduler has not answered within %u s; the request stays: "
-				"`kubectl get pods -n kube-system -l app=ack-co-scheduler` shows whether it "
-				"runs",
-				options->name, options->timeout_s);
+			return give_up(options, pod, request, err);
 		usleep(LOOK_US);
 	}
 }
@@ -236,7 +310,9 @@ static int run(const struct options *options, struct error *err)
 		return -EINVAL;
 	if (asprintf(&request, "{\"%s\":%u}", container, options->units) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = ask(options, facts.namespace_, request, err);
+	r = check_room(pod, request, err);
+	if (r == 0)
+		r = ask(options, facts.namespace_, request, err);
 	return r < 0 ? r : await(options, facts.namespace_, request, err);
 }
 

@@ -31,21 +31,3 @@ size_t annotations_size_with(struct json_object *annotations, struct json_object
 			size -= entry_size(key, value);
 	return size;
 }
-
-const char *annotations_longest(struct json_object *annotations)
-{
-	const char *longest = NULL;
-	size_t most = 0;
-
-	if (!json_object_is_type(annotations, json_type_object))
-		return NULL;
-	json_object_object_foreach (annotations, key, value) {
-		size_t size = entry_size(key, value);
-
-		if (size <= most)
-			continue;
-		most = size;
-		longest = key;
-	}
-	return longest;
-}

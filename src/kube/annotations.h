@@ -19,7 +19,3 @@ size_t annotations_size(struct json_object *annotations);
 /* annotations_size_with() - the same after a merge patch of the annotations: what `changes` sets replaces the
  * value of that key, and null removes the key. */
 size_t annotations_size_with(struct json_object *annotations, struct json_object *changes);
-
-/* annotations_longest() - the key of the annotation with most bytes, NULL if there is none. It lives as long
- * as the object. */
-const char *annotations_longest(struct json_object *annotations);

@@ -87,6 +87,7 @@
 /* Another size for a pod that runs: what somebody asks for, JSON {"container":units}. ration-scheduler takes
  * it away with its answer. */
 #define ANNOTATION_RESIZE "ration.dev/resize"
+#define EVENT_RESIZE_UNANSWERED "ResizeUnanswered" /* reason: the API server takes no answer to it */
 
 /* Kubernetes' own: a static pod's image in the API server, nobody can evict it. */
 #define ANNOTATION_MIRROR "kubernetes.io/config.mirror"

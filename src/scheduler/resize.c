@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kube/client.h"
+#include "kube/event.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
@@ -41,14 +42,18 @@ struct resize {
 	bool another;		   /* and then came another request, before we heard what became of ours */
 	struct resize_patch patch; /* text is NULL until it is known what to answer */
 	bool doubtful;		   /* it was sent, and nobody told what came of it */
-	bool unclear; /* the last one may have been applied: what it reserves stays until a list */
+	bool unclear;		 /* the last one may have been applied: what it reserves stays until a list */
+	char *request;		 /* the one that was decided last */
+	char *refusal;		 /* the API server's sentence when it refused a yes to it; NULL: it did not */
+	bool stopped;		 /* it refused the no as well; ... */
+	size_t annotations_size; /* ... while the pod's annotations were that long */
 	int64_t next_ns, backoff_ns;
 };
 
 struct resizes {
 	struct scheduler *scheduler;
 	struct list all;
-	size_t n;
+	size_t n; /* without those that are stopped */
 };
 
 int resizes_new(struct scheduler *scheduler, struct resizes **ret_resizes)
@@ -66,7 +71,9 @@ int resizes_new(struct scheduler *scheduler, struct resizes **ret_resizes)
 static void resize_free(struct resize *resize)
 {
 	list_remove(&resize->item);
-	resize->resizes->n--;
+	resize->resizes->n -= !resize->stopped;
+	free(resize->request);
+	free(resize->refusal);
 	free(resize->uid);
 	free(resize->namespace_);
 	free(resize->name);
@@ -82,11 +89,6 @@ void resizes_free(struct resizes *resizes)
 	list_for_each_safe (item, after, &resizes->all)
 		resize_free(list_entry(item, struct resize, item));
 	free(resizes);
-}
-
-size_t resizes_waiting(const struct resizes *resizes)
-{
-	return resizes->n;
 }
 
 static struct resize *resize_new(struct resizes *resizes, const struct pod_facts *pod)
@@ -120,6 +122,12 @@ static struct resize *resize_find(const struct resizes *resizes, const char *uid
 	return NULL;
 }
 
+static void forget_refusal(struct resize *resize)
+{
+	free(resize->refusal);
+	resize->refusal = NULL;
+}
+
 static void again_later(struct resize *resize)
 {
 	resize->next_ns = monotonic_ns() + resize->backoff_ns;
@@ -142,12 +150,58 @@ static void end_reservation(struct resize *resize, bool applied)
 	waiting_room_look(scheduler->waiting);
 }
 
+/* The API server would answer the same again (validation, admission, no right). A token that is too old (401)
+ * and too many requests (429) pass by themselves. */
+static bool is_refusal(const struct kube_response *response)
+{
+	return response->result == 0 && response->status / 100 == 4 && response->status != 401 &&
+	       response->status != 404 && response->status != 409 && response->status != 429;
+}
+
+static void stop(struct resize *resize, const char *why)
+{
+	const struct kube_object_ref ref = {.api_version = "v1",
+		.kind = "Pod",
+		.namespace_ = resize->namespace_,
+		.name = resize->name,
+		.uid = resize->uid};
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		"the request for another size, %.200s, cannot be answered: the API server refuses to "
+		"change the pod: %.500s",
+		resize->request, why);
+	kube_event_post(resize->resizes->scheduler->client, &ref, "Warning", EVENT_RESIZE_UNANSWERED, text,
+		"ration-scheduler", NULL);
+	resize->stopped = true;
+	resize->resizes->n--;
+}
+
+/* What the API server may take, other than what it has refused. */
+static bool is_another(const struct resize *resize, const struct pod_facts *pod)
+{
+	return strcmp(resize->request, pod->resize) != 0 || resize->annotations_size != pod->annotations_size;
+}
+
+static void go_on_after_refusal(struct resize *resize, bool was_yes, const char *why)
+{
+	const struct ledger_pod *known = ledger_pod(&resize->resizes->scheduler->ledger, resize->uid);
+
+	if (was_yes && (resize->refusal = strdup(why)))
+		start(resize);
+	else if (was_yes || (known && known->facts.resize && is_another(resize, &known->facts)))
+		again_later(resize);
+	else
+		stop(resize, why);
+}
+
 static void on_patched(void *userdata, const struct kube_response *response)
 {
 	struct resize *resize = userdata;
 	bool conflict = response->result == 0 && response->status == 409;
 	bool ok = response->result == 0 && response->status / 100 == 2;
 	bool gone = response->result == 0 && response->status == 404;
+	bool was_yes = resize->patch.applied, over;
 
 	resize->busy = false;
 	/* 409 is clear here, other than for a Binding: with this resourceVersion nothing can land any more.
@@ -170,14 +224,16 @@ static void on_patched(void *userdata, const struct kube_response *response)
 	if (resize->patch.reserved && !resize->unclear)
 		end_reservation(resize, ok);
 	resize_patch_release(&resize->patch);
-	resize->doubtful = false;
-	if (ok ? !resize->another : gone || (resize->gone && !resize->unclear)) {
+	over = ok ? !resize->another : gone || (resize->gone && !resize->unclear);
+	resize->doubtful = resize->another = false;
+	if (ok)
+		forget_refusal(resize);
+	if (over)
 		resize_free(resize);
-		return;
-	}
-	resize->another = false;
-	if (ok || conflict)
+	else if (ok || conflict)
 		start(resize);
+	else if (is_refusal(response))
+		go_on_after_refusal(resize, was_yes, response->text);
 	else
 		again_later(resize);
 }
@@ -213,6 +269,22 @@ static struct json_object *find_pod(struct json_object *list, const char *uid)
 	return NULL;
 }
 
+static int remember_request(struct resize *resize, const struct pod_facts *pod)
+{
+	char *request;
+
+	resize->annotations_size = pod->annotations_size;
+	if (resize->request && strcmp(resize->request, pod->resize) == 0)
+		return 0;
+	request = strdup(pod->resize);
+	if (!request)
+		return -ENOMEM;
+	free(resize->request);
+	resize->request = request;
+	forget_refusal(resize);
+	return 0;
+}
+
 /* The list is in the ledger by now. Returns false if the request is no more. */
 static bool decide(struct resize *resize, struct json_object *pod)
 {
@@ -229,8 +301,9 @@ static bool decide(struct resize *resize, struct json_object *pod)
 		again_later(resize);
 		return true;
 	}
-	r = resize_patch_make(scheduler, &facts,
-		json_member_string(json_member(pod, "metadata"), "resourceVersion"), &resize->patch);
+	r = remember_request(resize, &facts);
+	if (r == 0)
+		r = resize_patch_make(scheduler, &facts, pod, resize->refusal, &resize->patch);
 	if (r < 0)
 		again_later(resize);
 	else
@@ -312,6 +385,15 @@ static void start(struct resize *resize)
 /* ---- requests -------------------------------------------------------------------------------------------
  */
 
+static void resume(struct resize *resize)
+{
+	resize->stopped = false;
+	resize->resizes->n++;
+	forget_refusal(resize);
+	resize->backoff_ns = AGAIN_FIRST_NS;
+	start(resize);
+}
+
 void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
 {
 	struct resize *resize = resize_find(resizes, pod->uid);
@@ -323,6 +405,8 @@ void resizes_see(struct resizes *resizes, const struct pod_facts *pod)
 		resize->gone = !wanted;
 		if (!wanted && !resize->busy && !resize->patch.text && !resize->unclear)
 			resize_free(resize);
+		else if (resize->stopped && is_another(resize, pod))
+			resume(resize);
 		return;
 	}
 	if (!wanted || resizes->n >= REQUESTS_MAX)
@@ -344,7 +428,7 @@ void resizes_tick(struct resizes *resizes)
 		/* Of a pod that is gone, no event will tell. */
 		if (!resize->patch.text && !ledger_pod(&resizes->scheduler->ledger, resize->uid))
 			resize_free(resize);
-		else
+		else if (!resize->stopped)
 			start(resize);
 	}
 }

@@ -8,10 +8,12 @@
  *
  * A PATCH of unknown outcome is sent again until the API server answers it clearly: by then it has landed, or
  * never will, since the resourceVersion is another. Until then the larger of both sizes stays reserved.
+ *
+ * A yes that the API server refuses (4xx: it would never take it) becomes a no with its sentence. If it
+ * refuses the no as well, an Event of the pod says so, and nothing is sent again until the request, or the
+ * length of the pod's annotations, is another.
  */
 #pragma once
-
-#include <stddef.h>
 
 struct pod_facts;
 struct resizes;
@@ -25,6 +27,3 @@ void resizes_see(struct resizes *resizes, const struct pod_facts *pod);
 
 /* resizes_tick() - each second: what could not be answered yet is tried again. */
 void resizes_tick(struct resizes *resizes);
-
-/* resizes_waiting() - requests that are not answered yet. */
-size_t resizes_waiting(const struct resizes *resizes);

@@ -243,18 +243,18 @@ class FakeApiServer:
 
     def inject(self, method=None, path="", times=1, watch=None, **what):
         """The next `times` (FOREVER: all) requests with this method and a path that matches the regex (and, if
-        watch is True or False, that are or are not watches) suffer: status=, body=, headers=, message=, reason=;
-        delay= or late= seconds; hang=True; drop=True; cut_after= bytes; stream= bytes. Returns the Fault; set its .times to
+        watch is True or False, that are or are not watches; with body_has=, that have this text in their body)
+        suffer: status=, body=, headers=, message=, reason=; delay= or late= seconds; hang=True; drop=True; cut_after= bytes; stream= bytes. Returns the Fault; set its .times to
         0 to end it."""
         fault = Fault(method, path, times, watch, **what)
         with self.store.changed:
             self.faults.append(fault)
         return fault
 
-    def take_fault(self, method, path, watch):
+    def take_fault(self, method, path, watch, raw):
         with self.store.changed:
             for fault in self.faults:
-                if fault.matches(method, path, watch):
+                if fault.matches(method, path, watch, raw):
                     if fault.times > 0:
                         fault.times -= 1
                     return fault

@@ -37,9 +37,11 @@ class Fault:
         self.cut_after = what.get("cut_after")    # close the connection after this many bytes of the body
         self.stream = what.get("stream")          # a watch that says exactly these bytes and stays open
 
-    def matches(self, method, path, watch):
+        self.body_has = what.get("body_has", "").encode()    # only requests with this text in their body
+
+    def matches(self, method, path, watch, raw):
         return self.times and (self.method is None or self.method == method) and self.path.search(path) and \
-            (self.watch is None or self.watch == watch)
+            (self.watch is None or self.watch == watch) and self.body_has in raw
 
 
 class Cut(Exception):
@@ -90,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.request_record = request = Request(self.command, url.path, query, dict(self.headers), raw)
         self.api.requests.append(request)
-        fault = self.api.take_fault(self.command, url.path, "watch" in query)
+        fault = self.api.take_fault(self.command, url.path, "watch" in query, raw)
         try:
             if fault and self.suffer(fault):
                 return

@@ -7,6 +7,7 @@ import pytest
 import test_scheduler
 from fake_apiserver import wait_for
 from test_gang import bound, gang_of, reasons, schedule, why
+from test_resize import RESIZE, STATUS, answer, ask, ration, resize, run_pod, units
 from test_scheduler import gpu_node
 
 api, start = test_scheduler.api, test_scheduler.start
@@ -133,3 +134,64 @@ def test_a_gang_that_has_enough_others_starts_without_the_member_whose_annotatio
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         assert list(pool.map(lambda pod: schedule(scheduler, pod, ["a"]), pods[:2])) == ["", ""]
     assert bound(api, "p0", "p1", "p2") == ["a", "a", None]
+
+
+# ---- another size for a pod that runs ----
+
+@pytest.fixture(name="cgpu")
+def _cgpu(api, start):
+    gpu_node(api, "n", 16160, mode="cgpu")
+    scheduler = start()
+    run_pod(api, scheduler, "p", 2)
+    return scheduler
+
+
+def patches(api):
+    return len(api.requests_for("PATCH", "/pods/p$"))
+
+
+def test_a_size_is_answered_as_far_as_the_annotations_have_room_for_the_answer(api, cgpu):
+    """From no room at all: the request is only taken away; then there is room for a no; then for a yes."""
+    answers, now = [], 2
+    for room in range(0, 170, 10):
+        wanted = 3 if now == 2 else 2
+        request = json.dumps({"main": wanted})
+        api.patch("pods", "p", {"metadata": {"annotations": {STATUS: None}}}, "default")
+        fill(api, "p", LIMIT - room - len(RESIZE) - len(request))
+        before = patches(api)
+        ask(api, "p", request)
+        wait_for(lambda: RESIZE not in annotations(api, "p"), 8, "an answer")
+        assert size(api, "p") <= LIMIT and patches(api) == before + 1
+        told = json.loads(annotations(api, "p").get(STATUS, "{}"))
+        assert told.get("applied") or told.get("message") in (None, "its annotations are full: remove one")
+        now = wanted if told.get("applied") else now
+        assert units(api, "p") == {"main": [now]}
+        wait_for(lambda: cgpu.used() == {"n": [now]})
+        answers.append(told.get("applied"))
+    order = [None, False, True]
+    assert sorted(answers, key=order.index) == answers and set(answers) == set(order), answers
+
+
+def test_an_answer_of_an_earlier_request_is_not_taken_for_one_that_had_no_room(api, cgpu):
+    assert ration(api, "p", "--mem", "3").returncode == 0
+    assert ration(api, "p", "--mem", "2").returncode == 0
+    request = '{"main":3}'
+    api.patch("pods", "p", {"metadata": {"annotations": {
+        STATUS: json.dumps({"request": request, "applied": True, "message": ""})}}}, "default")
+    fill(api, "p", LIMIT - len(RESIZE) - len(request))
+    done = ration(api, "p", "--mem", "3")
+    assert done.returncode == 1 and "leaves no room for another size" in done.stderr, done.stderr + done.stdout
+    assert done.stdout == "" and units(api, "p") == {"main": [2]}
+
+
+# No room for the answer, or for the request itself.
+@pytest.mark.parametrize("room", [40, 10, 0])
+def test_ration_set_says_that_the_annotations_leave_no_room(api, cgpu, room):
+    fill(api, "p", LIMIT - room)
+    done = ration(api, "p", "--mem", "3")
+    assert done.returncode == 1
+    assert f"the annotations of pod default/p have {LIMIT - room} bytes" in done.stderr
+    assert "remove one: kubectl annotate pod p -n default KEY-" in done.stderr
+    assert RESIZE not in annotations(api, "p") and units(api, "p") == {"main": [2]}
+    fill(api, "p", None)
+    assert ration(api, "p", "--mem", "3").returncode == 0

@@ -41,18 +41,6 @@ static void the_size_with_changes_is_that_after_a_merge_patch(void **state)
 	assert_int_equal(annotations_size_with(NULL, changes), 8 + 5 + 3);
 }
 
-static void the_longest_is_the_one_with_most_bytes(void **state)
-{
-	_cleanup_json_ struct json_object *annotations = json_tokener_parse(
-		"{\"a\":\"12345\",\"long key\":\"\",\"b\":\"123\",\"null and long\":null}");
-	_cleanup_json_ struct json_object *empty = json_object_new_object();
-
-	(void)state;
-	assert_string_equal(annotations_longest(annotations), "long key");
-	assert_null(annotations_longest(empty));
-	assert_null(annotations_longest(NULL));
-}
-
 /* Names of containers have 63 characters at most, UUIDs of GPUs 40. */
 static void add_container(struct request *request, size_t i, bool whole, uint32_t cards)
 {
@@ -129,7 +117,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_size_is_that_of_keys_and_values),
 		cmocka_unit_test(the_size_with_changes_is_that_after_a_merge_patch),
-		cmocka_unit_test(the_longest_is_the_one_with_most_bytes),
 		cmocka_unit_test(a_binding_never_adds_more_than_its_maximum),
 	};
 
