@@ -231,7 +231,6 @@ CUresult cuDeviceGetExecAffinitySupport(int *ret_supported, CUexecAffinityType t
 }
 
 /* There is no profiler to start or stop, which is no error. */
-CUresult cuProfilerStart(void);
 CUresult cuProfilerStart(void)
 {
 	_cleanup_call_ struct call call = {};
@@ -239,7 +238,6 @@ CUresult cuProfilerStart(void)
 	return call_begin_context(&call, __func__);
 }
 
-CUresult cuProfilerStop(void);
 CUresult cuProfilerStop(void)
 {
 	_cleanup_call_ struct call call = {};

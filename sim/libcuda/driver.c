@@ -2,6 +2,7 @@
 #include "sim/libcuda/driver.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "sim/libcuda/context.h"
 #include "sim/libcuda/ipc.h"
 #include "sim/libcuda/proc-table.h"
+#include "sim/libcuda/started.h"
 
 struct driver driver;
 bool driver_does_nothing;
@@ -170,6 +172,7 @@ CUresult cuInit(unsigned int flags)
 		r = CUDA_ERROR_NOT_INITIALIZED;
 	else if (!driver.initialised)
 		r = init();
+	driver.failed = r != CUDA_SUCCESS;
 	pthread_mutex_unlock(&lock);
 	return r;
 }
@@ -190,6 +193,24 @@ CUresult cuDriverGetVersion(int *ret_version)
 		sim_state_unmap(state);
 	}
 	return CUDA_SUCCESS;
+}
+
+bool driver_has_started(void)
+{
+	return driver.initialised;
+}
+
+bool driver_init_failed(void)
+{
+	return driver.failed;
+}
+
+int driver_version(void)
+{
+	int version = 0;
+
+	cuDriverGetVersion(&version);
+	return version ? version : INT_MAX;
 }
 
 static void sleep_ms(uint32_t ms)

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "cuda/functions.h"
+#include "sim/libcuda-labels.h"
 #include "sim/state/memory.h"
 #include "sim/state/tree.h"
 #include "sim/state/trouble.h"
@@ -28,8 +29,8 @@ struct device {
 };
 
 struct driver {
-	bool initialised;
-	bool forked; /* the parent had initialised it: nothing works in the child */
+	_Atomic bool initialised, failed; /* by cuInit */
+	bool forked;			  /* the parent had initialised it: nothing works in the child */
 	struct sim_tree tree;
 	struct sim_state *state;
 	struct sim_processes processes;

@@ -106,8 +106,6 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
 	return launch_config(config, config->hStream, function);
 }
 
-CUresult cuLaunchKernelEx_ptsz(
-	const CUlaunchConfig *config, CUfunction function, void **params, void **extra);
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
 	if (driver_does_nothing)

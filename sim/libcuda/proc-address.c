@@ -6,17 +6,9 @@
 #include <string.h>
 
 #include "cuda/functions.h"
+#include "sim/libcuda/started.h"
 
 #define FLAGS_MAX (CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
-
-/* What the driver of this tree has; without a tree all. */
-static int newest_version(void)
-{
-	int version = 0;
-
-	cuDriverGetVersion(&version);
-	return version ? version : INT_MAX;
-}
 
 static bool has_per_thread(const char *name, int newest)
 {
@@ -57,7 +49,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **ret_function, int version,
 
 	if (!name || !ret_function || flags > FLAGS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	found = find(name, version < 0 ? INT_MAX : version, newest_version(),
+	found = find(name, version < 0 ? INT_MAX : version, driver_version(),
 		flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
 	*ret_function = found ? found->function : NULL;
 	if (ret_status)

@@ -40,6 +40,7 @@ CUresult cuLaunchHostFunc(CUstream, CUhostFn, void *);
 CUresult cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
 	unsigned int, unsigned int, CUstream, void **, void **);
 CUresult cuLaunchKernelEx(const CUlaunchConfig *, CUfunction, void **, void **);
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *, CUfunction, void **, void **);
 CUresult cuLibraryEnumerateKernels(CUkernel *, unsigned int, CUlibrary);
 CUresult cuLibraryGetGlobal(CUdeviceptr *, size_t *, CUlibrary, const char *);
 CUresult cuLibraryGetKernel(CUkernel *, CUlibrary, const char *);
@@ -132,7 +133,9 @@ CUresult cuGraphAddMemsetNode(
 CUresult cuGraphAddNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *);
 CUresult cuGraphAddNode_v2(
 	CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUgraphNodeParams *);
-__typeof__(cuGraphAddNode_v2) cuGraphAddNode_v3; /* (13.4) */
+/* (13.4) */
+CUresult cuGraphAddNode_v3(
+	CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUgraphNodeParams *);
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode, CUgraph *);
 CUresult cuGraphClone(CUgraph *, CUgraph);
 CUresult cuGraphCreate(CUgraph *, unsigned int);

@@ -60,7 +60,7 @@ CUresult cuDeviceGetNvSciSyncAttributes(void *, CUdevice, int);
 CUresult cuDeviceGetP2PAttribute(int *, CUdevice_P2PAttribute, CUdevice, CUdevice);
 CUresult cuDeviceGetPCIBusId(char *, int, CUdevice);
 CUresult cuDeviceGetProperties(CUdevprop *, CUdevice);
-CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *, CUarray_format, unsigned numChannels, CUdevice);
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *, CUarray_format, unsigned int, CUdevice);
 CUresult cuDeviceGetUuid(CUuuid *, CUdevice);
 CUresult cuDeviceGetUuid_v2(CUuuid *, CUdevice);
 CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned int *, int *);
@@ -190,6 +190,8 @@ CUresult cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, size_t, size_
 CUresult cuPointerGetAttribute(void *, CUpointer_attribute, CUdeviceptr);
 CUresult cuPointerGetAttributes(unsigned int, CUpointer_attribute *, void **, CUdeviceptr);
 CUresult cuPointerSetAttribute(const void *, CUpointer_attribute, CUdeviceptr);
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
 
 /* Copies */
 

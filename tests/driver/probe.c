@@ -1,11 +1,14 @@
 /* Asks a driver's library, found as any program finds it, and prints what it answers, a line each. The driver
- * suite runs it with and without the shim and compares the lines. Names come from standard input. probe zeros
- * SONAME          every function with zeros for arguments, each in a child of its own: result, or signal
- *   probe lookup VERSION...     cuGetProcAddress and cuGetProcAddress_v2 for all names x VERSION x flags 0 to
- * 3 probe errors                the texts of all error numbers of CUDA probe nvml-errors           and of
- * NVML */
+ * suite runs it with and without the shim and compares the lines. Names come from standard input.
+ *
+ *   probe calls SONAME VALUE [init]   every function with VALUE for each argument, in a child of its own:
+ * result or signal. init: after cuInit probe lookup VERSION...           cuGetProcAddress and
+ * cuGetProcAddress_v2 for all names x VERSION x flags probe errors | nvml-errors        the texts of all
+ * error numbers of CUDA, of NVML
+ */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,9 +82,13 @@ static void print_call(const char *name, any_function function, long value)
 	close(ends[0]);
 }
 
-static int calls(const char *soname, long value)
+static int calls(const char *soname, long value, bool init)
 {
 	void *library = open_library(soname);
+	any_function cu_init = (any_function)dlsym(library, "cuInit");
+
+	if (init)
+		printf("cuInit before = %d\n", cu_init(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
 
 	for (char *name; (name = next_name());) {
 		any_function function = (any_function)dlsym(library, name);
@@ -162,14 +169,15 @@ static int nvml_errors(void)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && !strcmp(argv[1], "calls"))
-		return calls(argv[2], atol(argv[3]));
+	if ((argc == 4 || argc == 5) && !strcmp(argv[1], "calls"))
+		return calls(argv[2], atol(argv[3]), argc == 5 && !strcmp(argv[4], "init"));
 	if (argc > 2 && !strcmp(argv[1], "lookup"))
 		return lookup(argv + 2);
 	if (argc == 2 && !strcmp(argv[1], "errors"))
 		return errors();
 	if (argc == 2 && !strcmp(argv[1], "nvml-errors"))
 		return nvml_errors();
-	fprintf(stderr, "usage: probe calls SONAME VALUE | lookup VERSION... | errors | nvml-errors\n");
+	fprintf(stderr,
+		"usage: probe calls SONAME VALUE [init] | lookup VERSION... | errors | nvml-errors\n");
 	return 2;
 }

@@ -21,6 +21,16 @@ def test_every_function_before_it_is_initialized(driver, way, soname, value, tmp
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("value", [0, 4096])
+def test_every_function_after_a_cuInit_that_failed(driver, way, value, tmp_path):
+    """On a machine without a GPU cuInit answers 100."""
+    names = sorted(exported(driver.library("libcuda.so.1")))
+    lines, count = compared(driver, environment(driver, way, tmp_path), "calls", "libcuda.so.1", value, "init", names=names)
+    assert count > 500
+    judge([line for line in lines if " = Segmentation fault  |" not in line or "absent" in line], {})
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_cuGetProcAddress_for_all_names_versions_and_flags(driver, way, tmp_path):
     symbols = exported(driver.library("libcuda.so.1"))
     names = sorted(symbols | {base_name(name) for name in symbols} | {"", "cu", "cuNoSuchFunction", "nvmlInit", "x" * 200})

@@ -1,13 +1,18 @@
 """The simulated driver of a version is as the real one of that version, in what can be seen without a GPU."""
+import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
+import grants
 from known import judge
-from probes import BUILD, SONAMES, base_name, compared, exported
+from probes import BUILD, SHIM, SONAMES, base_name, compared, exported
 from test_calls import VERSIONS
+
+VALID_CALLS = pathlib.Path(__file__).with_name("valid_calls.py")
 
 # What starts the driver: it answers that there is none, or no GPU.
 STARTS = {"cuInit", "nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"}
@@ -35,15 +40,48 @@ def test_it_exports_the_names_of_its_version(driver, simulated, soname):
     assert ours ^ real == set()
 
 
-@pytest.mark.parametrize("value", [0, 4096])
-@pytest.mark.parametrize("soname", ["libnvidia-ml.so.1"])
-def test_every_function_before_it_is_initialized(driver, env, soname, value):
-    """With `value` for each argument: nothing, or an address at which there is nothing."""
-    names = sorted(exported(driver.library(soname)) - STARTS - {"nvmlErrorString"})    # that one answers a text
-    lines, count = compared(driver, env, "calls", soname, value, names=names)
+@pytest.fixture
+def shimmed(simulated, env, tmp_path):
+    """The shim in front of it."""
+    card = json.loads((simulated / "gpus.json").read_text())["gpus"][0]
+    grant = grants.write(tmp_path, *(simulated / "lib" / soname for soname in SONAMES),
+                         [(card["uuid"], card["busId"], 2154 << 20, card["memoryMiB"] << 20)])
+    return dict(env, LD_LIBRARY_PATH=str(SHIM), RATION_GRANT=str(grant))
+
+
+def differences(driver, env, *arguments, names):
+    """Where the driver itself dies it has read what an argument points to: there is no answer to imitate."""
+    lines, count = compared(driver, env, "calls", *arguments, names=sorted(names))
     assert count > 250
-    # Where the driver itself dies it has read what an argument points to: there is no answer to imitate.
-    judge([line for line in lines if " = Segmentation fault  |" not in line], {})
+    return [line for line in lines if " = Segmentation fault  |" not in line]
+
+
+@pytest.mark.parametrize("way", ["env", "shimmed"])
+@pytest.mark.parametrize("value", [0, 4096])
+@pytest.mark.parametrize("soname", SONAMES)
+def test_every_function_before_it_is_initialized(driver, request, way, soname, value):
+    """With `value` for each argument: nothing, or an address at which there is nothing."""
+    names = exported(driver.library(soname)) - STARTS - {"nvmlErrorString"}    # that one answers a text
+    judge(differences(driver, request.getfixturevalue(way), soname, value, names=names), {})
+
+
+@pytest.mark.parametrize("way", ["env", "shimmed"])
+def test_every_function_of_libcuda_after_a_cuInit_that_failed(driver, request, way):
+    """Where no GPU is visible. A second cuInit answers 304 on 550 and 100 before."""
+    env = dict(request.getfixturevalue(way), CUDA_VISIBLE_DEVICES="")
+    names = exported(driver.library("libcuda.so.1")) - STARTS
+    judge(differences(driver, env, "libcuda.so.1", 0, "init", names=names), {})
+
+
+@pytest.mark.parametrize("way", ["env", "shimmed"])
+def test_functions_with_valid_arguments_before_it_is_initialized(driver, request, env, way):
+    def answers(environment):
+        done = subprocess.run([sys.executable, VALID_CALLS], env=environment, check=True, capture_output=True, text=True)
+        return dict(line.split(" = ") for line in done.stdout.splitlines())
+    theirs = answers(dict(env, LD_LIBRARY_PATH=str(driver.folder / "lib")))
+    ours = answers(request.getfixturevalue(way))
+    assert len(theirs) > 50 and "dies" not in theirs.values()
+    assert {name: ours.get(name) for name in theirs} == theirs
 
 
 @pytest.mark.parametrize("what", ["errors", "nvml-errors"])
