@@ -7,6 +7,9 @@
  * whose turn it is waits for a sample, and undoes its call and is refused if nothing is left then, as on a
  * full GPU. docs/internals/charging.md, "Calls of unknown cost".
  */
+#include <time.h>
+
+#include "grant/wait.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory.h"
@@ -15,12 +18,14 @@
 #define MODULE_BYTES (UINT64_C(1) << 30) /* more than a module takes */
 #define EACH_BYTES (UINT64_C(64) << 20)	 /* and more than one of many takes */
 #define LIMIT_BYTES UINT64_MAX		 /* a stack of 64 KiB for each thread of a GPU is 20 GiB */
+#define REST_MAX_NS INT64_C(250000000)
 
 /* A call that is under way. */
 struct growing {
 	uint64_t most; /* what it takes at most */
 	int card;      /* -1: no current context, which the driver refuses itself */
 	bool turn;
+	int64_t begin_ns;
 };
 
 static bool has_plenty(const struct growing *growing)
@@ -50,6 +55,7 @@ static CUresult grow_begin(struct growing *growing, uint64_t most)
 	r = memory_enter((unsigned)growing->card, MEMORY_BLOCK);
 	if (r != CUDA_SUCCESS)
 		end_turn(growing);
+	growing->begin_ns = wait_now_ns();
 	return r;
 }
 
@@ -85,9 +91,14 @@ static bool grow_end(struct growing *growing, CUresult r)
 	return true;
 }
 
+/* The container was above its limit since the driver was called. Before the next call it rests for as long,
+ * so that many threads which go on trying do not keep a neighbour's memory from it. */
 static CUresult grow_undone(const struct growing *growing)
 {
+	int64_t rest = wait_now_ns() - growing->begin_ns;
+
 	session_want_room();
+	nanosleep(&(struct timespec){.tv_nsec = rest < REST_MAX_NS ? rest : REST_MAX_NS}, NULL);
 	end_turn(growing);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -75,26 +75,36 @@ def sample(overhead, known):
     struct.pack_into("<Q", grant, LIVE + 8, generation + 1)
     struct.pack_into("<Q", grant, LIVE + 24, wanted)
 
-# Calls come and go for a while, so that the samples tell nothing; then one does.
+# When the module has been loaded and a sample asked for, calls come and go for a while, so that the samples tell nothing;
+# then they do.
 def keep():
+    before = usage[28:32]
+    while usage[28:32] == before:
+        time.sleep(.0001)
     begin = time.monotonic()
-    while time.monotonic() < begin + .1:
-        sample(0, False)
-    sample(64 * MiB, True)
+    while not done.wait(.001):
+        told = time.monotonic() > begin + .1
+        sample(64 * MiB if told else 0, told)
+done = threading.Event()
 """
 
 
 def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):    # noqa: F811
-    """Samples during which calls of the container began or ended leave open what the module took."""
+    """Samples during which calls of the container began or ended leave open what the module took. The container was above its limit
+    for a tenth of a second; then it rests for as long, since a neighbour may want that memory."""
     granted.script(KEEPER, """
         sample(0, True)
         alloc(2114 * MiB)
         keeper = threading.Thread(target=keep)
         image = b'{"rationSimModule": 1, "memoryMiB": 64, "functions": {"f": {"us": 1}}}'
         keeper.start()
+        begin = time.monotonic()
         answer = cu.cuModuleLoadData(byref(c_void_p()), image)
+        took = time.monotonic() - begin
+        done.set()
         keeper.join()
         assert answer == OOM, answer
+        assert took >= .2, took
     """)
 
 
@@ -108,7 +118,6 @@ def test_module_is_undone_while_a_keeper_lives_that_cannot_tell(granted, lives, 
         lock = os.open(os.path.dirname(os.environ["RATION_GRANT"]) + "/usage", os.O_RDONLY)
         if {lives}:
             fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
-        done = threading.Event()
         def keep():
             while not done.wait(.001):
                 sample(0, False)
