@@ -1,5 +1,6 @@
 """deploy/package: what a release consists of, and that it is the same bytes wherever and whenever it is made."""
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -115,8 +116,10 @@ def test_the_shim_compiles_for_arm64_too(tmp_path):
     for entry in commands:
         words = shlex.split(entry["command"].replace("-fcf-protection=full", "-mbranch-protection=standard"))
         out = tmp_path / entry["output"].replace("/", "_")
-        words[0], words[words.index("-o") + 1] = "aarch64-linux-gnu-gcc", str(out)
-        subprocess.run(words, cwd=entry["directory"], check=True)
+        words[words.index("-o") + 1] = str(out)
+        # The compiler is all words before the first option: "gcc", or "ccache gcc".
+        options = list(itertools.dropwhile(lambda word: not word.startswith("-"), words))
+        subprocess.run(["aarch64-linux-gnu-gcc", *options], cwd=entry["directory"], check=True)
         assert out.stat().st_size
 
 
