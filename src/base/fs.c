@@ -135,6 +135,19 @@ int fs_write_atomic(const char *path, mode_t mode, const void *data, size_t len)
 	return r;
 }
 
+int fs_own_folder(char ret_path[PATH_MAX])
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0)
+		return -errno;
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	strcpy(ret_path, self);
+	return 0;
+}
+
 int fs_mkdir_parents(const char *path, mode_t mode)
 {
 	char part[PATH_MAX];

@@ -1,6 +1,7 @@
 /* fs.h - whole files: read with a limit, written so that a reader or a crash never sees half of one. */
 #pragma once
 
+#include <limits.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -14,6 +15,9 @@ int fs_read_or_pipe(const char *path, size_t max, int timeout_ms, char **ret_dat
 
 /* fs_write_atomic() - write a temporary file beside path, fsync, rename over it. */
 int fs_write_atomic(const char *path, mode_t mode, const void *data, size_t len);
+
+/* fs_own_folder() - the folder of the program that runs, as the kernel names it. */
+int fs_own_folder(char ret_path[PATH_MAX]);
 
 /* fs_mkdir_parents() - like `mkdir -p`; an existing directory is success. */
 int fs_mkdir_parents(const char *path, mode_t mode);

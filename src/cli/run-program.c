@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fs.h"
 #include "base/strbuf.h"
 
 #define EXIT_NOT_FOUND 127
@@ -20,12 +20,10 @@ int run_program_exec(char *const *argv, struct error *err)
 	/* Installed, and in a build folder. */
 	static const char *const places[] = {"../lib/ration", "../run", "."};
 	char self[PATH_MAX], path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int r = fs_own_folder(self);
 
-	if (n < 0)
-		return error_set(err, errno, "/proc/self/exe: %s", strerror(errno));
-	self[n] = '\0';
-	*strrchr(self, '/') = '\0';
+	if (r < 0)
+		return error_set(err, -r, "/proc/self/exe: %s", strerror(-r));
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		snprintf(path, sizeof(path), "%.3800s/%s/ration-run", self, places[i]);
 		execv(path, argv);

@@ -15,13 +15,11 @@ int shim_find(struct shim *ret_shim, struct error *err)
 {
 	static const char *const places[] = {"shim", "../shim"};
 	char self[PATH_MAX], path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int r = fs_own_folder(self);
 
 	*ret_shim = (struct shim){""};
-	if (n < 0)
-		return error_set(err, errno, "/proc/self/exe: %s", strerror(errno));
-	self[n] = '\0';
-	*strrchr(self, '/') = '\0';
+	if (r < 0)
+		return error_set(err, -r, "/proc/self/exe: %s", strerror(-r));
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		snprintf(path, sizeof(path), "%.3800s/%s/libcuda.so.1", self, places[i]);
 		if (access(path, R_OK) < 0)
