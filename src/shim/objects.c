@@ -123,91 +123,90 @@ static inline struct part *part_lock(uint64_t hash)
 	return part;
 }
 
-static inline struct object *find_known(struct part *part, enum object_kind kind, uint64_t key, uint64_t hash)
-{
-	struct object *object = part->capacity ? find(part, kind, key, hash) : NULL;
+/* A locked part and the object that is there, if it is. */
+struct place {
+	struct part *part;
+	struct object *object;
+	uint64_t hash;
+};
 
-	return object && object->kind ? object : NULL;
+/* False: there is no memory for the table, and nothing is locked. */
+static inline bool place_lock(enum object_kind kind, uint64_t key, struct place *ret_place)
+{
+	uint64_t hash = mix(kind, key);
+	struct part *part = part_lock(hash);
+	struct object *object;
+
+	if (!part)
+		return false;
+	object = part->capacity ? find(part, kind, key, hash) : NULL;
+	*ret_place = (struct place){part, object && object->kind ? object : NULL, hash};
+	return true;
 }
 
 int objects_change(
 	enum object_kind kind, uint64_t key, bool (*change)(struct object *, void *), void *context)
 {
-	uint64_t hash = mix(kind, key);
-	struct part *part = part_lock(hash);
-	struct object *object;
+	struct place place;
 
-	if (!part)
+	if (!place_lock(kind, key, &place))
 		return -ENOMEM;
-	object = find_known(part, kind, key, hash);
-	if (!object)
-		object = add(part, kind, key, hash);
-	if (object && !change(object, context))
-		remove_object(part, object);
-	private_unlock(&part->lock);
-	return object ? 0 : -ENOMEM;
+	if (!place.object)
+		place.object = add(place.part, kind, key, place.hash);
+	if (place.object && !change(place.object, context))
+		remove_object(place.part, place.object);
+	private_unlock(&place.part->lock);
+	return place.object ? 0 : -ENOMEM;
 }
 
 bool objects_edit(enum object_kind kind, uint64_t key, bool (*change)(struct object *, void *), void *context)
 {
-	uint64_t hash = mix(kind, key);
-	struct part *part = part_lock(hash);
-	struct object *object;
+	struct place place;
 
-	if (!part)
+	if (!place_lock(kind, key, &place))
 		return false;
-	object = find_known(part, kind, key, hash);
-	if (object && !change(object, context))
-		remove_object(part, object);
-	private_unlock(&part->lock);
-	return object != NULL;
+	if (place.object && !change(place.object, context))
+		remove_object(place.part, place.object);
+	private_unlock(&place.part->lock);
+	return place.object != NULL;
 }
 
 int objects_put(const struct object *put)
 {
-	uint64_t hash = mix(put->kind, put->key);
-	struct part *part = part_lock(hash);
-	struct object *object;
+	struct place place;
 
-	if (!part)
+	if (!place_lock(put->kind, put->key, &place))
 		return -ENOMEM;
-	object = find_known(part, put->kind, put->key, hash);
-	if (!object)
-		object = add(part, put->kind, put->key, hash);
-	if (object)
-		*object = *put;
-	private_unlock(&part->lock);
-	return object ? 0 : -ENOMEM;
+	if (!place.object)
+		place.object = add(place.part, put->kind, put->key, place.hash);
+	if (place.object)
+		*place.object = *put;
+	private_unlock(&place.part->lock);
+	return place.object ? 0 : -ENOMEM;
 }
 
 bool objects_take(enum object_kind kind, uint64_t key, struct object *ret_object)
 {
-	uint64_t hash = mix(kind, key);
-	struct part *part = part_lock(hash);
-	struct object *object;
+	struct place place;
 
-	if (!part)
+	if (!place_lock(kind, key, &place))
 		return false;
-	object = find_known(part, kind, key, hash);
-	if (object) {
-		*ret_object = *object;
-		remove_object(part, object);
+	if (place.object) {
+		*ret_object = *place.object;
+		remove_object(place.part, place.object);
 	}
-	private_unlock(&part->lock);
-	return object != NULL;
+	private_unlock(&place.part->lock);
+	return place.object != NULL;
 }
 
 bool objects_get(enum object_kind kind, uint64_t key, struct object *ret_object)
 {
-	uint64_t hash = mix(kind, key);
-	struct part *part = part_lock(hash);
-	struct object *object;
+	struct place place;
 
-	if (!part)
+	if (!place_lock(kind, key, &place))
 		return false;
-	object = find_known(part, kind, key, hash);
-	if (object)
-		*ret_object = *object;
-	private_unlock(&part->lock);
-	return object != NULL;
+	if (place.object)
+		*ret_object = *place.object;
+	private_unlock(&place.part->lock);
+	return place.object != NULL;
 }
