@@ -228,9 +228,10 @@ def test_hostile_files_of_other_runs_disturb_nobody(machine, start):
     assert a.keeper() == keeper
     os.truncate(c.folder / "grant", 0)
     (b.folder / "power").unlink()
-    time.sleep(1.5)
-    work(a)
-    assert a.keeper() == keeper and shares(a) == [WHOLE]
+    # Its monitor is still there and follows: half while it has no work beside the other run, all while it has some.
+    wait_for(lambda: shares(a) == [500000], what="half of the GPU for a run without work")
+    wait_for(lambda: work(a, seconds=0.1) or shares(a) == [WHOLE], what="all of the GPU for the only run with work")
+    assert a.keeper() == keeper
 
 
 # ---- what people see ----
