@@ -6,7 +6,7 @@ import pytest
 
 import test_scheduler
 from fake_apiserver import wait_for
-from test_gang import bound, gang_of, reasons, schedule, why
+from test_gang import at_bind, bound, gang_of, reasons, schedule, why
 from test_resize import RESIZE, STATUS, answer, ask, ration, resize, run_pod, units
 from test_scheduler import gpu_node
 
@@ -85,11 +85,6 @@ def test_a_pod_whose_annotations_grow_between_filter_and_bind_is_bound_only_if_t
 
 
 # ---- gangs ----
-
-def at_bind(scheduler, n):
-    answer = json.loads(scheduler.http("GET", "/why?namespace=default&name=p0")[1])
-    return answer.get("gang", {}).get("atBind") == n
-
 
 def test_a_member_whose_annotations_grew_before_bind_keeps_its_whole_gang_back(api, start):
     """Of three, two stand at bind when the third one comes, without room for its placement."""

@@ -19,6 +19,13 @@ def member(api, name, units, gang="g", least=2, **more):  # noqa: F811
                           **more)
 
 
+def starts(api, start, *options):  # noqa: F811
+    """A scheduler that has read the PodGroups: before, filter rejects every pod of a gang."""
+    scheduler = start(*options)
+    wait_for(lambda: api.watches("podgroups"), what="PodGroups are watched")
+    return scheduler
+
+
 def ready(scheduler, *pods):
     """The watch has shown these pods."""
     wait_for(lambda: all(why(scheduler, pod) for pod in pods), what="pods in the ledger")
@@ -41,7 +48,7 @@ def has(units):
 def gang_of(api, start, n, units, least):  # noqa: F811
     """A node with a card of 10 units, and a gang of n pods that the scheduler has seen."""
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", units, least=least) for i in range(n)]
     ready(scheduler, *pods)
     return scheduler, pods
@@ -74,9 +81,14 @@ def bound(api, *names):  # noqa: F811
     return [api.pod(name)["spec"].get("nodeName") for name in names]
 
 
+def at_bind(scheduler, n):
+    """So many pods of p0's gang wait at bind."""
+    return json.loads(scheduler.http("GET", "/why?namespace=default&name=p0")[1]).get("gang", {}).get("atBind") == n
+
+
 def test_all_members_are_bound_or_none_and_a_stranger_cannot_take_a_place(api, start):  # noqa: F811
     gpu_node(api, "a", 10240, 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 5, least=4) for i in range(4)]
     stranger = api.create_pod("stranger", gpu_mem=5)
     ready(scheduler, *pods, stranger)
@@ -94,7 +106,7 @@ def test_all_members_are_bound_or_none_and_a_stranger_cannot_take_a_place(api, s
 def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
     there(api, "there", 4)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 5) for i in range(2)]
     small = api.create_pod("small", gpu_mem=6)
     ready(scheduler, *pods, small)
@@ -131,13 +143,14 @@ def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(
 
 def test_a_member_deleted_at_bind_frees_the_others_at_once(api, start):  # noqa: F811
     scheduler, pods = gang_of(api, start, 3, 3, least=3)
-    began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(schedule, scheduler, pod, ["a"]) for pod in pods[:2]]
-        time.sleep(0.5)
+        wait_for(lambda: at_bind(scheduler, 2), what="two pods at bind")
         api.delete("pods", "p2", "default")
         assert all(w.result() for w in waiting)
-    assert time.monotonic() - began < 2.5
+    # Not because the four seconds at bind were over.
+    assert decisions(scheduler, "p0")[-1]["text"] == (
+        "too few of its pods are left, and no others have room; it was at bind")
     assert scheduler.used() == {"a": [0]}
 
 
@@ -168,7 +181,7 @@ def test_a_member_that_is_made_anew_needs_nobody_else(api, start):  # noqa: F811
 
 def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 5, owner="job") for i in range(2)]
     ready(scheduler, *pods)
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
@@ -177,7 +190,7 @@ def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, st
     for i in range(2):
         api.set_phase(f"p{i}", "Succeeded")
     left, stranger = member(api, "p2", 5, owner="job"), member(api, "p3", 5, gang="h", owner="other")
-    scheduler = start()
+    scheduler = starts(api, start)
     ready(scheduler, left, stranger)
     for pod in (left, stranger):
         wait_for(lambda pod=pod: reasons(scheduler, pod, ["a"]) == {"waits for the other pods of its gang"})
@@ -203,7 +216,7 @@ def bound_while_forming(api):    # noqa: F811
 
 def test_members_that_another_process_bound_count(api, start):  # noqa: F811
     first = bound_while_forming(api)
-    scheduler = start()
+    scheduler = starts(api, start)
     second = member(api, "p1", 5)
     ready(scheduler, first, second)
     assert schedule(scheduler, second, ["a"]) == ""
@@ -213,7 +226,7 @@ def test_members_that_another_process_bound_count(api, start):  # noqa: F811
 def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, start):  # noqa: F811
     first = bound_while_forming(api)
     api.inject("POST", "/eviction$", times=1, status=429, reason="TooManyRequests", message="a budget protects it")
-    scheduler = start("--gang-timeout", "1")
+    scheduler = starts(api, start, "--gang-timeout", "1")
     ready(scheduler, first)
     wait_for(lambda: len(api.requests_for("POST", "/eviction$")) >= 2, 12, "asked again after a refusal")
     wait_for(lambda: api.events("GangIncomplete"), what="Event")
@@ -225,7 +238,7 @@ def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, star
 @pytest.mark.parametrize("value", ["x", "0", "1001"])
 def test_a_min_available_that_is_none_is_refused_with_a_sentence(api, start, value):  # noqa: F811
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pod = member(api, "p0", 5, least=value)
     assert reasons(scheduler, pod, ["a"]) == {
         f'label {GROUP}min-available is "{value}": must be a number from 1 to 1000'}
@@ -235,7 +248,7 @@ def test_a_pod_group_says_how_many(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
     api.create("podgroups", {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
                              "metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}})
-    scheduler = start()
+    scheduler = starts(api, start)
     wait_for(lambda: "the cluster has PodGroups" in scheduler.text())
     pods = [api.create_pod(f"p{i}", gpu_mem=5, labels={"scheduling.x-k8s.io/pod-group": "g"}) for i in range(2)]
     ready(scheduler, *pods)
@@ -247,7 +260,7 @@ def test_a_pod_group_that_is_made_anew_while_nobody_watches_is_the_new_one(api, 
              "metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 3}}
     gpu_node(api, "a", 10240)
     api.create("podgroups", group)
-    scheduler = start()
+    scheduler = starts(api, start)
     wait_for(lambda: api.watches("podgroups"))
     api.stop()
     api.delete("podgroups", "g", "default")
@@ -262,7 +275,7 @@ def test_a_pod_group_that_is_made_anew_while_nobody_watches_is_the_new_one(api, 
 def test_nobody_is_preempted_for_a_part_of_a_gang(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
     low = there(api, "low", 10)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 5, spec={"priority": 100, "containers": [
         {"name": "main", "image": "x", "resources": {"limits": {"aliyun.com/gpu-mem": "5"}}}]}) for i in range(2)]
     ready(scheduler, low, *pods)
@@ -276,7 +289,7 @@ def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):  #
     gpu_node(api, "a", 10240)
     for i in range(2):
         there(api, f"there{i}", 5)
-    scheduler = start("--gang-keep-after", "1")
+    scheduler = starts(api, start, "--gang-keep-after", "1")
     pods = [member(api, f"p{i}", 5) for i in range(2)]
     small = api.create_pod("small", gpu_mem=1)
     ready(scheduler, *pods, small)
@@ -309,7 +322,7 @@ def test_the_plan_of_a_gang_of_unequal_members_replays_as_recorded(api, start, t
     """The large member is planned first; where the small ones go each alone would say otherwise."""
     gpu_node(api, "a", 10240, 10240)
     there(api, "there", 1)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", units, least=3) for i, units in enumerate([1, 3, 9])]
     ready(scheduler, *pods)
     assert at_once(scheduler, pods, ["a"]) == [""] * 3

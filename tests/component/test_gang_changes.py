@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
-from test_gang import GROUP, at_once, bound, has, member, nodes_of, ready, reasons, schedule
+from test_gang import GROUP, at_once, bound, has, member, nodes_of, ready, reasons, schedule, starts
 from test_scheduler import api, gpu_node, start  # noqa: F401
 from test_why import person  # noqa: F401
 
@@ -24,13 +24,6 @@ def pod_group(api, least, name="g", **spec):  # noqa: F811
     return api.create("podgroups", {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
                                     "metadata": {"name": name, "namespace": "default"},
                                     "spec": {"minMember": least, **spec}})
-
-
-def starts(api, start, *options):  # noqa: F811
-    """A scheduler that watches PodGroups; there is one at least."""
-    scheduler = start(*options)
-    wait_for(lambda: api.watches("podgroups"), what="PodGroups are watched")
-    return scheduler
 
 
 def told(scheduler, pod):
@@ -57,7 +50,7 @@ def whole(api, name, **more):  # noqa: F811
 
 def test_a_running_pod_that_is_labelled_into_a_gang_does_not_count(api, start, person):  # noqa: F811
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     runs, waiting = api.create_pod("runs", gpu_mem=2), member(api, "p0", 2)
     ready(scheduler, runs, waiting)
     assert schedule(scheduler, runs, ["a"]) == ""
@@ -69,7 +62,7 @@ def test_a_running_pod_that_is_labelled_into_a_gang_does_not_count(api, start, p
             ) in person.why("p0")
     assert "Its labels name gang g now, but did not when it was bound: it is no pod of that gang.\n" in person.why("runs")
     scheduler.stop()
-    scheduler = start()
+    scheduler = starts(api, start)
     ready(scheduler, runs, waiting)
     assert waits(scheduler, waiting) == WAITS
     other = member(api, "p1", 2)
@@ -93,7 +86,7 @@ def test_a_running_pod_that_gets_a_pod_groups_label_does_not_count(api, start): 
 def test_a_running_pod_that_is_labelled_into_a_job_of_whole_gpus_does_not_count(api, start):  # noqa: F811
     job = {"gpu-topology": "job", "gpu-topology-replica": "2"}
     gpu_node(api, "a", 10240, 10240, 10240, mode="topology")
-    scheduler = start()
+    scheduler = starts(api, start)
     runs, waiting = whole(api, "runs"), whole(api, "p0", labels=job)
     ready(scheduler, runs, waiting)
     assert schedule(scheduler, runs, ["a"]) == ""
@@ -103,7 +96,7 @@ def test_a_running_pod_that_is_labelled_into_a_job_of_whole_gpus_does_not_count(
 
 def test_a_pod_without_a_gpu_counts_if_it_was_of_the_gang_before_it_was_bound(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     runs, waiting = api.create_pod("runs"), member(api, "p0", 2)
     ready(scheduler, waiting)
     api.bind("runs", "a")
@@ -120,7 +113,7 @@ def test_a_pod_without_a_gpu_counts_if_it_was_of_the_gang_before_it_was_bound(ap
 def test_a_running_member_stays_one_whatever_its_labels_say_later(api, start, change):  # noqa: F811
     """The gang has started, so a pod that is made in place of another one needs nobody else."""
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 5) for i in range(2)]
     ready(scheduler, *pods)
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
@@ -139,7 +132,7 @@ def test_half_a_gang_that_an_older_scheduler_bound_counts_by_its_labels(api, sta
     for i in range(2):
         member(api, f"p{i}", 2, least=4)
         api.bind(f"p{i}", "a", annotations={"ration.dev/gang": "forming", **has(2)})
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 2, least=4) for i in range(2, 4)]
     ready(scheduler, *pods)
     assert waits_alone(scheduler, pods[0])
@@ -161,7 +154,7 @@ def waits_alone(scheduler, pod):
 def test_a_pod_that_an_older_scheduler_bound_is_not_labelled_into_a_gang_either(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
     api.create_pod("old", gpu_mem=2, node="a", annotations=has(2))
-    scheduler = start()
+    scheduler = starts(api, start)
     waiting = member(api, "p0", 2)
     ready(scheduler, waiting)
     label(api, "old", BY_LABEL)
@@ -171,7 +164,7 @@ def test_a_pod_that_an_older_scheduler_bound_is_not_labelled_into_a_gang_either(
 def test_a_record_that_a_user_wrote_on_a_waiting_pod_says_nothing(api, start):  # noqa: F811
     """The policy ration-placement-keys refuses it; without the policy it is of no use."""
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pod = member(api, "p0", 2, annotations={"ration.dev/bound-gang": "{}"})
     ready(scheduler, pod)
     assert waits(scheduler, pod) == WAITS
@@ -179,7 +172,7 @@ def test_a_record_that_a_user_wrote_on_a_waiting_pod_says_nothing(api, start):  
 
 def test_a_planned_pod_that_leaves_its_gang_gives_its_place_back(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods, single = [member(api, f"p{i}", 5) for i in range(2)], api.create_pod("single", gpu_mem=5)
     ready(scheduler, *pods, single)
     assert nodes_of(scheduler, pods[0], ["a"]) == ["a"]
@@ -195,7 +188,7 @@ def test_a_planned_pod_that_leaves_its_gang_gives_its_place_back(api, start):  #
 
 def test_a_pod_that_leaves_its_gang_at_bind_is_not_bound_with_it(api, start):  # noqa: F811
     gpu_node(api, "a", 10240)
-    scheduler = start()
+    scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 3, least=3) for i in range(3)]
     ready(scheduler, *pods)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
-from test_gang import GROUP, at_once, bound, nodes_of, ready, reasons
+from test_gang import GROUP, at_once, bound, nodes_of, ready, reasons, starts
 from test_levels import ask, policy, status
 from test_levels import ready as ready_levels
 from test_scheduler import api, gpu_node, start  # noqa: F401
@@ -42,7 +42,7 @@ def settled(scheduler, pods):
 def test_a_gang_goes_whole_to_the_first_level_that_has_room_for_all(api, start):  # noqa: F811
     cluster(api, a=5)
     policy(api, [{**A, "max": 10}, {**B, "max": 3}, C])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     # Level 1 has room for two of them, level 2 for all, but not so many.
     pods = gang(api, scheduler, 4, 5)
@@ -55,7 +55,7 @@ def test_a_gang_goes_whole_to_the_first_level_that_has_room_for_all(api, start):
 def test_what_a_gang_is_to_take_of_a_level_nobody_else_gets(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 4}, B])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 4, 3)
     assert nodes_of(scheduler, pods[0], NODES) == ["a"]
@@ -70,7 +70,7 @@ def test_what_a_gang_is_to_take_of_a_level_nobody_else_gets(api, start):  # noqa
 def test_labels_of_the_level_are_on_each_pod_before_it_is_bound(api, start):  # noqa: F811
     cluster(api, a=1)
     policy(api, [A, {**B, "podLabels": {"level": "second"}}])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 3, 4)
     assert at_once(scheduler, pods, NODES) == [""] * 3
@@ -82,7 +82,7 @@ def test_labels_of_the_level_are_on_each_pod_before_it_is_bound(api, start):  # 
 def test_a_gang_waits_for_its_level_as_its_policy_says(api, start):  # noqa: F811
     cluster(api, a=4)
     policy(api, [A, B], whenTryNextUnits={"policy": "Timeout", "timeout": "2s"})
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 2, 6)
     began = time.monotonic()
@@ -96,7 +96,7 @@ def test_a_gang_waits_for_its_level_as_its_policy_says(api, start):  # noqa: F81
 def test_a_gang_that_no_level_can_take_takes_nothing_of_any(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 3}, {**B, "max": 2}])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 4, 2)
     for pod in pods:
@@ -114,7 +114,7 @@ def test_a_gang_that_no_level_can_take_takes_nothing_of_any(api, start):  # noqa
 def test_a_gang_of_which_a_part_waits_for_others_keeps_no_place_in_a_level(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 2}, B])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 1, 2, least=2)
     assert reasons(scheduler, pods[0], NODES) == {"waits for the other pods of its gang"}
@@ -129,7 +129,7 @@ def test_a_gang_of_which_a_part_waits_for_others_keeps_no_place_in_a_level(api, 
 def test_who_is_over_the_number_of_its_gang_is_placed_like_any_pod(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 2}, B])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 3, 2, least=2)
     assert sorted(at_once(scheduler, pods[:2], NODES)) == ["", ""]
@@ -141,7 +141,7 @@ def test_members_over_the_number_do_not_divide_the_others(api, start):  # noqa: 
     """Found by the storm: they claimed places too, so that a later one found the level full and went to another."""
     cluster(api)
     policy(api, [{**A, "max": 2}, {**B, "max": 3}])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 5, 2, least=3)
     assert [nodes_of(scheduler, pod, NODES) for pod in pods[:3]] == [["b"]] * 3
@@ -152,7 +152,7 @@ def test_members_over_the_number_do_not_divide_the_others(api, start):  # noqa: 
 def test_members_that_are_made_by_others_follow_the_first(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 1}, {**B, "max": 3}, C])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = [api.create_pod(f"g{i}", gpu_mem=units, owner=f"owner-{i}", labels={
         "app": "web", GROUP + "name": "g", GROUP + "min-available": "3"}) for i, units in enumerate((9, 2, 5))]
@@ -169,7 +169,7 @@ def test_after_a_restart_the_rest_of_a_gang_follows_those_that_are_bound(api, st
         member(api, f"g{i}", 2, labels={"level": "second"})
         placement = {"unit": 1024, "containers": {"main": [{"uuid": "GPU-b-0", "units": 2}]}}
         api.bind(f"g{i}", "b", annotations={"ration.dev/gang": "forming", "ration.dev/placement": json.dumps(placement)})
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     rest = [member(api, f"g{i}", 2) for i in (2, 3)]
     ready(scheduler, *rest)
@@ -181,7 +181,7 @@ def test_after_a_restart_the_rest_of_a_gang_follows_those_that_are_bound(api, st
 def test_what_was_taken_for_a_gang_whose_plan_has_ended_is_free_again(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 3}])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 3, 2)
     assert nodes_of(scheduler, pods[0], NODES) == ["a"]
@@ -198,7 +198,7 @@ def test_members_that_wait_for_their_volumes_keep_their_places_when_the_plan_is_
     """kube-scheduler does not ask for them again before it binds them."""
     cluster(api)
     policy(api, [{**A, "max": 2}])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pods = gang(api, scheduler, 2, 2)
     assert [nodes_of(scheduler, pod, NODES) for pod in pods] == [["a"], ["a"]]
@@ -217,7 +217,7 @@ def test_members_that_wait_for_their_volumes_keep_their_places_when_the_plan_is_
 def test_a_member_without_a_gpu_keeps_its_place_while_kube_scheduler_binds_it(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 1}])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     labels = {"app": "web", GROUP + "name": "cpu", GROUP + "min-available": "2"}
     pods = [api.create_pod(f"cpu{i}", labels=labels, owner="rs", spec={"containers": [{"name": "main", "image": "x"}]})
@@ -238,7 +238,7 @@ def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start, firs
     """What filter gave can be lost until bind: here by another version of the policy."""
     cluster(api)
     policy(api, [{**A, "max": 1}, B])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     pod = single(api, scheduler, "p")
     assert nodes_of(scheduler, pod, NODES) == ["a"]
@@ -254,7 +254,7 @@ def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start, firs
 def test_a_place_that_only_a_dead_process_knew_is_taken_again_at_bind(api, start):  # noqa: F811
     cluster(api)
     policy(api, [{**A, "max": 1, "podLabels": {"level": "first"}}, B])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     first, second = single(api, scheduler, "first"), single(api, scheduler, "second")
     assert nodes_of(scheduler, first, NODES) == ["a"]
@@ -272,7 +272,7 @@ def test_a_member_without_a_gpu_counts_when_the_others_ask(api, start):  # noqa:
     """kube-scheduler binds it by itself, perhaps right now."""
     cluster(api)
     policy(api, [{**A, "max": 2}, B])
-    scheduler = start()
+    scheduler = starts(api, start)
     ready_levels(api)
     labels = {"app": "web", GROUP + "name": "g", GROUP + "min-available": "2"}
     launcher = api.create_pod("launcher", labels=labels, owner="rs", spec={"containers": [{"name": "main", "image": "x"}]})
