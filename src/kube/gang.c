@@ -17,6 +17,7 @@
 #include "model/selector.h"
 
 #define LABEL_VALUE_MAX 63
+#define JOB_PODS_MAX 65536
 
 static int read_min(struct json_object *labels, struct pod_facts *facts, struct error *err)
 {
@@ -40,29 +41,28 @@ static bool says_forming(struct json_object *pod)
 	return mark && strcmp(mark, GANG_FORMING) == 0;
 }
 
-int gang_read_job(struct json_object *pod, const char *job, struct pod_facts *facts)
-{
-	if (facts->gang || facts->gang_bound || facts->request.group_pods < 2 ||
-		facts->request.group_pods > GANG_MIN_MAX || strlen(job) > LABEL_VALUE_MAX)
-		return 0;
-	facts->gang_forming = says_forming(pod);
-	facts->gang_min = facts->request.group_pods;
-	facts->gang = strdup(job);
-	return facts->gang ? 0 : -ENOMEM;
-}
-
-/* What a bound pod was bound with; facts->gang_bound stays false if the Binding has not recorded it, as those
- * of older versions have not. A record that cannot be read is none. */
-static int read_bound_gang(struct json_object *pod, struct pod_facts *facts)
+/* What a Binding has recorded; the caller puts it. NULL if it has recorded nothing, as those of older
+ * versions have not. A record that cannot be read is none. */
+static struct json_object *read_record(struct json_object *pod)
 {
 	const char *text = json_member_string(
 		json_member(json_member(pod, "metadata"), "annotations"), ANNOTATION_BOUND_GANG);
 	_cleanup_json_ struct json_object *record = NULL;
-	const char *name;
-	int64_t min = 0;
 
 	if (!text || json_parse(text, strlen(text), &record, NULL) < 0 ||
 		!json_object_is_type(record, json_type_object))
+		return NULL;
+	return TAKE_PTR(record);
+}
+
+/* facts->gang_bound stays false if the Binding has recorded nothing. */
+static int read_bound_gang(struct json_object *pod, struct pod_facts *facts)
+{
+	_cleanup_json_ struct json_object *record = read_record(pod);
+	const char *name;
+	int64_t min = 0;
+
+	if (!record)
 		return 0;
 	name = json_member_string(record, "name");
 	if (name && *name && strlen(name) <= LABEL_VALUE_MAX) {
@@ -76,6 +76,12 @@ static int read_bound_gang(struct json_object *pod, struct pod_facts *facts)
 	return 0;
 }
 
+/* request.group is "namespace/job". */
+static const char *job_of(const char *group)
+{
+	return strchr(group, '/') + 1;
+}
+
 int gang_record(struct json_object *annotations, const struct pod_facts *facts)
 {
 	_cleanup_json_ struct json_object *record = json_object_new_object();
@@ -83,7 +89,9 @@ int gang_record(struct json_object *annotations, const struct pod_facts *facts)
 
 	if (!record || (facts->gang && json_set(record, "name", json_object_new_string(facts->gang)) < 0) ||
 		(facts->gang && facts->gang_min &&
-			json_set(record, "min", json_object_new_int64(facts->gang_min)) < 0))
+			json_set(record, "min", json_object_new_int64(facts->gang_min)) < 0) ||
+		(facts->request.group &&
+			json_set(record, "job", json_object_new_string(job_of(facts->request.group))) < 0))
 		return -ENOMEM;
 	text = json_text(record);
 	return text ? json_set(annotations, ANNOTATION_BOUND_GANG, json_object_new_string(text)) : -ENOMEM;
@@ -120,6 +128,30 @@ int gang_read(struct json_object *pod, struct pod_facts *facts, struct error *er
 	if (facts->gang)
 		facts->gang_forming = says_forming(pod);
 	return r;
+}
+
+/* A number of pods that is none is that of a single one. */
+int gang_read_job(struct json_object *pod, struct pod_facts *facts)
+{
+	struct json_object *labels = json_member(json_member(pod, "metadata"), "labels");
+	_cleanup_json_ struct json_object *record = facts->gang_bound ? read_record(pod) : NULL;
+	const char *job = facts->gang_bound ? json_member_string(record, "job")
+					    : json_member_string(labels, LABEL_GPU_TOPOLOGY);
+	const char *replica = json_member_string(labels, LABEL_GPU_TOPOLOGY_REPLICA);
+	uint32_t pods = 1;
+
+	if (!facts->request.whole || !job || !*job || strlen(job) > LABEL_VALUE_MAX)
+		return 0;
+	if (replica)
+		parse_u32(replica, JOB_PODS_MAX, &pods);
+	if (request_set_group(&facts->request, facts->namespace_, job, pods) < 0)
+		return -ENOMEM;
+	if (facts->gang || facts->gang_bound || pods < 2 || pods > GANG_MIN_MAX)
+		return 0;
+	facts->gang_forming = says_forming(pod);
+	facts->gang_min = pods;
+	facts->gang = strdup(job);
+	return facts->gang ? 0 : -ENOMEM;
 }
 
 /* What a label's value may have, none of which is special in a query. */

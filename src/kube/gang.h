@@ -21,9 +21,10 @@ struct pod_facts;
 int gang_read(struct json_object *pod, struct pod_facts *facts, struct error *err);
 int gang_record(struct json_object *annotations, const struct pod_facts *facts);
 
-/* gang_read_job() - a pod that wants whole cards near those of its job's other pods (request.group) and is of
- * no group waits for all of them: the job is its gang. -ENOMEM. */
-int gang_read_job(struct json_object *pod, const char *job, struct pod_facts *facts);
+/* gang_read_job() - the job of a pod that asks for whole GPUs: request.group, and where it is of no other
+ * gang and the job has several pods, its gang. A bound pod is of the job that its Binding recorded. -ENOMEM.
+ */
+int gang_read_job(struct json_object *pod, struct pod_facts *facts);
 
 /* gang_finished_path() - the path of a LIST of those of the pod's gang who have finished. -EINVAL if its
  * labels do not name the gang, -ENOBUFS. */

@@ -21,7 +21,6 @@
 /* Names of Kubernetes objects are DNS subdomains (253), uids are 36 characters. */
 #define NAME_LEN_MAX 253
 #define RESIZE_TEXT_MAX 16384
-#define GROUP_PODS_MAX 65536
 
 /* A name that is absent, no string or impossibly long reads as "". */
 static int copy_name(struct json_object *object, const char *key, char **ret_name)
@@ -316,26 +315,6 @@ static int read_cards(struct json_object *pod, struct request *request, struct e
 	return request_parse_cards(request, json_string(label), err);
 }
 
-/* The job that a pod of whole cards belongs to. A number of pods that is none is that of a single one. */
-static int read_group(struct json_object *pod, struct pod_facts *facts)
-{
-	struct json_object *labels = json_member(json_member(pod, "metadata"), "labels");
-	const char *job = json_member_string(labels, LABEL_GPU_TOPOLOGY);
-	const char *replica = json_member_string(labels, LABEL_GPU_TOPOLOGY_REPLICA);
-	uint32_t pods = 1;
-
-	if (!facts->request.whole || !job || !*job || strlen(job) > NAME_LEN_MAX)
-		return 0;
-	if (replica)
-		parse_u32(replica, GROUP_PODS_MAX, &pods);
-	if (request_set_group(&facts->request, facts->namespace_, job, pods) < 0 ||
-		gang_read_job(pod, job, facts) < 0)
-		return -ENOMEM;
-	if (facts->gang)
-		facts->created = read_time(json_member(pod, "metadata"), "creationTimestamp");
-	return 0;
-}
-
 /* The label can change at any time, the cards of a bound pod cannot: from then on the placement says how many
  * they are. */
 static bool placement_fits_request(
@@ -415,13 +394,10 @@ static int read_unit(struct json_object *pod, struct pod_facts *facts, struct er
 		text ? text : "");
 }
 
-static int read_gang(struct json_object *pod, struct pod_facts *facts, struct error *err)
+static void read_created(struct json_object *pod, struct pod_facts *facts)
 {
-	int r = gang_read(pod, facts, err);
-
 	if (facts->gang)
 		facts->created = read_time(json_member(pod, "metadata"), "creationTimestamp");
-	return r;
 }
 
 static void read_annotations_size(struct json_object *pod, struct pod_facts *facts)
@@ -474,17 +450,19 @@ int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct 
 		return error_set(err, EINVAL, "metadata without a uid, a name or a namespace");
 	if (!object_name_is_valid(ret_facts->namespace_) || !object_name_is_valid(ret_facts->name))
 		return error_set(err, EINVAL, "its name or namespace is not valid");
-	r = read_gang(pod, ret_facts, err);
+	r = gang_read(pod, ret_facts, err);
+	read_created(pod, ret_facts);
 	if (r < 0)
 		return r == -EINVAL ? refuse_gang(pod, err) : r;
 	r = read_request(pod, *ret_facts->node, &ret_facts->request, err);
 	if (r < 0)
 		return r;
-	if (read_group(pod, ret_facts) < 0 ||
+	if (gang_read_job(pod, ret_facts) < 0 ||
 		(!request_is_empty(&ret_facts->request) &&
 			(read_labels(json_member(pod, "metadata"), ret_facts) < 0 ||
 				read_resize(pod, ret_facts) < 0)))
 		return error_set(err, ENOMEM, "out of memory");
+	read_created(pod, ret_facts);
 	r = read_cards_and_placement(pod, ret_facts, err);
 	read_annotations_size(pod, ret_facts);
 	if (r == 0 && !*err->text)

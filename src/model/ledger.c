@@ -335,6 +335,18 @@ static void pod_take_unit(struct ledger_pod *pod, const struct pod_facts *facts)
 		pod->facts.request.unit_mib = facts->request.unit_mib;
 }
 
+/* A job is a label, too. Once the pod has its GPUs, that of its Binding counts. */
+static void pod_take_job(struct ledger_pod *pod, struct pod_facts *facts)
+{
+	char *group = pod->facts.request.group;
+
+	if (pod->occupancy == OCCUPANCY_BOUND || pod->occupancy == OCCUPANCY_RESERVED)
+		return;
+	pod->facts.request.group = facts->request.group;
+	pod->facts.request.group_pods = facts->request.group_pods;
+	facts->request.group = group;
+}
+
 /* Take over what may change. Events can be older than what is known already, so what can only happen once
  * stays: the binding with its placement, deletionTimestamp, the start, the end. The request, but for its
  * cards, never changes: Kubernetes does not allow it for extended resources. */
@@ -452,6 +464,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 		return r;
 	pod_take_cards(ledger, pod, &copy);
 	pod_take_unit(pod, &copy);
+	pod_take_job(pod, &copy);
 	r = pod_follow(ledger, pod, &copy);
 	if (r < 0) {
 		if (added)

@@ -123,6 +123,62 @@ def test_pods_of_a_job_see_each_others_cards_and_nobody_elses(api, start):
     assert sorted(visible) == sorted(own + [card["uuid"] for card in placement_of(api, "w0")["containers"]["main"]])
 
 
+def visible(api, name):
+    return placement_of(api, name).get("visible", [])
+
+
+def cards(api, name):
+    return [card["uuid"] for card in placement_of(api, name)["containers"]["main"]]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_running_pod_that_is_labelled_into_a_job_shows_the_job_no_gpus(api, start, restart):
+    whole_node(api, "n1")
+    scheduler = start()
+    place(scheduler, whole_pod(api, "stranger", 2), "n1")
+    api.patch("pods", "stranger", {"metadata": {"labels": {"gpu-topology": "mpi"}}}, "default")
+    scheduler = start() if restart else scheduler
+    place(scheduler, whole_pod(api, "w0", 2, job="mpi"), "n1")
+    assert visible(api, "w0") == []
+
+
+@pytest.mark.parametrize("label", [None, "other"])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_pod_of_a_job_stays_one_whatever_its_labels_say_later(api, start, restart, label):
+    whole_node(api, "n1")
+    scheduler = start()
+    place(scheduler, whole_pod(api, "w0", 2, job="mpi"), "n1")
+    api.patch("pods", "w0", {"metadata": {"labels": {"gpu-topology": label}}}, "default")
+    scheduler = start() if restart else scheduler
+    place(scheduler, whole_pod(api, "w1", 2, job="mpi"), "n1")
+    assert visible(api, "w1") == cards(api, "w1") + cards(api, "w0")
+    place(scheduler, whole_pod(api, "o", 2, job="other"), "n1")
+    assert visible(api, "o") == []
+
+
+def test_a_waiting_pod_that_gets_another_job_sees_the_gpus_of_the_new_one(api, start):
+    whole_node(api, "n1")
+    scheduler = start()
+    place(scheduler, whole_pod(api, "old", 2, job="old"), "n1")
+    place(scheduler, whole_pod(api, "new", 2, job="new"), "n1")
+    whole_pod(api, "p", 2, job="old")
+    wait_for(lambda: known(scheduler, "p"))
+    api.patch("pods", "p", {"metadata": {"labels": {"gpu-topology": "new"}}}, "default")
+    whole_pod(api, "later", 1)
+    wait_for(lambda: known(scheduler, "later"))
+    place(scheduler, api.pod("p"), "n1")
+    assert visible(api, "p") == cards(api, "p") + cards(api, "new")
+
+
+def test_a_pod_of_a_job_that_an_older_scheduler_bound_counts_by_its_label(api, start):
+    whole_node(api, "n1")
+    placement = {"unit": 1, "containers": {"main": [{"uuid": "GPU-n1-0", "units": 1}]}}
+    whole_pod(api, "w0", 1, job="mpi", node="n1", annotations={"ration.dev/placement": json.dumps(placement)})
+    scheduler = start()
+    place(scheduler, whole_pod(api, "w1", 1, job="mpi"), "n1")
+    assert visible(api, "w1") == cards(api, "w1") + ["GPU-n1-0"]
+
+
 def test_why_tells_about_links(api, start, person):
     whole_node(api, "n1")
     scheduler = start()

@@ -169,9 +169,10 @@ static void labels_count_before_the_binding_and_without_a_record_that_can_be_rea
 
 static void what_a_binding_records_is_read_back(void **state)
 {
-	static const struct pod_facts pods[] = {
-		{.gang = (char *)"job", .gang_min = 4}, {.gang = (char *)"job"}, {.gang_min = 4}};
-	static const char *const records[] = {"{\"name\":\"job\",\"min\":4}", "{\"name\":\"job\"}", "{}"};
+	static const struct pod_facts pods[] = {{.gang = (char *)"job", .gang_min = 4},
+		{.gang = (char *)"job"}, {.gang_min = 4}, {.request = {.group = (char *)"default/mpi"}}};
+	static const char *const records[] = {
+		"{\"name\":\"job\",\"min\":4}", "{\"name\":\"job\"}", "{}", "{\"job\":\"mpi\"}"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pods); i++) {
 		_cleanup_json_ struct json_object *annotations = json_object_new_object();
