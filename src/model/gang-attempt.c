@@ -365,16 +365,16 @@ enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const 
 	struct gang_member *member;
 	const char *node;
 
-	if (!pod->gang)
-		return GANG_NONE;
 	*ret_text = not_yet;
 	member = table_get(&gangs->by_uid, pod->uid);
+	if (!pod->gang && !member)
+		return GANG_NONE;
 	if (member)
 		gang_refresh(member->gang, ledger); /* A Binding that was refused holds nobody in a gang */
 	if (gangs_see_pod(gangs, ledger, pod, false, now_ns) < 0)
 		return GANG_WAIT;
 	member = table_get(&gangs->by_uid, pod->uid);
-	if (!member || member->stage == GANG_PLACED)
+	if (!pod->gang || !member || member->stage == GANG_PLACED)
 		return GANG_NONE;
 	ask_anew(gangs, member, ledger, names, n, now_ns);
 	if (gang_goes_singly(gangs, member->gang)) {

@@ -340,7 +340,8 @@ int gangs_see_pod(struct gangs *gangs, struct ledger *ledger, const struct pod_f
 	if (member && (!belongs_to(facts) || strcmp(member->gang->key, key) != 0)) {
 		if (facts->finished)
 			r = remember_done(gangs, member->gang, facts);
-		if (member->stage < GANG_SENT)
+		/* While nothing is planned for it, what it holds is not its gang's. */
+		if (member->stage > GANG_WAITING && member->stage < GANG_SENT)
 			ledger_drop_hold(ledger, facts->uid);
 		gang_member_leave(gangs, member);
 		member = NULL;

@@ -204,8 +204,9 @@ void gangs_set_following(struct gangs *gangs, bool following);
 
 /* gangs_filter() - kube-scheduler asks for the pod, which may go to these nodes.
  *
- * GANG_NONE: it is of no gang, or of one that has come about: to be treated like any pod. GANG_NODE: its
- * node; its card is held. GANG_WAIT: none, for the constant reason in *ret_text. Orders may follow. */
+ * GANG_NONE: it is of no gang (any more), or of one that has come about: to be treated like any pod.
+ * GANG_NODE: its node; its card is held. GANG_WAIT: none, for the constant reason in *ret_text. Orders may
+ * follow. */
 enum gang_answer { GANG_NONE, GANG_NODE, GANG_WAIT };
 enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
 	const char *const *names, size_t n, int64_t now_ns, const char **ret_node, const char **ret_text);

@@ -161,7 +161,7 @@ static char *answer_gang(struct scheduler *scheduler, const struct question *que
 	return answer_nodes(&node, 1);
 }
 
-/* Of a pod of a gang; *ret_answered false: it is to be treated like any pod. */
+/* Filter for a member of a gang. *ret_answered is false if the pod takes the normal path. */
 static char *filter_gang(struct scheduler *scheduler, const struct question *question, struct levels_say *say,
 	enum filter_outcome *ret_result, bool *ret_answered)
 {
@@ -171,7 +171,7 @@ static char *filter_gang(struct scheduler *scheduler, const struct question *que
 
 	*ret_answered = true;
 	*ret_result = FILTER_FAILED;
-	if (levels_are_used(scheduler->levels) &&
+	if (question->pod.gang && levels_are_used(scheduler->levels) &&
 		levels_narrow_gang(scheduler->levels, &question->pod, json_member(question->root, "Pod"),
 			question->nodes.names, n, &narrowed, &n, say) < 0)
 		return NULL;
@@ -263,7 +263,7 @@ static char *filter_question(struct scheduler *scheduler, const struct question 
 		record_filter_error(scheduler, &question->pod, in_doubt);
 		return extender_error(in_doubt);
 	}
-	answer = question->pod.gang ? filter_gang(scheduler, question, say, ret_result, &answered) : NULL;
+	answer = filter_gang(scheduler, question, say, ret_result, &answered);
 	if (answered)
 		return answer;
 	ledger_expire(&scheduler->ledger, monotonic_ns());

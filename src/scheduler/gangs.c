@@ -385,10 +385,11 @@ void gang_desk_forget(struct gang_desk *desk, const char *uid, bool ended)
 bool gang_desk_filter(struct gang_desk *desk, const struct pod_facts *pod, const char *const *names, size_t n,
 	const char **ret_node, const char **ret_text)
 {
-	struct ledger *ledger = desk && pod->gang ? &desk->scheduler->ledger : NULL;
+	struct ledger *ledger = desk ? &desk->scheduler->ledger : NULL;
 	enum gang_answer answer;
 
-	if (!ledger)
+	/* kube-scheduler may know before our watch that a pod has left its gang. */
+	if (!desk || (!pod->gang && !gangs_facts(&desk->gangs, pod->uid)))
 		return false;
 	*ret_node = NULL;
 	ledger_expire(ledger, monotonic_ns());

@@ -94,6 +94,52 @@ static void a_planned_member_that_leaves_gives_its_place_back_and_the_others_the
 	assert_string_equal(scene_held(scene, "u0"), "");
 }
 
+/* kube-scheduler asks for a pod whose label is gone, and the watch tells of that afterwards. */
+static void ask_before_the_watch(struct scene *scene, const char *uid)
+{
+	struct pod_facts *facts = scene_facts(scene, uid);
+
+	free(facts->gang);
+	facts->gang = NULL;
+	facts->gang_min = 0;
+	assert_int_equal(scene_ask(scene, uid), GANG_NONE);
+	assert_int_equal(members_of(scene, uid), 0);
+	ledger_drop_hold(&scene->ledger, uid);
+	assert_int_equal(decide_hold(&scene->ledger, facts, "n0", scene->now_ns), FITS);
+	scene_show(scene, uid);
+}
+
+static void a_pod_that_left_its_gang_keeps_what_filter_holds_for_it(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 1, 2);
+
+	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);
+	ask_before_the_watch(scene, "u0");
+	assert_string_equal(scene_held(scene, "u0"), "n0");
+}
+
+static void a_planned_pod_that_left_its_gang_keeps_what_filter_holds_for_it(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
+
+	assert_int_equal(scene_ask(scene, "u0"), GANG_NODE);
+	ask_before_the_watch(scene, "u1");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_held(scene, "u1"), "n0");
+	assert_string_equal(scene_held(scene, "u0"), "");
+}
+
+/* An event that is older than the question puts it into its gang once more. */
+static void a_pod_that_is_shown_late_in_its_gang_keeps_what_filter_holds_for_it(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 1, 2);
+
+	ask_before_the_watch(scene, "u0");
+	label(scene, "u0", "g", 2);
+	label(scene, "u0", NULL, 0);
+	assert_string_equal(scene_held(scene, "u0"), "n0");
+}
+
 static void set_min(struct scene *scene, uint32_t min)
 {
 	assert_int_equal(gangs_set_group(&scene->gangs, "default/g", &(struct gang_group){.min = min}), 0);
@@ -153,6 +199,9 @@ int main(void)
 		scene_test(a_bound_member_stays_in_its_gang_whatever_its_labels_say),
 		scene_test(a_member_whose_binding_is_on_its_way_stays_until_it_is_refused),
 		scene_test(a_planned_member_that_leaves_gives_its_place_back_and_the_others_theirs),
+		scene_test(a_pod_that_left_its_gang_keeps_what_filter_holds_for_it),
+		scene_test(a_planned_pod_that_left_its_gang_keeps_what_filter_holds_for_it),
+		scene_test(a_pod_that_is_shown_late_in_its_gang_keeps_what_filter_holds_for_it),
 		scene_test(a_pod_group_that_needs_fewer_sends_those_at_bind),
 		scene_test(a_pod_group_that_says_no_number_ends_a_plan_and_lets_nobody_start),
 		scene_test(a_gang_that_has_started_stays_so_whatever_its_pod_group_says),
