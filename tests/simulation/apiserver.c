@@ -17,7 +17,9 @@ bool api_is_away_from(const struct sim *sim, int node)
 
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state)
 {
+	static const char *const gang_names[GANGS_MAX + 1] = {NULL, "g1", "g2", "g3", "g4", "g5"};
 	struct pod_facts facts = sim->pods[pod].facts;
+	int gang;
 
 	facts.node = state->node < 0 ? (char *)"" : (char *)sim->nodes[state->node].name;
 	facts.finished = state->phase >= PHASE_SUCCEEDED;
@@ -26,6 +28,11 @@ struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *s
 	facts.deleting = state->deleting;
 	facts.gang_forming = state->forming;
 	facts.gang_bound = state->placed;
+	gang = api_gang(&sim->pods[pod], state);
+	if (sim->broken == BREAK_GANG_LABELS_COUNT)
+		gang = state->gang;
+	facts.gang = (char *)gang_names[gang];
+	facts.gang_min = gang && !sim->plan->gangs[gang].group ? sim->plan->gangs[gang].min : 0;
 	facts.assigned = state->assigned;
 	facts.running = state->live;
 	facts.has_placement = state->placed;
@@ -268,7 +275,6 @@ static void make_facts(struct sim *sim, int i)
 {
 	static const char *const owners[] = {"", "job-a", "job-b"};
 	struct pod *pod = &sim->pods[i];
-	const struct plan_gang *gang = &sim->plan->gangs[pod->shape.gang];
 	int main_index = 0;
 
 	snprintf(pod->uid_text, sizeof(pod->uid_text), "u%d", i);
@@ -279,11 +285,6 @@ static void make_facts(struct sim *sim, int i)
 		.owner = (char *)owners[pod->shape.owner % 3],
 		.priority = pod->shape.priority,
 		.created = 1 + sim->now_ns / NS_PER_S};
-	snprintf(pod->gang_text, sizeof(pod->gang_text), "g%u", pod->shape.gang);
-	if (pod->shape.gang)
-		pod->facts.gang = pod->gang_text;
-	if (pod->shape.gang && !gang->group)
-		pod->facts.gang_min = gang->min;
 	for (int c = 0; c < pod->shape.n_containers; c++) {
 		enum container_kind kind = (enum container_kind)pod->shape.kinds[c];
 
@@ -302,7 +303,7 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 {
 	int i = sim->n_pods;
 	struct pod *pod = &sim->pods[i];
-	struct state state = {.exists = true, .node = shape->by_hand};
+	struct state state = {.exists = true, .node = shape->by_hand, .gang = shape->gang};
 
 	if (shape->by_hand >= sim->n_nodes)
 		return -1;
@@ -391,6 +392,20 @@ static void gone(struct sim *sim, int i)
 		sim_after(sim, sim_delay(&pod->random, 3000, 60000), EVENT_REMAKE, 0, i, 0, 0);
 }
 
+/* Of a pod that a person has bound, its label is all that there is. */
+void api_label(struct sim *sim, const struct input *input)
+{
+	int i = sim->n_pods ? input->a % sim->n_pods : 0;
+	struct state state = sim->pods[i].state;
+
+	if (!state.exists || sim->pods[i].shape.by_hand >= 0 || state.gang == input->b)
+		return;
+	count(sim, COUNT_LABELLED);
+	say(sim, "u%d is labelled into gang %u, it was of %u", i, input->b, state.gang);
+	state.gang = input->b;
+	api_set(sim, i, &state);
+}
+
 /* A pod that was never bound, or has ended, has no kubelet that would have to say yes. */
 void api_delete(struct sim *sim, int i, bool force)
 {
@@ -422,6 +437,7 @@ static void binding_applied(struct sim *sim, struct binding *binding)
 	pod->cards = binding->cards;
 	for (int c = 0; c < pod->shape.n_containers; c++)
 		pod->own[c] = api_cards_of(sim, state.node, &pod->placement, c);
+	pod->bound_gang = binding->gang;
 	pod->binder = binding->pair;
 	pod->bound_ns = sim->now_ns;
 	binding->applied = true;
@@ -524,6 +540,9 @@ void api_on_event(struct sim *sim, const struct event *event)
 	case EVENT_VERDICT:
 	case EVENT_ASSIGN:
 		state = sim->pods[event->a].state;
+		/* kube-scheduler does not repeat it, but compares at its next attempt: here that is soon. */
+		if (event->kind == EVENT_VERDICT && api_is_away(sim) && state.node < 0)
+			sim_after(sim, 500 * MS, EVENT_VERDICT, event->epoch, event->a, event->b, event->c);
 		if (!state.exists || api_is_away(sim) ||
 			(event->kind == EVENT_ASSIGN && api_is_away_from(sim, state.node)))
 			break;

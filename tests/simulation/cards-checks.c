@@ -313,7 +313,7 @@ static int planned_gang(
 	int gang = 0;
 
 	for (int i = 0; i < sim->n_pods; i++) {
-		int g = sim->pods[i].shape.gang;
+		int g = pod_gang(sim, i);
 
 		if (!is_moved(before, after, i) || after->occupancy[i] != OCCUPANCY_TENTATIVE)
 			continue;
@@ -325,7 +325,7 @@ static int planned_gang(
 	}
 	for (int i = 0; gang && i < sim->n_pods; i++)
 		if (before->kept_node[i] != after->kept_node[i] || before->kept[i] != after->kept[i] ||
-			(is_moved(before, after, i) && sim->pods[i].shape.gang != gang))
+			(is_moved(before, after, i) && pod_gang(sim, i) != gang))
 			return -1;
 	return gang;
 }
@@ -348,7 +348,8 @@ void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *befor
 		bool stays = before->occupancy[i] == OCCUPANCY_TENTATIVE && !before->planned[i] &&
 			     !is_moved(before, &after, i);
 
-		if (sim->pods[i].shape.gang == gang && after.occupancy[i] == OCCUPANCY_TENTATIVE)
+		if (pod_gang(sim, i) == gang && sim->pods[i].shape.whole &&
+			after.occupancy[i] == OCCUPANCY_TENTATIVE)
 			*(stays ? &same[after.node[i]] : &seats[after.node[i]]) |= BIT(i);
 	}
 	for (int n = 0; n < sim->n_nodes; n++) {

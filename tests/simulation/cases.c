@@ -611,6 +611,53 @@ static void gang_of_unequal_cards(struct plan *plan)
 		member(plan, 0, 3);
 }
 
+/* A pod that runs is labelled into a gang of which only one is there. */
+static void gang_running_pod_labelled(struct plan *plan)
+{
+	stays(plan, 0, 2);
+	gang(plan, 2, false);
+	member(plan, 1000, 2);
+	fault(plan, 3000, INPUT_LABEL, 0, 0)->b = 1;
+}
+
+/* A member that waits is labelled out of its gang: it goes by itself. */
+static void gang_waiting_pod_leaves(struct plan *plan)
+{
+	gang(plan, 2, false);
+	member(plan, 0, 2);
+	fault(plan, 3000, INPUT_LABEL, 0, 0)->b = 0;
+}
+
+static void gang_and_change(struct plan *plan, uint8_t min, uint8_t changed)
+{
+	gang(plan, min, true);
+	member(plan, 0, 2);
+	member(plan, 18000, 2);
+	fault(plan, 4000, INPUT_GROUP, 1, 0)->b = changed;
+}
+
+static void gang_group_lowered(struct plan *plan)
+{
+	gang_and_change(plan, 3, 2);
+}
+
+static void gang_group_raised(struct plan *plan)
+{
+	gang_and_change(plan, 2, 3);
+}
+
+static void gang_group_spoilt(struct plan *plan)
+{
+	gang_and_change(plan, 2, GROUP_MALFORMED);
+}
+
+/* Without it nothing says how many; the new one asks for as many as are there. */
+static void gang_group_made_anew(struct plan *plan)
+{
+	gang_and_change(plan, 3, GROUP_DELETED);
+	fault(plan, 30000, INPUT_GROUP, 1, 0)->b = 2;
+}
+
 /* Whole cards. */
 
 static void whole_node(struct plan *plan, uint8_t n_cards)
@@ -723,6 +770,14 @@ static const struct sim_case cases[] = {
 		gang_of_unequal_cards, four_run},
 	{"found-gang-forgotten", "after a restart those who have finished tell that a gang has run",
 		gang_forgotten, one_runs},
+	{"gang-running-pod-labelled", "it was not of the gang when it was bound, and does not count",
+		gang_running_pod_labelled, one_runs},
+	{"gang-waiting-pod-leaves", "without its label it is a pod like any other", gang_waiting_pod_leaves,
+		one_runs},
+	{"gang-group-lowered", "so many are there already", gang_group_lowered, two_run},
+	{"gang-group-raised", "so many are not there", gang_group_raised, nobody_runs},
+	{"gang-group-spoilt", "a minMember that is no number: its pods wait", gang_group_spoilt, nobody_runs},
+	{"gang-group-made-anew", "while there is none its pods wait", gang_group_made_anew, two_run},
 	{"found-whole-container-guessed",
 		"each container has cards of its own; the kubelet does not say whose it means",
 		whole_container_guessed, whole_container_refused},

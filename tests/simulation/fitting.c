@@ -220,7 +220,7 @@ bool fitting_is_kept_from(const struct sim *sim, const struct nomination *kept, 
 
 	return owner != pod && kept->pod->occupancy == OCCUPANCY_WAITING &&
 	       kept->shadow.facts.priority >= sim->pods[pod].facts.priority &&
-	       (!sim->pods[pod].shape.gang || sim->pods[pod].shape.gang != sim->pods[owner].shape.gang);
+	       (!pod_gang(sim, pod) || pod_gang(sim, pod) != pod_gang(sim, owner));
 }
 
 void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth)

@@ -13,6 +13,10 @@
 /* gang-look.c says 10 s; watches lag. */
 #define LEFT_OVER_NS (9 * NS_PER_S)
 #define SEEN_WITHIN_NS (5 * NS_PER_S)
+/* After that everybody knows of a change of a PodGroup, and what was decided before it has been carried out.
+ */
+#define CHANGE_KNOWN_NS (10 * NS_PER_S)
+#define NEVER_ENOUGH 1000
 
 static uint32_t size_of(uint64_t pods)
 {
@@ -24,16 +28,19 @@ static void recount(const struct sim *sim, int g, struct gang_truth *gang)
 	uint64_t was_bound = gang->bound, was_done = gang->done;
 
 	gang->bound = gang->waiting = gang->done = 0;
+	gang->mixed = false;
 	for (int i = 0; i < sim->n_pods; i++)
 		if (((was_bound | was_done) & BIT(i)) && sim->pods[i].state.exists &&
 			sim->pods[i].state.phase == PHASE_SUCCEEDED && *sim->pods[i].facts.owner)
 			gang->done |= BIT(i);
+	gang->sure = (gang->sure | (gang->whole ? 0 : gang->done & ~was_done)) & gang->done;
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct state *state = &sim->pods[i].state;
 
-		if (sim->pods[i].shape.gang != g || !state->exists || state->deleting ||
+		if (pod_gang(sim, i) != g || !state->exists || state->deleting ||
 			state->phase >= PHASE_SUCCEEDED)
 			continue;
+		gang->mixed |= sim->pods[i].shape.gang != g;
 		*(state->node < 0 ? &gang->waiting : &gang->bound) |= BIT(i);
 	}
 }
@@ -74,21 +81,87 @@ static void follow_short(struct sim *sim, struct gang_truth *gang)
 		gang->short_ns = sim->now_ns;
 }
 
-uint32_t gang_need(const struct sim *sim, const struct gang_truth *gang)
+static bool has_changed_lately(const struct sim *sim, const struct gang_truth *gang)
+{
+	return gang->changed_ns && sim->now_ns - gang->changed_ns < CHANGE_KNOWN_NS;
+}
+
+/* 0: nothing says how many. */
+static uint32_t lower_of(uint32_t a, uint32_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+static void judge_no_more(struct sim *sim, struct gang_truth *gang)
+{
+	if (!gang->unclear)
+		count(sim, COUNT_GANGS_UNCLEAR);
+	gang->unclear = true;
+}
+
+/* Whether a gang had come about when its PodGroup changed may depend on who saw what first. */
+void gang_group_changes(struct sim *sim, int g, uint32_t min)
+{
+	struct gang_truth *gang = &sim->gangs[g];
+	bool forms = false;
+
+	for_each_bit (i, gang->bound)
+		forms |= sim->pods[i].state.forming;
+	if (gang->has_run || gang->done ||
+		(gang->bound && (!gang->whole || forms || sim->now_ns - gang->grown_ns < CHANGE_KNOWN_NS)))
+		judge_no_more(sim, gang);
+	gang->least = lower_of(has_changed_lately(sim, gang) ? gang->least : gang->min, min);
+	gang->min = min;
+	gang->changed_ns = sim->now_ns;
+	sim->truth_changed = true;
+}
+
+static uint32_t need(const struct sim *sim, const struct gang_truth *gang, uint32_t min, uint64_t done_pods)
 {
 	bool is_short = (gang->short_ns && sim->now_ns - gang->short_ns >= LEFT_OVER_NS) ||
 			(gang->was_short_ns && sim->now_ns - gang->was_short_ns < SEEN_WITHIN_NS);
-	uint32_t done = is_short ? size_of(gang->done) : 0;
+	uint32_t done = is_short ? size_of(done_pods) : 0;
 
-	return gang->min > done ? gang->min - done : 1;
+	if (!min)
+		return NEVER_ENOUGH;
+	return min > done ? min - done : 1;
+}
+
+uint32_t gang_need(const struct sim *sim, const struct gang_truth *gang)
+{
+	return need(sim, gang, gang->min, gang->done);
+}
+
+uint32_t gang_need_at_least(const struct sim *sim, const struct gang_truth *gang)
+{
+	return need(sim, gang, has_changed_lately(sim, gang) ? gang->least : gang->min, gang->done);
+}
+
+/* With so many it has to come about, whatever is believed of those that have succeeded. */
+static uint32_t need_at_most(const struct sim *sim, const struct gang_truth *gang)
+{
+	return need(sim, gang, gang->min, gang->mixed ? 0 : gang->sure);
+}
+
+/* Bindings that somebody sent who may not have known of a change. */
+static void follow_changes(struct sim *sim, struct gang_truth *gang, uint64_t was_bound)
+{
+	if (gang->bound & ~was_bound)
+		gang->grown_ns = sim->now_ns;
+	if ((gang->bound & ~was_bound) && has_changed_lately(sim, gang))
+		judge_no_more(sim, gang);
+	if (!(gang->bound | gang->waiting | gang->done))
+		gang->unclear = false;
 }
 
 static void follow(struct sim *sim, int g)
 {
 	struct gang_truth *gang = &sim->gangs[g];
+	uint64_t were_bound = gang->bound;
 	bool was_whole = gang->whole, was_bound = gang->bound;
 
 	recount(sim, g, gang);
+	follow_changes(sim, gang, were_bound);
 	follow_short(sim, gang);
 	gang->whole = gang->bound && (was_whole || size_of(gang->bound) >= gang_need(sim, gang));
 	if (gang->bound && !was_bound && !gang->whole && is_left_over(sim, gang)) {
@@ -106,17 +179,10 @@ static void follow(struct sim *sim, int g)
 		gang->partly_ns = sim->now_ns;
 		count(sim, COUNT_GANGS_PARTLY);
 	}
-	if (gang->whole || size_of(gang->bound | gang->waiting) < gang_need(sim, gang))
+	if (gang->whole || size_of(gang->bound | gang->waiting) < need_at_most(sim, gang))
 		gang->ready_ns = 0;
 	else if (!gang->ready_ns)
 		gang->ready_ns = sim->now_ns;
-}
-
-static int64_t timeout_of(const struct sim *sim, int g)
-{
-	const struct plan_gang *gang = &sim->plan->gangs[g];
-
-	return gang->group && gang->timeout_s ? gang->timeout_s * NS_PER_S : GANG_TIMEOUT_NS;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -124,12 +190,23 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+static int64_t timeout_of(const struct sim *sim, int g)
+{
+	const struct plan_gang *gang = &sim->plan->gangs[g];
+
+	/* The time-out is the PodGroup's as long as there is one. */
+	if (sim->gangs[g].changed_ns)
+		return later(gang->timeout_s * NS_PER_S, GANG_TIMEOUT_NS);
+	return gang->group && gang->timeout_s ? gang->timeout_s * NS_PER_S : GANG_TIMEOUT_NS;
+}
+
 static void check_partly(struct sim *sim, int g)
 {
 	const struct gang_truth *gang = &sim->gangs[g];
 
-	if (gang->partly_ns && sim->now_ns - later(gang->partly_ns, sim->unsettled_until_ns) >
-				       timeout_of(sim, g) + EVICT_WITHIN_NS)
+	if (gang->partly_ns && !gang->unclear &&
+		sim->now_ns - later(gang->partly_ns, sim->unsettled_until_ns) >
+			timeout_of(sim, g) + EVICT_WITHIN_NS)
 		sim_violate(sim, "no gang is partly placed after its time", "gang %d: %u of %u", g,
 			size_of(gang->bound), gang->min);
 }
@@ -195,7 +272,7 @@ static void check_starved(struct sim *sim, int g)
 	struct gang_truth *gang = &sim->gangs[g];
 	int64_t since_ns = later(gang->ready_ns, sim->unsettled_until_ns);
 
-	if (!gang->ready_ns || sim->plan->changes ||
+	if (!gang->ready_ns || sim->plan->changes || gang->unclear ||
 		sim->now_ns - since_ns < GANG_KEEP_AFTER_NS + KEEP_SEEN_NS || !is_first(sim, g)) {
 		gang->starved_ns = gang->cleared_ns = 0;
 		return;
@@ -230,7 +307,9 @@ void gang_checks_after_step(struct sim *sim, bool changed)
 
 bool gang_is_open(const struct sim *sim, int pod)
 {
-	return !sim->pods[pod].shape.gang || sim->gangs[sim->pods[pod].shape.gang].whole;
+	const struct gang_truth *gang = &sim->gangs[pod_gang(sim, pod)];
+
+	return !pod_gang(sim, pod) || (gang->whole && !gang->unclear);
 }
 
 /* In the end. */
@@ -241,11 +320,12 @@ static void check_waiting(struct sim *sim, int g, const struct truth *now)
 	uint32_t bound = size_of(gang->bound);
 	struct truth kept = *now;
 
-	if (gang->whole || !gang->waiting || size_of(gang->bound | gang->waiting) < gang_need(sim, gang))
+	if (gang->whole || gang->unclear || !gang->waiting ||
+		size_of(gang->bound | gang->waiting) < need_at_most(sim, gang))
 		return;
 	count(sim, COUNT_GANGS_WAITING);
 	fitting_lay_kept(sim, __builtin_ctzll(gang->waiting), &kept);
-	if (fitting_all(sim, &kept, gang->waiting, gang_need(sim, gang) - bound) > 0)
+	if (fitting_all(sim, &kept, gang->waiting, need_at_most(sim, gang) - bound) > 0)
 		sim_violate(sim, "no gang that fits waits for ever", "gang %d: %u of %u are bound", g, bound,
 			gang->min);
 }
@@ -256,9 +336,9 @@ static bool has_witness(const struct sim *sim, int pod)
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct state *state = &sim->pods[i].state;
 
-		if (sim->pods[i].shape.gang == sim->pods[pod].shape.gang && state->exists &&
-			state->phase >= PHASE_SUCCEEDED && state->placed && !state->forming &&
-			*sim->pods[i].facts.owner &&
+		if (state->gang == sim->pods[pod].state.gang && pod_gang(sim, i) == state->gang &&
+			state->exists && state->phase >= PHASE_SUCCEEDED && state->placed &&
+			!state->forming && *sim->pods[i].facts.owner &&
 			strcmp(sim->pods[i].facts.owner, sim->pods[pod].facts.owner) == 0)
 			return true;
 	}
@@ -271,7 +351,7 @@ static void check_left_over(struct sim *sim, int g, const struct truth *now)
 	const struct gang_truth *gang = &sim->gangs[g];
 	struct truth kept = *now;
 
-	if (gang->bound || !gang->waiting || size_of(gang->waiting) >= gang->min)
+	if (gang->bound || gang->unclear || !gang->waiting || size_of(gang->waiting) >= gang->min)
 		return;
 	for_each_bit (i, gang->waiting)
 		if (!has_witness(sim, i))
@@ -289,7 +369,7 @@ static void check_marks(struct sim *sim, int g)
 	const struct gang_truth *gang = &sim->gangs[g];
 
 	for_each_bit (i, gang->bound)
-		if (gang->whole && sim->pods[i].state.forming)
+		if (gang->whole && !gang->unclear && sim->pods[i].state.forming)
 			sim_violate(sim, "who is of a gang that has come about loses its mark",
 				"u%d of gang %d", i, g);
 }
@@ -302,15 +382,21 @@ static void check_kept(struct sim *sim, int pair)
 
 	for (int i = 0; i < sim->n_pods && ration->alive && sim->kube_schedulers[pair].leads; i++) {
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
-		int g = sim->pods[i].shape.gang;
+		int g = pod_gang(sim, i);
 
 		if (!known || !known->nomination)
 			continue;
 		if (keeps && g != keeps)
 			sim_violate(sim, "cards are kept for one gang only", "gangs %d and %d", keeps, g);
 		keeps = g;
-		if (!g || !sim->gangs[g].ready_ns ||
-			sim->now_ns - sim->gangs[g].ready_ns < GANG_KEEP_AFTER_NS || fits_empty(sim, g) == 0)
+		if (g && sim->gangs[g].unclear)
+			continue;
+		if (!g ||
+			size_of(sim->gangs[g].bound | sim->gangs[g].waiting) <
+				gang_need(sim, &sim->gangs[g]) ||
+			(sim->gangs[g].ready_ns &&
+				sim->now_ns - sim->gangs[g].ready_ns < GANG_KEEP_AFTER_NS) ||
+			fits_empty(sim, g) == 0)
 			sim_violate(sim, "cards are kept for a gang that has waited long", "u%d of gang %d",
 				i, g);
 	}

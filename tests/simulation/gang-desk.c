@@ -107,23 +107,38 @@ static void refuse_all(struct sim *sim, int pair, uint64_t going, struct placeme
 	}
 }
 
+/* Of a pod that is bound or on its way: what its Binding records, and not what the product makes of it. */
+int desk_gang_of(const struct sim *sim, int pair, int pod)
+{
+	const struct ration *ration = &sim->rations[pair];
+	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
+	const struct pod_facts *facts = known ? &known->facts : NULL;
+
+	if (sim->pods[pod].state.placed)
+		return sim->pods[pod].bound_gang;
+	if (ration->in_flight & BIT(pod))
+		return ration->sent_gang[pod];
+	return facts && facts->gang ? facts->gang[1] - '0' : 0;
+}
+
 void desk_check_sent(struct sim *sim, int pair, int pod)
 {
 	struct ration *ration = &sim->rations[pair];
-	const struct gang_truth *gang = &sim->gangs[sim->pods[pod].shape.gang];
+	int g = desk_gang_of(sim, pair, pod);
+	const struct pod_facts *facts = gangs_facts(&ration->gangs, sim->pods[pod].uid_text);
 	uint32_t have = 0;
 
-	if (!sim->pods[pod].shape.gang)
+	if (!g)
 		return;
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
 
-		have += sim->pods[i].shape.gang == sim->pods[pod].shape.gang && known &&
+		have += known && desk_gang_of(sim, pair, i) == g &&
 			(known->occupancy == OCCUPANCY_RESERVED || known->occupancy == OCCUPANCY_BOUND);
 	}
-	if (have < gang_need(sim, gang) && gangs_rules_out(&ration->gangs, &sim->pods[pod].facts))
+	if (have < gang_need_at_least(sim, &sim->gangs[g]) && facts && gangs_rules_out(&ration->gangs, facts))
 		sim_violate(sim, "no Binding leaves before enough of the gang have their cards",
-			"gang %u: %u of %u", sim->pods[pod].shape.gang, have, gang->min);
+			"gang %d: %u of %u", g, have, sim->gangs[g].min);
 }
 
 static void go(struct sim *sim, int pair, const char *uid)
@@ -147,7 +162,7 @@ static void go(struct sim *sim, int pair, const char *uid)
 	for_each_bit (i, going) {
 		desk_check_sent(sim, pair, i);
 		gangs_sent(&ration->gangs, sim->pods[i].uid_text);
-		say(sim, "ration %d binds u%d of gang %u to n%d", pair, i, sim->pods[i].shape.gang,
+		say(sim, "ration %d binds u%d of gang %d to n%d", pair, i, pod_gang(sim, i),
 			ration->bind_node[i]);
 		ration_send_binding(
 			sim, pair, i, ration->bind_node[i], &placements[i], (forming & BIT(i)) != 0);
@@ -202,9 +217,12 @@ static void carry_out_one(struct sim *sim, int pair, const struct gang_order *or
 static void forget_promises(struct sim *sim, struct ration *ration)
 {
 	for (int i = 0; i < sim->n_pods; i++)
-		if (sim->pods[i].shape.gang && ration->held[i] >= 0 &&
-			gangs_rules_out(&ration->gangs, &sim->pods[i].facts))
-			ration->held[i] = -1;
+		if (ration->held[i] >= 0) {
+			const struct pod_facts *facts = gangs_facts(&ration->gangs, sim->pods[i].uid_text);
+
+			if (facts && gangs_rules_out(&ration->gangs, facts))
+				ration->held[i] = -1;
+		}
 }
 
 /* Carrying out one may bring others, which come after it. */
@@ -306,7 +324,7 @@ bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int n
 	enum gang_answer answer;
 	size_t n = 0;
 
-	if (!facts->gang)
+	if (!facts->gang && !gangs_facts(&ration->gangs, facts->uid))
 		return false;
 	for (int i = 0; i < sim->n_nodes; i++)
 		if (names & (1 << i))
@@ -344,25 +362,80 @@ bool desk_gathers(struct sim *sim, int pair, int pod, int node, const struct pod
 	return true;
 }
 
+static void take_group(struct sim *sim, int pair, int g, uint32_t min)
+{
+	struct gang_group group = {.min = min, .timeout_ns = sim->plan->gangs[g].timeout_s * NS_PER_S};
+	char key[16];
+
+	snprintf(key, sizeof(key), "default/g%d", g);
+	if (gangs_set_group(&sim->rations[pair].gangs, key, &group) < 0)
+		sim->truncated = "out of memory";
+}
+
+static void remove_group(struct ration *ration, int g)
+{
+	char key[16];
+
+	snprintf(key, sizeof(key), "default/g%d", g);
+	gangs_remove_group(&ration->gangs, key);
+}
+
 static void groups_listed(struct sim *sim, int pair)
 {
 	struct gangs *gangs = &sim->rations[pair].gangs;
-	char key[16];
 
 	if (api_is_away(sim)) {
 		sim_after(sim, NS_PER_S, EVENT_GANG_GROUPS, sim->rations[pair].epoch, pair, 0, 0);
 		return;
 	}
-	for (int g = 1; g <= sim->plan->n_gangs; g++) {
-		const struct plan_gang *gang = &sim->plan->gangs[g];
-		struct gang_group group = {.min = gang->min, .timeout_ns = gang->timeout_s * NS_PER_S};
-
-		snprintf(key, sizeof(key), "default/g%d", g);
-		if (gang->group && gangs_set_group(gangs, key, &group) < 0)
-			sim->truncated = "out of memory";
-	}
+	for (int g = 1; g <= sim->plan->n_gangs; g++)
+		if (sim->plan->gangs[g].group && !sim->group_is_gone[g])
+			take_group(sim, pair, g, sim->gangs[g].min);
+	sim->rations[pair].groups_listed = sim->n_group_log;
 	gangs_set_groups_known(gangs, true);
 	look_within(sim, pair, LOOK_DELAY_NS);
+}
+
+/* The watch of PodGroups tells of a change. */
+static void group_seen(struct sim *sim, int pair, int index)
+{
+	struct ration *ration = &sim->rations[pair];
+
+	if (index < ration->groups_listed || sim->broken == BREAK_GANG_IGNORE_CHANGES)
+		return;
+	if (sim->group_log[index].min == GROUP_DELETED)
+		remove_group(ration, sim->group_log[index].gang);
+	else
+		take_group(sim, pair, sim->group_log[index].gang,
+			sim->group_log[index].min == GROUP_MALFORMED ? 0 : sim->group_log[index].min);
+	look_within(sim, pair, LOOK_DELAY_NS);
+	carry_out(sim, pair);
+}
+
+void desk_change_group(struct sim *sim, const struct input *input)
+{
+	bool says = input->b != GROUP_DELETED && input->b != GROUP_MALFORMED;
+
+	if (input->a > sim->plan->n_gangs || sim->n_group_log == GROUP_CHANGES_MAX)
+		return;
+	count(sim, COUNT_GROUP_CHANGES);
+	say(sim, "PodGroup g%u: minMember %u", input->a, input->b);
+	sim->group_is_gone[input->a] = input->b == GROUP_DELETED;
+	gang_group_changes(sim, input->a, says ? input->b : 0);
+	sim->group_log[sim->n_group_log].gang = input->a;
+	sim->group_log[sim->n_group_log++].min = input->b;
+	for (int i = 0; i < sim->n_pairs; i++) {
+		struct ration *ration = &sim->rations[i];
+		int64_t at_ns = sim->now_ns +
+				sim_delay(&sim->watchers[pair_watcher(i, W_RATION_NODES)].random, 4000,
+					2500000);
+
+		if (at_ns <= ration->groups_last_ns)
+			at_ns = ration->groups_last_ns + 1;
+		ration->groups_last_ns = at_ns;
+		sim_after(sim, at_ns - sim->now_ns, EVENT_GANG_GROUP, ration->epoch, i, sim->n_group_log - 1,
+			0);
+	}
 }
 
 /* A LIST of those who have finished. */
@@ -375,7 +448,7 @@ static void recalled(struct sim *sim, int pair, int pod)
 	for (int i = 0; i < sim->n_pods; i++) {
 		struct pod_facts facts = api_facts(sim, i, &sim->pods[i].state);
 
-		if (sim->pods[i].state.exists && sim->pods[i].shape.gang == sim->pods[pod].shape.gang &&
+		if (sim->pods[i].state.exists && sim->pods[i].state.gang == sim->pods[pod].state.gang &&
 			gangs_has_run(gangs, &facts) < 0)
 			sim->truncated = "out of memory";
 	}
@@ -390,7 +463,7 @@ static void evict(struct sim *sim, int pod)
 	if (api_is_away(sim) || !sim->pods[pod].state.exists)
 		return;
 	count(sim, COUNT_GANG_EVICTIONS);
-	say(sim, "u%d of gang %u is evicted", pod, sim->pods[pod].shape.gang);
+	say(sim, "u%d of gang %d is evicted", pod, pod_gang(sim, pod));
 	api_delete(sim, pod, false);
 }
 
@@ -422,6 +495,8 @@ void desk_on_event(struct sim *sim, const struct event *event)
 		return;
 	if (event->kind == EVENT_GANG_GROUPS)
 		groups_listed(sim, event->a);
+	else if (event->kind == EVENT_GANG_GROUP)
+		group_seen(sim, event->a, event->b);
 	else if (event->kind == EVENT_GANG_RECALL)
 		recalled(sim, event->a, event->b);
 	else if (event->b == ration->gang_look_serial && ration->gang_look_ns)

@@ -152,8 +152,53 @@ static void draw_stream(struct random *random, struct plan *plan)
 	}
 }
 
+/* Once in a while, beside the times at which the gang is made and bound. */
+static int64_t draw_moment(struct random *random, const struct plan *plan, int g)
+{
+	int64_t at_ms = 0;
+
+	for (uint16_t i = 0; i < plan->n_inputs; i++)
+		if (plan->inputs[i].kind == INPUT_POD && plan->inputs[i].shape.gang == g)
+			at_ms = plan->inputs[i].at_ms;
+	at_ms += random_one_in(random, 3) ? random_between(random, 0, 40000)
+					  : random_between(random, -500, 4000);
+	return at_ms < 0 ? 0 : at_ms;
+}
+
+/* PodGroups that are raised, lowered, deleted, spoilt and made anew while their pods wait, stand at bind or
+ * run. */
+static void draw_groups(struct random *random, struct plan *plan)
+{
+	int g = 1 + (int)random_below(random, plan->n_gangs);
+	struct plan_gang *gang = &plan->gangs[g];
+
+	gang->group = true;
+	for (uint32_t n = 1 + random_below(random, 4); n && plan->n_inputs < INPUTS_MAX; n--) {
+		struct input *input = plan_add(plan, draw_moment(random, plan, g), INPUT_GROUP);
+
+		input->a = (uint8_t)g;
+		input->b = random_one_in(random, 4)   ? GROUP_DELETED
+			   : random_one_in(random, 6) ? GROUP_MALFORMED
+						      : (uint8_t)(1 + random_below(random, gang->min + 2u));
+	}
+}
+
+/* Pods, also such as run, that are labelled into a gang or out of one. */
+static void draw_labels(struct random *random, struct plan *plan)
+{
+	for (uint32_t n = 1 + random_below(random, 5); n && plan->n_inputs < INPUTS_MAX; n--) {
+		int g = 1 + (int)random_below(random, plan->n_gangs);
+		struct input *input = plan_add(plan, draw_moment(random, plan, g), INPUT_LABEL);
+
+		input->a = (uint8_t)random_below(random, 40);
+		input->b = (uint8_t)(random_one_in(random, 3) ? 0 : g);
+	}
+}
+
 void plan_draw_gangs(struct plan *plan, int64_t span_ms)
 {
+	struct random changes;
+
 	struct random random;
 
 	random_seed(&random, plan->seed, 7);
@@ -161,4 +206,9 @@ void plan_draw_gangs(struct plan *plan, int64_t span_ms)
 		draw_stream(&random, plan);
 	else
 		draw_crowd(&random, plan, span_ms);
+	random_seed(&changes, plan->seed, 10);
+	if (plan->n_gangs && random_one_in(&changes, 3))
+		draw_groups(&changes, plan);
+	if (plan->n_gangs && random_one_in(&changes, 3))
+		draw_labels(&changes, plan);
 }

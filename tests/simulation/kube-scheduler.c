@@ -142,7 +142,7 @@ void ks_see(struct sim *sim, int pair, int pod, const struct state *state, bool 
 		forget(ks, pod);
 	else if (!was_known)
 		activate(sim, pair, pod);
-	else if (old.nudge != state->nudge || old.verdict != state->verdict)
+	else if (old.nudge != state->nudge || old.verdict != state->verdict || old.gang != state->gang)
 		move(sim, pair, pod);
 }
 
@@ -295,7 +295,7 @@ static void bind(struct sim *sim, int pair, int pod, int attempt)
 
 	if (!is_current(ks, pod, attempt))
 		return;
-	sim->pods[pod].prebound = sim->pods[pod].shape.gang != 0;
+	sim->pods[pod].prebound = pod_gang(sim, pod) != 0;
 	sim->rations[pair].waiting_binds |= BIT(pod);
 	sim_after(sim, sim_delay(&sim->pods[pod].random, 200, 5000), EVENT_BIND, ks->epoch, pair, pod,
 		ks->assumed[pod]);

@@ -28,6 +28,8 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_CUT_NODE] = "cut a node off",
 	[INPUT_HELD] = "change ration.dev/held",
 	[INPUT_NODE_ANEW] = "Node object made anew",
+	[INPUT_LABEL] = "label a pod",
+	[INPUT_GROUP] = "change a PodGroup",
 };
 
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind)

@@ -68,6 +68,8 @@ enum input_kind {
 	INPUT_CUT_NODE,		   /* a: node: it does not reach the API server, ms; it stays Ready */
 	INPUT_HELD,		   /* a: node: a person changes ration.dev/held; b: enum held_change */
 	INPUT_NODE_ANEW,	   /* a: node: its Node object is deleted, another one comes after ms */
+	INPUT_LABEL,		   /* a: which pod, b: the gang that its label names from now on; 0: none */
+	INPUT_GROUP, /* a: gang with a PodGroup, b: its minMember from now on, or enum group_word */
 	INPUT_MAX
 };
 
@@ -81,6 +83,8 @@ enum binding_fault {
 };
 
 enum held_change { HELD_REMOVED, HELD_EMPTIED, HELD_UNREADABLE, HELD_CHANGE_MAX };
+
+enum group_word { GROUP_DELETED = 0, GROUP_MALFORMED = 255 };
 
 struct input {
 	int64_t at_ms;

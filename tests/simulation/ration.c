@@ -385,7 +385,8 @@ static int answer_of(struct sim *sim, int pair, int pod, const struct node_ledge
 static int filter(struct sim *sim, int pair, int pod, int names)
 {
 	struct ration *ration = &sim->rations[pair];
-	const struct state unbound = {.exists = true, .node = -1};
+	const struct state unbound = {
+		.exists = true, .node = -1, .gang = sim->kube_schedulers[pair].seen[pod].gang};
 	struct pod_facts facts = api_facts(sim, pod, &unbound);
 	const struct ledger_pod *known = ledger_pod(&ration->ledger, facts.uid);
 	const struct node_ledger *fitting[NODES_MAX];
@@ -469,7 +470,10 @@ void ration_send_binding(
 		.ration_epoch = ration->epoch,
 		.term = sim->term,
 		.forming = forming && sim->broken != BREAK_GANG_WITHOUT_MARK,
+		.gang = (uint8_t)desk_gang_of(sim, pair, pod),
 		.fault = sim->next_fault};
+	ration->in_flight |= BIT(pod);
+	ration->sent_gang[pod] = sim->bindings[i].gang;
 	if (sim->next_fault >= 0 && sim->unsettled_until_ns < sim->now_ns + SPOILT_NS)
 		sim->unsettled_until_ns = sim->now_ns + SPOILT_NS;
 	sim->next_fault = -1;
@@ -651,9 +655,12 @@ static void doubts_over(struct sim *sim, int pair)
 		return;
 	}
 	while (ration->first_doubt < ration->n_doubts &&
-		ration->doubts[ration->first_doubt].ends_ns <= sim->now_ns)
-		ledger_release_reservation(
-			&ration->ledger, sim->pods[ration->doubts[ration->first_doubt++].pod].uid_text);
+		ration->doubts[ration->first_doubt].ends_ns <= sim->now_ns) {
+		int pod = ration->doubts[ration->first_doubt++].pod;
+
+		ration->in_flight &= ~BIT(pod);
+		ledger_release_reservation(&ration->ledger, sim->pods[pod].uid_text);
+	}
 	ration_changed(sim, pair);
 }
 
@@ -673,6 +680,7 @@ static void binding_answered(struct sim *sim, int index, int result, int status)
 		bind_answer(sim, binding->pair, binding->pod, true);
 		break;
 	case BINDING_REFUSED:
+		ration->in_flight &= ~BIT(binding->pod);
 		ledger_release_reservation(&ration->ledger, uid);
 		bind_answer(sim, binding->pair, binding->pod, false);
 		break;

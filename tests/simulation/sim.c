@@ -56,6 +56,8 @@ const char *const broken_names[BREAK_MAX] = {
 	"ignore-orphans",
 	"silence-is-an-end",
 	"held-not-restored",
+	"gang-labels-count",
+	"gang-ignore-changes",
 };
 
 const char *const counter_names[COUNT_MAX] = {
@@ -106,6 +108,9 @@ const char *const counter_names[COUNT_MAX] = {
 	"times that a container had to wait for the end of an orphan",
 	"times that ration.dev/held was restored",
 	"pods that were not made, since there had been 64",
+	"changes of a pod's gang by its label",
+	"changes of PodGroups",
+	"gangs whose PodGroup changed while some were bound, not judged until they are gone",
 };
 
 void sim_after(struct sim *sim, int64_t delay_ns, enum event_kind kind, uint32_t epoch, int a, int b, int c)
@@ -301,6 +306,14 @@ static void input_happens(struct sim *sim, int index)
 		return;
 	}
 	disturb(sim, input);
+	if (input->kind == INPUT_LABEL) {
+		api_label(sim, input);
+		return;
+	}
+	if (input->kind == INPUT_GROUP) {
+		desk_change_group(sim, input);
+		return;
+	}
 	kill_for(sim, index, input);
 	switch (input->kind) {
 	case INPUT_KILL_PAIR:
@@ -465,6 +478,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_GANG_EVICT:
 	case EVENT_GANG_UNMARK:
 	case EVENT_GANG_RECALL:
+	case EVENT_GANG_GROUP:
 		desk_on_event(sim, event);
 		break;
 	case EVENT_SET_BEGIN:
@@ -532,7 +546,7 @@ int sim_run(struct sim *sim, const struct plan *plan, enum broken broken, bool t
 	sim->next_fault = -1;
 	random_seed(&sim->random, plan->seed, 1);
 	for (int g = 1; g <= plan->n_gangs; g++)
-		sim->gangs[g].min = plan->gangs[g].min;
+		sim->gangs[g].min = sim->gangs[g].least = plan->gangs[g].min;
 	statistics->counts[COUNT_GANGS] += plan->n_gangs;
 	start(sim);
 	while (!*sim->violation && !sim->truncated && queue_pop(&sim->queue, &event)) {

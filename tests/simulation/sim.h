@@ -38,6 +38,7 @@
 #define BINDINGS_MAX 320
 #define PATCHES_MAX 64
 #define SIZES_MAX 5
+#define GROUP_CHANGES_MAX 16
 #define OPS_MAX 256
 #define MS NS_PER_MS
 #define UNIT_MIB 1024
@@ -89,6 +90,8 @@ enum broken {
 	BREAK_IGNORE_ORPHANS,
 	BREAK_SILENCE_IS_AN_END,
 	BREAK_HELD_NOT_RESTORED,
+	BREAK_GANG_LABELS_COUNT,
+	BREAK_GANG_IGNORE_CHANGES,
 	BREAK_MAX
 };
 
@@ -102,6 +105,7 @@ struct state {
 	int8_t node;
 	uint8_t phase;
 	uint8_t verdict, nudge;
+	uint8_t gang;	  /* by its label; 0: none */
 	uint8_t size;	  /* how often it got another one */
 	uint8_t wanted;	  /* what somebody asks for: units per card of its last container; 0: nobody does */
 	uint16_t version; /* resourceVersion */
@@ -150,7 +154,8 @@ struct pod {
 	uint8_t own[CONTAINERS_MAX]; /* likewise, of each container */
 	int8_t binder;		     /* pair */
 	uint8_t name;
-	char uid_text[8], name_text[8], gang_text[8], job_text[8];
+	uint8_t bound_gang; /* as its Binding recorded it */
+	char uid_text[8], name_text[8], job_text[8];
 	uint8_t shown; /* containers that the kubelet last told to run */
 	bool unseen;   /* gone before the API server knew that it ran, or before its node could say so */
 	bool prebound; /* its volumes are there: PreBind does not take long again */
@@ -196,6 +201,7 @@ struct binding {
 	int8_t pair, pod, node;
 	uint8_t cards;
 	uint32_t ration_epoch, term;
+	uint8_t gang; /* what it records: ration.dev/bound-gang */
 	int8_t fault; /* -1: none */
 	bool answered;
 	bool applied;
@@ -258,7 +264,11 @@ struct ration {
 	int64_t gang_look_ns; /* when the next look is due; 0: none is */
 	uint16_t gang_look_serial;
 	uint64_t gang_generation;
-	uint64_t gathering; /* binds that wait for the others of their gang */
+	uint64_t gathering;	     /* binds that wait for the others of their gang */
+	uint64_t in_flight;	     /* pods whose Binding has been sent ... */
+	uint8_t sent_gang[PODS_MAX]; /* ... with this record */
+	int16_t groups_listed;	     /* changes of PodGroups that the LIST has shown */
+	int64_t groups_last_ns;	     /* no later one arrives before this */
 	int8_t bind_node[PODS_MAX];
 	int16_t kept[PODS_MAX];	   /* what has been said of it */
 	int64_t bind_ns[PODS_MAX]; /* when the call came in */
@@ -266,9 +276,15 @@ struct ration {
 
 /* What the API server says about a gang. */
 struct gang_truth {
-	uint32_t min;
+	uint32_t min;		 /* 0: nothing says it */
+	uint32_t least;		 /* the lowest that somebody who lags may know */
+	int64_t changed_ns;	 /* when min changed last; 0: never */
+	int64_t grown_ns;	 /* when one more of them was bound last */
+	bool unclear;		 /* min changed while some were bound: who saw what first decides */
 	uint64_t bound, waiting; /* pods */
 	uint64_t done;		 /* those that succeeded and are there still, made by a controller */
+	uint64_t sure;		 /* of these: before the gang had come about */
+	bool mixed;		 /* some came by their label */
 	int64_t short_ns;	 /* since when fewer than min are bound or wait; 0: not so, or none */
 	int64_t was_short_ns;	 /* when that had lasted long enough last */
 	bool whole;		 /* min were bound at once, and since then there was always one */
@@ -418,6 +434,9 @@ enum counter {
 	COUNT_WAITS,
 	COUNT_HELD_RESTORED,
 	COUNT_NOT_MADE,
+	COUNT_LABELLED,
+	COUNT_GROUP_CHANGES,
+	COUNT_GANGS_UNCLEAR,
 	COUNT_MAX
 };
 
@@ -488,6 +507,7 @@ enum event_kind {
 	EVENT_GANG_EVICT,
 	EVENT_GANG_UNMARK,
 	EVENT_GANG_RECALL,
+	EVENT_GANG_GROUP,
 	EVENT_MAX
 };
 
@@ -514,6 +534,11 @@ struct sim {
 	struct size_patch patches[PATCHES_MAX];
 	uint16_t n_patches;
 	struct gang_truth gangs[GANGS_MAX + 1];
+	struct {
+		uint8_t gang, min;
+	} group_log[GROUP_CHANGES_MAX];
+	uint8_t n_group_log;
+	bool group_is_gone[GANGS_MAX + 1];
 	struct links_score scores[NODES_MAX][1 << CARDS_MAX]; /* of every set of cards: cards-checks.c */
 
 	struct kube_scheduler kube_schedulers[PAIRS_MAX];
@@ -575,6 +600,16 @@ uint8_t api_cards_of(const struct sim *sim, int node, const struct placement *pl
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state); /* borrowed */
 struct state api_state_at(const struct sim *sim, int pod, int position);	       /* of the log */
 int api_pod_by_name(const struct sim *sim, int name);				       /* -1 */
+void api_label(struct sim *sim, const struct input *input);
+/* The gang that counts: the one of its Binding, before that the one of its label. */
+static inline int api_gang(const struct pod *pod, const struct state *state)
+{
+	return state->placed ? pod->bound_gang : state->gang;
+}
+static inline int pod_gang(const struct sim *sim, int pod)
+{
+	return api_gang(&sim->pods[pod], &sim->pods[pod].state);
+}
 void watch_cut(struct sim *sim, int watcher, int64_t for_ns);
 void watch_stop(struct sim *sim, int watcher); /* its process is dead */
 void api_on_event(struct sim *sim, const struct event *event);
@@ -614,12 +649,18 @@ bool desk_gathers(struct sim *sim, int pair, int pod, int node, const struct pod
 /* Either enough of the pod's gang have their cards now, or no Binding leaves. */
 void desk_check_sent(struct sim *sim, int pair, int pod);
 void desk_on_event(struct sim *sim, const struct event *event);
+void desk_change_group(struct sim *sim, const struct input *input);
+int desk_gang_of(const struct sim *sim, int pair, int pod); /* as this pair knows it, or sent it */
 
 /* gang-checks.c */
 void gang_checks_after_step(struct sim *sim, bool changed);
 void gang_checks_at_end(struct sim *sim);
 /* gang_need() - how many have to be bound at once. */
 uint32_t gang_need(const struct sim *sim, const struct gang_truth *gang);
+/* gang_need_at_least() - likewise by what somebody who lags may know. */
+uint32_t gang_need_at_least(const struct sim *sim, const struct gang_truth *gang);
+/* gang_group_changes() - its min is another one from now on. */
+void gang_group_changes(struct sim *sim, int g, uint32_t min);
 bool gang_is_open(const struct sim *sim, int pod); /* it is of none, or of one that has come about */
 
 /* agent.c */
