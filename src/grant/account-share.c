@@ -1,4 +1,7 @@
+#include <errno.h>
+
 #include "grant/account-internal.h"
+#include "grant/share.h"
 
 static uint64_t moved(uint64_t pages, int64_t bytes)
 {
@@ -22,4 +25,36 @@ void account_share(struct account *account, unsigned card, int64_t exported, int
 	do
 		new = moved(old >> 32, exported) << 32 | moved(old & UINT32_MAX, imported);
 	while (!atomic_compare_exchange_weak(word, &old, new));
+}
+
+bool account_has_importers(struct account *account, unsigned card)
+{
+	struct process *process = process_of(account);
+
+	return atomic_load(&process->has_slot) && share_has_importers(account->usage, process->slot, card);
+}
+
+int account_note_shared(struct account *account, uint64_t word)
+{
+	if (account_join(account) < 0)
+		return -ENOSPC;
+	for (unsigned k = account->usage->card_count; k < GRANT_FILE_CARDS_MAX; k++)
+		if (account_change_shared(account, k, 0, word))
+			return (int)k;
+	return -ENOSPC;
+}
+
+bool account_change_shared(struct account *account, unsigned place, uint64_t from, uint64_t to)
+{
+	struct process *process = process_of(account);
+
+	return atomic_load(&process->has_slot) &&
+	       atomic_compare_exchange_strong(&account->usage->slots[process->slot].shared[place], &from, to);
+}
+
+bool account_is_imported(struct account *account, uint64_t export)
+{
+	struct process *process = process_of(account);
+
+	return atomic_load(&process->has_slot) && share_is_imported(account->usage, process->slot, export);
 }

@@ -20,12 +20,14 @@ static uint64_t turn_of(const struct account *account, uint32_t slot)
 static bool is_left(struct account *account, struct process *process, uint64_t turn)
 {
 	uint32_t slot = (uint32_t)turn - 1;
-	const struct usage_slot *slots = account->usage->slots;
+	const struct usage_slot *of = &account->usage->slots[slot];
+	uint64_t owner;
 
 	if (slot >= USAGE_FILE_SLOTS || turn != turn_of(account, slot))
 		return true;
+	owner = atomic_load(&of->owner);
 	return slot != process->slot &&
-	       owner_is_dead(&process->self, &slots[slot], atomic_load(&slots[slot].owner));
+	       (owner_has_ended(&process->self, of, owner) || owner_is_dead(&process->self, of, owner));
 }
 
 static void nap(int64_t waited_ns)

@@ -27,7 +27,7 @@ static void see(const struct account *account, struct owner *ret_self)
 {
 	owner_self(ret_self);
 	ret_self->grant = account->grant;
-	ret_self->slots = account->usage->slots;
+	ret_self->usage = account->usage;
 }
 
 static int claim(struct account *account, struct process *process)
@@ -198,24 +198,39 @@ static inline void end_move(struct account *account, struct process *process)
 	atomic_fetch_sub(moves_of(account, process), 1);
 }
 
-/* Of processes in other pid namespaces only the keeper knows whether they live. */
+/* Of processes in other pid namespaces only the keeper knows whether they live; and what the dead have
+ * charged may stay until a sample (owner_is_dead()). */
 static bool others_hold(struct account *account, struct process *process, unsigned card)
 {
 	struct usage_file *usage = account->usage;
 	uint32_t slots = atomic_load(&usage->slots_used);
 
-	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
-		if (USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card])) > 0 &&
-			!owner_is_of_our_namespace(&process->self, atomic_load(&usage->slots[i].owner)))
+	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
+		const struct usage_slot *slot = &usage->slots[i];
+		uint64_t owner = atomic_load(&slot->owner);
+
+		if (USAGE_HELD_PAGES(atomic_load(&slot->cards[card])) > 0 &&
+			(!owner_is_of_our_namespace(&process->self, owner) ||
+				owner_has_ended(&process->self, slot, owner)))
 			return true;
+	}
 	return false;
 }
 
 static int take(struct account *account, struct process *process, unsigned card, uint32_t pages)
 {
-	uint64_t overhead = atomic_load(&account->grant->live[card].overhead_bytes);
+	const struct grant_file_live *live = &account->grant->live[card];
+	uint64_t overhead = atomic_load(&live->overhead_bytes), after;
+	int r = change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
 
-	return change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
+	/* What a maker of shared memory was charged for may have become overhead meanwhile: then its charge
+	 * is gone, and the limit was that of before. */
+	after = atomic_load(&live->overhead_bytes);
+	if (r < 0 || __builtin_expect(after <= overhead, 1) ||
+		charged_pages(account, card) <= limit_pages(account, card, after))
+		return r;
+	change(account, process, RESERVE_GIVE, card, pages, 0);
+	return -ENOMEM;
 }
 
 static bool await_sample(const struct account *account, unsigned card, uint32_t wanted, int64_t for_ns)

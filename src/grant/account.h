@@ -92,5 +92,13 @@ uint64_t account_used_bytes(struct account *account, unsigned card);
 uint64_t account_held_bytes(struct account *account, unsigned card);
 
 /* account_share() - this process has let others have `exported` bytes of what it holds, and has `imported`
- * bytes of others (negative: no longer). */
+ * bytes of others (negative: no longer). account_has_importers() - whether another process has any. */
 void account_share(struct account *account, unsigned card, int64_t exported, int64_t imported);
+bool account_has_importers(struct account *account, unsigned card);
+
+/* The same region by region (share.h). account_note_shared() - a record of this process; its place, or
+ * -ENOSPC: it has as many as there is room for. account_change_shared() - to another word, 0: none any more;
+ * false: it is not there. account_is_imported() - whether another process has opened this export. */
+int account_note_shared(struct account *account, uint64_t word);
+bool account_change_shared(struct account *account, unsigned place, uint64_t from, uint64_t to);
+bool account_is_imported(struct account *account, uint64_t export);

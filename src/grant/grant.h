@@ -87,8 +87,8 @@ struct grant_file_live {
 	/* What a context takes on this card, as the last one showed; 0: not known. A context is charged that
 	 * much before it is made. */
 	_Atomic uint64_t context_bytes;
-	/* GRANT_KNOWN, and looked_for of the last sample that learnt the overhead of each process: no call of
-	 * the container began or ended meanwhile. 0: this keeper does not say that. */
+	/* GRANT_KNOWN, and looked_for of the last sample that learnt the overhead of each process and who is
+	 * dead: no call of the container began or ended meanwhile. 0: this keeper does not say that. */
 	_Atomic uint64_t known_for;
 	uint64_t next[GRANT_LAYOUT_STEP];
 	uint8_t reserved[8 - 8 * GRANT_LAYOUT_STEP]; /* zero */
@@ -187,6 +187,16 @@ static inline void grant_file_publish_overhead(
 
 	grant_file_set_overhead(grant, card, bytes > before ? bytes : before,
 		open ? (uint32_t)atomic_load(&live->looked_for) : looked_for);
+}
+
+/* grant_file_raise_overhead() - at least so much, before what a sample found is published: whoever waits for
+ * the sample goes on waiting. */
+static inline void grant_file_raise_overhead(struct grant_file *grant, unsigned card, uint64_t bytes)
+{
+	struct grant_file_live *live = &grant->live[card];
+
+	if (bytes > atomic_fetch_add(&live->overhead_bytes, 0))
+		atomic_store(&live->overhead_bytes, bytes);
 }
 
 /* grant_was_looked() - whether a look began after look_wanted was counted up to this. */

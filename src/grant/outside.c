@@ -128,7 +128,7 @@ static int64_t search_again_ns(int64_t begin_ns)
 	return now + (rest > SEARCH_AGAIN_MAX_NS ? SEARCH_AGAIN_MAX_NS : rest);
 }
 
-void outside_note_dead(const char *proc, uint64_t time_namespace, struct grant_file *grant,
+bool outside_note_dead(const char *proc, uint64_t time_namespace, struct grant_file *grant,
 	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,
 	size_t n_listed, int64_t *again_ns)
 {
@@ -138,11 +138,14 @@ void outside_note_dead(const char *proc, uint64_t time_namespace, struct grant_f
 	n_slots = n_slots < USAGE_FILE_SLOTS ? n_slots : USAGE_FILE_SLOTS;
 	for (size_t i = 0; i < n_slots; i++)
 		any |= dead[i] = is_unlisted(grant, &slots[i], listed, n_listed);
-	if (!any || begin < *again_ns || !strike_all_living(proc, time_namespace, slots, n_slots, dead))
-		return;
+	if (!any)
+		return true;
+	if (begin < *again_ns || !strike_all_living(proc, time_namespace, slots, n_slots, dead))
+		return false;
 	for (size_t i = 0; i < n_slots; i++)
 		if (dead[i])
 			owner_note_dead(grant, slots[i].slot, slots[i].owner);
 		else if (is_unlisted(grant, &slots[i], listed, n_listed))
 			*again_ns = search_again_ns(begin);
+	return true;
 }

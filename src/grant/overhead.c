@@ -1,15 +1,24 @@
 #include "grant/overhead.h"
 
+#include <string.h>
+
 /* A pause takes a millisecond or two. Somebody may wait for it if a process has asked for a sample, and more
  * so while it is a guess how much a process has. */
 #define PAUSE_AGAIN_NS INT64_C(250000000)
 #define PAUSE_AGAIN_ASKED_NS INT64_C(20000000)
 #define PAUSE_AGAIN_GUESSED_NS INT64_C(10000000)
 
+/* What a slot's owner has opened by handles. */
+struct sharing {
+	uint64_t duplicate; /* it counts for another process, too */
+	uint64_t ownerless; /* it counts for this one */
+};
+
 /* What one process has in its slot; if several could be its own, the largest of each. */
 struct charge {
 	uint64_t held, exported, imported;
-	uint64_t moves; /* of all of them */
+	uint64_t duplicate, ownerless; /* of what it opened by handles: struct sharing */
+	uint64_t moves;		       /* of all of them */
 	bool under_way, loose;
 	bool fresh;
 	uint64_t fresh_bytes;
@@ -25,7 +34,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static struct charge charge_of(const struct owner *process, const struct usage_peek_slot *slots, size_t n)
+/* sharing: of these slots; NULL: it is not asked. */
+static struct charge charge_of(const struct owner *process, const struct usage_peek_slot *slots, size_t n,
+	const struct sharing *sharing)
 {
 	struct charge charge = {0};
 
@@ -35,6 +46,8 @@ static struct charge charge_of(const struct owner *process, const struct usage_p
 		charge.held = larger(charge.held, slots[i].held_bytes);
 		charge.exported = larger(charge.exported, slots[i].exported_bytes);
 		charge.imported = larger(charge.imported, slots[i].imported_bytes);
+		charge.duplicate = larger(charge.duplicate, sharing ? sharing[i].duplicate : 0);
+		charge.ownerless = larger(charge.ownerless, sharing ? sharing[i].ownerless : 0);
 		charge.moves += slots[i].moves + slots[i].owner;
 		charge.under_way |= USAGE_MOVES_UNDER_WAY(slots[i].moves) != 0;
 		charge.fresh |= slots[i].fresh;
@@ -66,8 +79,8 @@ static struct exports exports_of(const struct overhead_process *processes, size_
 	struct exports all = {0};
 
 	for (size_t i = 0; i < n; i++) {
-		struct charge was = charge_of(&processes[i].owner, before, n_before);
-		struct charge now = charge_of(&processes[i].owner, after, n_after);
+		struct charge was = charge_of(&processes[i].owner, before, n_before, NULL);
+		struct charge now = charge_of(&processes[i].owner, after, n_after, NULL);
 
 		all.bytes += now.exported;
 		all.moved |= was.exported != now.exported;
@@ -75,15 +88,137 @@ static struct exports exports_of(const struct overhead_process *processes, size_
 	return all;
 }
 
+/* ---- what they have of each other, region by region -----------------------------------------------------
+ */
+
+/* Hostile programs may write anything: a region that finds no place here counts for each process that has it.
+ */
+#define REGIONS_MAX 4096
+#define REGION_PROBES 32
+#define NO_SLOT UINT32_MAX
+
+struct regions {
+	uint64_t region[REGIONS_MAX]; /* 0: free */
+	uint64_t bytes[REGIONS_MAX];
+	uint32_t slot[REGIONS_MAX]; /* for which one it counts; NO_SLOT: its maker no longer has it */
+};
+
+static size_t region_at(const struct regions *regions, uint64_t region)
+{
+	size_t first = (size_t)(region * UINT64_C(0x9e3779b97f4a7c15) >> 52);
+
+	for (size_t i = 0; i < REGION_PROBES; i++) {
+		size_t at = (first + i) % REGIONS_MAX;
+
+		if (regions->region[at] == 0 || regions->region[at] == region)
+			return at;
+	}
+	return REGIONS_MAX;
+}
+
+/* has: the slot's owner has memory of this GPU. True: it gives back what it has freed. */
+static bool add_exports(struct regions *regions, const struct usage_peek_slot *slot, uint32_t index, bool has)
+{
+	bool freed = false;
+
+	for (size_t i = 0; i < slot->n_shares; i++) {
+		uint64_t word = slot->shares[i];
+		size_t at = region_at(regions, share_region(word));
+
+		if (share_kind(word) == SHARE_IMPORT || at == REGIONS_MAX)
+			continue;
+		if (regions->region[at] == 0)
+			regions->slot[at] = NO_SLOT;
+		regions->region[at] = share_region(word);
+		regions->bytes[at] = share_bytes(word);
+		if (has && share_kind(word) == SHARE_EXPORT)
+			regions->slot[at] = index;
+		freed |= has && share_kind(word) == SHARE_FREED;
+	}
+	return freed;
+}
+
+/* Of several that opened what its maker no longer has, it counts for the first. */
+static void add_import(struct regions *regions, uint64_t word, uint32_t index, struct sharing *sharing)
+{
+	size_t at = region_at(regions, share_region(word));
+	uint64_t bytes = share_bytes(word);
+
+	if (at == REGIONS_MAX) {
+		sharing->ownerless += bytes;
+		return;
+	}
+	if (regions->region[at] == 0) {
+		regions->region[at] = share_region(word);
+		regions->bytes[at] = bytes;
+		regions->slot[at] = NO_SLOT;
+	}
+	if (regions->slot[at] == NO_SLOT) {
+		regions->slot[at] = index;
+		/* (It is being opened, and may be a little later.) */
+		sharing->ownerless += bytes ? bytes : regions->bytes[at];
+	} else if (regions->slot[at] != index) {
+		sharing->duplicate += smaller(bytes, regions->bytes[at]);
+	}
+}
+
+static void add_imports(
+	struct regions *regions, const struct usage_peek_slot *slot, uint32_t index, struct sharing *sharing)
+{
+	for (size_t i = 0; i < slot->n_shares; i++)
+		if (share_kind(slot->shares[i]) == SHARE_IMPORT)
+			add_import(regions, slot->shares[i], index, sharing);
+}
+
+static bool is_listed(const struct usage_peek_slot *slot, const struct overhead_process *processes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (usage_slot_is_of(slot, &processes[i].owner))
+			return true;
+	return false;
+}
+
+/* True: what a maker has freed is still charged. */
+static bool sharing_of(const struct overhead_process *processes, size_t n,
+	const struct usage_peek_slot *slots, size_t n_slots, struct sharing *ret_sharing)
+{
+	struct regions regions;
+	bool any = false, freed = false;
+
+	memset(ret_sharing, 0, n_slots * sizeof(*ret_sharing));
+	for (size_t s = 0; s < n_slots; s++)
+		any |= slots[s].n_shares > 0;
+	if (!any)
+		return false;
+	memset(regions.region, 0, sizeof(regions.region));
+	for (size_t s = 0; s < n_slots; s++)
+		if (slots[s].n_shares)
+			freed |= add_exports(
+				&regions, &slots[s], (uint32_t)s, is_listed(&slots[s], processes, n));
+	for (size_t s = 0; s < n_slots; s++)
+		if (slots[s].n_shares && is_listed(&slots[s], processes, n))
+			add_imports(&regions, &slots[s], (uint32_t)s, &ret_sharing[s]);
+	return freed;
+}
+
 /* ---- one process ----------------------------------------------------------------------------------------
  */
 
 /* Pools may have given memory back that is still charged, at any moment: less is believed the second time. */
-static void learn_exactly(struct overhead_known *known, uint64_t seen, bool loose)
+static void learn_exactly(struct overhead_known *known, uint64_t seen, uint64_t ownerless, bool loose)
 {
 	uint64_t bytes = loose && known->certain ? larger(seen, known->latest) : seen;
 
-	*known = (struct overhead_known){.bytes = bytes, .latest = seen, .certain = true};
+	*known = (struct overhead_known){
+		.bytes = bytes, .latest = seen, .ownerless = ownerless, .certain = true};
+}
+
+/* Whatever moved: a region that has lost its maker counts for who has it from this sample on, since the
+ * maker's charge goes after it. */
+static void learn_ownerless(struct overhead_known *known, uint64_t ownerless)
+{
+	known->bytes += ownerless - smaller(ownerless, known->ownerless);
+	known->ownerless = larger(known->ownerless, ownerless);
 }
 
 /* Calls are under way, but none has begun or ended: what is charged is at least what is there, so there is at
@@ -115,13 +250,15 @@ static void sample_process(struct overhead_process *process, const struct charge
 	const struct charge *now, const struct exports *exports, struct overhead *sum)
 {
 	/* What it has of others of the container is counted there. */
-	uint64_t duplicate = smaller(now->imported, exports->bytes - smaller(exports->bytes, now->exported));
-	uint64_t bytes = process->bytes - smaller(process->bytes, duplicate);
+	uint64_t unmatched = now->imported + now->ownerless;
+	uint64_t by_sum = smaller(unmatched, exports->bytes - smaller(exports->bytes, now->exported));
+	uint64_t bytes = process->bytes - smaller(process->bytes, now->duplicate + by_sum);
 	uint64_t seen = bytes - smaller(bytes, now->held);
 	bool still = is_same(was, now) && !(now->imported && exports->moved);
 
+	learn_ownerless(&process->known, unmatched - by_sum);
 	if (still && !now->under_way) {
-		learn_exactly(&process->known, seen, now->loose);
+		learn_exactly(&process->known, seen, unmatched - by_sum, now->loose);
 		sum->doubtful |= process->known.bytes > seen;
 		learn_context(now, bytes, &sum->context_bytes);
 	} else if (still) {
@@ -159,11 +296,15 @@ void overhead_compute(struct overhead_process *processes, size_t n, const struct
 	size_t n_before, const struct usage_peek_slot *after, size_t n_after, struct overhead *ret_overhead)
 {
 	struct exports exports = exports_of(processes, n, before, n_before, after, n_after);
+	struct sharing sharing[USAGE_FILE_SLOTS];
 	struct overhead sum = {0};
 
+	n_after = n_after < USAGE_FILE_SLOTS ? n_after : USAGE_FILE_SLOTS;
+	sum.doubtful = sharing_of(processes, n, after, n_after, sharing);
+
 	for (size_t i = 0; i < n; i++) {
-		struct charge was = charge_of(&processes[i].owner, before, n_before);
-		struct charge now = charge_of(&processes[i].owner, after, n_after);
+		struct charge was = charge_of(&processes[i].owner, before, n_before, NULL);
+		struct charge now = charge_of(&processes[i].owner, after, n_after, sharing);
 
 		sample_process(&processes[i], &was, &now, &exports, &sum);
 	}

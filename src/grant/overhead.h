@@ -11,9 +11,10 @@
 
 /* What is known of one process's overhead, from one sample to the next. */
 struct overhead_known {
-	uint64_t bytes;	 /* its overhead */
-	uint64_t latest; /* what the last quiet sample showed, for a process that has pools */
-	bool certain;	 /* a quiet sample has been there; until then bytes is a guess */
+	uint64_t bytes;	    /* its overhead */
+	uint64_t latest;    /* what the last quiet sample showed, for a process that has pools */
+	uint64_t ownerless; /* of bytes: memory of makers that have freed it, or have ended */
+	bool certain;	    /* a quiet sample has been there; until then bytes is a guess */
 };
 
 /* One process of the container that has memory of the card. */
@@ -30,7 +31,8 @@ struct overhead {
 	uint64_t context_bytes;	 /* what a context takes, if a process has just made its first; 0: none has */
 	bool moved;   /* calls of some process began or ended meanwhile: its overhead may have grown unseen */
 	bool guessed; /* of such a process nothing was known before */
-	bool doubtful; /* a process with pools seems to have less, which the next quiet sample confirms */
+	bool doubtful; /* a process with pools seems to have less, which the next quiet sample confirms; or a
+			* maker is about to give back the charge of what others have now */
 };
 
 /* overhead_recall() - fills `known` of each process from the list that the sample before left (NULL, 0:

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "grant/share.h"
+
 static char *field_after(char *at, unsigned count)
 {
 	while (count-- > 0 && at)
@@ -171,19 +173,14 @@ bool owner_is_gone(const struct owner *self, uint64_t word)
 	return gone;
 }
 
-bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
+bool owner_has_ended(const struct owner *self, const struct usage_slot *slot, uint64_t word)
 {
-	const struct owner *self = context;
 	uint32_t pid = OWNER_PID(word);
 	struct owner_stat about;
 	int saved = errno;
 	bool dead = false;
 
-	if (pid == 0)
-		return false;
-	if (self->grant && owner_is_noted_dead(self->grant, (uint32_t)(slot - self->slots), word))
-		return true;
-	if (!owner_is_of_our_namespace(self, word))
+	if (pid == 0 || !owner_is_of_our_namespace(self, word))
 		return false;
 	if (owner_is_gone(self, word))
 		dead = true;
@@ -191,4 +188,16 @@ bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
 		dead = owner_is_corpse(&about) || !is_same_process(slot, word, self, &about);
 	errno = saved;
 	return dead;
+}
+
+bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word)
+{
+	const struct owner *self = context;
+	uint32_t index = self->usage ? (uint32_t)(slot - self->usage->slots) : 0;
+
+	if (OWNER_PID(word) == 0)
+		return false;
+	if (self->grant && owner_is_noted_dead(self->grant, index, word))
+		return true;
+	return owner_has_ended(self, slot, word) && !(self->usage && share_is_used(self->usage, index));
 }

@@ -11,9 +11,9 @@ struct owner {
 	uint64_t time_namespace;
 	uint64_t image; /* where its stack begins: another place after execve() */
 	bool sees_proc; /* /proc is there, and of this process's own pid namespace */
-	/* The keeper says here of which of these slots the owners are dead; NULL: nobody says so. */
+	/* The keeper says here of which slots of the usage file the owners are dead; NULL: nobody says so. */
 	const struct grant_file *grant;
-	const struct usage_slot *slots;
+	const struct usage_file *usage;
 };
 
 /* What /proc/PID/stat says. */
@@ -39,7 +39,11 @@ void owner_self(struct owner *ret_owner);
 /* owner_sign() - what is written into a slot after it was claimed with this word. */
 void owner_sign(struct usage_slot *slot, uint64_t word, const struct owner *owner);
 
-/* owner_is_dead() - for struct reserve_world; the context is the struct owner of the process that asks. */
+/* owner_has_ended() - as far as this process can tell. owner_is_dead() - for struct reserve_world; the
+ * context is the struct owner of the process that asks: what the owner was charged for is free again. Of a
+ * process that made memory which others may have, only the keeper says so, once that memory counts for the
+ * others. */
+bool owner_has_ended(const struct owner *self, const struct usage_slot *slot, uint64_t word);
 bool owner_is_dead(void *context, const struct usage_slot *slot, uint64_t word);
 
 /* owner_note_dead() - for the keeper: the owner of this slot, whose word was this, is dead. */

@@ -46,6 +46,17 @@ int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power)
 	return 0;
 }
 
+static void read_shares(
+	const struct usage_slot *slot, unsigned card_count, unsigned card, struct usage_peek_slot *ret_slot)
+{
+	for (unsigned i = card_count; i < GRANT_FILE_CARDS_MAX; i++) {
+		uint64_t word = atomic_load(&slot->shared[i]);
+
+		if (share_kind(word) && share_card(word) == card)
+			ret_slot->shares[ret_slot->n_shares++] = word;
+	}
+}
+
 static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t index, unsigned card)
 {
 	uint64_t shared = atomic_load(&slot->shared[card]), fresh = atomic_load(&slot->fresh);
@@ -79,8 +90,10 @@ int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struc
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t owner = atomic_load(&slots[i].owner);
 
-			if (OWNER_PID(owner) != 0 && !(owner & OWNER_IS_HEIR))
-				ret_slots[count++] = slot_of(&slots[i], first + i, card);
+			if (OWNER_PID(owner) == 0 || owner & OWNER_IS_HEIR)
+				continue;
+			ret_slots[count] = slot_of(&slots[i], first + i, card);
+			read_shares(&slots[i], peek->card_count, card, &ret_slots[count++]);
 		}
 	}
 	return count;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "grant/owner.h"
+#include "grant/share.h"
 #include "grant/usage.h"
 
 struct usage_peek_card {
@@ -42,6 +43,8 @@ struct usage_peek_slot {
 	bool fresh; /* its only context on this card is new, and charged with fresh_bytes */
 	uint64_t fresh_bytes;
 	uint64_t held_bytes, exported_bytes, imported_bytes;
+	uint32_t n_shares;
+	uint64_t shares[GRANT_FILE_CARDS_MAX]; /* records of this card: share.h */
 };
 
 /* usage_peek_slots() - the slots that have an owner, and whose words are its own; ret_slots has room for

@@ -84,8 +84,9 @@ struct usage_slot {
 	_Atomic uint64_t fresh;
 	uint8_t reserved[16];			      /* zero */
 	_Atomic uint64_t cards[GRANT_FILE_CARDS_MAX]; /* as above */
-	/* Pages of what is held that other processes may have too (high half), and of what this process has
-	 * of others (low half), which the driver counts for both. Written by the owner only. */
+	/* Of each GPU of the grant: pages of what is held that other processes may have too (high half), and
+	 * of what this process has of others (low half), which the driver counts for both. Behind these:
+	 * regions that are known one by one (share.h). Written by the owner only. */
 	_Atomic uint64_t shared[GRANT_FILE_CARDS_MAX];
 };
 

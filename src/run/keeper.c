@@ -95,6 +95,7 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 	_cleanup_free_ struct overhead_process *processes = NULL;
 	int n_before;
 	size_t count, n;
+	bool known;
 	int r;
 
 	/* Those that have ended hold nothing any more, also where nobody asks for memory. */
@@ -119,14 +120,18 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 		(size_t)keeper->n_after, ret_found);
 	memcpy(keeper->known[card], processes, n * sizeof(*processes));
 	keeper->n_known[card] = n;
+	/* In this order: what the dead leave to others counts before their charge may go, and that goes
+	 * before a refusal that has waited for this sample looks for room again. */
+	grant_file_raise_overhead(keeper->grant, card, ret_found->overhead_bytes);
+	known = outside_note_dead("/proc", keeper->self.time_namespace, keeper->grant, keeper->after,
+			(size_t)keeper->n_after, processes, n, &keeper->search_again_ns[card]) &&
+		!ret_found->moved && !ret_found->doubtful;
 	grant_file_publish_overhead(
 		keeper->grant, card, ret_found->overhead_bytes, looked_for, ret_found->guessed);
-	if (!ret_found->moved && !ret_found->doubtful)
+	if (known)
 		atomic_store(&keeper->grant->live[card].known_for, GRANT_KNOWN | looked_for);
 	if (ret_found->context_bytes)
 		atomic_store(&keeper->grant->live[card].context_bytes, ret_found->context_bytes);
-	outside_note_dead("/proc", keeper->self.time_namespace, keeper->grant, keeper->after,
-		(size_t)keeper->n_after, processes, n, &keeper->search_again_ns[card]);
 	return 0;
 }
 
@@ -289,7 +294,7 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 		keeper->account = account_open(keeper->grant, keeper->usage);
 	owner_self(&keeper->self);
 	keeper->self.grant = keeper->grant;
-	keeper->self.slots = keeper->usage->slots;
+	keeper->self.usage = keeper->usage;
 	if (r == 0)
 		power_new(keeper->folder, keeper->grant, keeper->usage_fd, &keeper->power);
 	return r;

@@ -6,6 +6,7 @@
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-pools.h"
+#include "shim/memory-shared.h"
 #include "shim/memory.h"
 #include "shim/objects.h"
 #include "shim/pacing-sample.h"
@@ -263,10 +264,13 @@ static void context_end(const struct object *object)
 {
 	struct memory_here here = context_of(object);
 	struct record *record = record_of(&here);
+	uint64_t shared;
 
 	if (!record)
 		return;
+	shared = shared_context_ended(here.stamp);
 	memory_refund(here.card, atomic_exchange(&record->bytes, 0));
+	shared_given_back(shared);
 	for (unsigned i = 0; i < ROOM_CLASSES; i++)
 		atomic_store(&record->rooms[i], 0);
 	atomic_store(&record->stamp, 0);

@@ -74,31 +74,32 @@ static void release(const struct allocation *allocation)
 {
 	const struct memory_here *here = &allocation->here;
 
+	uint64_t shared = 0;
+
 	if (!context_lives(here))
 		return;
 	if (!allocation->in_block) {
-		shared_freed(allocation->address);
+		shared = shared_freed(allocation->address);
 		context_refunded(here, allocation->bytes);
 	} else if (block_leave(here, allocation->address, allocation->bytes)) {
-		shared_freed(allocation->address & ~(MEMORY_BLOCK - 1));
+		shared = shared_freed(allocation->address & ~(MEMORY_BLOCK - 1));
 		context_refunded(here, MEMORY_BLOCK);
 	}
+	shared_given_back(shared);
 }
 
-uint64_t linear_charged(CUdeviceptr *address, uint32_t *ret_card)
+uint64_t linear_charged(CUdeviceptr *address, struct memory_here *ret_here)
 {
-	struct memory_here here;
 	struct object pointer;
 	uint64_t size;
 
 	if (objects_get(OBJECT_POINTER, *address, &pointer)) {
-		*ret_card = pointer.card;
+		*ret_here = context_of(&pointer);
 		return pointer.bytes;
 	}
-	if (!block_find(*address, &here, &size))
+	if (!block_find(*address, ret_here, &size))
 		return 0;
 	*address &= ~(MEMORY_BLOCK - 1);
-	*ret_card = here.card;
 	return MEMORY_BLOCK;
 }
 

@@ -26,4 +26,4 @@ CUresult linear_end(struct linear *linear, CUresult r, CUdeviceptr address);
 
 /* linear_charged() - the bytes that are charged for what begins at this address, alone or with others: then
  * *address becomes that of their block. 0: nothing that is known begins there. */
-uint64_t linear_charged(CUdeviceptr *address, uint32_t *ret_card);
+uint64_t linear_charged(CUdeviceptr *address, struct memory_here *ret_here);

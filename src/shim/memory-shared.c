@@ -3,13 +3,15 @@
  * It is charged once, where it was made: by the process that allocated it, or, where Vulkan or OpenGL did, as
  * overhead, since the driver counts it for the process and no call of ours shows it. So an import charges
  * nothing. But the driver counts imported memory for each process that has it: what is exported and imported
- * is noted, so that the keeper does not take the difference for overhead. When the maker has ended, its
- * export is gone, and the memory counts for who still has it.
+ * is noted, so that the keeper does not take the difference for overhead. When the maker has ended or freed
+ * it, the memory counts for a process that still has it; the maker's charge stays until a sample has seen
+ * that. docs/internals/charging.md, "Memory that several processes have".
  */
 #include "shim/memory-shared.h"
 
 #include <stdatomic.h>
 
+#include "grant/share.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-linear.h"
@@ -17,7 +19,15 @@
 #include "shim/objects.h"
 #include "shim/session.h"
 
-static _Atomic bool anything_exported;
+/* What the records of this process are of, by their places (share.h). A child of fork() finds none of these
+ * words in its own slot. */
+static struct note {
+	_Atomic uint64_t word;		 /* 0: none */
+	_Atomic uint64_t address, stamp; /* where it begins; its context */
+} notes[GRANT_FILE_CARDS_MAX];
+
+static _Atomic bool anything_noted;  /* in notes[] */
+static _Atomic bool anything_summed; /* as OBJECT_EXPORT: there was no place for another record */
 
 /* After memory_enter_uncharged(). */
 static CUresult leave(CUresult r)
@@ -32,8 +42,11 @@ void shared_exported(uint32_t card, int64_t bytes)
 {
 	const struct shim_session *session = session_get();
 
-	if (session)
-		account_share(session->account, card, bytes, 0);
+	if (!session)
+		return;
+	account_share(session->account, card, bytes, 0);
+	if (bytes < 0 && account_has_importers(session->account, card))
+		session_await_look(card);
 }
 
 void shared_imported(uint32_t card, int64_t bytes)
@@ -44,17 +57,115 @@ void shared_imported(uint32_t card, int64_t bytes)
 		account_share(session->account, card, 0, bytes);
 }
 
-void shared_freed(uint64_t address)
+/* ---- records --------------------------------------------------------------------------------------------
+ */
+
+/* The place, or negative: there is none left. */
+static int note(uint64_t word, uint64_t address, uint64_t stamp)
 {
+	const struct shim_session *session = session_get();
+	int place = session ? account_note_shared(session->account, word) : -1;
+
+	if (place < 0)
+		return place;
+	atomic_store(&notes[place].address, address);
+	atomic_store(&notes[place].stamp, stamp);
+	atomic_store(&notes[place].word, word);
+	atomic_store(&anything_noted, true);
+	return place;
+}
+
+/* False: that is not what it is. */
+static bool change_note(unsigned place, uint64_t from, uint64_t to)
+{
+	const struct shim_session *session = session_get();
+
+	if (!session || !atomic_compare_exchange_strong(&notes[place].word, &from, to))
+		return false;
+	return account_change_shared(session->account, place, from, to);
+}
+
+/* Whether this is of an export at this address, or else, where that is 0, in this context. */
+static bool is_export(const struct note *of, uint64_t address, uint64_t stamp)
+{
+	return share_kind(atomic_load_explicit(&of->word, memory_order_relaxed)) == SHARE_EXPORT &&
+	       (address ? atomic_load(&of->address) == address : atomic_load(&of->stamp) == stamp);
+}
+
+/* The driver has them back, and their charge goes when this returns. */
+static uint64_t exports_end(uint64_t address, uint64_t stamp)
+{
+	const struct shim_session *session = session_get();
+	uint64_t ended = 0;
+	bool imported = false;
+	unsigned card = 0;
+
+	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+		uint64_t word = atomic_load_explicit(&notes[i].word, memory_order_relaxed);
+
+		if (!is_export(&notes[i], address, stamp) ||
+			!change_note(i, word, share_as(SHARE_FREED, word)))
+			continue;
+		ended |= UINT64_C(1) << i;
+		card = share_card(word);
+		imported |= account_is_imported(session->account, word);
+	}
+	if (imported)
+		session_await_look(card);
+	return ended;
+}
+
+void shared_given_back(uint64_t ended)
+{
+	for (unsigned i = 0; ended; i++, ended >>= 1)
+		if (ended & 1)
+			change_note(i, atomic_load(&notes[i].word), 0);
+}
+
+uint64_t shared_freed(uint64_t address)
+{
+	uint64_t ended = 0;
 	struct object object;
 
-	if (atomic_load_explicit(&anything_exported, memory_order_relaxed) &&
+	if (atomic_load_explicit(&anything_noted, memory_order_relaxed))
+		ended = exports_end(address, 0);
+	if (atomic_load_explicit(&anything_summed, memory_order_relaxed) &&
 		objects_take(OBJECT_EXPORT, address, &object))
 		shared_exported(object.card, -(int64_t)object.bytes);
+	return ended;
+}
+
+uint64_t shared_context_ended(uint64_t stamp)
+{
+	struct object ignored;
+	uint64_t ended;
+
+	if (!atomic_load_explicit(&anything_noted, memory_order_relaxed))
+		return 0;
+	ended = exports_end(0, stamp);
+	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+		uint64_t word = atomic_load(&notes[i].word);
+
+		if (share_kind(word) == SHARE_IMPORT && atomic_load(&notes[i].stamp) == stamp &&
+			change_note(i, word, 0))
+			objects_take(OBJECT_IMPORT, atomic_load(&notes[i].address), &ignored);
+	}
+	return ended;
 }
 
 /* ---- IPC handles ----------------------------------------------------------------------------------------
  */
+
+/* FNV-1a. Maker and importer have the same bytes. */
+static uint64_t hash_of(const CUipcMemHandle *handle)
+{
+	const unsigned char *bytes = (const unsigned char *)handle;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < sizeof(*handle); i++)
+		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
 
 static bool export_once(struct object *object, void *context)
 {
@@ -66,22 +177,37 @@ static bool export_once(struct object *object, void *context)
 	return true;
 }
 
-static void note_export(CUdeviceptr address)
+static void sum_export(uint64_t address, uint32_t card, uint64_t bytes)
 {
-	struct object wanted = {0};
+	struct object wanted = {.card = card, .bytes = bytes};
+
+	atomic_store(&anything_summed, true);
+	if (objects_change(OBJECT_EXPORT, address, export_once, &wanted) == 0 && wanted.count == 0)
+		shared_exported(card, (int64_t)bytes);
+}
+
+static void note_export(const CUipcMemHandle *handle, CUdeviceptr address)
+{
+	uint64_t bytes, hash = hash_of(handle), region;
+	struct memory_here here;
 	CUdeviceptr base = address;
-	uint32_t card;
 	size_t size;
 
 	if (DRIVER(cuMemGetAddressRange_v2)(&base, &size, address) != CUDA_SUCCESS)
 		return;
-	wanted.bytes = linear_charged(&base, &card);
-	if (wanted.bytes == 0)
+	bytes = linear_charged(&base, &here);
+	if (bytes == 0)
 		return;
-	wanted.card = card;
-	atomic_store(&anything_exported, true);
-	if (objects_change(OBJECT_EXPORT, base, export_once, &wanted) == 0 && wanted.count == 0)
-		shared_exported(wanted.card, (int64_t)wanted.bytes);
+	region = share_region(share_word(SHARE_EXPORT, here.card, 0, hash));
+	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+		if (!is_export(&notes[i], base, 0))
+			continue;
+		if (share_region(atomic_load(&notes[i].word)) == region)
+			return;
+		bytes = 0; /* another part of a block that is noted already */
+	}
+	if (note(share_word(SHARE_EXPORT, here.card, bytes, hash), base, here.stamp) < 0 && bytes)
+		sum_export(base, here.card, bytes);
 }
 
 HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
@@ -91,9 +217,29 @@ HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 	memory_enter_uncharged();
 	r = DRIVER(cuIpcGetMemHandle)(handle, address);
 	if (r == CUDA_SUCCESS)
-		note_export(address);
+		note_export(handle, address);
 	memory_leave();
 	return r;
+}
+
+/* An import is noted before the driver opens it, so that a maker that frees it meanwhile sees that others
+ * have it. How large it is shows afterwards. */
+struct opening {
+	struct memory_here here;
+	uint64_t hash, word;
+	int place; /* negative: there is no place for a record */
+};
+
+static void open_begin(struct opening *opening, const CUipcMemHandle *handle)
+{
+	const struct shim_session *session = session_get();
+
+	*opening = (struct opening){.hash = hash_of(handle), .place = -1};
+	memory_enter_uncharged();
+	if (!session || !context_here(&opening->here) || opening->here.stamp == 0)
+		return;
+	opening->word = share_word(SHARE_IMPORT, opening->here.card, SHARE_UNKNOWN, opening->hash);
+	opening->place = note(opening->word, 0, 0);
 }
 
 static bool open_again(struct object *object, void *context)
@@ -104,42 +250,61 @@ static bool open_again(struct object *object, void *context)
 	if (wanted->count == 0) {
 		object->card = wanted->card;
 		object->bytes = wanted->bytes;
+		object->index = wanted->index;
 	}
 	return true;
 }
 
-static CUresult opened(CUresult r, CUdeviceptr address)
+/* False: it is not to be noted. */
+static bool is_first(const struct opening *opening, CUdeviceptr address, struct object *wanted)
 {
-	struct object wanted = {0};
-	int card = r == CUDA_SUCCESS ? cuda_current_card() : -1;
 	CUdeviceptr base;
 	size_t size;
 
-	if (card < 0 || DRIVER(cuMemGetAddressRange_v2)(&base, &size, address) != CUDA_SUCCESS)
-		return leave(r);
-	wanted.card = (uint32_t)card;
-	wanted.bytes = memory_rounded(size);
-	if (objects_change(OBJECT_IMPORT, address, open_again, &wanted) == 0 && wanted.count == 0)
-		shared_imported(wanted.card, (int64_t)wanted.bytes);
+	if (opening->here.stamp == 0 ||
+		DRIVER(cuMemGetAddressRange_v2)(&base, &size, address) != CUDA_SUCCESS)
+		return false;
+	*wanted = (struct object){
+		.card = opening->here.card, .index = (uint32_t)opening->place, .bytes = memory_rounded(size)};
+	return objects_change(OBJECT_IMPORT, address, open_again, wanted) == 0 && wanted->count == 0;
+}
+
+static CUresult open_end(const struct opening *opening, CUresult r, CUdeviceptr address)
+{
+	bool first = false;
+	struct object made;
+
+	if (r == CUDA_SUCCESS)
+		first = is_first(opening, address, &made);
+	if (first && opening->place < 0)
+		shared_imported(made.card, (int64_t)made.bytes);
+	if (opening->place >= 0) {
+		atomic_store(&notes[opening->place].address, address);
+		atomic_store(&notes[opening->place].stamp, opening->here.stamp);
+		change_note((unsigned)opening->place, opening->word,
+			first ? share_word(SHARE_IMPORT, made.card, made.bytes, opening->hash) : 0);
+	}
 	return leave(r);
 }
 
 HOOK CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags)
 {
+	struct opening opening;
 	CUresult r;
 
-	memory_enter_uncharged();
+	open_begin(&opening, &handle);
 	r = DRIVER(cuIpcOpenMemHandle)(address, handle, flags);
-	return opened(r, r == CUDA_SUCCESS ? *address : 0);
+	return open_end(&opening, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
 HOOK CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags)
 {
+	struct opening opening;
 	CUresult r;
 
-	memory_enter_uncharged();
+	open_begin(&opening, &handle);
 	r = DRIVER(cuIpcOpenMemHandle_v2)(address, handle, flags);
-	return opened(r, r == CUDA_SUCCESS ? *address : 0);
+	return open_end(&opening, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
 static bool close_once(struct object *object, void *context)
@@ -152,6 +317,19 @@ static bool close_once(struct object *object, void *context)
 	return object->count > 0;
 }
 
+static void closed(const struct object *import)
+{
+	uint64_t word;
+
+	if ((int)import->index < 0) {
+		shared_imported(import->card, -(int64_t)import->bytes);
+		return;
+	}
+	word = atomic_load(&notes[import->index].word);
+	if (share_kind(word) == SHARE_IMPORT && atomic_load(&notes[import->index].address) == import->key)
+		change_note(import->index, word, 0);
+}
+
 HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
 	struct object object = {0}, ignored;
@@ -162,7 +340,7 @@ HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 	memory_enter_uncharged();
 	r = DRIVER(cuIpcCloseMemHandle)(address);
 	if (known && r == CUDA_SUCCESS && object.count == 1)
-		shared_imported(object.card, -(int64_t)object.bytes);
+		closed(&object);
 	else if (known && r != CUDA_SUCCESS)
 		objects_put(&object);
 	memory_leave();

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-import test_preempt as preemptions
 import test_scheduler
 from fake_apiserver import wait_for
 from test_gang import at_bind, bound, gang_of, reasons, schedule, why
@@ -83,18 +82,6 @@ def test_a_pod_whose_annotations_grow_between_filter_and_bind_is_bound_only_if_t
     fill(api, "p", None)
     seen(api, scheduler)
     assert scheduler.filter(api.pod("p"), ["n"])["NodeNames"] == ["n"] and scheduler.bind(pod, "n") == ""
-
-
-def test_nobody_is_preempted_for_a_pod_that_cannot_be_bound(api, start):
-    """kube-scheduler asks for the nodes whose sum is short, which filter is never asked about."""
-    gpu_node(api, "n", 15 * 1024)
-    victim = preemptions.running(api, "victim", 15, 0)
-    scheduler = start()
-    preemptions.pod(api, "p", 15, priority=1000)
-    fill(api, "p", LIMIT)
-    assert preemptions.preempt(scheduler, api.pod("p"), n=[victim]) == {}
-    fill(api, "p", None)
-    assert preemptions.preempt(scheduler, api.pod("p"), n=[victim]) == {"n": [victim["metadata"]["uid"]]}
 
 
 # ---- gangs ----

@@ -1,10 +1,15 @@
 """Memory that several processes have counts once, whoever ends first: with the keeper of a real `ration run`, since what a
 process has of another one only the driver's own numbers show. A context takes 312 MiB on this simulated card."""
+import os
+import select
+import subprocess
+import sys
 import textwrap
 
 import pytest
 
-from test_run import machine, pytestmark  # noqa: F401 (fixture; no tests where the machine has a grant)
+from test_run import CUDA, machine, pytestmark  # noqa: F401 (fixture; no tests where the machine has a grant)
+from test_sim import run as run_checked
 
 COMMON = """
     import signal, socket
@@ -171,3 +176,232 @@ def test_what_several_have_does_not_make_room_for_more(machine):
         becomes(4000)
         os.kill(maker, signal.SIGKILL)
         """)
+
+
+# ---- what a maker has taken stays charged while others have it ----------------------------------------------------------------
+# Measured from outside: the driver counts memory once that several processes have.
+
+OPENERS = """
+    class Handle64(Structure):
+        _fields_ = [("bytes", c_ubyte * 64)]
+
+    def allocate(size):
+        p = c_uint64()
+        return cuda.cuMemAlloc_v2(byref(p), c_size_t(size)), p
+
+    def fill(seconds):
+        # 16 MiB at a time, until there was nothing left for so long.
+        until, got = time.monotonic() + seconds, 0
+        while time.monotonic() < until:
+            if allocate(16 * MiB)[0] == 0:
+                got += 16
+                until = time.monotonic() + seconds
+        return got
+
+    def offer(size):
+        r, p = allocate(size)
+        ok(r)
+        handle = (c_ubyte * 64)()
+        ok(cuda.cuIpcGetMemHandle(handle, p))
+        return p, bytes(handle)
+
+    def open_handle(data):
+        p = c_uint64()
+        ok(cuda.cuIpcOpenMemHandle_v2(byref(p), Handle64((c_ubyte * 64).from_buffer_copy(data)), 1))
+        return p
+
+    # A child that answers to lines; `body` is a generator that begins with a context and yields answers.
+    class Child:
+        def __init__(self, body, *args):
+            self.end, its = socket.socketpair()
+            self.pid = os.fork()
+            if self.pid == 0:
+                try:
+                    for answer in body(*args):
+                        its.send(answer)
+                        its.recv(1)
+                finally:
+                    os._exit(0)
+            its.close()
+        def answer(self):
+            return self.end.recv(64)
+        def go(self):
+            self.end.send(b"g")
+        def kill(self):
+            if self.pid:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+            self.pid = 0
+
+    def maker(ending):
+        c = context()
+        p, handle = offer(600 * MiB)
+        yield handle
+        if ending == "free":
+            ok(cuda.cuMemFree_v2(p))
+        elif ending == "context":
+            ok(cuda.cuCtxDestroy_v2(c))
+        yield b"x"
+
+    def opener(data):
+        context()
+        p = open_handle(data)
+        yield b"x"
+        ok(cuda.cuIpcCloseMemHandle(p))
+        yield b"x"
+
+    def say(*words):
+        print(*words, flush=True)
+"""
+
+
+def outside(machine):
+    """MiB of the GPU that are taken, as the driver's own tool says where nothing is granted."""
+    return int(run_checked(machine.tree.path / "bin/nvidia-smi", "-i", "0", "--query-gpu=memory.used",
+                           "--format=csv,noheader,nounits").stdout)
+
+
+class Watched:
+    """A program in a run of 4000 MiB; most is what it had at most while until() was called."""
+    def __init__(self, machine, code):
+        text = textwrap.dedent(CUDA) + textwrap.dedent(COMMON) + textwrap.dedent(OPENERS) + textwrap.dedent(code)
+        self.machine, self.most = machine, 0
+        self.process = machine.start(sys.executable, "-c", text, mem="4000MiB", stdin=subprocess.PIPE)
+
+    def until(self, word):
+        while not select.select([self.process.stdout], [], [], .005)[0]:
+            self.most = max(self.most, outside(self.machine))
+        line = self.process.stdout.readline().split()
+        assert line and line[0] == word, (line, self.process.stderr.read())
+        return [int(number) for number in line[1:]]
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        self.go()
+        out, err = self.process.communicate(timeout=30)
+        assert self.process.returncode == 0, out + err
+
+
+ENDINGS = """
+    m = Child(maker, "%(ending)s")
+    data = m.answer()
+    openers = [Child(opener, data) for _ in range(%(openers)d)]
+    for o in openers:
+        assert o.answer() == b"x"
+    context()
+    fill(.1)
+    say("full")
+    %(end)s
+    fill(.5)
+    time.sleep(1.2)
+    fill(.3)
+    say("again")
+    sys.stdin.readline()
+    %(last)s
+    time.sleep(1.2)
+    say("left", fill(.3))
+    sys.stdin.readline()
+    for child in [m, *openers]:
+        child.kill()
+"""
+KILLED, ENDED = "m.kill()", "m.go(); m.answer()"
+CLOSED, DIED = "[(o.go(), o.answer()) for o in openers]", "[o.kill() for o in openers]"
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("openers", [1, 3])
+@pytest.mark.parametrize("ending, end, last", [("kill", KILLED, CLOSED), ("kill", KILLED, DIED), ("free", ENDED, CLOSED),
+                                               ("free", ENDED, DIED), ("context", ENDED, CLOSED)])
+def test_what_others_have_open_stays_charged_without_its_maker(machine, ending, end, last, openers):
+    """Contexts of maker, openers and the main program: 312 each. The main program fills what is left of 4000, again and again:
+    after the end of the maker, and after the last has closed what it had made."""
+    watched = Watched(machine, ENDINGS % {"ending": ending, "openers": openers, "end": end, "last": last})
+    watched.until("full")
+    watched.until("again")
+    assert watched.most <= 4000
+    # What the maker had beside, its context, was had again.
+    assert 4000 - 16 < outside(machine) <= 4000
+    watched.go()
+    left, = watched.until("left")
+    closed = 600 + (312 * openers if last == DIED else 0)
+    assert closed - 16 < left < closed + 16, left
+    assert watched.most <= 4000
+    watched.end()
+
+
+ELSEWHERE = """
+    def apart(ending):
+        # In a pid namespace of its own, with a child that never speaks to the GPU.
+        assert CDLL(None).unshare(0x20000000) == 0    # CLONE_NEWPID
+        its = os.fork()
+        if its == 0:
+            c = context()
+            p, handle = offer(600 * MiB)
+            if os.fork() == 0:
+                signal.pause()
+            there.send(handle)
+            signal.pause()
+        yield here.recv(64)
+        os.kill(its, signal.SIGKILL)
+        os.waitpid(its, 0)
+        yield b"x"
+"""
+
+
+@pytest.mark.waits
+@pytest.mark.skipif(os.geteuid() != 0, reason="a pid namespace needs root")
+def test_maker_of_another_pid_namespace_with_a_child(machine):
+    watched = Watched(machine, textwrap.dedent(ELSEWHERE) + textwrap.dedent(
+        ENDINGS % {"ending": "kill", "openers": 2, "end": ENDED, "last": CLOSED}).replace("Child(maker", "Child(apart"))
+    watched.until("full")
+    watched.until("again")
+    assert 4000 - 16 < outside(machine) <= 4000
+    watched.go()
+    left, = watched.until("left")
+    assert 600 - 16 < left < 600 + 16, left
+    assert watched.most <= 4000
+    watched.end()
+
+
+@pytest.mark.waits
+def test_more_regions_than_there_are_records_for(machine):
+    """63 for a grant of one GPU; what is beyond counts by its sum."""
+    run(machine, textwrap.dedent(OPENERS) + textwrap.dedent("""
+        def makes():
+            context()
+            yield b"".join(offer(16 * MiB)[1] for _ in range(70))
+        m = Child(makes)
+        data = b""
+        while len(data) < 70 * 64:
+            data += m.end.recv(70 * 64)
+        context()
+        opened = [open_handle(data[i:i + 64]) for i in range(0, len(data), 64)]
+        becomes(2 * CONTEXT + 70 * 16)
+        m.kill()
+        becomes(CONTEXT + 70 * 16)
+        for p in opened:
+            ok(cuda.cuIpcCloseMemHandle(p))
+        becomes(CONTEXT)
+        """))
+
+
+@pytest.mark.waits
+def test_context_that_ends_closes_what_was_opened_in_it(machine):
+    run(machine, textwrap.dedent(OPENERS) + textwrap.dedent("""
+        m = Child(maker, "")
+        data = m.answer()
+        c = context()
+        first = open_handle(data)
+        becomes(2 * CONTEXT + 600)
+        ok(cuda.cuCtxDestroy_v2(c))
+        context()
+        becomes(2 * CONTEXT + 600)
+        second = open_handle(data)
+        m.kill()
+        becomes(CONTEXT + 600)
+        ok(cuda.cuIpcCloseMemHandle(second))
+        becomes(CONTEXT)
+        """))

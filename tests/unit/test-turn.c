@@ -12,10 +12,15 @@
 
 #include <cmocka.h>
 
-#include "account-fixture.h"
+#include "grant/account.h"
 
 #define PROCESSES 4
 #define TURNS 500
+
+static char directory[64], path[128];
+static struct grant_file *grant;
+static struct usage_file *usage;
+static struct account *account;
 
 /* What the processes of a test share. */
 static struct shared {
@@ -24,14 +29,30 @@ static struct shared {
 
 static int set_up(void **state)
 {
+	const char *why;
+
+	strcpy(directory, "/tmp/ration-turn-XXXXXX");
+	if (!mkdtemp(directory))
+		return -1;
+	snprintf(path, sizeof(path), "%s/usage", directory);
+	grant = mmap(NULL, sizeof(*grant), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return account_set_up((const uint64_t[]){UINT64_C(1) << 30}, 1);
+	grant->card_count = 1;
+	grant_file_set_limit(grant, 0, UINT64_C(1) << 30);
+	if (usage_file_create(path, 1, &why) < 0 || usage_file_map(path, &usage, &why) < 0)
+		return -1;
+	account = account_open(grant, usage);
+	return account ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
+	account_close(account);
+	usage_file_unmap(usage);
+	munmap(grant, sizeof(*grant));
 	munmap(shared, sizeof(*shared));
-	return account_tear_down(state);
+	unlink(path);
+	return rmdir(directory);
 }
 
 static void take_turns(void)

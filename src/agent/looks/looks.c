@@ -138,6 +138,7 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n, bo
 	_cleanup_free_ struct usage_peek_slot *after = NULL;
 	struct overhead found;
 	struct usage_peek peek;
+	bool known = false;
 
 	if (usage_peek(watched->usage_fd, 0, &peek) == 0)
 		after = read_slots(card, &peek, &n_after);
@@ -155,17 +156,22 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n, bo
 	card->used_bytes = found.used_bytes;
 	card->overhead_bytes = found.overhead_bytes;
 	note_top(looks, watched, card, n);
+	if (!open) {
+		/* In this order: what the dead leave to others counts before their charge may go, and that
+		 * goes before a refusal that has waited for this sample looks for room again. */
+		grant_file_raise_overhead(watched->grant, card->index, card->overhead_bytes);
+		known = processes_note_dead(looks->processes, card, after, n_after, looks->of_one, n_own) &&
+			!found.moved && !found.doubtful;
+	}
 	/* Who waits for a look goes on waiting after one that left open whose something is (clarity.h): it
 	 * may be its own context. Nor does such a look make room. */
 	grant_file_publish_overhead(
 		watched->grant, card->index, card->overhead_bytes, card->look_wanted, open || found.guessed);
-	if (!open && !found.moved && !found.doubtful)
+	if (known)
 		atomic_store(&watched->grant->live[card->index].known_for, GRANT_KNOWN | card->look_wanted);
 	if (found.context_bytes)
 		atomic_store(&watched->grant->live[card->index].context_bytes, found.context_bytes);
 	looks->at->due |= watched_pause(card, &found);
-	if (!open)
-		processes_note_dead(looks->processes, card, after, n_after, looks->of_one, n_own);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------

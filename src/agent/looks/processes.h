@@ -38,7 +38,7 @@ void processes_begin(struct processes *processes);
 const struct process *processes_get(struct processes *processes, pid_t pid, uint64_t at);
 
 /* processes_note_dead() - outside_note_dead(). */
-void processes_note_dead(const struct processes *processes, struct watched_card *card,
+bool processes_note_dead(const struct processes *processes, struct watched_card *card,
 	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,
 	size_t n_listed);
 
