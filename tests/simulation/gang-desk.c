@@ -401,7 +401,9 @@ static void group_seen(struct sim *sim, int pair, int index)
 {
 	struct ration *ration = &sim->rations[pair];
 
-	if (index < ration->groups_listed || sim->broken == BREAK_GANG_IGNORE_CHANGES)
+	/* What the LIST shows the watch does not tell. */
+	if (!ration->gangs.groups_known || index < ration->groups_listed ||
+		sim->broken == BREAK_GANG_IGNORE_CHANGES)
 		return;
 	if (sim->group_log[index].min == GROUP_DELETED)
 		remove_group(ration, sim->group_log[index].gang);
