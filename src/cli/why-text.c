@@ -261,6 +261,14 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 		strbuf_adds(out, " at most, until kube-scheduler binds it.\n");
 		add_request(out, pod);
 		add_gang(out, json_member(answer, "gang"));
+	} else if (number_of(pod, "annotationsFull")) {
+		strbuf_addf(out,
+			"Pod %s cannot be bound: its annotations have %" PRId64
+			" bytes, and its GPU placement would not fit into the 256 KiB that the API server "
+			"allows. Remove one: kubectl annotate pod %s -n %s KEY-\n",
+			who, number_of(pod, "annotationsFull"), text_of(pod, "name"),
+			text_of(pod, "namespace"));
+		add_waits_for(out, answer, pod);
 	} else if (waits_for_level(answer, pod)) {
 		strbuf_addf(out, "Pod %s is held back by its ResourcePolicy: %s.\n", who,
 			text_of(json_member(answer, "resourcePolicy"), "text"));

@@ -120,6 +120,8 @@ static struct json_object *pod_json(const struct ledger *ledger, const struct le
 	json_set(object, "state", text_json(occupancy_text(pod->occupancy)));
 	json_set(object, "finished", json_object_new_boolean(pod->facts.finished));
 	json_set(object, "deleting", json_object_new_boolean(pod->facts.deleting));
+	if (pod->facts.annotations_full)
+		json_set(object, "annotationsFull", number_json((int64_t)pod->facts.annotations_size));
 	if (pod->node) {
 		json_set(object, "node", text_json(pod->node));
 		json_set(object, "cards", cards_of_pod_json(pod, ledger_node(ledger, pod->node)));

@@ -9,6 +9,7 @@ from fake_apiserver import wait_for
 from test_gang import at_bind, bound, gang_of, reasons, schedule, why
 from test_resize import RESIZE, STATUS, answer, ask, ration, resize, run_pod, units
 from test_scheduler import gpu_node
+from test_why import person  # noqa: F401: fixture
 
 api, start = test_scheduler.api, test_scheduler.start
 
@@ -82,6 +83,23 @@ def test_a_pod_whose_annotations_grow_between_filter_and_bind_is_bound_only_if_t
     fill(api, "p", None)
     seen(api, scheduler)
     assert scheduler.filter(api.pod("p"), ["n"])["NodeNames"] == ["n"] and scheduler.bind(pod, "n") == ""
+
+
+def test_why_says_that_the_annotations_are_full(api, start, person):  # noqa: F811
+    gpu_node(api, "n", 16160)
+    scheduler = start()
+    api.create_pod("p", gpu_mem=3)
+    fill(api, "p", LIMIT)
+    seen(api, scheduler)
+    person.world(scheduler)
+    text = person.why("p")
+    assert text.startswith(f"Pod default/p cannot be bound: its annotations have {LIMIT} bytes, and its GPU placement "
+                           "would not fit into the 256 KiB that the API server allows. Remove one: kubectl annotate "
+                           "pod p -n default KEY-\n"), text
+    fill(api, "p", None)
+    seen(api, scheduler)
+    person.world(scheduler)
+    assert "annotations" not in person.why("p")
 
 
 # ---- gangs ----
