@@ -8,12 +8,9 @@
 #define ASK_NS INT64_C(10000000) /* whether a process lives costs microseconds */
 #define PATIENCE_NS INT64_C(30000000000)
 
-/* Whose turn it is: the slot and one, and above it the generation of the slot's owner. 0: nobody's. */
 static uint64_t turn_of(const struct account *account, uint32_t slot)
 {
-	uint64_t owner = atomic_load(&account->usage->slots[slot].owner);
-
-	return OWNER_GENERATION(owner) << 32 | (slot + 1);
+	return USAGE_TURN(slot, atomic_load(&account->usage->slots[slot].owner));
 }
 
 /* A process that died in its turn, or whose slot has another owner since. */

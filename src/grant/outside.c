@@ -81,7 +81,7 @@ uint64_t outside_image(const char *proc, pid_t pid)
 static bool is_unlisted(const struct grant_file *grant, const struct usage_peek_slot *slot,
 	const struct overhead_process *listed, size_t n_listed)
 {
-	if (slot->held_bytes == 0 || owner_is_noted_dead(grant, slot->slot, slot->owner))
+	if ((slot->held_bytes == 0 && !slot->has_turn) || owner_is_noted_dead(grant, slot->slot, slot->owner))
 		return false;
 	for (size_t i = 0; i < n_listed; i++)
 		if (usage_slot_is_of(slot, &listed[i].owner))

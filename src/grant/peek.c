@@ -26,7 +26,9 @@ int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek)
 	ret_peek->look_wanted = words[3];
 	for (unsigned i = 0; i < n; i++)
 		ret_peek->cards[i] = (struct usage_peek_card){.refused = atomic_load(&found.cards[i].refused),
-			.refused_bytes = atomic_load(&found.cards[i].refused_bytes)};
+			.refused_bytes = atomic_load(&found.cards[i].refused_bytes),
+			.turns = {atomic_load(&found.cards[i].turns[0]),
+				atomic_load(&found.cards[i].turns[1])}};
 	return 0;
 }
 
@@ -78,6 +80,7 @@ static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t in
 
 int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struct usage_peek_slot *ret_slots)
 {
+	const uint64_t *turns = peek->cards[card].turns;
 	struct usage_slot slots[CHUNK];
 	int count = 0;
 
@@ -93,7 +96,9 @@ int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struc
 			if (OWNER_PID(owner) == 0 || owner & OWNER_IS_HEIR)
 				continue;
 			ret_slots[count] = slot_of(&slots[i], first + i, card);
-			read_shares(&slots[i], peek->card_count, card, &ret_slots[count++]);
+			read_shares(&slots[i], peek->card_count, card, &ret_slots[count]);
+			ret_slots[count++].has_turn = turns[0] == USAGE_TURN(first + i, owner) ||
+						      turns[1] == USAGE_TURN(first + i, owner);
 		}
 	}
 	return count;

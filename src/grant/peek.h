@@ -9,6 +9,7 @@
 struct usage_peek_card {
 	uint64_t refused;	/* allocations so far */
 	uint64_t refused_bytes; /* that the last of them asked for */
+	uint64_t turns[2];
 };
 
 struct usage_peek {
@@ -40,6 +41,7 @@ struct usage_peek_slot {
 	uint32_t slot;
 	uint64_t owner, start_ticks, time_namespace, image; /* as in struct usage_slot */
 	uint64_t moves;
+	bool has_turn;
 	bool fresh; /* its only context on this card is new, and charged with fresh_bytes */
 	uint64_t fresh_bytes;
 	uint64_t held_bytes, exported_bytes, imported_bytes;
@@ -47,8 +49,8 @@ struct usage_peek_slot {
 	uint64_t shares[GRANT_FILE_CARDS_MAX]; /* records of this card: share.h */
 };
 
-/* usage_peek_slots() - the slots that have an owner, and whose words are its own; ret_slots has room for
- * peek->slots_used. Returns how many there are, or -EBADMSG. */
+/* usage_peek_slots() - the slots that have an owner, and whose words are its own. peek has this card, and
+ * ret_slots room for peek->slots_used. Returns how many there are, or -EBADMSG. */
 int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struct usage_peek_slot *ret_slots);
 
 /* usage_slot_is_of() - whether this process took the slot, as far as that can be told: pid and pid namespace

@@ -43,6 +43,9 @@
 #define USAGE_MOVES_UNDER_WAY(moves) ((moves)&0x7fffffff)
 #define USAGE_MOVES_LOOSE (UINT64_C(1) << 31)
 
+/* usage_card.turns[]: the slot whose turn it is, and the generation of its owner. 0: nobody's. */
+#define USAGE_TURN(slot, owner) (OWNER_GENERATION(owner) << 32 | ((uint64_t)(slot) + 1))
+
 /* usage_slot.fresh */
 #define USAGE_FRESH (UINT64_C(1) << 63)
 #define USAGE_FRESH_CARD(fresh) ((unsigned)((fresh) >> 32) & 63)

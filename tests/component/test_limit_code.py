@@ -1,8 +1,11 @@
 """Code, stacks and heaps of kernels at the limit: what does not fit is refused, as on a full GPU, and takes nothing."""
+import textwrap
+
 import pytest
 
 from shim_memory import _granted    # noqa: F401 (fixture)
-from test_run import machine, pytestmark    # noqa: F401 (fixture, skip)
+from test_limit import SANDBOX
+from test_run import CUDA, machine, pytestmark    # noqa: F401 (fixture, skip)
 from test_sim import tree    # noqa: F401 (fixture)
 
 # 2154 MiB less the context of 312 (a V100: sim/ration-sim/models.c) is 1842; with 1802 allocated 40 are left.
@@ -56,6 +59,38 @@ def test_program_at_its_limit_gets_no_module_at_all(machine):    # noqa: F811
     print(load(2), settles(0), cuda.cuMemFree_v2(p), load(2), settles(38))
     """)
     assert done.stdout.split() == ["2", "True", "0", "0", "True"], done.stderr
+
+
+@pytest.mark.waits
+def test_turn_of_a_program_that_is_killed_in_a_pid_namespace_of_its_own_is_given_on(machine):    # noqa: F811
+    """Only the keeper sees its end. It holds no memory: its context is the run's first, which is not charged."""
+    inner = textwrap.dedent(CUDA) + textwrap.dedent("""
+        import threading
+        image = b'{"rationSimModule": 1, "memoryMiB": 2000, "functions": {"f": {"us": 1}}}'
+        ctx = context()
+        def load():
+            cuda.cuCtxSetCurrent(ctx)
+            while cuda.cuModuleLoadData(byref(c_void_p()), image):
+                print("refused", flush=True)
+        for i in range(4):
+            threading.Thread(target=load).start()
+        """)
+    done = machine.python(f"""
+        import subprocess
+        inner = subprocess.Popen([*{SANDBOX}, sys.executable, "-c", {inner!r}], stdout=subprocess.PIPE)
+        inner.stdout.readline()
+        inner.kill()
+        inner.wait()
+        c, begin = c_void_p(), time.monotonic()
+        assert cuda.cuInit(0) == 0
+        while cuda.cuCtxCreate_v2(byref(c), 0, 0) and time.monotonic() - begin < 20:    # its module is there until it has ended
+            time.sleep(.01)
+        assert cuda.cuMemAlloc_v2(byref(c_uint64()), c_size_t(1500 << 20)) == 0    # where there is plenty no turn is needed
+        begin = time.monotonic()
+        print(cuda.cuModuleLoadData(byref(c_void_p()), b'{{"rationSimModule": 1, "memoryMiB": 20, "functions": {{}}}}'))
+        print(time.monotonic() - begin < 20)
+        """)
+    assert done.stdout.split() == ["0", "True"], done.stdout + done.stderr
 
 
 # The test is the keeper, by the layout in docs/internals/grant.md: the first card's overhead, its generation, looked_for and

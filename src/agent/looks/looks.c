@@ -140,7 +140,7 @@ static void publish(struct looks *looks, struct watched_card *card, size_t n, bo
 	struct usage_peek peek;
 	bool known = false;
 
-	if (usage_peek(watched->usage_fd, 0, &peek) == 0)
+	if (usage_peek(watched->usage_fd, card->index + 1, &peek) == 0)
 		after = read_slots(card, &peek, &n_after);
 	for (size_t i = 0; i < n_own; i++) {
 		struct owner *owner = &looks->of_one[i].owner;
