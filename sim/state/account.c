@@ -3,8 +3,6 @@
 #include "base/clock.h"
 #include "sim/state/engine.h"
 
-#define QUERY_LOCK_MS 200
-
 size_t sim_accounts(const struct sim_work *work)
 {
 	uint32_t count = atomic_load(&work->account_count);
@@ -134,10 +132,11 @@ unsigned sim_account_permille(const struct sim_account *account, int64_t since, 
 
 void sim_work_look(struct sim_work *work, const struct sim_processes *processes, unsigned card)
 {
-	struct sim_lock *lock = &work->cards[card % SIM_MAX_CARDS].lock;
+	struct sim_relay *lock = &work->cards[card % SIM_MAX_CARDS].lock;
+	uint32_t turn;
 
-	if (!sim_lock_for(lock, QUERY_LOCK_MS))
+	if (!sim_relay_try(lock, &turn))
 		return;
 	card_catch_up(work, processes, card % SIM_MAX_CARDS, monotonic_ns());
-	sim_unlock(lock);
+	sim_relay_unlock(lock, turn);
 }

@@ -104,15 +104,18 @@ static void do_work(struct sim_work *work, struct sim_line *line, int64_t at, in
 	struct sim_stretch *stretches = work->stretches[line - work->lines];
 	struct sim_stretch *last =
 		&stretches[(line->stretch_count + SIM_MAX_STRETCHES - 1) % SIM_MAX_STRETCHES];
-	uint64_t done = atomic_load_explicit(&line->done, memory_order_relaxed);
+	uint64_t done = atomic_load_explicit(&line->done, memory_order_relaxed), expected = done;
 	enum sim_engine engine = line->engine % SIM_ENGINES;
 
+	/* Another process goes on with the card if this one was stopped: then the line is no longer where it
+	 * was. */
+	if (!atomic_compare_exchange_strong(&line->done, &expected, done + (uint64_t)run))
+		return;
 	if (line->stretch_count == 0 || last->at + (int64_t)(done - last->work) != at)
 		stretches[line->stretch_count++ % SIM_MAX_STRETCHES] = (struct sim_stretch){at, done};
 	if (line->account < SIM_MAX_ACCOUNTS)
 		sim_account_add(&work->accounts[line->account], engine, at, run);
 	sim_account_add(&work->cards[line->card % SIM_MAX_CARDS].total, engine, at, run);
-	atomic_store_explicit(&line->done, done + (uint64_t)run, memory_order_release);
 }
 
 /* The line whose turn it is. Where there is none, *ret_wake is when there could be one, and *ret_gated says
@@ -215,7 +218,7 @@ static void step(struct sim_work *work, const struct sim_processes *processes, u
 	for (enum sim_engine e = 0; e < SIM_ENGINES; e++)
 		if (turns[e].line && end > clock)
 			do_work(work, turns[e].line, clock, end - clock);
-	atomic_store_explicit(&own->clock, end > clock ? end : clock + 1, memory_order_release);
+	atomic_compare_exchange_strong(&own->clock, &clock, end > clock ? end : clock + 1);
 }
 
 void card_catch_up(struct sim_work *work, const struct sim_processes *processes, unsigned card, int64_t now)
@@ -223,8 +226,10 @@ void card_catch_up(struct sim_work *work, const struct sim_processes *processes,
 	_Atomic int64_t *clock = &work->cards[card].clock;
 	size_t steps = LOOKS_MAX / (line_count(work) + 64);
 
-	/* The first time, or the machine was started anew, or somebody else wrote it. */
-	if (atomic_load(clock) < now - LOOK_BACK_MAX_NS || atomic_load(clock) > now + NS_PER_S)
+	/* The first time, or the machine was started anew, or somebody else wrote it; not if this process was
+	 * stopped since it read the time. */
+	if (atomic_load(clock) < now - LOOK_BACK_MAX_NS ||
+		(atomic_load(clock) > now + NS_PER_S && atomic_load(clock) > monotonic_ns() + NS_PER_S))
 		atomic_store(clock, now);
 	for (; atomic_load_explicit(clock, memory_order_relaxed) < now && steps > 0; steps--)
 		step(work, processes, card, now);

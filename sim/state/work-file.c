@@ -31,5 +31,5 @@ void sim_work_prepare(struct sim_work *work)
 	work->size = sizeof(*work);
 	work->pace = (struct sim_pace)SIM_PACE_DEFAULT;
 	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
-		sim_lock_prepare(&work->cards[i].lock);
+		sim_relay_prepare(&work->cards[i].lock);
 }

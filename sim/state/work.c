@@ -9,22 +9,26 @@
 
 #define CONTENDED_SLEEP_MAX (20 * NS_PER_MS)
 
+/* A time at which this process has the card's lock. */
+struct moment {
+	int64_t now;
+	uint32_t turn;
+};
+
 /* Returns with the card's lock held. What a killed holder left half done is some work more or less. The
  * number may come from the file, which containers can write. */
-static int64_t begin(struct sim_work *work, const struct sim_processes *processes, unsigned card)
+static struct moment begin(struct sim_work *work, const struct sim_processes *processes, unsigned card)
 {
-	int64_t now;
+	uint32_t turn = sim_relay_lock(&work->cards[card % SIM_MAX_CARDS].lock);
+	int64_t now = monotonic_ns();
 
-	card %= SIM_MAX_CARDS;
-	sim_lock(&work->cards[card].lock);
-	now = monotonic_ns();
-	card_catch_up(work, processes, card, now);
-	return now;
+	card_catch_up(work, processes, card % SIM_MAX_CARDS, now);
+	return (struct moment){now, turn};
 }
 
-static void end(struct sim_work *work, unsigned card)
+static void end(struct sim_work *work, unsigned card, const struct moment *moment)
 {
-	sim_unlock(&work->cards[card % SIM_MAX_CARDS].lock);
+	sim_relay_unlock(&work->cards[card % SIM_MAX_CARDS].lock, moment->turn);
 }
 
 static void prepare_line(struct sim_work *work, const struct sim_processes *processes,
@@ -40,10 +44,10 @@ static void prepare_line(struct sim_work *work, const struct sim_processes *proc
 int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
 	const struct sim_process *slot, unsigned card, enum sim_engine engine, struct sim_line **ret_line)
 {
+	/* One at a time, on whatever card. */
+	uint32_t turn = sim_relay_lock(&work->cards[0].lock);
 	int r = -EBUSY;
 
-	/* One at a time, on whatever card. */
-	sim_lock(&work->cards[0].lock);
 	for (size_t i = 0; i < SIM_MAX_LINES; i++) {
 		struct sim_line *line = &work->lines[i];
 
@@ -60,7 +64,7 @@ int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
 		r = 0;
 		break;
 	}
-	sim_unlock(&work->cards[0].lock);
+	sim_relay_unlock(&work->cards[0].lock, turn);
 	return r;
 }
 
@@ -142,19 +146,19 @@ int sim_line_submit(struct sim_work *work, const struct sim_processes *processes
 	const struct sim_piece *piece, uint64_t *ret_position)
 {
 	bool locked = !cannot_be_dry(work, line);
-	int64_t now = locked ? begin(work, processes, line->card) : 0;
+	struct moment moment = locked ? begin(work, processes, line->card) : (struct moment){};
 	int r = add_gates(work, line, piece);
 
 	if (r == 0) {
 		uint64_t before = atomic_load_explicit(&line->submitted, memory_order_relaxed);
 
 		if (locked && before == atomic_load(&line->done))
-			line->ready_at = now + atomic_load(&work->pace.latency_ns);
+			line->ready_at = moment.now + atomic_load(&work->pace.latency_ns);
 		*ret_position = before + true_duration(work, line, piece);
 		atomic_store_explicit(&line->submitted, *ret_position, memory_order_release);
 	}
 	if (locked)
-		end(work, line->card);
+		end(work, line->card, &moment);
 	return r;
 }
 
@@ -205,14 +209,15 @@ static int64_t estimate(const struct sim_work *work, const struct sim_line *line
 int64_t sim_line_reached(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
 	uint64_t position, int64_t *ret_at)
 {
-	int64_t now = begin(work, processes, line->card), wait = 0;
+	struct moment moment = begin(work, processes, line->card);
+	int64_t wait = 0;
 	uint64_t done = atomic_load(&line->done);
 
 	/* Of a context that is gone: nobody will do more of it. */
 	if (done >= position || !atomic_load(&line->taken))
 		*ret_at = time_of(work, line, position);
 	else
-		wait = estimate(work, line, position - done, now);
-	end(work, line->card);
+		wait = estimate(work, line, position - done, moment.now);
+	end(work, line->card, &moment);
 	return wait < 0 ? NS_PER_MS : wait;
 }

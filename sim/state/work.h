@@ -13,7 +13,8 @@
  *   sure not to have run dry meanwhile.
  * - `done`, `ready_at` and everything of a card: who holds the card's lock.
  * A process can be killed at any instruction: each of these is one word, and what was half done is some work
- * more or less. Its lines end when somebody next looks whether it lives.
+ * more or less. Its lines end when somebody next looks whether it lives. A process can be stopped at any
+ * instruction: the others go on without it (lock.h), and when it continues, what it finds changed it leaves.
  *
  * What the model is and is not: docs/internals/simulated-card.md.
  */
@@ -22,7 +23,7 @@
 #include "sim/state/processes.h"
 
 #define SIM_WORK_MAGIC UINT64_C(0x31574b574d49534e) /* "NSIMWKW1" as little-endian bytes */
-#define SIM_WORK_VERSION 3
+#define SIM_WORK_VERSION 4
 #define SIM_MAX_LINES 2048
 #define SIM_MAX_STRETCHES 1024
 #define SIM_MAX_GATES 64
@@ -87,7 +88,7 @@ struct sim_engine_turn {
 };
 
 struct sim_card_work {
-	struct sim_lock lock;
+	struct sim_relay lock;
 	_Atomic int64_t clock; /* the card has caught up to this */
 	struct sim_engine_turn engines[SIM_ENGINES];
 	struct sim_account total; /* of all processes */

@@ -437,7 +437,7 @@ void plant_play(const struct row *row, unsigned seconds, struct outcome *ret_out
 		.random = row->seed};
 	driver_make();
 	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
-		sim_lock_prepare(&plant.work->cards[i].lock);
+		sim_relay_prepare(&plant.work->cards[i].lock);
 	plant.work->pace = (struct sim_pace){row->slice_us, row->latency_ns, row->jitter_percent, row->seed};
 	while (plant.count < TENANTS_MAX && row->percent[plant.count])
 		tenant_make(&plant.tenants[plant.count], plant.count), plant.count++;

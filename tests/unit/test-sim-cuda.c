@@ -22,6 +22,9 @@
 #include "sim/state/trouble.h"
 #include "sim/state/work.h"
 
+#define STOPS 30
+#define SLICE_NS (2 * NS_PER_MS)
+
 static char dir[] = "/tmp/test-sim-cuda-XXXXXX";
 static struct sim_processes processes;
 static struct sim_process *slot;
@@ -442,20 +445,71 @@ static void jitter_keeps_the_mean_and_its_bounds(void **state)
 
 static void hold_the_works_lock(struct sim_processes *own, struct sim_process *own_slot)
 {
-	sim_lock(&work->cards[0].lock);
+	sim_relay_lock(&work->cards[0].lock);
 }
 
-static void stopped_holder_of_the_lock_hinders_no_question(void **state)
+static void stopped_holders_of_the_lock_hold_up_nobody(void **state)
 {
-	pid_t child = start_child(hold_the_works_lock);
+	pid_t children[3];
 	struct sim_line *line;
 
-	kill(child, SIGSTOP);
-	sim_work_look(work, &processes, 0);
-	kill(child, SIGCONT);
-	end_child(child);
+	for (size_t i = 0; i < ARRAY_SIZE(children); i++) {
+		children[i] = start_child(hold_the_works_lock);
+		kill(children[i], SIGSTOP);
+		sim_work_look(work, &processes, 0);
+	}
 	line = take_line(0);
 	wait_for(line, submit(line, 5));
+	for (size_t i = 0; i < ARRAY_SIZE(children); i++)
+		end_child(children[i]);
+	wait_for(line, submit(line, 5));
+}
+
+static void work_on_and_on(void)
+{
+	struct sim_piece piece = {.duration_ns = 3600 * NS_PER_S};
+	struct sim_processes own;
+	struct sim_process *own_slot;
+	struct sim_line *line;
+	uint64_t position;
+	int64_t at;
+
+	if (sim_processes_open(dir, &own) < 0 || sim_processes_claim(&own, &own_slot) < 0 ||
+		sim_line_take(work, &own, own_slot, 0, SIM_SM, &line) < 0 ||
+		sim_line_submit(work, &own, line, &piece, &position) < 0)
+		_exit(1);
+	while (sim_line_reached(work, &own, line, position, &at) > 0)
+		;
+	_exit(2);
+}
+
+/* A process that continues repeats nothing that the others have done meanwhile, at most the step that it was
+ * in: the GPU computes no more than there was time for. */
+static void process_stopped_anywhere_holds_up_nobody_and_repeats_nothing(void **state)
+{
+	int64_t begun = monotonic_ns();
+	pid_t child = fork();
+	struct sim_line *line;
+	unsigned seed = 1;
+	int status;
+
+	if (child == 0)
+		work_on_and_on();
+	line = take_line(0);
+	while (atomic_load(&work->line_count) < 2)
+		usleep(1000);
+	for (int i = 0; i < STOPS; i++) {
+		usleep((useconds_t)rand_r(&seed) % 2000);
+		kill(child, SIGSTOP);
+		assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+		assert_true(WIFSTOPPED(status));
+		for (int piece = 0; piece < 5; piece++)
+			wait_for(line, submit(line, 20000));
+		kill(child, SIGCONT);
+	}
+	end_child(child);
+	assert_true(atomic_load(&work->cards[0].total.done[SIM_SM]) <=
+		    (uint64_t)(monotonic_ns() - begun + STOPS * SLICE_NS));
 }
 
 static void nonsense_in_the_file_ends_no_caller(void **state)
@@ -613,7 +667,8 @@ int main(void)
 		TEST(too_many_closed_gates_are_refused_until_one_opens),
 		TEST(gates_in_a_circle_are_opened),
 		TEST(jitter_keeps_the_mean_and_its_bounds),
-		TEST(stopped_holder_of_the_lock_hinders_no_question),
+		TEST(stopped_holders_of_the_lock_hold_up_nobody),
+		TEST(process_stopped_anywhere_holds_up_nobody_and_repeats_nothing),
 		TEST(nonsense_in_the_file_ends_no_caller),
 		TEST(random_words_in_the_file_end_no_caller),
 		cmocka_unit_test(gaps_are_found_between_and_after_spans),
