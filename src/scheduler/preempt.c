@@ -175,11 +175,14 @@ static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, st
 	/* While we evict for the pod ourselves, nobody else needs to go. */
 	bool own = evictions_are_under_way(scheduler->evictions, pod->uid);
 	bool gang = gang_desk_rules_out(scheduler->gangs, pod);
+	/* Filter rejects it on every node. kube-scheduler asks all the same for the nodes that it rejected
+	 * itself. */
+	bool full = pod->annotations_full;
 	struct choice choice = {.tally.n_asked = (uint32_t)json_object_object_length(nodes)};
 	char *text = NULL;
 	int r = 0;
 
-	if (!own && !gang) {
+	if (!own && !gang && !full) {
 		json_object_object_foreach (nodes, node, victims)
 			if (r == 0 && levels_may_preempt(say, node))
 				r = consider_node(scheduler, pod, node, victims, &choice);
@@ -192,6 +195,7 @@ static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, st
 		record_preempt(scheduler, pod, &choice.tally, NULL, 0,
 			own    ? "pods are being evicted for it already"
 			: gang ? "its gang waits as a whole: nobody goes for a part of it"
+			: full ? "its annotations leave no room for a placement: it cannot be bound"
 			       : "");
 	*ret_result = !text	     ? PREEMPT_FAILED
 		      : choice.found ? PREEMPT_NODE

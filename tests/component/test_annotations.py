@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import test_preempt as preemptions
 import test_scheduler
 from fake_apiserver import wait_for
 from test_gang import at_bind, bound, gang_of, reasons, schedule, why
@@ -100,6 +101,18 @@ def test_why_says_that_the_annotations_are_full(api, start, person):  # noqa: F8
     seen(api, scheduler)
     person.world(scheduler)
     assert "annotations" not in person.why("p")
+
+
+def test_nobody_is_preempted_for_a_pod_that_cannot_be_bound(api, start):
+    """kube-scheduler asks for the nodes whose sum is short, which filter is never asked about."""
+    gpu_node(api, "n", 15 * 1024)
+    victim = preemptions.running(api, "victim", 15, 0)
+    scheduler = start()
+    preemptions.pod(api, "p", 15, priority=1000)
+    fill(api, "p", LIMIT)
+    assert preemptions.preempt(scheduler, api.pod("p"), n=[victim]) == {}
+    fill(api, "p", None)
+    assert preemptions.preempt(scheduler, api.pod("p"), n=[victim]) == {"n": [victim["metadata"]["uid"]]}
 
 
 # ---- gangs ----
