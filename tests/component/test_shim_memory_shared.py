@@ -366,6 +366,45 @@ def test_maker_of_another_pid_namespace_with_a_child(machine):
     watched.end()
 
 
+SHAREABLE = """
+    def creator(ending):
+        context()
+        handle = create(600 * MiB)
+        fd = export(handle)
+        socket.send_fds(there, [b"x"], [fd])
+        os.close(fd)
+        yield b"x"
+        ok(cuda.cuMemRelease(handle))
+        yield b"x"
+
+    def importer(fd):
+        context()
+        address = import_and_map(fd, 600 * MiB)
+        os.close(fd)
+        yield b"x"
+        ok(cuda.cuMemUnmap(address, c_size_t(600 * MiB)))
+        yield b"x"
+"""
+
+
+@pytest.mark.waits
+@pytest.mark.parametrize("ending, end", [("kill", KILLED), ("release", ENDED)])
+def test_what_others_imported_by_a_descriptor_stays_charged(machine, ending, end):
+    """As above. Nobody keeps the descriptor, which might hold the memory, too."""
+    code = textwrap.dedent(ENDINGS % {"ending": ending, "openers": 1, "end": end, "last": CLOSED})
+    code = code.replace("Child(maker", "Child(creator").replace("Child(opener", "Child(importer")
+    code = code.replace('say("full")', 'os.close(data)\nsay("full")').replace("data = m.answer()", "m.answer(); data = socket.recv_fds(here, 1, 1)[1][0]")
+    watched = Watched(machine, textwrap.dedent(SHAREABLE) + code)
+    watched.until("full")
+    watched.until("again")
+    assert 4000 - 16 < outside(machine) <= 4000
+    watched.go()
+    watched.until("left")
+    assert 4000 - 16 < outside(machine) <= 4000
+    assert watched.most <= 4000
+    watched.end()
+
+
 @pytest.mark.waits
 def test_more_regions_than_there_are_records_for(machine):
     """63 for a grant of one GPU; what is beyond counts by its sum."""
