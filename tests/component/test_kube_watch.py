@@ -236,7 +236,7 @@ def test_an_object_that_cannot_be_read_hides_no_other_and_nothing_is_called_dele
 
 
 def test_an_object_over_4_mib_is_an_error_and_one_under_is_not(api):
-    api.create_pod("large", annotations={"a": "x" * (3 << 20)})
+    api.create_pod("large", status={"message": "x" * (3 << 20)})
     with watch(api) as p:
         p.wait("synced")
         assert p.objects() == ["large"]
