@@ -17,6 +17,11 @@ static void tokener_free_ptr(struct json_tokener **tokener)
 		json_tokener_free(*tokener);
 }
 
+struct json_object *json_new_text(const char *text)
+{
+	return json_object_new_string(text ? text : "");
+}
+
 struct json_object *json_new_pair(const char *key, const char *text)
 {
 	struct json_object *object = json_object_new_object();

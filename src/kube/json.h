@@ -39,6 +39,9 @@ const char *json_text(struct json_object *object);
  * result of a json_object_new_*() can be passed unchecked. */
 int json_set(struct json_object *object, const char *key, struct json_object *value);
 
+/* json_new_text() - a string; an empty one for NULL. NULL when out of memory. */
+struct json_object *json_new_text(const char *text);
+
 /* json_new_pair() - an object with this one member. NULL when out of memory. */
 struct json_object *json_new_pair(const char *key, const char *text);
 

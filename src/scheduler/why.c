@@ -18,7 +18,7 @@
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
-#include "scheduler/why-gang.h"
+#include "scheduler/why-pod.h"
 
 #define EXAMPLES_MAX 3
 #define JSON_TYPE "application/json"
@@ -27,16 +27,6 @@
 struct question {
 	const char *namespace_, *name, *uid, *node; /* the last two may be NULL */
 };
-
-static struct json_object *text_json(const char *text)
-{
-	return json_object_new_string(text ? text : "");
-}
-
-static struct json_object *number_json(int64_t number)
-{
-	return json_object_new_int64(number);
-}
 
 static bool is_asked_about(
 	const struct question *question, const char *namespace_, const char *name, const char *uid)
@@ -60,102 +50,16 @@ static const struct ledger_pod *find_pod(const struct ledger *ledger, const stru
 	return found;
 }
 
-/* The pod itself. */
-
-static struct json_object *request_json(const struct request *request)
-{
-	static const char *const kinds[] = {
-		[CONTAINER_INIT] = "init", [CONTAINER_SIDECAR] = "sidecar", [CONTAINER_MAIN] = "main"};
-	struct json_object *object = json_object_new_object(), *containers = json_object_new_array();
-
-	for (size_t i = 0; i < request->n_containers; i++) {
-		struct json_object *container = json_object_new_object();
-
-		json_set(container, "name", text_json(request->containers[i].name));
-		json_set(container, "kind", text_json(kinds[request->containers[i].kind]));
-		json_set(container, "units", number_json(request->containers[i].units));
-		json_set(container, "core", number_json(request->containers[i].core));
-		json_object_array_add(containers, container);
-	}
-	json_set(object, "units", number_json(request->units));
-	json_set(object, "core", number_json(request->core));
-	json_set(object, "cards", number_json(request_cards(request)));
-	if (request->whole)
-		json_set(object, "whole", json_object_new_boolean(true));
-	if (request->group) {
-		json_set(object, "job", text_json(request->group));
-		json_set(object, "jobPods", number_json(request->group_pods));
-	}
-	json_set(object, "containers", containers);
-	return object;
-}
-
-/* The node's cards that the pod is on. */
-static struct json_object *cards_of_pod_json(const struct ledger_pod *pod, const struct node_ledger *node)
-{
-	struct json_object *cards = json_object_new_array();
-
-	for (size_t i = 0; node && i < node->facts.n_gpus; i++) {
-		struct json_object *card;
-
-		if (!units_on(node, pod, node->gpus[i].uuid))
-			continue;
-		card = json_object_new_object();
-		json_set(card, "index", number_json(node->gpus[i].index));
-		json_set(card, "uuid", text_json(node->gpus[i].uuid));
-		json_object_array_add(cards, card);
-	}
-	return cards;
-}
-
-static struct json_object *pod_json(const struct ledger *ledger, const struct ledger_pod *pod)
-{
-	struct json_object *object = json_object_new_object();
-
-	json_set(object, "namespace", text_json(pod->facts.namespace_));
-	json_set(object, "name", text_json(pod->facts.name));
-	json_set(object, "uid", text_json(pod->facts.uid));
-	json_set(object, "priority", number_json(pod->facts.priority));
-	json_set(object, "request", request_json(&pod->facts.request));
-	json_set(object, "state", text_json(occupancy_text(pod->occupancy)));
-	json_set(object, "finished", json_object_new_boolean(pod->facts.finished));
-	json_set(object, "deleting", json_object_new_boolean(pod->facts.deleting));
-	if (pod->facts.annotations_full)
-		json_set(object, "annotationsFull", number_json((int64_t)pod->facts.annotations_size));
-	if (pod->node) {
-		json_set(object, "node", text_json(pod->node));
-		json_set(object, "cards", cards_of_pod_json(pod, ledger_node(ledger, pod->node)));
-		json_set(object, "placed", json_object_new_boolean(pod->has_placement));
-		json_set(object, "assigned", json_object_new_boolean(pod->facts.assigned));
-	}
-	if (pod->occupancy == OCCUPANCY_TENTATIVE)
-		json_set(object, "holdEndsInMs", number_json((pod->expires_ns - monotonic_ns()) / NS_PER_MS));
-	return object;
-}
-
-static struct json_object *waiting_json(const struct wakeup_state *state)
-{
-	struct json_object *object = json_object_new_object();
-	int64_t now = monotonic_ns();
-
-	json_set(object, "forMs", number_json((now - state->first_rejected_ns) / NS_PER_MS));
-	json_set(object, "lastAskedMsAgo", number_json((now - state->last_rejected_ns) / NS_PER_MS));
-	json_set(object, "nudges", number_json(state->nudges));
-	json_set(object, "nextNudgeInMs",
-		number_json(state->not_before_ns > now ? (state->not_before_ns - now) / NS_PER_MS : 0));
-	return object;
-}
-
 /* One node. */
 
 static struct json_object *holder_json(const struct ledger_pod *pod, uint32_t units)
 {
 	struct json_object *object = json_object_new_object();
 
-	json_set(object, "namespace", text_json(pod->facts.namespace_));
-	json_set(object, "name", text_json(pod->facts.name));
-	json_set(object, "units", number_json(units));
-	json_set(object, "state", text_json(occupancy_text(pod->occupancy)));
+	json_set(object, "namespace", json_new_text(pod->facts.namespace_));
+	json_set(object, "name", json_new_text(pod->facts.name));
+	json_set(object, "units", json_object_new_int64(units));
+	json_set(object, "state", json_new_text(occupancy_text(pod->occupancy)));
 	return object;
 }
 
@@ -181,7 +85,7 @@ static void add_holders(
 		json_object_array_add(holders, holder_json(pod, units));
 	}
 	json_set(object, "pods", holders);
-	json_set(object, "morePods", number_json((int64_t)unnamed));
+	json_set(object, "morePods", json_object_new_int64((int64_t)unnamed));
 }
 
 static struct json_object *card_json(
@@ -189,21 +93,21 @@ static struct json_object *card_json(
 {
 	struct json_object *object = json_object_new_object();
 
-	json_set(object, "index", number_json(card->gpu->index));
-	json_set(object, "uuid", text_json(card->gpu->uuid));
-	json_set(object, "total", number_json(card->gpu->units_total));
-	json_set(object, "used", number_json(card->gpu->units_used));
-	json_set(object, "free", number_json(card->units_free));
+	json_set(object, "index", json_object_new_int64(card->gpu->index));
+	json_set(object, "uuid", json_new_text(card->gpu->uuid));
+	json_set(object, "total", json_object_new_int64(card->gpu->units_total));
+	json_set(object, "used", json_object_new_int64(card->gpu->units_used));
+	json_set(object, "free", json_object_new_int64(card->units_free));
 	json_set(object, "healthy", json_object_new_boolean(card->gpu->healthy));
 	if (card->gpu->reason)
-		json_set(object, "unhealthyBecause", text_json(card->gpu->reason));
+		json_set(object, "unhealthyBecause", json_new_text(card->gpu->reason));
 	if (node->facts.mode == GPU_MODE_CORE_MEM)
-		json_set(object, "coreFree", number_json(card->core_free));
+		json_set(object, "coreFree", json_object_new_int64(card->core_free));
 	if (served) {
 		json_set(object, "fits", json_object_new_boolean(card->misfit == CARD_FITS));
-		json_set(object, "reason", text_json(card_misfit_text(card->misfit)));
+		json_set(object, "reason", json_new_text(card_misfit_text(card->misfit)));
 		if (card->turn)
-			json_set(object, "turn", number_json((int64_t)card->turn));
+			json_set(object, "turn", json_object_new_int64((int64_t)card->turn));
 	}
 	add_holders(object, node, card->gpu->uuid, budget);
 	return object;
@@ -223,9 +127,9 @@ static void add_links(struct json_object *object, const struct node_ledger *node
 	if (!request->whole || !node->links || e->misfit != FITS)
 		return;
 	score = links_score(node->links, set);
-	json_set(object, "ringGBps", number_json(score.ring));
-	json_set(object, "pairsGBps", number_json(score.sum));
-	json_set(object, "ofJob", number_json(__builtin_popcountll(near)));
+	json_set(object, "ringGBps", json_object_new_int64(score.ring));
+	json_set(object, "pairsGBps", json_object_new_int64(score.sum));
+	json_set(object, "ofJob", json_object_new_int64(__builtin_popcountll(near)));
 }
 
 /* Cards are judged only where the node itself could serve the pod: a reason beside them would be beside the
@@ -243,13 +147,14 @@ static struct json_object *node_json(
 		 e.misfit == MISFIT_TOO_FEW || e.misfit == MISFIT_INSTANCES || e.misfit == MISFIT_CORE;
 	for (size_t i = 0; i < e.n_cards; i++)
 		json_object_array_add(cards, card_json(node, &e.cards[i], served, budget));
-	json_set(object, "name", text_json(node->facts.name));
+	json_set(object, "name", json_new_text(node->facts.name));
 	json_set(object, "fits", json_object_new_boolean(e.misfit == FITS));
-	json_set(object, "reason", text_json(misfit_text(e.misfit, &pod->request, reason, sizeof(reason))));
-	json_set(object, "mode", text_json(gpu_mode_text(node->facts.mode)));
-	json_set(object, "policy", text_json(gpu_policy_text(node->facts.policy)));
-	json_set(object, "unitMiB", number_json(node->facts.unit_mib));
-	json_set(object, "unplacedUnits", number_json(node->unplaced_units));
+	json_set(object, "reason",
+		json_new_text(misfit_text(e.misfit, &pod->request, reason, sizeof(reason))));
+	json_set(object, "mode", json_new_text(gpu_mode_text(node->facts.mode)));
+	json_set(object, "policy", json_new_text(gpu_policy_text(node->facts.policy)));
+	json_set(object, "unitMiB", json_object_new_int64(node->facts.unit_mib));
+	json_set(object, "unplacedUnits", json_object_new_int64(node->unplaced_units));
 	json_set(object, "cards", cards);
 	add_links(object, node, &e, &pod->request);
 	if (node->unplaced_units)
@@ -324,10 +229,10 @@ static struct json_object *reason_json(enum misfit misfit, const struct request 
 		if (misfits && misfits[i] != misfit)
 			continue;
 		if (count++ < EXAMPLES_MAX)
-			json_object_array_add(examples, text_json(nodes[i]->facts.name));
+			json_object_array_add(examples, json_new_text(nodes[i]->facts.name));
 	}
-	json_set(object, "reason", text_json(misfit_text(misfit, request, text, sizeof(text))));
-	json_set(object, "nodes", number_json(count));
+	json_set(object, "reason", json_new_text(misfit_text(misfit, request, text, sizeof(text))));
+	json_set(object, "nodes", json_object_new_int64(count));
 	json_set(object, "examples", examples);
 	if (count)
 		return object;
@@ -377,9 +282,9 @@ static void add_nodes(
 		json_object_array_add(shown, node_json(ledger, survey.fitting[i], pod, &budget));
 	for (size_t i = 0; i < n_others; i++)
 		json_object_array_add(shown, node_json(ledger, survey.others[i], pod, &budget));
-	json_set(root, "gpuNodes", number_json((int64_t)(survey.n_fitting + survey.n_others)));
-	json_set(root, "fittingNodes", number_json((int64_t)survey.n_fitting));
-	json_set(root, "otherNodes", number_json((int64_t)survey.n_without_gpus));
+	json_set(root, "gpuNodes", json_object_new_int64((int64_t)(survey.n_fitting + survey.n_others)));
+	json_set(root, "fittingNodes", json_object_new_int64((int64_t)survey.n_fitting));
+	json_set(root, "otherNodes", json_object_new_int64((int64_t)survey.n_without_gpus));
 	json_set(root, "nodes", shown);
 	json_set(root, "moreNodes", more_json(&survey, n_fitting, n_others, &pod->request));
 }
@@ -408,7 +313,7 @@ static void add_decisions(
 	while ((decision = recorder_next(recorder, &cursor)))
 		n += concerns(question, decision);
 	skip = n > WHY_DECISIONS_MAX ? n - WHY_DECISIONS_MAX : 0;
-	json_set(root, "olderDecisions", number_json((int64_t)skip));
+	json_set(root, "olderDecisions", json_object_new_int64((int64_t)skip));
 	cursor = 0;
 	while ((decision = recorder_next(recorder, &cursor)))
 		if (concerns(question, decision)) {
@@ -428,14 +333,14 @@ static char *why_json(struct scheduler *scheduler, const struct question *questi
 	struct wakeup_state waiting;
 	char time[TIME_TEXT_SIZE], *text;
 
-	json_set(root, "time", text_json(time_text(realtime_ns(), time)));
+	json_set(root, "time", json_new_text(time_text(realtime_ns(), time)));
 	json_set(root, "ready", json_object_new_boolean(scheduler_is_ready(scheduler)));
 	if (pod) {
 		const char *only = question->node ? question->node : pod->node;
 
-		json_set(root, "pod", pod_json(&scheduler->ledger, pod));
+		json_set(root, "pod", why_pod_json(&scheduler->ledger, pod));
 		if (waiting_room_find(scheduler->waiting, pod->facts.uid, &waiting))
-			json_set(root, "waiting", waiting_json(&waiting));
+			json_set(root, "waiting", why_waiting_json(&waiting));
 		why_add_gang(root, scheduler, pod);
 		if (!pod->facts.finished)
 			add_nodes(root, &scheduler->ledger, &pod->facts, only);
