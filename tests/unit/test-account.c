@@ -16,43 +16,16 @@
 
 #include <cmocka.h>
 
-#include "grant/account.h"
+#include "account-fixture.h"
 #include "grant/owner.h"
 #include "grant/reserve.h"
 
 #define MIB UINT64_C(1048576)
 #define GIB (1024 * MIB)
 
-static char directory[64], path[128];
-static struct grant_file *grant;
-static struct usage_file *usage;
-static struct account *account;
-
 static int set_up(void **state)
 {
-	const char *why;
-
-	strcpy(directory, "/tmp/ration-account-XXXXXX");
-	if (!mkdtemp(directory))
-		return -1;
-	snprintf(path, sizeof(path), "%s/usage", directory);
-	grant = mmap(NULL, sizeof(*grant), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	grant->card_count = 2;
-	grant_file_set_limit(grant, 0, 2154 * MIB);
-	grant_file_set_limit(grant, 1, GIB);
-	if (usage_file_create(path, 2, &why) < 0 || usage_file_map(path, &usage, &why) < 0)
-		return -1;
-	account = account_open(grant, usage);
-	return account ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-	account_close(account);
-	usage_file_unmap(usage);
-	munmap(grant, sizeof(*grant));
-	unlink(path);
-	return rmdir(directory);
+	return account_set_up((const uint64_t[]){2154 * MIB, GIB}, 2);
 }
 
 static void the_limit_can_be_used_to_the_last_page_and_not_further(void **state)
@@ -113,10 +86,10 @@ static void a_keeper_that_maps_nothing_sees_that_a_look_is_wanted(void **state)
 {
 	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
-	assert_true(inotify_add_watch(fd, path, IN_OPEN) >= 0);
+	assert_true(inotify_add_watch(fd, usage_path, IN_OPEN) >= 0);
 	account_want_look(account);
 	assert_int_equal(opens(fd), 0);
-	account_set_path(account, path);
+	account_set_path(account, usage_path);
 	errno = EDOM;
 	account_want_look(account);
 	assert_int_equal(errno, EDOM);
@@ -134,17 +107,17 @@ static void a_keeper_that_maps_nothing_sees_that_a_look_is_wanted(void **state)
 
 static void a_program_knows_whether_its_keeper_lives(void **state)
 {
-	int said[2], fd = open(path, O_RDONLY | O_CLOEXEC);
+	int said[2], fd = open(usage_path, O_RDONLY | O_CLOEXEC);
 	char letter;
 	pid_t keeper;
 
 	assert_false(account_is_kept(account));
-	account_set_path(account, path);
+	account_set_path(account, usage_path);
 	assert_false(account_is_kept(account));
 	assert_int_equal(pipe(said), 0);
 	keeper = fork();
 	if (keeper == 0) {
-		usage_file_keep(open(path, O_RDONLY | O_CLOEXEC), true);
+		usage_file_keep(open(usage_path, O_RDONLY | O_CLOEXEC), true);
 		if (write(said[1], "", 1) == 1)
 			pause();
 		_exit(1);
@@ -594,10 +567,10 @@ static void *keep_slowly(void *context)
 
 static void while_a_keeper_lives_a_refusal_waits_for_a_sample_that_knows(void **state)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(usage_path, O_RDONLY | O_CLOEXEC);
 	pthread_t keeper;
 
-	account_set_path(account, path);
+	account_set_path(account, usage_path);
 	usage_file_keep(fd, true);
 	grant_file_set_overhead(grant, 1, 300 * MIB, 0);
 	atomic_store(&grant->live[1].known_for, GRANT_KNOWN);
@@ -684,11 +657,11 @@ static void *end_pause_late(void *context)
 
 static void a_call_waits_longer_for_a_keeper_that_lives(void **state)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(usage_path, O_RDONLY | O_CLOEXEC);
 	int64_t begin;
 	pthread_t keeper;
 
-	account_set_path(account, path);
+	account_set_path(account, usage_path);
 	usage_file_keep(fd, true);
 	assert_int_equal(account_join(account), 0);
 	atomic_store(&grant->live[0].pause, 77);
@@ -752,7 +725,7 @@ static void a_recount_of_a_stopped_process_is_waited_for_one_second(void **state
 	assert_int_equal(account_charge(account, 1, GIB - MIB), 0);
 }
 
-#define FILES(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define FILES(f) cmocka_unit_test_setup_teardown(f, set_up, account_tear_down)
 
 int main(void)
 {

@@ -12,15 +12,10 @@
 
 #include <cmocka.h>
 
-#include "grant/account.h"
+#include "account-fixture.h"
 
 #define PROCESSES 4
 #define TURNS 500
-
-static char directory[64], path[128];
-static struct grant_file *grant;
-static struct usage_file *usage;
-static struct account *account;
 
 /* What the processes of a test share. */
 static struct shared {
@@ -29,30 +24,14 @@ static struct shared {
 
 static int set_up(void **state)
 {
-	const char *why;
-
-	strcpy(directory, "/tmp/ration-turn-XXXXXX");
-	if (!mkdtemp(directory))
-		return -1;
-	snprintf(path, sizeof(path), "%s/usage", directory);
-	grant = mmap(NULL, sizeof(*grant), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	grant->card_count = 1;
-	grant_file_set_limit(grant, 0, UINT64_C(1) << 30);
-	if (usage_file_create(path, 1, &why) < 0 || usage_file_map(path, &usage, &why) < 0)
-		return -1;
-	account = account_open(grant, usage);
-	return account ? 0 : -1;
+	return account_set_up((const uint64_t[]){UINT64_C(1) << 30}, 1);
 }
 
 static int tear_down(void **state)
 {
-	account_close(account);
-	usage_file_unmap(usage);
-	munmap(grant, sizeof(*grant));
 	munmap(shared, sizeof(*shared));
-	unlink(path);
-	return rmdir(directory);
+	return account_tear_down(state);
 }
 
 static void take_turns(void)
