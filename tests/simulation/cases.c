@@ -262,6 +262,11 @@ static void held_unreadable(struct plan *plan)
 	plan->inputs[1].shape.units[0] = 4;
 }
 
+static void held_lies(struct plan *plan)
+{
+	orphan_and_held(plan, INPUT_HELD, HELD_LIE, 0);
+}
+
 static void node_made_anew(struct plan *plan)
 {
 	orphan_and_held(plan, INPUT_NODE_ANEW, 0, 2000);
@@ -791,6 +796,9 @@ static const struct sim_case cases[] = {
 	{"orphan-and-held-unreadable",
 		"likewise, nobody can read it: no pod comes until the agent has mended it", held_unreadable,
 		held_is_restored},
+	{"orphan-and-held-lies",
+		"likewise, it says that the container ended: the agent, which knows, lets none start",
+		held_lies, one_waited},
 	{"orphan-and-node-made-anew", "likewise, the Node object is deleted and comes back without it",
 		node_made_anew, held_is_restored},
 	{"answer-of-a-binding-lost", "in doubt, the card stays reserved", lost_answer, one_runs},

@@ -234,7 +234,7 @@ static void draw_held(struct plan *plan, int64_t span_ms)
 		input = plan_add(plan, at_ms + random_between(&random, 0, 6000),
 			random_one_in(&random, 3) ? INPUT_NODE_ANEW : INPUT_HELD);
 		input->a = (uint8_t)random_below(&random, plan->n_nodes);
-		input->b = (uint8_t)random_below(&random, HELD_CHANGE_MAX);
+		input->b = (uint8_t)random_below(&random, HELD_DRAWN_MAX);
 		input->ms = (uint32_t)random_between(&random, 5, 4000);
 	}
 	for (int i = 0; i < 2; i++)

@@ -82,7 +82,8 @@ enum binding_fault {
 	BINDING_FAULT_MAX
 };
 
-enum held_change { HELD_REMOVED, HELD_EMPTIED, HELD_UNREADABLE, HELD_CHANGE_MAX };
+/* Those before HELD_DRAWN_MAX are drawn. A lie can only be borne: the named case shows by whom. */
+enum held_change { HELD_REMOVED, HELD_EMPTIED, HELD_UNREADABLE, HELD_DRAWN_MAX, HELD_LIE = HELD_DRAWN_MAX };
 
 enum group_word { GROUP_DELETED = 0, GROUP_MALFORMED = 255 };
 

@@ -262,8 +262,15 @@ static void change_node(struct sim *sim, const struct input *input)
 {
 	struct node *node = &sim->nodes[input->a];
 
-	node->state.lives = node->state.ended = 0;
-	node->state.at = input->kind == INPUT_HELD && input->b == HELD_EMPTIED ? ++node->held_writes : 0;
+	bool lies = input->kind == INPUT_HELD && input->b == HELD_LIE;
+
+	/* Who reads it has no reason to doubt it. */
+	for_each_bit (i, lies ? node->state.lives : 0)
+		sim->pods[i].unseen = true;
+	node->state.ended = lies ? node->state.ended | node->state.lives : 0;
+	node->state.lives = 0;
+	node->state.at = lies || (input->kind == INPUT_HELD && input->b == HELD_EMPTIED) ? ++node->held_writes
+											 : 0;
 	node->state.unreadable = input->kind == INPUT_HELD && input->b == HELD_UNREADABLE;
 	node->state.gone = node->state.bare = input->kind == INPUT_NODE_ANEW;
 	api_set_node(sim, input->a);
