@@ -88,8 +88,8 @@ def come_back(world):
 
 
 def identity(world, pod):
-    """The files, but for what the agent changes at any time: overhead, its generation, for whom it looked, and who has
-    how much computing power."""
+    """The files, but for what the agent changes at any time: overhead, its generation, for whom it looked and what it
+    learnt, and who has how much computing power."""
     return [(path.stat().st_ino, lasting(path)) for path in sorted(folder(world, pod).iterdir())]
 
 
@@ -97,4 +97,5 @@ def lasting(path):
     data = bytearray(path.read_bytes())
     for at in range(LIVE, LIVE + 64 * 128, 128) if path.name == "grant" else ():
         data[at:at + 16], data[at + 24:at + 32], data[at + 40:at + 64] = bytes(16), bytes(8), bytes(24)
+        data[at + 64:at + 72], data[at + 112:at + 120] = bytes(8), bytes(8)    # its wish for a pause, and known_for
     return bytes(data)
