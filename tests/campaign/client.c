@@ -90,10 +90,12 @@ static void start(unsigned number)
 		live_in_namespace((int)number, own_proc);
 }
 
-/* A process that has ended and that its parent, a worker, has not waited for yet is gone as well. */
+/* A process that has ended and that its parent, a worker, has not waited for yet is gone as well. While other
+ * threads of it still end, its memory is there. */
 static bool is_there(pid_t pid)
 {
-	char path[32], text[512] = "", *state;
+	char path[32], text[512] = "", *after_name, state = 'X';
+	long threads = 0;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
@@ -103,8 +105,13 @@ static bool is_there(pid_t pid)
 	if (!fgets(text, sizeof(text), file))
 		text[0] = '\0';
 	fclose(file);
-	state = strrchr(text, ')');
-	return state && state[1] == ' ' && state[2] != 'Z' && state[2] != 'X';
+	after_name = strrchr(text, ')');
+	/* state, and num_threads, the 17th field behind it: proc_pid_stat(5) */
+	if (!after_name ||
+		sscanf(after_name, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld",
+			&state, &threads) != 2)
+		return false;
+	return (state != 'Z' && state != 'X') || threads > 1;
 }
 
 /* Those that have ended, orphans among them. A slot is free once nobody of that number is there. */
