@@ -283,7 +283,9 @@ typedef CUresult (*free_async)(CUdeviceptr, CUstream);
  * what it can. */
 static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
 {
-	give_back(address, stream);
+	/* (A capture may have begun in the stream meanwhile.) */
+	if (give_back(address, stream) != CUDA_SUCCESS)
+		DRIVER(cuMemFree_v2)(address);
 	DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
 	growth_catch_up(of);
 }
