@@ -247,7 +247,8 @@ static bool await_sample(const struct account *account, unsigned card, uint32_t 
 
 /* Charges after a sample: the keeper may not have seen yet that a context or a process ended. One during
  * which calls began or ended may not show it either; then another is asked for. Nothing of the caller's is
- * under way while it waits, so that the sample can conclude something. */
+ * under way while it waits, so that the sample can conclude something; without `moves` something may be, and
+ * one sample has to do. */
 static int take_after_sample(struct account *account, struct process *process, unsigned card, uint32_t pages,
 	int64_t for_ns, bool moves)
 {
@@ -265,7 +266,7 @@ static int take_after_sample(struct account *account, struct process *process, u
 		if (moves)
 			begin_move(account, process);
 		r = take(account, process, card, pages);
-		if (r != -ENOMEM || known || wait_now_ns() - begin > KEPT_WAIT_NS ||
+		if (r != -ENOMEM || known || !moves || wait_now_ns() - begin > KEPT_WAIT_NS ||
 			!account_is_kept(account))
 			return r;
 		if (looked) {

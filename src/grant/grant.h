@@ -185,6 +185,9 @@ static inline void grant_file_publish_overhead(
 	struct grant_file_live *live = &grant->live[card];
 	uint64_t before = open ? atomic_fetch_add(&live->overhead_bytes, 0) : 0;
 
+	/* From now on a sample counts only if it is said to know. */
+	if (atomic_load(&live->known_for) == 0)
+		atomic_store(&live->known_for, GRANT_KNOWN | (looked_for - 1));
 	grant_file_set_overhead(grant, card, bytes > before ? bytes : before,
 		open ? (uint32_t)atomic_load(&live->looked_for) : looked_for);
 }

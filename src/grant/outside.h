@@ -18,7 +18,7 @@ uint64_t outside_image(const char *proc, pid_t pid);
  * slots have dead owners (owner_note_dead()). Dead is the owner of a slot which holds memory of the card, or
  * a turn, if the driver did not name it among those that have some (`listed`), and no process in `proc` may
  * be it. All processes are looked at for that, some microseconds each. Where one of them may have been alive
- * that is not repeated at once, so that it takes a tenth of the time at most: *again_ns is when it may be.
+ * that is not repeated for nine times as long as it took, 200 ms at most: *again_ns is when it may be.
  * False: it was too early for that, and the dead may still be charged. */
 bool outside_note_dead(const char *proc, uint64_t time_namespace, struct grant_file *grant,
 	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,

@@ -12,13 +12,14 @@
 struct sharing {
 	uint64_t duplicate; /* it counts for another process, too */
 	uint64_t ownerless; /* it counts for this one */
+	uint64_t exported;  /* it made that */
 };
 
 /* What one process has in its slot; if several could be its own, the largest of each. */
 struct charge {
 	uint64_t held, exported, imported;
-	uint64_t duplicate, ownerless; /* of what it opened by handles: struct sharing */
-	uint64_t moves;		       /* of all of them */
+	uint64_t duplicate, ownerless, recorded; /* of what it shares by handles: struct sharing */
+	uint64_t moves;				 /* of all of them */
 	bool under_way, loose;
 	bool fresh;
 	uint64_t fresh_bytes;
@@ -48,6 +49,7 @@ static struct charge charge_of(const struct owner *process, const struct usage_p
 		charge.imported = larger(charge.imported, slots[i].imported_bytes);
 		charge.duplicate = larger(charge.duplicate, sharing ? sharing[i].duplicate : 0);
 		charge.ownerless = larger(charge.ownerless, sharing ? sharing[i].ownerless : 0);
+		charge.recorded = larger(charge.recorded, sharing ? sharing[i].exported : 0);
 		charge.moves += slots[i].moves + slots[i].owner;
 		charge.under_way |= USAGE_MOVES_UNDER_WAY(slots[i].moves) != 0;
 		charge.fresh |= slots[i].fresh;
@@ -68,7 +70,7 @@ static bool is_same(const struct charge *a, const struct charge *b)
  */
 
 struct exports {
-	uint64_t bytes;
+	uint64_t bytes, recorded; /* by sums, and by records */
 	bool moved;
 };
 
@@ -117,7 +119,8 @@ static size_t region_at(const struct regions *regions, uint64_t region)
 }
 
 /* has: the slot's owner has memory of this GPU. True: it gives back what it has freed. */
-static bool add_exports(struct regions *regions, const struct usage_peek_slot *slot, uint32_t index, bool has)
+static bool add_exports(struct regions *regions, const struct usage_peek_slot *slot, uint32_t index, bool has,
+	struct sharing *sharing)
 {
 	bool freed = false;
 
@@ -131,8 +134,10 @@ static bool add_exports(struct regions *regions, const struct usage_peek_slot *s
 			regions->slot[at] = NO_SLOT;
 		regions->region[at] = share_region(word);
 		regions->bytes[at] = share_bytes(word);
-		if (has && share_kind(word) == SHARE_EXPORT)
+		if (has && share_kind(word) == SHARE_EXPORT && regions->slot[at] != index) {
 			regions->slot[at] = index;
+			sharing->exported += regions->bytes[at];
+		}
 		freed |= has && share_kind(word) == SHARE_FREED;
 	}
 	return freed;
@@ -193,8 +198,8 @@ static bool sharing_of(const struct overhead_process *processes, size_t n,
 	memset(regions.region, 0, sizeof(regions.region));
 	for (size_t s = 0; s < n_slots; s++)
 		if (slots[s].n_shares)
-			freed |= add_exports(
-				&regions, &slots[s], (uint32_t)s, is_listed(&slots[s], processes, n));
+			freed |= add_exports(&regions, &slots[s], (uint32_t)s,
+				is_listed(&slots[s], processes, n), &ret_sharing[s]);
 	for (size_t s = 0; s < n_slots; s++)
 		if (slots[s].n_shares && is_listed(&slots[s], processes, n))
 			add_imports(&regions, &slots[s], (uint32_t)s, &ret_sharing[s]);
@@ -250,18 +255,24 @@ static void sample_process(struct overhead_process *process, const struct charge
 	const struct charge *now, const struct exports *exports, struct overhead *sum)
 {
 	/* What it has of others of the container is counted there. */
-	uint64_t unmatched = now->imported + now->ownerless;
+	uint64_t unmatched = now->imported + now->ownerless, of_records = now->recorded + now->duplicate;
 	uint64_t by_sum = smaller(unmatched, exports->bytes - smaller(exports->bytes, now->exported));
-	uint64_t bytes = process->bytes - smaller(process->bytes, now->duplicate + by_sum);
-	uint64_t seen = bytes - smaller(bytes, now->held);
-	bool still = is_same(was, now) && !(now->imported && exports->moved);
+	uint64_t bytes, seen;
+	bool still;
 
+	/* What it has too many of for records of its own, its makers may have records of. */
+	by_sum += smaller(now->imported - smaller(now->imported, by_sum),
+		exports->recorded - smaller(exports->recorded, of_records));
+	bytes = process->bytes - smaller(process->bytes, now->duplicate + by_sum);
+	seen = bytes - smaller(bytes, now->held);
+	still = is_same(was, now) && !(now->imported && exports->moved);
 	learn_ownerless(&process->known, unmatched - by_sum);
 	if (still && !now->under_way) {
 		learn_exactly(&process->known, seen, unmatched - by_sum, now->loose);
 		sum->doubtful |= process->known.bytes > seen;
 		learn_context(now, bytes, &sum->context_bytes);
 	} else if (still) {
+		sum->doubtful = true;
 		sum->moved |= !process->known.certain;
 		sum->guessed |= !process->known.certain;
 		learn_least(&process->known, seen);
@@ -301,6 +312,8 @@ void overhead_compute(struct overhead_process *processes, size_t n, const struct
 
 	n_after = n_after < USAGE_FILE_SLOTS ? n_after : USAGE_FILE_SLOTS;
 	sum.doubtful = sharing_of(processes, n, after, n_after, sharing);
+	for (size_t i = 0; i < n_after; i++)
+		exports.recorded += sharing[i].exported;
 
 	for (size_t i = 0; i < n; i++) {
 		struct charge was = charge_of(&processes[i].owner, before, n_before, NULL);

@@ -31,8 +31,9 @@ struct overhead {
 	uint64_t context_bytes;	 /* what a context takes, if a process has just made its first; 0: none has */
 	bool moved;   /* calls of some process began or ended meanwhile: its overhead may have grown unseen */
 	bool guessed; /* of such a process nothing was known before */
-	bool doubtful; /* a process with pools seems to have less, which the next quiet sample confirms; or a
-			* maker is about to give back the charge of what others have now */
+	bool doubtful; /* some process may have more or less: calls are under way, what a maker has freed is
+			  still charged, or one with pools seems to have less, which the next quiet sample
+			  confirms */
 };
 
 /* overhead_recall() - fills `known` of each process from the list that the sample before left (NULL, 0:

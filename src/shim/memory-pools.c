@@ -104,9 +104,9 @@ static bool settle(struct object *object, void *context)
 	struct settlement *s = context;
 	uint64_t charged = object->bytes + s->paid;
 
+	/* What is missing is entered when it has been charged. */
 	s->missing = s->reserved > charged ? s->reserved - charged : 0;
 	s->surplus = charged > s->reserved ? charged - s->reserved : 0;
-	/* What is missing is entered when it has been charged. */
 	object->bytes = charged - s->surplus;
 	return true;
 }
@@ -127,7 +127,8 @@ static CUresult settle_alone(const struct reserve_of *of, uint64_t paid, bool *r
 		objects_change(of->kind, of->key, add_bytes, &paid);
 		return CUDA_SUCCESS;
 	}
-	*ret_unused = used == 0;
+	if (ret_unused)
+		*ret_unused = used == 0;
 	memory_refund(of->card, s.surplus);
 	if (s.missing == 0)
 		return CUDA_SUCCESS;
@@ -189,7 +190,7 @@ void pools_settle(void)
 	}
 }
 
-/* There is room in sum; whether it is in pieces the driver knows. */
+/* There is room in sum, but maybe in pieces. */
 static CUresult begin_unpaid(struct growth *growth)
 {
 	CUresult r;
@@ -225,16 +226,12 @@ void growth_end(const struct growth *growth)
 
 CUresult growth_settle(struct growth *growth)
 {
-	bool unused;
-
-	return settle_now(&growth->of, growth->paid, &unused);
+	return settle_now(&growth->of, growth->paid, NULL);
 }
 
 CUresult growth_catch_up(const struct reserve_of *of)
 {
-	bool unused;
-
-	return settle_now(of, 0, &unused);
+	return settle_now(of, 0, NULL);
 }
 
 /* ---- which pool -------------------------------------------------------------------------------------- */
@@ -279,18 +276,19 @@ typedef CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
 typedef CUresult (*alloc_from_pool)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
 typedef CUresult (*free_async)(CUdeviceptr, CUstream);
 
-/* The pool has grown beyond the limit: its room was in pieces. What was taken goes back, and the pool lets go
- * what it can. */
+/* The pool has grown beyond the limit. What was taken goes back, and the pool lets go what it can. */
 static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
 {
-	/* (A capture may have begun in the stream meanwhile.) */
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* one may have begun meanwhile */
+
+	DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
 	if (give_back(address, stream) != CUDA_SUCCESS)
 		DRIVER(cuMemFree_v2)(address);
+	DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
 	DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
 	growth_catch_up(of);
 }
 
-/* After the driver has answered r. */
 static CUresult allocated(
 	struct growth *growth, CUresult r, free_async give_back, const CUdeviceptr *address, CUstream stream)
 {

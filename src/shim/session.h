@@ -58,6 +58,6 @@ bool session_has_process(unsigned pid);
 void session_await_look(unsigned card);
 
 /* session_await_known() - the same for a sample that knows what each process of the container has
- * (grant_was_known()): asks again until there is one, for a second. False: there was none, and a keeper
+ * (grant_was_known()): asks again until there is one, for ten seconds. False: there was none, and a keeper
  * lives. */
 bool session_await_known(unsigned card);

@@ -82,9 +82,9 @@ OVERHEAD_MUTATIONS = {
     "what has lost its maker counts for others only after a rest":
         ("	learn_ownerless(&process->known, unmatched - by_sum);\n", ""),
     "what a dead maker exported counts for the dead":
-        ("if (has && share_kind(word) == SHARE_EXPORT)", "if (share_kind(word) == SHARE_EXPORT)"),
+        ("if (has && share_kind(word) == SHARE_EXPORT &&", "if (share_kind(word) == SHARE_EXPORT &&"),
     "what a maker has freed still counts for it":
-        ("if (has && share_kind(word) == SHARE_EXPORT)", "if (has)"),
+        ("if (has && share_kind(word) == SHARE_EXPORT &&", "if (has &&"),
     "what is just being opened counts for nobody":
         ("bytes ? bytes : regions->bytes[at]", "bytes"),
 }

@@ -290,12 +290,12 @@ def test_an_allocation_whose_capture_ends_meanwhile_stays_within_the_limit(grant
     granted.script(GRAPHS, """
         stream = out("cuStreamCreate", c_void_p, 1)
         alloc(2000 * MiB)
-        going, nodes, refused = True, [0], [0]
+        going, nodes, refused, wrong = True, [0], [0], [0]
         def work():
             ok(cu.cuCtxSetCurrent(ctx))
             while going:
                 p = take(400 * MiB, stream)
-                (refused if p == OOM else nodes)[0] += 1
+                (refused if p == OOM else nodes if isinstance(p, c_uint64) else wrong)[0] += 1
         threads = [threading.Thread(target=work) for i in range(3)]
         for t in threads: t.start()
         for i in range(20000):
@@ -304,7 +304,7 @@ def test_an_allocation_whose_capture_ends_meanwhile_stays_within_the_limit(grant
             if i >= 3000 and nodes[0] > 500 and refused[0] > 500: break
         going = False
         for t in threads: t.join()
-        assert nodes[0] and refused[0], (nodes, refused)
+        assert nodes[0] and refused[0] and not wrong[0], (nodes, refused, wrong)
         sync()
         same(2000 * MiB)
     """)

@@ -1,11 +1,13 @@
+/* clang-format off */
 /* Asks a driver's library, found as any program finds it, and prints what it answers, a line each. The driver
  * suite runs it with and without the shim and compares the lines. Names come from standard input.
  *
  *   probe calls SONAME VALUE [init]   every function with VALUE for each argument, in a child of its own:
- * result or signal. init: after cuInit probe lookup VERSION...           cuGetProcAddress and
- * cuGetProcAddress_v2 for all names x VERSION x flags probe errors | nvml-errors        the texts of all
- * error numbers of CUDA, of NVML
+ *                                     result or signal. init: after cuInit
+ *   probe lookup VERSION...           cuGetProcAddress and cuGetProcAddress_v2 for all names x VERSION x flags
+ *   probe errors | nvml-errors        the texts of all error numbers of CUDA, of NVML
  */
+/* clang-format on */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdbool.h>

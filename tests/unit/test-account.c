@@ -575,7 +575,8 @@ static void while_a_keeper_lives_a_refusal_waits_for_a_sample_that_knows(void **
 	grant_file_set_overhead(grant, 1, 300 * MIB, 0);
 	atomic_store(&grant->live[1].known_for, GRANT_KNOWN);
 	pthread_create(&keeper, NULL, keep_slowly, NULL);
-	assert_int_equal(account_charge(account, 1, GIB), 0);
+	assert_int_equal(account_enter_charged(account, 1, GIB), 0);
+	account_leave(account);
 	pthread_join(keeper, NULL);
 	assert_int_equal(usage->cards[1].refused, 0);
 	close(fd);

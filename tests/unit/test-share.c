@@ -216,6 +216,26 @@ static void without_its_maker_it_counts_for_one_of_those_who_have_it(void **stat
 	assert_int_equal(overhead_mib(p + 2, 1, s, s, 3), 300 + 512);
 }
 
+/* 7 and 8 made four regions of 100 MiB each, and 9 opened them: one more than it has records for. */
+static void what_an_importer_has_no_record_of_counts_for_its_makers(void **state)
+{
+	struct overhead_process p[] = {process(7, 500), process(8, 500), process(9, 700)};
+	struct usage_peek_slot s[] = {slot(7, 200, 5), slot(8, 200, 5), slot(9, 0, 5)};
+
+	for (uint32_t i = 0; i < 4; i++) {
+		has(&s[i / 2], SHARE_EXPORT, 100, HASH + ((uint64_t)i << 40));
+		if (i < 3)
+			has(&s[2], SHARE_IMPORT, 100, HASH + ((uint64_t)i << 40));
+	}
+	s[2].imported_bytes = 100 * MIB;
+	assert_int_equal(overhead_mib(p, 3, s, s, 3), 900);
+	/* One that its maker no longer has is not matched by what the others made. */
+	p[1].bytes = 400 * MIB;
+	s[1].held_bytes = 100 * MIB;
+	s[1].n_shares = 1;
+	assert_int_equal(overhead_mib(p, 3, s, s, 3), 1000);
+}
+
 static void so_it_does_where_its_maker_has_freed_it(void **state)
 {
 	struct overhead_process p[3];
@@ -306,6 +326,7 @@ int main(void)
 		FILES(sums_hold_it_up_where_others_have_anything),
 		cmocka_unit_test(a_region_counts_for_its_maker),
 		cmocka_unit_test(without_its_maker_it_counts_for_one_of_those_who_have_it),
+		cmocka_unit_test(what_an_importer_has_no_record_of_counts_for_its_makers),
 		cmocka_unit_test(so_it_does_where_its_maker_has_freed_it),
 		cmocka_unit_test(it_does_not_hide_behind_what_nobody_has_opened),
 		cmocka_unit_test(it_counts_at_once_for_one_that_never_rests),
