@@ -253,22 +253,23 @@ static int take_after_sample(struct account *account, struct process *process, u
 	int64_t for_ns, bool moves)
 {
 	int64_t begin = wait_now_ns();
-	uint32_t first = account_want_look(account), wanted = first;
+	uint32_t first, wanted;
 
+	if (moves)
+		end_move(account, process); /* before the keeper is woken: it may run at once */
+	first = wanted = account_want_look(account);
 	for (;;) {
-		bool looked, known;
+		bool looked = await_sample(account, card, wanted, for_ns);
+		bool known = grant_was_known(account->grant, card, first);
 		int r;
 
-		if (moves)
-			end_move(account, process);
-		looked = await_sample(account, card, wanted, for_ns);
-		known = grant_was_known(account->grant, card, first);
 		if (moves)
 			begin_move(account, process);
 		r = take(account, process, card, pages);
 		if (r != -ENOMEM || known || !moves || wait_now_ns() - begin > KEPT_WAIT_NS ||
 			!account_is_kept(account))
 			return r;
+		end_move(account, process);
 		if (looked) {
 			nanosleep(&(struct timespec){.tv_nsec = OVERHEAD_WAIT_NS}, NULL);
 			wanted = account_want_look(account);
