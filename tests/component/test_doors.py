@@ -429,7 +429,7 @@ def test_a_runtime_that_talks_nonsense_is_asked_until_it_answers(noise):
         world.kubelet.wait_devices(32, timeout=20)
 
 
-GARBAGE = ["", "{", "[]", "null", "[" * 50, '[{"index":0}]', "\u0000", "x" * 250_000, '{"at":7,"pods":{}}']
+GARBAGE = ["", "{", "[]", "null", "[" * 50, '[{"index":0}]', "\u0000", "x" * 60_000, '{"at":7,"pods":{}}']
 
 
 @pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))

@@ -3,6 +3,7 @@ shipped source must make one of their tests fail. (That the source itself passes
 test-overhead-model.c.)"""
 import os
 import pathlib
+import shlex
 import subprocess
 
 import pytest
@@ -94,7 +95,7 @@ def fails(source, model, old, new, folder, *more):
     text = source.read_text()
     assert text.count(old) == 1, "the source has changed: change this list too"
     (folder / source.name).write_text(text.replace(old, new))
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-I", ROOT / "src", "-o",
+    subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-I", ROOT / "src", "-o",
                     folder / "model", ROOT / "tests/unit" / model, folder / source.name, *more, "-lcmocka"], check=True)
     done = subprocess.run([folder / "model"], capture_output=True, text=True, timeout=170)
     assert done.returncode != 0
