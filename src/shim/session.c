@@ -186,21 +186,22 @@ bool session_await_known(unsigned card)
 {
 	const struct shim_session *found = session_get();
 	int64_t stop_at = wait_now_ns() + KNOWN_NS;
-	uint32_t wanted;
+	bool known, kept = true;
 	int saved = errno;
-	bool known;
+	uint32_t wanted;
 
 	if (!found)
 		return true;
 	wanted = atomic_load(&found->usage->look_wanted) + 1;
-	session_await_look(card);
-	while (!grant_was_known(found->grant, card, wanted) && wait_now_ns() < stop_at) {
-		nanosleep(&(struct timespec){.tv_nsec = KNOWN_STEP_NS}, NULL);
+	for (;;) {
 		session_await_look(card);
+		known = grant_was_known(found->grant, card, wanted);
+		if (known || !(kept = account_is_kept(found->account)) || wait_now_ns() > stop_at)
+			break;
+		nanosleep(&(struct timespec){.tv_nsec = KNOWN_STEP_NS}, NULL);
 	}
-	known = grant_was_known(found->grant, card, wanted) || !account_is_kept(found->account);
 	errno = saved;
-	return known;
+	return known || !kept;
 }
 
 bool session_has_process(unsigned pid)

@@ -96,10 +96,16 @@ def test_turn_of_a_program_that_is_killed_in_a_pid_namespace_of_its_own_is_given
 # The test is the keeper, by the layout in docs/internals/grant.md: the first card's overhead, its generation, looked_for and
 # known_for; look_wanted of the usage file.
 KEEPER = """
-import mmap, struct, threading
+import fcntl, mmap, struct, threading
 grant, usage = (mmap.mmap(os.open(path, os.O_RDWR), 0) for path in
                 (os.environ["RATION_GRANT"], os.path.dirname(os.environ["RATION_GRANT"]) + "/usage"))
 LIVE = 2520 + 64 * 256
+
+# A living keeper holds a lock on the usage file.
+def live():
+    global lock
+    lock = os.open(os.path.dirname(os.environ["RATION_GRANT"]) + "/usage", os.O_RDONLY)
+    fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
 
 def sample(overhead, known):
     wanted, = struct.unpack_from("<I", usage, 28)
@@ -128,6 +134,7 @@ def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):    # noq
     """Samples during which calls of the container began or ended leave open what the module took. The container was above its limit
     for a tenth of a second; then it rests for as long, since a neighbour may want that memory."""
     granted.script(KEEPER, """
+        live()
         sample(0, True)
         alloc(2114 * MiB)
         keeper = threading.Thread(target=keep)
@@ -145,14 +152,12 @@ def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):    # noq
 
 @pytest.mark.parametrize("lives, answer", [(True, 2), (False, 0)])
 def test_module_is_undone_while_a_keeper_lives_that_cannot_tell(granted, lives, answer):    # noqa: F811
-    """A living keeper holds a lock on the usage file. Where none does, what is charged decides."""
+    """Where none lives, what is charged decides."""
     granted.script(KEEPER, f"""
-        import fcntl
+        if {lives}:
+            live()
         sample(0, True)
         alloc(2114 * MiB)
-        lock = os.open(os.path.dirname(os.environ["RATION_GRANT"]) + "/usage", os.O_RDONLY)
-        if {lives}:
-            fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
         def keep():
             while not done.wait(.001):
                 sample(0, False)
