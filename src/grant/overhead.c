@@ -2,11 +2,10 @@
 
 #include <string.h>
 
-/* A pause takes a millisecond or two. Somebody may wait for it if a process has asked for a sample, and more
- * so while it is a guess how much a process has. */
+/* A pause takes a millisecond or two. A process may wait for it if one has asked for a sample, or while it is
+ * a guess how much some process has. */
 #define PAUSE_AGAIN_NS INT64_C(250000000)
-#define PAUSE_AGAIN_ASKED_NS INT64_C(20000000)
-#define PAUSE_AGAIN_GUESSED_NS INT64_C(10000000)
+#define PAUSE_AGAIN_WAITED_FOR_NS INT64_C(10000000)
 
 /* What a slot's owner has opened by handles. */
 struct sharing {
@@ -326,9 +325,7 @@ void overhead_compute(struct overhead_process *processes, size_t n, const struct
 
 bool overhead_wants_pause(const struct overhead *found, bool asked, int64_t since_ns)
 {
-	int64_t again = found->guessed ? PAUSE_AGAIN_GUESSED_NS
-			: asked	       ? PAUSE_AGAIN_ASKED_NS
-				       : PAUSE_AGAIN_NS;
+	int64_t again = found->guessed || asked ? PAUSE_AGAIN_WAITED_FOR_NS : PAUSE_AGAIN_NS;
 
 	return found->moved && since_ns >= again;
 }

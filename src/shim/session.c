@@ -20,10 +20,10 @@
 #define LOOK_NS INT64_C(250000000)
 #define KEPT_LOOK_NS INT64_C(1000000000)
 /* A sample during which calls began or ended tells little. For those who wait the keeper pauses the container
- * each 20 ms. A process that makes its first context, which takes seconds on some machines, is not known
+ * each 10 ms. A process that makes its first context, which takes seconds on some machines, is not known
  * before. */
 #define KNOWN_NS INT64_C(10000000000)
-#define KNOWN_STEP_NS INT64_C(20000000)
+#define KNOWN_STEP_NS INT64_C(5000000)
 
 /* Published once, complete. A second thread that came at the same time drops its own mappings. */
 struct shim_session *session_found;

@@ -174,8 +174,8 @@ static void what_is_not_known_yet_is_guessed_and_said_to_be(void **state)
 	overhead_compute(p, 1, before, 1, after, 1, &found);
 	assert_false(overhead_wants_pause(&found, false, 20000000));
 	assert_true(overhead_wants_pause(&found, false, 1000000000));
-	assert_false(overhead_wants_pause(&found, true, 10000000));
-	assert_true(overhead_wants_pause(&found, true, 20000000));
+	assert_false(overhead_wants_pause(&found, true, 5000000));
+	assert_true(overhead_wants_pause(&found, true, 10000000));
 }
 
 static void less_is_believed_the_second_time_of_who_has_pools(void **state)
