@@ -1,6 +1,7 @@
 /* memory.h - what the hooks of memory share: a charge before the driver is called, given back if it fails.
  *
- * One file per way to get memory: memory-linear.c, -arrays.c, -virtual.c, -pools.c, -graphs.c, -shared.c.
+ * One file per way to get memory: memory-linear.c, -arrays.c, -virtual.c, -pools.c, -async.c, -graphs.c,
+ * -shared.c.
  * Which of the driver's calls are charged how is docs/internals/charging.md.
  */
 #pragma once

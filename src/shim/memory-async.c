@@ -1,0 +1,181 @@
+/* Allocations in the order of a stream, and the calls at which pools give memory back. */
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/memory-pools.h"
+#include "shim/memory.h"
+#include "shim/pacing-sample.h"
+#include "shim/pacing.h"
+
+/* A pool takes at least this much at a time; measured on no card yet, CUDA 11.2 and later are said to. */
+#define CHUNK (UINT64_C(32) << 20)
+
+/* ---- which pool -------------------------------------------------------------------------------------- */
+
+static bool pool_of_device(CUdevice device, struct reserve_of *ret_of)
+{
+	CUmemoryPool pool;
+	int card = cuda_device_card(device);
+
+	if (card < 0 || DRIVER(cuDeviceGetMemPool)(&pool, device) != CUDA_SUCCESS)
+		return false;
+	*ret_of = (struct reserve_of){OBJECT_POOL, (uintptr_t)pool, (uint32_t)card};
+	return true;
+}
+
+/* Of the stream's own context, which need not be the current one; 0, 1 and 2 are of the current. */
+static bool device_of_stream(CUstream stream, CUdevice *ret_device)
+{
+	CUcontext context, ignored;
+	bool found;
+
+	if ((uintptr_t)stream <= 2)
+		return DRIVER(cuCtxGetDevice)(ret_device) == CUDA_SUCCESS;
+	if (DRIVER(cuStreamGetCtx)(stream, &context) != CUDA_SUCCESS ||
+		DRIVER(cuCtxPushCurrent_v2)(context) != CUDA_SUCCESS)
+		return false;
+	found = DRIVER(cuCtxGetDevice)(ret_device) == CUDA_SUCCESS;
+	DRIVER(cuCtxPopCurrent_v2)(&ignored);
+	return found;
+}
+
+/* In a stream that captures, the driver makes a node of a graph, for which the launch pays, and takes nothing
+ * out of the pool. Another thread may end the capture meanwhile, so this is a growth all the same. */
+static CUresult begin(struct growth *growth, const struct reserve_of *of, uint64_t size, CUstream stream)
+{
+	uint64_t of_pool = sample_captures(stream) ? 0 : size;
+
+	return growth_begin(growth, of, of_pool, size < CHUNK ? CHUNK : memory_rounded(size));
+}
+
+typedef CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
+typedef CUresult (*alloc_from_pool)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+typedef CUresult (*free_async)(CUdeviceptr, CUstream);
+
+/* The pool has grown beyond the limit. What was taken goes back, and the pool lets go what it can. */
+static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr address, CUstream stream)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* one may have begun meanwhile */
+
+	DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
+	if (give_back(address, stream) != CUDA_SUCCESS)
+		DRIVER(cuMemFree_v2)(address);
+	DRIVER(cuThreadExchangeStreamCaptureMode)(&mode);
+	DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
+	growth_catch_up(of);
+}
+
+static CUresult allocated(
+	struct growth *growth, CUresult r, free_async give_back, const CUdeviceptr *address, CUstream stream)
+{
+	CUresult settled = growth_settle(growth);
+
+	if (r == CUDA_SUCCESS && settled != CUDA_SUCCESS) {
+		undo(&growth->of, give_back, *address, stream);
+		r = settled;
+	}
+	growth_end(growth);
+	return r;
+}
+
+static CUresult allocate(
+	CUdeviceptr *address, size_t size, CUstream stream, alloc_async take, free_async give_back)
+{
+	struct reserve_of of;
+	struct growth growth;
+	CUdevice device;
+	CUresult r;
+
+	if (!device_of_stream(stream, &device) || !pool_of_device(device, &of))
+		return take(address, size, stream);
+	r = begin(&growth, &of, size, stream);
+	if (r != CUDA_SUCCESS)
+		return r;
+	return allocated(&growth, take(address, size, stream), give_back, address, stream);
+}
+
+static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream,
+	alloc_from_pool take, free_async give_back)
+{
+	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
+	struct growth growth;
+	struct object object;
+	CUresult r;
+
+	/* Not made or handed out here: imported from its owner, who pays. */
+	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
+		return take(address, size, pool, stream);
+	of.card = object.card;
+	r = begin(&growth, &of, size, stream);
+	if (r != CUDA_SUCCESS)
+		return r;
+	return allocated(&growth, take(address, size, pool, stream), give_back, address, stream);
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------------- */
+
+HOOK CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
+{
+	return allocate(address, size, stream, DRIVER(cuMemAllocAsync), DRIVER(cuMemFreeAsync));
+}
+
+HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t size, CUstream stream)
+{
+	return allocate(address, size, pacing_own_stream(stream), DRIVER(cuMemAllocAsync_ptsz),
+		DRIVER(cuMemFreeAsync_ptsz));
+}
+
+HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
+{
+	return allocate_from(
+		address, size, pool, stream, DRIVER(cuMemAllocFromPoolAsync), DRIVER(cuMemFreeAsync));
+}
+
+HOOK CUresult cuMemAllocFromPoolAsync_ptsz(
+	CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)
+{
+	return allocate_from(address, size, pool, pacing_own_stream(stream),
+		DRIVER(cuMemAllocFromPoolAsync_ptsz), DRIVER(cuMemFreeAsync_ptsz));
+}
+
+static CUresult settled(CUresult r)
+{
+	pools_settle();
+	return r;
+}
+
+HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+	return settled(DRIVER(cuMemPoolTrimTo)(pool, keep));
+}
+
+HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	graphs_trimmed();
+	return settled(DRIVER(cuDeviceGraphMemTrim)(device));
+}
+
+/* At a synchronisation pools give back what is above their threshold. */
+HOOK CUresult cuCtxSynchronize(void)
+{
+	return settled(DRIVER(cuCtxSynchronize)());
+}
+
+HOOK CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+	return settled(DRIVER(cuCtxSynchronize_v2)(context));
+}
+
+HOOK CUresult cuStreamSynchronize(CUstream stream)
+{
+	return settled(DRIVER(cuStreamSynchronize)(stream));
+}
+
+HOOK CUresult cuStreamSynchronize_ptsz(CUstream stream)
+{
+	return settled(DRIVER(cuStreamSynchronize_ptsz)(stream));
+}
+
+HOOK CUresult cuEventSynchronize(CUevent event)
+{
+	return settled(DRIVER(cuEventSynchronize)(event));
+}
