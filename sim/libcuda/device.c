@@ -10,6 +10,18 @@ struct device *driver_device(CUdevice ordinal)
 	return ordinal >= 0 && ordinal < driver.device_count ? &driver.devices[ordinal] : NULL;
 }
 
+struct device *driver_location(CUmemLocation location)
+{
+	unsigned char ordinal = location.id & 0xff, domain = location.id >> 8 & 0xff;
+
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return driver_device(location.id);
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN &&
+		driver.state->cuda_version >= 13040 && domain == 0)
+		return driver_device(ordinal);
+	return NULL;
+}
+
 struct sim_card *device_card(const struct device *device)
 {
 	return &driver.state->cards[device->card];

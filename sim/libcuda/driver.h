@@ -25,7 +25,7 @@ struct device {
 	struct context *primary;
 	unsigned primary_users;
 	unsigned primary_flags;
-	struct pool *default_pool, *current_pool, *graph_pool;
+	struct pool *default_pool, *current_pool, *graph_pool, *managed_pool;
 };
 
 struct driver {
@@ -68,6 +68,9 @@ void driver_wait(pthread_cond_t *condition);
 
 /* driver_device() - NULL if there is no such ordinal. */
 struct device *driver_device(CUdevice ordinal);
+/* driver_location() - the device in whose memory a location is; each has one locality domain. NULL: none, or
+ * the tree's driver is older than the location's type. */
+struct device *driver_location(CUmemLocation location);
 struct sim_card *device_card(const struct device *device);
 /* device_trouble() - what calls answer now on a card that is lost. */
 CUresult device_trouble(const struct device *device);

@@ -143,36 +143,61 @@ CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle)
 
 /* The same by location, since 13.0. */
 
-static CUresult device_of(const CUmemLocation *location, CUmemAllocationType type, CUdevice *ret_ordinal)
+static CUresult begin_location(struct call *call, const CUmemLocation *location, CUmemAllocationType type,
+	const void *output, struct device **ret_device, const char *function)
 {
-	if (!location || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	*ret_ordinal = location->id;
-	return CUDA_SUCCESS;
+	CUresult r = call_begin(call, function);
+
+	if (r == CUDA_SUCCESS && (!location || !output))
+		r = CUDA_ERROR_INVALID_VALUE;
+	return r == CUDA_SUCCESS ? pool_device(*location, type, ret_device) : r;
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *ret_handle, CUmemLocation *location, CUmemAllocationType type)
 {
-	CUdevice ordinal;
-	CUresult r = device_of(location, type, &ordinal);
+	_cleanup_call_ struct call call = {};
+	struct device *device;
+	struct pool *pool;
+	CUresult r = begin_location(&call, location, type, ret_handle, &device, __func__);
 
-	return r == CUDA_SUCCESS ? cuDeviceGetDefaultMemPool(ret_handle, ordinal) : r;
+	if (r == CUDA_SUCCESS)
+		r = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? pool_managed(device, &pool)
+							   : pool_default(device, &pool);
+	if (r == CUDA_SUCCESS)
+		*ret_handle = pool_handle(pool);
+	return r;
 }
 
 CUresult cuMemGetMemPool(CUmemoryPool *ret_handle, CUmemLocation *location, CUmemAllocationType type)
 {
-	CUdevice ordinal;
-	CUresult r = device_of(location, type, &ordinal);
+	_cleanup_call_ struct call call = {};
+	struct device *device;
+	struct pool *pool;
+	CUresult r = begin_location(&call, location, type, ret_handle, &device, __func__);
 
-	return r == CUDA_SUCCESS ? cuDeviceGetMemPool(ret_handle, ordinal) : r;
+	if (r == CUDA_SUCCESS)
+		r = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? pool_managed(device, &pool)
+							   : pool_current(device, &pool);
+	if (r == CUDA_SUCCESS)
+		*ret_handle = pool_handle(pool);
+	return r;
 }
 
-CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+/* Managed memory keeps its default pool. */
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool handle)
 {
-	CUdevice ordinal;
-	CUresult r = device_of(location, type, &ordinal);
+	_cleanup_call_ struct call call = {};
+	struct device *device;
+	struct pool *pool;
+	CUresult r = begin_location(&call, location, type, &handle, &device, __func__);
 
-	return r == CUDA_SUCCESS ? cuDeviceSetMemPool(ordinal, pool) : r;
+	if (r == CUDA_SUCCESS && type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	if (r == CUDA_SUCCESS)
+		r = object_find((uintptr_t)handle, OBJECT_POOL, &pool);
+	if (r == CUDA_SUCCESS && pool->device != device)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS)
+		device->current_pool = pool;
+	return r;
 }

@@ -6,6 +6,8 @@
 
 #define PART_ALIGN 512
 
+static bool has_pools;
+
 CUresult pool_new(struct device *device, const CUmemPoolProps *properties, struct pool **ret_pool)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
@@ -14,6 +16,7 @@ CUresult pool_new(struct device *device, const CUmemPoolProps *properties, struc
 		free(pool);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	has_pools = true;
 	pool->device = device;
 	pool->properties = *properties;
 	for (size_t i = 0; i < ARRAY_SIZE(pool->reuse); i++)
@@ -34,6 +37,21 @@ CUresult pool_default(struct device *device, struct pool **ret_pool)
 		return r;
 	device->default_pool->is_default = true;
 	*ret_pool = device->default_pool;
+	return CUDA_SUCCESS;
+}
+
+CUresult pool_managed(struct device *device, struct pool **ret_pool)
+{
+	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)(device - driver.devices)}};
+	CUresult r = CUDA_SUCCESS;
+
+	if (!device->managed_pool)
+		r = pool_new(device, &properties, &device->managed_pool);
+	if (r != CUDA_SUCCESS)
+		return r;
+	device->managed_pool->is_default = true;
+	*ret_pool = device->managed_pool;
 	return CUDA_SUCCESS;
 }
 
@@ -172,29 +190,63 @@ void pools_trim(const struct device *device)
 	struct pool *pool;
 	size_t cursor = 0;
 
-	if (!device->default_pool && !device->current_pool)
+	if (!has_pools)
 		return;
 	while ((pool = (struct pool *)object_next(OBJECT_POOL, NULL, &cursor)))
 		if (pool->device == device && pool->reserved > pool->threshold)
 			pool_trim(pool, pool->threshold);
 }
 
+/* Managed memory is taken from the GPU in full, as by cuMemAllocManaged, also if its place shall be
+ * elsewhere. */
+static CUresult managed_device(CUmemLocation location, struct device **ret_device)
+{
+	struct context *context;
+
+	if (driver.state->cuda_version < 13000 ||
+		location.type == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		*ret_device = driver_location(location);
+	else if (location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return CUDA_ERROR_INVALID_VALUE;
+	else if (context_current(&context) == CUDA_SUCCESS)
+		*ret_device = context->device;
+	else
+		*ret_device = &driver.devices[0];
+	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult pool_device(CUmemLocation location, CUmemAllocationType type, struct device **ret_device)
+{
+	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		return managed_device(location, ret_device);
+	if (type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_device = driver_location(location);
+	if (*ret_device)
+		return CUDA_SUCCESS;
+	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
+							    : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult cuMemPoolCreate(CUmemoryPool *ret_handle, const CUmemPoolProps *properties)
 {
 	_cleanup_call_ struct call call = {};
 	CUresult r = call_begin(&call, __func__);
+	struct device *device;
 	struct pool *pool;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (!ret_handle || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+	if (!ret_handle || !properties)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-		properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	r = pool_device(properties->location, properties->allocType, &device);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!driver_device(properties->location.id))
-		return CUDA_ERROR_INVALID_DEVICE;
-	r = pool_new(driver_device(properties->location.id), properties, &pool);
+	r = pool_new(device, properties, &pool);
 	if (r == CUDA_SUCCESS)
 		*ret_handle = pool_handle(pool);
 	return r;

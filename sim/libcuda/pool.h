@@ -33,6 +33,10 @@ CUresult pool_new(struct device *device, const CUmemPoolProps *properties, struc
 /* pool_default() - of the card; made when first asked for. */
 CUresult pool_default(struct device *device, struct pool **ret_pool);
 CUresult pool_current(struct device *device, struct pool **ret_pool);
+/* pool_managed() - the default pool of managed memory, since 13.0. */
+CUresult pool_managed(struct device *device, struct pool **ret_pool);
+/* pool_device() - whose memory a pool for this location and type takes. */
+CUresult pool_device(CUmemLocation location, CUmemAllocationType type, struct device **ret_device);
 
 /* pool_take(), pool_give() - a region; what it was in stays reserved. */
 CUresult pool_take(struct pool *pool, uint64_t size, struct region **ret_region);

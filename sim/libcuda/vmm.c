@@ -25,10 +25,11 @@ static CUresult device_of(const CUmemAllocationProp *p, struct device **ret_devi
 		p->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
 		p->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return CUDA_SUCCESS;
-	if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_device = driver_device(p->location.id);
-	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	*ret_device = driver_location(p->location);
+	if (*ret_device)
+		return CUDA_SUCCESS;
+	return p->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
+							       : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemGetAllocationGranularity(

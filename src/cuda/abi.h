@@ -298,10 +298,13 @@ typedef struct {
 
 typedef enum {
 	CU_MEM_LOCATION_TYPE_INVALID = 0,
+	CU_MEM_LOCATION_TYPE_NONE = 0, /* since 13.0: managed memory without a preferred location */
 	CU_MEM_LOCATION_TYPE_DEVICE = 1,
 	CU_MEM_LOCATION_TYPE_HOST = 2,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
 	CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
+	CU_MEM_LOCATION_TYPE_INVISIBLE = 5,		 /* cuda.h 13.5.37, not 13.0.96; only in answers */
+	CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN = 6, /* since 13.4: part of a device's memory */
 } CUmemLocationType;
 
 typedef enum {
@@ -331,7 +334,9 @@ typedef enum {
 
 typedef struct {
 	CUmemLocationType type;
-	int id; /* an ordinal for a device, a node for HOST_NUMA; no meaning else */
+	/* An ordinal for a device, a node for HOST_NUMA. For a locality domain the first byte is the ordinal
+	 * and the second the domain: a union in cuda.h. No meaning else. */
+	int id;
 } CUmemLocation;
 
 typedef struct {
