@@ -80,6 +80,56 @@ int cuda_current_card(void)
 	return DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS ? cuda_device_card(device) : -1;
 }
 
+bool cuda_location_device(CUmemLocation location, CUdevice *ret_device)
+{
+	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		*ret_device = location.id;
+	else if (location.type == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN)
+		*ret_device = location.id & 0xff; /* cuda.h 13.5.37, CUmemLocation: localized.deviceId */
+	else
+		return false;
+	return true;
+}
+
+/* Managed memory is charged in full wherever it prefers to be, as that of cuMemAllocManaged is: to the GPU of
+ * the current context, and without one to the first GPU of the grant. */
+static int card_of_managed(void)
+{
+	int card = cuda_current_card();
+
+	return card < 0 ? 0 : card;
+}
+
+CUresult cuda_location_card(CUmemLocation location, CUmemAllocationType type, int *ret_card)
+{
+	CUdevice device;
+	int card;
+
+	if (cuda_location_device(location, &device)) {
+		card = cuda_device_card(device);
+		if (card < 0)
+			return cuda_refuse_device();
+		*ret_card = card;
+		return CUDA_SUCCESS;
+	}
+	switch (location.type) {
+	case CU_MEM_LOCATION_TYPE_HOST:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		*ret_card = type == CU_MEM_ALLOCATION_TYPE_PINNED ? -1 : card_of_managed();
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_NONE:
+		*ret_card = card_of_managed();
+		return CUDA_SUCCESS;
+	default:
+		/* The answer of a driver that does not know the type: programs try another one then. */
+		shim_log(
+			"memory at a location of type %d is refused: this version of ration does not know it",
+			(int)location.type);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
 CUresult cuda_refuse_device(void)
 {
 	int count;

@@ -93,6 +93,51 @@ static CUresult allocate(
 	return allocated(&growth, take(address, size, stream), give_back, address, stream);
 }
 
+/* -1: memory of the machine. */
+static int card_of_address(CUdeviceptr address)
+{
+	CUmemorytype type;
+	int ordinal, card;
+
+	if (DRIVER(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS &&
+		type == CU_MEMORYTYPE_HOST)
+		return -1;
+	if (DRIVER(cuPointerGetAttribute)(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) ==
+			CUDA_SUCCESS &&
+		cuda_device_card(ordinal) >= 0)
+		return cuda_device_card(ordinal);
+	card = cuda_current_card();
+	return card < 0 ? 0 : card;
+}
+
+/* From a pool that no hook has seen: the memory itself shows which card pays, and the pool is known from then
+ * on. From an imported pool a driver allocates nothing (cuda.h 13.5.37, cuMemPoolImportFromShareableHandle).
+ */
+static CUresult allocate_from_unknown(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream,
+	alloc_from_pool take, free_async give_back)
+{
+	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
+	CUdeviceptr got;
+	CUresult r;
+	int card;
+
+	memory_enter_uncharged();
+	r = take(address ? &got : NULL, size, pool, stream);
+	card = r == CUDA_SUCCESS ? card_of_address(got) : -1;
+	if (card >= 0) {
+		of.card = (uint32_t)card;
+		r = pool_enter(pool, card);
+		if (r == CUDA_SUCCESS)
+			r = growth_catch_up(&of);
+		if (r != CUDA_SUCCESS)
+			undo(&of, give_back, got, stream);
+	}
+	if (r == CUDA_SUCCESS)
+		*address = got;
+	memory_leave();
+	return r;
+}
+
 static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream,
 	alloc_from_pool take, free_async give_back)
 {
@@ -101,8 +146,9 @@ static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool po
 	struct object object;
 	CUresult r;
 
-	/* Not made or handed out here: imported from its owner, who pays. */
 	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
+		return allocate_from_unknown(address, size, pool, stream, take, give_back);
+	if (object.index == POOL_OF_MACHINE)
 		return take(address, size, pool, stream);
 	of.card = object.card;
 	r = begin(&growth, &of, size, stream);

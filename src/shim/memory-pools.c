@@ -89,7 +89,33 @@ static bool ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *r
 
 /* ---- what is charged --------------------------------------------------------------------------------- */
 
+/* What is charged for a pool stays with the card to which it was charged first. */
+static void claim(struct object *object, uint32_t card)
+{
+	if (object->index != POOL_CHARGED)
+		object->card = card;
+	object->index = POOL_CHARGED;
+}
+
+static bool enter(struct object *pool, void *context)
+{
+	const int *card = context;
+
+	if (*card >= 0)
+		claim(pool, (uint32_t)*card);
+	else if (pool->index != POOL_CHARGED)
+		pool->index = POOL_OF_MACHINE;
+	return true;
+}
+
+CUresult pool_enter(CUmemoryPool pool, int card)
+{
+	return objects_change(OBJECT_POOL, (uintptr_t)pool, enter, &card) == 0 ? CUDA_SUCCESS
+									       : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 struct settlement {
+	uint32_t card;
 	uint64_t reserved; /* what the driver says */
 	uint64_t paid;	   /* besides what is charged for it */
 	uint64_t missing, surplus;
@@ -100,6 +126,7 @@ static bool settle(struct object *object, void *context)
 	struct settlement *s = context;
 	uint64_t charged = object->bytes + s->paid;
 
+	claim(object, s->card);
 	/* What is missing is entered when it has been charged. */
 	s->missing = s->reserved > charged ? s->reserved - charged : 0;
 	s->surplus = charged > s->reserved ? charged - s->reserved : 0;
@@ -116,7 +143,7 @@ static bool add_bytes(struct object *object, void *context)
 /* `paid` becomes part of what is charged for it, or is given back. */
 static CUresult settle_alone(const struct reserve_of *of, uint64_t paid, bool *ret_unused)
 {
-	struct settlement s = {.paid = paid};
+	struct settlement s = {.card = of->card, .paid = paid};
 	uint64_t used = 0;
 
 	if (!ask(of, &s.reserved, &used) || objects_change(of->kind, of->key, settle, &s) < 0) {
@@ -227,59 +254,93 @@ CUresult growth_settle(struct growth *growth)
 
 CUresult growth_catch_up(const struct reserve_of *of)
 {
+	remember(of);
 	return settle_now(of, 0, NULL);
 }
 
 /* ---- hooks ------------------------------------------------------------------------------------------- */
 
-static bool keep_card(struct object *pool, void *context)
+/* The program can name the pool from now on. -1: it has memory of the machine. */
+static CUresult hand_out(CUmemoryPool *pool, CUmemoryPool got, int card)
 {
-	pool->card = *(uint32_t *)context;
-	return true;
-}
+	CUresult r = pool_enter(got, card);
 
-/* A pool that the program can name from now on. */
-static CUresult enter_pool(CUmemoryPool pool, CUdevice device)
-{
-	int card = cuda_device_card(device);
-	uint32_t granted = (uint32_t)card;
-
-	if (card < 0)
-		return CUDA_SUCCESS;
-	return objects_change(OBJECT_POOL, (uintptr_t)pool, keep_card, &granted) == 0
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_OUT_OF_MEMORY;
+	if (r == CUDA_SUCCESS)
+		*pool = got;
+	return r;
 }
 
 HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
 {
-	bool on_card;
+	CUmemPoolProps own;
+	CUmemoryPool made;
 	CUresult r;
+	int card;
 
 	if (!cuda_is_started())
 		return cuda_refuse_device();
-	on_card = properties && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-	if (on_card && cuda_device_card(properties->location.id) < 0)
-		return cuda_refuse_device();
-	r = DRIVER(cuMemPoolCreate)(pool, properties);
-	if (r != CUDA_SUCCESS || !on_card || enter_pool(*pool, properties->location.id) == CUDA_SUCCESS)
+	if (!properties)
+		return DRIVER(cuMemPoolCreate)(pool, properties);
+	own = *properties; /* another thread may write to the program's */
+	r = cuda_location_card(own.location, own.allocType, &card);
+	if (r == CUDA_SUCCESS)
+		r = DRIVER(cuMemPoolCreate)(pool ? &made : NULL, &own);
+	if (r != CUDA_SUCCESS || hand_out(pool, made, card) == CUDA_SUCCESS)
 		return r;
-	DRIVER(cuMemPoolDestroy)(*pool);
+	DRIVER(cuMemPoolDestroy)(made);
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult get_of_device(__typeof__(cuDeviceGetMemPool) *driver, CUmemoryPool *pool, CUdevice device)
+{
+	int card = cuda_device_card(device);
+	CUmemoryPool got;
+	CUresult r;
+
+	if (card < 0)
+		return cuda_refuse_device();
+	r = driver(pool ? &got : NULL, device);
+	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
 }
 
 HOOK CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
 {
-	CUresult r = DRIVER(cuDeviceGetDefaultMemPool)(pool, device);
-
-	return r == CUDA_SUCCESS ? enter_pool(*pool, device) : r;
+	return get_of_device(DRIVER(cuDeviceGetDefaultMemPool), pool, device);
 }
 
 HOOK CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 {
-	CUresult r = DRIVER(cuDeviceGetMemPool)(pool, device);
+	return get_of_device(DRIVER(cuDeviceGetMemPool), pool, device);
+}
 
-	return r == CUDA_SUCCESS ? enter_pool(*pool, device) : r;
+/* cuda.h 13.5.37: of a device, a locality domain or the machine, and for managed memory also of no place. */
+static CUresult get_of_location(__typeof__(cuMemGetMemPool) *driver, CUmemoryPool *pool,
+	const CUmemLocation *location, CUmemAllocationType type)
+{
+	CUmemLocation own;
+	CUmemoryPool got;
+	CUresult r;
+	int card;
+
+	if (!cuda_is_started())
+		return cuda_refuse_device();
+	if (!location)
+		return driver(pool, NULL, type);
+	own = *location; /* another thread may write to the program's */
+	r = cuda_location_card(own, type, &card);
+	if (r == CUDA_SUCCESS)
+		r = driver(pool ? &got : NULL, &own, type);
+	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
+}
+
+HOOK CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	return get_of_location(DRIVER(cuMemGetDefaultMemPool), pool, location, type);
+}
+
+HOOK CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	return get_of_location(DRIVER(cuMemGetMemPool), pool, location, type);
 }
 
 static bool mark_ending(struct object *pool, void *context)
@@ -305,7 +366,9 @@ HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
 		return DRIVER(cuMemPoolDestroy)(pool);
 	of.card = object.card;
-	if (ask(&of, &reserved, &used) && used > 0) {
+	if (!ask(&of, &reserved, &used))
+		used = object.bytes;
+	if (used > 0) {
 		uint64_t none = 0;
 
 		objects_change(OBJECT_POOL, (uintptr_t)pool, mark_ending, &twice);

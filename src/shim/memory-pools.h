@@ -23,6 +23,13 @@ struct growth {
 	bool turn; /* nothing is paid, and no other thread of the container does this at the same time */
 };
 
+/* Of an OBJECT_POOL, in its index; 0: nobody has entered it. */
+enum { POOL_CHARGED = 1, POOL_OF_MACHINE };
+
+/* pool_enter() - what is allocated from it is charged to this card; -1: it has memory of the machine. A pool
+ * that is charged to a card stays so. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
+CUresult pool_enter(CUmemoryPool pool, int card);
+
 /* growth_begin() - for `bytes` more out of it; `most` is what it may grow by, and what is paid. Where there
  * is no room for that, but in sum in the pool, nothing is paid, and threads take turns. Enters
  * (memory_enter()) until growth_end(), or CUDA_ERROR_OUT_OF_MEMORY. */

@@ -124,20 +124,24 @@ static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size
 HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
 	unsigned long long flags)
 {
+	CUmemAllocationProp own;
 	CUresult r;
 	int card;
 
 	if (!cuda_is_started())
 		return cuda_refuse_device();
-	if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (!prop)
 		return DRIVER(cuMemCreate)(handle, size, prop, flags);
-	card = cuda_device_card(prop->location.id);
+	own = *prop; /* another thread may write to the program's */
+	r = cuda_location_card(own.location, own.type, &card);
+	if (r != CUDA_SUCCESS)
+		return r;
 	if (card < 0)
-		return cuda_refuse_device();
+		return DRIVER(cuMemCreate)(handle, size, &own, flags);
 	r = memory_enter((unsigned)card, memory_rounded(size));
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = create_charged(handle, size, prop, flags, (uint32_t)card);
+	r = create_charged(handle, size, &own, flags, (uint32_t)card);
 	memory_leave();
 	return r;
 }
@@ -218,15 +222,16 @@ HOOK CUresult cuMemImportFromShareableHandle(
 	CUresult r = DRIVER(cuMemImportFromShareableHandle)(handle, os_handle, type);
 	struct object physical = {.kind = OBJECT_PHYSICAL, .index = IMPORTED, .count = 1};
 	CUmemAllocationProp prop;
+	CUdevice device;
 	uint64_t id = 0;
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	session_want_look();
 	if (DRIVER(cuMemGetAllocationPropertiesFromHandle)(&prop, *handle) != CUDA_SUCCESS ||
-		cuda_device_card(prop.location.id) < 0)
+		!cuda_location_device(prop.location, &device) || cuda_device_card(device) < 0)
 		return r;
-	physical.card = (uint32_t)cuda_device_card(prop.location.id);
+	physical.card = (uint32_t)cuda_device_card(device);
 	physical.key = next_id();
 	if (objects_put(&physical) < 0)
 		return r;

@@ -55,18 +55,35 @@ class Granted:
     def __init__(self, tree, folder, limits):
         self.tree, self.folder = tree, folder
         library = tree.path / "lib"
-        self.grant = grants.write(folder, library / "libcuda.so.1", library / "libnvidia-ml.so.1", [
-            (card["uuid"], card["busId"], limit, card["memoryMiB"] * MIB)
-            for card, limit in zip(tree.cards(), limits)])
+        self.cards = [(card["uuid"], card["busId"], limit, card["memoryMiB"] * MIB)
+                      for card, limit in zip(tree.cards(), limits)]
+        self.driver = library / "libcuda.so.1"
+        self.grant = grants.write(folder, self.driver, library / "libnvidia-ml.so.1", self.cards)
+
+    def put_before_driver(self, source):
+        """From now on the shim finds these C functions instead of the driver's. NEXT(name, ...) calls the driver's own. The
+        driver gets another SONAME, by which the linker finds it and not the shim."""
+        code, library = self.folder / "before.c", self.folder / "before" / "libcuda.so.1"
+        library.parent.mkdir()
+        code.write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stddef.h>\n"
+                        "#define NEXT(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)\n" + source)
+        soname, other = b"\0libcuda.so.1\0", b"\0libother.so.\0"
+        data = self.driver.read_bytes()
+        assert data.count(soname) == 1
+        self.driver = self.driver.with_name("libother.so.")
+        self.driver.write_bytes(data.replace(soname, other))
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-Wl,-soname,libbefore.so", "-o", library, code,
+                        "-Wl,--no-as-needed", self.driver, f"-Wl,-rpath,{self.driver.parent}", "-ldl"], check=True)
+        self.grant = grants.write(self.folder, library, self.driver.with_name("libnvidia-ml.so.1"), self.cards)
 
     def start(self, *texts, begin=True, shim=SHIM, **env):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | env
         environment["RATION_GRANT"] = str(self.grant)
-        environment |= sim_cuda.sanitizer_environment(self.tree.path / "lib" / "libcuda.so.1")
+        environment |= sim_cuda.sanitizer_environment(self.driver)
         first = "ok(cu.cuInit(0))\nctx = context()\nbegin()\n" if begin else ""
         return subprocess.Popen(
             [sys.executable, "-c", PRELUDE + first + "".join(map(textwrap.dedent, texts)), shim / "libcuda.so.1",
-             self.tree.path / "lib" / "libcuda.so.1"],
+             self.driver],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
     def script(self, *texts, **more):
