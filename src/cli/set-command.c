@@ -190,6 +190,11 @@ static int ask(const struct options *options, const char *namespace_, const char
 		&out, &complaints, err);
 	if (r <= 0)
 		return r;
+	/* RBAC's words. A ValidatingAdmissionPolicy's refusal is "forbidden" too, and has its own reason. */
+	if (strstr(strbuf_cstr(&complaints), "cannot patch resource \"pods\""))
+		return error_set(err, EACCES,
+			"you may not patch pod %s in namespace %s: ask for the verb patch on pods there",
+			options->name, namespace_);
 	return error_set(err, EACCES, "kubectl cannot patch pod %s in namespace %s: %.300s", options->name,
 		namespace_, complaints.len ? strbuf_cstr(&complaints) : "it gave no reason");
 }

@@ -1,4 +1,4 @@
-"""Pods come and go for a long time: nothing is ever wrong, and the memory of both daemons stays flat. One hour in
+"""Pods come and go for a long time: nothing is ever wrong, and the memory and descriptors of both daemons stay flat. One hour in
 `./check full`, which writes the table of docs/measurements/churn.md; half a minute in `./check`."""
 import os
 import pathlib
@@ -24,18 +24,24 @@ def resident_kib(pid):
     return int(re.search(r"^VmRSS:\s+([0-9]+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1])
 
 
-def memory(cluster):
-    return {(name, pid): resident_kib(pid) for name in DAEMONS for pid in processes_of(cluster, name)}
+def usage(cluster):
+    """{process: (resident KiB, descriptors)}"""
+    return {(name, pid): (resident_kib(pid), len(os.listdir(f"/proc/{pid}/fd")))
+            for name in DAEMONS for pid in processes_of(cluster, name)}
+
+
+def most_descriptors(samples, daemon):
+    return max(processes[daemon][1] for _, processes in samples)
 
 
 def table(samples, storm):
     lines = [f"{storm.made} pods in {MINUTES:g} minutes, {storm.machine.snapshots} snapshots of the machine, "
-             f"{len(storm.machine.checked)} containers compared with their placement.", "",
+             f"{len(storm.machine.checked)} containers compared with their placement. Resident memory, descriptors.", "",
              "| minute | " + " | ".join(f"{name} {i}" for i, (name, _) in enumerate(samples[0][1])) + " |",
              "|---" * (len(samples[0][1]) + 1) + "|"]
     step = max(1, len(samples) // 12)
-    return "\n".join(lines + [f"| {minute:.1f} | " + " | ".join(f"{kib} KiB" for kib in rss.values()) + " |"
-                              for minute, rss in samples[::step] + samples[-1:]]) + "\n"
+    return "\n".join(lines + [f"| {minute:.1f} | " + " | ".join(f"{kib} KiB, {n}" for kib, n in processes.values()) + " |"
+                              for minute, processes in samples[::step] + samples[-1:]]) + "\n"
 
 
 @pytest.fixture
@@ -53,13 +59,16 @@ def test_memory_is_flat_while_pods_come_and_go(churn):
         churn.look()
         if len(churn.mine()) > 24:
             churn.delete(0.3, force=0.1)
-        samples.append(((time.monotonic() - begin) / 60, memory(churn.cluster)))
+        samples.append(((time.monotonic() - begin) / 60, usage(churn.cluster)))
     text = table(samples, churn)
     print("\n" + text)
     if os.environ.get("CHURN_OUT"):
         pathlib.Path(os.environ["CHURN_OUT"]).write_text(text)
     assert samples[0][1].keys() == samples[-1][1].keys(), "a daemon was restarted"
     if MINUTES >= 10:
-        for daemon, kib in samples[-1][1].items():
-            before = samples[int(len(samples) * SETTLED[daemon[0]])][1][daemon]
+        for daemon, (kib, _) in samples[-1][1].items():
+            before, _ = samples[int(len(samples) * SETTLED[daemon[0]])][1][daemon]
             assert kib <= before * 1.02 + 256, (daemon, before, kib)
+            # An agent has some for each pod: their number is about the same in both halves.
+            halves = [most_descriptors(half, daemon) for half in (samples[:len(samples) // 2], samples[len(samples) // 2:])]
+            assert halves[1] <= halves[0] + 4, (daemon, halves)
