@@ -64,33 +64,39 @@ static void undo(const struct reserve_of *of, free_async give_back, CUdeviceptr 
 	growth_catch_up(of);
 }
 
-static CUresult allocated(
-	struct growth *growth, CUresult r, free_async give_back, const CUdeviceptr *address, CUstream stream)
+/* The address is kept here until the end: another thread may write to the program's. */
+static CUresult allocate_charged(const struct reserve_of *of, CUdeviceptr *address, size_t size,
+	CUstream stream, alloc_from_pool take, free_async give_back)
 {
-	CUresult settled = growth_settle(growth);
+	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)of->key;
+	struct growth growth;
+	CUdeviceptr got;
+	CUresult r = begin(&growth, of, size, stream), settled;
 
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = take(address ? &got : NULL, size, pool, stream);
+	settled = growth_settle(&growth);
 	if (r == CUDA_SUCCESS && settled != CUDA_SUCCESS) {
-		undo(&growth->of, give_back, *address, stream);
+		undo(of, give_back, got, stream);
 		r = settled;
 	}
-	growth_end(growth);
+	growth_end(&growth);
+	if (r == CUDA_SUCCESS)
+		*address = got;
 	return r;
 }
 
-static CUresult allocate(
-	CUdeviceptr *address, size_t size, CUstream stream, alloc_async take, free_async give_back)
+/* From the device's pool, by name: by the time of the driver's call the device might have another one. */
+static CUresult allocate(CUdeviceptr *address, size_t size, CUstream stream, alloc_async take,
+	alloc_from_pool take_from, free_async give_back)
 {
 	struct reserve_of of;
-	struct growth growth;
 	CUdevice device;
-	CUresult r;
 
 	if (!device_of_stream(stream, &device) || !pool_of_device(device, &of))
 		return take(address, size, stream);
-	r = begin(&growth, &of, size, stream);
-	if (r != CUDA_SUCCESS)
-		return r;
-	return allocated(&growth, take(address, size, stream), give_back, address, stream);
+	return allocate_charged(&of, address, size, stream, take_from, give_back);
 }
 
 /* -1: memory of the machine. */
@@ -142,32 +148,28 @@ static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool po
 	alloc_from_pool take, free_async give_back)
 {
 	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
-	struct growth growth;
 	struct object object;
-	CUresult r;
 
 	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
 		return allocate_from_unknown(address, size, pool, stream, take, give_back);
 	if (object.index == POOL_OF_MACHINE)
 		return take(address, size, pool, stream);
 	of.card = object.card;
-	r = begin(&growth, &of, size, stream);
-	if (r != CUDA_SUCCESS)
-		return r;
-	return allocated(&growth, take(address, size, pool, stream), give_back, address, stream);
+	return allocate_charged(&of, address, size, stream, take, give_back);
 }
 
 /* ---- hooks ------------------------------------------------------------------------------------------- */
 
 HOOK CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream)
 {
-	return allocate(address, size, stream, DRIVER(cuMemAllocAsync), DRIVER(cuMemFreeAsync));
+	return allocate(address, size, stream, DRIVER(cuMemAllocAsync), DRIVER(cuMemAllocFromPoolAsync),
+		DRIVER(cuMemFreeAsync));
 }
 
 HOOK CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t size, CUstream stream)
 {
 	return allocate(address, size, pacing_own_stream(stream), DRIVER(cuMemAllocAsync_ptsz),
-		DRIVER(cuMemFreeAsync_ptsz));
+		DRIVER(cuMemAllocFromPoolAsync_ptsz), DRIVER(cuMemFreeAsync_ptsz));
 }
 
 HOOK CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream)

@@ -1,0 +1,81 @@
+"""What another thread does between two calls that the shim makes to the driver, put there by a library before the driver: so it
+happens each time."""
+import pytest
+
+from shim_memory import _granted  # noqa: F401 (fixture)
+from test_shim import needs_no_grant_here
+from test_shim_memory_pools import GRAPHS
+from test_sim import tree  # noqa: F401 (fixture)
+
+pytestmark = needs_no_grant_here
+
+# After an allocation of this size the stream captures.
+CAPTURES = r"""
+#include <stdint.h>
+#define SIZE ((20u << 20) + 512)
+int cuStreamBeginCapture_v2(void *stream, int mode);
+int cuMemAllocAsync(uint64_t *p, size_t size, void *stream)
+{
+	int r = NEXT(cuMemAllocAsync, p, size, stream);
+	if (r == 0 && size == SIZE) NEXT(cuStreamBeginCapture_v2, stream, 2);
+	return r;
+}
+int cuMemAllocFromPoolAsync(uint64_t *p, size_t size, void *pool, void *stream)
+{
+	int r = NEXT(cuMemAllocFromPoolAsync, p, size, pool, stream);
+	if (r == 0 && size == SIZE) NEXT(cuStreamBeginCapture_v2, stream, 2);
+	return r;
+}
+"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_an_allocation_is_undone_although_its_stream_captures_by_then(granted, named):
+    """The pool has room, but in pieces, so the driver takes 32 MiB that do not fit. A free in the stream's order would fail."""
+    granted.put_before_driver(CAPTURES)
+    granted.script(GRAPHS, f"""
+        stream, pool = out("cuStreamCreate", c_void_p, 1), default_pool()
+        keep(pool, 1 << 40)
+        pieces = [take(20 * MiB, stream) for _ in range(2)]
+        ok(cu.cuStreamSynchronize(stream))
+        rest = alloc(2090 * MiB)
+        same(2154 * MiB)
+        assert take(20 * MiB + 512, stream, pool if {named} else None) == OOM
+        same(2154 * MiB)
+        ok(cu.cuGraphDestroy(end_capture(stream)))
+        for p in pieces:
+            give(p, stream)
+        free(rest)
+        ok(cu.cuStreamSynchronize(stream))
+        same(64 * MiB)
+    """)
+
+
+# The device's pool is another one as soon as the allocation begins.
+CHANGES = r"""
+#include <stdint.h>
+static void *pools[2];
+void cuTestPools(void *first, void *second) { pools[0] = first, pools[1] = second; }
+int cuDeviceSetMemPool(int device, void *pool);
+int cuMemAllocAsync(uint64_t *p, size_t size, void *stream)
+{
+	if (pools[1]) NEXT(cuDeviceSetMemPool, 0, pools[1]);
+	int r = NEXT(cuMemAllocAsync, p, size, stream);
+	if (pools[0]) NEXT(cuDeviceSetMemPool, 0, pools[0]);
+	return r;
+}
+"""
+
+
+def test_an_allocation_is_charged_although_the_device_has_another_pool_by_then(granted):
+    granted.put_before_driver(CHANGES)
+    granted.script(GRAPHS, """
+        before = CDLL(GRANTED_LIBRARY)
+        before.cuTestPools(new_pool(), new_pool())
+        taken_so_far = 0
+        while take(300 * MiB) != OOM:
+            taken_so_far += 1
+            assert taken_so_far <= 7, taken_so_far
+            same(taken_so_far * 300 * MiB)
+        assert taken_so_far == 7
+    """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))
