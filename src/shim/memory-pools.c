@@ -352,6 +352,17 @@ static bool mark_ending(struct object *pool, void *context)
 	return true;
 }
 
+static CUresult destroy_of_machine(CUmemoryPool pool)
+{
+	struct object object;
+	bool was_known = objects_take(OBJECT_POOL, (uintptr_t)pool, &object);
+	CUresult r = DRIVER(cuMemPoolDestroy)(pool);
+
+	if (was_known && r != CUDA_SUCCESS)
+		objects_put(&object);
+	return r;
+}
+
 /* The driver keeps a pool until the last of its memory is freed, but answers no more questions about it, so
  * its end is put off until it is empty. A device whose pool it was has its default pool again, as the driver
  * does it. */
@@ -365,6 +376,8 @@ HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
 	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
 		return DRIVER(cuMemPoolDestroy)(pool);
+	if (object.index == POOL_OF_MACHINE)
+		return destroy_of_machine(pool);
 	of.card = object.card;
 	if (!ask(&of, &reserved, &used))
 		used = object.bytes;

@@ -169,6 +169,21 @@ def test_memory_of_no_place_is_charged(granted):
     """)
 
 
+def test_the_driver_ends_a_pool_of_the_machines_memory(granted):
+    """At once, also while memory of it is in use: nothing is charged for it. (Here its memory is the GPU's.)"""
+    granted.put_before_driver(LENIENT)
+    granted.script(PLACES, """
+        pool = create(HOST)
+        p = take(300 * MiB, None, pool)
+        assert charged() == 0
+        ok(cu.cuMemPoolDestroy(pool))
+        assert cu.cuMemPoolTrimTo(pool, c_size_t(0)) not in (OK, OOM)
+        give(p)
+        sync()
+        same(0)
+    """)
+
+
 @pytest.mark.parametrize("suffix", ["", "_ptsz"])
 def test_a_pool_that_no_hook_has_seen_is_charged_from_its_first_allocation_on(granted, suffix):
     """The handle comes from the driver itself. The GPU is found by what is allocated, and need not be the stream's."""
