@@ -525,21 +525,33 @@ def test_object_over_4_mib_is_an_error(cluster):
     assert done.returncode == 1 and done.stdout == b"" and b"an object over 4 MiB" in done.stderr
 
 
+def show_large_cluster(kubectl, options):
+    """Processor time; what is shown is right, in the memory that is allowed."""
+    _, cpu, mib, text = inspect.run_once(kubectl, *options)
+    assert SANITIZED or mib * 1.048576 < inspect.GOAL_MIB
+    if options == ["-o", "json"]:
+        shown = json.loads(text)
+        assert len(shown["nodes"]) == 5000 and sum(len(n["pods"]) for n in shown["nodes"]) == 20000
+        assert (shown["allocated"], shown["total"]) == (60000, 5000 * 8 * 80)
+    else:
+        assert text.splitlines()[-1] == b"60000/3200000 (1%)"
+    return cpu
+
+
 @pytest.mark.waits
-def test_large_cluster_is_shown_within_3_s_and_100_mb(tmp_path):
-    """Processor time, since others work on this machine; the stand-in for kubectl takes about 0.1 s of it."""
+def test_large_cluster_is_shown_within_100_mb_and_in_a_time_like_a_parsers(tmp_path):
+    """Processor time, beside that of Python's parser for the same pages: the machine and who else works on it slow down
+    both. The best of up to three rounds counts."""
     kubectl, size = inspect.make_cluster(tmp_path, 5000, 20000)
     assert size > 150e6    # objects as large as real ones
-    for options in ([], ["-o", "wide"], ["-o", "json"]):
-        _, cpu, mib, text = inspect.run_once(kubectl, *options)
-        if not SANITIZED:
-            assert cpu < inspect.GOAL_S and mib * 1.048576 < inspect.GOAL_MIB
-        if options == ["-o", "json"]:
-            shown = json.loads(text)
-            assert len(shown["nodes"]) == 5000 and sum(len(n["pods"]) for n in shown["nodes"]) == 20000
-            assert (shown["allocated"], shown["total"]) == (60000, 5000 * 8 * 80)
-        else:
-            assert text.splitlines()[-1] == b"60000/3200000 (1%)"
+    every = ([], ["-o", "wide"], ["-o", "json"])
+    program, parser = [float("inf")] * len(every), float("inf")
+    for _ in range(3):
+        program = [min(best, show_large_cluster(kubectl, options)) for best, options in zip(program, every)]
+        parser = min(parser, inspect.parser_alone(tmp_path))
+        if SANITIZED or max(program) < inspect.GOAL_OF_PARSER * parser:
+            return
+    assert max(program) < inspect.GOAL_OF_PARSER * parser, (program, parser)
 
 
 def test_json_has_everything(cluster):
