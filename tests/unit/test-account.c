@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -582,6 +583,79 @@ static void while_a_keeper_lives_a_refusal_waits_for_a_sample_that_knows(void **
 	close(fd);
 }
 
+/* A keeper that runs at once on the waker's processor: its sample is complete before the wake-up returns. */
+struct prompt_keeper {
+	unsigned samples, under_way; /* under_way: samples that found a call under way */
+	unsigned blind;		     /* the first so many samples know nothing, whatever they find */
+};
+
+static struct prompt_keeper *prompt_keeper;
+
+static void sample_at_once(struct prompt_keeper *keeper)
+{
+	uint32_t wanted = atomic_load(&usage->look_wanted);
+	bool under_way = USAGE_MOVES_UNDER_WAY(atomic_load(&usage->slots[0].moves)) > 0;
+	bool knows = !under_way && keeper->samples >= keeper->blind;
+
+	keeper->samples++;
+	keeper->under_way += under_way;
+	grant_file_set_overhead(grant, 1, knows ? 0 : 300 * MIB, wanted);
+	if (knows)
+		atomic_store(&grant->live[1].known_for, GRANT_KNOWN | wanted);
+}
+
+/* (The linker puts this in the place of syscall(): meson.build.) */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
+{
+	long a[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (number == SYS_futex && prompt_keeper && a[0] == (long)&usage->look_wanted)
+		sample_at_once(prompt_keeper);
+	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static void refuse_for_overhead(struct prompt_keeper *keeper)
+{
+	int fd = open(usage_path, O_RDONLY | O_CLOEXEC), r;
+
+	account_set_path(account, usage_path);
+	usage_file_keep(fd, true);
+	grant_file_set_overhead(grant, 1, 300 * MIB, 0);
+	atomic_store(&grant->live[1].known_for, GRANT_KNOWN);
+	prompt_keeper = keeper;
+	r = account_enter_charged(account, 1, GIB);
+	prompt_keeper = NULL;
+	assert_int_equal(r, 0);
+	account_leave(account);
+	close(fd);
+}
+
+static void a_keeper_that_runs_as_soon_as_it_is_woken_finds_no_call_under_way(void **state)
+{
+	struct prompt_keeper keeper = {.blind = 0};
+
+	refuse_for_overhead(&keeper);
+	assert_int_equal(keeper.under_way, 0);
+	assert_int_equal(keeper.samples, 1);
+}
+
+static void nor_does_it_when_it_is_woken_again(void **state)
+{
+	struct prompt_keeper keeper = {.blind = 2};
+
+	refuse_for_overhead(&keeper);
+	assert_int_equal(keeper.under_way, 0);
+	assert_int_equal(keeper.samples, 3);
+}
+
 /* ---- calls under way ------------------------------------------------------------------------------------
  */
 
@@ -761,6 +835,8 @@ int main(void)
 		FILES(a_refusal_that_stale_overhead_would_cause_waits_for_the_keeper),
 		FILES(without_a_keeper_a_refusal_waits_5_ms_and_one_that_overhead_does_not_cause_not_at_all),
 		FILES(while_a_keeper_lives_a_refusal_waits_for_a_sample_that_knows),
+		FILES(a_keeper_that_runs_as_soon_as_it_is_woken_finds_no_call_under_way),
+		FILES(nor_does_it_when_it_is_woken_again),
 		FILES(a_call_is_seen_while_it_is_under_way_and_afterwards),
 		FILES(calls_of_a_dead_owner_are_not_under_way_in_its_slot),
 		FILES(a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dead_keeper),
