@@ -135,12 +135,20 @@ static int patch_pending(const struct agent *agent, struct json_object *seen, st
 	return r ? r : patch_text(patch, seen, ANNOTATION_NODE_UNIT_PENDING, other_unit ? unit : NULL);
 }
 
-/* In the same write as the inventory: without it a Node object that was made anew would have free GPUs on
- * which orphans run. */
+/* A Node object that was made anew lacks both: the write that shows its GPUs names what is held on them, or a
+ * scheduler that has just started would find GPUs free on which orphans run. */
 static int patch_held(const struct agent *agent, struct json_object *seen, struct json_object *patch)
 {
+	bool shows_gpus = json_member(patch, ANNOTATION_NODE_GPUS) &&
+			  !json_member(seen, ANNOTATION_NODE_GPUS);
+	_cleanup_free_ char *now = NULL;
 	const char *text = NULL;
 
+	if (shows_gpus) {
+		int r = leftovers_text_now(agent->leftovers, &now);
+
+		return r ? r : patch_text(patch, seen, ANNOTATION_NODE_HELD, now);
+	}
 	return leftovers_word(agent->leftovers, &text) ? patch_text(patch, seen, ANNOTATION_NODE_HELD, text)
 						       : 0;
 }

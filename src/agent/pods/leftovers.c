@@ -251,14 +251,15 @@ static void on_published(void *userdata, const struct kube_response *response)
 	struct leftovers *l = userdata;
 
 	l->request = NULL;
-	if (response->result == 0 && response->status < 300) {
-		if (l->changed)
-			loop_timer_set(l->timer, 0);
-		return;
+	if (response->result < 0 || response->status >= 300) {
+		log_warning("cannot write %s of the node: %s; trying again", ANNOTATION_NODE_HELD,
+			response->text);
+		l->changed = true;
+		loop_timer_set(l->timer, AGAIN_NS);
+	} else if (l->changed) {
+		loop_timer_set(l->timer, 0);
 	}
-	log_warning("cannot write %s of the node: %s; trying again", ANNOTATION_NODE_HELD, response->text);
-	l->changed = true;
-	loop_timer_set(l->timer, AGAIN_NS);
+	agent_changed(l->agent); /* the report may have waited for this write */
 }
 
 static void leftovers_publish(struct leftovers *l)
@@ -296,6 +297,29 @@ bool leftovers_word(const struct leftovers *l, const char **ret_text)
 	return true;
 }
 
+static bool leftover_is_unjudged(const struct leftover *pod)
+{
+	return pod->verdict == HELD_UNKNOWN && pod->n_cards > 0;
+}
+
+int leftovers_text_now(struct leftovers *l, char **ret_text)
+{
+	char *text = NULL;
+
+	if (l->request)
+		return -EAGAIN;
+	list_for_each (item, &l->pods)
+		if (leftover_is_unjudged(list_entry(item, struct leftover, item)))
+			return -EAGAIN;
+	if (l->changed ? l->n_pods > 0 : l->said != NULL) {
+		text = l->changed ? leftovers_text(l) : strdup(l->said);
+		if (!text)
+			return -ENOMEM;
+	}
+	*ret_text = text;
+	return 0;
+}
+
 static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives)
 {
 	enum held_verdict verdict = lives ? HELD_LIVES : HELD_ENDED;
@@ -322,7 +346,7 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 static void on_alive(void *userdata, const struct table *uids, const char *text)
 {
 	struct leftovers *l = userdata;
-	bool more = false;
+	bool more = false, learnt = false;
 
 	if (!uids) {
 		if (!l->complained)
@@ -337,12 +361,16 @@ static void on_alive(void *userdata, const struct table *uids, const char *text)
 		struct leftover *pod = list_entry(item, struct leftover, item);
 
 		more |= pod->verdict != HELD_ENDED;
-		if (pod->since <= l->questions && pod->verdict != HELD_ENDED)
-			leftover_judge(l, pod, table_get(uids, pod->uid));
+		if (pod->since > l->questions || pod->verdict == HELD_ENDED)
+			continue;
+		learnt |= leftover_is_unjudged(pod);
+		leftover_judge(l, pod, table_get(uids, pod->uid));
 	}
 	if (l->changed && !l->request)
 		leftovers_publish(l);
 	loop_timer_set(l->timer, more ? ASK_NS : AGAIN_NS);
+	if (learnt)
+		agent_changed(l->agent); /* the report may have waited for it */
 }
 
 static void on_timer(void *userdata)
