@@ -93,8 +93,8 @@ def test_nothing_running_is_disturbed_and_new_pods_are_served(lab, restart):
 
 @pytest.mark.long
 def test_running_pods_and_new_ones_do_without_the_kubelets_checkpoint(lab):
-    """A kubelet that cannot read it starts without one. The agent goes on with its own record. (Pods with init containers
-    that ask for GPU memory: the kubelet asks for these anew, and several such pods cannot be told apart.)"""
+    """A kubelet that cannot read it starts without one. The agent goes on with its own record. (For pods with init containers
+    that ask for GPU memory the kubelet asks anew: tests/component/test_agent_lost_record.py.)"""
     cluster = lab(NODES)
     for i in range(4):
         cluster.create(pod(f"old{i}", 3))
