@@ -15,9 +15,10 @@
 #include "model/ledger.h"
 #include "net/loop.h"
 
-/* Who opens its usage file without end gets so many looks at once and then one in so long; a program that
- * starts makes contexts and loads modules, each of which asks. */
-#define ROUNDS_AT_ONCE 10
+/* A container that opens its usage file without end gets so many looks at once, and then one in so long. A
+ * program that starts loads hundreds of modules, and where little memory is left it waits for a look at each.
+ */
+#define ROUNDS_AT_ONCE 256
 #define ROUND_NS (20 * NS_PER_MS)
 #define KEY_SIZE 520
 
