@@ -247,13 +247,24 @@ static bool reserve_of_pool(struct caller *caller, struct held *held)
 	return reserve(caller, held, bytes > POOL_STEP_BYTES ? bytes : POOL_STEP_BYTES);
 }
 
+/* With a budget one thread of a process has memory of the GPU's own pool at a time: what several have together
+ * in one pool, and in how many pieces, only the driver knows. */
+static _Atomic int async_owner;
+
 static CUresult take_async(struct caller *caller, struct held *held)
 {
-	/* What the processes' threads have together in one pool, and in how many pieces, only the driver
-	 * knows. */
-	if (caller->board->budget)
+	uint64_t bytes = in_blocks(random_size(caller, held));
+	int nobody = 0;
+	CUresult r;
+
+	if (caller->board->budget && !atomic_compare_exchange_strong(&async_owner, &nobody, 1))
 		return CUDA_ERROR_NOT_READY;
-	return cu.cuMemAllocAsync(&held->pointer, random_size(caller, held), caller->stream);
+	r = reserve(caller, held, bytes > POOL_STEP_BYTES ? bytes : POOL_STEP_BYTES)
+		    ? cu.cuMemAllocAsync(&held->pointer, held->bytes, caller->stream)
+		    : CUDA_ERROR_NOT_READY;
+	if (caller->board->budget && r != CUDA_SUCCESS)
+		atomic_store(&async_owner, 0);
+	return r;
 }
 
 static CUresult take_pooled(struct caller *caller, struct held *held)
@@ -278,6 +289,8 @@ static void give_async(struct caller *caller, struct held *held)
 	cu.cuMemFreeAsync(held->pointer, caller->stream);
 	if (caller->board->budget || caller_random(caller, 2) == 0)
 		cu.cuStreamSynchronize(caller->stream);
+	if (caller->board->budget && held->kind == KIND_ASYNC)
+		atomic_store(&async_owner, 0);
 	if (!caller->pool || held->kind != KIND_POOL)
 		return;
 	if (caller->board->budget || caller_random(caller, 4) == 0)
