@@ -198,8 +198,8 @@ static inline void grant_file_raise_overhead(struct grant_file *grant, unsigned 
 {
 	struct grant_file_live *live = &grant->live[card];
 
-	/* Not atomic_load(): the kernel would map the pages around the one that is read, 20 KiB for each grant
-	 * of the agent; a write maps one. */
+	/* Not atomic_load(): the kernel would map the pages around the one that is read, 20 KiB for each
+	 * grant of the agent; a write maps one. */
 	if (bytes > atomic_fetch_add(&live->overhead_bytes, 0))
 		atomic_store(&live->overhead_bytes, bytes);
 }

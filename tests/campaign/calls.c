@@ -247,8 +247,8 @@ static bool reserve_of_pool(struct caller *caller, struct held *held)
 	return reserve(caller, held, bytes > POOL_STEP_BYTES ? bytes : POOL_STEP_BYTES);
 }
 
-/* With a budget one thread of a process has memory of the GPU's own pool at a time: what several have together
- * in one pool, and in how many pieces, only the driver knows. */
+/* With a budget one thread of a process has memory of the GPU's own pool at a time: what several have
+ * together in one pool, and in how many pieces, only the driver knows. */
 static _Atomic int async_owner;
 
 static CUresult take_async(struct caller *caller, struct held *held)
