@@ -84,6 +84,11 @@ CUresult cuGraphInstantiateWithParams(
 	if (!params)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = instantiate(ret_handle, graph, params->flags, __func__);
+	if (r == CUDA_SUCCESS && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
+		r = cuGraphUpload(*ret_handle, params->hUploadStream);
+		if (r != CUDA_SUCCESS)
+			cuGraphExecDestroy(*ret_handle);
+	}
 	params->hErrNode_out = NULL;
 	params->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
 					       : CUDA_GRAPH_INSTANTIATE_ERROR;

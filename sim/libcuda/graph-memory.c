@@ -154,6 +154,8 @@ CUresult graph_memory_map(struct device *device, uint64_t address)
 
 	if (!region)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!device)
+		return CUDA_SUCCESS; /* memory of the machine */
 	if (!region->mapped) {
 		r = reserve(device, region->room.size);
 		region->mapped = r == CUDA_SUCCESS;

@@ -4,6 +4,7 @@
 #include "sim/libcuda/graph.h"
 #include "sim/libcuda/module.h"
 #include "sim/libcuda/pool.h"
+#include "sim/libcuda/started.h"
 
 /* A kernel's context is its module's; of a library's kernel what the caller says, or the current one. */
 CUresult task_of_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct task *ret_task)
@@ -69,15 +70,26 @@ static CUresult task_of_event(CUgraphNodeType type, CUevent handle, struct task 
 	return object_find((uintptr_t)handle, OBJECT_EVENT, &event);
 }
 
+static bool allocates(const struct graph *graph)
+{
+	for (size_t i = 0; i < graph->node_count; i++) {
+		const struct task *task = &graph->nodes[i]->task;
+
+		if (task->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+			(task->type == CU_GRAPH_NODE_TYPE_GRAPH && allocates(task->child)))
+			return true;
+	}
+	return false;
+}
+
 static CUresult task_of_child(CUgraph handle, struct task *ret_task)
 {
 	struct graph *graph;
 	CUresult r = graph_find(handle, &graph);
 
 	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_GRAPH};
-	for (size_t i = 0; r == CUDA_SUCCESS && i < graph->node_count; i++)
-		if (graph->nodes[i]->task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-			r = CUDA_ERROR_NOT_SUPPORTED;
+	if (r == CUDA_SUCCESS && allocates(graph))
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	if (r == CUDA_SUCCESS)
 		r = graph_clone(graph, &ret_task->child);
 	if (r == CUDA_SUCCESS && graph_sort(ret_task->child) < 0) {
@@ -89,16 +101,37 @@ static CUresult task_of_child(CUgraph handle, struct task *ret_task)
 	return r;
 }
 
+/* cuda.h of CUDA 13.5.37, CUmemLocationType: the ids of HOST and HOST_NUMA_CURRENT are ignored. A GPU here
+ * has one locality domain, 0, which is equivalent to the whole GPU (cuMemPoolCreate()). Whether a driver
+ * takes memory of the machine for a node was tried on no GPU; the header excludes no location. NULL: of the
+ * machine. */
+static CUresult device_of_location(const CUmemLocation *location, struct device **ret_device)
+{
+	bool host = location->type == CU_MEM_LOCATION_TYPE_HOST ||
+		    location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+		    (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
+	bool domain = location->type == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN && location->id >> 8 == 0;
+
+	*ret_device = NULL;
+	if (host)
+		return driver_version() >= 13000 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE || (domain && driver_version() >= 13040))
+		*ret_device = driver_device(location->id);
+	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult task_of_alloc(CUDA_MEM_ALLOC_NODE_PARAMS *p, struct task *ret_task)
 {
-	struct device *device = driver_device(p->poolProps.location.id);
-	CUresult r;
+	struct device *device;
+	CUresult r = device_of_location(&p->poolProps.location, &device);
 
-	if (p->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device || p->bytesize == 0 ||
-		p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_task = (struct task){
-		.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .alloc = {.size = p->bytesize, .device = device}};
+	if (r == CUDA_SUCCESS &&
+		(p->bytesize == 0 || p->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r != CUDA_SUCCESS)
+		return r;
+	*ret_task = (struct task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+		.alloc = {.size = p->bytesize, .device = device, .location = p->poolProps.location}};
 	r = graph_memory_new(device, p->bytesize, &ret_task->alloc.address);
 	if (r == CUDA_SUCCESS)
 		p->dptr = ret_task->alloc.address;
@@ -293,6 +326,37 @@ static CUresult task_of_params(CUgraphNodeParams *p, struct task *ret_task)
 	}
 }
 
+static bool contains(const struct graph *outer, const struct graph *inner)
+{
+	bool found = outer == inner;
+
+	for (size_t i = 0; !found && i < outer->node_count; i++)
+		found = outer->nodes[i]->task.type == CU_GRAPH_NODE_TYPE_GRAPH &&
+			contains(outer->nodes[i]->task.child, inner);
+	return found;
+}
+
+/* The graph itself becomes the node's, with what it allocates: cuda.h of CUDA 13.5.37,
+ * CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE. */
+static CUresult move_child(
+	CUgraphNode *ret_handle, CUgraph graph, const CUgraphNode *dependencies, size_t count, CUgraph handle)
+{
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	struct graph *parent;
+	CUresult r = graph_find(graph, &parent);
+
+	if (r == CUDA_SUCCESS)
+		r = graph_find(handle, &task.child);
+	if (r == CUDA_SUCCESS &&
+		(task.child->owned || contains(task.child, parent) || graph_sort(task.child) < 0))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS)
+		r = graph_add_api(ret_handle, graph, dependencies, count, &task);
+	if (r == CUDA_SUCCESS)
+		task.child->owned = true;
+	return r;
+}
+
 CUresult cuGraphAddNode_v2(CUgraphNode *ret_handle, CUgraph graph, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
@@ -300,6 +364,9 @@ CUresult cuGraphAddNode_v2(CUgraphNode *ret_handle, CUgraph graph, const CUgraph
 	CUresult r = call_begin(&call, __func__);
 	struct task task;
 
+	if (r == CUDA_SUCCESS && params && params->type == CU_GRAPH_NODE_TYPE_GRAPH &&
+		params->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE && driver_version() >= 12090)
+		return move_child(ret_handle, graph, dependencies, count, params->graph.graph);
 	if (r == CUDA_SUCCESS)
 		r = params ? task_of_params(params, &task) : CUDA_ERROR_INVALID_VALUE;
 	return add(ret_handle, graph, dependencies, count, &task, r);

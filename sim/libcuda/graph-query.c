@@ -262,8 +262,7 @@ CUresult cuGraphMemAllocNodeGetParams(CUgraphNode handle, CUDA_MEM_ALLOC_NODE_PA
 	if (r != CUDA_SUCCESS)
 		return r;
 	*ret = (CUDA_MEM_ALLOC_NODE_PARAMS){.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-						    .location = {CU_MEM_LOCATION_TYPE_DEVICE,
-							    (int)(node->task.alloc.device - driver.devices)}},
+						    .location = node->task.alloc.location},
 		.bytesize = node->task.alloc.size,
 		.dptr = node->task.alloc.address};
 	return CUDA_SUCCESS;

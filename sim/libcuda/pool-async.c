@@ -9,7 +9,10 @@
 static CUresult capture_allocation(
 	struct stream *stream, struct device *device, size_t size, CUdeviceptr *ret)
 {
-	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .alloc = {.size = size, .device = device}};
+	struct task task = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+		.alloc = {.size = size,
+			.device = device,
+			.location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)(device - driver.devices)}}};
 	CUresult r = graph_memory_new(device, size, &task.alloc.address);
 
 	if (r != CUDA_SUCCESS)

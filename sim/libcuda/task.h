@@ -42,7 +42,8 @@ struct task {
 		uint64_t address;    /* of a free */
 		struct {
 			uint64_t address, size;
-			struct device *device;
+			struct device *device; /* NULL: memory of the machine */
+			CUmemLocation location;
 		} alloc;
 	};
 };

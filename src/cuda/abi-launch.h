@@ -150,9 +150,14 @@ typedef struct {
 	CUDA_MEMCPY3D copyParams;
 } CUDA_MEMCPY_NODE_PARAMS;
 
+typedef enum {
+	CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE = 0,
+	CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE = 1, /* since 12.9 */
+} CUgraphChildGraphNodeOwnership;
+
 typedef struct {
 	CUgraph graph;
-	int ownership; /* since 12.9; 0: cloned */
+	CUgraphChildGraphNodeOwnership ownership;
 } CUDA_CHILD_GRAPH_NODE_PARAMS;
 
 typedef struct {

@@ -196,12 +196,6 @@ HOOK CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 	return settled(DRIVER(cuMemPoolTrimTo)(pool, keep));
 }
 
-HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
-{
-	graphs_trimmed();
-	return settled(DRIVER(cuDeviceGraphMemTrim)(device));
-}
-
 /* At a synchronisation pools give back what is above their threshold. */
 HOOK CUresult cuCtxSynchronize(void)
 {

@@ -9,71 +9,13 @@
  * make room first.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/graph-needs.h"
 #include "shim/memory.h"
 #include "shim/memory-pools.h"
-#include "shim/objects.h"
 #include "shim/pacing-graphs.h"
-
-#define DEPTH_MAX 16
-
-/* Whether a graph of this process can have allocations: only then each is looked through when it is
- * instantiated. */
-static _Atomic bool graphs_may_allocate;
-
-void graphs_allocate(void)
-{
-	atomic_store_explicit(&graphs_may_allocate, true, memory_order_relaxed);
-}
-
-struct need {
-	uint64_t bytes;
-	int device; /* -1: none */
-};
-
-static void need_of_graph(CUgraph graph, unsigned depth, struct need *need);
-
-static void need_of_node(CUgraphNode node, unsigned depth, struct need *need)
-{
-	CUDA_MEM_ALLOC_NODE_PARAMS params;
-	CUgraphNodeType type;
-	CUgraph child;
-
-	if (DRIVER(cuGraphNodeGetType)(node, &type) != CUDA_SUCCESS)
-		return;
-	if (type == CU_GRAPH_NODE_TYPE_GRAPH &&
-		DRIVER(cuGraphChildGraphNodeGetGraph)(node, &child) == CUDA_SUCCESS)
-		need_of_graph(child, depth + 1, need);
-	if (type != CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
-		DRIVER(cuGraphMemAllocNodeGetParams)(node, &params) != CUDA_SUCCESS)
-		return;
-	need->bytes += memory_rounded(params.bytesize);
-	need->device = params.poolProps.location.id;
-}
-
-static void need_of_graph(CUgraph graph, unsigned depth, struct need *need)
-{
-	CUgraphNode *nodes;
-	size_t count = 0;
-
-	if (depth > DEPTH_MAX || DRIVER(cuGraphGetNodes)(graph, NULL, &count) != CUDA_SUCCESS || count == 0)
-		return;
-	nodes = calloc(count, sizeof(CUgraphNode));
-	if (!nodes)
-		return;
-	if (DRIVER(cuGraphGetNodes)(graph, nodes, &count) == CUDA_SUCCESS)
-		for (size_t i = 0; i < count; i++)
-			need_of_node(nodes[i], depth, need);
-	free(nodes);
-}
-
-static struct reserve_of graph_memory(const struct object *exec)
-{
-	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = exec->index, .card = exec->card};
-}
 
 /* ---- taking it ------------------------------------------------------------------------------------------
  */
@@ -81,14 +23,14 @@ static struct reserve_of graph_memory(const struct object *exec)
 static _Atomic uint32_t trims; /* who was mapped before the last one may not be any more */
 static _Atomic bool has_overgrown[GRANT_FILE_CARDS_MAX];
 
-void graphs_trimmed(void)
+static struct reserve_of graph_memory(const struct object *need)
 {
-	atomic_fetch_add(&trims, 1);
+	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = need->index, .card = need->card};
 }
 
 static void trim(const struct reserve_of *of)
 {
-	graphs_trimmed();
+	atomic_fetch_add(&trims, 1);
 	DRIVER(cuDeviceGraphMemTrim)((CUdevice)of->key);
 	pools_settle();
 }
@@ -108,100 +50,141 @@ static CUresult shrink(const struct reserve_of *of)
 }
 
 /* What is mapped needs no more. count: one more than the trims there had been when it was. */
-static CUresult take_begin(struct growth *growth, const struct object *exec)
+static uint64_t bytes_to_map(const struct object *need)
 {
-	struct reserve_of of = graph_memory(exec);
-	uint64_t bytes = exec->count == atomic_load(&trims) + 1 ? 0 : exec->bytes;
-	CUresult r = shrink(&of);
+	return need->count == atomic_load(&trims) + 1 ? 0 : need->bytes;
+}
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	r = growth_begin(growth, &of, bytes, bytes);
+/* Begins the call, and pays for its first GPU. */
+static CUresult pay_first(struct growth *growth, const struct object *need)
+{
+	struct reserve_of of = graph_memory(need);
+	uint64_t bytes = bytes_to_map(need);
+	CUresult r = growth_begin(growth, &of, bytes, bytes);
+
 	if (r != CUDA_ERROR_OUT_OF_MEMORY)
 		return r;
 	trim(&of);
-	return growth_begin(growth, &of, exec->bytes, exec->bytes);
+	return growth_begin(growth, &of, need->bytes, need->bytes);
 }
 
-static bool note_mapped(struct object *exec, void *context)
+/* Within the call. Neither trims nor waits for a sample, which concludes little while a call is under way. */
+static CUresult pay_another(struct growth *growth, const struct object *need)
 {
-	exec->count = *(uint32_t *)context;
-	return exec->bytes > 0;
+	struct reserve_of of = graph_memory(need);
+
+	return growth_join(growth, &of, bytes_to_map(need));
+}
+
+/* All GPUs or none. *ret_refused: the GPU that has no room. */
+static CUresult pay_all(struct growth *growths, const struct needs *needs, unsigned *ret_refused)
+{
+	CUresult r = pay_first(&growths[0], &needs->of[0]);
+	unsigned paid = 1;
+
+	if (r != CUDA_SUCCESS) {
+		*ret_refused = 0;
+		return r;
+	}
+	while (paid < needs->count) {
+		r = pay_another(&growths[paid], &needs->of[paid]);
+		if (r != CUDA_SUCCESS)
+			break;
+		paid++;
+	}
+	if (paid == needs->count)
+		return CUDA_SUCCESS;
+	for (unsigned i = 0; i < paid; i++)
+		memory_refund(growths[i].of.card, growths[i].paid);
+	growth_end(&growths[0]);
+	*ret_refused = paid;
+	return r;
+}
+
+/* A GPU that is refused while others are paid becomes the first: then its memory is trimmed, and a sample
+ * waited for. What then has no room is refused. */
+static CUresult take_begin(struct growth *growths, struct needs *needs)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < needs->count; i++) {
+		struct reserve_of of = graph_memory(&needs->of[i]);
+
+		r = shrink(&of);
+		if (r != CUDA_SUCCESS)
+			return r;
+	}
+	for (unsigned tries = 0; tries < 2 * needs->count; tries++) {
+		unsigned refused = 0;
+		struct object first = needs->of[0];
+
+		r = pay_all(growths, needs, &refused);
+		if (r == CUDA_SUCCESS || refused == 0)
+			return r;
+		needs->of[0] = needs->of[refused];
+		needs->of[refused] = first;
+	}
+	return r;
 }
 
 /* The driver may have taken more than was paid: on a full GPU it gives the memory of a graph that rests to
  * another, and takes memory again when the first one is launched. What runs cannot be called back, but what
  * rests can go. */
-static CUresult take_end(struct growth *growth, const struct object *exec, uint32_t trims_before, CUresult r)
+static void take_end(struct growth *growths, const struct needs *needs)
 {
-	uint32_t mapped = trims_before + 1;
-
-	if (r == CUDA_SUCCESS)
-		objects_change(OBJECT_EXEC, exec->key, note_mapped, &mapped);
-	if (growth_settle(growth) != CUDA_SUCCESS) {
-		trim(&growth->of);
-		if (growth_catch_up(&growth->of) != CUDA_SUCCESS)
-			atomic_store(&has_overgrown[exec->card], true);
+	for (unsigned i = 0; i < needs->count; i++) {
+		if (growth_settle(&growths[i]) == CUDA_SUCCESS)
+			continue;
+		trim(&growths[i].of);
+		if (growth_catch_up(&growths[i].of) != CUDA_SUCCESS)
+			atomic_store(&has_overgrown[growths[i].of.card], true);
 	}
-	growth_end(growth);
-	return r;
+	growth_end(&growths[0]);
 }
 
 static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))
 {
-	struct growth growth;
-	struct object object;
+	struct growth growths[GRANT_FILE_CARDS_MAX];
+	struct needs needs;
 	uint32_t before;
 	CUresult r;
 
-	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed) ||
-		!objects_get(OBJECT_EXEC, (uintptr_t)exec, &object))
+	needs_of_exec(exec, &needs);
+	if (needs.count == 0)
 		return driver(exec, stream);
-	r = take_begin(&growth, &object);
+	r = take_begin(growths, &needs);
 	if (r != CUDA_SUCCESS)
 		return r;
 	before = atomic_load(&trims);
-	return take_end(&growth, &object, before, driver(exec, stream));
+	r = driver(exec, stream);
+	if (r == CUDA_SUCCESS)
+		note_mapped_needs(exec, &needs, before + 1);
+	take_end(growths, &needs);
+	return r;
 }
 
 /* ---- hooks ----------------------------------------------------------------------------------------------
  */
 
-static bool describe(CUgraph graph, struct object *ret_exec)
+/* After a successful instantiation. Another thread may add nodes to the graph meanwhile, but nobody can take
+ * allocations out of it (cuda.h of CUDA 13.5.37, cuGraphAddMemAllocNode()). */
+static CUresult instantiated(CUgraphExec exec, CUgraph graph)
 {
-	struct need need = {.device = -1};
+	struct needs needs;
+	CUresult r = needs_of_graph(graph, &needs);
 
-	*ret_exec = (struct object){.kind = OBJECT_EXEC};
-	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed))
-		return false;
-	need_of_graph(graph, 0, &need);
-	if (need.bytes == 0 || cuda_device_card(need.device) < 0)
-		return false; /* none, or of the machine's memory */
-	ret_exec->bytes = need.bytes;
-	ret_exec->card = (uint32_t)cuda_device_card(need.device);
-	ret_exec->index = (uint32_t)need.device;
-	return true;
-}
-
-/* After a successful instantiation. */
-static CUresult enter(CUgraphExec exec, CUgraph graph)
-{
-	struct object object;
-
-	if (!describe(graph, &object))
-		return CUDA_SUCCESS;
-	object.key = (uintptr_t)exec;
-	if (objects_put(&object) == 0)
-		return CUDA_SUCCESS;
-	DRIVER(cuGraphExecDestroy)(exec);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	if (r == CUDA_SUCCESS)
+		r = keep_needs(exec, &needs);
+	if (r != CUDA_SUCCESS)
+		DRIVER(cuGraphExecDestroy)(exec);
+	return r;
 }
 
 HOOK CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
 	CUresult r = DRIVER(cuGraphInstantiate)(exec, graph, node, log, size);
 
-	return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
+	return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
 }
 
 HOOK CUresult cuGraphInstantiate_v2(
@@ -209,14 +192,14 @@ HOOK CUresult cuGraphInstantiate_v2(
 {
 	CUresult r = DRIVER(cuGraphInstantiate_v2)(exec, graph, node, log, size);
 
-	return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
+	return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
 }
 
 HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
 	CUresult r = DRIVER(cuGraphInstantiateWithFlags)(exec, graph, flags);
 
-	return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
+	return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
 }
 
 typedef CUresult (*instantiate)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
@@ -226,24 +209,31 @@ static CUresult instantiate_with(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, instantiate driver)
 {
 	bool uploads = cuda_is_started() && params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
-	struct growth growth;
-	struct object object;
+	struct growth growths[GRANT_FILE_CARDS_MAX];
+	struct needs needs = {0};
 	uint32_t before;
 	CUresult r;
 
-	if (!uploads || !describe(graph, &object)) {
-		r = driver(exec, graph, params);
-		return r == CUDA_SUCCESS ? enter(*exec, graph) : r;
+	if (uploads) {
+		r = needs_of_graph(graph, &needs);
+		if (r != CUDA_SUCCESS)
+			return r;
 	}
-	r = take_begin(&growth, &object);
+	if (needs.count == 0) {
+		r = driver(exec, graph, params);
+		return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
+	}
+	r = take_begin(growths, &needs);
 	if (r != CUDA_SUCCESS)
 		return r;
 	before = atomic_load(&trims);
 	r = driver(exec, graph, params);
 	if (r == CUDA_SUCCESS)
-		r = enter(*exec, graph);
-	object.key = r == CUDA_SUCCESS ? (uintptr_t)*exec : 0;
-	return take_end(&growth, &object, before, r);
+		r = instantiated(*exec, graph);
+	if (r == CUDA_SUCCESS)
+		note_mapped_needs(*exec, &needs, before + 1);
+	take_end(growths, &needs);
+	return r;
 }
 
 HOOK CUresult cuGraphInstantiateWithParams(
@@ -294,15 +284,26 @@ HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
 
 HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
-	struct object object;
-	bool known = objects_take(OBJECT_EXEC, (uintptr_t)exec, &object);
-	CUresult r = DRIVER(cuGraphExecDestroy)(exec);
+	struct needs needs;
+	CUresult r;
 
+	forget_needs(exec, &needs);
+	r = DRIVER(cuGraphExecDestroy)(exec);
 	pacing_renew(graph_key(exec)); /* (its handle may be another's next) */
-	if (known && r == CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS)
+		keep_needs(exec, &needs);
+	else if (needs.count > 0)
 		pools_settle();
-	else if (known)
-		objects_put(&object);
+	return r;
+}
+
+HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	CUresult r;
+
+	atomic_fetch_add(&trims, 1);
+	r = DRIVER(cuDeviceGraphMemTrim)(device);
+	pools_settle();
 	return r;
 }
 
@@ -310,8 +311,7 @@ HOOK CUresult cuGraphDestroy(CUgraph graph)
 {
 	CUresult r = DRIVER(cuGraphDestroy)(graph);
 
-	if (atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed))
-		pools_settle();
+	pools_settle();
 	return r;
 }
 

@@ -228,16 +228,31 @@ static CUresult begin_unpaid(struct growth *growth)
 	return r;
 }
 
-CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
+static bool has_unused(const struct reserve_of *of, uint64_t bytes)
 {
 	uint64_t reserved, used;
 
+	return ask(of, &reserved, &used) && reserved >= used && reserved - used >= bytes;
+}
+
+CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
+{
 	*growth = (struct growth){.of = *of, .paid = most};
 	graphs_allocate(); /* the stream may be captured */
 	remember(of);
-	if (!ask(of, &reserved, &used) || reserved < used || reserved - used < bytes)
+	if (!has_unused(of, bytes))
 		return memory_enter(of->card, most);
 	return memory_try_enter(of->card, most) ? CUDA_SUCCESS : begin_unpaid(growth);
+}
+
+CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
+{
+	*growth = (struct growth){.of = *of, .paid = bytes};
+	remember(of);
+	if (memory_try_charge(of->card, bytes))
+		return CUDA_SUCCESS;
+	growth->paid = 0;
+	return has_unused(of, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void growth_end(const struct growth *growth)

@@ -35,6 +35,10 @@ CUresult pool_enter(CUmemoryPool pool, int card);
  * (memory_enter()) until growth_end(), or CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most);
 
+/* growth_join() - the same for the graph memory of another GPU, within the call that growth_begin() began; it
+ * does not wait, and a refusal is not noted. */
+CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes);
+
 /* growth_settle() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has
  * grown by more than was paid, and there is no room for that: the caller gives back what it got. */
 CUresult growth_settle(struct growth *growth);
@@ -50,6 +54,3 @@ void pools_settle(void);
 
 /* graphs_allocate() - from now on a graph may have allocations: made by hand, or captured. */
 void graphs_allocate(void);
-
-/* graphs_trimmed() - graphs may have lost the memory that they had at their last launch. */
-void graphs_trimmed(void);

@@ -38,6 +38,14 @@ bool memory_try_enter(unsigned card, uint64_t bytes)
 	       account_enter_tried(session->account, card, bytes) == 0;
 }
 
+bool memory_try_charge(unsigned card, uint64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	return session && account_has_room(session->account, card, bytes) &&
+	       account_try(session->account, card, bytes) == 0;
+}
+
 bool memory_has_plenty(unsigned card, uint64_t most, uint64_t each)
 {
 	const struct shim_session *session = session_get();

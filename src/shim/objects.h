@@ -26,7 +26,8 @@ enum object_kind {
 	OBJECT_EXPORT,	     /* memory of this process that others may have, by address */
 	OBJECT_IMPORT,	     /* memory of others, by address; count: how many times it was opened */
 	OBJECT_EXTERNAL,     /* CUexternalMemory */
-	OBJECT_EXEC,	     /* CUgraphExec that allocates; bytes: how much */
+	OBJECT_EXEC,	     /* CUgraphExec that allocates; bytes: a bit for each GPU of the grant */
+	OBJECT_EXEC_NEED,    /* what it allocates on one of them; index: the device, count: memory-graphs.c */
 };
 
 struct object {

@@ -1,0 +1,207 @@
+#include "shim/graph-needs.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/memory.h"
+#include "shim/memory-pools.h"
+#include "shim/shim.h"
+
+#define GRAPHS_MAX (1u << 20) /* a graph and the graphs that are nested in it */
+
+/* Whether a graph of this process can have allocations: only then each is looked through when it is
+ * instantiated. */
+static _Atomic bool graphs_may_allocate;
+
+void graphs_allocate(void)
+{
+	atomic_store_explicit(&graphs_may_allocate, true, memory_order_relaxed);
+}
+
+/* Graphs that are still to be looked through. Child graphs may be nested to any depth. */
+struct graph_list {
+	CUgraph *graphs;
+	size_t count, room, total;
+};
+
+static CUresult add_graph(struct graph_list *list, CUgraph graph)
+{
+	if (list->total++ >= GRAPHS_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (list->count == list->room) {
+		size_t room = list->room ? list->room * 2 : 16;
+		CUgraph *graphs = reallocarray(list->graphs, room, sizeof(*graphs));
+
+		if (!graphs)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		list->graphs = graphs;
+		list->room = room;
+	}
+	list->graphs[list->count++] = graph;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_bytes(struct needs *needs, CUdevice device, uint64_t bytes)
+{
+	int card = cuda_device_card(device);
+	struct object *need = needs->of;
+
+	if (card < 0)
+		return cuda_refuse_device();
+	while (need < needs->of + needs->count && need->card != (uint32_t)card)
+		need++;
+	if (need == needs->of + needs->count) {
+		*need = (struct object){
+			.kind = OBJECT_EXEC_NEED, .card = (uint32_t)card, .index = (uint32_t)device};
+		needs->count++;
+	}
+	if (__builtin_add_overflow(need->bytes, memory_rounded(bytes), &need->bytes))
+		need->bytes = UINT64_MAX;
+	return CUDA_SUCCESS;
+}
+
+/* cuda.h of CUDA 13.5.37, CUmemLocationType: of HOST and HOST_NUMA_CURRENT the id is ignored. Managed memory
+ * of the machine may move to a GPU, and what else there is the shim does not know. */
+static CUresult add_allocation(struct needs *needs, const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	CUmemLocation location = params->poolProps.location;
+	bool host = location.type == CU_MEM_LOCATION_TYPE_HOST ||
+		    location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+		    location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+	CUdevice device;
+
+	if (cuda_location_device(location, &device))
+		return add_bytes(needs, device, params->bytesize);
+	if (host && params->poolProps.allocType == CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_SUCCESS;
+	shim_log("refused a graph: it allocates memory of type %d at a location of type %d, which no GPU can "
+		 "be "
+		 "charged for",
+		(int)params->poolProps.allocType, (int)location.type);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* No allocation is in the body of a conditional node (cuda.h of CUDA 13.5.37,
+ * CUDA_CONDITIONAL_NODE_PARAMS). */
+static CUresult add_node(struct needs *needs, struct graph_list *list, CUgraphNode node)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params;
+	CUgraphNodeType type;
+	CUgraph child;
+	CUresult r = DRIVER(cuGraphNodeGetType)(node, &type);
+
+	if (r == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_GRAPH) {
+		r = DRIVER(cuGraphChildGraphNodeGetGraph)(node, &child);
+		return r == CUDA_SUCCESS ? add_graph(list, child) : r;
+	}
+	if (r == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+		r = DRIVER(cuGraphMemAllocNodeGetParams)(node, &params);
+		return r == CUDA_SUCCESS ? add_allocation(needs, &params) : r;
+	}
+	return r;
+}
+
+static CUresult add_nodes(struct needs *needs, struct graph_list *list, CUgraph graph)
+{
+	CUgraphNode *nodes;
+	size_t count = 0;
+	CUresult r = DRIVER(cuGraphGetNodes)(graph, NULL, &count);
+
+	if (r != CUDA_SUCCESS || count == 0)
+		return r;
+	nodes = calloc(count, sizeof(CUgraphNode));
+	if (!nodes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = DRIVER(cuGraphGetNodes)(graph, nodes, &count);
+	for (size_t i = 0; r == CUDA_SUCCESS && i < count; i++)
+		r = add_node(needs, list, nodes[i]);
+	free(nodes);
+	return r;
+}
+
+CUresult needs_of_graph(CUgraph graph, struct needs *ret_needs)
+{
+	struct graph_list list = {0};
+	CUresult r;
+
+	ret_needs->count = 0;
+	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed))
+		return CUDA_SUCCESS;
+	r = add_graph(&list, graph);
+	while (r == CUDA_SUCCESS && list.count > 0)
+		r = add_nodes(ret_needs, &list, list.graphs[--list.count]);
+	free(list.graphs);
+	return r;
+}
+
+/* ---- what an executable graph needs ----------------------------------------------------------------------
+ *
+ * OBJECT_EXEC says of which GPUs (bytes: a bit for each), and an OBJECT_EXEC_NEED for each of them how much.
+ */
+
+_Static_assert(GRANT_FILE_CARDS_MAX <= 64, "a bit for each, and six bits above the addresses of programs");
+
+static uint64_t need_key(CUgraphExec exec, unsigned card)
+{
+	return (uintptr_t)exec ^ (uint64_t)card << 58;
+}
+
+void forget_needs(CUgraphExec exec, struct needs *ret_needs)
+{
+	struct object entry;
+
+	ret_needs->count = 0;
+	if (!objects_take(OBJECT_EXEC, (uintptr_t)exec, &entry))
+		return;
+	for (unsigned card = 0; card < GRANT_FILE_CARDS_MAX; card++)
+		if (entry.bytes >> card & 1 && objects_take(OBJECT_EXEC_NEED, need_key(exec, card),
+						       &ret_needs->of[ret_needs->count]))
+			ret_needs->count++;
+}
+
+CUresult keep_needs(CUgraphExec exec, struct needs *needs)
+{
+	struct object entry = {.kind = OBJECT_EXEC, .key = (uintptr_t)exec};
+	int r = 0;
+
+	for (unsigned i = 0; i < needs->count; i++)
+		entry.bytes |= UINT64_C(1) << needs->of[i].card;
+	if (needs->count > 0)
+		r = objects_put(&entry);
+	for (unsigned i = 0; i < needs->count && r == 0; i++) {
+		needs->of[i].key = need_key(exec, needs->of[i].card);
+		r = objects_put(&needs->of[i]);
+	}
+	if (r == 0)
+		return CUDA_SUCCESS;
+	forget_needs(exec, needs);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static bool set_count(struct object *need, void *context)
+{
+	need->count = *(uint32_t *)context;
+	return true;
+}
+
+void needs_of_exec(CUgraphExec exec, struct needs *ret_needs)
+{
+	struct object entry;
+
+	ret_needs->count = 0;
+	if (!atomic_load_explicit(&graphs_may_allocate, memory_order_relaxed) ||
+		!objects_get(OBJECT_EXEC, (uintptr_t)exec, &entry))
+		return;
+	for (uint64_t left = entry.bytes; left != 0; left &= left - 1)
+		if (objects_get(OBJECT_EXEC_NEED, need_key(exec, (unsigned)__builtin_ctzll(left)),
+			    &ret_needs->of[ret_needs->count]))
+			ret_needs->count++;
+}
+
+void note_mapped_needs(CUgraphExec exec, const struct needs *needs, uint32_t trims)
+{
+	for (unsigned i = 0; i < needs->count; i++)
+		objects_edit(OBJECT_EXEC_NEED, need_key(exec, needs->of[i].card), set_count, &trims);
+}
