@@ -157,3 +157,37 @@ def test_free_memory_is_right_after_the_end_of_what_no_call_shows(machine):    #
         print("ok")
         """)
     assert done.stdout == "ok\n", done.stderr
+
+
+def test_free_memory_is_right_after_the_end_of_an_ipc_import(machine):    # noqa: F811
+    """The maker has ended, so what it let others have counts until the import is closed."""
+    maker = textwrap.dedent(CUDA) + textwrap.dedent("""
+        context()
+        p, handle = c_uint64(), (c_ubyte * 64)()
+        assert cuda.cuMemAlloc_v2(byref(p), c_size_t(256 << 20)) == 0
+        assert cuda.cuIpcGetMemHandle(handle, p) == 0
+        print(bytes(handle).hex(), flush=True)
+        sys.stdin.read()
+        """)
+    done = machine.python(f"""
+        import subprocess
+        class Handle(Structure):
+            _fields_ = [("bytes", c_ubyte * 64)]
+        context()
+        left = memory()[0]
+        maker = subprocess.Popen([sys.executable, "-c", {maker!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        handle = Handle.from_buffer_copy(bytes.fromhex(maker.stdout.readline()))
+        p = c_uint64()
+        assert cuda.cuIpcOpenMemHandle_v2(byref(p), handle, 1) == 0
+        maker.kill()
+        maker.wait()
+        deadline = time.monotonic() + 30
+        while memory()[0] != left - (256 << 20):
+            assert time.monotonic() < deadline, (memory()[0], left)
+            time.sleep(.01)
+        assert cuda.cuIpcCloseMemHandle(p) == 0
+        now = memory()[0]
+        assert now == left, (now, left)
+        print("ok")
+        """)
+    assert done.stdout == "ok\n", done.stderr
