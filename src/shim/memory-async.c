@@ -71,10 +71,15 @@ static CUresult allocate_charged(const struct reserve_of *of, CUdeviceptr *addre
 	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)of->key;
 	struct growth growth;
 	CUdeviceptr got;
-	CUresult r = begin(&growth, of, size, stream), settled;
+	CUresult r = pool_use(of), settled;
 
 	if (r != CUDA_SUCCESS)
 		return r;
+	r = begin(&growth, of, size, stream);
+	if (r != CUDA_SUCCESS) {
+		pool_leave(of);
+		return r;
+	}
 	r = take(address ? &got : NULL, size, pool, stream);
 	settled = growth_settle(&growth);
 	if (r == CUDA_SUCCESS && settled != CUDA_SUCCESS) {
@@ -82,6 +87,7 @@ static CUresult allocate_charged(const struct reserve_of *of, CUdeviceptr *addre
 		r = settled;
 	}
 	growth_end(&growth);
+	pool_leave(of);
 	if (r == CUDA_SUCCESS)
 		*address = got;
 	return r;

@@ -114,6 +114,41 @@ CUresult pool_enter(CUmemoryPool pool, int card)
 									       : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+struct use {
+	uint32_t card;
+	bool ending;
+};
+
+static bool begin_use(struct object *pool, void *context)
+{
+	struct use *use = context;
+
+	claim(pool, use->card);
+	use->ending = pool->count > 0;
+	pool->stamp += !use->ending;
+	return true;
+}
+
+static bool end_use(struct object *pool, void *context)
+{
+	pool->stamp--;
+	return true;
+}
+
+CUresult pool_use(const struct reserve_of *of)
+{
+	struct use use = {.card = of->card};
+
+	if (objects_change(of->kind, of->key, begin_use, &use) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return use.ending ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+void pool_leave(const struct reserve_of *of)
+{
+	objects_edit(of->kind, of->key, end_use, NULL);
+}
+
 struct settlement {
 	uint32_t card;
 	uint64_t reserved; /* what the driver says */
@@ -162,29 +197,58 @@ static CUresult settle_alone(const struct reserve_of *of, uint64_t paid, bool *r
 }
 
 /* One thread at a time: an answer of the driver says what is missing only as long as no other thread has paid
- * that. (The driver is asked for a number here, which does not wait for the GPU.) */
-static CUresult settle_now(const struct reserve_of *of, uint64_t paid, bool *ret_unused)
+ * that, and as the pool is there. (The driver is asked for a number here, which does not wait for the GPU.)
+ */
+static void lock_settling(void)
 {
 	struct known *all = known_get();
-	CUresult r;
 
 	if (all)
 		private_lock(&all->settling);
-	r = settle_alone(of, paid, ret_unused);
+}
+
+static void unlock_settling(void)
+{
+	struct known *all = known_get();
+
 	if (all)
 		private_unlock(&all->settling);
+}
+
+static CUresult settle_now(const struct reserve_of *of, uint64_t paid)
+{
+	CUresult r;
+
+	lock_settling();
+	r = settle_alone(of, paid, NULL);
+	unlock_settling();
 	return r;
 }
 
-static void end_pool(const struct reserve_of *of)
+/* The driver knows it no longer when its charge goes. */
+static CUresult end_pool(const struct reserve_of *of)
 {
 	struct object object;
+	CUresult r;
 
 	if (!objects_take(of->kind, of->key, &object))
-		return;
-	forget(of);
-	if (DRIVER(cuMemPoolDestroy)((CUmemoryPool)(uintptr_t)of->key) == CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = DRIVER(cuMemPoolDestroy)((CUmemoryPool)(uintptr_t)of->key);
+	if (r == CUDA_SUCCESS) {
+		forget(of);
 		memory_refund(of->card, object.bytes);
+	} else {
+		object.count = 0;
+		objects_put(&object);
+	}
+	return r;
+}
+
+/* A pool that is to end, and from which no call allocates, is used less and less. So what the driver says of
+ * it afterwards stays true. */
+static bool is_ending(const struct object *pool)
+{
+	return pool->kind == OBJECT_POOL && pool->count && pool->stamp == 0;
 }
 
 static void settle_known(const struct reserve_of *of)
@@ -192,9 +256,13 @@ static void settle_known(const struct reserve_of *of)
 	struct object object;
 	bool unused = false;
 
-	settle_now(of, 0, &unused);
-	if (unused && of->kind == OBJECT_POOL && objects_get(of->kind, of->key, &object) && object.count)
-		end_pool(of);
+	lock_settling();
+	if (objects_get(of->kind, of->key, &object)) {
+		settle_alone(of, 0, &unused);
+		if (unused && is_ending(&object))
+			end_pool(of);
+	}
+	unlock_settling();
 }
 
 void pools_settle(void)
@@ -264,13 +332,13 @@ void growth_end(const struct growth *growth)
 
 CUresult growth_settle(struct growth *growth)
 {
-	return settle_now(&growth->of, growth->paid, NULL);
+	return settle_now(&growth->of, growth->paid);
 }
 
 CUresult growth_catch_up(const struct reserve_of *of)
 {
 	remember(of);
-	return settle_now(of, 0, NULL);
+	return settle_now(of, 0);
 }
 
 /* ---- hooks ------------------------------------------------------------------------------------------- */
@@ -378,41 +446,55 @@ static CUresult destroy_of_machine(CUmemoryPool pool)
 	return r;
 }
 
+/* The driver ends no GPU's own pool. */
+static bool is_default(CUmemoryPool pool)
+{
+	CUmemoryPool of_device;
+	int count = 0;
+
+	DRIVER(cuDeviceGetCount)(&count);
+	for (int i = 0; i < count; i++)
+		if (DRIVER(cuDeviceGetDefaultMemPool)(&of_device, i) == CUDA_SUCCESS && of_device == pool)
+			return true;
+	return false;
+}
+
+static CUresult end_or_put_off(const struct reserve_of *of)
+{
+	uint64_t reserved, used = 0, none = 0;
+	struct object object;
+	bool twice = false;
+
+	if (!objects_edit(of->kind, of->key, mark_ending, &twice) || twice ||
+		!objects_get(of->kind, of->key, &object))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ask(of, &reserved, &used))
+		used = object.bytes;
+	if (used == 0 && is_ending(&object))
+		return end_pool(of);
+	remember(of);
+	return DRIVER(cuMemPoolSetAttribute)(
+		(CUmemoryPool)(uintptr_t)of->key, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
+}
+
 /* The driver keeps a pool until the last of its memory is freed, but answers no more questions about it, so
- * its end is put off until it is empty. A device whose pool it was has its default pool again, as the driver
- * does it. */
+ * its end is put off until it is empty, and no thread is on its way to allocate from it. A device whose pool
+ * it was has its default pool again, as the driver does it. */
 HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
 	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
 	struct object object;
-	uint64_t reserved, used = 0;
-	bool twice = false;
 	CUresult r;
 
-	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
+	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object) || is_default(pool))
 		return DRIVER(cuMemPoolDestroy)(pool);
 	if (object.index == POOL_OF_MACHINE)
 		return destroy_of_machine(pool);
 	of.card = object.card;
-	if (!ask(&of, &reserved, &used))
-		used = object.bytes;
-	if (used > 0) {
-		uint64_t none = 0;
-
-		objects_change(OBJECT_POOL, (uintptr_t)pool, mark_ending, &twice);
-		if (twice)
-			return CUDA_ERROR_INVALID_VALUE;
-		return DRIVER(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
-	}
-	objects_take(OBJECT_POOL, (uintptr_t)pool, &object);
 	memory_enter_uncharged();
-	r = DRIVER(cuMemPoolDestroy)(pool);
-	if (r == CUDA_SUCCESS) {
-		forget(&of);
-		memory_refund(of.card, object.bytes);
-	} else {
-		objects_put(&object);
-	}
+	lock_settling();
+	r = end_or_put_off(&of);
+	unlock_settling();
 	memory_leave();
 	return r;
 }

@@ -30,6 +30,11 @@ enum { POOL_CHARGED = 1, POOL_OF_MACHINE };
  * that is charged to a card stays so. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
 CUresult pool_enter(CUmemoryPool pool, int card);
 
+/* pool_use() - a call begins that may allocate from it, and until pool_leave() the pool does not end.
+ * CUDA_ERROR_INVALID_VALUE: the program has destroyed it. */
+CUresult pool_use(const struct reserve_of *of);
+void pool_leave(const struct reserve_of *of);
+
 /* growth_begin() - for `bytes` more out of it; `most` is what it may grow by, and what is paid. Where there
  * is no room for that, but in sum in the pool, nothing is paid, and threads take turns. Enters
  * (memory_enter()) until growth_end(), or CUDA_ERROR_OUT_OF_MEMORY. */

@@ -79,3 +79,51 @@ def test_an_allocation_is_charged_although_the_device_has_another_pool_by_then(g
             same(taken_so_far * 300 * MiB)
         assert taken_so_far == 7
     """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))
+
+
+# Another thread destroys the pool from which a thread is about to allocate. The driver ends it after the allocation.
+DESTROYS = r"""
+#include <stdint.h>
+static int (*destroy)(void *), begun, result;
+static void *doomed, *stream_of;
+static uint64_t *address;
+static size_t size_of;
+void cuTestDestroy(int (*of_shim)(void *), void *pool) { destroy = of_shim, doomed = pool; }
+int cuMemAllocFromPoolAsync(uint64_t *p, size_t size, void *pool, void *stream)
+{
+	int (*now)(void *) = pool == doomed ? destroy : 0;
+	if (now) {
+		destroy = 0, begun = 1, address = p, size_of = size, stream_of = stream;
+		now(pool);
+		if (!begun) return result;
+		begun = 0;
+	}
+	return NEXT(cuMemAllocFromPoolAsync, p, size, pool, stream);
+}
+int cuMemPoolDestroy(void *pool)
+{
+	if (begun) begun = 0, result = NEXT(cuMemAllocFromPoolAsync, address, size_of, pool, stream_of);
+	return NEXT(cuMemPoolDestroy, pool);
+}
+"""
+
+
+def test_memory_is_charged_although_its_pool_is_destroyed_while_it_is_allocated(granted):
+    """At the limit, where the pool has room: so nothing is paid before."""
+    granted.put_before_driver(DESTROYS)
+    granted.script(GRAPHS, """
+        pool = new_pool()
+        keep(pool, 1 << 40)
+        give(take(300 * MiB, None, pool))
+        sync()
+        rest = alloc(1854 * MiB)
+        same(2154 * MiB)
+        CDLL(GRANTED_LIBRARY).cuTestDestroy(cast(cu.cuMemPoolDestroy, c_void_p), pool)
+        p = take(300 * MiB, None, pool)
+        same(2154 * MiB)
+        assert take(1 * MiB, None, pool) == cu.cuMemPoolDestroy(pool) == 1
+        give(p)
+        sync()
+        same(1854 * MiB)
+        assert cu.cuMemPoolDestroy(default_pool()) == 1
+    """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))
