@@ -32,7 +32,8 @@ static CUresult add_graph(struct graph_list *list, CUgraph graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (list->count == list->room) {
 		size_t room = list->room ? list->room * 2 : 16;
-		CUgraph *graphs = reallocarray(list->graphs, room, sizeof(*graphs));
+		/* (The oldest libc that the shim is for has no reallocarray().) */
+		CUgraph *graphs = realloc(list->graphs, room * sizeof(*graphs));
 
 		if (!graphs)
 			return CUDA_ERROR_OUT_OF_MEMORY;
