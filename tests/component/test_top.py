@@ -88,6 +88,7 @@ def test_runs_are_shown_with_what_they_have_and_use(top, start):
     assert "coreShare" not in document["cards"][1]["holders"][0]
 
 
+@pytest.mark.alone    # what counts for the program has to get a processor all the time
 @pytest.mark.waits
 def test_what_a_shim_counts_wrongly_is_corrected_by_what_its_keeper_knows(top, start):
     run = start("--core", "40")
