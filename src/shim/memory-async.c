@@ -11,17 +11,6 @@
 
 /* ---- which pool -------------------------------------------------------------------------------------- */
 
-static bool pool_of_device(CUdevice device, struct reserve_of *ret_of)
-{
-	CUmemoryPool pool;
-	int card = cuda_device_card(device);
-
-	if (card < 0 || DRIVER(cuDeviceGetMemPool)(&pool, device) != CUDA_SUCCESS)
-		return false;
-	*ret_of = (struct reserve_of){OBJECT_POOL, (uintptr_t)pool, (uint32_t)card};
-	return true;
-}
-
 /* Of the stream's own context, which need not be the current one; 0, 1 and 2 are of the current. */
 static bool device_of_stream(CUstream stream, CUdevice *ret_device)
 {
@@ -71,15 +60,10 @@ static CUresult allocate_charged(const struct reserve_of *of, CUdeviceptr *addre
 	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)of->key;
 	struct growth growth;
 	CUdeviceptr got;
-	CUresult r = pool_use(of), settled;
+	CUresult r = begin(&growth, of, size, stream), settled;
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = begin(&growth, of, size, stream);
-	if (r != CUDA_SUCCESS) {
-		pool_leave(of);
-		return r;
-	}
 	r = take(address ? &got : NULL, size, pool, stream);
 	settled = growth_settle(&growth);
 	if (r == CUDA_SUCCESS && settled != CUDA_SUCCESS) {
@@ -87,7 +71,6 @@ static CUresult allocate_charged(const struct reserve_of *of, CUdeviceptr *addre
 		r = settled;
 	}
 	growth_end(&growth);
-	pool_leave(of);
 	if (r == CUDA_SUCCESS)
 		*address = got;
 	return r;
@@ -99,20 +82,31 @@ static CUresult allocate(CUdeviceptr *address, size_t size, CUstream stream, all
 {
 	struct reserve_of of;
 	CUdevice device;
+	CUresult r;
+	int card;
 
-	if (!device_of_stream(stream, &device) || !pool_of_device(device, &of))
+	if (!device_of_stream(stream, &device) || (card = cuda_device_card(device)) < 0)
 		return take(address, size, stream);
-	return allocate_charged(&of, address, size, stream, take_from, give_back);
+	r = pool_use_of_device(device, (unsigned)card, &of);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = allocate_charged(&of, address, size, stream, take_from, give_back);
+	pool_leave(&of);
+	return r;
 }
 
-/* -1: memory of the machine. */
+/* -1: memory of the machine. Managed memory may be said to be there, and moves to a GPU. */
 static int card_of_address(CUdeviceptr address)
 {
+	unsigned int managed = 0; /* the driver writes a bool or an int, by its version */
 	CUmemorytype type;
 	int ordinal, card;
 
 	if (DRIVER(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS &&
-		type == CU_MEMORYTYPE_HOST)
+		type == CU_MEMORYTYPE_HOST &&
+		(DRIVER(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) !=
+				CUDA_SUCCESS ||
+			managed == 0))
 		return -1;
 	if (DRIVER(cuPointerGetAttribute)(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) ==
 			CUDA_SUCCESS &&
@@ -133,6 +127,7 @@ static CUresult allocate_from_unknown(CUdeviceptr *address, size_t size, CUmemor
 	CUresult r;
 	int card;
 
+	graphs_allocate(); /* the stream may be captured */
 	memory_enter_uncharged();
 	r = take(address ? &got : NULL, size, pool, stream);
 	card = r == CUDA_SUCCESS ? card_of_address(got) : -1;
@@ -155,13 +150,19 @@ static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool po
 {
 	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
 	struct object object;
+	CUresult r;
 
 	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object))
 		return allocate_from_unknown(address, size, pool, stream, take, give_back);
 	if (object.index == POOL_OF_MACHINE)
 		return take(address, size, pool, stream);
 	of.card = object.card;
-	return allocate_charged(&of, address, size, stream, take, give_back);
+	r = pool_use(&of);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = allocate_charged(&of, address, size, stream, take, give_back);
+	pool_leave(&of);
+	return r;
 }
 
 /* ---- hooks ------------------------------------------------------------------------------------------- */

@@ -114,6 +114,25 @@ CUresult pool_enter(CUmemoryPool pool, int card)
 									       : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* One thread at a time asks what the driver has for a pool, and settles, ends or begins to use it: an answer
+ * says what is missing only as long as no other thread has paid that, and as the pool is there. (The driver
+ * is asked for numbers here, which do not wait for the GPU.) */
+static void lock_settling(void)
+{
+	struct known *all = known_get();
+
+	if (all)
+		private_lock(&all->settling);
+}
+
+static void unlock_settling(void)
+{
+	struct known *all = known_get();
+
+	if (all)
+		private_unlock(&all->settling);
+}
+
 struct use {
 	uint32_t card;
 	bool ending;
@@ -138,10 +157,31 @@ static bool end_use(struct object *pool, void *context)
 CUresult pool_use(const struct reserve_of *of)
 {
 	struct use use = {.card = of->card};
+	bool is_there;
 
-	if (objects_change(of->kind, of->key, begin_use, &use) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	return use.ending ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	lock_settling();
+	is_there = objects_edit(of->kind, of->key, begin_use, &use);
+	unlock_settling();
+	return is_there && !use.ending ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult pool_use_of_device(CUdevice device, unsigned card, struct reserve_of *ret_of)
+{
+	struct use use = {.card = card};
+	CUmemoryPool pool;
+	CUresult r;
+
+	lock_settling();
+	r = DRIVER(cuDeviceGetMemPool)(&pool, device);
+	if (r == CUDA_SUCCESS) {
+		*ret_of = (struct reserve_of){OBJECT_POOL, (uintptr_t)pool, card};
+		if (objects_change(OBJECT_POOL, ret_of->key, begin_use, &use) < 0)
+			r = CUDA_ERROR_OUT_OF_MEMORY;
+		else if (use.ending)
+			r = CUDA_ERROR_INVALID_VALUE;
+	}
+	unlock_settling();
+	return r;
 }
 
 void pool_leave(const struct reserve_of *of)
@@ -196,25 +236,6 @@ static CUresult settle_alone(const struct reserve_of *of, uint64_t paid, bool *r
 	return CUDA_SUCCESS;
 }
 
-/* One thread at a time: an answer of the driver says what is missing only as long as no other thread has paid
- * that, and as the pool is there. (The driver is asked for a number here, which does not wait for the GPU.)
- */
-static void lock_settling(void)
-{
-	struct known *all = known_get();
-
-	if (all)
-		private_lock(&all->settling);
-}
-
-static void unlock_settling(void)
-{
-	struct known *all = known_get();
-
-	if (all)
-		private_unlock(&all->settling);
-}
-
 static CUresult settle_now(const struct reserve_of *of, uint64_t paid)
 {
 	CUresult r;
@@ -225,7 +246,7 @@ static CUresult settle_now(const struct reserve_of *of, uint64_t paid)
 	return r;
 }
 
-/* The driver knows it no longer when its charge goes. */
+/* The charge goes after the driver has ended the pool. */
 static CUresult end_pool(const struct reserve_of *of)
 {
 	struct object object;
@@ -341,90 +362,7 @@ CUresult growth_catch_up(const struct reserve_of *of)
 	return settle_now(of, 0);
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------- */
-
-/* The program can name the pool from now on. -1: it has memory of the machine. */
-static CUresult hand_out(CUmemoryPool *pool, CUmemoryPool got, int card)
-{
-	CUresult r = pool_enter(got, card);
-
-	if (r == CUDA_SUCCESS)
-		*pool = got;
-	return r;
-}
-
-HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
-{
-	CUmemPoolProps own;
-	CUmemoryPool made;
-	CUresult r;
-	int card;
-
-	if (!cuda_is_started())
-		return cuda_refuse_device();
-	if (!properties)
-		return DRIVER(cuMemPoolCreate)(pool, properties);
-	own = *properties; /* another thread may write to the program's */
-	r = cuda_location_card(own.location, own.allocType, &card);
-	if (r == CUDA_SUCCESS)
-		r = DRIVER(cuMemPoolCreate)(pool ? &made : NULL, &own);
-	if (r != CUDA_SUCCESS || hand_out(pool, made, card) == CUDA_SUCCESS)
-		return r;
-	DRIVER(cuMemPoolDestroy)(made);
-	return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult get_of_device(__typeof__(cuDeviceGetMemPool) *driver, CUmemoryPool *pool, CUdevice device)
-{
-	int card = cuda_device_card(device);
-	CUmemoryPool got;
-	CUresult r;
-
-	if (card < 0)
-		return cuda_refuse_device();
-	r = driver(pool ? &got : NULL, device);
-	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
-}
-
-HOOK CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
-{
-	return get_of_device(DRIVER(cuDeviceGetDefaultMemPool), pool, device);
-}
-
-HOOK CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
-{
-	return get_of_device(DRIVER(cuDeviceGetMemPool), pool, device);
-}
-
-/* cuda.h 13.5.37: of a device, a locality domain or the machine, and for managed memory also of no place. */
-static CUresult get_of_location(__typeof__(cuMemGetMemPool) *driver, CUmemoryPool *pool,
-	const CUmemLocation *location, CUmemAllocationType type)
-{
-	CUmemLocation own;
-	CUmemoryPool got;
-	CUresult r;
-	int card;
-
-	if (!cuda_is_started())
-		return cuda_refuse_device();
-	if (!location)
-		return driver(pool, NULL, type);
-	own = *location; /* another thread may write to the program's */
-	r = cuda_location_card(own, type, &card);
-	if (r == CUDA_SUCCESS)
-		r = driver(pool ? &got : NULL, &own, type);
-	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
-}
-
-HOOK CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
-{
-	return get_of_location(DRIVER(cuMemGetDefaultMemPool), pool, location, type);
-}
-
-HOOK CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
-{
-	return get_of_location(DRIVER(cuMemGetMemPool), pool, location, type);
-}
+/* ---- the end ----------------------------------------------------------------------------------------- */
 
 static bool mark_ending(struct object *pool, void *context)
 {
@@ -435,32 +373,23 @@ static bool mark_ending(struct object *pool, void *context)
 	return true;
 }
 
-static CUresult destroy_of_machine(CUmemoryPool pool)
+/* A device whose pool is destroyed has its default pool again (cuda.h of CUDA 13.5.37, cuMemPoolDestroy()).
+ */
+static void leave_devices(CUmemoryPool pool)
 {
-	struct object object;
-	bool was_known = objects_take(OBJECT_POOL, (uintptr_t)pool, &object);
-	CUresult r = DRIVER(cuMemPoolDestroy)(pool);
-
-	if (was_known && r != CUDA_SUCCESS)
-		objects_put(&object);
-	return r;
-}
-
-/* The driver ends no GPU's own pool. */
-static bool is_default(CUmemoryPool pool)
-{
-	CUmemoryPool of_device;
+	CUmemoryPool now, own;
 	int count = 0;
 
 	DRIVER(cuDeviceGetCount)(&count);
 	for (int i = 0; i < count; i++)
-		if (DRIVER(cuDeviceGetDefaultMemPool)(&of_device, i) == CUDA_SUCCESS && of_device == pool)
-			return true;
-	return false;
+		if (DRIVER(cuDeviceGetMemPool)(&now, i) == CUDA_SUCCESS && now == pool &&
+			DRIVER(cuDeviceGetDefaultMemPool)(&own, i) == CUDA_SUCCESS)
+			DRIVER(cuDeviceSetMemPool)(i, own);
 }
 
 static CUresult end_or_put_off(const struct reserve_of *of)
 {
+	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)of->key;
 	uint64_t reserved, used = 0, none = 0;
 	struct object object;
 	bool twice = false;
@@ -473,27 +402,17 @@ static CUresult end_or_put_off(const struct reserve_of *of)
 	if (used == 0 && is_ending(&object))
 		return end_pool(of);
 	remember(of);
-	return DRIVER(cuMemPoolSetAttribute)(
-		(CUmemoryPool)(uintptr_t)of->key, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
+	leave_devices(pool);
+	return DRIVER(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
 }
 
-/* The driver keeps a pool until the last of its memory is freed, but answers no more questions about it, so
- * its end is put off until it is empty, and no thread is on its way to allocate from it. A device whose pool
- * it was has its default pool again, as the driver does it. */
-HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
+CUresult pool_destroy(const struct reserve_of *of)
 {
-	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
-	struct object object;
 	CUresult r;
 
-	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object) || is_default(pool))
-		return DRIVER(cuMemPoolDestroy)(pool);
-	if (object.index == POOL_OF_MACHINE)
-		return destroy_of_machine(pool);
-	of.card = object.card;
 	memory_enter_uncharged();
 	lock_settling();
-	r = end_or_put_off(&of);
+	r = end_or_put_off(of);
 	unlock_settling();
 	memory_leave();
 	return r;

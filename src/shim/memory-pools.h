@@ -23,7 +23,7 @@ struct growth {
 	bool turn; /* nothing is paid, and no other thread of the container does this at the same time */
 };
 
-/* Of an OBJECT_POOL, in its index; 0: nobody has entered it. */
+/* Of an OBJECT_POOL, in its index; 0: it is not entered. */
 enum { POOL_CHARGED = 1, POOL_OF_MACHINE };
 
 /* pool_enter() - what is allocated from it is charged to this card; -1: it has memory of the machine. A pool
@@ -31,9 +31,16 @@ enum { POOL_CHARGED = 1, POOL_OF_MACHINE };
 CUresult pool_enter(CUmemoryPool pool, int card);
 
 /* pool_use() - a call begins that may allocate from it, and until pool_leave() the pool does not end.
- * CUDA_ERROR_INVALID_VALUE: the program has destroyed it. */
+ * CUDA_ERROR_INVALID_VALUE: the program has destroyed it. pool_use_of_device() - the same for the pool from
+ * which a device allocates at this moment. */
 CUresult pool_use(const struct reserve_of *of);
+CUresult pool_use_of_device(CUdevice device, unsigned card, struct reserve_of *ret_of);
 void pool_leave(const struct reserve_of *of);
+
+/* pool_destroy() - the program needs it no longer. The driver keeps a pool until the last of its memory is
+ * freed, but answers no more questions about it, so its end is put off until it is empty and no thread is on
+ * its way to allocate from it. */
+CUresult pool_destroy(const struct reserve_of *of);
 
 /* growth_begin() - for `bytes` more out of it; `most` is what it may grow by, and what is paid. Where there
  * is no room for that, but in sum in the pool, nothing is paid, and threads take turns. Enters

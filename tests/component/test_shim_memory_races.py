@@ -127,3 +127,34 @@ def test_memory_is_charged_although_its_pool_is_destroyed_while_it_is_allocated(
         same(1854 * MiB)
         assert cu.cuMemPoolDestroy(default_pool()) == 1
     """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))
+
+
+# Another thread looks at the program's variable as soon as the driver has made the executable graph.
+WATCHES = r"""
+static void **watched, *seen;
+void cuTestWatch(void **variable) { watched = variable; }
+void *cuTestSeen(void) { return seen; }
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+	int r = NEXT(cuGraphInstantiateWithFlags, exec, graph, flags);
+	if (watched) seen = *watched;
+	return r;
+}
+"""
+
+
+def test_a_graph_is_handed_out_when_it_is_known_what_it_allocates(granted):
+    """A launch before that would be charged nothing."""
+    granted.put_before_driver(WATCHES)
+    granted.script(GRAPHS, """
+        before, handle, stream = CDLL(GRANTED_LIBRARY), c_void_p(), out("cuStreamCreate", c_void_p, 1)
+        before.cuTestSeen.restype = c_void_p
+        begin_capture(stream)
+        take(300 * MiB, stream)
+        graph = end_capture(stream)
+        before.cuTestWatch(byref(handle))
+        ok(cu.cuGraphInstantiateWithFlags(byref(handle), graph, c_uint64(0)))
+        assert handle.value and before.cuTestSeen() is None
+        ok(cu.cuGraphLaunch(handle, stream))
+        same(300 * MiB)
+    """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))

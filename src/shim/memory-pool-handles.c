@@ -1,0 +1,125 @@
+/* Handles of pools: how a program gets one, and ends it. */
+#include "shim/cuda-devices.h"
+#include "shim/cuda-library.h"
+#include "shim/memory-pools.h"
+#include "shim/memory.h"
+
+/* The program can name the pool from now on. -1: it has memory of the machine. */
+static CUresult hand_out(CUmemoryPool *pool, CUmemoryPool got, int card)
+{
+	CUresult r = pool_enter(got, card);
+
+	if (r == CUDA_SUCCESS)
+		*pool = got;
+	return r;
+}
+
+HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+	CUmemPoolProps own;
+	CUmemoryPool made;
+	CUresult r;
+	int card;
+
+	if (!cuda_is_started())
+		return cuda_refuse_device();
+	if (!properties)
+		return DRIVER(cuMemPoolCreate)(pool, properties);
+	own = *properties; /* another thread may write to the program's */
+	r = cuda_location_card(own.location, own.allocType, &card);
+	if (r == CUDA_SUCCESS)
+		r = DRIVER(cuMemPoolCreate)(pool ? &made : NULL, &own);
+	if (r != CUDA_SUCCESS || hand_out(pool, made, card) == CUDA_SUCCESS)
+		return r;
+	DRIVER(cuMemPoolDestroy)(made);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult get_of_device(__typeof__(cuDeviceGetMemPool) *driver, CUmemoryPool *pool, CUdevice device)
+{
+	int card = cuda_device_card(device);
+	CUmemoryPool got;
+	CUresult r;
+
+	if (card < 0)
+		return cuda_refuse_device();
+	r = driver(pool ? &got : NULL, device);
+	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
+}
+
+HOOK CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+	return get_of_device(DRIVER(cuDeviceGetDefaultMemPool), pool, device);
+}
+
+HOOK CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+	return get_of_device(DRIVER(cuDeviceGetMemPool), pool, device);
+}
+
+/* cuda.h 13.5.37: of a device, a locality domain or the machine, and for managed memory also of no place. */
+static CUresult get_of_location(__typeof__(cuMemGetMemPool) *driver, CUmemoryPool *pool,
+	const CUmemLocation *location, CUmemAllocationType type)
+{
+	CUmemLocation own;
+	CUmemoryPool got;
+	CUresult r;
+	int card;
+
+	if (!cuda_is_started())
+		return cuda_refuse_device();
+	if (!location)
+		return driver(pool, NULL, type);
+	own = *location; /* another thread may write to the program's */
+	r = cuda_location_card(own, type, &card);
+	if (r == CUDA_SUCCESS)
+		r = driver(pool ? &got : NULL, &own, type);
+	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
+}
+
+HOOK CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	return get_of_location(DRIVER(cuMemGetDefaultMemPool), pool, location, type);
+}
+
+HOOK CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+	return get_of_location(DRIVER(cuMemGetMemPool), pool, location, type);
+}
+
+static CUresult destroy_of_machine(CUmemoryPool pool)
+{
+	struct object object;
+	bool was_known = objects_take(OBJECT_POOL, (uintptr_t)pool, &object);
+	CUresult r = DRIVER(cuMemPoolDestroy)(pool);
+
+	if (was_known && r != CUDA_SUCCESS)
+		objects_put(&object);
+	return r;
+}
+
+/* The driver ends no GPU's own pool. */
+static bool is_default(CUmemoryPool pool)
+{
+	CUmemoryPool of_device;
+	int count = 0;
+
+	DRIVER(cuDeviceGetCount)(&count);
+	for (int i = 0; i < count; i++)
+		if (DRIVER(cuDeviceGetDefaultMemPool)(&of_device, i) == CUDA_SUCCESS && of_device == pool)
+			return true;
+	return false;
+}
+
+HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
+	struct object object;
+
+	if (!objects_get(OBJECT_POOL, (uintptr_t)pool, &object) || is_default(pool))
+		return DRIVER(cuMemPoolDestroy)(pool);
+	if (object.index == POOL_OF_MACHINE)
+		return destroy_of_machine(pool);
+	of.card = object.card;
+	return pool_destroy(&of);
+}
