@@ -132,8 +132,14 @@ static CUresult take_begin(struct growth *growths, struct needs *needs)
  * rests can go. */
 static void take_end(struct growth *growths, const struct needs *needs)
 {
-	for (unsigned i = 0; i < needs->count; i++) {
-		if (growth_settle(&growths[i]) == CUDA_SUCCESS)
+	uint64_t overgrown = 0;
+
+	/* (A trim settles all that is known, so what was paid has to be noted before.) */
+	for (unsigned i = 0; i < needs->count; i++)
+		if (growth_settle(&growths[i]) != CUDA_SUCCESS)
+			overgrown |= UINT64_C(1) << i;
+	for (unsigned i = 0; overgrown >> i; i++) {
+		if (!(overgrown >> i & 1))
 			continue;
 		trim(&growths[i].of);
 		if (growth_catch_up(&growths[i].of) != CUDA_SUCCESS)
@@ -166,40 +172,48 @@ static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*drive
 /* ---- hooks ----------------------------------------------------------------------------------------------
  */
 
-/* After a successful instantiation. Another thread may add nodes to the graph meanwhile, but nobody can take
+/* After the driver's instantiation. The program gets the handle when the shim knows what the graph needs:
+ * another thread might launch it before. That thread may add nodes to the graph meanwhile, but no call takes
  * allocations out of it (cuda.h of CUDA 13.5.37, cuGraphAddMemAllocNode()). */
-static CUresult instantiated(CUgraphExec exec, CUgraph graph)
+static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraphExec made, CUgraph graph)
 {
 	struct needs needs;
-	CUresult r = needs_of_graph(graph, &needs);
 
-	if (r == CUDA_SUCCESS)
-		r = keep_needs(exec, &needs);
 	if (r != CUDA_SUCCESS)
-		DRIVER(cuGraphExecDestroy)(exec);
+		return r;
+	r = needs_of_graph(graph, &needs);
+	if (r == CUDA_SUCCESS)
+		r = keep_needs(made, &needs);
+	if (r == CUDA_SUCCESS)
+		*exec = made;
+	else
+		DRIVER(cuGraphExecDestroy)(made);
 	return r;
 }
 
 HOOK CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	CUresult r = DRIVER(cuGraphInstantiate)(exec, graph, node, log, size);
+	CUgraphExec made = NULL;
+	CUresult r = DRIVER(cuGraphInstantiate)(exec ? &made : NULL, graph, node, log, size);
 
-	return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
+	return instantiated(r, exec, made, graph);
 }
 
 HOOK CUresult cuGraphInstantiate_v2(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	CUresult r = DRIVER(cuGraphInstantiate_v2)(exec, graph, node, log, size);
+	CUgraphExec made = NULL;
+	CUresult r = DRIVER(cuGraphInstantiate_v2)(exec ? &made : NULL, graph, node, log, size);
 
-	return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
+	return instantiated(r, exec, made, graph);
 }
 
 HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-	CUresult r = DRIVER(cuGraphInstantiateWithFlags)(exec, graph, flags);
+	CUgraphExec made = NULL;
+	CUresult r = DRIVER(cuGraphInstantiateWithFlags)(exec ? &made : NULL, graph, flags);
 
-	return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
+	return instantiated(r, exec, made, graph);
 }
 
 typedef CUresult (*instantiate)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
@@ -211,6 +225,7 @@ static CUresult instantiate_with(
 	bool uploads = cuda_is_started() && params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
 	struct growth growths[GRANT_FILE_CARDS_MAX];
 	struct needs needs = {0};
+	CUgraphExec made = NULL;
 	uint32_t before;
 	CUresult r;
 
@@ -220,18 +235,17 @@ static CUresult instantiate_with(
 			return r;
 	}
 	if (needs.count == 0) {
-		r = driver(exec, graph, params);
-		return r == CUDA_SUCCESS ? instantiated(*exec, graph) : r;
+		r = driver(exec ? &made : NULL, graph, params);
+		return instantiated(r, exec, made, graph);
 	}
 	r = take_begin(growths, &needs);
 	if (r != CUDA_SUCCESS)
 		return r;
 	before = atomic_load(&trims);
-	r = driver(exec, graph, params);
+	r = driver(exec ? &made : NULL, graph, params);
+	r = instantiated(r, exec, made, graph);
 	if (r == CUDA_SUCCESS)
-		r = instantiated(*exec, graph);
-	if (r == CUDA_SUCCESS)
-		note_mapped_needs(*exec, &needs, before + 1);
+		note_mapped_needs(made, &needs, before + 1);
 	take_end(growths, &needs);
 	return r;
 }
@@ -325,23 +339,20 @@ HOOK CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUg
 HOOK CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
 	CUgraphNodeParams *params)
 {
-	if (params && (!cuda_is_started() || params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
-		graphs_allocate();
+	graphs_allocate(); /* another thread may write the type that the driver reads */
 	return DRIVER(cuGraphAddNode)(node, graph, dependencies, count, params);
 }
 
 HOOK CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
-	if (params && (!cuda_is_started() || params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
-		graphs_allocate();
+	graphs_allocate(); /* another thread may write the type that the driver reads */
 	return DRIVER(cuGraphAddNode_v2)(node, graph, dependencies, edges, count, params);
 }
 
 HOOK CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
 	const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
 {
-	if (params && (!cuda_is_started() || params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC))
-		graphs_allocate();
+	graphs_allocate(); /* another thread may write the type that the driver reads */
 	return DRIVER(cuGraphAddNode_v3)(node, graph, dependencies, edges, count, params);
 }

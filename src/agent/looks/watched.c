@@ -15,9 +15,9 @@
 #include "model/ledger.h"
 #include "net/loop.h"
 
-/* A container that opens its usage file without end gets so many looks at once, and then one in so long. A
- * program that starts loads hundreds of modules, and where little memory is left it waits for a look at each.
- */
+/* A container that opens its usage file without end gets ROUNDS_AT_ONCE samples at once, and then one each
+ * ROUND_NS. A program that starts loads hundreds of modules, and where little memory is left it waits for a
+ * sample after each. */
 #define ROUNDS_AT_ONCE 256
 #define ROUND_NS (20 * NS_PER_MS)
 #define KEY_SIZE 520
