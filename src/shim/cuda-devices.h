@@ -35,8 +35,8 @@ int cuda_current_card(void);
 bool cuda_location_device(CUmemLocation location, CUdevice *ret_device);
 
 /* cuda_location_card() - the card that pays for memory of this type at this location; -1: memory of the
- * machine, for which no GPU pays. Not CUDA_SUCCESS: a device that is not granted, or a type of location that is
- * unknown here. */
+ * machine, for which no GPU pays. Not CUDA_SUCCESS: a device that is not granted, or a type of location that
+ * is unknown here. */
 CUresult cuda_location_card(CUmemLocation location, CUmemAllocationType type, int *ret_card);
 
 /* cuda_refuse_device() - what the driver says of a device that it does not have: also that cuInit was not
