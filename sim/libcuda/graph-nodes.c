@@ -101,22 +101,18 @@ static CUresult task_of_child(CUgraph handle, struct task *ret_task)
 	return r;
 }
 
-/* cuda.h of CUDA 13.5.37, CUmemLocationType: the ids of HOST and HOST_NUMA_CURRENT are ignored. A GPU here
- * has one locality domain, 0, which is equivalent to the whole GPU (cuMemPoolCreate()). Whether a driver
- * takes memory of the machine for a node was tried on no GPU; the header excludes no location. NULL: of the
- * machine. */
+/* cuda.h of CUDA 13.5.37, CUmemLocationType: the ids of HOST and HOST_NUMA_CURRENT are ignored. Whether a
+ * driver takes memory of the machine for a node was tried on no GPU; the header excludes no location. NULL:
+ * of the machine. */
 static CUresult device_of_location(const CUmemLocation *location, struct device **ret_device)
 {
 	bool host = location->type == CU_MEM_LOCATION_TYPE_HOST ||
 		    location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
 		    (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA && location->id == 0);
-	bool domain = location->type == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN && location->id >> 8 == 0;
 
-	*ret_device = NULL;
+	*ret_device = host ? NULL : driver_location(*location);
 	if (host)
 		return driver_version() >= 13000 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE || (domain && driver_version() >= 13040))
-		*ret_device = driver_device(location->id);
 	return *ret_device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -153,34 +153,30 @@ static CUresult begin_location(struct call *call, const CUmemLocation *location,
 	return r == CUDA_SUCCESS ? pool_device(*location, type, ret_device) : r;
 }
 
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *ret_handle, CUmemLocation *location, CUmemAllocationType type)
+/* pinned: the pool of memory that is not managed. */
+static CUresult get_by_location(CUmemoryPool *ret_handle, const CUmemLocation *location,
+	CUmemAllocationType type, CUresult (*pinned)(struct device *, struct pool **), const char *function)
 {
 	_cleanup_call_ struct call call = {};
 	struct device *device;
 	struct pool *pool;
-	CUresult r = begin_location(&call, location, type, ret_handle, &device, __func__);
+	CUresult r = begin_location(&call, location, type, ret_handle, &device, function);
 
 	if (r == CUDA_SUCCESS)
-		r = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? pool_managed(device, &pool)
-							   : pool_default(device, &pool);
+		r = (type == CU_MEM_ALLOCATION_TYPE_MANAGED ? pool_managed : pinned)(device, &pool);
 	if (r == CUDA_SUCCESS)
 		*ret_handle = pool_handle(pool);
 	return r;
 }
 
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *ret_handle, CUmemLocation *location, CUmemAllocationType type)
+{
+	return get_by_location(ret_handle, location, type, pool_default, __func__);
+}
+
 CUresult cuMemGetMemPool(CUmemoryPool *ret_handle, CUmemLocation *location, CUmemAllocationType type)
 {
-	_cleanup_call_ struct call call = {};
-	struct device *device;
-	struct pool *pool;
-	CUresult r = begin_location(&call, location, type, ret_handle, &device, __func__);
-
-	if (r == CUDA_SUCCESS)
-		r = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? pool_managed(device, &pool)
-							   : pool_current(device, &pool);
-	if (r == CUDA_SUCCESS)
-		*ret_handle = pool_handle(pool);
-	return r;
+	return get_by_location(ret_handle, location, type, pool_current, __func__);
 }
 
 /* Managed memory keeps its default pool. */
