@@ -47,6 +47,7 @@ static int claim(struct account *account, struct process *process)
 	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++)
 		atomic_store(&account->usage->slots[reserve.slot].shared[i], 0);
 	atomic_store(&account->usage->slots[reserve.slot].fresh, 0);
+	atomic_store(&account->usage->slots[reserve.slot].surplus, 0);
 	/* No call is under way; those of the predecessor were left where it died. */
 	moves = atomic_load(&account->usage->slots[reserve.slot].moves);
 	atomic_store(&account->usage->slots[reserve.slot].moves,
@@ -356,6 +357,15 @@ void account_is_loose(struct account *account)
 
 	if (atomic_exchange(&process->is_loose, 1) == 0 && atomic_load(&process->has_slot))
 		atomic_fetch_or(moves_of(account, process), USAGE_MOVES_LOOSE);
+}
+
+void account_change_surplus(struct account *account, int64_t bytes)
+{
+	struct process *process = process_of(account);
+
+	if (atomic_load(&process->has_slot))
+		atomic_fetch_add(&account->usage->slots[process->slot].surplus,
+			(uint64_t)(bytes / (INT64_C(1) << USAGE_PAGE_SHIFT)));
 }
 
 void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, bool fresh)

@@ -17,6 +17,7 @@ struct sharing {
 /* What one process has in its slot; if several could be its own, the largest of each. */
 struct charge {
 	uint64_t held, exported, imported;
+	uint64_t surplus;			 /* of held, which the driver may not have */
 	uint64_t duplicate, ownerless, recorded; /* of what it shares by handles: struct sharing */
 	uint64_t moves;				 /* of all of them */
 	bool under_way, loose;
@@ -44,6 +45,7 @@ static struct charge charge_of(const struct owner *process, const struct usage_p
 		if (!usage_slot_is_of(&slots[i], process))
 			continue;
 		charge.held = larger(charge.held, slots[i].held_bytes);
+		charge.surplus = larger(charge.surplus, slots[i].surplus_bytes);
 		charge.exported = larger(charge.exported, slots[i].exported_bytes);
 		charge.imported = larger(charge.imported, slots[i].imported_bytes);
 		charge.duplicate = larger(charge.duplicate, sharing ? sharing[i].duplicate : 0);
@@ -56,6 +58,7 @@ static struct charge charge_of(const struct owner *process, const struct usage_p
 		charge.loose |= (slots[i].moves & USAGE_MOVES_LOOSE) != 0;
 	}
 	charge.exported = smaller(charge.exported, charge.held);
+	charge.surplus = smaller(charge.surplus, charge.held);
 	return charge;
 }
 
@@ -267,6 +270,7 @@ static void sample_process(struct overhead_process *process, const struct charge
 	still = is_same(was, now) && !(now->imported && exports->moved);
 	learn_ownerless(&process->known, unmatched - by_sum);
 	if (still && !now->under_way) {
+		seen = bytes - smaller(bytes, now->held - now->surplus);
 		learn_exactly(&process->known, seen, unmatched - by_sum, now->loose);
 		sum->doubtful |= process->known.bytes > seen;
 		learn_context(now, bytes, &sum->context_bytes);

@@ -72,6 +72,7 @@ static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t in
 		.moves = atomic_load(&slot->moves),
 		.fresh = fresh & USAGE_FRESH && USAGE_FRESH_CARD(fresh) == card,
 		.fresh_bytes = (fresh & UINT32_MAX) << USAGE_PAGE_SHIFT,
+		.surplus_bytes = (atomic_load(&slot->surplus) & UINT32_MAX) << USAGE_PAGE_SHIFT,
 		.held_bytes = USAGE_HELD_PAGES(atomic_load(&slot->cards[card])) << USAGE_PAGE_SHIFT,
 		.exported_bytes = shared >> 32 << USAGE_PAGE_SHIFT,
 		.imported_bytes = (shared & UINT32_MAX) << USAGE_PAGE_SHIFT,

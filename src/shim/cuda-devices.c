@@ -91,9 +91,14 @@ bool cuda_location_device(CUmemLocation location, CUdevice *ret_device)
 	return true;
 }
 
-/* Managed memory is charged in full wherever it prefers to be, as that of cuMemAllocManaged is: to the GPU of
- * the current context, and without one to the first GPU of the grant. */
-static int card_of_managed(void)
+bool cuda_location_is_host(CUmemLocation location)
+{
+	return location.type == CU_MEM_LOCATION_TYPE_HOST ||
+	       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+int cuda_managed_card(void)
 {
 	int card = cuda_current_card();
 
@@ -112,22 +117,18 @@ CUresult cuda_location_card(CUmemLocation location, CUmemAllocationType type, in
 		*ret_card = card;
 		return CUDA_SUCCESS;
 	}
-	switch (location.type) {
-	case CU_MEM_LOCATION_TYPE_HOST:
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
-		*ret_card = type == CU_MEM_ALLOCATION_TYPE_PINNED ? -1 : card_of_managed();
+	if (cuda_location_is_host(location) && type == CU_MEM_ALLOCATION_TYPE_PINNED) {
+		*ret_card = -1;
 		return CUDA_SUCCESS;
-	case CU_MEM_LOCATION_TYPE_NONE:
-		*ret_card = card_of_managed();
-		return CUDA_SUCCESS;
-	default:
-		/* The answer of a driver that does not know the type: programs try another one then. */
-		shim_log(
-			"memory at a location of type %d is refused: this version of ration does not know it",
-			(int)location.type);
-		return CUDA_ERROR_INVALID_VALUE;
 	}
+	if (cuda_location_is_host(location) || location.type == CU_MEM_LOCATION_TYPE_NONE) {
+		*ret_card = cuda_managed_card();
+		return CUDA_SUCCESS;
+	}
+	/* The answer of a driver that does not know the type: programs try another one then. */
+	shim_log("memory at a location of type %d is refused: this version of ration does not know it",
+		(int)location.type);
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuda_refuse_device(void)

@@ -34,6 +34,13 @@ int cuda_current_card(void);
  * or a type of location that is unknown here. */
 bool cuda_location_device(CUmemLocation location, CUdevice *ret_device);
 
+/* cuda_location_is_host() - whether it names the machine's memory. */
+bool cuda_location_is_host(CUmemLocation location);
+
+/* cuda_managed_card() - the card that pays for managed memory without a GPU of its own, in full, as for that
+ * of cuMemAllocManaged: that of the current context, and without one the first of the grant. */
+int cuda_managed_card(void);
+
 /* cuda_location_card() - the card that pays for memory of this type at this location; -1: memory of the
  * machine, for which no GPU pays. Not CUDA_SUCCESS: a device that is not granted, or a type of location that
  * is unknown here. */

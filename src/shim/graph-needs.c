@@ -6,13 +6,10 @@
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory.h"
-#include "shim/memory-pools.h"
 #include "shim/shim.h"
 
 #define GRAPHS_MAX (1u << 20) /* a graph and the graphs that are nested in it */
 
-/* Whether a graph of this process can have allocations: only then each is looked through when it is
- * instantiated. */
 static _Atomic bool graphs_may_allocate;
 
 void graphs_allocate(void)
@@ -68,18 +65,13 @@ static CUresult add_bytes(struct needs *needs, CUdevice device, uint64_t bytes)
 static CUresult add_allocation(struct needs *needs, const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
 	CUmemLocation location = params->poolProps.location;
-	bool host = location.type == CU_MEM_LOCATION_TYPE_HOST ||
-		    location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-		    location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 	CUdevice device;
 
 	if (cuda_location_device(location, &device))
 		return add_bytes(needs, device, params->bytesize);
-	if (host && params->poolProps.allocType == CU_MEM_ALLOCATION_TYPE_PINNED)
+	if (cuda_location_is_host(location) && params->poolProps.allocType == CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_SUCCESS;
-	shim_log("refused a graph: it allocates memory of type %d at a location of type %d, which no GPU can "
-		 "be "
-		 "charged for",
+	shim_log("refused a graph: no GPU can be charged for memory of type %d at a location of type %d",
 		(int)params->poolProps.allocType, (int)location.type);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -11,6 +11,10 @@ struct needs {
 	struct object of[GRANT_FILE_CARDS_MAX];
 };
 
+/* graphs_allocate() - from now on a graph may have allocations: made by hand, or captured. Before, no graph
+ * is looked through. */
+void graphs_allocate(void);
+
 /* needs_of_graph() - with its child graphs. The error of a graph of which the shim cannot find out what it
  * allocates, or that allocates what no GPU of the grant can pay: it is to be refused. */
 CUresult needs_of_graph(CUgraph graph, struct needs *ret_needs);

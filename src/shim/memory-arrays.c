@@ -1,9 +1,12 @@
 /* Arrays and mipmapped arrays: memory without an address.
  *
  * How large an array is on the card is computed from its description, without the card's own padding, which
- * is overhead. Small ones share blocks of 2 MiB, which cannot be told apart here: of each context the sum of
- * its small arrays is charged, rounded up to blocks.
+ * is overhead. Small ones share blocks of 2 MiB, with each other and with other small memory of the context.
+ * Which block one is in nothing tells. So what is charged for them is the most blocks in which they can be,
+ * beside the blocks that are charged for other memory.
  */
+#include "shim/memory-arrays.h"
+
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-contexts.h"
@@ -68,66 +71,164 @@ static bool takes_no_memory(const CUDA_ARRAY3D_DESCRIPTOR *d)
 }
 
 /* ---- small ones of one context --------------------------------------------------------------------------
+ *
+ * OBJECT_SMALL_ARRAYS is charged for `count` blocks. In at least as many blocks as contain nothing but small
+ * arrays, since:
+ * - The driver takes a new block only if what it needs has room in no other. Arrays of U units in n pieces
+ *   that are in B blocks leave B x 4096 - U units free, in at most B pieces as long as none was destroyed,
+ *   and in at most B + n otherwise: the largest is not smaller than the mean.
+ * - Each of these blocks has at least one array in it. So there are never more of them than arrays.
+ * - A block that other memory leaves may have arrays in it: its charge is kept (arrays_keep_block()).
  */
 
-struct small_change {
-	struct memory_here here;
-	int64_t bytes, paid; /* more, or less */
-	uint64_t missing, surplus;
+#define UNITS (MEMORY_BLOCK / MEMORY_SMALL_UNIT) /* of a block */
+
+static _Atomic bool any_small; /* in any context, until now */
+
+/* Those of one array or mipmapped array, level by level. */
+struct small {
+	uint32_t count, units; /* of all */
+	uint32_t of[LEVELS_MAX];
 };
 
-static bool change_small(struct object *small, void *context)
-{
-	struct small_change *change = context;
-	uint64_t sum, need;
+struct entering {
+	const struct small *small;
+	struct memory_here here;
+	uint32_t paid, used; /* blocks; used > paid: they were not entered */
+};
 
-	if (small->stamp != change->here.stamp) /* of a context that has ended */
-		small->bytes = small->index = small->count = 0;
-	small->stamp = change->here.stamp;
-	sum = small->bytes + (uint64_t)change->bytes;
-	need = memory_rounded(sum) / MEMORY_BLOCK;
-	small->bytes = sum;
-	small->count = (uint32_t)(small->count + change->paid);
-	change->missing = need > small->count ? need - small->count : 0;
-	change->surplus = small->count > need ? small->count - need : 0;
-	small->count -= (uint32_t)change->surplus;
-	return sum > 0 || small->count > 0;
+/* What is charged for them is no certain knowledge of what the driver has. At least so many blocks have
+ * nothing but small arrays: those for which other blocks have no room. */
+static void tell_surplus(const struct object *all, const struct memory_here *here)
+{
+	uint64_t room = context_room(here), least = 0;
+
+	if (all->bytes > room)
+		least = (all->bytes - room + UNITS - 1) / UNITS;
+	context_set_surplus(here, all->count > least ? (all->count - least) * MEMORY_BLOCK : 0);
 }
 
-static CUresult small_change(struct small_change *change, int64_t bytes, int64_t paid)
+static void begin_context(struct object *all, const struct memory_here *here)
 {
-	change->bytes = bytes;
-	change->paid = paid;
-	if (objects_change(OBJECT_SMALL_ARRAYS, change->here.index, change_small, change) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	context_refunded(&change->here, change->surplus * MEMORY_BLOCK);
-	return CUDA_SUCCESS;
+	if (all->stamp == here->stamp)
+		return;
+	/* (Or one that has ended.) */
+	all->stamp = here->stamp;
+	all->bytes = all->index = all->count = all->card = 0;
 }
 
-static CUresult small_charge(const struct memory_here *here, uint64_t bytes)
+static bool enter_small(struct object *all, void *context)
 {
-	struct small_change change = {.here = *here};
-	uint64_t blocks;
+	struct entering *entering = context;
+	const struct small *small = entering->small;
+	struct object after;
 
-	if (small_change(&change, (int64_t)bytes, 0) != CUDA_SUCCESS)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	blocks = change.missing;
-	if (blocks == 0)
-		return CUDA_SUCCESS;
-	if (memory_charge(here->card, blocks * MEMORY_BLOCK) == CUDA_SUCCESS) {
-		context_charged(here, blocks * MEMORY_BLOCK);
-		return small_change(&change, 0, (int64_t)blocks);
+	begin_context(all, &entering->here);
+	after = *all;
+	for (uint32_t i = 0; i < small->count; i++) {
+		uint64_t pieces = after.count + (after.card == ARRAYS_WITH_HOLES ? after.index : 0);
+
+		if (after.count == 0 || after.count * UNITS - after.bytes < small->of[i] * pieces)
+			after.count++;
+		after.bytes += small->of[i];
+		after.index++;
 	}
-	small_change(&change, -(int64_t)bytes, 0);
+	entering->used = after.count - all->count;
+	if (entering->used <= entering->paid) {
+		*all = after;
+		tell_surplus(all, &entering->here);
+	}
+	return all->index > 0;
+}
+
+/* Pays before it enters them: others count on the room of a block as soon as it is there. */
+static CUresult small_charge(const struct memory_here *here, const struct small *small)
+{
+	struct entering entering = {.small = small, .here = *here};
+
+	atomic_store_explicit(&any_small, true, memory_order_relaxed);
+	for (;;) {
+		uint32_t more;
+
+		if (objects_change(OBJECT_SMALL_ARRAYS, here->index, enter_small, &entering) < 0)
+			break;
+		if (entering.used <= entering.paid) {
+			context_charged(here, entering.used * MEMORY_BLOCK);
+			memory_refund(here->card, (entering.paid - entering.used) * MEMORY_BLOCK);
+			return CUDA_SUCCESS;
+		}
+		more = entering.used - entering.paid;
+		if (memory_charge(here->card, more * MEMORY_BLOCK) != CUDA_SUCCESS)
+			break;
+		entering.paid += more;
+	}
+	memory_refund(here->card, entering.paid * MEMORY_BLOCK);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static void small_refund(const struct memory_here *here, uint64_t bytes)
-{
-	struct small_change change = {.here = *here};
+struct leaving {
+	struct memory_here here;
+	uint32_t count, units, surplus;
+};
 
-	if (context_lives(here))
-		small_change(&change, -(int64_t)bytes, 0);
+static bool leave_small(struct object *all, void *context)
+{
+	struct leaving *leaving = context;
+
+	if (all->stamp != leaving->here.stamp)
+		return true;
+	all->bytes -= leaving->units;
+	all->index -= leaving->count;
+	all->card = ARRAYS_WITH_HOLES;
+	leaving->surplus = all->count > all->index ? all->count - all->index : 0;
+	all->count -= leaving->surplus;
+	tell_surplus(all, &leaving->here);
+	return all->index > 0;
+}
+
+static void small_refund(const struct memory_here *here, uint32_t count, uint32_t units)
+{
+	struct leaving leaving = {.here = *here, .count = count, .units = units};
+
+	objects_edit(OBJECT_SMALL_ARRAYS, here->index, leave_small, &leaving);
+	context_refunded(here, leaving.surplus * MEMORY_BLOCK);
+}
+
+static bool keep_block(struct object *all, void *context)
+{
+	struct leaving *leaving = context;
+
+	if (all->stamp != leaving->here.stamp || all->count >= all->index)
+		return true;
+	all->count++;
+	all->card = ARRAYS_WITH_HOLES;
+	leaving->count = 1;
+	return true;
+}
+
+bool arrays_keep_block(const struct memory_here *here)
+{
+	struct leaving leaving = {.here = *here};
+
+	return atomic_load_explicit(&any_small, memory_order_relaxed) &&
+	       objects_edit(OBJECT_SMALL_ARRAYS, here->index, keep_block, &leaving) && leaving.count;
+}
+
+static bool change_room(struct object *all, void *context)
+{
+	const struct memory_here *here = context;
+
+	if (all->stamp == here->stamp)
+		tell_surplus(all, here);
+	return true;
+}
+
+void arrays_room_changed(const struct memory_here *here)
+{
+	struct memory_here of = *here;
+
+	if (atomic_load_explicit(&any_small, memory_order_relaxed))
+		objects_edit(OBJECT_SMALL_ARRAYS, here->index, change_room, &of);
 }
 
 /* ---- an array's charge ----------------------------------------------------------------------------------
@@ -136,14 +237,29 @@ static void small_refund(const struct memory_here *here, uint64_t bytes)
 struct array {
 	struct memory_here here;
 	bool entered;
-	uint64_t small, large; /* bytes */
+	uint64_t large; /* bytes */
+	struct small small;
 };
+
+/* An array's small ones, in the count of its object. */
+#define COUNT_OF_SMALL(small) ((small).count << 26 | (small).units)
+#define SMALL_COUNT(count) ((count) >> 26)
+#define SMALL_UNITS(count) ((count) & ((1u << 26) - 1))
+_Static_assert(LEVELS_MAX < 64 && LEVELS_MAX * UNITS < 1u << 26, "they fit");
 
 static void array_refund(const struct array *array)
 {
-	if (array->small > 0)
-		small_refund(&array->here, array->small);
+	if (array->small.count > 0)
+		small_refund(&array->here, array->small.count, array->small.units);
 	context_refunded(&array->here, array->large);
+}
+
+static void add_small(struct small *small, uint64_t bytes)
+{
+	uint32_t units = (uint32_t)((bytes + MEMORY_SMALL_UNIT - 1) / MEMORY_SMALL_UNIT);
+
+	small->of[small->count++] = units;
+	small->units += units;
 }
 
 static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned levels)
@@ -160,7 +276,7 @@ static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *
 		if (i > 0 && last)
 			break;
 		if (bytes <= MEMORY_SMALL_MAX)
-			array->small += (bytes + MEMORY_SMALL_UNIT - 1) & ~(MEMORY_SMALL_UNIT - 1);
+			add_small(&array->small, bytes);
 		else if (memory_rounded(bytes) > INT64_MAX - array->large)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		else
@@ -170,7 +286,7 @@ static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	array->entered = true;
 	context_charged(&array->here, array->large);
-	if (array->small == 0 || small_charge(&array->here, array->small) == CUDA_SUCCESS)
+	if (array->small.count == 0 || small_charge(&array->here, &array->small) == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
 	context_refunded(&array->here, array->large);
 	memory_leave();
@@ -187,10 +303,10 @@ static int array_enter(const struct array *array, CUresult r, uintptr_t handle)
 		.stamp = array->here.stamp,
 		.index = array->here.index,
 		.bytes = array->large,
-		.count = (uint32_t)(array->small / MEMORY_SMALL_UNIT),
+		.count = COUNT_OF_SMALL(array->small),
 	};
 
-	if (r == CUDA_SUCCESS && (array->small == 0 && array->large == 0))
+	if (r == CUDA_SUCCESS && (array->small.count == 0 && array->large == 0))
 		return 0;
 	if (r == CUDA_SUCCESS && objects_put(&object) == 0)
 		return 0;
@@ -212,7 +328,7 @@ static CUresult array_end(const struct array *array, CUresult r, CUarray *handle
 static void array_release(const struct object *object)
 {
 	struct array array = {.here = context_of(object),
-		.small = object->count * MEMORY_SMALL_UNIT,
+		.small = {SMALL_COUNT(object->count), SMALL_UNITS(object->count)},
 		.large = object->bytes};
 
 	array_refund(&array);

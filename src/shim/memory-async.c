@@ -1,6 +1,7 @@
 /* Allocations in the order of a stream, and the calls at which pools give memory back. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/graph-needs.h"
 #include "shim/memory-pools.h"
 #include "shim/memory.h"
 #include "shim/pacing-sample.h"
@@ -85,7 +86,8 @@ static CUresult allocate(CUdeviceptr *address, size_t size, CUstream stream, all
 	CUresult r;
 	int card;
 
-	if (!device_of_stream(stream, &device) || (card = cuda_device_card(device)) < 0)
+	card = device_of_stream(stream, &device) ? cuda_device_card(device) : -1;
+	if (card < 0)
 		return take(address, size, stream);
 	r = pool_use_of_device(device, (unsigned)card, &of);
 	if (r != CUDA_SUCCESS)
@@ -100,7 +102,7 @@ static int card_of_address(CUdeviceptr address)
 {
 	unsigned int managed = 0; /* the driver writes a bool or an int, by its version */
 	CUmemorytype type;
-	int ordinal, card;
+	int ordinal;
 
 	if (DRIVER(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS &&
 		type == CU_MEMORYTYPE_HOST &&
@@ -112,8 +114,7 @@ static int card_of_address(CUdeviceptr address)
 			CUDA_SUCCESS &&
 		cuda_device_card(ordinal) >= 0)
 		return cuda_device_card(ordinal);
-	card = cuda_current_card();
-	return card < 0 ? 0 : card;
+	return cuda_managed_card();
 }
 
 /* From a pool that no hook has seen: the memory itself shows which card pays, and the pool is known from then

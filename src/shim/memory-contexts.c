@@ -20,6 +20,7 @@
 struct record {
 	_Atomic uint64_t stamp; /* 0: free */
 	_Atomic uint64_t bytes;
+	_Atomic int64_t surplus;
 	uint32_t card;
 	_Atomic int32_t rooms[ROOM_CLASSES];
 };
@@ -143,6 +144,14 @@ void context_refunded(const struct memory_here *here, uint64_t bytes)
 	memory_refund(here->card, bytes);
 }
 
+void context_set_surplus(const struct memory_here *here, uint64_t bytes)
+{
+	struct record *record = record_of(here);
+
+	if (record)
+		memory_change_surplus((int64_t)bytes - atomic_exchange(&record->surplus, (int64_t)bytes));
+}
+
 static int room_class(unsigned units)
 {
 	int log = 31 - __builtin_clz(units | 1);
@@ -175,6 +184,19 @@ bool context_has_room(const struct memory_here *here, unsigned units)
 		if (atomic_load(&record->rooms[i]) > 0)
 			return true;
 	return false;
+}
+
+uint64_t context_room(const struct memory_here *here)
+{
+	struct record *record = record_of(here);
+	uint64_t units = 0;
+
+	for (int i = 0; record && i < ROOM_CLASSES; i++) {
+		int32_t blocks = atomic_load(&record->rooms[i]);
+
+		units += blocks > 0 ? (uint64_t)blocks * ((UINT64_C(2) << i) - 1) : 0;
+	}
+	return units;
 }
 
 /* ---- its beginning --------------------------------------------------------------------------------------
@@ -271,6 +293,7 @@ static void context_end(const struct object *object)
 	shared = shared_context_ended(here.stamp);
 	memory_refund(here.card, atomic_exchange(&record->bytes, 0));
 	shared_given_back(shared);
+	memory_change_surplus(-atomic_exchange(&record->surplus, 0));
 	for (unsigned i = 0; i < ROOM_CLASSES; i++)
 		atomic_store(&record->rooms[i], 0);
 	atomic_store(&record->stamp, 0);

@@ -52,7 +52,13 @@ CUcontext context_primary(CUdevice device);
 void context_charged(const struct memory_here *here, uint64_t bytes);
 void context_refunded(const struct memory_here *here, uint64_t bytes);
 
+/* context_set_surplus() - so much of what is charged in it the driver may not have taken: a sample does not
+ * conclude from these bytes that there is less overhead. Until another number, or the end of the context. */
+void context_set_surplus(const struct memory_here *here, uint64_t bytes);
+
 /* Blocks that small allocations share, by how much is free in them: context_block_changed() from one number
  * of free units to another (-1: no such block), and context_has_room() says whether a block has that many. */
 void context_block_changed(const struct memory_here *here, int from_free, int to_free);
 bool context_has_room(const struct memory_here *here, unsigned units);
+/* context_room() - units that are free in all of them together, at most. */
+uint64_t context_room(const struct memory_here *here);

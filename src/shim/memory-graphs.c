@@ -3,13 +3,15 @@
  * before the first launch, and the first after a trim, what the graph allocates is paid.
  *
  * CUDA programming guide 13.0, "Graph Memory Nodes", "Physical Memory Footprint": reserved is what is there
- * for graphs, used is what is mapped by at least one graph, running or not. What is reserved and not used is
- * what the next launch can have without growth. Graphs may share memory, and the driver may have to undo that
- * when one is launched into another stream: it can grow by more than was paid. Then the next launch has to
- * make room first.
+ * for graphs, used is what is mapped by at least one graph, running or not. What is reserved and not used
+ * several launches at the same time would all count on, so no launch does: where there is no room for all
+ * that a graph allocates, what is not used is trimmed. Graphs may share memory, and the driver may have to
+ * undo that when one is launched into another stream: it can grow by more than was paid. Then the next launch
+ * has to make room first.
  */
 #include <stdatomic.h>
 
+#include "grant/wait.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/graph-needs.h"
@@ -17,22 +19,63 @@
 #include "shim/memory-pools.h"
 #include "shim/pacing-graphs.h"
 
-/* ---- taking it ------------------------------------------------------------------------------------------
+#define TRIM_PATIENCE_NS INT64_C(1000000000)
+#define TRIES 4 /* of a launch that others trim; the last pays all */
+
+/* ---- trims ----------------------------------------------------------------------------------------------
  */
 
 static _Atomic uint32_t trims; /* who was mapped before the last one may not be any more */
+static _Atomic uint32_t launching, trimming;
 static _Atomic bool has_overgrown[GRANT_FILE_CARDS_MAX];
+
+/* Between a launch's look at what is mapped and the driver's answer nothing is trimmed. */
+static void begin_launch(void)
+{
+	for (;;) {
+		atomic_fetch_add(&launching, 1);
+		if (atomic_load(&trimming) == 0)
+			return;
+		atomic_fetch_sub(&launching, 1);
+		wait_nap();
+	}
+}
+
+static void end_launch(void)
+{
+	atomic_fetch_sub(&launching, 1);
+}
+
+/* A launch may take long, as where the queue of its stream is full. So a trim does not wait for ever, and is
+ * left out then. */
+static CUresult trim_device(CUdevice device)
+{
+	int64_t begin = wait_now_ns();
+	CUresult r = CUDA_SUCCESS;
+	bool alone;
+
+	atomic_fetch_add(&trimming, 1);
+	for (;;) {
+		alone = atomic_load(&launching) == 0;
+		if (alone || wait_now_ns() - begin > TRIM_PATIENCE_NS)
+			break;
+		wait_nap();
+	}
+	if (alone) {
+		atomic_fetch_add(&trims, 1);
+		r = DRIVER(cuDeviceGraphMemTrim)(device);
+	}
+	atomic_fetch_sub(&trimming, 1);
+	pools_settle();
+	return r;
+}
+
+/* ---- taking it ------------------------------------------------------------------------------------------
+ */
 
 static struct reserve_of graph_memory(const struct object *need)
 {
 	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = need->index, .card = need->card};
-}
-
-static void trim(const struct reserve_of *of)
-{
-	atomic_fetch_add(&trims, 1);
-	DRIVER(cuDeviceGraphMemTrim)((CUdevice)of->key);
-	pools_settle();
 }
 
 /* It has grown past what could be charged: nothing more until it fits. */
@@ -41,7 +84,7 @@ static CUresult shrink(const struct reserve_of *of)
 	if (!atomic_load(&has_overgrown[of->card]))
 		return CUDA_SUCCESS;
 	if (growth_catch_up(of) != CUDA_SUCCESS) {
-		trim(of);
+		trim_device((CUdevice)of->key);
 		if (growth_catch_up(of) != CUDA_SUCCESS)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -56,84 +99,90 @@ static uint64_t bytes_to_map(const struct object *need)
 }
 
 /* Begins the call, and pays for its first GPU. */
-static CUresult pay_first(struct growth *growth, const struct object *need)
+static CUresult pay_first(struct growth *growth, const struct object *need, bool all)
 {
 	struct reserve_of of = graph_memory(need);
-	uint64_t bytes = bytes_to_map(need);
-	CUresult r = growth_begin(growth, &of, bytes, bytes);
+	CUresult r = growth_begin_paid(growth, &of, all ? need->bytes : bytes_to_map(need));
 
 	if (r != CUDA_ERROR_OUT_OF_MEMORY)
 		return r;
-	trim(&of);
-	return growth_begin(growth, &of, need->bytes, need->bytes);
+	trim_device((CUdevice)of.key);
+	return growth_begin_paid(growth, &of, need->bytes);
 }
 
-/* Within the call. Neither trims nor waits for a sample, which concludes little while a call is under way. */
-static CUresult pay_another(struct growth *growth, const struct object *need)
+static void give_back(const struct growth *growths, unsigned count)
 {
-	struct reserve_of of = graph_memory(need);
-
-	return growth_join(growth, &of, bytes_to_map(need));
-}
-
-/* All GPUs or none. *ret_refused: the GPU that has no room. */
-static CUresult pay_all(struct growth *growths, const struct needs *needs, unsigned *ret_refused)
-{
-	CUresult r = pay_first(&growths[0], &needs->of[0]);
-	unsigned paid = 1;
-
-	if (r != CUDA_SUCCESS) {
-		*ret_refused = 0;
-		return r;
-	}
-	while (paid < needs->count) {
-		r = pay_another(&growths[paid], &needs->of[paid]);
-		if (r != CUDA_SUCCESS)
-			break;
-		paid++;
-	}
-	if (paid == needs->count)
-		return CUDA_SUCCESS;
-	for (unsigned i = 0; i < paid; i++)
+	for (unsigned i = 0; i < count; i++)
 		memory_refund(growths[i].of.card, growths[i].paid);
 	growth_end(&growths[0]);
-	*ret_refused = paid;
+}
+
+/* All GPUs or none. For those after the first nothing is trimmed, and no sample is waited for, which
+ * concludes little while a call is under way. *ret_refused: the GPU that has no room. all: whether or not it
+ * is mapped. */
+static CUresult pay(struct growth *growths, const struct needs *needs, bool all, unsigned *ret_refused)
+{
+	CUresult r = pay_first(&growths[0], &needs->of[0], all);
+
+	*ret_refused = 0;
+	for (unsigned i = 1; i < needs->count && r == CUDA_SUCCESS; i++) {
+		const struct object *need = &needs->of[i];
+		struct reserve_of of = graph_memory(need);
+
+		r = growth_join(&growths[i], &of, all ? need->bytes : bytes_to_map(need));
+		if (r == CUDA_SUCCESS)
+			continue;
+		give_back(growths, i);
+		*ret_refused = i;
+	}
 	return r;
 }
 
-/* A GPU that is refused while others are paid becomes the first: then its memory is trimmed, and a sample
- * waited for. What then has no room is refused. */
+/* Pays, and begins the launch. A GPU that is refused while others are paid becomes the first: then its memory
+ * is trimmed, and a sample waited for. What then has no room is refused. */
 static CUresult take_begin(struct growth *growths, struct needs *needs)
 {
-	CUresult r = CUDA_SUCCESS;
+	unsigned tries = 2 * needs->count + TRIES;
 
 	for (unsigned i = 0; i < needs->count; i++) {
 		struct reserve_of of = graph_memory(&needs->of[i]);
+		CUresult r = shrink(&of);
 
-		r = shrink(&of);
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
-	for (unsigned tries = 0; tries < 2 * needs->count; tries++) {
-		unsigned refused = 0;
-		struct object first = needs->of[0];
+	for (unsigned i = 1; i <= tries; i++) {
+		uint32_t before = atomic_load(&trims);
+		unsigned refused;
+		CUresult r = pay(growths, needs, i == tries, &refused);
 
-		r = pay_all(growths, needs, &refused);
-		if (r == CUDA_SUCCESS || refused == 0)
+		if (r == CUDA_SUCCESS) {
+			begin_launch();
+			if (i == tries || atomic_load(&trims) == before)
+				return CUDA_SUCCESS;
+			end_launch();
+			give_back(growths, needs->count);
+			continue;
+		}
+		if (refused == 0)
 			return r;
+		struct object first = needs->of[0];
 		needs->of[0] = needs->of[refused];
 		needs->of[refused] = first;
 	}
-	return r;
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The driver may have taken more than was paid: on a full GPU it gives the memory of a graph that rests to
- * another, and takes memory again when the first one is launched. What runs cannot be called back, but what
- * rests can go. */
-static void take_end(struct growth *growths, const struct needs *needs)
+/* exec: NULL: the driver has refused the launch. The driver may have taken more than was paid: on a full GPU
+ * it gives the memory of a graph that rests to another, and takes memory again when the first one is
+ * launched. What runs cannot be called back, but what rests can go. */
+static void take_end(struct growth *growths, const struct needs *needs, CUgraphExec exec)
 {
 	uint64_t overgrown = 0;
 
+	if (exec)
+		note_mapped_needs(exec, needs, atomic_load(&trims) + 1);
+	end_launch();
 	/* (A trim settles all that is known, so what was paid has to be noted before.) */
 	for (unsigned i = 0; i < needs->count; i++)
 		if (growth_settle(&growths[i]) != CUDA_SUCCESS)
@@ -141,7 +190,7 @@ static void take_end(struct growth *growths, const struct needs *needs)
 	for (unsigned i = 0; overgrown >> i; i++) {
 		if (!(overgrown >> i & 1))
 			continue;
-		trim(&growths[i].of);
+		trim_device((CUdevice)growths[i].of.key);
 		if (growth_catch_up(&growths[i].of) != CUDA_SUCCESS)
 			atomic_store(&has_overgrown[growths[i].of.card], true);
 	}
@@ -152,7 +201,6 @@ static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*drive
 {
 	struct growth growths[GRANT_FILE_CARDS_MAX];
 	struct needs needs;
-	uint32_t before;
 	CUresult r;
 
 	needs_of_exec(exec, &needs);
@@ -161,11 +209,8 @@ static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*drive
 	r = take_begin(growths, &needs);
 	if (r != CUDA_SUCCESS)
 		return r;
-	before = atomic_load(&trims);
 	r = driver(exec, stream);
-	if (r == CUDA_SUCCESS)
-		note_mapped_needs(exec, &needs, before + 1);
-	take_end(growths, &needs);
+	take_end(growths, &needs, r == CUDA_SUCCESS ? exec : NULL);
 	return r;
 }
 
@@ -218,35 +263,32 @@ HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsi
 
 typedef CUresult (*instantiate)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
 
-/* It may upload at once. */
+/* It may upload at once. own: another thread may write to the program's while the driver reads it. */
 static CUresult instantiate_with(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, instantiate driver)
 {
-	bool uploads = cuda_is_started() && params && params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	CUDA_GRAPH_INSTANTIATE_PARAMS own = {0};
 	struct growth growths[GRANT_FILE_CARDS_MAX];
 	struct needs needs = {0};
 	CUgraphExec made = NULL;
-	uint32_t before;
 	CUresult r;
 
-	if (uploads) {
+	if (!cuda_is_started() || !params)
+		return driver(exec, graph, params);
+	own = *params;
+	if (own.flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
 		r = needs_of_graph(graph, &needs);
+		if (r == CUDA_SUCCESS && needs.count > 0)
+			r = take_begin(growths, &needs);
 		if (r != CUDA_SUCCESS)
 			return r;
 	}
-	if (needs.count == 0) {
-		r = driver(exec ? &made : NULL, graph, params);
-		return instantiated(r, exec, made, graph);
-	}
-	r = take_begin(growths, &needs);
-	if (r != CUDA_SUCCESS)
-		return r;
-	before = atomic_load(&trims);
-	r = driver(exec ? &made : NULL, graph, params);
+	r = driver(exec ? &made : NULL, graph, &own);
+	params->hErrNode_out = own.hErrNode_out;
+	params->result_out = own.result_out;
 	r = instantiated(r, exec, made, graph);
-	if (r == CUDA_SUCCESS)
-		note_mapped_needs(made, &needs, before + 1);
-	take_end(growths, &needs);
+	if (needs.count > 0)
+		take_end(growths, &needs, r == CUDA_SUCCESS ? made : NULL);
 	return r;
 }
 
@@ -313,12 +355,7 @@ HOOK CUresult cuGraphExecDestroy(CUgraphExec exec)
 
 HOOK CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
-	CUresult r;
-
-	atomic_fetch_add(&trims, 1);
-	r = DRIVER(cuDeviceGraphMemTrim)(device);
-	pools_settle();
-	return r;
+	return trim_device(device);
 }
 
 HOOK CUresult cuGraphDestroy(CUgraph graph)

@@ -8,6 +8,7 @@
 #include "shim/memory-linear.h"
 
 #include "shim/cuda-library.h"
+#include "shim/memory-arrays.h"
 #include "shim/memory-blocks.h"
 #include "shim/memory-pools.h"
 #include "shim/memory-shared.h"
@@ -81,9 +82,13 @@ static void release(const struct allocation *allocation)
 	if (!allocation->in_block) {
 		shared = shared_freed(allocation->address);
 		context_refunded(here, allocation->bytes);
-	} else if (block_leave(here, allocation->address, allocation->bytes)) {
-		shared = shared_freed(allocation->address & ~(MEMORY_BLOCK - 1));
-		context_refunded(here, MEMORY_BLOCK);
+	} else {
+		if (block_leave(here, allocation->address, allocation->bytes)) {
+			shared = shared_freed(allocation->address & ~(MEMORY_BLOCK - 1));
+			if (!arrays_keep_block(here))
+				context_refunded(here, MEMORY_BLOCK);
+		}
+		arrays_room_changed(here);
 	}
 	shared_given_back(shared);
 }
@@ -147,6 +152,7 @@ static CUresult enter_small(struct linear *linear, CUdeviceptr address)
 		memory_refund(linear->here.card, linear->paid);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	arrays_room_changed(&linear->here);
 	if (!is_paid && linear->paid == 0) {
 		r = memory_charge(linear->here.card, MEMORY_BLOCK);
 		linear->paid = MEMORY_BLOCK;

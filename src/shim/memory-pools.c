@@ -5,6 +5,7 @@
 #include "grant/private.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
+#include "shim/graph-needs.h"
 #include "shim/memory.h"
 
 #define KNOWN_MAX 256 /* pools that are looked at when something else is refused or the program waits */
@@ -308,11 +309,11 @@ static CUresult begin_unpaid(struct growth *growth)
 	CUresult r;
 
 	growth->paid = 0;
-	growth->turn = growth->of.kind == OBJECT_POOL;
-	if (growth->turn && !memory_begin_turn(growth->of.card, ACCOUNT_TURN_POOL))
+	growth->turn = memory_begin_turn(growth->of.card, ACCOUNT_TURN_POOL);
+	if (!growth->turn)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = memory_enter(growth->of.card, 0);
-	if (r != CUDA_SUCCESS && growth->turn)
+	if (r != CUDA_SUCCESS)
 		memory_end_turn(growth->of.card, ACCOUNT_TURN_POOL);
 	return r;
 }
@@ -334,14 +335,18 @@ CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64
 	return memory_try_enter(of->card, most) ? CUDA_SUCCESS : begin_unpaid(growth);
 }
 
+CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
+{
+	*growth = (struct growth){.of = *of, .paid = bytes};
+	remember(of);
+	return memory_enter(of->card, bytes);
+}
+
 CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
 {
 	*growth = (struct growth){.of = *of, .paid = bytes};
 	remember(of);
-	if (memory_try_charge(of->card, bytes))
-		return CUDA_SUCCESS;
-	growth->paid = 0;
-	return has_unused(of, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return memory_try_charge(of->card, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void growth_end(const struct growth *growth)
@@ -373,7 +378,7 @@ static bool mark_ending(struct object *pool, void *context)
 	return true;
 }
 
-/* A device whose pool is destroyed has its default pool again (cuda.h of CUDA 13.5.37, cuMemPoolDestroy()).
+/* A device whose pool is destroyed has its default pool again (cuda.h of CUDA 13.0.96, cuMemPoolDestroy()).
  */
 static void leave_devices(CUmemoryPool pool)
 {

@@ -47,8 +47,9 @@ CUresult pool_destroy(const struct reserve_of *of);
  * (memory_enter()) until growth_end(), or CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most);
 
-/* growth_join() - the same for the graph memory of another GPU, within the call that growth_begin() began; it
- * does not wait, and a refusal is not noted. */
+/* growth_begin_paid() - all `bytes` are paid, or it is refused. growth_join() - the same of another GPU,
+ * within that call; it does not wait, and a refusal is not noted. */
+CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, uint64_t bytes);
 CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes);
 
 /* growth_settle() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has
@@ -63,6 +64,3 @@ CUresult growth_catch_up(const struct reserve_of *of);
 /* pools_settle() - after something at which pools give memory back. Costs a look at one word where nobody
  * uses pools. */
 void pools_settle(void);
-
-/* graphs_allocate() - from now on a graph may have allocations: made by hand, or captured. */
-void graphs_allocate(void);

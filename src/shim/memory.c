@@ -93,6 +93,14 @@ void memory_is_loose(void)
 		account_is_loose(session->account);
 }
 
+void memory_change_surplus(int64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	if (session)
+		account_change_surplus(session->account, bytes);
+}
+
 CUresult memory_charge_once(unsigned card, uint64_t bytes)
 {
 	const struct shim_session *session = session_get();

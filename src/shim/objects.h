@@ -16,7 +16,8 @@ enum object_kind {
 	OBJECT_CONTEXT = 1,  /* CUcontext; index, stamp: memory-contexts.h */
 	OBJECT_POINTER,	     /* of cuMemAlloc and the like, not in a block; index, stamp: its context */
 	OBJECT_BLOCK,	     /* 2 MiB that small allocations share: memory-blocks.c */
-	OBJECT_SMALL_ARRAYS, /* those of a context; bytes: their sum, count: blocks that are charged */
+	OBJECT_SMALL_ARRAYS, /* of a context; index: how many, bytes: their units, count: blocks that are
+				charged, card: ARRAYS_WITH_HOLES when there may be holes between them */
 	OBJECT_ARRAY,	     /* CUarray, CUmipmappedArray */
 	OBJECT_PHYSICAL,     /* what cuMemCreate made, by a number; count: references to it */
 	OBJECT_HANDLE,	     /* of it; stamp: the number, count: releases that are due */
@@ -29,6 +30,8 @@ enum object_kind {
 	OBJECT_EXEC,	     /* CUgraphExec that allocates; bytes: a bit for each GPU of the grant */
 	OBJECT_EXEC_NEED,    /* what it allocates on one of them; index: the device, count: memory-graphs.c */
 };
+
+enum { ARRAYS_WITH_HOLES = 1 };
 
 struct object {
 	uint64_t key;

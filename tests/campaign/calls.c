@@ -249,21 +249,20 @@ static bool reserve_of_pool(struct caller *caller, struct held *held)
 
 /* With a budget one thread of a process has memory of the GPU's own pool at a time: what several have
  * together in one pool, and in how many pieces, only the driver knows. */
-static _Atomic int async_owner;
+static _Atomic bool async_taken;
 
 static CUresult take_async(struct caller *caller, struct held *held)
 {
 	uint64_t bytes = in_blocks(random_size(caller, held));
-	int nobody = 0;
 	CUresult r;
 
-	if (caller->board->budget && !atomic_compare_exchange_strong(&async_owner, &nobody, 1))
+	if (caller->board->budget && atomic_exchange(&async_taken, true))
 		return CUDA_ERROR_NOT_READY;
 	r = reserve(caller, held, bytes > POOL_STEP_BYTES ? bytes : POOL_STEP_BYTES)
 		    ? cu.cuMemAllocAsync(&held->pointer, held->bytes, caller->stream)
 		    : CUDA_ERROR_NOT_READY;
 	if (caller->board->budget && r != CUDA_SUCCESS)
-		atomic_store(&async_owner, 0);
+		atomic_store(&async_taken, false);
 	return r;
 }
 
@@ -290,7 +289,7 @@ static void give_async(struct caller *caller, struct held *held)
 	if (caller->board->budget || caller_random(caller, 2) == 0)
 		cu.cuStreamSynchronize(caller->stream);
 	if (caller->board->budget && held->kind == KIND_ASYNC)
-		atomic_store(&async_owner, 0);
+		atomic_store(&async_taken, false);
 	if (!caller->pool || held->kind != KIND_POOL)
 		return;
 	if (caller->board->budget || caller_random(caller, 4) == 0)
@@ -491,28 +490,27 @@ static void give_module(struct caller *caller, struct held *held)
 }
 
 /* A larger heap of the process's own context: one thread of a process has it at a time. */
-static _Atomic int heap_owner;
+static _Atomic bool heap_taken;
 
 static CUresult take_limit(struct caller *caller, struct held *held)
 {
-	int nobody = 0;
 	CUresult r;
 
 	held->bytes = in_blocks(1 + caller_random(caller, HEAP_BYTES_MAX));
-	if (!atomic_compare_exchange_strong(&heap_owner, &nobody, 1))
+	if (atomic_exchange(&heap_taken, true))
 		return CUDA_ERROR_NOT_READY;
 	r = reserve(caller, held, held->bytes)
 		    ? cu.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 * MIB + held->bytes)
 		    : CUDA_ERROR_NOT_READY;
 	if (r != CUDA_SUCCESS)
-		atomic_store(&heap_owner, 0);
+		atomic_store(&heap_taken, false);
 	return r;
 }
 
 static void give_limit(struct caller *caller, struct held *held)
 {
 	cu.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 8 * MIB);
-	atomic_store(&heap_owner, 0);
+	atomic_store(&heap_taken, false);
 }
 
 /* ---- another process ------------------------------------------------------------------------------------

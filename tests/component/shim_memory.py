@@ -62,7 +62,7 @@ class Granted:
 
     def put_before_driver(self, source):
         """From now on the shim finds these C functions instead of the driver's. NEXT(name, ...) calls the driver's own. The
-        driver gets another SONAME, by which the linker finds it and not the shim."""
+        driver gets another SONAME, by which the linker finds it and not the shim. Returns the path of the library."""
         code, library = self.folder / "before.c", self.folder / "before" / "libcuda.so.1"
         library.parent.mkdir()
         code.write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stddef.h>\n"
@@ -75,6 +75,7 @@ class Granted:
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-Wl,-soname,libbefore.so", "-o", library, code,
                         "-Wl,--no-as-needed", self.driver, f"-Wl,-rpath,{self.driver.parent}", "-ldl"], check=True)
         self.grant = grants.write(self.folder, library, self.driver.with_name("libnvidia-ml.so.1"), self.cards)
+        return library
 
     def start(self, *texts, begin=True, shim=SHIM, **env):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | env

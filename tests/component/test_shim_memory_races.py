@@ -4,10 +4,10 @@ import pytest
 
 from shim_memory import _granted  # noqa: F401 (fixture)
 from test_shim import needs_no_grant_here
-from test_shim_memory_pools import GRAPHS
+from test_shim_memory_pools import GRAPHS, MANY
 from test_sim import tree  # noqa: F401 (fixture)
 
-pytestmark = needs_no_grant_here
+pytestmark = [needs_no_grant_here, pytest.mark.once]
 
 # After an allocation of this size the stream captures.
 CAPTURES = r"""
@@ -68,9 +68,9 @@ int cuMemAllocAsync(uint64_t *p, size_t size, void *stream)
 
 
 def test_an_allocation_is_charged_although_the_device_has_another_pool_by_then(granted):
-    granted.put_before_driver(CHANGES)
-    granted.script(GRAPHS, """
-        before = CDLL(GRANTED_LIBRARY)
+    before = granted.put_before_driver(CHANGES)
+    granted.script(GRAPHS, f"""
+        before = CDLL({str(before)!r})
         before.cuTestPools(new_pool(), new_pool())
         taken_so_far = 0
         while take(300 * MiB) != OOM:
@@ -78,7 +78,7 @@ def test_an_allocation_is_charged_although_the_device_has_another_pool_by_then(g
             assert taken_so_far <= 7, taken_so_far
             same(taken_so_far * 300 * MiB)
         assert taken_so_far == 7
-    """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))
+    """)
 
 
 # Another thread destroys the pool from which a thread is about to allocate. The driver ends it after the allocation.
@@ -110,15 +110,16 @@ int cuMemPoolDestroy(void *pool)
 
 def test_memory_is_charged_although_its_pool_is_destroyed_while_it_is_allocated(granted):
     """At the limit, where the pool has room: so nothing is paid before."""
-    granted.put_before_driver(DESTROYS)
-    granted.script(GRAPHS, """
+    before = granted.put_before_driver(DESTROYS)
+    granted.script(GRAPHS, f"""
+        before = CDLL({str(before)!r})
         pool = new_pool()
         keep(pool, 1 << 40)
         give(take(300 * MiB, None, pool))
         sync()
         rest = alloc(1854 * MiB)
         same(2154 * MiB)
-        CDLL(GRANTED_LIBRARY).cuTestDestroy(cast(cu.cuMemPoolDestroy, c_void_p), pool)
+        before.cuTestDestroy(cast(cu.cuMemPoolDestroy, c_void_p), pool)
         p = take(300 * MiB, None, pool)
         same(2154 * MiB)
         assert take(1 * MiB, None, pool) == cu.cuMemPoolDestroy(pool) == 1
@@ -126,7 +127,7 @@ def test_memory_is_charged_although_its_pool_is_destroyed_while_it_is_allocated(
         sync()
         same(1854 * MiB)
         assert cu.cuMemPoolDestroy(default_pool()) == 1
-    """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))
+    """)
 
 
 # Another thread looks at the program's variable as soon as the driver has made the executable graph.
@@ -145,9 +146,10 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long fla
 
 def test_a_graph_is_handed_out_when_it_is_known_what_it_allocates(granted):
     """A launch before that would be charged nothing."""
-    granted.put_before_driver(WATCHES)
-    granted.script(GRAPHS, """
-        before, handle, stream = CDLL(GRANTED_LIBRARY), c_void_p(), out("cuStreamCreate", c_void_p, 1)
+    before = granted.put_before_driver(WATCHES)
+    granted.script(GRAPHS, f"""
+        before = CDLL({str(before)!r})
+        handle, stream = c_void_p(), out("cuStreamCreate", c_void_p, 1)
         before.cuTestSeen.restype = c_void_p
         begin_capture(stream)
         take(300 * MiB, stream)
@@ -157,4 +159,117 @@ def test_a_graph_is_handed_out_when_it_is_known_what_it_allocates(granted):
         assert handle.value and before.cuTestSeen() is None
         ok(cu.cuGraphLaunch(handle, stream))
         same(300 * MiB)
-    """.replace("GRANTED_LIBRARY", repr(str(granted.folder / "before" / "libcuda.so.1"))))
+    """)
+
+
+# Another thread goes on as soon as a launch has come to the driver, until it is done, or for half a second.
+HOLDS = r"""
+#include <semaphore.h>
+#include <stdint.h>
+#include <time.h>
+static sem_t begun, done;
+static int held;
+static size_t least = -1;
+int cuMemGetInfo_v2(size_t *free, size_t *total);
+void cuTestHold(void) { sem_init(&begun, 0, 0), sem_init(&done, 0, 0), held = 1; }
+void cuTestBegun(void) { sem_wait(&begun); }
+void cuTestDone(void) { sem_post(&done); }
+uint64_t cuTestLeastFree(void) { return least; }
+int cuGraphLaunch(void *exec, void *stream)
+{
+	struct timespec until;
+	size_t free = -1, total;
+	if (__atomic_exchange_n(&held, 0, __ATOMIC_SEQ_CST)) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += 500000000, until.tv_sec += until.tv_nsec / 1000000000, until.tv_nsec %= 1000000000;
+		sem_post(&begun);
+		sem_timedwait(&done, &until);
+	}
+	int r = NEXT(cuGraphLaunch, exec, stream);
+	NEXT(cuMemGetInfo_v2, &free, &total);
+	least = free < least ? free : least;
+	return r;
+}
+"""
+
+MEANWHILE = MANY + """
+    def launch_and(run, meanwhile):
+        # Its result, and that of meanwhile() in another thread while the driver is about to launch it.
+        def work():
+            ok(cu.cuCtxSetCurrent(ctx))
+            before.cuTestBegun()
+            other.append(meanwhile())
+            before.cuTestDone()
+        other, thread = [], threading.Thread(target=work)
+        before.cuTestHold()
+        thread.start()
+        r = cu.cuGraphLaunch(run, stream)
+        thread.join()
+        sync()
+        before.cuTestLeastFree.restype = c_uint64
+        assert base - before.cuTestLeastFree() <= 2154 * MiB, (base - before.cuTestLeastFree()) // MiB
+        same()
+        return r, other[0]
+"""
+
+
+def test_a_launch_keeps_the_memory_that_its_graph_has_while_another_thread_trims(granted):
+    """At the limit, so what is trimmed is taken by others at once."""
+    before = granted.put_before_driver(HOLDS)
+    granted.script(GRAPHS, f"before = CDLL({str(before)!r})", MEANWHILE, """
+        run = capture(freed=True)
+        assert launch(run, "cuGraphUpload") == OK
+        rest = alloc(1854 * MiB)
+        same(2154 * MiB)
+        def trim_and_take():
+            trim()
+            return try_alloc(300 * MiB)
+        r, taken = launch_and(run, trim_and_take)
+        assert r == OK
+    """)
+
+
+def test_launches_at_the_same_time_take_what_graphs_have_left_once(granted):
+    before = granted.put_before_driver(HOLDS)
+    granted.script(GRAPHS, f"before = CDLL({str(before)!r})", MEANWHILE, """
+        begin_capture(stream)
+        give(take(300 * MiB, stream), stream)
+        graph = end_capture(stream)
+        run = instantiate(graph)
+        assert launch(run) == OK
+        ok(cu.cuGraphExecDestroy(run))
+        ok(cu.cuGraphDestroy(graph))
+        rest = alloc(1854 * MiB)
+        same(2154 * MiB)
+        second = out("cuStreamCreate", c_void_p, 1)
+        runs = [capture(freed=False) for i in range(2)]
+        r = launch_and(runs[0], lambda: cu.cuGraphLaunch(runs[1], second))
+        assert r == (OK, OOM)
+    """)
+
+
+# Another thread asks for an upload when the shim has looked.
+UPLOADS = r"""
+#include <stdint.h>
+static uint64_t *changed;
+void cuTestChange(uint64_t *flags) { changed = flags; }
+int cuGraphInstantiateWithParams(void **exec, void *graph, uint64_t *params)
+{
+	*changed = 2;
+	return NEXT(cuGraphInstantiateWithParams, exec, graph, params);
+}
+"""
+
+
+def test_a_graph_is_uploaded_as_the_shim_was_asked_to(granted):
+    before = granted.put_before_driver(UPLOADS)
+    granted.script(GRAPHS, f"before = CDLL({str(before)!r})", MANY, """
+        begin_capture(stream)
+        take(300 * MiB, stream)
+        graph, run, params = end_capture(stream), c_void_p(), (c_uint64 * 4)(0)
+        before.cuTestChange(params)
+        full = alloc(2154 * MiB)
+        ok(cu.cuGraphInstantiateWithParams(byref(run), graph, params))
+        same(2154 * MiB)
+        assert launch(run) == OOM
+    """)

@@ -117,17 +117,19 @@ static int run_case(const struct sim_case *c, enum broken broken, bool steps)
 
 static int run_cases(enum broken broken)
 {
-	size_t n, failed = 0;
+	size_t n, failed = 0, count = 0;
 	const struct sim_case *cases = case_list(&n);
 
-	printf("1..%zu\n", n);
 	for (size_t i = 0; i < n; i++) {
-		int r = run_case(&cases[i], broken, false);
+		int r;
 
+		if (!cases[i].plan) /* run_case() says which tests show it instead */
+			continue;
+		r = run_case(&cases[i], broken, false);
 		failed += r != 0;
-		printf("%s %zu - %s%s\n", r ? "not ok" : "ok", i + 1, cases[i].name,
-			cases[i].plan ? "" : " # SKIP");
+		printf("%s %zu - %s\n", r ? "not ok" : "ok", ++count, cases[i].name);
 	}
+	printf("1..%zu\n", count);
 	return failed != 0;
 }
 

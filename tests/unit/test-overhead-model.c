@@ -32,8 +32,9 @@ enum verb {
 	TRIM, /* a pool gives back what is still charged */
 	OPEN, /* the region that process 0 has exported */
 	CLOSE,
-	DROP, /* its maker frees it */
-	KILL, /* process 0 */
+	DROP,  /* its maker frees it */
+	KILL,  /* process 0 */
+	SPARE, /* gives back what is charged and not taken */
 };
 
 struct act {
@@ -47,11 +48,12 @@ struct scenario {
 	struct act scripts[THREADS_MAX][SCRIPT_MAX];
 	uint32_t overhead[PROCESSES]; /* at the beginning */
 	unsigned samples;
-	bool known;	 /* a sample has been there before */
-	bool loose;	 /* process 0 has pools */
-	bool may_learn;	 /* overhead grows: what is published may be too little until the end */
-	uint32_t region; /* charged and exported by process 0 */
-	bool opened;	 /* process 1 has it open at the beginning */
+	bool known;	  /* a sample has been there before */
+	bool loose;	  /* process 0 has pools */
+	bool may_learn;	  /* overhead grows: what is published may be too little until the end */
+	uint32_t region;  /* charged and exported by process 0 */
+	bool opened;	  /* process 1 has it open at the beginning */
+	uint32_t surplus; /* process 0 is charged with so much that is not taken, and says so */
 };
 
 struct thread {
@@ -64,6 +66,7 @@ struct thread {
 struct state {
 	uint32_t charged[PROCESSES], taken[PROCESSES], overhead[PROCESSES];
 	uint64_t moves[PROCESSES];
+	uint32_t surplus[PROCESSES];
 	uint32_t published;
 	uint64_t record[PROCESSES]; /* share.h */
 	uint8_t has[PROCESSES];	    /* the region */
@@ -74,7 +77,7 @@ struct state {
 	uint32_t driver[PROCESSES];
 	uint8_t listed[PROCESSES];
 	struct {
-		uint32_t charged;
+		uint32_t charged, surplus;
 		uint64_t moves;
 		uint64_t record;
 	} before[PROCESSES], after[PROCESSES];
@@ -129,19 +132,21 @@ static void check_published(bool guessed)
 		return;
 	if (now.published < sum(now.overhead))
 		fail_with_path("overhead that is there is forgotten");
-	if (!scenario->loose && now.published > sum(now.overhead))
+	if (!scenario->loose && !scenario->surplus && now.published > sum(now.overhead))
 		fail_with_path("memory that was charged is taken for overhead");
 }
 
 /* ---- the keeper -----------------------------------------------------------------------------------------
  */
 
-static struct usage_peek_slot slot_of(unsigned p, uint32_t charged, uint64_t moves, uint64_t record)
+static struct usage_peek_slot slot_of(
+	unsigned p, uint32_t charged, uint32_t surplus, uint64_t moves, uint64_t record)
 {
 	return (struct usage_peek_slot){.slot = p,
 		.owner = owner_word(p + 1, 1) | UINT64_C(1) << OWNER_GENERATION_SHIFT,
 		.moves = moves,
 		.held_bytes = charged * PAGE,
+		.surplus_bytes = surplus * PAGE,
 		.n_shares = record != 0,
 		.shares = {record}};
 }
@@ -153,8 +158,10 @@ static void compute(struct overhead *ret_found)
 	unsigned n = 0;
 
 	for (unsigned p = 0; p < PROCESSES; p++) {
-		before[p] = slot_of(p, now.before[p].charged, now.before[p].moves, now.before[p].record);
-		after[p] = slot_of(p, now.after[p].charged, now.after[p].moves, now.after[p].record);
+		before[p] = slot_of(p, now.before[p].charged, now.before[p].surplus, now.before[p].moves,
+			now.before[p].record);
+		after[p] = slot_of(p, now.after[p].charged, now.after[p].surplus, now.after[p].moves,
+			now.after[p].record);
 		if (now.listed[p])
 			processes[n++] = (struct overhead_process){.owner = {.word = owner_word(p + 1, 1)},
 				.bytes = now.driver[p] * PAGE,
@@ -199,6 +206,7 @@ static void keeper_step(void)
 
 	if (now.step < PROCESSES) {
 		now.before[p].charged = now.charged[p];
+		now.before[p].surplus = now.surplus[p];
 		now.before[p].moves = now.moves[p];
 		now.before[p].record = now.record[p];
 	} else if (now.step == PROCESSES) {
@@ -208,6 +216,7 @@ static void keeper_step(void)
 		}
 	} else if (now.step < 2 * PROCESSES + 1) {
 		now.after[p].charged = now.charged[p];
+		now.after[p].surplus = now.surplus[p];
 		now.after[p].moves = now.moves[p];
 		now.after[p].record = now.record[p];
 	}
@@ -478,6 +487,23 @@ static void step_kill(struct thread *thread, unsigned p, uint32_t ignored)
 	next_act(thread);
 }
 
+static void step_spare(struct thread *thread, unsigned p, uint32_t pages)
+{
+	switch (thread->step++) {
+	case 0:
+		enter(p);
+		break;
+	case 1:
+		now.surplus[p] -= pages;
+		break;
+	case 2:
+		now.charged[p] -= pages;
+		break;
+	default:
+		leave(thread, p);
+	}
+}
+
 static void thread_step(unsigned t)
 {
 	static void (*const step[])(struct thread *, unsigned, uint32_t) = {[ALLOC] = step_alloc,
@@ -488,7 +514,8 @@ static void thread_step(unsigned t)
 		[OPEN] = step_open,
 		[CLOSE] = step_close,
 		[DROP] = step_drop,
-		[KILL] = step_kill};
+		[KILL] = step_kill,
+		[SPARE] = step_spare};
 
 	step[act_of(t)->verb](&now.threads[t], scenario->process[t], act_of(t)->pages);
 }
@@ -579,6 +606,7 @@ static void run(const struct scenario *s)
 	memcpy(now.overhead, s->overhead, sizeof(now.overhead));
 	now.moves[0] = UINT64_C(1) << 32 | (s->loose ? USAGE_MOVES_LOOSE : 0);
 	now.moves[1] = UINT64_C(1) << 32;
+	now.charged[0] = now.surplus[0] = s->surplus;
 	if (s->region) {
 		now.charged[0] = s->region;
 		now.has[0] = true;
@@ -729,6 +757,19 @@ static void a_maker_that_is_killed_while_it_waits(void **state)
 	run(&s);
 }
 
+static void what_is_charged_and_not_taken_hides_no_overhead(void **state)
+{
+	static const struct scenario s = {.threads = 2,
+		.process = {0, 0},
+		.scripts = {{{SPARE, 20}, {ALLOC, 50}}, {{ALLOC, 20}, {FREE, 20}, {ALLOC, 20}}},
+		.overhead = {30, 0},
+		.samples = 2,
+		.known = true,
+		.surplus = 20};
+
+	run(&s);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -741,6 +782,7 @@ int main(void)
 		cmocka_unit_test(what_another_has_open_counts_when_its_maker_is_killed),
 		cmocka_unit_test(what_another_has_open_counts_when_its_maker_frees_it),
 		cmocka_unit_test(a_maker_that_is_killed_while_it_waits),
+		cmocka_unit_test(what_is_charged_and_not_taken_hides_no_overhead),
 	};
 
 	nodes = calloc(STATES_MAX, sizeof(*nodes));

@@ -178,6 +178,30 @@ static void what_is_not_known_yet_is_guessed_and_said_to_be(void **state)
 	assert_true(overhead_wants_pause(&found, true, 10000000));
 }
 
+/* A sum of what is charged and of overhead must not be less than what the driver has, whoever gives what
+ * back. */
+static void what_the_driver_may_not_have_taken_shows_no_less_overhead(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300)};
+	struct usage_peek_slot s[] = {moving(slot(7, 1100), 5, 0)};
+
+	s[0].surplus_bytes = 100 * MIB;
+	expect(p, 1, s, 1, s, 1, 1300, 300);
+	s[0].surplus_bytes = 5000 * MIB; /* anybody may write anything */
+	expect(p, 1, s, 1, s, 1, 1300, 1300);
+}
+
+static void calls_under_way_that_may_not_have_taken_their_surplus_show_what_is_certain(void **state)
+{
+	struct overhead_process p[] = {process(7, 1300)};
+	struct usage_peek_slot s[] = {moving(slot(7, 1100), 5, 1)};
+	struct overhead found;
+
+	s[0].surplus_bytes = 100 * MIB;
+	overhead_compute(p, 1, s, 1, s, 1, &found);
+	assert_int_equal(found.overhead_bytes, 200 * MIB);
+}
+
 static void less_is_believed_the_second_time_of_who_has_pools(void **state)
 {
 	struct overhead_process p[] = {process(7, 1300)};
@@ -442,6 +466,8 @@ int main(void)
 		cmocka_unit_test(equal_numbers_of_equal_calls_are_not_nothing_happened),
 		cmocka_unit_test(a_call_that_goes_on_may_hide_overhead_and_shows_no_less),
 		cmocka_unit_test(what_is_not_known_yet_is_guessed_and_said_to_be),
+		cmocka_unit_test(what_the_driver_may_not_have_taken_shows_no_less_overhead),
+		cmocka_unit_test(calls_under_way_that_may_not_have_taken_their_surplus_show_what_is_certain),
 		cmocka_unit_test(less_is_believed_the_second_time_of_who_has_pools),
 		cmocka_unit_test(what_a_context_takes_is_learnt_from_the_first_of_a_process),
 		cmocka_unit_test(the_knowledge_is_of_a_process_and_not_of_its_number),
