@@ -171,12 +171,11 @@ class NodeRuntime:
         namespace = network.node_namespace(self.lab.name, self.index)
         self.init().start(network.inside(namespace, ["unshare", "--mount", "--propagation", "private", "--pid",
                                                      "--fork", "/bin/sh", str(script), str(self.folder)]))
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not ready.exists():
-            if self.init().pid() is None and time.monotonic() > deadline - 9:
-                raise LabError(f"node {self.spec.name} did not start:\n{self.init().log_tail()}")
+            self.init().check_running()
             if time.monotonic() > deadline:
-                raise LabError(f"node {self.spec.name} is not ready after 10 s:\n{self.init().log_tail()}")
+                raise LabError(f"node {self.spec.name} is not ready after 60 s:\n{self.init().log_tail()}")
             time.sleep(0.02)
 
     def _kubeconfig(self):

@@ -20,15 +20,10 @@ import pytest
 
 from cluster import Cluster, lab_command
 
-LABS_AT_ONCE = 2    # running labs kept between tests
+LABS_AT_ONCE = 1    # of one worker: an idle lab takes processor time, too
 INOTIFY = pathlib.Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 1024    # a kubelet has five, an agent four: the kernel's 128 are soon used up
 OPTIONS = os.environ.get("RATION_LAB_OPTIONS", "").split()    # of every lab/lab up, e.g. --kubernetes 1.30.4
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "alone: measures, or looks at the whole machine: no other test beside it")
-    config.addinivalue_line("markers", "long: in the full form, or by name; its like is in the storm or another test")
 
 
 class Labs:

@@ -162,6 +162,12 @@ def test_who_asks_the_kubelet_itself_has_the_containers_limit(cluster):
     assert last(cluster.kubectl("create", "--raw", path, "-f", "/dev/null")) == LIMITED
 
 
+def registrations(cluster):
+    agent, = cluster.pods("name=gpushare-device-plugin-ds", namespace="kube-system")
+    return cluster.run("kubectl", "-n", "kube-system", "logs", agent["metadata"]["name"], "-c", "ration-agent"
+                       ).stdout.count("registered aliyun.com/gpu-mem at the kubelet")
+
+
 def test_static_pod_gets_no_card(cluster):
     """Its annotations are those of who wrote the file: no card, whatever they say."""
     node = cluster.pod("p")["spec"]["nodeName"]
@@ -171,12 +177,14 @@ def test_static_pod_gets_no_card(cluster):
     settings = cluster.folder / "nodes" / node / "kubelet.json"
     before = settings.read_text()
     settings.write_text(json.dumps({**json.loads(before), "staticPodPath": "/var/lib/kubelet/manifests"}))
+    registered = registrations(cluster)
     try:
-        coded = base64.b64encode(json.dumps(body).encode()).decode()
-        cluster.enter(node, "sh", "-c", "mkdir -p /var/lib/kubelet/manifests; "
-                                        f"echo {coded} | base64 -d > /var/lib/kubelet/manifests/static.json")
+        cluster.enter(node, "mkdir", "-p", "/var/lib/kubelet/manifests")
         cluster.lab("restart", f"kubelet@{node}")
-
+        # A kubelet without the agent's devices refuses each such pod by itself.
+        cluster.wait_for(lambda: registrations(cluster) > registered, 40, "the agent has registered at the new kubelet")
+        coded = base64.b64encode(json.dumps(body).encode()).decode()
+        cluster.enter(node, "sh", "-c", f"echo {coded} | base64 -d > /var/lib/kubelet/manifests/static.json")
         cluster.wait_for(lambda: any("static pods, from a file on the node, cannot have a GPU" in event["message"]
                                      for event in cluster.events(f"static-{node}")), 40, "the refusal")
         assert not [p for p in cluster.pods() if p["metadata"]["name"] != "p" and p["status"]["phase"] == "Running"]

@@ -1,5 +1,5 @@
 """What isolation costs a pod at its start: the same program on a share node and on an isolated one, by turns. Prints the
-table of docs/measurements/cgpu.md; only `./check full` takes the time."""
+table of docs/measurements/cgpu.md."""
 import os
 import statistics
 import time
@@ -9,7 +9,7 @@ import pytest
 import testimages
 from gpupods import container, pod
 
-pytestmark = pytest.mark.skipif(not os.environ.get("RATION_FULL"), reason="a measurement: ./check full")
+pytestmark = pytest.mark.full    # a measurement
 NODES = {"share": "cost-share.192.168.31.1", "cgpu": "cost-cgpu.192.168.31.2"}
 LAYOUT = [f"{name}=4x16160MiB,{mode}" for mode, name in NODES.items()]
 PODS = 20    # of each kind
@@ -43,3 +43,5 @@ def test_the_start_of_a_pod_with_and_without_isolation(lab, tmp_path):
         for mode in NODES:
             all_ms = [1000 * row[column] for row in took[mode]]
             print(f"| {what} | {mode} | {statistics.median(all_ms):.0f} ({min(all_ms):.0f} to {max(all_ms):.0f}) |")
+    share, cgpu = (statistics.median(row[0] for row in took[mode]) for mode in ("share", "cgpu"))
+    assert cgpu < 1.25 * share, (share, cgpu)

@@ -19,7 +19,7 @@ from gpupods import pod
 from rationlab import images
 from releases import NOW, for_both, install, rolled_out, versions
 
-pytestmark = [pytest.mark.alone, pytest.mark.long,
+pytestmark = [pytest.mark.alone, pytest.mark.full,
               pytest.mark.skipif(bool(cleandebian.lacking()), reason=cleandebian.lacking() or "")]
 TAG = "containerfile"
 AGENT, SCHEDULER = IMAGES = testimages.CHARTS_OWN

@@ -61,13 +61,13 @@ def cluster_fixture(lab):
 
 
 def test_every_command_names_the_right_that_is_missing(cluster):
-    nobody = Person(cluster, "nobody", [])
+    stranger = Person(cluster, "stranger", [])
     for argv in (["kubectl", "inspect", "cgpu"], ["ration", "top", "--once"]):
-        said = nobody.refused(*argv)
+        said = stranger.refused(*argv)
         assert 'cannot list resource "nodes"' in said and "must be readable (verbs get and list)" in said, said
     for argv in (["ration", "why", "p"], ["ration", "set", "p", "--mem", "4"]):
-        assert "ask for the verb get on pods there" in nobody.refused(*argv)
-    states, found = nobody.doctor()
+        assert "ask for the verb get on pods there" in stranger.refused(*argv)
+    states, found = stranger.doctor()
     assert {check for check, state in states.items() if state == "ok"} <= WITHOUT_RIGHTS, states
     for right in ("list nodes", "list pods", "list leases.coordination.k8s.io in kube-system", "create pods/portforward in kube-system"):
         assert any(what.startswith(f"you may not {right}:") for what in found), (right, found)
