@@ -3,9 +3,13 @@
 Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), driver (NVIDIA's
 own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component again
 under ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). `full` runs
-the long forms too.
+the long forms too; without it a tenth of the long tests is run, another one each day.
+
+./check fuzz, ./check mutants, ./check coverage: each has --help.
 """
 import argparse
+import collections
+import datetime
 import os
 import pathlib
 import re
@@ -18,21 +22,35 @@ import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RINGS = ["lint", "unit", "component", "driver", "sanitize", "cluster", "gpu"]
+TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "coverage": "tests/coverage/run.py"}
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
-
-# Component tests mostly wait, for a time limit or for a process: ten at once on two cores. Those that share a card's
-# time come afterwards: they need a processor when they want one.
-SIDE_BY_SIDE = ["-m", "not alone", "-n", "10"]
-ALONE = ["-m", "alone", "-n", "2"]
+SIDE_BY_SIDE = 10   # component tests mostly wait, for a time limit or for a process: so many at once on two cores
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
+
+# Why a test may be skipped here. Any other reason is a failure: a test that silently does not run protects nothing.
+SKIPS = [
+    r"(driver|[a-z0-9_-]+) [0-9.]+: ",      # tests/driver: what could not be fetched
+    r"no GPU", r"no java", r"no IPv6 here", r"this machine has a grant", r"this machine's processors have other work",
+    r"the container runtime says: .* user namespaces",
+    *([r".*root"] if os.geteuid() != 0 else []),
+]
+
+
+def name_of(case, suite):
+    return f"{case.get('classname', suite).replace('.', '/')}.py::{case.get('name')}"
+
+
+def may_be_skipped(reason):
+    return any(re.match(allowed, reason) for allowed in SKIPS)
 
 
 class Count:
     """What has become of the tests of one suite."""
 
     def __init__(self, suite=""):
-        self.suite, self.passed, self.skipped, self.seconds = suite, 0, 0, 0.0
+        self.suite, self.passed, self.seconds = suite, 0, 0.0
         self.failed, self.flaky = [], []    # names
+        self.skipped = collections.Counter()    # by their reasons
 
     def add_junit(self, path):
         """Counts a JUnit file; False if it is not there or holds no test."""
@@ -43,25 +61,29 @@ class Count:
         except ET.ParseError:    # cut off, or a test printed what XML cannot hold
             return False
         for case in cases:
-            kinds = {child.tag for child in case}
-            if kinds & {"failure", "error"}:
-                name = f"{case.get('classname', self.suite).replace('.', '/')}.py::{case.get('name')}"
+            kinds = {child.tag: child for child in case}
+            name = name_of(case, self.suite)
+            if "failure" in kinds or "error" in kinds:
                 self.failed.append(name)
-            elif "skipped" in kinds:
-                self.skipped += 1
-            else:
+            elif "skipped" not in kinds:
                 self.passed += 1
+            elif may_be_skipped(reason := kinds["skipped"].get("message", "")):
+                self.skipped[reason] += 1
+            else:
+                self.failed.append(f"{name} was skipped: {reason or 'without a reason'}")
         return bool(cases)
 
-    def judge_again(self, report, status, names):
-        """A run of only the tests of these names, which failed before and are counted as failed."""
-        again = Count(self.suite)
-        again.add_run(report, status)
-        if again.passed + len(again.failed) != len(names):    # not all of them were run
+    def judge_again(self, report):
+        """A second run, of tests that are counted as failed. Those that pass now are flaky."""
+        try:
+            cases = list(ET.parse(report).getroot().iter("testcase"))
+        except (OSError, ET.ParseError):
             return
-        self.flaky += sorted(names - set(again.failed))
-        self.failed = [name for name in self.failed if name not in names] + again.failed
-        self.passed += again.passed
+        bad = {name_of(case, self.suite) for case in cases if len(case)}    # a failure, an error, a skip
+        flaky = {name_of(case, self.suite) for case in cases} - bad
+        self.flaky += sorted(flaky.intersection(self.failed))
+        self.passed += len(flaky.intersection(self.failed))
+        self.failed = [name for name in self.failed if name not in flaky]
 
     def add_run(self, report, status):
         """Counts a finished run. Its status has the last word: meson's report leaves out that a program crashed or
@@ -118,9 +140,15 @@ def build(directory, options=()):
         raise BuildFailed("the build failed")
 
 
-def pytest(ring, tests, build_dir, args, count, env=None, options=()):
+def environment_of(args, more=()):
+    """The marks that it chooses by: tests/conftest.py."""
+    full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": str(args.tenth)}
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **full, **dict(more)}
+
+
+def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=()):
     """Tests that run beside others have seconds in which something must happen, counted on a quiet machine: a few that
-    failed are named and judged by a second run without others."""
+    failed are named and judged by a second run without others. Kills and races (`once`) have no second chance."""
     report = ROOT / "build" / f"junit-{ring}.xml"
     report.unlink(missing_ok=True)
     cache = ROOT / "build" / "pytest-cache" / ring
@@ -129,22 +157,21 @@ def pytest(ring, tests, build_dir, args, count, env=None, options=()):
                *tests]
     if args.k:
         command += ["-k", args.k]
-    environment = dict(os.environ, RATION_BUILD=str(build_dir), PYTHONDONTWRITEBYTECODE="1", **(env or {}))
-    if args.ring == "full":
-        environment["RATION_FULL"] = "1"
+    environment = environment_of(args, {"RATION_BUILD": str(build_dir), **dict(env)})
     before = len(count.failed)
-    status = run(*command, f"--junitxml={report}", *options, env=environment)
-    if status == 5 and args.k:    # no test of this ring has that name
+    status = run(*command, "-m", mark, *(["-n", workers] if workers else []), *options, f"--junitxml={report}",
+                 env=environment)
+    if status == 5 and (args.k or "RATION_LONG" in environment):    # none of this ring was chosen
         return
     count.add_run(report, status)
-    names = set(count.failed[before:])
-    if "-n" in options and status == 1 and len(names) <= JUDGED_AGAIN:
-        say(f"{len(names)} failed beside others (named above): once more, alone")
-        beside, again = options.index("-n"), report.with_stem(f"{report.stem}-again")
+    failed = len(count.failed) - before
+    if workers and status == 1 and failed <= JUDGED_AGAIN:
+        say(f"{failed} failed beside others (named above): once more, alone")
+        again = report.with_stem(f"{report.stem}-again")
         again.unlink(missing_ok=True)
-        status = run(*command, f"--junitxml={again}", *options[:beside], "--last-failed",
-                     "--last-failed-no-failures=none", env=environment)
-        count.judge_again(again, status, names)
+        run(*command, "-m", f"({mark}) and not once" if mark else "not once", f"--junitxml={again}", "--last-failed",
+            "--last-failed-no-failures=none", env=environment)
+        count.judge_again(again)
 
 
 def unit_programs(names, k):
@@ -155,7 +182,7 @@ def unit_programs(names, k):
             [name for name in names if test.search(sources[name].read_text())])
 
 
-def unit(build_dir, args, count, env=None):
+def unit(build_dir, args, count, env=()):
     command = ["meson", "test", "-C", build_dir, "--no-rebuild", "--suite", "unit", "--print-errorlogs"]
     if args.k:
         listed = subprocess.run(["meson", "test", "-C", str(build_dir), "--no-rebuild", "--list"], cwd=ROOT,
@@ -166,10 +193,7 @@ def unit(build_dir, args, count, env=None):
         command += chosen
     report = pathlib.Path(build_dir) / "meson-logs" / "testlog.junit.xml"
     report.unlink(missing_ok=True)
-    environment = dict(os.environ, **(env or {}))
-    if args.ring == "full":
-        environment["RATION_FULL"] = "1"
-    count.add_run(report, run(*command, env=environment))
+    count.add_run(report, run(*command, env=environment_of(args, env)))
 
 
 def ring_lint(args, count):
@@ -181,12 +205,15 @@ def ring_unit(args, count):
 
 
 def ring_component(args, count):
-    pytest("component", ["tests/component"], ROOT / "build", args, count, options=SIDE_BY_SIDE)
-    pytest("component-alone", ["tests/component"], ROOT / "build", args, count, options=ALONE)
+    # The others run with sanitizers.
+    mark = "not alone" if args.ring == "full" or args.k else "not alone and (waits or plain)"
+    pytest("component", ["tests/component"], ROOT / "build", args, count, mark, SIDE_BY_SIDE)
+    # Those that share a GPU's time need a processor when they want one.
+    pytest("component-alone", ["tests/component"], ROOT / "build", args, count, "alone", 2)
 
 
 def ring_driver(args, count):
-    pytest("driver", ["tests/driver"], ROOT / "build", args, count, options=["-rs", "-n", "2"])
+    pytest("driver", ["tests/driver"], ROOT / "build", args, count, workers=2)
 
 
 def ring_sanitize(args, count):
@@ -195,8 +222,8 @@ def ring_sanitize(args, count):
            "RATION_SANITIZE": "1"}
     build(directory, SANITIZE)
     unit(directory, args, count, env)
-    chosen = SIDE_BY_SIDE if args.ring == "full" else ["-m", "not alone and not waits", "-n", "8"]
-    pytest("sanitize", ["tests/component"], directory, args, count, env, chosen)
+    mark = "not alone" if args.ring == "full" or args.k else "not alone and not waits"
+    pytest("sanitize", ["tests/component"], directory, args, count, mark, SIDE_BY_SIDE, env=env)
 
 
 def ring_cluster(args, count):
@@ -204,10 +231,8 @@ def ring_cluster(args, count):
         count.failed.append("the lab's Kubernetes could not be built")
         return
     # Most of a cluster test is waiting for pods; what measures, or looks at the whole machine, comes afterwards.
-    short = "" if args.ring == "full" or args.k else " and not long"
-    pytest("cluster", ["tests/cluster"], ROOT / "build", args, count,
-           options=["-m", "not alone" + short, "-n", "3", "--dist", "loadfile"])
-    pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, options=["-m", "alone" + short])
+    pytest("cluster", ["tests/cluster"], ROOT / "build", args, count, "not alone", 3, options=["--dist", "loadfile"])
+    pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone")
 
 
 def ring_gpu(args, count):
@@ -216,7 +241,7 @@ def ring_gpu(args, count):
     status = run(ROOT / "tests/gpu/run", "--junit", report, "--out", ROOT / "build" / "gpu.md",
                  *(["-k", args.k] if args.k else []))
     if status == 77:    # it said why
-        count.skipped += 1
+        count.skipped["no GPU"] += 1
     elif status != 5 or not args.k:
         count.add_run(report, status)
 
@@ -224,13 +249,15 @@ def ring_gpu(args, count):
 def report(counts, args, seconds):
     """Prints what has come of it all and returns the exit status."""
     passed, failed, skipped, flaky = (sum(numbers) for numbers in zip(
-        *[(count.passed, len(count.failed), count.skipped, len(count.flaky)) for count in counts]))
+        *[(count.passed, len(count.failed), count.skipped.total(), len(count.flaky)) for count in counts]))
     print(f"\n{'suite':<12}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}{'flaky':>9}")
     for count in counts:
-        print(f"{count.suite:<12}{count.seconds:>9.0f}{count.passed:>9}{len(count.failed):>9}{count.skipped:>9}"
+        print(f"{count.suite:<12}{count.seconds:>9.0f}{count.passed:>9}{len(count.failed):>9}{count.skipped.total():>9}"
               f"{len(count.flaky):>9}")
     print(f"{'all':<12}{seconds:>9.0f}{passed:>9}{failed:>9}{skipped:>9}{flaky:>9}")
     for count in counts:
+        for reason, number in count.skipped.items():
+            print(f"skipped ({count.suite}): {number} x {reason}")
         for name in count.flaky:
             print(f"flaky ({count.suite}; failed beside others, passed alone): {name}")
         for name in count.failed:
@@ -248,6 +275,10 @@ def main():
     parser.add_argument("ring", nargs="?", default="all", choices=["all", "full", *RINGS],
                         help="one ring, all of them (default), or full: all with the long forms")
     parser.add_argument("-k", metavar="NAME", help="only tests whose name contains NAME; of the unit tests, all in the program that holds one")
+    parser.add_argument("--tenth", type=int, choices=range(10), default=datetime.date.today().toordinal() % 10,
+                        help="which tenth of the long tests to run (default: by the date, %(default)s today)")
+    if sys.argv[1:2] and sys.argv[1] in TOOLS:
+        sys.exit(run("/usr/bin/python3", TOOLS[sys.argv[1]], *sys.argv[2:]))
     args = parser.parse_args()
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:

@@ -80,6 +80,7 @@ class World:
             subprocess.run(["mount", "-t", "tmpfs", "run", run], check=True)
             self.state, cdi_dir = run / "ration", run / "cdi"
         self.log, self.unit, self.agent, self.options = self.dir / "agent.log", unit, None, options
+        self.sent = {signal.SIGKILL}    # to workers
         self.shim, self.wrapper = BUILD / "src/shim", []
         if cards:
             self.sim("up", "--gpus", cards, *(["--links", links] if links else []))
@@ -91,13 +92,23 @@ class World:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, raised, *_):
+        noticed = not self.agent or self.agent.returncode is not None
         if self.agent and self.agent.poll() is None:
             self.stop_agent()
+            noticed = True
         self.kubelet.stop_all()
         self.api.stop()
         self.unmount_all()
+        logged = self.logged() if self.agent else ""
         self.tmp.cleanup()
+        if not raised:
+            assert noticed, f"the agent has ended by itself, with {self.agent.returncode}:\n{logged[-3000:]}"
+            assert "ERROR: " not in logged and "runtime error" not in logged, logged    # sanitizers
+            # Its supervisor starts another one, so that nothing else shows it.
+            ends = set(re.findall(r"the worker (was killed by signal \d+|ended with status \d+)", logged))
+            ends -= {f"was killed by signal {signo}" for signo in self.sent}
+            assert not ends, f"a worker {ends}:\n{logged[-3000:]}"
 
     def unmount_all(self):
         """What the agent mounts stays when it ends."""
@@ -144,7 +155,6 @@ class World:
             time.sleep(0.05)
             self.agent.send_signal(signal.SIGTERM)
         assert self.agent.wait(10) == 0, self.logged()
-        assert "ERROR: " not in self.logged() and "runtime error" not in self.logged(), self.logged()   # sanitizers
 
     def kill_agent(self):
         """The supervisor, as a container that is killed; its worker goes with it."""
@@ -161,6 +171,7 @@ class World:
 
     def kill_worker(self, signo=signal.SIGKILL):
         pid = self.worker()
+        self.sent.add(signo)
         os.kill(pid, signo)
         return pid
 

@@ -594,6 +594,7 @@ def test_driver_that_takes_seconds_for_a_call_keeps_the_kubelet_waiting_for_noth
 
 # ---- budgets ----
 
+@pytest.mark.alone
 @pytest.mark.waits
 def test_allocate_takes_less_than_5_ms_and_little_memory():
     with World(cards="8x16384MiB", tls=True, run_in_memory=True) as w:

@@ -251,6 +251,7 @@ def test_agent_has_descriptors_for_all_that_may_be_on_a_node(down):
     assert int(size) >= 4096
 
 
+@pytest.mark.alone
 def test_allocate_with_grants_takes_less_than_5_ms():
     with isolated(cards="8x16384MiB", tls=True, run_in_memory=True) as w:
         w.up(128)

@@ -277,6 +277,7 @@ def test_container_that_ran_beside_the_deleted_pod_starts_again_though_a_new_pod
     assert wait_for(lambda: starts(world, new))
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("killed", ["worker", "agent"])
 def test_pod_waits_for_the_containers_of_a_deleted_pod_over_the_death_of_the_agent(world, killed):
     old = run(world, "old", 12)

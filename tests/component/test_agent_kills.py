@@ -125,8 +125,8 @@ def test_worker_that_hangs_with_a_call_in_its_hands_is_replaced(world):
 def test_crash_loop_is_slowed_down_said_and_never_given_up(world):
     time.sleep(1.1)
     for _ in range(6):
-        old = wait_for(lambda: world.worker())
-        os.kill(old, signal.SIGABRT)
+        wait_for(lambda: world.worker())
+        old = world.kill_worker(signal.SIGABRT)
         wait_for(lambda: world.worker() != old)
     assert world.worker() is None
     assert "the next one starts in 1 s" in world.logged() and "signal 6 (Aborted)" in world.logged()
@@ -154,7 +154,7 @@ pid_t fork(void)
 """
 
 
-@pytest.mark.skipif(SANITIZED, reason="its runtime has to be the first library")
+@pytest.mark.plain    # its runtime has to be the first library
 def test_node_without_free_pids_costs_the_supervisor_no_descriptors(tmp_path, monkeypatch):
     library, full = tmp_path / "no-fork.so", tmp_path / "full"
     subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=NO_FORK, text=True, check=True)
@@ -253,3 +253,18 @@ def test_first_process_holds_the_connections_and_little_else(world):
     assert fds < 16
     kept = {os.readlink(f"/proc/{world.worker()}/fd/{fd}") for fd in os.listdir(f"/proc/{world.worker()}/fd")}
     assert not any("agent.lock" in k for k in kept)
+
+
+# ---- the fixture ----
+
+@pytest.mark.parametrize("victim, said", [("worker", "a worker .*was killed by signal 6"), ("agent", "ended by itself, with -9")])
+def test_a_process_that_dies_without_its_tests_doing_fails_the_test(victim, said):
+    with pytest.raises(AssertionError, match=said), World() as w:
+        w.up(32)
+        old = w.worker()
+        if victim == "worker":
+            os.kill(old, signal.SIGABRT)
+            wait_other_worker(w, old)
+        else:
+            os.kill(w.agent.pid, signal.SIGKILL)
+            wait_for(lambda: not os.path.exists(f"/proc/{old}"))

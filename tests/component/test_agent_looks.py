@@ -415,11 +415,11 @@ def test_container_that_allocates_during_slow_looks_gets_its_limit_and_no_more()
         assert int(program.reads()) == (LIMIT - CONTEXT) // (2 * MIB) * (2 * MIB)
 
 
-@pytest.mark.parametrize("how, what", [("fails", "Operation not supported"), ("hangs", "it does not answer")])
+# What a thread has that never comes back from the driver is not given back: a leak for a sanitizer.
+@pytest.mark.parametrize("how, what", [("fails", "Operation not supported"),
+                                       pytest.param("hangs", "it does not answer", marks=pytest.mark.plain)])
 @pytest.mark.waits
 def test_driver_that_does_not_say_who_holds_memory_is_told_of(how, what):
-    if how == "hangs" and SANITIZED:
-        pytest.skip("what a thread has that never comes back from the driver is not given back")
     with Node() as node:
         switch = node.dir / how
         node.change_driver(SILENT % (node.dir / "fails", node.dir / "hangs"))

@@ -26,13 +26,12 @@ def bench(*args):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    if os.environ.get("RATION_SANITIZE"):
-        pytest.skip("times of a sanitizer's build say nothing")
     out = tmp_path_factory.mktemp("bench")
     table = bench("--only", "verbs", "--only", "restart", "--out", str(out))
     return table, out, json.loads((out / "bench.json").read_text())
 
 
+@pytest.mark.plain    # times of a sanitizer's build say nothing
 def test_every_cluster_verb_and_answer_has_a_row_and_nothing_failed(results):
     rows = results[2]["verbs"]
     seen = {(r["nodes"], r["policy"], r["fill"], r["verb"], r["answer"], r["best"]) for r in rows}
@@ -42,6 +41,7 @@ def test_every_cluster_verb_and_answer_has_a_row_and_nothing_failed(results):
     assert not [r for r in rows if r["failed"] or not 0 < r["p50"] <= r["p99"] <= r["max"] or r["floor_p50"] <= 0]
 
 
+@pytest.mark.plain    # times of a sanitizer's build say nothing
 def test_answers_name_what_they_must(results):
     """16 names of 20 to 25 bytes, all names, or all names with a reason: by their size."""
     sizes = {(r["nodes"], r["verb"], r["answer"], r["best"]): r["answer_bytes"] for r in results[2]["verbs"]}
@@ -50,12 +50,14 @@ def test_answers_name_what_they_must(results):
     assert 500 * (20 + len("no GPU has 2 units free")) < sizes[500, "filter", "reject", "K=16"] < 500 * 70
 
 
+@pytest.mark.plain    # times of a sanitizer's build say nothing
 def test_cost_grows_no_faster_than_the_cluster(results):
     rows = [r for r in results[2]["verbs"] if r["verb"] == "filter" and r["best"] == "K=16"]
     cpu = {n: sum(r["cpu"] for r in rows if r["nodes"] == n) for n in (100, 500)}
     assert cpu[500] < cpu[100] * 5 * GENEROUS
 
 
+@pytest.mark.plain    # times of a sanitizer's build say nothing
 def test_the_table_the_page_and_the_plots_are_written(results):
     table, out, _ = results
     page = (out / "bench.md").read_text()
@@ -65,6 +67,7 @@ def test_the_table_the_page_and_the_plots_are_written(results):
         assert len(ET.parse(out / name).getroot()) > 10
 
 
+@pytest.mark.plain    # times of a sanitizer's build say nothing
 def test_a_restart_is_measured_with_its_memory(results):
     row, = results[2]["restart"]
     assert (row["nodes"], row["pods"]) == (200, 800)
@@ -86,8 +89,6 @@ def test_another_extender_is_asked_the_same():
 
 @pytest.fixture(scope="module")
 def shim_results(tmp_path_factory):
-    if os.environ.get("RATION_SANITIZE"):
-        pytest.skip("times of a sanitizer's build say nothing")
     if os.path.exists("/run/ration/grant"):
         pytest.skip("this machine has a grant")
     out = tmp_path_factory.mktemp("bench-shim")
@@ -95,6 +96,7 @@ def shim_results(tmp_path_factory):
     return table, json.loads((out / "bench.json").read_text())
 
 
+@pytest.mark.plain    # times of a sanitizer's build say nothing
 def test_each_call_is_measured_without_and_with_the_shim(shim_results):
     rows = {(r["what"], r.get("live"), r["processes"]): r for r in shim_results[1]["shim"]}
     launches = {("cuLaunchKernel", None), ("cuLaunchKernel, computing power controlled", None)}
@@ -107,6 +109,7 @@ def test_each_call_is_measured_without_and_with_the_shim(shim_results):
     assert "cuLaunchKernel" in shim_results[0] and "added to an allocation" in shim_results[0]
 
 
+@pytest.mark.plain    # times of a sanitizer's build say nothing
 def test_the_start_of_cuda_and_a_program_without_it_are_measured(shim_results):
     init = shim_results[1]["shim_init"]
     assert [r["processes"] for r in init] == [1, 8]

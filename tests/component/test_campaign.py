@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from agent_fixture import BUILD, FULL
+from agent_fixture import BUILD
 
 CAMPAIGN = pathlib.Path(__file__).resolve().parents[1] / "campaign" / "campaign"
 SEEDS = [1, 3, 14, 44]    # the last two stay 64 MiB below their limit, and must not be refused
 
-pytestmark = [pytest.mark.alone, pytest.mark.waits,
+pytestmark = [pytest.mark.alone, pytest.mark.waits, pytest.mark.once,
               pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration/grant"), reason="runs mount, which needs root")]
 
 
@@ -30,6 +30,6 @@ def test_no_container_leaves_its_limit():
     campaign("--containers", "--seed", 1, "--rounds", 1, "--seconds", 1.5)
 
 
-@pytest.mark.skipif(not FULL, reason="an hour: ./check full")
+@pytest.mark.full    # an hour
 def test_an_hour_of_rounds():
     campaign("--seed", 1000, "--minutes", 60, timeout=4200)

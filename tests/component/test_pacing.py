@@ -216,6 +216,7 @@ def test_a_stopped_container_costs_the_other_nothing_and_does_not_catch_up(share
     has(lambda: Shares(share, [a], [b]).over(1), (27, 33), (44, 52))
 
 
+@pytest.mark.long
 def test_a_process_killed_with_credit_takes_a_slice_with_it_at_most(share, started):
     """Twenty processes are killed in the middle of it, and the one that stays has what the container has."""
     share.share(50)
@@ -294,6 +295,7 @@ def test_a_captured_launch_is_charged_when_its_graph_runs(share):
     assert float(out) < 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["Ex", "Cooperative", "per_thread", "Ex per_thread"])
 def test_every_way_to_launch_is_paced(share, way):
     share.share(30)
@@ -336,6 +338,7 @@ while True:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way, batch, engine", [
     ("to", 2, "copyInNs"), ("to async", 2, "copyInNs"), ("to unified", 2, "copyInNs"), ("from", 2, "copyOutNs"),
     ("from async", 2, "copyOutNs"), ("within", 4, "smNs"), ("fill", 4, "smNs")])
@@ -364,6 +367,7 @@ def test_copies_keep_to_the_share_of_their_own_engine(share, started, way, batch
                                                                     ("smNs", "copyInNs", "copyOutNs")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["one by one", "batch"])
 def test_prefetching_keeps_to_the_share_of_the_copy_engines(share, started, way):
     """16 MiB to the card and back, 1.4 ms each way at 12 GB/s: a fifth of each engine's time."""
@@ -455,6 +459,7 @@ def test_cards_have_buckets_of_their_own(share):
     assert usage(share, 1)[0] == 0
 
 
+@pytest.mark.long
 def test_contexts_and_streams_that_come_and_go_leave_no_events_behind(share):
     """Events of ours are per context, at most 66, and end with it; nothing of it is misuse."""
     share.share(90)
@@ -550,6 +555,7 @@ def under_way_ns(granted, process):
     return sum(row["pendingSmNs"] for row in rows if row["pid"] == process.pid)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, us", [("us200", 200), ("ms5", 5000), ("ms50", 50000)])
 @pytest.mark.parametrize("percent", [100, 50])
 def test_who_launches_ahead_has_a_bounded_time_of_work_under_way(share, started, name, us, percent):

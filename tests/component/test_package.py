@@ -12,7 +12,7 @@ import tarfile
 
 import pytest
 
-from agent_fixture import BUILD, FULL, SANITIZED
+from agent_fixture import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGES = ("ration-agent", "ration-scheduler")
@@ -30,13 +30,14 @@ def made(tmp_path_factory):
     return package(tmp_path_factory.mktemp("release"), "--build", BUILD)
 
 
-@pytest.mark.waits
+@pytest.mark.long
+@pytest.mark.plain
 def test_a_release_made_twice_is_the_same_bytes(made, tmp_path):
     again = package(tmp_path, "--build", BUILD)
     assert {name: path.read_bytes() for name, path in again.items()} == {n: p.read_bytes() for n, p in made.items()}
 
 
-@pytest.mark.skipif(not FULL, reason="builds everything twice: in the full form only")
+@pytest.mark.full    # builds everything twice
 def test_a_release_built_in_another_folder_is_the_same_bytes(tmp_path):
     first = package(tmp_path / "first", "--only", "images", "--only", "deb")
     second = package(tmp_path / "second", "--only", "images", "--only", "deb")
@@ -74,7 +75,7 @@ def test_the_containerfile_takes_the_same_files_as_the_recipes():
         assert f'ENTRYPOINT {json.dumps(recipe["entrypoint"])}' in stage
 
 
-@pytest.mark.skipif(SANITIZED, reason="a build with sanitizers depends on their libraries")
+@pytest.mark.plain    # a build with sanitizers depends on their libraries
 def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_path):
     deb, = (path for name, path in made.items() if name.endswith(".deb"))
     subprocess.run(["dpkg-deb", "-x", deb, tmp_path], check=True)
@@ -108,6 +109,7 @@ needs_cross_compiler = pytest.mark.skipif(not shutil.which("aarch64-linux-gnu-gc
 @needs_cross_compiler
 @pytest.mark.skipif(not pathlib.Path("/usr/aarch64-linux-gnu/include/stdio.h").exists(),
                     reason="libc6-dev-arm64-cross is not installed")
+@pytest.mark.full    # with its packages
 def test_the_shim_compiles_for_arm64_too(tmp_path):
     """With Debian's cross compiler and the C library that it recommends; the shim needs nothing else."""
     commands = [entry for entry in json.loads((BUILD / "compile_commands.json").read_text())
@@ -124,7 +126,7 @@ def test_the_shim_compiles_for_arm64_too(tmp_path):
 
 
 @needs_cross_compiler
-@pytest.mark.skipif(not FULL, reason="fetches Debian's libraries for arm64: in the full form only")
+@pytest.mark.full    # fetches Debian's libraries for arm64
 def test_all_that_is_installed_is_built_for_arm64_too(tmp_path):
     done = subprocess.run([ROOT / "deploy/cross/build-arm64", tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout

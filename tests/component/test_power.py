@@ -493,7 +493,7 @@ def near(shares, expected, within=0.04):
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+@pytest.mark.plain    # what programs reach in a time
 def test_programs_have_what_the_policy_gives_them_and_follow_it_within_a_second(node):
     pods = {name: node.hold(name, weight=weight) for name, weight in (("a", 1), ("b", 3))}
     programs = [spins(node, name, pod) for name, pod in pods.items()]
@@ -513,7 +513,7 @@ def test_programs_have_what_the_policy_gives_them_and_follow_it_within_a_second(
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+@pytest.mark.plain    # what programs reach in a time
 def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
     """The worker, which divides; the whole agent; a program with credit. `./check full`: for a minute."""
     random = Random(7)
@@ -547,7 +547,7 @@ def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+@pytest.mark.plain    # what programs reach in a time
 def test_a_new_worker_takes_no_work_that_was_under_way_for_an_error_of_the_estimate(node):
     """Its first looks come while everybody is at work; each began with 9 % less for all."""
     node.policy("1")
@@ -567,7 +567,7 @@ def test_a_new_worker_takes_no_work_that_was_under_way_for_an_error_of_the_estim
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+@pytest.mark.plain    # what programs reach in a time
 def test_what_the_driver_counts_corrects_the_rate_of_a_shim_that_is_wrong(node):
     """Here: a container whose own count says twice what it does."""
     node.policy("1")
@@ -585,7 +585,7 @@ def test_what_the_driver_counts_corrects_the_rate_of_a_shim_that_is_wrong(node):
     wait_for(lambda: node.words("a")[1] < 1.2 * share, 40)
 
 
-@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+@pytest.mark.plain    # what programs reach in a time
 def test_a_kernel_that_does_not_end_is_told_of_and_counted(node):
     """Nobody can interrupt it; who runs the node hears which pod it is, and what can be done."""
     node.policy("1")

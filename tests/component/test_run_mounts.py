@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from test_run import LAYERS, RATION, SANITIZED, as_nobody, machine    # noqa: F401 (fixture)
+from test_run import LAYERS, RATION, as_nobody, machine    # noqa: F401 (fixture)
 from test_run_loading import LIMIT, WHOLE, answer, programs    # noqa: F401 (fixture)
 
 pytestmark = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
@@ -93,7 +93,7 @@ def test_options_that_are_locked_stay(machine):    # noqa: F811
 
 # --- ways that stay open to root ---
 
-@pytest.mark.skipif(SANITIZED, reason="a sanitized driver cannot be loaded in most of these ways")
+@pytest.mark.plain    # a sanitized driver cannot be loaded in most of these ways
 @pytest.mark.parametrize("mount,expected", [("--bind", WHOLE), ("--rbind", LIMIT)])
 def test_root_who_mounts_the_drivers_folder_again(machine, programs, mount, expected):    # noqa: F811
     """SECURITY.md: a plain bind mount leaves out what lies over the library; one with all that is below it does not."""
@@ -104,7 +104,7 @@ def test_root_who_mounts_the_drivers_folder_again(machine, programs, mount, expe
                   env={"RATION_SIM_DIR": str(machine.tree.path)}) == expected
 
 
-@pytest.mark.skipif(SANITIZED, reason="a sanitized driver cannot be loaded in most of these ways")
+@pytest.mark.plain    # a sanitized driver cannot be loaded in most of these ways
 def test_a_user_cannot_mount_the_drivers_folder_without_what_lies_over_it(machine, programs):    # noqa: F811
     """Mounts of a namespace with more rights are one tree (mount_namespaces(7)): a part of it is EINVAL."""
     other = machine.runs.parent / "other"

@@ -288,7 +288,7 @@ def used(machine, runs, seconds):
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+@pytest.mark.plain    # what programs reach in a time
 def test_programs_have_their_shares(machine, start):
     runs = [spins(machine, start, "--core", core) for core in ("30", "50")]
     time.sleep(1)
@@ -298,7 +298,7 @@ def test_programs_have_their_shares(machine, start):
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(SANITIZED, reason="what programs reach in a time")
+@pytest.mark.plain    # what programs reach in a time
 def test_nobody_is_stuck_whoever_is_killed(machine, start):
     random = Random(11)
     runs = [spins(machine, start, "--weight", weight) for weight in ("1", "1", "2")]

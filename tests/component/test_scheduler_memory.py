@@ -35,7 +35,8 @@ def churn(api, scheduler, nodes, number, pods):
         api.delete("pods", name)
 
 
-@pytest.mark.waits
+@pytest.mark.long
+@pytest.mark.plain    # judges sizes
 def test_memory_grows_with_the_rings_and_stays_when_they_are_full(api, start):
     nodes = [f"gpu-node-{i:03d}" for i in range(20)]
     for name in nodes:

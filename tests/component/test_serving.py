@@ -283,7 +283,7 @@ def cpu_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.skipif(not os.environ.get("RATION_FULL"), reason="15 s of renewals: ./check full")
+@pytest.mark.full    # 15 s of renewals
 def test_the_leases_of_five_thousand_agents_cost_little(api, start):
     """Each renews every 10 s: 500 events a second."""
     for i in range(5000):

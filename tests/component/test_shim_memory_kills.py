@@ -14,11 +14,9 @@ from test_shim_memory_pools import POOLS
 from test_shim_memory_virtual import VIRTUAL
 from test_sim import run, tree  # noqa: F401 (fixture)
 
-pytestmark = needs_no_grant_here
+pytestmark = [needs_no_grant_here, pytest.mark.once]
 
 HAMMER = """
-import random
-random.seed(int.from_bytes(os.urandom(8), "little"))
 live = []
 
 def linear():
@@ -65,15 +63,17 @@ def wait_until_stopped(processes):
 
 
 @pytest.mark.waits
-def test_processes_that_take_memory_in_every_way_and_are_killed(granted):
+def test_processes_that_take_memory_in_every_way_and_are_killed(granted, seed):
+    draw = random.Random(seed)
+
     def start():
-        process = granted.start(ARRAYS, POOLS, VIRTUAL, HAMMER)
+        process = granted.start(ARRAYS, POOLS, VIRTUAL, f"import random; random.seed({draw.getrandbits(32)})", HAMMER)
         assert process.stdout.readline() == "begins\n", process.stderr.read()
         return process
 
     processes = [start() for _ in range(PROCESSES)]
     for _ in range(ROUNDS):
-        time.sleep(random.random() * .05)
+        time.sleep(draw.random() * .05)
         # While they are stopped, wherever that is: else what moves from one to another is counted twice.
         for process in processes:
             process.send_signal(signal.SIGSTOP)
@@ -82,7 +82,7 @@ def test_processes_that_take_memory_in_every_way_and_are_killed(granted):
         for process in processes:
             process.send_signal(signal.SIGCONT)
         assert used <= 2154 + PROCESSES * (CONTEXT + POOL_STEP)
-        victim = random.randrange(PROCESSES)
+        victim = draw.randrange(PROCESSES)
         assert processes[victim].poll() is None, processes[victim].communicate()
         processes[victim].kill()
         processes[victim].communicate()

@@ -11,8 +11,7 @@ from test_sim import BUILD, RATION_SIM, run, tree  # noqa: F401 (fixture)
 
 import sim_cuda
 
-SANITIZED = b"libasan.so" in (BUILD / "sim" / "libcuda.so.1").read_bytes()
-pytestmark = pytest.mark.skipif(SANITIZED, reason="clients in Python bring libraries that do not bear the sanitizer")
+pytestmark = pytest.mark.plain    # clients in Python bring libraries that do not bear the sanitizer
 
 
 @pytest.fixture
@@ -68,6 +67,7 @@ def test_cuda_bindings_finds_every_function_and_works(h100):
     """)
 
 
+@pytest.mark.long    # as in test_shim_transparent.py, without the shim
 def test_numba_compiles_and_launches_kernels(h100):
     """Arrays, streams, events, every kind of memory, and its own compiler's cubins."""
     client(h100, """

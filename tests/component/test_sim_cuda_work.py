@@ -42,6 +42,7 @@ def test_duration_grows_with_blocks(card):
     """)
 
 
+@pytest.mark.alone
 def test_many_short_kernels_run_back_to_back(card):
     script(card, """
         context(); ms = load(); a, b = event(), event()

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import doctor_report
-from agent_fixture import SANITIZED, wait_for
+from agent_fixture import wait_for
 from cgpu_node import in_service, isolated, not_ready, problem, pytestmark, start, version_of, versions  # noqa: F401
 from isolated import Node
 from test_doctor_node import LIBRARIES, node  # noqa: F401 (fixture)
@@ -155,7 +155,7 @@ def test_a_driver_that_is_known_is_not_told_of():
         assert agent_page(w)("ration_driver_unknown_functions") == 0 and not w.api.events(REASON)
 
 
-@pytest.mark.skipif(SANITIZED, reason="a program of C cannot load a sanitized driver")
+@pytest.mark.plain    # a program of C cannot load a sanitized driver
 def test_a_program_in_a_container_that_is_linked_with_a_new_function_starts():
     """With the shim that the agent installed, from the place where a container has it; the driver's function answers 77."""
     with Node() as node:

@@ -9,12 +9,12 @@ import subprocess
 
 import pytest
 
-from test_run import LAYERS, SANITIZED, machine    # noqa: F401 (fixture)
+from test_run import LAYERS, machine    # noqa: F401 (fixture)
 from test_runtimes import FRAMEWORKS
 from test_sim import BUILD, Tree
 
-pytestmark = [pytest.mark.skipif(os.environ.get("RATION_FULL") != "1", reason="fetches gigabytes: in ./check full"),
-              pytest.mark.skipif(SANITIZED, reason="a sanitized driver cannot be loaded by PyTorch"),
+pytestmark = [pytest.mark.full,    # fetches gigabytes
+              pytest.mark.plain,    # a sanitized driver cannot be loaded by PyTorch
               pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")]
 
 HERE = os.path.dirname(__file__)

@@ -1,5 +1,4 @@
 """CUDA's runtime library and what is built on it, over the real drivers with and without the shim."""
-import os
 import subprocess
 
 import pytest
@@ -59,7 +58,7 @@ def test_libcudart_without_a_gpu(driver, wheel, runtime, tmp_path):
         assert python(SCRIPT, library, env=environment(driver, way, tmp_path)) == (status, expected, err), way
 
 
-@pytest.mark.skipif(os.environ.get("RATION_FULL") != "1", reason="fetches gigabytes: in ./check full")
+@pytest.mark.full    # fetches gigabytes
 @pytest.mark.parametrize("framework", sorted(FRAMEWORKS))
 def test_frameworks_without_a_gpu(driver, site, framework, tmp_path):
     folder = str(site(framework, FRAMEWORKS[framework]))

@@ -36,7 +36,7 @@ def count_unit(check, tmp_path, monkeypatch, script):
     stub(tmp_path / "bin", "meson", f"cd {tmp_path}/build/meson-logs\n{script}")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     count = check.Count()
-    check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit"), count)
+    check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit", tenth=0), count)
     return count.passed, len(count.failed)
 
 
@@ -64,8 +64,13 @@ import os, pathlib, pytest
 def test_that_passes(): pass
 def test_that_fails(): assert not "on purpose"
 def test_that_is_skipped(): pytest.skip("on purpose")
+def test_that_needs_a_gpu(): pytest.skip("no GPU: on purpose")
 def test_that_fails_once():
     mark = pathlib.Path(__file__).with_name("was-here")
+    assert mark.exists() or mark.touch()
+@pytest.mark.once
+def test_of_a_race_that_fails_once():
+    mark = pathlib.Path(__file__).with_name("has-raced")
     assert mark.exists() or mark.touch()
 @pytest.fixture
 def ends_badly():
@@ -76,19 +81,21 @@ def test_whose_fixture_fails_once(ends_badly): assert pathlib.Path(__file__).wit
 """
 
 
-def test_flaky_and_failed_tests_are_named_and_both_reports_stay(check, tmp_path, monkeypatch, capsys):
+def test_flaky_failed_and_skipped_tests_are_named_and_both_reports_stay(check, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(check, "ROOT", tmp_path)
     (tmp_path / "build").mkdir()
     (tmp_path / "test_mixed.py").write_text(MIXED)
-    args, count = types.SimpleNamespace(k=None, ring="component"), check.Count("component")
-    check.pytest("x", [tmp_path / "test_mixed.py"], tmp_path / "build", args, count, options=["-n", "2"])
-    assert (count.passed, count.skipped, len(count.failed), len(count.flaky)) == (3, 1, 1, 2)
+    args, count = types.SimpleNamespace(k=None, ring="component", tenth=0), check.Count("component")
+    check.pytest("x", [tmp_path / "test_mixed.py"], tmp_path / "build", args, count, workers=2)
+    assert (count.passed, count.skipped.total(), len(count.failed), len(count.flaky)) == (3, 1, 3, 2)
     assert check.report([count], args, 1) == 1
     out = capsys.readouterr().out.splitlines()
-    assert out[-1] == "3 passed, 1 failed, 1 skipped"
+    assert out[-1] == "3 passed, 3 failed, 1 skipped"
+    assert "skipped (component): 1 x no GPU: on purpose" in out
     assert sorted(line.split("::")[-1] for line in out if line.startswith("flaky (component; ")) == [
         "test_that_fails_once", "test_whose_fixture_fails_once"]
-    assert [line for line in out if line.startswith("FAILED (component): ") and line.endswith("::test_that_fails")]
+    assert sorted(line.split("::")[-1] for line in out if line.startswith("FAILED (component): ")) == [
+        "test_of_a_race_that_fails_once", "test_that_fails", "test_that_is_skipped was skipped: on purpose"]
     assert {path.name for path in (tmp_path / "build").glob("*.xml")} == {"junit-x.xml", "junit-x-again.xml"}
 
 
