@@ -5,15 +5,16 @@
     waits   takes more than 3 s or so, mostly for times to pass: with sanitizers in the full form only
     plain   not with sanitizers: a program that is not sanitized loads the libraries, or a size or a time is judged
     once    kills, or races: a failure is one, though a second run may pass
-    long    ./check runs a tenth of them, another one each day; its like is in a storm, the simulation or another test
+    long(seconds, group=None)   ./check runs a tenth of them, another one each day; its like is in a storm, the simulation
+            or another test. The seconds are about what it takes: by them the tenths are alike
     full    only ./check full has what they need, or the time: RATION_FULL=1
 
 Tests that draw take the fixture `seed`: another one each day, the same in the second run of ./check, and that of
 RATION_SEED=N where that is set.
 """
+import collections
 import datetime
 import os
-import zlib
 
 import pytest
 
@@ -38,17 +39,36 @@ def seed():
     return SEED
 
 
-def is_left_out(item):
+def group_of(item, mark):
+    """What runs on the same day: the tests of a file that use the same lab."""
+    test = item.path.name if item.path.parent.name == "cluster" else f"{item.path.name}::{item.name}"
+    return item.path.parent.name, mark.kwargs.get("group") or test
+
+
+def tenths(items):
+    """group -> its tenth: the longest first, each into the tenth that has least so far."""
+    seconds = collections.Counter()
+    for item in items:
+        if mark := item.get_closest_marker("long"):
+            seconds[group_of(item, mark)] += mark.args[0]
+    full, chosen = collections.Counter(), {}
+    for group in sorted(seconds, key=lambda group: (-seconds[group], group)):
+        suite, _ = group
+        chosen[group] = min(range(10), key=lambda tenth: full[suite, tenth])
+        full[suite, chosen[group]] += seconds[group]
+    return chosen
+
+
+def is_left_out(item, tenth_of):
     marks = {mark.name for mark in item.iter_markers()}
     if "plain" in marks and "RATION_SANITIZE" in os.environ or "full" in marks and "RATION_FULL" not in os.environ:
         return True
-    # Those of a file use the same lab.
-    key = item.path.name if item.path.parent.name == "cluster" else f"{item.path.name}::{item.name}"
-    return "long" in marks and TENTH and zlib.crc32(key.encode()) % 10 != int(TENTH)
+    return "long" in marks and TENTH and tenth_of[group_of(item, item.get_closest_marker("long"))] != int(TENTH)
 
 
 def pytest_collection_modifyitems(config, items):
-    chosen = [item for item in items if not is_left_out(item)]
-    if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
-        items[:] = chosen
+    tenth_of = tenths(items)
+    left_out = [item for item in items if is_left_out(item, tenth_of)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

@@ -1,8 +1,12 @@
 """A pod whose annotations fill the 256 KiB that the API server allows: it waits, or cannot be resized, and says why."""
 import json
 
+import pytest
+
 from cgpupods import LAYOUT
 from gpupods import placement, pod
+
+pytestmark = pytest.mark.long(20)
 
 LIMIT = 256 << 10
 RESIZE, STATUS = "ration.dev/resize", "ration.dev/resize-status"

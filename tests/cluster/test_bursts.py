@@ -16,7 +16,7 @@ from storm import asks, is_leaving, is_over
 from stormwaves import MODES, NODES, Storm
 from test_relabel import MODES as LABELS, UNITS, Relabel, everything_was_looked_at
 
-pytestmark = [pytest.mark.alone, pytest.mark.long]
+pytestmark = [pytest.mark.alone, pytest.mark.long(180)]
 
 SEED = int(os.environ.get("STORM_SEED", "1"))
 PODS = 24

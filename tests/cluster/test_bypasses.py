@@ -121,6 +121,7 @@ def test_root_in_the_container_cannot_change_what_the_agent_mounted(cluster):
     assert tries(cluster, *use()) == LIMITED
 
 
+@pytest.mark.long(12)
 def test_file_copied_into_the_container_does_not_replace_the_shim(cluster, tmp_path):
     (tmp_path / "libcuda.so.1").write_text("not a library")
     target = "p:/usr/lib/x86_64-linux-gnu/libcuda.so.1"
@@ -134,6 +135,7 @@ def test_other_cards_are_not_in_the_container(cluster):
     assert cluster.exec_in("p", "sh", "-c", "ls -d /dev/nvidia[0-9]*").split() == [f"/dev/nvidia{index}"]
 
 
+@pytest.mark.long(12)
 def test_debug_container_has_no_card_and_no_grant(cluster):
     cluster.kubectl("debug", "p", "--image", IMAGE, "--image-pull-policy=Never", "--target=c0", "-c", "debug", "--",
                     "sh", "-c", "ls -d /dev/nvidia* /run/ration /run/ration-sim; echo done")
@@ -141,6 +143,7 @@ def test_debug_container_has_no_card_and_no_grant(cluster):
     assert not [line for line in said.splitlines() if line.startswith("/")], said
 
 
+@pytest.mark.long(12)
 def test_debug_container_that_sees_the_processes_of_another_gets_no_card_of_it(cluster):
     """By /proc/PID/root it reaches the other's device nodes, and its cgroup does not let it open them."""
     index = annotation(cluster.pod("p"), "ALIYUN_COM_GPU_MEM_IDX")
@@ -153,6 +156,7 @@ def test_debug_container_that_sees_the_processes_of_another_gets_no_card_of_it(c
     assert tries(cluster, *use()) == LIMITED
 
 
+@pytest.mark.long(12)
 def test_who_asks_the_kubelet_itself_has_the_containers_limit(cluster):
     """nodes/proxy: past the admission of pods/exec, into the same container."""
     node = cluster.pod("p")["spec"]["nodeName"]
@@ -168,6 +172,7 @@ def registrations(cluster):
                        ).stdout.count("registered aliyun.com/gpu-mem at the kubelet")
 
 
+@pytest.mark.long(12)
 def test_static_pod_gets_no_card(cluster):
     """Its annotations are those of who wrote the file: no card, whatever they say."""
     node = cluster.pod("p")["spec"]["nodeName"]
@@ -197,6 +202,7 @@ def test_static_pod_gets_no_card(cluster):
     assert tries(cluster, *use()) == LIMITED
 
 
+@pytest.mark.long(12)
 def test_who_fills_his_usage_file_harms_his_own_pod_only(cluster):
     """Then the pages that the shim needs are not there: SIGBUS."""
     cluster.create(pod("other", 2))
@@ -208,6 +214,7 @@ def test_who_fills_his_usage_file_harms_his_own_pod_only(cluster):
     assert last(cluster.exec_in("other", *use())) == LIMITED
 
 
+@pytest.mark.long(12)
 def test_own_management_library_of_the_driver_only_reads(cluster):
     """Past the shim the whole card is seen, as in `share` mode."""
     ask = ("import ctypes; m = ctypes.CDLL('/run/ration/driver/nvml/libnvidia-ml.so'); d = ctypes.c_void_p(); "
@@ -218,6 +225,7 @@ def test_own_management_library_of_the_driver_only_reads(cluster):
                                                              "libnvidia-ml.so.1")) == "2154\n"
 
 
+@pytest.mark.long(12)
 def test_cut_usage_file_ends_in_no_card(cluster):
     cluster.exec_in("p", "truncate", "-s", "0", "/run/ration/usage")
     assert tries(cluster, *use()) == NO_CARD
@@ -341,6 +349,7 @@ def test_what_goes_past_the_shim_is_found_and_evicted_within_10_s(evicting):
     assert cluster.pod("innocent")["status"]["phase"] == "Running"
 
 
+@pytest.mark.long(12)
 def test_who_writes_into_his_usage_file_is_held_all_the_same_or_found(evicting):
     """What the driver counts and the file does not is overhead, at the next look, and fills the limit too."""
     evicting.create(pod("forgets", containers=[container("c0", 2, command=shell("python3", "-c", load(FORGET)))]))
@@ -349,12 +358,14 @@ def test_who_writes_into_his_usage_file_is_held_all_the_same_or_found(evicting):
         evicting.wait_for(lambda: "forgets" not in [p["metadata"]["name"] for p in evicting.pods()], 10, "the eviction")
 
 
+@pytest.mark.long(12)
 def test_pod_without_a_grant_on_a_card_is_found_and_evicted(evicting):
     evicting.create(without_grant("stranger"))
     evicting.wait_for(lambda: "stranger" not in [p["metadata"]["name"] for p in evicting.pods()], 40, "the eviction")
     assert "GPUWithoutGrant" in [e["reason"] for e in evicting.events("stranger")]
 
 
+@pytest.mark.long(12)
 def test_who_needs_no_library_to_use_a_card_is_found_and_evicted(evicting):
     """The simulated card has no ioctl: a program that takes its memory without any library stands for one that has."""
     evicting.create(pod("direct", 2))

@@ -9,6 +9,8 @@ from cgpupods import (CONTEXT_MIB, LARGE, LAYOUT, NODE, OUT_OF_MEMORY, check_iso
 from cluster import PRODUCT
 from gpupods import IMAGE, card_of, cards_of, container, fingerprint, inventory, pod
 
+pytestmark = pytest.mark.long(20)
+
 
 @pytest.fixture
 def cluster(lab, tmp_path):

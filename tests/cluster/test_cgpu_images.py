@@ -7,7 +7,8 @@ import testimages
 from cgpupods import LAYOUT, OUT_OF_MEMORY, limit_mib, said
 from gpupods import GPU_MEM, card_of, inventory, pod
 
-pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images' linkers are those of x86-64")
+pytestmark = [pytest.mark.long(20),
+              pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images' linkers are those of x86-64")]
 NO_CARD, NOT_FOUND, HELD, SEEN = "no card", "not found", "held to its limit", "sees its limit"
 NAME = "libcuda.so.1"
 DIRECTORY = "/usr/lib/x86_64-linux-gnu"

@@ -72,7 +72,7 @@ def check_lines(lines, limit):
     assert all(limit // 2 < held <= limit for _, held, _ in lines), lines
 
 
-@pytest.mark.long
+@pytest.mark.long(60)
 def test_limits_hold_while_agent_and_kubelet_are_killed(cluster):
     cluster.create(pod("holder", containers=[filler("main", 4)]))
     cluster.create(pod("looper", containers=[looper("main", 2)]))
@@ -103,6 +103,7 @@ def replicas(name, count, units):
             "metadata": {"labels": {"app": name}}, "spec": {**template["spec"], "restartPolicy": "Always"}}}}
 
 
+@pytest.mark.long(60)
 def test_a_rebooted_node_gives_each_container_its_grant_again(cluster):
     cluster.create(replicas("rs", 5, 3))
     old = {p["metadata"]["uid"] for p in cluster.wait_running("app=rs", count=5)}
@@ -149,6 +150,7 @@ def versions(cluster, obj):
     return re.search(r"Driver Version: ([0-9.]+)", cluster.exec_in(obj, "nvidia-smi")).group(1)
 
 
+@pytest.mark.long(60)
 def test_a_changed_driver_version_reaches_new_pods_and_leaves_limits(cluster):
     driver = cluster.folder / "nodes" / NODE / "driver"
     before = json.loads((driver / "gpus.json").read_text())["driverVersion"]
@@ -207,7 +209,7 @@ def cpuset(cluster, obj):
     return re.search(r"^Cpus_allowed_list:\s+(\S+)$", status, re.M).group(1)
 
 
-@pytest.mark.long
+@pytest.mark.long(60)
 def test_a_pod_keeps_its_card_when_its_cgroup_is_rewritten(cluster):
     put_back = kubelet_setting(cluster, lambda c: {**c, "cpuManagerPolicy": "static", "kubeReserved": {"cpu": "500m"}})
     try:

@@ -32,7 +32,7 @@ def rolled_out(cluster):
     cluster.kubectl("-n", "kube-system", "rollout", "status", "ds/gpushare-device-plugin-ds", "--timeout=90s")
 
 
-@pytest.mark.long
+@pytest.mark.long(90)
 def test_an_upgrade_and_a_rollback_under_thirty_pods(cluster):
     cluster.create({"apiVersion": "v1", "kind": "List", "items": [
         pod(f"p{i:02}", containers=[filler("main", 1)]) for i in range(30)]})

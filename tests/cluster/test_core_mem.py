@@ -119,7 +119,7 @@ def test_log_of_a_pod_of_30_percent_is_slower_by_its_share(lab):
 
 
 @pytest.mark.alone
-@pytest.mark.long    # a minute; docs/measurements/core-mem.md
+@pytest.mark.long(75)    # a minute; docs/measurements/core-mem.md
 def test_three_samples_of_30_percent_make_their_card_90_percent_busy(lab):
     cluster = lab(NODES)
     for i in range(3):
@@ -246,7 +246,7 @@ def supervisor_pid(cluster):
 
 
 @pytest.mark.parametrize("kill", [kill_worker, kill_agent, kill_kubelet], ids=lambda f: f.__name__)
-@pytest.mark.long
+@pytest.mark.long(40)
 def test_kills_disturb_nobody_and_pods_that_arrive_are_served(lab, kill):
     cluster = lab(NODES)
     cluster.create(with_core("old", 2, 30))
@@ -266,7 +266,7 @@ def test_kills_disturb_nobody_and_pods_that_arrive_are_served(lab, kill):
     assert cluster.node(NODE)["status"]["allocatable"][CORE] == "400"
 
 
-@pytest.mark.long
+@pytest.mark.long(40)
 def test_label_of_another_mode_takes_the_resource_away_when_the_last_pod_has_ended(lab):
     cluster = lab(NODES)
     cluster.create(with_core("p", 2, 30))

@@ -46,7 +46,7 @@ def check(cluster, running, waiting):
     assert {d["uuid"]: d["usedGPU"] for n in book["nodes"] for d in n["devs"] if d["usedGPU"]} == used
 
 
-@pytest.mark.long
+@pytest.mark.long(80)
 def test_forty_pods_at_once_then_half_of_them_go(lab):
     cluster = lab(NODES)
     rng = random.Random(20)

@@ -1,8 +1,12 @@
 """The cluster's own kube-scheduler has the ledger, by what `ration doctor --scheduler-config` prints."""
 import json
 
+import pytest
+
 import helmcharts
 from cluster import EXAMPLES
+
+pytestmark = pytest.mark.long(60)
 
 NODE = "cn-beijing.192.168.8.44"
 SECOND = "ration-second-pair"

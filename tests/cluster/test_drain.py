@@ -7,6 +7,8 @@ import pytest
 from gpupods import card_of, check_what_it_sees, container, fingerprint, used_per_card
 from test_orphans import CARD_UNITS, DEAF, NODES, Totals, create
 
+pytestmark = pytest.mark.long(90)
+
 UNITS, FILLER_UNITS = 6, 10    # the filler and one replica do not fit on one GPU, two replicas do
 REFUSED = "would violate the pod's disruption budget"    # kubectl 1.36.3 prints it for status 429 of an eviction, and retries
 
@@ -44,7 +46,7 @@ def nodes_fixture(lab, request):
     cluster.kubectl("uncordon", drained, other)
 
 
-@pytest.mark.parametrize("nodes", ["gpu-pods", pytest.param("everything", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize("nodes", ["gpu-pods", pytest.param("everything", marks=pytest.mark.full)], indirect=True)
 def test_a_drain_waits_for_its_budget_and_the_pods_run_on_the_other_node(nodes, request):
     cluster, drained, other = nodes
     replicas = {p["metadata"]["uid"]: fingerprint(p) for p in create_protected_replicas(cluster)}

@@ -13,7 +13,7 @@ import pytest
 
 from gpupods import GPU_MEM
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long(200)]
 
 PODS = 500 if os.environ.get("RATION_FULL") else 120
 NODES, CARDS, CARD_UNITS = 10, 8, 16
@@ -125,7 +125,6 @@ def rate(times):
     return (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 else 0.0
 
 
-@pytest.mark.long
 def test_the_leader_dies_in_the_middle_of_a_burst(cluster):
     pairs = cluster.wait_for(lambda: pairs_ready(cluster), 120, "both replicas are ready")
     first = cluster.wait_for(lambda: leader(cluster)[0] in pairs and leader(cluster), 60, "one leads")

@@ -1,9 +1,13 @@
 """Pods on several cards of one node: label aliyun.com/gpu-count."""
 import pathlib
 
+import pytest
+
 import gpupods
 from gpupods import annotation, cards_of, check_what_it_sees, container, inventory, pod
 from test_sharing import BINPACK, NODES, SPREAD, run_one_by_one
+
+pytestmark = pytest.mark.long(12)
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 

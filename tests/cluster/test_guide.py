@@ -13,8 +13,8 @@ from cluster import ROOT
 # Those that want the same nodes one after the other: they share a lab, unless one takes the charts away.
 PAGES = sorted((path for path in (ROOT / "docs/guide").glob("*.md") if guide.parse(path.read_text())[0]),
                key=lambda path: guide.parse(path.read_text())[0])
-# Their manifests are much like those of other pages, or of the tests of what they are about.
-LONG = ("from-gpushare", "from-hami", "computing-power", "elastic-scheduling", "gangs", "quota", "topology")
+# The manifests of the other pages are much like those of this one, or of the tests of what they are about.
+ALWAYS = ("share",)
 LOOK_FOR_S = 60
 # Of kubectl's client library, as of a watch that it begins anew.
 KLOG = re.compile(r"^[IWE]\d{4} \d\d:\d\d:.*\n", re.M)
@@ -56,8 +56,8 @@ def write_examples(folder, name_scheduler):
         (folder / "examples" / path.name).write_text(guide.name_scheduler(text) if name_scheduler else text)
 
 
-@pytest.mark.parametrize("page", [pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem in LONG else [])
-                                  for path in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(path, id=path.stem, marks=[] if path.stem in ALWAYS else
+                                               [pytest.mark.long(60, group=path.stem)]) for path in PAGES])
 def test_page_does_what_it_says(lab, folder, page):
     nodes, steps = guide.parse(pathlib.Path(page).read_text())
     cluster = lab(nodes, fresh="helm uninstall" in page.read_text())

@@ -12,6 +12,8 @@ import pytest
 
 from cluster import LAB, Cluster, lab_command, wait_for
 
+pytestmark = pytest.mark.long(12)
+
 SHANGHAI, ZHANGJIAKOU = "cn-shanghai.192.168.6.104", "cn-zhangjiakou.192.168.66.139"
 BARE = (f"{SHANGHAI}=0", f"{ZHANGJIAKOU}=0,default,spread")
 IMAGE = "registry.cn-beijing.aliyuncs.com/ai-samples/gpushare-sample:tensorflow-1.5"
@@ -195,7 +197,6 @@ def test_up_with_other_nodes_is_refused_with_both_ways_out(bare):
 
 @pytest.mark.parametrize("part", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
                                   f"containerd@{SHANGHAI}", f"kubelet@{SHANGHAI}", f"kube-proxy@{SHANGHAI}"])
-@pytest.mark.long
 def test_a_part_is_restarted_and_pods_go_on(bare, part):
     bare.create(plain_pod("old", SHANGHAI))
     old = bare.wait_running()[0]["status"]["containerStatuses"]
@@ -256,7 +257,6 @@ def test_logs_lists_the_parts_and_shows_one(bare):
     assert done.returncode == 1 and "several parts have that name" in done.stderr
 
 
-@pytest.mark.long
 def test_two_labs_side_by_side_with_the_same_nodes_do_not_meet(bare, labs):
     other = labs.start(BARE, False)
     try:
@@ -295,7 +295,7 @@ def test_down_leaves_nothing_behind(labs):
     assert not list(folder.parent.glob(f".{name}.lock"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.long)], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
 @pytest.mark.alone
 @pytest.mark.parametrize("after", ["network and certificates", "nodes' namespaces", "API server ready"]
                          if os.environ.get("RATION_FULL") else ["nodes' namespaces"])
@@ -332,7 +332,6 @@ def test_down_after_up_was_killed_leaves_nothing(labs):
     assert without_neighbours(machine_state(), name) == before
 
 
-@pytest.mark.long
 def test_up_after_everything_was_killed_at_once_brings_the_pods_back(lab):
     cluster = lab((f"{SHANGHAI}=0",), charts=False, fresh=True)
     pod = plain_pod("p")

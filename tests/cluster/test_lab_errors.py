@@ -9,7 +9,7 @@ import pytest
 from cluster import LAB, ROOT, lab_command
 
 # Their folders are looked into by other users, which those of a pytest beside another one are not open to.
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long(1)]
 
 
 @pytest.fixture

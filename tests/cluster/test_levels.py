@@ -9,6 +9,8 @@ import pytest
 from cluster import is_ready, wait_for
 from gpupods import IMAGE
 
+pytestmark = pytest.mark.long(20)
+
 IDC, ECS, VIRTUAL = "idc-a.192.168.31.1", "ecs-a.192.168.31.2", "vk-a.192.168.31.3"
 NODES = [f"{name}=1x16160MiB,share" for name in (IDC, ECS, VIRTUAL)]    # those of docs/guide/elastic-scheduling.md
 COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -16,6 +16,8 @@ from helmcharts import AGENT, CHARTS, SCHEDULER, template
 from prometheus import Prometheus
 from test_core_mem import sample
 
+pytestmark = pytest.mark.long(60)
+
 CORE, SHARE = "gpu-1.192.168.60.1", "gpu-2.192.168.60.2"
 NODES = [f"{CORE}=2x16160MiB,core_mem", f"{SHARE}=2x16160MiB,share"]
 FULL = bool(os.environ.get("RATION_FULL"))

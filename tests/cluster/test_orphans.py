@@ -8,6 +8,8 @@ import pytest
 from gpupods import annotation, card_of, container, pod
 from cluster import condition_of, is_ready
 
+pytestmark = pytest.mark.long(60)
+
 CARD_UNITS = 15
 NODES = [f"silent-{i}.192.168.22.{i}=1x{CARD_UNITS * 1024}MiB,share" for i in (1, 2)]
 DEAF = "trap '' TERM; while true; do sleep 0.2; done"

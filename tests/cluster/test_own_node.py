@@ -10,6 +10,8 @@ import pytest
 from cluster import ROOT
 from gpupods import pod
 
+pytestmark = pytest.mark.long(10)
+
 A, B = "own-a.192.168.30.1", "own-b.192.168.30.2"
 NODES = [f"{name}=1x16160MiB,share" for name in (A, B)]
 MAPS = "/api/v1/namespaces/kube-system/configmaps"

@@ -11,6 +11,8 @@ from gpurequests import templates
 from test_crowd import NODES
 from test_own_node import Agent
 
+pytestmark = pytest.mark.long(8)
+
 SCHEDULER = "system:serviceaccount:kube-system:ration-scheduler"
 # Contract: only the two service accounts of ration may set or change these on a pod.
 KEYS = ["ration.dev/placement", "ration.dev/unit", "scheduler.framework.gpushare.allocation",

@@ -87,7 +87,7 @@ def switch(cluster, api, found, on):
     cluster.wait_for(lambda: all(bool(api.refusal(obj)) == on for obj in (probe, forged)), 30, f"policies: {on}")
 
 
-@pytest.mark.long
+@pytest.mark.long(60)
 def test_policies_cost_little_of_a_pods_creation(lab):
     cluster = lab(NODES)
     kinds = {"without a GPU": typical("plain", None), "with gpu-mem": typical("gpu", 2)}

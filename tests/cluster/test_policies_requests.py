@@ -15,6 +15,8 @@ from gpupods import GPU_COUNT, GPU_MEM, annotation, container, pod
 from gpurequests import CORE, MULTIPLE, RIGHT_REQUESTS, cards, templates, with_core, wrong_requests
 from test_crowd import NODES
 
+pytestmark = pytest.mark.long(8)
+
 UNIT = "ration.dev/unit"
 NOWHERE = {"nodeSelector": {"kubernetes.io/hostname": "nowhere"}}
 

@@ -50,7 +50,7 @@ def names(cluster):
     return {p["metadata"]["name"] for p in cluster.pods() if "deletionTimestamp" not in p["metadata"]}
 
 
-@pytest.mark.long    # as tests/component/test_preempt.py, and the simulation
+@pytest.mark.long(20)    # as tests/component/test_preempt.py, and the simulation
 def test_in_tree_preemption_frees_a_card_and_a_small_pod_does_not_steal_it(cluster):
     low = fill(cluster, 15, grace=8)
     start(cluster, "high", 15, priorityClassName="gpu-high")
@@ -86,7 +86,7 @@ def test_one_card_of_a_fragmented_node_is_freed(cluster):
     assert units_of(high) == 10 and annotation(high, "ALIYUN_COM_GPU_MEM_IDX") == str(index)
 
 
-@pytest.mark.long    # as tests/component/test_preempt.py, and the simulation
+@pytest.mark.long(20)    # as tests/component/test_preempt.py, and the simulation
 def test_a_disruption_budget_forbids_it_and_says_so(cluster):
     cluster.kubectl("create", "-f", "-", stdin="apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: keep}\n"
                     "spec: {minAvailable: 4, selector: {matchLabels: {app: low}}}\n")

@@ -11,7 +11,7 @@ import pytest
 
 from cluster import ROOT
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long(40)]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,6 @@ def test_demo_shows_the_table_the_environment_and_nvidia_smi_and_goes_away(clone
     assert not list((clone.parent / "labs").glob("*/nodes"))
 
 
-@pytest.mark.long
 def test_check_runs_in_the_clone_and_ends_with_the_count(clone):
     """This very test is part of a whole ./check; a ring of it must do."""
     done = run(clone, "./check unit", 1500)

@@ -6,6 +6,8 @@ import pytest
 from gpupods import check_what_it_sees, inventory, pod
 from test_crowd import NODES
 
+pytestmark = pytest.mark.long(10)
+
 NODE = NODES[0].split("=")[0]
 
 

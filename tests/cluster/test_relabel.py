@@ -13,7 +13,7 @@ from storm import GPU_MEM, UNITS_MIB, Watch, is_over, version_of
 from test_core_mem import CORE
 from stormwaves import NODES, Storm
 
-pytestmark = [pytest.mark.alone, pytest.mark.long]    # the storm changes no labels, but kills the same programs
+pytestmark = [pytest.mark.alone, pytest.mark.long(200)]    # the storm changes no labels, but kills the same programs
 
 LABEL = "ack.node.gpu.schedule"
 MODES = dict(zip(("storm-a.192.168.21.1", "storm-b.192.168.21.2", "storm-c.192.168.21.3"), ("share", "share", "cgpu")))

@@ -7,6 +7,8 @@ import pytest
 
 from gpupods import pod
 
+pytestmark = pytest.mark.long(30)
+
 NODE = "rights-a.192.168.46.1"
 NODES = [f"{NODE}=1x15360MiB,cgpu"]
 FORWARD = "ask for the verb create on pods/portforward and get on pods in kube-system"

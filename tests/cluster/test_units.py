@@ -36,7 +36,7 @@ def cluster(lab):
     helm(made, "1GiB")
 
 
-@pytest.mark.long
+@pytest.mark.long(80)
 def test_unit_changes_node_by_node_as_pods_that_count_in_the_old_one_end(cluster):
     old = pod("old", 3, nodeSelector={"kubernetes.io/hostname": SHARE})
     cluster.create(old)

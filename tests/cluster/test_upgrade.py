@@ -12,7 +12,7 @@ from gpupods import annotation, card_of, container, fingerprint, pod, units_of, 
 from releases import for_both, install, rolled_out, steps, version_before, versions
 from storm import book_of, processes_of
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long(150)]
 
 FULL = os.environ.get("RATION_FULL")
 SHARE, ISOLATED = "shares.192.168.31.1", "holds.192.168.31.2"
@@ -99,7 +99,6 @@ def left_in_cluster(cluster):
     return [name for name in listed if name.partition("/")[2].startswith(OURS)] + keys
 
 
-@pytest.mark.long
 def test_both_charts_are_removed_and_installed_again_under_running_pods(lab):
     cluster = lab(LAYOUT)
     before = running_pods(cluster)
@@ -157,7 +156,6 @@ def serves(cluster, step):
     accounted(cluster)
 
 
-@pytest.mark.long
 def test_each_chart_alone_and_both_from_the_version_before_and_back(upgraded):
     cluster = upgraded
     before = running_pods(cluster)

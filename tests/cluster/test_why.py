@@ -3,8 +3,12 @@ import json
 import os
 import pathlib
 
+import pytest
+
 from gpupods import card_of, inventory, pod
 from test_crowd import NODES
+
+pytestmark = pytest.mark.long(12)
 
 NODE = NODES[0].split("=")[0]
 JANE = "jane@example.com"

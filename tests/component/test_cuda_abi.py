@@ -49,7 +49,7 @@ def env():
     return cuda_clients.environment()
 
 
-@pytest.mark.long
+@pytest.mark.long(20)
 @pytest.mark.plain    # of headers, not of a build
 def test_layouts_are_those_of_the_published_bindings(env):
     ours = subprocess.run([BUILD / "tests/component/cuda-abi"], capture_output=True, text=True, check=True).stdout

@@ -30,7 +30,7 @@ def made(tmp_path_factory):
     return package(tmp_path_factory.mktemp("release"), "--build", BUILD)
 
 
-@pytest.mark.long
+@pytest.mark.long(20)
 @pytest.mark.plain
 def test_a_release_made_twice_is_the_same_bytes(made, tmp_path):
     again = package(tmp_path, "--build", BUILD)

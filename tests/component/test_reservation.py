@@ -105,7 +105,7 @@ def fails(source, model, old, new, folder, *more):
 
 
 @pytest.mark.plain    # compiles by itself what it runs
-@pytest.mark.long
+@pytest.mark.long(20)
 @pytest.mark.parametrize("name", OVERHEAD_MUTATIONS)
 def test_the_model_check_of_samples_notices_that(name, tmp_path):
     fails(OVERHEAD, "test-overhead-model.c", *OVERHEAD_MUTATIONS[name], tmp_path,
@@ -113,7 +113,7 @@ def test_the_model_check_of_samples_notices_that(name, tmp_path):
 
 
 @pytest.mark.plain
-@pytest.mark.long
+@pytest.mark.long(20)
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_the_model_check_notices_that(name, tmp_path):
     fails(SOURCE, "test-reserve-model.c", *MUTATIONS[name], tmp_path)

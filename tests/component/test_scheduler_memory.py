@@ -35,7 +35,7 @@ def churn(api, scheduler, nodes, number, pods):
         api.delete("pods", name)
 
 
-@pytest.mark.long
+@pytest.mark.long(20)
 @pytest.mark.plain    # judges sizes
 def test_memory_grows_with_the_rings_and_stays_when_they_are_full(api, start):
     nodes = [f"gpu-node-{i:03d}" for i in range(20)]

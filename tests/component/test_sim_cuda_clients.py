@@ -67,7 +67,7 @@ def test_cuda_bindings_finds_every_function_and_works(h100):
     """)
 
 
-@pytest.mark.long    # as in test_shim_transparent.py, without the shim
+@pytest.mark.long(20)    # as in test_shim_transparent.py, without the shim
 def test_numba_compiles_and_launches_kernels(h100):
     """Arrays, streams, events, every kind of memory, and its own compiler's cubins."""
     client(h100, """
