@@ -233,6 +233,21 @@ static void orphan_that_only_the_agent_knows(struct plan *plan)
 	stays(plan, 4500, 6);
 }
 
+/* What a storm of 2026-11-21 saw, two containers of 5 units on a card of 5 (docs/measurements/storm.md), by
+ * faults that the storm has: a pod is deleted by force, the API server and the scheduler that knew of the pod
+ * are killed, and the node finds the API server again after the next pod is bound, while the container of the
+ * first still runs. */
+static void two_on_a_card_for_one(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	plan->card_units[0][0] = 5;
+	pod(plan, 0, 5, END_FORCED, 3000)->shape.grace_ms = 20000;
+	fault(plan, 3002, INPUT_API_OUTAGE, 0, 800);
+	fault(plan, 3002, INPUT_CUT_NODE, 0, 4000);
+	fault(plan, 3100, INPUT_KILL_RATION, 0, 300);
+	stays(plan, 3900, 5);
+}
+
 /* A running container of a deleted pod, and a person who changes what its node says of it. Nothing may be
  * bound to its card in these 45 s, which are longer than the time of a ghost that no node names. */
 static void orphan_and_held(struct plan *plan, enum input_kind kind, uint8_t what, uint32_t ms)
@@ -790,6 +805,7 @@ static const struct sim_case cases[] = {
 		orphan_of_a_silent_node, nobody_waited},
 	{"orphan-that-only-the-agent-knows", "a new container waits until the orphan has ended",
 		orphan_that_only_the_agent_knows, one_waited},
+	{"orphan-of-the-storm", "two of 5 units never run on a card of 5", two_on_a_card_for_one, one_waited},
 	{"orphan-and-held-removed", "ration.dev/held is taken away while a container needs it", held_removed,
 		held_is_restored},
 	{"orphan-and-held-emptied", "likewise, it says that nothing runs", held_emptied, held_is_restored},
