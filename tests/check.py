@@ -26,6 +26,7 @@ TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "c
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
 SIDE_BY_SIDE = 10   # component tests mostly wait, for a time limit or for a process: so many at once on two cores
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
+FLAKY_MAX = 2       # in all suites together
 
 # Why a test may be skipped here. Any other reason is a failure: a test that silently does not run protects nothing.
 SKIPS = [
@@ -262,6 +263,9 @@ def report(counts, args, seconds):
             print(f"flaky ({count.suite}; failed beside others, passed alone): {name}")
         for name in count.failed:
             print(f"FAILED ({count.suite}): {name}")
+    if flaky > FLAKY_MAX:
+        print(f"FAILED: {flaky} tests are flaky, and more than {FLAKY_MAX} are no accident")
+        failed += 1
     if not passed and not failed and args.k:
         print(f"no test is called like {args.k}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)

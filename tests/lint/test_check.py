@@ -1,4 +1,5 @@
 """What ./check says is so: its last line and its exit status, whatever happens to the tests."""
+import collections
 import importlib.util
 import os
 import pathlib
@@ -14,13 +15,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PASSED = '<testsuites><testsuite name="x"><testcase name="1"/><testcase name="2"/></testsuite></testsuites>'
 
 
+def module(path):
+    """A program of the tests as a module of its own."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
 @pytest.fixture(name="check")
 def _check():
-    """tests/check.py as a module of its own."""
-    spec = importlib.util.spec_from_file_location("check", ROOT / "tests" / "check.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module(ROOT / "tests" / "check.py")
 
 
 def stub(folder, name, script):
@@ -97,6 +102,31 @@ def test_flaky_failed_and_skipped_tests_are_named_and_both_reports_stay(check, t
     assert sorted(line.split("::")[-1] for line in out if line.startswith("FAILED (component): ")) == [
         "test_of_a_race_that_fails_once", "test_that_fails", "test_that_is_skipped was skipped: on purpose"]
     assert {path.name for path in (tmp_path / "build").glob("*.xml")} == {"junit-x.xml", "junit-x-again.xml"}
+
+
+@pytest.mark.parametrize("flaky, status", [(2, 0), (3, 1)])
+def test_more_than_two_flaky_tests_fail_the_check(check, capsys, flaky, status):
+    counts = [check.Count("component"), check.Count("cluster")]
+    counts[0].passed, counts[0].flaky, counts[1].flaky = 5, ["a"], ["b", "c"][:flaky - 1]
+    assert check.report(counts, types.SimpleNamespace(k=None, ring="all"), 1) == status
+    assert capsys.readouterr().out.splitlines()[-1] == f"5 passed, {status} failed, 0 skipped"
+
+
+def test_each_long_test_is_in_one_tenth_and_the_tenths_take_about_as_long():
+    conftest = module(ROOT / "tests/conftest.py")
+
+    def item(path, name, seconds):
+        return types.SimpleNamespace(path=ROOT / "tests" / path, name=name, get_closest_marker=lambda _: pytest.mark.long(seconds).mark)
+    items = [item(f"cluster/test_{i // 3}.py", f"test_{i}", 10 + i % 7) for i in range(90)]
+    items += [item("component/test_x.py", f"test_{i}", 5) for i in range(20)]
+    seconds = collections.Counter()
+    of = conftest.tenths(items)
+    assert of == conftest.tenths(items[::-1])
+    for i in items:
+        seconds[i.path.parent.name, of[conftest.group_of(i, i.get_closest_marker("long"))]] += i.get_closest_marker("long").args[0]
+    assert [seconds["component", tenth] for tenth in range(10)] == [10] * 10
+    assert max(seconds["cluster", tenth] for tenth in range(10)) <= 1.3 * min(seconds["cluster", tenth] for tenth in range(10))
+    assert len({of[conftest.group_of(i, i.get_closest_marker("long"))] for i in items[:3]}) == 1, "a file's tests share a lab"
 
 
 def run_main(tmp_path, *arguments, **scripts):
