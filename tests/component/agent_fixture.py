@@ -134,6 +134,9 @@ class World:
                         "-o", library, self.dir / "driver.c", own], check=True)
 
     def start_agent(self):
+        # Else a test could take the devices of the agent before for those of this one.
+        if self.agent and self.agent.poll() is not None:
+            wait_for(lambda: not self.kubelet.has_healthy_devices(), what="the kubelet has noticed that its agent is gone")
         command = [*self.wrapper, BUILD / "src/agent/ration-agent", "--node-name", NODE, "--driver-root", self.driver,
                    "--host-driver-root", "/host/driver", "--plugin-dir", self.kubelet.plugin_dir,
                    "--pod-resources-socket", self.kubelet.pod_resources_socket,

@@ -407,6 +407,10 @@ class FakeKubelet:
             have = list(mine.devices.values())
             assert ok, f"{have.count(health)} of {len(have)} devices are {health}, not {n}"
 
+    def has_healthy_devices(self):
+        with self.lock:
+            return any("Healthy" in mine.devices.values() for mine in (self, self.core, self.whole))
+
     def list_pod(self, pod):
         """The pod's turn has come: PodResources lists it."""
         with self.lock:
