@@ -144,7 +144,8 @@ def build(directory, options=()):
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
     full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": str(args.tenth)}
-    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **full, **dict(more)}
+    seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "RATION_SEED": seed, **full, **dict(more)}
 
 
 def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=()):
@@ -220,7 +221,7 @@ def ring_driver(args, count):
 def ring_sanitize(args, count):
     directory = ROOT / "build-sanitize"
     env = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-           "RATION_SANITIZE": "1"}
+           "RATION_SANITIZE": "1", "RATION_HISTORIES": "200"}
     build(directory, SANITIZE)
     unit(directory, args, count, env)
     mark = "not alone" if args.ring == "full" or args.k else "not alone and not waits"

@@ -86,7 +86,7 @@ def test_prometheus_gets_every_number_of_the_dashboard_and_no_alert_is_wrong(ope
             return page, *size
         page, width, height = cluster.wait_for(drawn, 40, "data in every panel")
         cluster.wait_for(lambda: check_numbers(cluster, prometheus), 10, "the numbers of what runs")
-        # A rule is evaluated every few seconds, and the agents have only just been replaced.
+        # A rule is evaluated once a second, and the agents have only just been replaced.
         cluster.wait_for(lambda: check_rules(prometheus), 20, "the alert of the pod that waits, and no other")
     if FULL:
         take_picture(page, width, height)

@@ -21,7 +21,7 @@ static const char help[] =
 	"the history is then made small and printed with its steps.\n"
 	"\n"
 	"  --histories N  how many, from seed S on (default 1000)\n"
-	"  --seed S       the first seed (default 1)\n"
+	"  --seed S       the first seed (default: RATION_SEED of the environment times a million, else 1)\n"
 	"  --leaders      two pairs of schedulers, whose leader changes often\n"
 	"  --gangs        pods that are placed all or none, on a cluster that holds a part of them\n"
 	"  --cards        nodes that give whole cards, with their links, and pods that ask for them\n"
@@ -172,7 +172,8 @@ int main(int argc, char **argv)
 		{"full", required_argument, NULL, 'f'}, {"leaders", no_argument, NULL, 'L'},
 		{"gangs", no_argument, NULL, 'g'}, {"cards", no_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'}, {0}};
-	uint64_t histories = 1000, seed = 1;
+	const char *day = getenv("RATION_SEED");
+	uint64_t histories = 1000, seed = day ? strtoull(day, NULL, 10) * 1000000 : 1;
 	enum broken broken = BREAK_NOTHING;
 	bool steps = false, cases = false, table = false, must_violate = false;
 	unsigned int what = 0;
