@@ -97,9 +97,26 @@ static void a_namespace_whose_budgets_are_gone_is_forgotten(void **state)
 	budgets_release(&budgets);
 }
 
+static void only_the_budgets_that_select_the_pod_match(void **state)
+{
+	struct budgets budgets;
+	const struct budget *found[4];
+	struct budget *other = budget_new("db", "team");
+	const char *value = "db";
+
+	budgets_init(&budgets);
+	assert_int_equal(selector_require(&other->selector, "app", SELECTOR_IN, &value, 1), 0);
+	assert_int_equal(budgets_set(&budgets, other), 0);
+	assert_int_equal(budgets_set(&budgets, budget_new("all", "team")), 0);
+	assert_int_equal(budgets_matching(&budgets, "team", LABELS, found, 4), 1);
+	assert_string_equal(found[0]->uid, "all");
+	budgets_release(&budgets);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_the_budgets_that_select_the_pod_match),
 		cmocka_unit_test(the_four_operators_are_those_of_label_selectors),
 		cmocka_unit_test(no_requirement_selects_all_and_no_selector_nothing),
 		cmocka_unit_test(a_budget_selects_in_its_own_namespace_until_it_is_replaced_or_removed),

@@ -293,6 +293,23 @@ static enum matching_verdict check(struct fixture *f)
 	return matching_check_totals(f->pods, f->n, &f->found, &f->served, gpus, 2, 1024, f->ask, &f->err);
 }
 
+/* It was placed when the node counted in units of 2 GiB: 5 of those are 10, and with 6 more the card of 15 is
+ * too full. */
+static void units_of_another_size_are_converted_before_they_are_summed(void **state)
+{
+	struct fixture *f = *state;
+
+	add(f, "old", 5, UUID_0)->has_grant = true;
+	f->facts[0].placement.unit_mib = 2048;
+	add(f, "new", 6, UUID_0);
+	f->pods[0].fresh = f->pods[1].fresh = true;
+	f->found = (struct matching){.pod = 1};
+	assert_int_equal(check(f), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "has 15 units, with this pod its pods would hold 16"));
+	f->facts[1].placement.containers[0].cards[0].units = 5;
+	assert_int_equal(check(f), MATCHING_FOUND);
+}
+
 /* Found by the simulation: without its checkpoint the kubelet asks anew for containers that do not run, of
  * whatever pod. */
 static void call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused(void **state)
@@ -656,6 +673,7 @@ int main(void)
 		TEST(listed_pod_that_has_devices_we_never_gave_is_not_the_new_one_of_its_name),
 		TEST(devices_we_never_gave_are_a_gap_in_our_record_if_nobody_else_waits),
 		TEST(record_of_a_predecessor_of_the_same_name_is_forgotten),
+		TEST(units_of_another_size_are_converted_before_they_are_summed),
 		TEST(call_that_may_be_of_either_of_two_pods_that_lost_their_devices_is_refused),
 		TEST(a_container_that_runs_is_not_asked_for),
 		TEST(a_pod_that_had_its_turn_is_not_meant),
