@@ -5,15 +5,12 @@ import time
 
 import pytest
 
-from gpupods import SHOW, annotation, card_of, check_what_it_sees, container, fingerprint, pod
+from agentpods import agent, rejected
 from cluster import is_ready
+from gpupods import SHOW, annotation, card_of, check_what_it_sees, container, fingerprint, pod
 
 NODE = "cn-beijing.192.168.8.44"
 LAYOUT = [f"{NODE}=2x15360MiB,share"]
-
-
-def agent(cluster):
-    return cluster.pods("name=gpushare-device-plugin-ds", namespace="kube-system")[0]
 
 
 def supervisor_pid(cluster):
@@ -26,12 +23,6 @@ def supervisor_pid(cluster):
 def worker_pid(cluster, supervisor):
     children = cluster.enter(NODE, "cat", f"/proc/{supervisor}/task/{supervisor}/children").split()
     return int(children[0]) if children else None
-
-
-def rejected(pods):
-    """Failed by the kubelet itself, before anything ran."""
-    return [p["metadata"]["name"] for p in pods
-            if p["status"].get("phase") == "Failed" and "Admission" in p["status"].get("reason", "")]
 
 
 def agent_log(cluster):

@@ -12,9 +12,9 @@ import pytest
 
 from cluster import is_ready, wait_for
 from gpupods import annotation
+from relabel import MODES as LABELS, UNITS, Relabel, everything_was_looked_at
 from storm import asks, is_leaving, is_over
 from stormwaves import MODES, NODES, Storm
-from test_relabel import MODES as LABELS, UNITS, Relabel, everything_was_looked_at
 
 pytestmark = [pytest.mark.alone, pytest.mark.long(180)]
 

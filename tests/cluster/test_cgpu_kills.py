@@ -7,10 +7,10 @@ import time
 import pytest
 
 import testimages
+from agentpods import agent, rejected
 from cgpupods import LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, grant_of, limit_mib, processes, said
 from cluster import PRODUCT
 from gpupods import card_of, container, fingerprint, inventory, pod
-from test_agent_kills import agent, rejected
 
 AGENT = "name=gpushare-device-plugin-ds"
 # New processes in an old container, again and again: each line is what one of them could get.

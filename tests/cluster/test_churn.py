@@ -8,7 +8,7 @@ import time
 import pytest
 
 from storm import processes_of
-from test_storm import Storm
+from stormwaves import Storm
 
 pytestmark = pytest.mark.alone
 

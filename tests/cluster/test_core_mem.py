@@ -9,14 +9,14 @@ import pytest
 
 import cgpupods
 import gpurequests
+from agentpods import agent
 from api import out_of_force
 from cluster import EXAMPLES, ROOT
+from corepods import CORE, sample
 from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, container, fingerprint, pod
-from test_agent_kills import agent
 
 NODE = "core.192.168.40.1"
 NODES = [f"{NODE}=4x16160MiB,core_mem"]
-CORE = "aliyun.com/gpu-core.percentage"
 CORE_SHARE_AT = 40    # of a card's live words in a grant: docs/internals/grant.md
 
 
@@ -56,12 +56,6 @@ def rates(cluster, names, seconds):
 def utilization(cluster, name):
     """GPU-Util in the table that the pod sees."""
     return int(re.search(r"MiB / +[0-9]+MiB \| +([0-9]+)% ", cluster.exec_in(name, "nvidia-smi"))[1])
-
-
-def sample(name, units, core, **more):
-    made = container("c0", units, command="exec bash run.sh --num_batches=500000000 --batch_size=8", workingDir="/root")
-    made["resources"]["limits"][CORE] = core
-    return pod(name, containers=[made], **more)
 
 
 def message_of(cluster, name):

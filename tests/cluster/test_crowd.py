@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, fingerprint, inventory, pod, units_of, used_per_card
-
-NODES = ["crowd-a.192.168.20.1=2x16160MiB+2x8192MiB,share", "crowd-b.192.168.20.2=2x24576MiB+1x10240MiB+1x5120MiB,share"]
+from crowdnodes import NODES
+from gpupods import (
+    GPU_MEM, annotation, card_of, check_what_it_sees, fingerprint, inventory, pod, units_of, used_per_card)
 
 
 def totals(cluster):

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from gpupods import card_of, check_what_it_sees, container, fingerprint, used_per_card
-from test_orphans import CARD_UNITS, DEAF, NODES, Totals, create
+from orphans import CARD_UNITS, DEAF, NODES, Totals, create
 
 pytestmark = pytest.mark.long(90)
 

@@ -5,7 +5,7 @@ import pytest
 
 import gpupods
 from gpupods import annotation, cards_of, check_what_it_sees, container, inventory, pod
-from test_sharing import BINPACK, NODES, SPREAD, run_one_by_one
+from sharingnodes import BINPACK, NODES, SPREAD, run_one_by_one
 
 pytestmark = pytest.mark.long(12)
 

@@ -10,11 +10,11 @@ import time
 import pytest
 
 import dashboardpage
-from cluster import PRODUCT, ROOT
+from cluster import PRODUCT
+from corepods import sample
 from gpupods import container, pod
 from helmcharts import AGENT, CHARTS, SCHEDULER, template
 from prometheus import Prometheus
-from test_core_mem import sample
 
 pytestmark = pytest.mark.long(60)
 

@@ -6,10 +6,10 @@ import pytest
 
 from api import Api, check
 from cluster import ROOT
+from crowdnodes import NODES
 from gpupods import GPU_MEM, annotation, check_what_it_sees, container, pod
 from gpurequests import templates
-from test_crowd import NODES
-from test_own_node import Agent
+from nodetoken import Agent
 
 pytestmark = pytest.mark.long(8)
 

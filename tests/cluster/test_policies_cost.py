@@ -1,5 +1,4 @@
 """What the policies cost: the same pods asked for with all of them and with none, in turns, on one API server."""
-import json
 import os
 import statistics
 import threading
@@ -8,8 +7,8 @@ import time
 import pytest
 
 from api import Api
+from crowdnodes import NODES
 from gpupods import container, pod
-from test_crowd import NODES
 
 FULL = bool(os.environ.get("RATION_FULL"))
 ROUNDS, PODS, ASKING = (4, 1000, 4) if FULL else (2, 100, 2)

@@ -11,9 +11,9 @@ import yaml
 import helmcharts
 from api import Api, check, out_of_force, refusals
 from cluster import ROOT
+from crowdnodes import NODES
 from gpupods import GPU_COUNT, GPU_MEM, annotation, container, pod
 from gpurequests import CORE, MULTIPLE, RIGHT_REQUESTS, cards, templates, with_core, wrong_requests
-from test_crowd import NODES
 
 pytestmark = pytest.mark.long(8)
 

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
+from crowdnodes import NODES
 from gpupods import check_what_it_sees, inventory, pod
-from test_crowd import NODES
 
 pytestmark = pytest.mark.long(10)
 

@@ -1,9 +1,8 @@
 """Kubelet, agent and scheduler restarted with pods running: nothing running is disturbed, new pods are served."""
 import pytest
 
+from crowdnodes import NODES
 from gpupods import check_what_it_sees, fingerprint, pod, used_per_card
-from test_crowd import NODES
-
 
 AGENTS = "name=gpushare-device-plugin-ds"
 

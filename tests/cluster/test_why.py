@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
+from crowdnodes import NODES
 from gpupods import card_of, inventory, pod
-from test_crowd import NODES
 
 pytestmark = pytest.mark.long(12)
 
