@@ -13,7 +13,7 @@ CGPU = {"ack.node.gpu.schedule": "cgpu"}
 DIRECTORIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib", "/usr/local/lib", "/usr/lib")
 LIVE = 2520 + grants.CARDS_MAX * 256
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the agent mounts file systems, which needs root")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the agent mounts file systems, which needs root")
 
 
 def isolated(cards="2x16160MiB", **more):

@@ -1,28 +1,14 @@
-"""The simulated libcuda.so.1 by ctypes: start, cards, contexts, linear memory."""
+"""The simulated libcuda.so.1 by ctypes: start, cards, contexts, linear memory.
+These tests run on the driver itself (test_sim_cuda.py) and again through the shim (test_shim_transparent.py)."""
 import pathlib
 
 import pytest
 
 import sim_cuda
+from driver_tree import RATION_SIM, run
 from sim_cuda import finish, script, start
-from test_sim import NEWEST, RATION_SIM, run, tree  # noqa: F401 (fixture)
 
 SYMS = pathlib.Path(__file__).resolve().parents[2] / "src" / "cuda" / "libcuda.syms"
-
-
-@pytest.fixture
-def card(tree):
-    tree.sim = RATION_SIM
-    tree.up_file({"driverVersion": NEWEST, "gpus": [{"memoryMiB": 16160, "contextMiB": 300}]})
-    return tree
-
-
-@pytest.fixture
-def two_cards(tree):
-    tree.sim = RATION_SIM
-    tree.up_file({"driverVersion": NEWEST,
-                  "gpus": [{"memoryMiB": 16160, "contextMiB": 300}, {"memoryMiB": 40960, "contextMiB": 400}]})
-    return tree
 
 
 # Start

@@ -1,4 +1,6 @@
-"""Programs that nobody here wrote, on the simulated driver: NVIDIA's bindings, a JIT compiler for kernels, a monitor."""
+"""Programs that nobody here wrote, on the simulated driver: NVIDIA's bindings, a JIT compiler for kernels, a monitor.
+These tests run on the driver itself (test_sim_cuda_clients.py) and again through the shim (test_shim_transparent.py
+and test_pacing_transparent.py)."""
 import subprocess
 import textwrap
 import time
@@ -6,19 +8,8 @@ import time
 import pytest
 
 import cuda_clients
-from sim_cuda import KERNELS
-from test_sim import BUILD, RATION_SIM, run, tree  # noqa: F401 (fixture)
-
 import sim_cuda
-
-pytestmark = pytest.mark.plain    # clients in Python bring libraries that do not bear the sanitizer
-
-
-@pytest.fixture
-def h100(tree):
-    tree.sim = RATION_SIM
-    tree.up_file({"driverVersion": "580.65.06", "gpus": [{"memoryMiB": 81559, "contextMiB": 500}]})
-    return tree
+from sim_cuda import KERNELS
 
 
 def client(tree, script):

@@ -1,10 +1,10 @@
-"""The simulated libcuda.so.1 by ctypes: memory apart from addresses, shared with other processes, managed, of the host."""
+"""The simulated libcuda.so.1 by ctypes: memory apart from addresses, shared with other processes, managed, of the host.
+These tests run on the driver itself (test_sim_cuda_memory.py) and again through the shim (test_shim_transparent.py)."""
 import pytest
 
 import sim_cuda
+from driver_tree import RATION_SIM, run
 from sim_cuda import finish
-from test_sim import RATION_SIM, run, tree  # noqa: F401 (fixture)
-from test_sim_cuda import card, two_cards  # noqa: F401 (fixtures)
 
 VMM = """
 import array, socket

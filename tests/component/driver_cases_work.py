@@ -1,10 +1,11 @@
-"""The simulated libcuda.so.1 by ctypes: streams, events, kernels that take time, modules, graphs, pools."""
+"""The simulated libcuda.so.1 by ctypes: streams, events, kernels that take time, modules, graphs, pools.
+These tests run on the driver itself (test_sim_cuda_work.py) and again through the shim (test_shim_transparent.py and
+test_pacing_transparent.py)."""
 import pytest
 
 import sim_cuda
+from driver_tree import RATION_SIM, run
 from sim_cuda import KERNELS, finish
-from test_sim import RATION_SIM, run, tree  # noqa: F401 (fixture)
-from test_sim_cuda import card, two_cards  # noqa: F401 (fixtures)
 
 
 def script(tree, text, *args, **kwargs):

@@ -8,12 +8,10 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 import grants
 import sim_cuda
-from test_sim import NEWEST, RATION_SIM, run
-from test_shim import SHIM
+from driver_tree import NEWEST, RATION_SIM
+from shim_programs import SHIM
 
 MIB = 1 << 20
 
@@ -101,13 +99,9 @@ class Granted:
         return (word & 0xffffffff) * 4096
 
 
-@pytest.fixture(name="granted")
-def _granted(tree, tmp_path):
-    """Two cards of 16160 MiB with 2154 MiB (2 of 15) and 1024 MiB granted."""
+def granted_cards(tree, folder):
+    """2154 MiB (2 of 15) and 1024 MiB of two GPUs of 16160 MiB."""
     tree.sim = RATION_SIM
     tree.up_file({"gpus": [{"memoryMiB": 16160, "contextMiB": 300}, {"memoryMiB": 16160, "contextMiB": 300}],
                   "driverVersion": NEWEST})
-    yield Granted(tree, tmp_path, [2154 * MIB, 1024 * MIB])
-
-
-
+    return Granted(tree, folder, [2154 * MIB, 1024 * MIB])

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import textwrap
 
-from test_sim import run
+from driver_tree import run
 
 # `cu.NAME(...)` returns the CUresult; `ok(cu.NAME(...))` insists on success. Outputs by new(): value = new(c_int).
 PRELUDE = """

@@ -15,12 +15,6 @@ from fake_kubelet import GPU_COUNT, RESOURCE, AdmissionError, StartError
 
 
 @pytest.fixture
-def world():
-    with World() as w:
-        yield w.up(32)
-
-
-@pytest.fixture
 def down():
     with World() as w:
         yield w

@@ -10,8 +10,10 @@ import time
 import pytest
 
 from agent_fixture import NODE, World, allocate_times, assert_within, wait_for
-from cgpu_node import (DIRECTORIES, MIB, card_of, come_back, folder, in_service, isolated,  # noqa: F401
-                       start, text_at, version_of, pytestmark)
+from cgpu_node import (DIRECTORIES, MIB, card_of, come_back, folder, in_service, isolated,
+                       start, text_at, version_of, needs_root)
+
+pytestmark = needs_root
 
 
 @pytest.fixture

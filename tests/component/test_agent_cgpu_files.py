@@ -8,10 +8,12 @@ import time
 import pytest
 
 from agent_fixture import NODE, mounts_below, wait_for
-from cgpu_node import (LIVE, MIB, card_of, come_back, folder, identity, isolated, lasting,  # noqa: F401
-                       renew_worker, start, uid_of, pytestmark)
+from cgpu_node import (LIVE, MIB, card_of, come_back, folder, identity, isolated, lasting,
+                       renew_worker, start, uid_of, needs_root)
 from fake_kubelet import StartError
 import grants
+
+pytestmark = needs_root
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ import time
 import pytest
 
 from agent_fixture import wait_for
-from cgpu_node import (come_back, folder, identity, in_service, isolated, not_ready, problem,  # noqa: F401
-                       renew_worker, start, uid_of, version_of, versions, pytestmark)
+from cgpu_node import (come_back, folder, identity, in_service, isolated, not_ready, problem,
+                       renew_worker, start, uid_of, version_of, versions, needs_root)
 from fake_kubelet import StartError
+
+pytestmark = needs_root
 
 
 @pytest.fixture

@@ -4,15 +4,9 @@ import time
 
 import pytest
 
-from agent_fixture import NODE, World, wait_for
+from agent_fixture import NODE, wait_for
 from fake_apiserver import FOREVER
 from fake_kubelet import StartError
-
-
-@pytest.fixture
-def world():
-    with World() as w:
-        yield w.up(32)
 
 
 def held(world):

@@ -12,12 +12,6 @@ from agent_fixture import SANITIZED, World, assert_within, wait_for
 from fake_kubelet import AdmissionError, Plugin, msg
 
 
-@pytest.fixture
-def world():
-    with World() as w:
-        yield w.up(32)
-
-
 def wait_other_worker(world, old):
     return wait_for(lambda: (w := world.worker()) and w != old and w)
 

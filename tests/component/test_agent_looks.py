@@ -15,7 +15,7 @@ import pytest
 import grants
 from agent_fixture import BUILD, FULL, SANITIZED
 from isolated import MIB, Node, container_id, wait_for
-from test_metrics import agent_page
+from metrics_page import agent_page
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or os.path.exists("/run/ration/grant"),
                                 reason="mounts file systems, which needs root")

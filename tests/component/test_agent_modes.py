@@ -14,12 +14,6 @@ CLOSED_S = 4     # TERMS_CLOSED_NS: how long a Binding may be on its way
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the agent mounts file systems, which needs root")
 
 
-@pytest.fixture
-def world():
-    with World() as w:
-        yield w.up(32)
-
-
 def annotations(world):
     return world.api.node(NODE)["metadata"]["annotations"]
 

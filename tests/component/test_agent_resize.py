@@ -8,7 +8,9 @@ import pytest
 import grants
 from agent_fixture import wait_for
 from fake_kubelet import AdmissionError
-from cgpu_node import card_of, folder, isolated, pytestmark, start, uid_of    # noqa: F401 (pytestmark is used)
+from cgpu_node import card_of, folder, isolated, needs_root, start, uid_of
+
+pytestmark = needs_root
 
 
 @pytest.fixture

@@ -13,12 +13,6 @@ from fake_kubelet import AdmissionError
 LEASE = "ration-agent-n1"
 
 
-@pytest.fixture
-def world():
-    with World() as w:
-        yield w.up(32)
-
-
 def serving(world):
     return world.api.node(NODE)["metadata"]["annotations"].get("ration.dev/serving")
 

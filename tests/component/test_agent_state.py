@@ -10,12 +10,6 @@ from agent_fixture import World, wait_for
 from fake_kubelet import StartError
 
 
-@pytest.fixture
-def world():
-    with World() as w:
-        yield w.up(32)
-
-
 def remembers(world):
     wait_for(lambda: (world.state / "agent-state.json").exists())
     time.sleep(0.3)

@@ -4,15 +4,11 @@ import json
 
 import pytest
 
-import test_preempt as preemptions
-import test_scheduler
+import preemptions
 from fake_apiserver import wait_for
-from test_gang import at_bind, bound, gang_of, reasons, schedule, why
-from test_resize import RESIZE, STATUS, answer, ask, ration, resize, run_pod, units
-from test_scheduler import gpu_node
-from test_why import person  # noqa: F401: fixture
-
-api, start = test_scheduler.api, test_scheduler.start
+from gangs import at_bind, bound, gang_of, reasons, schedule, why
+from resizing import RESIZE, STATUS, ask, ration, run_pod, units
+from scheduler_fixture import gpu_node
 
 LIMIT = 256 << 10
 FULL = ("the pod's annotations are too long: its GPU placement would not fit into the 256 KiB that an object's "
@@ -86,7 +82,7 @@ def test_a_pod_whose_annotations_grow_between_filter_and_bind_is_bound_only_if_t
     assert scheduler.filter(api.pod("p"), ["n"])["NodeNames"] == ["n"] and scheduler.bind(pod, "n") == ""
 
 
-def test_why_says_that_the_annotations_are_full(api, start, person):  # noqa: F811
+def test_why_says_that_the_annotations_are_full(api, start, person):
     gpu_node(api, "n", 16160)
     scheduler = start()
     api.create_pod("p", gpu_mem=3)

@@ -4,13 +4,12 @@ import subprocess
 
 import pytest
 
-import test_scheduler
+import scheduler_fixture
+from explanations import ask, by_name, gpu_pod, known
 from fake_apiserver import wait_for
-from test_history import replay, save, sums
-from test_scheduler import gpu_node
-from test_why import ask, by_name, gpu_pod, known, person  # noqa: F401 (a fixture)
+from histories import replay, save, sums
+from scheduler_fixture import gpu_node
 
-api, start = test_scheduler.api, test_scheduler.start
 NO_POWER = "no GPU has {} percent of computing power free"
 
 
@@ -155,7 +154,7 @@ def test_a_bound_pod_takes_the_points_that_the_kubelet_gave_it_whatever_we_think
     assert scheduler.inspect()["wrongSums"] == 0
 
 
-def test_why_names_power_and_reasons(api, start, person):  # noqa: F811
+def test_why_names_power_and_reasons(api, start, person):
     node_of(api, 16160, 16160)
     scheduler = start()
     placed(api, scheduler, "a", 1, 80)
@@ -221,5 +220,5 @@ def test_who_has_the_power_goes_for_a_more_important_pod(api, start):
 
 @pytest.mark.parametrize("bad", ["", "yes", "Allow"])
 def test_a_rule_that_is_none_is_refused(api, start, bad):
-    program = test_scheduler.BUILD / "src/scheduler/ration-scheduler"
+    program = scheduler_fixture.BUILD / "src/scheduler/ration-scheduler"
     assert subprocess.run([program, "--job-mixing", bad], capture_output=True, check=False).returncode == 2

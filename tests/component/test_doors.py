@@ -15,7 +15,7 @@ import pytest
 
 from agent_fixture import SANITIZED, World
 from fake_apiserver import FOREVER, wait_for
-from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
+from scheduler_fixture import Scheduler, gpu_node
 
 GROWTH_KIB = 200_000 if SANITIZED else 6_000
 
@@ -61,7 +61,7 @@ def ask_filter(scheduler, pod, nodes):
 
 
 @pytest.fixture
-def doors(api, start):    # noqa: F811
+def doors(api, start):
     """A scheduler with its three doors, and the ports of them: verbs, probes, metrics."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -72,7 +72,7 @@ def doors(api, start):    # noqa: F811
     return scheduler
 
 
-def still_answers(scheduler, api):    # noqa: F811
+def still_answers(scheduler, api):
     pod = api.create_pod(f"after-{time.monotonic_ns()}", gpu_mem=1)
     status, body = ask_filter(scheduler, pod, ["n1"])
     assert status == 200 and json.loads(body)["NodeNames"] == ["n1"]
@@ -106,7 +106,7 @@ def is_no_success(answer):
 
 
 @pytest.mark.parametrize("port", [0, 1, 2], ids=["verbs", "probes", "metrics"])
-def test_bytes_that_are_no_request_cost_their_connection_and_nothing_else(api, doors, port):    # noqa: F811
+def test_bytes_that_are_no_request_cost_their_connection_and_nothing_else(api, doors, port):
     with unchanged(doors.process.pid):
         for name, data in BAD_REQUESTS.items():
             answer = say(doors.ports[port], data, 1.0, end=True)
@@ -115,7 +115,7 @@ def test_bytes_that_are_no_request_cost_their_connection_and_nothing_else(api, d
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "XYZZY"])
-def test_other_methods_do_nothing(api, doors, method):    # noqa: F811
+def test_other_methods_do_nothing(api, doors, method):
     for path in ("/filter", "/prioritize", "/bind", "/preempt", "/inspect", "/metrics", "/why", "/history", "/healthz", "*"):
         for port in (0, 2):
             answer = say(doors.ports[port], request(method, path, b"{}", "Connection: close\r\n"))
@@ -124,7 +124,7 @@ def test_other_methods_do_nothing(api, doors, method):    # noqa: F811
     assert not api.requests_for("POST", "/binding$")
 
 
-def test_five_thousand_names_and_eight_mib_are_answered_and_more_is_refused(api, doors):    # noqa: F811
+def test_five_thousand_names_and_eight_mib_are_answered_and_more_is_refused(api, doors):
     pod = api.create_pod("p", gpu_mem=3)
     names = [f"node-{i:04}-{'x' * 200}" for i in range(4999)] + ["n1"]
     with unchanged(doors.process.pid, GROWTH_KIB + (16 << 10)):     # malloc keeps the largest body
@@ -139,7 +139,7 @@ def test_five_thousand_names_and_eight_mib_are_answered_and_more_is_refused(api,
         still_answers(doors, api)
 
 
-def test_a_chunked_body_is_a_body(api, doors):    # noqa: F811
+def test_a_chunked_body_is_a_body(api, doors):
     body = json.dumps({"Pod": api.create_pod("p", gpu_mem=3), "NodeNames": ["n1"]}).encode()
     pieces = b"".join(b"%x\r\n%s\r\n" % (len(body[i:i + 7]), body[i:i + 7]) for i in range(0, len(body), 7))
     answer = say(doors.ports[0], b"POST /filter HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -147,13 +147,13 @@ def test_a_chunked_body_is_a_body(api, doors):    # noqa: F811
     assert answer.startswith(b"HTTP/1.1 200") and b'["n1"]' in answer
 
 
-def test_requests_in_one_packet_are_answered_in_order(api, doors):    # noqa: F811
+def test_requests_in_one_packet_are_answered_in_order(api, doors):
     paths = ["/healthz", "/nothing", "/readyz", "/healthz"] * 25
     answer = say(doors.ports[1], b"".join(request("GET", p) for p in paths), 1.0)
     assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"404" if p == "/nothing" else b"200" for p in paths]
 
 
-def test_slow_and_abandoned_callers_delay_nobody(api, doors):    # noqa: F811
+def test_slow_and_abandoned_callers_delay_nobody(api, doors):
     body = json.dumps({"Pod": api.create_pod("slow", gpu_mem=1), "NodeNames": ["n1"]}).encode()
     data = request("POST", "/filter", body)
     with unchanged(doors.process.pid):
@@ -176,7 +176,7 @@ def test_slow_and_abandoned_callers_delay_nobody(api, doors):    # noqa: F811
         still_answers(doors, api)
 
 
-def test_two_hundred_callers_at_once_all_get_their_answer(api, doors):    # noqa: F811
+def test_two_hundred_callers_at_once_all_get_their_answer(api, doors):
     pod = api.create_pod("p", gpu_mem=1)
     results = []
 
@@ -192,7 +192,7 @@ def test_two_hundred_callers_at_once_all_get_their_answer(api, doors):    # noqa
         assert results == [(200, ["n1"])] * 200
 
 
-def test_answers_that_nobody_reads_do_not_pile_up(api, doors):    # noqa: F811
+def test_answers_that_nobody_reads_do_not_pile_up(api, doors):
     """A reader that stops: the server stops reading its requests too."""
     pid = doors.process.pid
     with unchanged(pid):
@@ -207,7 +207,7 @@ def test_answers_that_nobody_reads_do_not_pile_up(api, doors):    # noqa: F811
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "a?x=1", "a\r\nX-Evil: 1", "a%2f..", "A", "x" * 300, "", " ", "\u0000"])
-def test_bind_sends_nothing_for_a_name_that_is_none(api, doors, name):    # noqa: F811
+def test_bind_sends_nothing_for_a_name_that_is_none(api, doors, name):
     before = len(api.requests)
     answer = doors.verb("bind", {"PodName": name, "PodNamespace": "default", "PodUID": "u", "Node": "n1"})
     assert answer["Error"]
@@ -234,10 +234,9 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("fault", NONSENSE.values(), ids=NONSENSE)
-def test_scheduler_survives_nonsense_for_a_list_and_is_ready_after_it(api, start, fault):    # noqa: F811
+def test_scheduler_survives_nonsense_for_a_list_and_is_ready_after_it(api, start, fault):
     gpu_node(api, "n1", 8192)
     nonsense = [api.inject("GET", r"/(nodes|pods)$", times=FOREVER, watch=False, **fault)]
-    from test_scheduler import Scheduler
     scheduler = Scheduler(api)
     try:
         wait_for(lambda: len(api.requests_for("GET", r"/(nodes|pods)$")) >= 4, 20)
@@ -259,7 +258,7 @@ WATCH_NONSENSE = {"object-64-mib": b'{"type":"ADDED","object":{"x":"' + b"y" * (
 
 
 @pytest.mark.parametrize("stream", WATCH_NONSENSE.values(), ids=WATCH_NONSENSE)
-def test_both_daemons_survive_nonsense_in_a_watch(api, start, stream):    # noqa: F811
+def test_both_daemons_survive_nonsense_in_a_watch(api, start, stream):
     gpu_node(api, "n1", 8192)
     api.inject("GET", r"/(nodes|pods)$", times=4, watch=True, stream=stream)
     scheduler = start()

@@ -7,86 +7,17 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
-from test_history import replay, save, sums
-from test_scheduler import api, gpu_node, start  # noqa: F401
-from test_why import person  # noqa: F401
-
-GROUP = "pod-group.scheduling.sigs.k8s.io/"
+from gangs import GROUP, at_bind, at_once, bound, gang_of, has, member, nodes_of, ready, reasons, schedule, starts
+from histories import replay, save, sums
+from scheduler_fixture import gpu_node
 
 
-def member(api, name, units, gang="g", least=2, **more):  # noqa: F811
-    return api.create_pod(name, gpu_mem=units, labels={GROUP + "name": gang, GROUP + "min-available": str(least)},
-                          **more)
-
-
-def starts(api, start, *options):  # noqa: F811
-    """A scheduler that has read the PodGroups: before, filter rejects every pod of a gang."""
-    scheduler = start(*options)
-    wait_for(lambda: api.watches("podgroups"), what="PodGroups are watched")
-    return scheduler
-
-
-def ready(scheduler, *pods):
-    """The watch has shown these pods."""
-    wait_for(lambda: all(why(scheduler, pod) for pod in pods), what="pods in the ledger")
-
-
-def why(scheduler, pod):
-    return json.loads(scheduler.http("GET", f"/why?namespace=default&name={pod['metadata']['name']}")[1]).get("pod")
-
-
-def there(api, name, units):  # noqa: F811
+def there(api, name, units):
     """A pod that has so many units of the only card of node a."""
     return api.create_pod(name, gpu_mem=units, node="a", annotations=has(units))
 
 
-def has(units):
-    return {"ration.dev/placement": json.dumps(
-        {"unit": 1024, "containers": {"main": [{"uuid": "GPU-a-0", "units": units}]}})}
-
-
-def gang_of(api, start, n, units, least):  # noqa: F811
-    """A node with a card of 10 units, and a gang of n pods that the scheduler has seen."""
-    gpu_node(api, "a", 10240)
-    scheduler = starts(api, start)
-    pods = [member(api, f"p{i}", units, least=least) for i in range(n)]
-    ready(scheduler, *pods)
-    return scheduler, pods
-
-
-def nodes_of(scheduler, pod, names):
-    answer = scheduler.filter(pod, names)
-    assert answer["Error"] == ""
-    return answer["NodeNames"]
-
-
-def reasons(scheduler, pod, names):
-    answer = scheduler.filter(pod, names)
-    assert answer["NodeNames"] == []
-    return {*answer["FailedNodes"].values(), *answer["FailedAndUnresolvableNodes"].values()}
-
-
-def schedule(scheduler, pod, names):
-    """As kube-scheduler does; returns bind's error, or the reasons of filter."""
-    found = nodes_of(scheduler, pod, names)
-    return scheduler.bind(pod, found[0]) if found else "no node"
-
-
-def at_once(scheduler, pods, names):
-    with concurrent.futures.ThreadPoolExecutor(len(pods)) as pool:
-        return list(pool.map(lambda pod: schedule(scheduler, pod, names), pods))
-
-
-def bound(api, *names):  # noqa: F811
-    return [api.pod(name)["spec"].get("nodeName") for name in names]
-
-
-def at_bind(scheduler, n):
-    """So many pods of p0's gang wait at bind."""
-    return json.loads(scheduler.http("GET", "/why?namespace=default&name=p0")[1]).get("gang", {}).get("atBind") == n
-
-
-def test_all_members_are_bound_or_none_and_a_stranger_cannot_take_a_place(api, start):  # noqa: F811
+def test_all_members_are_bound_or_none_and_a_stranger_cannot_take_a_place(api, start):
     gpu_node(api, "a", 10240, 10240)
     scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 5, least=4) for i in range(4)]
@@ -103,7 +34,7 @@ def test_all_members_are_bound_or_none_and_a_stranger_cannot_take_a_place(api, s
              what="marks taken away")
 
 
-def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, start):  # noqa: F811
+def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, start):
     gpu_node(api, "a", 10240)
     there(api, "there", 4)
     scheduler = starts(api, start)
@@ -120,7 +51,7 @@ def test_a_gang_too_large_gets_nothing_and_is_woken_when_there_is_room(api, star
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
 
 
-def test_a_pod_that_was_told_that_others_lack_is_asked_for_again_when_only_room_lacks(api, start):  # noqa: F811
+def test_a_pod_that_was_told_that_others_lack_is_asked_for_again_when_only_room_lacks(api, start):
     scheduler, pods = gang_of(api, start, 2, 4, least=3)
     assert reasons(scheduler, pods[0], ["a"]) == {"waits for the other pods of its gang"}
     member(api, "p2", 4, least=3)
@@ -128,7 +59,7 @@ def test_a_pod_that_was_told_that_others_lack_is_asked_for_again_when_only_room_
     assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
 
 
-def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(api, start):  # noqa: F811
+def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(api, start):
     scheduler, pods = gang_of(api, start, 2, 5, least=2)
     began = time.monotonic()
     error = schedule(scheduler, pods[0], ["a"])
@@ -141,7 +72,7 @@ def test_members_wait_at_bind_at_most_four_seconds_and_everything_is_given_back(
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
 
 
-def test_a_member_deleted_at_bind_frees_the_others_at_once(api, start):  # noqa: F811
+def test_a_member_deleted_at_bind_frees_the_others_at_once(api, start):
     scheduler, pods = gang_of(api, start, 3, 3, least=3)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(schedule, scheduler, pod, ["a"]) for pod in pods[:2]]
@@ -154,7 +85,7 @@ def test_a_member_deleted_at_bind_frees_the_others_at_once(api, start):  # noqa:
     assert scheduler.used() == {"a": [0]}
 
 
-def test_a_caller_that_hangs_up_costs_the_gang_its_plan_and_nobody_is_bound(api, start):  # noqa: F811
+def test_a_caller_that_hangs_up_costs_the_gang_its_plan_and_nobody_is_bound(api, start):
     scheduler, pods = gang_of(api, start, 2, 5, least=2)
     assert nodes_of(scheduler, pods[0], ["a"]) == ["a"]
     connection = http.client.HTTPConnection("127.0.0.1", scheduler.ports[0], timeout=5)
@@ -168,7 +99,7 @@ def test_a_caller_that_hangs_up_costs_the_gang_its_plan_and_nobody_is_bound(api,
     assert bound(api, "p0", "p1") == [None, None]
 
 
-def test_a_member_that_is_made_anew_needs_nobody_else(api, start):  # noqa: F811
+def test_a_member_that_is_made_anew_needs_nobody_else(api, start):
     scheduler, pods = gang_of(api, start, 2, 5, least=2)
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
     wait_for(lambda: "ration.dev/gang" not in api.pod("p0")["metadata"]["annotations"])
@@ -179,7 +110,7 @@ def test_a_member_that_is_made_anew_needs_nobody_else(api, start):  # noqa: F811
     assert schedule(scheduler, again, ["a"]) == ""
 
 
-def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, start):  # noqa: F811
+def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, start):
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 5, owner="job") for i in range(2)]
@@ -206,7 +137,7 @@ def test_who_is_left_of_a_gang_that_ran_before_a_restart_needs_no_others(api, st
     assert asked() == [GROUP + "name=g", GROUP + "name=h"]
 
 
-def bound_while_forming(api):    # noqa: F811
+def bound_while_forming(api):
     """The only member that another process had bound, on the node a."""
     gpu_node(api, "a", 10240)
     first = member(api, "p0", 5)
@@ -214,7 +145,7 @@ def bound_while_forming(api):    # noqa: F811
     return first
 
 
-def test_members_that_another_process_bound_count(api, start):  # noqa: F811
+def test_members_that_another_process_bound_count(api, start):
     first = bound_while_forming(api)
     scheduler = starts(api, start)
     second = member(api, "p1", 5)
@@ -223,7 +154,7 @@ def test_members_that_another_process_bound_count(api, start):  # noqa: F811
     wait_for(lambda: "ration.dev/gang" not in api.pod("p0")["metadata"]["annotations"])
 
 
-def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, start):  # noqa: F811
+def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, start):
     first = bound_while_forming(api)
     api.inject("POST", "/eviction$", times=1, status=429, reason="TooManyRequests", message="a budget protects it")
     scheduler = starts(api, start, "--gang-timeout", "1")
@@ -236,7 +167,7 @@ def test_a_gang_of_which_a_part_is_left_over_is_evicted_after_its_time(api, star
 
 
 @pytest.mark.parametrize("value", ["x", "0", "1001"])
-def test_a_min_available_that_is_none_is_refused_with_a_sentence(api, start, value):  # noqa: F811
+def test_a_min_available_that_is_none_is_refused_with_a_sentence(api, start, value):
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
     pod = member(api, "p0", 5, least=value)
@@ -244,7 +175,7 @@ def test_a_min_available_that_is_none_is_refused_with_a_sentence(api, start, val
         f'label {GROUP}min-available is "{value}": must be a number from 1 to 1000'}
 
 
-def test_a_pod_group_says_how_many(api, start):  # noqa: F811
+def test_a_pod_group_says_how_many(api, start):
     gpu_node(api, "a", 10240)
     api.create("podgroups", {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
                              "metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}})
@@ -255,7 +186,7 @@ def test_a_pod_group_says_how_many(api, start):  # noqa: F811
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
 
 
-def test_a_pod_group_that_is_made_anew_while_nobody_watches_is_the_new_one(api, start):  # noqa: F811
+def test_a_pod_group_that_is_made_anew_while_nobody_watches_is_the_new_one(api, start):
     group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
              "metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 3}}
     gpu_node(api, "a", 10240)
@@ -272,7 +203,7 @@ def test_a_pod_group_that_is_made_anew_while_nobody_watches_is_the_new_one(api, 
     wait_for(lambda: scheduler.filter(pods[0], ["a"])["NodeNames"] == ["a"], what="a gang of two")
 
 
-def test_nobody_is_preempted_for_a_part_of_a_gang(api, start):  # noqa: F811
+def test_nobody_is_preempted_for_a_part_of_a_gang(api, start):
     gpu_node(api, "a", 10240)
     low = there(api, "low", 10)
     scheduler = starts(api, start)
@@ -285,7 +216,7 @@ def test_nobody_is_preempted_for_a_part_of_a_gang(api, start):  # noqa: F811
     assert answer == {"NodeNameToMetaVictims": {}}
 
 
-def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):  # noqa: F811
+def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):
     gpu_node(api, "a", 10240)
     for i in range(2):
         there(api, f"there{i}", 5)
@@ -304,7 +235,7 @@ def test_small_pods_are_kept_out_for_a_gang_that_has_waited_long(api, start):  #
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
 
 
-def test_why_speaks_of_the_gang(api, start, person):  # noqa: F811
+def test_why_speaks_of_the_gang(api, start, person):
     scheduler, pods = gang_of(api, start, 2, 3, least=3)
     assert reasons(scheduler, pods[0], ["a"]) == {"waits for the other pods of its gang"}
     person.world(scheduler)
@@ -318,7 +249,7 @@ def test_why_speaks_of_the_gang(api, start, person):  # noqa: F811
     wait_for(lambda: "3 of 3 pods are placed; 3 at least, or none. The gang has started: " in person.why("p0"))
 
 
-def test_the_plan_of_a_gang_of_unequal_members_replays_as_recorded(api, start, tmp_path):  # noqa: F811
+def test_the_plan_of_a_gang_of_unequal_members_replays_as_recorded(api, start, tmp_path):
     """The large member is planned first; where the small ones go each alone would say otherwise."""
     gpu_node(api, "a", 10240, 10240)
     there(api, "there", 1)
@@ -337,7 +268,7 @@ def decisions(scheduler, name):
     return [d for d in answer["decisions"] if d["decision"].startswith("gang-")]
 
 
-def test_what_becomes_of_a_gang_is_in_the_flight_recorder(api, start, person):  # noqa: F811
+def test_what_becomes_of_a_gang_is_in_the_flight_recorder(api, start, person):
     scheduler, pods = gang_of(api, start, 2, 5, least=2)
     assert schedule(scheduler, pods[0], ["a"]) != ""
     plan, end = decisions(scheduler, "p0")
@@ -354,7 +285,7 @@ def test_what_becomes_of_a_gang_is_in_the_flight_recorder(api, start, person):  
     assert "  gang: its place on a is given back: not enough of its pods came to bind in time; it was at bind\n" in text
 
 
-def test_a_gang_without_room_is_told_what_lacks(api, start, person):  # noqa: F811
+def test_a_gang_without_room_is_told_what_lacks(api, start, person):
     scheduler, pods = gang_of(api, start, 3, 4, least=3)
     assert reasons(scheduler, pods[0], ["a"]) == {"no room for its whole gang"}
     person.world(scheduler)

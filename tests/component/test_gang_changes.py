@@ -6,21 +6,20 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
-from test_gang import GROUP, at_once, bound, has, member, nodes_of, ready, reasons, schedule, starts
-from test_scheduler import api, gpu_node, start  # noqa: F401
-from test_why import person  # noqa: F401
+from gangs import GROUP, at_once, bound, has, member, nodes_of, ready, reasons, schedule, starts
+from scheduler_fixture import gpu_node
 
 WAITS = {"waits for the other pods of its gang"}
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 BY_LABEL = {GROUP + "name": "g", GROUP + "min-available": "2"}
 
 
-def label(api, name, labels):  # noqa: F811
+def label(api, name, labels):
     """Gives a pod these labels; None takes one away."""
     api.patch("pods", name, {"metadata": {"labels": labels}}, "default")
 
 
-def pod_group(api, least, name="g", **spec):  # noqa: F811
+def pod_group(api, least, name="g", **spec):
     return api.create("podgroups", {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
                                     "metadata": {"name": name, "namespace": "default"},
                                     "spec": {"minMember": least, **spec}})
@@ -40,7 +39,7 @@ def waits(scheduler, pod):
     return reasons(scheduler, pod, ["a"])
 
 
-def whole(api, name, **more):  # noqa: F811
+def whole(api, name, **more):
     """A pod that asks for one whole GPU."""
     return api.create_pod(name, spec={"containers": [{"name": "main", "image": "x", "resources": {
         "limits": {"aliyun.com/gpu": "1"}}}]}, **more)
@@ -48,7 +47,7 @@ def whole(api, name, **more):  # noqa: F811
 
 # ---- labels ----
 
-def test_a_running_pod_that_is_labelled_into_a_gang_does_not_count(api, start, person):  # noqa: F811
+def test_a_running_pod_that_is_labelled_into_a_gang_does_not_count(api, start, person):
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
     runs, waiting = api.create_pod("runs", gpu_mem=2), member(api, "p0", 2)
@@ -70,7 +69,7 @@ def test_a_running_pod_that_is_labelled_into_a_gang_does_not_count(api, start, p
     assert at_once(scheduler, [waiting, other], ["a"]) == ["", ""]
 
 
-def test_a_running_pod_that_gets_a_pod_groups_label_does_not_count(api, start):  # noqa: F811
+def test_a_running_pod_that_gets_a_pod_groups_label_does_not_count(api, start):
     gpu_node(api, "a", 10240)
     pod_group(api, 2)
     scheduler = starts(api, start)
@@ -83,7 +82,7 @@ def test_a_running_pod_that_gets_a_pod_groups_label_does_not_count(api, start): 
     assert bound(api, "p0") == [None]
 
 
-def test_a_running_pod_that_is_labelled_into_a_job_of_whole_gpus_does_not_count(api, start):  # noqa: F811
+def test_a_running_pod_that_is_labelled_into_a_job_of_whole_gpus_does_not_count(api, start):
     job = {"gpu-topology": "job", "gpu-topology-replica": "2"}
     gpu_node(api, "a", 10240, 10240, 10240, mode="topology")
     scheduler = starts(api, start)
@@ -94,7 +93,7 @@ def test_a_running_pod_that_is_labelled_into_a_job_of_whole_gpus_does_not_count(
     assert waits(scheduler, waiting) == WAITS
 
 
-def test_a_pod_without_a_gpu_counts_if_it_was_of_the_gang_before_it_was_bound(api, start):  # noqa: F811
+def test_a_pod_without_a_gpu_counts_if_it_was_of_the_gang_before_it_was_bound(api, start):
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
     runs, waiting = api.create_pod("runs"), member(api, "p0", 2)
@@ -110,7 +109,7 @@ def test_a_pod_without_a_gpu_counts_if_it_was_of_the_gang_before_it_was_bound(ap
 
 @pytest.mark.parametrize("change", [{GROUP + "name": None}, {GROUP + "name": "other"},
                                     {GROUP + "min-available": "x"}, {GROUP + "min-available": "3"}])
-def test_a_running_member_stays_one_whatever_its_labels_say_later(api, start, change):  # noqa: F811
+def test_a_running_member_stays_one_whatever_its_labels_say_later(api, start, change):
     """The gang has started, so a pod that is made in place of another one needs nobody else."""
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
@@ -126,7 +125,7 @@ def test_a_running_member_stays_one_whatever_its_labels_say_later(api, start, ch
     assert schedule(scheduler, again, ["a"]) == ""
 
 
-def test_half_a_gang_that_an_older_scheduler_bound_counts_by_its_labels(api, start):  # noqa: F811
+def test_half_a_gang_that_an_older_scheduler_bound_counts_by_its_labels(api, start):
     """Bindings of older versions have no record of the gang."""
     gpu_node(api, "a", 10240)
     for i in range(2):
@@ -151,7 +150,7 @@ def waits_alone(scheduler, pod):
     return refused == "not enough pods of its gang came to bind in time, trying again"
 
 
-def test_a_pod_that_an_older_scheduler_bound_is_not_labelled_into_a_gang_either(api, start):  # noqa: F811
+def test_a_pod_that_an_older_scheduler_bound_is_not_labelled_into_a_gang_either(api, start):
     gpu_node(api, "a", 10240)
     api.create_pod("old", gpu_mem=2, node="a", annotations=has(2))
     scheduler = starts(api, start)
@@ -161,7 +160,7 @@ def test_a_pod_that_an_older_scheduler_bound_is_not_labelled_into_a_gang_either(
     assert waits(scheduler, waiting) == WAITS
 
 
-def test_a_record_that_a_user_wrote_on_a_waiting_pod_says_nothing(api, start):  # noqa: F811
+def test_a_record_that_a_user_wrote_on_a_waiting_pod_says_nothing(api, start):
     """The policy ration-placement-keys refuses it; without the policy it is of no use."""
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
@@ -170,7 +169,7 @@ def test_a_record_that_a_user_wrote_on_a_waiting_pod_says_nothing(api, start):  
     assert waits(scheduler, pod) == WAITS
 
 
-def test_a_planned_pod_that_leaves_its_gang_gives_its_place_back(api, start):  # noqa: F811
+def test_a_planned_pod_that_leaves_its_gang_gives_its_place_back(api, start):
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
     pods, single = [member(api, f"p{i}", 5) for i in range(2)], api.create_pod("single", gpu_mem=5)
@@ -186,7 +185,7 @@ def test_a_planned_pod_that_leaves_its_gang_gives_its_place_back(api, start):  #
     wait_for(lambda: told(scheduler, pods[0]) == {"no room for its whole gang"})
 
 
-def test_a_pod_that_leaves_its_gang_at_bind_is_not_bound_with_it(api, start):  # noqa: F811
+def test_a_pod_that_leaves_its_gang_at_bind_is_not_bound_with_it(api, start):
     gpu_node(api, "a", 10240)
     scheduler = starts(api, start)
     pods = [member(api, f"p{i}", 3, least=3) for i in range(3)]
@@ -211,11 +210,11 @@ def two_at_bind(scheduler, name):
 
 # ---- PodGroups ----
 
-def in_group(api, name, units=3, group="g"):  # noqa: F811
+def in_group(api, name, units=3, group="g"):
     return api.create_pod(name, gpu_mem=units, labels={POD_GROUP: group})
 
 
-def group_of(api, start, n, least, *options):  # noqa: F811
+def group_of(api, start, n, least, *options):
     """A node with a GPU of 10 units, a PodGroup, and n pods of 3 units that the scheduler has seen."""
     gpu_node(api, "a", 10240)
     pod_group(api, least)
@@ -225,7 +224,7 @@ def group_of(api, start, n, least, *options):  # noqa: F811
     return scheduler, pods
 
 
-def change(api, **spec):  # noqa: F811
+def change(api, **spec):
     api.patch("podgroups", "g", {"spec": spec}, "default")
 
 
@@ -242,11 +241,11 @@ def at_bind(scheduler, pods):
     return calls
 
 
-def nudged(api, name):  # noqa: F811
+def nudged(api, name):
     return "ration.dev/nudge" in api.pod(name)["metadata"]["annotations"]
 
 
-def test_a_pod_group_that_needs_more_while_its_pods_are_at_bind_lets_none_start(api, start):  # noqa: F811
+def test_a_pod_group_that_needs_more_while_its_pods_are_at_bind_lets_none_start(api, start):
     scheduler, pods = group_of(api, start, 3, 3)
     calls = at_bind(scheduler, pods[:2])
     change(api, minMember=4)
@@ -265,7 +264,7 @@ def at_once_again(scheduler, pods):
     return at_once(scheduler, pods, ["a"])
 
 
-def test_a_pod_group_that_needs_fewer_lets_those_at_bind_go_at_once(api, start):  # noqa: F811
+def test_a_pod_group_that_needs_fewer_lets_those_at_bind_go_at_once(api, start):
     scheduler, pods = group_of(api, start, 3, 3)
     calls = at_bind(scheduler, pods[:2])
     change(api, minMember=2)
@@ -273,7 +272,7 @@ def test_a_pod_group_that_needs_fewer_lets_those_at_bind_go_at_once(api, start):
     assert schedule(scheduler, pods[2], ["a"]) == ""
 
 
-def test_a_pod_group_that_needs_fewer_wakes_the_pods_that_were_too_few(api, start):  # noqa: F811
+def test_a_pod_group_that_needs_fewer_wakes_the_pods_that_were_too_few(api, start):
     scheduler, pods = group_of(api, start, 2, 3)
     assert [reasons(scheduler, pod, ["a"]) for pod in pods] == [WAITS, WAITS]
     change(api, minMember=2)
@@ -281,7 +280,7 @@ def test_a_pod_group_that_needs_fewer_wakes_the_pods_that_were_too_few(api, star
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
 
 
-def test_a_pod_group_that_is_deleted_while_its_pods_are_at_bind(api, start):  # noqa: F811
+def test_a_pod_group_that_is_deleted_while_its_pods_are_at_bind(api, start):
     scheduler, pods = group_of(api, start, 2, 2)
     calls = at_bind(scheduler, pods[:1])
     api.delete("podgroups", "g", "default")
@@ -294,7 +293,7 @@ def test_a_pod_group_that_is_deleted_while_its_pods_are_at_bind(api, start):  # 
 
 
 @pytest.mark.parametrize("value", [0, -1, 1001, 1.5, "2", None, [2], 10**30])
-def test_a_pod_group_with_a_malformed_min_member_lets_nobody_start_and_says_so(api, start, person, value):  # noqa: F811
+def test_a_pod_group_with_a_malformed_min_member_lets_nobody_start_and_says_so(api, start, person, value):
     """Also where the pods' labels say a number: a PodGroup comes before them."""
     reason = "its PodGroup's minMember is no number from 1 to 1000"
     gpu_node(api, "a", 10240)
@@ -313,7 +312,7 @@ def test_a_pod_group_with_a_malformed_min_member_lets_nobody_start_and_says_so(a
     wait_for(lambda: nodes_of(scheduler, pods[0], ["a"]) == ["a"], 40, "the labels' number counts")
 
 
-def test_a_pod_group_that_becomes_malformed_while_its_pods_are_planned(api, start):  # noqa: F811
+def test_a_pod_group_that_becomes_malformed_while_its_pods_are_planned(api, start):
     scheduler, pods = group_of(api, start, 2, 2)
     assert nodes_of(scheduler, pods[0], ["a"]) == ["a"]
     change(api, minMember=5000)
@@ -321,7 +320,7 @@ def test_a_pod_group_that_becomes_malformed_while_its_pods_are_planned(api, star
     assert schedule(scheduler, api.create_pod("single", gpu_mem=10), ["a"]) == ""
 
 
-def test_a_pod_group_that_needs_more_than_run_does_not_end_them(api, start):  # noqa: F811
+def test_a_pod_group_that_needs_more_than_run_does_not_end_them(api, start):
     """Nor after a restart, nor when the PodGroup goes: the gang has started. A pod in place of another needs nobody."""
     scheduler, pods = group_of(api, start, 2, 2, "--gang-timeout", "1")
     assert at_once(scheduler, pods, ["a"]) == ["", ""]
@@ -338,7 +337,7 @@ def test_a_pod_group_that_needs_more_than_run_does_not_end_them(api, start):  # 
     assert not api.requests_for("POST", "/eviction$")
 
 
-def test_a_pod_group_that_needs_more_after_a_part_was_bound_has_the_part_evicted(api, start):  # noqa: F811
+def test_a_pod_group_that_needs_more_after_a_part_was_bound_has_the_part_evicted(api, start):
     gpu_node(api, "a", 10240)
     pod_group(api, 2)
     first = in_group(api, "p0")
@@ -353,7 +352,7 @@ def test_a_pod_group_that_needs_more_after_a_part_was_bound_has_the_part_evicted
     assert bound(api, "p1") == [None]
 
 
-def test_gpus_are_not_kept_for_a_gang_whose_pod_group_is_gone(api, start):  # noqa: F811
+def test_gpus_are_not_kept_for_a_gang_whose_pod_group_is_gone(api, start):
     gpu_node(api, "a", 10240)
     for i in range(2):
         api.create_pod(f"there{i}", gpu_mem=5, node="a", annotations=has(5))
@@ -370,7 +369,7 @@ def test_gpus_are_not_kept_for_a_gang_whose_pod_group_is_gone(api, start):  # no
     wait_for(lambda: nodes_of(scheduler, small, ["a"]) == ["a"], what="nothing is kept any more")
 
 
-def test_a_pod_group_that_changes_all_the_time_loses_and_blocks_nothing(api, start):  # noqa: F811
+def test_a_pod_group_that_changes_all_the_time_loses_and_blocks_nothing(api, start):
     """Raised, lowered, malformed, deleted and made anew while kube-scheduler asks: no part is bound, then all are."""
     scheduler, pods = group_of(api, start, 3, 3)
     end = time.monotonic() + 8
@@ -399,7 +398,7 @@ def keep_asking(scheduler, pod, end):
         time.sleep(0.2)
 
 
-def test_a_pod_group_of_another_name_is_none_of_the_gangs(api, start):  # noqa: F811
+def test_a_pod_group_of_another_name_is_none_of_the_gangs(api, start):
     scheduler, pods = group_of(api, start, 2, 2)
     api.delete("podgroups", "g", "default")
     pod_group(api, 2, name="other")

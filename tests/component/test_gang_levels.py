@@ -6,27 +6,26 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
-from test_gang import GROUP, at_once, bound, nodes_of, ready, reasons, starts
-from test_levels import ask, policy, status
-from test_levels import ready as ready_levels
-from test_scheduler import api, gpu_node, start  # noqa: F401
+from gangs import GROUP, at_once, bound, nodes_of, ready, reasons, starts
+from scheduler_fixture import gpu_node
+from unit_policies import ask, policy, ready as ready_levels, status
 
 NODES = ["a", "b", "c"]
 A, B, C = ({"resource": "ecs", "nodeSelector": {"pool": name}} for name in NODES)
 
 
-def cluster(api, **gib):  # noqa: F811
+def cluster(api, **gib):
     for name in NODES:
         gpu_node(api, name, *[gib.get(name, 10) * 1024] * 2)
         api.patch("nodes", name, {"metadata": {"labels": {"pool": name}}})
 
 
-def member(api, name, units, gang="g", least=4, labels=None):  # noqa: F811
+def member(api, name, units, gang="g", least=4, labels=None):
     return api.create_pod(name, gpu_mem=units, owner="rs", labels={
         "app": "web", GROUP + "name": gang, GROUP + "min-available": str(least), **(labels or {})})
 
 
-def gang(api, scheduler, count, units, name="g", least=None):  # noqa: F811
+def gang(api, scheduler, count, units, name="g", least=None):
     pods = [member(api, f"{name}{i}", units, name, least or count) for i in range(count)]
     ready(scheduler, *pods)
     return pods
@@ -39,7 +38,7 @@ def settled(scheduler, pods):
     return wait_for(lambda: (lambda found: found if all(found) else None)(once()), what="nodes for all")
 
 
-def test_a_gang_goes_whole_to_the_first_level_that_has_room_for_all(api, start):  # noqa: F811
+def test_a_gang_goes_whole_to_the_first_level_that_has_room_for_all(api, start):
     cluster(api, a=5)
     policy(api, [{**A, "max": 10}, {**B, "max": 3}, C])
     scheduler = starts(api, start)
@@ -52,7 +51,7 @@ def test_a_gang_goes_whole_to_the_first_level_that_has_room_for_all(api, start):
         wait_for(lambda: "together" in status(api).get("reason", "") and api))["reason"]
 
 
-def test_what_a_gang_is_to_take_of_a_level_nobody_else_gets(api, start):  # noqa: F811
+def test_what_a_gang_is_to_take_of_a_level_nobody_else_gets(api, start):
     cluster(api)
     policy(api, [{**A, "max": 4}, B])
     scheduler = starts(api, start)
@@ -67,7 +66,7 @@ def test_what_a_gang_is_to_take_of_a_level_nobody_else_gets(api, start):  # noqa
     wait_for(lambda: [u["pods"] for u in status(api).get("units", [])] == [4, 1])
 
 
-def test_labels_of_the_level_are_on_each_pod_before_it_is_bound(api, start):  # noqa: F811
+def test_labels_of_the_level_are_on_each_pod_before_it_is_bound(api, start):
     cluster(api, a=1)
     policy(api, [A, {**B, "podLabels": {"level": "second"}}])
     scheduler = starts(api, start)
@@ -79,7 +78,7 @@ def test_labels_of_the_level_are_on_each_pod_before_it_is_bound(api, start):  # 
         assert api.pod(f"g{i}")["metadata"]["labels"]["level"] == "second"
 
 
-def test_a_gang_waits_for_its_level_as_its_policy_says(api, start):  # noqa: F811
+def test_a_gang_waits_for_its_level_as_its_policy_says(api, start):
     cluster(api, a=4)
     policy(api, [A, B], whenTryNextUnits={"policy": "Timeout", "timeout": "2s"})
     scheduler = starts(api, start)
@@ -93,7 +92,7 @@ def test_a_gang_waits_for_its_level_as_its_policy_says(api, start):  # noqa: F81
     assert settled(scheduler, pods) == [["b"], ["b"]] and 1.8 < time.monotonic() - began < 6
 
 
-def test_a_gang_that_no_level_can_take_takes_nothing_of_any(api, start):  # noqa: F811
+def test_a_gang_that_no_level_can_take_takes_nothing_of_any(api, start):
     cluster(api)
     policy(api, [{**A, "max": 3}, {**B, "max": 2}])
     scheduler = starts(api, start)
@@ -111,7 +110,7 @@ def test_a_gang_that_no_level_can_take_takes_nothing_of_any(api, start):  # noqa
     assert "no level is left" in told["resourcePolicy"]["text"]
 
 
-def test_a_gang_of_which_a_part_waits_for_others_keeps_no_place_in_a_level(api, start):  # noqa: F811
+def test_a_gang_of_which_a_part_waits_for_others_keeps_no_place_in_a_level(api, start):
     cluster(api)
     policy(api, [{**A, "max": 2}, B])
     scheduler = starts(api, start)
@@ -126,7 +125,7 @@ def test_a_gang_of_which_a_part_waits_for_others_keeps_no_place_in_a_level(api, 
     assert settled(scheduler, pods) == [["b"], ["b"]]
 
 
-def test_who_is_over_the_number_of_its_gang_is_placed_like_any_pod(api, start):  # noqa: F811
+def test_who_is_over_the_number_of_its_gang_is_placed_like_any_pod(api, start):
     cluster(api)
     policy(api, [{**A, "max": 2}, B])
     scheduler = starts(api, start)
@@ -137,7 +136,7 @@ def test_who_is_over_the_number_of_its_gang_is_placed_like_any_pod(api, start): 
     wait_for(lambda: nodes_of(scheduler, pods[2], NODES) == ["b"], what="the third in level 2")
 
 
-def test_members_over_the_number_do_not_divide_the_others(api, start):  # noqa: F811
+def test_members_over_the_number_do_not_divide_the_others(api, start):
     """Found by the storm: they claimed places too, so that a later one found the level full and went to another."""
     cluster(api)
     policy(api, [{**A, "max": 2}, {**B, "max": 3}])
@@ -149,7 +148,7 @@ def test_members_over_the_number_do_not_divide_the_others(api, start):  # noqa: 
     assert set(bound(api, "g0", "g1", "g2")) == {"b"}
 
 
-def test_members_that_are_made_by_others_follow_the_first(api, start):  # noqa: F811
+def test_members_that_are_made_by_others_follow_the_first(api, start):
     cluster(api)
     policy(api, [{**A, "max": 1}, {**B, "max": 3}, C])
     scheduler = starts(api, start)
@@ -162,7 +161,7 @@ def test_members_that_are_made_by_others_follow_the_first(api, start):  # noqa: 
     assert set(bound(api, "g0", "g1", "g2")) == {"b"}
 
 
-def test_after_a_restart_the_rest_of_a_gang_follows_those_that_are_bound(api, start):  # noqa: F811
+def test_after_a_restart_the_rest_of_a_gang_follows_those_that_are_bound(api, start):
     cluster(api)
     policy(api, [A, {**B, "podLabels": {"level": "second"}}])
     for i in range(2):
@@ -178,7 +177,7 @@ def test_after_a_restart_the_rest_of_a_gang_follows_those_that_are_bound(api, st
     assert api.pod("g3")["metadata"]["labels"]["level"] == "second"
 
 
-def test_what_was_taken_for_a_gang_whose_plan_has_ended_is_free_again(api, start):  # noqa: F811
+def test_what_was_taken_for_a_gang_whose_plan_has_ended_is_free_again(api, start):
     cluster(api)
     policy(api, [{**A, "max": 3}])
     scheduler = starts(api, start)
@@ -194,7 +193,7 @@ def test_what_was_taken_for_a_gang_whose_plan_has_ended_is_free_again(api, start
 
 
 @pytest.mark.waits
-def test_members_that_wait_for_their_volumes_keep_their_places_when_the_plan_is_given_up(api, start):  # noqa: F811
+def test_members_that_wait_for_their_volumes_keep_their_places_when_the_plan_is_given_up(api, start):
     """kube-scheduler does not ask for them again before it binds them."""
     cluster(api)
     policy(api, [{**A, "max": 2}])
@@ -214,7 +213,7 @@ def test_members_that_wait_for_their_volumes_keep_their_places_when_the_plan_is_
 
 
 @pytest.mark.waits
-def test_a_member_without_a_gpu_keeps_its_place_while_kube_scheduler_binds_it(api, start):  # noqa: F811
+def test_a_member_without_a_gpu_keeps_its_place_while_kube_scheduler_binds_it(api, start):
     cluster(api)
     policy(api, [{**A, "max": 1}])
     scheduler = starts(api, start)
@@ -227,14 +226,14 @@ def test_a_member_without_a_gpu_keeps_its_place_while_kube_scheduler_binds_it(ap
     assert ask(scheduler, pods[1], NODES)["NodeNames"] == []
 
 
-def single(api, scheduler, name):  # noqa: F811
+def single(api, scheduler, name):
     pod = api.create_pod(name, gpu_mem=1, owner="rs", labels={"app": "web"})
     ready(scheduler, pod)
     return pod
 
 
 @pytest.mark.parametrize("first", [{**C, "max": 0}, {**A, "max": 1, "podLabels": {"level": "first"}}])
-def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start, first):  # noqa: F811
+def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start, first):
     """What filter gave can be lost until bind: here by another version of the policy."""
     cluster(api)
     policy(api, [{**A, "max": 1}, B])
@@ -251,7 +250,7 @@ def test_nobody_is_bound_without_a_place_in_a_level_of_its_node(api, start, firs
     assert nodes_of(scheduler, pod, NODES) == [expected] and scheduler.bind(pod, expected) == ""
 
 
-def test_a_place_that_only_a_dead_process_knew_is_taken_again_at_bind(api, start):  # noqa: F811
+def test_a_place_that_only_a_dead_process_knew_is_taken_again_at_bind(api, start):
     cluster(api)
     policy(api, [{**A, "max": 1, "podLabels": {"level": "first"}}, B])
     scheduler = starts(api, start)
@@ -268,7 +267,7 @@ def test_a_place_that_only_a_dead_process_knew_is_taken_again_at_bind(api, start
     assert nodes_of(scheduler, second, NODES) == ["b"]
 
 
-def test_a_member_without_a_gpu_counts_when_the_others_ask(api, start):  # noqa: F811
+def test_a_member_without_a_gpu_counts_when_the_others_ask(api, start):
     """kube-scheduler binds it by itself, perhaps right now."""
     cluster(api)
     policy(api, [{**A, "max": 2}, B])

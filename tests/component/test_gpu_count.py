@@ -4,11 +4,11 @@ import json
 import pytest
 
 from agent_fixture import NODE, World
+from explanations import bound, known
 from fake_apiserver import wait_for
 from fake_kubelet import AdmissionError, StartError
-from test_inspect import cluster, container, node, pod  # noqa: F401: cluster is a fixture
-from test_scheduler import api, gpu_node, placement_of, start  # noqa: F401: fixtures
-from test_why import bound, known, person  # noqa: F401: person is a fixture
+from listings import container, node, pod
+from scheduler_fixture import gpu_node, placement_of
 
 
 def labelled(api, name, units, cards, **more):

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from test_sim import BUILD, Tree
+from driver_tree import BUILD, Tree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN = ROOT / "tests/gpu/run"

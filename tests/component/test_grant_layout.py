@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 import grants
+from driver_tree import RATION_SIM
 from shim_memory import MIB, Granted
+from shim_programs import BUILD, needs_no_grant_here
 from sim_cuda import finish
-from test_shim import BUILD, needs_no_grant_here
-from test_sim import RATION_SIM, tree  # noqa: F401 (fixture)
 
 pytestmark = needs_no_grant_here
 
@@ -30,7 +30,7 @@ def succeeds(version, *args):
 
 
 @pytest.fixture(name="granted")
-def _granted(tree, tmp_path):  # noqa: F811
+def _granted(tree, tmp_path):
     tree.sim = RATION_SIM
     tree.up_file({"gpus": [{"memoryMiB": 16160, "contextMiB": 300}], "driverVersion": "580.65.06"})
     return Granted(tree, tmp_path, [2154 * MIB])

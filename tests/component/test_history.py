@@ -2,43 +2,19 @@
 import concurrent.futures
 import http.client
 import json
-import os
 import random
 import re
 import select
 import socket
-import subprocess
 import time
 
 import pytest
 
-import test_preempt
-import test_scheduler
+import preemptions
 from fake_apiserver import wait_for
-from test_preempt import fragmented, preempt, running
-from test_why import RATION, person    # noqa: F401 (a fixture)
-
-api, start, gpu_node = test_scheduler.api, test_scheduler.start, test_scheduler.gpu_node
-SEED = int(os.environ.get("RATION_SEED", "7"))
-
-
-def replay(path):
-    return subprocess.run([RATION, "replay", path], capture_output=True, text=True, timeout=120, check=False)
-
-
-def sums(done, over=0):
-    """(changes, answers, choices) of a replay in which everything came out as recorded."""
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = re.match(r"(\d+) changes, (\d+) filter answers and (\d+) choices of a card: all as recorded\.", done.stdout)
-    assert f" 0 wrong sums, {over} cards over their total." in done.stdout, done.stdout
-    return tuple(int(n) for n in found.groups())
-
-
-def save(scheduler, path):
-    status, body = scheduler.http("GET", "/history")
-    assert status == 200
-    path.write_bytes(body)
-    return [json.loads(line) for line in body.splitlines()]
+from histories import SEED, replay, save, sums
+from preemptions import fragmented, preempt, running
+from scheduler_fixture import gpu_node
 
 
 def busy_day(api, scheduler, steps):
@@ -214,12 +190,12 @@ def test_preemption_is_in_the_history_and_skipped_by_replay(api, start, tmp_path
     fragmented(api)
     gpu_node(api, "m", 15360)
     scheduler = start()
-    big = test_preempt.pod(api, "big", 10, 1000)
+    big = preemptions.pod(api, "big", 10, 1000)
     victim = running(api, "v", 8, 0, node="m")
     wait_for(lambda: scheduler.used()["m"] == [8], 5)
     scheduler.filter(big, ["n"])
     wait_for(lambda: api.pod("big")["status"].get("nominatedNodeName") == "n", 15)
-    other = test_preempt.pod(api, "other", 10, 1000)
+    other = preemptions.pod(api, "other", 10, 1000)
     assert list(preempt(scheduler, other, m=[victim])) == ["m"]
     scheduler.filter(api.create_pod("bad", gpu_mem=3, labels={"aliyun.com/gpu-count": "x"}), ["n"])
     lines = save(scheduler, tmp_path / "history")
@@ -312,7 +288,7 @@ def test_file_without_end_or_lines_is_no_history():
     assert done.returncode == 1 and "a line is longer than 16 MiB" in done.stderr
 
 
-def test_ration_history_fetches_it_through_port_forward(api, start, person, tmp_path):    # noqa: F811
+def test_ration_history_fetches_it_through_port_forward(api, start, person, tmp_path):
     gpu_node(api, "n", 15360)
     scheduler = start()
     scheduler.filter(api.create_pod("p", gpu_mem=3), ["n"])

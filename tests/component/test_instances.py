@@ -4,13 +4,12 @@ import subprocess
 
 import pytest
 
-import test_scheduler
+import scheduler_fixture
+from explanations import ask, by_name, known
 from fake_apiserver import wait_for
-from test_history import replay, save
-from test_scheduler import gpu_node
-from test_why import ask, by_name, known
+from histories import replay, save
+from scheduler_fixture import gpu_node
 
-api, start = test_scheduler.api, test_scheduler.start
 REASON = "GPU has its maximum of containers"
 
 
@@ -98,5 +97,5 @@ def test_who_is_below_goes_for_a_place(api, start):
 @pytest.mark.parametrize("bad", ["-1", "x", "1001", ""])
 def test_a_maximum_that_is_none_is_refused(api, start, bad):
 
-    program = test_scheduler.BUILD / "src/scheduler/ration-scheduler"
+    program = scheduler_fixture.BUILD / "src/scheduler/ration-scheduler"
     assert subprocess.run([program, "--max-pods-per-gpu", bad], capture_output=True).returncode == 2

@@ -4,12 +4,13 @@ import contextlib
 import http.client
 import json
 import signal
+import subprocess
 import time
 
 import pytest
 
 from fake_apiserver import wait_for
-from test_scheduler import api, gpu_node, start  # noqa: F401  (fixtures)
+from scheduler_fixture import BUILD, gpu_node
 
 OTHER = "another scheduler owns the GPU ledger"
 PATH = "/leases/ration-ledger$"
@@ -126,8 +127,6 @@ def test_a_conflict_with_the_other_replica_is_nobodys_loss(api, start):
 
 @pytest.mark.parametrize("identity", ["", "x", "/x", "x/", "x/y/z", "X/y", "a b/c", "x/" + "y" * 400])
 def test_the_name_of_the_pair_must_be_one_of_kubernetes(identity):
-    import subprocess
-    from test_scheduler import BUILD
     done = subprocess.run([BUILD / "src/scheduler/ration-scheduler", "--scheduler-lease", identity],
                           capture_output=True, text=True, timeout=10)
     assert done.returncode == 2 and "NAMESPACE/NAME" in done.stderr

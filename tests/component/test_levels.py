@@ -7,36 +7,26 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
-from test_history import replay, save, sums
-from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
-from test_why import person    # noqa: F401
+from histories import replay, save, sums
+from scheduler_fixture import gpu_node
+from unit_policies import NODES, ask, policy, ready, status
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
-NODES = ["a1", "a2", "b1", "b2", "v1"]
 POOL_A = {"resource": "idc", "nodeSelector": {"pool": "a"}}
 POOL_B = {"resource": "ecs", "nodeSelector": {"pool": "b"}}
 ECI = {"resource": "eci"}
 
 
 @pytest.fixture(name="nodes")
-def _nodes(api):    # noqa: F811
+def _nodes(api):
     for name in NODES:
         api.create_node(name, labels={"type": "virtual-kubelet"} if name == "v1" else {"pool": name[0]})
     return NODES
 
 
-def policy(api, units, name="team", selector=None, **spec):    # noqa: F811
-    return api.create("resourcepolicies", {"metadata": {"name": name, "namespace": "default"}, "spec": {
-        "selector": {"app": "web"} if selector is None else selector, "units": units, **spec}})
-
-
-def web(api, name, node=None, labels=None, **more):    # noqa: F811
+def web(api, name, node=None, labels=None, **more):
     return api.create_pod(name, node=node, labels={"app": "web", **(labels or {})}, owner="rs",
                           spec={"containers": [{"name": "main", "image": "x", **more}]})
-
-
-def ask(scheduler, pod, nodes=None):
-    return scheduler.verb("levels/filter", {"Pod": pod, "Nodes": None, "NodeNames": NODES if nodes is None else nodes})
 
 
 def names(answer):
@@ -51,7 +41,7 @@ def said(answer):
     return texts.pop()
 
 
-def placed(api, scheduler, name, nodes=None, **more):    # noqa: F811
+def placed(api, scheduler, name, nodes=None, **more):
     """As kube-scheduler does it: filter, then a Binding of its own."""
     pod = web(api, name, **more)
     offered = names(wait_for(lambda: (lambda a: a if a["NodeNames"] else None)(ask(scheduler, pod, nodes))))
@@ -59,26 +49,17 @@ def placed(api, scheduler, name, nodes=None, **more):    # noqa: F811
     return offered
 
 
-def status(api, name="team"):    # noqa: F811
-    return api.get("resourcepolicies", name, "default").get("status") or {}
-
-
-def condition(api, name="team"):    # noqa: F811
+def condition(api, name="team"):
     return next(iter(status(api, name).get("conditions") or []), {})
 
 
-def nudged(api, name):    # noqa: F811
+def nudged(api, name):
     return "ration.dev/nudge" in api.pod(name)["metadata"]["annotations"]
-
-
-def ready(api):    # noqa: F811
-    """The policies, nodes and pods are read: only then a status is written."""
-    wait_for(lambda: status(api))
 
 
 # ---- levels in their order
 
-def test_levels_fill_in_order_up_to_their_maximum(api, start, nodes):    # noqa: F811
+def test_levels_fill_in_order_up_to_their_maximum(api, start, nodes):
     policy(api, [{**POOL_A, "max": 3}, {**POOL_B, "max": 2}, ECI])
     scheduler = start()
     offered = [placed(api, scheduler, f"p{i}") for i in range(7)]
@@ -90,7 +71,7 @@ def test_levels_fill_in_order_up_to_their_maximum(api, start, nodes):    # noqa:
     assert condition(api)["status"] == "True"
 
 
-def test_answers_count_before_their_pods_are_bound(api, start, nodes):    # noqa: F811
+def test_answers_count_before_their_pods_are_bound(api, start, nodes):
     policy(api, [{**POOL_A, "max": 2}, POOL_B])
     scheduler = start()
     ready(api)
@@ -102,7 +83,7 @@ def test_answers_count_before_their_pods_are_bound(api, start, nodes):    # noqa
     wait_for(lambda: names(ask(scheduler, pods[3]))[0][0] == "a")
 
 
-def test_a_level_without_room_is_passed_over(api, start, nodes):    # noqa: F811
+def test_a_level_without_room_is_passed_over(api, start, nodes):
     policy(api, [{**POOL_A, "max": 5}, POOL_B])
     scheduler = start()
     ready(api)
@@ -111,7 +92,7 @@ def test_a_level_without_room_is_passed_over(api, start, nodes):    # noqa: F811
         "ResourcePolicy team: no level is left: level 1 (idc) has no room, level 2 (ecs) has no room")
 
 
-def test_max_resources_limits_the_sum_of_requests(api, start, nodes):    # noqa: F811
+def test_max_resources_limits_the_sum_of_requests(api, start, nodes):
     policy(api, [{**POOL_A, "maxResources": {"cpu": "2", "memory": "10Gi"}}, POOL_B])
     scheduler = start()
     ready(api)
@@ -120,7 +101,7 @@ def test_max_resources_limits_the_sum_of_requests(api, start, nodes):    # noqa:
     assert placed(api, scheduler, "small", resources={"requests": {"cpu": "200m"}})[0][0] == "a"
 
 
-def test_others_pods_and_pods_without_a_policy_pass(api, start, nodes):    # noqa: F811
+def test_others_pods_and_pods_without_a_policy_pass(api, start, nodes):
     policy(api, [{**POOL_A, "max": 0}])
     scheduler = start()
     ready(api)
@@ -134,7 +115,7 @@ def test_others_pods_and_pods_without_a_policy_pass(api, start, nodes):    # noq
     assert names(ask(scheduler, gpu)) == NODES
 
 
-def test_of_two_policies_the_older_one_holds(api, start, nodes):    # noqa: F811
+def test_of_two_policies_the_older_one_holds(api, start, nodes):
     policy(api, [POOL_B], name="young")
     old = policy(api, [POOL_A], name="zold")
     api.update("resourcepolicies", {**old, "metadata": {**old["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}})
@@ -143,7 +124,7 @@ def test_of_two_policies_the_older_one_holds(api, start, nodes):    # noqa: F811
 
 
 @pytest.mark.waits
-def test_without_the_crd_nothing_is_asked_for_and_later_it_is_found(api, start, nodes):    # noqa: F811
+def test_without_the_crd_nothing_is_asked_for_and_later_it_is_found(api, start, nodes):
     api.hidden.add("resourcepolicies")
     scheduler = start()
     assert names(ask(scheduler, web(api, "p"))) == NODES
@@ -154,7 +135,7 @@ def test_without_the_crd_nothing_is_asked_for_and_later_it_is_found(api, start, 
     wait_for(lambda: names(ask(scheduler, api.pod("p"))) == ["b1", "b2"], timeout=40)
 
 
-def test_a_malformed_policy_is_said_and_holds_for_nobody(api, start, nodes):    # noqa: F811
+def test_a_malformed_policy_is_said_and_holds_for_nobody(api, start, nodes):
     policy(api, [{"resource": "ecs", "max": -1}])
     scheduler = start()
     wait_for(lambda: condition(api).get("status") == "False")
@@ -166,7 +147,7 @@ def test_a_malformed_policy_is_said_and_holds_for_nobody(api, start, nodes):    
     assert placed(api, scheduler, "q") == ["b1", "b2"]
 
 
-def test_policies_of_more_namespaces_than_can_be_followed_say_so_and_come_later(api, start, nodes):    # noqa: F811
+def test_policies_of_more_namespaces_than_can_be_followed_say_so_and_come_later(api, start, nodes):
     for i in range(102):
         api.create("resourcepolicies", {"metadata": {"name": "team", "namespace": f"ns{i}"}, "spec": {"units": [POOL_A]}})
     start()
@@ -188,7 +169,7 @@ def test_policies_of_more_namespaces_than_can_be_followed_say_so_and_come_later(
 
 # ---- whenTryNextUnits
 
-def test_exceed_max_waits_for_its_level_until_there_is_room_or_it_is_full(api, start, nodes):    # noqa: F811
+def test_exceed_max_waits_for_its_level_until_there_is_room_or_it_is_full(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
     scheduler = start()
     ready(api)
@@ -201,7 +182,7 @@ def test_exceed_max_waits_for_its_level_until_there_is_room_or_it_is_full(api, s
 
 
 @pytest.mark.waits
-def test_timeout_or_exceed_max_wakes_the_pod_when_its_time_is_over(api, start, nodes):    # noqa: F811
+def test_timeout_or_exceed_max_wakes_the_pod_when_its_time_is_over(api, start, nodes):
     policy(api, [{**POOL_A, "max": 5}, POOL_B], whenTryNextUnits={"policy": "TimeoutOrExceedMax", "timeout": "2s"})
     scheduler = start()
     ready(api)
@@ -219,7 +200,7 @@ def test_timeout_or_exceed_max_wakes_the_pod_when_its_time_is_over(api, start, n
     assert "waits for level 1" in said(ask(scheduler, web(api, "r"), ["b1"]))
 
 
-def test_lack_and_no_terminating_waits_for_the_end_of_a_pod(api, start, nodes):    # noqa: F811
+def test_lack_and_no_terminating_waits_for_the_end_of_a_pod(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}, POOL_B], whenTryNextUnits={"policy": "LackResourceAndNoTerminating"})
     scheduler = start()
     ready(api)
@@ -235,7 +216,7 @@ def test_lack_and_no_terminating_waits_for_the_end_of_a_pod(api, start, nodes): 
     assert names(ask(scheduler, pod)) == ["a1", "a2"]
 
 
-def test_a_terminating_pod_makes_room_at_once_unless_it_is_to_count(api, start, nodes):    # noqa: F811
+def test_a_terminating_pod_makes_room_at_once_unless_it_is_to_count(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}])
     policy(api, [{**POOL_A, "max": 1}], name="strict", selector={"app": "db"}, ignoreTerminatingPod=False)
     for app in ("web", "db"):
@@ -249,7 +230,7 @@ def test_a_terminating_pod_makes_room_at_once_unless_it_is_to_count(api, start, 
     wait_for(lambda: nudged(api, "q"))
 
 
-def test_pods_from_before_the_policy_count_unless_it_ignores_them(api, start, nodes):    # noqa: F811
+def test_pods_from_before_the_policy_count_unless_it_ignores_them(api, start, nodes):
     bound = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True",
                                                  "lastTransitionTime": "2020-01-01T00:00:00Z"}]}
     api.create_pod("old", node="a1", labels={"app": "web"}, status=bound)
@@ -264,7 +245,7 @@ def test_pods_from_before_the_policy_count_unless_it_ignores_them(api, start, no
 
 # ---- groups, edits
 
-def test_each_group_of_match_label_keys_has_the_maximum(api, start, nodes):    # noqa: F811
+def test_each_group_of_match_label_keys_has_the_maximum(api, start, nodes):
     policy(api, [{**POOL_A, "max": 2}, POOL_B], matchLabelKeys=["pod-template-hash"])
     scheduler = start()
     ready(api)
@@ -274,7 +255,7 @@ def test_each_group_of_match_label_keys_has_the_maximum(api, start, nodes):    #
     assert said(ask(scheduler, web(api, "p"))) == "ResourcePolicy team: the pod lacks a label of its matchLabelKeys"
 
 
-def test_a_policy_edited_while_pods_run_holds_for_all_of_them(api, start, nodes):    # noqa: F811
+def test_a_policy_edited_while_pods_run_holds_for_all_of_them(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}, POOL_B])
     scheduler = start()
     placed(api, scheduler, "p0")
@@ -290,7 +271,7 @@ def test_a_policy_edited_while_pods_run_holds_for_all_of_them(api, start, nodes)
     wait_for(lambda: api.watches("nodes") == 1 and api.watches("pods") == 1)    # nothing is followed any more
 
 
-def test_a_relabelled_node_changes_its_level(api, start, nodes):    # noqa: F811
+def test_a_relabelled_node_changes_its_level(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}, POOL_B])
     scheduler = start()
     placed(api, scheduler, "p0")
@@ -301,7 +282,7 @@ def test_a_relabelled_node_changes_its_level(api, start, nodes):    # noqa: F811
 
 # ---- what is written
 
-def test_marks_of_a_level_are_on_the_pod_before_it_may_be_bound(api, start, nodes):    # noqa: F811
+def test_marks_of_a_level_are_on_the_pod_before_it_may_be_bound(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1, "podLabels": {"level": "first"}, "podAnnotations": {"note": "one"}},
                  {**POOL_B, "podLabels": {"tier": "second"}}])
     scheduler = start()
@@ -324,7 +305,7 @@ def test_marks_of_a_level_are_on_the_pod_before_it_may_be_bound(api, start, node
     assert names(ask(scheduler, third)) == ["b1", "b2"] and api.pod("r")["metadata"]["labels"] == {"app": "web"}
 
 
-def test_without_its_marks_a_pod_is_not_offered_a_node(api, start, nodes):    # noqa: F811
+def test_without_its_marks_a_pod_is_not_offered_a_node(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1, "podLabels": {"level": "first"}}])
     scheduler = start()
     ready(api)
@@ -335,7 +316,7 @@ def test_without_its_marks_a_pod_is_not_offered_a_node(api, start, nodes):    # 
     assert names(ask(scheduler, pod)) == ["a1", "a2"]
 
 
-def test_a_question_about_a_pod_that_is_bound_already_writes_nothing(api, start, nodes):    # noqa: F811
+def test_a_question_about_a_pod_that_is_bound_already_writes_nothing(api, start, nodes):
     """kube-scheduler's view may be older than ours: somebody else has bound the pod."""
     policy(api, [{**POOL_A, "podLabels": {"level": "first"}, "podAnnotations": {"note": "one"}}, POOL_B])
     scheduler = start()
@@ -349,7 +330,7 @@ def test_a_question_about_a_pod_that_is_bound_already_writes_nothing(api, start,
     assert api.requests_for("PATCH", r"/pods/p$") == [] and scheduler.process.poll() is None
 
 
-def test_a_users_copy_of_our_cost_does_not_keep_a_namespace_followed(api, start, nodes):    # noqa: F811
+def test_a_users_copy_of_our_cost_does_not_keep_a_namespace_followed(api, start, nodes):
     made = policy(api, [POOL_A, POOL_B])
     start()
     ready(api)
@@ -360,7 +341,7 @@ def test_a_users_copy_of_our_cost_does_not_keep_a_namespace_followed(api, start,
     wait_for(lambda: api.watches("pods") == 1)
 
 
-def test_pods_of_later_levels_are_scaled_in_first_and_a_users_own_cost_stays(api, start, nodes):    # noqa: F811
+def test_pods_of_later_levels_are_scaled_in_first_and_a_users_own_cost_stays(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}, {**POOL_B, "max": 1}, ECI])
     scheduler = start()
     for i in range(3):
@@ -380,7 +361,7 @@ def test_pods_of_later_levels_are_scaled_in_first_and_a_users_own_cost_stays(api
     wait_for(lambda: costs() == {"p0": None, "p1": None, "p2": "99", "own": "7", "single": None})
 
 
-def test_who_may_need_a_virtual_node_gets_its_toleration_when_it_waits(api, start, nodes):    # noqa: F811
+def test_who_may_need_a_virtual_node_gets_its_toleration_when_it_waits(api, start, nodes):
     policy(api, [{**POOL_A, "max": 5}, ECI])
     scheduler = start()
     ready(api)
@@ -401,7 +382,7 @@ def test_who_may_need_a_virtual_node_gets_its_toleration_when_it_waits(api, star
 
 
 @pytest.mark.waits
-def test_only_the_replica_that_leads_writes(api, start, nodes):    # noqa: F811
+def test_only_the_replica_that_leads_writes(api, start, nodes):
     api.create("leases", {"metadata": {"name": "ack-co-scheduler", "namespace": "kube-system"},
                           "spec": {"holderIdentity": "another-host_0b5f"}})
     policy(api, [{**POOL_A, "max": 0}, POOL_B])
@@ -413,7 +394,7 @@ def test_only_the_replica_that_leads_writes(api, start, nodes):    # noqa: F811
     wait_for(lambda: api.pod("p")["metadata"]["annotations"].get(COST) == "-1" and status(api))
 
 
-def test_status_is_written_at_most_once_a_second(api, start, nodes):    # noqa: F811
+def test_status_is_written_at_most_once_a_second(api, start, nodes):
     policy(api, [POOL_A])
     scheduler = start()
     ready(api)
@@ -432,7 +413,7 @@ def preempt(scheduler, pod, nodes):
         n: {"Pods": [{"UID": "u"}], "NumPDBViolations": 0} for n in nodes}})["NodeNameToMetaVictims"]
 
 
-def test_preemption_comes_after_all_levels_and_not_where_a_level_is_full(api, start, nodes):    # noqa: F811
+def test_preemption_comes_after_all_levels_and_not_where_a_level_is_full(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}, POOL_B], whenTryNextUnits={"policy": "TimeoutOrExceedMax", "timeout": "1s"})
     scheduler = start()
     ready(api)
@@ -445,7 +426,7 @@ def test_preemption_comes_after_all_levels_and_not_where_a_level_is_full(api, st
     assert set(preempt(scheduler, pod, ["a1", "b2", "v1"])) == {"b2"}
 
 
-def test_before_next_unit_preempts_level_by_level(api, start, nodes):    # noqa: F811
+def test_before_next_unit_preempts_level_by_level(api, start, nodes):
     policy(api, [POOL_A, POOL_B, ECI], preemptPolicy="BeforeNextUnit")
     scheduler = start()
     ready(api)
@@ -458,7 +439,7 @@ def test_before_next_unit_preempts_level_by_level(api, start, nodes):    # noqa:
     assert names(ask(scheduler, pod, ["v1"])) == ["v1"]
 
 
-def test_pods_with_a_gpu_are_no_business_of_the_entry_for_all_pods(api, start, nodes):    # noqa: F811
+def test_pods_with_a_gpu_are_no_business_of_the_entry_for_all_pods(api, start, nodes):
     policy(api, [{**POOL_A, "max": 0}])
     scheduler = start()
     ready(api)
@@ -467,17 +448,17 @@ def test_pods_with_a_gpu_are_no_business_of_the_entry_for_all_pods(api, start, n
 
 # ---- with a GPU
 
-def gpu_levels(api):    # noqa: F811
+def gpu_levels(api):
     for name, pool in (("a1", "a"), ("b1", "b")):
         gpu_node(api, name, 8192)
         api.patch("nodes", name, {"metadata": {"labels": {"pool": pool}}})
 
 
-def gpu_pod(api, name, units=3):    # noqa: F811
+def gpu_pod(api, name, units=3):
     return api.create_pod(name, gpu_mem=units, labels={"app": "web"}, owner="rs")
 
 
-def test_gpu_pods_fill_levels_by_cards(api, start, person):    # noqa: F811
+def test_gpu_pods_fill_levels_by_cards(api, start, person):
     gpu_levels(api)
     policy(api, [{**POOL_A, "podLabels": {"level": "first"}}, POOL_B])
     scheduler = start()
@@ -502,7 +483,7 @@ def test_gpu_pods_fill_levels_by_cards(api, start, person):    # noqa: F811
                for d in why["decisions"] if d["decision"] == "filter")
 
 
-def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start, tmp_path):    # noqa: F811
+def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start, tmp_path):
     gpu_levels(api)
     policy(api, [{**POOL_A, "max": 9}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
     scheduler = start()
@@ -523,7 +504,7 @@ def test_gpu_pods_wait_for_their_level_though_another_has_a_card(api, start, tmp
     assert sums(replay(tmp_path / "history"))[1:] == (3, 3)    # answers, and big's hold and bind and the pod's hold
 
 
-def test_why_of_a_pod_that_its_policy_holds_back_begins_with_the_policy(api, start, person):    # noqa: F811
+def test_why_of_a_pod_that_its_policy_holds_back_begins_with_the_policy(api, start, person):
     gpu_levels(api)
     policy(api, [{**POOL_A, "max": 9}, POOL_B], whenTryNextUnits={"policy": "ExceedMax"})
     scheduler = start()
@@ -544,7 +525,7 @@ def test_why_of_a_pod_that_its_policy_holds_back_begins_with_the_policy(api, sta
     assert person.why("p").startswith("Pod default/p is being placed: ")
 
 
-def test_why_tells_of_the_level_of_a_pod_without_a_gpu(api, start, nodes, person):    # noqa: F811
+def test_why_tells_of_the_level_of_a_pod_without_a_gpu(api, start, nodes, person):
     policy(api, [{**POOL_A, "max": 0}])
     scheduler = start()
     ready(api)
@@ -558,7 +539,7 @@ def test_why_tells_of_the_level_of_a_pod_without_a_gpu(api, start, nodes, person
 
 # ---- after a restart
 
-def test_counts_are_those_of_the_cluster_after_a_restart(api, start, nodes):    # noqa: F811
+def test_counts_are_those_of_the_cluster_after_a_restart(api, start, nodes):
     policy(api, [{**POOL_A, "max": 2}, POOL_B])
     scheduler = start()
     placed(api, scheduler, "p0")
@@ -569,7 +550,7 @@ def test_counts_are_those_of_the_cluster_after_a_restart(api, start, nodes):    
     assert placed(api, scheduler, "p2") == ["b1", "b2"]
 
 
-def test_who_waited_before_a_restart_is_asked_about_after_it(api, start, nodes):    # noqa: F811
+def test_who_waited_before_a_restart_is_asked_about_after_it(api, start, nodes):
     """kube-scheduler goes on, and keeps them back until something happens to them."""
     policy(api, [{**POOL_A, "max": 1}])
     scheduler = start()
@@ -586,7 +567,7 @@ def test_who_waited_before_a_restart_is_asked_about_after_it(api, start, nodes):
 
 # ---- who is gone
 
-def test_a_pod_that_is_asked_about_after_its_end_takes_no_place(api, start, nodes):    # noqa: F811
+def test_a_pod_that_is_asked_about_after_its_end_takes_no_place(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}])
     scheduler = start()
     ready(api)
@@ -603,7 +584,7 @@ def test_a_pod_that_is_asked_about_after_its_end_takes_no_place(api, start, node
 
 
 @pytest.mark.waits
-def test_a_pod_that_never_was_as_far_as_the_watch_tells_has_its_place_for_some_seconds_only(api, start, nodes):    # noqa: F811
+def test_a_pod_that_never_was_as_far_as_the_watch_tells_has_its_place_for_some_seconds_only(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}])
     scheduler = start()
     ready(api)
@@ -616,7 +597,7 @@ def test_a_pod_that_never_was_as_far_as_the_watch_tells_has_its_place_for_some_s
     assert names(ask(scheduler, waits)) == ["a1", "a2"]
 
 
-def test_a_nudge_that_does_not_arrive_is_given_again(api, start, nodes):    # noqa: F811
+def test_a_nudge_that_does_not_arrive_is_given_again(api, start, nodes):
     policy(api, [{**POOL_A, "max": 1}])
     scheduler = start()
     ready(api)

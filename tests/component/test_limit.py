@@ -5,8 +5,10 @@ import textwrap
 
 import pytest
 
-from test_run import BUILD, CUDA, machine, pytestmark    # noqa: F401 (fixture, skip)
+from driver_tree import BUILD
+from run_machine import CUDA, SANDBOX, needs_no_grant_here
 
+pytestmark = needs_no_grant_here
 MIB = 1 << 20
 
 CHURN = BUILD / "tests/component/limit-churn"
@@ -17,20 +19,18 @@ PIECES = (LIMIT_MIB - CONTEXT_MIB) // 16
 
 @pytest.mark.waits
 @pytest.mark.parametrize("size_mib", [64, 700])
-def test_threads_that_allocate_and_free_at_the_limit_gain_nothing(machine, size_mib):    # noqa: F811
+def test_threads_that_allocate_and_free_at_the_limit_gain_nothing(machine, size_mib):
     assert machine.run(CHURN, 16, 3, size_mib).stdout == f"{PIECES}\n"
 
 
 @pytest.mark.waits
-def test_processes_that_allocate_and_free_at_the_limit_gain_nothing(machine):    # noqa: F811
+def test_processes_that_allocate_and_free_at_the_limit_gain_nothing(machine):
     churns = " & ".join([f"{CHURN} 1 2 700 >/dev/null"] * 4)
     done = machine.run("sh", "-c", f"{churns} & wait; exec {CHURN} 1 0 1")
     assert done.stdout == f"{PIECES}\n", done.stderr
 
 
 # --- programs in pid namespaces of their own ---
-
-SANDBOX = ["unshare", "-Urpf", "--kill-child"]
 HOLD = f"""
     context()
     pointers = []
@@ -68,7 +68,7 @@ def sandboxed(*before):
 
 @pytest.mark.waits
 @pytest.mark.parametrize("before", [(), SANDBOX, [*SANDBOX, "--mount-proc"]], ids=["none", "pids", "pids and proc"])
-def test_program_in_a_sandbox_is_limited_and_its_memory_is_given_back(machine, before):    # noqa: F811
+def test_program_in_a_sandbox_is_limited_and_its_memory_is_given_back(machine, before):
     done = machine.run(sys.executable, "-c", textwrap.dedent(sandboxed(*before)))
     pieces = (LIMIT_MIB - CONTEXT_MIB) // 64
     said = f"{pieces} {pieces * 64 + CONTEXT_MIB}"
@@ -93,12 +93,12 @@ CONTEXTS = """
 
 
 @pytest.mark.parametrize("limit_mib, contexts", [(400, 1), (2154, 6), (313, 1)])
-def test_contexts_are_refused_as_a_full_gpu_refuses_them(machine, limit_mib, contexts):    # noqa: F811
+def test_contexts_are_refused_as_a_full_gpu_refuses_them(machine, limit_mib, contexts):
     done = machine.python(CONTEXTS, mem=f"{limit_mib}MiB")
     assert done.stdout == f"{contexts} 2 {limit_mib - contexts * CONTEXT_MIB}\n", done.stderr
 
 
-def test_context_that_is_refused_leaves_room_as_it_was_and_one_that_ends_gives_it_back(machine):    # noqa: F811
+def test_context_that_is_refused_leaves_room_as_it_was_and_one_that_ends_gives_it_back(machine):
     done = machine.python(textwrap.dedent(CONTEXTS) + textwrap.dedent("""
         p, active, flags, primary = c_uint64(), c_int(), c_uint(), c_void_p()
         assert cuda.cuDevicePrimaryCtxRetain(byref(primary), 0) == 2
@@ -121,7 +121,7 @@ def test_context_that_is_refused_leaves_room_as_it_was_and_one_that_ends_gives_i
 
 
 @pytest.mark.waits
-def test_contexts_of_several_processes_stay_within_the_limit(machine):    # noqa: F811
+def test_contexts_of_several_processes_stay_within_the_limit(machine):
     """The first shows what one takes; then five more fit into 2154 MiB, whoever makes them."""
     each = textwrap.dedent(CUDA) + "assert cuda.cuInit(0) == 0\nc = c_void_p()\n" \
         "print(cuda.cuCtxCreate_v2(byref(c), 0, 0), flush=True)\nsys.stdin.read()\n"
@@ -138,7 +138,7 @@ def test_contexts_of_several_processes_stay_within_the_limit(machine):    # noqa
 
 # --- free memory is right at once ---
 
-def test_free_memory_is_right_after_the_end_of_what_no_call_shows(machine):    # noqa: F811
+def test_free_memory_is_right_after_the_end_of_what_no_call_shows(machine):
     done = machine.python("""
         first, second, left = context(), c_void_p(), memory()[0]
         assert cuda.cuCtxCreate_v2(byref(second), 0, 0) == 0
@@ -159,7 +159,7 @@ def test_free_memory_is_right_after_the_end_of_what_no_call_shows(machine):    #
     assert done.stdout == "ok\n", done.stderr
 
 
-def test_free_memory_is_right_after_the_end_of_an_ipc_import(machine):    # noqa: F811
+def test_free_memory_is_right_after_the_end_of_an_ipc_import(machine):
     """The maker has ended, so what it let others have counts until the import is closed."""
     maker = textwrap.dedent(CUDA) + textwrap.dedent("""
         context()
@@ -225,6 +225,6 @@ SURPLUS = """
 
 @pytest.mark.waits
 @pytest.mark.parametrize("seconds", [0, 2])
-def test_what_is_charged_and_not_taken_hides_no_overhead(machine, seconds):    # noqa: F811
+def test_what_is_charged_and_not_taken_hides_no_overhead(machine, seconds):
     done = machine.python(SURPLUS % seconds)
     assert done.stdout == f"{PIECES}\n", done.stderr

@@ -3,10 +3,9 @@ import textwrap
 
 import pytest
 
-from shim_memory import _granted    # noqa: F401 (fixture)
-from test_limit import SANDBOX
-from test_run import CUDA, machine, pytestmark    # noqa: F401 (fixture, skip)
-from test_sim import tree    # noqa: F401 (fixture)
+from run_machine import CUDA, SANDBOX, needs_no_grant_here
+
+pytestmark = needs_no_grant_here
 
 # 2154 MiB less the context of 312 (a V100: sim/ration-sim/models.c) is 1842; with 1802 allocated 40 are left.
 BEGIN = """
@@ -32,14 +31,14 @@ BEGIN = """
 
 
 @pytest.mark.parametrize("how", ["cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary"])
-def test_module_that_does_not_fit_is_refused(machine, how):    # noqa: F811
+def test_module_that_does_not_fit_is_refused(machine, how):
     done = machine.python(BEGIN + f"""
     print(load(64, "{how}"), settles(40), load(20, "{how}"), settles(20), load(64, "{how}"), settles(20))
     """)
     assert done.stdout.split() == ["2", "True", "0", "True", "2", "True"], done.stderr
 
 
-def test_heap_that_does_not_fit_is_refused_and_the_one_before_stays(machine):    # noqa: F811
+def test_heap_that_does_not_fit_is_refused_and_the_one_before_stays(machine):
     """The default is 8 MiB, which a context has already: sim/libcuda/context.c."""
     done = machine.python(BEGIN + """
     def heap(mib):
@@ -53,7 +52,7 @@ def test_heap_that_does_not_fit_is_refused_and_the_one_before_stays(machine):   
     assert done.stdout.split() == ["2", "8", "True", "0", "28", "True", "0", "8", "True"], done.stderr
 
 
-def test_program_at_its_limit_gets_no_module_at_all(machine):    # noqa: F811
+def test_program_at_its_limit_gets_no_module_at_all(machine):
     done = machine.python(BEGIN + """
     assert cuda.cuMemAlloc_v2(byref(p), c_size_t(40 << 20)) == 0
     print(load(2), settles(0), cuda.cuMemFree_v2(p), load(2), settles(38))
@@ -62,7 +61,7 @@ def test_program_at_its_limit_gets_no_module_at_all(machine):    # noqa: F811
 
 
 @pytest.mark.waits
-def test_turn_of_a_program_that_is_killed_in_a_pid_namespace_of_its_own_is_given_on(machine):    # noqa: F811
+def test_turn_of_a_program_that_is_killed_in_a_pid_namespace_of_its_own_is_given_on(machine):
     """Only the keeper sees its end. It holds no memory: its context is the run's first, which is not charged."""
     inner = textwrap.dedent(CUDA) + textwrap.dedent("""
         import threading
@@ -130,7 +129,7 @@ done = threading.Event()
 """
 
 
-def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):    # noqa: F811
+def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):
     """Samples during which calls of the container began or ended leave open what the module took. The container was above its limit
     for a tenth of a second; then it rests for as long, since a neighbour may want that memory."""
     granted.script(KEEPER, """
@@ -151,7 +150,7 @@ def test_module_waits_for_a_sample_that_can_tell_what_it_took(granted):    # noq
 
 
 @pytest.mark.parametrize("lives, answer", [(True, 2), (False, 0)])
-def test_module_is_undone_while_a_keeper_lives_that_cannot_tell(granted, lives, answer):    # noqa: F811
+def test_module_is_undone_while_a_keeper_lives_that_cannot_tell(granted, lives, answer):
     """Where none lives, what is charged decides."""
     granted.script(KEEPER, f"""
         if {lives}:

@@ -1,5 +1,4 @@
 """/metrics of both daemons, read as Prometheus reads it."""
-import http.client
 import pathlib
 import re
 import socket
@@ -8,37 +7,17 @@ import time
 
 import grpc
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-import test_preempt
+import preemptions
 from agent_fixture import BUILD, World
 from fake_apiserver import FOREVER, wait_for
 from fake_kubelet import AdmissionError, StartError, msg
-from test_preempt import fragmented, preempt, running
-from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
-from test_serving import RUNNING, annotate, lease
+from leases import RUNNING, annotate, lease
+from metrics_page import Page, agent_page
+from preemptions import fragmented, preempt, running
+from scheduler_fixture import gpu_node
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/internals/metrics.md"
-
-
-class Page:
-    """A scrape. page("name", label="value") is the value of one sample; 0 if there is none."""
-
-    def __init__(self, text):
-        self.text = text
-        self.families = {family.name: family for family in text_string_to_metric_families(text)}
-        self.samples = {}
-        for family in self.families.values():
-            for sample in family.samples:
-                key = sample.name, frozenset(sample.labels.items())
-                assert key not in self.samples, f"twice: {key}"
-                self.samples[key] = sample.value
-
-    def __call__(self, name, **labels):
-        return self.samples.get((name, frozenset(labels.items())), 0)
-
-    def labels(self, name):
-        return [dict(labels) for key, labels in self.samples if key == name]
 
 
 def scrape(daemon, path="/metrics", port=0):
@@ -188,10 +167,10 @@ def test_scheduler_counts_answers_of_preempt(api, start):
     gpu_node(api, "n2", 8192)
     victims = [running(api, "a", 8, 0, node="n1"), running(api, "b", 5, 0, node="n2")]
     scheduler = start()
-    big = test_preempt.pod(api, "big", 10, 1000)
+    big = preemptions.pod(api, "big", 10, 1000)
     assert list(preempt(scheduler, big, n2=[victims[1]])) == []
     assert list(preempt(scheduler, big, n1=[victims[0]])) == ["n1"]
-    preempt(scheduler, test_preempt.pod(api, "none", None, 1000), n1=[victims[0]])
+    preempt(scheduler, preemptions.pod(api, "none", None, 1000), n1=[victims[0]])
     scheduler.http("POST", "/preempt", b"{")
     page = scrape(scheduler)
     check_documented(page)
@@ -208,7 +187,7 @@ def test_scheduler_counts_its_own_evictions_by_outcome(api, start):
     fragmented(api)
     scheduler = start()
     api.inject("POST", "/eviction$", times=1, status=429, message="budget")
-    big = test_preempt.pod(api, "big", 10, 1000)
+    big = preemptions.pod(api, "big", 10, 1000)
     scheduler.filter(big, ["n"])
     wait_for(lambda: api.pod("big")["status"].get("nominatedNodeName") == "n", 15)
     page = scrape(scheduler)
@@ -274,18 +253,6 @@ def test_process_metrics_are_what_proc_says(api, start):
     assert abs(page("process_resident_memory_bytes") - rss) < 4 << 20
     started = float(pathlib.Path(f"/proc/{pid}/stat").stat().st_ctime)
     assert abs(page("process_start_time_seconds") - started) < 5
-
-
-def agent_page(world):
-    port = wait_for(lambda: re.findall(r"metrics on port (\d+)", world.logged()))[-1]
-    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
-    try:
-        connection.request("GET", "/metrics")
-        response = connection.getresponse()
-        assert response.status == 200
-        return Page(response.read().decode())
-    finally:
-        connection.close()
 
 
 def card(world, index):

@@ -9,32 +9,16 @@ import pytest
 
 import grants
 from agent_fixture import FULL
-from shim_memory import Granted, _granted  # noqa: F401 (fixture)
-from sim_cuda import KERNELS
-from test_shim import SHIM
-from test_sim import BUILD, RATION_SIM, run, tree  # noqa: F401 (fixture)
+from driver_tree import BUILD, RATION_SIM, run
+from shares import WORK
+from shim_memory import Granted
+from shim_programs import SHIM
 
 pytestmark = pytest.mark.alone
 WHOLE = 1_000_000
 PERCENT = WHOLE // 100
 # Beside other tests a program does not always get a processor when it has credit: what it may lack, of what it should have.
 LACKING = 1 if FULL else 3
-
-WORK = KERNELS + r"""
-IMAGE = b'{"rationSimModule": 1, "functions": {"us2": {"us": 2}, "us200": {"us": 200}, "ms1": {"us": 1000}, ' \
-        b'"ms5": {"us": 5000}, "ms50": {"us": 50000}, "grid": {"us": 0, "usPerBlock": 10}}}'
-
-def kernel(name):
-    return load(name, IMAGE)
-
-def spin(seconds, one, each_us, batch=10, stream=None):
-    # Share of a card that was finished in that time, with at most `batch` under way.
-    begin, done = time.monotonic(), 0
-    while time.monotonic() - begin < seconds:
-        for i in range(batch): one()
-        ok(cu.cuStreamSynchronize(stream)); done += batch
-    return done * each_us * 1e-6 / (time.monotonic() - begin)
-"""
 
 
 @pytest.fixture(name="share")

@@ -3,15 +3,15 @@ events, captures, graphs and copies pass through it with a whole card, counted, 
 import pytest
 
 import grants
-import test_shim_transparent as transparent
-from test_shim_transparent import pytestmark, through_the_shim, tree  # noqa: F401 (fixtures)
-from test_sim_cuda import card, two_cards  # noqa: F401 (fixtures)
-from test_sim_cuda_clients import *  # noqa: F401,F403 (the tests)
-from test_sim_cuda_work import *  # noqa: F401,F403
+import shim_through
+from driver_cases_clients import *  # noqa: F401,F403 (the tests)
+from driver_cases_work import *  # noqa: F401,F403 (the tests)
 
-# Where the shim by itself differs, and why, is said there.
-for name in [name for name in globals() if name.startswith("test_") and not hasattr(transparent, name)]:
-    del globals()[name]
+# The shim is not sanitized, and a sanitizer must be loaded first.
+pytestmark = [pytest.mark.plain, pytest.mark.usefixtures("through_the_shim")]
+
+for name in shim_through.DIFFERENT_THROUGH_THE_SHIM:
+    globals().pop(name, None)    # the tests of memory are not among these
 for name in (
         # It counts uses of a destroyed stream: the shim has asked one too, in which context it is.
         "test_stream_destroyed_and_used_is_an_error_and_counted",
@@ -21,11 +21,11 @@ for name in (
 
 
 @pytest.fixture(autouse=True)
-def whole_cards(monkeypatch, through_the_shim):    # noqa: F811
-    class Counted(transparent.Grant):
-        def __init__(self, tree):    # noqa: F811
+def whole_cards(monkeypatch):
+    class Counted(shim_through.Grant):
+        def __init__(self, tree):
             super().__init__(tree)
             for index in range(8):
                 grants.set_core(self.folder / "grant", index, grants.CORE_WHOLE)
 
-    monkeypatch.setattr(transparent, "Grant", Counted)
+    monkeypatch.setattr(shim_through, "Grant", Counted)

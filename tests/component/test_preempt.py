@@ -1,58 +1,17 @@
 """Preemption: the verb preempt as kube-scheduler calls it, cards kept for nominated pods, evictions of our own."""
-import json
 import time
 
 import pytest
 
 from fake_apiserver import FOREVER, wait_for
-from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
+from preemptions import cards, fits, fragmented, pod, preempt, running, uid
 
 TEXT = "no GPU has 10 units free"
 BLOCKED = "PreemptionBlocked"
 
 
-def pod(api, name, units, priority=0, policy=None, labels=None, requests=None):
-    limits = {"aliyun.com/gpu-mem": str(units)} if units else {}
-    spec = {"priority": priority, "containers": [{"name": "main", "image": "x",
-                                                  "resources": {"limits": limits, "requests": limits}}]}
-    if policy:
-        spec["preemptionPolicy"] = policy
-    return api.create_pod(name, spec=spec, labels=labels)
-
-
-def running(api, name, units, card, node="n", priority=0, labels=None, annotations=None):
-    spec = {"priority": priority, "containers": [{"name": "main", "image": "x", "resources": {
-        "limits": {"aliyun.com/gpu-mem": str(units)}}}]}
-    placement = {"ration.dev/placement": json.dumps(
-        {"unit": 1024, "containers": {"main": [{"uuid": f"GPU-{node}-{card}", "units": units}]}})}
-    return api.create_pod(name, spec=spec, node=node, labels=labels, annotations={**placement, **(annotations or {})},
-                          status={"phase": "Running", "startTime": "2026-01-01T00:00:00Z"})
-
-
-def uid(pod):
-    return pod["metadata"]["uid"]
-
-
-def preempt(scheduler, preemptor, **nodes):
-    """nodes: name=[victims of kube-scheduler]; -> {node: [uids]}"""
-    answer = scheduler.verb("preempt", {
-        "Pod": preemptor, "NodeNameToVictims": None, "NodeNameToMetaVictims": {
-            node: {"Pods": [{"UID": uid(v)} for v in victims], "NumPDBViolations": 0}
-            for node, victims in nodes.items()}})
-    return {node: [p["UID"] for p in victims["Pods"]]
-            for node, victims in answer["NodeNameToMetaVictims"].items()}
-
-
-def fits(scheduler, preemptor, *nodes):
-    return scheduler.filter(preemptor, list(nodes or ["n"]))["NodeNames"] != []
-
-
 def evicted(api):
     return sorted(r.path.split("/")[-2] for r in api.requests_for("POST", "/eviction$") if r.status == 201)
-
-
-def cards(api, *mibs, name="n"):
-    return gpu_node(api, name, *(m * 1024 for m in mibs))
 
 
 # ---- the verb ----
@@ -212,12 +171,6 @@ def test_a_nomination_ends_with_its_pod(api, start):
 
 
 # ---- evictions of our own ----
-
-def fragmented(api, **changes):
-    """Four cards of 15 units, 8 of each used: 28 are free, 10 nowhere."""
-    cards(api, 15, 15, 15, 15)
-    for i in range(4):
-        running(api, f"v{i}", 8, i, **changes)
 
 
 def test_one_card_of_a_fragmented_node_is_freed_for_a_pod_of_higher_priority(api, start):

@@ -3,61 +3,19 @@
 A card of 16160 MiB has 15 units, and n of them are floor(16160 * n / 15) MiB: 1077, 2154, 3232."""
 import json
 import os
-import pathlib
 import socket
 import subprocess
 import time
 
 import pytest
 
-import test_scheduler
 from fake_apiserver import FOREVER, wait_for
-from test_history import replay, save
-from test_scheduler import gpu_node
+from histories import replay, save
+from resizing import KUBECTL, PLACEMENT, RATION, RESIZE, annotations, answer, ask, ration, resize, run_pod, units
+from scheduler_fixture import gpu_node
 
-api, start = test_scheduler.api, test_scheduler.start
-BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
-RATION = BUILD / "src/cli/ration"
-KUBECTL = pathlib.Path(__file__).parent.resolve() / "http_kubectl.py"
-
-RESIZE, STATUS, PLACEMENT = "ration.dev/resize", "ration.dev/resize-status", "ration.dev/placement"
 TWO = {"containers": [{"name": name, "image": "x", "resources": {"limits": {"aliyun.com/gpu-mem": str(n)}}}
                       for name, n in (("a", 2), ("b", 3))]}
-
-
-def run_pod(api, scheduler, name, gpu_mem=None, node="n", **more):
-    pod = api.create_pod(name, gpu_mem=gpu_mem, **more)
-    wait_for(lambda: scheduler.filter(pod, [node]).get("NodeNames") == [node], 5, f"{name} fits")
-    assert scheduler.bind(pod, node) == ""
-    api.set_phase(name, "Running")
-    return api.pod(name)
-
-
-def annotations(api, name):
-    return api.pod(name)["metadata"]["annotations"]
-
-
-def ask(api, name, request):
-    text = request if isinstance(request, str) else json.dumps(request)
-    api.patch("pods", name, {"metadata": {"annotations": {RESIZE: text}}}, "default")
-    return text
-
-
-def answer(api, name, timeout=8):
-    wait_for(lambda: RESIZE not in annotations(api, name), timeout, "an answer")
-    return json.loads(annotations(api, name)[STATUS])
-
-
-def resize(api, name, request):
-    text = ask(api, name, request)
-    status = answer(api, name)
-    assert status["request"] == text
-    return status["applied"], status["message"]
-
-
-def units(api, name):
-    placement = json.loads(annotations(api, name)[PLACEMENT])
-    return {c: [card["units"] for card in cards] for c, cards in placement["containers"].items()}
 
 
 def fits(api, scheduler, n, name="asking"):
@@ -366,10 +324,6 @@ def test_a_recorded_history_with_resizes_replays(api, scheduler, tmp_path):
 
 
 # ---- ration set ----
-
-def ration(api, *args, namespace="default"):
-    environment = os.environ | {"KUBECTL": str(KUBECTL), "API_URL": api.url, "KUBECTL_NAMESPACE": namespace}
-    return subprocess.run([RATION, "set", *args], capture_output=True, text=True, timeout=60, env=environment)
 
 
 def test_ration_set_tells_what_the_pod_has_now(api, scheduler):

@@ -3,12 +3,9 @@ import time
 
 import pytest
 
-import test_scheduler
 from fake_apiserver import FOREVER, wait_for
-from test_resize import RESIZE, annotations, answer, ask, ration, resize, run_pod, units
-from test_scheduler import gpu_node
-
-api, start = test_scheduler.api, test_scheduler.start
+from resizing import RESIZE, annotations, answer, ask, ration, resize, run_pod, units
+from scheduler_fixture import gpu_node
 
 DENIED = {"status": 422, "reason": "Invalid", "message": "admission denies it"}
 UNANSWERED = ('the request for another size, {"main": 3}, cannot be answered: the API server refuses to change the '

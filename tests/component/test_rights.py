@@ -9,13 +9,12 @@ import yaml
 from agent_fixture import World
 from fake_apiserver import wait_for
 from fake_kubelet import StartError
-from test_preempt import fits, fragmented, pod
-from test_scheduler import api, gpu_node, start    # noqa: F401  (fixtures)
+from preemptions import fits, fragmented, pod
+from rights import RULE, used
+from scheduler_fixture import gpu_node
 
 CONDITIONAL = re.compile(r"^\{\{- if eq \.Values\.onBypass \"evict\" \}\}\n(.*?)^\{\{- end \}\}\n", re.M | re.S)
-RULE = re.compile(r"^- \{apiGroups:.*?\}", re.M)
 CHARTS = pathlib.Path(__file__).resolve().parents[2] / "deploy/charts"
-VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def given(chart):
@@ -26,16 +25,6 @@ def given(chart):
 def rules_in(text):
     return {(group, resource, verb) for line in RULE.findall(text) for rule in yaml.safe_load(line)
             for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]}
-
-
-def used(request):
-    """What the API server would want to be allowed for this request."""
-    parts = request.path.strip("/").split("/")
-    group, parts = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
-    if parts[0] == "namespaces" and len(parts) > 2:
-        parts = parts[2:]
-    verb = VERBS.get(request.method) or ("get" if len(parts) > 1 else "watch" if "watch" in request.query else "list")
-    return group, "/".join([parts[0], *parts[2:]]), verb
 
 
 def held_by(policy):
@@ -70,12 +59,6 @@ def assert_uses(api, rights, seconds, elsewhere=frozenset()):
         time.sleep(0.1)
     assert not unused and elsewhere <= rights
     assert {used(r) for r in api.requests} <= rights
-
-
-@pytest.fixture
-def world():
-    with World() as w:
-        yield w.up(32)
 
 
 def test_the_chart_gives_the_agent_the_rights_that_it_uses_and_no_other(world):

@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from test_run import CUDA, LAYERS, machine    # noqa: F401 (fixture)
-from test_sim import BUILD, run as run_checked
+from driver_tree import BUILD, run as run_checked
+from run_machine import CUDA, LAYERS
 
 pytestmark = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
 
@@ -39,12 +39,12 @@ SHOW = """
 
 
 @pytest.fixture
-def three(machine):    # noqa: F811
+def three(machine):
     run_checked(BUILD / "sim/ration-sim", "up", machine.tree.path, "--gpus", "3x16160MiB")
     return machine
 
 
-def order(machine, code="", gpus="2,0", layer="mount", env=None):    # noqa: F811
+def order(machine, code="", gpus="2,0", layer="mount", env=None):
     done = machine.python(SHOW + code + "\n    print(*cuda_order()), print(*nvml_order())",
                           args=["--gpu", gpus, "--layer", layer], env=env)
     assert done.returncode == 0, done.stderr

@@ -8,43 +8,16 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
 import fake_driver
 import grants
-from test_run import CUDA, LAYERS, keeper_of, machine    # noqa: F401 (fixture)
+from run_machine import CUDA, LAYERS, keeper_of
+from run_programs import LIMIT, NO_CARD, WHOLE, answer, needs_musl, version
 
-HERE = pathlib.Path(__file__).resolve().parent
-SOURCE = HERE / "load-driver.c"
-LIMIT, WHOLE, NO_CARD, NOT_FOUND = "2154", "16160", "no card", "not found"
 pytestmark = [pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant"),
               pytest.mark.plain]    # a sanitized driver cannot be loaded in most of these ways
-
-
-@pytest.fixture
-def programs(machine):    # noqa: F811
-    """Compiles load-driver.c when a test asks; what it makes can be read by every user."""
-    folder = machine.runs.parent / "programs"
-    folder.mkdir()
-
-    def build(name, *flags, compiler="cc"):
-        target = folder / name
-        subprocess.run([compiler, "-w", "-o", target, SOURCE, *map(str, flags)], check=True)
-        return target
-
-    return build
-
-
-def answer(machine, layer, *program, env=None):    # noqa: F811
-    done = machine.run(*program, args=["--layer", layer], env=env)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def version(machine):    # noqa: F811
-    return next(p.name for p in machine.lib.iterdir() if re.fullmatch(r"libcuda\.so\.\d+\.\d.*", p.name))
 
 
 # Way, and what comes of it under each layer. A path that begins with @ is the driver's folder.
@@ -66,19 +39,19 @@ WAYS = [
 
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("way,expected", WAYS, ids=[" ".join(way) for way, _ in WAYS])
-def test_a_way_to_open_the_library(machine, programs, layer, way, expected):    # noqa: F811
+def test_a_way_to_open_the_library(machine, programs, layer, way, expected):
     program = programs("load")
     path = way[1].replace("VERSION", version(machine)).replace("@", f"{machine.lib}/")
     assert answer(machine, layer, program, way[0], path) == expected[layer]
 
 
-def link(machine, *more):    # noqa: F811
+def link(machine, *more):
     return [f"-L{machine.lib}", "-l:libcuda.so.1", *more]
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("flags", [[], ["rpath"], ["runpath"]])
-def test_a_program_that_is_linked_with_the_driver(machine, programs, layer, flags):    # noqa: F811
+def test_a_program_that_is_linked_with_the_driver(machine, programs, layer, flags):
     rpath = {"rpath": [f"-Wl,--disable-new-dtags,-rpath,{machine.lib}"],
              "runpath": [f"-Wl,--enable-new-dtags,-rpath,{machine.lib}"]}
     program = programs("linked", "-DLINKED", *link(machine, *(f for name in flags for f in rpath[name])))
@@ -88,19 +61,19 @@ def test_a_program_that_is_linked_with_the_driver(machine, programs, layer, flag
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("how", ["plugin", "deepbind-plugin"])
 @pytest.mark.parametrize("tags", ["--disable-new-dtags", "--enable-new-dtags"])
-def test_a_plugin_that_has_the_drivers_folder_as_rpath(machine, programs, layer, how, tags):    # noqa: F811
+def test_a_plugin_that_has_the_drivers_folder_as_rpath(machine, programs, layer, how, tags):
     plugin = programs("plugin.so", "-shared", "-fPIC", "-DPLUGIN", *link(machine, f"-Wl,{tags},-rpath,{machine.lib}"))
     assert answer(machine, layer, programs("load"), how, plugin) == LIMIT
 
 
-def test_a_static_program(machine, programs):    # noqa: F811
+def test_a_static_program(machine, programs):
     """A static glibc program looks in the folders it was built for: it gets the library by its path."""
     program = programs("static", "-static", "-DSTATIC")
     assert answer(machine, "mount", program, "dlopen", machine.lib / "libcuda.so.1") == LIMIT
     assert answer(machine, "preload", program, "dlopen", machine.lib / "libcuda.so.1") == WHOLE
 
 
-def test_an_empty_environment(machine, programs):    # noqa: F811
+def test_an_empty_environment(machine, programs):
     """The grant is found at its fixed path."""
     program = programs("load")
     path = machine.lib / "libcuda.so.1"
@@ -108,7 +81,7 @@ def test_an_empty_environment(machine, programs):    # noqa: F811
     assert answer(machine, "preload", "env", "-i", program, "dlopen", path) == WHOLE
 
 
-def test_a_grant_that_the_program_names_itself(machine, programs):    # noqa: F811
+def test_a_grant_that_the_program_names_itself(machine, programs):
     """Its own at the fixed path counts, where there is one; SECURITY.md has the other case."""
     forged = machine.runs.parent / "forged"
     forged.mkdir()
@@ -120,7 +93,7 @@ def test_a_grant_that_the_program_names_itself(machine, programs):    # noqa: F8
     assert answer(machine, "preload", "env", "-u", "RATION_GRANT", *program[2:]) == NO_CARD
 
 
-def test_a_set_uid_program(machine, programs):    # noqa: F811
+def test_a_set_uid_program(machine, programs):
     """It drops LD_PRELOAD and does not believe RATION_GRANT. Here from a user without rights to root."""
     program = programs("setuid")
     program.chmod(0o4755)
@@ -130,7 +103,7 @@ def test_a_set_uid_program(machine, programs):    # noqa: F811
     assert answer(machine, "preload", *drop, program, "dlopen", path) == WHOLE
 
 
-def test_a_copy_of_the_dynamic_linker(machine, programs):    # noqa: F811
+def test_a_copy_of_the_dynamic_linker(machine, programs):
     program = programs("load")
     interpreter = re.search(r"interpreter: (.*)\]",
                             subprocess.run(["readelf", "-lW", program], capture_output=True, text=True).stdout).group(1)
@@ -142,10 +115,7 @@ def test_a_copy_of_the_dynamic_linker(machine, programs):    # noqa: F811
     assert answer(machine, "preload", copy, program, "dlopen", "libcuda.so.1") == LIMIT
 
 
-needs_musl = pytest.mark.skipif(not shutil.which("musl-gcc"), reason="musl-gcc is not installed")
-
-
-def replace_driver(machine):    # noqa: F811
+def replace_driver(machine):
     """By one that a program of another libc can load too, with the UUID of the first card: NVIDIA's cannot be."""
     uuid = machine.tree.uuids()[0].removeprefix("GPU-").replace("-", "")
     fill = "".join(f"u[{i}] = 0x{uuid[2 * i:2 * i + 2]};" for i in range(16))
@@ -156,7 +126,7 @@ def replace_driver(machine):    # noqa: F811
 
 @needs_musl
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_program_of_another_libc(machine, programs, layer):    # noqa: F811
+def test_a_program_of_another_libc(machine, programs, layer):
     program = programs("musl", compiler="musl-gcc")
     linked = programs("musl-linked", "-DLINKED", *link(machine, "-Wl,--unresolved-symbols=ignore-in-shared-libs"),
                       compiler="musl-gcc")
@@ -171,7 +141,7 @@ def test_a_program_of_another_libc(machine, programs, layer):    # noqa: F811
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_second_driver_library_that_is_found_first(machine, programs, layer):    # noqa: F811
+def test_a_second_driver_library_that_is_found_first(machine, programs, layer):
     """As cuda-compat in an image: its folder is in front on LD_LIBRARY_PATH."""
     compat = machine.runs.parent / "compat"
     compat.mkdir()
@@ -186,7 +156,7 @@ def test_a_second_driver_library_that_is_found_first(machine, programs, layer): 
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_copy_of_the_driver_that_nobody_could_know_of(machine, programs, layer):    # noqa: F811
+def test_a_copy_of_the_driver_that_nobody_could_know_of(machine, programs, layer):
     """SECURITY.md: who brings a driver library along is not limited."""
     hidden = machine.runs.parent / "tree/lib/other.so"
     shutil.copy(machine.lib / "libcuda.so.1", hidden)
@@ -194,7 +164,7 @@ def test_a_copy_of_the_driver_that_nobody_could_know_of(machine, programs, layer
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_the_management_library_too(machine, layer):    # noqa: F811
+def test_the_management_library_too(machine, layer):
     code = """
         import os
         ml, h, m = CDLL(os.environ["ML"]), c_void_p(), (c_ulonglong * 3)()
@@ -209,7 +179,7 @@ def test_the_management_library_too(machine, layer):    # noqa: F811
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_third_partys_dlsym_of_the_next_library_is_right(machine, programs, layer, tmp_path):    # noqa: F811
+def test_a_third_partys_dlsym_of_the_next_library_is_right(machine, programs, layer, tmp_path):
     """A preloaded library that wraps a function of the driver finds the driver's, not itself."""
     (tmp_path / "wrap.c").write_text("""
         #define _GNU_SOURCE
@@ -229,7 +199,7 @@ def mounts(machine):
     return sorted(point for point in points if not point.startswith("/tmp/") or point.startswith(own))
 
 
-def test_nothing_of_a_runs_mounts_is_seen_outside(machine):    # noqa: F811
+def test_nothing_of_a_runs_mounts_is_seen_outside(machine):
     before = mounts(machine)
     process = machine.start("sh", "-c", "echo ready; cat /proc/self/mountinfo; exec sleep 60", args=["--layer", "mount"])
     assert process.stdout.readline() == "ready\n"
@@ -243,7 +213,7 @@ def test_nothing_of_a_runs_mounts_is_seen_outside(machine):    # noqa: F811
 # --- how programs live ---
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_children_of_every_kind_are_under_the_grant(machine, programs, layer):    # noqa: F811
+def test_children_of_every_kind_are_under_the_grant(machine, programs, layer):
     """fork, vfork + exec, a shell's pipe, a daemon that closed everything."""
     program = programs("load")
     code = f"""
@@ -275,7 +245,7 @@ def test_children_of_every_kind_are_under_the_grant(machine, programs, layer):  
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_threads_that_come_and_go(machine, layer):    # noqa: F811
+def test_threads_that_come_and_go(machine, layer):
     code = """
         import threading
         context()
@@ -292,7 +262,7 @@ def test_threads_that_come_and_go(machine, layer):    # noqa: F811
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_signal_handlers_of_the_program_stay_its_own(machine, layer):    # noqa: F811
+def test_signal_handlers_of_the_program_stay_its_own(machine, layer):
     """A JVM uses SIGSEGV, SIGUSR1 and SIGUSR2 in its normal work."""
     code = """
         import signal, threading
@@ -316,7 +286,7 @@ def test_signal_handlers_of_the_program_stay_its_own(machine, layer):    # noqa:
     assert done.stdout == "done\n", done.stderr
 
 
-def test_a_java_program(machine):    # noqa: F811
+def test_a_java_program(machine):
     java = shutil.which("java")
     if not java:
         pytest.skip("no java")
@@ -346,7 +316,7 @@ CLONE3, FUTEX, PIDFD_OPEN, CLOSE_RANGE = 435, 202, 434, 436
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("outside", [True, False])
 @pytest.mark.parametrize("forbidden", [[CLONE3], [CLOSE_RANGE, PIDFD_OPEN], [FUTEX]])
-def test_a_seccomp_filter_that_forbids_new_calls(machine, programs, layer, outside, forbidden):    # noqa: F811
+def test_a_seccomp_filter_that_forbids_new_calls(machine, programs, layer, outside, forbidden):
     """As container runtimes' profiles do: around `ration run`, or around the program alone."""
     numbers = ",".join(map(str, forbidden))
     program = [programs("load"), "dlopen"]
@@ -360,7 +330,7 @@ def test_a_seccomp_filter_that_forbids_new_calls(machine, programs, layer, outsi
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_keeper_that_is_gone_hinders_no_program(machine, layer):    # noqa: F811
+def test_a_keeper_that_is_gone_hinders_no_program(machine, layer):
     """Only what contexts take is unknown then."""
     code = """
         sys.stdin.readline()

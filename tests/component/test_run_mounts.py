@@ -1,13 +1,12 @@
 """What `ration run` mounts: nothing that a program can write or run with other rights, nothing of the machine but the
 driver's two libraries. And how what a run leaves behind is removed."""
 import os
-import re
 import subprocess
 
 import pytest
 
-from test_run import LAYERS, RATION, as_nobody, machine    # noqa: F401 (fixture)
-from test_run_loading import LIMIT, WHOLE, answer, programs    # noqa: F401 (fixture)
+from run_machine import RATION, as_nobody, as_root
+from run_programs import LIMIT, WHOLE, answer
 
 pytestmark = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
 
@@ -24,10 +23,6 @@ def snapshot(folder):
             for p in sorted(folder.rglob("*")) for s in [p.lstat()]}
 
 
-def as_root(machine, *program, within=()):    # noqa: F811
-    return subprocess.run([*within, *program], env=machine.env, capture_output=True, text=True)
-
-
 # Mounts of other tests come and go on the machine: the run and what it is compared with have a mount namespace to
 # themselves.
 APART = ["unshare", "-m", "--propagation", "private"] if os.geteuid() == 0 else []
@@ -35,7 +30,7 @@ BEFORE_AND_INSIDE = "cat /proc/self/mountinfo; echo in the run; exec \"$@\""
 
 
 @pytest.mark.parametrize("user", [as_root, as_nobody])
-def test_what_a_run_mounts_is_read_only(machine, user):    # noqa: F811
+def test_what_a_run_mounts_is_read_only(machine, user):
     """Its usage file excepted, in which its programs enter what they hold."""
     done = user(machine, "sh", "-c", BEFORE_AND_INSIDE, "sh",
                 *machine.command("sh", "-c", MOUNTS, args=["--layer", "mount"]), within=APART)
@@ -48,7 +43,7 @@ def test_what_a_run_mounts_is_read_only(machine, user):    # noqa: F811
         assert ("ro" in options) == (path != "/run/ration/usage"), (path, options)
 
 
-def test_a_run_shows_of_the_machine_only_the_drivers_two_libraries(machine):    # noqa: F811
+def test_a_run_shows_of_the_machine_only_the_drivers_two_libraries(machine):
     done = machine.run("sh", "-c", "cd $(dirname $RATION_GRANT) && find . -type f | sort", args=["--layer", "mount"])
     assert done.stdout.split() == ["./cards", "./grant", "./host-cuda/libcuda.so", "./host-nvml/libnvidia-ml.so",
                                    "./power", "./usage"]
@@ -56,7 +51,7 @@ def test_a_run_shows_of_the_machine_only_the_drivers_two_libraries(machine):    
 
 @pytest.mark.parametrize("user", [as_root, as_nobody])
 @pytest.mark.parametrize("what", ["$(dirname $RATION_GRANT)", "/run/ration/*"])
-def test_who_removes_the_runs_folder_inside_leaves_the_driver_as_it_was(machine, user, what):    # noqa: F811
+def test_who_removes_the_runs_folder_inside_leaves_the_driver_as_it_was(machine, user, what):
     before = snapshot(machine.tree.path / "lib")
     done = user(machine, *machine.command("sh", "-c", f"rm -rf {what} 2>&1; echo done", args=["--layer", "mount"]))
     assert done.stdout.endswith("done\n"), done.stderr
@@ -64,7 +59,7 @@ def test_who_removes_the_runs_folder_inside_leaves_the_driver_as_it_was(machine,
 
 
 @pytest.mark.parametrize("name", ["host-cuda/libcuda.so", "host-nvml/libnvidia-ml.so"])
-def test_the_drivers_library_cannot_be_written_through_the_run(machine, name):    # noqa: F811
+def test_the_drivers_library_cannot_be_written_through_the_run(machine, name):
     before = (machine.lib / "libcuda.so.1").read_bytes()
     done = machine.run("sh", "-c", f"echo x >> $(dirname $RATION_GRANT)/{name}; echo $?", args=["--layer", "mount"])
     assert "Read-only file system" in done.stderr and done.stdout != "0\n"
@@ -80,7 +75,7 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 """
 
 
-def test_options_that_are_locked_stay(machine):    # noqa: F811
+def test_options_that_are_locked_stay(machine):
     tree = machine.tree.path
     subprocess.run(["cp", "-a", tree / "state", f"{tree}.state"], check=True)
     done = subprocess.run(["unshare", "-m", "sh", "-ec", LOCKED.format(tree=tree), "sh",
@@ -95,7 +90,7 @@ def test_options_that_are_locked_stay(machine):    # noqa: F811
 
 @pytest.mark.plain    # a sanitized driver cannot be loaded in most of these ways
 @pytest.mark.parametrize("mount,expected", [("--bind", WHOLE), ("--rbind", LIMIT)])
-def test_root_who_mounts_the_drivers_folder_again(machine, programs, mount, expected):    # noqa: F811
+def test_root_who_mounts_the_drivers_folder_again(machine, programs, mount, expected):
     """SECURITY.md: a plain bind mount leaves out what lies over the library; one with all that is below it does not."""
     other = machine.runs.parent / "other"
     other.mkdir()
@@ -105,7 +100,7 @@ def test_root_who_mounts_the_drivers_folder_again(machine, programs, mount, expe
 
 
 @pytest.mark.plain    # a sanitized driver cannot be loaded in most of these ways
-def test_a_user_cannot_mount_the_drivers_folder_without_what_lies_over_it(machine, programs):    # noqa: F811
+def test_a_user_cannot_mount_the_drivers_folder_without_what_lies_over_it(machine, programs):
     """Mounts of a namespace with more rights are one tree (mount_namespaces(7)): a part of it is EINVAL."""
     other = machine.runs.parent / "other"
     other.mkdir()
@@ -117,7 +112,7 @@ def test_a_user_cannot_mount_the_drivers_folder_without_what_lies_over_it(machin
 
 # --- what is left behind ---
 
-def dead(machine):    # noqa: F811
+def dead(machine):
     """The folder of a run whose processes have ended, as its owner may have changed it."""
     folder = machine.runs / "999999999.1"
     folder.mkdir()
@@ -125,7 +120,7 @@ def dead(machine):    # noqa: F811
 
 
 @pytest.mark.parametrize("name", ["lib", "host-cuda", "host-nvml"])
-def test_who_removes_a_dead_run_follows_no_link_out_of_it(machine, name, tmp_path):    # noqa: F811
+def test_who_removes_a_dead_run_follows_no_link_out_of_it(machine, name, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     for file in ("precious", "libcuda.so.1", "libcuda.so", "libnvidia-ml.so"):
@@ -135,7 +130,7 @@ def test_who_removes_a_dead_run_follows_no_link_out_of_it(machine, name, tmp_pat
     assert len(list(victim.iterdir())) == 4
 
 
-def test_who_removes_a_dead_run_removes_nothing_else(machine):    # noqa: F811
+def test_who_removes_a_dead_run_removes_nothing_else(machine):
     """A folder that its owner has filled stays, and is no run."""
     folder = dead(machine)
     (folder / "lib").mkdir()
@@ -145,7 +140,7 @@ def test_who_removes_a_dead_run_removes_nothing_else(machine):    # noqa: F811
     assert sorted(p.name for p in (folder / "lib").iterdir()) == ["precious"]
 
 
-def test_a_dead_run_that_is_a_link_is_not_followed(machine, tmp_path):    # noqa: F811
+def test_a_dead_run_that_is_a_link_is_not_followed(machine, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     for file in ("grant", "usage", "cards", "power"):
@@ -157,7 +152,7 @@ def test_a_dead_run_that_is_a_link_is_not_followed(machine, tmp_path):    # noqa
 
 
 @pytest.mark.parametrize("name", ["grant", "usage", "cards", "power"])
-def test_a_pipe_in_a_runs_folder_stops_nobody(machine, name):    # noqa: F811
+def test_a_pipe_in_a_runs_folder_stops_nobody(machine, name):
     process = machine.start("sh", "-c", "echo ready; exec sleep 60")
     assert process.stdout.readline() == "ready\n"
     folder = machine.runs / machine.folders()[0]

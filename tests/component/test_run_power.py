@@ -3,7 +3,6 @@ the grants, with usage files written as the shims would, and then by what real p
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import textwrap
@@ -14,59 +13,11 @@ import pytest
 
 import sim_cuda
 from agent_fixture import wait_for
-from test_pacing import WORK
-from test_power import ASKED, LIVE, STARTED, WHOLE, near
-from test_run import BUILD, SANITIZED, machine  # noqa: F401 (fixture)
+from driver_tree import BUILD
+from run_machine import SANITIZED
+from shares import ASKED, WHOLE, WORK, near
 
 pytestmark = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
-
-
-class Run:
-    """A run that sleeps, or what `program` is."""
-
-    def __init__(self, machine, *args, mem="100MiB", program=("sh", "-c", "echo ready; exec sleep 1000"), **more):
-        self.process = machine.start(*program, mem=mem, args=args, **more)
-        line = self.process.stdout.readline()
-        assert line == "ready\n", line + self.process.stderr.read()
-        self.folder = next(p for p in machine.runs.iterdir() if p.name.startswith(f"{self.process.pid}."))
-
-    def words(self, card=0):
-        with open(self.folder / "grant", "rb") as file:
-            file.seek(LIVE + card * 128 + 40)
-            return struct.unpack("<QQQ", file.read(24))
-
-    def count(self, at=STARTED, more=1000000, card=0):
-        with open(self.folder / "usage", "r+b") as file:
-            file.seek(128 + card * 128 + at)
-            before = struct.unpack("<Q", file.read(8))[0]
-            file.seek(128 + card * 128 + at)
-            file.write(struct.pack("<Q", (before + more) % (1 << 64)))
-
-    def keeper(self):
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                words = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")
-            except OSError:
-                continue
-            if words[:2] == [b"ration-keeper", b"keeper"] and words[2].decode() == str(self.folder):
-                return int(pid)
-        return None
-
-    def end(self):
-        self.process.kill()
-        self.process.communicate()
-
-
-@pytest.fixture
-def start(machine):
-    runs = []
-
-    def begin(*args, **more):
-        runs.append(Run(machine, *args, **more))
-        return runs[-1]
-    yield begin
-    for run in runs:
-        run.end()
 
 
 def shares(*runs):
@@ -91,25 +42,25 @@ def work(*runs, seconds=0.25):
 
 # ---- who gets what ----
 
-def test_a_percentage_is_a_cap_from_the_first_instruction(machine, start):
-    run = start("--core", "30")
+def test_a_percentage_is_a_cap_from_the_first_instruction(machine, start_run):
+    run = start_run("--core", "30")
     assert run.words() == (300000, 300000, 4)
-    assert start("--core", "45%").words() == (450000, 450000, 4)
+    assert start_run("--core", "45%").words() == (450000, 450000, 4)
     time.sleep(0.3)
     assert run.words() == (300000, 300000, 4)
 
 
-def test_who_says_nothing_is_not_controlled_until_others_have_percentages(start):
-    first = start()
+def test_who_says_nothing_is_not_controlled_until_others_have_percentages(start_run):
+    first = start_run()
     assert first.words() == (0, 0, 4)
-    second = start("--core", "60")
+    second = start_run("--core", "60")
     settles([400000, 600000], first, second)
     second.end()
     settles([0], first)
 
 
-def test_percentages_come_to_a_card_at_most_and_who_has_them_is_said(machine, start):
-    a, b = start("--core", "30"), start("--core", "50")
+def test_percentages_come_to_a_card_at_most_and_who_has_them_is_said(machine, start_run):
+    a, b = start_run("--core", "30"), start_run("--core", "50")
     refused = machine.run("true", args=["--core", "21"], mem="1MiB")
     assert refused.returncode == 125
     assert refused.stderr.startswith("ration run: card 0 has 20% of its computing power left: ")
@@ -122,8 +73,8 @@ def test_percentages_come_to_a_card_at_most_and_who_has_them_is_said(machine, st
     assert machine.run("true", args=["--core", "50"], mem="1MiB").returncode == 0
 
 
-def test_names_in_a_refusal_do_not_command_the_terminal(machine, start):
-    start("--core", "100", program=("sh", "-c", "echo ready; exec sleep 100 # \x1b[2J"))
+def test_names_in_a_refusal_do_not_command_the_terminal(machine, start_run):
+    start_run("--core", "100", program=("sh", "-c", "echo ready; exec sleep 100 # \x1b[2J"))
     assert "\x1b" not in machine.run("true", args=["--core", "1"], mem="1MiB").stderr
 
 
@@ -141,16 +92,16 @@ def test_runs_that_start_at_once_never_get_more_than_the_card(machine):
 
 @pytest.mark.parametrize("policy, expected", [(0, [50000] * 3), (1, [333333] * 3), (2, [250000, 250000, 500000]),
                                               (3, [0] * 3), (4, [250000, 250000, 500000]), (5, [0] * 3)])
-def test_each_policy_divides_a_card_as_the_contract_says(start, policy, expected):
+def test_each_policy_divides_a_card_as_the_contract_says(start_run, policy, expected):
     weights = [("--weight", "5"), ("--weight", "5"), ("--weight", "10")] if policy in (2, 4) else [()] * 3
-    runs = [start("--policy", str(policy), *weight) for weight in weights]
+    runs = [start_run("--policy", str(policy), *weight) for weight in weights]
     settles(expected, *runs)
     assert [run.words()[2] & 255 for run in runs] == [policy + 1] * 3
 
 
-def test_the_first_run_of_a_card_says_the_policy(machine, start):
-    first = start("--policy", "1")
-    second = start()
+def test_the_first_run_of_a_card_says_the_policy(machine, start_run):
+    first = start_run("--policy", "1")
+    second = start_run()
     settles([500000, 500000], first, second)
     refused = machine.run("true", args=["--policy", "4"], mem="1MiB")
     assert refused.returncode == 125
@@ -161,17 +112,17 @@ def test_the_first_run_of_a_card_says_the_policy(machine, start):
     assert machine.run("true", args=["--policy", "4", "--gpu", "1"], mem="1MiB").returncode == 0
 
 
-def test_a_run_on_two_cards_has_its_share_of_each(start):
-    both = start("--core", "30", "--gpu", "0,1")
-    one = start("--gpu", "1")
+def test_a_run_on_two_cards_has_its_share_of_each(start_run):
+    both = start_run("--core", "30", "--gpu", "0,1")
+    one = start_run("--gpu", "1")
     settles([700000], one)
     assert [both.words(card)[0] for card in (0, 1)] == [300000, 300000]
 
 
 # ---- soft ----
 
-def test_soft_gives_the_card_to_those_that_work(start):
-    a, b, c = (start("--weight", weight) for weight in ("5", "5", "10"))
+def test_soft_gives_the_card_to_those_that_work(start_run):
+    a, b, c = (start_run("--weight", weight) for weight in ("5", "5", "10"))
     work(a, b)
     assert shares(a, b) == [500000, 500000]
     work(a)
@@ -181,8 +132,8 @@ def test_soft_gives_the_card_to_those_that_work(start):
 
 
 @pytest.mark.alone
-def test_soft_gives_a_share_back_within_100_ms(start):
-    a, b = start("--policy", "4"), start("--policy", "4")
+def test_soft_gives_a_share_back_within_100_ms(start_run):
+    a, b = start_run("--policy", "4"), start_run("--policy", "4")
     took = []
     for _ in range(8):
         work(a)
@@ -201,8 +152,8 @@ def test_soft_gives_a_share_back_within_100_ms(start):
 
 @pytest.mark.parametrize("victim", ["program", "keeper", "both"])
 @pytest.mark.waits
-def test_who_is_killed_gives_back_within_a_second_and_a_run_goes_on_without_its_keeper(start, victim):
-    a, b = start("--policy", "1"), start("--policy", "1")
+def test_who_is_killed_gives_back_within_a_second_and_a_run_goes_on_without_its_keeper(start_run, victim):
+    a, b = start_run("--policy", "1"), start_run("--policy", "1")
     settles([500000, 500000], a, b)
     if victim != "program":
         os.kill(b.keeper(), signal.SIGKILL)
@@ -213,8 +164,8 @@ def test_who_is_killed_gives_back_within_a_second_and_a_run_goes_on_without_its_
         settles([WHOLE], a, within=1.3)
 
 
-def test_hostile_files_of_other_runs_disturb_nobody(machine, start):
-    a, b, c = (start("--policy", "4") for _ in range(3))
+def test_hostile_files_of_other_runs_disturb_nobody(machine, start_run):
+    a, b, c = (start_run("--policy", "4") for _ in range(3))
     os.truncate(b.folder / "usage", 10)
     keeper, end, random = a.keeper(), time.monotonic() + 3, Random(5)
     while time.monotonic() < end:
@@ -236,9 +187,9 @@ def test_hostile_files_of_other_runs_disturb_nobody(machine, start):
 
 # ---- what people see ----
 
-def test_ps_shows_computing_power(machine, start):
-    run = start("--core", "30", "--gpu", "0")
-    free = start("--gpu", "1")
+def test_ps_shows_computing_power(machine, start_run):
+    run = start_run("--core", "30", "--gpu", "0")
+    free = start_run("--gpu", "1")
     rows = [line.split(None, 6) for line in machine.ps().splitlines()]
     assert rows[0] == ["PID", "USER", "GPU", "GRANTED", "USED", "CORE", "PROGRAM"]
     assert {row[0]: row[5] for row in rows[1:]} == {str(run.process.pid): "30%", str(free.process.pid): "-"}
@@ -270,9 +221,9 @@ spin(1000, lambda: ok(launch(f)), 200)
 """
 
 
-def spins(machine, start, *args):
+def spins(machine, start_run, *args):
     text = sim_cuda.PRELUDE + WORK + textwrap.dedent(SPIN)
-    return start(*args, program=(sys.executable, "-c", text, "libcuda.so.1"), mem="1000MiB")
+    return start_run(*args, program=(sys.executable, "-c", text, "libcuda.so.1"), mem="1000MiB")
 
 
 def used(machine, runs, seconds):
@@ -289,8 +240,8 @@ def used(machine, runs, seconds):
 
 @pytest.mark.alone
 @pytest.mark.plain    # what programs reach in a time
-def test_programs_have_their_shares(machine, start):
-    runs = [spins(machine, start, "--core", core) for core in ("30", "50")]
+def test_programs_have_their_shares(machine, start_run):
+    runs = [spins(machine, start_run, "--core", core) for core in ("30", "50")]
     time.sleep(1)
     got = used(machine, runs, 3)
     print("\n30 and 50 %:", got)
@@ -299,9 +250,9 @@ def test_programs_have_their_shares(machine, start):
 
 @pytest.mark.alone
 @pytest.mark.plain    # what programs reach in a time
-def test_nobody_is_stuck_whoever_is_killed(machine, start):
+def test_nobody_is_stuck_whoever_is_killed(machine, start_run):
     random = Random(11)
-    runs = [spins(machine, start, "--weight", weight) for weight in ("1", "1", "2")]
+    runs = [spins(machine, start_run, "--weight", weight) for weight in ("1", "1", "2")]
     for _ in range(6):
         victim = random.randrange(3)
         if random.random() < 0.5:
@@ -310,12 +261,12 @@ def test_nobody_is_stuck_whoever_is_killed(machine, start):
                 os.kill(keeper, signal.SIGKILL)
         else:
             runs[victim].end()
-            runs[victim] = spins(machine, start, "--weight", "2" if victim == 2 else "1")
+            runs[victim] = spins(machine, start_run, "--weight", "2" if victim == 2 else "1")
         time.sleep(random.random() * 0.5)
         assert all(share > 0.1 for share in used(machine, runs, 0.5))
     for i, weight in enumerate(("1", "1", "2")):    # keepers for all
         runs[i].end()
-        runs[i] = spins(machine, start, "--weight", weight)
+        runs[i] = spins(machine, start_run, "--weight", weight)
     time.sleep(1.5)
     got = used(machine, runs, 2)
     assert near(got, [0.25, 0.25, 0.5]), got

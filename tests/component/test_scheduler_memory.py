@@ -6,11 +6,10 @@ import time
 
 import pytest
 
-import test_scheduler
 from agent_fixture import SANITIZED
 from fake_apiserver import wait_for
+from scheduler_fixture import gpu_node
 
-api, start, gpu_node = test_scheduler.api, test_scheduler.start, test_scheduler.gpu_node
 DECISIONS, CHANGES = 8 << 20, 8 << 20    # what each ring may hold, of src/scheduler/recorder.h and journal.h
 
 

@@ -1,5 +1,4 @@
 """What ration-scheduler makes of what the nodes' agents say: serving, their Leases, and what outlives its pod."""
-import datetime
 import json
 import os
 import pathlib
@@ -9,24 +8,10 @@ import time
 import pytest
 
 from fake_apiserver import wait_for
-from test_scheduler import api, gpu_node, start  # noqa: F401  (fixtures)
+from leases import RUNNING, annotate, lease, now
+from scheduler_fixture import gpu_node
 
 NOT_SERVING = "GPU node's agent is not serving"
-RUNNING = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
-
-
-def annotate(api, node, **annotations):
-    api.patch("nodes", node, {"metadata": {"annotations": {f"ration.dev/{k}": v for k, v in annotations.items()}}})
-
-
-def now():
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def lease(api, node, duration):
-    api.create("leases", {"metadata": {"name": f"ration-agent-{node}", "namespace": "kube-system",
-                                       "labels": {"ration.dev/lease": "agent"}},
-                          "spec": {"holderIdentity": node, "leaseDurationSeconds": duration, "renewTime": now()}})
 
 
 def renew(api, node):

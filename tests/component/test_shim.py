@@ -1,46 +1,18 @@
 """The substitutes for the driver's libraries by themselves: what they export, how they pass calls on, and how they
 behave where there is no grant. The driver behind them is one that does nothing (fake_driver.py)."""
 import importlib.util
-import os
-import pathlib
 import re
 import subprocess
-import sys
-import textwrap
 
 import pytest
 
 import fake_driver
 import grants
+from shim_programs import (
+    BUILD, CARD, LIBRARIES, SHIM, hooked, needs_no_grant_here, nvml_granted, python, succeeds, with_driver)
 
-BUILD = pathlib.Path(os.environ["RATION_BUILD"])
-SHIM = BUILD / "src/shim"
-LIBRARIES = ["libcuda.so.1", "libnvidia-ml.so.1"]
-CARD = ("GPU-00000000-0000-0000-0000-00000000000a", "00000000:00:09.0", 2154 << 20, 16160 << 20)
 NO_DEVICE, NOT_INITIALIZED, NOT_FOUND, NOT_SUPPORTED = 100, 3, 500, 801
-needs_no_grant_here = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
 pytestmark = needs_no_grant_here
-
-
-def python(code, grant=None, env=None, **kwargs):
-    """Runs a script with `cuda` and `ml` loaded from the shim, in a process of its own."""
-    prelude = f"""
-        import ctypes, os, sys, threading
-        from ctypes import *
-        cuda = CDLL({str(SHIM / 'libcuda.so.1')!r}, use_errno=True)
-        ml = CDLL({str(SHIM / 'libnvidia-ml.so.1')!r}, use_errno=True)
-        """
-    full = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | (env or {})
-    if grant:
-        full["RATION_GRANT"] = str(grant)
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code)], env=full, text=True,
-                          capture_output=True, timeout=60, **kwargs)
-
-
-def succeeds(*args, **kwargs):
-    result = python(*args, **kwargs)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +22,8 @@ def plain(tmp_path_factory):
     return grants.write(folder, *[fake_driver.build(folder, name) for name in LIBRARIES], [CARD])
 
 
-def with_driver(tmp_path, source, **more):
-    cuda = fake_driver.build(tmp_path, "libcuda.so.1", source, **more)
-    return grants.write(tmp_path, cuda, cuda, [CARD])
-
-
 def readelf(*flags):
     return subprocess.run(["readelf", *flags], capture_output=True, text=True, check=True).stdout
-
-
-def hooked(library):
-    rows = re.findall(r"^(?:HOOK|DENY)_(CUDA|NVML)\((\w+)", (fake_driver.ROOT / "src/shim/hooks.def").read_text(), re.M)
-    return {name for kind, name in rows if kind == ("CUDA" if "cuda" in library else "NVML")}
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -352,14 +314,6 @@ def test_the_keeper_is_called_when_the_driver_takes_memory_that_no_call_shows(tm
     assert wanted() == 1
 
 
-def nvml_granted(tmp_path, *indices, pids=(), limit=2154 << 20, charged=0):
-    ml = fake_driver.build(tmp_path, "libnvidia-ml.so.1", fake_driver.NVML_CARDS)
-    grant = grants.write(tmp_path, ml, ml, [(fake_driver.uuid(i), f"00000000:{i:02x}:00.0", limit, 16160 << 20)
-                                            for i in indices])
-    grants.charge(tmp_path / "usage", 0, charged, pids)
-    return grant
-
-
 def test_nvml_shows_granted_cards_only_in_the_order_of_the_grant(tmp_path):
     succeeds("""
         n, d, i = c_uint(), c_void_p(), c_uint()
@@ -570,8 +524,6 @@ def test_stubs_are_made_for_arm64_too(tmp_path):
     subprocess.run([*compiler.split(), "-c", "-I", source, BUILD / "src/shim/libcuda-stubs.S", "-o",
                     tmp_path / "stubs.o"], check=True)
     assert (tmp_path / "stubs.o").stat().st_size > 729 * 16
-
-
 
 
 VERDICTS = fake_driver.ROOT / "src/shim/verdicts.py"

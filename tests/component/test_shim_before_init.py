@@ -10,9 +10,8 @@ import sys
 import pytest
 
 import fake_driver
-from test_run import machine    # noqa: F401 (fixture)
-from test_shim import hooked
-from test_sim import NEWEST
+from driver_tree import NEWEST
+from shim_programs import hooked
 
 pytestmark = [pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant"),
               pytest.mark.plain,    # the sanitizer answers for the driver
@@ -55,7 +54,7 @@ def answers(library, names, env, command=(), prepare=""):
     return json.loads(done.stdout)
 
 
-def differences(machine, library, args, prepare=""):    # noqa: F811
+def differences(machine, library, args, prepare=""):
     names = hooked(library) - NO_NUMBER
     if library != "libcuda.so.1":
         names = {name for name in names if name in hooks_only()}
@@ -75,16 +74,16 @@ def hooks_only():
 
 
 @pytest.mark.parametrize("args", [[], ["--core", "30"]], ids=["memory", "computing power"])
-def test_cuda_before_cuinit(machine, args):    # noqa: F811
+def test_cuda_before_cuinit(machine, args):
     assert differences(machine, "libcuda.so.1", args) == {}
 
 
-def test_nvml_before_nvmlinit(machine):    # noqa: F811
+def test_nvml_before_nvmlinit(machine):
     assert differences(machine, "libnvidia-ml.so.1", []) == {}
 
 
 @pytest.mark.parametrize("args", [[], ["--core", "30"]], ids=["memory", "computing power"])
-def test_cuda_without_a_context(machine, args):    # noqa: F811
+def test_cuda_without_a_context(machine, args):
     """Each child starts the driver itself: one that was forked afterwards may not use it. NULL only: with another pointer
     that leads nowhere the driver may read it, too."""
     prepare = "values = [0]\nfork = os.fork\nos.fork = lambda: fork() or (lib.cuInit(0), 0)[1]"

@@ -9,9 +9,8 @@ import pytest
 
 import fake_driver
 from agent_fixture import wait_for
-from test_run import LAYERS, as_nobody, keeper_of, machine    # noqa: F401 (fixture)
-from test_run_loading import needs_musl, version
-from test_run_mounts import as_root
+from run_machine import LAYERS, as_nobody, as_root, keeper_of
+from run_programs import needs_musl, version
 
 pytestmark = [pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant"),
               pytest.mark.plain]    # a program of C cannot load a sanitized driver
@@ -41,7 +40,7 @@ int main(void)
 
 
 @pytest.fixture
-def newer(machine):    # noqa: F811
+def newer(machine):
     """The machine with such a libcuda, and programs that are linked with it."""
     uuid = machine.tree.uuids()[0].removeprefix("GPU-").replace("-", "")
     fill = "".join(f"u[{i}] = 0x{uuid[2 * i:2 * i + 2]};" for i in range(16))
@@ -91,7 +90,7 @@ def test_what_looks_a_new_function_up_finds_it(newer, layer):
     assert done.stdout.split() == ["0", "97", "801", "False", "4"], done.stderr
 
 
-def no_exec(machine, *program, within=()):    # noqa: F811
+def no_exec(machine, *program, within=()):
     """The folder of the runs as /run is on Debian: nothing there can be executed."""
     mount = 'mount -t tmpfs -o noexec,mode=1777 tmpfs "$0" && exec "$@"'
     return as_root(machine, "unshare", "-m", "--propagation", "private", "sh", "-c", mount, machine.runs, *program)
@@ -110,7 +109,7 @@ def test_a_folder_from_which_nothing_is_executed(newer):
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_driver_that_is_known_needs_no_files_of_its_own(machine, layer):    # noqa: F811
+def test_a_driver_that_is_known_needs_no_files_of_its_own(machine, layer):
     done = machine.run("sh", "-c", "ls $(dirname $RATION_GRANT)", args=["--layer", layer])
     assert "grant" in done.stdout and "shim" not in done.stdout.split()
 

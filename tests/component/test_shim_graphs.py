@@ -1,10 +1,8 @@
 """Graphs that allocate on several GPUs, in memory of the machine and in nested graphs: each GPU is charged what its nodes take."""
 import pytest
 
-from shim_memory import _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_shim_memory_pools import POOLS
-from test_sim import tree  # noqa: F401 (fixture)
+from shim_programs import needs_no_grant_here
+from shim_scripts import POOLS
 
 pytestmark = needs_no_grant_here
 

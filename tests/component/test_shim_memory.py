@@ -1,9 +1,8 @@
 """Linear memory under a limit: what the simulated driver takes is what the shim charges, to the byte."""
 import grants
-from shim_memory import MIB, _granted  # noqa: F401 (fixture)
+from shim_memory import MIB
+from shim_programs import needs_no_grant_here
 from sim_cuda import finish
-from test_shim import needs_no_grant_here
-from test_sim import tree  # noqa: F401 (fixture)
 
 pytestmark = needs_no_grant_here
 

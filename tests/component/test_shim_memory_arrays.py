@@ -1,34 +1,10 @@
 """Arrays under a limit. Where small ones are cannot be seen from outside: they may be charged more than they take, and not less."""
 import pytest
 
-from shim_memory import _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_sim import tree  # noqa: F401 (fixture)
+from shim_programs import needs_no_grant_here
+from shim_scripts import ARRAYS
 
 pytestmark = needs_no_grant_here
-
-ARRAYS = """
-class D2(Structure):
-    _fields_ = [("Width", c_size_t), ("Height", c_size_t), ("Format", c_int), ("NumChannels", c_uint)]
-
-class D3(Structure):
-    _fields_ = [("Width", c_size_t), ("Height", c_size_t), ("Depth", c_size_t), ("Format", c_int), ("NumChannels", c_uint),
-                ("Flags", c_uint)]
-
-class D3v1(Structure):
-    _fields_ = [(n, c_uint) for n in ("Width", "Height", "Depth", "Format", "NumChannels", "Flags")]
-
-FLOAT, BYTE, LAYERED, CUBEMAP, SPARSE = 0x20, 1, 1, 4, 0x40
-
-def array(*d):
-    handle = c_void_p()
-    kind, function = (D2, "cuArrayCreate_v2") if len(d) == 4 else (D3, "cuArray3DCreate_v2")
-    result = getattr(cu, function)(byref(handle), byref(kind(*d)))
-    return handle if result == OK else result
-
-def destroy(handle):
-    ok(cu.cuArrayDestroy(handle))
-"""
 
 
 def test_arrays_of_two_and_three_dimensions(granted):

@@ -7,12 +7,10 @@ import time
 
 import pytest
 
-from shim_memory import MIB, _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_shim_memory_arrays import ARRAYS
-from test_shim_memory_pools import POOLS
-from test_shim_memory_virtual import VIRTUAL
-from test_sim import run, tree  # noqa: F401 (fixture)
+from driver_tree import run
+from shim_memory import MIB
+from shim_programs import needs_no_grant_here
+from shim_scripts import ARRAYS, POOLS, VIRTUAL
 
 pytestmark = [needs_no_grant_here, pytest.mark.once]
 

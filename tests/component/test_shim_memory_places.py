@@ -2,10 +2,10 @@
 is charged, or refused."""
 import pytest
 
-from shim_memory import MIB, Granted, _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_shim_memory_pools import POOLS
-from test_sim import NEWEST, RATION_SIM, tree  # noqa: F401 (fixture)
+from driver_tree import NEWEST, RATION_SIM
+from shim_memory import MIB, Granted
+from shim_programs import needs_no_grant_here
+from shim_scripts import POOLS
 
 pytestmark = needs_no_grant_here
 

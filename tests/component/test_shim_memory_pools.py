@@ -1,47 +1,11 @@
 """Stream-ordered memory and graphs' memory under a limit: what the driver has reserved is what is charged."""
 import pytest
 
-from shim_memory import MIB, _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_sim import tree  # noqa: F401 (fixture)
+from shim_memory import MIB
+from shim_programs import needs_no_grant_here
+from shim_scripts import GRAPHS, MANY, POOLS
 
 pytestmark = needs_no_grant_here
-
-POOLS = """
-class Location(Structure):
-    _fields_ = [("type", c_int), ("id", c_int)]
-
-class PoolProps(Structure):
-    _fields_ = [("allocType", c_int), ("handleTypes", c_int), ("location", Location), ("security", c_void_p),
-                ("maxSize", c_size_t), ("usage", c_ushort), ("reserved", c_ubyte * 54)]
-
-THRESHOLD = 4
-
-def new_pool(device=0):
-    pool = c_void_p()
-    ok(cu.cuMemPoolCreate(byref(pool), byref(PoolProps(1, 0, Location(1, device)))))
-    return pool
-
-def take(size, stream=None, pool=None):
-    p = c_uint64()
-    result = cu.cuMemAllocFromPoolAsync(byref(p), c_size_t(size), pool, stream) if pool else \
-        cu.cuMemAllocAsync(byref(p), c_size_t(size), stream)
-    return p if result == OK else result
-
-def give(p, stream=None):
-    ok(cu.cuMemFreeAsync(p, stream))
-
-def sync():
-    ok(cu.cuCtxSynchronize())
-
-def keep(pool, size):
-    ok(cu.cuMemPoolSetAttribute(pool, THRESHOLD, byref(c_uint64(size))))
-
-def default_pool():
-    pool = c_void_p()
-    ok(cu.cuDeviceGetDefaultMemPool(byref(pool), 0))
-    return pool
-"""
 
 
 def test_a_pool_is_charged_by_what_it_reserves(granted):
@@ -217,24 +181,6 @@ def test_a_killed_process_leaves_nothing_of_its_pools(granted):
 
 # Graphs
 
-GRAPHS = POOLS + """
-def begin_capture(stream):
-    ok(cu.cuStreamBeginCapture_v2(stream, 0))
-
-def end_capture(stream):
-    graph = c_void_p()
-    ok(cu.cuStreamEndCapture(stream, byref(graph)))
-    return graph
-
-def instantiate(graph):
-    handle = c_void_p()
-    ok(cu.cuGraphInstantiateWithFlags(byref(handle), graph, c_uint64(0)))
-    return handle
-
-def trim():
-    ok(cu.cuDeviceGraphMemTrim(0))
-"""
-
 
 def test_a_captured_allocation_is_charged_when_it_is_launched(granted):
     granted.script(GRAPHS, """
@@ -329,23 +275,6 @@ def test_a_launch_that_does_not_fit_is_out_of_memory_and_later_runs(granted):
         trim()
         alloc(1200 * MiB)
     """)
-
-
-MANY = """
-    stream = out("cuStreamCreate", c_void_p, 1)
-
-    def capture(freed):
-        begin_capture(stream)
-        p = take(300 * MiB, stream)
-        if freed:
-            give(p, stream)
-        return instantiate(end_capture(stream))
-
-    def launch(run, function="cuGraphLaunch"):
-        r = getattr(cu, function)(run, stream)
-        ok(cu.cuStreamSynchronize(stream))
-        return r
-"""
 
 
 def test_graphs_whose_memory_lives_on_take_the_limit_and_no_more(granted):

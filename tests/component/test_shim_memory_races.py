@@ -2,10 +2,8 @@
 happens each time."""
 import pytest
 
-from shim_memory import _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_shim_memory_pools import GRAPHS, MANY
-from test_sim import tree  # noqa: F401 (fixture)
+from shim_programs import needs_no_grant_here
+from shim_scripts import GRAPHS, MANY
 
 pytestmark = [needs_no_grant_here, pytest.mark.once]
 

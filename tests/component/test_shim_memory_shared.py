@@ -8,9 +8,10 @@ import textwrap
 
 import pytest
 
-from test_run import CUDA, machine, pytestmark  # noqa: F401 (fixture; no tests where the machine has a grant)
-from test_sim import run as run_checked
+from driver_tree import run as run_checked
+from run_machine import CUDA, needs_no_grant_here
 
+pytestmark = needs_no_grant_here
 COMMON = """
     import signal, socket
     MiB = 1 << 20

@@ -1,42 +1,9 @@
 """Virtual memory management under a limit: physical memory is charged once, for as long as anything refers to it."""
-from shim_memory import MIB, _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_sim import tree  # noqa: F401 (fixture)
+from shim_memory import MIB
+from shim_programs import needs_no_grant_here
+from shim_scripts import VIRTUAL
 
 pytestmark = needs_no_grant_here
-
-VIRTUAL = """
-class Location(Structure):
-    _fields_ = [("type", c_int), ("id", c_int)]
-
-class Prop(Structure):
-    _fields_ = [("type", c_int), ("handles", c_int), ("location", Location), ("win32", c_void_p), ("flags", c_ubyte * 8)]
-
-class Access(Structure):
-    _fields_ = [("location", Location), ("flags", c_int)]
-
-DEVICE, HOST, FD = 1, 2, 1
-
-def create(size, device=0, kind=DEVICE, handles=0):
-    handle = c_uint64()
-    result = cu.cuMemCreate(byref(handle), c_size_t(size), byref(Prop(1, handles, Location(kind, device))), c_uint64(0))
-    return handle if result == OK else result
-
-def release(handle):
-    ok(cu.cuMemRelease(handle))
-
-def reserve(size):
-    return out("cuMemAddressReserve", c_uint64, c_size_t(size), c_size_t(0), c_uint64(0), c_uint64(0))
-
-def at(address, offset):
-    return c_uint64(address.value + offset)
-
-def map_at(address, size, handle):
-    ok(cu.cuMemMap(address, c_size_t(size), c_size_t(0), handle, c_uint64(0)))
-
-def unmap(address, size):
-    ok(cu.cuMemUnmap(address, c_size_t(size)))
-"""
 
 
 def test_created_memory_is_charged_until_it_is_released(granted):

@@ -2,7 +2,7 @@
 goes around a hook."""
 import fake_driver
 import grants
-from test_shim import needs_no_grant_here, succeeds, with_driver
+from shim_programs import needs_no_grant_here, succeeds, with_driver
 
 pytestmark = needs_no_grant_here
 

@@ -1,13 +1,13 @@
 """Who is on a GPU, as the substitute for NVML tells it: over drivers with each layout of the lists, and by name."""
-import os
 import subprocess
 
 import pytest
 
 import fake_driver
 import grants
-from test_shim import BUILD, nvml_granted, pytestmark, succeeds    # noqa: F401 (mark)
+from shim_programs import BUILD, needs_no_grant_here, succeeds
 
+pytestmark = needs_no_grant_here
 WIDE = BUILD / "tests/unit/nvml-wide.so"
 SANITIZED = b"libasan.so" in WIDE.read_bytes()
 

@@ -3,7 +3,7 @@ import subprocess
 
 import fake_driver
 import grants
-from test_shim import CARD, SHIM, needs_no_grant_here, succeeds
+from shim_programs import CARD, SHIM, needs_no_grant_here, succeeds
 
 pytestmark = needs_no_grant_here
 

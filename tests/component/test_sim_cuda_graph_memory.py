@@ -2,8 +2,6 @@
 import pytest
 
 from sim_cuda import script
-from test_sim import tree  # noqa: F401 (fixture)
-from test_sim_cuda import card  # noqa: F401 (fixture)
 
 GRAPHS = """
 context()

@@ -1,7 +1,6 @@
 """libnvidia-ml.so.1 as its clients in other languages see it: by ctypes, with the layouts that NVIDIA's own Python
 bindings declare. Each script runs in a process of its own, as the library finds its tree by its own path."""
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
@@ -9,7 +8,7 @@ import textwrap
 import pytest
 
 import cuda_clients
-from test_sim import BUILD, NEWEST, SYMBOLS, Tree, holders, run, tree  # noqa: F401 (fixtures)
+from driver_tree import NEWEST, SYMBOLS, run
 
 # Layouts as in nvidia-ml-py 13.615; GUARD bytes behind each buffer show a write past its end.
 PRELUDE = """

@@ -10,9 +10,8 @@ import time
 import pytest
 
 import sim_cuda
+from driver_tree import BUILD, RATION_SIM, run
 from sim_cuda import KERNELS, finish
-from test_sim import BUILD, RATION_SIM, run, tree  # noqa: F401 (fixture)
-from test_sim_cuda import card  # noqa: F401 (fixture)
 
 pytestmark = pytest.mark.alone
 

@@ -13,10 +13,8 @@ import time
 
 import pytest
 
-from agent_fixture import NODE, wait_for
-from test_power import BUILD, LIVE, STARTED, WAITED, Power
-from test_run import machine  # noqa: F401 (fixture)
-from test_run_power import start  # noqa: F401 (fixture)
+from agent_fixture import BUILD, NODE, wait_for
+from shares import LIVE, STARTED, WAITED, Power
 
 RATION = BUILD / "src/cli/ration"
 KUBECTL = pathlib.Path(__file__).parent.resolve() / "http_kubectl.py"
@@ -66,8 +64,8 @@ def test_without_a_run_that_is_said(top):
     assert (shown.returncode, shown.stdout) == (0, "No program runs under a grant of `ration run`.\n")
 
 
-def test_runs_are_shown_with_what_they_have_and_use(top, start):
-    one, other = start("--core", "30", mem="2154MiB"), start("--gpu", "1", mem="100MiB")
+def test_runs_are_shown_with_what_they_have_and_use(top, start_run):
+    one, other = start_run("--core", "30", mem="2154MiB"), start_run("--gpu", "1", mem="100MiB")
     counting = keep_counting(one, 6, **rates(started=0.24, waited=0.7))
     time.sleep(0.3)
     shown = top()
@@ -90,8 +88,8 @@ def test_runs_are_shown_with_what_they_have_and_use(top, start):
 
 @pytest.mark.alone    # what counts for the program has to get a processor all the time
 @pytest.mark.waits
-def test_what_a_shim_counts_wrongly_is_corrected_by_what_its_keeper_knows(top, start):
-    run = start("--core", "40")
+def test_what_a_shim_counts_wrongly_is_corrected_by_what_its_keeper_knows(top, start_run):
+    run = start_run("--core", "40")
     os.kill(run.keeper(), signal.SIGKILL)
     with open(run.folder / "grant", "r+b") as file:
         file.seek(LIVE + 40)
@@ -103,8 +101,8 @@ def test_what_a_shim_counts_wrongly_is_corrected_by_what_its_keeper_knows(top, s
     assert abs(holder["coreUsed"] - 0.4) < 0.04
 
 
-def test_names_of_programs_do_not_command_the_terminal(top, start):
-    start("--core", "5", program=("sh", "-c", "echo ready; exec sleep 100 # \x1b[2J\"\\\n\t\x07 end"))
+def test_names_of_programs_do_not_command_the_terminal(top, start_run):
+    start_run("--core", "5", program=("sh", "-c", "echo ready; exec sleep 100 # \x1b[2J\"\\\n\t\x07 end"))
     shown = top("--once").stdout
     assert not set(shown) & set("\x1b\x07\t") and 'sleep 100 # ?[2J"\\?' in shown
     assert len(shown.splitlines()) == 3
@@ -112,8 +110,8 @@ def test_names_of_programs_do_not_command_the_terminal(top, start):
     assert name.endswith("# \x1b[2J\"\\\n\t\x07 end")
 
 
-def test_numbers_that_go_back_are_not_shown_as_use(top, start):
-    run = start("--core", "50")
+def test_numbers_that_go_back_are_not_shown_as_use(top, start_run):
+    run = start_run("--core", "50")
     run.count(more=1 << 62)
     shown = subprocess.Popen([RATION, "top", "--once"], env=top.env, stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
@@ -162,11 +160,11 @@ class Terminal:
 
 
 @pytest.mark.parametrize("end", ["q", "\x03", signal.SIGTERM])
-def test_the_table_lives_until_it_is_ended_and_the_terminal_is_as_before(top, start, end):
-    first = start("--core", "30")
+def test_the_table_lives_until_it_is_ended_and_the_terminal_is_as_before(top, start_run, end):
+    first = start_run("--core", "30")
     terminal = Terminal(top.env)
     terminal.reads(lambda seen: "30%" in seen and f"{first.process.pid} sh" in seen)
-    second = start("--core", "45")
+    second = start_run("--core", "45")
     terminal.reads(lambda seen: "45%" in seen and f"{second.process.pid} sh" in seen)
     frames = terminal.seen.count("\x1b[H")
     terminal.reads(lambda seen: seen.count("\x1b[H") >= frames + 2)

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+from explanations import known
 from fake_apiserver import wait_for
-from test_history import SEED, replay, save, sums
-from test_inspect import cluster, node  # noqa: F401: cluster is a fixture
-from test_scheduler import api, gpu_node, placement_of, start  # noqa: F401: fixtures
-from test_why import known, person  # noqa: F401: person is a fixture
+from histories import SEED, replay, save, sums
+from listings import node
+from scheduler_fixture import gpu_node, placement_of
 
 # nvidia-smi topo -m: DGX-1 with V100s, and eight cards on four PCIe switches of two processors
 DGX1 = """X NV1 NV1 NV2 NV2 SYS SYS SYS

@@ -11,7 +11,7 @@ import yaml
 
 from agent_fixture import BUILD, World, mounts_below, wait_for
 from fake_apiserver import FakeApiServer
-from test_rights import RULE, used
+from rights import RULE, used
 
 AGENT, SCHEDULER = BUILD / "src/agent/ration-agent", BUILD / "src/scheduler/ration-scheduler"
 CHARTS = pathlib.Path(__file__).resolve().parents[2] / "deploy/charts"

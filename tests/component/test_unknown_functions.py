@@ -8,11 +8,12 @@ import pytest
 
 import doctor_report
 from agent_fixture import wait_for
-from cgpu_node import in_service, isolated, not_ready, problem, pytestmark, start, version_of, versions  # noqa: F401
+from cgpu_node import in_service, isolated, needs_root, not_ready, problem, start, version_of, versions
+from doctor_host import LIBRARIES
 from isolated import Node
-from test_doctor_node import LIBRARIES, node  # noqa: F401 (fixture)
-from test_metrics import agent_page
+from metrics_page import agent_page
 
+pytestmark = needs_root
 SHIM_PATH = "run/ration/shim/0123456789abcdef/libcuda.so.1"
 REASON = "GPUDriverUnknownFunctions"
 
@@ -22,14 +23,14 @@ def library(path, source):
     subprocess.run(["cc", "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
 
 
-def compared(node, driver, shim):
+def compared(host, driver, shim):
     """The findings about unknown functions, of a driver and a shim with these functions."""
-    library(node.root / LIBRARIES / "libcuda.so.535.104.05", driver)
-    library(node.root / SHIM_PATH, shim)
-    return [(severity, what) for _, severity, _, what, _ in node.examine()[1] if "does not know" in what]
+    library(host.root / LIBRARIES / "libcuda.so.535.104.05", driver)
+    library(host.root / SHIM_PATH, shim)
+    return [(severity, what) for _, severity, _, what, _ in host.examine()[1] if "does not know" in what]
 
 
-def test_doctor_names_the_functions_that_the_shim_lacks(node):
+def test_doctor_names_the_functions_that_the_shim_lacks(host):
     driver = """
 int cuInit(void) { return 0; }
 int cuNewB(void) { return 0; }
@@ -42,32 +43,32 @@ __attribute__((visibility("hidden"))) int cuHiddenToo(void) { return cuHidden();
 extern int cuNotHere(void);
 int cuUses(void) { return cuNotHere(); }
 """
-    found = compared(node, driver, "int cuInit(void) { return 0; } int cuUses(void) { return 0; }")
+    found = compared(host, driver, "int cuInit(void) { return 0; } int cuUses(void) { return 0; }")
     assert len(found) == 1 and found[0][0] == "warning"
     assert "the driver 535.104.05 has 2 functions of libcuda.so" in found[0][1] and ": cuNewA, cuNewB;" in found[0][1]
 
 
-def test_a_function_that_the_shim_only_passes_on_is_none_that_it_knows(node):
+def test_a_function_that_the_shim_only_passes_on_is_none_that_it_knows(host):
     """The agent names spare entries of the shim after them; these are weak."""
     shim = "int cuInit(void) { return 0; } __attribute__((weak)) int cuNew(void) { return 0; }"
-    found = compared(node, "int cuInit(void) { return 0; } int cuNew(void) { return 0; }", shim)
+    found = compared(host, "int cuInit(void) { return 0; } int cuNew(void) { return 0; }", shim)
     assert len(found) == 1 and "has 1 functions of libcuda.so" in found[0][1] and "cuNew;" in found[0][1]
 
 
-def test_doctor_has_nothing_to_say_of_an_older_driver(node):
-    assert compared(node, "int cuInit(void) { return 0; }", "int cuInit(void) { return 0; } int cuNew(void) { return 0; }") == []
+def test_doctor_has_nothing_to_say_of_an_older_driver(host):
+    assert compared(host, "int cuInit(void) { return 0; }", "int cuInit(void) { return 0; } int cuNew(void) { return 0; }") == []
 
 
-def test_many_names_are_cut(node):
+def test_many_names_are_cut(host):
     driver = "".join(f"int cuNew{i:04}(void) {{ return 0; }}\n" for i in range(3000))
-    found = compared(node, driver, "int cuInit(void) { return 0; }")[0][1]
+    found = compared(host, driver, "int cuInit(void) { return 0; }")[0][1]
     assert "has 3000 functions" in found and "cuNew0000, cuNew0001" in found and len(found) < 700
 
 
-def test_a_damaged_file_is_no_driver_and_does_no_harm(node):
+def test_a_damaged_file_is_no_driver_and_does_no_harm(host):
     """Doctor reads what it finds below --root: each byte of the headers may be anything."""
-    path = node.root / LIBRARIES / "libcuda.so.535.104.05"
-    compared(node, "int cuNew(void) { return 0; }", "int cuInit(void) { return 0; }")
+    path = host.root / LIBRARIES / "libcuda.so.535.104.05"
+    compared(host, "int cuNew(void) { return 0; }", "int cuInit(void) { return 0; }")
     whole, random_ = path.read_bytes(), random.Random(5)
     sections = int.from_bytes(whole[40:48], "little")
     for i in range(60):
@@ -76,7 +77,7 @@ def test_a_damaged_file_is_no_driver_and_does_no_harm(node):
             at = random_.choice([random_.randrange(64), random_.randrange(sections, len(data))])
             data[at] = random_.choice([0, 1, 0x7f, 0x80, 0xff])
         path.write_bytes(data if i % 3 else data[:random_.randrange(len(data))])
-        result = node.doctor("-o", "json")
+        result = host.doctor("-o", "json")
         assert result.returncode in (0, 1) and "runtime error" not in result.stderr and "Sanitizer" not in result.stderr
         doctor_report.read(result)
 

@@ -4,7 +4,7 @@ import time
 import pytest
 
 from fake_apiserver import FOREVER, wait_for
-from test_scheduler import api, gpu_node, start  # noqa: F401  (fixtures)
+from scheduler_fixture import gpu_node
 
 
 def nudges(api, name):

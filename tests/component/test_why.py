@@ -7,47 +7,17 @@ import pathlib
 import re
 import socket
 import subprocess
-import urllib.parse
 
 import pytest
 
-import test_preempt
-import test_scheduler
+import preemptions
 from agent_fixture import SANITIZED
+from explanations import FAKE, RATION, ask, bound, by_name, gpu_pod, known
 from fake_apiserver import FOREVER, wait_for
-from test_preempt import fragmented, preempt, running
+from preemptions import fragmented, preempt, running
+from scheduler_fixture import gpu_node
 
 GANG, GANG_MIN = (f"pod-group.scheduling.sigs.k8s.io/{key}" for key in ("name", "min-available"))
-gpu_node, gpus = test_scheduler.gpu_node, test_scheduler.gpus
-BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
-RATION = BUILD / "src/cli/ration"
-FAKE = pathlib.Path(__file__).parent.resolve() / "fake_kubectl.py"
-
-
-api, start = test_scheduler.api, test_scheduler.start
-
-
-def ask(scheduler, name, namespace="default", **more):
-    query = urllib.parse.urlencode({"namespace": namespace, "name": name} | more)
-    status, body = scheduler.http("GET", "/why?" + query)
-    assert status == 200, body
-    return json.loads(body)
-
-
-def known(scheduler, name):
-    """The watch has told the scheduler of the pod."""
-    return wait_for(lambda: ask(scheduler, name).get("pod"), 5, f"{name} is known")
-
-
-def by_name(answer):
-    return {node["name"]: node for node in answer["nodes"]}
-
-
-def bound(scheduler, pod, nodes):
-    names = scheduler.filter(pod, nodes)["NodeNames"]
-    assert names, "it does not fit"
-    assert scheduler.bind(pod, names[0]) == ""
-    return names[0]
 
 
 def test_every_node_and_card_says_why_it_does_not_fit(api, start):
@@ -181,7 +151,7 @@ def test_the_verb_preempt_is_remembered_with_node_victims_and_why_not_elsewhere(
     victims = [running(api, "v-best", 8, 0, node="best", priority=1), running(api, "v-worse", 9, 0, node="worse", priority=5),
                running(api, "v-spare", 9, 0, node="spare"), running(api, "v-small", 5, 0, node="small")]
     scheduler = start()
-    big = test_preempt.pod(api, "big", 10, 1000)
+    big = preemptions.pod(api, "big", 10, 1000)
     answer = preempt(scheduler, big, best=[victims[0]], worse=[victims[1]], spare=[], small=[victims[3]])
     assert list(answer) == ["best"]
     decision, = ask(scheduler, "big")["decisions"]
@@ -200,7 +170,7 @@ def test_our_own_evictions_are_remembered_from_the_search_to_the_end(api, start)
     fragmented(api)
     scheduler = start()
     api.inject("POST", "/pods/v[012]/eviction$", times=FOREVER, status=429, message="Cannot evict pod: budget.")
-    big = test_preempt.pod(api, "big", 10, 1000)
+    big = preemptions.pod(api, "big", 10, 1000)
     scheduler.filter(big, ["n"])
     wait_for(lambda: api.pod("big")["status"].get("nominatedNodeName") == "n", 15)
     answer = preempt(scheduler, api.pod("big"), n=[api.pod("v0")])
@@ -229,7 +199,7 @@ def test_budgets_that_protect_everybody_are_remembered(api, start):
     api.create_budget("keep", {"app": "x"}, 0)
     scheduler = start()
     wait_for(lambda: api.watches() >= 3)
-    big = test_preempt.pod(api, "big", 10, 1000)
+    big = preemptions.pod(api, "big", 10, 1000)
 
     def search():
         scheduler.filter(big, ["n"])
@@ -321,48 +291,6 @@ def test_twenty_askers_do_not_disturb_filter_and_memory_stays_bounded(api, start
 
 
 # -- ration why
-
-
-class Person:
-    """Somebody with a shell: `ration` in front of a stand-in for kubectl."""
-
-    def __init__(self, directory, api):
-        self.path, self.api = directory / "world.json", api
-
-    def world(self, scheduler=None, leader="ack-co-scheduler-7c9f8d-x2x4z_6f1c", **more):
-        about = {"forward": scheduler.ports[0]} if scheduler else {}
-        about |= {"leader": leader} if leader is not None else {}
-        self.path.write_text(json.dumps({"nodes": [], "pods": self.api.list("pods")} | about | more))
-
-    def run(self, *argv, **environment):
-        pathlib.Path(f"{self.path}.log").unlink(missing_ok=True)
-        return subprocess.run([RATION, *argv], capture_output=True, text=True, timeout=60, check=False,
-                              env=os.environ | {"FAKE_KUBECTL": str(self.path), "KUBECTL": str(FAKE)} | environment)
-
-    def why(self, *argv):
-        done = self.run("why", *argv)
-        assert (done.returncode, done.stderr) == (0, ""), done
-        return done.stdout
-
-    def why_fails(self, *argv, **environment):
-        """The sentence."""
-        done = self.run("why", *argv, **environment)
-        assert (done.returncode, done.stdout) == (1, ""), done
-        assert done.stderr.startswith("ration: ") and done.stderr.count("\n") == 1, done.stderr
-        return done.stderr
-
-    def calls(self):
-        return [json.loads(line)["argv"] for line in open(f"{self.path}.log")]
-
-
-@pytest.fixture
-def person(tmp_path, api):
-    return Person(tmp_path, api)
-
-
-def gpu_pod(api, name, gpu_mem=None, scheduler="ack-co-scheduler", **more):
-    api.create_pod(name, gpu_mem=gpu_mem, **more)
-    return api.patch("pods", name, {"spec": {"schedulerName": scheduler}})
 
 
 def test_why_explains_a_waiting_pod_node_by_node_and_card_by_card(api, start, person):

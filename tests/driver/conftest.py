@@ -1,12 +1,15 @@
-"""Fixtures of the driver suite: NVIDIA's real libraries, or the reason why they are not here."""
+"""Fixtures of the driver suite: NVIDIA's real libraries, or the reason why they are not here; the simulated driver."""
 import os
 import pathlib
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "component"))    # grants.py
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "component"))    # its helpers
 import nvidia_libraries    # noqa: E402
+from driver_tree import temporary_tree    # noqa: E402
+from run_machine import temporary_machine    # noqa: E402
+from shim_memory import granted_cards    # noqa: E402
 
 BUILD = pathlib.Path(os.environ["RATION_BUILD"])
 
@@ -40,3 +43,23 @@ def site():
         except nvidia_libraries.Unreachable as error:
             pytest.skip(f"{name}: {error}")
     return fetch
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The folder of a simulated driver; tree.up() makes it."""
+    with temporary_tree(tmp_path) as tree:
+        yield tree
+
+
+@pytest.fixture
+def granted(tree, tmp_path):
+    """Two simulated GPUs of 16160 MiB with 2154 MiB and 1024 MiB granted."""
+    return granted_cards(tree, tmp_path)
+
+
+@pytest.fixture
+def machine():
+    """A machine for `ration run`."""
+    with temporary_machine() as made:
+        yield made

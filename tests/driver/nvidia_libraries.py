@@ -52,6 +52,10 @@ class Driver:
     @property
     def smi(self):
         return self.folder / "bin" / "nvidia-smi"
+FRAMEWORKS = {
+    # PyTorch brings its own runtime; CuPy calls the driver through one that is installed beside it.
+    "torch": ["torch==2.5.1", "numpy==1.26.4"], "cupy": ["cupy-cuda12x==13.6.0", "numpy==1.26.4"],
+}
 
 
 def cache():

@@ -12,6 +12,8 @@ SHIM = BUILD / "src/shim"
 CARD = ("GPU-00000000-0000-0000-0000-00000000000a", "00000000:00:09.0", 2154 << 20, 16160 << 20)
 SONAMES = ["libcuda.so.1", "libnvidia-ml.so.1"]
 WAYS = ["grant", "preloaded"]
+VERSIONS = [-1, 0, 1, 2000, 3020, 4000, 6050, 6999, 7000, 8000, 9000, 10000, 10020, 11000, 11020, 11040, 11060, 12000, 12020,
+            12040, 12050, 12080, 13000, 13040, 99999]
 
 
 def environment(driver, way, folder):
@@ -59,4 +61,3 @@ def exported(library):
 def base_name(symbol):
     """The name that cuGetProcAddress knows: without the marks of versions and of per-thread streams."""
     return re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", symbol)
-

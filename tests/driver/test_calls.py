@@ -2,10 +2,7 @@
 import pytest
 
 from known import judge
-from probes import WAYS, base_name, compared, environment, exported
-
-VERSIONS = [-1, 0, 1, 2000, 3020, 4000, 6050, 6999, 7000, 8000, 9000, 10000, 10020, 11000, 11020, 11040, 11060, 12000, 12020,
-            12040, 12050, 12080, 13000, 13040, 99999]
+from probes import VERSIONS, WAYS, base_name, compared, environment, exported
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from test_run import LAYERS, machine    # noqa: F401 (fixture)
-from test_runtimes import FRAMEWORKS
-from test_sim import BUILD, Tree
+from driver_tree import BUILD, Tree
+from nvidia_libraries import FRAMEWORKS
+from run_machine import LAYERS
 
 pytestmark = [pytest.mark.full,    # fetches gigabytes
               pytest.mark.plain,    # a sanitized driver cannot be loaded by PyTorch
@@ -52,7 +52,7 @@ print("more than there is", refused(100000))
 
 
 @pytest.fixture
-def runtime(site, machine, tmp_path):    # noqa: F811
+def runtime(site, machine, tmp_path):
     """A folder with PyTorch, and the runtime library for it. What runtime.c does not have says that it is not supported."""
     folder = site("torch", FRAMEWORKS["torch"])
     undefined = set()
@@ -79,7 +79,7 @@ def said(command, env):
 
 
 @pytest.mark.parametrize("allocator", ALLOCATORS)
-def test_it_finds_a_gpu_of_the_size_of_the_grant(machine, runtime, allocator):    # noqa: F811
+def test_it_finds_a_gpu_of_the_size_of_the_grant(machine, runtime, allocator):
     folder, library = runtime
     env = machine.env | {"PYTHONPATH": str(folder), "PYTORCH_CUDA_ALLOC_CONF": ALLOCATORS[allocator]}
     small = Tree(machine.runs.parent / "small")

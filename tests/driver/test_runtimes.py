@@ -3,6 +3,7 @@ import subprocess
 
 import pytest
 
+from nvidia_libraries import FRAMEWORKS
 from probes import WAYS, environment
 
 RUNTIMES = [("nvidia-cuda-runtime-cu11", "11.8.89"), ("nvidia-cuda-runtime-cu12", "12.0.146"),
@@ -32,10 +33,6 @@ say("cudaGetLastError")
 for code in range(0, 1001):
     print(code, rt.cudaGetErrorName(code), rt.cudaGetErrorString(code))
 """
-FRAMEWORKS = {
-    # PyTorch brings its own runtime; CuPy calls the driver through one that is installed beside it.
-    "torch": ["torch==2.5.1", "numpy==1.26.4"], "cupy": ["cupy-cuda12x==13.6.0", "numpy==1.26.4"],
-}
 PROGRAMS = {
     "torch": "import torch; print(torch.version.cuda, torch.cuda.is_available(), torch.cuda.device_count())\n"
              "try: torch.zeros(1, device='cuda')\nexcept Exception as e: print(type(e), str(e).splitlines()[0])",

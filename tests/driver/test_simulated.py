@@ -9,8 +9,7 @@ import pytest
 
 import grants
 from known import judge
-from probes import BUILD, SHIM, SONAMES, base_name, compared, exported
-from test_calls import VERSIONS
+from probes import BUILD, SHIM, SONAMES, VERSIONS, base_name, compared, exported
 
 VALID_CALLS = pathlib.Path(__file__).with_name("valid_calls.py")
 

@@ -6,8 +6,6 @@ import sys
 import pytest
 
 from probes import SHIM, WAYS, environment, exported
-from shim_memory import _granted  # noqa: F401 (fixture)
-from test_sim import tree  # noqa: F401 (fixture)
 
 UNSUPPORTED_DEVICE = 2    # NV_ENC_ERR_UNSUPPORTED_DEVICE
 

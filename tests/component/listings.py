@@ -1,0 +1,64 @@
+"""What the tests of listings share: nodes, pods and containers as the API server and kubectl return them."""
+import json
+import os
+import pathlib
+import subprocess
+
+BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve()
+PROGRAM = BUILD / "src/cli/kubectl-inspect-cgpu"
+FAKE = pathlib.Path(__file__).parent.resolve() / "fake_kubectl.py"
+
+
+def node(name, address, *mibs, unit=1024, mode="share", indices=None, allocatable=None, **annotations):
+    cards = [{"index": indices[i] if indices else i, "uuid": f"GPU-{name}-{i}", "model": "Tesla V100", "mib": mib,
+              "healthy": True} for i, mib in enumerate(mibs)]
+    notes = {"ration.dev/gpus": json.dumps(cards), "ration.dev/unit": str(unit), "ration.dev/mode": mode} if mibs else {}
+    addresses = [{"type": "Hostname", "address": name}]
+    if address:
+        addresses += [{"type": "InternalIP", "address": address}, {"type": "InternalIP", "address": "9.9.9.9"}]
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "annotations": notes | annotations},
+            "status": {"addresses": addresses, "allocatable": allocatable or {"cpu": "4"}}}
+
+
+def container(name, units):
+    return {"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}
+
+
+def pod(name, on, units, card=None, namespace="default", phase="Running", init=None, **annotations):
+    """On the node `on`, with the placement that ration-scheduler writes if card (a UUID) is given."""
+    spec = {"nodeName": on, "containers": [container("main", units)]}
+    placed = {"main": [{"uuid": card, "units": units}]}
+    if init:
+        spec["initContainers"] = [container("init", init)]
+        placed["init"] = [{"uuid": card, "units": init}]
+    notes = {"ration.dev/placement": json.dumps({"unit": 1024, "containers": placed})} if card else {}
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}",
+                         "annotations": notes | annotations},
+            "spec": spec, "status": {"phase": phase}}
+
+
+class Cluster:
+    def __init__(self, directory):
+        self.path = directory / "world.json"
+        self.set()
+
+    def set(self, nodes=(), pods=(), **more):
+        text = json.dumps({"nodes": list(nodes), "pods": list(pods)} | more)
+        temporary = self.path.with_suffix(".new")
+        temporary.write_text(text)
+        temporary.rename(self.path)
+
+    def environment(self, **more):
+        return os.environ | {"FAKE_KUBECTL": str(self.path), "KUBECTL": str(FAKE)} | more
+
+    def run(self, *args, **environment):
+        return subprocess.run([PROGRAM, *args], env=self.environment(**environment), capture_output=True, timeout=60)
+
+    def show(self, *args, **environment):
+        """Its output; nothing may be said on stderr."""
+        done = self.run(*args, **environment)
+        assert (done.returncode, done.stderr.decode()) == (0, "")
+        return done.stdout.decode()
+
+    def calls(self):
+        return [json.loads(line) for line in open(f"{self.path}.log")]

@@ -1,0 +1,85 @@
+"""ration-scheduler as kube-scheduler sees it: a real process, real sockets, a small API server; nodes with GPUs."""
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+from fake_apiserver import wait_for
+
+BUILD = pathlib.Path(os.environ.get("RATION_BUILD", "build"))
+READY_TIMEOUT = 20
+
+
+def gpus(*mibs, node="n"):
+    return json.dumps([{"index": i, "uuid": f"GPU-{node}-{i}", "model": "Simulated", "mib": mib, "healthy": True}
+                       for i, mib in enumerate(mibs)])
+
+
+def gpu_node(api, name, *mibs, policy="binpack", mode="share"):
+    return api.create_node(name, labels={"ack.node.gpu.placement": policy},
+                           annotations={"ration.dev/gpus": gpus(*mibs, node=name), "ration.dev/unit": "1024",
+                                        "ration.dev/mode": mode})
+
+
+class Scheduler:
+    def __init__(self, api, *options):
+        self.api, self.options = api, options
+        self.log = open(f"{api.kubeconfig()}.log", "a+")
+        self.start()
+
+    def start(self):
+        self.ports = None
+        at = self.log.seek(0, 2)
+        self.process = subprocess.Popen(
+            [BUILD / "src/scheduler/ration-scheduler", "--kubeconfig", self.api.kubeconfig(), "--listen",
+             "127.0.0.1:0", "--probes", "127.0.0.1:0", *self.options], stderr=self.log)
+        found = wait_for(lambda: re.search(r"verbs on port (\d+), probes on port (\d+)", self.text(at)),
+                         READY_TIMEOUT, "listening")
+        self.ports = int(found[1]), int(found[2])
+
+    def text(self, start=0):
+        with open(self.log.name) as f:
+            f.seek(start)
+            return f.read()
+
+    def stop(self, signo=signal.SIGTERM):
+        self.process.send_signal(signo)
+        return self.process.wait(10)
+
+    def http(self, method, path, body=None, port=0, timeout=15):
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=timeout)
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def verb(self, name, body):
+        status, answer = self.http("POST", "/" + name, json.dumps(body))
+        assert status == 200
+        return json.loads(answer)
+
+    def filter(self, pod, nodes):
+        return self.verb("filter", {"Pod": pod, "Nodes": None, "NodeNames": nodes})
+
+    def bind(self, pod, node):
+        meta = pod["metadata"]
+        return self.verb("bind", {"PodName": meta["name"], "PodNamespace": meta["namespace"],
+                                  "PodUID": meta["uid"], "Node": node})["Error"]
+
+    def inspect(self):
+        return json.loads(self.http("GET", "/inspect")[1])
+
+    def used(self):
+        return {node["name"]: [d["usedGPU"] for d in node["devs"]] for node in self.inspect()["nodes"]}
+
+    def ready(self):
+        return self.http("GET", "/readyz", port=1)[0] == 200
+
+
+def placement_of(api, name):
+    return json.loads(api.pod(name)["metadata"]["annotations"]["ration.dev/placement"])
