@@ -38,7 +38,15 @@ SKIPS = [
 
 
 def name_of(case, suite):
+    if case.get("classname") == "":    # a module that could not be collected, or is skipped as a whole
+        return f"{case.get('name').replace('.', '/')}.py"
     return f"{case.get('classname', suite).replace('.', '/')}.py::{case.get('name')}"
+
+
+def reason_of(skipped):
+    """Why pytest has skipped a test. Of a module it says ('the file', line, 'Skipped: the reason') in the element's text."""
+    whole = re.search(r"""['"]Skipped: (.*)['"]\)$""", skipped.text or "")
+    return whole[1] if whole and skipped.get("message") == "collection skipped" else skipped.get("message", "")
 
 
 def may_be_skipped(reason):
@@ -68,7 +76,7 @@ class Count:
                 self.failed.append(name)
             elif "skipped" not in kinds:
                 self.passed += 1
-            elif may_be_skipped(reason := kinds["skipped"].get("message", "")):
+            elif may_be_skipped(reason := reason_of(kinds["skipped"])):
                 self.skipped[reason] += 1
             else:
                 self.failed.append(f"{name} was skipped: {reason or 'without a reason'}")

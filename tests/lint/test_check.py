@@ -86,6 +86,19 @@ def test_whose_fixture_fails_once(ends_badly): assert pathlib.Path(__file__).wit
 """
 
 
+def test_a_module_that_is_skipped_as_a_whole_is_a_failure_unless_its_reason_is_known(check, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "test_passes.py").write_text("def test_that_passes(): pass\n")
+    for name, reason in (("purpose", "it's on purpose"), ("gpu", "no GPU: on purpose")):
+        (tmp_path / f"test_{name}.py").write_text(f'import pytest\npytest.skip("{reason}", allow_module_level=True)\n')
+    args, count = types.SimpleNamespace(k=None, ring="component", tenth=0), check.Count("component")
+    check.pytest("x", [tmp_path], tmp_path / "build", args, count, workers=2)
+    assert (count.passed, dict(count.skipped), count.flaky) == (1, {"no GPU: on purpose": 1}, [])
+    (failed,) = count.failed
+    assert failed.endswith("test_purpose.py was skipped: it's on purpose")
+
+
 def test_flaky_failed_and_skipped_tests_are_named_and_both_reports_stay(check, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(check, "ROOT", tmp_path)
     (tmp_path / "build").mkdir()
