@@ -27,6 +27,8 @@ def pytest_configure(config):
     for line in MARKS:
         name, meaning = line.split(maxsplit=1)
         config.addinivalue_line("markers", f"{name}: {meaning}")
+    # A fake API server or kubelet answers in threads of its own: one that failed there has not answered.
+    config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 def pytest_report_header():

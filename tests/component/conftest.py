@@ -1,4 +1,6 @@
 """The fixtures of the component tests. What they make is in the modules that are imported here."""
+import contextlib
+
 import pytest
 
 pytest.register_assert_rewrite("driver_cases", "driver_cases_clients", "driver_cases_memory", "driver_cases_work")
@@ -40,10 +42,9 @@ def start(api):
         wait_for(scheduler.ready, READY_TIMEOUT)
         return scheduler
     yield factory
-    for scheduler in started:
-        if scheduler.process.poll() is None:
-            status = scheduler.stop()
-            assert status == 0, scheduler.text()[-3000:]
+    with contextlib.ExitStack() as ends:    # each of them is stopped, whatever has become of another one
+        for scheduler in started:
+            ends.callback(scheduler.end)
 
 
 # --- the command line ---
@@ -119,10 +120,10 @@ def holders():
 
     yield start
     for process in started:
+        died = process.returncode is None and process.poll() is not None
         process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+        _, said = process.communicate()
+        assert not died, f"a holder has ended by itself, with {process.returncode}: {said}"
 
 
 # --- the shim ---
@@ -156,8 +157,10 @@ def through_the_shim(monkeypatch):
     monkeypatch.setattr(driver_cases, "start", start)
     yield
     for grant in made.values():
+        died = grant.keeper.poll()
         grant.keeper.kill()
         grant.keeper.wait()
+        assert died is None, f"the keeper has ended by itself, with {died}"
 
 
 # --- ration run ---

@@ -1,6 +1,7 @@
 """Programs in what the agent made for a container of an isolated node: real processes with the real shim on the simulated
 driver, in a mount namespace of their own. Where the kernel would show the container's cgroup, a folder of ours does
 (--proc): the tests need no cgroups."""
+import contextlib
 import os
 import pathlib
 import re
@@ -43,9 +44,10 @@ class Node(World):
         self.programs = []
 
     def __exit__(self, *details):
-        for program in self.programs:
-            program.end()
-        super().__exit__(*details)
+        with contextlib.ExitStack() as ends:
+            ends.push(super().__exit__)
+            for program in self.programs:
+                ends.callback(program.end)
 
     def put(self, pid, cgroup):
         """The process is in this cgroup."""
@@ -110,10 +112,14 @@ class Program:
         self.process.stdin.flush()
 
     def end(self):
+        """A program may have come to its end; that it crashed or failed is a failure, unless the test knows of it."""
+        status = 0 if self.process.returncode is not None else self.process.poll()
         self.process.kill()
         self.process.wait()
+        said = "" if self.process.stderr.closed else self.process.stderr.read()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             stream.close()
+        assert not status, f"a program has ended by itself, with {status}: {said}"
 
 
 __all__ = ["CGPU", "MIB", "Node", "Program", "container_id", "wait_for"]

@@ -31,6 +31,7 @@ class Machine:
         if SANITIZED:    # programs load the simulated driver, whose sanitizer has to be there before them
             libasan = run_checked("gcc", "-print-file-name=libasan.so").stdout.strip()
             self.env |= {"LD_PRELOAD": libasan, "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
+        self.leaves_folders = False    # a test that kills a keeper, or makes folders of its own, says so
         self.runs.mkdir()
         self.runs.chmod(0o1777)
 
@@ -119,6 +120,7 @@ def temporary_machine(*options):
     made.tree.up("--gpus", "2x16160MiB", *options)
     subprocess.run(["chmod", "-R", "a+rwX", made.tree.path / "state"], check=True)
     yield made
-    made.becomes_empty()
+    empty = made.leaves_folders or made.becomes_empty()
     run_checked(BUILD / "sim/ration-sim", "down", made.tree.path, check=False)
     shutil.rmtree(path, ignore_errors=True)
+    assert empty, "a keeper has not cleaned up after its run: it has died, or the run has not ended"

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
 
 from fake_apiserver import wait_for
 
@@ -28,9 +29,11 @@ class Scheduler:
     def __init__(self, api, *options):
         self.api, self.options = api, options
         self.log = open(f"{api.kubeconfig()}.log", "a+")
+        self.process = None
         self.start()
 
     def start(self):
+        assert not self.process or self.process.returncode is not None, "the test has not stopped it"
         self.ports = None
         at = self.log.seek(0, 2)
         self.process = subprocess.Popen(
@@ -47,7 +50,17 @@ class Scheduler:
 
     def stop(self, signo=signal.SIGTERM):
         self.process.send_signal(signo)
-        return self.process.wait(10)
+        status = self.process.wait(10)
+        assert status == (-signo if signo == signal.SIGKILL else 0), self.text()[-3000:]
+        return status
+
+    def end(self):
+        """It lives, unless the test has stopped it, and ends as it should."""
+        if self.process.returncode is None:
+            assert self.process.poll() is None, \
+                f"ration-scheduler has ended by itself, with {self.process.returncode}:\n{self.text()[-3000:]}"
+            self.stop()
+        assert "ERROR: " not in self.text() and "runtime error" not in self.text(), self.text()    # sanitizers
 
     def http(self, method, path, body=None, port=0, timeout=15):
         connection = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=timeout)
@@ -76,6 +89,20 @@ class Scheduler:
 
     def used(self):
         return {node["name"]: [d["usedGPU"] for d in node["devs"]] for node in self.inspect()["nodes"]}
+
+    def has_read_pods(self):
+        """What has happened to pods so far is in the ledger: the watch tells it in this order."""
+        marker = self.api.create_pod(f"marker-{time.monotonic_ns()}")["metadata"]
+        self.api.delete("pods", marker["name"])
+        wait_for(lambda: int(self.inspect()["podsVersion"]) >= int(marker["resourceVersion"]), 5, "the watch of pods")
+
+    def has_read_nodes(self):
+        """The same of nodes: one that came later has come and gone."""
+        name = f"marker-{time.monotonic_ns()}"
+        gpu_node(self.api, name, 1024)
+        wait_for(lambda: any(node["name"] == name for node in self.inspect()["nodes"]), 5, "the watch of nodes")
+        self.api.delete("nodes", name)
+        wait_for(lambda: all(node["name"] != name for node in self.inspect()["nodes"]), 5, "the watch of nodes")
 
     def ready(self):
         return self.http("GET", "/readyz", port=1)[0] == 200

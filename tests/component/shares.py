@@ -135,5 +135,8 @@ class Run:
         return None
 
     def end(self):
+        """A program may have come to its end; that it crashed or failed is a failure, unless the test knows of it."""
+        status = 0 if self.process.returncode is not None else self.process.poll()
         self.process.kill()
-        self.process.communicate()
+        _, said = self.process.communicate()
+        assert not status, f"a run has ended by itself, with {status}: {said}"

@@ -52,8 +52,7 @@ def test_next_agent_takes_the_word_back_once_the_kubelet_has_its_devices(world):
     assert serving(world) == "false"
     world.kubelet.stop()
     world.start_agent()
-    wait_for(lambda: world.api.watches("nodes", "pods") >= 2)
-    time.sleep(0.5)
+    world.has_read_node()
     assert serving(world) == "false"    # no kubelet has the devices yet
     world.kubelet.start()
     world.kubelet.wait_devices(32)
@@ -77,9 +76,9 @@ def test_planned_exit_does_not_wait_for_an_api_server_that_is_away(world):
 
 def test_worker_killed_during_the_planned_exit_ends_it(world):
     world.agent.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    wait_for(lambda: serving(world) == "false")
     world.kill_worker()
-    world.agent.wait(2)
+    assert world.agent.wait(2) == 0
 
 
 def no_worker(world):
@@ -151,7 +150,8 @@ def test_second_signal_ends_an_agent_whose_worker_is_stuck_without_a_word(world)
     time.sleep(0.1)
     world.agent.send_signal(signal.SIGTERM)
     world.kill_worker()
-    world.agent.wait(2)
+    world.statuses = {1}    # its worker did not end as it should
+    assert world.agent.wait(2) == 1
     assert serving(world) is None
 
 
@@ -224,6 +224,5 @@ def test_node_without_gpus_to_share_has_no_lease():
     with World(labels={}) as w:
         w.kubelet.start()
         w.start_agent()
-        wait_for(lambda: w.api.watches("nodes", "pods") >= 2)
-        time.sleep(1)
+        w.has_read_node()
         assert lease(w) is None

@@ -4,6 +4,7 @@ A card of 16160 MiB has 15 units, and n of them are floor(16160 * n / 15) MiB: 1
 import json
 import os
 import socket
+import signal
 import subprocess
 import time
 
@@ -235,7 +236,9 @@ def test_only_the_replica_whose_kube_scheduler_leads_answers(api, start):
     scheduler = start()
     run_pod(api, scheduler, "p", 2)
     ask(api, "p", {"main": 3})
-    time.sleep(1.5)
+    scheduler.has_read_pods()
+    asked = len(api.requests_for("GET", "/leases/ack-co-scheduler$"))
+    wait_for(lambda: len(api.requests_for("GET", "/leases/ack-co-scheduler$")) >= asked + 2, what="asked who leads")
     assert units(api, "p") == {"main": [2]} and RESIZE in annotations(api, "p")
     assert not api.requests_for("PATCH", "/pods/p$")
     api.patch("leases", "ack-co-scheduler", {"spec": {"holderIdentity": socket.gethostname() + "_1c2d"}}, "kube-system")
@@ -261,8 +264,7 @@ def test_a_new_process_goes_on_where_the_old_one_was_killed(api, start):
     hang = api.inject("PATCH", "/pods/p$", times=FOREVER, hang=True)
     ask(api, "p", {"main": 7})
     wait_for(lambda: api.requests_for("PATCH", "/pods/p$"), 5)
-    scheduler.process.kill()
-    scheduler.process.wait()
+    scheduler.stop(signal.SIGKILL)
     hang.times = 0
     scheduler.start()
     wait_for(scheduler.ready, 10)
@@ -300,7 +302,7 @@ def test_what_is_no_resize_of_what_it_was_changes_nothing_in_the_book(api, start
     run_pod(api, scheduler, "p", 2)
     text = json.dumps({"unit": 1024} | forged)
     api.patch("pods", "p", {"metadata": {"annotations": {PLACEMENT: text}}}, "default")
-    time.sleep(0.5)
+    scheduler.has_read_pods()
     assert scheduler.used() == {"n": [2, 0]}
 
 

@@ -340,6 +340,7 @@ def test_a_keeper_that_is_gone_hinders_no_program(machine, layer):
         """
     process = machine.start(sys.executable, "-c", textwrap.dedent(CUDA) + textwrap.dedent(code),
                             args=["--layer", layer], stdin=subprocess.PIPE)
+    machine.leaves_folders = True
     os.kill(keeper_of(machine), signal.SIGKILL)
     out, err = process.communicate("\n", timeout=20)
     assert out == "True\n", err

@@ -152,7 +152,8 @@ def test_soft_gives_a_share_back_within_100_ms(start_run):
 
 @pytest.mark.parametrize("victim", ["program", "keeper", "both"])
 @pytest.mark.waits
-def test_who_is_killed_gives_back_within_a_second_and_a_run_goes_on_without_its_keeper(start_run, victim):
+def test_who_is_killed_gives_back_within_a_second_and_a_run_goes_on_without_its_keeper(machine, start_run, victim):
+    machine.leaves_folders = victim == "keeper"
     a, b = start_run("--policy", "1"), start_run("--policy", "1")
     settles([500000, 500000], a, b)
     if victim != "program":

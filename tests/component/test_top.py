@@ -88,8 +88,9 @@ def test_runs_are_shown_with_what_they_have_and_use(top, start_run):
 
 @pytest.mark.alone    # what counts for the program has to get a processor all the time
 @pytest.mark.waits
-def test_what_a_shim_counts_wrongly_is_corrected_by_what_its_keeper_knows(top, start_run):
+def test_what_a_shim_counts_wrongly_is_corrected_by_what_its_keeper_knows(machine, top, start_run):
     run = start_run("--core", "40")
+    machine.leaves_folders = True
     os.kill(run.keeper(), signal.SIGKILL)
     with open(run.folder / "grant", "r+b") as file:
         file.seek(LIVE + 40)
