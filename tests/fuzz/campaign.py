@@ -11,10 +11,12 @@ Starting each harness, and choosing among its new inputs, comes on top of --minu
 import argparse
 import ast
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -30,7 +32,9 @@ MEMORY_MB = 2048
 PROGRESS_S = 30
 SETUP = ["-Dlibfuzzer=true", "-Db_sanitize=address,undefined", "-Db_lundef=false",
          "-Dc_args=-fsanitize=fuzzer-no-link", "-Dc_link_args=-fsanitize=fuzzer-no-link"]
-SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+# A small quarantine: a larger one costs page faults, and inputs are short.
+SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:quarantine_size_mb=16",
+              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 KINDS = {70: "timeout", 71: "out of memory", 76: "fuzzer's own", 77: "crash"}    # libFuzzer's exit statuses
 # How libFuzzer calls the file of an input that ends the run.
 ARTIFACTS = ["crash-*", "leak-*", "timeout-*", "oom-*"]
@@ -86,15 +90,14 @@ class Harness:
     def call(self, *options, timeout=None):
         """Runs the harness; returns its exit status and all that libFuzzer said. What the tested code writes to standard
         output and standard error is dropped; sanitizers' reports are kept."""
-        # LeakSanitizer looks at the process with ptrace(), which has no effect on the speed between its looks.
         command = [self.program, "-close_fd_mask=3", f"-timeout={TIMEOUT_S}", f"-rss_limit_mb={MEMORY_MB}",
                    f"-max_len={INPUT_MAX}", f"-artifact_prefix={self.scratch}/", *options]
         said = []
         with open(self.log, "a", encoding="utf-8") as log, subprocess.Popen(
                 [str(word) for word in command], cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE, env={**os.environ, **SANITIZERS}) as process:
+                stderr=subprocess.PIPE, env={**os.environ, **SANITIZERS}, start_new_session=True) as process:
             RUNNING.add(process)
-            timer = threading.Timer(timeout, process.kill) if timeout else None
+            timer = threading.Timer(timeout, stop, [process]) if timeout else None
             if timer:
                 timer.start()
             for raw in process.stderr:
@@ -125,10 +128,10 @@ class Harness:
         if status != 0 and not left and not STOPPED.is_set():
             self.findings.append((KINDS.get(status, f"status {status}"), self.log))
 
-    def explore(self, limit):
-        """Runs for a number of seconds or of executions: limit is one of libFuzzer's options."""
+    def explore(self, *limits):
+        """Runs for a number of seconds or of executions: limits are libFuzzer's options."""
         begun = time.monotonic()
-        status, said = self.call("-print_final_stats=1", f"-dict={self.scratch / 'words.dict'}", limit, self.found,
+        status, said = self.call("-print_final_stats=1", f"-dict={self.scratch / 'words.dict'}", *limits, self.found,
                                  *([self.merged] if self.merged.exists() else []), self.corpus)
         self.seconds += time.monotonic() - begun
         counted = re.findall(r"stat::number_of_executed_units: *(\d+)", said) or re.findall(r"^#(\d+)", said, re.M)
@@ -137,6 +140,8 @@ class Harness:
 
     def conclude(self):
         """Of the new inputs those that reach code that the corpus does not reach, beside a copy of the corpus."""
+        if STOPPED.is_set():
+            return
         if not self.merged.exists():
             shutil.copytree(self.corpus, self.merged)
         self.call("-merge=1", self.merged, self.found, timeout=600)
@@ -164,6 +169,12 @@ class Harness:
 
 RUNNING = set()
 STOPPED = threading.Event()
+
+
+def stop(process):
+    """Ends a harness and the process that it may have started to choose among inputs."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)    # libFuzzer says what it has done
 
 
 def say(text):
@@ -206,20 +217,21 @@ def campaign(chosen, args):
         print(f"   {harness.name}: {harness.runs} executions, {harness.rate():.0f}/s, edges {harness.before} -> "
               f"{harness.after}, {len(harness.findings)} findings", flush=True)
 
-    def more(harness, runs):
+    def more(harness, runs, share):
         if STOPPED.is_set():
             return
-        harness.explore(f"-runs={runs}")
+        harness.explore(f"-runs={runs}", f"-max_total_time={round(args.minutes * 60 * share)}")
         harness.conclude()
         harness.position = ""
 
     in_turn(args.jobs, [lambda h=harness: first(h) for harness in chosen])
     missing = args.runs - sum(harness.runs for harness in chosen)
-    fast = sorted((h for h in chosen if not h.findings), key=Harness.rate, reverse=True)[:max(args.jobs * 2, 4)]
+    fast = sorted((h for h in chosen if not h.findings), key=Harness.rate, reverse=True)[:args.jobs]
     if missing > 0 and fast:
         say(f"{missing} executions are missing; the fastest go on: {', '.join(h.name for h in fast)}")
         parts = spread(missing, [max(1, int(harness.rate())) for harness in fast])
-        in_turn(args.jobs, [lambda h=h, n=n: more(h, n) for h, n in zip(fast, parts)])
+        share = args.jobs / len(fast)
+        in_turn(args.jobs, [lambda h=h, n=n: more(h, n, share) for h, n in zip(fast, parts)])
 
 
 def report(chosen, seconds):
@@ -254,7 +266,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10, help="for all harnesses together (default: %(default)s)")
     parser.add_argument("--runs", type=int, default=0, metavar="N",
-                        help="go on with the fastest harnesses until all together have executed N inputs")
+                        help="go on with the fastest harnesses until all together have executed N inputs, for --minutes at most")
     parser.add_argument("-k", metavar="NAME", default="", help="only harnesses whose name contains NAME")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="so many at a time (default: %(default)s)")
     parser.add_argument("--keep", action="store_true",
@@ -273,13 +285,18 @@ def main():
     begun = time.monotonic()
     threading.Thread(target=progress, args=(chosen, begun), daemon=True).start()
     interrupted = False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    work = threading.Thread(target=campaign, args=(chosen, args))
+    work.start()
     try:
-        campaign(chosen, args)
+        work.join()
     except KeyboardInterrupt:
         interrupted = True
+        STOPPED.set()
+        for process in list(RUNNING):
+            stop(process)
+        work.join()
     STOPPED.set()
-    for process in list(RUNNING):
-        process.kill()
     status = report(chosen, time.monotonic() - begun)
     if args.keep:
         for harness in chosen:

@@ -1,0 +1,295 @@
+/* ResourcePolicies and the verbs /levels/filter and /levels/preempt. Input: pieces that end with a NUL. Their
+ * first byte says what the rest is: r, n and p are a ResourcePolicy, a Node and a pod as watches show them,
+ * R, N and P the uid of one that was deleted; f and v are the bodies of filter and preempt; a is an answer of
+ * the API server to all that it was asked, whose first byte chooses the status; y ends the first LIST of
+ * everything, z says that there are no ResourcePolicies; t lets ten seconds pass. */
+#include "fuzz.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "kube/client.h"
+#include "kube/json.h"
+#include "kube/watch.h"
+#include "net/http-server.h"
+#include "net/loop.h"
+#include "scheduler/journal.h"
+#include "scheduler/levels.h"
+#include "scheduler/recorder.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/waiting.h"
+
+const unsigned int fuzz_rounds = 3000;
+const char *const fuzz_words[] = {"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}",
+	"\"labels\":{\"app\":\"a\"}", "\"spec\":{\"selector\":{\"app\":\"a\"},\"units\":[",
+	"{\"resource\":\"idc\",\"max\":1}", "{\"resource\":\"eci\"}", "\"maxResources\":{\"cpu\":\"1\"}",
+	"\"podLabels\":{\"l\":\"1\"}", "\"podAnnotations\":{\"l\":\"1\"}",
+	"\"nodeSelector\":{\"pool\":\"a\"}",
+	"\"whenTryNextUnits\":{\"policy\":\"TimeoutOrExceedMax\",\"timeout\":\"1s\"}",
+	"\"preemptPolicy\":\"BeforeNextUnit\"", "\"NodeNames\":[\"n0\",\"n1\"]",
+	"\"Pod\":", "\"NodeNameToMetaVictims\":{\"n0\":{}}", "\"nodeName\":\"n0\"",
+	"\"type\":\"virtual-kubelet\"", "\"deletionTimestamp\":\"x\"", "\"phase\":\"Running\"", "null", "{",
+	"}", "[", "]", NULL};
+
+struct http_call {
+	bool replied;
+};
+
+#define CALLS_MAX 32
+#define PENDING_MAX 64
+
+struct kube_watch {
+	const struct kube_watch_ops *ops;
+	void *userdata;
+	char kind; /* as in the letters; 0: not open */
+};
+static struct kube_watch watches[128];
+static struct {
+	kube_response_fn fn;
+	void *userdata;
+} pending[PENDING_MAX];
+static size_t n_pending, n_calls;
+static struct http_call calls[CALLS_MAX];
+static time_t now_s = 1000;
+static bool ours; /* is the clock */
+static struct scheduler scheduler;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!ours)
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	*time = (struct timespec){.tv_sec = now_s};
+	return 0;
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+}
+
+int kube_watch_start(struct kube_client *client, struct loop *loop, const char *collection, const char *query,
+	const struct kube_watch_ops *ops, void *userdata, struct kube_watch **ret_watch)
+{
+	char kind = strstr(collection, "resourcepolicies") ? 'r' : strstr(collection, "/nodes") ? 'n' : 'p';
+
+	fuzz_check_path(collection);
+	for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
+		if (!watches[i].kind) {
+			watches[i] = (struct kube_watch){ops, userdata, kind};
+			*ret_watch = &watches[i];
+			return 0;
+		}
+	return -ENOMEM;
+}
+
+void kube_watch_free(struct kube_watch *watch)
+{
+	if (watch)
+		watch->kind = 0;
+}
+
+void kube_watch_set_backoff_max_ms(struct kube_watch *watch, uint32_t backoff_max_ms)
+{
+}
+
+void kube_watch_set_first_list_query(struct kube_watch *watch, const char *query)
+{
+}
+
+bool kube_watch_synced(const struct kube_watch *watch)
+{
+	return true;
+}
+
+bool kube_watch_connected(const struct kube_watch *watch)
+{
+	return true;
+}
+
+const char *kube_watch_version(const struct kube_watch *watch)
+{
+	return "7";
+}
+
+const struct kube_watch_counts *kube_watch_counts(const struct kube_watch *watch)
+{
+	static const struct kube_watch_counts none;
+
+	return &none;
+}
+
+int kube_request(struct kube_client *client, const char *method, const char *path, const char *content_type,
+	const char *body, int timeout_ms, kube_response_fn fn, void *userdata,
+	struct kube_request **ret_request)
+{
+	struct json_object *parsed = body ? json_tokener_parse(body) : NULL;
+
+	fuzz_check_path(path);
+	MUST(!body || parsed);
+	json_object_put(parsed);
+	if (n_pending == PENDING_MAX)
+		return -ENOMEM;
+	pending[n_pending].fn = fn;
+	pending[n_pending++].userdata = userdata;
+	if (ret_request)
+		*ret_request = (struct kube_request *)&pending[n_pending - 1];
+	return 0;
+}
+
+void kube_request_cancel(struct kube_request *request)
+{
+}
+
+int kube_stream(struct kube_client *client, const char *path, int idle_timeout_ms, kube_data_fn data_fn,
+	kube_response_fn fn, void *userdata, struct kube_request **ret_request)
+{
+	return -ENOTSUP;
+}
+
+const uint64_t *kube_client_results(const struct kube_client *client)
+{
+	static const uint64_t none[KUBE_RESULT_MAX];
+
+	return none;
+}
+
+void http_call_reply(struct http_call *call, unsigned status, const char *content_type, char *body)
+{
+	struct json_object *parsed = body && status == 200 ? json_tokener_parse(body) : NULL;
+
+	MUST(!call->replied && body && *body);
+	MUST(status == 400 || (status == 200 && json_object_is_type(parsed, json_type_object)));
+	json_object_put(parsed);
+	call->replied = true;
+	free(body);
+}
+
+bool http_call_is_gone(const struct http_call *call)
+{
+	return false;
+}
+
+void http_call_mark(struct http_call *call, uint32_t mark)
+{
+}
+
+bool http_call_has_company(const struct http_call *call, uint32_t mark)
+{
+	return true;
+}
+
+const char *http_call_query(const struct http_call *call, const char *key)
+{
+	return NULL;
+}
+
+static void api_server_answers(const char *text)
+{
+	static const struct {
+		int result;
+		long status;
+	} kinds[] = {{0, 200}, {0, 409}, {0, 404}, {0, 500}, {-ETIMEDOUT, 0}, {0, 422}, {0, 403}, {0, 200}};
+	size_t kind = (unsigned char)*text % ARRAY_SIZE(kinds), n = n_pending;
+	struct kube_response response = {.result = kinds[kind].result,
+		.status = kinds[kind].status,
+		.body = *text ? text + 1 : "",
+		.body_len = *text ? strlen(text + 1) : 0,
+		.text = "as the input says"};
+
+	for (size_t i = 0; i < n; i++)
+		pending[i].fn(pending[i].userdata, &response);
+	memmove(pending, pending + n, (n_pending - n) * sizeof(pending[0]));
+	n_pending -= n;
+}
+
+static void show(char kind, const char *text)
+{
+	struct json_object *object = NULL;
+
+	if (islower(kind) && json_parse(text, strlen(text), &object, NULL) < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(watches); i++) {
+		struct kube_watch *watch = &watches[i];
+
+		if (watch->kind != tolower(kind))
+			continue;
+		if (object)
+			watch->ops->object(watch->userdata, object);
+		else
+			watch->ops->deleted(watch->userdata, text, NULL);
+	}
+	json_object_put(object);
+}
+
+static void all_synced(bool absent)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(watches); i++) {
+		struct kube_watch *watch = &watches[i];
+
+		if (watch->kind == 'r' && absent)
+			watch->ops->absent(watch->userdata);
+		else if (watch->kind)
+			watch->ops->synced(watch->userdata);
+	}
+}
+
+static void take_piece(struct levels *levels, const char *text)
+{
+	if (strchr("rnpRNP", *text))
+		show(*text, text + 1);
+	else if (strchr("fv", *text) && n_calls < CALLS_MAX)
+		levels_answer(levels, &calls[n_calls++], *text == 'f' ? "filter" : "preempt", text + 1,
+			strlen(text + 1));
+	else if (*text == 'a')
+		api_server_answers(text + 1);
+	else if (strchr("yz", *text))
+		all_synced(*text == 'z');
+	else if (*text == 't')
+		now_s += 10;
+	loop_run_once(scheduler.loop, 0);
+	levels_tick(levels);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	MUST(loop_new(&scheduler.loop) == 0);
+	MUST(recorder_new(&scheduler.recorder) == 0);
+	MUST(journal_new(&scheduler, &scheduler.journal) == 0);
+	scheduler.nodes_synced = scheduler.pods_synced = true;
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = fuzz_text(data, size);
+	struct levels *levels;
+
+	ours = true;
+	memset(calls, 0, sizeof(calls));
+	n_calls = n_pending = 0;
+	ledger_init(&scheduler.ledger);
+	MUST(waiting_room_new(&scheduler, &scheduler.waiting) == 0);
+	MUST(levels_start(&scheduler, &levels) == 0);
+	scheduler.levels = levels;
+	for (size_t at = 0, turn = 0; at < size && turn < 64; at += strlen(text + at) + 1, turn++)
+		if (text[at])
+			take_piece(levels, text + at);
+	/* Every call has one answer, when the API server has answered too. */
+	for (int i = 0; i < 8 && n_pending; i++)
+		api_server_answers("");
+	for (size_t i = 0; i < n_calls; i++)
+		MUST(calls[i].replied);
+	scheduler.levels = NULL;
+	levels_stop(levels);
+	for (size_t i = 0; i < ARRAY_SIZE(watches); i++)
+		MUST(!watches[i].kind);
+	waiting_room_free(scheduler.waiting);
+	ledger_release(&scheduler.ledger);
+	ours = false;
+	free(text);
+	return 0;
+}
