@@ -285,7 +285,9 @@ def main():
     begun = time.monotonic()
     threading.Thread(target=progress, args=(chosen, begun), daemon=True).start()
     interrupted = False
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell without job control starts what it leaves in the background with SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     work = threading.Thread(target=campaign, args=(chosen, args))
     work.start()
     try:

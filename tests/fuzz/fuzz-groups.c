@@ -18,7 +18,7 @@
 #include "scheduler/gang-groups.h"
 #include "scheduler/scheduler.h"
 
-const unsigned int fuzz_rounds = 10000;
+const unsigned int fuzz_rounds = 20000;
 const char *const fuzz_words[] = {"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}",
 	"\"spec\":{\"minMember\":2,\"scheduleTimeoutSeconds\":60}",
 	"\"minMember\":", "\"scheduleTimeoutSeconds\":", "\"pod-group.scheduling.sigs.k8s.io/name\":\"a\"",

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "kubectl-of-input.h"
 
-const unsigned int fuzz_rounds = 3000;
+const unsigned int fuzz_rounds = 4000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff",
 	"\"kind\":\"NodeList\"", "\"kind\":\"PodList\"", "\"items\":[",
 	"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}", "\"continue\":\"c\"",

@@ -24,7 +24,7 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
-const unsigned int fuzz_rounds = 3000;
+const unsigned int fuzz_rounds = 4000;
 const char *const fuzz_words[] = {"\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"d\"}",
 	"\"labels\":{\"app\":\"a\"}", "\"spec\":{\"selector\":{\"app\":\"a\"},\"units\":[",
 	"{\"resource\":\"idc\",\"max\":1}", "{\"resource\":\"eci\"}", "\"maxResources\":{\"cpu\":\"1\"}",

@@ -19,7 +19,7 @@
 #include "kube/names.h"
 #include "kube/watch.h"
 
-const unsigned int fuzz_rounds = 10000;
+const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"- deviceId: ", "deviceType: gpu", "healthy: false", "healthy: true",
 	"reason: r", "\n", "  ", "---", "...", "[", "]", "{", "}", ",", "&a ", "*a", "!!str ", "|\n", "\"",
 	"GPU-a", "GPU-b", "0", "1", "4095", "4096", "\x01",

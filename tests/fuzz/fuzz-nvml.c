@@ -11,7 +11,7 @@
 #include "nvml/nvml.h"
 #include "nvml/watch.h"
 
-const unsigned int fuzz_rounds = 3000;
+const unsigned int fuzz_rounds = 10000;
 /* Results of NVML: a first byte below 0x80 is a success. */
 const char *const fuzz_words[] = {"\x83", "\x84", "\x86", "\x87", "\x89", "\x8a", "\x8f", "\x90", "\x92",
 	"GPU-a", "GPU-b", "00000000:00:09.0", "\xff\xff\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff", NULL};

@@ -12,7 +12,7 @@
 #include "kubectl-of-input.h"
 #include "model/shares.h"
 
-const unsigned int fuzz_rounds = 3000;
+const unsigned int fuzz_rounds = 10000;
 const char *const fuzz_words[] = {"\n", "--", "-", "=", "--help", "-h", "--version", "--mem", "2GiB", "25%",
 	"--core", "30", "--weight", "--policy", "5", "--gpu", "0,1", "--driver", "--layer", "mount", "-v",
 	"--node-name", "n1", "--kubeconfig", "--metrics", "127.0.0.1:80", "none", "--unit", "256MiB",

@@ -18,7 +18,7 @@
 #include "run/process.h"
 #include "run/registry.h"
 
-const unsigned int fuzz_rounds = 1500;
+const unsigned int fuzz_rounds = 1000;
 const char *const fuzz_words[] = {"n\x00\x05", "1.123", "new-1.1", "2147483647.1", "-1.1", "c\x00\x02", "0\n",
 	"p\x00\x1a", "core 30 weight 4 policy 3\n", "core 101", "weight 10001", "policy 9", "g\x00\x04",
 	"u\x00\x08", "RAUSAGE1", "l\x00\x0c", "libcuda.so.1", "libnvidia-ml.so.1", "k\x00\x01", "..", "/",
