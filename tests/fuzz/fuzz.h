@@ -2,6 +2,7 @@
  * any bytes, leave nothing behind, and abort when a promise of a header is broken. */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,15 @@ extern const char *const fuzz_words[];
 			abort();                                                                             \
 		}                                                                                            \
 	} while (0)
+
+/* For a harness that has its own clock: libFuzzer's alarm, which may come at any time, needs the real one. A
+ * signal is blocked while its handler runs. */
+static inline bool fuzz_in_alarm(void)
+{
+	sigset_t blocked;
+
+	return sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 && sigismember(&blocked, SIGALRM);
+}
 
 /* A copy of exactly its size and a NUL, so that the sanitizers see one byte too far. The caller frees. */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
