@@ -115,7 +115,7 @@ static void state(const char *text, size_t len)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	snprintf(dir, sizeof(dir), "/tmp/ration-fuzz-files-%d", (int)getpid());
+	snprintf(dir, sizeof(dir), "%s/ration-fuzz-files-%d", fuzz_folder(), (int)getpid());
 	return 0;
 }
 

@@ -157,7 +157,7 @@ void agent_report_node(struct agent *agent, const char *reason, const char *text
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	MUST(loop_new(&loop) == 0);
-	snprintf(dir, sizeof(dir), "/tmp/ration-fuzz-lists-%d", (int)getpid());
+	snprintf(dir, sizeof(dir), "%s/ration-fuzz-lists-%d", fuzz_folder(), (int)getpid());
 	snprintf(cdi_dir, sizeof(cdi_dir), "%s/cdi", dir);
 	snprintf(records_dir, sizeof(records_dir), "%s/pods", dir);
 	MUST(fs_mkdir_parents(cdi_dir, 0755) == 0 && fs_mkdir_parents(records_dir, 0755) == 0);

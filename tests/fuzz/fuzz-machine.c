@@ -11,7 +11,7 @@
 #include "cli/doctor/machine.h"
 #include "cli/doctor/report.h"
 
-const unsigned int fuzz_rounds = 6000;
+const unsigned int fuzz_rounds = 1500;
 const char *const fuzz_words[] = {"[plugins.\"io.containerd.grpc.v1.cri\"]\n",
 	"[plugins.'io.containerd.cri.v1.runtime']\n", ".containerd", ".containerd.runtimes.runc.options]\n",
 	"enable_cdi = true\n", "enable_cdi = false\n", "cdi_spec_dirs = [\"/var/run/cdi\"]\n",

@@ -129,8 +129,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	char path[100];
 
-	snprintf(proc, sizeof(proc), "%s/ration-fuzz-proc-%d",
-		access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (int)getpid());
+	snprintf(proc, sizeof(proc), "%s/ration-fuzz-proc-%d", fuzz_folder(), (int)getpid());
 	snprintf(path, sizeof(path), "%s/%d", proc, PID);
 	MUST(mkdir(proc, 0700) == 0 && mkdir(path, 0700) == 0);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {

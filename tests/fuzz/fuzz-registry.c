@@ -162,11 +162,10 @@ static void remove_all(void)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	const char *root = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 	uint64_t ticks;
 	int fd;
 
-	snprintf(place, sizeof(place), "%s/ration-fuzz-registry-%d", root, (int)getpid());
+	snprintf(place, sizeof(place), "%s/ration-fuzz-registry-%d", fuzz_folder(), (int)getpid());
 	snprintf(theirs, sizeof(theirs), "%s.theirs", place);
 	snprintf(kept, sizeof(kept), "%s/libcuda.so.1", theirs);
 	MUST(mkdir(place, 0700) == 0 && mkdir(theirs, 0700) == 0 && setenv(REGISTRY_VARIABLE, place, 1) == 0);

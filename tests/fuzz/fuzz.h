@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -34,6 +35,12 @@ static inline bool fuzz_in_alarm(void)
 	sigset_t blocked;
 
 	return sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 && sigismember(&blocked, SIGALRM);
+}
+
+/* Where a harness keeps files: in memory where that can be had. */
+static inline const char *fuzz_folder(void)
+{
+	return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
 
 /* A copy of exactly its size and a NUL, so that the sanitizers see one byte too far. The caller frees. */
