@@ -84,7 +84,8 @@ static void read_version(struct machine *machine)
 
 	/* "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b71..." */
 	for (; number; number = strpbrk(number + 1, "0123456789"))
-		if (number[-1] != '/' && sscanf(number, "%u.%u.", &machine->major, &machine->minor) == 2)
+		if ((number == said || number[-1] != '/') &&
+			sscanf(number, "%u.%u.", &machine->major, &machine->minor) == 2)
 			break;
 	if (!number)
 		return;
