@@ -180,6 +180,7 @@ static int object_fetch(
 	const struct kubectl *kubectl, const char *name, struct json_object **ret_object, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf out, complaints;
+	_cleanup_json_ struct json_object *object = NULL;
 	char path[400];
 	int r;
 
@@ -189,17 +190,16 @@ static int object_fetch(
 	r = kubectl_run(kubectl, (const char *const[]){"get", path, NULL}, &out, &complaints, err);
 	if (r < 0)
 		return r;
-	*ret_object = NULL;
-	if (r > 0)
-		return strstr(strbuf_cstr(&complaints), "(NotFound)")
-			       ? 0
-			       : refused(&complaints, "read", name, err);
-	r = json_parse(strbuf_cstr(&out), out.len, ret_object, err);
-	if (r == 0 && !json_object_is_type(json_member(*ret_object, "metadata"), json_type_object)) {
-		json_object_put(*ret_object);
-		r = error_set(err, EBADMSG, "the API server's answer is no ConfigMap");
-	}
-	return r;
+	if (r > 0 && !strstr(strbuf_cstr(&complaints), "(NotFound)"))
+		return refused(&complaints, "read", name, err);
+	if (r == 0)
+		r = json_parse(strbuf_cstr(&out), out.len, &object, err);
+	if (r < 0)
+		return r;
+	if (object && !json_object_is_type(json_member(object, "metadata"), json_type_object))
+		return error_set(err, EBADMSG, "the API server's answer is no ConfigMap");
+	*ret_object = TAKE_PTR(object);
+	return 0;
 }
 
 /* -EAGAIN: somebody else was faster. */
