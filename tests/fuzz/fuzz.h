@@ -23,7 +23,7 @@ extern const char *const fuzz_words[];
 #define MUST(condition)                                                                                      \
 	do {                                                                                                 \
 		if (!(condition)) {                                                                          \
-			fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition);              \
+			dprintf(STDERR_FILENO, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition);       \
 			abort();                                                                             \
 		}                                                                                            \
 	} while (0)
