@@ -86,3 +86,15 @@ def test_a_harness_that_fails_without_an_input_is_reported(harness, capsys):
     broken.explore("-runs=1")
     assert campaign.report([broken], 1.0) == 1
     assert "FOUND by quantity: status -9" in capsys.readouterr().out
+
+
+def test_the_small_new_inputs_are_kept_up_to_a_number_of_bytes(harness, tmp_path):
+    made = harness("exit 0")
+    made.corpus = tmp_path / "corpus"
+    made.corpus.mkdir()
+    made.merged.mkdir()
+    for name, size in [("aaaa", 10), ("bbbb", 90), ("cccc", 20)]:
+        (made.merged / name).write_bytes(b"x" * size)
+    (made.corpus / "cccc").write_bytes(b"x" * 20)
+    assert made.keep(most_bytes=50) == 1
+    assert sorted(path.name for path in made.corpus.iterdir()) == ["cccc", "found-aaaa"]
