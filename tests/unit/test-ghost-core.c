@@ -1,0 +1,59 @@
+/* What a node still holds of a pod that is gone counts with its computing power. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "model-fixture.h"
+
+static void say(struct node_facts *node, const char *at, uint32_t units, uint32_t core)
+{
+	struct held_pod *pod;
+
+	held_release(&node->held);
+	snprintf(node->held.at, sizeof(node->held.at), "%s", at);
+	node->held.names_ended = true;
+	assert_int_equal(held_add_pod(&node->held, "gone", "default", "gone", &pod), 0);
+	assert_int_equal(held_pod_add_card(pod, "GPU-n-0", units, core), 0);
+}
+
+/* A pod without a percentage may not come beside one that has one, and the other way round. */
+static void an_orphan_is_of_the_kind_that_its_pod_was(void **state)
+{
+	static const uint32_t cores[] = {0, 30};
+
+	for (size_t i = 0; i < 2; i++) {
+		_cleanup_node_facts_ struct node_facts facts;
+		const struct node_ledger *node;
+		struct ledger ledger;
+
+		ledger_init(&ledger);
+		fixture_node(&facts, "n", GPU_POLICY_BINPACK, 1, (const uint32_t[]){8});
+		facts.mode = GPU_MODE_CORE_MEM;
+		say(&facts, "1", 3, cores[i]);
+		assert_int_equal(ledger_set_node(&ledger, &facts), 0);
+		node = ledger_node(&ledger, "n");
+		assert_int_equal(node->gpus[0].units_used, 3);
+		assert_int_equal(node->gpus[0].core_used, cores[i]);
+		assert_int_equal(node->with_core, cores[i] > 0);
+		assert_int_equal(node->without_core, cores[i] == 0);
+		assert_int_equal(ledger_check(&ledger, NULL), 0);
+		ledger_release(&ledger);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_orphan_is_of_the_kind_that_its_pod_was),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

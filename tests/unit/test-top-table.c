@@ -1,0 +1,116 @@
+/* The table and the JSON of `ration top`: sums of a GPU, and rates between two samples. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/strbuf.h"
+#include "cli/top-page.h"
+#include "cli/top-table.h"
+
+#include <json-c/json.h>
+
+/* A page of a node: GPU 0, of 16 GiB, and a line for each container there. */
+static void add_node(struct top_sample *sample, const char *node, const char *lines)
+{
+	assert_int_equal(top_sample_add(sample, node,
+				 "ration_gpu_memory_bytes{gpu=\"0\",UUID=\"GPU-0\",modelName=\"T4\"} "
+				 "17179869184\n"),
+		0);
+	assert_int_equal(top_sample_add(sample, node, lines), 0);
+}
+
+#define OF(pod) "{namespace=\"ns\",pod=\"" pod "\",container=\"c\",gpu=\"0\",UUID=\"GPU-0\"} "
+#define LIMIT(pod, bytes) "ration_container_limit_bytes" OF(pod) bytes "\n"
+#define SHARE(pod, part) "ration_container_core_share_ratio" OF(pod) part "\n"
+#define RATE(pod, part) "ration_container_core_rate_ratio" OF(pod) part "\n"
+#define STARTED(pod, seconds) "ration_container_core_started_seconds_total" OF(pod) seconds "\n"
+
+static struct json_object *member(struct json_object *object, const char *key)
+{
+	return json_object_object_get(object, key);
+}
+
+static struct json_object *card_of(struct json_object *document, size_t i)
+{
+	return json_object_array_get_idx(member(document, "cards"), i);
+}
+
+/* Two nodes may have GPUs of one UUID: machines that were cloned, or simulated ones. */
+static void a_gpu_has_the_containers_of_its_own_node(void **state)
+{
+	struct top_sample sample;
+	struct json_object *document;
+
+	top_sample_init(&sample);
+	add_node(&sample, "n1", LIMIT("a", "1000"));
+	add_node(&sample, "n2", LIMIT("b", "70") LIMIT("d", "30"));
+	top_sample_sort(&sample);
+	document = top_json(&sample, &sample, false);
+	assert_int_equal(json_object_get_int(member(card_of(document, 0), "grantedBytes")), 1000);
+	assert_int_equal(json_object_array_length(member(card_of(document, 0), "holders")), 1);
+	assert_int_equal(json_object_get_int(member(card_of(document, 1), "grantedBytes")), 100);
+	assert_int_equal(json_object_array_length(member(card_of(document, 1), "holders")), 2);
+	json_object_put(document);
+	top_sample_release(&sample);
+}
+
+/* The part of the time between two samples that pod a used, "" if it is not known. */
+static const char *used_between(const char *first, const char *second)
+{
+	static char text[32];
+	struct top_sample before, now;
+	struct json_object *document, *used;
+
+	top_sample_init(&before);
+	top_sample_init(&now);
+	now.at_ns = 10 * INT64_C(1000000000);
+	add_node(&before, "n", first);
+	add_node(&now, "n", second);
+	document = top_json(&before, &now, false);
+	used = member(json_object_array_get_idx(member(card_of(document, 0), "holders"), 0), "coreUsed");
+	snprintf(text, sizeof(text), "%s", used ? json_object_get_string(used) : "");
+	json_object_put(document);
+	top_sample_release(&before);
+	top_sample_release(&now);
+	return text;
+}
+
+static void a_rate_is_what_a_counter_grew_by_in_a_second(void **state)
+{
+	const char *rest = LIMIT("a", "1") SHARE("a", "0.5") RATE("a", "0.5");
+	char first[1024], second[1024];
+
+	snprintf(first, sizeof(first), "%s%s", rest, STARTED("a", "12"));
+	snprintf(second, sizeof(second), "%s%s", rest, STARTED("a", "14"));
+	assert_string_equal(used_between(first, second), "0.2000");
+	assert_string_equal(used_between(first, first), "0.0000");
+}
+
+/* Another container of the name: its counter began at 0, and what it grew by is not known. */
+static void a_counter_that_began_anew_gives_no_rate(void **state)
+{
+	const char *rest = LIMIT("a", "1") SHARE("a", "0.5") RATE("a", "0.5");
+	char first[1024], second[1024];
+
+	snprintf(first, sizeof(first), "%s%s", rest, STARTED("a", "14"));
+	snprintf(second, sizeof(second), "%s%s", rest, STARTED("a", "12"));
+	assert_string_equal(used_between(first, second), "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_gpu_has_the_containers_of_its_own_node),
+		cmocka_unit_test(a_rate_is_what_a_counter_grew_by_in_a_second),
+		cmocka_unit_test(a_counter_that_began_anew_gives_no_rate),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
