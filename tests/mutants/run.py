@@ -12,6 +12,7 @@ takes far longer than it did there has failed, too. A change that does not compi
     tests       programs of tests/unit, or tests/component/test_x.py::test_y: at least one fails
 """
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -26,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests/mutants/mutants.toml"
 KEYS = {"name", "file", "line", "function", "replacement", "tests"}
 LIMIT_S, TIMES = 20, 10    # a test hangs if it takes longer than both
+OTHER_SUITES = ("tests/unit/", "tests/fuzz/", "tests/simulation/", "tests/shares/")
 
 
 class DoesNotApply(Exception):
@@ -71,6 +73,7 @@ class Copy:
         self.folder, self.jobs = pathlib.Path(folder), jobs
         self.build = self.folder / "build"
         self.seconds = {}    # test -> what it takes unchanged
+        self.programs = []
         names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for name in filter(None, names.split("\0")):
             target = self.folder / name
@@ -80,9 +83,20 @@ class Copy:
         subprocess.run(["meson", "setup", self.build], cwd=self.folder, env={**os.environ, **compiler}, check=True,
                        stdout=subprocess.DEVNULL)
 
+    def installed(self):
+        """What tests/component starts: everything but the programs of the other suites."""
+        if not self.programs:
+            said = subprocess.run(["meson", "introspect", "--targets", self.build], capture_output=True, text=True, check=True)
+            files = [pathlib.Path(file).relative_to(self.build).as_posix() for target in json.loads(said.stdout)
+                     for file in target["filename"] if target["build_by_default"]]
+            self.programs = [file for file in files if not file.startswith(OTHER_SUITES)]
+        return self.programs
+
     def compile(self, tests=()):
-        """The programs, or everything for other tests or none; what the compiler says if it fails."""
-        targets = [f"tests/unit/{test}" for test in tests] if all(map(is_unit, tests)) else []
+        """What these tests start, or everything; what the compiler says if it fails."""
+        targets = [f"tests/unit/{test}" for test in tests if is_unit(test)]
+        if not all(map(is_unit, tests)):
+            targets += self.installed()
         done = subprocess.run(["ninja", "-C", self.build, f"-j{self.jobs}", *targets], capture_output=True, text=True,
                               check=False)
         if done.returncode == 0:
