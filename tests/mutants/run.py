@@ -83,22 +83,22 @@ class Copy:
         subprocess.run(["meson", "setup", self.build], cwd=self.folder, env={**os.environ, **compiler}, check=True,
                        stdout=subprocess.DEVNULL)
 
-    def installed(self):
-        """What tests/component starts: everything but the programs of the other suites."""
+    def others(self):
+        """What tests start or open that they are not linked with: everything but the programs of unit tests and of suites
+        whose tests are not among ours."""
         if not self.programs:
             said = subprocess.run(["meson", "introspect", "--targets", self.build], capture_output=True, text=True, check=True)
             files = [pathlib.Path(file).relative_to(self.build).as_posix() for target in json.loads(said.stdout)
                      for file in target["filename"] if target["build_by_default"]]
-            self.programs = [file for file in files if not file.startswith(OTHER_SUITES)]
+            self.programs = [file for file in files if not file.startswith(OTHER_SUITES) or file.endswith(".so")]
         return self.programs
 
-    def compile(self, tests=()):
-        """What these tests start, or everything; what the compiler says if it fails."""
-        targets = [f"tests/unit/{test}" for test in tests if is_unit(test)]
-        if not all(map(is_unit, tests)):
-            targets += self.installed()
+    def compile(self, tests, others):
+        """The unit tests among them, and what others start; what the compiler says if it fails."""
+        targets = [f"tests/unit/{test}" for test in tests if is_unit(test)] + (self.others() if others else [])
+        # The objects of another copy will do: whoever reads their debug information knows where this one was.
         done = subprocess.run(["ninja", "-C", self.build, f"-j{self.jobs}", *targets], capture_output=True, text=True,
-                              check=False)
+                              env={**os.environ, "CCACHE_NOHASHDIR": "1"}, check=False)
         if done.returncode == 0:
             return ""
         said = done.stdout + done.stderr
@@ -135,7 +135,7 @@ class Copy:
 
     def begin(self, tests):
         """All of them pass here, or the first one that does not is returned."""
-        if problem := self.compile():    # some programs open libraries that they are not linked with
+        if problem := self.compile(tests, others=True):
             return f"the unchanged copy does not compile:\n{problem}"
         for test in tests:
             before = time.monotonic()
@@ -150,7 +150,7 @@ class Copy:
         text = changed(mutant, original)
         try:
             path.write_text(text)
-            if problem := self.compile(mutant["tests"]):
+            if problem := self.compile(mutant["tests"], others=not all(map(is_unit, mutant["tests"]))):
                 raise DoesNotApply(f"it does not compile: {problem}")
             return all(self.passes(test) for test in mutant["tests"])
         finally:
