@@ -33,7 +33,7 @@ size_t count_of(struct json_object *array)
 
 struct json_object *item_of(struct json_object *array, size_t i)
 {
-	return json_object_array_get_idx(array, i);
+	return i < count_of(array) ? json_object_array_get_idx(array, i) : NULL;
 }
 
 const char *plural(int64_t n)
