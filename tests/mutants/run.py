@@ -74,6 +74,7 @@ class Copy:
         self.build = self.folder / "build"
         self.seconds = {}    # test -> what it takes unchanged
         self.programs = []
+        self.hung = False    # a test ran into its time limit: on a busy machine that may mean nothing
         names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         for name in filter(None, names.split("\0")):
             target = self.folder / name
@@ -115,6 +116,7 @@ class Copy:
             try:
                 status = process.wait(limit)
             except subprocess.TimeoutExpired:
+                self.hung = True
                 return False
             finally:
                 if process.poll() is None:
@@ -163,7 +165,9 @@ def judge(copy, chosen):
     for at, mutant in enumerate(chosen, 1):
         before, problem = time.monotonic(), ""
         try:
+            copy.hung = False
             verdict = "survived" if copy.survives(mutant) else "killed"
+            problem = ", by the time limit" if copy.hung else ""
         except DoesNotApply as error:
             verdict, problem = "does not apply", f": {error}"
         counts[verdict] += 1
