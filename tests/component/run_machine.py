@@ -55,8 +55,8 @@ class Machine:
     def folders(self):
         return sorted(p.name for p in self.runs.iterdir())
 
-    def becomes_empty(self):
-        deadline = time.monotonic() + 5
+    def becomes_empty(self, within=5):
+        deadline = time.monotonic() + within
         while self.folders() and time.monotonic() < deadline:
             time.sleep(0.02)
         return not self.folders()
@@ -120,7 +120,7 @@ def temporary_machine(*options):
     made.tree.up("--gpus", "2x16160MiB", *options)
     subprocess.run(["chmod", "-R", "a+rwX", made.tree.path / "state"], check=True)
     yield made
-    empty = made.leaves_folders or made.becomes_empty()
+    empty = made.leaves_folders or made.becomes_empty(within=20)
     run_checked(BUILD / "sim/ration-sim", "down", made.tree.path, check=False)
     shutil.rmtree(path, ignore_errors=True)
     assert empty, "a keeper has not cleaned up after its run: it has died, or the run has not ended"

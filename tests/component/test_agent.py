@@ -97,9 +97,11 @@ def test_container_gets_environment_devices_and_driver_of_its_placement(world):
 
 
 def test_pod_is_marked_assigned_at_its_first_start_and_not_before(world):
-    pod = world.pod("a", 3, card=0)
-    world.kubelet.admit(pod)
-    time.sleep(0.2)
+    pod, other = world.pod("a", 3, card=0), world.pod("b", 3, card=1)
+    for each in (pod, other):
+        world.kubelet.admit(each)
+    world.kubelet.run(other, "main")
+    wait_for(lambda: assigned(world, "b") == "true")
     assert assigned(world, "a") is None
     world.kubelet.run(pod, "main")
     wait_for(lambda: assigned(world, "a") == "true")
@@ -267,7 +269,7 @@ def test_kubelet_that_comes_back_is_registered_at_within_50_ms(world):
     times = sorted(world.kubelet.restart() * 1000 for _ in range(100))
     print(f"\nre-registration, new kubelet.sock to devices: median {statistics.median(times):.1f} ms, "
           f"p99 {times[-2]:.1f} ms, max {times[-1]:.1f} ms of {len(times)}")
-    assert_within(times, 50)
+    assert_within(times, 50, beside_others=True)
 
 
 @pytest.mark.waits
@@ -392,7 +394,7 @@ def test_mark_of_assignment_waits_for_the_api_server_and_delays_nothing(world):
     before = time.monotonic()
     world.kubelet.run(pod, "main")
     assert time.monotonic() - before < 0.5
-    time.sleep(1)
+    wait_for(lambda: [r.status for r in world.api.requests_for("PATCH", "/pods/a$")].count(503) >= 2, what="tried again")
     assert assigned(world, "a") is None
     fault.times = 0
     wait_for(lambda: assigned(world, "a") == "true")
@@ -427,7 +429,7 @@ def test_mode_that_is_not_served_is_refused_with_an_event(value):
         assert f"ack.node.gpu.schedule={value}" in event["message"]
         assert "kubectl label node n1 ack.node.gpu.schedule=share --overwrite" in event["message"]
         assert event["involvedObject"]["kind"] == "Node" and event["involvedObject"]["uid"] == NODE
-        time.sleep(0.3)
+        wait_for(lambda: "ration.dev/problem" in annotations(w))
         assert w.kubelet.devices == {} and "ration.dev/mode" not in annotations(w)
         assert f"ack.node.gpu.schedule={value}" in annotations(w)["ration.dev/problem"]
         w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "share"}}})
@@ -444,8 +446,7 @@ def test_node_without_the_label_gets_nothing_until_it_has_it():
     with World(labels={}) as w:
         w.kubelet.start()
         w.start_agent()
-        wait_for(lambda: w.api.watches("nodes", "pods") >= 2)
-        time.sleep(0.3)
+        w.has_read_node()
         assert not w.kubelet.registrations and "ration.dev/gpus" not in annotations(w)
         w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "share"}}})
         w.kubelet.wait_devices(32)
@@ -464,7 +465,7 @@ def test_mode_does_not_change_under_running_pods(world):
     world.kubelet.admit(pod)
     world.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "default"}}})
     wait_for(lambda: annotations(world).get("ration.dev/mode-pending") == "default")   # nothing new comes here
-    assert world.api.events("GPUModePending")
+    assert wait_for(lambda: world.api.events("GPUModePending"))
     assert len(world.kubelet.devices) == 32 and "ration.dev/gpus" in annotations(world)
     world.kubelet.run(pod, "main")
     world.kubelet.end(pod)
@@ -490,11 +491,9 @@ def test_lost_card_takes_its_free_units_and_comes_back(world):
 
 def test_critical_xid_makes_a_card_sick_and_a_programs_fault_does_not(world):
     world.sim("fault", 0, "xid", 31)
-    time.sleep(2.5)
-    assert list(world.kubelet.devices.values()).count("Unhealthy") == 0
-    world.sim("fault", 0, "xid", 79)
+    world.sim("fault", 1, "xid", 79)    # the driver tells of it later
     world.kubelet.wait_devices(16, "Unhealthy", timeout=15)
-    assert all(i.startswith("0-") for i, h in world.kubelet.devices.items() if h == "Unhealthy")
+    assert all(i.startswith("1-") for i, h in world.kubelet.devices.items() if h == "Unhealthy")
 
 
 @pytest.mark.waits

@@ -3,7 +3,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import time
 
 import pytest
 
@@ -11,6 +10,7 @@ from agent_fixture import NODE, mounts_below, wait_for
 from cgpu_node import (LIVE, MIB, card_of, come_back, folder, identity, isolated, lasting,
                        renew_worker, start, uid_of, needs_root)
 from fake_kubelet import StartError
+from metrics_page import agent_page
 import grants
 
 pytestmark = needs_root
@@ -167,7 +167,7 @@ def test_usage_file_that_a_container_has_spoilt_is_new_at_its_next_start(world, 
     pod, _ = start(world)
     usage = folder(world, pod) / "usage"
     usage.write_bytes(damage)
-    time.sleep(0.2)
+    agent_page(world)    # reads it, too
     assert world.agent.poll() is None
     world.kubelet.run(pod, "main")
     assert usage.read_bytes()[:8] == b"RAUSAGE1" and usage.stat().st_size == grants.USAGE_SIZE

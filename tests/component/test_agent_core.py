@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 import grants
-from agent_fixture import NODE, World, wait_for
+from agent_fixture import NODE, World, assert_within, wait_for
 from fake_kubelet import CORE, AdmissionError, StartError, msg
 
 CORE_MEM = {"ack.node.gpu.schedule": "core_mem"}
@@ -158,11 +158,14 @@ def test_sick_card_has_no_points_but_those_in_use_stay_healthy(world):
 def test_restarted_kubelet_has_both_resources_within_50_ms_and_keeps_what_pods_hold(world):
     made, _ = start(world, "a", 2, 30)
     core = world.kubelet.core
-    held, n, n_core = core.given[made["metadata"]["uid"], "main"], world.kubelet.updates, core.updates
-    world.kubelet.restart()
-    with world.kubelet.changed:
-        assert world.kubelet.changed.wait_for(lambda: core.updates > n_core and world.kubelet.updates > n, 5)
-    assert core.devices_at - world.kubelet.started_at < 1
+    held, times = core.given[made["metadata"]["uid"], "main"], []
+    for _ in range(9):
+        n_core = core.updates
+        for_memory = world.kubelet.restart()
+        with world.kubelet.changed:
+            assert world.kubelet.changed.wait_for(lambda: core.updates > n_core, 5)
+        times.append(1000 * max(for_memory, core.devices_at - world.kubelet.started_at))
+    assert_within(times, 50, beside_others=True)
     assert core.given[made["metadata"]["uid"], "main"] == held and set(held) <= set(core.devices)
     start(world, "b", 2, 70)
 
@@ -232,8 +235,9 @@ def test_it_is_not_registered_where_no_mode_has_it(mode):
     with World(cards="1x16160MiB", labels={"ack.node.gpu.schedule": mode}) as w:
         w.kubelet.start()
         w.start_agent()
-        wait_for(lambda: w.api.watches("nodes", "pods") >= 2)
-        time.sleep(1)
+        if mode != "default":
+            w.kubelet.wait_devices(15)
+        w.has_read_node()
         assert not w.kubelet.core.registrations
 
 

@@ -92,6 +92,7 @@ def test_pods_with_init_containers_of_equal_size_stay_and_a_new_pod_gets_its_own
         world.kill_agent()
         world.start_agent()
         wait_for(lambda: world.api.watches("nodes", "pods") >= 2)
+        world.kubelet.wait_devices(32)
     elif killed:
         world.kill_worker()
     restart_and_compare(world, pods, [(p, "init") for p in pods])

@@ -78,7 +78,7 @@ def test_value_that_is_not_served_is_named_by_a_condition_until_it_is_right(valu
 
 def test_node_without_a_problem_has_no_condition(world):
     wait_for(lambda: world.api.node(NODE)["status"]["capacity"].get(GPU_COUNT) == "2")
-    time.sleep(1.2)
+    world.has_read_node()
     assert world.condition() is None
 
 
@@ -94,8 +94,7 @@ def test_legacy_labels_are_weaker(labels, mode):
             wait_for(lambda: says(w, mode=mode))
             w.kubelet.wait_devices(32)
         else:
-            wait_for(lambda: w.api.watches() >= 3)
-            time.sleep(0.5)
+            w.has_read_node()
             assert says(w, mode=None) and w.kubelet.devices == {}
 
 
@@ -214,12 +213,12 @@ def test_resources_of_other_modes_stay_0_over_restarts_of_agent_and_kubelet():
         w.kubelet.wait_devices(60)
         w.kubelet.restart()
         w.kubelet.wait_devices(60)
-        time.sleep(1)
+        w.has_read_node()
         assert not w.kubelet.core.devices
         relabel(w, "default")
         w.kubelet.wait_devices(0)
         w.kubelet.restart()
-        time.sleep(0.5)
+        w.has_read_node()
         assert not w.kubelet.devices and not w.kubelet.core.devices
         assert w.api.node(NODE)["status"]["capacity"][GPU_COUNT] == "0"
 

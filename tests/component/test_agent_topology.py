@@ -1,6 +1,5 @@
 """ration-agent on a topology node: whole cards and their links, and what a container gets of them."""
 import json
-import time
 
 import pytest
 
@@ -134,7 +133,7 @@ def test_card_that_breaks_under_a_pod_stays_its_device(world):
     run(world, whole_pod(world, "a", main=[3]))
     world.sim("fault", 3, "lost")
     wait_for(lambda: not json.loads(annotations(world)["ration.dev/gpus"])[3]["healthy"])
-    time.sleep(0.3)
+    world.has_read_node()
     assert set(world.kubelet.whole.devices.values()) == {"Healthy"}
 
 

@@ -168,7 +168,9 @@ def shares_table(tmp_path, *args):
 
 
 def right(row):
-    return 80 < row["total"] < 101 and row["error"] < 8
+    """The mean error is less than a sixth of a mean share: 0.8 points where twenty have 5 each. Ten times what a quiet machine has
+    (docs/measurements/shares.md), a fifth of what it is where one of the twenty takes what the others do not get."""
+    return 80 < row["total"] < 101 and row["error"] < row["granted"] / len(row["got"]) / 6
 
 
 @pytest.mark.waits

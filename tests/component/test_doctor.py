@@ -418,7 +418,8 @@ def test_it_only_reads(doctor, tmp_path):
     doctor(healthy())
     calls = [line.split() for line in (tmp_path / "cluster/log").read_text().splitlines()]
     assert {tuple(call[:2]) for call in calls if call[0] != "get"} == {("auth", "can-i")}
-    assert all(call[1].startswith("--raw=/") for call in calls if call[0] == "get")
+    paths = [call[1] for call in calls if call[0] == "get"]
+    assert paths and all(path.startswith("--raw=/") for path in paths)
 
 
 def test_lists_are_read_page_by_page(doctor):

@@ -92,9 +92,9 @@ def test_a_caller_that_hangs_up_costs_the_gang_its_plan_and_nobody_is_bound(api,
     meta = pods[0]["metadata"]
     connection.request("POST", "/bind", json.dumps({"PodName": meta["name"], "PodNamespace": "default",
                                                     "PodUID": meta["uid"], "Node": "a"}))
-    time.sleep(0.3)
+    wait_for(lambda: at_bind(scheduler, 1), what="a pod at bind")
     connection.close()
-    time.sleep(0.3)
+    wait_for(lambda: not at_bind(scheduler, 1), what="its caller is gone")
     assert schedule(scheduler, pods[1], ["a"]) != ""
     assert bound(api, "p0", "p1") == [None, None]
 

@@ -35,7 +35,8 @@ def told(scheduler, pod):
 def waits(scheduler, pod):
     """The pod gets no node, now and after the scheduler has seen all that was changed before."""
     wait_for(lambda: not scheduler.filter(pod, ["a"])["NodeNames"], what="no node")
-    time.sleep(0.3)
+    scheduler.has_read_pods()
+    scheduler.has_read_nodes()
     return reasons(scheduler, pod, ["a"])
 
 
@@ -333,7 +334,10 @@ def test_a_pod_group_that_needs_more_than_run_does_not_end_them(api, start):
     wait_for(lambda: gang(scheduler, "p0").get("cameAbout"), what="the gang has started")
     assert schedule(scheduler, later, ["a"]) == ""
     api.delete("podgroups", "g", "default")
-    time.sleep(2)
+    pod_group(api, 2, name="later")
+    after = in_group(api, "after", units=1, group="later")
+    wait_for(lambda: told(scheduler, after) == {"waits for the other pods of its gang"}, what="the watch of PodGroups")
+    time.sleep(2)    # twice --gang-timeout
     assert not api.requests_for("POST", "/eviction$")
 
 

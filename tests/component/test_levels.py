@@ -370,9 +370,11 @@ def test_who_may_need_a_virtual_node_gets_its_toleration_when_it_waits(api, star
         {"key": "x", "operator": "Exists"}]})
     api.create_pod("other", labels={"app": "web"}, spec={"containers": [{"name": "main", "image": "x"}],
                                                         "schedulerName": "default-scheduler"})
-    time.sleep(0.5)
-    assert not api.requests_for("PATCH", r"/pods/")    # they may fit on a real node
     verdict = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+    web(api, "later")
+    api.store.replace("pods", "default", "later", lambda old: {**old, "status": {**old["status"], **verdict["status"]}})
+    wait_for(lambda: api.pod("later")["spec"].get("tolerations"), what="one that came later waits, and has it")
+    assert not api.requests_for("PATCH", r"/pods/(bare|some|other)$")    # they may fit on a real node
     for name in ("bare", "some", "other"):
         api.store.replace("pods", "default", name, lambda old: {**old, "status": {**old["status"], **verdict["status"]}})
     added = {"key": "virtual-kubelet.io/provider", "operator": "Exists", "effect": "NoSchedule"}

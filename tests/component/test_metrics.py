@@ -3,7 +3,6 @@ import pathlib
 import re
 import socket
 import subprocess
-import time
 
 import grpc
 import pytest
@@ -137,7 +136,7 @@ def test_scheduler_counts_a_deleted_pod_that_may_still_run_as_held(api, start):
         assert scheduler.bind(pod, "n1") == ""
         api.patch("pods", pod["metadata"]["name"], {"status": RUNNING})
     wait_for(lambda: scrape(scheduler)("ration_pods", state="bound") == 5)
-    time.sleep(0.3)
+    scheduler.has_read_pods()
     for pod in pods:
         api.delete("pods", pod["metadata"]["name"])
     page = wait_for(lambda: (p := scrape(scheduler))("ration_pods", state="bound") == 0 and p)
@@ -195,8 +194,9 @@ def test_scheduler_counts_its_own_evictions_by_outcome(api, start):
     assert page("ration_evictions_total", result="refused") == 1
     assert page("ration_evictions_total", result="accepted") == 1
     assert page("ration_nominations") == 1
-    assert all(page("ration_eviction_attempts_total", **labels) == 0
-               for labels in page.labels("ration_eviction_attempts_total"))
+    attempts = page.labels("ration_eviction_attempts_total")
+    assert {"result": "pod_gone"} in attempts
+    assert all(page("ration_eviction_attempts_total", **labels) == 0 for labels in attempts)
     api.delete("pods", "big")
     page = wait_for(lambda: (p := scrape(scheduler))("ration_eviction_attempts_total", result="pod_gone") == 1 and p, 5)
     assert page("ration_nominations") == 0

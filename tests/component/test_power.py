@@ -39,7 +39,7 @@ def core_node():
 def test_nothing_is_controlled_unless_somebody_asks_for_it(node):
     node.hold("a")
     node.hold("b", weight=7)
-    time.sleep(1.2)
+    node.has_read_node()
     assert node.words("a") == node.words("b") == (0, 0, 6)
 
 
@@ -145,9 +145,10 @@ def test_a_weight_that_is_none_is_reported_and_counts_as_one(node):
                          "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])
     node.settles([200000, 600000, 200000], "a", "b", "c")
     wait_for(lambda: len(node.api.events("GPUWeightIgnored")) == 2)
-    time.sleep(1.2)
+    node.hold("d", weight="0")
+    wait_for(lambda: any(e["involvedObject"]["name"] == "d" for e in node.api.events("GPUWeightIgnored")))
     events = node.api.events("GPUWeightIgnored")
-    assert sorted(e["involvedObject"]["name"] for e in events) == ["a", "c"]
+    assert sorted(e["involvedObject"]["name"] for e in events) == ["a", "c", "d"]
     assert "1 to 10000" in events[0]["message"]
 
 
@@ -221,10 +222,11 @@ def test_a_wrong_policy_is_reported_once_and_the_last_good_one_stays(node):
     wait_for(lambda: len(node.api.events("GPUPolicyRefused")) == 4)
     node.node_policy("x" * 5000)
     wait_for(lambda: len(node.api.events("GPUPolicyRefused")) == 5)
-    time.sleep(1.5)
+    node.policy("7")
+    wait_for(lambda: any('"7"' in e["message"] for e in node.api.events("GPUPolicyRefused")), what="that of the last one")
     assert node.shares("a") == [WHOLE]
     events = node.api.events("GPUPolicyRefused")
-    assert len(events) == 5
+    assert len(events) == 6
     for event in events:
         for name in ("fair-share", "preemptive", "weight-preemptive", "fixed", "soft", "native"):
             assert name in event["message"]

@@ -1,6 +1,4 @@
 """Answers to ration.dev/resize that the API server refuses: by validation, by an admission webhook, by a policy."""
-import time
-
 import pytest
 
 from fake_apiserver import FOREVER, wait_for
@@ -68,9 +66,12 @@ def test_an_answer_that_is_always_refused_is_not_repeated_and_an_event_says_why(
     # Changes of the pod that have nothing to do with it: its kubelet writes its status all the time.
     for i in range(5):
         api.set_phase("p", "Pending" if i % 2 else "Running")
-        time.sleep(0.5)
+        scheduler.has_read_pods()
+    # Another pod's request, which came later, has been answered.
+    run_pod(api, scheduler, "later", 2)
+    assert resize(api, "later", {"main": 3})[0]
     assert patches(api) == sent and len(events(api)) == 1
-    assert scheduler.used() == {"n": [2]} and units(api, "p") == {"main": [2]}
+    assert scheduler.used() == {"n": [5]} and units(api, "p") == {"main": [2]}
     assert RESIZE in annotations(api, "p")
 
 

@@ -70,7 +70,7 @@ def test_an_agent_whose_lease_ran_out_serves_nothing_until_it_renews(api, start)
     assert "dead: its agent has not renewed its Lease" in scheduler.text()
     # The node being shown again changes nothing, and a node without a Lease serves.
     annotate(api, "dead", other="1")
-    time.sleep(0.3)
+    scheduler.has_read_nodes()
     assert not fits(scheduler, pod, "dead")
     assert fits(scheduler, api.create_pod("q", gpu_mem=3), "old")
     api.clear_requests()
@@ -120,6 +120,7 @@ def test_an_outage_of_the_api_server_makes_no_lease_stale(api, start):
     stop.set()
     thread.join()
     assert "has not renewed" not in scheduler.text()
+    wait_for(lambda: "has not renewed" in scheduler.text(), 15, "it would have said so")
 
 
 @pytest.mark.parametrize("odd", [{}, {"renewTime": None}, {"renewTime": 7}, {"leaseDurationSeconds": -1},
@@ -139,13 +140,12 @@ def test_a_pod_deleted_by_force_keeps_its_card_until_its_node_says_that_it_ended
     pod = running_pod(api, scheduler, "p", "n")
     waiting = api.create_pod("q", gpu_mem=5)
     assert not scheduler.filter(waiting, ["n"])["NodeNames"]
-    wait_for(lambda: scheduler.inspect()["nodes"][0]["devs"][0]["pods"])
-    time.sleep(0.2)
+    scheduler.has_read_pods()
     api.delete("pods", "p")
     wait_for(lambda: scheduler.inspect()["nodes"][0]["devs"][0]["pods"][0]["state"] == "held")
     assert scheduler.used() == {"n": [5]}
     held(api, "n", lives=[pod])
-    time.sleep(0.3)
+    scheduler.has_read_nodes()
     assert scheduler.used() == {"n": [5]}
     api.clear_requests()
     held(api, "n", ended=[pod])
@@ -177,7 +177,7 @@ def test_what_a_node_held_is_not_free_when_somebody_takes_its_word_away(api, sta
     else:
         api.delete("nodes", "n")
         gpu_node(api, "n", 8192)
-    time.sleep(1)
+    scheduler.has_read_nodes()
     assert scheduler.used() == {"n": [5]}
     assert not scheduler.filter(api.create_pod("q", gpu_mem=5), ["n"])["NodeNames"]
 
@@ -188,11 +188,12 @@ def test_a_pod_that_pod_gc_makes_failed_keeps_its_card_until_its_node_says_that_
     pod = running_pod(api, scheduler, "p", "n")
     wait_for(lambda: scheduler.used() == {"n": [5]})
     api.set_phase("p", "Failed")
-    time.sleep(0.5)
+    scheduler.has_read_pods()
     assert scheduler.used() == {"n": [5]}
     held(api, "n", lives=[pod])
     api.delete("pods", "p")
-    time.sleep(0.5)
+    scheduler.has_read_nodes()
+    scheduler.has_read_pods()
     assert scheduler.used() == {"n": [5]}
     held(api, "n", ended=[pod])
     wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
@@ -202,11 +203,11 @@ def test_a_pod_that_ends_frees_its_card_at_once_although_it_was_last_seen_runnin
     gpu_node(api, "n", 8192)
     scheduler = start()
     running_pod(api, scheduler, "p", "n")
-    time.sleep(0.2)
+    scheduler.has_read_pods()
     api.set_phase("p", "Succeeded")
     wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
     api.delete("pods", "p")
-    time.sleep(0.2)
+    scheduler.has_read_pods()
     assert scheduler.used() == {"n": [0]}
 
 
@@ -215,8 +216,8 @@ def test_a_pod_that_ended_in_a_gap_of_the_watch_is_no_ghost_and_one_deleted_ther
     scheduler = start()
     running_pod(api, scheduler, "ended", "n")
     deleted = running_pod(api, scheduler, "deleted", "n")
-    wait_for(lambda: scheduler.used() == {"n": [10]})
-    time.sleep(0.2)
+    scheduler.has_read_pods()
+    assert scheduler.used() == {"n": [10]}
     gap = api.inject(method="GET", path="/pods$", times=-1, watch=True, status=503)
     api.inject(method="GET", path="/pods/ended$", times=-1, status=503)    # who starts answers some, and others not
     api.close_watches()
@@ -225,7 +226,7 @@ def test_a_pod_that_ended_in_a_gap_of_the_watch_is_no_ghost_and_one_deleted_ther
     api.expire()
     gap.times = 0
     wait_for(lambda: scheduler.used() == {"n": [5]}, 15)
-    time.sleep(0.5)
+    scheduler.has_read_pods()
     assert [p["state"] for p in scheduler.inspect()["nodes"][0]["devs"][0]["pods"]] == ["held"]
     held(api, "n", ended=[deleted])
     wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
@@ -290,13 +291,14 @@ def test_the_leases_of_five_thousand_agents_cost_little(api, start):
 def test_a_pod_asked_for_after_a_gap_is_asked_for_after_the_next_one_too(api, start):
     gpu_node(api, "n1", 4096)
     scheduler = start()
-    time.sleep(0.3)
+    scheduler.has_read_pods()
     # Every watch of pods is too old, and no LIST has the pod: only the answer about itself tells of it.
     empty = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []})
     api.inject("GET", "/api/v1/pods$", times=-1, watch=True, status=410)
     api.inject("GET", "/api/v1/pods$", times=-1, watch=False, status=200, body=empty.encode())
+    api.clear_requests()
     api.close_watches()
-    time.sleep(0.3)
+    wait_for(lambda: any("watch" not in r.query and r.status for r in api.requests_for("GET", "/api/v1/pods$")))
     pod = api.create_pod("p", gpu_mem=3)
     assert scheduler.bind(pod, "n1") == ""
     wait_for(lambda: api.requests_for("GET", "/pods/p$")[1:], 10, "asked for after two gaps")

@@ -142,7 +142,7 @@ def test_the_agent_refuses_the_node_where_it_is_told_to(down):
     down.start_agent()
     event = not_ready(down, "nvmlNewThing")
     assert "unknownFunctions" in event["message"]
-    time.sleep(0.5)
+    down.has_read_node()
     assert down.kubelet.devices == {} and not in_service(down)
 
 

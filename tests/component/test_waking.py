@@ -56,7 +56,7 @@ def test_what_ends_by_time_wakes_who_waits_for_it_within_two_seconds(api, start)
     scheduler = start()
     gone, waits = api.create_pod("gone", gpu_mem=5), api.create_pod("waits", gpu_mem=6)
     api.delete("pods", "gone")
-    time.sleep(0.5)
+    scheduler.has_read_pods()
     assert scheduler.filter(gone, ["n1"])["NodeNames"] == ["n1"]
     held = time.monotonic()
     assert scheduler.filter(waits, ["n1"])["NodeNames"] == []

@@ -186,7 +186,7 @@ def test_our_own_evictions_are_remembered_from_the_search_to_the_end(api, start)
     answers = [d for d in decisions if d["decision"] == "evict-answer"]
     assert [victim_names(d) for d in plans] == [[("default", v["name"], 0)] for d in answers for v in d["victims"]]
     assert [bool(d["error"]) for d in answers] == [True] * (len(answers) - 1) + [False]
-    assert all("Cannot evict pod: budget." in d["error"] for d in answers[:-1])
+    assert len(answers) > 1 and all("Cannot evict pod: budget." in d["error"] for d in answers[:-1])
     assert plans[-1]["cards"] == [{"index": 3, "uuid": "GPU-n-3", "free": 7, "total": 15}]
     refused_verb, = [d for d in decisions if d["decision"] == "preempt"]
     assert refused_verb["text"] == "pods are being evicted for it already" and "node" not in refused_verb
