@@ -79,12 +79,13 @@ CUDA = """
 
 
 def keeper_of(machine):
-    """The one that has the folder of a run open."""
+    """The one that has the folder of a run open. `ration run` itself has it open too, until it becomes the program."""
     for _ in range(100):
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                if any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith(str(machine.runs) + "/")
-                       for fd in os.listdir(f"/proc/{pid}/fd")):
+                is_keeper = pathlib.Path(f"/proc/{pid}/comm").read_text() == "ration-keeper\n"
+                if is_keeper and any(os.readlink(f"/proc/{pid}/fd/{fd}").startswith(str(machine.runs) + "/")
+                                     for fd in os.listdir(f"/proc/{pid}/fd")):
                     return int(pid)
             except OSError:
                 pass

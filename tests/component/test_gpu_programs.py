@@ -107,6 +107,7 @@ def test_a_shim_that_limits_nothing_breaks_promises(tmp_path, no_limit, other):
     assert "1 promises broken" not in done.stdout.splitlines()[-1] and "promises broken" in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.alone    # where the processors have other work, shares are not judged
 def test_shares_of_a_shim_that_paces_nothing_are_a_broken_promise(tmp_path, no_limit, other):
     done = gpu_run("--simulated", "--simulated-driver", other.path, "--short", "-k", "shares with medium", "--out", tmp_path / "page.md",
                    RATION_BUILD=str(no_limit))

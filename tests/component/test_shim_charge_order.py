@@ -2,10 +2,8 @@
 the limit does not reach the driver. A charge after the call would let two processes be over the limit for a moment."""
 import pytest
 
-from shim_memory import _granted  # noqa: F401 (fixture)
-from test_shim import needs_no_grant_here
-from test_shim_memory_pools import POOLS
-from test_sim import tree  # noqa: F401 (fixture)
+from shim_programs import needs_no_grant_here
+from shim_scripts import POOLS
 
 pytestmark = needs_no_grant_here
 

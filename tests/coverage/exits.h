@@ -1,5 +1,6 @@
-/* exits.h - put in front of every file of a coverage build. gcov writes its counters when a process calls exit() or exec(), and not when it
- * calls _exit() (libgcov of gcc 12: __gcov_exit() is a destructor, __gcov_execv() and others stand in for exec).
+/* exits.h - put in front of every file of a coverage build. gcov writes its counters when a process calls
+ * exit() or exec(), and not when it calls _exit() (libgcov of gcc 12: __gcov_exit() is a destructor,
+ * __gcov_execv() and others stand in for exec).
  */
 #pragma once
 #ifndef __ASSEMBLER__
