@@ -65,6 +65,7 @@ def test_a_run_that_fails_by_itself_fails_the_test(machine):
         run.end()
 
 
+@pytest.mark.waits
 @needs_no_grant_here
 def test_a_keeper_that_died_fails_the_test():
     with pytest.raises(AssertionError, match="keeper has not cleaned up"), temporary_machine() as machine:
