@@ -6,7 +6,6 @@ import pytest
 import testimages
 from cgpupods import (CONTEXT_MIB, LARGE, LAYOUT, NODE, OUT_OF_MEMORY, check_isolation, filler, limit_mib, processes,
                       said)
-from cluster import PRODUCT
 from gpupods import IMAGE, card_of, cards_of, container, fingerprint, inventory, pod
 
 pytestmark = pytest.mark.long(20)

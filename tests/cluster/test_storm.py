@@ -61,4 +61,6 @@ def test_nothing_is_ever_on_a_wrong_card_or_over_it(storm):
     assert not rejected["kill_kubelet"] and not rejected["nothing"]
     # Two seconds are promised of a machine of our own; the short form runs where strangers share the processors.
     assert not os.environ.get("RATION_FULL") or storm.books.longest <= 2
-    assert 0 < storm.watch.longest_wait[0] <= (2 if os.environ.get("RATION_FULL") else 5), storm.watch.longest_wait
+    # Some pod has waited, maybe for less than the time between two looks at it: 0.0 s.
+    longest, waited = storm.watch.longest_wait
+    assert waited and longest <= (2 if os.environ.get("RATION_FULL") else 5), storm.watch.longest_wait

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from agent_fixture import NODE, World, wait_for
-from fake_kubelet import CORE, GPU_COUNT
+from fake_kubelet import GPU_COUNT
 
 SCHEDULE = "ack.node.gpu.schedule"
 CLOSED_S = 4     # TERMS_CLOSED_NS: how long a Binding may be on its way

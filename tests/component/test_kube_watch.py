@@ -1,5 +1,4 @@
 """A mirror of the API server's objects, through everything that happens to a watch."""
-import json
 import time
 
 import pytest
