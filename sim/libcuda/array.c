@@ -230,22 +230,31 @@ CUresult mipmapped_new(struct context *context, const CUDA_ARRAY3D_DESCRIPTOR *d
 	return r;
 }
 
+/* As often as the largest dimension can be halved, and one: more are cut (cuda.h of CUDA 13.5.37). */
+static unsigned levels_of(const CUDA_ARRAY3D_DESCRIPTOR *descriptor)
+{
+	size_t sizes = descriptor->Width | descriptor->Height | descriptor->Depth;
+	unsigned levels = 1;
+
+	while (sizes >> levels && levels < LEVELS_MAX)
+		levels++;
+	return levels;
+}
+
 CUresult cuMipmappedArrayCreate(
 	CUmipmappedArray *ret_handle, const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned levels)
 {
 	_cleanup_call_ struct call call = {};
 	CUresult r = call_begin_context(&call, __func__);
 	struct mipmapped *mipmapped;
+	unsigned most;
 
 	if (r == CUDA_SUCCESS)
 		r = ret_handle && levels > 0 ? check(descriptor) : CUDA_ERROR_INVALID_VALUE;
 	if (r != CUDA_SUCCESS)
 		return r;
-	/* More levels than halvings are cut, as documented. */
-	while (levels > 1 && (descriptor->Width >> (levels - 1)) == 0 &&
-		(descriptor->Height >> (levels - 1)) == 0)
-		levels = levels > LEVELS_MAX ? LEVELS_MAX : levels - 1;
-	r = mipmapped_new(call.context, descriptor, levels, &mipmapped);
+	most = levels_of(descriptor);
+	r = mipmapped_new(call.context, descriptor, levels < most ? levels : most, &mipmapped);
 	if (r == CUDA_SUCCESS)
 		*ret_handle = (CUmipmappedArray)(uintptr_t)mipmapped->object.handle;
 	return r;

@@ -18,7 +18,14 @@
 /* ---- sizes ----------------------------------------------------------------------------------------------
  */
 
-/* Of one texel with `channels` channels, from the table of CUarray_format in the CUDA driver API, 13.0. */
+/* BC1 to BC7: blocks of 4 x 4 texels. */
+static bool is_of_blocks(unsigned format)
+{
+	return format >= 0x91 && format <= 0x9e;
+}
+
+/* Of one texel with `channels` channels, or of one texel's part of a block of them; from the table of
+ * CUarray_format in cuda.h of CUDA 13.5.37. */
 static unsigned texel_bits(unsigned format, unsigned channels)
 {
 	static const unsigned char normalized[] = {8, 16, 32, 16, 32, 64, 8, 16, 32, 16, 32, 64};
@@ -40,12 +47,20 @@ static unsigned texel_bits(unsigned format, unsigned channels)
 	case 0x97:
 	case 0x98:
 		return 4;
+	case 0x58: /* AYUV of 16 bits, Y416, and 4:4:4 of 16 bits in planes */
+	case 0x5e:
+	case 0xb1:
+	case 0xb3:
+	case 0xb5:
+		return 64;
 	}
-	if (format >= 0x93 && format <= 0x9e) /* BC2, 3, 5, 6H, 7: 16 bytes for 16 texels */
+	if (is_of_blocks(format)) /* BC2, 3, 5, 6H, 7: 16 bytes for 16 texels */
 		return 8;
 	if (format >= 0xc0 && format < 0xc0 + sizeof(normalized)) /* UNORM_INT8X1 ... SNORM_INT16X4 */
 		return normalized[format - 0xc0];
-	return 32; /* video formats: none has more */
+	if ((format >= 0x50 && format <= 0x5d) || (format >= 0x9f && format <= 0xb4)) /* video */
+		return 32;
+	return 128; /* what no known format exceeds */
 }
 
 static uint64_t saturating(uint64_t a, uint64_t b)
@@ -55,14 +70,40 @@ static uint64_t saturating(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b ? b : 1, &product) || product > INT64_MAX ? INT64_MAX : product;
 }
 
+static uint64_t in_whole_blocks(uint64_t texels)
+{
+	return texels > INT64_MAX ? INT64_MAX : (texels + 3) / 4 * 4;
+}
+
+/* 0 is a dimension that the array does not have. */
+static uint64_t halved(uint64_t size, unsigned level)
+{
+	return size == 0 || size >> level ? size >> level : 1;
+}
+
+static bool is_layered(const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	return d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+}
+
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level)
 {
-	bool layered = d->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
-	uint64_t width = d->Width >> level, height = d->Height >> level;
-	uint64_t texels = saturating(width, height);
+	uint64_t width = halved(d->Width, level), height = halved(d->Height, level);
+	uint64_t depth = is_layered(d) ? d->Depth : halved(d->Depth, level), texels;
 
-	texels = saturating(texels, layered ? d->Depth : d->Depth >> level);
+	if (is_of_blocks((unsigned)d->Format)) {
+		width = in_whole_blocks(width);
+		height = in_whole_blocks(height);
+	}
+	texels = saturating(saturating(width, height), depth);
 	return (saturating(texels, texel_bits((unsigned)d->Format, d->NumChannels)) + 7) / 8;
+}
+
+/* The driver makes no more levels than the largest dimension can be halved (cuda.h of CUDA 13.5.37,
+ * cuMipmappedArrayCreate()). */
+static bool has_level(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned level)
+{
+	return level == 0 || (level < LEVELS_MAX && (d->Width | d->Height | d->Depth) >> level);
 }
 
 static bool takes_no_memory(const CUDA_ARRAY3D_DESCRIPTOR *d)
@@ -269,12 +310,9 @@ static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (array->here.stamp == 0 || takes_no_memory(d))
 		return CUDA_SUCCESS;
-	for (unsigned i = 0; i < levels && i < LEVELS_MAX; i++) {
+	for (unsigned i = 0; i < levels && has_level(d, i); i++) {
 		uint64_t bytes = level_bytes(d, i);
-		bool last = d->Width >> i == 0 && d->Height >> i == 0 && d->Depth >> i == 0;
 
-		if (i > 0 && last)
-			break;
 		if (bytes <= MEMORY_SMALL_MAX)
 			add_small(&array->small, bytes);
 		else if (memory_rounded(bytes) > INT64_MAX - array->large)

@@ -58,6 +58,55 @@ def test_mipmapped_arrays_are_charged_with_all_levels(granted):
     """)
 
 
+@pytest.mark.parametrize("shape, levels", [
+    ((1, 32768, 1024, "LAYERED"), 16), ((32768, 1, 1024, "LAYERED"), 16), ((1, 8192, 2048, "0"), 14), ((8192, 1, 2048, "0"), 14),
+    ((8192, 2048, 1, "0"), 14), ((1, 1, 16384, "0"), 15), ((1, 65536, 0, "0"), 17), ((65536, 1, 0, "0"), 17), ((3, 16384, 64, "LAYERED"), 40),
+    ((3, 5, 16384, "0"), 40)])
+def test_no_level_of_a_mipmapped_array_is_narrower_than_one_texel(granted, shape, levels):
+    """cuda.h of CUDA 13.5.37: each level is half as large as the one before, at least 1; layers stay as many as they are."""
+    width, height, depth, flags = shape
+    granted.script(ARRAYS, f"""
+        made = []
+        for i in range(20):
+            m = c_void_p()
+            result = cu.cuMipmappedArrayCreate(byref(m), byref(D3({width}, {height}, {depth}, FLOAT, 4, {flags})), {levels})
+            assert charged() >= taken() and taken() <= 2154 * MiB, (i, charged(), taken())
+            if result != OK:
+                assert result == OOM, result
+                break
+            made.append(m)
+        assert made
+        for m in made:
+            ok(cu.cuMipmappedArrayDestroy(m))
+        same(0)
+    """)
+
+
+def test_video_and_compressed_arrays_are_charged_for_all_of_their_texels(granted):
+    """Formats, channels and bits from cuda.h of CUDA 13.5.37. The simulated driver refuses them, so this one answers itself."""
+    granted.put_before_driver("""
+        static long handles = 4096;
+        int cuArray3DCreate_v2(void **handle, const void *description) { *handle = (void *)handles++; return 0; }
+        int cuArrayDestroy(void *handle) { return 0; }
+    """)
+    granted.script(ARRAYS, """
+        bits = {0xb0: 12, 0x9f: 24, 0xa4: 32, 0xa7: 32, 0xa8: 32, 0xa9: 32, 0xb1: 64, 0xb2: 24, 0xb3: 48, 0xb4: 24, 0xb5: 48, 0x50: 32,
+                0x52: 32, 0x56: 32, 0x57: 24, 0x58: 48, 0x5c: 32, 0x5d: 24, 0x5e: 48, 0xc5: 64, 0xcb: 64, 0x91: 4, 0x97: 4, 0x9d: 8}
+        for format, of_a_texel in bits.items():
+            a = array(4096, 4096, 0, format, 4, 0)
+            assert charged() >= 2 * MiB * of_a_texel, (hex(format), charged())
+            destroy(a)
+        for format, block in (0x91, 8), (0x98, 8), (0x93, 16), (0x9e, 16):    # a block has 4 x 4 texels
+            a = array(1, 1 << 20, 0, format, 4, 0)
+            assert charged() >= (1 << 18) * block, (hex(format), charged())
+            destroy(a)
+            a = array(1 << 20, 2, 0, format, 4, 0)
+            assert charged() >= (1 << 18) * block, (hex(format), charged())
+            destroy(a)
+        assert charged() == 0
+    """)
+
+
 def test_many_small_arrays_share_blocks(granted):
     granted.script(ARRAYS, """
         arrays = [array(64, 64, FLOAT, 1) for i in range(1000)]
