@@ -26,19 +26,26 @@
  */
 
 static _Atomic uint32_t trims; /* who was mapped before the last one may not be any more */
-static _Atomic uint32_t launching, trimming;
+static _Atomic uint32_t launching, trimming, waiting; /* threads; waiting: to launch, for the end of a trim */
 static _Atomic bool has_overgrown[GRANT_FILE_CARDS_MAX];
 
 /* Between a launch's look at what is mapped and the driver's answer nothing is trimmed. */
 static void begin_launch(void)
 {
+	bool waits = false;
+
 	for (;;) {
 		atomic_fetch_add(&launching, 1);
 		if (atomic_load(&trimming) == 0)
-			return;
+			break;
 		atomic_fetch_sub(&launching, 1);
+		if (!waits)
+			atomic_fetch_add(&waiting, 1);
+		waits = true;
 		wait_nap();
 	}
+	if (waits)
+		atomic_fetch_sub(&waiting, 1);
 }
 
 static void end_launch(void)
@@ -47,13 +54,16 @@ static void end_launch(void)
 }
 
 /* A launch may take long, as where the queue of its stream is full. So a trim does not wait for ever, and is
- * left out then. */
+ * left out then. Launches that have waited for one trim go before the next, or threads that trim without a
+ * rest would let none through. */
 static CUresult trim_device(CUdevice device)
 {
 	int64_t begin = wait_now_ns();
 	CUresult r = CUDA_SUCCESS;
 	bool alone;
 
+	while (atomic_load(&waiting) > 0 && wait_now_ns() - begin < TRIM_PATIENCE_NS)
+		wait_nap();
 	atomic_fetch_add(&trimming, 1);
 	for (;;) {
 		alone = atomic_load(&launching) == 0;
@@ -110,10 +120,10 @@ static CUresult pay_first(struct growth *growth, const struct object *need, bool
 	return growth_begin_paid(growth, &of, need->bytes);
 }
 
-static void give_back(const struct growth *growths, unsigned count)
+static void give_back(struct growth *growths, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		memory_refund(growths[i].of.card, growths[i].paid);
+		growth_give_back(&growths[i]);
 	growth_end(&growths[0]);
 }
 
@@ -187,7 +197,7 @@ static void take_end(struct growth *growths, const struct needs *needs, CUgraphE
 	for (unsigned i = 0; i < needs->count; i++)
 		if (growth_settle(&growths[i]) != CUDA_SUCCESS)
 			overgrown |= UINT64_C(1) << i;
-	for (unsigned i = 0; overgrown >> i; i++) {
+	for (unsigned i = 0; i < needs->count; i++) {
 		if (!(overgrown >> i & 1))
 			continue;
 		trim_device((CUdevice)growths[i].of.key);

@@ -88,14 +88,29 @@ static bool ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *r
 		       (CUdevice)of->key, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, ret_used) == CUDA_SUCCESS;
 }
 
-/* ---- what is charged --------------------------------------------------------------------------------- */
+/* ---- what is charged ------------------------------------------------------------------------------------
+ *
+ * For each reserve: what is settled (object.bytes), and the payments of calls that are under way
+ * (object.count, in units). The driver's number may contain what such a call has made it grow by already, or
+ * not yet. So what exceeds the settled bytes is missing only as far as it exceeds the payments, too; and what
+ * a payment turns out to be too much by is known when the last of those calls has settled.
+ */
+
+#define PAYMENT_UNIT MEMORY_BLOCK
+
+static uint32_t payment_units(uint64_t bytes)
+{
+	uint64_t units = bytes / PAYMENT_UNIT + (bytes % PAYMENT_UNIT > 0);
+
+	return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
+}
 
 /* What is charged for a pool stays with the card to which it was charged first. */
 static void claim(struct object *object, uint32_t card)
 {
-	if (object->index != POOL_CHARGED)
+	if (!(object->index & POOL_CHARGED))
 		object->card = card;
-	object->index = POOL_CHARGED;
+	object->index = (object->index & POOL_ENDS) | POOL_CHARGED;
 }
 
 static bool enter(struct object *pool, void *context)
@@ -104,7 +119,7 @@ static bool enter(struct object *pool, void *context)
 
 	if (*card >= 0)
 		claim(pool, (uint32_t)*card);
-	else if (pool->index != POOL_CHARGED)
+	else if (!(pool->index & POOL_CHARGED))
 		pool->index = POOL_OF_MACHINE;
 	return true;
 }
@@ -144,7 +159,7 @@ static bool begin_use(struct object *pool, void *context)
 	struct use *use = context;
 
 	claim(pool, use->card);
-	use->ending = pool->count > 0;
+	use->ending = pool->index & POOL_ENDS;
 	pool->stamp += !use->ending;
 	return true;
 }
@@ -190,23 +205,68 @@ void pool_leave(const struct reserve_of *of)
 	objects_edit(of->kind, of->key, end_use, NULL);
 }
 
+struct payment {
+	uint32_t card;
+	uint64_t bytes;
+};
+
+static bool begin_payment(struct object *object, void *context)
+{
+	const struct payment *payment = context;
+
+	claim(object, payment->card);
+	object->count += payment_units(payment->bytes);
+	return true;
+}
+
+static void end_payment(struct object *object, uint64_t bytes)
+{
+	uint32_t units = payment_units(bytes);
+
+	object->count -= units < object->count ? units : object->count;
+}
+
+/* After it has been charged, and before the driver's call. */
+static void note_payment(const struct reserve_of *of, uint64_t bytes)
+{
+	struct payment payment = {of->card, bytes};
+
+	if (bytes > 0)
+		objects_change(of->kind, of->key, begin_payment, &payment);
+}
+
 struct settlement {
 	uint32_t card;
 	uint64_t reserved; /* what the driver says */
-	uint64_t paid;	   /* besides what is charged for it */
+	uint64_t paid;	   /* by the call that settles */
+	bool unpaid; /* this call made it grow without a payment: what is beyond the settled bytes is its own
+		      */
 	uint64_t missing, surplus;
+	bool unsure; /* others' payments may be too much */
 };
 
 static bool settle(struct object *object, void *context)
 {
 	struct settlement *s = context;
-	uint64_t charged = object->bytes + s->paid;
+	uint64_t charged = object->bytes + s->paid, others;
 
 	claim(object, s->card);
+	end_payment(object, s->paid);
+	others = s->unpaid ? 0 : object->count * PAYMENT_UNIT;
 	/* What is missing is entered when it has been charged. */
-	s->missing = s->reserved > charged ? s->reserved - charged : 0;
+	s->missing = s->reserved > charged + others ? s->reserved - charged - others : 0;
 	s->surplus = charged > s->reserved ? charged - s->reserved : 0;
+	s->unsure = object->count > 0 && charged > s->surplus;
 	object->bytes = charged - s->surplus;
+	return true;
+}
+
+static bool keep_payment(struct object *object, void *context)
+{
+	const struct settlement *s = context;
+
+	end_payment(object, s->paid);
+	object->bytes += s->paid;
 	return true;
 }
 
@@ -216,33 +276,33 @@ static bool add_bytes(struct object *object, void *context)
 	return true;
 }
 
-/* `paid` becomes part of what is charged for it, or is given back. */
-static CUresult settle_alone(const struct reserve_of *of, uint64_t paid, bool *ret_unused)
+/* What was paid becomes part of what is charged for it, or is given back. */
+static CUresult settle_alone(const struct reserve_of *of, struct settlement *s, bool *ret_unused)
 {
-	struct settlement s = {.card = of->card, .paid = paid};
 	uint64_t used = 0;
 
-	if (!ask(of, &s.reserved, &used) || objects_change(of->kind, of->key, settle, &s) < 0) {
-		objects_change(of->kind, of->key, add_bytes, &paid);
+	if (!ask(of, &s->reserved, &used) || objects_change(of->kind, of->key, settle, s) < 0) {
+		objects_change(of->kind, of->key, keep_payment, s);
 		return CUDA_SUCCESS;
 	}
 	if (ret_unused)
 		*ret_unused = used == 0;
-	memory_refund(of->card, s.surplus);
-	if (s.missing == 0)
+	memory_refund(of->card, s->surplus);
+	if (s->missing == 0)
 		return CUDA_SUCCESS;
-	if (memory_charge_once(of->card, s.missing) != CUDA_SUCCESS)
+	if (memory_charge_once(of->card, s->missing) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	objects_change(of->kind, of->key, add_bytes, &s.missing);
+	objects_change(of->kind, of->key, add_bytes, &s->missing);
 	return CUDA_SUCCESS;
 }
 
-static CUresult settle_now(const struct reserve_of *of, uint64_t paid)
+static CUresult settle_now(const struct reserve_of *of, uint64_t paid, bool unpaid)
 {
+	struct settlement s = {.card = of->card, .paid = paid, .unpaid = unpaid};
 	CUresult r;
 
 	lock_settling();
-	r = settle_alone(of, paid, NULL);
+	r = settle_alone(of, &s, NULL);
 	unlock_settling();
 	return r;
 }
@@ -260,7 +320,7 @@ static CUresult end_pool(const struct reserve_of *of)
 		forget(of);
 		memory_refund(of->card, object.bytes);
 	} else {
-		object.count = 0;
+		object.index &= ~(uint32_t)POOL_ENDS;
 		objects_put(&object);
 	}
 	return r;
@@ -270,27 +330,30 @@ static CUresult end_pool(const struct reserve_of *of)
  * it afterwards stays true. */
 static bool is_ending(const struct object *pool)
 {
-	return pool->kind == OBJECT_POOL && pool->count && pool->stamp == 0;
+	return pool->kind == OBJECT_POOL && pool->index & POOL_ENDS && pool->stamp == 0;
 }
 
-static void settle_known(const struct reserve_of *of)
+static bool settle_known(const struct reserve_of *of)
 {
+	struct settlement s = {.card = of->card};
 	struct object object;
 	bool unused = false;
 
 	lock_settling();
 	if (objects_get(of->kind, of->key, &object)) {
-		settle_alone(of, 0, &unused);
+		settle_alone(of, &s, &unused);
 		if (unused && is_ending(&object))
 			end_pool(of);
 	}
 	unlock_settling();
+	return s.unsure;
 }
 
-void pools_settle(void)
+bool pools_settle(void)
 {
 	struct known *all = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
 	uint32_t count = all ? atomic_load(&all->count) : 0;
+	bool unsure = false;
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct reserve_of of;
@@ -299,8 +362,9 @@ void pools_settle(void)
 		of = all->list[i];
 		private_unlock(&all->lock);
 		if (of.kind != 0)
-			settle_known(&of);
+			unsure |= settle_known(&of);
 	}
+	return unsure;
 }
 
 /* There is room in sum, but maybe in pieces. */
@@ -327,26 +391,52 @@ static bool has_unused(const struct reserve_of *of, uint64_t bytes)
 
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
 {
+	CUresult r = CUDA_SUCCESS;
+
 	*growth = (struct growth){.of = *of, .paid = most};
 	graphs_allocate(); /* the stream may be captured */
 	remember(of);
 	if (!has_unused(of, bytes))
-		return memory_enter(of->card, most);
-	return memory_try_enter(of->card, most) ? CUDA_SUCCESS : begin_unpaid(growth);
+		r = memory_enter(of->card, most);
+	else if (!memory_try_enter(of->card, most))
+		r = begin_unpaid(growth);
+	if (r == CUDA_SUCCESS)
+		note_payment(of, growth->paid);
+	return r;
 }
 
 CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
 {
+	CUresult r;
+
 	*growth = (struct growth){.of = *of, .paid = bytes};
 	remember(of);
-	return memory_enter(of->card, bytes);
+	r = memory_enter(of->card, bytes);
+	if (r == CUDA_SUCCESS)
+		note_payment(of, bytes);
+	return r;
 }
 
 CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
 {
 	*growth = (struct growth){.of = *of, .paid = bytes};
 	remember(of);
-	return memory_try_charge(of->card, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!memory_try_charge(of->card, bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	note_payment(of, bytes);
+	return CUDA_SUCCESS;
+}
+
+static bool take_payment_back(struct object *object, void *context)
+{
+	end_payment(object, *(uint64_t *)context);
+	return true;
+}
+
+void growth_give_back(struct growth *growth)
+{
+	objects_edit(growth->of.kind, growth->of.key, take_payment_back, &growth->paid);
+	memory_refund(growth->of.card, growth->paid);
 }
 
 void growth_end(const struct growth *growth)
@@ -358,13 +448,13 @@ void growth_end(const struct growth *growth)
 
 CUresult growth_settle(struct growth *growth)
 {
-	return settle_now(&growth->of, growth->paid);
+	return settle_now(&growth->of, growth->paid, growth->turn);
 }
 
 CUresult growth_catch_up(const struct reserve_of *of)
 {
 	remember(of);
-	return settle_now(of, 0);
+	return settle_now(of, 0, false);
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------- */
@@ -373,8 +463,8 @@ static bool mark_ending(struct object *pool, void *context)
 {
 	bool *twice = context;
 
-	*twice = pool->count > 0;
-	pool->count = 1;
+	*twice = pool->index & POOL_ENDS;
+	pool->index |= POOL_ENDS;
 	return true;
 }
 

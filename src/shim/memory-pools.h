@@ -23,8 +23,8 @@ struct growth {
 	bool turn; /* nothing is paid, and no other thread of the container does this at the same time */
 };
 
-/* Of an OBJECT_POOL, in its index; 0: it is not entered. */
-enum { POOL_CHARGED = 1, POOL_OF_MACHINE };
+/* Of an OBJECT_POOL, in its index; 0: it is not entered. POOL_ENDS: besides, the program has destroyed it. */
+enum { POOL_CHARGED = 1, POOL_OF_MACHINE = 2, POOL_ENDS = 4 };
 
 /* pool_enter() - what is allocated from it is charged to this card; -1: it has memory of the machine. A pool
  * that is charged to a card stays so. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
@@ -53,14 +53,16 @@ CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, u
 CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes);
 
 /* growth_settle() - after the driver's call, whether or not it succeeded. CUDA_ERROR_OUT_OF_MEMORY: it has
- * grown by more than was paid, and there is no room for that: the caller gives back what it got. */
+ * grown by more than was paid, and there is no room for that: the caller gives back what it got.
+ * growth_give_back() - instead, if the driver is not called. */
 CUresult growth_settle(struct growth *growth);
+void growth_give_back(struct growth *growth);
 void growth_end(const struct growth *growth);
 
 /* growth_catch_up() - charges what it has grown by beyond what was charged. CUDA_ERROR_OUT_OF_MEMORY: there
  * is no room for that still. */
 CUresult growth_catch_up(const struct reserve_of *of);
 
-/* pools_settle() - after something at which pools give memory back. Costs a look at one word where nobody
- * uses pools. */
-void pools_settle(void);
+/* pools_settle() - after something at which pools give memory back. True: more may be given back when calls
+ * that are under way have settled. Costs a look at one word where nobody uses pools. */
+bool pools_settle(void);

@@ -1,5 +1,6 @@
 #include "shim/memory.h"
 
+#include "grant/wait.h"
 #include "shim/memory-pools.h"
 #include "shim/session.h"
 #include "shim/shim.h"
@@ -14,6 +15,19 @@ static CUresult refused(const struct shim_session *session, unsigned card, uint6
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+#define PATIENCE_NS INT64_C(1000000000)
+
+/* What pools no longer have is given back. While calls of other threads are under way it is not known of all:
+ * a second is waited for them, unless there is room. */
+static void settle_for_room(const struct shim_session *session, unsigned card, uint64_t bytes)
+{
+	int64_t begin = wait_now_ns();
+
+	while (pools_settle() && !account_has_room(session->account, card, bytes) &&
+		wait_now_ns() - begin < PATIENCE_NS)
+		wait_nap();
+}
+
 CUresult memory_enter(unsigned card, uint64_t bytes)
 {
 	const struct shim_session *session = session_get();
@@ -24,7 +38,7 @@ CUresult memory_enter(unsigned card, uint64_t bytes)
 		return CUDA_SUCCESS;
 	if (account_enter_tried(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
-	pools_settle();
+	settle_for_room(session, card, bytes);
 	if (account_enter_charged(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
 	return refused(session, card, bytes);
@@ -118,7 +132,8 @@ CUresult memory_charge(unsigned card, uint64_t bytes)
 
 	if (session && (bytes == 0 || account_try(session->account, card, bytes) == 0))
 		return CUDA_SUCCESS;
-	pools_settle();
+	if (session)
+		settle_for_room(session, card, bytes);
 	return memory_charge_once(card, bytes);
 }
 

@@ -157,6 +157,21 @@ static void give_pointer(struct caller *caller, struct held *held)
 /* ---- arrays ---------------------------------------------------------------------------------------------
  */
 
+/* At least 1, at most `most` and `limit`; as often 1 or all as something between. */
+static uint64_t one_of_sizes(struct caller *caller, uint64_t most, uint64_t limit)
+{
+	uint64_t bound = most < limit ? most : limit;
+
+	switch (caller_random(caller, 3)) {
+	case 0:
+		return 1;
+	case 1:
+		return bound ? bound : 1;
+	default:
+		return 1 + caller_random(caller, bound ? bound : 1);
+	}
+}
+
 static CUresult take_array(struct caller *caller, struct held *held)
 {
 	uint64_t bytes = random_size(caller, held), width = 1 + caller_random(caller, 8192);
@@ -176,15 +191,28 @@ static void give_array(struct caller *caller, struct held *held)
 	cu.cuArrayDestroy(held->array);
 }
 
+static uint64_t halved(uint64_t size, unsigned level)
+{
+	return size == 0 || size >> level ? size >> level : 1;
+}
+
+/* Of any shape: as wide as one texel, or as high, with depth, or with layers. */
 static CUresult take_mipmap(struct caller *caller, struct held *held)
 {
-	uint64_t side = 1 + caller_random(caller, 2048);
-	CUDA_ARRAY3D_DESCRIPTOR shape = {side, side, 0, CU_AD_FORMAT_FLOAT, 4, 0};
+	uint64_t texels = 1 + random_size(caller, held) / 16, width = one_of_sizes(caller, texels, 131072);
+	uint64_t height = one_of_sizes(caller, texels / width, 65536), depth = texels / (width * height);
+	bool layered = caller_random(caller, 2);
+	unsigned levels = 1 + (unsigned)caller_random(caller, 18);
+	CUDA_ARRAY3D_DESCRIPTOR shape = {width, height, depth < 2048 ? depth : 2048, CU_AD_FORMAT_FLOAT, 4,
+		layered ? CUDA_ARRAY3D_LAYERED : 0};
+	uint64_t cost = 0;
 
-	held->bytes = side * side * 16;
-	if (!reserve(caller, held, in_blocks((side + 64) * (side + 64) * 16 * 2) + 12 * BLOCK_BYTES))
+	for (unsigned i = 0; i < levels; i++)
+		cost += in_blocks(16 * halved(width, i) * halved(height, i) *
+				  (layered ? shape.Depth : halved(shape.Depth, i)));
+	if (!reserve(caller, held, cost))
 		return CUDA_ERROR_NOT_READY;
-	return cu.cuMipmappedArrayCreate(&held->mipmap, &shape, 1 + (unsigned)caller_random(caller, 6));
+	return cu.cuMipmappedArrayCreate(&held->mipmap, &shape, levels);
 }
 
 static void give_mipmap(struct caller *caller, struct held *held)
@@ -247,23 +275,22 @@ static bool reserve_of_pool(struct caller *caller, struct held *held)
 	return reserve(caller, held, bytes > POOL_STEP_BYTES ? bytes : POOL_STEP_BYTES);
 }
 
-/* With a budget one thread of a process has memory of the GPU's own pool at a time: what several have
- * together in one pool, and in how many pieces, only the driver knows. */
-static _Atomic bool async_taken;
+/* With a budget all threads of a process take pieces of one size from the GPU's own pool. Of several sizes
+ * only the driver knows how much the pool has: a small piece may stay in the room that a large one has left.
+ */
+static _Atomic uint64_t async_bytes;
 
 static CUresult take_async(struct caller *caller, struct held *held)
 {
-	uint64_t bytes = in_blocks(random_size(caller, held));
-	CUresult r;
+	uint64_t bytes = in_blocks(random_size(caller, held)), one_size = 0;
 
-	if (caller->board->budget && atomic_exchange(&async_taken, true))
+	if (caller->board->budget) {
+		atomic_compare_exchange_strong(&async_bytes, &one_size, bytes);
+		held->bytes = bytes = one_size ? one_size : bytes;
+	}
+	if (!reserve(caller, held, bytes > POOL_STEP_BYTES ? bytes : POOL_STEP_BYTES))
 		return CUDA_ERROR_NOT_READY;
-	r = reserve(caller, held, bytes > POOL_STEP_BYTES ? bytes : POOL_STEP_BYTES)
-		    ? cu.cuMemAllocAsync(&held->pointer, held->bytes, caller->stream)
-		    : CUDA_ERROR_NOT_READY;
-	if (caller->board->budget && r != CUDA_SUCCESS)
-		atomic_store(&async_taken, false);
-	return r;
+	return cu.cuMemAllocAsync(&held->pointer, held->bytes, caller->stream);
 }
 
 static CUresult take_pooled(struct caller *caller, struct held *held)
@@ -288,8 +315,6 @@ static void give_async(struct caller *caller, struct held *held)
 	cu.cuMemFreeAsync(held->pointer, caller->stream);
 	if (caller->board->budget || caller_random(caller, 2) == 0)
 		cu.cuStreamSynchronize(caller->stream);
-	if (caller->board->budget && held->kind == KIND_ASYNC)
-		atomic_store(&async_taken, false);
 	if (!caller->pool || held->kind != KIND_POOL)
 		return;
 	if (caller->board->budget || caller_random(caller, 4) == 0)

@@ -271,3 +271,128 @@ def test_a_graph_is_uploaded_as_the_shim_was_asked_to(granted):
         same(2154 * MiB)
         assert launch(run) == OOM
     """)
+
+
+# A thread is held between the driver's answer and the shim's next step: an allocation of this size, or a launch of this graph.
+STOPS = r"""
+#include <semaphore.h>
+#include <stdint.h>
+#include <time.h>
+static sem_t begun, done;
+static size_t held_size;
+static void *held_exec;
+void cuTestHold(size_t size, void *exec) { sem_init(&begun, 0, 0), sem_init(&done, 0, 0), held_size = size, held_exec = exec; }
+void cuTestBegun(void) { sem_wait(&begun); }
+void cuTestDone(void) { sem_post(&done); }
+static void hold(void)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	held_size = 0, held_exec = 0;
+	sem_post(&begun);
+	sem_timedwait(&done, &until);
+}
+int cuMemAllocFromPoolAsync(uint64_t *p, size_t size, void *pool, void *stream)
+{
+	int r = NEXT(cuMemAllocFromPoolAsync, p, size, pool, stream);
+	if (size == held_size) hold();
+	return r;
+}
+int cuGraphLaunch(void *exec, void *stream)
+{
+	int r = NEXT(cuGraphLaunch, exec, stream);
+	if (exec == held_exec) hold();
+	return r;
+}
+"""
+
+BESIDE = MANY + """
+    def while_held(held, meanwhile, size=0, run=None):
+        # Calls meanwhile() while another thread is held in held(), whose result this is.
+        def work():
+            ok(cu.cuCtxSetCurrent(ctx))
+            results.append(held())
+        results, thread = [], threading.Thread(target=work)
+        before.cuTestHold(c_size_t(size), run)
+        thread.start()
+        before.cuTestBegun()
+        meanwhile()
+        before.cuTestDone()
+        thread.join()
+        return results[0]
+"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_another_thread_has_paid_for_a_pool_is_not_missing(granted, named):
+    """Both fit. The first that asks the driver sees the memory of both in the pool, of which the other has paid its own part. When it
+    has freed its memory, its next allocation waits until it is known whether the pool has that still."""
+    before = granted.put_before_driver(STOPS)
+    granted.script(GRAPHS, f"before = CDLL({str(before)!r})", BESIDE, f"""
+        second, pool = out("cuStreamCreate", c_void_p, 1), new_pool() if {named} else None
+        rest = alloc(1504 * MiB)
+        def meanwhile():
+            p = take(300 * MiB, second, pool)
+            assert p != OOM
+            give(p, second)
+            ok(cu.cuStreamSynchronize(second))
+            threading.Timer(0.2, before.cuTestDone).start()
+            p = take(300 * MiB, second, pool)
+            assert p != OOM and take(100 * MiB, second, pool) == OOM
+        assert while_held(lambda: take(302 * MiB, stream, pool), meanwhile, size=302 * MiB) != OOM
+        sync()
+        same(2106 * MiB)
+    """)
+
+
+def test_what_another_thread_has_paid_for_a_launch_is_not_missing(granted):
+    """A launch that is in the driver for long neither makes others be refused, nor wait."""
+    before = granted.put_before_driver(STOPS)
+    granted.script(GRAPHS, f"before = CDLL({str(before)!r})", BESIDE, """
+        second = out("cuStreamCreate", c_void_p, 1)
+        runs = [capture(freed=False) for i in range(2)] + [capture(freed=True)]
+        rest = alloc(1204 * MiB)
+        def meanwhile():
+            begin = time.monotonic()
+            for run in runs[1], runs[2], runs[2]:
+                assert cu.cuGraphLaunch(run, second) == OK
+                ok(cu.cuStreamSynchronize(second))
+            assert time.monotonic() - begin < 0.5, time.monotonic() - begin
+        assert while_held(lambda: cu.cuGraphLaunch(runs[0], stream), meanwhile, run=runs[0]) == OK
+        sync()
+        same(2104 * MiB)
+    """)
+
+
+# Each trim takes some time, so that of several threads one always trims.
+SLOW_TRIMS = """
+#include <unistd.h>
+int cuDeviceGraphMemTrim(int device)
+{
+	usleep(2000);
+	return NEXT(cuDeviceGraphMemTrim, device);
+}
+"""
+
+
+def test_threads_that_trim_without_a_rest_let_launches_through(granted):
+    granted.put_before_driver(SLOW_TRIMS)
+    granted.script(GRAPHS, MANY, """
+        run, until, trims = capture(freed=True), time.monotonic() + 5, []
+        def trim_on():
+            ok(cu.cuCtxSetCurrent(ctx))
+            while time.monotonic() < until:
+                trim()
+                trims.append(1)
+        threads = [threading.Thread(target=trim_on) for i in range(4)]
+        for t in threads:
+            t.start()
+        for i in range(300):
+            assert launch(run) == OK
+        left, until = until - time.monotonic(), 0
+        for t in threads:
+            t.join()
+        assert left > 0 and len(trims) > 10, (left, len(trims))
+        same(0)
+    """)
