@@ -48,6 +48,8 @@ static int claim(struct account *account, struct process *process)
 		atomic_store(&account->usage->slots[reserve.slot].shared[i], 0);
 	atomic_store(&account->usage->slots[reserve.slot].fresh, 0);
 	atomic_store(&account->usage->slots[reserve.slot].surplus, 0);
+	atomic_store(&account->usage->slots[reserve.slot].surplus_elsewhere, 0);
+	atomic_store(&account->usage->slots[reserve.slot].surplus_card, 0);
 	/* No call is under way; those of the predecessor were left where it died. */
 	moves = atomic_load(&account->usage->slots[reserve.slot].moves);
 	atomic_store(&account->usage->slots[reserve.slot].moves,
@@ -359,13 +361,19 @@ void account_is_loose(struct account *account)
 		atomic_fetch_or(moves_of(account, process), USAGE_MOVES_LOOSE);
 }
 
-void account_change_surplus(struct account *account, int64_t bytes)
+void account_change_surplus(struct account *account, unsigned card, int64_t bytes)
 {
 	struct process *process = process_of(account);
+	uint32_t pages = (uint32_t)(bytes / (INT64_C(1) << USAGE_PAGE_SHIFT)), first = 0;
+	struct usage_slot *slot;
 
-	if (atomic_load(&process->has_slot))
-		atomic_fetch_add(&account->usage->slots[process->slot].surplus,
-			(uint64_t)(bytes / (INT64_C(1) << USAGE_PAGE_SHIFT)));
+	if (pages == 0 || !atomic_load(&process->has_slot))
+		return;
+	slot = &account->usage->slots[process->slot];
+	if (atomic_compare_exchange_strong(&slot->surplus_card, &first, card + 1) || first == card + 1)
+		atomic_fetch_add(&slot->surplus, pages);
+	else
+		atomic_fetch_add(&slot->surplus_elsewhere, pages);
 }
 
 void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, bool fresh)

@@ -48,9 +48,9 @@ int account_enter_tried(struct account *account, unsigned card, uint64_t bytes);
 /* account_is_loose() - from now on this process has pools: memory may go back to the driver at any moment. */
 void account_is_loose(struct account *account);
 
-/* account_change_surplus() - so many bytes more (or fewer) of what this process is charged for the driver may
- * not have taken: usage_slot.surplus. Within a call. */
-void account_change_surplus(struct account *account, int64_t bytes);
+/* account_change_surplus() - so many bytes more (or fewer) of what this process is charged for on the card
+ * the driver may not have taken: usage_slot.surplus. Within a call. */
+void account_change_surplus(struct account *account, unsigned card, int64_t bytes);
 
 /* account_note_fresh() - this process has just made its first context on the card, charged with so much, and
  * has nothing else there that is not charged; false: that is no longer so. */

@@ -59,6 +59,12 @@ static void read_shares(
 	}
 }
 
+static uint64_t surplus_pages(const struct usage_slot *slot, unsigned card)
+{
+	return atomic_load(&slot->surplus_card) == card + 1 ? atomic_load(&slot->surplus)
+							    : atomic_load(&slot->surplus_elsewhere);
+}
+
 static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t index, unsigned card)
 {
 	uint64_t shared = atomic_load(&slot->shared[card]), fresh = atomic_load(&slot->fresh);
@@ -72,7 +78,7 @@ static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t in
 		.moves = atomic_load(&slot->moves),
 		.fresh = fresh & USAGE_FRESH && USAGE_FRESH_CARD(fresh) == card,
 		.fresh_bytes = (fresh & UINT32_MAX) << USAGE_PAGE_SHIFT,
-		.surplus_bytes = (atomic_load(&slot->surplus) & UINT32_MAX) << USAGE_PAGE_SHIFT,
+		.surplus_bytes = surplus_pages(slot, card) << USAGE_PAGE_SHIFT,
 		.held_bytes = USAGE_HELD_PAGES(atomic_load(&slot->cards[card])) << USAGE_PAGE_SHIFT,
 		.exported_bytes = shared >> 32 << USAGE_PAGE_SHIFT,
 		.imported_bytes = (shared & UINT32_MAX) << USAGE_PAGE_SHIFT,

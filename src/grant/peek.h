@@ -44,7 +44,7 @@ struct usage_peek_slot {
 	bool has_turn;
 	bool fresh; /* its only context on this card is new, and charged with fresh_bytes */
 	uint64_t fresh_bytes;
-	uint64_t surplus_bytes; /* of held_bytes, or of those of another GPU */
+	uint64_t surplus_bytes; /* of held_bytes, the driver may not have; at most */
 	uint64_t held_bytes, exported_bytes, imported_bytes;
 	uint32_t n_shares;
 	uint64_t shares[GRANT_FILE_CARDS_MAX]; /* records of this card: share.h */

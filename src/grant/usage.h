@@ -85,10 +85,11 @@ struct usage_slot {
 	 * USAGE_FRESH, the card (bits 32 to 37), and pages that it has charged for it. From that the keeper
 	 * knows what a context takes. */
 	_Atomic uint64_t fresh;
-	/* Pages that are charged, on all GPUs together, which the driver may not have taken, at most: they do
-	 * not show that there is less overhead. */
-	_Atomic uint64_t surplus;
-	uint8_t reserved[8];			      /* zero */
+	/* Pages that are charged and that the driver may not have taken, at most: they do not show that there
+	 * is less overhead. surplus: on the GPU surplus_card - 1, the first that had any (0: none had);
+	 * surplus_elsewhere: on all others together. */
+	_Atomic uint32_t surplus, surplus_elsewhere, surplus_card;
+	uint8_t reserved[4];			      /* zero */
 	_Atomic uint64_t cards[GRANT_FILE_CARDS_MAX]; /* as above */
 	/* Of each GPU of the grant: pages of what is held that other processes may have too (high half), and
 	 * of what this process has of others (low half), which the driver counts for both. Behind these:
@@ -119,6 +120,7 @@ _Static_assert(sizeof(struct usage_slot) == 64 + 16 * 64, "size of a slot is par
 _Static_assert(offsetof(struct usage_slot, moves) == 32, "layout");
 _Static_assert(offsetof(struct usage_slot, fresh) == 40, "layout");
 _Static_assert(offsetof(struct usage_slot, surplus) == 48, "layout");
+_Static_assert(offsetof(struct usage_slot, surplus_card) == 56, "layout");
 _Static_assert(offsetof(struct usage_slot, cards) == 64, "layout");
 _Static_assert(offsetof(struct usage_slot, shared) == 64 + 8 * 64, "layout");
 _Static_assert(offsetof(struct usage_file, slots_used) == 24, "layout");

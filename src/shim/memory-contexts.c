@@ -15,7 +15,8 @@
 #define CONTEXT_BYTES (UINT64_C(1) << 30) /* more than a context takes */
 #define SAMPLES 4			  /* in which the keeper learns what a context takes, if it does */
 #define CONTEXTS_MAX 4096
-#define ROOM_CLASSES 13 /* 1, 2-3, 4-7, ... 4096 free units */
+#define STAMP_ENDING UINT64_MAX /* of a record: its context has ended, and it is not free yet */
+#define ROOM_CLASSES 13		/* 1, 2-3, 4-7, ... 4096 free units */
 
 struct record {
 	_Atomic uint64_t stamp; /* 0: free */
@@ -144,12 +145,21 @@ void context_refunded(const struct memory_here *here, uint64_t bytes)
 	memory_refund(here->card, bytes);
 }
 
+static void change_surplus(struct record *record, uint64_t bytes)
+{
+	memory_change_surplus(
+		record->card, (int64_t)bytes - atomic_exchange(&record->surplus, (int64_t)bytes));
+}
+
 void context_set_surplus(const struct memory_here *here, uint64_t bytes)
 {
 	struct record *record = record_of(here);
 
 	if (record)
-		memory_change_surplus((int64_t)bytes - atomic_exchange(&record->surplus, (int64_t)bytes));
+		change_surplus(record, bytes);
+	/* (Another thread may have ended the context meanwhile.) */
+	if (record && !record_of(here))
+		change_surplus(record, 0);
 }
 
 static int room_class(unsigned units)
@@ -293,7 +303,8 @@ static void context_end(const struct object *object)
 	shared = shared_context_ended(here.stamp);
 	memory_refund(here.card, atomic_exchange(&record->bytes, 0));
 	shared_given_back(shared);
-	memory_change_surplus(-atomic_exchange(&record->surplus, 0));
+	atomic_store(&record->stamp, STAMP_ENDING);
+	change_surplus(record, 0);
 	for (unsigned i = 0; i < ROOM_CLASSES; i++)
 		atomic_store(&record->rooms[i], 0);
 	atomic_store(&record->stamp, 0);

@@ -107,12 +107,12 @@ void memory_is_loose(void)
 		account_is_loose(session->account);
 }
 
-void memory_change_surplus(int64_t bytes)
+void memory_change_surplus(unsigned card, int64_t bytes)
 {
 	const struct shim_session *session = session_get();
 
 	if (session)
-		account_change_surplus(session->account, bytes);
+		account_change_surplus(session->account, card, bytes);
 }
 
 CUresult memory_charge_once(unsigned card, uint64_t bytes)

@@ -49,7 +49,7 @@ void memory_end_turn(unsigned card, enum account_turn which);
 void memory_is_loose(void);
 
 /* memory_change_surplus() - account_change_surplus(). */
-void memory_change_surplus(int64_t bytes);
+void memory_change_surplus(unsigned card, int64_t bytes);
 
 /* memory_try_charge() - more, within such a call, where there is plainly room. */
 bool memory_try_charge(unsigned card, uint64_t bytes);

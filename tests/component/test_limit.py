@@ -199,7 +199,6 @@ def test_free_memory_is_right_after_the_end_of_an_ipc_import(machine):
 # at rest that is 100 MiB that the driver does not have; the program has 312 MiB of overhead.
 SURPLUS = """
     assert cuda.cuInit(0) == 0
-    context()
     class Descriptor(Structure):
         _fields_ = [("width", c_size_t), ("height", c_size_t), ("format", c_int), ("channels", c_uint)]
     def allocate(size):
@@ -209,11 +208,18 @@ SURPLUS = """
         a = c_void_p()
         assert cuda.cuArrayCreate_v2(byref(a), byref(Descriptor(512, 512, 0x20, 1))) == 0
         return a
-    pieces = [allocate(1 << 20) for i in range(200)]
-    holes, rest = pieces[::2], pieces[1::2]
-    for p in holes:
-        assert cuda.cuMemFree_v2(p) == 0
-    arrays = [array() for i in range(100)]
+    def make_surplus():
+        global arrays, rest
+        pieces = [allocate(1 << 20) for i in range(200)]
+        holes, rest = pieces[::2], pieces[1::2]
+        for p in holes:
+            assert cuda.cuMemFree_v2(p) == 0
+        arrays = [array() for i in range(100)]
+    """
+
+END_OF_SURPLUS = """
+    context()
+    make_surplus()
     time.sleep(%s)
     assert all(cuda.cuArrayDestroy(a) == 0 for a in arrays) and all(cuda.cuMemFree_v2(p) == 0 for p in rest)
     count = 0
@@ -222,9 +228,29 @@ SURPLUS = """
     print(count)
     """
 
+ON_TWO_GPUS = """
+    for first in 0, 1:
+        contexts = [context(first)]
+        make_surplus()
+        contexts.append(context(1 - first))
+        count = sum(allocate(16 << 20) is not None for i in range(20))
+        time.sleep(1)
+        while allocate(16 << 20):
+            count += 1
+        print(count)
+        assert all(cuda.cuCtxDestroy_v2(c) == 0 for c in contexts)
+    """
+
 
 @pytest.mark.waits
 @pytest.mark.parametrize("seconds", [0, 2])
 def test_what_is_charged_and_not_taken_hides_no_overhead(machine, seconds):
-    done = machine.python(SURPLUS % seconds)
+    done = machine.python(SURPLUS + END_OF_SURPLUS % seconds)
     assert done.stdout == f"{PIECES}\n", done.stderr
+
+
+@pytest.mark.waits
+def test_what_is_charged_and_not_taken_on_a_gpu_costs_nothing_on_another(machine):
+    """By whichever of the two it had such charges first."""
+    done = machine.python(SURPLUS + ON_TWO_GPUS, args=["--gpu", "0,1"])
+    assert done.stdout == f"{PIECES}\n{PIECES}\n", done.stderr
