@@ -25,7 +25,7 @@
 #define LEAD_NS 2000000 /* until all processes have read their command */
 #define LINE_MAX_BYTES 128
 
-enum action { INIT, LAUNCH, FILL, PAIRS, TURNS };
+enum action { INIT, LAUNCH, FILL, PAIRS, ASYNC, TURNS };
 
 static const struct {
 	const char *name;
@@ -35,6 +35,7 @@ static const struct {
 	[LAUNCH] = {"launch", 1},
 	[FILL] = {"fill", 2},
 	[PAIRS] = {"pairs", 2},
+	[ASYNC] = {"async", 2},
 	[TURNS] = {"turns", 2},
 };
 
@@ -62,6 +63,8 @@ static struct {
 		unsigned int, unsigned int, CUstream, void **, void **);
 	CUresult (*alloc)(CUdeviceptr *, size_t);
 	CUresult (*free)(CUdeviceptr);
+	CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
+	CUresult (*free_async)(CUdeviceptr, CUstream);
 } cu;
 
 static struct {
@@ -72,8 +75,9 @@ static struct {
 static const char help[] =
 	"Usage: bench-calls [PROCESSES]\n"
 	"Commands: init (load the library and start it; first of all, once), launch COUNT, fill COUNT\n"
-	"SIZE (allocate and keep), pairs COUNT SIZE (allocate and free), turns COUNT SIZE (allocate and\n"
-	"free the oldest of those kept). Times are in nanoseconds.\n";
+	"SIZE (allocate and keep), pairs COUNT SIZE (allocate and free), async COUNT SIZE (the same in a\n"
+	"stream, from the GPU's pool), turns COUNT SIZE (allocate and free the oldest of those kept).\n"
+	"Times are in nanoseconds.\n";
 
 /* ---- what is measured -----------------------------------------------------------------------------------
  */
@@ -92,7 +96,10 @@ static bool load(void)
 	cu.launch = dlsym(library, "cuLaunchKernel");
 	cu.alloc = dlsym(library, "cuMemAlloc_v2");
 	cu.free = dlsym(library, "cuMemFree_v2");
-	return cu.init && cu.get && cu.create && cu.launch && cu.alloc && cu.free;
+	cu.alloc_async = dlsym(library, "cuMemAllocAsync");
+	cu.free_async = dlsym(library, "cuMemFreeAsync");
+	return cu.init && cu.get && cu.create && cu.launch && cu.alloc && cu.free && cu.alloc_async &&
+	       cu.free_async;
 }
 
 static CUresult launch(uint64_t count)
@@ -130,6 +137,19 @@ static CUresult pairs(uint64_t count, uint64_t size)
 	return r;
 }
 
+static CUresult pairs_in_stream(uint64_t count, uint64_t size)
+{
+	CUresult r = CUDA_SUCCESS;
+	CUdeviceptr address;
+
+	for (uint64_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
+		r = cu.alloc_async(&address, size, NULL);
+		if (r == CUDA_SUCCESS)
+			r = cu.free_async(address, NULL);
+	}
+	return r;
+}
+
 /* Whatever is known of the oldest has left the processor's caches long ago, if there are enough. */
 static CUresult turns(uint64_t count, uint64_t size)
 {
@@ -157,6 +177,8 @@ static CUresult act(const struct command *command)
 		return fill(command->count, command->size);
 	case PAIRS:
 		return pairs(command->count, command->size);
+	case ASYNC:
+		return pairs_in_stream(command->count, command->size);
 	default: /* TURNS */
 		return turns(command->count, command->size);
 	}

@@ -138,6 +138,7 @@ def repeated(machine, processes, rounds, work, rows):
                             processes=processes, **more))
 
         measure("cuLaunchKernel", "launch", work * 2)
+        measure("cuMemAllocAsync + cuMemFreeAsync, 2 MiB", "async", work // 4, LARGE, live=0)
         live = 0
         for more in LIVE:
             for group in (plain, limited):

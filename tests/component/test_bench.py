@@ -102,6 +102,7 @@ def test_each_call_is_measured_without_and_with_the_shim(shim_results):
     launches = {("cuLaunchKernel", None), ("cuLaunchKernel, computing power controlled", None)}
     pairs = {(f"cuMemAlloc + cuMemFree, {size}", live) for size in ("4 KiB", "2 MiB") for live in (1, 1000, 100000)}
     pairs |= {("cuMemAlloc + cuMemFree of the oldest, 4 KiB", live) for live in (1, 1000, 100000)}
+    pairs |= {("cuMemAllocAsync + cuMemFreeAsync, 2 MiB", 0)}
     assert set(rows) == {(*what, n) for what in launches | pairs for n in (1, 8)}
     assert not [r for r in rows.values() if not 0 < r["without"] < 1e6 or not 0 < r["with"] < 1e6 or r["rounds"] != 3]
     # An allocation under the shim does an atomic operation or two more: no noise makes it as cheap as nothing.
