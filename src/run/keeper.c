@@ -29,6 +29,7 @@
 
 #define ROUND_NS (100 * NS_PER_MS) /* in which the end of a run is seen */
 #define DESCRIPTORS_MAX 1024
+#define READY "ready"	       /* says the keeper when it is */
 #define CALLS_END_NS NS_PER_MS /* in which calls that are under way end, mostly */
 #define LOOK_NS NS_PER_S       /* without being asked: memory that grows by itself (local memory, printf) */
 
@@ -268,10 +269,9 @@ static void keep(struct keeper *keeper)
 	}
 }
 
-static int prepare(struct keeper *keeper, const char *folder, const char *nvml_library)
+static int prepare(struct keeper *keeper, const char *folder, const char *nvml_library, const char **ret_why)
 {
 	char path[PATH_MAX];
-	const char *why;
 	int fd, r;
 
 	keeper->nvml_library = nvml_library;
@@ -281,15 +281,17 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 	if (fd >= 0)
 		flock(fd, LOCK_SH | LOCK_NB);
 	snprintf(path, sizeof(path), "%.4000s/grant", folder);
-	r = grant_file_map_keeper(path, &keeper->grant, &why);
+	r = grant_file_map_keeper(path, &keeper->grant, ret_why);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "%.4000s/usage", folder);
-	keeper->usage_fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (keeper->usage_fd < 0)
+	keeper->usage_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (keeper->usage_fd < 0) {
+		*ret_why = strerror(errno);
 		return -errno;
+	}
 	usage_file_keep(keeper->usage_fd, true);
-	r = usage_file_map(path, &keeper->usage, &why);
+	r = usage_file_map(path, &keeper->usage, ret_why);
 	if (r == 0)
 		keeper->account = account_open(keeper->grant, keeper->usage);
 	owner_self(&keeper->self);
@@ -303,10 +305,16 @@ static int prepare(struct keeper *keeper, const char *folder, const char *nvml_l
 int keeper_main(const char *folder, const char *nvml_library)
 {
 	_cleanup_free_ struct keeper *keeper = calloc(1, sizeof(*keeper));
+	const char *why = "there is no memory";
 
 	prctl(PR_SET_NAME, KEEPER_NAME);
-	if (!keeper || prepare(keeper, folder, nvml_library) < 0)
+	if (!keeper || prepare(keeper, folder, nvml_library, &why) < 0) {
+		puts(why);
 		return EXIT_FAILURE;
+	}
+	puts(READY);
+	fflush(stdout);
+	dup2(STDIN_FILENO, STDOUT_FILENO); /* nobody waits for more */
 	keep(keeper);
 	power_free(keeper->power);
 	registry_remove(folder);
@@ -339,21 +347,36 @@ static void detach(void)
  * fork(). */
 static void become_keeper(const char *folder, const char *nvml_library, int report)
 {
-	int failed;
-
 	detach();
+	dup2(report, STDOUT_FILENO);
 	execl("/proc/self/exe", KEEPER_NAME, "keeper", folder, nvml_library, NULL);
-	failed = errno;
-	if (write(report, &failed, sizeof(failed)) < 0)
-		_exit(1);
-	_exit(0);
+	dprintf(STDOUT_FILENO, "%s\n", strerror(errno));
+	_exit(1);
+}
+
+/* What the keeper says, which is one line. */
+static void read_line(int fd, char *line, size_t size)
+{
+	size_t length = 0;
+	ssize_t n;
+
+	while (length < size - 1) {
+		n = read(fd, line + length, size - 1 - length);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		length += (size_t)n;
+	}
+	line[length] = 0;
+	line[strcspn(line, "\n")] = 0;
 }
 
 int keeper_start(const char *folder, const char *nvml_library, struct error *err)
 {
-	int report[2], failed = 0;
+	char line[256];
+	int report[2];
 	pid_t pid;
-	ssize_t n;
 
 	if (pipe2(report, O_CLOEXEC) < 0)
 		return error_set(err, errno, "cannot start the keeper: %s", strerror(errno));
@@ -365,14 +388,16 @@ int keeper_start(const char *folder, const char *nvml_library, struct error *err
 		_exit(0);
 	}
 	close(report[1]);
-	if (pid < 0)
-		failed = errno;
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+	if (pid < 0) {
+		close(report[0]);
+		return error_set(err, errno, "cannot start the keeper: %s", strerror(errno));
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	/* Its end is closed by a successful exec. */
-	do
-		n = read(report[0], &failed, sizeof(failed));
-	while (n < 0 && errno == EINTR);
+	read_line(report[0], line, sizeof(line));
 	close(report[0]);
-	return failed ? error_set(err, failed, "cannot start the keeper: %s", strerror(failed)) : 0;
+	if (strcmp(line, READY) == 0)
+		return 0;
+	return error_set(
+		err, EIO, "cannot start the keeper: %s", *line ? line : "it ended before it was ready");
 }

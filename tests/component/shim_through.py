@@ -37,4 +37,5 @@ class Grant:
                  for card in json.loads((tree.path / "gpus.json").read_text())["gpus"]]
         grants.write(self.folder, tree.path / "lib/libcuda.so.1", tree.path / "lib/libnvidia-ml.so.1", cards)
         self.keeper = subprocess.Popen([BUILD / "src/run/ration-run", "keeper", self.folder,
-                                        tree.path / "lib/libnvidia-ml.so.1"])
+                                        tree.path / "lib/libnvidia-ml.so.1"], stdout=subprocess.PIPE)
+        assert self.keeper.stdout.readline() == b"ready\n"

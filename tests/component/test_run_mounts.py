@@ -164,3 +164,18 @@ def test_a_pipe_in_a_runs_folder_stops_nobody(machine, name):
     process.kill()
     process.wait()
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["grant", "usage"])
+def test_a_keeper_that_finds_a_pipe_says_so_and_ends(machine, name):
+    """A program that replaces a file of its run as soon as it starts comes too late: it starts when the keeper has them open."""
+    process = machine.start("sh", "-c", "echo ready; exec sleep 60")
+    assert process.stdout.readline() == "ready\n"
+    folder = machine.runs / machine.folders()[0]
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    done = subprocess.run([RATION.parent.parent / "run/ration-run", "keeper", folder, machine.lib / "libnvidia-ml.so.1"],
+                          env=machine.env, capture_output=True, text=True, timeout=5)
+    process.kill()
+    process.wait()
+    assert (done.returncode, done.stdout.count("\n")) == (1, 1) and "ready" not in done.stdout
