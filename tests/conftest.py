@@ -4,6 +4,7 @@
             beside other tests, and not with sanitizers
     waits   takes more than 3 s or so, mostly for times to pass: with sanitizers in the full form only
     plain   not with sanitizers: a program that is not sanitized loads the libraries, or a size or a time is judged
+    sanitized   only with sanitizers
     once    kills, or races: a failure is one, though a second run may pass
     long(seconds, group=None)   ./check runs a tenth of them, another one each day; its like is in a storm, the simulation
             or another test. The seconds are about what it takes: by them the tenths are alike
@@ -64,7 +65,7 @@ def tenths(items):
 def is_left_out(item, tenth_of):
     marks = {mark.name for mark in item.iter_markers()}
     sanitized = "RATION_SANITIZE" in os.environ and "RATION_COVERAGE" not in os.environ
-    if "plain" in marks and sanitized or "full" in marks and "RATION_FULL" not in os.environ:
+    if "plain" in marks and sanitized or "sanitized" in marks and not sanitized or "full" in marks and "RATION_FULL" not in os.environ:
         return True
     return "long" in marks and TENTH and tenth_of[group_of(item, item.get_closest_marker("long"))] != int(TENTH)
 

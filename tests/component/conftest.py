@@ -7,6 +7,7 @@ pytest.register_assert_rewrite("driver_cases", "driver_cases_clients", "driver_c
 
 import cuda_clients
 import driver_cases
+import grants
 import shim_through
 import sim_cuda
 from agent_fixture import World
@@ -161,6 +162,18 @@ def through_the_shim(monkeypatch):
         grant.keeper.kill()
         grant.keeper.wait()
         assert died is None, f"the keeper has ended by itself, with {died}"
+
+
+@pytest.fixture
+def counted_power(monkeypatch):
+    """The grants of through_the_shim control computing power: whole GPUs, for which a program never waits."""
+    class Counted(shim_through.Grant):
+        def __init__(self, tree):
+            super().__init__(tree)
+            for index in range(8):
+                grants.set_core(self.folder / "grant", index, grants.CORE_WHOLE)
+
+    monkeypatch.setattr(shim_through, "Grant", Counted)
 
 
 # --- ration run ---

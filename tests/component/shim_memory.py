@@ -11,7 +11,7 @@ import textwrap
 import grants
 import sim_cuda
 from driver_tree import NEWEST, RATION_SIM
-from shim_programs import SHIM
+from shim_programs import LOADED_SHIM
 
 MIB = 1 << 20
 
@@ -75,7 +75,7 @@ class Granted:
         self.grant = grants.write(self.folder, library, self.driver.with_name("libnvidia-ml.so.1"), self.cards)
         return library
 
-    def start(self, *texts, begin=True, shim=SHIM, **env):
+    def start(self, *texts, begin=True, shim=LOADED_SHIM, **env):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | env
         environment["RATION_GRANT"] = str(self.grant)
         environment |= sim_cuda.sanitizer_environment(self.driver)

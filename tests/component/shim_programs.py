@@ -10,9 +10,12 @@ import pytest
 
 import fake_driver
 import grants
+from sim_cuda import sanitizer_environment
 
 BUILD = pathlib.Path(os.environ["RATION_BUILD"])
 SHIM = BUILD / "src/shim"
+SANITIZED_SHIM = BUILD / "tests/component/sanitized"    # only in a build with sanitizers
+LOADED_SHIM = SANITIZED_SHIM if SANITIZED_SHIM.exists() else SHIM    # by programs that load a sanitizer first
 LIBRARIES = ["libcuda.so.1", "libnvidia-ml.so.1"]
 CARD = ("GPU-00000000-0000-0000-0000-00000000000a", "00000000:00:09.0", 2154 << 20, 16160 << 20)
 needs_no_grant_here = pytest.mark.skipif(os.path.exists("/run/ration/grant"), reason="this machine has a grant")
@@ -23,10 +26,11 @@ def python(code, grant=None, env=None, **kwargs):
     prelude = f"""
         import ctypes, os, sys, threading
         from ctypes import *
-        cuda = CDLL({str(SHIM / 'libcuda.so.1')!r}, use_errno=True)
-        ml = CDLL({str(SHIM / 'libnvidia-ml.so.1')!r}, use_errno=True)
+        cuda = CDLL({str(LOADED_SHIM / 'libcuda.so.1')!r}, use_errno=True)
+        ml = CDLL({str(LOADED_SHIM / 'libnvidia-ml.so.1')!r}, use_errno=True)
         """
-    full = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")} | (env or {})
+    full = {k: v for k, v in os.environ.items() if not k.startswith("RATION_")}
+    full |= sanitizer_environment(LOADED_SHIM / "libcuda.so.1") | (env or {})
     if grant:
         full["RATION_GRANT"] = str(grant)
     return subprocess.run([sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code)], env=full, text=True,

@@ -6,6 +6,7 @@ import subprocess
 
 import grants
 from driver_tree import BUILD
+from shim_programs import LOADED_SHIM
 
 # The tests for which the shim makes a difference, and why that is meant.
 DIFFERENT_THROUGH_THE_SHIM = (
@@ -21,6 +22,13 @@ DIFFERENT_THROUGH_THE_SHIM = (
     # What a pool gives back is seen at the next synchronisation or refusal.
     "test_own_pool_keeps_to_its_maximum")
 
+# The same, where computing power is counted, too (counted_power in conftest.py).
+DIFFERENT_WHERE_POWER_IS_COUNTED = (
+    # It counts uses of a destroyed stream: the shim has asked one too, in which context it is.
+    "test_stream_destroyed_and_used_is_an_error_and_counted",
+    # It launches 50 s of work ahead: under control that takes as long as the work but for 30 ms.
+    "test_killed_process_leaves_the_card_to_others")
+
 
 class Grant:
     """Of all cards of a tree, whole, with a keeper; `path` is a folder in which the shim is where the driver would be."""
@@ -32,7 +40,7 @@ class Grant:
         self.folder.mkdir()
         (self.path / "lib").mkdir(parents=True)
         for library in ("libcuda.so.1", "libnvidia-ml.so.1"):
-            (self.path / "lib" / library).symlink_to(BUILD / "src/shim" / library)
+            (self.path / "lib" / library).symlink_to(LOADED_SHIM / library)
         cards = [(card["uuid"], "", card["memoryMiB"] << 20, card["memoryMiB"] << 20)
                  for card in json.loads((tree.path / "gpus.json").read_text())["gpus"]]
         grants.write(self.folder, tree.path / "lib/libcuda.so.1", tree.path / "lib/libnvidia-ml.so.1", cards)

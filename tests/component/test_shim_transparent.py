@@ -7,7 +7,7 @@ from driver_cases_memory import *  # noqa: F401,F403 (the tests)
 from driver_cases_work import *  # noqa: F401,F403 (the tests)
 from shim_through import DIFFERENT_THROUGH_THE_SHIM
 
-# The shim is not sanitized, and a sanitizer must be loaded first.
+# test_shim_sanitized.py is the same with sanitizers.
 pytestmark = [pytest.mark.plain, pytest.mark.usefixtures("through_the_shim")]
 
 for name in DIFFERENT_THROUGH_THE_SHIM:
