@@ -51,6 +51,30 @@ def test_pod_deleted_by_force_is_held_until_its_container_has_ended(world):
     wait_for(lambda: not cdi_file(world, pod).exists())
 
 
+@pytest.mark.waits    # the agent asks 10 s after the kubelet has named the pod
+def test_pods_that_the_watch_never_showed_are_asked_for_and_those_that_are_gone_are_held(world):
+    """The kubelet was faster than the watch, and the pods went before the watch showed them."""
+    world.api.silence(True)
+    pods = {name: run(world, name, units=2) for name in ("there", "failing", "torn", "gone", "moved", "again")}
+    world.api.inject("GET", r"/pods/failing$", status=500)
+    world.api.inject("GET", r"/pods/torn$", status=200, body="{")
+    for name in ("gone", "moved", "again"):
+        delete_by_force(world, pods[name])
+    world.api.create_pod("moved", gpu_mem=2, node="n2")
+    again = world.api.create_pod("again", gpu_mem=2, node=NODE)
+    assert uid_of(again) != uid_of(pods["again"])
+    world.api.clear_requests()
+    for name in pods:
+        wait_for(lambda name=name: any(r.status for r in world.api.requests_for("GET", f"/pods/{name}$")), timeout=25)
+    left = {uid_of(pods[name]) for name in ("gone", "moved", "again")}
+    wait_for(lambda: held(world) and {p["uid"] for p in held(world)["pods"]} == left)
+    for name in ("gone", "moved", "again"):
+        world.kubelet.end(pods[name])
+    wait_for(lambda: set(held(world)["ended"]) == left)
+    for name, pod in pods.items():
+        wait_for(lambda pod=pod, stays=uid_of(pod) not in left: cdi_file(world, pod).exists() == stays, what=name)
+
+
 def test_container_that_has_ended_in_a_sandbox_that_is_ready_may_come_again(world):
     pod = run(world, "crashing")
     delete_by_force(world, pod)
