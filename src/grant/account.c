@@ -441,6 +441,14 @@ int account_charge(struct account *account, unsigned card, uint64_t bytes)
 	return r;
 }
 
+void account_charge_beyond(struct account *account, unsigned card, uint64_t bytes)
+{
+	uint64_t pages = pages_of(bytes);
+
+	if (pages <= INT32_MAX && account_join(account) == 0)
+		change(account, process_of(account), RESERVE_TAKE, card, (uint32_t)pages, UINT32_MAX);
+}
+
 void account_refund(struct account *account, unsigned card, uint64_t bytes)
 {
 	struct process *process = process_of(account);

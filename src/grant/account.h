@@ -63,6 +63,10 @@ void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, 
  * -EBUSY: a process that recounts has been stopped for a second. */
 int account_charge(struct account *account, unsigned card, uint64_t bytes);
 
+/* account_charge_beyond() - bytes that the driver has taken already, whether or not they are within the
+ * limit. If not, everything else is refused until as much was given back. */
+void account_charge_beyond(struct account *account, unsigned card, uint64_t bytes);
+
 /* account_has_room() - whether so much could be charged at this moment, without a wait, and without a search
  * for the dead. */
 bool account_has_room(struct account *account, unsigned card, uint64_t bytes);

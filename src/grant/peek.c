@@ -61,8 +61,9 @@ static void read_shares(
 
 static uint64_t surplus_pages(const struct usage_slot *slot, unsigned card)
 {
-	return atomic_load(&slot->surplus_card) == card + 1 ? atomic_load(&slot->surplus)
-							    : atomic_load(&slot->surplus_elsewhere);
+	uint32_t first = atomic_load(&slot->surplus_card);
+
+	return first == card + 1 ? atomic_load(&slot->surplus) : atomic_load(&slot->surplus_elsewhere);
 }
 
 static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t index, unsigned card)

@@ -15,7 +15,7 @@
 void *private_map(size_t size, bool *ret_cleared);
 void private_unmap(void *map, size_t size);
 
-/* private_lock() - held for a few instructions. The driver is called under one only in memory-pools.c. 0:
+/* private_lock() - held for a few instructions. The driver is called only under that of reserves_lock(). 0:
  * free, 1: held, 2: held, and another thread waits. */
 void private_lock_awaited(_Atomic int *lock);
 void private_unlock_awaited(_Atomic int *lock);

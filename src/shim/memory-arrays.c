@@ -375,14 +375,21 @@ static void array_release(const struct object *object)
 /* ---- hooks ----------------------------------------------------------------------------------------------
  */
 
+/* The driver gets what the charge was computed from: another thread may write to the program's description.
+ */
+
 HOOK CUresult cuArrayCreate_v2(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *d)
 {
 	CUDA_ARRAY3D_DESCRIPTOR deep = {0};
+	CUDA_ARRAY_DESCRIPTOR own;
 	struct array array;
 	CUresult r;
 
-	if (d && cuda_is_started())
-		deep = (CUDA_ARRAY3D_DESCRIPTOR){d->Width, d->Height, 0, d->Format, d->NumChannels, 0};
+	if (d && cuda_is_started()) {
+		own = *d;
+		d = &own;
+		deep = (CUDA_ARRAY3D_DESCRIPTOR){own.Width, own.Height, 0, own.Format, own.NumChannels, 0};
+	}
 	r = array_begin(&array, &deep, d ? 1 : 0);
 	return r == CUDA_SUCCESS ? array_end(&array, DRIVER(cuArrayCreate_v2)(handle, d), handle) : r;
 }
@@ -390,33 +397,46 @@ HOOK CUresult cuArrayCreate_v2(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *d)
 HOOK CUresult cuArrayCreate(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR_v1 *d)
 {
 	CUDA_ARRAY3D_DESCRIPTOR deep = {0};
+	CUDA_ARRAY_DESCRIPTOR_v1 own;
 	struct array array;
 	CUresult r;
 
-	if (d && cuda_is_started())
-		deep = (CUDA_ARRAY3D_DESCRIPTOR){d->Width, d->Height, 0, d->Format, d->NumChannels, 0};
+	if (d && cuda_is_started()) {
+		own = *d;
+		d = &own;
+		deep = (CUDA_ARRAY3D_DESCRIPTOR){own.Width, own.Height, 0, own.Format, own.NumChannels, 0};
+	}
 	r = array_begin(&array, &deep, d ? 1 : 0);
 	return r == CUDA_SUCCESS ? array_end(&array, DRIVER(cuArrayCreate)(handle, d), handle) : r;
 }
 
 HOOK CUresult cuArray3DCreate_v2(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
-	static const CUDA_ARRAY3D_DESCRIPTOR nothing;
+	CUDA_ARRAY3D_DESCRIPTOR own = {0};
 	struct array array;
-	CUresult r = array_begin(&array, d ? d : &nothing, d ? 1 : 0);
+	CUresult r;
 
+	if (d && cuda_is_started()) {
+		own = *d;
+		d = &own;
+	}
+	r = array_begin(&array, &own, d ? 1 : 0);
 	return r == CUDA_SUCCESS ? array_end(&array, DRIVER(cuArray3DCreate_v2)(handle, d), handle) : r;
 }
 
 HOOK CUresult cuArray3DCreate(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *d)
 {
 	CUDA_ARRAY3D_DESCRIPTOR wide = {0};
+	CUDA_ARRAY3D_DESCRIPTOR_v1 own;
 	struct array array;
 	CUresult r;
 
-	if (d && cuda_is_started())
+	if (d && cuda_is_started()) {
+		own = *d;
+		d = &own;
 		wide = (CUDA_ARRAY3D_DESCRIPTOR){
-			d->Width, d->Height, d->Depth, d->Format, d->NumChannels, d->Flags};
+			own.Width, own.Height, own.Depth, own.Format, own.NumChannels, own.Flags};
+	}
 	r = array_begin(&array, &wide, d ? 1 : 0);
 	return r == CUDA_SUCCESS ? array_end(&array, DRIVER(cuArray3DCreate)(handle, d), handle) : r;
 }
@@ -424,10 +444,15 @@ HOOK CUresult cuArray3DCreate(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR_v1 
 HOOK CUresult cuMipmappedArrayCreate(
 	CUmipmappedArray *handle, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 {
-	static const CUDA_ARRAY3D_DESCRIPTOR nothing;
+	CUDA_ARRAY3D_DESCRIPTOR own = {0};
 	struct array array;
-	CUresult r = array_begin(&array, d ? d : &nothing, d ? levels : 0);
+	CUresult r;
 
+	if (d && cuda_is_started()) {
+		own = *d;
+		d = &own;
+	}
+	r = array_begin(&array, &own, d ? levels : 0);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = DRIVER(cuMipmappedArrayCreate)(handle, d, levels);

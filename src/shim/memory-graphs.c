@@ -27,7 +27,6 @@
 
 static _Atomic uint32_t trims; /* who was mapped before the last one may not be any more */
 static _Atomic uint32_t launching, trimming, waiting; /* threads; waiting: to launch, for the end of a trim */
-static _Atomic bool has_overgrown[GRANT_FILE_CARDS_MAX];
 
 /* Between a launch's look at what is mapped and the driver's answer nothing is trimmed. */
 static void begin_launch(void)
@@ -88,20 +87,6 @@ static struct reserve_of graph_memory(const struct object *need)
 	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = need->index, .card = need->card};
 }
 
-/* It has grown past what could be charged: nothing more until it fits. */
-static CUresult shrink(const struct reserve_of *of)
-{
-	if (!atomic_load(&has_overgrown[of->card]))
-		return CUDA_SUCCESS;
-	if (growth_catch_up(of) != CUDA_SUCCESS) {
-		trim_device((CUdevice)of->key);
-		if (growth_catch_up(of) != CUDA_SUCCESS)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	atomic_store(&has_overgrown[of->card], false);
-	return CUDA_SUCCESS;
-}
-
 /* What is mapped needs no more. count: one more than the trims there had been when it was. */
 static uint64_t bytes_to_map(const struct object *need)
 {
@@ -154,13 +139,6 @@ static CUresult take_begin(struct growth *growths, struct needs *needs)
 {
 	unsigned tries = 2 * needs->count + TRIES;
 
-	for (unsigned i = 0; i < needs->count; i++) {
-		struct reserve_of of = graph_memory(&needs->of[i]);
-		CUresult r = shrink(&of);
-
-		if (r != CUDA_SUCCESS)
-			return r;
-	}
 	for (unsigned i = 1; i <= tries; i++) {
 		uint32_t before = atomic_load(&trims);
 		unsigned refused;
@@ -185,8 +163,8 @@ static CUresult take_begin(struct growth *growths, struct needs *needs)
 
 /* exec: NULL: the driver has refused the launch. The driver may have taken more than was paid: on a full GPU
  * it gives the memory of a graph that rests to another, and takes memory again when the first one is
- * launched. What runs cannot be called back, but what rests can go. */
-static void take_end(struct growth *growths, const struct needs *needs, CUgraphExec exec)
+ * launched. What runs cannot be called back, but what rests can go. False: that was so, and had no room. */
+static bool take_end(struct growth *growths, const struct needs *needs, CUgraphExec exec)
 {
 	uint64_t overgrown = 0;
 
@@ -197,14 +175,11 @@ static void take_end(struct growth *growths, const struct needs *needs, CUgraphE
 	for (unsigned i = 0; i < needs->count; i++)
 		if (growth_settle(&growths[i]) != CUDA_SUCCESS)
 			overgrown |= UINT64_C(1) << i;
-	for (unsigned i = 0; i < needs->count; i++) {
-		if (!(overgrown >> i & 1))
-			continue;
-		trim_device((CUdevice)growths[i].of.key);
-		if (growth_catch_up(&growths[i].of) != CUDA_SUCCESS)
-			atomic_store(&has_overgrown[growths[i].of.card], true);
-	}
+	for (unsigned i = 0; i < needs->count; i++)
+		if (overgrown >> i & 1)
+			trim_device((CUdevice)growths[i].of.key);
 	growth_end(&growths[0]);
+	return overgrown == 0;
 }
 
 static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))
@@ -273,6 +248,32 @@ HOOK CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsi
 
 typedef CUresult (*instantiate)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
 
+/* Another thread may have added allocations to the graph since its needs were looked at, and an upload makes
+ * the driver take memory for these, too. */
+static bool fits_as_uploaded(CUgraphExec exec)
+{
+	struct needs needs;
+	bool fits = true;
+
+	needs_of_exec(exec, &needs);
+	for (unsigned i = 0; i < needs.count; i++) {
+		struct reserve_of of = graph_memory(&needs.of[i]);
+
+		fits &= growth_catch_up(&of) == CUDA_SUCCESS;
+	}
+	return fits;
+}
+
+static void undo_upload(CUgraphExec exec)
+{
+	struct needs needs;
+
+	forget_needs(exec, &needs);
+	DRIVER(cuGraphExecDestroy)(exec);
+	for (unsigned i = 0; i < needs.count; i++)
+		trim_device((CUdevice)needs.of[i].index);
+}
+
 /* It may upload at once. own: another thread may write to the program's while the driver reads it. */
 static CUresult instantiate_with(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, instantiate driver)
@@ -281,12 +282,14 @@ static CUresult instantiate_with(
 	struct growth growths[GRANT_FILE_CARDS_MAX];
 	struct needs needs = {0};
 	CUgraphExec made = NULL;
+	bool uploads, fits = true;
 	CUresult r;
 
 	if (!cuda_is_started() || !params)
 		return driver(exec, graph, params);
 	own = *params;
-	if (own.flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) {
+	uploads = own.flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
+	if (uploads) {
 		r = needs_of_graph(graph, &needs);
 		if (r == CUDA_SUCCESS && needs.count > 0)
 			r = take_begin(growths, &needs);
@@ -298,7 +301,14 @@ static CUresult instantiate_with(
 	params->result_out = own.result_out;
 	r = instantiated(r, exec, made, graph);
 	if (needs.count > 0)
-		take_end(growths, &needs, r == CUDA_SUCCESS ? made : NULL);
+		fits = take_end(growths, &needs, r == CUDA_SUCCESS ? made : NULL);
+	if (r == CUDA_SUCCESS && uploads)
+		fits &= fits_as_uploaded(made);
+	if (r == CUDA_SUCCESS && !fits) {
+		*exec = NULL;
+		undo_upload(made);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	return r;
 }
 

@@ -2,123 +2,24 @@
 
 #include <stdatomic.h>
 
-#include "grant/private.h"
+#include "grant/wait.h"
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/graph-needs.h"
 #include "shim/memory.h"
+#include "shim/session.h"
 
-#define KNOWN_MAX 256 /* pools that are looked at when something else is refused or the program waits */
+#define PATIENCE_NS INT64_C(1000000000) /* for calls of other threads that are under way */
+#define PLENTY (UINT64_C(256) << 20)
 
-/* Cleared in a child of fork(). kind 0: free. */
-struct known {
-	_Atomic int lock, settling;
-	_Atomic uint32_t count; /* how many places are, or were, in use */
-	struct reserve_of list[KNOWN_MAX];
-};
-
-static struct known *known;
-
-static struct known *known_get(void)
-{
-	struct known *made = __atomic_load_n(&known, __ATOMIC_ACQUIRE), *expected = NULL;
-	bool cleared;
-
-	if (made)
-		return made;
-	made = private_map(sizeof(*made), &cleared);
-	if (!made || __atomic_compare_exchange_n(
-			     &known, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return made;
-	private_unmap(made, sizeof(*made));
-	return expected;
-}
-
-static void remember(const struct reserve_of *of)
-{
-	struct known *all = known_get();
-	uint32_t count, place;
-
-	if (!all)
-		return;
-	memory_is_loose();
-	private_lock(&all->lock);
-	count = place = atomic_load(&all->count);
-	for (uint32_t i = 0; i < count; i++) {
-		if (all->list[i].kind == of->kind && all->list[i].key == of->key)
-			place = KNOWN_MAX;
-		else if (all->list[i].kind == 0 && place == count)
-			place = i;
-	}
-	if (place < KNOWN_MAX) {
-		all->list[place] = *of;
-		if (place == count)
-			atomic_store(&all->count, count + 1);
-	}
-	private_unlock(&all->lock);
-}
-
-static void forget(const struct reserve_of *of)
-{
-	struct known *all = known_get();
-
-	if (!all)
-		return;
-	private_lock(&all->lock);
-	for (uint32_t i = 0; i < atomic_load(&all->count); i++)
-		if (all->list[i].kind == of->kind && all->list[i].key == of->key)
-			all->list[i].kind = 0;
-	private_unlock(&all->lock);
-}
-
-/* ---- what the driver says ---------------------------------------------------------------------------- */
-
-static bool ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *ret_used)
-{
-	CUmemoryPool pool = (CUmemoryPool)(uintptr_t)of->key;
-
-	if (of->kind == OBJECT_POOL)
-		return DRIVER(cuMemPoolGetAttribute)(
-			       pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, ret_reserved) == CUDA_SUCCESS &&
-		       DRIVER(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, ret_used) ==
-			       CUDA_SUCCESS;
-	return DRIVER(cuDeviceGetGraphMemAttribute)((CUdevice)of->key, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
-		       ret_reserved) == CUDA_SUCCESS &&
-	       DRIVER(cuDeviceGetGraphMemAttribute)(
-		       (CUdevice)of->key, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, ret_used) == CUDA_SUCCESS;
-}
-
-/* ---- what is charged ------------------------------------------------------------------------------------
- *
- * For each reserve: what is settled (object.bytes), and the payments of calls that are under way
- * (object.count, in units). The driver's number may contain what such a call has made it grow by already, or
- * not yet. So what exceeds the settled bytes is missing only as far as it exceeds the payments, too; and what
- * a payment turns out to be too much by is known when the last of those calls has settled.
- */
-
-#define PAYMENT_UNIT MEMORY_BLOCK
-
-static uint32_t payment_units(uint64_t bytes)
-{
-	uint64_t units = bytes / PAYMENT_UNIT + (bytes % PAYMENT_UNIT > 0);
-
-	return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
-}
-
-/* What is charged for a pool stays with the card to which it was charged first. */
-static void claim(struct object *object, uint32_t card)
-{
-	if (!(object->index & POOL_CHARGED))
-		object->card = card;
-	object->index = (object->index & POOL_ENDS) | POOL_CHARGED;
-}
+/* ---- pools ------------------------------------------------------------------------------------------- */
 
 static bool enter(struct object *pool, void *context)
 {
 	const int *card = context;
 
 	if (*card >= 0)
-		claim(pool, (uint32_t)*card);
+		reserve_claim(pool, (uint32_t)*card);
 	else if (!(pool->index & POOL_CHARGED))
 		pool->index = POOL_OF_MACHINE;
 	return true;
@@ -130,25 +31,6 @@ CUresult pool_enter(CUmemoryPool pool, int card)
 									       : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* One thread at a time asks what the driver has for a pool, and settles, ends or begins to use it: an answer
- * says what is missing only as long as no other thread has paid that, and as the pool is there. (The driver
- * is asked for numbers here, which do not wait for the GPU.) */
-static void lock_settling(void)
-{
-	struct known *all = known_get();
-
-	if (all)
-		private_lock(&all->settling);
-}
-
-static void unlock_settling(void)
-{
-	struct known *all = known_get();
-
-	if (all)
-		private_unlock(&all->settling);
-}
-
 struct use {
 	uint32_t card;
 	bool ending;
@@ -158,7 +40,7 @@ static bool begin_use(struct object *pool, void *context)
 {
 	struct use *use = context;
 
-	claim(pool, use->card);
+	reserve_claim(pool, use->card);
 	use->ending = pool->index & POOL_ENDS;
 	pool->stamp += !use->ending;
 	return true;
@@ -175,9 +57,9 @@ CUresult pool_use(const struct reserve_of *of)
 	struct use use = {.card = of->card};
 	bool is_there;
 
-	lock_settling();
+	reserves_lock();
 	is_there = objects_edit(of->kind, of->key, begin_use, &use);
-	unlock_settling();
+	reserves_unlock();
 	return is_there && !use.ending ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -187,7 +69,7 @@ CUresult pool_use_of_device(CUdevice device, unsigned card, struct reserve_of *r
 	CUmemoryPool pool;
 	CUresult r;
 
-	lock_settling();
+	reserves_lock();
 	r = DRIVER(cuDeviceGetMemPool)(&pool, device);
 	if (r == CUDA_SUCCESS) {
 		*ret_of = (struct reserve_of){OBJECT_POOL, (uintptr_t)pool, card};
@@ -196,115 +78,13 @@ CUresult pool_use_of_device(CUdevice device, unsigned card, struct reserve_of *r
 		else if (use.ending)
 			r = CUDA_ERROR_INVALID_VALUE;
 	}
-	unlock_settling();
+	reserves_unlock();
 	return r;
 }
 
 void pool_leave(const struct reserve_of *of)
 {
 	objects_edit(of->kind, of->key, end_use, NULL);
-}
-
-struct payment {
-	uint32_t card;
-	uint64_t bytes;
-};
-
-static bool begin_payment(struct object *object, void *context)
-{
-	const struct payment *payment = context;
-
-	claim(object, payment->card);
-	object->count += payment_units(payment->bytes);
-	return true;
-}
-
-static void end_payment(struct object *object, uint64_t bytes)
-{
-	uint32_t units = payment_units(bytes);
-
-	object->count -= units < object->count ? units : object->count;
-}
-
-/* After it has been charged, and before the driver's call. */
-static void note_payment(const struct reserve_of *of, uint64_t bytes)
-{
-	struct payment payment = {of->card, bytes};
-
-	if (bytes > 0)
-		objects_change(of->kind, of->key, begin_payment, &payment);
-}
-
-struct settlement {
-	uint32_t card;
-	uint64_t reserved; /* what the driver says */
-	uint64_t paid;	   /* by the call that settles */
-	bool unpaid; /* this call made it grow without a payment: what is beyond the settled bytes is its own
-		      */
-	uint64_t missing, surplus;
-	bool unsure; /* others' payments may be too much */
-};
-
-static bool settle(struct object *object, void *context)
-{
-	struct settlement *s = context;
-	uint64_t charged = object->bytes + s->paid, others;
-
-	claim(object, s->card);
-	end_payment(object, s->paid);
-	others = s->unpaid ? 0 : object->count * PAYMENT_UNIT;
-	/* What is missing is entered when it has been charged. */
-	s->missing = s->reserved > charged + others ? s->reserved - charged - others : 0;
-	s->surplus = charged > s->reserved ? charged - s->reserved : 0;
-	s->unsure = object->count > 0 && charged > s->surplus;
-	object->bytes = charged - s->surplus;
-	return true;
-}
-
-static bool keep_payment(struct object *object, void *context)
-{
-	const struct settlement *s = context;
-
-	end_payment(object, s->paid);
-	object->bytes += s->paid;
-	return true;
-}
-
-static bool add_bytes(struct object *object, void *context)
-{
-	object->bytes += *(uint64_t *)context;
-	return true;
-}
-
-/* What was paid becomes part of what is charged for it, or is given back. */
-static CUresult settle_alone(const struct reserve_of *of, struct settlement *s, bool *ret_unused)
-{
-	uint64_t used = 0;
-
-	if (!ask(of, &s->reserved, &used) || objects_change(of->kind, of->key, settle, s) < 0) {
-		objects_change(of->kind, of->key, keep_payment, s);
-		return CUDA_SUCCESS;
-	}
-	if (ret_unused)
-		*ret_unused = used == 0;
-	memory_refund(of->card, s->surplus);
-	if (s->missing == 0)
-		return CUDA_SUCCESS;
-	if (memory_charge_once(of->card, s->missing) != CUDA_SUCCESS)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	objects_change(of->kind, of->key, add_bytes, &s->missing);
-	return CUDA_SUCCESS;
-}
-
-static CUresult settle_now(const struct reserve_of *of, uint64_t paid, bool unpaid)
-{
-	struct settlement s = {.card = of->card, .paid = paid, .unpaid = unpaid};
-	CUresult r;
-
-	lock_settling();
-	r = settle_alone(of, &s, NULL);
-	unlock_settling();
-	return r;
 }
 
 /* The charge goes after the driver has ended the pool. */
@@ -317,7 +97,7 @@ static CUresult end_pool(const struct reserve_of *of)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = DRIVER(cuMemPoolDestroy)((CUmemoryPool)(uintptr_t)of->key);
 	if (r == CUDA_SUCCESS) {
-		forget(of);
+		reserve_forget(of);
 		memory_refund(of->card, object.bytes);
 	} else {
 		object.index &= ~(uint32_t)POOL_ENDS;
@@ -333,52 +113,86 @@ static bool is_ending(const struct object *pool)
 	return pool->kind == OBJECT_POOL && pool->index & POOL_ENDS && pool->stamp == 0;
 }
 
-static bool settle_known(const struct reserve_of *of)
+static uint64_t settle_known(const struct reserve_of *of)
 {
 	struct settlement s = {.card = of->card};
 	struct object object;
 	bool unused = false;
 
-	lock_settling();
+	reserves_lock();
 	if (objects_get(of->kind, of->key, &object)) {
-		settle_alone(of, &s, &unused);
+		if (reserve_settle_locked(of, &s, &unused) != CUDA_SUCCESS)
+			reserve_charge_beyond_locked(of, s.missing);
+		/* What a refused call gave back when its stream came to that, the pool may have kept. */
+		if (of->kind == OBJECT_POOL && !memory_has_room(of->card, 0)) {
+			DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
+			reserve_settle_locked(of, &s, &unused);
+		}
 		if (unused && is_ending(&object))
 			end_pool(of);
 	}
-	unlock_settling();
+	reserves_unlock();
 	return s.unsure;
 }
 
-bool pools_settle(void)
+static uint64_t settle_all(unsigned card)
 {
-	struct known *all = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
-	uint32_t count = all ? atomic_load(&all->count) : 0;
-	bool unsure = false;
+	struct reserve_of of;
+	uint64_t unsure = 0;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct reserve_of of;
+	for (uint32_t i = 0; reserve_known(i, &of); i++) {
+		uint64_t of_this = of.kind != 0 ? settle_known(&of) : 0;
 
-		private_lock(&all->lock);
-		of = all->list[i];
-		private_unlock(&all->lock);
-		if (of.kind != 0)
-			unsure |= settle_known(&of);
+		unsure += of.card == card ? of_this : 0;
 	}
 	return unsure;
 }
 
-/* There is room in sum, but maybe in pieces. */
+void pools_settle(void)
+{
+	settle_all(0);
+}
+
+bool pools_make_room(unsigned card, uint64_t bytes, int64_t since)
+{
+	/* So many payments had been settled when somebody waited in vain. */
+	static _Atomic uint64_t in_vain = UINT64_MAX;
+
+	for (;;) {
+		uint64_t settled = reserves_settled(), unsure = settle_all(card);
+		bool over = wait_now_ns() - since >= PATIENCE_NS;
+
+		if (memory_has_room(card, bytes))
+			return !over;
+		if (!memory_has_room(card, bytes > unsure ? bytes - unsure : 0) || unsure == 0 ||
+			settled == atomic_load(&in_vain))
+			return false;
+		if (over) {
+			atomic_store(&in_vain, settled);
+			return false;
+		}
+		wait_nap();
+	}
+}
+
+/* There is room in sum, but maybe in pieces. Nothing may be beyond the limit already. */
 static CUresult begin_unpaid(struct growth *growth)
 {
-	CUresult r;
+	unsigned card = growth->of.card;
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	growth->paid = 0;
-	growth->turn = memory_begin_turn(growth->of.card, ACCOUNT_TURN_POOL);
+	growth->turn = memory_begin_turn(card, ACCOUNT_TURN_POOL);
 	if (!growth->turn)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = memory_enter(growth->of.card, 0);
+	if (!memory_has_room(card, 0))
+		pools_settle();
+	if (!memory_has_room(card, 0))
+		session_await_look(card);
+	if (memory_has_room(card, 0))
+		r = memory_enter(card, 0);
 	if (r != CUDA_SUCCESS)
-		memory_end_turn(growth->of.card, ACCOUNT_TURN_POOL);
+		memory_end_turn(card, ACCOUNT_TURN_POOL);
 	return r;
 }
 
@@ -386,23 +200,31 @@ static bool has_unused(const struct reserve_of *of, uint64_t bytes)
 {
 	uint64_t reserved, used;
 
-	return ask(of, &reserved, &used) && reserved >= used && reserved - used >= bytes;
+	return reserve_ask(of, &reserved, &used) && reserved >= used && reserved - used >= bytes;
+}
+
+/* Where little room is left nothing is paid that is probably not needed: other threads need that room. */
+static CUresult begin_served(struct growth *growth)
+{
+	const struct reserve_of *of = &growth->of;
+
+	if (memory_has_room(of->card, growth->paid + PLENTY) &&
+		reserve_begin_payment(of, growth->paid) == CUDA_SUCCESS) {
+		if (memory_try_enter(of->card, growth->paid))
+			return CUDA_SUCCESS;
+		reserve_end_payment(of, growth->paid);
+	}
+	return begin_unpaid(growth);
 }
 
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
 {
-	CUresult r = CUDA_SUCCESS;
-
-	*growth = (struct growth){.of = *of, .paid = most};
 	graphs_allocate(); /* the stream may be captured */
-	remember(of);
 	if (!has_unused(of, bytes))
-		r = memory_enter(of->card, most);
-	else if (!memory_try_enter(of->card, most))
-		r = begin_unpaid(growth);
-	if (r == CUDA_SUCCESS)
-		note_payment(of, growth->paid);
-	return r;
+		return growth_begin_paid(growth, of, most);
+	*growth = (struct growth){.of = *of, .paid = most};
+	reserve_remember(of);
+	return begin_served(growth);
 }
 
 CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
@@ -410,33 +232,32 @@ CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, u
 	CUresult r;
 
 	*growth = (struct growth){.of = *of, .paid = bytes};
-	remember(of);
+	reserve_remember(of);
+	r = reserve_begin_payment(of, bytes);
+	if (r != CUDA_SUCCESS)
+		return r;
 	r = memory_enter(of->card, bytes);
-	if (r == CUDA_SUCCESS)
-		note_payment(of, bytes);
+	if (r != CUDA_SUCCESS)
+		reserve_end_payment(of, bytes);
 	return r;
 }
 
 CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
 {
 	*growth = (struct growth){.of = *of, .paid = bytes};
-	remember(of);
-	if (!memory_try_charge(of->card, bytes))
+	reserve_remember(of);
+	if (reserve_begin_payment(of, bytes) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	note_payment(of, bytes);
-	return CUDA_SUCCESS;
-}
-
-static bool take_payment_back(struct object *object, void *context)
-{
-	end_payment(object, *(uint64_t *)context);
-	return true;
+	if (memory_try_charge(of->card, bytes))
+		return CUDA_SUCCESS;
+	reserve_end_payment(of, bytes);
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void growth_give_back(struct growth *growth)
 {
-	objects_edit(growth->of.kind, growth->of.key, take_payment_back, &growth->paid);
 	memory_refund(growth->of.card, growth->paid);
+	reserve_end_payment(&growth->of, growth->paid);
 }
 
 void growth_end(const struct growth *growth)
@@ -446,15 +267,29 @@ void growth_end(const struct growth *growth)
 		memory_end_turn(growth->of.card, ACCOUNT_TURN_POOL);
 }
 
+/* In a turn all that is missing counts as this call's, also what others have paid for: so if there is no room
+ * for it, their settlements are waited for. */
 CUresult growth_settle(struct growth *growth)
 {
-	return settle_now(&growth->of, growth->paid, growth->turn);
+	struct settlement s = {.card = growth->of.card, .paid = growth->paid, .unpaid = growth->turn};
+	int64_t begin = wait_now_ns();
+	CUresult r = reserve_settle(&growth->of, &s);
+
+	while (r != CUDA_SUCCESS && s.unpaid && s.others > 0 && wait_now_ns() - begin < PATIENCE_NS) {
+		wait_nap();
+		r = reserve_settle(&growth->of, &s);
+	}
+	return r == CUDA_SUCCESS ? r : reserve_charge_missing(&growth->of, s.missing);
 }
 
 CUresult growth_catch_up(const struct reserve_of *of)
 {
-	remember(of);
-	return settle_now(of, 0, false);
+	struct settlement s = {.card = of->card};
+	CUresult r;
+
+	reserve_remember(of);
+	r = reserve_settle(of, &s);
+	return r == CUDA_SUCCESS ? r : reserve_charge_missing(of, s.missing);
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------- */
@@ -492,11 +327,11 @@ static CUresult end_or_put_off(const struct reserve_of *of)
 	if (!objects_edit(of->kind, of->key, mark_ending, &twice) || twice ||
 		!objects_get(of->kind, of->key, &object))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ask(of, &reserved, &used))
+	if (!reserve_ask(of, &reserved, &used))
 		used = object.bytes;
 	if (used == 0 && is_ending(&object))
 		return end_pool(of);
-	remember(of);
+	reserve_remember(of);
 	leave_devices(pool);
 	return DRIVER(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &none);
 }
@@ -506,9 +341,9 @@ CUresult pool_destroy(const struct reserve_of *of)
 	CUresult r;
 
 	memory_enter_uncharged();
-	lock_settling();
+	reserves_lock();
 	r = end_or_put_off(of);
-	unlock_settling();
+	reserves_unlock();
 	memory_leave();
 	return r;
 }

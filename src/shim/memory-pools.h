@@ -7,14 +7,7 @@
 #pragma once
 
 #include "cuda/abi.h"
-#include "shim/objects.h"
-
-/* A pool (the handle), or the graph memory of a device (its ordinal). */
-struct reserve_of {
-	enum object_kind kind;
-	uint64_t key;
-	uint32_t card;
-};
+#include "shim/memory-reserves.h"
 
 /* What is paid for an allocation before it is known whether the pool grows. */
 struct growth {
@@ -22,9 +15,6 @@ struct growth {
 	uint64_t paid;
 	bool turn; /* nothing is paid, and no other thread of the container does this at the same time */
 };
-
-/* Of an OBJECT_POOL, in its index; 0: it is not entered. POOL_ENDS: besides, the program has destroyed it. */
-enum { POOL_CHARGED = 1, POOL_OF_MACHINE = 2, POOL_ENDS = 4 };
 
 /* pool_enter() - what is allocated from it is charged to this card; -1: it has memory of the machine. A pool
  * that is charged to a card stays so. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
@@ -63,6 +53,11 @@ void growth_end(const struct growth *growth);
  * is no room for that still. */
 CUresult growth_catch_up(const struct reserve_of *of);
 
-/* pools_settle() - after something at which pools give memory back. True: more may be given back when calls
- * that are under way have settled. Costs a look at one word where nobody uses pools. */
-bool pools_settle(void);
+/* pools_settle() - after something at which pools give memory back. Costs a look at one word where nobody
+ * uses pools. */
+void pools_settle(void);
+
+/* pools_make_room() - what pools have no more is given back; while calls of other threads are under way that
+ * is not known of all, so if it may be enough for `bytes`, the end of these calls is waited for. True: there
+ * is room, and it is less than a second since `since`, when the caller began. */
+bool pools_make_room(unsigned card, uint64_t bytes, int64_t since);

@@ -15,22 +15,10 @@ static CUresult refused(const struct shim_session *session, unsigned card, uint6
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-#define PATIENCE_NS INT64_C(1000000000)
-
-/* What pools no longer have is given back. While calls of other threads are under way it is not known of all:
- * a second is waited for them, unless there is room. */
-static void settle_for_room(const struct shim_session *session, unsigned card, uint64_t bytes)
-{
-	int64_t begin = wait_now_ns();
-
-	while (pools_settle() && !account_has_room(session->account, card, bytes) &&
-		wait_now_ns() - begin < PATIENCE_NS)
-		wait_nap();
-}
-
 CUresult memory_enter(unsigned card, uint64_t bytes)
 {
 	const struct shim_session *session = session_get();
+	int64_t begin;
 
 	if (!session)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -38,10 +26,20 @@ CUresult memory_enter(unsigned card, uint64_t bytes)
 		return CUDA_SUCCESS;
 	if (account_enter_tried(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
-	settle_for_room(session, card, bytes);
+	begin = wait_now_ns();
+	while (pools_make_room(card, bytes, begin))
+		if (account_enter_tried(session->account, card, bytes) == 0)
+			return CUDA_SUCCESS;
 	if (account_enter_charged(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
 	return refused(session, card, bytes);
+}
+
+bool memory_has_room(unsigned card, uint64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	return session && account_has_room(session->account, card, bytes);
 }
 
 bool memory_try_enter(unsigned card, uint64_t bytes)
@@ -129,12 +127,25 @@ CUresult memory_charge_once(unsigned card, uint64_t bytes)
 CUresult memory_charge(unsigned card, uint64_t bytes)
 {
 	const struct shim_session *session = session_get();
+	int64_t begin;
 
-	if (session && (bytes == 0 || account_try(session->account, card, bytes) == 0))
+	if (!session)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (bytes == 0 || account_try(session->account, card, bytes) == 0)
 		return CUDA_SUCCESS;
-	if (session)
-		settle_for_room(session, card, bytes);
+	begin = wait_now_ns();
+	while (pools_make_room(card, bytes, begin))
+		if (account_try(session->account, card, bytes) == 0)
+			return CUDA_SUCCESS;
 	return memory_charge_once(card, bytes);
+}
+
+void memory_charge_beyond(unsigned card, uint64_t bytes)
+{
+	const struct shim_session *session = session_get();
+
+	if (session && bytes > 0)
+		account_charge_beyond(session->account, card, bytes);
 }
 
 void memory_refund(unsigned card, uint64_t bytes)

@@ -34,6 +34,9 @@ CUresult memory_enter(unsigned card, uint64_t bytes);
 void memory_enter_uncharged(void);
 void memory_leave(void);
 
+/* memory_has_room() - account_has_room(). 0 bytes: what is charged is within the limit. */
+bool memory_has_room(unsigned card, uint64_t bytes);
+
 /* memory_try_enter() - as memory_enter() where there is plainly room. False: the call has not begun. */
 bool memory_try_enter(unsigned card, uint64_t bytes);
 
@@ -58,6 +61,8 @@ bool memory_try_charge(unsigned card, uint64_t bytes);
 CUresult memory_charge(unsigned card, uint64_t bytes);
 /* memory_charge_once() - without a look whether this process's pools have shrunk meanwhile. */
 CUresult memory_charge_once(unsigned card, uint64_t bytes);
+/* memory_charge_beyond() - what the driver has already, whatever the limit: account_charge_beyond(). */
+void memory_charge_beyond(unsigned card, uint64_t bytes);
 void memory_refund(unsigned card, uint64_t bytes);
 
 /* memory_recharge() - from one number of bytes to another, which is known only when the driver has answered.

@@ -22,7 +22,7 @@ enum object_kind {
 	OBJECT_PHYSICAL,     /* what cuMemCreate made, by a number; count: references to it */
 	OBJECT_HANDLE,	     /* of it; stamp: the number, count: releases that are due */
 	OBJECT_MAPPING,	     /* of it, by address; stamp: the number */
-	OBJECT_POOL, /* CUmemoryPool; index, count: memory-pools.c, stamp: calls that allocate from it */
+	OBJECT_POOL, /* CUmemoryPool; index, count: memory-reserves.h, stamp: calls that allocate from it */
 	OBJECT_GRAPH_MEMORY, /* of a device; as a pool */
 	OBJECT_EXPORT,	     /* memory of this process that others may have, by address */
 	OBJECT_IMPORT,	     /* memory of others, by address; count: how many times it was opened */

@@ -1,0 +1,76 @@
+/* memory-reserves.h - what is charged for memory that the driver keeps in reserve and only tells afterwards:
+ * of one pool, or of the graphs of one device.
+ *
+ * Of each the bytes are charged that the driver has reserved. Any thread may call.
+ */
+#pragma once
+
+#include "cuda/abi.h"
+#include "shim/objects.h"
+
+/* A pool (the handle), or the graph memory of a device (its ordinal). */
+struct reserve_of {
+	enum object_kind kind;
+	uint64_t key;
+	uint32_t card;
+};
+
+/* Of an OBJECT_POOL, in its index, and payments under way in its count. Index 0: it is not entered.
+ * POOL_ENDS: besides, the program has destroyed it. */
+enum { POOL_CHARGED = 1, POOL_OF_MACHINE = 2, POOL_ENDS = 4 };
+
+/* reserve_remember() - it is settled with all others from now on, until reserve_forget(); of more than 256
+ * some are left out. reserve_known() - the one at this place, kind 0 if there is none; false: no place from
+ * there on is in use. */
+void reserve_remember(const struct reserve_of *of);
+void reserve_forget(const struct reserve_of *of);
+bool reserve_known(uint32_t place, struct reserve_of *ret_of);
+
+/* reserves_lock() - one thread of the process at a time settles, or ends or begins to use a pool: the
+ * driver's answer says what is missing only as long as no other thread has charged that, and as the pool is
+ * there. */
+void reserves_lock(void);
+void reserves_unlock(void);
+
+/* reserve_ask() - what the driver has reserved and what of that is in use. It answers without waiting for the
+ * GPU. */
+bool reserve_ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *ret_used);
+
+/* reserve_claim() - its object, within objects_change(): what is charged for it stays with the card to which
+ * it was charged first. */
+void reserve_claim(struct object *object, uint32_t card);
+
+/* reserve_begin_payment() - of a call that is about to begin: before it is charged, so that whoever is
+ * refused because of it waits for its end. Ends with a settlement, or by reserve_end_payment() without one.
+ * CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
+CUresult reserve_begin_payment(const struct reserve_of *of, uint64_t bytes);
+void reserve_end_payment(const struct reserve_of *of, uint64_t bytes);
+
+/* The first three are filled by the caller. */
+struct settlement {
+	uint32_t card;
+	uint64_t reserved; /* what the driver says */
+	uint64_t paid;	   /* by the call that settles */
+	bool unpaid; /* this call made it grow without a payment: what is beyond the settled bytes is its own
+		      */
+	uint64_t missing, surplus;
+	uint64_t others; /* what calls under way have paid */
+	uint64_t unsure; /* bytes that may be too much, when these have settled */
+};
+
+/* reserve_settle() - after the driver's call: what was paid becomes part of what is charged, or is given
+ * back, and what is missing is charged. CUDA_ERROR_OUT_OF_MEMORY: for what is missing there is no room at
+ * this moment. reserve_settle_locked() - under reserves_lock(); *ret_unused (may be NULL): nothing of it is
+ * in use. */
+CUresult reserve_settle(const struct reserve_of *of, struct settlement *s);
+CUresult reserve_settle_locked(const struct reserve_of *of, struct settlement *s, bool *ret_unused);
+
+/* reserve_charge_missing() - after that, what the driver has too much: within the limit, also after a wait
+ * for a sample; else beyond it and CUDA_ERROR_OUT_OF_MEMORY. Otherwise calls that are refused one after the
+ * other could all leave something, as where a stream is busy and what they give back waits for it.
+ * reserve_charge_beyond_locked() - whatever the limit. */
+CUresult reserve_charge_missing(const struct reserve_of *of, uint64_t missing);
+void reserve_charge_beyond_locked(const struct reserve_of *of, uint64_t missing);
+
+/* reserves_settled() - how often a payment was settled, of any reserve. */
+uint64_t reserves_settled(void);
