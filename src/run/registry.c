@@ -191,7 +191,8 @@ int registry_add(const char *folder, struct grant_file *grant, const char labels
 		r = -errno;
 	if (r < 0) {
 		registry_remove(making);
-		return error_set(err, -r, "%s: %s", making, why ? why : strerror(-r));
+		return error_set(
+			err, -r, "%s: %s%s%s", making, why ? why : "", why ? ": " : "", strerror(-r));
 	}
 	return 0;
 }

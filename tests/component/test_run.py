@@ -1,5 +1,6 @@
 """`ration run` and `ration ps` with real programs on a simulated driver."""
 import concurrent.futures
+import fcntl
 import os
 import pty
 import re
@@ -346,7 +347,42 @@ def test_a_place_that_others_control_is_refused(machine, tmp_path):
             assert done.returncode in (1, 125) and text in done.stderr and str(tmp_path / name) in done.stderr
 
 
+def test_without_a_place_for_runs_nothing_starts(machine, tmp_path):
+    done = machine.run("echo", "started", env={"RATION_RUNS": str(tmp_path / "not" / "there")})
+    assert done.returncode == 125 and not done.stdout
+    assert f"neither {tmp_path}/not/there nor {tmp_path}/not/there can be written" in done.stderr
+
+
+@pytest.mark.parametrize("options", ["nr_inodes=1", "size=4k"])
+def test_a_run_that_finds_no_room_for_its_grant_does_not_start(machine, options):
+    """On a file system that holds no folder, and on one that holds no file."""
+    script = 'mount -t tmpfs -o "$1" ration "$2" && shift 2 && "$@"; status=$?; ls -A "$RATION_RUNS" >&2; exit $status'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", options, machine.runs,
+                           *machine.command("echo", "started")], env=machine.env, capture_output=True, text=True)
+    assert done.returncode == 125 and not done.stdout, done.stderr
+    told, = done.stderr.splitlines()    # no file that ls would show is left
+    assert told.startswith(f"ration run: {machine.runs}/new-") and told.endswith(": No space left on device")
+
+
+@pytest.mark.waits    # 10 s
+def test_a_run_that_waits_for_another_ones_start_says_so(machine):
+    holder = os.open(machine.runs, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    done = machine.run("echo", "started")
+    os.close(holder)
+    assert done.returncode == 125 and not done.stdout
+    assert done.stderr == (f"ration run: {machine.runs}: another run has been starting for 10 s (fuser {machine.runs} tells "
+                           "which)\n")
+    assert machine.run("true").returncode == 0
+
+
 # --- errors ---
+
+
+@pytest.mark.parametrize("args", [[], ["stop"], ["sample", "more"], ["keeper"]])
+def test_ration_run_alone_says_what_it_is_for(args):
+    done = subprocess.run([BUILD / "src/run/ration-run", *args], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (125, "", "Usage: ration run ... or ration ps\n")
 
 @pytest.mark.parametrize("args,text", [
     (["--mem", "2G"], "2G: an amount of memory is a whole number with a unit: 2GiB, 2154MiB or 25%"),
