@@ -5,6 +5,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -109,6 +110,23 @@ def test_names_of_programs_do_not_command_the_terminal(top, start_run):
     assert len(shown.splitlines()) == 3
     name = json.loads(top("-o", "json").stdout)["cards"][0]["holders"][0]["program"]
     assert name.endswith("# \x1b[2J\"\\\n\t\x07 end")
+
+
+@pytest.mark.parametrize("helper, told", [
+    (None, "`ration sample` needs ration-run in {folder}/../lib/ration: No such file or directory"),
+    ("closed", "`ration sample` needs ration-run in {folder}/../lib/ration: Permission denied"),
+    ("echo 'card 0'; exit 3", ""), ("kill -9 $$", "")])
+def test_programs_that_ration_run_cannot_tell_are_said_to_be_unknown(top, tmp_path, helper, told):
+    """ration alone in a folder, or beside a ration-run that is broken."""
+    ration = pathlib.Path(shutil.copy2(RATION, tmp_path / "ration"))
+    if helper:
+        (tmp_path / "ration-run").write_text(f"#!/bin/sh\n{helper}\n")
+        (tmp_path / "ration-run").chmod(0o644 if helper == "closed" else 0o755)
+    shown = subprocess.run([ration, "top", "--once"], env=top.env, capture_output=True, text=True, timeout=60)
+    lines = shown.stderr.splitlines()
+    assert shown.returncode == 1 and not shown.stdout, shown
+    assert lines[:-1] == ([f"ration: {told.format(folder=tmp_path)}"] if told else [])
+    assert lines[-1].endswith("ration-run cannot tell which programs run")
 
 
 def test_numbers_that_go_back_are_not_shown_as_use(top, start_run):
