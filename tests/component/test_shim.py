@@ -107,6 +107,18 @@ def test_a_symbol_that_this_driver_lacks_answers_not_supported(tmp_path):
     assert out.split() == [str(NOT_SUPPORTED), str(NOT_FOUND), "0", "1"]
 
 
+def test_a_symbol_that_this_nvml_lacks_is_a_function_that_is_not_found(tmp_path):
+    lacks = "int nvmlInitWithFlags(unsigned f) { started = 1; return 0; }"
+    assert lacks in fake_driver.NVML_CARDS
+    ml = fake_driver.build(tmp_path, "libnvidia-ml.so.1", fake_driver.NVML_CARDS.replace(lacks, ""),
+                           without=["nvmlDeviceGetTemperature", "nvmlInitWithFlags"])
+    succeeds("""
+        assert ml.nvmlInitWithFlags(0) == 9    # a hook, and this driver cannot be started so
+        assert ml.nvmlInit_v2() == 0
+        assert ml.nvmlDeviceGetTemperature(c_void_p(100), 0, byref(c_int())) == 13
+        """, grants.write(tmp_path, ml, ml, [CARD]))
+
+
 @pytest.mark.parametrize("broken", ["absent", "empty", "damaged", "cut off", "other version", "no usage file",
                                     "driver absent", "driver is the shim"])
 def test_without_a_grant_that_can_be_used_there_is_no_card(tmp_path, plain, broken):
@@ -153,6 +165,45 @@ def test_without_a_grant_that_can_be_used_there_is_no_card(tmp_path, plain, brok
     log = tmp_path / "log"
     assert python(code, grant, {"RATION_LOG": str(log)}).returncode == 0
     assert "ration[" in log.read_text()
+
+
+ERRORS = {    # cuda.h
+    0: ("CUDA_SUCCESS", "no error"), 1: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),
+    3: ("CUDA_ERROR_NOT_INITIALIZED", "initialization error"),
+    100: ("CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"),
+    500: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"), 801: ("CUDA_ERROR_NOT_SUPPORTED", "operation not supported")}
+
+
+def test_without_a_driver_what_hooks_answer_has_names_and_texts(tmp_path):
+    succeeds(f"""
+        s = c_char_p(b"before")
+        for code, (name, text) in {ERRORS!r}.items():
+            assert cuda.cuGetErrorName(code, byref(s)) == 0 and s.value.decode() == name
+            assert cuda.cuGetErrorString(code, byref(s)) == 0 and s.value.decode() == text
+        for ask in cuda.cuGetErrorName, cuda.cuGetErrorString:
+            s.value = b"before"
+            assert ask(12345, byref(s)) == 1 and s.value is None
+            assert ask(0, None) == 1
+        assert cuda.cuDriverGetVersion(None) == 1
+        ml.nvmlErrorString.restype = c_char_p
+        assert [ml.nvmlErrorString(code) for code in (0, 1, 9)] == [b"Success", b"Uninitialized", b"Driver Not Loaded"]
+        assert ml.nvmlErrorString(12345) == b"Unknown Error"
+        """, tmp_path / "no grant")
+
+
+def test_the_texts_of_errors_are_the_drivers_where_there_is_one(tmp_path):
+    cuda = fake_driver.build(tmp_path, "libcuda.so.1", """
+int cuGetErrorName(int code, const char **text) { *text = "name"; return 70 + code; }
+int cuGetErrorString(int code, const char **text) { *text = "text"; return 80 + code; }
+""")
+    ml = fake_driver.build(tmp_path, "libnvidia-ml.so.1", 'const char *nvmlErrorString(int code) { return code ? "bad" : "good"; }')
+    succeeds("""
+        s = c_char_p()
+        assert cuda.cuGetErrorName(5, byref(s)) == 75 and s.value == b"name"
+        assert cuda.cuGetErrorString(6, byref(s)) == 86 and s.value == b"text"
+        ml.nvmlErrorString.restype = c_char_p
+        assert ml.nvmlErrorString(0) == b"good" and ml.nvmlErrorString(9) == b"bad"
+        """, grants.write(tmp_path, cuda, ml, [CARD]))
 
 
 def test_the_reason_is_said_where_it_was_asked_for(tmp_path):
