@@ -304,6 +304,23 @@ def test_budgets_protect_and_the_pod_is_told(api, start):
     wait_for(lambda: len(evicted(api)) == 1)
 
 
+def test_a_deleted_budget_protects_nobody_and_one_that_cannot_be_read_stops_nothing(api, start):
+    fragmented(api, labels={"app": "x"})
+    api.create_budget("keep", {"app": "x"}, 0)
+    scheduler = start()
+    wait_for(lambda: api.watches("poddisruptionbudgets"))
+    nothing_happens(api, scheduler, pod(api, "big", 10, 1000))
+    api.create_budget("odd", {"app": "other"}, 0)
+    api.patch("poddisruptionbudgets", "odd", {"metadata": {"namespace": None}}, "default")
+    wait_for(lambda: "PodDisruptionBudget without a uid, a name or a namespace" in scheduler.text())
+    for name in ("odd", "keep"):
+        api.delete("poddisruptionbudgets", name, "default")
+    api.clear_requests()
+    # kube-scheduler asks again; after an attempt that found nobody ours rests for a while.
+    wait_for(lambda: scheduler.filter(api.pod("big"), ["n"]) and evicted(api), 20)
+    assert len(evicted(api)) == 1
+
+
 def test_a_budget_that_only_the_api_server_knows_leads_to_the_next_candidate(api, start):
     fragmented(api)
     scheduler = start()
