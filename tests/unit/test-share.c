@@ -93,6 +93,44 @@ static void there_is_room_for_so_many_and_no_more(void **state)
 	assert_int_equal(usage->slots[0].shared[0], 0);
 }
 
+static void whether_others_have_it_is_asked_of_their_records(void **state)
+{
+	uint64_t ours = share_word(SHARE_EXPORT, 1, 600 * MIB, HASH);
+	uint64_t theirs = share_word(SHARE_IMPORT, 1, SHARE_UNKNOWN, HASH);
+	_Atomic uint64_t *other = &usage->slots[1].shared[GRANT_FILE_CARDS_MAX - 1];
+
+	usage->slots_used = 2;
+	*other = theirs;
+	/* A process without a slot has exported nothing. */
+	assert_false(account_is_imported(account, ours));
+	assert_int_equal(account_note_shared(account, ours), CARDS);
+	assert_true(account_is_imported(account, ours));
+	assert_false(account_is_imported(account, share_word(SHARE_EXPORT, 0, 600 * MIB, HASH)));
+	assert_false(account_is_imported(account, share_word(SHARE_EXPORT, 1, 600 * MIB, OTHER_HASH)));
+	*other = share_as(SHARE_EXPORT, theirs);
+	assert_false(account_is_imported(account, ours));
+	*other = 0;
+	assert_int_equal(account_note_shared(account, theirs), CARDS + 1);
+	assert_false(account_is_imported(account, ours));
+}
+
+static void a_process_that_finds_no_slot_shares_nothing(void **state)
+{
+	struct owner self;
+	uint64_t living;
+
+	owner_self(&self);
+	living = owner_word(1, OWNER_NAMESPACE(self.word)); /* init */
+	usage->slots_used = USAGE_FILE_SLOTS;
+	for (uint32_t i = 0; i < USAGE_FILE_SLOTS; i++)
+		usage->slots[i].owner = living;
+	assert_int_equal(account_note_shared(account, share_word(SHARE_EXPORT, 1, MIB, HASH)), -ENOSPC);
+	account_share(account, 1, (int64_t)MIB, (int64_t)MIB);
+	for (uint32_t i = 0; i < USAGE_FILE_SLOTS; i++)
+		for (unsigned k = 0; k < GRANT_FILE_CARDS_MAX; k++)
+			assert_int_equal(usage->slots[i].shared[k], 0);
+}
+
 /* A process that has charged a GiB of the second GPU, exported 600 MiB of it by a record (or as a sum), and
  * was killed. */
 static uint64_t dead_maker(bool by_record)
@@ -320,6 +358,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_record_says_what_it_is_of),
 		FILES(there_is_room_for_so_many_and_no_more),
+		FILES(whether_others_have_it_is_asked_of_their_records),
+		FILES(a_process_that_finds_no_slot_shares_nothing),
 		FILES(what_a_dead_maker_was_charged_for_stays_while_others_have_it),
 		FILES(the_keeper_says_when_it_may_go),
 		FILES(what_others_have_of_somebody_else_holds_up_nothing),
