@@ -83,6 +83,19 @@ def test_links_are_in_the_config_map_that_arena_reads(world):
     wait_for(lambda: json.loads(world.api.get("configmaps", name, "kube-system")["data"]["devices"])["3"] == "Unhealthy")
 
 
+@pytest.mark.waits    # the agent tries again after 30 s
+def test_config_map_that_cannot_be_written_is_told_and_written_later():
+    with node() as w:
+        refusal = w.api.inject("PATCH", f"/configmaps/gpu-topology-{NODE}$", times=1, status=403, message="not yet")
+        up(w)
+        wait_for(lambda: refusal.times == 0)
+        wait_for(lambda: [c["metadata"]["name"] for c in w.api.list("configmaps")] == [f"gpu-topology-{NODE}"], 60)
+        told, = [line for line in w.logged().splitlines() if "cannot write the ConfigMap" in line]
+        assert f"kube-system/gpu-topology-{NODE}: " in told and "not yet" in told
+        w.sim("fault", 3, "lost")    # it is written as before
+        wait_for(lambda: '"3":"Unhealthy"' in w.api.list("configmaps")[0]["data"]["devices"].replace(" ", ""))
+
+
 def test_pod_gets_the_cards_of_its_placement_and_sees_no_others(world):
     container = run(world, whole_pod(world, "a", main=[0, 3]))
     assert container.env["NVIDIA_VISIBLE_DEVICES"] == "void"

@@ -479,6 +479,16 @@ def test_where_nothing_may_be_mounted_the_program_is_preloaded_and_that_is_said(
     assert "layer: preload" in done.stderr and "limited by preloading only" in done.stderr
 
 
+def test_where_nothing_may_be_mounted_a_run_that_insists_on_it_does_not_start(machine):
+    script = "echo 0 > /proc/sys/user/max_mnt_namespaces; exec \"$@\""
+    done = subprocess.run(["unshare", "-U", "-r", "sh", "-c", script, "sh",
+                           *machine.command("echo", "started", args=["--layer", "mount"])],
+                          env=machine.env, capture_output=True, text=True)
+    assert done.returncode == 125 and not done.stdout, done.stderr
+    # namespaces(7): ENOSPC
+    assert done.stderr == "ration run: a mount namespace is refused here: No space left on device\n"
+
+
 def test_users_share_a_card_too(machine):
     """Another user's run counts, and its used memory is its own business."""
     process = machine.start("sh", "-c", "echo ready; exec sleep 60", mem="80%")
