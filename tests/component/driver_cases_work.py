@@ -197,18 +197,16 @@ def test_function_of_the_host_runs_in_the_streams_order(card):
 def test_stream_waits_for_an_event_of_another_card(two_cards):
     script(two_cards, """
         a = context(0); fa = load(b"ms50"); ea = event(); ok(launch(fa)); ok(cu.cuEventRecord(ea, None))
-        b = context(1); fb = load(); s = stream(); eb = event(); before = time.monotonic()
+        b = context(1); fb = load(); s = stream(); eb = event()
         ok(cu.cuStreamWaitEvent(s, ea, 0)); ok(launch(fb, s)); ok(cu.cuEventRecord(eb, s))
-        ok(cu.cuEventSynchronize(eb))
-        assert time.monotonic() - before > 0.045
+        ok(cu.cuEventSynchronize(eb)); ok(cu.cuEventQuery(ea))
     """)
 
 
 def test_legacy_stream_waits_for_blocking_streams(card):
     script(card, """
-        context(); f = load(b"ms50"); s = stream(0); ok(launch(f, s)); before = time.monotonic()
-        p = alloc(100); ok(cu.cuMemcpyDtoH_v2(create_string_buffer(100), p, c_size_t(100)))
-        assert time.monotonic() - before > 0.045
+        context(); f = load(b"ms50"); s = stream(0); p = alloc(100); e = event(); ok(launch(f, s)); ok(cu.cuEventRecord(e, s))
+        ok(cu.cuMemcpyDtoH_v2(create_string_buffer(100), p, c_size_t(100))); ok(cu.cuEventQuery(e))
     """)
 
 
