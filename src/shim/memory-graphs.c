@@ -166,20 +166,19 @@ static CUresult take_begin(struct growth *growths, struct needs *needs)
  * launched. What runs cannot be called back, but what rests can go. False: that was so, and had no room. */
 static bool take_end(struct growth *growths, const struct needs *needs, CUgraphExec exec)
 {
-	uint64_t overgrown = 0;
+	bool fits = true;
 
 	if (exec)
 		note_mapped_needs(exec, needs, atomic_load(&trims) + 1);
 	end_launch();
 	/* (A trim settles all that is known, so what was paid has to be noted before.) */
 	for (unsigned i = 0; i < needs->count; i++)
-		if (growth_settle(&growths[i]) != CUDA_SUCCESS)
-			overgrown |= UINT64_C(1) << i;
+		fits &= growth_settle(&growths[i]) == CUDA_SUCCESS;
 	for (unsigned i = 0; i < needs->count; i++)
-		if (overgrown >> i & 1)
+		if (!memory_has_room(growths[i].of.card, 0))
 			trim_device((CUdevice)growths[i].of.key);
 	growth_end(&growths[0]);
-	return overgrown == 0;
+	return fits;
 }
 
 static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))

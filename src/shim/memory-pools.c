@@ -268,7 +268,8 @@ void growth_end(const struct growth *growth)
 }
 
 /* In a turn all that is missing counts as this call's, also what others have paid for: so if there is no room
- * for it, their settlements are waited for. */
+ * for it, their settlements are waited for. Another thread that settles may have charged it beyond the limit
+ * already. */
 CUresult growth_settle(struct growth *growth)
 {
 	struct settlement s = {.card = growth->of.card, .paid = growth->paid, .unpaid = growth->turn};
@@ -279,7 +280,9 @@ CUresult growth_settle(struct growth *growth)
 		wait_nap();
 		r = reserve_settle(&growth->of, &s);
 	}
-	return r == CUDA_SUCCESS ? r : reserve_charge_missing(&growth->of, s.missing);
+	if (r != CUDA_SUCCESS)
+		return reserve_charge_missing(&growth->of, s.missing);
+	return s.unpaid && !memory_has_room(s.card, 0) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult growth_catch_up(const struct reserve_of *of)
