@@ -4,6 +4,7 @@ In a script `cu` is the shim and `real` the driver behind it. taken() is what th
 the card since the script began, charged() what the shim says that the container has: same() wants them equal, to the
 byte. (A context is neither: it is overhead, which the keeper writes.)"""
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from driver_tree import NEWEST, RATION_SIM
 from shim_programs import LOADED_SHIM
 
 MIB = 1 << 20
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src"
 
 PRELUDE = sim_cuda.PRELUDE + """
 real = CDLL(sys.argv[2])
@@ -70,7 +72,7 @@ class Granted:
         assert data.count(soname) == 1
         self.driver = self.driver.with_name("libother.so.")
         self.driver.write_bytes(data.replace(soname, other))
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-Wl,-soname,libbefore.so", "-o", library, code,
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", f"-I{SOURCES}", "-Wl,-soname,libbefore.so", "-o", library, code,
                         "-Wl,--no-as-needed", self.driver, f"-Wl,-rpath,{self.driver.parent}", "-ldl"], check=True)
         self.grant = grants.write(self.folder, library, self.driver.with_name("libnvidia-ml.so.1"), self.cards)
         return library
