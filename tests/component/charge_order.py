@@ -106,7 +106,7 @@ CODE = {name: Row(f"cu.{name}({arguments})", 2, 0, why=UNKNOWN_COST, is_counted=
 ROWS = LINEAR | ARRAYS | VIRTUAL | POOLS | GRAPHS | CONTEXTS | CODE
 
 # The process that made the memory is charged for it. A sample must not take what comes meanwhile for overhead: the call is
-# counted as under way. What these need besides is tested by test_shim_memory_shared.py.
+# counted as under way, and what is opened by an IPC handle is noted. The rest is tested by test_shim_memory_shared.py.
 HANDLE = "(c_char * 64)()"
 UNDER_WAY = {
     "cuIpcGetMemHandle": f"cu.cuIpcGetMemHandle({HANDLE}, rest)",
@@ -152,7 +152,7 @@ LOOKS = r"""
 #include "grant/account.h"
 const char *cuTestWatched;
 int cuTestCalls, cuTestFail;
-long cuTestCharged, cuTestUnderWay, cuTestTurn;
+long cuTestCharged, cuTestUnderWay, cuTestTurn, cuTestNoted;
 static unsigned long long word(long offset)
 {
 	unsigned long long word = 0;
@@ -166,6 +166,9 @@ void cuTestLook(void)
 	cuTestCharged = (long)(word(128) & 0xffffffff) * 4096;
 	cuTestTurn = (long)word(128 + 104 + 8 * ACCOUNT_TURN_CODE);
 	cuTestUnderWay = (long)(word(128 + 64 * 128 + 32) & 0x7fffffff);
+	cuTestNoted = 0; /* regions that this process has of others, or others of it (grant/share.h) */
+	for (int i = 0; i < 64; i++)
+		cuTestNoted += word(128 + 64 * 128 + 64 + 64 * 8 + 8 * i) != 0;
 }
 static int entered(const char *name)
 {

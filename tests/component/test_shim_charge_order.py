@@ -26,7 +26,7 @@ properties[0], properties[8] = 1, 1        # pinned, on device 0 (CUmemAllocatio
 before = CDLL(os.environ["BEFORE"])
 calls, fail = c_int.in_dll(before, "cuTestCalls"), c_int.in_dll(before, "cuTestFail")
 watched = c_char_p.in_dll(before, "cuTestWatched")
-seen, under_way, turn = (c_long.in_dll(before, "cuTest" + name) for name in ("Charged", "UnderWay", "Turn"))
+seen, under_way, turn, noted = (c_long.in_dll(before, "cuTest" + name) for name in ("Charged", "UnderWay", "Turn", "Noted"))
 
 def used():
     before.cuTestLook()
@@ -171,12 +171,14 @@ def test_calls_of_unknown_cost_have_the_turn_where_little_is_left(observe, key, 
 
 @rows(charge_order.UNDER_WAY)
 def test_what_another_process_may_have_is_under_way_and_not_charged(observe, key):
-    """The simulated driver need not know what is imported: the test looks at what is there when it is asked."""
+    """What is opened by an IPC handle is noted before, so that a maker which frees it meanwhile sees that."""
+    opens = "OpenMemHandle" in key
     observe(key, charge_order.UNDER_WAY[key], f"""
-        {"rest = alloc(2 * MiB)" if key == "cuIpcGetMemHandle" else "rest = None"}
+        rest = alloc(2 * MiB)
         held, fail.value = used(), FAILURE
-        assert observed(FAILURE)[:2] == (held, 1), (seen.value, held, under_way.value)
-        assert (used(), under_way.value) == (held, 0)
+        observed(FAILURE)
+        assert (seen.value, under_way.value, noted.value) == (held, 1, {int(opens)}), (seen.value, under_way.value, noted.value)
+        assert (used(), under_way.value, noted.value) == (held, 0, 0), (seen.value, under_way.value, noted.value)
     """)
 
 
