@@ -50,6 +50,15 @@ def begin():
 """
 
 
+def compile_before_driver(source, folder):
+    """An object file of C functions that many tests put before the driver."""
+    code, compiled = folder / "before.c", folder / "before.o"
+    code.write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stddef.h>\n"
+                    "#define NEXT(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)\n" + source)
+    subprocess.run(["cc", "-c", "-fPIC", "-O1", "-w", f"-I{SOURCES}", "-o", compiled, code], check=True)
+    return compiled
+
+
 class Granted:
     """A driver tree and a grant for its first cards."""
     def __init__(self, tree, folder, limits):
@@ -62,18 +71,18 @@ class Granted:
 
     def put_before_driver(self, source):
         """From now on the shim finds these C functions instead of the driver's. NEXT(name, ...) calls the driver's own. The
-        driver gets another SONAME, by which the linker finds it and not the shim. Returns the path of the library."""
-        code, library = self.folder / "before.c", self.folder / "before" / "libcuda.so.1"
+        driver gets another SONAME, by which the linker finds it and not the shim. Returns the path of the library.
+        source: C, or what compile_before_driver() has made of it."""
+        library = self.folder / "before" / "libcuda.so.1"
         library.parent.mkdir()
-        code.write_text("#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stddef.h>\n"
-                        "#define NEXT(name, ...) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))(__VA_ARGS__)\n" + source)
+        compiled = source if isinstance(source, pathlib.Path) else compile_before_driver(source, self.folder)
         soname, other = b"\0libcuda.so.1\0", b"\0libother.so.\0"
         data = self.driver.read_bytes()
         assert data.count(soname) == 1
         self.driver = self.driver.with_name("libother.so.")
         self.driver.write_bytes(data.replace(soname, other))
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", f"-I{SOURCES}", "-Wl,-soname,libbefore.so", "-o", library, code,
-                        "-Wl,--no-as-needed", self.driver, f"-Wl,-rpath,{self.driver.parent}", "-ldl"], check=True)
+        subprocess.run(["cc", "-shared", "-Wl,-soname,libbefore.so", "-o", library, compiled, "-Wl,--no-as-needed", self.driver,
+                        f"-Wl,-rpath,{self.driver.parent}", "-ldl"], check=True)
         self.grant = grants.write(self.folder, library, self.driver.with_name("libnvidia-ml.so.1"), self.cards)
         return library
 

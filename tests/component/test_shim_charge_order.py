@@ -4,6 +4,7 @@ import pytest
 
 import charge_order
 import grants
+from shim_memory import compile_before_driver
 from shim_programs import needs_no_grant_here
 from shim_scripts import ARRAYS, GRAPHS
 
@@ -64,10 +65,15 @@ def know_contexts():
 """
 
 
+@pytest.fixture(scope="module")
+def looks(tmp_path_factory):
+    return compile_before_driver(charge_order.source(), tmp_path_factory.mktemp("looks"))
+
+
 @pytest.fixture
-def observe(granted, tmp_path):
+def observe(granted, tmp_path, looks):
     """observe(key, call, text) runs a script in which observed() calls the hook of this key."""
-    before, module = granted.put_before_driver(charge_order.source()), tmp_path / "module"
+    before, module = granted.put_before_driver(looks), tmp_path / "module"
     module.write_text('{"rationSimModule": 1, "functions": {"f": {"us": 1}}}')
 
     def play(key, call, *texts, **more):

@@ -73,9 +73,11 @@ def test_each_hook_that_charges_is_in_the_table_of_charges():
     definitions = (SHIM / "hooks.def").read_text()
     hooks = set(re.findall(r"^HOOK_CUDA\((\w+),", definitions, re.M))
     found = {name for text in texts.values() for name, (_, hook, _) in functions_of(text).items() if hook}
-    assert hooks <= found, f"functions that this test does not find: {hooks - found}"
-    assert not faults(charging_hooks(texts), hooks_of_kinds(definitions), hooks,
-                      {order.first_of(key) for key in order.ROWS}, set(order.UNDER_WAY), set(order.NOTHING))
+    lost = sorted(hooks - found)
+    assert not lost, f"hooks whose functions this test does not find: {lost}"
+    wrong = faults(charging_hooks(texts), hooks_of_kinds(definitions), hooks,
+                   {order.first_of(key) for key in order.ROWS}, set(order.UNDER_WAY), set(order.NOTHING))
+    assert not wrong, wrong
 
 
 def test_each_difference_has_a_reason():
