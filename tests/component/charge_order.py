@@ -152,7 +152,7 @@ LOOKS = r"""
 #include "grant/account.h"
 const char *cuTestWatched;
 int cuTestCalls, cuTestFail;
-long cuTestCharged, cuTestUnderWay, cuTestTurn, cuTestNoted;
+long cuTestCharged, cuTestElsewhere, cuTestUnderWay, cuTestTurn, cuTestNoted;
 static unsigned long long word(long offset)
 {
 	unsigned long long word = 0;
@@ -164,6 +164,7 @@ static unsigned long long word(long offset)
 void cuTestLook(void)
 {
 	cuTestCharged = (long)(word(128) & 0xffffffff) * 4096;
+	cuTestElsewhere = (long)(word(128 + 128) & 0xffffffff) * 4096; /* on the second GPU */
 	cuTestTurn = (long)word(128 + 104 + 8 * ACCOUNT_TURN_CODE);
 	cuTestUnderWay = (long)(word(128 + 64 * 128 + 32) & 0x7fffffff);
 	cuTestNoted = 0; /* regions that this process has of others, or others of it (grant/share.h) */

@@ -147,6 +147,34 @@ def test_a_call_that_the_driver_fails_leaves_the_charge_as_it_was(observe, key):
     """)
 
 
+@rows(charge_order.GRAPHS)
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_graph_of_two_gpus_is_charged_on_both_before_the_driver_is_called(observe, key, first):
+    """Or on neither, where the driver fails."""
+    row = charge_order.ROWS[key]
+    observe(key, row.call, f"""
+        elsewhere = c_long.in_dll(before, "cuTestElsewhere")
+        sizes = [(0, 300), (1, 100)]
+        pools = [new_pool(0), new_pool(1)]
+
+        def captured():
+            stream, graph = begin_capture(), c_void_p()
+            for device, mib in sizes if {first} == 0 else sizes[::-1]:
+                assert not isinstance(take(mib * MiB, stream, pools[device]), int)
+            ok(cu.cuStreamEndCapture(stream, byref(graph)))
+            return graph
+        """, row.prepare, """
+        fail.value = FAILURE
+        observed(FAILURE)
+        assert (seen.value, elsewhere.value, under_way.value) == (300 * MiB, 100 * MiB, 1), (seen.value, elsewhere.value)
+        assert (used(), elsewhere.value, under_way.value) == (0, 0, 0), (seen.value, elsewhere.value)
+        fail.value = 0
+        observed()
+        assert (seen.value, elsewhere.value, under_way.value) == (300 * MiB, 100 * MiB, 1), (seen.value, elsewhere.value)
+        assert (used(), elsewhere.value, under_way.value) == (300 * MiB, 100 * MiB, 0), (seen.value, elsewhere.value)
+    """)
+
+
 @rows(charge_order.CONTEXTS)
 @pytest.mark.parametrize("mib, plenty", [(2154, True), (900, False)])
 @pytest.mark.parametrize("failure", [0, 214])
