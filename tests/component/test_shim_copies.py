@@ -190,7 +190,7 @@ is_as_the_driver("cuMemcpy3D", byref(deep))
 is_as_the_driver("cuMemcpy3DAsync", byref(deep), None)
 """
 
-# Called by no test yet: lists of copies, and copies with attributes.
+# Lists of copies, and copies with attributes: test_shim_passed_on.py, test_shim_new_symbols.py.
 LEFT = {name for name in hooked("libcuda") if name.startswith(("cuMemcpyBatch", "cuMemcpy3DBatch", "cuMemcpyWithAttributes",
                                                                "cuMemcpy3DWithAttributes"))}
 

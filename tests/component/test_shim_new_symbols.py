@@ -86,36 +86,3 @@ def test_grids_of_which_no_document_tells_are_refused(tmp_path):
         assert {getattr(cuda, name)(0, 0, 0) for name in names} == {3}
         assert cuda.cuInit(0) == 0 and {getattr(cuda, name)(0, 0, 0) for name in names} == {801}
         """, grants.write(tmp_path, cuda, cuda, [(fake_driver.uuid(0), "00000000:00:00.0", 2154 << 20, 16160 << 20)]))
-
-
-PASSED_ON = """
-typedef unsigned long long u64;
-int cuMemcpyWithAttributesAsync(u64 d, u64 s, size_t n, void *a, void *q) { return d == 1 && s == 2 && n == 3 && a == (void *)4 && q == (void *)5 ? 70 : 0; }
-int cuMemcpyWithAttributesAsync_ptsz(u64 d, u64 s, size_t n, void *a, void *q) { return cuMemcpyWithAttributesAsync(d, s, n, a, q) + 1; }
-int cuMemcpy3DWithAttributesAsync(void *o, u64 f, void *q) { return *(int *)o == 1 && f == 2 && q == (void *)5 ? 72 : 0; }
-int cuMemcpy3DWithAttributesAsync_ptsz(void *o, u64 f, void *q) { return cuMemcpy3DWithAttributesAsync(o, f, q) + 1; }
-int cuFabricCpyBatchAsync(size_t n, void *o, u64 f, void *q) { return n == 1 && *(int *)o == 1 && f == 2 && q == (void *)5 ? 74 : 0; }
-int cuFabricCpyBatchAsync_ptsz(size_t n, void *o, u64 f, void *q) { return cuFabricCpyBatchAsync(n, o, f, q) + 1; }
-int cuStreamBeginRecaptureToGraph(void *q, int m, void *g, void *c, void *d) { return q == (void *)5 && m == 1 && g == (void *)6 && c == (void *)7 && d == (void *)8 ? 76 : 0; }
-int cuStreamBeginRecaptureToGraph_ptsz(void *q, int m, void *g, void *c, void *d) { return cuStreamBeginRecaptureToGraph(q, m, g, c, d) + 1; }
-int cuStreamBeginCaptureToCig(void *q, void *p) { return q == (void *)5 && p == (void *)6 ? 78 : 0; }
-int cuStreamBeginCaptureToCig_ptsz(void *q, void *p) { return cuStreamBeginCaptureToCig(q, p) + 1; }
-int cuStreamEndCaptureToCig(void *q) { return q == (void *)5 ? 80 : 0; }
-int cuStreamEndCaptureToCig_ptsz(void *q) { return cuStreamEndCaptureToCig(q) + 1; }
-int cuGraphAddNode_v3(void *n, void *g, void *d, void *e, size_t c, int *p) { return n == (void *)1 && g == (void *)2 && d == (void *)3 && e == (void *)4 && c == 5 && *p == 1 ? 82 : 0; }
-"""
-
-
-def test_the_arguments_of_new_functions_reach_the_driver(tmp_path):
-    """As cuda.h of CUDA 13.5 has them, also where computing power is paced."""
-    grant = with_driver(tmp_path, PASSED_ON)
-    out = succeeds("""
-        v, u, op, s = c_void_p, c_uint64, create_string_buffer(bytes([1]) + bytes(255)), c_void_p(5)
-        for end in "", "_ptsz":
-            f = lambda name: getattr(cuda, name + end)
-            print(f("cuMemcpyWithAttributesAsync")(u(1), u(2), u(3), v(4), s), f("cuMemcpy3DWithAttributesAsync")(op, u(2), s),
-                  f("cuFabricCpyBatchAsync")(u(1), op, u(2), s), f("cuStreamBeginRecaptureToGraph")(s, 1, v(6), v(7), v(8)),
-                  f("cuStreamBeginCaptureToCig")(s, v(6)), f("cuStreamEndCaptureToCig")(s))
-        print(cuda.cuGraphAddNode_v3(v(1), v(2), v(3), v(4), u(5), op))
-        """, grant)
-    assert out.split() == "70 72 74 76 78 80 71 73 75 77 79 81 82".split()
