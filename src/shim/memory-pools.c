@@ -10,6 +10,7 @@
 #include "shim/session.h"
 
 #define PATIENCE_NS INT64_C(1000000000) /* for calls of other threads that are under way */
+#define BEYOND_NS INT64_C(20000000)	/* the same, while the driver may have memory that is not charged */
 #define PLENTY (UINT64_C(256) << 20)
 
 /* ---- pools ------------------------------------------------------------------------------------------- */
@@ -203,18 +204,23 @@ static bool has_unused(const struct reserve_of *of, uint64_t bytes)
 	return reserve_ask(of, &reserved, &used) && reserved >= used && reserved - used >= bytes;
 }
 
-/* Where little room is left nothing is paid that is probably not needed: other threads need that room. */
-static CUresult begin_served(struct growth *growth)
+/* What is charged becomes a payment: from now on it is expected that the driver takes it. */
+static CUresult paid(const struct growth *growth)
 {
-	const struct reserve_of *of = &growth->of;
+	CUresult r = reserve_begin_payment(&growth->of, growth->paid);
 
-	if (memory_has_room(of->card, growth->paid + PLENTY) &&
-		reserve_begin_payment(of, growth->paid) == CUDA_SUCCESS) {
-		if (memory_try_enter(of->card, growth->paid))
-			return CUDA_SUCCESS;
-		reserve_end_payment(of, growth->paid);
-	}
-	return begin_unpaid(growth);
+	if (r != CUDA_SUCCESS)
+		memory_refund(growth->of.card, growth->paid);
+	return r;
+}
+
+static CUresult paid_and_entered(const struct growth *growth)
+{
+	CUresult r = paid(growth);
+
+	if (r != CUDA_SUCCESS)
+		memory_leave();
+	return r;
 }
 
 CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64_t bytes, uint64_t most)
@@ -224,7 +230,11 @@ CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64
 		return growth_begin_paid(growth, of, most);
 	*growth = (struct growth){.of = *of, .paid = most};
 	reserve_remember(of);
-	return begin_served(growth);
+	/* Where little room is left nothing is paid that is probably not needed: other threads need that
+	 * room. */
+	if (memory_has_room(of->card, most + PLENTY) && memory_try_enter(of->card, most))
+		return paid_and_entered(growth);
+	return begin_unpaid(growth);
 }
 
 CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
@@ -233,25 +243,15 @@ CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, u
 
 	*growth = (struct growth){.of = *of, .paid = bytes};
 	reserve_remember(of);
-	r = reserve_begin_payment(of, bytes);
-	if (r != CUDA_SUCCESS)
-		return r;
 	r = memory_enter(of->card, bytes);
-	if (r != CUDA_SUCCESS)
-		reserve_end_payment(of, bytes);
-	return r;
+	return r == CUDA_SUCCESS ? paid_and_entered(growth) : r;
 }
 
 CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_t bytes)
 {
 	*growth = (struct growth){.of = *of, .paid = bytes};
 	reserve_remember(of);
-	if (reserve_begin_payment(of, bytes) != CUDA_SUCCESS)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (memory_try_charge(of->card, bytes))
-		return CUDA_SUCCESS;
-	reserve_end_payment(of, bytes);
-	return CUDA_ERROR_OUT_OF_MEMORY;
+	return memory_try_charge(of->card, bytes) ? paid(growth) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void growth_give_back(struct growth *growth)
@@ -276,7 +276,7 @@ CUresult growth_settle(struct growth *growth)
 	int64_t begin = wait_now_ns();
 	CUresult r = reserve_settle(&growth->of, &s);
 
-	while (r != CUDA_SUCCESS && s.unpaid && s.others > 0 && wait_now_ns() - begin < PATIENCE_NS) {
+	while (r != CUDA_SUCCESS && s.unpaid && s.others > 0 && wait_now_ns() - begin < BEYOND_NS) {
 		wait_nap();
 		r = reserve_settle(&growth->of, &s);
 	}

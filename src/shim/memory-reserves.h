@@ -40,9 +40,8 @@ bool reserve_ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *
  * it was charged first. */
 void reserve_claim(struct object *object, uint32_t card);
 
-/* reserve_begin_payment() - of a call that is about to begin: before it is charged, so that whoever is
- * refused because of it waits for its end. Ends with a settlement, or by reserve_end_payment() without one.
- * CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
+/* reserve_begin_payment() - of a call that has been charged and is about to begin. Ends with a settlement, or
+ * by reserve_end_payment() without one. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
 CUresult reserve_begin_payment(const struct reserve_of *of, uint64_t bytes);
 void reserve_end_payment(const struct reserve_of *of, uint64_t bytes);
 

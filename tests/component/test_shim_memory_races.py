@@ -416,7 +416,7 @@ def test_what_another_thread_has_paid_does_not_refuse_what_the_pool_has_room_for
         def meanwhile():
             if {captured}:
                 begin_capture(second)
-            threading.Timer(0.2, before.cuTestDone).start()
+            threading.Timer(0.002, before.cuTestDone).start()
             taken_beside.append(take(100 * MiB, second, pool))
         assert while_held(lambda: take(300 * MiB, stream, pool), meanwhile, size=300 * MiB) != OOM
         assert taken_beside != [OOM]
