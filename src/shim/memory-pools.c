@@ -268,20 +268,29 @@ void growth_end(const struct growth *growth)
 }
 
 /* In a turn all that is missing counts as this call's, also what others have paid for: so if there is no room
- * for it, their settlements are waited for. Another thread that settles may have charged it beyond the limit
- * already. */
+ * for it, their settlements are waited for. */
+static CUresult settle_after_others(const struct reserve_of *of, struct settlement *s)
+{
+	int64_t begin = wait_now_ns();
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	while (r != CUDA_SUCCESS && s->others > 0 && wait_now_ns() - begin < BEYOND_NS) {
+		wait_nap();
+		r = reserve_settle(of, s);
+	}
+	return r;
+}
+
 CUresult growth_settle(struct growth *growth)
 {
 	struct settlement s = {.card = growth->of.card, .paid = growth->paid, .unpaid = growth->turn};
-	int64_t begin = wait_now_ns();
 	CUresult r = reserve_settle(&growth->of, &s);
 
-	while (r != CUDA_SUCCESS && s.unpaid && s.others > 0 && wait_now_ns() - begin < BEYOND_NS) {
-		wait_nap();
-		r = reserve_settle(&growth->of, &s);
-	}
+	if (r != CUDA_SUCCESS && s.unpaid)
+		r = settle_after_others(&growth->of, &s);
 	if (r != CUDA_SUCCESS)
 		return reserve_charge_missing(&growth->of, s.missing);
+	/* Another thread that settles may have charged it already, beyond the limit. */
 	return s.unpaid && !memory_has_room(s.card, 0) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 

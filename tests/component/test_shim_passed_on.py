@@ -38,8 +38,9 @@ def value(kind):
         return c_uint(next(numbers))
     if kind == "w":
         return c_uint64(next(numbers) << 32 | next(numbers))
-    return {"s": c_void_p(0), "one": c_size_t(1), "two": c_size_t(2), "count": c_uint(1), "device": c_int(0), "location": Location(1, 0),
-            "function": c_void_p(next(numbers)), "words": c_void_p(addressof(words))}.get(kind) or c_void_p(addressof(zeros))
+    values = {"s": c_void_p(0), "one": c_size_t(1), "two": c_size_t(2), "count": c_uint(1), "device": c_int(0), "location": Location(1, 0),
+            "function": c_void_p(next(numbers)), "words": c_void_p(addressof(words))}
+    return values[kind] if kind in values else c_void_p(addressof(zeros))
 
 def seen_as(argument, word):
     size = sizeof(argument)
