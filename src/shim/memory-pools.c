@@ -10,7 +10,7 @@
 #include "shim/session.h"
 
 #define PATIENCE_NS INT64_C(1000000000) /* for calls of other threads that are under way */
-#define BEYOND_NS INT64_C(20000000)	/* the same, while the driver may have memory that is not charged */
+#define BEYOND_NS INT64_C(50000000)	/* the same, while the driver may have memory that is not charged */
 #define PLENTY (UINT64_C(256) << 20)
 
 /* ---- pools ------------------------------------------------------------------------------------------- */

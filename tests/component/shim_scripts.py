@@ -125,3 +125,54 @@ def map_at(address, size, handle):
 def unmap(address, size):
     ok(cu.cuMemUnmap(address, c_size_t(size)))
 """
+
+# For put_before_driver(): a thread is held between the driver's answer and the shim's next step, after an allocation of a size or a
+# launch of a graph.
+STOPS = r"""
+#include <semaphore.h>
+#include <stdint.h>
+#include <time.h>
+static sem_t begun, done;
+static size_t held_size;
+static void *held_exec;
+void cuTestHold(size_t size, void *exec) { sem_init(&begun, 0, 0), sem_init(&done, 0, 0), held_size = size, held_exec = exec; }
+void cuTestBegun(void) { sem_wait(&begun); }
+void cuTestDone(void) { sem_post(&done); }
+static void hold(void)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	held_size = 0, held_exec = 0;
+	sem_post(&begun);
+	sem_timedwait(&done, &until);
+}
+int cuMemAllocFromPoolAsync(uint64_t *p, size_t size, void *pool, void *stream)
+{
+	int r = NEXT(cuMemAllocFromPoolAsync, p, size, pool, stream);
+	if (size == held_size) hold();
+	return r;
+}
+int cuGraphLaunch(void *exec, void *stream)
+{
+	int r = NEXT(cuGraphLaunch, exec, stream);
+	if (exec == held_exec) hold();
+	return r;
+}
+"""
+
+BESIDE = MANY + """
+    def while_held(held, meanwhile, size=0, run=None):
+        # Calls meanwhile() while another thread is held in held(), whose result this is.
+        def work():
+            ok(cu.cuCtxSetCurrent(ctx))
+            results.append(held())
+        results, thread = [], threading.Thread(target=work)
+        before.cuTestHold(c_size_t(size), run)
+        thread.start()
+        before.cuTestBegun()
+        meanwhile()
+        before.cuTestDone()
+        thread.join()
+        return results[0]
+"""
