@@ -29,7 +29,7 @@
 
 #define ROUND_NS (100 * NS_PER_MS) /* in which the end of a run is seen */
 #define DESCRIPTORS_MAX 1024
-#define READY "ready"	       /* says the keeper when it is */
+#define READY "ready"	       /* what the keeper writes to `ration run` */
 #define CALLS_END_NS NS_PER_MS /* in which calls that are under way end, mostly */
 #define LOOK_NS NS_PER_S       /* without being asked: memory that grows by itself (local memory, printf) */
 
@@ -314,7 +314,7 @@ int keeper_main(const char *folder, const char *nvml_library)
 	}
 	puts(READY);
 	fflush(stdout);
-	dup2(STDIN_FILENO, STDOUT_FILENO); /* nobody waits for more */
+	dup2(STDIN_FILENO, STDOUT_FILENO); /* closes the pipe, on whose end `ration run` waits */
 	keep(keeper);
 	power_free(keeper->power);
 	registry_remove(folder);
@@ -354,7 +354,8 @@ static void become_keeper(const char *folder, const char *nvml_library, int repo
 	_exit(1);
 }
 
-/* What the keeper says, which is one line. */
+/* The one line that the keeper writes. Returns when the keeper has closed its end of the pipe, or has died.
+ */
 static void read_line(int fd, char *line, size_t size)
 {
 	size_t length = 0;

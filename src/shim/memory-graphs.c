@@ -6,8 +6,8 @@
  * for graphs, used is what is mapped by at least one graph, running or not. What is reserved and not used
  * several launches at the same time would all count on, so no launch does: where there is no room for all
  * that a graph allocates, what is not used is trimmed. Graphs may share memory, and the driver may have to
- * undo that when one is launched into another stream: it can grow by more than was paid. Then the next launch
- * has to make room first.
+ * undo that when one is launched into another stream: it can grow by more than was paid. That is charged
+ * beyond the limit if it has no room, and what needs room is refused until it fits.
  */
 #include <stdatomic.h>
 
@@ -26,7 +26,8 @@
  */
 
 static _Atomic uint32_t trims; /* who was mapped before the last one may not be any more */
-static _Atomic uint32_t launching, trimming, waiting; /* threads; waiting: to launch, for the end of a trim */
+/* Numbers of threads. waiting: those that are about to launch and wait for the end of a trim. */
+static _Atomic uint32_t launching, trimming, waiting;
 
 /* Between a launch's look at what is mapped and the driver's answer nothing is trimmed. */
 static void begin_launch(void)

@@ -9,9 +9,9 @@
 #include "shim/memory.h"
 #include "shim/session.h"
 
-#define PATIENCE_NS INT64_C(1000000000) /* for calls of other threads that are under way */
+#define PATIENCE_NS INT64_C(1000000000) /* how long calls of other threads are waited for */
 #define BEYOND_NS INT64_C(50000000)	/* the same, while the driver may have memory that is not charged */
-#define PLENTY (UINT64_C(256) << 20)
+#define PLENTY (UINT64_C(256) << 20) /* bytes that a payment which is probably not needed must leave free */
 
 /* ---- pools ------------------------------------------------------------------------------------------- */
 
@@ -124,7 +124,7 @@ static uint64_t settle_known(const struct reserve_of *of)
 	if (objects_get(of->kind, of->key, &object)) {
 		if (reserve_settle_locked(of, &s, &unused) != CUDA_SUCCESS)
 			reserve_charge_beyond_locked(of, s.missing);
-		/* What a refused call gave back when its stream came to that, the pool may have kept. */
+		/* A refused call may have given memory back late, and the pool may have kept it. */
 		if (of->kind == OBJECT_POOL && !memory_has_room(of->card, 0)) {
 			DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
 			reserve_settle_locked(of, &s, &unused);
@@ -156,7 +156,8 @@ void pools_settle(void)
 
 bool pools_make_room(unsigned card, uint64_t bytes, int64_t since)
 {
-	/* So many payments had been settled when somebody waited in vain. */
+	/* reserves_settled() at the last wait that found no room: until it changes, another wait cannot find
+	 * any. */
 	static _Atomic uint64_t in_vain = UINT64_MAX;
 
 	for (;;) {
@@ -204,7 +205,7 @@ static bool has_unused(const struct reserve_of *of, uint64_t bytes)
 	return reserve_ask(of, &reserved, &used) && reserved >= used && reserved - used >= bytes;
 }
 
-/* What is charged becomes a payment: from now on it is expected that the driver takes it. */
+/* After the charge: other threads expect from now on that the driver takes so much. */
 static CUresult paid(const struct growth *growth)
 {
 	CUresult r = reserve_begin_payment(&growth->of, growth->paid);
@@ -230,8 +231,8 @@ CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64
 		return growth_begin_paid(growth, of, most);
 	*growth = (struct growth){.of = *of, .paid = most};
 	reserve_remember(of);
-	/* Where little room is left nothing is paid that is probably not needed: other threads need that
-	 * room. */
+	/* The pool probably has what is asked. Where little room is left, a payment would only take it from
+	 * others for a moment. */
 	if (memory_has_room(of->card, most + PLENTY) && memory_try_enter(of->card, most))
 		return paid_and_entered(growth);
 	return begin_unpaid(growth);

@@ -217,8 +217,6 @@ static bool add_bytes(struct object *object, void *context)
 	return true;
 }
 
-/* What was paid becomes part of what is charged for it, or is given back. CUDA_ERROR_OUT_OF_MEMORY: for what
- * is missing there is no room at this moment. */
 CUresult reserve_settle_locked(const struct reserve_of *of, struct settlement *s, bool *ret_unused)
 {
 	uint64_t used = 0;

@@ -19,9 +19,10 @@ struct reserve_of {
  * POOL_ENDS: besides, the program has destroyed it. */
 enum { POOL_CHARGED = 1, POOL_OF_MACHINE = 2, POOL_ENDS = 4 };
 
-/* reserve_remember() - it is settled with all others from now on, until reserve_forget(); of more than 256
- * some are left out. reserve_known() - the one at this place, kind 0 if there is none; false: no place from
- * there on is in use. */
+/* The list of reserves that are settled when a request finds no room. reserve_remember() - adds one; the list
+ * has 256 places, and a reserve for which none is free is left out. reserve_forget() - removes one.
+ * reserve_known() - the reserve at a place of the list, of kind 0 where the place is free; false: this place
+ * and all after it have never been used. */
 void reserve_remember(const struct reserve_of *of);
 void reserve_forget(const struct reserve_of *of);
 bool reserve_known(uint32_t place, struct reserve_of *ret_of);
@@ -45,16 +46,17 @@ void reserve_claim(struct object *object, uint32_t card);
 CUresult reserve_begin_payment(const struct reserve_of *of, uint64_t bytes);
 void reserve_end_payment(const struct reserve_of *of, uint64_t bytes);
 
-/* The first three are filled by the caller. */
 struct settlement {
+	/* The caller fills these. */
 	uint32_t card;
-	uint64_t reserved; /* what the driver says */
-	uint64_t paid;	   /* by the call that settles */
-	bool unpaid; /* this call made it grow without a payment: what is beyond the settled bytes is its own
-		      */
-	uint64_t missing, surplus;
-	uint64_t others; /* what calls under way have paid */
-	uint64_t unsure; /* bytes that may be too much, when these have settled */
+	uint64_t paid; /* by the call that settles */
+	bool unpaid;   /* the call has paid nothing: all growth that is not charged counts as its own */
+	/* reserve_settle() fills these, in bytes. */
+	uint64_t reserved; /* by the driver */
+	uint64_t missing;  /* reserved, and neither charged nor paid */
+	uint64_t surplus;  /* charged, and not reserved: was given back */
+	uint64_t others;   /* paid by calls that are under way */
+	uint64_t unsure;   /* of what is charged, at most so much is given back when these have settled */
 };
 
 /* reserve_settle() - after the driver's call: what was paid becomes part of what is charged, or is given
@@ -64,10 +66,11 @@ struct settlement {
 CUresult reserve_settle(const struct reserve_of *of, struct settlement *s);
 CUresult reserve_settle_locked(const struct reserve_of *of, struct settlement *s, bool *ret_unused);
 
-/* reserve_charge_missing() - after that, what the driver has too much: within the limit, also after a wait
- * for a sample; else beyond it and CUDA_ERROR_OUT_OF_MEMORY. Otherwise calls that are refused one after the
- * other could all leave something, as where a stream is busy and what they give back waits for it.
- * reserve_charge_beyond_locked() - whatever the limit. */
+/* reserve_charge_missing() - charges what the settlement found missing and had no room for. It waits for a
+ * sample; if there is no room after that either, it charges beyond the limit and answers
+ * CUDA_ERROR_OUT_OF_MEMORY. Without that, refused calls in busy streams would add up, because the memory that
+ * they give back goes only when the stream comes to it. reserve_charge_beyond_locked() - under
+ * reserves_lock(), beyond the limit at once. */
 CUresult reserve_charge_missing(const struct reserve_of *of, uint64_t missing);
 void reserve_charge_beyond_locked(const struct reserve_of *of, uint64_t missing);
 

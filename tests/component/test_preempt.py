@@ -285,12 +285,18 @@ def test_nobody_is_evicted_for_a_pod_that_is_gone_by_then(api, start):
     only_others_are_evicted(api, scheduler)
 
 
-def test_budgets_protect_and_the_pod_is_told(api, start):
+def protected(api, start):
+    """A scheduler that has found nobody to evict for the pod big, because the budget keep protects all others."""
     fragmented(api, labels={"app": "x"})
     api.create_budget("keep", {"app": "x"}, 0)
     scheduler = start()
     wait_for(lambda: api.watches("poddisruptionbudgets"))
     nothing_happens(api, scheduler, pod(api, "big", 10, 1000))
+    return scheduler
+
+
+def test_budgets_protect_and_the_pod_is_told(api, start):
+    scheduler = protected(api, start)
     told, = api.events(BLOCKED)
     assert "PodDisruptionBudgets protect" in told["message"] and "node n" in told["message"]
     # It is woken after a while, finds nobody again, and rests twice as long.
@@ -305,18 +311,14 @@ def test_budgets_protect_and_the_pod_is_told(api, start):
 
 
 def test_a_deleted_budget_protects_nobody_and_one_that_cannot_be_read_stops_nothing(api, start):
-    fragmented(api, labels={"app": "x"})
-    api.create_budget("keep", {"app": "x"}, 0)
-    scheduler = start()
-    wait_for(lambda: api.watches("poddisruptionbudgets"))
-    nothing_happens(api, scheduler, pod(api, "big", 10, 1000))
+    scheduler = protected(api, start)
     api.create_budget("odd", {"app": "other"}, 0)
     api.patch("poddisruptionbudgets", "odd", {"metadata": {"namespace": None}}, "default")
     wait_for(lambda: "PodDisruptionBudget without a uid, a name or a namespace" in scheduler.text())
     for name in ("odd", "keep"):
         api.delete("poddisruptionbudgets", name, "default")
     api.clear_requests()
-    # kube-scheduler asks again; after an attempt that found nobody ours rests for a while.
+    # kube-scheduler asks again. After an attempt that found nobody to evict, ration-scheduler waits before the next one.
     wait_for(lambda: scheduler.filter(api.pod("big"), ["n"]) and evicted(api), 20)
     assert len(evicted(api)) == 1
 

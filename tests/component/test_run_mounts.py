@@ -153,29 +153,28 @@ def test_a_dead_run_that_is_a_link_is_not_followed(machine, tmp_path):
     assert len(list(victim.iterdir())) == 4
 
 
-@pytest.mark.parametrize("name", ["grant", "usage", "cards", "power"])
-def test_a_pipe_in_a_runs_folder_stops_nobody(machine, name):
+def beside_a_run_with_a_pipe(machine, name, *command):
+    """The result of a command beside a run of which this file is a pipe."""
     process = machine.start("sh", "-c", "echo ready; exec sleep 60")
     assert process.stdout.readline() == "ready\n"
     folder = machine.runs / machine.folders()[0]
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    done = subprocess.run([RATION, "ps"], env=machine.env, capture_output=True, text=True, timeout=5)
+    done = subprocess.run([folder if word == "FOLDER" else word for word in command], env=machine.env, capture_output=True, text=True,
+                          timeout=5)
     process.kill()
     process.wait()
-    assert done.returncode == 0
+    return done
+
+
+@pytest.mark.parametrize("name", ["grant", "usage", "cards", "power"])
+def test_a_pipe_in_a_runs_folder_stops_nobody(machine, name):
+    assert beside_a_run_with_a_pipe(machine, name, RATION, "ps").returncode == 0
 
 
 @pytest.mark.parametrize("name", ["grant", "usage"])
 def test_a_keeper_that_finds_a_pipe_says_so_and_ends(machine, name):
     """A program that replaces a file of its run as soon as it starts comes too late: it starts when the keeper has them open."""
-    process = machine.start("sh", "-c", "echo ready; exec sleep 60")
-    assert process.stdout.readline() == "ready\n"
-    folder = machine.runs / machine.folders()[0]
-    (folder / name).unlink()
-    os.mkfifo(folder / name)
-    done = subprocess.run([RATION.parent.parent / "run/ration-run", "keeper", folder, machine.lib / "libnvidia-ml.so.1"],
-                          env=machine.env, capture_output=True, text=True, timeout=5)
-    process.kill()
-    process.wait()
+    done = beside_a_run_with_a_pipe(machine, name, RATION.parent.parent / "run/ration-run", "keeper", "FOLDER",
+                                    machine.lib / "libnvidia-ml.so.1")
     assert (done.returncode, done.stdout.count("\n")) == (1, 1) and "ready" not in done.stdout
