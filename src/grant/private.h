@@ -15,6 +15,22 @@
 void *private_map(size_t size, bool *ret_cleared);
 void private_unmap(void *map, size_t size);
 
+/* private_map_once() - the map at *at, which the first thread that asks makes. NULL: no memory. */
+static inline void *private_map_once(void **at, size_t size)
+{
+	void *made = __atomic_load_n(at, __ATOMIC_ACQUIRE), *expected = NULL;
+	bool cleared;
+
+	if (made)
+		return made;
+	made = private_map(size, &cleared);
+	if (!made ||
+		__atomic_compare_exchange_n(at, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	private_unmap(made, size);
+	return expected;
+}
+
 /* private_lock() - held for a few instructions. The driver is called only under that of reserves_lock(). 0:
  * free, 1: held, 2: held, and another thread waits. */
 void private_lock_awaited(_Atomic int *lock);

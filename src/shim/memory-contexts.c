@@ -33,19 +33,11 @@ struct records {
 	struct record list[CONTEXTS_MAX];
 };
 
-static struct records *records;
+static void *records; /* struct records */
 
 static struct records *records_make(void)
 {
-	struct records *made, *expected = NULL;
-	bool cleared;
-
-	made = private_map(sizeof(*made), &cleared);
-	if (!made || __atomic_compare_exchange_n(
-			     &records, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return made;
-	private_unmap(made, sizeof(*made));
-	return expected;
+	return private_map_once(&records, sizeof(struct records));
 }
 
 static inline struct records *records_get(void)

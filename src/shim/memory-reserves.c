@@ -15,21 +15,11 @@ struct known {
 	struct reserve_of list[KNOWN_MAX];
 };
 
-static struct known *known;
+static void *known; /* struct known */
 
 static struct known *known_get(void)
 {
-	struct known *made = __atomic_load_n(&known, __ATOMIC_ACQUIRE), *expected = NULL;
-	bool cleared;
-
-	if (made)
-		return made;
-	made = private_map(sizeof(*made), &cleared);
-	if (!made || __atomic_compare_exchange_n(
-			     &known, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return made;
-	private_unmap(made, sizeof(*made));
-	return expected;
+	return private_map_once(&known, sizeof(struct known));
 }
 
 void reserve_remember(const struct reserve_of *of)

@@ -18,19 +18,11 @@ struct part {
 };
 
 /* Cleared in a child; what its parent's parts pointed to is lost there. */
-static struct part *parts;
+static void *parts; /* struct part */
 
 static struct part *parts_make(void)
 {
-	struct part *made, *expected = NULL;
-	bool cleared;
-
-	made = private_map(PARTS * sizeof(*made), &cleared);
-	if (!made || __atomic_compare_exchange_n(
-			     &parts, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return made;
-	private_unmap(made, PARTS * sizeof(*made));
-	return expected;
+	return private_map_once(&parts, PARTS * sizeof(struct part));
 }
 
 /* Pointers are multiples of 512 bytes or more: all bits must come to the top. */

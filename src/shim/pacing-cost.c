@@ -50,21 +50,11 @@ struct costs {
 };
 
 /* Cleared in a child. */
-static struct costs *costs;
+static void *costs; /* struct costs */
 
 static struct costs *costs_get(void)
 {
-	struct costs *made = __atomic_load_n(&costs, __ATOMIC_ACQUIRE), *expected = NULL;
-	bool cleared;
-
-	if (made)
-		return made;
-	made = private_map(sizeof(*made), &cleared);
-	if (!made || __atomic_compare_exchange_n(
-			     &costs, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return made;
-	private_unmap(made, sizeof(*made));
-	return expected;
+	return private_map_once(&costs, sizeof(struct costs));
 }
 
 static struct cost *find(struct cost *set, uint64_t key)

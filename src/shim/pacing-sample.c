@@ -56,21 +56,11 @@ struct sampler {
 };
 
 /* Cleared in a child. */
-static struct sampler *sampler;
+static void *sampler; /* struct sampler */
 
 static struct sampler *sampler_get(void)
 {
-	struct sampler *made = __atomic_load_n(&sampler, __ATOMIC_ACQUIRE), *expected = NULL;
-	bool cleared;
-
-	if (made)
-		return made;
-	made = private_map(sizeof(*made), &cleared);
-	if (!made || __atomic_compare_exchange_n(
-			     &sampler, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return made;
-	private_unmap(made, sizeof(*made));
-	return expected;
+	return private_map_once(&sampler, sizeof(struct sampler));
 }
 
 /* False while another thread is here, or a stream captures: then any event could spoil what is captured. */

@@ -44,21 +44,11 @@ struct drawn {
 	} cards[GRANT_FILE_CARDS_MAX] __attribute__((aligned(64)));
 };
 
-static struct drawn *drawn;
+static void *drawn; /* struct drawn */
 
 static struct drawn *drawn_get(void)
 {
-	struct drawn *made = __atomic_load_n(&drawn, __ATOMIC_ACQUIRE), *expected = NULL;
-	bool cleared;
-
-	if (made)
-		return made;
-	made = private_map(sizeof(*made), &cleared);
-	if (!made || __atomic_compare_exchange_n(
-			     &drawn, &expected, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return made;
-	private_unmap(made, sizeof(*made));
-	return expected;
+	return private_map_once(&drawn, sizeof(struct drawn));
 }
 
 static uint64_t share_of(const struct grant_file *grant, unsigned card)
