@@ -18,7 +18,6 @@ from stormwaves import MODES, NODES, Storm
 
 pytestmark = [pytest.mark.alone, pytest.mark.long(180)]
 
-SEED = int(os.environ.get("STORM_SEED", "1"))
 PODS = 24
 STOPPED_S = 8    # longer than the kubelet's and the agent's calls usually take
 
@@ -80,9 +79,9 @@ def all_ready(storm):
 
 
 @pytest.fixture(name="storm")
-def storm_fixture(lab):
+def storm_fixture(lab, seed):
     cluster = lab([node.format(mode) for node, mode in zip(NODES, MODES["mixed"])])
-    made = Burst(cluster, SEED)
+    made = Burst(cluster, seed)
     yield made
     made.end()
 
@@ -108,9 +107,9 @@ def test_containerd_goes_while_the_kubelet_allocates(storm):
 
 
 @pytest.fixture(name="relabel")
-def relabel_fixture(lab):
+def relabel_fixture(lab, seed):
     cluster = lab([node.format(mode) for node, mode in zip(NODES, LABELS.values())])
-    made = Relabel(cluster, SEED)
+    made = Relabel(cluster, seed)
     made.percentages = 0
     yield made
     made.put_back()

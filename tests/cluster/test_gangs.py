@@ -99,10 +99,10 @@ def ended(cluster):
 
 
 @pytest.mark.long(60)
-def test_gangs_that_do_not_all_fit_come_one_after_the_other_and_each_whole(lab, watched):
+def test_gangs_that_do_not_all_fit_come_one_after_the_other_and_each_whole(lab, watched, seed):
     cluster = lab(LARGE) if FULL else lab()
     watch, api = watched(cluster), Api(cluster.environment["KUBECONFIG"])
-    gangs, asked, there = crowd(random.Random(int(os.environ.get("GANG_SEED", "1"))),
+    gangs, asked, there = crowd(random.Random(seed),
                                 [mib // 1024 for node in watch.cards.values() for mib in node.values()])
     begin = time.monotonic()
     for name, count, units, seconds in gangs:

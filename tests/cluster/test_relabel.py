@@ -17,9 +17,9 @@ CHANGES = 100 if os.environ.get("RATION_FULL") else 20
 
 
 @pytest.fixture
-def storm(lab):
+def storm(lab, seed):
     cluster = lab([node.format(mode) for node, mode in zip(NODES, MODES.values())])
-    made = Relabel(cluster, seed=int(os.environ.get("STORM_SEED", "1")))
+    made = Relabel(cluster, seed)
     yield made
     made.put_back()
     made.end()

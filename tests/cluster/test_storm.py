@@ -31,9 +31,9 @@ def wave(storm, fault, count):
 
 
 @pytest.fixture(params=["share", "cgpu"] if os.environ.get("RATION_FULL") else ["mixed"])
-def storm(lab, request):
+def storm(lab, request, seed):
     nodes = [node.format(mode) for node, mode in zip(NODES, MODES[request.param])]
-    made = Storm(lab(nodes), seed=int(os.environ.get("STORM_SEED", "1")))
+    made = Storm(lab(nodes), seed)
     yield made
     made.end()
 

@@ -186,7 +186,7 @@ class Features(Storm):
 
 
 @pytest.fixture
-def storm(lab):
+def storm(lab, seed):
     cluster = lab(NODES)
     for node, pool in POOLS.items():
         cluster.kubectl("label", "node", node, f"pool={pool}", "--overwrite")
@@ -196,7 +196,7 @@ def storm(lab):
     cluster.kubectl("-n", "kube-system", "rollout", "status", "deployment/ack-co-scheduler", "--timeout=90s")
     for policy in POLICIES:
         cluster.apply(manifest(policy))
-    made = Features(cluster, seed=int(os.environ.get("STORM_SEED", "1")))
+    made = Features(cluster, seed)
     yield made
     made.end()
 

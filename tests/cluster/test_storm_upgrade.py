@@ -21,10 +21,10 @@ WAVES = [("scheduler", nothing), ("agent", nothing), ("scheduler-back", nothing)
 
 
 @pytest.fixture
-def storm(lab):
+def storm(lab, seed):
     cluster = lab([node.format(mode) for node, mode in zip(NODES, MODES["mixed"])])
     with version_before(cluster):
-        made = Storm(cluster, seed=int(os.environ.get("STORM_SEED", "1")))
+        made = Storm(cluster, seed)
         yield made
         made.end()
 
