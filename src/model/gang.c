@@ -281,12 +281,15 @@ static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts 
 	       a->request.unit_mib == b->request.unit_mib;
 }
 
-/* Older events may follow newer ones of a question: what is bound stays so. */
+/* A question of kube-scheduler shows the pod as it knows it, which may be older than what the watch has
+ * shown. A pod that is bound stays bound, so a view without its node is such an older one. */
 static int member_take(struct gang_member *member, const struct pod_facts *facts)
 {
 	_cleanup_pod_facts_ struct pod_facts copy = {0};
 	bool placed = member->stage == GANG_PLACED;
 
+	if (*member->facts.node && !*facts->node)
+		return 0;
 	if (pod_facts_copy(facts, &copy) < 0)
 		return -ENOMEM;
 	if (!asks_for_the_same(&copy, &member->facts))

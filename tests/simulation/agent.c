@@ -201,6 +201,13 @@ static void leftover_add(struct sim *sim, int n, int pod)
 	ask_runtime(sim, n, agent_takes(sim, n, 2000, 200000));
 }
 
+uint64_t agent_orphans(const struct sim *sim, int n)
+{
+	const struct agent *agent = &sim->nodes[n].agent;
+
+	return (agent->leftovers & ~agent->ended) | (agent->synced ? 0 : sim->nodes[n].records);
+}
+
 static void runtime_answers(struct sim *sim, int n)
 {
 	struct node *node = &sim->nodes[n];
@@ -224,6 +231,7 @@ static void runtime_answers(struct sim *sim, int n)
 		sim_after(sim, agent_takes(sim, n, 3000, 300000), EVENT_HELD, agent->epoch, n, 0, 0);
 	if (agent->leftovers & ~agent->ended)
 		ask_runtime(sim, n, 300 * MS);
+	size_follow(sim, n);
 }
 
 static void say_held(struct node *node)
@@ -550,7 +558,7 @@ static bool has_room(struct sim *sim, int n, const struct node_pod *pod)
 
 	if (sim->broken == BREAK_IGNORE_ORPHANS)
 		return true;
-	for_each_bit (i, (agent->leftovers & ~agent->ended) | (agent->synced ? 0 : node->records)) {
+	for_each_bit (i, agent_orphans(sim, n)) {
 		const struct node_pod *known = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
 
 		if (!known || known->facts.finished)

@@ -484,6 +484,25 @@ static void landed_unheard(struct plan *plan)
 		stays(plan, 1100 + i * 150, 5);
 }
 
+/* The scheduler that knew of the pod that lives on is gone, and the agent comes back: it has its records, and
+ * not yet its watch. */
+static void grows_beside_one_that_lives_on(struct plan *plan)
+{
+	plan->n_cards[0] = 1;
+	plan->instances_max[0] = 3;
+	stays(plan, 0, 2);
+	pod(plan, 500, 6, END_FORCED, 1500)->shape.grace_ms = 8000;
+	fault(plan, 1800, INPUT_KILL_AGENT, 0, 3500);
+	fault(plan, 2200, INPUT_KILL_RATION, 0, 300);
+	plan_add(plan, 3000, INPUT_SET)->b = 8;
+}
+
+static int grows_in_the_end(const struct sim *sim, const struct statistics *statistics)
+{
+	return statistics->counts[COUNT_SIZES] == 1 && sim->pods[0].limit_size == 1 ? running(statistics, 1)
+										    : -1;
+}
+
 static void lost_answer(struct plan *plan)
 {
 	plan->n_cards[0] = 1;
@@ -775,6 +794,8 @@ static const struct sim_case cases[] = {
 		two_run},
 	{"found-size-landed-unheard", "a PATCH that is sent again is in conflict with its own landing",
 		landed_unheard, one_runs},
+	{"found-size-beside-one-that-lives-on", "the agent is back and has only its records: no growth yet",
+		grows_beside_one_that_lives_on, grows_in_the_end},
 	{"found-gang-made-anew", "who comes when the last of a gang has just gone is of another one",
 		gang_made_anew, NULL},
 	{"found-gang-by-hearsay", "who is only said to be bound does not make a gang whole", gang_by_hearsay,

@@ -672,6 +672,8 @@ void agent_synced(struct sim *sim, int node);
 void agent_see_kubelet(struct sim *sim, int node);		      /* kubelet.sock was made anew */
 void agent_list_devices(struct sim *sim, int node);		      /* health of a card has changed */
 void agent_node_changed(struct sim *sim, int node, int64_t delay_ns); /* its Node object: by others */
+/* Pods that are gone, by what the agent knows, while their containers may run: leftovers_list(). */
+uint64_t agent_orphans(const struct sim *sim, int node);
 bool agent_prestart(struct sim *sim, int node, uint64_t ids);
 void agent_on_event(struct sim *sim, const struct event *event);
 

@@ -286,7 +286,7 @@ static bool is_short(const struct sim *sim, int n, const struct node_pod *of)
 			if (pod->facts.has_placement && !pod->facts.finished &&
 				has_grant(sim, n, pod->facts.uid))
 				sum += placement_units_on(&pod->facts.placement, &pod->facts.request, uuid);
-		for_each_bit (i, agent->leftovers & ~agent->ended) {
+		for_each_bit (i, agent_orphans(sim, n)) {
 			const struct node_pod *known = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
 
 			if (sim->pods[i].cards >> k & 1 && (!known || known->facts.finished))

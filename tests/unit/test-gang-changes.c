@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "gang-fixture.h"
 #include "model/decide.h"
 
@@ -191,6 +192,28 @@ static void a_gang_that_has_started_stays_so_whatever_its_pod_group_says(void **
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NONE);
 }
 
+/* kube-scheduler asks for a pod whose Binding has arrived after its time, as it knew the pod before. */
+static void an_older_view_of_a_bound_member_takes_neither_its_node_nor_its_mark(void **state)
+{
+	struct scene *scene = scene_gang(*state, 1, 2, 2);
+	_cleanup_pod_facts_ struct pod_facts older = {0};
+	const char *node, *text;
+
+	assert_int_equal(pod_facts_copy(scene_facts(scene, "u1"), &older), 0);
+	scene_all_at_bind(scene, two, 2);
+	for (int i = 0; i < 2; i++)
+		scene_sent(scene, two[i]);
+	for (int i = 0; i < 2; i++)
+		scene_bound(scene, two[i], true);
+	scene_orders(scene);
+	assert_int_equal(gangs_filter(&scene->gangs, &scene->ledger, &older, (const char *[]){"n0"}, 1,
+				 scene->now_ns, &node, &text),
+		GANG_NONE);
+	assert_string_equal(gangs_facts(&scene->gangs, "u1")->node, "n0");
+	scene_wait(scene, 0);
+	assert_string_equal(scene_orders(scene), "unmark:u0 unmark:u1 ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +228,7 @@ int main(void)
 		scene_test(a_pod_group_that_needs_fewer_sends_those_at_bind),
 		scene_test(a_pod_group_that_says_no_number_ends_a_plan_and_lets_nobody_start),
 		scene_test(a_gang_that_has_started_stays_so_whatever_its_pod_group_says),
+		scene_test(an_older_view_of_a_bound_member_takes_neither_its_node_nor_its_mark),
 	};
 
 	return cmocka_run_group_tests_name("gang changes", tests, NULL, NULL);
