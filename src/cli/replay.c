@@ -36,6 +36,7 @@ void replay_release(struct replay *replay)
 		return;
 	answer_clear(&replay->answer);
 	replay_plan_clear(&replay->plan);
+	free(replay->refused);
 	ledger_release(&replay->ledger);
 }
 
@@ -260,7 +261,8 @@ static int choose_again(
 	if (seat && replay->plan.computed)
 		return MISFIT_FULL;
 	if (event->verb == LEDGER_RESERVE && pod && pod->occupancy == OCCUPANCY_TENTATIVE &&
-		pod->has_placement && strcmp(pod->node, event->on) == 0)
+		pod->has_placement && strcmp(pod->node, event->on) == 0 &&
+		!(replay->refused && strcmp(replay->refused, event->key) == 0))
 		return placement_copy(&pod->placement, ret_placement);
 	return ledger_choose(ledger, event->on, event->pod, ret_placement);
 }
@@ -314,6 +316,20 @@ static int take_plan(struct replay *replay, struct json_object *line, struct err
 	return differs(err, what, recorded, computed);
 }
 
+static int apply(struct replay *replay, const struct ledger_event *event)
+{
+	int r = ledger_apply(&replay->ledger, event);
+
+	free(replay->refused);
+	replay->refused = NULL;
+	if (event->verb == LEDGER_RESERVE && r == -ENOSPC) {
+		replay->refused = strdup(event->key);
+		if (!replay->refused)
+			return -ENOMEM;
+	}
+	return r;
+}
+
 static int take_event(struct replay *replay, struct json_object *line, struct error *err)
 {
 	struct history_event read;
@@ -326,7 +342,7 @@ static int take_event(struct replay *replay, struct json_object *line, struct er
 	if (r == 0) {
 		replay->changes++;
 		/* It may have failed then, and then fails now. */
-		if (ledger_apply(&replay->ledger, &read.event) == -ENOMEM)
+		if (apply(replay, &read.event) == -ENOMEM)
 			r = error_set(err, ENOMEM, "out of memory");
 	}
 	history_event_release(&read);

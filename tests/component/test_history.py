@@ -63,6 +63,22 @@ def busy_day(api, scheduler, steps):
     return nodes
 
 
+def test_a_gpu_that_falls_ill_between_filter_and_bind_is_chosen_anew_in_a_replay_too(api, start, tmp_path):
+    gpu_node(api, "n", 8192, 8192)
+    scheduler, pod = start(), api.create_pod("p", gpu_mem=3)
+    assert scheduler.filter(pod, ["n"])["NodeNames"] == ["n"]
+    held = scheduler.used()["n"].index(3)
+    gpus = json.loads(api.node("n")["metadata"]["annotations"]["ration.dev/gpus"])
+    gpus[held]["healthy"] = False
+    api.patch("nodes", "n", {"metadata": {"annotations": {"ration.dev/gpus": json.dumps(gpus)}}})
+    wait_for(lambda: not scheduler.inspect()["nodes"][0]["devs"][held]["healthy"], what="the scheduler sees it")
+    assert scheduler.bind(pod, "n") == ""
+    lines = save(scheduler, tmp_path / "history")
+    assert [line["event"] for line in lines if line.get("event") in ("hold", "reserve")] == ["hold", "reserve", "reserve"]
+    _, _, choices = sums(replay(tmp_path / "history"))
+    assert choices == 3
+
+
 def test_a_busy_day_replays_as_recorded(api, start, tmp_path):
     gpu_node(api, "before", 15360)
     first = api.create_pod("first", gpu_mem=3)
