@@ -3,7 +3,7 @@
 Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), driver (NVIDIA's
 own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component again
 under ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). `full` runs
-the long forms too; without it a tenth of the long tests is run, another one each day.
+the long forms too; without it a twentieth of the long tests is run, another one each day.
 
 ./check fuzz, ./check mutants, ./check coverage: each has --help.
 """
@@ -23,8 +23,10 @@ import xml.etree.ElementTree as ET
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RINGS = ["lint", "unit", "component", "driver", "sanitize", "cluster", "gpu"]
 TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "coverage": "tests/coverage/run.py"}
-SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug"]
-SIDE_BY_SIDE = 10   # component tests mostly wait, for a time limit or for a process: so many at once on two cores
+# What the compiler warns of with sanitizers and without them differs; the build without them has to be free of warnings.
+SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug", "-Doptimization=1", "-Dwerror=false"]
+SIDE_BY_SIDE = 14   # component tests mostly wait, for a time limit or for a process: so many at once on two cores
+PARTS = 20          # of the long tests: conftest.py
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 FLAKY_MAX = 2       # in all suites together
 
@@ -151,14 +153,14 @@ def build(directory, options=()):
 
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
-    full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": str(args.tenth)}
+    full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": str(args.part)}
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "RATION_SEED": seed, **full, **dict(more)}
 
 
-def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=()):
+def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=(), again=True):
     """Tests that run beside others have seconds in which something must happen, counted on a quiet machine: a few that
-    failed are named and judged by a second run without others. Kills and races (`once`) have no second chance."""
+    failed are named and judged by a second run without others, if `again`. Kills and races (`once`) have no second chance."""
     report = ROOT / "build" / f"junit-{ring}.xml"
     report.unlink(missing_ok=True)
     cache = ROOT / "build" / "pytest-cache" / ring
@@ -175,13 +177,13 @@ def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), 
         return
     count.add_run(report, status)
     failed = len(count.failed) - before
-    if workers and status == 1 and failed <= JUDGED_AGAIN:
+    if workers and again and status == 1 and failed <= JUDGED_AGAIN:
         say(f"{failed} failed beside others (named above): once more, alone")
-        again = report.with_stem(f"{report.stem}-again")
-        again.unlink(missing_ok=True)
-        run(*command, "-m", f"({mark}) and not once" if mark else "not once", f"--junitxml={again}", "--last-failed",
+        second = report.with_stem(f"{report.stem}-again")
+        second.unlink(missing_ok=True)
+        run(*command, "-m", f"({mark}) and not once" if mark else "not once", f"--junitxml={second}", "--last-failed",
             "--last-failed-no-failures=none", env=environment)
-        count.judge_again(again)
+        count.judge_again(second)
 
 
 def unit_programs(names, k):
@@ -240,8 +242,11 @@ def ring_cluster(args, count):
     if run(ROOT / "lab" / "lab", "build") != 0:
         count.failed.append("the lab's Kubernetes could not be built")
         return
-    # Most of a cluster test is waiting for pods; what measures, or looks at the whole machine, comes afterwards.
-    pytest("cluster", ["tests/cluster"], ROOT / "build", args, count, "not alone", 3, options=["--dist", "loadfile"])
+    # Most of a cluster test is waiting for pods; what measures comes afterwards.
+    pytest("cluster", ["tests/cluster"], ROOT / "build", args, count, "not alone and not storm", 3, options=["--dist", "loadfile"])
+    # In the full form a storm promises shorter waits.
+    pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 1 if args.ring == "full" else 2,
+           again=False)
     pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone")
 
 
@@ -288,8 +293,8 @@ def main():
     parser.add_argument("ring", nargs="?", default="all", choices=["all", "full", *RINGS],
                         help="one ring, all of them (default), or full: all with the long forms")
     parser.add_argument("-k", metavar="NAME", help="only tests whose name contains NAME; of the unit tests, all in the program that holds one")
-    parser.add_argument("--tenth", type=int, choices=range(10), default=datetime.date.today().toordinal() % 10,
-                        help="which tenth of the long tests to run (default: by the date, %(default)s today)")
+    parser.add_argument("--part", type=int, choices=range(PARTS), metavar="N", default=datetime.date.today().toordinal() % PARTS,
+                        help=f"which of the {PARTS} parts of the long tests to run (default: by the date, %(default)s today)")
     if sys.argv[1:2] and sys.argv[1] in TOOLS:
         sys.exit(run("/usr/bin/python3", TOOLS[sys.argv[1]], *sys.argv[2:]))
     args = parser.parse_args()

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long(25)]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

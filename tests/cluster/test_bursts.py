@@ -16,7 +16,7 @@ from relabel import MODES as LABELS, UNITS, Relabel, everything_was_looked_at
 from storm import asks, is_leaving, is_over
 from stormwaves import MODES, NODES, Storm
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(180)]
+pytestmark = [pytest.mark.storm, pytest.mark.long(180)]
 
 PODS = 24
 STOPPED_S = 8    # longer than the kubelet's and the agent's calls usually take

@@ -95,6 +95,7 @@ def test_job_of_the_document_unchanged(lab):
 
 
 @pytest.mark.alone
+@pytest.mark.long(41, group="core-mem-log")
 def test_log_of_a_pod_of_30_percent_is_slower_by_its_share(lab):
     """Against one that nobody holds back, on another card in the same seconds. What the machine does besides can cost one
     of them time, so a measurement may be repeated."""
@@ -114,7 +115,7 @@ def test_log_of_a_pod_of_30_percent_is_slower_by_its_share(lab):
 
 
 @pytest.mark.alone
-@pytest.mark.long(75)    # a minute; docs/measurements/core-mem.md
+@pytest.mark.long(75, group="core-mem-busy")    # a minute; docs/measurements/core-mem.md
 def test_three_samples_of_30_percent_make_their_card_90_percent_busy(lab):
     cluster = lab(NODES)
     for i in range(3):
@@ -153,6 +154,7 @@ def set_policy(cluster, policy):
 
 
 @pytest.mark.alone
+@pytest.mark.long(30, group="core-mem-policy")
 def test_policy_changes_by_helm_upgrade_under_running_pods(lab):
     """5 acts as 3 for who has a percentage; under 4 it is guaranteed, and what is idle is shared: alone, the whole card."""
     cluster = lab(NODES)

@@ -11,7 +11,7 @@ from cluster import wait_for
 from relabel import MODES, Relabel, everything_was_looked_at
 from stormwaves import NODES
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(200)]    # the storm changes no labels, but kills the same programs
+pytestmark = [pytest.mark.storm, pytest.mark.long(200)]    # the storm changes no labels, but kills the same programs
 SERVED = {"share", "cgpu", "core_mem"}
 CHANGES = 100 if os.environ.get("RATION_FULL") else 20
 

@@ -10,7 +10,7 @@ from cluster import wait_for
 from storm import is_over
 from stormwaves import FAULTS, MODES, NODES, Storm, releases_in_quiet
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.storm
 
 PODS = 300 if os.environ.get("RATION_FULL") else 70
 

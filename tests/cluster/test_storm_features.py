@@ -13,7 +13,7 @@ from gpupods import annotation
 from storm import WHOLE, asked_of, book_of, is_leaving, is_over, processes_of
 from stormwaves import FAULTS, OBEYS, Storm, releases_in_quiet
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(250)]
+pytestmark = [pytest.mark.storm, pytest.mark.long(250)]
 
 FULL = bool(os.environ.get("RATION_FULL"))
 SHARE, CGPU, DGX = "mixed-a.192.168.43.1", "mixed-b.192.168.43.2", "mixed-c.192.168.43.3"

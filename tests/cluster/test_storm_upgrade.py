@@ -12,7 +12,7 @@ from releases import rolled_out, steps, version_before, versions
 from storm import GPU_MEM, is_over
 from stormwaves import MODES, NODES, Storm, kill_agent_worker, kill_kubelet, kill_process, nothing, releases_in_quiet
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(250)]
+pytestmark = [pytest.mark.storm, pytest.mark.long(250)]
 
 KEPT, PACE_S = 45, 0.7    # so many pods, of which one goes as one comes: the cards are nearly full, and some wait
 WAVES = [("scheduler", nothing), ("agent", nothing), ("scheduler-back", nothing), ("agent-back", nothing), ("both", nothing),

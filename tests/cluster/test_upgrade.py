@@ -12,7 +12,7 @@ from gpupods import annotation, card_of, container, fingerprint, pod, units_of, 
 from releases import for_both, install, rolled_out, steps, version_before, versions
 from storm import book_of, processes_of
 
-pytestmark = [pytest.mark.alone, pytest.mark.long(150)]
+pytestmark = [pytest.mark.storm, pytest.mark.long(150)]
 
 FULL = os.environ.get("RATION_FULL")
 SHARE, ISOLATED = "shares.192.168.31.1", "holds.192.168.31.2"

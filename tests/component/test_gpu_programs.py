@@ -69,6 +69,7 @@ def test_a_simulated_driver_is_never_taken_for_hardware(tmp_path, other):
 
 @pytest.mark.alone
 @pytest.mark.waits
+@pytest.mark.long(45)
 def test_short_form_runs_from_begin_to_end_on_the_simulated_driver(tmp_path):
     done = gpu_run("--simulated", "--short", "--out", tmp_path / "page.md", "--junit", tmp_path / "junit.xml")
     page = Lines(tmp_path / "page.md")
@@ -108,6 +109,7 @@ def test_a_shim_that_limits_nothing_breaks_promises(tmp_path, no_limit, other):
 
 
 @pytest.mark.alone    # where the processors have other work, shares are not judged
+@pytest.mark.long(15)
 def test_shares_of_a_shim_that_paces_nothing_are_a_broken_promise(tmp_path, no_limit, other):
     done = gpu_run("--simulated", "--simulated-driver", other.path, "--short", "-k", "shares with medium", "--out", tmp_path / "page.md",
                    RATION_BUILD=str(no_limit))

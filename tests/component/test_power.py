@@ -359,6 +359,7 @@ def test_metrics_show_share_and_what_was_started_and_waited(node):
 # ---- what it costs ----
 
 @pytest.mark.alone
+@pytest.mark.long(23)
 def test_agent_needs_less_than_one_percent_of_a_core_for_eight_cards_with_twenty_containers_each():
     with Power(cards="8x81920MiB") as node:
         node.up(640)
@@ -439,6 +440,7 @@ def test_programs_have_what_the_policy_gives_them_and_follow_it_within_a_second(
 
 @pytest.mark.alone
 @pytest.mark.plain    # what programs reach in a time
+@pytest.mark.long(13)
 def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
     """The worker, which divides; the whole agent; a program with credit. `./check full`: for a minute."""
     random = Random(7)
@@ -473,6 +475,7 @@ def test_nobody_is_stuck_and_shares_are_right_again_whoever_is_killed(node):
 
 @pytest.mark.alone
 @pytest.mark.plain    # what programs reach in a time
+@pytest.mark.long(11)
 def test_a_new_worker_takes_no_work_that_was_under_way_for_an_error_of_the_estimate(node):
     """Its first looks come while everybody is at work; each began with 9 % less for all."""
     node.policy("1")
@@ -493,6 +496,7 @@ def test_a_new_worker_takes_no_work_that_was_under_way_for_an_error_of_the_estim
 
 @pytest.mark.alone
 @pytest.mark.plain    # what programs reach in a time
+@pytest.mark.long(17)
 def test_what_the_driver_counts_corrects_the_rate_of_a_shim_that_is_wrong(node):
     """Here: a container whose own count says twice what it does."""
     node.policy("1")

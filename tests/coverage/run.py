@@ -132,7 +132,7 @@ def measure(args):
 
 def run_suites(args):
     """The exit status that the suites deserve. It prints their table."""
-    chosen = argparse.Namespace(ring="coverage", k=args.k, tenth=args.tenth)
+    chosen = argparse.Namespace(ring="coverage", k=args.k, part=args.part)
     counts, started = [], time.monotonic()
     (ROOT / "build").mkdir(exist_ok=True)    # for reports
     for name in args.suites:
@@ -174,7 +174,7 @@ def arguments():
     parser.add_argument("--workers", type=int, metavar="N",
                         help=f"component tests at a time (default: {check.SIDE_BY_SIDE})")
     args = parser.parse_args()
-    args.tenth = int(time.time() // 86400) % 10
+    args.part = int(time.time() // 86400) % check.PARTS
     return args
 
 

@@ -41,7 +41,7 @@ def count_unit(check, tmp_path, monkeypatch, script):
     stub(tmp_path / "bin", "meson", f"cd {tmp_path}/build/meson-logs\n{script}")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     count = check.Count()
-    check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit", tenth=0), count)
+    check.unit(tmp_path / "build", types.SimpleNamespace(k=None, ring="unit", part=0), count)
     return count.passed, len(count.failed)
 
 
@@ -92,7 +92,7 @@ def test_a_module_that_is_skipped_as_a_whole_is_a_failure_unless_its_reason_is_k
     (tmp_path / "test_passes.py").write_text("def test_that_passes(): pass\n")
     for name, reason in (("purpose", "it's on purpose"), ("gpu", "no GPU: on purpose")):
         (tmp_path / f"test_{name}.py").write_text(f'import pytest\npytest.skip("{reason}", allow_module_level=True)\n')
-    args, count = types.SimpleNamespace(k=None, ring="component", tenth=0), check.Count("component")
+    args, count = types.SimpleNamespace(k=None, ring="component", part=0), check.Count("component")
     check.pytest("x", [tmp_path], tmp_path / "build", args, count, workers=2)
     assert (count.passed, dict(count.skipped), count.flaky) == (1, {"no GPU: on purpose": 1}, [])
     (failed,) = count.failed
@@ -103,7 +103,7 @@ def test_flaky_failed_and_skipped_tests_are_named_and_both_reports_stay(check, t
     monkeypatch.setattr(check, "ROOT", tmp_path)
     (tmp_path / "build").mkdir()
     (tmp_path / "test_mixed.py").write_text(MIXED)
-    args, count = types.SimpleNamespace(k=None, ring="component", tenth=0), check.Count("component")
+    args, count = types.SimpleNamespace(k=None, ring="component", part=0), check.Count("component")
     check.pytest("x", [tmp_path / "test_mixed.py"], tmp_path / "build", args, count, workers=2)
     assert (count.passed, count.skipped.total(), len(count.failed), len(count.flaky)) == (3, 1, 3, 2)
     assert check.report([count], args, 1) == 1
@@ -125,7 +125,7 @@ def test_more_than_two_flaky_tests_fail_the_check(check, capsys, flaky, status):
     assert capsys.readouterr().out.splitlines()[-1] == f"5 passed, {status} failed, 0 skipped"
 
 
-def test_each_long_test_is_in_one_tenth_and_the_tenths_take_about_as_long():
+def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
     conftest = module(ROOT / "tests/conftest.py")
 
     def item(path, name, seconds):
@@ -133,12 +133,12 @@ def test_each_long_test_is_in_one_tenth_and_the_tenths_take_about_as_long():
     items = [item(f"cluster/test_{i // 3}.py", f"test_{i}", 10 + i % 7) for i in range(90)]
     items += [item("component/test_x.py", f"test_{i}", 5) for i in range(20)]
     seconds = collections.Counter()
-    of = conftest.tenths(items)
-    assert of == conftest.tenths(items[::-1])
+    of = conftest.parts(items)
+    assert of == conftest.parts(items[::-1])
     for i in items:
         seconds[i.path.parent.name, of[conftest.group_of(i, i.get_closest_marker("long"))]] += i.get_closest_marker("long").args[0]
-    assert [seconds["component", tenth] for tenth in range(10)] == [10] * 10
-    assert max(seconds["cluster", tenth] for tenth in range(10)) <= 1.3 * min(seconds["cluster", tenth] for tenth in range(10))
+    assert [seconds["component", part] for part in range(20)] == [5] * 20
+    assert max(seconds["cluster", part] for part in range(20)) <= 2 * min(seconds["cluster", part] for part in range(20))
     assert len({of[conftest.group_of(i, i.get_closest_marker("long"))] for i in items[:3]}) == 1, "a file's tests share a lab"
 
 
