@@ -25,10 +25,15 @@ RINGS = ["lint", "unit", "component", "driver", "sanitize", "cluster", "gpu"]
 TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "coverage": "tests/coverage/run.py"}
 # What the compiler warns of with sanitizers and without them differs; the build without them has to be free of warnings.
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug", "-Doptimization=1", "-Dwerror=false"]
-SIDE_BY_SIDE = 14   # component tests mostly wait, for a time limit or for a process: so many at once on two cores
+SIDE_BY_SIDE = 14   # component tests often wait, for a time limit or for a process: so many at once on two cores
+WAITING = 20        # ... and so many of those that do little else
 PARTS = 20          # of the long tests: conftest.py
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 FLAKY_MAX = 2       # in all suites together
+
+# Unit tests that run with sanitizers only, unless somebody asks for `unit` or `full`: how their names begin. The others draw more there
+# than sanitizers have the time for.
+SANITIZED_UNITS = re.compile(r"(?!test-ledger-property|test-preemption)(test|fuzz)-")
 
 # Why a test may be skipped here. Any other reason is a failure: a test that silently does not run protects nothing.
 SKIPS = [
@@ -146,7 +151,8 @@ def build(directory, options=()):
             run("meson", "setup", directory, *options)
             raise BuildFailed("meson setup failed")
     say(f"building {directory.name}")
-    if run("ninja", "-C", directory, stdout=subprocess.DEVNULL) != 0:
+    # What another checkout of the same files has compiled is good here too.
+    if run("ninja", "-C", directory, stdout=subprocess.DEVNULL, env={**os.environ, "CCACHE_NOHASHDIR": "1"}) != 0:
         run("ninja", "-C", directory)
         raise BuildFailed("the build failed")
 
@@ -194,13 +200,15 @@ def unit_programs(names, k):
             [name for name in names if test.search(sources[name].read_text())])
 
 
-def unit(build_dir, args, count, env=()):
+def unit(build_dir, args, count, env=(), without=None):
+    """without: the names of programs that are left out."""
     command = ["meson", "test", "-C", build_dir, "--no-rebuild", "--suite", "unit", "--print-errorlogs"]
-    if args.k:
-        listed = subprocess.run(["meson", "test", "-C", str(build_dir), "--no-rebuild", "--list"], cwd=ROOT,
+    if args.k or without:
+        listed = subprocess.run(["meson", "test", "-C", str(build_dir), "--no-rebuild", "--suite", "unit", "--list"], cwd=ROOT,
                                 capture_output=True, text=True, check=True).stdout.split()
-        chosen = unit_programs([n for n in listed if n.startswith(("test-", "fuzz-"))], args.k)
-        if not chosen:
+        names = [name for name in listed if re.match(r"[a-z]+-", name) and not (without and without.match(name))]
+        chosen = unit_programs([n for n in names if n.startswith(("test-", "fuzz-"))], args.k) if args.k else names
+        if not chosen and args.k:
             return
         command += chosen
     report = pathlib.Path(build_dir) / "meson-logs" / "testlog.junit.xml"
@@ -213,13 +221,13 @@ def ring_lint(args, count):
 
 
 def ring_unit(args, count):
-    unit(ROOT / "build", args, count)
+    unit(ROOT / "build", args, count, without=SANITIZED_UNITS if args.ring == "all" else None)
 
 
 def ring_component(args, count):
     # The others run with sanitizers.
     mark = "not alone" if args.ring == "full" or args.k else "not alone and (waits or plain)"
-    pytest("component", ["tests/component"], ROOT / "build", args, count, mark, SIDE_BY_SIDE)
+    pytest("component", ["tests/component"], ROOT / "build", args, count, mark, WAITING)
     # Those that share a GPU's time need a processor when they want one.
     pytest("component-alone", ["tests/component"], ROOT / "build", args, count, "alone", 2)
 

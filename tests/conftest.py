@@ -1,7 +1,7 @@
 """What all suites share: the marks, and which tests they leave out.
 
     alone   judges milliseconds, or shares of time on a simulated GPU, and needs a processor when it has credit: not
-            beside other tests, and not with sanitizers
+            with sanitizers, and beside no other test, or one of its kind
     waits   takes more than 3 s or so, mostly for times to pass: with sanitizers in the full form only
     plain   not with sanitizers: a program that is not sanitized loads the libraries, or a size or a time is judged
     sanitized   only with sanitizers

@@ -1,4 +1,5 @@
 """deploy/package: what a release consists of, and that it is the same bytes wherever and whenever it is made."""
+import fcntl
 import hashlib
 import itertools
 import json
@@ -16,6 +17,7 @@ from agent_fixture import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGES = ("ration-agent", "ration-scheduler")
+of_the_release = pytest.mark.plain    # a build with sanitizers is not released
 
 
 def package(out, *options):
@@ -25,13 +27,22 @@ def package(out, *options):
     return {path.name: path for path in out.iterdir()}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return package(tmp_path_factory.mktemp("release"), "--build", BUILD)
+@pytest.fixture(name="made", scope="module")
+def made_fixture(tmp_path_factory):
+    """Made once for all workers of pytest."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    with open(base / "release.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (base / "release").exists():
+            package(base / "release.part", "--build", BUILD)
+            (base / "release.part").rename(base / "release")
+    return {path.name: path for path in (base / "release").iterdir()}
 
 
 @pytest.mark.long(20)
-@pytest.mark.plain
+@of_the_release
 def test_a_release_made_twice_is_the_same_bytes(made, tmp_path):
     again = package(tmp_path, "--build", BUILD)
     assert {name: path.read_bytes() for name, path in again.items()} == {n: p.read_bytes() for n, p in made.items()}
@@ -44,12 +55,14 @@ def test_a_release_built_in_another_folder_is_the_same_bytes(tmp_path):
     assert first["SHA256SUMS"].read_text() == second["SHA256SUMS"].read_text()
 
 
+@of_the_release
 def test_the_sums_are_those_of_the_files(made):
     lines = dict(reversed(line.split("  ")) for line in made["SHA256SUMS"].read_text().splitlines())
     assert set(lines) == set(made) - {"SHA256SUMS"} and len(lines) == 6
     assert lines == {name: hashlib.sha256(made[name].read_bytes()).hexdigest() for name in lines}
 
 
+@of_the_release
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_has_its_program_and_what_that_loads(made, name):
     with tarfile.open(made[f"{name}-0.1.0.tar"]) as image:
@@ -75,7 +88,7 @@ def test_the_containerfile_takes_the_same_files_as_the_recipes():
         assert f'ENTRYPOINT {json.dumps(recipe["entrypoint"])}' in stage
 
 
-@pytest.mark.plain    # a build with sanitizers depends on their libraries
+@of_the_release
 def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_path):
     deb, = (path for name, path in made.items() if name.endswith(".deb"))
     subprocess.run(["dpkg-deb", "-x", deb, tmp_path], check=True)
@@ -88,6 +101,7 @@ def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_
     assert subprocess.run([ration, "--version"], capture_output=True, text=True, check=True).stdout == "ration 0.1.0\n"
 
 
+@of_the_release
 def test_the_source_has_the_commits_files_and_nothing_else(made):
     with tarfile.open(made["ration-0.1.0.tar.gz"]) as tar:
         files = {member.name for member in tar if not member.isdir()}

@@ -52,7 +52,7 @@ def seen_as(argument, word):
 def test_arguments_reach_the_driver_and_its_answer_the_program(granted, paced):
     before = granted.put_before_driver(NOTES + "".join(function(name, arguments) for name, arguments in CALLS.items()))
     if paced:
-        grants.set_core(granted.grant, 0, 500_000)
+        grants.set_core(granted.grant, 0, 1_000_000)    # counted; a copy of 64 GiB waits for no credit
     granted.script(VALUES, f"""
 before = CDLL({str(before)!r})
 seen, calls, answer = [kind.in_dll(before, name) for kind, name in (
