@@ -274,6 +274,7 @@ static bool has_grant(const struct sim *sim, int n, const char *uid)
 static bool is_short(const struct sim *sim, int n, const struct node_pod *of)
 {
 	const struct agent *agent = &sim->nodes[n].agent;
+	uint64_t orphans = sim->broken == BREAK_IGNORE_ORPHANS ? 0 : agent_orphans(sim, n);
 
 	for (size_t k = 0; k < sim->nodes[n].facts.n_gpus; k++) {
 		const char *uuid = sim->nodes[n].facts.gpus[k].uuid;
@@ -286,7 +287,7 @@ static bool is_short(const struct sim *sim, int n, const struct node_pod *of)
 			if (pod->facts.has_placement && !pod->facts.finished &&
 				has_grant(sim, n, pod->facts.uid))
 				sum += placement_units_on(&pod->facts.placement, &pod->facts.request, uuid);
-		for_each_bit (i, agent_orphans(sim, n)) {
+		for_each_bit (i, orphans) {
 			const struct node_pod *known = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
 
 			if (sim->pods[i].cards >> k & 1 && (!known || known->facts.finished))
