@@ -1,9 +1,10 @@
 """./check after the installation: build, run the rings, count.
 
 Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), driver (NVIDIA's
-own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component again
-under ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). `full` runs
-the long forms too; without it a twentieth of the long tests is run, another one each day.
+own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component built
+with ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). Without a ring,
+most unit tests and the functional component tests run in `sanitize` only, and one part in twenty of the long tests is run,
+another one each day. `full` runs everything, and the long forms.
 
 ./check fuzz, ./check mutants, ./check coverage: each has --help.
 """
@@ -23,16 +24,15 @@ import xml.etree.ElementTree as ET
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RINGS = ["lint", "unit", "component", "driver", "sanitize", "cluster", "gpu"]
 TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "coverage": "tests/coverage/run.py"}
-# What the compiler warns of with sanitizers and without them differs; the build without them has to be free of warnings.
+# With sanitizers gcc warns of strings that it takes for too long; warnings are errors in the build without them.
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug", "-Doptimization=1", "-Dwerror=false"]
 SIDE_BY_SIDE = 14   # component tests often wait, for a time limit or for a process: so many at once on two cores
 WAITING = 20        # ... and so many of those that do little else
-PARTS = 20          # of the long tests: conftest.py
+PARTS = 20          # of the long tests; another one each day
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 FLAKY_MAX = 2       # in all suites together
 
-# Unit tests that run with sanitizers only, unless somebody asks for `unit` or `full`: how their names begin. The others draw more there
-# than sanitizers have the time for.
+# Unit tests that `./check` without a ring runs in `sanitize` only. The others play more histories without sanitizers (RATION_HISTORIES).
 SANITIZED_UNITS = re.compile(r"(?!test-ledger-property|test-preemption)(test|fuzz)-")
 
 # Why a test may be skipped here. Any other reason is a failure: a test that silently does not run protects nothing.
@@ -159,14 +159,14 @@ def build(directory, options=()):
 
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
-    full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": str(args.part)}
+    full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "RATION_SEED": seed, **full, **dict(more)}
 
 
-def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=(), again=True):
+def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=()):
     """Tests that run beside others have seconds in which something must happen, counted on a quiet machine: a few that
-    failed are named and judged by a second run without others, if `again`. Kills and races (`once`) have no second chance."""
+    failed are named and judged by a second run without others. Kills and races (`once`, `storm`) have no second chance."""
     report = ROOT / "build" / f"junit-{ring}.xml"
     report.unlink(missing_ok=True)
     cache = ROOT / "build" / "pytest-cache" / ring
@@ -183,13 +183,13 @@ def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), 
         return
     count.add_run(report, status)
     failed = len(count.failed) - before
-    if workers and again and status == 1 and failed <= JUDGED_AGAIN:
+    if workers and status == 1 and failed <= JUDGED_AGAIN:
         say(f"{failed} failed beside others (named above): once more, alone")
-        second = report.with_stem(f"{report.stem}-again")
-        second.unlink(missing_ok=True)
-        run(*command, "-m", f"({mark}) and not once" if mark else "not once", f"--junitxml={second}", "--last-failed",
+        again = report.with_stem(f"{report.stem}-again")
+        again.unlink(missing_ok=True)
+        run(*command, "-m", " and ".join([*([f"({mark})"] if mark else []), "not once and not storm"]), f"--junitxml={again}", "--last-failed",
             "--last-failed-no-failures=none", env=environment)
-        count.judge_again(second)
+        count.judge_again(again)
 
 
 def unit_programs(names, k):
@@ -201,7 +201,7 @@ def unit_programs(names, k):
 
 
 def unit(build_dir, args, count, env=(), without=None):
-    """without: the names of programs that are left out."""
+    """Runs the unit tests, but not those whose names match `without`."""
     command = ["meson", "test", "-C", build_dir, "--no-rebuild", "--suite", "unit", "--print-errorlogs"]
     if args.k or without:
         listed = subprocess.run(["meson", "test", "-C", str(build_dir), "--no-rebuild", "--suite", "unit", "--list"], cwd=ROOT,
@@ -252,9 +252,8 @@ def ring_cluster(args, count):
         return
     # Most of a cluster test is waiting for pods; what measures comes afterwards.
     pytest("cluster", ["tests/cluster"], ROOT / "build", args, count, "not alone and not storm", 3, options=["--dist", "loadfile"])
-    # In the full form a storm promises shorter waits.
-    pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 1 if args.ring == "full" else 2,
-           again=False)
+    # Alone, a storm leaves half of two processors idle. In the full form it has to wait less, and runs beside no other.
+    pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 0 if args.ring == "full" else 2)
     pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone")
 
 

@@ -57,6 +57,17 @@ def test_a_run_counts_as_passed_only_if_report_and_status_say_so(check, tmp_path
     assert count_unit(check, tmp_path, monkeypatch, script) == expected
 
 
+def test_each_unit_program_runs_in_the_plain_build_or_with_sanitizers(check, tmp_path, monkeypatch):
+    """Those that are left out of the plain build are the ones that the other one runs: all begin with test- or fuzz-."""
+    stub(tmp_path, "meson", f"""case "$*" in *--list*) printf '%s\n' test-a test-preemption fuzz-a simulation-a share-loop;;
+        *) echo "$@" >> {tmp_path}/called;; esac""")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for without in (check.SANITIZED_UNITS, None):
+        check.unit(tmp_path, types.SimpleNamespace(k=None, ring="all", part=0), check.Count(), without=without)
+    plain, sanitized = (line.partition("--print-errorlogs")[2].split() for line in (tmp_path / "called").read_text().splitlines())
+    assert plain == ["test-preemption", "simulation-a", "share-loop"] and sanitized == []    # no name: all of them
+
+
 def test_unit_tests_are_found_by_program_and_by_sentence(check):
     names = [path.stem for path in (ROOT / "tests/unit").glob("test-*.c")]
     assert sorted(check.unit_programs(names, "ledger")) == ["test-ledger", "test-ledger-property"]
@@ -76,6 +87,10 @@ def test_that_fails_once():
 @pytest.mark.once
 def test_of_a_race_that_fails_once():
     mark = pathlib.Path(__file__).with_name("has-raced")
+    assert mark.exists() or mark.touch()
+@pytest.mark.storm
+def test_of_a_storm_that_fails_once():
+    mark = pathlib.Path(__file__).with_name("has-stormed")
     assert mark.exists() or mark.touch()
 @pytest.fixture
 def ends_badly():
@@ -105,15 +120,15 @@ def test_flaky_failed_and_skipped_tests_are_named_and_both_reports_stay(check, t
     (tmp_path / "test_mixed.py").write_text(MIXED)
     args, count = types.SimpleNamespace(k=None, ring="component", part=0), check.Count("component")
     check.pytest("x", [tmp_path / "test_mixed.py"], tmp_path / "build", args, count, workers=2)
-    assert (count.passed, count.skipped.total(), len(count.failed), len(count.flaky)) == (3, 1, 3, 2)
+    assert (count.passed, count.skipped.total(), len(count.failed), len(count.flaky)) == (3, 1, 4, 2)
     assert check.report([count], args, 1) == 1
     out = capsys.readouterr().out.splitlines()
-    assert out[-1] == "3 passed, 3 failed, 1 skipped"
+    assert out[-1] == "3 passed, 4 failed, 1 skipped"
     assert "skipped (component): 1 x no GPU: on purpose" in out
     assert sorted(line.split("::")[-1] for line in out if line.startswith("flaky (component; ")) == [
         "test_that_fails_once", "test_whose_fixture_fails_once"]
     assert sorted(line.split("::")[-1] for line in out if line.startswith("FAILED (component): ")) == [
-        "test_of_a_race_that_fails_once", "test_that_fails", "test_that_is_skipped was skipped: on purpose"]
+        "test_of_a_race_that_fails_once", "test_of_a_storm_that_fails_once", "test_that_fails", "test_that_is_skipped was skipped: on purpose"]
     assert {path.name for path in (tmp_path / "build").glob("*.xml")} == {"junit-x.xml", "junit-x-again.xml"}
 
 
@@ -133,8 +148,8 @@ def test_each_long_test_is_in_one_part_and_the_parts_take_about_as_long():
     items = [item(f"cluster/test_{i // 3}.py", f"test_{i}", 10 + i % 7) for i in range(90)]
     items += [item("component/test_x.py", f"test_{i}", 5) for i in range(20)]
     seconds = collections.Counter()
-    of = conftest.parts(items)
-    assert of == conftest.parts(items[::-1])
+    of = conftest.parts(items, 20)
+    assert of == conftest.parts(items[::-1], 20)
     for i in items:
         seconds[i.path.parent.name, of[conftest.group_of(i, i.get_closest_marker("long"))]] += i.get_closest_marker("long").args[0]
     assert [seconds["component", part] for part in range(20)] == [5] * 20
