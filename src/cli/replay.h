@@ -28,8 +28,7 @@ struct replay {
 	size_t best_nodes; /* filter's K */
 	bool begun;	   /* the first line was read */
 	struct replay_answer answer;
-	char *refused; /* the pod whose hold could not be reserved at the last change: a GPU was chosen anew
-			*/
+	char *refused; /* uid: the last change could not reserve what this pod holds; GPUs are chosen anew */
 	struct replay_plan plan; /* of a gang, while its pods are given what they hold */
 	uint64_t lines, changes, answers, answers_not_computed, preemptions_not_computed, cards;
 	uint64_t plans, plans_not_computed;

@@ -281,8 +281,8 @@ static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts 
 	       a->request.unit_mib == b->request.unit_mib;
 }
 
-/* A question of kube-scheduler shows the pod as it knows it, which may be older than what the watch has
- * shown. A pod that is bound stays bound, so a view without its node is such an older one. */
+/* kube-scheduler may ask about a pod as it was before the watch showed it bound. A bound pod never loses its
+ * node, so facts without one are older than those that have it, and are ignored. */
 static int member_take(struct gang_member *member, const struct pod_facts *facts)
 {
 	_cleanup_pod_facts_ struct pod_facts copy = {0};
