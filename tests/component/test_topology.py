@@ -247,7 +247,7 @@ def test_a_day_of_whole_cards_is_never_over_and_replays_as_recorded(api, start, 
             bindings += 1
         if len(bound) > 3 or bound and not names and rng.random() < 0.3:
             gone = bound.pop(rng.randrange(len(bound)))["metadata"]["name"]
-            if ghosts < 2 and rng.random() < 0.3:    # nobody tells that its containers have ended
+            if ghosts < 2 and rng.random() < 0.3:    # no agent reports that its containers end: it keeps its GPUs
                 ghosts += 1
                 api.patch("pods", gone, {"status": {"phase": "Running", "containerStatuses": [
                     {"name": "main", "state": {"running": {}}}]}})

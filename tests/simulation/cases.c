@@ -484,8 +484,8 @@ static void landed_unheard(struct plan *plan)
 		stays(plan, 1100 + i * 150, 5);
 }
 
-/* The scheduler that knew of the pod that lives on is gone, and the agent comes back: it has its records, and
- * not yet its watch. */
+/* A pod is deleted by force, its containers live on, and the scheduler and the agent restart. Another pod is
+ * granted more memory before the agent has its watch: only the agent's records tell of the first one. */
 static void grows_beside_one_that_lives_on(struct plan *plan)
 {
 	plan->n_cards[0] = 1;

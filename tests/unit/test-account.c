@@ -608,7 +608,7 @@ static void sample_at_once(struct prompt_keeper *keeper)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* Without the sanitizer: like syscall() itself it reads six arguments, however few there are. */
+/* Not sanitized: like syscall() it reads six arguments, of which a caller may have passed fewer. */
 __attribute__((no_sanitize_address)) long __wrap_syscall(long number, ...)
 {
 	long a[6];
