@@ -114,7 +114,6 @@ def test_node_that_cannot_hold_limits_any_more_keeps_its_pods_and_takes_no_new_o
     library = (world.driver / "lib/libcuda.so.1").resolve()
     library.rename(library.with_name("away"))
     not_ready(world, "libcuda.so.1")
-    wait_for(lambda: not in_service(world))
     world.kubelet.wait_devices(27, "Unhealthy")
     held = world.kubelet.given[uid_of(pod), "main"]
     assert all(world.kubelet.devices[i] == "Healthy" for i in held)
