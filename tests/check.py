@@ -28,6 +28,7 @@ TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "c
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug", "-Doptimization=1", "-Dwerror=false"]
 SIDE_BY_SIDE = 14   # component tests often wait, for a time limit or for a process: so many at once on two cores
 WAITING = 20        # ... and so many of those that do little else
+GPU_AT_A_TIME = 3   # ... and so many of those that share a simulated GPU's time: on a quiet machine one processor has nothing to do
 PARTS = 20          # of the long tests; another one each day
 JUDGED_AGAIN = 8    # failures of tests that ran beside others; more of them are no accident
 FLAKY_MAX = 2       # in all suites together
@@ -161,7 +162,8 @@ def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
     full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
-    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "RATION_SEED": seed, **full, **dict(more)}
+    here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**here, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"), "RATION_SEED": seed, **full, **dict(more)}
 
 
 def pytest(ring, tests, build_dir, args, count, mark="", workers=0, options=(), env=()):
@@ -227,9 +229,12 @@ def ring_unit(args, count):
 def ring_component(args, count):
     # The others run with sanitizers.
     mark = "not alone" if args.ring == "full" or args.k else "not alone and (waits or plain)"
+    # Many workers begin at once, and each would compile all modules.
+    subprocess.run(["/usr/bin/python3", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests/component"], cwd=ROOT,
+                   stdout=subprocess.DEVNULL, check=False, env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
     pytest("component", ["tests/component"], ROOT / "build", args, count, mark, WAITING)
     # Those that share a GPU's time need a processor when they want one.
-    pytest("component-alone", ["tests/component"], ROOT / "build", args, count, "alone", 2)
+    pytest("component-alone", ["tests/component"], ROOT / "build", args, count, "alone", GPU_AT_A_TIME)
 
 
 def ring_driver(args, count):

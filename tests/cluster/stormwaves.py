@@ -1,7 +1,9 @@
 """A storm: pods of random shapes are made and deleted, and something is killed in the middle. What is true all the time is in
 storm.py and machine.py."""
 import os
+import pathlib
 import random
+import re
 import signal
 import time
 
@@ -192,10 +194,20 @@ FAULTS = [nothing, kill_process("ration-scheduler"), kill_process("kube-schedule
 
 def wait_for_a_processor(patience=90):
     """After the kills everything starts anew at once; and others may be at work on the machine. Waits are the
-    scheduler's only where it does not wait for a processor itself."""
+    scheduler's only where it does not wait for a processor itself. (The machine's load is an average over a minute: it would
+    still tell of what is over.)"""
     end = time.monotonic() + patience
-    while os.getloadavg()[0] > 4 * os.cpu_count() and time.monotonic() < end:
-        time.sleep(1)
+    while runnable() > 2 * os.cpu_count() and time.monotonic() < end:
+        pass
+
+
+def runnable():
+    """How many threads run or want to, on average over a second."""
+    counts = []
+    for _ in range(20):
+        counts.append(int(re.search(r"^procs_running ([0-9]+)", pathlib.Path("/proc/stat").read_text(), re.MULTILINE)[1]))
+        time.sleep(0.05)
+    return sum(counts) / len(counts)
 
 
 def releases_in_quiet(storm, rounds, queue=25):

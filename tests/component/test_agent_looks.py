@@ -654,8 +654,9 @@ def test_programs_within_their_limit_are_no_bypass(node):
     program.reads()
     assert tell(program, "alloc", 1800 * MIB) == 0
     a_later_bypass_is_found(node)
+    found = wait_for(lambda: node.api.events("GPUOverLimit"))
     assert bypasses(node) == {"no_grant": 0, "over_limit": 1} and not node.api.events("GPUWithoutGrant")
-    assert [e["involvedObject"]["name"] for e in node.api.events("GPUOverLimit")] == ["later"]
+    assert [e["involvedObject"]["name"] for e in found] == ["later"]
 
 
 @pytest.mark.waits

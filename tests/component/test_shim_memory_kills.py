@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from agent_fixture import FULL
 from driver_tree import run
 from shim_memory import MIB
 from shim_programs import needs_no_grant_here
@@ -44,7 +45,7 @@ while True:
     else:
         live.append(random.choice([linear, virtual, pooled, arrays])() or (lambda: None))
 """
-PROCESSES, ROUNDS, CONTEXT = 3, 40, 300
+PROCESSES, ROUNDS, CONTEXT = 3, 40 if FULL else 15, 300
 POOL_STEP = 32     # by which a pool may have grown for a moment: docs/internals/charging.md, "What may be wrong"
 
 
