@@ -70,7 +70,9 @@ def not_ready(world, what):
 
 
 def new_watches(world):
-    return sum("watch" in r.query for r in list(world.api.requests)) >= 2 and world.api.watches("nodes", "pods") >= 2
+    """Whether the agent has read nodes and pods since the requests were cleared: it then watches them."""
+    watched = {r.path.rpartition("/")[2] for r in list(world.api.requests) if "watch" in r.query}
+    return {"nodes", "pods"} <= watched and world.api.watches("nodes", "pods") >= 2
 
 
 def renew_worker(world):
