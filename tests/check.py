@@ -4,7 +4,8 @@ Rings: lint (formatting, layering, names), unit (cmocka), component (real binari
 own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component built
 with ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). Without a ring,
 most unit tests and the functional component tests run in `sanitize` only, and one part in twenty of the long tests is run,
-another one each day. `full` runs everything, and the long forms.
+another one each day. `full` runs everything, and the long forms: what takes an hour runs beside the suites that judge no
+times, which come first.
 
 ./check fuzz, ./check mutants, ./check coverage: each has --help.
 """
@@ -19,10 +20,10 @@ import signal
 import subprocess
 import sys
 import time
+import typing
 import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-RINGS = ["lint", "unit", "component", "driver", "sanitize", "cluster", "gpu"]
 TOOLS = {"fuzz": "tests/fuzz/campaign.py", "mutants": "tests/mutants/run.py", "coverage": "tests/coverage/run.py"}
 # With sanitizers gcc warns of strings that it takes for too long; warnings are errors in the build without them.
 SANITIZE = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debug", "-Doptimization=1", "-Dwerror=false"]
@@ -218,6 +219,30 @@ def unit(build_dir, args, count, env=(), without=None):
     count.add_run(report, run(*command, env=environment_of(args, env)))
 
 
+class Hours:
+    """What takes an hour, in the background; what it prints is shown at its end."""
+
+    def __init__(self, args):
+        self.report, self.log = ROOT / "build" / "junit-hours.xml", ROOT / "build" / "hours.log"
+        self.report.unlink(missing_ok=True)
+        command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-m", "hour", "-n", "2",
+                   f"--junitxml={self.report}", "tests/component", "tests/cluster"]
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                                            env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
+
+    def finish(self, _args, count):
+        say(f"waiting for what takes an hour: {self.log}")
+        count.add_run(self.report, self.process.wait())
+        print(self.log.read_text(), flush=True)
+
+    def interrupt(self):
+        """It takes its lab down."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGINT)    # as Ctrl-C: its workers too
+            self.process.wait()
+
+
 def ring_lint(args, count):
     pytest("lint", ["tests/lint"], ROOT / "build", args, count)
 
@@ -233,8 +258,11 @@ def ring_component(args, count):
     subprocess.run(["/usr/bin/python3", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests/component"], cwd=ROOT,
                    stdout=subprocess.DEVNULL, check=False, env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
     pytest("component", ["tests/component"], ROOT / "build", args, count, mark, WAITING)
+
+
+def ring_component_alone(args, count):
     # Those that share a GPU's time need a processor when they want one.
-    pytest("component-alone", ["tests/component"], ROOT / "build", args, count, "alone", GPU_AT_A_TIME)
+    pytest("component-alone", ["tests/component"], ROOT / "build", args, count, "alone" if args.k else "alone and not hour", GPU_AT_A_TIME)
 
 
 def ring_driver(args, count):
@@ -251,15 +279,24 @@ def ring_sanitize(args, count):
     pytest("sanitize", ["tests/component"], directory, args, count, mark, SIDE_BY_SIDE, env=env)
 
 
-def ring_cluster(args, count):
-    if run(ROOT / "lab" / "lab", "build") != 0:
+def build_lab(count):
+    built = run(ROOT / "lab" / "lab", "build") == 0
+    if not built:
         count.failed.append("the lab's Kubernetes could not be built")
+    return built
+
+
+def ring_cluster(args, count):
+    if not build_lab(count):
         return
     # Most of a cluster test is waiting for pods; what measures comes afterwards.
     pytest("cluster", ["tests/cluster"], ROOT / "build", args, count, "not alone and not storm", 3, options=["--dist", "loadfile"])
+
+
+def ring_cluster_alone(args, count):
     # Alone, a storm leaves half of two processors idle. In the full form it has to wait less, and runs beside no other.
     pytest("cluster-storms", ["tests/cluster"], ROOT / "build", args, count, "storm", 0 if args.ring == "full" else 2)
-    pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone")
+    pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone" if args.k else "alone and not hour")
 
 
 def ring_gpu(args, count):
@@ -271,6 +308,19 @@ def ring_gpu(args, count):
         count.skipped["no GPU"] += 1
     elif status != 5 or not args.k:
         count.add_run(report, status)
+
+
+class Step(typing.NamedTuple):
+    """A part of a ring."""
+    ring: str
+    run: typing.Callable
+    judges_times: bool = False
+
+
+STEPS = [Step("lint", ring_lint), Step("unit", ring_unit), Step("component", ring_component),
+         Step("component", ring_component_alone, judges_times=True), Step("driver", ring_driver), Step("sanitize", ring_sanitize),
+         Step("cluster", ring_cluster), Step("cluster", ring_cluster_alone, judges_times=True), Step("gpu", ring_gpu, judges_times=True)]
+RINGS = list(dict.fromkeys(step.ring for step in STEPS))
 
 
 def report(counts, args, seconds):
@@ -313,12 +363,11 @@ def main():
 
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:    # started with & by a shell without job control:
         signal.signal(signal.SIGINT, signal.default_int_handler)    # the tests interrupt what they start
-    counts, interrupted = [], False
+    suites, interrupted, hours = {}, False, None
     started = time.monotonic()
 
     def run_suite(name, suite, *arguments):
-        count = Count(name)
-        counts.append(count)
+        count = suites.setdefault(name, Count(name))
         before = time.monotonic()
         say(name)
         try:
@@ -326,17 +375,29 @@ def main():
         except BuildFailed as error:
             count.failed.append(str(error))
         finally:
-            count.seconds = time.monotonic() - before
+            count.seconds += time.monotonic() - before
         return not count.failed
 
+    steps = [step for step in STEPS if args.ring in ("all", "full", step.ring)]
     try:
-        if run_suite("build", lambda count: build(ROOT / "build")):
-            for ring in RINGS if args.ring in ("all", "full") else [args.ring]:
-                run_suite(ring, globals()[f"ring_{ring}"], args)
+        if not run_suite("build", lambda count: build(ROOT / "build")):
+            steps = []
+        if args.ring == "full" and steps and not args.k:
+            steps.sort(key=lambda step: step.judges_times)
+            run_suite("build", build_lab)
+            hours = Hours(args)
+        for step in steps:
+            if hours and step.judges_times:
+                run_suite("hours", hours.finish, args)
+                hours = None
+            run_suite(step.ring, step.run, args)
     except KeyboardInterrupt:
         interrupted = True
-        counts[-1].failed.append("interrupted")
-    status = report(counts, args, time.monotonic() - started)
+        list(suites.values())[-1].failed.append("interrupted")
+    finally:
+        if hours:
+            hours.interrupt()
+    status = report(list(suites.values()), args, time.monotonic() - started)
     sys.exit(130 if interrupted else status)
 
 

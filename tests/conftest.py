@@ -10,6 +10,7 @@
     long(seconds, group=None)   ./check runs one part in twenty of these, another one each day; a storm, the simulation or
             another test covers the same. `seconds` is about what the test takes: all parts take about the same time
     full    only ./check full has what they need, or the time: RATION_FULL=1
+    hour    takes an hour, and runs beside suites that judge no times; as `full`
 
 Tests that draw take the fixture `seed`: another one each day, the same in the second run of ./check, and that of
 RATION_SEED=N where that is set.
@@ -77,7 +78,7 @@ def parts(items, count):
 def is_left_out(item, part_of, part):
     marks = {mark.name for mark in item.iter_markers()}
     sanitized = "RATION_SANITIZE" in os.environ and "RATION_COVERAGE" not in os.environ
-    if "plain" in marks and sanitized or "sanitized" in marks and not sanitized or "full" in marks and "RATION_FULL" not in os.environ:
+    if "plain" in marks and sanitized or "sanitized" in marks and not sanitized or marks & {"full", "hour"} and "RATION_FULL" not in os.environ:
         return True
     return "long" in marks and part_of and part_of[group_of(item, item.get_closest_marker("long"))] != part
 

@@ -51,7 +51,7 @@ def churn(lab):
     made.end()
 
 
-@pytest.mark.full    # an hour
+@pytest.mark.hour
 def test_memory_is_flat_while_pods_come_and_go(churn):
     begin, samples = time.monotonic(), []
     while time.monotonic() < begin + MINUTES * 60:

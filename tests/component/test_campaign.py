@@ -30,6 +30,6 @@ def test_no_container_leaves_its_limit():
     campaign("--containers", "--seed", 1, "--rounds", 1, "--seconds", 1.5)
 
 
-@pytest.mark.full    # an hour
+@pytest.mark.hour
 def test_an_hour_of_rounds():
     campaign("--seed", 1000, "--minutes", 60, timeout=4200)

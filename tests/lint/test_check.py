@@ -197,6 +197,54 @@ def test_an_interrupted_check_lets_its_child_clean_up_and_then_ends(tmp_path, to
     assert process.returncode == 130
 
 
+HOUR = """import pathlib, pytest, time
+@pytest.mark.hour
+def test_of_an_hour():
+    try:
+        pathlib.Path("begun").touch()
+        time.sleep(HOW_LONG)
+    finally:
+        pathlib.Path("ended").touch()
+"""
+
+
+def full_form(check, tmp_path, monkeypatch, judging, how_long):
+    """./check full with a test of an hour, a suite that judges no times, and one that does."""
+    for folder in ("build", "tests/component", "tests/cluster"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tests/component/test_hour.py").write_text(HOUR.replace("HOW_LONG", str(how_long)))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = hour: takes an hour\n")
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "build", lambda *_: None)
+    monkeypatch.setattr(check, "build_lab", lambda *_: None)
+
+    def beside(_args, count):
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        count.passed += 1
+    monkeypatch.setattr(check, "STEPS", [check.Step("unit", judging, judges_times=True), check.Step("lint", beside)])
+    monkeypatch.setattr(sys, "argv", ["check", "full"])
+    with pytest.raises(SystemExit) as end:
+        check.main()
+    return end.value.code
+
+
+def test_what_takes_an_hour_runs_beside_what_judges_no_times(check, tmp_path, monkeypatch, capsys):
+    def judging(_args, count):
+        assert (tmp_path / "ended").exists()
+        count.passed += 1
+    assert full_form(check, tmp_path, monkeypatch, judging, 1) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed, 0 skipped"
+
+
+def test_an_interrupted_check_ends_what_takes_an_hour(check, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(check.Hours, "finish", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    assert full_form(check, tmp_path, monkeypatch, None, 100) == 130
+    assert (tmp_path / "ended").exists() and capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+
+
 def test_help_installs_nothing():
     done = subprocess.run(["bash", "-x", str(ROOT / "check"), "--help"], capture_output=True, text=True, check=True)
     assert "usage: ./check" in done.stdout
