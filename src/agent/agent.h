@@ -79,6 +79,7 @@ struct agent {
 	bool open;		 /* the scheduler may place pods here */
 	struct terms reported;	 /* an Event told that this waits; else what is in force */
 	char refused_value[512]; /* the refusals that were last reported */
+	char unknown_placement[64];
 	char refused_unit[64];
 
 	bool remembered;       /* the state file says what there is now */

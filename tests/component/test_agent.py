@@ -437,6 +437,19 @@ def test_mode_that_is_not_served_is_refused_with_an_event(value):
         wait_for(lambda: "ration.dev/problem" not in annotations(w))
 
 
+def test_placement_that_is_none_means_binpack_and_gets_an_event():
+    with World(labels={"ack.node.gpu.schedule": "share", "ack.node.gpu.placement": "spraed"}) as w:
+        w.up(32)
+        event = wait_for(lambda: w.api.events("GPUPlacementUnknown"))[0]
+        assert "ack.node.gpu.placement=spraed is neither binpack nor spread, and means binpack" in event["message"]
+        assert "kubectl label node n1 ack.node.gpu.placement=spread --overwrite" in event["message"]
+        assert event["involvedObject"]["kind"] == "Node" and event["type"] == "Warning"
+        for value in ("spread", "binpack", None, "pack"):
+            w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.placement": value}}})
+        wait_for(lambda: any("placement=pack is" in e["message"] for e in w.api.events("GPUPlacementUnknown")))
+        assert len(w.api.events("GPUPlacementUnknown")) == 2
+
+
 def test_legacy_label_means_share():
     with World(labels={"gpushare": "true"}) as w:
         w.up(32)
