@@ -96,7 +96,7 @@ def test_the_debian_package_installs_programs_manuals_and_completions(made, tmp_
     assert "Version: 0.1.0\n" in control and re.search(r"^Depends: libc6 .*\blibcurl4 ", control, re.M)
     names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert {"ration", "ration-agent", "ration-scheduler", "ration-run", "kubectl-inspect-cgpu", "ration.1",
-            "ration-agent.8"} <= names
+            "ration-agent.8", "ration.fish", "_ration"} <= names
     ration, = (path for path in tmp_path.rglob("bin/ration"))
     assert subprocess.run([ration, "--version"], capture_output=True, text=True, check=True).stdout == "ration 0.1.0\n"
 

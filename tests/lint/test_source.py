@@ -138,9 +138,14 @@ def test_every_option_is_in_the_man_page_and_the_completion(sources):
     options = {f"--{name}" for name in re.findall(r'\{"([a-z][a-z-]+)", (?:no|required|optional)_argument', text)}
     pages, completions = DESCRIBED[sources]
     assert options
-    for described in ("\n".join((ROOT / f"docs/man/{page}.scd").read_text() for page in pages),
-                      "\n".join((ROOT / f"completions/{name}").read_text() for name in completions)):
-        assert not [o for o in options if not re.search(rf"{o}(?![a-z-])", described)]
+    texts = {"the man page": "\n".join((ROOT / f"docs/man/{page}.scd").read_text() for page in pages),
+             "the completion": "\n".join((ROOT / f"completions/{name}").read_text() for name in completions)}
+    for shell in ("fish", "zsh") if "ration.bash" in completions else ():
+        texts[shell] = "\n".join((ROOT / f"completions/{name.replace('.bash', '.' + shell)}").read_text().replace(" -l ", " --")
+                                 for name in completions)
+    for where, text in texts.items():
+        missing = [o for o in options if not re.search(rf"{o}(?![a-z-])", text)]
+        assert not missing, (where, missing)
 
 
 def test_every_event_of_the_agent_is_in_its_man_page():
