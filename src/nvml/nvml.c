@@ -79,8 +79,9 @@ static int load_symbols(struct nvml *nvml, const char *path, struct error *err)
 			function = dlsym(nvml->library, symbols[i].fallback);
 		if (!function && !symbols[i].optional)
 			return error_set(err, ELIBBAD,
-				"%s: has no %s: not NVIDIA's management library, or older than 450", path,
-				symbols[i].name);
+				"%s: has no %s: not NVIDIA's management library, or of a driver older than "
+				"418.87.01",
+				path, symbols[i].name);
 		memcpy((char *)&nvml->table + symbols[i].offset, &function, sizeof(function));
 	}
 	nvml->table.process_info_size = process_info_size(nvml);

@@ -104,6 +104,9 @@ class Machine(threading.Thread):
                 alive[container["id"]] = container
         used = collections.Counter()
         for container in alive.values():
+            if "ALIYUN_COM_GPU_MEM_CONTAINER" in container["env"] and not visible(container):
+                self.wrong.append(f"{self.describe(container)} has units of no GPU: {container['env']}, {container['devices']}, {container['limits']}")
+                continue
             used.update(self.has(container))
         for uuid, units in used.items():
             self.most[uuid] = max(self.most[uuid], units)
