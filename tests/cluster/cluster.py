@@ -261,8 +261,8 @@ class Cluster:
                 ("nodes", ["get", "nodes", "-o", "wide"]), ("pods", ["get", "pods", "-A", "-o", "wide"]),
                 ("events", ["get", "events", "--sort-by=.lastTimestamp", "-o",
                             "custom-columns=OBJECT:.involvedObject.name,REASON:.reason,MESSAGE:.message"]),
-                ("ration-scheduler", ["logs", "-n", "kube-system", "deployment/ack-co-scheduler", "-c",
-                                      "ration-scheduler", "--tail=40"]),
+                ("ration-schedulers", ["logs", "-n", "kube-system", "-l", "app=ack-co-scheduler", "-c", "ration-scheduler",
+                                       "--tail=60", "--prefix"]),
                 ("agents", ["logs", "-n", "kube-system", "-l", "name=gpushare-device-plugin-ds", "--tail=40",
                             "--prefix"])):
             done = self.run("kubectl", *argv, check=False)

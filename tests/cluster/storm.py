@@ -386,10 +386,11 @@ class Books(threading.Thread):
         """Every ledger believes what the API server says, now."""
         with self.watch.lock:
             used, total = {uuid: mib for uuid, mib in self.watch.used.items() if mib}, self.watch.total
+        wrong = {}
         for pid in processes_of(self.cluster, "ration-scheduler"):
             book = book_of(pid)
             assert book and book["ready"], book
-            wrong = {d["uuid"]: [d["usedGPU"], used.get(d["uuid"], 0), d["pods"]] for n in book["nodes"] for d in n["devs"]
-                     if d["usedGPU"] * (total[d["uuid"]] if n["mode"] == "topology" else n["unitMiB"]) != used.get(d["uuid"], 0)}
-            assert not wrong, f"process {pid}: {wrong}"
+            wrong.update({(pid, n["name"], d["uuid"]): [d["usedGPU"], used.get(d["uuid"], 0), d["pods"]] for n in book["nodes"] for d in n["devs"]
+                          if d["usedGPU"] * (total[d["uuid"]] if n["mode"] == "topology" else n["unitMiB"]) != used.get(d["uuid"], 0)})
+        assert not wrong, (wrong, {name: annotation(node, "ration.dev/held") for name, node in self.cluster.nodes().items()})
         return True
