@@ -82,7 +82,8 @@ class Count:
             kinds = {child.tag: child for child in case}
             name = name_of(case, self.suite)
             if "failure" in kinds or "error" in kinds:
-                self.failed.append(name)
+                if name not in self.failed:    # a test that fails, and then its fixture, are two cases
+                    self.failed.append(name)
             elif "skipped" not in kinds:
                 self.passed += 1
             elif may_be_skipped(reason := reason_of(kinds["skipped"])):

@@ -75,6 +75,13 @@ def test_unit_tests_are_found_by_program_and_by_sentence(check):
     assert check.unit_programs(names, "no_test_is_called_so") == []
 
 
+def test_a_test_that_fails_and_whose_fixture_fails_then_is_one_failure(check, tmp_path):
+    (tmp_path / "junit.xml").write_text('<testsuites><testsuite><testcase classname="m" name="t"><failure/></testcase>'
+                                        '<testcase classname="m" name="t"><error/></testcase></testsuite></testsuites>')
+    count = check.Count()
+    assert count.add_junit(tmp_path / "junit.xml") and count.failed == ["m.py::t"]
+
+
 MIXED = """
 import os, pathlib, pytest
 def test_that_passes(): pass
