@@ -78,7 +78,8 @@ SCHEMA = {
         "ListPodSandboxResponse": [("items", 1, "*PodSandbox")],
         "ContainerFilter": [("id", 1, "string")],
         "ListContainersRequest": [("filter", 1, "ContainerFilter")],
-        "Container": [("id", 1, "string"), ("pod_sandbox_id", 2, "string"), ("state", 6, "int32"), ("labels", 8, "{")],
+        "Container": [("id", 1, "string"), ("pod_sandbox_id", 2, "string"), ("state", 6, "int32"), ("created_at", 7, "int64"),
+                      ("labels", 8, "{")],
         "ListContainersResponse": [("containers", 1, "*Container")],
     },
 }
@@ -207,7 +208,8 @@ class FakeKubelet:
         self.devices = {}       # id -> health, empty while nobody is registered
         self.updates = 0
         self.registrations = []     # (time, RegisterRequest)
-        self.containers = {}        # (uid, container) -> 1 running, 2 exited, as the runtime has them
+        self.containers = {}        # (uid, container) -> 0 created, 1 running, 2 exited, as the runtime has them
+        self.created_at = {}        # (uid, container) -> ns since 1970
         self.sandboxes = set()      # uids whose sandbox is ready
         self.restarted = {}         # id of a container that was started again -> (uid, container)
         self.unnamed = set()        # ids of which the runtime does not answer (yet)
@@ -304,7 +306,7 @@ class FakeKubelet:
             known = [(container_id(*key), key, state) for key, state in self.containers.items()]
             known += [(one, key, 1) for one, key in self.restarted.items()]
             return msg("ListContainersResponse", "runtime.v1", containers=[
-                msg("Container", "runtime.v1", id=one, pod_sandbox_id=f"s-{uid}", state=state,
+                msg("Container", "runtime.v1", id=one, pod_sandbox_id=f"s-{uid}", state=state, created_at=self.created_at.get((uid, name), 0),
                     labels={"io.kubernetes.pod.uid": uid, "io.kubernetes.container.name": name})
                 for one, (uid, name), state in known if asked in ("", one)])
 

@@ -205,6 +205,35 @@ def test_annotation_and_records_that_make_no_sense_are_replaced(world, text):
     wait_for(lambda: not (world.state / "pods" / "torn.json").exists())
 
 
+def test_container_that_a_kubelet_created_before_it_died_holds_nothing(world):
+    """No kubelet starts what another one has created. It removes it a minute later; the pod had another container, which has ended."""
+    pod = run(world, "struck")
+    key = uid_of(pod), "main"
+    world.kubelet.containers[key], world.kubelet.created_at[key] = 0, time.time_ns()
+    world.kubelet.sandboxes.discard(uid_of(pod))
+    delete_by_force(world, pod)
+    assert [p["name"] for p in wait_for(lambda: held(world), timeout=2)["pods"]] == ["struck"]    # this kubelet may start it
+    world.kubelet.restart()
+    wait_for(lambda: held(world)["ended"] == [uid_of(pod)] and not held(world)["pods"], timeout=3)
+    assert not cdi_file(world, pod).exists()
+
+
+def test_container_that_this_kubelet_created_may_be_started_and_holds_its_card(world):
+    world.kubelet.restart()
+    pod = run(world, "slow")
+    key = uid_of(pod), "main"
+    world.kubelet.containers[key], world.kubelet.created_at[key] = 0, time.time_ns()
+    world.kubelet.sandboxes.discard(uid_of(pod))
+    delete_by_force(world, pod)
+    wait_for(lambda: held(world) and held(world)["pods"])
+    looked = len(world.api.requests_for("PATCH", r"/nodes/n1$"))
+    world.kubelet.containers[key] = 1
+    time.sleep(1)
+    assert held(world)["pods"] and held(world)["ended"] == [] and len(world.api.requests_for("PATCH", r"/nodes/n1$")) == looked
+    world.kubelet.end(pod)
+    wait_for(lambda: held(world)["ended"] == [uid_of(pod)])
+
+
 def test_runtime_that_is_away_is_asked_again_and_nothing_is_said_before(world):
     pod = run(world, "stubborn")
     world.kubelet.cri_server.stop(0).wait()

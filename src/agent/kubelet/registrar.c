@@ -19,7 +19,6 @@
 #include "net/grpc-client.h"
 #include "net/loop.h"
 
-#define KUBELET_SOCKET "kubelet.sock"
 #define TIMEOUT_MS 15000 /* the kubelet dials back for up to 10 s before it answers */
 #define FIRST_RETRY_NS (1 * NS_PER_MS)
 #define LAST_RETRY_NS (1 * NS_PER_S)

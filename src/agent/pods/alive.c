@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/cri.pb-c.h"
 #include "agent/kubelet/wire.h"
+#include "base/clock.h"
 #include "base/table.h"
 #include "net/grpc-client.h"
 
@@ -13,18 +15,22 @@
 #define ARENA_MAX ((size_t)64 << 20)
 #define TIMEOUT_MS 5000
 #define SANDBOX_READY 0
+#define CONTAINER_CREATED 0
 #define CONTAINER_EXITED 2
 #define LABEL_POD_UID "io.kubernetes.pod.uid" /* kubelet: pkg/kubelet/types/labels.go at 1.36 */
 
 struct alive {
 	struct grpc_client *client;
 	struct grpc_client_call *call;
+	char *kubelet_socket;
+	int64_t kubelet_since_ns; /* since 1970; 0: no kubelet is there */
 	struct table uids;
 	alive_fn fn;
 	void *userdata;
 };
 
-int alive_new(struct loop *loop, const char *socket, struct alive **ret_alive)
+int alive_new(
+	struct loop *loop, const char *runtime_socket, const char *kubelet_socket, struct alive **ret_alive)
 {
 	struct alive *alive = calloc(1, sizeof(*alive));
 	int r;
@@ -32,7 +38,9 @@ int alive_new(struct loop *loop, const char *socket, struct alive **ret_alive)
 	if (!alive)
 		return -ENOMEM;
 	table_init(&alive->uids);
-	r = grpc_client_new(loop, socket, ANSWER_MAX, &alive->client);
+	alive->kubelet_socket = strdup(kubelet_socket);
+	r = alive->kubelet_socket ? grpc_client_new(loop, runtime_socket, ANSWER_MAX, &alive->client)
+				  : -ENOMEM;
 	if (r < 0)
 		alive_free(alive);
 	else
@@ -46,6 +54,7 @@ void alive_free(struct alive *alive)
 		return;
 	grpc_client_free(alive->client);
 	table_release(&alive->uids);
+	free(alive->kubelet_socket);
 	free(alive);
 }
 
@@ -60,6 +69,20 @@ static void alive_end(struct alive *alive, const char *text)
 	table_release(&uids);
 }
 
+static int64_t made_at_ns(const char *socket)
+{
+	struct stat st;
+
+	return stat(socket, &st) == 0 ? st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec : 0;
+}
+
+static bool may_use_a_gpu(const struct alive *alive, const Runtime__V1__Container *container)
+{
+	if (container->state == CONTAINER_CREATED)
+		return container->created_at >= alive->kubelet_since_ns;
+	return container->state != CONTAINER_EXITED;
+}
+
 static int add_containers(struct alive *alive, struct wire_arena *arena, const struct grpc_reply *reply)
 {
 	const Runtime__V1__ListContainersResponse *list = wire_unpack(
@@ -68,7 +91,7 @@ static int add_containers(struct alive *alive, struct wire_arena *arena, const s
 	for (size_t i = 0; list && i < list->n_containers; i++) {
 		const Runtime__V1__Container *container = list->containers[i];
 
-		if (container->state == CONTAINER_EXITED)
+		if (!may_use_a_gpu(alive, container))
 			continue;
 		for (size_t k = 0; k < container->n_labels; k++)
 			if (strcmp(container->labels[k]->key, LABEL_POD_UID) == 0 &&
@@ -140,6 +163,7 @@ int alive_ask(struct alive *alive, alive_fn fn, void *userdata)
 		on_sandboxes, alive, &alive->call);
 	if (r < 0)
 		return r;
+	alive->kubelet_since_ns = made_at_ns(alive->kubelet_socket);
 	alive->fn = fn;
 	alive->userdata = userdata;
 	return 0;

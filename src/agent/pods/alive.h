@@ -7,11 +7,16 @@ struct loop;
 struct table;
 
 /* uids: keys are the uids of pods with a container that has not exited, or with a sandbox that is ready, in
- * which the next container could be started. NULL: the runtime did not answer, text says why. Valid during
- * the call only. */
+ * which the next container could be started. A container that was created and not started does not count when
+ * the kubelet has restarted since: a kubelet starts only containers that it has created itself
+ * (kuberuntime_container.go startContainer(), 1.36.3), and removes others up to two minutes later.
+ * NULL: the runtime did not answer, text says why. Valid during the call only. */
 typedef void (*alive_fn)(void *userdata, const struct table *uids, const char *text);
 
-int alive_new(struct loop *loop, const char *socket, struct alive **ret_alive);
+/* alive_new() - kubelet_socket is made anew by each kubelet at its start:
+ * "/var/lib/kubelet/device-plugins/kubelet.sock". */
+int alive_new(
+	struct loop *loop, const char *runtime_socket, const char *kubelet_socket, struct alive **ret_alive);
 void alive_free(struct alive *alive); /* cancels; accepts NULL */
 
 /* alive_ask() - fn is called once, never from within. One question at a time: -EBUSY. */

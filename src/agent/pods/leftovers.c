@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/pods/alive.h"
 #include "agent/delivery/delivery.h"
+#include "agent/kubelet/registrar.h"
 #include "agent/pods/records.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -432,16 +434,18 @@ void leftovers_reconcile(struct leftovers *l, struct json_object *node)
 int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers)
 {
 	struct leftovers *l = calloc(1, sizeof(*l));
+	char kubelet_socket[PATH_MAX];
 	int r;
 
 	if (!l)
 		return -ENOMEM;
+	snprintf(kubelet_socket, sizeof(kubelet_socket), "%s/" KUBELET_SOCKET, agent->options.plugin_dir);
 	l->agent = agent;
 	list_init(&l->pods);
 	records_read(agent->options.state_dir, &l->recalled);
 	r = loop_add_timer(agent->loop, on_timer, l, &l->timer);
 	if (r == 0)
-		r = alive_new(agent->loop, agent->options.cri_socket, &l->alive);
+		r = alive_new(agent->loop, agent->options.cri_socket, kubelet_socket, &l->alive);
 	if (r < 0)
 		leftovers_free(l);
 	else
