@@ -152,13 +152,13 @@ void agent_changed(struct agent *agent)
 		topology_update(agent->topology);
 }
 
-/* The scheduler takes any other value for binpack. */
-static void look_at_placement(struct agent *agent, const char *value)
+/* The scheduler takes a value that is neither binpack nor spread for binpack. value may be NULL. */
+static void report_unknown_placement(struct agent *agent, const char *value)
 {
+	enum gpu_policy policy;
 	char text[400];
 
-	if (!gpu_mode_is_served(agent->mode.asked) || !value || strcmp(value, "binpack") == 0 ||
-		strcmp(value, "spread") == 0)
+	if (!gpu_mode_is_served(agent->mode.asked) || !value || gpu_policy_parse(value, &policy) == 0)
 		value = "";
 	if (*value && strncmp(agent->unknown_placement, value, sizeof(agent->unknown_placement) - 1) != 0) {
 		snprintf(text, sizeof(text),
@@ -184,7 +184,7 @@ static void on_node(void *userdata, struct json_object *node)
 	if (agent->mode.refused && strcmp(agent->refused_value, agent->mode.sentence) != 0)
 		agent_report_node(agent, "GPUModeRefused", agent->mode.sentence);
 	memcpy(agent->refused_value, agent->mode.sentence, sizeof(agent->refused_value));
-	look_at_placement(agent, json_member_string(labels, LABEL_PLACEMENT));
+	report_unknown_placement(agent, json_member_string(labels, LABEL_PLACEMENT));
 	snprintf(agent->node_uid, sizeof(agent->node_uid), "%.63s", uid ? uid : "");
 	report_seen(agent->report, node);
 	power_node_seen(agent->power, json_member(meta, "annotations"));

@@ -353,7 +353,8 @@ int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts,
 		return r;
 	facts.unit_mib = UNIT_MIB_DEFAULT;
 	policy = json_member_string(json_member(json_member(node, "metadata"), "labels"), LABEL_PLACEMENT);
-	facts.policy = policy && strcmp(policy, "spread") == 0 ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
+	if (!policy || gpu_policy_parse(policy, &facts.policy) < 0)
+		facts.policy = GPU_POLICY_BINPACK;
 	r = read_annotations(node, &facts, err);
 	if (r == -ENOMEM)
 		return r;

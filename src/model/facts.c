@@ -63,6 +63,17 @@ const char *gpu_policy_text(enum gpu_policy policy)
 	return policy == GPU_POLICY_SPREAD ? "spread" : "binpack";
 }
 
+int gpu_policy_parse(const char *text, enum gpu_policy *ret_policy)
+{
+	if (strcmp(text, "binpack") == 0)
+		*ret_policy = GPU_POLICY_BINPACK;
+	else if (strcmp(text, "spread") == 0)
+		*ret_policy = GPU_POLICY_SPREAD;
+	else
+		return -EINVAL;
+	return 0;
+}
+
 void node_facts_init(struct node_facts *facts)
 {
 	*facts = (struct node_facts){.serving = true};

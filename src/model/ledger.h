@@ -54,6 +54,9 @@ uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t confi
 /* gpu_policy_text() - "binpack" or "spread", a value of ack.node.gpu.placement. */
 const char *gpu_policy_text(enum gpu_policy policy);
 
+/* gpu_policy_parse() - the reverse; -EINVAL for any other text. */
+int gpu_policy_parse(const char *text, enum gpu_policy *ret_policy);
+
 #define GPU_REASON_SIZE 160
 
 /* What the API server says about a node. */

@@ -115,8 +115,9 @@ static void check_placement(struct place *place, struct json_object *labels)
 {
 	const char *value = text_of(labels, LABEL_PLACEMENT);
 
-	if (!json_member(labels, LABEL_PLACEMENT) || strcmp(value, "binpack") == 0 ||
-		strcmp(value, "spread") == 0)
+	enum gpu_policy policy;
+
+	if (!json_member(labels, LABEL_PLACEMENT) || gpu_policy_parse(value, &policy) == 0)
 		return;
 	snprintf(place->mend, sizeof(place->mend),
 		"kubectl label node %s " LABEL_PLACEMENT "=spread --overwrite", place->node);
