@@ -1,9 +1,11 @@
 /* agent.h - the state of the running agent; each part in its own file. One thread, one loop. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "agent/delivery/driver.h"
 #include "agent/node/inventory.h"
@@ -72,14 +74,14 @@ struct agent {
 	struct turn turn;   /* whose turn it is at that kubelet */
 	struct podresources *podresources;
 
-	struct mode mode;	 /* what the labels ask for */
-	enum gpu_mode in_force;	 /* what is advertised to the kubelet; its unit is the inventory's */
-	uint32_t unit_asked;	 /* MiB: what the cluster asks for */
-	int64_t closed_since_ns; /* struct terms_change */
-	bool open;		 /* the scheduler may place pods here */
-	struct terms reported;	 /* an Event told that this waits; else what is in force */
-	char refused_value[512]; /* the refusals that were last reported */
-	char unknown_placement[64];
+	struct mode mode;	    /* what the labels ask for */
+	enum gpu_mode in_force;	    /* what is advertised to the kubelet; its unit is the inventory's */
+	uint32_t unit_asked;	    /* MiB: what the cluster asks for */
+	int64_t closed_since_ns;    /* struct terms_change */
+	bool open;		    /* the scheduler may place pods here */
+	struct terms reported;	    /* an Event told that this waits; else what is in force */
+	char refused_value[512];    /* the refusals that were last reported */
+	char unknown_placement[64]; /* of the node's label, "" if that is known or not there */
 	char refused_unit[64];
 
 	bool remembered;       /* the state file says what there is now */
@@ -125,6 +127,14 @@ bool agent_serves(const struct agent *agent);
 
 /* agent_is_watched() - the kubelet has our devices of every resource that the mode in force has. */
 bool agent_is_watched(const struct agent *agent);
+
+#define KUBELET_SOCKET "kubelet.sock" /* in the plugin directory; each kubelet makes it anew at its start */
+
+/* agent_kubelet_socket() - the path of the kubelet's registration server. */
+static inline void agent_kubelet_socket(const struct agent *agent, char ret_path[PATH_MAX])
+{
+	snprintf(ret_path, PATH_MAX, "%s/" KUBELET_SOCKET, agent->options.plugin_dir);
+}
 
 /* isolation_problem() - why the mode in force, which is isolated, cannot be served; "" if it can, or if it is
  * none. */

@@ -60,7 +60,7 @@ static void registrar_unreached(struct registrar *r, int error)
 {
 	char socket[PATH_MAX];
 
-	snprintf(socket, sizeof(socket), "%s/" KUBELET_SOCKET, r->agent->options.plugin_dir);
+	agent_kubelet_socket(r->agent, socket);
 	registrar_failed(r, socket, strerror(-error));
 }
 
@@ -238,7 +238,7 @@ int registrar_new(
 		return -ENOMEM;
 	*r = (struct registrar){
 		.agent = agent, .registration = registration, .watched_dir = -1, .retry_ns = FIRST_RETRY_NS};
-	snprintf(path, sizeof(path), "%s/%s", agent->options.plugin_dir, KUBELET_SOCKET);
+	agent_kubelet_socket(agent, path);
 	r->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	error = r->inotify_fd < 0 ? -errno : grpc_client_new(agent->loop, path, 65536, &r->client);
 	if (error == 0)

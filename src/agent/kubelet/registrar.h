@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define KUBELET_SOCKET "kubelet.sock" /* in the plugin directory */
-
 struct agent;
 struct registrar;
 

@@ -9,7 +9,7 @@ struct table;
 /* uids: keys are the uids of pods with a container that has not exited, or with a sandbox that is ready, in
  * which the next container could be started. A container that was created and not started does not count when
  * the kubelet has restarted since: a kubelet starts only containers that it has created itself
- * (kuberuntime_container.go startContainer(), 1.36.3), and removes others up to two minutes later.
+ * (kuberuntime_container.go startContainer(), 1.36.3), and may leave others there for minutes.
  * NULL: the runtime did not answer, text says why. Valid during the call only. */
 typedef void (*alive_fn)(void *userdata, const struct table *uids, const char *text);
 

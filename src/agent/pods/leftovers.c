@@ -10,7 +10,6 @@
 #include "agent/agent.h"
 #include "agent/pods/alive.h"
 #include "agent/delivery/delivery.h"
-#include "agent/kubelet/registrar.h"
 #include "agent/pods/records.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -439,7 +438,7 @@ int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers)
 
 	if (!l)
 		return -ENOMEM;
-	snprintf(kubelet_socket, sizeof(kubelet_socket), "%s/" KUBELET_SOCKET, agent->options.plugin_dir);
+	agent_kubelet_socket(agent, kubelet_socket);
 	l->agent = agent;
 	list_init(&l->pods);
 	records_read(agent->options.state_dir, &l->recalled);
