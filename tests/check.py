@@ -4,8 +4,8 @@ Rings: lint (formatting, layering, names), unit (cmocka), component (real binari
 own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component built
 with ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). Without a ring,
 most unit tests and the functional component tests run in `sanitize` only, and one part in twenty of the long tests is run,
-another one each day. `full` runs everything, and the long forms: what takes an hour runs beside the suites that judge no
-times, which come first.
+another one each day. `full` runs everything, and the long forms. It starts with the suites that judge no times, and runs
+the tests that take an hour beside them.
 
 ./check fuzz, ./check mutants, ./check coverage: each has --help.
 """
@@ -164,6 +164,7 @@ def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
     full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
+    # Compiled modules go to build/, not into the sources.
     here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**here, "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache"), "RATION_SEED": seed, **full, **dict(more)}
 
@@ -221,7 +222,7 @@ def unit(build_dir, args, count, env=(), without=None):
 
 
 class Hours:
-    """What takes an hour, in the background; what it prints is shown at its end."""
+    """The tests marked `hour`, which run in the background. Their output is printed when they have ended."""
 
     def __init__(self, args):
         self.report, self.log = ROOT / "build" / "junit-hours.xml", ROOT / "build" / "hours.log"
@@ -233,12 +234,12 @@ class Hours:
                                             env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
 
     def finish(self, _args, count):
-        say(f"waiting for what takes an hour: {self.log}")
+        say(f"waiting for the tests that take an hour; their output so far: {self.log}")
         count.add_run(self.report, self.process.wait())
         print(self.log.read_text(), flush=True)
 
     def interrupt(self):
-        """It takes its lab down."""
+        """Returns when the tests have removed their labs."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGINT)    # as Ctrl-C: its workers too
             self.process.wait()
@@ -255,7 +256,7 @@ def ring_unit(args, count):
 def ring_component(args, count):
     # The others run with sanitizers.
     mark = "not alone" if args.ring == "full" or args.k else "not alone and (waits or plain)"
-    # Many workers begin at once, and each would compile all modules.
+    # Many workers start at once. They find the test modules compiled (PYTHONPYCACHEPREFIX), or each would compile all of them.
     subprocess.run(["/usr/bin/python3", "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "tests/component"], cwd=ROOT,
                    stdout=subprocess.DEVNULL, check=False, env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
     pytest("component", ["tests/component"], ROOT / "build", args, count, mark, WAITING)

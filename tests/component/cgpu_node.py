@@ -63,8 +63,8 @@ def problem(world):
 
 
 def not_ready(world, what):
-    """An Event of the node that has this in it, the node's annotation says the same, and the node is not in service. That may take a
-    second longer: when the problem showed while a report was on its way, the agent's next look at the node makes the next one."""
+    """Waits until an Event and the annotation of the node contain this text and the node is out of service; returns the Event. The agent
+    sends one report at a time, so a problem that appears during a report is reported up to a second later."""
     wait_for(lambda: what in problem(world) and not in_service(world))
     return wait_for(lambda: [e for e in world.api.events("GPUIsolationNotReady") if what in e["message"]])[0]
 
