@@ -13,6 +13,7 @@ from rationlab import binaries    # noqa: E402
 from rationlab.layout import KUBERNETES    # noqa: E402
 
 AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
+IMAGES = {AGENT: "ration-agent", SCHEDULER: "ration-scheduler"}
 API_VERSIONS = ",".join(f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy" for kind in ("Mutating", "Validating"))
 
 
@@ -22,9 +23,15 @@ def helm(*argv):
                           check=False, timeout=60)
 
 
+def named(chart):
+    """The one value that has no default."""
+    return ["--set", f"image.repository=ration/{IMAGES[chart]}"]
+
+
 def template(chart, *argv, version=KUBERNETES):
     served = ["--api-versions", API_VERSIONS] if version == KUBERNETES else []
-    return helm("template", chart, CHARTS / chart, "-n", "kube-system", "--kube-version", version, *served, *argv)
+    return helm("template", chart, CHARTS / chart, "-n", "kube-system", "--kube-version", version, *served, *named(chart),
+                *argv)
 
 
 def rendered(chart, *argv, **kwargs):

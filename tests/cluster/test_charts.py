@@ -4,7 +4,7 @@ import json
 import pytest
 import yaml
 
-from helmcharts import AGENT, CHARTS, SCHEDULER, find, helm, refusal, rendered, template
+from helmcharts import AGENT, CHARTS, SCHEDULER, find, helm, named, refusal, rendered, template
 
 LOW = "1.29.0"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -38,6 +38,17 @@ def leaves(values, path=()):
 
 # ---- refused
 
+@pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
+def test_a_chart_has_no_image_of_somebody_elses(chart):
+    """helm's own words around it are one line."""
+    done = helm("template", chart, CHARTS / chart, "--kube-version", LOW)
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if line] == [
+        "Error: execution error at ({0}/templates/checks.yaml:1:4): image.repository is empty: set it to the name of the image "
+        "in a registry that your nodes reach, e.g. --set image.repository=registry.example.com/IMAGE".format(chart),
+        "Use --debug flag to render out invalid YAML"]
+
+
 @pytest.mark.parametrize("chart, setting, words", [
     (AGENT, "policy=7", "policy: 7 is none: it must be 0 (fair-share), 1 (preemptive), 2 (weight-"),
     (AGENT, "policy=-1", "policy: -1 is none"),
@@ -62,7 +73,7 @@ def leaves(values, path=()):
     (AGENT, "cdiDir=//", 'cdiDir: "//" is none: its folder is mounted into the agent'),
     (AGENT, "kubeletDir=", 'kubeletDir: "" is none'),
     (AGENT, "image.digest=sha256:12", 'image.digest: "sha256:12" is none: it must be sha256: and 64 hexadecimal'),
-    (AGENT, "image.repository=", "image.repository is empty: it must name the image"),
+    (AGENT, "image.repository=", "image.repository is empty: set it to the name of the image in a registry"),
     (AGENT, "podLabels.name=other", "podLabels.name: this label selects the pods"),
     (AGENT, "allowDisable=maybe", "at '/allowDisable': got string, want boolean"),
     (AGENT, "gpuMemoryUnits=1GiB", "additional properties 'gpuMemoryUnits' not allowed"),
@@ -115,13 +126,15 @@ def test_all_wrong_values_are_named_at_once():
 
 
 def test_wrong_values_are_refused_by_lint_and_by_a_chart_that_has_ours_as_a_part(tmp_path):
-    done = helm("lint", CHARTS / AGENT, "--set", "policy=7")
+    done = helm("lint", CHARTS / AGENT, *named(AGENT), "--set", "policy=7")
     assert "policy: 7 is none" in done.stdout + done.stderr    # lint tells, and fails for what the schema says only
     (tmp_path / "Chart.yaml").write_text(yaml.safe_dump({
         "apiVersion": "v2", "name": "whole", "version": "1.0.0",
         "dependencies": [{"name": chart, "version": "*", "repository": f"file://{CHARTS / chart}"}
                          for chart in (AGENT, SCHEDULER)]}))
-    (tmp_path / "values.yaml").write_text(yaml.safe_dump({"global": {"region": "x"}, AGENT: {"policy": 3}}))
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({
+        "global": {"region": "x"}, AGENT: {"policy": 3, "image": {"repository": "r/agent"}},
+        SCHEDULER: {"image": {"repository": "r/scheduler"}}}))
     assert helm("dependency", "build", "--skip-refresh", tmp_path).returncode == 0
     whole = ["template", "x", tmp_path, "-n", "kube-system", "--kube-version", LOW]
     done = helm(*whole)
@@ -133,9 +146,10 @@ def test_wrong_values_are_refused_by_lint_and_by_a_chart_that_has_ours_as_a_part
 
 # ---- taken
 
+@pytest.mark.parametrize("settings", [[], ["--set", "image.repository=r/x"]], ids=["as-it-is", "named"])
 @pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
-def test_lint_finds_nothing_wrong(chart):
-    done = helm("lint", "--strict", CHARTS / chart, "-n", "kube-system")
+def test_lint_finds_nothing_wrong(chart, settings):
+    done = helm("lint", "--strict", CHARTS / chart, "-n", "kube-system", *settings)
     assert done.returncode == 0, done.stdout
 
 
@@ -352,7 +366,8 @@ def test_each_value_changes_what_is_installed(tmp_path, chart):
     def whole(changed):
         path = tmp_path / "values.yaml"
         path.write_text(json.dumps(changed))
-        return rendered(chart, "--values", path)
+        image = changed.get("image", {}).get("repository", "r/x")    # there is no default
+        return rendered(chart, "--values", path, "--set", f"image.repository={image}")
     default = whole({})
     for path, value in leaves(values):
         name = path[-1]

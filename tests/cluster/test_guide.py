@@ -18,14 +18,15 @@ ALWAYS = ("share",)
 LOOK_FOR_S = 60
 # Of kubectl's client library, as of a watch that it begins anew.
 KLOG = re.compile(r"^[IWE]\d{4} \d\d:\d\d:.*\n", re.M)
-VALUES = ROOT / "lab/values/ack-ai-installer.yaml"
+VALUES = {"my-cluster.yaml": "ack-ai-installer.yaml", "my-scheduler.yaml": "ack-co-scheduler.yaml"}
 
 
 @pytest.fixture(name="folder")
 def _folder(tmp_path):
     """What a reader has: the checkout, and the values of his cluster."""
     (tmp_path / "deploy").symlink_to(ROOT / "deploy")
-    (tmp_path / "my-cluster.yaml").write_text(VALUES.read_text())
+    for name, values in VALUES.items():
+        (tmp_path / name).write_text((ROOT / "lab/values" / values).read_text())
     return tmp_path
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import helmcharts
 from api import Api, check
 from cluster import ROOT
 from crowdnodes import NODES
@@ -74,7 +75,8 @@ def test_policies_are_understood_by_the_api_server(lab):
 
 
 def rendered(cluster, chart, *arguments):
-    return cluster.run("helm", "template", chart, ROOT / "deploy/charts" / chart, "-n", "kube-system", *arguments).stdout
+    return cluster.run("helm", "template", chart, ROOT / "deploy/charts" / chart, "-n", "kube-system",
+                       *helmcharts.named(chart), *arguments).stdout
 
 
 def policies_in(manifest):

@@ -241,7 +241,8 @@ MUTATING = {helmcharts.AGENT: "ration-unit-stamp", helmcharts.SCHEDULER: "ration
 
 def render(chart, *served, version, values=()):
     done = helmcharts.helm("template", "x", chart, "-n", "kube-system", "--kube-version", version,
-                           *(word for one in served for word in ("--api-versions", SERVED.format(*one))), *values)
+                           *(word for one in served for word in ("--api-versions", SERVED.format(*one))),
+                           "--set", "image.repository=ration/x", *values)
     assert done.returncode == 0, done.stderr
     return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
 

@@ -10,6 +10,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RATION = pathlib.Path(os.environ.get("RATION_BUILD", "build")).resolve() / "src/cli/ration"
 CHART = ROOT / "deploy/charts/ack-co-scheduler/templates"
+IMAGE = "registry.example.com/ration-scheduler:0.1.0"
 CONFIG = "/etc/kubernetes/ration/scheduler.yaml"
 
 
@@ -46,7 +47,7 @@ def test_the_configuration_has_both_profiles_and_the_extender_of_the_chart():
 
 
 def test_the_script_for_kubeadm_writes_that_configuration_and_two_patches():
-    script = doctor("--scheduler-config", "--kubeadm")
+    script = doctor("--scheduler-config", "--kubeadm", "--image", IMAGE)
     assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
     written = files(script)
     assert written[CONFIG] == doctor("--scheduler-config")
@@ -56,7 +57,7 @@ def test_the_script_for_kubeadm_writes_that_configuration_and_two_patches():
     scheduler, extender = second["spec"]["containers"]
     assert scheduler["name"] == "kube-scheduler"
     assert {mount["mountPath"] for mount in scheduler["volumeMounts"]} == {"/etc/kubernetes/ration"}
-    assert extender["image"].startswith("ration/ration-scheduler:")
+    assert extender["image"] == IMAGE
     assert "--scheduler-lease=kube-system/kube-scheduler" in extender["args"]
     # The pod is on the node's network: nothing of it may be reached from elsewhere.
     assert "--probes=127.0.0.1:39998" in extender["args"]
@@ -65,6 +66,10 @@ def test_the_script_for_kubeadm_writes_that_configuration_and_two_patches():
     options = subprocess.run([RATION.parents[1] / "scheduler/ration-scheduler", "--help"], capture_output=True,
                              text=True, check=True).stdout
     assert all(arg.split("=")[0] in options for arg in extender["args"])
+
+
+def test_without_an_image_there_is_no_script():
+    assert "--kubeadm needs --image" in doctor("--scheduler-config", "--kubeadm", status=2)
 
 
 def test_the_image_can_be_of_another_registry():
@@ -79,14 +84,14 @@ def test_what_can_be_no_image_is_refused(image):
 
 
 def test_options_of_the_scheduler_go_on_to_it():
-    script = doctor("--scheduler-config", "--kubeadm", "--arg=--job-mixing=allow", "--arg=--best-nodes=0")
+    script = doctor("--scheduler-config", "--kubeadm", "--image", IMAGE, "--arg=--job-mixing=allow", "--arg=--best-nodes=0")
     patch = yaml.safe_load(files(script)["/etc/kubernetes/patches/kube-scheduler1+strategic.yaml"])
     assert patch["spec"]["containers"][1]["args"][-2:] == ["--job-mixing=allow", "--best-nodes=0"]
 
 
 @pytest.mark.parametrize("arg", ["", "x", "--x y", "--x\nEND", "--x=$(reboot)", '--x"', "--x'"])
 def test_what_can_be_no_option_is_refused(arg):
-    assert "not an option of ration-scheduler" in doctor("--scheduler-config", "--kubeadm", "--arg", arg, status=2)
+    assert "not an option of ration-scheduler" in doctor("--scheduler-config", "--kubeadm", "--image", IMAGE, "--arg", arg, status=2)
 
 
 @pytest.mark.parametrize("args", [["--kubeadm"], ["--scheduler-config", "--image", "x"], ["--arg", "--x"]])

@@ -13,7 +13,9 @@
 #include "kube/json.h"
 #include "kube/names.h"
 
-#define INSTALL "helm upgrade --install ack-co-scheduler deploy/charts/ack-co-scheduler -n " NAMESPACE_SYSTEM
+#define INSTALL                                                                                              \
+	"helm upgrade --install ack-co-scheduler deploy/charts/ack-co-scheduler -n " NAMESPACE_SYSTEM        \
+	" --set image.repository=REGISTRY/ration-scheduler"
 #define DESCRIBE "kubectl -n " NAMESPACE_SYSTEM " describe pods -l app=" SCHEDULER_NAME
 
 static const char *lease_name(const char *identity)

@@ -19,8 +19,6 @@
 
 #define OUTPUT_MAX (16u << 20)
 
-#define IMAGE_DEFAULT "ration/ration-scheduler:" RATION_VERSION
-
 struct options {
 	struct kubectl kubectl;
 	bool json, node, scheduler_config, kubeadm;
@@ -53,7 +51,7 @@ static const struct option own_options[] = {
 static const char usage[] =
 	"Usage: ration doctor [-o json] [FLAG...]\n"
 	"       ration doctor --node [--root DIR] [--driver-root DIR] [-o json]\n"
-	"       ration doctor --scheduler-config [--kubeadm [--image IMAGE] [--arg ARG]...]\n"
+	"       ration doctor --scheduler-config [--kubeadm --image IMAGE [--arg ARG]...]\n"
 	"\n"
 	"Hold a cluster, or the node it runs on, against what shared GPUs need, and tell for each fault the "
 	"command that mends it.\n"
@@ -68,7 +66,7 @@ static const char usage[] =
 	"kube-scheduler\n"
 	"                     has the ledger, so that pods need no schedulerName\n"
 	"      --kubeadm      as a script that sets up a control plane node which kubeadm made\n"
-	"      --image IMAGE  of ration-scheduler in it (default: " IMAGE_DEFAULT ")\n"
+	"      --image IMAGE  of ration-scheduler in it, in a registry that the node reaches\n"
 	"      --arg ARG      one more option of ration-scheduler, e.g. --arg=--job-mixing=allow\n"
 	"  -h, --help         this text\n"
 	"\n"
@@ -170,12 +168,8 @@ static int examine(const struct options *options, struct strbuf *out, int *ret_s
 
 static int print_scheduler_config(const struct options *options, struct strbuf *out, struct error *err)
 {
-	struct scheduler_container container = options->container;
-
-	if (!container.image)
-		container.image = IMAGE_DEFAULT;
 	if (options->kubeadm)
-		return scheduler_config_kubeadm(&container, out, err);
+		return scheduler_config_kubeadm(&options->container, out, err);
 	return scheduler_config(out);
 }
 

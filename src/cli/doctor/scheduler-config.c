@@ -58,7 +58,8 @@ static const char before_config[] =
 	"Run it\n"
 	"# as root on each of them, after\n"
 	"#   helm upgrade --install ack-co-scheduler deploy/charts/ack-co-scheduler -n " NAMESPACE_SYSTEM
-	" --set defaultScheduler=true\n"
+	" \\\n"
+	"#     --set image.repository=REGISTRY/ration-scheduler,defaultScheduler=true\n"
 	"# Later upgrades keep it with: kubeadm upgrade apply|node --patches " PATCHES "\n"
 	"set -eu\n"
 	"mkdir -p " FOLDER " " PATCHES "\n"
@@ -136,6 +137,11 @@ static bool is_plain(const char *text, const char *more)
 int scheduler_config_kubeadm(
 	const struct scheduler_container *container, struct strbuf *out, struct error *err)
 {
+	if (!container->image)
+		return error_set(err, EINVAL,
+			"--kubeadm needs --image: ration-scheduler's image in a registry that the control "
+			"plane nodes reach, e.g. "
+			"--image=registry.example.com/ration-scheduler:" RATION_VERSION);
 	if (!is_plain(container->image, "@") || *container->image == '-')
 		return error_set(err, EINVAL, "--image is not the name of an image");
 	strbuf_adds(out, before_config);

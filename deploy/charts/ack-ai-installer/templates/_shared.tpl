@@ -11,7 +11,7 @@
 {{- $wrong = append $wrong (printf "%s.digest: %q is none: it must be sha256: and 64 hexadecimal digits" .name .image.digest) }}
 {{- end }}
 {{- if not .image.repository }}
-{{- $wrong = append $wrong (printf "%s.repository is empty: it must name the image, e.g. registry.example.com/ration/ration-agent" .name) }}
+{{- $wrong = append $wrong (printf "%s.repository is empty: set it to the name of the image in a registry that your nodes reach, e.g. --set %s.repository=registry.example.com/IMAGE" .name .name) }}
 {{- end }}
 {{- toJson $wrong }}
 {{- end }}
