@@ -39,7 +39,7 @@ def _entry(path, kind, mode, size=0, target=""):
     return info
 
 
-def _write_layer(content, out):
+def write_layer(content, out):
     with tarfile.open(fileobj=out, mode="w") as tar:
         parents = set()
         for path in [*content.files, *content.links, *content.texts, *content.data, *content.folders]:
@@ -65,7 +65,7 @@ def write(path, names, content, config):
     """Writes the image to `path`, whole or not at all. `config` holds Entrypoint, Cmd, Env, WorkingDir."""
     layer = path.with_name(path.name + ".layer")
     with open(layer, "wb") as out:
-        _write_layer(content, out)
+        write_layer(content, out)
     digest = hashlib.sha256(layer.read_bytes()).hexdigest()
     image = json.dumps({
         "architecture": "amd64" if os.uname().machine == "x86_64" else "arm64", "os": "linux", "config": config,

@@ -18,6 +18,7 @@ from . import binaries, rootfs
 from .errors import LabError
 from .paths import IMAGE_RECIPES
 
+_MERGED = re.compile(r"^/(bin|sbin|lib|lib64)/")
 _KNOWN = {"about", "names", "busybox", "programs", "python", "files", "links", "layout", "env", "entrypoint", "cmd",
           "workdir", "for"}
 # They come from the node, by what a container is granted; never from this machine.
@@ -40,6 +41,7 @@ class Sources:
     product: dict           # program name -> path; empty when the product is not wanted
     version: str
     kubernetes: str
+    root: str = ""          # the tree of another architecture, in which the programs' libraries are; this machine's if empty
 
 
 @dataclass
@@ -74,7 +76,10 @@ class Recipe:
         for target, source in self.fields.get("programs", {}).items():
             path = self._source(source, sources)
             content.files[target] = path
-            _add_libraries(content, layout, path)
+            _add_libraries(content, layout, path, sources.root)
+        if sources.root:
+            content.files = {_MERGED.sub(r"/usr/\1/", target.removeprefix(sources.root)): source
+                             for target, source in content.files.items()}
         if self.fields.get("python"):
             _add_python(content, layout)
         if "busybox" in self.fields:
@@ -109,8 +114,10 @@ def load(folder=IMAGE_RECIPES):
     return found
 
 
-def _libraries(path):
+def _libraries(path, root):
     """Shared libraries of a program, the dynamic linker included; none for a static one."""
+    if root:
+        return _libraries_below(path, root)
     done = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         if "not a dynamic executable" in done.stdout + done.stderr or "statically linked" in done.stdout:
@@ -122,8 +129,26 @@ def _libraries(path):
     return [found for found in re.findall(r"(/\S+) \(0x", done.stdout) if not Path(found).name.startswith(_DRIVER)]
 
 
-def _add_libraries(content, layout, path):
-    for library in _libraries(path):
+def _libraries_below(path, root):
+    """The same by the programs' own words, where this machine's linker cannot run them."""
+    found, waiting = [], [path]
+    while waiting:
+        said = subprocess.run(["readelf", "--wide", "--dynamic", "--program-headers", waiting.pop()], capture_output=True,
+                              text=True, check=True).stdout
+        for name in re.findall(r"program interpreter: (\S+)\]|\(NEEDED\).*\[(\S+)\]", said):
+            name = os.path.basename(name[0] or name[1])
+            if name.startswith(_DRIVER) or any(os.path.basename(library) == name for library in found):
+                continue
+            places = [place for folder in ("usr/lib/*", "lib/*", "lib") for place in Path(root).glob(f"{folder}/{name}")]
+            if not places:
+                raise LabError(f"{path} needs {name}, which {root} does not have")
+            found.append(str(places[0]))
+            waiting.append(str(places[0]))
+    return sorted(found)
+
+
+def _add_libraries(content, layout, path, root=""):
+    for library in _libraries(path, root):
         layout.add_library(content, library, os.path.realpath(library))
         if os.path.basename(library) == "libc.so.6":
             # No distribution parts the C library from these; whatever loads a driver of a GPU needs them.

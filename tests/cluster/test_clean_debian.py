@@ -58,7 +58,7 @@ def built(debian, context):
 def packaged(tmp_path_factory):
     """What deploy/package makes of the commit."""
     out = tmp_path_factory.mktemp("release")
-    run(ROOT / "deploy/package", "--output", out, "--only", "images", "--only", "deb")
+    run(ROOT / "deploy/package", "--output", out, "--only", "images", "--only", "deb", "--platform", "linux/amd64")
     return out
 
 
@@ -106,9 +106,12 @@ def test_the_images_run_as_whom_the_charts_let_run(debian, built):
 
 def test_the_containerfile_makes_the_shim_that_the_recipes_have(debian, built, packaged, tmp_path):
     """The same files in the same place with the same symbols, and the scheduler's image has none."""
-    with tarfile.open(packaged / f"{AGENT}-{NOW}.tar") as image:
-        manifest = json.load(image.extractfile("manifest.json"))[0]
-        with tarfile.open(fileobj=image.extractfile(manifest["Layers"][0])) as layer:
+    with tarfile.open(packaged / f"{AGENT}-{NOW}.oci.tar") as image:
+        def blob(descriptor):
+            return image.extractfile(f"blobs/{descriptor['digest'].replace(':', '/')}")
+        index, = json.load(image.extractfile("index.json"))["manifests"]
+        manifest, = json.load(blob(index))["manifests"]
+        with tarfile.open(fileobj=blob(json.load(blob(manifest))["layers"][0])) as layer:
             layer.extractall(tmp_path, [m for m in layer if m.name.startswith(f"{SHIM}/") and m.isfile()])
     ours, theirs = debian.tree(built[AGENT]) / SHIM, tmp_path / SHIM
     assert {p.name for p in ours.iterdir()} == {p.name for p in theirs.iterdir()} == SHIMS
