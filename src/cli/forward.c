@@ -108,6 +108,9 @@ static int answer_read(int fd, const char *path, struct strbuf *answer)
 	if (request.failed)
 		return request.failed;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+#ifdef SO_NOSIGPIPE /* macOS has this in the place of MSG_NOSIGNAL */
+	setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &(int){1}, sizeof(int));
+#endif
 	if (send(fd, request.data, request.len, MSG_NOSIGNAL) != (ssize_t)request.len)
 		return -EPIPE;
 	for (;;) {

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#ifdef __linux__
 #include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,7 +158,9 @@ static void child_exec(char **argv, int in, int out, int complaints, int failure
 	/* It is ended by a signal; `ration top` waits for those itself. */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+#ifdef __linux__ /* elsewhere a killed `ration top` leaves its kubectl until that one writes */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+#endif
 	if (getppid() == parent && (in < 0 || dup2(in, STDIN_FILENO) >= 0) && dup2(out, STDOUT_FILENO) >= 0 &&
 		dup2(complaints, STDERR_FILENO) >= 0)
 		execvp(argv[0], argv);
@@ -419,7 +423,7 @@ int kubectl_send(const struct kubectl *kubectl, const char *const *args, const c
 	if (len > KUBECTL_INPUT_MAX)
 		return error_set(err, EMSGSIZE, "%zu bytes are more than kubectl is given", len);
 	if (pipe2(in, O_CLOEXEC) < 0)
-		return error_set(err, errno, "no pipe to %s: %m", kubectl->program);
+		return error_set(err, errno, "no pipe to %s: %s", kubectl->program, strerror(errno));
 	reads = in[0];
 	/* A pipe has room for 64 KiB (pipe(7)), of which all is there before anybody reads; less for a user
 	 * of very many: then we must not wait for a reader who is not yet. */

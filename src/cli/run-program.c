@@ -1,5 +1,30 @@
 #include "cli/run-program.h"
 
+#ifndef __linux__
+
+#include <errno.h>
+
+#include "base/error.h"
+
+static int needs_linux(const char *command, struct error *err)
+{
+	return error_set(err, ENOSYS,
+		"`ration %s` needs Linux: on this machine ration has only the commands that ask a cluster",
+		command);
+}
+
+int run_program_exec(char *const *argv, struct error *err)
+{
+	return needs_linux(argv[1], err);
+}
+
+int run_program_output(const char *command, struct strbuf *out, struct error *err)
+{
+	return needs_linux(command, err);
+}
+
+#else
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -82,3 +107,5 @@ int run_program_output(const char *command, struct strbuf *out, struct error *er
 		       ? 0
 		       : error_set(err, EIO, "ration-run cannot tell which programs run");
 }
+
+#endif

@@ -1,13 +1,12 @@
 #include "cli/top-screen.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
+#include <sys/select.h>
 #include <termios.h>
 
 #include "base/cleanup.h"
@@ -16,11 +15,39 @@
 
 #define FRAME_MAX (1u << 20)
 
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT};
+
 struct top_screen {
 	struct termios before;
-	sigset_t signals, blocked_before;
-	int signals_fd;
+	sigset_t blocked_before;
+	struct sigaction actions_before[ARRAY_SIZE(signals)];
 };
+
+/* The signals are blocked except while top_screen_wait() waits: none is lost between two looks at these. */
+static volatile sig_atomic_t has_ended, has_continued;
+
+static void note_signal(int number)
+{
+	if (number == SIGCONT)
+		has_continued = 1;
+	else if (number != SIGWINCH)
+		has_ended = 1;
+}
+
+static void catch_signals(struct top_screen *screen)
+{
+	struct sigaction action = {.sa_handler = note_signal};
+	sigset_t blocked;
+
+	sigemptyset(&action.sa_mask);
+	sigemptyset(&blocked);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&blocked, signals[i]);
+	has_ended = has_continued = 0;
+	sigprocmask(SIG_BLOCK, &blocked, &screen->blocked_before);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &action, &screen->actions_before[i]);
+}
 
 /* Again after a stop: the shell has had the terminal meanwhile. */
 static void take_terminal(const struct top_screen *screen)
@@ -39,25 +66,11 @@ int top_screen_open(struct top_screen **ret_screen)
 
 	if (!screen)
 		return -ENOMEM;
-	screen->signals_fd = -1;
 	if (tcgetattr(STDIN_FILENO, &screen->before) < 0) {
 		free(screen);
 		return -errno;
 	}
-	sigemptyset(&screen->signals);
-	sigaddset(&screen->signals, SIGINT);
-	sigaddset(&screen->signals, SIGTERM);
-	sigaddset(&screen->signals, SIGHUP);
-	sigaddset(&screen->signals, SIGWINCH);
-	sigaddset(&screen->signals, SIGCONT);
-	sigprocmask(SIG_BLOCK, &screen->signals, &screen->blocked_before);
-	screen->signals_fd = signalfd(-1, &screen->signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (screen->signals_fd < 0) {
-		int r = -errno;
-
-		top_screen_close(screen);
-		return r;
-	}
+	catch_signals(screen);
 	take_terminal(screen);
 	/* The other screen, without a cursor: what was there before is there afterwards. */
 	fputs("\x1b[?1049h\x1b[?25l", stdout);
@@ -70,12 +83,11 @@ void top_screen_close(struct top_screen *screen)
 {
 	if (!screen)
 		return;
-	if (screen->signals_fd >= 0) {
-		fputs("\x1b[?25h\x1b[?1049l", stdout);
-		fflush(stdout);
-		close_ptr(&screen->signals_fd);
-	}
+	fputs("\x1b[?25h\x1b[?1049l", stdout);
+	fflush(stdout);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &screen->before);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &screen->actions_before[i], NULL);
 	sigprocmask(SIG_SETMASK, &screen->blocked_before, NULL);
 	free(screen);
 }
@@ -104,19 +116,6 @@ void top_screen_show(const struct top_screen *screen, const char *text)
 	fflush(stdout);
 }
 
-static bool ends(struct top_screen *screen)
-{
-	struct signalfd_siginfo info;
-
-	while (read(screen->signals_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo == SIGCONT)
-			take_terminal(screen);
-		else if (info.ssi_signo != SIGWINCH)
-			return true;
-	}
-	return false;
-}
-
 /* True for "q", and where the terminal is gone. */
 static bool quits(void)
 {
@@ -130,15 +129,19 @@ static bool quits(void)
 bool top_screen_wait(struct top_screen *screen, int ms)
 {
 	int64_t until = monotonic_ns() + ms * NS_PER_MS, left;
-	struct pollfd fds[] = {
-		{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = screen->signals_fd, .events = POLLIN}};
 
 	while ((left = until - monotonic_ns()) > 0) {
-		int n = poll(fds, 2, (int)(left / NS_PER_MS) + 1);
+		struct timespec patience = {.tv_sec = left / NS_PER_S, .tv_nsec = left % NS_PER_S};
+		fd_set keys;
+		int n;
 
-		if (n < 0 && errno != EINTR)
-			return true;
-		if (n > 0 && ((fds[1].revents && ends(screen)) || (fds[0].revents && quits())))
+		FD_ZERO(&keys);
+		FD_SET(STDIN_FILENO, &keys);
+		n = pselect(STDIN_FILENO + 1, &keys, NULL, NULL, &patience, &screen->blocked_before);
+		if (has_continued)
+			take_terminal(screen);
+		has_continued = 0;
+		if (has_ended || (n < 0 && errno != EINTR) || (n > 0 && quits()))
 			return true;
 	}
 	return false;

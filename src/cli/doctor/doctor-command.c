@@ -154,6 +154,10 @@ static int examine(const struct options *options, struct strbuf *out, int *ret_s
 	int r = 0;
 
 	report_init(&report);
+#ifndef __linux__
+	if (options->node)
+		return error_set(err, ENOSYS, "`ration doctor --node` needs Linux: run it on the node");
+#endif
 	if (options->node)
 		machine_examine(options->root ? options->root : "/",
 			options->driver_root ? options->driver_root : "/", &report);
