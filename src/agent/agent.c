@@ -17,6 +17,7 @@
 #include "agent/node/health.h"
 #include "agent/node/lease.h"
 #include "agent/node/leave.h"
+#include "agent/node/mig.h"
 #include "agent/pods/leftovers.h"
 #include "agent/looks/looks.h"
 #include "agent/delivery/orphans.h"
@@ -125,6 +126,7 @@ void agent_changed(struct agent *agent)
 	if (knows_the_cluster(agent)) {
 		settle_terms(agent);
 		isolation_look(agent);
+		mig_report(agent);
 		agent->settled = true;
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}

@@ -36,6 +36,9 @@
 #define ANNOTATION_NODE_UNIT_PENDING "ration.dev/unit-pending"
 /* Why the node offers nothing, or nothing new, in words; absent while all is well */
 #define ANNOTATION_NODE_PROBLEM "ration.dev/problem"
+/* JSON: GPUs that MIG divides, which the node does not share:
+ * [{"index":1,"uuid":"GPU-.."}]; absent without any */
+#define ANNOTATION_NODE_MIG "ration.dev/mig"
 /* JSON: what containers still hold whose pod is gone from the API server (force delete) */
 #define ANNOTATION_NODE_HELD "ration.dev/held"
 /* Set by people: the policy of computing power on this node, "0" to "5", instead of the cluster's */

@@ -450,6 +450,44 @@ def test_placement_that_is_none_means_binpack_and_gets_an_event():
         assert len(w.api.events("GPUPlacementUnknown")) == 2
 
 
+def test_a_gpu_that_mig_divides_is_left_out_and_said_so_where_people_look():
+    with World() as w:
+        gpus = w.driver / "gpus.json"
+        gpus.write_text(gpus.read_text().replace('"mig":"unsupported"', '"mig":"enabled"', 1))
+        w.sim("up")
+        w.up(16)    # of the other GPU
+        uuid = wait_for(lambda: json.loads(annotations(w).get("ration.dev/mig", "[]")))
+        assert [gpu["index"] for gpu in uuid] == [0] and [card["index"] for card in w.cards()] == [1]
+        event = wait_for(lambda: w.api.events("GPUDividedByMIG"))[0]
+        assert f"GPU 0 ({uuid[0]['uuid']}) of node n1 is divided by MIG, and is not shared" in event["message"]
+        assert "nvidia-smi -i 0 -mig 0" in event["message"] and "NVIDIA's device plugin" in event["message"]
+        assert event["involvedObject"]["kind"] == "Node" and event["type"] == "Warning"
+        # It is said once: neither a change of the node nor another label brings a second Event.
+        w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "default"}}})
+        wait_for(lambda: "ration.dev/mig" not in annotations(w))
+        w.api.patch("nodes", NODE, {"metadata": {"labels": {"ack.node.gpu.schedule": "share"}}})
+        wait_for(lambda: "ration.dev/mig" in annotations(w))
+        assert len(w.api.events("GPUDividedByMIG")) == 1
+        gpus.write_text(gpus.read_text().replace('"mig":"enabled"', '"mig":"disabled"', 1))
+        w.stop_agent(patient=True)
+        w.sim("up")
+        w.start_agent()
+        w.kubelet.wait_devices(32)
+        wait_for(lambda: "ration.dev/mig" not in annotations(w))
+
+
+def test_a_node_that_shares_nothing_says_nothing_of_mig():
+    with World(labels={}) as w:
+        gpus = w.driver / "gpus.json"
+        gpus.write_text(gpus.read_text().replace('"mig":"unsupported"', '"mig":"enabled"', 1))
+        w.sim("up")
+        w.kubelet.start()
+        w.start_agent()
+        wait_for(lambda: "driver " in w.logged() and w.api.watches("nodes", "pods") >= 2)
+        w.has_read_node()
+        assert "ration.dev/mig" not in annotations(w) and not w.api.events("GPUDividedByMIG")
+
+
 def test_legacy_label_means_share():
     with World(labels={"gpushare": "true"}) as w:
         w.up(32)

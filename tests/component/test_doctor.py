@@ -21,7 +21,7 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 VALIDATING = ["ration-placement-keys", "ration-gpu-requests", "ration-gpu-volumes", "ration-gpu-privileges",
               "ration-agent-own-node"]
 CHECKS = ["kubernetes", "permissions", "policies", "scheduler", "ledger", "versions", "labels", "agents", "runtime",
-          "capacity", "cards", "fault-lists", "foreign-plugins", "requests", "unplaced", "scheduler-name"]
+          "capacity", "cards", "mig", "fault-lists", "foreign-plugins", "requests", "unplaced", "scheduler-name"]
 CARD = "GPU-11111111-0000-0000-0000-00000000000"
 
 
@@ -146,7 +146,7 @@ def test_a_healthy_cluster_has_no_findings(doctor):
     assert list(states) == CHECKS
     assert status == 0
     done = doctor(healthy())
-    assert (done.returncode, done.stdout) == (0, "16 checks: 0 findings in 0 of them, 0 could not be made\n")
+    assert (done.returncode, done.stdout) == (0, "17 checks: 0 findings in 0 of them, 0 could not be made\n")
 
 
 def the_node(cluster, name="n1"):
@@ -351,6 +351,8 @@ FAULTS = [
      "unhealthy-gpu-n1", "kubectl -n kube-system edit configmap unhealthy-gpu-n1"),
     ("declared-by-a-joker", because("declared faulty by ConfigMap kube-system/$(reboot)"), "cards", "warning", N1, "ConfigMap",
      "kubectl get events"),
+    ("mig", annotations(mig='[{"index":1,"uuid":"GPU-mig-1"}]'), "mig", "warning", N1,
+     "GPU 1 (GPU-mig-1) is divided by MIG, and is not shared", "nvidia-smi -i 1 -mig 0  # on the node"),
     ("torn-list", listed("n1-device-status", devices="- deviceId: ["), "fault-lists", "error",
      "configmap kube-system/n1-device-status", "cannot be understood", "edit configmap n1-device-status"),
     ("torn-gpus", listed("unhealthy-gpu-n1", gpus="0;1"), "fault-lists", "error",
@@ -396,7 +398,7 @@ def test_what_may_not_be_read_is_unknown_and_never_well(doctor):
     text = doctor(cluster).stdout
     assert 'unknown  ledger: could not look: /apis/coordination.k8s.io/v1/namespaces/kube-system/leases: Error from ' \
         'server (Forbidden): User "jane"' in text
-    assert text.endswith("16 checks: 0 findings in 0 of them, 4 could not be made\n")
+    assert text.endswith("17 checks: 0 findings in 0 of them, 4 could not be made\n")
 
 
 def test_a_finding_outweighs_what_could_not_be_looked_at(doctor):

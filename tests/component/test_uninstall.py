@@ -50,7 +50,7 @@ def node_with_everything(api, name):
     ours = {"ration.dev/gpus": "[]", "ration.dev/unit": "1024", "ration.dev/mode": "share",
             "ration.dev/serving": "false", "ration.dev/mode-pending": "cgpu", "ration.dev/unit-pending": "128",
             "ration.dev/problem": "p",
-            "ration.dev/held": "{}"}
+            "ration.dev/held": "{}", "ration.dev/mig": "[]"}
     api.create_node(name, annotations={**ours, "ration.dev/policy": "3", "example.com/theirs": "x"},
                     labels={"ack.node.gpu.schedule": "share", "aliyun.accelerator/nvidia_name": "A10",
                             "aliyun.accelerator/nvidia_mem": "1", "aliyun.accelerator/nvidia_count": "1"})

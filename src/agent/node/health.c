@@ -93,12 +93,6 @@ static bool card_is_ours(const struct nvml_card *card)
 		log_warning("GPU %u has no usable UUID: it is left out", card->index);
 		return false;
 	}
-	if (card->mig_enabled) {
-		log_warning("GPU %u (%s) is divided by MIG: it is left out; nvidia-smi -i %u -mig 0 gives it "
-			    "back",
-			card->index, card->uuid, card->index);
-		return false;
-	}
 	if (!card->memory_mib) {
 		log_warning("GPU %u (%s) has no memory of its own: it is left out", card->index, card->uuid);
 		return false;
@@ -114,14 +108,20 @@ static bool card_is_ours(const struct nvml_card *card)
 static bool health_fill(const struct nvml_inventory *found, struct inventory *inventory)
 {
 	struct card cards[NODE_GPUS_MAX];
-	size_t n = 0;
+	struct mig_gpu mig[NODE_GPUS_MAX] = {{0}};
+	size_t n = 0, n_mig = 0;
+	bool mig_changed;
 
 	memset(cards, 0, sizeof(cards));
 	for (size_t i = 0; i < found->count && n < NODE_GPUS_MAX; i++) {
 		const struct nvml_card *from = &found->cards[i];
 		struct card *card = &cards[n];
 
-		if (!card_is_ours(from))
+		if (from->mig_enabled && n_mig < NODE_GPUS_MAX && card_name_is_valid(from->uuid)) {
+			mig[n_mig].index = from->index;
+			snprintf(mig[n_mig++].uuid, sizeof(mig[0].uuid), "%.63s", from->uuid);
+		}
+		if (from->mig_enabled || !card_is_ours(from))
 			continue;
 		snprintf(card->facts.uuid, sizeof(card->facts.uuid), "%.63s", from->uuid);
 		snprintf(card->facts.model, sizeof(card->facts.model), "%.63s", from->name);
@@ -132,7 +132,8 @@ static bool health_fill(const struct nvml_inventory *found, struct inventory *in
 		n++;
 	}
 	snprintf(inventory->driver_version, sizeof(inventory->driver_version), "%s", found->driver_version);
-	return inventory_update(inventory, cards, n);
+	mig_changed = inventory_set_mig(inventory, mig, n_mig);
+	return inventory_update(inventory, cards, n) || mig_changed;
 }
 
 static struct link link_at(const void *userdata, size_t a, size_t b)

@@ -109,6 +109,33 @@ bool inventory_update(struct inventory *inventory, const struct card *found, siz
 	return false;
 }
 
+static const struct mig_gpu *find_mig(const struct inventory *inventory, const char *uuid)
+{
+	for (size_t i = 0; i < inventory->n_mig; i++)
+		if (strcmp(inventory->mig[i].uuid, uuid) == 0)
+			return &inventory->mig[i];
+	return NULL;
+}
+
+bool inventory_set_mig(struct inventory *inventory, const struct mig_gpu *gpus, size_t n)
+{
+	struct mig_gpu now[NODE_GPUS_MAX] = {{0}};
+	bool changed;
+
+	n = n < NODE_GPUS_MAX ? n : NODE_GPUS_MAX;
+	changed = n != inventory->n_mig;
+	for (size_t i = 0; i < n; i++) {
+		const struct mig_gpu *before = find_mig(inventory, gpus[i].uuid);
+
+		now[i] = gpus[i];
+		now[i].told = before && before->told;
+		changed |= !before || before->index != gpus[i].index;
+	}
+	memcpy(inventory->mig, now, sizeof(now));
+	inventory->n_mig = n;
+	return changed;
+}
+
 /* The position in uuids, n if it is not there. */
 static size_t position(const char *const *uuids, size_t n, const struct card *card)
 {

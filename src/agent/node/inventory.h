@@ -22,9 +22,18 @@ struct card {
 	uint32_t units;
 };
 
+/* A GPU that MIG divides. It is not shared. */
+struct mig_gpu {
+	unsigned int index;
+	char uuid[GPU_UUID_SIZE];
+	bool told; /* an Event named it */
+};
+
 struct inventory {
 	struct card cards[NODE_GPUS_MAX]; /* by index */
 	size_t n_cards;
+	struct mig_gpu mig[NODE_GPUS_MAX]; /* none of `cards`; as the driver listed them last */
+	size_t n_mig;
 	uint32_t unit_mib;
 	char driver_version[80];
 };
@@ -33,6 +42,10 @@ struct inventory {
  * (driver_says), index and minor number; cards it does not show any more become unhealthy; new ones are
  * added, with what the lists say of them. Returns whether anything changed. */
 bool inventory_update(struct inventory *inventory, const struct card *found, size_t n_found);
+
+/* inventory_set_mig() - the GPUs that MIG divides now; one that was among them keeps `told`. Returns whether
+ * the list is another one. */
+bool inventory_set_mig(struct inventory *inventory, const struct mig_gpu *gpus, size_t n);
 
 /* inventory_set_links() - how these cards are connected: at(userdata, a, b) tells it by their positions in
  * `uuids`; of one that is not among them it is not known any more. nvlink_gbps: of one NVLink, 0 for none.

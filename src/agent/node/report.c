@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/kubelet/plugin.h"
 #include "agent/node/condition.h"
+#include "agent/node/mig.h"
 #include "agent/node/settle.h"
 #include "agent/pods/leftovers.h"
 #include "base/cleanup.h"
@@ -153,6 +154,22 @@ static int patch_held(const struct agent *agent, struct json_object *seen, struc
 						       : 0;
 }
 
+/* What stands there stays until the driver has answered. */
+static int patch_mig(const struct agent *agent, struct json_object *seen, struct json_object *patch)
+{
+	const struct inventory *inventory = &agent->inventory;
+	_cleanup_free_ char *text = NULL;
+
+	if (!gpu_mode_is_served(agent->mode.asked))
+		return patch_text(patch, seen, ANNOTATION_NODE_MIG, NULL);
+	if (!*inventory->driver_version)
+		return 0;
+	if (!inventory->n_mig)
+		return patch_text(patch, seen, ANNOTATION_NODE_MIG, NULL);
+	text = mig_to_json(inventory);
+	return text ? patch_text(patch, seen, ANNOTATION_NODE_MIG, text) : -ENOMEM;
+}
+
 static int patch_annotations(const struct report *report, struct json_object *seen, struct json_object *patch)
 {
 	const struct agent *agent = report->agent;
@@ -184,6 +201,8 @@ static int patch_annotations(const struct report *report, struct json_object *se
 		r = patch_held(agent, seen, patch);
 	if (r == 0)
 		r = patch_text(patch, seen, ANNOTATION_NODE_PROBLEM, *problem.text ? problem.text : NULL);
+	if (r == 0)
+		r = patch_mig(agent, seen, patch);
 	if (r == 0)
 		r = patch_pending(agent, seen, patch);
 	/* Without a mode the scheduler places nothing here; the inventory stays while pods hold units. */

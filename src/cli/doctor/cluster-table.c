@@ -16,6 +16,7 @@ const struct cluster_check cluster_checks[] = {
 	{"runtime", NEEDS(NODES), .node = check_runtime},
 	{"capacity", NEEDS(NODES), .node = check_capacity},
 	{"cards", NEEDS(NODES), .node = check_cards},
+	{"mig", NEEDS(NODES), .node = check_mig},
 	{"fault-lists", NEEDS(NODES) | NEEDS(CONFIGMAPS), .node = check_fault_lists,
 		.finish = check_fault_lists_left},
 	{"foreign-plugins", NEEDS(NODES) | NEEDS(PODS), .node = check_foreign_plugins},

@@ -81,6 +81,7 @@ void check_labels(struct cluster *, struct json_object *, const struct node_fact
 void check_agents(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_capacity(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_cards(struct cluster *, struct json_object *, const struct node_facts *, const char *);
+void check_mig(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_fault_lists(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_fault_lists_left(struct cluster *cluster);
 void check_foreign_plugins(struct cluster *, struct json_object *, const struct node_facts *, const char *);

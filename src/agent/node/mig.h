@@ -1,0 +1,14 @@
+/* mig.h - what the agent tells of GPUs that MIG divides: they are not shared, and a person who labelled the
+ * node may not know why. */
+#pragma once
+
+struct agent;
+struct inventory;
+
+/* mig_report() - an Event for each GPU that MIG divides, once, where the labels ask for a mode that is
+ * served. Elsewhere the GPUs are not ration's business. Cheap; call it whenever something may have changed.
+ */
+void mig_report(struct agent *agent);
+
+/* mig_to_json() - the annotation ration.dev/mig; the caller frees it. NULL when out of memory. */
+char *mig_to_json(const struct inventory *inventory);

@@ -1,0 +1,50 @@
+/* GPUs that MIG divides, on nodes that are to share their GPUs. */
+#include "cli/doctor/cluster.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "kube/card-name.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/ledger.h"
+
+static void tell(struct cluster *cluster, const char *node, struct json_object *gpu)
+{
+	const char *uuid = text_of(gpu, "uuid");
+	char where[300], mend[1000];
+	int64_t index;
+
+	if (json_whole(json_member(gpu, "index"), 0, INT_MAX, &index) < 0 || !card_name_is_valid(uuid))
+		return;
+	snprintf(where, sizeof(where), "node %.253s", node);
+	snprintf(mend, sizeof(mend),
+		"nvidia-smi -i %" PRId64 " -mig 0  # on the node, while no program uses the GPU; then: "
+		"kubectl -n " NAMESPACE_SYSTEM
+		" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%.253s. Or "
+		"leave the GPU to NVIDIA's device plugin",
+		index, node);
+	report_find(cluster->report, SEVERITY_WARNING, where, mend,
+		"GPU %" PRId64 " (%s) is divided by MIG, and is not shared", index, uuid);
+}
+
+void check_mig(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	const char *text = text_of(
+		json_member(json_member(node, "metadata"), "annotations"), ANNOTATION_NODE_MIG);
+	_cleanup_json_ struct json_object *list = NULL;
+
+	if (!*text || json_parse(text, strlen(text), &list, NULL) < 0 ||
+		!json_object_is_type(list, json_type_array))
+		return;
+	for (size_t i = 0; i < json_object_array_length(list) && i < NODE_GPUS_MAX; i++)
+		tell(cluster, facts->name, json_object_array_get_idx(list, i));
+}
