@@ -7,6 +7,10 @@ import yaml
 from helmcharts import AGENT, CHARTS, SCHEDULER, find, helm, named, refusal, rendered, template
 
 LOW = "1.29.0"
+RECOMMENDED = ("app.kubernetes.io/", "helm.sh/")
+# What selects the pods of each chart. A selector of a Deployment or DaemonSet cannot be changed (apps/v1), so that an upgrade
+# with another one would be refused.
+OWN = {AGENT: {"name": "gpushare-device-plugin-ds"}, SCHEDULER: {"app": SCHEDULER}}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 
@@ -191,8 +195,7 @@ def test_driver_folders_of_the_values_are_what_the_agent_mounts():
     assert '\\"k/\\"' in policy and '\\"cdi-files/\\"' in policy    # no GPU pod mounts them
 
 
-@pytest.mark.parametrize("chart, own", [(AGENT, {"name": "gpushare-device-plugin-ds"}),
-                                        (SCHEDULER, {"app": SCHEDULER})])
+@pytest.mark.parametrize("chart, own", OWN.items())
 def test_what_kubernetes_does_with_our_pods_can_be_said(tmp_path, chart, own):
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}]}}}
@@ -203,7 +206,7 @@ def test_what_kubernetes_does_with_our_pods_can_be_said(tmp_path, chart, own):
     pod = pod_of(chart, "--values", tmp_path / "values.yaml")
     for key in ("imagePullSecrets", "priorityClassName", "nodeSelector", "affinity", "tolerations"):
         assert pod["spec"][key] == values[key]
-    assert pod["metadata"]["labels"] == {**own, "team": "ml"}
+    assert {k: v for k, v in pod["metadata"]["labels"].items() if not k.startswith(RECOMMENDED)} == {**own, "team": "ml"}
     assert pod["metadata"]["annotations"]["example.com/a"] == "1"
 
 
@@ -286,8 +289,7 @@ def test_agent_is_privileged_for_its_mounts_and_writes_nowhere_else():
 def test_network_policy_lets_in_only_who_reads_opened_metrics(chart, port):
     def policy(*argv):
         return find(rendered(chart, *argv), "NetworkPolicy")["spec"]
-    labels = pod_of(chart)["metadata"]["labels"]
-    assert policy() == {"podSelector": {"matchLabels": labels}, "policyTypes": ["Ingress"], "ingress": []}
+    assert policy() == {"podSelector": {"matchLabels": OWN[chart]}, "policyTypes": ["Ingress"], "ingress": []}
     assert policy("--set", "metrics.listen=127.0.0.1:39990")["ingress"] == []
     opened = policy("--set", f"metrics.listen=0.0.0.0:{port}", "--set", "networkPolicy.apiServerPorts={443,6443}")
     assert opened["ingress"] == [{"from": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {
@@ -300,6 +302,36 @@ def test_network_policy_lets_in_only_who_reads_opened_metrics(chart, port):
     assert "NetworkPolicy" not in {o["kind"] for o in rendered(chart, "--set", "networkPolicy.enabled=false")}
 
 
+# ---- labels
+
+MONITOR_ALL = "metrics.listen=0.0.0.0:1234,metrics.serviceMonitor.enabled=true,alerts.enabled=true"
+
+
+@pytest.mark.parametrize("chart, settings", [
+    (AGENT, MONITOR_ALL + ",grafanaDashboard.enabled=true,onBypass=evict"), (SCHEDULER, MONITOR_ALL),
+    (SCHEDULER, "defaultScheduler=true")], ids=["agent", "scheduler", "default-scheduler"])
+def test_every_object_has_the_recommended_labels(chart, settings):
+    facts = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text())
+    want = {"app.kubernetes.io/name": chart, "app.kubernetes.io/instance": chart,    # helmcharts.template() names the release so
+            "app.kubernetes.io/version": facts["appVersion"], "app.kubernetes.io/part-of": "ration",
+            "app.kubernetes.io/component": {AGENT: "agent", SCHEDULER: "scheduler"}[chart],
+            "app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": f"{chart}-{facts['version']}"}
+    objects = rendered(chart, "--set", settings)
+    wrong = [(o["kind"], o["metadata"]["name"]) for o in objects if not want.items() <= (o["metadata"].get("labels") or {}).items()]
+    assert objects and not wrong, wrong
+
+
+@pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
+def test_selectors_have_only_the_labels_that_never_change(chart):
+    objects = rendered(chart)
+    workload = find(objects, "DaemonSet" if chart == AGENT else "Deployment")
+    assert workload["spec"]["selector"] == {"matchLabels": OWN[chart]}
+    assert OWN[chart].items() <= workload["metadata"]["labels"].items()
+    assert OWN[chart].items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+    if chart == SCHEDULER:
+        assert find(objects, "PodDisruptionBudget")["spec"]["selector"] == {"matchLabels": OWN[chart]}
+
+
 # ---- metrics
 
 @pytest.mark.parametrize("chart, name", [(AGENT, "ration-agent"), (SCHEDULER, SCHEDULER)])
@@ -309,12 +341,14 @@ def test_prometheus_finds_the_pods_by_a_monitor(chart, name):
     objects = rendered(chart, *asked)
     pod = pod_of(chart, *asked)
     service, monitor = find(objects, "Service", name), find(objects, "ServiceMonitor", name)
-    assert service["spec"]["selector"] == service["metadata"]["labels"] == pod["metadata"]["labels"]
+    selector = service["spec"]["selector"]
+    assert selector == OWN[chart]
+    assert selector.items() <= service["metadata"]["labels"].items() and selector.items() <= pod["metadata"]["labels"].items()
     (port,) = service["spec"]["ports"]
     ports = {p["name"]: p["containerPort"] for c in pod["spec"]["containers"] for p in c.get("ports", [])}
     assert port["port"] == ports[port["targetPort"]] == 1234
-    assert monitor["spec"]["selector"] == {"matchLabels": service["metadata"]["labels"]}
-    assert monitor["metadata"]["labels"] == {"release": "p"}
+    assert monitor["spec"]["selector"] == {"matchLabels": selector}
+    assert monitor["metadata"]["labels"]["release"] == "p"
     (endpoint,) = monitor["spec"]["endpoints"]
     assert (endpoint["port"], endpoint["interval"]) == (port["name"], "30s")
     assert endpoint["honorLabels"] is True    # namespace, pod and container of our series are the GPU pod's
@@ -326,12 +360,12 @@ def test_alert_rules_are_installed_as_they_are_in_the_file(chart, name):
     objects = rendered(chart, "--set", "metrics.listen=0.0.0.0:1234,alerts.enabled=true,alerts.labels.release=p")
     rule = find(objects, "PrometheusRule", name)
     assert rule["spec"] == yaml.safe_load((CHARTS / chart / "files/alerts.yaml").read_text())
-    assert rule["metadata"]["labels"] == {"release": "p"}
+    assert rule["metadata"]["labels"]["release"] == "p"
 
 
 def test_dashboard_is_installed_as_it_is_in_the_file():
     dashboard = find(rendered(AGENT, "--set", "grafanaDashboard.enabled=true"), "ConfigMap", "ration-dashboard")
-    assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     file = json.loads((CHARTS / AGENT / "files/dashboard.json").read_text())
     assert json.loads(dashboard["data"]["ration.json"]) == file
 

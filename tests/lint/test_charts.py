@@ -79,3 +79,14 @@ def test_what_the_charts_share_is_alike():
     """They may be parts of one chart, where a template's name is one for all."""
     one, other = ((CHARTS / name / "templates/_shared.tpl").read_text() for name in NAMES)
     assert one == other
+
+
+def test_every_object_of_a_template_has_the_recommended_labels():
+    """In one line below its metadata; _shared.tpl says which. What templates make of it: tests/cluster/test_charts.py."""
+    wrong = []
+    for path in sorted(CHARTS.glob("*/templates/*")):
+        for manifest in re.split(r"^---$", path.read_text(), flags=re.M):
+            head = re.search(r"^metadata:\n((?:  .*\n)+)", manifest, re.M)
+            if head and '\n  labels: {{ include "ration.labels" (list ' not in head.group(1):
+                wrong.append(f"{path.relative_to(CHARTS)}: {head.group(1).strip()}")
+    assert not wrong, wrong

@@ -25,6 +25,23 @@
 {{- toJson $wrong }}
 {{- end }}
 
+{{- /* The labels of an object as one line of JSON: those that Kubernetes and helm recommend for each object, then the maps
+that follow the chart's context in the list, of which the last one wins. Selectors have none of them: they cannot be changed,
+and these labels change with each version. */}}
+{{- define "ration.labels" -}}
+{{- $root := first . }}
+{{- $labels := dict
+  "app.kubernetes.io/name" $root.Chart.Name
+  "app.kubernetes.io/instance" $root.Release.Name
+  "app.kubernetes.io/version" $root.Chart.AppVersion
+  "app.kubernetes.io/component" (ternary "agent" "scheduler" (eq $root.Chart.Name "ack-ai-installer"))
+  "app.kubernetes.io/part-of" "ration"
+  "app.kubernetes.io/managed-by" $root.Release.Service
+  "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") }}
+{{- range rest . }}{{ $labels = mergeOverwrite $labels (. | default dict) }}{{ end }}
+{{- toJson $labels }}
+{{- end }}
+
 {{- /* The reference of an image, exact where a digest is given. */}}
 {{- define "ration.image" -}}
 {{- if .image.digest }}{{ .image.repository }}@{{ .image.digest }}{{ else }}{{ .image.repository }}:{{ .image.tag | default .default }}{{ end }}
@@ -70,7 +87,7 @@ kind: Service
 metadata:
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}
-  labels: {{ toJson .label }}
+  labels: {{ include "ration.labels" (list .root .label) }}
 spec:
   clusterIP: None
   publishNotReadyAddresses: true    # one that is not ready has most to tell
@@ -83,7 +100,7 @@ kind: ServiceMonitor
 metadata:
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}
-  labels: {{ toJson .root.Values.metrics.serviceMonitor.labels }}
+  labels: {{ include "ration.labels" (list .root .root.Values.metrics.serviceMonitor.labels) }}
 spec:
   selector:
     matchLabels: {{ toJson .label }}
@@ -101,7 +118,7 @@ kind: PrometheusRule
 metadata:
   name: {{ .name }}
   namespace: {{ .root.Release.Namespace }}
-  labels: {{ toJson .root.Values.alerts.labels }}
+  labels: {{ include "ration.labels" (list .root .root.Values.alerts.labels) }}
 spec: {{- .root.Files.Get "files/alerts.yaml" | nindent 2 }}
 {{- end }}
 
