@@ -1,8 +1,10 @@
-"""Another memory unit by helm upgrade (seeds/0), on share and on cgpu nodes, with pods that count in the old one."""
+"""Another memory unit (seeds/0), on share and on cgpu nodes: by the two scenarios of the document, and by helm upgrade with pods
+that count in the old one."""
 import pytest
 
 from cluster import ROOT, wait_for
 from gpupods import GPU_MEM, annotation, check_what_it_sees, container, fingerprint, pod
+from releases import AGENT, SCHEDULER, rolled_out
 
 SHARE, CGPU = "units-a.192.168.27.1", "units-b.192.168.27.2"
 NODES = [f"{SHARE}=1x16160MiB,share", f"{CGPU}=1x16160MiB,cgpu"]
@@ -27,6 +29,32 @@ def agents(cluster):
 
 def reason(cluster, name):
     return (cluster.condition(cluster.pod(name), "PodScheduled") or {}).get("message", "")
+
+
+def deploy(cluster, chart, *settings):
+    """As the README installs a chart, with the values of the lab instead of those of a registry."""
+    cluster.run("helm", "upgrade", "--install", "-n", "kube-system", chart, ROOT / "deploy/charts" / chart,
+                "--values", ROOT / "lab/values" / f"{chart}.yaml", *settings)
+
+
+def uninstall(cluster, chart):
+    cluster.run("helm", "uninstall", "-n", "kube-system", chart, "--wait")
+
+
+def check_example_of_the_document(cluster):
+    """The StatefulSet unchanged: 16 units of 128 MiB are 2 GiB."""
+    rolled_out(cluster)
+    for name in (SHARE, CGPU):
+        wait_for(lambda: counts_in(cluster, name, "128", UNITS_128), 60, f"{name} counts in 128 MiB")
+    cluster.apply(ROOT / "examples/statefulset-128mib.yaml")
+    p = cluster.wait_running("app=binpack-1")[0]
+    assert p["spec"]["schedulerName"] == SCHEDULER and annotation(p, "ration.dev/unit") == "128"
+    env = dict(line.split("=", 1) for line in cluster.exec_in(p, "env").splitlines() if "=" in line)
+    assert (env["ALIYUN_COM_GPU_MEM_CONTAINER"], env["ALIYUN_COM_GPU_MEM_DEV"]) == ("16", UNITS_128)
+    limit = 16160 * 16 // 126 if p["spec"]["nodeName"] == CGPU else 16160
+    assert f"/ {limit}MiB" in cluster.exec_in(p, "nvidia-smi").replace("  ", " ")
+    table = cluster.inspect()
+    assert "GPU Memory(128MiB)" in table and "16/126" in table and "16/252 (6%)" in table
 
 
 @pytest.fixture
@@ -70,3 +98,27 @@ def test_unit_changes_node_by_node_as_pods_that_count_in_the_old_one_end(cluster
     wait_for(lambda: counts_in(cluster, SHARE, "128", UNITS_128), 20, "the other node counts in 128 MiB")
     check_what_it_sees(cluster, late, cluster.nodes())
     assert "GPU Memory(128MiB)" in cluster.inspect() and agents(cluster) == working
+
+
+@pytest.mark.long(60)
+def test_scenario_1_the_first_installation_has_another_unit(cluster):
+    for chart in (SCHEDULER, AGENT):
+        uninstall(cluster, chart)
+    deploy(cluster, AGENT, "--set", "gpuMemoryUnit=128MiB")
+    deploy(cluster, SCHEDULER)
+    check_example_of_the_document(cluster)
+
+
+@pytest.mark.long(60)
+def test_scenario_2_uninstallation_and_installation_with_another_unit(cluster):
+    for name in (SHARE, CGPU):
+        wait_for(lambda: counts_in(cluster, name, "1024", "15"), 60, f"{name} counts in GiB")
+    cluster.create(pod("old", 3))
+    cluster.wait_running(names=["old"])
+    cluster.kubectl("delete", "pod", "old")    # "Delete existing GPU pods first"
+    uninstall(cluster, AGENT)
+    for name in (SHARE, CGPU):
+        wait_for(lambda: cluster.node(name)["status"]["allocatable"].get(GPU_MEM, "0") == "0", 60, f"{name} offers nothing")
+        assert annotation(cluster.node(name), "ration.dev/unit") is None
+    deploy(cluster, AGENT, "--set", "gpuMemoryUnit=128MiB")
+    check_example_of_the_document(cluster)
