@@ -1,10 +1,16 @@
-"""The documents followed: their manifests field for field, their outputs character by character."""
+"""The documents followed: their manifests field for field, their outputs character by character, on the lab's
+Kubernetes, and in the full form on a newer one."""
 import pathlib
+
+import pytest
+
+from cluster import lab_command
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 ONE_NODE = {"seeds/2": ["cn-shanghai.192.168.6.104=1x16160MiB,share"],
             "seeds/3": ["cn-zhangjiakou.192.168.66.139=1x16160MiB,share"],
             "seeds/1": ["cn-beijing.192.168.8.44=1x16384MiB,share"]}
+ALL = [*ONE_NODE["seeds/1"], "cn-hangzhou.192.168.7.31=4x16160MiB,core_mem,binpack"]
 
 # From the documents, trailing blanks aside.
 INSPECT_EMPTY = """\
@@ -25,17 +31,31 @@ INSPECT_AFTER = INSPECT_BEFORE.replace("0/15 (0%)", "3/15 (20%)").replace("0/15 
                                                                          "3/15                   3/15")
 
 
+# "": the lab's own release.
+RELEASES = ["", pytest.param("1.37.2", marks=pytest.mark.full)]
+BUILD_S = 3600    # of Kubernetes: 4 to 5 minutes on two cores that have nothing else to do (lab/rationlab/binaries.py)
+
+
+@pytest.fixture(params=RELEASES, ids=lambda release: release or "default")
+def documented(lab, request):
+    """lab(nodes) of that release."""
+    options = ("--kubernetes", request.param) if request.param else ()
+    if options:
+        lab_command("build", *options, timeout=BUILD_S)
+    return lambda nodes: lab(nodes, options=options)
+
+
 def stripped(text):
     return "".join(line.rstrip() + "\n" for line in text.rstrip("\n").split("\n"))
 
 
-def test_seeds_2_an_empty_cluster_shows_the_documented_table(lab):
-    cluster = lab(ONE_NODE["seeds/2"])
+def test_seeds_2_an_empty_cluster_shows_the_documented_table(documented):
+    cluster = documented(ONE_NODE["seeds/2"])
     assert stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_EMPTY
 
 
-def test_seeds_3_the_job_unchanged_turns_0_of_15_into_3_of_15(lab):
-    cluster = lab(ONE_NODE["seeds/3"])
+def test_seeds_3_the_job_unchanged_turns_0_of_15_into_3_of_15(documented):
+    cluster = documented(ONE_NODE["seeds/3"])
     assert stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_BEFORE
     cluster.apply(EXAMPLES / "job-co-scheduler.yaml")
     pod = cluster.wait_running("app=gpu-share-sample")[0]
@@ -47,8 +67,8 @@ def test_seeds_3_the_job_unchanged_turns_0_of_15_into_3_of_15(lab):
     cluster.wait_for(lambda: stripped(cluster.kubectl("inspect", "cgpu")) == INSPECT_BEFORE, 60, "0/15 again")
 
 
-def test_seeds_1_the_pod_sees_its_share_and_the_whole_card(lab):
-    cluster = lab(ONE_NODE["seeds/1"])
+def test_seeds_1_the_pod_sees_its_share_and_the_whole_card(documented):
+    cluster = documented(ONE_NODE["seeds/1"])
     cluster.apply(EXAMPLES / "job-share.yaml")
     pod = cluster.wait_running("app=tensorflow-mnist-share")[0]
     # The manifest names no scheduler: the chart's policy did.
@@ -68,8 +88,17 @@ def test_seeds_1_the_pod_sees_its_share_and_the_whole_card(lab):
     assert labels["aliyun.accelerator/nvidia_count"] == "1"
 
 
-def test_objects_have_the_documented_names(lab):
-    cluster = lab(ONE_NODE["seeds/1"])
+@pytest.mark.long(20)
+def test_the_jobs_of_the_documents_run_unchanged_side_by_side(documented):
+    cluster = documented(ALL)
+    for name, app in (("job-core-mem", "cuda-sample"), ("job-share", "tensorflow-mnist-share"),
+                      ("job-co-scheduler", "gpu-share-sample")):
+        cluster.apply(EXAMPLES / f"{name}.yaml")
+        cluster.wait_running(f"app={app}")
+
+
+def test_objects_have_the_documented_names(documented):
+    cluster = documented(ONE_NODE["seeds/1"])
     ds = cluster.json("-n", "kube-system", "get", "ds", "gpushare-device-plugin-ds")
     assert ds["metadata"]["labels"]["name"] == "gpushare-device-plugin-ds"
     assert ds["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
@@ -77,8 +106,8 @@ def test_objects_have_the_documented_names(lab):
     assert cluster.json("-n", "kube-system", "get", "lease", "ack-co-scheduler")["spec"]["holderIdentity"]
 
 
-def test_doctor_finds_nothing_wrong_with_the_documented_cluster(lab):
-    cluster = lab(ONE_NODE["seeds/1"])
+def test_doctor_finds_nothing_wrong_with_the_documented_cluster(documented):
+    cluster = documented(ONE_NODE["seeds/1"])
     done = cluster.run("ration", "doctor", check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("checks: 0 findings in 0 of them, 0 could not be made\n"), done.stdout
