@@ -11,7 +11,7 @@ _ration_scheduler()
 	--context | --listen | --probes | --metrics | --scheduler-lease | --best-nodes | --max-pods-per-gpu) COMPREPLY=() ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--kubeconfig --context --listen --probes --metrics --scheduler-lease
-			--best-nodes --max-pods-per-gpu --job-mixing --gang-timeout --gang-keep-after --uninstall --log-level --help --version" -- "$cur")
+			--best-nodes --max-pods-per-gpu --job-mixing --gang-timeout --gang-keep-after --webhook --webhook-listen --uninstall --log-level --help --version" -- "$cur")
 		;;
 	esac
 }

@@ -149,5 +149,9 @@
 #define CONFIG_MAP_UNHEALTHY_KEY "gpus"
 /* On the latter, by `ration cordon`: UUID and reason of its cards, JSON */
 #define ANNOTATION_CORDONED "ration.dev/cordoned"
+/* The charts' MutatingWebhookConfigurations, where the API server serves no MutatingAdmissionPolicy. The
+ * policies have the same names. */
+#define WEBHOOK_SCHEDULER_NAME "ration-scheduler-name"
+#define WEBHOOK_UNIT_STAMP "ration-unit-stamp"
 #define SERVICE_ACCOUNT_SCHEDULER "ration-scheduler"
 #define SERVICE_ACCOUNT_AGENT "ration-agent"

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/strbuf.h"
+#include "net/certificate.h"
 #include "net/loop.h"
 
 #define CONNECTIONS_MAX 1024
@@ -24,6 +25,7 @@
 /* Beyond loopback anybody may connect: nobody alone may take all connections away from the kubelet's probes.
  */
 #define PEER_CONNECTIONS_MAX 32
+#define API_SERVER_CONNECTIONS_MAX 256
 /* Far below a receive window (tcp(7), tcp_rmem: 128 KiB by default, half of it window): with more unread, the
  * peer's end may be on its way behind what has no room. */
 #define UNREAD_MAX 16384
@@ -282,11 +284,15 @@ static int http_server_attach(struct http_server *server)
 	return r;
 }
 
-int http_server_new(struct loop *loop, const char *address, uint16_t port, size_t max_body,
+static int http_server_open(struct loop *loop, const char *address, uint16_t port, size_t max_body, bool tls,
 	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err)
 {
 	bool only_us = strncmp(address, "127.", 4) == 0;
 	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct MHD_OptionItem more[] = {
+		{tls ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0, (void *)certificate_for_handshake},
+		{MHD_OPTION_END, 0, NULL}};
+	unsigned peer_max = tls ? API_SERVER_CONNECTIONS_MAX : only_us ? 0 : PEER_CONNECTIONS_MAX;
 	struct http_server *server;
 	int r;
 
@@ -302,13 +308,13 @@ int http_server_new(struct loop *loop, const char *address, uint16_t port, size_
 		.userdata = userdata};
 	list_init(&server->marked);
 	errno = 0;
-	server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL,
-		on_request, server, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&sin,
+	server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0),
+		port, NULL, NULL, on_request, server, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&sin,
 		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-		only_us ? 0U : (unsigned)PEER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned)ARRIVAL_SILENCE_MAX_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-		MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL, MHD_OPTION_END);
+		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT, peer_max,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)ARRIVAL_SILENCE_MAX_S, MHD_OPTION_NOTIFY_COMPLETED,
+		on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL, MHD_OPTION_ARRAY, more,
+		MHD_OPTION_END);
 	if (!server->daemon)
 		r = error_set(err, errno ? errno : EADDRINUSE, "cannot listen on %s:%u: %s", address, port,
 			strerror(errno ? errno : EADDRINUSE));
@@ -320,6 +326,18 @@ int http_server_new(struct loop *loop, const char *address, uint16_t port, size_
 	}
 	*ret_server = server;
 	return 0;
+}
+
+int http_server_new(struct loop *loop, const char *address, uint16_t port, size_t max_body,
+	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err)
+{
+	return http_server_open(loop, address, port, max_body, false, handler, userdata, ret_server, err);
+}
+
+int http_server_new_tls(struct loop *loop, const char *address, uint16_t port, size_t max_body,
+	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err)
+{
+	return http_server_open(loop, address, port, max_body, true, handler, userdata, ret_server, err);
 }
 
 void http_server_free(struct http_server *server)

@@ -25,6 +25,11 @@ typedef void (*http_handler_fn)(void *userdata, struct http_call *call, const ch
  * http_server_port()). Bodies over max_body are answered with 413 and never reach the handler. */
 int http_server_new(struct loop *loop, const char *address, uint16_t port, size_t max_body,
 	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err);
+/* http_server_new_tls() - the same with TLS. It shows the certificate of certificate_serve(). It is made for
+ * API servers: one address may have 256 connections, more than the 200 changing requests that an API server
+ * has under way at once (kube-apiserver --max-mutating-requests-inflight, Kubernetes 1.36). */
+int http_server_new_tls(struct loop *loop, const char *address, uint16_t port, size_t max_body,
+	http_handler_fn handler, void *userdata, struct http_server **ret_server, struct error *err);
 /* http_server_free() - all calls must have been answered. Accepts NULL. */
 void http_server_free(struct http_server *server);
 uint16_t http_server_port(const struct http_server *server);

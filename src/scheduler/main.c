@@ -33,6 +33,7 @@
 #include "scheduler/sync.h"
 #include "scheduler/uninstall.h"
 #include "scheduler/waiting.h"
+#include "scheduler/webhook.h"
 #include "scheduler/why.h"
 
 /* 5,000 node names of at most 253 bytes and a pod of at most 1.5 MiB (etcd's limit) fit well. */
@@ -41,6 +42,9 @@
 #define TICK_NS NS_PER_S
 #define DRAIN_STEP_NS (20 * NS_PER_MS)
 #define DRAIN_STEPS 200
+/* API servers learn from the Service's EndpointSlice that this replica ends. Until then it answers their
+ * reviews: a new pod whose review fails would have no scheduler of ours. */
+#define DRAIN_STEPS_WEBHOOK 150
 
 #define SECONDS_MAX 86400
 
@@ -78,6 +82,12 @@ static const char help[] =
 	"  --gang-keep-after SECONDS\n"
 	"                        a gang that has waited this long has GPUs kept for it as they become free\n"
 	"                        (default 300)\n"
+	"  --webhook NAMESPACE/SERVICE\n"
+	"                        answer the mutating webhook of this Service, and keep its certificate in "
+	"the\n"
+	"                        Secret of the same name (default: there is no webhook)\n"
+	"  --webhook-listen ADDR:PORT\n"
+	"                        where the webhook listens (default 0.0.0.0:39994)\n"
 	"  --uninstall NS/DEPLOYMENT\n"
 	"                        end all replicas for good, delete their Leases, and end: the chart's\n"
 	"                        pre-delete hook\n"
@@ -86,6 +96,7 @@ static const char help[] =
 
 struct options {
 	const char *kubeconfig, *context, *listen, *probes, *metrics, *scheduler_lease, *uninstall;
+	const char *webhook, *webhook_listen;
 	uint32_t best_nodes, max_pods_per_gpu, gang_timeout, gang_keep_after;
 	bool job_mixing;
 	enum log_level log_level;
@@ -116,6 +127,8 @@ enum {
 	JOB_MIXING,
 	GANG_TIMEOUT,
 	GANG_KEEP_AFTER,
+	WEBHOOK,
+	WEBHOOK_LISTEN,
 	UNINSTALL,
 	LOG_LEVEL,
 	HELP,
@@ -131,6 +144,8 @@ static const struct option known[] = {{"kubeconfig", required_argument, NULL, KU
 	{"job-mixing", required_argument, NULL, JOB_MIXING},
 	{"gang-timeout", required_argument, NULL, GANG_TIMEOUT},
 	{"gang-keep-after", required_argument, NULL, GANG_KEEP_AFTER},
+	{"webhook", required_argument, NULL, WEBHOOK},
+	{"webhook-listen", required_argument, NULL, WEBHOOK_LISTEN},
 	{"uninstall", required_argument, NULL, UNINSTALL}, {"log-level", required_argument, NULL, LOG_LEVEL},
 	{"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}, {0}};
 
@@ -148,6 +163,8 @@ static const char **text_of(struct options *options, int c)
 		return &options->probes;
 	case METRICS:
 		return &options->metrics;
+	case WEBHOOK_LISTEN:
+		return &options->webhook_listen;
 	case UNINSTALL:
 		return &options->uninstall;
 	}
@@ -168,6 +185,10 @@ static const char *value_problem(int c, const char *value, struct options *optio
 		return ledger_lease_is_valid_identity(value)
 			       ? NULL
 			       : "--scheduler-lease is not of the form NAMESPACE/NAME";
+	case WEBHOOK:
+		options->webhook = value;
+		return webhook_is_valid_service(value) ? NULL
+						       : "--webhook is not of the form NAMESPACE/SERVICE";
 	case BEST_NODES:
 		return number_in(value, 0, 100000, &options->best_nodes)
 			       ? NULL
@@ -334,6 +355,8 @@ static void on_probe(void *userdata, struct http_call *call, const char *method,
 		reply_text(call, 503, "the Lease of the GPU ledger is not read yet\n");
 	else if (!levels_are_known(program->scheduler.levels))
 		reply_text(call, 503, "the cluster's ResourcePolicies are not read yet\n");
+	else if (!webhook_is_known(program->scheduler.webhook))
+		reply_text(call, 503, "the certificate of the webhook is not read yet\n");
 	else
 		reply_text(call, 200, "ok\n");
 }
@@ -347,8 +370,8 @@ static void on_scrape(void *userdata, struct http_call *call, const char *method
 		reply_text(call, 404, "GET /metrics\n");
 }
 
-static int listen_on(struct program *program, const char *where, http_handler_fn handler, size_t max_body,
-	struct http_server **ret_server, struct error *err)
+/* *ret_address is freed by the caller. */
+static int address_of(const char *where, char **ret_address, uint16_t *ret_port, struct error *err)
 {
 	_cleanup_free_ char *address = strdup(where);
 	char *colon = address ? strrchr(address, ':') : NULL;
@@ -357,8 +380,34 @@ static int listen_on(struct program *program, const char *where, http_handler_fn
 	if (!colon || parse_u32(colon + 1, 65535, &port) < 0)
 		return error_set(err, EINVAL, "%s: not of the form ADDRESS:PORT", where);
 	*colon = '\0';
-	return http_server_new(program->scheduler.loop, address, (uint16_t)port, max_body, handler, program,
-		ret_server, err);
+	*ret_address = TAKE_PTR(address);
+	*ret_port = (uint16_t)port;
+	return 0;
+}
+
+static int listen_on(struct program *program, const char *where, http_handler_fn handler, size_t max_body,
+	struct http_server **ret_server, struct error *err)
+{
+	_cleanup_free_ char *address = NULL;
+	uint16_t port;
+	int r = address_of(where, &address, &port, err);
+
+	return r < 0 ? r
+		     : http_server_new(program->scheduler.loop, address, port, max_body, handler, program,
+			       ret_server, err);
+}
+
+static int start_webhook(struct scheduler *scheduler, const struct options *options, struct error *err)
+{
+	_cleanup_free_ char *address = NULL;
+	uint16_t port;
+	int r = address_of(options->webhook_listen, &address, &port, err);
+
+	if (r == 0)
+		r = webhook_start(scheduler, options->webhook, address, port, &scheduler->webhook, err);
+	if (r == 0)
+		log_info("webhook on port %u", webhook_port(scheduler->webhook));
+	return r;
 }
 
 /* Holds, nominations and ghosts end by time also when nobody calls filter. Whatever freed something, nobody
@@ -382,7 +431,10 @@ static void on_drain(void *userdata)
 {
 	struct program *program = userdata;
 
-	if (bind_queue_busy(program->scheduler.binds) == 0 || program->drain_steps++ > DRAIN_STEPS)
+	program->drain_steps++;
+	if ((bind_queue_busy(program->scheduler.binds) == 0 &&
+		    (!program->scheduler.webhook || program->drain_steps > DRAIN_STEPS_WEBHOOK)) ||
+		program->drain_steps > DRAIN_STEPS)
 		loop_quit(program->scheduler.loop, 0);
 	else
 		loop_timer_set(program->drain, DRAIN_STEP_NS);
@@ -451,7 +503,8 @@ static int program_start(struct program *program, const struct options *options,
 		(r = listen_on(program, options->listen, on_verb, BODY_MAX, &program->verbs, err)) < 0 ||
 		(r = listen_on(program, options->probes, on_probe, 1024, &program->probes, err)) < 0 ||
 		(options->metrics && (r = listen_on(program, options->metrics, on_scrape, 1024,
-					      &program->metrics, err)) < 0))
+					      &program->metrics, err)) < 0) ||
+		(options->webhook && (r = start_webhook(scheduler, options, err)) < 0))
 		return r;
 	r = start_watches(scheduler, options);
 	if (r < 0)
@@ -465,6 +518,7 @@ static void program_stop(struct program *program)
 	struct scheduler *scheduler = &program->scheduler;
 
 	ledger_lease_stop(scheduler->lease);
+	webhook_stop(scheduler->webhook);
 	sync_stop(scheduler->sync);
 	budget_sync_stop(scheduler->budget_sync);
 	gang_desk_stop(scheduler->gangs);
@@ -495,6 +549,7 @@ int main(int argc, char **argv)
 	struct options options = {.listen = "127.0.0.1:" SCHEDULER_PORT,
 		.probes = "0.0.0.0:39998",
 		.scheduler_lease = LEASE_DEFAULT,
+		.webhook_listen = "0.0.0.0:39994",
 		.best_nodes = 16,
 		.gang_timeout = 60,
 		.gang_keep_after = 300,

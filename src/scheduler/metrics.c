@@ -11,6 +11,7 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/sync.h"
 #include "scheduler/waiting.h"
+#include "scheduler/webhook.h"
 
 static const char *const filter_results[FILTER_RESULT_MAX] = {
 	[FILTER_FITS] = "fits",
@@ -256,6 +257,7 @@ char *scheduler_metrics_page(const struct scheduler *scheduler)
 	add_preemption(&page, &scheduler->metrics);
 	add_pods(&page, scheduler);
 	levels_metrics(scheduler->levels, &page);
+	webhook_metrics(scheduler->webhook, &page);
 	add_cluster(&page, &scheduler->ledger);
 	kube_metrics(&page, scheduler->client);
 	sync_metrics(scheduler->sync, &page);

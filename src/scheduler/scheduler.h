@@ -9,6 +9,8 @@
  *
  * levels*.c ResourcePolicies
  *
+ * webhook.c the mutating webhook   certificates.c its certificate   admission.c its answers
+ *
  * scheduler.h: the state that these share.
  */
 #pragma once
@@ -35,6 +37,7 @@ struct recorder;
 struct resizes;
 struct sync;
 struct waiting_room;
+struct webhook;
 
 struct scheduler {
 	struct loop *loop;
@@ -53,6 +56,7 @@ struct scheduler {
 	struct evictions *evictions;
 	struct gang_desk *gangs;
 	struct levels *levels;
+	struct webhook *webhook;   /* NULL: there is none */
 	size_t best_nodes;	   /* K of filter's answer; 0: all */
 	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's */
 	bool job_mixing;	   /* pods with and without a percentage on one core_mem node */

@@ -59,7 +59,10 @@ def json_patch(target, operations):
         *path, last = operation["path"].strip("/").split("/")
         at = result
         for part in path:
-            at = at.get(part) if isinstance(at, dict) else None
+            if isinstance(at, list) and part.isdigit() and int(part) < len(at):
+                at = at[int(part)]
+            else:
+                at = at.get(part) if isinstance(at, dict) else None
         if operation["op"] == "test" and (not isinstance(at, dict) or at.get(last) != operation["value"]):
             raise ApiError(422, "Invalid", f"testing value {operation['path']} failed: test failed")
         if operation["op"] == "add" and last == "-" and isinstance(at, list):
