@@ -218,6 +218,16 @@ def served(*kinds):
     return change
 
 
+def webhook(minor, client):
+    """This release serves no MutatingAdmissionPolicy, and the chart has its webhook."""
+    def change(cluster):
+        version(minor)(cluster)
+        served("validatingadmissionpolicies", "mutatingwebhookconfigurations")(cluster)
+        cluster["objects"][ADMISSION + "/mutatingwebhookconfigurations"] = [
+            {"metadata": {"name": "ration-scheduler-name"}, "webhooks": [{"clientConfig": client}]}]
+    return change
+
+
 def kubelet(text):
     def change(cluster):
         the_node(cluster)["status"]["nodeInfo"]["kubeletVersion"] = text
@@ -280,6 +290,8 @@ FAULTS = [
      "ValidatingAdmissionPolicyBinding/ration-gpu-volumes", "grant of his own", "policies.volumes=true"),
     ("mutating", without(ADMISSION + "/mutatingadmissionpolicies", "ration-scheduler-name"), "policies", "note",
      "MutatingAdmissionPolicy/ration-scheduler-name", "must name their scheduler", ""),
+    ("webhook-without-certificate", webhook(35, {}), "policies", "warning", "MutatingWebhookConfiguration/ration-scheduler-name",
+     "no ration-scheduler has written its certificate", "logs -l app=ack-co-scheduler -c ration-scheduler"),
     ("validating-unserved", served("mutatingadmissionpolicies"), "policies", "warning", "cluster", "is not served", ""),
     ("no-scheduler", no_scheduler, "scheduler", "error", "cluster", "nobody chooses cards",
      "helm upgrade --install ack-co-scheduler"),
@@ -399,6 +411,13 @@ def test_what_may_not_be_read_is_unknown_and_never_well(doctor):
     assert 'unknown  ledger: could not look: /apis/coordination.k8s.io/v1/namespaces/kube-system/leases: Error from ' \
         'server (Forbidden): User "jane"' in text
     assert text.endswith("17 checks: 0 findings in 0 of them, 4 could not be made\n")
+
+
+@pytest.mark.parametrize("minor", [30, 35])
+def test_a_cluster_whose_webhook_names_the_scheduler_has_no_findings(doctor, minor):
+    cluster = copy.deepcopy(healthy())
+    webhook(minor, {"caBundle": "LS0t"})(cluster)
+    assert examine(doctor, cluster)[:2] == (0, [])
 
 
 def test_a_finding_outweighs_what_could_not_be_looked_at(doctor):

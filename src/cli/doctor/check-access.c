@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <json-c/json.h>
+
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strbuf.h"
@@ -18,8 +20,15 @@
 #define MUTATING_SINCE 36   /* MutatingAdmissionPolicy v1 */
 
 #define NO_MUTATING                                                                                          \
-	"no MutatingAdmissionPolicy v1 (since 1.%d): pods name schedulerName: " SCHEDULER_NAME               \
+	"no MutatingAdmissionPolicy v1 (since 1.36) and the chart's webhook is off (webhook.enabled): pods " \
+	"name "                                                                                              \
+	"schedulerName: " SCHEDULER_NAME                                                                     \
 	" themselves, or the default scheduler is given the ledger (ration doctor --scheduler-config)"
+
+static struct json_object *scheduler_name_webhook(const struct cluster *cluster)
+{
+	return json_member(cluster->policies, WEBHOOK_KIND "/" WEBHOOK_SCHEDULER_NAME);
+}
 
 void check_kubernetes(struct cluster *cluster)
 {
@@ -31,11 +40,11 @@ void check_kubernetes(struct cluster *cluster)
 	else if (cluster->minor < VALIDATING_SINCE)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
 			"Kubernetes %.60s serves no ValidatingAdmissionPolicy v1 (since 1.%d): what pods may "
-			"not have is not refused when it is submitted; " NO_MUTATING,
-			version, VALIDATING_SINCE, MUTATING_SINCE);
-	else if (cluster->minor < MUTATING_SINCE)
+			"not have is not refused when it is submitted%s",
+			version, VALIDATING_SINCE, scheduler_name_webhook(cluster) ? "" : "; " NO_MUTATING);
+	else if (cluster->minor < MUTATING_SINCE && !scheduler_name_webhook(cluster))
 		report_find(cluster->report, SEVERITY_NOTE, "cluster", "",
-			"Kubernetes %.60s serves " NO_MUTATING, version, MUTATING_SINCE);
+			"Kubernetes %.60s serves " NO_MUTATING, version);
 }
 
 #define UPGRADE                                                                                              \
@@ -76,7 +85,8 @@ static void check_policy(struct cluster *cluster, const struct policy *policy)
 void check_policies(struct cluster *cluster)
 {
 	const char *holder = cluster_ledger_owner(cluster);
-	static const char mutating[] = "MutatingAdmissionPolicy/ration-scheduler-name";
+	static const char mutating[] = "MutatingAdmissionPolicy/" WEBHOOK_SCHEDULER_NAME;
+	struct json_object *webhook = scheduler_name_webhook(cluster);
 
 	if (!cluster->serves_validating)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
@@ -84,7 +94,12 @@ void check_policies(struct cluster *cluster)
 			"refused");
 	for (size_t i = 0; cluster->serves_validating && i < ARRAY_SIZE(policies); i++)
 		check_policy(cluster, &policies[i]);
-	if (cluster->serves_mutating && !json_member(cluster->policies, mutating) &&
+	if (webhook && !json_object_get_boolean(webhook))
+		report_find(cluster->report, SEVERITY_WARNING, WEBHOOK_KIND "/" WEBHOOK_SCHEDULER_NAME,
+			"kubectl -n " NAMESPACE_SYSTEM " logs -l app=ack-co-scheduler -c ration-scheduler",
+			"no ration-scheduler has written its certificate into it: pods that ask "
+			"for " RESOURCE_GPU_MEM " must name their scheduler until one does");
+	if (cluster->serves_mutating && !webhook && !json_member(cluster->policies, mutating) &&
 		!leader_serves(holder, DEFAULT_SCHEDULER_NAME))
 		report_find(cluster->report, SEVERITY_NOTE, mutating, "",
 			"it is not installed: pods that ask for " RESOURCE_GPU_MEM

@@ -195,11 +195,23 @@ static void take_mutating_binding(struct cluster *cluster, struct json_object *i
 	take_policy(cluster, "MutatingAdmissionPolicyBinding", item);
 }
 
-/* Which kinds v1 has, and then our policies of those. */
+/* Whether ration-scheduler has written the certificate that the API server has to trust. */
+static void take_webhook(struct cluster *cluster, struct json_object *item)
+{
+	struct json_object *client = json_member(item_of(json_member(item, "webhooks"), 0), "clientConfig");
+	char key[320];
+
+	snprintf(key, sizeof(key), WEBHOOK_KIND "/%s", text_of(json_member(item, "metadata"), "name"));
+	if (json_set(cluster->policies, key, json_object_new_boolean(*text_of(client, "caBundle"))) < 0)
+		cluster->report->failed = true;
+}
+
+/* Which kinds v1 has, and then our policies and webhooks of those. */
 static int read_policies(struct cluster *cluster, struct error *err)
 {
 	_cleanup_json_ struct json_object *kinds = NULL;
 	struct json_object *resources;
+	bool webhooks = false;
 	int r = cluster_get(cluster->kubectl, ADMISSION, &kinds, err);
 
 	resources = json_member(kinds, "resources");
@@ -208,6 +220,7 @@ static int read_policies(struct cluster *cluster, struct error *err)
 
 		cluster->serves_validating |= strcmp(name, "validatingadmissionpolicies") == 0;
 		cluster->serves_mutating |= strcmp(name, "mutatingadmissionpolicies") == 0;
+		webhooks |= strcmp(name, "mutatingwebhookconfigurations") == 0;
 	}
 	if (r == 0 && cluster->serves_validating)
 		r = read_list(cluster, ADMISSION "/validatingadmissionpolicies", take_validating, err);
@@ -219,6 +232,8 @@ static int read_policies(struct cluster *cluster, struct error *err)
 	if (r == 0 && cluster->serves_mutating)
 		r = read_list(
 			cluster, ADMISSION "/mutatingadmissionpolicybindings", take_mutating_binding, err);
+	if (r == 0 && webhooks)
+		r = read_list(cluster, ADMISSION "/mutatingwebhookconfigurations", take_webhook, err);
 	return r;
 }
 

@@ -32,13 +32,16 @@ struct cluster {
 	struct json_object *leases;	/* name -> its spec */
 	int64_t newest_s;		/* latest renewTime of them all */
 	struct json_object *configmaps; /* of faulty cards: name -> object */
-	struct json_object *policies;	/* "ValidatingAdmissionPolicy/name" -> true, bindings too */
+	struct json_object *policies; /* "ValidatingAdmissionPolicy/name" -> true, bindings too; WEBHOOK_KIND
+				       * "/name" -> whether it has a caBundle */
 	bool serves_validating, serves_mutating;
 	struct json_object *agents;	/* node -> {"pod","tag","ready"} */
 	struct json_object *schedulers; /* [{"namespace","pod","tag","ready","lease"}] */
 	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource"}] */
 	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
 };
+
+#define WEBHOOK_KIND "MutatingWebhookConfiguration"
 
 /* One row of the table of checks. The functions may be NULL; where_ is "node NAME" or "pod NAMESPACE/NAME".
  * Pods come before nodes, and all after leases, ConfigMaps and policies. problem is the sentence of what
