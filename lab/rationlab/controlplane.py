@@ -99,7 +99,9 @@ class ControlPlane:
                 "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
                 f"--service-account-key-file={pki.account_key}",
                 f"--service-account-signing-key-file={pki.account_key}", "--allow-privileged=true",
-                "--kubelet-preferred-address-types=InternalIP"]
+                "--kubelet-preferred-address-types=InternalIP",
+                # No kube-proxy runs beside it: it reaches the Service of a webhook by the addresses of its pods.
+                "--enable-aggregator-routing=true"]
 
     def _controller_manager(self):
         pki = self.lab.pki

@@ -374,7 +374,7 @@ def test_dashboard_is_installed_as_it_is_in_the_file():
 
 # What a value is changed to where its kind does not tell; these are texts of which only some are right.
 OTHER = {"gpuMemoryUnit": "512MiB", "policy": 0, "maxPodsPerGPU": 3, "onBypass": "evict", "unknownFunctions": "refuse",
-         "logLevel": "debug",
+         "logLevel": "debug", "enabled": True,
          "jobMixing": "allow", "replicas": 3, "bestNodes": 3, "pullPolicy": "Always", "digest": DIGEST,
          "listen": "0.0.0.0:1234", "driverRoot": "/d", "criSocket": "/run/x/x.sock", "cdiDir": "/c", "kubeletDir": "/k",
          "imagePullSecrets": [{"name": "s"}], "apiServerPorts": [1], "metricsFrom": [{"podSelector": {}}],

@@ -289,12 +289,16 @@ def test_notes_say_what_users_must_write_where_the_cluster_does_not(tmp_path):
         text = notes_of(tmp_path, chart, *both, version="1.36.3")
         assert "does not serve" not in text and "is off" not in text
     assert "get it by the policy ration-scheduler-name" in notes_of(tmp_path, scheduler, *both, version="1.36.3")
+    off = ("--set", "webhook.enabled=false")
     for version, served in (("1.35.2", both[1:]), ("1.29.15", [])):
         text = notes_of(tmp_path, scheduler, *served, version=version)
+        assert "get it by the webhook ration-scheduler-name" in text and "itself" not in text
+        assert "MutatingAdmissionPolicy" not in notes_of(tmp_path, agent, *served, version=version)
+        text = notes_of(tmp_path, scheduler, *served, version=version, values=off)
         assert f"This cluster (v{version}) does not serve MutatingAdmissionPolicy" in text
         assert "must name the scheduler itself:\n  spec: {schedulerName: ack-co-scheduler}" in text
         assert ("can forge where a pod is" in text) == (version == "1.29.15")
-        text = notes_of(tmp_path, agent, *served, version=version, values=("--set", "gpuMemoryUnit=128MiB"))
+        text = notes_of(tmp_path, agent, *served, version=version, values=(*off, "--set", "gpuMemoryUnit=128MiB"))
         assert 'metadata: {annotations: {ration.dev/unit: "128"}}' in text
         assert ("nothing refuses GPU pods that are privileged" in text) == (version == "1.29.15")
         assert ("no ConfigMap gpu-topology-<node>" in text) == (version == "1.29.15")

@@ -41,5 +41,6 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- $wrong = concat $wrong (include "ration.checks.image" (dict "name" "image" "image" $v.image) | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "name") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39996") | fromJsonArray) }}
+{{- $wrong = concat $wrong (include "ration.checks.webhook" . | fromJsonArray) }}
 {{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end }}
 {{- end }}

@@ -50,5 +50,6 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- $wrong = concat $wrong (include "ration.checks.image" (dict "name" "kubeScheduler" "image" $v.kubeScheduler) | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "app") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39997") | fromJsonArray) }}
+{{- $wrong = concat $wrong (include "ration.checks.webhook" . | fromJsonArray) }}
 {{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end }}
 {{- end }}

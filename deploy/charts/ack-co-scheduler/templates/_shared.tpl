@@ -58,15 +58,22 @@ says the port behind its Service too, which is the one that most networks look a
 {{- $ports | uniq | toJson }}
 {{- end }}
 
-{{- /* What a NetworkPolicy of ours says behind its podSelector. .port: of the metrics, "" where they are not opened. */}}
+{{- /* What a NetworkPolicy of ours says behind its podSelector. .port: of the metrics, "" where they are not opened. .webhook: not
+empty where API servers connect to the pod. They are no pods and have no addresses that the chart could know. */}}
 {{- define "ration.networkPolicy" -}}
 {{- $ports := include "ration.apiServerPorts" .root | fromJsonArray }}
 policyTypes: [Ingress{{ if $ports }}, Egress{{ end }}]
-{{- if .port }}
+{{- if or .port .webhook }}
 ingress:
+{{- if .webhook }}
+- ports:
+  - {protocol: TCP, port: webhook}
+{{- end }}
+{{- if .port }}
 - from: {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 2 }}
   ports:
   - {protocol: TCP, port: {{ .port }}}
+{{- end }}
 {{- else }}
 ingress: []
 {{- end }}
@@ -144,4 +151,32 @@ serve them, v1beta1 from 1.34 and v1alpha1 from 1.32, with the same fields); emp
 {{- if $.Capabilities.APIVersions.Has (printf "%s/MutatingAdmissionPolicy" $version) }}{{ $best = $version }}{{ end }}
 {{- end }}
 {{- $best }}
+{{- end }}
+
+{{- /* Whether the mutating webhook does what the MutatingAdmissionPolicies do elsewhere: "yes" or empty. */}}
+{{- define "ration.webhook" -}}
+{{- $enabled := toString .Values.webhook.enabled }}
+{{- if or (eq $enabled "true") (and (eq $enabled "auto") (not (include "ration.mutatingVersion" .))) }}yes{{ end }}
+{{- end }}
+
+{{- /* What a webhook configuration of ours says besides its path and conditions. ration-scheduler answers it, and writes its
+caBundle. Ignore: a pod is created also when no replica answers; a GPU pod then says so in its Events. */}}
+{{- define "ration.webhookClient" -}}
+admissionReviewVersions: [v1]
+sideEffects: None
+failurePolicy: Ignore
+reinvocationPolicy: IfNeeded
+timeoutSeconds: 5
+clientConfig:
+  service: {name: ration-webhook, namespace: {{ .root.Release.Namespace }}, path: {{ .path }}, port: 443}
+rules:
+- {apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE], scope: Namespaced}
+{{- end }}
+
+{{- define "ration.checks.webhook" -}}
+{{- $wrong := list }}
+{{- if not (has (toString .Values.webhook.enabled) (list "auto" "true" "false")) }}
+{{- $wrong = append $wrong (printf "webhook.enabled: invalid value %v; must be auto, true or false" .Values.webhook.enabled) }}
+{{- end }}
+{{- toJson $wrong }}
 {{- end }}
