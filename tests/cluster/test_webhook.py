@@ -89,7 +89,7 @@ def test_without_a_replica_pods_are_created_and_gpu_pods_say_what_is_wrong(clust
         cluster.wait_for(lambda: any("without a GPU being chosen for it: set schedulerName: ack-co-scheduler" in e["message"]
                                      for e in cluster.events("gpu")), 30, "an Event explains it")
         findings = cluster.run("ration", "doctor", check=False).stdout
-        assert "default-scheduler" in findings and "schedulerName: ack-co-scheduler" in findings, findings
+        assert f"unplaced: pod {cluster.namespace}/gpu: " in findings and 'schedulerName is "default-scheduler"' in findings, findings
     wait_trusted(cluster)
     created(cluster, "after", containers=[container("main", 1)])
     assert cluster.wait_running(names={"after"})[0]["spec"]["schedulerName"] == helmcharts.SCHEDULER
