@@ -285,7 +285,9 @@ static void sample_process(struct overhead_process *process, const struct charge
 		learn_nothing(&process->known, bytes - smaller(bytes, larger(was->held, now->held)));
 	}
 	sum->used_bytes += bytes;
-	sum->overhead_bytes += process->known.bytes;
+	/* Never more than the driver's own count, whatever a hostile program says of regions in its slot.
+	 * (Not `bytes`: an import after the driver's answer would take it from what was there before.) */
+	sum->overhead_bytes += smaller(process->known.bytes, process->bytes);
 }
 
 /* ---- public ---------------------------------------------------------------------------------------------
