@@ -225,24 +225,33 @@ class Hours:
     """The tests marked `hour`, which run in the background. Their output is printed when they have ended."""
 
     def __init__(self, args):
-        self.report, self.log = ROOT / "build" / "junit-hours.xml", ROOT / "build" / "hours.log"
-        self.report.unlink(missing_ok=True)
-        command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-m", "hour", "-n", "2",
-                   f"--junitxml={self.report}", "tests/component", "tests/cluster"]
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-                                            env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
+        # Each suite has a pytest of its own, since modules of two suites may have one name.
+        self.runs = [self._start(suite, args) for suite in ("component", "cluster")]
+
+    @staticmethod
+    def _start(suite, args):
+        report, log = ROOT / "build" / f"junit-hours-{suite}.xml", ROOT / "build" / f"hours-{suite}.log"
+        report.unlink(missing_ok=True)
+        command = ["/usr/bin/python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "-m", "hour",
+                   f"--junitxml={report}", f"tests/{suite}"]
+        with open(log, "w") as output:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                                       env=environment_of(args, {"RATION_BUILD": str(ROOT / "build")}))
+        return report, log, process
 
     def finish(self, _args, count):
-        say(f"waiting for the tests that take an hour; their output so far: {self.log}")
-        count.add_run(self.report, self.process.wait())
-        print(self.log.read_text(), flush=True)
+        for report, log, process in self.runs:
+            say(f"waiting for the tests that take an hour; their output so far: {log}")
+            count.add_run(report, process.wait())
+            print(log.read_text(), flush=True)
 
     def interrupt(self):
         """Returns when the tests have removed their labs."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGINT)    # as Ctrl-C: its workers too
-            self.process.wait()
+        for _, _, process in self.runs:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)    # as Ctrl-C
+        for _, _, process in self.runs:
+            process.wait()
 
 
 def ring_lint(args, count):

@@ -208,18 +208,24 @@ HOUR = """import pathlib, pytest, time
 @pytest.mark.hour
 def test_of_an_hour():
     try:
-        pathlib.Path("begun").touch()
+        pathlib.Path("begun-SUITE").touch()
         time.sleep(HOW_LONG)
     finally:
-        pathlib.Path("ended").touch()
+        pathlib.Path("ended-SUITE").touch()
 """
+SUITES = ("component", "cluster")
+
+
+def all_have(folder, what):
+    return all((folder / f"{what}-{suite}").exists() for suite in SUITES)
 
 
 def full_form(check, tmp_path, monkeypatch, judging, how_long):
-    """./check full with a test of an hour, a suite that judges no times, and one that does."""
-    for folder in ("build", "tests/component", "tests/cluster"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "tests/component/test_hour.py").write_text(HOUR.replace("HOW_LONG", str(how_long)))
+    """./check full with a test of an hour in two modules of one name, a suite that judges no times, and one that does."""
+    (tmp_path / "build").mkdir()
+    for suite in SUITES:
+        (tmp_path / "tests" / suite).mkdir(parents=True)
+        (tmp_path / f"tests/{suite}/test_hour.py").write_text(HOUR.replace("HOW_LONG", str(how_long)).replace("SUITE", suite))
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = hour: takes an hour\n")
     monkeypatch.setattr(check, "ROOT", tmp_path)
     monkeypatch.setattr(check, "build", lambda *_: None)
@@ -227,7 +233,7 @@ def full_form(check, tmp_path, monkeypatch, judging, how_long):
 
     def beside(_args, count):
         deadline = time.monotonic() + 30
-        while not (tmp_path / "begun").exists():
+        while not all_have(tmp_path, "begun"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         count.passed += 1
@@ -240,16 +246,16 @@ def full_form(check, tmp_path, monkeypatch, judging, how_long):
 
 def test_what_takes_an_hour_runs_beside_what_judges_no_times(check, tmp_path, monkeypatch, capsys):
     def judging(_args, count):
-        assert (tmp_path / "ended").exists()
+        assert all_have(tmp_path, "ended")
         count.passed += 1
     assert full_form(check, tmp_path, monkeypatch, judging, 1) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed, 0 skipped"
+    assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 0 failed, 0 skipped"
 
 
 def test_an_interrupted_check_ends_what_takes_an_hour(check, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(check.Hours, "finish", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     assert full_form(check, tmp_path, monkeypatch, None, 100) == 130
-    assert (tmp_path / "ended").exists() and capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+    assert all_have(tmp_path, "ended") and capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
 
 
 def test_help_installs_nothing():
