@@ -203,13 +203,14 @@ static void on_node_synced(void *userdata)
 	agent_changed(userdata);
 }
 
-/* Its containers may run on: PodGC makes pods of a lost node Failed, and a kubelet that has restarted rejects
- * pods, which then show no containers, and ends these later (kubelet.go HandlePodCleanups(), 1.36.3). */
+/* Its containers may run on, whatever its status says: PodGC makes pods of a lost node Failed, and a kubelet
+ * that has restarted rejects pods, which then show no containers, and ends these later (kubelet.go
+ * rejectPod(), HandlePodCleanups(), 1.36.3). Only the container runtime knows. */
 static void on_pod_failed(struct agent *agent, const struct pod_facts *facts)
 {
 	if (facts->running)
 		leftovers_pod_gone(agent->leftovers, facts);
-	else if (served_has_started(&agent->served, facts->uid))
+	else
 		leftovers_pod_failed(agent->leftovers, facts);
 }
 

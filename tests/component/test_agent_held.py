@@ -359,6 +359,24 @@ def test_pod_waits_for_the_containers_of_a_pod_that_pod_gc_made_failed(world):
     assert wait_for(lambda: held(world)["ended"] == [uid_of(old)])
 
 
+def test_pod_waits_for_the_containers_of_a_pod_that_a_kubelet_without_its_record_rejected(world):
+    """The kubelet has lost its record of devices, starts anew and rejects the pod, whose status then names no container (kubelet.go
+    rejectPod(), 1.36.3). What runs of it ends later. That the agent gave the devices has not reached the API server."""
+    old = run(world, "old", 12)
+    wait_for(lambda: world.api.get("pods", "old")["metadata"]["annotations"].get("ALIYUN_COM_GPU_MEM_ASSIGNED") == "true")
+    world.api.patch("pods", "old", {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_ASSIGNED": "false"}}})
+    world.kubelet.checkpoint.unlink()
+    world.kubelet.restart_with([])
+    world.kill_worker()    # what it knew of the devices goes with the kubelet's record
+    world.kubelet.wait_devices(32)
+    world.api.patch("pods", "old", {"status": {"phase": "Failed", "containerStatuses": None}})
+    world.kubelet.remove(old)
+    new = bound_beside(world, 6)
+    assert not starts(world, new)
+    world.kubelet.end(old)
+    assert wait_for(lambda: starts(world, new))
+
+
 def test_runtime_that_does_not_answer_makes_the_new_pod_wait(world):
     old = run(world, "old", 12)
     world.kubelet.cri_server.stop(0).wait()

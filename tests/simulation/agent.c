@@ -302,12 +302,6 @@ static void list_again_if_sick(struct sim *sim, int n)
 		agent_list_devices(sim, n);
 }
 
-static bool may_outlive_its_end(const struct agent *agent, const struct pod_facts *facts)
-{
-	return facts->finished && !facts->succeeded &&
-	       (facts->running || served_has_started(&agent->served, facts->uid));
-}
-
 void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool deleted)
 {
 	struct agent *agent = &sim->nodes[n].agent;
@@ -323,7 +317,9 @@ void agent_see(struct sim *sim, int n, int pod, const struct state *state, bool 
 		cached = cache(sim, n, pod, state);
 		if (cached)
 			cached->watched = true;
-		if (cached && cached->facts.has_placement && may_outlive_its_end(agent, &cached->facts))
+		/* Only the container runtime knows what runs of it. */
+		if (cached && cached->facts.has_placement && cached->facts.finished &&
+			!cached->facts.succeeded)
 			leftover_add(sim, n, pod);
 	}
 	list_again_if_sick(sim, n);
