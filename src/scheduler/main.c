@@ -29,6 +29,7 @@
 #include "scheduler/lease.h"
 #include "scheduler/levels.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/simulate.h"
 #include "scheduler/sync-budgets.h"
 #include "scheduler/sync.h"
 #include "scheduler/uninstall.h"
@@ -312,6 +313,8 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 
 	if (post && strcmp(path, "/filter") == 0)
 		reply_filter(scheduler, call, body, len);
+	else if (post && strcmp(path, "/simulate/filter") == 0)
+		http_call_reply(call, 200, "application/json", simulate_filter(scheduler, body, len));
 	else if (post && strncmp(path, "/levels/", 8) == 0)
 		levels_answer(scheduler->levels, call, path + 8, body, len);
 	else if (post && strcmp(path, "/prioritize") == 0)
@@ -333,8 +336,8 @@ static void on_verb(void *userdata, struct http_call *call, const char *method, 
 		journal_answer(scheduler->journal, call);
 	else
 		reply_text(call, 404,
-			"POST /filter, /prioritize, /bind, /preempt, /levels/filter, /levels/preempt; GET "
-			"/inspect, /inspect/NODE, /metrics, "
+			"POST /filter, /prioritize, /bind, /preempt, /levels/filter, /levels/preempt, "
+			"/simulate/filter; GET /inspect, /inspect/NODE, /metrics, "
 			"/why?namespace=NS&name=POD, /history\n");
 }
 

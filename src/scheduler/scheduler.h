@@ -7,7 +7,7 @@
  * resize.c another size for a pod that runs   gangs.c pods that are placed all or none, bind-gang.c at bind,
  * gang-groups.c PodGroups
  *
- * levels*.c ResourcePolicies
+ * levels*.c ResourcePolicies   simulate.c filter for programs that simulate scheduling
  *
  * webhook.c the mutating webhook   certificates.c its certificate   admission.c its answers
  *

@@ -1,6 +1,7 @@
 /* What kube-scheduler posts, and what the API server answers meanwhile: filter, prioritize and bind on a
- * small cluster. Input: one byte for the verb (f, p, b, anything else all three), the body, and after a NUL
- * the body of each of the API server's answers, whose first byte chooses the status. */
+ * small cluster, and what simulators post. Input: one byte for the verb (f, p, b, s for simulate/filter,
+ * anything else all), the body, and after a NUL the body of each of the API server's answers, whose first
+ * byte chooses the status. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -16,13 +17,14 @@
 #include "scheduler/journal.h"
 #include "scheduler/recorder.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/simulate.h"
 #include "scheduler/waiting.h"
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {"{", "}", "[", "]", "\"", "null", "\\u0000", "\xff", "99999999999999999999",
-	"\"Pod\":", "\"NodeNames\":[\"n0\",\"n1\"]", "\"Nodes\":{\"items\":[]}", "\"PodUID\":\"u1\"",
-	"\"Node\":\"n0\"", "\"PodName\":\"a\"", "\"PodNamespace\":\"d\"", "\"aliyun.com/gpu-mem\":\"3\"",
-	"../", "%2f", "?", NULL};
+	"\"Pod\":", "\"NodeNames\":[\"n0\",\"n1\"]", "\"Nodes\":{\"items\":[]}", "\"ration.dev/gpus\":\"[]\"",
+	"\"aliyun.com/gpu-count\":\"2\"", "\"PodUID\":\"u1\"", "\"Node\":\"n0\"", "\"PodName\":\"a\"",
+	"\"PodNamespace\":\"d\"", "\"aliyun.com/gpu-mem\":\"3\"", "../", "%2f", "?", NULL};
 
 #define REQUESTS_MAX 32
 
@@ -167,6 +169,16 @@ static void check_answer(char *answer, enum json_type type)
 	free(answer);
 }
 
+/* Whatever is asked, the ledger stays as it is. */
+static void check_simulation(const char *body, size_t len)
+{
+	uint64_t generation = scheduler.ledger.generation;
+
+	check_answer(simulate_filter(&scheduler, body, len), json_type_object);
+	MUST(scheduler.ledger.generation == generation && list_empty(&scheduler.ledger.holds));
+	MUST(ledger_check(&scheduler.ledger, NULL) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *nul = size > 1 ? memchr(data + 1, 0, size - 1) : NULL;
@@ -178,13 +190,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	answer = nul ? fuzz_text(nul + 1, (size_t)(data + size - nul - 1)) : fuzz_text(NULL, 0);
 	cluster_begin();
 	n_replies = 0;
-	if (verb != 'p' && verb != 'b')
+	if (verb != 'f' && verb != 'p' && verb != 'b')
+		check_simulation(body, len);
+	if (verb != 'p' && verb != 'b' && verb != 's')
 		check_answer(extender_filter(
 				     &scheduler, (struct http_call *)&n_replies, body, len, &(bool){false}),
 			json_type_object);
-	if (verb != 'f' && verb != 'b')
+	if (verb != 'f' && verb != 'b' && verb != 's')
 		check_answer(extender_prioritize(&scheduler, body, len), json_type_array);
-	if (verb != 'f' && verb != 'p') {
+	if (verb != 'f' && verb != 'p' && verb != 's') {
 		bind_queue_submit(scheduler.binds, (struct http_call *)&n_replies, body, len);
 		api_server_answers(answer, nul ? (size_t)(data + size - nul - 1) : 0);
 		MUST(n_replies == 1);

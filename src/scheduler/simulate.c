@@ -1,0 +1,304 @@
+#include "scheduler/simulate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "kube/node.h"
+#include "kube/pod.h"
+#include "model/node-ledger.h"
+#include "model/quantity.h"
+#include "model/units.h"
+#include "scheduler/extender.h"
+#include "scheduler/scheduler.h"
+
+/* As many as kube-scheduler is tested with (5,000 nodes: Kubernetes' "Considerations for large clusters"). */
+#define SIMULATED_NODES_MAX 5000
+#define TEMPLATE_GPU_MIB_MAX (INT64_C(4) * 1024 * 1024)
+
+struct simulation {
+	struct scheduler *scheduler;
+	struct pod_facts pod;
+	struct json_object *passed, *names, *failed, *unresolvable; /* of the answer, which owns them */
+};
+
+/* A quantity of node.status.allocatable, else of capacity; 0 where neither has it. */
+static int status_count(struct json_object *node, const char *resource, int64_t *ret_count, struct error *err)
+{
+	struct json_object *status = json_member(node, "status");
+	struct json_object *value = json_member(json_member(status, "allocatable"), resource);
+	const char *text;
+
+	if (!value)
+		value = json_member(json_member(status, "capacity"), resource);
+	*ret_count = 0;
+	if (!value || json_whole(value, 0, INT64_MAX, ret_count) == 0)
+		return 0;
+	text = json_string(value);
+	if (!text || quantity_parse_count(text, ret_count) < 0)
+		return error_set(err, EINVAL, "%s in the node's status is not a whole number", resource);
+	return 0;
+}
+
+/* A status has sums only, so the cards of a template are equal: gpu-mem / gpu-count units each. */
+static int cards_from_status(struct json_object *node, struct node_facts *facts, struct error *err)
+{
+	bool whole = facts->mode == GPU_MODE_TOPOLOGY;
+	int64_t units = 0, cards = 0;
+	int r;
+
+	r = status_count(node, whole ? RESOURCE_GPU : RESOURCE_GPU_MEM, &units, err);
+	if (r == 0)
+		r = whole ? 0 : status_count(node, RESOURCE_GPU_COUNT, &cards, err);
+	if (r < 0)
+		return r;
+	if (units == 0)
+		return error_set(
+			err, EINVAL, "the node's status has no %s", whole ? RESOURCE_GPU : RESOURCE_GPU_MEM);
+	if (whole)
+		cards = units;
+	if (cards == 0)
+		return error_set(err, EINVAL,
+			"the node's status has " RESOURCE_GPU_MEM " without " RESOURCE_GPU_COUNT
+			", so the size of one GPU is unknown; add it to the node template");
+	if (cards > NODE_GPUS_MAX)
+		return error_set(err, EINVAL, "the node's status has %" PRId64 " GPUs, more than %d", cards,
+			NODE_GPUS_MAX);
+	if (units / cards == 0 || units / cards > TEMPLATE_GPU_MIB_MAX / (int64_t)facts->unit_mib)
+		return error_set(err, EINVAL,
+			"the node's status has %" PRId64 " units of memory on %" PRId64
+			" GPUs: one GPU must have from one unit to 4 TiB",
+			units, cards);
+	for (int64_t i = 0; i < cards; i++) {
+		facts->gpus[i] = (struct gpu_facts){
+			.index = (int)i, .mib = (uint64_t)(units / cards) * facts->unit_mib, .healthy = true};
+		snprintf(facts->gpus[i].uuid, sizeof(facts->gpus[i].uuid), "template-%d", (int)i);
+	}
+	facts->n_gpus = (size_t)cards;
+	return 0;
+}
+
+static enum gpu_mode mode_of_labels(struct json_object *labels)
+{
+	const char *schedule = json_member_string(labels, LABEL_SCHEDULE);
+	const char *share = json_member_string(labels, LABEL_LEGACY_SHARE);
+	const char *cgpu = json_member_string(labels, LABEL_LEGACY_CGPU);
+	enum gpu_mode mode = GPU_MODE_NONE;
+
+	if (schedule)
+		return gpu_mode_parse(schedule, &mode) == 0 && gpu_mode_is_served(mode) ? mode
+											: GPU_MODE_NONE;
+	if (share && strcmp(share, "true") == 0)
+		return GPU_MODE_SHARE;
+	return cgpu && strcmp(cgpu, "true") == 0 ? GPU_MODE_CGPU : GPU_MODE_NONE;
+}
+
+/* What an agent would have written on a node that has just joined. A template may be a copy of an old node:
+ * that node's faults, orphans and changes are not the new one's. */
+static int complete_template(const struct simulation *simulation, struct json_object *node,
+	struct node_facts *facts, struct error *err)
+{
+	struct json_object *metadata = json_member(node, "metadata");
+	struct json_object *annotations = json_member(metadata, "annotations");
+	int r = 0;
+
+	if (!json_member(annotations, ANNOTATION_NODE_MODE))
+		facts->mode = mode_of_labels(json_member(metadata, "labels"));
+	if (!json_member(annotations, ANNOTATION_NODE_UNIT) && simulation->pod.request.unit_mib &&
+		simulation->pod.request.unit_mib <= UNIT_MIB_MAX)
+		facts->unit_mib = simulation->pod.request.unit_mib;
+	if (!json_member(annotations, ANNOTATION_NODE_GPUS))
+		r = cards_from_status(node, facts, err);
+	held_release(&facts->held);
+	facts->held_unreadable = false;
+	facts->serving = true;
+	facts->changing = false;
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		facts->gpus[i].healthy = true;
+	facts->instances_max = gpu_instances_max(
+		facts->mode, facts->unit_mib, simulation->scheduler->max_pods_per_gpu);
+	facts->mixing = simulation->scheduler->job_mixing;
+	return r;
+}
+
+/* The ledger has this node, with the cards that the object says, if it says any. */
+static bool is_in_ledger(
+	const struct node_ledger *known, struct json_object *node, const struct node_facts *facts)
+{
+	struct json_object *annotations = json_member(json_member(node, "metadata"), "annotations");
+
+	if (!known || !node_ledger_known(known))
+		return false;
+	if (!json_member(annotations, ANNOTATION_NODE_GPUS))
+		return true;
+	if (known->facts.n_gpus != facts->n_gpus)
+		return false;
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (strcmp(known->gpus[i].uuid, facts->gpus[i].uuid) != 0 ||
+			known->gpus[i].mib != facts->gpus[i].mib)
+			return false;
+	return true;
+}
+
+/* The misfit of an empty node that looks like this. -ENOMEM. */
+static int template_misfit(const struct simulation *simulation, const struct node_facts *facts)
+{
+	struct ledger ledger;
+	int r;
+
+	ledger_init(&ledger);
+	r = ledger_set_node(&ledger, facts);
+	if (r == 0)
+		r = ledger_choose(&ledger, facts->name, &simulation->pod, NULL);
+	ledger_release(&ledger);
+	return r;
+}
+
+static int add_failed(struct json_object *to, const char *name, const char *reason)
+{
+	return json_set(to, name, json_object_new_string(reason));
+}
+
+static int add_passed(struct simulation *simulation, struct json_object *node, const char *name)
+{
+	struct json_object *text = json_object_new_string(name);
+
+	if (!text || json_object_array_add(simulation->names, text) < 0) {
+		json_object_put(text);
+		return -ENOMEM;
+	}
+	if (json_object_array_add(simulation->passed, json_object_get(node)) == 0)
+		return 0;
+	json_object_put(node);
+	return -ENOMEM;
+}
+
+/* A template may lack the uid that every object of the API server has: it gets one. False: it had one. */
+static bool lend_uid(struct json_object *object)
+{
+	struct json_object *metadata = json_member(object, "metadata");
+
+	return json_object_is_type(metadata, json_type_object) && !json_member(metadata, "uid") &&
+	       json_set(metadata, "uid", json_object_new_string("simulated")) == 0;
+}
+
+static int judge_node(struct simulation *simulation, struct json_object *node, struct error *err)
+{
+	struct ledger *ledger = &simulation->scheduler->ledger;
+	_cleanup_node_facts_ struct node_facts facts;
+	struct error problem = {0};
+	char text[64];
+	bool lent = lend_uid(node);
+	int misfit, r;
+
+	node_facts_init(&facts);
+	r = node_facts_from_json(node, &facts, &problem);
+	if (lent) /* the answer repeats the node as it came */
+		json_object_object_del(json_member(node, "metadata"), "uid");
+	if (r < 0)
+		return error_set(err, -r, "%s", problem.text);
+	if (request_is_empty(&simulation->pod.request))
+		return add_passed(simulation, node, facts.name);
+	if (is_in_ledger(ledger_node(ledger, facts.name), node, &facts)) {
+		misfit = ledger_choose(ledger, facts.name, &simulation->pod, NULL);
+	} else {
+		if (*problem.text || complete_template(simulation, node, &facts, &problem) < 0)
+			return add_failed(simulation->unresolvable, facts.name, problem.text);
+		misfit = template_misfit(simulation, &facts);
+	}
+	if (misfit < 0)
+		return misfit;
+	if (misfit == FITS)
+		return add_passed(simulation, node, facts.name);
+	return add_failed(misfit_is_occupancy(misfit) ? simulation->failed : simulation->unresolvable,
+		facts.name, misfit_text((enum misfit)misfit, &simulation->pod.request, text, sizeof(text)));
+}
+
+/* The members of the answer that the nodes are sorted into. */
+static int answer_begin(struct simulation *simulation, struct json_object *answer)
+{
+	struct json_object *list = json_object_new_object();
+
+	if (json_set(answer, "Nodes", list) < 0)
+		return -ENOMEM;
+	simulation->passed = json_object_new_array();
+	if (json_set(list, "items", simulation->passed) < 0)
+		return -ENOMEM;
+	simulation->names = json_object_new_array();
+	if (json_set(answer, "NodeNames", simulation->names) < 0)
+		return -ENOMEM;
+	simulation->failed = json_object_new_object();
+	if (json_set(answer, "FailedNodes", simulation->failed) < 0)
+		return -ENOMEM;
+	simulation->unresolvable = json_object_new_object();
+	if (json_set(answer, "FailedAndUnresolvableNodes", simulation->unresolvable) < 0)
+		return -ENOMEM;
+	return json_set(answer, "Error", json_object_new_string(""));
+}
+
+static int question_items(struct json_object *question, struct json_object **ret_items, struct error *err)
+{
+	struct json_object *items = json_member(json_member(question, "Nodes"), "items");
+
+	if (!json_object_is_type(json_member(question, "Pod"), json_type_object))
+		return error_set(err, EINVAL, "request has no Pod");
+	if (!json_object_is_type(items, json_type_array))
+		return error_set(err, EINVAL,
+			"request has no Nodes.items: set nodeCacheCapable: false for this extender");
+	if (json_object_array_length(items) > SIMULATED_NODES_MAX)
+		return error_set(err, EINVAL, "request has %zu nodes, more than %d; ask in several requests",
+			json_object_array_length(items), SIMULATED_NODES_MAX);
+	*ret_items = items;
+	return 0;
+}
+
+static int simulate(struct simulation *simulation, const char *body, size_t len, struct json_object *answer,
+	struct error *err)
+{
+	_cleanup_json_ struct json_object *question = NULL;
+	struct json_object *items;
+	struct error problem = {0};
+	int r;
+
+	if (json_parse(body, len, &question, NULL) < 0 || !json_object_is_type(question, json_type_object))
+		return error_set(err, EINVAL, "request is not a JSON object");
+	r = question_items(question, &items, err);
+	if (r < 0)
+		return r;
+	lend_uid(json_member(question, "Pod"));
+	r = pod_facts_read(json_member(question, "Pod"), &simulation->pod, err);
+	if (r == 0)
+		r = answer_begin(simulation, answer);
+	for (size_t i = 0; r == 0 && i < json_object_array_length(items); i++) {
+		r = judge_node(simulation, json_object_array_get_idx(items, i), &problem);
+		if (r < 0 && *problem.text)
+			error_set(err, -r, "Nodes.items[%zu]: %s", i, problem.text);
+	}
+	return r;
+}
+
+char *simulate_filter(struct scheduler *scheduler, const char *body, size_t len)
+{
+	_cleanup_json_ struct json_object *answer = json_object_new_object();
+	struct simulation simulation = {.scheduler = scheduler};
+	struct error err = {0};
+	const char *text;
+	int r;
+
+	if (!scheduler_is_ready(scheduler))
+		return extender_error("ration-scheduler has not read the cluster's nodes and pods yet");
+	pod_facts_init(&simulation.pod);
+	r = answer ? simulate(&simulation, body, len, answer, &err) : -ENOMEM;
+	pod_facts_release(&simulation.pod);
+	if (r < 0 && r != -ENOMEM)
+		return extender_error(err.text);
+	text = r == 0 ? json_text(answer) : NULL;
+	return text ? strdup(text) : NULL;
+}
