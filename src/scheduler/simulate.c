@@ -263,7 +263,7 @@ static int simulate(struct simulation *simulation, const char *body, size_t len,
 	struct error *err)
 {
 	_cleanup_json_ struct json_object *question = NULL;
-	struct json_object *items;
+	struct json_object *items = NULL;
 	struct error problem = {0};
 	int r;
 
