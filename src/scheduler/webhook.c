@@ -26,7 +26,7 @@
 /* A review holds the pod twice at most, which is at most 1.5 MiB (etcd's limit), in JSON. */
 #define REVIEW_MAX (8 << 20)
 #define LOOK_NS (10 * NS_PER_S)
-#define CONFLICT_NS (200 * NS_PER_MS)
+#define WRITTEN_NS (200 * NS_PER_MS)
 /* API servers learn of a changed configuration by a watch, within milliseconds. */
 #define TRUSTED_AFTER_NS (30 * NS_PER_S)
 #define TIMEOUT_MS 5000
@@ -79,10 +79,10 @@ bool webhook_is_valid_service(const char *service)
 	       is_label(slash + 1, strlen(slash + 1));
 }
 
-static void turn_ends(struct webhook *webhook, int64_t next_ns)
+static void turn_ends(struct webhook *webhook)
 {
 	webhook->known = true;
-	loop_timer_set(webhook->timer, next_ns);
+	loop_timer_set(webhook->timer, LOOK_NS);
 }
 
 static void turn_failed(struct webhook *webhook, const char *verb, const char *what, const char *text)
@@ -95,7 +95,7 @@ static void turn_failed(struct webhook *webhook, const char *verb, const char *w
 		log_warning("%s", line);
 		memcpy(webhook->trouble, line, sizeof(line));
 	}
-	turn_ends(webhook, LOOK_NS);
+	turn_ends(webhook);
 }
 
 static void ask(struct webhook *webhook, const char *method, const char *path, const char *type,
@@ -121,7 +121,7 @@ static void configuration_next(struct webhook *webhook)
 	else if (!webhook->trusted_since_ns)
 		webhook->trusted_since_ns = monotonic_ns();
 	webhook->trouble[0] = '\0';
-	turn_ends(webhook, LOOK_NS);
+	turn_ends(webhook);
 }
 
 static void on_configuration_patched(void *userdata, const struct kube_response *response)
@@ -233,7 +233,17 @@ static void certificates_use(struct webhook *webhook)
 	configuration_look(webhook);
 }
 
-static void on_secret(void *userdata, const struct kube_response *response);
+/* Also after a conflict with another replica: what is in force is read. */
+static void on_secret_written(void *userdata, const struct kube_response *response)
+{
+	struct webhook *webhook = userdata;
+
+	webhook->request = NULL;
+	if (response->result < 0 || (response->status / 100 != 2 && response->status != 409))
+		turn_failed(webhook, "write", webhook->secret_path, response->text);
+	else
+		loop_timer_set(webhook->timer, WRITTEN_NS);
+}
 
 /* Another replica that writes at the same time makes one of the two fail, which then reads what the other
  * wrote. */
@@ -248,19 +258,19 @@ static void secret_change(
 		turn_failed(webhook, "change", webhook->secret_path, err.text);
 		return;
 	}
-	log_info("webhook: %s%s%s",
-		step == CERTIFICATES_MAKE	 ? "makes a certificate: "
-		: step == CERTIFICATES_MAKE_NEXT ? "the certificate ends soon: makes the next one"
-						 : "the next certificate takes its place",
-		step == CERTIFICATES_MAKE ? reason : "", "");
+	if (step == CERTIFICATES_MAKE)
+		log_info("webhook: makes a certificate: %s", reason);
+	else
+		log_info("webhook: %s", step == CERTIFICATES_MAKE_NEXT
+						? "the certificate ends soon: makes the next one"
+						: "the next certificate takes its place");
 	text = json_text(secret);
 	if (!text)
 		turn_failed(webhook, "change", webhook->secret_path, "out of memory");
 	else
-		ask(webhook, "PUT", webhook->secret_path, KUBE_CONTENT_JSON, text, on_secret);
+		ask(webhook, "PUT", webhook->secret_path, KUBE_CONTENT_JSON, text, on_secret_written);
 }
 
-/* The answer to a GET, and to a PUT. */
 static void on_secret(void *userdata, const struct kube_response *response)
 {
 	struct webhook *webhook = userdata;
@@ -270,12 +280,8 @@ static void on_secret(void *userdata, const struct kube_response *response)
 	bool trusted;
 
 	webhook->request = NULL;
-	if (response->result == 0 && response->status == 409) {
-		turn_ends(webhook, CONFLICT_NS);
-		return;
-	}
 	if (response->result < 0 || response->status != 200) {
-		turn_failed(webhook, "read or write", webhook->secret_path, response->text);
+		turn_failed(webhook, "read", webhook->secret_path, response->text);
 		return;
 	}
 	certificates_release(&webhook->certificates);
