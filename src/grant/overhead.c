@@ -285,9 +285,7 @@ static void sample_process(struct overhead_process *process, const struct charge
 		learn_nothing(&process->known, bytes - smaller(bytes, larger(was->held, now->held)));
 	}
 	sum->used_bytes += bytes;
-	/* Never more than the driver's own count, whatever a hostile program says of regions in its slot.
-	 * (Not `bytes`: an import after the driver's answer would take it from what was there before.) */
-	sum->overhead_bytes += smaller(process->known.bytes, process->bytes);
+	sum->overhead_bytes += process->known.bytes;
 }
 
 /* ---- public ---------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ struct overhead_process {
 
 struct overhead {
 	uint64_t used_bytes;	 /* the driver's, what several processes have once */
-	uint64_t overhead_bytes; /* what none of them has charged; at most the sum of the driver's counts */
+	uint64_t overhead_bytes; /* of that, what none of them has charged */
 	uint64_t context_bytes;	 /* what a context takes, if a process has just made its first; 0: none has */
 	bool moved;   /* calls of some process began or ended meanwhile: its overhead may have grown unseen */
 	bool guessed; /* of such a process nothing was known before */

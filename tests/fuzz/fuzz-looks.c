@@ -49,7 +49,8 @@ static void usage(const uint8_t *data, size_t size)
 		MUST(n >= 0 && (uint32_t)n <= peek.slots_used);
 		overhead_compute(processes, 2, slots, (size_t)n, slots, (size_t)n, &found);
 		MUST(found.used_bytes <= (1 << 30) + (uint64_t)UINT32_MAX);
-		MUST(found.overhead_bytes <= (1 << 30) + (uint64_t)UINT32_MAX);
+		/* The overhead has no such limit: what a process is just opening counts before the driver
+		 * shows it, and how large it is stands in the slot. */
 	}
 	free(slots);
 	close(fd);
