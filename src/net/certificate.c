@@ -16,7 +16,7 @@
 
 struct identity {
 	gnutls_pcert_st certificate;
-	gnutls_privkey_t key; /* NULL: there is none */
+	gnutls_privkey_t key; /* NULL while this slot holds no certificate */
 };
 
 /* The one that is shown, and the one before it, which a handshake under way may still use. */

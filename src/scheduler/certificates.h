@@ -18,7 +18,7 @@ struct json_object;
 /* A certificate that ends sooner than this gets a successor. */
 #define CERTIFICATE_RENEW_S (120 * 86400LL)
 
-/* PEM texts, NULL where there is none. previous has no key any more. */
+/* PEM texts; NULL if the Secret lacks the entry. The key of `previous` is not kept. */
 struct certificates {
 	char *current, *key, *next, *next_key, *previous;
 };
@@ -29,7 +29,7 @@ int certificates_read(struct json_object *secret, struct certificates *ret_certi
 
 enum certificates_step {
 	CERTIFICATES_KEEP,
-	CERTIFICATES_MAKE,	/* there is none that could be shown */
+	CERTIFICATES_MAKE,	/* the current certificate is missing or invalid */
 	CERTIFICATES_MAKE_NEXT, /* it ends soon */
 	CERTIFICATES_PROMOTE,	/* the next one is trusted everywhere */
 };

@@ -56,7 +56,7 @@ struct scheduler {
 	struct evictions *evictions;
 	struct gang_desk *gangs;
 	struct levels *levels;
-	struct webhook *webhook;   /* NULL: there is none */
+	struct webhook *webhook;   /* NULL without --webhook */
 	size_t best_nodes;	   /* K of filter's answer; 0: all */
 	uint32_t max_pods_per_gpu; /* on isolated nodes; 0: the contract's */
 	bool job_mixing;	   /* pods with and without a percentage on one core_mem node */
