@@ -390,7 +390,6 @@ void webhook_metrics(const struct webhook *webhook, struct metrics *page)
 		"written.",
 		webhook->failures);
 	metrics_one(page, "ration_webhook_certificate_end_seconds", "gauge",
-		"When the certificate of the webhook expires, in seconds of Unix time; 0: no certificate "
-		"none.",
+		"When the certificate of the webhook expires, in seconds of Unix time; 0: no certificate.",
 		(uint64_t)webhook->ends_s);
 }
