@@ -409,9 +409,24 @@ static void container_of_whole_cards_is_not_guessed_once_its_devices_are_lost(vo
 	assert_int_equal(decide(f, 1), MATCHING_FOUND);
 	assert_string_equal(f->found.container->name, "side");
 	serve(f, "a", "side");
+	f->pods[0].lists_devices = true;
 	assert_int_equal(decide(f, 1), MATCHING_FOUND);
 	assert_string_equal(f->found.container->name, "main");
 	serve(f, "a", "main");
+	f->pods[0].lists_devices = false;
+	assert_int_equal(decide(f, 1), MATCHING_REFUSED);
+	assert_non_null(strstr(f->err.text, "which of its containers"));
+}
+
+/* Found by the simulation: the kubelet was restarted without its record between the calls for two containers.
+ * It asks for the first one again, which got the cards of the second. */
+static void container_of_whole_cards_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices(
+	void **state)
+{
+	struct fixture *f = *state;
+
+	add_whole(f, "a");
+	serve(f, "a", "side");
 	assert_int_equal(decide(f, 1), MATCHING_REFUSED);
 	assert_non_null(strstr(f->err.text, "which of its containers"));
 }
@@ -680,6 +695,7 @@ int main(void)
 		TEST(of_pods_without_devices_a_new_one_is_meant_first),
 		TEST(an_old_status_is_doubted_for_the_only_container_that_can_be_meant),
 		TEST(container_of_whole_cards_is_not_guessed_once_its_devices_are_lost),
+		TEST(container_of_whole_cards_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices),
 		TEST(container_of_whole_cards_is_not_guessed_for_a_pod_that_has_its_file),
 		TEST(pod_without_devices_goes_before_one_whose_predecessor_has_them),
 		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),

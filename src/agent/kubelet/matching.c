@@ -331,13 +331,15 @@ static bool cards_depend_on_container(const struct pod_facts *facts)
 	return false;
 }
 
-/* The pod was served before: the kubelet has lost its checkpoint, and asks only for those of its containers
- * that do not run. Our order is then not the kubelet's, and a container would get the cards of another one
- * that runs. */
+/* The pod was served before, or in part, and the kubelet shows nothing of it: it has lost its checkpoint, and
+ * asks only for those of its containers that do not run. Our order is then not the kubelet's, and a container
+ * would get the cards of another one. */
 static bool is_guesswork(const struct matching_pod *pod, const struct served *served, bool anew)
 {
-	return (anew || (pod->has_grant && !served_knows(served, pod->facts->uid))) &&
-	       cards_depend_on_container(pod->facts);
+	bool forgotten = !pod->lists_devices && shows_devices(pod->facts, served);
+	bool served_before = pod->has_grant && !served_knows(served, pod->facts->uid);
+
+	return (anew || forgotten || served_before) && cards_depend_on_container(pod->facts);
 }
 
 /* Which of the pod's containers so many units are for. */
