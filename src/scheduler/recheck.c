@@ -75,7 +75,7 @@ static void on_answer(void *userdata, const struct kube_response *response)
 		sync_pod_is_gone(scheduler->sync, recheck->uid);
 	} else if (known && state == ENDED) {
 		log_info("pod %s ended while the watch was cut", recheck->uid);
-		sync_pod_has_ended(scheduler->sync, recheck->uid);
+		sync_pod_has_finished(scheduler->sync, &facts);
 	} else if (state == RUNS && !ghost && !sync_has_forgotten(scheduler->sync, recheck->uid)) {
 		take(scheduler, &facts);
 	}

@@ -24,8 +24,9 @@
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
 
-/* Pods that have ended occupy nothing: at the start a cluster's old Jobs cost neither time nor memory. */
-#define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+/* Pods that have succeeded occupy nothing: at the start a cluster's old Jobs cost neither time nor memory.
+ * Containers of one that failed may run. */
+#define PODS_QUERY "fieldSelector=status.phase%21%3DSucceeded"
 
 /* No answer of the API server is that late: our requests wait 5 s at most. */
 #define FORGOTTEN_S 15
@@ -41,6 +42,7 @@ struct sync {
 	struct table
 		forgotten;     /* uid of a pod -> second of the monotonic clock when the watch told its end */
 	struct table verdicts; /* uid of an unbound GPU pod -> hash of its PodScheduled=False condition */
+	struct table failed;   /* uid -> facts (ours) of a pod of the first LIST whose containers may run */
 };
 
 /* Once per object and sentence: a malformed annotation stays in every event of its pod. */
@@ -97,6 +99,39 @@ static void on_node_deleted(void *userdata, const char *uid, struct json_object 
 		ledger_remove_node(&sync->scheduler->ledger, name, uid);
 }
 
+static void failed_pod_free(struct pod_facts *facts)
+{
+	pod_facts_release(facts);
+	free(facts);
+}
+
+/* The API server does not say when a pod failed or whether its containers have ended since then. Only what
+ * fits can run: a hundred pods that a kubelet rejected long ago take no more than the GPU has. */
+static void count_failed_pod(struct ledger *ledger, struct pod_facts *facts)
+{
+	_cleanup_free_ char *node = TAKE_PTR(facts->node);
+
+	facts->finished = false;
+	if (ledger_reserve(ledger, facts, node, &facts->placement) < 0)
+		return;
+	ledger_confirm(ledger, facts->uid);
+	ledger_delete_pod(ledger, facts->uid, monotonic_ns() + GHOST_NS);
+}
+
+/* The first LISTs have told all: what failed before we started stays as a ghost, until its node is heard. */
+static void count_failed_pods(struct sync *sync)
+{
+	void *facts;
+
+	if (!sync->scheduler->nodes_synced || !sync->scheduler->pods_synced)
+		return;
+	table_for_each (&sync->failed, cursor, facts) {
+		count_failed_pod(&sync->scheduler->ledger, facts);
+		failed_pod_free(facts);
+	}
+	table_release(&sync->failed);
+}
+
 static void on_nodes_synced(void *userdata)
 {
 	struct sync *sync = userdata;
@@ -104,6 +139,7 @@ static void on_nodes_synced(void *userdata)
 	if (!sync->scheduler->nodes_synced)
 		log_info("nodes are read: %zu", sync->node_names.count);
 	sync->scheduler->nodes_synced = true;
+	count_failed_pods(sync);
 	nominations_follow_all(sync->scheduler);
 }
 
@@ -162,6 +198,22 @@ static void forget_pod(struct sync *sync, const char *uid, bool ended)
 	free(table_remove(&sync->complaints, uid));
 }
 
+/* PodGC makes pods of a lost node Failed while their containers run (gc_controller.go, 1.36.3), and a kubelet
+ * rejects pods that run when it has lost its record of devices. */
+static void on_pod_finished(struct sync *sync, const struct pod_facts *facts)
+{
+	bool may_run = !facts->succeeded && facts->running;
+	struct pod_facts *copy = NULL;
+
+	if (may_run && !sync->scheduler->pods_synced && facts->has_placement)
+		copy = calloc(1, sizeof(*copy));
+	if (copy && (pod_facts_copy(facts, copy) < 0 || table_set(&sync->failed, copy->uid, copy) < 0)) {
+		log_error("pod %s/%s: out of memory", facts->namespace_, facts->name);
+		failed_pod_free(copy);
+	}
+	forget_pod(sync, facts->uid, !may_run);
+}
+
 static void on_pod(void *userdata, struct json_object *object)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
@@ -177,9 +229,8 @@ static void on_pod(void *userdata, struct json_object *object)
 	if (request_is_empty(&facts.request) && !*err.text)
 		return;
 	complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
-	/* PodGC makes pods of a lost node Failed while their containers run (gc_controller.go, 1.36.3). */
 	if (facts.finished) {
-		forget_pod(sync, facts.uid, facts.succeeded || !facts.running);
+		on_pod_finished(sync, &facts);
 		waiting_room_look(sync->scheduler->waiting);
 		return;
 	}
@@ -218,9 +269,9 @@ void sync_pod_is_gone(struct sync *sync, const char *uid)
 	waiting_room_look(sync->scheduler->waiting);
 }
 
-void sync_pod_has_ended(struct sync *sync, const char *uid)
+void sync_pod_has_finished(struct sync *sync, const struct pod_facts *facts)
 {
-	forget_pod(sync, uid, true);
+	on_pod_finished(sync, facts);
 	waiting_room_look(sync->scheduler->waiting);
 }
 
@@ -256,6 +307,7 @@ static void on_pods_synced(void *userdata)
 		waiting_room_look(sync->scheduler->waiting);
 	}
 	sync->scheduler->pods_synced = true;
+	count_failed_pods(sync);
 	nominations_follow_all(sync->scheduler);
 	recheck_unlisted(sync->scheduler);
 }
@@ -276,6 +328,7 @@ int sync_start(struct scheduler *scheduler, struct sync **ret_sync)
 	table_init(&sync->node_names);
 	table_init(&sync->complaints);
 	table_init(&sync->verdicts);
+	table_init(&sync->failed);
 	table_init(&sync->forgotten);
 	r = kube_watch_start(
 		scheduler->client, scheduler->loop, "/api/v1/nodes", NULL, &node_ops, sync, &sync->nodes);
@@ -341,6 +394,8 @@ static void free_values(struct table *table)
 
 void sync_stop(struct sync *sync)
 {
+	void *facts;
+
 	if (!sync)
 		return;
 	kube_watch_free(sync->nodes);
@@ -348,6 +403,9 @@ void sync_stop(struct sync *sync)
 	agents_stop(sync->agents);
 	free_values(&sync->node_names);
 	free_values(&sync->complaints);
+	table_for_each (&sync->failed, cursor, facts)
+		failed_pod_free(facts);
+	table_release(&sync->failed);
 	table_release(&sync->verdicts);
 	table_release(&sync->forgotten);
 	free(sync);

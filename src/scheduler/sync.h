@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 struct metrics;
+struct pod_facts;
 struct scheduler;
 struct sync;
 
@@ -31,6 +32,6 @@ void sync_metrics(const struct sync *sync, struct metrics *metrics);
  * may live on for a while. */
 void sync_pod_is_gone(struct sync *sync, const char *uid);
 
-/* sync_pod_has_ended() - and so have its containers; an answer to a request sent earlier must not bring it
- * back. */
-void sync_pod_has_ended(struct sync *sync, const char *uid);
+/* sync_pod_has_finished() - the API server says that the pod succeeded or failed; an answer to a request sent
+ * earlier must not bring it back. */
+void sync_pod_has_finished(struct sync *sync, const struct pod_facts *facts);

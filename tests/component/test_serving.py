@@ -198,6 +198,47 @@ def test_a_pod_that_pod_gc_makes_failed_keeps_its_card_until_its_node_says_that_
     held(api, "n", ended=[pod])
     wait_for(lambda: scheduler.used() == {"n": [0]}, 2)
 
+def test_a_scheduler_that_starts_counts_a_failed_pod_until_its_node_says_that_it_ended(api, start):
+    """It failed while nobody followed: a kubelet rejected it, and its containers run until the kubelet ends them."""
+    gpu_node(api, "n", 8192)
+    first = start()
+    pod = running_pod(api, first, "p", "n")
+    first.has_read_pods()
+    first.stop()
+    api.set_phase("p", "Failed")
+    second = start()
+    assert second.used() == {"n": [5]}
+    assert not second.filter(api.create_pod("q", gpu_mem=5), ["n"])["NodeNames"]
+    held(api, "n", ended=[pod])
+    wait_for(lambda: second.used() == {"n": [0]}, 2)
+    second.stop()
+    third = start()
+    assert third.used() == {"n": [0]}
+
+
+def test_pods_that_failed_long_ago_take_no_more_than_a_gpu_has_and_nothing_beside_pods_that_run(api, start):
+    gpu_node(api, "n", 8192)
+    gpu_node(api, "busy", 8192)
+    first = start()
+    names = [f"p{i}" for i in range(3)]
+    pods = []
+    for node, name in [("n", name) for name in names] + [("busy", "old")]:
+        pods.append(running_pod(api, first, name, node))
+        first.has_read_pods()
+        api.set_phase(name, "Failed")
+        first.has_read_pods()
+        held(api, node, ended=pods)
+        wait_for(lambda: first.used() == {"n": [0], "busy": [0]}, 2)
+    running_pod(api, first, "new", "busy")
+    first.has_read_pods()
+    first.stop()
+    held(api, "n")
+    held(api, "busy")
+    second = start()
+    assert second.used() == {"n": [5], "busy": [5]}
+    states = {d["pods"][0]["name"]: d["pods"][0]["state"] for n in second.inspect()["nodes"] for d in n["devs"]}
+    assert states.pop("new") == "bound" and list(states.values()) == ["held"] and set(states) < set(names)
+
 
 def test_a_pod_that_ends_frees_its_card_at_once_although_it_was_last_seen_running(api, start):
     gpu_node(api, "n", 8192)

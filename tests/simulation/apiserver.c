@@ -69,11 +69,11 @@ static bool selects(int watcher, const struct state *state)
 	return watcher % 3 != W_RATION_NODES && state->exists;
 }
 
-/* ration-scheduler's first LIST is without pods that have ended, all others have them. */
+/* ration-scheduler's first LIST is without pods that have succeeded, all others have them. */
 static bool lists(const struct sim *sim, int watcher, const struct state *state)
 {
 	return selects(watcher, state) &&
-	       !(watcher < PAIRS_MAX * 3 && watcher % 3 == W_RATION_PODS && state->phase >= PHASE_SUCCEEDED &&
+	       !(watcher < PAIRS_MAX * 3 && watcher % 3 == W_RATION_PODS && state->phase == PHASE_SUCCEEDED &&
 		       !sim->rations[watcher / 3].pods_synced);
 }
 

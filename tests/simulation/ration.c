@@ -215,6 +215,27 @@ static void assume_running(struct sim *sim, int pair, int pod)
 		sim->truncated = "out of memory";
 }
 
+/* Only what fits can run. */
+static void count_failed_pods(struct sim *sim, struct ration *ration)
+{
+	if (!ration->nodes_synced || !ration->pods_synced)
+		return;
+	for_each_bit (i, ration->failed) {
+		const struct state *state = &sim->pods[i].state;
+		struct pod_facts facts = api_facts(sim, i, state);
+
+		facts.node = (char *)"";
+		facts.running = true;
+		facts.finished = false;
+		if (ledger_reserve(&ration->ledger, &facts, sim->nodes[state->node].name, &facts.placement) <
+			0)
+			continue;
+		ledger_confirm(&ration->ledger, facts.uid);
+		ledger_delete_pod(&ration->ledger, facts.uid, sim->now_ns + GHOST_NS);
+	}
+	ration->failed = 0;
+}
+
 void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *state, bool deleted)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -230,6 +251,8 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 	}
 	desk_see(sim, pair, &facts, true);
 	if (facts.finished) {
+		if (!ration->pods_synced && facts.running && facts.has_placement)
+			ration->failed |= BIT(pod);
 		forget_pod(sim, pair, pod, !facts.running);
 		ration_changed(sim, pair);
 		return;
@@ -259,6 +282,7 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 
 	if (nodes) {
 		ration->nodes_synced = true;
+		count_failed_pods(sim, ration);
 		return;
 	}
 	for (int i = 0; i < sim->n_pods && !ration->pods_synced; i++) {
@@ -271,6 +295,7 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 	if (!ration->pods_synced)
 		miss_ghosts(sim, ration);
 	ration->pods_synced = true;
+	count_failed_pods(sim, ration);
 	ration_changed(sim, pair);
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct ledger_pod *pod = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
@@ -318,7 +343,7 @@ static void rechecked(struct sim *sim, int pair, int pod, int position)
 		assume_running(sim, pair, pod);
 		forget_pod(sim, pair, pod, false);
 	} else if (known && state.exists && facts.finished) {
-		ledger_remove_pod(&ration->ledger, facts.uid);
+		forget_pod(sim, pair, pod, !facts.running);
 	} else if (state.exists && !ghost && !(ration->forgotten & BIT(pod))) {
 		take(sim, ration, &facts);
 	}

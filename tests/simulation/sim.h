@@ -253,6 +253,7 @@ struct ration {
 	uint8_t sick[NODES_MAX];	      /* cards, as its watch has told */
 	int16_t listed_at[PODS_MAX];
 	uint64_t forgotten;	/* pods whose end the watch has told */
+	uint64_t failed;	/* of the first LIST, while containers of theirs may run */
 	uint64_t was_bound;	/* of these: it had shown where they were */
 	uint64_t waiting_binds; /* calls of kube-scheduler not answered yet */
 	uint64_t sizing;	/* pods whose request for another size is being answered */
