@@ -294,7 +294,8 @@ FAULTS = [
      "no ration-scheduler has written its certificate", "logs -l app=ack-co-scheduler -c ration-scheduler"),
     ("validating-unserved", served("mutatingadmissionpolicies"), "policies", "warning", "cluster", "is not served", ""),
     ("no-scheduler", no_scheduler, "scheduler", "error", "cluster", "nobody chooses cards",
-     "helm upgrade --install ack-co-scheduler"),
+     "helm upgrade --install ack-ai-installer deploy/charts/ack-ai-installer -n kube-system --reset-then-reuse-values "
+     "--set scheduler.enabled=true"),
     ("not-ready", replaced(PODS, scheduler("sched-a", ready=False), scheduler("sched-b", ready=False)), "scheduler",
      "error", "cluster", "none of the 2 pods", "kubectl -n kube-system describe pods -l app=ack-co-scheduler"),
     ("no-leader", without(LEASES, "ack-co-scheduler"), "scheduler", "error", "kube-system/ack-co-scheduler",
@@ -311,7 +312,8 @@ FAULTS = [
      "ledger", "error", "pod kube-system/gpushare-schd-extender-x", "ledger of its own", "kubectl -n kube-system get pod"),
     ("two-agents", replaced(PODS, agent("n2", "0.0.9")), "versions", "warning", "agents", "2 versions", "get pods"),
     ("skew", replaced(PODS, agent("n1", "0.2.0"), agent("n2", "0.2.0"), agent("plain", "0.2.0")), "versions", "warning",
-     "cluster", "agents are of version 0.2.0 and the scheduler of 0.1.0", "helm upgrade"),
+     "cluster", "agents are of version 0.2.0 and the scheduler of 0.1.0",
+     "helm upgrade --install ack-ai-installer deploy/charts/ack-ai-installer -n kube-system --reset-then-reuse-values"),
     ("value-typo", labels(ack_node_gpu_schedule="shared"), "labels", "error", N1, "schedule=shared is no mode",
      "kubectl label node n1 ack.node.gpu.schedule=share --overwrite"),
     ("placement-typo", labels(ack_node_gpu_placement="Spread"), "labels", "warning", N1, "neither binpack nor spread",
@@ -395,6 +397,22 @@ def test_a_fault_is_told_by_its_check_with_what_mends_it(doctor, change, check, 
     cluster = copy.deepcopy(healthy())
     change(cluster)
     doctor_report.assert_tells(examine(doctor, cluster), check, severity, where, what, mend)
+
+
+@pytest.mark.parametrize("releases, command", [
+    (("gpu", "gpu"), "helm upgrade --install gpu deploy/charts/ack-ai-installer -n kube-system --reset-then-reuse-values "
+                     "--set scheduler.policies.requests=true"),
+    (("gpu", "sched"), "helm upgrade --install sched deploy/charts/ack-co-scheduler -n kube-system --reset-then-reuse-values "
+                       "--set policies.requests=true")], ids=["a part of the agents' release", "a release of its own"])
+def test_a_value_of_the_scheduler_is_set_in_the_release_that_has_it(doctor, releases, command):
+    cluster = healthy()
+    for made in cluster["objects"][PODS]:
+        name = made["spec"]["containers"][0]["name"]
+        if name in ("ration-agent", "ration-scheduler"):
+            made["metadata"]["labels"] = {"app.kubernetes.io/instance": releases[name == "ration-scheduler"]}
+    without(ADMISSION + "/validatingadmissionpolicies", "ration-gpu-requests")(cluster)
+    doctor_report.assert_tells(examine(doctor, cluster), "policies", "warning", "ValidatingAdmissionPolicy/ration-gpu-requests",
+                               "is not installed", command)
 
 
 def test_every_check_has_a_fault():

@@ -47,24 +47,22 @@ void check_kubernetes(struct cluster *cluster)
 			"Kubernetes %.60s serves " NO_MUTATING, version);
 }
 
-#define UPGRADE                                                                                              \
-	"helm upgrade --install %s deploy/charts/%s -n " NAMESPACE_SYSTEM                                    \
-	" --reset-then-reuse-values --set %s=true"
-
 /* The policies of the charts, and what happens without them. */
 static const struct policy {
-	const char *name, *chart, *value, *without;
+	const char *name;
+	bool of_scheduler; /* its chart brings the policy */
+	const char *setting, *without;
 } policies[] = {
-	{"ration-placement-keys", "ack-co-scheduler", "policies.placementKeys",
+	{"ration-placement-keys", true, "policies.placementKeys=true",
 		"who may create or patch pods can forge where a pod is, and take memory that the ledger does "
 		"not see"},
-	{"ration-gpu-requests", "ack-co-scheduler", "policies.requests",
+	{"ration-gpu-requests", true, "policies.requests=true",
 		"what can never be placed is not refused when it is submitted: it waits"},
-	{"ration-gpu-volumes", "ack-ai-installer", "policies.volumes",
+	{"ration-gpu-volumes", false, "policies.volumes=true",
 		"who may create pods can put a grant of his own in the place of the agent's"},
-	{"ration-gpu-privileges", "ack-ai-installer", "policies.privileges",
+	{"ration-gpu-privileges", false, "policies.privileges=true",
 		"who may create pods can have all cards of a node"},
-	{"ration-agent-own-node", "ack-ai-installer", "ownNodeOnly",
+	{"ration-agent-own-node", false, "ownNodeOnly=true",
 		"an agent may write to other nodes than its own"},
 };
 
@@ -75,7 +73,7 @@ static void check_policy(struct cluster *cluster, const struct policy *policy)
 
 	snprintf(key, sizeof(key), "ValidatingAdmissionPolicy/%s", policy->name);
 	snprintf(binding, sizeof(binding), "ValidatingAdmissionPolicyBinding/%s", policy->name);
-	snprintf(mend, sizeof(mend), UPGRADE, policy->chart, policy->chart, policy->value);
+	cluster_upgrade_command(cluster, policy->of_scheduler, policy->setting, mend, sizeof(mend));
 	there = json_member(cluster->policies, key) != NULL;
 	if (!there || !json_member(cluster->policies, binding))
 		report_find(cluster->report, SEVERITY_WARNING, there ? binding : key, mend,

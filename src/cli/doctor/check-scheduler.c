@@ -13,9 +13,6 @@
 #include "kube/json.h"
 #include "kube/names.h"
 
-#define INSTALL                                                                                              \
-	"helm upgrade --install ack-co-scheduler deploy/charts/ack-co-scheduler -n " NAMESPACE_SYSTEM        \
-	" --set image.repository=REGISTRY/ration-scheduler"
 #define DESCRIBE "kubectl -n " NAMESPACE_SYSTEM " describe pods -l app=" SCHEDULER_NAME
 
 static const char *lease_name(const char *identity)
@@ -48,12 +45,14 @@ static bool is_owned(const struct cluster *cluster)
 
 void check_scheduler(struct cluster *cluster)
 {
+	char mend[500];
 	size_t ready = 0;
 
 	for (size_t i = 0; i < count_of(cluster->schedulers); i++)
 		ready += is_true(item_of(cluster->schedulers, i), "ready");
 	if (!count_of(cluster->schedulers) && !is_owned(cluster)) {
-		report_find(cluster->report, SEVERITY_ERROR, "cluster", INSTALL,
+		cluster_upgrade_command(cluster, true, "enabled=true", mend, sizeof(mend));
+		report_find(cluster->report, SEVERITY_ERROR, "cluster", mend,
 			"no pod has a container ration-scheduler: nobody chooses cards");
 		return;
 	}
@@ -159,6 +158,7 @@ void check_versions(struct cluster *cluster)
 	_cleanup_json_ struct json_object *agents = json_object_new_object(),
 					  *schedulers = json_object_new_object();
 	const char *agent, *scheduler;
+	char mend[500];
 
 	json_object_object_foreach (cluster->agents, node, pod) {
 		(void)node;
@@ -170,10 +170,12 @@ void check_versions(struct cluster *cluster)
 	tell_versions(cluster, "schedulers", schedulers);
 	agent = first_key(agents);
 	scheduler = first_key(schedulers);
+	cluster_upgrade_command(cluster, strcmp(scheduler, RATION_VERSION) != 0, NULL, mend, sizeof(mend));
 	if (*agent && *scheduler && strcmp(agent, scheduler) != 0)
-		report_find(cluster->report, SEVERITY_WARNING, "cluster", INSTALL,
-			"agents are of version %.60s and the scheduler of %.60s: upgrade both charts", agent,
-			scheduler);
+		report_find(cluster->report, SEVERITY_WARNING, "cluster", mend,
+			"agents are of version %.60s and the scheduler of %.60s: both should be of one "
+			"version",
+			agent, scheduler);
 	else if (*agent && strcmp(agent, RATION_VERSION) != 0)
 		report_find(cluster->report, SEVERITY_NOTE, "this command", "",
 			"it is of version " RATION_VERSION ", the cluster of %.60s", agent);

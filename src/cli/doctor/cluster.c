@@ -137,6 +137,34 @@ bool cluster_lease_is_stale(const struct cluster *cluster, struct json_object *s
 	return cluster->newest_s - time_of(spec) > (duration_s > 0 ? duration_s : LEASE_DURATION_S);
 }
 
+#define CHART_AGENT "ack-ai-installer"
+#define CHART_SCHEDULER "ack-co-scheduler"
+/* A release's name is at most 53 characters long. */
+#define UPGRADE                                                                                              \
+	"helm upgrade --install %.53s deploy/charts/%s -n " NAMESPACE_SYSTEM                                 \
+	" --reset-then-reuse-values%s%s%s"
+
+void cluster_upgrade_command(
+	const struct cluster *cluster, bool scheduler, const char *setting, char *ret, size_t size)
+{
+	const char *set = setting ? " --set " : "", *value = setting ? setting : "";
+	const char *of_agents = "", *of_schedulers = text_of(item_of(cluster->schedulers, 0), "release");
+	bool apart;
+
+	json_object_object_foreach (cluster->agents, node, agent) {
+		(void)node;
+		of_agents = text_of(agent, "release");
+		break;
+	}
+	apart = count_of(cluster->schedulers) && strcmp(of_agents, of_schedulers) != 0;
+	if (scheduler && apart)
+		snprintf(ret, size, UPGRADE, *of_schedulers ? of_schedulers : CHART_SCHEDULER,
+			CHART_SCHEDULER, set, "", value);
+	else
+		snprintf(ret, size, UPGRADE, *of_agents ? of_agents : CHART_AGENT, CHART_AGENT, set,
+			setting && scheduler ? "scheduler." : "", value);
+}
+
 const char *cluster_ledger_owner(const struct cluster *cluster)
 {
 	const char *holder = text_of(json_member(cluster->leases, LEASE_LEDGER), "holderIdentity");

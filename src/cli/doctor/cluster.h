@@ -35,8 +35,8 @@ struct cluster {
 	struct json_object *policies; /* "ValidatingAdmissionPolicy/name" -> true, bindings too; WEBHOOK_KIND
 				       * "/name" -> whether it has a caBundle */
 	bool serves_validating, serves_mutating;
-	struct json_object *agents;	/* node -> {"pod","tag","ready"} */
-	struct json_object *schedulers; /* [{"namespace","pod","tag","ready","lease"}] */
+	struct json_object *agents;	/* node -> {"pod","release","tag","ready"} */
+	struct json_object *schedulers; /* [{"namespace","pod","release","tag","ready","lease"}] */
 	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource"}] */
 	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
 };
@@ -73,6 +73,12 @@ bool cluster_lease_is_stale(const struct cluster *cluster, struct json_object *s
 /* cluster_ledger_owner() - NAMESPACE/NAME of the Lease of the pair that has the ledger; the Deployment's
  * where nobody has it. */
 const char *cluster_ledger_owner(const struct cluster *cluster);
+
+/* cluster_upgrade_command() - the command that upgrades the scheduler, or the agents, to the charts of this
+ * version; setting: "NAME=VALUE", or NULL. The agents' release has the scheduler as a part, unless that is
+ * one of its own. */
+void cluster_upgrade_command(
+	const struct cluster *cluster, bool scheduler, const char *setting, char *ret, size_t size);
 
 /* cluster_collect_pod() - remembers agents, schedulers, and who does the same as they. */
 void cluster_collect_pod(struct cluster *cluster, struct json_object *pod);

@@ -83,8 +83,10 @@ static struct json_object *record(struct json_object *pod, const char *what)
 {
 	struct json_object *metadata = json_member(pod, "metadata");
 	struct json_object *object = json_new_pair("namespace", text_of(metadata, "namespace"));
+	const char *release = text_of(json_member(metadata, "labels"), "app.kubernetes.io/instance");
 
 	if (json_set(object, "pod", json_object_new_string(text_of(metadata, "name"))) < 0 ||
+		json_set(object, "release", json_object_new_string(release)) < 0 ||
 		json_set(object, "what", json_object_new_string(what)) < 0 ||
 		json_set(object, "ready", json_object_new_boolean(is_ready(pod))) < 0) {
 		json_object_put(object);

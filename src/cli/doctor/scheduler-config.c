@@ -57,9 +57,9 @@ static const char before_config[] =
 	"# Gives the GPU ledger to the kube-scheduler of this control plane node (kubeadm 1.25 or later). "
 	"Run it\n"
 	"# as root on each of them, after\n"
-	"#   helm upgrade --install ack-co-scheduler deploy/charts/ack-co-scheduler -n " NAMESPACE_SYSTEM
+	"#   helm upgrade --install ack-ai-installer deploy/charts/ack-ai-installer -n " NAMESPACE_SYSTEM
 	" \\\n"
-	"#     --set image.repository=REGISTRY/ration-scheduler,defaultScheduler=true\n"
+	"#     --set global.imageRegistry=REGISTRY,scheduler.defaultScheduler=true\n"
 	"# Later upgrades keep it with: kubeadm upgrade apply|node --patches " PATCHES "\n"
 	"set -eu\n"
 	"mkdir -p " FOLDER " " PATCHES "\n"
