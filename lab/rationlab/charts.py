@@ -10,7 +10,8 @@ from .paths import CHARTS, LAB_SOURCE
 from .procs import run
 from .progress import say, step
 
-NAMES = ("ack-ai-installer", "ack-co-scheduler")
+AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
+NAMES = (SCHEDULER, AGENT)    # AGENT brings a scheduler where there is none
 NAMESPACE = "kube-system"
 _BAD = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "CreateContainerConfigError",
         "InvalidImageName", "CreateContainerError", "RunContainerError")
@@ -27,7 +28,7 @@ def install(lab, changed_images):
         with step(f"chart {name} installed"):
             run([binaries.program("helm", lab.kubernetes), "upgrade", "--install", name, chart,
                  "--namespace", NAMESPACE, "--values", LAB_SOURCE / "values" / f"{name}.yaml",
-                 *(["--set", "defaultScheduler=true"] if lab.default_scheduler and name == NAMES[1] else []),
+                 *(["--set", "defaultScheduler=true"] if lab.default_scheduler and name == SCHEDULER else []),
                  "--kubeconfig", lab.pki.kubeconfig("admin")], f"chart {name}", timeout=120, env=lab.environment())
         if changed_images:
             for workload in before:

@@ -24,14 +24,15 @@ def helm(*argv):
 
 
 def named(chart):
-    """The one value that has no default."""
-    return ["--set", f"image.repository=ration/{IMAGES[chart]}"]
+    """The one value that has no default. Of the agent's chart without its part `scheduler`."""
+    alone = ",scheduler.enabled=false" if chart == AGENT else ""
+    return ["--set", f"image.repository=ration/{IMAGES[chart]}{alone}"]
 
 
-def template(chart, *argv, version=KUBERNETES):
+def template(chart, *argv, version=KUBERNETES, name=True):
     served = ["--api-versions", API_VERSIONS] if version == KUBERNETES else []
-    return helm("template", chart, CHARTS / chart, "-n", "kube-system", "--kube-version", version, *served, *named(chart),
-                *argv)
+    return helm("template", chart, CHARTS / chart, "-n", "kube-system", "--kube-version", version, *served,
+                *(named(chart) if name else []), *argv)
 
 
 def rendered(chart, *argv, **kwargs):

@@ -9,13 +9,22 @@ import testimages
 from cluster import ROOT
 
 AGENT, SCHEDULER = "ack-ai-installer", "ack-co-scheduler"
+IMAGES = {AGENT: "ration-agent", SCHEDULER: "ration-scheduler"}
 NOW = yaml.safe_load((ROOT / "deploy/charts" / AGENT / "Chart.yaml").read_text())["appVersion"]
 BEFORE = "previous"    # tag of the images of the version before
 
 
 def install(cluster, chart, *settings, charts=ROOT / "deploy/charts", tag=""):
+    """The version before knows no global.imageRegistry."""
+    image = f"image.repository=ration/{IMAGES[chart]},image.tag={tag}"
     cluster.run("helm", "upgrade", "--install", chart, charts / chart, "-n", "kube-system",
-                "--values", ROOT / "lab/values" / f"{chart}.yaml", "--set", ",".join((f"image.tag={tag}", *settings)))
+                "--values", ROOT / "lab/values" / f"{chart}.yaml", "--set", ",".join((image, *settings)))
+
+
+def install_both(cluster):
+    """Where neither is: the agent's chart brings a scheduler if there is none."""
+    for chart in (SCHEDULER, AGENT):
+        install(cluster, chart)
 
 
 def rollback(cluster, chart):
@@ -57,13 +66,13 @@ def version_before(cluster):
 
 def steps(cluster):
     """{name: (work, tags that run afterwards)}: each chart alone from the version before to this one and back, and both. The
-    policies of the scheduler's chart of before refuse the stamp that they do not know: docs/internals/admission.md."""
+    agent's goes back first: the policy of the scheduler's chart of before refuses the stamp of this one (docs/internals/admission.md)."""
     def both_back():
         rollback(cluster, AGENT)
         rollback(cluster, SCHEDULER)
-    return {"scheduler": (lambda: install(cluster, SCHEDULER), (BEFORE, NOW)),
-            "agent": (lambda: install(cluster, AGENT, "policies.unitStamp=false"), (NOW, NOW)),
-            "scheduler-back": (lambda: rollback(cluster, SCHEDULER), (NOW, BEFORE)),
-            "agent-back": (lambda: rollback(cluster, AGENT), (BEFORE, BEFORE)),
+    return {"agent": (lambda: install(cluster, AGENT), (NOW, BEFORE)),
+            "scheduler": (lambda: install(cluster, SCHEDULER), (NOW, NOW)),
+            "agent-back": (lambda: rollback(cluster, AGENT), (BEFORE, NOW)),
+            "scheduler-back": (lambda: rollback(cluster, SCHEDULER), (BEFORE, BEFORE)),
             "both": (lambda: for_both(lambda chart: install(cluster, chart)), (NOW, NOW)),
             "both-back": (both_back, (BEFORE, BEFORE))}

@@ -4,7 +4,7 @@ import json
 import pytest
 import yaml
 
-from helmcharts import AGENT, CHARTS, SCHEDULER, find, helm, named, refusal, rendered, template
+from helmcharts import AGENT, CHARTS, IMAGES, SCHEDULER, find, helm, named, refusal, rendered, template
 
 LOW = "1.29.0"
 RECOMMENDED = ("app.kubernetes.io/", "helm.sh/")
@@ -45,11 +45,13 @@ def leaves(values, path=()):
 @pytest.mark.parametrize("chart", [AGENT, SCHEDULER])
 def test_a_chart_has_no_image_of_somebody_elses(chart):
     """helm's own words around it are one line."""
-    done = helm("template", chart, CHARTS / chart, "--kube-version", LOW)
+    alone = ["--set", "scheduler.enabled=false"] if chart == AGENT else []
+    done = helm("template", chart, CHARTS / chart, "--kube-version", LOW, *alone)
     assert done.returncode != 0
-    assert [line for line in done.stderr.splitlines() if line] == [
-        "Error: execution error at ({0}/templates/checks.yaml:1:4): image.repository is empty: set it to the name of the image "
-        "in a registry that your nodes reach, e.g. --set image.repository=registry.example.com/IMAGE".format(chart),
+    assert [line for line in done.stderr.splitlines() if line and not line.startswith("walk.go")] == [
+        "Error: execution error at ({0}/templates/checks.yaml:1:4): image.repository and global.imageRegistry are empty: set the "
+        "registry that your nodes reach, e.g. --set global.imageRegistry=registry.example.com/gpu, and the image is "
+        "registry.example.com/gpu/{1}".format(chart, IMAGES[chart]),
         "Use --debug flag to render out invalid YAML"]
 
 
@@ -77,7 +79,8 @@ def test_a_chart_has_no_image_of_somebody_elses(chart):
     (AGENT, "cdiDir=//", 'cdiDir: "//" is none: its folder is mounted into the agent'),
     (AGENT, "kubeletDir=", 'kubeletDir: "" is none'),
     (AGENT, "image.digest=sha256:12", 'image.digest: "sha256:12" is none: it must be sha256: and 64 hexadecimal'),
-    (AGENT, "image.repository=", "image.repository is empty: set it to the name of the image in a registry"),
+    (AGENT, "image.repository=", "image.repository and global.imageRegistry are empty"),
+    (SCHEDULER, "kubeScheduler.repository=", "kubeScheduler.repository is empty: set it to the name of the image in a registry"),
     (AGENT, "podLabels.name=other", "podLabels.name: this label selects the pods"),
     (AGENT, "allowDisable=maybe", "at '/allowDisable': got string, want boolean"),
     (AGENT, "gpuMemoryUnits=1GiB", "additional properties 'gpuMemoryUnits' not allowed"),
@@ -137,7 +140,7 @@ def test_wrong_values_are_refused_by_lint_and_by_a_chart_that_has_ours_as_a_part
         "dependencies": [{"name": chart, "version": "*", "repository": f"file://{CHARTS / chart}"}
                          for chart in (AGENT, SCHEDULER)]}))
     (tmp_path / "values.yaml").write_text(yaml.safe_dump({
-        "global": {"region": "x"}, AGENT: {"policy": 3, "image": {"repository": "r/agent"}},
+        "global": {"region": "x"}, AGENT: {"policy": 3, "image": {"repository": "r/agent"}, "scheduler": {"enabled": False}},
         SCHEDULER: {"image": {"repository": "r/scheduler"}}}))
     assert helm("dependency", "build", "--skip-refresh", tmp_path).returncode == 0
     whole = ["template", "x", tmp_path, "-n", "kube-system", "--kube-version", LOW]
@@ -146,6 +149,45 @@ def test_wrong_values_are_refused_by_lint_and_by_a_chart_that_has_ours_as_a_part
     objects = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
     assert find(objects, "ConfigMap", "ration-policy")["data"]["policy"] == "3"
     assert "jobMixing: maybe is none" in helm(*whole, "--set", f"{SCHEDULER}.jobMixing=maybe").stderr
+
+
+# ---- one chart is enough
+
+REGISTRY = ["--set", "global.imageRegistry=r.example.com/gpu/"]
+
+
+def whole(*argv, version=LOW):
+    return helm("template", "gpu", CHARTS / AGENT, "-n", "kube-system", "--kube-version", version, *argv)
+
+
+def objects_of(done):
+    assert done.returncode == 0, done.stderr
+    return {(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout) if o}
+
+
+def test_one_chart_installs_what_both_install():
+    both = {}
+    for chart in (AGENT, SCHEDULER):
+        alone = ["--set", "scheduler.enabled=false"] if chart == AGENT else []
+        both |= objects_of(helm("template", "gpu", CHARTS / chart, "-n", "kube-system", "--kube-version", LOW, *REGISTRY, *alone))
+    assert objects_of(whole(*REGISTRY)) == both
+    images = {c["image"] for o in both.values() if o["kind"] in ("DaemonSet", "Deployment")
+              for c in o["spec"]["template"]["spec"]["containers"]}
+    assert images == {"r.example.com/gpu/ration-agent:0.1.0", "r.example.com/gpu/ration-scheduler:0.1.0",
+                      f"registry.k8s.io/kube-scheduler:v{LOW}"}
+
+
+def test_the_parts_values_reach_it_and_wrong_ones_are_refused():
+    deployment = objects_of(whole(*REGISTRY, "--set", "scheduler.jobMixing=allow"))["Deployment", "kube-system", SCHEDULER]
+    assert "--job-mixing=allow" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    for setting, words in (("scheduler.jobMixing=maybe", "jobMixing: maybe is none"),
+                           ("scheduler.jobMixng=allow", "additional properties 'jobMixng' not allowed"),
+                           ("scheduler.enabled=maybe", "got string, want boolean"),
+                           ("maxPodsPerGPU=3", "maxPodsPerGPU: 3 here and 0 in scheduler.maxPodsPerGPU"),
+                           ("webhook.enabled=false", "webhook.enabled: false here and auto in scheduler.webhook.enabled")):
+        done = whole(*REGISTRY, "--set", setting)
+        assert done.returncode != 0 and words in done.stderr, (setting, done.stderr)
+    assert whole(*REGISTRY, "--set", "maxPodsPerGPU=3,scheduler.maxPodsPerGPU=3").returncode == 0
 
 
 # ---- taken
@@ -397,12 +439,13 @@ def test_each_value_changes_what_is_installed(tmp_path, chart):
     values = yaml.safe_load((CHARTS / chart / "values.yaml").read_text())
     assert len(list(leaves(values))) > 20
 
-    def whole(changed):
+    def installed(changed):
         path = tmp_path / "values.yaml"
-        path.write_text(json.dumps(changed))
-        image = changed.get("image", {}).get("repository", "r/x")    # there is no default
-        return rendered(chart, "--values", path, "--set", f"image.repository={image}")
-    default = whole({})
+        named_otherwise = {"image": {"repository": "r/x"}} if "global" not in changed else {}    # there is no default
+        part = {"scheduler": {"enabled": False}} if chart == AGENT else {}
+        path.write_text(json.dumps({**named_otherwise, **part, **changed}))
+        return rendered(chart, "--values", path, name=False)
+    default = installed({})
     for path, value in leaves(values):
         name = path[-1]
         beside = BESIDE.get(".".join(path), {})
@@ -414,4 +457,8 @@ def test_each_value_changes_what_is_installed(tmp_path, chart):
         for part in path[:-1]:
             inner = inner.setdefault(part, {})
         inner[name] = other
-        assert whole(changed) != (whole(beside) if beside else default), f"{path} changes nothing"
+        if path[0] == "image":
+            changed = {"image": {"repository": "r/x", **changed["image"]}}
+        if path == ("scheduler", "enabled"):
+            changed |= {"global": {"imageRegistry": "r"}, "scheduler": {"enabled": True}}
+        assert installed(changed) != (installed(beside) if beside else default), f"{path} changes nothing"

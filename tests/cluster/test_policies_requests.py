@@ -242,15 +242,16 @@ MUTATING = {helmcharts.AGENT: "ration-unit-stamp", helmcharts.SCHEDULER: "ration
 def render(chart, *served, version, values=()):
     done = helmcharts.helm("template", "x", chart, "-n", "kube-system", "--kube-version", version,
                            *(word for one in served for word in ("--api-versions", SERVED.format(*one))),
-                           "--set", "image.repository=ration/x", *values)
+                           "--set", "global.imageRegistry=ration", *values)
     assert done.returncode == 0, done.stderr
     return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
 
 
 def policies_of(chart, *served, version="1.36.3"):
-    """{(kind, name): version} of the policies and their bindings."""
+    """{(kind, name): version} of the policies and their bindings, without those of a part."""
+    alone = ("--set", "scheduler.enabled=false") if chart == helmcharts.AGENT else ()
     return {(o["kind"], o["metadata"]["name"]): o["apiVersion"].rsplit("/", 1)[1]
-            for o in render(helmcharts.CHARTS / chart, *served, version=version) if "AdmissionPolicy" in o["kind"]}
+            for o in render(helmcharts.CHARTS / chart, *served, version=version, values=alone) if "AdmissionPolicy" in o["kind"]}
 
 
 @pytest.mark.parametrize("chart", MUTATING)
@@ -285,10 +286,12 @@ def notes_of(folder, chart, *served, version, values=()):
 def test_notes_say_what_users_must_write_where_the_cluster_does_not(tmp_path):
     agent, scheduler = helmcharts.AGENT, helmcharts.SCHEDULER
     both = [("v1", "Mutating"), ("v1", "Validating")]
-    for chart in (agent, scheduler):
+    for chart in (agent, scheduler):    # the agent's chart says what its part has to say
         text = notes_of(tmp_path, chart, *both, version="1.36.3")
         assert "does not serve" not in text and "is off" not in text
-    assert "get it by the policy ration-scheduler-name" in notes_of(tmp_path, scheduler, *both, version="1.36.3")
+        assert "get it by the policy ration-scheduler-name" in text
+    alone = notes_of(tmp_path, agent, *both, version="1.36.3", values=("--set", "scheduler.enabled=false"))
+    assert "GPU pods wait until the chart ack-co-scheduler is installed" in alone and "ration-scheduler-name" not in alone
     off = ("--set", "webhook.enabled=false")
     for version, served in (("1.35.2", both[1:]), ("1.29.15", [])):
         text = notes_of(tmp_path, scheduler, *served, version=version)
@@ -298,7 +301,8 @@ def test_notes_say_what_users_must_write_where_the_cluster_does_not(tmp_path):
         assert f"This cluster (v{version}) does not serve MutatingAdmissionPolicy" in text
         assert "must name the scheduler itself:\n  spec: {schedulerName: ack-co-scheduler}" in text
         assert ("can forge where a pod is" in text) == (version == "1.29.15")
-        text = notes_of(tmp_path, agent, *served, version=version, values=(*off, "--set", "gpuMemoryUnit=128MiB"))
+        text = notes_of(tmp_path, agent, *served, version=version,
+                        values=(*off, "--set", "scheduler.webhook.enabled=false,gpuMemoryUnit=128MiB"))
         assert 'metadata: {annotations: {ration.dev/unit: "128"}}' in text
         assert ("nothing refuses GPU pods that are privileged" in text) == (version == "1.29.15")
         assert ("no ConfigMap gpu-topology-<node>" in text) == (version == "1.29.15")

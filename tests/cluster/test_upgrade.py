@@ -9,7 +9,7 @@ import pytest
 from cgpupods import check_isolation, node_root
 from cluster import wait_for
 from gpupods import annotation, card_of, container, fingerprint, pod, units_of, used_per_card
-from releases import for_both, install, rolled_out, steps, version_before, versions
+from releases import for_both, install_both, rolled_out, steps, version_before, versions
 from storm import book_of, processes_of
 
 pytestmark = [pytest.mark.storm, pytest.mark.long(150)]
@@ -120,7 +120,7 @@ def test_both_charts_are_removed_and_installed_again_under_running_pods(lab):
         assert {p.name for p in (roots[ISOLATED] / "run/ration/shim").iterdir()} == shims
         undisturbed(cluster, before)
     finally:
-        for_both(lambda chart: install(cluster, chart))
+        install_both(cluster)
     rolled_out(cluster)
     wait_for(lambda: all(allocatable(cluster, node)["aliyun.com/gpu-mem"] == "60" for node in roots), 60,
              "the nodes have their units again")

@@ -38,9 +38,17 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- $wrong = append $wrong (printf "%s: %q is none: its folder is mounted into the agent, and / cannot be" $name (get $v $name)) }}
 {{- end }}
 {{- end }}
-{{- $wrong = concat $wrong (include "ration.checks.image" (dict "name" "image" "image" $v.image) | fromJsonArray) }}
+{{- $wrong = concat $wrong (include "ration.checks.image" (dict "root" . "name" "image" "image" $v.image "ours" "ration-agent") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "name") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39996") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.webhook" . | fromJsonArray) }}
+{{- if $v.scheduler.enabled }}
+{{- if ne (int $v.maxPodsPerGPU) (int $v.scheduler.maxPodsPerGPU) }}
+{{- $wrong = append $wrong (printf "maxPodsPerGPU: %v here and %v in scheduler.maxPodsPerGPU: GPUs would be shared among another number of containers than the scheduler places: set both to the same number" $v.maxPodsPerGPU $v.scheduler.maxPodsPerGPU) }}
+{{- end }}
+{{- if ne (toString $v.webhook.enabled) (toString $v.scheduler.webhook.enabled) }}
+{{- $wrong = append $wrong (printf "webhook.enabled: %v here and %v in scheduler.webhook.enabled: set both to the same" $v.webhook.enabled $v.scheduler.webhook.enabled) }}
+{{- end }}
+{{- end }}
 {{- if $wrong }}{{ fail (join "\n" $wrong) }}{{ end }}
 {{- end }}

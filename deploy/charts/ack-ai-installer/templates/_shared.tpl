@@ -5,13 +5,18 @@
 {{- if and (regexMatch (printf "^%s([.]%s){3}:[0-9]{1,5}$" $byte $byte) .) (gt $port 0) (le $port 65535) }}yes{{ end }}
 {{- end }}
 
+{{- /* .ours: the image's name in a registry of ours, global.imageRegistry. */}}
 {{- define "ration.checks.image" -}}
 {{- $wrong := list }}
 {{- if and .image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" .image.digest)) }}
 {{- $wrong = append $wrong (printf "%s.digest: %q is none: it must be sha256: and 64 hexadecimal digits" .name .image.digest) }}
 {{- end }}
-{{- if not .image.repository }}
+{{- if not (include "ration.repository" .) }}
+{{- if .ours }}
+{{- $wrong = append $wrong (printf "%s.repository and global.imageRegistry are empty: set the registry that your nodes reach, e.g. --set global.imageRegistry=registry.example.com/gpu, and the image is registry.example.com/gpu/%s" .name .ours) }}
+{{- else }}
 {{- $wrong = append $wrong (printf "%s.repository is empty: set it to the name of the image in a registry that your nodes reach, e.g. --set %s.repository=registry.example.com/IMAGE" .name .name) }}
+{{- end }}
 {{- end }}
 {{- toJson $wrong }}
 {{- end }}
@@ -27,24 +32,31 @@
 
 {{- /* The labels of an object as one line of JSON: those that Kubernetes and helm recommend for each object, then the maps
 that follow the chart's context in the list, of which the last one wins. Selectors have none of them: they cannot be changed,
-and these labels change with each version. */}}
+and these labels change with each version. A chart that is part of another one may have another name there. */}}
 {{- define "ration.labels" -}}
 {{- $root := first . }}
+{{- $chart := ternary "ack-ai-installer" "ack-co-scheduler" (eq $root.Chart.Name "ack-ai-installer") }}
 {{- $labels := dict
-  "app.kubernetes.io/name" $root.Chart.Name
+  "app.kubernetes.io/name" $chart
   "app.kubernetes.io/instance" $root.Release.Name
   "app.kubernetes.io/version" $root.Chart.AppVersion
-  "app.kubernetes.io/component" (ternary "agent" "scheduler" (eq $root.Chart.Name "ack-ai-installer"))
+  "app.kubernetes.io/component" (ternary "agent" "scheduler" (eq $chart "ack-ai-installer"))
   "app.kubernetes.io/part-of" "ration"
   "app.kubernetes.io/managed-by" $root.Release.Service
-  "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") }}
+  "helm.sh/chart" (printf "%s-%s" $chart $root.Chart.Version | replace "+" "_") }}
 {{- range rest . }}{{ $labels = mergeOverwrite $labels (. | default dict) }}{{ end }}
 {{- toJson $labels }}
 {{- end }}
 
+{{- /* An image's name without its tag. Of our own (.ours) it need not be given, where their registry is. */}}
+{{- define "ration.repository" -}}
+{{- $registry := (.root.Values.global | default dict).imageRegistry }}
+{{- if .image.repository }}{{ .image.repository }}{{ else if and .ours $registry }}{{ trimSuffix "/" $registry }}/{{ .ours }}{{ end }}
+{{- end }}
+
 {{- /* The reference of an image, exact where a digest is given. */}}
 {{- define "ration.image" -}}
-{{- if .image.digest }}{{ .image.repository }}@{{ .image.digest }}{{ else }}{{ .image.repository }}:{{ .image.tag | default .default }}{{ end }}
+{{- include "ration.repository" . }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .default }}{{ end }}
 {{- end }}
 
 {{- /* Ports on which an API server is reached, as JSON: those of the value, else the cluster's own, else none. The cluster

@@ -46,8 +46,8 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- if and $v.defaultScheduler $v.metrics.serviceMonitor.enabled }}
 {{- $wrong = append $wrong "metrics.serviceMonitor.enabled: with defaultScheduler there are no pods of this chart to be read" }}
 {{- end }}
-{{- $wrong = concat $wrong (include "ration.checks.image" (dict "name" "image" "image" $v.image) | fromJsonArray) }}
-{{- $wrong = concat $wrong (include "ration.checks.image" (dict "name" "kubeScheduler" "image" $v.kubeScheduler) | fromJsonArray) }}
+{{- $wrong = concat $wrong (include "ration.checks.image" (dict "root" . "name" "image" "image" $v.image "ours" "ration-scheduler") | fromJsonArray) }}
+{{- $wrong = concat $wrong (include "ration.checks.image" (dict "root" . "name" "kubeScheduler" "image" $v.kubeScheduler) | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "app") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39997") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.webhook" . | fromJsonArray) }}
