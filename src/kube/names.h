@@ -118,6 +118,8 @@
 /* Read, when a pod sets it: "true" or "1" asks for no isolation; honoured only where the administrator allows
  * it. */
 #define ENV_CGPU_DISABLE "CGPU_DISABLE"
+/* Which of the driver's libraries a container needs, as NVIDIA's container toolkit reads it. */
+#define ENV_DRIVER_CAPABILITIES "NVIDIA_DRIVER_CAPABILITIES"
 /* Read, when a pod sets it: its weight under the policies 2 and 4. */
 #define ENV_SCHD_WEIGHT "ALIYUN_COM_GPU_SCHD_WEIGHT"
 

@@ -16,6 +16,7 @@
 
 #include "agent-fixture.h"
 #include "agent/delivery/cdi.h"
+#include "agent/delivery/driver-files.h"
 #include "agent/delivery/driver.h"
 #include "agent/delivery/allotment.h"
 #include "agent/delivery/grants-folder.h"
@@ -143,9 +144,11 @@ static void card_that_vanishes_keeps_its_units_and_is_sick(void **state)
 
 static void touch(const char *root, const char *file)
 {
-	char path[300];
+	char path[300], folder[300];
 
 	snprintf(path, sizeof(path), "%s/%s", root, file);
+	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	assert_int_equal(fs_mkdir_parents(folder, 0755), 0);
 	assert_int_equal(fs_write_atomic(path, 0644, "x", 1), 0);
 }
 
@@ -239,7 +242,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	struct error err = {""};
 	struct inventory inventory;
 	struct driver driver;
-	struct pod_facts pod;
+	struct node_pod pod = {.n_driver_wishes = 0};
 	struct stat before, after;
 	size_t len;
 
@@ -248,9 +251,9 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	two_cards(&inventory, 1024);
 	driver_init(&driver, root, "/host");
 	assert_int_equal(driver_scan(&driver, &err), 0);
-	fixture_pod(&pod, "3b1f", "p");
-	fixture_add(&pod, "a", CONTAINER_INIT, 4, UUID_1);
-	fixture_add(&pod, "b", CONTAINER_MAIN, 2, UUID_1);
+	fixture_pod(&pod.facts, "3b1f", "p");
+	fixture_add(&pod.facts, "a", CONTAINER_INIT, 4, UUID_1);
+	fixture_add(&pod.facts, "b", CONTAINER_MAIN, 2, UUID_1);
 	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, "b", NULL, &err), 0);
 	assert_int_equal(cdi_path(dir, "3b1f", path, sizeof(path)), 0);
 	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
@@ -269,9 +272,113 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	cdi_remove(dir, "3b1f");
 	cdi_remove(dir, "3b1f");
 	assert_false(cdi_exists(dir, "3b1f"));
-	pod_facts_release(&pod);
+	pod_facts_release(&pod.facts);
 	driver_release(&driver);
 	remove_tree(root);
+}
+
+/* The mounts of a container whose spec sets NVIDIA_DRIVER_CAPABILITIES to this; NULL: it does not. To be
+ * freed. */
+static char *mounts_with(const char *root, const char *capabilities)
+{
+	char dir[300], path[400], *text;
+	struct driver_wish wish = {.container = (char *)"c", .capabilities = (char *)capabilities};
+	struct node_pod pod = {.driver_wishes = &wish, .n_driver_wishes = capabilities ? 1 : 0};
+	struct inventory inventory;
+	struct error err = {""};
+	struct driver driver;
+	size_t len;
+
+	snprintf(dir, sizeof(dir), "%s/cdi", root);
+	two_cards(&inventory, 1024);
+	driver_init(&driver, root, root);
+	assert_int_equal(driver_scan(&driver, &err), 0);
+	fixture_pod(&pod.facts, "u", "p");
+	fixture_add(&pod.facts, "c", CONTAINER_MAIN, 2, UUID_1);
+	assert_int_equal(cdi_write(dir, &inventory, &driver, &pod, "c", NULL, &err), 0);
+	assert_int_equal(cdi_path(dir, "u", path, sizeof(path)), 0);
+	assert_int_equal(fs_read(path, 1 << 20, &text, &len), 0);
+	pod_facts_release(&pod.facts);
+	driver_release(&driver);
+	return text;
+}
+
+#define HAS_VIDEO 1
+#define HAS_GRAPHICS 2
+#define HAS_NGX 4
+
+/* By the capabilities' meaning in NVIDIA's documents (container toolkit, "Driver Capabilities"). */
+static void a_container_gets_the_files_of_its_capabilities(void **state)
+{
+	static const struct {
+		const char *inside;
+		int needs;
+	} files[] = {
+		{"libnvidia-ptxjitcompiler.so.1", 0},
+		{"libnvcuvid.so.1", HAS_VIDEO},
+		{"libnvidia-encode.so.1", HAS_VIDEO},
+		{"vdpau/libvdpau_nvidia.so.1", HAS_VIDEO},
+		{"libEGL_nvidia.so.0", HAS_GRAPHICS},
+		{"libGLX_nvidia.so.0", HAS_GRAPHICS},
+		{"gbm/nvidia-drm_gbm.so", HAS_GRAPHICS},
+		{"libnvidia-ngx.so.1", HAS_NGX},
+	};
+	static const struct {
+		const char *capabilities;
+		int has;
+	} cases[] = {
+		{NULL, 0},
+		{"", 0},
+		{"compute,utility", 0},
+		{"video", HAS_VIDEO},
+		{"compute,utility,video", HAS_VIDEO},
+		{"compute, video", HAS_VIDEO},
+		{"graphics", HAS_GRAPHICS},
+		{"display", HAS_GRAPHICS},
+		{"ngx,graphics", HAS_NGX | HAS_GRAPHICS},
+		{"all", HAS_VIDEO | HAS_GRAPHICS | HAS_NGX},
+		{"VIDEO", 0},
+		{"videos", 0},
+	};
+	char root[] = "/tmp/test-cdi-XXXXXX", file[200];
+
+	make_tree(root);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		snprintf(file, sizeof(file), "lib/%s", files[i].inside);
+		touch(root, file);
+	}
+	touch(root, "lib/libnvidia-gtk3.so.1"); /* for a person's desktop */
+	touch(root, "usr/share/glvnd/egl_vendor.d/10_nvidia.json");
+	touch(root, "usr/share/vulkan/icd.d/nvidia_icd.json");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *text = mounts_with(root, cases[i].capabilities);
+
+		for (size_t k = 0; k < ARRAY_SIZE(files); k++) {
+			bool given = !files[k].needs || (files[k].needs & cases[i].has);
+
+			snprintf(file, sizeof(file), "\"containerPath\":\"/usr/lib64/%s\"", files[k].inside);
+			assert_int_equal(strstr(text, file) != NULL, given);
+		}
+		assert_int_equal(
+			strstr(text, "\"containerPath\":\"/usr/share/glvnd/egl_vendor.d/10_nvidia.json\"") !=
+				NULL,
+			(cases[i].has & HAS_GRAPHICS) != 0);
+		assert_int_equal(
+			strstr(text, "\"containerPath\":\"/etc/vulkan/icd.d/nvidia_icd.json\"") != NULL,
+			(cases[i].has & HAS_GRAPHICS) != 0);
+		assert_null(strstr(text, "gtk3"));
+	}
+	remove_tree(root);
+}
+
+static void a_name_that_is_no_capability_is_told(void **state)
+{
+	char unknown[8];
+
+	assert_int_equal(driver_capabilities("video,compat32,foo", unknown, sizeof(unknown)), HAS_VIDEO);
+	assert_string_equal(unknown, "compat3"); /* cut to the room there is */
+	assert_int_equal(driver_capabilities(",, ,", unknown, sizeof(unknown)), 0);
+	assert_string_equal(unknown, "");
 }
 
 static void uid_that_is_a_path_and_names_that_are_not_ours_are_refused(void **state)
@@ -503,6 +610,8 @@ int main(void)
 		cmocka_unit_test(missing_driver_is_said),
 		cmocka_unit_test(extra_mounts_that_leave_the_tree_are_refused),
 		cmocka_unit_test(cdi_file_has_one_device_per_container_and_is_left_alone_when_right),
+		cmocka_unit_test(a_container_gets_the_files_of_its_capabilities),
+		cmocka_unit_test(a_name_that_is_no_capability_is_told),
 		cmocka_unit_test(uid_that_is_a_path_and_names_that_are_not_ours_are_refused),
 		cmocka_unit_test(driver_version_is_in_the_names_of_both_libraries_or_there_is_none),
 		cmocka_unit_test(driver_that_changes_while_it_is_looked_at_is_seen),

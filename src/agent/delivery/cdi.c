@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "agent/delivery/allotment.h"
+#include "agent/delivery/driver-files.h"
 #include "agent/delivery/grants-folder.h"
 #include "agent/delivery/shim-install.h"
+#include "agent/pods/pods.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fs.h"
@@ -37,7 +39,7 @@ static const char *const SHIM_DIRS[] = {
 struct cdi_parts {
 	const struct inventory *inventory;
 	const struct driver *driver;
-	const struct pod_facts *pod;
+	const struct node_pod *pod;
 	const struct cdi_isolation *isolation;
 };
 
@@ -215,13 +217,13 @@ static int add_substitutes(struct json_object *mounts, const struct cdi_parts *p
 static int add_grant(struct json_object *mounts, const struct cdi_parts *parts, const char *container)
 {
 	char host[PATH_MAX];
-	int r = grants_folder_path(parts->isolation->state_dir, parts->pod->uid, container, GRANTS_GRANT_FILE,
-		host, sizeof(host));
+	int r = grants_folder_path(parts->isolation->state_dir, parts->pod->facts.uid, container,
+		GRANTS_GRANT_FILE, host, sizeof(host));
 
 	if (r == 0)
 		r = add_mount(mounts, host, GRANT_FILE_PATH, false, false);
 	if (r == 0)
-		r = grants_folder_path(parts->isolation->state_dir, parts->pod->uid, container,
+		r = grants_folder_path(parts->isolation->state_dir, parts->pod->facts.uid, container,
 			USAGE_FILE_NAME, host, sizeof(host));
 	return r ? r : add_mount(mounts, host, USAGE_FILE_PATH, true, false);
 }
@@ -238,12 +240,17 @@ static int add_mounts(struct json_object *mounts, const struct cdi_parts *parts,
 {
 	const struct driver *driver = parts->driver;
 	bool isolated = is_isolated(parts->isolation, container);
-	int r = 0;
+	char unknown[64];
+	int r = 0,
+	    has = driver_capabilities(node_pod_capabilities(parts->pod, container), unknown, sizeof(unknown));
 
-	for (size_t i = 0; r == 0 && i < driver->n_mounts; i++)
-		if (!isolated || driver->mounts[i].part == DRIVER_OTHER)
-			r = add_mount(mounts, driver->mounts[i].host, driver->mounts[i].container,
-				driver->mounts[i].writable, driver->mounts[i].directory);
+	for (size_t i = 0; r == 0 && i < driver->n_mounts; i++) {
+		const struct driver_mount *mount = &driver->mounts[i];
+
+		if ((mount->needs && !(mount->needs & has)) || (isolated && mount->part != DRIVER_OTHER))
+			continue;
+		r = add_mount(mounts, mount->host, mount->container, mount->writable, mount->directory);
+	}
 	if (r == 0 && isolated)
 		r = add_substitutes(mounts, parts);
 	return r || !isolated ? r : add_grant(mounts, parts, container);
@@ -272,7 +279,7 @@ static int add_container(
 	struct json_object *nodes, *mounts;
 	char name[CDI_NAME_SIZE], file[32];
 	struct allotment allotment;
-	int r = allotment_build(parts->inventory, parts->pod, container, true, &allotment, err);
+	int r = allotment_build(parts->inventory, &parts->pod->facts, container, true, &allotment, err);
 
 	if (!device || json_set(device, "containerEdits", edits) < 0)
 		return -ENOMEM;
@@ -280,7 +287,7 @@ static int add_container(
 	mounts = set_array(edits, "mounts");
 	if (r < 0 || !nodes || !mounts)
 		return r < 0 ? r : -ENOMEM;
-	snprintf(name, sizeof(name), "%s.%s", parts->pod->uid, container);
+	snprintf(name, sizeof(name), "%s.%s", parts->pod->facts.uid, container);
 	r = set_text(device, "name", name);
 	for (size_t i = 0; r == 0 && i < allotment.n_cards; i++) {
 		snprintf(file, sizeof(file), "nvidia%u", allotment.cards[i]->minor);
@@ -325,7 +332,7 @@ static int keep_container(struct json_object *devices, struct json_object *devic
 static int cdi_build(const struct cdi_parts *parts, const char *container, struct json_object *before,
 	struct json_object *root, struct error *err)
 {
-	const struct placement *placement = &parts->pod->placement;
+	const struct placement *placement = &parts->pod->facts.placement;
 	struct json_object *devices;
 	int r = set_text(root, "cdiVersion", CDI_VERSION);
 
@@ -338,7 +345,7 @@ static int cdi_build(const struct cdi_parts *parts, const char *container, struc
 		const char *name = placement->containers[i].name;
 		struct json_object *kept = strcmp(name, container) == 0
 						   ? NULL
-						   : find_container(before, parts->pod, name);
+						   : find_container(before, &parts->pod->facts, name);
 
 		r = kept ? keep_container(devices, kept) : add_container(devices, parts, name, err);
 	}
@@ -352,7 +359,7 @@ static int cannot_write(const char *dir, const struct pod_facts *pod, int r, str
 }
 
 int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
-	const struct pod_facts *pod, const char *container, const struct cdi_isolation *isolation,
+	const struct node_pod *pod, const char *container, const struct cdi_isolation *isolation,
 	struct error *err)
 {
 	const struct cdi_parts parts = {inventory, driver, pod, isolation};
@@ -361,11 +368,11 @@ int cdi_write(const char *dir, const struct inventory *inventory, const struct d
 	char path[PATH_MAX];
 	const char *text;
 	size_t len = 0;
-	int r = cdi_path(dir, pod->uid, path, sizeof(path));
+	int r = cdi_path(dir, pod->facts.uid, path, sizeof(path));
 
 	if (r < 0)
-		return cannot_write(dir, pod, r, err);
-	if (fs_read(path, FILE_MAX, &before, &len) == 0 && pod->placement.n_containers > 1)
+		return cannot_write(dir, &pod->facts, r, err);
+	if (fs_read(path, FILE_MAX, &before, &len) == 0 && pod->facts.placement.n_containers > 1)
 		json_parse(before, len, &old, NULL);
 	error_set(err, ENOMEM, "out of memory");
 	r = root ? cdi_build(&parts, container, old, root, err) : -ENOMEM;
@@ -377,5 +384,5 @@ int cdi_write(const char *dir, const struct inventory *inventory, const struct d
 	r = text ? fs_write_atomic(path, 0644, text, strlen(text)) : -ENOMEM;
 	if (r == -ENOENT && fs_mkdir_parents(dir, 0755) == 0)
 		r = fs_write_atomic(path, 0644, text, strlen(text));
-	return r < 0 ? cannot_write(dir, pod, r, err) : 0;
+	return r < 0 ? cannot_write(dir, &pod->facts, r, err) : 0;
 }

@@ -9,7 +9,7 @@
 
 struct error;
 struct inventory;
-struct pod_facts;
+struct node_pod;
 
 #define CDI_KIND "ration.dev/grant"
 #define CDI_NAME_SIZE 512
@@ -36,7 +36,7 @@ const char *cdi_private_library(enum driver_part part);
 /* cdi_write() - the file for this pod, all its placed containers in it: this one anew, the others as the file
  * has them, unless it has them not. isolation NULL: of a share node. Negative errno with a sentence. */
 int cdi_write(const char *dir, const struct inventory *inventory, const struct driver *driver,
-	const struct pod_facts *pod, const char *container, const struct cdi_isolation *isolation,
+	const struct node_pod *pod, const char *container, const struct cdi_isolation *isolation,
 	struct error *err);
 
 /* cdi_remove() - a file that is not there is success. */

@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/delivery/cdi.h"
+#include "agent/delivery/driver-files.h"
 #include "agent/delivery/grants.h"
 #include "agent/delivery/isolation.h"
 #include "base/error.h"
@@ -35,6 +36,21 @@ static void report_ignored(struct agent *agent, const struct node_pod *pod, cons
 	agent_report_pod(agent, &pod->facts, "GPUDisableIgnored", text);
 }
 
+static void report_capability(struct agent *agent, const struct node_pod *pod, const char *container)
+{
+	char unknown[64], text[600];
+
+	driver_capabilities(node_pod_capabilities(pod, container), unknown, sizeof(unknown));
+	if (!unknown[0])
+		return;
+	snprintf(text, sizeof(text),
+		"container %s sets " ENV_DRIVER_CAPABILITIES
+		" with \"%s\" in it, for which there are no files: what there is are compute, utility, "
+		"video, graphics, display, ngx and all",
+		container, unknown);
+	agent_report_pod(agent, &pod->facts, "GPUDriverCapabilityUnknown", text);
+}
+
 static int make_isolated(struct agent *agent, const struct node_pod *pod, const char *container,
 	bool starting, struct error *err)
 {
@@ -54,8 +70,8 @@ static int make_isolated(struct agent *agent, const struct node_pod *pod, const 
 	if (!delivery_is_exempt(agent, pod, container))
 		r = grants_prepare(agent, pod, container, starting, err);
 	return r < 0 ? r
-		     : cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts,
-			       container, &isolation, err);
+		     : cdi_write(agent->options.cdi_dir, &agent->inventory, &agent->driver, pod, container,
+			       &isolation, err);
 }
 
 int delivery_make(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
@@ -65,10 +81,12 @@ int delivery_make(struct agent *agent, const struct node_pod *pod, const char *c
 
 	if (r < 0)
 		return r;
+	if (!starting)
+		report_capability(agent, pod, container);
 	if (gpu_mode_is_isolated(agent->in_force))
 		return make_isolated(agent, pod, container, starting, err);
 	return cdi_write(
-		agent->options.cdi_dir, &agent->inventory, &agent->driver, &pod->facts, container, NULL, err);
+		agent->options.cdi_dir, &agent->inventory, &agent->driver, pod, container, NULL, err);
 }
 
 bool delivery_exists(const struct agent *agent, const char *uid, const char *container)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/delivery/driver-files.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -34,21 +35,8 @@ static const char *const CONTAINER_DIRS[] = {"/usr/lib/aarch64-linux-gnu", "/usr
 static const char *const CONTAINER_DIRS[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
 #endif
 
-/* The driver's share of nvidia-container-toolkit's lists (internal/discover, 1.17): what compute and
- * utility need. */
-static const char *const LIBRARIES[] = {
-	"libcuda.so",
-	"libcudadebugger.so",
-	"libnvidia-allocator.so",
-	"libnvidia-cfg.so",
-	"libnvidia-gpucomp.so",
-	"libnvidia-ml.so",
-	"libnvidia-nvvm.so",
-	"libnvidia-opencl.so",
-	"libnvidia-pkcs11.so",
-	"libnvidia-pkcs11-openssl3.so",
-	"libnvidia-ptxjitcompiler.so",
-};
+/* Where the driver's packages put what is neither a library nor a program. */
+static const char *const CONFIG_DIRS[] = {"etc", "usr/share"};
 
 static const char *const CONTROL_DEVICES[] = {
 	"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"};
@@ -116,14 +104,6 @@ static bool is_library(const char *file, const char *library)
 	return strncmp(file, library, len) == 0 && (file[len] == '\0' || file[len] == '.');
 }
 
-static bool is_driver_library(const char *file)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(LIBRARIES); i++)
-		if (is_library(file, LIBRARIES[i]))
-			return true;
-	return false;
-}
-
 const char *driver_library(enum driver_part part)
 {
 	static const char *const names[DRIVER_PART_MAX] = {NULL, "libcuda.so", "libnvidia-ml.so"};
@@ -139,32 +119,77 @@ static enum driver_part part_of(const char *file)
 	return DRIVER_OTHER;
 }
 
-static int driver_add_libraries(struct driver *driver)
+/* What lies in this folder beside the libraries, "" for their own. */
+static int driver_add_folder(struct driver *driver, const char *folder)
 {
-	char path[PATH_MAX];
+	char below[PATH_MAX], path[PATH_MAX];
 	DIR *dir;
-	int r = join(path, sizeof(path), driver->root, driver->library_dir);
+	int r = join(below, sizeof(below), driver->library_dir, folder);
 
+	if (r == 0)
+		r = join(path, sizeof(path), driver->root, below);
 	dir = r < 0 ? NULL : opendir(path);
 	if (!dir)
 		return r < 0 ? r : -errno;
 	for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
-		char relative[PATH_MAX], target[PATH_MAX];
+		char relative[PATH_MAX], target[PATH_MAX], inside[PATH_MAX];
+		int needs = driver_library_needs(folder, entry->d_name);
 
-		if (!is_driver_library(entry->d_name))
+		if (needs < 0)
 			continue;
 		/* A link's own name leads the runtime to the file: what is mounted is the same inode. */
-		r = join(relative, sizeof(relative), driver->library_dir, entry->d_name);
+		r = join(relative, sizeof(relative), below, entry->d_name);
 		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(CONTAINER_DIRS); i++) {
-			r = join(target, sizeof(target), CONTAINER_DIRS[i], entry->d_name);
+			r = join(inside, sizeof(inside), CONTAINER_DIRS[i], folder);
+			if (r == 0)
+				r = join(target, sizeof(target), inside, entry->d_name);
 			if (r == 0)
 				r = driver_add(driver, relative, target, false);
-			if (r == 0)
+			if (r == 0) {
 				driver->mounts[driver->n_mounts - 1].part = part_of(entry->d_name);
+				driver->mounts[driver->n_mounts - 1].needs = needs;
+			}
 		}
 	}
 	closedir(dir);
 	return r;
+}
+
+static int driver_add_libraries(struct driver *driver)
+{
+	for (size_t i = 0; i < n_driver_library_folders; i++) {
+		int r = driver_add_folder(driver, driver_library_folders[i]);
+
+		if (r < 0 && (r != -ENOENT || i == 0))
+			return r;
+	}
+	return 0;
+}
+
+static int driver_add_configs(struct driver *driver)
+{
+	for (size_t i = 0; i < n_driver_configs * ARRAY_SIZE(CONFIG_DIRS); i++) {
+		const struct driver_config *config = &driver_configs[i / ARRAY_SIZE(CONFIG_DIRS)];
+		const char *dir = CONFIG_DIRS[i % ARRAY_SIZE(CONFIG_DIRS)];
+		char relative[PATH_MAX], path[PATH_MAX], inside[PATH_MAX];
+		struct stat st;
+		int r = join(relative, sizeof(relative), dir, config->file);
+
+		if (r == 0)
+			r = join(path, sizeof(path), driver->root, relative);
+		if (r == 0)
+			r = join(inside, sizeof(inside), config->in_etc ? "/etc" : "/",
+				config->in_etc ? config->file : relative);
+		if (r < 0)
+			return r;
+		if (stat(path, &st) < 0)
+			continue;
+		r = driver_add(driver, relative, inside, false);
+		if (r < 0)
+			return r;
+		driver->mounts[driver->n_mounts - 1].needs = config->needs;
+	}
+	return 0;
 }
 
 static int driver_add_binary(struct driver *driver)
@@ -370,6 +395,8 @@ int driver_scan(struct driver *driver, struct error *err)
 	driver_clear(driver);
 	driver->library_dir = strdup(LIBRARY_DIRS[found]);
 	r = driver->library_dir ? driver_add_libraries(driver) : -ENOMEM;
+	if (r == 0)
+		r = driver_add_configs(driver);
 	if (r == 0)
 		r = driver_add_binary(driver);
 	if (r == 0)

@@ -16,6 +16,7 @@ enum driver_part { DRIVER_OTHER, DRIVER_CUDA, DRIVER_NVML, DRIVER_PART_MAX };
 
 struct driver_mount {
 	enum driver_part part;
+	int needs;	 /* capabilities of which a container has to have one (driver-files.h); 0: none */
 	char *host;	 /* as the container runtime sees it */
 	char *container; /* absolute */
 	bool writable;

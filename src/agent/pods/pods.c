@@ -31,9 +31,21 @@ static void without_limit_release(struct node_pod *pod)
 	pod->n_without_limit = 0;
 }
 
+static void driver_wishes_release(struct node_pod *pod)
+{
+	for (size_t i = 0; i < pod->n_driver_wishes; i++) {
+		free(pod->driver_wishes[i].container);
+		free(pod->driver_wishes[i].capabilities);
+	}
+	free(pod->driver_wishes);
+	pod->driver_wishes = NULL;
+	pod->n_driver_wishes = 0;
+}
+
 static void pod_free(struct node_pod *pod)
 {
 	without_limit_release(pod);
+	driver_wishes_release(pod);
 	power_facts_free(pod->power, pod->n_power);
 	pod_facts_release(&pod->facts);
 	free(pod);
@@ -91,23 +103,30 @@ static bool name_may_return(struct json_object *object, const char *name)
 	       !name[len + strspn(name + len, "0123456789")];
 }
 
-/* By value only: what valueFrom or envFrom would give, nobody sees in the spec. */
-static bool asks_for_no_limit(struct json_object *container)
+/* What the container's spec sets the variable to, by value only: what valueFrom or envFrom would give, nobody
+ * sees in the spec. */
+static const char *value_of(struct json_object *container, const char *variable)
 {
 	struct json_object *env = json_member(container, "env");
 	size_t n = json_object_is_type(env, json_type_array) ? json_object_array_length(env) : 0;
-	bool asks = false;
+	const char *value = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *entry = json_object_array_get_idx(env, i);
-		const char *name = json_member_string(entry, "name"),
-			   *value = json_member_string(entry, "value");
+		const char *name = json_member_string(entry, "name");
 
 		/* The last one of a name is what the container gets. */
-		if (name && strcmp(name, ENV_CGPU_DISABLE) == 0)
-			asks = value && (strcmp(value, "true") == 0 || strcmp(value, "1") == 0);
+		if (name && strcmp(name, variable) == 0)
+			value = json_member_string(entry, "value");
 	}
-	return asks;
+	return value;
+}
+
+static bool asks_for_no_limit(struct json_object *container)
+{
+	const char *value = value_of(container, ENV_CGPU_DISABLE);
+
+	return value && (strcmp(value, "true") == 0 || strcmp(value, "1") == 0);
 }
 
 static void without_limit_read(struct node_pod *pod, struct json_object *list)
@@ -131,6 +150,40 @@ static void without_limit_read(struct node_pod *pod, struct json_object *list)
 			return;
 		pod->n_without_limit++;
 	}
+}
+
+/* Out of memory: such a container gets what every container gets. */
+static void driver_wishes_read(struct node_pod *pod, struct json_object *list)
+{
+	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *container = json_object_array_get_idx(list, i);
+		const char *name = json_member_string(container, "name"),
+			   *value = value_of(container, ENV_DRIVER_CAPABILITIES);
+		struct driver_wish *grown;
+
+		if (!name || !value)
+			continue;
+		grown = reallocarray(pod->driver_wishes, pod->n_driver_wishes + 1, sizeof(*grown));
+		if (!grown)
+			return;
+		pod->driver_wishes = grown;
+		grown[pod->n_driver_wishes] = (struct driver_wish){
+			.container = strdup(name), .capabilities = strdup(value)};
+		pod->n_driver_wishes++;
+	}
+}
+
+const char *node_pod_capabilities(const struct node_pod *pod, const char *container)
+{
+	for (size_t i = 0; i < pod->n_driver_wishes; i++) {
+		const struct driver_wish *wish = &pod->driver_wishes[i];
+
+		if (wish->container && strcmp(wish->container, container) == 0)
+			return wish->capabilities;
+	}
+	return NULL;
 }
 
 static uint64_t read_runs(const struct request *request, struct json_object *statuses)
@@ -227,6 +280,9 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 	without_limit_release(pod);
 	without_limit_read(pod, json_member(json_member(object, "spec"), "containers"));
 	without_limit_read(pod, json_member(json_member(object, "spec"), "initContainers"));
+	driver_wishes_release(pod);
+	driver_wishes_read(pod, json_member(json_member(object, "spec"), "containers"));
+	driver_wishes_read(pod, json_member(json_member(object, "spec"), "initContainers"));
 	return pod;
 }
 

@@ -12,6 +12,10 @@
 struct json_object;
 struct power_facts;
 
+struct driver_wish {
+	char *container, *capabilities;
+};
+
 struct node_pod {
 	struct pod_facts facts;
 	bool may_return;      /* another pod can have its name later */
@@ -28,6 +32,9 @@ struct node_pod {
 	 */
 	char **without_limit;
 	size_t n_without_limit;
+	/* What containers' specs set NVIDIA_DRIVER_CAPABILITIES to, likewise. */
+	struct driver_wish *driver_wishes;
+	size_t n_driver_wishes;
 	struct power_facts *power; /* power-facts.h */
 	size_t n_power;
 	bool weight_reported; /* an Event said that its weight is none */
@@ -56,6 +63,10 @@ void node_pods_remove(struct node_pods *pods, const char *uid);
 /* node_pods_asked() - a GET by name has shown this pod: it is the one of that name now, whatever an older
  * event of the watch says. */
 void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_ns);
+
+/* node_pod_capabilities() - what the container's spec sets NVIDIA_DRIVER_CAPABILITIES to; NULL if it does
+ * not. */
+const char *node_pod_capabilities(const struct node_pod *pod, const char *container);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);
