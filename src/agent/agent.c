@@ -22,6 +22,7 @@
 #include "agent/looks/looks.h"
 #include "agent/delivery/orphans.h"
 #include "agent/kubelet/plugin.h"
+#include "agent/kubelet/prestart.h"
 #include "agent/kubelet/podresources.h"
 #include "agent/pods/records.h"
 #include "agent/power/power.h"
@@ -30,6 +31,7 @@
 #include "agent/node/report.h"
 #include "agent/node/settle.h"
 #include "agent/delivery/resized.h"
+#include "agent/delivery/images.h"
 #include "agent/delivery/runtime.h"
 #include "agent/node/state.h"
 #include "agent/node/topology.h"
@@ -382,6 +384,8 @@ static int start_looks(struct agent *agent)
 	if (r == 0)
 		r = runtime_new(agent->loop, o->cri_socket, o->cdi_dir, on_runtime, agent, &agent->runtime);
 	if (r == 0)
+		r = images_new(agent->loop, o->cri_socket, prestart_look_again, agent, &agent->images);
+	if (r == 0)
 		r = gpu_health_new(agent->loop, &health, &agent->health);
 	if (r == 0)
 		r = faults_new(agent, &agent->faults);
@@ -511,6 +515,7 @@ void agent_stop(struct agent *agent)
 	refused_free(agent->refused);
 	watchdog_free(agent->watchdog);
 	gpu_health_free(agent->health);
+	images_free(agent->images);
 	runtime_free(agent->runtime);
 	podresources_free(agent->podresources);
 	loop_timer_remove(agent->tick);

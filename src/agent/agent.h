@@ -42,6 +42,7 @@ struct power;
 struct refused;
 struct registrar;
 struct report;
+struct images;
 struct runtime;
 struct strays;
 struct topology;
@@ -63,6 +64,7 @@ struct agent {
 	struct refused *refused;
 	struct power *power;
 	struct runtime *runtime;
+	struct images *images;
 	struct isolation isolation;
 	struct list grants; /* struct node_grant */
 

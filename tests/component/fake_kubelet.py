@@ -81,6 +81,9 @@ SCHEMA = {
         "Container": [("id", 1, "string"), ("pod_sandbox_id", 2, "string"), ("state", 6, "int32"), ("created_at", 7, "int64"),
                       ("labels", 8, "{")],
         "ListContainersResponse": [("containers", 1, "*Container")],
+        "ImageSpec": [("image", 1, "string")],
+        "ImageStatusRequest": [("image", 1, "ImageSpec"), ("verbose", 2, "bool")],
+        "ImageStatusResponse": [("info", 2, "{")],
     },
 }
 
@@ -197,6 +200,7 @@ class FakeKubelet:
         self.cdi_dir.mkdir()
         self.checksum_is_wrong = False    # the checkpoint can be read, but the kubelet does not believe it
         self.cri_refusals = 0    # so many lists of sandboxes fail, as in a containerd that has just started
+        self.images, self.image_delay = {"example": ["PATH=/usr/bin"]}, 0    # name: environment
         self.cri_config = {"cdiSpecDirs": ["/etc/cdi", str(self.cdi_dir)]} if cdi else {"enableCDI": False}
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
@@ -224,22 +228,26 @@ class FakeKubelet:
     # ---- services ----
 
     @staticmethod
-    def serve(socket, service, methods):
+    def serve(socket, services):
         server = grpc.server(futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-        handlers = {name: grpc.unary_unary_rpc_method_handler(
-            fn, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString())
-            for name, (fn, request) in methods.items()}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        for service, methods in services.items():
+            handlers = {name: grpc.unary_unary_rpc_method_handler(
+                fn, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString())
+                for name, (fn, request) in methods.items()}
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         pathlib.Path(socket).unlink(missing_ok=True)
         server.add_insecure_port(f"unix:{socket}")
         server.start()
         return server
 
     def start_runtime(self):
-        self.cri_server = self.serve(self.cri_socket, "runtime.v1.RuntimeService", {
-            "Status": (self.on_status, MESSAGES["runtime.v1", "StatusRequest"]),
-            "ListPodSandbox": (self.on_sandboxes, MESSAGES["runtime.v1", "ListPodSandboxRequest"]),
-            "ListContainers": (self.on_containers, MESSAGES["runtime.v1", "ListContainersRequest"])})
+        self.cri_server = self.serve(self.cri_socket, {
+            "runtime.v1.RuntimeService": {
+                "Status": (self.on_status, MESSAGES["runtime.v1", "StatusRequest"]),
+                "ListPodSandbox": (self.on_sandboxes, MESSAGES["runtime.v1", "ListPodSandboxRequest"]),
+                "ListContainers": (self.on_containers, MESSAGES["runtime.v1", "ListContainersRequest"])},
+            "runtime.v1.ImageService": {
+                "ImageStatus": (self.on_image, MESSAGES["runtime.v1", "ImageStatusRequest"])}})
 
     def start(self):
         if not self.cri_server:
@@ -248,11 +256,11 @@ class FakeKubelet:
             if path.is_socket():
                 path.unlink()
         self.read_checkpoint()
-        self.resources_server = self.serve(self.pod_resources_socket, "v1.PodResourcesLister", {
-            "List": (self.on_list, MESSAGES["v1", "ListPodResourcesRequest"])})
+        self.resources_server = self.serve(self.pod_resources_socket, {"v1.PodResourcesLister": {
+            "List": (self.on_list, MESSAGES["v1", "ListPodResourcesRequest"])}})
         self.started_at = time.monotonic()
-        self.server = self.serve(self.plugin_dir / "kubelet.sock", "v1beta1.Registration", {
-            "Register": (self.on_register, MESSAGES["v1beta1", "RegisterRequest"])})
+        self.server = self.serve(self.plugin_dir / "kubelet.sock", {"v1beta1.Registration": {
+            "Register": (self.on_register, MESSAGES["v1beta1", "RegisterRequest"])}})
 
     def stop(self):
         for server in (self.server, self.resources_server):
@@ -288,6 +296,14 @@ class FakeKubelet:
     def on_status(self, request, _context):
         info = {"config": json.dumps(self.cri_config)} if request.verbose else {}
         return msg("StatusResponse", "runtime.v1", info=info)
+
+    def on_image(self, request, context):
+        """As containerd answers when it is asked to be verbose."""
+        time.sleep(self.image_delay)
+        if request.image.image not in self.images:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the image store is away")
+        config = {"imageSpec": {"architecture": "amd64", "os": "linux", "config": {"Env": self.images[request.image.image]}}}
+        return msg("ImageStatusResponse", "runtime.v1", info={"info": json.dumps(config)} if request.verbose else {})
 
     def on_sandboxes(self, _request, context):
         if self.cri_refusals:

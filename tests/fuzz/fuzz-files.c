@@ -1,6 +1,6 @@
 /* Files that others write. First byte: k kubeconfig, c the kubelet's checkpoint, d a name in the CDI
- * directory, r the runtime's configuration (CRI Status), p what an agent before us remembered of a pod, s of
- * the node. */
+ * directory, r the runtime's configuration (CRI Status), i an image's (ImageStatus), p what an agent before
+ * us remembered of a pod, s of the node. */
 #include "fuzz.h"
 
 #include <sys/mman.h>
@@ -9,6 +9,7 @@
 #include "agent/delivery/cdi.h"
 #include "agent/kubelet/checkpoint.h"
 #include "agent/pods/records.h"
+#include "agent/delivery/images.h"
 #include "agent/delivery/runtime.h"
 #include "agent/kubelet/served.h"
 #include "agent/node/state.h"
@@ -138,6 +139,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		state(text, size - 1);
 	else if (data[0] == 'r')
 		runtime_config_does_cdi(text, size - 1, "/var/run/cdi");
+	else if (data[0] == 'i')
+		free(images_read(text, size - 1));
 	free(text);
 	return 0;
 }

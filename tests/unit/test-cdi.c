@@ -21,6 +21,7 @@
 #include "agent/delivery/allotment.h"
 #include "agent/delivery/grants-folder.h"
 #include "agent/delivery/grants.h"
+#include "agent/delivery/images.h"
 #include "agent/node/inventory.h"
 #include "agent/node/mode.h"
 #include "agent/pods/pods.h"
@@ -381,6 +382,34 @@ static void a_name_that_is_no_capability_is_told(void **state)
 	assert_string_equal(unknown, "");
 }
 
+static void assert_image(const char *info, const char *want)
+{
+	char *found = images_read(info, strlen(info));
+
+	if (want)
+		assert_string_equal(found, want);
+	else
+		assert_null(found);
+	free(found);
+}
+
+#define IMAGE(env) "{\"chainID\":\"x\",\"imageSpec\":{\"config\":{\"Env\":" env "}}}"
+
+static void what_an_image_sets_is_read_and_nonsense_is_nothing(void **state)
+{
+	assert_image(IMAGE("[\"PATH=/bin\",\"NVIDIA_DRIVER_CAPABILITIES=video,compute\"]"), "video,compute");
+	assert_image(IMAGE("[\"NVIDIA_DRIVER_CAPABILITIES=\"]"), "");
+	assert_image(IMAGE("[\"NVIDIA_DRIVER_CAPABILITIES=all\",\"NVIDIA_DRIVER_CAPABILITIES=ngx\"]"), "ngx");
+	assert_image(IMAGE("[\"NVIDIA_DRIVER_CAPABILITIES\"]"), NULL);
+	assert_image(IMAGE("[\"MY_NVIDIA_DRIVER_CAPABILITIES=all\"]"), NULL);
+	assert_image(IMAGE("[7,null,{}]"), NULL);
+	assert_image(IMAGE("\"NVIDIA_DRIVER_CAPABILITIES=all\""), NULL);
+	assert_image("{\"imageSpec\":[]}", NULL);
+	assert_image("[]", NULL);
+	assert_image("{", NULL);
+	assert_image("", NULL);
+}
+
 static void uid_that_is_a_path_and_names_that_are_not_ours_are_refused(void **state)
 {
 	char buf[64];
@@ -612,6 +641,7 @@ int main(void)
 		cmocka_unit_test(cdi_file_has_one_device_per_container_and_is_left_alone_when_right),
 		cmocka_unit_test(a_container_gets_the_files_of_its_capabilities),
 		cmocka_unit_test(a_name_that_is_no_capability_is_told),
+		cmocka_unit_test(what_an_image_sets_is_read_and_nonsense_is_nothing),
 		cmocka_unit_test(uid_that_is_a_path_and_names_that_are_not_ours_are_refused),
 		cmocka_unit_test(driver_version_is_in_the_names_of_both_libraries_or_there_is_none),
 		cmocka_unit_test(driver_that_changes_while_it_is_looked_at_is_seen),

@@ -240,9 +240,9 @@ static int add_mounts(struct json_object *mounts, const struct cdi_parts *parts,
 {
 	const struct driver *driver = parts->driver;
 	bool isolated = is_isolated(parts->isolation, container);
+	const struct driver_wish *wish = node_pod_driver_wish(parts->pod, container);
 	char unknown[64];
-	int r = 0,
-	    has = driver_capabilities(node_pod_capabilities(parts->pod, container), unknown, sizeof(unknown));
+	int r = 0, has = driver_capabilities(wish ? wish->capabilities : NULL, unknown, sizeof(unknown));
 
 	for (size_t i = 0; r == 0 && i < driver->n_mounts; i++) {
 		const struct driver_mount *mount = &driver->mounts[i];

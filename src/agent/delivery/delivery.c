@@ -36,12 +36,15 @@ static void report_ignored(struct agent *agent, const struct node_pod *pod, cons
 	agent_report_pod(agent, &pod->facts, "GPUDisableIgnored", text);
 }
 
-static void report_capability(struct agent *agent, const struct node_pod *pod, const char *container)
+/* The pod's own at once, the image's when it is known. */
+static void report_capability(
+	struct agent *agent, const struct node_pod *pod, const char *container, bool starting)
 {
+	const struct driver_wish *wish = node_pod_driver_wish(pod, container);
 	char unknown[64], text[600];
 
-	driver_capabilities(node_pod_capabilities(pod, container), unknown, sizeof(unknown));
-	if (!unknown[0])
+	driver_capabilities(wish ? wish->capabilities : NULL, unknown, sizeof(unknown));
+	if (!unknown[0] || wish->by_spec == starting)
 		return;
 	snprintf(text, sizeof(text),
 		"container %s sets " ENV_DRIVER_CAPABILITIES
@@ -81,8 +84,7 @@ int delivery_make(struct agent *agent, const struct node_pod *pod, const char *c
 
 	if (r < 0)
 		return r;
-	if (!starting)
-		report_capability(agent, pod, container);
+	report_capability(agent, pod, container, starting);
 	if (gpu_mode_is_isolated(agent->in_force))
 		return make_isolated(agent, pod, container, starting, err);
 	return cdi_write(

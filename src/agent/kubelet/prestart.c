@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/agent.h"
 #include "agent/kubelet/assign.h"
@@ -9,6 +10,7 @@
 #include "agent/kubelet/checkpoint.h"
 #include "agent/kubelet/room.h"
 #include "agent/delivery/delivery.h"
+#include "agent/delivery/images.h"
 #include "agent/deviceplugin.pb-c.h"
 #include "agent/delivery/allotment.h"
 #include "agent/pods/refusal.h"
@@ -146,13 +148,42 @@ static void report_waiting(struct agent *agent, const struct prestart *p, const 
 		pod->wait_reported = true;
 }
 
+/* Images may say which of the driver's files their containers need. Where the runtime does not answer in
+ * time, they do without. */
+static bool waits_for_image(struct agent *agent, const struct prestart *p)
+{
+	const struct served_entry *entry = served_find_ids(&agent->served, NULL, p->ids, p->n_ids);
+	bool waits = false;
+
+	for (; entry; entry = served_find_ids(&agent->served, entry, p->ids, p->n_ids)) {
+		struct node_pod *pod = node_pods_by_uid(&agent->pods, entry->uid);
+		struct driver_wish *wish = pod ? node_pod_driver_wish(pod, entry->container) : NULL;
+		const char *text;
+
+		if (!wish || wish->by_spec || !wish->image)
+			continue;
+		if (images_capabilities(agent->images, wish->image, &text) == -EBUSY) {
+			waits = true;
+			continue;
+		}
+		free(wish->capabilities);
+		wish->capabilities = text ? strdup(text) : NULL;
+	}
+	return waits && monotonic_ns() < p->until_ns;
+}
+
 static void prestart_try(void *userdata)
 {
 	struct prestart *p = userdata;
 	struct agent *agent = p->agent;
 	struct error err = {""};
-	int r = prestart_all(agent, p->ids, p->n_ids, &err);
+	int r;
 
+	if (waits_for_image(agent, p)) {
+		loop_timer_set(p->timer, LOOK_NS);
+		return;
+	}
+	r = prestart_all(agent, p->ids, p->n_ids, &err);
 	if (r == -EBUSY && monotonic_ns() < p->until_ns) {
 		loop_timer_set(p->timer, LOOK_NS);
 		return;
@@ -167,6 +198,14 @@ static void prestart_try(void *userdata)
 		kubelet_call_fail(p->call, GRPC_FAILED_PRECONDITION, err.text);
 	}
 	prestart_free(p);
+}
+
+void prestart_look_again(void *userdata)
+{
+	struct agent *agent = userdata;
+
+	list_for_each (item, &agent->prestarts)
+		loop_timer_set(list_entry(item, struct prestart, item)->timer, 0);
 }
 
 void prestart_closed(struct agent *agent, struct kubelet_call *call)

@@ -12,3 +12,6 @@ struct kubelet_call;
 
 void prestart_handle(struct agent *agent, struct kubelet_call *call, const uint8_t *message, size_t len);
 void prestart_closed(struct agent *agent, struct kubelet_call *call);
+
+/* prestart_look_again() - what calls wait for may be there now. userdata: the agent. */
+void prestart_look_again(void *userdata);

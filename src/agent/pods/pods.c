@@ -35,6 +35,7 @@ static void driver_wishes_release(struct node_pod *pod)
 {
 	for (size_t i = 0; i < pod->n_driver_wishes; i++) {
 		free(pod->driver_wishes[i].container);
+		free(pod->driver_wishes[i].image);
 		free(pod->driver_wishes[i].capabilities);
 	}
 	free(pod->driver_wishes);
@@ -152,6 +153,11 @@ static void without_limit_read(struct node_pod *pod, struct json_object *list)
 	}
 }
 
+static char *copy_text(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
 /* Out of memory: such a container gets what every container gets. */
 static void driver_wishes_read(struct node_pod *pod, struct json_object *list)
 {
@@ -159,29 +165,30 @@ static void driver_wishes_read(struct node_pod *pod, struct json_object *list)
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *container = json_object_array_get_idx(list, i);
-		const char *name = json_member_string(container, "name"),
-			   *value = value_of(container, ENV_DRIVER_CAPABILITIES);
+		const char *name = json_member_string(container, "name");
+		const char *value = value_of(container, ENV_DRIVER_CAPABILITIES);
 		struct driver_wish *grown;
 
-		if (!name || !value)
+		if (!name)
 			continue;
 		grown = reallocarray(pod->driver_wishes, pod->n_driver_wishes + 1, sizeof(*grown));
 		if (!grown)
 			return;
 		pod->driver_wishes = grown;
-		grown[pod->n_driver_wishes] = (struct driver_wish){
-			.container = strdup(name), .capabilities = strdup(value)};
-		pod->n_driver_wishes++;
+		grown[pod->n_driver_wishes++] = (struct driver_wish){.container = strdup(name),
+			.image = copy_text(json_member_string(container, "image")),
+			.capabilities = copy_text(value),
+			.by_spec = value};
 	}
 }
 
-const char *node_pod_capabilities(const struct node_pod *pod, const char *container)
+struct driver_wish *node_pod_driver_wish(const struct node_pod *pod, const char *container)
 {
 	for (size_t i = 0; i < pod->n_driver_wishes; i++) {
-		const struct driver_wish *wish = &pod->driver_wishes[i];
+		struct driver_wish *wish = &pod->driver_wishes[i];
 
 		if (wish->container && strcmp(wish->container, container) == 0)
-			return wish->capabilities;
+			return wish;
 	}
 	return NULL;
 }

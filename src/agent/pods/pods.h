@@ -13,7 +13,10 @@ struct json_object;
 struct power_facts;
 
 struct driver_wish {
-	char *container, *capabilities;
+	char *container, *image;
+	char *capabilities; /* NVIDIA_DRIVER_CAPABILITIES by its spec, likewise, else by its image; NULL:
+			       neither, or not known */
+	bool by_spec;
 };
 
 struct node_pod {
@@ -32,7 +35,7 @@ struct node_pod {
 	 */
 	char **without_limit;
 	size_t n_without_limit;
-	/* What containers' specs set NVIDIA_DRIVER_CAPABILITIES to, likewise. */
+	/* Of each container: what decides which of the driver's files it gets. */
 	struct driver_wish *driver_wishes;
 	size_t n_driver_wishes;
 	struct power_facts *power; /* power-facts.h */
@@ -64,9 +67,8 @@ void node_pods_remove(struct node_pods *pods, const char *uid);
  * event of the watch says. */
 void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_ns);
 
-/* node_pod_capabilities() - what the container's spec sets NVIDIA_DRIVER_CAPABILITIES to; NULL if it does
- * not. */
-const char *node_pod_capabilities(const struct node_pod *pod, const char *container);
+/* node_pod_driver_wish() - NULL for a container that its spec does not have. */
+struct driver_wish *node_pod_driver_wish(const struct node_pod *pod, const char *container);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);
