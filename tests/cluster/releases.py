@@ -15,7 +15,7 @@ BEFORE = "previous"    # tag of the images of the version before
 
 
 def install(cluster, chart, *settings, charts=ROOT / "deploy/charts", tag=""):
-    """The version before knows no global.imageRegistry."""
+    """The version before knows no global.imageRegistry. (Nothing else is set: the part `scheduler` takes its image from there.)"""
     image = f"image.repository=ration/{IMAGES[chart]},image.tag={tag}"
     cluster.run("helm", "upgrade", "--install", chart, charts / chart, "-n", "kube-system",
                 "--values", ROOT / "lab/values" / f"{chart}.yaml", "--set", ",".join((image, *settings)))
@@ -25,6 +25,14 @@ def install_both(cluster):
     """Where neither is: the agent's chart brings a scheduler if there is none."""
     for chart in (SCHEDULER, AGENT):
         install(cluster, chart)
+
+
+def install_one(cluster):
+    """In place of what the lab has: the one chart that the documents install."""
+    for chart in (SCHEDULER, AGENT):
+        cluster.run("helm", "uninstall", chart, "-n", "kube-system", "--wait")
+    install(cluster, AGENT)
+    rolled_out(cluster)
 
 
 def rollback(cluster, chart):

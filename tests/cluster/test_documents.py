@@ -5,6 +5,8 @@ import pathlib
 import pytest
 
 from cluster import lab_command
+from helmcharts import KUBERNETES
+from releases import install_one
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 ONE_NODE = {"seeds/2": ["cn-shanghai.192.168.6.104=1x16160MiB,share"],
@@ -31,18 +33,23 @@ INSPECT_AFTER = INSPECT_BEFORE.replace("0/15 (0%)", "3/15 (20%)").replace("0/15 
                                                                          "3/15                   3/15")
 
 
-# "": the lab's own release.
-RELEASES = ["", pytest.param("1.37.2", marks=pytest.mark.full)]
+# "": the lab's own release, with the two charts of the lab. The others: one chart is installed.
+RELEASES = ["", *(pytest.param(release, marks=pytest.mark.full) for release in ("1.30.14", KUBERNETES, "1.37.2"))]
 BUILD_S = 3600    # of Kubernetes: 4 to 5 minutes on two cores that have nothing else to do (lab/rationlab/binaries.py)
 
 
 @pytest.fixture(params=RELEASES, ids=lambda release: release or "default")
 def documented(lab, request):
-    """lab(nodes) of that release."""
-    options = ("--kubernetes", request.param) if request.param else ()
-    if options:
-        lab_command("build", *options, timeout=BUILD_S)
-    return lambda nodes: lab(nodes, options=options)
+    """documented(nodes): a lab of that release."""
+    def one_chart(nodes):
+        cluster = lab(nodes, fresh=True, options=options)
+        install_one(cluster)
+        return cluster
+    if not request.param:
+        return lab
+    options = ("--kubernetes", request.param)
+    lab_command("build", *options, timeout=BUILD_S)
+    return one_chart
 
 
 def stripped(text):

@@ -101,11 +101,12 @@ def test_unit_changes_node_by_node_as_pods_that_count_in_the_old_one_end(cluster
 
 
 @pytest.mark.long(60)
-def test_scenario_1_the_first_installation_has_another_unit(cluster):
+def test_scenario_1_the_first_installation_has_another_unit(lab):
+    """Of the one component that the document names, which brings the scheduler."""
+    cluster = lab(NODES, fresh=True)
     for chart in (SCHEDULER, AGENT):
         uninstall(cluster, chart)
     deploy(cluster, AGENT, "--set", "gpuMemoryUnit=128MiB")
-    deploy(cluster, SCHEDULER)
     check_example_of_the_document(cluster)
 
 

@@ -150,10 +150,10 @@ def test_two_replicas_show_one_certificate_and_a_configuration_that_was_reset_tr
     assert secret(charts)["tls.crt"] == roots
 
 
-def expiring(folder, days):
+def expiring(folder, days, host=HOST):
     """A certificate of this Service that ends in so many days."""
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-                    str(days), "-subj", "/CN=old", "-addext", f"subjectAltName=DNS:{HOST}", "-keyout", folder / "key",
+                    str(days), "-subj", "/CN=old", "-addext", f"subjectAltName=DNS:{host}", "-keyout", folder / "key",
                     "-out", folder / "crt"], check=True, capture_output=True)
     return {"tls.crt": base64.b64encode((folder / "crt").read_bytes()).decode(),
             "tls.key": base64.b64encode((folder / "key").read_bytes()).decode()}
@@ -192,6 +192,18 @@ def test_a_secret_that_is_spoiled_is_made_anew(charts, webhook, data):
     charts.update("secrets", charts.get("secrets", NAME, NAMESPACE) | {"data": data})
     scheduler = webhook()
     wait_for(lambda: trusted(charts), 10, "the certificate is trusted")
+    assert ask(scheduler.webhook, "/scheduler-name", review(gpu_pod()), secret(charts)["tls.crt"])[0] == 200
+
+
+@pytest.mark.parametrize("what", ["another key", "another name"])
+def test_a_certificate_that_nobody_could_trust_is_made_anew(charts, webhook, tmp_path, what):
+    data = expiring(tmp_path, 300, "other.example" if what == "another name" else HOST)
+    if what == "another key":
+        data["tls.key"] = expiring(tmp_path, 300)["tls.key"]
+    charts.update("secrets", charts.get("secrets", NAME, NAMESPACE) | {"data": data})
+    old = secret(charts)["tls.crt"]
+    scheduler = webhook()
+    wait_for(lambda: trusted(charts) and secret(charts)["tls.crt"] != old, 10, "another certificate is trusted")
     assert ask(scheduler.webhook, "/scheduler-name", review(gpu_pod()), secret(charts)["tls.crt"])[0] == 200
 
 

@@ -42,7 +42,7 @@ once. The schema has types and names, this has ranges and what does not go toget
 {{- $wrong = concat $wrong (include "ration.checks.podLabels" (dict "labels" $v.podLabels "own" "name") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.scraped" (dict "listen" $listen "values" $v "example" "0.0.0.0:39996") | fromJsonArray) }}
 {{- $wrong = concat $wrong (include "ration.checks.webhook" . | fromJsonArray) }}
-{{- if $v.scheduler.enabled }}
+{{- if and $v.scheduler.enabled (include "ration.scheduler.here" .Subcharts.scheduler) }}
 {{- if ne (int $v.maxPodsPerGPU) (int $v.scheduler.maxPodsPerGPU) }}
 {{- $wrong = append $wrong (printf "maxPodsPerGPU: %v here and %v in scheduler.maxPodsPerGPU: GPUs would be shared among another number of containers than the scheduler places: set both to the same number" $v.maxPodsPerGPU $v.scheduler.maxPodsPerGPU) }}
 {{- end }}
