@@ -11,7 +11,7 @@
 #include "agent/node/inventory.h"
 #include "agent/delivery/isolation.h"
 #include "agent/metrics.h"
-#include "agent/node/mode.h"
+#include "kube/node-mode.h"
 #include "agent/node/terms.h"
 #include "agent/options.h"
 #include "agent/pods/pods.h"

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "kube/json.h"
 #include "kube/names.h"
+#include "kube/node-mode.h"
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "model/node-ledger.h"
@@ -87,17 +88,13 @@ static int cards_from_status(struct json_object *node, struct node_facts *facts,
 
 static enum gpu_mode mode_of_labels(struct json_object *labels)
 {
-	const char *schedule = json_member_string(labels, LABEL_SCHEDULE);
-	const char *share = json_member_string(labels, LABEL_LEGACY_SHARE);
-	const char *cgpu = json_member_string(labels, LABEL_LEGACY_CGPU);
-	enum gpu_mode mode = GPU_MODE_NONE;
+	const struct mode_labels values = {.schedule = json_member_string(labels, LABEL_SCHEDULE),
+		.legacy_share = json_member_string(labels, LABEL_LEGACY_SHARE),
+		.legacy_cgpu = json_member_string(labels, LABEL_LEGACY_CGPU)};
+	struct mode mode;
 
-	if (schedule)
-		return gpu_mode_parse(schedule, &mode) == 0 && gpu_mode_is_served(mode) ? mode
-											: GPU_MODE_NONE;
-	if (share && strcmp(share, "true") == 0)
-		return GPU_MODE_SHARE;
-	return cgpu && strcmp(cgpu, "true") == 0 ? GPU_MODE_CGPU : GPU_MODE_NONE;
+	mode_from_labels(&values, "", &mode);
+	return mode.asked;
 }
 
 /* What an agent would have written on a node that has just joined. A template may be a copy of an old node:

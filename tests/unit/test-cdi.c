@@ -23,7 +23,7 @@
 #include "agent/delivery/grants.h"
 #include "agent/delivery/images.h"
 #include "agent/node/inventory.h"
-#include "agent/node/mode.h"
+#include "kube/node-mode.h"
 #include "agent/pods/pods.h"
 #include "agent/delivery/runtime.h"
 #include "agent/delivery/state-mount.h"

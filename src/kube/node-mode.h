@@ -1,4 +1,4 @@
-/* mode.h - what the node's labels ask for, and what of it this agent serves. Pure. */
+/* node-mode.h - what the node's labels ask for, and what of it is served. Pure. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "agent/node/mode.h"
+#include "kube/node-mode.h"
 
 #include <stdio.h>
 #include <string.h>
