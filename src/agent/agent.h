@@ -83,6 +83,7 @@ struct agent {
 	char refused_value[512];    /* the refusals that were last reported */
 	char unknown_placement[64]; /* of the node's label, "" if that is known or not there */
 	char refused_unit[64];
+	char other_plugin[800]; /* another device plugin offers our GPUs, too: a sentence; "" if none does */
 
 	bool remembered;       /* the state file says what there is now */
 	bool remember_failure; /* was said */

@@ -3,6 +3,7 @@ import copy
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 
@@ -183,7 +184,7 @@ def leaving(cluster):
 
 def capacity(resource, value, of="capacity", name="n1"):
     def change(cluster):
-        the_node(cluster, name)["status"][of][resource] = value
+        the_node(cluster, name)["status"].setdefault(of, {})[resource] = value
     return change
 
 
@@ -266,6 +267,23 @@ def sick(cluster, **reason):
 def no_scheduler(cluster):
     without(PODS, "sched-a", "sched-b")(cluster)
     without(LEASES, "ration-ledger")(cluster)
+
+
+def foreign(owner, terms=None, **spec):
+    """A pod of a DaemonSet of NVIDIA's plugin, as the DaemonSet controller makes it."""
+    name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    term = name | ({"matchExpressions": terms} if terms else {})
+    made = pod(f"{owner}-x", "p", "nvcr.io/nvidia/k8s-device-plugin:v0.17", node="n1", affinity={"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}, **spec)
+    made["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": owner, "controller": True}]
+    return made
+
+
+def both(*changes):
+    def change(cluster):
+        for one in changes:
+            one(cluster)
+    return change
 
 
 def because(reason):
@@ -381,7 +399,20 @@ FAULTS = [
      "foreign-plugins", "error", N1, "as nvidia.com/gpu", "kubectl -n kube-system get pod nvidia-device-plugin-daemonset-x"),
     ("gpushare-plugin", add(PODS, pod("gpushare-device-plugin-ds-x", "p", "acs/k8s-gpushare-plugin:v2", node="n1")),
      "foreign-plugins", "error", N1, "device plugin of gpushare", "get pod gpushare-device-plugin-ds-x"),
-    ("second-offer", capacity("nvidia.com/gpu", "2"), "foreign-plugins", "error", N1, "nvidia.com/gpu: 2", "grep"),
+    ("daemonset", add(PODS, foreign(owner="nvdp")), "foreign-plugins", "error", N1, "NVIDIA's device plugin runs there too",
+     "kubectl -n kube-system patch daemonset nvdp -p '{\"spec\":"),
+    ("daemonset-affinity", add(PODS, foreign(owner="nvdp", terms=[{"key": "gpu", "operator": "Exists"}])), "foreign-plugins",
+     "error", N1, "NVIDIA's device plugin", "kubectl -n kube-system edit daemonset nvdp  # add to the matchExpressions"),
+    ("gpu-operator", add(PODS, foreign(owner="nvdp", nodeSelector={"nvidia.com/gpu.deploy.device-plugin": "true"})),
+     "foreign-plugins", "error", N1, "NVIDIA's device plugin",
+     "kubectl label node n1 nvidia.com/gpu.deploy.device-plugin=false --overwrite"),
+    ("second-offer", capacity("nvidia.com/gpu", "2", "allocatable"), "foreign-plugins", "error", N1, "nvidia.com/gpu: 2",
+     "--field-selector spec.nodeName=n1 | grep -i device-plugin"),
+    ("second-offer-shared", capacity("nvidia.com/gpu.shared", "8", "allocatable"), "foreign-plugins", "error", N1,
+     "nvidia.com/gpu.shared: 8", "grep"),
+    ("second-offer-operator", both(labels(**{"nvidia_com/gpu_deploy_device-plugin": "true"}),
+                                   capacity("nvidia.com/gpu", "2", "allocatable")), "foreign-plugins", "error", N1,
+     "nvidia.com/gpu: 2", "kubectl label node n1 nvidia.com/gpu.deploy.device-plugin=false --overwrite"),
     ("impossible", add(PODS, gpu_pod("odd", units="-1")), "requests", "warning", "pod default/odd", "gpu-mem",
      "kubectl -n default delete pod odd"),
     ("unplaced", add(PODS, gpu_pod("bare", node="n1")), "unplaced", "error", "pod default/bare",
@@ -521,3 +552,27 @@ def test_answers_of_another_shape_do_not_break_it(doctor):
 def test_wrong_arguments_are_refused(doctor, args, words):
     done = doctor(healthy(), *args)
     assert done.returncode == 2 and words in done.stderr and "Usage: ration doctor" in done.stderr
+
+
+@pytest.mark.parametrize("change", [
+    capacity("nvidia.com/gpu", "2"), capacity("nvidia.com/gpu", "0", "allocatable"),
+    capacity("nvidia.com/mig-1g.10gb", "7", "allocatable"), capacity("nvidia.com/gpu", "2", "allocatable", "plain")],
+    ids=["capacity-of-a-plugin-that-is-gone", "none", "parts-of-mig", "a-node-that-is-not-ours"])
+def test_what_gives_no_gpu_a_second_time_is_no_finding(doctor, change):
+    cluster = healthy()
+    change(cluster)
+    assert [f for f in examine(doctor, cluster)[1] if f[0] == "foreign-plugins"] == []
+
+
+def test_the_command_that_keeps_a_daemonset_off_is_a_patch(doctor):
+    """What kubectl patch is given is JSON, and selects nodes that do not have the label by which this node is ration's."""
+    for key, legacy in (("ack.node.gpu.schedule", False), ("cgpu", True)):
+        cluster = healthy()
+        add(PODS, foreign(owner="nvdp"))(cluster)
+        if legacy:
+            the_node(cluster)["metadata"]["labels"] = {"cgpu": "true"}
+        mend = next(f[4] for f in examine(doctor, cluster)[1] if f[0] == "foreign-plugins")
+        *_, patch = shlex.split(mend)
+        affinity = json.loads(patch)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        assert affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
+            {"matchExpressions": [{"key": key, "operator": "DoesNotExist"}]}]
