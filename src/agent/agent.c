@@ -129,6 +129,7 @@ void agent_changed(struct agent *agent)
 		isolation_look(agent);
 		mig_report(agent);
 		other_plugin_look(agent);
+		device_loss_look(agent);
 		agent->settled = true;
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}

@@ -10,6 +10,7 @@
 #include "agent/delivery/driver.h"
 #include "agent/node/inventory.h"
 #include "agent/delivery/isolation.h"
+#include "agent/node/device-loss.h"
 #include "agent/metrics.h"
 #include "agent/node/mode.h"
 #include "agent/node/terms.h"
@@ -64,6 +65,7 @@ struct agent {
 	struct power *power;
 	struct runtime *runtime;
 	struct isolation isolation;
+	struct device_loss device_loss;
 	struct list grants; /* struct node_grant */
 
 	struct node_pods pods;

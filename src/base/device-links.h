@@ -8,11 +8,8 @@
 
 #include <stdbool.h>
 
-/* What is done against it, for people. */
-#define DEVICE_LINKS_MEND                                                                                    \
-	"nvidia-ctk system create-dev-char-symlinks --create-all  # on the node, and at each boot, before "  \
-	"GPU pods "                                                                                          \
-	"start; or install runc 1.1.7 or later"
+/* Makes the links until the next boot. */
+#define DEVICE_LINKS_COMMAND "nvidia-ctk system create-dev-char-symlinks --create-all"
 
 /* runc_drops_devices() - by a version as runc writes it, "1.1.5+ds1". */
 bool runc_drops_devices(const char *version);

@@ -55,6 +55,7 @@
  * same GPUs. */
 #define NODE_CONDITION_PROBLEM "GPUSharingProblem"
 #define NODE_REASON_UNKNOWN_FUNCTIONS "GPUDriverUnknownFunctions"
+#define NODE_REASON_DEVICE_LOSS "GPULostAtReload"
 #define NODE_REASON_ADVERTISED_TWICE "GPUAdvertisedTwice"
 
 /* Pod labels that ask for something. */

@@ -82,13 +82,21 @@ SCHEMA = {
                       ("labels", 8, "{")],
         "ListContainersResponse": [("containers", 1, "*Container")],
     },
+    "containerd": {
+        "Any": [("type_url", 1, "string"), ("value", 2, "bytes")],
+        "PluginInfoRequest": [("type", 1, "string"), ("id", 2, "string"), ("options", 3, "Any")],
+        "PluginInfoResponse": [("extra", 2, "Any")],
+        "RuntimeRequest": [("runtime_path", 1, "string"), ("options", 2, "Any")],
+        "RuncOptions": [("binary_name", 6, "string")],
+        "RuntimeInfo": [("name", 1, "string"), ("features", 4, "Any")],
+    },
 }
 
 
 def build_messages():
     pool = descriptor_pool.DescriptorPool()
     kinds = {name: getattr(descriptor_pb2.FieldDescriptorProto, "TYPE_" + name.upper())
-             for name in ("bool", "string", "int32", "int64")}
+             for name in ("bool", "string", "bytes", "int32", "int64")}
     found = {}
     for package, messages in SCHEMA.items():
         file = descriptor_pb2.FileDescriptorProto(name=package + ".proto", package=package, syntax="proto3")
@@ -197,6 +205,8 @@ class FakeKubelet:
         self.cdi_dir.mkdir()
         self.checksum_is_wrong = False    # the checkpoint can be read, but the kubelet does not believe it
         self.cri_refusals = 0    # so many lists of sandboxes fail, as in a containerd that has just started
+        self.runc_features = None    # what `runc features` prints; None: as a containerd before 2.0 answers
+        self.runc_asked = []    # the BinaryName of each question
         self.cri_config = {"cdiSpecDirs": ["/etc/cdi", str(self.cdi_dir)]} if cdi else {"enableCDI": False}
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
@@ -224,22 +234,25 @@ class FakeKubelet:
     # ---- services ----
 
     @staticmethod
-    def serve(socket, service, methods):
+    def serve(socket, *services):
         server = grpc.server(futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-        handlers = {name: grpc.unary_unary_rpc_method_handler(
-            fn, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString())
-            for name, (fn, request) in methods.items()}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        for service, methods in services:
+            handlers = {name: grpc.unary_unary_rpc_method_handler(
+                fn, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString())
+                for name, (fn, request) in methods.items()}
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         pathlib.Path(socket).unlink(missing_ok=True)
         server.add_insecure_port(f"unix:{socket}")
         server.start()
         return server
 
     def start_runtime(self):
-        self.cri_server = self.serve(self.cri_socket, "runtime.v1.RuntimeService", {
+        self.cri_server = self.serve(self.cri_socket, ("runtime.v1.RuntimeService", {
             "Status": (self.on_status, MESSAGES["runtime.v1", "StatusRequest"]),
             "ListPodSandbox": (self.on_sandboxes, MESSAGES["runtime.v1", "ListPodSandboxRequest"]),
-            "ListContainers": (self.on_containers, MESSAGES["runtime.v1", "ListContainersRequest"])})
+            "ListContainers": (self.on_containers, MESSAGES["runtime.v1", "ListContainersRequest"])}),
+            ("containerd.services.introspection.v1.Introspection", {
+                "PluginInfo": (self.on_plugin_info, MESSAGES["containerd", "PluginInfoRequest"])}))
 
     def start(self):
         if not self.cri_server:
@@ -248,11 +261,11 @@ class FakeKubelet:
             if path.is_socket():
                 path.unlink()
         self.read_checkpoint()
-        self.resources_server = self.serve(self.pod_resources_socket, "v1.PodResourcesLister", {
-            "List": (self.on_list, MESSAGES["v1", "ListPodResourcesRequest"])})
+        self.resources_server = self.serve(self.pod_resources_socket, ("v1.PodResourcesLister", {
+            "List": (self.on_list, MESSAGES["v1", "ListPodResourcesRequest"])}))
         self.started_at = time.monotonic()
-        self.server = self.serve(self.plugin_dir / "kubelet.sock", "v1beta1.Registration", {
-            "Register": (self.on_register, MESSAGES["v1beta1", "RegisterRequest"])})
+        self.server = self.serve(self.plugin_dir / "kubelet.sock", ("v1beta1.Registration", {
+            "Register": (self.on_register, MESSAGES["v1beta1", "RegisterRequest"])}))
 
     def stop(self):
         for server in (self.server, self.resources_server):
@@ -288,6 +301,21 @@ class FakeKubelet:
     def on_status(self, request, _context):
         info = {"config": json.dumps(self.cri_config)} if request.verbose else {}
         return msg("StatusResponse", "runtime.v1", info=info)
+
+    def on_plugin_info(self, request, context):
+        """As containerd 2.4.2 answers for its plugin of tasks (internal introspection service, TaskManager.PluginInfo())."""
+        if self.runc_features is None:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown method PluginInfo")
+        assert (request.type, request.id) == ("io.containerd.runtime.v2", "task")
+        assert request.options.type_url == "containerd.types.RuntimeRequest"
+        runtime = MESSAGES["containerd", "RuntimeRequest"].FromString(request.options.value)
+        assert runtime.runtime_path == "io.containerd.runc.v2" and runtime.options.type_url in ("", "containerd.runc.v1.Options")
+        self.runc_asked.append(MESSAGES["containerd", "RuncOptions"].FromString(runtime.options.value).binary_name)
+        info = msg("RuntimeInfo", "containerd", name=runtime.runtime_path, features=msg(
+            "Any", "containerd", type_url="types.containerd.io/opencontainers/runtime-spec/1/features/Features",
+            value=self.runc_features.encode()))
+        return msg("PluginInfoResponse", "containerd", extra=msg(
+            "Any", "containerd", type_url="containerd.types.RuntimeInfo", value=info.SerializeToString()))
 
     def on_sandboxes(self, _request, context):
         if self.cri_refusals:

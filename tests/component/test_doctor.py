@@ -168,12 +168,13 @@ def annotations(**changed):
     return change
 
 
-def unknown_functions(cluster):
-    """The agent's word of functions that are not limited, where nothing else is wrong."""
-    the_node(cluster).setdefault("status", {})["conditions"] = [
-        {"type": "Ready", "status": "True"},
-        {"type": "GPUSharingProblem", "status": "False", "reason": "GPUDriverUnknownFunctions",
-         "message": "the NVIDIA driver 620.1 has 2 functions that this version of ration does not know"}]
+def noted(reason, message):
+    """The agent's word of what does not stop the node, where nothing else is wrong."""
+    def change(cluster):
+        the_node(cluster).setdefault("status", {})["conditions"] = [
+            {"type": "Ready", "status": "True"},
+            {"type": "GPUSharingProblem", "status": "False", "reason": reason, "message": message}]
+    return change
 
 
 def leaving(cluster):
@@ -354,7 +355,10 @@ FAULTS = [
     ("leaving", leaving, "agents", "warning", N1, "about to go", "logs agent-n1"),
     ("unregistered", annotations(serving="false"), "agents", "warning", N1, "the kubelet does not have its devices yet",
      "logs agent-n1"),
-    ("unknown-functions", unknown_functions, "agents", "warning", N1, "has 2 functions that", ""),
+    ("unknown-functions", noted("GPUDriverUnknownFunctions", "the NVIDIA driver 620.1 has 2 functions that this version of "
+                                "ration does not know"), "agents", "warning", N1, "has 2 functions that", ""),
+    ("lost-at-reload", noted("GPULostAtReload", "containers of this node lose their GPUs"), "agents", "warning", N1,
+     "ration-agent says: containers of this node lose their GPUs", ""),
     ("pending", annotations(mode_pending="cgpu"), "agents", "note", N1, "its mode changes to cgpu", ""),
     ("unit-pending", annotations(unit_pending="128"), "agents", "note", N1, "its unit (MiB) changes to 128", ""),
     ("old-containerd", runtime("containerd://1.6.33"), "runtime", "error", N1, "knows no CDI", "ration doctor --node"),

@@ -76,8 +76,7 @@ struct words {
 
 static void find_words(const struct agent *agent, const struct node_problem *problem, struct words *ret_words)
 {
-	/* Not in the way of anything, but people should know. */
-	const char *noted = gpu_mode_is_isolated(agent->in_force) ? agent->isolation.unknown.text : "";
+	const char *unknown = gpu_mode_is_isolated(agent->in_force) ? agent->isolation.unknown.text : "";
 
 	*ret_words = (struct words){
 		"False", "NoProblem", "nothing stands in the way of sharing this node's GPUs"};
@@ -86,8 +85,11 @@ static void find_words(const struct agent *agent, const struct node_problem *pro
 	else if (*agent->other_plugin)
 		/* The node goes on: closing it would not take the GPUs from the other plugin's pods. */
 		*ret_words = (struct words){"True", NODE_REASON_ADVERTISED_TWICE, agent->other_plugin};
-	else if (*noted)
-		*ret_words = (struct words){"False", NODE_REASON_UNKNOWN_FUNCTIONS, noted};
+	/* Not in the way of anything yet, but people should know. */
+	else if (*agent->device_loss.text)
+		*ret_words = (struct words){"False", NODE_REASON_DEVICE_LOSS, agent->device_loss.text};
+	else if (*unknown)
+		*ret_words = (struct words){"False", NODE_REASON_UNKNOWN_FUNCTIONS, unknown};
 }
 
 struct json_object *condition_build(const struct agent *agent, struct json_object *status)

@@ -154,7 +154,9 @@ void check_runc(struct machine *machine)
 	/* crun has another word before its number, and does not lose devices so. */
 	if (sscanf(said, "runc version %59s", version) != 1 || !runc_drops_devices(version))
 		return;
-	report_find(machine->report, SEVERITY_ERROR, "runc", DEVICE_LINKS_MEND,
+	report_find(machine->report, SEVERITY_ERROR, "runc",
+		DEVICE_LINKS_COMMAND
+		"  # at each boot, before GPU pods start; or install runc 1.1.7 or later",
 		"runc %s with the systemd cgroup driver, and /dev/char has no links to NVIDIA's devices: "
 		"running "
 		"containers lose their GPUs at the next `systemctl daemon-reload` (opencontainers/runc#3846)",

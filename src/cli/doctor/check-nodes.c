@@ -68,8 +68,9 @@ static void tell_pending(
 			what, annotation(node, key));
 }
 
-/* The agent's word in the node's condition. */
-static void tell_unknown_functions(struct report *report, struct json_object *node, const char *where)
+/* The agent's word in the node's condition, where the node serves all the same. Of GPUs that are advertised
+ * twice another check tells, by the node itself. */
+static void tell_noted(struct report *report, struct json_object *node, const char *where)
 {
 	struct json_object *conditions = json_member(json_member(node, "status"), "conditions");
 
@@ -78,8 +79,11 @@ static void tell_unknown_functions(struct report *report, struct json_object *no
 	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 
+		const char *reason = text_of(condition, "reason");
+
 		if (strcmp(text_of(condition, "type"), NODE_CONDITION_PROBLEM) == 0 &&
-			strcmp(text_of(condition, "reason"), NODE_REASON_UNKNOWN_FUNCTIONS) == 0)
+			(strcmp(reason, NODE_REASON_UNKNOWN_FUNCTIONS) == 0 ||
+				strcmp(reason, NODE_REASON_DEVICE_LOSS) == 0))
 			report_find(report, SEVERITY_WARNING, where, "", "its ration-agent says: %.500s",
 				text_of(condition, "message"));
 	}
@@ -124,7 +128,7 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 			json_object_get_boolean(json_member(agent, "ends"))
 				? "is about to go"
 				: "has come, and the kubelet does not have its devices yet");
-	tell_unknown_functions(report, node, where);
+	tell_noted(report, node, where);
 	tell_pending(report, node, where, ANNOTATION_NODE_MODE_PENDING, "mode");
 	tell_pending(report, node, where, ANNOTATION_NODE_UNIT_PENDING, "unit (MiB)");
 }
