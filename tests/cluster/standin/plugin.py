@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Stands for NVIDIA's device plugin: offers GPUs to the kubelet as nvidia.com/gpu, healthy as long as it runs.
 
-    plugin.py TESTS [RESOURCE [COUNT]]    TESTS: the folder tests/ of the checkout; runs in the node's root, as root
+    plugin.py [RESOURCE [COUNT]]    runs in the node's root, as root
 """
 import pathlib
 import signal
@@ -11,12 +11,12 @@ from concurrent import futures
 
 import grpc
 
-sys.path.insert(0, str(pathlib.Path(sys.argv[1]) / "component"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "component"))
 from fake_kubelet import MESSAGES, msg    # noqa: E402
 
 FOLDER = pathlib.Path("/var/lib/kubelet/device-plugins")
-RESOURCE = sys.argv[2] if len(sys.argv) > 2 else "nvidia.com/gpu"
-COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+RESOURCE = sys.argv[1] if len(sys.argv) > 1 else "nvidia.com/gpu"
+COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 SOCKET = FOLDER / "nvidia-gpu.sock"    # the name of NVIDIA's own (k8s-device-plugin 0.17)
 ENDED = threading.Event()
 
