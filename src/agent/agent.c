@@ -18,6 +18,7 @@
 #include "agent/node/lease.h"
 #include "agent/node/leave.h"
 #include "agent/node/mig.h"
+#include "agent/node/other-plugin.h"
 #include "agent/pods/leftovers.h"
 #include "agent/looks/looks.h"
 #include "agent/delivery/orphans.h"
@@ -129,6 +130,8 @@ void agent_changed(struct agent *agent)
 		settle_terms(agent);
 		isolation_look(agent);
 		mig_report(agent);
+		other_plugin_look(agent);
+		device_loss_look(agent);
 		agent->settled = true;
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}

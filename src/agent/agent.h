@@ -10,6 +10,7 @@
 #include "agent/delivery/driver.h"
 #include "agent/node/inventory.h"
 #include "agent/delivery/isolation.h"
+#include "agent/node/device-loss.h"
 #include "agent/metrics.h"
 #include "kube/node-mode.h"
 #include "agent/node/terms.h"
@@ -66,6 +67,7 @@ struct agent {
 	struct runtime *runtime;
 	struct images *images;
 	struct isolation isolation;
+	struct device_loss device_loss;
 	struct list grants; /* struct node_grant */
 
 	struct node_pods pods;
@@ -85,6 +87,7 @@ struct agent {
 	char refused_value[512];    /* the refusals that were last reported */
 	char unknown_placement[64]; /* of the node's label, "" if that is known or not there */
 	char refused_unit[64];
+	char other_plugin[800]; /* another device plugin offers our GPUs, too: a sentence; "" if none does */
 
 	bool remembered;       /* the state file says what there is now */
 	bool remember_failure; /* was said */

@@ -12,12 +12,19 @@
 #define RESOURCE_GPU_CORE "aliyun.com/gpu-core.percentage"
 #define RESOURCE_GPU_COUNT "aliyun.com/gpu-count"
 #define RESOURCE_GPU "aliyun.com/gpu"
+/* Of NVIDIA's device plugin: whole GPUs, and with renameByDefault the parts in which it shares them by time
+ * or by MPS. Other plugins (HAMi) use the first one, too. */
+#define RESOURCE_NVIDIA_GPU "nvidia.com/gpu"
+#define RESOURCE_NVIDIA_SHARED "nvidia.com/gpu.shared"
 
 /* Node labels: what people set ... */
 #define LABEL_SCHEDULE "ack.node.gpu.schedule"
 #define LABEL_PLACEMENT "ack.node.gpu.placement"
 #define LABEL_LEGACY_SHARE "gpushare" /* "true" = share, weaker than LABEL_SCHEDULE */
 #define LABEL_LEGACY_CGPU "cgpu"      /* "true" = cgpu, weaker than LABEL_SCHEDULE */
+/* NVIDIA's GPU operator runs its device plugin on nodes where this is "true", which it sets where the label
+ * is missing, and leaves what people have set (state_manager.go addGPUStateLabels()). */
+#define LABEL_NVIDIA_PLUGIN "nvidia.com/gpu.deploy.device-plugin"
 /* ... and what the agent sets. */
 #define LABEL_NVIDIA_NAME "aliyun.accelerator/nvidia_name"
 #define LABEL_NVIDIA_MEM "aliyun.accelerator/nvidia_mem"
@@ -44,9 +51,12 @@
 /* Set by people: the policy of computing power on this node, "0" to "5", instead of the cluster's */
 #define ANNOTATION_NODE_POLICY "ration.dev/policy"
 
-/* A node condition: "True" while ANNOTATION_NODE_PROBLEM says why. */
+/* A node condition: "True" while ANNOTATION_NODE_PROBLEM says why, and while another device plugin offers the
+ * same GPUs. */
 #define NODE_CONDITION_PROBLEM "GPUSharingProblem"
 #define NODE_REASON_UNKNOWN_FUNCTIONS "GPUDriverUnknownFunctions"
+#define NODE_REASON_DEVICE_LOSS "GPULostAtReload"
+#define NODE_REASON_ADVERTISED_TWICE "GPUAdvertisedTwice"
 
 /* Pod labels that ask for something. */
 #define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */

@@ -50,12 +50,15 @@ class Node:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def containerd(self, version):
-        """What is on the node's PATH; `chroot ROOT PROGRAM` runs it here."""
+        self.program("containerd", f"containerd github.com/containerd/containerd/v2 {version} 75cb2b71")
+
+    def program(self, name, version):
+        """A program on the node's PATH that says its version, or None: it fails. `chroot ROOT PROGRAM` runs it here."""
         self.bin.mkdir(exist_ok=True)
-        for name, text in (("chroot", 'shift; exec "$@"'), ("containerd",
-                           f'[ "$1" = --version ] && echo "containerd github.com/containerd/containerd/v2 {version} 75cb2b71"')):
-            (self.bin / name).write_text(f"#!/bin/sh\n{text}\n")
-            (self.bin / name).chmod(0o755)
+        says = f'[ "$1" = --version ] && echo "{version}"' if version else "exit 1"
+        for path, text in ((self.bin / "chroot", 'shift; exec "$@"'), (self.bin / name, says)):
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
 
     def doctor(self, *args):
         return subprocess.run([RATION, "doctor", "--node", f"--root={self.root}", f"--driver-root={self.driver_root}", *args],
@@ -70,6 +73,8 @@ def healthy_node(folder):
     """A healthy node: containerd 2.1, driver 535, an agent that served, a pod with its grant."""
     node = Node(folder)
     node.containerd("v2.1.4")
+    node.program("kubelet", "Kubernetes v1.36.3")
+    node.program("runc", "runc version 1.2.4\nspec: 1.2.0")
     for path, text in {
             "run/containerd/containerd.sock": "", CONTAINERD: CONFIG_2, "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
             KUBELET + "/config.yaml": "apiVersion: kubelet.config.k8s.io/v1beta1\ncgroupDriver: systemd # as containerd\n",

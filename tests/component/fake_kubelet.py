@@ -85,13 +85,21 @@ SCHEMA = {
         "ImageStatusRequest": [("image", 1, "ImageSpec"), ("verbose", 2, "bool")],
         "ImageStatusResponse": [("info", 2, "{")],
     },
+    "containerd": {
+        "Any": [("type_url", 1, "string"), ("value", 2, "bytes")],
+        "PluginInfoRequest": [("type", 1, "string"), ("id", 2, "string"), ("options", 3, "Any")],
+        "PluginInfoResponse": [("extra", 2, "Any")],
+        "RuntimeRequest": [("runtime_path", 1, "string"), ("options", 2, "Any")],
+        "RuncOptions": [("binary_name", 6, "string")],
+        "RuntimeInfo": [("name", 1, "string"), ("features", 4, "Any")],
+    },
 }
 
 
 def build_messages():
     pool = descriptor_pool.DescriptorPool()
     kinds = {name: getattr(descriptor_pb2.FieldDescriptorProto, "TYPE_" + name.upper())
-             for name in ("bool", "string", "int32", "int64")}
+             for name in ("bool", "string", "bytes", "int32", "int64")}
     found = {}
     for package, messages in SCHEMA.items():
         file = descriptor_pb2.FileDescriptorProto(name=package + ".proto", package=package, syntax="proto3")
@@ -201,6 +209,8 @@ class FakeKubelet:
         self.checksum_is_wrong = False    # the checkpoint can be read, but the kubelet does not believe it
         self.cri_refusals = 0    # so many lists of sandboxes fail, as in a containerd that has just started
         self.images, self.image_delay = {"example": ["PATH=/usr/bin"]}, 0    # name: environment
+        self.runc_features = None    # what `runc features` prints; None: as a containerd before 2.0 answers
+        self.runc_asked = []    # the BinaryName of each question
         self.cri_config = {"cdiSpecDirs": ["/etc/cdi", str(self.cdi_dir)]} if cdi else {"enableCDI": False}
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
@@ -247,7 +257,9 @@ class FakeKubelet:
                 "ListPodSandbox": (self.on_sandboxes, MESSAGES["runtime.v1", "ListPodSandboxRequest"]),
                 "ListContainers": (self.on_containers, MESSAGES["runtime.v1", "ListContainersRequest"])},
             "runtime.v1.ImageService": {
-                "ImageStatus": (self.on_image, MESSAGES["runtime.v1", "ImageStatusRequest"])}})
+                "ImageStatus": (self.on_image, MESSAGES["runtime.v1", "ImageStatusRequest"])},
+            "containerd.services.introspection.v1.Introspection": {
+                "PluginInfo": (self.on_plugin_info, MESSAGES["containerd", "PluginInfoRequest"])}})
 
     def start(self):
         if not self.cri_server:
@@ -304,6 +316,21 @@ class FakeKubelet:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the image store is away")
         config = {"imageSpec": {"architecture": "amd64", "os": "linux", "config": {"Env": self.images[request.image.image]}}}
         return msg("ImageStatusResponse", "runtime.v1", info={"info": json.dumps(config)} if request.verbose else {})
+
+    def on_plugin_info(self, request, context):
+        """As containerd 2.4.2 answers for its plugin of tasks (internal introspection service, TaskManager.PluginInfo())."""
+        if self.runc_features is None:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown method PluginInfo")
+        assert (request.type, request.id) == ("io.containerd.runtime.v2", "task")
+        assert request.options.type_url == "containerd.types.RuntimeRequest"
+        runtime = MESSAGES["containerd", "RuntimeRequest"].FromString(request.options.value)
+        assert runtime.runtime_path == "io.containerd.runc.v2" and runtime.options.type_url in ("", "containerd.runc.v1.Options")
+        self.runc_asked.append(MESSAGES["containerd", "RuncOptions"].FromString(runtime.options.value).binary_name)
+        info = msg("RuntimeInfo", "containerd", name=runtime.runtime_path, features=msg(
+            "Any", "containerd", type_url="types.containerd.io/opencontainers/runtime-spec/1/features/Features",
+            value=self.runc_features.encode()))
+        return msg("PluginInfoResponse", "containerd", extra=msg(
+            "Any", "containerd", type_url="containerd.types.RuntimeInfo", value=info.SerializeToString()))
 
     def on_sandboxes(self, _request, context):
         if self.cri_refusals:

@@ -3,6 +3,7 @@ import copy
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 
@@ -167,12 +168,13 @@ def annotations(**changed):
     return change
 
 
-def unknown_functions(cluster):
-    """The agent's word of functions that are not limited, where nothing else is wrong."""
-    the_node(cluster).setdefault("status", {})["conditions"] = [
-        {"type": "Ready", "status": "True"},
-        {"type": "GPUSharingProblem", "status": "False", "reason": "GPUDriverUnknownFunctions",
-         "message": "the NVIDIA driver 620.1 has 2 functions that this version of ration does not know"}]
+def noted(reason, message):
+    """The agent's word of what does not stop the node, where nothing else is wrong."""
+    def change(cluster):
+        the_node(cluster).setdefault("status", {})["conditions"] = [
+            {"type": "Ready", "status": "True"},
+            {"type": "GPUSharingProblem", "status": "False", "reason": reason, "message": message}]
+    return change
 
 
 def leaving(cluster):
@@ -183,7 +185,7 @@ def leaving(cluster):
 
 def capacity(resource, value, of="capacity", name="n1"):
     def change(cluster):
-        the_node(cluster, name)["status"][of][resource] = value
+        the_node(cluster, name)["status"].setdefault(of, {})[resource] = value
     return change
 
 
@@ -268,6 +270,23 @@ def no_scheduler(cluster):
     without(LEASES, "ration-ledger")(cluster)
 
 
+def foreign(owner, terms=None, **spec):
+    """A pod of a DaemonSet of NVIDIA's plugin, as the DaemonSet controller makes it."""
+    name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    term = name | ({"matchExpressions": terms} if terms else {})
+    made = pod(f"{owner}-x", "p", "nvcr.io/nvidia/k8s-device-plugin:v0.17", node="n1", affinity={"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}, **spec)
+    made["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": owner, "controller": True}]
+    return made
+
+
+def both(*changes):
+    def change(cluster):
+        for one in changes:
+            one(cluster)
+    return change
+
+
 def because(reason):
     return lambda cluster: sick(cluster, reason=reason)
 
@@ -336,7 +355,10 @@ FAULTS = [
     ("leaving", leaving, "agents", "warning", N1, "about to go", "logs agent-n1"),
     ("unregistered", annotations(serving="false"), "agents", "warning", N1, "the kubelet does not have its devices yet",
      "logs agent-n1"),
-    ("unknown-functions", unknown_functions, "agents", "warning", N1, "has 2 functions that", ""),
+    ("unknown-functions", noted("GPUDriverUnknownFunctions", "the NVIDIA driver 620.1 has 2 functions that this version of "
+                                "ration does not know"), "agents", "warning", N1, "has 2 functions that", ""),
+    ("lost-at-reload", noted("GPULostAtReload", "containers of this node lose their GPUs"), "agents", "warning", N1,
+     "ration-agent says: containers of this node lose their GPUs", ""),
     ("pending", annotations(mode_pending="cgpu"), "agents", "note", N1, "its mode changes to cgpu", ""),
     ("unit-pending", annotations(unit_pending="128"), "agents", "note", N1, "its unit (MiB) changes to 128", ""),
     ("old-containerd", runtime("containerd://1.6.33"), "runtime", "error", N1, "knows no CDI", "ration doctor --node"),
@@ -381,7 +403,20 @@ FAULTS = [
      "foreign-plugins", "error", N1, "as nvidia.com/gpu", "kubectl -n kube-system get pod nvidia-device-plugin-daemonset-x"),
     ("gpushare-plugin", add(PODS, pod("gpushare-device-plugin-ds-x", "p", "acs/k8s-gpushare-plugin:v2", node="n1")),
      "foreign-plugins", "error", N1, "device plugin of gpushare", "get pod gpushare-device-plugin-ds-x"),
-    ("second-offer", capacity("nvidia.com/gpu", "2"), "foreign-plugins", "error", N1, "nvidia.com/gpu: 2", "grep"),
+    ("daemonset", add(PODS, foreign(owner="nvdp")), "foreign-plugins", "error", N1, "NVIDIA's device plugin runs there too",
+     "kubectl -n kube-system patch daemonset nvdp -p '{\"spec\":"),
+    ("daemonset-affinity", add(PODS, foreign(owner="nvdp", terms=[{"key": "gpu", "operator": "Exists"}])), "foreign-plugins",
+     "error", N1, "NVIDIA's device plugin", "kubectl -n kube-system edit daemonset nvdp  # add to the matchExpressions"),
+    ("gpu-operator", add(PODS, foreign(owner="nvdp", nodeSelector={"nvidia.com/gpu.deploy.device-plugin": "true"})),
+     "foreign-plugins", "error", N1, "NVIDIA's device plugin",
+     "kubectl label node n1 nvidia.com/gpu.deploy.device-plugin=false --overwrite"),
+    ("second-offer", capacity("nvidia.com/gpu", "2", "allocatable"), "foreign-plugins", "error", N1, "nvidia.com/gpu: 2",
+     "--field-selector spec.nodeName=n1 | grep -i device-plugin"),
+    ("second-offer-shared", capacity("nvidia.com/gpu.shared", "8", "allocatable"), "foreign-plugins", "error", N1,
+     "nvidia.com/gpu.shared: 8", "grep"),
+    ("second-offer-operator", both(labels(**{"nvidia_com/gpu_deploy_device-plugin": "true"}),
+                                   capacity("nvidia.com/gpu", "2", "allocatable")), "foreign-plugins", "error", N1,
+     "nvidia.com/gpu: 2", "kubectl label node n1 nvidia.com/gpu.deploy.device-plugin=false --overwrite"),
     ("impossible", add(PODS, gpu_pod("odd", units="-1")), "requests", "warning", "pod default/odd", "gpu-mem",
      "kubectl -n default delete pod odd"),
     ("unplaced", add(PODS, gpu_pod("bare", node="n1")), "unplaced", "error", "pod default/bare",
@@ -521,3 +556,27 @@ def test_answers_of_another_shape_do_not_break_it(doctor):
 def test_wrong_arguments_are_refused(doctor, args, words):
     done = doctor(healthy(), *args)
     assert done.returncode == 2 and words in done.stderr and "Usage: ration doctor" in done.stderr
+
+
+@pytest.mark.parametrize("change", [
+    capacity("nvidia.com/gpu", "2"), capacity("nvidia.com/gpu", "0", "allocatable"),
+    capacity("nvidia.com/mig-1g.10gb", "7", "allocatable"), capacity("nvidia.com/gpu", "2", "allocatable", "plain")],
+    ids=["capacity-of-a-plugin-that-is-gone", "none", "parts-of-mig", "a-node-that-is-not-ours"])
+def test_what_gives_no_gpu_a_second_time_is_no_finding(doctor, change):
+    cluster = healthy()
+    change(cluster)
+    assert [f for f in examine(doctor, cluster)[1] if f[0] == "foreign-plugins"] == []
+
+
+def test_the_command_that_keeps_a_daemonset_off_is_a_patch(doctor):
+    """What kubectl patch is given is JSON, and selects nodes that do not have the label by which this node is ration's."""
+    for key, legacy in (("ack.node.gpu.schedule", False), ("cgpu", True)):
+        cluster = healthy()
+        add(PODS, foreign(owner="nvdp"))(cluster)
+        if legacy:
+            the_node(cluster)["metadata"]["labels"] = {"cgpu": "true"}
+        mend = next(f[4] for f in examine(doctor, cluster)[1] if f[0] == "foreign-plugins")
+        *_, patch = shlex.split(mend)
+        affinity = json.loads(patch)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        assert affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
+            {"matchExpressions": [{"key": key, "operator": "DoesNotExist"}]}]

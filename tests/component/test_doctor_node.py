@@ -7,7 +7,7 @@ import pytest
 import doctor_report
 from doctor_host import CONFIG_2, CONTAINERD, GONE, KERNEL, KUBELET, LIBRARIES, NVIDIA, RATION
 
-CHECKS = ["runtime", "cdi", "cgroups", "nvidia-runtime", "driver", "cpu-manager", "device-plugins", "shim", "leftovers"]
+CHECKS = ["runtime", "cdi", "cgroups", "runc", "nvidia-runtime", "driver", "cpu-manager", "device-plugins", "shim", "leftovers"]
 
 
 CONFIG_1 = """version = 2
@@ -83,6 +83,22 @@ def cgroup_v1(host):
     host.write("sys/fs/cgroup/memory/tasks")
 
 
+def two_drivers(kubelet="v1.36.3", containerd="v2.1.4"):
+    """Their configurations say different cgroup drivers; None: a program does not say its version."""
+    def change(host):
+        host.change(CONTAINERD, "SystemdCgroup = true", "SystemdCgroup = false")
+        host.program("kubelet", kubelet and f"Kubernetes {kubelet}")
+        host.containerd(containerd) if containerd else host.program("containerd", None)
+    return change
+
+
+def runc(version):
+    def change(host):
+        host.program("runc", f"runc version {version}\ncommit: abc\nspec: 1.0.2-dev")
+        host.write("dev/nvidia0")
+    return change
+
+
 def static_without_cdi(host):
     host.write(KUBELET + "/cpu_manager_state", '{"policyName":"static"}')
     host.change(CONTAINERD, "enable_cdi = true", "enable_cdi = false")
@@ -105,7 +121,7 @@ def test_another_container_runtime_is_named_and_not_judged(host, path, text):
     status, findings, states = host.examine()
     assert [f[:3] for f in findings] == [("runtime", "warning", "/var/run/crio/crio.sock" if text else "/run/crio/crio.sock")]
     assert "CRI-O" in findings[0][3] and "tried with containerd only" in findings[0][3] and status == 1
-    assert {check for check, state in states.items() if state == "unknown"} == {"cdi", "nvidia-runtime", "cpu-manager"}
+    assert {check for check, state in states.items() if state == "unknown"} == {"cdi", "runc", "nvidia-runtime", "cpu-manager"}
     said = host.doctor().stdout
     assert "unknown  cdi: could not look: the kubelet's container runtime is CRI-O, not containerd" in said
 
@@ -126,8 +142,12 @@ FAULTS = [
     ("cdi-dirs", changed(CONTAINERD, "'/etc/cdi', '/var/run/cdi'", "'/etc/cdi'"), "cdi", "error", "/" + CONTAINERD,
      "does not read /var/run/cdi", "cdi_spec_dirs"),
     ("cgroup-v1", cgroup_v1, "cgroups", "note", "/sys/fs/cgroup", "cgroup v1", ""),
-    ("two-drivers", changed(CONTAINERD, "SystemdCgroup = true", "SystemdCgroup = false"), "cgroups", "warning",
-     "/" + CONTAINERD, "cgroup driver is systemd and containerd's is cgroupfs", "SystemdCgroup = true"),
+    ("two-drivers-kubelet-1.30", two_drivers(kubelet="v1.30.14"), "cgroups", "warning", "/" + CONTAINERD,
+     "cgroup driver is systemd and containerd's is cgroupfs", "SystemdCgroup = true"),
+    ("two-drivers-containerd-1.7", two_drivers(containerd="v1.7.27"), "cgroups", "warning", "/" + CONTAINERD,
+     "cgroup driver is systemd and containerd's is cgroupfs", "SystemdCgroup = true"),
+    *((f"runc-{version}", runc(version), "runc", "error", "runc", f"runc {version} with the systemd cgroup driver",
+       "nvidia-ctk system create-dev-char-symlinks --create-all") for version in ("1.1.3", "1.1.5+ds1", "1.1.6")),
     ("envvar", nvidia("#accept-nvidia-visible-devices-envvar-when-unprivileged = false\n"), "nvidia-runtime", "warning",
      "/" + NVIDIA, "runtimeClassName gets each card", "nvidia-ctk config --in-place --set accept-nvidia-visible"),
     ("envvar-default", nvidia("accept-nvidia-visible-devices-envvar-when-unprivileged = true\n", "nvidia"), "nvidia-runtime",
@@ -177,7 +197,7 @@ def test_what_is_no_node_is_unknown_and_never_well(host):
     host.root.mkdir()
     status, findings, states = host.examine()
     unknown = {check for check, state in states.items() if state == "unknown"}
-    assert unknown == {"runtime", "cdi", "cgroups", "nvidia-runtime", "cpu-manager", "device-plugins", "leftovers"}
+    assert unknown == {"runtime", "cdi", "cgroups", "runc", "nvidia-runtime", "cpu-manager", "device-plugins", "leftovers"}
     assert {f[0] for f in findings} == {"driver", "shim"} and status == 1
     assert "no socket of containerd" in host.doctor().stdout
 
@@ -186,6 +206,69 @@ def test_a_configuration_that_cannot_be_read_is_unknown(host):
     host.remove(CONTAINERD)
     _, _, states = host.examine()
     assert (states["runtime"], states["cdi"], states["nvidia-runtime"]) == ("ok", "unknown", "unknown")
+
+
+@pytest.mark.parametrize("kubelet", ["v1.31.0", "v1.36.3", "v1.40.0-alpha.1"])
+def test_a_kubelet_that_takes_its_cgroup_driver_from_containerd_has_only_one(host, kubelet):
+    two_drivers(kubelet=kubelet, containerd="v2.0.0")(host)
+    assert host.examine()[:2] == (0, [])
+
+
+@pytest.mark.parametrize("kubelet,containerd", [(None, "v2.1.4"), ("v1.36.3", None)])
+def test_two_cgroup_drivers_are_unknown_where_a_version_is(host, kubelet, containerd):
+    two_drivers(kubelet=kubelet, containerd=containerd)(host)
+    _, findings, states = host.examine()
+    assert states["cgroups"] == "unknown" and not [f for f in findings if f[0] == "cgroups"]
+
+
+def test_a_runc_that_keeps_devices_is_well(host):
+    for said in ("runc version 1.1.2", "runc version 1.1.7", "runc version 1.3.0", "crun version 1.1.5"):
+        host.program("runc", said)
+        host.write("dev/nvidia0")
+        assert host.examine()[1] == [], said
+
+
+def test_a_runc_that_loses_devices_is_well_with_cgroupfs(host):
+    runc("1.1.5")(host)
+    host.change(CONTAINERD, "SystemdCgroup = true", "SystemdCgroup = false")
+    assert not [f for f in host.examine()[1] if f[0] == "runc"]
+
+
+def test_links_in_dev_char_keep_the_devices_of_any_runc(host):
+    runc("1.1.5")(host)
+    host.write("dev/nvidiactl")
+    (host.root / "dev/char").mkdir()
+    (host.root / "dev/char/195:0").symlink_to("../nvidia0")
+    assert [f[0] for f in host.examine()[1]] == ["runc"]    # nvidiactl has none
+    (host.root / "dev/char/195:255").symlink_to("../nvidiactl")
+    assert host.examine()[1] == []
+
+
+def test_a_runc_that_says_nothing_is_unknown(host):
+    host.program("runc", None)
+    assert host.examine()[2]["runc"] == "unknown"
+
+
+@pytest.mark.parametrize("binary,found", [("/opt/runc-1.1/runc", True), ("/usr/bin/nvidia-container-runtime", False),
+                                          ("/opt/$(reboot)/runc", False)])
+def test_the_runc_of_containerds_configuration_is_asked(host, binary, found):
+    """What is not clearly the path of a runc does not go to a shell; the runc of the PATH is asked."""
+    host.change(CONTAINERD, "SystemdCgroup = true", f"SystemdCgroup = true\n          BinaryName = '{binary}'")
+    own = host.bin.parent / "runc"
+    own.write_text("#!/bin/sh\necho runc version 1.1.4\n")
+    own.chmod(0o755)
+    (host.bin / "chroot").write_text(f'#!/bin/sh\nshift\n[ "$1" = {binary!r} ] && exec {own}\nexec "$@"\n')
+    told = [f[3] for f in host.examine()[1] if f[0] == "runc"]
+    assert bool(told) == found and (not found or "runc 1.1.4" in told[0])
+
+
+def test_the_default_runtime_says_which_cgroup_driver_containers_have(host):
+    runc("1.1.5")(host)
+    host.change(CONTAINERD, "default_runtime_name = 'runc'", "default_runtime_name = 'nvidia'")
+    host.change(CONTAINERD, "SystemdCgroup = true", "SystemdCgroup = false")
+    host.write(CONTAINERD, host.read(CONTAINERD) + NVIDIA_RUNTIME + "  SystemdCgroup = true\n")
+    host.write(NVIDIA, WITHOUT_ENVVAR)
+    assert [f[1] for f in host.examine()[1] if f[0] == "runc"] == ["error"]
 
 
 def test_the_drivers_files_may_lie_elsewhere(host):

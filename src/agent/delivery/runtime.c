@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/cri.pb-c.h"
+#include "agent/delivery/runc.h"
 #include "agent/kubelet/wire.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -24,6 +25,7 @@ struct runtime {
 	struct grpc_client *client;
 	struct grpc_client_call *call;
 	struct loop_timer *timer;
+	struct runc *runc;
 	void (*changed)(void *userdata);
 	void *userdata;
 	bool answered, does_cdi, complained;
@@ -79,9 +81,12 @@ static void runtime_learn(struct runtime *runtime, const uint8_t *message, size_
 	wire_arena_init(&arena, 4 * ANSWER_MAX);
 	status = wire_unpack(&arena, &runtime__v1__status_response__descriptor, message, len);
 	for (size_t i = 0; status && i < status->n_info; i++)
-		if (strcmp(status->info[i]->key, "config") == 0)
-			does_cdi |= runtime_config_does_cdi(
-				status->info[i]->value, strlen(status->info[i]->value), runtime->cdi_dir);
+		if (strcmp(status->info[i]->key, "config") == 0) {
+			const char *config = status->info[i]->value;
+
+			does_cdi |= runtime_config_does_cdi(config, strlen(config), runtime->cdi_dir);
+			runc_configured(runtime->runc, config, strlen(config));
+		}
 	changed = !runtime->answered || runtime->does_cdi != does_cdi;
 	runtime->answered = true;
 	runtime->does_cdi = does_cdi;
@@ -150,6 +155,8 @@ int runtime_new(struct loop *loop, const char *socket, const char *cdi_dir, void
 	r = grpc_client_new(loop, socket, ANSWER_MAX, &runtime->client);
 	if (r == 0)
 		r = loop_add_timer(loop, on_timer, runtime, &runtime->timer);
+	if (r == 0)
+		r = runc_new(loop, socket, changed, userdata, &runtime->runc);
 	if (r < 0) {
 		runtime_free(runtime);
 		return r;
@@ -165,6 +172,7 @@ void runtime_free(struct runtime *runtime)
 		return;
 	grpc_client_free(runtime->client);
 	loop_timer_remove(runtime->timer);
+	runc_free(runtime->runc);
 	free(runtime);
 }
 
@@ -172,6 +180,11 @@ void runtime_remember(struct runtime *runtime, bool does_cdi)
 {
 	runtime->answered = true;
 	runtime->does_cdi = does_cdi;
+}
+
+const char *runtime_runc_version(const struct runtime *runtime)
+{
+	return runc_version(runtime->runc);
 }
 
 bool runtime_answered(const struct runtime *runtime)

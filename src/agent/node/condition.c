@@ -69,35 +69,52 @@ static int set_text(struct json_object *object, const char *key, const char *tex
 	return json_set(object, key, json_object_new_string(text));
 }
 
+/* What the condition is to say. */
+struct words {
+	const char *status, *reason, *message;
+};
+
+static void find_words(const struct agent *agent, const struct node_problem *problem, struct words *ret_words)
+{
+	const char *unknown = gpu_mode_is_isolated(agent->in_force) ? agent->isolation.unknown.text : "";
+
+	*ret_words = (struct words){
+		"False", "NoProblem", "nothing stands in the way of sharing this node's GPUs"};
+	if (*problem->text)
+		*ret_words = (struct words){"True", problem->reason, problem->text};
+	else if (*agent->other_plugin)
+		/* The node goes on: closing it would not take the GPUs from the other plugin's pods. */
+		*ret_words = (struct words){"True", NODE_REASON_ADVERTISED_TWICE, agent->other_plugin};
+	/* Not in the way of anything yet, but people should know. */
+	else if (*agent->device_loss.text)
+		*ret_words = (struct words){"False", NODE_REASON_DEVICE_LOSS, agent->device_loss.text};
+	else if (*unknown)
+		*ret_words = (struct words){"False", NODE_REASON_UNKNOWN_FUNCTIONS, unknown};
+}
+
 struct json_object *condition_build(const struct agent *agent, struct json_object *status)
 {
 	_cleanup_json_ struct json_object *condition = NULL;
 	struct json_object *seen = find(json_member(status, "conditions"));
-	const char *since = json_member_string(seen, "lastTransitionTime"), *value, *message;
-	/* Not in the way of anything, but somebody should know. */
-	const char *noted = gpu_mode_is_isolated(agent->in_force) ? agent->isolation.unknown.text : "";
+	const char *since = json_member_string(seen, "lastTransitionTime");
 	struct node_problem problem;
 	char now[MICRO_TIME_SIZE];
+	struct words words;
 
 	condition_problem(agent, &problem);
-	value = *problem.text ? "True" : "False";
-	message = *problem.text ? problem.text : "nothing stands in the way of sharing this node's GPUs";
-	if (!*problem.text && *noted) {
-		problem.reason = NODE_REASON_UNKNOWN_FUNCTIONS;
-		message = noted;
-	}
-	if ((!seen && !*problem.text && !*noted) ||
-		(says(seen, "status", value) && says(seen, "reason", problem.reason) &&
-			says(seen, "message", message)))
+	find_words(agent, &problem, &words);
+	if ((!seen && strcmp(words.reason, "NoProblem") == 0) ||
+		(says(seen, "status", words.status) && says(seen, "reason", words.reason) &&
+			says(seen, "message", words.message)))
 		return NULL;
 	micro_time_text(realtime_ns(), now);
-	if (!since || !says(seen, "status", value))
+	if (!since || !says(seen, "status", words.status))
 		since = now;
 	condition = json_object_new_object();
 	if (!condition || set_text(condition, "type", NODE_CONDITION_PROBLEM) < 0 ||
-		set_text(condition, "status", value) < 0 ||
-		set_text(condition, "reason", problem.reason) < 0 ||
-		set_text(condition, "message", message) < 0 ||
+		set_text(condition, "status", words.status) < 0 ||
+		set_text(condition, "reason", words.reason) < 0 ||
+		set_text(condition, "message", words.message) < 0 ||
 		set_text(condition, "lastHeartbeatTime", now) < 0 ||
 		set_text(condition, "lastTransitionTime", since) < 0)
 		return NULL;

@@ -1,6 +1,8 @@
 /* condition.h - the node condition GPUSharingProblem, for people and for tools that know conditions: "True"
- * with the sentence of ration.dev/problem while the node offers nothing, or nothing new. With the
- * reason GPUDriverUnknownFunctions it is "False", and names functions of the driver that are not limited. */
+ * with the sentence of ration.dev/problem while the node offers nothing, or nothing new; and with the reason
+ * GPUAdvertisedTwice while another device plugin offers the same GPUs. With the
+ * reason GPUDriverUnknownFunctions it is "False", and names functions of the driver that are not limited; so
+ * it is with the reason GPULostAtReload. */
 #pragma once
 
 struct agent;

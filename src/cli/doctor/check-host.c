@@ -1,4 +1,4 @@
-/* Checks of a node: its container runtime, cgroups, and NVIDIA's runtime. */
+/* Checks of a node: its container runtime, and NVIDIA's runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,47 +62,6 @@ void check_cdi(struct machine *machine)
 			"containerd does not apply CDI files: nodes with isolation take no pods, and on "
 			"share nodes "
 			"NVIDIA's runtime must bring the driver");
-}
-
-/* The value of a key at the top of kubelet's configuration: block YAML, as kubeadm writes it. */
-static char *kubelet_value(const struct machine *machine, const char *key)
-{
-	_cleanup_free_ char *text = machine_read(machine, "/var/lib/kubelet/config.yaml");
-	size_t len = strlen(key);
-
-	for (const char *line = text; line && *line;) {
-		if (strncmp(line, key, len) == 0 && line[len] == ':') {
-			line += len + 1 + strspn(line + len + 1, " \"'");
-			return strndup(line, strcspn(line, " \"'#\r\n"));
-		}
-		line = strchr(line, '\n');
-		line = line ? line + 1 : NULL;
-	}
-	return NULL;
-}
-
-void check_cgroups(struct machine *machine)
-{
-	_cleanup_free_ char *kubelet = kubelet_value(machine, "cgroupDriver");
-	_cleanup_free_ char *systemd = machine_cri(
-		machine, ".containerd.runtimes.runc.options", "SystemdCgroup");
-	bool v2 = machine_has(machine, "/sys/fs/cgroup/cgroup.controllers");
-
-	if (!v2 && !machine_has(machine, "/sys/fs/cgroup/memory")) {
-		report_unknown(machine->report, "neither cgroup v1 nor v2 is mounted at /sys/fs/cgroup");
-		return;
-	}
-	if (!v2)
-		report_find(machine->report, SEVERITY_NOTE, "/sys/fs/cgroup", "",
-			"this node has cgroup v1, on which a kubelet of Kubernetes 1.36 starts only with "
-			"failCgroupV1: false");
-	if (!kubelet || !systemd || (strcmp(kubelet, "systemd") == 0) == (strcmp(systemd, "true") == 0))
-		return;
-	report_find(machine->report, SEVERITY_WARNING, CONFIG,
-		"set SystemdCgroup = true for runc there, and cgroupDriver: systemd in "
-		"/var/lib/kubelet/config.yaml; then restart containerd and kubelet",
-		"the kubelet's cgroup driver is %.30s and containerd's is %s", kubelet,
-		strcmp(systemd, "true") == 0 ? "systemd" : "cgroupfs");
 }
 
 /* NVIDIA's runtime gives the cards that a variable of the container or of its image names, to whoever it

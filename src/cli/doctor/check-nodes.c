@@ -43,8 +43,7 @@ static enum gpu_mode mode_asked(struct json_object *labels)
 	return strcmp(text_of(labels, LABEL_LEGACY_CGPU), "true") == 0 ? GPU_MODE_CGPU : GPU_MODE_NONE;
 }
 
-/* It offers cards of ours, or is asked to. */
-static bool is_gpu_node(struct json_object *node, const struct node_facts *facts)
+bool cluster_is_gpu_node(struct json_object *node, const struct node_facts *facts)
 {
 	return facts->mode != GPU_MODE_NONE ||
 	       mode_asked(json_member(json_member(node, "metadata"), "labels")) != GPU_MODE_NONE;
@@ -69,8 +68,9 @@ static void tell_pending(
 			what, annotation(node, key));
 }
 
-/* The agent's word in the node's condition. */
-static void tell_unknown_functions(struct report *report, struct json_object *node, const char *where)
+/* The agent's word in the node's condition, where the node serves all the same. Of GPUs that are advertised
+ * twice another check tells, by the node itself. */
+static void tell_noted(struct report *report, struct json_object *node, const char *where)
 {
 	struct json_object *conditions = json_member(json_member(node, "status"), "conditions");
 
@@ -79,8 +79,11 @@ static void tell_unknown_functions(struct report *report, struct json_object *no
 	for (size_t i = 0; i < json_object_array_length(conditions); i++) {
 		struct json_object *condition = json_object_array_get_idx(conditions, i);
 
+		const char *reason = text_of(condition, "reason");
+
 		if (strcmp(text_of(condition, "type"), NODE_CONDITION_PROBLEM) == 0 &&
-			strcmp(text_of(condition, "reason"), NODE_REASON_UNKNOWN_FUNCTIONS) == 0)
+			(strcmp(reason, NODE_REASON_UNKNOWN_FUNCTIONS) == 0 ||
+				strcmp(reason, NODE_REASON_DEVICE_LOSS) == 0))
 			report_find(report, SEVERITY_WARNING, where, "", "its ration-agent says: %.500s",
 				text_of(condition, "message"));
 	}
@@ -93,7 +96,7 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 	char where[WHERE_SIZE], mend[MEND_SIZE], name[320];
 	struct report *report = cluster->report;
 
-	if (!is_gpu_node(node, facts))
+	if (!cluster_is_gpu_node(node, facts))
 		return;
 	node_text(facts->name, where);
 	snprintf(name, sizeof(name), LEASE_NODE_PREFIX "%s", facts->name);
@@ -125,7 +128,7 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 			json_object_get_boolean(json_member(agent, "ends"))
 				? "is about to go"
 				: "has come, and the kubelet does not have its devices yet");
-	tell_unknown_functions(report, node, where);
+	tell_noted(report, node, where);
 	tell_pending(report, node, where, ANNOTATION_NODE_MODE_PENDING, "mode");
 	tell_pending(report, node, where, ANNOTATION_NODE_UNIT_PENDING, "unit (MiB)");
 }
@@ -339,7 +342,7 @@ void check_runtime(struct cluster *cluster, struct json_object *node, const stru
 	unsigned int major = 0, minor = 0;
 	char where[WHERE_SIZE];
 
-	if (!is_gpu_node(node, facts))
+	if (!cluster_is_gpu_node(node, facts))
 		return;
 	node_text(facts->name, where);
 	if (sscanf(runtime, "containerd://%u.%u", &major, &minor) != 2)
@@ -350,40 +353,4 @@ void check_runtime(struct cluster *cluster, struct json_object *node, const stru
 		report_find(cluster->report, SEVERITY_ERROR, where, "ration doctor --node",
 			"%.60s knows no CDI: upgrade to 1.7 or later (with enable_cdi), or to 2.0", runtime);
 	check_kubelet(cluster, where, text_of(info, "kubeletVersion"));
-}
-
-void check_foreign_plugins(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
-	const char *problem)
-{
-	struct json_object *there = json_member(cluster->foreign, facts->name);
-	struct json_object *capacity = json_member(json_member(node, "status"), "capacity");
-	char where[WHERE_SIZE], mend[MEND_SIZE];
-	bool named = false;
-
-	if (!is_gpu_node(node, facts))
-		return;
-	node_text(facts->name, where);
-	for (size_t i = 0; i < count_of(there); i++) {
-		struct json_object *pod = item_of(there, i);
-
-		snprintf(mend, sizeof(mend),
-			"kubectl -n %s get pod %s -o jsonpath='{.metadata.ownerReferences}'  # keep it off: "
-			"nodeSelector or affinity %s",
-			text_of(pod, "namespace"), text_of(pod, "pod"), "!" LABEL_SCHEDULE);
-		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"%s runs there too (pod %s/%s) and gives the same cards away as %s",
-			text_of(pod, "what"), text_of(pod, "namespace"), text_of(pod, "pod"),
-			text_of(pod, "resource"));
-		named = true;
-	}
-	if (!json_object_is_type(capacity, json_type_object) || named)
-		return;
-	json_object_object_foreach (capacity, resource, value) {
-		(void)value;
-		if (strncmp(resource, "nvidia.com/", 11) == 0 && quantity(capacity, resource))
-			report_find(cluster->report, SEVERITY_ERROR, where,
-				"kubectl get pods -A -o wide | grep -i device-plugin",
-				"it offers its cards a second time, as %.100s: %" PRId64, resource,
-				quantity(capacity, resource));
-	}
 }

@@ -37,7 +37,8 @@ struct cluster {
 	bool serves_validating, serves_mutating;
 	struct json_object *agents;	/* node -> {"pod","release","tag","ready"} */
 	struct json_object *schedulers; /* [{"namespace","pod","release","tag","ready","lease"}] */
-	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource"}] */
+	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource","daemonset",
+					 * "affinity","operator"}] */
 	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
 };
 
@@ -82,6 +83,9 @@ void cluster_upgrade_command(
 
 /* cluster_collect_pod() - remembers agents, schedulers, and who does the same as they. */
 void cluster_collect_pod(struct cluster *cluster, struct json_object *pod);
+
+/* cluster_is_gpu_node() - the node offers GPUs of ration, or its labels ask for a mode. */
+bool cluster_is_gpu_node(struct json_object *node, const struct node_facts *facts);
 
 /* The checks. */
 void check_kubernetes(struct cluster *cluster);

@@ -13,8 +13,6 @@
 #include "kube/json.h"
 #include "kube/names.h"
 
-#define NVIDIA_GPU "nvidia.com/gpu"
-
 /* Programs of others that give the same cards to pods, by what is in an image or in a pod's name. The names
  * are those of their own charts and manifests. */
 static const struct foreign {
@@ -26,10 +24,11 @@ static const struct foreign {
 	{"gpushare-plugin", "the device plugin of gpushare", RESOURCE_GPU_MEM},
 	{"gpushare-device-plugin", "the device plugin of gpushare", RESOURCE_GPU_MEM},
 	{"cgpu-installer", "ACK's cGPU", RESOURCE_GPU_MEM},
-	{"nvidia-device-plugin", "NVIDIA's device plugin", NVIDIA_GPU},
-	{"nvidia/k8s-device-plugin", "NVIDIA's device plugin", NVIDIA_GPU},
-	{"hami-device-plugin", "HAMi's device plugin", NVIDIA_GPU},
-	{"projecthami/hami", "HAMi's device plugin", NVIDIA_GPU},
+	{"nvidia-device-plugin", "NVIDIA's device plugin", RESOURCE_NVIDIA_GPU},
+	{"nvidia-gpu-device-plugin", "NVIDIA's device plugin", RESOURCE_NVIDIA_GPU}, /* on GKE */
+	{"nvidia/k8s-device-plugin", "NVIDIA's device plugin", RESOURCE_NVIDIA_GPU},
+	{"hami-device-plugin", "HAMi's device plugin", RESOURCE_NVIDIA_GPU},
+	{"projecthami/hami", "HAMi's device plugin", RESOURCE_NVIDIA_GPU},
 	{"volcano-vgpu-device-plugin", "Volcano's vGPU device plugin", "volcano.sh/vgpu-memory"},
 	{"volcano-device-plugin", "Volcano's device plugin", "volcano.sh/gpu-memory"},
 };
@@ -144,6 +143,29 @@ static const struct foreign *foreign_find(struct json_object *pod)
 	return NULL;
 }
 
+/* By what the plugin came, for the command that keeps it off the node. NVIDIA's GPU operator gives its
+ * plugin that nodeSelector (assets/state-device-plugin/0500_daemonset.yaml). The DaemonSet controller adds
+ * matchFields to each pod's terms; matchExpressions are the DaemonSet's own. */
+static int set_origin(struct json_object *one, struct json_object *pod)
+{
+	struct json_object *spec = json_member(pod, "spec"), *owners, *terms;
+	const char *selected = text_of(json_member(spec, "nodeSelector"), LABEL_NVIDIA_PLUGIN);
+	bool has_terms = false;
+	int r = json_set(one, "operator", json_object_new_boolean(strcmp(selected, "true") == 0));
+
+	owners = json_member(json_member(pod, "metadata"), "ownerReferences");
+	for (size_t i = 0; r == 0 && i < count_of(owners); i++)
+		if (strcmp(text_of(item_of(owners, i), "kind"), "DaemonSet") == 0)
+			r = json_set(one, "daemonset",
+				json_object_new_string(text_of(item_of(owners, i), "name")));
+	terms = json_member(json_member(json_member(spec, "affinity"), "nodeAffinity"),
+		"requiredDuringSchedulingIgnoredDuringExecution");
+	terms = json_member(terms, "nodeSelectorTerms");
+	for (size_t i = 0; i < count_of(terms); i++)
+		has_terms = has_terms || count_of(json_member(item_of(terms, i), "matchExpressions"));
+	return r ? r : json_set(one, "affinity", json_object_new_boolean(has_terms));
+}
+
 static int add_foreign(struct cluster *cluster, struct json_object *pod, const char *node)
 {
 	const struct foreign *foreign = foreign_find(pod);
@@ -154,7 +176,8 @@ static int add_foreign(struct cluster *cluster, struct json_object *pod, const c
 	one = record(pod, foreign->what);
 	if (!foreign->resource)
 		return append(cluster->extenders, one);
-	if (json_set(one, "resource", json_object_new_string(foreign->resource)) < 0) {
+	if (json_set(one, "resource", json_object_new_string(foreign->resource)) < 0 ||
+		set_origin(one, pod) < 0) {
 		json_object_put(one);
 		return -ENOMEM;
 	}

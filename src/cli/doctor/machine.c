@@ -54,9 +54,8 @@ bool machine_each(
 	return true;
 }
 
-/* What a program of the node says; NULL if it says nothing. A root with a quote in it is not handed to a
- * shell. */
-static char *machine_ask(const struct machine *machine, const char *command)
+/* A root with a quote in it is not handed to a shell. */
+char *machine_ask(const struct machine *machine, const char *command)
 {
 	_cleanup_free_ char *text = malloc(FILE_MAX + 1);
 	char line[PATH_MAX + 200];
@@ -200,6 +199,7 @@ const struct machine_check machine_checks[] = {
 	{"runtime", check_containerd},
 	{"cdi", check_cdi},
 	{"cgroups", check_cgroups},
+	{"runc", check_runc},
 	{"nvidia-runtime", check_nvidia_runtime},
 	{"driver", check_driver},
 	{"cpu-manager", check_cpu_manager},

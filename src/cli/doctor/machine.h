@@ -38,6 +38,10 @@ void machine_examine(const char *root, const char *driver_root, struct report *r
 char *machine_read(const struct machine *machine, const char *path);
 bool machine_has(const struct machine *machine, const char *path);
 
+/* machine_ask() - what a program of the node prints, at most 4 MiB; NULL if it fails or prints nothing. The
+ * command goes to a shell. The caller frees. */
+char *machine_ask(const struct machine *machine, const char *command);
+
 /* machine_path() - where a path of the node is for us. Returns buf. */
 const char *machine_path(const struct machine *machine, const char *path, char *buf, size_t size);
 
@@ -64,6 +68,7 @@ bool machine_does_cdi(const struct machine *machine);
 void check_containerd(struct machine *machine);
 void check_cdi(struct machine *machine);
 void check_cgroups(struct machine *machine);
+void check_runc(struct machine *machine);
 void check_nvidia_runtime(struct machine *machine);
 void check_driver(struct machine *machine);
 void check_cpu_manager(struct machine *machine);

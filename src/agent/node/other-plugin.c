@@ -1,0 +1,58 @@
+#include "agent/node/other-plugin.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/node/report.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/quantity.h"
+
+/* The resource under which another plugin gives whole GPUs, or parts of whole GPUs, away; NULL if none does.
+ * Allocatable tells, not capacity: when a plugin goes away the kubelet takes its devices from allocatable at
+ * once and leaves them in capacity for 5 minutes (devicemanager endpointStopGracePeriod, 1.36.3). What MIG
+ * divides has resources of other names, and ration does not share such GPUs. */
+static const char *find_resource(struct json_object *node)
+{
+	static const char *const resources[] = {RESOURCE_NVIDIA_GPU, RESOURCE_NVIDIA_SHARED};
+	struct json_object *allocatable = json_member(json_member(node, "status"), "allocatable");
+
+	for (size_t i = 0; i < ARRAY_SIZE(resources); i++) {
+		const char *text = json_member_string(allocatable, resources[i]);
+		int64_t count = 0;
+
+		if (text && quantity_parse_count(text, &count) == 0 && count > 0)
+			return resources[i];
+	}
+	return NULL;
+}
+
+void other_plugin_look(struct agent *agent)
+{
+	const char *resource = NULL;
+	char text[sizeof(agent->other_plugin)] = "";
+
+	if (gpu_mode_is_served(agent->in_force) && agent->inventory.n_cards)
+		resource = find_resource(report_node(agent->report));
+	if (resource)
+		snprintf(text, sizeof(text),
+			"another device plugin offers the GPUs of this node a second time, as %s: a pod that "
+			"gets "
+			"a GPU so is held to no limit, and ration's scheduler gives the same GPU to others. "
+			"Keep "
+			"that plugin off this node (NVIDIA's GPU operator: kubectl label node "
+			"%.253s " LABEL_NVIDIA_PLUGIN
+			"=false --overwrite), or remove the node's label " LABEL_SCHEDULE,
+			resource, agent->options.node_name);
+	if (strcmp(text, agent->other_plugin) == 0)
+		return;
+	memcpy(agent->other_plugin, text, sizeof(text));
+	if (*text)
+		agent_report_node(agent, NODE_REASON_ADVERTISED_TWICE, text);
+	else
+		log_info("no other device plugin offers the GPUs of this node any more");
+}

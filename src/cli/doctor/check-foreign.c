@@ -1,0 +1,114 @@
+/* Device plugins of others that give the GPUs of a node away a second time. */
+#include "cli/doctor/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "kube/json.h"
+#include "kube/names.h"
+#include "model/ledger.h"
+#include "model/quantity.h"
+
+#define WHERE_SIZE 300
+#define MEND_SIZE 1500
+
+/* The label by which the node is ration's, for an affinity that keeps others away. */
+static const char *label_of(struct json_object *labels)
+{
+	if (json_member(labels, LABEL_SCHEDULE))
+		return LABEL_SCHEDULE;
+	if (strcmp(text_of(labels, LABEL_LEGACY_SHARE), "true") == 0)
+		return LABEL_LEGACY_SHARE;
+	return strcmp(text_of(labels, LABEL_LEGACY_CGPU), "true") == 0 ? LABEL_LEGACY_CGPU : LABEL_SCHEDULE;
+}
+
+static void mend_by_operator(const char *node, char mend[MEND_SIZE])
+{
+	snprintf(
+		mend, MEND_SIZE, "kubectl label node %.253s " LABEL_NVIDIA_PLUGIN "=false --overwrite", node);
+}
+
+/* The pods of a DaemonSet leave a node that its affinity no longer selects. A list of terms replaces the one
+ * that is there, so a DaemonSet that has terms is left to the person. */
+static void mend_by_owner(struct json_object *pod, const char *key, char mend[MEND_SIZE])
+{
+	const char *namespace_ = text_of(pod, "namespace"), *owner = text_of(pod, "daemonset");
+
+	if (!*owner)
+		snprintf(mend, MEND_SIZE,
+			"kubectl -n %.253s get pod %.253s -o jsonpath='{.metadata.ownerReferences}'  # keep "
+			"it "
+			"off: nodeSelector or affinity !%s",
+			namespace_, text_of(pod, "pod"), key);
+	else if (json_object_get_boolean(json_member(pod, "affinity")))
+		snprintf(mend, MEND_SIZE,
+			"kubectl -n %.253s edit daemonset %.253s  # add to the matchExpressions of each of "
+			"its "
+			"nodeSelectorTerms: {key: %s, operator: DoesNotExist}",
+			namespace_, owner, key);
+	else
+		snprintf(mend, MEND_SIZE,
+			"kubectl -n %.253s patch daemonset %.253s -p '{\"spec\":{\"template\":{\"spec\":"
+			"{\"affinity\":{\"nodeAffinity\":{"
+			"\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":"
+			"[{\"matchExpressions\":[{\"key\":\"%s\",\"operator\":\"DoesNotExist\"}]}]}}}}}}}'",
+			namespace_, owner, key);
+}
+
+/* Those of pods that are known by their names or images. Returns how many. */
+static size_t tell_pods(
+	struct cluster *cluster, struct json_object *labels, const char *node, const char *where)
+{
+	struct json_object *there = json_member(cluster->foreign, node);
+	char mend[MEND_SIZE];
+
+	for (size_t i = 0; i < count_of(there); i++) {
+		struct json_object *pod = item_of(there, i);
+
+		if (json_object_get_boolean(json_member(pod, "operator")))
+			mend_by_operator(node, mend);
+		else
+			mend_by_owner(pod, label_of(labels), mend);
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"%s runs there too (pod %s/%s) and gives the same cards away as %s",
+			text_of(pod, "what"), text_of(pod, "namespace"), text_of(pod, "pod"),
+			text_of(pod, "resource"));
+	}
+	return count_of(there);
+}
+
+void check_foreign_plugins(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	static const char *const resources[] = {RESOURCE_NVIDIA_GPU, RESOURCE_NVIDIA_SHARED};
+	/* Not capacity: the kubelet keeps it for 5 minutes after the plugin is gone. */
+	struct json_object *allocatable = json_member(json_member(node, "status"), "allocatable");
+	struct json_object *labels = json_member(json_member(node, "metadata"), "labels");
+	char where[WHERE_SIZE], mend[MEND_SIZE];
+
+	if (!cluster_is_gpu_node(node, facts))
+		return;
+	snprintf(where, sizeof(where), "node %.253s", facts->name);
+	if (tell_pods(cluster, labels, facts->name, where))
+		return;
+	if (json_member(labels, LABEL_NVIDIA_PLUGIN))
+		mend_by_operator(facts->name, mend);
+	else
+		snprintf(mend, sizeof(mend),
+			"kubectl get pods -A -o wide --field-selector spec.nodeName=%.253s | grep -i "
+			"device-plugin  # keep it off this node: docs/guide/other-gpu-software.md",
+			facts->name);
+	for (size_t i = 0; i < ARRAY_SIZE(resources); i++) {
+		int64_t count = 0;
+
+		if (quantity_parse_count(text_of(allocatable, resources[i]), &count) == 0 && count > 0)
+			report_find(cluster->report, SEVERITY_ERROR, where, mend,
+				"it offers its cards a second time, as %s: %" PRId64, resources[i], count);
+	}
+}
