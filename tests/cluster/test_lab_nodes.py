@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from cluster import LAB, ROOT, lab_command, wait_for
-from test_lab import CALL_API, machine_state, marked_processes, plain_pod, without_neighbours
+from labstate import CALL_API, machine_state, marked_processes, plain_pod, without_neighbours
 
 pytestmark = pytest.mark.long(15)
 
