@@ -50,7 +50,8 @@ def test_nodes_leave_and_join_again_while_pods_come_and_go(storm, seed):
         assert len(alive) == parallelism, (name, len(alive))
     storm.look()
     print(f"\n{report}\n{storm.made} pods, {len(storm.machine.checked)} containers compared, {storm.machine.grants} of them with a "
-          f"grant; machines that joined: {storm.joined}, containers of their predecessors\' pods without a GPU: {storm.machine.relics}; {len(storm.watch.waits)} waits of a pod that fits, longest "
+          f"grant; machines that joined: {storm.joined}, containers without a GPU that they started for pods of the machine before: "
+          f"{storm.machine.relics}; {len(storm.watch.waits)} waits of a pod that fits, longest "
           f"{storm.watch.longest_wait[0]:.2f} s; longest time of a pod that is over in a ledger {storm.books.longest:.2f} s; "
           f"load {os.getloadavg()[0]:.1f}")
     assert storm.machine.grants and len(storm.machine.checked) >= storm.made // 4
