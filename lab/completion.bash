@@ -3,7 +3,7 @@ _ration_lab()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command="" word
 	local program=${COMP_WORDS[0]} name=()
-	local commands="up down status logs env kubectl ctr enter restart reboot build"
+	local commands="up down status logs env kubectl ctr enter restart reboot add-node remove-node build"
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		word=${COMP_WORDS[i]}
 		[[ $word == --name ]] && name=(--name "${COMP_WORDS[i + 1]}")
@@ -26,7 +26,7 @@ _ration_lab()
 			COMPREPLY=($(compgen -W "$("$program" logs "${name[@]}" 2>/dev/null)" -- "$current"))
 		fi
 		;;
-	ctr | enter | reboot) COMPREPLY=($(compgen -W "--name --help $("$program" logs "${name[@]}" 2>/dev/null | sed -n 's/^init@//p')" -- "$current")) ;;
+	ctr | enter | reboot | remove-node) COMPREPLY=($(compgen -W "--name --help $([[ $command == remove-node ]] && echo --drain) $("$program" logs "${name[@]}" 2>/dev/null | sed -n 's/^init@//p')" -- "$current")) ;;
 	build) COMPREPLY=($(compgen -W "--kubernetes --help" -- "$current")) ;;
 	*) COMPREPLY=($(compgen -W "--name --help" -- "$current")) ;;
 	esac

@@ -6,29 +6,33 @@ import signal
 import subprocess
 import sys
 
-from . import binaries, layout, preflight, state
+from . import binaries, layout, membership, preflight, state
 from . import lab as labs
 from .errors import LabError
 from .progress import say
 
 DEFAULT_NAME = "demo"
-_EPILOG = """\
+NODE_ARGUMENT = "NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]"
+_NODES = """\
 NAME of a node ends in its address (cn-shanghai.192.168.6.104). CARDS is 4x16160MiB or 2x81559MiB+1x40960MiB,
 or 0 for none. MODE is a value of the node label ack.node.gpu.schedule, PLACEMENT of ack.node.gpu.placement.
-Without --node the lab has the two nodes of the documents, one card of 16160 MiB each, mode share.
-
+Without MODE the node is share; with MODE none it has no label.
+"""
+_FILES = """
 Files: programs and images in $RATION_CACHE (else ~/.cache/ration), labs in $RATION_LABS
 (else ~/.local/state/ration/labs), the product's build directory in $RATION_BUILD (else build).
 """
+_EPILOGS = {"up": _NODES + "Without --node the lab has the two nodes of the documents, one card of 16160 MiB each, mode share.\n" + _FILES,
+            "add-node": _NODES}
 
 
 def _parser():
     parser = argparse.ArgumentParser(prog="lab/lab", description="A real Kubernetes on this machine, in namespaces.",
-                                     epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+                                     epilog=_EPILOGS["up"], formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def add(name, text, function, named=True):
-        command = commands.add_parser(name, help=text, description=text, epilog=_EPILOG if name == "up" else None,
+        command = commands.add_parser(name, help=text, description=text, epilog=_EPILOGS.get(name),
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         if named:
             command.add_argument("--name", metavar="LAB", default=os.environ.get("RATION_LAB", DEFAULT_NAME),
@@ -37,7 +41,7 @@ def _parser():
         return command
 
     command = add("up", "Start the lab, or finish starting it.", _up)
-    command.add_argument("--node", action="append", metavar="NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]",
+    command.add_argument("--node", action="append", metavar=NODE_ARGUMENT,
                          help="a node; repeatable")
     command.add_argument("--no-charts", action="store_true", help="a bare cluster, without ration's own charts")
     command.add_argument("--default-scheduler", action="store_true",
@@ -62,6 +66,11 @@ def _parser():
     command.add_argument("--kill", action="store_true", help="as a crash: SIGKILL instead of SIGTERM")
     command = add("reboot", "End all of a node at once, as a power cut does, and start it again.", _reboot)
     command.add_argument("node", metavar="NODE")
+    command = add("add-node", "Add a node to the running lab.", _add_node)
+    command.add_argument("node", metavar=NODE_ARGUMENT)
+    command = add("remove-node", "End a node at once, as a cloud ends a machine, and delete its Node object.", _remove_node)
+    command.add_argument("node", metavar="NODE")
+    command.add_argument("--drain", action="store_true", help="kubectl drain it first")
     command = add("build", "Only build the programs of Kubernetes into the cache.", _build, named=False)
     command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
     return parser
@@ -169,6 +178,16 @@ def _reboot(options):
     with state.lock(layout.check_lab_name(options.name)):
         labs.reboot(labs.Lab.existing(options.name), options.node)
     say(f"{options.node} runs again")
+    return 0
+
+
+def _add_node(options):
+    membership.add(layout.check_lab_name(options.name), layout.parse_node(options.node, f"node {options.node}"))
+    return 0
+
+
+def _remove_node(options):
+    membership.remove(layout.check_lab_name(options.name), options.node, options.drain)
     return 0
 
 

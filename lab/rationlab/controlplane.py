@@ -94,7 +94,7 @@ class ControlPlane:
         return ["--etcd-servers=http://127.0.0.1:2379", f"--service-cluster-ip-range={network.SERVICE_CIDR}",
                 "--bind-address=0.0.0.0", "--secure-port=6443", f"--advertise-address={own}",
                 "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-                f"--token-auth-file={pki.tokens}", f"--tls-cert-file={pki.server_cert}",
+                f"--token-auth-file={pki.tokens}", f"--client-ca-file={pki.ca}", f"--tls-cert-file={pki.server_cert}",
                 f"--tls-private-key-file={pki.server_key}",
                 "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
                 f"--service-account-key-file={pki.account_key}",

@@ -15,6 +15,7 @@ from .errors import LabError
 from .paths import cache_root
 from .procs import run
 
+_VERSION_FILE = "ration-version"
 _KEEP_SECONDS = 24 * 3600    # an archive that nobody used for a day goes
 
 
@@ -27,16 +28,24 @@ class Image:
 
 
 def install_product(build, into):
-    """`meson install` into a folder; returns (programs by name and by FOLDER/NAME, version)."""
+    """`meson install` into a folder; returns what installed_product() does."""
     if into.exists():
         shutil.rmtree(into)
     environment = dict(os.environ, DESTDIR=str(into))
     run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], "installing the product", env=environment)
-    files = [path for path in into.rglob("*") if path.is_file() and os.access(path, os.X_OK)]
+    info = json.loads(run(["meson", "introspect", "--projectinfo", build], "the product's version"))
+    (into / _VERSION_FILE).write_text(info["version"])
+    return installed_product(into)
+
+
+def installed_product(folder):
+    """(programs by name and by FOLDER/NAME, version); ({}, "") where install_product() has not been."""
+    if not (folder / _VERSION_FILE).exists():
+        return {}, ""
+    files = [path for path in folder.rglob("*") if path.is_file() and os.access(path, os.X_OK)]
     # With its folder too: the shim has libraries of the same names as the simulated driver.
     programs = {name: path for path in files for name in (path.name, f"{path.parent.name}/{path.name}")}
-    info = json.loads(run(["meson", "introspect", "--projectinfo", build], "the product's version"))
-    return programs, info["version"]
+    return programs, (folder / _VERSION_FILE).read_text()
 
 
 def prepare(sources, with_charts):

@@ -19,7 +19,8 @@ from .progress import say, step
 
 
 class Lab:
-    def __init__(self, name, slot, kubernetes, specs, default_scheduler=False):
+    def __init__(self, name, slot, kubernetes, nodes, default_scheduler=False):
+        """nodes: pairs (index, layout.Node), as state.read() has them."""
         self.name = name
         self.slot = slot
         self.kubernetes = kubernetes
@@ -28,7 +29,7 @@ class Lab:
         self.product = product_build()
         self.pki = Pki(self.folder, slot)
         self.control = ControlPlane(self)
-        self.nodes = [NodeRuntime(self, spec, index) for index, spec in enumerate(specs, start=1)]
+        self.nodes = [NodeRuntime(self, spec, index) for index, spec in nodes]
 
     @classmethod
     def existing(cls, name):
@@ -85,12 +86,12 @@ def up(name, specs, kubernetes, with_charts, default_scheduler=False):
     with state.lock(name):
         try:
             record = state.read(name)
-            specs, kubernetes = _agree(name, record, specs, kubernetes, default_scheduler)
+            nodes, kubernetes = _agree(name, record, specs, kubernetes, default_scheduler)
             preflight.check_kernel(state.labs_root())
             preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
-            _check_product(specs, with_charts or default_scheduler)
+            check_product([spec for _, spec in nodes], with_charts or default_scheduler)
             binaries.build(kubernetes)
-            lab = _register(name, record, specs, kubernetes, default_scheduler)
+            lab = _register(name, record, nodes, kubernetes, default_scheduler)
         finally:
             if not state.folder_of(name).exists():
                 state.forget_locks(name)
@@ -103,12 +104,13 @@ def up(name, specs, kubernetes, with_charts, default_scheduler=False):
 def _agree(name, record, specs, kubernetes, default_scheduler):
     """What the lab shall be: as asked, as it is, or as the documents have it; refused when asked and existing differ."""
     if record is None:
-        return specs or layout.parse_nodes([]), kubernetes or layout.KUBERNETES
+        return list(enumerate(specs or layout.parse_nodes([]), start=1)), kubernetes or layout.KUBERNETES
     if kubernetes and kubernetes != record["kubernetes"]:
         raise LabError(f"lab {name} runs Kubernetes {record['kubernetes']}, not {kubernetes}; "
                        f"lab/lab down --name {name} first, or choose another --name")
-    if specs and specs != record["nodes"]:
-        raise LabError(f"lab {name} exists with other nodes ({', '.join(n.name for n in record['nodes'])}); "
+    existing = [spec for _, spec in record["nodes"]]
+    if specs and specs != existing:
+        raise LabError(f"lab {name} exists with other nodes ({', '.join(n.name for n in existing)}); "
                        f"lab/lab down --name {name} first, or choose another --name")
     if default_scheduler and not record["default_scheduler"]:
         raise LabError(f"lab {name} exists without --default-scheduler; lab/lab down --name {name} first, or choose "
@@ -116,7 +118,7 @@ def _agree(name, record, specs, kubernetes, default_scheduler):
     return record["nodes"], record["kubernetes"]
 
 
-def _check_product(specs, with_programs):
+def check_product(specs, with_programs):
     """Simulated cards and images come from the product's own build; told before anything is started."""
     build = product_build()
     if (with_programs or any(spec.cards for spec in specs)) and not (build / "sim" / "ration-sim").exists():
@@ -124,15 +126,15 @@ def _check_product(specs, with_programs):
                        "or name its build directory in RATION_BUILD")
 
 
-def _register(name, record, specs, kubernetes, default_scheduler):
+def _register(name, record, nodes, kubernetes, default_scheduler):
     """Writes the lab down before anything of it exists, so that `down` finds whatever was started."""
     if record is not None:
-        return Lab(name, record["slot"], kubernetes, specs, record["default_scheduler"])
+        return Lab(name, record["slot"], kubernetes, nodes, record["default_scheduler"])
     with state.lock():
         slot = network.free_slot(state.slots_taken())
-        state.write(name, slot, kubernetes, specs, default_scheduler)
+        state.write(name, slot, kubernetes, nodes, default_scheduler)
         network.set_up_control(name, slot)
-    return Lab(name, slot, kubernetes, specs, default_scheduler)
+    return Lab(name, slot, kubernetes, nodes, default_scheduler)
 
 
 def _bring_up(lab, with_charts):
@@ -157,7 +159,7 @@ def _bring_up(lab, with_charts):
         node.start("kube-proxy")
     changed = results.get()
     with step("nodes ready"):
-        _wait_nodes(lab, {node.spec.name: begun if node.spec.name in started else 0 for node in lab.nodes})
+        wait_nodes(lab, {node.spec.name: begun if node.spec.name in started else 0 for node in lab.nodes})
         _wait_default_account(lab)
     if with_charts:
         charts.install(lab, changed)
@@ -201,17 +203,18 @@ def _images(lab, with_charts):
     return changed
 
 
-def _wait_nodes(lab, since, timeout=60):
-    """Waits until each node was reported Ready at or after its time in `since`: an earlier report is of a kubelet gone."""
+def wait_nodes(lab, since, timeout=60):
+    """Waits until each node of `since` was reported Ready at or after its time there: an earlier report is of a kubelet gone."""
     deadline = time.monotonic() + timeout
-    revivals = 5 * len(lab.nodes)
+    nodes = [node for node in lab.nodes if node.spec.name in since]
+    revivals = 5 * len(nodes)
     while True:
         ready = {item["metadata"]["name"] for item in lab.control.get("/api/v1/nodes")["items"]
                  if _ready_at(item) >= since.get(item["metadata"]["name"], 0)}
         missing = sorted(set(since) - ready)
         if not missing:
             return
-        for node in lab.nodes:
+        for node in nodes:
             for layer in LAYERS:
                 try:
                     node.part(layer).check_running()
@@ -259,7 +262,7 @@ def down(name):
         network.tear_down(name, _slot_of(name))
         cgroups.tear_down(name)
         if existed:
-            _remove_folder(folder)
+            remove_folder(folder)
         state.forget_locks(name)
     return existed
 
@@ -271,12 +274,12 @@ def _slot_of(name):
         return None
 
 
-def _remove_folder(folder):
-    """Deletes the lab's folder; refuses while anything is mounted in it, for what is mounted is not the lab's."""
+def remove_folder(folder):
+    """Deletes the folder of a lab or of a node; refuses while anything is mounted in it, for what is mounted is not the lab's."""
     mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     inside = [path for path in mounted if path == str(folder) or path.startswith(f"{folder}/")]
     if inside:
-        raise LabError(f"{inside[0]} is still mounted; umount it, then run lab/lab down again")
+        raise LabError(f"{inside[0]} is still mounted; umount it, then run the command again")
     # The record goes last: a removal that is interrupted is found and finished by the next `down`.
     for path in sorted(folder.iterdir(), key=lambda entry: entry.name == "lab.json"):
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -293,7 +296,7 @@ def reboot(lab, name):
     begun = int(time.time())
     node.start("kubelet")
     node.start("kube-proxy")
-    _wait_nodes(lab, {name: begun})
+    wait_nodes(lab, {name: begun})
 
 
 def restart(lab, text, number=signal.SIGTERM):

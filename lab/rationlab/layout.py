@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from .errors import LabError
 
 KUBERNETES = "1.36.3"
-MODES = ("share", "cgpu", "core_mem", "topology", "default")
+NO_LABEL = "none"
+MODES = ("share", "cgpu", "core_mem", "topology", "default", NO_LABEL)
 PLACEMENTS = ("binpack", "spread")
 LINKS = ("dgx1-v100", "dgx-a100", "pcie-8")
 MAX_NODES = 16
@@ -83,10 +84,10 @@ def parse_cards(text, where):
     return text
 
 
-def parse_node(text):
-    """One --node argument: NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]."""
+def parse_node(text, where=None):
+    """One --node argument: NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE]. Errors begin with `where`."""
     name, equals, rest = text.partition("=")
-    where = f"--node {text}"
+    where = where or f"--node {text}"
     if not equals or not name or not rest:
         raise LabError(f"{where}: expected NAME=CARDS[,MODE[,PLACEMENT]][,links=MACHINE], "
                        "as in cn-shanghai.192.168.6.104=1x16160MiB,share")
@@ -111,7 +112,7 @@ def parse_node(text):
         raise LabError(f"{where}: unknown links {links!r}; known machines are {', '.join(LINKS)}")
     if links and not cards.startswith("8x"):
         raise LabError(f"{where}: {links} has eight cards of one size, as in 8x16160MiB")
-    return Node(name, cards, mode, placement, links)
+    return Node(name, cards, "" if mode == NO_LABEL else mode, placement, links)
 
 
 def parse_nodes(texts):

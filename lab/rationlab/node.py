@@ -58,7 +58,8 @@ while :; do sleep 3600 & wait $! || :; done
 
 
 class NodeRuntime:
-    """The running side of one layout.Node; `index` is its place in the lab, from 1."""
+    """The running side of one layout.Node. `index`, from 1, is in the names of its namespaces and in its pods' addresses;
+    it stays when other nodes go."""
 
     def __init__(self, lab, spec, index):
         self.lab = lab
@@ -179,7 +180,7 @@ class NodeRuntime:
             time.sleep(0.02)
 
     def _kubeconfig(self):
-        return self.lab.pki.kubeconfig(f"node-{self.spec.name}")
+        return self.lab.pki.node_kubeconfig(self.spec.name)
 
     def _node_labels(self):
         labels = ",".join(f"{key}={value}" for key, value in self.spec.labels().items())

@@ -19,6 +19,7 @@ PROGRAMS = ("ip", "iptables", "runc", "nsenter", "unshare", "mount", "openssl", 
 GIB = 1 << 30
 COLD_BYTES = 8 * GIB      # caches of go, the programs, the images, two nodes
 WARM_BYTES = 2 * GIB      # two nodes and their images
+NODE_BYTES = 1 * GIB      # one more
 
 
 def check_root():

@@ -15,12 +15,14 @@ def folder_of(name):
 
 
 def read(name):
-    """The lab's record, or None when there is no such lab."""
+    """The lab's record, or None when there is no such lab; `nodes` are pairs (index, layout.Node)."""
     path = folder_of(name) / "lab.json"
     try:
         fields = json.loads(path.read_text())
         fields.setdefault("default_scheduler", False)
-        fields["nodes"] = [layout.node_from_dict(node) for node in fields["nodes"]]
+        if any("index" not in node for node in fields["nodes"]):
+            raise LabError(f"lab {name} was made by an older lab/lab; lab/lab down --name {name} removes it")
+        fields["nodes"] = [(node.pop("index"), layout.node_from_dict(node)) for node in fields["nodes"]]
         return fields
     except FileNotFoundError:
         return None
@@ -32,7 +34,7 @@ def write(name, slot, kubernetes, nodes, default_scheduler):
     folder = folder_of(name)
     folder.mkdir(parents=True, exist_ok=True)
     record = {"name": name, "slot": slot, "kubernetes": kubernetes, "default_scheduler": default_scheduler,
-              "nodes": [layout.node_as_dict(n) for n in nodes]}
+              "nodes": [{"index": index, **layout.node_as_dict(node)} for index, node in nodes]}
     temporary = folder / "lab.json.new"
     temporary.write_text(json.dumps(record, indent=1) + "\n")
     os.rename(temporary, folder / "lab.json")

@@ -47,14 +47,38 @@ static void ghost_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
 	list_append(&ledger->holds, &pod->hold);
 }
 
-static void ghost_follow(struct ledger *ledger, struct ledger_pod *pod, const struct held *held, bool anew)
+static bool node_has_gpu(const struct node_facts *facts, const char *uuid)
 {
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (strcmp(facts->gpus[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+/* It was placed on cards, and the node has none of them. */
+static bool ghost_is_elsewhere(const struct ledger_pod *pod, const struct node_facts *facts)
+{
+	const struct card_share *cards[NODE_GPUS_MAX];
+	size_t n = pod->has_placement ? placement_cards(&pod->placement, cards) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (node_has_gpu(facts, cards[i]->uuid))
+			return false;
+	return n > 0;
+}
+
+/* anew: the agent has written `held` again. first: these are the first cards that the node shows. */
+static void ghost_follow(
+	struct ledger *ledger, struct ledger_pod *pod, const struct node_facts *facts, bool anew, bool first)
+{
+	const struct held *held = &facts->held;
 	enum held_verdict verdict = held_says(held, pod->facts.uid);
 
 	if (verdict == HELD_LIVES) {
 		list_remove(&pod->hold);
 		pod->expires_ns = 0;
-	} else if (verdict == HELD_ENDED || (anew && !held->names_ended)) {
+	} else if (verdict == HELD_ENDED || (anew && !held->names_ended) ||
+		   (first && ghost_is_elsewhere(pod, facts))) {
 		ledger_remove_pod(ledger, pod->facts.uid);
 	} else if (ghost_is_listed(pod)) {
 		ghost_end_by_time(ledger, pod);
@@ -132,13 +156,14 @@ static int ghost_add(
 int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts)
 {
 	bool anew = facts->held.at[0] && strcmp(node->facts.held.at, facts->held.at) != 0;
+	bool first = node->facts.n_gpus == 0 && facts->n_gpus > 0;
 	int r = 0;
 
 	list_for_each_safe (item, after, &node->pods) {
 		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
 		if (pod->occupancy == OCCUPANCY_GHOST)
-			ghost_follow(ledger, pod, &facts->held, anew);
+			ghost_follow(ledger, pod, facts, anew, first);
 	}
 	for (size_t i = 0; r == 0 && i < facts->held.n_pods; i++)
 		r = ghost_add(ledger, node, facts->unit_mib, &facts->held.pods[i]);

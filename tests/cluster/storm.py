@@ -206,13 +206,16 @@ class PodWatch(Watch):
         """MiB that it has, or would have, of this card."""
         return self.total[card] if asked_of(obj, WHOLE) else request_of(obj)[0] * unit_of(obj)
 
+    def cards_of_node(self, node, _asked):
+        return self.cards[node]
+
     def check_cards(self, obj):
         """As many as it asks for, of a node that gives such."""
         cards, node = cards_of(obj), obj["spec"].get("nodeName")
         if not node or not cards:
             return
         whole = asked_of(obj, WHOLE)
-        if len(cards) != (whole or request_of(obj)[1]) or not set(cards) <= set(self.cards[node]):
+        if len(cards) != (whole or request_of(obj)[1]) or not set(cards) <= set(self.cards_of_node(node, cards)):
             self.wrong.append(f"{obj['metadata']['name']} on {node} has cards {cards}")
         if bool(whole) != (node in self.whole):
             self.wrong.append(f"{obj['metadata']['name']} is on {node}, which does not give what it asks for")

@@ -37,8 +37,8 @@ class Storm:
         self.mark = f"{seed}-{time.monotonic_ns()}"
         self.watch = self.make_watch(cards_of_nodes(nodes), whole_nodes(nodes))
         isolated = {name for name, n in nodes.items() if annotation(n, "ration.dev/mode") == "cgpu"}
-        self.machine = Machine(self.mark, self.watch, {u: c for n in nodes.values() for u, c in inventory(n).items()},
-                               lambda obj: obj["spec"]["nodeName"] in isolated)
+        self.machine = self.make_machine(self.mark, self.watch, {u: c for n in nodes.values() for u, c in inventory(n).items()},
+                                         lambda obj: obj["spec"]["nodeName"] in isolated)
         self.made, self.deleted, self.jobs = 0, set(), []
         self.books = Books(cluster, self.watch)
         self.threads = [self.watch, self.machine, self.books]
@@ -47,6 +47,9 @@ class Storm:
 
     def make_watch(self, cards, whole):
         return PodWatch(self.api, cards, whole)
+
+    def make_machine(self, *arguments):
+        return Machine(*arguments)
 
     def end(self):
         for thread in reversed(self.threads):

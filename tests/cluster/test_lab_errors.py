@@ -34,7 +34,7 @@ def up_fails(*arguments, env):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming nobody needs root")
-@pytest.mark.parametrize("command", [["up"], ["down"], ["restart", "etcd"]])
+@pytest.mark.parametrize("command", [["up"], ["down"], ["restart", "etcd"], ["add-node", "a.1.2.3.4=0"], ["remove-node", "a.1.2.3.4"]])
 def test_without_root_it_says_that_it_needs_root(command, tmp_path):
     # A copy, for nobody may not be allowed to read the checkout.
     subprocess.run(["cp", "-r", str(ROOT / "lab"), str(tmp_path / "lab")], check=True)
@@ -129,7 +129,7 @@ def test_a_machine_that_forbids_namespaces_is_told_so(elsewhere):
 
 @pytest.mark.parametrize("command", [
     ["env"], ["status"], ["logs"], ["kubectl", "--", "get", "nodes"], ["ctr", "a.1.2.3.4", "--", "version"],
-    ["restart", "etcd"]])
+    ["restart", "etcd"], ["add-node", "a.1.2.3.4=0"], ["remove-node", "a.1.2.3.4"]])
 def test_a_lab_that_does_not_exist_is_named_with_the_command_that_makes_it(command, elsewhere):
     message = fails(command[0], "--name", "nowhere", *command[1:], env=elsewhere)
     assert "there is no lab nowhere; lab/lab up --name nowhere makes it" in message
@@ -150,8 +150,8 @@ def test_a_damaged_record_is_named_and_can_be_removed(elsewhere, tmp_path):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("command", ["", "up", "down", "status", "logs", "env", "kubectl", "ctr", "enter", "restart",
-                                     "build"])
+@pytest.mark.parametrize("command", ["", "up", "down", "status", "logs", "env", "kubectl", "ctr", "enter", "restart", "reboot",
+                                     "add-node", "remove-node", "build"])
 def test_every_command_has_a_help(command):
     done = lab_command(*([command] if command else []), "--help")
     assert done.stdout.startswith("usage: lab/lab")
@@ -160,13 +160,14 @@ def test_every_command_has_a_help(command):
 def test_help_names_every_command_and_the_completion_does_too():
     usage = lab_command("--help").stdout
     completion = (ROOT / "lab" / "completion.bash").read_text()
-    for command in ("up", "down", "status", "logs", "env", "kubectl", "ctr", "enter", "restart", "build"):
-        assert f"\n    {command} " in usage
+    for command in ("up", "down", "status", "logs", "env", "kubectl", "ctr", "enter", "restart", "reboot", "add-node", "remove-node",
+                    "build"):
+        assert re.search(rf"\n    {command}\s", usage)
         assert re.search(rf'commands=".*\b{command}\b', completion)
 
 
 def test_completion_offers_commands_options_and_nothing_breaks():
     script = ('source lab/completion.bash; COMP_WORDS=(lab/lab "$1"); COMP_CWORD=1; _ration_lab; echo "${COMPREPLY[@]}"')
     done = subprocess.run(["bash", "-c", script, "bash", "re"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["restart", "reboot"]
+    assert done.stdout.split() == ["restart", "reboot", "remove-node"]
     assert done.stderr == ""

@@ -22,7 +22,8 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 VALIDATING = ["ration-placement-keys", "ration-gpu-requests", "ration-gpu-volumes", "ration-gpu-privileges",
               "ration-agent-own-node"]
 CHECKS = ["kubernetes", "permissions", "policies", "scheduler", "ledger", "versions", "labels", "agents", "runtime",
-          "capacity", "cards", "mig", "fault-lists", "foreign-plugins", "requests", "unplaced", "scheduler-name"]
+          "capacity", "cards", "mig", "fault-lists", "foreign-plugins", "requests", "unplaced", "placements",
+          "scheduler-name"]
 CARD = "GPU-11111111-0000-0000-0000-00000000000"
 
 
@@ -147,7 +148,7 @@ def test_a_healthy_cluster_has_no_findings(doctor):
     assert list(states) == CHECKS
     assert status == 0
     done = doctor(healthy())
-    assert (done.returncode, done.stdout) == (0, "17 checks: 0 findings in 0 of them, 0 could not be made\n")
+    assert (done.returncode, done.stdout) == (0, "18 checks: 0 findings in 0 of them, 0 could not be made\n")
 
 
 def the_node(cluster, name="n1"):
@@ -421,6 +422,9 @@ FAULTS = [
      "kubectl -n default delete pod odd"),
     ("unplaced", add(PODS, gpu_pod("bare", node="n1")), "unplaced", "error", "pod default/bare",
      "asks for 4 of aliyun.com/gpu-mem and is bound to node n1", "kubectl -n default delete pod bare"),
+    ("another-machine", add(PODS, gpu_pod("left", node="n1", placed="GPU-99999999-0000-0000-0000-000000000000")), "placements",
+     "error", "pod default/left", "GPU-99999999-0000-0000-0000-000000000000, which node n1 does not have",
+     "kubectl -n default delete pod left"),
     ("other-scheduler", add(PODS, gpu_pod("lost", scheduler="default-scheduler")), "scheduler-name", "error",
      "pod default/lost", 'its schedulerName is "default-scheduler"', "kubectl -n default delete pod lost"),
 ]
@@ -463,7 +467,7 @@ def test_what_may_not_be_read_is_unknown_and_never_well(doctor):
     text = doctor(cluster).stdout
     assert 'unknown  ledger: could not look: /apis/coordination.k8s.io/v1/namespaces/kube-system/leases: Error from ' \
         'server (Forbidden): User "jane"' in text
-    assert text.endswith("17 checks: 0 findings in 0 of them, 4 could not be made\n")
+    assert text.endswith("18 checks: 0 findings in 0 of them, 4 could not be made\n")
 
 
 @pytest.mark.parametrize("minor", [30, 35])

@@ -366,6 +366,57 @@ static void ghosts_outlast_a_node_object_that_is_made_anew(void **state)
 	assert_used(w, 0, 0);
 }
 
+/* The agent of the node that has these cards now has not said anything of orphans. */
+static void join(struct world *w, const char *uid, size_t n_gpus)
+{
+	held_release(&w->node.held);
+	free(w->node.uid);
+	w->node.uid = strdup(uid);
+	w->node.n_gpus = n_gpus;
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+}
+
+static void rename_cards(struct world *w)
+{
+	for (size_t i = 0; i < 2; i++)
+		snprintf(w->node.gpus[i].uuid, sizeof(w->node.gpus[i].uuid), "GPU-other-%zu", i);
+}
+
+static void ghosts_end_when_another_machine_joins_under_the_name_of_theirs(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	ledger_remove_node(&w->ledger, "n", w->node.uid);
+	rename_cards(w);
+	join(w, "another", 0); /* its kubelet comes before its agent */
+	assert_non_null(ledger_pod(&w->ledger, "p"));
+	join(w, "another", 2);
+	assert_null(ledger_pod(&w->ledger, "p"));
+	assert_used(w, 0, 0);
+}
+
+static void a_ghost_whose_card_is_missing_outlasts_what_a_known_node_says(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	rename_cards(w);
+	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+}
+
+static void a_ghost_that_another_machine_lists_lives_there(void **state)
+{
+	struct world *w = *state;
+
+	ledger_delete_pod(&w->ledger, "p", EXPIRES);
+	ledger_remove_node(&w->ledger, "n", w->node.uid);
+	rename_cards(w);
+	say(w, "2", "p", NULL);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+}
+
 static void a_ghost_on_several_cards_counts_on_each_as_its_node_says(void **state)
 {
 	struct world *w = *state;
@@ -463,6 +514,9 @@ int main(void)
 		ghost_test(an_older_event_does_not_end_a_ghost),
 		ghost_test(ghosts_of_a_removed_node_end_by_time),
 		ghost_test(ghosts_outlast_a_node_object_that_is_made_anew),
+		ghost_test(ghosts_end_when_another_machine_joins_under_the_name_of_theirs),
+		ghost_test(a_ghost_whose_card_is_missing_outlasts_what_a_known_node_says),
+		ghost_test(a_ghost_that_another_machine_lists_lives_there),
 		ghost_test(a_ghost_on_several_cards_counts_on_each_as_its_node_says),
 		ghost_test(a_ghost_counts_as_many_containers_as_its_node_says),
 		ghost_test(nothing_fits_on_a_node_that_does_not_serve),

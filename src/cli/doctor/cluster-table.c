@@ -22,6 +22,7 @@ const struct cluster_check cluster_checks[] = {
 	{"foreign-plugins", NEEDS(NODES) | NEEDS(PODS), .node = check_foreign_plugins},
 	{"requests", NEEDS(PODS), .pod = check_requests},
 	{"unplaced", NEEDS(PODS), .pod = check_unplaced},
+	{"placements", NEEDS(PODS) | NEEDS(NODES), .pod = collect_placement, .node = check_placements},
 	{"scheduler-name", NEEDS(PODS) | NEEDS(LEASES), .pod = check_scheduler_name},
 };
 const size_t n_cluster_checks = ARRAY_SIZE(cluster_checks);

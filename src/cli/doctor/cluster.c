@@ -352,6 +352,7 @@ static void cluster_release(struct cluster *cluster)
 	json_put_ptr(&cluster->schedulers);
 	json_put_ptr(&cluster->foreign);
 	json_put_ptr(&cluster->extenders);
+	json_put_ptr(&cluster->placed);
 }
 
 int cluster_examine(const struct kubectl *kubectl, struct report *report, struct error *err)
@@ -364,11 +365,12 @@ int cluster_examine(const struct kubectl *kubectl, struct report *report, struct
 		.agents = json_object_new_object(),
 		.schedulers = json_object_new_array(),
 		.foreign = json_object_new_object(),
-		.extenders = json_object_new_array()};
+		.extenders = json_object_new_array(),
+		.placed = json_object_new_object()};
 	int r;
 
 	if (!cluster.leases || !cluster.configmaps || !cluster.policies || !cluster.agents ||
-		!cluster.schedulers || !cluster.foreign || !cluster.extenders)
+		!cluster.schedulers || !cluster.foreign || !cluster.extenders || !cluster.placed)
 		return error_set(err, ENOMEM, "out of memory");
 	/* In the order of the table, whatever finds something first. */
 	for (size_t i = 0; i < n_cluster_checks; i++)

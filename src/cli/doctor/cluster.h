@@ -40,6 +40,7 @@ struct cluster {
 	struct json_object *foreign;	/* node -> [{"namespace","pod","what","resource","daemonset",
 					 * "affinity","operator"}] */
 	struct json_object *extenders;	/* [{"namespace","pod","what"}] */
+	struct json_object *placed;	/* node -> [{"namespace","pod","gpus":[uuid]}] */
 };
 
 #define WEBHOOK_KIND "MutatingWebhookConfiguration"
@@ -99,6 +100,8 @@ void check_fault_lists(struct cluster *, struct json_object *, const struct node
 void check_fault_lists_left(struct cluster *cluster);
 void check_foreign_plugins(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_unplaced(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
+void collect_placement(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
+void check_placements(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_scheduler_name(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
 void check_requests(struct cluster *, struct json_object *, const struct pod_facts *, const char *);
 void check_ledger(struct cluster *cluster);

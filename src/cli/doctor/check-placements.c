@@ -1,0 +1,97 @@
+/* Pods whose placement names a GPU that their node does not have: a machine with other GPUs has taken the
+ * node's name before Kubernetes' garbage collector had deleted the pods (40 to 60 s, pkg/controller/podgc),
+ * or the GPU was removed. The kubelet of a machine without records starts such a pod without any device,
+ * before an agent has told it of the resource (pkg/kubelet/lifecycle/predicate.go,
+ * removeMissingExtendedResources; 1.36.3). */
+#include "cli/doctor/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "base/cleanup.h"
+#include "cli/doctor/report.h"
+#include "cli/fields.h"
+#include "kube/json.h"
+#include "model/ledger.h"
+
+static struct json_object *gpus_of(const struct placement *placement)
+{
+	const struct card_share *cards[NODE_GPUS_MAX];
+	struct json_object *gpus = json_object_new_array();
+	size_t n = placement_cards(placement, cards);
+
+	for (size_t i = 0; gpus && i < n; i++)
+		json_object_array_add(gpus, json_object_new_string(cards[i]->uuid));
+	return gpus;
+}
+
+static int remember(struct json_object *placed, const struct pod_facts *facts)
+{
+	struct json_object *there = json_member(placed, facts->node), *pod;
+	int r = 0;
+
+	if (!there) {
+		there = json_object_new_array();
+		r = json_set(placed, facts->node, there);
+	}
+	pod = r == 0 ? json_new_pair("namespace", facts->namespace_) : NULL;
+	if (!pod || json_set(pod, "pod", json_object_new_string(facts->name)) < 0 ||
+		json_set(pod, "gpus", gpus_of(&facts->placement)) < 0 ||
+		json_object_array_add(there, pod) < 0) {
+		json_object_put(pod);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void collect_placement(
+	struct cluster *cluster, struct json_object *pod, const struct pod_facts *facts, const char *problem)
+{
+	if (!*facts->node || facts->finished || facts->deleting || !facts->has_placement)
+		return;
+	if (remember(cluster->placed, facts) < 0)
+		report_unknown(cluster->report, "out of memory");
+}
+
+static bool has_gpu(const struct node_facts *facts, const char *uuid)
+{
+	for (size_t i = 0; i < facts->n_gpus; i++)
+		if (strcmp(facts->gpus[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+static void compare(struct cluster *cluster, struct json_object *pod, const struct node_facts *facts)
+{
+	const char *namespace_ = text_of(pod, "namespace"), *name = text_of(pod, "pod");
+	struct json_object *gpus = json_member(pod, "gpus");
+	char where[600], mend[700];
+
+	for (size_t i = 0; i < json_object_array_length(gpus); i++) {
+		const char *uuid = json_object_get_string(json_object_array_get_idx(gpus, i));
+
+		if (has_gpu(facts, uuid))
+			continue;
+		snprintf(where, sizeof(where), "pod %.253s/%.253s", namespace_, name);
+		snprintf(mend, sizeof(mend), "kubectl -n %.253s delete pod %.253s", namespace_, name);
+		report_find(cluster->report, SEVERITY_ERROR, where, mend,
+			"it is placed on GPU %.*s, which node %.253s does not have: another machine has "
+			"taken the "
+			"node's name, or the GPU was removed. A container that starts there has no GPU",
+			GPU_UUID_SIZE, uuid, facts->name);
+		return;
+	}
+}
+
+void check_placements(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+	const char *problem)
+{
+	struct json_object *there = json_member(cluster->placed, facts->name);
+
+	/* Without an inventory nothing can be said: the check of agents says why there is none. */
+	for (size_t i = 0; there && facts->n_gpus && i < json_object_array_length(there); i++)
+		compare(cluster, json_object_array_get_idx(there, i), facts);
+}
