@@ -213,7 +213,7 @@ def test_of_an_hour():
     finally:
         pathlib.Path("ended-SUITE").touch()
 """
-SUITES = ("component", "cluster")
+SUITES = ("component", "cluster", "vm")
 
 
 def all_have(folder, what):
@@ -221,7 +221,7 @@ def all_have(folder, what):
 
 
 def full_form(check, tmp_path, monkeypatch, judging, how_long):
-    """./check full with a test of an hour in two modules of one name, a suite that judges no times, and one that does."""
+    """./check full with a test of an hour in modules of one name, a suite that judges no times, and one that does."""
     (tmp_path / "build").mkdir()
     for suite in SUITES:
         (tmp_path / "tests" / suite).mkdir(parents=True)
@@ -249,7 +249,7 @@ def test_what_takes_an_hour_runs_beside_what_judges_no_times(check, tmp_path, mo
         assert all_have(tmp_path, "ended")
         count.passed += 1
     assert full_form(check, tmp_path, monkeypatch, judging, 1) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 0 failed, 0 skipped"
+    assert capsys.readouterr().out.splitlines()[-1] == "5 passed, 0 failed, 0 skipped"
 
 
 def test_an_interrupted_check_ends_what_takes_an_hour(check, tmp_path, monkeypatch, capsys):
