@@ -14,6 +14,7 @@ from pathlib import Path
 from .errors import LabError
 
 MARK = "RATION_LAB_MARK"
+_EXEC_LOOKS = 20
 
 
 def _read(path):
@@ -45,6 +46,14 @@ def marked(folder):
     """Pids of all living processes of the lab in this folder."""
     return [int(entry) for entry in os.listdir("/proc")
             if entry.isdigit() and int(entry) != os.getpid() and has_mark(entry, folder) and is_alive(entry)]
+
+
+def mount_namespace(pid):
+    """What tells it from others, or None if the process has ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return None
 
 
 def children(pid):
@@ -91,7 +100,17 @@ class Part:
             pid = int(self.pid_file.read_text())
         except (OSError, ValueError):
             return None
-        return pid if is_alive(pid) and has_mark(pid, self.folder) else None
+        # A process that is just executing a program has no environment for a moment (fs/binfmt_elf.c sets env_start and env_end
+        # after the new memory is in force), and wrappers execute one after the other.
+        for _ in range(_EXEC_LOOKS):
+            if not is_alive(pid):
+                return None
+            if has_mark(pid, self.folder):
+                return pid
+            if _read(f"/proc/{pid}/environ"):
+                return None
+            time.sleep(0.01)
+        return None
 
     def pid(self):
         """Pid of the program, or None when it does not run (or is only about to)."""
