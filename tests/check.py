@@ -2,11 +2,11 @@
 
 Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), driver (NVIDIA's
 own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component built
-with ASAN and UBSAN), cluster (a real Kubernetes), vm (in a virtual machine with systemd and cgroup v2; in the full form), gpu (on this machine's
-card; without one it is skipped). Without a ring,
-most unit tests and the functional component tests run in `sanitize` only, and one part in twenty of the long tests is run,
-another one each day. `full` runs everything, and the long forms. It starts with the suites that judge no times, and runs
-the tests that take an hour beside them.
+with ASAN and UBSAN), cluster (a real Kubernetes), vm (in a virtual machine with systemd and cgroup v2; only by its name
+and in `full`), gpu (on this machine's card; without one it is skipped). Without a ring, most unit tests and the functional
+component tests run in `sanitize` only, and one part in twenty of the long tests is run, another one each day. `full` runs
+everything, and the long forms. It starts with the suites that judge no times, and runs the tests that take an hour beside
+them.
 
 ./check fuzz, ./check mutants, ./check coverage: each has --help.
 """

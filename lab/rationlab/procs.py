@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from .errors import LabError
+from .patience import deadline_in, patience
 
 MARK = "RATION_LAB_MARK"
 _EXEC_LOOKS = 20
@@ -68,7 +69,7 @@ def children(pid):
 
 def wait_gone(pids, timeout):
     """The pids that still live after at most `timeout` seconds."""
-    deadline = time.monotonic() + timeout
+    deadline = deadline_in(timeout)
     left = [pid for pid in pids if is_alive(pid)]
     while left and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -181,7 +182,7 @@ _started = []
 
 def run(argv, what, timeout=120, env=None, stdin=None):
     """Runs a short command; its error text becomes the message."""
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=timeout, env=env,
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=timeout * patience(), env=env,
                           input=stdin, check=False)
     if done.returncode != 0:
         raise LabError(f"{what}: {argv[0]} exited {done.returncode}: {(done.stderr or done.stdout).strip()}")

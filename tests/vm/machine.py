@@ -15,7 +15,8 @@ import disks
 from disks import ROOT
 
 PROGRAMS = ("qemu-system-x86_64", "mmdebstrap", "cpio")
-BOOT_SECONDS = 300
+BOOT_SECONDS = 900
+SLOWER = 8    # how many times as long as on its host tests may wait
 
 
 class MachineError(Exception):
@@ -39,7 +40,7 @@ def lacking():
 class Machine:
     """Boots when it is entered, and is gone when it is left. Its disks are written to temporary files only."""
 
-    def __init__(self, memory="6G", processors=2):
+    def __init__(self, memory="6G", processors=int(os.environ.get("RATION_VM_CPUS") or 2)):
         self.memory, self.processors = memory, processors
 
     def __enter__(self):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import disks
-from machine import Machine, lacking
+from machine import SLOWER, Machine, lacking
 
 sys.path.insert(0, str(disks.ROOT / "tests/cluster"))
 from gpuprogram import OUT_OF_MEMORY, argv    # noqa: E402
@@ -54,3 +54,14 @@ def test_ration_run_holds_a_program_to_its_memory(machine, driver, user, layer):
     assert json.loads(says("--", *argv("take", 2155))) == {"result": OUT_OF_MEMORY}
     assert json.loads(says("--", *argv("take", 1700))) == {"result": 0}    # a context takes some 300
     assert 2154 / 2 < json.loads(says("--", *argv("fill")))["taken"] <= 2154
+
+
+@pytest.mark.parametrize("cgroup_driver", ["cgroupfs", "systemd"])
+def test_a_cluster_holds_its_pods_to_their_limits(machine, cgroup_driver):
+    """tests/cluster/test_any_host.py, in a lab with the kubelet and containerd under this driver."""
+    done = machine.run("python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "--durations=0",
+                       disks.ROOT / "tests/cluster/test_any_host.py", timeout=3600, check=False,
+                       env={"RATION_PATIENCE": str(SLOWER), "RATION_LAB_OPTIONS": f"--cgroup-driver {cgroup_driver}",
+                            "PYTHONDONTWRITEBYTECODE": "1"})
+    print(done.stdout)
+    assert done.returncode == 0 and " passed" in done.stdout and " skipped" not in done.stdout, "see above"
