@@ -11,7 +11,7 @@ from machine import SLOWER, Machine, lacking
 sys.path.insert(0, str(disks.ROOT / "tests/cluster"))
 from gpuprogram import OUT_OF_MEMORY, argv    # noqa: E402
 
-pytestmark = pytest.mark.hour
+pytestmark = pytest.mark.full
 
 BUILD = disks.paths.product_build()
 IN_MACHINE = f"{disks.PRODUCT}{BUILD}"    # where everybody may read it, as the same place below /root is not
