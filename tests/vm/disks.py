@@ -72,6 +72,14 @@ def folder():
     return made
 
 
+def scratch(what):
+    """A folder of this process on the same disk. Those of processes that were killed are removed."""
+    for left in folder().glob("for-*"):
+        if not pathlib.Path("/proc", left.name.split("-")[1]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return pathlib.Path(tempfile.mkdtemp(dir=folder(), prefix=f"for-{os.getpid()}-{what}-"))
+
+
 def _sources():
     """The machine's own lines for Debian 12, as apt has them in force."""
     rows = run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages",
@@ -82,38 +90,38 @@ def _sources():
     return lines
 
 
-def _fetch_kernel(scratch):
+def _fetch_kernel(work):
     """The kernel's files without its maintainer scripts. The package depends on one that has the version in its name."""
     depends = re.search(r"^Depends: (linux-image-\S+)", run("apt-cache", "show", "--no-all-versions", KERNEL), re.MULTILINE)
-    fetched = scratch / "kernel"
+    fetched = work / "kernel"
     fetched.mkdir()
     run("apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", depends[1], cwd=fetched)
     package, = fetched.glob("*.deb")
-    run("dpkg-deb", "-x", package, scratch / "boot")
+    run("dpkg-deb", "-x", package, work / "boot")
     package.unlink()
 
 
 def _make_debian(into):
     reaching = [line for line in run("apt-config", "dump").splitlines() if line.startswith(REACHING)]
-    scratch = pathlib.Path(tempfile.mkdtemp(dir=folder(), prefix="making-"))
+    work = scratch("debian")
     try:
-        _fetch_kernel(scratch)
-        tree = scratch / "tree"
+        _fetch_kernel(work)
+        tree = work / "tree"
         run("mmdebstrap", "--quiet", "--mode=root", "--variant=apt", f"--include={','.join(PACKAGES)}",
             *(f"--aptopt={o}" for o in reaching), *(f"--dpkgopt={o}" for o in LEFT_OUT),
             f'--customize-hook=chroot "$1" useradd --create-home --shell /bin/bash {PERSON}', "bookworm", tree, *_sources())
-        modules, = (scratch / "boot/lib/modules").iterdir()
+        modules, = (work / "boot/lib/modules").iterdir()
         shutil.move(modules, tree / "usr/lib/modules" / modules.name)
         run("depmod", "-b", tree, modules.name)
         shutil.rmtree(tree / "var/cache/apt")
-        made = scratch / "made"
+        made = work / "made"
         made.mkdir()
-        shutil.move(next((scratch / "boot/boot").glob("vmlinuz-*")), made / "vmlinuz")
+        shutil.move(next((work / "boot/boot").glob("vmlinuz-*")), made / "vmlinuz")
         _make_boot_modules(tree, modules.name, made / "modules")
         make_disk(tree, made / "debian.ext4")
         os.rename(made, into)
     finally:
-        shutil.rmtree(scratch)
+        shutil.rmtree(work)
 
 
 def _make_boot_modules(tree, version, into):
@@ -145,13 +153,13 @@ def debian():
 
 def make_initrd(made, path):
     """Mounts the disk, puts the service of guest.py there, and hands over to systemd."""
-    with tempfile.TemporaryDirectory() as scratch:
-        tree = pathlib.Path(scratch)
+    with tempfile.TemporaryDirectory() as made_in:
+        tree = pathlib.Path(made_in)
         (tree / "bin").mkdir()
         shutil.copy("/bin/busybox", tree / "bin/busybox")
         shutil.copytree(made / "modules", tree / "modules")
         own = tree / "own"
-        for name in ("usr/local/lib", "etc/systemd/system/multi-user.target.wants", "etc/tmpfiles.d"):
+        for name in ("usr/local/lib", "etc/systemd/system/multi-user.target.wants", "etc/tmpfiles.d", "etc/systemd/system.conf.d"):
             (own / name).mkdir(parents=True)
         shutil.copy(pathlib.Path(__file__).with_name("guest.py"), own / "usr/local/lib/guest.py")
         (own / "etc/systemd/system/guest.service").write_text(_SERVICE)
@@ -159,6 +167,7 @@ def make_initrd(made, path):
         for name in _MASKED:
             (own / "etc/systemd/system" / name).symlink_to("/dev/null")
         (own / "etc/tmpfiles.d/tmp.conf").write_text("")    # else /tmp is emptied at boot, and the checkout may lie there
+        (own / "etc/systemd/system.conf.d/slow.conf").write_text("[Manager]\nDefaultTimeoutStartSec=15min\nDefaultDeviceTimeoutSec=15min\n")
         (own / "etc/hostname").write_text("machine\n")
         (own / "etc/hosts").write_text("127.0.0.1 localhost machine\n::1 localhost\n")
         (tree / "init").write_text(_INIT)
@@ -172,6 +181,8 @@ def make_initrd(made, path):
 def _link(source, target):
     try:
         os.link(source, target)
+    except FileNotFoundError:    # an image that nobody uses, removed meanwhile
+        pass
     except OSError:    # another file system
         shutil.copy2(source, target)
 
@@ -180,12 +191,12 @@ def make_product_disk(path):
     """The checkout, its build, and the lab's programs and images, each where it lies on this machine: the build knows it
     by its path. `mounts` lists these places for guest.py."""
     build, cache = paths.product_build(), paths.cache_root()
-    with tempfile.TemporaryDirectory(dir=folder(), prefix="product-") as scratch:
-        tree, mounts = pathlib.Path(scratch), []
-
+    tree, mounts = scratch("product"), []
+    try:
         def add(source, copy, *left_out):
             shutil.copytree(source, tree / str(source).lstrip("/"), copy_function=copy, symlinks=True, dirs_exist_ok=True,
                             ignore=shutil.ignore_patterns(*left_out))
+            (tree / str(source).lstrip("/")).chmod(0o755)    # for the ordinary user
             mounts.append(str(source))
         add(ROOT, shutil.copy2, ".git", "build", "build-*", "__pycache__")
         add(build, shutil.copy2, "*.o", "*.a", "pycache", "pytest-cache", "meson-logs")
@@ -195,4 +206,7 @@ def make_product_disk(path):
         (cache / "images").mkdir(exist_ok=True)
         add(cache / "images", _link, "lock")
         (tree / "mounts").write_text("".join(f"{m}\n" for m in mounts if not (ROOT in pathlib.Path(m).parents)))
+        tree.chmod(0o755)
         make_disk(tree, path)
+    finally:
+        shutil.rmtree(tree)

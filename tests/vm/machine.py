@@ -3,12 +3,10 @@ virtualisation, and is about ten times slower than its host."""
 
 import json
 import os
-import pathlib
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 import disks
@@ -40,11 +38,11 @@ def lacking():
 class Machine:
     """Boots when it is entered, and is gone when it is left. Its disks are written to temporary files only."""
 
-    def __init__(self, memory="6G", processors=int(os.environ.get("RATION_VM_CPUS") or 2)):
+    def __init__(self, memory="6G", processors=2):
         self.memory, self.processors = memory, processors
 
     def __enter__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir=disks.folder(), prefix="running-"))
+        self.folder = disks.scratch("machine")
         self.process = self.port = None
         try:
             self._start()
@@ -70,9 +68,10 @@ class Machine:
         def drive(path):
             return ["-drive", f"file={path},format=raw,if=virtio,snapshot=on,cache=unsafe"]
         self.process = subprocess.Popen(
-            ["nice", "-n", "5", "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max",
+            ["setpriv", "--pdeathsig", "KILL", "nice", "-n", "5", "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max",
              "-smp", str(self.processors), "-m", self.memory, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-             "-kernel", made / "vmlinuz", "-initrd", initrd, "-append", "console=ttyS0 quiet mitigations=off nowatchdog panic=-1",
+             "-kernel", made / "vmlinuz", "-initrd", initrd, "-append", "console=ttyS0 quiet mitigations=off nowatchdog panic=-1 "
+             "systemd.service_watchdogs=no",
              *drive(made / "debian.ext4"), *drive(product), "-serial", f"file:{self.folder / 'console'}",
              "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
              "-chardev", f"socket,id=port,path={self.folder / 'port'},server=on,wait=off",
@@ -116,7 +115,7 @@ class Machine:
     def run(self, *argv, user="root", env=None, timeout=600, check=True, show=None):
         """A command in the machine; a CompletedProcess with its output. `show` is called with each piece of it."""
         asked = {"argv": [str(a) for a in argv], "user": user, "timeout": timeout,
-                 "env": {name: os.environ[name] for name in ("RATION_BUILD", "RATION_CACHE") if name in os.environ} | (env or {})}
+                 "env": {"RATION_BUILD": str(disks.paths.product_build()), "RATION_CACHE": str(disks.paths.cache_root()), **(env or {})}}
         self.port.settimeout(None)
         self.port.sendall(json.dumps(asked).encode() + b"\n")
         said, deadline = [], time.monotonic() + timeout + 60
