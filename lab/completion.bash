@@ -14,11 +14,15 @@ _ration_lab()
 		COMPREPLY=($(compgen -W "$(ls "${RATION_LABS:-${XDG_STATE_HOME:-$HOME/.local/state}/ration/labs}" 2>/dev/null)" -- "$current"))
 		return
 		;;
+	--cgroup-driver)
+		COMPREPLY=($(compgen -W "cgroupfs systemd" -- "$current"))
+		return
+		;;
 	--node | --kubernetes | -n | --lines) return ;;
 	esac
 	case $command in
 	"") COMPREPLY=($(compgen -W "$commands --help" -- "$current")) ;;
-	up) COMPREPLY=($(compgen -W "--name --node --no-charts --default-scheduler --kubernetes --help" -- "$current")) ;;
+	up) COMPREPLY=($(compgen -W "--name --node --no-charts --default-scheduler --cgroup-driver --kubernetes --help" -- "$current")) ;;
 	logs | restart)
 		if [[ $current == -* ]]; then
 			COMPREPLY=($(compgen -W "--name --help $([[ $command == restart ]] && echo --kill)" -- "$current"))

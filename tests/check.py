@@ -2,10 +2,11 @@
 
 Rings: lint (formatting, layering, names), unit (cmocka), component (real binaries against fake peers), driver (NVIDIA's
 own libraries, from Debian's non-free and PyPI; skipped where these cannot be reached), sanitize (unit and component built
-with ASAN and UBSAN), cluster (a real Kubernetes), gpu (on this machine's card; without one it is skipped). Without a ring,
-most unit tests and the functional component tests run in `sanitize` only, and one part in twenty of the long tests is run,
-another one each day. `full` runs everything, and the long forms. It starts with the suites that judge no times, and runs
-the tests that take an hour beside them.
+with ASAN and UBSAN), cluster (a real Kubernetes), vm (in a virtual machine with systemd and cgroup v2; only by its name
+and in `full`), gpu (on this machine's card; without one it is skipped). Without a ring, most unit tests and the functional
+component tests run in `sanitize` only, and one part in twenty of the long tests is run, another one each day. `full` runs
+everything, and the long forms. It starts with the suites that judge no times, and runs the tests that take an hour beside
+them.
 
 ./check fuzz, ./check mutants, ./check coverage: each has --help.
 """
@@ -40,7 +41,7 @@ SANITIZED_UNITS = re.compile(r"(?!test-ledger-property|test-preemption)(test|fuz
 # Why a test may be skipped here. Any other reason is a failure: a test that silently does not run protects nothing.
 SKIPS = [
     r"(driver|[a-z0-9_-]+) [0-9.]+: ",      # tests/driver: what could not be fetched
-    r"no GPU", r"no java", r"no IPv6 here", r"this machine has a grant", r"this machine's processors have other work",
+    r"no GPU", r"no virtual machine: ", r"no java", r"no IPv6 here", r"this machine has a grant", r"this machine's processors have other work",
     r"the container runtime says: .* user namespaces",
     *([r".*root"] if os.geteuid() != 0 else []),
 ]
@@ -162,7 +163,7 @@ def build(directory, options=()):
 
 def environment_of(args, more=()):
     """The marks that it chooses by: tests/conftest.py."""
-    full = {"RATION_FULL": "1"} if args.ring == "full" else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
+    full = {"RATION_FULL": "1"} if args.ring in ("full", "vm") else {} if args.k else {"RATION_LONG": f"{args.part}/{PARTS}"}
     seed = os.environ.get("RATION_SEED") or str(datetime.date.today().toordinal())
     # Compiled modules go to build/, not into the sources.
     here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -310,6 +311,12 @@ def ring_cluster_alone(args, count):
     pytest("cluster-alone", ["tests/cluster"], ROOT / "build", args, count, "alone" if args.k else "alone and not hour")
 
 
+def ring_vm(args, count):
+    # The machine has the time-outs of its lab to keep, so it runs beside no other suite. ./check has not the time for it.
+    if (args.ring != "all" or args.k) and build_lab(count):
+        pytest("vm", ["tests/vm"], ROOT / "build", args, count)
+
+
 def ring_gpu(args, count):
     report = ROOT / "build" / "junit-gpu.xml"
     report.unlink(missing_ok=True)
@@ -330,7 +337,8 @@ class Step(typing.NamedTuple):
 
 STEPS = [Step("lint", ring_lint), Step("unit", ring_unit), Step("component", ring_component),
          Step("component", ring_component_alone, judges_times=True), Step("driver", ring_driver), Step("sanitize", ring_sanitize),
-         Step("cluster", ring_cluster), Step("cluster", ring_cluster_alone, judges_times=True), Step("gpu", ring_gpu, judges_times=True)]
+         Step("cluster", ring_cluster), Step("cluster", ring_cluster_alone, judges_times=True), Step("vm", ring_vm, judges_times=True),
+         Step("gpu", ring_gpu, judges_times=True)]
 RINGS = list(dict.fromkeys(step.ring for step in STEPS))
 
 
@@ -356,7 +364,7 @@ def report(counts, args, seconds):
     if not passed and not failed and args.k:
         print(f"no test is called like {args.k}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
-    nothing = not passed and not (args.ring in ("driver", "gpu") and skipped)    # without it: no failure
+    nothing = not passed and not (args.ring in ("driver", "vm", "gpu") and skipped)    # without it: no failure
     return 1 if failed or nothing else 0
 
 

@@ -4,12 +4,15 @@ Each kubelet needs a root of its own: two kubelets on one /kubepods end each oth
 """
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
 from .errors import LabError
+from .patience import deadline_in
 
 TOP = Path("/sys/fs/cgroup")
+PODS_SLICE = "kubepods.slice"    # of a kubelet under the systemd cgroup driver
 NEEDED = ("cpu", "cpuset", "memory", "pids")
 
 
@@ -56,7 +59,7 @@ def set_up(lab, index):
 
 def _remove_tree(folder):
     """rmdir from the leaves up; a cgroup whose last process is just ending is busy for a moment."""
-    deadline = time.monotonic() + 10
+    deadline = deadline_in(10)
     for current, _, _ in os.walk(folder, topdown=False):
         while True:
             try:
@@ -68,6 +71,15 @@ def _remove_tree(folder):
                 if time.monotonic() > deadline:
                     raise LabError(f"cgroup {current} cannot be removed: {error.strerror}") from None
                 time.sleep(0.05)
+
+
+def end_systemd_pods():
+    """Ends all pods of the machine's kubelet under the systemd driver. Their processes have no pid namespace of a node that could
+    end them, and systemd takes its time with units that it stops."""
+    kill = TOP / PODS_SLICE / "cgroup.kill"
+    if kill.exists():
+        kill.write_text("1")
+    subprocess.run(["systemctl", "stop", PODS_SLICE], capture_output=True, check=False)
 
 
 def tear_down_node(lab, index):

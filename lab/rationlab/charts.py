@@ -7,6 +7,7 @@ import time
 from . import binaries
 from .errors import LabError
 from .paths import CHARTS, LAB_SOURCE
+from .patience import deadline_in
 from .procs import run
 from .progress import say, step
 
@@ -29,7 +30,7 @@ def install(lab, changed_images):
             run([binaries.program("helm", lab.kubernetes), "upgrade", "--install", name, chart,
                  "--namespace", NAMESPACE, "--values", LAB_SOURCE / "values" / f"{name}.yaml",
                  *(["--set", "defaultScheduler=true"] if lab.default_scheduler and name == SCHEDULER else []),
-                 "--kubeconfig", lab.pki.kubeconfig("admin")], f"chart {name}", timeout=120, env=lab.environment())
+                 "--kubeconfig", lab.pki.kubeconfig("admin")], f"chart {name}", env=lab.environment())
         if changed_images:
             for workload in before:
                 lab.kubectl_output("rollout", "restart", "-n", NAMESPACE, workload)
@@ -48,12 +49,12 @@ def _workloads(lab, release):
 def wait_ready(lab, timeout=120):
     """Waits until every workload of the charts has all its pods ready; the error shows events and logs."""
     workloads = [workload for name in NAMES for workload in _workloads(lab, name)]
-    deadline = time.monotonic() + timeout
+    deadline, hopeless = deadline_in(timeout), deadline_in(45)
     for workload in workloads:
         with step(f"{workload} ready"):
             while not _is_ready(lab, workload):
                 stuck = _stuck_pod(lab)
-                if time.monotonic() > deadline or (stuck and time.monotonic() > deadline - timeout + 45):
+                if time.monotonic() > deadline or (stuck and time.monotonic() > hopeless):
                     raise LabError(f"{workload} is not ready.\n{_explain(lab)}")
                 time.sleep(0.2)
     if lab.default_scheduler:

@@ -46,6 +46,9 @@ def _parser():
     command.add_argument("--no-charts", action="store_true", help="a bare cluster, without ration's own charts")
     command.add_argument("--default-scheduler", action="store_true",
                          help="the cluster's own kube-scheduler has the ledger of GPUs; the lab stays so")
+    command.add_argument("--cgroup-driver", choices=layout.CGROUP_DRIVERS,
+                         help=f"of the kubelet and containerd (default: {layout.CGROUP_DRIVERS[0]}); systemd needs systemd and "
+                         "cgroup v2, and one node")
     command.add_argument("--kubernetes", metavar="VERSION", help=f"another release than {layout.KUBERNETES}")
     add("down", "Remove the lab and everything it made.", _down)
     add("status", "Say what runs.", _status)
@@ -84,7 +87,8 @@ def _own_arguments(arguments):
 def _up(options):
     specs = layout.parse_nodes(options.node) if options.node else None
     kubernetes = layout.check_kubernetes(options.kubernetes) if options.kubernetes else None
-    labs.up(options.name, specs, kubernetes, not options.no_charts, options.default_scheduler)
+    labs.up(options.name, specs, kubernetes, not options.no_charts, options.default_scheduler,
+            options.cgroup_driver)
     suffix = "" if options.name == DEFAULT_NAME else f" --name {options.name}"
     say(f'next: eval "$(lab/lab env{suffix})"; kubectl get nodes')
     return 0

@@ -8,6 +8,7 @@ import urllib.request
 
 from . import binaries, network
 from .errors import LabError
+from .patience import deadline_in, patience
 from .procs import Part, run
 
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -49,7 +50,7 @@ class ControlPlane:
             self.start(EXTENDER)
 
     def wait_ready(self, timeout=90):
-        deadline = time.monotonic() + timeout
+        deadline = deadline_in(timeout)
         while True:
             reason = self._not_ready()
             if reason is None:
@@ -69,7 +70,7 @@ class ControlPlane:
         # An empty handler list for proxies: http_proxy of the person's shell does not know this address.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
                                              urllib.request.HTTPSHandler(context=context))
-        with opener.open(request, timeout=timeout) as answer:
+        with opener.open(request, timeout=timeout * patience()) as answer:
             body = answer.read()
         return json.loads(body) if body.startswith(b"{") else body.decode()
 

@@ -14,17 +14,19 @@ from .controlplane import ControlPlane
 from .errors import LabError
 from .node import LAYERS, NodeRuntime, restart_layer
 from .paths import product_build
+from .patience import deadline_in, patience
 from .pki import Pki
 from .progress import say, step
 
 
 class Lab:
-    def __init__(self, name, slot, kubernetes, nodes, default_scheduler=False):
+    def __init__(self, name, slot, kubernetes, nodes, default_scheduler=False, cgroup_driver="cgroupfs"):
         """nodes: pairs (index, layout.Node), as state.read() has them."""
         self.name = name
         self.slot = slot
         self.kubernetes = kubernetes
         self.default_scheduler = default_scheduler
+        self.cgroup_driver = cgroup_driver
         self.folder = state.folder_of(name)
         self.product = product_build()
         self.pki = Pki(self.folder, slot)
@@ -37,7 +39,7 @@ class Lab:
         record = state.read(layout.check_lab_name(name))
         if record is None:
             raise LabError(f"there is no lab {name}; lab/lab up --name {name} makes it")
-        return cls(name, record["slot"], record["kubernetes"], record["nodes"], record["default_scheduler"])
+        return cls(name, record["slot"], record["kubernetes"], record["nodes"], record["default_scheduler"], record["cgroup_driver"])
 
     def parts(self):
         return self.control.parts() + [part for node in self.nodes for part in node.parts()]
@@ -77,21 +79,23 @@ class Lab:
         raise LabError(f"{name}: no such node; nodes are {', '.join(node.spec.name for node in self.nodes)}")
 
 
-def up(name, specs, kubernetes, with_charts, default_scheduler=False):
+def up(name, specs, kubernetes, with_charts, default_scheduler=False, cgroup_driver=None):
     """Brings the lab up, from nothing or from wherever an earlier try ended. Returns the Lab."""
     begun = time.monotonic()
     layout.check_lab_name(name)
+    patience()    # a wrong one is told before anything is started
     preflight.check_root()
     preflight.ensure_packages()
     with state.lock(name):
         try:
             record = state.read(name)
-            nodes, kubernetes = _agree(name, record, specs, kubernetes, default_scheduler)
+            nodes, kubernetes, cgroup_driver = _agree(name, record, specs, kubernetes, default_scheduler, cgroup_driver)
+            _check_cgroup_driver(name, cgroup_driver, nodes)
             preflight.check_kernel(state.labs_root())
             preflight.check_disk(state.labs_root(), preflight.WARM_BYTES, "a lab")
             check_product([spec for _, spec in nodes], with_charts or default_scheduler)
             binaries.build(kubernetes)
-            lab = _register(name, record, nodes, kubernetes, default_scheduler)
+            lab = _register(name, record, nodes, kubernetes, default_scheduler, cgroup_driver)
         finally:
             if not state.folder_of(name).exists():
                 state.forget_locks(name)
@@ -101,10 +105,11 @@ def up(name, specs, kubernetes, with_charts, default_scheduler=False):
     return lab
 
 
-def _agree(name, record, specs, kubernetes, default_scheduler):
+def _agree(name, record, specs, kubernetes, default_scheduler, cgroup_driver):
     """What the lab shall be: as asked, as it is, or as the documents have it; refused when asked and existing differ."""
     if record is None:
-        return list(enumerate(specs or layout.parse_nodes([]), start=1)), kubernetes or layout.KUBERNETES
+        return (list(enumerate(specs or layout.parse_nodes([]), start=1)), kubernetes or layout.KUBERNETES,
+                cgroup_driver or layout.CGROUP_DRIVERS[0])
     if kubernetes and kubernetes != record["kubernetes"]:
         raise LabError(f"lab {name} runs Kubernetes {record['kubernetes']}, not {kubernetes}; "
                        f"lab/lab down --name {name} first, or choose another --name")
@@ -115,7 +120,22 @@ def _agree(name, record, specs, kubernetes, default_scheduler):
     if default_scheduler and not record["default_scheduler"]:
         raise LabError(f"lab {name} exists without --default-scheduler; lab/lab down --name {name} first, or choose "
                        "another --name")
-    return record["nodes"], record["kubernetes"]
+    if cgroup_driver and cgroup_driver != record["cgroup_driver"]:
+        raise LabError(f"lab {name} has the cgroup driver {record['cgroup_driver']}, not {cgroup_driver}; "
+                       f"lab/lab down --name {name} first, or choose another --name")
+    return record["nodes"], record["kubernetes"], record["cgroup_driver"]
+
+
+def _check_cgroup_driver(name, cgroup_driver, nodes):
+    """Under systemd the kubelet's pods are in /kubepods.slice of the machine: there can be one kubelet with such pods."""
+    if cgroup_driver != "systemd":
+        return
+    preflight.check_systemd()
+    if len(nodes) > 1:
+        raise LabError(f"--cgroup-driver systemd: a lab under it has one node, not {len(nodes)}; name it with --node")
+    others = [other for other in state.names_with_cgroup_driver("systemd") if other != name]
+    if others:
+        raise LabError(f"--cgroup-driver systemd: this machine has such a lab, {others[0]}; lab/lab down --name {others[0]} first")
 
 
 def check_product(specs, with_programs):
@@ -126,15 +146,15 @@ def check_product(specs, with_programs):
                        "or name its build directory in RATION_BUILD")
 
 
-def _register(name, record, nodes, kubernetes, default_scheduler):
+def _register(name, record, nodes, kubernetes, default_scheduler, cgroup_driver):
     """Writes the lab down before anything of it exists, so that `down` finds whatever was started."""
     if record is not None:
-        return Lab(name, record["slot"], kubernetes, nodes, record["default_scheduler"])
+        return Lab(name, record["slot"], kubernetes, nodes, record["default_scheduler"], cgroup_driver)
     with state.lock():
         slot = network.free_slot(state.slots_taken())
-        state.write(name, slot, kubernetes, nodes, default_scheduler)
+        state.write(name, slot, kubernetes, nodes, default_scheduler, cgroup_driver)
         network.set_up_control(name, slot)
-    return Lab(name, slot, kubernetes, nodes, default_scheduler)
+    return Lab(name, slot, kubernetes, nodes, default_scheduler, cgroup_driver)
 
 
 def _bring_up(lab, with_charts):
@@ -205,7 +225,7 @@ def _images(lab, with_charts):
 
 def wait_nodes(lab, since, timeout=60):
     """Waits until each node of `since` was reported Ready at or after its time there: an earlier report is of a kubelet gone."""
-    deadline = time.monotonic() + timeout
+    deadline = deadline_in(timeout)
     nodes = [node for node in lab.nodes if node.spec.name in since]
     revivals = 5 * len(nodes)
     while True:
@@ -224,7 +244,7 @@ def wait_nodes(lab, since, timeout=60):
                     if layer != "kubelet" or not revivals:
                         raise
                     revivals -= 1
-                    time.sleep(0.2)
+                    time.sleep(0.2 * patience())
                     node.start(layer)
         if time.monotonic() > deadline:
             raise LabError(f"not ready after {timeout} s: {', '.join(missing)}; "
@@ -243,7 +263,7 @@ def _ready_at(node):
 
 def _wait_default_account(lab, timeout=30):
     """Pods are refused until the controller-manager has made the namespace's service account."""
-    deadline = time.monotonic() + timeout
+    deadline = deadline_in(timeout)
     while not lab.control.get("/api/v1/namespaces/default/serviceaccounts")["items"]:
         lab.control.part("kube-controller-manager").check_running()
         if time.monotonic() > deadline:
@@ -258,7 +278,10 @@ def down(name):
     folder = state.folder_of(name)
     with state.lock(name):
         existed = folder.exists()
+        under_systemd = name in state.names_with_cgroup_driver("systemd")
         procs.kill_marked(folder)
+        if under_systemd:
+            cgroups.end_systemd_pods()
         network.tear_down(name, _slot_of(name))
         cgroups.tear_down(name)
         if existed:

@@ -11,6 +11,7 @@ NO_LABEL = "none"
 MODES = ("share", "cgpu", "core_mem", "topology", "default", NO_LABEL)
 PLACEMENTS = ("binpack", "spread")
 LINKS = ("dgx1-v100", "dgx-a100", "pcie-8")
+CGROUP_DRIVERS = ("cgroupfs", "systemd")
 MAX_NODES = 16
 MAX_CARDS = 64
 MAX_CARD_MIB = 1024 * 1024

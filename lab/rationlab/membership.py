@@ -60,6 +60,8 @@ def _register(lab, spec):
                            f"lab/lab remove-node --name {lab.name} {spec.name} first, or choose another name")
         if node.spec.address == spec.address:
             raise LabError(f"node {node.spec.name} of lab {lab.name} has the address {spec.address} already")
+    if lab.cgroup_driver == "systemd":
+        raise LabError(f"lab {lab.name} has the cgroup driver systemd: it has one node")
     if len(lab.nodes) >= layout.MAX_NODES:
         raise LabError(f"lab {lab.name} has {len(lab.nodes)} nodes, which is the lab's limit")
     preflight.check_disk(state.labs_root(), preflight.NODE_BYTES, "a node")
@@ -67,14 +69,15 @@ def _register(lab, spec):
     taken = {node.index for node in lab.nodes}
     index = next(number for number in range(1, layout.MAX_NODES + 1) if number not in taken)
     nodes = [(node.index, node.spec) for node in lab.nodes] + [(index, spec)]
-    joined = Lab(lab.name, lab.slot, lab.kubernetes, nodes, lab.default_scheduler)
+    joined = Lab(lab.name, lab.slot, lab.kubernetes, nodes, lab.default_scheduler, lab.cgroup_driver)
     _forget_files(joined.find_node(spec.name))    # of a node of this name whose removal was interrupted
     _write(joined, joined.nodes)
     return joined
 
 
 def _write(lab, nodes):
-    state.write(lab.name, lab.slot, lab.kubernetes, [(node.index, node.spec) for node in nodes], lab.default_scheduler)
+    state.write(lab.name, lab.slot, lab.kubernetes, [(node.index, node.spec) for node in nodes], lab.default_scheduler,
+                lab.cgroup_driver)
 
 
 def _bring_up(lab, node):

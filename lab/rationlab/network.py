@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from .errors import LabError
+from .patience import deadline_in
 from .procs import run
 
 GATEWAY = "169.254.1.1"    # every node's next hop: the control plane's end of its veth
@@ -109,7 +110,7 @@ def tear_down_node(lab, index):
     namespace = node_namespace(lab, index)
     if _exists(namespace):
         _ip("netns", "del", namespace)
-    deadline = time.monotonic() + 5
+    deadline = deadline_in(5)
     while _has_link(control_namespace(lab), f"node{index}"):    # goes with its other end, a little later
         if time.monotonic() > deadline:
             raise LabError(f"the link of node {index} does not go away")
@@ -126,7 +127,7 @@ def tear_down(lab, slot):
     if slot is not None and _has_link(None, host_link(slot)):
         # The kernel removes the pair with the namespace, but a little later.
         subprocess.run(["ip", "link", "del", host_link(slot)], capture_output=True, check=False)
-        deadline = time.monotonic() + 5
+        deadline = deadline_in(5)
         while _has_link(None, host_link(slot)):
             if time.monotonic() > deadline:
                 raise LabError(f"network link {host_link(slot)} does not go away")

@@ -1,7 +1,8 @@
 """One simulated node: namespaces for network, mounts and processes, and in them containerd, kubelet, kube-proxy.
 
 Pid 1 of the node (part `init@NODE`) holds the namespaces; when it ends, the kernel ends everything in them,
-containers included, and with the last process the node's mounts are gone.
+containers included, and with the last process the node's mounts are gone. Under the systemd cgroup driver the node has the
+machine's pid namespace, and what runs in it is ended by its marks and its cgroup.
 """
 
 import json
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from . import binaries, cgroups, network
 from .errors import LabError
-from .procs import Part, run
+from .patience import deadline_in
+from .procs import Part, marked, mount_namespace, run, signal_pid
 
 LAYERS = ("containerd", "kubelet", "kube-proxy")
 DRIVER_MOUNT = "/opt/ration-sim"
@@ -87,7 +89,8 @@ class NodeRuntime:
     def set_up(self):
         """Network, cgroups, driver tree and namespaces; nothing twice."""
         network.set_up_node(self.lab.name, self.lab.slot, self.index, self.spec.address)
-        cgroups.set_up(self.lab.name, self.index)
+        if not self._under_systemd():
+            cgroups.set_up(self.lab.name, self.index)
         if self.init().pid() is None:
             self._lay_out()
             self._start_init()
@@ -95,11 +98,24 @@ class NodeRuntime:
 
     def power_off(self):
         """Everything in the node is gone at once, and with it all that a kernel remembers; its disks stay."""
+        alone = self._processes() if self._under_systemd() else []
         self.init().stop(signal.SIGKILL)
+        if self._under_systemd():
+            for pid in alone:
+                signal_pid(pid, signal.SIGKILL)
+            cgroups.end_systemd_pods()
         for part in self.parts():
             part.wait_gone()
         network.tear_down_node(self.lab.name, self.index)
         cgroups.tear_down_node(self.lab.name, self.index)
+
+    def _under_systemd(self):
+        return self.lab.cgroup_driver == "systemd"
+
+    def _processes(self):
+        """What runs in the node beside its containers, without a pid namespace to tell by: by the mount namespace."""
+        mounts = mount_namespace(self.init().pid())
+        return [pid for pid in marked(self.lab.folder) if mounts and mount_namespace(pid) == mounts]
 
     def start(self, layer):
         """Starts containerd, kubelet or kube-proxy unless it runs."""
@@ -115,7 +131,7 @@ class NodeRuntime:
         return self.part(layer).start(self.enter([program, *arguments]), environment)
 
     def wait_containerd(self, timeout=30):
-        deadline = time.monotonic() + timeout
+        deadline = deadline_in(timeout)
         socket = self.folder / "host" / "run" / "containerd" / "containerd.sock"
         while not socket.exists():
             self.part("containerd").check_running()
@@ -157,6 +173,8 @@ class NodeRuntime:
         self.ensure_driver()
         (self.folder / "resolv.conf").write_text("")    # the lab has no DNS
         exposed = [str(path) for path in self._needed_paths() if path.parts[1] in ("run", "var", "opt")]
+        if self._under_systemd():
+            exposed += ["/run/systemd", "/run/dbus"]    # whom runc and the kubelet ask for a cgroup
         (self.folder / "exposed").write_text("".join(path + "\n" for path in exposed))
 
     def _needed_paths(self):
@@ -170,9 +188,10 @@ class NodeRuntime:
         driver_mount = f'mount --bind "$node/driver" "$node/host{DRIVER_MOUNT}"\n'
         script.write_text(_INIT.replace("for top in", driver_mount + "for top in", 1))
         namespace = network.node_namespace(self.lab.name, self.index)
-        self.init().start(network.inside(namespace, ["unshare", "--mount", "--propagation", "private", "--pid",
-                                                     "--fork", "/bin/sh", str(script), str(self.folder)]))
-        deadline = time.monotonic() + 60
+        self.init().start(network.inside(namespace, ["unshare", "--mount", "--propagation", "private",
+                                                     # runc tells systemd the pids that it sees itself.
+                                                     *([] if self._under_systemd() else ["--pid"]), "--fork", "/bin/sh", str(script), str(self.folder)]))
+        deadline = deadline_in(60)
         while not ready.exists():
             self.init().check_running()
             if time.monotonic() > deadline:
@@ -211,7 +230,7 @@ state = "/run/containerd"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-      SystemdCgroup = false
+      SystemdCgroup = {"true" if self._under_systemd() else "false"}
 """
 
     def _cni(self):
@@ -224,7 +243,8 @@ state = "/run/containerd"
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-            "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{cgroups.root_name(self.lab.name, self.index)}",
+            "cgroupDriver": self.lab.cgroup_driver,
+            **({} if self._under_systemd() else {"cgroupRoot": f"/{cgroups.root_name(self.lab.name, self.index)}"}),
             "failCgroupV1": False, "enforceNodeAllocatable": [], "failSwapOn": False,
             # The machine's disk is not the node's: neither its fullness nor its images are this kubelet's business.
             "evictionHard": {}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,

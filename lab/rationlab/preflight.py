@@ -95,6 +95,14 @@ def check_kernel(scratch):
         raise LabError(f"the kernel offers no cgroup controller {', '.join(lacking)}, which the kubelet needs")
 
 
+def check_systemd():
+    """What runc and a kubelet under the systemd cgroup driver ask for."""
+    if not (Path("/run/systemd/system").is_dir() and Path("/run/dbus/system_bus_socket").exists()):
+        raise LabError("--cgroup-driver systemd: systemd and its D-Bus are not running on this machine")
+    if not cgroups.is_unified():
+        raise LabError("--cgroup-driver systemd: this machine has cgroup v1, and the lab can do this with cgroup v2 only")
+
+
 def go_requirement(go_mod):
     """The oldest Go that a go.mod accepts, as a tuple."""
     match = re.search(r"^go ([0-9]+(?:\.[0-9]+)*)", go_mod.read_text(), re.MULTILINE)

@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 from .errors import LabError
+from .patience import deadline_in, patience
 
 MARK = "RATION_LAB_MARK"
+_EXEC_LOOKS = 20
 
 
 def _read(path):
@@ -47,6 +49,14 @@ def marked(folder):
             if entry.isdigit() and int(entry) != os.getpid() and has_mark(entry, folder) and is_alive(entry)]
 
 
+def mount_namespace(pid):
+    """What tells it from others, or None if the process has ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return None
+
+
 def children(pid):
     found = []
     for entry in os.listdir("/proc"):
@@ -59,7 +69,7 @@ def children(pid):
 
 def wait_gone(pids, timeout):
     """The pids that still live after at most `timeout` seconds."""
-    deadline = time.monotonic() + timeout
+    deadline = deadline_in(timeout)
     left = [pid for pid in pids if is_alive(pid)]
     while left and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -91,7 +101,17 @@ class Part:
             pid = int(self.pid_file.read_text())
         except (OSError, ValueError):
             return None
-        return pid if is_alive(pid) and has_mark(pid, self.folder) else None
+        # A process that is just executing a program has no environment for a moment (fs/binfmt_elf.c sets env_start and env_end
+        # after the new memory is in force), and wrappers execute one after the other.
+        for _ in range(_EXEC_LOOKS):
+            if not is_alive(pid):
+                return None
+            if has_mark(pid, self.folder):
+                return pid
+            if _read(f"/proc/{pid}/environ"):
+                return None
+            time.sleep(0.01)
+        return None
 
     def pid(self):
         """Pid of the program, or None when it does not run (or is only about to)."""
@@ -162,7 +182,7 @@ _started = []
 
 def run(argv, what, timeout=120, env=None, stdin=None):
     """Runs a short command; its error text becomes the message."""
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=timeout, env=env,
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=timeout * patience(), env=env,
                           input=stdin, check=False)
     if done.returncode != 0:
         raise LabError(f"{what}: {argv[0]} exited {done.returncode}: {(done.stderr or done.stdout).strip()}")

@@ -20,6 +20,7 @@ def read(name):
     try:
         fields = json.loads(path.read_text())
         fields.setdefault("default_scheduler", False)
+        fields.setdefault("cgroup_driver", layout.CGROUP_DRIVERS[0])
         if any("index" not in node for node in fields["nodes"]):
             raise LabError(f"lab {name} was made by an older lab/lab; lab/lab down --name {name} removes it")
         fields["nodes"] = [(node.pop("index"), layout.node_from_dict(node)) for node in fields["nodes"]]
@@ -30,10 +31,11 @@ def read(name):
         raise LabError(f"{path} is damaged ({error}); lab/lab down --name {name} removes the lab") from None
 
 
-def write(name, slot, kubernetes, nodes, default_scheduler):
+def write(name, slot, kubernetes, nodes, default_scheduler, cgroup_driver):
     folder = folder_of(name)
     folder.mkdir(parents=True, exist_ok=True)
     record = {"name": name, "slot": slot, "kubernetes": kubernetes, "default_scheduler": default_scheduler,
+              "cgroup_driver": cgroup_driver,
               "nodes": [{"index": index, **layout.node_as_dict(node)} for index, node in nodes]}
     temporary = folder / "lab.json.new"
     temporary.write_text(json.dumps(record, indent=1) + "\n")
@@ -47,6 +49,16 @@ def slots_taken():
             with contextlib.suppress(OSError, ValueError, KeyError):
                 taken.add(json.loads(path.read_text())["slot"])
     return taken
+
+
+def names_with_cgroup_driver(driver):
+    """Labs of this machine under this cgroup driver."""
+    found = []
+    for path in labs_root().glob("*/lab.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            if json.loads(path.read_text()).get("cgroup_driver") == driver:
+                found.append(path.parent.name)
+    return found
 
 
 @contextlib.contextmanager

@@ -14,10 +14,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 LAB = ROOT / "lab" / "lab"
 PRODUCT = pathlib.Path(os.environ.get("RATION_BUILD") or ROOT / "build").absolute()
+PATIENCE = float(os.environ.get("RATION_PATIENCE") or 1)    # how many times as long to wait, on a machine that is so much slower
 
 
 def wait_for(predicate, timeout=60, what="the condition", every=0.15):
     """Calls predicate until it is truthy and returns that value; an AssertionError in it counts as not yet."""
+    timeout *= PATIENCE
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -33,7 +35,7 @@ def wait_for(predicate, timeout=60, what="the condition", every=0.15):
 
 def lab_command(*arguments, check=True, timeout=600, env=None):
     """Runs lab/lab; its output is in the failure message."""
-    done = subprocess.run([str(LAB), *arguments], capture_output=True, text=True, timeout=timeout, check=False,
+    done = subprocess.run([str(LAB), *arguments], capture_output=True, text=True, timeout=timeout * PATIENCE, check=False,
                           env=dict(os.environ, **(env or {})), stdin=subprocess.DEVNULL)
     if check and done.returncode != 0:
         raise AssertionError(f"lab/lab {' '.join(arguments)} exited {done.returncode}\n{done.stdout}{done.stderr}")
@@ -83,7 +85,7 @@ class Cluster:
     def run(self, *argv, check=True, stdin=None, timeout=180):
         """A command with the lab's KUBECONFIG and PATH."""
         done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, env=self.environment,
-                              input=stdin, timeout=timeout, check=False)
+                              input=stdin, timeout=timeout * PATIENCE, check=False)
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(map(str, argv))} exited {done.returncode}\n{done.stdout}{done.stderr}")
         return done

@@ -12,25 +12,17 @@ import gpurequests
 from agentpods import agent
 from api import out_of_force
 from cluster import EXAMPLES, ROOT
-from corepods import CORE, sample
+from corepods import CORE, sample, share_of, utilization
 from gpupods import GPU_MEM, annotation, card_of, check_what_it_sees, container, fingerprint, pod
 
 NODE = "core.192.168.40.1"
 NODES = [f"{NODE}=4x16160MiB,core_mem"]
-CORE_SHARE_AT = 40    # of a card's live words in a grant: docs/internals/grant.md
 
 
 def with_core(name, units, core, **more):
     made = container("c0", units, **more)
     made["resources"]["limits"][CORE] = core
     return pod(name, containers=[made])
-
-
-def share_of(obj, cluster):
-    """Millionths of the card in the grant that the container has."""
-    process, = cgpupods.processes(cluster, obj).values()
-    data = (process / "root/run/ration/grant").read_bytes()
-    return int.from_bytes(data[cgpupods.LIVE_AT + CORE_SHARE_AT:][:8], "little")
 
 
 def rounds(cluster, name, after=None):
@@ -51,11 +43,6 @@ def rates(cluster, names, seconds):
         assert len(seen) > 2, f"{len(seen)} rounds of {name} in {seconds} s"
         result.append((len(seen) - 1) / (seen[-1] - seen[0]))
     return result
-
-
-def utilization(cluster, name):
-    """GPU-Util in the table that the pod sees."""
-    return int(re.search(r"MiB / +[0-9]+MiB \| +([0-9]+)% ", cluster.exec_in(name, "nvidia-smi"))[1])
 
 
 def message_of(cluster, name):

@@ -96,6 +96,27 @@ def test_a_version_that_is_no_release_is_refused(version, elsewhere):
     assert "expected a release such as 1.36.3" in up_fails("--kubernetes", version, env=elsewhere)
 
 
+def test_the_systemd_driver_is_refused_without_systemd_and_for_two_nodes(elsewhere):
+    message = up_fails("--cgroup-driver", "systemd", env=elsewhere)
+    if not os.path.isdir("/run/systemd/system"):
+        assert "--cgroup-driver systemd: systemd and its D-Bus are not running on this machine" in message
+    elif os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        assert "--cgroup-driver systemd: a lab under it has one node, not 2" in message
+    else:
+        assert "--cgroup-driver systemd: this machine has cgroup v1" in message
+
+
+def test_a_cgroup_driver_that_no_kubelet_has_is_refused(elsewhere):
+    done = lab_command("up", "--name", "err", "--cgroup-driver", "none", check=False, env=elsewhere)
+    assert done.returncode == 2 and "invalid choice: 'none' (choose from 'cgroupfs', 'systemd')" in done.stderr
+
+
+@pytest.mark.parametrize("patience", ["x", "0", "-1", "nan"])
+def test_a_patience_that_is_no_factor_is_refused(patience, elsewhere):
+    words = f"RATION_PATIENCE={patience}: expected a number from 1 to 1000"
+    assert words in up_fails("--node", "a.192.168.6.104=0", env=dict(elsewhere, RATION_PATIENCE=patience))
+
+
 def test_too_little_disk_is_told_before_anything_is_built(elsewhere):
     bare = ("--no-charts", "--node", "a.192.168.6.104=0")
     message = up_fails(*bare, env=dict(elsewhere, RATION_LAB_FREE_BYTES=str(3 << 30)))

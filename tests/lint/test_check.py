@@ -258,6 +258,18 @@ def test_an_interrupted_check_ends_what_takes_an_hour(check, tmp_path, monkeypat
     assert all_have(tmp_path, "ended") and capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
 
 
+@pytest.mark.parametrize("ring, k, passed", [("vm", None, 1), ("full", None, 1), ("full", "machine", 1), ("all", None, 0)])
+def test_the_virtual_machine_is_tested_by_its_name_and_in_the_full_form(check, tmp_path, monkeypatch, ring, k, passed):
+    (tmp_path / "build").mkdir()
+    (tmp_path / "tests/vm").mkdir(parents=True)
+    (tmp_path / "tests/vm/test_x.py").write_text("import os\ndef test_machine(): assert os.environ['RATION_FULL']\n")
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "build_lab", lambda _count: True)
+    count = check.Count("vm")
+    check.ring_vm(types.SimpleNamespace(ring=ring, k=k, part=0), count)
+    assert (count.passed, count.failed) == (passed, [])
+
+
 def test_help_installs_nothing():
     done = subprocess.run(["bash", "-x", str(ROOT / "check"), "--help"], capture_output=True, text=True, check=True)
     assert "usage: ./check" in done.stdout

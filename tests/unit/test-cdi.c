@@ -624,6 +624,12 @@ static void runtime_does_cdi_only_if_it_says_so(void **state)
 	assert_false(does_cdi("{\"cdiSpecDirs\":[\"/etc/cdi\"]}"));
 	assert_false(does_cdi("{\"cdiSpecDirs\":\"/var/run/cdi\"}"));
 	assert_false(does_cdi("{}"));
+	/* CRI-O 1.34.0, server/runtime_status.go: the fields of its RuntimeConfig have no names for JSON */
+	assert_true(does_cdi("{\"sandboxImage\":\"registry.k8s.io/pause:3.10.1\",\"crio\":{\"NoPivot\":false,"
+			     "\"CDISpecDirs\":[\"/etc/cdi\",\"/var/run/cdi\"]}}"));
+	assert_false(does_cdi("{\"crio\":{\"CDISpecDirs\":[\"/etc/cdi\"]}}"));
+	assert_false(does_cdi("{\"crio\":{\"NoPivot\":false}}"));
+	assert_false(does_cdi("{\"crio\":\"CDISpecDirs\"}"));
 	assert_false(does_cdi("[crio]\ncdi_spec_dirs = []\n"));
 	assert_false(does_cdi(""));
 }

@@ -61,6 +61,10 @@ bool runtime_config_does_cdi(const char *config, size_t len, const char *cdi_dir
 	if (enabled && !(json_object_is_type(enabled, json_type_boolean) && json_object_get_boolean(enabled)))
 		return false;
 	dirs = json_member(root, "cdiSpecDirs");
+	/* CRI-O puts its own configuration there, with the names of the Go fields (1.34.0,
+	 * server/runtime_status.go). It has no switch: CDI is always on. */
+	if (!dirs)
+		dirs = json_member(json_member(root, "crio"), "CDISpecDirs");
 	if (!json_object_is_type(dirs, json_type_array))
 		return false;
 	for (size_t i = 0; i < json_object_array_length(dirs); i++) {

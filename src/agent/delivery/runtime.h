@@ -9,8 +9,9 @@ struct error;
 struct loop;
 struct runtime;
 
-/* runtime_config_does_cdi() - by the "config" of a verbose CRI Status: cdiSpecDirs has our directory, and
- * enableCDI is absent (containerd 2.x: always on) or true. Pure. */
+/* runtime_config_does_cdi() - by the "config" of a verbose CRI Status: cdiSpecDirs (of CRI-O:
+ * crio.CDISpecDirs) has our directory, and enableCDI is absent (containerd 2.x and CRI-O: always on) or true.
+ * Pure. */
 bool runtime_config_does_cdi(const char *config, size_t len, const char *cdi_dir);
 
 /* runtime_new() - asks at once, and every 2 s until there is an answer; changed() is called whenever the
