@@ -60,7 +60,7 @@ def test_ration_run_holds_a_program_to_its_memory(machine, driver, user, layer):
 def test_a_cluster_holds_its_pods_to_their_limits(machine, cgroup_driver):
     """tests/cluster/test_any_host.py, in a lab with the kubelet and containerd under this driver."""
     done = machine.run("python3", "-m", "pytest", "-q", "--color=no", "-p", "no:cacheprovider", "--durations=0",
-                       disks.ROOT / "tests/cluster/test_any_host.py", timeout=3600, check=False,
+                       disks.ROOT / "tests/cluster/test_any_host.py", timeout=7200, check=False,
                        env={"RATION_PATIENCE": str(SLOWER), "RATION_LAB_OPTIONS": f"--cgroup-driver {cgroup_driver}",
                             "PYTHONDONTWRITEBYTECODE": "1"})
     print(done.stdout)
