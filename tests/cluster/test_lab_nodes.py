@@ -66,6 +66,7 @@ def test_each_kubelet_has_a_certificate_of_its_own_and_may_not_touch_another_nod
     assert refused.returncode != 0 and f"node '{COMES}' cannot read '{STAYS}', only its own Node object" in refused.stderr
 
 
+@pytest.mark.alone    # it compares the machine before and after
 def test_a_machine_that_is_taken_away_is_gone_at_once_and_nothing_of_it_stays(bare):
     before = without_neighbours(machine_state(), bare.name)
     processes = set(marked_processes(bare.name))
@@ -123,6 +124,7 @@ def interrupt(cluster, number, after, *arguments):
     assert process.wait(timeout=30) in (130, -number)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda n: n.name)
 def test_both_go_on_after_they_were_ended_in_the_middle(bare, number):
     before = without_neighbours(machine_state(), bare.name)
