@@ -32,13 +32,13 @@ and webhook.enabled is false: every pod that asks for aliyun.com/gpu-mem must na
 {{- end }}
 {{- if not (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") }}
 This cluster ({{ .Capabilities.KubeVersion.Version }}) does not serve ValidatingAdmissionPolicy v1 (Kubernetes 1.30):
-whoever may create or patch pods can forge where a pod is, and who asks for what can never be met hears it from the pod's Events.
+everybody who may create or patch pods can forge where a pod is, and a pod that asks for what no node can give is created; its Events say so.
 {{- else }}
 {{- if not .Values.policies.placementKeys }}
-policies.placementKeys is off: whoever may create or patch pods can forge where a pod is.
+policies.placementKeys is off: everybody who may create or patch pods can forge where a pod is.
 {{- end }}
 {{- if not .Values.policies.requests }}
-policies.requests is off: who asks for what can never be met hears it from the pod's Events.
+policies.requests is off: a pod that asks for what no node can give is created; its Events say so.
 {{- end }}
 {{- end }}
 {{- if ne .Release.Namespace "kube-system" }}
