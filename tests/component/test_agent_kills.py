@@ -45,7 +45,7 @@ def test_allocate_while_the_worker_is_dead_waits_and_is_answered_within_50_ms(wo
         time.sleep(1.05)    # no crash loop
     print(f"\nSIGKILL of the worker to Allocate's answer by the next: median {statistics.median(times):.1f} ms, "
           f"max {max(times):.1f} ms of {len(times)}; load {os.getloadavg()[0]:.1f}")
-    assert_within(times, 50)
+    assert_within(times, 50, beside_others=True)    # three that are `alone` run at a time (GPU_AT_A_TIME)
 
 
 def test_worker_killed_in_the_middle_of_allocate_gives_the_placement_once(world):
