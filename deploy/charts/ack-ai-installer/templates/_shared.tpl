@@ -192,3 +192,11 @@ rules:
 {{- end }}
 {{- toJson $wrong }}
 {{- end }}
+
+{{- /* The release that an object of the cluster belongs to, "NAMESPACE/NAME", unless it is this one; empty where there is no such
+object, and always in helm template, which asks no cluster. */}}
+{{- define "ration.otherRelease" -}}
+{{- $annotations := (.object.metadata | default dict).annotations | default dict }}
+{{- $release := printf "%s/%s" (get $annotations "meta.helm.sh/release-namespace") (get $annotations "meta.helm.sh/release-name") }}
+{{- if not (has $release (list "/" (printf "%s/%s" .root.Release.Namespace .root.Release.Name))) }}{{ $release }}{{ end }}
+{{- end }}
