@@ -82,7 +82,7 @@ static int prestart_entry(struct agent *agent, const struct served_entry *entry,
 			served_set_waits(&agent->served, entry->uid, entry->container, false);
 			return 0;
 		}
-		return error_set(err, EPERM,
+		return error_set(err, EBUSY,
 			"the placement of the pod with uid %s is not known yet: the API server has not told",
 			entry->uid);
 	}
@@ -117,7 +117,8 @@ static int prestart_all(struct agent *agent, char *const *ids, size_t n_ids, str
 }
 
 /* One call of the kubelet, which waits 30 s for it (KubeletPreStartContainerRPCTimeoutInSecs, 1.36.3), and
- * after an error 10 s before it tries again: an orphan that ends soon is waited for here. */
+ * after an error 10 s before it tries again. What ends soon is waited for here: an orphan that holds the
+ * pod's units, and the first list of pods of an agent that has just started. */
 struct prestart {
 	struct list item; /* in agent->prestarts */
 	struct agent *agent;
