@@ -19,20 +19,21 @@ FULL = "RATION_FULL" in os.environ
 
 
 def assert_within(times, limit_ms, beside_others=False):
-    """Half of the times are within the limit (twice the limit beside other tests), and in `./check full` all but one. On a machine
-    that has other work the slowest of a hundred calls tells who else wanted the processor: there the tail is within what a
-    lost wake-up or a time-out, which are seconds, would exceed, and that is no more than a smoke test."""
-    times, ours = sorted(times), FULL and not SANITIZED
+    """In `./check full`, where tests that are `alone` run one at a time, all times but one are within the limit. Elsewhere three of them run
+    at a time, or this one runs beside others: there half of the times are within four times the limit, and the tail is within what a lost
+    wake-up or a time-out, which are seconds, would exceed. That is no more than a smoke test."""
+    times, ours = sorted(times), FULL and not SANITIZED and not beside_others
     slack = 10 if SANITIZED else 1
-    assert statistics.median(times) <= limit_ms * (2 if beside_others and not ours else 1) * slack, times
+    assert statistics.median(times) <= limit_ms * (1 if ours else 4) * slack, times
     assert times[-2] <= (limit_ms if ours else 500 * slack), times
 
 
 def allocate_times(w):
-    """ms of Allocate for 110 pods on eight cards, as the kubelet sees it, sorted."""
+    """ms of Allocate for 110 pods on eight cards: as the kubelet sees it, sorted; and the agent's time of a processor for one pod, with all
+    that it hears of it."""
     pods = [w.pod(f"p{i}", 1, card=i % 8) for i in range(110)]
     time.sleep(0.5)
-    times = []
+    times, before = [], w.cpu_seconds()
     call = w.kubelet.plugin.call
 
     def timed(method, *arguments, **more):
@@ -46,7 +47,7 @@ def allocate_times(w):
         w.kubelet.admit(pod)
         env = w.kubelet.run(pod, "main").env
         assert env["ALIYUN_COM_GPU_MEM_IDX"] == str(i % 8)
-    return sorted(times)
+    return sorted(times), (w.cpu_seconds() - before) / len(pods) * 1000
 
 
 def mounts_below(folder):
