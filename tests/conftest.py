@@ -15,10 +15,12 @@
 Tests that draw take the fixture `seed`: another one each day, the same in the second run of ./check, and that of
 RATION_SEED=N where that is set.
 """
+import base64
 import collections
 import datetime
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -47,6 +49,18 @@ def pytest_report_header():
 def seed():
     print(f"RATION_SEED={SEED}")
     return SEED
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """certificate(days, host): the data of a Secret with a certificate of that Service which ends in so many days."""
+    def made(days, host="ration-webhook.kube-system.svc"):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
+                        str(days), "-subj", "/CN=old", "-addext", f"subjectAltName=DNS:{host}", "-keyout", tmp_path / "key",
+                        "-out", tmp_path / "crt"], check=True, capture_output=True)
+        return {"tls.crt": base64.b64encode((tmp_path / "crt").read_bytes()).decode(),
+                "tls.key": base64.b64encode((tmp_path / "key").read_bytes()).decode()}
+    return made
 
 
 def group_of(item, mark):

@@ -1,5 +1,7 @@
 """GPU pods that name no scheduler, where a webhook of ration-scheduler names it for them."""
+import base64
 import contextlib
+import json
 import time
 
 import pytest
@@ -37,10 +39,19 @@ def cluster(lab, request):
         rolled_out(cluster)
 
 
+def bundles(cluster):
+    """{name: the certificates that the API server trusts, in base64}"""
+    items = cluster.json("get", "mutatingwebhookconfigurations")["items"]
+    return {i["metadata"]["name"]: i["webhooks"][0]["clientConfig"].get("caBundle", "") for i in items}
+
+
+def secret(cluster):
+    return cluster.json("-n", "kube-system", "get", "secret", "ration-webhook").get("data", {})
+
+
 def configurations(cluster):
     """{name: whether it trusts a certificate}"""
-    items = cluster.json("get", "mutatingwebhookconfigurations")["items"]
-    return {i["metadata"]["name"]: bool(i["webhooks"][0]["clientConfig"].get("caBundle")) for i in items}
+    return {name: bool(bundle) for name, bundle in bundles(cluster).items()}
 
 
 def wait_trusted(cluster):
@@ -94,3 +105,25 @@ def test_without_a_replica_pods_are_created_and_gpu_pods_say_what_is_wrong(clust
     wait_trusted(cluster)
     created(cluster, "after", containers=[container("main", 1)])
     assert cluster.wait_running(names={"after"})[0]["spec"]["schedulerName"] == helmcharts.SCHEDULER
+
+
+def test_the_certificate_is_renewed_while_pods_are_created(cluster, certificate):
+    wait_trusted(cluster)
+    with no_replica(cluster):
+        old = certificate(10)    # days; one that ends within 120 gets a successor
+        gone = dict.fromkeys(("next.crt", "next.key", "previous.crt"))
+        cluster.kubectl("-n", "kube-system", "patch", "secret", "ration-webhook", "--type=merge", "-p", json.dumps({"data": old | gone}))
+    trusts = lambda crt: all(base64.b64decode(crt) in base64.b64decode(bundle) for bundle in bundles(cluster).values())
+    cluster.wait_for(lambda: trusts(old["tls.crt"]), 60, "the API server trusts the certificate that ends soon")
+    time.sleep(5)    # it has read the configuration
+    names, shown, until = [], set(), time.monotonic() + 180
+    while time.monotonic() < until:
+        names.append(f"p{len(names)}")
+        assert created(cluster, names[-1], containers=[container("main", 1)]) < USUAL_S
+        now = secret(cluster)
+        if now["tls.crt"] != old["tls.crt"] and not shown - {old["tls.crt"]}:
+            until = time.monotonic() + 20    # the other replica looks every 10 s
+        shown.add(now["tls.crt"])
+    assert len(shown) == 2 and trusts(now["tls.crt"]), "the certificate was not renewed"
+    schedulers = {p["metadata"]["name"]: p["spec"]["schedulerName"] for p in cluster.json("get", "pods")["items"]}
+    assert len(names) > 20 and {schedulers[name] for name in names} == {helmcharts.SCHEDULER}, schedulers

@@ -150,18 +150,9 @@ def test_two_replicas_show_one_certificate_and_a_configuration_that_was_reset_tr
     assert secret(charts)["tls.crt"] == roots
 
 
-def expiring(folder, days, host=HOST):
-    """A certificate of this Service that ends in so many days."""
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-                    str(days), "-subj", "/CN=old", "-addext", f"subjectAltName=DNS:{host}", "-keyout", folder / "key",
-                    "-out", folder / "crt"], check=True, capture_output=True)
-    return {"tls.crt": base64.b64encode((folder / "crt").read_bytes()).decode(),
-            "tls.key": base64.b64encode((folder / "key").read_bytes()).decode()}
-
-
 @pytest.mark.waits
-def test_a_certificate_that_ends_soon_is_renewed_and_no_review_fails_meanwhile(charts, webhook, tmp_path):
-    charts.update("secrets", charts.get("secrets", NAME, NAMESPACE) | {"data": expiring(tmp_path, 10)})
+def test_a_certificate_that_ends_soon_is_renewed_and_no_review_fails_meanwhile(charts, webhook, certificate):
+    charts.update("secrets", charts.get("secrets", NAME, NAMESPACE) | {"data": certificate(10)})
     old = secret(charts)["tls.crt"]
     schedulers = webhook(), webhook()
     wait_for(lambda: "next.crt" in secret(charts), 15, "the next certificate is made")
@@ -196,10 +187,10 @@ def test_a_secret_that_is_spoiled_is_made_anew(charts, webhook, data):
 
 
 @pytest.mark.parametrize("what", ["another key", "another name"])
-def test_a_certificate_that_nobody_could_trust_is_made_anew(charts, webhook, tmp_path, what):
-    data = expiring(tmp_path, 300, "other.example" if what == "another name" else HOST)
+def test_a_certificate_that_nobody_could_trust_is_made_anew(charts, webhook, certificate, what):
+    data = certificate(300, "other.example" if what == "another name" else HOST)
     if what == "another key":
-        data["tls.key"] = expiring(tmp_path, 300)["tls.key"]
+        data["tls.key"] = certificate(300)["tls.key"]
     charts.update("secrets", charts.get("secrets", NAME, NAMESPACE) | {"data": data})
     old = secret(charts)["tls.crt"]
     scheduler = webhook()
