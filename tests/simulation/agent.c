@@ -95,19 +95,19 @@ void agent_list_devices(struct sim *sim, int n)
 	kubelet_register(sim, n, all, healthy);
 }
 
-static void load_checkpoint(struct sim *sim, int n)
+static void load_checkpoint(struct sim *sim, int n, struct served *served)
 {
 	struct node *node = &sim->nodes[n];
 	char *texts[64];
 
-	served_release(&node->agent.served);
+	served_init(served);
 	for_each_bit (pod, node->kubelet.checkpoint_has)
 		for (int c = 0; c < sim->pods[pod].shape.n_containers; c++) {
 			const struct devices *given = &node->kubelet.checkpoint[pod][c];
 			char name[3] = {'c', (char)('0' + c), '\0'};
 
-			if (given->given && served_add(&node->agent.served, sim->pods[pod].uid_text, name,
-						    texts, id_texts(given->ids, texts)) < 0)
+			if (given->given && served_add(served, sim->pods[pod].uid_text, name, texts,
+						    id_texts(given->ids, texts)) < 0)
 				sim->truncated = "out of memory";
 		}
 }
@@ -131,7 +131,7 @@ void agent_start_process(struct sim *sim, int n)
 	turn_init(&agent->turn);
 	set_inventory(node);
 	if (sim->broken != BREAK_FORGET_CHECKPOINT)
-		load_checkpoint(sim, n);
+		load_checkpoint(sim, n, &agent->served);
 	watch_cut(sim, agent_watcher(n), 0);
 	sim_after(sim, agent_takes(sim, n, 20000, 300000), EVENT_REGISTER, agent->epoch, n, 0, 0);
 	sim_after(sim, ORPHANS_NS, EVENT_ORPHANS, agent->epoch, n, 0, 0);
@@ -770,10 +770,12 @@ bool agent_prestart(struct sim *sim, int n, uint64_t ids)
 	char *texts[64];
 	size_t n_ids = id_texts(ids, texts);
 	const struct served_entry *entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
+	struct served of_kubelet;
 	bool ok = false;
 
 	if (!entry && sim->broken != BREAK_FORGET_CHECKPOINT) {
-		load_checkpoint(sim, n);
+		load_checkpoint(sim, n, &of_kubelet);
+		served_complete(&node->agent.served, &of_kubelet);
 		entry = served_find_ids(&node->agent.served, NULL, texts, n_ids);
 	}
 	if (!entry)

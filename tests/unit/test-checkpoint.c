@@ -157,6 +157,29 @@ static void serving_a_container_again_replaces_its_entry(void **state)
 	served_release(&served);
 }
 
+static void the_kubelets_record_completes_ours_and_takes_nothing_from_it(void **state)
+{
+	char *one[] = {"0-1"}, *two[] = {"0-2"}, *three[] = {"0-3"};
+	struct served served, of_kubelet;
+
+	served_init(&served);
+	served_add(&served, "forgotten", "c", one, 1); /* its object is gone, its container runs */
+	served_add(&served, "waits", "c", two, 1);
+	served_set_waits(&served, "waits", "c", true);
+	served_add(&served, "moved", "c", three, 1);
+	served_init(&of_kubelet);
+	served_add(&of_kubelet, "waits", "c", two, 1);
+	served_add(&of_kubelet, "moved", "c", one, 1);
+	served_add(&of_kubelet, "unknown", "c", three, 1);
+	served_complete(&served, &of_kubelet);
+	assert_true(served_has_started(&served, "forgotten"));
+	assert_false(served_has_started(&served, "waits"));
+	assert_string_equal(served_find_ids(&served, NULL, one, 1)->uid, "moved");
+	assert_string_equal(served_find_ids(&served, NULL, three, 1)->uid, "unknown");
+	assert_true(list_empty(&of_kubelet.entries));
+	served_release(&served);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +191,7 @@ int main(void)
 		cmocka_unit_test(failed_load_leaves_the_record_and_a_missing_file_empties_it),
 		cmocka_unit_test(record_finds_a_set_of_ids_in_any_order_and_the_latest_of_equal_ones),
 		cmocka_unit_test(serving_a_container_again_replaces_its_entry),
+		cmocka_unit_test(the_kubelets_record_completes_ours_and_takes_nothing_from_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

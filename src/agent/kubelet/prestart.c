@@ -25,16 +25,19 @@
 #define WAIT_NS (3 * NS_PER_S)
 #define LOOK_NS (50 * NS_PER_MS)
 
-/* Our record, else the kubelet's own, which has the ids by now. */
+/* The entry in this agent's record, else in the kubelet's checkpoint, which has the ids by now. */
 static const struct served_entry *find_entry(struct agent *agent, char *const *ids, size_t n_ids)
 {
 	const struct served_entry *entry = served_find_ids(&agent->served, NULL, ids, n_ids);
+	struct served of_kubelet;
 	struct error err = {""};
 
 	if (entry)
 		return entry;
-	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_CARDS, &agent->served, &err) < 0)
+	served_init(&of_kubelet);
+	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_CARDS, &of_kubelet, &err) < 0)
 		log_warning("%s", err.text);
+	served_complete(&agent->served, &of_kubelet);
 	return served_find_ids(&agent->served, NULL, ids, n_ids);
 }
 

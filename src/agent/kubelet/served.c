@@ -141,6 +141,27 @@ const struct served_entry *served_find_ids(
 	return NULL;
 }
 
+static bool same_ids(const struct served_entry *a, const struct served_entry *b)
+{
+	return a && a->n_ids == b->n_ids && entry_has_ids(a, b->ids, b->n_ids);
+}
+
+void served_complete(struct served *served, struct served *more)
+{
+	list_for_each_safe (item, after, &more->entries) {
+		struct served_entry *entry = list_entry(item, struct served_entry, item);
+		struct served_entry *known = (struct served_entry *)served_find(
+			served, entry->uid, entry->container);
+
+		if (same_ids(known, entry))
+			continue;
+		entry_free(known);
+		list_remove(&entry->item);
+		list_append(&served->entries, &entry->item);
+	}
+	served_release(more);
+}
+
 void served_move(struct served *from, struct served *to)
 {
 	served_release(to);
