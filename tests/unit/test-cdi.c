@@ -243,7 +243,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 	struct error err = {""};
 	struct inventory inventory;
 	struct driver driver;
-	struct node_pod pod = {.n_driver_wishes = 0};
+	struct node_pod pod = {.n_containers = 0};
 	struct stat before, after;
 	size_t len;
 
@@ -283,8 +283,8 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 static char *mounts_with(const char *root, const char *capabilities)
 {
 	char dir[300], path[400], *text;
-	struct driver_wish wish = {.container = (char *)"c", .capabilities = (char *)capabilities};
-	struct node_pod pod = {.driver_wishes = &wish, .n_driver_wishes = capabilities ? 1 : 0};
+	struct container_spec spec = {.name = (char *)"c", .capabilities = (char *)capabilities};
+	struct node_pod pod = {.containers = &spec, .n_containers = capabilities ? 1 : 0};
 	struct inventory inventory;
 	struct error err = {""};
 	struct driver driver;

@@ -84,7 +84,7 @@ static size_t asking(const char *containers, const char *init)
 	struct node_pods pods;
 	struct node_pod *pod;
 	char text[2000];
-	size_t n;
+	size_t n = 0;
 
 	snprintf(text, sizeof(text),
 		"{\"metadata\":{\"uid\":\"u\",\"namespace\":\"default\",\"name\":\"p\"},"
@@ -97,7 +97,8 @@ static size_t asking(const char *containers, const char *init)
 	node_pods_set(&pods, object);
 	pod = node_pods_set(&pods, object);
 	json_object_put(object);
-	n = pod ? pod->n_without_limit : 0;
+	for (size_t i = 0; pod && i < pod->n_containers; i++)
+		n += pod->containers[i].asks_for_no_limit;
 	node_pods_release(&pods);
 	return n;
 }

@@ -228,21 +228,14 @@ static int add_grant(struct json_object *mounts, const struct cdi_parts *parts, 
 	return r ? r : add_mount(mounts, host, USAGE_FILE_PATH, true, false);
 }
 
-static bool is_isolated(const struct cdi_isolation *isolation, const char *container)
-{
-	for (size_t i = 0; isolation && i < isolation->n_exempt; i++)
-		if (strcmp(isolation->exempt[i], container) == 0)
-			return false;
-	return isolation;
-}
-
 static int add_mounts(struct json_object *mounts, const struct cdi_parts *parts, const char *container)
 {
 	const struct driver *driver = parts->driver;
-	bool isolated = is_isolated(parts->isolation, container);
-	const struct driver_wish *wish = node_pod_driver_wish(parts->pod, container);
+	const struct container_spec *spec = node_pod_container(parts->pod, container);
+	bool isolated = parts->isolation &&
+			!(parts->isolation->allow_disable && spec && spec->asks_for_no_limit);
 	char unknown[64];
-	int r = 0, has = driver_capabilities(wish ? wish->capabilities : NULL, unknown, sizeof(unknown));
+	int r = 0, has = driver_capabilities(spec ? spec->capabilities : NULL, unknown, sizeof(unknown));
 
 	for (size_t i = 0; r == 0 && i < driver->n_mounts; i++) {
 		const struct driver_mount *mount = &driver->mounts[i];

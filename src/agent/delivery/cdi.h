@@ -25,8 +25,7 @@ bool cdi_exists(const char *dir, const char *uid);
 struct cdi_isolation {
 	const char *state_dir;	  /* with the shim and the grants, as the container runtime sees it */
 	const char *shim_version; /* see shim-install.h */
-	char *const *exempt;	  /* containers that get the whole card, as on a share node */
-	size_t n_exempt;
+	bool allow_disable;	  /* who asks for no limit gets the whole card, as on a share node */
 };
 
 /* Where a container of an isolated node has the driver's own libraries. The names are the same for every

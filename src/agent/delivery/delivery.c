@@ -13,10 +13,9 @@
 
 static bool asks_for_no_limit(const struct node_pod *pod, const char *container)
 {
-	for (size_t i = 0; i < pod->n_without_limit; i++)
-		if (strcmp(pod->without_limit[i], container) == 0)
-			return true;
-	return false;
+	const struct container_spec *spec = node_pod_container(pod, container);
+
+	return spec && spec->asks_for_no_limit;
 }
 
 bool delivery_is_exempt(const struct agent *agent, const struct node_pod *pod, const char *container)
@@ -40,11 +39,11 @@ static void report_ignored(struct agent *agent, const struct node_pod *pod, cons
 static void report_capability(
 	struct agent *agent, const struct node_pod *pod, const char *container, bool starting)
 {
-	const struct driver_wish *wish = node_pod_driver_wish(pod, container);
+	const struct container_spec *spec = node_pod_container(pod, container);
 	char unknown[64], text[600];
 
-	driver_capabilities(wish ? wish->capabilities : NULL, unknown, sizeof(unknown));
-	if (!unknown[0] || wish->by_spec == starting)
+	driver_capabilities(spec ? spec->capabilities : NULL, unknown, sizeof(unknown));
+	if (!unknown[0] || spec->capabilities_by_spec == starting)
 		return;
 	snprintf(text, sizeof(text),
 		"container %s sets " ENV_DRIVER_CAPABILITIES
@@ -59,8 +58,7 @@ static int make_isolated(struct agent *agent, const struct node_pod *pod, const 
 {
 	const struct cdi_isolation isolation = {.state_dir = agent->options.state_dir,
 		.shim_version = agent->isolation.shim_version,
-		.exempt = pod->without_limit,
-		.n_exempt = agent->options.allow_disable ? pod->n_without_limit : 0};
+		.allow_disable = agent->options.allow_disable};
 	bool asks = asks_for_no_limit(pod, container);
 	int r = 0;
 

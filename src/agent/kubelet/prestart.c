@@ -161,17 +161,17 @@ static bool waits_for_image(struct agent *agent, const struct prestart *p)
 
 	for (; entry; entry = served_find_ids(&agent->served, entry, p->ids, p->n_ids)) {
 		struct node_pod *pod = node_pods_by_uid(&agent->pods, entry->uid);
-		struct driver_wish *wish = pod ? node_pod_driver_wish(pod, entry->container) : NULL;
+		struct container_spec *spec = pod ? node_pod_container(pod, entry->container) : NULL;
 		const char *text;
 
-		if (!wish || wish->by_spec || !wish->image)
+		if (!spec || spec->capabilities_by_spec || !spec->image)
 			continue;
-		if (images_capabilities(agent->images, wish->image, &text) == -EBUSY) {
+		if (images_capabilities(agent->images, spec->image, &text) == -EBUSY) {
 			waits = true;
 			continue;
 		}
-		free(wish->capabilities);
-		wish->capabilities = text ? strdup(text) : NULL;
+		free(spec->capabilities);
+		spec->capabilities = text ? strdup(text) : NULL;
 	}
 	return waits && monotonic_ns() < p->until_ns;
 }

@@ -22,31 +22,21 @@ void node_pods_init(struct node_pods *pods)
 	table_init(&pods->by_name);
 }
 
-static void without_limit_release(struct node_pod *pod)
+static void containers_release(struct node_pod *pod)
 {
-	for (size_t i = 0; i < pod->n_without_limit; i++)
-		free(pod->without_limit[i]);
-	free(pod->without_limit);
-	pod->without_limit = NULL;
-	pod->n_without_limit = 0;
-}
-
-static void driver_wishes_release(struct node_pod *pod)
-{
-	for (size_t i = 0; i < pod->n_driver_wishes; i++) {
-		free(pod->driver_wishes[i].container);
-		free(pod->driver_wishes[i].image);
-		free(pod->driver_wishes[i].capabilities);
+	for (size_t i = 0; i < pod->n_containers; i++) {
+		free(pod->containers[i].name);
+		free(pod->containers[i].image);
+		free(pod->containers[i].capabilities);
 	}
-	free(pod->driver_wishes);
-	pod->driver_wishes = NULL;
-	pod->n_driver_wishes = 0;
+	free(pod->containers);
+	pod->containers = NULL;
+	pod->n_containers = 0;
 }
 
 static void pod_free(struct node_pod *pod)
 {
-	without_limit_release(pod);
-	driver_wishes_release(pod);
+	containers_release(pod);
 	power_facts_free(pod->power, pod->n_power);
 	pod_facts_release(&pod->facts);
 	free(pod);
@@ -130,66 +120,41 @@ static bool asks_for_no_limit(struct json_object *container)
 	return value && (strcmp(value, "true") == 0 || strcmp(value, "1") == 0);
 }
 
-static void without_limit_read(struct node_pod *pod, struct json_object *list)
-{
-	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *container = json_object_array_get_idx(list, i);
-		const char *name = json_member_string(container, "name");
-		char **grown;
-
-		if (!name || !asks_for_no_limit(container))
-			continue;
-		grown = reallocarray(pod->without_limit, pod->n_without_limit + 1, sizeof(*grown));
-		/* Out of memory: the container is held to its limit. */
-		if (!grown)
-			return;
-		pod->without_limit = grown;
-		grown[pod->n_without_limit] = strdup(name);
-		if (!grown[pod->n_without_limit])
-			return;
-		pod->n_without_limit++;
-	}
-}
-
 static char *copy_text(const char *text)
 {
 	return text ? strdup(text) : NULL;
 }
 
-/* Out of memory: such a container gets what every container gets. */
-static void driver_wishes_read(struct node_pod *pod, struct json_object *list)
+/* When memory is short, the container is held to its limit and gets the files that every container gets. */
+static void containers_read(struct node_pod *pod, struct json_object *list)
 {
 	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	struct container_spec *grown = n ? reallocarray(
+						   pod->containers, pod->n_containers + n, sizeof(*grown))
+					 : NULL;
 
+	if (!grown)
+		return;
+	pod->containers = grown;
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *container = json_object_array_get_idx(list, i);
 		const char *name = json_member_string(container, "name");
-		const char *value = value_of(container, ENV_DRIVER_CAPABILITIES);
-		struct driver_wish *grown;
+		const char *capabilities = value_of(container, ENV_DRIVER_CAPABILITIES);
 
-		if (!name)
-			continue;
-		grown = reallocarray(pod->driver_wishes, pod->n_driver_wishes + 1, sizeof(*grown));
-		if (!grown)
-			return;
-		pod->driver_wishes = grown;
-		grown[pod->n_driver_wishes++] = (struct driver_wish){.container = strdup(name),
-			.image = copy_text(json_member_string(container, "image")),
-			.capabilities = copy_text(value),
-			.by_spec = value};
+		if (name)
+			grown[pod->n_containers++] = (struct container_spec){.name = strdup(name),
+				.image = copy_text(json_member_string(container, "image")),
+				.capabilities = copy_text(capabilities),
+				.capabilities_by_spec = capabilities,
+				.asks_for_no_limit = asks_for_no_limit(container)};
 	}
 }
 
-struct driver_wish *node_pod_driver_wish(const struct node_pod *pod, const char *container)
+struct container_spec *node_pod_container(const struct node_pod *pod, const char *name)
 {
-	for (size_t i = 0; i < pod->n_driver_wishes; i++) {
-		struct driver_wish *wish = &pod->driver_wishes[i];
-
-		if (wish->container && strcmp(wish->container, container) == 0)
-			return wish;
-	}
+	for (size_t i = 0; i < pod->n_containers; i++)
+		if (pod->containers[i].name && strcmp(pod->containers[i].name, name) == 0)
+			return &pod->containers[i];
 	return NULL;
 }
 
@@ -284,12 +249,9 @@ struct node_pod *node_pods_set(struct node_pods *pods, struct json_object *objec
 		    read_runs(&pod->facts.request, json_member(status, "containerStatuses"));
 	power_facts_free(pod->power, pod->n_power);
 	power_facts_read(object, &pod->power, &pod->n_power);
-	without_limit_release(pod);
-	without_limit_read(pod, json_member(json_member(object, "spec"), "containers"));
-	without_limit_read(pod, json_member(json_member(object, "spec"), "initContainers"));
-	driver_wishes_release(pod);
-	driver_wishes_read(pod, json_member(json_member(object, "spec"), "containers"));
-	driver_wishes_read(pod, json_member(json_member(object, "spec"), "initContainers"));
+	containers_release(pod);
+	containers_read(pod, json_member(json_member(object, "spec"), "containers"));
+	containers_read(pod, json_member(json_member(object, "spec"), "initContainers"));
 	return pod;
 }
 

@@ -12,11 +12,15 @@
 struct json_object;
 struct power_facts;
 
-struct driver_wish {
-	char *container, *image;
-	char *capabilities; /* NVIDIA_DRIVER_CAPABILITIES by its spec, likewise, else by its image; NULL:
-			       neither, or not known */
-	bool by_spec;
+/* What the spec of a container says about its GPU beside the request. */
+struct container_spec {
+	char *name, *image;
+	/* NVIDIA_DRIVER_CAPABILITIES as the spec sets it, else as the image does; NULL: neither does, or the
+	 * image is not known. */
+	char *capabilities;
+	bool capabilities_by_spec;
+	/* CGPU_DISABLE is set by value (contract, section 3). The cluster may not honour it. */
+	bool asks_for_no_limit;
 };
 
 struct node_pod {
@@ -31,13 +35,8 @@ struct node_pod {
 	bool wait_reported; /* an Event said for which orphan it waits (room.h) */
 	/* By placement.resizes: which size its limits have; which one was more than its card has. */
 	uint32_t size_applied, size_refused;
-	/* Containers whose spec has CGPU_DISABLE as a value (contract, section 3); not necessarily honoured.
-	 */
-	char **without_limit;
-	size_t n_without_limit;
-	/* Of each container: what decides which of the driver's files it gets. */
-	struct driver_wish *driver_wishes;
-	size_t n_driver_wishes;
+	struct container_spec *containers; /* init containers, too */
+	size_t n_containers;
 	struct power_facts *power; /* power-facts.h */
 	size_t n_power;
 	bool weight_reported; /* an Event said that its weight is none */
@@ -67,8 +66,8 @@ void node_pods_remove(struct node_pods *pods, const char *uid);
  * event of the watch says. */
 void node_pods_asked(struct node_pods *pods, struct node_pod *pod, int64_t now_ns);
 
-/* node_pod_driver_wish() - NULL for a container that its spec does not have. */
-struct driver_wish *node_pod_driver_wish(const struct node_pod *pod, const char *container);
+/* node_pod_container() - NULL for a container that its spec does not have. */
+struct container_spec *node_pod_container(const struct node_pod *pod, const char *name);
 
 struct node_pod *node_pods_by_uid(const struct node_pods *pods, const char *uid);
 struct node_pod *node_pods_by_name(const struct node_pods *pods, const char *namespace_, const char *name);
