@@ -10,7 +10,7 @@
     long(seconds, group=None)   ./check runs one part in twenty of these, another one each day; a storm, the simulation or
             another test covers the same. `seconds` is about what the test takes: all parts take about the same time
     full    only ./check full has what they need, or the time: RATION_FULL=1
-    hour    takes an hour, and runs beside suites that judge no times; as `full`
+    hour    takes up to an hour, and runs beside suites that judge no times; as `full`
 
 Tests that draw take the fixture `seed`: another one each day, the same in the second run of ./check, and that of
 RATION_SEED=N where that is set.

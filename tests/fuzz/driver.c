@@ -1,5 +1,5 @@
 /* driver.c - main() of a harness without libFuzzer: fuzz-X DIR replays all files of DIR, then mutates them,
- * always the same way; fuzz-X FILE... replays only. RATION_FULL=1: fifty times the mutations;
+ * always the same way; fuzz-X FILE... replays only. RATION_FULL=1: ten times the mutations;
  * RATION_FUZZ_SEED, RATION_FUZZ_ROUNDS: others. Speaks TAP. What crashes is left as crash-<harness>. */
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define INPUTS_MAX 256
 #define INPUT_MAX ((size_t)64 << 10)
-#define FULL_FACTOR 50
+#define FULL_FACTOR 10
 
 __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
