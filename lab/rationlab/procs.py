@@ -15,7 +15,7 @@ from .errors import LabError
 from .patience import deadline_in, patience
 
 MARK = "RATION_LAB_MARK"
-_EXEC_LOOKS = 20
+_EXEC_S = 1
 
 
 def _read(path):
@@ -103,7 +103,8 @@ class Part:
             return None
         # A process that is just executing a program has no environment for a moment (fs/binfmt_elf.c sets env_start and env_end
         # after the new memory is in force), and wrappers execute one after the other.
-        for _ in range(_EXEC_LOOKS):
+        deadline = deadline_in(_EXEC_S)
+        while time.monotonic() < deadline:
             if not is_alive(pid):
                 return None
             if has_mark(pid, self.folder):

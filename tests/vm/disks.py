@@ -200,6 +200,7 @@ def make_product_disk(path):
             mounts.append(str(source))
         add(ROOT, shutil.copy2, ".git", "build", "build-*", "__pycache__")
         add(build, shutil.copy2, "*.o", "*.a", "pycache", "pytest-cache", "meson-logs")
+        (tree / str(build).lstrip("/") / "meson-logs").mkdir()    # `meson install` writes there
         for place in map(pathlib.Path, binaries.path(layout.KUBERNETES)):
             if place.is_dir():
                 add(place, _link)
