@@ -132,8 +132,7 @@ static int measure(unsigned nodes, unsigned members, uint32_t left, uint32_t sma
 		gang_seats_release(seats, members);
 	}
 	qsort(spent, ROUNDS, sizeof(*spent), compare);
-	printf("%u nodes, %u units free on a card, %u members of %u to %u: %d placed, p50 %.2f ms, max %.2f "
-	       "ms\n",
+	printf("%u nodes, %u units free on a card, %u members of %u to %u: %d placed, p50 %.2f ms, max %.2f ms\n",
 		nodes, left, members, smallest, largest, placed, (double)spent[ROUNDS / 2] / 1e6,
 		(double)spent[ROUNDS - 1] / 1e6);
 	ledger_release(&ledger);
@@ -202,8 +201,7 @@ static int measure_keeping(unsigned nodes, unsigned members, uint32_t units)
 	for (int64_t s = 303; s < 602; s++)
 		look(&gangs, &ledger, s);
 	others = look(&gangs, &ledger, 602);
-	printf("%u full nodes, kept for %u members of %u: %u cards; first %.1f ms, again %.1f ms, others "
-	       "%.1f ms\n",
+	printf("%u full nodes, kept for %u members of %u: %u cards; first %.1f ms, again %.1f ms, others %.1f ms\n",
 		nodes, members, units, count_kept(&ledger), (double)first / 1e6, (double)again / 1e6,
 		(double)others / 1e6);
 	gangs_release(&gangs);

@@ -50,9 +50,7 @@ static const struct {
 
 static int no_library(void)
 {
-	printf("NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the "
-	       "NVIDIA "
-	       "Display Driver is properly installed and present in your system.\n"
+	printf("NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver is properly installed and present in your system.\n"
 	       "Please also try adding directory that contains libnvidia-ml.so to your system PATH.\n");
 	return SMI_NO_LIBRARY;
 }
@@ -73,9 +71,7 @@ int smi_open(struct smi *smi)
 	}
 	r = smi->nvml.init();
 	if (r == NVML_ERROR_DRIVER_NOT_LOADED) {
-		printf("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
-		       "sure that the "
-		       "latest NVIDIA driver is installed and running.\n\n");
+		printf("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.\n\n");
 		return SMI_NO_DRIVER;
 	}
 	if (r != NVML_SUCCESS) {
@@ -105,9 +101,7 @@ static int choose_one(struct smi *smi, const char *id)
 	else
 		r = smi->nvml.by_bus_id(id, &device);
 	if (r == NVML_ERROR_GPU_IS_LOST) {
-		printf("Unable to determine the device handle for GPU %s: %s.  Reboot the system to recover "
-		       "this "
-		       "GPU\n",
+		printf("Unable to determine the device handle for GPU %s: %s.  Reboot the system to recover this GPU\n",
 			id, smi->nvml.error_string(r));
 		return SMI_LOST;
 	}

@@ -139,8 +139,7 @@ static int complete_card(struct sim_card *card, uint32_t index, uint32_t count, 
 		return error_set(err, EIO, "card %u: no random numbers for a UUID", index);
 	if (!is_uuid(card->uuid))
 		return error_set(err, EINVAL,
-			"card %u: \"%s\" is not like GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in small "
-			"hexadecimal digits",
+			"card %u: \"%s\" is not like GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in small hexadecimal digits",
 			index, card->uuid);
 	if (!card->serial[0])
 		snprintf(card->serial, sizeof(card->serial), "%013llu",

@@ -16,8 +16,7 @@ static const struct command {
 	{"status", "DIR", "show cards, health and processes", command_status},
 	{"fault",
 		"DIR CARD xid N | lost | ecc | heal |\n"
-		"                oom [TIMES] | slow CALL MS [TIMES] | fail CALL CODE [TIMES] | kill POINT "
-		"[SKIP] | calm",
+		"                oom [TIMES] | slow CALL MS [TIMES] | fail CALL CODE [TIMES] | kill POINT [SKIP] | calm",
 		"inject a fault, or repair the card", command_fault},
 	{"set", "DIR [--slice-us N] [--latency-ns N] [--jitter-percent N] [--seed N]",
 		"show how the cards pace work, after changing it", command_set},

@@ -132,9 +132,7 @@ static void report(const struct up_options *o, const struct sim_state *state, bo
 		printf("  %2u  %s  %-24s %7lluMiB\n", i, state->cards[i].uuid, state->cards[i].name,
 			(unsigned long long)(state->cards[i].memory_bytes >> 20));
 	if (stand_ins)
-		printf("Device nodes are stand-in files: mknod is not permitted here. Programs on this "
-		       "machine see the "
-		       "cards, but no container can be given them as devices.\n");
+		printf("Device nodes are stand-in files: mknod is not permitted here. Programs on this machine see the cards, but no container can be given them as devices.\n");
 }
 
 static int up(const struct up_options *o, struct error *err)

@@ -108,8 +108,7 @@ static void agent_remember(struct agent *agent)
 	agent->remembered = state_save(agent->options.state_dir, &state, &err) == 0;
 	if (!agent->remembered && !agent->remember_failure)
 		log_warning(
-			"%s: should this agent restart, it has to wait for the driver, the container runtime "
-			"and the API server",
+			"%s: should this agent restart, it has to wait for the driver, the container runtime and the API server",
 			err.text);
 	agent->remember_failure = !agent->remembered;
 }
@@ -170,8 +169,8 @@ static void report_unknown_placement(struct agent *agent, const char *value)
 	if (*value && strncmp(agent->unknown_placement, value, sizeof(agent->unknown_placement) - 1) != 0) {
 		snprintf(text, sizeof(text),
 			"the label " LABEL_PLACEMENT
-			"=%.63s is neither binpack nor spread, and means binpack: "
-			"kubectl label node %.100s " LABEL_PLACEMENT "=spread --overwrite",
+			"=%.63s is neither binpack nor spread, and means binpack: kubectl label node %.100s " LABEL_PLACEMENT
+			"=spread --overwrite",
 			value, agent->options.node_name);
 		agent_report_node(agent, "GPUPlacementUnknown", text);
 	}

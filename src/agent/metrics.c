@@ -161,8 +161,7 @@ static void add_calls(struct metrics *page, const struct agent_metrics *counted)
 		"Calls of Allocate that the kubelet cancelled before the answer.",
 		counted->allocate_abandoned);
 	metrics_one(page, "ration_ids_disagreed_total", "counter",
-		"Device ids in granted Allocate calls that stand for another card than the pod's placement. "
-		"Harmless: the placement decides.",
+		"Device ids in granted Allocate calls that stand for another card than the pod's placement. Harmless: the placement decides.",
 		counted->ids_disagreed);
 	metrics_family(page, "ration_prestart_results_total", "counter",
 		"Answers of PreStartContainer; each refusal is a container that could not start.");
@@ -183,8 +182,7 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		"Register calls that failed; some at each start of a kubelet are usual.",
 		counted->registration_failures);
 	metrics_one(page, "ration_worker_respawns_total", "counter",
-		"Times that the supervisor had to start the worker again; all other counters began anew "
-		"then.",
+		"Times that the supervisor had to start the worker again; all other counters began anew then.",
 		counted->respawns);
 	metrics_one(page, "ration_kubelet_watching", "gauge", "1 while the kubelet has a ListAndWatch open.",
 		agent_is_watched(agent));
@@ -192,8 +190,7 @@ static void add_registration(struct metrics *page, const struct agent *agent)
 		"Functions of the node's driver that this version does not know and does not limit.",
 		agent->isolation.unknown.count);
 	metrics_family(page, "ration_kubelet_unregistered_seconds", "gauge",
-		"For how long the kubelet has not had devices that the mode in force offers; 0 while it "
-		"has.");
+		"For how long the kubelet has not had devices that the mode in force offers; 0 while it has.");
 	metrics_seconds(page, NULL, 0, unregistered_for_ns(agent));
 }
 

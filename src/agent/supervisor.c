@@ -178,8 +178,8 @@ static bool supervisor_lock(struct supervisor *s)
 
 	if (r == -EBUSY) {
 		if (!s->waits_for_lock)
-			log_warning("%s: waiting until it ends. Two agents on one node are a mistake, unless "
-				    "one is just being replaced",
+			log_warning(
+				"%s: waiting until it ends. Two agents on one node are a mistake, unless one is just being replaced",
 				err.text);
 		s->waits_for_lock = true;
 		return false;
@@ -261,9 +261,7 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 		return;
 	}
 	log_error(
-		"the worker %s, as %u before it, and none of them lived for a second: the next one starts in "
-		"%lld s. Running containers are not touched, new pods with GPUs wait. The lines above say "
-		"why; with none there, see the kernel's log (dmesg) and the pod's memory limit",
+		"the worker %s, as %u before it, and none of them lived for a second: the next one starts in %lld s. Running containers are not touched, new pods with GPUs wait. The lines above say why; with none there, see the kernel's log (dmesg) and the pod's memory limit",
 		text, s->young_deaths - 1, (long long)(wait_ns / NS_PER_S));
 	loop_timer_set(s->timer, wait_ns);
 }
@@ -312,9 +310,8 @@ static void on_watch(void *userdata)
 		hangs |= front_worker_hangs(s->fronts[i]);
 	if (!s->worker || !hangs)
 		return;
-	log_error("the worker has not answered the kubelet for 30 s, so it is killed; it may hang in the "
-		  "NVIDIA "
-		  "driver: see the kernel's log (dmesg)");
+	log_error(
+		"the worker has not answered the kubelet for 30 s, so it is killed; it may hang in the NVIDIA driver: see the kernel's log (dmesg)");
 	kill(s->worker, SIGKILL);
 }
 

@@ -25,8 +25,7 @@ static int process_read(struct process_stat *ret_stat)
 	/* The name before it may hold blanks and parentheses. */
 	after = strrchr(text, ')');
 	return after && sscanf(after + 1,
-				"%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu %*s %*s %*s %*s %*s %*s "
-				"%llu %lu %ld",
+				"%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu %*s %*s %*s %*s %*s %*s %llu %lu %ld",
 				&ret_stat->user_ticks, &ret_stat->system_ticks, &ret_stat->start_ticks,
 				&ret_stat->virtual_bytes, &ret_stat->resident_pages) == 5
 		       ? 0

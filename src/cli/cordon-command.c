@@ -167,8 +167,7 @@ static int no_such_card(const struct options *options, const struct inspect_node
 	if (!node)
 		return error_set(err, ENOENT,
 			"node %s shows no GPUs: is it labelled " LABEL_SCHEDULE
-			"=share, cgpu or core_mem, and does the DaemonSet gpushare-device-plugin-ds run "
-			"there?",
+			"=share, cgpu or core_mem, and does the DaemonSet gpushare-device-plugin-ds run there?",
 			options->change.node);
 	for (size_t i = 0; i < node->n_cards; i++)
 		strbuf_addf(&text, "%s%d (%s)", i ? ", " : "", node->cards[i].column, node->cards[i].uuid);
@@ -208,12 +207,7 @@ static int await(const struct options *options, struct inspect *inspect, struct 
 			return r;
 		if (monotonic_ns() >= give_up_ns)
 			return error_set(err, ETIMEDOUT,
-				"it is written down, but the agent of node %s has not taken it up within %u "
-				"s: is "
-				"the DaemonSet gpushare-device-plugin-ds there, and its chart's value "
-				"faultLists "
-				"true? `kubectl get events --field-selector involvedObject.name=%s` may say "
-				"more",
+				"it is written down, but the agent of node %s has not taken it up within %u s: is the DaemonSet gpushare-device-plugin-ds there, and its chart's value faultLists true? `kubectl get events --field-selector involvedObject.name=%s` may say more",
 				options->change.node, options->timeout_s, options->change.node);
 		usleep(LOOK_US);
 	}
@@ -257,8 +251,7 @@ static void tell(const struct options *options, const struct inspect *inspect, b
 		return;
 	}
 	if (changed && !options->timeout_s) {
-		printf("GPU %d (%s) of node %s: written down, and so from when the node's agent has read "
-		       "it.\n",
+		printf("GPU %d (%s) of node %s: written down, and so from when the node's agent has read it.\n",
 			card->column, card->uuid, name);
 		return;
 	}

@@ -119,8 +119,8 @@ static int object_read(struct json_object *object, struct fault_list *ret_list, 
 	if (r == -EINVAL)
 		error_prefix(err,
 			"ConfigMap " NAMESPACE_SYSTEM
-			"/%s is malformed; correct it first, with `kubectl edit "
-			"configmap -n " NAMESPACE_SYSTEM " %s`: data." CONFIG_MAP_UNHEALTHY_KEY,
+			"/%s is malformed; correct it first, with `kubectl edit configmap -n " NAMESPACE_SYSTEM
+			" %s`: data." CONFIG_MAP_UNHEALTHY_KEY,
 			name ? name : "?", name ? name : "?");
 	return r;
 }

@@ -39,8 +39,8 @@ static int not_forwarded(
 {
 	if (strcasestr(strbuf_cstr(complaints), "forbidden"))
 		return error_set(err, EACCES,
-			"you may not open a port to %s: ask for the verb create on "
-			"pods/portforward and get on pods in " NAMESPACE_SYSTEM " (%s)",
+			"you may not open a port to %s: ask for the verb create on pods/portforward and get on pods in " NAMESPACE_SYSTEM
+			" (%s)",
 			target->role, said(complaints));
 	if (strstr(strbuf_cstr(complaints), "(NotFound)"))
 		return error_set(

@@ -25,17 +25,14 @@ static const struct option own_options[] = {{"help", no_argument, NULL, 'h'}};
 static const char history_usage[] =
 	"Usage: ration history [FLAG...] > FILE\n"
 	"\n"
-	"Write what the scheduler that leads has recorded, for `ration replay FILE`: the ledger at the "
-	"beginning,\n"
-	"its last 20,000 changes, and the decisions made meanwhile. It has names, uids and numbers of nodes, "
-	"cards\n"
+	"Write what the scheduler that leads has recorded, for `ration replay FILE`: the ledger at the beginning,\n"
+	"its last 20,000 changes, and the decisions made meanwhile. It has names, uids and numbers of nodes, cards\n"
 	"and pods, nothing else of them. FLAGs and needed rights are those of `ration why`.\n";
 
 static const char replay_usage[] =
 	"Usage: ration replay FILE\n"
 	"\n"
-	"Feed a history that `ration history` has written into this version's ledger, compute each decision "
-	"anew,\n"
+	"Feed a history that `ration history` has written into this version's ledger, compute each decision anew,\n"
 	"and tell the first one that comes out otherwise. Needs no cluster. FILE may be -.\n"
 	"Exit status: 0 all as recorded, 1 a difference or no history, 2 wrong arguments.\n";
 
@@ -124,19 +121,16 @@ static void print_sum(const struct replay *replay)
 		(unsigned long long)replay->changes, (unsigned long long)replay->answers,
 		(unsigned long long)replay->cards);
 	if (replay->answers_not_computed)
-		printf("%llu of the answers were not compared: too many nodes were asked about to be "
-		       "recorded.\n",
+		printf("%llu of the answers were not compared: too many nodes were asked about to be recorded.\n",
 			(unsigned long long)replay->answers_not_computed);
 	if (replay->plans > replay->plans_not_computed)
 		printf("%llu plans of gangs: all as recorded.\n",
 			(unsigned long long)(replay->plans - replay->plans_not_computed));
 	if (replay->plans_not_computed)
-		printf("%llu plans of gangs were not compared: too many nodes were possible to be "
-		       "recorded.\n",
+		printf("%llu plans of gangs were not compared: too many nodes were possible to be recorded.\n",
 			(unsigned long long)replay->plans_not_computed);
 	if (replay->preemptions_not_computed)
-		printf("%llu decisions of preemption were not computed again: the history has no "
-		       "PodDisruptionBudgets.\n",
+		printf("%llu decisions of preemption were not computed again: the history has no PodDisruptionBudgets.\n",
 			(unsigned long long)replay->preemptions_not_computed);
 	printf("At the end: %zu nodes, %zu pods, %zu wrong sums, %zu cards over their total.\n",
 		replay->ledger.nodes.count, replay->ledger.pods.count, wrong, over);

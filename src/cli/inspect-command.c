@@ -47,8 +47,7 @@ static const struct option own_options[] = {
 static const char usage[] =
 	"Usage: %s [-d | --topology] [-o json|wide] [-w] [FLAG...] [NODE]\n"
 	"\n"
-	"Show how much GPU memory of each card is allocated, in units of the node (GiB where not said "
-	"otherwise).\n"
+	"Show how much GPU memory of each card is allocated, in units of the node (GiB where not said otherwise).\n"
 	"\n"
 	"  NODE                 only this node\n"
 	"  -d, --details        the pods of each node, and what they have of each card\n"
@@ -58,10 +57,8 @@ static const char usage[] =
 	"  -h, --help           this text\n"
 	"      --version        the version\n"
 	"\n"
-	"The API server is asked through kubectl (or the program that $KUBECTL names). $KUBECONFIG and these "
-	"of its\n"
-	"flags are honoured: --kubeconfig, --context, --cluster, --user, --server, --token, --as, "
-	"--as-group,\n"
+	"The API server is asked through kubectl (or the program that $KUBECTL names). $KUBECONFIG and these of its\n"
+	"flags are honoured: --kubeconfig, --context, --cluster, --user, --server, --token, --as, --as-group,\n"
 	"--as-uid, --certificate-authority, --client-certificate, --client-key, --tls-server-name,\n"
 	"--request-timeout, --cache-dir, --insecure-skip-tls-verify.\n";
 
@@ -169,17 +166,13 @@ static void hint_if_empty(const struct options *options, const struct inspect *i
 		complain(options->program,
 			options->node
 				? "this node gives no whole GPUs: label it ack.node.gpu.schedule=topology"
-				: "no node gives whole GPUs: label a GPU node "
-				  "ack.node.gpu.schedule=topology");
+				: "no node gives whole GPUs: label a GPU node ack.node.gpu.schedule=topology");
 		return;
 	}
 	complain(options->program,
-		options->node ? "this node shares no GPU memory. Label it ack.node.gpu.schedule=share, "
-				"and see that "
-				"the DaemonSet gpushare-device-plugin-ds in kube-system runs there."
-			      : "no node shares GPU memory. Label a GPU node "
-				"ack.node.gpu.schedule=share, and see that "
-				"the DaemonSet gpushare-device-plugin-ds in kube-system runs there.");
+		options->node
+			? "this node shares no GPU memory. Label it ack.node.gpu.schedule=share, and see that the DaemonSet gpushare-device-plugin-ds in kube-system runs there."
+			: "no node shares GPU memory. Label a GPU node ack.node.gpu.schedule=share, and see that the DaemonSet gpushare-device-plugin-ds in kube-system runs there.");
 }
 
 /* Hints and warnings are given the first time only. */

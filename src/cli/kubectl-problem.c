@@ -109,18 +109,15 @@ int kubectl_problem(const struct kubectl *kubectl, const char *said, struct erro
 	switch (problem) {
 	case PROBLEM_CONFIG:
 		return error_set(err, EINVAL,
-			"kubectl cannot use its configuration (%s): %s; mend that file, or name another with "
-			"--kubeconfig",
+			"kubectl cannot use its configuration (%s): %s; mend that file, or name another with --kubeconfig",
 			file, line);
 	case PROBLEM_LOGIN:
 		return error_set(err, EACCES,
-			"the API server does not accept the user of kubectl's configuration (%s): %s; log in "
-			"again",
+			"the API server does not accept the user of kubectl's configuration (%s): %s; log in again",
 			file, line);
 	case PROBLEM_NOWHERE:
 		return error_set(err, EINVAL,
-			"kubectl's configuration (%s) is missing or names no cluster, and nothing answers at "
-			"kubectl's default, localhost:8080; name the right file with --kubeconfig",
+			"kubectl's configuration (%s) is missing or names no cluster, and nothing answers at kubectl's default, localhost:8080; name the right file with --kubeconfig",
 			file);
 	default:
 		return error_set(err, EHOSTUNREACH,

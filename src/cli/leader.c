@@ -41,8 +41,7 @@ static int read_holder(const struct kubectl *kubectl, const char *namespace_, co
 		complaints.data[strcspn(complaints.data, "\n")] = '\0';
 	if (r > 0 && strcasestr(strbuf_cstr(&complaints), "forbidden"))
 		return error_set(err, EACCES,
-			"you may not read Lease %.63s/%.253s, which names the leading scheduler: ask for the "
-			"verb get on leases in %.63s (%s)",
+			"you may not read Lease %.63s/%.253s, which names the leading scheduler: ask for the verb get on leases in %.63s (%s)",
 			namespace_, name, namespace_, strbuf_cstr(&complaints));
 	if (r > 0)
 		return error_set(err, EIO, "cannot read Lease %.63s/%.253s: %s", namespace_, name,
@@ -120,8 +119,8 @@ int leader_find_pod(const struct kubectl *kubectl, char **ret_pod, struct error 
 		       ? 0
 		       : error_set(err, ENOENT,
 				 "Lease " NAMESPACE_SYSTEM
-				 "/%s has no holder: no scheduler leads at the moment. Look "
-				 "at `kubectl -n " NAMESPACE_SYSTEM " get pods`, and try again in 15 seconds",
+				 "/%s has no holder: no scheduler leads at the moment. Look at `kubectl -n " NAMESPACE_SYSTEM
+				 " get pods`, and try again in 15 seconds",
 				 name);
 }
 

@@ -74,9 +74,7 @@ int pod_fetch(const struct kubectl *kubectl, const char *namespace_, const char 
 		return json_parse(strbuf_cstr(&out), out.len, ret_pod, err);
 	if (strstr(strbuf_cstr(&complaints), "(NotFound)"))
 		return error_set(err, ENOENT,
-			"there is no pod %s in namespace %s: `kubectl get pods -n %s` lists them, -n names "
-			"another "
-			"namespace",
+			"there is no pod %s in namespace %s: `kubectl get pods -n %s` lists them, -n names another namespace",
 			name, namespace_, namespace_);
 	if (strcasestr(strbuf_cstr(&complaints), "forbidden"))
 		return error_set(err, EACCES,

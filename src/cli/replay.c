@@ -353,8 +353,7 @@ static int take_first_line(struct replay *replay, struct json_object *line, stru
 {
 	if (number_of(line, "history") != HISTORY_VERSION)
 		return error_set(err, EINVAL,
-			"the first line is not that of a history of version %d: make one with `ration "
-			"history`",
+			"the first line is not that of a history of version %d: make one with `ration history`",
 			HISTORY_VERSION);
 	replay->best_nodes = (size_t)number_of(line, "bestNodes");
 	replay->begun = true;

@@ -48,9 +48,7 @@ static const struct option own_options[] = {
 static const char usage[] =
 	"Usage: ration set POD --mem N [-c CONTAINER] [-n NAMESPACE] [FLAG...]\n"
 	"\n"
-	"Give a container of a pod that runs on a cgpu or core_mem node another amount of GPU memory, "
-	"without a "
-	"restart.\n"
+	"Give a container of a pod that runs on a cgpu or core_mem node another amount of GPU memory, without a restart.\n"
 	"\n"
 	"      --mem N                N units of " RESOURCE_GPU_MEM ", on all its GPUs together\n"
 	"  -c, --container NAME       of which container (needed where several ask for GPU memory)\n"
@@ -58,12 +56,9 @@ static const char usage[] =
 	"      --timeout SECONDS      wait so long for the scheduler's answer (default 30)\n"
 	"  -h, --help                 this text\n"
 	"\n"
-	"More is given as far as the pod's own GPU has it free; less is always given: a program that uses "
-	"more\n"
-	"keeps it, and gets no further memory. Everything goes through kubectl (or the program that "
-	"$KUBECTL\n"
-	"names). Needed rights: get and patch on the pod. $KUBECONFIG and kubectl's global flags are "
-	"honoured.\n";
+	"More is given as far as the pod's own GPU has it free; less is always given: a program that uses more\n"
+	"keeps it, and gets no further memory. Everything goes through kubectl (or the program that $KUBECTL\n"
+	"names). Needed rights: get and patch on the pod. $KUBECONFIG and kubectl's global flags are honoured.\n";
 
 /* Returns -1 to go on, or the status to end with. */
 static int option_take(int c, void *userdata)
@@ -154,8 +149,7 @@ static int refuse_full(struct json_object *pod, struct error *err)
 	const char *namespace_ = text_of(metadata, "namespace"), *name = text_of(metadata, "name");
 
 	return error_set(err, EFBIG,
-		"the annotations of pod %s/%s have %zu bytes, which leaves no room for another size: the API "
-		"server allows %zu; remove one: kubectl annotate pod %s -n %s KEY-",
+		"the annotations of pod %s/%s have %zu bytes, which leaves no room for another size: the API server allows %zu; remove one: kubectl annotate pod %s -n %s KEY-",
 		namespace_, name, annotations_size(annotations_of(pod)), ANNOTATIONS_MAX, name, namespace_);
 }
 
@@ -244,8 +238,7 @@ static bool find_event(
 
 	strbuf_init(&body, ANSWER_MAX);
 	snprintf(path, sizeof(path),
-		"/api/v1/namespaces/%s/"
-		"events?fieldSelector=involvedObject.uid%%3D%s%%2Creason%%3D" EVENT_RESIZE_UNANSWERED,
+		"/api/v1/namespaces/%s/events?fieldSelector=involvedObject.uid%%3D%s%%2Creason%%3D" EVENT_RESIZE_UNANSWERED,
 		text_of(metadata, "namespace"), text_of(metadata, "uid"));
 	if (kubectl_get_raw(&options->kubectl, path, &body, &ignored) < 0 ||
 		json_parse(strbuf_cstr(&body), body.len, &list, &ignored) < 0)
@@ -275,8 +268,7 @@ static int give_up(
 			options->name, said.text, options->name,
 			text_of(json_member(pod, "metadata"), "namespace"));
 	return error_set(err, ETIMEDOUT,
-		"pod %s: the scheduler has not answered within %u s; the request stays: "
-		"`kubectl get pods -n kube-system -l app=ack-co-scheduler` shows whether it runs",
+		"pod %s: the scheduler has not answered within %u s; the request stays: `kubectl get pods -n kube-system -l app=ack-co-scheduler` shows whether it runs",
 		options->name, options->timeout_s);
 }
 

@@ -119,8 +119,7 @@ static int agent_add(
 			node);
 	if (cluster->n == AGENTS_MAX)
 		return error_set(err, E2BIG,
-			"more than %d nodes with isolation: name those that you want to see, `ration top "
-			"NODE...`",
+			"more than %d nodes with isolation: name those that you want to see, `ration top NODE...`",
 			AGENTS_MAX);
 	if (!pod_name_is_valid(name_of(pod)))
 		return error_set(err, EINVAL, "the API server's answer has a pod without a valid name");
@@ -153,8 +152,7 @@ static int agents_find(struct top_cluster *cluster, char *const *nodes, size_t n
 			n_nodes ? "not all of these are nodes with isolation (label " LABEL_SCHEDULE
 				  ": cgpu or core_mem)"
 				: "this cluster has no node with isolation (label " LABEL_SCHEDULE
-				  ": cgpu or core_mem): `ration inspect` shows the others, `ration top "
-				  "--runs` this machine");
+				  ": cgpu or core_mem): `ration inspect` shows the others, `ration top --runs` this machine");
 	return r;
 }
 

@@ -47,10 +47,8 @@ static const char usage[] =
 	"Usage: ration top [--once] [-o json] [FLAG...] [NODE...]\n"
 	"       ration top --runs [--once] [-o json]\n"
 	"\n"
-	"Show each second what pods on nodes with isolation have of their cards: memory used and granted, "
-	"share of\n"
-	"the computing power granted (CORE) and used, and for how much of the time they were held back "
-	"(WAITED;\n"
+	"Show each second what pods on nodes with isolation have of their cards: memory used and granted, share of\n"
+	"the computing power granted (CORE) and used, and for how much of the time they were held back (WAITED;\n"
 	"several threads count each). Without a kubeconfig: the programs of `ration run` on this machine.\n"
 	"\n"
 	"      --runs         programs of `ration run`, also where there is a cluster\n"
@@ -58,8 +56,7 @@ static const char usage[] =
 	"  -o, --output json  once, for programs\n"
 	"  -h, --help         this text\n"
 	"\n"
-	"q ends. Everything goes through kubectl (or the program that $KUBECTL names): `kubectl "
-	"port-forward` to\n"
+	"q ends. Everything goes through kubectl (or the program that $KUBECTL names): `kubectl port-forward` to\n"
 	"the agents. Needed rights: list on nodes; in kube-system list and get on pods, and create on\n"
 	"pods/portforward. FLAGs are those of `ration why`.\n";
 

@@ -42,8 +42,7 @@ static const struct option own_options[] = {
 static const char usage[] =
 	"Usage: ration why [-n NAMESPACE] [--node NODE] [-o json] [FLAG...] POD\n"
 	"\n"
-	"Tell why a pod is on its card, or on none: each node and each card with its reason, who holds "
-	"what,\n"
+	"Tell why a pod is on its card, or on none: each node and each card with its reason, who holds what,\n"
 	"and what was decided about the pod so far.\n"
 	"\n"
 	"  -n, --namespace NAMESPACE  the pod's (default: that of the kubeconfig's context)\n"
@@ -51,12 +50,9 @@ static const char usage[] =
 	"  -o, --output json          the scheduler's answer as it is\n"
 	"  -h, --help                 this text\n"
 	"\n"
-	"Everything goes through kubectl (or the program that $KUBECTL names): `kubectl port-forward` to "
-	"the\n"
-	"scheduler that leads. Needed rights: get on the pod; in kube-system get on leases and pods, and "
-	"create\n"
-	"on pods/portforward. $KUBECONFIG and these of kubectl's flags are honoured: --kubeconfig, "
-	"--context,\n"
+	"Everything goes through kubectl (or the program that $KUBECTL names): `kubectl port-forward` to the\n"
+	"scheduler that leads. Needed rights: get on the pod; in kube-system get on leases and pods, and create\n"
+	"on pods/portforward. $KUBECONFIG and these of kubectl's flags are honoured: --kubeconfig, --context,\n"
 	"--cluster, --user, --server, --token, --as, --as-group, --as-uid, --certificate-authority,\n"
 	"--client-certificate, --client-key, --tls-server-name, --request-timeout, --cache-dir,\n"
 	"--insecure-skip-tls-verify.\n";
@@ -124,8 +120,7 @@ static int is_none_of_ours(const struct options *options, struct json_object *po
 
 	if (request_is_empty(&facts->request)) {
 		printf("Pod %s/%s asks for no " RESOURCE_GPU_MEM
-		       ": it gets no GPU of ration, and ration does not "
-		       "place it.\n",
+		       ": it gets no GPU of ration, and ration does not place it.\n",
 			facts->namespace_, facts->name);
 		return 1;
 	}
@@ -136,8 +131,9 @@ static int is_none_of_ours(const struct options *options, struct json_object *po
 		return r;
 	/* The API server takes any text for the name of a scheduler: it must not command the terminal. */
 	named = strdup(scheduler);
-	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM " but is the business of the scheduler %.253s, not of "
-	       "ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME ".\n",
+	printf("Pod %s/%s asks for " RESOURCE_GPU_MEM
+	       " but is the business of the scheduler %.253s, not of ration: %s. Delete it and create it again with schedulerName: " SCHEDULER_NAME
+	       ".\n",
 		facts->namespace_, facts->name, named ? printable(named) : "?",
 		*facts->node ? "it has no card, and the node's agent does not start it"
 			     : "it will get no card");
@@ -216,8 +212,7 @@ static int tell_impossible(const struct pod_facts *facts, struct error *problem)
 {
 	printf("Pod %s/%s gets no GPU: what it asks for cannot be.\n"
 	       "Wrong: %s.\n"
-	       "No node is considered for it, so none is listed. A label can be changed with `kubectl -n %s "
-	       "label --overwrite pod %s KEY=VALUE`; for anything else delete the pod and create it again.\n",
+	       "No node is considered for it, so none is listed. A label can be changed with `kubectl -n %s label --overwrite pod %s KEY=VALUE`; for anything else delete the pod and create it again.\n",
 		facts->namespace_, facts->name, printable(problem->text), facts->namespace_, facts->name);
 	return 0;
 }

@@ -103,8 +103,7 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 	if (later)
 		strbuf_addf(out,
 			"%" PRId64
-			" running pod%s given its label only after the scheduler had bound %s, and %s "
-			"not count.\n",
+			" running pod%s given its label only after the scheduler had bound %s, and %s not count.\n",
 			later, later == 1 ? " was" : "s were", later == 1 ? "it" : "them",
 			later == 1 ? "does" : "do");
 	if (json_member(gang, "haveRoom"))
@@ -121,8 +120,7 @@ static void add_gang(struct strbuf *out, struct json_object *gang)
 			plural(failures));
 	if (failures && *text_of(gang, "missing"))
 		strbuf_addf(out,
-			"; the last time pod %s was missing: something else than GPUs keeps it (see `kubectl "
-			"describe pod %s`).\n",
+			"; the last time pod %s was missing: something else than GPUs keeps it (see `kubectl describe pod %s`).\n",
 			text_of(gang, "missing"), text_of(gang, "missing"));
 	else if (failures)
 		strbuf_adds(out, ": something else than GPUs keeps some of them.\n");
@@ -165,8 +163,7 @@ static void add_why_that_card(struct strbuf *out, struct json_object *answer, co
 
 	if (!decision) {
 		strbuf_adds(out,
-			"Why that card is not in the flight recorder any more: it keeps the last 10,000 "
-			"decisions of the scheduler that leads.\n");
+			"Why that card is not in the flight recorder any more: it keeps the last 10,000 decisions of the scheduler that leads.\n");
 		return;
 	}
 	strbuf_adds(out, "Chosen: ");
@@ -174,24 +171,20 @@ static void add_why_that_card(struct strbuf *out, struct json_object *answer, co
 		why_add_cards(out, decision);
 	if (whole)
 		strbuf_addf(out,
-			"of %" PRId64 " cards with room those whose best ring has the fastest slowest link, "
-			"then those with "
-			"the most bandwidth between all pairs, then those that leave the others connected "
-			"best.\n",
+			"of %" PRId64
+			" cards with room those whose best ring has the fastest slowest link, then those with the most bandwidth between all pairs, then those that leave the others connected best.\n",
 			fitting);
 	else if (fitting == 1)
 		strbuf_adds(out, ", the only card of the node with room for it.\n");
 	else if (strcmp(text_of(decision, "policy"), "spread") == 0)
 		strbuf_addf(out,
 			", of %" PRId64
-			" cards with room: spread prefers the card with the fewest pods of the "
-			"same owner, then the most free, then the lowest index.\n",
+			" cards with room: spread prefers the card with the fewest pods of the same owner, then the most free, then the lowest index.\n",
 			fitting);
 	else
 		strbuf_addf(out,
 			", of %" PRId64
-			" cards with room: binpack prefers the card with the least free, then the "
-			"lowest index.\n",
+			" cards with room: binpack prefers the card with the least free, then the lowest index.\n",
 			fitting);
 }
 
@@ -205,8 +198,8 @@ static void add_where(
 		strcmp(text_of(pod, "state"), "bound") == 0 ? "bound to" : "just being bound to", node);
 	if (!is_true(pod, "placed")) {
 		strbuf_adds(out,
-			" past the scheduler: it has no card, and the node's agent does not start it. "
-			"Delete it and create it again with schedulerName: " SCHEDULER_NAME ".\n");
+			" past the scheduler: it has no card, and the node's agent does not start it. Delete it and create it again with schedulerName: " SCHEDULER_NAME
+			".\n");
 		add_request(out, pod);
 		return;
 	}
@@ -221,8 +214,7 @@ static void add_where(
 	add_gang(out, json_member(answer, "gang"));
 	if (json_member(answer, "gangLabel"))
 		strbuf_addf(out,
-			"Its labels name gang %s now, but did not when it was bound: it is no pod of that "
-			"gang.\n",
+			"Its labels name gang %s now, but did not when it was bound: it is no pod of that gang.\n",
 			text_of(answer, "gangLabel"));
 	add_why_that_card(out, answer, node);
 }
@@ -264,8 +256,7 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 	} else if (number_of(pod, "annotationsFull")) {
 		strbuf_addf(out,
 			"Pod %s cannot be bound: its annotations have %" PRId64
-			" bytes, and its GPU placement would not fit into the 256 KiB that the API server "
-			"allows. Remove one: kubectl annotate pod %s -n %s KEY-\n",
+			" bytes, and its GPU placement would not fit into the 256 KiB that the API server allows. Remove one: kubectl annotate pod %s -n %s KEY-\n",
 			who, number_of(pod, "annotationsFull"), text_of(pod, "name"),
 			text_of(pod, "namespace"));
 		add_waits_for(out, answer, pod);
@@ -276,9 +267,7 @@ static void add_pod(struct strbuf *out, struct json_object *answer, struct json_
 	} else {
 		strbuf_addf(out, "Pod %s waits for a GPU%s.\n", who,
 			number_of(answer, "fittingNodes") && !waits_for_gang(answer)
-				? ", although there is room now: kube-scheduler has not asked again yet, or "
-				  "other "
-				  "rules keep the pod from the nodes below (see `kubectl describe pod`)"
+				? ", although there is room now: kube-scheduler has not asked again yet, or other rules keep the pod from the nodes below (see `kubectl describe pod`)"
 				: "");
 		add_waits_for(out, answer, pod);
 	}

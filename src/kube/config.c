@@ -164,14 +164,11 @@ static int refuse_unsupported(struct source *source, struct error *err)
 	for (size_t i = 0; i < ARRAY_SIZE(in_user); i++)
 		if (member(source->document, source->user, in_user[i]))
 			return error_set(err, ENOTSUP,
-				"the user's \"%s\" is not supported here: use a token, a tokenFile or a "
-				"client "
-				"certificate (kubectl create token ...)",
+				"the user's \"%s\" is not supported here: use a token, a tokenFile or a client certificate (kubectl create token ...)",
 				in_user[i]);
 	if (text(source->document, source->cluster, "proxy-url"))
 		return error_set(err, ENOTSUP,
-			"the cluster's \"proxy-url\" is not supported here: reach the "
-			"API server directly");
+			"the cluster's \"proxy-url\" is not supported here: reach the API server directly");
 	return 0;
 }
 
@@ -240,8 +237,7 @@ static int find_context(struct source *source, const char *context, struct error
 		context = text(document, yaml_document_get_root_node(document), "current-context");
 	if (!context)
 		return error_set(err, EINVAL,
-			"no current-context: name one, or set it (kubectl config "
-			"use-context ...)");
+			"no current-context: name one, or set it (kubectl config use-context ...)");
 	found = named(document, "contexts", context, "context");
 	if (!found)
 		return error_set(err, ENOENT, "there is no context \"%s\"", context);

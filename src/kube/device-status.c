@@ -86,9 +86,8 @@ static int entry_judge(const struct entry *entry, size_t position, struct fault 
 		return 0;
 	if (!id || fault_parse_card(id, fault) < 0)
 		return error_set(err, EINVAL,
-			"entry %zu: deviceId \"%.40s\" is neither the index nor the "
-			"UUID of a GPU",
-			position, id ? id : "");
+			"entry %zu: deviceId \"%.40s\" is neither the index nor the UUID of a GPU", position,
+			id ? id : "");
 	if (healthy < 0)
 		return error_set(err, EINVAL, "entry %zu: healthy is neither true nor false", position);
 	fault_reason_copy(fault->reason, scalar(entry->reason) ? scalar(entry->reason) : "");

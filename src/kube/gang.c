@@ -171,8 +171,7 @@ int gang_finished_path(const struct pod_facts *pod, char *path, size_t size)
 		if (!labels_have(pod->labels, keys[i], pod->gang))
 			continue;
 		n = snprintf(path, size,
-			"/api/v1/namespaces/%s/pods?labelSelector=%s%%3D%s&fieldSelector="
-			"status.phase%%21%%3DPending%%2Cstatus.phase%%21%%3DRunning&limit=%d",
+			"/api/v1/namespaces/%s/pods?labelSelector=%s%%3D%s&fieldSelector=status.phase%%21%%3DPending%%2Cstatus.phase%%21%%3DRunning&limit=%d",
 			pod->namespace_, keys[i], pod->gang, GANG_FINISHED_MAX);
 		return n < 0 || (size_t)n >= size ? -ENOBUFS : 0;
 	}

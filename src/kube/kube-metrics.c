@@ -24,8 +24,7 @@ static void add_age(struct metrics *metrics, const struct kube_watch_metric *wat
 	int64_t now = monotonic_ns();
 
 	metrics_family(metrics, "ration_watch_last_event_age_seconds", "gauge",
-		"Time since the last event or complete LIST; a bookmark comes about every minute. Missing "
-		"before the first.");
+		"Time since the last event or complete LIST; a bookmark comes about every minute. Missing before the first.");
 	for (size_t i = 0; i < n; i++) {
 		struct metric_label label = {"resource", watches[i].resource};
 		int64_t last = kube_watch_counts(watches[i].watch)->last_message_ns;

@@ -238,14 +238,12 @@ static int read_advance(struct json_object *spec, struct level_policy *policy, s
 
 	if (value && (!text || level_advance_parse(text, &policy->advance) < 0))
 		return error_set(err, EINVAL,
-			"whenTryNextUnits.policy is %.60s: must be LackResourceOrExceedMax, ExceedMax, "
-			"TimeoutOrExceedMax, LackResourceAndNoTerminating or Timeout",
+			"whenTryNextUnits.policy is %.60s: must be LackResourceOrExceedMax, ExceedMax, TimeoutOrExceedMax, LackResourceAndNoTerminating or Timeout",
 			text ? text : "no text");
 	text = json_string(timeout);
 	if (timeout && (!text || duration_parse(text, &policy->timeout_ns) < 0))
 		return error_set(err, EINVAL,
-			"whenTryNextUnits.timeout is %.60s: must be a duration such as 90s or 15m, at most a "
-			"year",
+			"whenTryNextUnits.timeout is %.60s: must be a duration such as 90s or 15m, at most a year",
 			text ? text : "no text");
 	return 0;
 }

@@ -188,8 +188,7 @@ static int check_room(const struct node_ledger *node, const struct ledger_pod *p
 	}
 	if (node_free_memory(node) < (uint64_t)more * any->n_cards)
 		return error_set(err, ENOSPC,
-			"node %s has %llu units left beside those of pods that the GPU scheduler did not "
-			"place",
+			"node %s has %llu units left beside those of pods that the GPU scheduler did not place",
 			node->facts.name, (unsigned long long)node_free_memory(node));
 	return 0;
 }
@@ -208,8 +207,7 @@ static int check(const struct ledger *ledger, const struct ledger_pod *pod, cons
 	node = table_get(&ledger->nodes, pod->node);
 	if (!gpu_mode_is_isolated(node->facts.mode))
 		return error_set(err, EOPNOTSUPP,
-			"node %s is in mode %s, in which containers are not held to their memory: only on "
-			"cgpu and core_mem nodes it can be changed",
+			"node %s is in mode %s, in which containers are not held to their memory: only on cgpu and core_mem nodes it can be changed",
 			pod->node, gpu_mode_text(node->facts.mode));
 	return 0;
 }

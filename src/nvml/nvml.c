@@ -79,8 +79,7 @@ static int load_symbols(struct nvml *nvml, const char *path, struct error *err)
 			function = dlsym(nvml->library, symbols[i].fallback);
 		if (!function && !symbols[i].optional)
 			return error_set(err, ELIBBAD,
-				"%s: has no %s: not NVIDIA's management library, or of a driver older than "
-				"418.87.01",
+				"%s: has no %s: not NVIDIA's management library, or of a driver older than 418.87.01",
 				path, symbols[i].name);
 		memcpy((char *)&nvml->table + symbols[i].offset, &function, sizeof(function));
 	}

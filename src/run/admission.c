@@ -40,8 +40,7 @@ int admission_check(
 		if (card->limit_bytes > left)
 			return error_set(err, ENOSPC,
 				"card %s has %" PRIu64 " of its %" PRIu64
-				" MiB left: %u other run%s the rest (`ration "
-				"ps` lists them)",
+				" MiB left: %u other run%s the rest (`ration ps` lists them)",
 				labels[i], left / MIB, card->physical_bytes / MIB, sums.runs[i],
 				sums.runs[i] == 1 ? " has" : "s have");
 	}

@@ -95,9 +95,7 @@ static int policy_of(const struct division *division, const struct division_wish
 			continue;
 		if (policy >= 0 && policy != card->policy)
 			return error_set(err, EBUSY,
-				"card %s is divided by policy %d (%s), as by run %d: use this policy, or "
-				"wait until "
-				"all runs on the card have ended",
+				"card %s is divided by policy %d (%s), as by run %d: use this policy, or wait until all runs on the card have ended",
 				labels[i], card->policy, share_policy_name((enum share_policy)card->policy),
 				(int)card->run);
 		policy = card->policy;

@@ -121,10 +121,7 @@ static int choose_shim(
 		return 0;
 	if (statvfs(folder, &st) == 0 && st.f_flag & ST_NOEXEC) {
 		fprintf(stderr,
-			"ration run: the NVIDIA driver has functions that this version of ration does not "
-			"know, "
-			"and a program that is linked with them does not start, since %s is mounted noexec: "
-			"upgrade ration\n",
+			"ration run: the NVIDIA driver has functions that this version of ration does not know, and a program that is linked with them does not start, since %s is mounted noexec: upgrade ration\n",
 			folder);
 		return 0;
 	}

@@ -162,9 +162,7 @@ static void tell(const struct run *run)
 	/* A weaker layer than usual is said in any case, but not to who asked for it. */
 	if (run->layer == LAYER_PRELOAD && run->options.layer != LAYER_PRELOAD)
 		fprintf(stderr,
-			"ration run: %s. The program is limited by preloading only, which static and set-uid "
-			"programs "
-			"and those that open the driver by its path do not follow: see ration-run(1)\n",
+			"ration run: %s. The program is limited by preloading only, which static and set-uid programs and those that open the driver by its path do not follow: see ration-run(1)\n",
 			run->reason);
 }
 

@@ -48,8 +48,7 @@ static int check_annotations(
 	if (facts->annotations_size + annotations_size(annotations) <= ANNOTATIONS_MAX)
 		return 0;
 	return error_set(err, EINVAL,
-		"the annotations of pod %s/%s have %zu bytes: with its GPU placement they would exceed the "
-		"%zu that the API server allows; remove one: kubectl annotate pod %s -n %s KEY-",
+		"the annotations of pod %s/%s have %zu bytes: with its GPU placement they would exceed the %zu that the API server allows; remove one: kubectl annotate pod %s -n %s KEY-",
 		facts->namespace_, facts->name, facts->annotations_size, ANNOTATIONS_MAX, facts->name,
 		facts->namespace_);
 }

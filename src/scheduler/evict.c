@@ -137,8 +137,7 @@ static void tell_if_protected(struct attempt *attempt, const char *const *names,
 		return;
 	}
 	snprintf(text, sizeof(text),
-		"no pod was evicted to free a GPU: PodDisruptionBudgets protect the pods of lower priority, "
-		"the first choice would be %s/%s on node %s",
+		"no pod was evicted to free a GPU: PodDisruptionBudgets protect the pods of lower priority, the first choice would be %s/%s on node %s",
 		best[0].victims[0]->facts.namespace_, best[0].victims[0]->facts.name,
 		best[0].node->facts.name);
 	note_search(attempt, SEARCH_PROTECTED, n_names, text);

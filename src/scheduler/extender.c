@@ -71,8 +71,7 @@ static int question_parse(const char *body, size_t len, struct question *ret_que
 	if (r < 0 || !ret_question->pod.annotations_full)
 		return r;
 	return error_set(err, EINVAL,
-		"the pod's annotations are too long: its GPU placement would not fit into the 256 KiB that "
-		"an object's annotations may have together; shorten or remove one of them");
+		"the pod's annotations are too long: its GPU placement would not fit into the 256 KiB that an object's annotations may have together; shorten or remove one of them");
 }
 
 /* What filter knows of the nodes it was asked about. */

@@ -176,8 +176,7 @@ static void tell_evicted(struct gang_desk *desk, const struct gang_request *requ
 	char text[512];
 
 	snprintf(text, sizeof(text),
-		"evicted: only a part of its gang %s could be placed in time, and no part of a gang runs "
-		"alone",
+		"evicted: only a part of its gang %s could be placed in time, and no part of a gang runs alone",
 		request->key);
 	kube_event_post(
 		desk->scheduler->client, &ref, "Warning", "GangIncomplete", text, "ration-scheduler", NULL);
@@ -198,8 +197,7 @@ static void on_evicted(void *userdata, const struct kube_response *response)
 		tell_evicted(request->desk, request);
 	} else if (response->status != 404) {
 		log_warning(
-			"pod %s/%s: its gang %s did not come about in time, but it cannot be evicted: %s, "
-			"trying again",
+			"pod %s/%s: its gang %s did not come about in time, but it cannot be evicted: %s, trying again",
 			request->pod.namespace_, request->pod.name, request->key, reason.text);
 	}
 	request_free(request);

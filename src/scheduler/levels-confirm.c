@@ -42,8 +42,7 @@ int levels_confirm(
 			: -1;
 	if (level < 0)
 		return error_set(err, EBUSY,
-			"ResourcePolicy %.63s: the pod has no place in a level of node %s any more, trying "
-			"again",
+			"ResourcePolicy %.63s: the pod has no place in a level of node %s any more, trying again",
 			pod->policy->name, node);
 	level_book_claim(&space->book, pod, (size_t)level, monotonic_ns());
 	return 0;

@@ -90,8 +90,7 @@ static void filter(struct levels *levels, struct http_call *call, const char *bo
 	if (question_parse(body, len, &question) < 0 || !question.nodes.names) {
 		http_call_reply(call, 200, JSON,
 			extender_error(
-				"request has no Pod, or no NodeNames: set nodeCacheCapable: true for this "
-				"extender"));
+				"request has no Pod, or no NodeNames: set nodeCacheCapable: true for this extender"));
 		return;
 	}
 	if (is_ours(levels, &question))
@@ -118,8 +117,7 @@ static void preempt(struct levels *levels, struct http_call *call, const char *b
 	if (json_parse(body, len, &root, &ignored) < 0 ||
 		!json_object_is_type(nodes = json_member(root, "NodeNameToMetaVictims"), json_type_object)) {
 		http_call_reply(call, 400, "text/plain; charset=utf-8",
-			strdup("preempt needs NodeNameToMetaVictims: set nodeCacheCapable: true for this "
-			       "extender\n"));
+			strdup("preempt needs NodeNameToMetaVictims: set nodeCacheCapable: true for this extender\n"));
 		return;
 	}
 	/* The other entry has been asked about pods with a GPU. */

@@ -267,8 +267,8 @@ static void write_cost(struct level_space *space, struct level_pod *pod)
 	if (cost_of(pod))
 		snprintf(value, sizeof(value), "\"%d\"", cost_of(pod));
 	snprintf(body, sizeof(body),
-		"{\"metadata\":{\"uid\":\"%.64s\",\"resourceVersion\":\"%s\",\"annotations\":{"
-		"\"" ANNOTATION_DELETION_COST "\":%s,\"" ANNOTATION_LEVEL_COST "\":%s}}}",
+		"{\"metadata\":{\"uid\":\"%.64s\",\"resourceVersion\":\"%s\",\"annotations\":{\"" ANNOTATION_DELETION_COST
+		"\":%s,\"" ANNOTATION_LEVEL_COST "\":%s}}}",
 		pod->facts.uid, pod->facts.version, value, value);
 	send(space, pod, KUBE_CONTENT_MERGE_PATCH, body);
 }

@@ -199,9 +199,7 @@ static void add_history(struct metrics *page, const struct scheduler *scheduler)
 	uint64_t bytes[] = {recorder_bytes(scheduler->recorder), journal_bytes(scheduler->journal)};
 
 	metrics_family(page, "ration_history_bytes", "gauge",
-		"Memory of what /why and /history tell: decisions, and changes of the ledger. Each ring "
-		"grows to 8 "
-		"MiB, or 10,000 decisions and 20,000 changes, and no further.");
+		"Memory of what /why and /history tell: decisions, and changes of the ledger. Each ring grows to 8 MiB, or 10,000 decisions and 20,000 changes, and no further.");
 	metrics_each(page, "ring", rings, bytes, ARRAY_SIZE(rings));
 }
 
@@ -219,9 +217,7 @@ static void add_pods(struct metrics *page, const struct scheduler *scheduler)
 		nominations += pod->nomination != NULL;
 	}
 	metrics_family(page, "ration_pods", "gauge",
-		"Pods that ask for a GPU, by state in the ledger; tentative have a card kept since filter, "
-		"held "
-		"are deleted and may still run.");
+		"Pods that ask for a GPU, by state in the ledger; tentative have a card kept since filter, held are deleted and may still run.");
 	metrics_each(page, "state", states, pods, OCCUPANCY_MAX);
 	metrics_one(page, "ration_nominations", "gauge",
 		"Pods for which cards are kept while others leave them.", nominations);

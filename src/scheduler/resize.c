@@ -168,8 +168,7 @@ static void stop(struct resize *resize, const char *why)
 	char text[1024];
 
 	snprintf(text, sizeof(text),
-		"the request for another size, %.200s, cannot be answered: the API server refuses to "
-		"change the pod: %.500s",
+		"the request for another size, %.200s, cannot be answered: the API server refuses to change the pod: %.500s",
 		resize->request, why);
 	kube_event_post(resize->resizes->scheduler->client, &ref, "Warning", EVENT_RESIZE_UNANSWERED, text,
 		"ration-scheduler", NULL);

@@ -78,8 +78,7 @@ int takeover_list_node(struct scheduler *scheduler, const char *node, int timeou
 	char path[1024];
 
 	snprintf(path, sizeof(path),
-		"/api/v1/pods?fieldSelector=spec.nodeName%%3D%s%%2Cstatus.phase%%21%%3DSucceeded%%2C"
-		"status.phase%%21%%3DFailed",
+		"/api/v1/pods?fieldSelector=spec.nodeName%%3D%s%%2Cstatus.phase%%21%%3DSucceeded%%2Cstatus.phase%%21%%3DFailed",
 		node);
 	return kube_request(scheduler->client, "GET", path, NULL, NULL, timeout_ms, fn, userdata, NULL);
 }

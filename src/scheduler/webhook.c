@@ -386,8 +386,7 @@ void webhook_metrics(const struct webhook *webhook, struct metrics *page)
 		page, "ration_webhook_reviews_total", "counter", "New pods that an API server asked about.");
 	metrics_each(page, "result", review_results, webhook->results, REVIEW_RESULT_MAX);
 	metrics_one(page, "ration_webhook_failures_total", "counter",
-		"Times that the certificate, or the configurations that trust it, could not be read or "
-		"written.",
+		"Times that the certificate, or the configurations that trust it, could not be read or written.",
 		webhook->failures);
 	metrics_one(page, "ration_webhook_certificate_end_seconds", "gauge",
 		"When the certificate of the webhook expires, in seconds of Unix time; 0: no certificate.",

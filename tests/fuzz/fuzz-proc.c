@@ -18,8 +18,7 @@
 
 const unsigned int fuzz_rounds = 6000;
 const char *const fuzz_words[] = {
-	"s1234 (a) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1 18446744073709551615 1 1 "
-	"140720000000000 0",
+	"s1234 (a) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1 18446744073709551615 1 1 140720000000000 0",
 	") Z ", ") S ", "(", ")", " ", "tName:\ta\n", "\nNSpid:\t1234\t7\n", "\t", "c0::/", "kubepods",
 	"pod6f1c2f0e-3c55-4a39-9a0b-0f1d2c3b4a59", "/",
 	"cri-containerd-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope",

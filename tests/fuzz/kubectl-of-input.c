@@ -111,8 +111,7 @@ static const char *nothing(const char *path)
 		return NULL;
 	snprintf(text, sizeof(text),
 		"%s{\"metadata\":{\"uid\":\"u\",\"name\":\"n%zu\",\"labels\":{\"ack.node.gpu.schedule\":\"%"
-		"s\"}},"
-		"\"status\":{\"allocatable\":{\"aliyun.com/gpu-mem\":\"8\",\"aliyun.com/"
+		"s\"}},\"status\":{\"allocatable\":{\"aliyun.com/gpu-mem\":\"8\",\"aliyun.com/"
 		"gpu-count\":\"1\"}}}%s",
 		is_list ? "{\"kind\":\"NodeList\",\"items\":[" : "", n_calls,
 		n_calls / 2 % 2 ? "share" : "topology", is_list ? "]}" : "");

@@ -22,10 +22,8 @@ static const char ptx[] =
 
 static const char help[] =
 	"Usage: gpu-probe sizes              memory of the GPU by each way to ask\n"
-	"       gpu-probe fill MIB [WAY]     allocate pieces until it fails; free one; allocate it again; "
-	"wait for a line\n"
-	"                                    (linear, managed, pitch, async, pool, virtual, array, "
-	"mipmapped, graph, captured)\n"
+	"       gpu-probe fill MIB [WAY]     allocate pieces until it fails; free one; allocate it again; wait for a line\n"
+	"                                    (linear, managed, pitch, async, pool, virtual, array, mipmapped, graph, captured)\n"
 	"       gpu-probe hold MIB           fill so much with a pattern, wait for a line, compare it again\n"
 	"       gpu-probe curve BYTES COUNT  what so many allocations take of the GPU together\n"
 	"       gpu-probe launch COUNT       a kernel that does nothing, so many times\n"
@@ -34,11 +32,9 @@ static const char help[] =
 	"                                    allocate and free, so many times\n"
 	"       gpu-probe calibrate          how long a turn of the kernel of `work` takes\n"
 	"       gpu-probe work NS TURNS DEPTH [graph]\n"
-	"                                    kernels of so many ns or turns until standard input ends, so "
-	"many in the queue\n"
+	"                                    kernels of so many ns or turns until standard input ends, so many in the queue\n"
 	"       gpu-probe gaps NS TURNS COUNT\n"
-	"                                    how long each of so many kernels took, and the gaps between "
-	"them\n"
+	"                                    how long each of so many kernels took, and the gaps between them\n"
 	"       gpu-probe storm SECONDS THREADS\n"
 	"                                    threads that allocate and free at the limit, then fill\n";
 

@@ -189,8 +189,7 @@ static bool judge(struct row *row, const char *share, const char *kernels, unsig
 	row->told = options.told;
 	n = play(row);
 	met = meets_goals(row, &n);
-	printf("%s%s %u - %s%s%s, %u us, %u ns, %u %%: early %.2f, error %.2f, loss %.1f, start %.0f, late "
-	       "%.0f %%\n",
+	printf("%s%s %u - %s%s%s, %u us, %u ns, %u %%: early %.2f, error %.2f, loss %.1f, start %.0f, late %.0f %%\n",
 		options.must_miss ? "# " : "", met ? "ok" : "not ok", number, share, *kernels ? ", " : "",
 		kernels, row->slice_us, row->latency_ns, row->jitter_percent, n.early, n.error, n.loss,
 		n.start_ms, n.late);

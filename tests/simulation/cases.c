@@ -740,8 +740,7 @@ static const struct sim_case cases[] = {
 	{"row-09-agent-dead-kubelet-restarted-container-in-back-off", "rejected for good, and counted", row_9,
 		row_9_check},
 	{"row-10-container-restarts-before-registration",
-		"PreStartContainer is skipped and the cached answer holds, or the pod is rejected as in row "
-		"9",
+		"PreStartContainer is skipped and the cached answer holds, or the pod is rejected as in row 9",
 		row_10, row_10_check},
 	{"row-11-reboot", "no Allocate call: PreStartContainer writes the CDI file again", row_11,
 		row_11_check},
@@ -749,14 +748,12 @@ static const struct sim_case cases[] = {
 		"running pods go on; a new one is served or refused by name, never a wrong card", row_12,
 		NULL},
 	{"row-13-topology",
-		"not simulated: no TopologyInfo is published, so the kubelet has no aligned set "
-		"(test_agent.py: test_ids_are_short_and_have_no_topology)",
+		"not simulated: no TopologyInfo is published, so the kubelet has no aligned set (test_agent.py: test_ids_are_short_and_have_no_topology)",
 		NULL, NULL},
 	{"row-14-force-delete", "the next pod does not fit before the containers are gone", row_14,
 		row_14_check},
 	{"row-15-static-pods",
-		"not simulated: refused by the kubelet's annotation (test_agent.py: "
-		"test_static_pod_is_refused)",
+		"not simulated: refused by the kubelet's annotation (test_agent.py: test_static_pod_is_refused)",
 		NULL, NULL},
 	{"row-16-bound-by-hand", "a pod that nobody placed holds units of the node and never runs", row_16,
 		nobody_runs},
@@ -770,8 +767,7 @@ static const struct sim_case cases[] = {
 	{"row-22-fail-over", "the dead leader's Binding lands late: the agent's total refuses one of the two",
 		row_22, row_22_check},
 	{"row-23-gpu-count-alone",
-		"not simulated: no plugin stands behind it, admission refuses it (test_policies_requests.py: "
-		"test_request_that_can_never_be_met_is_refused_by_container_value_and_rule)",
+		"not simulated: no plugin stands behind it, admission refuses it (test_policies_requests.py: test_request_that_can_never_be_met_is_refused_by_container_value_and_rule)",
 		NULL, NULL},
 	{"row-24-first-batch-after-a-kubelet-restart", "ids of pods that are gone are not free yet", row_24,
 		row_24_check},

@@ -77,8 +77,7 @@ const char *const counter_names[COUNT_MAX] = {
 	"Bindings over a card's total by a dead scheduler",
 	"pods whose containers outlived them",
 	"containers of a pod that is gone, started on the card of the next one of its name",
-	"deleted pods that run on and that nobody could know of: no status yet, or a restart before the node "
-	"told",
+	"deleted pods that run on and that nobody could know of: no status yet, or a restart before the node told",
 	"writes of ration.dev/held",
 	"containers started on several cards",
 	"pods resized in place",

@@ -88,8 +88,7 @@ static void the_units_of_each_container_must_divide(void **state)
 	add(&request, "b", CONTAINER_MAIN, "3");
 	assert_int_equal(request_parse_cards(&request, "2", &err), -EINVAL);
 	assert_string_equal(err.text,
-		"container \"a\": aliyun.com/gpu-mem is 3: must be a multiple of 2, the value "
-		"of label aliyun.com/gpu-count");
+		"container \"a\": aliyun.com/gpu-mem is 3: must be a multiple of 2, the value of label aliyun.com/gpu-count");
 	assert_int_equal(request_cards(&request), 1);
 	assert_int_equal(request_parse_cards(&request, "3", &err), 0);
 	assert_int_equal(request_units_per_card(&request), 2);
@@ -103,8 +102,7 @@ static void computing_power_is_not_spread_over_cards(void **state)
 	assert_int_equal(request_add(&request, "a", CONTAINER_MAIN, 0, "4", "30", NULL), 0);
 	assert_int_equal(request_parse_cards(&request, "2", &err), -EINVAL);
 	assert_string_equal(err.text,
-		"container \"a\": aliyun.com/gpu-core.percentage is 30: is not possible together "
-		"with label aliyun.com/gpu-count");
+		"container \"a\": aliyun.com/gpu-core.percentage is 30: is not possible together with label aliyun.com/gpu-count");
 	assert_int_equal(request_parse_cards(&request, "1", &err), 0);
 }
 
@@ -136,8 +134,8 @@ static void containers_times_cards_are_limited(void **state)
 	/* 9 x 56 = 504, 9 x 64 = 576 > 512 */
 	assert_int_equal(request_parse_cards(&request, "56", &err), 0);
 	assert_int_equal(request_parse_cards(&request, "64", &err), -E2BIG);
-	assert_string_equal(err.text, "label aliyun.com/gpu-count is 64: with 9 containers that ask for "
-				      "aliyun.com/gpu-mem at most 56 are possible");
+	assert_string_equal(err.text,
+		"label aliyun.com/gpu-count is 64: with 9 containers that ask for aliyun.com/gpu-mem at most 56 are possible");
 	assert_int_equal(request_cards(&request), 56);
 }
 

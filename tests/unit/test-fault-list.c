@@ -52,8 +52,8 @@ static void a_device_status_keeps_the_reason_and_leaves_other_keys_alone(void **
 	static struct fault_list list;
 
 	assert_int_equal(
-		fault_list_from_device_status("- {deviceId: 3, deviceType: gpu, healthy: false, reason: fan, "
-					      "since: yesterday, more: {a: [b]}}",
+		fault_list_from_device_status(
+			"- {deviceId: 3, deviceType: gpu, healthy: false, reason: fan, since: yesterday, more: {a: [b]}}",
 			&list, NULL),
 		0);
 	assert_int_equal(list.n, 1);

@@ -27,8 +27,7 @@ static int read_pod(const char *labels, const char *annotations, const char *nod
 	snprintf(text, sizeof(text),
 		"{\"metadata\":{\"uid\":\"u1\",\"name\":\"a\",\"namespace\":\"default\",\"labels\":%s,"
 		"\"annotations\":%s,\"creationTimestamp\":\"2026-01-31T12:00:00Z\"},\"spec\":{\"nodeName\":"
-		"\"%s\","
-		"\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/"
+		"\"%s\",\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/"
 		"gpu-mem\":3}}}]}}",
 		labels, annotations, node);
 	assert_int_equal(json_parse(text, strlen(text), &pod, err), 0);
@@ -86,8 +85,8 @@ static void a_size_that_is_none_is_refused_by_name(void **state)
 			"\"pod-group.scheduling.sigs.k8s.io/min-available\":%s}",
 			values[i]);
 		assert_int_equal(read_pod(labels, "{}", "", &facts, &err), -EINVAL);
-		assert_non_null(strstr(err.text, "pod default/a: label pod-group.scheduling.sigs.k8s.io/"
-						 "min-available is \""));
+		assert_non_null(strstr(err.text,
+			"pod default/a: label pod-group.scheduling.sigs.k8s.io/min-available is \""));
 		assert_non_null(strstr(err.text, "must be a number from 1 to 1000"));
 		assert_null(facts.gang);
 	}
@@ -227,9 +226,7 @@ static void assert_finished_path(const char *labels, const char *selector)
 	assert_int_equal(read_pod(labels, "{}", "", &facts, &err), 0);
 	assert_int_equal(gang_finished_path(&facts, path, sizeof(path)), 0);
 	snprintf(expected, sizeof(expected),
-		"/api/v1/namespaces/default/"
-		"pods?labelSelector=%s&fieldSelector=status.phase%%21%%3DPending%%2C"
-		"status.phase%%21%%3DRunning&limit=100",
+		"/api/v1/namespaces/default/pods?labelSelector=%s&fieldSelector=status.phase%%21%%3DPending%%2Cstatus.phase%%21%%3DRunning&limit=100",
 		selector);
 	assert_string_equal(path, expected);
 	assert_int_equal(gang_finished_path(&facts, path, 100), -ENOBUFS);

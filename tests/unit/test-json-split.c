@@ -127,8 +127,7 @@ static void managed_fields_are_left_out(void **state)
 {
 	assert_pieces(JSON_SPLIT_LIST,
 		"{\"items\":[{\"metadata\":{\"uid\":\"u\",\"managedFields\":[{\"f:a\":{\"k:{\\\"x\\\":1}\":[]"
-		"}}],\"z\":1}},"
-		"{\"metadata\":{\"managedFields\" : [ 1 ]},\"spec\":[2]}]}",
+		"}}],\"z\":1}},{\"metadata\":{\"managedFields\" : [ 1 ]},\"spec\":[2]}]}",
 		"{\"metadata\":{\"uid\":\"u\",\"managedFields\":[],\"z\":1}}\n"
 		"{\"metadata\":{\"managedFields\" : []},\"spec\":[2]}\n",
 		NULL);

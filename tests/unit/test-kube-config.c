@@ -122,8 +122,7 @@ static void data_that_is_no_base64_is_refused_by_name(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 		snprintf(text, sizeof(text),
-			"%sclusters:\n- name: c1\n  cluster: {server: 'https://h', "
-			"certificate-authority-data: %s}\nusers: [{name: u1, user: {}}]\n",
+			"%sclusters:\n- name: c1\n  cluster: {server: 'https://h', certificate-authority-data: %s}\nusers: [{name: u1, user: {}}]\n",
 			CONTEXTS, values[i]);
 		assert_refused(text, NULL, "certificate-authority-data is no base64");
 	}
@@ -197,8 +196,7 @@ static void malformed_yaml_is_refused_with_its_line(void **state)
 static void aliases_within_aliases_do_not_grow(void **state)
 {
 	assert_refused(
-		"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c "
-		"[*b,*b,*b,*b,*b,*b,*b,*b]\n"
+		"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\n"
 		"d: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e]\n",
 		NULL, "no current-context");
 }

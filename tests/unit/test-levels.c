@@ -91,8 +91,7 @@ static void the_first_level_with_room_below_its_maximum_is_used(void **state)
 	expect(f, "--c", LEVEL_USE, 2);
 	expect(f, "---", LEVEL_NONE, 2);
 	assert_string_equal(text(f),
-		"ResourcePolicy team: no level is left: level 1 (ecs) has no room, level 2 "
-		"(ecs) has no room, level 3 (eci) has no room");
+		"ResourcePolicy team: no level is left: level 1 (ecs) has no room, level 2 (ecs) has no room, level 3 (eci) has no room");
 }
 
 static void who_is_placed_together_needs_room_below_the_maximum_for_all(void **state)
@@ -104,8 +103,7 @@ static void who_is_placed_together_needs_room_below_the_maximum_for_all(void **s
 	f->use[0].pods = 1;
 	expect(f, "abc", LEVEL_USE, 1);
 	assert_string_equal(text(f),
-		"ResourcePolicy team: level 2 (ecs): level 1 (ecs) would exceed its maximum of 2 "
-		"pods with 2 pods together");
+		"ResourcePolicy team: level 2 (ecs): level 1 (ecs) would exceed its maximum of 2 pods with 2 pods together");
 	expect(f, "a--", LEVEL_NONE, 2);
 	f->use[0].pods = 0;
 	f->policy->levels[0].has_max = false;
@@ -240,8 +238,8 @@ static void a_level_with_a_terminating_pod_is_waited_for(void **state)
 	f->policy->advance = ADVANCE_LACK_NO_TERMINATING;
 	f->use[0].terminating = 1;
 	expect(f, "-bc", LEVEL_WAIT, 0);
-	assert_string_equal(text(f), "ResourcePolicy team: waits for the end of a terminating pod of level 1 "
-				     "(ecs): level 1 (ecs) has no room");
+	assert_string_equal(text(f),
+		"ResourcePolicy team: waits for the end of a terminating pod of level 1 (ecs): level 1 (ecs) has no room");
 	f->use[0].pods = 2;
 	expect(f, "abc", LEVEL_WAIT, 0);
 	f->use[0].terminating = 0;

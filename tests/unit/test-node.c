@@ -57,9 +57,11 @@ static void a_nodes_mode_unit_and_cards_are_read_from_its_annotations(void **sta
 	_cleanup_node_facts_ struct node_facts facts = {0};
 	struct error err;
 
-	assert_int_equal(read_node(NODE("\"ration.dev/mode\":\"share\",\"ration.dev/unit\":\"128\","
-					"\"ration.dev/gpus\":\"[" CARD_QUOTED "]\""),
-				 &facts, &err),
+	assert_int_equal(
+		read_node(
+			NODE("\"ration.dev/mode\":\"share\",\"ration.dev/unit\":\"128\",\"ration.dev/gpus\":\"[" CARD_QUOTED
+			     "]\""),
+			&facts, &err),
 		0);
 	assert_string_equal(err.text, "");
 	assert_int_equal(facts.mode, GPU_MODE_SHARE);
@@ -185,8 +187,7 @@ static void wrong_types_at_any_level_are_survived(void **state)
 		"{\"metadata\":{\"name\":\"n\",\"uid\":\"u\"},\"status\":{\"addresses\":%s}}",
 		"{\"metadata\":{\"name\":\"n\",\"uid\":\"u\"},\"status\":{\"addresses\":[%s]}}",
 		"{\"metadata\":{\"name\":\"n\",\"uid\":\"u\"},\"status\":{\"addresses\":[{\"type\":"
-		"\"InternalIP\","
-		"\"address\":%s}]}}"};
+		"\"InternalIP\",\"address\":%s}]}}"};
 	static const char *const values[] = {
 		"null", "true", "0", "-1", "1.5", "\"\"", "\"x\"", "[]", "[null]", "{}", "{\"\":null}"};
 

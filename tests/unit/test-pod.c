@@ -242,8 +242,7 @@ static void a_bound_pod_counts_though_its_percentage_is_none(void **state)
 		char text[1024];
 
 		snprintf(text, sizeof(text),
-			POD("{\"nodeName\":\"n\",\"initContainers\":[{\"name\":\"i\",\"resources\":{"
-			    "\"limits\":"
+			POD("{\"nodeName\":\"n\",\"initContainers\":[{\"name\":\"i\",\"resources\":{\"limits\":"
 			    "%s}}],\"containers\":[{\"name\":\"m\",\"resources\":{\"limits\":"
 			    "{\"aliyun.com/gpu-mem\":2}}}]}"),
 			cases[i].limits);
@@ -262,9 +261,7 @@ static void a_bound_pod_counts_though_its_percentage_is_none(void **state)
 static void gpu_count_is_nothing_that_a_container_can_ask_for(void **state)
 {
 	assert_refused(POD(MAIN("{\"aliyun.com/gpu-mem\":3,\"aliyun.com/gpu-count\":\"2\"}")),
-		"pod default/a: container \"main\": aliyun.com/gpu-count is 2: no container can ask for it: "
-		"ask for "
-		"aliyun.com/gpu-mem, and for several GPUs set the label aliyun.com/gpu-count of the pod");
+		"pod default/a: container \"main\": aliyun.com/gpu-count is 2: no container can ask for it: ask for aliyun.com/gpu-mem, and for several GPUs set the label aliyun.com/gpu-count of the pod");
 	assert_refused(POD(MAIN("{\"aliyun.com/gpu-count\":1}")), "aliyun.com/gpu-count is 1: no container");
 	assert_refused(POD(MAIN("{\"aliyun.com/gpu-count\":0}")), "aliyun.com/gpu-count is 0: no container");
 	assert_units(POD("{\"nodeName\":\"n\",\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":"
@@ -553,10 +550,11 @@ static void a_waiting_pod_is_on_as_many_cards_as_its_label_says(void **state)
 	_cleanup_pod_facts_ struct pod_facts facts;
 	struct error err;
 
-	assert_int_equal(read_pod(LABELLED("\"4\"", ON_TWO_CARDS "},\"spec\":{\"containers\":[{\"name\":"
-								 "\"main\",\"resources\":{\"limits\":{"
-								 "\"aliyun.com/gpu-mem\":\"8\"}}}]}}"),
-				 &facts, &err),
+	assert_int_equal(
+		read_pod(LABELLED("\"4\"", ON_TWO_CARDS
+				 "},\"spec\":{\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{"
+				 "\"aliyun.com/gpu-mem\":\"8\"}}}]}}"),
+			&facts, &err),
 		0);
 	assert_int_equal(request_cards(&facts.request), 4);
 	assert_false(facts.has_placement);
@@ -568,11 +566,11 @@ static void parts_that_are_not_equal_are_no_placement(void **state)
 	struct error err;
 
 	assert_int_equal(
-		read_pod(LABELLED("\"2\"",
-				 ",\"annotations\":{\"ration.dev/"
-				 "placement\":\"{\\\"unit\\\":1024,\\\"containers\\\":{"
-				 "\\\"main\\\":[{\\\"uuid\\\":\\\"GPU-0\\\",\\\"units\\\":5},{\\\"uuid\\\":"
-				 "\\\"GPU-1\\\",\\\"units\\\":3}]}}\"}}") SPEC_OF_8,
+		read_pod(
+			LABELLED("\"2\"",
+				",\"annotations\":{\"ration.dev/placement\":\"{\\\"unit\\\":1024,\\\"containers\\\":{"
+				"\\\"main\\\":[{\\\"uuid\\\":\\\"GPU-0\\\",\\\"units\\\":5},{\\\"uuid\\\":"
+				"\\\"GPU-1\\\",\\\"units\\\":3}]}}\"}}") SPEC_OF_8,
 			&facts, &err),
 		0);
 	assert_false(facts.has_placement);

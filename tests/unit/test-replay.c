@@ -66,8 +66,7 @@ static void an_answer_is_compared_with_what_filter_was_asked(void **state)
 	static const char asked[] = "{\"number\":1,\"asked\":[\"n\",\"m\"],\"pod\":" POD "}";
 	static const char right[] =
 		"{\"number\":2,\"decision\":\"filter\",\"uid\":\"p\",\"fitting\":1,\"nodes\":[{\"name\":"
-		"\"n\"}],"
-		"\"reasons\":[{\"reason\":\"GPU node's agent is not serving\",\"nodes\":1}]}";
+		"\"n\"}],\"reasons\":[{\"reason\":\"GPU node's agent is not serving\",\"nodes\":1}]}";
 	static const char wrong[] = "{\"number\":2,\"decision\":\"filter\",\"uid\":\"p\",\"fitting\":1,"
 				    "\"nodes\":[{\"name\":\"n\"}],"
 				    "\"reasons\":[{\"reason\":\"no GPU is that large\",\"nodes\":1}]}";
@@ -125,8 +124,7 @@ static void a_picture_of_a_node_brings_no_ghosts(void **state)
 	begin(&replay);
 	assert_int_equal(feed(&replay,
 				 "{\"restoreNode\":{\"name\":\"m\",\"uid\":\"u-m\",\"mode\":\"share\","
-				 "\"policy\":\"spread\","
-				 "\"unit\":1024,\"serving\":true,\"cards\":["
+				 "\"policy\":\"spread\",\"unit\":1024,\"serving\":true,\"cards\":["
 				 "{\"index\":0,\"uuid\":\"GPU-m\",\"units\":15,\"healthy\":true}],"
 				 "\"held\":{\"at\":\"2026-05-04T03:02:01.000001Z\",\"ended\":[],\"pods\":[{"
 				 "\"uid\":\"g\","

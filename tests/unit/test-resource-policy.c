@@ -38,13 +38,11 @@ static void a_full_policy_is_read_whole(void **state)
 		parse("{\"selector\":{\"app\":\"web\"},\"matchExpressions\":[{\"key\":\"x\",\"operator\":"
 		      "\"Exists\"}],"
 		      "\"strategy\":\"prefer\",\"units\":[{\"resource\":\"idc\",\"nodeSelector\":{\"pool\":"
-		      "\"a\"},"
-		      "\"max\":10,\"maxResources\":{\"cpu\":\"1500m\",\"memory\":\"1Gi\",\"gpus\":4}},"
+		      "\"a\"},\"max\":10,\"maxResources\":{\"cpu\":\"1500m\",\"memory\":\"1Gi\",\"gpus\":4}},"
 		      "{\"resource\":\"eci\",\"podLabels\":{\"u\":\"2\",\"k8s.aliyun.com/"
 		      "resource-policy-wait-for-ecs-scaling\":\"true\"},\"podAnnotations\":{\"a\":\"b\"}}],"
 		      "\"preemptPolicy\":\"BeforeNextUnit\",\"ignorePreviousPod\":true,"
-		      "\"ignoreTerminatingPod\":false,"
-		      "\"matchLabelKeys\":[\"pod-template-hash\"],"
+		      "\"ignoreTerminatingPod\":false,\"matchLabelKeys\":[\"pod-template-hash\"],"
 		      "\"whenTryNextUnits\":{\"policy\":\"TimeoutOrExceedMax\",\"timeout\":\"1h0m1.5s\"}}",
 			&policy, &err),
 		0);
@@ -209,8 +207,7 @@ static void requests_are_the_effective_ones(void **state)
 			"{\"restartPolicy\":\"Always\",\"resources\":{\"requests\":{\"cpu\":\"100m\"}}},"
 			"{\"resources\":{\"requests\":{\"cpu\":\"1\"}}}],\"containers\":["
 			"{\"resources\":{\"requests\":{\"cpu\":\"500m\"},\"limits\":{\"cpu\":\"2\","
-			"\"memory\":\"1Mi\"}}},"
-			"{\"resources\":{\"requests\":{\"cpu\":\"300m\"}}}]}"));
+			"\"memory\":\"1Mi\"}}},{\"resources\":{\"requests\":{\"cpu\":\"300m\"}}}]}"));
 
 	assert_int_equal(level_amount(&facts.requests, "cpu"), 1150);
 	assert_int_equal(level_amount(&facts.requests, "memory"), 1048576000);
@@ -250,8 +247,7 @@ static void a_deletion_cost_is_ours_only_with_our_mark_of_the_same_value(void **
 		 "level-cost\":\"x\"}",
 			LEVEL_COST_USERS},
 		{",\"annotations\":{\"controller.kubernetes.io/"
-		 "pod-deletion-cost\":\"-99999999999\",\"ration.dev/"
-		 "level-cost\":\"-99999999999\"}",
+		 "pod-deletion-cost\":\"-99999999999\",\"ration.dev/level-cost\":\"-99999999999\"}",
 			LEVEL_COST_USERS},
 	};
 
@@ -270,8 +266,7 @@ static void how_a_pod_stands_is_read(void **state)
 {
 	_cleanup_level_pod_facts_ struct level_pod_facts bound = pod_facts(POD(
 		",\"deletionTimestamp\":\"2026-01-31T12:00:00Z\",\"ownerReferences\":[{\"kind\":"
-		"\"ReplicaSet\","
-		"\"controller\":true}]",
+		"\"ReplicaSet\",\"controller\":true}]",
 		",\"spec\":{\"nodeName\":\"n1\",\"schedulerName\":\"ack-co-scheduler\",\"tolerations\":[{"
 		"\"key\":\"virtual-kubelet.io/provider\",\"operator\":\"Exists\"}]},\"status\":{"
 		"\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"True\",\"lastTransitionTime\":"

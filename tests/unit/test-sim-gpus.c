@@ -198,10 +198,11 @@ static void file_values_win_over_the_models(void **state)
 	struct error err = {};
 
 	assert_int_equal(
-		read_text("{\"driverVersion\":\"450.102.04\",\"gpus\":[{\"model\":\"Tesla "
-			  "X\",\"temperatureC\":41,"
-			  "\"idleUsedMiB\":334,\"powerW\":59,\"numaNode\":1,\"mig\":\"enabled\",\"uuid\":"
-			  "\"" UUID_A "\",\"computeMode\":\"prohibited\",\"memoryMiB\":16384}]}",
+		read_text(
+			"{\"driverVersion\":\"450.102.04\",\"gpus\":[{\"model\":\"Tesla "
+			"X\",\"temperatureC\":41,"
+			"\"idleUsedMiB\":334,\"powerW\":59,\"numaNode\":1,\"mig\":\"enabled\",\"uuid\":\"" UUID_A
+			"\",\"computeMode\":\"prohibited\",\"memoryMiB\":16384}]}",
 			cards, &err),
 		0);
 	assert_string_equal(cards->cards[0].name, "Tesla X");

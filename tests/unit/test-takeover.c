@@ -38,10 +38,8 @@ static int read_list(int units, const char *resizes)
 		"\"annotations\":{"
 		"\"ration.dev/placement\":\"{%s\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[{"
 		"\\\"uuid\\\":\\\"GPU-n-0\\\",\\\"units\\\":%d}]}}\"}},\"spec\":{\"nodeName\":\"n\","
-		"\"containers\":[{"
-		"\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/"
-		"gpu-mem\":\"3\"}}}]},\"status\":{\"phase\":"
-		"\"Running\"}}]}",
+		"\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{\"aliyun.com/"
+		"gpu-mem\":\"3\"}}}]},\"status\":{\"phase\":\"Running\"}}]}",
 		resizes, units);
 	return takeover_read_pods(&world.scheduler,
 		&(struct kube_response){.status = 200, .body = body, .body_len = strlen(body)});

@@ -19,9 +19,9 @@
 /* A page of a node: GPU 0, of 16 GiB, and a line for each container there. */
 static void add_node(struct top_sample *sample, const char *node, const char *lines)
 {
-	assert_int_equal(top_sample_add(sample, node,
-				 "ration_gpu_memory_bytes{gpu=\"0\",UUID=\"GPU-0\",modelName=\"T4\"} "
-				 "17179869184\n"),
+	assert_int_equal(
+		top_sample_add(sample, node,
+			"ration_gpu_memory_bytes{gpu=\"0\",UUID=\"GPU-0\",modelName=\"T4\"} 17179869184\n"),
 		0);
 	assert_int_equal(top_sample_add(sample, node, lines), 0);
 }

@@ -98,8 +98,7 @@ static void thousands_of_containers_are_found_again(void **state)
 			char line[200];
 
 			snprintf(line, sizeof(line),
-				"ration_container_limit_bytes{namespace=\"n\",pod=\"p%d\",container=\"c\","
-				"gpu=\"0\","
+				"ration_container_limit_bytes{namespace=\"n\",pod=\"p%d\",container=\"c\",gpu=\"0\","
 				"UUID=\"u\"} %d\n",
 				i, i + round);
 			assert_int_equal(top_sample_add(&sample, "", line), 0);

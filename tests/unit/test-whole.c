@@ -268,16 +268,13 @@ static void whole_cards_and_shares_in_one_pod_are_refused(void **state)
 
 	assert_int_equal(request_add(&shares, "a", CONTAINER_MAIN, 0, "3", NULL, NULL), 0);
 	assert_refused(&shares, true,
-		"container \"b\": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem "
-		"too");
+		"container \"b\": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem too");
 	assert_int_equal(request_add_whole(&whole, "a", CONTAINER_MAIN, 0, "3", NULL), 0);
 	assert_refused(&whole, false,
-		"container \"a\": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem "
-		"too");
+		"container \"a\": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem too");
 	assert_int_equal(request_parse_cards(&whole, "3", &err), -EINVAL);
-	assert_string_equal(err.text, "label aliyun.com/gpu-count is 3: is not possible together with "
-				      "aliyun.com/gpu, which counts cards "
-				      "itself");
+	assert_string_equal(err.text,
+		"label aliyun.com/gpu-count is 3: is not possible together with aliyun.com/gpu, which counts cards itself");
 }
 
 /* ---- jobs ---- */

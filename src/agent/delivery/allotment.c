@@ -51,9 +51,7 @@ static int allotment_find_cards(const struct inventory *inventory, const struct 
 
 		if (!card || allotment->n_cards == ALLOTMENT_CARDS_MAX)
 			return error_set(err, ENOENT,
-				"pod %s/%s was placed on GPU %s, which is not on this node (any more): "
-				"delete "
-				"the pod, so that it is placed anew",
+				"pod %s/%s was placed on GPU %s, which is not on this node (any more): delete the pod, so that it is placed anew",
 				pod->namespace_, pod->name, placed->cards[i].uuid);
 		allotment->cards[allotment->n_cards++] = card;
 	}

@@ -71,9 +71,8 @@ void node_clear(struct agent *agent)
 	grants = clear_folder(state_dir, "grants");
 	pods = clear_folder(state_dir, "pods");
 	if (!grants || !pods) {
-		log_info("this agent was the last one here: CDI files are removed; %s keeps what pods that "
-			 "still "
-			 "run have open",
+		log_info(
+			"this agent was the last one here: CDI files are removed; %s keeps what pods that still run have open",
 			state_dir);
 		return;
 	}

@@ -29,8 +29,7 @@ static void report_ignored(struct agent *agent, const struct node_pod *pod, cons
 
 	snprintf(text, sizeof(text),
 		"container %s sets " ENV_CGPU_DISABLE
-		", which this cluster does not allow: it is held to its GPU "
-		"memory all the same (the chart's value allowDisable)",
+		", which this cluster does not allow: it is held to its GPU memory all the same (the chart's value allowDisable)",
 		container);
 	agent_report_pod(agent, &pod->facts, "GPUDisableIgnored", text);
 }
@@ -47,8 +46,7 @@ static void report_capability(
 		return;
 	snprintf(text, sizeof(text),
 		"container %s sets " ENV_DRIVER_CAPABILITIES
-		" with \"%s\" in it, for which there are no files: what there is are compute, utility, "
-		"video, graphics, display, ngx and all",
+		" with \"%s\" in it, for which there are no files: what there is are compute, utility, video, graphics, display, ngx and all",
 		container, unknown);
 	agent_report_pod(agent, &pod->facts, "GPUDriverCapabilityUnknown", text);
 }

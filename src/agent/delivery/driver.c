@@ -283,16 +283,13 @@ static void driver_find_version(struct driver *driver)
 		if (!why[0] && (r < 0 || !find_version(driver, folder, part, versions[part],
 						 sizeof(versions[part]))))
 			snprintf(why, sizeof(driver->version_problem),
-				"%s.1 of the NVIDIA driver in %.200s is not there, or is no link to a file "
-				"with the "
-				"driver's version in its name",
+				"%s.1 of the NVIDIA driver in %.200s is not there, or is no link to a file with the driver's version in its name",
 				driver_library(part), folder);
 	if (why[0])
 		return;
 	if (strcmp(versions[DRIVER_CUDA], versions[DRIVER_NVML]) != 0)
 		snprintf(why, sizeof(driver->version_problem),
-			"the NVIDIA driver in %.200s is incomplete: libcuda.so.1 is of version %s, "
-			"libnvidia-ml.so.1 of %s",
+			"the NVIDIA driver in %.200s is incomplete: libcuda.so.1 is of version %s, libnvidia-ml.so.1 of %s",
 			folder, versions[DRIVER_CUDA], versions[DRIVER_NVML]);
 	else
 		strcpy(driver->version, versions[DRIVER_CUDA]);
@@ -384,9 +381,7 @@ int driver_scan(struct driver *driver, struct error *err)
 
 	if (found < 0)
 		return error_set(err, ENOENT,
-			"there is no NVIDIA driver below %s (no libnvidia-ml.so.1 in "
-			"usr/lib/x86_64-linux-gnu, "
-			"usr/lib64 or lib): see --driver-root",
+			"there is no NVIDIA driver below %s (no libnvidia-ml.so.1 in usr/lib/x86_64-linux-gnu, usr/lib64 or lib): see --driver-root",
 			driver->root);
 	if (driver->settled && driver->library_dir && strcmp(driver->library_dir, LIBRARY_DIRS[found]) == 0 &&
 		driver->library_time.tv_sec == st.st_mtim.tv_sec &&

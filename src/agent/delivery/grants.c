@@ -304,9 +304,7 @@ static int grant_check(struct agent *agent, const struct pod_facts *pod, const c
 	else if (g)
 		return 0;
 	return error_set(err, ESTALE,
-		"the GPU grant of container %s of pod %s/%s cannot be used: %s; it is made anew when the "
-		"container "
-		"is started again",
+		"the GPU grant of container %s of pod %s/%s cannot be used: %s; it is made anew when the container is started again",
 		container, pod->namespace_, pod->name, why);
 }
 
@@ -405,9 +403,7 @@ static void resume_pod(struct agent *agent, const char *uid)
 		if (r == 0 || r == -ENOENT)
 			continue; /* -ENOENT: the agent before us did not come to write it */
 		snprintf(text, sizeof(text),
-			"the GPU grant of container %.80s of the pod with uid %.80s cannot be used: %s; it "
-			"is made "
-			"anew when the container is started again",
+			"the GPU grant of container %.80s of the pod with uid %.80s cannot be used: %s; it is made anew when the container is started again",
 			entry->d_name, uid, why);
 		agent_report_node(agent, "GPUGrantDamaged", text);
 	}

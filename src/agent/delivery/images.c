@@ -118,9 +118,9 @@ static void on_reply(void *userdata, const struct grpc_reply *reply)
 		return;
 	}
 	if (!images->complained)
-		log_warning("cannot ask the container runtime about image %s: %s; its containers get the "
-			    "driver's "
-			    "files without what its " ENV_DRIVER_CAPABILITIES " says",
+		log_warning(
+			"cannot ask the container runtime about image %s: %s; its containers get the driver's files without what its " ENV_DRIVER_CAPABILITIES
+			" says",
 			images->asked, grpc_reply_text(reply, text, sizeof(text)));
 	images->complained = true;
 	learn(images, NULL);

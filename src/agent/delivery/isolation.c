@@ -34,11 +34,7 @@ static void find_problem(struct agent *agent, struct error *ret_problem)
 
 	if (runtime_answered(agent->runtime) && !runtime_does_cdi(agent->runtime)) {
 		error_set(ret_problem, 1,
-			"the container runtime does not apply CDI files of %.100s, so that no container "
-			"could be "
-			"held to its GPU memory: enable CDI in its configuration (containerd 1.7: enable_cdi "
-			"= true "
-			"under [plugins.\"io.containerd.grpc.v1.cri\"]) and restart it",
+			"the container runtime does not apply CDI files of %.100s, so that no container could be held to its GPU memory: enable CDI in its configuration (containerd 1.7: enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"]) and restart it",
 			agent->options.cdi_dir);
 		if (monotonic_ns() >= agent->isolation.ask_again_ns) {
 			agent->isolation.ask_again_ns = monotonic_ns() + ASK_AGAIN_NS;
@@ -59,9 +55,7 @@ static void find_problem(struct agent *agent, struct error *ret_problem)
 			agent->driver.version_problem);
 	else if (r == 0 && told[0] && strcmp(told, named) != 0 && !gpu_health_is_outdated(agent->health))
 		error_set(ret_problem, 1,
-			"the NVIDIA driver that runs is of version %s, but its libraries below %.100s are of "
-			"version "
-			"%s: restart the node, or install the libraries of the driver that runs",
+			"the NVIDIA driver that runs is of version %s, but its libraries below %.100s are of version %s: restart the node, or install the libraries of the driver that runs",
 			told, agent->driver.root, named);
 	if (r < 0 || !named[0])
 		return;

@@ -97,9 +97,7 @@ static void refuse(struct agent *agent, struct node_pod *pod, const struct card 
 		return;
 	pod->size_refused = pod->facts.placement.resizes;
 	snprintf(text, sizeof(text),
-		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the "
-		"memory "
-		"that it had until others have gone; `ration set` can give it less",
+		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the memory that it had until others have gone; `ration set` can give it less",
 		card->facts.index, card->units, units_held(agent, card->facts.uuid));
 	agent_report_pod(agent, &pod->facts, "GPUResizeRefused", text);
 }

@@ -100,8 +100,7 @@ static void runtime_learn(struct runtime *runtime, const uint8_t *message, size_
 		log_info("the container runtime applies CDI files of %s", runtime->cdi_dir);
 	else
 		log_warning(
-			"the container runtime (%s) does not apply CDI files of %s: containers get variables "
-			"and device nodes, and NVIDIA's runtime must bring the driver's files",
+			"the container runtime (%s) does not apply CDI files of %s: containers get variables and device nodes, and NVIDIA's runtime must bring the driver's files",
 			runtime->socket, runtime->cdi_dir);
 	runtime->changed(runtime->userdata);
 }

@@ -60,9 +60,7 @@ static int shim_read(const char *source, struct shim_file *file, struct error *e
 	if (r == 0 && file->len == 0)
 		r = -ENODATA;
 	return r < 0 ? error_set(err, -r,
-			       "the library that containers get in the driver's place cannot be read: %s/%s: "
-			       "%s; "
-			       "it is part of the agent's image, see --shim-dir",
+			       "the library that containers get in the driver's place cannot be read: %s/%s: %s; it is part of the agent's image, see --shim-dir",
 			       source, file->name, strerror(-r))
 		     : 0;
 }
@@ -131,9 +129,7 @@ int shim_install(const char *source, const struct driver *driver, const char *st
 		r = state_mount(mount_point, false, MOUNT_OPTIONS, err);
 	if (r == 0 && !state_reaches_host(state_dir))
 		r = error_set(err, EXDEV,
-			"what the agent mounts below %s stays in its own container: its volume needs "
-			"mountPropagation: "
-			"Bidirectional, as the chart has it",
+			"what the agent mounts below %s stays in its own container: its volume needs mountPropagation: Bidirectional, as the chart has it",
 			state_dir);
 	if (r < 0)
 		return r;

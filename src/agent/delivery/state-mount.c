@@ -105,9 +105,7 @@ int state_mount(const char *path, bool noexec, const char *options, struct error
 		r = -errno;
 	if (r == -EPERM)
 		return error_set(err, EPERM,
-			"the agent may not mount %s: its container must be privileged, with "
-			"mountPropagation: "
-			"Bidirectional, as the chart has it",
+			"the agent may not mount %s: its container must be privileged, with mountPropagation: Bidirectional, as the chart has it",
 			path);
 	return r < 0 ? error_set(err, -r, "cannot mount a tmpfs at %s: %s", path, strerror(-r)) : 0;
 }

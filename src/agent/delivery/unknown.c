@@ -42,8 +42,7 @@ void unknown_compare(struct agent *agent)
 	unknown->count = cuda.count + nvml.count;
 	if (unknown->count)
 		snprintf(text, sizeof(text),
-			"the NVIDIA driver %.30s has %zu functions that this version of ration does not know "
-			"and does not limit: %.260s%s%.40s; upgrade ration",
+			"the NVIDIA driver %.30s has %zu functions that this version of ration does not know and does not limit: %.260s%s%.40s; upgrade ration",
 			agent->driver.version, unknown->count, cuda.names,
 			cuda.count && nvml.count ? ", " : "", nvml.names);
 	if (strcmp(text, unknown->text) == 0)

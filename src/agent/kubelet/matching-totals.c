@@ -40,15 +40,12 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 		return MATCHING_ASK;
 	if (sum <= total) {
 		error_set(err, 0,
-			"pod %s/%s: GPU %s has %u percent of computing power, with this pod its pods would "
-			"hold %u; delete this pod, so that it is placed anew",
+			"pod %s/%s: GPU %s has %u percent of computing power, with this pod its pods would hold %u; delete this pod, so that it is placed anew",
 			pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, CORE_PER_CARD, core);
 		return MATCHING_REFUSED;
 	}
 	error_set(err, 0,
-		"pod %s/%s: GPU %s has %u units, with this pod its pods would hold %u; delete this pod, so "
-		"that "
-		"it is placed anew",
+		"pod %s/%s: GPU %s has %u units, with this pod its pods would hold %u; delete this pod, so that it is placed anew",
 		pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, total, sum);
 	return MATCHING_REFUSED;
 }

@@ -131,8 +131,7 @@ static enum matching_verdict refuse_either(
 	const struct matching_pod *a, const struct matching_pod *b, size_t n_ids, struct error *err)
 {
 	error_set(err, 0,
-		"pods %s/%s and %s/%s both wait for %zu units and have different placements; the kubelet "
-		"does not say which one it means: delete both, their controllers create them anew",
+		"pods %s/%s and %s/%s both wait for %zu units and have different placements; the kubelet does not say which one it means: delete both, their controllers create them anew",
 		a->namespace_, a->name, b->namespace_, b->name, n_ids);
 	return MATCHING_REFUSED;
 }
@@ -273,8 +272,7 @@ static enum matching_verdict choose_candidate(const struct matching_pod *pods, s
 	if (choose_anew(pods, n, n_ids, served, ret) || choose_running(pods, n, n_ids, served, ret))
 		return MATCHING_FOUND;
 	error_set(err, 0,
-		"the kubelet asks for %zu units, but no pod on its list waits for any that the API server "
-		"knows: static pods, from a file on the node, cannot have a GPU",
+		"the kubelet asks for %zu units, but no pod on its list waits for any that the API server knows: static pods, from a file on the node, cannot have a GPU",
 		n_ids);
 	return MATCHING_REFUSED;
 }
@@ -295,15 +293,13 @@ static enum matching_verdict judge_pod(const struct matching_pod *pod, struct er
 {
 	if (pod->may_return && pod->unanswered) {
 		error_set(err, 0,
-			"pod %s/%s: the API server does not say whether this is still the pod that was "
-			"placed; delete the pod, so that it is created anew",
+			"pod %s/%s: the API server does not say whether this is still the pod that was placed; delete the pod, so that it is created anew",
 			pod->namespace_, pod->name);
 		return MATCHING_REFUSED;
 	}
 	if (pod->is_static) {
 		error_set(err, 0,
-			"pod %s/%s comes from a file on the node: static pods have no scheduler that could "
-			"place them, so they get no GPU; run it as a Deployment or DaemonSet",
+			"pod %s/%s comes from a file on the node: static pods have no scheduler that could place them, so they get no GPU; run it as a Deployment or DaemonSet",
 			pod->namespace_, pod->name);
 		return MATCHING_REFUSED;
 	}
@@ -359,8 +355,7 @@ static enum matching_verdict find_container(const struct matching_pod *pod, size
 	if (found->container->asked == n_ids)
 		return MATCHING_FOUND;
 	error_set(err, 0,
-		"pod %s/%s: its next container %s asks for %u units, but the kubelet gives %zu: delete the "
-		"pod, so that it is created anew",
+		"pod %s/%s: its next container %s asks for %u units, but the kubelet gives %zu: delete the pod, so that it is created anew",
 		pod->namespace_, pod->name, found->container->name, found->container->asked, n_ids);
 	return MATCHING_REFUSED;
 }
@@ -387,9 +382,7 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 		verdict = find_container(pod, n_ids, served, &found, err);
 	if (verdict == MATCHING_FOUND && is_guesswork(pod, served, found.anew)) {
 		error_set(err, 0,
-			"pod %s/%s: the kubelet has lost its record of the pod's GPUs and does not say for "
-			"which of "
-			"its containers it asks now; delete the pod, so that it is created anew",
+			"pod %s/%s: the kubelet has lost its record of the pod's GPUs and does not say for which of its containers it asks now; delete the pod, so that it is created anew",
 			pod->namespace_, pod->name);
 		verdict = MATCHING_REFUSED;
 	}

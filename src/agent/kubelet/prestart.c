@@ -106,9 +106,7 @@ static int prestart_all(struct agent *agent, char *const *ids, size_t n_ids, str
 
 	if (!entry)
 		return error_set(err, EPERM,
-			"these %zu units were given to nobody, by our record and by the kubelet's "
-			"checkpoint: "
-			"delete the pod, so that it is created anew",
+			"these %zu units were given to nobody, by our record and by the kubelet's checkpoint: delete the pod, so that it is created anew",
 			n_ids);
 	for (; entry; entry = served_find_ids(&agent->served, entry, ids, n_ids)) {
 		int r = prestart_entry(agent, entry, err);

@@ -50,12 +50,10 @@ static int wait_for(const struct pod_facts *pod, const struct gpu_facts *gpu, co
 {
 	if (!orphan)
 		return error_set(err, EBUSY,
-			"pod %s/%s waits for GPU %d (%s): the API server has not told this agent yet which "
-			"of the pods there are gone",
+			"pod %s/%s waits for GPU %d (%s): the API server has not told this agent yet which of the pods there are gone",
 			pod->namespace_, pod->name, gpu->index, gpu->uuid);
 	return error_set(err, EBUSY,
-		"pod %s/%s waits for GPU %d (%s): pod %s/%s (uid %s) was deleted, but its containers still "
-		"run there; this pod starts by itself when they have ended",
+		"pod %s/%s waits for GPU %d (%s): pod %s/%s (uid %s) was deleted, but its containers still run there; this pod starts by itself when they have ended",
 		pod->namespace_, pod->name, gpu->index, gpu->uuid, orphan->namespace_, orphan->name,
 		orphan->uid);
 }

@@ -49,8 +49,8 @@ const struct served_entry *served_find_ids(
 	const struct served *served, const struct served_entry *before, char *const *ids, size_t n_ids);
 
 /* served_complete() - takes from `more` each entry that `served` lacks or has with other ids; `more` is empty
- * afterwards. Entries that only `served` has stay: the kubelet forgets a pod as soon as its object is deleted,
- * although its containers may still run. */
+ * afterwards. Entries that only `served` has stay: the kubelet forgets a pod as soon as its object is
+ * deleted, although its containers may still run. */
 void served_complete(struct served *served, struct served *more);
 
 /* served_move() - `from` becomes the content of `to`; from is empty afterwards. */

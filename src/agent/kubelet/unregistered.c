@@ -33,15 +33,13 @@ static void describe(const struct agent *agent, const struct registrar *missing,
 
 	if (!runtime_answered(agent->runtime)) {
 		snprintf(buf, size,
-			"the kubelet is not told of this node's GPUs, since the container runtime at %s does "
-			"not answer",
+			"the kubelet is not told of this node's GPUs, since the container runtime at %s does not answer",
 			agent->options.cri_socket);
 		return;
 	}
 	registrar_failure(missing, failure, sizeof(failure));
 	snprintf(buf, size,
-		"%s; no new pods go there. To mend it restart the kubelet of this node (systemctl restart "
-		"kubelet); if that does not help, see its log",
+		"%s; no new pods go there. To mend it restart the kubelet of this node (systemctl restart kubelet); if that does not help, see its log",
 		failure);
 }
 

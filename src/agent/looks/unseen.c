@@ -31,9 +31,7 @@ void unseen_tick(struct unseen *unseen, struct agent *agent, const char *uuid)
 		return;
 	unseen->told = true;
 	snprintf(text, sizeof(text),
-		"the driver has not said for %d s who holds memory of GPU %d (%s): %s. What contexts take "
-		"there is "
-		"not counted, and who goes past a limit is not found, until it does",
+		"the driver has not said for %d s who holds memory of GPU %d (%s): %s. What contexts take there is not counted, and who goes past a limit is not found, until it does",
 		TICKS_MAX, card->facts.index, uuid,
 		unseen->result < 0 ? strerror(-unseen->result) : "it does not answer");
 	agent_report_node(agent, "GPUMemoryUnseen", text);

@@ -97,8 +97,7 @@ static void offence_text(
 	if (offence->kind == BYPASS_OVER_LIMIT) {
 		snprintf(buf, size,
 			"container %.100s uses %" PRIu64 " MiB of %s, over its limit of %" PRIu64
-			" MiB: memory that its processes took past the limit, or more contexts than fit into "
-			"it",
+			" MiB: memory that its processes took past the limit, or more contexts than fit into it",
 			offence->container, offence->bytes / MIB, card, offence->limit_bytes / MIB);
 		return;
 	}
@@ -108,9 +107,8 @@ static void offence_text(
 			offence->container ? offence->container : "(unknown)",
 			pod ? "pod" : "the pod with uid", pod ? pod->facts.name : offence->uid);
 	snprintf(buf, size,
-		"process %d (%s) %s uses %" PRIu64 " MiB of %s, and has no grant for it: nothing holds it to "
-		"a limit, and who has one may find the "
-		"card full",
+		"process %d (%s) %s uses %" PRIu64
+		" MiB of %s, and has no grant for it: nothing holds it to a limit, and who has one may find the card full",
 		(int)offence->pid, name, whose, offence->bytes / MIB, card);
 }
 
@@ -316,8 +314,7 @@ void watchdog_judge(
 void watchdog_metrics(const struct watchdog *watchdog, struct metrics *page)
 {
 	metrics_family(page, "ration_bypass_total", "counter",
-		"Processes on a card without a grant, and containers over their limit, that the driver has "
-		"shown.");
+		"Processes on a card without a grant, and containers over their limit, that the driver has shown.");
 	metrics_each(page, "reason", bypass_texts, watchdog->found, BYPASS_MAX);
 	metrics_family(page, "ration_bypass_evictions_total", "counter",
 		"Answers to evictions of pods that bypassed their limit.");

@@ -41,12 +41,8 @@ void device_loss_look(struct agent *agent)
 		look_at_links(agent);
 		if (loss->links == DEVICE_LINKS_MISSING)
 			snprintf(text, sizeof(text),
-				"containers of this node lose their GPUs at the next \"systemctl "
-				"daemon-reload\": runc %s with the systemd cgroup driver leaves out devices "
-				"that have no link in /dev/char (opencontainers/runc#3846), and NVIDIA's "
-				"devices have none. Run \"" DEVICE_LINKS_COMMAND
-				"\" on the node, at each boot before GPU pods start, or install runc 1.1.7 "
-				"or later; pods that run now have to be started again",
+				"containers of this node lose their GPUs at the next \"systemctl daemon-reload\": runc %s with the systemd cgroup driver leaves out devices that have no link in /dev/char (opencontainers/runc#3846), and NVIDIA's devices have none. Run \"" DEVICE_LINKS_COMMAND
+				"\" on the node, at each boot before GPU pods start, or install runc 1.1.7 or later; pods that run now have to be started again",
 				version);
 	}
 	if (strcmp(text, loss->text) == 0)

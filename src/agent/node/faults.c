@@ -252,8 +252,7 @@ bool faults_settled(struct faults *faults)
 		faults->impatient = true;
 		faults_event(faults, "GPUFaultListUnread",
 			"the ConfigMaps of " NAMESPACE_SYSTEM
-			" that declare GPUs faulty cannot be read: what "
-			"they say is not known here (the agent's log says why)");
+			" that declare GPUs faulty cannot be read: what they say is not known here (the agent's log says why)");
 	}
 	return true;
 }

@@ -99,8 +99,7 @@ static bool card_is_ours(const struct nvml_card *card)
 	}
 	if (card->compute_mode != NVML_COMPUTE_DEFAULT)
 		log_warning(
-			"GPU %u (%s) is not in compute mode Default: only one process can use it at a time; "
-			"nvidia-smi -i %u -c 0 lets pods share it",
+			"GPU %u (%s) is not in compute mode Default: only one process can use it at a time; nvidia-smi -i %u -c 0 lets pods share it",
 			card->index, card->uuid, card->index);
 	return true;
 }

@@ -145,15 +145,11 @@ static void say_that_it_waits(struct agent *agent, const struct terms *asked)
 	name_a_holder(agent, who, sizeof(who));
 	if (now.mode != asked->mode)
 		snprintf(text, sizeof(text),
-			"GPU mode \"%s\" is asked for, but pods with GPUs are on this node (%s): mode \"%s\" "
-			"stays in "
-			"force, the node takes no more of them, and the mode changes when the last one ends",
+			"GPU mode \"%s\" is asked for, but pods with GPUs are on this node (%s): mode \"%s\" stays in force, the node takes no more of them, and the mode changes when the last one ends",
 			gpu_mode_text(asked->mode), who, gpu_mode_text(now.mode));
 	else
 		snprintf(text, sizeof(text),
-			"gpu-mem is to count in %u MiB, but pods with GPUs are on this node (%s): it counts "
-			"in %u MiB "
-			"and takes no more of them, and the unit changes when the last one ends",
+			"gpu-mem is to count in %u MiB, but pods with GPUs are on this node (%s): it counts in %u MiB and takes no more of them, and the unit changes when the last one ends",
 			asked->unit_mib, who, now.unit_mib);
 	agent_report_node(agent, "GPUModePending", text);
 }

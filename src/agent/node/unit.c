@@ -26,9 +26,7 @@ void unit_told(struct agent *agent, const char *text)
 	snprintf(agent->refused_unit, sizeof(agent->refused_unit), "%s", text);
 	snprintf(sentence, sizeof(sentence),
 		"ConfigMap " NAMESPACE_SYSTEM "/" CONFIG_MAP_POLICY ", " CONFIG_MAP_UNIT_KEY
-		": \"%.40s\" is no unit of GPU memory: it must be one of 1GiB, 512MiB, 256MiB, 128MiB; the "
-		"one "
-		"before stays",
+		": \"%.40s\" is no unit of GPU memory: it must be one of 1GiB, 512MiB, 256MiB, 128MiB; the one before stays",
 		text);
 	agent_report_node(agent, "GPUMemoryUnitRefused", sentence);
 }

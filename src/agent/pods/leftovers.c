@@ -240,8 +240,7 @@ static char *leftovers_text(struct leftovers *l)
 	text = held_to_json(&held, TEXT_MAX, &cut);
 	if (cut && !l->cut)
 		log_warning(
-			"%zu pods with running containers that the API server does not know do not fit into "
-			"the annotation %s: their cards may be given away",
+			"%zu pods with running containers that the API server does not know do not fit into the annotation %s: their cards may be given away",
 			cut, ANNOTATION_NODE_HELD);
 	l->cut = cut;
 	return text;
@@ -331,8 +330,8 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 	pod->quiet &= !lives;
 	l->changed |= pod->n_cards > 0 && !pod->quiet;
 	if (lives) {
-		log_info("pod %s/%s (uid %s) is gone from the API server, but its containers run: it still "
-			 "holds its GPU",
+		log_info(
+			"pod %s/%s (uid %s) is gone from the API server, but its containers run: it still holds its GPU",
 			pod->namespace_, pod->name, pod->uid);
 		return;
 	}

@@ -15,26 +15,19 @@ void refusal_sentence(const struct agent *agent, const struct node_pod *pod, cha
 
 	if (pod->is_impossible) {
 		snprintf(buf, size,
-			"%s; correct this in the pod (or in the template of its controller) and create "
-			"it anew",
+			"%s; correct this in the pod (or in the template of its controller) and create it anew",
 			pod->problem.text);
 		return;
 	}
 	if (!facts->has_placement && pod->problem.text[0]) {
 		snprintf(buf, size,
-			"pod %s/%s: its GPU placement cannot be used (%s): delete the pod and set "
-			"schedulerName: "
-			"%s, so that it is placed anew",
+			"pod %s/%s: its GPU placement cannot be used (%s): delete the pod and set schedulerName: %s, so that it is placed anew",
 			facts->namespace_, facts->name, pod->problem.text, SCHEDULER_NAME);
 		return;
 	}
 	if (!facts->has_placement) {
 		snprintf(buf, size,
-			"pod %s/%s was put on node %s without a GPU being chosen for it: set schedulerName: "
-			"%s "
-			"in its spec (or in the template of its controller), remove nodeName if it is set, "
-			"and "
-			"delete this pod",
+			"pod %s/%s was put on node %s without a GPU being chosen for it: set schedulerName: %s in its spec (or in the template of its controller), remove nodeName if it is set, and delete this pod",
 			facts->namespace_, facts->name, agent->options.node_name, SCHEDULER_NAME);
 		return;
 	}

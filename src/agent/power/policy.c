@@ -53,9 +53,7 @@ static void said_set(struct policy *policy, struct said *said, const char *text,
 	if (said->told && strncmp(said->refused, text, sizeof(said->refused) - 1) == 0)
 		return;
 	snprintf(sentence, sizeof(sentence),
-		"%s: \"%.40s\" is no policy: it must be one of 0 (fair-share), 1 (preemptive), 2 "
-		"(weight-preemptive), 3 "
-		"(fixed), 4 (soft), 5 (native); %s",
+		"%s: \"%.40s\" is no policy: it must be one of 0 (fair-share), 1 (preemptive), 2 (weight-preemptive), 3 (fixed), 4 (soft), 5 (native); %s",
 		where, text, said->is ? "the one before stays in force" : "it is ignored");
 	agent_report_node(policy->agent, "GPUPolicyRefused", sentence);
 	said->told = true;

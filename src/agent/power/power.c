@@ -50,8 +50,7 @@ static void complain_about_weight(struct agent *agent, struct node_pod *pod, con
 	pod->weight_reported = true;
 	snprintf(text, sizeof(text),
 		"container %.100s: " ENV_SCHD_WEIGHT
-		" is no weight: it must be written in the spec as a whole number "
-		"from 1 to %d; the container has the weight 1, or its " RESOURCE_GPU_CORE,
+		" is no weight: it must be written in the spec as a whole number from 1 to %d; the container has the weight 1, or its " RESOURCE_GPU_CORE,
 		container, (int)SHARE_WEIGHT_MAX);
 	agent_report_pod(agent, &pod->facts, "GPUWeightIgnored", text);
 }
@@ -262,13 +261,7 @@ static void complain_about_endless(struct agent *agent, const struct watched_car
 	if (!pod)
 		return;
 	snprintf(text, sizeof(text),
-		"container %.100s: it has used %s past its share of %u percent for %d s and started nothing: "
-		"one "
-		"kernel, which nobody can interrupt, so the others there have less until it ends. If it is "
-		"not "
-		"meant to take so long, delete the pod; if it is, divide it into shorter ones or give the "
-		"pod the "
-		"whole GPU",
+		"container %.100s: it has used %s past its share of %u percent for %d s and started nothing: one kernel, which nobody can interrupt, so the others there have less until it ends. If it is not meant to take so long, delete the pod; if it is, divide it into shorter ones or give the pod the whole GPU",
 		card->of->container, card->uuid, (unsigned int)(card->power.share * 100 / SHARE_WHOLE),
 		(int)(ENDLESS_NS / NS_PER_S));
 	agent_report_pod(agent, &pod->facts, "GPUKernelPastShare", text);

@@ -39,8 +39,7 @@ void check_kubernetes(struct cluster *cluster)
 			"Kubernetes %.60s is older than 1.%d, which ration needs", version, OLDEST);
 	else if (cluster->minor < VALIDATING_SINCE)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
-			"Kubernetes %.60s serves no ValidatingAdmissionPolicy v1 (since 1.%d): what pods may "
-			"not have is not refused when it is submitted%s",
+			"Kubernetes %.60s serves no ValidatingAdmissionPolicy v1 (since 1.%d): what pods may not have is not refused when it is submitted%s",
 			version, VALIDATING_SINCE, scheduler_name_webhook(cluster) ? "" : "; " NO_MUTATING);
 	else if (cluster->minor < MUTATING_SINCE && !scheduler_name_webhook(cluster))
 		report_find(cluster->report, SEVERITY_NOTE, "cluster", "",
@@ -54,8 +53,7 @@ static const struct policy {
 	const char *setting, *without;
 } policies[] = {
 	{"ration-placement-keys", true, "policies.placementKeys=true",
-		"who may create or patch pods can forge where a pod is, and take memory that the ledger does "
-		"not see"},
+		"who may create or patch pods can forge where a pod is, and take memory that the ledger does not see"},
 	{"ration-gpu-requests", true, "policies.requests=true",
 		"what can never be placed is not refused when it is submitted: it waits"},
 	{"ration-gpu-volumes", false, "policies.volumes=true",
@@ -88,15 +86,14 @@ void check_policies(struct cluster *cluster)
 
 	if (!cluster->serves_validating)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", "",
-			"ValidatingAdmissionPolicy v1 is not served: nothing that pods may not have is "
-			"refused");
+			"ValidatingAdmissionPolicy v1 is not served: nothing that pods may not have is refused");
 	for (size_t i = 0; cluster->serves_validating && i < ARRAY_SIZE(policies); i++)
 		check_policy(cluster, &policies[i]);
 	if (webhook && !json_object_get_boolean(webhook))
 		report_find(cluster->report, SEVERITY_WARNING, WEBHOOK_KIND "/" WEBHOOK_SCHEDULER_NAME,
 			"kubectl -n " NAMESPACE_SYSTEM " logs -l app=ack-co-scheduler -c ration-scheduler",
-			"no ration-scheduler has written its certificate into it: pods that ask "
-			"for " RESOURCE_GPU_MEM " must name their scheduler until one does");
+			"no ration-scheduler has written its certificate into it: pods that ask for " RESOURCE_GPU_MEM
+			" must name their scheduler until one does");
 	if (cluster->serves_mutating && !webhook && !json_member(cluster->policies, mutating) &&
 		!leader_serves(holder, DEFAULT_SCHEDULER_NAME))
 		report_find(cluster->report, SEVERITY_NOTE, mutating, "",

@@ -74,15 +74,11 @@ static void compare_drivers(struct machine *machine)
 		return;
 	case DRIVER_IN_DOUBT:
 		report_unknown(machine->report,
-			"the cgroup drivers of kubelet and containerd differ in their configurations, which "
-			"is "
-			"a fault only where the kubelet is older than 1.31 or containerd older than 2.0, and "
-			"`kubelet --version` or `containerd --version` says nothing");
+			"the cgroup drivers of kubelet and containerd differ in their configurations, which is a fault only where the kubelet is older than 1.31 or containerd older than 2.0, and `kubelet --version` or `containerd --version` says nothing");
 		return;
 	case DRIVER_BY_KUBELET:
 		report_find(machine->report, SEVERITY_WARNING, CONFIG,
-			"set SystemdCgroup = true for runc there, and cgroupDriver: systemd in "
-			"/var/lib/kubelet/config.yaml; then restart containerd and kubelet",
+			"set SystemdCgroup = true for runc there, and cgroupDriver: systemd in /var/lib/kubelet/config.yaml; then restart containerd and kubelet",
 			"the kubelet's cgroup driver is %.30s and containerd's is %s", kubelet,
 			strcmp(systemd, "true") == 0 ? "systemd" : "cgroupfs");
 	}
@@ -98,8 +94,7 @@ void check_cgroups(struct machine *machine)
 	}
 	if (!v2)
 		report_find(machine->report, SEVERITY_NOTE, "/sys/fs/cgroup", "",
-			"this node has cgroup v1, on which a kubelet of Kubernetes 1.36 starts only with "
-			"failCgroupV1: false");
+			"this node has cgroup v1, on which a kubelet of Kubernetes 1.36 starts only with failCgroupV1: false");
 	compare_drivers(machine);
 }
 
@@ -157,8 +152,6 @@ void check_runc(struct machine *machine)
 	report_find(machine->report, SEVERITY_ERROR, "runc",
 		DEVICE_LINKS_COMMAND
 		"  # at each boot, before GPU pods start; or install runc 1.1.7 or later",
-		"runc %s with the systemd cgroup driver, and /dev/char has no links to NVIDIA's devices: "
-		"running "
-		"containers lose their GPUs at the next `systemctl daemon-reload` (opencontainers/runc#3846)",
+		"runc %s with the systemd cgroup driver, and /dev/char has no links to NVIDIA's devices: running containers lose their GPUs at the next `systemctl daemon-reload` (opencontainers/runc#3846)",
 		version);
 }

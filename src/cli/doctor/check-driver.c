@@ -81,9 +81,7 @@ void check_driver(struct machine *machine)
 	kernel_version(machine, kernel);
 	if (!*cuda || !*nvml) {
 		report_find(machine->report, SEVERITY_ERROR, machine->driver_root,
-			"install NVIDIA's driver; where a driver container does: --driver-root, and the "
-			"chart's "
-			"value driverRoot",
+			"install NVIDIA's driver; where a driver container does: --driver-root, and the chart's value driverRoot",
 			"%s of the NVIDIA driver is not there", *cuda ? "libnvidia-ml.so" : "libcuda.so");
 		return;
 	}

@@ -42,15 +42,11 @@ static void mend_by_owner(struct json_object *pod, const char *key, char mend[ME
 
 	if (!*owner)
 		snprintf(mend, MEND_SIZE,
-			"kubectl -n %.253s get pod %.253s -o jsonpath='{.metadata.ownerReferences}'  # keep "
-			"it "
-			"off: nodeSelector or affinity !%s",
+			"kubectl -n %.253s get pod %.253s -o jsonpath='{.metadata.ownerReferences}'  # keep it off: nodeSelector or affinity !%s",
 			namespace_, text_of(pod, "pod"), key);
 	else if (json_object_get_boolean(json_member(pod, "affinity")))
 		snprintf(mend, MEND_SIZE,
-			"kubectl -n %.253s edit daemonset %.253s  # add to the matchExpressions of each of "
-			"its "
-			"nodeSelectorTerms: {key: %s, operator: DoesNotExist}",
+			"kubectl -n %.253s edit daemonset %.253s  # add to the matchExpressions of each of its nodeSelectorTerms: {key: %s, operator: DoesNotExist}",
 			namespace_, owner, key);
 	else
 		snprintf(mend, MEND_SIZE,
@@ -101,8 +97,7 @@ void check_foreign_plugins(struct cluster *cluster, struct json_object *node, co
 		mend_by_operator(facts->name, mend);
 	else
 		snprintf(mend, sizeof(mend),
-			"kubectl get pods -A -o wide --field-selector spec.nodeName=%.253s | grep -i "
-			"device-plugin  # keep it off this node: docs/guide/other-gpu-software.md",
+			"kubectl get pods -A -o wide --field-selector spec.nodeName=%.253s | grep -i device-plugin  # keep it off this node: docs/guide/other-gpu-software.md",
 			facts->name);
 	for (size_t i = 0; i < ARRAY_SIZE(resources); i++) {
 		int64_t count = 0;

@@ -24,8 +24,7 @@ void check_containerd(struct machine *machine)
 {
 	if (*machine->other_runtime) {
 		report_find(machine->report, SEVERITY_WARNING, machine->other_runtime, "",
-			"the kubelet's container runtime is %s; ration was tried with containerd only, and "
-			"nothing of this one is looked at",
+			"the kubelet's container runtime is %s; ration was tried with containerd only, and nothing of this one is looked at",
 			machine_runtime_name(machine));
 		return;
 	}
@@ -56,12 +55,8 @@ void check_cdi(struct machine *machine)
 			"containerd does not read /var/run/cdi, where the agent says what containers get");
 	else
 		report_find(machine->report, SEVERITY_ERROR, CONFIG,
-			"put enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"] there, then: "
-			"systemctl "
-			"restart containerd",
-			"containerd does not apply CDI files: nodes with isolation take no pods, and on "
-			"share nodes "
-			"NVIDIA's runtime must bring the driver");
+			"put enable_cdi = true under [plugins.\"io.containerd.grpc.v1.cri\"] there, then: systemctl restart containerd",
+			"containerd does not apply CDI files: nodes with isolation take no pods, and on share nodes NVIDIA's runtime must bring the driver");
 }
 
 /* NVIDIA's runtime gives the cards that a variable of the container or of its image names, to whoever it

@@ -26,10 +26,9 @@ static void tell(struct cluster *cluster, const char *node, struct json_object *
 		return;
 	snprintf(where, sizeof(where), "node %.253s", node);
 	snprintf(mend, sizeof(mend),
-		"nvidia-smi -i %" PRId64 " -mig 0  # on the node, while no program uses the GPU; then: "
-		"kubectl -n " NAMESPACE_SYSTEM
-		" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%.253s. Or "
-		"leave the GPU to NVIDIA's device plugin",
+		"nvidia-smi -i %" PRId64
+		" -mig 0  # on the node, while no program uses the GPU; then: kubectl -n " NAMESPACE_SYSTEM
+		" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%.253s. Or leave the GPU to NVIDIA's device plugin",
 		index, node);
 	report_find(cluster->report, SEVERITY_WARNING, where, mend,
 		"GPU %" PRId64 " (%s) is divided by MIG, and is not shared", index, uuid);

@@ -42,16 +42,11 @@ void check_cpu_manager(struct machine *machine)
 		report_unknown(machine->report, machine->problem);
 	else if (machine_does_cdi(machine))
 		report_find(machine->report, SEVERITY_NOTE, KUBELET "/cpu_manager_state", "",
-			"the CPU manager's policy is static, which the documents forbid; with CDI containers "
-			"keep their "
-			"cards all the same");
+			"the CPU manager's policy is static, which the documents forbid; with CDI containers keep their cards all the same");
 	else
 		report_find(machine->report, SEVERITY_WARNING, KUBELET "/cpu_manager_state",
-			"enable CDI in containerd, or set cpuManagerPolicy: none, remove this file and "
-			"restart the kubelet",
-			"the CPU manager's policy is static, and without CDI a rewritten cgroup can take the "
-			"cards from a "
-			"container");
+			"enable CDI in containerd, or set cpuManagerPolicy: none, remove this file and restart the kubelet",
+			"the CPU manager's policy is static, and without CDI a rewritten cgroup can take the cards from a container");
 }
 
 /* ---- device plugins ---- */
@@ -68,9 +63,7 @@ static void take_socket(struct machine *machine, const char *name)
 
 			snprintf(where, sizeof(where), PLUGINS "/%s", name);
 			report_find(machine->report, SEVERITY_ERROR, where,
-				"kubectl get pods -A -o wide | grep -i device-plugin  # keep it off this "
-				"node, then remove the "
-				"socket",
+				"kubectl get pods -A -o wide | grep -i device-plugin  # keep it off this node, then remove the socket",
 				"a device plugin of somebody else gives the same cards away");
 			return;
 		}
@@ -85,9 +78,7 @@ void check_device_plugins(struct machine *machine)
 	else if (!machine_has(machine, PLUGINS "/kubelet.sock"))
 		report_find(machine->report, SEVERITY_ERROR, PLUGINS "/kubelet.sock",
 			"systemctl restart kubelet  # it makes this socket at its start only",
-			"it is missing: a ration-agent that starts now cannot register at the kubelet, and "
-			"no "
-			"GPU pods come to this node");
+			"it is missing: a ration-agent that starts now cannot register at the kubelet, and no GPU pods come to this node");
 }
 
 /* ---- the shim ---- */
@@ -108,8 +99,7 @@ static void compare_functions(struct machine *machine, const char *version, bool
 		return;
 	if (unknown.count)
 		report_find(machine->report, SEVERITY_WARNING, path, "",
-			"the driver %s has %zu functions of %s that this version of ration does not know and "
-			"does not limit: %.400s; upgrade ration",
+			"the driver %s has %zu functions of %s that this version of ration does not know and does not limit: %.400s; upgrade ration",
 			machine->cuda, unknown.count, name, unknown.names);
 }
 
@@ -123,9 +113,7 @@ static void take_shim(struct machine *machine, const char *version)
 		snprintf(path, sizeof(path), SHIM "/%s/%s", version, files[i]);
 		if (!machine_has(machine, path))
 			report_find(machine->report, SEVERITY_ERROR, path,
-				"kubectl -n kube-system delete pod -l name=gpushare-device-plugin-ds "
-				"--field-selector "
-				"spec.nodeName=$(hostname)",
+				"kubectl -n kube-system delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=$(hostname)",
 				"this file is missing: containers of isolated modes do not start");
 	}
 	if (machine->library_dir[0]) {

@@ -63,8 +63,7 @@ static void tell_pending(
 {
 	if (*annotation(node, key))
 		report_find(report, SEVERITY_NOTE, where, "",
-			"its %s changes to %.60s when the last GPU pod there has ended; until then no new "
-			"ones go there",
+			"its %s changes to %.60s when the last GPU pod there has ended; until then no new ones go there",
 			what, annotation(node, key));
 }
 
@@ -104,9 +103,7 @@ void check_agents(struct cluster *cluster, struct json_object *node, const struc
 	if (!agent) {
 		report_find(report, SEVERITY_ERROR, where,
 			"kubectl -n " NAMESPACE_SYSTEM " describe daemonset gpushare-device-plugin-ds",
-			"no ration-agent runs there, so its cards are given to nobody (is it tainted, or "
-			"left "
-			"out by the chart's nodeSelector?)");
+			"no ration-agent runs there, so its cards are given to nobody (is it tainted, or left out by the chart's nodeSelector?)");
 		return;
 	}
 	snprintf(mend, sizeof(mend), "kubectl -n %s logs %s -c ration-agent", text_of(agent, "namespace"),
@@ -212,8 +209,7 @@ static void check_closed(struct cluster *cluster, struct json_object *node, cons
 	if (offer->capacity && !*annotation(node, ANNOTATION_NODE_PROBLEM))
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
 			"it offers %" PRId64 " of " RESOURCE_GPU_MEM
-			" although no mode is in force there: pods would wait for ever, or get cards "
-			"of somebody else's",
+			" although no mode is in force there: pods would wait for ever, or get cards of somebody else's",
 			offer->capacity);
 }
 
@@ -226,8 +222,7 @@ void check_capacity(struct cluster *cluster, struct json_object *node, const str
 	node_text(facts->name, where);
 	snprintf(mend, sizeof(mend),
 		"kubectl -n " NAMESPACE_SYSTEM
-		" delete pod -l name=gpushare-device-plugin-ds --field-selector "
-		"spec.nodeName=%s",
+		" delete pod -l name=gpushare-device-plugin-ds --field-selector spec.nodeName=%s",
 		facts->name);
 	if (*problem) {
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
@@ -282,11 +277,7 @@ static void mend_card(const char *node, const struct gpu_facts *gpu, char mend[M
 		snprintf(mend, MEND_SIZE, "ration uncordon %s %d", node, gpu->index);
 	else if (is_fault_of_driver(gpu->reason))
 		snprintf(mend, MEND_SIZE,
-			"kubectl drain %s --ignore-daemonsets --delete-emptydir-data  # then reboot the "
-			"node, "
-			"which resets its GPUs, and: kubectl uncordon %s. If it returns, take the GPU out "
-			"(ration "
-			"cordon %s %d) and see docs.nvidia.com/deploy/xid-errors",
+			"kubectl drain %s --ignore-daemonsets --delete-emptydir-data  # then reboot the node, which resets its GPUs, and: kubectl uncordon %s. If it returns, take the GPU out (ration cordon %s %d) and see docs.nvidia.com/deploy/xid-errors",
 			node, node, node, gpu->index);
 	else if (names_list(gpu->reason, node, list))
 		snprintf(mend, MEND_SIZE, "kubectl -n " NAMESPACE_SYSTEM " edit configmap %s", list);
@@ -329,8 +320,7 @@ static void check_kubelet(struct cluster *cluster, const char *where, const char
 	if (sscanf(kubelet, "v%u.%u", &major, &minor) != 2 || major > 1 || minor >= 29)
 		return;
 	report_find(cluster->report, minor == 28 ? SEVERITY_WARNING : SEVERITY_ERROR, where, "",
-		"its kubelet %.60s takes no CDI devices from device plugins%s: containers start without "
-		"their card; upgrade it to 1.29 or later",
+		"its kubelet %.60s takes no CDI devices from device plugins%s: containers start without their card; upgrade it to 1.29 or later",
 		kubelet, minor == 28 ? ", unless its feature gate DevicePluginCDIDevices is set" : "");
 }
 

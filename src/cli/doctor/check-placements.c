@@ -78,9 +78,7 @@ static void compare(struct cluster *cluster, struct json_object *pod, const stru
 		snprintf(where, sizeof(where), "pod %.253s/%.253s", namespace_, name);
 		snprintf(mend, sizeof(mend), "kubectl -n %.253s delete pod %.253s", namespace_, name);
 		report_find(cluster->report, SEVERITY_ERROR, where, mend,
-			"it is placed on GPU %.*s, which node %.253s does not have: another machine has "
-			"taken the "
-			"node's name, or the GPU was removed. A container that starts there has no GPU",
+			"it is placed on GPU %.*s, which node %.253s does not have: another machine has taken the node's name, or the GPU was removed. A container that starts there has no GPU",
 			GPU_UUID_SIZE, uuid, facts->name);
 		return;
 	}

@@ -49,8 +49,7 @@ void check_unplaced(
 		return;
 	place_set(&place, facts);
 	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
-		"it asks for %u of %s and is bound to node %.253s, but no scheduler of ours chose its card "
-		"(spec.nodeName was set, or schedulerName is \"%.63s\"): it is not started%s%.300s",
+		"it asks for %u of %s and is bound to node %.253s, but no scheduler of ours chose its card (spec.nodeName was set, or schedulerName is \"%.63s\"): it is not started%s%.300s",
 		facts->request.units, resource_of(facts), facts->node,
 		text_of(json_member(pod, "spec"), "schedulerName"), *problem ? "; " : "", problem);
 }
@@ -70,8 +69,6 @@ void check_scheduler_name(
 		return;
 	place_set(&place, facts);
 	report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
-		"it asks for %u of %s but its schedulerName is \"%.63s\": nobody chooses a card for it; "
-		"create it "
-		"again with schedulerName: " SCHEDULER_NAME,
+		"it asks for %u of %s but its schedulerName is \"%.63s\": nobody chooses a card for it; create it again with schedulerName: " SCHEDULER_NAME,
 		facts->request.units, resource_of(facts), name);
 }

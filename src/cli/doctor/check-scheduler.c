@@ -81,9 +81,7 @@ static bool find_pairs(struct cluster *cluster, const char *holder)
 			report_find(cluster->report, SEVERITY_ERROR, where,
 				"kubectl -n " NAMESPACE_SYSTEM " scale deployment " SCHEDULER_NAME
 				" --replicas=0  # if the default scheduler is to have the ledger",
-				"a second pair of kube-scheduler and ration-scheduler, of the Lease %.253s; "
-				"the ledger is "
-				"owned by %.253s, so its pods are not placed",
+				"a second pair of kube-scheduler and ration-scheduler, of the Lease %.253s; the ledger is owned by %.253s, so its pods are not placed",
 				text_of(scheduler, "lease"), holder);
 	}
 	return held;
@@ -102,8 +100,7 @@ void check_ledger(struct cluster *cluster)
 
 		snprintf(other, sizeof(other), "pod %s/%s", text_of(pod, "namespace"), text_of(pod, "pod"));
 		snprintf(mend, sizeof(mend),
-			"kubectl -n %s get pod %s -o jsonpath='{.metadata.ownerReferences}'  # and remove "
-			"the owner",
+			"kubectl -n %s get pod %s -o jsonpath='{.metadata.ownerReferences}'  # and remove the owner",
 			text_of(pod, "namespace"), text_of(pod, "pod"));
 		report_find(cluster->report, SEVERITY_ERROR, other, mend,
 			"%s keeps a ledger of its own of " RESOURCE_GPU_MEM, text_of(pod, "what"));
@@ -117,8 +114,7 @@ void check_ledger(struct cluster *cluster)
 			"its owner %.253s has stopped to renew it", holder);
 	else if (!held)
 		report_find(cluster->report, SEVERITY_NOTE, where, "",
-			"its owner is %.253s, of which no pod with ration-scheduler is to be seen: it runs "
-			"outside of pods, or has just ended",
+			"its owner is %.253s, of which no pod with ration-scheduler is to be seen: it runs outside of pods, or has just ended",
 			holder);
 }
 
@@ -173,8 +169,7 @@ void check_versions(struct cluster *cluster)
 	cluster_upgrade_command(cluster, strcmp(scheduler, RATION_VERSION) != 0, NULL, mend, sizeof(mend));
 	if (*agent && *scheduler && strcmp(agent, scheduler) != 0)
 		report_find(cluster->report, SEVERITY_WARNING, "cluster", mend,
-			"agents are of version %.60s and the scheduler of %.60s: both should be of one "
-			"version",
+			"agents are of version %.60s and the scheduler of %.60s: both should be of one version",
 			agent, scheduler);
 	else if (*agent && strcmp(agent, RATION_VERSION) != 0)
 		report_find(cluster->report, SEVERITY_NOTE, "this command", "",

@@ -53,8 +53,7 @@ static const char usage[] =
 	"       ration doctor --node [--root DIR] [--driver-root DIR] [-o json]\n"
 	"       ration doctor --scheduler-config [--kubeadm --image IMAGE [--arg ARG]...]\n"
 	"\n"
-	"Hold a cluster, or the node it runs on, against what shared GPUs need, and tell for each fault the "
-	"command that mends it.\n"
+	"Hold a cluster, or the node it runs on, against what shared GPUs need, and tell for each fault the command that mends it.\n"
 	"\n"
 	"  -o, --output json  {\"checks\": [...], \"findings\": [...]}\n"
 	"      --node         look at this machine instead of a cluster, as root; kubectl is not needed\n"
@@ -62,22 +61,19 @@ static const char usage[] =
 	"      --driver-root DIR\n"
 	"                     where the driver's files are on the node (default: /)\n"
 	"      --scheduler-config\n"
-	"                     print the KubeSchedulerConfiguration with which the cluster's own "
-	"kube-scheduler\n"
+	"                     print the KubeSchedulerConfiguration with which the cluster's own kube-scheduler\n"
 	"                     has the ledger, so that pods need no schedulerName\n"
 	"      --kubeadm      as a script that sets up a control plane node which kubeadm made\n"
 	"      --image IMAGE  of ration-scheduler in it, in a registry that the node reaches\n"
 	"      --arg ARG      one more option of ration-scheduler, e.g. --arg=--job-mixing=allow\n"
 	"  -h, --help         this text\n"
 	"\n"
-	"Everything goes through kubectl (or the program that $KUBECTL names), and is read only. $KUBECONFIG "
-	"and\n"
+	"Everything goes through kubectl (or the program that $KUBECTL names), and is read only. $KUBECONFIG and\n"
 	"kubectl's flags are honoured: --kubeconfig, --context, --cluster, --user, --server, --token, --as,\n"
 	"--as-group, --as-uid, --certificate-authority, --client-certificate, --client-key,\n"
 	"--tls-server-name, --request-timeout, --cache-dir, --insecure-skip-tls-verify.\n"
 	"\n"
-	"Exit status: 0 without findings (notes are none), 1 with, 2 for wrong arguments, 3 when something "
-	"could not be looked at.\n";
+	"Exit status: 0 without findings (notes are none), 1 with, 2 for wrong arguments, 3 when something could not be looked at.\n";
 
 /* Returns -1 to go on, or the status to end with. */
 static int option_take(int c, void *userdata)

@@ -150,9 +150,7 @@ static void read_containerd(struct machine *machine)
 	}
 	if (!has_containerd(machine)) {
 		snprintf(machine->problem, sizeof(machine->problem),
-			"there is no socket of containerd (/run/containerd/containerd.sock); no other "
-			"container runtime "
-			"is known here");
+			"there is no socket of containerd (/run/containerd/containerd.sock); no other container runtime is known here");
 		return;
 	}
 	read_version(machine);

@@ -54,8 +54,7 @@ int scheduler_config(struct strbuf *out)
 
 static const char before_config[] =
 	"#!/bin/sh\n"
-	"# Gives the GPU ledger to the kube-scheduler of this control plane node (kubeadm 1.25 or later). "
-	"Run it\n"
+	"# Gives the GPU ledger to the kube-scheduler of this control plane node (kubeadm 1.25 or later). Run it\n"
 	"# as root on each of them, after\n"
 	"#   helm upgrade --install ack-ai-installer deploy/charts/ack-ai-installer -n " NAMESPACE_SYSTEM
 	" \\\n"
@@ -139,9 +138,7 @@ int scheduler_config_kubeadm(
 {
 	if (!container->image)
 		return error_set(err, EINVAL,
-			"--kubeadm needs --image: ration-scheduler's image in a registry that the control "
-			"plane nodes reach, e.g. "
-			"--image=registry.example.com/ration-scheduler:" RATION_VERSION);
+			"--kubeadm needs --image: ration-scheduler's image in a registry that the control plane nodes reach, e.g. --image=registry.example.com/ration-scheduler:" RATION_VERSION);
 	if (!is_plain(container->image, "@") || *container->image == '-')
 		return error_set(err, EINVAL, "--image is not the name of an image");
 	strbuf_adds(out, before_config);
