@@ -1,7 +1,7 @@
-/* How long the plan of a gang takes: 1,000 nodes of 8 cards, gangs of 64. Prints one line for each fill of
+/* How long the plan of a gang takes: 1,000 nodes of 8 GPUs, gangs of 64. Prints one line for each fill of
  * the cluster: how many members were placed, and the time of one plan, median and worst of 101. And what a
- * look costs that keeps cards for a gang that has waited too long in a full one: the first, one a second
- * later, and the one after which other cards are waited for.
+ * look costs that keeps GPUs for a gang that has waited too long in a full one: the first, one a second
+ * later, and the one after which other GPUs are waited for.
  *
  *   build/bench/bench-gang [NODES [MEMBERS]]
  */
@@ -17,7 +17,7 @@
 #include "model/nomination.h"
 
 #define ROUNDS 101
-#define CARD_UNITS 16
+#define GPU_UNITS 16
 
 /* Time on a processor: what else the machine does must not count. */
 static int64_t cpu_ns(void)
@@ -47,7 +47,7 @@ static int add_node(struct ledger *ledger, unsigned number)
 	facts.unit_mib = 1024;
 	facts.n_gpus = 8;
 	for (int i = 0; i < 8; i++) {
-		facts.gpus[i] = (struct gpu_facts){.index = i, .mib = CARD_UNITS << 10, .healthy = true};
+		facts.gpus[i] = (struct gpu_facts){.index = i, .mib = GPU_UNITS << 10, .healthy = true};
 		snprintf(facts.gpus[i].uuid, sizeof(facts.gpus[i].uuid), "GPU-%s-%d", name, i);
 	}
 	facts.name = name;
@@ -74,24 +74,24 @@ static struct pod_facts pod_of(unsigned number, uint32_t units)
 	return pod;
 }
 
-/* So that each card has `left` units free, but for every 97th, where it is twice as much. */
+/* So that each GPU has `left` units free, but for every 97th, where it is twice as much. */
 static int fill(struct ledger *ledger, unsigned nodes, uint32_t left)
 {
 	unsigned number = 0;
 
-	for (unsigned i = 0; left < CARD_UNITS && i < nodes * 8; i++) {
-		uint32_t free = i % 97 == 0 && 2 * left <= CARD_UNITS ? 2 * left : left;
-		struct pod_facts pod = pod_of(1000000 + number++, CARD_UNITS - free);
+	for (unsigned i = 0; left < GPU_UNITS && i < nodes * 8; i++) {
+		uint32_t free = i % 97 == 0 && 2 * left <= GPU_UNITS ? 2 * left : left;
+		struct pod_facts pod = pod_of(1000000 + number++, GPU_UNITS - free);
 		struct placement placement;
 		char node[16], uuid[32];
 
-		if (free == CARD_UNITS)
+		if (free == GPU_UNITS)
 			continue;
 		snprintf(node, sizeof(node), "n%04u", i / 8);
 		snprintf(uuid, sizeof(uuid), "GPU-%s-%u", node, i % 8);
 		placement_init(&placement);
 		placement.unit_mib = 1024;
-		if (placement_add(&placement, "main", uuid, CARD_UNITS - free, 0) < 0 ||
+		if (placement_add(&placement, "main", uuid, GPU_UNITS - free, 0) < 0 ||
 			ledger_reserve(ledger, &pod, node, &placement) < 0)
 			return -1;
 		placement_release(&placement);

@@ -2,7 +2,7 @@
  * while /why and /history are answered (on the scheduler's only thread). The real functions, without HTTP and
  * API server; the linker puts __wrap_ functions with a clock around them.
  *
- *   bench-recorder NODES PODS     8 cards of 15 units each; all pods but 100 are bound
+ *   bench-recorder NODES PODS     8 GPUs of 15 units each; all pods but 100 are bound
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include "scheduler/waiting.h"
 #include "scheduler/why.h"
 
-#define CARDS 8
+#define GPUS 8
 #define UNITS 15
 #define ROUNDS 200
 #define WAITING 100
@@ -117,9 +117,9 @@ static void must(int r, const char *what)
 	exit(1);
 }
 
-static void card_uuid(size_t node, size_t card, char uuid[GPU_UUID_SIZE])
+static void gpu_uuid(size_t node, size_t gpu, char uuid[GPU_UUID_SIZE])
 {
-	snprintf(uuid, GPU_UUID_SIZE, "GPU-%08zx-0000-4000-8000-%012zx", node, card);
+	snprintf(uuid, GPU_UUID_SIZE, "GPU-%08zx-0000-4000-8000-%012zx", node, gpu);
 }
 
 static void add_node(struct ledger *ledger, size_t number, bool serving)
@@ -132,10 +132,10 @@ static void add_node(struct ledger *ledger, size_t number, bool serving)
 		must(-ENOMEM, "node");
 	facts.mode = GPU_MODE_SHARE;
 	facts.unit_mib = 1024;
-	facts.n_gpus = CARDS;
+	facts.n_gpus = GPUS;
 	facts.serving = serving;
-	for (size_t i = 0; i < CARDS; i++) {
-		card_uuid(number, i, facts.gpus[i].uuid);
+	for (size_t i = 0; i < GPUS; i++) {
+		gpu_uuid(number, i, facts.gpus[i].uuid);
 		facts.gpus[i].index = (int)i;
 		facts.gpus[i].mib = UNITS * 1024;
 		facts.gpus[i].healthy = true;
@@ -162,14 +162,14 @@ static void make_pod(struct pod_facts *pod, const char *kind, size_t number)
 	must(request_add(&pod->request, "main", CONTAINER_MAIN, 0, "3", NULL, NULL), "request_add");
 }
 
-static void bind_pod(struct pod_facts *pod, size_t node, size_t card)
+static void bind_pod(struct pod_facts *pod, size_t node, size_t gpu)
 {
 	char uuid[GPU_UUID_SIZE];
 
 	free(pod->node);
 	if (asprintf(&pod->node, "gpu-node-%05zu", node) < 0)
 		must(-ENOMEM, "node");
-	card_uuid(node, card, uuid);
+	gpu_uuid(node, gpu, uuid);
 	placement_init(&pod->placement);
 	pod->placement.unit_mib = 1024;
 	pod->has_placement = true;
@@ -187,7 +187,7 @@ static void fill(struct ledger *ledger, size_t n_nodes, size_t n_pods)
 
 		make_pod(&pod, i < WAITING ? "waits" : "bound", i);
 		if (i >= WAITING)
-			bind_pod(&pod, i % n_nodes, i / n_nodes % CARDS);
+			bind_pod(&pod, i % n_nodes, i / n_nodes % GPUS);
 		must(ledger_set_pod(ledger, &pod), "ledger_set_pod");
 	}
 }
@@ -268,7 +268,7 @@ static void measure_changes(struct scheduler *scheduler, size_t n_nodes)
 		must(ledger_choose(ledger, node, &pod, &placement), "choose");
 		must(ledger_reserve(ledger, &pod, node, &placement), "reserve");
 		ledger_confirm(ledger, pod.uid);
-		bind_pod(&pod, i % n_nodes, CARDS - 1);
+		bind_pod(&pod, i % n_nodes, GPUS - 1);
 		must(ledger_set_pod(ledger, &pod), "set_pod bound");
 		must(ledger_set_pod(ledger, &pod), "set_pod again");
 		ledger_remove_pod(ledger, pod.uid);
@@ -349,7 +349,7 @@ int main(int argc, char **argv)
 	scheduler.nodes_synced = scheduler.pods_synced = true;
 	journal_listener = scheduler.ledger.listener;
 	scheduler.ledger.listener = on_change;
-	printf("%zu nodes x %d cards, %zu pods\n", n_nodes, CARDS, n_pods);
+	printf("%zu nodes x %d cards, %zu pods\n", n_nodes, GPUS, n_pods);
 	measure_filter(&scheduler, n_nodes);
 	measure_changes(&scheduler, n_nodes);
 	measure_answers(&scheduler, n_nodes);

@@ -1,5 +1,5 @@
 /* bench-standin - an extender that decides nothing: it passes K of the nodes it is asked about, or all of
- * them, scores them alike, and binds as ration-scheduler does, but without a ledger and without a card. What
+ * them, scores them alike, and binds as ration-scheduler does, but without a ledger and without a GPU. What
  * an extender costs kube-scheduler when its own work costs nothing. */
 #include <errno.h>
 #include <getopt.h>

@@ -1,4 +1,4 @@
-/* bench-tenant - keeps a card as busy as it may, in one of the ways that programs do, and tells how far it
+/* bench-tenant - keeps a GPU as busy as it may, in one of the ways that programs do, and tells how far it
  * came. It finds the driver as any program does, so that the same program measures with and without the shim.
  *
  * It prints "ready" and its pid when everything is made, waits for a line on standard input ("go"), works
@@ -29,7 +29,7 @@ struct plan {
 	uint32_t depth;	   /* launches ahead; 0: each is waited for */
 	uint32_t graph;	   /* kernels of a graph, launched at once; 0: none */
 	uint32_t copy_kib; /* copies instead of kernels */
-	bool copy_out;	   /* from the card instead of to it */
+	bool copy_out;	   /* from the GPU instead of to it */
 	uint32_t processes;
 	uint32_t seconds;  /* 0: until standard input ends */
 	uint32_t launches; /* stop after so many; 0: do not */
@@ -144,7 +144,7 @@ static CUresult start_one(const struct plan *plan, const struct tenant *t)
 	return plan->graph ? cu.cuGraphLaunch(t->exec, t->stream) : launch_kernel(t);
 }
 
-/* Half of the depth at a time: then the half before is waited for, while this one keeps the card busy. */
+/* Half of the depth at a time: then the half before is waited for, while this one keeps the GPU busy. */
 static CUresult start_some(const struct plan *plan, struct tenant *t)
 {
 	uint32_t half = plan->depth > 1 ? plan->depth / 2 : 1;

@@ -1,4 +1,4 @@
-/* address.h - device addresses. Nothing can be read there by the processor, as on a card; what copies write
+/* address.h - device addresses. Nothing can be read there by the processor, as on a GPU; what copies write
  * lies in host memory at a constant distance and costs only what is touched.
  */
 #pragma once

@@ -36,57 +36,57 @@ static const struct {
 	{129, 1}, {134, 0},	       /* unified function pointers, host NUMA node */
 };
 
-struct pci_place pci_of_card(const struct sim_card *card)
+struct pci_place pci_of_gpu(const struct sim_gpu *gpu)
 {
 	struct pci_place place = {};
 
-	sscanf(card->bus_id, "%8x:%2x:%2x", &place.domain, &place.bus, &place.device);
+	sscanf(gpu->bus_id, "%8x:%2x:%2x", &place.domain, &place.bus, &place.device);
 	return place;
 }
 
-static int computed(const struct sim_card *card, CUdevice_attribute attribute, int *ret_value)
+static int computed(const struct sim_gpu *gpu, CUdevice_attribute attribute, int *ret_value)
 {
 	switch (attribute) {
 	case 13:
-		*ret_value = (int)card->sm_clock_mhz * 1000;
+		*ret_value = (int)gpu->sm_clock_mhz * 1000;
 		return 0;
 	case 16:
-		*ret_value = (int)card->sm_count;
+		*ret_value = (int)gpu->sm_count;
 		return 0;
 	case 20:
-		*ret_value = (int)card->compute_mode;
+		*ret_value = (int)gpu->compute_mode;
 		return 0;
 	case 33:
-		*ret_value = (int)pci_of_card(card).bus;
+		*ret_value = (int)pci_of_gpu(gpu).bus;
 		return 0;
 	case 34:
-		*ret_value = (int)pci_of_card(card).device;
+		*ret_value = (int)pci_of_gpu(gpu).device;
 		return 0;
 	case 36:
-		*ret_value = (int)card->memory_clock_mhz * 1000;
+		*ret_value = (int)gpu->memory_clock_mhz * 1000;
 		return 0;
 	case 50:
-		*ret_value = (int)pci_of_card(card).domain;
+		*ret_value = (int)pci_of_gpu(gpu).domain;
 		return 0;
 	case 75:
-		*ret_value = (int)card->compute_major;
+		*ret_value = (int)gpu->compute_major;
 		return 0;
 	case 76:
-		*ret_value = (int)card->compute_minor;
+		*ret_value = (int)gpu->compute_minor;
 		return 0;
 	case 131:
-		*ret_value = card->numa_node;
+		*ret_value = gpu->numa_node;
 		return 0;
 	default:
 		return -ENOENT;
 	}
 }
 
-int attribute_of_card(const struct sim_card *card, CUdevice_attribute attribute, int *ret_value)
+int attribute_of_gpu(const struct sim_gpu *gpu, CUdevice_attribute attribute, int *ret_value)
 {
 	if (attribute < 1 || attribute > LAST_ATTRIBUTE)
 		return -EINVAL;
-	if (computed(card, attribute, ret_value) == 0)
+	if (computed(gpu, attribute, ret_value) == 0)
 		return 0;
 	*ret_value = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(constants); i++)
@@ -95,7 +95,7 @@ int attribute_of_card(const struct sim_card *card, CUdevice_attribute attribute,
 	return 0;
 }
 
-CUdevprop properties_of_card(const struct sim_card *card)
+CUdevprop properties_of_gpu(const struct sim_gpu *gpu)
 {
 	return (CUdevprop){
 		.maxThreadsPerBlock = 1024,
@@ -106,7 +106,7 @@ CUdevprop properties_of_card(const struct sim_card *card)
 		.SIMDWidth = 32,
 		.memPitch = 2147483647,
 		.regsPerBlock = 65536,
-		.clockRate = (int)card->sm_clock_mhz * 1000,
+		.clockRate = (int)gpu->sm_clock_mhz * 1000,
 		.textureAlign = 512,
 	};
 }

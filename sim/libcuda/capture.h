@@ -22,6 +22,6 @@ CUresult capture_refuses_context(struct context *context);
 /* capture_refuses_implicit() - work in the legacy stream while a blocking stream of the context is captured.
  */
 CUresult capture_refuses_implicit(struct stream *stream);
-/* capture_forbids() - a call that could wait for the card, such as cuMemAlloc, while a capture of mode GLOBAL
+/* capture_forbids() - a call that could wait for the GPU, such as cuMemAlloc, while a capture of mode GLOBAL
  * runs. */
 bool capture_forbids(void);

@@ -84,7 +84,7 @@ CUresult cuCtxPushCurrent(CUcontext handle)
 	return cuCtxPushCurrent_v2(handle);
 }
 
-/* Primary contexts: one per card and process, counted. */
+/* Primary contexts: one per GPU and process, counted. */
 
 static CUresult begin_device(struct call *call, CUdevice ordinal, const char *function)
 {

@@ -98,11 +98,11 @@ CUresult cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 	return CUDA_SUCCESS;
 }
 
-/* What a limit reserves on the card: local memory of every thread that can run, or the heap. */
+/* What a limit reserves on the GPU: local memory of every thread that can run, or the heap. */
 static int64_t reserved_by(const struct context *context, CUlimit limit, size_t value)
 {
 	if (limit == CU_LIMIT_STACK_SIZE)
-		return (int64_t)value * device_card(context->device)->sm_count * THREADS_PER_MULTIPROCESSOR;
+		return (int64_t)value * device_gpu(context->device)->sm_count * THREADS_PER_MULTIPROCESSOR;
 	return limit == CU_LIMIT_MALLOC_HEAP_SIZE ? (int64_t)value : 0;
 }
 
@@ -137,7 +137,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 	return CUDA_SUCCESS;
 }
 
-/* A preference, which this card does not have. */
+/* A preference, which this GPU does not have. */
 CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	_cleanup_call_ struct call call = {};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "sim/libnvidia-ml/nvml-abi.h"
-#include "sim/libcuda/cards.h"
+#include "sim/libcuda/gpus.h"
 #include "sim/libcuda/objects.h"
 #include "sim/libcuda/regions.h"
 #include "sim/libcuda/stream.h"
@@ -32,20 +32,20 @@ CUresult context_new(struct device *device, unsigned flags, bool primary, struct
 {
 	static uint64_t last_id;
 	_cleanup_free_ struct context *context = calloc(1, sizeof(*context));
-	uint64_t overhead = (uint64_t)device_card(device)->context_mib << 20;
+	uint64_t overhead = (uint64_t)device_gpu(device)->context_mib << 20;
 	CUresult r = device_trouble(device);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (device_card(device)->compute_mode == NVML_COMPUTEMODE_PROHIBITED)
+	if (device_gpu(device)->compute_mode == NVML_COMPUTEMODE_PROHIBITED)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	if (!context || card_take(device, overhead) != CUDA_SUCCESS)
+	if (!context || gpu_take(device, overhead) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (sim_line_take(driver.work, &driver.processes, driver.slot, device->card, SIM_SM,
+	if (sim_line_take(driver.work, &driver.processes, driver.slot, device->gpu, SIM_SM,
 		    &context->lines[SIM_SM]) < 0 ||
 		object_register(&context->object, OBJECT_CONTEXT, NULL) < 0) {
 		sim_line_drop(driver.work, context->lines[SIM_SM]);
-		card_give(device, overhead);
+		gpu_give(device, overhead);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	context->device = device;
@@ -88,14 +88,14 @@ void context_free(struct context *context)
 		sim_line_drop(driver.work, context->lines[e]);
 	regions_free_context(context);
 	suballoc_free_context(context);
-	card_give(context->device, context->overhead);
+	gpu_give(context->device, context->overhead);
 	if (context->device->primary == context)
 		context->device->primary = NULL;
 	object_forget(&context->object);
 	free(context);
 }
 
-/* Xids of a sick card, which ends every context on it. Those that one program causes are its own. */
+/* Xids of a sick GPU, which ends every context on it. Those that one program causes are its own. */
 static CUresult failure_of_xid(uint64_t xid)
 {
 	if (xid == 48 || xid == 94 || xid == 95)
@@ -113,7 +113,7 @@ static void look_at_events(struct context *context)
 		struct sim_event event;
 
 		if (sim_state_read_event(driver.state, i, &event) == 0 &&
-			atomic_load(&event.card) == context->device->card &&
+			atomic_load(&event.gpu) == context->device->gpu &&
 			atomic_load(&event.type) == NVML_EVENT_TYPE_XID_CRITICAL_ERROR)
 			context->failure = failure_of_xid(atomic_load(&event.data));
 	}
@@ -207,10 +207,10 @@ int context_push(struct context *context)
 
 CUresult context_grow(struct context *context, int64_t bytes)
 {
-	if (bytes > 0 && card_take(context->device, (uint64_t)bytes) != CUDA_SUCCESS)
+	if (bytes > 0 && gpu_take(context->device, (uint64_t)bytes) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (bytes < 0)
-		card_give(context->device, (uint64_t)-bytes);
+		gpu_give(context->device, (uint64_t)-bytes);
 	context->overhead += (uint64_t)bytes;
 	return CUDA_SUCCESS;
 }

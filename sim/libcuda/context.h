@@ -1,4 +1,4 @@
-/* context.h - contexts: primary and created, the stack of each thread, what a context costs on the card. */
+/* context.h - contexts: primary and created, the stack of each thread, what a context costs on the GPU. */
 #pragma once
 
 #include "sim/libcuda/driver.h"
@@ -22,7 +22,7 @@ struct context {
 	uint64_t id;
 	CUresult failure;    /* sticky: what every call answers from then on */
 	uint64_t seen_event; /* of the state's events, for Xids */
-	uint64_t overhead;   /* bytes of the card besides what is allocated in it */
+	uint64_t overhead;   /* bytes of the GPU besides what is allocated in it */
 	size_t limits[CONTEXT_LIMITS];
 	uint64_t peers;			     /* bit per ordinal */
 	struct block *blocks;		     /* suballoc.h */
@@ -41,7 +41,7 @@ static inline CUcontext context_handle(const struct context *context)
 	return (CUcontext)(uintptr_t)context->object.handle;
 }
 
-/* context_new() - CUDA_ERROR_OUT_OF_MEMORY when the card has no room for it. */
+/* context_new() - CUDA_ERROR_OUT_OF_MEMORY when the GPU has no room for it. */
 CUresult context_new(struct device *device, unsigned flags, bool primary, struct context **ret_context);
 /* context_free() - and everything in it. */
 void context_free(struct context *context);
@@ -50,7 +50,7 @@ void context_free(struct context *context);
 CUresult context_find(CUcontext handle, struct context **ret_context);
 /* context_current() - of the calling thread. INVALID_CONTEXT, or why the context fails now. */
 CUresult context_current(struct context **ret_context);
-/* context_check() - why it fails now: a lost card, an Xid, a fault of its own. */
+/* context_check() - why it fails now: a lost GPU, an Xid, a fault of its own. */
 CUresult context_check(struct context *context);
 /* context_push() - -ENOMEM. */
 int context_push(struct context *context);

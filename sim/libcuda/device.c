@@ -1,4 +1,4 @@
-/* device.c - cards as ordinals: names, sizes, identities. */
+/* device.c - GPUs as ordinals: names, sizes, identities. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,14 +22,14 @@ struct device *driver_location(CUmemLocation location)
 	return NULL;
 }
 
-struct sim_card *device_card(const struct device *device)
+struct sim_gpu *device_gpu(const struct device *device)
 {
-	return &driver.state->cards[device->card];
+	return &driver.state->gpus[device->gpu];
 }
 
 CUresult device_trouble(const struct device *device)
 {
-	if (atomic_load(&driver.state->retired) || atomic_load(&device_card(device)->health) == SIM_LOST)
+	if (atomic_load(&driver.state->retired) || atomic_load(&device_gpu(device)->health) == SIM_LOST)
 		return CUDA_ERROR_UNKNOWN;
 	return CUDA_SUCCESS;
 }
@@ -72,14 +72,14 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
 {
 	_cleanup_call_ struct call call = {};
 	CUresult r = begin(&call, ordinal, name, __func__);
-	const struct sim_card *card;
+	const struct sim_gpu *gpu;
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (length <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	card = device_card(driver_device(ordinal));
-	snprintf(name, (size_t)length, "%.*s", (int)sizeof(card->name), card->name);
+	gpu = device_gpu(driver_device(ordinal));
+	snprintf(name, (size_t)length, "%.*s", (int)sizeof(gpu->name), gpu->name);
 	return CUDA_SUCCESS;
 }
 
@@ -97,7 +97,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *ret_uuid, CUdevice ordinal)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	text = device_card(driver_device(ordinal))->uuid + strlen("GPU-");
+	text = device_gpu(driver_device(ordinal))->uuid + strlen("GPU-");
 	for (size_t i = 0; i < sizeof(ret_uuid->bytes); i++) {
 		at += text[at] == '-';
 		ret_uuid->bytes[i] = (char)(nibble(text[at]) << 4 | nibble(text[at + 1]));
@@ -117,7 +117,7 @@ CUresult cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice ordinal)
 	CUresult r = begin(&call, ordinal, ret_bytes, __func__);
 
 	if (r == CUDA_SUCCESS)
-		*ret_bytes = device_card(driver_device(ordinal))->memory_bytes;
+		*ret_bytes = device_gpu(driver_device(ordinal))->memory_bytes;
 	return r;
 }
 
@@ -139,7 +139,7 @@ CUresult cuDeviceGetAttribute(int *ret_value, CUdevice_attribute attribute, CUde
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	return attribute_of_card(device_card(driver_device(ordinal)), attribute, ret_value) < 0
+	return attribute_of_gpu(device_gpu(driver_device(ordinal)), attribute, ret_value) < 0
 		       ? CUDA_ERROR_INVALID_VALUE
 		       : CUDA_SUCCESS;
 }
@@ -151,8 +151,8 @@ CUresult cuDeviceComputeCapability(int *ret_major, int *ret_minor, CUdevice ordi
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	*ret_major = (int)device_card(driver_device(ordinal))->compute_major;
-	*ret_minor = (int)device_card(driver_device(ordinal))->compute_minor;
+	*ret_major = (int)device_gpu(driver_device(ordinal))->compute_major;
+	*ret_minor = (int)device_gpu(driver_device(ordinal))->compute_minor;
 	return CUDA_SUCCESS;
 }
 
@@ -162,7 +162,7 @@ CUresult cuDeviceGetProperties(CUdevprop *ret_properties, CUdevice ordinal)
 	CUresult r = begin(&call, ordinal, ret_properties, __func__);
 
 	if (r == CUDA_SUCCESS)
-		*ret_properties = properties_of_card(device_card(driver_device(ordinal)));
+		*ret_properties = properties_of_gpu(device_gpu(driver_device(ordinal)));
 	return r;
 }
 
@@ -176,7 +176,7 @@ CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice ordinal)
 		return r;
 	if (length <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	pci = pci_of_card(device_card(driver_device(ordinal)));
+	pci = pci_of_gpu(device_gpu(driver_device(ordinal)));
 	snprintf(text, (size_t)length, "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
 	return CUDA_SUCCESS;
 }
@@ -194,7 +194,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *ret_ordinal, const char *text)
 			(domain = 0, sscanf(text, "%x:%x", &bus, &device) != 2)))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (int i = 0; i < driver.device_count; i++) {
-		struct pci_place pci = pci_of_card(device_card(&driver.devices[i]));
+		struct pci_place pci = pci_of_gpu(device_gpu(&driver.devices[i]));
 
 		if (pci.domain == domain && pci.bus == bus && pci.device == device) {
 			*ret_ordinal = i;
@@ -216,7 +216,7 @@ CUresult cuDeviceCanAccessPeer(int *ret_can, CUdevice ordinal, CUdevice peer)
 	return r;
 }
 
-/* All cards reach each other at the same speed. */
+/* All GPUs reach each other at the same speed. */
 CUresult cuDeviceGetP2PAttribute(int *ret_value, CUdevice_P2PAttribute which, CUdevice ordinal, CUdevice peer)
 {
 	_cleanup_call_ struct call call = {};

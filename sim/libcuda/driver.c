@@ -29,7 +29,7 @@ static void in_parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The card's memory and work stay the parent's. The real driver refuses a child of an initialised process,
+/* The GPU's memory and work stay the parent's. The real driver refuses a child of an initialised process,
  * too. */
 static void in_child(void)
 {
@@ -44,10 +44,10 @@ static void in_child(void)
 static int find_devices(void)
 {
 	driver.device_count = 0;
-	for (unsigned i = 0; i < driver.state->card_count && i < SIM_MAX_CARDS; i++)
-		if (sim_tree_has_card(&driver.tree, driver.state->cards[i].minor) &&
-			atomic_load(&driver.state->cards[i].health) != SIM_LOST)
-			driver.devices[driver.device_count++] = (struct device){.card = i};
+	for (unsigned i = 0; i < driver.state->gpu_count && i < SIM_MAX_GPUS; i++)
+		if (sim_tree_has_gpu(&driver.tree, driver.state->gpus[i].minor) &&
+			atomic_load(&driver.state->gpus[i].health) != SIM_LOST)
+			driver.devices[driver.device_count++] = (struct device){.gpu = i};
 	return driver.device_count > 0 ? 0 : -ENODEV;
 }
 
@@ -85,13 +85,13 @@ static bool is_uuid(const char *entry)
 	return strncmp(entry, "GPU-", 4) == 0;
 }
 
-/* A UUID or its beginning, if no other card's begins so; -1: none, or several. */
+/* A UUID or its beginning, if no other GPU's begins so; -1: none, or several. */
 static int device_by_uuid(const char *entry, size_t length)
 {
 	int found = -1;
 
 	for (int i = 0; i < driver.device_count; i++) {
-		if (strncmp(driver.state->cards[driver.devices[i].card].uuid, entry, length) != 0)
+		if (strncmp(driver.state->gpus[driver.devices[i].gpu].uuid, entry, length) != 0)
 			continue;
 		if (found >= 0)
 			return -1;
@@ -113,8 +113,8 @@ static int device_by_index(const char *entry)
  * that does not say, as PyTorch 2.4 imitates it, torch/cuda/__init__.py). */
 static void apply_visible_devices(const char *list)
 {
-	struct device chosen[SIM_MAX_CARDS];
-	bool uuids = is_uuid(list), seen[SIM_MAX_CARDS] = {false};
+	struct device chosen[SIM_MAX_GPUS];
+	bool uuids = is_uuid(list), seen[SIM_MAX_GPUS] = {false};
 	int count = 0;
 
 	while (*list) {
@@ -177,7 +177,7 @@ CUresult cuInit(unsigned int flags)
 	return r;
 }
 
-/* Answers without cuInit, and without any card. */
+/* Answers without cuInit, and without any GPU. */
 CUresult cuDriverGetVersion(int *ret_version)
 {
 	struct sim_state *state;
@@ -223,11 +223,11 @@ static void sleep_ms(uint32_t ms)
 	driver_resume();
 }
 
-void fault_point(const char *point, unsigned card)
+void fault_point(const char *point, unsigned gpu)
 {
 	uint32_t argument;
 
-	if (sim_trouble_hit(driver.trouble, SIM_FAULT_KILL, point, card, &argument))
+	if (sim_trouble_hit(driver.trouble, SIM_FAULT_KILL, point, gpu, &argument))
 		raise(SIGKILL);
 }
 
@@ -235,10 +235,10 @@ static CUresult faults_of_call(const char *function)
 {
 	uint32_t argument;
 
-	fault_point(function, SIM_MAX_CARDS);
-	if (sim_trouble_hit(driver.trouble, SIM_FAULT_SLOW, function, SIM_MAX_CARDS, &argument))
+	fault_point(function, SIM_MAX_GPUS);
+	if (sim_trouble_hit(driver.trouble, SIM_FAULT_SLOW, function, SIM_MAX_GPUS, &argument))
 		sleep_ms(argument);
-	if (sim_trouble_hit(driver.trouble, SIM_FAULT_FAIL, function, SIM_MAX_CARDS, &argument))
+	if (sim_trouble_hit(driver.trouble, SIM_FAULT_FAIL, function, SIM_MAX_GPUS, &argument))
 		return (CUresult)argument;
 	return CUDA_SUCCESS;
 }

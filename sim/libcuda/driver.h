@@ -21,7 +21,7 @@ struct context;
 struct pool;
 
 struct device {
-	unsigned card; /* index in the state, the same for every process of the machine */
+	unsigned gpu; /* index in the state, the same for every process of the machine */
 	struct context *primary;
 	unsigned primary_users;
 	unsigned primary_flags;
@@ -38,7 +38,7 @@ struct driver {
 	struct sim_trouble *trouble;
 	struct sim_work *work;
 	int device_count;
-	struct device devices[SIM_MAX_CARDS];
+	struct device devices[SIM_MAX_GPUS];
 };
 
 extern struct driver driver;
@@ -54,7 +54,7 @@ struct call {
 
 /* call_begin() - CUDA_ERROR_NOT_INITIALIZED before cuInit; injected faults. */
 CUresult call_begin(struct call *call, const char *function);
-/* call_begin_context() - also the calling thread's current context, alive and on a card that works. */
+/* call_begin_context() - also the calling thread's current context, alive and on a GPU that works. */
 CUresult call_begin_context(struct call *call, const char *function);
 void call_end(struct call *call);
 #define _cleanup_call_ _cleanup_(call_end)
@@ -71,13 +71,13 @@ struct device *driver_device(CUdevice ordinal);
 /* driver_location() - the device in whose memory a location is; each has one locality domain. NULL: none, or
  * the tree's driver is older than the location's type. */
 struct device *driver_location(CUmemLocation location);
-struct sim_card *device_card(const struct device *device);
-/* device_trouble() - what calls answer now on a card that is lost. */
+struct sim_gpu *device_gpu(const struct device *device);
+/* device_trouble() - what calls answer now on a GPU that is lost. */
 CUresult device_trouble(const struct device *device);
 
-/* fault_point() - a named place at which `ration-sim fault` can kill; card SIM_MAX_CARDS: of none in
+/* fault_point() - a named place at which `ration-sim fault` can kill; GPU SIM_MAX_GPUS: of none in
  * particular. */
-void fault_point(const char *point, unsigned card);
+void fault_point(const char *point, unsigned gpu);
 
 /* misuse() - count what the caller did wrong; returns the answer for it. */
 CUresult misuse(enum sim_misuse kind, CUresult answer);

@@ -1,4 +1,4 @@
-/* event.h - events: points in a stream, with the time at which the card came to them. */
+/* event.h - events: points in a stream, with the time at which the GPU came to them. */
 #pragma once
 
 #include "sim/libcuda/queue.h"

@@ -1,4 +1,4 @@
-/* function.c - functions and kernels: attributes, and what fits on a card at a time. */
+/* function.c - functions and kernels: attributes, and what fits on a GPU at a time. */
 #include <string.h>
 
 #include "sim/libcuda/module.h"
@@ -50,8 +50,8 @@ static int attribute(const struct function *function, CUfunction_attribute which
 		return REGISTERS;
 	case 5:
 	case 6:
-		return (int)(device_card(function->module->object.context->device)->compute_major * 10 +
-			     device_card(function->module->object.context->device)->compute_minor);
+		return (int)(device_gpu(function->module->object.context->device)->compute_major * 10 +
+			     device_gpu(function->module->object.context->device)->compute_minor);
 	case MAX_DYNAMIC_SHARED:
 		return function->max_dynamic_shared ? function->max_dynamic_shared : 49152;
 	case CARVEOUT:
@@ -94,7 +94,7 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, int v
 	return r == CUDA_SUCCESS ? set_attribute(function, which, value) : r;
 }
 
-/* A preference, which these cards do not have. */
+/* A preference, which these GPUs do not have. */
 CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config)
 {
 	_cleanup_call_ struct call call = {};
@@ -258,7 +258,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_grid, int *ret_block
 	if (!ret_grid || !ret_block)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_block = block;
-	*ret_grid = (int)(device_card(call.context->device)->sm_count *
+	*ret_grid = (int)(device_gpu(call.context->device)->sm_count *
 			  function_blocks_per_sm((unsigned)block, shared_of ? shared_of(block) : shared));
 	return CUDA_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* graph-memory.c - memory of allocation nodes.
  *
- * An allocation's address is fixed when its node is made. Memory of the card is mapped there when the graph
+ * An allocation's address is fixed when its node is made. Memory of the GPU is mapped there when the graph
  * is launched or uploaded. It stays mapped when it is freed, for the next launch, until another graph needs
  * it or cuDeviceGraphMemTrim gives it back. CUDA C++ Programming Guide 13.0, "Graph Memory Nodes": destroying
  * a graph neither frees what the application has not freed ("Graph destruction does not automatically free
@@ -10,13 +10,13 @@
  */
 #include <stdlib.h>
 
-#include "sim/libcuda/cards.h"
+#include "sim/libcuda/gpus.h"
 #include "sim/libcuda/pool.h"
 #include "sim/libcuda/task.h"
 
 static struct totals {
 	uint64_t used, used_high, reserved, reserved_high;
-} totals[SIM_MAX_CARDS];
+} totals[SIM_MAX_GPUS];
 static bool any_pinned;
 
 static struct totals *totals_of(const struct device *device)
@@ -109,7 +109,7 @@ void graph_memory_drop(uint64_t address)
 	forget_unused(region);
 }
 
-/* The next of the card's regions that has memory and needs none: it is freed, or its graph has run. */
+/* The next of the GPU's regions that has memory and needs none: it is freed, or its graph has run. */
 static struct region *next_idle(const struct device *device, size_t *cursor)
 {
 	struct region *region;
@@ -124,7 +124,7 @@ static struct region *next_idle(const struct device *device, size_t *cursor)
 /* Takes more memory of the GPU for graphs. False if the GPU is full. */
 static bool grow(struct device *device, uint64_t bytes)
 {
-	if (card_take(device, bytes) != CUDA_SUCCESS)
+	if (gpu_take(device, bytes) != CUDA_SUCCESS)
 		return false;
 	totals_of(device)->reserved += bytes;
 	return true;
@@ -220,7 +220,7 @@ static void trim(struct device *device)
 
 	while ((idle = next_idle(device, &cursor)))
 		unmap(idle);
-	card_give(device, t->reserved - t->used);
+	gpu_give(device, t->reserved - t->used);
 	t->reserved = t->used;
 }
 

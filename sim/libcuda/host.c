@@ -1,4 +1,4 @@
-/* host.c - page-locked host memory, and managed memory's hints. None of it is the card's but the managed
+/* host.c - page-locked host memory, and managed memory's hints. None of it is the GPU's but the managed
  * itself. */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -159,7 +159,7 @@ CUresult cuMemHostGetFlags(unsigned *ret_flags, void *p)
 	return CUDA_SUCCESS;
 }
 
-/* Managed memory: charged in full, as if all of it were on the card. */
+/* Managed memory: charged in full, as if all of it were on the GPU. */
 
 CUresult cuMemAllocManaged(CUdeviceptr *ret_address, size_t size, unsigned flags)
 {

@@ -3,7 +3,7 @@
  * The simulation's own format is a text:
  *   {"rationSimModule": 1, "memoryMiB": 4, "functions": {"step": {"us": 100, "usPerBlock": 0.5, "fault":
  * 700}}, "globals": {"table": 4096}} A kernel takes us + usPerBlock * blocks; "fault" is a CUresult with
- * which it ends its context. Images made for real cards are understood as far as names go: PTX, and cubins
+ * which it ends its context. Images made for real GPUs are understood as far as names go: PTX, and cubins
  * and fat binaries (ELF); their kernels take 5 us.
  */
 #pragma once
@@ -28,7 +28,7 @@ struct image_global {
 };
 
 struct image {
-	uint64_t memory_bytes; /* what it takes of the card */
+	uint64_t memory_bytes; /* what it takes of the GPU */
 	struct image_function *functions;
 	size_t function_count;
 	struct image_global *globals;

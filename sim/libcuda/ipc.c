@@ -24,7 +24,7 @@
 struct ipc_handle {
 	uint64_t magic, id, offset, size;
 	uint64_t start_ticks; /* of the exporter */
-	uint32_t pid, card;
+	uint32_t pid, gpu;
 };
 
 _Static_assert(sizeof(struct ipc_handle) <= sizeof(CUipcMemHandle), "fits");
@@ -110,8 +110,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr address)
 		return CUDA_ERROR_INVALID_VALUE;
 	suballoc_room(region, &room, &id);
 	if (*id == 0) {
-		if (sim_memory_share(&driver.processes, driver.slot, region->device->card, room->size, id) <
-			0)
+		if (sim_memory_share(&driver.processes, driver.slot, region->device->gpu, room->size, id) < 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		if (publish(*id, room) < 0)
 			return CUDA_ERROR_OPERATING_SYSTEM;

@@ -31,8 +31,8 @@ CUresult launch_prepare(struct context *context, struct launch *l)
 	if (r != CUDA_SUCCESS)
 		return r;
 	blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-	/* All blocks of a cooperative launch have to be on the card at a time. */
-	if (l->cooperative && blocks > (uint64_t)device_card(context->device)->sm_count *
+	/* All blocks of a cooperative launch have to be on the GPU at a time. */
+	if (l->cooperative && blocks > (uint64_t)device_gpu(context->device)->sm_count *
 					       function_blocks_per_sm(l->block[0] * l->block[1] * l->block[2],
 						       l->shared_bytes))
 		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
@@ -115,7 +115,7 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function
 	return launch_config(config, config->hStream ? config->hStream : CU_STREAM_PER_THREAD, function);
 }
 
-/* Each card's part is a launch of its own context; that they start together is not simulated. */
+/* Each GPU's part is a launch of its own context; that they start together is not simulated. */
 CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
 {
 	_cleanup_call_ struct call call = {};

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "sim/libcuda/capture.h"
-#include "sim/libcuda/cards.h"
+#include "sim/libcuda/gpus.h"
 #include "sim/libcuda/idle.h"
 #include "sim/libcuda/physical.h"
 #include "sim/libcuda/pool.h"
@@ -32,7 +32,7 @@ CUresult memory_new(struct context *context, enum region_kind kind, enum arena a
 		free(region);
 		return r;
 	}
-	fault_point("memory.recorded", context->device->card);
+	fault_point("memory.recorded", context->device->gpu);
 	*ret_region = region;
 	return CUDA_SUCCESS;
 }
@@ -201,7 +201,7 @@ CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	card_memory(call.context->device, &left, &total);
+	gpu_memory(call.context->device, &left, &total);
 	if (ret_free)
 		*ret_free = left;
 	if (ret_total)

@@ -18,7 +18,7 @@ struct module {
 	struct object object;
 	struct library *library; /* loaded for it in this context */
 	struct image image;	 /* a library's module has none of its own */
-	uint64_t bytes;		 /* of the card */
+	uint64_t bytes;		 /* of the GPU */
 	struct function *functions;
 	struct region **globals; /* one per global of the image; made when asked for */
 	size_t function_count;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sim/libcuda/cards.h"
+#include "sim/libcuda/gpus.h"
 #include "sim/libcuda/ipc.h"
 
 #define FILE_PAGE 4096
@@ -63,7 +63,7 @@ static void give(struct physical *p)
 		forget_shared(p);
 		ipc_leave(p->shared_id);
 	} else if (p->device) {
-		card_give(p->device, p->size);
+		gpu_give(p->device, p->size);
 	}
 	if (p->own_file)
 		close(p->fd);
@@ -90,14 +90,14 @@ CUresult physical_new(struct device *device, const CUmemAllocationProp *properti
 {
 	struct physical *p = calloc(1, sizeof(*p));
 
-	if (!p || (device && card_take(device, size) != CUDA_SUCCESS)) {
+	if (!p || (device && gpu_take(device, size) != CUDA_SUCCESS)) {
 		free(p);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*p = (struct physical){
 		.users = 1, .device = device, .size = size, .fd = -1, .properties = *properties};
 	if (shareable && device &&
-		sim_memory_share(&driver.processes, driver.slot, device->card, size, &p->shared_id) == 0) {
+		sim_memory_share(&driver.processes, driver.slot, device->gpu, size, &p->shared_id) == 0) {
 		p->next = shared_ones;
 		shared_ones = p;
 	}
@@ -105,7 +105,7 @@ CUresult physical_new(struct device *device, const CUmemAllocationProp *properti
 		physical_drop(p);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	fault_point("physical.created", device ? device->card : SIM_MAX_CARDS);
+	fault_point("physical.created", device ? device->gpu : SIM_MAX_GPUS);
 	*ret = p;
 	return CUDA_SUCCESS;
 }
@@ -125,10 +125,10 @@ static uint64_t id_of_file(int fd)
 	return sscanf(target, "/memfd:" NAME "%llu", &id) == 1 ? id : 0;
 }
 
-static struct device *device_of_card(unsigned card)
+static struct device *device_of_gpu(unsigned gpu)
 {
 	for (int i = 0; i < driver.device_count; i++)
-		if (driver.devices[i].card == card)
+		if (driver.devices[i].gpu == gpu)
 			return &driver.devices[i];
 	return NULL;
 }
@@ -144,7 +144,7 @@ CUresult physical_open(uint64_t id, int fd, struct physical **ret)
 {
 	struct physical *p;
 	uint64_t size;
-	unsigned card;
+	unsigned gpu;
 
 	for (p = shared_ones; p; p = p->next)
 		if (p->shared_id == id) {
@@ -154,12 +154,12 @@ CUresult physical_open(uint64_t id, int fd, struct physical **ret)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (sim_memory_join(&driver.processes, driver.slot, id, &size, &card) < 0) {
+	if (sim_memory_join(&driver.processes, driver.slot, id, &size, &gpu) < 0) {
 		free(p);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*p = (struct physical){.users = 1,
-		.device = device_of_card(card),
+		.device = device_of_gpu(gpu),
 		.size = size,
 		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3),
 		.own_file = true,

@@ -1,4 +1,4 @@
-/* physical.h - memory of a card that is apart from addresses: what cuMemCreate makes, and what other
+/* physical.h - memory of a GPU that is apart from addresses: what cuMemCreate makes, and what other
  * processes share.
  *
  * Its bytes are in a file, so that they are the same at every address and in every process it is mapped to.
@@ -19,7 +19,7 @@ struct physical {
 	struct physical *next; /* of those with an id */
 };
 
-/* physical_new() - charged to the card. `shareable`: with an id, by which others find it. */
+/* physical_new() - charged to the GPU. `shareable`: with an id, by which others find it. */
 CUresult physical_new(struct device *device, const CUmemAllocationProp *properties, uint64_t size,
 	bool shareable, struct physical **ret);
 /* physical_import() - what another process shares by this file, or what we hold of it already. */

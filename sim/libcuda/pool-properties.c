@@ -1,4 +1,4 @@
-/* pool-properties.c - which pool a card uses, and what can be asked of a pool and set in it. */
+/* pool-properties.c - which pool a GPU uses, and what can be asked of a pool and set in it. */
 #include "sim/libcuda/pool.h"
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *ret_value)
@@ -58,7 +58,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 	}
 }
 
-/* Every card of the process can read every other's. */
+/* Every GPU of the process can read every other's. */
 CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *list, size_t count)
 {
 	_cleanup_call_ struct call call = {};

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "sim/libcuda/cards.h"
+#include "sim/libcuda/gpus.h"
 
 #define PART_ALIGN 512
 
@@ -73,12 +73,12 @@ static CUresult chunk_new(struct pool *pool, uint64_t bytes)
 	if (!chunk)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	chunk->room.size = bytes;
-	if (card_take(pool->device, bytes) != CUDA_SUCCESS) {
+	if (gpu_take(pool->device, bytes) != CUDA_SUCCESS) {
 		free(chunk);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (address_take(ARENA_DEVICE, &chunk->room, PAGE_BYTES, 0) < 0) {
-		card_give(pool->device, bytes);
+		gpu_give(pool->device, bytes);
 		free(chunk);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -178,7 +178,7 @@ void pool_trim(struct pool *pool, uint64_t keep)
 		}
 		*link = chunk->next;
 		address_give(&chunk->room);
-		card_give(pool->device, chunk->room.size);
+		gpu_give(pool->device, chunk->room.size);
 		pool->reserved -= chunk->room.size;
 		free(chunk->parts.list);
 		free(chunk);

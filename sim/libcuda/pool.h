@@ -1,4 +1,4 @@
-/* pool.h - stream-ordered memory: pools reserve chunks of the card and hand out parts of them. */
+/* pool.h - stream-ordered memory: pools reserve chunks of the GPU and hand out parts of them. */
 #pragma once
 
 #include "sim/libcuda/regions.h"
@@ -30,7 +30,7 @@ static inline CUmemoryPool pool_handle(const struct pool *pool)
 
 /* pool_new() - OUT_OF_MEMORY. */
 CUresult pool_new(struct device *device, const CUmemPoolProps *properties, struct pool **ret_pool);
-/* pool_default() - of the card; made when first asked for. */
+/* pool_default() - of the GPU; made when first asked for. */
 CUresult pool_default(struct device *device, struct pool **ret_pool);
 CUresult pool_current(struct device *device, struct pool **ret_pool);
 /* pool_managed() - the default pool of managed memory, since 13.0. */
@@ -43,7 +43,7 @@ CUresult pool_take(struct pool *pool, uint64_t size, struct region **ret_region)
 void pool_give(struct region *region);
 /* pool_trim() - give back chunks in which nothing is, while more than `keep` bytes are reserved. */
 void pool_trim(struct pool *pool, uint64_t keep);
-/* pools_trim() - after a synchronisation: every pool of the card down to its threshold. */
+/* pools_trim() - after a synchronisation: every pool of the GPU down to its threshold. */
 void pools_trim(const struct device *device);
 
 /* Memory of graphs' nodes (graph-memory.c). The address is a node's for good, and the application's between
@@ -52,7 +52,7 @@ CUresult graph_memory_new(struct device *device, uint64_t size, uint64_t *ret_ad
 /* graph_memory_use(), graph_memory_drop() - one more node has it, or one less. */
 void graph_memory_use(uint64_t address);
 void graph_memory_drop(uint64_t address);
-/* graph_memory_map() - gives it memory of the card, if it has none. That is not taken away again before
+/* graph_memory_map() - gives it memory of the GPU, if it has none. That is not taken away again before
  * graph_memory_unpin(), which is called when all that a graph needs is mapped. */
 CUresult graph_memory_map(struct device *device, uint64_t address);
 void graph_memory_unpin(void);

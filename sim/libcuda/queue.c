@@ -81,7 +81,7 @@ static void set_tail(struct stream *stream, const struct point *tail)
 static enum sim_engine engine_for(struct context *context, const struct op *op)
 {
 	if (context->lines[op->engine] ||
-		sim_line_take(driver.work, &driver.processes, driver.slot, context->device->card, op->engine,
+		sim_line_take(driver.work, &driver.processes, driver.slot, context->device->gpu, op->engine,
 			&context->lines[op->engine]) == 0)
 		return op->engine;
 	return SIM_SM;
@@ -116,10 +116,10 @@ static bool submit(struct stream *stream, const struct op *op)
 	return true;
 }
 
-/* The card, not the caller, says when it came to an event: a context that has nothing to do there waits for
+/* The GPU, not the caller, says when it came to an event: a context that has nothing to do there waits for
  * its turn before, and what is launched behind it comes in the same turn. So then the event is a little work.
  */
-static void reach_idle_card(struct stream *stream)
+static void reach_idle_gpu(struct stream *stream)
 {
 	struct context *context = stream->object.context;
 	const struct op touch = {.kind = OP_WORK, .duration_ns = 1, .engine = SIM_SM};
@@ -132,7 +132,7 @@ static void place(struct stream *stream, struct mark *mark)
 {
 	struct context *context = stream->object.context;
 
-	reach_idle_card(stream);
+	reach_idle_gpu(stream);
 	for (size_t e = 0; e < SIM_ENGINES; e++) {
 		mark->lines[e] = context->lines[e];
 		mark->numbers[e] = context->lines[e] ? context->lines[e]->number : 0;

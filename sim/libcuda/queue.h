@@ -14,7 +14,7 @@ struct mark {
 };
 
 enum op_kind {
-	OP_WORK,   /* occupies the card, then action */
+	OP_WORK,   /* occupies the GPU, then action */
 	OP_RECORD, /* places the mark */
 	OP_WAIT,   /* for the mark */
 	OP_HOST,   /* a function of the application, on a thread of the driver */

@@ -21,21 +21,20 @@ enum region_kind {
 struct region {
 	struct span span; /* what was asked for */
 	enum region_kind kind;
-	struct context *context; /* NULL: pools and mappings belong to a card */
+	struct context *context; /* NULL: pools and mappings belong to a GPU */
 	struct device *device;	 /* NULL: host memory */
 	uint64_t id;		 /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
 	unsigned host_flags;
-	bool on_card;	     /* REGION_MANAGED: where it was prefetched to last, as a whole */
+	bool on_gpu;	     /* REGION_MANAGED: where it was prefetched to last, as a whole */
 	struct block *block; /* of the sub-allocator */
-	struct span
-		room; /* what is taken of the address space and of the card if it is not part of a block */
+	struct span room; /* what is taken of the address space and of the GPU if it is not part of a block */
 	uint64_t shared_id;   /* sim_memory_share(): others can hold it */
 	void *owner;	      /* pool, or a mapping's handle */
 	bool accessible;      /* REGION_MAPPED: by cuMemSetAccess */
 	uint64_t ipc_offset;  /* REGION_IPC: in what is shared */
 	unsigned users;	      /* REGION_IPC: opened so often; REGION_GRAPH: nodes */
 	bool freed;	      /* REGION_POOL, REGION_GRAPH: its return is queued */
-	bool mapped, pinned;  /* REGION_GRAPH: it has memory of the card, which cannot be another's now */
+	bool mapped, pinned;  /* REGION_GRAPH: it has memory of the GPU, which cannot be another's now */
 	bool in_use;	      /* REGION_GRAPH: allocated and not freed */
 	uint64_t allocations; /* REGION_GRAPH: ever */
 };

@@ -13,7 +13,7 @@
 #include "sim/libcuda/queue.h"
 
 #define SPIN_NS 10000		    /* a sleep ends some us late */
-#define SLEEP_MAX (100 * NS_PER_MS) /* the card may get better or worse meanwhile */
+#define SLEEP_MAX (100 * NS_PER_MS) /* the GPU may get better or worse meanwhile */
 
 static uint64_t this_thread(void)
 {
@@ -241,7 +241,7 @@ CUresult cuStreamDestroy_v2(CUstream handle)
 		return r;
 	if (stream->kind != STREAM_CREATED)
 		return CUDA_ERROR_INVALID_HANDLE;
-	/* What is on the card is done all the same; what is held up is waited for. */
+	/* What is on the GPU is done all the same; what is held up is waited for. */
 	while (stream->first && stream_wait(stream) == CUDA_SUCCESS &&
 		object_find_quietly((uintptr_t)handle, OBJECT_STREAM))
 		;

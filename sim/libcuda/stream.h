@@ -1,4 +1,4 @@
-/* stream.h - streams: what was asked for in order, and how far the card is with it.
+/* stream.h - streams: what was asked for in order, and how far the GPU is with it.
  *
  * Work goes to the context's lines (sim/state/work.h) as soon as nothing holds its stream up; then the stream
  * only knows the point at which its last piece ends. What is held up - behind a function of the host,
@@ -57,7 +57,7 @@ bool stream_idle(struct stream *stream, int64_t *ret_wait);
 bool stream_idle_before_queue(const struct stream *stream, int64_t *ret_wait);
 /* stream_wait() - until then. Lets others in meanwhile. Why the context failed, else success. */
 CUresult stream_wait(struct stream *stream);
-/* context_wait_submitted() - until the card has done what it was given; what is held up is not waited for. */
+/* context_wait_submitted() - until the GPU has done what it was given; what is held up is not waited for. */
 CUresult context_wait_submitted(struct context *context);
 /* context_wait() - all of its streams. */
 CUresult context_wait(struct context *context);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/libcuda/cards.h"
+#include "sim/libcuda/gpus.h"
 #include "sim/libcuda/ipc.h"
 
 #define UNITS (PAGE_BYTES / SMALL_UNIT)
@@ -39,12 +39,12 @@ static struct block *block_new(struct context *context, enum arena arena)
 	if (!block)
 		return NULL;
 	block->room.size = PAGE_BYTES;
-	if (card_take(context->device, PAGE_BYTES) != CUDA_SUCCESS) {
+	if (gpu_take(context->device, PAGE_BYTES) != CUDA_SUCCESS) {
 		free(block);
 		return NULL;
 	}
 	if (address_take(arena, &block->room, PAGE_BYTES, 0) < 0) {
-		card_give(context->device, PAGE_BYTES);
+		gpu_give(context->device, PAGE_BYTES);
 		free(block);
 		return NULL;
 	}
@@ -60,7 +60,7 @@ static void give_memory(struct context *context, uint64_t size, uint64_t shared_
 	if (shared_id)
 		ipc_leave(shared_id);
 	else
-		card_give(context->device, size);
+		gpu_give(context->device, size);
 }
 
 static void block_free(struct block *block)
@@ -106,10 +106,10 @@ CUresult suballoc_take(struct context *context, enum arena arena, uint64_t size,
 	if (size > UINT64_C(1) << 50)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	region->room.size = round_up(size, PAGE_BYTES);
-	if (card_take(context->device, region->room.size) != CUDA_SUCCESS)
+	if (gpu_take(context->device, region->room.size) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (address_take(arena, &region->room, PAGE_BYTES, 0) < 0) {
-		card_give(context->device, region->room.size);
+		gpu_give(context->device, region->room.size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	region->span = (struct span){region->room.base, size};

@@ -1,7 +1,7 @@
 /* suballoc.h - small allocations share blocks of 2 MiB, per context, as on hardware; larger ones are rounded
  * up to whole blocks.
  *
- * The limit of 1 MiB and the step of 512 bytes are assumptions until they are measured on a card.
+ * The limit of 1 MiB and the step of 512 bytes are assumptions until they are measured on a GPU.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #define SMALL_MAX (UINT64_C(1) << 20)
 #define SMALL_UNIT UINT64_C(512)
 
-/* suballoc_take() - fills span, block or room of a region of this context; card and addresses are charged.
+/* suballoc_take() - fills span, block or room of a region of this context; GPU and addresses are charged.
  * CUDA_ERROR_OUT_OF_MEMORY. */
 CUresult suballoc_take(struct context *context, enum arena arena, uint64_t size, struct region *region);
 /* suballoc_give() - the last of a block frees it. */

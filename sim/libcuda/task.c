@@ -110,10 +110,10 @@ static uint64_t time_at(uint64_t bytes, uint32_t bytes_per_ns)
 	return bytes_per_ns ? bytes / bytes_per_ns : bytes;
 }
 
-/* Within the card each byte is read and written. */
+/* Within the GPU each byte is read and written. */
 static CUresult add_copy(struct stream *stream, const struct copy *copy)
 {
-	const struct sim_card *card = device_card(stream->object.context->device);
+	const struct sim_gpu *gpu = device_gpu(stream->object.context->device);
 	uint64_t bytes = (uint64_t)copy->width * copy->height * copy->depth;
 	bool host = copy->to_host || copy->from_host;
 	struct op op = {.kind = OP_WORK,
@@ -121,20 +121,19 @@ static CUresult add_copy(struct stream *stream, const struct copy *copy)
 		.engine = !host				      ? SIM_SM
 			  : copy->to_host && !copy->from_host ? SIM_COPY_OUT
 							      : SIM_COPY_IN,
-		.duration_ns = host ? time_at(bytes, card->pcie_gbps)
-				    : time_at(2 * bytes, card->memory_gbps)};
+		.duration_ns = host ? time_at(bytes, gpu->pcie_gbps) : time_at(2 * bytes, gpu->memory_gbps)};
 
 	return add_with_data(stream, op, copy, sizeof(*copy));
 }
 
 static CUresult add_fill(struct stream *stream, const struct fill *fill)
 {
-	const struct sim_card *card = device_card(stream->object.context->device);
+	const struct sim_gpu *gpu = device_gpu(stream->object.context->device);
 	uint64_t bytes = (uint64_t)fill->width * fill->element * fill->height;
 	struct op op = {.kind = OP_WORK,
 		.action = run_fill,
 		.engine = SIM_SM,
-		.duration_ns = time_at(bytes, card->memory_gbps)};
+		.duration_ns = time_at(bytes, gpu->memory_gbps)};
 
 	return add_with_data(stream, op, fill, sizeof(*fill));
 }

@@ -12,9 +12,9 @@
 
 struct sim_event_set {
 	struct list in_sets;
-	uint64_t seen;		       /* sequence of the last event looked at */
-	uint64_t mask[SIM_MAX_CARDS];  /* wanted types, by card of the state */
-	uint64_t since[SIM_MAX_CARDS]; /* only events after the registration */
+	uint64_t seen;		      /* sequence of the last event looked at */
+	uint64_t mask[SIM_MAX_GPUS];  /* wanted types, by GPU of the state */
+	uint64_t since[SIM_MAX_GPUS]; /* only events after the registration */
 };
 
 static pthread_mutex_t sets_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -105,18 +105,18 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
 {
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin_device(&call, device);
-	size_t card;
+	size_t gpu;
 
 	if (r != NVML_SUCCESS)
 		return r;
 	if (types & ~NVML_EVENT_TYPES_SUPPORTED)
 		return NVML_ERROR_NOT_SUPPORTED;
-	card = (size_t)(call.card - call.session->state->cards);
+	gpu = (size_t)(call.gpu - call.session->state->gpus);
 	pthread_mutex_lock(&sets_lock);
 	if (is_set(set)) {
-		if (set->mask[card] == 0)
-			set->since[card] = atomic_load(&call.session->state->last_event);
-		set->mask[card] |= types;
+		if (set->mask[gpu] == 0)
+			set->since[gpu] = atomic_load(&call.session->state->last_event);
+		set->mask[gpu] |= types;
 	} else {
 		r = NVML_ERROR_INVALID_ARGUMENT;
 	}
@@ -124,19 +124,19 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
 	return r;
 }
 
-/* The handle of a card of the state; NULL if the caller has no device node of it. */
-static nvmlDevice_t handle_of(struct session *session, uint32_t card)
+/* The handle of a GPU of the state; NULL if the caller has no device node of it. */
+static nvmlDevice_t handle_of(struct session *session, uint32_t gpu)
 {
 	for (unsigned i = 0; i < session->device_count; i++)
-		if (session->devices[i].card == card)
+		if (session->devices[i].gpu == gpu)
 			return &session->devices[i];
 	return NULL;
 }
 
-static bool a_card_is_lost(const struct session *session, const struct sim_event_set *set)
+static bool a_gpu_is_lost(const struct session *session, const struct sim_event_set *set)
 {
 	for (unsigned i = 0; i < session->device_count; i++)
-		if (set->mask[session->devices[i].card] != 0 &&
+		if (set->mask[session->devices[i].gpu] != 0 &&
 			device_state(session, &session->devices[i]) != NVML_SUCCESS)
 			return true;
 	return false;
@@ -156,18 +156,18 @@ static nvmlReturn_t next_event(
 
 		if (sim_state_read_event(session->state, ++set->seen, &event) < 0)
 			continue;
-		if (event.card >= session->card_count || !(set->mask[event.card] & event.type) ||
-			set->seen <= set->since[event.card])
+		if (event.gpu >= session->gpu_count || !(set->mask[event.gpu] & event.type) ||
+			set->seen <= set->since[event.gpu])
 			continue;
-		device = handle_of(session, event.card);
+		device = handle_of(session, event.gpu);
 		if (!device)
 			continue;
 		*ret_data = (nvmlEventData_v2_t){
 			device, event.type, event.data, NVML_NO_INSTANCE, NVML_NO_INSTANCE};
 		return NVML_SUCCESS;
 	}
-	/* As with the real library: a set with a card that fell off the bus can no longer be waited on. */
-	return a_card_is_lost(session, set) ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_TIMEOUT;
+	/* As with the real library: a set with a GPU that fell off the bus can no longer be waited on. */
+	return a_gpu_is_lost(session, set) ? NVML_ERROR_GPU_IS_LOST : NVML_ERROR_TIMEOUT;
 }
 
 static nvmlReturn_t wait_slice(nvmlEventSet_t set, nvmlEventData_v2_t *ret_data, int64_t deadline_ns)

@@ -1,4 +1,4 @@
-/* identity.c - which cards there are, how they are found and what they are called. */
+/* identity.c - which GPUs there are, how they are found and what they are called. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +31,12 @@ static int parse_pci_address(const char *text, struct pci_address *ret_address)
 	return 0;
 }
 
-static struct pci_address card_address(const struct sim_card *card)
+static struct pci_address gpu_address(const struct sim_gpu *gpu)
 {
 	struct pci_address address = {};
-	char text[sizeof(card->bus_id) + 1] = {};
+	char text[sizeof(gpu->bus_id) + 1] = {};
 
-	memcpy(text, card->bus_id, sizeof(card->bus_id));
+	memcpy(text, gpu->bus_id, sizeof(gpu->bus_id));
 	parse_pci_address(text, &address);
 	return address;
 }
@@ -86,7 +86,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *ret_device
 }
 
 static nvmlReturn_t find(
-	const char *wanted, bool (*matches)(const struct sim_card *, const char *), nvmlDevice_t *ret_device)
+	const char *wanted, bool (*matches)(const struct sim_gpu *, const char *), nvmlDevice_t *ret_device)
 {
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin(&call);
@@ -96,24 +96,24 @@ static nvmlReturn_t find(
 	if (!wanted || !ret_device)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	for (unsigned i = 0; i < call.session->device_count; i++)
-		if (matches(&call.session->state->cards[call.session->devices[i].card], wanted))
+		if (matches(&call.session->state->gpus[call.session->devices[i].gpu], wanted))
 			return hand_out(call.session, i, ret_device);
 	return NVML_ERROR_NOT_FOUND;
 }
 
-static bool uuid_matches(const struct sim_card *card, const char *uuid)
+static bool uuid_matches(const struct sim_gpu *gpu, const char *uuid)
 {
-	return strncmp(card->uuid, uuid, sizeof(card->uuid)) == 0;
+	return strncmp(gpu->uuid, uuid, sizeof(gpu->uuid)) == 0;
 }
 
-static bool serial_matches(const struct sim_card *card, const char *serial)
+static bool serial_matches(const struct sim_gpu *gpu, const char *serial)
 {
-	return strncmp(card->serial, serial, sizeof(card->serial)) == 0;
+	return strncmp(gpu->serial, serial, sizeof(gpu->serial)) == 0;
 }
 
-static bool bus_id_matches(const struct sim_card *card, const char *bus_id)
+static bool bus_id_matches(const struct sim_gpu *gpu, const char *bus_id)
 {
-	struct pci_address wanted, own = card_address(card);
+	struct pci_address wanted, own = gpu_address(gpu);
 
 	return parse_pci_address(bus_id, &wanted) == 0 && wanted.domain == own.domain &&
 	       wanted.bus == own.bus && wanted.device == own.device;
@@ -166,7 +166,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned length)
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin_device(&call, device);
 
-	return r == NVML_SUCCESS ? copy_text(call.card->name, sizeof(call.card->name), name, length) : r;
+	return r == NVML_SUCCESS ? copy_text(call.gpu->name, sizeof(call.gpu->name), name, length) : r;
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length)
@@ -174,7 +174,7 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned length)
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin_device(&call, device);
 
-	return r == NVML_SUCCESS ? copy_text(call.card->uuid, sizeof(call.card->uuid), uuid, length) : r;
+	return r == NVML_SUCCESS ? copy_text(call.gpu->uuid, sizeof(call.gpu->uuid), uuid, length) : r;
 }
 
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned length)
@@ -182,8 +182,7 @@ nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned len
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin_device(&call, device);
 
-	return r == NVML_SUCCESS ? copy_text(call.card->serial, sizeof(call.card->serial), serial, length)
-				 : r;
+	return r == NVML_SUCCESS ? copy_text(call.gpu->serial, sizeof(call.gpu->serial), serial, length) : r;
 }
 
 nvmlReturn_t nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char *version, unsigned length)
@@ -207,16 +206,16 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *ret_index)
 	return NVML_SUCCESS;
 }
 
-void card_pci_info(const struct sim_card *card, nvmlPciInfo_t *ret_info)
+void gpu_pci_info(const struct sim_gpu *gpu, nvmlPciInfo_t *ret_info)
 {
-	struct pci_address address = card_address(card);
+	struct pci_address address = gpu_address(gpu);
 	nvmlPciInfo_t info = {};
 
 	info.domain = address.domain;
 	info.bus = address.bus;
 	info.device = address.device;
-	info.pciDeviceId = card->pci_device_id;
-	info.pciSubSystemId = card->pci_subsystem_id;
+	info.pciDeviceId = gpu->pci_device_id;
+	info.pciSubSystemId = gpu->pci_subsystem_id;
 	snprintf(info.busIdLegacy, sizeof(info.busIdLegacy), "%04X:%02X:%02X.0", address.domain & 0xffff,
 		address.bus & 0xff, address.device & 0x1f);
 	snprintf(info.busId, sizeof(info.busId), "%08X:%02X:%02X.0", address.domain, address.bus,
@@ -235,7 +234,7 @@ static nvmlReturn_t pci_info(nvmlDevice_t device, void *ret_info, size_t size)
 		return r;
 	if (!ret_info)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	card_pci_info(call.card, &info);
+	gpu_pci_info(call.gpu, &info);
 	if (size != sizeof(info))
 		memset(info.busId, 0, sizeof(info.busId));
 	memcpy(ret_info, &info, size);

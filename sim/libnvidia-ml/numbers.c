@@ -1,9 +1,9 @@
-/* numbers.c - everything about a card that is one number. */
+/* numbers.c - everything about a GPU that is one number. */
 #include <unistd.h>
 
 #include "sim/libnvidia-ml/session.h"
 
-typedef unsigned (*reader)(const struct sim_card *card);
+typedef unsigned (*reader)(const struct sim_gpu *gpu);
 
 static nvmlReturn_t number(nvmlDevice_t device, reader read, unsigned *ret_value)
 {
@@ -14,80 +14,80 @@ static nvmlReturn_t number(nvmlDevice_t device, reader read, unsigned *ret_value
 		return r;
 	if (!ret_value)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_value = read(call.card);
+	*ret_value = read(call.gpu);
 	return NVML_SUCCESS;
 }
 
-static unsigned zero(const struct sim_card *card)
+static unsigned zero(const struct sim_gpu *gpu)
 {
 	return 0;
 }
 
-static unsigned minor(const struct sim_card *card)
+static unsigned minor(const struct sim_gpu *gpu)
 {
-	return card->minor;
+	return gpu->minor;
 }
 
-static unsigned board_id(const struct sim_card *card)
+static unsigned board_id(const struct sim_gpu *gpu)
 {
-	return card->board_id;
+	return gpu->board_id;
 }
 
-static unsigned brand(const struct sim_card *card)
+static unsigned brand(const struct sim_gpu *gpu)
 {
-	return card->brand;
+	return gpu->brand;
 }
 
-static unsigned architecture(const struct sim_card *card)
+static unsigned architecture(const struct sim_gpu *gpu)
 {
-	return card->architecture;
+	return gpu->architecture;
 }
 
-static unsigned cuda_cores(const struct sim_card *card)
+static unsigned cuda_cores(const struct sim_gpu *gpu)
 {
-	return card->sm_count * 64;
+	return gpu->sm_count * 64;
 }
 
-static unsigned bus_width(const struct sim_card *card)
+static unsigned bus_width(const struct sim_gpu *gpu)
 {
 	return 4096;
 }
 
-static unsigned pcie_bus(const struct sim_card *card)
+static unsigned pcie_bus(const struct sim_gpu *gpu)
 {
 	return NVML_BUS_TYPE_PCIE;
 }
 
-static unsigned pcie_generation(const struct sim_card *card)
+static unsigned pcie_generation(const struct sim_gpu *gpu)
 {
-	return card->architecture >= NVML_DEVICE_ARCH_HOPPER   ? 5
-	       : card->architecture >= NVML_DEVICE_ARCH_AMPERE ? 4
-							       : 3;
+	return gpu->architecture >= NVML_DEVICE_ARCH_HOPPER   ? 5
+	       : gpu->architecture >= NVML_DEVICE_ARCH_AMPERE ? 4
+							      : 3;
 }
 
-static unsigned pcie_width(const struct sim_card *card)
+static unsigned pcie_width(const struct sim_gpu *gpu)
 {
 	return 16;
 }
 
-static unsigned compute_mode(const struct sim_card *card)
+static unsigned compute_mode(const struct sim_gpu *gpu)
 {
-	return card->compute_mode;
+	return gpu->compute_mode;
 }
 
-static unsigned persistence(const struct sim_card *card)
+static unsigned persistence(const struct sim_gpu *gpu)
 {
-	return atomic_load(&card->persistence) ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+	return atomic_load(&gpu->persistence) ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
 }
 
-static unsigned power_usage(const struct sim_card *card)
+static unsigned power_usage(const struct sim_gpu *gpu)
 {
-	return card->power_mw;
+	return gpu->power_mw;
 }
 
-static unsigned power_limit(const struct sim_card *card)
+static unsigned power_limit(const struct sim_gpu *gpu)
 {
-	return card->power_limit_mw;
+	return gpu->power_limit_mw;
 }
 
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *ret_minor)
@@ -196,11 +196,11 @@ nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, unsigned mode)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (geteuid() != 0 || !call.session->writable)
 		return NVML_ERROR_NO_PERMISSION;
-	atomic_store(&call.card->persistence, mode);
+	atomic_store(&call.gpu->persistence, mode);
 	return NVML_SUCCESS;
 }
 
-/* An idle card of the data centre stays at P0 while persistence mode is on. */
+/* An idle GPU of the data centre stays at P0 while persistence mode is on. */
 nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, unsigned *ret_state)
 {
 	return number(device, zero, ret_state);

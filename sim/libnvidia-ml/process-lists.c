@@ -1,11 +1,11 @@
-/* process-lists.c - who holds memory of a card, in the layouts of three NVML versions. */
+/* process-lists.c - who holds memory of a GPU, in the layouts of three NVML versions. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "sim/libnvidia-ml/session.h"
 
-/* The processes of the card that the caller's pid namespace can see. The caller frees. */
+/* The processes of the GPU that the caller's pid namespace can see. The caller frees. */
 static nvmlReturn_t visible_processes(
 	const struct call *call, struct sim_process_view **ret_views, size_t *ret_count)
 {
@@ -16,8 +16,8 @@ static nvmlReturn_t visible_processes(
 	if (!views)
 		return NVML_ERROR_MEMORY;
 	if (processes)
-		all = sim_processes_list(processes, (unsigned)(call->card - call->session->state->cards),
-			views, SIM_MAX_PROCESSES);
+		all = sim_processes_list(processes, (unsigned)(call->gpu - call->session->state->gpus), views,
+			SIM_MAX_PROCESSES);
 	for (size_t i = 0; i < all; i++)
 		if (views[i].pid != 0)
 			views[kept++] = views[i];

@@ -1,4 +1,4 @@
-/* readings.c - memory, utilisation, temperature, clocks, ECC and modes of a card. */
+/* readings.c - memory, utilisation, temperature, clocks, ECC and modes of a GPU. */
 #include <stdint.h>
 #include <time.h>
 
@@ -8,15 +8,15 @@ struct memory {
 	uint64_t total, used;
 };
 
-static struct memory card_memory(const struct call *call)
+static struct memory gpu_memory(const struct call *call)
 {
 	const struct sim_processes *processes = session_processes(call->session);
-	struct memory memory = {call->card->memory_bytes, call->card->idle_used_bytes};
+	struct memory memory = {call->gpu->memory_bytes, call->gpu->idle_used_bytes};
 
 	if (processes)
 		memory.used += sim_processes_used(
-			processes, (unsigned)(call->card - call->session->state->cards));
-	/* The table is written by processes that may lie; a card never shows more than it has. */
+			processes, (unsigned)(call->gpu - call->session->state->gpus));
+	/* The table is written by processes that may lie; a GPU never shows more than it has. */
 	if (memory.used > memory.total)
 		memory.used = memory.total;
 	return memory;
@@ -32,7 +32,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *ret_memo
 		return r;
 	if (!ret_memory)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	memory = card_memory(&call);
+	memory = gpu_memory(&call);
 	*ret_memory = (nvmlMemory_t){memory.total, memory.total - memory.used, memory.used};
 	return NVML_SUCCESS;
 }
@@ -49,7 +49,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (memory->version != NVML_MEMORY_V2)
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	now = card_memory(&call);
+	now = gpu_memory(&call);
 	memory->total = now.total;
 	memory->reserved = 0;
 	memory->used = now.used;
@@ -57,7 +57,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 	return NVML_SUCCESS;
 }
 
-/* BAR1 is a power of two that covers the card's memory, as on data-centre cards. */
+/* BAR1 is a power of two that covers the GPU's memory, as on data-centre GPUs. */
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *ret_memory)
 {
 	_cleanup_call_ struct call call = {};
@@ -68,7 +68,7 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
 		return r;
 	if (!ret_memory)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	while (size < call.card->memory_bytes && size < UINT64_C(1) << 62)
+	while (size < call.gpu->memory_bytes && size < UINT64_C(1) << 62)
 		size <<= 1;
 	*ret_memory = (nvmlBAR1Memory_t){size, size, 0};
 	return NVML_SUCCESS;
@@ -109,7 +109,7 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned sensor, unsi
 		return r;
 	if (!ret_celsius || sensor != NVML_TEMPERATURE_GPU)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_celsius = call.card->temperature_c;
+	*ret_celsius = call.gpu->temperature_c;
 	return NVML_SUCCESS;
 }
 
@@ -154,8 +154,8 @@ nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(
 		return r;
 	if (!ret_min || !ret_max)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_min = call.card->power_limit_mw / 2;
-	*ret_max = call.card->power_limit_mw;
+	*ret_min = call.gpu->power_limit_mw / 2;
+	*ret_max = call.gpu->power_limit_mw;
 	return NVML_SUCCESS;
 }
 
@@ -168,7 +168,7 @@ nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned type, unsigned
 		return r;
 	if (!ret_mhz || type >= NVML_CLOCK_COUNT)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_mhz = type == NVML_CLOCK_MEM ? call.card->memory_clock_mhz : call.card->sm_clock_mhz;
+	*ret_mhz = type == NVML_CLOCK_MEM ? call.gpu->memory_clock_mhz : call.gpu->sm_clock_mhz;
 	return NVML_SUCCESS;
 }
 
@@ -194,7 +194,7 @@ nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, unsigned type, unsigned id,
 	return r == NVML_SUCCESS && id >= NVML_CLOCK_ID_COUNT ? NVML_ERROR_INVALID_ARGUMENT : r;
 }
 
-/* A list of one: the simulated card knows a single clock. */
+/* A list of one: the simulated GPU knows a single clock. */
 static nvmlReturn_t one_clock(unsigned mhz, unsigned *count, unsigned *ret_clocks)
 {
 	if (!count || (*count > 0 && !ret_clocks))
@@ -213,7 +213,7 @@ nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned *c
 	_cleanup_call_ struct call call = {};
 	nvmlReturn_t r = call_begin_device(&call, device);
 
-	return r == NVML_SUCCESS ? one_clock(call.card->memory_clock_mhz, count, ret_clocks) : r;
+	return r == NVML_SUCCESS ? one_clock(call.gpu->memory_clock_mhz, count, ret_clocks) : r;
 }
 
 nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(
@@ -224,9 +224,9 @@ nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(
 
 	if (r != NVML_SUCCESS)
 		return r;
-	if (memory_mhz != call.card->memory_clock_mhz)
+	if (memory_mhz != call.gpu->memory_clock_mhz)
 		return NVML_ERROR_NOT_FOUND;
-	return one_clock(call.card->sm_clock_mhz, count, ret_clocks);
+	return one_clock(call.gpu->sm_clock_mhz, count, ret_clocks);
 }
 
 static nvmlReturn_t no_reasons(nvmlDevice_t device, unsigned long long *ret_reasons)
@@ -274,8 +274,8 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *ret_ma
 		return r;
 	if (!ret_major || !ret_minor)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_major = (int)call.card->compute_major;
-	*ret_minor = (int)call.card->compute_minor;
+	*ret_major = (int)call.gpu->compute_major;
+	*ret_minor = (int)call.gpu->compute_minor;
 	return NVML_SUCCESS;
 }
 
@@ -289,9 +289,9 @@ static nvmlReturn_t mode_pair(nvmlDevice_t device, bool ecc, unsigned *ret_curre
 		return r;
 	if (!ret_current || !ret_pending)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (!ecc && call.card->mig == SIM_MIG_UNSUPPORTED)
+	if (!ecc && call.gpu->mig == SIM_MIG_UNSUPPORTED)
 		return NVML_ERROR_NOT_SUPPORTED;
-	*ret_current = *ret_pending = ecc || call.card->mig == SIM_MIG_ENABLED;
+	*ret_current = *ret_pending = ecc || call.gpu->mig == SIM_MIG_ENABLED;
 	return NVML_SUCCESS;
 }
 
@@ -314,11 +314,11 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned *ret_c
 		return r;
 	if (!ret_count)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_count = call.card->mig == SIM_MIG_UNSUPPORTED ? 0 : 7;
+	*ret_count = call.gpu->mig == SIM_MIG_UNSUPPORTED ? 0 : 7;
 	return NVML_SUCCESS;
 }
 
-/* There are no MIG instances: an enabled card is there to be refused by whoever cannot use it. */
+/* There are no MIG instances: an enabled GPU is there to be refused by whoever cannot use it. */
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(
 	nvmlDevice_t device, unsigned index, nvmlDevice_t *ret_device)
 {
@@ -344,23 +344,23 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(
 		*ret_count = 0;
 	else
 		*ret_count = atomic_load(
-			counter == NVML_VOLATILE_ECC ? &call.card->ecc_volatile : &call.card->ecc_aggregate);
+			counter == NVML_VOLATILE_ECC ? &call.gpu->ecc_volatile : &call.gpu->ecc_aggregate);
 	return NVML_SUCCESS;
 }
 
-static nvmlReturn_t field_value(const struct sim_card *card, nvmlFieldValue_t *field)
+static nvmlReturn_t field_value(const struct sim_gpu *gpu, nvmlFieldValue_t *field)
 {
 	field->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
 	switch (field->fieldId) {
 	case NVML_FI_DEV_ECC_DBE_VOL_TOTAL:
-		field->value.ullVal = atomic_load(&card->ecc_volatile);
+		field->value.ullVal = atomic_load(&gpu->ecc_volatile);
 		return NVML_SUCCESS;
 	case NVML_FI_DEV_ECC_DBE_AGG_TOTAL:
-		field->value.ullVal = atomic_load(&card->ecc_aggregate);
+		field->value.ullVal = atomic_load(&gpu->ecc_aggregate);
 		return NVML_SUCCESS;
 	case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
 		field->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
-		field->value.uiVal = atomic_load(&card->recovery_action);
+		field->value.uiVal = atomic_load(&gpu->recovery_action);
 		return NVML_SUCCESS;
 	default:
 		return NVML_ERROR_NOT_SUPPORTED;
@@ -381,7 +381,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
 	for (int i = 0; i < count; i++) {
 		values[i].timestamp = (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 		values[i].latencyUsec = 0;
-		values[i].nvmlReturn = field_value(call.card, &values[i]);
+		values[i].nvmlReturn = field_value(call.gpu, &values[i]);
 	}
 	return NVML_SUCCESS;
 }

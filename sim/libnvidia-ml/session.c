@@ -28,7 +28,7 @@ int device_index(const struct session *s, nvmlDevice_t device)
 
 nvmlReturn_t device_state(const struct session *s, const struct sim_device *device)
 {
-	if (atomic_load(&s->state->retired) || atomic_load(&s->state->cards[device->card].health) == SIM_LOST)
+	if (atomic_load(&s->state->retired) || atomic_load(&s->state->gpus[device->gpu].health) == SIM_LOST)
 		return NVML_ERROR_GPU_IS_LOST;
 	return NVML_SUCCESS;
 }
@@ -44,7 +44,7 @@ nvmlReturn_t call_begin_device(struct call *call, nvmlDevice_t device)
 	if (index < 0)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	call->index = (unsigned)index;
-	call->card = &call->session->state->cards[device->card];
+	call->gpu = &call->session->state->gpus[device->gpu];
 	return device_state(call->session, device);
 }
 
@@ -116,13 +116,13 @@ static nvmlReturn_t session_open(void)
 		return NVML_ERROR_NO_PERMISSION;
 	if (r < 0)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
-	session.card_count = session.state->card_count;
-	if (session.card_count > SIM_MAX_CARDS)
-		session.card_count = SIM_MAX_CARDS;
+	session.gpu_count = session.state->gpu_count;
+	if (session.gpu_count > SIM_MAX_GPUS)
+		session.gpu_count = SIM_MAX_GPUS;
 	session.device_count = 0;
-	for (unsigned i = 0; i < session.card_count; i++)
-		if (sim_tree_has_card(&session.tree, session.state->cards[i].minor))
-			session.devices[session.device_count++].card = i;
+	for (unsigned i = 0; i < session.gpu_count; i++)
+		if (sim_tree_has_gpu(&session.tree, session.state->gpus[i].minor))
+			session.devices[session.device_count++].gpu = i;
 	return NVML_SUCCESS;
 }
 

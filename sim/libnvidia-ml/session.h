@@ -14,7 +14,7 @@
 
 /* What an nvmlDevice_t points to. The array is static: a handle of an earlier session is never dangling. */
 struct sim_device {
-	unsigned card; /* index in the state, the same for every process of the machine */
+	unsigned gpu; /* index in the state, the same for every process of the machine */
 };
 
 struct session {
@@ -22,16 +22,16 @@ struct session {
 	struct sim_tree tree;
 	struct sim_state *state;
 	bool writable;	       /* the state, that is: not a read-only mount */
-	unsigned card_count;   /* of the state, checked */
-	unsigned device_count; /* cards whose device node is there */
-	struct sim_device devices[SIM_MAX_CARDS];
+	unsigned gpu_count;    /* of the state, checked */
+	unsigned device_count; /* GPUs whose device node is there */
+	struct sim_device devices[SIM_MAX_GPUS];
 };
 
 /* One call: holds the session (which cannot be shut down meanwhile) until the end of the scope. */
 struct call {
 	struct session *session; /* NULL: not initialised */
-	struct sim_card *card;	 /* of call_begin_device() */
-	unsigned index;		 /* NVML index of that card */
+	struct sim_gpu *gpu;	 /* of call_begin_device() */
+	unsigned index;		 /* NVML index of that GPU */
 };
 
 /* call_begin() - NVML_ERROR_UNINITIALIZED outside init .. shutdown. */
@@ -53,8 +53,8 @@ const struct sim_processes *session_processes(const struct session *session);
  * read: containers can write the state. */
 nvmlReturn_t copy_text(const char *source, size_t source_max, char *buffer, unsigned length);
 
-/* card_pci_info() - where the card sits on the bus. */
-void card_pci_info(const struct sim_card *card, nvmlPciInfo_t *ret_info);
+/* gpu_pci_info() - where the GPU sits on the bus. */
+void gpu_pci_info(const struct sim_gpu *gpu, nvmlPciInfo_t *ret_info);
 
 /* What a name that is not simulated answers. */
 nvmlReturn_t not_simulated(void);

@@ -1,4 +1,4 @@
-/* topology.c - where cards sit: processors, memory nodes, links between them. */
+/* topology.c - where GPUs sit: processors, memory nodes, links between them. */
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 #define BITS_PER_WORD (sizeof(unsigned long) * CHAR_BIT)
 
-/* All processors that are there: a simulated card has no bus that would prefer some. */
+/* All processors that are there: a simulated GPU has no bus that would prefer some. */
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned words, unsigned long *ret_set)
 {
 	_cleanup_call_ struct call call = {};
@@ -42,18 +42,18 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(
 		return r;
 	if (!ret_set || words == 0 || scope > 1)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (call.card->numa_node < 0)
+	if (call.gpu->numa_node < 0)
 		return NVML_ERROR_NOT_SUPPORTED;
-	node = (size_t)call.card->numa_node;
+	node = (size_t)call.gpu->numa_node;
 	memset(ret_set, 0, words * sizeof(*ret_set));
 	if (node < words * BITS_PER_WORD)
 		ret_set[node / BITS_PER_WORD] |= 1UL << (node % BITS_PER_WORD);
 	return NVML_SUCCESS;
 }
 
-/* Both cards of a question about a pair. */
+/* Both GPUs of a question about a pair. */
 static nvmlReturn_t begin_pair(
-	struct call *call, nvmlDevice_t first, nvmlDevice_t second, struct sim_card **ret_second)
+	struct call *call, nvmlDevice_t first, nvmlDevice_t second, struct sim_gpu **ret_second)
 {
 	nvmlReturn_t r = call_begin_device(call, first);
 
@@ -61,7 +61,7 @@ static nvmlReturn_t begin_pair(
 		return r;
 	if (device_index(call->session, second) < 0)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_second = &call->session->state->cards[second->card];
+	*ret_second = &call->session->state->gpus[second->gpu];
 	return device_state(call->session, second);
 }
 
@@ -70,7 +70,7 @@ static bool is_shared(uint32_t first, uint32_t second)
 	return first && first == second;
 }
 
-static unsigned common_ancestor(const struct sim_card *first, const struct sim_card *second)
+static unsigned common_ancestor(const struct sim_gpu *first, const struct sim_gpu *second)
 {
 	if (is_shared(first->pcie_switch, second->pcie_switch))
 		return NVML_TOPOLOGY_SINGLE;
@@ -84,21 +84,21 @@ static unsigned common_ancestor(const struct sim_card *first, const struct sim_c
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t first, nvmlDevice_t second, unsigned *ret_level)
 {
 	_cleanup_call_ struct call call = {};
-	struct sim_card *other;
+	struct sim_gpu *other;
 	nvmlReturn_t r = begin_pair(&call, first, second, &other);
 
 	if (r != NVML_SUCCESS)
 		return r;
 	if (!ret_level || first == second)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_level = common_ancestor(call.card, other);
+	*ret_level = common_ancestor(call.gpu, other);
 	return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int *ret_same)
 {
 	_cleanup_call_ struct call call = {};
-	struct sim_card *other;
+	struct sim_gpu *other;
 	nvmlReturn_t r = begin_pair(&call, first, second, &other);
 
 	if (r != NVML_SUCCESS)
@@ -109,27 +109,26 @@ nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int 
 	return NVML_SUCCESS;
 }
 
-static unsigned link_count(const struct sim_card *card)
+static unsigned link_count(const struct sim_gpu *gpu)
 {
-	return card->link_count > SIM_MAX_LINKS ? SIM_MAX_LINKS : card->link_count;
+	return gpu->link_count > SIM_MAX_LINKS ? SIM_MAX_LINKS : gpu->link_count;
 }
 
-static bool has_switch(const struct sim_card *card)
+static bool has_switch(const struct sim_gpu *gpu)
 {
-	return link_count(card) && memchr(card->links, SIM_LINK_SWITCH, link_count(card));
+	return link_count(gpu) && memchr(gpu->links, SIM_LINK_SWITCH, link_count(gpu));
 }
 
-static bool leads_to(const struct session *session, uint8_t end, const struct sim_card *card)
+static bool leads_to(const struct session *session, uint8_t end, const struct sim_gpu *gpu)
 {
-	return end == SIM_LINK_SWITCH ? has_switch(card)
-				      : &session->state->cards[end % SIM_MAX_CARDS] == card;
+	return end == SIM_LINK_SWITCH ? has_switch(gpu) : &session->state->gpus[end % SIM_MAX_GPUS] == gpu;
 }
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(
 	nvmlDevice_t first, nvmlDevice_t second, unsigned index, unsigned *ret_status)
 {
 	_cleanup_call_ struct call call = {};
-	struct sim_card *other;
+	struct sim_gpu *other;
 	nvmlReturn_t r = begin_pair(&call, first, second, &other);
 
 	if (r != NVML_SUCCESS)
@@ -137,39 +136,39 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(
 	if (!ret_status || first == second || index >= NVML_P2P_CAPS_INDEX_UNKNOWN)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*ret_status = NVML_P2P_STATUS_NOT_SUPPORTED;
-	for (unsigned i = 0; i < link_count(call.card); i++)
-		if (leads_to(call.session, call.card->links[i], other))
+	for (unsigned i = 0; i < link_count(call.gpu); i++)
+		if (leads_to(call.session, call.gpu->links[i], other))
 			*ret_status = NVML_P2P_STATUS_OK;
 	return NVML_SUCCESS;
 }
 
-/* The card at the other end of a link, NULL for a switch; a card without links has no NVLink at all. */
+/* The GPU at the other end of a link, NULL for a switch; a GPU without links has no NVLink at all. */
 static nvmlReturn_t begin_link(
-	struct call *call, nvmlDevice_t device, unsigned link, const struct sim_card **ret_remote)
+	struct call *call, nvmlDevice_t device, unsigned link, const struct sim_gpu **ret_remote)
 {
 	nvmlReturn_t r = call_begin_device(call, device);
 	unsigned remote;
 
 	if (r != NVML_SUCCESS)
 		return r;
-	if (link_count(call->card) == 0)
+	if (link_count(call->gpu) == 0)
 		return NVML_ERROR_NOT_SUPPORTED;
-	if (link >= link_count(call->card))
+	if (link >= link_count(call->gpu))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	remote = call->card->links[link];
+	remote = call->gpu->links[link];
 	*ret_remote = NULL;
 	if (remote == SIM_LINK_SWITCH)
 		return NVML_SUCCESS;
-	if (remote >= call->session->card_count)
+	if (remote >= call->session->gpu_count)
 		return NVML_ERROR_UNKNOWN;
-	*ret_remote = &call->session->state->cards[remote];
+	*ret_remote = &call->session->state->gpus[remote];
 	return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, unsigned *ret_active)
 {
 	_cleanup_call_ struct call call = {};
-	const struct sim_card *remote;
+	const struct sim_gpu *remote;
 	nvmlReturn_t r = begin_link(&call, device, link, &remote);
 
 	if (r != NVML_SUCCESS)
@@ -184,16 +183,16 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, unsign
 nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, unsigned *ret_version)
 {
 	_cleanup_call_ struct call call = {};
-	const struct sim_card *remote;
+	const struct sim_gpu *remote;
 	nvmlReturn_t r = begin_link(&call, device, link, &remote);
 
 	if (r != NVML_SUCCESS)
 		return r;
 	if (!ret_version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ret_version = call.card->architecture >= NVML_DEVICE_ARCH_HOPPER   ? 4
-		       : call.card->architecture >= NVML_DEVICE_ARCH_AMPERE ? 3
-									    : 2;
+	*ret_version = call.gpu->architecture >= NVML_DEVICE_ARCH_HOPPER   ? 4
+		       : call.gpu->architecture >= NVML_DEVICE_ARCH_AMPERE ? 3
+									   : 2;
 	return NVML_SUCCESS;
 }
 
@@ -201,7 +200,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(
 	nvmlDevice_t device, unsigned link, unsigned capability, unsigned *ret_value)
 {
 	_cleanup_call_ struct call call = {};
-	const struct sim_card *remote;
+	const struct sim_gpu *remote;
 	nvmlReturn_t r = begin_link(&call, device, link, &remote);
 
 	if (r != NVML_SUCCESS)
@@ -215,7 +214,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkCapability(
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned link, unsigned *ret_type)
 {
 	_cleanup_call_ struct call call = {};
-	const struct sim_card *remote;
+	const struct sim_gpu *remote;
 	nvmlReturn_t r = begin_link(&call, device, link, &remote);
 
 	if (r != NVML_SUCCESS)
@@ -230,7 +229,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned l
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned link, nvmlPciInfo_t *ret_info)
 {
 	_cleanup_call_ struct call call = {};
-	const struct sim_card *remote;
+	const struct sim_gpu *remote;
 	nvmlReturn_t r = begin_link(&call, device, link, &remote);
 
 	if (r != NVML_SUCCESS)
@@ -238,7 +237,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned l
 	if (!ret_info)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (remote)
-		card_pci_info(remote, ret_info);
+		gpu_pci_info(remote, ret_info);
 	else
 		*ret_info = (nvmlPciInfo_t){.busIdLegacy = "0000:C4:00.0",
 			.bus = 0xc4,

@@ -1,11 +1,11 @@
-/* utilization.c - how busy a card was in the last sample periods, and who kept it busy.
+/* utilization.c - how busy a GPU was in the last sample periods, and who kept it busy.
  *
  * NVML's header says of nvmlUtilization_t: percent of time over the past sample period during which one or
  * more kernels was executing, each period between 1 second and 1/6 second; of
  * nvmlDeviceGetProcessUtilization: one sample per process that had some utilisation since lastSeenTimeStamp
  * (0: in all that the driver keeps), with the CPU timestamp in microseconds at which it was recorded, and
  * NVML_ERROR_NOT_FOUND if there is none. Kernels of different processes never run at the same time here, so
- * the processes' percentages add up to the card's at most.
+ * the processes' percentages add up to the GPU's at most.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "sim/state/account.h"
 
 #define CLOCKS_APART_NS NS_PER_MS
-#define RATE_PERIODS 6 /* the card's rate is of a second: the longest that the header allows */
+#define RATE_PERIODS 6 /* the GPU's rate is of a second: the longest that the header allows */
 
-/* The card's work. Mapped once per tree, for good: it has no end that anybody waits for. */
+/* The GPU's work. Mapped once per tree, for good: it has no end that anybody waits for. */
 static struct sim_work *work_of(const struct session *session, bool *ret_writable)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,16 +38,16 @@ static struct sim_work *work_of(const struct session *session, bool *ret_writabl
 	return work;
 }
 
-/* What the card did, up to date where we may write; NULL where there is nothing to look into. */
-static struct sim_work *look(const struct call *call, unsigned *ret_card)
+/* What the GPU did, up to date where we may write; NULL where there is nothing to look into. */
+static struct sim_work *look(const struct call *call, unsigned *ret_gpu)
 {
 	const struct sim_processes *processes = session_processes(call->session);
 	bool writable;
 	struct sim_work *work = processes ? work_of(call->session, &writable) : NULL;
 
-	*ret_card = (unsigned)(call->card - call->session->state->cards);
+	*ret_gpu = (unsigned)(call->gpu - call->session->state->gpus);
 	if (work && writable)
-		sim_work_look(work, processes, *ret_card);
+		sim_work_look(work, processes, *ret_gpu);
 	return work;
 }
 
@@ -57,17 +57,17 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
 	nvmlReturn_t r = call_begin_device(&call, device);
 	int64_t now = monotonic_ns(), since = (now / SIM_SAMPLE_NS - RATE_PERIODS) * SIM_SAMPLE_NS, at;
 	struct sim_work *work;
-	unsigned busy = 0, card;
+	unsigned busy = 0, gpu;
 
 	if (r != NVML_SUCCESS)
 		return r;
 	if (!ret_utilization)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	work = look(&call, &card);
+	work = look(&call, &gpu);
 	if (work)
-		busy = (sim_account_permille(&work->cards[card].total, since, now, &at) + 5) / 10;
-	ret_utilization->gpu = busy > call.card->utilization_percent ? busy : call.card->utilization_percent;
-	ret_utilization->memory = call.card->memory_utilization_percent;
+		busy = (sim_account_permille(&work->gpus[gpu].total, since, now, &at) + 5) / 10;
+	ret_utilization->gpu = busy > call.gpu->utilization_percent ? busy : call.gpu->utilization_percent;
+	ret_utilization->memory = call.gpu->memory_utilization_percent;
 	return NVML_SUCCESS;
 }
 
@@ -77,15 +77,15 @@ struct seen {
 	unsigned long long at_us; /* CLOCK_REALTIME */
 };
 
-/* The processes of the card that the caller's pid namespace can see and that ran kernels after `since_us`.
+/* The processes of the GPU that the caller's pid namespace can see and that ran kernels after `since_us`.
  * Fills at most max, returns how many there are. */
 static unsigned list(
 	const struct call *call, unsigned long long since_us, struct seen *ret_seen, unsigned max)
 {
 	const struct sim_processes *processes = session_processes(call->session);
 	int64_t now = monotonic_ns(), offset = realtime_ns() - now, since = 0;
-	unsigned card, found = 0;
-	struct sim_work *work = look(call, &card);
+	unsigned gpu, found = 0;
+	struct sim_work *work = look(call, &gpu);
 
 	if (since_us > (unsigned long long)(now + offset) / 1000)
 		return 0;
@@ -96,8 +96,7 @@ static unsigned list(
 		const struct sim_account *account = &work->accounts[i];
 		pid_t pid = 0;
 		int64_t at = 0;
-		unsigned permille = account->card == card ? sim_account_permille(account, since, now, &at)
-							  : 0;
+		unsigned permille = account->gpu == gpu ? sim_account_permille(account, since, now, &at) : 0;
 
 		if (at == 0 || !sim_account_slot(processes, account, &pid) || pid == 0)
 			continue;

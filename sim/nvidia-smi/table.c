@@ -7,11 +7,11 @@
 #include "sim/nvidia-smi/smi.h"
 
 #define WIDE_RULE "+-----------------------------------------------------------------------------+\n"
-#define CARD_RULE "+-------------------------------+----------------------+----------------------+\n"
+#define GPU_RULE "+-------------------------------+----------------------+----------------------+\n"
 #define NAME_WIDTH 18
 #define PROCESS_NAME_WIDTH 28
 
-/* A value that the card may not have: the text, or "N/A". */
+/* A value that the GPU may not have: the text, or "N/A". */
 struct cell {
 	char text[32];
 };
@@ -170,7 +170,7 @@ int smi_table(const struct smi *smi)
 		print_first_line(smi, smi->devices[i]);
 		print_second_line(smi, smi->devices[i]);
 		print_third_line(smi, smi->devices[i]);
-		printf(CARD_RULE);
+		printf(GPU_RULE);
 	}
 	print_processes(smi);
 	return 0;

@@ -26,15 +26,15 @@ int tree_lock(const char *dir, struct error *err);
 /* tree_map() - the tree's state, for changing. Errors say what to do. */
 int tree_map(const char *dir, struct sim_state **ret_state, struct error *err);
 
-/* tree_find_card() - by index or UUID. */
-int tree_find_card(const struct sim_state *state, const char *name, uint32_t *ret_card, struct error *err);
+/* tree_find_gpu() - by index or UUID. */
+int tree_find_gpu(const struct sim_state *state, const char *name, uint32_t *ret_gpu, struct error *err);
 
-/* tree_install() - put library, nvidia-smi, device nodes and mounts.json of these cards into DIR and remove
- * those of cards and versions that are gone. *ret_stand_ins: device nodes are plain files. */
+/* tree_install() - put library, nvidia-smi, device nodes and mounts.json of these GPUs into DIR and remove
+ * those of GPUs and versions that are gone. *ret_stand_ins: device nodes are plain files. */
 int tree_install(const char *dir, const struct sim_state *state, bool *ret_stand_ins, struct error *err);
 
-/* tree_write_state() - make state/cards and state/processes say what `state` says. What they say already is
- * left alone (*ret_changed false): health and processes stay. Else old users see their cards as lost. */
+/* tree_write_state() - make state/GPUs and state/processes say what `state` says. What they say already is
+ * left alone (*ret_changed false): health and processes stay. Else old users see their GPUs as lost. */
 int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_changed, struct error *err);
 
 /* tree_write_pace() - into the file that running programs have mapped. */
@@ -45,5 +45,5 @@ int tree_remove(const char *dir, struct error *err);
 
 /* fault_calls() - inject a fault into the next calls of libcuda, or remove all of them ("calm"). */
 int fault_calls(
-	const char *dir, uint32_t card, const char *kind, int count, char **arguments, struct error *err);
+	const char *dir, uint32_t gpu, const char *kind, int count, char **arguments, struct error *err);
 bool fault_is_of_calls(const char *kind);

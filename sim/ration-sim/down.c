@@ -23,7 +23,7 @@ static int down(const char *dir, struct error *err)
 	lock = tree_lock(dir, err);
 	if (lock < 0)
 		return lock;
-	/* Who still uses the cards sees them as lost. */
+	/* Who still uses the GPUs sees them as lost. */
 	if (sim_state_map(dir, &state, &writable) == 0) {
 		if (writable)
 			atomic_store(&state->retired, 1);

@@ -37,10 +37,10 @@ bool fault_is_of_calls(const char *kind)
 	return find(kind) || strcmp(kind, "calm") == 0;
 }
 
-static int parse(const struct call_fault *of, uint32_t card, int count, char **arguments,
+static int parse(const struct call_fault *of, uint32_t gpu, int count, char **arguments,
 	struct sim_fault *ret_fault, struct error *err)
 {
-	struct sim_fault fault = {.kind = of->kind, .left = 1, .card = card};
+	struct sim_fault fault = {.kind = of->kind, .left = 1, .gpu = gpu};
 	int needed = of->has_point + of->has_argument, at = 0;
 	uint32_t number = of->kind == SIM_FAULT_KILL ? 0 : 1;
 
@@ -69,12 +69,12 @@ static int parse(const struct call_fault *of, uint32_t card, int count, char **a
 }
 
 int fault_calls(
-	const char *dir, uint32_t card, const char *kind, int count, char **arguments, struct error *err)
+	const char *dir, uint32_t gpu, const char *kind, int count, char **arguments, struct error *err)
 {
 	const struct call_fault *of = find(kind);
 	struct sim_trouble *trouble = NULL;
 	struct sim_fault fault;
-	int r = of ? parse(of, card, count, arguments, &fault, err) : 0;
+	int r = of ? parse(of, gpu, count, arguments, &fault, err) : 0;
 
 	if (r < 0)
 		return r;

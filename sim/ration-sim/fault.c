@@ -20,54 +20,54 @@ static bool xid_is_applications(uint32_t xid)
 	return xid == 13 || xid == 31 || xid == 43 || xid == 45 || xid == 68 || xid == 109;
 }
 
-static void inject_xid(struct sim_state *state, uint32_t card, uint32_t xid)
+static void inject_xid(struct sim_state *state, uint32_t gpu, uint32_t xid)
 {
 	if (!xid_is_applications(xid))
-		atomic_store(&state->cards[card].recovery_action, NVML_GPU_RECOVERY_ACTION_GPU_RESET);
-	sim_state_post_event(state, card, NVML_EVENT_TYPE_XID_CRITICAL_ERROR, xid);
+		atomic_store(&state->gpus[gpu].recovery_action, NVML_GPU_RECOVERY_ACTION_GPU_RESET);
+	sim_state_post_event(state, gpu, NVML_EVENT_TYPE_XID_CRITICAL_ERROR, xid);
 }
 
-static void inject_lost(struct sim_state *state, uint32_t card)
+static void inject_lost(struct sim_state *state, uint32_t gpu)
 {
-	atomic_store(&state->cards[card].health, SIM_LOST);
-	inject_xid(state, card, XID_OFF_THE_BUS);
+	atomic_store(&state->gpus[gpu].health, SIM_LOST);
+	inject_xid(state, gpu, XID_OFF_THE_BUS);
 }
 
-static void inject_ecc(struct sim_state *state, uint32_t card)
+static void inject_ecc(struct sim_state *state, uint32_t gpu)
 {
-	atomic_fetch_add(&state->cards[card].ecc_volatile, 1);
-	atomic_fetch_add(&state->cards[card].ecc_aggregate, 1);
-	sim_state_post_event(state, card, NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR, 0);
-	inject_xid(state, card, XID_DOUBLE_BIT_ECC);
+	atomic_fetch_add(&state->gpus[gpu].ecc_volatile, 1);
+	atomic_fetch_add(&state->gpus[gpu].ecc_aggregate, 1);
+	sim_state_post_event(state, gpu, NVML_EVENT_TYPE_DOUBLE_BIT_ECC_ERROR, 0);
+	inject_xid(state, gpu, XID_DOUBLE_BIT_ECC);
 }
 
-/* What a reset of the card does: it answers again, volatile counters start anew, the others do not. */
-static void heal(struct sim_state *state, uint32_t card)
+/* What a reset of the GPU does: it answers again, volatile counters start anew, the others do not. */
+static void heal(struct sim_state *state, uint32_t gpu)
 {
-	atomic_store(&state->cards[card].ecc_volatile, 0);
-	atomic_store(&state->cards[card].recovery_action, NVML_GPU_RECOVERY_ACTION_NONE);
-	atomic_store(&state->cards[card].health, SIM_HEALTHY);
+	atomic_store(&state->gpus[gpu].ecc_volatile, 0);
+	atomic_store(&state->gpus[gpu].recovery_action, NVML_GPU_RECOVERY_ACTION_NONE);
+	atomic_store(&state->gpus[gpu].health, SIM_HEALTHY);
 }
 
 static int inject(
-	struct sim_state *state, uint32_t card, const char *kind, const char *argument, struct error *err)
+	struct sim_state *state, uint32_t gpu, const char *kind, const char *argument, struct error *err)
 {
 	uint32_t xid;
 
 	if (strcmp(kind, "xid") == 0) {
 		if (!argument || parse_u32(argument, XID_MAX, &xid) < 0 || xid == 0)
 			return error_set(err, EINVAL, "fault xid: needs a number from 1 to %d", XID_MAX);
-		inject_xid(state, card, xid);
+		inject_xid(state, gpu, xid);
 		return 0;
 	}
 	if (argument)
 		return error_set(err, EINVAL, "fault %.20s: takes no argument", kind);
 	if (strcmp(kind, "lost") == 0)
-		inject_lost(state, card);
+		inject_lost(state, gpu);
 	else if (strcmp(kind, "ecc") == 0)
-		inject_ecc(state, card);
+		inject_ecc(state, gpu);
 	else if (strcmp(kind, "heal") == 0)
-		heal(state, card);
+		heal(state, gpu);
 	else
 		return error_set(err, EINVAL,
 			"fault: \"%.20s\" is none of xid, lost, ecc, heal, oom, slow, fail, kill, calm",
@@ -80,7 +80,7 @@ int command_fault(int argc, char **argv)
 	_cleanup_close_ int lock = -1;
 	struct sim_state *state = NULL;
 	struct error err = {};
-	uint32_t card;
+	uint32_t gpu;
 	int r;
 
 	if (argc < 4 || argc > (fault_is_of_calls(argv[3]) ? 7 : 5))
@@ -90,11 +90,11 @@ int command_fault(int argc, char **argv)
 		return command_fail(&err);
 	r = tree_map(argv[1], &state, &err);
 	if (r == 0)
-		r = tree_find_card(state, argv[2], &card, &err);
+		r = tree_find_gpu(state, argv[2], &gpu, &err);
 	if (r == 0 && fault_is_of_calls(argv[3]))
-		r = fault_calls(argv[1], card, argv[3], argc - 4, argv + 4, &err);
+		r = fault_calls(argv[1], gpu, argv[3], argc - 4, argv + 4, &err);
 	else if (r == 0)
-		r = inject(state, card, argv[3], argc == 5 ? argv[4] : NULL, &err);
+		r = inject(state, gpu, argv[3], argc == 5 ? argv[4] : NULL, &err);
 	sim_state_unmap(state);
 	return r < 0 ? command_fail(&err) : 0;
 }

@@ -9,8 +9,8 @@
 #include "sim/libnvidia-ml/nvml-abi.h"
 #include "sim/ration-sim/gpus.h"
 
-#define FIRST_PCI_DEVICE 9 /* card 0 is 00000000:00:09.0, as on the documented node */
-#define CARDS_PER_BUS 16
+#define FIRST_PCI_DEVICE 9 /* GPU 0 is 00000000:00:09.0, as on the documented node */
+#define GPUS_PER_BUS 16
 
 /* CUDA version that came with a driver branch (CUDA toolkit release notes, table of driver versions;
  * 595.99.02 and 615.71.09 say theirs themselves). */
@@ -46,30 +46,30 @@ int gpus_set_driver(struct sim_state *state, const char *version, struct error *
 
 void gpus_adopt(struct sim_state *state, const struct sim_state *old, bool everything)
 {
-	for (uint32_t i = 0; i < state->card_count && i < old->card_count; i++) {
-		struct sim_card *card = &state->cards[i];
-		const struct sim_card *before = &old->cards[i];
+	for (uint32_t i = 0; i < state->gpu_count && i < old->gpu_count; i++) {
+		struct sim_gpu *gpu = &state->gpus[i];
+		const struct sim_gpu *before = &old->gpus[i];
 
-		if (card->uuid[0] || card->memory_bytes != before->memory_bytes)
+		if (gpu->uuid[0] || gpu->memory_bytes != before->memory_bytes)
 			continue;
 		if (everything) {
-			*card = *before;
-		} else if (strcmp(card->name, before->name) == 0) {
-			memcpy(card->uuid, before->uuid, sizeof(card->uuid));
-			if (!card->serial[0])
-				memcpy(card->serial, before->serial, sizeof(card->serial));
+			*gpu = *before;
+		} else if (strcmp(gpu->name, before->name) == 0) {
+			memcpy(gpu->uuid, before->uuid, sizeof(gpu->uuid));
+			if (!gpu->serial[0])
+				memcpy(gpu->serial, before->serial, sizeof(gpu->serial));
 		}
 	}
-	/* Links name cards by index: those to a card that is gone are gone. */
-	for (uint32_t i = 0; everything && i < state->card_count; i++) {
-		struct sim_card *card = &state->cards[i];
+	/* Links name GPUs by index: those to a GPU that is gone are gone. */
+	for (uint32_t i = 0; everything && i < state->gpu_count; i++) {
+		struct sim_gpu *gpu = &state->gpus[i];
 		uint32_t kept = 0;
 
-		for (uint32_t l = 0; l < card->link_count; l++)
-			if (card->links[l] < state->card_count || card->links[l] == SIM_LINK_SWITCH)
-				card->links[kept++] = card->links[l];
-		memset(card->links + kept, 0, sizeof(card->links) - kept);
-		card->link_count = kept;
+		for (uint32_t l = 0; l < gpu->link_count; l++)
+			if (gpu->links[l] < state->gpu_count || gpu->links[l] == SIM_LINK_SWITCH)
+				gpu->links[kept++] = gpu->links[l];
+		memset(gpu->links + kept, 0, sizeof(gpu->links) - kept);
+		gpu->link_count = kept;
 	}
 }
 
@@ -114,7 +114,7 @@ static bool is_bus_id(const char *text)
 }
 
 /* The generation decides more than its own number. */
-static void derive(struct sim_card *card)
+static void derive(struct sim_gpu *gpu)
 {
 	static const unsigned char generations[] = {
 		[7] = NVML_DEVICE_ARCH_VOLTA,
@@ -123,40 +123,40 @@ static void derive(struct sim_card *card)
 		[10] = NVML_DEVICE_ARCH_BLACKWELL,
 	};
 
-	card->architecture = NVML_DEVICE_ARCH_BLACKWELL;
-	if (card->compute_major < ARRAY_SIZE(generations))
-		card->architecture = generations[card->compute_major];
-	if (card->compute_major == 7 && card->compute_minor >= 5)
-		card->architecture = NVML_DEVICE_ARCH_TURING;
-	if (card->compute_major == 8 && card->compute_minor == 9)
-		card->architecture = NVML_DEVICE_ARCH_ADA;
-	card->brand = strncmp(card->name, "Tesla", 5) == 0 ? NVML_BRAND_TESLA : NVML_BRAND_NVIDIA;
+	gpu->architecture = NVML_DEVICE_ARCH_BLACKWELL;
+	if (gpu->compute_major < ARRAY_SIZE(generations))
+		gpu->architecture = generations[gpu->compute_major];
+	if (gpu->compute_major == 7 && gpu->compute_minor >= 5)
+		gpu->architecture = NVML_DEVICE_ARCH_TURING;
+	if (gpu->compute_major == 8 && gpu->compute_minor == 9)
+		gpu->architecture = NVML_DEVICE_ARCH_ADA;
+	gpu->brand = strncmp(gpu->name, "Tesla", 5) == 0 ? NVML_BRAND_TESLA : NVML_BRAND_NVIDIA;
 }
 
-static int complete_card(struct sim_card *card, uint32_t index, uint32_t count, struct error *err)
+static int complete_gpu(struct sim_gpu *gpu, uint32_t index, uint32_t count, struct error *err)
 {
-	if (!card->uuid[0] && make_uuid(card->uuid, sizeof(card->uuid)) < 0)
+	if (!gpu->uuid[0] && make_uuid(gpu->uuid, sizeof(gpu->uuid)) < 0)
 		return error_set(err, EIO, "card %u: no random numbers for a UUID", index);
-	if (!is_uuid(card->uuid))
+	if (!is_uuid(gpu->uuid))
 		return error_set(err, EINVAL,
 			"card %u: \"%s\" is not like GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in small hexadecimal digits",
-			index, card->uuid);
-	if (!card->serial[0])
-		snprintf(card->serial, sizeof(card->serial), "%013llu",
-			strtoull(card->uuid + 4, NULL, 16) * 1000 + index);
-	if (!card->bus_id[0])
-		snprintf(card->bus_id, sizeof(card->bus_id), "00000000:%02X:%02X.0", index / CARDS_PER_BUS,
-			FIRST_PCI_DEVICE + index % CARDS_PER_BUS);
-	if (!is_bus_id(card->bus_id))
+			index, gpu->uuid);
+	if (!gpu->serial[0])
+		snprintf(gpu->serial, sizeof(gpu->serial), "%013llu",
+			strtoull(gpu->uuid + 4, NULL, 16) * 1000 + index);
+	if (!gpu->bus_id[0])
+		snprintf(gpu->bus_id, sizeof(gpu->bus_id), "00000000:%02X:%02X.0", index / GPUS_PER_BUS,
+			FIRST_PCI_DEVICE + index % GPUS_PER_BUS);
+	if (!is_bus_id(gpu->bus_id))
 		return error_set(
-			err, EINVAL, "card %u: \"%s\" is not like 00000000:00:09.0", index, card->bus_id);
-	for (uint32_t l = 0; l < card->link_count; l++)
-		if (card->links[l] != SIM_LINK_SWITCH && (card->links[l] >= count || card->links[l] == index))
+			err, EINVAL, "card %u: \"%s\" is not like 00000000:00:09.0", index, gpu->bus_id);
+	for (uint32_t l = 0; l < gpu->link_count; l++)
+		if (gpu->links[l] != SIM_LINK_SWITCH && (gpu->links[l] >= count || gpu->links[l] == index))
 			return error_set(
-				err, EINVAL, "card %u: \"links\" names card %u", index, card->links[l]);
-	card->minor = index;
-	card->board_id = 0x900 + index;
-	derive(card);
+				err, EINVAL, "card %u: \"links\" names card %u", index, gpu->links[l]);
+	gpu->minor = index;
+	gpu->board_id = 0x900 + index;
+	derive(gpu);
 	return 0;
 }
 
@@ -164,22 +164,22 @@ static unsigned links_between(const struct sim_state *state, uint32_t from, uint
 {
 	unsigned count = 0;
 
-	for (uint32_t l = 0; l < state->cards[from].link_count; l++)
-		count += state->cards[from].links[l] == to;
+	for (uint32_t l = 0; l < state->gpus[from].link_count; l++)
+		count += state->gpus[from].links[l] == to;
 	return count;
 }
 
 static int check_pair(const struct sim_state *state, uint32_t a, uint32_t b, struct error *err)
 {
-	if (strcmp(state->cards[a].uuid, state->cards[b].uuid) == 0)
+	if (strcmp(state->gpus[a].uuid, state->gpus[b].uuid) == 0)
 		return error_set(
-			err, EINVAL, "cards %u and %u have the same \"uuid\" %s", a, b, state->cards[a].uuid);
-	if (strcmp(state->cards[a].bus_id, state->cards[b].bus_id) == 0)
+			err, EINVAL, "cards %u and %u have the same \"uuid\" %s", a, b, state->gpus[a].uuid);
+	if (strcmp(state->gpus[a].bus_id, state->gpus[b].bus_id) == 0)
 		return error_set(err, EINVAL, "cards %u and %u have the same \"busId\" %s", a, b,
-			state->cards[a].bus_id);
-	if (strcmp(state->cards[a].serial, state->cards[b].serial) == 0)
+			state->gpus[a].bus_id);
+	if (strcmp(state->gpus[a].serial, state->gpus[b].serial) == 0)
 		return error_set(err, EINVAL, "cards %u and %u have the same \"serial\" %s", a, b,
-			state->cards[a].serial);
+			state->gpus[a].serial);
 	if (links_between(state, a, b) != links_between(state, b, a))
 		return error_set(err, EINVAL, "card %u has %u links to card %u, which has %u back", a,
 			links_between(state, a, b), b, links_between(state, b, a));
@@ -195,13 +195,13 @@ int gpus_complete(struct sim_state *state, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	for (uint32_t i = 0; i < state->card_count; i++) {
-		r = complete_card(&state->cards[i], i, state->card_count, err);
+	for (uint32_t i = 0; i < state->gpu_count; i++) {
+		r = complete_gpu(&state->gpus[i], i, state->gpu_count, err);
 		if (r < 0)
 			return r;
 	}
-	for (uint32_t a = 0; a < state->card_count; a++)
-		for (uint32_t b = a + 1; b < state->card_count; b++) {
+	for (uint32_t a = 0; a < state->gpu_count; a++)
+		for (uint32_t b = a + 1; b < state->gpu_count; b++) {
 			r = check_pair(state, a, b, err);
 			if (r < 0)
 				return r;

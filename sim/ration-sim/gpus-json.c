@@ -1,4 +1,4 @@
-/* gpus-json.c - gpus.json: one table says which keys a card has, for reading and for writing. */
+/* gpus-json.c - gpus.json: one table says which keys a GPU has, for reading and for writing. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -25,32 +25,31 @@ static const struct key {
 	int64_t min, max;
 	const char *const *words;
 } keys[] = {
-	{"uuid", TEXT, offsetof(struct sim_card, uuid), sizeof(((struct sim_card *)0)->uuid)},
-	{"model", TEXT, offsetof(struct sim_card, name), sizeof(((struct sim_card *)0)->name)},
-	{"memoryMiB", BYTES_IN_MIB, offsetof(struct sim_card, memory_bytes), 0, 1, GPUS_MAX_MEMORY_MIB},
-	{"serial", TEXT, offsetof(struct sim_card, serial), 30},
-	{"busId", TEXT, offsetof(struct sim_card, bus_id), sizeof(((struct sim_card *)0)->bus_id)},
-	{"numaNode", NUMBER, offsetof(struct sim_card, numa_node), 0, -1, 63},
-	{"pcieSwitch", NUMBER, offsetof(struct sim_card, pcie_switch), 0, 0, 1000},
-	{"pcieTree", NUMBER, offsetof(struct sim_card, pcie_tree), 0, 0, 1000},
-	{"hostBridge", NUMBER, offsetof(struct sim_card, host_bridge), 0, 0, 1000},
-	{"idleUsedMiB", BYTES_IN_MIB, offsetof(struct sim_card, idle_used_bytes), 0, 0, GPUS_MAX_MEMORY_MIB},
-	{"contextMiB", NUMBER, offsetof(struct sim_card, context_mib), 0, 0, 16384},
-	{"temperatureC", NUMBER, offsetof(struct sim_card, temperature_c), 0, 0, 150},
-	{"powerW", MILLI, offsetof(struct sim_card, power_mw), 0, 0, 4000},
-	{"powerLimitW", MILLI, offsetof(struct sim_card, power_limit_mw), 0, 1, 4000},
-	{"utilizationPercent", NUMBER, offsetof(struct sim_card, utilization_percent), 0, 0, 100},
-	{"memoryUtilizationPercent", NUMBER, offsetof(struct sim_card, memory_utilization_percent), 0, 0,
-		100},
-	{"smCount", NUMBER, offsetof(struct sim_card, sm_count), 0, 1, 1024},
-	{"computeMajor", NUMBER, offsetof(struct sim_card, compute_major), 0, 7, 20},
-	{"computeMinor", NUMBER, offsetof(struct sim_card, compute_minor), 0, 0, 9},
-	{"smClockMHz", NUMBER, offsetof(struct sim_card, sm_clock_mhz), 0, 1, 10000},
-	{"memoryClockMHz", NUMBER, offsetof(struct sim_card, memory_clock_mhz), 0, 1, 20000},
-	{"pcieGBps", NUMBER, offsetof(struct sim_card, pcie_gbps), 0, 1, 1000},
-	{"memoryGBps", NUMBER, offsetof(struct sim_card, memory_gbps), 0, 1, 100000},
-	{"computeMode", CHOICE, offsetof(struct sim_card, compute_mode), 0, 0, 0, compute_mode_words},
-	{"mig", CHOICE, offsetof(struct sim_card, mig), 0, 0, 0, mig_words},
+	{"uuid", TEXT, offsetof(struct sim_gpu, uuid), sizeof(((struct sim_gpu *)0)->uuid)},
+	{"model", TEXT, offsetof(struct sim_gpu, name), sizeof(((struct sim_gpu *)0)->name)},
+	{"memoryMiB", BYTES_IN_MIB, offsetof(struct sim_gpu, memory_bytes), 0, 1, GPUS_MAX_MEMORY_MIB},
+	{"serial", TEXT, offsetof(struct sim_gpu, serial), 30},
+	{"busId", TEXT, offsetof(struct sim_gpu, bus_id), sizeof(((struct sim_gpu *)0)->bus_id)},
+	{"numaNode", NUMBER, offsetof(struct sim_gpu, numa_node), 0, -1, 63},
+	{"pcieSwitch", NUMBER, offsetof(struct sim_gpu, pcie_switch), 0, 0, 1000},
+	{"pcieTree", NUMBER, offsetof(struct sim_gpu, pcie_tree), 0, 0, 1000},
+	{"hostBridge", NUMBER, offsetof(struct sim_gpu, host_bridge), 0, 0, 1000},
+	{"idleUsedMiB", BYTES_IN_MIB, offsetof(struct sim_gpu, idle_used_bytes), 0, 0, GPUS_MAX_MEMORY_MIB},
+	{"contextMiB", NUMBER, offsetof(struct sim_gpu, context_mib), 0, 0, 16384},
+	{"temperatureC", NUMBER, offsetof(struct sim_gpu, temperature_c), 0, 0, 150},
+	{"powerW", MILLI, offsetof(struct sim_gpu, power_mw), 0, 0, 4000},
+	{"powerLimitW", MILLI, offsetof(struct sim_gpu, power_limit_mw), 0, 1, 4000},
+	{"utilizationPercent", NUMBER, offsetof(struct sim_gpu, utilization_percent), 0, 0, 100},
+	{"memoryUtilizationPercent", NUMBER, offsetof(struct sim_gpu, memory_utilization_percent), 0, 0, 100},
+	{"smCount", NUMBER, offsetof(struct sim_gpu, sm_count), 0, 1, 1024},
+	{"computeMajor", NUMBER, offsetof(struct sim_gpu, compute_major), 0, 7, 20},
+	{"computeMinor", NUMBER, offsetof(struct sim_gpu, compute_minor), 0, 0, 9},
+	{"smClockMHz", NUMBER, offsetof(struct sim_gpu, sm_clock_mhz), 0, 1, 10000},
+	{"memoryClockMHz", NUMBER, offsetof(struct sim_gpu, memory_clock_mhz), 0, 1, 20000},
+	{"pcieGBps", NUMBER, offsetof(struct sim_gpu, pcie_gbps), 0, 1, 1000},
+	{"memoryGBps", NUMBER, offsetof(struct sim_gpu, memory_gbps), 0, 1, 100000},
+	{"computeMode", CHOICE, offsetof(struct sim_gpu, compute_mode), 0, 0, 0, compute_mode_words},
+	{"mig", CHOICE, offsetof(struct sim_gpu, mig), 0, 0, 0, mig_words},
 };
 
 static const struct key *find_key(const char *name)
@@ -104,10 +103,9 @@ static int read_choice(
 	return error_set(err, EINVAL, "\"%s\" cannot be \"%.40s\"", key->name, text);
 }
 
-static int read_key(
-	const struct key *key, struct json_object *value, struct sim_card *card, struct error *err)
+static int read_key(const struct key *key, struct json_object *value, struct sim_gpu *gpu, struct error *err)
 {
-	char *field = (char *)card + key->offset;
+	char *field = (char *)gpu + key->offset;
 	int64_t number = 0;
 	int r;
 
@@ -136,7 +134,7 @@ static bool is_switch(struct json_object *end)
 	       strcmp(json_object_get_string(end), "switch") == 0;
 }
 
-static int read_links(struct json_object *value, struct sim_card *card, struct error *err)
+static int read_links(struct json_object *value, struct sim_gpu *gpu, struct error *err)
 {
 	size_t count;
 
@@ -146,20 +144,20 @@ static int read_links(struct json_object *value, struct sim_card *card, struct e
 	if (count > SIM_MAX_LINKS)
 		return error_set(err, EINVAL, "\"links\" has more than %d entries", SIM_MAX_LINKS);
 	for (size_t i = 0; i < count; i++) {
-		static const struct key link = {.name = "links", .max = SIM_MAX_CARDS - 1};
+		static const struct key link = {.name = "links", .max = SIM_MAX_GPUS - 1};
 		struct json_object *end = json_object_array_get_idx(value, i);
 		int64_t peer = SIM_LINK_SWITCH;
 		int r = is_switch(end) ? 0 : read_number(&link, end, &peer, err);
 
 		if (r < 0)
 			return r;
-		card->links[i] = (uint8_t)peer;
+		gpu->links[i] = (uint8_t)peer;
 	}
-	card->link_count = (uint32_t)count;
+	gpu->link_count = (uint32_t)count;
 	return 0;
 }
 
-static int read_card(struct json_object *object, struct sim_card *card, struct error *err)
+static int read_gpu(struct json_object *object, struct sim_gpu *gpu, struct error *err)
 {
 	struct json_object *memory;
 	int r;
@@ -169,46 +167,46 @@ static int read_card(struct json_object *object, struct sim_card *card, struct e
 	if (!json_object_object_get_ex(object, "memoryMiB", &memory))
 		return error_set(err, EINVAL, "\"memoryMiB\" is missing");
 	/* The size first: it chooses the model, whose properties the other keys then change. */
-	r = read_key(find_key("memoryMiB"), memory, card, err);
+	r = read_key(find_key("memoryMiB"), memory, gpu, err);
 	if (r < 0)
 		return r;
-	gpus_set_model(card);
+	gpus_set_model(gpu);
 	json_object_object_foreach (object, name, value) {
 		const struct key *key = find_key(name);
 
 		if (strcmp(name, "links") == 0)
-			r = read_links(value, card, err);
+			r = read_links(value, gpu, err);
 		else if (key)
-			r = read_key(key, value, card, err);
+			r = read_key(key, value, gpu, err);
 		else
 			r = error_set(err, EINVAL, "unknown key \"%.40s\"", name);
 		if (r < 0)
 			return r;
 	}
-	if (card->idle_used_bytes > card->memory_bytes)
+	if (gpu->idle_used_bytes > gpu->memory_bytes)
 		return error_set(err, EINVAL, "\"idleUsedMiB\" is more than \"memoryMiB\"");
 	return 0;
 }
 
-static int read_cards(struct json_object *list, struct sim_state *state, struct error *err)
+static int read_gpus(struct json_object *list, struct sim_state *state, struct error *err)
 {
 	size_t count;
 
 	if (!json_object_is_type(list, json_type_array))
 		return error_set(err, EINVAL, "\"gpus\" must be a list");
 	count = json_object_array_length(list);
-	if (count < 1 || count > SIM_MAX_CARDS)
+	if (count < 1 || count > SIM_MAX_GPUS)
 		return error_set(
-			err, EINVAL, "\"gpus\" has %zu cards, must have 1 to %d", count, SIM_MAX_CARDS);
+			err, EINVAL, "\"gpus\" has %zu cards, must have 1 to %d", count, SIM_MAX_GPUS);
 	for (size_t i = 0; i < count; i++) {
-		int r = read_card(json_object_array_get_idx(list, i), &state->cards[i], err);
+		int r = read_gpu(json_object_array_get_idx(list, i), &state->gpus[i], err);
 
 		if (r < 0) {
 			error_prefix(err, "card %zu", i);
 			return r;
 		}
 	}
-	state->card_count = (uint32_t)count;
+	state->gpu_count = (uint32_t)count;
 	return 0;
 }
 
@@ -244,7 +242,7 @@ static int read_document(struct json_object *document, struct sim_state *state, 
 		const struct pace_key *pace = find_pace(name);
 
 		if (strcmp(name, "gpus") == 0)
-			r = read_cards(value, state, err);
+			r = read_gpus(value, state, err);
 		else if (strcmp(name, "driverVersion") == 0)
 			r = copy_plain(version, sizeof(version), value) < 0
 				    ? error_set(err, EINVAL, "\"driverVersion\" must be a string")
@@ -256,7 +254,7 @@ static int read_document(struct json_object *document, struct sim_state *state, 
 		if (r < 0)
 			return r;
 	}
-	if (state->card_count == 0)
+	if (state->gpu_count == 0)
 		return error_set(err, EINVAL, "\"gpus\" is missing");
 	return 0;
 }
@@ -295,13 +293,13 @@ int gpus_read(const char *path, struct sim_state *ret_state, struct error *err)
 	return 0;
 }
 
-static struct json_object *card_to_json(const struct sim_card *card)
+static struct json_object *gpu_to_json(const struct sim_gpu *gpu)
 {
 	struct json_object *object = json_object_new_object();
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		const struct key *key = &keys[i];
-		const char *field = (const char *)card + key->offset;
+		const char *field = (const char *)gpu + key->offset;
 		int32_t number = *(const int32_t *)field;
 		struct json_object *value = NULL;
 
@@ -315,13 +313,13 @@ static struct json_object *card_to_json(const struct sim_card *card)
 			value = json_object_new_int64(key->kind == MILLI ? number / 1000 : number);
 		json_object_object_add(object, key->name, value);
 	}
-	if (card->link_count > 0) {
+	if (gpu->link_count > 0) {
 		struct json_object *links = json_object_new_array();
 
-		for (uint32_t i = 0; i < card->link_count; i++)
-			json_object_array_add(links, card->links[i] == SIM_LINK_SWITCH
+		for (uint32_t i = 0; i < gpu->link_count; i++)
+			json_object_array_add(links, gpu->links[i] == SIM_LINK_SWITCH
 							     ? json_object_new_string("switch")
-							     : json_object_new_int(card->links[i]));
+							     : json_object_new_int(gpu->links[i]));
 		json_object_object_add(object, "links", links);
 	}
 	return object;
@@ -330,7 +328,7 @@ static struct json_object *card_to_json(const struct sim_card *card)
 int gpus_write(const char *path, const struct sim_state *state, struct error *err)
 {
 	struct json_object *document = json_object_new_object();
-	struct json_object *cards = json_object_new_array();
+	struct json_object *gpus = json_object_new_array();
 	_cleanup_free_ char *old = NULL;
 	const char *text;
 	size_t length;
@@ -343,9 +341,9 @@ int gpus_write(const char *path, const struct sim_state *state, struct error *er
 		json_object_object_add(document, pace_keys[i].json,
 			json_object_new_int64(atomic_load(pace_value(&pace, &pace_keys[i]))));
 	}
-	for (uint32_t i = 0; i < state->card_count; i++)
-		json_object_array_add(cards, card_to_json(&state->cards[i]));
-	json_object_object_add(document, "gpus", cards);
+	for (uint32_t i = 0; i < state->gpu_count; i++)
+		json_object_array_add(gpus, gpu_to_json(&state->gpus[i]));
+	json_object_object_add(document, "gpus", gpus);
 	text = json_object_to_json_string_length(
 		document, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE, &length);
 	if (fs_read(path, GPUS_FILE_MAX, &old, NULL) < 0 || strcmp(old, text) != 0)

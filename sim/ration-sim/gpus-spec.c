@@ -20,9 +20,9 @@ static int parse_part(const char *part, uint32_t *ret_count, uint32_t *ret_mib, 
 	if (x) {
 		*x = '\0';
 		size = x + 1;
-		if (parse_u32(copy, SIM_MAX_CARDS, &count) < 0 || count == 0)
+		if (parse_u32(copy, SIM_MAX_GPUS, &count) < 0 || count == 0)
 			return error_set(err, EINVAL, "\"%.60s\": the number of cards must be 1 to %d", part,
-				SIM_MAX_CARDS);
+				SIM_MAX_GPUS);
 	}
 	suffix = strstr(size, "MiB");
 	if (!suffix || suffix[3] != '\0')
@@ -51,13 +51,13 @@ int gpus_parse_spec(const char *spec, struct sim_state *ret_state, struct error 
 
 		if (r < 0)
 			return r;
-		if (state->card_count + count > SIM_MAX_CARDS)
-			return error_set(err, EINVAL, "more than %d cards", SIM_MAX_CARDS);
+		if (state->gpu_count + count > SIM_MAX_GPUS)
+			return error_set(err, EINVAL, "more than %d cards", SIM_MAX_GPUS);
 		for (; count > 0; count--) {
-			struct sim_card *card = &state->cards[state->card_count++];
+			struct sim_gpu *gpu = &state->gpus[state->gpu_count++];
 
-			card->memory_bytes = (uint64_t)mib << 20;
-			gpus_set_model(card);
+			gpu->memory_bytes = (uint64_t)mib << 20;
+			gpus_set_model(gpu);
 		}
 	}
 	*ret_state = *state;

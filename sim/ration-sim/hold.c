@@ -11,23 +11,23 @@
 #include "sim/state/memory.h"
 #include "sim/state/tree.h"
 
-static int take_memory(const char *dir, const char *card_name, const char *mib_text,
+static int take_memory(const char *dir, const char *gpu_name, const char *mib_text,
 	struct sim_processes *ret_processes, struct sim_process **ret_slot, struct error *err)
 {
 	_cleanup_close_ int lock = tree_lock(dir, err);
 	struct sim_state *state = NULL;
-	uint32_t card, mib;
+	uint32_t gpu, mib;
 	uint64_t capacity;
 	int r = lock;
 
 	if (r >= 0)
 		r = tree_map(dir, &state, err);
 	if (r == 0)
-		r = tree_find_card(state, card_name, &card, err);
+		r = tree_find_gpu(state, gpu_name, &gpu, err);
 	if (r == 0 && (parse_u32(mib_text, GPUS_MAX_MEMORY_MIB, &mib) < 0 || mib == 0))
 		r = error_set(err, EINVAL, "\"%.40s\" is not a number of MiB", mib_text);
-	if (r == 0 && atomic_load(&state->cards[card].health) == SIM_LOST)
-		r = error_set(err, EIO, "card %u is lost", card);
+	if (r == 0 && atomic_load(&state->gpus[gpu].health) == SIM_LOST)
+		r = error_set(err, EIO, "card %u is lost", gpu);
 	if (r == 0) {
 		r = sim_processes_open(dir, ret_processes);
 		if (r < 0)
@@ -39,11 +39,11 @@ static int take_memory(const char *dir, const char *card_name, const char *mib_t
 			error_set(err, -r, "the table of processes is full (%d)", SIM_MAX_PROCESSES);
 	}
 	if (r == 0) {
-		capacity = state->cards[card].memory_bytes - state->cards[card].idle_used_bytes;
-		r = sim_memory_take(ret_processes, *ret_slot, card, (uint64_t)mib << 20, capacity);
+		capacity = state->gpus[gpu].memory_bytes - state->gpus[gpu].idle_used_bytes;
+		r = sim_memory_take(ret_processes, *ret_slot, gpu, (uint64_t)mib << 20, capacity);
 		if (r < 0)
-			error_set(err, ENOMEM, "card %u: out of memory, %llu MiB are free", card,
-				(unsigned long long)((capacity - sim_processes_used(ret_processes, card)) >>
+			error_set(err, ENOMEM, "card %u: out of memory, %llu MiB are free", gpu,
+				(unsigned long long)((capacity - sim_processes_used(ret_processes, gpu)) >>
 						     20));
 	}
 	sim_state_unmap(state);

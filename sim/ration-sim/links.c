@@ -1,4 +1,4 @@
-/* links.c - how the cards of published machines are connected (NVIDIA's own descriptions of DGX-1 and DGX
+/* links.c - how the GPUs of published machines are connected (NVIDIA's own descriptions of DGX-1 and DGX
  * A100, and what nvidia-smi topo -m shows on them). */
 #include <errno.h>
 #include <string.h>
@@ -6,14 +6,14 @@
 #include "base/cleanup.h"
 #include "sim/ration-sim/gpus.h"
 
-#define CARDS 8
+#define GPUS 8
 
 static const struct machine {
 	const char *name;
-	int32_t numa[CARDS];
-	uint32_t pcie_switch[CARDS], pcie_tree[CARDS];
-	uint8_t links[CARDS][CARDS]; /* NVLinks between two cards */
-	uint32_t to_switch;	     /* of each card to NVSwitches */
+	int32_t numa[GPUS];
+	uint32_t pcie_switch[GPUS], pcie_tree[GPUS];
+	uint8_t links[GPUS][GPUS]; /* NVLinks between two GPUs */
+	uint32_t to_switch;	   /* of each GPU to NVSwitches */
 } machines[] = {
 	{
 		.name = "dgx1-v100",
@@ -44,19 +44,19 @@ static const struct machine {
 	},
 };
 
-static void connect(struct sim_card *card, const struct machine *machine, uint32_t index)
+static void connect(struct sim_gpu *gpu, const struct machine *machine, uint32_t index)
 {
-	card->numa_node = machine->numa[index];
-	card->pcie_switch = machine->pcie_switch[index];
-	card->pcie_tree = machine->pcie_tree[index];
-	card->host_bridge = 0;
-	card->link_count = 0;
-	memset(card->links, 0, sizeof(card->links));
-	for (uint8_t other = 0; other < CARDS; other++)
+	gpu->numa_node = machine->numa[index];
+	gpu->pcie_switch = machine->pcie_switch[index];
+	gpu->pcie_tree = machine->pcie_tree[index];
+	gpu->host_bridge = 0;
+	gpu->link_count = 0;
+	memset(gpu->links, 0, sizeof(gpu->links));
+	for (uint8_t other = 0; other < GPUS; other++)
 		for (uint8_t n = 0; n < machine->links[index][other]; n++)
-			card->links[card->link_count++] = other;
+			gpu->links[gpu->link_count++] = other;
 	for (uint32_t n = 0; n < machine->to_switch; n++)
-		card->links[card->link_count++] = SIM_LINK_SWITCH;
+		gpu->links[gpu->link_count++] = SIM_LINK_SWITCH;
 }
 
 int gpus_set_links(struct sim_state *state, const char *machine, struct error *err)
@@ -64,11 +64,11 @@ int gpus_set_links(struct sim_state *state, const char *machine, struct error *e
 	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
 		if (strcmp(machines[i].name, machine) != 0)
 			continue;
-		if (state->card_count != CARDS)
+		if (state->gpu_count != GPUS)
 			return error_set(err, EINVAL, "--links %s: the machine has %d cards, not %u", machine,
-				CARDS, state->card_count);
-		for (uint32_t card = 0; card < CARDS; card++)
-			connect(&state->cards[card], &machines[i], card);
+				GPUS, state->gpu_count);
+		for (uint32_t gpu = 0; gpu < GPUS; gpu++)
+			connect(&state->gpus[gpu], &machines[i], gpu);
 		return 0;
 	}
 	return error_set(err, EINVAL, "--links %.40s: known are dgx1-v100, dgx-a100 and pcie-8", machine);

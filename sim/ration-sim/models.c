@@ -1,4 +1,4 @@
-/* models.c - what a card of a given size is called and can do. Sizes are those that NVML reports for the
+/* models.c - what a GPU of a given size is called and can do. Sizes are those that NVML reports for the
  * model (some depend on the ECC mode, hence two for one model); figures are from NVIDIA's data sheets. */
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static const struct model {
 	{143771, "NVIDIA H200", 132, 9, 0, 0x233510de, 700, 75, 1980, 3201, PCIE_5, 4800, SIM_MIG_DISABLED},
 };
 
-void gpus_set_model(struct sim_card *card)
+void gpus_set_model(struct sim_gpu *gpu)
 {
 	static const struct model generic = {.sm_count = 80,
 		.compute_major = 8,
@@ -58,29 +58,29 @@ void gpus_set_model(struct sim_card *card)
 		.pcie_gbps = PCIE_4,
 		.memory_gbps = 1555};
 	const struct model *model = &generic;
-	uint64_t mib = card->memory_bytes >> 20;
+	uint64_t mib = gpu->memory_bytes >> 20;
 
 	for (size_t i = 0; i < ARRAY_SIZE(models); i++)
 		if (models[i].mib == mib)
 			model = &models[i];
 	if (model->name)
-		snprintf(card->name, sizeof(card->name), "%s", model->name);
+		snprintf(gpu->name, sizeof(gpu->name), "%s", model->name);
 	else
-		snprintf(card->name, sizeof(card->name), "NVIDIA Simulated-%lluMiB", (unsigned long long)mib);
-	card->sm_count = model->sm_count;
-	card->compute_major = model->compute_major;
-	card->compute_minor = model->compute_minor;
-	card->pci_device_id = model->pci_device_id;
-	card->pci_subsystem_id = 0x121210de;
-	card->power_limit_mw = model->power_limit_w * 1000;
-	card->power_mw = model->idle_power_w * 1000;
-	card->sm_clock_mhz = model->sm_clock_mhz;
-	card->memory_clock_mhz = model->memory_clock_mhz;
-	card->pcie_gbps = model->pcie_gbps;
-	card->memory_gbps = model->memory_gbps;
-	card->mig = model->mig;
-	card->context_mib = CONTEXT_BASE_MIB + CONTEXT_MIB_PER_4_SM * card->sm_count / 4;
-	card->temperature_c = 33;
-	card->numa_node = -1;
-	card->compute_mode = NVML_COMPUTEMODE_DEFAULT;
+		snprintf(gpu->name, sizeof(gpu->name), "NVIDIA Simulated-%lluMiB", (unsigned long long)mib);
+	gpu->sm_count = model->sm_count;
+	gpu->compute_major = model->compute_major;
+	gpu->compute_minor = model->compute_minor;
+	gpu->pci_device_id = model->pci_device_id;
+	gpu->pci_subsystem_id = 0x121210de;
+	gpu->power_limit_mw = model->power_limit_w * 1000;
+	gpu->power_mw = model->idle_power_w * 1000;
+	gpu->sm_clock_mhz = model->sm_clock_mhz;
+	gpu->memory_clock_mhz = model->memory_clock_mhz;
+	gpu->pcie_gbps = model->pcie_gbps;
+	gpu->memory_gbps = model->memory_gbps;
+	gpu->mig = model->mig;
+	gpu->context_mib = CONTEXT_BASE_MIB + CONTEXT_MIB_PER_4_SM * gpu->sm_count / 4;
+	gpu->temperature_c = 33;
+	gpu->numa_node = -1;
+	gpu->compute_mode = NVML_COMPUTEMODE_DEFAULT;
 }

@@ -1,4 +1,4 @@
-/* pace.h - how the cards of a tree pace work, as numbers that people give: in gpus.json, to `up` and to
+/* pace.h - how the GPUs of a tree pace work, as numbers that people give: in gpus.json, to `up` and to
  * `set`. */
 #pragma once
 

@@ -7,30 +7,29 @@
 #include "sim/state/tree.h"
 #include "sim/state/trouble.h"
 
-static const char *health_of(const struct sim_tree *tree, const struct sim_card *card)
+static const char *health_of(const struct sim_tree *tree, const struct sim_gpu *gpu)
 {
-	if (atomic_load(&card->health) == SIM_LOST)
+	if (atomic_load(&gpu->health) == SIM_LOST)
 		return "lost";
-	if (!sim_tree_has_card(tree, card->minor))
+	if (!sim_tree_has_gpu(tree, gpu->minor))
 		return "no device node";
-	if (atomic_load(&card->recovery_action) != 0)
+	if (atomic_load(&gpu->recovery_action) != 0)
 		return "needs reset";
 	return "healthy";
 }
 
-static void print_cards(
+static void print_gpus(
 	const struct sim_tree *tree, const struct sim_state *state, const struct sim_processes *processes)
 {
 	printf("%-4s  %-24s  %10s  %10s  %-14s  %6s  %s\n", "CARD", "MODEL", "TOTAL", "USED", "HEALTH", "ECC",
 		"UUID");
-	for (uint32_t i = 0; i < state->card_count; i++) {
-		const struct sim_card *card = &state->cards[i];
-		uint64_t used = card->idle_used_bytes + (processes ? sim_processes_used(processes, i) : 0);
+	for (uint32_t i = 0; i < state->gpu_count; i++) {
+		const struct sim_gpu *gpu = &state->gpus[i];
+		uint64_t used = gpu->idle_used_bytes + (processes ? sim_processes_used(processes, i) : 0);
 
-		printf("%-4u  %-24s  %7lluMiB  %7lluMiB  %-14s  %6llu  %s\n", i, card->name,
-			(unsigned long long)(card->memory_bytes >> 20), (unsigned long long)(used >> 20),
-			health_of(tree, card), (unsigned long long)atomic_load(&card->ecc_volatile),
-			card->uuid);
+		printf("%-4u  %-24s  %7lluMiB  %7lluMiB  %-14s  %6llu  %s\n", i, gpu->name,
+			(unsigned long long)(gpu->memory_bytes >> 20), (unsigned long long)(used >> 20),
+			health_of(tree, gpu), (unsigned long long)atomic_load(&gpu->ecc_volatile), gpu->uuid);
 	}
 }
 
@@ -39,14 +38,14 @@ static void print_processes(const struct sim_state *state, const struct sim_proc
 	_cleanup_free_ struct sim_process_view *views = calloc(SIM_MAX_PROCESSES, sizeof(*views));
 	bool any = false;
 
-	for (uint32_t card = 0; views && card < state->card_count; card++) {
-		size_t count = sim_processes_list(processes, card, views, SIM_MAX_PROCESSES);
+	for (uint32_t gpu = 0; views && gpu < state->gpu_count; gpu++) {
+		size_t count = sim_processes_list(processes, gpu, views, SIM_MAX_PROCESSES);
 
 		for (size_t i = 0; i < count; i++) {
 			if (!any)
 				printf("\n%-4s  %10s  %10s\n", "CARD", "PID", "MEMORY");
 			any = true;
-			printf("%-4u  %10d  %7lluMiB\n", card, views[i].pid,
+			printf("%-4u  %10d  %7lluMiB\n", gpu, views[i].pid,
 				(unsigned long long)(views[i].bytes >> 20));
 		}
 	}
@@ -93,7 +92,7 @@ int command_status(int argc, char **argv)
 	have_processes = sim_processes_open(argv[1], &processes) == 0;
 	printf("%s: simulated driver %s, CUDA %u.%u\n\n", argv[1], state->driver_version,
 		state->cuda_version / 1000, state->cuda_version % 1000 / 10);
-	print_cards(&tree, state, have_processes ? &processes : NULL);
+	print_gpus(&tree, state, have_processes ? &processes : NULL);
 	if (have_processes)
 		print_processes(state, &processes);
 	print_misuse(argv[1]);

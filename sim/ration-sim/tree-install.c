@@ -150,7 +150,7 @@ static bool keep_device(const char *name, const struct sim_state *state)
 	uint32_t minor;
 
 	return strcmp(name, "nvidiactl") == 0 || strcmp(name, "nvidia-uvm") == 0 ||
-	       (parse_u32(name + strlen("nvidia"), UINT32_MAX, &minor) == 0 && minor < state->card_count);
+	       (parse_u32(name + strlen("nvidia"), UINT32_MAX, &minor) == 0 && minor < state->gpu_count);
 }
 
 static bool keep_nothing(const char *name, const struct sim_state *state)
@@ -218,11 +218,11 @@ static int install_devices(
 
 	if (r == 0)
 		r = install_device(dir, "nvidia-uvm", UVM_MAJOR, 0, &stand_ins, err);
-	for (uint32_t i = 0; r == 0 && i < state->card_count; i++) {
+	for (uint32_t i = 0; r == 0 && i < state->gpu_count; i++) {
 		char name[32];
 
-		snprintf(name, sizeof(name), "nvidia%u", state->cards[i].minor);
-		r = install_device(dir, name, NVIDIA_MAJOR, state->cards[i].minor, &stand_ins, err);
+		snprintf(name, sizeof(name), "nvidia%u", state->gpus[i].minor);
+		r = install_device(dir, name, NVIDIA_MAJOR, state->gpus[i].minor, &stand_ins, err);
 	}
 	if (r < 0)
 		return r;

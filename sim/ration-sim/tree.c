@@ -50,29 +50,29 @@ int tree_map(const char *dir, struct sim_state **ret_state, struct error *err)
 	return 0;
 }
 
-int tree_find_card(const struct sim_state *state, const char *name, uint32_t *ret_card, struct error *err)
+int tree_find_gpu(const struct sim_state *state, const char *name, uint32_t *ret_gpu, struct error *err)
 {
 	uint32_t index;
 
-	if (parse_u32(name, SIM_MAX_CARDS, &index) < 0)
-		for (index = 0; index < state->card_count; index++)
-			if (strncmp(state->cards[index].uuid, name, sizeof(state->cards[index].uuid)) == 0)
+	if (parse_u32(name, SIM_MAX_GPUS, &index) < 0)
+		for (index = 0; index < state->gpu_count; index++)
+			if (strncmp(state->gpus[index].uuid, name, sizeof(state->gpus[index].uuid)) == 0)
 				break;
-	if (index >= state->card_count)
+	if (index >= state->gpu_count)
 		return error_set(err, ENOENT, "no card \"%.60s\": the tree has cards 0 to %u", name,
-			state->card_count - 1);
-	*ret_card = index;
+			state->gpu_count - 1);
+	*ret_gpu = index;
 	return 0;
 }
 
 /* Everything but what changes while mapped. */
-static bool same_cards(const struct sim_state *a, const struct sim_state *b)
+static bool same_gpus(const struct sim_state *a, const struct sim_state *b)
 {
-	if (a->card_count != b->card_count || a->cuda_version != b->cuda_version ||
+	if (a->gpu_count != b->gpu_count || a->cuda_version != b->cuda_version ||
 		memcmp(a->driver_version, b->driver_version, sizeof(a->driver_version)) != 0)
 		return false;
-	for (uint32_t i = 0; i < a->card_count; i++)
-		if (memcmp(&a->cards[i], &b->cards[i], offsetof(struct sim_card, health)) != 0)
+	for (uint32_t i = 0; i < a->gpu_count; i++)
+		if (memcmp(&a->gpus[i], &b->gpus[i], offsetof(struct sim_gpu, health)) != 0)
 			return false;
 	return true;
 }
@@ -144,19 +144,18 @@ static int write_trouble(const char *dir, struct error *err)
 	return write_part(dir, "trouble", &trouble, sizeof(trouble), err);
 }
 
-/* A card of the same UUID keeps what happened to it. */
+/* A GPU of the same UUID keeps what happened to it. */
 static void carry_over(struct sim_state *fresh, const struct sim_state *old)
 {
-	for (uint32_t i = 0; i < fresh->card_count; i++)
-		for (uint32_t k = 0; k < old->card_count; k++)
-			if (memcmp(fresh->cards[i].uuid, old->cards[k].uuid, sizeof(fresh->cards[i].uuid)) ==
-				0)
-				memcpy((char *)&fresh->cards[i] + offsetof(struct sim_card, health),
-					(const char *)&old->cards[k] + offsetof(struct sim_card, health),
-					sizeof(struct sim_card) - offsetof(struct sim_card, health));
+	for (uint32_t i = 0; i < fresh->gpu_count; i++)
+		for (uint32_t k = 0; k < old->gpu_count; k++)
+			if (memcmp(fresh->gpus[i].uuid, old->gpus[k].uuid, sizeof(fresh->gpus[i].uuid)) == 0)
+				memcpy((char *)&fresh->gpus[i] + offsetof(struct sim_gpu, health),
+					(const char *)&old->gpus[k] + offsetof(struct sim_gpu, health),
+					sizeof(struct sim_gpu) - offsetof(struct sim_gpu, health));
 }
 
-static int write_cards(
+static int write_gpus(
 	const char *dir, const struct sim_state *state, struct sim_state *old, struct error *err)
 {
 	_cleanup_free_ struct sim_state *fresh = malloc(sizeof(*fresh));
@@ -167,8 +166,8 @@ static int write_cards(
 	fresh->magic = SIM_STATE_MAGIC;
 	fresh->version = SIM_STATE_VERSION;
 	fresh->size = sizeof(*fresh);
-	for (uint32_t i = 0; i < fresh->card_count; i++)
-		fresh->cards[i].persistence = 1;
+	for (uint32_t i = 0; i < fresh->gpu_count; i++)
+		fresh->gpus[i].persistence = 1;
 	if (old) {
 		carry_over(fresh, old);
 		atomic_store(&old->retired, 1);
@@ -212,7 +211,7 @@ int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_c
 		sim_state_unmap(old);
 		return error_set(err, EACCES, "%s/state/cards: not writable", dir);
 	}
-	changed = !old || atomic_load(&old->retired) || !same_cards(old, state);
+	changed = !old || atomic_load(&old->retired) || !same_gpus(old, state);
 	if (changed || !processes_are_ours(dir))
 		r = write_processes(dir, err);
 	if (r == 0 && (changed || !trouble_is_ours(dir)))
@@ -222,7 +221,7 @@ int tree_write_state(const char *dir, const struct sim_state *state, bool *ret_c
 	if (r == 0)
 		r = tree_write_pace(dir, &state->pace, err);
 	if (r == 0 && changed)
-		r = write_cards(dir, state, old, err);
+		r = write_gpus(dir, state, old, err);
 	sim_state_unmap(old);
 	if (r == 0)
 		*ret_changed = changed;

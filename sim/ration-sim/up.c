@@ -47,7 +47,7 @@ static int parse_options(int argc, char **argv, struct up_options *ret_options)
 }
 
 /* As the options say, or those that are there. */
-static int named_cards(
+static int named_gpus(
 	const struct up_options *o, const struct sim_state *old, struct sim_state *state, struct error *err)
 {
 	int r;
@@ -64,8 +64,8 @@ static int named_cards(
 	return r;
 }
 
-/* What the tree shall have: from the options, with the identity of the cards that it has already. */
-static int wanted_cards(
+/* What the tree shall have: from the options, with the identity of the GPUs that it has already. */
+static int wanted_gpus(
 	const struct up_options *o, const char *gpus_path, struct sim_state *ret_state, struct error *err)
 {
 	_cleanup_free_ struct sim_state *state = calloc(1, sizeof(*state));
@@ -80,7 +80,7 @@ static int wanted_cards(
 	if (have_old < 0 && !o->spec && !o->file)
 		return error_set(
 			err, EINVAL, "%s: no tree yet; say which cards, as in --gpus 4x16160MiB", o->dir);
-	r = named_cards(o, old, state, err);
+	r = named_gpus(o, old, state, err);
 	if (r < 0)
 		return r;
 	if (have_old == 0)
@@ -125,12 +125,12 @@ static int make_folders(const char *dir, struct error *err)
 
 static void report(const struct up_options *o, const struct sim_state *state, bool changed, bool stand_ins)
 {
-	printf("%s: %u simulated card%s, driver %s, CUDA %u.%u (%s)\n", o->dir, state->card_count,
-		state->card_count == 1 ? "" : "s", state->driver_version, state->cuda_version / 1000,
+	printf("%s: %u simulated card%s, driver %s, CUDA %u.%u (%s)\n", o->dir, state->gpu_count,
+		state->gpu_count == 1 ? "" : "s", state->driver_version, state->cuda_version / 1000,
 		state->cuda_version % 1000 / 10, changed ? "new state" : "state kept");
-	for (uint32_t i = 0; i < state->card_count; i++)
-		printf("  %2u  %s  %-24s %7lluMiB\n", i, state->cards[i].uuid, state->cards[i].name,
-			(unsigned long long)(state->cards[i].memory_bytes >> 20));
+	for (uint32_t i = 0; i < state->gpu_count; i++)
+		printf("  %2u  %s  %-24s %7lluMiB\n", i, state->gpus[i].uuid, state->gpus[i].name,
+			(unsigned long long)(state->gpus[i].memory_bytes >> 20));
 	if (stand_ins)
 		printf("Device nodes are stand-in files: mknod is not permitted here. Programs on this machine see the cards, but no container can be given them as devices.\n");
 }
@@ -146,7 +146,7 @@ static int up(const struct up_options *o, struct error *err)
 	if (!state || asprintf(&gpus_path, "%s/gpus.json", o->dir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	/* A first look without the lock, so that a wrong option leaves no empty folders behind. */
-	r = wanted_cards(o, gpus_path, state, err);
+	r = wanted_gpus(o, gpus_path, state, err);
 	if (r == 0)
 		r = make_folders(o->dir, err);
 	if (r < 0)
@@ -154,7 +154,7 @@ static int up(const struct up_options *o, struct error *err)
 	lock = tree_lock(o->dir, err);
 	if (lock < 0)
 		return lock;
-	r = wanted_cards(o, gpus_path, state, err);
+	r = wanted_gpus(o, gpus_path, state, err);
 	if (r == 0)
 		r = tree_install(o->dir, state, &stand_ins, err);
 	if (r == 0)

@@ -1,4 +1,4 @@
-/* usage.c - what each process did on each card: the truth that no interface of a driver tells. */
+/* usage.c - what each process did on each GPU: the truth that no interface of a driver tells. */
 #include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
@@ -59,7 +59,7 @@ static struct json_object *process_of(
 	bool alive;
 	pid_t pid = pid_of(processes, account, &alive);
 
-	json_object_object_add(object, "card", json_object_new_int64(account->card));
+	json_object_object_add(object, "card", json_object_new_int64(account->gpu));
 	json_object_object_add(object, "pid", pid ? json_object_new_int(pid) : NULL);
 	json_object_object_add(object, "ownPid", json_object_new_int64(account->pid));
 	json_object_object_add(object, "startTicks", json_object_new_int64((int64_t)account->start_ticks));
@@ -73,24 +73,23 @@ static struct json_object *process_of(
 }
 
 static void print_json(
-	const struct sim_work *work, const struct sim_processes *processes, uint32_t card_count, int flags)
+	const struct sim_work *work, const struct sim_processes *processes, uint32_t gpu_count, int flags)
 {
 	struct json_object *document = json_object_new_object();
-	struct json_object *cards = json_object_new_array(), *rows = json_object_new_array();
+	struct json_object *gpus = json_object_new_array(), *rows = json_object_new_array();
 
-	for (uint32_t i = 0; i < card_count; i++) {
-		struct json_object *card = json_object_new_object();
+	for (uint32_t i = 0; i < gpu_count; i++) {
+		struct json_object *gpu = json_object_new_object();
 
-		json_object_object_add(card, "card", json_object_new_int64(i));
-		json_object_object_add(
-			card, "atNs", json_object_new_int64(atomic_load(&work->cards[i].clock)));
-		add_engines(card, &work->cards[i].total);
-		json_object_array_add(cards, card);
+		json_object_object_add(gpu, "card", json_object_new_int64(i));
+		json_object_object_add(gpu, "atNs", json_object_new_int64(atomic_load(&work->gpus[i].clock)));
+		add_engines(gpu, &work->gpus[i].total);
+		json_object_array_add(gpus, gpu);
 	}
 	for (size_t i = 0; i < sim_accounts(work); i++)
 		if (atomic_load(&work->accounts[i].taken))
 			json_object_array_add(rows, process_of(work, processes, i));
-	json_object_object_add(document, "cards", cards);
+	json_object_object_add(document, "cards", gpus);
 	json_object_object_add(document, "processes", rows);
 	puts(json_object_to_json_string_ext(document, flags));
 	json_object_put(document);
@@ -98,27 +97,27 @@ static void print_json(
 
 static void print_row(const char *who, const struct sim_account *account)
 {
-	printf("%-4u  %10s", account->card, who);
+	printf("%-4u  %10s", account->gpu, who);
 	for (size_t e = 0; e < SIM_ENGINES; e++)
 		printf("  %12.3f", (double)atomic_load(&account->done[e]) / 1e9);
 	printf("  %10llu\n", (unsigned long long)atomic_load(&account->launched));
 }
 
 static void print_table(
-	const struct sim_work *work, const struct sim_processes *processes, uint32_t card_count)
+	const struct sim_work *work, const struct sim_processes *processes, uint32_t gpu_count)
 {
 	printf("%-4s  %10s  %12s  %12s  %12s  %10s\n", "CARD", "PID", "KERNELS s", "COPIES IN s", "OUT s",
 		"LAUNCHED");
-	for (uint32_t card = 0; card < card_count; card++) {
-		struct sim_account total = work->cards[card].total;
+	for (uint32_t gpu = 0; gpu < gpu_count; gpu++) {
+		struct sim_account total = work->gpus[gpu].total;
 
-		total.card = card;
+		total.gpu = gpu;
 		for (size_t i = 0; i < sim_accounts(work); i++) {
 			const struct sim_account *account = &work->accounts[i];
 			char who[16];
 			bool alive;
 
-			if (!atomic_load(&account->taken) || account->card != card)
+			if (!atomic_load(&account->taken) || account->gpu != gpu)
 				continue;
 			snprintf(who, sizeof(who), "%d", pid_of(processes, account, &alive));
 			print_row(alive ? who : "(gone)", account);
@@ -129,15 +128,15 @@ static void print_table(
 }
 
 static void look_at_all(
-	struct sim_work *work, const struct sim_processes *processes, uint32_t card_count, bool writable)
+	struct sim_work *work, const struct sim_processes *processes, uint32_t gpu_count, bool writable)
 {
-	for (uint32_t i = 0; writable && i < card_count; i++)
+	for (uint32_t i = 0; writable && i < gpu_count; i++)
 		sim_work_look(work, processes, i);
 }
 
 /* By the clock, so that it does not drift; until nobody reads it any more. */
 static void print_again_and_again(struct sim_work *work, const struct sim_processes *processes,
-	uint32_t card_count, bool writable, uint32_t every_ms)
+	uint32_t gpu_count, bool writable, uint32_t every_ms)
 {
 	int64_t next = monotonic_ns();
 
@@ -145,8 +144,8 @@ static void print_again_and_again(struct sim_work *work, const struct sim_proces
 		struct timespec at = {next / NS_PER_S, next % NS_PER_S};
 
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-		look_at_all(work, processes, card_count, writable);
-		print_json(work, processes, card_count, JSON_C_TO_STRING_PLAIN);
+		look_at_all(work, processes, gpu_count, writable);
+		print_json(work, processes, gpu_count, JSON_C_TO_STRING_PLAIN);
 		if (fflush(stdout) == EOF)
 			return;
 		next += every_ms * NS_PER_MS;
@@ -172,12 +171,12 @@ static int show(const char *dir, bool json, uint32_t every_ms, struct error *err
 		return error_set(err, -r, "%s/state/work: %s", dir, strerror(-r));
 	}
 	if (every_ms)
-		print_again_and_again(work, &processes, state->card_count, writable, every_ms);
-	look_at_all(work, &processes, state->card_count, writable);
+		print_again_and_again(work, &processes, state->gpu_count, writable, every_ms);
+	look_at_all(work, &processes, state->gpu_count, writable);
 	if (json)
-		print_json(work, &processes, state->card_count, JSON_C_TO_STRING_PRETTY);
+		print_json(work, &processes, state->gpu_count, JSON_C_TO_STRING_PRETTY);
 	else
-		print_table(work, &processes, state->card_count);
+		print_table(work, &processes, state->gpu_count);
 	sim_work_unmap(work);
 	sim_state_unmap(state);
 	return 0;

@@ -10,9 +10,9 @@ size_t sim_accounts(const struct sim_work *work)
 	return count < SIM_MAX_ACCOUNTS ? count : SIM_MAX_ACCOUNTS;
 }
 
-static bool is_of(const struct sim_account *account, const struct sim_process *slot, unsigned card)
+static bool is_of(const struct sim_account *account, const struct sim_process *slot, unsigned gpu)
 {
-	return atomic_load(&account->taken) && account->card == card &&
+	return atomic_load(&account->taken) && account->gpu == gpu &&
 	       account->pid == atomic_load(&slot->pid) && account->pid_namespace == slot->pid_namespace &&
 	       account->start_ticks == slot->start_ticks;
 }
@@ -22,8 +22,8 @@ struct sim_process *sim_account_slot(
 {
 	struct sim_process *slot = &processes->table->slots[account->slot % SIM_MAX_PROCESSES];
 
-	return is_of(account, slot, account->card) && sim_process_alive(processes, slot, ret_pid) ? slot
-												  : NULL;
+	return is_of(account, slot, account->gpu) && sim_process_alive(processes, slot, ret_pid) ? slot
+												 : NULL;
 }
 
 /* A free row, or that of the process which is gone for longest. */
@@ -43,13 +43,13 @@ static uint32_t row_for_another(struct sim_work *work, const struct sim_processe
 }
 
 uint32_t sim_account_take(struct sim_work *work, const struct sim_processes *processes,
-	const struct sim_process *slot, unsigned card)
+	const struct sim_process *slot, unsigned gpu)
 {
 	struct sim_account *account;
 	uint32_t row;
 
 	for (uint32_t i = 0; i < sim_accounts(work); i++)
-		if (is_of(&work->accounts[i], slot, card))
+		if (is_of(&work->accounts[i], slot, gpu))
 			return i;
 	row = row_for_another(work, processes);
 	if (row == SIM_MAX_ACCOUNTS)
@@ -63,7 +63,7 @@ uint32_t sim_account_take(struct sim_work *work, const struct sim_processes *pro
 	atomic_store(&account->launched, 0);
 	account->taken_at = monotonic_ns();
 	atomic_store(&account->last_used, account->taken_at);
-	account->card = card;
+	account->gpu = gpu;
 	account->slot = (uint32_t)(slot - processes->table->slots);
 	account->pid = atomic_load(&slot->pid);
 	account->pid_namespace = slot->pid_namespace;
@@ -73,7 +73,7 @@ uint32_t sim_account_take(struct sim_work *work, const struct sim_processes *pro
 	return row;
 }
 
-/* Only who holds the card's lock writes these, so no exchange is needed. */
+/* Only who holds the GPU's lock writes these, so no exchange is needed. */
 static void add(_Atomic uint64_t *sum, uint64_t more)
 {
 	atomic_store_explicit(
@@ -130,13 +130,13 @@ unsigned sim_account_permille(const struct sim_account *account, int64_t since, 
 	return sum < 1000 ? (unsigned)sum : 1000;
 }
 
-void sim_work_look(struct sim_work *work, const struct sim_processes *processes, unsigned card)
+void sim_work_look(struct sim_work *work, const struct sim_processes *processes, unsigned gpu)
 {
-	struct sim_relay *lock = &work->cards[card % SIM_MAX_CARDS].lock;
+	struct sim_relay *lock = &work->gpus[gpu % SIM_MAX_GPUS].lock;
 	uint32_t turn;
 
 	if (!sim_relay_try(lock, &turn))
 		return;
-	card_catch_up(work, processes, card % SIM_MAX_CARDS, monotonic_ns());
+	gpu_catch_up(work, processes, gpu % SIM_MAX_GPUS, monotonic_ns());
 	sim_relay_unlock(lock, turn);
 }

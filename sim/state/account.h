@@ -1,14 +1,14 @@
-/* account.h - how busy each process kept each engine of a card: for ever, and in samples as NVML has them. */
+/* account.h - how busy each process kept each engine of a GPU: for ever, and in samples as NVML has them. */
 #pragma once
 
 #include "sim/state/work.h"
 
-/* sim_account_take() - the row of this process and card; SIM_MAX_ACCOUNTS if there is none left. The caller
+/* sim_account_take() - the row of this process and GPU; SIM_MAX_ACCOUNTS if there is none left. The caller
  * holds the lock under which lines are taken. */
 uint32_t sim_account_take(struct sim_work *work, const struct sim_processes *processes,
-	const struct sim_process *slot, unsigned card);
+	const struct sim_process *slot, unsigned gpu);
 
-/* sim_account_add() - `run` ns from `at` on. Under the card's lock. */
+/* sim_account_add() - `run` ns from `at` on. Under the GPU's lock. */
 void sim_account_add(struct sim_account *account, enum sim_engine engine, int64_t at, int64_t run);
 
 /* sim_account_permille() - of the whole sample periods between `since` and `now` (CLOCK_MONOTONIC, ns), the
@@ -23,6 +23,6 @@ struct sim_process *sim_account_slot(
 /* sim_accounts() - how many rows to look at, bounded. */
 size_t sim_accounts(const struct sim_work *work);
 
-/* sim_work_look() - let the card catch up, unless it cannot be had in 200 ms: then the numbers are as old as
+/* sim_work_look() - let the GPU catch up, unless it cannot be had in 200 ms: then the numbers are as old as
  * the last look. */
-void sim_work_look(struct sim_work *work, const struct sim_processes *processes, unsigned card);
+void sim_work_look(struct sim_work *work, const struct sim_processes *processes, unsigned gpu);

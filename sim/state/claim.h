@@ -12,10 +12,10 @@
 #include "sim/state/processes.h"
 
 /* sim_claim_read() - the version to claim; finishes what is under way. */
-uint64_t sim_claim_read(struct sim_process_table *table, unsigned card);
+uint64_t sim_claim_read(struct sim_process_table *table, unsigned gpu);
 /* sim_claim_add() - the slot's bytes grow, if the claim is still of this version. For the owner of the slot.
  */
-bool sim_claim_add(struct sim_process_table *table, unsigned card, uint64_t version, struct sim_process *slot,
+bool sim_claim_add(struct sim_process_table *table, unsigned gpu, uint64_t version, struct sim_process *slot,
 	uint64_t bytes);
 /* sim_claim_drop() - what the slot's dead owner has under way. */
-void sim_claim_drop(struct sim_process_table *table, unsigned card, const struct sim_process *slot);
+void sim_claim_drop(struct sim_process_table *table, unsigned gpu, const struct sim_process *slot);

@@ -32,7 +32,7 @@ bool line_owner_lives(const struct sim_processes *processes, struct sim_line *li
 	return false;
 }
 
-/* Looking costs a system call, and a card that is asked often would do little else. */
+/* Looking costs a system call, and a GPU that is asked often would do little else. */
 static bool still_alive(const struct sim_processes *processes, struct sim_line *line, int64_t now)
 {
 	if (now >= line->seen_alive && now - line->seen_alive < LOOK_FOR_OWNER_NS)
@@ -98,7 +98,7 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The card does the next `run` ns of this line's work. */
+/* The GPU does the next `run` ns of this line's work. */
 static void do_work(struct sim_work *work, struct sim_line *line, int64_t at, int64_t run)
 {
 	struct sim_stretch *stretches = work->stretches[line - work->lines];
@@ -107,7 +107,7 @@ static void do_work(struct sim_work *work, struct sim_line *line, int64_t at, in
 	uint64_t done = atomic_load_explicit(&line->done, memory_order_relaxed), expected = done;
 	enum sim_engine engine = line->engine % SIM_ENGINES;
 
-	/* Another process goes on with the card if this one was stopped: then the line is no longer where it
+	/* Another process goes on with the GPU if this one was stopped: then the line is no longer where it
 	 * was. */
 	if (!atomic_compare_exchange_strong(&line->done, &expected, done + (uint64_t)run))
 		return;
@@ -115,15 +115,15 @@ static void do_work(struct sim_work *work, struct sim_line *line, int64_t at, in
 		stretches[line->stretch_count++ % SIM_MAX_STRETCHES] = (struct sim_stretch){at, done};
 	if (line->account < SIM_MAX_ACCOUNTS)
 		sim_account_add(&work->accounts[line->account], engine, at, run);
-	sim_account_add(&work->cards[line->card % SIM_MAX_CARDS].total, engine, at, run);
+	sim_account_add(&work->gpus[line->gpu % SIM_MAX_GPUS].total, engine, at, run);
 }
 
 /* The line whose turn it is. Where there is none, *ret_wake is when there could be one, and *ret_gated says
  * that one waits for another engine. */
-static struct turn next_turn(struct sim_work *work, const struct sim_processes *processes, unsigned card,
+static struct turn next_turn(struct sim_work *work, const struct sim_processes *processes, unsigned gpu,
 	enum sim_engine engine, int64_t now, int64_t *ret_wake, bool *ret_gated)
 {
-	struct sim_card_work *own = &work->cards[card];
+	struct sim_gpu_work *own = &work->gpus[gpu];
 	size_t count = line_count(work), start = own->engines[engine].current;
 	int64_t clock = atomic_load_explicit(&own->clock, memory_order_relaxed);
 
@@ -131,7 +131,7 @@ static struct turn next_turn(struct sim_work *work, const struct sim_processes *
 		struct sim_line *line = &work->lines[(start + i) % count];
 		uint64_t limit;
 
-		if (!line_has_work(line, card, engine))
+		if (!line_has_work(line, gpu, engine))
 			continue;
 		if (line->ready_at > clock) {
 			*ret_wake = least(*ret_wake, line->ready_at);
@@ -148,21 +148,21 @@ static struct turn next_turn(struct sim_work *work, const struct sim_processes *
 }
 
 /* It goes on with the line that has its slice, or gives the next one a slice. */
-static struct turn choose(struct sim_work *work, const struct sim_processes *processes, unsigned card,
+static struct turn choose(struct sim_work *work, const struct sim_processes *processes, unsigned gpu,
 	enum sim_engine engine, int64_t now, int64_t *ret_wake, bool *ret_gated)
 {
-	struct sim_engine_turn *own = &work->cards[card].engines[engine];
-	int64_t clock = atomic_load_explicit(&work->cards[card].clock, memory_order_relaxed);
+	struct sim_engine_turn *own = &work->gpus[gpu].engines[engine];
+	int64_t clock = atomic_load_explicit(&work->gpus[gpu].clock, memory_order_relaxed);
 	int64_t slice = (int64_t)atomic_load(&work->pace.slice_us) * 1000;
 	struct sim_line *line = &work->lines[own->current % SIM_MAX_LINES];
 	struct turn turn;
 
-	if (clock < own->slice_end && line_has_work(line, card, engine) && line->ready_at <= clock) {
+	if (clock < own->slice_end && line_has_work(line, gpu, engine) && line->ready_at <= clock) {
 		turn = (struct turn){line, limit_of(work, line)};
 		if (turn.limit > atomic_load(&line->done))
 			return turn;
 	}
-	turn = next_turn(work, processes, card, engine, now, ret_wake, ret_gated);
+	turn = next_turn(work, processes, gpu, engine, now, ret_wake, ret_gated);
 	if (turn.line) {
 		own->current = (uint32_t)(turn.line - work->lines);
 		own->slice_end = clock + (slice > 0 ? slice : 1000);
@@ -173,13 +173,13 @@ static struct turn choose(struct sim_work *work, const struct sim_processes *pro
 /* When the first of the gates opens that an engine does its part for; without one, and with nobody at work,
  * they can only be nonsense in the file, and are opened. */
 static int64_t gates_open(
-	struct sim_work *work, unsigned card, const struct turn *turns, int64_t clock, bool idle)
+	struct sim_work *work, unsigned gpu, const struct turn *turns, int64_t clock, bool idle)
 {
 	int64_t wake = INT64_MAX;
 
 	for (size_t i = 0; i < line_count(work); i++) {
 		struct sim_line *line = &work->lines[i];
-		bool ours = atomic_load(&line->taken) && line->card == card;
+		bool ours = atomic_load(&line->taken) && line->gpu == gpu;
 		const struct sim_gate *gate = ours ? first_gate(work, line) : NULL;
 		uint64_t left = gate ? line_gate_left(work, line) : 0;
 
@@ -193,21 +193,21 @@ static int64_t gates_open(
 }
 
 /* One step: until the first of the engines has to choose again. */
-static void step(struct sim_work *work, const struct sim_processes *processes, unsigned card, int64_t now)
+static void step(struct sim_work *work, const struct sim_processes *processes, unsigned gpu, int64_t now)
 {
-	struct sim_card_work *own = &work->cards[card];
+	struct sim_gpu_work *own = &work->gpus[gpu];
 	int64_t clock = atomic_load_explicit(&own->clock, memory_order_relaxed), wake = INT64_MAX, end;
 	struct turn turns[SIM_ENGINES] = {};
 	bool gated = false, idle = true;
 
 	for (enum sim_engine e = 0; e < SIM_ENGINES; e++)
 		if (atomic_load_explicit(&own->engines[e].used, memory_order_relaxed)) {
-			turns[e] = choose(work, processes, card, e, now, &wake, &gated);
+			turns[e] = choose(work, processes, gpu, e, now, &wake, &gated);
 			idle = idle && !turns[e].line;
 		}
 	end = least(now, wake);
 	if (gated)
-		end = least(end, gates_open(work, card, turns, clock, idle && wake == INT64_MAX));
+		end = least(end, gates_open(work, gpu, turns, clock, idle && wake == INT64_MAX));
 	for (enum sim_engine e = 0; e < SIM_ENGINES; e++)
 		if (turns[e].line) {
 			uint64_t left = turns[e].limit - atomic_load(&turns[e].line->done);
@@ -221,9 +221,9 @@ static void step(struct sim_work *work, const struct sim_processes *processes, u
 	atomic_compare_exchange_strong(&own->clock, &clock, end > clock ? end : clock + 1);
 }
 
-void card_catch_up(struct sim_work *work, const struct sim_processes *processes, unsigned card, int64_t now)
+void gpu_catch_up(struct sim_work *work, const struct sim_processes *processes, unsigned gpu, int64_t now)
 {
-	_Atomic int64_t *clock = &work->cards[card].clock;
+	_Atomic int64_t *clock = &work->gpus[gpu].clock;
 	size_t steps = LOOKS_MAX / (line_count(work) + 64);
 
 	/* The first time, or the machine was started anew, or somebody else wrote it; not if this process was
@@ -232,7 +232,7 @@ void card_catch_up(struct sim_work *work, const struct sim_processes *processes,
 		(atomic_load(clock) > now + NS_PER_S && atomic_load(clock) > monotonic_ns() + NS_PER_S))
 		atomic_store(clock, now);
 	for (; atomic_load_explicit(clock, memory_order_relaxed) < now && steps > 0; steps--)
-		step(work, processes, card, now);
+		step(work, processes, gpu, now);
 	/* Only nonsense in the file takes that many. */
 	if (atomic_load(clock) < now)
 		atomic_store(clock, now);

@@ -1,4 +1,4 @@
-/* layout.h - what all processes of a machine share about the simulated cards: one mapped file, fixed layout.
+/* layout.h - what all processes of a machine share about the simulated GPUs: one mapped file, fixed layout.
  *
  * sim/state/ holds this file, how it is found and mapped (tree.h) and the table of processes (processes.h).
  * It uses libc only: it becomes part of libraries that programs of any kind load.
@@ -6,8 +6,8 @@
  * Rules
  * - `ration-sim up` writes the file complete under another name and renames it into place. Everything above
  *   the line "changes while mapped" is constant as long as the file lives.
- * - Other cards are another file. The old one is marked retired first: whoever still has it mapped sees its
- *   cards as lost until it initialises the library again.
+ * - Other GPUs are another file. The old one is marked retired first: whoever still has it mapped sees its
+ *   GPUs as lost until it initialises the library again.
  * - What changes is a single aligned word, or follows the ring's rule below, so a process that is killed at
  *   any instruction leaves nothing half-written that a reader could take for whole.
  * - Containers can write the file. A reader therefore bounds every index it takes from it, and copies a
@@ -21,19 +21,19 @@
 
 #define SIM_STATE_MAGIC UINT64_C(0x3153444d49534e52) /* "RNSIMDS1" as little-endian bytes */
 #define SIM_STATE_VERSION 2
-#define SIM_MAX_CARDS 64
+#define SIM_MAX_GPUS 64
 #define SIM_MAX_LINKS 18
-#define SIM_LINK_SWITCH 0xff /* in sim_card.links: an NVSwitch is at the other end */
+#define SIM_LINK_SWITCH 0xff /* in sim_gpu.links: an NVSwitch is at the other end */
 #define SIM_EVENT_RING 256
 
 enum sim_mig { SIM_MIG_UNSUPPORTED, SIM_MIG_DISABLED, SIM_MIG_ENABLED };
 enum sim_health { SIM_HEALTHY, SIM_LOST };
 
-/* How the cards of a tree pace work. In the file of cards it is only what `up` was told; in force is the one
+/* How the GPUs of a tree pace work. In the file of GPUs it is only what `up` was told; in force is the one
  * in state/work, which may change at any time. */
 struct sim_pace {
 	_Atomic uint32_t slice_us;	 /* of a context while others have work, too */
-	_Atomic uint32_t latency_ns;	 /* until a launch has come to an idle card */
+	_Atomic uint32_t latency_ns;	 /* until a launch has come to an idle GPU */
 	_Atomic uint32_t jitter_percent; /* by how much the duration of a kernel varies, either way */
 	_Atomic uint32_t seed;		 /* of that */
 };
@@ -43,7 +43,7 @@ struct sim_pace {
 		.slice_us = 2000, .latency_ns = 3000, .jitter_percent = 0, .seed = 1                         \
 	}
 
-struct sim_card {
+struct sim_gpu {
 	char uuid[48];
 	char name[96];
 	char serial[32];
@@ -65,11 +65,11 @@ struct sim_card {
 	uint32_t utilization_percent, memory_utilization_percent;
 	uint32_t sm_clock_mhz, memory_clock_mhz;
 	uint32_t link_count;
-	uint8_t links[SIM_MAX_LINKS]; /* index of the card at the other end, or SIM_LINK_SWITCH */
+	uint8_t links[SIM_MAX_LINKS]; /* index of the GPU at the other end, or SIM_LINK_SWITCH */
 	uint8_t reserved0[2];
 	uint32_t context_mib;		 /* what an empty context takes */
 	uint32_t pcie_gbps, memory_gbps; /* bytes per ns, to and from the host and of its own memory */
-	/* Cards with the same number share a PCIe switch, a tree of switches, a host bridge; 0: with nobody.
+	/* GPUs with the same number share a PCIe switch, a tree of switches, a host bridge; 0: with nobody.
 	 */
 	uint32_t pcie_switch, pcie_tree, host_bridge;
 	uint8_t reserved2[4];
@@ -78,7 +78,7 @@ struct sim_card {
 	_Atomic uint32_t health;	  /* enum sim_health */
 	_Atomic uint32_t recovery_action; /* NVML_GPU_RECOVERY_ACTION_* */
 	_Atomic uint64_t ecc_volatile;	  /* uncorrected errors since the last reset */
-	_Atomic uint64_t ecc_aggregate;	  /* over the card's life */
+	_Atomic uint64_t ecc_aggregate;	  /* over the GPU's life */
 	_Atomic uint32_t persistence;
 	uint32_t reserved1[17];
 };
@@ -90,7 +90,7 @@ struct sim_event {
 	_Atomic uint64_t sequence;
 	_Atomic uint64_t type; /* NVML_EVENT_TYPE_* */
 	_Atomic uint64_t data; /* the Xid */
-	_Atomic uint32_t card; /* index in cards[] */
+	_Atomic uint32_t gpu;  /* index in GPUs[] */
 	uint32_t reserved;
 };
 
@@ -98,12 +98,12 @@ struct sim_state {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t size; /* of this struct */
-	uint32_t card_count;
+	uint32_t gpu_count;
 	uint32_t cuda_version; /* 11070 is 11.7 */
 	char driver_version[80];
 	struct sim_pace pace;
 	uint8_t reserved0[128];
-	struct sim_card cards[SIM_MAX_CARDS];
+	struct sim_gpu gpus[SIM_MAX_GPUS];
 
 	/* changes while mapped */
 	_Atomic uint32_t retired;
@@ -113,15 +113,15 @@ struct sim_state {
 	struct sim_event events[SIM_EVENT_RING];
 };
 
-_Static_assert(sizeof(struct sim_card) == 448, "size of a card is part of the layout");
-_Static_assert(offsetof(struct sim_card, memory_bytes) == 208, "layout");
-_Static_assert(offsetof(struct sim_card, minor) == 224, "layout");
-_Static_assert(offsetof(struct sim_card, links) == 304, "layout");
-_Static_assert(offsetof(struct sim_card, context_mib) == 324, "layout");
-_Static_assert(offsetof(struct sim_card, health) == 352, "layout");
-_Static_assert(offsetof(struct sim_card, ecc_volatile) == 360, "layout");
+_Static_assert(sizeof(struct sim_gpu) == 448, "size of a card is part of the layout");
+_Static_assert(offsetof(struct sim_gpu, memory_bytes) == 208, "layout");
+_Static_assert(offsetof(struct sim_gpu, minor) == 224, "layout");
+_Static_assert(offsetof(struct sim_gpu, links) == 304, "layout");
+_Static_assert(offsetof(struct sim_gpu, context_mib) == 324, "layout");
+_Static_assert(offsetof(struct sim_gpu, health) == 352, "layout");
+_Static_assert(offsetof(struct sim_gpu, ecc_volatile) == 360, "layout");
 _Static_assert(sizeof(struct sim_event) == 32, "size of an event is part of the layout");
-_Static_assert(offsetof(struct sim_state, cards) == 248, "layout");
+_Static_assert(offsetof(struct sim_state, gpus) == 248, "layout");
 _Static_assert(offsetof(struct sim_state, retired) == 248 + 64 * 448, "layout");
 _Static_assert(offsetof(struct sim_state, events) == 248 + 64 * 448 + 64, "layout");
 _Static_assert(sizeof(struct sim_state) == 248 + 64 * 448 + 64 + 256 * 32, "layout");

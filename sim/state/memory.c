@@ -9,26 +9,26 @@
 
 /* The lock's last holder died: nothing to repair, each step it could have been in is right for its survivors.
  */
-static struct sim_lock *lock_card(const struct sim_processes *processes, unsigned card)
+static struct sim_lock *lock_gpu(const struct sim_processes *processes, unsigned gpu)
 {
-	struct sim_lock *lock = &processes->table->locks[card];
+	struct sim_lock *lock = &processes->table->locks[gpu];
 
 	sim_lock(lock);
 	return lock;
 }
 
-int sim_memory_take(const struct sim_processes *processes, struct sim_process *slot, unsigned card,
+int sim_memory_take(const struct sim_processes *processes, struct sim_process *slot, unsigned gpu,
 	uint64_t bytes, uint64_t capacity)
 {
 	/* Each time another process has got memory meanwhile; only nonsense in the file takes that many. */
 	for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
-		uint64_t version = sim_claim_read(processes->table, card);
-		uint64_t used = sim_processes_used(processes, card);
+		uint64_t version = sim_claim_read(processes->table, gpu);
+		uint64_t used = sim_processes_used(processes, gpu);
 
 		if (used > capacity || bytes > capacity - used ||
-			(bytes + sim_process_bytes(slot, card)) >> SIM_BYTES_BITS != 0)
+			(bytes + sim_process_bytes(slot, gpu)) >> SIM_BYTES_BITS != 0)
 			return -ENOMEM;
-		if (sim_claim_add(processes->table, card, version, slot, bytes))
+		if (sim_claim_add(processes->table, gpu, version, slot, bytes))
 			return 0;
 	}
 	return -ENOMEM;
@@ -36,20 +36,20 @@ int sim_memory_take(const struct sim_processes *processes, struct sim_process *s
 
 /* While the owner claims nothing, no other process changes the word. */
 void sim_memory_give(
-	const struct sim_processes *processes, struct sim_process *slot, unsigned card, uint64_t bytes)
+	const struct sim_processes *processes, struct sim_process *slot, unsigned gpu, uint64_t bytes)
 {
-	atomic_store(&slot->bytes[card],
-		sim_bytes_word(atomic_load(&slot->bytes[card]), sim_process_bytes(slot, card) - bytes));
+	atomic_store(&slot->bytes[gpu],
+		sim_bytes_word(atomic_load(&slot->bytes[gpu]), sim_process_bytes(slot, gpu) - bytes));
 }
 
-/* Entries change hands between cards under the first card's lock only: the claim is by compare and swap. */
-static struct sim_shared_memory *take_entry(const struct sim_processes *processes, unsigned card, uint64_t id)
+/* Entries change hands between GPUs under the first GPU's lock only: the claim is by compare and swap. */
+static struct sim_shared_memory *take_entry(const struct sim_processes *processes, unsigned gpu, uint64_t id)
 {
 	for (size_t i = 0; i < SIM_MAX_SHARED; i++) {
 		struct sim_shared_memory *shared = &processes->table->shared[i];
 		uint64_t old = atomic_load(&shared->id);
 
-		if (old != 0 && (atomic_load(&shared->card) != card ||
+		if (old != 0 && (atomic_load(&shared->gpu) != gpu ||
 					sim_shared_held(processes, shared, SIM_MAX_PROCESSES)))
 			continue;
 		if (atomic_compare_exchange_strong(&shared->id, &old, id)) {
@@ -70,23 +70,23 @@ static void clear_bit(struct sim_shared_memory *shared, size_t index)
 	atomic_fetch_and(&shared->holders[index / 64], ~(UINT64_C(1) << index % 64));
 }
 
-int sim_memory_share(const struct sim_processes *processes, struct sim_process *slot, unsigned card,
+int sim_memory_share(const struct sim_processes *processes, struct sim_process *slot, unsigned gpu,
 	uint64_t bytes, uint64_t *ret_id)
 {
 	uint64_t id = atomic_fetch_add(&processes->table->next_id, 1) + 1;
 	size_t index = (size_t)(slot - processes->table->slots);
-	struct sim_lock *lock = lock_card(processes, card);
-	struct sim_shared_memory *shared = take_entry(processes, card, id);
+	struct sim_lock *lock = lock_gpu(processes, gpu);
+	struct sim_shared_memory *shared = take_entry(processes, gpu, id);
 
 	if (shared) {
 		/* Until our bit is there the entry weighs nothing. Then it weighs twice for a moment, never
 		 * less than once: others must not take it for free memory. */
-		atomic_store(&shared->card, card);
+		atomic_store(&shared->gpu, gpu);
 		atomic_store(&shared->bytes, bytes);
 		for (size_t i = 0; i < SIM_MAX_PROCESSES / 64; i++)
 			atomic_store(&shared->holders[i], 0);
 		set_bit(shared, index);
-		sim_memory_give(processes, slot, card, bytes);
+		sim_memory_give(processes, slot, gpu, bytes);
 		*ret_id = id;
 	}
 	sim_unlock(lock);
@@ -102,17 +102,17 @@ static struct sim_shared_memory *find_entry(const struct sim_processes *processe
 }
 
 int sim_memory_join(const struct sim_processes *processes, struct sim_process *slot, uint64_t id,
-	uint64_t *ret_bytes, unsigned *ret_card)
+	uint64_t *ret_bytes, unsigned *ret_gpu)
 {
 	struct sim_shared_memory *shared = find_entry(processes, id);
 	size_t index = (size_t)(slot - processes->table->slots);
-	unsigned card = shared ? atomic_load(&shared->card) : 0;
+	unsigned gpu = shared ? atomic_load(&shared->gpu) : 0;
 	struct sim_lock *lock;
 	int r = -ENOENT;
 
-	if (!shared || card >= SIM_MAX_CARDS)
+	if (!shared || gpu >= SIM_MAX_GPUS)
 		return -ENOENT;
-	lock = lock_card(processes, card);
+	lock = lock_gpu(processes, gpu);
 	/* If another one holds it after we do, it has never been free in between. */
 	if (atomic_load(&shared->id) == id) {
 		set_bit(shared, index);
@@ -122,7 +122,7 @@ int sim_memory_join(const struct sim_processes *processes, struct sim_process *s
 	}
 	if (r == 0) {
 		*ret_bytes = atomic_load(&shared->bytes);
-		*ret_card = card;
+		*ret_gpu = gpu;
 	}
 	sim_unlock(lock);
 	return r;
@@ -134,12 +134,12 @@ bool sim_memory_leave(const struct sim_processes *processes, struct sim_process 
 	size_t index = (size_t)(slot - processes->table->slots);
 	struct sim_lock *lock;
 	bool last = false;
-	unsigned card;
+	unsigned gpu;
 
 	if (!shared)
 		return false;
-	card = atomic_load(&shared->card) % SIM_MAX_CARDS;
-	lock = lock_card(processes, card);
+	gpu = atomic_load(&shared->gpu) % SIM_MAX_GPUS;
+	lock = lock_gpu(processes, gpu);
 	clear_bit(shared, index);
 	if (!sim_shared_held(processes, shared, SIM_MAX_PROCESSES)) {
 		atomic_store(&shared->id, 0);

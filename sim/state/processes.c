@@ -50,7 +50,7 @@ void sim_processes_prepare(struct sim_process_table *table)
 	table->magic = SIM_PROCESSES_MAGIC;
 	table->version = SIM_PROCESSES_VERSION;
 	table->size = sizeof(*table);
-	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
+	for (size_t i = 0; i < SIM_MAX_GPUS; i++)
 		sim_lock_prepare(&table->locks[i]);
 }
 
@@ -92,9 +92,9 @@ static int slot_owner(const struct sim_processes *processes, const struct sim_pr
 	return 0;
 }
 
-uint64_t sim_process_bytes(const struct sim_process *slot, unsigned card)
+uint64_t sim_process_bytes(const struct sim_process *slot, unsigned gpu)
 {
-	return atomic_load(&slot->bytes[card]) & ((UINT64_C(1) << SIM_BYTES_BITS) - 1);
+	return atomic_load(&slot->bytes[gpu]) & ((UINT64_C(1) << SIM_BYTES_BITS) - 1);
 }
 
 uint64_t sim_bytes_word(uint64_t before, uint64_t bytes)
@@ -106,7 +106,7 @@ uint64_t sim_bytes_word(uint64_t before, uint64_t bytes)
 static void clear_slot(struct sim_process *slot)
 {
 	atomic_store(&slot->pid, 0);
-	for (size_t i = 0; i < SIM_MAX_CARDS; i++) {
+	for (size_t i = 0; i < SIM_MAX_GPUS; i++) {
 		uint64_t old = atomic_load(&slot->bytes[i]);
 
 		while (!atomic_compare_exchange_weak(&slot->bytes[i], &old, sim_bytes_word(old, 0)))
@@ -119,8 +119,8 @@ static void forget_predecessor(struct sim_process_table *table, const struct sim
 {
 	size_t index = (size_t)(slot - table->slots);
 
-	for (unsigned card = 0; card < SIM_MAX_CARDS; card++)
-		sim_claim_drop(table, card, slot);
+	for (unsigned gpu = 0; gpu < SIM_MAX_GPUS; gpu++)
+		sim_claim_drop(table, gpu, slot);
 	for (size_t i = 0; i < sim_shared_slots(table); i++)
 		if (atomic_load(&table->shared[i].id) != 0)
 			atomic_fetch_and(&table->shared[i].holders[index / 64], ~(UINT64_C(1) << index % 64));
@@ -210,18 +210,18 @@ bool sim_shared_held(
 }
 
 static const struct sim_shared_memory *shared_on(
-	const struct sim_process_table *table, size_t index, unsigned card)
+	const struct sim_process_table *table, size_t index, unsigned gpu)
 {
 	const struct sim_shared_memory *shared = &table->shared[index];
 
-	return atomic_load(&shared->id) != 0 && atomic_load(&shared->card) == card ? shared : NULL;
+	return atomic_load(&shared->id) != 0 && atomic_load(&shared->gpu) == gpu ? shared : NULL;
 }
 
-/* What of the card's shared memory each slot holds. */
-static void add_shared(const struct sim_process_table *table, unsigned card, uint64_t *sums)
+/* What of the GPU's shared memory each slot holds. */
+static void add_shared(const struct sim_process_table *table, unsigned gpu, uint64_t *sums)
 {
 	for (size_t i = 0; i < sim_shared_slots(table); i++) {
-		const struct sim_shared_memory *shared = shared_on(table, i, card);
+		const struct sim_shared_memory *shared = shared_on(table, i, gpu);
 
 		for (size_t k = 0; shared && k < SIM_MAX_PROCESSES; k++)
 			if (atomic_load(&shared->holders[k / 64]) >> k % 64 & 1)
@@ -230,15 +230,15 @@ static void add_shared(const struct sim_process_table *table, unsigned card, uin
 }
 
 size_t sim_processes_list(
-	const struct sim_processes *processes, unsigned card, struct sim_process_view *ret_views, size_t max)
+	const struct sim_processes *processes, unsigned gpu, struct sim_process_view *ret_views, size_t max)
 {
 	uint64_t sums[SIM_MAX_PROCESSES] = {0};
 	size_t count = 0;
 
-	add_shared(processes->table, card, sums);
+	add_shared(processes->table, gpu, sums);
 	for (size_t i = 0; i < sim_process_slots(processes->table); i++) {
 		struct sim_process *slot = &processes->table->slots[i];
-		uint64_t bytes = sim_process_bytes(slot, card) + sums[i];
+		uint64_t bytes = sim_process_bytes(slot, gpu) + sums[i];
 		pid_t pid = 0;
 
 		if (bytes == 0 || !sim_process_alive(processes, slot, &pid))
@@ -250,20 +250,20 @@ size_t sim_processes_list(
 	return count;
 }
 
-uint64_t sim_processes_used(const struct sim_processes *processes, unsigned card)
+uint64_t sim_processes_used(const struct sim_processes *processes, unsigned gpu)
 {
 	struct sim_process_table *table = processes->table;
 	uint64_t sum = 0;
 	pid_t pid;
 
 	for (size_t i = 0; i < sim_process_slots(table); i++) {
-		uint64_t bytes = sim_process_bytes(&table->slots[i], card);
+		uint64_t bytes = sim_process_bytes(&table->slots[i], gpu);
 
 		if (bytes > 0 && sim_process_alive(processes, &table->slots[i], &pid))
 			sum += bytes;
 	}
 	for (size_t i = 0; i < sim_shared_slots(table); i++) {
-		const struct sim_shared_memory *shared = shared_on(table, i, card);
+		const struct sim_shared_memory *shared = shared_on(table, i, gpu);
 
 		if (shared && sim_shared_held(processes, shared, SIM_MAX_PROCESSES))
 			sum += atomic_load(&shared->bytes);

@@ -1,6 +1,6 @@
-/* processes.h - who uses which card, and how much of its memory: one mapped file, DIR/state/processes.
+/* processes.h - who uses which GPU, and how much of its memory: one mapped file, DIR/state/processes.
  *
- * What changes the sum of a card is in memory.h; here is who there is and what each holds.
+ * What changes the sum of a GPU is in memory.h; here is who there is and what each holds.
  *
  * A process owns the slot on whose first bytes it holds locks, which end with it: process-locks.h.
  * sim_processes_open() is called once per process and library.
@@ -30,16 +30,16 @@ struct sim_process {
 	uint8_t reserved1[24];
 	/* Memory of its own, without what is in the table below: sim_process_bytes(). Above them, the number
 	 * of changes, so that no word comes twice. */
-	_Atomic uint64_t bytes[SIM_MAX_CARDS];
+	_Atomic uint64_t bytes[SIM_MAX_GPUS];
 };
 
 #define SIM_BYTES_BITS 42 /* 4 TiB */
 
-/* Memory that several processes can hold: it is on the card once. */
+/* Memory that several processes can hold: it is on the GPU once. */
 struct sim_shared_memory {
 	_Atomic uint64_t id; /* 0: free; never the same twice */
 	_Atomic uint64_t bytes;
-	_Atomic uint32_t card;
+	_Atomic uint32_t gpu;
 	uint32_t reserved;
 	_Atomic uint64_t holders[SIM_MAX_PROCESSES / 64]; /* a bit per slot */
 };
@@ -54,11 +54,11 @@ struct sim_process_table {
 	uint8_t reserved[32];
 	struct sim_process slots[SIM_MAX_PROCESSES];
 	struct sim_shared_memory shared[SIM_MAX_SHARED];
-	_Atomic uint64_t claims[SIM_MAX_CARDS]; /* memory.c: whose change of the card's sum is under way */
-	struct sim_lock locks[SIM_MAX_CARDS];	/* of the card's entries in shared[] */
+	_Atomic uint64_t claims[SIM_MAX_GPUS]; /* memory.c: whose change of the GPU's sum is under way */
+	struct sim_lock locks[SIM_MAX_GPUS];   /* of the GPU's entries in shared[] */
 };
 
-_Static_assert(sizeof(struct sim_process) == 64 + 8 * SIM_MAX_CARDS, "size of a slot is part of the layout");
+_Static_assert(sizeof(struct sim_process) == 64 + 8 * SIM_MAX_GPUS, "size of a slot is part of the layout");
 _Static_assert(sizeof(struct sim_shared_memory) == 24 + SIM_MAX_PROCESSES / 8, "layout");
 _Static_assert(offsetof(struct sim_process, bytes) == 64, "layout");
 _Static_assert(offsetof(struct sim_process_table, slots) == 64, "layout");
@@ -91,8 +91,8 @@ void sim_processes_prepare(struct sim_process_table *table);
 int sim_processes_claim(const struct sim_processes *processes, struct sim_process **ret_slot);
 void sim_processes_release(const struct sim_processes *processes, struct sim_process *slot);
 
-/* sim_process_bytes() - memory of the card that only this process holds. */
-uint64_t sim_process_bytes(const struct sim_process *slot, unsigned card);
+/* sim_process_bytes() - memory of the GPU that only this process holds. */
+uint64_t sim_process_bytes(const struct sim_process *slot, unsigned gpu);
 /* sim_bytes_word() - the word for so many bytes that follows this one. */
 uint64_t sim_bytes_word(uint64_t before, uint64_t bytes);
 
@@ -101,13 +101,13 @@ uint64_t sim_bytes_word(uint64_t before, uint64_t bytes);
 bool sim_shared_held(
 	const struct sim_processes *processes, const struct sim_shared_memory *shared, size_t except);
 
-/* sim_processes_list() - living processes that hold memory of the card; fills at most max views, returns how
+/* sim_processes_list() - living processes that hold memory of the GPU; fills at most max views, returns how
  * many there are. Frees the slots of the dead. */
 size_t sim_processes_list(
-	const struct sim_processes *processes, unsigned card, struct sim_process_view *ret_views, size_t max);
+	const struct sim_processes *processes, unsigned gpu, struct sim_process_view *ret_views, size_t max);
 
-/* sim_processes_used() - bytes of the card that living processes hold; what several hold counts once. */
-uint64_t sim_processes_used(const struct sim_processes *processes, unsigned card);
+/* sim_processes_used() - bytes of the GPU that living processes hold; what several hold counts once. */
+uint64_t sim_processes_used(const struct sim_processes *processes, unsigned gpu);
 
 /* sim_process_alive() - the owner of the slot lives; *ret_pid is 0 where its pid namespace cannot be seen.
  * Frees the slot of a dead one. */

@@ -35,7 +35,7 @@ int sim_tree_at(const char *root, struct sim_tree *ret_tree)
 	return 0;
 }
 
-static int tree_with_cards(const char *root, struct sim_tree *ret_tree)
+static int tree_with_gpus(const char *root, struct sim_tree *ret_tree)
 {
 	char probe[PATH_MAX + 16];
 
@@ -55,7 +55,7 @@ static int tree_of_object(const char *object, struct sim_tree *ret_tree)
 	if (!slash || slash - path < 4 || strncmp(slash - 4, "/lib", 4) != 0)
 		return -ENOENT;
 	slash[-4] = '\0';
-	return tree_with_cards(path, ret_tree);
+	return tree_with_gpus(path, ret_tree);
 }
 
 static int tree_of_trailer(const char *object, struct sim_tree *ret_tree)
@@ -69,7 +69,7 @@ static int tree_of_trailer(const char *object, struct sim_tree *ret_tree)
 		memcmp(trailer.magic, SIM_TRAILER_MAGIC, sizeof(trailer.magic)) != 0 ||
 		trailer.root[sizeof(trailer.root) - 1] != '\0')
 		return -ENOENT;
-	return tree_with_cards(trailer.root, ret_tree);
+	return tree_with_gpus(trailer.root, ret_tree);
 }
 
 void sim_tree_find(struct sim_tree *ret_tree)
@@ -81,13 +81,13 @@ void sim_tree_find(struct sim_tree *ret_tree)
 		return;
 	if (dladdr((void *)sim_tree_find, &info) && info.dli_fname &&
 		(tree_of_object(info.dli_fname, ret_tree) == 0 ||
-			tree_with_cards(CONTAINER_ROOT, ret_tree) == 0 ||
+			tree_with_gpus(CONTAINER_ROOT, ret_tree) == 0 ||
 			tree_of_trailer(info.dli_fname, ret_tree) == 0))
 		return;
 	sim_tree_at(CONTAINER_ROOT, ret_tree);
 }
 
-bool sim_tree_has_card(const struct sim_tree *tree, unsigned minor)
+bool sim_tree_has_gpu(const struct sim_tree *tree, unsigned minor)
 {
 	char path[PATH_MAX + 32];
 	int n = snprintf(path, sizeof(path), "%s/nvidia%u", tree->devices, minor);
@@ -106,7 +106,7 @@ int sim_state_map(const char *root, struct sim_state **ret_state, bool *ret_writ
 		return r;
 	close(file.fd);
 	state = file.map;
-	if (state->card_count < 1 || state->card_count > SIM_MAX_CARDS) {
+	if (state->gpu_count < 1 || state->gpu_count > SIM_MAX_GPUS) {
 		sim_state_unmap(state);
 		return -EBADMSG;
 	}
@@ -121,7 +121,7 @@ void sim_state_unmap(struct sim_state *state)
 		munmap(state, sizeof(*state));
 }
 
-void sim_state_post_event(struct sim_state *state, uint32_t card, uint64_t type, uint64_t data)
+void sim_state_post_event(struct sim_state *state, uint32_t gpu, uint64_t type, uint64_t data)
 {
 	uint64_t sequence = atomic_load(&state->last_event) + 1;
 	struct sim_event *event = &state->events[sequence % SIM_EVENT_RING];
@@ -129,7 +129,7 @@ void sim_state_post_event(struct sim_state *state, uint32_t card, uint64_t type,
 	atomic_store(&event->sequence, 0);
 	atomic_store(&event->type, type);
 	atomic_store(&event->data, data);
-	atomic_store(&event->card, card);
+	atomic_store(&event->gpu, gpu);
 	atomic_store(&event->sequence, sequence);
 	atomic_store(&state->last_event, sequence);
 	atomic_store(&state->event_wake, (uint32_t)sequence);
@@ -145,7 +145,7 @@ int sim_state_read_event(const struct sim_state *state, uint64_t sequence, struc
 	ret_event->sequence = atomic_load(&event->sequence);
 	ret_event->type = atomic_load(&event->type);
 	ret_event->data = atomic_load(&event->data);
-	ret_event->card = atomic_load(&event->card);
+	ret_event->gpu = atomic_load(&event->gpu);
 	if (ret_event->sequence != sequence || atomic_load(&event->sequence) != sequence)
 		return -ENODATA;
 	return 0;

@@ -8,7 +8,7 @@
 
 struct sim_tree {
 	char root[PATH_MAX];
-	char devices[PATH_MAX + 4]; /* the folder whose nvidia<N> say which cards there are */
+	char devices[PATH_MAX + 4]; /* the folder whose nvidia<N> say which GPUs there are */
 };
 
 /* The last bytes of a library in a tree: a library that was mounted elsewhere by itself, as `ration run` does
@@ -20,24 +20,24 @@ struct sim_trailer {
 };
 
 /* sim_tree_find() - RATION_SIM_DIR; else X where the object that holds this code is X/lib/NAME and
- * X/gpus.json exists; else /run/ration-sim, where a container has its cards; else the tree that the object's
+ * X/gpus.json exists; else /run/ration-sim, where a container has its GPUs; else the tree that the object's
  * trailer names. Always answers; whether there is a tree shows when it is mapped. */
 void sim_tree_find(struct sim_tree *ret_tree);
 
 /* sim_tree_at() - the tree whose root is known. -ENAMETOOLONG. */
 int sim_tree_at(const char *root, struct sim_tree *ret_tree);
 
-/* sim_tree_has_card() - is the device node (or its stand-in) of this card there? Containers get the nodes of
- * their own cards only. */
-bool sim_tree_has_card(const struct sim_tree *tree, unsigned minor);
+/* sim_tree_has_gpu() - is the device node (or its stand-in) of this GPU there? Containers get the nodes of
+ * their own GPUs only. */
+bool sim_tree_has_gpu(const struct sim_tree *tree, unsigned minor);
 
-/* sim_state_map() - map DIR/state/cards. -ENOENT: no tree; -EBADMSG: not our file, or another version's. The
+/* sim_state_map() - map DIR/state/GPUs. -ENOENT: no tree; -EBADMSG: not our file, or another version's. The
  * mapping is writable where the file is, else read-only. */
 int sim_state_map(const char *root, struct sim_state **ret_state, bool *ret_writable);
 void sim_state_unmap(struct sim_state *state);
 
 /* sim_state_post_event() - append an event and wake those who wait. The caller holds flock on the file. */
-void sim_state_post_event(struct sim_state *state, uint32_t card, uint64_t type, uint64_t data);
+void sim_state_post_event(struct sim_state *state, uint32_t gpu, uint64_t type, uint64_t data);
 /* sim_state_read_event() - 0 and the event, -EAGAIN: not there yet, -ENODATA: overwritten or never completed.
  */
 int sim_state_read_event(const struct sim_state *state, uint64_t sequence, struct sim_event *ret_event);

@@ -51,7 +51,7 @@ int sim_trouble_add(struct sim_trouble *trouble, const struct sim_fault *fault)
 		atomic_store(&free_one->left, fault->left);
 		atomic_store(&free_one->skip, fault->skip);
 		free_one->argument = fault->argument;
-		free_one->card = fault->card;
+		free_one->gpu = fault->gpu;
 		memcpy(free_one->point, fault->point, sizeof(free_one->point));
 		atomic_store(&free_one->kind, fault->kind);
 		atomic_fetch_add(&trouble->fault_count, 1);
@@ -78,7 +78,7 @@ static bool count_down(_Atomic uint32_t *counter)
 	return false;
 }
 
-bool sim_trouble_hit(struct sim_trouble *trouble, enum sim_fault_kind kind, const char *point, unsigned card,
+bool sim_trouble_hit(struct sim_trouble *trouble, enum sim_fault_kind kind, const char *point, unsigned gpu,
 	uint32_t *ret_argument)
 {
 	if (atomic_load_explicit(&trouble->fault_count, memory_order_relaxed) == 0)
@@ -87,7 +87,7 @@ bool sim_trouble_hit(struct sim_trouble *trouble, enum sim_fault_kind kind, cons
 		struct sim_fault *fault = &trouble->faults[i];
 
 		if (atomic_load(&fault->kind) != kind || strncmp(fault->point, point, SIM_POINT_MAX) != 0 ||
-			(fault->card < SIM_MAX_CARDS && card < SIM_MAX_CARDS && fault->card != card))
+			(fault->gpu < SIM_MAX_GPUS && gpu < SIM_MAX_GPUS && fault->gpu != gpu))
 			continue;
 		if (count_down(&fault->skip) || !count_down(&fault->left))
 			continue;

@@ -30,7 +30,7 @@ struct sim_fault {
 	_Atomic uint32_t left;	   /* hits to come */
 	_Atomic uint32_t skip;	   /* passes that are let through before */
 	uint32_t argument;	   /* SLOW: milliseconds; FAIL: the CUresult */
-	uint32_t card;		   /* index of the card; SIM_MAX_CARDS: any */
+	uint32_t gpu;		   /* index of the GPU; SIM_MAX_GPUS: any */
 	char point[SIM_POINT_MAX]; /* a function's name or a named point */
 };
 
@@ -53,9 +53,9 @@ void sim_trouble_prepare(struct sim_trouble *trouble);
 int sim_trouble_add(struct sim_trouble *trouble, const struct sim_fault *fault);
 void sim_trouble_clear(struct sim_trouble *trouble);
 
-/* sim_trouble_hit() - a fault of this kind for this point and card, once per hit; *ret_argument is its own.
+/* sim_trouble_hit() - a fault of this kind for this point and GPU, once per hit; *ret_argument is its own.
  */
-bool sim_trouble_hit(struct sim_trouble *trouble, enum sim_fault_kind kind, const char *point, unsigned card,
+bool sim_trouble_hit(struct sim_trouble *trouble, enum sim_fault_kind kind, const char *point, unsigned gpu,
 	uint32_t *ret_argument);
 
 /* sim_misuse_name() - as people read it. */

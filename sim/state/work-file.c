@@ -30,6 +30,6 @@ void sim_work_prepare(struct sim_work *work)
 	work->version = SIM_WORK_VERSION;
 	work->size = sizeof(*work);
 	work->pace = (struct sim_pace)SIM_PACE_DEFAULT;
-	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
-		sim_relay_prepare(&work->cards[i].lock);
+	for (size_t i = 0; i < SIM_MAX_GPUS; i++)
+		sim_relay_prepare(&work->gpus[i].lock);
 }

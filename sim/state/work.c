@@ -9,26 +9,26 @@
 
 #define CONTENDED_SLEEP_MAX (20 * NS_PER_MS)
 
-/* A time at which this process has the card's lock. */
+/* A time at which this process has the GPU's lock. */
 struct moment {
 	int64_t now;
 	uint32_t turn;
 };
 
-/* Returns with the card's lock held. What a killed holder left half done is some work more or less. The
+/* Returns with the GPU's lock held. What a killed holder left half done is some work more or less. The
  * number may come from the file, which containers can write. */
-static struct moment begin(struct sim_work *work, const struct sim_processes *processes, unsigned card)
+static struct moment begin(struct sim_work *work, const struct sim_processes *processes, unsigned gpu)
 {
-	uint32_t turn = sim_relay_lock(&work->cards[card % SIM_MAX_CARDS].lock);
+	uint32_t turn = sim_relay_lock(&work->gpus[gpu % SIM_MAX_GPUS].lock);
 	int64_t now = monotonic_ns();
 
-	card_catch_up(work, processes, card % SIM_MAX_CARDS, now);
+	gpu_catch_up(work, processes, gpu % SIM_MAX_GPUS, now);
 	return (struct moment){now, turn};
 }
 
-static void end(struct sim_work *work, unsigned card, const struct moment *moment)
+static void end(struct sim_work *work, unsigned gpu, const struct moment *moment)
 {
-	sim_relay_unlock(&work->cards[card % SIM_MAX_CARDS].lock, moment->turn);
+	sim_relay_unlock(&work->gpus[gpu % SIM_MAX_GPUS].lock, moment->turn);
 }
 
 static void prepare_line(struct sim_work *work, const struct sim_processes *processes,
@@ -42,10 +42,10 @@ static void prepare_line(struct sim_work *work, const struct sim_processes *proc
 }
 
 int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
-	const struct sim_process *slot, unsigned card, enum sim_engine engine, struct sim_line **ret_line)
+	const struct sim_process *slot, unsigned gpu, enum sim_engine engine, struct sim_line **ret_line)
 {
-	/* One at a time, on whatever card. */
-	uint32_t turn = sim_relay_lock(&work->cards[0].lock);
+	/* One at a time, on whatever GPU. */
+	uint32_t turn = sim_relay_lock(&work->gpus[0].lock);
 	int r = -EBUSY;
 
 	for (size_t i = 0; i < SIM_MAX_LINES; i++) {
@@ -54,17 +54,17 @@ int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
 		if (atomic_load(&line->taken) && line_owner_lives(processes, line))
 			continue;
 		prepare_line(work, processes, slot, line);
-		line->card = card;
+		line->gpu = gpu;
 		line->engine = engine;
-		line->account = sim_account_take(work, processes, slot, card);
+		line->account = sim_account_take(work, processes, slot, gpu);
 		sim_raise(&work->line_count, i + 1);
-		atomic_store(&work->cards[card % SIM_MAX_CARDS].engines[engine].used, 1);
+		atomic_store(&work->gpus[gpu % SIM_MAX_GPUS].engines[engine].used, 1);
 		atomic_store(&line->taken, 1);
 		*ret_line = line;
 		r = 0;
 		break;
 	}
-	sim_relay_unlock(&work->cards[0].lock, turn);
+	sim_relay_unlock(&work->gpus[0].lock, turn);
 	return r;
 }
 
@@ -79,12 +79,12 @@ bool sim_line_passed(const struct sim_line *line, uint64_t position)
 	return atomic_load_explicit(&line->done, memory_order_acquire) >= position;
 }
 
-/* Even alone on its engine it could not have done all of it since the card's clock. The clock is read first:
+/* Even alone on its engine it could not have done all of it since the GPU's clock. The clock is read first:
  * what is done can only be of later. */
 static bool cannot_be_dry(const struct sim_work *work, const struct sim_line *line)
 {
 	int64_t clock = atomic_load_explicit(
-		&work->cards[line->card % SIM_MAX_CARDS].clock, memory_order_acquire);
+		&work->gpus[line->gpu % SIM_MAX_GPUS].clock, memory_order_acquire);
 	uint64_t left = atomic_load_explicit(&line->submitted, memory_order_relaxed) -
 			atomic_load_explicit(&line->done, memory_order_acquire);
 	int64_t since = monotonic_ns() - clock;
@@ -146,7 +146,7 @@ int sim_line_submit(struct sim_work *work, const struct sim_processes *processes
 	const struct sim_piece *piece, uint64_t *ret_position)
 {
 	bool locked = !cannot_be_dry(work, line);
-	struct moment moment = locked ? begin(work, processes, line->card) : (struct moment){};
+	struct moment moment = locked ? begin(work, processes, line->gpu) : (struct moment){};
 	int r = add_gates(work, line, piece);
 
 	if (r == 0) {
@@ -158,7 +158,7 @@ int sim_line_submit(struct sim_work *work, const struct sim_processes *processes
 		atomic_store_explicit(&line->submitted, *ret_position, memory_order_release);
 	}
 	if (locked)
-		end(work, line->card, &moment);
+		end(work, line->gpu, &moment);
 	return r;
 }
 
@@ -197,7 +197,7 @@ static int64_t estimate(const struct sim_work *work, const struct sim_line *line
 	for (size_t i = 0; i < line_count(work); i++) {
 		const struct sim_line *other = &work->lines[i];
 
-		if (other == line || !line_has_work(other, line->card, line->engine))
+		if (other == line || !line_has_work(other, line->gpu, line->engine))
 			continue;
 		contended = true;
 		wait += least((int64_t)(atomic_load(&other->submitted) - atomic_load(&other->done)),
@@ -209,7 +209,7 @@ static int64_t estimate(const struct sim_work *work, const struct sim_line *line
 int64_t sim_line_reached(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
 	uint64_t position, int64_t *ret_at)
 {
-	struct moment moment = begin(work, processes, line->card);
+	struct moment moment = begin(work, processes, line->gpu);
 	int64_t wait = 0;
 	uint64_t done = atomic_load(&line->done);
 
@@ -218,6 +218,6 @@ int64_t sim_line_reached(struct sim_work *work, const struct sim_processes *proc
 		*ret_at = time_of(work, line, position);
 	else
 		wait = estimate(work, line, position - done, moment.now);
-	end(work, line->card, &moment);
+	end(work, line->gpu, &moment);
 	return wait < 0 ? NS_PER_MS : wait;
 }

@@ -1,22 +1,22 @@
-/* work.h - what the cards compute: one mapped file, DIR/state/work. Libc only.
+/* work.h - what the GPUs compute: one mapped file, DIR/state/work. Libc only.
  *
- * There is no process that plays the card. A card has three engines: its multiprocessors, and one for copies
+ * There is no process that plays the GPU. A GPU has three engines: its multiprocessors, and one for copies
  * in each direction. Each context has a line of work per engine, which is only two numbers: how much was
- * submitted and how much is done, in nanoseconds of an engine for itself. Whoever asks first lets the card
- * catch up with the clock (engine.h): each engine gives lines with work a time slice each, in turn, as cards
+ * submitted and how much is done, in nanoseconds of an engine for itself. Whoever asks first lets the GPU
+ * catch up with the clock (engine.h): each engine gives lines with work a time slice each, in turn, as GPUs
  * do with contexts. So the work of a context on an engine is done in the order in which it was submitted,
  * whatever the stream; a piece is done when its line is done up to it. Order between engines is kept by
  * gates: what lies behind one waits for another line of the context.
  *
  * Who writes what
- * - `submitted` and gates: the line's owner only, `submitted` last; without the card's lock where the line is
+ * - `submitted` and gates: the line's owner only, `submitted` last; without the GPU's lock where the line is
  *   sure not to have run dry meanwhile.
- * - `done`, `ready_at` and everything of a card: who holds the card's lock.
+ * - `done`, `ready_at` and everything of a GPU: who holds the GPU's lock.
  * A process can be killed at any instruction: each of these is one word, and what was half done is some work
  * more or less. Its lines end when somebody next looks whether it lives. A process can be stopped at any
  * instruction: the others go on without it (lock.h), and when it continues, what it finds changed it leaves.
  *
- * What the model is and is not: docs/internals/simulated-card.md.
+ * What the model is and is not: docs/internals/simulated-GPU.md.
  */
 #pragma once
 
@@ -33,10 +33,10 @@
 
 enum sim_engine { SIM_SM, SIM_COPY_IN, SIM_COPY_OUT, SIM_ENGINES };
 
-/* What one process did on one card, ever. Kept after its end, until the row is needed for another. */
+/* What one process did on one GPU, ever. Kept after its end, until the row is needed for another. */
 struct sim_account {
 	_Atomic uint32_t taken;
-	uint32_t card;
+	uint32_t gpu;
 	uint32_t slot; /* in the table of processes */
 	uint32_t pid;  /* in the owner's own pid namespace */
 	uint64_t pid_namespace, start_ticks;
@@ -62,7 +62,7 @@ struct sim_gate {
 
 struct sim_line {
 	_Atomic uint32_t taken;
-	uint32_t card;
+	uint32_t gpu;
 	uint32_t engine;
 	uint32_t slot; /* of the owner in the table of processes */
 	uint32_t pid;
@@ -87,9 +87,9 @@ struct sim_engine_turn {
 	int64_t slice_end;
 };
 
-struct sim_card_work {
+struct sim_gpu_work {
 	struct sim_relay lock;
-	_Atomic int64_t clock; /* the card has caught up to this */
+	_Atomic int64_t clock; /* the GPU has caught up to this */
 	struct sim_engine_turn engines[SIM_ENGINES];
 	struct sim_account total; /* of all processes */
 };
@@ -101,7 +101,7 @@ struct sim_work {
 	_Atomic uint32_t line_count, account_count; /* how many were ever in use */
 	struct sim_pace pace;			    /* may be changed at any time */
 	_Atomic uint64_t last_number;
-	struct sim_card_work cards[SIM_MAX_CARDS];
+	struct sim_gpu_work gpus[SIM_MAX_GPUS];
 	/* All zero at first: holes in the file. */
 	struct sim_line lines[SIM_MAX_LINES];
 	struct sim_gate gates[SIM_MAX_LINES][SIM_MAX_GATES];
@@ -120,12 +120,12 @@ void sim_work_prepare(struct sim_work *work);
 
 /* sim_line_take() - a line for a context of this process. -EBUSY: all are taken. */
 int sim_line_take(struct sim_work *work, const struct sim_processes *processes,
-	const struct sim_process *slot, unsigned card, enum sim_engine engine, struct sim_line **ret_line);
+	const struct sim_process *slot, unsigned gpu, enum sim_engine engine, struct sim_line **ret_line);
 void sim_line_drop(struct sim_work *work, struct sim_line *line);
 
 struct sim_piece {
 	uint64_t duration_ns;
-	bool kernel; /* its duration varies as the card's jitter says */
+	bool kernel; /* its duration varies as the GPU's jitter says */
 	/* It begins when these lines of the same process are done so far; the line's own is ignored. */
 	struct sim_line *after[SIM_ENGINES];
 	uint64_t until[SIM_ENGINES];
@@ -136,7 +136,7 @@ struct sim_piece {
 int sim_line_submit(struct sim_work *work, const struct sim_processes *processes, struct sim_line *line,
 	const struct sim_piece *piece, uint64_t *ret_position);
 
-/* sim_line_passed() - it is done up to the position, as far as the card has caught up. */
+/* sim_line_passed() - it is done up to the position, as far as the GPU has caught up. */
 bool sim_line_passed(const struct sim_line *line, uint64_t position);
 
 /* sim_line_reached() - 0 and when that was; else how long it takes about, in ns, as things are now. The time

@@ -84,7 +84,7 @@ void agent_report_node(struct agent *agent, const char *reason, const char *text
  * again. Before the pods are known there may be some. */
 bool agent_serves(const struct agent *agent)
 {
-	if (!gpu_mode_is_served(agent->in_force) || !agent->inventory.n_cards)
+	if (!gpu_mode_is_served(agent->in_force) || !agent->inventory.n_gpus)
 		return false;
 	return !*isolation_problem(agent) || !agent->settled || settle_count_holders(agent);
 }
@@ -135,7 +135,7 @@ void agent_changed(struct agent *agent)
 		leftovers_reconcile(agent->leftovers, report_node(agent->report));
 	}
 	/* Before the kubelet hears of it: who comes after us must not take held containers for such that have
-	 * the whole card, and must be able to say that nobody serves here, although it never saw the card. */
+	 * the whole GPU, and must be able to say that nobody serves here, although it never saw the GPU. */
 	agent_remember(agent);
 	if (runtime_answered(agent->runtime)) {
 		plugin_begin(agent->plugin);
@@ -240,7 +240,7 @@ static bool may_run(const struct agent *agent, const struct pod_facts *facts)
 
 /* The API server was away and has forgotten what was before (restart): we list anew, and so does the
  * scheduler, whose LIST does not show who has ended. What ended meanwhile is named, or the scheduler keeps
- * its card for a while: only the node can tell an end from a deletion by force. */
+ * its GPU for a while: only the node can tell an end from a deletion by force. */
 static bool others_may_have_missed_it(const struct agent *agent, bool shown)
 {
 	return !shown || (agent->pods_relisted_ns && monotonic_ns() - agent->pods_relisted_ns < GAP_NS);
@@ -469,7 +469,7 @@ int agent_start(struct agent *agent, struct error *err)
 	agent->mode.asked = agent->in_force;
 	agent->unit_asked = agent->inventory.unit_mib;
 	agent->open = true;
-	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_CARDS, &agent->served, &problem) < 0)
+	if (checkpoint_load(o->checkpoint, CHECKPOINT_OF_GPUS, &agent->served, &problem) < 0)
 		log_warning("%s; starting with an empty record", problem.text);
 	r = agent_start_parts(agent, err);
 	if (r == 0)
@@ -480,7 +480,7 @@ int agent_start(struct agent *agent, struct error *err)
 		runtime_remember(agent->runtime, state.does_cdi);
 	grants_resume(agent);
 	power_recall(agent->power);
-	if (!agent->inventory.n_cards)
+	if (!agent->inventory.n_gpus)
 		gpu_health_poll(agent->health);
 	agent_changed(agent);
 	loop_timer_set(agent->tick, FIRST_TICK_NS);

@@ -100,7 +100,7 @@ struct agent {
 	bool uninstalled;		    /* the chart is being removed: no agent comes after us */
 	struct list assignments;	    /* of assign.c, on their way */
 	struct list prestarts;		    /* of prestart.c: calls that wait */
-	struct plugin *plugin, *gpu_plugin; /* of gpu-mem, and of whole cards: never both at a time */
+	struct plugin *plugin, *gpu_plugin; /* of gpu-mem, and of whole GPUs: never both at a time */
 	struct registrar *registrar, *gpu_registrar;
 	struct core_plugin *core_plugin;
 	struct registrar *core_registrar;
@@ -123,7 +123,7 @@ void agent_stop(struct agent *agent);
 /* agent_connect() - the part of agent_start() that makes agent->client. */
 int agent_connect(struct agent *agent, struct error *err);
 
-/* agent_changed() - cards, mode or pods are not what they were: the kubelet and the node object are told. */
+/* agent_changed() - GPUs, mode or pods are not what they were: the kubelet and the node object are told. */
 void agent_changed(struct agent *agent);
 
 /* agent_serves() - the mode in force has device plugins, and the node can do what the mode promises; or

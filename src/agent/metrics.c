@@ -25,82 +25,82 @@ static const char *const allocate_results[ALLOCATE_OUTCOME_MAX] = {
 	[ALLOCATE_FAILED] = "failed",
 };
 
-/* ---- cards and who has them ---- */
+/* ---- GPUs and who has them ---- */
 
-struct card_labels {
+struct gpu_labels {
 	struct metric_label labels[3];
 	char index[16];
 };
 
 /* As dcgm-exporter calls them, so that its series can be joined with ours. */
-static const struct metric_label *card_labels(const struct card *card, struct card_labels *labels)
+static const struct metric_label *gpu_labels(const struct gpu *gpu, struct gpu_labels *labels)
 {
-	snprintf(labels->index, sizeof(labels->index), "%d", card->facts.index);
+	snprintf(labels->index, sizeof(labels->index), "%d", gpu->facts.index);
 	labels->labels[0] = (struct metric_label){"gpu", labels->index};
-	labels->labels[1] = (struct metric_label){"UUID", card->facts.uuid};
-	labels->labels[2] = (struct metric_label){"modelName", card->facts.model};
+	labels->labels[1] = (struct metric_label){"UUID", gpu->facts.uuid};
+	labels->labels[2] = (struct metric_label){"modelName", gpu->facts.model};
 	return labels->labels;
 }
 
-enum card_value { CARD_BYTES, CARD_UNITS, CARD_HELD, CARD_HEALTHY, CARD_USED };
+enum gpu_value { GPU_BYTES, GPU_UNITS, GPU_HELD, GPU_HEALTHY, GPU_USED };
 
-static void add_cards(struct metrics *page, const struct agent *agent, enum card_value what)
+static void add_gpus(struct metrics *page, const struct agent *agent, enum gpu_value what)
 {
-	for (size_t i = 0; i < agent->inventory.n_cards; i++) {
-		const struct card *card = &agent->inventory.cards[i];
-		struct card_labels labels;
+	for (size_t i = 0; i < agent->inventory.n_gpus; i++) {
+		const struct gpu *gpu = &agent->inventory.gpus[i];
+		struct gpu_labels labels;
 		uint64_t value = 0;
 
 		switch (what) {
-		case CARD_BYTES:
-			value = card->facts.mib << 20;
+		case GPU_BYTES:
+			value = gpu->facts.mib << 20;
 			break;
-		case CARD_UNITS:
-			value = gpu_mode_units(agent->in_force, card->facts.mib, agent->inventory.unit_mib);
+		case GPU_UNITS:
+			value = gpu_mode_units(agent->in_force, gpu->facts.mib, agent->inventory.unit_mib);
 			break;
-		case CARD_HELD:
-			value = ids_held(IDS_OF_UNITS, &agent->pods, card->facts.uuid);
+		case GPU_HELD:
+			value = ids_held(IDS_OF_UNITS, &agent->pods, gpu->facts.uuid);
 			break;
-		case CARD_HEALTHY:
-			value = card->facts.healthy;
+		case GPU_HEALTHY:
+			value = gpu->facts.healthy;
 			break;
-		case CARD_USED:
-			if (!looks_used_bytes(agent->looks, card->facts.uuid, &value))
+		case GPU_USED:
+			if (!looks_used_bytes(agent->looks, gpu->facts.uuid, &value))
 				continue;
 			break;
 		}
-		metrics_count(page, card_labels(card, &labels), ARRAY_SIZE(labels.labels), value);
+		metrics_count(page, gpu_labels(gpu, &labels), ARRAY_SIZE(labels.labels), value);
 	}
 }
 
-static void add_all_cards(struct metrics *page, const struct agent *agent)
+static void add_all_gpus(struct metrics *page, const struct agent *agent)
 {
 	metrics_family(page, "ration_gpu_memory_bytes", "gauge", "Memory of the card.");
-	add_cards(page, agent, CARD_BYTES);
+	add_gpus(page, agent, GPU_BYTES);
 	metrics_family(page, "ration_gpu_units", "gauge", "Units of the card that can be given.");
-	add_cards(page, agent, CARD_UNITS);
+	add_gpus(page, agent, GPU_UNITS);
 	metrics_family(page, "ration_gpu_granted_units", "gauge",
 		"Units of the card that placements of this node's pods hold.");
-	add_cards(page, agent, CARD_HELD);
+	add_gpus(page, agent, GPU_HELD);
 	metrics_family(page, "ration_gpu_healthy", "gauge", "1 while the card is healthy.");
-	add_cards(page, agent, CARD_HEALTHY);
+	add_gpus(page, agent, GPU_HEALTHY);
 	metrics_family(page, "ration_gpu_used_bytes", "gauge",
 		"Memory that processes have of a card of an isolated node, as the driver counts it.");
-	add_cards(page, agent, CARD_USED);
+	add_gpus(page, agent, GPU_USED);
 }
 
 static void add_container(struct metrics *page, const struct agent *agent, const struct pod_facts *pod,
 	const struct container_placement *container)
 {
-	for (size_t i = 0; i < container->n_cards; i++) {
-		const struct card *card = inventory_find(&agent->inventory, container->cards[i].uuid);
+	for (size_t i = 0; i < container->n_gpus; i++) {
+		const struct gpu *gpu = inventory_find(&agent->inventory, container->gpus[i].uuid);
 		char index[16] = "";
 		struct metric_label labels[] = {{"namespace", pod->namespace_}, {"pod", pod->name},
-			{"container", container->name}, {"gpu", index}, {"UUID", container->cards[i].uuid}};
+			{"container", container->name}, {"gpu", index}, {"UUID", container->gpus[i].uuid}};
 
-		if (card)
-			snprintf(index, sizeof(index), "%d", card->facts.index);
-		metrics_count(page, labels, ARRAY_SIZE(labels), container->cards[i].units);
+		if (gpu)
+			snprintf(index, sizeof(index), "%d", gpu->facts.index);
+		metrics_count(page, labels, ARRAY_SIZE(labels), container->gpus[i].units);
 	}
 }
 
@@ -202,7 +202,7 @@ static char *page_text(const struct agent *agent)
 	metrics_init(&page);
 	metrics_build_info(&page);
 	add_mode(&page, agent);
-	add_all_cards(&page, agent);
+	add_all_gpus(&page, agent);
 	add_containers(&page, agent);
 	metrics_add_memory(&page, agent);
 	power_metrics(agent->power, agent, &page);

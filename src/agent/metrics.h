@@ -12,7 +12,7 @@ enum allocate_outcome {
 	ALLOCATE_GRANTED,
 	ALLOCATE_NOT_PLACED,	 /* answered, with nothing: PreStartContainer says why */
 	ALLOCATE_UNIDENTIFIED,	 /* no listed pod, or several, would be the one */
-	ALLOCATE_OVER_TOTAL,	 /* the pod is known, but its card has no room for it */
+	ALLOCATE_OVER_TOTAL,	 /* the pod is known, but its GPU has no room for it */
 	ALLOCATE_KUBELET_SILENT, /* PodResources cannot be asked */
 	ALLOCATE_BAD_REQUEST,
 	ALLOCATE_FAILED, /* out of memory */
@@ -33,5 +33,5 @@ struct agent_metrics {
 /* metrics_page_new() - serve it at agent->options.metrics. */
 int metrics_page_new(struct agent *agent, struct door **ret_page);
 
-/* metrics_add_memory() - what isolated containers have of the cards, may have and were refused. */
+/* metrics_add_memory() - what isolated containers have of the GPUs, may have and were refused. */
 void metrics_add_memory(struct metrics *page, const struct agent *agent);

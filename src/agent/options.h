@@ -1,5 +1,5 @@
 /* agent/ - ration-agent, the device plugin of one node: inventory and health from NVML, the gpu-mem resource,
- * one CDI file per pod. Never chooses a card: the placement on the pod does. May use everything below
+ * one CDI file per pod. Never chooses a GPU: the placement on the pod does. May use everything below
  * programs: base, model, kube, net, nvml.
  *
  * options.h: the command line.
@@ -40,7 +40,7 @@ struct options {
 	uint32_t unit_mib;
 	enum share_policy policy; /* where neither node nor cluster says another */
 	bool allow_disable;	  /* CGPU_DISABLE is honoured */
-	bool no_fault_lists;	  /* the ConfigMaps that declare cards faulty are not read */
+	bool no_fault_lists;	  /* the ConfigMaps that declare GPUs faulty are not read */
 	const char *uninstall;	  /* NAMESPACE/DAEMONSET: run uninstall() and nothing else; NULL: no */
 	enum log_level log_level;
 };

@@ -7,7 +7,7 @@
 
 struct options;
 
-/* The device plugins, each with a socket of its own: gpu-mem, gpu-core.percentage, whole cards. */
+/* The device plugins, each with a socket of its own: gpu-mem, gpu-core.percentage, whole GPUs. */
 enum plugin_of { PLUGIN_OF_MEM, PLUGIN_OF_CORE, PLUGIN_OF_GPU, PLUGINS };
 
 /* The worker's ends of its relays to the supervisor, by device plugin. */

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "net/loop.h"
 
-/* One for each container with a grant, one for each process that holds memory of a card, and some. */
+/* One for each container with a grant, one for each process that holds memory of a GPU, and some. */
 #define DESCRIPTORS 4096
 
 static void on_signal(void *userdata, int signo)

@@ -121,7 +121,7 @@ static int arguments_take(int argc, char **argv, struct options *options)
 	options->gpu = argv[1];
 	if (!object_name_is_valid(options->change.node))
 		return usage_error(options, "this is not the name of a node");
-	if (fault_parse_card(options->gpu, &options->change.fault) < 0)
+	if (fault_parse_gpu(options->gpu, &options->change.fault) < 0)
 		return usage_error(options, "a GPU is named by its index or its UUID");
 	return -1;
 }
@@ -143,23 +143,23 @@ static int options_parse(int argc, char **argv, struct options *options)
 /* ---- the node as it is ----------------------------------------------------------------------------------
  */
 
-/* NULL: the node shows no cards. */
+/* NULL: the node shows no GPUs. */
 static const struct inspect_node *node_of(const struct inspect *inspect)
 {
 	const struct inspect_node *node = inspect->n_nodes ? inspect->nodes[0] : NULL;
 
-	return node && node->n_cards && *node->cards[0].uuid ? node : NULL;
+	return node && node->n_gpus && *node->gpus[0].uuid ? node : NULL;
 }
 
-static const struct inspect_card *card_of(const struct inspect_node *node, const struct fault *fault)
+static const struct inspect_gpu *gpu_of(const struct inspect_node *node, const struct fault *fault)
 {
-	for (size_t i = 0; node && i < node->n_cards; i++)
-		if (fault_is_about(fault, node->cards[i].column, node->cards[i].uuid))
-			return &node->cards[i];
+	for (size_t i = 0; node && i < node->n_gpus; i++)
+		if (fault_is_about(fault, node->gpus[i].column, node->gpus[i].uuid))
+			return &node->gpus[i];
 	return NULL;
 }
 
-static int no_such_card(const struct options *options, const struct inspect_node *node, struct error *err)
+static int no_such_gpu(const struct options *options, const struct inspect_node *node, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf text;
 
@@ -169,8 +169,8 @@ static int no_such_card(const struct options *options, const struct inspect_node
 			"node %s shows no GPUs: is it labelled " LABEL_SCHEDULE
 			"=share, cgpu or core_mem, and does the DaemonSet gpushare-device-plugin-ds run there?",
 			options->change.node);
-	for (size_t i = 0; i < node->n_cards; i++)
-		strbuf_addf(&text, "%s%d (%s)", i ? ", " : "", node->cards[i].column, node->cards[i].uuid);
+	for (size_t i = 0; i < node->n_gpus; i++)
+		strbuf_addf(&text, "%s%d (%s)", i ? ", " : "", node->gpus[i].column, node->gpus[i].uuid);
 	return error_set(err, ENOENT, "node %s has no GPU %s: it has %.350s", options->change.node,
 		options->gpu, strbuf_cstr(&text));
 }
@@ -183,16 +183,16 @@ static int look(const struct options *options, struct inspect *ret_inspect, stru
 	return inspect_fetch(ret_inspect, &options->kubectl, options->change.node, &warnings, err);
 }
 
-/* Does the card stand as the list says now? Where it is sick anyhow the list makes no difference to see. */
-static bool is_taken_up(const struct options *options, const struct inspect_card *card)
+/* Does the GPU stand as the list says now? Where it is sick anyhow the list makes no difference to see. */
+static bool is_taken_up(const struct options *options, const struct inspect_gpu *gpu)
 {
-	if (!card)
+	if (!gpu)
 		return false;
 	if (!options->change.uncordon)
-		return !card->healthy;
-	return card->healthy || !card->reason ||
-	       (strncmp(card->reason, "cordoned", strlen("cordoned")) != 0 &&
-		       !strstr(card->reason, CONFIG_MAP_UNHEALTHY_PREFIX));
+		return !gpu->healthy;
+	return gpu->healthy || !gpu->reason ||
+	       (strncmp(gpu->reason, "cordoned", strlen("cordoned")) != 0 &&
+		       !strstr(gpu->reason, CONFIG_MAP_UNHEALTHY_PREFIX));
 }
 
 static int await(const struct options *options, struct inspect *inspect, struct error *err)
@@ -203,7 +203,7 @@ static int await(const struct options *options, struct inspect *inspect, struct 
 		int r = look(options, inspect, err);
 
 		if (r < 0 || !options->timeout_s ||
-			is_taken_up(options, card_of(node_of(inspect), &options->change.fault)))
+			is_taken_up(options, gpu_of(node_of(inspect), &options->change.fault)))
 			return r;
 		if (monotonic_ns() >= give_up_ns)
 			return error_set(err, ETIMEDOUT,
@@ -216,12 +216,12 @@ static int await(const struct options *options, struct inspect *inspect, struct 
 /* ---- what is told ---------------------------------------------------------------------------------------
  */
 
-static void tell_pods(const struct inspect_node *node, const struct inspect_card *card)
+static void tell_pods(const struct inspect_node *node, const struct inspect_gpu *gpu)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < node->n_pods; i++)
-		n += node->pods[i].units[card->column] > 0;
+		n += node->pods[i].units[gpu->column] > 0;
 	if (!n) {
 		puts("No pod is on it.");
 		return;
@@ -230,9 +230,9 @@ static void tell_pods(const struct inspect_node *node, const struct inspect_card
 	for (size_t i = 0, told = 0; i < node->n_pods && told < PODS_TOLD_MAX; i++) {
 		const struct inspect_pod *pod = &node->pods[i];
 
-		if (!pod->units[card->column])
+		if (!pod->units[gpu->column])
 			continue;
-		printf("  %s/%s %u\n", pod->namespace_, pod->name, pod->units[card->column]);
+		printf("  %s/%s %u\n", pod->namespace_, pod->name, pod->units[gpu->column]);
 		told++;
 	}
 	if (n > PODS_TOLD_MAX)
@@ -242,38 +242,38 @@ static void tell_pods(const struct inspect_node *node, const struct inspect_card
 static void tell(const struct options *options, const struct inspect *inspect, bool changed)
 {
 	const struct inspect_node *node = node_of(inspect);
-	const struct inspect_card *card = card_of(node, &options->change.fault);
+	const struct inspect_gpu *gpu = gpu_of(node, &options->change.fault);
 	const char *name = options->change.node;
 
-	if (!card) {
+	if (!gpu) {
 		printf("GPU %s of node %s %s cordoned; the node does not show it.\n", options->gpu, name,
 			changed ? "is no more" : "was not");
 		return;
 	}
 	if (changed && !options->timeout_s) {
 		printf("GPU %d (%s) of node %s: written down, and so from when the node's agent has read it.\n",
-			card->column, card->uuid, name);
+			gpu->column, gpu->uuid, name);
 		return;
 	}
 	if (!options->change.uncordon) {
-		printf("GPU %d (%s) of node %s %s%s%s\n", card->column, card->uuid, name,
-			changed ? "takes no new pods" : "was cordoned already", card->reason ? ": " : ".",
-			card->reason ? card->reason : "");
-		tell_pods(node, card);
+		printf("GPU %d (%s) of node %s %s%s%s\n", gpu->column, gpu->uuid, name,
+			changed ? "takes no new pods" : "was cordoned already", gpu->reason ? ": " : ".",
+			gpu->reason ? gpu->reason : "");
+		tell_pods(node, gpu);
 		return;
 	}
-	printf("GPU %d (%s) of node %s ", card->column, card->uuid, name);
-	if (card->healthy)
+	printf("GPU %d (%s) of node %s ", gpu->column, gpu->uuid, name);
+	if (gpu->healthy)
 		puts(changed ? "takes pods again." : "was not cordoned, and takes pods.");
 	else
 		printf("%s cordoned, but takes no new pods: %s\n", changed ? "is no more" : "was not",
-			card->reason ? card->reason : "it is unhealthy");
+			gpu->reason ? gpu->reason : "it is unhealthy");
 }
 
 static int run(struct options *options, struct error *err)
 {
 	_cleanup_inspect_ struct inspect inspect;
-	const struct inspect_card *card;
+	const struct inspect_gpu *gpu;
 	bool changed;
 	int r;
 
@@ -281,18 +281,18 @@ static int run(struct options *options, struct error *err)
 	r = look(options, &inspect, err);
 	if (r < 0)
 		return r;
-	options->change.cards = node_of(&inspect);
-	card = card_of(options->change.cards, &options->change.fault);
-	/* A card that has gone can be taken from the list all the same. */
-	if (!card && !options->change.uncordon)
-		return no_such_card(options, options->change.cards, err);
-	if (card) {
-		options->change.fault.index = card->column;
-		memcpy(options->change.fault.uuid, card->uuid, sizeof(card->uuid));
+	options->change.gpus = node_of(&inspect);
+	gpu = gpu_of(options->change.gpus, &options->change.fault);
+	/* A GPU that has gone can be taken from the list all the same. */
+	if (!gpu && !options->change.uncordon)
+		return no_such_gpu(options, options->change.gpus, err);
+	if (gpu) {
+		options->change.fault.index = gpu->column;
+		memcpy(options->change.fault.uuid, gpu->uuid, sizeof(gpu->uuid));
 	}
 	r = cordon_list_change(&options->kubectl, &options->change, &changed, err);
-	options->change.cards = NULL;
-	if (r == 0 && card)
+	options->change.gpus = NULL;
+	if (r == 0 && gpu)
 		r = await(options, &inspect, err);
 	if (r < 0)
 		return r;

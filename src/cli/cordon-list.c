@@ -30,20 +30,20 @@ static struct fault *find(struct fault_list *list, const struct fault *fault)
 	return NULL;
 }
 
-static void refresh_index(const struct inspect_node *cards, struct fault *fault)
+static void refresh_index(const struct inspect_node *gpus, struct fault *fault)
 {
-	for (size_t i = 0; cards && i < cards->n_cards; i++)
-		if (strcmp(cards->cards[i].uuid, fault->uuid) == 0)
-			fault->index = cards->cards[i].column;
+	for (size_t i = 0; gpus && i < gpus->n_gpus; i++)
+		if (strcmp(gpus->gpus[i].uuid, fault->uuid) == 0)
+			fault->index = gpus->gpus[i].column;
 }
 
-/* Other tools read indices: those of cards that have got another one are brought up to date. A card that is
+/* Other tools read indices: those of GPUs that have got another one are brought up to date. A GPU that is
  * not there any more keeps its own, unless that is another's now. */
-static void refresh_indices(const struct inspect_node *cards, struct fault_list *list)
+static void refresh_indices(const struct inspect_node *gpus, struct fault_list *list)
 {
 	for (size_t i = 0; i < list->n; i++)
 		if (*list->faults[i].uuid)
-			refresh_index(cards, &list->faults[i]);
+			refresh_index(gpus, &list->faults[i]);
 	for (size_t i = 0; i < list->n; i++)
 		for (size_t k = i + 1; k < list->n; k++)
 			if (list->faults[i].index >= 0 && list->faults[i].index == list->faults[k].index)
@@ -85,7 +85,7 @@ int cordon_list_apply(const struct cordon_change *change, struct fault_list *lis
 	int r = change->uncordon ? take_away(list, &change->fault) : add(list, &change->fault);
 
 	if (r > 0)
-		refresh_indices(change->cards, list);
+		refresh_indices(change->gpus, list);
 	return r;
 }
 
@@ -141,7 +141,7 @@ static int put_text(struct json_object *object, const char *key, const char *tex
 	return object && text ? json_set(object, key, json_object_new_string(text)) : -ENOMEM;
 }
 
-/* An empty list is none at all: the open extender takes "" for card 0. */
+/* An empty list is none at all: the open extender takes "" for GPU 0. */
 static int object_write(struct json_object *object, const struct fault_list *list)
 {
 	struct json_object *data = inner(object, "data");

@@ -1,4 +1,4 @@
-/* cordon-list.h - the ConfigMap kube-system/unhealthy-gpu-<node>, where ration-agent reads which cards take
+/* cordon-list.h - the ConfigMap kube-system/unhealthy-gpu-<node>, where ration-agent reads which GPUs take
  * no new pods, changed through the user's own kubectl. Of two who change it at once neither loses his change:
  * each write names the version that it was made from, and is made anew where that is not the last one. */
 #pragma once
@@ -13,7 +13,7 @@ struct kubectl;
 
 struct cordon_change {
 	const char *node;
-	const struct inspect_node *cards; /* their indices now; NULL: not known */
+	const struct inspect_node *gpus; /* their indices now; NULL: not known */
 	bool uncordon;
 	struct fault fault; /* of whom; reason "" leaves the one that is there */
 };

@@ -119,7 +119,7 @@ static void print_sum(const struct replay *replay)
 
 	printf("%llu changes, %llu filter answers and %llu choices of a card: all as recorded.\n",
 		(unsigned long long)replay->changes, (unsigned long long)replay->answers,
-		(unsigned long long)replay->cards);
+		(unsigned long long)replay->gpus);
 	if (replay->answers_not_computed)
 		printf("%llu of the answers were not compared: too many nodes were asked about to be recorded.\n",
 			(unsigned long long)replay->answers_not_computed);

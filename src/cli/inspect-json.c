@@ -25,24 +25,24 @@ static void add_links(struct strbuf *out, const struct inspect_node *node, size_
 {
 	char text[LINK_TEXT_SIZE];
 
-	for (size_t i = 0; i < node->n_cards; i++)
+	for (size_t i = 0; i < node->n_gpus; i++)
 		add_text(out, i ? ", " : ", \"links\": [",
-			i == at ? "X" : link_text(node->cards[at].links[i], text));
+			i == at ? "X" : link_text(node->gpus[at].links[i], text));
 	strbuf_adds(out, "]");
 }
 
-static void add_card(struct strbuf *out, const struct inspect_node *node, size_t at)
+static void add_gpu(struct strbuf *out, const struct inspect_node *node, size_t at)
 {
-	const struct inspect_card *card = &node->cards[at];
+	const struct inspect_gpu *gpu = &node->gpus[at];
 
-	strbuf_addf(out, "        {\"index\": %d", card->column);
-	add_text(out, ", \"uuid\": ", card->uuid);
-	add_text(out, ", \"model\": ", card->model);
-	strbuf_addf(out, ", \"healthy\": %s", card->healthy ? "true" : "false");
-	if (card->reason)
-		add_text(out, ", \"reason\": ", card->reason);
-	add_number(out, ", \"total\": ", card->total);
-	add_number(out, ", \"allocated\": ", card->allocated);
+	strbuf_addf(out, "        {\"index\": %d", gpu->column);
+	add_text(out, ", \"uuid\": ", gpu->uuid);
+	add_text(out, ", \"model\": ", gpu->model);
+	strbuf_addf(out, ", \"healthy\": %s", gpu->healthy ? "true" : "false");
+	if (gpu->reason)
+		add_text(out, ", \"reason\": ", gpu->reason);
+	add_number(out, ", \"total\": ", gpu->total);
+	add_number(out, ", \"allocated\": ", gpu->allocated);
 	if (node->mode == GPU_MODE_TOPOLOGY)
 		add_links(out, node, at);
 	strbuf_adds(out, "}");
@@ -76,9 +76,9 @@ static void add_node(struct strbuf *out, const struct inspect_node *node)
 	add_number(out, ",\n      \"allocated\": ", node->allocated);
 	add_number(out, ",\n      \"pending\": ", node->pending);
 	strbuf_adds(out, ",\n      \"gpus\": [");
-	for (size_t i = 0; i < node->n_cards; i++) {
+	for (size_t i = 0; i < node->n_gpus; i++) {
 		strbuf_adds(out, i ? ",\n" : "\n");
-		add_card(out, node, i);
+		add_gpu(out, node, i);
 	}
 	strbuf_adds(out, "\n      ],\n      \"pods\": [");
 	for (size_t i = 0; i < node->n_pods; i++) {

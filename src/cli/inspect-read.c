@@ -82,11 +82,11 @@ static int read_node(
 }
 
 /* {"0":{"1":3}}: container 0 has 3 units of GPU 1. False if anything about it is not so. */
-static bool add_older_container(struct json_object *cards, struct older_placement *older)
+static bool add_older_container(struct json_object *gpus, struct older_placement *older)
 {
-	if (!json_object_is_type(cards, json_type_object))
+	if (!json_object_is_type(gpus, json_type_object))
 		return false;
-	json_object_object_foreach (cards, index_text, value) {
+	json_object_object_foreach (gpus, index_text, value) {
 		uint32_t index;
 		int64_t units;
 
@@ -106,9 +106,9 @@ static bool older_from_allocation(const char *text, struct older_placement *ret_
 	if (strlen(text) > ALLOCATION_TEXT_MAX || json_parse(text, strlen(text), &containers, NULL) < 0 ||
 		!json_object_is_type(containers, json_type_object) || !json_object_object_length(containers))
 		return false;
-	json_object_object_foreach (containers, container, cards) {
+	json_object_object_foreach (containers, container, gpus) {
 		(void)container;
-		if (!add_older_container(cards, &older))
+		if (!add_older_container(gpus, &older))
 			return false;
 	}
 	*ret_older = older;
@@ -157,7 +157,7 @@ static int read_pod(
 		return error_set(err, ENOMEM, "out of memory");
 	if (*reason.text)
 		warn(warnings, reason.text);
-	/* Of no interest unless it takes something: a bad label for several cards leaves the units. */
+	/* Of no interest unless it takes something: a bad label for several GPUs leaves the units. */
 	if (r < 0 && request_is_empty(&facts.request))
 		return 0;
 	has_older = read_older(item, &facts.request, &older);

@@ -51,26 +51,26 @@ static void add_summary_header(struct strbuf *text, const struct inspect *inspec
 		wide ? "\tMODE\tUNIT\tMODEL\tHEALTH" : "");
 }
 
-static const struct inspect_card *card_in_column(const struct inspect_node *node, size_t column)
+static const struct inspect_gpu *gpu_in_column(const struct inspect_node *node, size_t column)
 {
-	for (size_t i = 0; i < node->n_cards; i++)
-		if (node->cards[i].column == (int)column)
-			return &node->cards[i];
+	for (size_t i = 0; i < node->n_gpus; i++)
+		if (node->gpus[i].column == (int)column)
+			return &node->gpus[i];
 	return NULL;
 }
 
-/* Each model once, with the number of cards where there are several: "2xTesla T4,NVIDIA A100". */
+/* Each model once, with the number of GPUs where there are several: "2xTesla T4,NVIDIA A100". */
 static void add_models(struct strbuf *text, const struct inspect_node *node)
 {
 	bool first = true;
 
-	for (size_t i = 0; i < node->n_cards; i++) {
-		const char *model = node->cards[i].model;
+	for (size_t i = 0; i < node->n_gpus; i++) {
+		const char *model = node->gpus[i].model;
 		size_t n = 0, earlier = 0;
 
-		for (size_t k = 0; k < node->n_cards; k++) {
-			n += strcmp(node->cards[k].model, model) == 0;
-			earlier += k < i && strcmp(node->cards[k].model, model) == 0;
+		for (size_t k = 0; k < node->n_gpus; k++) {
+			n += strcmp(node->gpus[k].model, model) == 0;
+			earlier += k < i && strcmp(node->gpus[k].model, model) == 0;
 		}
 		if (earlier)
 			continue;
@@ -82,22 +82,22 @@ static void add_models(struct strbuf *text, const struct inspect_node *node)
 	}
 }
 
-/* "healthy", or each card that is not, with the reason. */
+/* "healthy", or each GPU that is not, with the reason. */
 static void add_health(struct strbuf *text, const struct inspect_node *node)
 {
 	const char *between = "\t";
 
-	for (size_t i = 0; i < node->n_cards; i++) {
-		const struct inspect_card *card = &node->cards[i];
+	for (size_t i = 0; i < node->n_gpus; i++) {
+		const struct inspect_gpu *gpu = &node->gpus[i];
 
-		if (card->healthy)
+		if (gpu->healthy)
 			continue;
-		strbuf_addf(text, "%sGPU%d unhealthy%s%s%s", between, card->column, card->reason ? " (" : "",
-			card->reason ? card->reason : "", card->reason ? ")" : "");
+		strbuf_addf(text, "%sGPU%d unhealthy%s%s%s", between, gpu->column, gpu->reason ? " (" : "",
+			gpu->reason ? gpu->reason : "", gpu->reason ? ")" : "");
 		between = ", ";
 	}
 	if (*between == '\t')
-		strbuf_adds(text, *node->cards[0].uuid ? "\thealthy" : "\tunknown");
+		strbuf_adds(text, *node->gpus[0].uuid ? "\thealthy" : "\tunknown");
 }
 
 static void add_wide(struct strbuf *text, const struct inspect_node *node)
@@ -116,9 +116,9 @@ static void add_summary_row(
 {
 	strbuf_addf(text, "%s\t%s\t", node->name, node->address);
 	for (size_t i = 0; i < inspect_columns(inspect); i++) {
-		const struct inspect_card *card = card_in_column(node, i);
+		const struct inspect_gpu *gpu = gpu_in_column(node, i);
 
-		add_share(text, card ? card->allocated : 0, card ? card->total : 0);
+		add_share(text, gpu ? gpu->allocated : 0, gpu ? gpu->total : 0);
 		strbuf_add(text, "\t", 1);
 	}
 	if (inspect_has_pending(inspect)) {

@@ -11,13 +11,13 @@ struct strbuf;
  * parentheses, and it is one word, for scripts that split lines at blanks. */
 #define ORPHAN_MARK "(orphan)"
 
-/* One line per node, then the sum. `wide` adds mode, unit, card models and health. */
+/* One line per node, then the sum. `wide` adds mode, unit, GPU models and health. */
 int inspect_summary(const struct inspect *inspect, bool wide, struct strbuf *out);
 
 /* One table of pods per node, then the sum (-d). */
 int inspect_details(const struct inspect *inspect, struct strbuf *out);
 
-/* Of topology nodes: how the cards are connected, as nvidia-smi topo -m shows it, and who has which. */
+/* Of topology nodes: how the GPUs are connected, as nvidia-smi topo -m shows it, and who has which. */
 int inspect_topology(const struct inspect *inspect, struct strbuf *out);
 
 /* One JSON document with everything. */

@@ -14,18 +14,18 @@ static void add_matrix(struct strbuf *text, const struct inspect_node *node)
 {
 	char link[LINK_TEXT_SIZE];
 
-	for (size_t i = 0; i < node->n_cards; i++)
-		strbuf_addf(text, "\tGPU%d", node->cards[i].column);
+	for (size_t i = 0; i < node->n_gpus; i++)
+		strbuf_addf(text, "\tGPU%d", node->gpus[i].column);
 	strbuf_adds(text, "\tALLOCATED\tHEALTH\n");
-	for (size_t a = 0; a < node->n_cards; a++) {
-		const struct inspect_card *card = &node->cards[a];
+	for (size_t a = 0; a < node->n_gpus; a++) {
+		const struct inspect_gpu *gpu = &node->gpus[a];
 
-		strbuf_addf(text, "GPU%d", card->column);
-		for (size_t b = 0; b < node->n_cards; b++)
-			strbuf_addf(text, "\t%s", a == b ? "X" : link_text(card->links[b], link));
-		strbuf_addf(text, "\t%" PRIu64 "/%u\t%s%s%s%s\n", card->allocated, card->total,
-			card->healthy ? "healthy" : "unhealthy", card->reason ? " (" : "",
-			card->reason ? card->reason : "", card->reason ? ")" : "");
+		strbuf_addf(text, "GPU%d", gpu->column);
+		for (size_t b = 0; b < node->n_gpus; b++)
+			strbuf_addf(text, "\t%s", a == b ? "X" : link_text(gpu->links[b], link));
+		strbuf_addf(text, "\t%" PRIu64 "/%u\t%s%s%s%s\n", gpu->allocated, gpu->total,
+			gpu->healthy ? "healthy" : "unhealthy", gpu->reason ? " (" : "",
+			gpu->reason ? gpu->reason : "", gpu->reason ? ")" : "");
 	}
 }
 

@@ -39,9 +39,9 @@ static void inspect_node_free(struct inspect_node *node)
 		free(node->pods[i].name);
 	}
 	free(node->pods);
-	for (size_t i = 0; i < node->n_cards; i++)
-		free(node->cards[i].reason);
-	free(node->cards);
+	for (size_t i = 0; i < node->n_gpus; i++)
+		free(node->gpus[i].reason);
+	free(node->gpus);
 	held_release(&node->held);
 	free(node->address);
 	free(node->name);
@@ -60,12 +60,12 @@ void inspect_release(struct inspect *inspect)
 	inspect_init(inspect);
 }
 
-static bool gives_whole_cards(const struct node_facts *facts)
+static bool gives_whole_gpus(const struct node_facts *facts)
 {
 	return facts->n_gpus > 0 && facts->mode == GPU_MODE_TOPOLOGY;
 }
 
-/* Topology and default nodes have cards, but no memory to share. */
+/* Topology and default nodes have GPUs, but no memory to share. */
 static bool shares_memory(const struct node_facts *facts, const struct node_capacity *capacity)
 {
 	bool mode = facts->mode == GPU_MODE_SHARE || facts->mode == GPU_MODE_CGPU ||
@@ -74,7 +74,7 @@ static bool shares_memory(const struct node_facts *facts, const struct node_capa
 	return capacity->gpu_mem > 0 || (facts->n_gpus > 0 && mode);
 }
 
-static size_t cards_without_inventory(const struct node_capacity *capacity)
+static size_t gpus_without_inventory(const struct node_capacity *capacity)
 {
 	if (capacity->gpu_count < 1)
 		return 1;
@@ -86,47 +86,47 @@ static uint32_t clamp_units(int64_t units)
 	return units > UNITS_MAX ? UNITS_MAX : (uint32_t)units;
 }
 
-static int add_equal_cards(struct inspect_node *node, const struct node_capacity *capacity)
+static int add_equal_gpus(struct inspect_node *node, const struct node_capacity *capacity)
 {
-	size_t n = cards_without_inventory(capacity);
+	size_t n = gpus_without_inventory(capacity);
 
-	node->cards = calloc(n, sizeof(*node->cards));
-	if (!node->cards)
+	node->gpus = calloc(n, sizeof(*node->gpus));
+	if (!node->gpus)
 		return -ENOMEM;
 	node->total = clamp_units(capacity->gpu_mem);
-	node->n_cards = node->n_columns = n;
+	node->n_gpus = node->n_columns = n;
 	for (size_t i = 0; i < n; i++) {
-		node->cards[i].column = (int)i;
-		node->cards[i].healthy = true;
-		node->cards[i].total = (uint32_t)(node->total / n);
+		node->gpus[i].column = (int)i;
+		node->gpus[i].healthy = true;
+		node->gpus[i].total = (uint32_t)(node->total / n);
 	}
 	return 0;
 }
 
-static int add_inventory_cards(struct inspect_node *node, const struct node_facts *facts)
+static int add_inventory_gpus(struct inspect_node *node, const struct node_facts *facts)
 {
 	/* The inventory is sorted by index. Absurd indices must not make thousands of columns. */
 	bool by_position = facts->gpus[facts->n_gpus - 1].index >= NODE_GPUS_MAX;
 
-	node->cards = calloc(facts->n_gpus, sizeof(*node->cards));
-	if (!node->cards)
+	node->gpus = calloc(facts->n_gpus, sizeof(*node->gpus));
+	if (!node->gpus)
 		return -ENOMEM;
-	node->n_cards = facts->n_gpus;
+	node->n_gpus = facts->n_gpus;
 	for (size_t i = 0; i < facts->n_gpus; i++) {
-		struct inspect_card *card = &node->cards[i];
+		struct inspect_gpu *gpu = &node->gpus[i];
 
-		card->column = by_position ? (int)i : facts->gpus[i].index;
-		card->total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
-		memcpy(card->links, facts->gpus[i].links, sizeof(card->links));
-		card->healthy = facts->gpus[i].healthy;
-		if (*facts->gpus[i].reason && !(card->reason = printable_copy(facts->gpus[i].reason)))
+		gpu->column = by_position ? (int)i : facts->gpus[i].index;
+		gpu->total = gpu_mode_units(facts->mode, facts->gpus[i].mib, facts->unit_mib);
+		memcpy(gpu->links, facts->gpus[i].links, sizeof(gpu->links));
+		gpu->healthy = facts->gpus[i].healthy;
+		if (*facts->gpus[i].reason && !(gpu->reason = printable_copy(facts->gpus[i].reason)))
 			return -ENOMEM;
-		memcpy(card->uuid, facts->gpus[i].uuid, sizeof(card->uuid));
-		memcpy(card->model, facts->gpus[i].model, sizeof(card->model));
-		printable(card->model);
-		node->total += card->total;
+		memcpy(gpu->uuid, facts->gpus[i].uuid, sizeof(gpu->uuid));
+		memcpy(gpu->model, facts->gpus[i].model, sizeof(gpu->model));
+		printable(gpu->model);
+		node->total += gpu->total;
 	}
-	node->n_columns = (size_t)node->cards[node->n_cards - 1].column + 1;
+	node->n_columns = (size_t)node->gpus[node->n_gpus - 1].column + 1;
 	return 0;
 }
 
@@ -143,7 +143,7 @@ static int inspect_node_new(
 	node->unit_mib = facts->unit_mib;
 	node->name = printable_copy(facts->name);
 	node->address = printable_copy(facts->address ? facts->address : "unknown");
-	r = facts->n_gpus ? add_inventory_cards(node, facts) : add_equal_cards(node, capacity);
+	r = facts->n_gpus ? add_inventory_gpus(node, facts) : add_equal_gpus(node, capacity);
 	if (r == 0)
 		r = held_copy(&facts->held, &node->held);
 	if (r < 0 || !node->name || !node->address) {
@@ -160,7 +160,7 @@ int inspect_add_node(
 	struct inspect_node **grown, *node;
 	int r;
 
-	if (!(inspect->topology ? gives_whole_cards(facts) : shares_memory(facts, capacity)) ||
+	if (!(inspect->topology ? gives_whole_gpus(facts) : shares_memory(facts, capacity)) ||
 		table_get(&inspect->by_name, facts->name))
 		return 0;
 	grown = reallocarray(inspect->nodes, inspect->n_nodes + 1, sizeof(struct inspect_node *));
@@ -179,62 +179,62 @@ int inspect_add_node(
 	return 0;
 }
 
-static struct inspect_card *card_by_uuid(struct inspect_node *node, const char *uuid)
+static struct inspect_gpu *gpu_by_uuid(struct inspect_node *node, const char *uuid)
 {
-	for (size_t i = 0; i < node->n_cards; i++)
-		if (*node->cards[i].uuid && strcmp(node->cards[i].uuid, uuid) == 0)
-			return &node->cards[i];
+	for (size_t i = 0; i < node->n_gpus; i++)
+		if (*node->gpus[i].uuid && strcmp(node->gpus[i].uuid, uuid) == 0)
+			return &node->gpus[i];
 	return NULL;
 }
 
-static struct inspect_card *card_by_column(struct inspect_node *node, int column)
+static struct inspect_gpu *gpu_by_column(struct inspect_node *node, int column)
 {
-	for (size_t i = 0; i < node->n_cards; i++)
-		if (node->cards[i].column == column)
-			return &node->cards[i];
+	for (size_t i = 0; i < node->n_gpus; i++)
+		if (node->gpus[i].column == column)
+			return &node->gpus[i];
 	return NULL;
 }
 
-/* All or nothing: false if it names a card that the node does not have. */
+/* All or nothing: false if it names a GPU that the node does not have. */
 static bool place_by_older(
 	struct inspect_node *node, struct inspect_pod *pod, const struct older_placement *older)
 {
 	for (int i = 0; i < NODE_GPUS_MAX; i++)
-		if (older->units[i] && !card_by_column(node, i))
+		if (older->units[i] && !gpu_by_column(node, i))
 			return false;
 	memcpy(pod->units, older->units, sizeof(pod->units));
 	return true;
 }
 
-/* What is on a card that the node does not have (any more) is pending, as the scheduler counts it. */
+/* What is on a GPU that the node does not have (any more) is pending, as the scheduler counts it. */
 static void place(struct inspect_node *node, struct inspect_pod *pod, const char *uuid, uint32_t units)
 {
-	struct inspect_card *card = card_by_uuid(node, uuid);
+	struct inspect_gpu *gpu = gpu_by_uuid(node, uuid);
 
-	if (card)
-		pod->units[card->column] = units;
+	if (gpu)
+		pod->units[gpu->column] = units;
 	else
 		pod->pending = units_add(pod->pending, units);
 }
 
-/* Each card holds what the whole pod may use at a time: that is more than its main containers ask for when an
+/* Each GPU holds what the whole pod may use at a time: that is more than its main containers ask for when an
  * init container asks for more. */
 static void place_by_truth(struct inspect_node *node, struct inspect_pod *pod, const struct pod_facts *facts)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = placement_cards(&facts->placement, cards);
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&facts->placement, gpus);
 
 	for (size_t i = 0; i < n; i++)
-		place(node, pod, cards[i]->uuid,
-			placement_units_on(&facts->placement, &facts->request, cards[i]->uuid));
+		place(node, pod, gpus[i]->uuid,
+			placement_units_on(&facts->placement, &facts->request, gpus[i]->uuid));
 }
 
 static void account(struct inspect_node *node, const struct inspect_pod *pod)
 {
-	for (size_t i = 0; i < node->n_cards; i++) {
-		uint32_t units = pod->units[node->cards[i].column];
+	for (size_t i = 0; i < node->n_gpus; i++) {
+		uint32_t units = pod->units[node->gpus[i].column];
 
-		node->cards[i].allocated += units;
+		node->gpus[i].allocated += units;
 		node->allocated += units;
 	}
 	node->allocated += pod->pending;
@@ -299,8 +299,8 @@ static int add_orphans(const struct inspect *inspect, struct inspect_node *node)
 		if (r < 0)
 			return r;
 		pod->orphan = true;
-		for (size_t k = 0; k < held->n_cards; k++)
-			place(node, pod, held->cards[k].uuid, held->cards[k].units);
+		for (size_t k = 0; k < held->n_gpus; k++)
+			place(node, pod, held->gpus[k].uuid, held->gpus[k].units);
 		account(node, pod);
 	}
 	return 0;

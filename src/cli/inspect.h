@@ -1,6 +1,6 @@
 /* cli/ - what people type. May use everything below it (base, model, kube objects), no other program.
  *
- * inspect.h: which card has how much promised to whom, as kubectl-inspect-cgpu shows it. Pure: nodes and pods
+ * inspect.h: which GPU has how much promised to whom, as kubectl-inspect-cgpu shows it. Pure: nodes and pods
  * in, sums out.
  */
 #pragma once
@@ -12,8 +12,8 @@
 #include "base/table.h"
 #include "model/ledger.h"
 
-struct inspect_card {
-	int column;		  /* in the table: the card's index */
+struct inspect_gpu {
+	int column;		  /* in the table: the GPU's index */
 	char uuid[GPU_UUID_SIZE]; /* "" where the node publishes no inventory */
 	char model[64];
 	bool healthy;
@@ -27,7 +27,7 @@ struct inspect_pod {
 	char *namespace_;
 	char *name;
 	uint32_t units[NODE_GPUS_MAX]; /* by column */
-	uint32_t pending;	       /* bound here, on no known card */
+	uint32_t pending;	       /* bound here, on no known GPU */
 	bool orphan;		       /* the pod was deleted by force, and its containers still run */
 };
 
@@ -37,8 +37,8 @@ struct inspect_node {
 	enum gpu_mode mode;
 	bool changing; /* another mode or unit is asked for, and comes when the last pod has ended */
 	uint32_t unit_mib;
-	struct inspect_card *cards; /* by column */
-	size_t n_cards;
+	struct inspect_gpu *gpus; /* by column */
+	size_t n_gpus;
 	size_t n_columns; /* highest column + 1 */
 	struct held held; /* pods whose containers outlive them, as the node's agent lists them */
 	struct inspect_pod *pods;
@@ -50,7 +50,7 @@ struct inspect_node {
 };
 
 struct inspect {
-	bool topology; /* nodes that give whole cards are shown, instead of those that share them */
+	bool topology; /* nodes that give whole GPUs are shown, instead of those that share them */
 	struct inspect_node **nodes; /* by name after inspect_finish() */
 	size_t n_nodes;
 	struct table by_name; /* name as the API server has it -> struct inspect_node */
@@ -72,21 +72,21 @@ void inspect_init(struct inspect *inspect);
 void inspect_release(struct inspect *inspect); /* accepts NULL */
 #define _cleanup_inspect_ _cleanup_(inspect_release)
 
-/* inspect_add_node() - nodes that share no GPU memory (or, with topology, give no whole cards) are left out,
- * and so is a second node of that name. The cards are those of the inventory; without one, gpu-mem is taken
- * as spread equally over gpu-count cards. Texts are copied with everything that could disturb a terminal
+/* inspect_add_node() - nodes that share no GPU memory (or, with topology, give no whole GPUs) are left out,
+ * and so is a second node of that name. The GPUs are those of the inventory; without one, gpu-mem is taken
+ * as spread equally over gpu-count GPUs. Texts are copied with everything that could disturb a terminal
  * replaced by '?'. */
 int inspect_add_node(
 	struct inspect *inspect, const struct node_facts *facts, const struct node_capacity *capacity);
 
 /* inspect_add_pod() - after all nodes. Pods that are not bound to a listed node, have finished or ask for
- * nothing are left out. Its cards are those of facts->placement, else those of `older` (may be NULL), else it
- * is pending: so is its part on a card that the node does not have. */
+ * nothing are left out. Its GPUs are those of facts->placement, else those of `older` (may be NULL), else it
+ * is pending: so is its part on a GPU that the node does not have. */
 int inspect_add_pod(
 	struct inspect *inspect, const struct pod_facts *facts, const struct older_placement *older);
 
 /* inspect_finish() - add the orphans: a pod that its node's agent lists as held and that inspect_add_pod()
- * was not told of. Then sort nodes by name, and their pods by card, namespace and name. */
+ * was not told of. Then sort nodes by name, and their pods by GPU, namespace and name. */
 int inspect_finish(struct inspect *inspect);
 
 size_t inspect_columns(const struct inspect *inspect);

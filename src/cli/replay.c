@@ -238,12 +238,12 @@ static int take_decision(struct replay *replay, struct json_object *line, struct
 	return r;
 }
 
-/* Changes: where a card is taken, the choice is made again. */
+/* Changes: where a GPU is taken, the choice is made again. */
 
-static const char *card_text(const struct placement *placement)
+static const char *gpu_text(const struct placement *placement)
 {
-	return placement->n_containers && placement->containers[0].n_cards
-		       ? placement->containers[0].cards[0].uuid
+	return placement->n_containers && placement->containers[0].n_gpus
+		       ? placement->containers[0].gpus[0].uuid
 		       : "no card";
 }
 
@@ -278,14 +278,14 @@ static int compare_choice(
 	r = choose_again(replay, event, &placement);
 	if (r < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	replay->cards++;
+	replay->gpus++;
 	if (r == FITS && placement_equal(&placement, event->placement))
 		return 0;
 	snprintf(what, sizeof(what), "%lld, %s of pod %.60s/%.60s on node %.80s",
 		(long long)number_of(line, "number"), event->verb == LEDGER_HOLD ? "hold" : "bind",
 		event->pod->namespace_, event->pod->name, event->on);
-	return differs(err, what, card_text(event->placement),
-		r == FITS ? card_text(&placement)
+	return differs(err, what, gpu_text(event->placement),
+		r == FITS ? gpu_text(&placement)
 			  : misfit_text((enum misfit)r, &event->pod->request, text, sizeof(text)));
 }
 

@@ -30,7 +30,7 @@ struct replay {
 	struct replay_answer answer;
 	char *refused; /* uid: the last change could not reserve what this pod holds; GPUs are chosen anew */
 	struct replay_plan plan; /* of a gang, while its pods are given what they hold */
-	uint64_t lines, changes, answers, answers_not_computed, preemptions_not_computed, cards;
+	uint64_t lines, changes, answers, answers_not_computed, preemptions_not_computed, gpus;
 	uint64_t plans, plans_not_computed;
 };
 

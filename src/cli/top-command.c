@@ -1,4 +1,4 @@
-/* ration top: who has how much of which card now, pods of a cluster or programs of this machine. */
+/* ration top: who has how much of which GPU now, pods of a cluster or programs of this machine. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>

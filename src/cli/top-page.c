@@ -17,10 +17,10 @@ struct labels {
 	char value[LABELS][LABEL_MAX];
 };
 
-enum family { CARD_MEMORY, CARD_USED, LIMIT, USED, SHARE, RATE, STARTED, WAITED, FAMILIES };
+enum family { GPU_MEMORY, GPU_USED, LIMIT, USED, SHARE, RATE, STARTED, WAITED, FAMILIES };
 static const char *const family_names[FAMILIES] = {
-	[CARD_MEMORY] = "ration_gpu_memory_bytes",
-	[CARD_USED] = "ration_gpu_used_bytes",
+	[GPU_MEMORY] = "ration_gpu_memory_bytes",
+	[GPU_USED] = "ration_gpu_used_bytes",
 	[LIMIT] = "ration_container_limit_bytes",
 	[USED] = "ration_container_used_bytes",
 	[SHARE] = "ration_container_core_share_ratio",
@@ -109,14 +109,14 @@ static int index_of(const struct labels *labels)
 	return *text && !*end && index >= 0 && index < 100000 ? (int)index : -1;
 }
 
-static void card_free(struct top_card *card)
+static void gpu_free(struct top_gpu *gpu)
 {
-	if (!card)
+	if (!gpu)
 		return;
-	free(card->node);
-	free(card->uuid);
-	free(card->model);
-	free(card);
+	free(gpu->node);
+	free(gpu->uuid);
+	free(gpu->model);
+	free(gpu);
 }
 
 static void holder_free(struct top_holder *holder)
@@ -145,30 +145,30 @@ static int grow(void *array, size_t n)
 	return 0;
 }
 
-static int card_get(
-	struct top_sample *sample, const char *node, const struct labels *labels, struct top_card **ret_card)
+static int gpu_get(
+	struct top_sample *sample, const char *node, const struct labels *labels, struct top_gpu **ret_gpu)
 {
 	char key[KEY_MAX];
-	struct top_card *card;
-	int r = grow(&sample->cards, sample->n_cards);
+	struct top_gpu *gpu;
+	int r = grow(&sample->gpus, sample->n_gpus);
 
 	snprintf(key, sizeof(key), "card\n%s\n%s", node, labels->value[UUID]);
-	*ret_card = table_get(&sample->by_key, key);
-	if (*ret_card || r < 0)
-		return *ret_card ? 0 : r;
-	card = calloc(1, sizeof(*card));
-	if (!card)
+	*ret_gpu = table_get(&sample->by_key, key);
+	if (*ret_gpu || r < 0)
+		return *ret_gpu ? 0 : r;
+	gpu = calloc(1, sizeof(*gpu));
+	if (!gpu)
 		return -ENOMEM;
-	*card = (struct top_card){.node = strdup(node),
+	*gpu = (struct top_gpu){.node = strdup(node),
 		.uuid = strdup(labels->value[UUID]),
 		.model = strdup(labels->value[MODEL]),
 		.index = index_of(labels)};
-	if (!card->node || !card->uuid || !card->model || table_set(&sample->by_key, key, card) < 0) {
-		card_free(card);
+	if (!gpu->node || !gpu->uuid || !gpu->model || table_set(&sample->by_key, key, gpu) < 0) {
+		gpu_free(gpu);
 		return -ENOMEM;
 	}
-	sample->cards[sample->n_cards++] = card;
-	*ret_card = card;
+	sample->gpus[sample->n_gpus++] = gpu;
+	*ret_gpu = gpu;
 	return 0;
 }
 
@@ -221,13 +221,13 @@ const struct top_holder *top_sample_holder(const struct top_sample *sample, cons
 /* ---- a page ---------------------------------------------------------------------------------------------
  */
 
-static void card_say(struct top_card *card, enum family family, double value)
+static void gpu_say(struct top_gpu *gpu, enum family family, double value)
 {
-	if (family == CARD_MEMORY) {
-		card->memory_bytes = (uint64_t)value;
+	if (family == GPU_MEMORY) {
+		gpu->memory_bytes = (uint64_t)value;
 	} else {
-		card->used_bytes = (uint64_t)value;
-		card->used_known = true;
+		gpu->used_bytes = (uint64_t)value;
+		gpu->used_known = true;
 	}
 }
 
@@ -261,17 +261,17 @@ int top_sample_add(struct top_sample *sample, const char *node, const char *page
 {
 	_cleanup_free_ struct labels *labels = malloc(sizeof(*labels));
 	struct top_holder *holder;
-	struct top_card *card;
+	struct top_gpu *gpu;
 	int r = labels ? 0 : -ENOMEM;
 	double value;
 
 	for (const char *line = page; r == 0 && *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		enum family family = line_parse(line, labels, &value);
 
-		if (family == CARD_MEMORY || family == CARD_USED) {
-			r = card_get(sample, node, labels, &card);
+		if (family == GPU_MEMORY || family == GPU_USED) {
+			r = gpu_get(sample, node, labels, &gpu);
 			if (r == 0)
-				card_say(card, family, value);
+				gpu_say(gpu, family, value);
 		} else if (family != FAMILIES) {
 			r = holder_get(sample, node, labels, &holder);
 			if (r == 0)
@@ -281,9 +281,9 @@ int top_sample_add(struct top_sample *sample, const char *node, const char *page
 	return r;
 }
 
-static int card_compare(const void *pa, const void *pb)
+static int gpu_compare(const void *pa, const void *pb)
 {
-	const struct top_card *a = *(struct top_card *const *)pa, *b = *(struct top_card *const *)pb;
+	const struct top_gpu *a = *(struct top_gpu *const *)pa, *b = *(struct top_gpu *const *)pb;
 	int r = strcmp(a->node, b->node);
 
 	if (r == 0)
@@ -304,8 +304,8 @@ static int holder_compare(const void *pa, const void *pb)
 
 void top_sample_sort(struct top_sample *sample)
 {
-	if (sample->n_cards)
-		qsort(sample->cards, sample->n_cards, sizeof(struct top_card *), card_compare);
+	if (sample->n_gpus)
+		qsort(sample->gpus, sample->n_gpus, sizeof(struct top_gpu *), gpu_compare);
 	if (sample->n_holders)
 		qsort(sample->holders, sample->n_holders, sizeof(struct top_holder *), holder_compare);
 }
@@ -320,11 +320,11 @@ void top_sample_release(struct top_sample *sample)
 {
 	if (!sample)
 		return;
-	for (size_t i = 0; i < sample->n_cards; i++)
-		card_free(sample->cards[i]);
+	for (size_t i = 0; i < sample->n_gpus; i++)
+		gpu_free(sample->gpus[i]);
 	for (size_t i = 0; i < sample->n_holders; i++)
 		holder_free(sample->holders[i]);
-	free(sample->cards);
+	free(sample->gpus);
 	free(sample->holders);
 	table_release(&sample->by_key);
 	top_sample_init(sample);

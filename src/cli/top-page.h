@@ -1,4 +1,4 @@
-/* top-page.h - what a page of metrics (docs/internals/metrics.md) says of cards and of who has them. Pure. */
+/* top-page.h - what a page of metrics (docs/internals/metrics.md) says of GPUs and of who has them. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,14 +9,14 @@
 
 #define TOP_HOLDERS_MAX 100000 /* of all pages */
 
-struct top_card {
+struct top_gpu {
 	char *node, *uuid, *model;
 	int index; /* -1: not here any more */
 	uint64_t memory_bytes, used_bytes;
 	bool used_known;
 };
 
-/* One container, or run, on one card. What is not known is false. */
+/* One container, or run, on one GPU. What is not known is false. */
 struct top_holder {
 	char *node, *namespace_, *pod, *container, *uuid;
 	int index;
@@ -29,8 +29,8 @@ struct top_holder {
 
 struct top_sample {
 	int64_t at_ns;
-	struct top_card **cards;
-	size_t n_cards;
+	struct top_gpu **gpus;
+	size_t n_gpus;
 	struct top_holder **holders;
 	size_t n_holders;
 	struct table by_key; /* of both */
@@ -46,5 +46,5 @@ int top_sample_add(struct top_sample *sample, const char *node, const char *page
 /* top_sample_holder() - the same holder in another sample; NULL: it was not there. */
 const struct top_holder *top_sample_holder(const struct top_sample *sample, const struct top_holder *holder);
 
-/* top_sample_sort() - cards by node and index; holders by card, then namespace, pod, container. */
+/* top_sample_sort() - GPUs by node and index; holders by GPU, then namespace, pod, container. */
 void top_sample_sort(struct top_sample *sample);

@@ -18,7 +18,7 @@
 #define TEXT_MAX (64u << 20)
 #define NAME_MAX_BYTES 4096
 
-/* Parts of a card's time between the two samples; negative: not known. */
+/* Parts of a GPU's time between the two samples; negative: not known. */
 struct rates {
 	double used, waited;
 };
@@ -48,32 +48,32 @@ static struct rates rates_of(
 	return rates;
 }
 
-/* What those on a card come to. */
+/* What those on a GPU come to. */
 struct sums {
 	uint64_t limit_bytes, used_bytes;
 	double share, used;
 	bool used_known, controlled, counted;
 };
 
-static bool is_on(const struct top_holder *holder, const struct top_card *card)
+static bool is_on(const struct top_holder *holder, const struct top_gpu *gpu)
 {
-	return strcmp(holder->node, card->node) == 0 && strcmp(holder->uuid, card->uuid) == 0;
+	return strcmp(holder->node, gpu->node) == 0 && strcmp(holder->uuid, gpu->uuid) == 0;
 }
 
 static struct sums sums_of(
-	const struct top_sample *before, const struct top_sample *now, const struct top_card *card)
+	const struct top_sample *before, const struct top_sample *now, const struct top_gpu *gpu)
 {
-	struct sums sums = {.used_known = card->used_known, .used_bytes = card->used_bytes};
+	struct sums sums = {.used_known = gpu->used_known, .used_bytes = gpu->used_bytes};
 
 	for (size_t i = 0; i < now->n_holders; i++) {
 		const struct top_holder *holder = now->holders[i];
 		struct rates rates;
 
-		if (!is_on(holder, card))
+		if (!is_on(holder, gpu))
 			continue;
 		rates = rates_of(before, now, holder);
 		sums.limit_bytes += holder->limit_bytes;
-		if (!card->used_known && holder->used_known) {
+		if (!gpu->used_known && holder->used_known) {
 			sums.used_bytes += holder->used_bytes;
 			sums.used_known = true;
 		}
@@ -127,18 +127,18 @@ static void add_place(struct strbuf *text, const char *node, int index, bool run
 	strbuf_addf(text, "%s%s%s\t", runs ? "" : node, runs ? "" : "\t", number);
 }
 
-static void add_card(struct strbuf *text, const struct top_sample *before, const struct top_sample *now,
-	const struct top_card *card, bool runs)
+static void add_gpu(struct strbuf *text, const struct top_sample *before, const struct top_sample *now,
+	const struct top_gpu *gpu, bool runs)
 {
-	struct sums sums = sums_of(before, now, card);
+	struct sums sums = sums_of(before, now, gpu);
 
-	add_place(text, card->node, card->index, runs);
-	add_memory(text, sums.used_known, sums.used_bytes, card->memory_bytes);
+	add_place(text, gpu->node, gpu->index, runs);
+	add_memory(text, sums.used_known, sums.used_bytes, gpu->memory_bytes);
 	/* Who is idle under policy 4 keeps a share too. */
 	add_part(text, sums.controlled, sums.share < 1 ? sums.share : 1);
 	add_part(text, sums.counted, sums.used);
 	strbuf_adds(text, "-\t");
-	add_name(text, (const char *const[]){*card->model ? card->model : card->uuid, NULL}, "");
+	add_name(text, (const char *const[]){*gpu->model ? gpu->model : gpu->uuid, NULL}, "");
 }
 
 static void add_holder(struct strbuf *text, const struct top_sample *before, const struct top_sample *now,
@@ -164,15 +164,15 @@ int top_table(const struct top_sample *before, const struct top_sample *now, boo
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, TEXT_MAX);
-	if (now->n_cards == 0)
+	if (now->n_gpus == 0)
 		return strbuf_adds(out, runs ? "No program runs under a grant of `ration run`.\n"
 					     : "No card is shared by ration here.\n");
 	strbuf_adds(&text, runs ? "" : "NODE\t");
 	strbuf_addf(&text, "GPU\tMEMORY\tCORE\tUSED\tWAITED\t%s\n", runs ? "RUN" : "POD");
-	for (size_t i = 0; i < now->n_cards; i++) {
-		add_card(&text, before, now, now->cards[i], runs);
+	for (size_t i = 0; i < now->n_gpus; i++) {
+		add_gpu(&text, before, now, now->gpus[i], runs);
 		for (size_t k = 0; k < now->n_holders; k++)
-			if (is_on(now->holders[k], now->cards[i]))
+			if (is_on(now->holders[k], now->gpus[i]))
 				add_holder(&text, before, now, now->holders[k], runs);
 	}
 	return text.failed ? text.failed : tabwriter_format(strbuf_cstr(&text), out);
@@ -217,30 +217,30 @@ static struct json_object *holder_json(const struct top_sample *before, const st
 
 struct json_object *top_json(const struct top_sample *before, const struct top_sample *now, bool runs)
 {
-	struct json_object *document = json_object_new_object(), *cards = json_object_new_array();
+	struct json_object *document = json_object_new_object(), *gpus = json_object_new_array();
 
 	put(document, "of", true, json_object_new_string(runs ? "runs" : "pods"));
 	put(document, "seconds", true, part((double)(now->at_ns - before->at_ns) / 1e9));
-	for (size_t i = 0; i < now->n_cards; i++) {
-		const struct top_card *card = now->cards[i];
-		struct sums sums = sums_of(before, now, card);
+	for (size_t i = 0; i < now->n_gpus; i++) {
+		const struct top_gpu *gpu = now->gpus[i];
+		struct sums sums = sums_of(before, now, gpu);
 		struct json_object *object = json_object_new_object(), *holders = json_object_new_array();
 
-		put(object, "node", !runs, json_object_new_string(card->node));
-		put(object, "index", card->index >= 0, json_object_new_int(card->index));
-		put(object, "uuid", true, json_object_new_string(card->uuid));
-		put(object, "model", *card->model != '\0', json_object_new_string(card->model));
-		put(object, "memoryBytes", true, json_object_new_int64((int64_t)card->memory_bytes));
+		put(object, "node", !runs, json_object_new_string(gpu->node));
+		put(object, "index", gpu->index >= 0, json_object_new_int(gpu->index));
+		put(object, "uuid", true, json_object_new_string(gpu->uuid));
+		put(object, "model", *gpu->model != '\0', json_object_new_string(gpu->model));
+		put(object, "memoryBytes", true, json_object_new_int64((int64_t)gpu->memory_bytes));
 		put(object, "grantedBytes", true, json_object_new_int64((int64_t)sums.limit_bytes));
 		put(object, "usedBytes", sums.used_known, json_object_new_int64((int64_t)sums.used_bytes));
 		put(object, "coreUsed", sums.counted, part(sums.used));
 		for (size_t k = 0; k < now->n_holders; k++)
-			if (is_on(now->holders[k], card))
+			if (is_on(now->holders[k], gpu))
 				json_object_array_add(
 					holders, holder_json(before, now, now->holders[k], runs));
 		put(object, "holders", true, holders);
-		json_object_array_add(cards, object);
+		json_object_array_add(gpus, object);
 	}
-	put(document, "cards", true, cards);
+	put(document, "cards", true, gpus);
 	return document;
 }

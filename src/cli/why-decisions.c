@@ -10,16 +10,16 @@
 #include "cli/fields.h"
 #include "kube/json.h"
 
-void why_add_cards(struct strbuf *out, struct json_object *decision)
+void why_add_gpus(struct strbuf *out, struct json_object *decision)
 {
-	struct json_object *cards = json_member(decision, "cards");
+	struct json_object *gpus = json_member(decision, "cards");
 
-	for (size_t i = 0; i < count_of(cards); i++) {
-		struct json_object *card = item_of(cards, i);
+	for (size_t i = 0; i < count_of(gpus); i++) {
+		struct json_object *gpu = item_of(gpus, i);
 
 		strbuf_addf(out, "%sGPU %" PRId64 " (%" PRId64 " of %" PRId64 " units free before)",
-			i ? ", " : "", number_of(card, "index"), number_of(card, "free"),
-			number_of(card, "total"));
+			i ? ", " : "", number_of(gpu, "index"), number_of(gpu, "free"),
+			number_of(gpu, "total"));
 	}
 }
 
@@ -50,7 +50,7 @@ static void add_filter(struct strbuf *out, struct json_object *decision)
 		strbuf_addf(out, "%s%s", i ? ", " : "", text_of(item_of(nodes, i), "name"));
 	if (count_of(json_member(decision, "cards"))) {
 		strbuf_addf(out, "; held on %s: ", text_of(decision, "node"));
-		why_add_cards(out, decision);
+		why_add_gpus(out, decision);
 	}
 	if (*text_of(decision, "text"))
 		strbuf_addf(out, "; %s", text_of(decision, "text"));
@@ -108,7 +108,7 @@ static void add_preempt(struct strbuf *out, struct json_object *decision)
 		strbuf_addf(out, "on %s ", text_of(decision, "node"));
 		add_victims(out, decision);
 		strbuf_adds(out, " must go, and for this pod is kept ");
-		why_add_cards(out, decision);
+		why_add_gpus(out, decision);
 	} else if (*text_of(decision, "text")) {
 		strbuf_adds(out, text_of(decision, "text"));
 	} else {
@@ -136,7 +136,7 @@ static void add_eviction_plan(struct strbuf *out, struct json_object *decision)
 	else
 		strbuf_adds(out, "nobody, pods that are being deleted are waited for");
 	strbuf_adds(out, "; kept: ");
-	why_add_cards(out, decision);
+	why_add_gpus(out, decision);
 }
 
 static void add_eviction_answer(struct strbuf *out, struct json_object *decision)
@@ -156,13 +156,13 @@ static void add_eviction_end(struct strbuf *out, struct json_object *decision)
 static void add_bind(struct strbuf *out, struct json_object *decision)
 {
 	strbuf_addf(out, "bind: reserved on %s: ", text_of(decision, "node"));
-	why_add_cards(out, decision);
+	why_add_gpus(out, decision);
 }
 
 static void add_gang_plan(struct strbuf *out, struct json_object *decision)
 {
 	strbuf_addf(out, "gang: held on %s: ", text_of(decision, "node"));
-	why_add_cards(out, decision);
+	why_add_gpus(out, decision);
 	strbuf_addf(out, "; %s", text_of(decision, "text"));
 }
 
@@ -175,7 +175,7 @@ static void add_gang_given_up(struct strbuf *out, struct json_object *decision)
 static void add_gang_kept(struct strbuf *out, struct json_object *decision)
 {
 	strbuf_addf(out, "gang: kept on %s: ", text_of(decision, "node"));
-	why_add_cards(out, decision);
+	why_add_gpus(out, decision);
 }
 
 static void add_gang_evict(struct strbuf *out, struct json_object *decision)

@@ -8,5 +8,5 @@ struct strbuf;
  * says so. */
 void why_add_decisions(struct json_object *answer, const char *who, struct strbuf *out);
 
-/* why_add_cards() - the cards that a decision has chosen. */
-void why_add_cards(struct strbuf *out, struct json_object *decision);
+/* why_add_gpus() - the GPUs that a decision has chosen. */
+void why_add_gpus(struct strbuf *out, struct json_object *decision);

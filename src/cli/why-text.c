@@ -141,7 +141,7 @@ static bool is_bound(struct json_object *pod)
 	return strcmp(state, "bound") == 0 || strcmp(state, "reserved") == 0;
 }
 
-/* The last decision that chose a card for the pod where it is now. */
+/* The last decision that chose a GPU for the pod where it is now. */
 static struct json_object *decision_that_placed(struct json_object *answer, const char *node)
 {
 	struct json_object *decisions = json_member(answer, "decisions");
@@ -155,7 +155,7 @@ static struct json_object *decision_that_placed(struct json_object *answer, cons
 	return NULL;
 }
 
-static void add_why_that_card(struct strbuf *out, struct json_object *answer, const char *node)
+static void add_why_that_gpu(struct strbuf *out, struct json_object *answer, const char *node)
 {
 	bool whole = is_true(json_member(json_member(answer, "pod"), "request"), "whole");
 	struct json_object *decision = decision_that_placed(answer, node);
@@ -168,7 +168,7 @@ static void add_why_that_card(struct strbuf *out, struct json_object *answer, co
 	}
 	strbuf_adds(out, "Chosen: ");
 	if (!whole)
-		why_add_cards(out, decision);
+		why_add_gpus(out, decision);
 	if (whole)
 		strbuf_addf(out,
 			"of %" PRId64
@@ -191,7 +191,7 @@ static void add_why_that_card(struct strbuf *out, struct json_object *answer, co
 static void add_where(
 	struct strbuf *out, struct json_object *answer, struct json_object *pod, const char *who)
 {
-	struct json_object *cards = json_member(pod, "cards");
+	struct json_object *gpus = json_member(pod, "cards");
 	const char *node = text_of(pod, "node");
 
 	strbuf_addf(out, "Pod %s is %s node %s", who,
@@ -203,10 +203,10 @@ static void add_where(
 		add_request(out, pod);
 		return;
 	}
-	for (size_t i = 0; i < count_of(cards); i++)
-		strbuf_addf(out, ", GPU %" PRId64 " (%s)", number_of(item_of(cards, i), "index"),
-			text_of(item_of(cards, i), "uuid"));
-	if (!count_of(cards))
+	for (size_t i = 0; i < count_of(gpus); i++)
+		strbuf_addf(out, ", GPU %" PRId64 " (%s)", number_of(item_of(gpus, i), "index"),
+			text_of(item_of(gpus, i), "uuid"));
+	if (!count_of(gpus))
 		strbuf_adds(out, ", on a card that the node does not have any more");
 	strbuf_adds(out, is_true(pod, "assigned") ? "; the node has given it its devices.\n"
 						  : "; the node has not given it its devices yet.\n");
@@ -216,7 +216,7 @@ static void add_where(
 		strbuf_addf(out,
 			"Its labels name gang %s now, but did not when it was bound: it is no pod of that gang.\n",
 			text_of(answer, "gangLabel"));
-	add_why_that_card(out, answer, node);
+	add_why_that_gpu(out, answer, node);
 }
 
 /* The pod has no place, and its ResourcePolicy is the reason. */
@@ -296,48 +296,47 @@ static void add_holders(struct strbuf *out, struct json_object *object, bool who
 		strbuf_addf(out, "%s%" PRId64 " more pods", count_of(pods) ? " and " : "; held by ", more);
 }
 
-static void add_because(struct strbuf *out, struct json_object *card)
+static void add_because(struct strbuf *out, struct json_object *gpu)
 {
-	if (*text_of(card, "unhealthyBecause"))
-		strbuf_addf(out, " (%s)", text_of(card, "unhealthyBecause"));
+	if (*text_of(gpu, "unhealthyBecause"))
+		strbuf_addf(out, " (%s)", text_of(gpu, "unhealthyBecause"));
 }
 
-/* What of it is free; a whole card is, or is not. */
-static void add_free(struct strbuf *out, struct json_object *card, bool whole)
+/* What of it is free; a whole GPU is, or is not. */
+static void add_free(struct strbuf *out, struct json_object *gpu, bool whole)
 {
 	if (whole) {
-		strbuf_adds(out, number_of(card, "free") ? "free" : "taken");
+		strbuf_adds(out, number_of(gpu, "free") ? "free" : "taken");
 		return;
 	}
-	strbuf_addf(
-		out, "%" PRId64 " of %" PRId64 " units", number_of(card, "free"), number_of(card, "total"));
-	if (json_member(card, "coreFree"))
-		strbuf_addf(out, " and %" PRId64 " percent", number_of(card, "coreFree"));
+	strbuf_addf(out, "%" PRId64 " of %" PRId64 " units", number_of(gpu, "free"), number_of(gpu, "total"));
+	if (json_member(gpu, "coreFree"))
+		strbuf_addf(out, " and %" PRId64 " percent", number_of(gpu, "coreFree"));
 	strbuf_adds(out, " free");
 }
 
-static void add_card(struct strbuf *out, struct json_object *card, bool judged, bool whole)
+static void add_gpu(struct strbuf *out, struct json_object *gpu, bool judged, bool whole)
 {
-	bool has_reason = judged && json_member(card, "reason") && !(whole && is_true(card, "healthy"));
-	int64_t turn = number_of(card, "turn");
+	bool has_reason = judged && json_member(gpu, "reason") && !(whole && is_true(gpu, "healthy"));
+	int64_t turn = number_of(gpu, "turn");
 
-	strbuf_addf(out, "  GPU %" PRId64 ": ", number_of(card, "index"));
+	strbuf_addf(out, "  GPU %" PRId64 ": ", number_of(gpu, "index"));
 	if (has_reason)
-		strbuf_adds(out, text_of(card, "reason"));
+		strbuf_adds(out, text_of(gpu, "reason"));
 	if (judged)
-		add_because(out, card);
+		add_because(out, gpu);
 	if (has_reason && turn)
 		strbuf_addf(out, ", choice %" PRId64, turn);
 	if (has_reason)
 		strbuf_adds(out, ": ");
-	add_free(out, card, whole);
+	add_free(out, gpu, whole);
 	if (!has_reason && judged && turn)
 		strbuf_addf(out, ", choice %" PRId64, turn);
-	if (!judged && !is_true(card, "healthy"))
+	if (!judged && !is_true(gpu, "healthy"))
 		strbuf_adds(out, ", unhealthy");
 	if (!judged)
-		add_because(out, card);
-	add_holders(out, card, whole);
+		add_because(out, gpu);
+	add_holders(out, gpu, whole);
 	strbuf_adds(out, "\n");
 }
 
@@ -359,7 +358,7 @@ static void add_links(struct strbuf *out, struct json_object *node)
 static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 {
 	bool whole = strcmp(text_of(node, "mode"), "topology") == 0;
-	struct json_object *cards = json_member(node, "cards");
+	struct json_object *gpus = json_member(node, "cards");
 	int64_t unplaced = number_of(node, "unplacedUnits");
 	char unit[32];
 
@@ -373,8 +372,8 @@ static void add_node(struct strbuf *out, struct json_object *node, bool judged)
 	strbuf_adds(out, "\n");
 	if (judged)
 		add_links(out, node);
-	for (size_t i = 0; i < count_of(cards); i++)
-		add_card(out, item_of(cards, i), judged, whole);
+	for (size_t i = 0; i < count_of(gpus); i++)
+		add_gpu(out, item_of(gpus, i), judged, whole);
 	if (!unplaced)
 		return;
 	strbuf_addf(out, "  %" PRId64 " unit%s count against the node as a whole: pods without a card",

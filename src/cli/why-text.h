@@ -5,7 +5,7 @@ struct error;
 struct json_object;
 struct strbuf;
 
-/* why_text() - what the pod waits for or where it is, one line per node and per card, then the decisions in
+/* why_text() - what the pod waits for or where it is, one line per node and per GPU, then the decisions in
  * the order of time. who is "namespace/name". Nothing but printable ASCII and newlines comes out. */
 int why_text(struct json_object *answer, const char *who, struct strbuf *out);
 

@@ -36,7 +36,7 @@ typedef struct {
 	unsigned int numAttrs;
 } CUlaunchConfig;
 
-/* Of cuLaunchCooperativeKernelMultiDevice, one per card. */
+/* Of cuLaunchCooperativeKernelMultiDevice, one per GPU. */
 typedef struct {
 	CUfunction function;
 	unsigned int gridDimX, gridDimY, gridDimZ;

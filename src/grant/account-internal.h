@@ -14,7 +14,7 @@ struct process {
 	_Atomic uint32_t has_slot;
 	uint32_t slot;
 	_Atomic int slot_lock;
-	_Atomic int locks[GRANT_FILE_CARDS_MAX];
+	_Atomic int locks[GRANT_FILE_GPUS_MAX];
 	struct owner self;
 	_Atomic int64_t looked_ns; /* when somebody last looked thoroughly for the dead */
 	_Atomic uint64_t paused;   /* the pause that was waited for in vain */

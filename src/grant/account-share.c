@@ -12,7 +12,7 @@ static uint64_t moved(uint64_t pages, int64_t bytes)
 	return pages + change > UINT32_MAX ? UINT32_MAX : pages + change;
 }
 
-void account_share(struct account *account, unsigned card, int64_t exported, int64_t imported)
+void account_share(struct account *account, unsigned gpu, int64_t exported, int64_t imported)
 {
 	struct process *process = process_of(account);
 	_Atomic uint64_t *word;
@@ -20,25 +20,25 @@ void account_share(struct account *account, unsigned card, int64_t exported, int
 
 	if (account_join(account) < 0)
 		return;
-	word = &account->usage->slots[process->slot].shared[card];
+	word = &account->usage->slots[process->slot].shared[gpu];
 	old = atomic_load(word);
 	do
 		new = moved(old >> 32, exported) << 32 | moved(old & UINT32_MAX, imported);
 	while (!atomic_compare_exchange_weak(word, &old, new));
 }
 
-bool account_has_importers(struct account *account, unsigned card)
+bool account_has_importers(struct account *account, unsigned gpu)
 {
 	struct process *process = process_of(account);
 
-	return atomic_load(&process->has_slot) && share_has_importers(account->usage, process->slot, card);
+	return atomic_load(&process->has_slot) && share_has_importers(account->usage, process->slot, gpu);
 }
 
 int account_note_shared(struct account *account, uint64_t word)
 {
 	if (account_join(account) < 0)
 		return -ENOSPC;
-	for (unsigned k = account->usage->card_count; k < GRANT_FILE_CARDS_MAX; k++)
+	for (unsigned k = account->usage->gpu_count; k < GRANT_FILE_GPUS_MAX; k++)
 		if (account_change_shared(account, k, 0, word))
 			return (int)k;
 	return -ENOSPC;

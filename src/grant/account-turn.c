@@ -52,32 +52,32 @@ static int wait_for_turn(struct account *account, struct process *process, _Atom
 	return 0;
 }
 
-int account_begin_turn(struct account *account, unsigned card, enum account_turn which)
+int account_begin_turn(struct account *account, unsigned gpu, enum account_turn which)
 {
 	int r = account_join(account), saved = errno;
 
 	if (r == 0)
-		r = wait_for_turn(account, process_of(account), &account->usage->cards[card].turns[which]);
+		r = wait_for_turn(account, process_of(account), &account->usage->gpus[gpu].turns[which]);
 	errno = saved;
 	return r;
 }
 
-void account_end_turn(struct account *account, unsigned card, enum account_turn which)
+void account_end_turn(struct account *account, unsigned gpu, enum account_turn which)
 {
 	struct process *process = process_of(account);
 	uint64_t turn = atomic_load(&process->has_slot) ? turn_of(account, process->slot) : 0;
 
 	/* (A child of fork() in the middle of a call has none.) */
 	if (turn)
-		atomic_compare_exchange_strong(&account->usage->cards[card].turns[which], &turn, UINT64_C(0));
+		atomic_compare_exchange_strong(&account->usage->gpus[gpu].turns[which], &turn, UINT64_C(0));
 }
 
-uint32_t account_unsampled(const struct account *account, unsigned card)
+uint32_t account_unsampled(const struct account *account, unsigned gpu)
 {
 	const struct usage_file *usage = account->usage;
 	uint32_t slots = atomic_load(&usage->slots_used);
 	uint32_t calls = atomic_load(&usage->look_wanted) -
-			 (uint32_t)atomic_load(&account->grant->live[card].looked_for);
+			 (uint32_t)atomic_load(&account->grant->live[gpu].looked_for);
 
 	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
 		calls += USAGE_MOVES_UNDER_WAY(atomic_load(&usage->slots[i].moves));

@@ -44,12 +44,12 @@ static int claim(struct account *account, struct process *process)
 	if (r < 0)
 		return r;
 	owner_sign(&account->usage->slots[reserve.slot], reserve.owner, &process->self);
-	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++)
+	for (unsigned i = 0; i < GRANT_FILE_GPUS_MAX; i++)
 		atomic_store(&account->usage->slots[reserve.slot].shared[i], 0);
 	atomic_store(&account->usage->slots[reserve.slot].fresh, 0);
 	atomic_store(&account->usage->slots[reserve.slot].surplus, 0);
 	atomic_store(&account->usage->slots[reserve.slot].surplus_elsewhere, 0);
-	atomic_store(&account->usage->slots[reserve.slot].surplus_card, 0);
+	atomic_store(&account->usage->slots[reserve.slot].surplus_gpu, 0);
 	/* No call is under way; those of the predecessor were left where it died. */
 	moves = atomic_load(&account->usage->slots[reserve.slot].moves);
 	atomic_store(&account->usage->slots[reserve.slot].moves,
@@ -76,7 +76,7 @@ static inline int have_slot(struct account *account, struct process *process)
 	return __builtin_expect(atomic_load(&process->has_slot), 1) ? 0 : take_slot(account, process);
 }
 
-static int change(struct account *account, struct process *process, enum reserve_kind kind, unsigned card,
+static int change(struct account *account, struct process *process, enum reserve_kind kind, unsigned gpu,
 	uint32_t pages, uint32_t limit_pages)
 {
 	struct reserve_world world = {.is_dead = owner_is_dead, .context = &process->self};
@@ -84,41 +84,41 @@ static int change(struct account *account, struct process *process, enum reserve
 		.usage = account->usage,
 		.world = &world,
 		.kind = kind,
-		.card = card,
+		.gpu = gpu,
 		.slot = process->slot,
 		.pages = pages,
 		.limit_pages = limit_pages,
 	};
 	int r;
 
-	private_lock(&process->locks[card]);
+	private_lock(&process->locks[gpu]);
 	r = reserve_run(&reserve);
-	private_unlock(&process->locks[card]);
+	private_unlock(&process->locks[gpu]);
 	return r;
 }
 
 /* ---- the limit ------------------------------------------------------------------------------------------
  */
 
-static uint32_t limit_pages(const struct account *account, unsigned card, uint64_t overhead_bytes)
+static uint32_t limit_pages(const struct account *account, unsigned gpu, uint64_t overhead_bytes)
 {
-	uint64_t limit = grant_file_limit_bytes(account->grant, card) >> USAGE_PAGE_SHIFT;
+	uint64_t limit = grant_file_limit_bytes(account->grant, gpu) >> USAGE_PAGE_SHIFT;
 	uint64_t overhead = pages_of(overhead_bytes);
 
 	limit = limit > overhead ? limit - overhead : 0;
 	return limit > UINT32_MAX ? UINT32_MAX : (uint32_t)limit;
 }
 
-static uint64_t charged_pages(struct account *account, unsigned card)
+static uint64_t charged_pages(struct account *account, unsigned gpu)
 {
 	struct usage_file *usage = account->usage;
-	uint64_t total = atomic_load(&usage->cards[card].total), pages = 0;
+	uint64_t total = atomic_load(&usage->gpus[gpu].total), pages = 0;
 	uint32_t slots = atomic_load(&usage->slots_used);
 
 	if (!USAGE_IS_RECOUNTED(total))
 		return USAGE_TOTAL_PAGES(total);
 	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++)
-		pages += USAGE_HELD_PAGES(atomic_load(&usage->slots[i].cards[card]));
+		pages += USAGE_HELD_PAGES(atomic_load(&usage->slots[i].gpus[gpu]));
 	return pages;
 }
 
@@ -153,12 +153,12 @@ bool account_is_kept(const struct account *account)
 	return kept;
 }
 
-bool account_has_room(struct account *account, unsigned card, uint64_t bytes)
+bool account_has_room(struct account *account, unsigned gpu, uint64_t bytes)
 {
-	uint64_t overhead = atomic_load(&account->grant->live[card].overhead_bytes), pages = pages_of(bytes);
+	uint64_t overhead = atomic_load(&account->grant->live[gpu].overhead_bytes), pages = pages_of(bytes);
 
 	return pages <= UINT32_MAX &&
-	       charged_pages(account, card) + pages <= limit_pages(account, card, overhead);
+	       charged_pages(account, gpu) + pages <= limit_pages(account, gpu, overhead);
 }
 
 /* ---- calls under way ------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ static inline void end_move(struct account *account, struct process *process)
 
 /* Of processes in other pid namespaces only the keeper knows whether they live; and what the dead have
  * charged may stay until a sample (owner_is_dead()). */
-static bool others_hold(struct account *account, struct process *process, unsigned card)
+static bool others_hold(struct account *account, struct process *process, unsigned gpu)
 {
 	struct usage_file *usage = account->usage;
 	uint32_t slots = atomic_load(&usage->slots_used);
@@ -212,7 +212,7 @@ static bool others_hold(struct account *account, struct process *process, unsign
 		const struct usage_slot *slot = &usage->slots[i];
 		uint64_t owner = atomic_load(&slot->owner);
 
-		if (USAGE_HELD_PAGES(atomic_load(&slot->cards[card])) > 0 &&
+		if (USAGE_HELD_PAGES(atomic_load(&slot->gpus[gpu])) > 0 &&
 			(!owner_is_of_our_namespace(&process->self, owner) ||
 				owner_has_ended(&process->self, slot, owner)))
 			return true;
@@ -220,29 +220,29 @@ static bool others_hold(struct account *account, struct process *process, unsign
 	return false;
 }
 
-static int take(struct account *account, struct process *process, unsigned card, uint32_t pages)
+static int take(struct account *account, struct process *process, unsigned gpu, uint32_t pages)
 {
-	const struct grant_file_live *live = &account->grant->live[card];
+	const struct grant_file_live *live = &account->grant->live[gpu];
 	uint64_t overhead = atomic_load(&live->overhead_bytes), after;
-	int r = change(account, process, RESERVE_TAKE, card, pages, limit_pages(account, card, overhead));
+	int r = change(account, process, RESERVE_TAKE, gpu, pages, limit_pages(account, gpu, overhead));
 
 	/* What a maker of shared memory was charged for may have become overhead meanwhile: then its charge
 	 * is gone, and the limit was that of before. */
 	after = atomic_load(&live->overhead_bytes);
 	if (r < 0 || __builtin_expect(after <= overhead, 1) ||
-		charged_pages(account, card) <= limit_pages(account, card, after))
+		charged_pages(account, gpu) <= limit_pages(account, gpu, after))
 		return r;
-	change(account, process, RESERVE_GIVE, card, pages, 0);
+	change(account, process, RESERVE_GIVE, gpu, pages, 0);
 	return -ENOMEM;
 }
 
-static bool await_sample(const struct account *account, unsigned card, uint32_t wanted, int64_t for_ns)
+static bool await_sample(const struct account *account, unsigned gpu, uint32_t wanted, int64_t for_ns)
 {
 	int64_t stop_at = wait_now_ns() + for_ns;
 
 	do {
 		wait_nap();
-		if (grant_was_looked(account->grant, card, wanted))
+		if (grant_was_looked(account->grant, gpu, wanted))
 			return true;
 	} while (wait_now_ns() < stop_at);
 	return false;
@@ -252,7 +252,7 @@ static bool await_sample(const struct account *account, unsigned card, uint32_t 
  * which calls began or ended may not show it either; then another is asked for. Nothing of the caller's is
  * under way while it waits, so that the sample can conclude something; without `moves` something may be, and
  * one sample has to do. */
-static int take_after_sample(struct account *account, struct process *process, unsigned card, uint32_t pages,
+static int take_after_sample(struct account *account, struct process *process, unsigned gpu, uint32_t pages,
 	int64_t for_ns, bool moves)
 {
 	int64_t begin = wait_now_ns();
@@ -262,13 +262,13 @@ static int take_after_sample(struct account *account, struct process *process, u
 		end_move(account, process); /* before the keeper is woken: it may run at once */
 	first = wanted = account_want_look(account);
 	for (;;) {
-		bool looked = await_sample(account, card, wanted, for_ns);
-		bool known = grant_was_known(account->grant, card, first);
+		bool looked = await_sample(account, gpu, wanted, for_ns);
+		bool known = grant_was_known(account->grant, gpu, first);
 		int r;
 
 		if (moves)
 			begin_move(account, process);
-		r = take(account, process, card, pages);
+		r = take(account, process, gpu, pages);
 		if (r != -ENOMEM || known || !moves || wait_now_ns() - begin > KEPT_WAIT_NS ||
 			!account_is_kept(account))
 			return r;
@@ -281,18 +281,18 @@ static int take_after_sample(struct account *account, struct process *process, u
 }
 
 /* moves: the caller has just begun its call, and nothing of it is charged yet. */
-static int charge(struct account *account, struct process *process, unsigned card, uint32_t pages, bool moves)
+static int charge(struct account *account, struct process *process, unsigned gpu, uint32_t pages, bool moves)
 {
-	int saved = errno, r = take(account, process, card, pages);
+	int saved = errno, r = take(account, process, gpu, pages);
 	bool others;
 
 	if (r != -ENOMEM)
 		return r;
-	others = others_hold(account, process, card);
-	if (others || (atomic_load(&account->grant->live[card].overhead_bytes) > 0 &&
-			      charged_pages(account, card) + pages <= limit_pages(account, card, 0)))
+	others = others_hold(account, process, gpu);
+	if (others || (atomic_load(&account->grant->live[gpu].overhead_bytes) > 0 &&
+			      charged_pages(account, gpu) + pages <= limit_pages(account, gpu, 0)))
 		r = take_after_sample(
-			account, process, card, pages, others ? OTHERS_WAIT_NS : OVERHEAD_WAIT_NS, moves);
+			account, process, gpu, pages, others ? OTHERS_WAIT_NS : OVERHEAD_WAIT_NS, moves);
 	errno = saved;
 	return r;
 }
@@ -361,7 +361,7 @@ void account_is_loose(struct account *account)
 		atomic_fetch_or(moves_of(account, process), USAGE_MOVES_LOOSE);
 }
 
-void account_change_surplus(struct account *account, unsigned card, int64_t bytes)
+void account_change_surplus(struct account *account, unsigned gpu, int64_t bytes)
 {
 	struct process *process = process_of(account);
 	uint32_t pages = (uint32_t)(bytes / (INT64_C(1) << USAGE_PAGE_SHIFT)), first = 0;
@@ -370,23 +370,23 @@ void account_change_surplus(struct account *account, unsigned card, int64_t byte
 	if (pages == 0 || !atomic_load(&process->has_slot))
 		return;
 	slot = &account->usage->slots[process->slot];
-	if (atomic_compare_exchange_strong(&slot->surplus_card, &first, card + 1) || first == card + 1)
+	if (atomic_compare_exchange_strong(&slot->surplus_gpu, &first, gpu + 1) || first == gpu + 1)
 		atomic_fetch_add(&slot->surplus, pages);
 	else
 		atomic_fetch_add(&slot->surplus_elsewhere, pages);
 }
 
-void account_note_fresh(struct account *account, unsigned card, uint64_t bytes, bool fresh)
+void account_note_fresh(struct account *account, unsigned gpu, uint64_t bytes, bool fresh)
 {
 	struct process *process = process_of(account);
 
 	if (atomic_load(&process->has_slot))
 		atomic_store(&account->usage->slots[process->slot].fresh,
-			fresh ? USAGE_FRESH | (uint64_t)(card & 63) << 32 | (pages_of(bytes) & UINT32_MAX)
+			fresh ? USAGE_FRESH | (uint64_t)(gpu & 63) << 32 | (pages_of(bytes) & UINT32_MAX)
 			      : 0);
 }
 
-static int charge_bytes(struct account *account, unsigned card, uint64_t bytes, bool moves)
+static int charge_bytes(struct account *account, unsigned gpu, uint64_t bytes, bool moves)
 {
 	uint64_t pages = pages_of(bytes);
 
@@ -394,72 +394,72 @@ static int charge_bytes(struct account *account, unsigned card, uint64_t bytes, 
 		return 0;
 	if (pages > INT32_MAX)
 		return -ENOMEM;
-	return charge(account, process_of(account), card, (uint32_t)pages, moves);
+	return charge(account, process_of(account), gpu, (uint32_t)pages, moves);
 }
 
-int account_enter_tried(struct account *account, unsigned card, uint64_t bytes)
+int account_enter_tried(struct account *account, unsigned gpu, uint64_t bytes)
 {
 	int r = account_enter(account);
 
 	if (r < 0)
 		return r;
-	r = charge_bytes(account, card, bytes, true);
+	r = charge_bytes(account, gpu, bytes, true);
 	if (r < 0)
 		account_leave(account);
 	return r;
 }
 
 /* In this order: who sees the count sees what was asked. */
-static void note_refusal(struct account *account, unsigned card, uint64_t bytes)
+static void note_refusal(struct account *account, unsigned gpu, uint64_t bytes)
 {
-	atomic_store(&account->usage->cards[card].refused_bytes, bytes);
-	atomic_fetch_add(&account->usage->cards[card].refused, 1);
+	atomic_store(&account->usage->gpus[gpu].refused_bytes, bytes);
+	atomic_fetch_add(&account->usage->gpus[gpu].refused, 1);
 }
 
-int account_enter_charged(struct account *account, unsigned card, uint64_t bytes)
+int account_enter_charged(struct account *account, unsigned gpu, uint64_t bytes)
 {
-	int r = account_enter_tried(account, card, bytes);
+	int r = account_enter_tried(account, gpu, bytes);
 
 	if (r < 0)
-		note_refusal(account, card, bytes);
+		note_refusal(account, gpu, bytes);
 	return r;
 }
 
-int account_try(struct account *account, unsigned card, uint64_t bytes)
+int account_try(struct account *account, unsigned gpu, uint64_t bytes)
 {
 	int r = account_join(account);
 
-	return r == 0 ? charge_bytes(account, card, bytes, false) : r;
+	return r == 0 ? charge_bytes(account, gpu, bytes, false) : r;
 }
 
-int account_charge(struct account *account, unsigned card, uint64_t bytes)
+int account_charge(struct account *account, unsigned gpu, uint64_t bytes)
 {
-	int r = account_try(account, card, bytes);
+	int r = account_try(account, gpu, bytes);
 
 	if (r < 0)
-		note_refusal(account, card, bytes);
+		note_refusal(account, gpu, bytes);
 	return r;
 }
 
-void account_charge_beyond(struct account *account, unsigned card, uint64_t bytes)
+void account_charge_beyond(struct account *account, unsigned gpu, uint64_t bytes)
 {
 	uint64_t pages = pages_of(bytes);
 
 	if (pages <= INT32_MAX && account_join(account) == 0)
-		change(account, process_of(account), RESERVE_TAKE, card, (uint32_t)pages, UINT32_MAX);
+		change(account, process_of(account), RESERVE_TAKE, gpu, (uint32_t)pages, UINT32_MAX);
 }
 
-void account_refund(struct account *account, unsigned card, uint64_t bytes)
+void account_refund(struct account *account, unsigned gpu, uint64_t bytes)
 {
 	struct process *process = process_of(account);
 	uint64_t pages = pages_of(bytes);
 
 	if (atomic_load(&process->has_slot) && pages <= INT32_MAX)
-		change(account, process, RESERVE_GIVE, card, (uint32_t)pages, 0);
+		change(account, process, RESERVE_GIVE, gpu, (uint32_t)pages, 0);
 }
 
-/* Does anybody hold memory of the card who is dead? Most times nobody does, and then no slot is needed. */
-static bool has_dead(struct account *account, struct process *process, unsigned card)
+/* Does anybody hold memory of the GPU who is dead? Most times nobody does, and then no slot is needed. */
+static bool has_dead(struct account *account, struct process *process, unsigned gpu)
 {
 	struct usage_file *usage = account->usage;
 	uint32_t slots = atomic_load(&usage->slots_used);
@@ -474,7 +474,7 @@ static bool has_dead(struct account *account, struct process *process, unsigned 
 	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
 		uint64_t owner;
 
-		if ((has_slot && i == process->slot) || atomic_load(&usage->slots[i].cards[card]) == 0)
+		if ((has_slot && i == process->slot) || atomic_load(&usage->slots[i].gpus[gpu]) == 0)
 			continue;
 		owner = atomic_load(&usage->slots[i].owner);
 		if (self.word == 0 && has_slot)
@@ -487,26 +487,26 @@ static bool has_dead(struct account *account, struct process *process, unsigned 
 	return false;
 }
 
-uint64_t account_used_bytes(struct account *account, unsigned card)
+uint64_t account_used_bytes(struct account *account, unsigned gpu)
 {
-	uint64_t limit = grant_file_limit_bytes(account->grant, card), used;
+	uint64_t limit = grant_file_limit_bytes(account->grant, gpu), used;
 	struct process *process = process_of(account);
 	int saved = errno;
 
-	if (has_dead(account, process, card) && have_slot(account, process) == 0)
-		change(account, process, RESERVE_RECOVER, card, 0, 0);
-	used = (charged_pages(account, card) << USAGE_PAGE_SHIFT) +
-	       atomic_load(&account->grant->live[card].overhead_bytes);
+	if (has_dead(account, process, gpu) && have_slot(account, process) == 0)
+		change(account, process, RESERVE_RECOVER, gpu, 0, 0);
+	used = (charged_pages(account, gpu) << USAGE_PAGE_SHIFT) +
+	       atomic_load(&account->grant->live[gpu].overhead_bytes);
 	errno = saved;
 	return used < limit ? used : limit;
 }
 
-uint64_t account_held_bytes(struct account *account, unsigned card)
+uint64_t account_held_bytes(struct account *account, unsigned gpu)
 {
 	struct process *process = process_of(account);
 
 	if (!atomic_load(&process->has_slot))
 		return 0;
-	return USAGE_HELD_PAGES(atomic_load(&account->usage->slots[process->slot].cards[card]))
+	return USAGE_HELD_PAGES(atomic_load(&account->usage->slots[process->slot].gpus[gpu]))
 	       << USAGE_PAGE_SHIFT;
 }

@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 /* Time is counted in steps: what a step refills is a whole number of nanoseconds, so that nothing is lost to
- * rounding but less than one nanosecond in a step (0.04 % at 5 % of a card). */
+ * rounding but less than one nanosecond in a step (0.04 % at 5 % of a GPU). */
 #define CREDIT_STEP_NS UINT64_C(50000)
 #define CREDIT_BURST_STEPS 400			/* 20 ms: what may be saved up, at the present rate */
 #define CREDIT_DEBT_MAX_NS INT64_C(10000000000) /* of one kernel, or of a word that somebody wrote */
-#define CREDIT_RATE_MAX UINT64_C(1000000000)	/* a thousand cards; more is no rate */
+#define CREDIT_RATE_MAX UINT64_C(1000000000)	/* a thousand GPUs; more is no rate */
 
 /* credit_burst_ns() - the most that a bucket holds at this rate, however long nobody drew from it. */
 uint64_t credit_burst_ns(uint64_t rate);

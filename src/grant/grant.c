@@ -18,7 +18,7 @@ static uint64_t checksum(const struct grant_file *grant)
 {
 	uint64_t hash = fnv1a(UINT64_C(0xcbf29ce484222325), grant, &grant->checksum);
 
-	return fnv1a(hash, &grant->card_count, grant->live);
+	return fnv1a(hash, &grant->gpu_count, grant->live);
 }
 
 static bool is_text(const char *text, size_t size)
@@ -26,17 +26,17 @@ static bool is_text(const char *text, size_t size)
 	return text[0] != '\0' && memchr(text, '\0', size) != NULL;
 }
 
-static const char *verify_cards(const struct grant_file *grant)
+static const char *verify_gpus(const struct grant_file *grant)
 {
-	if (grant->card_count == 0 || grant->card_count > GRANT_FILE_CARDS_MAX)
+	if (grant->gpu_count == 0 || grant->gpu_count > GRANT_FILE_GPUS_MAX)
 		return "the grant names no card, or more cards than there can be";
-	for (unsigned i = 0; i < grant->card_count; i++) {
-		const struct grant_file_card *card = &grant->cards[i];
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &grant->gpus[i];
 
-		if (!is_text(card->uuid, sizeof(card->uuid)) ||
-			!memchr(card->pci_bus_id, '\0', sizeof(card->pci_bus_id)))
+		if (!is_text(gpu->uuid, sizeof(gpu->uuid)) ||
+			!memchr(gpu->pci_bus_id, '\0', sizeof(gpu->pci_bus_id)))
 			return "the grant has a card without a name";
-		if (card->limit_bytes == 0 || grant_file_limit_bytes(grant, i) == 0)
+		if (gpu->limit_bytes == 0 || grant_file_limit_bytes(grant, i) == 0)
 			return "the grant has a card without memory";
 	}
 	return NULL;
@@ -64,7 +64,7 @@ const char *grant_file_verify(const struct grant_file *grant, size_t bytes)
 		!memchr(grant->nvml_library, '\0', sizeof(grant->nvml_library)) ||
 		!memchr(grant->container, '\0', sizeof(grant->container)))
 		return "the grant does not name the driver's library";
-	return verify_cards(grant);
+	return verify_gpus(grant);
 }
 
 int grant_file_write(const char *path, struct grant_file *grant, const char **ret_why)
@@ -76,9 +76,9 @@ int grant_file_write(const char *path, struct grant_file *grant, const char **re
 	grant->version = GRANT_FILE_VERSION;
 	grant->size = sizeof(*grant);
 	grant->readable_from = GRANT_FILE_READABLE_FROM;
-	for (unsigned i = 0; i < grant->card_count && i < GRANT_FILE_CARDS_MAX; i++) {
-		atomic_store(&grant->live[i].limit_bytes, grant->cards[i].limit_bytes);
-		atomic_store(&grant->live[i].largest_limit_bytes, grant->cards[i].limit_bytes);
+	for (unsigned i = 0; i < grant->gpu_count && i < GRANT_FILE_GPUS_MAX; i++) {
+		atomic_store(&grant->live[i].limit_bytes, grant->gpus[i].limit_bytes);
+		atomic_store(&grant->live[i].largest_limit_bytes, grant->gpus[i].limit_bytes);
 	}
 	grant->checksum = checksum(grant);
 	why = grant_file_verify(grant, sizeof(*grant));
@@ -92,21 +92,21 @@ int grant_file_write(const char *path, struct grant_file *grant, const char **re
 	return r;
 }
 
-int grant_file_set_limit(struct grant_file *grant, unsigned card, uint64_t bytes)
+int grant_file_set_limit(struct grant_file *grant, unsigned gpu, uint64_t bytes)
 {
-	if (card >= grant->card_count || card >= GRANT_FILE_CARDS_MAX || bytes == 0)
+	if (gpu >= grant->gpu_count || gpu >= GRANT_FILE_GPUS_MAX || bytes == 0)
 		return -EINVAL;
 	/* In this order: whoever sees the limit finds it allowed. */
-	if (bytes > atomic_load(&grant->live[card].largest_limit_bytes))
-		atomic_store(&grant->live[card].largest_limit_bytes, bytes);
-	atomic_store(&grant->live[card].limit_bytes, bytes);
+	if (bytes > atomic_load(&grant->live[gpu].largest_limit_bytes))
+		atomic_store(&grant->live[gpu].largest_limit_bytes, bytes);
+	atomic_store(&grant->live[gpu].limit_bytes, bytes);
 	return 0;
 }
 
 void grant_file_set_power(
-	struct grant_file *grant, unsigned card, uint64_t share, uint64_t rate, uint64_t policy)
+	struct grant_file *grant, unsigned gpu, uint64_t share, uint64_t rate, uint64_t policy)
 {
-	struct grant_file_live *live = &grant->live[card];
+	struct grant_file_live *live = &grant->live[gpu];
 
 	if (share)
 		atomic_store(&live->core_rate, rate);

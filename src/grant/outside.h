@@ -14,8 +14,8 @@ int outside_read(const char *proc, pid_t pid, uint64_t time_namespace, struct ow
 /* outside_image() - which program runs in it now (struct owner); 0 if that cannot be known. */
 uint64_t outside_image(const char *proc, pid_t pid);
 
-/* outside_note_dead() - for the keeper, after a sample of a card: tells the processes of the grant which
- * slots have dead owners (owner_note_dead()). Dead is the owner of a slot which holds memory of the card, or
+/* outside_note_dead() - for the keeper, after a sample of a GPU: tells the processes of the grant which
+ * slots have dead owners (owner_note_dead()). Dead is the owner of a slot which holds memory of the GPU, or
  * a turn, if the driver did not name it among those that have some (`listed`), and no process in `proc` may
  * be it. All processes are looked at for that, some microseconds each. Where one of them may have been alive
  * that is not repeated for nine times as long as it took, 200 ms at most: *again_ns is when it may be.

@@ -1,4 +1,4 @@
-/* overhead.h - what a container holds of a card that no call of the driver's shows: contexts, modules, local
+/* overhead.h - what a container holds of a GPU that no call of the driver's shows: contexts, modules, local
  * memory. Pure. For the agent and the keeper of a run; docs/internals/charging.md, "What a sample may
  * conclude". */
 #pragma once
@@ -17,7 +17,7 @@ struct overhead_known {
 	bool certain;	    /* a quiet sample has been there; until then bytes is a guess */
 };
 
-/* One process of the container that has memory of the card. */
+/* One process of the container that has memory of the GPU. */
 struct overhead_process {
 	struct owner owner;	     /* image: 0 where it need not be compared */
 	uint64_t bytes;		     /* the driver's own count */

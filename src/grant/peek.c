@@ -7,35 +7,35 @@
 
 #define CHUNK 8 /* slots that are read at once */
 
-_Static_assert(offsetof(struct usage_file, cards) == USAGE_HEAD_BYTES, "one read has both");
+_Static_assert(offsetof(struct usage_file, gpus) == USAGE_HEAD_BYTES, "one read has both");
 
 int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek)
 {
 	struct {
 		uint32_t words[USAGE_HEAD_BYTES / sizeof(uint32_t)];
-		struct usage_card cards[GRANT_FILE_CARDS_MAX];
+		struct usage_gpu gpus[GRANT_FILE_GPUS_MAX];
 	} found;
-	size_t size = USAGE_HEAD_BYTES + n * sizeof(found.cards[0]);
-	/* slot_count, card_count, slots_used, look_wanted */
+	size_t size = USAGE_HEAD_BYTES + n * sizeof(found.gpus[0]);
+	/* slot_count, gpu_count, slots_used, look_wanted */
 	const uint32_t *words = found.words + offsetof(struct usage_file, slot_count) / sizeof(uint32_t);
 
 	if (pread(fd, &found, size, 0) != (ssize_t)size || usage_file_verify(&found) || n > words[1])
 		return -EBADMSG;
-	ret_peek->card_count = words[1];
+	ret_peek->gpu_count = words[1];
 	ret_peek->slots_used = words[2] < USAGE_FILE_SLOTS ? words[2] : USAGE_FILE_SLOTS;
 	ret_peek->look_wanted = words[3];
 	for (unsigned i = 0; i < n; i++)
-		ret_peek->cards[i] = (struct usage_peek_card){.refused = atomic_load(&found.cards[i].refused),
-			.refused_bytes = atomic_load(&found.cards[i].refused_bytes),
-			.turns = {atomic_load(&found.cards[i].turns[0]),
-				atomic_load(&found.cards[i].turns[1])}};
+		ret_peek->gpus[i] = (struct usage_peek_gpu){.refused = atomic_load(&found.gpus[i].refused),
+			.refused_bytes = atomic_load(&found.gpus[i].refused_bytes),
+			.turns = {
+				atomic_load(&found.gpus[i].turns[0]), atomic_load(&found.gpus[i].turns[1])}};
 	return 0;
 }
 
-int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power)
+int usage_peek_power(int fd, unsigned gpu, struct usage_peek_power *ret_power)
 {
-	off_t at = (off_t)(offsetof(struct usage_file, cards) + card * sizeof(struct usage_card));
-	struct usage_card found;
+	off_t at = (off_t)(offsetof(struct usage_file, gpus) + gpu * sizeof(struct usage_gpu));
+	struct usage_gpu found;
 
 	if (pread(fd, &found, sizeof(found), at) != (ssize_t)sizeof(found))
 		return -EBADMSG;
@@ -49,26 +49,26 @@ int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power)
 }
 
 static void read_shares(
-	const struct usage_slot *slot, unsigned card_count, unsigned card, struct usage_peek_slot *ret_slot)
+	const struct usage_slot *slot, unsigned gpu_count, unsigned gpu, struct usage_peek_slot *ret_slot)
 {
-	for (unsigned i = card_count; i < GRANT_FILE_CARDS_MAX; i++) {
+	for (unsigned i = gpu_count; i < GRANT_FILE_GPUS_MAX; i++) {
 		uint64_t word = atomic_load(&slot->shared[i]);
 
-		if (share_kind(word) && share_card(word) == card)
+		if (share_kind(word) && share_gpu(word) == gpu)
 			ret_slot->shares[ret_slot->n_shares++] = word;
 	}
 }
 
-static uint64_t surplus_pages(const struct usage_slot *slot, unsigned card)
+static uint64_t surplus_pages(const struct usage_slot *slot, unsigned gpu)
 {
-	uint32_t first = atomic_load(&slot->surplus_card);
+	uint32_t first = atomic_load(&slot->surplus_gpu);
 
-	return first == card + 1 ? atomic_load(&slot->surplus) : atomic_load(&slot->surplus_elsewhere);
+	return first == gpu + 1 ? atomic_load(&slot->surplus) : atomic_load(&slot->surplus_elsewhere);
 }
 
-static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t index, unsigned card)
+static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t index, unsigned gpu)
 {
-	uint64_t shared = atomic_load(&slot->shared[card]), fresh = atomic_load(&slot->fresh);
+	uint64_t shared = atomic_load(&slot->shared[gpu]), fresh = atomic_load(&slot->fresh);
 
 	return (struct usage_peek_slot){
 		.slot = index,
@@ -77,18 +77,18 @@ static struct usage_peek_slot slot_of(const struct usage_slot *slot, uint32_t in
 		.time_namespace = atomic_load(&slot->time_namespace),
 		.image = atomic_load(&slot->image),
 		.moves = atomic_load(&slot->moves),
-		.fresh = fresh & USAGE_FRESH && USAGE_FRESH_CARD(fresh) == card,
+		.fresh = fresh & USAGE_FRESH && USAGE_FRESH_GPU(fresh) == gpu,
 		.fresh_bytes = (fresh & UINT32_MAX) << USAGE_PAGE_SHIFT,
-		.surplus_bytes = surplus_pages(slot, card) << USAGE_PAGE_SHIFT,
-		.held_bytes = USAGE_HELD_PAGES(atomic_load(&slot->cards[card])) << USAGE_PAGE_SHIFT,
+		.surplus_bytes = surplus_pages(slot, gpu) << USAGE_PAGE_SHIFT,
+		.held_bytes = USAGE_HELD_PAGES(atomic_load(&slot->gpus[gpu])) << USAGE_PAGE_SHIFT,
 		.exported_bytes = shared >> 32 << USAGE_PAGE_SHIFT,
 		.imported_bytes = (shared & UINT32_MAX) << USAGE_PAGE_SHIFT,
 	};
 }
 
-int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struct usage_peek_slot *ret_slots)
+int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned gpu, struct usage_peek_slot *ret_slots)
 {
-	const uint64_t *turns = peek->cards[card].turns;
+	const uint64_t *turns = peek->gpus[gpu].turns;
 	struct usage_slot slots[CHUNK];
 	int count = 0;
 
@@ -103,8 +103,8 @@ int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struc
 
 			if (OWNER_PID(owner) == 0 || owner & OWNER_IS_HEIR)
 				continue;
-			ret_slots[count] = slot_of(&slots[i], first + i, card);
-			read_shares(&slots[i], peek->card_count, card, &ret_slots[count]);
+			ret_slots[count] = slot_of(&slots[i], first + i, gpu);
+			read_shares(&slots[i], peek->gpu_count, gpu, &ret_slots[count]);
 			ret_slots[count++].has_turn = turns[0] == USAGE_TURN(first + i, owner) ||
 						      turns[1] == USAGE_TURN(first + i, owner);
 		}

@@ -6,24 +6,24 @@
 #include "grant/share.h"
 #include "grant/usage.h"
 
-struct usage_peek_card {
+struct usage_peek_gpu {
 	uint64_t refused;	/* allocations so far */
 	uint64_t refused_bytes; /* that the last of them asked for */
 	uint64_t turns[2];
 };
 
 struct usage_peek {
-	unsigned card_count;
+	unsigned gpu_count;
 	uint32_t slots_used; /* at most USAGE_FILE_SLOTS */
 	uint32_t look_wanted;
-	struct usage_peek_card cards[GRANT_FILE_CARDS_MAX]; /* the first n */
+	struct usage_peek_gpu gpus[GRANT_FILE_GPUS_MAX]; /* the first n */
 };
 
-/* usage_peek() - the head and the first n cards, at most GRANT_FILE_CARDS_MAX, by one read. -EBADMSG if this
- * is not a usage file of a version that we know, or has fewer cards. */
+/* usage_peek() - the head and the first n GPUs, at most GRANT_FILE_GPUS_MAX, by one read. -EBADMSG if this
+ * is not a usage file of a version that we know, or has fewer GPUs. */
 int usage_peek(int fd, unsigned n, struct usage_peek *ret_peek);
 
-/* What a container's processes have done with one card's computing power, by their own count. Anything may be
+/* What a container's processes have done with one GPU's computing power, by their own count. Anything may be
  * written there: numbers may jump, and go back. */
 struct usage_peek_power {
 	uint64_t started_ns; /* kernels */
@@ -32,27 +32,27 @@ struct usage_peek_power {
 	uint64_t asked;
 };
 
-/* usage_peek_power() - of one card that the file was seen to have; cheap, and nothing else is looked at.
+/* usage_peek_power() - of one GPU that the file was seen to have; cheap, and nothing else is looked at.
  * -EBADMSG if the file does not reach so far. */
-int usage_peek_power(int fd, unsigned card, struct usage_peek_power *ret_power);
+int usage_peek_power(int fd, unsigned gpu, struct usage_peek_power *ret_power);
 
-/* One process's part of one card. */
+/* One process's part of one GPU. */
 struct usage_peek_slot {
 	uint32_t slot;
 	uint64_t owner, start_ticks, time_namespace, image; /* as in struct usage_slot */
 	uint64_t moves;
 	bool has_turn;
-	bool fresh; /* its only context on this card is new, and charged with fresh_bytes */
+	bool fresh; /* its only context on this GPU is new, and charged with fresh_bytes */
 	uint64_t fresh_bytes;
 	uint64_t surplus_bytes; /* of held_bytes, the driver may not have; at most */
 	uint64_t held_bytes, exported_bytes, imported_bytes;
 	uint32_t n_shares;
-	uint64_t shares[GRANT_FILE_CARDS_MAX]; /* records of this card: share.h */
+	uint64_t shares[GRANT_FILE_GPUS_MAX]; /* records of this GPU: share.h */
 };
 
-/* usage_peek_slots() - the slots that have an owner, and whose words are its own. peek has this card, and
+/* usage_peek_slots() - the slots that have an owner, and whose words are its own. peek has this GPU, and
  * ret_slots room for peek->slots_used. Returns how many there are, or -EBADMSG. */
-int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned card, struct usage_peek_slot *ret_slots);
+int usage_peek_slots(int fd, const struct usage_peek *peek, unsigned gpu, struct usage_peek_slot *ret_slots);
 
 /* usage_slot_is_of() - whether this process took the slot, as far as that can be told: pid and pid namespace
  * as the process has them itself; what is 0 is not known, and not compared. */

@@ -37,12 +37,12 @@ typedef _Atomic uint64_t word;
 
 static word *total_of(struct reserve *r)
 {
-	return &r->usage->cards[r->card].total;
+	return &r->usage->gpus[r->gpu].total;
 }
 
 static word *word_of(struct reserve *r, uint32_t slot)
 {
-	return &r->usage->slots[slot].cards[r->card];
+	return &r->usage->slots[slot].gpus[r->gpu];
 }
 
 static bool replace(word *at, uint64_t expected, uint64_t desired)
@@ -195,7 +195,7 @@ static enum reserve_result step_search(struct reserve *r)
 			return search_next(r);
 		return go(r, SEARCH_WORD);
 	case SEARCH_WORD:
-		/* Who holds nothing of this card is asked nothing: a look into /proc costs microseconds. */
+		/* Who holds nothing of this GPU is asked nothing: a look into /proc costs microseconds. */
 		if (atomic_load(word_of(r, r->at)) == 0)
 			return search_next(r);
 		return go(r, SEARCH_JUDGE);
@@ -212,7 +212,7 @@ static enum reserve_result step_search(struct reserve *r)
  */
 
 /* That the slot `dead` still is the dead one's needs no look: it could have changed hands only by a recount
- * (it held something of this card, or recounted it), and then the total is not what it was. */
+ * (it held something of this GPU, or recounted it), and then the total is not what it was. */
 static enum reserve_result recount_begin(struct reserve *r)
 {
 	uint64_t epoch = r->total >> 32, odd = USAGE_IS_RECOUNTED(r->total) ? epoch + 2 : epoch + 1;
@@ -245,7 +245,7 @@ static enum reserve_result recount_publish(struct reserve *r)
 	uint64_t pages = r->sum > UINT32_MAX ? UINT32_MAX : r->sum;
 
 	replace(total_of(r), r->total, ((r->total >> 32) + 1) << 32 | pages);
-	atomic_fetch_add_explicit(&r->usage->cards[r->card].recounts, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->usage->gpus[r->gpu].recounts, 1, memory_order_relaxed);
 	return start_again(r);
 }
 
@@ -298,7 +298,7 @@ static enum reserve_result claim_take(struct reserve *r)
 	return go(r, CLAIM_COUNT);
 }
 
-/* The predecessor died, perhaps while it held something or recounted a card. */
+/* The predecessor died, perhaps while it held something or recounted a GPU. */
 static enum reserve_result claim_total(struct reserve *r)
 {
 	r->total = atomic_load(total_of(r));
@@ -307,7 +307,7 @@ static enum reserve_result claim_total(struct reserve *r)
 		return go(r, JUDGE_RECOUNTER);
 	if (r->at_word != 0)
 		return go(r, RECOUNT_BEGIN);
-	r->card++;
+	r->gpu++;
 	return go(r, CLAIM_WORD);
 }
 
@@ -331,7 +331,7 @@ static enum reserve_result step_claim(struct reserve *r)
 				     ? CLAIM_WORD
 				     : CLAIM_COUNT);
 	case CLAIM_WORD:
-		if (r->card >= r->usage->card_count || r->card >= GRANT_FILE_CARDS_MAX)
+		if (r->gpu >= r->usage->gpu_count || r->gpu >= GRANT_FILE_GPUS_MAX)
 			return go(r, CLAIM_FINISH);
 		r->at_word = atomic_load(word_of(r, r->slot));
 		return go(r, CLAIM_TOTAL);
@@ -363,7 +363,7 @@ void reserve_begin(struct reserve *reserve)
 	reserve->dead = NO_SLOT;
 	if (reserve->kind == RESERVE_CLAIM) {
 		reserve->slot = NO_SLOT;
-		reserve->card = 0;
+		reserve->gpu = 0;
 	}
 }
 

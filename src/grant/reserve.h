@@ -18,9 +18,9 @@ struct reserve_world {
 
 enum reserve_kind {
 	RESERVE_CLAIM,	 /* take a slot */
-	RESERVE_TAKE,	 /* pages of a card, within limit_pages */
+	RESERVE_TAKE,	 /* pages of a GPU, within limit_pages */
 	RESERVE_GIVE,	 /* them back */
-	RESERVE_RECOVER, /* what the dead hold of a card */
+	RESERVE_RECOVER, /* what the dead hold of a GPU */
 };
 
 enum reserve_result {
@@ -35,7 +35,7 @@ struct reserve {
 	struct usage_file *usage;
 	const struct reserve_world *world;
 	enum reserve_kind kind;
-	uint32_t card;	      /* RESERVE_CLAIM goes through all of them */
+	uint32_t gpu;	      /* RESERVE_CLAIM goes through all of them */
 	uint32_t slot;	      /* ours; RESERVE_CLAIM fills it, from nothing or from a dead owner */
 	uint64_t owner;	      /* RESERVE_CLAIM: our word, without a generation; with it when done */
 	uint32_t pages;	      /* to take or to give */
@@ -43,7 +43,7 @@ struct reserve {
 
 	/* the steps' own */
 	int step;
-	uint64_t total;	   /* the card's word as last read */
+	uint64_t total;	   /* the GPU's word as last read */
 	uint64_t held;	   /* our word before the announcement */
 	uint32_t at, end;  /* the slot that is looked at, and where to stop */
 	uint64_t at_owner; /* its owner */
@@ -62,7 +62,7 @@ enum reserve_result reserve_step(struct reserve *reserve);
 enum reserve_result reserve_steps(struct reserve *reserve);
 
 /* reserve_abandon() - after RESERVE_WAITS, for whoever waits no longer. Nothing is taken. What was to be
- * given is no longer held, but stays in the card's total until the next recount. */
+ * given is no longer held, but stays in the GPU's total until the next recount. */
 void reserve_abandon(struct reserve *reserve);
 
 /* reserve_run() - all steps. -ENOMEM, or -EUSERS for RESERVE_CLAIM: refused. -EBUSY: a living process has

@@ -2,7 +2,7 @@
  * it.
  *
  * usage_slot.shared[] has a word for each GPU of the grant. The words behind them, up to
- * GRANT_FILE_CARDS_MAX, are records: one for each region that the slot's owner has exported or opened. Both
+ * GRANT_FILE_GPUS_MAX, are records: one for each region that the slot's owner has exported or opened. Both
  * sides know the bytes of the handle; its hash says that two records are of the same region. Only the owner
  * writes them, each by one atomic instruction; 0 is free.
  */
@@ -20,9 +20,9 @@ enum share_kind {
 #define SHARE_UNKNOWN UINT64_MAX /* how large it is shows only when it is open */
 
 /* share_word() - hash: of the handle. */
-static inline uint64_t share_word(enum share_kind kind, unsigned card, uint64_t bytes, uint64_t hash)
+static inline uint64_t share_word(enum share_kind kind, unsigned gpu, uint64_t bytes, uint64_t hash)
 {
-	return (hash >> 28) << 28 | (bytes >> SHARE_UNIT_SHIFT & 0xfffff) << 8 | (uint64_t)(card & 63) << 2 |
+	return (hash >> 28) << 28 | (bytes >> SHARE_UNIT_SHIFT & 0xfffff) << 8 | (uint64_t)(gpu & 63) << 2 |
 	       kind;
 }
 
@@ -36,7 +36,7 @@ static inline uint64_t share_as(enum share_kind kind, uint64_t word)
 	return (word & ~UINT64_C(3)) | kind;
 }
 
-static inline unsigned share_card(uint64_t word)
+static inline unsigned share_gpu(uint64_t word)
 {
 	return word >> 2 & 63;
 }
@@ -52,12 +52,12 @@ static inline uint64_t share_bytes(uint64_t word)
 /* share_region() - the same of all records of a region. Never 0. */
 static inline uint64_t share_region(uint64_t word)
 {
-	return word >> 28 << 6 | share_card(word) | UINT64_C(1) << 63;
+	return word >> 28 << 6 | share_gpu(word) | UINT64_C(1) << 63;
 }
 
 /* share_is_imported() - whether a process other than the slot's owner has opened this export.
  * share_has_importers() - whether another one has anything of others on this GPU.
  * share_is_used() - whether another process may have memory that the slot's owner made. */
 bool share_is_imported(const struct usage_file *usage, uint32_t slot, uint64_t export);
-bool share_has_importers(const struct usage_file *usage, uint32_t slot, unsigned card);
+bool share_has_importers(const struct usage_file *usage, uint32_t slot, unsigned gpu);
 bool share_is_used(const struct usage_file *usage, uint32_t slot);

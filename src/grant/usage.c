@@ -17,7 +17,7 @@ struct usage_head {
 	uint32_t version;
 	uint32_t size;
 	uint32_t slot_count;
-	uint32_t card_count;
+	uint32_t gpu_count;
 	uint32_t slots_used;
 	uint32_t look_wanted;
 	uint32_t readable_from;
@@ -43,7 +43,7 @@ static const char *verify(const struct usage_head *head)
 		break;
 	}
 	if (head->size != sizeof(struct usage_file) || head->slot_count != USAGE_FILE_SLOTS ||
-		head->card_count == 0 || head->card_count > GRANT_FILE_CARDS_MAX)
+		head->gpu_count == 0 || head->gpu_count > GRANT_FILE_GPUS_MAX)
 		return "the usage file is damaged";
 	return NULL;
 }
@@ -56,14 +56,14 @@ const char *usage_file_verify(const void *head)
 	return verify(&found);
 }
 
-int usage_file_create(const char *path, unsigned card_count, const char **ret_why)
+int usage_file_create(const char *path, unsigned gpu_count, const char **ret_why)
 {
 	struct usage_head head = {
 		.magic = USAGE_FILE_MAGIC,
 		.version = USAGE_FILE_VERSION,
 		.size = sizeof(struct usage_file),
 		.slot_count = USAGE_FILE_SLOTS,
-		.card_count = card_count,
+		.gpu_count = gpu_count,
 		.readable_from = USAGE_FILE_READABLE_FROM,
 	};
 	int r;
@@ -143,13 +143,13 @@ int usage_file_path(const char *grant_path, char *ret_path, size_t size)
 }
 
 /* While a sum is recounted its word names the recounter; the slots tell then. */
-static int sum_of_slots(int fd, unsigned card, uint32_t slots, uint64_t *ret_pages)
+static int sum_of_slots(int fd, unsigned gpu, uint32_t slots, uint64_t *ret_pages)
 {
 	uint64_t pages = 0, word;
 
 	for (uint32_t i = 0; i < slots && i < USAGE_FILE_SLOTS; i++) {
 		size_t at = offsetof(struct usage_file, slots) + i * sizeof(struct usage_slot) +
-			    offsetof(struct usage_slot, cards) + card * sizeof(word);
+			    offsetof(struct usage_slot, gpus) + gpu * sizeof(word);
 
 		if (pread(fd, &word, sizeof(word), (off_t)at) != sizeof(word))
 			return -EBADMSG;
@@ -159,9 +159,9 @@ static int sum_of_slots(int fd, unsigned card, uint32_t slots, uint64_t *ret_pag
 	return 0;
 }
 
-static int read_pages(int fd, unsigned card, uint32_t slots, uint64_t *ret_pages)
+static int read_pages(int fd, unsigned gpu, uint32_t slots, uint64_t *ret_pages)
 {
-	size_t at = offsetof(struct usage_file, cards) + card * sizeof(struct usage_card);
+	size_t at = offsetof(struct usage_file, gpus) + gpu * sizeof(struct usage_gpu);
 	uint64_t word;
 
 	for (int i = 0; i < TRIES; i++) {
@@ -172,15 +172,15 @@ static int read_pages(int fd, unsigned card, uint32_t slots, uint64_t *ret_pages
 			return 0;
 		}
 	}
-	return sum_of_slots(fd, card, slots, ret_pages);
+	return sum_of_slots(fd, gpu, slots, ret_pages);
 }
 
 int usage_file_read(int fd, unsigned n, uint64_t *ret_bytes)
 {
-	uint64_t bytes[GRANT_FILE_CARDS_MAX];
+	uint64_t bytes[GRANT_FILE_GPUS_MAX];
 	struct usage_head head;
 
-	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || verify(&head) || n > head.card_count)
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || verify(&head) || n > head.gpu_count)
 		return -EBADMSG;
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t pages;

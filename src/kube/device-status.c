@@ -74,7 +74,7 @@ static int truth(const yaml_node_t *node)
 	return -EINVAL;
 }
 
-/* Returns 1 if the entry declares a card faulty, 0 if it is not about a card or about one that is well. */
+/* Returns 1 if the entry declares a GPU faulty, 0 if it is not about a GPU or about one that is well. */
 static int entry_judge(const struct entry *entry, size_t position, struct fault *fault, struct error *err)
 {
 	const char *type = scalar(entry->type), *id = scalar(entry->id);
@@ -84,7 +84,7 @@ static int entry_judge(const struct entry *entry, size_t position, struct fault 
 		return error_set(err, EINVAL, "entry %zu has no deviceType", position);
 	if (strcmp(type, "gpu") != 0)
 		return 0;
-	if (!id || fault_parse_card(id, fault) < 0)
+	if (!id || fault_parse_gpu(id, fault) < 0)
 		return error_set(err, EINVAL,
 			"entry %zu: deviceId \"%.40s\" is neither the index nor the UUID of a GPU", position,
 			id ? id : "");

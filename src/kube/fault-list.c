@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/strbuf.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "kube/json.h"
 
 void fault_reason_copy(char ret_reason[GPU_REASON_SIZE], const char *text)
@@ -35,11 +35,11 @@ bool fault_is_about(const struct fault *fault, int index, const char *uuid)
 	return *fault->uuid ? strcmp(fault->uuid, uuid) == 0 : fault->index == index;
 }
 
-int fault_parse_card(const char *text, struct fault *fault)
+int fault_parse_gpu(const char *text, struct fault *fault)
 {
 	uint32_t index;
 
-	/* Digits are an index, even one that no card has. */
+	/* Digits are an index, even one that no GPU has. */
 	if (*text && strspn(text, "0123456789") == strlen(text)) {
 		if ((text[0] == '0' && text[1]) || parse_u32(text, FAULT_INDEX_MAX, &index) < 0)
 			return -EINVAL;
@@ -48,7 +48,7 @@ int fault_parse_card(const char *text, struct fault *fault)
 		return 0;
 	}
 	/* "-1" is no name, but a mistake. */
-	if (!isalpha((unsigned char)text[0]) || !card_name_is_valid(text))
+	if (!isalpha((unsigned char)text[0]) || !gpu_name_is_valid(text))
 		return -EINVAL;
 	fault->index = -1;
 	snprintf(fault->uuid, sizeof(fault->uuid), "%s", text);
@@ -68,7 +68,7 @@ static int add_token(struct fault_list *list, const char *token, size_t len, str
 		return error_set(err, EINVAL, "an entry of %zu characters", len);
 	memcpy(text, token, len);
 	text[len] = '\0';
-	if (fault_parse_card(text, &fault) < 0)
+	if (fault_parse_gpu(text, &fault) < 0)
 		return error_set(err, EINVAL, "\"%s\" is neither the index nor the UUID of a GPU", text);
 	for (size_t i = 0; i < list->n; i++)
 		if (list->faults[i].index == fault.index && strcmp(list->faults[i].uuid, fault.uuid) == 0)
@@ -101,14 +101,14 @@ static void take_notes(struct fault_list *list, const char *text, const char *no
 	for (size_t i = 0; i < list->n; i++) {
 		struct fault *fault = &list->faults[i];
 		char key[GPU_UUID_SIZE];
-		struct json_object *card;
+		struct json_object *gpu;
 		const char *uuid, *reason;
 
 		key_of(fault, key);
-		card = json_member(json_member(object, "cards"), key);
-		uuid = json_member_string(card, "uuid");
-		reason = json_member_string(card, "reason");
-		if (uuid && card_name_is_valid(uuid))
+		gpu = json_member(json_member(object, "cards"), key);
+		uuid = json_member_string(gpu, "uuid");
+		reason = json_member_string(gpu, "reason");
+		if (uuid && gpu_name_is_valid(uuid))
 			snprintf(fault->uuid, sizeof(fault->uuid), "%s", uuid);
 		fault_reason_copy(fault->reason, reason ? reason : "");
 	}
@@ -164,31 +164,31 @@ char *fault_list_gpus(const struct fault_list *list)
 	return text.failed ? NULL : strdup(strbuf_cstr(&text));
 }
 
-static int note_add(struct json_object *cards, const struct fault *fault)
+static int note_add(struct json_object *gpus, const struct fault *fault)
 {
-	struct json_object *card = json_object_new_object();
+	struct json_object *gpu = json_object_new_object();
 	char key[GPU_UUID_SIZE];
 
 	key_of(fault, key);
-	if (json_set(cards, key, card) < 0)
+	if (json_set(gpus, key, gpu) < 0)
 		return -ENOMEM;
-	if (*fault->uuid && json_set(card, "uuid", json_object_new_string(fault->uuid)) < 0)
+	if (*fault->uuid && json_set(gpu, "uuid", json_object_new_string(fault->uuid)) < 0)
 		return -ENOMEM;
-	return *fault->reason ? json_set(card, "reason", json_object_new_string(fault->reason)) : 0;
+	return *fault->reason ? json_set(gpu, "reason", json_object_new_string(fault->reason)) : 0;
 }
 
 char *fault_list_notes(const struct fault_list *list)
 {
 	_cleanup_json_ struct json_object *object = json_object_new_object();
-	struct json_object *cards = json_object_new_object();
-	_cleanup_free_ char *gpus = fault_list_gpus(list);
+	struct json_object *gpus = json_object_new_object();
+	_cleanup_free_ char *indices = fault_list_gpus(list);
 	const char *text;
 
-	if (json_set(object, "cards", cards) < 0 || !gpus ||
-		json_set(object, "gpus", json_object_new_string(gpus)) < 0)
+	if (json_set(object, "cards", gpus) < 0 || !indices ||
+		json_set(object, "gpus", json_object_new_string(indices)) < 0)
 		return NULL;
 	for (size_t i = 0; i < list->n; i++)
-		if (note_add(cards, &list->faults[i]) < 0)
+		if (note_add(gpus, &list->faults[i]) < 0)
 			return NULL;
 	text = json_text(object);
 	return text ? strdup(text) : NULL;

@@ -1,6 +1,6 @@
-/* fault-list.h - cards that somebody has declared faulty, in the two documented ConfigMaps of kube-system
+/* fault-list.h - GPUs that somebody has declared faulty, in the two documented ConfigMaps of kube-system
  * (names.h; docs/internals/contract.md, section 5). A text is understood as a whole or not at all: what is
- * unclear must neither take a card out of service nor give one back. */
+ * unclear must neither take a GPU out of service nor give one back. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,12 +10,12 @@
 
 struct error;
 
-#define FAULT_LIST_MAX 128		/* entries; a node has at most NODE_GPUS_MAX cards */
+#define FAULT_LIST_MAX 128		/* entries; a node has at most NODE_GPUS_MAX GPUs */
 #define FAULT_LIST_TEXT_MAX (64 * 1024) /* bytes, of a ConfigMap's 1 MiB */
 #define FAULT_INDEX_MAX 4095
 
 struct fault {
-	int index;		      /* nvidia-smi's; -1 where only the UUID says which card */
+	int index;		      /* nvidia-smi's; -1 where only the UUID says which GPU */
 	char uuid[GPU_UUID_SIZE];     /* "" where only the index does; else it counts, and the index may have
 					 moved */
 	char reason[GPU_REASON_SIZE]; /* as somebody has written it, "" if nobody did */
@@ -32,21 +32,21 @@ struct fault_list {
 int fault_list_from_device_status(const char *text, struct fault_list *ret_list, struct error *err);
 
 /* fault_list_from_gpus() - data.gpus of unhealthy-gpu-<node>: "0,2"; indices, and UUIDs too. notes: the
- * annotation ration.dev/cordoned of the same object, NULL if there is none: UUID and reason of the cards, as
+ * annotation ration.dev/cordoned of the same object, NULL if there is none: UUID and reason of the GPUs, as
  * long as nobody else has changed the list since. */
 int fault_list_from_gpus(const char *text, const char *notes, struct fault_list *ret_list, struct error *err);
 
 /* fault_list_gpus() - the list as data.gpus: indices where they are known, no blanks (the open extender takes
- * what it cannot read for card 0). fault_list_notes() - the annotation that goes with it. The caller frees;
+ * what it cannot read for GPU 0). fault_list_notes() - the annotation that goes with it. The caller frees;
  * NULL when out of memory. */
 char *fault_list_gpus(const struct fault_list *list);
 char *fault_list_notes(const struct fault_list *list);
 
-/* fault_is_about() - this card. */
+/* fault_is_about() - this GPU. */
 bool fault_is_about(const struct fault *fault, int index, const char *uuid);
 
-/* fault_parse_card() - an index or a UUID; the reason is left alone. */
-int fault_parse_card(const char *text, struct fault *fault);
+/* fault_parse_gpu() - an index or a UUID; the reason is left alone. */
+int fault_parse_gpu(const char *text, struct fault *fault);
 
 /* fault_reason_copy() - text on one line, cut between characters. */
 void fault_reason_copy(char ret_reason[GPU_REASON_SIZE], const char *text);

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "kube/json.h"
 
 /* All annotations of an object together are at most 256 KiB (apimachinery TotalAnnotationSizeLimitB). */
@@ -23,9 +23,9 @@ static const char *name_member(struct json_object *object, const char *key)
 	return text && *text && strlen(text) <= NAME_LEN_MAX ? text : NULL;
 }
 
-static int read_amount(struct json_object *card, const char *key, uint32_t *ret_amount)
+static int read_amount(struct json_object *gpu, const char *key, uint32_t *ret_amount)
 {
-	struct json_object *value = json_member(card, key);
+	struct json_object *value = json_member(gpu, key);
 	int64_t amount = 0;
 
 	if (value && json_whole(value, 0, INT32_MAX, &amount) < 0)
@@ -34,19 +34,19 @@ static int read_amount(struct json_object *card, const char *key, uint32_t *ret_
 	return 0;
 }
 
-static int read_cards(struct json_object *cards, struct held_pod *pod, struct error *err)
+static int read_gpus(struct json_object *gpus, struct held_pod *pod, struct error *err)
 {
 	uint32_t units, core;
 	int r;
 
-	if (!json_object_is_type(cards, json_type_object) || json_object_object_length(cards) == 0)
+	if (!json_object_is_type(gpus, json_type_object) || json_object_object_length(gpus) == 0)
 		return error_set(err, EINVAL, "pod %s: cards name no card", pod->uid);
-	json_object_object_foreach (cards, uuid, card) {
-		if (!card_name_is_valid(uuid) || !json_object_is_type(card, json_type_object) ||
-			read_amount(card, "units", &units) < 0 || read_amount(card, "core", &core) < 0)
+	json_object_object_foreach (gpus, uuid, gpu) {
+		if (!gpu_name_is_valid(uuid) || !json_object_is_type(gpu, json_type_object) ||
+			read_amount(gpu, "units", &units) < 0 || read_amount(gpu, "core", &core) < 0)
 			return error_set(
 				err, EINVAL, "pod %s: a card without a name or a number of units", pod->uid);
-		r = held_pod_add_card(pod, uuid, units, core);
+		r = held_pod_add_gpu(pod, uuid, units, core);
 		if (r < 0)
 			return error_set(err, -r, "pod %s: %s", pod->uid, strerror(-r));
 	}
@@ -70,7 +70,7 @@ static int read_pod(struct json_object *object, struct held *held, struct error 
 	if (r < 0)
 		return error_set(err, -r, "pod %s: %s", uid, strerror(-r));
 	pod->instances = (uint32_t)instances;
-	return read_cards(json_member(object, "cards"), pod, err);
+	return read_gpus(json_member(object, "cards"), pod, err);
 }
 
 static int read_ended(struct json_object *list, struct held *held, struct error *err)
@@ -130,12 +130,12 @@ int held_from_json(const char *text, struct held *ret_held, struct error *err)
 	return 0;
 }
 
-static struct json_object *card_object(const struct card_share *card)
+static struct json_object *gpu_object(const struct gpu_share *gpu)
 {
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 
-	if (!object || json_set(object, "units", json_object_new_int64(card->units)) < 0 ||
-		json_set(object, "core", json_object_new_int64(card->core)) < 0)
+	if (!object || json_set(object, "units", json_object_new_int64(gpu->units)) < 0 ||
+		json_set(object, "core", json_object_new_int64(gpu->core)) < 0)
 		return NULL;
 	return TAKE_PTR(object);
 }
@@ -143,17 +143,17 @@ static struct json_object *card_object(const struct card_share *card)
 static struct json_object *pod_object(const struct held_pod *pod)
 {
 	_cleanup_json_ struct json_object *object = json_object_new_object();
-	struct json_object *cards = json_object_new_object();
+	struct json_object *gpus = json_object_new_object();
 
 	if (!object || json_set(object, "uid", json_object_new_string(pod->uid)) < 0 ||
 		json_set(object, "namespace", json_object_new_string(pod->namespace_)) < 0 ||
 		json_set(object, "name", json_object_new_string(pod->name)) < 0 ||
-		json_set(object, "cards", cards) < 0)
+		json_set(object, "cards", gpus) < 0)
 		return NULL;
 	if (pod->instances > 1 && json_set(object, "containers", json_object_new_int64(pod->instances)) < 0)
 		return NULL;
-	for (size_t i = 0; i < pod->n_cards; i++)
-		if (json_set(cards, pod->cards[i].uuid, card_object(&pod->cards[i])) < 0)
+	for (size_t i = 0; i < pod->n_gpus; i++)
+		if (json_set(gpus, pod->gpus[i].uuid, gpu_object(&pod->gpus[i])) < 0)
 			return NULL;
 	return TAKE_PTR(object);
 }

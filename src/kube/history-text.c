@@ -92,12 +92,12 @@ static void add_placement(struct strbuf *out, const char *before, const struct p
 		add_comma(out, i);
 		json_add_string(out, container->name);
 		strbuf_adds(out, ":[");
-		for (size_t k = 0; k < container->n_cards; k++) {
+		for (size_t k = 0; k < container->n_gpus; k++) {
 			add_comma(out, k);
-			add_text(out, "{\"uuid\":", container->cards[k].uuid);
-			add_number(out, ",\"units\":", container->cards[k].units);
-			if (container->cards[k].core)
-				add_number(out, ",\"core\":", container->cards[k].core);
+			add_text(out, "{\"uuid\":", container->gpus[k].uuid);
+			add_number(out, ",\"units\":", container->gpus[k].units);
+			if (container->gpus[k].core)
+				add_number(out, ",\"core\":", container->gpus[k].core);
 			strbuf_adds(out, "}");
 		}
 		strbuf_adds(out, "]");
@@ -115,11 +115,11 @@ static void add_held_pod(struct strbuf *out, const struct held_pod *held)
 	if (held->instances > 1)
 		add_number(out, ",\"containers\":", held->instances);
 	strbuf_adds(out, ",\"cards\":{");
-	for (size_t i = 0; i < held->n_cards; i++) {
+	for (size_t i = 0; i < held->n_gpus; i++) {
 		add_comma(out, i);
-		json_add_string(out, held->cards[i].uuid);
-		add_number(out, ":{\"units\":", held->cards[i].units);
-		add_number(out, ",\"core\":", held->cards[i].core);
+		json_add_string(out, held->gpus[i].uuid);
+		add_number(out, ":{\"units\":", held->gpus[i].units);
+		add_number(out, ",\"core\":", held->gpus[i].core);
 		strbuf_adds(out, "}");
 	}
 	strbuf_adds(out, "}}");
@@ -159,7 +159,7 @@ static void add_links(struct strbuf *out, size_t at, const struct link *links, s
 		add_number(out, ",\"nvlinkGBps\":", nvlink_gbps);
 }
 
-static void add_card(struct strbuf *out, size_t i, int index, const char *uuid, uint32_t units, bool healthy)
+static void add_gpu(struct strbuf *out, size_t i, int index, const char *uuid, uint32_t units, bool healthy)
 {
 	add_comma(out, i);
 	add_number(out, "{\"index\":", index);
@@ -204,9 +204,9 @@ void history_add_node_facts(struct strbuf *out, const struct node_facts *facts)
 	for (size_t i = 0; i < facts->n_gpus; i++) {
 		const struct gpu_facts *gpu = &facts->gpus[i];
 
-		add_card(out, i, gpu->index, gpu->uuid,
-			gpu_mode_units(facts->mode, gpu->mib, facts->unit_mib), gpu->healthy);
-		add_links(out, i, card_has_links(gpu, facts->n_gpus) ? gpu->links : NULL, facts->n_gpus,
+		add_gpu(out, i, gpu->index, gpu->uuid, gpu_mode_units(facts->mode, gpu->mib, facts->unit_mib),
+			gpu->healthy);
+		add_links(out, i, gpu_has_links(gpu, facts->n_gpus) ? gpu->links : NULL, facts->n_gpus,
 			gpu->nvlink_gbps);
 		strbuf_adds(out, "}");
 	}
@@ -221,7 +221,7 @@ void history_add_node(struct strbuf *out, const struct node_ledger *node, bool w
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct links *links = node->links;
 
-		add_card(out, i, node->gpus[i].index, node->gpus[i].uuid, node->gpus[i].units_total,
+		add_gpu(out, i, node->gpus[i].index, node->gpus[i].uuid, node->gpus[i].units_total,
 			node->gpus[i].healthy);
 		add_links(out, i, links ? &links->at[i * links->n] : NULL, node->facts.n_gpus,
 			links ? links->nvlink_gbps : 0);
@@ -276,8 +276,8 @@ void history_add_pod_facts(struct strbuf *out, const struct pod_facts *facts)
 		add_text(out, ",\"group\":", facts->request.group);
 		add_number(out, ",\"groupPods\":", facts->request.group_pods);
 	}
-	if (request_cards(&facts->request) > 1)
-		add_number(out, ",\"cards\":", request_cards(&facts->request));
+	if (request_gpus(&facts->request) > 1)
+		add_number(out, ",\"cards\":", request_gpus(&facts->request));
 	if (facts->request.unit_mib)
 		add_number(out, ",\"unit\":", facts->request.unit_mib);
 	if (facts->has_placement)

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "kube/held.h"
 #include "kube/history-internal.h"
 #include "kube/json.h"
@@ -44,30 +44,30 @@ static int placement_read(struct json_object *object, struct placement *ret_plac
 
 /* ---- nodes ---- */
 
-static int card_read(struct json_object *card, uint32_t unit_mib, size_t n, struct gpu_facts *ret_gpu)
+static int gpu_read(struct json_object *gpu, uint32_t unit_mib, size_t n, struct gpu_facts *ret_gpu)
 {
-	const char *uuid = json_member_string(card, "uuid");
+	const char *uuid = json_member_string(gpu, "uuid");
 	int64_t index, units;
 
-	if (!uuid || !card_name_is_valid(uuid) ||
-		json_whole(json_member(card, "index"), 0, INT32_MAX, &index) < 0 ||
-		json_whole(json_member(card, "units"), 0, UNITS_MAX, &units) < 0)
+	if (!uuid || !gpu_name_is_valid(uuid) ||
+		json_whole(json_member(gpu, "index"), 0, INT32_MAX, &index) < 0 ||
+		json_whole(json_member(gpu, "units"), 0, UNITS_MAX, &units) < 0)
 		return -EINVAL;
 	*ret_gpu = (struct gpu_facts){.index = (int)index,
 		.mib = (uint64_t)units * unit_mib,
-		.healthy = json_object_get_boolean(json_member(card, "healthy"))};
+		.healthy = json_object_get_boolean(json_member(gpu, "healthy"))};
 	memcpy(ret_gpu->uuid, uuid, strlen(uuid) + 1);
-	card_links_from_json(card, n, ret_gpu);
+	gpu_links_from_json(gpu, n, ret_gpu);
 	return 0;
 }
 
-static int cards_read(struct json_object *cards, struct node_facts *facts)
+static int gpus_read(struct json_object *gpus, struct node_facts *facts)
 {
-	if (!json_object_is_type(cards, json_type_array) || json_object_array_length(cards) > NODE_GPUS_MAX)
+	if (!json_object_is_type(gpus, json_type_array) || json_object_array_length(gpus) > NODE_GPUS_MAX)
 		return -EINVAL;
-	for (; facts->n_gpus < json_object_array_length(cards); facts->n_gpus++)
-		if (card_read(json_object_array_get_idx(cards, facts->n_gpus), facts->unit_mib,
-			    json_object_array_length(cards), &facts->gpus[facts->n_gpus]) < 0)
+	for (; facts->n_gpus < json_object_array_length(gpus); facts->n_gpus++)
+		if (gpu_read(json_object_array_get_idx(gpus, facts->n_gpus), facts->unit_mib,
+			    json_object_array_length(gpus), &facts->gpus[facts->n_gpus]) < 0)
 			return -EINVAL;
 	return 0;
 }
@@ -96,7 +96,7 @@ static int node_facts_read(struct json_object *object, struct node_facts *facts,
 	facts->held_unreadable = json_object_get_boolean(json_member(object, "heldUnreadable"));
 	if (!facts->name || !facts->uid)
 		return error_set(err, ENOMEM, "out of memory");
-	if (cards_read(json_member(object, "cards"), facts) < 0)
+	if (gpus_read(json_member(object, "cards"), facts) < 0)
 		return error_set(err, EINVAL, "node %s: a card that cannot be read", name);
 	return held ? held_from_json(json_text(held), &facts->held, err) : 0;
 }
@@ -154,7 +154,7 @@ int history_pod_facts_from_json(struct json_object *object, struct pod_facts *re
 {
 	struct json_object *containers = json_member(object, "containers");
 	bool whole = json_object_get_boolean(json_member(object, "whole"));
-	int64_t priority = 0, cards = 1, unit = 0;
+	int64_t priority = 0, gpus = 1, unit = 0;
 	int r = 0;
 
 	pod_facts_init(ret_facts);
@@ -173,11 +173,11 @@ int history_pod_facts_from_json(struct json_object *object, struct pod_facts *re
 			json_member(object, history_flags[i].name));
 	for (size_t i = 0; r >= 0 && i < json_object_array_length(containers); i++)
 		r = container_read(json_object_array_get_idx(containers, i), whole, &ret_facts->request, err);
-	json_whole(json_member(object, "cards"), 1, NODE_GPUS_MAX, &cards);
+	json_whole(json_member(object, "cards"), 1, NODE_GPUS_MAX, &gpus);
 	json_whole(json_member(object, "unit"), 1, UINT32_MAX, &unit);
 	ret_facts->request.unit_mib = (uint32_t)unit;
 	if (r >= 0 && !whole)
-		r = request_set_cards(&ret_facts->request, (uint32_t)cards, err);
+		r = request_set_gpus(&ret_facts->request, (uint32_t)gpus, err);
 	if (r >= 0 && whole)
 		r = group_read(object, &ret_facts->request, err);
 	if (r >= 0 && json_member(object, "placement")) {

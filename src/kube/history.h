@@ -1,5 +1,5 @@
 /* history.h - a ledger's state and its changes as JSON lines: what ration-scheduler dumps as a history and
- * what `ration replay` feeds into a ledger again. Names, uids and numbers of nodes, cards and pods only: no
+ * what `ration replay` feeds into a ledger again. Names, uids and numbers of nodes, GPUs and pods only: no
  * labels, no other annotations, no environment, no credentials.
  *
  *   {"history":1,"bestNodes":16}                              first line

@@ -59,7 +59,7 @@
 #define NODE_REASON_ADVERTISED_TWICE "GPUAdvertisedTwice"
 
 /* Pod labels that ask for something. */
-#define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M cards of one node */
+#define LABEL_GPU_COUNT "aliyun.com/gpu-count" /* "M": gpu-mem is spread evenly over M GPUs of one node */
 /* The gang that the pod is of, and how many of it must be placed at least; scheduler-plugins' own label for a
  * pod of a PodGroup */
 #define LABEL_GANG "pod-group.scheduling.sigs.k8s.io/name"
@@ -67,7 +67,7 @@
 #define LABEL_POD_GROUP "scheduling.x-k8s.io/pod-group"
 #define POD_GROUPS_PATH "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 
-/* The pods of an MPI job, which want whole cards (RESOURCE_GPU) near each other's: its name, and how many
+/* The pods of an MPI job, which want whole GPUs (RESOURCE_GPU) near each other's: its name, and how many
  * there are. */
 #define LABEL_GPU_TOPOLOGY "gpu-topology"
 #define LABEL_GPU_TOPOLOGY_REPLICA "gpu-topology-replica"
@@ -84,7 +84,7 @@
 #define ANNOTATION_MEM_DEV "ALIYUN_COM_GPU_MEM_DEV"
 #define ANNOTATION_MEM_ASSIGNED "ALIYUN_COM_GPU_MEM_ASSIGNED"
 #define ANNOTATION_MEM_ASSUME_TIME "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
-#define ANNOTATION_GPU_GROUP "topology.kubernetes.io/gpu-group"	    /* whole cards of this pod, by index */
+#define ANNOTATION_GPU_GROUP "topology.kubernetes.io/gpu-group"	    /* whole GPUs of this pod, by index */
 #define ANNOTATION_GPU_VISIBLE "topology.kubernetes.io/gpu-visible" /* of all its job's pods on the node */
 #define ANNOTATION_RESIZE_STATUS "ration.dev/resize-status"	    /* the answer to ANNOTATION_RESIZE */
 #define ANNOTATION_GANG "ration.dev/gang"			    /* GANG_FORMING, or absent */
@@ -122,7 +122,7 @@
 #define ENV_MEM_POD "ALIYUN_COM_GPU_MEM_POD"
 #define ENV_NVIDIA_VISIBLE "NVIDIA_VISIBLE_DEVICES"
 #define ENV_ALIYUN_VISIBLE "ALIYUN_COM_GPU_VISIBLE_DEVICES"
-/* Set where a container sees more whole cards than its own: its own come first, so that they are its device 0
+/* Set where a container sees more whole GPUs than its own: its own come first, so that they are its device 0
  * and the following ones. */
 #define ENV_CUDA_VISIBLE "CUDA_VISIBLE_DEVICES"
 /* Read, when a pod sets it: "true" or "1" asks for no isolation; honoured only where the administrator allows
@@ -153,13 +153,13 @@
 #define CONFIG_MAP_TOPOLOGY_PREFIX "gpu-topology-" /* and the node's name */
 #define CONFIG_MAP_TOPOLOGY_NODE_LABEL "nodename"
 #define CONFIG_MAP_TOPOLOGY_LABEL "ration.dev/topology" /* "agent": ours, to be taken away with us */
-/* Cards that somebody has declared faulty: <node>-device-status and unhealthy-gpu-<node>, in
+/* GPUs that somebody has declared faulty: <node>-device-status and unhealthy-gpu-<node>, in
  * NAMESPACE_SYSTEM. */
 #define CONFIG_MAP_DEVICE_STATUS_SUFFIX "-device-status"
 #define CONFIG_MAP_DEVICE_STATUS_KEY "devices"
 #define CONFIG_MAP_UNHEALTHY_PREFIX "unhealthy-gpu-"
 #define CONFIG_MAP_UNHEALTHY_KEY "gpus"
-/* On the latter, by `ration cordon`: UUID and reason of its cards, JSON */
+/* On the latter, by `ration cordon`: UUID and reason of its GPUs, JSON */
 #define ANNOTATION_CORDONED "ration.dev/cordoned"
 /* The charts' MutatingWebhookConfigurations, where the API server serves no MutatingAdmissionPolicy. The
  * policies have the same names. */

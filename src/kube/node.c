@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/parse.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "kube/fault-list.h"
 #include "kube/held.h"
 #include "kube/json.h"
@@ -19,12 +19,12 @@
 
 /* All annotations of an object together are at most 256 KiB (apimachinery TotalAnnotationSizeLimitB). */
 #define INVENTORY_TEXT_MAX (256 * 1024)
-#define CARD_INDEX_MAX 4095
-#define CARD_MIB_MAX (INT64_C(4) * 1024 * 1024)
+#define GPU_INDEX_MAX 4095
+#define GPU_MIB_MAX (INT64_C(4) * 1024 * 1024)
 #define NAME_LEN_MAX 253
 #define NVLINK_GBPS_MAX 1000
 
-bool card_name_is_valid(const char *uuid)
+bool gpu_name_is_valid(const char *uuid)
 {
 	size_t len = strlen(uuid);
 
@@ -38,7 +38,7 @@ bool card_name_is_valid(const char *uuid)
 
 /* ---- the inventory ---- */
 
-bool card_has_links(const struct gpu_facts *gpu, size_t n)
+bool gpu_has_links(const struct gpu_facts *gpu, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (gpu->links[i].kind)
@@ -46,12 +46,12 @@ bool card_has_links(const struct gpu_facts *gpu, size_t n)
 	return false;
 }
 
-int card_links_to_json(struct json_object *card, const struct gpu_facts *gpu, size_t n, size_t at)
+int gpu_links_to_json(struct json_object *object, const struct gpu_facts *gpu, size_t n, size_t at)
 {
 	struct json_object *links = json_object_new_array();
 	char text[LINK_TEXT_SIZE];
 
-	if (json_set(card, "links", links) < 0)
+	if (json_set(object, "links", links) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *link = json_object_new_string(
@@ -64,23 +64,23 @@ int card_links_to_json(struct json_object *card, const struct gpu_facts *gpu, si
 	}
 	if (!gpu->nvlink_gbps)
 		return 0;
-	return json_set(card, "nvlinkGBps", json_object_new_int64(gpu->nvlink_gbps));
+	return json_set(object, "nvlinkGBps", json_object_new_int64(gpu->nvlink_gbps));
 }
 
-static struct json_object *card_to_json(const struct gpu_facts *gpu)
+static struct json_object *gpu_to_json(const struct gpu_facts *gpu)
 {
-	_cleanup_json_ struct json_object *card = json_object_new_object();
+	_cleanup_json_ struct json_object *object = json_object_new_object();
 
-	if (!card || json_set(card, "index", json_object_new_int64(gpu->index)) < 0 ||
-		json_set(card, "uuid", json_object_new_string(gpu->uuid)) < 0 ||
-		json_set(card, "model", json_object_new_string(gpu->model)) < 0 ||
-		json_set(card, "mib", json_object_new_uint64(gpu->mib)) < 0 ||
-		json_set(card, "healthy", json_object_new_boolean(gpu->healthy)) < 0)
+	if (!object || json_set(object, "index", json_object_new_int64(gpu->index)) < 0 ||
+		json_set(object, "uuid", json_object_new_string(gpu->uuid)) < 0 ||
+		json_set(object, "model", json_object_new_string(gpu->model)) < 0 ||
+		json_set(object, "mib", json_object_new_uint64(gpu->mib)) < 0 ||
+		json_set(object, "healthy", json_object_new_boolean(gpu->healthy)) < 0)
 		return NULL;
 	if (!gpu->healthy && *gpu->reason &&
-		json_set(card, "reason", json_object_new_string(gpu->reason)) < 0)
+		json_set(object, "reason", json_object_new_string(gpu->reason)) < 0)
 		return NULL;
-	return TAKE_PTR(card);
+	return TAKE_PTR(object);
 }
 
 char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
@@ -91,13 +91,13 @@ char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
 	if (!list)
 		return NULL;
 	for (size_t i = 0; i < n_gpus; i++) {
-		struct json_object *card = card_to_json(&gpus[i]);
+		struct json_object *object = gpu_to_json(&gpus[i]);
 
-		if (!card)
+		if (!object)
 			return NULL;
-		if ((card_has_links(&gpus[i], n_gpus) && card_links_to_json(card, &gpus[i], n_gpus, i) < 0) ||
-			json_object_array_add(list, card) < 0) {
-			json_object_put(card);
+		if ((gpu_has_links(&gpus[i], n_gpus) && gpu_links_to_json(object, &gpus[i], n_gpus, i) < 0) ||
+			json_object_array_add(list, object) < 0) {
+			json_object_put(object);
 			return NULL;
 		}
 	}
@@ -105,41 +105,43 @@ char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus)
 	return text ? strdup(text) : NULL;
 }
 
-static int card_from_json(struct json_object *card, size_t position, struct gpu_facts *gpu, struct error *err)
+static int gpu_from_json(
+	struct json_object *object, size_t position, struct gpu_facts *gpu, struct error *err)
 {
-	struct json_object *healthy = json_member(card, "healthy");
-	const char *uuid = json_member_string(card, "uuid");
-	const char *model = json_member_string(card, "model"), *reason = json_member_string(card, "reason");
+	struct json_object *healthy = json_member(object, "healthy");
+	const char *uuid = json_member_string(object, "uuid");
+	const char *model = json_member_string(object, "model"),
+		   *reason = json_member_string(object, "reason");
 	int64_t index, mib;
 
-	if (json_whole(json_member(card, "index"), 0, CARD_INDEX_MAX, &index) < 0)
+	if (json_whole(json_member(object, "index"), 0, GPU_INDEX_MAX, &index) < 0)
 		return error_set(err, EINVAL, "card at position %zu: index is no whole number from 0 to %d",
-			position, CARD_INDEX_MAX);
-	if (!uuid || !card_name_is_valid(uuid))
+			position, GPU_INDEX_MAX);
+	if (!uuid || !gpu_name_is_valid(uuid))
 		return error_set(err, EINVAL, "card %d: no valid uuid", (int)index);
-	if (json_whole(json_member(card, "mib"), 1, CARD_MIB_MAX, &mib) < 0)
+	if (json_whole(json_member(object, "mib"), 1, GPU_MIB_MAX, &mib) < 0)
 		return error_set(err, EINVAL, "card %d: mib is no whole number from 1 to 4 TiB", (int)index);
 	if (!json_object_is_type(healthy, json_type_boolean))
 		return error_set(err, EINVAL, "card %d: healthy is neither true nor false", (int)index);
-	if (json_member(card, "model") && (!model || strlen(model) >= sizeof(gpu->model)))
+	if (json_member(object, "model") && (!model || strlen(model) >= sizeof(gpu->model)))
 		return error_set(err, EINVAL, "card %d: model is no text under %zu bytes", (int)index,
 			sizeof(gpu->model));
 	*gpu = (struct gpu_facts){.index = (int)index, .mib = (uint64_t)mib};
 	gpu->healthy = json_object_get_boolean(healthy);
 	snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
 	snprintf(gpu->model, sizeof(gpu->model), "%s", model ? model : "");
-	/* For people only: what is wrong with it must not cost the node its cards. */
+	/* For people only: what is wrong with it must not cost the node its GPUs. */
 	if (!gpu->healthy && reason)
 		fault_reason_copy(gpu->reason, reason);
 	return 0;
 }
 
-void card_links_from_json(struct json_object *card, size_t n, struct gpu_facts *gpu)
+void gpu_links_from_json(struct json_object *object, size_t n, struct gpu_facts *gpu)
 {
-	struct json_object *links = json_member(card, "links");
+	struct json_object *links = json_member(object, "links");
 	int64_t gbps;
 
-	if (json_whole(json_member(card, "nvlinkGBps"), 1, NVLINK_GBPS_MAX, &gbps) == 0)
+	if (json_whole(json_member(object, "nvlinkGBps"), 1, NVLINK_GBPS_MAX, &gbps) == 0)
 		gpu->nvlink_gbps = (uint32_t)gbps;
 	if (!json_object_is_type(links, json_type_array) || json_object_array_length(links) != n)
 		return;
@@ -172,7 +174,7 @@ static int compare_index(const void *a, const void *b)
 }
 
 /* Sorted by index, whereas links are in the order of the list: `order` has the indices as they were. */
-static void sort_cards(struct gpu_facts *gpus, const int *order, size_t n)
+static void sort_gpus(struct gpu_facts *gpus, const int *order, size_t n)
 {
 	struct link links[NODE_GPUS_MAX];
 
@@ -186,7 +188,7 @@ static void sort_cards(struct gpu_facts *gpus, const int *order, size_t n)
 	}
 }
 
-static int cards_from_json(struct json_object *list, struct gpu_facts *gpus, size_t *ret_n, struct error *err)
+static int gpus_from_json(struct json_object *list, struct gpu_facts *gpus, size_t *ret_n, struct error *err)
 {
 	int order[NODE_GPUS_MAX];
 	size_t n;
@@ -198,15 +200,15 @@ static int cards_from_json(struct json_object *list, struct gpu_facts *gpus, siz
 	if (n > NODE_GPUS_MAX)
 		return error_set(err, EINVAL, "%zu cards are more than %d", n, NODE_GPUS_MAX);
 	for (size_t i = 0; i < n && r == 0; i++) {
-		r = card_from_json(json_object_array_get_idx(list, i), i, &gpus[i], err);
+		r = gpu_from_json(json_object_array_get_idx(list, i), i, &gpus[i], err);
 		if (r == 0)
 			r = check_unique(gpus, i + 1, err);
-		card_links_from_json(json_object_array_get_idx(list, i), n, &gpus[i]);
+		gpu_links_from_json(json_object_array_get_idx(list, i), n, &gpus[i]);
 		order[i] = gpus[i].index;
 	}
 	if (r < 0)
 		return r;
-	sort_cards(gpus, order, n);
+	sort_gpus(gpus, order, n);
 	*ret_n = n;
 	return 0;
 }
@@ -222,7 +224,7 @@ int inventory_from_json(const char *text, struct gpu_facts *ret_gpus, size_t *re
 		return error_set(err, EINVAL, "%zu bytes are more than any inventory has", len);
 	r = json_parse(text, len, &list, err);
 	if (r == 0)
-		r = cards_from_json(list, gpus, &n, err);
+		r = gpus_from_json(list, gpus, &n, err);
 	if (r < 0)
 		return r;
 	memcpy(ret_gpus, gpus, n * sizeof(*gpus));
@@ -324,7 +326,7 @@ static int read_annotations(struct json_object *node, struct node_facts *facts, 
 	facts->changing = json_member(annotations, ANNOTATION_NODE_MODE_PENDING) ||
 			  json_member(annotations, ANNOTATION_NODE_UNIT_PENDING);
 	r = read_held(annotations, facts, err);
-	/* Its cards are what they are; the sentence stays, unless there is a worse one. */
+	/* Its GPUs are what they are; the sentence stays, unless there is a worse one. */
 	if (r == 0 || facts->held_unreadable)
 		r = read_mode_and_unit(annotations, facts, err);
 	if (r == 0)

@@ -13,17 +13,17 @@ int node_facts_from_json(struct json_object *node, struct node_facts *ret_facts,
 
 /* The ration.dev/gpus annotation:
  *   [{"index":0,"uuid":"GPU-..","model":"Tesla V100-SXM2-16GB","mib":16160,"healthy":true}, ...]
- * and "reason" where a card is not healthy, for people. On a topology node also "links", a text of links.h
- * for each card of the list ("X" for itself), and "nvlinkGBps" where there are NVLinks. inventory_from_json()
- * refuses duplicates of index or UUID, more than NODE_GPUS_MAX cards, sizes of 0 and over 4 TiB.
+ * and "reason" where a GPU is not healthy, for people. On a topology node also "links", a text of links.h
+ * for each GPU of the list ("X" for itself), and "nvlinkGBps" where there are NVLinks. inventory_from_json()
+ * refuses duplicates of index or UUID, more than NODE_GPUS_MAX GPUs, sizes of 0 and over 4 TiB.
  */
 char *inventory_to_json(const struct gpu_facts *gpus, size_t n_gpus); /* NULL when out of memory */
 int inventory_from_json(const char *text, struct gpu_facts *ret_gpus, size_t *ret_n, struct error *err);
 
-/* card_links_to_json(), card_links_from_json() - the "links" of one card object, in the order of the list,
- * which has n cards, this one at `at`. A list that is none leaves them unknown: they decide which of several
- * good cards is taken, no more. card_has_links() - the card says any. */
-int card_links_to_json(
-	struct json_object *card, const struct gpu_facts *gpu, size_t n, size_t at); /* -ENOMEM */
-void card_links_from_json(struct json_object *card, size_t n, struct gpu_facts *gpu);
-bool card_has_links(const struct gpu_facts *gpu, size_t n);
+/* gpu_links_to_json(), gpu_links_from_json() - the "links" of one GPU object, in the order of the list,
+ * which has n GPUs, this one at `at`. A list that is none leaves them unknown: they decide which of several
+ * good GPUs is taken, no more. gpu_has_links() - the GPU says any. */
+int gpu_links_to_json(
+	struct json_object *object, const struct gpu_facts *gpu, size_t n, size_t at); /* -ENOMEM */
+void gpu_links_from_json(struct json_object *object, size_t n, struct gpu_facts *gpu);
+bool gpu_has_links(const struct gpu_facts *gpu, size_t n);

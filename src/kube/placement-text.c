@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/units.h"
@@ -21,17 +21,17 @@
 
 /* ---- ration.dev/placement ---- */
 
-static int add_card(struct json_object *cards, const struct card_share *share)
+static int add_gpu(struct json_object *gpus, const struct gpu_share *share)
 {
-	struct json_object *card = json_object_new_object();
+	struct json_object *gpu = json_object_new_object();
 
-	if (!card)
+	if (!gpu)
 		return -ENOMEM;
-	if (json_set(card, "uuid", json_object_new_string(share->uuid)) < 0 ||
-		json_set(card, "units", json_object_new_int64(share->units)) < 0 ||
-		(share->core && json_set(card, "core", json_object_new_int64(share->core)) < 0) ||
-		json_object_array_add(cards, card) < 0) {
-		json_object_put(card);
+	if (json_set(gpu, "uuid", json_object_new_string(share->uuid)) < 0 ||
+		json_set(gpu, "units", json_object_new_int64(share->units)) < 0 ||
+		(share->core && json_set(gpu, "core", json_object_new_int64(share->core)) < 0) ||
+		json_object_array_add(gpus, gpu) < 0) {
+		json_object_put(gpu);
 		return -ENOMEM;
 	}
 	return 0;
@@ -39,11 +39,11 @@ static int add_card(struct json_object *cards, const struct card_share *share)
 
 static int add_container(struct json_object *containers, const struct container_placement *container)
 {
-	struct json_object *cards = json_object_new_array();
-	int r = json_set(containers, container->name, cards);
+	struct json_object *gpus = json_object_new_array();
+	int r = json_set(containers, container->name, gpus);
 
-	for (size_t i = 0; i < container->n_cards && r == 0; i++)
-		r = add_card(cards, &container->cards[i]);
+	for (size_t i = 0; i < container->n_gpus && r == 0; i++)
+		r = add_gpu(gpus, &container->gpus[i]);
 	return r;
 }
 
@@ -87,22 +87,22 @@ char *placement_to_json(const struct placement *placement)
 }
 
 static int read_share(
-	struct json_object *card, const char *container, struct placement *placement, struct error *err)
+	struct json_object *gpu, const char *container, struct placement *placement, struct error *err)
 {
 	const struct container_placement *so_far = placement_find(placement, container);
-	const char *uuid = json_member_string(card, "uuid");
-	struct json_object *core_value = json_member(card, "core");
+	const char *uuid = json_member_string(gpu, "uuid");
+	struct json_object *core_value = json_member(gpu, "core");
 	int64_t units, core = 0;
 
-	if (!uuid || !card_name_is_valid(uuid))
+	if (!uuid || !gpu_name_is_valid(uuid))
 		return error_set(err, EINVAL, "container %s: a card without a valid uuid", container);
-	if (json_whole(json_member(card, "units"), 1, UNITS_MAX, &units) < 0)
+	if (json_whole(json_member(gpu, "units"), 1, UNITS_MAX, &units) < 0)
 		return error_set(err, EINVAL, "container %s: units are no whole number above 0", container);
-	if (core_value && json_whole(core_value, 0, CORE_PER_CARD, &core) < 0)
+	if (core_value && json_whole(core_value, 0, CORE_PER_GPU, &core) < 0)
 		return error_set(
 			err, EINVAL, "container %s: core is no whole number from 0 to 100", container);
-	for (size_t i = 0; so_far && i < so_far->n_cards; i++)
-		if (strcmp(so_far->cards[i].uuid, uuid) == 0)
+	for (size_t i = 0; so_far && i < so_far->n_gpus; i++)
+		if (strcmp(so_far->gpus[i].uuid, uuid) == 0)
 			return error_set(
 				err, EINVAL, "container %s: card %s is there twice", container, uuid);
 	if (placement_add(placement, container, uuid, (uint32_t)units, (uint32_t)core) < 0)
@@ -111,21 +111,21 @@ static int read_share(
 }
 
 static int read_shares(
-	struct json_object *cards, const char *container, struct placement *placement, struct error *err)
+	struct json_object *gpus, const char *container, struct placement *placement, struct error *err)
 {
 	size_t n;
 	int r = 0;
 
 	if (!*container || strlen(container) > CONTAINER_NAME_MAX)
 		return error_set(err, EINVAL, "a container name is empty or too long");
-	if (!json_object_is_type(cards, json_type_array))
+	if (!json_object_is_type(gpus, json_type_array))
 		return error_set(err, EINVAL, "container %s: no list of cards", container);
-	n = json_object_array_length(cards);
+	n = json_object_array_length(gpus);
 	if (n == 0 || n > NODE_GPUS_MAX)
 		return error_set(
 			err, EINVAL, "container %s: %zu cards, not 1 to %d", container, n, NODE_GPUS_MAX);
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = read_share(json_object_array_get_idx(cards, i), container, placement, err);
+		r = read_share(json_object_array_get_idx(gpus, i), container, placement, err);
 	return r;
 }
 
@@ -138,7 +138,7 @@ static int read_visible(struct json_object *visible, struct placement *placement
 	for (size_t i = 0; i < n; i++) {
 		const char *uuid = json_string(json_object_array_get_idx(visible, i));
 
-		if (!uuid || !card_name_is_valid(uuid))
+		if (!uuid || !gpu_name_is_valid(uuid))
 			return error_set(err, EINVAL, "visible names a card without a valid uuid");
 		if (placement_add_visible(placement, uuid) < 0)
 			return error_set(err, ENOMEM, "out of memory");
@@ -163,8 +163,8 @@ static int read_placement(struct json_object *root, struct placement *placement,
 		return error_set(err, EINVAL, "resizes is no whole number from 1 on");
 	placement->unit_mib = (uint32_t)unit;
 	placement->resizes = (uint32_t)resizes;
-	json_object_object_foreach (containers, name, cards) {
-		r = read_shares(cards, name, placement, err);
+	json_object_object_foreach (containers, name, gpus) {
+		r = read_shares(gpus, name, placement, err);
 		if (r < 0)
 			break;
 	}
@@ -193,7 +193,7 @@ int placement_from_json(const char *text, struct placement *ret_placement, struc
 
 /* ---- the older keys: container index -> { GPU index: number } ---- */
 
-static const struct gpu_ledger *find_card(const struct node_ledger *node, const char *uuid)
+static const struct gpu_ledger *find_gpu(const struct node_ledger *node, const char *uuid)
 {
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
 		if (strcmp(node->gpus[i].uuid, uuid) == 0)
@@ -204,21 +204,21 @@ static const struct gpu_ledger *find_card(const struct node_ledger *node, const 
 /* map[container][gpu] += amount; nothing for 0. */
 static int map_add(struct json_object *map, int container, int gpu, int64_t amount)
 {
-	struct json_object *cards;
+	struct json_object *gpus;
 	char key[16];
 
 	if (amount == 0)
 		return 0;
 	snprintf(key, sizeof(key), "%d", container);
-	cards = json_member(map, key);
-	if (!cards) {
-		cards = json_object_new_object();
-		if (json_set(map, key, cards) < 0)
+	gpus = json_member(map, key);
+	if (!gpus) {
+		gpus = json_object_new_object();
+		if (json_set(map, key, gpus) < 0)
 			return -ENOMEM;
 	}
 	snprintf(key, sizeof(key), "%d", gpu);
-	amount += json_object_get_int64(json_member(cards, key));
-	return json_set(cards, key, json_object_new_int64(amount));
+	amount += json_object_get_int64(json_member(gpus, key));
+	return json_set(gpus, key, json_object_new_int64(amount));
 }
 
 struct older_maps {
@@ -229,16 +229,16 @@ struct older_maps {
 static int map_container(struct older_maps *maps, const struct container_request *asked,
 	const struct container_placement *placed, const struct node_ledger *node)
 {
-	for (size_t i = 0; i < placed->n_cards; i++) {
-		const struct card_share *share = &placed->cards[i];
-		const struct gpu_ledger *card = find_card(node, share->uuid);
+	for (size_t i = 0; i < placed->n_gpus; i++) {
+		const struct gpu_share *share = &placed->gpus[i];
+		const struct gpu_ledger *gpu = find_gpu(node, share->uuid);
 
-		if (!card)
+		if (!gpu)
 			return -ENOENT;
 		if (asked->kind != CONTAINER_MAIN)
 			continue;
-		if (map_add(maps->units, asked->index, card->index, share->units) < 0 ||
-			map_add(maps->core, asked->index, card->index, share->core) < 0)
+		if (map_add(maps->units, asked->index, gpu->index, share->units) < 0 ||
+			map_add(maps->core, asked->index, gpu->index, share->core) < 0)
 			return -ENOMEM;
 		maps->units_sum += share->units;
 		maps->core_sum += share->core;
@@ -246,40 +246,40 @@ static int map_container(struct older_maps *maps, const struct container_request
 	return 0;
 }
 
-/* The cards of a pod. */
-struct pod_cards {
+/* The GPUs of a pod. */
+struct pod_gpus {
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	size_t n;
 };
 
-static int find_cards(
-	const struct placement *placement, const struct node_ledger *node, struct pod_cards *ret_cards)
+static int find_gpus(
+	const struct placement *placement, const struct node_ledger *node, struct pod_gpus *ret_gpus)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = placement_cards(placement, cards);
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(placement, gpus);
 
-	ret_cards->n = 0;
-	for (; ret_cards->n < n; ret_cards->n++) {
-		ret_cards->gpus[ret_cards->n] = find_card(node, cards[ret_cards->n]->uuid);
-		if (!ret_cards->gpus[ret_cards->n])
+	ret_gpus->n = 0;
+	for (; ret_gpus->n < n; ret_gpus->n++) {
+		ret_gpus->gpus[ret_gpus->n] = find_gpu(node, gpus[ret_gpus->n]->uuid);
+		if (!ret_gpus->gpus[ret_gpus->n])
 			return -ENOENT;
 	}
 	return n ? 0 : -ENOENT;
 }
 
-static int map_add_evenly(struct json_object *map, const struct pod_cards *cards, uint64_t amount)
+static int map_add_evenly(struct json_object *map, const struct pod_gpus *gpus, uint64_t amount)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < cards->n && r == 0; i++)
-		r = map_add(map, 0, cards->gpus[i]->index, (int64_t)(amount / cards->n));
+	for (size_t i = 0; i < gpus->n && r == 0; i++)
+		r = map_add(map, 0, gpus->gpus[i]->index, (int64_t)(amount / gpus->n));
 	return r;
 }
 
 /* The older readers know spec.containers only, and add everything up: what init containers and sidecars need
  * beyond the main containers goes to index 0, so that the sum is what the pod occupies. */
 static int map_all(struct older_maps *maps, const struct placement *placement, const struct request *request,
-	const struct node_ledger *node, const struct pod_cards *cards)
+	const struct node_ledger *node, const struct pod_gpus *gpus)
 {
 	for (size_t i = 0; i < request->n_containers; i++) {
 		const struct container_request *asked = &request->containers[i];
@@ -290,10 +290,10 @@ static int map_all(struct older_maps *maps, const struct placement *placement, c
 			return r;
 	}
 	if (request->units > maps->units_sum &&
-		map_add_evenly(maps->units, cards, request->units - maps->units_sum) < 0)
+		map_add_evenly(maps->units, gpus, request->units - maps->units_sum) < 0)
 		return -ENOMEM;
 	if (request->core > maps->core_sum &&
-		map_add_evenly(maps->core, cards, request->core - maps->core_sum) < 0)
+		map_add_evenly(maps->core, gpus, request->core - maps->core_sum) < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -311,37 +311,37 @@ static int set_number(struct json_object *annotations, const char *key, int64_t 
 	return set_text(annotations, key, text);
 }
 
-static int set_indices(struct json_object *annotations, const char *key, const struct pod_cards *cards)
+static int set_indices(struct json_object *annotations, const char *key, const struct pod_gpus *gpus)
 {
 	char text[NODE_GPUS_MAX * 12];
 	size_t len = 0;
 
-	for (size_t i = 0; i < cards->n; i++)
+	for (size_t i = 0; i < gpus->n; i++)
 		len += (size_t)snprintf(
-			text + len, sizeof(text) - len, "%s%d", i ? "," : "", cards->gpus[i]->index);
+			text + len, sizeof(text) - len, "%s%d", i ? "," : "", gpus->gpus[i]->index);
 	return set_text(annotations, key, text);
 }
 
-/* Of the largest: units / this is then no more than the pod's share of any of its cards. */
-static uint32_t units_of_largest(const struct pod_cards *cards)
+/* Of the largest: units / this is then no more than the pod's share of any of its GPUs. */
+static uint32_t units_of_largest(const struct pod_gpus *gpus)
 {
 	uint32_t units = 0;
 
-	for (size_t i = 0; i < cards->n; i++)
-		if (cards->gpus[i]->units_total > units)
-			units = cards->gpus[i]->units_total;
+	for (size_t i = 0; i < gpus->n; i++)
+		if (gpus->gpus[i]->units_total > units)
+			units = gpus->gpus[i]->units_total;
 	return units;
 }
 
 static int set_older_keys(struct json_object *annotations, const struct older_maps *maps,
-	const struct request *request, const struct pod_cards *cards, int64_t assume_time_ns)
+	const struct request *request, const struct pod_gpus *gpus, int64_t assume_time_ns)
 {
 	if (set_text(annotations, ANNOTATION_ALLOCATION, json_text(maps->units)) < 0 ||
 		(request->core > 0 &&
 			set_text(annotations, ANNOTATION_CORE_ALLOCATION, json_text(maps->core)) < 0) ||
-		set_indices(annotations, ANNOTATION_MEM_IDX, cards) < 0 ||
+		set_indices(annotations, ANNOTATION_MEM_IDX, gpus) < 0 ||
 		set_number(annotations, ANNOTATION_MEM_POD, request->units) < 0 ||
-		set_number(annotations, ANNOTATION_MEM_DEV, units_of_largest(cards)) < 0 ||
+		set_number(annotations, ANNOTATION_MEM_DEV, units_of_largest(gpus)) < 0 ||
 		set_text(annotations, ANNOTATION_MEM_ASSIGNED, "false") < 0 ||
 		set_number(annotations, ANNOTATION_MEM_ASSUME_TIME, assume_time_ns) < 0)
 		return -ENOMEM;
@@ -360,12 +360,12 @@ static int compare_index(const void *a, const void *b)
 static int set_whole_keys(
 	struct json_object *annotations, const struct placement *placement, const struct node_ledger *node)
 {
-	struct pod_cards own, visible = {.n = 0};
+	struct pod_gpus own, visible = {.n = 0};
 
-	if (find_cards(placement, node, &own) < 0)
+	if (find_gpus(placement, node, &own) < 0)
 		return -ENOENT;
 	for (size_t i = 0; i < placement->n_visible; i++) {
-		visible.gpus[visible.n] = find_card(node, placement->visible[i]);
+		visible.gpus[visible.n] = find_gpu(node, placement->visible[i]);
 		visible.n += visible.gpus[visible.n] != NULL;
 	}
 	if (!visible.n)
@@ -385,17 +385,17 @@ static int set_share_keys(struct json_object *annotations, const struct placemen
 	_cleanup_json_ struct json_object *units = json_object_new_object();
 	_cleanup_json_ struct json_object *core = json_object_new_object();
 	struct older_maps maps = {.units = units, .core = core};
-	struct pod_cards cards;
+	struct pod_gpus gpus;
 	int r;
 
 	if (!units || !core)
 		return -ENOMEM;
-	r = find_cards(placement, node, &cards);
+	r = find_gpus(placement, node, &gpus);
 	if (r == 0)
-		r = map_all(&maps, placement, request, node, &cards);
+		r = map_all(&maps, placement, request, node, &gpus);
 	if (r == 0)
 		r = set_number(annotations, ANNOTATION_UNIT, placement->unit_mib);
-	return r < 0 ? r : set_older_keys(annotations, &maps, request, &cards, assume_time_ns);
+	return r < 0 ? r : set_older_keys(annotations, &maps, request, &gpus, assume_time_ns);
 }
 
 struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
@@ -421,7 +421,7 @@ struct json_object *placement_annotations(const struct placement *placement, con
 
 size_t binding_annotations_max(const struct request *request)
 {
-	size_t of_container = BINDING_CONTAINER + request_cards(request) * BINDING_GPU;
+	size_t of_container = BINDING_CONTAINER + request_gpus(request) * BINDING_GPU;
 
 	return BINDING_KEYS + request->n_containers * of_container + (request->whole ? BINDING_VISIBLE : 0);
 }

@@ -203,7 +203,7 @@ static int check_core(
 		name, core);
 }
 
-/* No device plugin stands behind it, so the kubelet would start the container, and without a card. */
+/* No device plugin stands behind it, so the kubelet would start the container, and without a GPU. */
 static int check_count(struct json_object *limits, const char *name, bool bound, struct error *err)
 {
 	struct json_object *value = json_member(limits, RESOURCE_GPU_COUNT);
@@ -217,7 +217,7 @@ static int check_count(struct json_object *limits, const char *name, bool bound,
 		name, json_object_get_string(value));
 }
 
-/* Whole cards. */
+/* Whole GPUs. */
 static int read_whole(struct json_object *limits, const char *name, enum container_kind kind, int index,
 	struct request *request, struct error *err)
 {
@@ -303,7 +303,7 @@ static int read_request(struct json_object *pod, bool bound, struct request *ret
 }
 
 /* A label that cannot be met leaves the units, which the kubelet counts in any case. */
-static int read_cards(struct json_object *pod, struct request *request, struct error *err)
+static int read_gpus(struct json_object *pod, struct request *request, struct error *err)
 {
 	struct json_object *label = json_member(
 		json_member(json_member(pod, "metadata"), "labels"), LABEL_GPU_COUNT);
@@ -312,18 +312,18 @@ static int read_cards(struct json_object *pod, struct request *request, struct e
 		return 0;
 	if (!json_string(label))
 		return error_set(err, EINVAL, "label %s is no text", LABEL_GPU_COUNT);
-	return request_parse_cards(request, json_string(label), err);
+	return request_parse_gpus(request, json_string(label), err);
 }
 
-/* The label can change at any time, the cards of a bound pod cannot: from then on the placement says how many
+/* The label can change at any time, the GPUs of a bound pod cannot: from then on the placement says how many
  * they are. */
 static bool placement_fits_request(
 	const struct placement *placement, const char *node, struct request *request)
 {
-	uint32_t before = request->cards;
+	uint32_t before = request->gpus;
 
 	if (*node && placement->n_containers && !request->whole &&
-		request_set_cards(request, (uint32_t)placement->containers[0].n_cards, NULL) < 0)
+		request_set_gpus(request, (uint32_t)placement->containers[0].n_gpus, NULL) < 0)
 		return false;
 	/* Who may write another size than the spec's is for the API server to say; only a bound pod has one.
 	 */
@@ -331,7 +331,7 @@ static bool placement_fits_request(
 		return true;
 	if (!placement->resizes && placement_matches(placement, request))
 		return true;
-	request->cards = before;
+	request->gpus = before;
 	return false;
 }
 
@@ -409,10 +409,10 @@ static void read_annotations_size(struct json_object *pod, struct pod_facts *fac
 }
 
 /* What the label says is of no interest any more once the pod is bound with a placement. */
-static int read_cards_and_placement(struct json_object *pod, struct pod_facts *facts, struct error *err)
+static int read_gpus_and_placement(struct json_object *pod, struct pod_facts *facts, struct error *err)
 {
 	struct error problem = {""};
-	int label = read_cards(pod, &facts->request, &problem);
+	int label = read_gpus(pod, &facts->request, &problem);
 	int r = read_placement(pod, facts, err);
 
 	if (r < 0 || label == 0 || (*facts->node && facts->has_placement))
@@ -431,7 +431,7 @@ static int refuse_gang(struct json_object *pod, struct error *err)
 	request_init(&request);
 	r = read_request(pod, false, &request, &more);
 	if (r == 0)
-		r = read_cards(pod, &request, &more);
+		r = read_gpus(pod, &request, &more);
 	if (r == -ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
 	return *more.text ? error_set(err, EINVAL, "%.250s; %.250s", gang.text, more.text) : -EINVAL;
@@ -463,7 +463,7 @@ int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct 
 				read_resize(pod, ret_facts) < 0)))
 		return error_set(err, ENOMEM, "out of memory");
 	read_created(pod, ret_facts);
-	r = read_cards_and_placement(pod, ret_facts, err);
+	r = read_gpus_and_placement(pod, ret_facts, err);
 	read_annotations_size(pod, ret_facts);
 	if (r == 0 && !*err->text)
 		read_unit(pod, ret_facts, err);

@@ -9,7 +9,7 @@ struct json_object;
 /* pod_facts_from_json() - returns 0, or -EINVAL with a sentence when the pod cannot be understood at all (no
  * metadata.uid ...) or asks for something impossible (negative, fractional gpu-mem). On failure *ret_facts
  * still has name, uid, node and phase as far as they were readable, and an empty request; but because the
- * kubelet counts them all the same, the units where only the label for several cards is at fault, and of a
+ * kubelet counts them all the same, the units where only the label for several GPUs is at fault, and of a
  * bound pod whose percentage is none, what request_add_bound() makes of it. The caller releases it either
  way. A placement annotation that is malformed or does not match the request:
  * success with has_placement false, and the sentence in err (err->text is "" otherwise). */
@@ -22,7 +22,7 @@ int pod_facts_read(struct json_object *pod, struct pod_facts *ret_facts, struct 
 
 /* placement_to_json() / placement_from_json() - the text of the ration.dev/placement annotation:
  *   {"unit":1024,"containers":{"main":[{"uuid":"GPU-..","units":3,"core":30}]}}      (core left out when 0)
- * of a whole card units is 1, and "visible":["GPU-..",..] are the cards of its job that its containers see;
+ * of a whole GPU units is 1, and "visible":["GPU-..",..] are the GPUs of its job that its containers see;
  * and "resizes":N where a running pod got another size N times; facts.request then says what it has.
  * from_json checks everything (unknown keys are ignored, counts and lengths are limited, text over 64 KiB
  * refused). */
@@ -30,10 +30,10 @@ char *placement_to_json(const struct placement *placement); /* NULL when out of 
 int placement_from_json(const char *text, struct placement *ret_placement, struct error *err);
 
 /* placement_annotations() - all annotations that the Binding carries (contract, section 4):
- * ration.dev/placement, ration.dev/unit and the older keys derived from them. index and total per card come
- * from the node's inventory; for several cards the indices are separated by commas, and the total is that of
+ * ration.dev/placement, ration.dev/unit and the older keys derived from them. index and total per GPU come
+ * from the node's inventory; for several GPUs the indices are separated by commas, and the total is that of
  * the largest. The caller puts the returned object (string -> string). NULL when out of memory
- * or a card is not on the node. */
+ * or a GPU is not on the node. */
 struct json_object *placement_annotations(const struct placement *placement, const struct request *request,
 	const struct node_ledger *node, int64_t assume_time_ns);
 

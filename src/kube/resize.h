@@ -8,7 +8,7 @@
 struct error;
 
 /* resize_from_json() - ration.dev/resize, e.g. {"main":3}: units for each container that is named, on all its
- * cards together. target: a copy of the pod's placement, which gets these sizes and counts one resize more.
+ * GPUs together. target: a copy of the pod's placement, which gets these sizes and counts one resize more.
  * -EINVAL with a sentence if it is no such object, names nobody, a container that asks for nothing, or sizes
  * that cannot be; target may be changed in part then. */
 int resize_from_json(

@@ -1,4 +1,4 @@
-/* activity.h - whether a container has work for a card now, by its own counters. Pure.
+/* activity.h - whether a container has work for a GPU now, by its own counters. Pure.
  *
  * It has while they move, and for a while after: a program computes on the host between two kernels, and one
  * long kernel is started once. Counters are read every 20 ms or so; anything may be in them.
@@ -17,6 +17,6 @@ struct activity {
 	bool known;
 };
 
-/* activity_see() - started_ns: work started so far, in nanoseconds of the card; asked: how often credit was
+/* activity_see() - started_ns: work started so far, in nanoseconds of the GPU; asked: how often credit was
  * asked for. Returns whether it has work now. What is seen first is no movement. */
 bool activity_see(struct activity *activity, int64_t now_ns, uint64_t started_ns, uint64_t asked);

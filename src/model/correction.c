@@ -30,7 +30,7 @@
 #define EARLY_NS 4e9
 #define EARLY_MEMORY_NS 3e9
 #define EARLY_PRIOR_NS 10e6
-#define UNDER_WAY_NS 10e6 /* started, and not begun by the card, on the mean */
+#define UNDER_WAY_NS 10e6 /* started, and not begun by the GPU, on the mean */
 #define EARLY_ENOUGH_NS 75e6
 #define EARLY_LEAST 0.9
 #define CHANCE_KEPT 0.8
@@ -140,7 +140,7 @@ static double least(struct correction *c, double started, double used)
 }
 
 /* Events around a launch contain the slices of others and nothing else that is long, so what is charged is by
- * no more too high than others used the card; and by little too low, where the samples without others are
+ * no more too high than others used the GPU; and by little too low, where the samples without others are
  * the shorter launches. What was believed before holds on. */
 static double explained(const struct correction_early *e, double factor)
 {
@@ -269,28 +269,27 @@ uint64_t correction_rate(const struct correction *correction, uint32_t share)
 	return rate || !share ? rate : 1;
 }
 
-uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card)
+uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_gpu *gpu)
 {
-	uint32_t of_card = card->of_card, most = card->of_all + card->named;
+	uint32_t of_gpu = gpu->of_gpu, most = gpu->of_all + gpu->named;
 
-	/* The card's number is of a second. */
-	if (elapsed_ns < LOOK_NS / 2 && of_card < card->of_all)
-		of_card = card->of_all < 100 ? card->of_all : 100;
-	if (card->of_all == 0)
+	/* The GPU's number is of a second. */
+	if (elapsed_ns < LOOK_NS / 2 && of_gpu < gpu->of_all)
+		of_gpu = gpu->of_all < 100 ? gpu->of_all : 100;
+	if (gpu->of_all == 0)
 		return 0;
-	return (uint64_t)((double)elapsed_ns * percent / 100 * (of_card < most ? of_card : most) /
-			  card->of_all);
+	return (uint64_t)((double)elapsed_ns * percent / 100 * (of_gpu < most ? of_gpu : most) / gpu->of_all);
 }
 
-uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card)
+uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_gpu *gpu)
 {
-	uint32_t most = card->of_all > card->of_card ? card->of_all : card->of_card;
+	uint32_t most = gpu->of_all > gpu->of_gpu ? gpu->of_all : gpu->of_gpu;
 
 	return most > percent ? elapsed_ns / 100 * (most - percent) : 0;
 }
 
 bool correction_look(struct correction *correction, const struct correction_look *look,
-	const struct correction_card *card, struct correction_seen *ret_seen)
+	const struct correction_gpu *gpu, struct correction_seen *ret_seen)
 {
 	struct correction *c = correction;
 	bool first = c->looked_ns == 0, known = !first && look->started_ns >= c->looked_started_ns;
@@ -301,12 +300,12 @@ bool correction_look(struct correction *correction, const struct correction_look
 	correction_processes(c, look->who, look->started_ns - c->looked_started_ns);
 	if (!first) {
 		ret_seen->elapsed_ns = (uint64_t)(look->now_ns - c->looked_ns);
-		ret_seen->used_ns = correction_used_ns(ret_seen->elapsed_ns, look->percent, card);
+		ret_seen->used_ns = correction_used_ns(ret_seen->elapsed_ns, look->percent, gpu);
 	}
 	if (known) {
 		ret_seen->started_ns = look->started_ns - c->looked_started_ns;
 		correction_sample(c, ret_seen->elapsed_ns, ret_seen->started_ns, ret_seen->used_ns,
-			correction_others_ns(ret_seen->elapsed_ns, look->percent, card));
+			correction_others_ns(ret_seen->elapsed_ns, look->percent, gpu));
 	}
 	c->looked_ns = look->now_ns;
 	c->looked_started_ns = look->started_ns;

@@ -1,4 +1,4 @@
-/* correction.h - from the share that a container is to have of a card to the rate at which its shim may start
+/* correction.h - from the share that a container is to have of a GPU to the rate at which its shim may start
  * work. Pure.
  *
  * The shim counts what it estimates; the driver tells, in whole percents of the last second or so, what was
@@ -23,7 +23,7 @@ struct correction_part {
 /* The first seconds of work, in sums that forget within some three of them. */
 struct correction_early {
 	double elapsed;		      /* all of it */
-	double started, used, others; /* ns; `others`: used by all others of the card */
+	double started, used, others; /* ns; `others`: used by all others of the GPU */
 	double off, looks;	      /* what single looks are off by: how much of it is chance */
 	double rate;		      /* at which work was started, following slowly upwards */
 	double tail; /* started after what the driver's last answer was about; < 0: not known */
@@ -43,11 +43,11 @@ struct correction {
 	uint64_t looked_started_ns; /* what had been started by then */
 };
 
-/* What the driver says at one look about a card, in whole percents of its time. */
-struct correction_card {
-	uint32_t of_card; /* in which anybody used it, of the last second */
-	uint32_t of_all;  /* sum over the processes that it names */
-	uint32_t named;	  /* how many these are */
+/* What the driver says at one look about a GPU, in whole percents of its time. */
+struct correction_gpu {
+	uint32_t of_gpu; /* in which anybody used it, of the last second */
+	uint32_t of_all; /* sum over the processes that it names */
+	uint32_t named;	 /* how many these are */
 };
 
 /* What a keeper sees at one look, and what came of it since the one before. */
@@ -71,7 +71,7 @@ void correction_resume(struct correction *correction, uint64_t share, uint64_t r
  * was before, as at the first one, or where the count is another one; *ret_seen then has what was used, if
  * that can be said. */
 bool correction_look(struct correction *correction, const struct correction_look *look,
-	const struct correction_card *card, struct correction_seen *ret_seen);
+	const struct correction_gpu *gpu, struct correction_seen *ret_seen);
 
 /* correction_at_work() - what the next sample is about was under way before it: what was started before
  * counts as used in it. Else nothing was.
@@ -85,7 +85,7 @@ void correction_processes(struct correction *correction, uint64_t who, uint64_t 
 uint64_t correction_who(int64_t pid);
 
 /* correction_sample() - in elapsed_ns, some second, this was started by the shims' count and used by the
- * driver's, and that by all others of the card. Too little to tell, or just begun or ended (the driver's
+ * driver's, and that by all others of the GPU. Too little to tell, or just begun or ended (the driver's
  * answer lags), teaches nothing. */
 void correction_sample(struct correction *correction, uint64_t elapsed_ns, uint64_t started_ns,
 	uint64_t used_ns, uint64_t others_ns);
@@ -99,11 +99,11 @@ uint64_t correction_look_ns(const struct correction *correction);
 uint64_t correction_rate(const struct correction *correction, uint32_t share);
 
 /* correction_used_ns() - what the driver's whole percents of one process (or container) make of elapsed_ns.
- * Processes whose time slices interleave can together be said to use more than the card does (windows
- * differ), and rounding hides less than a percent of each: all are scaled so that their sum is the card's,
- * which is of the last second: where elapsed is less, it counts only where they would be more than a card.
+ * Processes whose time slices interleave can together be said to use more than the GPU does (windows
+ * differ), and rounding hides less than a percent of each: all are scaled so that their sum is the GPU's,
+ * which is of the last second: where elapsed is less, it counts only where they would be more than a GPU.
  * What more is missing was used by somebody who is not named, as one who has ended: it is nobody's. */
-uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card);
+uint64_t correction_used_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_gpu *gpu);
 
 /* correction_others_ns() - what all others used in that time, whether the driver names them or not. */
-uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_card *card);
+uint64_t correction_others_ns(uint64_t elapsed_ns, uint32_t percent, const struct correction_gpu *gpu);

@@ -63,14 +63,14 @@ int decide_reserve(
 		if (r == 0)
 			r = ledger_reserve(ledger, pod, node, &placement);
 	}
-	/* The held card may be gone meanwhile: taken by a pod that another replica bound, or sick. */
+	/* The held GPU may be gone meanwhile: taken by a pod that another replica bound, or sick. */
 	if (r == -ENOSPC) {
 		placement_release(&placement);
 		r = ledger_choose(ledger, node, pod, &placement);
 		if (r == FITS)
 			r = ledger_reserve(ledger, pod, node, &placement);
 	}
-	/* The hold is of no use any more, and who waits for its card must not wait for its time-out. One that
+	/* The hold is of no use any more, and who waits for its GPU must not wait for its time-out. One that
 	 * the watch has not shown goes with its pod, whose facts may be our argument: decide_expire() ends
 	 * it. */
 	if (r > 0 && held && ledger_pod(ledger, pod->uid)->listed)

@@ -11,9 +11,9 @@ struct ledger;
 struct placement;
 struct pod_facts;
 
-/* decide_hold() - filter offers this node as the best one: its card is kept for the pod until bind, at most
+/* decide_hold() - filter offers this node as the best one: its GPU is kept for the pod until bind, at most
  * 10 minutes. Returns 0, a misfit (> 0), or a negative errno of ledger_hold(). Failure costs a failed bind at
- * worst, never a wrong card. */
+ * worst, never a wrong GPU. */
 int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t now_ns);
 
 /* decide_expire() - ledger_expire(), and while the watch is open the holds of pods that it has not shown
@@ -21,7 +21,7 @@ int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *
  * Returns how many ended. */
 size_t decide_expire(struct ledger *ledger, int64_t now_ns, bool following);
 
-/* decide_reserve() - bind: the card that filter held for the pod on this node, else a fresh choice; reserved
+/* decide_reserve() - bind: the GPU that filter held for the pod on this node, else a fresh choice; reserved
  * when this returns FITS (0), and then *ret_placement, which the caller releases, goes into the Binding.
  * Otherwise the misfit (> 0) or a negative errno of ledger_reserve(), and with a misfit a
  * hold of the pod has ended. */
@@ -32,7 +32,7 @@ int decide_reserve(struct ledger *ledger, const struct pod_facts *pod, const cha
 enum binding_outcome {
 	BINDING_APPLIED,
 	BINDING_REFUSED, /* surely: the reservation may be released */
-	BINDING_UNKNOWN, /* it may have been applied, now or later: the card stays reserved until the watch
+	BINDING_UNKNOWN, /* it may have been applied, now or later: the GPU stays reserved until the watch
 			    tells */
 };
 

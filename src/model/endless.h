@@ -1,4 +1,4 @@
-/* endless.h - a container that uses a card past its share and starts nothing: a kernel that does not end,
+/* endless.h - a container that uses a GPU past its share and starts nothing: a kernel that does not end,
  * which nobody can interrupt. Pure.
  */
 #pragma once
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define ENDLESS_NS UINT64_C(10000000000) /* for so long: no sample lags, and few kernels are so long */
-#define ENDLESS_MARGIN 50000		 /* millionths of the card: the driver counts in whole percents */
+#define ENDLESS_MARGIN 50000		 /* millionths of the GPU: the driver counts in whole percents */
 
 struct endless {
 	uint64_t for_ns;
@@ -15,6 +15,6 @@ struct endless {
 };
 
 /* endless_sample() - in elapsed_ns this was started, by the shims' count, and used, by the driver's; share in
- * millionths of the card. Returns true once for each such kernel: it is to be told of. */
+ * millionths of the GPU. Returns true once for each such kernel: it is to be told of. */
 bool endless_sample(
 	struct endless *endless, uint64_t elapsed_ns, uint64_t started_ns, uint64_t used_ns, uint32_t share);

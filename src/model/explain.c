@@ -14,14 +14,14 @@ void node_explain(const struct node_ledger *node, const struct request *request,
 	struct node_explanation *ret_explanation)
 {
 	const struct gpu_ledger *ranked[NODE_GPUS_MAX];
-	size_t n_ranked = placement_rank_cards(node, request, owner, ranked);
+	size_t n_ranked = placement_rank_gpus(node, request, owner, ranked);
 
 	ret_explanation->misfit = (enum misfit)placement_choose(node, request, owner, NULL);
-	ret_explanation->n_cards = node->facts.n_gpus;
+	ret_explanation->n_gpus = node->facts.n_gpus;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
-		ret_explanation->cards[i] = (struct card_explanation){
+		ret_explanation->gpus[i] = (struct gpu_explanation){
 			.gpu = gpu,
 			.misfit = gpu_misfit(gpu, request),
 			.units_free = gpu_free_units(gpu),
@@ -31,16 +31,16 @@ void node_explain(const struct node_ledger *node, const struct request *request,
 	}
 }
 
-const char *card_misfit_text(enum card_misfit misfit)
+const char *gpu_misfit_text(enum gpu_misfit misfit)
 {
-	static const char *const texts[CARD_MISFIT_MAX] = {
-		[CARD_FITS] = "fits",
-		[CARD_UNHEALTHY] = "GPU is unhealthy",
-		[CARD_TOO_SMALL] = "GPU is not that large",
-		[CARD_FULL] = "not enough units free",
-		[CARD_CORE] = "not enough computing power free",
-		[CARD_INSTANCES] = "GPU has its maximum of containers",
+	static const char *const texts[GPU_MISFIT_MAX] = {
+		[GPU_FITS] = "fits",
+		[GPU_UNHEALTHY] = "GPU is unhealthy",
+		[GPU_TOO_SMALL] = "GPU is not that large",
+		[GPU_FULL] = "not enough units free",
+		[GPU_CORE] = "not enough computing power free",
+		[GPU_INSTANCES] = "GPU has its maximum of containers",
 	};
 
-	return misfit < CARD_MISFIT_MAX ? texts[misfit] : "unknown";
+	return misfit < GPU_MISFIT_MAX ? texts[misfit] : "unknown";
 }

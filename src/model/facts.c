@@ -46,7 +46,7 @@ bool gpu_mode_is_served(enum gpu_mode mode)
 
 uint32_t gpu_mode_units(enum gpu_mode mode, uint64_t mib, uint32_t unit_mib)
 {
-	return mode == GPU_MODE_TOPOLOGY ? 1 : units_of_card(mib, unit_mib);
+	return mode == GPU_MODE_TOPOLOGY ? 1 : units_of_gpu(mib, unit_mib);
 }
 
 uint32_t gpu_instances_max(enum gpu_mode mode, uint32_t unit_mib, uint32_t configured)

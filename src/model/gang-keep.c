@@ -17,7 +17,7 @@
 #define FIT_CHECK_EVERY_NS NS_PER_S
 #define HOPELESS_NS (600 * NS_PER_S)
 
-/* Of a node: the units free on the fullest of the cards that would have to become free for one member. */
+/* Of a node: the units free on the fullest of the GPUs that would have to become free for one member. */
 struct node_most {
 	struct node_ledger *node;
 	int64_t most; /* NODE_NONE: it has not enough that could serve it */
@@ -44,10 +44,10 @@ static void keeping_release(struct keeping *keeping)
 static int64_t node_most(
 	const struct node_ledger *node, const struct gang_member *member, const struct nomination *avoid)
 {
-	struct card_room rooms[NODE_GPUS_MAX];
-	uint32_t wanted = request_cards(&member->facts.request);
+	struct gpu_room rooms[NODE_GPUS_MAX];
+	uint32_t wanted = request_gpus(&member->facts.request);
 
-	return gang_emptiest_cards(node, member, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
+	return gang_emptiest_gpus(node, member, avoid, rooms) < wanted ? NODE_NONE : rooms[wanted - 1].units;
 }
 
 static int compare_name(const void *pa, const void *pb)
@@ -151,24 +151,24 @@ static int keep(struct keeping *keeping, struct gang_member *member, struct node
 	return 0;
 }
 
-/* On the cards that have most already. */
+/* On the GPUs that have most already. */
 static int keep_on(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
 	const struct nomination *avoid)
 {
-	const struct gpu_ledger *cards[NODE_GPUS_MAX];
-	struct card_room rooms[NODE_GPUS_MAX];
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
+	struct gpu_room rooms[NODE_GPUS_MAX];
 	_cleanup_placement_ struct placement placement;
-	size_t n = gang_emptiest_cards(node, member, avoid, rooms);
+	size_t n = gang_emptiest_gpus(node, member, avoid, rooms);
 	int r;
 
 	placement_init(&placement);
 	for (size_t i = 0; i < n; i++)
-		cards[i] = rooms[i].gpu;
-	r = placement_on_cards(node, cards, &member->facts.request, &placement);
+		gpus[i] = rooms[i].gpu;
+	r = placement_on_gpus(node, gpus, &member->facts.request, &placement);
 	return r < 0 ? r : keep(keeping, member, node, &placement);
 }
 
-/* Where the least has to become free, but not on the cards of `avoid`, which is its own. */
+/* Where the least has to become free, but not on the GPUs of `avoid`, which is its own. */
 static int keep_emptiest(struct keeping *keeping, struct gang_member *member, const struct nomination *avoid)
 {
 	struct node_ledger *best = NULL;
@@ -229,8 +229,8 @@ static int compare_need(const void *pa, const void *pb)
 	const struct gang_member *b = *(struct gang_member *const *)pb;
 	const struct request *x = &a->facts.request, *y = &b->facts.request;
 
-	if (request_cards(x) != request_cards(y))
-		return request_cards(x) < request_cards(y) ? -1 : 1;
+	if (request_gpus(x) != request_gpus(y))
+		return request_gpus(x) < request_gpus(y) ? -1 : 1;
 	if (x->units != y->units)
 		return x->units < y->units ? -1 : 1;
 	if (x->core != y->core)
@@ -318,7 +318,7 @@ static bool fits_at_all(struct keeping *keeping, struct gang_seat *seats, size_t
 	return false;
 }
 
-/* Who of the members cards are kept for, in front. False: for what never fits nobody is kept waiting. */
+/* Who of the members GPUs are kept for, in front. False: for what never fits nobody is kept waiting. */
 static bool choose_members(struct keeping *keeping, struct gang_member **members, struct gang_seat *seats,
 	size_t n, size_t needed)
 {

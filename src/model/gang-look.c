@@ -360,7 +360,7 @@ static bool has_waited_long(const struct gangs *gangs, const struct gang *gang, 
 	       now_ns - gang->waiting_ns >= gangs->rules.keep_after_ns;
 }
 
-/* For the first that has waited too long cards are kept, and for no other: two that share what becomes free
+/* For the first that has waited too long GPUs are kept, and for no other: two that share what becomes free
  * would both wait for ever. */
 static void look_at_patience(
 	struct gangs *gangs, struct gang **all, struct ledger *ledger, int64_t now_ns, int64_t *again_ns)

@@ -113,7 +113,7 @@ static bool is_alike(const struct gang_member *a, const struct gang_member *b)
 	const struct request *x = &a->facts.request, *y = &b->facts.request;
 
 	return strcmp(a->facts.owner, b->facts.owner) == 0 && x->whole == y->whole && x->units == y->units &&
-	       x->core == y->core && request_cards(x) == request_cards(y) && x->unit_mib == y->unit_mib;
+	       x->core == y->core && request_gpus(x) == request_gpus(y) && x->unit_mib == y->unit_mib;
 }
 
 static bool is_valid(const struct gang_member *member, int64_t now_ns)

@@ -14,7 +14,7 @@
 /* One place for one member. */
 struct choice {
 	struct node_ledger *node;
-	const struct gpu_ledger *gpu; /* the fullest of the cards that it would take */
+	const struct gpu_ledger *gpu; /* the fullest of the GPUs that it would take */
 	uint32_t left;		      /* units that would be left free on them together */
 };
 
@@ -31,43 +31,43 @@ static int compare_fullest(const void *pa, const void *pb)
 	return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* The cards that fit, fullest first. Returns how many. */
-static size_t fullest_cards(
-	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_cards)
+/* The GPUs that fit, fullest first. Returns how many. */
+static size_t fullest_gpus(
+	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_gpus)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (gpu_misfit(&node->gpus[i], request) == CARD_FITS)
-			ret_cards[n++] = &node->gpus[i];
-	qsort(ret_cards, n, sizeof(*ret_cards), compare_fullest);
+		if (gpu_misfit(&node->gpus[i], request) == GPU_FITS)
+			ret_gpus[n++] = &node->gpus[i];
+	qsort(ret_gpus, n, sizeof(*ret_gpus), compare_fullest);
 	return n;
 }
 
 static struct choice choice_on(
-	struct node_ledger *node, const struct gpu_ledger *const *cards, const struct request *request)
+	struct node_ledger *node, const struct gpu_ledger *const *gpus, const struct request *request)
 {
-	struct choice choice = {.node = node, .gpu = cards[0]};
+	struct choice choice = {.node = node, .gpu = gpus[0]};
 
-	/* Of whole cards nothing is ever left; what counts is how many others stay free beside them. */
+	/* Of whole GPUs nothing is ever left; what counts is how many others stay free beside them. */
 	if (request->whole)
 		choice.left = (uint32_t)(node_free_units(node) - request->units);
-	for (uint32_t k = 0; k < request_cards(request); k++)
-		choice.left += gpu_free_units(cards[k]) - request_units_per_card(request);
+	for (uint32_t k = 0; k < request_gpus(request); k++)
+		choice.left += gpu_free_units(gpus[k]) - request_units_per_gpu(request);
 	return choice;
 }
 
 static int choice_take(struct gang_work *work, size_t seat, const struct choice *choice)
 {
 	const struct request *request = &work->seats[seat].pod->request;
-	const struct gpu_ledger *cards[NODE_GPUS_MAX];
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	struct placement placement;
-	size_t n = fullest_cards(choice->node, request, cards), from = 0;
+	size_t n = fullest_gpus(choice->node, request, gpus), from = 0;
 	int r;
 
-	while (from + request_cards(request) < n && cards[from] != choice->gpu)
+	while (from + request_gpus(request) < n && gpus[from] != choice->gpu)
 		from++;
-	r = placement_on_cards(choice->node, cards + from, request, &placement);
+	r = placement_on_gpus(choice->node, gpus + from, request, &placement);
 	if (r < 0)
 		return r;
 	gang_work_sit(work, seat, choice->node, &placement);
@@ -77,7 +77,7 @@ static int choice_take(struct gang_work *work, size_t seat, const struct choice 
 static bool find_best(const struct gang_work *work, size_t seat, struct choice *ret_choice)
 {
 	const struct request *request = &work->seats[seat].pod->request;
-	const struct gpu_ledger *cards[NODE_GPUS_MAX];
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	bool found = false;
 
 	for (size_t i = 0; i < work->n_nodes; i++) {
@@ -85,9 +85,9 @@ static bool find_best(const struct gang_work *work, size_t seat, struct choice *
 
 		if (!gang_work_fits(work, seat, work->nodes[i]))
 			continue;
-		if (fullest_cards(work->nodes[i], request, cards) < request_cards(request))
+		if (fullest_gpus(work->nodes[i], request, gpus) < request_gpus(request))
 			continue;
-		choice = choice_on(work->nodes[i], cards, request);
+		choice = choice_on(work->nodes[i], gpus, request);
 		if (found && choice.left >= ret_choice->left)
 			continue;
 		*ret_choice = choice;
@@ -119,7 +119,7 @@ int gang_pack_wide(struct gang_work *work, size_t first)
 
 	for (size_t i = first; i < work->n; i++) {
 		const struct request *request = &work->seats[work->order[i]].pod->request;
-		const struct gpu_ledger *cards[NODE_GPUS_MAX];
+		const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 
 		for (size_t k = 0; k < work->n_nodes; k++) {
 			struct choice choice = {.node = work->nodes[k]};
@@ -127,10 +127,10 @@ int gang_pack_wide(struct gang_work *work, size_t first)
 
 			if (!gang_work_fits(work, work->order[i], work->nodes[k]))
 				continue;
-			n = fullest_cards(work->nodes[k], request, cards);
-			if (n < request_cards(request))
+			n = fullest_gpus(work->nodes[k], request, gpus);
+			if (n < request_gpus(request))
 				continue;
-			choice.gpu = cards[n - request_cards(request)];
+			choice.gpu = gpus[n - request_gpus(request)];
 			if (choice_take(work, work->order[i], &choice) < 0)
 				return -ENOMEM;
 			seated++;
@@ -154,14 +154,14 @@ static bool is_alike_node(const struct node_ledger *a, const struct node_ledger 
 	       !a->with_core == !b->with_core && !a->without_core == !b->without_core;
 }
 
-/* Cards that look the same are one choice: of a full cluster's thousands few are different. */
+/* GPUs that look the same are one choice: of a full cluster's thousands few are different. */
 static bool is_alike(const struct choice *a, const struct choice *b, const struct request *request)
 {
 	const struct gpu_ledger *x = a->gpu, *y = b->gpu;
 
 	if (request->whole)
 		return a->left == b->left;
-	if (request_cards(request) > 1)
+	if (request_gpus(request) > 1)
 		return false;
 	return gpu_free_units(x) == gpu_free_units(y) && gpu_free_core(x) == gpu_free_core(y) &&
 	       instances_left(x) == instances_left(y) && is_alike_node(a->node, b->node);
@@ -188,17 +188,17 @@ static void choices_add(
 static size_t find_choices(const struct gang_work *work, size_t seat, struct choice choices[CHOICES_MAX])
 {
 	const struct request *request = &work->seats[seat].pod->request;
-	const struct gpu_ledger *cards[NODE_GPUS_MAX];
+	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < work->n_nodes; i++) {
-		size_t n_cards;
+		size_t n_gpus;
 
 		if (!gang_work_fits(work, seat, work->nodes[i]))
 			continue;
-		n_cards = fullest_cards(work->nodes[i], request, cards);
-		for (size_t k = 0; k + request_cards(request) <= n_cards; k++)
-			choices_add(choices, &n, choice_on(work->nodes[i], cards + k, request), request);
+		n_gpus = fullest_gpus(work->nodes[i], request, gpus);
+		for (size_t k = 0; k + request_gpus(request) <= n_gpus; k++)
+			choices_add(choices, &n, choice_on(work->nodes[i], gpus + k, request), request);
 	}
 	return n;
 }
@@ -234,12 +234,12 @@ static int search(struct search *state, size_t at, size_t skips)
 	return n && n <= skips ? search(state, at + n, skips - n) : 0;
 }
 
-/* Not even the sums suffice, or all are alike and on one card each: then the order does not matter. */
+/* Not even the sums suffice, or all are alike and on one GPU each: then the order does not matter. */
 static bool is_hopeless(const struct gang_work *work, size_t first, size_t needed)
 {
 	uint64_t free = 0, wanted = 0;
 
-	if (request_cards(&work->seats[work->order[first]].pod->request) == 1 &&
+	if (request_gpus(&work->seats[work->order[first]].pod->request) == 1 &&
 		gang_work_count_alike(work, first) == work->n - first)
 		return true;
 	for (size_t i = 0; i < work->n_nodes; i++)

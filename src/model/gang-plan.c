@@ -49,20 +49,20 @@ bool gang_work_fits(const struct gang_work *work, size_t seat, const struct node
 	const struct gang_seat *s = &work->seats[seat];
 
 	/* In a full cluster nearly all nodes fail here, and why does not matter. */
-	return node->sums.most_free >= request_units_per_card(&s->pod->request) &&
+	return node->sums.most_free >= request_units_per_gpu(&s->pod->request) &&
 	       placement_choose(node, &s->pod->request, "", NULL) == FITS &&
 	       (!s->nodes || table_get(s->nodes, node->facts.name));
 }
 
-/* The hardest to place: on most cards, then with most units, then with most computing power. */
+/* The hardest to place: on most GPUs, then with most units, then with most computing power. */
 static int compare_hardness(const void *pa, const void *pb, void *userdata)
 {
 	const struct gang_work *work = userdata;
 	size_t i = *(const size_t *)pa, k = *(const size_t *)pb;
 	const struct request *a = &work->seats[i].pod->request, *b = &work->seats[k].pod->request;
 
-	if (request_cards(a) != request_cards(b))
-		return request_cards(a) > request_cards(b) ? -1 : 1;
+	if (request_gpus(a) != request_gpus(b))
+		return request_gpus(a) > request_gpus(b) ? -1 : 1;
 	if (a->units != b->units)
 		return a->units > b->units ? -1 : 1;
 	if (a->core != b->core)
@@ -162,7 +162,7 @@ static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct 
 
 bool gang_same_request(const struct request *a, const struct request *b)
 {
-	return request_cards(a) == request_cards(b) && a->whole == b->whole && a->units == b->units &&
+	return request_gpus(a) == request_gpus(b) && a->whole == b->whole && a->units == b->units &&
 	       a->core == b->core && a->instances == b->instances && a->unit_mib == b->unit_mib;
 }
 
@@ -241,9 +241,9 @@ static int seat_in_rank(struct gang_work *work)
 	return seated;
 }
 
-/* Packing counts whole cards, it does not choose them: each node's members choose again, one after the other,
- * as single pods do. Whoever sits has as many cards as before, so all find room. */
-static int choose_whole_cards(struct gang_work *work)
+/* Packing counts whole GPUs, it does not choose them: each node's members choose again, one after the other,
+ * as single pods do. Whoever sits has as many GPUs as before, so all find room. */
+static int choose_whole_gpus(struct gang_work *work)
 {
 	_cleanup_free_ struct node_ledger **nodes = calloc(work->n + 1, sizeof(*nodes));
 
@@ -276,7 +276,7 @@ static int pack_somehow(struct gang_work *work, size_t needed)
 	size_t first = work->n - needed;
 	int r;
 
-	if (request_cards(&work->seats[0].pod->request) == 1 && gang_work_count_alike(work, 0) == work->n)
+	if (request_gpus(&work->seats[0].pod->request) == 1 && gang_work_count_alike(work, 0) == work->n)
 		return 0; /* then no order is better than another */
 	gang_work_clear(work);
 	r = gang_pack_best(work, 0);
@@ -289,7 +289,7 @@ static int pack_somehow(struct gang_work *work, size_t needed)
 			return r;
 		gang_work_clear(work);
 	}
-	if (request_cards(&work->seats[work->order[first]].pod->request) > 1) {
+	if (request_gpus(&work->seats[work->order[first]].pod->request) > 1) {
 		r = gang_pack_wide(work, first);
 		if (r < 0 || (size_t)r >= needed)
 			return r;
@@ -304,7 +304,7 @@ static int pack_somehow(struct gang_work *work, size_t needed)
 
 static int pack(struct gang_work *work, size_t needed)
 {
-	int r = pack_somehow(work, needed), chosen = r > 0 ? choose_whole_cards(work) : 0;
+	int r = pack_somehow(work, needed), chosen = r > 0 ? choose_whole_gpus(work) : 0;
 
 	return chosen < 0 ? chosen : r;
 }

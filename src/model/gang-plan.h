@@ -1,8 +1,8 @@
 /* gang-plan.h - where all members of a gang could go at once. Pure: the ledger is the same afterwards.
  *
  * First in the order in which pods are placed one by one (rank.h, placement.h), which keeps a gang close
- * together; where not enough members find room so, the largest first, each on the card that it fills best;
- * where that fails too, those on several cards on the emptiest, and then by a search for the fewest members
+ * together; where not enough members find room so, the largest first, each on the GPU that it fills best;
+ * where that fails too, those on several GPUs on the emptiest, and then by a search for the fewest members
  * that are needed, of bounded length. So a plan that exists may be missed in a large cluster that is nearly
  * full; in a small one it is found.
  */
@@ -23,7 +23,7 @@ struct gang_seat {
 	struct placement placement;
 };
 
-/* gang_plan() - places at least `needed` of the n seats, and more where that is easy, or none. Cards that are
+/* gang_plan() - places at least `needed` of the n seats, and more where that is easy, or none. GPUs that are
  * kept for pods of the members' priority or above count as taken, but for what is kept for the members.
  * Returns how many are placed, 0 if not even `needed` find room, -E2BIG over GANG_SEATS_MAX, -ENOMEM. What is
  * in the seats' placements before is not released.

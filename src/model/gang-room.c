@@ -14,12 +14,12 @@ static bool is_kept_for_other(const struct nomination *nomination, const struct 
 }
 
 /* now: beside those who are there, too; otherwise as if they had gone. */
-static struct card_room card_room(const struct node_ledger *node, const struct gpu_ledger *gpu,
+static struct gpu_room gpu_room(const struct node_ledger *node, const struct gpu_ledger *gpu,
 	const struct gang_member *member, bool now)
 {
-	struct card_room room = {.gpu = gpu,
+	struct gpu_room room = {.gpu = gpu,
 		.units = (int64_t)gpu->units_total - (now ? gpu->units_used : 0),
-		.core = (int64_t)CORE_PER_CARD - (now ? gpu->core_used : 0),
+		.core = (int64_t)CORE_PER_GPU - (now ? gpu->core_used : 0),
 		.instances = gpu->instances_max ? (int64_t)gpu->instances_max - (now ? gpu->instances : 0)
 						: INT64_MAX};
 
@@ -38,9 +38,9 @@ static struct card_room card_room(const struct node_ledger *node, const struct g
 	return room;
 }
 
-static bool room_suits(const struct card_room *room, const struct request *request)
+static bool room_suits(const struct gpu_room *room, const struct request *request)
 {
-	return room->gpu->healthy && room->units >= (int64_t)request_units_per_card(request) &&
+	return room->gpu->healthy && room->units >= (int64_t)request_units_per_gpu(request) &&
 	       room->core >= (int64_t)request->core && room->instances >= (int64_t)request->instances;
 }
 
@@ -68,18 +68,18 @@ bool gang_place_suits(const struct node_ledger *node, const struct placement *pl
 	const struct gang_member *member, bool now)
 {
 	const struct request *request = &member->facts.request;
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = placement_cards(placement, cards);
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(placement, gpus);
 
 	if (!node_suits(node, member) || (now && !node_ledger_has_room(node, request, placement)))
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		const struct gpu_ledger *gpu = node_ledger_gpu(node, cards[i]->uuid);
-		struct card_room room;
+		const struct gpu_ledger *gpu = node_ledger_gpu(node, gpus[i]->uuid);
+		struct gpu_room room;
 
 		if (!gpu)
 			return false;
-		room = card_room(node, gpu, member, now);
+		room = gpu_room(node, gpu, member, now);
 		if (!room_suits(&room, request))
 			return false;
 	}
@@ -88,39 +88,39 @@ bool gang_place_suits(const struct node_ledger *node, const struct placement *pl
 
 static int compare_room(const void *pa, const void *pb)
 {
-	const struct card_room *a = pa, *b = pb;
+	const struct gpu_room *a = pa, *b = pb;
 
 	if (a->units != b->units)
 		return a->units > b->units ? -1 : 1;
 	return a->gpu->index < b->gpu->index ? -1 : a->gpu->index > b->gpu->index;
 }
 
-/* A card where the member has waited long enough: perhaps it never becomes free. */
+/* A GPU where the member has waited long enough: perhaps it never becomes free. */
 static bool is_avoided(const struct nomination *avoid, const struct node_ledger *node,
 	const struct gpu_ledger *gpu, const struct gang_member *member)
 {
-	struct card_room room;
+	struct gpu_room room;
 
 	if (!avoid || avoid->node != node ||
 		!placement_units_on(&avoid->shadow.placement, &avoid->shadow.facts.request, gpu->uuid))
 		return false;
-	room = card_room(node, gpu, member, true);
+	room = gpu_room(node, gpu, member, true);
 	return !room_suits(&room, &member->facts.request);
 }
 
-size_t gang_emptiest_cards(const struct node_ledger *node, const struct gang_member *member,
-	const struct nomination *avoid, struct card_room rooms[NODE_GPUS_MAX])
+size_t gang_emptiest_gpus(const struct node_ledger *node, const struct gang_member *member,
+	const struct nomination *avoid, struct gpu_room rooms[NODE_GPUS_MAX])
 {
 	size_t n = 0;
 
 	if (!node_suits(node, member))
 		return 0;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
-		struct card_room room = card_room(node, &node->gpus[i], member, false);
+		struct gpu_room room = gpu_room(node, &node->gpus[i], member, false);
 
 		if (room_suits(&room, &member->facts.request) &&
 			!is_avoided(avoid, node, &node->gpus[i], member))
-			rooms[n++] = card_room(node, &node->gpus[i], member, true);
+			rooms[n++] = gpu_room(node, &node->gpus[i], member, true);
 	}
 	qsort(rooms, n, sizeof(*rooms), compare_room);
 	return n;

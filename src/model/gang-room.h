@@ -1,4 +1,4 @@
-/* gang-room.h - what cards have for a member of a gang that cards are kept for, beside what is kept for
+/* gang-room.h - what GPUs have for a member of a gang that GPUs are kept for, beside what is kept for
  * others: of those, too, nothing is taken away. Used by gang-keep.c. */
 #pragma once
 
@@ -11,8 +11,8 @@
 struct gang_member;
 struct nomination;
 
-/* What a card has for one member beside what is kept there for others; negative where more is kept. */
-struct card_room {
+/* What a GPU has for one member beside what is kept there for others; negative where more is kept. */
+struct gpu_room {
 	const struct gpu_ledger *gpu;
 	int64_t units, core, instances;
 };
@@ -22,8 +22,8 @@ struct card_room {
 bool gang_place_suits(const struct node_ledger *node, const struct placement *placement,
 	const struct gang_member *member, bool now);
 
-/* gang_emptiest_cards() - those that could serve the member when who is there has gone, the emptiest first,
- * with what they have now; without the cards of `avoid` that are not free (NULL: none), where it has waited
+/* gang_emptiest_gpus() - those that could serve the member when who is there has gone, the emptiest first,
+ * with what they have now; without the GPUs of `avoid` that are not free (NULL: none), where it has waited
  * long enough. Returns how many there are. */
-size_t gang_emptiest_cards(const struct node_ledger *node, const struct gang_member *member,
-	const struct nomination *avoid, struct card_room rooms[NODE_GPUS_MAX]);
+size_t gang_emptiest_gpus(const struct node_ledger *node, const struct gang_member *member,
+	const struct nomination *avoid, struct gpu_room rooms[NODE_GPUS_MAX]);

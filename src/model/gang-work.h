@@ -29,9 +29,9 @@ bool gang_work_fits(const struct gang_work *work, size_t seat, const struct node
  * to the same nodes. */
 size_t gang_work_count_alike(const struct gang_work *work, size_t first);
 
-/* gang_pack_best() - the hardest first, each on the card that it fills best; of the seats in work->order from
- * `first` on. Returns how many sit, or -ENOMEM. gang_pack_wide() - the same on the emptiest cards of the
- * first node that has room: of several cards each, most find room so. gang_pack_search() - `needed` of them,
+/* gang_pack_best() - the hardest first, each on the GPU that it fills best; of the seats in work->order from
+ * `first` on. Returns how many sit, or -ENOMEM. gang_pack_wide() - the same on the emptiest GPUs of the
+ * first node that has room: of several GPUs each, most find room so. gang_pack_search() - `needed` of them,
  * or none: 1, 0 or -ENOMEM. */
 int gang_pack_best(struct gang_work *work, size_t first);
 int gang_pack_wide(struct gang_work *work, size_t first);

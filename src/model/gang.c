@@ -277,7 +277,7 @@ static struct gang_member *member_add(
 static bool asks_for_the_same(const struct pod_facts *a, const struct pod_facts *b)
 {
 	return a->gang_min == b->gang_min && a->annotations_full == b->annotations_full &&
-	       request_cards(&a->request) == request_cards(&b->request) &&
+	       request_gpus(&a->request) == request_gpus(&b->request) &&
 	       a->request.unit_mib == b->request.unit_mib;
 }
 

@@ -64,7 +64,7 @@ struct gang_member {
 	int64_t nodes_valid_ns;	  /* ... and how long it is believed */
 	int64_t seen_ns;	  /* first */
 	int64_t nudge_ns;	  /* when to nudge it, unless it asks before; 0: never */
-	int64_t kept_ns;	  /* since when cards that are not free are kept for it */
+	int64_t kept_ns;	  /* since when GPUs that are not free are kept for it */
 	int64_t told_ns;	  /* when its eviction or the end of its mark was ordered last */
 };
 
@@ -98,7 +98,7 @@ struct gang {
 	int64_t looked_until_ns;     /* what kube-scheduler said about nodes is too old by then */
 	int64_t waiting_ns;	     /* since when enough of them wait; 0: they do not */
 	int64_t partly_ns;	     /* since when some of them are placed and too few; 0: not so */
-	bool keeping;		     /* cards are kept for it (gang-keep.c) */
+	bool keeping;		     /* GPUs are kept for it (gang-keep.c) */
 	int64_t hopeless_until_ns;   /* it would not even fit if nobody else were there ... */
 	uint64_t hopeless_capacity;  /* ... on the nodes as they were: ledger->capacity */
 	uint64_t round;		     /* gangs->round, in which a look has planned it */
@@ -108,7 +108,7 @@ struct gang {
 enum gang_tale_kind {
 	GANG_TALE_PLAN,	    /* where its members could go; what they are to hold changes after this */
 	GANG_TALE_GIVEN_UP, /* its plan, before the members' stages change */
-	GANG_TALE_KEPT,	    /* cards, for the one member in seats */
+	GANG_TALE_KEPT,	    /* GPUs, for the one member in seats */
 };
 
 struct gang_seat;
@@ -123,7 +123,7 @@ struct gang_tale {
 };
 
 struct gang_rules {
-	int64_t keep_after_ns; /* a gang that has waited so long has cards kept for it */
+	int64_t keep_after_ns; /* a gang that has waited so long has GPUs kept for it */
 	int64_t timeout_ns;    /* so long a gang may be partly placed, unless its PodGroup says else */
 };
 
@@ -205,7 +205,7 @@ void gangs_set_following(struct gangs *gangs, bool following);
 /* gangs_filter() - kube-scheduler asks for the pod, which may go to these nodes.
  *
  * GANG_NONE: it is of no gang (any more), or of one that has come about: to be treated like any pod.
- * GANG_NODE: its node; its card is held. GANG_WAIT: none, for the constant reason in *ret_text. Orders may
+ * GANG_NODE: its node; its GPU is held. GANG_WAIT: none, for the constant reason in *ret_text. Orders may
  * follow. */
 enum gang_answer { GANG_NONE, GANG_NODE, GANG_WAIT };
 enum gang_answer gangs_filter(struct gangs *gangs, struct ledger *ledger, const struct pod_facts *pod,
@@ -231,7 +231,7 @@ bool gangs_has_none(const struct gangs *gangs, const char *uid);
  * GANG_GO or GANG_TURN_AWAY, which may follow at once. */
 bool gangs_bind(struct gangs *gangs, const struct ledger *ledger, const char *uid, int64_t now_ns);
 
-/* After GANG_GO: gangs_sent() - the pod's Binding leaves, its card is reserved in the ledger, which tells the
+/* After GANG_GO: gangs_sent() - the pod's Binding leaves, its GPU is reserved in the ledger, which tells the
  * rest. gangs_give_up() - the plan of this pod's gang cannot be carried out; why: for people. Orders may
  * follow. */
 void gangs_sent(struct gangs *gangs, const char *uid);

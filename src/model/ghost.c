@@ -55,19 +55,19 @@ static bool node_has_gpu(const struct node_facts *facts, const char *uuid)
 	return false;
 }
 
-/* It was placed on cards, and the node has none of them. */
+/* It was placed on GPUs, and the node has none of them. */
 static bool ghost_is_elsewhere(const struct ledger_pod *pod, const struct node_facts *facts)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = pod->has_placement ? placement_cards(&pod->placement, cards) : 0;
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = pod->has_placement ? placement_gpus(&pod->placement, gpus) : 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (node_has_gpu(facts, cards[i]->uuid))
+		if (node_has_gpu(facts, gpus[i]->uuid))
 			return false;
 	return n > 0;
 }
 
-/* anew: the agent has written `held` again. first: these are the first cards that the node shows. */
+/* anew: the agent has written `held` again. first: these are the first GPUs that the node shows. */
 static void ghost_follow(
 	struct ledger *ledger, struct ledger_pod *pod, const struct node_facts *facts, bool anew, bool first)
 {
@@ -90,7 +90,7 @@ static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
 	return amount > UINT32_MAX - sum ? UINT32_MAX : sum + amount;
 }
 
-/* A pod as the agent remembers it: one container that has all the cards, and counts as many. */
+/* A pod as the agent remembers it: one container that has all the GPUs, and counts as many. */
 static int ghost_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
 {
 	struct request *request = &facts->request;
@@ -108,9 +108,9 @@ static int ghost_facts(const struct held_pod *held, const char *node, struct pod
 	request->n_containers = 1;
 	request->instances = held->instances;
 	request->containers[0].name = strdup(CONTAINER_NAME);
-	for (size_t i = 0; i < held->n_cards; i++) {
-		request->units = add_up_to_max(request->units, held->cards[i].units);
-		request->core = add_up_to_max(request->core, held->cards[i].core);
+	for (size_t i = 0; i < held->n_gpus; i++) {
+		request->units = add_up_to_max(request->units, held->gpus[i].units);
+		request->core = add_up_to_max(request->core, held->gpus[i].core);
 	}
 	request->containers[0].kind = CONTAINER_MAIN;
 	request->containers[0].units = request->containers[0].asked = request->asked = request->units;
@@ -123,9 +123,9 @@ static int ghost_placement(const struct held_pod *held, uint32_t unit_mib, struc
 	int r = 0;
 
 	placement->unit_mib = unit_mib;
-	for (size_t i = 0; r == 0 && i < held->n_cards; i++)
-		r = placement_add(placement, CONTAINER_NAME, held->cards[i].uuid, held->cards[i].units,
-			held->cards[i].core);
+	for (size_t i = 0; r == 0 && i < held->n_gpus; i++)
+		r = placement_add(placement, CONTAINER_NAME, held->gpus[i].uuid, held->gpus[i].units,
+			held->gpus[i].core);
 	return r;
 }
 

@@ -1,4 +1,4 @@
-/* ghost.h - pods that are gone from the API server while their containers may still use a card. They are
+/* ghost.h - pods that are gone from the API server while their containers may still use a GPU. They are
  * entries of the ledger like others, with OCCUPANCY_GHOST. Used by ledger.c. */
 #pragma once
 
@@ -16,8 +16,8 @@ struct node_facts;
 
 /* ghosts_follow() - the node now looks like this: ghosts that `held` tells the end of go, those it lists
  * come or stay. -ENOMEM: some are missing; tell again. Call before the node takes the facts over: what
- * changed counts. Another machine that has joined under the name of one that is gone shows other cards: with
- * the first that it shows, ghosts on cards that it has not end, unless it lists them. One that is listed no
+ * changed counts. Another machine that has joined under the name of one that is gone shows other GPUs: with
+ * the first that it shows, ghosts on GPUs that it has not end, unless it lists them. One that is listed no
  * more without a word about its end (somebody took the annotation away, the agent has lost its records) ends
  * by time. */
 int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts);

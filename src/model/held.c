@@ -17,7 +17,7 @@ static void held_pod_release(struct held_pod *pod)
 	free(pod->uid);
 	free(pod->namespace_);
 	free(pod->name);
-	free(pod->cards);
+	free(pod->gpus);
 }
 
 void held_release(struct held *held)
@@ -56,21 +56,21 @@ int held_add_pod(struct held *held, const char *uid, const char *namespace_, con
 	return 0;
 }
 
-int held_pod_add_card(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core)
+int held_pod_add_gpu(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core)
 {
-	struct card_share *grown;
+	struct gpu_share *grown;
 
 	if (!*uuid || strlen(uuid) >= GPU_UUID_SIZE)
 		return -EINVAL;
-	if (pod->n_cards >= NODE_GPUS_MAX)
+	if (pod->n_gpus >= NODE_GPUS_MAX)
 		return -E2BIG;
-	grown = reallocarray(pod->cards, pod->n_cards + 1, sizeof(*grown));
+	grown = reallocarray(pod->gpus, pod->n_gpus + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	pod->cards = grown;
-	grown[pod->n_cards] = (struct card_share){.units = units, .core = core};
-	memcpy(grown[pod->n_cards].uuid, uuid, strlen(uuid) + 1);
-	pod->n_cards++;
+	pod->gpus = grown;
+	grown[pod->n_gpus] = (struct gpu_share){.units = units, .core = core};
+	memcpy(grown[pod->n_gpus].uuid, uuid, strlen(uuid) + 1);
+	pod->n_gpus++;
 	return 0;
 }
 
@@ -96,8 +96,8 @@ static int held_copy_pod(const struct held_pod *from, struct held *to)
 	struct held_pod *pod;
 	int r = held_add_pod(to, from->uid, from->namespace_, from->name, &pod);
 
-	for (size_t i = 0; r == 0 && i < from->n_cards; i++)
-		r = held_pod_add_card(pod, from->cards[i].uuid, from->cards[i].units, from->cards[i].core);
+	for (size_t i = 0; r == 0 && i < from->n_gpus; i++)
+		r = held_pod_add_gpu(pod, from->gpus[i].uuid, from->gpus[i].units, from->gpus[i].core);
 	if (r == 0)
 		pod->instances = from->instances;
 	return r;
@@ -122,11 +122,11 @@ int held_copy(const struct held *from, struct held *ret_held)
 
 static bool held_pod_equal(const struct held_pod *a, const struct held_pod *b)
 {
-	if (strcmp(a->uid, b->uid) != 0 || a->n_cards != b->n_cards || a->instances != b->instances)
+	if (strcmp(a->uid, b->uid) != 0 || a->n_gpus != b->n_gpus || a->instances != b->instances)
 		return false;
-	for (size_t i = 0; i < a->n_cards; i++)
-		if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||
-			a->cards[i].units != b->cards[i].units || a->cards[i].core != b->cards[i].core)
+	for (size_t i = 0; i < a->n_gpus; i++)
+		if (strcmp(a->gpus[i].uuid, b->gpus[i].uuid) != 0 || a->gpus[i].units != b->gpus[i].units ||
+			a->gpus[i].core != b->gpus[i].core)
 			return false;
 	return true;
 }

@@ -13,8 +13,8 @@
 
 struct held_pod {
 	char *uid, *namespace_, *name;
-	struct card_share *cards;
-	size_t n_cards;	    /* at least 1 */
+	struct gpu_share *gpus;
+	size_t n_gpus;	    /* at least 1 */
 	uint32_t instances; /* GPU containers that may run at the same time, at least 1 */
 };
 
@@ -35,12 +35,12 @@ void held_release(struct held *held); /* accepts NULL */
 int held_copy(const struct held *from, struct held *ret_held);
 bool held_equal(const struct held *a, const struct held *b);
 
-/* held_add_pod() - one pod of one container that lives, without cards yet; -E2BIG over HELD_PODS_MAX.
- * *ret_pod is valid until the next call. held_pod_add_card() - -EINVAL for a name that is none.
+/* held_add_pod() - one pod of one container that lives, without GPUs yet; -E2BIG over HELD_PODS_MAX.
+ * *ret_pod is valid until the next call. held_pod_add_gpu() - -EINVAL for a name that is none.
  * held_add_ended() - one uid. */
 int held_add_pod(struct held *held, const char *uid, const char *namespace_, const char *name,
 	struct held_pod **ret_pod);
-int held_pod_add_card(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core);
+int held_pod_add_gpu(struct held_pod *pod, const char *uuid, uint32_t units, uint32_t core);
 int held_add_ended(struct held *held, const char *uid);
 
 /* held_says() - about a pod that is gone from the API server. HELD_LIVES wins where both are claimed. */

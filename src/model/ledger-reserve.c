@@ -20,7 +20,7 @@ static struct ledger_pod *hold_lift(struct node_ledger *node, struct ledger_pod 
 	return pod;
 }
 
-/* The node's sums as they count for this pod: without its own hold, with the cards kept for others. Nothing
+/* The node's sums as they count for this pod: without its own hold, with the GPUs kept for others. Nothing
  * may change until the view is closed. */
 static struct ledger_pod *view_open(
 	struct node_ledger *node, const struct pod_facts *pod, struct ledger_pod *known)
@@ -106,7 +106,7 @@ static int claim_check(struct ledger *ledger, const struct pod_facts *facts, con
 	struct request request = pod ? pod->facts.request : facts->request;
 	struct node_ledger *node = table_get(&ledger->nodes, node_name);
 
-	request.cards = facts->request.cards;
+	request.gpus = facts->request.gpus;
 	if (facts->finished || (facts->node && *facts->node))
 		return -EBUSY;
 	if (pod && (pod->facts.finished || pod->occupancy >= OCCUPANCY_RESERVED))
@@ -134,7 +134,7 @@ static int ledger_claim(struct ledger *ledger, const struct pod_facts *facts, co
 		ledger_pod_drop_if_unused(ledger, pod);
 		return r;
 	}
-	pod->facts.request.cards = facts->request.cards;
+	pod->facts.request.gpus = facts->request.gpus;
 	*ret_pod = pod;
 	return 0;
 }

@@ -313,18 +313,18 @@ int ledger_pod_occupy(struct ledger *ledger, struct ledger_pod *pod, const char 
 	return 0;
 }
 
-/* The label that asks for several cards can change until the pod is bound, then its placement says how many.
+/* The label that asks for several GPUs can change until the pod is bound, then its placement says how many.
  * A hold for another number is not what the pod asks for any more; a Binding on its way is not called back.
  */
-static void pod_take_cards(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *facts)
+static void pod_take_gpus(struct ledger *ledger, struct ledger_pod *pod, const struct pod_facts *facts)
 {
-	if (request_cards(&pod->facts.request) == request_cards(&facts->request) ||
+	if (request_gpus(&pod->facts.request) == request_gpus(&facts->request) ||
 		pod->occupancy == OCCUPANCY_BOUND || (pod->occupancy == OCCUPANCY_RESERVED && !*facts->node))
 		return;
 	if (pod->occupancy == OCCUPANCY_TENTATIVE)
 		pod_vacate(ledger, pod);
 	ledger_pod_end_nomination(ledger, pod);
-	pod->facts.request.cards = facts->request.cards;
+	pod->facts.request.gpus = facts->request.gpus;
 }
 
 /* A pod whose admission did not stamp it may get its stamp later. Without a placement its units are counted
@@ -349,7 +349,7 @@ static void pod_take_job(struct ledger_pod *pod, struct pod_facts *facts)
 
 /* Take over what may change. Events can be older than what is known already, so what can only happen once
  * stays: the binding with its placement, deletionTimestamp, the start, the end. The request, but for its
- * cards, never changes: Kubernetes does not allow it for extended resources. */
+ * GPUs, never changes: Kubernetes does not allow it for extended resources. */
 static void pod_take_facts(struct ledger_pod *pod, struct pod_facts *facts)
 {
 	struct pod_facts old = pod->facts;
@@ -462,7 +462,7 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 		r = pod_change_owner(ledger, pod, copy.owner);
 	if (r < 0)
 		return r;
-	pod_take_cards(ledger, pod, &copy);
+	pod_take_gpus(ledger, pod, &copy);
 	pod_take_unit(pod, &copy);
 	pod_take_job(pod, &copy);
 	r = pod_follow(ledger, pod, &copy);

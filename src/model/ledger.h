@@ -1,4 +1,4 @@
-/* ledger.h - the scheduler's book: per node and card what is used by whom.
+/* ledger.h - the scheduler's book: per node and GPU what is used by whom.
  *
  * Fed by what the API server shows (nodes, pods) in any order, any number of times, and by our own
  * reservations. A pod occupies from its reservation until a terminal phase or its deletion. Numbers are
@@ -37,15 +37,15 @@ int gpu_mode_parse(const char *text, enum gpu_mode *ret_mode);
 const char *gpu_mode_text(enum gpu_mode mode);
 
 /* gpu_mode_is_isolated() - a container of such a node is held to its grant; on a share node it sees the whole
- * card. gpu_mode_is_served() - this version has agents for it. */
+ * GPU. gpu_mode_is_served() - this version has agents for it. */
 bool gpu_mode_is_isolated(enum gpu_mode mode);
 bool gpu_mode_is_served(enum gpu_mode mode);
 
-/* gpu_mode_units() - what a card of so many MiB counts on a node of this mode: units of memory, or 1 where
- * cards are given as a whole. */
+/* gpu_mode_units() - what a GPU of so many MiB counts on a node of this mode: units of memory, or 1 where
+ * GPUs are given as a whole. */
 uint32_t gpu_mode_units(enum gpu_mode mode, uint64_t mib, uint32_t unit_mib);
 
-/* gpu_instances_max() - how many containers may be on one card at once (contract 5): on isolated nodes what
+/* gpu_instances_max() - how many containers may be on one GPU at once (contract 5): on isolated nodes what
  * is configured, or, where that is 0, 20, and 16 with a unit under 1 GiB. 0: no limit. */
 #define INSTANCES_MAX 20
 #define INSTANCES_MAX_SMALL_UNIT 16
@@ -67,7 +67,7 @@ struct gpu_facts {
 	bool healthy;
 	char model[64];
 	char reason[GPU_REASON_SIZE]; /* why it is not healthy, for people; "" if nobody says, or it is */
-	/* To the other cards of the node, by their positions; only a topology node says them. */
+	/* To the other GPUs of the node, by their positions; only a topology node says them. */
 	struct link links[NODE_GPUS_MAX];
 	uint32_t nvlink_gbps; /* of one of its NVLinks in one direction; 0: not known, NVLINK_GBPS */
 };
@@ -81,7 +81,7 @@ struct node_facts {
 	uint32_t unit_mib;
 	struct gpu_facts gpus[NODE_GPUS_MAX]; /* by index */
 	size_t n_gpus;			      /* 0: not reported by an agent */
-	uint32_t instances_max;		      /* containers on one card at once; 0: no limit */
+	uint32_t instances_max;		      /* containers on one GPU at once; 0: no limit */
 	bool mixing;   /* core_mem: pods with and without a percentage may be there at once */
 	bool serving;  /* false: its agent wants no new pod; true after init */
 	bool changing; /* mode and unit are those of the pods that are there; others come after them */
@@ -134,7 +134,7 @@ struct gpu_ledger {
 	int index;
 	uint32_t mib; /* for people: the sums are in units */
 	uint32_t units_total;
-	uint32_t units_used; /* may exceed the total if the API server shows it so (a card shrank, or was
+	uint32_t units_used; /* may exceed the total if the API server shows it so (a GPU shrank, or was
 				renamed) */
 	uint32_t core_used;  /* percent; likewise */
 	uint32_t instances;
@@ -143,20 +143,20 @@ struct gpu_ledger {
 	char *reason; /* why not, as in struct gpu_facts; NULL: mostly nobody has to say */
 };
 
-/* Over all cards of a node, so that most questions are answered without a look at them: with thousands of
- * nodes, reaching for every card is most of a filter call. */
-struct card_sums {
-	uint32_t largest;	 /* units_total of the largest card */
-	uint32_t most_free;	 /* units free on the healthy card with most */
-	uint32_t most_instances; /* containers on the healthy card with most, where they are limited */
-	uint64_t free;		 /* units free on the healthy cards */
+/* Over all GPUs of a node, so that most questions are answered without a look at them: with thousands of
+ * nodes, reaching for every GPU is most of a filter call. */
+struct gpu_sums {
+	uint32_t largest;	 /* units_total of the largest GPU */
+	uint32_t most_free;	 /* units free on the healthy GPU with most */
+	uint32_t most_instances; /* containers on the healthy GPU with most, where they are limited */
+	uint64_t free;		 /* units free on the healthy GPUs */
 	uint64_t free_ill;	 /* units free on the others */
-	uint64_t core_free;	 /* percent free on the healthy cards */
+	uint64_t core_free;	 /* percent free on the healthy GPUs */
 	uint64_t core_free_ill;	 /* percent free on the others */
 };
 
 struct node_ledger {
-	/* As in struct node_facts, but for the cards: with thousands of nodes their details would be most of
+	/* As in struct node_facts, but for the GPUs: with thousands of nodes their details would be most of
 	 * the memory, and the ledger needs nothing of them but what is in gpus. */
 	struct {
 		char *name;
@@ -175,19 +175,19 @@ struct node_ledger {
 	} facts;
 	bool agent_lost;	 /* its agent's Lease is not renewed any more */
 	int64_t heard_ns;	 /* when its agent renewed its Lease last; 0: it has none */
-	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no card
+	uint32_t unplaced_units; /* of pods bound past the scheduler or with a placement that names no GPU
 				    here */
 	uint32_t unplaced_core;	 /* likewise, percent */
 	/* Device ids that the kubelet gives its pods beyond the units that they occupy, since it counts by
 	 * their specs: of those that were made smaller, less those that grew. */
 	int64_t surplus_ids;
 	size_t with_core, without_core; /* pods that ask for a percentage, and for memory only */
-	struct card_sums sums;
+	struct gpu_sums sums;
 	struct list pods;	 /* ledger_pod.item */
 	struct list nominations; /* nomination.item */
 	uint64_t recounts;	 /* repairs of a sum that would have gone below zero; a bug if not 0 */
 	struct gpu_ledger *gpus; /* facts.n_gpus of them */
-	struct links *links;	 /* between them; NULL where nothing is known, or cards are shared */
+	struct links *links;	 /* between them; NULL where nothing is known, or GPUs are shared */
 };
 
 enum occupancy {
@@ -195,7 +195,7 @@ enum occupancy {
 	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
 	OCCUPANCY_RESERVED,  /* a Binding is on its way */
 	OCCUPANCY_BOUND,     /* the API server shows it bound */
-	OCCUPANCY_GHOST,     /* gone from the API server, but its containers may still use the card */
+	OCCUPANCY_GHOST,     /* gone from the API server, but its containers may still use the GPU */
 	OCCUPANCY_MAX,
 };
 
@@ -212,7 +212,7 @@ struct ledger_pod {
 	struct placement placement; /* what it occupies there; none: unplaced */
 	int64_t expires_ns; /* tentative; ghosts, 0 while their node lists them, GHOST_UNTIMED (ghost.h) */
 	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
-	struct nomination *nomination; /* the card that others are evicted from for it; NULL if none */
+	struct nomination *nomination; /* the GPU that others are evicted from for it; NULL if none */
 	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
 };
 
@@ -243,7 +243,7 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 
 /* ledger_set_pod() - the API server shows the pod like this (ADDED, MODIFIED or listed). Any order, any
  * repetition. A pod once seen bound is never unbound by an older event; a bound pod's placement does not
- * change any more but by a resize, to a later one of the same cards (resize.h); one whose end was seen never
+ * change any more but by a resize, to a later one of the same GPUs (resize.h); one whose end was seen never
  * comes back, its entry stays until it is removed. Where the API server shows a reserved pod bound otherwise
  * than we reserved (somebody else was faster), the API server is right. Pods that ask for no GPU are not
  * kept. -ENOMEM: nothing changed. */
@@ -302,7 +302,7 @@ void ledger_release_reservation(struct ledger *ledger, const char *uid);
  * already is replaced. */
 int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image);
 
-/* ledger_nominate() - others are evicted from these cards for the pod (nomination.h): while it waits they
+/* ledger_nominate() - others are evicted from these GPUs for the pod (nomination.h): while it waits they
  * count as its own for pods of its priority and below, whether or not they are free yet. Ends with the pod's
  * binding, end or removal, and at expires_ns (monotonic; NOMINATION_LASTS: not by time); a new one replaces
  * it. It survives holds and refused Bindings. -EBUSY for a pod that is reserved, bound or finished, -ENOENT
@@ -322,7 +322,7 @@ const struct node_ledger *ledger_node(const struct ledger *ledger, const char *n
 const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid);
 
 /* ledger_choose() - placement_choose() as if the pod's own hold were not there, and as if nominated pods of
- * its priority or above were there already. The card that the pod itself is nominated for comes first. Same
+ * its priority or above were there already. The GPU that the pod itself is nominated for comes first. Same
  * returns; MISFIT_NO_GPU_NODE for an unknown node. */
 int ledger_choose(struct ledger *ledger, const char *node, const struct pod_facts *pod,
 	struct placement *ret_placement);
@@ -337,5 +337,5 @@ void ledger_survey(struct ledger *ledger, const char *const *names, size_t n, co
 	struct node_verdict *ret_verdicts);
 
 /* ledger_check() - recount every node from its pods. Returns the number of sums that differ (0 is right) and,
- * where ret_over is given, the number of cards used over their total. */
+ * where ret_over is given, the number of GPUs used over their total. */
 size_t ledger_check(const struct ledger *ledger, size_t *ret_over);

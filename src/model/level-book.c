@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "model/level-book-internal.h"
 
-/* As that of a card: PreBind may wait for volumes for up to 600 s by default. */
+/* As that of a GPU: PreBind may wait for volumes for up to 600 s by default. */
 #define CLAIM_NS (600 * NS_PER_S)
 
 /* ---- policies ---- */

@@ -3,7 +3,7 @@
 
 #include "model/links.h"
 
-#define SLOTS 512 /* all sets of eight cards, and some more */
+#define SLOTS 512 /* all sets of eight GPUs, and some more */
 
 struct slot {
 	const struct links *links; /* NULL: empty */
@@ -40,7 +40,7 @@ static bool same_links(const struct links *a, const struct links *b)
 static bool holds(const struct slot *slot, const struct links *links, const struct links_ask *ask)
 {
 	return slot->links && slot->ask.free == ask->free && slot->ask.near == ask->near &&
-	       slot->ask.cards == ask->cards && slot->ask.pods == ask->pods && same_links(slot->links, links);
+	       slot->ask.gpus == ask->gpus && slot->ask.pods == ask->pods && same_links(slot->links, links);
 }
 
 static struct links_score compute(const struct links *links, const struct links_ask *ask)

@@ -6,10 +6,10 @@
 
 struct links_table {
 	size_t n;
-	uint8_t card[LINKS_EXACT_MAX]; /* the position that a bit stands for */
+	uint8_t gpu[LINKS_EXACT_MAX]; /* the position that a bit stands for */
 	uint16_t gbps[LINKS_EXACT_MAX][LINKS_EXACT_MAX];
 	uint32_t *sum;	/* of each set */
-	uint16_t *ring; /* likewise; 0: a single card */
+	uint16_t *ring; /* likewise; 0: a single GPU */
 };
 
 void links_table_free(struct links_table *table)
@@ -43,8 +43,8 @@ static void fill_sums(struct links_table *table)
 	}
 }
 
-/* The sets that have a ring without a link under `least`. ends[set]: the cards where a path can end that
- * begins at the set's lowest card and goes through all of it. */
+/* The sets that have a ring without a link under `least`. ends[set]: the GPUs where a path can end that
+ * begins at the set's lowest GPU and goes through all of it. */
 static void fill_rings(struct links_table *table, uint16_t least, uint16_t *ends)
 {
 	uint16_t beside[LINKS_EXACT_MAX] = {0};
@@ -88,17 +88,17 @@ static int fill_all_rings(struct links_table *table)
 	}
 }
 
-int links_table_new(const struct links *links, uint64_t cards, struct links_table **ret_table)
+int links_table_new(const struct links *links, uint64_t gpus, struct links_table **ret_table)
 {
 	_cleanup_links_table_ struct links_table *table = calloc(1, sizeof(*table));
 
 	if (!table)
 		return -ENOMEM;
-	for (uint64_t left = cards; left && table->n < LINKS_EXACT_MAX; left &= left - 1)
-		table->card[table->n++] = (uint8_t)__builtin_ctzll(left);
+	for (uint64_t left = gpus; left && table->n < LINKS_EXACT_MAX; left &= left - 1)
+		table->gpu[table->n++] = (uint8_t)__builtin_ctzll(left);
 	for (size_t a = 0; a < table->n; a++)
 		for (size_t b = 0; b < table->n; b++)
-			table->gbps[a][b] = (uint16_t)links_between(links, table->card[a], table->card[b]);
+			table->gbps[a][b] = (uint16_t)links_between(links, table->gpu[a], table->gpu[b]);
 	table->sum = calloc((size_t)links_table_all(table) + 1, sizeof(*table->sum));
 	table->ring = calloc((size_t)links_table_all(table) + 1, sizeof(*table->ring));
 	if (!table->sum || !table->ring || fill_all_rings(table) < 0)
@@ -108,25 +108,25 @@ int links_table_new(const struct links *links, uint64_t cards, struct links_tabl
 	return 0;
 }
 
-static uint32_t to_bits(const struct links_table *table, uint64_t cards)
+static uint32_t to_bits(const struct links_table *table, uint64_t gpus)
 {
 	uint32_t set = 0;
 
 	for (size_t i = 0; i < table->n; i++)
-		set |= (uint32_t)(cards >> table->card[i] & 1) << i;
+		set |= (uint32_t)(gpus >> table->gpu[i] & 1) << i;
 	return set;
 }
 
-static uint64_t to_cards(const struct links_table *table, uint32_t set)
+static uint64_t to_gpus(const struct links_table *table, uint32_t set)
 {
-	uint64_t cards = 0;
+	uint64_t gpus = 0;
 
 	for (size_t i = 0; i < table->n; i++)
-		cards |= (uint64_t)(set >> i & 1) << table->card[i];
-	return cards;
+		gpus |= (uint64_t)(set >> i & 1) << table->gpu[i];
+	return gpus;
 }
 
-/* The next set of as many cards; 0 after the last one. */
+/* The next set of as many GPUs; 0 after the last one. */
 static uint32_t next_set(uint32_t set, uint32_t all)
 {
 	uint32_t low = set & -set;
@@ -154,23 +154,23 @@ struct division {
 	uint32_t worst; /* if known: the best that the ring of its worst part can be */
 	uint32_t least; /* if divided: no part's ring is under it */
 	uint32_t sum;	/* then the largest, of all parts */
-	uint32_t first; /* the part that has the lowest card; 0: there is no such division */
+	uint32_t first; /* the part that has the lowest GPU; 0: there is no such division */
 };
 
 struct planner {
 	const struct links_table *table;
-	size_t cards; /* of a part */
+	size_t gpus; /* of a part */
 	struct division *divisions;
 };
 
-/* The next part that has the set's lowest card, from `part` on; 0 after the last one. */
+/* The next part that has the set's lowest GPU, from `part` on; 0 after the last one. */
 static uint32_t next_part(const struct planner *planner, uint32_t set, uint32_t part)
 {
 	uint32_t low = set & -set, others = set ^ low;
 
 	for (uint32_t more = part & others; more;) {
 		more = (more - 1) & others;
-		if ((size_t)__builtin_popcount(more) + 1 == planner->cards)
+		if ((size_t)__builtin_popcount(more) + 1 == planner->gpus)
 			return low | more;
 	}
 	return 0;
@@ -178,7 +178,7 @@ static uint32_t next_part(const struct planner *planner, uint32_t set, uint32_t 
 
 static uint32_t first_part(const struct planner *planner, uint32_t set)
 {
-	return (size_t)__builtin_popcount(set) == planner->cards ? set : next_part(planner, set, set);
+	return (size_t)__builtin_popcount(set) == planner->gpus ? set : next_part(planner, set, set);
 }
 
 /* At most LINKS_EXACT_MAX deep, and each set once. */
@@ -248,7 +248,7 @@ static uint32_t best_part(struct planner *planner, uint32_t set)
 	return best;
 }
 
-/* ---- which cards all pods of the job get ---- */
+/* ---- which GPUs all pods of the job get ---- */
 
 struct plan {
 	uint32_t set;
@@ -277,13 +277,13 @@ static bool plan_better(struct planner *planner, const struct plan *a, const str
 	return order ? order > 0 : comes_first(a->set, b->set);
 }
 
-static uint32_t plan_all(struct planner *planner, uint32_t free_set, uint32_t near, size_t cards)
+static uint32_t plan_all(struct planner *planner, uint32_t free_set, uint32_t near, size_t gpus)
 {
 	const struct links_table *table = planner->table;
 	uint32_t all = links_table_all(table);
 	struct plan best = {0};
 
-	for (uint32_t set = (uint32_t)(UINT64_C(1) << cards) - 1; set; set = next_set(set, all)) {
+	for (uint32_t set = (uint32_t)(UINT64_C(1) << gpus) - 1; set; set = next_set(set, all)) {
 		struct plan plan = {.set = set,
 			.together = links_table_score(table, set | near),
 			.left = links_table_score(table, free_set & ~set)};
@@ -299,7 +299,7 @@ int links_table_plan(
 {
 	_cleanup_links_table_ struct links_table *table = NULL;
 	_cleanup_free_ struct division *divisions = NULL;
-	struct planner planner = {.cards = ask->cards};
+	struct planner planner = {.gpus = ask->gpus};
 	uint32_t all;
 	int r = links_table_new(links, ask->free | ask->near, &table);
 
@@ -310,9 +310,8 @@ int links_table_plan(
 		return -ENOMEM;
 	planner.table = table;
 	planner.divisions = divisions;
-	all = plan_all(
-		&planner, to_bits(table, ask->free), to_bits(table, ask->near), ask->cards * ask->pods);
-	*ret_all = to_cards(table, all);
-	*ret_part = to_cards(table, best_part(&planner, all));
+	all = plan_all(&planner, to_bits(table, ask->free), to_bits(table, ask->near), ask->gpus * ask->pods);
+	*ret_all = to_gpus(table, all);
+	*ret_part = to_gpus(table, best_part(&planner, all));
 	return 0;
 }

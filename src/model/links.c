@@ -112,7 +112,7 @@ struct links_score links_score(const struct links *links, uint64_t set)
 	return score;
 }
 
-/* The first cards by position. */
+/* The first GPUs by position. */
 static uint64_t lowest(uint64_t set, size_t n)
 {
 	uint64_t taken = 0;
@@ -124,25 +124,25 @@ static uint64_t lowest(uint64_t set, size_t n)
 	return taken;
 }
 
-/* How well the card is connected to those of the set. */
-static uint32_t sum_to(const struct links *links, size_t card, uint64_t set)
+/* How well the GPU is connected to those of the set. */
+static uint32_t sum_to(const struct links *links, size_t gpu, uint64_t set)
 {
 	uint32_t sum = 0;
 
 	for (size_t i = 0; i < links->n; i++)
 		if (set >> i & 1)
-			sum += links_between(links, card, i);
+			sum += links_between(links, gpu, i);
 	return sum;
 }
 
-/* From this card on, each time the one that adds most. */
+/* From this GPU on, each time the one that adds most. */
 static uint64_t grow(const struct links *links, const struct links_ask *ask, size_t first)
 {
 	uint64_t set = UINT64_C(1) << first;
 
-	for (size_t n = 1; n < ask->cards; n++) {
+	for (size_t n = 1; n < ask->gpus; n++) {
 		uint32_t most = 0;
-		size_t best = LINKS_CARDS_MAX;
+		size_t best = LINKS_GPUS_MAX;
 
 		for (size_t i = 0; i < links->n; i++) {
 			uint32_t sum;
@@ -150,7 +150,7 @@ static uint64_t grow(const struct links *links, const struct links_ask *ask, siz
 			if (!(ask->free >> i & 1) || (set >> i & 1))
 				continue;
 			sum = sum_to(links, i, set | ask->near);
-			if (best == LINKS_CARDS_MAX || sum > most) {
+			if (best == LINKS_GPUS_MAX || sum > most) {
 				most = sum;
 				best = i;
 			}
@@ -183,17 +183,17 @@ int links_plan_job(
 	size_t n_free = (size_t)__builtin_popcountll(ask->free);
 	struct links_ask clean = *ask;
 
-	if (!ask->cards)
+	if (!ask->gpus)
 		return -EINVAL;
-	if (n_free < ask->cards)
+	if (n_free < ask->gpus)
 		return -ENOSPC;
 	if (!clean.pods)
 		clean.pods = 1;
-	if (clean.pods > n_free / clean.cards)
-		clean.pods = n_free / clean.cards;
+	if (clean.pods > n_free / clean.gpus)
+		clean.pods = n_free / clean.gpus;
 	if (links && __builtin_popcountll(ask->free | ask->near) <= LINKS_EXACT_MAX)
 		return links_table_plan(links, &clean, ret_part, ret_all);
-	*ret_part = links ? grow_best(links, &clean) : lowest(ask->free, ask->cards);
+	*ret_part = links ? grow_best(links, &clean) : lowest(ask->free, ask->gpus);
 	*ret_all = *ret_part;
 	return 0;
 }

@@ -9,12 +9,12 @@ uint32_t gpu_free_units(const struct gpu_ledger *gpu)
 
 uint32_t gpu_free_core(const struct gpu_ledger *gpu)
 {
-	return gpu->core_used < CORE_PER_CARD ? CORE_PER_CARD - gpu->core_used : 0;
+	return gpu->core_used < CORE_PER_GPU ? CORE_PER_GPU - gpu->core_used : 0;
 }
 
 bool gpu_is_over(const struct gpu_ledger *gpu)
 {
-	return gpu->units_used > gpu->units_total || gpu->core_used > CORE_PER_CARD;
+	return gpu->units_used > gpu->units_total || gpu->core_used > CORE_PER_GPU;
 }
 
 static bool instances_fit(uint32_t there, const struct request *request, uint32_t max)
@@ -22,57 +22,57 @@ static bool instances_fit(uint32_t there, const struct request *request, uint32_
 	return !max || (uint64_t)there + request->instances <= max;
 }
 
-enum card_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request)
+enum gpu_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request)
 {
-	uint32_t units = request_units_per_card(request);
+	uint32_t units = request_units_per_gpu(request);
 
 	if (!gpu->healthy)
-		return CARD_UNHEALTHY;
+		return GPU_UNHEALTHY;
 	if (gpu->units_total < units)
-		return CARD_TOO_SMALL;
+		return GPU_TOO_SMALL;
 	if (gpu_free_units(gpu) < units)
-		return CARD_FULL;
+		return GPU_FULL;
 	if (gpu_free_core(gpu) < request->core)
-		return CARD_CORE;
-	return instances_fit(gpu->instances, request, gpu->instances_max) ? CARD_FITS : CARD_INSTANCES;
+		return GPU_CORE;
+	return instances_fit(gpu->instances, request, gpu->instances_max) ? GPU_FITS : GPU_INSTANCES;
 }
 
-bool node_ledger_has_cards(const struct node_ledger *node, const struct request *request)
+bool node_ledger_has_gpus(const struct node_ledger *node, const struct request *request)
 {
-	uint32_t missing = request_cards(request);
+	uint32_t missing = request_gpus(request);
 
-	if (!node->facts.n_gpus || node->sums.most_free < request_units_per_card(request))
+	if (!node->facts.n_gpus || node->sums.most_free < request_units_per_gpu(request))
 		return false;
 	if (missing == 1 && !request->core &&
 		instances_fit(node->sums.most_instances, request, node->facts.instances_max))
 		return true;
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
-		missing -= gpu_misfit(&node->gpus[i], request) == CARD_FITS;
+		missing -= gpu_misfit(&node->gpus[i], request) == GPU_FITS;
 	return !missing;
 }
 
-/* As many cards as the request wants fit, or are short of nothing that gpu_misfit() asks before `last`. */
-static bool has_cards_but_for(
-	const struct node_ledger *node, const struct request *request, enum card_misfit last)
+/* As many GPUs as the request wants fit, or are short of nothing that gpu_misfit() asks before `last`. */
+static bool has_gpus_but_for(
+	const struct node_ledger *node, const struct request *request, enum gpu_misfit last)
 {
-	uint32_t missing = request_cards(request);
+	uint32_t missing = request_gpus(request);
 
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++) {
-		enum card_misfit misfit = gpu_misfit(&node->gpus[i], request);
+		enum gpu_misfit misfit = gpu_misfit(&node->gpus[i], request);
 
-		missing -= misfit == CARD_FITS || misfit >= last;
+		missing -= misfit == GPU_FITS || misfit >= last;
 	}
 	return !missing;
 }
 
-/* Most nodes of a full cluster end at the first line, without a look at their cards. */
-enum misfit node_ledger_cards_misfit(const struct node_ledger *node, const struct request *request)
+/* Most nodes of a full cluster end at the first line, without a look at their GPUs. */
+enum misfit node_ledger_gpus_misfit(const struct node_ledger *node, const struct request *request)
 {
-	if (node->sums.most_free < request_units_per_card(request))
+	if (node->sums.most_free < request_units_per_gpu(request))
 		return MISFIT_FULL;
-	if (has_cards_but_for(node, request, CARD_INSTANCES))
+	if (has_gpus_but_for(node, request, GPU_INSTANCES))
 		return MISFIT_INSTANCES;
-	return has_cards_but_for(node, request, CARD_CORE) ? MISFIT_CORE : MISFIT_FULL;
+	return has_gpus_but_for(node, request, GPU_CORE) ? MISFIT_CORE : MISFIT_FULL;
 }
 
 uint64_t node_free_memory(const struct node_ledger *node)
@@ -109,10 +109,10 @@ bool node_ledger_mixes(const struct node_ledger *node, const struct request *req
 	return request->core ? node->without_core > 0 : node->with_core > 0;
 }
 
-/* As many of its cards as the request wants would have room if they were empty. */
+/* As many of its GPUs as the request wants would have room if they were empty. */
 static bool is_large_enough(const struct node_ledger *node, const struct request *request)
 {
-	uint32_t missing = request_cards(request), units = request_units_per_card(request);
+	uint32_t missing = request_gpus(request), units = request_units_per_gpu(request);
 
 	if (node->sums.largest < units)
 		return false;
@@ -140,11 +140,11 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 		request->whole != (node->facts.mode == GPU_MODE_TOPOLOGY) ||
 		(request->core > 0 && node->facts.mode != GPU_MODE_CORE_MEM))
 		return MISFIT_MODE;
-	if (node->facts.n_gpus < request_cards(request))
+	if (node->facts.n_gpus < request_gpus(request))
 		return MISFIT_TOO_FEW;
 	if (!is_large_enough(node, request))
 		return MISFIT_TOO_LARGE;
-	if (request->core > CORE_PER_CARD)
+	if (request->core > CORE_PER_GPU)
 		return MISFIT_CORE;
 	return instances_fit(0, request, node->facts.instances_max) ? FITS : MISFIT_INSTANCES;
 }
@@ -152,13 +152,13 @@ enum misfit node_ledger_serves(const struct node_ledger *node, const struct requ
 bool node_ledger_has_room(
 	const struct node_ledger *node, const struct request *request, const struct placement *placement)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = placement_cards(placement, cards);
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(placement, gpus);
 
 	for (size_t k = 0; k < n; k++) {
-		const struct gpu_ledger *gpu = node_ledger_gpu(node, cards[k]->uuid);
+		const struct gpu_ledger *gpu = node_ledger_gpu(node, gpus[k]->uuid);
 
-		if (!gpu || gpu_misfit(gpu, request) != CARD_FITS)
+		if (!gpu || gpu_misfit(gpu, request) != GPU_FITS)
 			return false;
 	}
 	return node_ledger_serves(node, request) == FITS && !node_ledger_mixes(node, request) &&
@@ -166,24 +166,24 @@ bool node_ledger_has_room(
 	       (!request->core || node_free_core(node) >= request->core);
 }
 
-uint64_t node_ledger_free_cards(const struct node_ledger *node, const struct request *request)
+uint64_t node_ledger_free_gpus(const struct node_ledger *node, const struct request *request)
 {
-	uint64_t cards = 0;
+	uint64_t gpus = 0;
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		cards |= (uint64_t)(gpu_misfit(&node->gpus[i], request) == CARD_FITS) << i;
-	return cards;
+		gpus |= (uint64_t)(gpu_misfit(&node->gpus[i], request) == GPU_FITS) << i;
+	return gpus;
 }
 
-static uint64_t cards_of(const struct node_ledger *node, const struct ledger_pod *pod)
+static uint64_t gpus_of(const struct node_ledger *node, const struct ledger_pod *pod)
 {
-	uint64_t cards = 0;
+	uint64_t gpus = 0;
 
 	for (size_t i = 0; pod->has_placement && i < node->facts.n_gpus; i++)
-		cards |= (uint64_t)(placement_units_on(
-					    &pod->placement, &pod->facts.request, node->gpus[i].uuid) > 0)
-			 << i;
-	return cards;
+		gpus |= (uint64_t)(placement_units_on(
+					   &pod->placement, &pod->facts.request, node->gpus[i].uuid) > 0)
+			<< i;
+	return gpus;
 }
 
 static bool is_in_group(const struct ledger_pod *pod, const struct request *request)
@@ -192,15 +192,15 @@ static bool is_in_group(const struct ledger_pod *pod, const struct request *requ
 	       strcmp(pod->facts.request.group, request->group) == 0;
 }
 
-uint64_t node_ledger_group_cards(const struct node_ledger *node, const struct request *request)
+uint64_t node_ledger_group_gpus(const struct node_ledger *node, const struct request *request)
 {
-	uint64_t cards = 0;
+	uint64_t gpus = 0;
 
 	if (request->group)
 		list_for_each (item, &node->pods)
 			if (is_in_group(list_entry(item, struct ledger_pod, item), request))
-				cards |= cards_of(node, list_entry(item, struct ledger_pod, item));
-	return cards;
+				gpus |= gpus_of(node, list_entry(item, struct ledger_pod, item));
+	return gpus;
 }
 
 /* Of its group's pods, how many may still come here, this one included; which nodes the others are on is not
@@ -219,14 +219,14 @@ static size_t pods_to_come(const struct node_ledger *node, const struct request 
 struct links_ask node_ledger_links_ask(const struct node_ledger *node, const struct request *request)
 {
 	return (struct links_ask){
-		.free = node_ledger_free_cards(node, request),
-		.near = node_ledger_group_cards(node, request),
-		.cards = request_cards(request),
+		.free = node_ledger_free_gpus(node, request),
+		.near = node_ledger_group_gpus(node, request),
+		.gpus = request_gpus(request),
 		.pods = pods_to_come(node, request),
 	};
 }
 
-uint64_t node_ledger_best_cards(const struct node_ledger *node, const struct request *request)
+uint64_t node_ledger_best_gpus(const struct node_ledger *node, const struct request *request)
 {
 	struct links_ask ask = node_ledger_links_ask(node, request);
 	uint64_t part = 0, all;
@@ -238,7 +238,7 @@ uint64_t node_ledger_best_cards(const struct node_ledger *node, const struct req
 int node_ledger_see_group(
 	const struct node_ledger *node, const struct request *request, struct placement *placement)
 {
-	uint64_t group = node_ledger_group_cards(node, request), own = 0;
+	uint64_t group = node_ledger_group_gpus(node, request), own = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "model/units.h"
 
-/* What a pod adds to the sums of its card, or to the node's unplaced units. */
+/* What a pod adds to the sums of its GPU, or to the node's unplaced units. */
 struct sums {
 	uint64_t units[NODE_GPUS_MAX];
 	uint64_t core[NODE_GPUS_MAX];
@@ -59,7 +59,7 @@ bool node_ledger_known(const struct node_ledger *node)
 	return node->facts.uid != NULL;
 }
 
-/* The place of a card in node->gpus, or -1 if the node has no such card. */
+/* The place of a GPU in node->gpus, or -1 if the node has no such GPU. */
 static int gpu_find(const struct node_ledger *node, const char *uuid)
 {
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
@@ -75,32 +75,32 @@ const struct gpu_ledger *node_ledger_gpu(const struct node_ledger *node, const c
 	return i < 0 ? NULL : &node->gpus[i];
 }
 
-/* The cards of a pod by its placement (its label may say something else by now), in equal parts; or one part
- * that no card is known for. */
-struct pod_cards {
-	const struct card_share *cards[NODE_GPUS_MAX];
+/* The GPUs of a pod by its placement (its label may say something else by now), in equal parts; or one part
+ * that no GPU is known for. */
+struct pod_gpus {
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
 	uint32_t n;
 };
 
-static struct pod_cards pod_cards(const struct ledger_pod *pod)
+static struct pod_gpus pod_gpus(const struct ledger_pod *pod)
 {
-	struct pod_cards parts;
+	struct pod_gpus parts;
 
 	parts.n = 1;
-	parts.cards[0] = NULL;
+	parts.gpus[0] = NULL;
 	if (pod->has_placement)
-		parts.n = (uint32_t)placement_cards(&pod->placement, parts.cards);
+		parts.n = (uint32_t)placement_gpus(&pod->placement, parts.gpus);
 	return parts;
 }
 
-/* The card of one part; -1: unplaced, it counts against the node as a whole. */
-static int part_gpu(const struct node_ledger *node, const struct card_share *card)
+/* The GPU of one part; -1: unplaced, it counts against the node as a whole. */
+static int part_gpu(const struct node_ledger *node, const struct gpu_share *gpu)
 {
-	return card ? gpu_find(node, card->uuid) : -1;
+	return gpu ? gpu_find(node, gpu->uuid) : -1;
 }
 
 /* An agent changes its node's unit when no pod is left. Of one that is there all the same (its end comes
- * after the node's new unit, the node was made anew under it) the card's memory is what counts, in whole
+ * after the node's new unit, the node was made anew under it) the GPU's memory is what counts, in whole
  * units. */
 static uint32_t to_units_of(const struct node_ledger *node, const struct ledger_pod *pod, uint32_t units)
 {
@@ -110,27 +110,27 @@ static uint32_t to_units_of(const struct node_ledger *node, const struct ledger_
 }
 
 /* Equal parts of what the pod needs at most. What a node says that a pod still holds (a ghost, which has one
- * container) need not be equal, and is as it is said. A whole card is all of it, whatever the node's mode. */
+ * container) need not be equal, and is as it is said. A whole GPU is all of it, whatever the node's mode. */
 static uint32_t part_units(const struct node_ledger *node, const struct ledger_pod *pod,
-	const struct pod_cards *parts, uint32_t part)
+	const struct pod_gpus *parts, uint32_t part)
 {
 	const struct request *request = &pod->facts.request;
 	int gpu;
 
 	if (request->whole) {
-		gpu = part_gpu(node, parts->cards[part]);
+		gpu = part_gpu(node, parts->gpus[part]);
 		return gpu < 0 ? request->units / parts->n : node->gpus[gpu].units_total;
 	}
 	if (pod->has_placement && pod->placement.n_containers == 1)
-		return to_units_of(node, pod, parts->cards[part]->units);
+		return to_units_of(node, pod, parts->gpus[part]->units);
 	return to_units_of(node, pod, request->units / parts->n);
 }
 
-/* Likewise; the percentage of a pod on one card. Who is on several asks for none, but a ghost may. */
-static uint32_t part_core(const struct ledger_pod *pod, const struct card_share *card)
+/* Likewise; the percentage of a pod on one GPU. Who is on several asks for none, but a ghost may. */
+static uint32_t part_core(const struct ledger_pod *pod, const struct gpu_share *gpu)
 {
 	if (pod->has_placement && pod->placement.n_containers == 1)
-		return card->core;
+		return gpu->core;
 	return pod->facts.request.core;
 }
 
@@ -153,26 +153,26 @@ static void node_ledger_sum(const struct node_ledger *node, struct sums *ret_sum
 	*ret_sums = (struct sums){0};
 	list_for_each (item, &node->pods) {
 		const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
-		struct pod_cards parts = pod_cards(pod);
+		struct pod_gpus parts = pod_gpus(pod);
 
 		ret_sums->surplus_ids += pod_surplus_ids(node, pod);
 		++*(pod->facts.request.core ? &ret_sums->with_core : &ret_sums->without_core);
 		for (uint32_t part = 0; part < parts.n; part++) {
-			int gpu = part_gpu(node, parts.cards[part]);
+			int gpu = part_gpu(node, parts.gpus[part]);
 
 			if (gpu < 0) {
 				ret_sums->unplaced += part_units(node, pod, &parts, part);
-				ret_sums->unplaced_core += part_core(pod, parts.cards[part]);
+				ret_sums->unplaced_core += part_core(pod, parts.gpus[part]);
 				continue;
 			}
 			ret_sums->units[gpu] += part_units(node, pod, &parts, part);
-			ret_sums->core[gpu] += part_core(pod, parts.cards[part]);
+			ret_sums->core[gpu] += part_core(pod, parts.gpus[part]);
 			ret_sums->instances[gpu] += pod->facts.request.instances;
 		}
 	}
 }
 
-static void gpu_sum(const struct gpu_ledger *gpu, struct card_sums *sums)
+static void gpu_sum(const struct gpu_ledger *gpu, struct gpu_sums *sums)
 {
 	uint32_t free_units = gpu_free_units(gpu);
 
@@ -191,9 +191,9 @@ static void gpu_sum(const struct gpu_ledger *gpu, struct card_sums *sums)
 		sums->most_free = free_units;
 }
 
-static struct card_sums card_sums(const struct node_ledger *node)
+static struct gpu_sums gpu_sums(const struct node_ledger *node)
 {
-	struct card_sums sums = {0};
+	struct gpu_sums sums = {0};
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
 		gpu_sum(&node->gpus[i], &sums);
@@ -215,12 +215,12 @@ static void node_ledger_recount(struct node_ledger *node)
 	node->surplus_ids = sums.surplus_ids;
 	node->with_core = sums.with_core;
 	node->without_core = sums.without_core;
-	node->sums = card_sums(node);
+	node->sums = gpu_sums(node);
 }
 
 size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 {
-	struct card_sums cards = card_sums(node);
+	struct gpu_sums gpus = gpu_sums(node);
 	struct sums sums;
 	size_t wrong;
 
@@ -229,10 +229,10 @@ size_t node_ledger_check(const struct node_ledger *node, size_t *over)
 	wrong += node->unplaced_core != clamp_u32(sums.unplaced_core);
 	wrong += node->surplus_ids != sums.surplus_ids;
 	wrong += node->with_core != sums.with_core || node->without_core != sums.without_core;
-	wrong += cards.largest != node->sums.largest || cards.most_free != node->sums.most_free ||
-		 cards.most_instances != node->sums.most_instances || cards.free != node->sums.free ||
-		 cards.free_ill != node->sums.free_ill || cards.core_free != node->sums.core_free ||
-		 cards.core_free_ill != node->sums.core_free_ill;
+	wrong += gpus.largest != node->sums.largest || gpus.most_free != node->sums.most_free ||
+		 gpus.most_instances != node->sums.most_instances || gpus.free != node->sums.free ||
+		 gpus.free_ill != node->sums.free_ill || gpus.core_free != node->sums.core_free ||
+		 gpus.core_free_ill != node->sums.core_free_ill;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
@@ -266,32 +266,32 @@ static bool sum_shrink(uint32_t *sum, uint32_t amount, uint64_t *repairs)
 void node_ledger_add(struct node_ledger *node, struct ledger_pod *pod)
 {
 	const struct request *request = &pod->facts.request;
-	struct pod_cards parts = pod_cards(pod);
+	struct pod_gpus parts = pod_gpus(pod);
 
 	list_append(&node->pods, &pod->item);
 	node->surplus_ids += pod_surplus_ids(node, pod);
 	++*(request->core ? &node->with_core : &node->without_core);
 	for (uint32_t part = 0; part < parts.n; part++) {
-		int i = part_gpu(node, parts.cards[part]);
+		int i = part_gpu(node, parts.gpus[part]);
 
 		if (i < 0) {
 			sum_grow(&node->unplaced_units, part_units(node, pod, &parts, part));
-			sum_grow(&node->unplaced_core, part_core(pod, parts.cards[part]));
+			sum_grow(&node->unplaced_core, part_core(pod, parts.gpus[part]));
 			continue;
 		}
 		sum_grow(&node->gpus[i].units_used, part_units(node, pod, &parts, part));
-		sum_grow(&node->gpus[i].core_used, part_core(pod, parts.cards[part]));
+		sum_grow(&node->gpus[i].core_used, part_core(pod, parts.gpus[part]));
 		sum_grow(&node->gpus[i].instances, request->instances);
 	}
-	node->sums = card_sums(node);
+	node->sums = gpu_sums(node);
 }
 
 static bool part_remove(
-	struct node_ledger *node, const struct ledger_pod *pod, const struct pod_cards *parts, uint32_t part)
+	struct node_ledger *node, const struct ledger_pod *pod, const struct pod_gpus *parts, uint32_t part)
 {
-	const struct card_share *card = parts->cards[part];
-	uint32_t units = part_units(node, pod, parts, part), core = part_core(pod, card);
-	int i = part_gpu(node, card);
+	const struct gpu_share *gpu = parts->gpus[part];
+	uint32_t units = part_units(node, pod, parts, part), core = part_core(pod, gpu);
+	int i = part_gpu(node, gpu);
 
 	if (i < 0)
 		return sum_shrink(&node->unplaced_units, units, &node->recounts) &&
@@ -303,7 +303,7 @@ static bool part_remove(
 
 void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 {
-	struct pod_cards parts = pod_cards(pod);
+	struct pod_gpus parts = pod_gpus(pod);
 	bool right = true;
 
 	list_remove(&pod->item);
@@ -314,10 +314,10 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod)
 	if (!right)
 		node_ledger_recount(node);
 	else
-		node->sums = card_sums(node);
+		node->sums = gpu_sums(node);
 }
 
-static bool same_card(
+static bool same_gpu(
 	const struct node_ledger *node, const struct gpu_ledger *gpu, const struct gpu_facts *facts)
 {
 	return strcmp(gpu->uuid, facts->uuid) == 0 && gpu->index == facts->index &&
@@ -357,7 +357,7 @@ static bool same_links(const struct links *links, const struct node_facts *facts
 	return links->nvlink_gbps == facts_nvlink_gbps(facts);
 }
 
-/* NULL: nothing is known, or out of memory, in which case the lowest cards are as good as others. */
+/* NULL: nothing is known, or out of memory, in which case the lowest GPUs are as good as others. */
 static struct links *links_of(const struct node_facts *facts)
 {
 	struct links *links = says_links(facts) ? links_new(facts->n_gpus, facts_nvlink_gbps(facts)) : NULL;
@@ -378,12 +378,12 @@ static bool same_facts(const struct node_ledger *node, const struct node_facts *
 		node->facts.mixing != facts->mixing || node->facts.instances_max != facts->instances_max)
 		return false;
 	for (size_t i = 0; i < facts->n_gpus; i++)
-		if (!same_card(node, &node->gpus[i], &facts->gpus[i]))
+		if (!same_gpu(node, &node->gpus[i], &facts->gpus[i]))
 			return false;
 	return same_links(node->links, facts);
 }
 
-/* gpus: room for facts->n_gpus cards; becomes the node's. */
+/* gpus: room for facts->n_gpus GPUs; becomes the node's. */
 static void node_ledger_take_gpus(
 	struct node_ledger *node, const struct node_facts *facts, struct gpu_ledger *gpus)
 {
@@ -459,7 +459,7 @@ void node_ledger_forget(struct node_ledger *node)
 
 size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner, uint32_t *owned)
 {
-	struct pod_cards parts;
+	struct pod_gpus parts;
 	size_t n = 0;
 
 	list_for_each (item, &node->pods) {
@@ -468,9 +468,9 @@ size_t node_ledger_count_owner(const struct node_ledger *node, const char *owner
 		if (strcmp(pod->facts.owner, owner) != 0)
 			continue;
 		n++;
-		parts = pod_cards(pod);
+		parts = pod_gpus(pod);
 		for (uint32_t part = 0; part < parts.n; part++) {
-			int gpu = part_gpu(node, parts.cards[part]);
+			int gpu = part_gpu(node, parts.gpus[part]);
 
 			if (gpu >= 0)
 				owned[gpu]++;

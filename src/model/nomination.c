@@ -39,7 +39,7 @@ int nomination_new(const struct pod_facts *facts, struct node_ledger *node, cons
 	return 0;
 }
 
-/* A pod that holds or has a card somewhere is counted there already. */
+/* A pod that holds or has a GPU somewhere is counted there already. */
 static bool nomination_counts(const struct nomination *nomination, const struct pod_facts *pod)
 {
 	return nomination->pod->occupancy == OCCUPANCY_WAITING &&

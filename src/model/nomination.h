@@ -1,8 +1,8 @@
-/* nomination.h - cards that are being freed for one waiting pod.
+/* nomination.h - GPUs that are being freed for one waiting pod.
  *
  * The victims still occupy their units until they are gone, and from then on the units are free for the pod
  * and for those above it only. So a nomination is no part of the node's sums: it is laid over them while the
- * ledger looks for a card for somebody of the pod's priority or below (kube-scheduler 1.36.3 counts nominated
+ * ledger looks for a GPU for somebody of the pod's priority or below (kube-scheduler 1.36.3 counts nominated
  * pods for the same ones: addGENominatedPods), and lifted again.
  */
 #pragma once
@@ -30,7 +30,7 @@ void nomination_free(struct nomination *nomination); /* accepts NULL; leaves its
 void nominations_lay(struct node_ledger *node, const struct pod_facts *pod);
 void nominations_lift(struct node_ledger *node, const struct pod_facts *pod);
 
-/* nomination_choose() - placement_choose(), but the card that the pod is nominated for comes first. known:
+/* nomination_choose() - placement_choose(), but the GPU that the pod is nominated for comes first. known:
  * the pod in the ledger, or NULL. */
 int nomination_choose(const struct node_ledger *node, const struct pod_facts *pod,
 	const struct ledger_pod *known, struct placement *ret_placement);

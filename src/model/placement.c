@@ -21,7 +21,7 @@ void placement_release(struct placement *placement)
 		return;
 	for (size_t i = 0; i < placement->n_containers; i++) {
 		free(placement->containers[i].name);
-		free(placement->containers[i].cards);
+		free(placement->containers[i].gpus);
 	}
 	free(placement->containers);
 	free(placement->visible);
@@ -35,9 +35,9 @@ int placement_copy(const struct placement *from, struct placement *ret_placement
 	for (size_t i = 0; i < from->n_containers; i++) {
 		const struct container_placement *c = &from->containers[i];
 
-		for (size_t k = 0; k < c->n_cards; k++) {
+		for (size_t k = 0; k < c->n_gpus; k++) {
 			int r = placement_add(
-				&copy, c->name, c->cards[k].uuid, c->cards[k].units, c->cards[k].core);
+				&copy, c->name, c->gpus[k].uuid, c->gpus[k].units, c->gpus[k].core);
 
 			if (r < 0)
 				return r;
@@ -73,11 +73,11 @@ int placement_add_visible(struct placement *placement, const char *uuid)
 static bool container_placement_equal(
 	const struct container_placement *a, const struct container_placement *b)
 {
-	if (strcmp(a->name, b->name) != 0 || a->n_cards != b->n_cards)
+	if (strcmp(a->name, b->name) != 0 || a->n_gpus != b->n_gpus)
 		return false;
-	for (size_t i = 0; i < a->n_cards; i++)
-		if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||
-			a->cards[i].units != b->cards[i].units || a->cards[i].core != b->cards[i].core)
+	for (size_t i = 0; i < a->n_gpus; i++)
+		if (strcmp(a->gpus[i].uuid, b->gpus[i].uuid) != 0 || a->gpus[i].units != b->gpus[i].units ||
+			a->gpus[i].core != b->gpus[i].core)
 			return false;
 	return true;
 }
@@ -114,20 +114,20 @@ static struct container_placement *placement_container(struct placement *placeme
 static int container_placement_add(
 	struct container_placement *container, const char *uuid, uint32_t units, uint32_t core)
 {
-	struct card_share *grown;
+	struct gpu_share *grown;
 
-	for (size_t i = 0; i < container->n_cards; i++)
-		if (strcmp(container->cards[i].uuid, uuid) == 0)
+	for (size_t i = 0; i < container->n_gpus; i++)
+		if (strcmp(container->gpus[i].uuid, uuid) == 0)
 			return -EEXIST;
-	if (container->n_cards >= NODE_GPUS_MAX)
+	if (container->n_gpus >= NODE_GPUS_MAX)
 		return -E2BIG;
-	grown = reallocarray(container->cards, container->n_cards + 1, sizeof(*grown));
+	grown = reallocarray(container->gpus, container->n_gpus + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	container->cards = grown;
-	grown[container->n_cards] = (struct card_share){.units = units, .core = core};
-	memcpy(grown[container->n_cards].uuid, uuid, strlen(uuid) + 1);
-	container->n_cards++;
+	container->gpus = grown;
+	grown[container->n_gpus] = (struct gpu_share){.units = units, .core = core};
+	memcpy(grown[container->n_gpus].uuid, uuid, strlen(uuid) + 1);
+	container->n_gpus++;
 	return 0;
 }
 
@@ -154,64 +154,63 @@ const struct container_placement *placement_find(const struct placement *placeme
 	return NULL;
 }
 
-const struct card_share *container_share(const struct container_placement *container, const char *uuid)
+const struct gpu_share *container_share(const struct container_placement *container, const char *uuid)
 {
-	for (size_t i = 0; i < container->n_cards; i++)
-		if (strcmp(container->cards[i].uuid, uuid) == 0)
-			return &container->cards[i];
+	for (size_t i = 0; i < container->n_gpus; i++)
+		if (strcmp(container->gpus[i].uuid, uuid) == 0)
+			return &container->gpus[i];
 	return NULL;
 }
 
-static bool has_card(const struct card_share *const *cards, size_t n, const char *uuid)
+static bool has_gpu(const struct gpu_share *const *gpus, size_t n, const char *uuid)
 {
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(cards[i]->uuid, uuid) == 0)
+		if (strcmp(gpus[i]->uuid, uuid) == 0)
 			return true;
 	return false;
 }
 
-size_t placement_cards(const struct placement *placement, const struct card_share **ret_cards)
+size_t placement_gpus(const struct placement *placement, const struct gpu_share **ret_gpus)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < placement->n_containers; i++) {
 		const struct container_placement *container = &placement->containers[i];
 
-		for (size_t k = 0; k < container->n_cards && n < NODE_GPUS_MAX; k++)
-			if (i == 0 || !has_card(ret_cards, n, container->cards[k].uuid))
-				ret_cards[n++] = &container->cards[k];
+		for (size_t k = 0; k < container->n_gpus && n < NODE_GPUS_MAX; k++)
+			if (i == 0 || !has_gpu(ret_gpus, n, container->gpus[k].uuid))
+				ret_gpus[n++] = &container->gpus[k];
 	}
 	return n;
 }
 
-/* A container never names a card twice (placement_add), so as many, and each of them there, is all of them.
+/* A container never names a GPU twice (placement_add), so as many, and each of them there, is all of them.
  */
-static bool same_cards(const struct container_placement *a, const struct container_placement *b)
+static bool same_gpus(const struct container_placement *a, const struct container_placement *b)
 {
-	if (a->n_cards != b->n_cards)
+	if (a->n_gpus != b->n_gpus)
 		return false;
-	for (size_t i = 0; i < a->n_cards; i++)
-		if (!container_share(b, a->cards[i].uuid))
+	for (size_t i = 0; i < a->n_gpus; i++)
+		if (!container_share(b, a->gpus[i].uuid))
 			return false;
 	return true;
 }
 
 static bool container_gets(
-	const struct container_placement *got, const struct container_request *asked, uint32_t cards)
+	const struct container_placement *got, const struct container_request *asked, uint32_t gpus)
 {
-	if (got->n_cards != cards)
+	if (got->n_gpus != gpus)
 		return false;
-	for (size_t i = 0; i < got->n_cards; i++)
-		if ((uint64_t)got->cards[i].units * cards != asked->units ||
-			got->cards[i].core != asked->core)
+	for (size_t i = 0; i < got->n_gpus; i++)
+		if ((uint64_t)got->gpus[i].units * gpus != asked->units || got->gpus[i].core != asked->core)
 			return false;
 	return true;
 }
 
-static bool shares_a_card(const struct container_placement *a, const struct container_placement *b)
+static bool shares_a_gpu(const struct container_placement *a, const struct container_placement *b)
 {
-	for (size_t i = 0; i < a->n_cards; i++)
-		if (container_share(b, a->cards[i].uuid))
+	for (size_t i = 0; i < a->n_gpus; i++)
+		if (container_share(b, a->gpus[i].uuid))
 			return true;
 	return false;
 }
@@ -230,26 +229,26 @@ static bool whole_container_matches(
 	const struct container_request *asked = &request->containers[at];
 	const struct container_placement *got = placement_find(placement, asked->name);
 
-	if (!got || got->n_cards != asked->units)
+	if (!got || got->n_gpus != asked->units)
 		return false;
-	for (size_t i = 0; i < got->n_cards; i++)
-		if (got->cards[i].units != 1 || got->cards[i].core)
+	for (size_t i = 0; i < got->n_gpus; i++)
+		if (got->gpus[i].units != 1 || got->gpus[i].core)
 			return false;
 	for (size_t i = 0; i < at; i++)
 		if (runs_beside(&request->containers[i], asked) &&
-			shares_a_card(got, placement_find(placement, request->containers[i].name)))
+			shares_a_gpu(got, placement_find(placement, request->containers[i].name)))
 			return false;
 	return true;
 }
 
 static bool whole_matches(const struct placement *placement, const struct request *request)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
 
 	for (size_t i = 0; i < request->n_containers; i++)
 		if (!whole_container_matches(placement, request, i))
 			return false;
-	return placement_cards(placement, cards) == request_cards(request);
+	return placement_gpus(placement, gpus) == request_gpus(request);
 }
 
 bool placement_matches(const struct placement *placement, const struct request *request)
@@ -262,8 +261,8 @@ bool placement_matches(const struct placement *placement, const struct request *
 		const struct container_request *asked = &request->containers[i];
 		const struct container_placement *got = placement_find(placement, asked->name);
 
-		if (!got || !container_gets(got, asked, request_cards(request)) ||
-			!same_cards(got, &placement->containers[0]))
+		if (!got || !container_gets(got, asked, request_gpus(request)) ||
+			!same_gpus(got, &placement->containers[0]))
 			return false;
 	}
 	return true;
@@ -277,10 +276,10 @@ uint32_t placement_units_on(
 	for (size_t i = 0; request->whole && i < placement->n_containers; i++)
 		if (container_share(&placement->containers[i], uuid))
 			return 1;
-	for (size_t i = 0; !request->whole && placement->n_containers && i < any->n_cards; i++)
-		if (strcmp(any->cards[i].uuid, uuid) == 0)
-			return placement->n_containers == 1 ? any->cards[i].units
-							    : request->units / (uint32_t)any->n_cards;
+	for (size_t i = 0; !request->whole && placement->n_containers && i < any->n_gpus; i++)
+		if (strcmp(any->gpus[i].uuid, uuid) == 0)
+			return placement->n_containers == 1 ? any->gpus[i].units
+							    : request->units / (uint32_t)any->n_gpus;
 	return 0;
 }
 
@@ -308,32 +307,32 @@ static const char *misfit_constant(enum misfit misfit)
 
 static void full_text(const struct request *request, char *buf, size_t size)
 {
-	uint32_t cards = request_cards(request);
+	uint32_t gpus = request_gpus(request);
 
 	if (request->whole)
-		snprintf(buf, size, "GPU node has fewer than %u GPUs free", cards);
-	else if (cards > 1)
-		snprintf(buf, size, "no %u GPUs have %u units free", cards, request_units_per_card(request));
+		snprintf(buf, size, "GPU node has fewer than %u GPUs free", gpus);
+	else if (gpus > 1)
+		snprintf(buf, size, "no %u GPUs have %u units free", gpus, request_units_per_gpu(request));
 	else
 		snprintf(buf, size, "no GPU has %u units free", request->units);
 }
 
 const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size)
 {
-	uint32_t cards = request_cards(request);
+	uint32_t gpus = request_gpus(request);
 
 	if (misfit == MISFIT_MODE)
 		snprintf(buf, size, "%s",
 			request->whole ? "GPU node does not give whole GPUs"
 				       : "GPU sharing mode does not fit");
-	else if (misfit == MISFIT_TOO_LARGE && cards > 1)
-		snprintf(buf, size, "no %u GPUs are that large", cards);
+	else if (misfit == MISFIT_TOO_LARGE && gpus > 1)
+		snprintf(buf, size, "no %u GPUs are that large", gpus);
 	else if (misfit == MISFIT_TOO_LARGE)
 		snprintf(buf, size, "no GPU is that large");
 	else if (misfit == MISFIT_FULL)
 		full_text(request, buf, size);
 	else if (misfit == MISFIT_TOO_FEW)
-		snprintf(buf, size, "GPU node has fewer than %u GPUs", cards);
+		snprintf(buf, size, "GPU node has fewer than %u GPUs", gpus);
 	else if (misfit == MISFIT_CORE)
 		snprintf(buf, size, "no GPU has %u percent of computing power free", request->core);
 	else if (misfit == MISFIT_MIXED)
@@ -346,9 +345,9 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 
 uint32_t placement_core_on(const struct placement *placement, const struct request *request, const char *uuid)
 {
-	const struct card_share *share = placement->n_containers
-						 ? container_share(&placement->containers[0], uuid)
-						 : NULL;
+	const struct gpu_share *share = placement->n_containers
+						? container_share(&placement->containers[0], uuid)
+						: NULL;
 
 	if (!share)
 		return 0;
@@ -361,7 +360,7 @@ bool misfit_is_occupancy(int misfit)
 	       misfit == MISFIT_MIXED;
 }
 
-/* Is a the better card? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
+/* Is a the better GPU? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
  * the free computing power likewise, then index, then UUID. */
 static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struct gpu_ledger *b,
 	uint32_t b_owned, enum gpu_policy policy)
@@ -382,27 +381,27 @@ static bool gpu_better(const struct gpu_ledger *a, uint32_t a_owned, const struc
 
 /* Those that serve the pod best together first. Without memory for the choice it is the lowest ones. */
 static size_t rank_whole(
-	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_cards)
+	const struct node_ledger *node, const struct request *request, const struct gpu_ledger **ret_gpus)
 {
-	uint64_t best = node_ledger_best_cards(node, request),
-		 free_cards = node_ledger_free_cards(node, request);
+	uint64_t best = node_ledger_best_gpus(node, request),
+		 free_gpus = node_ledger_free_gpus(node, request);
 	size_t n = 0;
 
 	for (int first = 1; first >= 0; first--)
 		for (size_t i = 0; i < node->facts.n_gpus; i++)
-			if ((first ? best : free_cards & ~best) >> i & 1)
-				ret_cards[n++] = &node->gpus[i];
+			if ((first ? best : free_gpus & ~best) >> i & 1)
+				ret_gpus[n++] = &node->gpus[i];
 	return n;
 }
 
-size_t placement_rank_cards(const struct node_ledger *node, const struct request *request, const char *owner,
-	const struct gpu_ledger **ret_cards)
+size_t placement_rank_gpus(const struct node_ledger *node, const struct request *request, const char *owner,
+	const struct gpu_ledger **ret_gpus)
 {
 	uint32_t owned[NODE_GPUS_MAX] = {0};
 	size_t n = 0;
 
 	if (request->whole)
-		return rank_whole(node, request, ret_cards);
+		return rank_whole(node, request, ret_gpus);
 
 	if (node->facts.policy == GPU_POLICY_SPREAD && *owner)
 		node_ledger_count_owner(node, owner, owned);
@@ -410,17 +409,17 @@ size_t placement_rank_cards(const struct node_ledger *node, const struct request
 		const struct gpu_ledger *gpu = &node->gpus[i];
 		size_t at = n;
 
-		if (gpu_misfit(gpu, request) != CARD_FITS)
+		if (gpu_misfit(gpu, request) != GPU_FITS)
 			continue;
 		for (; at > 0; at--) {
-			const struct gpu_ledger *before = ret_cards[at - 1];
+			const struct gpu_ledger *before = ret_gpus[at - 1];
 
 			if (!gpu_better(
 				    gpu, owned[i], before, owned[before - node->gpus], node->facts.policy))
 				break;
-			ret_cards[at] = before;
+			ret_gpus[at] = before;
 		}
-		ret_cards[at] = gpu;
+		ret_gpus[at] = gpu;
 		n++;
 	}
 	return n;
@@ -440,12 +439,12 @@ static int placement_fill(const struct node_ledger *node, const struct gpu_ledge
 	const struct request *request, struct placement *ret_placement)
 {
 	_cleanup_placement_ struct placement placement = {.unit_mib = node->facts.unit_mib};
-	uint32_t cards = request_cards(request);
+	uint32_t count = request_gpus(request);
 
 	for (size_t i = 0; i < request->n_containers; i++) {
 		const struct container_request *c = &request->containers[i];
-		uint32_t first = request->whole ? request_first_card(request, i) : 0;
-		uint32_t n = request->whole ? c->units : cards;
+		uint32_t first = request->whole ? request_first_gpu(request, i) : 0;
+		uint32_t n = request->whole ? c->units : count;
 
 		for (uint32_t k = 0; k < n; k++) {
 			int r = placement_add(
@@ -460,10 +459,10 @@ static int placement_fill(const struct node_ledger *node, const struct gpu_ledge
 	return FITS;
 }
 
-int placement_on_cards(const struct node_ledger *node, const struct gpu_ledger **gpus,
+int placement_on_gpus(const struct node_ledger *node, const struct gpu_ledger **gpus,
 	const struct request *request, struct placement *ret_placement)
 {
-	qsort(gpus, request_cards(request), sizeof(*gpus), compare_index);
+	qsort(gpus, request_gpus(request), sizeof(*gpus), compare_index);
 	return placement_fill(node, gpus, request, ret_placement);
 }
 
@@ -479,12 +478,12 @@ int placement_choose(const struct node_ledger *node, const struct request *reque
 		return MISFIT_MIXED;
 	if (node_free_units(node) < request->units)
 		return MISFIT_FULL;
-	if (!node_ledger_has_cards(node, request))
-		return node_ledger_cards_misfit(node, request);
+	if (!node_ledger_has_gpus(node, request))
+		return node_ledger_gpus_misfit(node, request);
 	if (request->core && node_free_core(node) < request->core)
 		return MISFIT_CORE;
 	if (!ret_placement)
 		return FITS;
-	placement_rank_cards(node, request, owner, ranked);
-	return placement_on_cards(node, ranked, request, ret_placement);
+	placement_rank_gpus(node, request, owner, ranked);
+	return placement_on_gpus(node, ranked, request, ret_placement);
 }

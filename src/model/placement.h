@@ -1,4 +1,4 @@
-/* placement.h - which card each container of a pod gets. "Why did my pod land on GPU 2" is answered in
+/* placement.h - which GPU each container of a pod gets. "Why did my pod land on GPU 2" is answered in
  * placement.c. */
 #pragma once
 
@@ -11,7 +11,7 @@ struct node_ledger;
 
 #define GPU_UUID_SIZE 64 /* "GPU-" and 36 characters, MIG names are longer; with the NUL */
 
-struct card_share {
+struct gpu_share {
 	char uuid[GPU_UUID_SIZE];
 	uint32_t units;
 	uint32_t core;
@@ -19,8 +19,8 @@ struct card_share {
 
 struct container_placement {
 	char *name;
-	struct card_share *cards;
-	size_t n_cards;
+	struct gpu_share *gpus;
+	size_t n_gpus;
 };
 
 struct placement {
@@ -28,7 +28,7 @@ struct placement {
 	uint32_t resizes;  /* how often the pod got another size since (resize.h) */
 	struct container_placement *containers;
 	size_t n_containers;
-	/* Of whole cards of a pod of a job: all cards of the job's pods on the node, its own included, that
+	/* Of whole GPUs of a pod of a job: all GPUs of the job's pods on the node, its own included, that
 	 * its containers see; none where it sees only its own. Not part of what it occupies. */
 	char (*visible)[GPU_UUID_SIZE];
 	size_t n_visible;
@@ -40,37 +40,37 @@ void placement_release(struct placement *placement); /* accepts NULL */
 int placement_copy(const struct placement *from, struct placement *ret_placement);
 bool placement_equal(const struct placement *a, const struct placement *b);
 
-/* placement_add() - one share of one card for one container; a container may be named again for a further
- * card. */
+/* placement_add() - one share of one GPU for one container; a container may be named again for a further
+ * GPU. */
 int placement_add(
 	struct placement *placement, const char *container, const char *uuid, uint32_t units, uint32_t core);
 
 const struct container_placement *placement_find(const struct placement *placement, const char *container);
 
-/* placement_cards() - all its cards, each once, into ret_cards, which has room for NODE_GPUS_MAX; returns how
- * many. Containers that share cards are all on the same ones; of whole cards each has its own. */
-size_t placement_cards(const struct placement *placement, const struct card_share **ret_cards);
+/* placement_gpus() - all its GPUs, each once, into ret_gpus, which has room for NODE_GPUS_MAX; returns how
+ * many. Containers that share GPUs are all on the same ones; of whole GPUs each has its own. */
+size_t placement_gpus(const struct placement *placement, const struct gpu_share **ret_gpus);
 
-/* placement_add_visible() - one more card that is seen; -EINVAL for a name that is none, -E2BIG, -ENOMEM. */
+/* placement_add_visible() - one more GPU that is seen; -EINVAL for a name that is none, -E2BIG, -ENOMEM. */
 int placement_add_visible(struct placement *placement, const char *uuid);
 
-/* container_share() - its share of this card; NULL if it is not on it. */
-const struct card_share *container_share(const struct container_placement *container, const char *uuid);
+/* container_share() - its share of this GPU; NULL if it is not on it. */
+const struct gpu_share *container_share(const struct container_placement *container, const char *uuid);
 
 /* placement_matches() - every container of the request is placed, with exactly what it asks for, and nobody
- * else; all on the same card, or on the same request_cards() cards with an equal part on each. Of whole
- * cards: each on as many as it asks for, containers that run at the same time on different ones, on
- * request_cards() together. What a hand-written or torn annotation fails. */
+ * else; all on the same GPU, or on the same request_gpus() GPUs with an equal part on each. Of whole
+ * GPUs: each on as many as it asks for, containers that run at the same time on different ones, on
+ * request_gpus() together. What a hand-written or torn annotation fails. */
 bool placement_matches(const struct placement *placement, const struct request *request);
 
-/* placement_units_on() - what a pod with this placement, which matches its request, occupies on one card; 0
- * if it is not on that card. The parts of its effective request are equal: more than its main containers'
+/* placement_units_on() - what a pod with this placement, which matches its request, occupies on one GPU; 0
+ * if it is not on that GPU. The parts of its effective request are equal: more than its main containers'
  * shares where an init container needs more. With one container it is what the placement says, equal or not.
  */
 uint32_t placement_units_on(
 	const struct placement *placement, const struct request *request, const char *uuid);
 
-/* placement_core_on() - likewise the percentage of that card. */
+/* placement_core_on() - likewise the percentage of that GPU. */
 uint32_t placement_core_on(
 	const struct placement *placement, const struct request *request, const char *uuid);
 
@@ -100,35 +100,35 @@ const char *misfit_text(enum misfit misfit, const struct request *request, char 
 /* misfit_is_occupancy() - it is other pods that are in the way, so that an eviction may help. */
 bool misfit_is_occupancy(int misfit);
 
-/* Why a single card of a node that serves the request is not taken. */
-enum card_misfit {
-	CARD_FITS,
-	CARD_UNHEALTHY,
-	CARD_TOO_SMALL, /* even empty */
-	CARD_FULL,	/* not enough units free */
-	CARD_CORE,	/* units enough, but not computing power */
-	CARD_INSTANCES, /* both enough, but as many containers as it may have */
-	CARD_MISFIT_MAX,
+/* Why a single GPU of a node that serves the request is not taken. */
+enum gpu_misfit {
+	GPU_FITS,
+	GPU_UNHEALTHY,
+	GPU_TOO_SMALL, /* even empty */
+	GPU_FULL,      /* not enough units free */
+	GPU_CORE,      /* units enough, but not computing power */
+	GPU_INSTANCES, /* both enough, but as many containers as it may have */
+	GPU_MISFIT_MAX,
 };
 
-/* placement_rank_cards() - the cards of the node that have room for the request, best first (the order
- * below). ret_cards has NODE_GPUS_MAX entries. Returns how many there are. */
+/* placement_rank_gpus() - the GPUs of the node that have room for the request, best first (the order
+ * below). ret_gpus has NODE_GPUS_MAX entries. Returns how many there are. */
 struct gpu_ledger;
-size_t placement_rank_cards(const struct node_ledger *node, const struct request *request, const char *owner,
-	const struct gpu_ledger **ret_cards);
+size_t placement_rank_gpus(const struct node_ledger *node, const struct request *request, const char *owner,
+	const struct gpu_ledger **ret_gpus);
 
-/* placement_on_cards() - the request on the first request_cards() of these cards of the node, whether or not
+/* placement_on_gpus() - the request on the first request_gpus() of these GPUs of the node, whether or not
  * they have room; sorts them by index. -ENOMEM. */
-int placement_on_cards(const struct node_ledger *node, const struct gpu_ledger **gpus,
+int placement_on_gpus(const struct node_ledger *node, const struct gpu_ledger **gpus,
 	const struct request *request, struct placement *ret_placement);
 
-/* placement_choose() - pick the card, or cards, of one node for a request.
+/* placement_choose() - pick the GPU, or GPUs, of one node for a request.
  *
- * binpack: the card with the least free units that fits; spread: the card with the fewest pods of the same
+ * binpack: the GPU with the least free units that fits; spread: the GPU with the fewest pods of the same
  * owner, then the most free units. Ties by computing power in the same sense, then by lowest index, then
  * UUID: a total order, so that two replicas agree. owner may be "" (no controller): then spread looks at free
- * units only. A request for M cards gets the first M of that order that have its part free each; the
- * placement names them by index. Whole cards are those that links_plan_job() chooses among the free ones.
+ * units only. A request for M GPUs gets the first M of that order that have its part free each; the
+ * placement names them by index. Whole GPUs are those that links_plan_job() chooses among the free ones.
  *
  * Returns FITS and fills *ret_placement (the caller releases it), or the reason; -ENOMEM is the only negative
  * value. *ret_placement is untouched unless FITS. ret_placement may be NULL for a mere check. */

@@ -1,4 +1,4 @@
-/* preemption-pick.h - whom a budget has places for, where a card is short of memory and computing power. */
+/* preemption-pick.h - whom a budget has places for, where a GPU is short of memory and computing power. */
 #pragma once
 
 #include <stdbool.h>

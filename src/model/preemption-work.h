@@ -15,8 +15,8 @@ struct candidate {
 	size_t n_budgets;
 	bool gone; /* taken out of the node's sums */
 	bool given;
-	uint32_t units, core; /* of the card that was looked at last */
-	uint64_t size;	      /* of what that card lacks */
+	uint32_t units, core; /* of the GPU that was looked at last */
+	uint64_t size;	      /* of what that GPU lacks */
 };
 
 /* While a plan is made, pods are taken out of the node's sums and put back. */

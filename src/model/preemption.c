@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "model/node-ledger.h"
-#include "model/preemption-card.h"
+#include "model/preemption-gpu.h"
 #include "model/preemption-work.h"
 
 static bool fits(const struct plan_work *work)
@@ -70,15 +70,15 @@ static struct rank rank_now(struct plan_work *work)
 }
 
 /* It is others that keep the pod off it. */
-static bool card_is_occupied(const struct plan_work *work, const struct gpu_ledger *gpu)
+static bool gpu_is_occupied(const struct plan_work *work, const struct gpu_ledger *gpu)
 {
-	enum card_misfit misfit = gpu_misfit(gpu, &work->question->pod->request);
+	enum gpu_misfit misfit = gpu_misfit(gpu, &work->question->pod->request);
 
-	return misfit == CARD_FULL || misfit == CARD_CORE || misfit == CARD_INSTANCES;
+	return misfit == GPU_FULL || misfit == GPU_CORE || misfit == GPU_INSTANCES;
 }
 
-/* Free one more card, the one whose victims matter least. False: no card can be freed. */
-static bool free_one_card(struct plan_work *work)
+/* Free one more GPU, the one whose victims matter least. False: no GPU can be freed. */
+static bool free_one_gpu(struct plan_work *work)
 {
 	const struct gpu_ledger *best = NULL;
 	struct rank best_rank = rank_start(0), rank;
@@ -87,7 +87,7 @@ static bool free_one_card(struct plan_work *work)
 	for (size_t i = 0; i < work->node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &work->node->gpus[i];
 
-		if (!card_is_occupied(work, gpu) || !card_clear(work, gpu, &n))
+		if (!gpu_is_occupied(work, gpu) || !gpu_clear(work, gpu, &n))
 			continue;
 		rank = rank_now(work);
 		candidates_return(work, work->by_size, n);
@@ -96,10 +96,10 @@ static bool free_one_card(struct plan_work *work)
 			best_rank = rank;
 		}
 	}
-	return best && card_clear(work, best, &n);
+	return best && gpu_clear(work, best, &n);
 }
 
-/* Pods without a placement take from the node as a whole: when a card is free but the node's sum is not. */
+/* Pods without a placement take from the node as a whole: when a GPU is free but the node's sum is not. */
 static bool free_one_unplaced(struct plan_work *work)
 {
 	struct candidate *best = NULL;
@@ -201,7 +201,7 @@ static int plan_make(struct plan_work *work, struct preemption_plan *plan)
 	if (!free_of_other_kind(work))
 		return MISFIT_MIXED;
 	while (!fits(work))
-		if (!free_one_card(work) && !free_one_unplaced(work))
+		if (!free_one_gpu(work) && !free_one_unplaced(work))
 			return MISFIT_FULL;
 	reprieve(work);
 	plan->waits = !fits_without_waiting(work);

@@ -4,7 +4,7 @@
  * The rule, as kube-scheduler orders nodes (pickOneNodeForPreemption, 1.36.3): the fewest victims that a
  * PodDisruptionBudget protects; then the lowest priority of the most important victim; then the lowest sum of
  * priorities (counted from the lowest possible, so mostly the fewest victims); then the fewest; then those
- * whose most important one started last. The same order decides among the cards of a node.
+ * whose most important one started last. The same order decides among the GPUs of a node.
  */
 #pragma once
 

@@ -13,7 +13,7 @@
 struct rank_key {
 	const struct node_ledger *node;
 	uint64_t free_mib;
-	/* Of whole cards: are others of its job there, and how well would it be connected, with them; the
+	/* Of whole GPUs: are others of its job there, and how well would it be connected, with them; the
 	 * larger the better. */
 	uint64_t links;
 	uint32_t owned;

@@ -62,7 +62,7 @@ int request_copy(const struct request *from, struct request *ret_request)
 	copy.asked = from->asked;
 	copy.core = from->core;
 	copy.instances = from->instances;
-	copy.cards = from->cards;
+	copy.gpus = from->gpus;
 	copy.unit_mib = from->unit_mib;
 	copy.whole = from->whole;
 	copy.group_pods = from->group_pods;
@@ -120,7 +120,7 @@ static int core_check(
 {
 	if (!core)
 		return 0;
-	if (core > CORE_PER_CARD || core % CORE_STEP)
+	if (core > CORE_PER_GPU || core % CORE_STEP)
 		return value_error(
 			err, container, GPU_CORE, value, "must be a multiple of 5 between 5 and 100");
 	if (!units)
@@ -175,7 +175,7 @@ void request_recompute(struct request *request)
 	request->core = steps_effective(&core);
 	request->instances = steps_effective(&instances);
 	if (request->whole)
-		request->cards = request->units;
+		request->gpus = request->units;
 }
 
 static int request_append(struct request *request, const struct container_request *container)
@@ -208,7 +208,7 @@ static int read_amounts(
 	return amount_parse(container->name, GPU_CORE, gpu_core, &container->core, err);
 }
 
-/* A pod has whole cards, or shares of cards. */
+/* A pod has whole GPUs, or shares of GPUs. */
 static int both_kinds(const char *container, struct error *err)
 {
 	return error_set(err, EINVAL,
@@ -254,13 +254,13 @@ int request_add_bound(struct request *request, const char *name, enum container_
 	return container.units || container.core ? add_container(request, &container, err) : 0;
 }
 
-/* Each card of each container is an entry of the placement; more than any node has fit nowhere anyway. */
-static bool has_room_for(const struct request *request, uint32_t cards)
+/* Each GPU of each container is an entry of the placement; more than any node has fit nowhere anyway. */
+static bool has_room_for(const struct request *request, uint32_t gpus)
 {
-	uint64_t sum = cards < REQUEST_CARDS_MAX ? cards : 0;
+	uint64_t sum = gpus < REQUEST_GPUS_MAX ? gpus : 0;
 
 	for (size_t i = 0; i < request->n_containers; i++)
-		if (request->containers[i].units < REQUEST_CARDS_MAX)
+		if (request->containers[i].units < REQUEST_GPUS_MAX)
 			sum += request->containers[i].units;
 	return sum <= REQUEST_SHARES_MAX;
 }
@@ -298,7 +298,7 @@ int request_set_group(struct request *request, const char *namespace_, const cha
 	return 0;
 }
 
-uint32_t request_first_card(const struct request *request, size_t container)
+uint32_t request_first_gpu(const struct request *request, size_t container)
 {
 	enum container_kind kind = request->containers[container].kind;
 	uint32_t first = 0;
@@ -315,63 +315,63 @@ uint32_t request_first_card(const struct request *request, size_t container)
 }
 
 /* A capped amount is nobody's exact wish, and fits nowhere whatever it is divided by. */
-static int container_check_cards(const struct container_request *container, uint32_t cards, struct error *err)
+static int container_check_gpus(const struct container_request *container, uint32_t gpus, struct error *err)
 {
 	if (container->core)
 		return error_set(err, EINVAL,
 			"container \"%s\": " GPU_CORE
 			" is %u: is not possible together with label " GPU_COUNT,
 			container->name, container->core);
-	if (container->units != UNITS_MAX && container->units % cards)
+	if (container->units != UNITS_MAX && container->units % gpus)
 		return error_set(err, EINVAL,
 			"container \"%s\": " GPU_MEM
 			" is %u: must be a multiple of %u, the value of label " GPU_COUNT,
-			container->name, container->units, cards);
+			container->name, container->units, gpus);
 	return 0;
 }
 
-int request_set_cards(struct request *request, uint32_t cards, struct error *err)
+int request_set_gpus(struct request *request, uint32_t gpus, struct error *err)
 {
-	if (cards < 1 || cards > REQUEST_CARDS_MAX)
-		return error_set(err, EINVAL, "%u cards are not 1 to %d", cards, REQUEST_CARDS_MAX);
+	if (gpus < 1 || gpus > REQUEST_GPUS_MAX)
+		return error_set(err, EINVAL, "%u cards are not 1 to %d", gpus, REQUEST_GPUS_MAX);
 	if (request->whole)
 		return error_set(err, EINVAL,
 			"label " GPU_COUNT " is %u: is not possible together with " GPU
 			", which counts cards itself",
-			cards);
-	for (size_t i = 0; i < request->n_containers && cards > 1; i++) {
-		int r = container_check_cards(&request->containers[i], cards, err);
+			gpus);
+	for (size_t i = 0; i < request->n_containers && gpus > 1; i++) {
+		int r = container_check_gpus(&request->containers[i], gpus, err);
 
 		if (r < 0)
 			return r;
 	}
-	if (cards > 1 && request->n_containers * cards > REQUEST_SHARES_MAX)
+	if (gpus > 1 && request->n_containers * gpus > REQUEST_SHARES_MAX)
 		return error_set(err, E2BIG,
 			"label " GPU_COUNT " is %u: with %zu containers that ask for " GPU_MEM
 			" at most %zu are possible",
-			cards, request->n_containers, REQUEST_SHARES_MAX / request->n_containers);
-	request->cards = cards;
+			gpus, request->n_containers, REQUEST_SHARES_MAX / request->n_containers);
+	request->gpus = gpus;
 	return 0;
 }
 
 /* "02" and "+2" are refused: one way to write a number, the same for every reader of the label. */
-int request_parse_cards(struct request *request, const char *label, struct error *err)
+int request_parse_gpus(struct request *request, const char *label, struct error *err)
 {
-	uint32_t cards;
+	uint32_t gpus;
 
-	if (*label == '0' || parse_u32(label, REQUEST_CARDS_MAX, &cards) < 0)
+	if (*label == '0' || parse_u32(label, REQUEST_GPUS_MAX, &gpus) < 0)
 		return error_set(err, EINVAL,
 			"label " GPU_COUNT " is \"%.*s\": must be a whole number from 1 to %d",
-			VALUE_SHOWN_MAX, label, REQUEST_CARDS_MAX);
-	return request_set_cards(request, cards, err);
+			VALUE_SHOWN_MAX, label, REQUEST_GPUS_MAX);
+	return request_set_gpus(request, gpus, err);
 }
 
-uint32_t request_cards(const struct request *request)
+uint32_t request_gpus(const struct request *request)
 {
-	return request->cards ? request->cards : 1;
+	return request->gpus ? request->gpus : 1;
 }
 
-uint32_t request_units_per_card(const struct request *request)
+uint32_t request_units_per_gpu(const struct request *request)
 {
-	return request->units / request_cards(request);
+	return request->units / request_gpus(request);
 }

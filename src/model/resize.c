@@ -39,22 +39,22 @@ int placement_resize(struct placement *placement, const struct request *request,
 		return error_set(err, EINVAL, "container \"%.253s\" asks for no aliyun.com/gpu-mem", name);
 	if (units == 0 || units >= UNITS_MAX)
 		return error_set(err, EINVAL, "container %s: units must be a whole number from 1 on", name);
-	if (units % container->n_cards)
+	if (units % container->n_gpus)
 		return error_set(err, EINVAL,
 			"container %s: %u units cannot be divided by %zu, the number of its cards", name,
-			units, container->n_cards);
-	for (size_t i = 0; i < container->n_cards; i++)
-		container->cards[i].units = units / (uint32_t)container->n_cards;
+			units, container->n_gpus);
+	for (size_t i = 0; i < container->n_gpus; i++)
+		container->gpus[i].units = units / (uint32_t)container->n_gpus;
 	return 0;
 }
 
-/* On all its cards; UNITS_MAX for more than that. */
+/* On all its GPUs; UNITS_MAX for more than that. */
 static uint32_t container_units(const struct container_placement *container)
 {
 	uint32_t units = 0;
 
-	for (size_t i = 0; i < container->n_cards; i++)
-		units = units_add(units, container->cards[i].units);
+	for (size_t i = 0; i < container->n_gpus; i++)
+		units = units_add(units, container->gpus[i].units);
 	return units;
 }
 
@@ -86,7 +86,7 @@ int request_resize(struct request *request, const struct placement *placement)
 	return r;
 }
 
-/* The same containers on the same cards with the same computing power, in any order. */
+/* The same containers on the same GPUs with the same computing power, in any order. */
 static bool same_shape(const struct placement *a, const struct placement *b)
 {
 	if (a->unit_mib != b->unit_mib || a->n_containers != b->n_containers)
@@ -94,26 +94,26 @@ static bool same_shape(const struct placement *a, const struct placement *b)
 	for (size_t i = 0; i < a->n_containers; i++) {
 		const struct container_placement *x = &a->containers[i], *y = placement_find(b, x->name);
 
-		if (!y || x->n_cards != y->n_cards)
+		if (!y || x->n_gpus != y->n_gpus)
 			return false;
-		for (size_t k = 0; k < x->n_cards; k++) {
-			const struct card_share *share = container_share(y, x->cards[k].uuid);
+		for (size_t k = 0; k < x->n_gpus; k++) {
+			const struct gpu_share *share = container_share(y, x->gpus[k].uuid);
 
-			if (!share || share->core != x->cards[k].core)
+			if (!share || share->core != x->gpus[k].core)
 				return false;
 		}
 	}
 	return true;
 }
 
-/* Per container and card the larger of both; of the same shape. */
+/* Per container and GPU the larger of both; of the same shape. */
 static void grow_to(struct placement *placement, const struct placement *other)
 {
 	for (size_t i = 0; i < placement->n_containers; i++) {
 		struct container_placement *container = &placement->containers[i];
 
-		for (size_t k = 0; k < container->n_cards; k++) {
-			struct card_share *share = &container->cards[k];
+		for (size_t k = 0; k < container->n_gpus; k++) {
+			struct gpu_share *share = &container->gpus[k];
 			uint32_t units =
 				container_share(placement_find(other, container->name), share->uuid)->units;
 
@@ -156,7 +156,7 @@ static int change(struct ledger *ledger, struct ledger_pod *pod, const struct pl
 	return r;
 }
 
-static int check_card(const struct gpu_ledger *gpu, uint32_t more, struct error *err)
+static int check_gpu(const struct gpu_ledger *gpu, uint32_t more, struct error *err)
 {
 	if (!gpu->healthy)
 		return error_set(err, ENOSPC, "GPU %d is unhealthy%s%s", gpu->index, gpu->reason ? ": " : "",
@@ -172,21 +172,21 @@ static int check_room(const struct node_ledger *node, const struct ledger_pod *p
 	const struct request *request, struct error *err)
 {
 	const struct container_placement *any = &pod->placement.containers[0];
-	uint32_t before = pod->facts.request.units / (uint32_t)any->n_cards;
-	uint32_t after = request->units / (uint32_t)any->n_cards, more = after > before ? after - before : 0;
+	uint32_t before = pod->facts.request.units / (uint32_t)any->n_gpus;
+	uint32_t after = request->units / (uint32_t)any->n_gpus, more = after > before ? after - before : 0;
 
 	if (!more)
 		return 0;
-	for (size_t k = 0; k < any->n_cards; k++) {
-		const struct gpu_ledger *gpu = node_ledger_gpu(node, any->cards[k].uuid);
-		int r = gpu ? check_card(gpu, more, err)
-			    : error_set(err, ENOSPC, "GPU %s is not on node %s any more", any->cards[k].uuid,
+	for (size_t k = 0; k < any->n_gpus; k++) {
+		const struct gpu_ledger *gpu = node_ledger_gpu(node, any->gpus[k].uuid);
+		int r = gpu ? check_gpu(gpu, more, err)
+			    : error_set(err, ENOSPC, "GPU %s is not on node %s any more", any->gpus[k].uuid,
 				      node->facts.name);
 
 		if (r < 0)
 			return r;
 	}
-	if (node_free_memory(node) < (uint64_t)more * any->n_cards)
+	if (node_free_memory(node) < (uint64_t)more * any->n_gpus)
 		return error_set(err, ENOSPC,
 			"node %s has %llu units left beside those of pods that the GPU scheduler did not place",
 			node->facts.name, (unsigned long long)node_free_memory(node));

@@ -1,6 +1,6 @@
 /* resize.h - another size for a pod that runs (`ration set`).
  *
- * The cards stay, the units on them change. The API server decides: the new placement is one PATCH, and each
+ * The GPUs stay, the units on them change. The API server decides: the new placement is one PATCH, and each
  * placement counts how often its pod was resized, so that an older event is known as such. While a PATCH is
  * on its way the pod occupies the larger of both sizes.
  */
@@ -17,13 +17,13 @@ struct ledger_resize {
 
 void ledger_resize_free(struct ledger_resize *resize); /* accepts NULL */
 
-/* placement_resize() - in this copy of a pod's placement the container gets so many units, on all its cards
+/* placement_resize() - in this copy of a pod's placement the container gets so many units, on all its GPUs
  * together; request: the pod's. -EINVAL with a sentence if there is no such container that asks for units, or
  * they are none or do not divide. The caller counts placement->resizes up, once for all containers. */
 int placement_resize(struct placement *placement, const struct request *request, const char *container,
 	uint32_t units, struct error *err);
 
-/* request_resize() - the request becomes what this placement of it gives: same containers, same cards, other
+/* request_resize() - the request becomes what this placement of it gives: same containers, same GPUs, other
  * units. -EINVAL if it is not one of this request; then nothing changed. What the spec asks for stays in
  * container_request.asked. */
 int request_resize(struct request *request, const struct placement *placement);
@@ -33,7 +33,7 @@ int request_resize(struct request *request, const struct placement *placement);
  * did not), or what the watch shows. Both change nothing if there is none under way.
  *
  * -ENOENT: no such bound pod with a placement; -EBUSY: one is under way; -EINVAL: the target is not the next
- * size of what the pod has; -EOPNOTSUPP: the node holds nobody to its memory; -ENOSPC: a card has not that
+ * size of what the pod has; -EOPNOTSUPP: the node holds nobody to its memory; -ENOSPC: a GPU has not that
  * much left for it; -ENOMEM. err has a sentence for each, and nothing changed. */
 int ledger_resize(struct ledger *ledger, const char *uid, const struct placement *target, struct error *err);
 void ledger_resize_confirm(struct ledger *ledger, const char *uid);

@@ -35,7 +35,7 @@ int share_weight_parse(const char *text, uint32_t *ret_weight)
 	return 0;
 }
 
-/* What is asked of one card, summed over some of its containers. */
+/* What is asked of one GPU, summed over some of its containers. */
 struct sums {
 	uint64_t percent;
 	uint64_t weight;  /* share_weight() */
@@ -63,7 +63,7 @@ static struct sums sums_of(enum share_policy policy, const struct share_holder *
 	return sums;
 }
 
-/* More than the card was promised (a forged annotation): all of them in proportion. */
+/* More than the GPU was promised (a forged annotation): all of them in proportion. */
 static uint32_t guaranteed(const struct share_holder *holder, const struct sums *sums)
 {
 	if (sums->percent <= 100)

@@ -1,7 +1,7 @@
-/* shares.h - how the computing power of one card is divided among the containers on it. Pure.
+/* shares.h - how the computing power of one GPU is divided among the containers on it. Pure.
  * docs/internals/contract.md, section 7.
  *
- * Shares are in millionths of the card's time. 0: not controlled, and not counted.
+ * Shares are in millionths of the GPU's time. 0: not controlled, and not counted.
  */
 #pragma once
 
@@ -12,17 +12,17 @@
 enum share_policy {
 	SHARE_FAIR,	  /* 1/max_containers each */
 	SHARE_PREEMPTIVE, /* 1/n each */
-	SHARE_WEIGHT,	  /* by weight among those on the card */
+	SHARE_WEIGHT,	  /* by weight among those on the GPU */
 	SHARE_FIXED,	  /* the percentage; without one, not controlled */
 	SHARE_SOFT,	  /* by weight among those that have work */
 	SHARE_NATIVE,	  /* not controlled, but for those with a percentage */
 	SHARE_POLICY_MAX,
 };
 
-#define SHARE_WHOLE UINT32_C(1000000) /* the card; who has it never waits */
+#define SHARE_WHOLE UINT32_C(1000000) /* the GPU; who has it never waits */
 /* Nobody who is controlled has less, whatever the weights: it would look like a hang. */
 #define SHARE_LEAST UINT32_C(500)
-#define SHARE_HOLDERS_MAX 1024 /* on one card */
+#define SHARE_HOLDERS_MAX 1024 /* on one GPU */
 #define SHARE_WEIGHT_MAX 10000 /* of one container */
 
 struct share_holder {
@@ -38,15 +38,15 @@ const char *share_policy_name(enum share_policy policy);
 /* share_weight_parse() - 1 to SHARE_WEIGHT_MAX, in digits; -EINVAL. */
 int share_weight_parse(const char *text, uint32_t *ret_weight);
 
-/* shares_compute() - of each of n containers of one card (at most SHARE_HOLDERS_MAX; what is above counts
+/* shares_compute() - of each of n containers of one GPU (at most SHARE_HOLDERS_MAX; what is above counts
  * for nothing and gets SHARE_LEAST). max_containers: of SHARE_FAIR; 0 is INSTANCES_MAX.
  *
  * A percentage always holds: 0, 1 and 5 act as 3 for who has one, and those without one divide what is left
- * of the card. Under 2 it is the weight, and no other is heard, but in company of containers without a
+ * of the GPU. Under 2 it is the weight, and no other is heard, but in company of containers without a
  * percentage it is also the least that its container has. Under 4 it is guaranteed, and what the idle leave
  * is divided by weight.
  *
- * The sum of those that have work never exceeds the card. Who is idle under 4 keeps the share that it has
+ * The sum of those that have work never exceeds the GPU. Who is idle under 4 keeps the share that it has
  * when all have work, so that it starts at once; the others use it meanwhile. */
 void shares_compute(enum share_policy policy, uint32_t max_containers, const struct share_holder *holders,
 	size_t n, uint32_t *ret_shares);

@@ -6,13 +6,13 @@
 
 #include "base/cleanup.h"
 
-uint32_t units_of_card(uint64_t card_mib, uint32_t unit_mib)
+uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib)
 {
 	if (!unit_mib)
 		return 0;
-	if (card_mib / unit_mib > UNITS_MAX)
+	if (gpu_mib / unit_mib > UNITS_MAX)
 		return UNITS_MAX;
-	return (uint32_t)(card_mib / unit_mib);
+	return (uint32_t)(gpu_mib / unit_mib);
 }
 
 uint32_t units_convert(uint32_t units, uint32_t from_mib, uint32_t to_mib)

@@ -1,4 +1,4 @@
-/* model/ - pure decisions: what a pod asks for, which card it gets, who occupies what. No I/O, no clock, no
+/* model/ - pure decisions: what a pod asks for, which GPU it gets, who occupies what. No I/O, no clock, no
  * globals: the same inputs give the same answer on every replica. May use base/ only.
  *
  * units.h: gpu-mem is counted in units of a node's own size (1 GiB unless the chart says otherwise).
@@ -7,15 +7,15 @@
 
 #include <stdint.h>
 
-/* More than any card has in any unit (2^30 units of 128 MiB are 128 PiB): requests above it count as this
+/* More than any GPU has in any unit (2^30 units of 128 MiB are 128 PiB): requests above it count as this
  * much, so that sums of a pod's containers cannot overflow and such a pod simply fits nowhere. */
 #define UNITS_MAX UINT32_C(0x3fffffff)
 
 #define UNIT_MIB_DEFAULT 1024
 #define UNIT_MIB_MAX (1024 * 1024) /* that is believed of others' annotations */
 
-/* units_of_card() - whole units of a card with this many MiB: floor, as ACK counts (15 for 16160 MiB). */
-uint32_t units_of_card(uint64_t card_mib, uint32_t unit_mib);
+/* units_of_gpu() - whole units of a GPU with this many MiB: floor, as ACK counts (15 for 16160 MiB). */
+uint32_t units_of_gpu(uint64_t gpu_mib, uint32_t unit_mib);
 
 /* units_convert() - how many units of to_mib hold as many of from_mib: rounded up. 0 for either: as it is. */
 uint32_t units_convert(uint32_t units, uint32_t from_mib, uint32_t to_mib);

@@ -78,7 +78,7 @@ int wakeup_rejected(
 		return r;
 	if (!pod->first_rejected_ns)
 		pod->first_rejected_ns = now_ns;
-	pod->facts.request.cards = facts->request.cards;
+	pod->facts.request.gpus = facts->request.gpus;
 	pod->rejected_at = ledger->generation;
 	pod->rejected_ns = now_ns;
 	pod->not_before_ns = 0;
@@ -195,7 +195,7 @@ void wakeup_failed(struct wakeup_list *list, const char *uid, int64_t now_ns)
 	pod->backoff_ns = BACKOFF_FIRST_NS;
 }
 
-/* Its card is kept from others of its priority: that they do not fit says nothing about it. */
+/* Its GPU is kept from others of its priority: that they do not fit says nothing about it. */
 static bool has_nomination(const struct ledger *ledger, const struct pod_facts *pod)
 {
 	const struct ledger_pod *known = ledger_pod(ledger, pod->uid);
@@ -206,15 +206,15 @@ static bool has_nomination(const struct ledger *ledger, const struct pod_facts *
 /* Requests of one to this many containers at once, and of more. */
 #define INSTANCE_CLASSES 9
 
-/* What does not fit with u units on each of M cards does not fit with more units, more containers or on more
- * cards; and what asks for computing power (on one card only), not with more of that: one failed search
+/* What does not fit with u units on each of M GPUs does not fit with more units, more containers or on more
+ * GPUs; and what asks for computing power (on one GPU only), not with more of that: one failed search
  * spares the rest. Of those with and those without it nothing is known from each other: a node may be closed
- * to one kind. The units with which a search failed, by containers and number of cards, or by containers and
- * percentage; more than a card has is all the same. */
+ * to one kind. The units with which a search failed, by containers and number of GPUs, or by containers and
+ * percentage; more than a GPU has is all the same. */
 struct failures {
-	uint32_t units[INSTANCE_CLASSES][REQUEST_CARDS_MAX + 1];
-	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_CARD + 2];
-	uint32_t whole; /* cards: other nodes than those of shares have them */
+	uint32_t units[INSTANCE_CLASSES][REQUEST_GPUS_MAX + 1];
+	uint32_t with_core[INSTANCE_CLASSES][CORE_PER_GPU + 2];
+	uint32_t whole; /* GPUs: other nodes than those of shares have them */
 };
 
 static void failures_init(struct failures *failures)
@@ -224,7 +224,7 @@ static void failures_init(struct failures *failures)
 
 static uint32_t core_class(const struct request *request)
 {
-	return request->core > CORE_PER_CARD ? CORE_PER_CARD + 1 : request->core;
+	return request->core > CORE_PER_GPU ? CORE_PER_GPU + 1 : request->core;
 }
 
 static uint32_t instance_class(const struct request *request)
@@ -234,13 +234,13 @@ static uint32_t instance_class(const struct request *request)
 
 static bool failures_include(const struct failures *failures, const struct request *request)
 {
-	uint32_t units = request_units_per_card(request);
+	uint32_t units = request_units_per_gpu(request);
 
 	if (request->whole)
-		return request_cards(request) >= failures->whole;
+		return request_gpus(request) >= failures->whole;
 	if (request->core)
 		return units >= failures->with_core[instance_class(request)][core_class(request)];
-	return units >= failures->units[instance_class(request)][request_cards(request)];
+	return units >= failures->units[instance_class(request)][request_gpus(request)];
 }
 
 /* The class of the many has them of all numbers: what failed with some says nothing about those with fewer.
@@ -252,13 +252,13 @@ static uint32_t first_class(const struct request *request)
 
 static void failures_add(struct failures *failures, const struct request *request)
 {
-	uint32_t units = request_units_per_card(request);
-	uint32_t from = request->core ? core_class(request) : request_cards(request);
-	uint32_t to = request->core ? CORE_PER_CARD + 1 : REQUEST_CARDS_MAX;
+	uint32_t units = request_units_per_gpu(request);
+	uint32_t from = request->core ? core_class(request) : request_gpus(request);
+	uint32_t to = request->core ? CORE_PER_GPU + 1 : REQUEST_GPUS_MAX;
 
 	if (request->whole) {
-		if (request_cards(request) < failures->whole)
-			failures->whole = request_cards(request);
+		if (request_gpus(request) < failures->whole)
+			failures->whole = request_gpus(request);
 		return;
 	}
 	for (uint32_t i = first_class(request); i < INSTANCE_CLASSES; i++)

@@ -5,9 +5,9 @@
 
 #include "nvml/abi.h"
 
-/* What one card's links lead to. */
+/* What one GPU's links lead to. */
 struct ends {
-	uint8_t to_card[NVML_MAX_CARDS];
+	uint8_t to_gpu[NVML_MAX_GPUS];
 	uint8_t to_switch;
 };
 
@@ -37,11 +37,11 @@ static uint8_t path_of(unsigned level)
 	}
 }
 
-static bool is_at(const struct nvml_card *card, const struct nvml_pci_info *pci)
+static bool is_at(const struct nvml_gpu *gpu, const struct nvml_pci_info *pci)
 {
 	unsigned domain, bus, device;
 
-	return sscanf(card->bus_id, "%x:%x:%x.", &domain, &bus, &device) == 3 && domain == pci->domain &&
+	return sscanf(gpu->bus_id, "%x:%x:%x.", &domain, &bus, &device) == 3 && domain == pci->domain &&
 	       bus == pci->bus && device == pci->device;
 }
 
@@ -60,8 +60,8 @@ static void follow_link(const struct nvml_functions *f, const struct nvml_invent
 	if (f->link_remote_pci(device, link, &pci) != NVML_SUCCESS)
 		return;
 	for (size_t i = 0; i < inventory->count; i++)
-		if (is_at(&inventory->cards[i], &pci)) {
-			ends->to_card[i]++;
+		if (is_at(&inventory->gpus[i], &pci)) {
+			ends->to_gpu[i]++;
 			return;
 		}
 }
@@ -88,7 +88,7 @@ static uint8_t smaller(uint8_t a, uint8_t b)
 /* Should the two ends not agree, both have to. */
 static uint8_t count_between(const struct ends *ends, size_t a, size_t b)
 {
-	return (uint8_t)(smaller(ends[a].to_card[b], ends[b].to_card[a]) +
+	return (uint8_t)(smaller(ends[a].to_gpu[b], ends[b].to_gpu[a]) +
 			 smaller(ends[a].to_switch, ends[b].to_switch));
 }
 
@@ -96,13 +96,13 @@ void nvml_links(struct nvml *nvml, const struct nvml_inventory *inventory, struc
 {
 	const struct nvml_functions *f = nvml_table(nvml);
 	bool has_nvlink = f->link_state && f->link_remote_pci;
-	nvml_device devices[NVML_MAX_CARDS] = {NULL};
-	struct ends ends[NVML_MAX_CARDS] = {0};
+	nvml_device devices[NVML_MAX_GPUS] = {NULL};
+	struct ends ends[NVML_MAX_GPUS] = {0};
 	unsigned level;
 
 	memset(ret_links, 0, sizeof(*ret_links));
 	for (size_t i = 0; i < inventory->count; i++) {
-		if (f->device_by_uuid(inventory->cards[i].uuid, &devices[i]) != NVML_SUCCESS)
+		if (f->device_by_uuid(inventory->gpus[i].uuid, &devices[i]) != NVML_SUCCESS)
 			devices[i] = NULL;
 		else if (has_nvlink)
 			follow_links(f, inventory, devices[i], &ends[i], &ret_links->nvlink_gbps);

@@ -1,9 +1,9 @@
-/* links.h - how the node's cards are connected. */
+/* links.h - how the node's GPUs are connected. */
 #pragma once
 
 #include "nvml/nvml.h"
 
-/* The best path between two cards without NVLink, as nvidia-smi topo -m names them; the worst first. */
+/* The best path between two GPUs without NVLink, as nvidia-smi topo -m names them; the worst first. */
 enum nvml_path {
 	NVML_PATH_UNKNOWN,
 	NVML_PATH_SYS,
@@ -13,12 +13,12 @@ enum nvml_path {
 	NVML_PATH_PIX,
 };
 
-/* By positions in nvml_inventory.cards; symmetric. */
+/* By positions in nvml_inventory.GPUs; symmetric. */
 struct nvml_links {
 	struct {
 		uint8_t path;	 /* enum nvml_path */
 		uint8_t nvlinks; /* active ones between the two; through NVSwitches, what both have of them */
-	} between[NVML_MAX_CARDS][NVML_MAX_CARDS];
+	} between[NVML_MAX_GPUS][NVML_MAX_GPUS];
 	unsigned nvlink_gbps; /* nominal, of one NVLink in one direction; 0: there is none */
 };
 

@@ -185,11 +185,11 @@ static int numa_node_of(const struct nvml *nvml, nvml_device device)
 	return found;
 }
 
-/* NVML_SUCCESS, or why this card cannot be described. */
-static int read_card(const struct nvml *nvml, unsigned index, struct nvml_card *ret_card)
+/* NVML_SUCCESS, or why this GPU cannot be described. */
+static int read_gpu(const struct nvml *nvml, unsigned index, struct nvml_gpu *ret_gpu)
 {
 	const struct nvml_functions *f = &nvml->table;
-	struct nvml_card card = {.index = index, .numa_node = -1};
+	struct nvml_gpu gpu = {.index = index, .numa_node = -1};
 	struct nvml_memory memory = {};
 	struct nvml_pci_info pci = {};
 	unsigned mode = 0, mig = 0, pending;
@@ -197,16 +197,16 @@ static int read_card(const struct nvml *nvml, unsigned index, struct nvml_card *
 	int result = f->device_by_index(index, &device);
 
 	if (result == NVML_SUCCESS)
-		result = f->device_uuid(device, card.uuid, sizeof(card.uuid));
+		result = f->device_uuid(device, gpu.uuid, sizeof(gpu.uuid));
 	if (result == NVML_SUCCESS)
-		result = f->device_name(device, card.name, sizeof(card.name));
+		result = f->device_name(device, gpu.name, sizeof(gpu.name));
 	if (result == NVML_SUCCESS)
-		result = f->device_minor(device, &card.minor);
+		result = f->device_minor(device, &gpu.minor);
 	if (result == NVML_SUCCESS)
 		result = f->device_pci(device, &pci);
 	if (result != NVML_SUCCESS)
 		return result;
-	/* Memory that is the host's (Tegra, GB10) is NOT_SUPPORTED: not a card one could share by memory. */
+	/* Memory that is the host's (Tegra, GB10) is NOT_SUPPORTED: not a GPU one could share by memory. */
 	result = f->device_memory(device, &memory);
 	if (result != NVML_SUCCESS && result != NVML_ERROR_NOT_SUPPORTED)
 		return result;
@@ -214,13 +214,13 @@ static int read_card(const struct nvml *nvml, unsigned index, struct nvml_card *
 		mig = 0;
 	if (f->device_compute_mode(device, &mode) != NVML_SUCCESS)
 		mode = NVML_COMPUTE_DEFAULT;
-	memcpy(card.bus_id, pci.bus_id, sizeof(card.bus_id));
-	card.bus_id[sizeof(card.bus_id) - 1] = '\0';
-	card.memory_mib = memory.total >> 20;
-	card.mig_enabled = mig != 0;
-	card.compute_mode = (enum nvml_compute_mode)mode;
-	card.numa_node = numa_node_of(nvml, device);
-	*ret_card = card;
+	memcpy(gpu.bus_id, pci.bus_id, sizeof(gpu.bus_id));
+	gpu.bus_id[sizeof(gpu.bus_id) - 1] = '\0';
+	gpu.memory_mib = memory.total >> 20;
+	gpu.mig_enabled = mig != 0;
+	gpu.compute_mode = (enum nvml_compute_mode)mode;
+	gpu.numa_node = numa_node_of(nvml, device);
+	*ret_gpu = gpu;
 	return NVML_SUCCESS;
 }
 
@@ -242,11 +242,11 @@ int nvml_inventory(struct nvml *nvml, struct nvml_inventory *ret_inventory, stru
 	result = nvml->table.device_count(&count);
 	if (result != NVML_SUCCESS)
 		return nvml_error(nvml, result, "number of cards", err);
-	if (count > NVML_MAX_CARDS)
+	if (count > NVML_MAX_GPUS)
 		return error_set(
-			err, E2BIG, "%u cards: more than the %d that are supported", count, NVML_MAX_CARDS);
+			err, E2BIG, "%u cards: more than the %d that are supported", count, NVML_MAX_GPUS);
 	for (unsigned i = 0; i < count; i++) {
-		if (read_card(nvml, i, &inventory->cards[inventory->count]) == NVML_SUCCESS)
+		if (read_gpu(nvml, i, &inventory->gpus[inventory->count]) == NVML_SUCCESS)
 			inventory->count++;
 		else
 			inventory->unreachable++;

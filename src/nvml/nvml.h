@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 
-#define NVML_MAX_CARDS 64
+#define NVML_MAX_GPUS 64
 
 enum nvml_compute_mode {
 	NVML_COMPUTE_DEFAULT = 0,
@@ -22,10 +22,10 @@ enum nvml_compute_mode {
 	NVML_COMPUTE_EXCLUSIVE_PROCESS = 3,
 };
 
-struct nvml_card {
-	unsigned index;	     /* NVML's: a label for people, changes with the set of cards */
+struct nvml_gpu {
+	unsigned index;	     /* NVML's: a label for people, changes with the set of GPUs */
 	unsigned minor;	     /* /dev/nvidia<minor> */
-	char uuid[96];	     /* what a card is known by */
+	char uuid[96];	     /* what a GPU is known by */
 	char name[96];	     /* "Tesla V100-SXM2-16GB" */
 	char bus_id[32];     /* "00000000:00:09.0" */
 	uint64_t memory_mib; /* physical, whole MiB; 0 where memory is shared with the host */
@@ -38,8 +38,8 @@ struct nvml_inventory {
 	char driver_version[80];
 	unsigned cuda_major, cuda_minor;
 	size_t count;
-	struct nvml_card cards[NVML_MAX_CARDS]; /* by index; only those that answer */
-	size_t unreachable; /* cards that the driver counts but that do not answer (lost) */
+	struct nvml_gpu gpus[NVML_MAX_GPUS]; /* by index; only those that answer */
+	size_t unreachable;		     /* GPUs that the driver counts but that do not answer (lost) */
 };
 
 struct nvml;
@@ -57,12 +57,12 @@ static inline void nvml_close_ptr(struct nvml **nvml)
 }
 #define _cleanup_nvml_ _cleanup_(nvml_close_ptr)
 
-/* nvml_restart() - shut the library down and start it again: the only way to meet cards anew (after a reset,
+/* nvml_restart() - shut the library down and start it again: the only way to meet GPUs anew (after a reset,
  * a driver reload, a hot plug). Invalidates device handles, not struct nvml. Errors as nvml_open(). */
 int nvml_restart(struct nvml *nvml, struct error *err);
 
-/* nvml_inventory() - what the driver has now. A card that is lost is counted, not an error. -EIO: the driver
- * itself does not answer; -E2BIG: more than NVML_MAX_CARDS. */
+/* nvml_inventory() - what the driver has now. A GPU that is lost is counted, not an error. -EIO: the driver
+ * itself does not answer; -E2BIG: more than NVML_MAX_GPUS. */
 int nvml_inventory(struct nvml *nvml, struct nvml_inventory *ret_inventory, struct error *err);
 
 struct nvml_process {
@@ -70,21 +70,21 @@ struct nvml_process {
 	uint64_t bytes;
 };
 
-/* nvml_processes() - who holds memory of this card, each process once: at most NVML_MAX_PROCESSES, which
- * `ret_list` has room for. -ENODEV: no such card, or it is lost; -ENOTSUP: the driver cannot tell; -EIO. */
+/* nvml_processes() - who holds memory of this GPU, each process once: at most NVML_MAX_PROCESSES, which
+ * `ret_list` has room for. -ENODEV: no such GPU, or it is lost; -ENOTSUP: the driver cannot tell; -EIO. */
 #define NVML_MAX_PROCESSES 1024
 int nvml_processes(struct nvml *nvml, const char *uuid, struct nvml_process *ret_list, size_t *ret_count);
 
 struct nvml_process_use {
 	pid_t pid;
-	unsigned percent; /* of the card's time, in the last second or less */
+	unsigned percent; /* of the GPU's time, in the last second or less */
 };
 
-/* nvml_utilization() - how busy the card was, and with whom, each process once: at most NVML_MAX_PROCESSES,
- * which `ret_list` has room for. *since_us: 0, or what this function left there for this card: samples since
+/* nvml_utilization() - how busy the GPU was, and with whom, each process once: at most NVML_MAX_PROCESSES,
+ * which `ret_list` has room for. *since_us: 0, or what this function left there for this GPU: samples since
  * then count. Two processes whose time slices interleave may both be said to use more than their part.
  * Errors as nvml_processes(). */
-int nvml_utilization(struct nvml *nvml, const char *uuid, uint64_t *since_us, unsigned *ret_card_percent,
+int nvml_utilization(struct nvml *nvml, const char *uuid, uint64_t *since_us, unsigned *ret_gpu_percent,
 	struct nvml_process_use *ret_list, size_t *ret_count);
 
 /* nvml_table() - the functions, for nvml/ itself. */

@@ -58,7 +58,7 @@ int nvml_processes(struct nvml *nvml, const char *uuid, struct nvml_process *ret
 	if (f->device_by_uuid(uuid, &device) != NVML_SUCCESS)
 		return -ENODEV;
 	r = add_list(f->device_compute_processes, device, size, infos, ret_list, &count);
-	/* Computing cards may have no graphics. */
+	/* Computing GPUs may have no graphics. */
 	if (r == 0 && f->device_graphics_processes)
 		r = add_list(f->device_graphics_processes, device, size, infos, ret_list, &count);
 	if (r < 0 && r != -ENOTSUP)

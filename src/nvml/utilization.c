@@ -9,7 +9,7 @@
 
 #define PERIOD_US UINT64_C(166667)
 
-/* The driver keeps several sample periods, and names in each those that used the card. A process counts with
+/* The driver keeps several sample periods, and names in each those that used the GPU. A process counts with
  * its mean over as many periods as the process with most samples has. */
 struct sample_sum {
 	pid_t pid;
@@ -43,7 +43,7 @@ static void give_means(
 	*ret_count = count;
 }
 
-/* Who has just begun to use the card is asked about from about now on, not about the mean since it last did,
+/* Who has just begun to use the GPU is asked about from about now on, not about the mean since it last did,
  * or ever. (The periods of the driver's samples are a sixth of a second at least, nvml.h; its times are of
  * the day, which may be set back.) */
 static uint64_t since_of(uint64_t last_us)
@@ -84,7 +84,7 @@ static int read_processes(const struct nvml_functions *f, nvml_device device, ui
 	return 0;
 }
 
-int nvml_utilization(struct nvml *nvml, const char *uuid, uint64_t *since_us, unsigned *ret_card_percent,
+int nvml_utilization(struct nvml *nvml, const char *uuid, uint64_t *since_us, unsigned *ret_gpu_percent,
 	struct nvml_process_use *ret_list, size_t *ret_count)
 {
 	const struct nvml_functions *f = nvml_table(nvml);
@@ -101,6 +101,6 @@ int nvml_utilization(struct nvml *nvml, const char *uuid, uint64_t *since_us, un
 		return result == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO;
 	result = read_processes(f, device, since_us, ret_list, ret_count);
 	if (result == 0)
-		*ret_card_percent = rates.gpu < 100 ? rates.gpu : 100;
+		*ret_gpu_percent = rates.gpu < 100 ? rates.gpu : 100;
 	return result;
 }

@@ -6,9 +6,9 @@
 
 #include "nvml/abi.h"
 
-#define EVENTS_PER_POLL 256 /* a card that reports without end must not stop the caller's loop */
+#define EVENTS_PER_POLL 256 /* a GPU that reports without end must not stop the caller's loop */
 
-struct watched_card {
+struct watched_part {
 	nvml_device device; /* NULL: could not be looked up */
 	bool lost;	    /* does not answer */
 	bool fault;	    /* an event said so */
@@ -21,8 +21,8 @@ struct nvml_watch {
 	struct nvml *nvml;
 	const struct nvml_inventory *inventory;
 	nvml_event_set events;		     /* NULL: none to be had */
-	int64_t retry_at_ns, retry_after_ns; /* 0: no card is lost */
-	struct watched_card cards[NVML_MAX_CARDS];
+	int64_t retry_at_ns, retry_after_ns; /* 0: no GPU is lost */
+	struct watched_part gpus[NVML_MAX_GPUS];
 };
 
 bool nvml_xid_is_critical(uint64_t xid)
@@ -42,26 +42,26 @@ static void release_events(struct nvml_watch *watch)
 	watch->events = NULL;
 }
 
-/* Handles and events of all cards that can be found by their UUID; call after each start of the library. */
+/* Handles and events of all GPUs that can be found by their UUID; call after each start of the library. */
 static void attach(struct nvml_watch *watch)
 {
 	const struct nvml_functions *f = nvml_table(watch->nvml);
 
-	/* A set that holds a lost card fails every wait, so each attempt starts with a new one. */
+	/* A set that holds a lost GPU fails every wait, so each attempt starts with a new one. */
 	if (f->event_set_create(&watch->events) != NVML_SUCCESS)
 		watch->events = NULL;
 	for (size_t i = 0; i < watch->inventory->count; i++) {
-		struct watched_card *card = &watch->cards[i];
+		struct watched_part *gpu = &watch->gpus[i];
 		unsigned long long types = 0;
 
-		card->device = NULL;
-		if (f->device_by_uuid(watch->inventory->cards[i].uuid, &card->device) != NVML_SUCCESS)
-			card->device = NULL;
-		if (!card->device || !watch->events || f->event_types(card->device, &types) != NVML_SUCCESS)
+		gpu->device = NULL;
+		if (f->device_by_uuid(watch->inventory->gpus[i].uuid, &gpu->device) != NVML_SUCCESS)
+			gpu->device = NULL;
+		if (!gpu->device || !watch->events || f->event_types(gpu->device, &types) != NVML_SUCCESS)
 			continue;
 		types &= NVML_EVENT_XID_CRITICAL | NVML_EVENT_DOUBLE_BIT_ECC;
 		if (types)
-			f->event_register(card->device, types, watch->events);
+			f->event_register(gpu->device, types, watch->events);
 	}
 }
 
@@ -70,7 +70,7 @@ int nvml_watch_open(struct nvml_watch **ret_watch, struct nvml *nvml, const stru
 {
 	struct nvml_watch *watch;
 
-	if (inventory->count > NVML_MAX_CARDS)
+	if (inventory->count > NVML_MAX_GPUS)
 		return error_set(err, EINVAL, "inventory of %zu cards", inventory->count);
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
@@ -94,18 +94,18 @@ struct nvml_watch *nvml_watch_close(struct nvml_watch *watch)
 static void note_event(struct nvml_watch *watch, const struct nvml_event *event)
 {
 	for (size_t i = 0; i < watch->inventory->count; i++) {
-		struct watched_card *card = &watch->cards[i];
+		struct watched_part *gpu = &watch->gpus[i];
 
-		if (card->device != event->device)
+		if (gpu->device != event->device)
 			continue;
 		if (event->type == NVML_EVENT_XID_CRITICAL && !nvml_xid_is_critical(event->data))
 			return;
 		/* The first reason is the one to look into: others follow from it. */
-		if (!card->fault && event->type == NVML_EVENT_XID_CRITICAL)
-			snprintf(card->reason, sizeof(card->reason), "Xid %llu", event->data);
-		else if (!card->fault)
-			snprintf(card->reason, sizeof(card->reason), "uncorrectable ECC error");
-		card->fault = card->fault_is_new = true;
+		if (!gpu->fault && event->type == NVML_EVENT_XID_CRITICAL)
+			snprintf(gpu->reason, sizeof(gpu->reason), "Xid %llu", event->data);
+		else if (!gpu->fault)
+			snprintf(gpu->reason, sizeof(gpu->reason), "uncorrectable ECC error");
+		gpu->fault = gpu->fault_is_new = true;
 		return;
 	}
 }
@@ -115,7 +115,7 @@ static void drain_events(struct nvml_watch *watch)
 	const struct nvml_functions *f = nvml_table(watch->nvml);
 	struct nvml_event event = {};
 
-	/* Anything but success ends it: a lost card shows when it is asked. */
+	/* Anything but success ends it: a lost GPU shows when it is asked. */
 	for (int i = 0; i < EVENTS_PER_POLL && watch->events; i++) {
 		if (f->event_wait(watch->events, &event, 0) != NVML_SUCCESS)
 			break;
@@ -124,38 +124,38 @@ static void drain_events(struct nvml_watch *watch)
 }
 
 /* The memory info comes from the kernel driver each time, so it is an honest sign of life. */
-static void probe(struct nvml_watch *watch, struct watched_card *card)
+static void probe(struct nvml_watch *watch, struct watched_part *gpu)
 {
 	const struct nvml_functions *f = nvml_table(watch->nvml);
 	struct nvml_memory memory;
-	int result = card->device ? f->device_memory(card->device, &memory) : NVML_ERROR_GPU_IS_LOST;
+	int result = gpu->device ? f->device_memory(gpu->device, &memory) : NVML_ERROR_GPU_IS_LOST;
 
 	if (result == NVML_SUCCESS || result == NVML_ERROR_NOT_SUPPORTED) {
-		if (card->lost)
-			card->fault = false;
-		card->lost = false;
+		if (gpu->lost)
+			gpu->fault = false;
+		gpu->lost = false;
 		return;
 	}
-	if (!card->lost && !card->fault)
-		snprintf(card->reason, sizeof(card->reason), "does not answer: %s", f->error_string(result));
-	card->lost = true;
+	if (!gpu->lost && !gpu->fault)
+		snprintf(gpu->reason, sizeof(gpu->reason), "does not answer: %s", f->error_string(result));
+	gpu->lost = true;
 }
 
-static bool driver_wants_no_recovery(const struct nvml_watch *watch, const struct watched_card *card)
+static bool driver_wants_no_recovery(const struct nvml_watch *watch, const struct watched_part *gpu)
 {
 	struct nvml_field_value value = {.field = NVML_FIELD_GPU_RECOVERY_ACTION};
 
-	return nvml_table(watch->nvml)->device_fields(card->device, 1, &value) == NVML_SUCCESS &&
+	return nvml_table(watch->nvml)->device_fields(gpu->device, 1, &value) == NVML_SUCCESS &&
 	       value.result == NVML_SUCCESS && value.value.u == NVML_RECOVERY_ACTION_NONE;
 }
 
-/* Lost cards are met again only by a fresh start of the library. */
+/* Lost GPUs are met again only by a fresh start of the library. */
 static void retry_lost(struct nvml_watch *watch, int64_t now_ns)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < watch->inventory->count; i++)
-		any |= watch->cards[i].lost;
+		any |= watch->gpus[i].lost;
 	if (!any) {
 		watch->retry_after_ns = 0;
 		return;
@@ -172,7 +172,7 @@ static void retry_lost(struct nvml_watch *watch, int64_t now_ns)
 	watch->retry_at_ns = now_ns + watch->retry_after_ns;
 	release_events(watch);
 	for (size_t i = 0; i < watch->inventory->count; i++)
-		watch->cards[i].device = NULL;
+		watch->gpus[i].device = NULL;
 	if (nvml_restart(watch->nvml, NULL) == 0)
 		attach(watch);
 }
@@ -184,21 +184,20 @@ size_t nvml_watch_poll(struct nvml_watch *watch, int64_t now_ns, struct nvml_cha
 	retry_lost(watch, now_ns);
 	drain_events(watch);
 	for (size_t i = 0; i < watch->inventory->count; i++) {
-		struct watched_card *card = &watch->cards[i];
+		struct watched_part *gpu = &watch->gpus[i];
 		bool unhealthy;
 
-		probe(watch, card);
-		if (card->fault && !card->fault_is_new && !card->lost &&
-			driver_wants_no_recovery(watch, card))
-			card->fault = false;
-		card->fault_is_new = false;
-		unhealthy = card->lost || card->fault;
-		if (unhealthy == card->reported_unhealthy || count == max)
+		probe(watch, gpu);
+		if (gpu->fault && !gpu->fault_is_new && !gpu->lost && driver_wants_no_recovery(watch, gpu))
+			gpu->fault = false;
+		gpu->fault_is_new = false;
+		unhealthy = gpu->lost || gpu->fault;
+		if (unhealthy == gpu->reported_unhealthy || count == max)
 			continue;
-		card->reported_unhealthy = unhealthy;
-		ret_changes[count] = (struct nvml_change){.card = i, .healthy = !unhealthy};
+		gpu->reported_unhealthy = unhealthy;
+		ret_changes[count] = (struct nvml_change){.gpu = i, .healthy = !unhealthy};
 		if (unhealthy)
-			memcpy(ret_changes[count].reason, card->reason, sizeof(card->reason));
+			memcpy(ret_changes[count].reason, gpu->reason, sizeof(gpu->reason));
 		count++;
 	}
 	return count;

@@ -1,4 +1,4 @@
-/* watch.h - the health of a set of cards: driver events, cards that no longer answer, and their recovery.
+/* watch.h - the health of a set of GPUs: driver events, GPUs that no longer answer, and their recovery.
  *
  * Polled, about once a second, from the caller's loop: NVML has no file descriptor to wait on.
  *
@@ -11,8 +11,8 @@
  *
  * Unhealthy because lost: it does not answer (fallen off the bus, reset required). Healthy again when it
  * answers. The library is restarted to find out, first after NVML_WATCH_RETRY_NS, then at doubling distances
- * up to NVML_WATCH_RETRY_MAX_NS: handles of a lost card stay dead, and a library that is never shut down
- * keeps others from resetting the card.
+ * up to NVML_WATCH_RETRY_MAX_NS: handles of a lost GPU stay dead, and a library that is never shut down
+ * keeps others from resetting the GPU.
  */
 #pragma once
 
@@ -24,12 +24,12 @@
 struct nvml_watch;
 
 struct nvml_change {
-	size_t card; /* index in the inventory's cards[] */
+	size_t gpu; /* index in the inventory's GPUs[] */
 	bool healthy;
 	char reason[120]; /* for a person; "" when healthy */
 };
 
-/* nvml_watch_open() - watch the cards of an inventory, all taken as healthy. Both arguments must outlive it.
+/* nvml_watch_open() - watch the GPUs of an inventory, all taken as healthy. Both arguments must outlive it.
  * While a watch is open, only it may call nvml_restart(). */
 int nvml_watch_open(struct nvml_watch **ret_watch, struct nvml *nvml, const struct nvml_inventory *inventory,
 	struct error *err);
@@ -42,7 +42,7 @@ static inline void nvml_watch_close_ptr(struct nvml_watch **watch)
 #define _cleanup_nvml_watch_ _cleanup_(nvml_watch_close_ptr)
 
 /* nvml_watch_poll() - what has changed since the last call. Never waits for events. Fills at most max changes
- * (NVML_MAX_CARDS is always enough), returns how many. now_ns is monotonic time. */
+ * (NVML_MAX_GPUS is always enough), returns how many. now_ns is monotonic time. */
 size_t nvml_watch_poll(struct nvml_watch *watch, int64_t now_ns, struct nvml_change *ret_changes, size_t max);
 
 /* nvml_xid_is_critical() - see above. */

@@ -8,17 +8,17 @@
 
 struct sums {
 	const struct grant_file *grant;
-	uint64_t bytes[GRANT_FILE_CARDS_MAX];
-	unsigned runs[GRANT_FILE_CARDS_MAX];
+	uint64_t bytes[GRANT_FILE_GPUS_MAX];
+	unsigned runs[GRANT_FILE_GPUS_MAX];
 };
 
 static int add_run(void *context, const struct run_seen *run)
 {
 	struct sums *sums = context;
 
-	for (unsigned i = 0; i < sums->grant->card_count; i++)
-		for (unsigned j = 0; j < run->grant->card_count; j++) {
-			if (strcmp(sums->grant->cards[i].uuid, run->grant->cards[j].uuid) != 0)
+	for (unsigned i = 0; i < sums->grant->gpu_count; i++)
+		for (unsigned j = 0; j < run->grant->gpu_count; j++) {
+			if (strcmp(sums->grant->gpus[i].uuid, run->grant->gpus[j].uuid) != 0)
 				continue;
 			sums->bytes[i] += grant_file_limit_bytes(run->grant, j);
 			sums->runs[i]++;
@@ -32,16 +32,15 @@ int admission_check(
 	struct sums sums = {.grant = grant};
 
 	registry_each(registry, add_run, &sums);
-	for (unsigned i = 0; i < grant->card_count; i++) {
-		const struct grant_file_card *card = &grant->cards[i];
-		uint64_t left = card->physical_bytes > sums.bytes[i] ? card->physical_bytes - sums.bytes[i]
-								     : 0;
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &grant->gpus[i];
+		uint64_t left = gpu->physical_bytes > sums.bytes[i] ? gpu->physical_bytes - sums.bytes[i] : 0;
 
-		if (card->limit_bytes > left)
+		if (gpu->limit_bytes > left)
 			return error_set(err, ENOSPC,
 				"card %s has %" PRIu64 " of its %" PRIu64
 				" MiB left: %u other run%s the rest (`ration ps` lists them)",
-				labels[i], left / MIB, card->physical_bytes / MIB, sums.runs[i],
+				labels[i], left / MIB, gpu->physical_bytes / MIB, sums.runs[i],
 				sums.runs[i] == 1 ? " has" : "s have");
 	}
 	return 0;

@@ -11,7 +11,7 @@
 
 static const struct unit {
 	const char *name;
-	uint64_t mib; /* 0: a hundredth of the card */
+	uint64_t mib; /* 0: a hundredth of the GPU */
 } units[] = {{"MiB", 1}, {"GiB", 1024}, {"%", 0}};
 
 static const struct unit *unit_find(const char *name)

@@ -10,8 +10,8 @@
 
 #define NAMED_MAX 300 /* bytes about who has what: fits into an error */
 
-/* The other runs on one card of ours. */
-struct division_card {
+/* The other runs on one GPU of ours. */
+struct division_gpu {
 	struct share_holder *holders;
 	size_t n;
 	uint32_t percent;
@@ -22,19 +22,19 @@ struct division_card {
 
 struct division {
 	const struct grant_file *grant;
-	struct division_card cards[GRANT_FILE_CARDS_MAX];
+	struct division_gpu gpus[GRANT_FILE_GPUS_MAX];
 };
 
 static void division_release(struct division *division)
 {
-	for (size_t i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
-		free(division->cards[i].holders);
-		strbuf_release(&division->cards[i].named);
+	for (size_t i = 0; i < GRANT_FILE_GPUS_MAX; i++) {
+		free(division->gpus[i].holders);
+		strbuf_release(&division->gpus[i].named);
 	}
 }
 
 /* A program's arguments may hold what commands a terminal. */
-static void add_name(struct division_card *card, const struct run_seen *run)
+static void add_name(struct division_gpu *gpu, const struct run_seen *run)
 {
 	char name[41];
 	size_t len = strnlen(run->grant->container, sizeof(name) - 1);
@@ -44,29 +44,29 @@ static void add_name(struct division_card *card, const struct run_seen *run)
 				  ? '?'
 				  : run->grant->container[i];
 	name[len] = '\0';
-	strbuf_addf(&card->named, "%srun %d (%s) has %u%%", card->named.len ? ", " : "", (int)run->pid, name,
+	strbuf_addf(&gpu->named, "%srun %d (%s) has %u%%", gpu->named.len ? ", " : "", (int)run->pid, name,
 		run->power.percent);
 }
 
-static int division_card_add(struct division_card *card, const struct run_seen *run)
+static int division_gpu_add(struct division_gpu *gpu, const struct run_seen *run)
 {
 	struct share_holder *grown;
 
-	if (card->n == SHARE_HOLDERS_MAX - 1)
+	if (gpu->n == SHARE_HOLDERS_MAX - 1)
 		return -E2BIG;
-	grown = reallocarray(card->holders, card->n + 1, sizeof(*grown));
+	grown = reallocarray(gpu->holders, gpu->n + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	card->holders = grown;
-	grown[card->n++] = (struct share_holder){
+	gpu->holders = grown;
+	grown[gpu->n++] = (struct share_holder){
 		.percent = run->power.percent, .weight = run->power.weight, .busy = true};
-	if (card->policy < 0) {
-		card->policy = run->power.policy;
-		card->run = run->pid;
+	if (gpu->policy < 0) {
+		gpu->policy = run->power.policy;
+		gpu->run = run->pid;
 	}
-	card->percent += run->power.percent;
+	gpu->percent += run->power.percent;
 	if (run->power.percent)
-		add_name(card, run);
+		add_name(gpu, run);
 	return 0;
 }
 
@@ -75,10 +75,10 @@ static int add_run(void *context, const struct run_seen *run)
 	struct division *division = context;
 	int r = 0;
 
-	for (unsigned i = 0; i < division->grant->card_count; i++)
-		for (unsigned k = 0; k < run->grant->card_count && r == 0; k++)
-			if (strcmp(division->grant->cards[i].uuid, run->grant->cards[k].uuid) == 0)
-				r = division_card_add(&division->cards[i], run);
+	for (unsigned i = 0; i < division->grant->gpu_count; i++)
+		for (unsigned k = 0; k < run->grant->gpu_count && r == 0; k++)
+			if (strcmp(division->grant->gpus[i].uuid, run->grant->gpus[k].uuid) == 0)
+				r = division_gpu_add(&division->gpus[i], run);
 	return r;
 }
 
@@ -88,17 +88,17 @@ static int policy_of(const struct division *division, const struct division_wish
 {
 	int policy = wish->policy;
 
-	for (unsigned i = 0; i < division->grant->card_count; i++) {
-		const struct division_card *card = &division->cards[i];
+	for (unsigned i = 0; i < division->grant->gpu_count; i++) {
+		const struct division_gpu *gpu = &division->gpus[i];
 
-		if (card->policy < 0)
+		if (gpu->policy < 0)
 			continue;
-		if (policy >= 0 && policy != card->policy)
+		if (policy >= 0 && policy != gpu->policy)
 			return error_set(err, EBUSY,
 				"card %s is divided by policy %d (%s), as by run %d: use this policy, or wait until all runs on the card have ended",
-				labels[i], card->policy, share_policy_name((enum share_policy)card->policy),
-				(int)card->run);
-		policy = card->policy;
+				labels[i], gpu->policy, share_policy_name((enum share_policy)gpu->policy),
+				(int)gpu->run);
+		policy = gpu->policy;
 	}
 	if (policy < 0)
 		policy = wish->weight ? SHARE_SOFT : SHARE_FIXED;
@@ -113,34 +113,34 @@ static int policy_of(const struct division *division, const struct division_wish
 static int check_percentages(const struct division *division, const struct division_wish *wish,
 	const char labels[][16], struct error *err)
 {
-	for (unsigned i = 0; i < division->grant->card_count && wish->percent; i++) {
-		const struct division_card *card = &division->cards[i];
+	for (unsigned i = 0; i < division->grant->gpu_count && wish->percent; i++) {
+		const struct division_gpu *gpu = &division->gpus[i];
 
-		if (card->percent + wish->percent > 100)
+		if (gpu->percent + wish->percent > 100)
 			return error_set(err, ENOSPC, "card %s has %u%% of its computing power left: %.*s",
-				labels[i], card->percent < 100 ? 100 - card->percent : 0, NAMED_MAX,
-				strbuf_cstr(&card->named));
+				labels[i], gpu->percent < 100 ? 100 - gpu->percent : 0, NAMED_MAX,
+				strbuf_cstr(&gpu->named));
 	}
 	return 0;
 }
 
 /* As if all had work; its keeper knows better soon. */
 static int first_share(
-	struct division_card *card, const struct run_power *power, struct grant_file *grant, unsigned index)
+	struct division_gpu *gpu, const struct run_power *power, struct grant_file *grant, unsigned index)
 {
-	uint32_t *shares = calloc(card->n + 1, sizeof(*shares));
-	struct share_holder *holders = reallocarray(card->holders, card->n + 1, sizeof(*holders));
+	uint32_t *shares = calloc(gpu->n + 1, sizeof(*shares));
+	struct share_holder *holders = reallocarray(gpu->holders, gpu->n + 1, sizeof(*holders));
 
 	if (holders)
-		card->holders = holders;
+		gpu->holders = holders;
 	if (!holders || !shares) {
 		free(shares);
 		return -ENOMEM;
 	}
-	holders[card->n] = (struct share_holder){
+	holders[gpu->n] = (struct share_holder){
 		.percent = power->percent, .weight = power->weight, .busy = true};
-	shares_compute((enum share_policy)power->policy, 0, holders, card->n + 1, shares);
-	grant_file_set_power(grant, index, shares[card->n], shares[card->n], (uint64_t)power->policy + 1);
+	shares_compute((enum share_policy)power->policy, 0, holders, gpu->n + 1, shares);
+	grant_file_set_power(grant, index, shares[gpu->n], shares[gpu->n], (uint64_t)power->policy + 1);
 	free(shares);
 	return 0;
 }
@@ -155,8 +155,8 @@ static int admit(struct division *division, const struct division_wish *wish, st
 		r = check_percentages(division, wish, labels, err);
 	if (r < 0)
 		return r;
-	for (unsigned i = 0; i < grant->card_count && r == 0; i++)
-		r = first_share(&division->cards[i], &power, grant, i);
+	for (unsigned i = 0; i < grant->gpu_count && r == 0; i++)
+		r = first_share(&division->gpus[i], &power, grant, i);
 	if (r < 0)
 		return error_set(err, -r, "out of memory");
 	*ret_power = power;
@@ -172,9 +172,9 @@ int division_admit(struct registry *registry, const struct division_wish *wish, 
 	if (!division)
 		return error_set(err, ENOMEM, "out of memory");
 	division->grant = grant;
-	for (size_t i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
-		division->cards[i].policy = -1;
-		strbuf_init(&division->cards[i].named, 64 << 10);
+	for (size_t i = 0; i < GRANT_FILE_GPUS_MAX; i++) {
+		division->gpus[i].policy = -1;
+		strbuf_init(&division->gpus[i].named, 64 << 10);
 	}
 	r = registry_each(registry, add_run, division);
 	r = r == 0 ? admit(division, wish, grant, labels, ret_power, err)

@@ -154,7 +154,7 @@ int driver_find(const char *folder, struct driver *ret_driver, struct error *err
 	if (r == 0)
 		r = nvml_open(&nvml, ret_driver->nvml, err);
 	if (r == 0)
-		r = nvml_inventory(nvml, &ret_driver->cards, err);
+		r = nvml_inventory(nvml, &ret_driver->gpus, err);
 	if (r < 0)
 		return r;
 	if (folder)

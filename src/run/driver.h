@@ -1,4 +1,4 @@
-/* driver.h - the driver of this machine: its two libraries, everything that looks like them, and its cards.
+/* driver.h - the driver of this machine: its two libraries, everything that looks like them, and its GPUs.
  *
  * src/run/ is `ration run` and `ration ps`: a grant for one program on this machine, without a cluster and
  * without a daemon. The program takes the place of `ration run` (same process, so that signals, terminal and
@@ -29,7 +29,7 @@ struct driver {
 	/* The two and all others on this machine: older links, a second driver library (cuda-compat). */
 	struct driver_file files[DRIVER_FILES_MAX + 1];
 	size_t file_count;
-	struct nvml_inventory cards;
+	struct nvml_inventory gpus;
 };
 
 /* driver_find() - with the libraries of this folder; NULL: those that the dynamic linker finds. -ENOENT: no

@@ -43,14 +43,14 @@ struct keeper {
 	int usage_fd;
 	struct nvml *nvml; /* NULL until it could be opened */
 	struct nvml_process processes[NVML_MAX_PROCESSES];
-	struct overhead_process known[GRANT_FILE_CARDS_MAX][NVML_MAX_PROCESSES]; /* the run's */
-	size_t n_known[GRANT_FILE_CARDS_MAX];
+	struct overhead_process known[GRANT_FILE_GPUS_MAX][NVML_MAX_PROCESSES]; /* the run's */
+	size_t n_known[GRANT_FILE_GPUS_MAX];
 	struct usage_peek_slot before[USAGE_FILE_SLOTS], after[USAGE_FILE_SLOTS];
 	int n_after;
-	int64_t paused_ns, search_again_ns[GRANT_FILE_CARDS_MAX];
+	int64_t paused_ns, search_again_ns[GRANT_FILE_GPUS_MAX];
 	struct power *power; /* NULL: no memory for it */
 	struct nvml_process_use uses[NVML_MAX_PROCESSES];
-	uint64_t since_us[GRANT_FILE_CARDS_MAX];
+	uint64_t since_us[GRANT_FILE_GPUS_MAX];
 };
 
 /* Identity counts, not the number: a process in a pid namespace of its own has another one there. */
@@ -64,12 +64,12 @@ static bool is_of_the_run(const struct keeper *keeper, pid_t pid, struct owner *
 	return false;
 }
 
-static int read_slots(struct keeper *keeper, unsigned card, struct usage_peek_slot *ret_slots)
+static int read_slots(struct keeper *keeper, unsigned gpu, struct usage_peek_slot *ret_slots)
 {
 	struct usage_peek peek;
-	int r = usage_peek(keeper->usage_fd, card + 1, &peek);
+	int r = usage_peek(keeper->usage_fd, gpu + 1, &peek);
 
-	return r < 0 ? r : usage_peek_slots(keeper->usage_fd, &peek, card, ret_slots);
+	return r < 0 ? r : usage_peek_slots(keeper->usage_fd, &peek, gpu, ret_slots);
 }
 
 static size_t processes_of_the_run(
@@ -91,7 +91,7 @@ static size_t processes_of_the_run(
 	return n;
 }
 
-static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_for, struct overhead *ret_found)
+static int look_at_gpu(struct keeper *keeper, unsigned gpu, uint32_t looked_for, struct overhead *ret_found)
 {
 	_cleanup_free_ struct overhead_process *processes = NULL;
 	int n_before;
@@ -101,13 +101,13 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 
 	/* Those that have ended hold nothing any more, also where nobody asks for memory. */
 	if (keeper->account)
-		account_used_bytes(keeper->account, card);
-	n_before = read_slots(keeper, card, keeper->before);
-	r = n_before < 0 ? n_before
-			 : nvml_processes(
-				   keeper->nvml, keeper->grant->cards[card].uuid, keeper->processes, &count);
+		account_used_bytes(keeper->account, gpu);
+	n_before = read_slots(keeper, gpu, keeper->before);
+	r = n_before < 0
+		    ? n_before
+		    : nvml_processes(keeper->nvml, keeper->grant->gpus[gpu].uuid, keeper->processes, &count);
 	if (r == 0)
-		r = keeper->n_after = read_slots(keeper, card, keeper->after);
+		r = keeper->n_after = read_slots(keeper, gpu, keeper->after);
 	if (r < 0) {
 		keeper->n_after = 0;
 		return r;
@@ -116,33 +116,33 @@ static int look_at_card(struct keeper *keeper, unsigned card, uint32_t looked_fo
 	if (!processes)
 		return -ENOMEM;
 	n = processes_of_the_run(keeper, count, processes);
-	overhead_recall(processes, n, keeper->known[card], keeper->n_known[card]);
+	overhead_recall(processes, n, keeper->known[gpu], keeper->n_known[gpu]);
 	overhead_compute(processes, n, keeper->before, (size_t)n_before, keeper->after,
 		(size_t)keeper->n_after, ret_found);
-	memcpy(keeper->known[card], processes, n * sizeof(*processes));
-	keeper->n_known[card] = n;
+	memcpy(keeper->known[gpu], processes, n * sizeof(*processes));
+	keeper->n_known[gpu] = n;
 	/* In this order: what the dead leave to others counts before their charge may go, and that goes
 	 * before a refusal that has waited for this sample looks for room again. */
-	grant_file_raise_overhead(keeper->grant, card, ret_found->overhead_bytes);
+	grant_file_raise_overhead(keeper->grant, gpu, ret_found->overhead_bytes);
 	known = outside_note_dead("/proc", keeper->self.time_namespace, keeper->grant, keeper->after,
-			(size_t)keeper->n_after, processes, n, &keeper->search_again_ns[card]) &&
+			(size_t)keeper->n_after, processes, n, &keeper->search_again_ns[gpu]) &&
 		!ret_found->moved && !ret_found->doubtful;
 	grant_file_publish_overhead(
-		keeper->grant, card, ret_found->overhead_bytes, looked_for, ret_found->guessed);
+		keeper->grant, gpu, ret_found->overhead_bytes, looked_for, ret_found->guessed);
 	if (known)
-		atomic_store(&keeper->grant->live[card].known_for, GRANT_KNOWN | looked_for);
+		atomic_store(&keeper->grant->live[gpu].known_for, GRANT_KNOWN | looked_for);
 	if (ret_found->context_bytes)
-		atomic_store(&keeper->grant->live[card].context_bytes, ret_found->context_bytes);
+		atomic_store(&keeper->grant->live[gpu].context_bytes, ret_found->context_bytes);
 	return 0;
 }
 
-static int look_at_cards(struct keeper *keeper, uint32_t looked_for, struct overhead *ret_found)
+static int look_at_gpus(struct keeper *keeper, uint32_t looked_for, struct overhead *ret_found)
 {
 	struct overhead all = {0}, found;
 	int r = 0;
 
-	for (unsigned i = 0; i < keeper->grant->card_count; i++) {
-		if (look_at_card(keeper, i, looked_for, &found) < 0) {
+	for (unsigned i = 0; i < keeper->grant->gpu_count; i++) {
+		if (look_at_gpu(keeper, i, looked_for, &found) < 0) {
 			r = -EIO;
 			continue;
 		}
@@ -156,7 +156,7 @@ static int look_at_cards(struct keeper *keeper, uint32_t looked_for, struct over
 /* Somebody has asked for a sample, and none since then knew everything. */
 static bool is_asked(const struct keeper *keeper, uint32_t looked_for)
 {
-	for (unsigned i = 0; i < keeper->grant->card_count; i++)
+	for (unsigned i = 0; i < keeper->grant->gpu_count; i++)
 		if (!grant_was_known(keeper->grant, i, looked_for))
 			return true;
 	return false;
@@ -176,19 +176,19 @@ static void look(struct keeper *keeper, uint32_t looked_for)
 	}
 	if (atomic_load(&keeper->usage->slots_used) == 0)
 		return;
-	r = look_at_cards(keeper, looked_for, &found);
+	r = look_at_gpus(keeper, looked_for, &found);
 	if (r == 0 && overhead_wants_pause(
 			      &found, is_asked(keeper, looked_for), monotonic_ns() - keeper->paused_ns)) {
 		keeper->paused_ns = monotonic_ns();
 		atomic_store(&keeper->grant->live[0].pause, (uint64_t)keeper->paused_ns);
 		nanosleep(&(struct timespec){.tv_nsec = CALLS_END_NS}, NULL);
-		r = look_at_cards(keeper, looked_for, &found);
+		r = look_at_gpus(keeper, looked_for, &found);
 		atomic_store(&keeper->grant->live[0].pause, 0);
 	}
 	usage_file_keep(keeper->usage_fd, r == 0);
 }
 
-/* On whichever of its cards. */
+/* On whichever of its GPUs. */
 static uint64_t who_lives(struct keeper *keeper)
 {
 	uint32_t slots = atomic_load(&keeper->usage->slots_used);
@@ -204,27 +204,27 @@ static uint64_t who_lives(struct keeper *keeper)
 	return who;
 }
 
-static void look_at_use(struct keeper *keeper, unsigned card)
+static void look_at_use(struct keeper *keeper, unsigned gpu)
 {
-	const char *uuid = keeper->grant->cards[card].uuid;
-	struct correction_card said = {0};
+	const char *uuid = keeper->grant->gpus[gpu].uuid;
+	struct correction_gpu said = {0};
 	struct owner ignored;
 	uint32_t percent = 0;
-	unsigned of_card;
+	unsigned of_gpu;
 	size_t count;
 
-	if (!power_wants_use(keeper->power, card) ||
-		nvml_utilization(
-			keeper->nvml, uuid, &keeper->since_us[card], &of_card, keeper->uses, &count) < 0)
+	if (!power_wants_use(keeper->power, gpu) ||
+		nvml_utilization(keeper->nvml, uuid, &keeper->since_us[gpu], &of_gpu, keeper->uses, &count) <
+			0)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		said.of_all += keeper->uses[i].percent;
 		if (is_of_the_run(keeper, keeper->uses[i].pid, &ignored))
 			percent += keeper->uses[i].percent;
 	}
-	said.of_card = of_card;
+	said.of_gpu = of_gpu;
 	said.named = (uint32_t)count;
-	power_used(keeper->power, card, percent, who_lives(keeper), &said);
+	power_used(keeper->power, gpu, percent, who_lives(keeper), &said);
 }
 
 /* Returns when it is time again. In steps from `due` on: what the driver tells is of a whole number of its
@@ -235,7 +235,7 @@ static int64_t look_who_used(struct keeper *keeper, int64_t due, int64_t now)
 
 	if (now < due)
 		return due;
-	for (unsigned i = 0; i < keeper->grant->card_count && keeper->nvml && keeper->power; i++)
+	for (unsigned i = 0; i < keeper->grant->gpu_count && keeper->nvml && keeper->power; i++)
 		look_at_use(keeper, i);
 	return now - due < again ? due + again : now + again;
 }

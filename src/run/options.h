@@ -8,7 +8,7 @@
 
 struct run_options {
 	const char *mem;
-	const char *gpus; /* "0,2", or UUIDs; NULL: the first card */
+	const char *gpus; /* "0,2", or UUIDs; NULL: the first GPU */
 	const char *driver;
 	struct division_wish power;
 	enum layer layer; /* LAYER_INVALID: the strongest */

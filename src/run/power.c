@@ -22,9 +22,9 @@
 #define FAST_RUNS 8
 #define LOOKS 3 /* before, nobody knows whether a run has work */
 
-/* What another run does on one card of ours. */
-struct peer_card {
-	int index; /* of the card in its grant; -1: it is not on it */
+/* What another run does on one GPU of ours. */
+struct peer_gpu {
+	int index; /* of the GPU in its grant; -1: it is not on it */
 	struct activity activity;
 	unsigned looks;
 	bool busy;
@@ -35,10 +35,10 @@ struct peer {
 	struct run_power asked;
 	int usage_fd; /* -1: another user's */
 	bool seen;
-	struct peer_card cards[]; /* as many as we have */
+	struct peer_gpu gpus[]; /* as many as we have */
 };
 
-struct own_card {
+struct own_gpu {
 	struct activity activity;
 	unsigned looks;
 	bool busy;
@@ -54,7 +54,7 @@ struct power {
 	struct peer **peers;
 	size_t n_peers;
 	int64_t scanned_ns, stamp;
-	struct own_card cards[GRANT_FILE_CARDS_MAX];
+	struct own_gpu gpus[GRANT_FILE_GPUS_MAX];
 	struct share_holder *holders; /* room for all peers and us */
 	uint32_t *shares;
 };
@@ -91,8 +91,8 @@ static int make_room(struct power *power)
 
 static struct peer *peer_add(struct power *power, const struct run_seen *run)
 {
-	unsigned n = power->grant->card_count;
-	struct peer *peer = calloc(1, sizeof(*peer) + n * sizeof(peer->cards[0]));
+	unsigned n = power->grant->gpu_count;
+	struct peer *peer = calloc(1, sizeof(*peer) + n * sizeof(peer->gpus[0]));
 	char path[PATH_MAX];
 
 	if (!peer || make_room(power) < 0) {
@@ -103,10 +103,10 @@ static struct peer *peer_add(struct power *power, const struct run_seen *run)
 	snprintf(path, sizeof(path), "%.4080s/usage", run->folder);
 	peer->usage_fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	for (unsigned i = 0; i < n; i++) {
-		peer->cards[i].index = -1;
-		for (unsigned k = 0; k < run->grant->card_count; k++)
-			if (strcmp(power->grant->cards[i].uuid, run->grant->cards[k].uuid) == 0)
-				peer->cards[i].index = (int)k;
+		peer->gpus[i].index = -1;
+		for (unsigned k = 0; k < run->grant->gpu_count; k++)
+			if (strcmp(power->grant->gpus[i].uuid, run->grant->gpus[k].uuid) == 0)
+				peer->gpus[i].index = (int)k;
 	}
 	power->peers[power->n_peers++] = peer;
 	return peer;
@@ -129,13 +129,12 @@ static int add_run(void *context, const struct run_seen *run)
 	peer->seen = true;
 	peer->asked = run->power;
 	/* Of another user's run, what its own keeper saw. */
-	for (unsigned i = 0; i < power->grant->card_count && peer->usage_fd < 0; i++) {
-		struct peer_card *card = &peer->cards[i];
+	for (unsigned i = 0; i < power->grant->gpu_count && peer->usage_fd < 0; i++) {
+		struct peer_gpu *gpu = &peer->gpus[i];
 
-		if (card->index >= 0)
-			card->busy = atomic_load(&run->grant->live[card->index].core_policy) &
-				     GRANT_CORE_BUSY;
-		card->looks = LOOKS;
+		if (gpu->index >= 0)
+			gpu->busy = atomic_load(&run->grant->live[gpu->index].core_policy) & GRANT_CORE_BUSY;
+		gpu->looks = LOOKS;
 	}
 	return 0;
 }
@@ -188,15 +187,15 @@ static bool look(int fd, unsigned index, int64_t now, struct activity *activity,
 }
 
 /* Who is not known yet counts as working: nobody's share is taken by mistake. */
-static size_t look_at_card(struct power *power, unsigned card, int64_t now)
+static size_t look_at_gpu(struct power *power, unsigned gpu, int64_t now)
 {
-	struct own_card *own = &power->cards[card];
+	struct own_gpu *own = &power->gpus[gpu];
 	size_t n = 0;
 
-	own->busy = look(power->usage_fd, card, now, &own->activity, &own->looks);
+	own->busy = look(power->usage_fd, gpu, now, &own->activity, &own->looks);
 	for (size_t i = 0; i < power->n_peers; i++) {
 		struct peer *peer = power->peers[i];
-		struct peer_card *its = &peer->cards[card];
+		struct peer_gpu *its = &peer->gpus[gpu];
 
 		if (its->index < 0)
 			continue;
@@ -211,24 +210,24 @@ static size_t look_at_card(struct power *power, unsigned card, int64_t now)
 /* ---- what follows ---------------------------------------------------------------------------------------
  */
 
-static void card_write(struct power *power, unsigned card, uint32_t share)
+static void gpu_write(struct power *power, unsigned gpu, uint32_t share)
 {
-	struct own_card *own = &power->cards[card];
+	struct own_gpu *own = &power->gpus[gpu];
 	bool soft = power->asked.policy == SHARE_SOFT;
 	uint64_t rate = share < SHARE_WHOLE ? correction_rate(&own->correction, share) : share;
 	uint64_t word = (uint64_t)(power->asked.policy + 1) | (soft && own->busy ? GRANT_CORE_BUSY : 0);
 
 	if (own->share == share && own->rate == rate && own->word == word)
 		return;
-	grant_file_set_power(power->grant, card, share, rate, word);
+	grant_file_set_power(power->grant, gpu, share, rate, word);
 	own->share = share;
 	own->rate = rate;
 	own->word = word;
 }
 
-static void divide(struct power *power, unsigned card)
+static void divide(struct power *power, unsigned gpu)
 {
-	const struct own_card *own = &power->cards[card];
+	const struct own_gpu *own = &power->gpus[gpu];
 	size_t n = 1;
 
 	power->holders[0] = (struct share_holder){
@@ -238,7 +237,7 @@ static void divide(struct power *power, unsigned card)
 	};
 	for (size_t i = 0; i < power->n_peers; i++) {
 		const struct peer *peer = power->peers[i];
-		const struct peer_card *its = &peer->cards[card];
+		const struct peer_gpu *its = &peer->gpus[gpu];
 
 		if (its->index >= 0)
 			power->holders[n++] = (struct share_holder){
@@ -248,7 +247,7 @@ static void divide(struct power *power, unsigned card)
 			};
 	}
 	shares_compute((enum share_policy)power->asked.policy, 0, power->holders, n, power->shares);
-	card_write(power, card, power->shares[0]);
+	gpu_write(power, gpu, power->shares[0]);
 }
 
 int64_t power_round(struct power *power)
@@ -260,8 +259,8 @@ int64_t power_round(struct power *power)
 	/* A run of an older version, or whose folder was damaged, has what it has. */
 	if (power->asked.policy < 0)
 		return SLOW_NS;
-	for (unsigned i = 0; i < power->grant->card_count; i++) {
-		size_t n = power->asked.policy == SHARE_SOFT ? look_at_card(power, i, now) : 0;
+	for (unsigned i = 0; i < power->grant->gpu_count; i++) {
+		size_t n = power->asked.policy == SHARE_SOFT ? look_at_gpu(power, i, now) : 0;
 
 		most = n > most ? n : most;
 		divide(power, i);
@@ -272,34 +271,34 @@ int64_t power_round(struct power *power)
 	return again < FAST_LONGEST_NS ? again : FAST_LONGEST_NS;
 }
 
-bool power_wants_use(const struct power *power, unsigned card)
+bool power_wants_use(const struct power *power, unsigned gpu)
 {
-	return power->cards[card].share && power->cards[card].share < SHARE_WHOLE;
+	return power->gpus[gpu].share && power->gpus[gpu].share < SHARE_WHOLE;
 }
 
 int64_t power_use_ns(const struct power *power)
 {
 	uint64_t least = UINT64_MAX;
 
-	for (unsigned i = 0; i < power->grant->card_count; i++) {
-		uint64_t look = correction_look_ns(&power->cards[i].correction);
+	for (unsigned i = 0; i < power->grant->gpu_count; i++) {
+		uint64_t look = correction_look_ns(&power->gpus[i].correction);
 
 		least = look < least ? look : least;
 	}
 	return least < INT64_MAX ? (int64_t)least : INT64_MAX;
 }
 
-void power_used(struct power *power, unsigned card, uint32_t percent, uint64_t who,
-	const struct correction_card *said)
+void power_used(
+	struct power *power, unsigned gpu, uint32_t percent, uint64_t who, const struct correction_gpu *said)
 {
 	struct correction_look look = {.now_ns = monotonic_ns(), .who = who, .percent = percent};
 	struct correction_seen ignored;
 	struct usage_peek_power usage;
 
-	if (usage_peek_power(power->usage_fd, card, &usage) < 0)
+	if (usage_peek_power(power->usage_fd, gpu, &usage) < 0)
 		return;
 	look.started_ns = usage.started_ns;
-	correction_look(&power->cards[card].correction, &look, said, &ignored);
+	correction_look(&power->gpus[gpu].correction, &look, said, &ignored);
 }
 
 int power_new(const char *folder, struct grant_file *grant, int usage_fd, struct power **ret_power)
@@ -314,8 +313,8 @@ int power_new(const char *folder, struct grant_file *grant, int usage_fd, struct
 	power->grant = grant;
 	power->usage_fd = usage_fd;
 	power->asked.policy = -1;
-	for (unsigned i = 0; i < grant->card_count; i++) {
-		struct own_card *own = &power->cards[i];
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		struct own_gpu *own = &power->gpus[i];
 
 		own->share = atomic_load(&grant->live[i].core_share);
 		own->rate = atomic_load(&grant->live[i].core_rate);

@@ -9,7 +9,7 @@
 
 #include "grant/grant.h"
 
-struct correction_card;
+struct correction_gpu;
 struct power;
 
 /* power_new() - for the run in this folder; grant and usage_fd stay the caller's. */
@@ -22,12 +22,12 @@ void power_free(struct power *power); /* accepts NULL */
 int64_t power_round(struct power *power);
 
 /* power_wants_use() - whether power_used() would change anything. */
-bool power_wants_use(const struct power *power, unsigned card);
+bool power_wants_use(const struct power *power, unsigned gpu);
 
-/* power_use_ns() - in how long the driver is to be asked again who used the cards. */
+/* power_use_ns() - in how long the driver is to be asked again who used the GPUs. */
 int64_t power_use_ns(const struct power *power);
 
-/* power_used() - by the driver's count the run used so many percent of the card; `who`: its processes,
+/* power_used() - by the driver's count the run used so many percent of the GPU; `who`: its processes,
  * as correction_processes() wants them. */
-void power_used(struct power *power, unsigned card, uint32_t percent, uint64_t who,
-	const struct correction_card *said);
+void power_used(
+	struct power *power, unsigned gpu, uint32_t percent, uint64_t who, const struct correction_gpu *said);

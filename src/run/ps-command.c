@@ -43,9 +43,9 @@ static void print_text(const char *text)
 }
 
 /* "-": not controlled. */
-static void core_text(const struct grant_file *grant, unsigned card, char ret_text[16])
+static void core_text(const struct grant_file *grant, unsigned gpu, char ret_text[16])
 {
-	uint64_t share = atomic_load(&grant->live[card].core_share);
+	uint64_t share = atomic_load(&grant->live[gpu].core_share);
 
 	if (share == 0)
 		strcpy(ret_text, "-");
@@ -62,7 +62,7 @@ static int print_run(void *context, const struct run_seen *run)
 		printf("%-8s %-10s %-4s %10s %10s %5s  %s\n", "PID", "USER", "GPU", "GRANTED", "USED", "CORE",
 			"PROGRAM");
 	table->head_printed = true;
-	for (unsigned i = 0; i < run->grant->card_count; i++) {
+	for (unsigned i = 0; i < run->grant->gpu_count; i++) {
 		snprintf(used, sizeof(used), "%" PRIu64 "MiB", run->used_bytes[i] / MIB);
 		core_text(run->grant, i, core);
 		printf("%-8d %-10s %-4s %7" PRIu64 "MiB %10s %5s  ", (int)run->pid,

@@ -97,7 +97,7 @@ static bool is_keeper(pid_t pid)
 	return fs_read(path, sizeof(path), &name, &len) == 0 && strcmp(name, KEEPER_NAME "\n") == 0;
 }
 
-/* Whether any process that has used a card under this run lives. One of another pid namespace does not count:
+/* Whether any process that has used a GPU under this run lives. One of another pid namespace does not count:
  * whether it lives cannot be seen from here. */
 static bool has_living_user(const char *folder)
 {
@@ -142,8 +142,8 @@ static void read_usage(struct run_seen *run)
 {
 	_cleanup_close_ int fd = usage_open(run->folder);
 
-	run->usage_known = fd >= 0 && usage_file_read(fd, run->grant->card_count, run->used_bytes) == 0;
-	for (unsigned i = 0; i < run->grant->card_count; i++)
+	run->usage_known = fd >= 0 && usage_file_read(fd, run->grant->gpu_count, run->used_bytes) == 0;
+	for (unsigned i = 0; i < run->grant->gpu_count; i++)
 		run->used_bytes[i] += atomic_load(&run->grant->live[i].overhead_bytes);
 }
 
@@ -154,8 +154,8 @@ static void read_labels(struct run_seen *run)
 	size_t len;
 
 	snprintf(path, sizeof(path), "%.4080s/cards", run->folder);
-	rest = fs_read(path, GRANT_FILE_CARDS_MAX * sizeof(run->labels[0]), &text, &len) == 0 ? text : NULL;
-	for (unsigned i = 0; i < run->grant->card_count; i++) {
+	rest = fs_read(path, GRANT_FILE_GPUS_MAX * sizeof(run->labels[0]), &text, &len) == 0 ? text : NULL;
+	for (unsigned i = 0; i < run->grant->gpu_count; i++) {
 		const char *label = strsep(&rest, "\n");
 
 		snprintf(run->labels[i], sizeof(run->labels[i]), "%.15s", label && *label ? label : "?");

@@ -153,14 +153,14 @@ static int fill(const char *folder, struct grant_file *grant, const char labels[
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof(path), "%.4080s/usage", folder);
-	r = usage_file_create(path, grant->card_count, ret_why);
+	r = usage_file_create(path, grant->gpu_count, ret_why);
 	if (r < 0)
 		return r;
 	/* What root runs may change its user; another user's program is his alone. */
 	if (geteuid() != 0 && chmod(path, 0600) < 0)
 		return -errno;
 	r = write_power(folder, power);
-	return r < 0 ? r : write_labels(folder, grant->card_count, labels);
+	return r < 0 ? r : write_labels(folder, grant->gpu_count, labels);
 }
 
 int64_t registry_stamp(const struct registry *registry)

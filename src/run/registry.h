@@ -1,10 +1,10 @@
 /* registry.h - the runs of this machine: a folder each, that has the grant, so that several of them share a
- * card without taking more than it has.
+ * GPU without taking more than it has.
  *
- * <place>/<pid>.<start ticks of the pid>/grant, usage (both: src/grant), cards (labels for people), lib/ and
+ * <place>/<pid>.<start ticks of the pid>/grant, usage (both: src/grant), GPUs (labels for people), lib/ and
  * host/ (layer.h). A place is a folder that every user may write to, /run/ration-runs where root has made it,
  * else /tmp/ration-runs; runs in either are counted. Nobody has to clean up after a crash: a run lives as
- * long as its first process or one that has used a card under it, and who meets a dead one removes it.
+ * long as its first process or one that has used a GPU under it, and who meets a dead one removes it.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct registry {
 	int home;		 /* where our own run goes */
 };
 
-/* What a run asked for of its cards' computing power, in its file "power". */
+/* What a run asked for of its GPUs' computing power, in its file "power". */
 struct run_power {
 	uint32_t percent, weight; /* 0: not said */
 	int policy;		  /* of contract 7; -1: a run of an older version */
@@ -38,9 +38,9 @@ struct run_seen {
 	uid_t uid;
 	const struct grant_file *grant; /* a copy: whoever truncates a mapped one kills us */
 	struct run_power power;
-	uint64_t used_bytes[GRANT_FILE_CARDS_MAX]; /* charged and overhead */
-	bool usage_known;			   /* else it is another user's */
-	char labels[GRANT_FILE_CARDS_MAX][16];	   /* index of each card when the run began */
+	uint64_t used_bytes[GRANT_FILE_GPUS_MAX]; /* charged and overhead */
+	bool usage_known;			  /* else it is another user's */
+	char labels[GRANT_FILE_GPUS_MAX][16];	  /* index of each GPU when the run began */
 };
 
 /* registry_open() - with `lock`, nobody else starts a run until registry_close(); waits at most 10 s for
@@ -61,7 +61,7 @@ int registry_folder(const struct registry *registry, char *ret_folder, struct er
 int64_t registry_stamp(const struct registry *registry);
 
 /* registry_add() - make that folder, complete at once: grant has what is constant filled in; labels: index of
- * each card. */
+ * each GPU. */
 int registry_add(const char *folder, struct grant_file *grant, const char labels[][16],
 	const struct run_power *power, struct error *err);
 

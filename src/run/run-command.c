@@ -29,52 +29,52 @@ struct run {
 	enum layer layer;
 	char reason[256]; /* why not a stronger layer */
 	struct grant_file grant;
-	char labels[GRANT_FILE_CARDS_MAX][16];
+	char labels[GRANT_FILE_GPUS_MAX][16];
 	struct run_power power;
 };
 
-static const struct nvml_card *card_find(const struct nvml_inventory *cards, const char *name)
+static const struct nvml_gpu *gpu_find(const struct nvml_inventory *gpus, const char *name)
 {
 	uint32_t index;
-	bool is_index = parse_u32(name, NVML_MAX_CARDS, &index) == 0;
+	bool is_index = parse_u32(name, NVML_MAX_GPUS, &index) == 0;
 
-	for (size_t i = 0; i < cards->count; i++)
-		if (is_index ? cards->cards[i].index == index : strcmp(cards->cards[i].uuid, name) == 0)
-			return &cards->cards[i];
+	for (size_t i = 0; i < gpus->count; i++)
+		if (is_index ? gpus->gpus[i].index == index : strcmp(gpus->gpus[i].uuid, name) == 0)
+			return &gpus->gpus[i];
 	return NULL;
 }
 
-static int card_grant(struct run *run, const char *name, struct error *err)
+static int gpu_grant(struct run *run, const char *name, struct error *err)
 {
-	const struct nvml_card *card = card_find(&run->driver.cards, name);
-	unsigned n = run->grant.card_count;
-	struct grant_file_card *granted = &run->grant.cards[n];
+	const struct nvml_gpu *gpu = gpu_find(&run->driver.gpus, name);
+	unsigned n = run->grant.gpu_count;
+	struct grant_file_gpu *granted = &run->grant.gpus[n];
 	uint64_t mib;
 	int r;
 
-	if (!card)
+	if (!gpu)
 		return error_set(err, ENODEV, "there is no card %s: nvidia-smi -L lists them", name);
-	if (card->mig_enabled || card->memory_mib == 0)
+	if (gpu->mig_enabled || gpu->memory_mib == 0)
 		return error_set(err, ENOTSUP, "card %s cannot be shared: %s", name,
-			card->mig_enabled ? "MIG is enabled on it" : "its memory is the machine's");
+			gpu->mig_enabled ? "MIG is enabled on it" : "its memory is the machine's");
 	for (unsigned i = 0; i < n; i++)
-		if (strcmp(run->grant.cards[i].uuid, card->uuid) == 0)
+		if (strcmp(run->grant.gpus[i].uuid, gpu->uuid) == 0)
 			return error_set(err, EINVAL, "card %s is named twice", name);
-	if (n == GRANT_FILE_CARDS_MAX)
-		return error_set(err, E2BIG, "more than %d cards", GRANT_FILE_CARDS_MAX);
-	r = amount_parse(run->options.mem, card->memory_mib, &mib, err);
+	if (n == GRANT_FILE_GPUS_MAX)
+		return error_set(err, E2BIG, "more than %d cards", GRANT_FILE_GPUS_MAX);
+	r = amount_parse(run->options.mem, gpu->memory_mib, &mib, err);
 	if (r < 0)
 		return r;
-	snprintf(granted->uuid, sizeof(granted->uuid), "%.63s", card->uuid);
-	snprintf(granted->pci_bus_id, sizeof(granted->pci_bus_id), "%.31s", card->bus_id);
+	snprintf(granted->uuid, sizeof(granted->uuid), "%.63s", gpu->uuid);
+	snprintf(granted->pci_bus_id, sizeof(granted->pci_bus_id), "%.31s", gpu->bus_id);
 	granted->limit_bytes = mib * MIB;
-	granted->physical_bytes = card->memory_mib * MIB;
-	snprintf(run->labels[n], sizeof(run->labels[n]), "%u", card->index);
-	run->grant.card_count++;
+	granted->physical_bytes = gpu->memory_mib * MIB;
+	snprintf(run->labels[n], sizeof(run->labels[n]), "%u", gpu->index);
+	run->grant.gpu_count++;
 	return 0;
 }
 
-static int cards_grant(struct run *run, struct error *err)
+static int gpus_grant(struct run *run, struct error *err)
 {
 	_cleanup_free_ char *copy = strdup(run->options.gpus ? run->options.gpus : "0");
 	char *rest = copy, *name;
@@ -83,7 +83,7 @@ static int cards_grant(struct run *run, struct error *err)
 	if (!copy)
 		return error_set(err, ENOMEM, "out of memory");
 	while (r == 0 && (name = strsep(&rest, ",")))
-		r = card_grant(run, name, err);
+		r = gpu_grant(run, name, err);
 	return r;
 }
 
@@ -150,12 +150,12 @@ static void tell_power(const struct run *run)
 
 static void tell(const struct run *run)
 {
-	for (unsigned i = 0; run->options.verbose && i < run->grant.card_count; i++) {
-		const struct nvml_card *card = card_find(&run->driver.cards, run->grant.cards[i].uuid);
+	for (unsigned i = 0; run->options.verbose && i < run->grant.gpu_count; i++) {
+		const struct nvml_gpu *gpu = gpu_find(&run->driver.gpus, run->grant.gpus[i].uuid);
 
 		fprintf(stderr, "ration run: card %s, %s: %" PRIu64 " of %" PRIu64 " MiB\n", run->labels[i],
-			card ? card->name : "?", run->grant.cards[i].limit_bytes / MIB,
-			run->grant.cards[i].physical_bytes / MIB);
+			gpu ? gpu->name : "?", run->grant.gpus[i].limit_bytes / MIB,
+			run->grant.gpus[i].physical_bytes / MIB);
 	}
 	if (run->options.verbose)
 		fprintf(stderr, "ration run: layer: %s\n", layer_name(run->layer));
@@ -168,15 +168,15 @@ static void tell(const struct run *run)
 
 /* Under the layer of preloading a program that finds the driver without the shim has at least the granted
  * GPUs. The shim takes these UUIDs for what they are. */
-static int hide_other_cards(const struct run *run, struct error *err)
+static int hide_other_gpus(const struct run *run, struct error *err)
 {
 	_cleanup_strbuf_ struct strbuf visible;
 
 	strbuf_init(&visible, sizeof(run->grant));
-	if (run->driver.cards.count == 1)
+	if (run->driver.gpus.count == 1)
 		return 0;
-	for (unsigned i = 0; i < run->grant.card_count; i++)
-		strbuf_addf(&visible, "%s%s", i ? "," : "", run->grant.cards[i].uuid);
+	for (unsigned i = 0; i < run->grant.gpu_count; i++)
+		strbuf_addf(&visible, "%s%s", i ? "," : "", run->grant.gpus[i].uuid);
 	if (visible.failed || setenv("CUDA_VISIBLE_DEVICES", strbuf_cstr(&visible), 1) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
@@ -193,7 +193,7 @@ static int start(struct run *run, struct error *err)
 	if (r == 0)
 		r = keeper_start(run->folder, run->driver.nvml, err);
 	if (r == 0)
-		r = hide_other_cards(run, err);
+		r = hide_other_gpus(run, err);
 	if (r == 0)
 		r = layer_enter(run->layer, run->folder, &run->driver, &run->shim, err);
 	if (r < 0)
@@ -214,7 +214,7 @@ static int prepare(struct run *run, struct error *err)
 	if (r == 0)
 		r = shim_fit(&run->shim, &run->driver, err);
 	if (r == 0)
-		r = cards_grant(run, err);
+		r = gpus_grant(run, err);
 	if (r == 0)
 		r = choose_layer(run, err);
 	return r;

@@ -11,7 +11,7 @@
 #include "run/commands.h"
 #include "run/registry.h"
 
-enum value { CARD_MEMORY, LIMIT, USED, SHARE, RATE, STARTED, WAITED };
+enum value { GPU_MEMORY, LIMIT, USED, SHARE, RATE, STARTED, WAITED };
 
 struct page {
 	struct metrics metrics;
@@ -20,9 +20,9 @@ struct page {
 };
 
 static void add_power(struct page *page, const struct metric_label *labels, size_t n,
-	const struct run_seen *run, unsigned card, int usage_fd)
+	const struct run_seen *run, unsigned gpu, int usage_fd)
 {
-	const struct grant_file_live *live = &run->grant->live[card];
+	const struct grant_file_live *live = &run->grant->live[gpu];
 	struct usage_peek_power seen;
 
 	if (!atomic_load(&live->core_share))
@@ -31,7 +31,7 @@ static void add_power(struct page *page, const struct metric_label *labels, size
 		metrics_ratio(&page->metrics, labels, n, atomic_load(&live->core_share));
 	else if (page->value == RATE)
 		metrics_ratio(&page->metrics, labels, n, atomic_load(&live->core_rate));
-	else if (usage_fd >= 0 && usage_peek_power(usage_fd, card, &seen) == 0)
+	else if (usage_fd >= 0 && usage_peek_power(usage_fd, gpu, &seen) == 0)
 		metrics_seconds(&page->metrics, labels, n,
 			(int64_t)(page->value == STARTED ? seen.started_ns : seen.waited_ns));
 }
@@ -45,15 +45,15 @@ static int add_run(void *context, const struct run_seen *run)
 	snprintf(pid, sizeof(pid), "%d", (int)run->pid);
 	snprintf(path, sizeof(path), "%.4080s/usage", run->folder);
 	usage_fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	for (unsigned i = 0; i < run->grant->card_count; i++) {
-		const struct grant_file_card *card = &run->grant->cards[i];
+	for (unsigned i = 0; i < run->grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &run->grant->gpus[i];
 		const struct metric_label labels[] = {{"namespace", ""}, {"pod", pid},
-			{"container", run->grant->container}, {"gpu", run->labels[i]}, {"UUID", card->uuid}};
-		const struct metric_label of_card[] = {
-			{"gpu", run->labels[i]}, {"UUID", card->uuid}, {"modelName", ""}};
+			{"container", run->grant->container}, {"gpu", run->labels[i]}, {"UUID", gpu->uuid}};
+		const struct metric_label of_gpu[] = {
+			{"gpu", run->labels[i]}, {"UUID", gpu->uuid}, {"modelName", ""}};
 
-		if (page->value == CARD_MEMORY)
-			metrics_count(&page->metrics, of_card, ARRAY_SIZE(of_card), card->physical_bytes);
+		if (page->value == GPU_MEMORY)
+			metrics_count(&page->metrics, of_gpu, ARRAY_SIZE(of_gpu), gpu->physical_bytes);
 		else if (page->value == LIMIT)
 			metrics_count(&page->metrics, labels, ARRAY_SIZE(labels),
 				grant_file_limit_bytes(run->grant, i));
@@ -77,7 +77,7 @@ static void add_all(struct page *page)
 	struct metrics *metrics = &page->metrics;
 
 	metrics_family(metrics, "ration_gpu_memory_bytes", "gauge", "Memory of the card.");
-	add(page, CARD_MEMORY);
+	add(page, GPU_MEMORY);
 	metrics_family(metrics, "ration_container_limit_bytes", "gauge",
 		"Memory of the card that an isolated container may use now.");
 	add(page, LIMIT);

@@ -1,4 +1,4 @@
-/* The pods of a gang at bind: all of them get their cards reserved, and only then the first Binding leaves.
+/* The pods of a gang at bind: all of them get their GPUs reserved, and only then the first Binding leaves.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -33,7 +33,7 @@ struct bind_queue {
 	struct loop_timer *doubt_timer;
 };
 
-/* bind_reserve() - reserves the card and returns the Binding to send, or NULL with the sentence for
+/* bind_reserve() - reserves the GPU and returns the Binding to send, or NULL with the sentence for
  * kube-scheduler. bind_post() - sends it; text NULL: the sentence in err. bind_refuse() - instead of a
  * Binding; bind is gone afterwards. */
 char *bind_reserve(

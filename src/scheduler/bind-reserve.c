@@ -26,7 +26,7 @@ static struct json_object *annotations_of(struct scheduler *scheduler, const str
 	const struct node_ledger *node = ledger_node(&scheduler->ledger, bind->what.node);
 	struct json_object *annotations;
 
-	/* Without it its containers see their own cards only. */
+	/* Without it its containers see their own GPUs only. */
 	if (facts->request.group)
 		node_ledger_see_group(node, &facts->request, placement);
 	annotations = placement_annotations(placement, &facts->request, node, realtime_ns());
@@ -67,7 +67,7 @@ char *bind_reserve(
 		return NULL;
 	r = decide_reserve(&scheduler->ledger, facts, bind->what.node, &placement);
 	if (r > 0) {
-		bind->refusal = BIND_NO_CARD;
+		bind->refusal = BIND_NO_GPU;
 		misfit_text((enum misfit)r, &facts->request, reason, sizeof(reason));
 		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->what.node);
 		return NULL;

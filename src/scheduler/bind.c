@@ -35,7 +35,7 @@
 /* No request of a bind starts later than this after the call came in, however long it waited for its turn:
  * the last one is over after 8 s. */
 #define START_MAX_NS (5 * NS_PER_S)
-/* How long a card stays reserved for a Binding whose outcome nobody told us, unless the watch does. */
+/* How long a GPU stays reserved for a Binding whose outcome nobody told us, unless the watch does. */
 #define DOUBT_NS (10 * NS_PER_S)
 
 static void bind_free(struct bind *bind)
@@ -111,7 +111,7 @@ static void bind_answer(struct bind *bind, enum bind_outcome result, const char 
 	bind->call = NULL;
 }
 
-/* The Binding may have been applied although we do not know it: the card stays reserved until the watch shows
+/* The Binding may have been applied although we do not know it: the GPU stays reserved until the watch shows
  * the truth, at most for DOUBT_NS. */
 static void bind_doubt(struct bind *bind)
 {
@@ -183,14 +183,14 @@ static void on_bound(void *userdata, const struct kube_response *response)
 void bind_refuse(struct bind *bind, enum bind_outcome result, const char *text)
 {
 	/* kube-scheduler asks filter again before it binds the pod, if it still wants to: until then nobody
-	 * waits for this card. If it has hung up, it may have asked already. */
+	 * waits for this GPU. If it has hung up, it may have asked already. */
 	if (result != BIND_ABANDONED && result != BIND_LATE)
 		ledger_drop_hold(&bind->queue->scheduler->ledger, bind->what.uid);
 	bind_answer(bind, result, text);
 	bind_free(bind);
 }
 
-/* text: the Binding, NULL with the sentence in err. Cards, if any, are reserved. */
+/* text: the Binding, NULL with the sentence in err. GPUs, if any, are reserved. */
 void bind_post(struct bind *bind, const char *text, const struct error *err)
 {
 	struct bind_queue *queue = bind->queue;
@@ -220,7 +220,7 @@ void bind_post(struct bind *bind, const char *text, const struct error *err)
 	queue->n_in_flight++;
 }
 
-static void bind_with_card(struct bind *bind, const struct pod_facts *facts)
+static void bind_with_gpu(struct bind *bind, const struct pod_facts *facts)
 {
 	struct error err = {0};
 	_cleanup_free_ char *text = NULL;
@@ -231,8 +231,8 @@ static void bind_with_card(struct bind *bind, const struct pod_facts *facts)
 	bind_post(bind, text, &err);
 }
 
-/* A pod that asks for "0" of our resources is still ours to bind, but needs no card. */
-static void bind_without_card(struct bind *bind)
+/* A pod that asks for "0" of our resources is still ours to bind, but needs no GPU. */
+static void bind_without_gpu(struct bind *bind)
 {
 	struct json_object *none = json_object_new_object();
 	struct error err = {.text = "out of memory"};
@@ -252,7 +252,7 @@ bool bind_is_late(const struct bind *bind)
 
 #define LATE_TEXT "the API server is too slow to bind the pod in time, trying again"
 
-/* Between filter and bind we may have been restarted, the watch may lag, or the pod needs no card: ask for
+/* Between filter and bind we may have been restarted, the watch may lag, or the pod needs no GPU: ask for
  * it. */
 static void on_pod(void *userdata, const struct kube_response *response)
 {
@@ -278,9 +278,9 @@ static void on_pod(void *userdata, const struct kube_response *response)
 	} else if (bind_is_late(bind)) {
 		bind_refuse(bind, BIND_LATE, LATE_TEXT);
 	} else if (request_is_empty(&facts.request)) {
-		bind_without_card(bind);
+		bind_without_gpu(bind);
 	} else {
-		bind_with_card(bind, &facts);
+		bind_with_gpu(bind, &facts);
 	}
 	json_object_put(pod);
 	bind_queue_advance(queue);
@@ -294,7 +294,7 @@ static void bind_read_pod_or_go_on(struct bind *bind)
 	int r;
 
 	if (known) {
-		bind_with_card(bind, &known->facts);
+		bind_with_gpu(bind, &known->facts);
 		return;
 	}
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", bind->what.namespace_, bind->what.name);

@@ -50,20 +50,20 @@ static struct json_object *reasons_to_json(const struct decision *decision)
 	return reasons;
 }
 
-static struct json_object *cards_to_json(const struct decision *decision)
+static struct json_object *gpus_to_json(const struct decision *decision)
 {
-	struct json_object *cards = json_object_new_array();
+	struct json_object *gpus = json_object_new_array();
 
-	for (size_t i = 0; i < decision->n_cards; i++) {
-		struct json_object *card = json_object_new_object();
+	for (size_t i = 0; i < decision->n_gpus; i++) {
+		struct json_object *gpu = json_object_new_object();
 
-		json_set(card, "index", json_object_new_int64(decision->cards[i].index));
-		json_set(card, "uuid", json_object_new_string(decision->cards[i].uuid));
-		json_set(card, "free", json_object_new_int64(decision->cards[i].units_free));
-		json_set(card, "total", json_object_new_int64(decision->cards[i].units_total));
-		json_object_array_add(cards, card);
+		json_set(gpu, "index", json_object_new_int64(decision->gpus[i].index));
+		json_set(gpu, "uuid", json_object_new_string(decision->gpus[i].uuid));
+		json_set(gpu, "free", json_object_new_int64(decision->gpus[i].units_free));
+		json_set(gpu, "total", json_object_new_int64(decision->gpus[i].units_total));
+		json_object_array_add(gpus, gpu);
 	}
-	return cards;
+	return gpus;
 }
 
 static struct json_object *victims_to_json(const struct decision *decision)
@@ -131,11 +131,11 @@ static void add_choice(struct json_object *object, const struct decision *decisi
 	if (!*decision->node)
 		return;
 	json_set(object, "node", json_object_new_string(decision->node));
-	if (!decision->n_cards)
+	if (!decision->n_gpus)
 		return;
 	json_set(object, "policy", json_object_new_string(decision->policy));
-	json_set(object, "cardsFitting", json_object_new_int64(decision->n_cards_fitting));
-	json_set(object, "cards", cards_to_json(decision));
+	json_set(object, "cardsFitting", json_object_new_int64(decision->n_gpus_fitting));
+	json_set(object, "cards", gpus_to_json(decision));
 }
 
 struct json_object *decision_to_json(const struct decision *decision)

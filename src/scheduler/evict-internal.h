@@ -1,4 +1,4 @@
-/* evict-internal.h - one pod's attempt to have a card freed: evict.c searches and keeps time, evict-steps.c
+/* evict-internal.h - one pod's attempt to have a GPU freed: evict.c searches and keeps time, evict-steps.c
  * asks the API server. */
 #pragma once
 
@@ -37,7 +37,7 @@ struct attempt {
 	char *nodes[NODES_MAX]; /* best first */
 	size_t n_nodes, next_node;
 	struct table spared; /* uids that the API server did not let go */
-	char card[700];	     /* "GPU 1 (GPU-..) of node n" */
+	char gpu[700];	     /* "GPU 1 (GPU-..) of node n" */
 	struct pod_facts *victims;
 	size_t n_victims, next;
 	unsigned tries;	      /* of the request at hand */
@@ -79,6 +79,6 @@ void attempt_begin(struct attempt *attempt);
 /* attempt_send_next() - the request that is next. Only when none is in flight. */
 void attempt_send_next(struct attempt *attempt);
 
-/* attempt_wait() - all have accepted: have they gone, was the card used, is it time to give up? pod is the
+/* attempt_wait() - all have accepted: have they gone, was the GPU used, is it time to give up? pod is the
  * preemptor. */
 void attempt_wait(struct attempt *attempt, const struct ledger_pod *pod, int64_t now);

@@ -22,7 +22,7 @@
 #define BACKOFF_LAST_NS (60 * NS_PER_S)
 #define TRIES_MAX 3
 #define VICTIMS_MAX_NS (600 * NS_PER_S) /* how long they may take to end */
-#define UNUSED_MAX_NS (30 * NS_PER_S)	/* how long the free card waits for the pod */
+#define UNUSED_MAX_NS (30 * NS_PER_S)	/* how long the free GPU waits for the pod */
 
 void attempt_drop_victims(struct attempt *attempt)
 {
@@ -122,19 +122,19 @@ static const struct gpu_ledger *gpu_find(const struct node_ledger *node, const c
 }
 
 /* "GPU 1 (GPU-..) of node n", "GPU 1 (GPU-..), GPU 3 (GPU-..) of node n" */
-static void describe_cards(struct attempt *attempt, const struct preemption_plan *plan)
+static void describe_gpus(struct attempt *attempt, const struct preemption_plan *plan)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = placement_cards(&plan->placement, cards);
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(&plan->placement, gpus);
 	_cleanup_strbuf_ struct strbuf text;
 
-	strbuf_init(&text, sizeof(attempt->card) - 300); /* and a node's name of at most 253 */
+	strbuf_init(&text, sizeof(attempt->gpu) - 300); /* and a node's name of at most 253 */
 	for (size_t i = 0; i < n; i++) {
-		const struct gpu_ledger *gpu = gpu_find(plan->node, cards[i]->uuid);
+		const struct gpu_ledger *gpu = gpu_find(plan->node, gpus[i]->uuid);
 
-		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1, cards[i]->uuid);
+		strbuf_addf(&text, "%sGPU %d (%s)", i ? ", " : "", gpu ? gpu->index : -1, gpus[i]->uuid);
 	}
-	snprintf(attempt->card, sizeof(attempt->card), "%s%s of node %s", strbuf_cstr(&text),
+	snprintf(attempt->gpu, sizeof(attempt->gpu), "%s%s of node %s", strbuf_cstr(&text),
 		text.failed ? " and others" : "", plan->node->facts.name);
 }
 
@@ -171,7 +171,7 @@ static bool begin_on(struct attempt *attempt, const char *node)
 
 	if (attempt_plan_on(attempt, node, false, &plan) != FITS || (plan.n_victims == 0 && !plan.waits))
 		return false;
-	describe_cards(attempt, &plan);
+	describe_gpus(attempt, &plan);
 	record_eviction_plan(scheduler, &attempt->pod, &plan);
 	if (take_victims(attempt, &plan) < 0 || ledger_nominate(&scheduler->ledger, &attempt->pod, node,
 							&plan.placement, NOMINATION_LASTS) < 0)
@@ -181,7 +181,7 @@ static bool begin_on(struct attempt *attempt, const char *node)
 	attempt->gone_ns = 0;
 	attempt->evicted_ns = monotonic_ns();
 	log_info("pod %s/%s: %zu pods are evicted from %s", attempt->pod.namespace_, attempt->pod.name,
-		attempt->n_victims, attempt->card);
+		attempt->n_victims, attempt->gpu);
 	return true;
 }
 
@@ -198,7 +198,7 @@ static void tell_victim(struct attempt *attempt, const struct pod_facts *victim)
 	char text[2048];
 
 	snprintf(text, sizeof(text), "evicted from %s to make room for pod %s/%s of higher priority",
-		attempt->card, attempt->pod.namespace_, attempt->pod.name);
+		attempt->gpu, attempt->pod.namespace_, attempt->pod.name);
 	attempt_tell(attempt, victim, "Normal", "Preempted", text);
 }
 
@@ -207,7 +207,7 @@ static void tell_preemptor(struct attempt *attempt)
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, 1000);
-	strbuf_addf(&text, "%s is kept for this pod", attempt->card);
+	strbuf_addf(&text, "%s is kept for this pod", attempt->gpu);
 	for (size_t i = 0; i < attempt->n_victims; i++)
 		strbuf_addf(&text, "%s %s/%s", i ? "," : "; evicted for it:", attempt->victims[i].namespace_,
 			attempt->victims[i].name);
@@ -230,7 +230,7 @@ static void refused(struct attempt *attempt, const struct pod_facts *victim, con
 	char text[2048];
 
 	snprintf(text, sizeof(text), "pod %s/%s could not be evicted from %s to make room: %s",
-		victim->namespace_, victim->name, attempt->card, why);
+		victim->namespace_, victim->name, attempt->gpu, why);
 	log_info("pod %s/%s: %s", attempt->pod.namespace_, attempt->pod.name, text);
 	attempt_tell(attempt, &attempt->pod, "Warning", "PreemptionBlocked", text);
 	note_eviction(attempt, victim, EVICTION_REFUSED, why);
@@ -356,7 +356,7 @@ void attempt_wait(struct attempt *attempt, const struct ledger_pod *pod, int64_t
 		return;
 	why = there ? "given up: pods that were evicted do not end"
 		    : "given up: the pod was not bound to the freed card";
-	log_warning("pod %s/%s: %s: %s", attempt->pod.namespace_, attempt->pod.name, attempt->card, why);
+	log_warning("pod %s/%s: %s: %s", attempt->pod.namespace_, attempt->pod.name, attempt->gpu, why);
 	attempt->ignore_deleting |= there;
 	attempt_end(attempt, there ? ATTEMPT_STUCK : ATTEMPT_UNUSED, why);
 }

@@ -1,10 +1,10 @@
-/* evict.h - evictions of our own, for a node where the sum of free gpu-mem suffices and no card does.
+/* evict.h - evictions of our own, for a node where the sum of free gpu-mem suffices and no GPU does.
  *
  * kube-scheduler sees only the sum and finds nobody to preempt there (preemption.go "expected at least one
  * victim", 1.36.3). So when filter rejects a pod of higher priority everywhere, and kube-scheduler does not
- * preempt for it within a moment, we choose node, card and victims by the same order and evict them through
+ * preempt for it within a moment, we choose node, GPU and victims by the same order and evict them through
  * the eviction API: one at a time, with their uid as precondition, those that a PodDisruptionBudget guards
- * first, since only they can be refused. Meanwhile the card is kept for the pod. Then the pod is nominated
+ * first, since only they can be refused. Meanwhile the GPU is kept for the pod. Then the pod is nominated
  * for the node. */
 #pragma once
 

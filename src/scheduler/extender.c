@@ -131,8 +131,8 @@ static int survey_nodes(struct scheduler *scheduler, const struct question *ques
 	return 0;
 }
 
-/* The best node's card is kept until bind: prioritize is skipped when one node is left, so filter is the only
- * place where every pod passes. Failure to hold costs a failed bind at worst, never a wrong card. */
+/* The best node's GPU is kept until bind: prioritize is skipped when one node is left, so filter is the only
+ * place where every pod passes. Failure to hold costs a failed bind at worst, never a wrong GPU. */
 static void hold_best(
 	struct scheduler *scheduler, const struct pod_facts *pod, const struct node_ledger *best)
 {

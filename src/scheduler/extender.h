@@ -12,7 +12,7 @@ struct http_call;
 struct json_object;
 struct scheduler;
 
-/* extender_filter() - which of the named nodes have a card for the pod: the K best, the best one held for it.
+/* extender_filter() - which of the named nodes have a GPU for the pod: the K best, the best one held for it.
  * The call is the caller's to answer, unless *ret_later: it is answered when the labels of the pod's level
  * are written, and NULL is returned. */
 char *extender_filter(

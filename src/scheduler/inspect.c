@@ -37,7 +37,7 @@ const char *occupancy_text(enum occupancy occupancy)
 	}
 }
 
-static uint32_t units_on_card(const struct ledger_pod *pod, const char *uuid)
+static uint32_t units_on_gpu(const struct ledger_pod *pod, const char *uuid)
 {
 	return pod->has_placement ? placement_units_on(&pod->placement, &pod->facts.request, uuid) : 0;
 }
@@ -47,9 +47,9 @@ uint32_t units_on(const struct node_ledger *node, const struct ledger_pod *pod, 
 	uint32_t units = pod->facts.request.units;
 
 	if (uuid)
-		return units_on_card(pod, uuid);
+		return units_on_gpu(pod, uuid);
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		units -= units_on_card(pod, node->gpus[i].uuid);
+		units -= units_on_gpu(pod, node->gpus[i].uuid);
 	return units;
 }
 
@@ -65,7 +65,7 @@ static struct json_object *pod_json(const struct ledger_pod *pod, uint32_t units
 	return object;
 }
 
-/* The pods of one card; uuid NULL: those that are on no card of the node. */
+/* The pods of one GPU; uuid NULL: those that are on no GPU of the node. */
 static struct json_object *pods_json(const struct node_ledger *node, const char *uuid)
 {
 	struct json_object *pods = json_object_new_array();

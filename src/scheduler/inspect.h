@@ -11,5 +11,5 @@ char *inspect_json(const struct scheduler *scheduler, const char *node);
 /* occupancy_text() - "waiting", "tentative", "reserved", "bound". */
 const char *occupancy_text(enum occupancy occupancy);
 
-/* units_on() - what a pod of this node occupies on one card; uuid NULL: on none of the node's cards. */
+/* units_on() - what a pod of this node occupies on one GPU; uuid NULL: on none of the node's GPUs. */
 uint32_t units_on(const struct node_ledger *node, const struct ledger_pod *pod, const char *uuid);

@@ -27,7 +27,7 @@ static const char *const filter_results[FILTER_RESULT_MAX] = {
 
 static const char *const bind_results[BIND_RESULT_MAX] = {
 	[BIND_BOUND] = "bound",
-	[BIND_NO_CARD] = "no_card",
+	[BIND_NO_GPU] = "no_card",
 	[BIND_REFUSED] = "refused",
 	[BIND_IN_DOUBT] = "in_doubt",
 	[BIND_POD_UNREADABLE] = "pod_unreadable",

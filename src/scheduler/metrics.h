@@ -23,7 +23,7 @@ enum filter_outcome {
 
 enum bind_outcome {
 	BIND_BOUND,
-	BIND_NO_CARD,	     /* full by now, or not what the pod asks for */
+	BIND_NO_GPU,	     /* full by now, or not what the pod asks for */
 	BIND_REFUSED,	     /* by the API server, surely without effect */
 	BIND_IN_DOUBT,	     /* no answer, or one that does not say */
 	BIND_POD_UNREADABLE, /* the API server did not show the pod, or not one that we understand */
@@ -39,8 +39,8 @@ enum bind_outcome {
 };
 
 enum preempt_outcome {
-	PREEMPT_NODE,	   /* victims on one node, where cards are kept for the pod */
-	PREEMPT_NO_NODE,   /* nobody's going would free a card */
+	PREEMPT_NODE,	   /* victims on one node, where GPUs are kept for the pod */
+	PREEMPT_NO_NODE,   /* nobody's going would free a GPU */
 	PREEMPT_GANG,	   /* the pod's gang has not come about: nobody goes for a part of it */
 	PREEMPT_OWN,	   /* pods are evicted for it by us already */
 	PREEMPT_NOT_OURS,  /* the pod asks for no GPU of ours */
@@ -55,7 +55,7 @@ enum preempt_outcome {
 enum search_outcome {
 	SEARCH_PLANNED,
 	SEARCH_PROTECTED, /* PodDisruptionBudgets protect all that would help */
-	SEARCH_NOBODY,	  /* nobody's going would free a card */
+	SEARCH_NOBODY,	  /* nobody's going would free a GPU */
 	SEARCH_RESULT_MAX,
 };
 
@@ -74,7 +74,7 @@ enum attempt_outcome {
 	ATTEMPT_GONE,	 /* the pod has ended, or is being deleted */
 	ATTEMPT_REFUSED, /* no node is left whose pods may go */
 	ATTEMPT_STUCK,	 /* evicted pods did not end in time */
-	ATTEMPT_UNUSED,	 /* the pod was not bound to the card that was freed */
+	ATTEMPT_UNUSED,	 /* the pod was not bound to the GPU that was freed */
 	ATTEMPT_RESULT_MAX,
 };
 

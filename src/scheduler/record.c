@@ -21,14 +21,14 @@ static struct decision decision_about(
 		.units = pod->request.units};
 }
 
-/* What is known of the cards of a placement, with their room before it. */
-struct chosen_cards {
+/* What is known of the GPUs of a placement, with their room before it. */
+struct chosen_gpus {
 	struct node_explanation explanation;
-	struct decision_card cards[DECISION_CARDS_MAX];
+	struct decision_gpu gpus[DECISION_GPUS_MAX];
 };
 
 static void describe_choice(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,
-	const struct placement *placement, struct chosen_cards *chosen, struct decision *decision)
+	const struct placement *placement, struct chosen_gpus *chosen, struct decision *decision)
 {
 	const struct node_ledger *known = ledger_node(&scheduler->ledger, node);
 	const struct ledger_pod *entry = ledger_pod(&scheduler->ledger, pod->uid);
@@ -41,20 +41,20 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 		return;
 	decision->policy = gpu_policy_text(known->facts.policy);
 	ledger_explain(&scheduler->ledger, node, pod, &chosen->explanation);
-	for (size_t i = 0; i < e->n_cards; i++) {
-		const struct card_explanation *card = &e->cards[i];
+	for (size_t i = 0; i < e->n_gpus; i++) {
+		const struct gpu_explanation *gpu = &e->gpus[i];
 
-		uint32_t units = placement_units_on(placement, &pod->request, card->gpu->uuid);
+		uint32_t units = placement_units_on(placement, &pod->request, gpu->gpu->uuid);
 
-		decision->n_cards_fitting += units || card->misfit == CARD_FITS;
-		if (decision->n_cards == DECISION_CARDS_MAX || !units)
+		decision->n_gpus_fitting += units || gpu->misfit == GPU_FITS;
+		if (decision->n_gpus == DECISION_GPUS_MAX || !units)
 			continue;
-		chosen->cards[decision->n_cards++] = (struct decision_card){.uuid = card->gpu->uuid,
-			.index = card->gpu->index,
-			.units_free = card->units_free + (reserved ? units : 0),
-			.units_total = card->gpu->units_total};
+		chosen->gpus[decision->n_gpus++] = (struct decision_gpu){.uuid = gpu->gpu->uuid,
+			.index = gpu->gpu->index,
+			.units_free = gpu->units_free + (reserved ? units : 0),
+			.units_total = gpu->gpu->units_total};
 	}
-	decision->cards = chosen->cards;
+	decision->gpus = chosen->gpus;
 }
 
 static size_t describe_misfits(const uint32_t misfits[MISFIT_MAX], const struct request *request,
@@ -82,7 +82,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 	struct decision_reason reasons[DECISION_REASONS_MAX];
 	struct decision_node nodes[DECISION_NODES_MAX];
 	char texts[DECISION_REASONS_MAX][64];
-	struct chosen_cards chosen;
+	struct chosen_gpus chosen;
 
 	decision.n_asked = (uint32_t)n_asked;
 	decision.n_fitting = (uint32_t)n_fitting;
@@ -139,7 +139,7 @@ void record_bind(struct scheduler *scheduler, const struct pod_facts *pod, const
 	const struct placement *placement)
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_BIND);
-	struct chosen_cards chosen;
+	struct chosen_gpus chosen;
 
 	describe_choice(scheduler, pod, node, placement, &chosen, &decision);
 	recorder_add(scheduler->recorder, &decision);
@@ -207,7 +207,7 @@ void record_preempt(struct scheduler *scheduler, const struct pod_facts *pod,
 	struct decision_victim victims[DECISION_VICTIMS_MAX];
 	struct decision_reason reasons[DECISION_REASONS_MAX];
 	char texts[DECISION_REASONS_MAX][64];
-	struct chosen_cards chosen;
+	struct chosen_gpus chosen;
 
 	decision.n_asked = tally->n_asked;
 	decision.n_fitting = tally->n_fitting;
@@ -238,7 +238,7 @@ void record_eviction_plan(
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_EVICT_PLAN);
 	struct decision_victim victims[DECISION_VICTIMS_MAX];
-	struct chosen_cards chosen;
+	struct chosen_gpus chosen;
 
 	describe_victims(plan, victims, &decision);
 	describe_choice(scheduler, pod, plan->node->facts.name, &plan->placement, &chosen, &decision);
@@ -277,7 +277,7 @@ void record_gang_place(struct scheduler *scheduler, const struct pod_facts *pod,
 	const char *node, const struct placement *placement, const char *text)
 {
 	struct decision decision = decision_about(scheduler, pod, kind);
-	struct chosen_cards chosen;
+	struct chosen_gpus chosen;
 
 	describe_choice(scheduler, pod, node, placement, &chosen, &decision);
 	decision.text = text;

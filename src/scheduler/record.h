@@ -12,7 +12,7 @@ struct pod_facts;
 struct preemption_plan;
 struct scheduler;
 
-/* record_filter() - after the best node's cards are held. fitting are the n_offered nodes of the answer, best
+/* record_filter() - after the best node's GPUs are held. fitting are the n_offered nodes of the answer, best
  * first, of n_fitting; misfits counts the other nodes by enum misfit. text: of its
  * ResourcePolicy, "" if it has none. */
 void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
@@ -23,7 +23,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, const char *const *names,
 	const int *scores, size_t n);
 
-/* record_bind() - the cards are reserved on the node, the Binding is about to leave. */
+/* record_bind() - the GPUs are reserved on the node, the Binding is about to leave. */
 void record_bind(struct scheduler *scheduler, const struct pod_facts *pod, const char *node,
 	const struct placement *placement);
 
@@ -44,7 +44,7 @@ void record_filter_error(struct scheduler *scheduler, const struct pod_facts *po
 
 /* What became of the nodes that preempt was asked about. */
 struct preempt_tally {
-	uint32_t n_asked, n_fitting;  /* n_fitting: where somebody's going frees a card */
+	uint32_t n_asked, n_fitting;  /* n_fitting: where somebody's going frees a GPU */
 	uint32_t n_without_victims;   /* kube-scheduler named nobody there */
 	uint32_t misfits[MISFIT_MAX]; /* not even if all below the pod had gone */
 };

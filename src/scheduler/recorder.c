@@ -54,7 +54,7 @@ static size_t text_size(const char *text)
 static size_t decision_size(const struct decision *d)
 {
 	size_t size = sizeof(struct stored) + d->n_nodes * sizeof(*d->nodes) +
-		      d->n_reasons * sizeof(*d->reasons) + d->n_cards * sizeof(*d->cards) +
+		      d->n_reasons * sizeof(*d->reasons) + d->n_gpus * sizeof(*d->gpus) +
 		      d->n_victims * sizeof(*d->victims);
 
 	size += text_size(d->uid) + text_size(d->namespace_) + text_size(d->name) + text_size(d->node) +
@@ -63,8 +63,8 @@ static size_t decision_size(const struct decision *d)
 		size += text_size(d->nodes[i].name);
 	for (size_t i = 0; i < d->n_reasons; i++)
 		size += text_size(d->reasons[i].text);
-	for (size_t i = 0; i < d->n_cards; i++)
-		size += text_size(d->cards[i].uuid);
+	for (size_t i = 0; i < d->n_gpus; i++)
+		size += text_size(d->gpus[i].uuid);
 	for (size_t i = 0; i < d->n_victims; i++)
 		size += text_size(d->victims[i].uid) + text_size(d->victims[i].namespace_) +
 			text_size(d->victims[i].name);
@@ -105,19 +105,19 @@ static void stored_fill(struct stored *stored, const struct decision *d)
 	struct decision_node *nodes = pack_array(&end, d->nodes, d->n_nodes * sizeof(*nodes));
 	struct decision_victim *victims = pack_array(&end, d->victims, d->n_victims * sizeof(*victims));
 	struct decision_reason *reasons = pack_array(&end, d->reasons, d->n_reasons * sizeof(*reasons));
-	struct decision_card *cards = pack_array(&end, d->cards, d->n_cards * sizeof(*cards));
+	struct decision_gpu *gpus = pack_array(&end, d->gpus, d->n_gpus * sizeof(*gpus));
 
 	stored->decision = *d;
 	stored->decision.nodes = nodes;
 	stored->decision.reasons = reasons;
-	stored->decision.cards = cards;
+	stored->decision.gpus = gpus;
 	stored->decision.victims = victims;
 	for (size_t i = 0; i < d->n_nodes; i++)
 		nodes[i].name = pack_text(&end, d->nodes[i].name);
 	for (size_t i = 0; i < d->n_reasons; i++)
 		reasons[i].text = pack_text(&end, d->reasons[i].text);
-	for (size_t i = 0; i < d->n_cards; i++)
-		cards[i].uuid = pack_text(&end, d->cards[i].uuid);
+	for (size_t i = 0; i < d->n_gpus; i++)
+		gpus[i].uuid = pack_text(&end, d->gpus[i].uuid);
 	pack_victims(&end, d, victims);
 	stored->decision.uid = pack_text(&end, d->uid);
 	stored->decision.namespace_ = pack_text(&end, d->namespace_);
@@ -140,7 +140,7 @@ void recorder_add(struct recorder *recorder, const struct decision *decision)
 
 	cut.n_nodes = at_most(cut.n_nodes, DECISION_NODES_MAX);
 	cut.n_reasons = at_most(cut.n_reasons, DECISION_REASONS_MAX);
-	cut.n_cards = at_most(cut.n_cards, DECISION_CARDS_MAX);
+	cut.n_gpus = at_most(cut.n_gpus, DECISION_GPUS_MAX);
 	cut.n_victims = at_most(cut.n_victims, DECISION_VICTIMS_MAX);
 	cut.n_victims_unnamed += (uint32_t)(decision->n_victims - cut.n_victims);
 	bytes = decision_size(&cut);

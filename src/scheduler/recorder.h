@@ -12,16 +12,16 @@
 
 #define DECISIONS_MAX 10000
 #define DECISIONS_BYTES_MAX (8u << 20)
-/* More nodes, reasons or cards than this are counted, not named. */
+/* More nodes, reasons or GPUs than this are counted, not named. */
 #define DECISION_NODES_MAX 16
 #define DECISION_REASONS_MAX 10
-#define DECISION_CARDS_MAX 8
+#define DECISION_GPUS_MAX 8
 #define DECISION_VICTIMS_MAX 16
 
 enum decision_kind {
 	DECISION_FILTER,
 	DECISION_PRIORITIZE,
-	DECISION_BIND,	       /* the cards are reserved, the Binding leaves */
+	DECISION_BIND,	       /* the GPUs are reserved, the Binding leaves */
 	DECISION_OUTCOME,      /* what became of it; text "" is success */
 	DECISION_NUDGE,	       /* it waits, and something that it fits on was freed */
 	DECISION_FILTER_ERROR, /* filter was answered with a sentence, nothing was decided; text */
@@ -32,7 +32,7 @@ enum decision_kind {
 	DECISION_EVICT_END,	/* text: how it ended */
 	DECISION_GANG_PLAN,	/* it has a place beside the others of its gang; text: how many have */
 	DECISION_GANG_GIVEN_UP, /* the place is given back; text: why */
-	DECISION_GANG_KEPT,	/* cards are kept for it, since its gang has waited long */
+	DECISION_GANG_KEPT,	/* GPUs are kept for it, since its gang has waited long */
 	DECISION_GANG_EVICT,	/* only a part of its gang was placed: text "" is accepted */
 	DECISION_LEVEL, /* of a pod without a GPU: which nodes its ResourcePolicy lets it use; text: why */
 	DECISION_KIND_MAX,
@@ -48,7 +48,7 @@ struct decision_reason {
 	uint32_t nodes;
 };
 
-struct decision_card {
+struct decision_gpu {
 	const char *uuid;
 	int index;
 	uint32_t units_free, units_total; /* before this pod */
@@ -70,11 +70,11 @@ struct decision {
 	const struct decision_node *nodes;     /* those offered, best first */
 	const struct decision_reason *reasons; /* why the others not */
 	size_t n_nodes, n_reasons;
-	const char *node;		   /* the one chosen, "" if none */
-	const char *policy;		   /* of that node: "binpack" or "spread" */
-	uint32_t n_cards_fitting;	   /* how many of its cards had room */
-	const struct decision_card *cards; /* those chosen */
-	size_t n_cards;
+	const char *node;		 /* the one chosen, "" if none */
+	const char *policy;		 /* of that node: "binpack" or "spread" */
+	uint32_t n_gpus_fitting;	 /* how many of its GPUs had room */
+	const struct decision_gpu *gpus; /* those chosen */
+	size_t n_gpus;
 	const struct decision_victim *victims; /* who has to go for the pod */
 	size_t n_victims;
 	uint32_t n_victims_unnamed; /* more of them: over the maximum, or without a GPU */

@@ -28,7 +28,7 @@ void resize_patch_release(struct resize_patch *patch)
 	*patch = (struct resize_patch){0};
 }
 
-/* As the contract computes a limit: whole MiB of the card's own size (section 3). */
+/* As the contract computes a limit: whole MiB of the GPU's own size (section 3). */
 static uint64_t limit_mib(const struct gpu_ledger *gpu, uint32_t units)
 {
 	return gpu->units_total ? (uint64_t)gpu->mib * units / gpu->units_total : 0;
@@ -38,13 +38,13 @@ static void describe_container(
 	const struct node_ledger *node, const struct container_placement *container, struct strbuf *out)
 {
 	strbuf_addf(out, "%scontainer %s:", out->len ? "; " : "", container->name);
-	for (size_t k = 0; k < container->n_cards; k++) {
-		const struct gpu_ledger *gpu = node_ledger_gpu(node, container->cards[k].uuid);
+	for (size_t k = 0; k < container->n_gpus; k++) {
+		const struct gpu_ledger *gpu = node_ledger_gpu(node, container->gpus[k].uuid);
 
 		if (gpu)
 			strbuf_addf(out, "%s %" PRIu32 " units of GPU %d (%" PRIu64 " MiB)", k ? "," : "",
-				container->cards[k].units, gpu->index,
-				limit_mib(gpu, container->cards[k].units));
+				container->gpus[k].units, gpu->index,
+				limit_mib(gpu, container->gpus[k].units));
 	}
 }
 

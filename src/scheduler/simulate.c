@@ -48,41 +48,41 @@ static int status_count(struct json_object *node, const char *resource, int64_t 
 	return 0;
 }
 
-/* A status has sums only, so the cards of a template are equal: gpu-mem / gpu-count units each. */
-static int cards_from_status(struct json_object *node, struct node_facts *facts, struct error *err)
+/* A status has sums only, so the GPUs of a template are equal: gpu-mem / gpu-count units each. */
+static int gpus_from_status(struct json_object *node, struct node_facts *facts, struct error *err)
 {
 	bool whole = facts->mode == GPU_MODE_TOPOLOGY;
-	int64_t units = 0, cards = 0;
+	int64_t units = 0, gpus = 0;
 	int r;
 
 	r = status_count(node, whole ? RESOURCE_GPU : RESOURCE_GPU_MEM, &units, err);
 	if (r == 0)
-		r = whole ? 0 : status_count(node, RESOURCE_GPU_COUNT, &cards, err);
+		r = whole ? 0 : status_count(node, RESOURCE_GPU_COUNT, &gpus, err);
 	if (r < 0)
 		return r;
 	if (units == 0)
 		return error_set(
 			err, EINVAL, "the node's status has no %s", whole ? RESOURCE_GPU : RESOURCE_GPU_MEM);
 	if (whole)
-		cards = units;
-	if (cards == 0)
+		gpus = units;
+	if (gpus == 0)
 		return error_set(err, EINVAL,
 			"the node's status has " RESOURCE_GPU_MEM " without " RESOURCE_GPU_COUNT
 			", so the size of one GPU is unknown; add it to the node template");
-	if (cards > NODE_GPUS_MAX)
-		return error_set(err, EINVAL, "the node's status has %" PRId64 " GPUs, more than %d", cards,
+	if (gpus > NODE_GPUS_MAX)
+		return error_set(err, EINVAL, "the node's status has %" PRId64 " GPUs, more than %d", gpus,
 			NODE_GPUS_MAX);
-	if (units / cards == 0 || units / cards > TEMPLATE_GPU_MIB_MAX / (int64_t)facts->unit_mib)
+	if (units / gpus == 0 || units / gpus > TEMPLATE_GPU_MIB_MAX / (int64_t)facts->unit_mib)
 		return error_set(err, EINVAL,
 			"the node's status has %" PRId64 " units of memory on %" PRId64
 			" GPUs: one GPU must have from one unit to 4 TiB",
-			units, cards);
-	for (int64_t i = 0; i < cards; i++) {
+			units, gpus);
+	for (int64_t i = 0; i < gpus; i++) {
 		facts->gpus[i] = (struct gpu_facts){
-			.index = (int)i, .mib = (uint64_t)(units / cards) * facts->unit_mib, .healthy = true};
+			.index = (int)i, .mib = (uint64_t)(units / gpus) * facts->unit_mib, .healthy = true};
 		snprintf(facts->gpus[i].uuid, sizeof(facts->gpus[i].uuid), "template-%d", (int)i);
 	}
-	facts->n_gpus = (size_t)cards;
+	facts->n_gpus = (size_t)gpus;
 	return 0;
 }
 
@@ -112,7 +112,7 @@ static int complete_template(const struct simulation *simulation, struct json_ob
 		simulation->pod.request.unit_mib <= UNIT_MIB_MAX)
 		facts->unit_mib = simulation->pod.request.unit_mib;
 	if (!json_member(annotations, ANNOTATION_NODE_GPUS))
-		r = cards_from_status(node, facts, err);
+		r = gpus_from_status(node, facts, err);
 	held_release(&facts->held);
 	facts->held_unreadable = false;
 	facts->serving = true;
@@ -125,7 +125,7 @@ static int complete_template(const struct simulation *simulation, struct json_ob
 	return r;
 }
 
-/* The ledger has this node, with the cards that the object says, if it says any. */
+/* The ledger has this node, with the GPUs that the object says, if it says any. */
 static bool is_in_ledger(
 	const struct node_ledger *known, struct json_object *node, const struct node_facts *facts)
 {

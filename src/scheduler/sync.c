@@ -30,7 +30,7 @@
 
 /* No answer of the API server is that late: our requests wait 5 s at most. */
 #define FORGOTTEN_S 15
-/* There are few of us, and what we do not see keeps cards from pods. */
+/* There are few of us, and what we do not see keeps GPUs from pods. */
 #define BACKOFF_MAX_MS 1000
 
 struct sync {

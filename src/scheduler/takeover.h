@@ -1,10 +1,10 @@
 /* takeover.h - the first seconds after kube-scheduler's leadership may have come to us.
  *
  * The other replica's last Bindings may be applied and not yet shown by our watch. So for 5 s the pods of the
- * chosen node are listed, without a resourceVersion, before a card is chosen there. Binds
+ * chosen node are listed, without a resourceVersion, before a GPU is chosen there. Binds
  * that come meanwhile wait for that answer, and it is good for 200 ms (a burst fills one node after the
  * other, and a list for each bind would be most of what the API server does). (A Binding that lands
- * after our list is the agent's to refuse: no card is given over its total.)
+ * after our list is the agent's to refuse: no GPU is given over its total.)
  *
  * We are told of no election, and reading kube-scheduler's Lease would cost a request for each bind: a watch
  * of it may be as late as the one of the pods. Nor does time tell: a kube-scheduler that is told to end gives
@@ -46,7 +46,7 @@ void takeover_release(struct takeover *takeover);
  * of filter itself. */
 void takeover_note_call(struct takeover *takeover, struct http_call *call, int64_t now_ns);
 
-/* takeover_node() - may a card be chosen there, or must the node be listed first? */
+/* takeover_node() - may a GPU be chosen there, or must the node be listed first? */
 enum takeover_node {
 	TAKEOVER_LIST, /* nobody has: takeover_begin() and list it */
 	TAKEOVER_WAIT, /* somebody does */

@@ -23,7 +23,7 @@ void waiting_room_free(struct waiting_room *room); /* accepts NULL */
 void waiting_room_rejected(struct waiting_room *room, const struct pod_facts *pod);
 void waiting_room_leave(struct waiting_room *room, const char *uid);
 
-/* waiting_room_found() - when we start, the pod is there and unschedulable: what freed a card for it may have
+/* waiting_room_found() - when we start, the pod is there and unschedulable: what freed a GPU for it may have
  * happened while nobody looked. */
 void waiting_room_found(struct waiting_room *room, const struct pod_facts *pod);
 

@@ -32,7 +32,7 @@ static struct json_object *request_json(const struct request *request)
 	}
 	json_set(object, "units", json_object_new_int64(request->units));
 	json_set(object, "core", json_object_new_int64(request->core));
-	json_set(object, "cards", json_object_new_int64(request_cards(request)));
+	json_set(object, "cards", json_object_new_int64(request_gpus(request)));
 	if (request->whole)
 		json_set(object, "whole", json_object_new_boolean(true));
 	if (request->group) {
@@ -43,22 +43,22 @@ static struct json_object *request_json(const struct request *request)
 	return object;
 }
 
-/* The node's cards that the pod is on. */
-static struct json_object *cards_of_pod_json(const struct ledger_pod *pod, const struct node_ledger *node)
+/* The node's GPUs that the pod is on. */
+static struct json_object *gpus_of_pod_json(const struct ledger_pod *pod, const struct node_ledger *node)
 {
-	struct json_object *cards = json_object_new_array();
+	struct json_object *gpus = json_object_new_array();
 
 	for (size_t i = 0; node && i < node->facts.n_gpus; i++) {
-		struct json_object *card;
+		struct json_object *gpu;
 
 		if (!units_on(node, pod, node->gpus[i].uuid))
 			continue;
-		card = json_object_new_object();
-		json_set(card, "index", json_object_new_int64(node->gpus[i].index));
-		json_set(card, "uuid", json_new_text(node->gpus[i].uuid));
-		json_object_array_add(cards, card);
+		gpu = json_object_new_object();
+		json_set(gpu, "index", json_object_new_int64(node->gpus[i].index));
+		json_set(gpu, "uuid", json_new_text(node->gpus[i].uuid));
+		json_object_array_add(gpus, gpu);
 	}
-	return cards;
+	return gpus;
 }
 
 struct json_object *why_pod_json(const struct ledger *ledger, const struct ledger_pod *pod)
@@ -78,7 +78,7 @@ struct json_object *why_pod_json(const struct ledger *ledger, const struct ledge
 			json_object_new_int64((int64_t)pod->facts.annotations_size));
 	if (pod->node) {
 		json_set(object, "node", json_new_text(pod->node));
-		json_set(object, "cards", cards_of_pod_json(pod, ledger_node(ledger, pod->node)));
+		json_set(object, "cards", gpus_of_pod_json(pod, ledger_node(ledger, pod->node)));
 		json_set(object, "placed", json_object_new_boolean(pod->has_placement));
 		json_set(object, "assigned", json_object_new_boolean(pod->facts.assigned));
 	}

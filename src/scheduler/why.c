@@ -63,7 +63,7 @@ static struct json_object *holder_json(const struct ledger_pod *pod, uint32_t un
 	return object;
 }
 
-/* Who is on the card; uuid NULL: on none of the node's. budget: how many may still be named in this answer.
+/* Who is on the GPU; uuid NULL: on none of the node's. budget: how many may still be named in this answer.
  */
 static void add_holders(
 	struct json_object *object, const struct node_ledger *node, const char *uuid, size_t *budget)
@@ -88,41 +88,41 @@ static void add_holders(
 	json_set(object, "morePods", json_object_new_int64((int64_t)unnamed));
 }
 
-static struct json_object *card_json(
-	const struct node_ledger *node, const struct card_explanation *card, bool served, size_t *budget)
+static struct json_object *gpu_json(
+	const struct node_ledger *node, const struct gpu_explanation *gpu, bool served, size_t *budget)
 {
 	struct json_object *object = json_object_new_object();
 
-	json_set(object, "index", json_object_new_int64(card->gpu->index));
-	json_set(object, "uuid", json_new_text(card->gpu->uuid));
-	json_set(object, "total", json_object_new_int64(card->gpu->units_total));
-	json_set(object, "used", json_object_new_int64(card->gpu->units_used));
-	json_set(object, "free", json_object_new_int64(card->units_free));
-	json_set(object, "healthy", json_object_new_boolean(card->gpu->healthy));
-	if (card->gpu->reason)
-		json_set(object, "unhealthyBecause", json_new_text(card->gpu->reason));
+	json_set(object, "index", json_object_new_int64(gpu->gpu->index));
+	json_set(object, "uuid", json_new_text(gpu->gpu->uuid));
+	json_set(object, "total", json_object_new_int64(gpu->gpu->units_total));
+	json_set(object, "used", json_object_new_int64(gpu->gpu->units_used));
+	json_set(object, "free", json_object_new_int64(gpu->units_free));
+	json_set(object, "healthy", json_object_new_boolean(gpu->gpu->healthy));
+	if (gpu->gpu->reason)
+		json_set(object, "unhealthyBecause", json_new_text(gpu->gpu->reason));
 	if (node->facts.mode == GPU_MODE_CORE_MEM)
-		json_set(object, "coreFree", json_object_new_int64(card->core_free));
+		json_set(object, "coreFree", json_object_new_int64(gpu->core_free));
 	if (served) {
-		json_set(object, "fits", json_object_new_boolean(card->misfit == CARD_FITS));
-		json_set(object, "reason", json_new_text(card_misfit_text(card->misfit)));
-		if (card->turn)
-			json_set(object, "turn", json_object_new_int64((int64_t)card->turn));
+		json_set(object, "fits", json_object_new_boolean(gpu->misfit == GPU_FITS));
+		json_set(object, "reason", json_new_text(gpu_misfit_text(gpu->misfit)));
+		if (gpu->turn)
+			json_set(object, "turn", json_object_new_int64((int64_t)gpu->turn));
 	}
-	add_holders(object, node, card->gpu->uuid, budget);
+	add_holders(object, node, gpu->gpu->uuid, budget);
 	return object;
 }
 
-/* Of whole cards: how well those that the pod would get are connected, with those of its job that are there.
+/* Of whole GPUs: how well those that the pod would get are connected, with those of its job that are there.
  */
 static void add_links(struct json_object *object, const struct node_ledger *node,
 	const struct node_explanation *e, const struct request *request)
 {
-	uint64_t near = node_ledger_group_cards(node, request), set = near;
+	uint64_t near = node_ledger_group_gpus(node, request), set = near;
 	struct links_score score;
 
-	for (size_t i = 0; i < e->n_cards; i++)
-		if (e->cards[i].turn && e->cards[i].turn <= request_cards(request))
+	for (size_t i = 0; i < e->n_gpus; i++)
+		if (e->gpus[i].turn && e->gpus[i].turn <= request_gpus(request))
 			set |= UINT64_C(1) << i;
 	if (!request->whole || !node->links || e->misfit != FITS)
 		return;
@@ -132,12 +132,12 @@ static void add_links(struct json_object *object, const struct node_ledger *node
 	json_set(object, "ofJob", json_object_new_int64(__builtin_popcountll(near)));
 }
 
-/* Cards are judged only where the node itself could serve the pod: a reason beside them would be beside the
+/* GPUs are judged only where the node itself could serve the pod: a reason beside them would be beside the
  * point. */
 static struct json_object *node_json(
 	struct ledger *ledger, const struct node_ledger *node, const struct pod_facts *pod, size_t *budget)
 {
-	struct json_object *object = json_object_new_object(), *cards = json_object_new_array();
+	struct json_object *object = json_object_new_object(), *gpus = json_object_new_array();
 	struct node_explanation e;
 	char reason[64];
 	bool served;
@@ -145,8 +145,8 @@ static struct json_object *node_json(
 	ledger_explain(ledger, node->facts.name, pod, &e);
 	served = e.misfit == FITS || e.misfit == MISFIT_FULL || e.misfit == MISFIT_TOO_LARGE ||
 		 e.misfit == MISFIT_TOO_FEW || e.misfit == MISFIT_INSTANCES || e.misfit == MISFIT_CORE;
-	for (size_t i = 0; i < e.n_cards; i++)
-		json_object_array_add(cards, card_json(node, &e.cards[i], served, budget));
+	for (size_t i = 0; i < e.n_gpus; i++)
+		json_object_array_add(gpus, gpu_json(node, &e.gpus[i], served, budget));
 	json_set(object, "name", json_new_text(node->facts.name));
 	json_set(object, "fits", json_object_new_boolean(e.misfit == FITS));
 	json_set(object, "reason",
@@ -155,7 +155,7 @@ static struct json_object *node_json(
 	json_set(object, "policy", json_new_text(gpu_policy_text(node->facts.policy)));
 	json_set(object, "unitMiB", json_object_new_int64(node->facts.unit_mib));
 	json_set(object, "unplacedUnits", json_object_new_int64(node->unplaced_units));
-	json_set(object, "cards", cards);
+	json_set(object, "cards", gpus);
 	add_links(object, node, &e, &pod->request);
 	if (node->unplaced_units)
 		add_holders(object, node, NULL, budget);
@@ -240,7 +240,7 @@ static struct json_object *reason_json(enum misfit misfit, const struct request 
 	return NULL;
 }
 
-/* What is not shown card by card is counted by reason. */
+/* What is not shown GPU by GPU is counted by reason. */
 static struct json_object *more_json(
 	const struct survey *survey, size_t fitting_shown, size_t others_shown, const struct request *request)
 {

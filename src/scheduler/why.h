@@ -1,8 +1,8 @@
-/* why.h - GET /why: one pod against the ledger now, node by node and card by card, and its past decisions.
+/* why.h - GET /why: one pod against the ledger now, node by node and GPU by GPU, and its past decisions.
  *
  *   /why?namespace=NS&name=POD[&uid=UID][&node=NODE]
  *
- * The answer is bounded whatever the cluster: WHY_NODES_MAX nodes are shown card by card, the others are
+ * The answer is bounded whatever the cluster: WHY_NODES_MAX nodes are shown GPU by GPU, the others are
  * counted by reason; the newest WHY_DECISIONS_MAX decisions. ?node= shows that one node.
  * docs/man/ration.1.scd has the form.
  */
@@ -10,7 +10,7 @@
 
 #define WHY_NODES_MAX 32
 #define WHY_DECISIONS_MAX 200
-#define WHY_PODS_MAX 500 /* holders of cards, in the whole answer */
+#define WHY_PODS_MAX 500 /* holders of GPUs, in the whole answer */
 
 struct http_call;
 struct scheduler;

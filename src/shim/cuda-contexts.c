@@ -1,5 +1,5 @@
-/* Contexts: only of granted cards, and the keeper looks at once what a new one has taken, since no call shows
- * that. A driver whose contexts were made on a card that is not granted could be used for anything there. */
+/* Contexts: only of granted GPUs, and the keeper looks at once what a new one has taken, since no call shows
+ * that. A driver whose contexts were made on a GPU that is not granted could be used for anything there. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
 #include "shim/memory-contexts.h"
@@ -69,7 +69,7 @@ HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	struct making making;
 	CUresult r;
 
-	if (cuda_device_card(device) < 0)
+	if (cuda_device_gpu(device) < 0)
 		return cuda_refuse_device();
 	if (is_active(device))
 		return DRIVER(cuDevicePrimaryCtxRetain)(context, device);
@@ -87,7 +87,7 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, void *resources, CUdevice de
 	CUcontext primary;
 	CUresult r;
 
-	if (cuda_device_card(device) < 0)
+	if (cuda_device_gpu(device) < 0)
 		return cuda_refuse_device();
 	if (is_active(device))
 		return look(DRIVER(cuGreenCtxCreate)(context, resources, device, flags));

@@ -7,7 +7,7 @@
 #include "shim/session.h"
 
 /* Written by cuInit, with the same values by every thread that calls it. */
-static int card_of[CUDA_DEVICES_MAX];	   /* by CUdevice: index in the grant plus 1; 0: not granted */
+static int gpu_of[CUDA_DEVICES_MAX];	   /* by CUdevice: index in the grant plus 1; 0: not granted */
 static CUdevice visible[CUDA_DEVICES_MAX]; /* the granted ones, in the driver's order */
 static int visible_count;
 
@@ -20,8 +20,8 @@ static void uuid_text(const CUuuid *uuid, char text[64])
 		b[15]);
 }
 
-/* -1: the driver's device is none of the grant's cards. */
-static int grant_card(const struct grant_file *grant, CUdevice device)
+/* -1: the driver's device is none of the grant's GPUs. */
+static int grant_gpu(const struct grant_file *grant, CUdevice device)
 {
 	CUuuid uuid = {{0}};
 	char text[64];
@@ -29,8 +29,8 @@ static int grant_card(const struct grant_file *grant, CUdevice device)
 	if (DRIVER(cuDeviceGetUuid)(&uuid, device) != CUDA_SUCCESS)
 		return -1;
 	uuid_text(&uuid, text);
-	for (unsigned i = 0; i < grant->card_count; i++)
-		if (strcmp(grant->cards[i].uuid, text) == 0)
+	for (unsigned i = 0; i < grant->gpu_count; i++)
+		if (strcmp(grant->gpus[i].uuid, text) == 0)
 			return (int)i;
 	return -1;
 }
@@ -44,15 +44,15 @@ int cuda_devices_find(void)
 		return 0;
 	for (int i = 0; i < count && i < CUDA_DEVICES_MAX; i++) {
 		CUdevice device;
-		int card;
+		int gpu;
 
 		if (DRIVER(cuDeviceGet)(&device, i) != CUDA_SUCCESS || device < 0 ||
 			device >= CUDA_DEVICES_MAX)
 			continue;
-		card = grant_card(session->grant, device);
-		if (card < 0)
+		gpu = grant_gpu(session->grant, device);
+		if (gpu < 0)
 			continue;
-		__atomic_store_n(&card_of[device], card + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&gpu_of[device], gpu + 1, __ATOMIC_RELAXED);
 		__atomic_store_n(&visible[found++], device, __ATOMIC_RELAXED);
 	}
 	__atomic_store_n(&visible_count, found, __ATOMIC_RELEASE);
@@ -66,18 +66,18 @@ bool cuda_is_started(void)
 	return __atomic_load_n(&visible_count, __ATOMIC_ACQUIRE) > 0;
 }
 
-int cuda_device_card(CUdevice device)
+int cuda_device_gpu(CUdevice device)
 {
 	if (device < 0 || device >= CUDA_DEVICES_MAX)
 		return -1;
-	return __atomic_load_n(&card_of[device], __ATOMIC_RELAXED) - 1;
+	return __atomic_load_n(&gpu_of[device], __ATOMIC_RELAXED) - 1;
 }
 
-int cuda_current_card(void)
+int cuda_current_gpu(void)
 {
 	CUdevice device;
 
-	return DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS ? cuda_device_card(device) : -1;
+	return DRIVER(cuCtxGetDevice)(&device) == CUDA_SUCCESS ? cuda_device_gpu(device) : -1;
 }
 
 bool cuda_location_device(CUmemLocation location, CUdevice *ret_device)
@@ -98,31 +98,31 @@ bool cuda_location_is_host(CUmemLocation location)
 	       location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
 }
 
-int cuda_managed_card(void)
+int cuda_managed_gpu(void)
 {
-	int card = cuda_current_card();
+	int gpu = cuda_current_gpu();
 
-	return card < 0 ? 0 : card;
+	return gpu < 0 ? 0 : gpu;
 }
 
-CUresult cuda_location_card(CUmemLocation location, CUmemAllocationType type, int *ret_card)
+CUresult cuda_location_gpu(CUmemLocation location, CUmemAllocationType type, int *ret_gpu)
 {
 	CUdevice device;
-	int card;
+	int gpu;
 
 	if (cuda_location_device(location, &device)) {
-		card = cuda_device_card(device);
-		if (card < 0)
+		gpu = cuda_device_gpu(device);
+		if (gpu < 0)
 			return cuda_refuse_device();
-		*ret_card = card;
+		*ret_gpu = gpu;
 		return CUDA_SUCCESS;
 	}
 	if (cuda_location_is_host(location) && type == CU_MEM_ALLOCATION_TYPE_PINNED) {
-		*ret_card = -1;
+		*ret_gpu = -1;
 		return CUDA_SUCCESS;
 	}
 	if (cuda_location_is_host(location) || location.type == CU_MEM_LOCATION_TYPE_NONE) {
-		*ret_card = cuda_managed_card();
+		*ret_gpu = cuda_managed_gpu();
 		return CUDA_SUCCESS;
 	}
 	/* The answer of a driver that does not know the type: programs try another one then. */
@@ -169,7 +169,7 @@ HOOK CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *bus_id)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (cuda_device_card(found) < 0)
+	if (cuda_device_gpu(found) < 0)
 		return CUDA_ERROR_INVALID_DEVICE;
 	*device = found;
 	return CUDA_SUCCESS;
@@ -187,7 +187,7 @@ static CUresult gl_devices(__typeof__(cuGLGetDevices) *driver, unsigned int *cou
 	if (r != CUDA_SUCCESS)
 		return r;
 	for (unsigned int i = 0; i < found && i < CUDA_DEVICES_MAX; i++) {
-		if (cuda_device_card(list[i]) < 0)
+		if (cuda_device_gpu(list[i]) < 0)
 			continue;
 		if (devices && kept < room)
 			devices[kept] = list[i];

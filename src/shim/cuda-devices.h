@@ -1,4 +1,4 @@
-/* cuda-devices.h - which of the driver's devices are the grant's cards.
+/* cuda-devices.h - which of the driver's devices are the grant's GPUs.
  *
  * A CUdevice is the driver's and stays what it is: it occurs in too many structures to be translated. It is
  * also the grant's number of the GPU, since the driver is told which GPUs to show, and in which order
@@ -13,7 +13,7 @@
 
 #define CUDA_DEVICES_MAX 64
 
-/* cuda_devices_find() - compare the driver's devices with the grant's cards; after each successful cuInit.
+/* cuda_devices_find() - compare the driver's devices with the grant's GPUs; after each successful cuInit.
  * Returns how many are granted. */
 int cuda_devices_find(void);
 
@@ -23,12 +23,12 @@ int cuda_devices_find(void);
  * child of fork() is not told. There a pointer that leads nowhere is still read; NULL never is.) */
 bool cuda_is_started(void);
 
-/* cuda_device_card() - the index in the grant of this device; -1: not granted, or cuInit was not called. */
-int cuda_device_card(CUdevice device);
+/* cuda_device_gpu() - the index in the grant of this device; -1: not granted, or cuInit was not called. */
+int cuda_device_gpu(CUdevice device);
 
-/* cuda_current_card() - of the calling thread's current context; -1: there is none, or not of a granted card.
+/* cuda_current_gpu() - of the calling thread's current context; -1: there is none, or not of a granted GPU.
  */
-int cuda_current_card(void);
+int cuda_current_gpu(void);
 
 /* cuda_location_device() - the device whose memory a location names. False: memory of the machine, no place,
  * or a type of location that is unknown here. */
@@ -37,14 +37,14 @@ bool cuda_location_device(CUmemLocation location, CUdevice *ret_device);
 /* cuda_location_is_host() - whether it names the machine's memory. */
 bool cuda_location_is_host(CUmemLocation location);
 
-/* cuda_managed_card() - the card that pays for managed memory without a GPU of its own, in full, as for that
+/* cuda_managed_gpu() - the GPU that pays for managed memory without a GPU of its own, in full, as for that
  * of cuMemAllocManaged: that of the current context, and without one the first of the grant. */
-int cuda_managed_card(void);
+int cuda_managed_gpu(void);
 
-/* cuda_location_card() - the card that pays for memory of this type at this location; -1: memory of the
+/* cuda_location_gpu() - the GPU that pays for memory of this type at this location; -1: memory of the
  * machine, for which no GPU pays. Not CUDA_SUCCESS: a device that is not granted, or a type of location that
  * is unknown here. */
-CUresult cuda_location_card(CUmemLocation location, CUmemAllocationType type, int *ret_card);
+CUresult cuda_location_gpu(CUmemLocation location, CUmemAllocationType type, int *ret_gpu);
 
 /* cuda_refuse_device() - what the driver says of a device that it does not have: also that cuInit was not
  * called. */

@@ -127,7 +127,7 @@ bool cuda_visible_give_all(void)
 {
 	const struct shim_session *session = session_get();
 
-	if (!session || session->grant->card_count < 2 || getenv(variable))
+	if (!session || session->grant->gpu_count < 2 || getenv(variable))
 		return false;
 	__atomic_store_n(&gives_all, 1, __ATOMIC_RELAXED);
 	return true;

@@ -182,7 +182,7 @@ static void *replacement(const char *name, void *theirs)
 }
 
 /* The newest version of `base` up to cuda_version, as this library exports it: every one of them then says
- * that there is no card. NULL: none is so old, or *ret_known is false. */
+ * that there is no GPU. NULL: none is so old, or *ret_known is false. */
 static void *own_find(const char *base, int cuda_version, uint64_t flags, bool *ret_known)
 {
 	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;

@@ -1,4 +1,4 @@
-/* How much memory there is: the grant's limit, as if the card had no more. The driver is asked first, for its
+/* How much memory there is: the grant's limit, as if the GPU had no more. The driver is asked first, for its
  * errors, and because it may start something lazily. */
 #include "shim/cuda-devices.h"
 #include "shim/cuda-library.h"
@@ -11,17 +11,17 @@ static unsigned int clamp32(uint64_t bytes)
 	return bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)bytes;
 }
 
-/* -1 if the current context is of no card in the grant. */
+/* -1 if the current context is of no GPU in the grant. */
 static int current_memory(uint64_t *ret_free, uint64_t *ret_total)
 {
 	const struct shim_session *session = session_get();
-	int card = session ? cuda_current_card() : -1;
+	int gpu = session ? cuda_current_gpu() : -1;
 	struct session_memory memory;
 
-	if (card < 0)
+	if (gpu < 0)
 		return -1;
 	pools_settle();
-	memory = session_memory(session, (unsigned)card);
+	memory = session_memory(session, (unsigned)gpu);
 	*ret_total = memory.limit_bytes;
 	*ret_free = memory.limit_bytes - memory.used_bytes;
 	return 0;
@@ -63,9 +63,9 @@ HOOK CUresult cuMemGetInfo(unsigned int *free, unsigned int *total)
 static uint64_t device_limit(CUdevice device)
 {
 	const struct shim_session *session = session_get();
-	int card = session ? cuda_device_card(device) : -1;
+	int gpu = session ? cuda_device_gpu(device) : -1;
 
-	return card < 0 ? 0 : grant_file_limit_bytes(session->grant, (unsigned)card);
+	return gpu < 0 ? 0 : grant_file_limit_bytes(session->grant, (unsigned)gpu);
 }
 
 HOOK CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)

@@ -1,5 +1,5 @@
 /* What a program calls before anything else. Works without a driver and without a grant as far as the driver
- * itself would answer before cuInit: a program that only looks whether there is a card must get its answer.
+ * itself would answer before cuInit: a program that only looks whether there is a GPU must get its answer.
  */
 #include "shim/cuda-library.h"
 
@@ -29,7 +29,7 @@ HOOK CUresult cuInit(unsigned int flags)
 	/* The driver's own answer in a child of a process that had begun with it. */
 	if (shim_was_cut_off())
 		return CUDA_ERROR_NOT_INITIALIZED;
-	/* The driver would start with all cards that it sees. */
+	/* The driver would start with all GPUs that it sees. */
 	if (!session_get() || !shim_driver_has(SYMBOL_cuInit))
 		return CUDA_ERROR_NO_DEVICE;
 	cuda_visible_give((const void *)DRIVER(cuInit));

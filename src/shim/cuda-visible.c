@@ -13,13 +13,13 @@ static bool is_uuid(const char *entry)
 }
 
 /* A UUID or its beginning, if no other GPU's begins so. -1: none, or several. */
-static int card_by_uuid(const struct grant_file *grant, const char *entry)
+static int gpu_by_uuid(const struct grant_file *grant, const char *entry)
 {
 	size_t length = strcspn(entry, ",");
 	int found = -1;
 
-	for (unsigned i = 0; i < grant->card_count; i++) {
-		if (strncmp(grant->cards[i].uuid, entry, length) != 0)
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		if (strncmp(grant->gpus[i].uuid, entry, length) != 0)
 			continue;
 		if (found >= 0)
 			return -1;
@@ -29,18 +29,18 @@ static int card_by_uuid(const struct grant_file *grant, const char *entry)
 }
 
 /* The driver reads numbers as strtoul() does: "1gpu" is 1. */
-static int card_by_index(const struct grant_file *grant, const char *entry)
+static int gpu_by_index(const struct grant_file *grant, const char *entry)
 {
 	char *end;
 	long index = strtol(entry, &end, 10);
 
-	return end > entry && index >= 0 && index < (long)grant->card_count ? (int)index : -1;
+	return end > entry && index >= 0 && index < (long)grant->gpu_count ? (int)index : -1;
 }
 
-static void add(const struct grant_file *grant, unsigned card, char *list, size_t *length)
+static void add(const struct grant_file *grant, unsigned gpu, char *list, size_t *length)
 {
-	const char *uuid = grant->cards[card].uuid;
-	size_t more = strnlen(uuid, sizeof(grant->cards[card].uuid) - 1);
+	const char *uuid = grant->gpus[gpu].uuid;
+	size_t more = strnlen(uuid, sizeof(grant->gpus[gpu].uuid) - 1);
 
 	if (*length + (*length > 0) + more >= CUDA_VISIBLE_SIZE)
 		return;
@@ -61,16 +61,16 @@ void cuda_visible_list(const struct grant_file *grant, const char *list, char re
 	size_t length = 0;
 
 	ret_list[0] = '\0';
-	for (unsigned i = 0; !list && i < grant->card_count; i++)
+	for (unsigned i = 0; !list && i < grant->gpu_count; i++)
 		add(grant, i, ret_list, &length);
 	while (list && *list) {
-		int card = uuids == is_uuid(list)
-				   ? (uuids ? card_by_uuid(grant, list) : card_by_index(grant, list))
-				   : -1;
+		int gpu = uuids == is_uuid(list)
+				  ? (uuids ? gpu_by_uuid(grant, list) : gpu_by_index(grant, list))
+				  : -1;
 
-		if (card < 0)
+		if (gpu < 0)
 			return;
-		add(grant, (unsigned)card, ret_list, &length);
+		add(grant, (unsigned)gpu, ret_list, &length);
 		list += strcspn(list, ",");
 		list += *list == ',';
 	}

@@ -12,7 +12,7 @@
 #include "grant/grant.h"
 
 /* For each GPU a UUID and a comma. */
-#define CUDA_VISIBLE_SIZE (GRANT_FILE_CARDS_MAX * sizeof(((struct grant_file_card *)0)->uuid))
+#define CUDA_VISIBLE_SIZE (GRANT_FILE_GPUS_MAX * sizeof(((struct grant_file_gpu *)0)->uuid))
 
 /* cuda_visible_list() - the driver's list for the program's, which is NULL where the program has none. */
 void cuda_visible_list(const struct grant_file *grant, const char *list, char ret_list[CUDA_VISIBLE_SIZE]);

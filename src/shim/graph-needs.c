@@ -43,16 +43,16 @@ static CUresult add_graph(struct graph_list *list, CUgraph graph)
 
 static CUresult add_bytes(struct needs *needs, CUdevice device, uint64_t bytes)
 {
-	int card = cuda_device_card(device);
+	int gpu = cuda_device_gpu(device);
 	struct object *need = needs->of;
 
-	if (card < 0)
+	if (gpu < 0)
 		return cuda_refuse_device();
-	while (need < needs->of + needs->count && need->card != (uint32_t)card)
+	while (need < needs->of + needs->count && need->gpu != (uint32_t)gpu)
 		need++;
 	if (need == needs->of + needs->count) {
 		*need = (struct object){
-			.kind = OBJECT_EXEC_NEED, .card = (uint32_t)card, .index = (uint32_t)device};
+			.kind = OBJECT_EXEC_NEED, .gpu = (uint32_t)gpu, .index = (uint32_t)device};
 		needs->count++;
 	}
 	if (__builtin_add_overflow(need->bytes, memory_rounded(bytes), &need->bytes))
@@ -134,11 +134,11 @@ CUresult needs_of_graph(CUgraph graph, struct needs *ret_needs)
  * OBJECT_EXEC says of which GPUs (bytes: a bit for each), and an OBJECT_EXEC_NEED for each of them how much.
  */
 
-_Static_assert(GRANT_FILE_CARDS_MAX <= 64, "a bit for each, and six bits above the addresses of programs");
+_Static_assert(GRANT_FILE_GPUS_MAX <= 64, "a bit for each, and six bits above the addresses of programs");
 
-static uint64_t need_key(CUgraphExec exec, unsigned card)
+static uint64_t need_key(CUgraphExec exec, unsigned gpu)
 {
-	return (uintptr_t)exec ^ (uint64_t)card << 58;
+	return (uintptr_t)exec ^ (uint64_t)gpu << 58;
 }
 
 void forget_needs(CUgraphExec exec, struct needs *ret_needs)
@@ -148,9 +148,9 @@ void forget_needs(CUgraphExec exec, struct needs *ret_needs)
 	ret_needs->count = 0;
 	if (!objects_take(OBJECT_EXEC, (uintptr_t)exec, &entry))
 		return;
-	for (unsigned card = 0; card < GRANT_FILE_CARDS_MAX; card++)
-		if (entry.bytes >> card & 1 && objects_take(OBJECT_EXEC_NEED, need_key(exec, card),
-						       &ret_needs->of[ret_needs->count]))
+	for (unsigned gpu = 0; gpu < GRANT_FILE_GPUS_MAX; gpu++)
+		if (entry.bytes >> gpu & 1 &&
+			objects_take(OBJECT_EXEC_NEED, need_key(exec, gpu), &ret_needs->of[ret_needs->count]))
 			ret_needs->count++;
 }
 
@@ -160,11 +160,11 @@ CUresult keep_needs(CUgraphExec exec, struct needs *needs)
 	int r = 0;
 
 	for (unsigned i = 0; i < needs->count; i++)
-		entry.bytes |= UINT64_C(1) << needs->of[i].card;
+		entry.bytes |= UINT64_C(1) << needs->of[i].gpu;
 	if (needs->count > 0)
 		r = objects_put(&entry);
 	for (unsigned i = 0; i < needs->count && r == 0; i++) {
-		needs->of[i].key = need_key(exec, needs->of[i].card);
+		needs->of[i].key = need_key(exec, needs->of[i].gpu);
 		r = objects_put(&needs->of[i]);
 	}
 	if (r == 0)
@@ -196,5 +196,5 @@ void needs_of_exec(CUgraphExec exec, struct needs *ret_needs)
 void note_mapped_needs(CUgraphExec exec, const struct needs *needs, uint32_t trims)
 {
 	for (unsigned i = 0; i < needs->count; i++)
-		objects_edit(OBJECT_EXEC_NEED, need_key(exec, needs->of[i].card), set_count, &trims);
+		objects_edit(OBJECT_EXEC_NEED, need_key(exec, needs->of[i].gpu), set_count, &trims);
 }

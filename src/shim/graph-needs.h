@@ -5,10 +5,10 @@
 #include "grant/grant.h"
 #include "shim/objects.h"
 
-/* One entry for each GPU: kind, card, index (the device), bytes, and count of OBJECT_EXEC_NEED. */
+/* One entry for each GPU: kind, GPU, index (the device), bytes, and count of OBJECT_EXEC_NEED. */
 struct needs {
 	unsigned count;
-	struct object of[GRANT_FILE_CARDS_MAX];
+	struct object of[GRANT_FILE_GPUS_MAX];
 };
 
 /* graphs_allocate() - from now on a graph may have allocations: made by hand, or captured. Before, no graph

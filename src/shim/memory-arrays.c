@@ -1,6 +1,6 @@
 /* Arrays and mipmapped arrays: memory without an address.
  *
- * How large an array is on the card is computed from its description, without the card's own padding, which
+ * How large an array is on the GPU is computed from its description, without the GPU's own padding, which
  * is overhead. Small ones share blocks of 2 MiB, with each other and with other small memory of the context.
  * Which block one is in nothing tells. So what is charged for them is the most blocks in which they can be,
  * beside the blocks that are charged for other memory.
@@ -155,7 +155,7 @@ static void begin_context(struct object *all, const struct memory_here *here)
 		return;
 	/* (Or one that has ended.) */
 	all->stamp = here->stamp;
-	all->bytes = all->index = all->count = all->card = 0;
+	all->bytes = all->index = all->count = all->gpu = 0;
 }
 
 static bool enter_small(struct object *all, void *context)
@@ -167,7 +167,7 @@ static bool enter_small(struct object *all, void *context)
 	begin_context(all, &entering->here);
 	after = *all;
 	for (uint32_t i = 0; i < small->count; i++) {
-		uint64_t pieces = after.count + (after.card == ARRAYS_WITH_HOLES ? after.index : 0);
+		uint64_t pieces = after.count + (after.gpu == ARRAYS_WITH_HOLES ? after.index : 0);
 
 		if (after.count == 0 || after.count * UNITS - after.bytes < small->of[i] * pieces)
 			after.count++;
@@ -195,15 +195,15 @@ static CUresult small_charge(const struct memory_here *here, const struct small 
 			break;
 		if (entering.used <= entering.paid) {
 			context_charged(here, entering.used * MEMORY_BLOCK);
-			memory_refund(here->card, (entering.paid - entering.used) * MEMORY_BLOCK);
+			memory_refund(here->gpu, (entering.paid - entering.used) * MEMORY_BLOCK);
 			return CUDA_SUCCESS;
 		}
 		more = entering.used - entering.paid;
-		if (memory_charge(here->card, more * MEMORY_BLOCK) != CUDA_SUCCESS)
+		if (memory_charge(here->gpu, more * MEMORY_BLOCK) != CUDA_SUCCESS)
 			break;
 		entering.paid += more;
 	}
-	memory_refund(here->card, entering.paid * MEMORY_BLOCK);
+	memory_refund(here->gpu, entering.paid * MEMORY_BLOCK);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -220,7 +220,7 @@ static bool leave_small(struct object *all, void *context)
 		return true;
 	all->bytes -= leaving->units;
 	all->index -= leaving->count;
-	all->card = ARRAYS_WITH_HOLES;
+	all->gpu = ARRAYS_WITH_HOLES;
 	leaving->surplus = all->count > all->index ? all->count - all->index : 0;
 	all->count -= leaving->surplus;
 	tell_surplus(all, &leaving->here);
@@ -242,7 +242,7 @@ static bool keep_block(struct object *all, void *context)
 	if (all->stamp != leaving->here.stamp || all->count >= all->index)
 		return true;
 	all->count++;
-	all->card = ARRAYS_WITH_HOLES;
+	all->gpu = ARRAYS_WITH_HOLES;
 	leaving->count = 1;
 	return true;
 }
@@ -320,7 +320,7 @@ static CUresult array_begin(struct array *array, const CUDA_ARRAY3D_DESCRIPTOR *
 		else
 			array->large += memory_rounded(bytes);
 	}
-	if (memory_enter(array->here.card, array->large) != CUDA_SUCCESS)
+	if (memory_enter(array->here.gpu, array->large) != CUDA_SUCCESS)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	array->entered = true;
 	context_charged(&array->here, array->large);
@@ -337,7 +337,7 @@ static int array_enter(const struct array *array, CUresult r, uintptr_t handle)
 	struct object object = {
 		.kind = OBJECT_ARRAY,
 		.key = handle,
-		.card = array->here.card,
+		.gpu = array->here.gpu,
 		.stamp = array->here.stamp,
 		.index = array->here.index,
 		.bytes = array->large,

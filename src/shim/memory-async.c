@@ -7,7 +7,7 @@
 #include "shim/pacing-sample.h"
 #include "shim/pacing.h"
 
-/* A pool takes at least this much at a time; measured on no card yet, CUDA 11.2 and later are said to. */
+/* A pool takes at least this much at a time; measured on no GPU yet, CUDA 11.2 and later are said to. */
 #define CHUNK (UINT64_C(32) << 20)
 
 /* ---- which pool -------------------------------------------------------------------------------------- */
@@ -84,12 +84,12 @@ static CUresult allocate(CUdeviceptr *address, size_t size, CUstream stream, all
 	struct reserve_of of;
 	CUdevice device;
 	CUresult r;
-	int card;
+	int gpu;
 
-	card = device_of_stream(stream, &device) ? cuda_device_card(device) : -1;
-	if (card < 0)
+	gpu = device_of_stream(stream, &device) ? cuda_device_gpu(device) : -1;
+	if (gpu < 0)
 		return take(address, size, stream);
-	r = pool_use_of_device(device, (unsigned)card, &of);
+	r = pool_use_of_device(device, (unsigned)gpu, &of);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = allocate_charged(&of, address, size, stream, take_from, give_back);
@@ -98,7 +98,7 @@ static CUresult allocate(CUdeviceptr *address, size_t size, CUstream stream, all
 }
 
 /* -1: memory of the machine. Managed memory may be said to be there, and moves to a GPU. */
-static int card_of_address(CUdeviceptr address)
+static int gpu_of_address(CUdeviceptr address)
 {
 	unsigned int managed = 0; /* the driver writes a bool or an int, by its version */
 	CUmemorytype type;
@@ -112,12 +112,12 @@ static int card_of_address(CUdeviceptr address)
 		return -1;
 	if (DRIVER(cuPointerGetAttribute)(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) ==
 			CUDA_SUCCESS &&
-		cuda_device_card(ordinal) >= 0)
-		return cuda_device_card(ordinal);
-	return cuda_managed_card();
+		cuda_device_gpu(ordinal) >= 0)
+		return cuda_device_gpu(ordinal);
+	return cuda_managed_gpu();
 }
 
-/* From a pool that no hook has seen: the memory itself shows which card pays, and the pool is known from then
+/* From a pool that no hook has seen: the memory itself shows which GPU pays, and the pool is known from then
  * on. From an imported pool a driver allocates nothing (cuda.h 13.5.37, cuMemPoolImportFromShareableHandle).
  */
 static CUresult allocate_from_unknown(CUdeviceptr *address, size_t size, CUmemoryPool pool, CUstream stream,
@@ -126,15 +126,15 @@ static CUresult allocate_from_unknown(CUdeviceptr *address, size_t size, CUmemor
 	struct reserve_of of = {OBJECT_POOL, (uintptr_t)pool, 0};
 	CUdeviceptr got;
 	CUresult r;
-	int card;
+	int gpu;
 
 	graphs_allocate(); /* the stream may be captured */
 	memory_enter_uncharged();
 	r = take(address ? &got : NULL, size, pool, stream);
-	card = r == CUDA_SUCCESS ? card_of_address(got) : -1;
-	if (card >= 0) {
-		of.card = (uint32_t)card;
-		r = pool_enter(pool, card);
+	gpu = r == CUDA_SUCCESS ? gpu_of_address(got) : -1;
+	if (gpu >= 0) {
+		of.gpu = (uint32_t)gpu;
+		r = pool_enter(pool, gpu);
 		if (r == CUDA_SUCCESS)
 			r = growth_catch_up(&of);
 		if (r != CUDA_SUCCESS)
@@ -157,7 +157,7 @@ static CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool po
 		return allocate_from_unknown(address, size, pool, stream, take, give_back);
 	if (object.index == POOL_OF_MACHINE)
 		return take(address, size, pool, stream);
-	of.card = object.card;
+	of.gpu = object.gpu;
 	r = pool_use(&of);
 	if (r != CUDA_SUCCESS)
 		return r;

@@ -110,7 +110,7 @@ static bool begin_block(struct object *block, const struct memory_here *here)
 	block->bytes = (uintptr_t)marks;
 	block->stamp = here->stamp;
 	block->index = here->index;
-	block->card = here->card;
+	block->gpu = here->gpu;
 	block->count = 0;
 	return true;
 }

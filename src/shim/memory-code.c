@@ -23,7 +23,7 @@
 /* A call that is under way. */
 struct growing {
 	uint64_t most; /* what it takes at most */
-	int card;      /* -1: no current context, which the driver refuses itself */
+	int gpu;       /* -1: no current context, which the driver refuses itself */
 	bool turn;
 	int64_t begin_ns;
 };
@@ -31,61 +31,61 @@ struct growing {
 static bool has_plenty(const struct growing *growing)
 {
 	return growing->most <= MODULE_BYTES &&
-	       memory_has_plenty((unsigned)growing->card, growing->most, EACH_BYTES);
+	       memory_has_plenty((unsigned)growing->gpu, growing->most, EACH_BYTES);
 }
 
 static void end_turn(const struct growing *growing)
 {
 	if (growing->turn)
-		memory_end_turn((unsigned)growing->card, ACCOUNT_TURN_CODE);
+		memory_end_turn((unsigned)growing->gpu, ACCOUNT_TURN_CODE);
 }
 
 static CUresult grow_begin(struct growing *growing, uint64_t most)
 {
 	CUresult r;
 
-	*growing = (struct growing){.most = most, .card = cuda_current_card()};
-	if (growing->card < 0)
+	*growing = (struct growing){.most = most, .gpu = cuda_current_gpu()};
+	if (growing->gpu < 0)
 		return CUDA_SUCCESS;
 	if (!has_plenty(growing)) {
-		growing->turn = memory_begin_turn((unsigned)growing->card, ACCOUNT_TURN_CODE);
+		growing->turn = memory_begin_turn((unsigned)growing->gpu, ACCOUNT_TURN_CODE);
 		if (!growing->turn)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	r = memory_enter((unsigned)growing->card, MEMORY_BLOCK);
+	r = memory_enter((unsigned)growing->gpu, MEMORY_BLOCK);
 	if (r != CUDA_SUCCESS)
 		end_turn(growing);
 	growing->begin_ns = wait_now_ns();
 	return r;
 }
 
-static bool has_room(unsigned card)
+static bool has_room(unsigned gpu)
 {
 	const struct shim_session *session = session_get();
 	struct session_memory memory = {0};
 
 	if (session)
-		memory = session_memory(session, card);
+		memory = session_memory(session, gpu);
 	return memory.used_bytes < memory.limit_bytes;
 }
 
 /* False: there is no room for what the call took. The caller undoes it, and then calls grow_undone(). */
 static bool grow_end(struct growing *growing, CUresult r)
 {
-	unsigned card = (unsigned)growing->card;
+	unsigned gpu = (unsigned)growing->gpu;
 
-	if (growing->card < 0)
+	if (growing->gpu < 0)
 		return true;
-	memory_refund(card, MEMORY_BLOCK);
+	memory_refund(gpu, MEMORY_BLOCK);
 	memory_leave();
 	if (r == CUDA_SUCCESS && !growing->turn) {
 		session_want_room();
 		if (has_plenty(growing))
 			return true;
 		/* (Without a turn it is undone too, if need be.) */
-		growing->turn = memory_begin_turn(card, ACCOUNT_TURN_CODE);
+		growing->turn = memory_begin_turn(gpu, ACCOUNT_TURN_CODE);
 	}
-	if (r == CUDA_SUCCESS && (!session_await_known(card) || !has_room(card)))
+	if (r == CUDA_SUCCESS && (!session_await_known(gpu) || !has_room(gpu)))
 		return false;
 	end_turn(growing);
 	return true;

@@ -22,14 +22,14 @@ struct record {
 	_Atomic uint64_t stamp; /* 0: free */
 	_Atomic uint64_t bytes;
 	_Atomic int64_t surplus;
-	uint32_t card;
+	uint32_t gpu;
 	_Atomic int32_t rooms[ROOM_CLASSES];
 };
 
 /* Cleared in a child of fork(). */
 struct records {
 	_Atomic uint64_t last_stamp;
-	_Atomic uint32_t made[GRANT_FILE_CARDS_MAX]; /* contexts, so far */
+	_Atomic uint32_t made[GRANT_FILE_GPUS_MAX]; /* contexts, so far */
 	struct record list[CONTEXTS_MAX];
 };
 
@@ -70,14 +70,14 @@ static bool record_context(struct object *object, void *context)
 		for (uint32_t i = 0; i < CONTEXTS_MAX; i++, none = 0) {
 			if (!atomic_compare_exchange_strong(&all->list[i].stamp, &none, stamp))
 				continue;
-			all->list[i].card = here->card;
+			all->list[i].gpu = here->gpu;
 			object->stamp = stamp;
 			object->index = i;
-			object->card = here->card;
+			object->gpu = here->gpu;
 			break;
 		}
 	}
-	*here = (struct memory_here){object->index, object->card, object->stamp};
+	*here = (struct memory_here){object->index, object->gpu, object->stamp};
 	return object->stamp != 0;
 }
 
@@ -86,7 +86,7 @@ bool context_here(struct memory_here *ret_here)
 	struct object object;
 	CUcontext current;
 	CUdevice device;
-	int card;
+	int gpu;
 
 	*ret_here = (struct memory_here){0};
 	if (DRIVER(cuCtxGetCurrent)(&current) != CUDA_SUCCESS || !current)
@@ -98,17 +98,17 @@ bool context_here(struct memory_here *ret_here)
 	/* One that has been destroyed: the driver has a word for that. */
 	if (DRIVER(cuCtxGetDevice)(&device) != CUDA_SUCCESS)
 		return true;
-	card = cuda_device_card(device);
-	if (card < 0)
+	gpu = cuda_device_gpu(device);
+	if (gpu < 0)
 		return false;
-	ret_here->card = (uint32_t)card;
+	ret_here->gpu = (uint32_t)gpu;
 	return objects_change(OBJECT_CONTEXT, (uintptr_t)current, record_context, ret_here) == 0 &&
 	       ret_here->stamp != 0;
 }
 
 struct memory_here context_of(const struct object *object)
 {
-	return (struct memory_here){object->index, object->card, object->stamp};
+	return (struct memory_here){object->index, object->gpu, object->stamp};
 }
 
 bool context_lives(const struct memory_here *here)
@@ -134,13 +134,13 @@ void context_refunded(const struct memory_here *here, uint64_t bytes)
 	if (!record)
 		return;
 	atomic_fetch_sub(&record->bytes, bytes);
-	memory_refund(here->card, bytes);
+	memory_refund(here->gpu, bytes);
 }
 
 static void change_surplus(struct record *record, uint64_t bytes)
 {
 	memory_change_surplus(
-		record->card, (int64_t)bytes - atomic_exchange(&record->surplus, (int64_t)bytes));
+		record->gpu, (int64_t)bytes - atomic_exchange(&record->surplus, (int64_t)bytes));
 }
 
 void context_set_surplus(const struct memory_here *here, uint64_t bytes)
@@ -204,33 +204,33 @@ uint64_t context_room(const struct memory_here *here)
 /* ---- its beginning --------------------------------------------------------------------------------------
  */
 
-static uint64_t context_cost(const struct shim_session *session, unsigned card)
+static uint64_t context_cost(const struct shim_session *session, unsigned gpu)
 {
-	return atomic_load(&session->grant->live[card].context_bytes);
+	return atomic_load(&session->grant->live[gpu].context_bytes);
 }
 
 static void end_turn(struct making *making)
 {
 	if (making->turn)
-		memory_end_turn(making->here.card, ACCOUNT_TURN_CODE);
+		memory_end_turn(making->here.gpu, ACCOUNT_TURN_CODE);
 	making->turn = false;
 }
 
 CUresult context_make(struct making *making, CUdevice device)
 {
 	const struct shim_session *session = session_get();
-	int card = cuda_device_card(device);
+	int gpu = cuda_device_gpu(device);
 	CUresult r;
 
-	if (card < 0 || !session)
+	if (gpu < 0 || !session)
 		return cuda_refuse_device();
-	*making = (struct making){.here.card = (uint32_t)card, .paid = context_cost(session, (unsigned)card)};
+	*making = (struct making){.here.gpu = (uint32_t)gpu, .paid = context_cost(session, (unsigned)gpu)};
 	/* Those that wait for the first one know what it takes when it is there. */
-	if (making->paid == 0 && !memory_has_plenty(making->here.card, CONTEXT_BYTES, CONTEXT_BYTES)) {
-		making->turn = memory_begin_turn(making->here.card, ACCOUNT_TURN_CODE);
-		making->paid = context_cost(session, making->here.card);
+	if (making->paid == 0 && !memory_has_plenty(making->here.gpu, CONTEXT_BYTES, CONTEXT_BYTES)) {
+		making->turn = memory_begin_turn(making->here.gpu, ACCOUNT_TURN_CODE);
+		making->paid = context_cost(session, making->here.gpu);
 	}
-	r = memory_enter(making->here.card, making->paid);
+	r = memory_enter(making->here.gpu, making->paid);
 	if (r != CUDA_SUCCESS || making->paid > 0)
 		end_turn(making);
 	return r;
@@ -246,37 +246,37 @@ static bool record_made(struct object *object, void *context)
 }
 
 /* From the first context of a process the keeper knows what contexts take. */
-static bool is_first(unsigned card)
+static bool is_first(unsigned gpu)
 {
 	struct records *all = records_get();
 
-	return all && atomic_fetch_add(&all->made[card], 1) == 0;
+	return all && atomic_fetch_add(&all->made[gpu], 1) == 0;
 }
 
 CUresult context_made(struct making *making, CUresult r, const CUcontext *context)
 {
 	const struct shim_session *session = session_get();
-	unsigned card = making->here.card;
+	unsigned gpu = making->here.gpu;
 	bool first;
 
 	if (r == CUDA_SUCCESS)
 		objects_change(OBJECT_CONTEXT, (uintptr_t)*context, record_made, making);
 	if (!making->is_new) {
-		memory_refund(card, making->paid);
+		memory_refund(gpu, making->paid);
 		memory_leave();
 		end_turn(making);
 		return r;
 	}
 	context_charged(&making->here, making->paid);
-	first = is_first(card);
+	first = is_first(gpu);
 	if (first)
-		account_note_fresh(session->account, card, making->paid, true);
+		account_note_fresh(session->account, gpu, making->paid, true);
 	memory_leave();
-	session_await_look(card);
-	for (int i = 1; i < SAMPLES && first && making->turn && context_cost(session, card) == 0; i++)
-		session_await_look(card);
+	session_await_look(gpu);
+	for (int i = 1; i < SAMPLES && first && making->turn && context_cost(session, gpu) == 0; i++)
+		session_await_look(gpu);
 	if (first)
-		account_note_fresh(session->account, card, 0, false);
+		account_note_fresh(session->account, gpu, 0, false);
 	end_turn(making);
 	return r;
 }
@@ -293,7 +293,7 @@ static void context_end(const struct object *object)
 	if (!record)
 		return;
 	shared = shared_context_ended(here.stamp);
-	memory_refund(here.card, atomic_exchange(&record->bytes, 0));
+	memory_refund(here.gpu, atomic_exchange(&record->bytes, 0));
 	shared_given_back(shared);
 	atomic_store(&record->stamp, STAMP_ENDING);
 	change_surplus(record, 0);
@@ -308,18 +308,18 @@ struct ending {
 	CUcontext context;
 	struct object object;
 	bool known;
-	int card; /* -1: it is not known */
+	int gpu; /* -1: it is not known */
 };
 
 /* Before the driver ends it: a new context may get the same handle as soon as it has. */
-static void end_begin(struct ending *ending, CUcontext context, int card)
+static void end_begin(struct ending *ending, CUcontext context, int gpu)
 {
-	*ending = (struct ending){.context = context, .card = card};
+	*ending = (struct ending){.context = context, .gpu = gpu};
 	sample_hide(context);
 	memory_enter_uncharged();
 	ending->known = context && objects_take(OBJECT_CONTEXT, (uintptr_t)context, &ending->object);
 	if (ending->known)
-		ending->card = ending->object.card;
+		ending->gpu = ending->object.gpu;
 }
 
 /* What the context itself took is the program's again when its call returns. */
@@ -331,8 +331,8 @@ static void end_finish(struct ending *ending, bool ended)
 	else if (ending->known)
 		objects_put(&ending->object);
 	memory_leave();
-	if (ended && ending->card >= 0)
-		session_await_look((unsigned)ending->card);
+	if (ended && ending->gpu >= 0)
+		session_await_look((unsigned)ending->gpu);
 	else if (ended)
 		session_want_room();
 }
@@ -396,7 +396,7 @@ static CUresult end_primary(CUresult (*driver)(CUdevice), CUdevice device, bool 
 	struct ending ending;
 	CUresult r;
 
-	end_begin(&ending, context, cuda_device_card(device));
+	end_begin(&ending, context, cuda_device_gpu(device));
 	r = driver(device);
 	end_finish(&ending, context && r == CUDA_SUCCESS && (reset || !is_active(device)));
 	return r;

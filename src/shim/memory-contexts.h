@@ -15,11 +15,11 @@ struct object;
 /* Where an allocation happens. */
 struct memory_here {
 	uint32_t index;
-	uint32_t card;
+	uint32_t gpu;
 	uint64_t stamp; /* 0: no context is current; the driver will say so */
 };
 
-/* context_here() - the current context, recorded if it is new. False if it is of a card that is not granted,
+/* context_here() - the current context, recorded if it is new. False if it is of a GPU that is not granted,
  * or there are more contexts than can be recorded. */
 bool context_here(struct memory_here *ret_here);
 
@@ -32,7 +32,7 @@ bool context_lives(const struct memory_here *here);
 /* A context that is being made. */
 struct making {
 	struct memory_here here;
-	uint64_t paid; /* what contexts take on this card, as far as that is known */
+	uint64_t paid; /* what contexts take on this GPU, as far as that is known */
 	bool is_new;
 	bool turn; /* it is not known, and little room is left */
 };

@@ -85,7 +85,7 @@ static CUresult trim_device(CUdevice device)
 
 static struct reserve_of graph_memory(const struct object *need)
 {
-	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = need->index, .card = need->card};
+	return (struct reserve_of){.kind = OBJECT_GRAPH_MEMORY, .key = need->index, .gpu = need->gpu};
 }
 
 /* What is mapped needs no more. count: one more than the trims there had been when it was. */
@@ -176,7 +176,7 @@ static bool take_end(struct growth *growths, const struct needs *needs, CUgraphE
 	for (unsigned i = 0; i < needs->count; i++)
 		fits &= growth_settle(&growths[i]) == CUDA_SUCCESS;
 	for (unsigned i = 0; i < needs->count; i++)
-		if (!memory_has_room(growths[i].of.card, 0))
+		if (!memory_has_room(growths[i].of.gpu, 0))
 			trim_device((CUdevice)growths[i].of.key);
 	growth_end(&growths[0]);
 	return fits;
@@ -184,7 +184,7 @@ static bool take_end(struct growth *growths, const struct needs *needs, CUgraphE
 
 static CUresult take_charged(CUgraphExec exec, CUstream stream, CUresult (*driver)(CUgraphExec, CUstream))
 {
-	struct growth growths[GRANT_FILE_CARDS_MAX];
+	struct growth growths[GRANT_FILE_GPUS_MAX];
 	struct needs needs;
 	CUresult r;
 
@@ -279,7 +279,7 @@ static CUresult instantiate_with(
 	CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params, instantiate driver)
 {
 	CUDA_GRAPH_INSTANTIATE_PARAMS own = {0};
-	struct growth growths[GRANT_FILE_CARDS_MAX];
+	struct growth growths[GRANT_FILE_GPUS_MAX];
 	struct needs needs = {0};
 	CUgraphExec made = NULL;
 	bool uploads, fits = true;

@@ -1,7 +1,7 @@
 /* cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and their frees.
  *
  * Requests up to 1 MiB share blocks of 2 MiB per context: charging 2 MiB for each would be out of memory long
- * before the card is. If a block with enough room is known, the driver is called at once, else the next block
+ * before the GPU is. If a block with enough room is known, the driver is called at once, else the next block
  * is paid first. If the driver used a new one nevertheless (the room was in pieces), that is paid afterwards,
  * or the request is freed again.
  */
@@ -57,7 +57,7 @@ static int put_pointer(const struct memory_here *here, CUdeviceptr address, uint
 	return objects_put(&(struct object){.kind = OBJECT_POINTER,
 		.key = address,
 		.bytes = bytes,
-		.card = here->card,
+		.gpu = here->gpu,
 		.stamp = here->stamp,
 		.index = here->index});
 }
@@ -122,7 +122,7 @@ CUresult linear_begin(struct linear *linear, uint64_t size)
 		return CUDA_SUCCESS; /* the driver will say what is wrong */
 	if (size > MEMORY_SMALL_MAX || !context_has_room(&linear->here, small_units(size)))
 		linear->paid = memory_rounded(size);
-	r = memory_enter(linear->here.card, linear->paid);
+	r = memory_enter(linear->here.gpu, linear->paid);
 	linear->entered = r == CUDA_SUCCESS;
 	return r;
 }
@@ -130,7 +130,7 @@ CUresult linear_begin(struct linear *linear, uint64_t size)
 static CUresult enter_large(struct linear *linear, CUdeviceptr address)
 {
 	uint64_t bytes = memory_rounded(linear->size);
-	CUresult r = memory_recharge(linear->here.card, linear->paid, bytes);
+	CUresult r = memory_recharge(linear->here.gpu, linear->paid, bytes);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -149,12 +149,12 @@ static CUresult enter_small(struct linear *linear, CUdeviceptr address)
 	bool is_paid;
 
 	if (block_join(&linear->here, address, linear->size, &is_paid) < 0) {
-		memory_refund(linear->here.card, linear->paid);
+		memory_refund(linear->here.gpu, linear->paid);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	arrays_room_changed(&linear->here);
 	if (!is_paid && linear->paid == 0) {
-		r = memory_charge(linear->here.card, MEMORY_BLOCK);
+		r = memory_charge(linear->here.gpu, MEMORY_BLOCK);
 		linear->paid = MEMORY_BLOCK;
 	}
 	if (r != CUDA_SUCCESS) {
@@ -163,7 +163,7 @@ static CUresult enter_small(struct linear *linear, CUdeviceptr address)
 	} else if (!is_paid && block_pay(&linear->here, address)) {
 		context_charged(&linear->here, MEMORY_BLOCK);
 	} else {
-		memory_refund(linear->here.card, linear->paid);
+		memory_refund(linear->here.gpu, linear->paid);
 	}
 	return r;
 }
@@ -171,7 +171,7 @@ static CUresult enter_small(struct linear *linear, CUdeviceptr address)
 static CUresult enter(struct linear *linear, CUresult r, CUdeviceptr address)
 {
 	if (r != CUDA_SUCCESS) {
-		memory_refund(linear->here.card, linear->paid);
+		memory_refund(linear->here.gpu, linear->paid);
 		return r;
 	}
 	r = block_holds(address, linear->size) ? enter_small(linear, address) : enter_large(linear, address);
@@ -197,9 +197,9 @@ CUresult linear_resize(struct linear *linear, uint64_t size)
 	if (linear->here.stamp == 0 || (size <= MEMORY_SMALL_MAX && paid <= MEMORY_BLOCK))
 		return CUDA_SUCCESS;
 	linear->paid = memory_rounded(size);
-	if (memory_recharge(linear->here.card, paid, linear->paid) == CUDA_SUCCESS)
+	if (memory_recharge(linear->here.gpu, paid, linear->paid) == CUDA_SUCCESS)
 		return CUDA_SUCCESS;
-	memory_refund(linear->here.card, paid);
+	memory_refund(linear->here.gpu, paid);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -228,7 +228,7 @@ HOOK CUresult cuMemAlloc(CUdeviceptr_v1 *address, unsigned int size)
 	return linear_end(&linear, r, r == CUDA_SUCCESS ? *address : 0);
 }
 
-/* Accounted in full: pages that are in the host's memory now may be in the card's the next moment. */
+/* Accounted in full: pages that are in the host's memory now may be in the GPU's the next moment. */
 HOOK CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags)
 {
 	struct linear linear;

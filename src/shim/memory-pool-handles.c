@@ -5,9 +5,9 @@
 #include "shim/memory.h"
 
 /* The program can name the pool from now on. -1: it has memory of the machine. */
-static CUresult hand_out(CUmemoryPool *pool, CUmemoryPool got, int card)
+static CUresult hand_out(CUmemoryPool *pool, CUmemoryPool got, int gpu)
 {
-	CUresult r = pool_enter(got, card);
+	CUresult r = pool_enter(got, gpu);
 
 	if (r == CUDA_SUCCESS)
 		*pool = got;
@@ -19,17 +19,17 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properti
 	CUmemPoolProps own;
 	CUmemoryPool made;
 	CUresult r;
-	int card;
+	int gpu;
 
 	if (!cuda_is_started())
 		return cuda_refuse_device();
 	if (!properties)
 		return DRIVER(cuMemPoolCreate)(pool, properties);
 	own = *properties; /* another thread may write to the program's */
-	r = cuda_location_card(own.location, own.allocType, &card);
+	r = cuda_location_gpu(own.location, own.allocType, &gpu);
 	if (r == CUDA_SUCCESS)
 		r = DRIVER(cuMemPoolCreate)(pool ? &made : NULL, &own);
-	if (r != CUDA_SUCCESS || hand_out(pool, made, card) == CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS || hand_out(pool, made, gpu) == CUDA_SUCCESS)
 		return r;
 	DRIVER(cuMemPoolDestroy)(made);
 	return CUDA_ERROR_OUT_OF_MEMORY;
@@ -37,14 +37,14 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properti
 
 static CUresult get_of_device(__typeof__(cuDeviceGetMemPool) *driver, CUmemoryPool *pool, CUdevice device)
 {
-	int card = cuda_device_card(device);
+	int gpu = cuda_device_gpu(device);
 	CUmemoryPool got;
 	CUresult r;
 
-	if (card < 0)
+	if (gpu < 0)
 		return cuda_refuse_device();
 	r = driver(pool ? &got : NULL, device);
-	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
+	return r == CUDA_SUCCESS ? hand_out(pool, got, gpu) : r;
 }
 
 HOOK CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
@@ -64,17 +64,17 @@ static CUresult get_of_location(__typeof__(cuMemGetMemPool) *driver, CUmemoryPoo
 	CUmemLocation own;
 	CUmemoryPool got;
 	CUresult r;
-	int card;
+	int gpu;
 
 	if (!cuda_is_started())
 		return cuda_refuse_device();
 	if (!location)
 		return driver(pool, NULL, type);
 	own = *location; /* another thread may write to the program's */
-	r = cuda_location_card(own, type, &card);
+	r = cuda_location_gpu(own, type, &gpu);
 	if (r == CUDA_SUCCESS)
 		r = driver(pool ? &got : NULL, &own, type);
-	return r == CUDA_SUCCESS ? hand_out(pool, got, card) : r;
+	return r == CUDA_SUCCESS ? hand_out(pool, got, gpu) : r;
 }
 
 HOOK CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
@@ -120,6 +120,6 @@ HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 		return DRIVER(cuMemPoolDestroy)(pool);
 	if (object.index == POOL_OF_MACHINE)
 		return destroy_of_machine(pool);
-	of.card = object.card;
+	of.gpu = object.gpu;
 	return pool_destroy(&of);
 }

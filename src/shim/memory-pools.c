@@ -17,23 +17,23 @@
 
 static bool enter(struct object *pool, void *context)
 {
-	const int *card = context;
+	const int *gpu = context;
 
-	if (*card >= 0)
-		reserve_claim(pool, (uint32_t)*card);
+	if (*gpu >= 0)
+		reserve_claim(pool, (uint32_t)*gpu);
 	else if (!(pool->index & POOL_CHARGED))
 		pool->index = POOL_OF_MACHINE;
 	return true;
 }
 
-CUresult pool_enter(CUmemoryPool pool, int card)
+CUresult pool_enter(CUmemoryPool pool, int gpu)
 {
-	return objects_change(OBJECT_POOL, (uintptr_t)pool, enter, &card) == 0 ? CUDA_SUCCESS
-									       : CUDA_ERROR_OUT_OF_MEMORY;
+	return objects_change(OBJECT_POOL, (uintptr_t)pool, enter, &gpu) == 0 ? CUDA_SUCCESS
+									      : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 struct use {
-	uint32_t card;
+	uint32_t gpu;
 	bool ending;
 };
 
@@ -41,7 +41,7 @@ static bool begin_use(struct object *pool, void *context)
 {
 	struct use *use = context;
 
-	reserve_claim(pool, use->card);
+	reserve_claim(pool, use->gpu);
 	use->ending = pool->index & POOL_ENDS;
 	pool->stamp += !use->ending;
 	return true;
@@ -55,7 +55,7 @@ static bool end_use(struct object *pool, void *context)
 
 CUresult pool_use(const struct reserve_of *of)
 {
-	struct use use = {.card = of->card};
+	struct use use = {.gpu = of->gpu};
 	bool is_there;
 
 	reserves_lock();
@@ -64,16 +64,16 @@ CUresult pool_use(const struct reserve_of *of)
 	return is_there && !use.ending ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult pool_use_of_device(CUdevice device, unsigned card, struct reserve_of *ret_of)
+CUresult pool_use_of_device(CUdevice device, unsigned gpu, struct reserve_of *ret_of)
 {
-	struct use use = {.card = card};
+	struct use use = {.gpu = gpu};
 	CUmemoryPool pool;
 	CUresult r;
 
 	reserves_lock();
 	r = DRIVER(cuDeviceGetMemPool)(&pool, device);
 	if (r == CUDA_SUCCESS) {
-		*ret_of = (struct reserve_of){OBJECT_POOL, (uintptr_t)pool, card};
+		*ret_of = (struct reserve_of){OBJECT_POOL, (uintptr_t)pool, gpu};
 		if (objects_change(OBJECT_POOL, ret_of->key, begin_use, &use) < 0)
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 		else if (use.ending)
@@ -99,7 +99,7 @@ static CUresult end_pool(const struct reserve_of *of)
 	r = DRIVER(cuMemPoolDestroy)((CUmemoryPool)(uintptr_t)of->key);
 	if (r == CUDA_SUCCESS) {
 		reserve_forget(of);
-		memory_refund(of->card, object.bytes);
+		memory_refund(of->gpu, object.bytes);
 	} else {
 		object.index &= ~(uint32_t)POOL_ENDS;
 		objects_put(&object);
@@ -116,7 +116,7 @@ static bool is_ending(const struct object *pool)
 
 static uint64_t settle_known(const struct reserve_of *of)
 {
-	struct settlement s = {.card = of->card};
+	struct settlement s = {.gpu = of->gpu};
 	struct object object;
 	bool unused = false;
 
@@ -125,7 +125,7 @@ static uint64_t settle_known(const struct reserve_of *of)
 		if (reserve_settle_locked(of, &s, &unused) != CUDA_SUCCESS)
 			reserve_charge_beyond_locked(of, s.missing);
 		/* A refused call may have given memory back late, and the pool may have kept it. */
-		if (of->kind == OBJECT_POOL && !memory_has_room(of->card, 0)) {
+		if (of->kind == OBJECT_POOL && !memory_has_room(of->gpu, 0)) {
 			DRIVER(cuMemPoolTrimTo)((CUmemoryPool)(uintptr_t)of->key, 0);
 			reserve_settle_locked(of, &s, &unused);
 		}
@@ -136,7 +136,7 @@ static uint64_t settle_known(const struct reserve_of *of)
 	return s.unsure;
 }
 
-static uint64_t settle_all(unsigned card)
+static uint64_t settle_all(unsigned gpu)
 {
 	struct reserve_of of;
 	uint64_t unsure = 0;
@@ -144,7 +144,7 @@ static uint64_t settle_all(unsigned card)
 	for (uint32_t i = 0; reserve_known(i, &of); i++) {
 		uint64_t of_this = of.kind != 0 ? settle_known(&of) : 0;
 
-		unsure += of.card == card ? of_this : 0;
+		unsure += of.gpu == gpu ? of_this : 0;
 	}
 	return unsure;
 }
@@ -154,19 +154,19 @@ void pools_settle(void)
 	settle_all(0);
 }
 
-bool pools_make_room(unsigned card, uint64_t bytes, int64_t since)
+bool pools_make_room(unsigned gpu, uint64_t bytes, int64_t since)
 {
 	/* reserves_settled() at the last wait that found no room: until it changes, another wait cannot find
 	 * any. */
 	static _Atomic uint64_t in_vain = UINT64_MAX;
 
 	for (;;) {
-		uint64_t settled = reserves_settled(), unsure = settle_all(card);
+		uint64_t settled = reserves_settled(), unsure = settle_all(gpu);
 		bool over = wait_now_ns() - since >= PATIENCE_NS;
 
-		if (memory_has_room(card, bytes))
+		if (memory_has_room(gpu, bytes))
 			return !over;
-		if (!memory_has_room(card, bytes > unsure ? bytes - unsure : 0) || unsure == 0 ||
+		if (!memory_has_room(gpu, bytes > unsure ? bytes - unsure : 0) || unsure == 0 ||
 			settled == atomic_load(&in_vain))
 			return false;
 		if (over) {
@@ -180,21 +180,21 @@ bool pools_make_room(unsigned card, uint64_t bytes, int64_t since)
 /* There is room in sum, but maybe in pieces. Nothing may be beyond the limit already. */
 static CUresult begin_unpaid(struct growth *growth)
 {
-	unsigned card = growth->of.card;
+	unsigned gpu = growth->of.gpu;
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	growth->paid = 0;
-	growth->turn = memory_begin_turn(card, ACCOUNT_TURN_POOL);
+	growth->turn = memory_begin_turn(gpu, ACCOUNT_TURN_POOL);
 	if (!growth->turn)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (!memory_has_room(card, 0))
+	if (!memory_has_room(gpu, 0))
 		pools_settle();
-	if (!memory_has_room(card, 0))
-		session_await_look(card);
-	if (memory_has_room(card, 0))
-		r = memory_enter(card, 0);
+	if (!memory_has_room(gpu, 0))
+		session_await_look(gpu);
+	if (memory_has_room(gpu, 0))
+		r = memory_enter(gpu, 0);
 	if (r != CUDA_SUCCESS)
-		memory_end_turn(card, ACCOUNT_TURN_POOL);
+		memory_end_turn(gpu, ACCOUNT_TURN_POOL);
 	return r;
 }
 
@@ -211,7 +211,7 @@ static CUresult paid(const struct growth *growth)
 	CUresult r = reserve_begin_payment(&growth->of, growth->paid);
 
 	if (r != CUDA_SUCCESS)
-		memory_refund(growth->of.card, growth->paid);
+		memory_refund(growth->of.gpu, growth->paid);
 	return r;
 }
 
@@ -233,7 +233,7 @@ CUresult growth_begin(struct growth *growth, const struct reserve_of *of, uint64
 	reserve_remember(of);
 	/* The pool probably has what is asked. Where little room is left, a payment would only take it from
 	 * others for a moment. */
-	if (memory_has_room(of->card, most + PLENTY) && memory_try_enter(of->card, most))
+	if (memory_has_room(of->gpu, most + PLENTY) && memory_try_enter(of->gpu, most))
 		return paid_and_entered(growth);
 	return begin_unpaid(growth);
 }
@@ -244,7 +244,7 @@ CUresult growth_begin_paid(struct growth *growth, const struct reserve_of *of, u
 
 	*growth = (struct growth){.of = *of, .paid = bytes};
 	reserve_remember(of);
-	r = memory_enter(of->card, bytes);
+	r = memory_enter(of->gpu, bytes);
 	return r == CUDA_SUCCESS ? paid_and_entered(growth) : r;
 }
 
@@ -252,12 +252,12 @@ CUresult growth_join(struct growth *growth, const struct reserve_of *of, uint64_
 {
 	*growth = (struct growth){.of = *of, .paid = bytes};
 	reserve_remember(of);
-	return memory_try_charge(of->card, bytes) ? paid(growth) : CUDA_ERROR_OUT_OF_MEMORY;
+	return memory_try_charge(of->gpu, bytes) ? paid(growth) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void growth_give_back(struct growth *growth)
 {
-	memory_refund(growth->of.card, growth->paid);
+	memory_refund(growth->of.gpu, growth->paid);
 	reserve_end_payment(&growth->of, growth->paid);
 }
 
@@ -265,7 +265,7 @@ void growth_end(const struct growth *growth)
 {
 	memory_leave();
 	if (growth->turn)
-		memory_end_turn(growth->of.card, ACCOUNT_TURN_POOL);
+		memory_end_turn(growth->of.gpu, ACCOUNT_TURN_POOL);
 }
 
 /* In a turn all that is missing counts as this call's, also what others have paid for: so if there is no room
@@ -284,7 +284,7 @@ static CUresult settle_after_others(const struct reserve_of *of, struct settleme
 
 CUresult growth_settle(struct growth *growth)
 {
-	struct settlement s = {.card = growth->of.card, .paid = growth->paid, .unpaid = growth->turn};
+	struct settlement s = {.gpu = growth->of.gpu, .paid = growth->paid, .unpaid = growth->turn};
 	CUresult r = reserve_settle(&growth->of, &s);
 
 	if (r != CUDA_SUCCESS && s.unpaid)
@@ -292,12 +292,12 @@ CUresult growth_settle(struct growth *growth)
 	if (r != CUDA_SUCCESS)
 		return reserve_charge_missing(&growth->of, s.missing);
 	/* Another thread that settles may have charged it already, beyond the limit. */
-	return s.unpaid && !memory_has_room(s.card, 0) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	return s.unpaid && !memory_has_room(s.gpu, 0) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult growth_catch_up(const struct reserve_of *of)
 {
-	struct settlement s = {.card = of->card};
+	struct settlement s = {.gpu = of->gpu};
 	CUresult r;
 
 	reserve_remember(of);

@@ -16,15 +16,15 @@ struct growth {
 	bool turn; /* nothing is paid, and no other thread of the container does this at the same time */
 };
 
-/* pool_enter() - what is allocated from it is charged to this card; -1: it has memory of the machine. A pool
- * that is charged to a card stays so. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
-CUresult pool_enter(CUmemoryPool pool, int card);
+/* pool_enter() - what is allocated from it is charged to this GPU; -1: it has memory of the machine. A pool
+ * that is charged to a GPU stays so. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
+CUresult pool_enter(CUmemoryPool pool, int gpu);
 
 /* pool_use() - a call begins that may allocate from it, and until pool_leave() the pool does not end.
  * CUDA_ERROR_INVALID_VALUE: the program has destroyed it. pool_use_of_device() - the same for the pool from
  * which a device allocates at this moment. */
 CUresult pool_use(const struct reserve_of *of);
-CUresult pool_use_of_device(CUdevice device, unsigned card, struct reserve_of *ret_of);
+CUresult pool_use_of_device(CUdevice device, unsigned gpu, struct reserve_of *ret_of);
 void pool_leave(const struct reserve_of *of);
 
 /* pool_destroy() - the program needs it no longer. The driver keeps a pool until the last of its memory is
@@ -60,4 +60,4 @@ void pools_settle(void);
 /* pools_make_room() - what pools have no more is given back; while calls of other threads are under way that
  * is not known of all, so if it may be enough for `bytes`, the end of these calls is waited for. True: there
  * is room, and it is less than a second since `since`, when the caller began. */
-bool pools_make_room(unsigned card, uint64_t bytes, int64_t since);
+bool pools_make_room(unsigned gpu, uint64_t bytes, int64_t since);

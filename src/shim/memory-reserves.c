@@ -105,10 +105,10 @@ static uint32_t payment_units(uint64_t bytes)
 	return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
 }
 
-void reserve_claim(struct object *object, uint32_t card)
+void reserve_claim(struct object *object, uint32_t gpu)
 {
 	if (!(object->index & POOL_CHARGED))
-		object->card = card;
+		object->gpu = gpu;
 	object->index = (object->index & POOL_ENDS) | POOL_CHARGED;
 }
 
@@ -129,7 +129,7 @@ void reserves_unlock(void)
 }
 
 struct payment {
-	uint32_t card;
+	uint32_t gpu;
 	uint64_t bytes;
 };
 
@@ -137,7 +137,7 @@ static bool begin_payment(struct object *object, void *context)
 {
 	const struct payment *payment = context;
 
-	reserve_claim(object, payment->card);
+	reserve_claim(object, payment->gpu);
 	object->count += payment_units(payment->bytes);
 	return true;
 }
@@ -151,7 +151,7 @@ static void end_payment(struct object *object, uint64_t bytes)
 
 CUresult reserve_begin_payment(const struct reserve_of *of, uint64_t bytes)
 {
-	struct payment payment = {of->card, bytes};
+	struct payment payment = {of->gpu, bytes};
 
 	return objects_change(of->kind, of->key, begin_payment, &payment) == 0 ? CUDA_SUCCESS
 									       : CUDA_ERROR_OUT_OF_MEMORY;
@@ -180,7 +180,7 @@ static bool settle(struct object *object, void *context)
 	struct settlement *s = context;
 	uint64_t charged = object->bytes + s->paid;
 
-	reserve_claim(object, s->card);
+	reserve_claim(object, s->gpu);
 	end_payment(object, s->paid);
 	s->others = object->count * PAYMENT_UNIT;
 	/* What is missing is entered when it has been charged. */
@@ -218,10 +218,10 @@ CUresult reserve_settle_locked(const struct reserve_of *of, struct settlement *s
 	atomic_fetch_add(&settled_payments, s->paid > 0);
 	if (ret_unused)
 		*ret_unused = used == 0;
-	memory_refund(of->card, s->surplus);
+	memory_refund(of->gpu, s->surplus);
 	if (s->missing == 0)
 		return CUDA_SUCCESS;
-	if (!memory_try_charge(of->card, s->missing))
+	if (!memory_try_charge(of->gpu, s->missing))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	objects_change(of->kind, of->key, add_bytes, &s->missing);
 	return CUDA_SUCCESS;
@@ -239,17 +239,17 @@ CUresult reserve_settle(const struct reserve_of *of, struct settlement *s)
 
 void reserve_charge_beyond_locked(const struct reserve_of *of, uint64_t missing)
 {
-	memory_charge_beyond(of->card, missing);
+	memory_charge_beyond(of->gpu, missing);
 	objects_change(of->kind, of->key, add_bytes, &missing);
 }
 
 CUresult reserve_charge_missing(const struct reserve_of *of, uint64_t missing)
 {
-	struct settlement s = {.card = of->card, .paid = missing};
-	CUresult r = memory_charge_once(of->card, missing);
+	struct settlement s = {.gpu = of->gpu, .paid = missing};
+	CUresult r = memory_charge_once(of->gpu, missing);
 
 	if (r != CUDA_SUCCESS)
-		memory_charge_beyond(of->card, missing);
+		memory_charge_beyond(of->gpu, missing);
 	if (reserve_begin_payment(of, missing) == CUDA_SUCCESS)
 		reserve_settle(of, &s);
 	return r;

@@ -12,7 +12,7 @@
 struct reserve_of {
 	enum object_kind kind;
 	uint64_t key;
-	uint32_t card;
+	uint32_t gpu;
 };
 
 /* Of an OBJECT_POOL, in its index, and payments under way in its count. Index 0: it is not entered.
@@ -37,9 +37,9 @@ void reserves_unlock(void);
  * GPU. */
 bool reserve_ask(const struct reserve_of *of, uint64_t *ret_reserved, uint64_t *ret_used);
 
-/* reserve_claim() - its object, within objects_change(): what is charged for it stays with the card to which
+/* reserve_claim() - its object, within objects_change(): what is charged for it stays with the GPU to which
  * it was charged first. */
-void reserve_claim(struct object *object, uint32_t card);
+void reserve_claim(struct object *object, uint32_t gpu);
 
 /* reserve_begin_payment() - of a call that has been charged and is about to begin. Ends with a settlement, or
  * by reserve_end_payment() without one. CUDA_ERROR_OUT_OF_MEMORY: there is no room to note that. */
@@ -48,7 +48,7 @@ void reserve_end_payment(const struct reserve_of *of, uint64_t bytes);
 
 struct settlement {
 	/* The caller fills these. */
-	uint32_t card;
+	uint32_t gpu;
 	uint64_t paid; /* by the call that settles */
 	bool unpaid;   /* the call has paid nothing: all growth that is not charged counts as its own */
 	/* reserve_settle() fills these, in bytes. */

@@ -24,7 +24,7 @@
 static struct note {
 	_Atomic uint64_t word;		 /* 0: none */
 	_Atomic uint64_t address, stamp; /* where it begins; its context */
-} notes[GRANT_FILE_CARDS_MAX];
+} notes[GRANT_FILE_GPUS_MAX];
 
 static _Atomic bool anything_noted;  /* in notes[] */
 static _Atomic bool anything_summed; /* as OBJECT_EXPORT: there was no place for another record */
@@ -38,23 +38,23 @@ static CUresult leave(CUresult r)
 	return r;
 }
 
-void shared_exported(uint32_t card, int64_t bytes)
+void shared_exported(uint32_t gpu, int64_t bytes)
 {
 	const struct shim_session *session = session_get();
 
 	if (!session)
 		return;
-	account_share(session->account, card, bytes, 0);
-	if (bytes < 0 && account_has_importers(session->account, card))
-		session_await_look(card);
+	account_share(session->account, gpu, bytes, 0);
+	if (bytes < 0 && account_has_importers(session->account, gpu))
+		session_await_look(gpu);
 }
 
-void shared_imported(uint32_t card, int64_t bytes)
+void shared_imported(uint32_t gpu, int64_t bytes)
 {
 	const struct shim_session *session = session_get();
 
 	if (session)
-		account_share(session->account, card, 0, bytes);
+		account_share(session->account, gpu, 0, bytes);
 }
 
 /* ---- records --------------------------------------------------------------------------------------------
@@ -98,20 +98,20 @@ static uint64_t exports_end(uint64_t address, uint64_t stamp)
 	const struct shim_session *session = session_get();
 	uint64_t ended = 0;
 	bool imported = false;
-	unsigned card = 0;
+	unsigned gpu = 0;
 
-	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+	for (unsigned i = 0; i < GRANT_FILE_GPUS_MAX; i++) {
 		uint64_t word = atomic_load_explicit(&notes[i].word, memory_order_relaxed);
 
 		if (!is_export(&notes[i], address, stamp) ||
 			!change_note(i, word, share_as(SHARE_FREED, word)))
 			continue;
 		ended |= UINT64_C(1) << i;
-		card = share_card(word);
+		gpu = share_gpu(word);
 		imported |= account_is_imported(session->account, word);
 	}
 	if (imported)
-		session_await_look(card);
+		session_await_look(gpu);
 	return ended;
 }
 
@@ -131,7 +131,7 @@ uint64_t shared_freed(uint64_t address)
 		ended = exports_end(address, 0);
 	if (atomic_load_explicit(&anything_summed, memory_order_relaxed) &&
 		objects_take(OBJECT_EXPORT, address, &object))
-		shared_exported(object.card, -(int64_t)object.bytes);
+		shared_exported(object.gpu, -(int64_t)object.bytes);
 	return ended;
 }
 
@@ -143,7 +143,7 @@ uint64_t shared_context_ended(uint64_t stamp)
 	if (!atomic_load_explicit(&anything_noted, memory_order_relaxed))
 		return 0;
 	ended = exports_end(0, stamp);
-	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+	for (unsigned i = 0; i < GRANT_FILE_GPUS_MAX; i++) {
 		uint64_t word = atomic_load(&notes[i].word);
 
 		if (share_kind(word) == SHARE_IMPORT && atomic_load(&notes[i].stamp) == stamp &&
@@ -172,18 +172,18 @@ static bool export_once(struct object *object, void *context)
 	struct object *wanted = context;
 
 	wanted->count = object->count++;
-	object->card = wanted->card;
+	object->gpu = wanted->gpu;
 	object->bytes = wanted->bytes;
 	return true;
 }
 
-static void sum_export(uint64_t address, uint32_t card, uint64_t bytes)
+static void sum_export(uint64_t address, uint32_t gpu, uint64_t bytes)
 {
-	struct object wanted = {.card = card, .bytes = bytes};
+	struct object wanted = {.gpu = gpu, .bytes = bytes};
 
 	atomic_store(&anything_summed, true);
 	if (objects_change(OBJECT_EXPORT, address, export_once, &wanted) == 0 && wanted.count == 0)
-		shared_exported(card, (int64_t)bytes);
+		shared_exported(gpu, (int64_t)bytes);
 }
 
 static void note_export(const CUipcMemHandle *handle, CUdeviceptr address)
@@ -198,16 +198,16 @@ static void note_export(const CUipcMemHandle *handle, CUdeviceptr address)
 	bytes = linear_charged(&base, &here);
 	if (bytes == 0)
 		return;
-	region = share_region(share_word(SHARE_EXPORT, here.card, 0, hash));
-	for (unsigned i = 0; i < GRANT_FILE_CARDS_MAX; i++) {
+	region = share_region(share_word(SHARE_EXPORT, here.gpu, 0, hash));
+	for (unsigned i = 0; i < GRANT_FILE_GPUS_MAX; i++) {
 		if (!is_export(&notes[i], base, 0))
 			continue;
 		if (share_region(atomic_load(&notes[i].word)) == region)
 			return;
 		bytes = 0; /* another part of a block that is noted already */
 	}
-	if (note(share_word(SHARE_EXPORT, here.card, bytes, hash), base, here.stamp) < 0 && bytes)
-		sum_export(base, here.card, bytes);
+	if (note(share_word(SHARE_EXPORT, here.gpu, bytes, hash), base, here.stamp) < 0 && bytes)
+		sum_export(base, here.gpu, bytes);
 }
 
 HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
@@ -238,7 +238,7 @@ static void open_begin(struct opening *opening, const CUipcMemHandle *handle)
 	memory_enter_uncharged();
 	if (!session || !context_here(&opening->here) || opening->here.stamp == 0)
 		return;
-	opening->word = share_word(SHARE_IMPORT, opening->here.card, SHARE_UNKNOWN, opening->hash);
+	opening->word = share_word(SHARE_IMPORT, opening->here.gpu, SHARE_UNKNOWN, opening->hash);
 	opening->place = note(opening->word, 0, 0);
 }
 
@@ -248,7 +248,7 @@ static bool open_again(struct object *object, void *context)
 
 	wanted->count = object->count++;
 	if (wanted->count == 0) {
-		object->card = wanted->card;
+		object->gpu = wanted->gpu;
 		object->bytes = wanted->bytes;
 		object->index = wanted->index;
 	}
@@ -265,7 +265,7 @@ static bool is_first(const struct opening *opening, CUdeviceptr address, struct 
 		DRIVER(cuMemGetAddressRange_v2)(&base, &size, address) != CUDA_SUCCESS)
 		return false;
 	*wanted = (struct object){
-		.card = opening->here.card, .index = (uint32_t)opening->place, .bytes = memory_rounded(size)};
+		.gpu = opening->here.gpu, .index = (uint32_t)opening->place, .bytes = memory_rounded(size)};
 	return objects_change(OBJECT_IMPORT, address, open_again, wanted) == 0 && wanted->count == 0;
 }
 
@@ -277,12 +277,12 @@ static CUresult open_end(const struct opening *opening, CUresult r, CUdeviceptr 
 	if (r == CUDA_SUCCESS)
 		first = is_first(opening, address, &made);
 	if (first && opening->place < 0)
-		shared_imported(made.card, (int64_t)made.bytes);
+		shared_imported(made.gpu, (int64_t)made.bytes);
 	if (opening->place >= 0) {
 		atomic_store(&notes[opening->place].address, address);
 		atomic_store(&notes[opening->place].stamp, opening->here.stamp);
 		change_note((unsigned)opening->place, opening->word,
-			first ? share_word(SHARE_IMPORT, made.card, made.bytes, opening->hash) : 0);
+			first ? share_word(SHARE_IMPORT, made.gpu, made.bytes, opening->hash) : 0);
 	}
 	return leave(r);
 }
@@ -322,7 +322,7 @@ static void closed(const struct object *import)
 	uint64_t word;
 
 	if ((int)import->index < 0) {
-		shared_imported(import->card, -(int64_t)import->bytes);
+		shared_imported(import->gpu, -(int64_t)import->bytes);
 		return;
 	}
 	word = atomic_load(&notes[import->index].word);
@@ -369,18 +369,18 @@ HOOK CUresult cuImportExternalMemory(CUexternalMemory *memory, const CUDA_EXTERN
 {
 	CUresult r;
 	struct object object = {.kind = OBJECT_EXTERNAL};
-	int card;
+	int gpu;
 
 	memory_enter_uncharged();
 	r = DRIVER(cuImportExternalMemory)(memory, d);
-	card = r == CUDA_SUCCESS ? cuda_current_card() : -1;
-	if (card < 0)
+	gpu = r == CUDA_SUCCESS ? cuda_current_gpu() : -1;
+	if (gpu < 0)
 		return leave(r);
 	object.key = (uintptr_t)*memory;
-	object.card = (uint32_t)card;
+	object.gpu = (uint32_t)gpu;
 	object.bytes = memory_rounded(d->size);
 	if (objects_put(&object) == 0)
-		shared_imported(object.card, (int64_t)object.bytes);
+		shared_imported(object.gpu, (int64_t)object.bytes);
 	return leave(r);
 }
 
@@ -393,7 +393,7 @@ HOOK CUresult cuDestroyExternalMemory(CUexternalMemory memory)
 	memory_enter_uncharged();
 	r = DRIVER(cuDestroyExternalMemory)(memory);
 	if (known && r == CUDA_SUCCESS)
-		shared_imported(object.card, -(int64_t)object.bytes);
+		shared_imported(object.gpu, -(int64_t)object.bytes);
 	else if (known)
 		objects_put(&object);
 	return leave(r);

@@ -6,8 +6,8 @@
 
 /* shared_exported(), shared_imported() - bytes more, or less. Before the charge of what is no longer exported
  * goes, shared_exported() waits until what others still have counts for them. */
-void shared_exported(uint32_t card, int64_t bytes);
-void shared_imported(uint32_t card, int64_t bytes);
+void shared_exported(uint32_t gpu, int64_t bytes);
+void shared_imported(uint32_t gpu, int64_t bytes);
 
 /* shared_freed() - the driver has back what cuMemAlloc gave at this address (a block of small ones: its own),
  * and its charge is to go: waits in the same way. shared_context_ended() - the same for all that was exported

@@ -1,7 +1,7 @@
 /* cuMemCreate and what becomes of it: physical memory lives as long as anything refers to it.
  *
  * A handle is one reference for each release that is due, a mapping is one. Only when the last is gone is the
- * charge given back: create, map, release, use, unmap is what frameworks do. The card is the one that the
+ * charge given back: create, map, release, use, unmap is what frameworks do. The GPU is the one that the
  * properties name, not the current context's; memory of the machine is not charged.
  *
  * An import is not charged: whoever created the memory was, in this container or in another one. If that
@@ -51,11 +51,11 @@ static void refer(uint64_t id, int more)
 	if (objects_change(OBJECT_PHYSICAL, id, change_reference, &reference) < 0 || !reference.gone)
 		return;
 	if (was->index == EXPORTED)
-		shared_exported(was->card, -(int64_t)was->bytes);
+		shared_exported(was->gpu, -(int64_t)was->bytes);
 	if (was->index == IMPORTED)
-		shared_imported(was->card, -(int64_t)was->bytes);
+		shared_imported(was->gpu, -(int64_t)was->bytes);
 	else
-		memory_refund(was->card, was->bytes);
+		memory_refund(was->gpu, was->bytes);
 }
 
 static uint64_t next_id(void)
@@ -98,11 +98,11 @@ static int handle_refer(CUmemGenericAllocationHandle handle, int more, uint64_t 
 
 /* What is refunded if it fails has been charged. */
 static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size,
-	const CUmemAllocationProp *prop, unsigned long long flags, uint32_t card)
+	const CUmemAllocationProp *prop, unsigned long long flags, uint32_t gpu)
 {
 	struct object physical = {.kind = OBJECT_PHYSICAL,
 		.key = next_id(),
-		.card = card,
+		.gpu = gpu,
 		.bytes = memory_rounded(size),
 		.count = 1};
 	CUresult r = DRIVER(cuMemCreate)(handle, size, prop, flags);
@@ -117,7 +117,7 @@ static CUresult create_charged(CUmemGenericAllocationHandle *handle, size_t size
 		DRIVER(cuMemRelease)(*handle);
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	memory_refund(card, physical.bytes);
+	memory_refund(gpu, physical.bytes);
 	return r;
 }
 
@@ -126,22 +126,22 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, con
 {
 	CUmemAllocationProp own;
 	CUresult r;
-	int card;
+	int gpu;
 
 	if (!cuda_is_started())
 		return cuda_refuse_device();
 	if (!prop)
 		return DRIVER(cuMemCreate)(handle, size, prop, flags);
 	own = *prop; /* another thread may write to the program's */
-	r = cuda_location_card(own.location, own.type, &card);
+	r = cuda_location_gpu(own.location, own.type, &gpu);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (card < 0)
+	if (gpu < 0)
 		return DRIVER(cuMemCreate)(handle, size, &own, flags);
-	r = memory_enter((unsigned)card, memory_rounded(size));
+	r = memory_enter((unsigned)gpu, memory_rounded(size));
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = create_charged(handle, size, &own, flags, (uint32_t)card);
+	r = create_charged(handle, size, &own, flags, (uint32_t)gpu);
 	memory_leave();
 	return r;
 }
@@ -210,7 +210,7 @@ HOOK CUresult cuMemExportToShareableHandle(void *os_handle, CUmemGenericAllocati
 	if (r == CUDA_SUCCESS && objects_get(OBJECT_HANDLE, handle, &known) &&
 		objects_change(OBJECT_PHYSICAL, known.stamp, mark_exported, &was) == 0 && was.count > 0 &&
 		was.index == OWN)
-		shared_exported(was.card, (int64_t)was.bytes);
+		shared_exported(was.gpu, (int64_t)was.bytes);
 	memory_leave();
 	return r;
 }
@@ -229,9 +229,9 @@ HOOK CUresult cuMemImportFromShareableHandle(
 		return r;
 	session_want_look();
 	if (DRIVER(cuMemGetAllocationPropertiesFromHandle)(&prop, *handle) != CUDA_SUCCESS ||
-		!cuda_location_device(prop.location, &device) || cuda_device_card(device) < 0)
+		!cuda_location_device(prop.location, &device) || cuda_device_gpu(device) < 0)
 		return r;
-	physical.card = (uint32_t)cuda_device_card(device);
+	physical.gpu = (uint32_t)cuda_device_gpu(device);
 	physical.key = next_id();
 	if (objects_put(&physical) < 0)
 		return r;
@@ -243,7 +243,7 @@ HOOK CUresult cuMemImportFromShareableHandle(
 
 struct seen {
 	uint64_t bytes, more;
-	uint32_t card;
+	uint32_t gpu;
 };
 
 static bool see_size(struct object *physical, void *context)
@@ -253,7 +253,7 @@ static bool see_size(struct object *physical, void *context)
 	seen->more = 0;
 	if (physical->index == IMPORTED && seen->bytes > physical->bytes) {
 		seen->more = seen->bytes - physical->bytes;
-		seen->card = physical->card;
+		seen->gpu = physical->gpu;
 		physical->bytes = seen->bytes;
 	}
 	return physical->count > 0;
@@ -265,7 +265,7 @@ static void see_mapping(uint64_t id, uint64_t end)
 
 	if (objects_change(OBJECT_PHYSICAL, id, see_size, &seen) == 0 && seen.more > 0) {
 		memory_enter_uncharged();
-		shared_imported(seen.card, (int64_t)seen.more);
+		shared_imported(seen.gpu, (int64_t)seen.more);
 		memory_leave();
 		session_want_look();
 	}

@@ -1,5 +1,5 @@
-/* The cards that NVML shows: those of the grant, in its order. Handles are the driver's own, so that all
- * other functions take them; that of another card is never handed out. */
+/* The GPUs that NVML shows: those of the grant, in its order. Handles are the driver's own, so that all
+ * other functions take them; that of another GPU is never handed out. */
 #include "shim/nvml-devices.h"
 
 #include <stdlib.h>
@@ -8,45 +8,45 @@
 #include "shim/nvml-library.h"
 #include "shim/session.h"
 
-int nvml_device_card(nvmlDevice_t device)
+int nvml_device_gpu(nvmlDevice_t device)
 {
 	const struct shim_session *session = session_get();
 	char uuid[NVML_UUID_BUFFER_SIZE];
 
 	if (!session || DRIVER(nvmlDeviceGetUUID)(device, uuid, sizeof(uuid)) != NVML_SUCCESS)
 		return -1;
-	for (unsigned i = 0; i < session->grant->card_count; i++)
-		if (strcmp(session->grant->cards[i].uuid, uuid) == 0)
+	for (unsigned i = 0; i < session->grant->gpu_count; i++)
+		if (strcmp(session->grant->gpus[i].uuid, uuid) == 0)
 			return (int)i;
 	return -1;
 }
 
-/* The driver's answer r about *device becomes "not found" if this is not our card. */
+/* The driver's answer r about *device becomes "not found" if this is not our GPU. */
 static nvmlReturn_t only_ours(nvmlReturn_t r, const nvmlDevice_t *found, nvmlDevice_t *device)
 {
 	if (r != NVML_SUCCESS)
 		return r;
-	if (nvml_device_card(*found) < 0)
+	if (nvml_device_gpu(*found) < 0)
 		return NVML_ERROR_NOT_FOUND;
 	*device = *found;
 	return NVML_SUCCESS;
 }
 
-static nvmlReturn_t count_cards(nvmlReturn_t r, unsigned *count)
+static nvmlReturn_t count_gpus(nvmlReturn_t r, unsigned *count)
 {
 	if (r == NVML_SUCCESS)
-		*count = session_get()->grant->card_count;
+		*count = session_get()->grant->gpu_count;
 	return r;
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetCount(unsigned *count)
 {
-	return count_cards(DRIVER(nvmlDeviceGetCount)(count), count);
+	return count_gpus(DRIVER(nvmlDeviceGetCount)(count), count);
 }
 
 HOOK nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {
-	return count_cards(DRIVER(nvmlDeviceGetCount_v2)(count), count);
+	return count_gpus(DRIVER(nvmlDeviceGetCount_v2)(count), count);
 }
 
 static nvmlReturn_t by_index(unsigned index, nvmlDevice_t *device)
@@ -57,9 +57,9 @@ static nvmlReturn_t by_index(unsigned index, nvmlDevice_t *device)
 
 	if (r != NVML_SUCCESS)
 		return r;
-	if (!device || index >= session->grant->card_count)
+	if (!device || index >= session->grant->gpu_count)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = DRIVER(nvmlDeviceGetHandleByUUID)(session->grant->cards[index].uuid, &found);
+	r = DRIVER(nvmlDeviceGetHandleByUUID)(session->grant->gpus[index].uuid, &found);
 	if (r == NVML_SUCCESS)
 		*device = found;
 	return r;
@@ -115,22 +115,22 @@ HOOK nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevic
 HOOK nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index)
 {
 	nvmlReturn_t r = DRIVER(nvmlDeviceGetIndex)(device, index);
-	int card = r == NVML_SUCCESS ? nvml_device_card(device) : -1;
+	int gpu = r == NVML_SUCCESS ? nvml_device_gpu(device) : -1;
 
 	/* A MIG instance has an index of its own. */
-	if (card >= 0)
-		*index = (unsigned)card;
+	if (gpu >= 0)
+		*index = (unsigned)gpu;
 	return r;
 }
 
-/* Drops the cards of others from a list that the driver gave, `found` long. No room was asked for: the
+/* Drops the GPUs of others from a list that the driver gave, `found` long. No room was asked for: the
  * number. */
 static nvmlReturn_t keep_ours(nvmlDevice_t *list, unsigned found, unsigned *count, nvmlDevice_t *devices)
 {
 	unsigned room = *count, kept = 0;
 
 	for (unsigned i = 0; i < found; i++) {
-		if (nvml_device_card(list[i]) < 0)
+		if (nvml_device_gpu(list[i]) < 0)
 			continue;
 		if (devices && kept < room)
 			devices[kept] = list[i];
@@ -143,8 +143,8 @@ static nvmlReturn_t keep_ours(nvmlDevice_t *list, unsigned found, unsigned *coun
 HOOK nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(
 	nvmlDevice_t device, int level, unsigned *count, nvmlDevice_t *devices)
 {
-	nvmlDevice_t list[GRANT_FILE_CARDS_MAX];
-	unsigned found = GRANT_FILE_CARDS_MAX;
+	nvmlDevice_t list[GRANT_FILE_GPUS_MAX];
+	unsigned found = GRANT_FILE_GPUS_MAX;
 	nvmlReturn_t r = DRIVER(nvmlDeviceGetTopologyNearestGpus)(device, level, count ? &found : NULL, list);
 
 	return r == NVML_SUCCESS ? keep_ours(list, found, count, devices) : r;
@@ -152,8 +152,8 @@ HOOK nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(
 
 HOOK nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned cpu, unsigned *count, nvmlDevice_t *devices)
 {
-	nvmlDevice_t list[GRANT_FILE_CARDS_MAX];
-	unsigned found = GRANT_FILE_CARDS_MAX;
+	nvmlDevice_t list[GRANT_FILE_GPUS_MAX];
+	unsigned found = GRANT_FILE_GPUS_MAX;
 	nvmlReturn_t r = DRIVER(nvmlSystemGetTopologyGpuSet)(cpu, count ? &found : NULL, list);
 
 	return r == NVML_SUCCESS ? keep_ours(list, found, count, devices) : r;
@@ -161,8 +161,8 @@ HOOK nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned cpu, unsigned *count, nvm
 
 HOOK nvmlReturn_t nvmlUnitGetDevices(nvmlUnit_t unit, unsigned *count, nvmlDevice_t *devices)
 {
-	nvmlDevice_t list[GRANT_FILE_CARDS_MAX];
-	unsigned found = GRANT_FILE_CARDS_MAX;
+	nvmlDevice_t list[GRANT_FILE_GPUS_MAX];
+	unsigned found = GRANT_FILE_GPUS_MAX;
 	nvmlReturn_t r = DRIVER(nvmlUnitGetDevices)(unit, count ? &found : NULL, list);
 
 	return r == NVML_SUCCESS ? keep_ours(list, found, count, devices) : r;

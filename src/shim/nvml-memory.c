@@ -1,17 +1,17 @@
-/* Memory of a card as NVML tells it: the limit, and what this container uses of it. Asked of the driver
+/* Memory of a GPU as NVML tells it: the limit, and what this container uses of it. Asked of the driver
  * first, for its errors. */
 #include "shim/nvml-devices.h"
 #include "shim/nvml-library.h"
 #include "shim/session.h"
 
-/* false: not a card of the grant (a MIG instance), whose numbers stay as they are. */
+/* false: not a GPU of the grant (a MIG instance), whose numbers stay as they are. */
 static bool memory_of(nvmlDevice_t device, struct session_memory *ret_memory)
 {
-	int card = nvml_device_card(device);
+	int gpu = nvml_device_gpu(device);
 
-	if (card < 0)
+	if (gpu < 0)
 		return false;
-	*ret_memory = session_memory(session_get(), (unsigned)card);
+	*ret_memory = session_memory(session_get(), (unsigned)gpu);
 	return true;
 }
 

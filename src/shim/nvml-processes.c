@@ -1,4 +1,4 @@
-/* Who is on a card: of the driver's lists only the processes of this container, which are those in its usage
+/* Who is on a GPU: of the driver's lists only the processes of this container, which are those in its usage
  * file. The memory of each is the driver's number, contexts included. */
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +168,7 @@ HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(
 		SYMBOL_nvmlDeviceGetMPSComputeRunningProcesses_v2, device, count, infos);
 }
 
-/* In the caller's own array: one that is too small for all processes of the card gets the driver's error and
+/* In the caller's own array: one that is too small for all processes of the GPU gets the driver's error and
  * number, and is made larger than would be needed. */
 HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(
 	nvmlDevice_t device, nvmlProcessDetailList_v1_t *details)

@@ -1,4 +1,4 @@
-/* nvmlInit: without a grant there is no driver, as in a container without a card. */
+/* nvmlInit: without a grant there is no driver, as in a container without a GPU. */
 #include "shim/nvml-library.h"
 
 #include "shim/session.h"

@@ -17,7 +17,7 @@ enum object_kind {
 	OBJECT_POINTER,	     /* of cuMemAlloc and the like, not in a block; index, stamp: its context */
 	OBJECT_BLOCK,	     /* 2 MiB that small allocations share: memory-blocks.c */
 	OBJECT_SMALL_ARRAYS, /* of a context; index: how many, bytes: their units, count: blocks that are
-				charged, card: ARRAYS_WITH_HOLES when there may be holes between them */
+				charged, GPU: ARRAYS_WITH_HOLES when there may be holes between them */
 	OBJECT_ARRAY,	     /* CUarray, CUmipmappedArray */
 	OBJECT_PHYSICAL,     /* what cuMemCreate made, by a number; count: references to it */
 	OBJECT_HANDLE,	     /* of it; stamp: the number, count: releases that are due */
@@ -38,7 +38,7 @@ struct object {
 	uint64_t bytes;
 	uint64_t stamp : 48;
 	uint64_t kind : 8;
-	uint64_t card : 8;
+	uint64_t gpu : 8;
 	uint32_t index;
 	uint32_t count;
 };

@@ -21,7 +21,7 @@ static void begin_box(struct pace *pace, CUdeviceptr to, CUdeviceptr from, enum 
 	enum pace_kind kind = pacing_kind_of(to, from);
 
 	if (what == BYTES_PEER && kind == PACE_CORE)
-		kind = PACE_FROM_CARD;
+		kind = PACE_FROM_GPU;
 	pacing_begin_bytes(pace, kind, what, bytes, stream);
 }
 
@@ -133,12 +133,12 @@ static void begin_boxes(
 	begin_all(paces, &batch, stream);
 }
 
-/* What goes to or comes from an endpoint of the fabric is moved by this card's copy engine, as between two
- * cards. */
+/* What goes to or comes from an endpoint of the fabric is moved by this GPU's copy engine, as between two
+ * GPUs. */
 static enum pace_kind fabric_kind(const CUDA_FABRIC_COPY_BATCH_OP *op)
 {
 	if (op->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER || op->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER)
-		return PACE_FROM_CARD;
+		return PACE_FROM_GPU;
 	return pacing_kind_of(op->dst.op.ptr.ptr, op->src.op.ptr.ptr);
 }
 

@@ -2,7 +2,7 @@
 
 #include "shim/cuda-library.h"
 
-/* What a sample is the cost of: a part of this size. Smaller fills and copies within the card are kernels of
+/* What a sample is the cost of: a part of this size. Smaller fills and copies within the GPU are kernels of
  * their own. A smaller copy to or from it takes less time than the call, so events would measure themselves:
  * it is charged its bytes and a microsecond for what its engine needs between two. No document says how
  * much that is; the call alone takes the host 5 to 7 us (arXiv 2602.21548, 5.2, measured). So a thread that
@@ -61,6 +61,6 @@ enum pace_kind pacing_kind_of(CUdeviceptr to, CUdeviceptr from)
 	bool to_host = is_host(to), from_host = is_host(from);
 
 	if (to_host)
-		return from_host ? PACE_KINDS : PACE_FROM_CARD;
-	return from_host ? PACE_TO_CARD : PACE_CORE;
+		return from_host ? PACE_KINDS : PACE_FROM_GPU;
+	return from_host ? PACE_TO_GPU : PACE_CORE;
 }

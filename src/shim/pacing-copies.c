@@ -7,10 +7,10 @@ static void begin(struct pace *pace, enum pace_kind kind, uint64_t bytes, CUstre
 	pacing_begin_bytes(pace, kind, BYTES_COPY, bytes, stream);
 }
 
-/* From one card to another, by its copy engine: the sending one's time. */
+/* From one GPU to another, by its copy engine: the sending one's time. */
 static void begin_peer(struct pace *pace, uint64_t bytes, CUstream stream)
 {
-	pacing_begin_bytes(pace, PACE_FROM_CARD, BYTES_PEER, bytes, stream);
+	pacing_begin_bytes(pace, PACE_FROM_GPU, BYTES_PEER, bytes, stream);
 }
 
 static void begin_unified(
@@ -103,7 +103,7 @@ HOOK CUresult cuMemcpyAtoH(void *to, CUarray from, unsigned int from_offset, uns
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, NULL);
+	begin(&pace, PACE_FROM_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyAtoH)(to, from, from_offset, bytes));
 }
 
@@ -112,7 +112,7 @@ HOOK CUresult cuMemcpyAtoHAsync(
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, stream);
+	begin(&pace, PACE_FROM_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyAtoHAsync)(to, from, from_offset, bytes, stream));
 }
 
@@ -120,7 +120,7 @@ HOOK CUresult cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t from_offset, s
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, stream);
+	begin(&pace, PACE_FROM_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyAtoHAsync_v2)(to, from, from_offset, bytes, stream));
 }
 
@@ -129,7 +129,7 @@ HOOK CUresult cuMemcpyAtoHAsync_v2_ptsz(
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, pacing_own_stream(stream));
+	begin(&pace, PACE_FROM_GPU, bytes, pacing_own_stream(stream));
 	return end(&pace, DRIVER(cuMemcpyAtoHAsync_v2_ptsz)(to, from, from_offset, bytes, stream));
 }
 
@@ -137,7 +137,7 @@ HOOK CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t from_offset, size_t
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, NULL);
+	begin(&pace, PACE_FROM_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyAtoH_v2)(to, from, from_offset, bytes));
 }
 
@@ -145,7 +145,7 @@ HOOK CUresult cuMemcpyAtoH_v2_ptds(void *to, CUarray from, size_t from_offset, s
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, CU_STREAM_PER_THREAD);
+	begin(&pace, PACE_FROM_GPU, bytes, CU_STREAM_PER_THREAD);
 	return end(&pace, DRIVER(cuMemcpyAtoH_v2_ptds)(to, from, from_offset, bytes));
 }
 
@@ -225,7 +225,7 @@ HOOK CUresult cuMemcpyDtoH(void *to, CUdeviceptr_v1 from, unsigned int bytes)
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, NULL);
+	begin(&pace, PACE_FROM_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyDtoH)(to, from, bytes));
 }
 
@@ -233,7 +233,7 @@ HOOK CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr_v1 from, unsigned int byte
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, stream);
+	begin(&pace, PACE_FROM_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyDtoHAsync)(to, from, bytes, stream));
 }
 
@@ -241,7 +241,7 @@ HOOK CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUs
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, stream);
+	begin(&pace, PACE_FROM_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream));
 }
 
@@ -249,7 +249,7 @@ HOOK CUresult cuMemcpyDtoHAsync_v2_ptsz(void *to, CUdeviceptr from, size_t bytes
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, pacing_own_stream(stream));
+	begin(&pace, PACE_FROM_GPU, bytes, pacing_own_stream(stream));
 	return end(&pace, DRIVER(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream));
 }
 
@@ -257,7 +257,7 @@ HOOK CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, NULL);
+	begin(&pace, PACE_FROM_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyDtoH_v2)(to, from, bytes));
 }
 
@@ -265,7 +265,7 @@ HOOK CUresult cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes)
 {
 	struct pace pace;
 
-	begin(&pace, PACE_FROM_CARD, bytes, CU_STREAM_PER_THREAD);
+	begin(&pace, PACE_FROM_GPU, bytes, CU_STREAM_PER_THREAD);
 	return end(&pace, DRIVER(cuMemcpyDtoH_v2_ptds)(to, from, bytes));
 }
 
@@ -273,7 +273,7 @@ HOOK CUresult cuMemcpyHtoA(CUarray to, unsigned int to_offset, const void *from,
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, NULL);
+	begin(&pace, PACE_TO_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyHtoA)(to, to_offset, from, bytes));
 }
 
@@ -282,7 +282,7 @@ HOOK CUresult cuMemcpyHtoAAsync(
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, stream);
+	begin(&pace, PACE_TO_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyHtoAAsync)(to, to_offset, from, bytes, stream));
 }
 
@@ -291,7 +291,7 @@ HOOK CUresult cuMemcpyHtoAAsync_v2(
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, stream);
+	begin(&pace, PACE_TO_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyHtoAAsync_v2)(to, to_offset, from, bytes, stream));
 }
 
@@ -300,7 +300,7 @@ HOOK CUresult cuMemcpyHtoAAsync_v2_ptsz(
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, pacing_own_stream(stream));
+	begin(&pace, PACE_TO_GPU, bytes, pacing_own_stream(stream));
 	return end(&pace, DRIVER(cuMemcpyHtoAAsync_v2_ptsz)(to, to_offset, from, bytes, stream));
 }
 
@@ -308,7 +308,7 @@ HOOK CUresult cuMemcpyHtoA_v2(CUarray to, size_t to_offset, const void *from, si
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, NULL);
+	begin(&pace, PACE_TO_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyHtoA_v2)(to, to_offset, from, bytes));
 }
 
@@ -316,7 +316,7 @@ HOOK CUresult cuMemcpyHtoA_v2_ptds(CUarray to, size_t to_offset, const void *fro
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, CU_STREAM_PER_THREAD);
+	begin(&pace, PACE_TO_GPU, bytes, CU_STREAM_PER_THREAD);
 	return end(&pace, DRIVER(cuMemcpyHtoA_v2_ptds)(to, to_offset, from, bytes));
 }
 
@@ -324,7 +324,7 @@ HOOK CUresult cuMemcpyHtoD(CUdeviceptr_v1 to, const void *from, unsigned int byt
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, NULL);
+	begin(&pace, PACE_TO_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyHtoD)(to, from, bytes));
 }
 
@@ -332,7 +332,7 @@ HOOK CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 to, const void *from, unsigned in
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, stream);
+	begin(&pace, PACE_TO_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyHtoDAsync)(to, from, bytes, stream));
 }
 
@@ -340,7 +340,7 @@ HOOK CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t byte
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, stream);
+	begin(&pace, PACE_TO_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream));
 }
 
@@ -348,7 +348,7 @@ HOOK CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void *from, size_t
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, pacing_own_stream(stream));
+	begin(&pace, PACE_TO_GPU, bytes, pacing_own_stream(stream));
 	return end(&pace, DRIVER(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream));
 }
 
@@ -356,7 +356,7 @@ HOOK CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, NULL);
+	begin(&pace, PACE_TO_GPU, bytes, NULL);
 	return end(&pace, DRIVER(cuMemcpyHtoD_v2)(to, from, bytes));
 }
 
@@ -364,7 +364,7 @@ HOOK CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t byte
 {
 	struct pace pace;
 
-	begin(&pace, PACE_TO_CARD, bytes, CU_STREAM_PER_THREAD);
+	begin(&pace, PACE_TO_GPU, bytes, CU_STREAM_PER_THREAD);
 	return end(&pace, DRIVER(cuMemcpyHtoD_v2_ptds)(to, from, bytes));
 }
 

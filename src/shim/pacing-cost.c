@@ -254,7 +254,7 @@ static void rise(struct cost *cost)
 	cost->spread = 2 * SPREAD_ONE; /* how it varies is to be seen anew */
 }
 
-/* What is lower had the card for itself. The keeper may have made up already for what was charged too much:
+/* What is lower had the GPU for itself. The keeper may have made up already for what was charged too much:
  * then what is charged is to fall no faster than the keeper sees it. */
 static uint64_t fall(struct cost *cost, uint64_t ns, uint64_t took, uint32_t factor)
 {

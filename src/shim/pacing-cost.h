@@ -1,7 +1,7 @@
-/* pacing-cost.h - what starting something costs: how long it has the card for itself, as measured before.
+/* pacing-cost.h - what starting something costs: how long it has the GPU for itself, as measured before.
  *
  * A table with a limit, by what is started (function and shape, a graph, 64 KiB of a copy); who comes new
- * takes the place of who was not asked for longest. A sample is how long it took with whatever else the card
+ * takes the place of who was not asked for longest. A sample is how long it took with whatever else the GPU
  * did in between, so it is too short by chance only: the estimate is the mean of the low ones among the last.
  * Empty in a child of fork(). Any thread; the place of a cost may become another's at any time, which a key
  * tells.

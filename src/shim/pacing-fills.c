@@ -1,4 +1,4 @@
-/* Fills of the card's memory: kernels of the driver's own. */
+/* Fills of the GPU's memory: kernels of the driver's own. */
 #include "shim/cuda-library.h"
 #include "shim/pacing-bytes.h"
 

@@ -174,7 +174,7 @@ HOOK CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUst
 	return end(&pace, DRIVER(cuLaunchGridAsync)(function, width, height, stream));
 }
 
-/* A launch on each of several cards, in streams of their own contexts. They wait for each other, so all of
+/* A launch on each of several GPUs, in streams of their own contexts. They wait for each other, so all of
  * them are paid before the first. */
 HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
 {

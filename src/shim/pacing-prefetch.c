@@ -1,11 +1,11 @@
-/* Managed memory that is moved to or from the card before it is touched. What is there already is not moved,
+/* Managed memory that is moved to or from the GPU before it is touched. What is there already is not moved,
  * so a prefetch has a cost of its own, of which the low samples are those that moved nothing. */
 #include "shim/cuda-library.h"
 #include "shim/pacing-bytes.h"
 
 static enum pace_kind kind_of(CUmemLocation location)
 {
-	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? PACE_TO_CARD : PACE_FROM_CARD;
+	return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? PACE_TO_GPU : PACE_FROM_GPU;
 }
 
 static void begin(struct pace *pace, enum pace_kind kind, uint64_t bytes, CUstream stream)
@@ -23,7 +23,7 @@ HOOK CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice dev
 {
 	struct pace pace;
 
-	begin(&pace, device == CU_DEVICE_CPU ? PACE_FROM_CARD : PACE_TO_CARD, bytes, stream);
+	begin(&pace, device == CU_DEVICE_CPU ? PACE_FROM_GPU : PACE_TO_GPU, bytes, stream);
 	return end(&pace, DRIVER(cuMemPrefetchAsync)(address, bytes, device, stream));
 }
 
@@ -31,8 +31,7 @@ HOOK CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevic
 {
 	struct pace pace;
 
-	begin(&pace, device == CU_DEVICE_CPU ? PACE_FROM_CARD : PACE_TO_CARD, bytes,
-		pacing_own_stream(stream));
+	begin(&pace, device == CU_DEVICE_CPU ? PACE_FROM_GPU : PACE_TO_GPU, bytes, pacing_own_stream(stream));
 	return end(&pace, DRIVER(cuMemPrefetchAsync_ptsz)(address, bytes, device, stream));
 }
 
@@ -78,10 +77,10 @@ static void begin_ranges(struct both *both, const struct ranges *ranges, CUstrea
 		for (size_t i = 0; i < ranges->count; i++) {
 			while (at + 1 < ranges->location_count && ranges->first[at + 1] <= i)
 				at++;
-			*(kind_of(ranges->locations[at]) == PACE_TO_CARD ? &to : &from) += ranges->bytes[i];
+			*(kind_of(ranges->locations[at]) == PACE_TO_GPU ? &to : &from) += ranges->bytes[i];
 		}
-	begin(&both->to, PACE_TO_CARD, to, stream);
-	begin(&both->from, PACE_FROM_CARD, from, stream);
+	begin(&both->to, PACE_TO_GPU, to, stream);
+	begin(&both->from, PACE_FROM_GPU, from, stream);
 }
 
 static CUresult end_both(struct both *both, CUresult r)

@@ -16,18 +16,18 @@
 #define WINDOW_LAUNCHES 1000
 /* Of the draws, when enough is known: it keeps up with change. */
 #define DRAWS_PER_SAMPLE 4
-/* Asked so often whether the card has got there, it is taken for work that waits for what comes next. */
+/* Asked so often whether the GPU has got there, it is taken for work that waits for what comes next. */
 #define WAITED_MAX 100
 
 struct window {
 	CUcontext context; /* NULL: none */
 	CUstream stream;
 	CUevent from, to;
-	uint32_t card;
+	uint32_t gpu;
 	enum cost_how how;
 	uint32_t parts_count, launches;
 	uint64_t expected_ns;
-	uint64_t drawn_ns; /* on this card, by all of the process, when it was closed */
+	uint64_t drawn_ns; /* on this GPU, by all of the process, when it was closed */
 	uint32_t waited;
 	struct part {
 		struct cost *cost;
@@ -38,7 +38,7 @@ struct window {
 	} parts[PARTS_MAX];
 };
 
-/* The first launch after a draw finds the card waiting for it, which the second need not: that one is
+/* The first launch after a draw finds the GPU waiting for it, which the second need not: that one is
  * measured.
  */
 enum turn { NOTHING, ONE_SOON, ONE_LAUNCH, MANY_LAUNCHES, MANY_OPEN };
@@ -113,7 +113,7 @@ static bool window_open(struct sampler *all, struct window *window, const struct
 	if (!context || DRIVER(cuStreamIsCapturing)(stream, &status) != CUDA_SUCCESS ||
 		status != CU_STREAM_CAPTURE_STATUS_NONE)
 		return false;
-	*window = (struct window){.context = context, .stream = stream, .card = started->card};
+	*window = (struct window){.context = context, .stream = stream, .gpu = started->gpu};
 	window->how = window == &all->alone ? COST_ALONE : COST_IN_A_ROW;
 	window->from = events_take(&all->events, context);
 	window->to = events_take(&all->events, context);
@@ -153,7 +153,7 @@ static void window_close(struct sampler *all, struct window *window)
 		window_drop(all, window);
 		return;
 	}
-	window->drawn_ns = pacing_drawn_ns(window->card);
+	window->drawn_ns = pacing_drawn_ns(window->gpu);
 	all->pending[all->pending_count++] = *window;
 	window->context = NULL;
 }
@@ -166,7 +166,7 @@ static void settle_long(const struct window *window, const struct part *part, ui
 {
 	if (is_ns != 0)
 		pacing_charge(
-			window->card, part->kind, ((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
+			window->gpu, part->kind, ((int64_t)is_ns - (int64_t)part->cost_ns) * part->count);
 }
 
 /* What took longer or shorter than expected did so for all parts alike, as far as one can know. */
@@ -178,9 +178,9 @@ static void window_apply(const struct window *window, uint64_t took_ns)
 				    ? (double)took_ns / part->count
 				    : (double)part->cost_ns * (double)took_ns / (double)window->expected_ns;
 
-		pacing_charge(window->card, part->kind,
+		pacing_charge(window->gpu, part->kind,
 			cost_sample(part->cost, part->key, part->version, window->how, (uint64_t)(ns + 0.5),
-				pacing_factor(window->card)));
+				pacing_factor(window->gpu)));
 		if (window->how == COST_ALONE && part->cost_ns >= LONG_NS)
 			settle_long(window, part, cost_of(part->cost, (uint64_t)ns));
 	}
@@ -243,21 +243,21 @@ void sample_ask(void)
 /* ---- what is under way ----------------------------------------------------------------------------------
  */
 
-static struct window *oldest_of(struct sampler *all, CUcontext context, uint32_t card)
+static struct window *oldest_of(struct sampler *all, CUcontext context, uint32_t gpu)
 {
 	struct window *oldest = NULL;
 
 	for (uint32_t i = 0; i < all->pending_count; i++) {
 		struct window *window = &all->pending[i];
 
-		if (window->context == context && window->card == card && window->waited < WAITED_MAX &&
+		if (window->context == context && window->gpu == gpu && window->waited < WAITED_MAX &&
 			(!oldest || (int64_t)(window->drawn_ns - oldest->drawn_ns) < 0))
 			oldest = window;
 	}
 	return oldest;
 }
 
-bool sample_is_behind(uint32_t card, uint64_t drawn_ns, uint64_t most_ns)
+bool sample_is_behind(uint32_t gpu, uint64_t drawn_ns, uint64_t most_ns)
 {
 	struct sampler *all = sampler_get();
 	struct window *oldest = NULL;
@@ -267,7 +267,7 @@ bool sample_is_behind(uint32_t card, uint64_t drawn_ns, uint64_t most_ns)
 		return false;
 	if (all->pending_count > 0 && DRIVER(cuCtxGetCurrent)(&context) == CUDA_SUCCESS) {
 		ask(all, context);
-		oldest = oldest_of(all, context, card);
+		oldest = oldest_of(all, context, gpu);
 	}
 	if (oldest && all->waited < WAITED_MAX && drawn_ns - oldest->drawn_ns > most_ns) {
 		oldest->waited++;
@@ -315,7 +315,7 @@ void sample_begin(struct started *started)
 	private_unlock(&all->lock);
 }
 
-/* The window begins behind a launch, so that those in it are in the driver's queue before the card comes to
+/* The window begins behind a launch, so that those in it are in the driver's queue before the GPU comes to
  * them: what a launch takes on its way does not count then. */
 static void many_end(struct sampler *all, const struct started *started, bool ok, bool last)
 {

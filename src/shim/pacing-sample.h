@@ -15,7 +15,7 @@
 /* Something that is started. */
 struct started {
 	CUstream stream;
-	uint32_t card, kind; /* whose credit pays: enum pace_kind */
+	uint32_t gpu, kind; /* whose credit pays: enum pace_kind */
 	uint64_t key;
 	struct cost *cost;
 	uint32_t count;	  /* of what the cost is the cost of */
@@ -35,9 +35,9 @@ uint32_t sample_draws(void);
 /* sample_ask() - about what is measured in the current context; who waits calls it too. */
 void sample_ask(void);
 
-/* sample_is_behind() - of drawn_ns, more than most_ns were drawn after something that the card has still to
+/* sample_is_behind() - of drawn_ns, more than most_ns were drawn after something that the GPU has still to
  * do, and was not asked about too often. */
-bool sample_is_behind(uint32_t card, uint64_t drawn_ns, uint64_t most_ns);
+bool sample_is_behind(uint32_t gpu, uint64_t drawn_ns, uint64_t most_ns);
 
 /* sample_hide() - before the driver may end a context, and its events with it; sample_unhide() - after, with
  * whether it did. NULL: nothing. */

@@ -13,7 +13,7 @@
 #define SLICE_NS INT64_C(1000000)
 /* Who waits looks this often: for another rate, for a sample, and to be seen waiting. */
 #define WAIT_STEP_NS UINT64_C(10000000)
-/* What may be under way, and with it one launch that the card is at: enough that it never runs dry before we
+/* What may be under way, and with it one launch that the GPU is at: enough that it never runs dry before we
  * look again, little enough that another container has its share within 100 ms. */
 #define UNDER_WAY_NS UINT64_C(30000000)
 #define UNDER_WAY_STEP_NS UINT64_C(1000000)
@@ -41,7 +41,7 @@ struct drawn {
 		_Atomic int64_t ns[PACE_KINDS];
 		_Atomic int64_t uncounted[PACE_KINDS]; /* as long as it is negative */
 		_Atomic uint64_t total_ns;	       /* of PACE_CORE, ever */
-	} cards[GRANT_FILE_CARDS_MAX] __attribute__((aligned(64)));
+	} gpus[GRANT_FILE_GPUS_MAX] __attribute__((aligned(64)));
 };
 
 static void *drawn; /* struct drawn */
@@ -51,16 +51,16 @@ static struct drawn *drawn_get(void)
 	return private_map_once(&drawn, sizeof(struct drawn));
 }
 
-static uint64_t share_of(const struct grant_file *grant, unsigned card)
+static uint64_t share_of(const struct grant_file *grant, unsigned gpu)
 {
-	return atomic_load_explicit(&grant->live[card].core_share, memory_order_relaxed);
+	return atomic_load_explicit(&grant->live[gpu].core_share, memory_order_relaxed);
 }
 
 bool pacing_is_on(void)
 {
 	const struct shim_session *session = session_get();
 
-	for (unsigned i = 0; session && i < session->grant->card_count; i++)
+	for (unsigned i = 0; session && i < session->grant->gpu_count; i++)
 		if (share_of(session->grant, i) != 0)
 			return cuda_is_started();
 	return false;
@@ -90,16 +90,16 @@ static void add(_Atomic uint64_t *word, uint64_t amount)
 	atomic_fetch_add_explicit(word, amount, memory_order_relaxed);
 }
 
-static _Atomic uint64_t *bucket_of(struct usage_card *usage, uint32_t kind)
+static _Atomic uint64_t *bucket_of(struct usage_gpu *usage, uint32_t kind)
 {
 	return kind == PACE_CORE ? &usage->core_credit : &usage->copy_credit[kind - 1];
 }
 
-static uint64_t rate_of(const struct grant_file *grant, unsigned card)
+static uint64_t rate_of(const struct grant_file *grant, unsigned gpu)
 {
-	uint64_t rate = atomic_load_explicit(&grant->live[card].core_rate, memory_order_relaxed);
+	uint64_t rate = atomic_load_explicit(&grant->live[gpu].core_rate, memory_order_relaxed);
 
-	return rate ? rate : share_of(grant, card);
+	return rate ? rate : share_of(grant, gpu);
 }
 
 static uint64_t saved_of(uint64_t want)
@@ -108,7 +108,7 @@ static uint64_t saved_of(uint64_t want)
 }
 
 /* So much it may be in debt and go on. */
-static int64_t may_owe(struct usage_card *usage, enum pace_kind kind, const struct cost *cost, uint64_t now)
+static int64_t may_owe(struct usage_gpu *usage, enum pace_kind kind, const struct cost *cost, uint64_t now)
 {
 	_Atomic uint64_t *unsure_ns = &usage->core_unsure_ns;
 	bool felt = cost_ns(cost) >= FELT_COST_NS;
@@ -124,17 +124,17 @@ static int64_t may_owe(struct usage_card *usage, enum pace_kind kind, const stru
 				(felt ? FELT_FADES_PART : FADES_PART));
 }
 
-static void wait_for(const struct shim_session *session, unsigned card, enum pace_kind kind, uint64_t want,
+static void wait_for(const struct shim_session *session, unsigned gpu, enum pace_kind kind, uint64_t want,
 	const struct cost *cost)
 {
-	struct usage_card *usage = &session->usage->cards[card];
+	struct usage_gpu *usage = &session->usage->gpus[gpu];
 	_Atomic uint64_t *bucket = bucket_of(usage, kind);
 	uint64_t before = now_ns(), now = before, wait;
 	int64_t owes;
 
 	for (;;) {
-		uint64_t share = share_of(session->grant, card);
-		uint64_t rate = rate_of(session->grant, card);
+		uint64_t share = share_of(session->grant, gpu);
+		uint64_t rate = rate_of(session->grant, gpu);
 
 		add(&usage->core_asked, 1);
 		if (share == 0 || share >= GRANT_CORE_WHOLE)
@@ -157,10 +157,10 @@ static void wait_for(const struct shim_session *session, unsigned card, enum pac
 }
 
 /* What is counted never becomes less. */
-static void count_started(unsigned card, uint32_t kind, int64_t ns)
+static void count_started(unsigned gpu, uint32_t kind, int64_t ns)
 {
-	struct usage_card *usage = &session_get()->usage->cards[card];
-	_Atomic int64_t *uncounted = &drawn_get()->cards[card].uncounted[kind];
+	struct usage_gpu *usage = &session_get()->usage->gpus[gpu];
+	_Atomic int64_t *uncounted = &drawn_get()->gpus[gpu].uncounted[kind];
 	int64_t more = atomic_fetch_add_explicit(uncounted, ns, memory_order_relaxed) + ns;
 
 	if (more <= 0)
@@ -174,65 +174,65 @@ static void count_started(unsigned card, uint32_t kind, int64_t ns)
 }
 
 /* This process has no credit left and lacks short_ns: that and a slice more. */
-static void draw(unsigned card, enum pace_kind kind, int64_t short_ns, const struct cost *cost)
+static void draw(unsigned gpu, enum pace_kind kind, int64_t short_ns, const struct cost *cost)
 {
 	const struct shim_session *session = session_get();
 	int64_t want = short_ns + SLICE_NS;
 
 	sample_due();
 	sample_ask();
-	wait_for(session, card, kind, (uint64_t)want, cost);
-	count_started(card, kind, want);
+	wait_for(session, gpu, kind, (uint64_t)want, cost);
+	count_started(gpu, kind, want);
 	if (kind == PACE_CORE) {
-		while (sample_is_behind(card, pacing_drawn_ns(card), UNDER_WAY_NS))
+		while (sample_is_behind(gpu, pacing_drawn_ns(gpu), UNDER_WAY_NS))
 			sleep_ns(UNDER_WAY_STEP_NS);
-		add(&drawn_get()->cards[card].total_ns, (uint64_t)want);
+		add(&drawn_get()->gpus[gpu].total_ns, (uint64_t)want);
 	}
-	atomic_fetch_add_explicit(&drawn_get()->cards[card].ns[kind], want, memory_order_relaxed);
+	atomic_fetch_add_explicit(&drawn_get()->gpus[gpu].ns[kind], want, memory_order_relaxed);
 }
 
-uint64_t pacing_drawn_ns(uint32_t card)
+uint64_t pacing_drawn_ns(uint32_t gpu)
 {
-	return atomic_load_explicit(&drawn_get()->cards[card].total_ns, memory_order_relaxed);
+	return atomic_load_explicit(&drawn_get()->gpus[gpu].total_ns, memory_order_relaxed);
 }
 
-void pacing_charge(uint32_t card, uint32_t kind, int64_t ns)
+void pacing_charge(uint32_t gpu, uint32_t kind, int64_t ns)
 {
 	const struct shim_session *session = session_get();
-	uint64_t share = session ? share_of(session->grant, card) : 0;
+	uint64_t share = session ? share_of(session->grant, gpu) : 0;
 
 	if (ns == 0 || share == 0)
 		return;
-	count_started(card, kind, ns);
+	count_started(gpu, kind, ns);
 	if (share < GRANT_CORE_WHOLE)
-		credit_change(bucket_of(&session->usage->cards[card], kind), now_ns(),
-			rate_of(session->grant, card), -ns, SAVED_MAX_NS);
+		credit_change(bucket_of(&session->usage->gpus[gpu], kind), now_ns(),
+			rate_of(session->grant, gpu), -ns, SAVED_MAX_NS);
 }
 
-uint32_t pacing_factor(uint32_t card)
+uint32_t pacing_factor(uint32_t gpu)
 {
 	const struct shim_session *session = session_get();
-	uint64_t share = session ? share_of(session->grant, card) : 0;
-	double factor = share ? (double)rate_of(session->grant, card) / (double)share : 1;
+	uint64_t share = session ? share_of(session->grant, gpu) : 0;
+	double factor = share ? (double)rate_of(session->grant, gpu) / (double)share : 1;
 
 	return (uint32_t)(COST_FACTOR_ONE * (factor < 1000 ? factor : 1000));
 }
 
 /* Keys are odd. */
-static uint64_t key_on_card(uint64_t key, uint32_t card)
+static uint64_t key_on_gpu(uint64_t key, uint32_t gpu)
 {
-	return key + 2 * (uint64_t)card;
+	return key + 2 * (uint64_t)gpu;
 }
 
 /* ---- around a call --------------------------------------------------------------------------------------
  */
 
-/* -1: the driver will refuse it, or its card is not controlled. */
-static int card_of_call(const struct grant_file *grant)
+/* -1: the driver will refuse it, or its GPU is not controlled. */
+static int gpu_of_call(const struct grant_file *grant)
 {
-	int card = grant->card_count == 1 ? 0 : cuda_current_card();
+	int gpu = grant->gpu_count == 1 ? 0 : cuda_current_gpu();
 
-	return card >= 0 && share_of(grant, (unsigned)card) != 0 ? card : -1;
+	return gpu >= 0 && share_of(grant, (unsigned)gpu) != 0 ? gpu : -1;
 }
 
 /* How long it takes is to be known before many more of them are on their way. Not for ever: it may be one
@@ -259,21 +259,21 @@ static void pay(struct pace *pace, _Atomic int64_t *own, uint64_t ns)
 	/* Each thread draws what it lacks itself; what was charged afterwards is made up for by the slices.
 	 */
 	if (had < need)
-		draw(pace->started.card, pace->started.kind, had > 0 ? need - had : need, pace->started.cost);
+		draw(pace->started.gpu, pace->started.kind, had > 0 ? need - had : need, pace->started.cost);
 }
 
 void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t count, CUstream stream)
 {
 	const struct shim_session *session = session_get();
 	struct drawn *own = drawn_get();
-	int card = session && own ? card_of_call(session->grant) : -1, saved;
+	int gpu = session && own ? gpu_of_call(session->grant) : -1, saved;
 	struct started *started = &pace->started;
 
-	pace->paced = card >= 0 && !sample_captures(stream);
+	pace->paced = gpu >= 0 && !sample_captures(stream);
 	if (!pace->paced)
 		return;
-	*started = (struct started){.stream = stream, .card = (uint32_t)card, .kind = kind, .count = count};
-	started->key = key_on_card(key, (uint32_t)card);
+	*started = (struct started){.stream = stream, .gpu = (uint32_t)gpu, .kind = kind, .count = count};
+	started->key = key_on_gpu(key, (uint32_t)gpu);
 	started->cost = cost_find(started->key, sample_draws());
 	if (!started->cost) {
 		pace->paced = false;
@@ -286,7 +286,7 @@ void pacing_begin(struct pace *pace, enum pace_kind kind, uint64_t key, uint32_t
 	pace->paid_ns = started->cost_ns;
 	if (pace->paid_ns == 0)
 		pace->paid_ns = guess(started);
-	pay(pace, &own->cards[card].ns[kind], pace->paid_ns);
+	pay(pace, &own->gpus[gpu].ns[kind], pace->paid_ns);
 	sample_begin(started);
 	errno = saved;
 }
@@ -300,11 +300,10 @@ void pacing_end(struct pace *pace, CUresult result)
 	if (!pace->paced)
 		return;
 	saved = errno;
-	left = atomic_load_explicit(
-		&drawn_get()->cards[started->card].ns[started->kind], memory_order_relaxed);
+	left = atomic_load_explicit(&drawn_get()->gpus[started->gpu].ns[started->kind], memory_order_relaxed);
 	sample_end(started, result == CUDA_SUCCESS, left < (int64_t)pace->paid_ns);
 	if (result != CUDA_SUCCESS) {
-		atomic_fetch_add_explicit(&drawn_get()->cards[started->card].ns[started->kind],
+		atomic_fetch_add_explicit(&drawn_get()->gpus[started->gpu].ns[started->kind],
 			(int64_t)pace->paid_ns, memory_order_relaxed);
 		if (started->cost_ns == 0)
 			cost_unstart(started->cost, started->count);
@@ -316,17 +315,17 @@ void pacing_pay(enum pace_kind kind, uint64_t key, uint64_t fixed_ns, uint32_t p
 {
 	const struct shim_session *session = session_get();
 	struct drawn *own = drawn_get();
-	int card = session && own ? card_of_call(session->grant) : -1, saved = errno;
-	struct pace pace = {.started = {.stream = stream, .card = (uint32_t)card, .kind = kind}};
+	int gpu = session && own ? gpu_of_call(session->grant) : -1, saved = errno;
+	struct pace pace = {.started = {.stream = stream, .gpu = (uint32_t)gpu, .kind = kind}};
 	uint64_t ns;
 
-	if (card < 0 || sample_captures(stream))
+	if (gpu < 0 || sample_captures(stream))
 		return;
-	pace.started.cost = cost_find(key_on_card(key, (uint32_t)card), sample_draws());
+	pace.started.cost = cost_find(key_on_gpu(key, (uint32_t)gpu), sample_draws());
 	if (!pace.started.cost)
 		return;
 	ns = cost_ns(pace.started.cost);
-	pay(&pace, &own->cards[card].ns[kind], fixed_ns + (ns ? ns : COST_GUESS_NS) * part / 65536);
+	pay(&pace, &own->gpus[gpu].ns[kind], fixed_ns + (ns ? ns : COST_GUESS_NS) * part / 65536);
 	errno = saved;
 }
 
@@ -334,6 +333,6 @@ void pacing_renew(uint64_t key)
 {
 	const struct shim_session *session = session_get();
 
-	for (uint32_t i = 0; session && i < session->grant->card_count; i++)
-		cost_renew(key_on_card(key, i));
+	for (uint32_t i = 0; session && i < session->grant->gpu_count; i++)
+		cost_renew(key_on_gpu(key, i));
 }

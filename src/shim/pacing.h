@@ -1,4 +1,4 @@
-/* pacing.h - a container keeps to its share of a card's time: what hooks call around whatever starts work.
+/* pacing.h - a container keeps to its share of a GPU's time: what hooks call around whatever starts work.
  *
  * docs/internals/computing-power.md. Waiting happens before the driver is entered, under no lock of anybody.
  * A hook asks pacing_is_on() first, which is all that is done where computing power is not controlled.
@@ -11,8 +11,8 @@
 #include "cuda/abi.h"
 #include "shim/pacing-sample.h"
 
-/* Whose time of the card it takes. */
-enum pace_kind { PACE_CORE, PACE_TO_CARD, PACE_FROM_CARD, PACE_KINDS };
+/* Whose time of the GPU it takes. */
+enum pace_kind { PACE_CORE, PACE_TO_GPU, PACE_FROM_GPU, PACE_KINDS };
 
 /* Around one call of the driver. */
 struct pace {
@@ -21,7 +21,7 @@ struct pace {
 	bool paced;
 };
 
-/* pacing_is_on() - whether any card of this process is controlled now, and the driver is started: only then
+/* pacing_is_on() - whether any GPU of this process is controlled now, and the driver is started: only then
  * may a hook read what its arguments point to. */
 bool pacing_is_on(void);
 
@@ -41,13 +41,13 @@ void pacing_renew(uint64_t key);
 
 /* pacing_charge() - ns more (or fewer) for what was started already: to the container's bucket at once, which
  * has a limit both ways. */
-void pacing_charge(uint32_t card, uint32_t kind, int64_t ns);
+void pacing_charge(uint32_t gpu, uint32_t kind, int64_t ns);
 
 /* pacing_factor() - by what the keeper has corrected the share. */
-uint32_t pacing_factor(uint32_t card);
+uint32_t pacing_factor(uint32_t gpu);
 
-/* pacing_drawn_ns() - what this process has ever drawn for kernels on the card. */
-uint64_t pacing_drawn_ns(uint32_t card);
+/* pacing_drawn_ns() - what this process has ever drawn for kernels on the GPU. */
+uint64_t pacing_drawn_ns(uint32_t gpu);
 
 /* pacing_own_stream() - of an entry that takes 0 for the calling thread's default stream. */
 static inline CUstream pacing_own_stream(CUstream stream)

@@ -128,14 +128,14 @@ void session_want_room(void)
 
 /* False: nobody has looked until so long after begin_ns. */
 static bool await_look(
-	const struct shim_session *found, unsigned card, uint32_t wanted, int64_t begin_ns, int64_t for_ns)
+	const struct shim_session *found, unsigned gpu, uint32_t wanted, int64_t begin_ns, int64_t for_ns)
 {
 	for (;;) {
 		int64_t waited = wait_now_ns() - begin_ns;
 		const struct timespec step = {
 			.tv_nsec = waited < LOOK_EARLY_NS ? LOOK_STEP_NS : LATE_LOOK_STEP_NS};
 
-		if (grant_was_looked(found->grant, card, wanted))
+		if (grant_was_looked(found->grant, gpu, wanted))
 			return true;
 		if (waited >= for_ns)
 			return false;
@@ -144,29 +144,29 @@ static bool await_look(
 }
 
 /* A program that asks how much is free right after the end of a module. */
-static void await_unawaited(const struct shim_session *found, unsigned card)
+static void await_unawaited(const struct shim_session *found, unsigned gpu)
 {
 	uint64_t wanted = atomic_load(&unawaited);
 	int saved = errno;
 
 	if (wanted == 0)
 		return;
-	await_look(found, card, (uint32_t)wanted, wait_now_ns(), QUERY_LOOK_NS);
+	await_look(found, gpu, (uint32_t)wanted, wait_now_ns(), QUERY_LOOK_NS);
 	atomic_compare_exchange_strong(&unawaited, &wanted, 0);
 	errno = saved;
 }
 
-struct session_memory session_memory(const struct shim_session *found, unsigned card)
+struct session_memory session_memory(const struct shim_session *found, unsigned gpu)
 {
 	uint64_t limit, used;
 
-	await_unawaited(found, card);
-	limit = grant_file_limit_bytes(found->grant, card);
-	used = account_used_bytes(found->account, card);
+	await_unawaited(found, gpu);
+	limit = grant_file_limit_bytes(found->grant, gpu);
+	used = account_used_bytes(found->account, gpu);
 	return (struct session_memory){.limit_bytes = limit, .used_bytes = used < limit ? used : limit};
 }
 
-void session_await_look(unsigned card)
+void session_await_look(unsigned gpu)
 {
 	const struct shim_session *found = session_get();
 	int saved = errno;
@@ -177,12 +177,12 @@ void session_await_look(unsigned card)
 		return;
 	begin = wait_now_ns();
 	wanted = want_look(found);
-	if (!await_look(found, card, wanted, begin, LOOK_NS) && account_is_kept(found->account))
-		await_look(found, card, wanted, begin, KEPT_LOOK_NS);
+	if (!await_look(found, gpu, wanted, begin, LOOK_NS) && account_is_kept(found->account))
+		await_look(found, gpu, wanted, begin, KEPT_LOOK_NS);
 	errno = saved;
 }
 
-bool session_await_known(unsigned card)
+bool session_await_known(unsigned gpu)
 {
 	const struct shim_session *found = session_get();
 	int64_t stop_at = wait_now_ns() + KNOWN_NS;
@@ -194,8 +194,8 @@ bool session_await_known(unsigned card)
 		return true;
 	wanted = atomic_load(&found->usage->look_wanted) + 1;
 	for (;;) {
-		session_await_look(card);
-		known = grant_was_known(found->grant, card, wanted);
+		session_await_look(gpu);
+		known = grant_was_known(found->grant, gpu, wanted);
 		if (known || !(kept = account_is_kept(found->account)) || wait_now_ns() > stop_at)
 			break;
 		nanosleep(&(struct timespec){.tv_nsec = KNOWN_STEP_NS}, NULL);

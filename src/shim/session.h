@@ -15,7 +15,7 @@ struct shim_session {
 };
 
 /* session_get() - the grant and what its processes have charged, mapped at the first call that finds them;
- * NULL if there is no grant, or one that cannot be read or does not verify: then there is no card. Found at
+ * NULL if there is no grant, or one that cannot be read or does not verify: then there is no GPU. Found at
  * GRANT_FILE_PATH, and only where that path does not exist where RATION_GRANT says. What was found stays. Any
  * thread; keeps errno. session_find() is its slow half, session_found what was found. */
 extern struct shim_session *session_found __attribute__((visibility("hidden")));
@@ -31,14 +31,14 @@ static inline const struct shim_session *session_get(void)
 /* session_path() - of the driver's own library as the grant has it at this offset, "" without a grant. */
 const char *session_path(size_t offset);
 
-/* A card as the program is to see it. */
+/* A GPU as the program is to see it. */
 struct session_memory {
 	uint64_t limit_bytes;
 	uint64_t used_bytes; /* what all processes have charged and the overhead; at most the limit */
 };
 
 /* session_memory() - of this moment, and of one limit: it may change at any time. */
-struct session_memory session_memory(const struct shim_session *session, unsigned card);
+struct session_memory session_memory(const struct shim_session *session, unsigned gpu);
 
 /* session_want_look() - the driver has taken memory that no call shows: this process is one to be looked at,
  * and the keeper is to look now, not at its next round. */
@@ -49,15 +49,15 @@ void session_want_look(void);
 void session_want_room(void);
 
 /* session_has_process() - whether this pid is one of the processes that run under the grant and have used a
- * card. */
+ * GPU. */
 bool session_has_process(unsigned pid);
 
-/* session_await_look() - the same, and wait until the keeper has looked at the card, at most a second, or
+/* session_await_look() - the same, and wait until the keeper has looked at the GPU, at most a second, or
  * 250 ms where no keeper lives: a context is large, and who allocates right after it must not get its memory
  * once more. */
-void session_await_look(unsigned card);
+void session_await_look(unsigned gpu);
 
 /* session_await_known() - the same for a sample that knows what each process of the container has
  * (grant_was_known()): asks again until there is one, for ten seconds. False: there was none, and a keeper
  * lives. */
-bool session_await_known(unsigned card);
+bool session_await_known(unsigned gpu);

@@ -100,7 +100,7 @@ static void count_all(const struct sim_processes *processes)
 	for (size_t i = 0; i < sim_shared_slots(table); i++) {
 		const struct sim_shared_memory *shared = &table->shared[i];
 
-		if (atomic_load(&shared->id) == 0 || atomic_load(&shared->card) != 0)
+		if (atomic_load(&shared->id) == 0 || atomic_load(&shared->gpu) != 0)
 			continue;
 		for (unsigned r = 0; r < role_count; r++) {
 			uint64_t held = 0;

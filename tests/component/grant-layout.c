@@ -19,7 +19,7 @@ static int fail(const char *why)
 /* FOLDER CUDA NVML UUID LIMIT */
 static int write_files(char **args)
 {
-	struct grant_file grant = {.card_count = 1};
+	struct grant_file grant = {.gpu_count = 1};
 	char grant_path[4096], usage_path[4096];
 	const char *why = "";
 
@@ -27,10 +27,10 @@ static int write_files(char **args)
 	snprintf(usage_path, sizeof(usage_path), "%s/" USAGE_FILE_NAME, args[0]);
 	snprintf(grant.cuda_library, sizeof(grant.cuda_library), "%s", args[1]);
 	snprintf(grant.nvml_library, sizeof(grant.nvml_library), "%s", args[2]);
-	snprintf(grant.cards[0].uuid, sizeof(grant.cards[0].uuid), "%s", args[3]);
-	grant.cards[0].limit_bytes = strtoull(args[4], NULL, 10);
+	snprintf(grant.gpus[0].uuid, sizeof(grant.gpus[0].uuid), "%s", args[3]);
+	grant.gpus[0].limit_bytes = strtoull(args[4], NULL, 10);
 #ifdef GRANT_LAYOUT_NEXT
-	grant.cards[0].next[0] = NEXT_WORD;
+	grant.gpus[0].next[0] = NEXT_WORD;
 	grant.live[0].next[0] = NEXT_WORD;
 #endif
 	if (grant_file_write(grant_path, &grant, &why) < 0 || usage_file_create(usage_path, 1, &why) < 0)

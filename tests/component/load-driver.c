@@ -1,5 +1,5 @@
 /* load-driver HOW [PATH]: find the driver's library in one of the ways in which programs do, and print how
- * much memory its first card has, in MiB; "no card" where there is none, "not found" where there is no
+ * much memory its first GPU has, in MiB; "no GPU" where there is none, "not found" where there is no
  * library. With LOAD_DRIVER_FILL it then allocates until not even 1 MiB more is given, prints
  * "held MiB, then ERROR", and with LOAD_DRIVER_FILL=stay holds it until it is ended. Compiled for glibc and
  * musl, shared and static, by the tests of `ration run` and by those of containers. */

@@ -52,7 +52,7 @@ static int set_up(void)
 	close(fd);
 	grant = shared(sizeof(*grant));
 	stage = shared(sizeof(*stage));
-	grant->card_count = 1;
+	grant->gpu_count = 1;
 	grant_file_set_limit(grant, 0, (uint64_t)LIMIT_PAGES << USAGE_PAGE_SHIFT);
 	r = usage_file_create(path, 1, &why);
 	if (r == 0)
@@ -106,8 +106,8 @@ static int pair(uint32_t rounds)
 	}
 	while (wait(NULL) > 0)
 		continue;
-	if (usage->cards[0].total != 0) {
-		printf("the sum is %llx in the end\n", (unsigned long long)usage->cards[0].total);
+	if (usage->gpus[0].total != 0) {
+		printf("the sum is %llx in the end\n", (unsigned long long)usage->gpus[0].total);
 		return 1;
 	}
 	printf("%u rounds: one of two, each time\n", rounds);
@@ -132,7 +132,7 @@ static bool change(struct reserve *reserve, enum reserve_kind kind, uint32_t pag
 
 	reserve->kind = kind;
 	reserve->pages = pages;
-	reserve->card = 0;
+	reserve->gpu = 0;
 	reserve_begin(reserve);
 	do {
 		if ((*life)-- == 0)
@@ -226,7 +226,7 @@ static int check_round(struct account *account, uint32_t round, uint64_t held)
 	if (left > 0 && account_charge(account, 0, left) != 0) {
 		printf("round %u: pages are lost: %llu are held, the sum says %llu\n", round,
 			(unsigned long long)held,
-			(unsigned long long)USAGE_TOTAL_PAGES(usage->cards[0].total));
+			(unsigned long long)USAGE_TOTAL_PAGES(usage->gpus[0].total));
 		return 1;
 	}
 	if (account_charge(account, 0, 1) == 0) {
@@ -266,7 +266,7 @@ static int killing(uint32_t rounds, uint64_t seed)
 			kill(pids[i], SIGKILL);
 	if (r == 0)
 		printf("%u rounds, %u killed, %u recounts: the sum was right\n", rounds, deaths,
-			(unsigned)usage->cards[0].recounts);
+			(unsigned)usage->gpus[0].recounts);
 	return r;
 }
 

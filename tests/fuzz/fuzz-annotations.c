@@ -63,7 +63,7 @@ static void held(const char *text)
 	held_release(&read);
 }
 
-/* Of a pod with a container on two cards. Whatever is taken fits the request that comes of it. */
+/* Of a pod with a container on two GPUs. Whatever is taken fits the request that comes of it. */
 static void resize(const char *text)
 {
 	_cleanup_placement_ struct placement target = {.unit_mib = 1024};
@@ -71,14 +71,14 @@ static void resize(const char *text)
 	struct error err = {""};
 
 	MUST(request_add(&request, "main", CONTAINER_MAIN, 0, "4", NULL, NULL) == 0 &&
-		request_set_cards(&request, 2, NULL) == 0);
+		request_set_gpus(&request, 2, NULL) == 0);
 	MUST(placement_add(&target, "main", "GPU-0", 2, 0) == 0 &&
 		placement_add(&target, "main", "GPU-1", 2, 0) == 0);
 	if (resize_from_json(text, &request, &target, &err) < 0)
 		MUST(err.text[0]);
 	else
 		MUST(target.resizes == 1 && request_resize(&request, &target) == 0 &&
-			request.units == 2 * target.containers[0].cards[0].units);
+			request.units == 2 * target.containers[0].gpus[0].units);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -88,7 +88,7 @@ static void record(const char *text, size_t len)
 	put(path, text, len);
 	records_read(dir, &held);
 	for (size_t i = 0; i < held.n_pods; i++)
-		MUST(*held.pods[i].uid && held.pods[i].n_cards);
+		MUST(*held.pods[i].uid && held.pods[i].n_gpus);
 	records_remove(dir, "u1");
 	MUST(access(path, F_OK) < 0);
 	rmdir(folder);
@@ -104,11 +104,11 @@ static void state(const char *text, size_t len)
 	MUST(fs_mkdir_parents(dir, 0755) == 0);
 	put(path, text, len);
 	state_load(dir, 1024, &state);
-	MUST(state.inventory.n_cards <= NODE_GPUS_MAX && state.inventory.unit_mib > 0);
+	MUST(state.inventory.n_gpus <= NODE_GPUS_MAX && state.inventory.unit_mib > 0);
 	MUST(state_save(dir, &state, NULL) == 0);
 	state_load(dir, 1024, &again);
 	MUST(again.mode == state.mode && again.inventory.unit_mib == state.inventory.unit_mib &&
-		again.inventory.n_cards == state.inventory.n_cards &&
+		again.inventory.n_gpus == state.inventory.n_gpus &&
 		inventory_units(&again.inventory) == inventory_units(&state.inventory));
 	unlink(path);
 	rmdir(dir);

@@ -28,7 +28,7 @@ static void seal(struct grant_file *grant)
 
 	grant->checksum = sum(
 		sum(UINT64_C(0xcbf29ce484222325), bytes, 0, offsetof(struct grant_file, checksum)), bytes,
-		offsetof(struct grant_file, card_count), offsetof(struct grant_file, live));
+		offsetof(struct grant_file, gpu_count), offsetof(struct grant_file, live));
 }
 
 static void make_valid(struct grant_file *grant)
@@ -37,14 +37,14 @@ static void make_valid(struct grant_file *grant)
 	grant->magic = GRANT_FILE_MAGIC;
 	grant->version = GRANT_FILE_VERSION;
 	grant->size = sizeof(*grant);
-	grant->card_count = 2;
+	grant->gpu_count = 2;
 	grant->readable_from = GRANT_FILE_READABLE_FROM;
 	strcpy(grant->container, "d/a/main");
 	strcpy(grant->cuda_library, "/usr/lib/libcuda.so.1");
-	for (unsigned i = 0; i < grant->card_count; i++) {
-		snprintf(grant->cards[i].uuid, sizeof(grant->cards[i].uuid), "GPU-%u", i);
-		strcpy(grant->cards[i].pci_bus_id, "00000000:00:09.0");
-		grant->cards[i].limit_bytes = grant->cards[i].physical_bytes = UINT64_C(1) << 30;
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		snprintf(grant->gpus[i].uuid, sizeof(grant->gpus[i].uuid), "GPU-%u", i);
+		strcpy(grant->gpus[i].pci_bus_id, "00000000:00:09.0");
+		grant->gpus[i].limit_bytes = grant->gpus[i].physical_bytes = UINT64_C(1) << 30;
 		grant->live[i].limit_bytes = UINT64_C(1) << 30;
 	}
 }
@@ -72,16 +72,16 @@ static void check_verified(const struct grant_file *grant)
 {
 	MUST(grant->magic == GRANT_FILE_MAGIC && grant->size == sizeof(*grant));
 	MUST(grant->version >= GRANT_FILE_OLDEST && grant->readable_from <= GRANT_FILE_VERSION);
-	MUST(grant->card_count >= 1 && grant->card_count <= GRANT_FILE_CARDS_MAX);
+	MUST(grant->gpu_count >= 1 && grant->gpu_count <= GRANT_FILE_GPUS_MAX);
 	MUST(memchr(grant->container, 0, sizeof(grant->container)));
 	MUST(grant->cuda_library[0] == '/' && memchr(grant->cuda_library, 0, sizeof(grant->cuda_library)));
 	MUST(memchr(grant->nvml_library, 0, sizeof(grant->nvml_library)));
-	for (unsigned i = 0; i < grant->card_count; i++) {
-		const struct grant_file_card *card = &grant->cards[i];
+	for (unsigned i = 0; i < grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &grant->gpus[i];
 
-		MUST(card->uuid[0] && memchr(card->uuid, 0, sizeof(card->uuid)));
-		MUST(memchr(card->pci_bus_id, 0, sizeof(card->pci_bus_id)));
-		MUST(card->limit_bytes && grant_file_limit_bytes(grant, i));
+		MUST(gpu->uuid[0] && memchr(gpu->uuid, 0, sizeof(gpu->uuid)));
+		MUST(memchr(gpu->pci_bus_id, 0, sizeof(gpu->pci_bus_id)));
+		MUST(gpu->limit_bytes && grant_file_limit_bytes(grant, i));
 	}
 }
 
@@ -106,9 +106,9 @@ static void map(const void *bytes, size_t length, const char *expected)
 
 static void change(struct grant_file *grant)
 {
-	unsigned last = grant->card_count - 1;
+	unsigned last = grant->gpu_count - 1;
 
-	MUST(grant_file_set_limit(grant, grant->card_count, 1) < 0);
+	MUST(grant_file_set_limit(grant, grant->gpu_count, 1) < 0);
 	MUST(grant_file_set_limit(grant, last, 0) < 0);
 	MUST(grant_file_set_limit(grant, last, 4096) == 0 && grant_file_limit_bytes(grant, last) == 4096);
 	MUST(atomic_load(&grant->live[last].largest_limit_bytes) >= 4096);

@@ -1,4 +1,4 @@
-/* What a look at a card reads of programs. First byte: c the names of a process's cgroups, u a usage file
+/* What a look at a GPU reads of programs. First byte: c the names of a process's cgroups, u a usage file
  * (its first bytes; the rest is a hole). */
 #include "fuzz.h"
 
@@ -42,7 +42,7 @@ static void usage(const uint8_t *data, size_t size)
 	MUST(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
 		ftruncate(fd, sizeof(struct usage_file)) == 0);
 	if (usage_peek(fd, 64, &peek) == 0) {
-		MUST(peek.card_count <= GRANT_FILE_CARDS_MAX && peek.slots_used <= USAGE_FILE_SLOTS);
+		MUST(peek.gpu_count <= GRANT_FILE_GPUS_MAX && peek.slots_used <= USAGE_FILE_SLOTS);
 		slots = calloc(peek.slots_used + 1, sizeof(*slots));
 		MUST(slots);
 		n = usage_peek_slots(fd, &peek, 63, slots);

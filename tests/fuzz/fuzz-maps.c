@@ -188,8 +188,8 @@ static void check(struct policy *policy)
 	MUST((unsigned)policy_in_force(policy) < SHARE_POLICY_MAX);
 	MUST(policy_max_containers(policy) <= 1000);
 	MUST(unit == 0 || unit == 1024 || unit == 512 || unit == 256 || unit == 128);
-	for (size_t i = 0; i < agent.inventory.n_cards; i++) {
-		const struct gpu_facts *facts = &agent.inventory.cards[i].facts;
+	for (size_t i = 0; i < agent.inventory.n_gpus; i++) {
+		const struct gpu_facts *facts = &agent.inventory.gpus[i].facts;
 
 		MUST(facts->healthy == !*facts->reason && !strpbrk(facts->reason, "\n\r"));
 	}
@@ -207,18 +207,18 @@ static void agent_begin(void)
 	agent.refused_unit[0] = '\0';
 	agent.uninstalled = synced = false;
 	n_events = 0;
-	agent.inventory.n_cards = 3;
+	agent.inventory.n_gpus = 3;
 	agent.inventory.unit_mib = 1024;
 	strcpy(agent.inventory.driver_version, "550.54");
-	for (size_t i = 0; i < agent.inventory.n_cards; i++) {
-		struct card *card = &agent.inventory.cards[i];
+	for (size_t i = 0; i < agent.inventory.n_gpus; i++) {
+		struct gpu *gpu = &agent.inventory.gpus[i];
 
-		memset(card, 0, sizeof(*card));
-		card->facts.index = (int)i;
-		card->facts.mib = 8192;
-		card->facts.healthy = true;
-		card->units = 8;
-		snprintf(card->facts.uuid, sizeof(card->facts.uuid), "GPU-%c", (int)('a' + i));
+		memset(gpu, 0, sizeof(*gpu));
+		gpu->facts.index = (int)i;
+		gpu->facts.mib = 8192;
+		gpu->facts.healthy = true;
+		gpu->units = 8;
+		snprintf(gpu->facts.uuid, sizeof(gpu->facts.uuid), "GPU-%c", (int)('a' + i));
 	}
 }
 

@@ -338,14 +338,14 @@ static int library_close(void *library)
 
 static void check_inventory(const struct nvml_inventory *inventory)
 {
-	MUST(inventory->count + inventory->unreachable <= NVML_MAX_CARDS);
+	MUST(inventory->count + inventory->unreachable <= NVML_MAX_GPUS);
 	MUST(memchr(inventory->driver_version, 0, sizeof(inventory->driver_version)));
 	for (size_t i = 0; i < inventory->count; i++) {
-		const struct nvml_card *card = &inventory->cards[i];
+		const struct nvml_gpu *gpu = &inventory->gpus[i];
 
-		MUST(card->index < NVML_MAX_CARDS && card->numa_node >= -1);
-		MUST(memchr(card->uuid, 0, sizeof(card->uuid)) && memchr(card->name, 0, sizeof(card->name)) &&
-			memchr(card->bus_id, 0, sizeof(card->bus_id)));
+		MUST(gpu->index < NVML_MAX_GPUS && gpu->numa_node >= -1);
+		MUST(memchr(gpu->uuid, 0, sizeof(gpu->uuid)) && memchr(gpu->name, 0, sizeof(gpu->name)) &&
+			memchr(gpu->bus_id, 0, sizeof(gpu->bus_id)));
 	}
 }
 
@@ -393,22 +393,22 @@ static void check_links(struct nvml *nvml, const struct nvml_inventory *inventor
 /* Only changes are told, each with its reason. */
 static void check_watch(struct nvml *nvml, const struct nvml_inventory *inventory)
 {
-	bool healthy[NVML_MAX_CARDS];
-	struct nvml_change changes[NVML_MAX_CARDS];
+	bool healthy[NVML_MAX_GPUS];
+	struct nvml_change changes[NVML_MAX_GPUS];
 	struct nvml_watch *watch;
 	struct error err = {""};
 
 	memset(healthy, true, sizeof(healthy));
 	MUST(nvml_watch_open(&watch, nvml, inventory, &err) == 0);
 	for (int turn = 0; turn < 5; turn++) {
-		size_t n = nvml_watch_poll(watch, turn * NVML_WATCH_RETRY_NS, changes, NVML_MAX_CARDS);
+		size_t n = nvml_watch_poll(watch, turn * NVML_WATCH_RETRY_NS, changes, NVML_MAX_GPUS);
 
 		MUST(n <= inventory->count);
 		for (size_t i = 0; i < n; i++) {
-			MUST(changes[i].card < inventory->count);
-			MUST(changes[i].healthy != healthy[changes[i].card]);
+			MUST(changes[i].gpu < inventory->count);
+			MUST(changes[i].healthy != healthy[changes[i].gpu]);
 			MUST(changes[i].healthy == !*changes[i].reason);
-			healthy[changes[i].card] = changes[i].healthy;
+			healthy[changes[i].gpu] = changes[i].healthy;
 		}
 	}
 	nvml_watch_close(watch);
@@ -442,8 +442,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (nvml_inventory(nvml, &inventory, &err) == 0) {
 		check_inventory(&inventory);
 		for (size_t i = 0; i < inventory.count && i < 2; i++) {
-			check_processes(nvml, inventory.cards[i].uuid);
-			check_use(nvml, inventory.cards[i].uuid);
+			check_processes(nvml, inventory.gpus[i].uuid);
+			check_use(nvml, inventory.gpus[i].uuid);
 		}
 		check_links(nvml, &inventory);
 		check_watch(nvml, &inventory);

@@ -41,7 +41,7 @@ static struct json_object *object_from(const char *text)
 	return object;
 }
 
-/* Node i has i + 1 cards of 8 units. */
+/* Node i has i + 1 GPUs of 8 units. */
 static void add_node(int i)
 {
 	_cleanup_node_facts_ struct node_facts facts;
@@ -60,7 +60,7 @@ static void add_node(int i)
 	MUST(ledger_set_node(&scheduler.ledger, &facts) == 0);
 }
 
-/* Two pods of 4 units on each card, the more important the higher k. */
+/* Two pods of 4 units on each GPU, the more important the higher k. */
 static void add_pod(int node, int k)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;

@@ -1,6 +1,6 @@
 /* The folder in which runs of `ration run` register, where every user may put anything. Input: pieces of a
  * kind (one byte), a length (two) and so many bytes. n is the name of a run's folder, to which the following
- * pieces belong; without one it is that of a run which lives. c, p and u are its files cards, power and
+ * pieces belong; without one it is that of a run which lives. c, p and u are its files GPUs, power and
  * usage; g is its grant: patches of a valid one (two bytes position, one length, the bytes), or with G the
  * file as it is; l makes the folder lib, with a file of that name; k makes lib a link to a folder of somebody
  * else. */
@@ -123,7 +123,7 @@ static int seen(void *context, const struct run_seen *run)
 	MUST(run->power.policy >= -1 && run->power.policy < SHARE_POLICY_MAX);
 	MUST(run->power.percent <= 100 && run->power.weight <= SHARE_WEIGHT_MAX);
 	MUST(registry_is_alive(run->folder));
-	for (unsigned i = 0; i < run->grant->card_count; i++)
+	for (unsigned i = 0; i < run->grant->gpu_count; i++)
 		MUST(run->labels[i][0] && !strchr(run->labels[i], '\n') &&
 			memchr(run->labels[i], 0, sizeof(run->labels[i])));
 	(*(size_t *)context)++;
@@ -174,12 +174,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	close(fd);
 	MUST(process_start_ticks(getpid(), &ticks) == 0);
 	snprintf(run_name, sizeof(run_name), "%d.%llu", (int)getpid(), (unsigned long long)ticks);
-	valid.card_count = 2;
+	valid.gpu_count = 2;
 	strcpy(valid.container, "program");
 	strcpy(valid.cuda_library, "/usr/lib/libcuda.so.1");
 	for (unsigned i = 0; i < 2; i++) {
-		snprintf(valid.cards[i].uuid, sizeof(valid.cards[i].uuid), "GPU-%u", i);
-		valid.cards[i].limit_bytes = UINT64_C(1) << 30;
+		snprintf(valid.gpus[i].uuid, sizeof(valid.gpus[i].uuid), "GPU-%u", i);
+		valid.gpus[i].limit_bytes = UINT64_C(1) << 30;
 	}
 	return 0;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NO_CARD 77
+#define NO_GPU 77
 
 struct cuda_calls cu;
 struct nvml_calls ml;
@@ -18,7 +18,7 @@ static void *library(const char *name)
 
 	if (!handle) {
 		fprintf(stderr, "gpu-probe: %s\n", dlerror());
-		exit(NO_CARD);
+		exit(NO_GPU);
 	}
 	return handle;
 }
@@ -91,7 +91,7 @@ void cuda_open(void)
 	r = cu.Init(0);
 	if (r != CUDA_SUCCESS || cu.DeviceGet(&device, 0) != CUDA_SUCCESS) {
 		fprintf(stderr, "gpu-probe: no card (cuInit says %d)\n", (int)r);
-		exit(NO_CARD);
+		exit(NO_GPU);
 	}
 	must("cuCtxCreate_v2", cu.CtxCreate(&context, 0, device));
 }

@@ -43,7 +43,7 @@ extern struct nvml_calls {
 	int (*DeviceGetMemoryInfo_v2)(void *, struct nvml_memory_v2 *); /* NULL before driver 510 */
 } ml;
 
-/* cuda_open() - the library, card 0 and a context on it. Ends the program with 77 where there is no card. */
+/* cuda_open() - the library, GPU 0 and a context on it. Ends the program with 77 where there is no GPU. */
 void cuda_open(void);
 CUdevice cuda_device(void);
 /* cuda_symbol() - another function of the library; ends the program if it lacks it. */

@@ -1,5 +1,5 @@
-/* gpu-probe - asks and uses a card as any program does, and says as JSON what came of it. What it finds under
- * `ration run` and without is compared by the tests beside it. Card 0 of those that it sees. */
+/* gpu-probe - asks and uses a GPU as any program does, and says as JSON what came of it. What it finds under
+ * `ration run` and without is compared by the tests beside it. GPU 0 of those that it sees. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define WARM_LAUNCHES 1000
 #define SETTLE_NS 150000000
 
-/* A kernel that does nothing; the driver compiles it for its card. */
+/* A kernel that does nothing; the driver compiles it for its GPU. */
 static const char ptx[] =
 	".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing()\n{\nret;\n}\n";
 

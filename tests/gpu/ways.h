@@ -1,4 +1,4 @@
-/* ways.h - the ways to get memory of a card, all by one name: each of them is to meet the limit.
+/* ways.h - the ways to get memory of a GPU, all by one name: each of them is to meet the limit.
  */
 #pragma once
 

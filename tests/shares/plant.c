@@ -89,7 +89,7 @@ const struct shim_session *session_find(void)
 	return &plant.current->tenant->session;
 }
 
-int cuda_current_card(void)
+int cuda_current_gpu(void)
 {
 	return 0;
 }
@@ -212,7 +212,7 @@ static void submit_launch(uint32_t ns)
 static void launch_told(uint32_t ns)
 {
 	struct tenant *tenant = plant.current->tenant;
-	_Atomic uint64_t *bucket = &tenant->usage->cards[0].core_credit;
+	_Atomic uint64_t *bucket = &tenant->usage->gpus[0].core_credit;
 	uint64_t rate = tenant->percent * (SHARE_WHOLE / 100), before, cost, wait;
 
 	while ((wait = credit_draw_saving(bucket, (uint64_t)fiber_now(), rate, 1, SAVED_NS)) > 0)
@@ -292,13 +292,13 @@ static void look(struct tenant *self)
 {
 	int64_t now = fiber_now(), at = 0, last = self->since;
 	int64_t first = (now / SIM_SAMPLE_NS - RATE_PERIODS) * SIM_SAMPLE_NS;
-	struct correction_card said = {0};
+	struct correction_gpu said = {0};
 	struct correction_look look = {
-		.now_ns = now, .who = 1, .started_ns = atomic_load(&self->usage->cards[0].core_started_ns)};
+		.now_ns = now, .who = 1, .started_ns = atomic_load(&self->usage->gpus[0].core_started_ns)};
 	struct correction_seen ignored;
 
 	sim_work_look(plant.work, &plant.processes, 0);
-	said.of_card = (sim_account_permille(&plant.work->cards[0].total, first, now, &at) + 5) / 10;
+	said.of_gpu = (sim_account_permille(&plant.work->gpus[0].total, first, now, &at) + 5) / 10;
 	for (size_t i = 0; i < plant.count; i++)
 		for (uint32_t k = 0; k < (plant.row->processes ? plant.row->processes : 1); k++) {
 			int64_t end = 0;
@@ -405,7 +405,7 @@ static void tenant_make(struct tenant *tenant, size_t number)
 	tenant->percent = plant.row->percent[number];
 	tenant->usage = zeros(sizeof(*tenant->usage));
 	tenant->session = (struct shim_session){.grant = &tenant->grant, .usage = tenant->usage};
-	tenant->grant.card_count = 1;
+	tenant->grant.gpu_count = 1;
 	atomic_store(&tenant->grant.live[0].core_share, tenant->percent * (SHARE_WHOLE / 100));
 	correction_init(&tenant->correction);
 	for (uint32_t k = 0; k < processes; k++)
@@ -436,8 +436,8 @@ void plant_play(const struct row *row, unsigned seconds, struct outcome *ret_out
 		.outcome = ret_outcome,
 		.random = row->seed};
 	driver_make();
-	for (size_t i = 0; i < SIM_MAX_CARDS; i++)
-		sim_relay_prepare(&plant.work->cards[i].lock);
+	for (size_t i = 0; i < SIM_MAX_GPUS; i++)
+		sim_relay_prepare(&plant.work->gpus[i].lock);
 	plant.work->pace = (struct sim_pace){row->slice_us, row->latency_ns, row->jitter_percent, row->seed};
 	while (plant.count < TENANTS_MAX && row->percent[plant.count])
 		tenant_make(&plant.tenants[plant.count], plant.count), plant.count++;

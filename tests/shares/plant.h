@@ -1,4 +1,4 @@
-/* plant.h - programs that share a simulated card in virtual time: the card is sim/state/engine.c, what paces
+/* plant.h - programs that share a simulated GPU in virtual time: the GPU is sim/state/engine.c, what paces
  * them is src/shim/pacing*.c and src/grant/credit.c, what corrects them src/model/correction.c. Played here
  * are the driver's few functions that the shim calls, bench/tenant.c, and the keeper's part of
  * src/run/power.c. */
@@ -26,8 +26,7 @@ struct row {
 
 struct outcome {
 	size_t tenants;
-	double got[TENANTS_MAX]
-		  [WINDOWS_MAX]; /* percent of the card in each second since the last one began */
+	double got[TENANTS_MAX][WINDOWS_MAX]; /* percent of the GPU in each second since the last one began */
 	double start_ms; /* until the first one, which begins last, has nine tenths of its share in 100 ms */
 };
 

@@ -1,4 +1,4 @@
-/* share-loop - the table of shares (bench/bench shares) in virtual time: a second of a card takes a
+/* share-loop - the table of shares (bench/bench shares) in virtual time: a second of a GPU takes a
  * millisecond or so, and the same seeds give the same numbers. Each row is a test, as TAP; with --must-miss
  * the whole is one: that rows are missed. */
 #include <getopt.h>
@@ -15,7 +15,7 @@
 #define SETTLED_FROM 15
 #define SETTLED 8
 #define SECONDS (SETTLED_FROM + SETTLED)
-/* Mean absolute error in points, part of what was granted that the card did not do in percent, milliseconds.
+/* Mean absolute error in points, part of what was granted that the GPU did not do in percent, milliseconds.
  */
 #define ERROR_MAX 2.0
 #define LOSS_MAX 3.0
@@ -31,7 +31,7 @@
 static const struct {
 	const char *name;
 	unsigned percent[TENANTS_MAX];
-	bool varied; /* with other cards, too */
+	bool varied; /* with other GPUs, too */
 } shares[] = {
 	{"5 % alone", {5}},
 	{"10 % alone", {10}},
@@ -74,13 +74,13 @@ static const struct {
 
 static const struct {
 	uint32_t slice_us, latency_ns, jitter_percent;
-} cards[] = {{2000, 2000, 20}, {1000, 2000, 20}, {5000, 2000, 20}, {2000, 10000, 20}, {1000, 10000, 20},
+} gpus[] = {{2000, 2000, 20}, {1000, 2000, 20}, {5000, 2000, 20}, {2000, 10000, 20}, {1000, 10000, 20},
 	{5000, 10000, 20}, {2000, 2000, 0}};
 
 static struct {
 	const char *share, *work; /* NULL: all */
 	unsigned seeds;
-	unsigned card; /* one of them, counted from 1; 0: all */
+	unsigned gpu; /* one of them, counted from 1; 0: all */
 	bool windows, no_keepers, must_miss, told;
 } options = {.seeds = SEEDS};
 
@@ -205,9 +205,9 @@ static bool judge_one(size_t s, size_t w, size_t c, unsigned number)
 		.depth = work[w].depth,
 		.graph = work[w].graph,
 		.processes = work[w].processes,
-		.slice_us = cards[c].slice_us,
-		.latency_ns = cards[c].latency_ns,
-		.jitter_percent = cards[c].jitter_percent};
+		.slice_us = gpus[c].slice_us,
+		.latency_ns = gpus[c].latency_ns,
+		.jitter_percent = gpus[c].jitter_percent};
 
 	memcpy(row.percent, shares[s].percent, sizeof(row.percent));
 	return judge(&row, shares[s].name, work[w].name, number);
@@ -220,9 +220,9 @@ static bool judge_hard(size_t h, unsigned number)
 		.rest_ms = hard[h].rest_ms,
 		.depth = hard[h].depth,
 		.processes = 1,
-		.slice_us = cards[0].slice_us,
-		.latency_ns = cards[0].latency_ns,
-		.jitter_percent = cards[0].jitter_percent};
+		.slice_us = gpus[0].slice_us,
+		.latency_ns = gpus[0].latency_ns,
+		.jitter_percent = gpus[0].jitter_percent};
 
 	memcpy(row.percent, hard[h].percent, sizeof(row.percent));
 	return judge(&row, hard[h].name, "", number);
@@ -230,7 +230,7 @@ static bool judge_hard(size_t h, unsigned number)
 
 static bool is_wanted(size_t s, size_t w, size_t c)
 {
-	return (c == 0 || (shares[s].varied && work[w].varied)) && (!options.card || options.card == c + 1) &&
+	return (c == 0 || (shares[s].varied && work[w].varied)) && (!options.gpu || options.gpu == c + 1) &&
 	       (!options.share || strcmp(options.share, shares[s].name) == 0) &&
 	       (!options.work || strcmp(options.work, work[w].name) == 0);
 }
@@ -252,7 +252,7 @@ static int parse(int argc, char **argv)
 		else if (c == 'n')
 			options.seeds = (unsigned)atoi(optarg);
 		else if (c == 'c')
-			options.card = (unsigned)atoi(optarg);
+			options.gpu = (unsigned)atoi(optarg);
 		else if (c == '?')
 			return -1;
 		options.windows |= c == 'v';
@@ -272,7 +272,7 @@ int main(int argc, char **argv)
 				"                  [--windows] [--no-keepers] [--must-miss] [--told]\n");
 		return 2;
 	}
-	for (size_t c = 0; c < ARRAY_SIZE(cards); c++)
+	for (size_t c = 0; c < ARRAY_SIZE(gpus); c++)
 		for (size_t w = 0; w < ARRAY_SIZE(work); w++)
 			for (size_t s = 0; s < ARRAY_SIZE(shares); s++)
 				if (is_wanted(s, w, c))

@@ -19,21 +19,21 @@
 #define SHOWN_NS NS_PER_S /* leftovers.c */
 #define REPORT_AGAIN_NS (3 * NS_PER_S)
 
-/* Bit of an id in the kubelet's masks: cards one after the other, CARD_UNITS_MAX each; then whole ones. */
+/* Bit of an id in the kubelet's masks: GPUs one after the other, GPU_UNITS_MAX each; then whole ones. */
 static const char *id_text(int bit)
 {
 	static char texts[64][DEVICE_ID_SIZE];
 
-	if (!*texts[bit] && bit >= FIRST_CARD_ID)
-		snprintf(texts[bit], sizeof(texts[bit]), "%d-gpu", bit - FIRST_CARD_ID);
+	if (!*texts[bit] && bit >= FIRST_GPU_ID)
+		snprintf(texts[bit], sizeof(texts[bit]), "%d-gpu", bit - FIRST_GPU_ID);
 	else if (!*texts[bit])
-		snprintf(texts[bit], sizeof(texts[bit]), "%d-%d", bit / CARD_UNITS_MAX, bit % CARD_UNITS_MAX);
+		snprintf(texts[bit], sizeof(texts[bit]), "%d-%d", bit / GPU_UNITS_MAX, bit % GPU_UNITS_MAX);
 	return texts[bit];
 }
 
-static int card_of_bit(int bit)
+static int gpu_of_bit(int bit)
 {
-	return bit >= FIRST_CARD_ID ? bit - FIRST_CARD_ID : bit / CARD_UNITS_MAX;
+	return bit >= FIRST_GPU_ID ? bit - FIRST_GPU_ID : bit / GPU_UNITS_MAX;
 }
 
 static size_t id_texts(uint64_t ids, char **ret_texts)
@@ -48,8 +48,8 @@ static size_t id_texts(uint64_t ids, char **ret_texts)
 static int id_bit(const char *text)
 {
 	if (strstr(text, "-gpu"))
-		return FIRST_CARD_ID + ids_card(text);
-	return ids_card(text) * CARD_UNITS_MAX + atoi(strchr(text, '-') + 1);
+		return FIRST_GPU_ID + ids_gpu(text);
+	return ids_gpu(text) * GPU_UNITS_MAX + atoi(strchr(text, '-') + 1);
 }
 
 static int64_t agent_takes(struct sim *sim, int n, int64_t usual_us, int64_t most_us)
@@ -65,10 +65,10 @@ static void set_inventory(struct node *node)
 	struct inventory *inventory = &node->agent.inventory;
 
 	inventory->unit_mib = UNIT_MIB;
-	inventory->n_cards = node->facts.n_gpus;
-	for (size_t i = 0; i < inventory->n_cards; i++) {
-		inventory->cards[i].facts = node->facts.gpus[i];
-		inventory->cards[i].units = units_of_card(node->facts.gpus[i].mib, UNIT_MIB);
+	inventory->n_gpus = node->facts.n_gpus;
+	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		inventory->gpus[i].facts = node->facts.gpus[i];
+		inventory->gpus[i].units = units_of_gpu(node->facts.gpus[i].mib, UNIT_MIB);
 	}
 }
 
@@ -82,7 +82,7 @@ void agent_list_devices(struct sim *sim, int n)
 	set_inventory(node);
 	if (!node->agent.alive || !node->agent.registered || !node->kubelet.alive)
 		return;
-	if (ids_build(terms_whole(sim, n) ? IDS_OF_CARDS : IDS_OF_UNITS, &node->agent.inventory,
+	if (ids_build(terms_whole(sim, n) ? IDS_OF_GPUS : IDS_OF_UNITS, &node->agent.inventory,
 		    &node->agent.pods, &node->agent.served, &spent, &ids) < 0) {
 		sim->truncated = "out of memory";
 		return;
@@ -443,42 +443,42 @@ static void answer(struct sim *sim, int n, bool ok, uint64_t ids, int cdi, enum 
 	devices_answered(sim, n, ok, ids, cdi, reason);
 }
 
-/* must_include verbatim, then ids of the placed cards, then any. */
-static uint64_t choose_ids(const struct call *call, uint8_t cards)
+/* must_include verbatim, then ids of the placed GPUs, then any. */
+static uint64_t choose_ids(const struct call *call, uint8_t gpus)
 {
 	uint64_t chosen = call->must;
 
 	for (int pass = 0; pass < 2; pass++)
 		for_each_bit (bit, call->available & ~call->must)
 			if (__builtin_popcountll(chosen) < call->n_ids &&
-				((cards >> card_of_bit(bit)) & 1) == (pass == 0))
+				((gpus >> gpu_of_bit(bit)) & 1) == (pass == 0))
 				chosen |= BIT(bit);
 	return chosen;
 }
 
-static uint8_t cards_of(const struct sim *sim, int n, const struct pod_facts *facts)
+static uint8_t gpus_of(const struct sim *sim, int n, const struct pod_facts *facts)
 {
-	return facts->has_placement ? api_cards(sim, n, &facts->placement) : 0;
+	return facts->has_placement ? api_gpus(sim, n, &facts->placement) : 0;
 }
 
-static uint8_t cards_of_ids(uint64_t ids)
+static uint8_t gpus_of_ids(uint64_t ids)
 {
-	unsigned int cards = 0;
+	unsigned int gpus = 0;
 
 	for_each_bit (bit, ids)
-		cards |= 1u << card_of_bit(bit);
-	return (uint8_t)cards;
+		gpus |= 1u << gpu_of_bit(bit);
+	return (uint8_t)gpus;
 }
 
 /* What a variable names, comma-separated. */
-static uint8_t cards_named(const struct node *node, const char *value)
+static uint8_t gpus_named(const struct node *node, const char *value)
 {
-	unsigned int cards = 0;
+	unsigned int gpus = 0;
 
 	for (size_t k = 0; k < node->facts.n_gpus; k++)
 		if (strstr(value, node->facts.gpus[k].uuid)) /* they are all of one length */
-			cards |= 1u << k;
-	return (uint8_t)cards;
+			gpus |= 1u << k;
+	return (uint8_t)gpus;
 }
 
 /* The container's device nodes and its environment; the file has both. */
@@ -492,18 +492,18 @@ static void grant_whole(struct sim *sim, int n, const struct pod_facts *facts, i
 
 	if (allotment_build(&node->agent.inventory, facts, (const char[]){'c', (char)('0' + c), '\0'}, true,
 		    &made, &err) < 0) {
-		node->grant[pod][c].cards = node->grant[pod][c].sees = 0;
+		node->grant[pod][c].gpus = node->grant[pod][c].sees = 0;
 		return;
 	}
-	for (size_t i = 0; i < made.n_cards; i++)
-		*(i < made.n_own ? &own : &sees) |= 1u << (made.cards[i] - node->agent.inventory.cards);
+	for (size_t i = 0; i < made.n_gpus; i++)
+		*(i < made.n_own ? &own : &sees) |= 1u << (made.gpus[i] - node->agent.inventory.gpus);
 	sees |= own;
-	if (cards_named(node, allotment_value(&made, ENV_ALIYUN_VISIBLE)) != sees ||
-		(sees != own && cards_named(node, allotment_value(&made, ENV_CUDA_VISIBLE)) != sees))
+	if (gpus_named(node, allotment_value(&made, ENV_ALIYUN_VISIBLE)) != sees ||
+		(sees != own && gpus_named(node, allotment_value(&made, ENV_CUDA_VISIBLE)) != sees))
 		sim_violate(sim, "a container's environment names the cards that it sees",
 			"u%d/c%d on n%d sees %#x, is told %s", pod, c, n, sees,
 			allotment_value(&made, ENV_ALIYUN_VISIBLE));
-	node->grant[pod][c].cards = (uint8_t)own;
+	node->grant[pod][c].gpus = (uint8_t)own;
 	node->grant[pod][c].sees = (uint8_t)sees;
 }
 
@@ -517,9 +517,9 @@ static void grant(struct sim *sim, int n, const struct pod_facts *facts, uint64_
 		if (facts->request.whole)
 			grant_whole(sim, n, facts, c);
 		else
-			node->grant[pod][c].cards = node->grant[pod][c].sees = cards_of(sim, n, facts);
-		if (sim->broken == BREAK_IDS_NAME_THE_CARD && ids)
-			node->grant[pod][c].cards = node->grant[pod][c].sees = cards_of_ids(ids);
+			node->grant[pod][c].gpus = node->grant[pod][c].sees = gpus_of(sim, n, facts);
+		if (sim->broken == BREAK_IDS_NAME_THE_GPU && ids)
+			node->grant[pod][c].gpus = node->grant[pod][c].sees = gpus_of_ids(ids);
 	}
 }
 
@@ -530,11 +530,10 @@ static void add_orphan(struct sim *sim, int n, int i, struct held *held)
 	struct held_pod *pod;
 	int r = held_add_pod(held, p->uid_text, "default", p->name_text, &pod);
 
-	for_each_bit (k, p->cards)
+	for_each_bit (k, p->gpus)
 		if (r == 0)
-			r = held_pod_add_card(pod, sim->nodes[n].facts.gpus[k].uuid,
-				request_units_per_card(size_request(p, p->limit_size)),
-				p->facts.request.core);
+			r = held_pod_add_gpu(pod, sim->nodes[n].facts.gpus[k].uuid,
+				request_units_per_gpu(size_request(p, p->limit_size)), p->facts.request.core);
 	if (r < 0)
 		sim->truncated = "out of memory";
 }
@@ -546,7 +545,7 @@ static bool has_room(struct sim *sim, int n, const struct node_pod *pod)
 	const struct agent *agent = &node->agent;
 	_cleanup_held_ struct held held = {.names_ended = false};
 	const struct pod_facts *others[PODS_MAX];
-	struct gpu_facts gpus[CARDS_MAX];
+	struct gpu_facts gpus[GPUS_MAX];
 	struct error err = {""};
 	bool behind = !pod->watched;
 	size_t n_others = 0;
@@ -570,7 +569,7 @@ static bool has_room(struct sim *sim, int n, const struct node_pod *pod)
 		behind |= !other->watched;
 	}
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		gpus[i] = agent->inventory.cards[i].facts;
+		gpus[i] = agent->inventory.gpus[i].facts;
 	room = (struct room){
 		gpus, node->facts.n_gpus, node->facts.unit_mib, &held, others, n_others, .behind = behind};
 	if (room_check(&room, &pod->facts, &err) == 0)
@@ -585,21 +584,21 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 	struct node *node = &sim->nodes[n];
 	struct call *call = &node->kubelet.call;
 	int c = found->container->name[1] - '0';
-	uint8_t cards = found->placed ? api_cards_of(sim, n, &who->facts->placement, c) : 0;
+	uint8_t gpus = found->placed ? api_gpus_of(sim, n, &who->facts->placement, c) : 0;
 	int pod = -1; /* not one of ours */
 	char *texts[64];
 
 	if (call->kind == CALL_PREFERRED) {
-		answer(sim, n, true, choose_ids(call, cards), -1, REASON_MAX);
+		answer(sim, n, true, choose_ids(call, gpus), -1, REASON_MAX);
 		return;
 	}
-	if (cards) {
+	if (gpus) {
 		pod = atoi(who->facts->uid + 1);
 		if (has_room(sim, n, node_pods_by_uid(&node->agent.pods, who->facts->uid)))
 			grant(sim, n, who->facts, call->ids);
 		node->records |= BIT(pod);
-		if (cards_of_ids(call->ids) & ~cards)
-			count(sim, COUNT_IDS_OF_OTHER_CARDS);
+		if (gpus_of_ids(call->ids) & ~gpus)
+			count(sim, COUNT_IDS_OF_OTHER_GPUS);
 	}
 	if (found->anew)
 		served_remove_pod(&node->agent.served, who->facts->uid);
@@ -608,7 +607,7 @@ static void serve(struct sim *sim, int n, const struct matching_pod *who, const 
 		sim->truncated = "out of memory";
 	served_set_waits(&node->agent.served, who->facts->uid, found->container->name, true);
 	say(sim, "agent n%d: Allocate of %u ids is %s %s, cards %#x", n, call->n_ids, who->facts->uid,
-		found->container->name, cards);
+		found->container->name, gpus);
 	answer(sim, n, true, call->ids, pod < 0 ? -1 : cdi_of(pod, c), REASON_MAX);
 	list_again_if_sick(sim, n);
 }
@@ -648,7 +647,7 @@ static void decide(struct sim *sim, int n)
 	struct node *node = &sim->nodes[n];
 	struct call *call = &node->kubelet.call;
 	struct matching_pod input[PODS_MAX];
-	struct gpu_facts gpus[CARDS_MAX];
+	struct gpu_facts gpus[GPUS_MAX];
 	enum matching_verdict verdict;
 	struct matching found = {0};
 	struct error err = {""};
@@ -666,7 +665,7 @@ static void decide(struct sim *sim, int n)
 	count = fill(sim, n, input, pods);
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		gpus[i] = node->agent.inventory.cards[i].facts;
+		gpus[i] = node->agent.inventory.gpus[i].facts;
 	if (sim->broken == BREAK_NEVER_ASK)
 		for (size_t i = 0; i < count; i++)
 			input[i].fresh = input[i].facts;
@@ -748,7 +747,7 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 			served_set_waits(&node->agent.served, entry->uid, entry->container, false);
 		return node->grants & BIT(i);
 	}
-	if (!pod->facts.has_placement || !cards_of(sim, n, &pod->facts))
+	if (!pod->facts.has_placement || !gpus_of(sim, n, &pod->facts))
 		return false;
 	if (!has_room(sim, n, pod)) {
 		if (!served_has_started(&node->agent.served, entry->uid))
@@ -756,7 +755,7 @@ static bool prestart_entry(struct sim *sim, int n, const struct served_entry *en
 		return false;
 	}
 	served_set_waits(&node->agent.served, entry->uid, entry->container, false);
-	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_CARD ? ids : 0);
+	grant(sim, n, &pod->facts, sim->broken == BREAK_IDS_NAME_THE_GPU ? ids : 0);
 	sim->pods[i].limit_size = (uint8_t)pod->facts.placement.resizes;
 	if (!(node->agent.assigned & BIT(i)))
 		sim_after(sim, sim_delay(&node->random, 2000, 100000), EVENT_ASSIGN, 0, i, 0, 0);

@@ -291,7 +291,7 @@ static void make_facts(struct sim *sim, int i)
 		if (add_container(pod, c, kind == CONTAINER_MAIN ? main_index++ : c) < 0)
 			sim->truncated = "out of memory";
 	}
-	if (pod->shape.cards > 1 && request_set_cards(&pod->facts.request, pod->shape.cards, NULL) < 0)
+	if (pod->shape.gpus > 1 && request_set_gpus(&pod->facts.request, pod->shape.gpus, NULL) < 0)
 		sim->truncated = "out of memory";
 	snprintf(pod->job_text, sizeof(pod->job_text), "j%u", pod->shape.job);
 	if (pod->shape.job && request_set_group(&pod->facts.request, pod->facts.namespace_, pod->job_text,
@@ -334,37 +334,37 @@ int api_create_pod(struct sim *sim, const struct shape *shape, int name)
 	return i;
 }
 
-static uint8_t cards_of(const struct sim *sim, int node, const struct container_placement *container)
+static uint8_t gpus_of(const struct sim *sim, int node, const struct container_placement *container)
 {
 	const struct node_facts *facts = &sim->nodes[node].facts;
-	unsigned int cards = 0;
+	unsigned int gpus = 0;
 
-	for (size_t i = 0; i < container->n_cards; i++)
+	for (size_t i = 0; i < container->n_gpus; i++)
 		for (size_t k = 0; k < facts->n_gpus; k++)
-			if (strcmp(facts->gpus[k].uuid, container->cards[i].uuid) == 0)
-				cards |= 1u << k;
-	return (size_t)__builtin_popcount(cards) == container->n_cards ? (uint8_t)cards : 0;
+			if (strcmp(facts->gpus[k].uuid, container->gpus[i].uuid) == 0)
+				gpus |= 1u << k;
+	return (size_t)__builtin_popcount(gpus) == container->n_gpus ? (uint8_t)gpus : 0;
 }
 
-uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement)
+uint8_t api_gpus(const struct sim *sim, int node, const struct placement *placement)
 {
-	unsigned int cards = 0;
+	unsigned int gpus = 0;
 
 	for (size_t i = 0; i < placement->n_containers; i++) {
-		uint8_t of_one = cards_of(sim, node, &placement->containers[i]);
+		uint8_t of_one = gpus_of(sim, node, &placement->containers[i]);
 
 		if (!of_one)
 			return 0;
-		cards |= of_one;
+		gpus |= of_one;
 	}
-	return (uint8_t)cards;
+	return (uint8_t)gpus;
 }
 
-uint8_t api_cards_of(const struct sim *sim, int node, const struct placement *placement, int container)
+uint8_t api_gpus_of(const struct sim *sim, int node, const struct placement *placement, int container)
 {
 	const struct container_placement *of = placement_find(placement, container_names[container]);
 
-	return of ? cards_of(sim, node, of) : 0;
+	return of ? gpus_of(sim, node, of) : 0;
 }
 
 bool api_pod_lives(const struct pod *pod)
@@ -434,9 +434,9 @@ static void binding_applied(struct sim *sim, struct binding *binding)
 	state.forming = binding->forming;
 	pod->placement = binding->placement;
 	placement_init(&binding->placement);
-	pod->cards = binding->cards;
+	pod->gpus = binding->gpus;
 	for (int c = 0; c < pod->shape.n_containers; c++)
-		pod->own[c] = api_cards_of(sim, state.node, &pod->placement, c);
+		pod->own[c] = api_gpus_of(sim, state.node, &pod->placement, c);
 	pod->bound_gang = binding->gang;
 	pod->binder = binding->pair;
 	pod->bound_ns = sim->now_ns;
@@ -447,7 +447,7 @@ static void binding_applied(struct sim *sim, struct binding *binding)
 		sim->nodes[binding->node].loose = true;
 	count(sim, COUNT_BINDINGS);
 	say(sim, "Binding of %s (%s) to %s cards %#x is applied", pod->name_text, pod->uid_text,
-		sim->nodes[binding->node].name, binding->cards);
+		sim->nodes[binding->node].name, binding->gpus);
 	api_set(sim, binding->pod, &state);
 }
 

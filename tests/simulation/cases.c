@@ -112,14 +112,14 @@ static int row_3_check(const struct sim *sim, const struct statistics *statistic
 
 static void row_4(struct plan *plan)
 {
-	several(plan, 0, "im", "84")->shape.cards = 2;
-	several(plan, 500, "im", "84")->shape.cards = 2;
+	several(plan, 0, "im", "84")->shape.gpus = 2;
+	several(plan, 500, "im", "84")->shape.gpus = 2;
 }
 
-/* The main container's four ids are any of the init container's eight; it is on both cards all the same. */
+/* The main container's four ids are any of the init container's eight; it is on both GPUs all the same. */
 static int row_4_check(const struct sim *sim, const struct statistics *statistics)
 {
-	return statistics->counts[COUNT_SEVERAL_CARDS] == 4 ? running(statistics, 2) : -1;
+	return statistics->counts[COUNT_SEVERAL_GPUS] == 4 ? running(statistics, 2) : -1;
 }
 
 static void row_5(struct plan *plan)
@@ -204,7 +204,7 @@ static void row_12(struct plan *plan)
 
 static void row_14(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	pod(plan, 0, 6, END_FORCED, 1000)->shape.grace_ms = 3000;
 	stays(plan, 500, 6);
 }
@@ -217,7 +217,7 @@ static int row_14_check(const struct sim *sim, const struct statistics *statisti
 /* The node is cut off; a pod of it is deleted by force and takes long to end; the next one is bound. */
 static void orphan_of_a_silent_node(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	pod(plan, 0, 6, END_FORCED, 3000)->shape.grace_ms = 20000;
 	fault(plan, 2000, INPUT_CUT_NODE, 0, 38000);
 	stays(plan, 3500, 6);
@@ -226,21 +226,21 @@ static void orphan_of_a_silent_node(struct plan *plan)
 /* And the scheduler that knew of it is gone: only the agent knows. */
 static void orphan_that_only_the_agent_knows(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	pod(plan, 0, 6, END_FORCED, 3000)->shape.grace_ms = 30000;
 	fault(plan, 2000, INPUT_CUT_NODE, 0, 12000);
 	fault(plan, 3200, INPUT_KILL_RATION, 0, 500);
 	stays(plan, 4500, 6);
 }
 
-/* What a storm of 2026-11-21 saw, two containers of 5 units on a card of 5 (docs/measurements/storm.md), by
+/* What a storm of 2026-11-21 saw, two containers of 5 units on a GPU of 5 (docs/measurements/storm.md), by
  * faults that the storm has: a pod is deleted by force, the API server and the scheduler that knew of the pod
  * are killed, and the node finds the API server again after the next pod is bound, while the container of the
  * first still runs. */
-static void two_on_a_card_for_one(struct plan *plan)
+static void two_on_a_gpu_for_one(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
-	plan->card_units[0][0] = 5;
+	plan->n_gpus[0] = 1;
+	plan->gpu_units[0][0] = 5;
 	pod(plan, 0, 5, END_FORCED, 3000)->shape.grace_ms = 20000;
 	fault(plan, 3002, INPUT_API_OUTAGE, 0, 800);
 	fault(plan, 3002, INPUT_CUT_NODE, 0, 4000);
@@ -249,10 +249,10 @@ static void two_on_a_card_for_one(struct plan *plan)
 }
 
 /* A running container of a deleted pod, and a person who changes what its node says of it. Nothing may be
- * bound to its card in these 45 s, which are longer than the time of a ghost that no node names. */
+ * bound to its GPU in these 45 s, which are longer than the time of a ghost that no node names. */
 static void orphan_and_held(struct plan *plan, enum input_kind kind, uint8_t what, uint32_t ms)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	pod(plan, 0, 6, END_FORCED, 1000)->shape.grace_ms = 45000;
 	stays(plan, 1500, 6);
 	fault(plan, 4000, kind, 0, ms)->b = what;
@@ -324,7 +324,7 @@ static void row_20(struct plan *plan)
 {
 	stays(plan, 0, 3);
 	stays(plan, 0, 4);
-	fault(plan, 1000, INPUT_CARD, 0, 6000);
+	fault(plan, 1000, INPUT_GPU, 0, 6000);
 	fault(plan, 2000, INPUT_RESIZE, 0, 0);
 }
 
@@ -340,14 +340,14 @@ static void row_21(struct plan *plan)
 {
 	stays(plan, 0, 3);
 	stays(plan, 0, 4);
-	fault(plan, 1000, INPUT_CARD, 0, 6000);
+	fault(plan, 1000, INPUT_GPU, 0, 6000);
 	fault(plan, 2000, INPUT_KILL_KUBELET, 0, 200);
 }
 
 static void row_22(struct plan *plan)
 {
 	plan->n_pairs = 2;
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	stays(plan, 1000, 5);
 	fault(plan, 990, INPUT_BINDING, BINDING_LATE, 0);
 	fault(plan, 1100, INPUT_KILL_PAIR, 0, 20000);
@@ -362,7 +362,7 @@ static int row_22_check(const struct sim *sim, const struct statistics *statisti
 
 static void row_24(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	pod(plan, 0, 6, END_FORCED, 2300);
 	fault(plan, 2000, INPUT_KILL_KUBELET, 0, 1500);
 	stays(plan, 2400, 2);
@@ -383,7 +383,7 @@ static int row_24_check(const struct sim *sim, const struct statistics *statisti
 static void filter_after_delete(struct plan *plan)
 {
 	plan->seed = 20061;
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	plan->spread[0] = true;
 	pod(plan, 635, 2, END_DELETED, 2056);
 	pod(plan, 4279, 1, END_DELETED, 1103)->shape.prebind_ms = 1939;
@@ -406,7 +406,7 @@ static int asked_for(const struct sim *sim, const struct statistics *statistics)
 
 static void restart_with_waiting_pods(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	pod(plan, 0, 8, END_DELETED, 3000);
 	stays(plan, 500, 4);
 	stays(plan, 600, 4);
@@ -420,24 +420,24 @@ static void name_returns(struct plan *plan)
 	slow(plan, agent_watcher(0), 2000);
 	slow(plan, kubelet_watcher(0), 1000);
 	plan->n_nodes = 2;
-	plan->n_cards[1] = 2;
-	plan->card_units[1][0] = plan->card_units[1][1] = 8;
+	plan->n_gpus[1] = 2;
+	plan->gpu_units[1][0] = plan->gpu_units[1][1] = 8;
 }
 
 static void deleted_in_a_gap(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	pod(plan, 0, 6, END_FORCED, 700)->shape.grace_ms = 3000;
 	fault(plan, 1, INPUT_CUT_WATCH, (uint8_t)pair_watcher(0, W_RATION_PODS), 900);
 	stays(plan, 720, 6);
 }
 
-static void bound_by_hand_on_a_held_card(struct plan *plan)
+static void bound_by_hand_on_a_held_gpu(struct plan *plan)
 {
 	plan->seed = 19999;
 	plan->n_pairs = 2;
-	plan->n_cards[0] = 1;
-	plan->card_units[0][0] = 7;
+	plan->n_gpus[0] = 1;
+	plan->gpu_units[0][0] = 7;
 	plan->spread[0] = true;
 	stays(plan, 1605, 1)->shape.prebind_ms = 3162;
 	stays(plan, 2653, 7)->shape.by_hand = 0;
@@ -475,7 +475,7 @@ static void back_at_once(struct plan *plan)
 static void landed_unheard(struct plan *plan)
 {
 	plan->seed = 533;
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	plan->instances_max[0] = 3;
 	slow(plan, pair_watcher(0, W_RATION_PODS), 2500);
 	stays(plan, 0, 2);
@@ -488,7 +488,7 @@ static void landed_unheard(struct plan *plan)
  * granted more memory before the agent has its watch: only the agent's records tell of the first one. */
 static void grows_beside_one_that_lives_on(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	plan->instances_max[0] = 3;
 	stays(plan, 0, 2);
 	pod(plan, 500, 6, END_FORCED, 1500)->shape.grace_ms = 8000;
@@ -505,7 +505,7 @@ static int grows_in_the_end(const struct sim *sim, const struct statistics *stat
 
 static void lost_answer(struct plan *plan)
 {
-	plan->n_cards[0] = 1;
+	plan->n_gpus[0] = 1;
 	fault(plan, 0, INPUT_BINDING, BINDING_ANSWER_LOST, 0);
 	slow(plan, pair_watcher(0, W_RATION_PODS), 2500);
 	stays(plan, 10, 5);
@@ -528,24 +528,24 @@ static struct input *member(struct plan *plan, int64_t at_ms, uint8_t units)
 	return input;
 }
 
-static void cards(struct plan *plan, const char *units)
+static void gpus(struct plan *plan, const char *units)
 {
-	plan->n_cards[0] = (uint8_t)strlen(units);
+	plan->n_gpus[0] = (uint8_t)strlen(units);
 	for (size_t k = 0; units[k]; k++)
-		plan->card_units[0][k] = units[k] == 'a' ? 10 : (uint8_t)(units[k] - '0');
+		plan->gpu_units[0][k] = units[k] == 'a' ? 10 : (uint8_t)(units[k] - '0');
 }
 
 /* Both members fail in a reboot; the one that is made anew comes before the scheduler has looked again. */
 static void gang_made_anew(struct plan *plan)
 {
 	plan->seed = 733;
-	cards(plan, "aa");
+	gpus(plan, "aa");
 	gang(plan, 2, true);
-	member(plan, 252, 8)->shape.cards = 2;
-	member(plan, 257, 8)->shape.cards = 2;
+	member(plan, 252, 8)->shape.gpus = 2;
+	member(plan, 257, 8)->shape.gpus = 2;
 	plan->inputs[1].shape.remakes = 1;
 	gang(plan, 2, false);
-	member(plan, 1868, 14)->shape.cards = 2;
+	member(plan, 1868, 14)->shape.gpus = 2;
 	member(plan, 1886, 7);
 	fault(plan, 7935, INPUT_REBOOT, 0, 1567);
 	fault(plan, 8897, INPUT_KILL_AGENT, 0, 385);
@@ -555,7 +555,7 @@ static void gang_made_anew(struct plan *plan)
 static void gang_by_hearsay(struct plan *plan)
 {
 	plan->seed = 103;
-	cards(plan, "888");
+	gpus(plan, "888");
 	slow(plan, pair_watcher(0, W_RATION_PODS), 2500);
 	gang(plan, 5, false);
 	for (int i = 0; i < 4; i++)
@@ -577,10 +577,10 @@ static void gang_before_pod_groups(struct plan *plan)
 	fault(plan, 1000, INPUT_KILL_RATION, 0, 400);
 }
 
-/* Members of ten units on cards of ten: small pods take turns on the card that is kept for nobody. */
+/* Members of ten units on GPUs of ten: small pods take turns on the GPU that is kept for nobody. */
 static void gang_kept_twice(struct plan *plan)
 {
-	cards(plan, "aa");
+	gpus(plan, "aa");
 	gang(plan, 2, false);
 	member(plan, 3049, 10);
 	member(plan, 3053, 10);
@@ -588,14 +588,14 @@ static void gang_kept_twice(struct plan *plan)
 		pod(plan, i * 3000, 5, END_ITSELF, 7000);
 }
 
-static void gang_on_several_cards(struct plan *plan)
+static void gang_on_several_gpus(struct plan *plan)
 {
-	cards(plan, "766");
+	gpus(plan, "766");
 	several(plan, 10, "m", "9")->shape.units[0] = 15;
-	plan->inputs[0].shape.cards = 3;
+	plan->inputs[0].shape.gpus = 3;
 	gang(plan, 2, false);
-	member(plan, 146, 2)->shape.cards = 2;
-	member(plan, 167, 2)->shape.cards = 2;
+	member(plan, 146, 2)->shape.gpus = 2;
+	member(plan, 167, 2)->shape.gpus = 2;
 }
 
 static int three_run(const struct sim *sim, const struct statistics *statistics)
@@ -607,7 +607,7 @@ static int three_run(const struct sim *sim, const struct statistics *statistics)
  * there, and nothing else happens. */
 static void gang_spare_member(struct plan *plan)
 {
-	cards(plan, "8");
+	gpus(plan, "8");
 	pod(plan, 0, 4, END_FORCED, 1000)->shape.grace_ms = 1500;
 	gang(plan, 2, false);
 	for (int i = 0; i < 3; i++)
@@ -634,15 +634,15 @@ static int four_run(const struct sim *sim, const struct statistics *statistics)
 	return running(statistics, 4);
 }
 
-/* The small ones on the card for many, the large one on the card for one: cards that look alike but for that.
+/* The small ones on the GPU for many, the large one on the GPU for one: GPUs that look alike but for that.
  */
-static void gang_of_unequal_cards(struct plan *plan)
+static void gang_of_unequal_gpus(struct plan *plan)
 {
 	plan->n_nodes = 2;
-	cards(plan, "a");
+	gpus(plan, "a");
 	plan->instances_max[0] = 3;
-	plan->n_cards[1] = 1;
-	plan->card_units[1][0] = 10;
+	plan->n_gpus[1] = 1;
+	plan->gpu_units[1][0] = 10;
 	plan->instances_max[1] = 1;
 	gang(plan, 4, false);
 	member(plan, 0, 5);
@@ -697,15 +697,15 @@ static void gang_group_made_anew(struct plan *plan)
 	fault(plan, 30000, INPUT_GROUP, 1, 0)->b = 2;
 }
 
-/* Whole cards. */
+/* Whole GPUs. */
 
-static void whole_node(struct plan *plan, uint8_t n_cards)
+static void whole_node(struct plan *plan, uint8_t n_gpus)
 {
-	plan->whole_cards = plan->topology[0] = true;
-	plan->n_cards[0] = n_cards;
+	plan->whole_gpus = plan->topology[0] = true;
+	plan->n_gpus[0] = n_gpus;
 }
 
-/* The sidecar runs and keeps its card; the main container has crashed, and asks anew. */
+/* The sidecar runs and keeps its GPU; the main container has crashed, and asks anew. */
 static void whole_container_guessed(struct plan *plan)
 {
 	whole_node(plan, 4);
@@ -782,7 +782,7 @@ static const struct sim_case cases[] = {
 	{"found-deleted-in-a-gap-of-the-watch", "the last state is unknown: its containers may live",
 		deleted_in_a_gap, one_runs},
 	{"found-bound-by-hand-on-a-held-card", "the hold is of no use any more and must end",
-		bound_by_hand_on_a_held_card, NULL},
+		bound_by_hand_on_a_held_gpu, NULL},
 	{"found-listed-at-a-takeover", "ended between the list of a node and the watch's LIST",
 		listed_at_a_takeover, NULL},
 	{"found-leadership-back-at-once",
@@ -800,11 +800,11 @@ static const struct sim_case cases[] = {
 		gang_before_pod_groups, two_run},
 	{"found-gang-kept-twice", "two members have the same card kept for them", gang_kept_twice, two_run},
 	{"found-gang-on-several-cards", "the order of the cards matters though all members are alike",
-		gang_on_several_cards, three_run},
+		gang_on_several_gpus, three_run},
 	{"found-gang-spare-member", "who found no room beside the others is woken later", gang_spare_member,
 		three_run},
 	{"found-gang-of-unequal-cards", "cards that differ by how many containers they may have",
-		gang_of_unequal_cards, four_run},
+		gang_of_unequal_gpus, four_run},
 	{"found-gang-forgotten", "after a restart those who have finished tell that a gang has run",
 		gang_forgotten, one_runs},
 	{"gang-running-pod-labelled", "it was not of the gang when it was bound, and does not count",
@@ -822,7 +822,7 @@ static const struct sim_case cases[] = {
 		orphan_of_a_silent_node, nobody_waited},
 	{"orphan-that-only-the-agent-knows", "a new container waits until the orphan has ended",
 		orphan_that_only_the_agent_knows, one_waited},
-	{"orphan-of-the-storm", "two of 5 units never run on a card of 5", two_on_a_card_for_one, one_waited},
+	{"orphan-of-the-storm", "two of 5 units never run on a card of 5", two_on_a_gpu_for_one, one_waited},
 	{"orphan-and-held-removed", "ration.dev/held is taken away while a container needs it", held_removed,
 		held_is_restored},
 	{"orphan-and-held-emptied", "likewise, it says that nothing runs", held_emptied, held_is_restored},
@@ -846,7 +846,7 @@ const struct sim_case *case_list(size_t *ret_n)
 void case_plan(const struct sim_case *c, struct plan *ret_plan)
 {
 	*ret_plan = (struct plan){
-		.seed = 1, .n_nodes = 1, .n_pairs = 1, .n_cards = {2}, .card_units = {{8, 8}}};
+		.seed = 1, .n_nodes = 1, .n_pairs = 1, .n_gpus = {2}, .gpu_units = {{8, 8}}};
 	for (size_t i = 0; i < WATCHERS_MAX; i++)
 		ret_plan->slow_watch[i] = 30;
 	c->plan(ret_plan);

@@ -1,4 +1,4 @@
-/* The truth about cards, by the API server, and whether pods that wait would find room: counted and searched
+/* The truth about GPUs, by the API server, and whether pods that wait would find room: counted and searched
  * here, not by what is tested. */
 #include <stdlib.h>
 #include <string.h>
@@ -30,15 +30,15 @@ static void recount_pod(const struct sim *sim, const struct pod *pod, struct tru
 		ret->all[n] += spec->units;
 	if (!pod->shape.whole)
 		ret->surplus_ids[n] += (int64_t)spec->units - in_units_of(sim, pod, has->units);
-	if (!pod->cards) {
+	if (!pod->gpus) {
 		ret->unplaced[n] += spec->units;
 		ret->unplaced_core[n] += spec->core;
 	}
 	ret->all_core[n] += spec->core;
 	*(spec->core ? &ret->with_core[n] : &ret->without_core[n]) = true;
-	for_each_bit (k, pod->cards) {
-		ret->used[n][k] += pod->shape.whole ? terms_card_units(sim, n, k)
-						    : in_units_of(sim, pod, request_units_per_card(has));
+	for_each_bit (k, pod->gpus) {
+		ret->used[n][k] += pod->shape.whole ? terms_gpu_units(sim, n, k)
+						    : in_units_of(sim, pod, request_units_per_gpu(has));
 		ret->instances[n][k] += spec->instances;
 		ret->core[n][k] += spec->core;
 	}
@@ -57,33 +57,33 @@ static uint32_t free_of(uint32_t total, uint32_t used)
 	return used < total ? total - used : 0;
 }
 
-static bool card_fits(
+static bool gpu_fits(
 	const struct sim *sim, const struct truth *truth, int n, int k, const struct request *request)
 {
 	uint32_t max = terms_whole(sim, n) ? 0 : sim->plan->instances_max[n];
 
 	return !(sim->nodes[n].state.sick & (1 << k)) &&
-	       free_of(terms_card_units(sim, n, k), truth->used[n][k]) >= request_units_per_card(request) &&
-	       free_of(CORE_PER_CARD, truth->core[n][k]) >= request->core &&
+	       free_of(terms_gpu_units(sim, n, k), truth->used[n][k]) >= request_units_per_gpu(request) &&
+	       free_of(CORE_PER_GPU, truth->core[n][k]) >= request->core &&
 	       (!max || truth->instances[n][k] + request->instances <= max);
 }
 
 bool fitting_fits(const struct sim *sim, const struct truth *truth, int n, const struct request *request)
 {
-	uint32_t total = 0, free_units = 0, cards = 0;
-	uint32_t core_total = sim->plan->n_cards[n] * CORE_PER_CARD, core_free = 0;
+	uint32_t total = 0, free_units = 0, gpus = 0;
+	uint32_t core_total = sim->plan->n_gpus[n] * CORE_PER_GPU, core_free = 0;
 
 	if (sim->nodes[n].state.closed || request->whole != terms_whole(sim, n))
 		return false;
-	for (int k = 0; k < sim->plan->n_cards[n]; k++) {
-		uint32_t size = terms_card_units(sim, n, k);
+	for (int k = 0; k < sim->plan->n_gpus[n]; k++) {
+		uint32_t size = terms_gpu_units(sim, n, k);
 
 		total += size;
 		if (sim->nodes[n].state.sick & (1 << k))
 			continue;
 		free_units += free_of(size, truth->used[n][k]);
-		cards += card_fits(sim, truth, n, k, request);
-		core_free += free_of(CORE_PER_CARD, truth->core[n][k]);
+		gpus += gpu_fits(sim, truth, n, k, request);
+		core_free += free_of(CORE_PER_GPU, truth->core[n][k]);
 	}
 	if (sim->plan->core_mem[n] && !request->whole && !sim->plan->mixing[n] &&
 		(request->core ? truth->without_core[n] : truth->with_core[n]))
@@ -91,55 +91,55 @@ bool fitting_fits(const struct sim *sim, const struct truth *truth, int n, const
 	if (request->core && (!sim->plan->core_mem[n] || truth->all_core[n] + request->core > core_total ||
 				     core_free < truth->unplaced_core[n] + request->core))
 		return false;
-	return cards >= request_cards(request) && truth->all[n] + request->units <= total &&
+	return gpus >= request_gpus(request) && truth->all[n] + request->units <= total &&
 	       free_units >= truth->unplaced[n] + request->units +
 				     (truth->surplus_ids[n] > 0 ? truth->surplus_ids[n] : 0);
 }
 
-/* One place: a node and a set of its cards. */
-#define PLACES (NODES_MAX << CARDS_MAX)
+/* One place: a node and a set of its GPUs. */
+#define PLACES (NODES_MAX << GPUS_MAX)
 #define STEPS_MAX 300000
 
-/* The next one from this one on that is worth a look: of whole cards it matters only how many are free. */
+/* The next one from this one on that is worth a look: of whole GPUs it matters only how many are free. */
 static int next_place(
 	const struct sim *sim, const struct truth *truth, int place, const struct request *request)
 {
-	int n = place >> CARDS_MAX, cards = place & ((1 << CARDS_MAX) - 1);
+	int n = place >> GPUS_MAX, gpus = place & ((1 << GPUS_MAX) - 1);
 	unsigned int lowest = 0, found = 0;
 
 	if (n >= sim->n_nodes)
 		return PLACES;
 	if (!request->whole)
-		return cards >> sim->plan->n_cards[n] ? next_place(sim, truth, (n + 1) << CARDS_MAX, request)
-						      : place;
-	for (int k = 0; k < sim->plan->n_cards[n] && found < request_cards(request); k++)
-		if (card_fits(sim, truth, n, k, request)) {
+		return gpus >> sim->plan->n_gpus[n] ? next_place(sim, truth, (n + 1) << GPUS_MAX, request)
+						    : place;
+	for (int k = 0; k < sim->plan->n_gpus[n] && found < request_gpus(request); k++)
+		if (gpu_fits(sim, truth, n, k, request)) {
 			lowest |= 1u << k;
 			found++;
 		}
-	if (found == request_cards(request) && (int)lowest >= cards)
-		return n << CARDS_MAX | (int)lowest;
-	return next_place(sim, truth, (n + 1) << CARDS_MAX, request);
+	if (found == request_gpus(request) && (int)lowest >= gpus)
+		return n << GPUS_MAX | (int)lowest;
+	return next_place(sim, truth, (n + 1) << GPUS_MAX, request);
 }
 
 static bool place_fits(
 	const struct sim *sim, const struct truth *truth, int place, const struct request *request)
 {
-	int n = place >> CARDS_MAX, cards = place & ((1 << CARDS_MAX) - 1);
+	int n = place >> GPUS_MAX, gpus = place & ((1 << GPUS_MAX) - 1);
 
-	if (n >= sim->n_nodes || cards >> sim->plan->n_cards[n] ||
-		(uint32_t)__builtin_popcount((unsigned int)cards) != request_cards(request))
+	if (n >= sim->n_nodes || gpus >> sim->plan->n_gpus[n] ||
+		(uint32_t)__builtin_popcount((unsigned int)gpus) != request_gpus(request))
 		return false;
-	for (int k = 0; k < sim->plan->n_cards[n]; k++)
-		if ((cards >> k & 1) && !card_fits(sim, truth, n, k, request))
+	for (int k = 0; k < sim->plan->n_gpus[n]; k++)
+		if ((gpus >> k & 1) && !gpu_fits(sim, truth, n, k, request))
 			return false;
 	return fitting_fits(sim, truth, n, request);
 }
 
-static void cards_take(struct truth *truth, int n, uint8_t cards, const struct request *request)
+static void gpus_take(struct truth *truth, int n, uint8_t gpus, const struct request *request)
 {
-	for_each_bit (k, cards) {
-		truth->used[n][k] += request_units_per_card(request);
+	for_each_bit (k, gpus) {
+		truth->used[n][k] += request_units_per_gpu(request);
 		truth->instances[n][k] += request->instances;
 		truth->core[n][k] += request->core;
 	}
@@ -148,9 +148,9 @@ static void cards_take(struct truth *truth, int n, uint8_t cards, const struct r
 
 static void place_take(struct truth *truth, int place, const struct request *request)
 {
-	int n = place >> CARDS_MAX;
+	int n = place >> GPUS_MAX;
 
-	cards_take(truth, n, (uint8_t)(place & ((1 << CARDS_MAX) - 1)), request);
+	gpus_take(truth, n, (uint8_t)(place & ((1 << GPUS_MAX) - 1)), request);
 	truth->all[n] += request->units;
 	truth->all_core[n] += request->core;
 }
@@ -164,7 +164,7 @@ struct search {
 
 static bool is_alike(const struct request *a, const struct request *b)
 {
-	return request_cards(a) == request_cards(b) && a->whole == b->whole && a->units == b->units &&
+	return request_gpus(a) == request_gpus(b) && a->whole == b->whole && a->units == b->units &&
 	       a->core == b->core && a->instances == b->instances;
 }
 
@@ -235,7 +235,7 @@ void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth)
 			int n = kept->node->facts.name[1] - '0';
 
 			if (fitting_is_kept_from(sim, kept, pod))
-				cards_take(truth, n, api_cards(sim, n, &kept->shadow.placement),
+				gpus_take(truth, n, api_gpus(sim, n, &kept->shadow.placement),
 					&kept->shadow.facts.request);
 		}
 	}

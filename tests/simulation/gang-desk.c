@@ -74,23 +74,23 @@ static bool is_too_late(const struct sim *sim, const struct ration *ration, int 
 static bool reserve_all(struct sim *sim, int pair, uint64_t going, struct placement *placements)
 {
 	struct ration *ration = &sim->rations[pair];
-	struct cards_seen before;
+	struct gpus_seen before;
 
 	for_each_bit (i, going) {
 		const struct pod_facts *facts = gangs_facts(&ration->gangs, sim->pods[i].uid_text);
 		int node = ration->bind_node[i];
-		uint8_t cards;
+		uint8_t gpus;
 
 		if (sim->pods[i].shape.whole)
-			cards_look(sim, pair, &before);
+			gpus_look(sim, pair, &before);
 		if (!facts || is_too_late(sim, ration, i) ||
 			decide_reserve(&ration->ledger, facts, sim->nodes[node].name, &placements[i]) != FITS)
 			return false;
-		cards = api_cards(sim, node, &placements[i]);
-		if (cards & ration->sick[node])
+		gpus = api_gpus(sim, node, &placements[i]);
+		if (gpus & ration->sick[node])
 			sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d", i, node);
-		if (sim->pods[i].shape.whole && (before.node[i] != node || before.cards[i] != cards))
-			cards_check(sim, pair, &before, i, node, cards);
+		if (sim->pods[i].shape.whole && (before.node[i] != node || before.gpus[i] != gpus))
+			gpus_check(sim, pair, &before, i, node, gpus);
 	}
 	return true;
 }
@@ -246,7 +246,7 @@ static void say_kept(struct sim *sim, int pair)
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
 		const struct nomination *kept = known ? known->nomination : NULL;
 		int n = kept ? kept->node->facts.name[1] - '0' : -1;
-		int what = kept ? n << 8 | api_cards(sim, n, &kept->shadow.placement) : -1;
+		int what = kept ? n << 8 | api_gpus(sim, n, &kept->shadow.placement) : -1;
 
 		if (what != ration->kept[i] - 1)
 			say(sim,
@@ -260,14 +260,14 @@ static void say_kept(struct sim *sim, int pair)
 static void look(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
-	struct cards_seen before;
+	struct gpus_seen before;
 	int64_t again_ns;
 
 	ration->gang_look_ns = 0;
-	cards_look(sim, pair, &before);
+	gpus_look(sim, pair, &before);
 	gangs_set_following(&ration->gangs, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected);
 	again_ns = gangs_look(&ration->gangs, &ration->ledger, sim->now_ns, ration_is_ready(ration));
-	cards_check_plans(sim, pair, &before);
+	gpus_check_plans(sim, pair, &before);
 	ration->gang_generation = ration->ledger.generation;
 	say_kept(sim, pair);
 	carry_out(sim, pair);
@@ -320,7 +320,7 @@ bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int n
 {
 	struct ration *ration = &sim->rations[pair];
 	const char *known[NODES_MAX], *node = NULL, *text = "";
-	struct cards_seen before;
+	struct gpus_seen before;
 	enum gang_answer answer;
 	size_t n = 0;
 
@@ -330,9 +330,9 @@ bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int n
 		if (names & (1 << i))
 			known[n++] = sim->nodes[i].name;
 	ledger_expire(&ration->ledger, sim->now_ns);
-	cards_look(sim, pair, &before);
+	gpus_look(sim, pair, &before);
 	answer = gangs_filter(&ration->gangs, &ration->ledger, facts, known, n, sim->now_ns, &node, &text);
-	cards_check_plans(sim, pair, &before);
+	gpus_check_plans(sim, pair, &before);
 	*ret_node = answer == GANG_NODE ? node[1] - '0' : -1;
 	if (answer == GANG_WAIT)
 		say(sim, "ration %d: filter of %s: %s", pair, facts->uid, text);

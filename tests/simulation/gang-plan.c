@@ -12,8 +12,8 @@ static uint32_t capacity(const struct plan *plan)
 	uint32_t sum = 0;
 
 	for (uint8_t n = 0; n < plan->n_nodes; n++)
-		for (uint8_t k = 0; k < plan->n_cards[n]; k++)
-			sum += plan->card_units[n][k];
+		for (uint8_t k = 0; k < plan->n_gpus[n]; k++)
+			sum += plan->gpu_units[n][k];
 	return sum;
 }
 
@@ -43,8 +43,8 @@ static struct job draw_job(struct random *random, int gang, int64_t span_ms)
 
 	job.shape.kinds[0] = CONTAINER_MAIN;
 	job.shape.units[0] = (uint8_t)(1 + random_below(random, random_one_in(random, 3) ? 7 : 4));
-	job.shape.cards = random_one_in(random, 6) ? 2 : 0;
-	job.shape.units[0] = (uint8_t)(job.shape.units[0] * (job.shape.cards ? 2 : 1));
+	job.shape.gpus = random_one_in(random, 6) ? 2 : 0;
+	job.shape.units[0] = (uint8_t)(job.shape.units[0] * (job.shape.gpus ? 2 : 1));
 	job.shape.priority = (int8_t)(random_one_in(random, 3) ? random_below(random, 3) : 0);
 	job.shape.owner = (uint8_t)random_below(random, 3);
 	job.shape.grace_ms = (uint16_t)random_between(random, 1, random_one_in(random, 4) ? 3000 : 60);
@@ -54,7 +54,7 @@ static struct job draw_job(struct random *random, int gang, int64_t span_ms)
 		job.shape.end = (uint8_t)(1 + random_below(random, END_MAX - 1));
 		job.shape.lifetime_ms = (uint32_t)random_between(random, 500, 20000);
 	}
-	if (!job.shape.cards && random_one_in(random, 4))
+	if (!job.shape.gpus && random_one_in(random, 4))
 		job.first_units = (uint8_t)(1 + random_below(random, 7));
 	return job;
 }
@@ -125,19 +125,19 @@ static void draw_crowd(struct random *random, struct plan *plan, int64_t span_ms
 /* Small pods that come and go on one node, one after the other, and never leave room for all of a gang. */
 static void draw_stream(struct random *random, struct plan *plan)
 {
-	uint32_t size = 2 + random_below(random, 3), per_card;
+	uint32_t size = 2 + random_below(random, 3), per_gpu;
 	struct job job = draw_job(random, 1, 0);
 
 	plan->n_inputs = 0;
 	plan->changes = false;
 	plan->n_nodes = 1;
-	plan->n_cards[0] = (uint8_t)(1 + random_below(random, 2));
-	for (uint8_t k = 0; k < plan->n_cards[0]; k++)
-		plan->card_units[0][k] = 10;
-	per_card = (size + plan->n_cards[0] - 1) / plan->n_cards[0];
+	plan->n_gpus[0] = (uint8_t)(1 + random_below(random, 2));
+	for (uint8_t k = 0; k < plan->n_gpus[0]; k++)
+		plan->gpu_units[0][k] = 10;
+	per_gpu = (size + plan->n_gpus[0] - 1) / plan->n_gpus[0];
 	job.at_ms = 3000;
-	job.shape.cards = job.shape.end = job.first_units = 0;
-	job.shape.units[0] = (uint8_t)(10 / per_card);
+	job.shape.gpus = job.shape.end = job.first_units = 0;
+	job.shape.units[0] = (uint8_t)(10 / per_gpu);
 	job.remade = false;
 	add_gang(random, plan, size);
 	plan->gangs[1].min = (uint8_t)size;

@@ -4,10 +4,10 @@
 
 #include "sim.h"
 
-static bool runs_on(const struct pod *pod, int card)
+static bool runs_on(const struct pod *pod, int gpu)
 {
 	for (int c = 0; c < pod->shape.n_containers; c++)
-		if (pod->containers[c].state == C_RUNNING && (pod->containers[c].cards >> card & 1))
+		if (pod->containers[c].state == C_RUNNING && (pod->containers[c].gpus >> gpu & 1))
 			return true;
 	return false;
 }
@@ -15,14 +15,14 @@ static bool runs_on(const struct pod *pod, int card)
 /* On isolated nodes. */
 static void check_instances(struct sim *sim, int n)
 {
-	uint32_t there[CARDS_MAX] = {0}, max = terms_whole(sim, n) ? 0 : sim->plan->instances_max[n];
+	uint32_t there[GPUS_MAX] = {0}, max = terms_whole(sim, n) ? 0 : sim->plan->instances_max[n];
 
 	for (int i = 0; i < sim->n_pods && max && !sim->nodes[n].loose; i++) {
 		const struct pod *pod = &sim->pods[i];
 
 		if (pod->state.node != n || !fitting_occupies(pod))
 			continue;
-		for_each_bit (k, pod->cards) {
+		for_each_bit (k, pod->gpus) {
 			there[k] += pod->facts.request.instances;
 			if (there[k] > max)
 				sim_violate(sim, "a card has no more containers than it may",
@@ -34,7 +34,7 @@ static void check_instances(struct sim *sim, int n)
 /* On nodes with computing power. */
 static void check_power(struct sim *sim, int n)
 {
-	uint32_t core[CARDS_MAX] = {0};
+	uint32_t core[GPUS_MAX] = {0};
 	bool counts = sim->plan->core_mem[n] && !terms_whole(sim, n) && !sim->nodes[n].loose;
 	int with = -1, without = -1;
 
@@ -43,9 +43,9 @@ static void check_power(struct sim *sim, int n)
 
 		if (pod->state.node != n || !fitting_occupies(pod))
 			continue;
-		for_each_bit (k, pod->cards) {
+		for_each_bit (k, pod->gpus) {
 			core[k] += pod->facts.request.core;
-			if (core[k] > CORE_PER_CARD)
+			if (core[k] > CORE_PER_GPU)
 				sim_violate(sim, "a card has no more than 100 percent", "n%d card %d: %u", n,
 					k, core[k]);
 		}
@@ -64,7 +64,7 @@ static void check_power(struct sim *sim, int n)
  * tells the agent of it (COUNT_NAMESAKES). */
 static void check_all_containers(struct sim *sim, int n)
 {
-	uint64_t grants[CARDS_MAX] = {0};
+	uint64_t grants[GPUS_MAX] = {0};
 
 	for (int i = 0; i < sim->n_pods; i++)
 		for (int c = 0; sim->pods[i].state.node == n && c < sim->pods[i].shape.n_containers; c++) {
@@ -72,14 +72,14 @@ static void check_all_containers(struct sim *sim, int n)
 
 			if (container->grant != i && !sim->pods[i].state.exists)
 				continue;
-			for_each_bit (k, container->state == C_RUNNING ? container->cards : 0)
+			for_each_bit (k, container->state == C_RUNNING ? container->gpus : 0)
 				grants[k] |= BIT(container->grant);
 		}
-	for (int k = 0; k < CARDS_MAX; k++) {
-		uint32_t sum = 0, total = grants[k] ? terms_card_units(sim, n, k) : 0;
+	for (int k = 0; k < GPUS_MAX; k++) {
+		uint32_t sum = 0, total = grants[k] ? terms_gpu_units(sim, n, k) : 0;
 
 		for_each_bit (i, grants[k])
-			sum += request_units_per_card(size_request(&sim->pods[i], sim->pods[i].limit_size));
+			sum += request_units_per_gpu(size_request(&sim->pods[i], sim->pods[i].limit_size));
 		if (sum > total)
 			sim_violate(sim, "what runs on a card fits on it, whether or not its pod is known",
 				"n%d card %d: %u of %u units", n, k, sum, total);
@@ -87,33 +87,33 @@ static void check_all_containers(struct sim *sim, int n)
 }
 
 /* The truth, not a book: what is bound by the API server, what runs on the node. */
-static void check_cards(struct sim *sim, int n)
+static void check_gpus(struct sim *sim, int n)
 {
 	const struct node *node = &sim->nodes[n];
-	uint32_t bound[CARDS_MAX] = {0}, running[CARDS_MAX] = {0}, ghosts[CARDS_MAX] = {0};
+	uint32_t bound[GPUS_MAX] = {0}, running[GPUS_MAX] = {0}, ghosts[GPUS_MAX] = {0};
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
-		uint32_t units = request_units_per_card(size_request(pod, pod->state.size));
-		uint32_t limit = request_units_per_card(size_request(pod, pod->limit_size));
+		uint32_t units = request_units_per_gpu(size_request(pod, pod->state.size));
+		uint32_t limit = request_units_per_gpu(size_request(pod, pod->limit_size));
 
-		if (pod->state.node != n || !pod->cards)
+		if (pod->state.node != n || !pod->gpus)
 			continue;
 		/* What no book can know is counted only: the kubelet started it after the last word about it.
 		 */
-		for_each_bit (k, pod->cards)
+		for_each_bit (k, pod->gpus)
 			if (!pod->state.exists && !pod->unseen && runs_on(pod, k))
 				ghosts[k] += units;
 		if (!fitting_occupies(pod))
 			continue;
-		for_each_bit (k, pod->cards)
+		for_each_bit (k, pod->gpus)
 			bound[k] += units;
-		for (int k = 0; k < CARDS_MAX; k++)
+		for (int k = 0; k < GPUS_MAX; k++)
 			if (runs_on(pod, k))
 				running[k] += limit;
 	}
 	for (size_t k = 0; k < node->facts.n_gpus; k++) {
-		uint32_t total = terms_card_units(sim, n, (int)k);
+		uint32_t total = terms_gpu_units(sim, n, (int)k);
 
 		if (running[k] > total)
 			sim_violate(sim, "what runs on a card fits on it", "n%d card %zu: %u of %u units", n,
@@ -156,14 +156,14 @@ void invariants_after_step(struct sim *sim)
 		return;
 	sim->truth_changed = false;
 	for (int n = 0; n < sim->n_nodes; n++) {
-		check_cards(sim, n);
+		check_gpus(sim, n);
 		check_all_containers(sim, n);
 		check_instances(sim, n);
 		check_power(sim, n);
 	}
 }
 
-/* Each container has cards of its own, and sees those of the job's other pods that were there before it. */
+/* Each container has GPUs of its own, and sees those of the job's other pods that were there before it. */
 static void check_whole(struct sim *sim, int n, int pod, int c)
 {
 	const struct pod *p = &sim->pods[pod];
@@ -180,7 +180,7 @@ static void check_whole(struct sim *sim, int n, int pod, int c)
 		count(sim, COUNT_SEES_OTHERS);
 	for (int other = 0; other < p->shape.n_containers; other++)
 		if (other != c && p->containers[other].state == C_RUNNING &&
-			(p->containers[other].cards & p->containers[c].cards))
+			(p->containers[other].gpus & p->containers[c].gpus))
 			sim_violate(sim, "containers of a pod that run at once have different cards",
 				"u%d: c%d and c%d", pod, c, other);
 }
@@ -193,22 +193,22 @@ void invariant_container_started(struct sim *sim, int n, int pod, int c)
 	if (!p->shape.units[c])
 		return;
 	/* The kubelet has not heard of its end, and the agent knows the next one of its name only. */
-	if (!p->state.exists && container->cards != p->own[c]) {
+	if (!p->state.exists && container->gpus != p->own[c]) {
 		count(sim, COUNT_NAMESAKES);
 		return;
 	}
-	if (!p->cards)
+	if (!p->gpus)
 		sim_violate(sim, "a pod that nobody placed gets no card", "u%d/c%d on n%d cards %#x", pod, c,
-			n, container->cards);
-	else if (container->cards != p->own[c])
+			n, container->gpus);
+	else if (container->gpus != p->own[c])
 		sim_violate(sim, "a container runs on its placement's cards",
-			"u%d/c%d on n%d cards %#x, placed on %#x", pod, c, n, container->cards, p->own[c]);
+			"u%d/c%d on n%d cards %#x, placed on %#x", pod, c, n, container->gpus, p->own[c]);
 	if (p->shape.whole && p->state.exists)
 		check_whole(sim, n, pod, c);
 }
 
 /* PodResources has no uid: while the kubelet still admits or lists a pod whose successor of the same name is
- * bound to the same node, a call can be taken for the other's. Never a wrong card, but one of them may be
+ * bound to the same node, a call can be taken for the other's. Never a wrong GPU, but one of them may be
  * refused. */
 static bool has_namesakes(const struct sim *sim, int n)
 {
@@ -314,7 +314,7 @@ static void check_bound(struct sim *sim)
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
 
-		if (!fitting_occupies(pod) || !pod->cards)
+		if (!fitting_occupies(pod) || !pod->gpus)
 			continue;
 		if (pod->state.deleting)
 			sim_violate(sim, "a pod that is deleted goes", "u%d on n%d", i, pod->state.node);

@@ -169,13 +169,12 @@ static struct amount requested(const struct sim *sim, const struct kube_schedule
 
 static struct amount allocatable(const struct sim *sim, int node)
 {
-	struct amount sum = {
-		.core = sim->plan->core_mem[node] ? sim->plan->n_cards[node] * CORE_PER_CARD : 0};
+	struct amount sum = {.core = sim->plan->core_mem[node] ? sim->plan->n_gpus[node] * CORE_PER_GPU : 0};
 
 	if (terms_whole(sim, node))
-		return (struct amount){.whole = sim->plan->n_cards[node]};
-	for (int k = 0; k < sim->plan->n_cards[node]; k++)
-		sum.units += sim->plan->card_units[node][k];
+		return (struct amount){.whole = sim->plan->n_gpus[node]};
+	for (int k = 0; k < sim->plan->n_gpus[node]; k++)
+		sum.units += sim->plan->gpu_units[node][k];
 	return sum;
 }
 

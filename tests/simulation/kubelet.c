@@ -307,9 +307,9 @@ static void started(struct sim *sim, int n, int pod, int c)
 	p->unseen |= !p->state.exists; /* the kubelet has not heard of its end */
 	container->tries = 0;
 	count(sim, COUNT_STARTS);
-	say(sim, "container u%d/c%d runs on n%d cards %#x", pod, c, n, container->cards);
-	if (__builtin_popcount(container->cards) > 1)
-		count(sim, COUNT_SEVERAL_CARDS);
+	say(sim, "container u%d/c%d runs on n%d cards %#x", pod, c, n, container->gpus);
+	if (__builtin_popcount(container->gpus) > 1)
+		count(sim, COUNT_SEVERAL_GPUS);
 	sim->truth_changed = true;
 	invariant_container_started(sim, n, pod, c);
 	if (p->state.phase == PHASE_PENDING)
@@ -341,7 +341,7 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 			pod_ends(sim, n, pod);
 		return;
 	}
-	container->cards = container->sees = 0;
+	container->gpus = container->sees = 0;
 	if (!sim->pods[pod].shape.units[c]) {
 		started(sim, n, pod, c);
 		return;
@@ -356,7 +356,7 @@ static void start_now(struct sim *sim, int n, int pod, int c)
 		return;
 	}
 	container->grant = (uint8_t)(given->cdi / CONTAINERS_MAX);
-	container->cards = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].cards;
+	container->gpus = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].gpus;
 	container->sees = node->grant[given->cdi / CONTAINERS_MAX][given->cdi % CONTAINERS_MAX].sees;
 	started(sim, n, pod, c);
 }
@@ -369,7 +369,7 @@ static void container_exits(struct sim *sim, int n, int pod, int c)
 	if (container->state != C_RUNNING)
 		return;
 	sim->truth_changed = true;
-	container->cards = 0;
+	container->gpus = 0;
 	if (sim->nodes[n].kubelet.alive)
 		p->shown &= (uint8_t)~BIT(c);
 	if (p->shape.kinds[c] == CONTAINER_MAIN && container->crashes < p->shape.crashes) {
@@ -390,7 +390,7 @@ static void container_stopped(struct sim *sim, int n, int pod, int c)
 
 	if (container->state == C_RUNNING) {
 		container->state = C_DONE;
-		container->cards = 0;
+		container->gpus = 0;
 		if (kubelet->alive)
 			sim->pods[pod].shown &= (uint8_t)~BIT(c);
 		sim->truth_changed = true;

@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 			what |= DRAW_GANGS;
 			break;
 		case 'w':
-			what |= DRAW_CARDS;
+			what |= DRAW_GPUS;
 			break;
 		case 'h':
 			fputs(help, stdout);

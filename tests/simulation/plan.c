@@ -19,7 +19,7 @@ const char *const input_names[INPUT_MAX] = {
 	[INPUT_STALL_WATCH] = "stall a watch",
 	[INPUT_DUPLICATE] = "duplicate events",
 	[INPUT_BINDING] = "spoil a Binding",
-	[INPUT_CARD] = "sick card",
+	[INPUT_GPU] = "sick card",
 	[INPUT_SLOW_AGENT] = "slow agent",
 	[INPUT_RESIZE] = "resize in place",
 	[INPUT_SET] = "ration set",
@@ -120,9 +120,9 @@ static void draw_fault(struct random *random, const struct plan *plan, struct in
 	case INPUT_BINDING:
 		input->a = (uint8_t)random_below(random, BINDING_FAULT_MAX);
 		break;
-	case INPUT_CARD:
+	case INPUT_GPU:
 		input->a = node;
-		input->b = (uint8_t)random_below(random, plan->n_cards[node]);
+		input->b = (uint8_t)random_below(random, plan->n_gpus[node]);
 		break;
 	default:
 		input->a = node;
@@ -138,11 +138,11 @@ static void draw_cluster(struct random *random, struct plan *plan)
 	plan->n_nodes = (uint8_t)(1 + random_below(random, NODES_MAX));
 	plan->n_pairs = random_one_in(random, 3) ? 2 : 1;
 	for (uint8_t n = 0; n < plan->n_nodes; n++) {
-		plan->n_cards[n] = (uint8_t)(1 + random_below(random, SHARED_CARDS_MAX));
+		plan->n_gpus[n] = (uint8_t)(1 + random_below(random, SHARED_GPUS_MAX));
 		plan->spread[n] = random_one_in(random, 3);
-		for (uint8_t k = 0; k < plan->n_cards[n]; k++)
-			plan->card_units[n][k] = random_one_in(random, 3) ? sizes[random_below(random, 5)]
-									  : usual;
+		for (uint8_t k = 0; k < plan->n_gpus[n]; k++)
+			plan->gpu_units[n][k] = random_one_in(random, 3) ? sizes[random_below(random, 5)]
+									 : usual;
 	}
 	for (size_t i = 0; i < WATCHERS_MAX; i++)
 		plan->slow_watch[i] = random_one_in(random, 5) ? (uint16_t)random_between(random, 100, 2500)
@@ -150,7 +150,7 @@ static void draw_cluster(struct random *random, struct plan *plan)
 }
 
 /* Drawn by a generator of their own, so that the rest of a seed's history is what it always was: pods on
- * several cards, and what happens seldom. */
+ * several GPUs, and what happens seldom. */
 static void draw_more(struct plan *plan, int64_t span_ms)
 {
 	struct random random;
@@ -162,9 +162,9 @@ static void draw_more(struct plan *plan, int64_t span_ms)
 
 		if (plan->inputs[i].kind != INPUT_POD || !random_one_in(&random, 6))
 			continue;
-		shape->cards = (uint8_t)(2 + random_one_in(&random, 5));
+		shape->gpus = (uint8_t)(2 + random_one_in(&random, 5));
 		for (uint8_t c = 0; c < shape->n_containers; c++)
-			shape->units[c] = (uint8_t)(shape->units[c] * shape->cards);
+			shape->units[c] = (uint8_t)(shape->units[c] * shape->gpus);
 	}
 	if (random_one_in(&random, 10))
 		plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_RESIZE)->a = (uint8_t)
@@ -175,7 +175,7 @@ static void draw_more(struct plan *plan, int64_t span_ms)
 }
 
 /* Again: a node that is cut off, also for longer than a ghost's time, pods that are deleted meanwhile and
- * take long to end, others that want their cards, and a scheduler that does not know of them. */
+ * take long to end, others that want their GPUs, and a scheduler that does not know of them. */
 static void draw_cuts(struct plan *plan, int64_t span_ms)
 {
 	struct random random;
@@ -278,7 +278,7 @@ static void draw_power(struct plan *plan)
 	for (uint16_t i = 0; any && i < plan->n_inputs; i++) {
 		struct shape *shape = &plan->inputs[i].shape;
 
-		if (plan->inputs[i].kind != INPUT_POD || shape->cards > 1 || random_one_in(&random, 3))
+		if (plan->inputs[i].kind != INPUT_POD || shape->gpus > 1 || random_one_in(&random, 3))
 			continue;
 		for (uint8_t c = 0; c < shape->n_containers; c++)
 			shape->core[c] = shape->units[c] && !random_one_in(&random, 6)
@@ -336,7 +336,7 @@ void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 	static const uint8_t faults[] = {INPUT_KILL_KUBE_SCHEDULER, INPUT_KILL_RATION, INPUT_KILL_PAIR,
 		INPUT_KILL_AGENT, INPUT_KILL_KUBELET, INPUT_KILL_KUBELET, INPUT_REBOOT, INPUT_API_OUTAGE,
 		INPUT_CUT_WATCH, INPUT_STALL_WATCH, INPUT_STALL_WATCH, INPUT_DUPLICATE, INPUT_BINDING,
-		INPUT_BINDING, INPUT_BINDING, INPUT_CARD, INPUT_SLOW_AGENT};
+		INPUT_BINDING, INPUT_BINDING, INPUT_GPU, INPUT_SLOW_AGENT};
 	struct random random;
 	uint8_t usual;
 	uint32_t n_pods, n_faults;
@@ -367,8 +367,8 @@ void plan_draw(struct plan *plan, uint64_t seed, unsigned int what)
 	if (what & DRAW_GANGS)
 		plan_draw_gangs(plan, span_ms);
 	draw_power(plan);
-	if (what & DRAW_CARDS)
-		plan_draw_cards(plan, span_ms);
+	if (what & DRAW_GPUS)
+		plan_draw_gpus(plan, span_ms);
 	draw_cuts(plan, span_ms);
 	draw_held(plan, span_ms);
 }
@@ -385,8 +385,8 @@ static void print_pod(const struct input *input, FILE *out)
 	fputs(shape->whole ? " cards" : " units", out);
 	if (shape->job)
 		fprintf(out, ", job %u of %u", shape->job, shape->job_pods);
-	if (shape->cards > 1)
-		fprintf(out, " on %u cards", shape->cards);
+	if (shape->gpus > 1)
+		fprintf(out, " on %u cards", shape->gpus);
 	if (shape->gang)
 		fprintf(out, ", gang %u", shape->gang);
 	if (shape->priority)
@@ -414,14 +414,14 @@ void plan_print(const struct plan *plan, FILE *out)
 	fprintf(out, "%u pair(s) of schedulers; cards:", plan->n_pairs);
 	for (uint8_t n = 0; n < plan->n_nodes; n++) {
 		fprintf(out, " n%u %s [", n, plan->spread[n] ? "spread" : "binpack");
-		for (uint8_t k = 0; k < plan->n_cards[n]; k++)
-			fprintf(out, "%s%u", k ? " " : "", plan->card_units[n][k]);
+		for (uint8_t k = 0; k < plan->n_gpus[n]; k++)
+			fprintf(out, "%s%u", k ? " " : "", plan->gpu_units[n][k]);
 		fputc(']', out);
 		if (plan->instances_max[n])
 			fprintf(out, " isolated, %u containers per card", plan->instances_max[n]);
 		if (plan->core_mem[n])
 			fprintf(out, ", computing power%s", plan->mixing[n] ? " for some, mixed" : "");
-		plan_print_cards(plan, n, out);
+		plan_print_gpus(plan, n, out);
 	}
 	fputc('\n', out);
 	for (int g = 1; g <= plan->n_gangs; g++) {

@@ -11,9 +11,9 @@
 #include "model/request.h"
 
 #define NODES_MAX 3
-#define CARDS_MAX 8
-#define SHARED_CARDS_MAX 3 /* of a node that gives memory of its cards */
-#define CARD_UNITS_MAX 10
+#define GPUS_MAX 8
+#define SHARED_GPUS_MAX 3 /* of a node that gives memory of its GPUs */
+#define GPU_UNITS_MAX 10
 #define PAIRS_MAX 2
 #define CONTAINERS_MAX 4
 #define INPUTS_MAX 96
@@ -27,17 +27,17 @@ enum pod_fate { FATE_NONE, FATE_EVICTED, FATE_OUT_OF_CPU, FATE_MAX }; /* rejecte
 struct shape {
 	uint8_t n_containers;
 	uint8_t kinds[CONTAINERS_MAX]; /* enum container_kind; init containers and sidecars first */
-	uint8_t units[CONTAINERS_MAX]; /* 0: the container asks for no GPU; of `whole` cards, how many */
+	uint8_t units[CONTAINERS_MAX]; /* 0: the container asks for no GPU; of `whole` GPUs, how many */
 	uint8_t core[CONTAINERS_MAX];  /* percent of computing power beside them; 0: none */
 	uint8_t end, fate;
 	uint8_t crashes; /* its first main container crashes so many times */
 	uint8_t remakes; /* a StatefulSet: a pod that is gone comes again with its name and a new uid */
 	int8_t by_hand;	 /* node that the user wrote into spec.nodeName, or -1 */
 	uint8_t owner;
-	uint8_t cards;	  /* label gpu-count, and `units` is for all of them together; 0 is 1 */
+	uint8_t gpus;	  /* label gpu-count, and `units` is for all of them together; 0 is 1 */
 	uint8_t gang;	  /* 1 to n_gangs; 0: of none */
-	bool whole;	  /* it asks for whole cards */
-	uint8_t job;	  /* of whole cards: whose pods want cards near each other's; 0: of none */
+	bool whole;	  /* it asks for whole GPUs */
+	uint8_t job;	  /* of whole GPUs: whose pods want GPUs near each other's; 0: of none */
 	uint8_t job_pods; /* so many, it says */
 	int8_t priority;
 	uint16_t prebind_ms; /* volumes: the time between filter and bind */
@@ -59,12 +59,12 @@ enum input_kind {
 	INPUT_STALL_WATCH,	   /* a: watcher, ms: events come, but later */
 	INPUT_DUPLICATE,	   /* a: watcher, ms: events come twice */
 	INPUT_BINDING,		   /* a: enum binding_fault, of the next Binding */
-	INPUT_CARD,		   /* a: node, b: card: sick, well again after ms */
+	INPUT_GPU,		   /* a: node, b: GPU: sick, well again after ms */
 	INPUT_SLOW_AGENT,	   /* a: node, ms: its answers take long */
 	INPUT_RESIZE,		   /* a: node: each of its pods is resized in place */
-	INPUT_SET,		   /* a: which pod, b: units per card of its last container */
+	INPUT_SET,		   /* a: which pod, b: units per GPU of its last container */
 	INPUT_UNIT,		   /* a: node: its gpu-mem is to count in the other unit */
-	INPUT_MODE,		   /* a: node: it is to give whole cards, or no longer */
+	INPUT_MODE,		   /* a: node: it is to give whole GPUs, or no longer */
 	INPUT_CUT_NODE,		   /* a: node: it does not reach the API server, ms; it stays Ready */
 	INPUT_HELD,		   /* a: node: a person changes ration.dev/held; b: enum held_change */
 	INPUT_NODE_ANEW,	   /* a: node: its Node object is deleted, another one comes after ms */
@@ -105,17 +105,17 @@ struct plan_gang {
 struct plan {
 	uint64_t seed; /* of the delays */
 	uint8_t n_nodes, n_pairs;
-	uint8_t n_cards[NODES_MAX];
-	uint8_t card_units[NODES_MAX][CARDS_MAX];
+	uint8_t n_gpus[NODES_MAX];
+	uint8_t gpu_units[NODES_MAX][GPUS_MAX];
 	bool spread[NODES_MAX];
-	uint8_t instances_max[NODES_MAX]; /* containers on a card at once; 0: a share node */
+	uint8_t instances_max[NODES_MAX]; /* containers on a GPU at once; 0: a share node */
 	bool core_mem[NODES_MAX];	  /* isolated, and with computing power */
 	bool mixing[NODES_MAX];		  /* pods with and without a percentage may be there at once */
-	bool topology[NODES_MAX];	  /* it gives whole cards */
-	struct link links[NODES_MAX][CARDS_MAX][CARDS_MAX];
+	bool topology[NODES_MAX];	  /* it gives whole GPUs */
+	struct link links[NODES_MAX][GPUS_MAX][GPUS_MAX];
 	uint16_t slow_watch[16]; /* ms that each event of this watcher may take at most, instead of 30 */
 	bool changes;		 /* of units or modes */
-	bool whole_cards;	 /* somewhere, at some time */
+	bool whole_gpus;	 /* somewhere, at some time */
 	uint8_t n_gangs;
 	struct plan_gang gangs[GANGS_MAX + 1];
 	uint16_t n_inputs;
@@ -123,13 +123,13 @@ struct plan {
 };
 
 /* DRAW_LEADERS: two pairs, whose leader changes often while watches lag. DRAW_GANGS: gangs beside the pods,
- * on a cluster that holds a part of them (gang-plan.c). DRAW_CARDS: nodes that give whole cards, and pods
- * that ask for them (cards-plan.c). */
-enum { DRAW_LEADERS = 1, DRAW_GANGS = 2, DRAW_CARDS = 4 };
+ * on a cluster that holds a part of them (gang-plan.c). DRAW_GPUS: nodes that give whole GPUs, and pods
+ * that ask for them (GPUs-plan.c). */
+enum { DRAW_LEADERS = 1, DRAW_GANGS = 2, DRAW_GPUS = 4 };
 void plan_draw(struct plan *plan, uint64_t seed, unsigned int what);
 void plan_draw_gangs(struct plan *plan, int64_t span_ms);
-void plan_draw_cards(struct plan *plan, int64_t span_ms);
-void plan_print_cards(const struct plan *plan, int node, FILE *out);
+void plan_draw_gpus(struct plan *plan, int64_t span_ms);
+void plan_print_gpus(const struct plan *plan, int node, FILE *out);
 void plan_print(const struct plan *plan, FILE *out);
 struct input *plan_add(struct plan *plan, int64_t at_ms, enum input_kind kind);
 /* One pod of one container with `units` that never ends by itself. */

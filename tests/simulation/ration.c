@@ -130,16 +130,16 @@ static int add_held(const struct sim *sim, int node, const struct node_state *st
 		r |= held_add_pod(held, p->uid_text, "default", p->name_text, &pod);
 		if (r == 0)
 			pod->instances = p->facts.request.instances;
-		for_each_bit (k, p->cards)
+		for_each_bit (k, p->gpus)
 			if (r == 0)
-				r = held_pod_add_card(pod, sim->nodes[node].facts.gpus[k].uuid,
-					request_units_per_card(size_request(p, p->state.size)),
+				r = held_pod_add_gpu(pod, sim->nodes[node].facts.gpus[k].uuid,
+					request_units_per_gpu(size_request(p, p->state.size)),
 					p->facts.request.core);
 	}
 	return r;
 }
 
-/* Its cards may be others now. */
+/* Its GPUs may be others now. */
 static void node_forget_holds(struct ration *ration, int node)
 {
 	for (int i = 0; i < PODS_MAX; i++)
@@ -257,7 +257,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		ration_changed(sim, pair);
 		return;
 	}
-	if (sim->broken == BREAK_FORGET_CARDS && sim->from_list && ration->epoch > 1 && facts.request.whole)
+	if (sim->broken == BREAK_FORGET_GPUS && sim->from_list && ration->epoch > 1 && facts.request.whole)
 		facts.has_placement = false;
 	if (sim->broken == BREAK_FREE_ON_DELETION_TIMESTAMP)
 		facts.finished |= facts.deleting;
@@ -374,15 +374,15 @@ static void hold(struct sim *sim, int pair, const struct pod_facts *facts, int p
 {
 	struct ration *ration = &sim->rations[pair];
 	const struct ledger_pod *known;
-	struct cards_seen before;
+	struct gpus_seen before;
 	int r;
 
 	if (facts->request.whole)
-		cards_look(sim, pair, &before);
+		gpus_look(sim, pair, &before);
 	r = decide_hold(&ration->ledger, facts, sim->nodes[node].name, sim->now_ns);
 	known = ledger_pod(&ration->ledger, facts->uid);
 	if (r == FITS && facts->request.whole && known)
-		cards_check(sim, pair, &before, pod, node, api_cards(sim, node, &known->placement));
+		gpus_check(sim, pair, &before, pod, node, api_gpus(sim, node, &known->placement));
 	ration->held[pod] = r == FITS ? (int8_t)node : -1;
 	if (sim->broken == BREAK_IGNORE_HOLD)
 		ledger_drop_hold(&ration->ledger, facts->uid);
@@ -403,7 +403,7 @@ static int answer_of(struct sim *sim, int pair, int pod, const struct node_ledge
 		answer = ((answer << 4) | nodes[i - 1]) & 0xfff;
 	}
 	if (sim->pods[pod].shape.whole)
-		cards_check_rank(sim, pair, pod, nodes, n);
+		gpus_check_rank(sim, pair, pod, nodes, n);
 	return answer;
 }
 
@@ -470,7 +470,7 @@ static void see_job(struct sim *sim, int pair, int pod, int node, struct placeme
 		return;
 	if (node_ledger_see_group(known, request, placement) < 0)
 		sim->truncated = "out of memory";
-	cards_check_visible(sim, pair, pod, node, placement);
+	gpus_check_visible(sim, pair, pod, node, placement);
 }
 
 void ration_send_binding(
@@ -491,7 +491,7 @@ void ration_send_binding(
 		.pair = (int8_t)pair,
 		.pod = (int8_t)pod,
 		.node = (int8_t)node,
-		.cards = api_cards(sim, node, placement),
+		.gpus = api_gpus(sim, node, placement),
 		.ration_epoch = ration->epoch,
 		.term = sim->term,
 		.forming = forming && sim->broken != BREAK_GANG_WITHOUT_MARK,
@@ -509,7 +509,7 @@ void ration_send_binding(
 	sim_after(sim, DEADLINE_NS, EVENT_BINDING_DEADLINE, ration->epoch, i, 0, 0);
 }
 
-/* A bind must not fail for want of a card that filter has held for it on this very node. */
+/* A bind must not fail for want of a GPU that filter has held for it on this very node. */
 static void bind_fails(struct sim *sim, int pair, int pod, int node, int r)
 {
 	say(sim, "ration %d: no card for u%d on n%d (%d)", pair, pod, node, r);
@@ -518,33 +518,33 @@ static void bind_fails(struct sim *sim, int pair, int pod, int node, int r)
 	ration_bind_refused(sim, pair, pod);
 }
 
-static void bind_with_card(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
+static void bind_with_gpu(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
 {
 	struct ration *ration = &sim->rations[pair];
 	struct placement placement;
-	struct cards_seen before;
-	uint8_t cards;
+	struct gpus_seen before;
+	uint8_t gpus;
 	int r;
 
 	if (desk_gathers(sim, pair, pod, node, facts))
 		return;
 	placement_init(&placement);
 	if (facts->request.whole)
-		cards_look(sim, pair, &before);
+		gpus_look(sim, pair, &before);
 	r = decide_reserve(&ration->ledger, facts, sim->nodes[node].name, &placement);
 	if (r != FITS) {
 		bind_fails(sim, pair, pod, node, r);
 		return;
 	}
-	cards = api_cards(sim, node, &placement);
+	gpus = api_gpus(sim, node, &placement);
 	/* What filter has held was right when it was held. */
-	if (facts->request.whole && (before.node[pod] != node || before.cards[pod] != cards))
-		cards_check(sim, pair, &before, pod, node, cards);
+	if (facts->request.whole && (before.node[pod] != node || before.gpus[pod] != gpus))
+		gpus_check(sim, pair, &before, pod, node, gpus);
 	ration->held[pod] = -1;
-	if (cards & ration->sick[node])
+	if (gpus & ration->sick[node])
 		sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d, faulty %#x", pod,
 			node, ration->sick[node]);
-	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, cards);
+	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, gpus);
 	desk_check_sent(sim, pair, pod);
 	ration_send_binding(
 		sim, pair, pod, node, &placement, gangs_is_forming(&ration->gangs, sim->pods[pod].uid_text));
@@ -635,7 +635,7 @@ static void bind_read(struct sim *sim, int pair, int pod, int node)
 	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
 
 	if (known) {
-		bind_with_card(sim, pair, pod, node, &known->facts);
+		bind_with_gpu(sim, pair, pod, node, &known->facts);
 		return;
 	}
 	/* ask for the pod first */
@@ -651,7 +651,7 @@ static void bind_got(struct sim *sim, int pair, int pod, int node)
 	if (!state->exists || api_is_away(sim))
 		ration_bind_refused(sim, pair, pod);
 	else
-		bind_with_card(sim, pair, pod, node, &facts);
+		bind_with_gpu(sim, pair, pod, node, &facts);
 }
 
 static void doubt(struct sim *sim, int pair, int pod)

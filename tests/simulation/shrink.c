@@ -66,9 +66,9 @@ static void simplify(struct plan *plan, int what, struct shape *shape)
 		shape->owner = 0;
 		break;
 	case 7:
-		for (uint8_t c = 0; shape->cards > 1 && c < shape->n_containers; c++)
-			shape->units[c] = (uint8_t)(shape->units[c] / shape->cards);
-		shape->cards = 0;
+		for (uint8_t c = 0; shape->gpus > 1 && c < shape->n_containers; c++)
+			shape->units[c] = (uint8_t)(shape->units[c] / shape->gpus);
+		shape->gpus = 0;
 		break;
 	case 8:
 		shape->priority = 0;

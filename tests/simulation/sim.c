@@ -177,7 +177,7 @@ static void node_start(struct sim *sim, int i)
 	node_facts_init(facts);
 	facts->name = facts->uid = node->name;
 	facts->policy = sim->plan->spread[i] ? GPU_POLICY_SPREAD : GPU_POLICY_BINPACK;
-	facts->n_gpus = sim->plan->n_cards[i];
+	facts->n_gpus = sim->plan->n_gpus[i];
 	for (size_t k = 0; k < facts->n_gpus; k++) {
 		facts->gpus[k].index = (int)k;
 		facts->gpus[k].healthy = true;
@@ -199,7 +199,7 @@ static void start(struct sim *sim)
 	}
 	for (int i = 0; i < sim->n_nodes; i++)
 		node_start(sim, i);
-	cards_start(sim);
+	gpus_start(sim);
 	for (int i = 0; i < sim->n_nodes; i++) {
 		kubelet_start(sim, i);
 		agent_start_process(sim, i);
@@ -240,7 +240,7 @@ static void reboot(struct sim *sim, int n)
 	sim->truth_changed = true;
 }
 
-static void set_card(struct sim *sim, const struct input *input, bool sick)
+static void set_gpu(struct sim *sim, const struct input *input, bool sick)
 {
 	struct node *node = &sim->nodes[input->a];
 
@@ -288,7 +288,7 @@ static void disturb(struct sim *sim, const struct input *input)
 {
 	int64_t until = sim->now_ns + input->ms * MS + DISTURBED_NS;
 
-	if (input->kind != INPUT_CARD && input->kind != INPUT_RESIZE && until > sim->disturbed_until_ns)
+	if (input->kind != INPUT_GPU && input->kind != INPUT_RESIZE && until > sim->disturbed_until_ns)
 		sim->disturbed_until_ns = until;
 	if (until > sim->unsettled_until_ns)
 		sim->unsettled_until_ns = until;
@@ -369,8 +369,8 @@ static void input_happens(struct sim *sim, int index)
 	case INPUT_BINDING:
 		sim->next_fault = (int8_t)input->a;
 		break;
-	case INPUT_CARD:
-		set_card(sim, input, true);
+	case INPUT_GPU:
+		set_gpu(sim, input, true);
 		break;
 	case INPUT_HELD:
 	case INPUT_NODE_ANEW:
@@ -413,8 +413,8 @@ static void input_over(struct sim *sim, int index)
 		kubelet_start(sim, input->a);
 		agent_start_process(sim, input->a);
 		break;
-	case INPUT_CARD:
-		set_card(sim, input, false);
+	case INPUT_GPU:
+		set_gpu(sim, input, false);
 		break;
 	case INPUT_NODE_ANEW:
 		node_comes_back(sim, input->a);

@@ -3,16 +3,16 @@
  * src/agent (matching, served, pods, ids).
  *
  * main.c options   cases.c histories with a name   plan.c histories from a seed   shrink.c make them small
- * gang-plan.c gangs from a seed   cards-plan.c nodes that give whole cards, and pods that ask for them
+ * gang-plan.c gangs from a seed   GPUs-plan.c nodes that give whole GPUs, and pods that ask for them
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
  * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
  * manager sizes.c other sizes for pods that run   terms.c changes of unit and mode   gang-desk.c the
  * scheduler's part for pods that are placed all or none   gang-checks.c what must hold for these
- * cards-checks.c which whole cards it has to be   fitting.c whether there is room   invariants.c what must
+ * GPUs-checks.c which whole GPUs it has to be   fitting.c whether there is room   invariants.c what must
  * hold after every step and in the end
  *
- * Pods are numbers (bits of a uint64_t), so are nodes, cards and device ids: those of units first, those of
- * whole cards from FIRST_CARD_ID on.
+ * Pods are numbers (bits of a uint64_t), so are nodes, GPUs and device ids: those of units first, those of
+ * whole GPUs from FIRST_GPU_ID on.
  */
 #pragma once
 
@@ -42,7 +42,7 @@
 #define OPS_MAX 256
 #define MS NS_PER_MS
 #define UNIT_MIB 1024
-#define FIRST_CARD_ID 32
+#define FIRST_GPU_ID 32
 /* Longer than any patience of the product that matters: 30 s for ghosts, and what comes after. */
 #define AFTERMATH_NS (60 * NS_PER_S)
 /* Gangs have more: a part is placed, and evicted after its time, the rest backs off for 32 s. */
@@ -66,7 +66,7 @@ enum broken {
 	BREAK_IGNORE_HOLD,
 	BREAK_NO_TOTAL_CHECK,
 	BREAK_NEVER_ASK,
-	BREAK_IDS_NAME_THE_CARD,
+	BREAK_IDS_NAME_THE_GPU,
 	BREAK_NO_NUDGE,
 	BREAK_FORGET_CHECKPOINT,
 	BREAK_NO_LIST_AT_TAKEOVER,
@@ -85,7 +85,7 @@ enum broken {
 	BREAK_GANG_NO_NUDGE,
 	BREAK_GANG_NO_KEEPING,
 	BREAK_IGNORE_LINKS,
-	BREAK_FORGET_CARDS,
+	BREAK_FORGET_GPUS,
 	BREAK_IGNORE_JOB,
 	BREAK_IGNORE_ORPHANS,
 	BREAK_SILENCE_IS_AN_END,
@@ -107,7 +107,7 @@ struct state {
 	uint8_t verdict, nudge;
 	uint8_t gang;	  /* by its label; 0: none */
 	uint8_t size;	  /* how often it got another one */
-	uint8_t wanted;	  /* what somebody asks for: units per card of its last container; 0: nobody does */
+	uint8_t wanted;	  /* what somebody asks for: units per GPU of its last container; 0: nobody does */
 	uint16_t version; /* resourceVersion */
 };
 
@@ -122,7 +122,7 @@ enum reason {
 	REASON_OVER_TOTAL, /* the agent's last line of defence */
 	REASON_API_AWAY,   /* the agent could not ask about a pod it does not know */
 	REASON_NOT_CLEAR,  /* the agent cannot tell which pod is meant (lost checkpoint) */
-	REASON_OTHER_MODE, /* the node has no such devices: whole cards, or units of them */
+	REASON_OTHER_MODE, /* the node has no such devices: whole GPUs, or units of them */
 	REASON_MAX
 };
 
@@ -130,7 +130,7 @@ enum container_state { C_NONE, C_STARTING, C_RUNNING, C_BACKOFF, C_DONE };
 
 struct container {
 	uint8_t state;
-	uint8_t cards; /* bits, while it runs */
+	uint8_t gpus;  /* bits, while it runs */
 	uint8_t sees;  /* likewise, with those of its job's other pods */
 	uint8_t grant; /* the pod whose grant it has: another one of its name may have had the call */
 	uint8_t crashes;
@@ -150,7 +150,7 @@ struct pod {
 		struct placement placement;
 	} sizes[SIZES_MAX];	     /* by state.size; 0: facts.request and placement */
 	uint8_t limit_size;	     /* the one that its containers are held to */
-	uint8_t cards;		     /* of the placement, bits */
+	uint8_t gpus;		     /* of the placement, bits */
 	uint8_t own[CONTAINERS_MAX]; /* likewise, of each container */
 	int8_t binder;		     /* pair */
 	uint8_t name;
@@ -163,7 +163,7 @@ struct pod {
 	uint8_t reason;
 };
 
-/* What the API server says about a node: cards that are sick, and ration.dev/held. */
+/* What the API server says about a node: GPUs that are sick, and ration.dev/held. */
 struct node_state {
 	uint64_t lives, ended; /* pods that are gone from the API server */
 	uint16_t at;	       /* when the agent wrote it; 0: never */
@@ -199,7 +199,7 @@ struct watcher {
 struct binding {
 	struct placement placement;
 	int8_t pair, pod, node;
-	uint8_t cards;
+	uint8_t gpus;
 	uint32_t ration_epoch, term;
 	uint8_t gang; /* what it records: ration.dev/bound-gang */
 	int8_t fault; /* -1: none */
@@ -212,7 +212,7 @@ struct binding {
 /* The answer to a request for another size, on its way. */
 struct size_patch {
 	int8_t pair, pod;
-	uint8_t units; /* per card; 0: refused */
+	uint8_t units; /* per GPU; 0: refused */
 	uint8_t sends;
 	uint16_t version;
 	uint32_t ration_epoch, term;
@@ -250,7 +250,7 @@ struct ration {
 	int8_t held[PODS_MAX]; /* node that filter held and that nothing documented has taken away since */
 	int64_t last_call_ns, fresh_until_ns; /* takeover.h */
 	uint32_t caller;		      /* the process of kube-scheduler that asked last */
-	uint8_t sick[NODES_MAX];	      /* cards, as its watch has told */
+	uint8_t sick[NODES_MAX];	      /* GPUs, as its watch has told */
 	int16_t listed_at[PODS_MAX];
 	uint64_t forgotten;	/* pods whose end the watch has told */
 	uint64_t failed;	/* of the first LIST, while containers of theirs may run */
@@ -294,7 +294,7 @@ struct gang_truth {
 	int64_t left_over_ns;	 /* when it was so long enough last */
 	int64_t partly_ns;	 /* since when some are bound and too few; 0: not so */
 	int64_t ready_ns;	 /* since when enough are there and it is not whole; 0: not so */
-	int64_t starved_ns;	 /* since when cards have to be kept for it; 0: not so */
+	int64_t starved_ns;	 /* since when GPUs have to be kept for it; 0: not so */
 	int64_t cleared_ns;	 /* since when nobody is left of who was bound then; 0: somebody is */
 	uint64_t before;	 /* those */
 };
@@ -373,11 +373,11 @@ struct node {
 	struct random random;
 	uint64_t grants; /* CDI files, by pod */
 	struct {
-		uint8_t cards, sees;
+		uint8_t gpus, sees;
 	} grant[PODS_MAX][CONTAINERS_MAX];
 	struct node_state state;
 	uint16_t held_writes;	    /* of ration.dev/held, by anybody: each says another time */
-	uint64_t records;	    /* of the agent, on disk: pods that were given a card */
+	uint64_t records;	    /* of the agent, on disk: pods that were given a GPU */
 	struct terms_change change; /* the agent's; what is in force is on disk too */
 	bool asked_other;	    /* the unit that the cluster asks for */
 	bool asked_whole;	    /* likewise the mode */
@@ -398,7 +398,7 @@ enum counter {
 	COUNT_PREFERRED,
 	COUNT_ASKED,
 	COUNT_STARTS,
-	COUNT_IDS_OF_OTHER_CARDS,
+	COUNT_IDS_OF_OTHER_GPUS,
 	COUNT_RELISTS,
 	COUNT_DUPLICATES,
 	COUNT_NUDGES,
@@ -407,7 +407,7 @@ enum counter {
 	COUNT_NAMESAKES,
 	COUNT_UNSEEN,
 	COUNT_HELD,
-	COUNT_SEVERAL_CARDS,
+	COUNT_SEVERAL_GPUS,
 	COUNT_RESIZED,
 	COUNT_RESIZE_DEFERRED,
 	COUNT_SIZES,
@@ -540,7 +540,7 @@ struct sim {
 	} group_log[GROUP_CHANGES_MAX];
 	uint8_t n_group_log;
 	bool group_is_gone[GANGS_MAX + 1];
-	struct links_score scores[NODES_MAX][1 << CARDS_MAX]; /* of every set of cards: cards-checks.c */
+	struct links_score scores[NODES_MAX][1 << GPUS_MAX]; /* of every set of GPUs: GPUs-checks.c */
 
 	struct kube_scheduler kube_schedulers[PAIRS_MAX];
 	struct ration rations[PAIRS_MAX];
@@ -595,9 +595,9 @@ void api_delete(struct sim *sim, int pod, bool force);
 bool api_is_away(const struct sim *sim);
 bool api_is_away_from(const struct sim *sim, int node);
 bool api_pod_lives(const struct pod *pod); /* a container of it runs */
-/* Bits of a node's cards that the placement names; 0 if it names one of another node. */
-uint8_t api_cards(const struct sim *sim, int node, const struct placement *placement);
-uint8_t api_cards_of(const struct sim *sim, int node, const struct placement *placement, int container);
+/* Bits of a node's GPUs that the placement names; 0 if it names one of another node. */
+uint8_t api_gpus(const struct sim *sim, int node, const struct placement *placement);
+uint8_t api_gpus_of(const struct sim *sim, int node, const struct placement *placement, int container);
 struct pod_facts api_facts(const struct sim *sim, int pod, const struct state *state); /* borrowed */
 struct state api_state_at(const struct sim *sim, int pod, int position);	       /* of the log */
 int api_pod_by_name(const struct sim *sim, int name);				       /* -1 */
@@ -647,7 +647,7 @@ void desk_look(struct sim *sim, int pair); /* the ledger may have changed */
 /* False: to be treated like any pod. *ret_node: the only one, -1 for none. */
 bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node);
 bool desk_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts);
-/* Either enough of the pod's gang have their cards now, or no Binding leaves. */
+/* Either enough of the pod's gang have their GPUs now, or no Binding leaves. */
 void desk_check_sent(struct sim *sim, int pair, int pod);
 void desk_on_event(struct sim *sim, const struct event *event);
 void desk_change_group(struct sim *sim, const struct input *input);
@@ -671,7 +671,7 @@ void agent_free(struct node *node);
 void agent_see(struct sim *sim, int node, int pod, const struct state *state, bool deleted);
 void agent_synced(struct sim *sim, int node);
 void agent_see_kubelet(struct sim *sim, int node);		      /* kubelet.sock was made anew */
-void agent_list_devices(struct sim *sim, int node);		      /* health of a card has changed */
+void agent_list_devices(struct sim *sim, int node);		      /* health of a GPU has changed */
 void agent_node_changed(struct sim *sim, int node, int64_t delay_ns); /* its Node object: by others */
 /* Pods that are gone, by what the agent knows, while their containers may run: leftovers_list(). */
 uint64_t agent_orphans(const struct sim *sim, int node);
@@ -702,8 +702,8 @@ static inline int cdi_of(int pod, int container)
 }
 
 /* terms.c */
-bool terms_whole(const struct sim *sim, int node); /* it gives whole cards now */
-uint32_t terms_card_units(const struct sim *sim, int node, int card);
+bool terms_whole(const struct sim *sim, int node); /* it gives whole GPUs now */
+uint32_t terms_gpu_units(const struct sim *sim, int node, int gpu);
 void terms_input(struct sim *sim, const struct input *input);
 void terms_start(struct sim *sim, int node); /* its agent */
 void terms_bound(struct sim *sim, int pod, int node);
@@ -719,12 +719,12 @@ const struct request *size_request(const struct pod *pod, int size);
 const struct placement *size_placement(const struct pod *pod, int size);
 void size_release(struct pod *pod);
 
-/* fitting.c: the truth about cards, and whether there is room; none of it is the product's code */
+/* fitting.c: the truth about GPUs, and whether there is room; none of it is the product's code */
 struct nomination;
 struct truth {
-	uint32_t used[NODES_MAX][CARDS_MAX];
-	uint32_t instances[NODES_MAX][CARDS_MAX];
-	uint32_t core[NODES_MAX][CARDS_MAX];
+	uint32_t used[NODES_MAX][GPUS_MAX];
+	uint32_t instances[NODES_MAX][GPUS_MAX];
+	uint32_t core[NODES_MAX][GPUS_MAX];
 	uint32_t unplaced[NODES_MAX], unplaced_core[NODES_MAX], all_core[NODES_MAX];
 	bool with_core[NODES_MAX], without_core[NODES_MAX];
 	uint32_t all[NODES_MAX];
@@ -739,24 +739,23 @@ int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods,
 void fitting_lay_kept(const struct sim *sim, int pod, struct truth *truth);
 bool fitting_is_kept_from(const struct sim *sim, const struct nomination *kept, int pod);
 
-/* cards-checks.c: of whole cards, which ones it has to be; searched among all sets, with the links of the
+/* GPUs-checks.c: of whole GPUs, which ones it has to be; searched among all sets, with the links of the
  * plan */
-struct cards_seen { /* what a pair's ledger says, by pod */
+struct gpus_seen { /* what a pair's ledger says, by pod */
 	int8_t node[PODS_MAX], kept_node[PODS_MAX];
-	uint8_t cards[PODS_MAX], kept[PODS_MAX];
+	uint8_t gpus[PODS_MAX], kept[PODS_MAX];
 	uint8_t occupancy[PODS_MAX];
 	bool planned[PODS_MAX]; /* its gang may still move it */
 };
-void cards_start(struct sim *sim);
-void cards_look(const struct sim *sim, int pair, struct cards_seen *ret);
-/* The pod got these cards of the node, when the ledger was as `before` says. */
-void cards_check(
-	struct sim *sim, int pair, const struct cards_seen *before, int pod, int node, uint8_t cards);
+void gpus_start(struct sim *sim);
+void gpus_look(const struct sim *sim, int pair, struct gpus_seen *ret);
+/* The pod got these GPUs of the node, when the ledger was as `before` says. */
+void gpus_check(struct sim *sim, int pair, const struct gpus_seen *before, int pod, int node, uint8_t gpus);
 /* The answer of filter: the first of these nodes, the others do as well. */
-void cards_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size_t n);
+void gpus_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size_t n);
 /* A gang may have been planned since. */
-void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *before);
-void cards_check_visible(struct sim *sim, int pair, int pod, int node, const struct placement *placement);
+void gpus_check_plans(struct sim *sim, int pair, const struct gpus_seen *before);
+void gpus_check_visible(struct sim *sim, int pair, int pod, int node, const struct placement *placement);
 
 /* invariants.c */
 void invariants_after_step(struct sim *sim);

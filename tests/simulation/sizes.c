@@ -114,7 +114,7 @@ static bool decide(struct sim *sim, int pair, int pod, const struct state *state
 	struct ration *ration = &sim->rations[pair];
 	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
 	_cleanup_placement_ struct placement target = {0};
-	uint32_t units = state->wanted * request_cards(&sim->pods[pod].facts.request);
+	uint32_t units = state->wanted * request_gpus(&sim->pods[pod].facts.request);
 	int r;
 
 	*ret_units = 0;
@@ -207,8 +207,8 @@ static int make_size(struct pod *pod, uint8_t size, uint8_t units)
 
 	if (placement_copy(size_placement(pod, size - 1), placement) < 0 ||
 		request_copy(&pod->facts.request, request) < 0 ||
-		placement_resize(
-			placement, request, chosen(pod)->name, units * request_cards(request), NULL) < 0)
+		placement_resize(placement, request, chosen(pod)->name, units * request_gpus(request), NULL) <
+			0)
 		return -1;
 	placement->resizes = size;
 	return request_resize(request, placement);
@@ -262,7 +262,7 @@ static void patch_arrives(struct sim *sim, int index, int nth)
 
 static uint32_t units_at(const struct pod *pod, int size)
 {
-	return request_units_per_card(size_request(pod, size));
+	return request_units_per_gpu(size_request(pod, size));
 }
 
 /* Also of those that neither we nor the kubelet remember. */
@@ -290,10 +290,10 @@ static bool is_short(const struct sim *sim, int n, const struct node_pod *of)
 		for_each_bit (i, orphans) {
 			const struct node_pod *known = node_pods_by_uid(&agent->pods, sim->pods[i].uid_text);
 
-			if (sim->pods[i].cards >> k & 1 && (!known || known->facts.finished))
+			if (sim->pods[i].gpus >> k & 1 && (!known || known->facts.finished))
 				sum += units_at(&sim->pods[i], sim->pods[i].limit_size);
 		}
-		if (sum > terms_card_units(sim, n, (int)k))
+		if (sum > terms_gpu_units(sim, n, (int)k))
 			return true;
 	}
 	return false;

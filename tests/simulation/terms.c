@@ -4,7 +4,7 @@
 
 #define TICK_NS NS_PER_S
 
-/* Units differ by little, so that the simulation's cards have as many of either; who counts in which is what
+/* Units differ by little, so that the simulation's GPUs have as many of either; who counts in which is what
  * matters. Never 0 of a pod's. */
 static uint32_t terms_unit(bool other)
 {
@@ -16,9 +16,9 @@ bool terms_whole(const struct sim *sim, int n)
 	return sim->nodes[n].facts.mode == GPU_MODE_TOPOLOGY;
 }
 
-uint32_t terms_card_units(const struct sim *sim, int n, int card)
+uint32_t terms_gpu_units(const struct sim *sim, int n, int gpu)
 {
-	return terms_whole(sim, n) ? 1 : sim->plan->card_units[n][card];
+	return terms_whole(sim, n) ? 1 : sim->plan->gpu_units[n][gpu];
 }
 
 /* A node that gives memory is of the same mode each time; which one, terms.c does not care. */
@@ -37,7 +37,7 @@ void terms_set(const struct sim *sim, int n, struct node_facts *facts, bool whol
 	facts->instances_max = whole ? 0 : sim->plan->instances_max[n];
 	facts->unit_mib = terms_unit(other);
 	for (size_t k = 0; k < facts->n_gpus; k++)
-		facts->gpus[k].mib = sim->plan->card_units[n][k] * (uint64_t)facts->unit_mib;
+		facts->gpus[k].mib = sim->plan->gpu_units[n][k] * (uint64_t)facts->unit_mib;
 }
 
 static size_t count_holders(const struct agent *agent)
@@ -53,7 +53,7 @@ static size_t count_holders(const struct agent *agent)
 	return n;
 }
 
-/* Who has whole cards does not count in units. */
+/* Who has whole GPUs does not count in units. */
 static bool is_of_others(const struct sim *sim, int pod, int n)
 {
 	const struct pod *p = &sim->pods[pod];
@@ -165,7 +165,7 @@ void terms_bound(struct sim *sim, int pod, int n)
 
 	if (!is_of_others(sim, pod, n))
 		return;
-	/* Whoever gave it its card took it for lost long ago. */
+	/* Whoever gave it its GPU took it for lost long ago. */
 	node->loose = true;
 	if (sim->now_ns > sim->disturbed_until_ns)
 		sim_violate(sim, "unit", "u%d was bound to n%d in a unit in which the node does not count",

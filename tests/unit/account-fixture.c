@@ -21,7 +21,7 @@ int account_set_up(const uint64_t *limits, unsigned count)
 		return -1;
 	snprintf(usage_path, sizeof(usage_path), "%s/usage", directory);
 	grant = mmap(NULL, sizeof(*grant), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	grant->card_count = count;
+	grant->gpu_count = count;
 	for (unsigned i = 0; i < count; i++)
 		grant_file_set_limit(grant, i, limits[i]);
 	if (usage_file_create(usage_path, count, &why) < 0 || usage_file_map(usage_path, &usage, &why) < 0)

@@ -9,7 +9,7 @@
 /* fixture_pod() - a pod in namespace "default" without containers. */
 void fixture_pod(struct pod_facts *facts, const char *uid, const char *name);
 
-/* fixture_add() - a container that asks for units (in the order of calls), placed on the card; NULL: not
+/* fixture_add() - a container that asks for units (in the order of calls), placed on the GPU; NULL: not
  * placed. */
 void fixture_add(struct pod_facts *facts, const char *container, enum container_kind kind, uint32_t units,
 	const char *uuid);

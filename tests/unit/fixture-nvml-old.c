@@ -1,4 +1,4 @@
-/* A management library as drivers of the 450 series had it, for one card whose memory is the host's: no MIG,
+/* A management library as drivers of the 450 series had it, for one GPU whose memory is the host's: no MIG,
  * no memory affinity, no second version of the event wait or of the CUDA version, no field for recovery. */
 #include <string.h>
 
@@ -7,7 +7,7 @@ struct event_v1 {
 	unsigned long long type, data;
 };
 
-static int card, set, waits;
+static int gpu, set, waits;
 
 int nvmlInit_v2(void)
 {
@@ -44,13 +44,13 @@ int nvmlDeviceGetCount_v2(unsigned *count)
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
-	*device = &card;
+	*device = &gpu;
 	return 0;
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
 {
-	*device = &card;
+	*device = &gpu;
 	return 0;
 }
 
@@ -126,6 +126,6 @@ int nvmlEventSetWait(void *from, struct event_v1 *event, unsigned timeout_ms)
 {
 	if (waits++ > 0 || timeout_ms != 0)
 		return 10;
-	*event = (struct event_v1){&card, 8, 62};
+	*event = (struct event_v1){&gpu, 8, 62};
 	return 0;
 }

@@ -17,7 +17,7 @@ struct scene {
 int scene_open(void **state);
 int scene_close(void **state);
 
-/* One card of this many units on each of the nodes n0, n1 ..., or on this one. */
+/* One GPU of this many units on each of the nodes n0, n1 ..., or on this one. */
 void scene_nodes(struct scene *scene, size_t n, uint32_t units);
 void scene_node(struct scene *scene, const char *name, uint32_t units);
 
@@ -26,11 +26,11 @@ void scene_pod(struct scene *scene, const char *uid, const char *gang, uint32_t 
 void scene_pods(struct scene *scene, const char *const *uids, size_t n, const char *gang, uint32_t min,
 	uint32_t units);
 
-/* The usual beginning: nodes with a card of 10 units, and the gang g of u0, u1 ..., 5 units each, of which
+/* The usual beginning: nodes with a GPU of 10 units, and the gang g of u0, u1 ..., 5 units each, of which
  * min are needed. */
 struct scene *scene_gang(struct scene *scene, size_t nodes, size_t members, uint32_t min);
 
-/* A pod that occupies this much of a node's card. */
+/* A pod that occupies this much of a node's GPU. */
 void scene_occupy(struct scene *scene, const char *uid, uint32_t units, const char *node);
 
 /* Changes the template of a pod that exists and shows it again. */
@@ -48,7 +48,7 @@ void scene_all_at_bind(struct scene *scene, const char *const *uids, size_t n);
 /* Its Binding leaves. */
 void scene_sent(struct scene *scene, const char *uid);
 
-/* The API server has bound the pod where it holds its card; forming: with the mark. */
+/* The API server has bound the pod where it holds its GPU; forming: with the mark. */
 void scene_bound(struct scene *scene, const char *uid, bool forming);
 /* All of them, without a mark: the gang has come about. */
 void scene_bound_together(struct scene *scene, const char *const *uids, size_t n);
@@ -60,7 +60,7 @@ int64_t scene_wait(struct scene *scene, int64_t ns);
 /* The orders since the last time. */
 const char *scene_orders(struct scene *scene);
 
-/* The node where the pod holds a card; "" if it does not. */
+/* The node where the pod holds a GPU; "" if it does not. */
 const char *scene_held(struct scene *scene, const char *uid);
 
 #define scene_test(name) cmocka_unit_test_setup_teardown(name, scene_open, scene_close)

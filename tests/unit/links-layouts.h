@@ -1,9 +1,9 @@
-/* links-layouts.h - how the cards of published machines are connected, as nvidia-smi topo -m shows it. */
+/* links-layouts.h - how the GPUs of published machines are connected, as nvidia-smi topo -m shows it. */
 #pragma once
 
 #include "model/links.h"
 
-/* DGX-1 with V100 (also p3.16xlarge): the hybrid cube mesh; six NVLinks for each card, at most two between a
+/* DGX-1 with V100 (also p3.16xlarge): the hybrid cube mesh; six NVLinks for each GPU, at most two between a
  * pair. */
 static const char *const layout_dgx1_v100[8][8] = {
 	{"X", "NV1", "NV1", "NV2", "NV2", "SYS", "SYS", "SYS"},
@@ -16,7 +16,7 @@ static const char *const layout_dgx1_v100[8][8] = {
 	{"SYS", "SYS", "SYS", "NV1", "NV2", "NV1", "NV2", "X"},
 };
 
-/* DGX A100: twelve NVLinks of each card to the NVSwitches, so twelve between any two. */
+/* DGX A100: twelve NVLinks of each GPU to the NVSwitches, so twelve between any two. */
 static const char *const layout_dgx_a100[8][8] = {
 	{"X", "NV12", "NV12", "NV12", "NV12", "NV12", "NV12", "NV12"},
 	{"NV12", "X", "NV12", "NV12", "NV12", "NV12", "NV12", "NV12"},
@@ -28,7 +28,7 @@ static const char *const layout_dgx_a100[8][8] = {
 	{"NV12", "NV12", "NV12", "NV12", "NV12", "NV12", "NV12", "X"},
 };
 
-/* Eight cards without NVLink: a PCIe switch for each two, two switches for each processor. */
+/* Eight GPUs without NVLink: a PCIe switch for each two, two switches for each processor. */
 static const char *const layout_pcie_8[8][8] = {
 	{"X", "PIX", "NODE", "NODE", "SYS", "SYS", "SYS", "SYS"},
 	{"PIX", "X", "NODE", "NODE", "SYS", "SYS", "SYS", "SYS"},

@@ -42,15 +42,15 @@ void fixture_pod(struct pod_facts *ret_facts, const char *uid, uint32_t units, c
 		abort();
 }
 
-void fixture_place_on(struct placement *ret_placement, const struct request *request, size_t n_cards,
+void fixture_place_on(struct placement *ret_placement, const struct request *request, size_t n_gpus,
 	const char *const *uuids)
 {
 	placement_init(ret_placement);
 	ret_placement->unit_mib = 1024;
 	for (size_t i = 0; i < request->n_containers; i++)
-		for (size_t k = 0; k < n_cards; k++)
+		for (size_t k = 0; k < n_gpus; k++)
 			if (placement_add(ret_placement, request->containers[i].name, uuids[k],
-				    request->containers[i].units / (uint32_t)n_cards,
+				    request->containers[i].units / (uint32_t)n_gpus,
 				    request->containers[i].core) < 0)
 				abort();
 }
@@ -60,14 +60,14 @@ void fixture_place(struct placement *ret_placement, const struct request *reques
 	fixture_place_on(ret_placement, request, 1, &uuid);
 }
 
-void fixture_bind_to(struct pod_facts *facts, const char *node, size_t n_cards, const char *const *uuids)
+void fixture_bind_to(struct pod_facts *facts, const char *node, size_t n_gpus, const char *const *uuids)
 {
 	free(facts->node);
 	facts->node = strdup(node);
 	placement_release(&facts->placement);
-	facts->has_placement = n_cards > 0;
-	if (n_cards)
-		fixture_place_on(&facts->placement, &facts->request, n_cards, uuids);
+	facts->has_placement = n_gpus > 0;
+	if (n_gpus)
+		fixture_place_on(&facts->placement, &facts->request, n_gpus, uuids);
 }
 
 void fixture_bind(struct pod_facts *facts, const char *node, const char *uuid)

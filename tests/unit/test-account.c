@@ -37,18 +37,18 @@ static void the_limit_can_be_used_to_the_last_page_and_not_further(void **state)
 	assert_int_equal(account_used_bytes(account, 0), 2154 * MIB);
 	assert_int_equal(account_charge(account, 0, 1), -ENOMEM);
 	assert_int_equal(account_used_bytes(account, 1), 0);
-	assert_int_equal(usage->cards[0].refused, 2);
-	assert_int_equal(usage->cards[0].refused_bytes, 1);
+	assert_int_equal(usage->gpus[0].refused, 2);
+	assert_int_equal(usage->gpus[0].refused_bytes, 1);
 }
 
 static void who_can_make_room_is_not_refused_yet(void **state)
 {
 	assert_int_equal(account_try(account, 1, GIB + 1), -ENOMEM);
-	assert_int_equal(usage->cards[1].refused, 0);
+	assert_int_equal(usage->gpus[1].refused, 0);
 	assert_int_equal(account_try(account, 1, GIB), 0);
 	assert_int_equal(account_charge(account, 1, 4096), -ENOMEM);
-	assert_int_equal(usage->cards[1].refused, 1);
-	assert_int_equal(usage->cards[1].refused_bytes, 4096);
+	assert_int_equal(usage->gpus[1].refused, 1);
+	assert_int_equal(usage->gpus[1].refused_bytes, 4096);
 }
 
 static void a_refusal_costs_nothing_lasting(void **state)
@@ -144,7 +144,7 @@ static void a_program_knows_whether_its_keeper_lives(void **state)
 	close(said[1]);
 }
 
-static void sizes_beyond_all_cards_are_refused_and_do_not_wrap(void **state)
+static void sizes_beyond_all_gpus_are_refused_and_do_not_wrap(void **state)
 {
 	static const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - 4095, UINT64_C(1) << 63, UINT64_C(1) << 44,
 		(UINT64_C(1) << 44) + 4096, UINT64_C(1) << 43, (UINT64_C(1) << 43) - 1};
@@ -187,7 +187,7 @@ static void errno_is_kept(void **state)
  */
 
 /* A child that charges, says so and then waits to be killed, or ends by itself. */
-static pid_t child_with(unsigned card, uint64_t bytes, bool ends)
+static pid_t child_with(unsigned gpu, uint64_t bytes, bool ends)
 {
 	int pipe_fd[2];
 	char answer = 0;
@@ -196,7 +196,7 @@ static pid_t child_with(unsigned card, uint64_t bytes, bool ends)
 	assert_int_equal(pipe(pipe_fd), 0);
 	pid = fork();
 	if (pid == 0) {
-		answer = account_charge(account, card, bytes) == 0 ? 'y' : 'n';
+		answer = account_charge(account, gpu, bytes) == 0 ? 'y' : 'n';
 		if (write(pipe_fd[1], &answer, 1) != 1 || ends)
 			_exit(0);
 		for (;;)
@@ -331,8 +331,8 @@ static void put_slot(unsigned slot, uint64_t owner, uint64_t start_ticks, uint32
 	self.start_ticks = start_ticks;
 	self.image = 0;
 	owner_sign(&usage->slots[slot], owner, &self);
-	usage->slots[slot].cards[1] = pages;
-	usage->cards[1].total += pages;
+	usage->slots[slot].gpus[1] = pages;
+	usage->gpus[1].total += pages;
 	if (usage->slots_used <= slot)
 		usage->slots_used = slot + 1;
 }
@@ -369,7 +369,7 @@ static void a_process_that_the_keeper_says_is_dead_is_recovered_and_its_successo
 	uint64_t word = word_of_pid(1) ^ UINT64_C(1) << OWNER_PID_BITS; /* of another namespace */
 
 	put_slot(700, word, 0, 256);
-	usage->cards[1].total = 256;
+	usage->gpus[1].total = 256;
 	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
 	owner_note_dead(grant, 700, word + (UINT64_C(1) << OWNER_GENERATION_SHIFT));
 	assert_int_equal(account_charge(account, 1, GIB), -ENOMEM);
@@ -427,8 +427,8 @@ static void threads_take_turns_and_lose_nothing(void **state)
 		pthread_create(&threads[i], NULL, hammer, &rounds);
 	for (int i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
-	assert_int_equal(usage->cards[1].total, 0);
-	assert_int_equal(usage->cards[1].recounts, 0);
+	assert_int_equal(usage->gpus[1].total, 0);
+	assert_int_equal(usage->gpus[1].recounts, 0);
 }
 
 static void fork_while_threads_charge_hangs_nobody(void **state)
@@ -579,7 +579,7 @@ static void while_a_keeper_lives_a_refusal_waits_for_a_sample_that_knows(void **
 	assert_int_equal(account_enter_charged(account, 1, GIB), 0);
 	account_leave(account);
 	pthread_join(keeper, NULL);
-	assert_int_equal(usage->cards[1].refused, 0);
+	assert_int_equal(usage->gpus[1].refused, 0);
 	close(fd);
 }
 
@@ -675,7 +675,7 @@ static void a_call_is_seen_while_it_is_under_way_and_afterwards(void **state)
 	/* A refused one has begun nothing that goes on, but has been there. */
 	assert_int_equal(account_enter_charged(account, 1, GIB), -ENOMEM);
 	assert_int_equal(usage->slots[0].moves, (begun + 2) << 32);
-	assert_int_equal(usage->cards[1].refused, 1);
+	assert_int_equal(usage->gpus[1].refused, 1);
 	account_is_loose(account);
 	assert_int_equal(usage->slots[0].moves, (begun + 2) << 32 | USAGE_MOVES_LOOSE);
 }
@@ -774,8 +774,8 @@ static void whoever_waits_for_a_sample_is_not_in_its_way(void **state)
 /* A container can write what it likes: calls end, and nothing outside the file is touched. */
 static void garbage_in_the_usage_file_neither_crashes_nor_hangs(void **state)
 {
-	uint64_t seed = 42, *words = (uint64_t *)usage->cards;
-	size_t count = (sizeof(*usage) - offsetof(struct usage_file, cards)) / sizeof(*words);
+	uint64_t seed = 42, *words = (uint64_t *)usage->gpus;
+	size_t count = (sizeof(*usage) - offsetof(struct usage_file, gpus)) / sizeof(*words);
 
 	for (int round = 0; round < 20; round++) {
 		for (size_t i = 0; i < count; i++) {
@@ -784,8 +784,8 @@ static void garbage_in_the_usage_file_neither_crashes_nor_hangs(void **state)
 		}
 		usage->slots_used = (uint32_t)seed;
 		/* A recount of somebody who may live is waited for one second: in one round only. */
-		for (unsigned card = 0; card < 2 && round > 0; card++)
-			usage->cards[card].total &= ~(UINT64_C(1) << 32);
+		for (unsigned gpu = 0; gpu < 2 && round > 0; gpu++)
+			usage->gpus[gpu].total &= ~(UINT64_C(1) << 32);
 		if (account_charge(account, 1, MIB) == 0)
 			account_refund(account, 1, MIB);
 		account_used_bytes(account, 1);
@@ -799,12 +799,12 @@ static void a_recount_of_a_stopped_process_is_waited_for_one_second(void **state
 
 	assert_int_equal(account_charge(account, 1, MIB), 0);
 	put_slot(1, word_of_pid(1), 0, 0);
-	usage->cards[1].total = UINT64_C(7) << 32 | 1;
+	usage->gpus[1].total = UINT64_C(7) << 32 | 1;
 	assert_int_equal(account_charge(account, 1, MIB), -EBUSY);
 	assert_in_range(now_ns() - begin, 900000000, 10000000000);
-	assert_int_equal(usage->slots[0].cards[1], 256);
+	assert_int_equal(usage->slots[0].gpus[1], 256);
 	/* The stopped one goes on. */
-	usage->cards[1].total = UINT64_C(8) << 32 | 256;
+	usage->gpus[1].total = UINT64_C(8) << 32 | 256;
 	assert_int_equal(account_charge(account, 1, GIB - MIB), 0);
 }
 
@@ -819,7 +819,7 @@ int main(void)
 		FILES(nobody_gives_back_more_than_it_holds),
 		FILES(a_keeper_that_maps_nothing_sees_that_a_look_is_wanted),
 		FILES(a_program_knows_whether_its_keeper_lives),
-		FILES(sizes_beyond_all_cards_are_refused_and_do_not_wrap),
+		FILES(sizes_beyond_all_gpus_are_refused_and_do_not_wrap),
 		FILES(sums_of_sizes_around_powers_of_two_are_exact),
 		FILES(errno_is_kept),
 		FILES(the_limit_holds_over_all_processes),

@@ -42,27 +42,27 @@ static void the_size_with_changes_is_that_after_a_merge_patch(void **state)
 }
 
 /* Names of containers have 63 characters at most, UUIDs of GPUs 40. */
-static void add_container(struct request *request, size_t i, bool whole, uint32_t cards)
+static void add_container(struct request *request, size_t i, bool whole, uint32_t gpus)
 {
 	char name[64], quantity[16];
 
 	snprintf(name, sizeof(name), "%063zu", i);
-	snprintf(quantity, sizeof(quantity), "%u", whole ? cards : 1000000 * cards);
+	snprintf(quantity, sizeof(quantity), "%u", whole ? gpus : 1000000 * gpus);
 	if (whole)
 		assert_int_equal(request_add_whole(request, name, CONTAINER_MAIN, (int)i, quantity, NULL), 0);
 	else
 		assert_int_equal(request_add(request, name, CONTAINER_MAIN, (int)i, quantity,
-					 cards > 1 ? NULL : "100", NULL),
+					 gpus > 1 ? NULL : "100", NULL),
 			0);
 }
 
-static void place(const struct node_ledger *node, const struct request *request, uint32_t cards,
+static void place(const struct node_ledger *node, const struct request *request, uint32_t gpus,
 	struct placement *placement)
 {
 	placement_init(placement);
 	placement->unit_mib = 1024;
 	for (size_t i = 0; i < request->n_containers; i++)
-		for (uint32_t k = 0; k < cards; k++)
+		for (uint32_t k = 0; k < gpus; k++)
 			assert_int_equal(
 				placement_add(placement, request->containers[i].name, node->gpus[k].uuid,
 					request->whole ? 1 : 1000000, request->containers[i].core),
@@ -71,17 +71,17 @@ static void place(const struct node_ledger *node, const struct request *request,
 		assert_int_equal(placement_add_visible(placement, node->gpus[k].uuid), 0);
 }
 
-static void check_binding(const struct node_ledger *node, size_t containers, bool whole, uint32_t cards)
+static void check_binding(const struct node_ledger *node, size_t containers, bool whole, uint32_t gpus)
 {
 	_cleanup_request_ struct request request = {0};
 	_cleanup_placement_ struct placement placement;
 	_cleanup_json_ struct json_object *annotations = NULL;
 
 	for (size_t i = 0; i < containers; i++)
-		add_container(&request, i, whole, cards);
-	if (!whole && cards > 1)
-		assert_int_equal(request_set_cards(&request, cards, NULL), 0);
-	place(node, &request, cards, &placement);
+		add_container(&request, i, whole, gpus);
+	if (!whole && gpus > 1)
+		assert_int_equal(request_set_gpus(&request, gpus, NULL), 0);
+	place(node, &request, gpus, &placement);
 	annotations = placement_annotations(&placement, &request, node, INT64_MAX);
 	assert_non_null(annotations);
 	/* The record and the mark of a gang, whose name is a label's value, come with them. */

@@ -29,7 +29,7 @@ static int rooms; /* blocks that the context knows */
 
 struct memory_here context_of(const struct object *object)
 {
-	return (struct memory_here){object->index, object->card, object->stamp};
+	return (struct memory_here){object->index, object->gpu, object->stamp};
 }
 
 void context_block_changed(const struct memory_here *ignored, int from_free, int to_free)

@@ -31,16 +31,16 @@
 #include "base/error.h"
 #include "base/fs.h"
 
-static void two_cards(struct inventory *inventory, uint32_t unit_mib)
+static void two_gpus(struct inventory *inventory, uint32_t unit_mib)
 {
-	struct card cards[2] = {{.facts = {.index = 0, .mib = 16384, .healthy = true}, .minor = 4},
+	struct gpu gpus[2] = {{.facts = {.index = 0, .mib = 16384, .healthy = true}, .minor = 4},
 		{.facts = {.index = 1, .mib = 16160, .healthy = true}, .minor = 7}};
 
-	strcpy(cards[0].facts.uuid, UUID_0);
-	strcpy(cards[1].facts.uuid, UUID_1);
+	strcpy(gpus[0].facts.uuid, UUID_0);
+	strcpy(gpus[1].facts.uuid, UUID_1);
 	*inventory = (struct inventory){.unit_mib = unit_mib};
-	assert_true(inventory_update(inventory, cards, 2));
-	assert_false(inventory_update(inventory, cards, 2));
+	assert_true(inventory_update(inventory, gpus, 2));
+	assert_false(inventory_update(inventory, gpus, 2));
 }
 
 static const char *value_of(const struct allotment *allotment, const char *name)
@@ -58,7 +58,7 @@ static void variables_are_those_of_the_documents(void **state)
 	struct allotment allotment;
 	struct error err = {""};
 
-	two_cards(&inventory, 1024);
+	two_gpus(&inventory, 1024);
 	fixture_pod(&pod, "u", "p");
 	fixture_add(&pod, "a", CONTAINER_MAIN, 4, UUID_0);
 	fixture_add(&pod, "b", CONTAINER_MAIN, 2, UUID_0);
@@ -77,19 +77,19 @@ static void variables_are_those_of_the_documents(void **state)
 	pod_facts_release(&pod);
 }
 
-/* Cards of 16 and of 15 units: 3 of 16 are no more than 3 units on either, 3 of 15 would be on the larger. */
-static void variables_of_several_cards(void **state)
+/* GPUs of 16 and of 15 units: 3 of 16 are no more than 3 units on either, 3 of 15 would be on the larger. */
+static void variables_of_several_gpus(void **state)
 {
 	struct inventory inventory;
 	struct pod_facts pod;
 	struct allotment allotment;
 	struct error err = {""};
 
-	two_cards(&inventory, 1024);
+	two_gpus(&inventory, 1024);
 	fixture_pod(&pod, "u", "p");
 	fixture_add(&pod, "a", CONTAINER_MAIN, 6, NULL);
 	fixture_add(&pod, "b", CONTAINER_MAIN, 2, NULL);
-	assert_int_equal(request_set_cards(&pod.request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&pod.request, 2, NULL), 0);
 	pod.placement.unit_mib = 1024;
 	pod.has_placement = true;
 	for (size_t i = 0; i < 2; i++) {
@@ -97,7 +97,7 @@ static void variables_of_several_cards(void **state)
 		assert_int_equal(placement_add(&pod.placement, "b", i ? UUID_0 : UUID_1, 1, 0), 0);
 	}
 	assert_int_equal(allotment_build(&inventory, &pod, "a", true, &allotment, &err), 0);
-	assert_int_equal(allotment.n_cards, 2);
+	assert_int_equal(allotment.n_gpus, 2);
 	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_CONTAINER"), "3");
 	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_DEV"), "16");
 	assert_string_equal(value_of(&allotment, "ALIYUN_COM_GPU_MEM_IDX"), "1,0");
@@ -112,14 +112,14 @@ static void variables_of_several_cards(void **state)
 	pod_facts_release(&pod);
 }
 
-static void card_that_is_not_here_is_named(void **state)
+static void gpu_that_is_not_here_is_named(void **state)
 {
 	struct inventory inventory;
 	struct pod_facts pod;
 	struct allotment allotment;
 	struct error err = {""};
 
-	two_cards(&inventory, 1024);
+	two_gpus(&inventory, 1024);
 	fixture_pod(&pod, "u", "p");
 	fixture_add(&pod, "a", CONTAINER_MAIN, 4, "GPU-elsewhere");
 	assert_int_equal(allotment_build(&inventory, &pod, "a", true, &allotment, &err), -ENOENT);
@@ -127,15 +127,15 @@ static void card_that_is_not_here_is_named(void **state)
 	pod_facts_release(&pod);
 }
 
-static void card_that_vanishes_keeps_its_units_and_is_sick(void **state)
+static void gpu_that_vanishes_keeps_its_units_and_is_sick(void **state)
 {
 	struct inventory inventory;
-	struct card one;
+	struct gpu one;
 
-	two_cards(&inventory, 1024);
-	one = inventory.cards[1];
+	two_gpus(&inventory, 1024);
+	one = inventory.gpus[1];
 	assert_true(inventory_update(&inventory, &one, 1));
-	assert_int_equal(inventory.n_cards, 2);
+	assert_int_equal(inventory.n_gpus, 2);
 	assert_false(inventory_find(&inventory, UUID_0)->facts.healthy);
 	assert_true(inventory_find(&inventory, UUID_1)->facts.healthy);
 	assert_int_equal(inventory_units(&inventory), 16 + 15);
@@ -249,7 +249,7 @@ static void cdi_file_has_one_device_per_container_and_is_left_alone_when_right(v
 
 	make_tree(root);
 	snprintf(dir, sizeof(dir), "%s/cdi", root);
-	two_cards(&inventory, 1024);
+	two_gpus(&inventory, 1024);
 	driver_init(&driver, root, "/host");
 	assert_int_equal(driver_scan(&driver, &err), 0);
 	fixture_pod(&pod.facts, "3b1f", "p");
@@ -291,7 +291,7 @@ static char *mounts_with(const char *root, const char *capabilities)
 	size_t len;
 
 	snprintf(dir, sizeof(dir), "%s/cdi", root);
-	two_cards(&inventory, 1024);
+	two_gpus(&inventory, 1024);
 	driver_init(&driver, root, root);
 	assert_int_equal(driver_scan(&driver, &err), 0);
 	fixture_pod(&pod.facts, "u", "p");
@@ -505,10 +505,10 @@ static void driver_that_changes_while_it_is_looked_at_is_seen(void **state)
 	remove_tree(root);
 }
 
-static void limit_is_the_containers_share_of_the_card_in_whole_mib(void **state)
+static void limit_is_the_containers_share_of_the_gpu_in_whole_mib(void **state)
 {
 	static const struct {
-		uint64_t card, units, unit, mib;
+		uint64_t gpu, units, unit, mib;
 	} cases[] = {
 		/* the documents' */
 		{16160, 2, 1024, 2154},
@@ -517,14 +517,14 @@ static void limit_is_the_containers_share_of_the_card_in_whole_mib(void **state)
 		{16160, 15, 1024, 16160},
 		{16160, 1, 1024, 1077},	  /* 1077.33 */
 		{16160, 1, 128, 128},	  /* 126 units: 128.25 */
-		{16160, 20, 1024, 16160}, /* a card that has shrunk since */
+		{16160, 20, 1024, 16160}, /* a GPU that has shrunk since */
 		{512, 1, 1024, 512},	  /* has no whole unit */
 		{UINT64_C(1) << 40, 1, 1024, 1024},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		assert_int_equal(
-			grants_limit_bytes(cases[i].card, (uint32_t)cases[i].units, (uint32_t)cases[i].unit),
+			grants_limit_bytes(cases[i].gpu, (uint32_t)cases[i].units, (uint32_t)cases[i].unit),
 			cases[i].mib << 20);
 }
 
@@ -638,9 +638,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(variables_are_those_of_the_documents),
-		cmocka_unit_test(variables_of_several_cards),
-		cmocka_unit_test(card_that_is_not_here_is_named),
-		cmocka_unit_test(card_that_vanishes_keeps_its_units_and_is_sick),
+		cmocka_unit_test(variables_of_several_gpus),
+		cmocka_unit_test(gpu_that_is_not_here_is_named),
+		cmocka_unit_test(gpu_that_vanishes_keeps_its_units_and_is_sick),
 		cmocka_unit_test(driver_files_are_found_under_both_search_directories),
 		cmocka_unit_test(missing_driver_is_said),
 		cmocka_unit_test(extra_mounts_that_leave_the_tree_are_refused),
@@ -651,7 +651,7 @@ int main(void)
 		cmocka_unit_test(uid_that_is_a_path_and_names_that_are_not_ours_are_refused),
 		cmocka_unit_test(driver_version_is_in_the_names_of_both_libraries_or_there_is_none),
 		cmocka_unit_test(driver_that_changes_while_it_is_looked_at_is_seen),
-		cmocka_unit_test(limit_is_the_containers_share_of_the_card_in_whole_mib),
+		cmocka_unit_test(limit_is_the_containers_share_of_the_gpu_in_whole_mib),
 		cmocka_unit_test(names_that_are_no_file_names_have_no_grant),
 		cmocka_unit_test(mount_below_a_shared_one_reaches_the_host),
 		cmocka_unit_test(label_decides_and_legacy_labels_are_weaker),

@@ -1,4 +1,4 @@
-/* Computing power: percentages of a card beside its units, and who may be on a node with whom. */
+/* Computing power: percentages of a GPU beside its units, and who may be on a node with whom. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,15 +96,15 @@ static const char *chosen(struct world *w, uint32_t units, uint32_t core, char b
 	core_pod(&pod, "asking", units, core);
 	*buf = '\0';
 	if (ledger_choose(&w->ledger, "n", &pod, &placement) == FITS) {
-		assert_int_equal(placement.containers[0].cards[0].core, core);
-		memcpy(buf, placement.containers[0].cards[0].uuid, GPU_UUID_SIZE);
+		assert_int_equal(placement.containers[0].gpus[0].core, core);
+		memcpy(buf, placement.containers[0].gpus[0].uuid, GPU_UUID_SIZE);
 	}
 	return buf;
 }
 
 /* seeds/4: "If n pods each request 30% and n is no greater than 3, all pods are scheduled to the same GPU".
  */
-static void three_pods_of_30_percent_share_a_card_and_the_fourth_takes_another(void **state)
+static void three_pods_of_30_percent_share_a_gpu_and_the_fourth_takes_another(void **state)
 {
 	char uuid[GPU_UUID_SIZE], uid[8];
 	struct world w;
@@ -127,7 +127,7 @@ static void three_pods_of_30_percent_share_a_card_and_the_fourth_takes_another(v
 	world_close(&w);
 }
 
-static void a_card_has_a_hundred_points_and_no_more(void **state)
+static void a_gpu_has_a_hundred_points_and_no_more(void **state)
 {
 	struct world w;
 
@@ -142,7 +142,7 @@ static void a_card_has_a_hundred_points_and_no_more(void **state)
 	world_close(&w);
 }
 
-static void containers_that_run_at_once_add_up_and_may_be_more_than_a_card_has(void **state)
+static void containers_that_run_at_once_add_up_and_may_be_more_than_a_gpu_has(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 	struct world w;
@@ -156,7 +156,7 @@ static void containers_that_run_at_once_add_up_and_may_be_more_than_a_card_has(v
 	world_close(&w);
 }
 
-static void units_core_and_containers_must_fit_on_the_same_card(void **state)
+static void units_core_and_containers_must_fit_on_the_same_gpu(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
 	struct world w;
@@ -168,7 +168,7 @@ static void units_core_and_containers_must_fit_on_the_same_card(void **state)
 	occupy(&w, "b", 1, 80, "GPU-n-1");
 	occupy(&w, "c", 1, 5, "GPU-n-2");
 	occupy(&w, "d", 1, 5, "GPU-n-2");
-	assert_int_equal(misfit_of(&w, 4, 30), MISFIT_INSTANCES); /* card 2 has units and power */
+	assert_int_equal(misfit_of(&w, 4, 30), MISFIT_INSTANCES); /* GPU 2 has units and power */
 	assert_string_equal(chosen(&w, 4, 20, uuid), "GPU-n-1");
 	assert_string_equal(chosen(&w, 3, 30, uuid), "GPU-n-0");
 	world_close(&w);
@@ -318,7 +318,7 @@ static void a_pod_that_nobody_placed_takes_power_from_the_node_as_a_whole(void *
 	occupy(&w, "stray", 1, 80, NULL);
 	occupy(&w, "placed", 1, 50, "GPU-n-0");
 	assert_int_equal(ledger_node(&w.ledger, "n")->unplaced_core, 80);
-	/* 200 - 50 - 80 = 70, on a card of its own. */
+	/* 200 - 50 - 80 = 70, on a GPU of its own. */
 	assert_int_equal(misfit_of(&w, 1, 70), FITS);
 	assert_int_equal(misfit_of(&w, 1, 75), MISFIT_CORE);
 	ledger_remove_pod(&w.ledger, "stray");
@@ -326,7 +326,7 @@ static void a_pod_that_nobody_placed_takes_power_from_the_node_as_a_whole(void *
 	world_close(&w);
 }
 
-static void a_sick_card_has_no_power_to_give(void **state)
+static void a_sick_gpu_has_no_power_to_give(void **state)
 {
 	struct world w;
 
@@ -348,8 +348,8 @@ static void what_a_ghost_held_is_counted_as_its_node_says(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 2, (const uint32_t[]){15, 15});
 	snprintf(w.node.held.at, sizeof(w.node.held.at), "t1");
 	assert_int_equal(held_add_pod(&w.node.held, "ghost", "default", "ghost", &held), 0);
-	assert_int_equal(held_pod_add_card(held, "GPU-n-0", 2, 30), 0);
-	assert_int_equal(held_pod_add_card(held, "GPU-n-1", 2, 10), 0);
+	assert_int_equal(held_pod_add_gpu(held, "GPU-n-0", 2, 30), 0);
+	assert_int_equal(held_pod_add_gpu(held, "GPU-n-1", 2, 10), 0);
 	set_node(&w);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[0].core_used, 30);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[1].core_used, 10);
@@ -372,10 +372,10 @@ static void texts_are_constant_and_name_what_is_missing(void **state)
 		"GPU node has pods without gpu-core.percentage");
 	assert_string_equal(misfit_text(MISFIT_MIXED, &without.request, text, sizeof(text)),
 		"GPU node has pods with gpu-core.percentage");
-	assert_string_equal(card_misfit_text(CARD_CORE), "not enough computing power free");
+	assert_string_equal(gpu_misfit_text(GPU_CORE), "not enough computing power free");
 }
 
-static void explain_tells_which_card_lacks_power(void **state)
+static void explain_tells_which_gpu_lacks_power(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 	struct node_explanation e;
@@ -386,9 +386,9 @@ static void explain_tells_which_card_lacks_power(void **state)
 	core_pod(&pod, "p", 2, 30);
 	ledger_explain(&w.ledger, "n", &pod, &e);
 	assert_int_equal(e.misfit, FITS);
-	assert_int_equal(e.cards[0].misfit, CARD_CORE);
-	assert_int_equal(e.cards[0].core_free, 20);
-	assert_int_equal(e.cards[1].misfit, CARD_FITS);
+	assert_int_equal(e.gpus[0].misfit, GPU_CORE);
+	assert_int_equal(e.gpus[0].core_free, 20);
+	assert_int_equal(e.gpus[1].misfit, GPU_FITS);
 	world_close(&w);
 }
 
@@ -453,7 +453,7 @@ static void the_other_kind_leaves_the_node_as_a_whole_or_stays(void **state)
 	world_close(&w);
 }
 
-static void more_power_than_a_card_has_evicts_nobody(void **state)
+static void more_power_than_a_gpu_has_evicts_nobody(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts asker = {0};
 	_cleanup_preemption_plan_ struct preemption_plan plan = {0};
@@ -482,7 +482,7 @@ static void a_nomination_keeps_the_other_kind_away(void **state)
 	fixture_place(&placement, &pod.request, "GPU-n-0");
 	assert_int_equal(ledger_nominate(&w.ledger, &pod, "n", &placement, NOMINATION_LASTS), 0);
 	assert_int_equal(misfit_of(&w, 1, 0), MISFIT_MIXED);
-	assert_int_equal(misfit_of(&w, 1, 100), FITS); /* card 1 */
+	assert_int_equal(misfit_of(&w, 1, 100), FITS); /* GPU 1 */
 	ledger_drop_nomination(&w.ledger, "nominated");
 	assert_int_equal(misfit_of(&w, 1, 0), FITS);
 	world_close(&w);
@@ -535,10 +535,10 @@ static void a_failed_search_is_not_taken_for_another_kind_of_pod(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(three_pods_of_30_percent_share_a_card_and_the_fourth_takes_another),
-		cmocka_unit_test(a_card_has_a_hundred_points_and_no_more),
-		cmocka_unit_test(containers_that_run_at_once_add_up_and_may_be_more_than_a_card_has),
-		cmocka_unit_test(units_core_and_containers_must_fit_on_the_same_card),
+		cmocka_unit_test(three_pods_of_30_percent_share_a_gpu_and_the_fourth_takes_another),
+		cmocka_unit_test(a_gpu_has_a_hundred_points_and_no_more),
+		cmocka_unit_test(containers_that_run_at_once_add_up_and_may_be_more_than_a_gpu_has),
+		cmocka_unit_test(units_core_and_containers_must_fit_on_the_same_gpu),
 		cmocka_unit_test(of_equal_units_binpack_takes_less_and_spread_more_power),
 		cmocka_unit_test(a_percentage_needs_a_core_mem_node),
 		cmocka_unit_test(pods_with_and_without_a_percentage_do_not_mix),
@@ -548,14 +548,14 @@ int main(void)
 		cmocka_unit_test(a_hold_counts_and_so_does_a_reservation),
 		cmocka_unit_test(a_reservation_of_the_other_kind_is_refused),
 		cmocka_unit_test(a_pod_that_nobody_placed_takes_power_from_the_node_as_a_whole),
-		cmocka_unit_test(a_sick_card_has_no_power_to_give),
+		cmocka_unit_test(a_sick_gpu_has_no_power_to_give),
 		cmocka_unit_test(what_a_ghost_held_is_counted_as_its_node_says),
 		cmocka_unit_test(texts_are_constant_and_name_what_is_missing),
-		cmocka_unit_test(explain_tells_which_card_lacks_power),
+		cmocka_unit_test(explain_tells_which_gpu_lacks_power),
 		cmocka_unit_test(who_has_the_power_goes_not_who_has_the_memory),
 		cmocka_unit_test(both_are_short_and_one_pod_has_both),
 		cmocka_unit_test(the_other_kind_leaves_the_node_as_a_whole_or_stays),
-		cmocka_unit_test(more_power_than_a_card_has_evicts_nobody),
+		cmocka_unit_test(more_power_than_a_gpu_has_evicts_nobody),
 		cmocka_unit_test(a_nomination_keeps_the_other_kind_away),
 		cmocka_unit_test(a_failed_search_is_not_taken_for_another_kind_of_pod),
 	};

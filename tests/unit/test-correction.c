@@ -32,26 +32,26 @@ static int noise_of(struct plant *plant)
 }
 
 /* Of the container and one process more. */
-static struct correction_card said(uint32_t of_all, uint32_t of_card)
+static struct correction_gpu said(uint32_t of_all, uint32_t of_gpu)
 {
-	return (struct correction_card){.of_card = of_card, .of_all = of_all, .named = 2};
+	return (struct correction_gpu){.of_gpu = of_gpu, .of_all = of_all, .named = 2};
 }
 
-static uint64_t used_ns(uint64_t elapsed, uint32_t percent, uint32_t of_all, uint32_t of_card)
+static uint64_t used_ns(uint64_t elapsed, uint32_t percent, uint32_t of_all, uint32_t of_gpu)
 {
-	struct correction_card card = said(of_all, of_card);
+	struct correction_gpu gpu = said(of_all, of_gpu);
 
-	return correction_used_ns(elapsed, percent, &card);
+	return correction_used_ns(elapsed, percent, &gpu);
 }
 
-static uint64_t others_ns(uint64_t elapsed, uint32_t percent, uint32_t of_all, uint32_t of_card)
+static uint64_t others_ns(uint64_t elapsed, uint32_t percent, uint32_t of_all, uint32_t of_gpu)
 {
-	struct correction_card card = said(of_all, of_card);
+	struct correction_gpu gpu = said(of_all, of_gpu);
 
-	return correction_others_ns(elapsed, percent, &card);
+	return correction_others_ns(elapsed, percent, &gpu);
 }
 
-/* One second in which the container would use `wants` of the card. Returns what it used. */
+/* One second in which the container would use `wants` of the GPU. Returns what it used. */
 static double plant_second(struct plant *plant, uint32_t share, double wants)
 {
 	double allowed = (double)correction_rate(&plant->correction, share) / 1e6 / plant->wrong;
@@ -279,19 +279,19 @@ static void a_new_keeper_goes_on_where_the_last_one_was(void **state)
 	assert_int_equal(correction_rate(&correction, 0), 0);
 }
 
-static void what_the_processes_are_said_to_use_is_scaled_to_the_card(void **state)
+static void what_the_processes_are_said_to_use_is_scaled_to_the_gpu(void **state)
 {
-	/* 60 + 60 of a card that was busy for 100 */
+	/* 60 + 60 of a GPU that was busy for 100 */
 	assert_int_equal(used_ns(SECOND, 60, 120, 100), SECOND / 2);
 	/* A process that is not named is not blamed on the others; whole percents may hide one of each of the
 	 * two. */
 	assert_int_equal(used_ns(SECOND, 20, 20, 100), SECOND / 100 * 22);
 	assert_int_equal(used_ns(SECOND, 20, 20, 21), SECOND / 100 * 21);
 	assert_int_equal(used_ns(SECOND, 0, 0, 100), 0);
-	/* The card's number is of a second, in which it was idle before. */
+	/* The GPU's number is of a second, in which it was idle before. */
 	assert_int_equal(used_ns(SECOND / 4, 40, 80, 30), SECOND / 10);
 	assert_int_equal(used_ns(SECOND / 4, 80, 160, 30), SECOND / 8);
-	/* others: those that are named, or the card's rest */
+	/* others: those that are named, or the GPU's rest */
 	assert_int_equal(others_ns(SECOND, 20, 70, 60), SECOND / 2);
 	assert_int_equal(others_ns(SECOND, 20, 20, 60), SECOND / 10 * 4);
 	assert_int_equal(others_ns(SECOND, 20, 20, 10), 0);
@@ -318,7 +318,7 @@ static void a_new_keeper_takes_work_that_was_under_way_for_no_error(void **state
 	}
 }
 
-/* 30 % of a card, of which the driver tells only half in the second in which a process ends and another
+/* 30 % of a GPU, of which the driver tells only half in the second in which a process ends and another
  * begins. */
 static void what_the_dead_had_started_is_no_error(void **state)
 {
@@ -383,28 +383,28 @@ static void who_comes_and_goes_is_corrected_downwards_still(void **state)
 
 static void a_look_is_about_what_came_since_the_one_before(void **state)
 {
-	const struct correction_card card = {.of_card = 60, .of_all = 60, .named = 2};
+	const struct correction_gpu gpu = {.of_gpu = 60, .of_all = 60, .named = 2};
 	struct correction_look look = {.now_ns = SECOND, .started_ns = 5 * SECOND, .who = 7, .percent = 40};
 	struct correction_seen seen;
 	struct correction correction;
 
 	correction_init(&correction);
-	assert_false(correction_look(&correction, &look, &card, &seen));
+	assert_false(correction_look(&correction, &look, &gpu, &seen));
 	assert_int_equal(seen.used_ns, 0);
 	look.now_ns += SECOND / 2;
 	look.started_ns += SECOND / 4;
-	assert_true(correction_look(&correction, &look, &card, &seen));
+	assert_true(correction_look(&correction, &look, &gpu, &seen));
 	assert_int_equal(seen.elapsed_ns, SECOND / 2);
 	assert_int_equal(seen.started_ns, SECOND / 4);
 	assert_int_equal(seen.used_ns, SECOND / 5);
 	/* The count of another file: what was used is known, what was started is not. */
 	look.now_ns += SECOND;
 	look.started_ns = SECOND;
-	assert_false(correction_look(&correction, &look, &card, &seen));
+	assert_false(correction_look(&correction, &look, &gpu, &seen));
 	assert_int_equal(seen.started_ns, 0);
 	assert_int_equal(seen.used_ns, SECOND / 5 * 2);
 	look.now_ns += SECOND;
-	assert_true(correction_look(&correction, &look, &card, &seen));
+	assert_true(correction_look(&correction, &look, &gpu, &seen));
 	assert_int_equal(seen.started_ns, 0);
 }
 
@@ -433,7 +433,7 @@ int main(void)
 		cmocka_unit_test(a_driver_that_was_silent_for_long_teaches_nothing),
 		cmocka_unit_test(no_number_leads_out_of_the_bounds),
 		cmocka_unit_test(a_new_keeper_goes_on_where_the_last_one_was),
-		cmocka_unit_test(what_the_processes_are_said_to_use_is_scaled_to_the_card),
+		cmocka_unit_test(what_the_processes_are_said_to_use_is_scaled_to_the_gpu),
 		cmocka_unit_test(a_new_keeper_takes_work_that_was_under_way_for_no_error),
 		cmocka_unit_test(what_the_dead_had_started_is_no_error),
 		cmocka_unit_test(who_lives_for_less_than_a_look_is_not_given_more),

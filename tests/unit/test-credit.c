@@ -17,7 +17,7 @@
 #define MS (1000 * US)
 #define SECOND (1000 * MS)
 #define HOUR (3600 * SECOND)
-#define PERCENT UINT64_C(10000) /* of a card, as a rate */
+#define PERCENT UINT64_C(10000) /* of a GPU, as a rate */
 
 /* Draws want_ns whenever there is credit, from `from` to `to`, sleeping as long as it is told to and `late`
  * longer. Returns the sum. */
@@ -33,7 +33,7 @@ static uint64_t draw_all(
 	return sum;
 }
 
-static void five_percent_of_a_card_loses_nothing_to_rounding(void **state)
+static void five_percent_of_a_gpu_loses_nothing_to_rounding(void **state)
 {
 	static const uint64_t rates[] = {PERCENT, 5 * PERCENT, 33 * PERCENT, 95 * PERCENT, 333333, 51234};
 
@@ -288,7 +288,7 @@ static int unshare_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(five_percent_of_a_card_loses_nothing_to_rounding),
+		cmocka_unit_test(five_percent_of_a_gpu_loses_nothing_to_rounding),
 		cmocka_unit_test(who_comes_often_gets_no_less_and_no_more),
 		cmocka_unit_test(who_wakes_late_makes_up_for_it),
 		cmocka_unit_test(any_rest_refills_at_most_one_burst),

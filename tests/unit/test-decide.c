@@ -24,7 +24,7 @@ static void open_ledger(struct ledger *ledger)
 	assert_int_equal(ledger_set_node(ledger, &facts), 0);
 }
 
-static void bind_takes_the_card_that_filter_held(void **state)
+static void bind_takes_the_gpu_that_filter_held(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod, other;
 	_cleanup_placement_ struct placement placement;
@@ -34,17 +34,17 @@ static void bind_takes_the_card_that_filter_held(void **state)
 	fixture_pod(&pod, "a", 3, "");
 	fixture_pod(&other, "b", 4, "");
 	assert_int_equal(decide_hold(&ledger, &pod, "n", 0), FITS);
-	/* the small card is held, so this one goes to the large card, which is now the fuller of the two */
+	/* the small GPU is held, so this one goes to the large GPU, which is now the fuller of the two */
 	assert_int_equal(decide_reserve(&ledger, &other, "n", &placement), FITS);
-	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-0");
+	assert_string_equal(placement.containers[0].gpus[0].uuid, "GPU-n-0");
 	placement_release(&placement);
 	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), FITS);
-	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-1");
+	assert_string_equal(placement.containers[0].gpus[0].uuid, "GPU-n-1");
 	assert_int_equal(ledger_pod(&ledger, "a")->occupancy, OCCUPANCY_RESERVED);
 	ledger_release(&ledger);
 }
 
-static void bind_takes_another_card_when_the_held_one_was_taken_by_another_replica(void **state)
+static void bind_takes_another_gpu_when_the_held_one_was_taken_by_another_replica(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod, other;
 	_cleanup_placement_ struct placement placement;
@@ -57,7 +57,7 @@ static void bind_takes_another_card_when_the_held_one_was_taken_by_another_repli
 	fixture_bind(&other, "n", "GPU-n-1");
 	assert_int_equal(ledger_set_pod(&ledger, &other), 0);
 	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), FITS);
-	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-0");
+	assert_string_equal(placement.containers[0].gpus[0].uuid, "GPU-n-0");
 	assert_int_equal(ledger_check(&ledger, NULL), 0);
 	ledger_release(&ledger);
 }
@@ -77,7 +77,7 @@ static void reserve_without_room_changes_nothing(void **state)
 	ledger_release(&ledger);
 }
 
-/* A user bound a pod by hand: no card of the node is left. Found by the simulation. */
+/* A user bound a pod by hand: no GPU of the node is left. Found by the simulation. */
 static void a_hold_that_cannot_be_reserved_ends(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod, by_hand;
@@ -134,7 +134,7 @@ static size_t look(struct wakeup_list *list, struct ledger *ledger, int64_t now,
 	return wakeup_look(list, ledger, now, pods, again);
 }
 
-static void a_freed_card_wakes_the_most_important_pod_first(void **state)
+static void a_freed_gpu_wakes_the_most_important_pod_first(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts running, low, high;
 	const struct pod_facts *pods[WAKEUPS_PER_LOOK];
@@ -167,7 +167,7 @@ static void a_freed_card_wakes_the_most_important_pod_first(void **state)
 	ledger_release(&ledger);
 }
 
-static void a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other(void **state)
+static void a_freed_gpu_wakes_the_pod_that_it_is_kept_for_and_no_other(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts running, other, mine;
 	_cleanup_placement_ struct placement placement;
@@ -226,7 +226,7 @@ static void a_place_for_one_container_wakes_the_pod_that_has_one(void **state)
 	ledger_release(&ledger);
 }
 
-/* Rejected by our predecessor, and the card was freed while nobody looked. Found by the simulation. */
+/* Rejected by our predecessor, and the GPU was freed while nobody looked. Found by the simulation. */
 static void a_pod_found_waiting_at_the_start_is_woken_three_times_at_most(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
@@ -279,7 +279,7 @@ static int64_t cpu_ns(void)
 #define MANY_NODES 2000
 #define MANY_PODS 1000
 
-/* Only the last node has a card with room for the pods. */
+/* Only the last node has a GPU with room for the pods. */
 static void open_large_ledger(struct ledger *ledger)
 {
 	ledger_init(ledger);
@@ -391,15 +391,15 @@ static void a_nudge_that_did_not_arrive_is_tried_again_soon(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bind_takes_the_card_that_filter_held),
-		cmocka_unit_test(bind_takes_another_card_when_the_held_one_was_taken_by_another_replica),
+		cmocka_unit_test(bind_takes_the_gpu_that_filter_held),
+		cmocka_unit_test(bind_takes_another_gpu_when_the_held_one_was_taken_by_another_replica),
 		cmocka_unit_test(reserve_without_room_changes_nothing),
 		cmocka_unit_test(a_hold_that_cannot_be_reserved_ends),
 		cmocka_unit_test(only_a_clear_refusal_ends_a_reservation),
 		cmocka_unit_test(a_hold_of_a_pod_that_the_watch_never_shows_ends_after_ten_seconds),
-		cmocka_unit_test(a_freed_card_wakes_the_most_important_pod_first),
+		cmocka_unit_test(a_freed_gpu_wakes_the_most_important_pod_first),
 		cmocka_unit_test(a_hold_of_a_pod_that_the_watch_never_shows_ends_after_ten_seconds),
-		cmocka_unit_test(a_freed_card_wakes_the_pod_that_it_is_kept_for_and_no_other),
+		cmocka_unit_test(a_freed_gpu_wakes_the_pod_that_it_is_kept_for_and_no_other),
 		cmocka_unit_test(a_place_for_one_container_wakes_the_pod_that_has_one),
 		cmocka_unit_test(a_pod_found_waiting_at_the_start_is_woken_three_times_at_most),
 		cmocka_unit_test(a_waiting_pod_that_nobody_knows_is_forgotten_after_ten_seconds),

@@ -51,7 +51,7 @@ static void endless_within_the_share_harms_nobody(void **state)
 	assert_int_equal(told_after(&endless, 60, 0, 350 * MS, 300000), 0);
 	assert_int_equal(told_after(&endless, 10, 0, 360 * MS, 300000), 10);
 	assert_int_equal(told_after(&endless, 60, 0, 0, 300000), 0);
-	/* The whole card is its own. */
+	/* The whole GPU is its own. */
 	assert_int_equal(told_after(&endless, 60, 0, SECOND, 1000000), 0);
 }
 

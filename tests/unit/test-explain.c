@@ -10,7 +10,7 @@
 #include "model-fixture.h"
 #include "model/explain.h"
 
-/* A ledger with one node "n"; pods are put on its cards as the API server would show them. */
+/* A ledger with one node "n"; pods are put on its GPUs as the API server would show them. */
 struct world {
 	struct ledger ledger;
 	struct node_facts node;
@@ -48,7 +48,7 @@ static struct node_explanation explain(struct world *w, uint32_t units, const ch
 	return explanation;
 }
 
-static void each_card_has_its_own_reason(void **state)
+static void each_gpu_has_its_own_reason(void **state)
 {
 	struct node_explanation e;
 	struct world w;
@@ -59,12 +59,12 @@ static void each_card_has_its_own_reason(void **state)
 	occupy(&w, "a", 10, "", "GPU-n-0");
 	e = explain(&w, 6, "");
 	assert_int_equal(e.misfit, FITS);
-	assert_int_equal(e.n_cards, 4);
-	assert_int_equal(e.cards[0].misfit, CARD_FULL);
-	assert_int_equal(e.cards[0].units_free, 5);
-	assert_int_equal(e.cards[1].misfit, CARD_TOO_SMALL);
-	assert_int_equal(e.cards[2].misfit, CARD_FITS);
-	assert_int_equal(e.cards[3].misfit, CARD_UNHEALTHY);
+	assert_int_equal(e.n_gpus, 4);
+	assert_int_equal(e.gpus[0].misfit, GPU_FULL);
+	assert_int_equal(e.gpus[0].units_free, 5);
+	assert_int_equal(e.gpus[1].misfit, GPU_TOO_SMALL);
+	assert_int_equal(e.gpus[2].misfit, GPU_FITS);
+	assert_int_equal(e.gpus[3].misfit, GPU_UNHEALTHY);
 	world_close(&w);
 }
 
@@ -77,9 +77,9 @@ static void turns_follow_binpack(void **state)
 	occupy(&w, "a", 3, "", "GPU-n-2");
 	occupy(&w, "b", 14, "", "GPU-n-1");
 	e = explain(&w, 2, "");
-	assert_int_equal(e.cards[2].turn, 1);
-	assert_int_equal(e.cards[0].turn, 2);
-	assert_int_equal(e.cards[1].turn, 0);
+	assert_int_equal(e.gpus[2].turn, 1);
+	assert_int_equal(e.gpus[0].turn, 2);
+	assert_int_equal(e.gpus[1].turn, 0);
 	world_close(&w);
 }
 
@@ -92,13 +92,13 @@ static void turns_follow_spread_and_the_owner(void **state)
 	occupy(&w, "a", 1, "job", "GPU-n-0");
 	occupy(&w, "b", 4, "other", "GPU-n-1");
 	e = explain(&w, 2, "job");
-	assert_int_equal(e.cards[2].turn, 1);
-	assert_int_equal(e.cards[1].turn, 2);
-	assert_int_equal(e.cards[0].turn, 3);
+	assert_int_equal(e.gpus[2].turn, 1);
+	assert_int_equal(e.gpus[1].turn, 2);
+	assert_int_equal(e.gpus[0].turn, 3);
 	world_close(&w);
 }
 
-static void unplaced_pods_make_a_node_full_whose_card_fits(void **state)
+static void unplaced_pods_make_a_node_full_whose_gpu_fits(void **state)
 {
 	struct node_explanation e;
 	struct world w;
@@ -107,7 +107,7 @@ static void unplaced_pods_make_a_node_full_whose_card_fits(void **state)
 	occupy(&w, "by-hand", 14, "", NULL);
 	e = explain(&w, 2, "");
 	assert_int_equal(e.misfit, MISFIT_FULL);
-	assert_int_equal(e.cards[0].misfit, CARD_FITS);
+	assert_int_equal(e.gpus[0].misfit, GPU_FITS);
 	world_close(&w);
 }
 
@@ -124,12 +124,12 @@ static void a_pods_own_hold_is_not_in_its_way(void **state)
 	assert_int_equal(ledger_hold(&w.ledger, &pod, "n", &placement, 1000), 0);
 	e = explain(&w, 15, "");
 	assert_int_equal(e.misfit, FITS);
-	assert_int_equal(e.cards[0].units_free, 15);
+	assert_int_equal(e.gpus[0].units_free, 15);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[0].units_used, 15);
 	world_close(&w);
 }
 
-static void an_unknown_node_has_no_cards_and_a_reason(void **state)
+static void an_unknown_node_has_no_gpus_and_a_reason(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 	struct node_explanation e;
@@ -139,11 +139,11 @@ static void an_unknown_node_has_no_cards_and_a_reason(void **state)
 	fixture_pod(&pod, "asking", 1, "");
 	ledger_explain(&w.ledger, "elsewhere", &pod, &e);
 	assert_int_equal(e.misfit, MISFIT_NO_GPU_NODE);
-	assert_int_equal(e.n_cards, 0);
+	assert_int_equal(e.n_gpus, 0);
 	world_close(&w);
 }
 
-/* What is shown as the first turn is what placement_choose() takes, whatever lies on the cards. */
+/* What is shown as the first turn is what placement_choose() takes, whatever lies on the GPUs. */
 static void the_first_turn_is_the_choice(void **state)
 {
 	unsigned seed = 7;
@@ -168,12 +168,12 @@ static void the_first_turn_is_the_choice(void **state)
 		ledger_explain(&w.ledger, "n", &pod, &e);
 		r = ledger_choose(&w.ledger, "n", &pod, &placement);
 		assert_int_equal(e.misfit, r);
-		for (size_t i = 0; i < e.n_cards; i++) {
+		for (size_t i = 0; i < e.n_gpus; i++) {
 			bool taken = r == FITS &&
-				     strcmp(placement.containers[0].cards[0].uuid, e.cards[i].gpu->uuid) == 0;
+				     strcmp(placement.containers[0].gpus[0].uuid, e.gpus[i].gpu->uuid) == 0;
 
-			assert_int_equal(e.cards[i].turn == 1 && r == FITS, taken);
-			assert_int_equal(e.cards[i].turn > 0, e.cards[i].misfit == CARD_FITS);
+			assert_int_equal(e.gpus[i].turn == 1 && r == FITS, taken);
+			assert_int_equal(e.gpus[i].turn > 0, e.gpus[i].misfit == GPU_FITS);
 		}
 		world_close(&w);
 	}
@@ -182,12 +182,12 @@ static void the_first_turn_is_the_choice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_card_has_its_own_reason),
+		cmocka_unit_test(each_gpu_has_its_own_reason),
 		cmocka_unit_test(turns_follow_binpack),
 		cmocka_unit_test(turns_follow_spread_and_the_owner),
-		cmocka_unit_test(unplaced_pods_make_a_node_full_whose_card_fits),
+		cmocka_unit_test(unplaced_pods_make_a_node_full_whose_gpu_fits),
 		cmocka_unit_test(a_pods_own_hold_is_not_in_its_way),
-		cmocka_unit_test(an_unknown_node_has_no_cards_and_a_reason),
+		cmocka_unit_test(an_unknown_node_has_no_gpus_and_a_reason),
 		cmocka_unit_test(the_first_turn_is_the_choice),
 	};
 

@@ -62,7 +62,7 @@ static void a_copy_owns_its_strings_request_and_placement(void **state)
 	from.nominated_node = from.labels = from.gang = from.resize = NULL;
 	pod_facts_release(&from);
 	assert_int_equal(copy.request.units, 3);
-	assert_string_equal(copy.placement.containers[0].cards[0].uuid, "GPU-n-0");
+	assert_string_equal(copy.placement.containers[0].gpus[0].uuid, "GPU-n-0");
 }
 
 int main(void)

@@ -39,7 +39,7 @@ static void assert_status_refused(const char *text, const char *why)
 	assert_int_equal(list.n, 77);
 }
 
-static void a_device_status_names_cards_by_index_or_uuid(void **state)
+static void a_device_status_names_gpus_by_index_or_uuid(void **state)
 {
 	assert_status(FAULTY("0"), "0");
 	assert_status(FAULTY("\"2\"") FAULTY("0"), "2,0");
@@ -61,13 +61,13 @@ static void a_device_status_keeps_the_reason_and_leaves_other_keys_alone(void **
 	assert_string_equal(list.faults[0].reason, "fan");
 }
 
-static void healthy_cards_and_other_devices_are_no_faults(void **state)
+static void healthy_gpus_and_other_devices_are_no_faults(void **state)
 {
 	assert_status("- {deviceId: 0, deviceType: gpu, healthy: true}\n" FAULTY("1"), "1");
 	assert_status("- {deviceId: mlx5_0, deviceType: rdma, healthy: false}\n" FAULTY("1"), "1");
 }
 
-static void an_empty_device_status_names_no_card(void **state)
+static void an_empty_device_status_names_no_gpu(void **state)
 {
 	assert_status("", "");
 	assert_status("\n# nothing now\n", "");
@@ -247,10 +247,10 @@ static void a_reason_is_one_line_of_whole_characters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_device_status_names_cards_by_index_or_uuid),
+		cmocka_unit_test(a_device_status_names_gpus_by_index_or_uuid),
 		cmocka_unit_test(a_device_status_keeps_the_reason_and_leaves_other_keys_alone),
-		cmocka_unit_test(healthy_cards_and_other_devices_are_no_faults),
-		cmocka_unit_test(an_empty_device_status_names_no_card),
+		cmocka_unit_test(healthy_gpus_and_other_devices_are_no_faults),
+		cmocka_unit_test(an_empty_device_status_names_no_gpu),
 		cmocka_unit_test(a_malformed_device_status_is_refused_as_a_whole),
 		cmocka_unit_test(an_oversized_device_status_is_refused),
 		cmocka_unit_test(aliases_do_not_multiply),

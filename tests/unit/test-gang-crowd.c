@@ -1,4 +1,4 @@
-/* 50 gangs of 2 to 16 members with shares of cards, on a cluster that holds about 60 % of them;
+/* 50 gangs of 2 to 16 members with shares of GPUs, on a cluster that holds about 60 % of them;
  * kube-scheduler asks in any order, binds take their time, ration-scheduler is killed now and then, in the
  * middle of Bindings too. All in one thread and from one seed, in steps of 10 ms. */
 #include <setjmp.h>
@@ -21,8 +21,8 @@
 #define PODS_MAX 4096
 #define STEP_NS INT64_C(10000000)
 #define SECOND INT64_C(1000000000)
-#define CARDS 8
-#define CARD_UNITS 16
+#define GPUS 8
+#define GPU_UNITS 16
 
 enum state { SLEEPS, QUEUED, ON_ITS_WAY, AT_BIND, SENT, BOUND, GONE };
 
@@ -197,13 +197,13 @@ static void add_nodes(void)
 {
 	for (size_t i = 0; i < crowd.n_nodes; i++) {
 		_cleanup_node_facts_ struct node_facts facts;
-		uint32_t units[CARDS];
+		uint32_t units[GPUS];
 		char name[24];
 
-		for (size_t k = 0; k < CARDS; k++)
-			units[k] = CARD_UNITS;
+		for (size_t k = 0; k < GPUS; k++)
+			units[k] = GPU_UNITS;
 		snprintf(name, sizeof(name), "n%zu", i);
-		fixture_node(&facts, name, GPU_POLICY_BINPACK, CARDS, units);
+		fixture_node(&facts, name, GPU_POLICY_BINPACK, GPUS, units);
 		assert_int_equal(ledger_set_node(&crowd.ledger, &facts), 0);
 	}
 }
@@ -307,7 +307,7 @@ static uint64_t draw_gangs(void)
 
 	for (int gang = 0; gang < GANGS; gang++) {
 		crowd.sizes[gang] = 2 + draw(MEMBERS_MAX - 1);
-		crowd.units[gang] = 1 + draw(CARD_UNITS);
+		crowd.units[gang] = 1 + draw(GPU_UNITS);
 		demand += crowd.sizes[gang] * crowd.units[gang];
 	}
 	return demand;
@@ -377,8 +377,8 @@ static void run_crowd(unsigned seed, bool kills)
 
 	crowd = (struct crowd){.drawn = seed, .now_ns = 1000 * SECOND};
 	demand = draw_gangs();
-	crowd.n_nodes = (size_t)(demand * 6 / 10 / (CARDS * CARD_UNITS));
-	capacity = crowd.n_nodes * CARDS * CARD_UNITS;
+	crowd.n_nodes = (size_t)(demand * 6 / 10 / (GPUS * GPU_UNITS));
+	capacity = crowd.n_nodes * GPUS * GPU_UNITS;
 	start();
 	for (int gang = 0; gang < GANGS; gang++)
 		for (size_t i = 0; i < crowd.sizes[gang]; i++)

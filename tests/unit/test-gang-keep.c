@@ -44,7 +44,7 @@ static void small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_lon
 	assert_string_equal(scene_held(scene, "u1"), "n0");
 }
 
-static void cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there(void **state)
+static void gpus_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there(void **state)
 {
 	struct scene *scene = *state;
 
@@ -113,7 +113,7 @@ static void a_gang_that_never_fits_is_looked_at_again_when_a_node_grows(void **s
 	assert_kept_soon(scene);
 }
 
-static void a_gang_that_never_fits_is_looked_at_again_when_a_card_is_well(void **state)
+static void a_gang_that_never_fits_is_looked_at_again_when_a_gpu_is_well(void **state)
 {
 	struct scene *scene = *state;
 	_cleanup_node_facts_ struct node_facts facts;
@@ -180,7 +180,7 @@ static void while_nothing_grows_a_gang_that_never_fits_is_not_looked_at_again(vo
 	assert_in_range(scene->gangs.fit_checks - before, 0, 1);
 }
 
-/* Found by the simulation: both had the same card kept for them, and small pods took turns on the other. */
+/* Found by the simulation: both had the same GPU kept for them, and small pods took turns on the other. */
 static void what_is_kept_is_room_for_the_whole_gang(void **state)
 {
 	struct scene *scene = *state;
@@ -203,7 +203,7 @@ static void what_is_kept_is_room_for_the_whole_gang(void **state)
 	assert_int_not_equal(ledger_choose(&scene->ledger, "n1", scene_facts(scene, "small"), NULL), FITS);
 }
 
-/* On a node with a single large card that one must have it, however empty the small one is. */
+/* On a node with a single large GPU that one must have it, however empty the small one is. */
 static void what_is_kept_is_for_the_hardest_to_place_first(void **state)
 {
 	struct scene *scene = *state;
@@ -221,7 +221,7 @@ static void what_is_kept_is_for_the_hardest_to_place_first(void **state)
 	assert_string_equal(ledger_pod(&scene->ledger, "u0")->nomination->node->facts.name, "small");
 }
 
-/* A card that never becomes free: another one of the same node may. */
+/* A GPU that never becomes free: another one of the same node may. */
 static void what_has_not_become_free_for_too_long_is_not_waited_for(void **state)
 {
 	struct scene *scene = *state;
@@ -244,10 +244,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		scene_test(small_pods_take_what_is_freed_only_until_the_gang_has_waited_too_long),
-		scene_test(cards_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there),
+		scene_test(gpus_are_kept_for_one_gang_at_a_time_and_only_while_it_is_there),
 		scene_test(nothing_is_kept_for_a_gang_that_would_not_fit_an_empty_cluster),
 		scene_test(a_gang_that_never_fits_is_looked_at_again_when_a_node_grows),
-		scene_test(a_gang_that_never_fits_is_looked_at_again_when_a_card_is_well),
+		scene_test(a_gang_that_never_fits_is_looked_at_again_when_a_gpu_is_well),
 		scene_test(a_gang_that_never_fits_is_looked_at_again_when_an_agent_serves),
 		scene_test(a_gang_that_never_fits_is_looked_at_again_when_fewer_suffice),
 		scene_test(a_gang_that_never_fits_is_looked_at_again_when_its_label_changes),

@@ -158,14 +158,14 @@ static void the_smallest_members_are_enough_where_the_large_ones_find_no_room(vo
 {
 	struct scene *scene = *state;
 
-	/* 9 blocks the only card for both 5s. */
+	/* 9 blocks the only GPU for both 5s. */
 	add_node(scene, "a", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
 	add_members(scene, 3, (const uint32_t[]){5, 9, 5});
 	assert_int_equal(plan(scene, 2), 2);
 	assert_null(scene->seats[1].node);
 }
 
-/* 4 + 4 leave 2 of the first card, and 3 + 3 + 3 leave 1 of the second: only 4 + 3 + 3 twice fits. */
+/* 4 + 4 leave 2 of the first GPU, and 3 + 3 + 3 leave 1 of the second: only 4 + 3 + 3 twice fits. */
 static void what_the_greedy_orders_miss_is_searched_for(void **state)
 {
 	struct scene *scene = *state;
@@ -189,7 +189,7 @@ static void what_a_member_holds_already_is_free_for_the_plan(void **state)
 	assert_string_equal(ledger_pod(&scene->ledger, "u1")->node, "a");
 }
 
-static void a_card_kept_for_an_equal_is_taken_and_one_kept_for_a_lesser_pod_is_not(void **state)
+static void a_gpu_kept_for_an_equal_is_taken_and_one_kept_for_a_lesser_pod_is_not(void **state)
 {
 	struct scene *scene = *state;
 	_cleanup_pod_facts_ struct pod_facts other = {0};
@@ -238,32 +238,32 @@ static void a_member_goes_only_where_it_may(void **state)
 	table_release(&only_b);
 }
 
-static void members_on_several_cards_and_on_one_share_them(void **state)
+static void members_on_several_gpus_and_on_one_share_them(void **state)
 {
 	struct scene *scene = *state;
 
 	add_node(scene, "a", GPU_POLICY_BINPACK, 2, (const uint32_t[]){10, 10});
 	add_node(scene, "b", GPU_POLICY_BINPACK, 2, (const uint32_t[]){10, 10});
 	occupy(scene, "there", 3, "a", "GPU-a-1");
-	/* 2 cards with 8 each fit on b only; 10 and 7 on a; what is left of b is 2 and 2. */
+	/* 2 GPUs with 8 each fit on b only; 10 and 7 on a; what is left of b is 2 and 2. */
 	add_members(scene, 5, (const uint32_t[]){10, 16, 7, 2, 2});
-	assert_int_equal(request_set_cards(&scene->pods[1].request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&scene->pods[1].request, 2, NULL), 0);
 	assert_int_equal(plan(scene, 5), 5);
 	assert_string_equal(scene->seats[1].node->facts.name, "b");
 	assert_can_be_held(scene);
 	assert_int_equal(ledger_check(&scene->ledger, NULL), 0);
 }
 
-/* 2, 1 and 1 free: one on the first card and the second, one on the first and the third. Found by the
+/* 2, 1 and 1 free: one on the first GPU and the second, one on the first and the third. Found by the
  * simulation. */
-static void members_on_several_cards_leave_each_other_room(void **state)
+static void members_on_several_gpus_leave_each_other_room(void **state)
 {
 	struct scene *scene = *state;
 
 	add_node(scene, "a", GPU_POLICY_BINPACK, 3, (const uint32_t[]){2, 1, 1});
 	add_members(scene, 2, (const uint32_t[]){2, 2});
 	for (size_t i = 0; i < 2; i++)
-		assert_int_equal(request_set_cards(&scene->pods[i].request, 2, NULL), 0);
+		assert_int_equal(request_set_gpus(&scene->pods[i].request, 2, NULL), 0);
 	assert_int_equal(plan(scene, 2), 2);
 	assert_can_be_held(scene);
 }
@@ -304,7 +304,7 @@ static uint32_t draw(uint32_t below)
 	return (drawn >> 16) % below;
 }
 
-/* Gangs of 4 to 8 members on 4 cards with 5 to 16 units free, which an exact packing fills mostly: the goal
+/* Gangs of 4 to 8 members on 4 GPUs with 5 to 16 units free, which an exact packing fills mostly: the goal
  * is that at most a tenth of the units that an exact packing places are missed. */
 static void units_are_placed_within_a_tenth_of_an_exact_packing(void **state)
 {
@@ -340,9 +340,8 @@ static void units_are_placed_within_a_tenth_of_an_exact_packing(void **state)
 	assert_true(ours * 10 >= exact * 9);
 }
 
-/* Whole cards, all connected by one NVLink, and some by four; or, with 0, by none. */
-static void add_cards(
-	struct scene *scene, const char *name, size_t n, size_t n_wide, const uint8_t (*wide)[2])
+/* Whole GPUs, all connected by one NVLink, and some by four; or, with 0, by none. */
+static void add_gpus(struct scene *scene, const char *name, size_t n, size_t n_wide, const uint8_t (*wide)[2])
 {
 	static const uint32_t units[4] = {10, 10, 10, 10};
 	_cleanup_node_facts_ struct node_facts facts;
@@ -363,13 +362,13 @@ static void add_cards(
 	assert_int_equal(ledger_set_node(&scene->ledger, &facts), 0);
 }
 
-static void add_whole(struct scene *scene, const char *cards)
+static void add_whole(struct scene *scene, const char *gpus)
 {
 	struct pod_facts *pod = add_member(scene, 1);
 
 	request_release(&pod->request);
 	request_init(&pod->request);
-	assert_int_equal(request_add_whole(&pod->request, "main", CONTAINER_MAIN, 0, cards, NULL), 0);
+	assert_int_equal(request_add_whole(&pod->request, "main", CONTAINER_MAIN, 0, gpus, NULL), 0);
 }
 
 static bool is_on(const struct gang_seat *seat, const char *uuid)
@@ -377,16 +376,16 @@ static bool is_on(const struct gang_seat *seat, const char *uuid)
 	return container_share(&seat->placement.containers[0], uuid) != NULL;
 }
 
-/* In rank the largest goes where its cards are connected best, and then two of the others have one card left
- * on each node. So the plan is made otherwise, but each pair still gets the cards that four NVLinks connect.
+/* In rank the largest goes where its GPUs are connected best, and then two of the others have one GPU left
+ * on each node. So the plan is made otherwise, but each pair still gets the GPUs that four NVLinks connect.
  */
-static void whole_cards_are_chosen_by_their_links_however_the_plan_was_found(void **state)
+static void whole_gpus_are_chosen_by_their_links_however_the_plan_was_found(void **state)
 {
 	static const uint8_t wide[][2] = {{0, 2}, {1, 3}};
 	struct scene *scene = *state;
 
-	add_cards(scene, "a", 4, 2, wide);
-	add_cards(scene, "b", 3, 0, NULL);
+	add_gpus(scene, "a", 4, 2, wide);
+	add_gpus(scene, "b", 3, 0, NULL);
 	add_whole(scene, "3");
 	add_whole(scene, "2");
 	add_whole(scene, "2");
@@ -400,15 +399,15 @@ static void whole_cards_are_chosen_by_their_links_however_the_plan_was_found(voi
 }
 
 /* On the node that it fills best, not on the first one that has room. */
-static void whole_cards_are_packed_by_how_many_are_left_on_a_node(void **state)
+static void whole_gpus_are_packed_by_how_many_are_left_on_a_node(void **state)
 {
 	static const char *const four[] = {"a", "b", "c"}, *const three[] = {"x", "y", "z"};
 	static const uint8_t wide[][2] = {{0, 2}, {1, 3}};
 	struct scene *scene = *state;
 
 	for (size_t i = 0; i < 3; i++) {
-		add_cards(scene, four[i], 4, 2, wide);
-		add_cards(scene, three[i], 3, 0, NULL);
+		add_gpus(scene, four[i], 4, 2, wide);
+		add_gpus(scene, three[i], 3, 0, NULL);
 		add_whole(scene, "3");
 		add_whole(scene, "2");
 		add_whole(scene, "2");
@@ -433,14 +432,14 @@ int main(void)
 		plan_test(the_smallest_members_are_enough_where_the_large_ones_find_no_room),
 		plan_test(what_the_greedy_orders_miss_is_searched_for),
 		plan_test(what_a_member_holds_already_is_free_for_the_plan),
-		plan_test(a_card_kept_for_an_equal_is_taken_and_one_kept_for_a_lesser_pod_is_not),
+		plan_test(a_gpu_kept_for_an_equal_is_taken_and_one_kept_for_a_lesser_pod_is_not),
 		plan_test(what_is_kept_for_the_members_themselves_is_free_for_the_plan),
 		plan_test(a_member_goes_only_where_it_may),
-		plan_test(members_on_several_cards_and_on_one_share_them),
-		plan_test(members_on_several_cards_leave_each_other_room),
+		plan_test(members_on_several_gpus_and_on_one_share_them),
+		plan_test(members_on_several_gpus_leave_each_other_room),
 		plan_test(most_of_a_gang_can_be_asked_for),
-		plan_test(whole_cards_are_chosen_by_their_links_however_the_plan_was_found),
-		plan_test(whole_cards_are_packed_by_how_many_are_left_on_a_node),
+		plan_test(whole_gpus_are_chosen_by_their_links_however_the_plan_was_found),
+		plan_test(whole_gpus_are_packed_by_how_many_are_left_on_a_node),
 		plan_test(units_are_placed_within_a_tenth_of_an_exact_packing),
 	};
 

@@ -237,7 +237,7 @@ static void a_replica_that_does_not_lead_plans_nothing(void **state)
 }
 
 /* Found by the storm: after a fail-over the replica that kube-scheduler asked before planned on, and held
- * cards in its ledger, and its nudges had the pods tried again and again. */
+ * GPUs in its ledger, and its nudges had the pods tried again and again. */
 static void a_gang_that_kube_scheduler_asks_another_replica_for_is_left_to_that_one(void **state)
 {
 	struct scene *scene = *state;

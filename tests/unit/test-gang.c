@@ -20,7 +20,7 @@ static void the_first_question_holds_places_for_all(void **state)
 	assert_int_equal(scene_ask(scene, "u2"), GANG_NODE);
 	for (size_t i = 0; i < 4; i++)
 		assert_string_not_equal(scene_held(scene, four[i]), "");
-	/* No card has anything left. */
+	/* No GPU has anything left. */
 	scene_pod(scene, "stranger", NULL, 0, 1);
 	assert_int_equal(
 		ledger_choose(&scene->ledger, "n0", scene_facts(scene, "stranger"), NULL), MISFIT_FULL);
@@ -71,8 +71,8 @@ static void a_gang_that_found_no_room_is_woken_when_there_is(void **state)
 	ledger_hold(&scene->ledger, scene_facts(scene, "there"), "n0",
 		&(struct placement){.n_containers = 1,
 			.containers = &(struct container_placement){.name = (char *)"main",
-				.n_cards = 1,
-				.cards = &(struct card_share){.uuid = "GPU-n0-0", .units = 1}}},
+				.n_gpus = 1,
+				.gpus = &(struct gpu_share){.uuid = "GPU-n0-0", .units = 1}}},
 		INT64_MAX);
 	scene_pods(scene, four, 2, "g", 2, 5);
 	assert_int_equal(scene_ask(scene, "u0"), GANG_WAIT);

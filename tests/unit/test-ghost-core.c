@@ -21,7 +21,7 @@ static void say(struct node_facts *node, const char *at, uint32_t units, uint32_
 	snprintf(node->held.at, sizeof(node->held.at), "%s", at);
 	node->held.names_ended = true;
 	assert_int_equal(held_add_pod(&node->held, "gone", "default", "gone", &pod), 0);
-	assert_int_equal(held_pod_add_card(pod, "GPU-n-0", units, core), 0);
+	assert_int_equal(held_pod_add_gpu(pod, "GPU-n-0", units, core), 0);
 }
 
 /* A pod without a percentage may not come beside one that has one, and the other way round. */

@@ -11,13 +11,13 @@
 #include "base/cleanup.h"
 #include "model-fixture.h"
 
-#define NODE_CARDS ((const uint32_t[]){15, 15})
+#define NODE_GPUS ((const uint32_t[]){15, 15})
 #define EXPIRES 30
 #define SECOND INT64_C(1000000000)
 
 struct world {
 	struct ledger ledger;
-	struct node_facts node; /* "n", two cards of 15 units; pod "p" with 3 of GPU-n-0 runs there */
+	struct node_facts node; /* "n", two GPUs of 15 units; pod "p" with 3 of GPU-n-0 runs there */
 };
 
 static void show(struct world *w, const char *uid, bool running, bool finished)
@@ -36,7 +36,7 @@ static int world_setup(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 
 	ledger_init(&w->ledger);
-	fixture_node(&w->node, "n", GPU_POLICY_BINPACK, 2, NODE_CARDS);
+	fixture_node(&w->node, "n", GPU_POLICY_BINPACK, 2, NODE_GPUS);
 	*state = w;
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 	show(w, "p", true, false);
@@ -54,12 +54,12 @@ static int world_teardown(void **state)
 	return wrong ? -1 : 0;
 }
 
-static void assert_used(struct world *w, uint32_t card0, uint32_t card1)
+static void assert_used(struct world *w, uint32_t gpu0, uint32_t gpu1)
 {
 	const struct node_ledger *node = ledger_node(&w->ledger, "n");
 
-	assert_int_equal(node->gpus[0].units_used, card0);
-	assert_int_equal(node->gpus[1].units_used, card1);
+	assert_int_equal(node->gpus[0].units_used, gpu0);
+	assert_int_equal(node->gpus[1].units_used, gpu1);
 	assert_int_equal(node->unplaced_units, 0);
 	assert_int_equal(ledger_check(&w->ledger, NULL), 0);
 }
@@ -75,14 +75,14 @@ static void say(struct world *w, const char *at, const char *lives, const char *
 	held->names_ended = true;
 	if (lives) {
 		assert_int_equal(held_add_pod(held, lives, "default", lives, &pod), 0);
-		assert_int_equal(held_pod_add_card(pod, "GPU-n-0", 3, 0), 0);
+		assert_int_equal(held_pod_add_gpu(pod, "GPU-n-0", 3, 0), 0);
 	}
 	if (ended)
 		assert_int_equal(held_add_ended(held, ended), 0);
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 }
 
-static void a_deleted_pod_that_ran_keeps_its_card_until_its_time_is_over(void **state)
+static void a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over(void **state)
 {
 	struct world *w = *state;
 
@@ -366,7 +366,7 @@ static void ghosts_outlast_a_node_object_that_is_made_anew(void **state)
 	assert_used(w, 0, 0);
 }
 
-/* The agent of the node that has these cards now has not said anything of orphans. */
+/* The agent of the node that has these GPUs now has not said anything of orphans. */
 static void join(struct world *w, const char *uid, size_t n_gpus)
 {
 	held_release(&w->node.held);
@@ -376,7 +376,7 @@ static void join(struct world *w, const char *uid, size_t n_gpus)
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 }
 
-static void rename_cards(struct world *w)
+static void rename_gpus(struct world *w)
 {
 	for (size_t i = 0; i < 2; i++)
 		snprintf(w->node.gpus[i].uuid, sizeof(w->node.gpus[i].uuid), "GPU-other-%zu", i);
@@ -388,7 +388,7 @@ static void ghosts_end_when_another_machine_joins_under_the_name_of_theirs(void 
 
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	ledger_remove_node(&w->ledger, "n", w->node.uid);
-	rename_cards(w);
+	rename_gpus(w);
 	join(w, "another", 0); /* its kubelet comes before its agent */
 	assert_non_null(ledger_pod(&w->ledger, "p"));
 	join(w, "another", 2);
@@ -396,12 +396,12 @@ static void ghosts_end_when_another_machine_joins_under_the_name_of_theirs(void 
 	assert_used(w, 0, 0);
 }
 
-static void a_ghost_whose_card_is_missing_outlasts_what_a_known_node_says(void **state)
+static void a_ghost_whose_gpu_is_missing_outlasts_what_a_known_node_says(void **state)
 {
 	struct world *w = *state;
 
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
-	rename_cards(w);
+	rename_gpus(w);
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
 }
@@ -412,20 +412,20 @@ static void a_ghost_that_another_machine_lists_lives_there(void **state)
 
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	ledger_remove_node(&w->ledger, "n", w->node.uid);
-	rename_cards(w);
+	rename_gpus(w);
 	say(w, "2", "p", NULL);
 	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
 }
 
-static void a_ghost_on_several_cards_counts_on_each_as_its_node_says(void **state)
+static void a_ghost_on_several_gpus_counts_on_each_as_its_node_says(void **state)
 {
 	struct world *w = *state;
 	struct held_pod *pod;
 
 	snprintf(w->node.held.at, sizeof(w->node.held.at), "1");
 	assert_int_equal(held_add_pod(&w->node.held, "g", "default", "g", &pod), 0);
-	assert_int_equal(held_pod_add_card(pod, "GPU-n-0", 4, 0), 0);
-	assert_int_equal(held_pod_add_card(pod, "GPU-n-1", 6, 0), 0);
+	assert_int_equal(held_pod_add_gpu(pod, "GPU-n-0", 4, 0), 0);
+	assert_int_equal(held_pod_add_gpu(pod, "GPU-n-1", 6, 0), 0);
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 	assert_used(w, 7, 6);
 }
@@ -437,7 +437,7 @@ static void a_ghost_counts_as_many_containers_as_its_node_says(void **state)
 
 	snprintf(w->node.held.at, sizeof(w->node.held.at), "1");
 	assert_int_equal(held_add_pod(&w->node.held, "g", "default", "g", &pod), 0);
-	assert_int_equal(held_pod_add_card(pod, "GPU-n-1", 6, 0), 0);
+	assert_int_equal(held_pod_add_gpu(pod, "GPU-n-1", 6, 0), 0);
 	pod->instances = 3;
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 	assert_int_equal(ledger_node(&w->ledger, "n")->gpus[1].instances, 3);
@@ -494,7 +494,7 @@ static void nothing_fits_on_a_node_whose_agent_is_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ghost_test(a_deleted_pod_that_ran_keeps_its_card_until_its_time_is_over),
+		ghost_test(a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over),
 		ghost_test(a_node_that_only_a_ghost_named_is_known_when_the_ghost_has_ended),
 		ghost_test(a_deleted_pod_whose_containers_ended_leaves_at_once),
 		ghost_test(a_deleted_pod_that_was_only_reserved_leaves_at_once),
@@ -515,9 +515,9 @@ int main(void)
 		ghost_test(ghosts_of_a_removed_node_end_by_time),
 		ghost_test(ghosts_outlast_a_node_object_that_is_made_anew),
 		ghost_test(ghosts_end_when_another_machine_joins_under_the_name_of_theirs),
-		ghost_test(a_ghost_whose_card_is_missing_outlasts_what_a_known_node_says),
+		ghost_test(a_ghost_whose_gpu_is_missing_outlasts_what_a_known_node_says),
 		ghost_test(a_ghost_that_another_machine_lists_lives_there),
-		ghost_test(a_ghost_on_several_cards_counts_on_each_as_its_node_says),
+		ghost_test(a_ghost_on_several_gpus_counts_on_each_as_its_node_says),
 		ghost_test(a_ghost_counts_as_many_containers_as_its_node_says),
 		ghost_test(nothing_fits_on_a_node_that_does_not_serve),
 		ghost_test(nothing_fits_on_a_node_whose_agent_is_lost),

@@ -35,20 +35,20 @@ static int tear_down(void **state)
 	return rmdir(directory); /* fails if a temporary file was left */
 }
 
-/* The contract's own example: 2 of 15 units of a card of 16160 MiB are 2154 MiB. */
+/* The contract's own example: 2 of 15 units of a GPU of 16160 MiB are 2154 MiB. */
 static struct grant_file valid(void)
 {
-	struct grant_file grant = {.card_count = 2};
+	struct grant_file grant = {.gpu_count = 2};
 
 	strcpy(grant.container, "default/pod/container");
 	strcpy(grant.cuda_library, "/opt/driver/libcuda.so.1");
 	strcpy(grant.nvml_library, "/opt/driver/libnvidia-ml.so.1");
-	strcpy(grant.cards[0].uuid, "GPU-00000000-0000-0000-0000-000000000001");
-	strcpy(grant.cards[0].pci_bus_id, "00000000:00:09.0");
-	grant.cards[0].limit_bytes = 2154 * MIB;
-	grant.cards[0].physical_bytes = 16160 * MIB;
-	strcpy(grant.cards[1].uuid, "GPU-00000000-0000-0000-0000-000000000002");
-	grant.cards[1].limit_bytes = 1;
+	strcpy(grant.gpus[0].uuid, "GPU-00000000-0000-0000-0000-000000000001");
+	strcpy(grant.gpus[0].pci_bus_id, "00000000:00:09.0");
+	grant.gpus[0].limit_bytes = 2154 * MIB;
+	grant.gpus[0].physical_bytes = 16160 * MIB;
+	strcpy(grant.gpus[1].uuid, "GPU-00000000-0000-0000-0000-000000000002");
+	grant.gpus[1].limit_bytes = 1;
 	return grant;
 }
 
@@ -67,9 +67,9 @@ static void a_grant_is_read_as_it_was_written(void **state)
 
 	write_valid();
 	assert_int_equal(grant_file_map(grant_path, &read, &why), 0);
-	assert_int_equal(read->card_count, 2);
-	assert_string_equal(read->cards[0].uuid, "GPU-00000000-0000-0000-0000-000000000001");
-	assert_int_equal(read->cards[0].limit_bytes, 2154 * MIB);
+	assert_int_equal(read->gpu_count, 2);
+	assert_string_equal(read->gpus[0].uuid, "GPU-00000000-0000-0000-0000-000000000001");
+	assert_int_equal(read->gpus[0].limit_bytes, 2154 * MIB);
 	assert_string_equal(read->cuda_library, "/opt/driver/libcuda.so.1");
 	assert_int_equal(read->live[0].overhead_generation, 0);
 	grant_file_unmap(read);
@@ -127,7 +127,7 @@ static void a_limit_that_the_keeper_changes_is_seen_by_a_reader_that_has_it_mapp
 	assert_int_equal(grant_file_set_limit(keeper, 0, 3231 * MIB), 0);
 	assert_int_equal(grant_file_limit_bytes(read, 0), 3231 * MIB);
 	assert_int_equal(grant_file_limit_bytes(read, 1), 1);
-	assert_int_equal(read->cards[0].limit_bytes, 2154 * MIB);
+	assert_int_equal(read->gpus[0].limit_bytes, 2154 * MIB);
 	assert_int_equal(read->live[0].largest_limit_bytes, 3231 * MIB);
 	assert_int_equal(grant_file_set_limit(keeper, 0, 1077 * MIB), 0);
 	assert_int_equal(grant_file_limit_bytes(read, 0), 1077 * MIB);
@@ -137,7 +137,7 @@ static void a_limit_that_the_keeper_changes_is_seen_by_a_reader_that_has_it_mapp
 	grant_file_unmap(read);
 }
 
-static void no_card_can_be_left_without_memory_or_beyond_the_grant_be_given_some(void **state)
+static void no_gpu_can_be_left_without_memory_or_beyond_the_grant_be_given_some(void **state)
 {
 	struct grant_file grant = valid();
 	const char *why = NULL;
@@ -203,18 +203,18 @@ static void a_grant_that_says_nothing_usable_is_not_written(void **state)
 {
 	struct grant_file grant = valid();
 
-	grant.card_count = 0;
+	grant.gpu_count = 0;
 	refused(grant, "the grant names no card, or more cards than there can be");
-	grant.card_count = GRANT_FILE_CARDS_MAX + 1;
+	grant.gpu_count = GRANT_FILE_GPUS_MAX + 1;
 	refused(grant, "the grant names no card, or more cards than there can be");
 	grant = valid();
-	grant.cards[1].limit_bytes = 0;
+	grant.gpus[1].limit_bytes = 0;
 	refused(grant, "the grant has a card without memory");
 	grant = valid();
-	grant.cards[1].uuid[0] = '\0';
+	grant.gpus[1].uuid[0] = '\0';
 	refused(grant, "the grant has a card without a name");
 	grant = valid();
-	memset(grant.cards[0].uuid, 'x', sizeof(grant.cards[0].uuid));
+	memset(grant.gpus[0].uuid, 'x', sizeof(grant.gpus[0].uuid));
 	refused(grant, "the grant has a card without a name");
 	grant = valid();
 	memset(grant.cuda_library, '/', sizeof(grant.cuda_library));
@@ -279,9 +279,9 @@ static void a_new_usage_file_is_empty_and_shared(void **state)
 	assert_int_equal(usage_file_map(usage_path, &first, &why), 0);
 	assert_int_equal(usage_file_map(usage_path, &second, &why), 0);
 	assert_int_equal(first->slots_used, 0);
-	assert_int_equal(first->cards[1].total, 0);
-	first->slots[1023].cards[63] = 5;
-	assert_int_equal(second->slots[1023].cards[63], 5);
+	assert_int_equal(first->gpus[1].total, 0);
+	first->slots[1023].gpus[63] = 5;
+	assert_int_equal(second->slots[1023].gpus[63], 5);
 	usage_file_unmap(first);
 	usage_file_unmap(second);
 }
@@ -310,7 +310,7 @@ static void a_usage_file_that_is_not_ours_is_refused(void **state)
 	fd = open(usage_path, O_RDONLY);
 	assert_int_equal(usage_file_read(fd, 1, bytes), -EBADMSG);
 	close(fd);
-	assert_int_equal(usage_file_create(usage_path, GRANT_FILE_CARDS_MAX + 1, &why), -EINVAL);
+	assert_int_equal(usage_file_create(usage_path, GRANT_FILE_GPUS_MAX + 1, &why), -EINVAL);
 	assert_int_equal(usage_file_create(usage_path, 0, &why), -EINVAL);
 }
 
@@ -325,10 +325,10 @@ static void the_keeper_reads_sums_without_mapping_also_while_one_is_recounted(vo
 	assert_int_equal(usage_file_map(usage_path, &usage, &why), 0);
 	fd = open(usage_path, O_RDONLY);
 	usage->slots_used = 3;
-	usage->slots[0].cards[1] = 256;			    /* pages: 1 MiB */
-	usage->slots[2].cards[1] = 512 | UINT64_C(7) << 32; /* 2 MiB, and a change under way */
-	usage->cards[0].total = UINT64_C(4) << 32 | 768;    /* 3 MiB */
-	usage->cards[1].total = UINT64_C(5) << 32 | 1;	    /* odd epoch: slot 1 recounts */
+	usage->slots[0].gpus[1] = 256;			   /* pages: 1 MiB */
+	usage->slots[2].gpus[1] = 512 | UINT64_C(7) << 32; /* 2 MiB, and a change under way */
+	usage->gpus[0].total = UINT64_C(4) << 32 | 768;	   /* 3 MiB */
+	usage->gpus[1].total = UINT64_C(5) << 32 | 1;	   /* odd epoch: slot 1 recounts */
 	assert_int_equal(usage_file_read(fd, 2, bytes), 0);
 	assert_int_equal(bytes[0], 3 * MIB);
 	assert_int_equal(bytes[1], 3 * MIB);
@@ -357,7 +357,7 @@ int main(void)
 		FILES(a_program_of_any_user_may_read_the_grant_and_not_write_it),
 		FILES(overhead_that_the_keeper_writes_is_seen_by_a_reader_that_has_it_mapped),
 		FILES(a_limit_that_the_keeper_changes_is_seen_by_a_reader_that_has_it_mapped),
-		FILES(no_card_can_be_left_without_memory_or_beyond_the_grant_be_given_some),
+		FILES(no_gpu_can_be_left_without_memory_or_beyond_the_grant_be_given_some),
 		FILES(no_single_byte_of_the_constant_part_can_change_unnoticed),
 		FILES(a_grant_that_is_cut_off_at_any_length_is_refused),
 		FILES(a_grant_that_says_nothing_usable_is_not_written),

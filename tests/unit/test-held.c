@@ -17,10 +17,10 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 
-#define POD(uid, cards) "{\"uid\":\"" uid "\",\"namespace\":\"default\",\"name\":\"a\",\"cards\":{" cards "}}"
+#define POD(uid, gpus) "{\"uid\":\"" uid "\",\"namespace\":\"default\",\"name\":\"a\",\"cards\":{" gpus "}}"
 #define HELD(pods, rest) "{\"at\":\"2026-05-04T03:02:01.000000Z\",\"pods\":[" pods "]" rest "}"
 
-static void held_is_read_with_its_cards(void **state)
+static void held_is_read_with_its_gpus(void **state)
 {
 	_cleanup_held_ struct held held = {0};
 	struct error err;
@@ -34,11 +34,11 @@ static void held_is_read_with_its_cards(void **state)
 	assert_int_equal(held.n_pods, 1);
 	assert_string_equal(held.pods[0].uid, "u1");
 	assert_string_equal(held.pods[0].namespace_, "default");
-	assert_int_equal(held.pods[0].n_cards, 2);
-	assert_string_equal(held.pods[0].cards[0].uuid, "GPU-0");
-	assert_int_equal(held.pods[0].cards[0].units, 3);
-	assert_int_equal(held.pods[0].cards[0].core, 20);
-	assert_int_equal(held.pods[0].cards[1].units, 4);
+	assert_int_equal(held.pods[0].n_gpus, 2);
+	assert_string_equal(held.pods[0].gpus[0].uuid, "GPU-0");
+	assert_int_equal(held.pods[0].gpus[0].units, 3);
+	assert_int_equal(held.pods[0].gpus[0].core, 20);
+	assert_int_equal(held.pods[0].gpus[1].units, 4);
 	assert_int_equal(held.pods[0].instances, 1);
 	assert_true(held.names_ended);
 	assert_int_equal(held_says(&held, "u1"), HELD_LIVES);
@@ -54,9 +54,9 @@ static void held_copies_are_equal_until_something_differs(void **state)
 		held_from_json(HELD(POD("u1", "\"GPU-0\":{\"units\":3}"), ",\"ended\":[]"), &held, NULL), 0);
 	assert_int_equal(held_copy(&held, &copy), 0);
 	assert_true(held_equal(&held, &copy));
-	copy.pods[0].cards[0].units = 4;
+	copy.pods[0].gpus[0].units = 4;
 	assert_false(held_equal(&held, &copy));
-	copy.pods[0].cards[0].units = 3;
+	copy.pods[0].gpus[0].units = 3;
 	copy.pods[0].instances = 2;
 	assert_false(held_equal(&held, &copy));
 	copy.pods[0].instances = 1;
@@ -72,7 +72,7 @@ static void a_pod_of_several_containers_says_how_many_and_one_of_one_does_not(vo
 	size_t cut;
 
 	assert_int_equal(held_add_pod(&held, "u1", "d", "a", &pod), 0);
-	assert_int_equal(held_pod_add_card(pod, "GPU-0", 6, 0), 0);
+	assert_int_equal(held_pod_add_gpu(pod, "GPU-0", 6, 0), 0);
 	one = held_to_json(&held, 4096, &cut);
 	assert_null(strstr(one, "containers"));
 	pod->instances = 3;
@@ -185,7 +185,7 @@ static void a_pod_runs_while_a_container_is_not_terminated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(held_is_read_with_its_cards),
+		cmocka_unit_test(held_is_read_with_its_gpus),
 		cmocka_unit_test(held_copies_are_equal_until_something_differs),
 		cmocka_unit_test(a_pod_of_several_containers_says_how_many_and_one_of_one_does_not),
 		cmocka_unit_test(what_is_no_held_is_refused_with_a_sentence),

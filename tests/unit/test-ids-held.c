@@ -18,8 +18,8 @@
 static void an_id_names_a_gpu_that_a_node_may_have(void **state)
 {
 	assert_int_equal(NODE_GPUS_MAX, 64);
-	assert_int_equal(ids_card("63-0"), 63);
-	assert_int_equal(ids_card("64-0"), -EINVAL);
+	assert_int_equal(ids_gpu("63-0"), 63);
+	assert_int_equal(ids_gpu("64-0"), -EINVAL);
 }
 
 static void a_finished_pod_holds_no_ids(void **state)

@@ -14,16 +14,16 @@
 #include "agent/kubelet/served.h"
 #include "agent/kubelet/spent.h"
 
-static void two_cards(struct inventory *inventory, uint32_t unit_mib)
+static void two_gpus(struct inventory *inventory, uint32_t unit_mib)
 {
-	struct card cards[2] = {{.facts = {.index = 0, .mib = 16384, .healthy = true}, .minor = 4},
+	struct gpu gpus[2] = {{.facts = {.index = 0, .mib = 16384, .healthy = true}, .minor = 4},
 		{.facts = {.index = 1, .mib = 16160, .healthy = true}, .minor = 7}};
 
-	strcpy(cards[0].facts.uuid, UUID_0);
-	strcpy(cards[1].facts.uuid, UUID_1);
+	strcpy(gpus[0].facts.uuid, UUID_0);
+	strcpy(gpus[1].facts.uuid, UUID_1);
 	*inventory = (struct inventory){.unit_mib = unit_mib};
-	assert_true(inventory_update(inventory, cards, 2));
-	assert_false(inventory_update(inventory, cards, 2));
+	assert_true(inventory_update(inventory, gpus, 2));
+	assert_false(inventory_update(inventory, gpus, 2));
 }
 
 static size_t count_healthy(const struct device_ids *ids)
@@ -37,7 +37,7 @@ static size_t count_healthy(const struct device_ids *ids)
 
 static const struct table nothing_spent;
 
-static void sick_card_withdraws_as_many_free_ids_as_it_has_free_units(void **state)
+static void sick_gpu_withdraws_as_many_free_ids_as_it_has_free_units(void **state)
 {
 	char *in_use[] = {"0-15", "0-14", "0-13"};
 	struct device_ids ids = {0};
@@ -45,16 +45,16 @@ static void sick_card_withdraws_as_many_free_ids_as_it_has_free_units(void **sta
 	struct node_pods pods;
 	struct served served;
 
-	two_cards(&inventory, 1024);
-	inventory.cards[0].facts.healthy = false;
+	two_gpus(&inventory, 1024);
+	inventory.gpus[0].facts.healthy = false;
 	node_pods_init(&pods);
 	served_init(&served);
-	/* a pod of card 1 holds ids of card 0: they are tokens */
+	/* a pod of GPU 1 holds ids of GPU 0: they are tokens */
 	assert_int_equal(served_add(&served, "u", "c", in_use, 3), 0);
 	assert_int_equal(ids_build(IDS_OF_UNITS, &inventory, &pods, &served, &nothing_spent, &ids), 0);
 	assert_int_equal(ids.n, 16 + 15);
 	assert_int_equal(
-		count_healthy(&ids), 15); /* all 16 units of card 0 are free: 13 of its ids, 3 others */
+		count_healthy(&ids), 15); /* all 16 units of GPU 0 are free: 13 of its ids, 3 others */
 	for (size_t i = 13; i < 16; i++)
 		assert_true(ids.healthy[i]);
 	ids_release(&ids);
@@ -62,8 +62,8 @@ static void sick_card_withdraws_as_many_free_ids_as_it_has_free_units(void **sta
 	node_pods_release(&pods);
 }
 
-/* Of computing power a card has 100, whatever its size; what pods hold is in their placements. */
-static void sick_card_withdraws_as_many_free_points_as_no_pod_holds(void **state)
+/* Of computing power a GPU has 100, whatever its size; what pods hold is in their placements. */
+static void sick_gpu_withdraws_as_many_free_points_as_no_pod_holds(void **state)
 {
 	char *in_use[30], text[30][8];
 	struct device_ids ids = {0};
@@ -72,8 +72,8 @@ static void sick_card_withdraws_as_many_free_points_as_no_pod_holds(void **state
 	struct node_pods pods;
 	struct served served;
 
-	two_cards(&inventory, 1024);
-	inventory.cards[1].facts.healthy = false;
+	two_gpus(&inventory, 1024);
+	inventory.gpus[1].facts.healthy = false;
 	node_pods_init(&pods);
 	served_init(&served);
 	for (int i = 0; i < 30; i++) {
@@ -99,7 +99,7 @@ static void sick_card_withdraws_as_many_free_points_as_no_pod_holds(void **state
 	node_pods_release(&pods);
 }
 
-/* The name of unit `unit` of card 0 when these ids are in use and those are spent. */
+/* The name of unit `unit` of GPU 0 when these ids are in use and those are spent. */
 static const char *name_of(unsigned int unit, const char *in_use, const char *const *spent)
 {
 	static char name[DEVICE_ID_SIZE];
@@ -110,7 +110,7 @@ static const char *name_of(unsigned int unit, const char *in_use, const char *co
 	struct served served;
 	struct table table;
 
-	two_cards(&inventory, 1024);
+	two_gpus(&inventory, 1024);
 	node_pods_init(&pods);
 	served_init(&served);
 	table_init(&table);
@@ -136,7 +136,7 @@ static void unit_whose_id_is_spent_has_another_name(void **state)
 	assert_string_equal(name_of(3, NULL, once), "0-3.1");
 	assert_string_equal(name_of(4, NULL, once), "0-4");
 	assert_string_equal(name_of(3, NULL, twice), "0-3.2");
-	assert_int_equal(ids_card("0-3.2"), 0);
+	assert_int_equal(ids_gpu("0-3.2"), 0);
 }
 
 static void unit_in_use_keeps_its_name(void **state)
@@ -177,13 +177,13 @@ static void spent_are_the_ids_of_pods_that_are_over_and_of_nobody_else(void **st
 	node_pods_release(&pods);
 }
 
-static void id_names_its_card_or_nothing(void **state)
+static void id_names_its_gpu_or_nothing(void **state)
 {
-	assert_int_equal(ids_card("7-12"), 7);
-	assert_int_equal(ids_card("7"), -EINVAL);
-	assert_int_equal(ids_card("-1"), -EINVAL);
-	assert_int_equal(ids_card(""), -EINVAL);
-	assert_int_equal(ids_card("99999999999999999999-1"), -EINVAL);
+	assert_int_equal(ids_gpu("7-12"), 7);
+	assert_int_equal(ids_gpu("7"), -EINVAL);
+	assert_int_equal(ids_gpu("-1"), -EINVAL);
+	assert_int_equal(ids_gpu(""), -EINVAL);
+	assert_int_equal(ids_gpu("99999999999999999999-1"), -EINVAL);
 }
 
 /* Modes */
@@ -191,12 +191,12 @@ static void id_names_its_card_or_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sick_card_withdraws_as_many_free_ids_as_it_has_free_units),
-		cmocka_unit_test(sick_card_withdraws_as_many_free_points_as_no_pod_holds),
+		cmocka_unit_test(sick_gpu_withdraws_as_many_free_ids_as_it_has_free_units),
+		cmocka_unit_test(sick_gpu_withdraws_as_many_free_points_as_no_pod_holds),
 		cmocka_unit_test(unit_whose_id_is_spent_has_another_name),
 		cmocka_unit_test(unit_in_use_keeps_its_name),
 		cmocka_unit_test(spent_are_the_ids_of_pods_that_are_over_and_of_nobody_else),
-		cmocka_unit_test(id_names_its_card_or_nothing),
+		cmocka_unit_test(id_names_its_gpu_or_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static void add_pod(struct inspect *inspect, const char *uid, uint32_t units, co
 	assert_int_equal(inspect_add_pod(inspect, &facts, older), 0);
 }
 
-static void inspect_counts_each_card_with_its_own_size(void **state)
+static void inspect_counts_each_gpu_with_its_own_size(void **state)
 {
 	_cleanup_inspect_ struct inspect inspect;
 
@@ -44,8 +44,8 @@ static void inspect_counts_each_card_with_its_own_size(void **state)
 	assert_int_equal(inspect.n_nodes, 1);
 	assert_int_equal(inspect.nodes[0]->total, 94);
 	assert_int_equal(inspect.nodes[0]->allocated, 7);
-	assert_int_equal(inspect.nodes[0]->cards[0].allocated, 0);
-	assert_int_equal(inspect.nodes[0]->cards[1].allocated, 7);
+	assert_int_equal(inspect.nodes[0]->gpus[0].allocated, 0);
+	assert_int_equal(inspect.nodes[0]->gpus[1].allocated, 7);
 	assert_false(inspect_has_pending(&inspect));
 }
 
@@ -62,10 +62,10 @@ static void inspect_amount_is_the_effective_request(void **state)
 	fixture_bind(&facts, "n", "GPU-n-0");
 	assert_int_equal(inspect_add_pod(&inspect, &facts, NULL), 0);
 	/* 1 of the sidecar and 5 of the init container after it */
-	assert_int_equal(inspect.nodes[0]->cards[0].allocated, 6);
+	assert_int_equal(inspect.nodes[0]->gpus[0].allocated, 6);
 }
 
-static void inspect_pod_without_a_known_card_is_pending(void **state)
+static void inspect_pod_without_a_known_gpu_is_pending(void **state)
 {
 	struct older_placement older = {.units = {[1] = 3}};
 	_cleanup_inspect_ struct inspect inspect;
@@ -77,7 +77,7 @@ static void inspect_pod_without_a_known_card_is_pending(void **state)
 	add_pod(&inspect, "old", 3, "n", NULL, &older);
 	assert_int_equal(inspect.nodes[0]->pending, 6);
 	assert_int_equal(inspect.nodes[0]->allocated, 6);
-	assert_int_equal(inspect.nodes[0]->cards[0].allocated, 0);
+	assert_int_equal(inspect.nodes[0]->gpus[0].allocated, 0);
 	assert_true(inspect_has_pending(&inspect));
 }
 
@@ -90,8 +90,8 @@ static void inspect_believes_our_placement_before_the_older_one(void **state)
 	add_node(&inspect, "n", 2, (const uint32_t[]){15, 15});
 	add_pod(&inspect, "p", 3, "n", "GPU-n-1", &older);
 	add_pod(&inspect, "q", 3, "n", "GPU-gone", &older);
-	assert_int_equal(inspect.nodes[0]->cards[0].allocated, 0);
-	assert_int_equal(inspect.nodes[0]->cards[1].allocated, 3);
+	assert_int_equal(inspect.nodes[0]->gpus[0].allocated, 0);
+	assert_int_equal(inspect.nodes[0]->gpus[1].allocated, 3);
 	assert_int_equal(inspect.nodes[0]->pending, 3);
 }
 
@@ -137,7 +137,7 @@ static void inspect_lists_nodes_that_share_memory_once(void **state)
 	assert_int_equal(listed(GPU_MODE_NONE, 0, -3), 0);
 }
 
-static void inspect_sorts_nodes_by_name_and_pods_by_card_namespace_and_name(void **state)
+static void inspect_sorts_nodes_by_name_and_pods_by_gpu_namespace_and_name(void **state)
 {
 	_cleanup_inspect_ struct inspect inspect;
 
@@ -193,14 +193,14 @@ static void printable_disarms_what_a_terminal_would_obey(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(inspect_counts_each_card_with_its_own_size),
+		cmocka_unit_test(inspect_counts_each_gpu_with_its_own_size),
 		cmocka_unit_test(inspect_amount_is_the_effective_request),
-		cmocka_unit_test(inspect_pod_without_a_known_card_is_pending),
+		cmocka_unit_test(inspect_pod_without_a_known_gpu_is_pending),
 		cmocka_unit_test(inspect_believes_our_placement_before_the_older_one),
 		cmocka_unit_test(
 			inspect_leaves_out_pods_of_other_nodes_finished_ones_and_those_without_request),
 		cmocka_unit_test(inspect_lists_nodes_that_share_memory_once),
-		cmocka_unit_test(inspect_sorts_nodes_by_name_and_pods_by_card_namespace_and_name),
+		cmocka_unit_test(inspect_sorts_nodes_by_name_and_pods_by_gpu_namespace_and_name),
 		cmocka_unit_test(percent_is_truncated_and_survives_large_numbers),
 		cmocka_unit_test(unit_is_named_by_its_size_or_units_where_nodes_differ),
 		cmocka_unit_test(printable_disarms_what_a_terminal_would_obey),

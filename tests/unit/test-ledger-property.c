@@ -21,25 +21,25 @@
 #include "model/resize.h"
 
 #define N_NODES 3
-#define N_CARDS 3
+#define N_GPUS 3
 #define N_PODS 24
 #define N_STEPS 160
 #define N_SHOWN 8
 #define N_SIZES 4
-#define N_NUMBERS (2 * N_CARDS) /* each card and its replacement */
+#define N_NUMBERS (2 * N_GPUS) /* each GPU and its replacement */
 #define NOWHERE (-1)
-/* One node is isolated, with computing power: so many containers may be on a card at once. */
+/* One node is isolated, with computing power: so many containers may be on a GPU at once. */
 #define ISOLATED_NODE 2
 #define ISOLATED_MAX 3
 
-/* Card numbers of one node; a pod is on as many as it asks for. */
-typedef unsigned cardset;
-#define NO_CARDS 0u
+/* GPU numbers of one node; a pod is on as many as it asks for. */
+typedef unsigned gpuset;
+#define NO_GPUS 0u
 
-/* How the API server shows a pod at one moment. NO_CARDS with a node: bound past the scheduler. */
+/* How the API server shows a pod at one moment. NO_GPUS with a node: bound past the scheduler. */
 struct snapshot {
 	int node;
-	cardset cards;
+	gpuset gpus;
 	int size; /* how often it was resized */
 	bool finished, deleting, assigned, running, deleted;
 };
@@ -49,20 +49,20 @@ enum binding { BINDING_NONE, BINDING_SENT, BINDING_ACCEPTED, BINDING_REFUSED };
 
 struct test_pod {
 	char uid[16];
-	uint32_t wanted;			    /* cards */
+	uint32_t wanted;			    /* GPUs */
 	uint32_t second_units, init_units;	    /* on each of them */
 	uint32_t main_units[N_SIZES];		    /* likewise, by size: only they are changed */
-	uint32_t main_core, second_core, init_core; /* percent; of pods on one card */
+	uint32_t main_core, second_core, init_core; /* percent; of pods on one GPU */
 	int owner;
 	struct snapshot shown[N_SHOWN]; /* the history of the truth; the last is the truth now */
 	int n_shown, delivered;		/* how many of them the ledger has seen, newest first to count */
 	enum binding binding;
 	int binding_node;
-	cardset binding_cards;
+	gpuset binding_gpus;
 	/* what the ledger should say */
 	enum expectation expect;
 	int node;
-	cardset cards;
+	gpuset gpus;
 	int64_t expires;  /* of a ghost 0 while its node lists it */
 	int size, target; /* the size that the ledger knows; the one on its way, 0: none */
 	enum binding patch;
@@ -75,23 +75,23 @@ struct test_pod {
 	bool agent_knows; /* that it is deleted */
 };
 
-struct test_card {
+struct test_gpu {
 	uint32_t units;
 	bool healthy;
-	int number; /* its UUID; another number is another card */
+	int number; /* its UUID; another number is another GPU */
 };
 
 struct test_node {
 	bool exists;
 	int uid;
-	struct test_card cards[N_CARDS];
+	struct test_gpu gpus[N_GPUS];
 	int reports; /* how often the agent has written held; 0: never */
 	enum held_verdict held[N_PODS];
 };
 
 struct world {
 	uint64_t random, seed;
-	bool clean; /* only the ledger's own placements, no card shrinks or is replaced */
+	bool clean; /* only the ledger's own placements, no GPU shrinks or is replaced */
 	struct ledger ledger;
 	struct ledger follower;				/* knows only what the listener was told */
 	struct test_node truth[N_NODES], view[N_NODES]; /* as it is; as the ledger was told */
@@ -129,38 +129,38 @@ static const char *node_name(int node, char buf[16])
 	return buf;
 }
 
-static uint32_t count(cardset cards)
+static uint32_t count(gpuset gpus)
 {
-	return (uint32_t)__builtin_popcount(cards);
+	return (uint32_t)__builtin_popcount(gpus);
 }
 
-static bool holds(cardset cards, int number)
+static bool holds(gpuset gpus, int number)
 {
-	return cards >> number & 1;
+	return gpus >> number & 1;
 }
 
 /* n different numbers below `below`. */
-static cardset draw_cards(struct world *w, uint32_t n, uint64_t below)
+static gpuset draw_gpus(struct world *w, uint32_t n, uint64_t below)
 {
-	cardset cards = NO_CARDS;
+	gpuset gpus = NO_GPUS;
 
-	while (count(cards) < n)
-		cards |= 1u << draw(w, below);
-	return cards;
+	while (count(gpus) < n)
+		gpus |= 1u << draw(w, below);
+	return gpus;
 }
 
-static bool all_exist(cardset cards)
+static bool all_exist(gpuset gpus)
 {
-	return cards != NO_CARDS && cards < 1u << N_CARDS;
+	return gpus != NO_GPUS && gpus < 1u << N_GPUS;
 }
 
-static const char *card_uuid(int node, int number, char buf[32])
+static const char *gpu_uuid(int node, int number, char buf[32])
 {
 	snprintf(buf, 32, "GPU-%d-%d", node, number);
 	return buf;
 }
 
-/* On each of its cards. */
+/* On each of its GPUs. */
 static uint32_t units_of(const struct test_pod *pod, uint32_t main_units)
 {
 	uint32_t running = main_units + pod->second_units;
@@ -207,9 +207,9 @@ static void held_of(const struct world *w, const struct test_node *node, int i, 
 			continue;
 		if (held_add_pod(held, w->pods[p].uid, "default", w->pods[p].uid, &pod) < 0)
 			abort();
-		for (int card = 0; card < N_CARDS; card++)
-			if (holds(truth_of(&w->pods[p])->cards, card) &&
-				held_pod_add_card(pod, card_uuid(i, card, uuid),
+		for (int gpu = 0; gpu < N_GPUS; gpu++)
+			if (holds(truth_of(&w->pods[p])->gpus, gpu) &&
+				held_pod_add_gpu(pod, gpu_uuid(i, gpu, uuid),
 					units_shown(&w->pods[p], truth_of(&w->pods[p])),
 					pod_core(&w->pods[p])) < 0)
 				abort();
@@ -224,13 +224,13 @@ static bool may_mix(const struct world *w)
 static void node_facts_of(
 	const struct world *w, const struct test_node *node, int i, struct node_facts *ret_facts)
 {
-	uint32_t units[N_CARDS];
+	uint32_t units[N_GPUS];
 	char name[16];
 
-	for (int c = 0; c < N_CARDS; c++)
-		units[c] = node->cards[c].units;
+	for (int c = 0; c < N_GPUS; c++)
+		units[c] = node->gpus[c].units;
 	fixture_node(
-		ret_facts, node_name(i, name), i ? GPU_POLICY_BINPACK : GPU_POLICY_SPREAD, N_CARDS, units);
+		ret_facts, node_name(i, name), i ? GPU_POLICY_BINPACK : GPU_POLICY_SPREAD, N_GPUS, units);
 	if (i == ISOLATED_NODE) {
 		ret_facts->mode = GPU_MODE_CORE_MEM;
 		ret_facts->mixing = may_mix(w);
@@ -239,36 +239,36 @@ static void node_facts_of(
 	free(ret_facts->uid);
 	if (asprintf(&ret_facts->uid, "uid-%d", node->uid) < 0)
 		abort();
-	for (int c = 0; c < N_CARDS; c++) {
-		card_uuid(i, node->cards[c].number, ret_facts->gpus[c].uuid);
-		ret_facts->gpus[c].healthy = node->cards[c].healthy;
+	for (int c = 0; c < N_GPUS; c++) {
+		gpu_uuid(i, node->gpus[c].number, ret_facts->gpus[c].uuid);
+		ret_facts->gpus[c].healthy = node->gpus[c].healthy;
 	}
 	if (node->reports)
 		held_of(w, node, i, &ret_facts->held);
 }
 
 /* uuids and names have room for every number. Returns how many. */
-static size_t card_uuids(int node, cardset cards, char names[][32], const char **uuids)
+static size_t gpu_uuids(int node, gpuset gpus, char names[][32], const char **uuids)
 {
 	size_t n = 0;
 
 	for (int number = 0; number < N_NUMBERS; number++)
-		if (holds(cards, number)) {
-			uuids[n] = card_uuid(node, number, names[n]);
+		if (holds(gpus, number)) {
+			uuids[n] = gpu_uuid(node, number, names[n]);
 			n++;
 		}
 	return n;
 }
 
-static cardset cards_of(const struct placement *placement)
+static gpuset gpus_of(const struct placement *placement)
 {
-	cardset cards = NO_CARDS;
+	gpuset gpus = NO_GPUS;
 	int number;
 
-	for (size_t i = 0; i < placement->containers[0].n_cards; i++)
-		if (sscanf(placement->containers[0].cards[i].uuid, "GPU-%*d-%d", &number) == 1)
-			cards |= 1u << number;
-	return cards;
+	for (size_t i = 0; i < placement->containers[0].n_gpus; i++)
+		if (sscanf(placement->containers[0].gpus[i].uuid, "GPU-%*d-%d", &number) == 1)
+			gpus |= 1u << number;
+	return gpus;
 }
 
 static void add_container(
@@ -295,7 +295,7 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 		pod->main_core);
 	add_container(&ret_facts->request, "second", CONTAINER_MAIN, pod->second_units * pod->wanted,
 		pod->second_core);
-	if (request_set_cards(&ret_facts->request, pod->wanted, NULL) < 0)
+	if (request_set_gpus(&ret_facts->request, pod->wanted, NULL) < 0)
 		abort();
 	ret_facts->finished = s->finished;
 	ret_facts->deleting = s->deleting;
@@ -303,7 +303,7 @@ static void pod_facts_of(const struct test_pod *pod, const struct snapshot *s, s
 	ret_facts->running = s->running;
 	if (s->node != NOWHERE)
 		fixture_bind_to(ret_facts, node_name(s->node, node),
-			card_uuids(s->node, s->cards, names, uuids), uuids);
+			gpu_uuids(s->node, s->gpus, names, uuids), uuids);
 	ret_facts->placement.resizes = (uint32_t)s->size;
 	for (size_t i = 0; i < ret_facts->request.n_containers; i++)
 		if (strcmp(ret_facts->request.containers[i].name, "main") == 0)
@@ -320,12 +320,12 @@ static uint32_t pod_instances(const struct test_pod *pod)
 	return pod->from_held ? 1 : 1 + (pod->second_units > 0);
 }
 
-static bool view_has_card(const struct world *w, int node, int card)
+static bool view_has_gpu(const struct world *w, int node, int gpu)
 {
 	if (!w->view[node].exists)
 		return false;
-	for (int c = 0; c < N_CARDS; c++)
-		if (w->view[node].cards[c].number == card)
+	for (int c = 0; c < N_GPUS; c++)
+		if (w->view[node].gpus[c].number == gpu)
 			return true;
 	return false;
 }
@@ -339,15 +339,15 @@ static bool occupies(const struct test_pod *pod, int node, const struct test_pod
 	return pod != without && pod->expect != EXPECT_NOTHING && pod->node == node;
 }
 
-/* What pods other than `without` occupy on a card of the node. */
-static struct tally tally(const struct world *w, int node, int card, const struct test_pod *without)
+/* What pods other than `without` occupy on a GPU of the node. */
+static struct tally tally(const struct world *w, int node, int gpu, const struct test_pod *without)
 {
 	struct tally sum = {0};
 
 	for (int i = 0; i < w->n_pods; i++) {
 		const struct test_pod *pod = &w->pods[i];
 
-		if (!occupies(pod, node, without) || !holds(pod->cards, card))
+		if (!occupies(pod, node, without) || !holds(pod->gpus, gpu))
 			continue;
 		sum.units += pod_units(pod);
 		sum.instances += pod_instances(pod);
@@ -356,7 +356,7 @@ static struct tally tally(const struct world *w, int node, int card, const struc
 	return sum;
 }
 
-/* What they occupy on the node, but on none of the cards that it has now. */
+/* What they occupy on the node, but on none of the GPUs that it has now. */
 static uint32_t stray_units(const struct world *w, int node, const struct test_pod *without)
 {
 	uint32_t units = 0;
@@ -365,15 +365,15 @@ static uint32_t stray_units(const struct world *w, int node, const struct test_p
 		const struct test_pod *pod = &w->pods[i];
 
 		for (int number = 0; number < N_NUMBERS && occupies(pod, node, without); number++)
-			if (holds(pod->cards, number) && !view_has_card(w, node, number))
+			if (holds(pod->gpus, number) && !view_has_gpu(w, node, number))
 				units += pod_units(pod);
-		if (occupies(pod, node, without) && pod->cards == NO_CARDS)
+		if (occupies(pod, node, without) && pod->gpus == NO_GPUS)
 			units += pod_units(pod) * pod->wanted;
 	}
 	return units;
 }
 
-/* Likewise the percentages: who asks for some is on one card. */
+/* Likewise the percentages: who asks for some is on one GPU. */
 static uint32_t stray_core(const struct world *w, int node, const struct test_pod *without)
 {
 	uint32_t core = 0;
@@ -383,7 +383,7 @@ static uint32_t stray_core(const struct world *w, int node, const struct test_po
 		bool placed = false;
 
 		for (int number = 0; number < N_NUMBERS; number++)
-			placed |= holds(pod->cards, number) && view_has_card(w, node, number);
+			placed |= holds(pod->gpus, number) && view_has_gpu(w, node, number);
 		if (occupies(pod, node, without) && !placed)
 			core += pod_core(pod);
 	}
@@ -400,11 +400,11 @@ static size_t count_kind(const struct world *w, int node, bool with_core, const 
 	return n;
 }
 
-/* On the card, and on the node as a whole. */
-static bool core_fits(const struct world *w, const struct test_pod *pod, int node,
-	const struct test_card *card, const struct test_pod *without)
+/* On the GPU, and on the node as a whole. */
+static bool core_fits(const struct world *w, const struct test_pod *pod, int node, const struct test_gpu *gpu,
+	const struct test_pod *without)
 {
-	return tally(w, node, card->number, without).core + pod_core(pod) <= 100 || !pod_core(pod);
+	return tally(w, node, gpu->number, without).core + pod_core(pod) <= 100 || !pod_core(pod);
 }
 
 static bool node_has_core(
@@ -416,21 +416,21 @@ static bool node_has_core(
 		return node != ISOLATED_NODE || may_mix(w) || !count_kind(w, node, true, without);
 	if (node != ISOLATED_NODE || (!may_mix(w) && count_kind(w, node, false, without)))
 		return false;
-	for (int c = 0; c < N_CARDS; c++) {
-		const struct test_card *card = &w->view[node].cards[c];
-		uint32_t used = tally(w, node, card->number, without).core;
+	for (int c = 0; c < N_GPUS; c++) {
+		const struct test_gpu *gpu = &w->view[node].gpus[c];
+		uint32_t used = tally(w, node, gpu->number, without).core;
 
-		free_all += card->healthy && used < 100 ? 100 - used : 0;
+		free_all += gpu->healthy && used < 100 ? 100 - used : 0;
 	}
 	return free_all >= pod_core(pod) + stray_core(w, node, without);
 }
 
-static uint32_t card_free(
-	const struct world *w, int node, const struct test_card *card, const struct test_pod *without)
+static uint32_t gpu_free(
+	const struct world *w, int node, const struct test_gpu *gpu, const struct test_pod *without)
 {
-	uint32_t used = tally(w, node, card->number, without).units;
+	uint32_t used = tally(w, node, gpu->number, without).units;
 
-	return used < card->units ? card->units - used : 0;
+	return used < gpu->units ? gpu->units - used : 0;
 }
 
 /* What the kubelet counts of the node's pods beyond what they occupy. */
@@ -454,34 +454,33 @@ static uint32_t wanted_instances(const struct test_pod *pod)
 }
 
 static bool instances_fit(const struct world *w, const struct test_pod *pod, int node,
-	const struct test_card *card, const struct test_pod *without)
+	const struct test_gpu *gpu, const struct test_pod *without)
 {
 	return node != ISOLATED_NODE ||
-	       tally(w, node, card->number, without).instances + wanted_instances(pod) <= ISOLATED_MAX;
+	       tally(w, node, gpu->number, without).instances + wanted_instances(pod) <= ISOLATED_MAX;
 }
 
-/* Would the pod fit on these cards, its own hold aside? */
-static bool naive_fits(const struct world *w, const struct test_pod *pod, int node, cardset cards)
+/* Would the pod fit on these GPUs, its own hold aside? */
+static bool naive_fits(const struct world *w, const struct test_pod *pod, int node, gpuset gpus)
 {
 	const struct test_pod *without = pod->expect == EXPECT_HELD ? pod : NULL;
 	uint32_t free_all = 0, with_room = 0;
 
 	if (!w->view[node].exists || !node_has_core(w, pod, node, without))
 		return false;
-	for (int c = 0; c < N_CARDS; c++) {
-		const struct test_card *card = &w->view[node].cards[c];
+	for (int c = 0; c < N_GPUS; c++) {
+		const struct test_gpu *gpu = &w->view[node].gpus[c];
 
-		if (!card->healthy)
+		if (!gpu->healthy)
 			continue;
-		free_all += card_free(w, node, card, without);
-		with_room += holds(cards, card->number) &&
-			     card_free(w, node, card, without) >= pod_units(pod) &&
-			     core_fits(w, pod, node, card, without) &&
-			     instances_fit(w, pod, node, card, without);
+		free_all += gpu_free(w, node, gpu, without);
+		with_room += holds(gpus, gpu->number) && gpu_free(w, node, gpu, without) >= pod_units(pod) &&
+			     core_fits(w, pod, node, gpu, without) &&
+			     instances_fit(w, pod, node, gpu, without);
 	}
-	return with_room == count(cards) && free_all >= pod_units(pod) * pod->wanted +
-								stray_units(w, node, without) +
-								surplus_ids(w, node, without);
+	return with_room == count(gpus) && free_all >= pod_units(pod) * pod->wanted +
+							       stray_units(w, node, without) +
+							       surplus_ids(w, node, without);
 }
 
 static void check_node(const struct world *w, int i)
@@ -504,15 +503,15 @@ static void check_node(const struct world *w, int i)
 		node->without_core != count_kind(w, i, false, NULL))
 		fail_history(w, "%s: %zu pods with a percentage and %zu without", name, node->with_core,
 			node->without_core);
-	if (node->facts.n_gpus != (w->view[i].exists ? N_CARDS : 0))
+	if (node->facts.n_gpus != (w->view[i].exists ? N_GPUS : 0))
 		fail_history(w, "%s: %zu cards", name, node->facts.n_gpus);
 	if (node->recounts)
 		fail_history(w, "%s: a sum had to be repaired", name);
 	for (size_t c = 0; c < node->facts.n_gpus; c++) {
 		const struct gpu_ledger *gpu = &node->gpus[c];
-		struct tally sum = tally(w, i, w->view[i].cards[c].number, NULL);
+		struct tally sum = tally(w, i, w->view[i].gpus[c].number, NULL);
 
-		if (strcmp(gpu->uuid, card_uuid(i, w->view[i].cards[c].number, uuid)) != 0)
+		if (strcmp(gpu->uuid, gpu_uuid(i, w->view[i].gpus[c].number, uuid)) != 0)
 			fail_history(w, "%s: card %s, not %s", name, gpu->uuid, uuid);
 		if (gpu->core_used != sum.core)
 			fail_history(w, "%s %s: %u percent, not %u", name, uuid, gpu->core_used, sum.core);
@@ -523,9 +522,9 @@ static void check_node(const struct world *w, int i)
 }
 
 /* Of the truth, not of the ledger: what really is bound. */
-static void check_no_card_is_over(const struct world *w)
+static void check_no_gpu_is_over(const struct world *w)
 {
-	uint32_t used[N_NODES][N_CARDS] = {0}, instances[N_CARDS] = {0};
+	uint32_t used[N_NODES][N_GPUS] = {0}, instances[N_GPUS] = {0};
 	size_t over;
 
 	ledger_check(&w->ledger, &over);
@@ -536,15 +535,15 @@ static void check_no_card_is_over(const struct world *w)
 
 		if (s->node == NOWHERE || s->finished || (s->deleted && !w->pods[i].alive))
 			continue;
-		for (int card = 0; card < N_CARDS; card++) {
-			used[s->node][card] += holds(s->cards, card) ? units_shown(&w->pods[i], s) : 0;
-			if (used[s->node][card] > w->truth[s->node].cards[card].units)
-				fail_history(w, "node %d card %d is over its total", s->node, card);
-			if (s->node != ISOLATED_NODE || s->deleted || !holds(s->cards, card))
+		for (int gpu = 0; gpu < N_GPUS; gpu++) {
+			used[s->node][gpu] += holds(s->gpus, gpu) ? units_shown(&w->pods[i], s) : 0;
+			if (used[s->node][gpu] > w->truth[s->node].gpus[gpu].units)
+				fail_history(w, "node %d card %d is over its total", s->node, gpu);
+			if (s->node != ISOLATED_NODE || s->deleted || !holds(s->gpus, gpu))
 				continue;
-			instances[card] += wanted_instances(&w->pods[i]);
-			if (instances[card] > ISOLATED_MAX)
-				fail_history(w, "card %d has %u containers", card, instances[card]);
+			instances[gpu] += wanted_instances(&w->pods[i]);
+			if (instances[gpu] > ISOLATED_MAX)
+				fail_history(w, "card %d has %u containers", gpu, instances[gpu]);
 		}
 	}
 }
@@ -558,7 +557,7 @@ static void check_all(const struct world *w)
 	for (int i = 0; i < N_NODES; i++)
 		check_node(w, i);
 	if (w->clean)
-		check_no_card_is_over(w);
+		check_no_gpu_is_over(w);
 }
 
 /* What happens in the cluster. */
@@ -581,7 +580,7 @@ static void create_pod(struct world *w)
 		return;
 	*pod = (struct test_pod){.shown = {unbound}, .n_shown = 1, .node = NOWHERE};
 	snprintf(pod->uid, sizeof(pod->uid), "pod%d", w->n_pods++);
-	pod->wanted = one_in(w, 3) ? 1 + (uint32_t)draw(w, N_CARDS) : 1;
+	pod->wanted = one_in(w, 3) ? 1 + (uint32_t)draw(w, N_GPUS) : 1;
 	pod->main_units[0] = 1 + (uint32_t)draw(w, 6);
 	pod->second_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 4) : 0;
 	pod->init_units = one_in(w, 3) ? 1 + (uint32_t)draw(w, 9) : 0;
@@ -605,7 +604,7 @@ static void change_pod(struct world *w, struct test_pod *pod)
 		break;
 	case 1:
 		s.deleted = true;
-		pod->alive = s.running && !s.finished && all_exist(s.cards);
+		pod->alive = s.running && !s.finished && all_exist(s.gpus);
 		break;
 	case 2:
 		s.deleting = true;
@@ -614,11 +613,11 @@ static void change_pod(struct world *w, struct test_pod *pod)
 		s.assigned |= s.node != NOWHERE;
 		s.running = s.node != NOWHERE && !s.finished && !one_in(w, 4);
 		break;
-	case 4: /* bound by somebody else, with or without a placement, perhaps on cards that are not there */
+	case 4: /* bound by somebody else, with or without a placement, perhaps on GPUs that are not there */
 		if (s.node != NOWHERE || s.finished)
 			return;
 		s.node = (int)draw(w, N_NODES);
-		s.cards = one_in(w, 5) ? NO_CARDS : draw_cards(w, pod->wanted, N_CARDS + 1);
+		s.gpus = one_in(w, 5) ? NO_GPUS : draw_gpus(w, pod->wanted, N_GPUS + 1);
 		break;
 	}
 	change(pod, s);
@@ -629,7 +628,7 @@ static void resize_foreign(struct world *w, struct test_pod *pod)
 {
 	struct snapshot s = *truth_of(pod);
 
-	if (w->clean || s.node == NOWHERE || s.cards == NO_CARDS || s.finished || s.deleted ||
+	if (w->clean || s.node == NOWHERE || s.gpus == NO_GPUS || s.finished || s.deleted ||
 		s.size + 1 >= N_SIZES || pod->patch)
 		return;
 	pod->main_units[++s.size] = 1 + (uint32_t)draw(w, 9);
@@ -639,7 +638,7 @@ static void resize_foreign(struct world *w, struct test_pod *pod)
 static void change_node(struct world *w, int i)
 {
 	struct test_node *node = &w->truth[i];
-	struct test_card *card = &node->cards[draw(w, N_CARDS)], swapped;
+	struct test_gpu *gpu = &node->gpus[draw(w, N_GPUS)], swapped;
 
 	switch (draw(w, w->clean ? 3 : 5)) {
 	case 0:
@@ -647,20 +646,20 @@ static void change_node(struct world *w, int i)
 		node->uid += node->exists;
 		break;
 	case 1:
-		card->healthy = !card->healthy;
+		gpu->healthy = !gpu->healthy;
 		break;
 	case 2: /* renumbered */
 		if (w->clean)
 			return;
-		swapped = node->cards[0];
-		node->cards[0] = *card;
-		*card = swapped;
+		swapped = node->gpus[0];
+		node->gpus[0] = *gpu;
+		*gpu = swapped;
 		break;
 	case 3:
-		card->units = 1 + (uint32_t)draw(w, 15);
+		gpu->units = 1 + (uint32_t)draw(w, 15);
 		break;
-	case 4: /* replaced by another card, or put back */
-		card->number = card->number < N_CARDS ? card->number + N_CARDS : card->number - N_CARDS;
+	case 4: /* replaced by another GPU, or put back */
+		gpu->number = gpu->number < N_GPUS ? gpu->number + N_GPUS : gpu->number - N_GPUS;
 		break;
 	}
 }
@@ -677,7 +676,7 @@ static void report(struct world *w, int i, bool all)
 		const struct snapshot *s = truth_of(pod);
 		bool told = pod->delivered == pod->n_shown;
 
-		if (!s->deleted || s->node != i || !all_exist(s->cards) ||
+		if (!s->deleted || s->node != i || !all_exist(s->gpus) ||
 			!(told || pod->expect == EXPECT_BOUND))
 			continue;
 		pod->agent_knows |= all || !one_in(w, 3);
@@ -697,7 +696,7 @@ static void expect_held(struct world *w, int i)
 			pod->expect = EXPECT_GHOST;
 			pod->from_held = true;
 			pod->node = truth_of(pod)->node;
-			pod->cards = truth_of(pod)->cards;
+			pod->gpus = truth_of(pod)->gpus;
 			pod->size = truth_of(pod)->size;
 			pod->target = 0;
 			pod->expires = 0;
@@ -742,7 +741,7 @@ static void expect_shown(struct test_pod *pod, const struct snapshot *s)
 	} else if (s->node != NOWHERE && pod->expect != EXPECT_BOUND) {
 		pod->expect = EXPECT_BOUND;
 		pod->node = s->node;
-		pod->cards = s->cards;
+		pod->gpus = s->gpus;
 		pod->size = s->size;
 	} else if (s->size > pod->size) {
 		pod->size = s->size;
@@ -805,19 +804,19 @@ static void deliver_pod(struct world *w, struct test_pod *pod)
 
 /* The scheduler. It may ask for a pod that is bound, finished or gone without its knowledge. */
 
-static void check_choice(struct world *w, const struct test_pod *pod, int node, int r, cardset chosen)
+static void check_choice(struct world *w, const struct test_pod *pod, int node, int r, gpuset chosen)
 {
 	bool fits = false;
 
-	for (cardset cards = 1; cards < 1u << N_NUMBERS; cards++)
-		fits |= count(cards) == pod->wanted && naive_fits(w, pod, node, cards);
+	for (gpuset gpus = 1; gpus < 1u << N_NUMBERS; gpus++)
+		fits |= count(gpus) == pod->wanted && naive_fits(w, pod, node, gpus);
 	if (fits != (r == FITS))
 		fail_history(w, "%s on node %d: answer %d, fits %d", pod->uid, node, r, fits);
 	if (r == FITS && (count(chosen) != pod->wanted || !naive_fits(w, pod, node, chosen)))
 		fail_history(w, "%s was given node %d cards %#x without room", pod->uid, node, chosen);
 }
 
-static int expected_claim(const struct world *w, const struct test_pod *pod, int node, cardset cards)
+static int expected_claim(const struct world *w, const struct test_pod *pod, int node, gpuset gpus)
 {
 	if (pod->expect == EXPECT_GHOST) /* one container "held" is not what the pod asked for */
 		return pod->from_held ? -EINVAL : -EBUSY;
@@ -825,18 +824,18 @@ static int expected_claim(const struct world *w, const struct test_pod *pod, int
 		return -EBUSY;
 	if (!w->view[node].exists)
 		return -ENOENT;
-	return naive_fits(w, pod, node, cards) ? 0 : -ENOSPC;
+	return naive_fits(w, pod, node, gpus) ? 0 : -ENOSPC;
 }
 
-static void claim(struct world *w, struct test_pod *pod, int node, cardset cards, bool reserve)
+static void claim(struct world *w, struct test_pod *pod, int node, gpuset gpus, bool reserve)
 {
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	_cleanup_placement_ struct placement placement = {0};
-	int expected = expected_claim(w, pod, node, cards), r;
+	int expected = expected_claim(w, pod, node, gpus), r;
 	int64_t expires = w->now + 1 + (int64_t)draw(w, 30);
 	char name[16], names[N_NUMBERS][32];
 	const char *uuids[N_NUMBERS];
-	size_t n = card_uuids(node, cards, names, uuids);
+	size_t n = gpu_uuids(node, gpus, names, uuids);
 
 	pod_facts_of(pod, &unbound, &facts);
 	fixture_place_on(&placement, &facts.request, n, uuids);
@@ -846,17 +845,17 @@ static void claim(struct world *w, struct test_pod *pod, int node, cardset cards
 	else
 		r = ledger_hold(&w->ledger, &facts, name, &placement, expires);
 	if (r != expected)
-		fail_history(w, "%s on %s cards %#x: %d, not %d", pod->uid, name, cards, r, expected);
+		fail_history(w, "%s on %s cards %#x: %d, not %d", pod->uid, name, gpus, r, expected);
 	if (r < 0)
 		return;
 	pod->expect = reserve ? EXPECT_RESERVED : EXPECT_HELD;
 	pod->node = node;
-	pod->cards = cards;
+	pod->gpus = gpus;
 	pod->expires = expires;
 	if (reserve) {
 		pod->binding = BINDING_SENT;
 		pod->binding_node = node;
-		pod->binding_cards = cards;
+		pod->binding_gpus = gpus;
 	}
 }
 
@@ -865,7 +864,7 @@ static void schedule(struct world *w, struct test_pod *pod)
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
 	_cleanup_placement_ struct placement placement = {0};
 	int node = (int)draw(w, N_NODES), r;
-	cardset cards = draw_cards(w, pod->wanted, N_CARDS), chosen;
+	gpuset gpus = draw_gpus(w, pod->wanted, N_GPUS), chosen;
 	char name[16];
 
 	if (pod->binding != BINDING_NONE)
@@ -875,13 +874,13 @@ static void schedule(struct world *w, struct test_pod *pod)
 		pod->size = pod->target = 0;
 	pod_facts_of(pod, &unbound, &facts);
 	r = ledger_choose(&w->ledger, node_name(node, name), &facts, &placement);
-	chosen = r == FITS ? cards_of(&placement) : NO_CARDS;
+	chosen = r == FITS ? gpus_of(&placement) : NO_GPUS;
 	if (pod->expect == EXPECT_NOTHING || pod->expect == EXPECT_HELD)
 		check_choice(w, pod, node, r, chosen);
-	/* Mostly what was chosen; sometimes cards that nobody proposed. */
+	/* Mostly what was chosen; sometimes GPUs that nobody proposed. */
 	if (r == FITS && !one_in(w, 4))
-		cards = chosen;
-	claim(w, pod, node, cards, one_in(w, 2));
+		gpus = chosen;
+	claim(w, pod, node, gpus, one_in(w, 2));
 }
 
 static void binding_arrives(struct test_pod *pod)
@@ -895,7 +894,7 @@ static void binding_arrives(struct test_pod *pod)
 		return;
 	pod->binding = BINDING_ACCEPTED;
 	s.node = pod->binding_node;
-	s.cards = pod->binding_cards;
+	s.gpus = pod->binding_gpus;
 	change(pod, s);
 }
 
@@ -919,12 +918,12 @@ static int expected_resize(const struct world *w, const struct test_pod *pod, ui
 
 	if (pod->node != ISOLATED_NODE || !w->view[pod->node].exists)
 		return -EOPNOTSUPP;
-	for (int c = 0; c < N_CARDS && more; c++) {
-		const struct test_card *card = &w->view[pod->node].cards[c];
+	for (int c = 0; c < N_GPUS && more; c++) {
+		const struct test_gpu *gpu = &w->view[pod->node].gpus[c];
 
-		free_all += card->healthy ? card_free(w, pod->node, card, NULL) : 0;
-		if (holds(pod->cards, card->number) &&
-			(!card->healthy || card_free(w, pod->node, card, NULL) < more))
+		free_all += gpu->healthy ? gpu_free(w, pod->node, gpu, NULL) : 0;
+		if (holds(pod->gpus, gpu->number) &&
+			(!gpu->healthy || gpu_free(w, pod->node, gpu, NULL) < more))
 			return -ENOSPC;
 	}
 	return !more || free_all >= more * pod->wanted + stray_units(w, pod->node, NULL) ? 0 : -ENOSPC;
@@ -940,11 +939,11 @@ static void resize(struct world *w, struct test_pod *pod)
 	int expected, r;
 
 	if (pod->expect != EXPECT_BOUND || pod->ended || pod->size + 1 >= N_SIZES || pod->patch ||
-		pod->target || pod->size != truth_of(pod)->size || !all_exist(pod->cards) ||
+		pod->target || pod->size != truth_of(pod)->size || !all_exist(pod->gpus) ||
 		!known->has_placement)
 		return;
 	for (int c = 0; c < N_NUMBERS; c++)
-		if (holds(pod->cards, c) && !view_has_card(w, pod->node, c) && w->view[pod->node].exists)
+		if (holds(pod->gpus, c) && !view_has_gpu(w, pod->node, c) && w->view[pod->node].exists)
 			return;
 	units = 1 + (uint32_t)draw(w, 9);
 	assert_int_equal(placement_copy(&known->placement, &target), 0);
@@ -1213,8 +1212,8 @@ static void run_history(uint64_t seed, bool clean)
 	w.ledger.listener_data = &w.follower;
 	for (int i = 0; i < N_NODES; i++) {
 		w.truth[i].exists = true;
-		for (int c = 0; c < N_CARDS; c++)
-			w.truth[i].cards[c] = (struct test_card){
+		for (int c = 0; c < N_GPUS; c++)
+			w.truth[i].gpus[c] = (struct test_gpu){
 				.units = 4 + (uint32_t)draw(&w, 12), .healthy = true, .number = c};
 		if (!one_in(&w, 4))
 			deliver_node(&w, i);
@@ -1249,7 +1248,7 @@ static void run_histories(bool clean)
 		run_history(seed + i, clean);
 }
 
-static void ledger_alone_never_fills_a_card_over_its_total(void **state)
+static void ledger_alone_never_fills_a_gpu_over_its_total(void **state)
 {
 	run_histories(true);
 }
@@ -1262,7 +1261,7 @@ static void ledger_agrees_with_a_recount_whatever_others_do(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ledger_alone_never_fills_a_card_over_its_total),
+		cmocka_unit_test(ledger_alone_never_fills_a_gpu_over_its_total),
 		cmocka_unit_test(ledger_agrees_with_a_recount_whatever_others_do),
 	};
 

@@ -10,11 +10,11 @@
 #include "base/cleanup.h"
 #include "model-fixture.h"
 
-#define NODE_CARDS ((const uint32_t[]){15, 15})
+#define NODE_GPUS ((const uint32_t[]){15, 15})
 
 struct world {
 	struct ledger ledger;
-	struct node_facts node; /* "n", two cards of 15 units */
+	struct node_facts node; /* "n", two GPUs of 15 units */
 };
 
 static int world_setup(void **state)
@@ -22,7 +22,7 @@ static int world_setup(void **state)
 	struct world *w = calloc(1, sizeof(*w));
 
 	ledger_init(&w->ledger);
-	fixture_node(&w->node, "n", GPU_POLICY_BINPACK, 2, NODE_CARDS);
+	fixture_node(&w->node, "n", GPU_POLICY_BINPACK, 2, NODE_GPUS);
 	*state = w;
 	return ledger_set_node(&w->ledger, &w->node);
 }
@@ -43,10 +43,10 @@ static const struct gpu_ledger *gpu(struct world *w, int i)
 	return &ledger_node(&w->ledger, "n")->gpus[i];
 }
 
-static void assert_used(struct world *w, uint32_t card0, uint32_t card1, uint32_t unplaced)
+static void assert_used(struct world *w, uint32_t gpu0, uint32_t gpu1, uint32_t unplaced)
 {
-	assert_int_equal(gpu(w, 0)->units_used, card0);
-	assert_int_equal(gpu(w, 1)->units_used, card1);
+	assert_int_equal(gpu(w, 0)->units_used, gpu0);
+	assert_int_equal(gpu(w, 1)->units_used, gpu1);
 	assert_int_equal(ledger_node(&w->ledger, "n")->unplaced_units, unplaced);
 	assert_int_equal(ledger_check(&w->ledger, NULL), 0);
 }
@@ -144,7 +144,7 @@ static void ledger_counts_a_pod_without_placement_against_the_node(void **state)
 	assert_used(*state, 0, 0, 3);
 }
 
-static void ledger_counts_a_placement_that_names_no_card_against_the_node(void **state)
+static void ledger_counts_a_placement_that_names_no_gpu_against_the_node(void **state)
 {
 	show(*state, "n", "GPU-elsewhere");
 	assert_used(*state, 0, 0, 3);
@@ -157,7 +157,7 @@ static void ledger_believes_no_placement_that_does_not_match_the_request(void **
 
 	fixture_pod(&pod, "p", 3, "");
 	fixture_bind(&pod, "n", "GPU-n-0");
-	pod.placement.containers[0].cards[0].units = 1;
+	pod.placement.containers[0].gpus[0].units = 1;
 	assert_int_equal(ledger_set_pod(&w->ledger, &pod), 0);
 	assert_used(w, 0, 0, 3);
 }
@@ -224,7 +224,7 @@ static void ledger_counts_a_pod_when_its_node_appears_later(void **state)
 
 	show(w, "late", "GPU-late-1");
 	assert_int_equal(ledger_node(&w->ledger, "late")->unplaced_units, 3);
-	fixture_node(&late, "late", GPU_POLICY_BINPACK, 2, NODE_CARDS);
+	fixture_node(&late, "late", GPU_POLICY_BINPACK, 2, NODE_GPUS);
 	assert_int_equal(ledger_set_node(&w->ledger, &late), 0);
 	assert_int_equal(ledger_node(&w->ledger, "late")->unplaced_units, 0);
 	assert_int_equal(ledger_node(&w->ledger, "late")->gpus[1].units_used, 3);
@@ -266,7 +266,7 @@ static void ledger_ignores_the_removal_of_an_earlier_node_of_that_name(void **st
 	assert_int_equal(ledger_node(&w->ledger, "n")->facts.n_gpus, 0);
 }
 
-static void ledger_follows_a_card_by_uuid_when_indices_change(void **state)
+static void ledger_follows_a_gpu_by_uuid_when_indices_change(void **state)
 {
 	struct world *w = *state;
 	struct gpu_facts swapped = w->node.gpus[0];
@@ -281,7 +281,7 @@ static void ledger_follows_a_card_by_uuid_when_indices_change(void **state)
 	assert_string_equal(gpu(w, 0)->uuid, "GPU-n-1");
 }
 
-static void ledger_counts_pods_of_a_vanished_card_as_unplaced(void **state)
+static void ledger_counts_pods_of_a_vanished_gpu_as_unplaced(void **state)
 {
 	struct world *w = *state;
 
@@ -294,7 +294,7 @@ static void ledger_counts_pods_of_a_vanished_card_as_unplaced(void **state)
 	assert_used(w, 0, 3, 0);
 }
 
-static void ledger_says_over_when_a_card_shrank_below_its_pods(void **state)
+static void ledger_says_over_when_a_gpu_shrank_below_its_pods(void **state)
 {
 	struct world *w = *state;
 	size_t over;
@@ -391,7 +391,7 @@ static void hold_knows_the_reasons_to_refuse(void **state)
 	assert_int_equal(claim(w, "p", 3, "unknown", "GPU-n-0", false, 100), -ENOENT);
 	fixture_pod(&pod, "p", 3, "");
 	fixture_place(&placement, &pod.request, "GPU-n-0");
-	placement.containers[0].cards[0].units = 2;
+	placement.containers[0].gpus[0].units = 2;
 	assert_int_equal(ledger_hold(&w->ledger, &pod, "n", &placement, 100), -EINVAL);
 	assert_null(ledger_pod(&w->ledger, "p"));
 	assert_null(ledger_node(&w->ledger, "unknown"));
@@ -399,7 +399,7 @@ static void hold_knows_the_reasons_to_refuse(void **state)
 	assert_int_equal(hold(w, "GPU-n-0", 100), -EBUSY);
 }
 
-static void hold_on_an_unhealthy_card_is_refused(void **state)
+static void hold_on_an_unhealthy_gpu_is_refused(void **state)
 {
 	struct world *w = *state;
 
@@ -552,7 +552,7 @@ static void choose_sees_the_node_without_the_pods_own_hold(void **state)
 	fixture_pod(&pod, "p", 15, "");
 	fixture_pod(&other, "r", 1, "");
 	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, &placement), FITS);
-	assert_string_equal(placement.containers[0].cards[0].uuid, "GPU-n-0");
+	assert_string_equal(placement.containers[0].gpus[0].uuid, "GPU-n-0");
 	assert_int_equal(ledger_choose(&w->ledger, "n", &other, NULL), MISFIT_FULL);
 	assert_int_equal(ledger_choose(&w->ledger, "unknown", &other, NULL), MISFIT_NO_GPU_NODE);
 	assert_used(w, 15, 15, 0);
@@ -583,7 +583,7 @@ int main(void)
 		ledger_test(ledger_keeps_the_first_placement_of_a_bound_pod),
 		ledger_test(ledger_keeps_no_pod_that_asks_for_nothing),
 		ledger_test(ledger_counts_a_pod_without_placement_against_the_node),
-		ledger_test(ledger_counts_a_placement_that_names_no_card_against_the_node),
+		ledger_test(ledger_counts_a_placement_that_names_no_gpu_against_the_node),
 		ledger_test(ledger_believes_no_placement_that_does_not_match_the_request),
 		ledger_test(ledger_frees_a_finished_pod_and_never_takes_it_back),
 		ledger_test(ledger_frees_a_reserved_pod_that_finished),
@@ -594,16 +594,16 @@ int main(void)
 		ledger_test(ledger_forgets_an_unknown_node_with_its_last_pod),
 		ledger_test(ledger_keeps_the_pods_of_a_removed_node),
 		ledger_test(ledger_ignores_the_removal_of_an_earlier_node_of_that_name),
-		ledger_test(ledger_follows_a_card_by_uuid_when_indices_change),
-		ledger_test(ledger_counts_pods_of_a_vanished_card_as_unplaced),
-		ledger_test(ledger_says_over_when_a_card_shrank_below_its_pods),
+		ledger_test(ledger_follows_a_gpu_by_uuid_when_indices_change),
+		ledger_test(ledger_counts_pods_of_a_vanished_gpu_as_unplaced),
+		ledger_test(ledger_says_over_when_a_gpu_shrank_below_its_pods),
 		ledger_test(ledger_sums_of_absurd_pods_stop_at_the_top_and_come_down_again),
 		ledger_test(hold_occupies_until_it_expires),
 		ledger_test(hold_replaces_the_earlier_hold),
 		ledger_test(hold_may_use_what_it_holds_itself),
 		ledger_test(hold_that_does_not_fit_leaves_the_earlier_one),
 		ledger_test(hold_knows_the_reasons_to_refuse),
-		ledger_test(hold_on_an_unhealthy_card_is_refused),
+		ledger_test(hold_on_an_unhealthy_gpu_is_refused),
 		ledger_test(hold_of_a_pod_never_shown_is_forgotten_with_it),
 		ledger_test(hold_of_a_deleted_pod_ends),
 		ledger_test(drop_hold_ends_nothing_but_a_hold),

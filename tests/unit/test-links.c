@@ -41,11 +41,10 @@ static uint64_t set_of(const char *digits)
 	return set;
 }
 
-static void assert_plan(const struct links *links, const char *free_cards, const char *near, size_t cards,
+static void assert_plan(const struct links *links, const char *free_gpus, const char *near, size_t gpus,
 	size_t pods, const char *part, const char *all)
 {
-	struct links_ask ask = {
-		.free = set_of(free_cards), .near = set_of(near), .cards = cards, .pods = pods};
+	struct links_ask ask = {.free = set_of(free_gpus), .near = set_of(near), .gpus = gpus, .pods = pods};
 	uint64_t got, together;
 
 	assert_int_equal(links_plan_job(links, &ask, &got, &together), 0);
@@ -54,8 +53,8 @@ static void assert_plan(const struct links *links, const char *free_cards, const
 }
 
 struct plan_row {
-	const char *free_cards, *near;
-	size_t cards, pods;
+	const char *free_gpus, *near;
+	size_t gpus, pods;
 	const char *part, *all;
 };
 
@@ -64,11 +63,11 @@ static void assert_plans(matrix layout, const struct plan_row *rows, size_t n)
 	_cleanup_free_ struct links *links = links_of(layout);
 
 	for (size_t i = 0; i < n; i++)
-		assert_plan(links, rows[i].free_cards, rows[i].near, rows[i].cards, rows[i].pods,
-			rows[i].part, rows[i].all);
+		assert_plan(links, rows[i].free_gpus, rows[i].near, rows[i].gpus, rows[i].pods, rows[i].part,
+			rows[i].all);
 }
 
-/* ---- the score once more, in another way: every order of the cards is a ring ---- */
+/* ---- the score once more, in another way: every order of the GPUs is a ring ---- */
 
 static uint32_t ring_from(const struct links *links, size_t first, size_t last, uint64_t left)
 {
@@ -109,10 +108,10 @@ static struct links_score brute_score(const struct links *links, uint64_t set)
 }
 
 /* > 0: a is better; by position where nothing else tells. */
-static int brute_compare(const struct links *links, uint64_t a, uint64_t b, uint64_t free_cards)
+static int brute_compare(const struct links *links, uint64_t a, uint64_t b, uint64_t free_gpus)
 {
-	struct links_score mine[] = {brute_score(links, a), brute_score(links, free_cards & ~a)};
-	struct links_score others[] = {brute_score(links, b), brute_score(links, free_cards & ~b)};
+	struct links_score mine[] = {brute_score(links, a), brute_score(links, free_gpus & ~a)};
+	struct links_score others[] = {brute_score(links, b), brute_score(links, free_gpus & ~b)};
 
 	for (size_t i = 0; i < 2; i++) {
 		if (mine[i].ring != others[i].ring)
@@ -126,13 +125,13 @@ static int brute_compare(const struct links *links, uint64_t a, uint64_t b, uint
 	return 0;
 }
 
-static uint64_t brute_best(const struct links *links, uint64_t free_cards, size_t cards)
+static uint64_t brute_best(const struct links *links, uint64_t free_gpus, size_t gpus)
 {
 	uint64_t best = 0;
 
 	for (uint64_t set = 1; set < UINT64_C(1) << links->n; set++)
-		if (!(set & ~free_cards) && (size_t)__builtin_popcountll(set) == cards &&
-			(!best || brute_compare(links, set, best, free_cards) > 0))
+		if (!(set & ~free_gpus) && (size_t)__builtin_popcountll(set) == gpus &&
+			(!best || brute_compare(links, set, best, free_gpus) > 0))
 			best = set;
 	return best;
 }
@@ -145,13 +144,13 @@ static void assert_best_of_all(matrix layout)
 		"01234567", "1234567", "0124567", "012567", "123567", "0356", "27"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(frees); i++)
-		for (size_t cards = 1; cards <= strlen(frees[i]); cards++) {
-			struct links_ask ask = {.free = set_of(frees[i]), .cards = cards};
+		for (size_t gpus = 1; gpus <= strlen(frees[i]); gpus++) {
+			struct links_ask ask = {.free = set_of(frees[i]), .gpus = gpus};
 			uint64_t part, all;
 
 			assert_int_equal(links_plan_job(links, &ask, &part, &all), 0);
 			assert_int_equal(part, all);
-			assert_int_equal(part, brute_best(links, ask.free, cards));
+			assert_int_equal(part, brute_best(links, ask.free, gpus));
 		}
 }
 
@@ -214,7 +213,7 @@ static void links_dgx1_gives_all_of_eight(void **state)
 }
 
 /* A quad and three are left: one pod of four gets the quad, the other one waits. */
-static void links_dgx1_with_a_broken_card_still_gives_a_quad(void **state)
+static void links_dgx1_with_a_broken_gpu_still_gives_a_quad(void **state)
 {
 	static const struct plan_row rows[] = {
 		{"0134567", "", 4, 1, "4567", "4567"},
@@ -252,11 +251,11 @@ static void links_pcie_keeps_switches_and_processors_whole(void **state)
 	assert_plans(layout_pcie_8, rows, ARRAY_SIZE(rows));
 }
 
-/* Sixteen cards, all alike: 12,870 sets of eight, the lowest of which it is. */
-static void links_sixteen_cards_are_compared_all(void **state)
+/* Sixteen GPUs, all alike: 12,870 sets of eight, the lowest of which it is. */
+static void links_sixteen_gpus_are_compared_all(void **state)
 {
 	_cleanup_free_ struct links *links = links_new(16, NVLINK_GBPS);
-	struct links_ask ask = {.free = 0xffff, .cards = 8, .pods = 1};
+	struct links_ask ask = {.free = 0xffff, .gpus = 8, .pods = 1};
 	uint64_t part, all;
 
 	for (size_t a = 0; a < 16; a++)
@@ -264,7 +263,7 @@ static void links_sixteen_cards_are_compared_all(void **state)
 			links_set(links, a, b, (struct link){LINK_NVLINK, 6});
 	assert_int_equal(links_plan_job(links, &ask, &part, &all), 0);
 	assert_int_equal(part, 0xff);
-	ask.cards = 4;
+	ask.gpus = 4;
 	ask.pods = 4;
 	assert_int_equal(links_plan_job(links, &ask, &part, &all), 0);
 	assert_int_equal(part, 0xf);
@@ -273,10 +272,10 @@ static void links_sixteen_cards_are_compared_all(void **state)
 }
 
 /* Two islands of twenty: more than can be compared, and still nobody is given both. */
-static void links_of_more_cards_than_can_be_compared_stay_on_an_island(void **state)
+static void links_of_more_gpus_than_can_be_compared_stay_on_an_island(void **state)
 {
 	_cleanup_free_ struct links *links = links_new(40, NVLINK_GBPS);
-	struct links_ask ask = {.free = (UINT64_C(1) << 40) - 1, .cards = 10, .pods = 1};
+	struct links_ask ask = {.free = (UINT64_C(1) << 40) - 1, .gpus = 10, .pods = 1};
 	uint64_t part, all;
 
 	for (size_t a = 0; a < 40; a++)
@@ -290,18 +289,18 @@ static void links_of_more_cards_than_can_be_compared_stay_on_an_island(void **st
 	assert_int_equal(part & ~ask.free, 0);
 }
 
-static void links_unknown_gives_the_lowest_cards(void **state)
+static void links_unknown_gives_the_lowest_gpus(void **state)
 {
 	assert_plan(NULL, "23567", "", 2, 1, "23", "23");
 }
 
 static void links_refuses_what_cannot_be(void **state)
 {
-	struct links_ask ask = {.free = 7, .cards = 4, .pods = 1};
+	struct links_ask ask = {.free = 7, .gpus = 4, .pods = 1};
 	uint64_t part = 99, all = 99;
 
 	assert_int_equal(links_plan_job(NULL, &ask, &part, &all), -ENOSPC);
-	ask.cards = 0;
+	ask.gpus = 0;
 	assert_int_equal(links_plan_job(NULL, &ask, &part, &all), -EINVAL);
 	assert_int_equal(part, 99);
 	assert_int_equal(all, 99);
@@ -331,7 +330,7 @@ static void link_text_that_is_none_is_refused(void **state)
 		assert_int_equal(link_parse(texts[i], &link), -EINVAL);
 }
 
-/* Each set of free cards of each layout, for a pod alone and for one whose job has a card already. */
+/* Each set of free GPUs of each layout, for a pod alone and for one whose job has a GPU already. */
 static void links_memo_says_what_is_computed_and_computes_it_once_for_nodes_that_are_alike(void **state)
 {
 	matrix layouts[] = {layout_dgx1_v100, layout_dgx_a100, layout_pcie_8};
@@ -341,10 +340,10 @@ static void links_memo_says_what_is_computed_and_computes_it_once_for_nodes_that
 
 	for (size_t k = 0; k < ARRAY_SIZE(links); k++)
 		links[k] = links_of(layouts[k / 2]);
-	for (uint64_t free_cards = 0; free_cards < 256; free_cards++)
+	for (uint64_t free_gpus = 0; free_gpus < 256; free_gpus++)
 		for (size_t k = 0; k < ARRAY_SIZE(links); k++) {
 			struct links_ask ask = {
-				.free = free_cards, .near = free_cards & 1 ? 0 : 1, .cards = 2, .pods = 2};
+				.free = free_gpus, .near = free_gpus & 1 ? 0 : 1, .gpus = 2, .pods = 2};
 			struct links_score got = links_memo_plan_score(memo, links[k], &ask);
 			uint64_t part = 0, all;
 
@@ -388,13 +387,13 @@ int main(void)
 		cmocka_unit_test(links_score_of_a_quad_of_dgx1),
 		cmocka_unit_test(links_dgx1_gives_quads_to_two_pods_of_four),
 		cmocka_unit_test(links_dgx1_gives_all_of_eight),
-		cmocka_unit_test(links_dgx1_with_a_broken_card_still_gives_a_quad),
+		cmocka_unit_test(links_dgx1_with_a_broken_gpu_still_gives_a_quad),
 		cmocka_unit_test(links_second_pod_of_a_job_is_near_the_first),
 		cmocka_unit_test(links_pcie_keeps_switches_and_processors_whole),
 		cmocka_unit_test(links_sum_is_that_of_all_parts_beside_the_worst),
-		cmocka_unit_test(links_sixteen_cards_are_compared_all),
-		cmocka_unit_test(links_of_more_cards_than_can_be_compared_stay_on_an_island),
-		cmocka_unit_test(links_unknown_gives_the_lowest_cards),
+		cmocka_unit_test(links_sixteen_gpus_are_compared_all),
+		cmocka_unit_test(links_of_more_gpus_than_can_be_compared_stay_on_an_island),
+		cmocka_unit_test(links_unknown_gives_the_lowest_gpus),
 		cmocka_unit_test(links_refuses_what_cannot_be),
 		cmocka_unit_test(
 			links_memo_says_what_is_computed_and_computes_it_once_for_nodes_that_are_alike),

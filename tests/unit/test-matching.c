@@ -45,7 +45,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A listed pod with one main container "c" of so many units on the card. */
+/* A listed pod with one main container "c" of so many units on the GPU. */
 static struct matching_pod *add(struct fixture *f, const char *uid, uint32_t units, const char *uuid)
 {
 	struct matching_pod *pod = &f->pods[f->n];
@@ -293,7 +293,7 @@ static enum matching_verdict check(struct fixture *f)
 	return matching_check_totals(f->pods, f->n, &f->found, &f->served, gpus, 2, 1024, f->ask, &f->err);
 }
 
-/* It was placed when the node counted in units of 2 GiB: 5 of those are 10, and with 6 more the card of 15 is
+/* It was placed when the node counted in units of 2 GiB: 5 of those are 10, and with 6 more the GPU of 15 is
  * too full. */
 static void units_of_another_size_are_converted_before_they_are_summed(void **state)
 {
@@ -306,7 +306,7 @@ static void units_of_another_size_are_converted_before_they_are_summed(void **st
 	f->found = (struct matching){.pod = 1};
 	assert_int_equal(check(f), MATCHING_REFUSED);
 	assert_non_null(strstr(f->err.text, "has 15 units, with this pod its pods would hold 16"));
-	f->facts[1].placement.containers[0].cards[0].units = 5;
+	f->facts[1].placement.containers[0].gpus[0].units = 5;
 	assert_int_equal(check(f), MATCHING_FOUND);
 }
 
@@ -384,10 +384,10 @@ static void an_old_status_is_doubted_for_the_only_container_that_can_be_meant(vo
 	assert_int_equal(decide(f, 4), MATCHING_REFUSED);
 }
 
-/* Of whole cards each container has its own. */
+/* Of whole GPUs each container has its own. */
 static void add_whole(struct fixture *f, const char *uid)
 {
-	static const char *const names[] = {"side", "main"}, *const cards[] = {UUID_0, UUID_1};
+	static const char *const names[] = {"side", "main"}, *const gpus[] = {UUID_0, UUID_1};
 	struct pod_facts *facts = &f->facts[f->n];
 
 	add(f, uid, 0, NULL)->fresh = true;
@@ -396,12 +396,12 @@ static void add_whole(struct fixture *f, const char *uid)
 		assert_int_equal(request_add_whole(&facts->request, names[i],
 					 i ? CONTAINER_MAIN : CONTAINER_SIDECAR, 0, "1", NULL),
 			0);
-		assert_int_equal(placement_add(&facts->placement, names[i], cards[i], 1, 0), 0);
+		assert_int_equal(placement_add(&facts->placement, names[i], gpus[i], 1, 0), 0);
 	}
 }
 
 /* Found by the simulation: its sidecar runs and is not asked for, its main container had crashed. */
-static void container_of_whole_cards_is_not_guessed_once_its_devices_are_lost(void **state)
+static void container_of_whole_gpus_is_not_guessed_once_its_devices_are_lost(void **state)
 {
 	struct fixture *f = *state;
 
@@ -419,8 +419,8 @@ static void container_of_whole_cards_is_not_guessed_once_its_devices_are_lost(vo
 }
 
 /* Found by the simulation: the kubelet was restarted without its record between the calls for two containers.
- * It asks for the first one again, which got the cards of the second. */
-static void container_of_whole_cards_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices(
+ * It asks for the first one again, which got the GPUs of the second. */
+static void container_of_whole_gpus_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices(
 	void **state)
 {
 	struct fixture *f = *state;
@@ -432,7 +432,7 @@ static void container_of_whole_cards_is_not_guessed_for_a_pod_served_in_part_tha
 }
 
 /* The same after a start of the agent, which then remembers nothing of it either. */
-static void container_of_whole_cards_is_not_guessed_for_a_pod_that_has_its_file(void **state)
+static void container_of_whole_gpus_is_not_guessed_for_a_pod_that_has_its_file(void **state)
 {
 	struct fixture *f = *state;
 
@@ -474,7 +474,7 @@ static void second_container_is_served_beside_a_pod_that_has_its_devices(void **
 
 /* Found by the simulation: a late event of its predecessor had taken the name from the pod that has the
  * devices, whose limit, which was to become smaller, was not looked at. */
-static void devices_under_a_name_that_was_served_none_are_asked_about_before_cards_are_counted(void **state)
+static void devices_under_a_name_that_was_served_none_are_asked_about_before_gpus_are_counted(void **state)
 {
 	struct fixture *f = *state;
 
@@ -497,7 +497,7 @@ static void devices_under_a_name_that_was_served_none_are_asked_about_before_car
 	pod_facts_release(&f->facts[2]);
 }
 
-static void card_may_be_filled_to_its_last_unit(void **state)
+static void gpu_may_be_filled_to_its_last_unit(void **state)
 {
 	struct fixture *f = *state;
 
@@ -540,12 +540,12 @@ static void one_unit_too_many_asks_about_the_others_and_is_then_refused(void **s
 
 static void give(struct fixture *f, size_t i, uint32_t units)
 {
-	f->facts[i].placement.containers[0].cards[0].units = units;
+	f->facts[i].placement.containers[0].gpus[0].units = units;
 	f->facts[i].placement.resizes++;
 	assert_int_equal(request_resize(&f->facts[i].request, &f->facts[i].placement), 0);
 }
 
-static void a_card_is_filled_by_what_resized_pods_have_now(void **state)
+static void a_gpu_is_filled_by_what_resized_pods_have_now(void **state)
 {
 	struct fixture *f = *state;
 
@@ -587,7 +587,7 @@ static void pods_that_are_over_or_elsewhere_or_not_served_do_not_count(void **st
 	assert_int_equal(check(f), MATCHING_FOUND);
 }
 
-/* A listed pod with these units in equal parts on both cards: an init container and a smaller main one. */
+/* A listed pod with these units in equal parts on both GPUs: an init container and a smaller main one. */
 static void add_on_both(struct fixture *f, const char *uid, uint32_t init_units, uint32_t main_units)
 {
 	struct pod_facts *facts = &f->facts[f->n];
@@ -596,7 +596,7 @@ static void add_on_both(struct fixture *f, const char *uid, uint32_t init_units,
 	add(f, uid, 0, NULL);
 	fixture_add(facts, "i", CONTAINER_INIT, init_units, NULL);
 	fixture_add(facts, "c", CONTAINER_MAIN, main_units, NULL);
-	assert_int_equal(request_set_cards(&facts->request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&facts->request, 2, NULL), 0);
 	facts->has_placement = true;
 	for (size_t k = 0; k < 2; k++) {
 		assert_int_equal(placement_add(&facts->placement, "i", uuids[k], init_units / 2, 0), 0);
@@ -604,7 +604,7 @@ static void add_on_both(struct fixture *f, const char *uid, uint32_t init_units,
 	}
 }
 
-static void a_pod_on_two_cards_takes_half_of_its_need_from_each(void **state)
+static void a_pod_on_two_gpus_takes_half_of_its_need_from_each(void **state)
 {
 	struct fixture *f = *state;
 
@@ -618,7 +618,7 @@ static void a_pod_on_two_cards_takes_half_of_its_need_from_each(void **state)
 	assert_int_equal(check(f), MATCHING_FOUND);
 }
 
-static void a_pod_on_two_cards_is_refused_for_either_of_them(void **state)
+static void a_pod_on_two_gpus_is_refused_for_either_of_them(void **state)
 {
 	struct fixture *f = *state;
 
@@ -631,17 +631,17 @@ static void a_pod_on_two_cards_is_refused_for_either_of_them(void **state)
 	assert_non_null(strstr(f->err.text, UUID_1 " has 15 units, with this pod its pods would hold 16"));
 }
 
-/* It gets this percentage of its card, as its spec asks. */
+/* It gets this percentage of its GPU, as its spec asks. */
 static void give_core(struct fixture *f, size_t i, uint32_t core)
 {
 	struct pod_facts *facts = &f->facts[i];
 
 	facts->request.containers[0].core = core;
-	facts->placement.containers[0].cards[0].core = core;
+	facts->placement.containers[0].gpus[0].core = core;
 	request_recompute(&facts->request);
 }
 
-static void a_card_has_100_percent_for_those_that_were_served(void **state)
+static void a_gpu_has_100_percent_for_those_that_were_served(void **state)
 {
 	struct fixture *f = *state;
 
@@ -671,7 +671,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(the_only_pod_without_devices_is_the_one),
-		TEST(a_card_has_100_percent_for_those_that_were_served),
+		TEST(a_gpu_has_100_percent_for_those_that_were_served),
 		TEST(containers_are_served_in_spec_order_with_init_containers_first),
 		TEST(unknown_pod_is_asked_for_before_anything_is_decided),
 		TEST(served_name_without_devices_is_another_pod_by_now),
@@ -694,20 +694,20 @@ int main(void)
 		TEST(a_pod_that_had_its_turn_is_not_meant),
 		TEST(of_pods_without_devices_a_new_one_is_meant_first),
 		TEST(an_old_status_is_doubted_for_the_only_container_that_can_be_meant),
-		TEST(container_of_whole_cards_is_not_guessed_once_its_devices_are_lost),
-		TEST(container_of_whole_cards_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices),
-		TEST(container_of_whole_cards_is_not_guessed_for_a_pod_that_has_its_file),
+		TEST(container_of_whole_gpus_is_not_guessed_once_its_devices_are_lost),
+		TEST(container_of_whole_gpus_is_not_guessed_for_a_pod_served_in_part_that_lost_its_devices),
+		TEST(container_of_whole_gpus_is_not_guessed_for_a_pod_that_has_its_file),
 		TEST(pod_without_devices_goes_before_one_whose_predecessor_has_them),
 		TEST(second_container_is_served_beside_a_pod_that_has_its_devices),
-		TEST(devices_under_a_name_that_was_served_none_are_asked_about_before_cards_are_counted),
-		TEST(card_may_be_filled_to_its_last_unit),
+		TEST(devices_under_a_name_that_was_served_none_are_asked_about_before_gpus_are_counted),
+		TEST(gpu_may_be_filled_to_its_last_unit),
 		TEST(a_pod_with_a_grant_counts_although_nobody_remembers_that_it_was_served),
 		TEST(one_unit_too_many_asks_about_the_others_and_is_then_refused),
-		TEST(a_card_is_filled_by_what_resized_pods_have_now),
+		TEST(a_gpu_is_filled_by_what_resized_pods_have_now),
 		TEST(the_kubelet_counts_what_the_spec_says),
 		TEST(pods_that_are_over_or_elsewhere_or_not_served_do_not_count),
-		TEST(a_pod_on_two_cards_takes_half_of_its_need_from_each),
-		TEST(a_pod_on_two_cards_is_refused_for_either_of_them),
+		TEST(a_pod_on_two_gpus_takes_half_of_its_need_from_each),
+		TEST(a_pod_on_two_gpus_is_refused_for_either_of_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

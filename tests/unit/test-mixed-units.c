@@ -15,7 +15,7 @@
 
 struct world {
 	struct ledger ledger;
-	struct node_facts node; /* "n", two cards of 16384 MiB */
+	struct node_facts node; /* "n", two GPUs of 16384 MiB */
 };
 
 static int world_setup(void **state)
@@ -129,7 +129,7 @@ static void node_that_changes_no_more_takes_pods_again_and_wakes_them(void **sta
 	assert_int_equal(misfit_of(w, 16, 1024), FITS);
 }
 
-/* Filter held a card, then the label changed: the Binding must not be sent. */
+/* Filter held a GPU, then the label changed: the Binding must not be sent. */
 static void hold_on_a_node_that_changes_ends(void **state)
 {
 	_cleanup_placement_ struct placement placement = {0};
@@ -174,7 +174,7 @@ static void pod_of_another_unit_counts_the_memory_that_it_has(void **state)
 	assert_int_equal(node(w)->gpus[0].units_used, 24);
 	assert_int_equal(node(w)->gpus[0].units_total, 128);
 	assert_int_equal(node_free_memory(node(w)), 232);
-	assert_int_equal(misfit_of(w, 105, 128), FITS); /* on the other card */
+	assert_int_equal(misfit_of(w, 105, 128), FITS); /* on the other GPU */
 	assert_int_equal(ledger_check(&w->ledger, NULL), 0);
 	ledger_remove_pod(&w->ledger, "p");
 	assert_int_equal(node(w)->gpus[0].units_used, 0);

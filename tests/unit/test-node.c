@@ -16,12 +16,12 @@
 #include "kube/json.h"
 #include "kube/node.h"
 
-#define CARD(index, uuid)                                                                                    \
+#define GPU(index, uuid)                                                                                     \
 	"{\"index\":" index ",\"uuid\":\"" uuid "\",\"model\":\"Tesla "                                      \
 	"V100\",\"mib\":16160,\"healthy\":true}"
 /* Quotes within an annotation. */
 #define Q "\\\""
-#define CARD_QUOTED                                                                                          \
+#define GPU_QUOTED                                                                                           \
 	"{" Q "index" Q ":0," Q "uuid" Q ":" Q "GPU-0" Q "," Q "mib" Q ":16160," Q "healthy" Q ":true}"
 #define NODE(annotations) "{\"metadata\":{\"name\":\"n1\",\"uid\":\"u1\",\"annotations\":{" annotations "}}}"
 
@@ -52,14 +52,14 @@ static void a_node_without_our_annotations_has_no_gpus_and_no_mode(void **state)
 	assert_int_equal(facts.policy, GPU_POLICY_BINPACK);
 }
 
-static void a_nodes_mode_unit_and_cards_are_read_from_its_annotations(void **state)
+static void a_nodes_mode_unit_and_gpus_are_read_from_its_annotations(void **state)
 {
 	_cleanup_node_facts_ struct node_facts facts = {0};
 	struct error err;
 
 	assert_int_equal(
 		read_node(
-			NODE("\"ration.dev/mode\":\"share\",\"ration.dev/unit\":\"128\",\"ration.dev/gpus\":\"[" CARD_QUOTED
+			NODE("\"ration.dev/mode\":\"share\",\"ration.dev/unit\":\"128\",\"ration.dev/gpus\":\"[" GPU_QUOTED
 			     "]\""),
 			&facts, &err),
 		0);
@@ -149,12 +149,12 @@ static void malformed_annotations_leave_no_gpus_and_a_sentence_that_names_the_no
 {
 	static const char *const annotations[] = {"\"ration.dev/gpus\":\"\"", "\"ration.dev/gpus\":\"{}\"",
 		"\"ration.dev/gpus\":\"[{}]\"", "\"ration.dev/gpus\":[]", "\"ration.dev/gpus\":\"[]\\u0000\"",
-		"\"ration.dev/gpus\":\"[" CARD_QUOTED "," CARD_QUOTED "]\"",
-		"\"ration.dev/mode\":\"sharing\",\"ration.dev/gpus\":\"[" CARD_QUOTED "]\"",
-		"\"ration.dev/mode\":7,\"ration.dev/gpus\":\"[" CARD_QUOTED "]\"",
-		"\"ration.dev/unit\":\"0\",\"ration.dev/gpus\":\"[" CARD_QUOTED "]\"",
-		"\"ration.dev/unit\":\"1GiB\",\"ration.dev/gpus\":\"[" CARD_QUOTED "]\"",
-		"\"ration.dev/unit\":\"99999999\",\"ration.dev/gpus\":\"[" CARD_QUOTED "]\""};
+		"\"ration.dev/gpus\":\"[" GPU_QUOTED "," GPU_QUOTED "]\"",
+		"\"ration.dev/mode\":\"sharing\",\"ration.dev/gpus\":\"[" GPU_QUOTED "]\"",
+		"\"ration.dev/mode\":7,\"ration.dev/gpus\":\"[" GPU_QUOTED "]\"",
+		"\"ration.dev/unit\":\"0\",\"ration.dev/gpus\":\"[" GPU_QUOTED "]\"",
+		"\"ration.dev/unit\":\"1GiB\",\"ration.dev/gpus\":\"[" GPU_QUOTED "]\"",
+		"\"ration.dev/unit\":\"99999999\",\"ration.dev/gpus\":\"[" GPU_QUOTED "]\""};
 
 	for (size_t i = 0; i < ARRAY_SIZE(annotations); i++) {
 		_cleanup_node_facts_ struct node_facts facts = {0};
@@ -224,7 +224,7 @@ static void inventory_text_is_as_documented(void **state)
 		"\"mib\":81559,\"healthy\":false,\"reason\":\"Xid \\\"79\\\"\"}]");
 }
 
-static void a_reason_is_kept_of_unhealthy_cards_only_and_costs_no_card(void **state)
+static void a_reason_is_kept_of_unhealthy_gpus_only_and_costs_no_gpu(void **state)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
 	char text[1200], longer[600];
@@ -252,7 +252,7 @@ static void inventory_survives_text_and_back_sorted_by_index(void **state)
 	size_t n = 0;
 
 	assert_int_equal(
-		inventory_from_json("[" CARD("7", "GPU-a") "," CARD("2", "GPU-b") "]", gpus, &n, NULL), 0);
+		inventory_from_json("[" GPU("7", "GPU-a") "," GPU("2", "GPU-b") "]", gpus, &n, NULL), 0);
 	assert_int_equal(n, 2);
 	assert_int_equal(gpus[0].index, 2);
 	assert_string_equal(gpus[0].uuid, "GPU-b");
@@ -260,7 +260,7 @@ static void inventory_survives_text_and_back_sorted_by_index(void **state)
 	assert_string_equal(gpus[1].model, "Tesla V100");
 }
 
-static void an_empty_inventory_is_one_of_no_cards(void **state)
+static void an_empty_inventory_is_one_of_no_gpus(void **state)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX] = {0};
 	_cleanup_free_ char *text = inventory_to_json(gpus, 0);
@@ -285,26 +285,26 @@ static void assert_inventory_refused(const char *text, const char *because)
 
 static void impossible_inventories_are_refused_with_a_sentence(void **state)
 {
-	static const char *const bad_cards[][2] = {{"index", "-1"}, {"index", "4096"}, {"index", "1.5"},
+	static const char *const bad_gpus[][2] = {{"index", "-1"}, {"index", "4096"}, {"index", "1.5"},
 		{"index", "\"0\""}, {"index", "null"}, {"uuid", "\"\""}, {"uuid", "7"}, {"uuid", "\"a b\""},
 		{"uuid", "\"a/../b\""}, {"mib", "0"}, {"mib", "-5"}, {"mib", "4194305"}, {"mib", "\"16160\""},
 		{"mib", "1e99"}, {"healthy", "\"true\""}, {"healthy", "1"}, {"healthy", "null"},
 		{"model", "3"}, {"model", "\"a\\u0000\""}};
 	char text[512];
 
-	for (size_t i = 0; i < ARRAY_SIZE(bad_cards); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad_gpus); i++) {
 		snprintf(text, sizeof(text),
 			"[{\"index\":0,\"uuid\":\"G\",\"mib\":16160,\"healthy\":true,\"%s\":%s}]",
-			bad_cards[i][0], bad_cards[i][1]);
-		assert_inventory_refused(text, bad_cards[i][0]);
+			bad_gpus[i][0], bad_gpus[i][1]);
+		assert_inventory_refused(text, bad_gpus[i][0]);
 	}
-	assert_inventory_refused("[" CARD("0", "G") "," CARD("0", "H") "]", "index 0 is there twice");
-	assert_inventory_refused("[" CARD("0", "G") "," CARD("1", "G") "]", "uuid G is there twice");
+	assert_inventory_refused("[" GPU("0", "G") "," GPU("0", "H") "]", "index 0 is there twice");
+	assert_inventory_refused("[" GPU("0", "G") "," GPU("1", "G") "]", "uuid G is there twice");
 	assert_inventory_refused("{}", "no list");
 	assert_inventory_refused("[", "no valid JSON");
 }
 
-static void four_tib_is_the_largest_card(void **state)
+static void four_tib_is_the_largest_gpu(void **state)
 {
 	struct gpu_facts gpus[NODE_GPUS_MAX];
 	size_t n;
@@ -331,7 +331,7 @@ static char *inventory_of(int n)
 	return text;
 }
 
-static void sixty_four_cards_are_the_limit(void **state)
+static void sixty_four_gpus_are_the_limit(void **state)
 {
 	_cleanup_free_ char *fits = inventory_of(64), *over = inventory_of(65), *huge = inventory_of(10000);
 	struct gpu_facts gpus[NODE_GPUS_MAX];
@@ -347,7 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_without_our_annotations_has_no_gpus_and_no_mode),
-		cmocka_unit_test(a_nodes_mode_unit_and_cards_are_read_from_its_annotations),
+		cmocka_unit_test(a_nodes_mode_unit_and_gpus_are_read_from_its_annotations),
 		cmocka_unit_test(the_address_is_the_first_internal_one),
 		cmocka_unit_test(spread_is_asked_for_by_label_and_anything_else_is_binpack),
 		cmocka_unit_test(a_node_without_name_or_uid_is_refused),
@@ -355,12 +355,12 @@ int main(void)
 		cmocka_unit_test(malformed_annotations_leave_no_gpus_and_a_sentence_that_names_the_node),
 		cmocka_unit_test(wrong_types_at_any_level_are_survived),
 		cmocka_unit_test(inventory_text_is_as_documented),
-		cmocka_unit_test(a_reason_is_kept_of_unhealthy_cards_only_and_costs_no_card),
+		cmocka_unit_test(a_reason_is_kept_of_unhealthy_gpus_only_and_costs_no_gpu),
 		cmocka_unit_test(inventory_survives_text_and_back_sorted_by_index),
-		cmocka_unit_test(an_empty_inventory_is_one_of_no_cards),
+		cmocka_unit_test(an_empty_inventory_is_one_of_no_gpus),
 		cmocka_unit_test(impossible_inventories_are_refused_with_a_sentence),
-		cmocka_unit_test(four_tib_is_the_largest_card),
-		cmocka_unit_test(sixty_four_cards_are_the_limit),
+		cmocka_unit_test(four_tib_is_the_largest_gpu),
+		cmocka_unit_test(sixty_four_gpus_are_the_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

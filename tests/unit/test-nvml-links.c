@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "nvml/links.h"
 
-/* Eight simulated cards, made anew for each test by the real ration-sim. */
+/* Eight simulated GPUs, made anew for each test by the real ration-sim. */
 static char dir[64];
 
 static void sim(const char *command, const char *arguments)
@@ -75,9 +75,9 @@ static void links_of_dgx1_are_read(void **state)
 		(const uint8_t[]){NVML_PATH_SYS, NVML_PATH_SYS, NVML_PATH_SYS, NVML_PATH_SYS, NVML_PATH_NODE,
 			NVML_PATH_NODE, NVML_PATH_PIX, NVML_PATH_UNKNOWN});
 	assert_int_equal(links->nvlink_gbps, 25);
-	for (size_t card = 0, sum = 0; card < 8; card++, sum = 0) {
+	for (size_t gpu = 0, sum = 0; gpu < 8; gpu++, sum = 0) {
 		for (size_t i = 0; i < 8; i++)
-			sum += links->between[card][i].nvlinks;
+			sum += links->between[gpu][i].nvlinks;
 		assert_int_equal(sum, 6); /* a V100 has six */
 	}
 }
@@ -101,14 +101,14 @@ static void links_without_nvlink_are_paths(void **state)
 	assert_int_equal(links->nvlink_gbps, 0);
 }
 
-static void links_to_a_lost_card_are_none(void **state)
+static void links_to_a_lost_gpu_are_none(void **state)
 {
 	_cleanup_free_ struct nvml_links *links = links_of("--links dgx1-v100"), *after = NULL;
 
 	sim("fault", "3 lost");
 	after = links_of("");
 	assert_int_equal(links->between[0][3].nvlinks, 2);
-	/* The lost card is not in the inventory: 4 has its place. */
+	/* The lost GPU is not in the inventory: 4 has its place. */
 	assert_int_equal(after->between[0][3].nvlinks, 2);
 	assert_int_equal(after->between[1][3].nvlinks, 0);
 }
@@ -119,7 +119,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(links_of_dgx1_are_read, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(links_through_switches_are_between_all, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(links_without_nvlink_are_paths, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(links_to_a_lost_card_are_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(links_to_a_lost_gpu_are_none, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

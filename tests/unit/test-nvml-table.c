@@ -148,7 +148,7 @@ static int busy_gpu(nvml_device device, struct nvml_utilization_rates *ret_rates
 static void a_mean_is_over_the_periods_of_the_busiest_process(void **state)
 {
 	static struct nvml_process_use list[NVML_MAX_PROCESSES];
-	unsigned card = 0;
+	unsigned gpu = 0;
 	uint64_t since = 0;
 	size_t count = 0;
 
@@ -159,8 +159,8 @@ static void a_mean_is_over_the_periods_of_the_busiest_process(void **state)
 		samples[n_samples++] = (struct nvml_process_sample){
 			.pid = 7, .time_us = i + 1, .sm_percent = 10 * i};
 	samples[n_samples++] = (struct nvml_process_sample){.pid = 8, .time_us = 2, .sm_percent = 90};
-	assert_int_equal(nvml_utilization(NULL, "GPU-0", &since, &card, list, &count), 0);
-	assert_int_equal(card, 100);
+	assert_int_equal(nvml_utilization(NULL, "GPU-0", &since, &gpu, list, &count), 0);
+	assert_int_equal(gpu, 100);
 	assert_int_equal(count, 2);
 	assert_int_equal(list[0].pid, 7);
 	assert_int_equal(list[0].percent, 10);
@@ -199,8 +199,8 @@ static uint8_t links_between(void)
 	table.link_remote_pci = remote_of;
 	inventory->count = 2;
 	for (unsigned i = 0; i < 2; i++) {
-		snprintf(inventory->cards[i].uuid, sizeof(inventory->cards[i].uuid), "GPU-%u", i);
-		snprintf(inventory->cards[i].bus_id, sizeof(inventory->cards[i].bus_id), "00000000:%02x:00.0",
+		snprintf(inventory->gpus[i].uuid, sizeof(inventory->gpus[i].uuid), "GPU-%u", i);
+		snprintf(inventory->gpus[i].bus_id, sizeof(inventory->gpus[i].bus_id), "00000000:%02x:00.0",
 			i + 1);
 	}
 	nvml_links(NULL, inventory, links);

@@ -16,7 +16,7 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* Three simulated cards of two sizes, made anew for each test by the real ration-sim. */
+/* Three simulated GPUs of two sizes, made anew for each test by the real ration-sim. */
 struct fixture {
 	char dir[64], library[128];
 };
@@ -74,11 +74,11 @@ static struct nvml_inventory *read_inventory(struct nvml *nvml)
 static struct nvml_watch *open_watch(struct nvml *nvml, const struct nvml_inventory *inventory)
 {
 	struct nvml_watch *watch = NULL;
-	struct nvml_change changes[NVML_MAX_CARDS];
+	struct nvml_change changes[NVML_MAX_GPUS];
 	struct error err = {};
 
 	assert_int_equal(nvml_watch_open(&watch, nvml, inventory, &err), 0);
-	assert_int_equal(nvml_watch_poll(watch, 0, changes, NVML_MAX_CARDS), 0);
+	assert_int_equal(nvml_watch_poll(watch, 0, changes, NVML_MAX_GPUS), 0);
 	return watch;
 }
 
@@ -135,7 +135,7 @@ static void close_of_nothing_is_nothing(void **state)
 	assert_null(nvml_watch_close(NULL));
 }
 
-static void inventory_describes_every_card(void **state)
+static void inventory_describes_every_gpu(void **state)
 {
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
 	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
@@ -145,17 +145,17 @@ static void inventory_describes_every_card(void **state)
 	assert_int_equal(inventory->cuda_minor, 7);
 	assert_int_equal(inventory->count, 3);
 	assert_int_equal(inventory->unreachable, 0);
-	assert_int_equal(inventory->cards[0].memory_mib, 16160);
-	assert_int_equal(inventory->cards[2].memory_mib, 40960);
-	assert_string_equal(inventory->cards[0].name, "Tesla V100-SXM2-16GB");
-	assert_string_equal(inventory->cards[0].bus_id, "00000000:00:09.0");
-	assert_string_equal(inventory->cards[2].bus_id, "00000000:00:0B.0");
-	assert_int_equal(inventory->cards[1].minor, 1);
-	assert_int_equal(inventory->cards[1].index, 1);
-	assert_int_equal(inventory->cards[0].numa_node, -1);
-	assert_false(inventory->cards[2].mig_enabled);
-	assert_int_equal(inventory->cards[0].compute_mode, NVML_COMPUTE_DEFAULT);
-	assert_int_equal(strlen(inventory->cards[0].uuid), 40);
+	assert_int_equal(inventory->gpus[0].memory_mib, 16160);
+	assert_int_equal(inventory->gpus[2].memory_mib, 40960);
+	assert_string_equal(inventory->gpus[0].name, "Tesla V100-SXM2-16GB");
+	assert_string_equal(inventory->gpus[0].bus_id, "00000000:00:09.0");
+	assert_string_equal(inventory->gpus[2].bus_id, "00000000:00:0B.0");
+	assert_int_equal(inventory->gpus[1].minor, 1);
+	assert_int_equal(inventory->gpus[1].index, 1);
+	assert_int_equal(inventory->gpus[0].numa_node, -1);
+	assert_false(inventory->gpus[2].mig_enabled);
+	assert_int_equal(inventory->gpus[0].compute_mode, NVML_COMPUTE_DEFAULT);
+	assert_int_equal(strlen(inventory->gpus[0].uuid), 40);
 }
 
 static void inventory_tells_mig_numa_and_compute_mode(void **state)
@@ -174,13 +174,13 @@ static void inventory_tells_mig_numa_and_compute_mode(void **state)
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(f);
 	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
 
-	assert_true(inventory->cards[0].mig_enabled);
-	assert_int_equal(inventory->cards[0].numa_node, 1);
-	assert_int_equal(inventory->cards[0].compute_mode, NVML_COMPUTE_PROHIBITED);
-	assert_false(inventory->cards[1].mig_enabled);
+	assert_true(inventory->gpus[0].mig_enabled);
+	assert_int_equal(inventory->gpus[0].numa_node, 1);
+	assert_int_equal(inventory->gpus[0].compute_mode, NVML_COMPUTE_PROHIBITED);
+	assert_false(inventory->gpus[1].mig_enabled);
 }
 
-static void inventory_counts_a_lost_card_and_shows_the_others(void **state)
+static void inventory_counts_a_lost_gpu_and_shows_the_others(void **state)
 {
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
 
@@ -189,11 +189,11 @@ static void inventory_counts_a_lost_card_and_shows_the_others(void **state)
 
 	assert_int_equal(inventory->count, 2);
 	assert_int_equal(inventory->unreachable, 1);
-	assert_int_equal(inventory->cards[1].index, 2);
-	assert_int_equal(inventory->cards[1].minor, 2);
+	assert_int_equal(inventory->gpus[1].index, 2);
+	assert_int_equal(inventory->gpus[1].minor, 2);
 }
 
-static void critical_xid_makes_one_card_unhealthy_until_the_driver_is_content(void **state)
+static void critical_xid_makes_one_gpu_unhealthy_until_the_driver_is_content(void **state)
 {
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
 	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
@@ -202,18 +202,18 @@ static void critical_xid_makes_one_card_unhealthy_until_the_driver_is_content(vo
 
 	assert_int_equal(sim(*state, "fault 2 xid 63"), 0);
 	assert_int_equal(nvml_watch_poll(watch, SECOND, &change, 1), 1);
-	assert_int_equal(change.card, 2);
+	assert_int_equal(change.gpu, 2);
 	assert_false(change.healthy);
 	assert_string_equal(change.reason, "Xid 63");
 	assert_int_equal(nvml_watch_poll(watch, 2 * SECOND, &change, 1), 0);
 	assert_int_equal(sim(*state, "fault 2 heal"), 0);
 	assert_int_equal(nvml_watch_poll(watch, 3 * SECOND, &change, 1), 1);
-	assert_int_equal(change.card, 2);
+	assert_int_equal(change.gpu, 2);
 	assert_true(change.healthy);
 	assert_string_equal(change.reason, "");
 }
 
-static void xids_of_programs_leave_the_card_healthy(void **state)
+static void xids_of_programs_leave_the_gpu_healthy(void **state)
 {
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
 	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
@@ -231,7 +231,7 @@ static void xids_of_programs_leave_the_card_healthy(void **state)
 	assert_true(nvml_xid_is_critical(48));
 }
 
-static void ecc_error_makes_the_card_unhealthy(void **state)
+static void ecc_error_makes_the_gpu_unhealthy(void **state)
 {
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
 	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
@@ -243,7 +243,7 @@ static void ecc_error_makes_the_card_unhealthy(void **state)
 	assert_string_equal(change.reason, "uncorrectable ECC error");
 }
 
-static void lost_card_is_met_again_after_the_library_is_restarted(void **state)
+static void lost_gpu_is_met_again_after_the_library_is_restarted(void **state)
 {
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
 	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
@@ -252,34 +252,34 @@ static void lost_card_is_met_again_after_the_library_is_restarted(void **state)
 
 	assert_int_equal(sim(*state, "fault 1 lost"), 0);
 	assert_int_equal(nvml_watch_poll(watch, SECOND, changes, 3), 1);
-	assert_int_equal(changes[0].card, 1);
+	assert_int_equal(changes[0].gpu, 1);
 	assert_false(changes[0].healthy);
 	/* Others are still watched, before and after the restart. */
 	assert_int_equal(nvml_watch_poll(watch, 2 * SECOND, changes, 3), 0);
 	assert_int_equal(nvml_watch_poll(watch, 8 * SECOND, changes, 3), 0);
 	assert_int_equal(sim(*state, "fault 0 xid 79"), 0);
 	assert_int_equal(nvml_watch_poll(watch, 9 * SECOND, changes, 3), 1);
-	assert_int_equal(changes[0].card, 0);
+	assert_int_equal(changes[0].gpu, 0);
 	assert_int_equal(sim(*state, "fault 1 heal"), 0);
 	assert_int_equal(nvml_watch_poll(watch, 60 * SECOND, changes, 3), 1);
-	assert_int_equal(changes[0].card, 1);
+	assert_int_equal(changes[0].gpu, 1);
 	assert_true(changes[0].healthy);
 }
 
-static void cards_of_a_replaced_driver_are_lost_until_they_are_back(void **state)
+static void gpus_of_a_replaced_driver_are_lost_until_they_are_back(void **state)
 {
 	_cleanup_nvml_ struct nvml *nvml = open_nvml(*state);
 	_cleanup_free_ struct nvml_inventory *inventory = read_inventory(nvml);
 	_cleanup_nvml_watch_ struct nvml_watch *watch = open_watch(nvml, inventory);
 	struct nvml_change changes[3] = {};
 
-	/* The last card goes, the first two stay, under a new state. */
+	/* The last GPU goes, the first two stay, under a new state. */
 	assert_int_equal(sim(*state, "up --gpus 2x16160MiB"), 0);
 	assert_int_equal(nvml_watch_poll(watch, SECOND, changes, 3), 3);
 	assert_int_equal(nvml_watch_poll(watch, 2 * SECOND, changes, 3), 0);
 	assert_int_equal(nvml_watch_poll(watch, 10 * SECOND, changes, 3), 2);
 	assert_true(changes[0].healthy && changes[1].healthy);
-	assert_int_equal(changes[1].card, 1);
+	assert_int_equal(changes[1].gpu, 1);
 }
 
 static void changes_that_do_not_fit_come_with_the_next_poll(void **state)
@@ -292,9 +292,9 @@ static void changes_that_do_not_fit_come_with_the_next_poll(void **state)
 	assert_int_equal(sim(*state, "fault 0 lost"), 0);
 	assert_int_equal(sim(*state, "fault 2 lost"), 0);
 	assert_int_equal(nvml_watch_poll(watch, SECOND, &change, 1), 1);
-	assert_int_equal(change.card, 0);
+	assert_int_equal(change.gpu, 0);
 	assert_int_equal(nvml_watch_poll(watch, SECOND, &change, 1), 1);
-	assert_int_equal(change.card, 2);
+	assert_int_equal(change.gpu, 2);
 	assert_int_equal(nvml_watch_poll(watch, SECOND, &change, 1), 0);
 }
 
@@ -325,12 +325,11 @@ static void who_begins_is_asked_about_from_now_on(void **state)
 	uint64_t since[] = {0, now_us + UINT64_C(3600000000)};
 
 	for (size_t i = 0; i < ARRAY_SIZE(since); i++) {
-		unsigned of_card;
+		unsigned of_gpu;
 		size_t count;
 
 		assert_int_equal(
-			nvml_utilization(nvml, inventory->cards[0].uuid, &since[i], &of_card, uses, &count),
-			0);
+			nvml_utilization(nvml, inventory->gpus[0].uuid, &since[i], &of_gpu, uses, &count), 0);
 		assert_int_equal(count, 0);
 		assert_in_range(since[i], now_us - 170000, (uint64_t)realtime_ns() / 1000);
 	}
@@ -353,11 +352,11 @@ static void library_of_an_old_driver_lacks_what_it_lacks_and_works(void **state)
 	assert_int_equal(inventory->cuda_major, 11);
 	assert_int_equal(inventory->cuda_minor, 0);
 	assert_int_equal(inventory->count, 1);
-	assert_int_equal(inventory->cards[0].minor, 7);
-	assert_int_equal(inventory->cards[0].memory_mib, 0); /* shared with the host */
-	assert_int_equal(inventory->cards[0].numa_node, -1);
-	assert_false(inventory->cards[0].mig_enabled);
-	assert_int_equal(strlen(inventory->cards[0].bus_id), 31);
+	assert_int_equal(inventory->gpus[0].minor, 7);
+	assert_int_equal(inventory->gpus[0].memory_mib, 0); /* shared with the host */
+	assert_int_equal(inventory->gpus[0].numa_node, -1);
+	assert_false(inventory->gpus[0].mig_enabled);
+	assert_int_equal(strlen(inventory->gpus[0].bus_id), 31);
 
 	_cleanup_nvml_watch_ struct nvml_watch *watch = NULL;
 
@@ -369,7 +368,7 @@ static void library_of_an_old_driver_lacks_what_it_lacks_and_works(void **state)
 		assert_int_equal(nvml_watch_poll(watch, i * SECOND, &change, 1), 0);
 }
 
-/* A card's processes by each of the layouts that drivers have had. */
+/* A GPU's processes by each of the layouts that drivers have had. */
 static void entries_of_32_bytes_are_read_as_such(void **state)
 {
 	static const unsigned numbers[] = {0, 1, 24, 25, 26, 100, NVML_MAX_PROCESSES};
@@ -405,18 +404,18 @@ int main(void)
 		cmocka_unit_test(close_of_nothing_is_nothing),
 		cmocka_unit_test(library_of_an_old_driver_lacks_what_it_lacks_and_works),
 		cmocka_unit_test(entries_of_32_bytes_are_read_as_such),
-		cmocka_unit_test_setup_teardown(inventory_describes_every_card, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(inventory_describes_every_gpu, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(inventory_tells_mig_numa_and_compute_mode, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			inventory_counts_a_lost_card_and_shows_the_others, set_up, tear_down),
+			inventory_counts_a_lost_gpu_and_shows_the_others, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			critical_xid_makes_one_card_unhealthy_until_the_driver_is_content, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(xids_of_programs_leave_the_card_healthy, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(ecc_error_makes_the_card_unhealthy, set_up, tear_down),
+			critical_xid_makes_one_gpu_unhealthy_until_the_driver_is_content, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(xids_of_programs_leave_the_gpu_healthy, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(ecc_error_makes_the_gpu_unhealthy, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			lost_card_is_met_again_after_the_library_is_restarted, set_up, tear_down),
+			lost_gpu_is_met_again_after_the_library_is_restarted, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			cards_of_a_replaced_driver_are_lost_until_they_are_back, set_up, tear_down),
+			gpus_of_a_replaced_driver_are_lost_until_they_are_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			changes_that_do_not_fit_come_with_the_next_poll, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(polling_does_not_wait_for_events, set_up, tear_down),

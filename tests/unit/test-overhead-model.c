@@ -174,7 +174,7 @@ static void compute(struct overhead *ret_found)
 	now.found = (uint32_t)(ret_found->overhead_bytes / PAGE);
 }
 
-/* More at once, and less only when the dead that this sample did not see are noted: look_at_card(). */
+/* More at once, and less only when the dead that this sample did not see are noted: look_at_gpu(). */
 static void raise(void)
 {
 	struct overhead found;

@@ -1,4 +1,4 @@
-/* What a container holds of a card and has not charged, from the driver's numbers and its usage file. */
+/* What a container holds of a GPU and has not charged, from the driver's numbers and its usage file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -387,28 +387,28 @@ static void put32(size_t at, uint32_t word)
 	(offsetof(struct usage_file, slots) + (i) * sizeof(struct usage_slot) +                              \
 		offsetof(struct usage_slot, field))
 
-static void a_usage_file_is_read_card_by_card(void **state)
+static void a_usage_file_is_read_gpu_by_gpu(void **state)
 {
 	struct usage_peek_slot *slots = calloc(USAGE_FILE_SLOTS, sizeof(*slots));
 	struct usage_peek peek;
 
 	put32(offsetof(struct usage_file, slots_used), 20);
 	put32(offsetof(struct usage_file, look_wanted), 3);
-	put64(offsetof(struct usage_file, cards) + 128 + offsetof(struct usage_card, refused), 4);
-	put64(offsetof(struct usage_file, cards) + 128 + offsetof(struct usage_card, refused_bytes), 5);
+	put64(offsetof(struct usage_file, gpus) + 128 + offsetof(struct usage_gpu, refused), 4);
+	put64(offsetof(struct usage_file, gpus) + 128 + offsetof(struct usage_gpu, refused_bytes), 5);
 	put64(SLOT(19, owner), owner_word(7, 8));
-	put64(SLOT(19, cards[1]), UINT64_C(77) << 32 | 256);
+	put64(SLOT(19, gpus[1]), UINT64_C(77) << 32 | 256);
 	put64(SLOT(19, shared[1]), UINT64_C(128) << 32 | 64);
 	put64(SLOT(3, owner), owner_word(9, 8) | OWNER_IS_HEIR);
 	put64(SLOT(20, owner), owner_word(10, 8));
 
 	assert_int_equal(usage_peek(fd, 2, &peek), 0);
-	assert_int_equal(peek.card_count, 2);
+	assert_int_equal(peek.gpu_count, 2);
 	assert_int_equal(peek.slots_used, 20);
 	assert_int_equal(peek.look_wanted, 3);
-	assert_int_equal(peek.cards[1].refused, 4);
-	assert_int_equal(peek.cards[1].refused_bytes, 5);
-	assert_int_equal(peek.cards[0].refused, 0);
+	assert_int_equal(peek.gpus[1].refused, 4);
+	assert_int_equal(peek.gpus[1].refused_bytes, 5);
+	assert_int_equal(peek.gpus[0].refused, 0);
 	assert_int_equal(usage_peek(fd, 3, &peek), -EBADMSG);
 	assert_int_equal(usage_peek_slots(fd, &peek, 1, slots), 1);
 	assert_int_equal(slots[0].slot, 19);
@@ -431,7 +431,7 @@ static void numbers_beyond_the_layout_are_bounded(void **state)
 	assert_int_equal(usage_peek(fd, 2, &peek), 0);
 	assert_int_equal(peek.slots_used, USAGE_FILE_SLOTS);
 	assert_int_equal(usage_peek_slots(fd, &peek, 0, slots), USAGE_FILE_SLOTS);
-	put32(offsetof(struct usage_file, card_count), 65);
+	put32(offsetof(struct usage_file, gpu_count), 65);
 	assert_int_equal(usage_peek(fd, 2, &peek), -EBADMSG);
 	free(slots);
 }
@@ -479,7 +479,7 @@ int main(void)
 		cmocka_unit_test(after_execve_only_the_new_programs_charge_counts),
 		cmocka_unit_test(a_pid_of_another_namespace_is_another_process),
 		cmocka_unit_test(a_pools_step_and_two_percent_are_no_bypass),
-		IN_FILE(a_usage_file_is_read_card_by_card),
+		IN_FILE(a_usage_file_is_read_gpu_by_gpu),
 		IN_FILE(numbers_beyond_the_layout_are_bounded),
 		IN_FILE(a_file_that_is_cut_off_or_overwritten_is_no_usage_file),
 	};

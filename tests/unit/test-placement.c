@@ -12,7 +12,7 @@
 #include "model-fixture.h"
 #include "model/ledger.h"
 
-/* A ledger with one node "n"; pods are put on its cards as the API server would show them. */
+/* A ledger with one node "n"; pods are put on its GPUs as the API server would show them. */
 struct world {
 	struct ledger ledger;
 	struct node_facts node;
@@ -51,7 +51,7 @@ static const char *chosen(struct world *w, uint32_t units, const char *owner, ch
 	fixture_pod(&pod, "asking", units, owner);
 	*buf = '\0';
 	if (placement_choose(ledger_node(&w->ledger, "n"), &pod.request, owner, &placement) == FITS)
-		memcpy(buf, placement.containers[0].cards[0].uuid, GPU_UUID_SIZE);
+		memcpy(buf, placement.containers[0].gpus[0].uuid, GPU_UUID_SIZE);
 	return buf;
 }
 
@@ -63,7 +63,7 @@ static enum misfit misfit_of(struct world *w, uint32_t units)
 	return placement_choose(ledger_node(&w->ledger, "n"), &pod.request, "", NULL);
 }
 
-static void binpack_takes_the_fullest_card_that_fits(void **state)
+static void binpack_takes_the_fullest_gpu_that_fits(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
 	struct world w;
@@ -79,7 +79,7 @@ static void binpack_takes_the_fullest_card_that_fits(void **state)
 	world_close(&w);
 }
 
-static void spread_takes_the_emptiest_card(void **state)
+static void spread_takes_the_emptiest_gpu(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
 	struct world w;
@@ -94,7 +94,7 @@ static void spread_takes_the_emptiest_card(void **state)
 	world_close(&w);
 }
 
-static void spread_prefers_a_card_without_a_pod_of_the_same_owner(void **state)
+static void spread_prefers_a_gpu_without_a_pod_of_the_same_owner(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
 	struct world w;
@@ -104,7 +104,7 @@ static void spread_prefers_a_card_without_a_pod_of_the_same_owner(void **state)
 	occupy(&w, "b", 10, "other", "GPU-n-1");
 	assert_string_equal(chosen(&w, 1, "job", uuid), "GPU-n-1");
 	assert_string_equal(chosen(&w, 1, "third", uuid), "GPU-n-0");
-	/* Best effort: where only the owner's card has room, it is taken. */
+	/* Best effort: where only the owner's GPU has room, it is taken. */
 	assert_string_equal(chosen(&w, 6, "job", uuid), "GPU-n-0");
 	/* Pods without an owner are not each other's replicas. */
 	occupy(&w, "c", 1, "", "GPU-n-0");
@@ -144,7 +144,7 @@ static void isolate(struct world *w, uint32_t instances_max)
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
 }
 
-static void contract_5_has_20_containers_on_a_card_and_16_with_a_small_unit(void **state)
+static void contract_5_has_20_containers_on_a_gpu_and_16_with_a_small_unit(void **state)
 {
 	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 1024, 0), 20);
 	assert_int_equal(gpu_instances_max(GPU_MODE_CGPU, 512, 0), 16);
@@ -164,7 +164,7 @@ static void the_21st_container_finds_no_room_though_there_are_units(void **state
 	isolate(&w, 20);
 	for (int i = 0; i < 40; i++) {
 		snprintf(uid, sizeof(uid), "p%d", i);
-		/* binpack fills the first card with 20, then the second. */
+		/* binpack fills the first GPU with 20, then the second. */
 		assert_string_equal(chosen(&w, 1, "", uuid), i < 20 ? "GPU-n-0" : "GPU-n-1");
 		occupy(&w, uid, 1, "", uuid);
 		assert_int_equal(misfit_of(&w, 80), i < 20 ? FITS : MISFIT_FULL);
@@ -228,7 +228,7 @@ static void containers_that_run_alone_count_once(void **state)
 	world_close(&w);
 }
 
-static void on_several_cards_each_needs_room_for_the_containers(void **state)
+static void on_several_gpus_each_needs_room_for_the_containers(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 	struct world w;
@@ -236,7 +236,7 @@ static void on_several_cards_each_needs_room_for_the_containers(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 3, (const uint32_t[]){15, 15, 15});
 	isolate(&w, 1);
 	fixture_pod(&pod, "asking", 4, "");
-	assert_int_equal(request_set_cards(&pod.request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&pod.request, 2, NULL), 0);
 	occupy(&w, "a", 1, "", "GPU-n-0");
 	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", NULL), FITS);
 	occupy(&w, "b", 1, "", "GPU-n-2");
@@ -245,7 +245,7 @@ static void on_several_cards_each_needs_room_for_the_containers(void **state)
 	world_close(&w);
 }
 
-static void cards_of_different_size_count_with_their_own(void **state)
+static void gpus_of_different_size_count_with_their_own(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
 	struct world w;
@@ -258,7 +258,7 @@ static void cards_of_different_size_count_with_their_own(void **state)
 	world_close(&w);
 }
 
-static void all_containers_go_to_one_card_with_what_each_asks(void **state)
+static void all_containers_go_to_one_gpu_with_what_each_asks(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 	_cleanup_placement_ struct placement placement = {0};
@@ -272,15 +272,15 @@ static void all_containers_go_to_one_card_with_what_each_asks(void **state)
 	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", &placement), FITS);
 	assert_int_equal(placement.unit_mib, 1024);
 	assert_int_equal(placement.n_containers, 3);
-	assert_string_equal(placement_find(&placement, "init")->cards[0].uuid, "GPU-n-1");
-	assert_int_equal(placement_find(&placement, "init")->cards[0].units, 5);
-	assert_int_equal(placement_find(&placement, "a")->cards[0].units, 2);
-	assert_int_equal(placement_find(&placement, "b")->cards[0].units, 1);
+	assert_string_equal(placement_find(&placement, "init")->gpus[0].uuid, "GPU-n-1");
+	assert_int_equal(placement_find(&placement, "init")->gpus[0].units, 5);
+	assert_int_equal(placement_find(&placement, "a")->gpus[0].units, 2);
+	assert_int_equal(placement_find(&placement, "b")->gpus[0].units, 1);
 	assert_true(placement_matches(&placement, &pod.request));
 	world_close(&w);
 }
 
-static void unhealthy_cards_get_no_new_pods_and_keep_the_old(void **state)
+static void unhealthy_gpus_get_no_new_pods_and_keep_the_old(void **state)
 {
 	char uuid[GPU_UUID_SIZE];
 	struct world w;
@@ -291,7 +291,7 @@ static void unhealthy_cards_get_no_new_pods_and_keep_the_old(void **state)
 	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[0].units_used, 3);
 	assert_string_equal(chosen(&w, 3, "", uuid), "GPU-n-1");
-	/* Only the sick card would be large enough: that is no reason to say that none is. */
+	/* Only the sick GPU would be large enough: that is no reason to say that none is. */
 	assert_int_equal(misfit_of(&w, 9), MISFIT_FULL);
 	assert_int_equal(misfit_of(&w, 16), MISFIT_TOO_LARGE);
 	world_close(&w);
@@ -303,7 +303,7 @@ static void unplaced_pods_count_against_the_node_as_a_whole(void **state)
 
 	world_open(&w, GPU_POLICY_BINPACK, 2, (const uint32_t[]){8, 8});
 	occupy(&w, "stray", 9, "", NULL);
-	/* 16 free, 9 of them on cards that nobody knows: 7 are sure. */
+	/* 16 free, 9 of them on GPUs that nobody knows: 7 are sure. */
 	assert_int_equal(misfit_of(&w, 7), FITS);
 	assert_int_equal(misfit_of(&w, 8), MISFIT_FULL);
 	occupy(&w, "lost", 7, "", "GPU-gone");
@@ -311,7 +311,7 @@ static void unplaced_pods_count_against_the_node_as_a_whole(void **state)
 	world_close(&w);
 }
 
-static void free_units_of_sick_cards_do_not_pay_for_unplaced_pods(void **state)
+static void free_units_of_sick_gpus_do_not_pay_for_unplaced_pods(void **state)
 {
 	struct world w;
 
@@ -409,16 +409,16 @@ static void two_container_request(struct request *ret_request)
 static void placement_matches_only_its_own_request(void **state)
 {
 	_cleanup_(request_release) struct request request;
-	_cleanup_placement_ struct placement right = {0}, other_card = {0}, amount = {0}, missing = {0},
-					     stranger = {0}, two_cards = {0}, core = {0};
+	_cleanup_placement_ struct placement right = {0}, other_gpu = {0}, amount = {0}, missing = {0},
+					     stranger = {0}, two_gpus = {0}, core = {0};
 
 	two_container_request(&request);
 	placement_add(&right, "b", "GPU-1", 3, 0);
 	placement_add(&right, "a", "GPU-1", 2, 0);
 	assert_true(placement_matches(&right, &request));
-	placement_add(&other_card, "a", "GPU-1", 2, 0);
-	placement_add(&other_card, "b", "GPU-2", 3, 0);
-	assert_false(placement_matches(&other_card, &request));
+	placement_add(&other_gpu, "a", "GPU-1", 2, 0);
+	placement_add(&other_gpu, "b", "GPU-2", 3, 0);
+	assert_false(placement_matches(&other_gpu, &request));
 	placement_add(&amount, "a", "GPU-1", 3, 0);
 	placement_add(&amount, "b", "GPU-1", 3, 0);
 	assert_false(placement_matches(&amount, &request));
@@ -427,10 +427,10 @@ static void placement_matches_only_its_own_request(void **state)
 	placement_add(&stranger, "a", "GPU-1", 2, 0);
 	placement_add(&stranger, "c", "GPU-1", 3, 0);
 	assert_false(placement_matches(&stranger, &request));
-	placement_add(&two_cards, "a", "GPU-1", 2, 0);
-	placement_add(&two_cards, "b", "GPU-1", 3, 0);
-	placement_add(&two_cards, "b", "GPU-2", 0, 0);
-	assert_false(placement_matches(&two_cards, &request));
+	placement_add(&two_gpus, "a", "GPU-1", 2, 0);
+	placement_add(&two_gpus, "b", "GPU-1", 3, 0);
+	placement_add(&two_gpus, "b", "GPU-2", 0, 0);
+	assert_false(placement_matches(&two_gpus, &request));
 	placement_add(&core, "a", "GPU-1", 2, 5);
 	placement_add(&core, "b", "GPU-1", 3, 0);
 	assert_false(placement_matches(&core, &request));
@@ -448,7 +448,7 @@ static void placement_add_refuses_uuids_that_have_no_room_or_are_empty(void **st
 	uuid[GPU_UUID_SIZE - 1] = '\0';
 	assert_int_equal(placement_add(&placement, "a", uuid, 1, 0), 0);
 	assert_int_equal(placement_add(&placement, "a", uuid, 1, 0), -EEXIST);
-	assert_int_equal(placement.containers[0].n_cards, 1);
+	assert_int_equal(placement.containers[0].n_gpus, 1);
 }
 
 static void placement_add_has_limits(void **state)
@@ -478,9 +478,9 @@ static void placement_copy_equals_and_is_independent(void **state)
 	placement_add(&placement, "b", "GPU-1", 1, 0);
 	assert_int_equal(placement_copy(&placement, &copy), 0);
 	assert_true(placement_equal(&placement, &copy));
-	copy.containers[0].cards[1].units = 3;
+	copy.containers[0].gpus[1].units = 3;
 	assert_false(placement_equal(&placement, &copy));
-	copy.containers[0].cards[1].units = 2;
+	copy.containers[0].gpus[1].units = 2;
 	copy.unit_mib = 1024;
 	assert_false(placement_equal(&placement, &copy));
 }
@@ -488,21 +488,21 @@ static void placement_copy_equals_and_is_independent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(binpack_takes_the_fullest_card_that_fits),
-		cmocka_unit_test(spread_takes_the_emptiest_card),
-		cmocka_unit_test(spread_prefers_a_card_without_a_pod_of_the_same_owner),
+		cmocka_unit_test(binpack_takes_the_fullest_gpu_that_fits),
+		cmocka_unit_test(spread_takes_the_emptiest_gpu),
+		cmocka_unit_test(spread_prefers_a_gpu_without_a_pod_of_the_same_owner),
 		cmocka_unit_test(binpack_ignores_the_owner),
 		cmocka_unit_test(ties_go_to_the_lowest_index_wherever_it_stands_in_the_list),
-		cmocka_unit_test(contract_5_has_20_containers_on_a_card_and_16_with_a_small_unit),
+		cmocka_unit_test(contract_5_has_20_containers_on_a_gpu_and_16_with_a_small_unit),
 		cmocka_unit_test(the_21st_container_finds_no_room_though_there_are_units),
 		cmocka_unit_test(a_share_node_has_no_limit_of_containers),
 		cmocka_unit_test(containers_that_run_alone_count_once),
-		cmocka_unit_test(on_several_cards_each_needs_room_for_the_containers),
-		cmocka_unit_test(cards_of_different_size_count_with_their_own),
-		cmocka_unit_test(all_containers_go_to_one_card_with_what_each_asks),
-		cmocka_unit_test(unhealthy_cards_get_no_new_pods_and_keep_the_old),
+		cmocka_unit_test(on_several_gpus_each_needs_room_for_the_containers),
+		cmocka_unit_test(gpus_of_different_size_count_with_their_own),
+		cmocka_unit_test(all_containers_go_to_one_gpu_with_what_each_asks),
+		cmocka_unit_test(unhealthy_gpus_get_no_new_pods_and_keep_the_old),
 		cmocka_unit_test(unplaced_pods_count_against_the_node_as_a_whole),
-		cmocka_unit_test(free_units_of_sick_cards_do_not_pay_for_unplaced_pods),
+		cmocka_unit_test(free_units_of_sick_gpus_do_not_pay_for_unplaced_pods),
 		cmocka_unit_test(fragmented_node_is_full_although_the_sum_would_do),
 		cmocka_unit_test(only_nodes_of_our_modes_with_an_inventory_serve),
 		cmocka_unit_test(computing_power_is_not_promised_by_a_share_node),

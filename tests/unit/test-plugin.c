@@ -1,4 +1,4 @@
-/* What the kubelet's ListAndWatch is told of the cards: plugin.c over calls that these tests play, some of
+/* What the kubelet's ListAndWatch is told of the GPUs: plugin.c over calls that these tests play, some of
  * which fail. */
 #include <errno.h>
 #include <setjmp.h>
@@ -85,21 +85,21 @@ struct fixture {
 	struct kubelet_call first, second;
 };
 
-/* Two cards of 4 units, nothing watched but the plugin. */
+/* Two GPUs of 4 units, nothing watched but the plugin. */
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	struct card cards[2] = {{.facts = {.index = 0, .mib = 4096, .healthy = true}},
+	struct gpu gpus[2] = {{.facts = {.index = 0, .mib = 4096, .healthy = true}},
 		{.facts = {.index = 1, .mib = 4096, .healthy = true}}};
 
 	*state = f;
-	strcpy(cards[0].facts.uuid, UUID_0);
-	strcpy(cards[1].facts.uuid, UUID_1);
+	strcpy(gpus[0].facts.uuid, UUID_0);
+	strcpy(gpus[1].facts.uuid, UUID_1);
 	assert_int_equal(loop_new(&f->agent.loop), 0);
 	node_pods_init(&f->agent.pods);
 	served_init(&f->agent.served);
 	f->agent.inventory.unit_mib = 1024;
-	assert_true(inventory_update(&f->agent.inventory, cards, 2));
+	assert_true(inventory_update(&f->agent.inventory, gpus, 2));
 	f->agent.in_force = GPU_MODE_SHARE;
 	f->agent.settled = true;
 	f->agent.relays.fds[PLUGIN_OF_MEM] = dup(0);
@@ -121,7 +121,7 @@ static int teardown(void **state)
 
 static void set_health(struct fixture *f, bool healthy)
 {
-	f->agent.inventory.cards[1].facts.healthy = healthy;
+	f->agent.inventory.gpus[1].facts.healthy = healthy;
 }
 
 /* The messages are packed texts. */
@@ -157,7 +157,7 @@ bool agent_is_watched(const struct agent *agent)
 
 bool agent_serves(const struct agent *agent)
 {
-	return agent->in_force == GPU_MODE_SHARE && agent->inventory.n_cards;
+	return agent->in_force == GPU_MODE_SHARE && agent->inventory.n_gpus;
 }
 
 void agent_report_pod(struct agent *agent, const struct pod_facts *pod, const char *reason, const char *text)
@@ -203,7 +203,7 @@ static void stream_that_alone_had_the_new_list_is_told_of_the_old_one_again(void
 	assert_int_equal(count(&f->second, "Healthy"), 8);
 }
 
-static void card_that_was_sick_when_the_kubelet_came_back_is_told_as_healthy(void **state)
+static void gpu_that_was_sick_when_the_kubelet_came_back_is_told_as_healthy(void **state)
 {
 	struct fixture *f = *state;
 
@@ -241,7 +241,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			stream_that_alone_had_the_new_list_is_told_of_the_old_one_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			card_that_was_sick_when_the_kubelet_came_back_is_told_as_healthy, setup, teardown),
+			gpu_that_was_sick_when_the_kubelet_came_back_is_told_as_healthy, setup, teardown),
 		cmocka_unit_test_setup_teardown(list_that_stays_the_same_is_sent_once, setup, teardown),
 	};
 

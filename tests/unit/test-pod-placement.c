@@ -119,7 +119,7 @@ static void unknown_keys_of_a_placement_are_ignored(void **state)
 				    "\"units\":3,\"x\":[]}]}}",
 			&placement, NULL),
 		0);
-	assert_int_equal(placement.containers[0].cards[0].units, 3);
+	assert_int_equal(placement.containers[0].gpus[0].units, 3);
 }
 
 static void assert_refused(const char *text)
@@ -201,20 +201,20 @@ static char *many(const char *before, const char *left, const char *right, int n
 
 static void counts_of_a_placement_are_limited(void **state)
 {
-	_cleanup_free_ char *cards = many(
+	_cleanup_free_ char *gpus = many(
 		"{\"unit\":1,\"containers\":{\"m\":[", "{\"uuid\":\"G", "\",\"units\":1}", 65, "]}}");
 	_cleanup_free_ char *containers = many(
 		"{\"unit\":1,\"containers\":{", "\"c", "\":[{\"uuid\":\"G\",\"units\":1}]", 257, "}}");
 	_cleanup_free_ char *large = many("{\"unit\":1,\"containers\":{},\"x\":[", "", "", 20000, "]}");
 
-	assert_refused(cards);
+	assert_refused(gpus);
 	assert_refused(containers);
 	assert_refused(large);
 }
 
 /* ---- the annotations of the Binding ---- */
 
-static void two_cards(struct node_ledger *node)
+static void two_gpus(struct node_ledger *node)
 {
 	static struct gpu_ledger gpus[] = {{.uuid = "GPU-0", .index = 0, .units_total = 15},
 		{.uuid = "GPU-1", .index = 1, .units_total = 79}};
@@ -244,7 +244,7 @@ static void a_binding_carries_the_annotations_of_the_contract(void **state)
 	_cleanup_request_ struct request request;
 	struct node_ledger node;
 
-	two_cards(&node);
+	two_gpus(&node);
 	request_init(&request);
 	assert_int_equal(request_add(&request, "main", CONTAINER_MAIN, 0, "3", NULL, NULL), 0);
 	place(&placement, &request, "GPU-1");
@@ -270,7 +270,7 @@ static void older_keys_are_by_the_index_in_spec_containers(void **state)
 	_cleanup_request_ struct request request;
 	struct node_ledger node;
 
-	two_cards(&node);
+	two_gpus(&node);
 	request_init(&request);
 	assert_int_equal(request_add(&request, "b", CONTAINER_MAIN, 1, "2", "10", NULL), 0);
 	assert_int_equal(request_add(&request, "d", CONTAINER_MAIN, 3, "4", NULL, NULL), 0);
@@ -290,7 +290,7 @@ static void what_init_containers_need_more_is_added_to_index_0(void **state)
 	_cleanup_request_ struct request request;
 	struct node_ledger node;
 
-	two_cards(&node);
+	two_gpus(&node);
 	request_init(&request);
 	assert_int_equal(request_add(&request, "warm", CONTAINER_INIT, 0, "7", "50", NULL), 0);
 	assert_int_equal(request_add(&request, "main", CONTAINER_MAIN, 0, "3", "20", NULL), 0);
@@ -311,7 +311,7 @@ static void a_sidecar_is_added_to_index_0_beside_the_others(void **state)
 	_cleanup_request_ struct request request;
 	struct node_ledger node;
 
-	two_cards(&node);
+	two_gpus(&node);
 	request_init(&request);
 	assert_int_equal(request_add(&request, "side", CONTAINER_SIDECAR, 0, "2", NULL, NULL), 0);
 	assert_int_equal(request_add(&request, "main", CONTAINER_MAIN, 1, "3", NULL, NULL), 0);
@@ -322,13 +322,13 @@ static void a_sidecar_is_added_to_index_0_beside_the_others(void **state)
 		"{\"1\":{\"0\":3},\"0\":{\"0\":2}}");
 }
 
-static void a_card_that_is_not_on_the_node_has_no_annotations(void **state)
+static void a_gpu_that_is_not_on_the_node_has_no_annotations(void **state)
 {
 	_cleanup_placement_ struct placement placement, empty;
 	_cleanup_request_ struct request request;
 	struct node_ledger node;
 
-	two_cards(&node);
+	two_gpus(&node);
 	request_init(&request);
 	placement_init(&empty);
 	assert_int_equal(request_add(&request, "main", CONTAINER_MAIN, 0, "3", NULL, NULL), 0);
@@ -337,19 +337,19 @@ static void a_card_that_is_not_on_the_node_has_no_annotations(void **state)
 	assert_null(placement_annotations(&empty, &request, &node, 1));
 }
 
-static void several_cards_are_in_every_annotation(void **state)
+static void several_gpus_are_in_every_annotation(void **state)
 {
 	_cleanup_json_ struct json_object *annotations = NULL;
 	_cleanup_placement_ struct placement placement = {.unit_mib = 1024};
 	_cleanup_request_ struct request request;
 	struct node_ledger node;
 
-	two_cards(&node);
+	two_gpus(&node);
 	request_init(&request);
 	assert_int_equal(request_add(&request, "warm", CONTAINER_INIT, 0, "14", NULL, NULL), 0);
 	assert_int_equal(request_add(&request, "a", CONTAINER_MAIN, 0, "2", NULL, NULL), 0);
 	assert_int_equal(request_add(&request, "b", CONTAINER_MAIN, 1, "8", NULL, NULL), 0);
-	assert_int_equal(request_set_cards(&request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&request, 2, NULL), 0);
 	for (size_t i = 0; i < request.n_containers; i++)
 		for (int k = 0; k < 2; k++)
 			assert_int_equal(placement_add(&placement, request.containers[i].name,
@@ -357,12 +357,12 @@ static void several_cards_are_in_every_annotation(void **state)
 				0);
 	annotations = placement_annotations(&placement, &request, &node, 1);
 	assert_non_null(annotations);
-	/* The pod holds max(14, 2 + 8) = 14; 4 of them belong to no main container: 2 on each card. */
+	/* The pod holds max(14, 2 + 8) = 14; 4 of them belong to no main container: 2 on each GPU. */
 	assert_string_equal(value(annotations, "scheduler.framework.gpushare.allocation"),
 		"{\"0\":{\"0\":3,\"1\":3},\"1\":{\"0\":4,\"1\":4}}");
 	assert_string_equal(value(annotations, "ALIYUN_COM_GPU_MEM_IDX"), "0,1");
 	assert_string_equal(value(annotations, "ALIYUN_COM_GPU_MEM_POD"), "14");
-	/* 15 and 79 units: 3/79 is within the pod's share of either card, 3/15 of the larger one is not. */
+	/* 15 and 79 units: 3/79 is within the pod's share of either GPU, 3/15 of the larger one is not. */
 	assert_string_equal(value(annotations, "ALIYUN_COM_GPU_MEM_DEV"), "79");
 	assert_null(value(annotations, "gpushare.alibabacloud.com/core-percentage"));
 }
@@ -380,7 +380,7 @@ static void the_largest_request_has_a_placement_that_can_be_read(void **state)
 		snprintf(name, sizeof(name), "%063d", i);
 		assert_int_equal(request_add(&request, name, CONTAINER_MAIN, i, "2048", NULL, NULL), 0);
 	}
-	assert_int_equal(request_set_cards(&request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&request, 2, NULL), 0);
 	for (size_t i = 0; i < request.n_containers; i++)
 		for (int k = 0; k < 2; k++) {
 			snprintf(uuid, sizeof(uuid), "GPU-%036d", k);
@@ -408,8 +408,8 @@ int main(void)
 		cmocka_unit_test(older_keys_are_by_the_index_in_spec_containers),
 		cmocka_unit_test(what_init_containers_need_more_is_added_to_index_0),
 		cmocka_unit_test(a_sidecar_is_added_to_index_0_beside_the_others),
-		cmocka_unit_test(a_card_that_is_not_on_the_node_has_no_annotations),
-		cmocka_unit_test(several_cards_are_in_every_annotation),
+		cmocka_unit_test(a_gpu_that_is_not_on_the_node_has_no_annotations),
+		cmocka_unit_test(several_gpus_are_in_every_annotation),
 		cmocka_unit_test(the_largest_request_has_a_placement_that_can_be_read),
 	};
 

@@ -447,7 +447,7 @@ static void a_placement_that_matches_is_believed(void **state)
 		0);
 	assert_string_equal(err.text, "");
 	assert_true(facts.has_placement);
-	assert_string_equal(facts.placement.containers[0].cards[0].uuid, "GPU-1");
+	assert_string_equal(facts.placement.containers[0].gpus[0].uuid, "GPU-1");
 	assert_int_equal(facts.placement.unit_mib, 1024);
 }
 
@@ -483,17 +483,17 @@ static void a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced(voi
 #define SPEC_OF_8                                                                                            \
 	",\"spec\":{\"nodeName\":\"n\",\"containers\":[{\"name\":\"main\",\"resources\":"                    \
 	"{\"limits\":{\"aliyun.com/gpu-mem\":\"8\"}}}]}}"
-#define ON_TWO_CARDS                                                                                         \
+#define ON_TWO_GPUS                                                                                          \
 	",\"annotations\":{\"ration.dev/placement\":\"{\\\"unit\\\":1024,\\\"containers\\\":{\\\"main\\\":[" \
 	"{\\\"uuid\\\":\\\"GPU-0\\\",\\\"units\\\":4},{\\\"uuid\\\":\\\"GPU-1\\\",\\\"units\\\":4}]}}\"}"
 
-static void the_label_says_how_many_cards(void **state)
+static void the_label_says_how_many_gpus(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
 	struct error err;
 
 	assert_int_equal(read_pod(LABELLED("\"2\"", "}") SPEC_OF_8, &facts, &err), 0);
-	assert_int_equal(request_cards(&facts.request), 2);
+	assert_int_equal(request_gpus(&facts.request), 2);
 	assert_int_equal(facts.request.units, 8);
 }
 
@@ -511,7 +511,7 @@ static void a_label_that_cannot_be_met_is_refused_and_the_units_still_count(void
 		assert_ptr_equal(strstr(err.text, "pod default/a: "), err.text);
 		assert_non_null(strstr(err.text, "aliyun.com/gpu-count"));
 		assert_int_equal(facts.request.units, 8);
-		assert_int_equal(request_cards(&facts.request), 1);
+		assert_int_equal(request_gpus(&facts.request), 1);
 		assert_false(facts.has_placement);
 	}
 }
@@ -526,13 +526,12 @@ static void a_label_without_gpu_mem_is_nobodys_business(void **state)
 	assert_true(request_is_empty(&facts.request));
 }
 
-/* Labels of a running pod can be changed by its user; its cards cannot. */
-static void the_placement_of_a_bound_pod_says_how_many_cards_whatever_its_label(void **state)
+/* Labels of a running pod can be changed by its user; its GPUs cannot. */
+static void the_placement_of_a_bound_pod_says_how_many_gpus_whatever_its_label(void **state)
 {
-	static const char *const texts[] = {LABELLED("\"2\"", ON_TWO_CARDS "}") SPEC_OF_8,
-		LABELLED("\"4\"", ON_TWO_CARDS "}") SPEC_OF_8, LABELLED("\"1\"", ON_TWO_CARDS "}") SPEC_OF_8,
-		LABELLED("\"3\"", ON_TWO_CARDS "}") SPEC_OF_8,
-		LABELLED("\"two\"", ON_TWO_CARDS "}") SPEC_OF_8};
+	static const char *const texts[] = {LABELLED("\"2\"", ON_TWO_GPUS "}") SPEC_OF_8,
+		LABELLED("\"4\"", ON_TWO_GPUS "}") SPEC_OF_8, LABELLED("\"1\"", ON_TWO_GPUS "}") SPEC_OF_8,
+		LABELLED("\"3\"", ON_TWO_GPUS "}") SPEC_OF_8, LABELLED("\"two\"", ON_TWO_GPUS "}") SPEC_OF_8};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		_cleanup_pod_facts_ struct pod_facts facts;
@@ -541,22 +540,22 @@ static void the_placement_of_a_bound_pod_says_how_many_cards_whatever_its_label(
 		assert_int_equal(read_pod(texts[i], &facts, &err), 0);
 		assert_string_equal(err.text, "");
 		assert_true(facts.has_placement);
-		assert_int_equal(request_cards(&facts.request), 2);
+		assert_int_equal(request_gpus(&facts.request), 2);
 	}
 }
 
-static void a_waiting_pod_is_on_as_many_cards_as_its_label_says(void **state)
+static void a_waiting_pod_is_on_as_many_gpus_as_its_label_says(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts facts;
 	struct error err;
 
 	assert_int_equal(
-		read_pod(LABELLED("\"4\"", ON_TWO_CARDS
+		read_pod(LABELLED("\"4\"", ON_TWO_GPUS
 				 "},\"spec\":{\"containers\":[{\"name\":\"main\",\"resources\":{\"limits\":{"
 				 "\"aliyun.com/gpu-mem\":\"8\"}}}]}}"),
 			&facts, &err),
 		0);
-	assert_int_equal(request_cards(&facts.request), 4);
+	assert_int_equal(request_gpus(&facts.request), 4);
 	assert_false(facts.has_placement);
 }
 
@@ -575,7 +574,7 @@ static void parts_that_are_not_equal_are_no_placement(void **state)
 		0);
 	assert_false(facts.has_placement);
 	assert_int_not_equal(err.text[0], '\0');
-	assert_int_equal(request_cards(&facts.request), 2);
+	assert_int_equal(request_gpus(&facts.request), 2);
 }
 
 /* They become parts of paths: ".." would be another path, a line end another header. */
@@ -668,11 +667,11 @@ int main(void)
 		cmocka_unit_test(a_name_that_the_api_server_would_not_allow_is_refused),
 		cmocka_unit_test(a_placement_that_matches_is_believed),
 		cmocka_unit_test(a_placement_that_is_torn_or_another_pods_leaves_the_pod_unplaced),
-		cmocka_unit_test(the_label_says_how_many_cards),
+		cmocka_unit_test(the_label_says_how_many_gpus),
 		cmocka_unit_test(a_label_that_cannot_be_met_is_refused_and_the_units_still_count),
 		cmocka_unit_test(a_label_without_gpu_mem_is_nobodys_business),
-		cmocka_unit_test(the_placement_of_a_bound_pod_says_how_many_cards_whatever_its_label),
-		cmocka_unit_test(a_waiting_pod_is_on_as_many_cards_as_its_label_says),
+		cmocka_unit_test(the_placement_of_a_bound_pod_says_how_many_gpus_whatever_its_label),
+		cmocka_unit_test(a_waiting_pod_is_on_as_many_gpus_as_its_label_says),
 		cmocka_unit_test(parts_that_are_not_equal_are_no_placement),
 	};
 

@@ -166,7 +166,7 @@ static void an_older_answer_does_not_bring_an_older_size_back(void **state)
 	put(&pods, 3, 0);
 	assert_int_equal(put(&pods, 5, 2)->facts.request.units, 5);
 	assert_int_equal(put(&pods, 3, 0)->facts.request.units, 5);
-	assert_int_equal(put(&pods, 4, 1)->facts.placement.containers[0].cards[0].units, 5);
+	assert_int_equal(put(&pods, 4, 1)->facts.placement.containers[0].gpus[0].units, 5);
 	assert_int_equal(put(&pods, 1, 3)->facts.request.units, 1);
 	node_pods_release(&pods);
 }

@@ -44,12 +44,12 @@ static int tear_down(void **state)
 	return wrong ? -1 : 0;
 }
 
-static void pod_on(const char *uid, uint32_t units, int32_t priority, const char *card)
+static void pod_on(const char *uid, uint32_t units, int32_t priority, const char *gpu)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
 
 	fixture_pod(&pod, uid, units, "");
-	fixture_bind(&pod, "n", card);
+	fixture_bind(&pod, "n", gpu);
 	pod.priority = priority;
 	pod.started = 1000;
 	assert_int_equal(ledger_set_pod(&ledger, &pod), 0);
@@ -64,7 +64,7 @@ static const char *cleared_gpu(void)
 	fixture_pod(&asker, "asker", 12, "");
 	asker.priority = 1000;
 	assert_int_equal(preemption_plan_node(&ledger, "n", &question, &plan), 0);
-	return plan.placement.containers[0].cards[0].uuid;
+	return plan.placement.containers[0].gpus[0].uuid;
 }
 
 /* kube-scheduler adds up priorities counted from the lowest possible one, -2^31: 0 is as much as twice -2^30.

@@ -55,7 +55,7 @@ static void node(struct world *w, const char *name, size_t n, const uint32_t *un
 	assert_int_equal(ledger_set_node(&w->ledger, &facts), 0);
 }
 
-/* The same, isolated: at most so many containers on a card; 0: any number. */
+/* The same, isolated: at most so many containers on a GPU; 0: any number. */
 static void isolated_node(
 	struct world *w, const char *name, size_t n, const uint32_t *units, uint32_t instances_max)
 {
@@ -67,15 +67,15 @@ static void isolated_node(
 	assert_int_equal(ledger_set_node(&w->ledger, &facts), 0);
 }
 
-/* card NULL: unplaced. flags: d deleting, m mirror, l labelled app=x */
+/* GPU NULL: unplaced. flags: d deleting, m mirror, l labelled app=x */
 static void core_pod_on(struct world *w, const char *node_name, const char *uid, uint32_t units,
-	uint32_t core, int32_t priority, int64_t started, const char *card, const char *flags)
+	uint32_t core, int32_t priority, int64_t started, const char *gpu, const char *flags)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
 
 	fixture_pod(&pod, uid, units, "");
 	pod.request.core = pod.request.containers[0].core = core;
-	fixture_bind(&pod, node_name, card);
+	fixture_bind(&pod, node_name, gpu);
 	pod.priority = priority;
 	pod.started = started;
 	pod.deleting = strchr(flags, 'd');
@@ -85,14 +85,14 @@ static void core_pod_on(struct world *w, const char *node_name, const char *uid,
 }
 
 static void pod_on(struct world *w, const char *node_name, const char *uid, uint32_t units, int32_t priority,
-	int64_t started, const char *card, const char *flags)
+	int64_t started, const char *gpu, const char *flags)
 {
-	core_pod_on(w, node_name, uid, units, 0, priority, started, card, flags);
+	core_pod_on(w, node_name, uid, units, 0, priority, started, gpu, flags);
 }
 
-static void pod(struct world *w, const char *uid, uint32_t units, int32_t priority, const char *card)
+static void pod(struct world *w, const char *uid, uint32_t units, int32_t priority, const char *gpu)
 {
-	pod_on(w, "n", uid, units, priority, 1000, card, "");
+	pod_on(w, "n", uid, units, priority, 1000, gpu, "");
 }
 
 static void budget(struct world *w, int64_t allowed)
@@ -150,12 +150,12 @@ static const char *victims(struct world *w)
 	return text;
 }
 
-static const char *card(struct world *w)
+static const char *gpu(struct world *w)
 {
-	return w->plan.placement.containers[0].cards[0].uuid;
+	return w->plan.placement.containers[0].gpus[0].uuid;
 }
 
-static void four_cards_of_fifteen_with_eight_used_each_lose_one_cards_pod(void **state)
+static void four_gpus_of_fifteen_with_eight_used_each_lose_one_gpus_pod(void **state)
 {
 	struct world *w = *state;
 
@@ -166,7 +166,7 @@ static void four_cards_of_fifteen_with_eight_used_each_lose_one_cards_pod(void *
 	pod_on(w, "n", "d", 8, 5, 400, "GPU-n-3", "");
 	assert_int_equal(plan(w, 10, 1000), FITS);
 	assert_string_equal(victims(w), "b "); /* of the least important ones the last started */
-	assert_string_equal(card(w), "GPU-n-1");
+	assert_string_equal(gpu(w), "GPU-n-1");
 	assert_int_equal(w->plan.n_violations, 0);
 	assert_false(w->plan.waits);
 }
@@ -212,7 +212,7 @@ static void the_fewest_go_when_priorities_are_equal(void **state)
 	assert_string_equal(victims(w), "large ");
 }
 
-static void a_card_with_its_maximum_of_containers_loses_its_least_important_one(void **state)
+static void a_gpu_with_its_maximum_of_containers_loses_its_least_important_one(void **state)
 {
 	struct world *w = *state;
 
@@ -224,13 +224,13 @@ static void a_card_with_its_maximum_of_containers_loses_its_least_important_one(
 		pod(w, (char[]){'d' + i, '\0'}, 1, 9, "GPU-n-1");
 	assert_int_equal(plan(w, 5, 1000), FITS);
 	assert_string_equal(victims(w), "b ");
-	assert_string_equal(card(w), "GPU-n-0");
+	assert_string_equal(gpu(w), "GPU-n-0");
 	/* Units are short too: who has most of them, and with him room for a container. */
 	assert_int_equal(plan(w, 12, 1000), FITS);
 	assert_string_equal(victims(w), "c ");
 }
 
-static void a_pod_with_more_containers_than_a_card_may_have_evicts_nobody(void **state)
+static void a_pod_with_more_containers_than_a_gpu_may_have_evicts_nobody(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts asker;
 	struct preemption_question question = {.pod = &asker};
@@ -253,7 +253,7 @@ static void nobody_goes_from_where_the_pod_fits(void **state)
 	pod(w, "a", 8, 0, "GPU-n-0");
 	assert_int_equal(plan(w, 15, 1000), FITS);
 	assert_string_equal(victims(w), "");
-	assert_string_equal(card(w), "GPU-n-1");
+	assert_string_equal(gpu(w), "GPU-n-1");
 }
 
 static void pods_that_are_going_anyway_are_waited_for(void **state)
@@ -266,14 +266,14 @@ static void pods_that_are_going_anyway_are_waited_for(void **state)
 	assert_int_equal(plan(w, 10, 1000), FITS);
 	assert_string_equal(victims(w), "");
 	assert_true(w->plan.waits);
-	assert_string_equal(card(w), "GPU-n-1");
+	assert_string_equal(gpu(w), "GPU-n-1");
 	assert_int_equal(
 		plan_with(w, 10, 1000, "n", (struct preemption_question){.ignore_deleting = true}), FITS);
 	assert_string_equal(victims(w), "a ");
 	assert_false(w->plan.waits);
 }
 
-static void a_pod_on_two_cards_needs_room_on_both(void **state)
+static void a_pod_on_two_gpus_needs_room_on_both(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts asker;
 	struct preemption_question question = {.pod = &asker};
@@ -284,13 +284,13 @@ static void a_pod_on_two_cards_needs_room_on_both(void **state)
 	pod(w, "b", 8, 20, "GPU-n-1");
 	pod(w, "c", 8, 10, "GPU-n-2");
 	fixture_pod(&asker, "asker", 20, "");
-	assert_int_equal(request_set_cards(&asker.request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&asker.request, 2, NULL), 0);
 	asker.priority = 1000;
 	question.budgets = &w->budgets;
 	assert_int_equal(preemption_plan_node(&w->ledger, "n", &question, &w->plan), FITS);
 	assert_string_equal(victims(w), "b c ");
-	assert_int_equal(w->plan.placement.containers[0].n_cards, 2);
-	assert_int_equal(w->plan.placement.containers[0].cards[0].units, 10);
+	assert_int_equal(w->plan.placement.containers[0].n_gpus, 2);
+	assert_int_equal(w->plan.placement.containers[0].gpus[0].units, 10);
 }
 
 static void spared_pods_stay(void **state)
@@ -320,12 +320,12 @@ static void pods_that_go_in_any_case_are_used_first(void **state)
 	assert_int_equal(table_set(&w->given, "unknown", w), 0);
 	assert_int_equal(plan(w, 8, 1000), FITS);
 	assert_string_equal(victims(w), "b ");
-	assert_string_equal(card(w), "GPU-n-1");
-	/* One more must go, from either card: with equal priorities and one victim each the lowest index
+	assert_string_equal(gpu(w), "GPU-n-1");
+	/* One more must go, from either GPU: with equal priorities and one victim each the lowest index
 	 * wins. */
 	assert_int_equal(plan(w, 15, 1000), FITS);
 	assert_int_equal(w->plan.n_victims, 2);
-	assert_string_equal(card(w), "GPU-n-0");
+	assert_string_equal(gpu(w), "GPU-n-0");
 }
 
 static void budgets_are_respected_and_violated_only_where_allowed(void **state)
@@ -385,7 +385,7 @@ static void a_budgets_two_places_go_to_the_two_that_suffice_together(void **stat
 	assert_string_not_equal(w->plan.victims[1]->facts.uid, "c");
 }
 
-static void pods_without_a_card_go_when_the_node_as_a_whole_is_short(void **state)
+static void pods_without_a_gpu_go_when_the_node_as_a_whole_is_short(void **state)
 {
 	struct world *w = *state;
 
@@ -414,7 +414,7 @@ static void bindings_on_their_way_are_stopped_only_where_allowed(void **state)
 	assert_string_equal(victims(w), "r ");
 }
 
-static void cards_kept_for_equals_are_not_planned_with_twice(void **state)
+static void gpus_kept_for_equals_are_not_planned_with_twice(void **state)
 {
 	_cleanup_placement_ struct placement placement;
 	_cleanup_pod_facts_ struct pod_facts other;
@@ -470,12 +470,12 @@ static void it_is_pointless_below_everybody(void **state)
 
 /* Random nodes against all subsets. */
 
-#define R_CARDS 3
+#define R_GPUS 3
 #define R_PODS 9
 
 struct r_pod {
 	uint32_t units, core;
-	int card; /* R_CARDS: unplaced */
+	int gpu; /* R_GPUS: unplaced */
 	int32_t priority;
 	bool labelled;
 };
@@ -494,7 +494,7 @@ struct r_node {
 	bool mixing;
 };
 
-/* Who asks: units of one card, and a percentage of it. */
+/* Who asks: units of one GPU, and a percentage of it. */
 struct r_need {
 	uint32_t units, core;
 };
@@ -502,28 +502,28 @@ struct r_need {
 static bool subset_fits(
 	const struct r_pod *pods, unsigned gone, struct r_need need, const struct r_node *node)
 {
-	int there[R_CARDS + 1] = {0};
-	int64_t left[R_CARDS + 1] = {10, 10, 10, 0}, sum = 0;
-	int64_t power[R_CARDS + 1] = {100, 100, 100, 0}, power_sum = 0;
-	bool card_free = false;
+	int there[R_GPUS + 1] = {0};
+	int64_t left[R_GPUS + 1] = {10, 10, 10, 0}, sum = 0;
+	int64_t power[R_GPUS + 1] = {100, 100, 100, 0}, power_sum = 0;
+	bool gpu_free = false;
 
 	for (int i = 0; i < R_PODS; i++) {
 		if (gone & 1U << i)
 			continue;
 		if (!node->mixing && (pods[i].core > 0) != (need.core > 0))
 			return false;
-		left[pods[i].card] -= pods[i].units;
-		power[pods[i].card] -= pods[i].core;
-		there[pods[i].card]++;
+		left[pods[i].gpu] -= pods[i].units;
+		power[pods[i].gpu] -= pods[i].core;
+		there[pods[i].gpu]++;
 	}
-	for (int i = 0; i < R_CARDS; i++) {
-		card_free |= left[i] >= need.units && (!need.core || power[i] >= need.core) &&
-			     (!node->instances_max || there[i] < node->instances_max);
+	for (int i = 0; i < R_GPUS; i++) {
+		gpu_free |= left[i] >= need.units && (!need.core || power[i] >= need.core) &&
+			    (!node->instances_max || there[i] < node->instances_max);
 		sum += left[i] > 0 ? left[i] : 0;
 		power_sum += power[i] > 0 ? power[i] : 0;
 	}
-	return card_free && sum + left[R_CARDS] >= need.units &&
-	       (!need.core || power_sum + power[R_CARDS] >= need.core);
+	return gpu_free && sum + left[R_GPUS] >= need.units &&
+	       (!need.core || power_sum + power[R_GPUS] >= need.core);
 }
 
 struct r_best {
@@ -572,7 +572,7 @@ static void core_mem_node(struct world *w, const struct r_node *node)
 {
 	_cleanup_node_facts_ struct node_facts facts;
 
-	fixture_node(&facts, "n", GPU_POLICY_BINPACK, R_CARDS, (const uint32_t[]){10, 10, 10});
+	fixture_node(&facts, "n", GPU_POLICY_BINPACK, R_GPUS, (const uint32_t[]){10, 10, 10});
 	facts.mode = GPU_MODE_CORE_MEM;
 	facts.mixing = node->mixing;
 	facts.instances_max = (uint32_t)node->instances_max;
@@ -606,13 +606,13 @@ static void check_random_node(uint64_t seed)
 
 		pods[i] = (struct r_pod){.units = (uint32_t)draw(&random, 6) + 1,
 			.core = with_core && draw(&random, 4) ? 5 + 5 * (uint32_t)draw(&random, 10) : 0,
-			.card = (int)draw(&random, unplaced ? R_CARDS + 1 : R_CARDS),
+			.gpu = (int)draw(&random, unplaced ? R_GPUS + 1 : R_GPUS),
 			.priority = (int32_t)draw(&random, 4),
 			.labelled = draw(&random, 2)};
 		snprintf(uid, sizeof(uid), "%d", i);
-		snprintf(uuid, sizeof(uuid), "GPU-n-%d", pods[i].card);
+		snprintf(uuid, sizeof(uuid), "GPU-n-%d", pods[i].gpu);
 		core_pod_on(w, "n", uid, pods[i].units, pods[i].core, pods[i].priority,
-			(int64_t)draw(&random, 5), pods[i].card < R_CARDS ? uuid : NULL,
+			(int64_t)draw(&random, 5), pods[i].gpu < R_GPUS ? uuid : NULL,
 			pods[i].labelled ? "l" : "");
 	}
 	best = brute_force(pods, need, priority, allowed, &node);
@@ -629,7 +629,7 @@ static void check_random_node(uint64_t seed)
 			assert_false(subset_fits(pods, gone & ~(1U << i), need, &node));
 		}
 	}
-	/* With pods that have no card the choice is good, not the best: they are the last to be thought of.
+	/* With pods that have no GPU the choice is good, not the best: they are the last to be thought of.
 	 * And where memory and computing power are short at once, the fewest are not always found. */
 	if (!unplaced) {
 		assert_int_equal(r == FITS, best.found);
@@ -665,23 +665,23 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
-		T(four_cards_of_fifteen_with_eight_used_each_lose_one_cards_pod),
+		T(four_gpus_of_fifteen_with_eight_used_each_lose_one_gpus_pod),
 		T(equal_and_higher_priorities_and_static_pods_stay),
 		T(the_highest_priority_among_the_victims_counts_before_their_number),
 		T(the_fewest_go_when_priorities_are_equal),
-		T(a_card_with_its_maximum_of_containers_loses_its_least_important_one),
-		T(a_pod_with_more_containers_than_a_card_may_have_evicts_nobody),
+		T(a_gpu_with_its_maximum_of_containers_loses_its_least_important_one),
+		T(a_pod_with_more_containers_than_a_gpu_may_have_evicts_nobody),
 		T(nobody_goes_from_where_the_pod_fits),
 		T(pods_that_are_going_anyway_are_waited_for),
-		T(a_pod_on_two_cards_needs_room_on_both),
+		T(a_pod_on_two_gpus_needs_room_on_both),
 		T(spared_pods_stay),
 		T(pods_that_go_in_any_case_are_used_first),
 		T(budgets_are_respected_and_violated_only_where_allowed),
 		T(a_budget_counts_all_victims_together),
 		T(a_budgets_two_places_go_to_the_two_that_suffice_together),
-		T(pods_without_a_card_go_when_the_node_as_a_whole_is_short),
+		T(pods_without_a_gpu_go_when_the_node_as_a_whole_is_short),
 		T(bindings_on_their_way_are_stopped_only_where_allowed),
-		T(cards_kept_for_equals_are_not_planned_with_twice),
+		T(gpus_kept_for_equals_are_not_planned_with_twice),
 		T(plans_of_two_nodes_are_ordered_as_kube_scheduler_orders_them),
 		T(it_is_pointless_below_everybody),
 		cmocka_unit_test_teardown(random_nodes_agree_with_all_subsets, tell_failed_seed),

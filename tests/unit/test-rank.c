@@ -100,7 +100,7 @@ static void free_memory_is_compared_in_bytes_not_in_units(void **state)
 
 	ledger_init(&ledger);
 	open_nodes(&ledger, GPU_POLICY_BINPACK, 2, (const char *[]){"a", "b"});
-	/* One card of 5 GiB in units of 128 MiB: 40 units, yet less memory than 20 GiB. */
+	/* One GPU of 5 GiB in units of 128 MiB: 40 units, yet less memory than 20 GiB. */
 	fixture_node(&small_unit, "z", GPU_POLICY_BINPACK, 1, (const uint32_t[]){5});
 	small_unit.unit_mib = 128;
 	assert_int_equal(ledger_set_node(&ledger, &small_unit), 0);

@@ -29,7 +29,7 @@ static void everything_a_decision_says_is_kept(void **state)
 	char node[] = "node-a", reason[] = "no GPU has 3 units free", uuid[] = "GPU-1";
 	struct decision_node nodes[] = {{.name = node, .score = 10}, {.name = "node-b", .score = 9}};
 	struct decision_reason reasons[] = {{.text = reason, .nodes = 4998}};
-	struct decision_card cards[] = {{.uuid = uuid, .index = 2, .units_free = 7, .units_total = 15}};
+	struct decision_gpu gpus[] = {{.uuid = uuid, .index = 2, .units_free = 7, .units_total = 15}};
 	struct recorder *recorder = recorder_open();
 	const struct decision *kept;
 	size_t cursor = 0;
@@ -49,9 +49,9 @@ static void everything_a_decision_says_is_kept(void **state)
 				       .n_reasons = 1,
 				       .node = node,
 				       .policy = "spread",
-				       .n_cards_fitting = 4,
-				       .cards = cards,
-				       .n_cards = 1});
+				       .n_gpus_fitting = 4,
+				       .gpus = gpus,
+				       .n_gpus = 1});
 	/* What the caller had may go. */
 	memset(node, 'x', sizeof(node) - 1);
 	memset(reason, 'x', sizeof(reason) - 1);
@@ -72,8 +72,8 @@ static void everything_a_decision_says_is_kept(void **state)
 	assert_int_equal(kept->nodes[1].score, 9);
 	assert_string_equal(kept->reasons[0].text, "no GPU has 3 units free");
 	assert_int_equal(kept->reasons[0].nodes, 4998);
-	assert_string_equal(kept->cards[0].uuid, "GPU-1");
-	assert_int_equal(kept->cards[0].units_total, 15);
+	assert_string_equal(kept->gpus[0].uuid, "GPU-1");
+	assert_int_equal(kept->gpus[0].units_total, 15);
 	recorder_free(recorder);
 }
 

@@ -39,7 +39,7 @@ static void begin(struct replay *replay)
 	"{\"number\":3,\"event\":\"hold\",\"key\":\"p\",\"on\":\"n\",\"pod\":" POD                           \
 	",\"placement\":{\"unit\":1024,\"containers\":{\"main\":[{\"uuid\":\"" uuid "\",\"units\":3}]}}}"
 
-/* binpack: the card with the least free units that fits, so GPU-1 with 8. */
+/* binpack: the GPU with the least free units that fits, so GPU-1 with 8. */
 static void a_choice_that_comes_out_as_recorded_is_taken(void **state)
 {
 	_cleanup_replay_ struct replay replay;
@@ -47,7 +47,7 @@ static void a_choice_that_comes_out_as_recorded_is_taken(void **state)
 	begin(&replay);
 	assert_int_equal(feed(&replay, HOLD_ON("GPU-1"), NULL), 0);
 	assert_int_equal(ledger_node(&replay.ledger, "n")->gpus[1].units_used, 3);
-	assert_int_equal(replay.cards, 1);
+	assert_int_equal(replay.gpus, 1);
 }
 
 static void a_choice_that_comes_out_otherwise_is_told(void **state)
@@ -154,7 +154,7 @@ static void replay_whole_file(const char *path)
 			fail_msg("%s: %s", path, err.text);
 	}
 	assert_true(replay.answers > 0);
-	assert_true(replay.cards > 0);
+	assert_true(replay.gpus > 0);
 	assert_int_equal(ledger_check(&replay.ledger, NULL), 0);
 }
 
@@ -207,7 +207,7 @@ static void what_a_gang_holds_by_a_plan_whose_nodes_were_only_counted_is_not_com
 	assert_int_equal(feed(&replay, PLAN("4000", "1"), &err), 0);
 	assert_int_equal(replay.plans_not_computed, 1);
 	assert_int_equal(feed(&replay, HOLD_ON("GPU-0"), &err), 0);
-	assert_int_equal(replay.cards, 0);
+	assert_int_equal(replay.gpus, 0);
 }
 
 static void a_plan_that_is_none_is_refused(void **state)

@@ -19,7 +19,7 @@
 
 #define ACTORS_MAX 3
 #define SLOTS_MAX 4 /* one more than actors: the one who asks at the end */
-#define CARDS_MAX 2
+#define GPUS_MAX 2
 #define SCRIPT_MAX 5
 #define STATES_MAX (1 << 21)
 #define DEPTH_MAX 4096
@@ -31,11 +31,11 @@ enum verb { END, CLAIM, TAKE, GIVE, RECOVER };
 struct act {
 	enum verb verb;
 	uint32_t pages;
-	uint32_t card;
+	uint32_t gpu;
 };
 
 struct scenario {
-	unsigned actors, cards, kills;
+	unsigned actors, gpus, kills;
 	bool claimed; /* actors start with a slot each, in order */
 	struct act scripts[ACTORS_MAX][SCRIPT_MAX];
 	/* Checked at each end, if there. */
@@ -44,7 +44,7 @@ struct scenario {
 
 struct actor {
 	struct reserve reserve;
-	uint32_t has[CARDS_MAX];
+	uint32_t has[GPUS_MAX];
 	uint32_t pressure; /* most that living others held, asked for or gave since this one last began */
 	uint8_t position;
 	uint8_t busy; /* within the act at position */
@@ -55,9 +55,9 @@ struct actor {
 };
 
 struct state {
-	uint64_t totals[CARDS_MAX];
+	uint64_t totals[GPUS_MAX];
 	uint64_t owners[SLOTS_MAX];
-	uint64_t words[SLOTS_MAX][CARDS_MAX];
+	uint64_t words[SLOTS_MAX][GPUS_MAX];
 	uint32_t slots_used;
 	uint32_t kills;
 	struct actor actors[ACTORS_MAX];
@@ -84,26 +84,26 @@ static const struct reserve_world world = {.is_dead = model_is_dead};
 
 static void load_shared(void)
 {
-	usage.card_count = scenario->cards;
+	usage.gpu_count = scenario->gpus;
 	usage.slots_used = now.slots_used;
-	for (unsigned c = 0; c < CARDS_MAX; c++)
-		usage.cards[c].total = now.totals[c];
+	for (unsigned c = 0; c < GPUS_MAX; c++)
+		usage.gpus[c].total = now.totals[c];
 	for (unsigned s = 0; s < SLOTS_MAX; s++) {
 		usage.slots[s].owner = now.owners[s];
-		for (unsigned c = 0; c < CARDS_MAX; c++)
-			usage.slots[s].cards[c] = now.words[s][c];
+		for (unsigned c = 0; c < GPUS_MAX; c++)
+			usage.slots[s].gpus[c] = now.words[s][c];
 	}
 }
 
 static void save_shared(void)
 {
 	now.slots_used = usage.slots_used;
-	for (unsigned c = 0; c < CARDS_MAX; c++)
-		now.totals[c] = usage.cards[c].total;
+	for (unsigned c = 0; c < GPUS_MAX; c++)
+		now.totals[c] = usage.gpus[c].total;
 	for (unsigned s = 0; s < SLOTS_MAX; s++) {
 		now.owners[s] = usage.slots[s].owner;
-		for (unsigned c = 0; c < CARDS_MAX; c++)
-			now.words[s][c] = usage.slots[s].cards[c];
+		for (unsigned c = 0; c < GPUS_MAX; c++)
+			now.words[s][c] = usage.slots[s].gpus[c];
 	}
 }
 
@@ -119,19 +119,19 @@ static void fail_with_path(const char *what)
 /* ---- what must hold -------------------------------------------------------------------------------------
  */
 
-static uint32_t held_by_living(unsigned card)
+static uint32_t held_by_living(unsigned gpu)
 {
 	uint32_t pages = 0;
 
 	for (unsigned i = 0; i < scenario->actors; i++)
 		if (!now.actors[i].killed)
-			pages += now.actors[i].has[card];
+			pages += now.actors[i].has[gpu];
 	return pages;
 }
 
 static void check_state(void)
 {
-	for (unsigned c = 0; c < scenario->cards; c++) {
+	for (unsigned c = 0; c < scenario->gpus; c++) {
 		uint32_t pages = held_by_living(c);
 
 		if (pages > LIMIT)
@@ -145,7 +145,7 @@ static void check_state(void)
 	}
 }
 
-static uint32_t pressure_on(unsigned self, unsigned card)
+static uint32_t pressure_on(unsigned self, unsigned gpu)
 {
 	uint32_t pages = 0;
 
@@ -154,8 +154,8 @@ static uint32_t pressure_on(unsigned self, unsigned card)
 
 		if (i == self || a->killed)
 			continue;
-		pages += a->has[card];
-		if (a->busy && a->reserve.card == card &&
+		pages += a->has[gpu];
+		if (a->busy && a->reserve.gpu == gpu &&
 			(a->reserve.kind == RESERVE_TAKE || a->reserve.kind == RESERVE_GIVE))
 			pages += a->reserve.pages;
 	}
@@ -170,7 +170,7 @@ static void watch_pressure(void)
 
 		if (!a->busy || a->reserve.kind != RESERVE_TAKE)
 			continue;
-		pages = pressure_on(i, a->reserve.card);
+		pages = pressure_on(i, a->reserve.gpu);
 		if (a->reserve.step == a->first_step || pages > a->pressure)
 			a->pressure = pages;
 	}
@@ -178,12 +178,12 @@ static void watch_pressure(void)
 
 static void check_refusal(const struct actor *a)
 {
-	if (a->has[a->reserve.card] + a->reserve.pages + a->pressure <= LIMIT)
+	if (a->has[a->reserve.gpu] + a->reserve.pages + a->pressure <= LIMIT)
 		fail_with_path("refused although it fits");
 }
 
 /* Somebody new, alone: reserve_step() until it is over. */
-static enum reserve_result run_alone(struct reserve *r, enum reserve_kind kind, unsigned card, uint32_t pages)
+static enum reserve_result run_alone(struct reserve *r, enum reserve_kind kind, unsigned gpu, uint32_t pages)
 {
 	enum reserve_result result;
 	unsigned steps = 0;
@@ -191,7 +191,7 @@ static enum reserve_result run_alone(struct reserve *r, enum reserve_kind kind, 
 	r->usage = &usage;
 	r->world = &world;
 	r->kind = kind;
-	r->card = card;
+	r->gpu = gpu;
 	r->pages = pages;
 	r->limit_pages = LIMIT;
 	reserve_begin(r);
@@ -211,7 +211,7 @@ static void check_end(void)
 	bool killed[ACTORS_MAX] = {false};
 
 	load_shared();
-	for (unsigned c = 0; c < scenario->cards && now.kills == 0; c++) {
+	for (unsigned c = 0; c < scenario->gpus && now.kills == 0; c++) {
 		if (USAGE_TOTAL_PAGES(now.totals[c]) != held_by_living(c))
 			fail_with_path("the sum is wrong though nobody died");
 		/* (Who begins is taken for an heir until its claim is over, and may be recounted for
@@ -221,7 +221,7 @@ static void check_end(void)
 	}
 	if (run_alone(&r, RESERVE_CLAIM, 0, 0) != RESERVE_DONE)
 		fail_with_path("no slot for another");
-	for (unsigned c = 0; c < scenario->cards; c++) {
+	for (unsigned c = 0; c < scenario->gpus; c++) {
 		uint32_t pages = held_by_living(c);
 
 		if (run_alone(&r, RESERVE_TAKE, c, LIMIT - pages) != RESERVE_DONE)
@@ -229,7 +229,7 @@ static void check_end(void)
 		if (run_alone(&r, RESERVE_TAKE, c, 1) != RESERVE_REFUSED)
 			fail_with_path("pages are counted twice");
 		run_alone(&r, RESERVE_GIVE, c, LIMIT - pages);
-		if (USAGE_TOTAL_PAGES(usage.cards[c].total) != pages || usage.slots[r.slot].cards[c] != 0)
+		if (USAGE_TOTAL_PAGES(usage.gpus[c].total) != pages || usage.slots[r.slot].gpus[c] != 0)
 			fail_with_path("a give is not exact");
 	}
 	for (unsigned i = 0; i < scenario->actors; i++) {
@@ -263,13 +263,13 @@ static void begin(unsigned i)
 	const struct act *act = act_of(i);
 
 	a->reserve.kind = kinds[act->verb];
-	a->reserve.card = act->card;
+	a->reserve.gpu = act->gpu;
 	a->reserve.pages = act->pages;
 	a->reserve.limit_pages = LIMIT;
 	if (act->verb == CLAIM)
 		a->reserve.owner = owner_word(i + 1, 1);
 	if (act->verb == GIVE)
-		a->has[act->card] -= act->pages; /* the driver has freed it */
+		a->has[act->gpu] -= act->pages; /* the driver has freed it */
 	reserve_begin(&a->reserve);
 	a->first_step = (uint8_t)a->reserve.step;
 	a->busy = 1;
@@ -283,7 +283,7 @@ static void end(unsigned i, enum reserve_result result)
 	if (act->verb == TAKE && result == RESERVE_REFUSED)
 		check_refusal(a);
 	if (act->verb == TAKE && result == RESERVE_DONE) {
-		a->has[act->card] += act->pages;
+		a->has[act->gpu] += act->pages;
 		a->taken++;
 	}
 	if (act->verb == CLAIM)
@@ -467,7 +467,7 @@ static void exactly_one_took(const unsigned *taken, const bool *killed)
 static void two_who_ask_60_percent_each_never_both_and_never_neither(void **state)
 {
 	static const struct scenario s = {.actors = 2,
-		.cards = 1,
+		.gpus = 1,
 		.claimed = true,
 		.scripts = {{{TAKE, 60}}, {{TAKE, 60}}},
 		.at_end = exactly_one_took};
@@ -478,7 +478,7 @@ static void two_who_ask_60_percent_each_never_both_and_never_neither(void **stat
 static void three_who_ask_60_percent_each_exactly_one(void **state)
 {
 	static const struct scenario s = {.actors = 3,
-		.cards = 1,
+		.gpus = 1,
 		.claimed = true,
 		.scripts = {{{TAKE, 60}}, {{TAKE, 60}}, {{TAKE, 60}}},
 		.at_end = exactly_one_took};
@@ -489,7 +489,7 @@ static void three_who_ask_60_percent_each_exactly_one(void **state)
 static void two_who_take_and_give_leave_nothing(void **state)
 {
 	static const struct scenario s = {.actors = 2,
-		.cards = 1,
+		.gpus = 1,
 		.claimed = true,
 		.scripts = {{{TAKE, 60}, {GIVE, 60}, {TAKE, 30}}, {{TAKE, 50}, {GIVE, 50}}}};
 
@@ -499,7 +499,7 @@ static void two_who_take_and_give_leave_nothing(void **state)
 static void two_of_whom_any_is_killed_at_any_step(void **state)
 {
 	static const struct scenario s = {.actors = 2,
-		.cards = 1,
+		.gpus = 1,
 		.kills = 2,
 		.claimed = true,
 		.scripts = {{{TAKE, 60}, {GIVE, 60}, {TAKE, 60}}, {{TAKE, 60}, {GIVE, 60}, {TAKE, 60}}}};
@@ -510,7 +510,7 @@ static void two_of_whom_any_is_killed_at_any_step(void **state)
 static void three_of_whom_one_is_killed_at_any_step(void **state)
 {
 	static const struct scenario s = {.actors = 3,
-		.cards = 1,
+		.gpus = 1,
 		.kills = 1,
 		.claimed = true,
 		.scripts = {{{TAKE, 60}, {GIVE, 60}}, {{TAKE, 60}, {GIVE, 60}}, {{TAKE, 60}}}};
@@ -521,7 +521,7 @@ static void three_of_whom_one_is_killed_at_any_step(void **state)
 static void recounts_of_two_at_once_while_the_recounters_die(void **state)
 {
 	static const struct scenario s = {.actors = 3,
-		.cards = 1,
+		.gpus = 1,
 		.kills = 2,
 		.claimed = true,
 		.scripts = {{{TAKE, 60}}, {{TAKE, 60}}, {{RECOVER}, {TAKE, 30}}}};
@@ -532,7 +532,7 @@ static void recounts_of_two_at_once_while_the_recounters_die(void **state)
 static void a_recount_runs_into_takes_and_gives(void **state)
 {
 	static const struct scenario s = {.actors = 3,
-		.cards = 1,
+		.gpus = 1,
 		.kills = 1,
 		.claimed = true,
 		.scripts = {{{TAKE, 50}}, {{TAKE, 30}, {GIVE, 30}}, {{TAKE, 20}, {RECOVER}, {GIVE, 20}}}};
@@ -543,7 +543,7 @@ static void a_recount_runs_into_takes_and_gives(void **state)
 static void three_of_whom_all_may_be_killed_at_any_step(void **state)
 {
 	static const struct scenario s = {.actors = 3,
-		.cards = 1,
+		.gpus = 1,
 		.kills = 3,
 		.claimed = true,
 		.scripts = {{{TAKE, 60}, {GIVE, 60}}, {{TAKE, 60}, {GIVE, 60}},
@@ -555,7 +555,7 @@ static void three_of_whom_all_may_be_killed_at_any_step(void **state)
 static void the_slot_of_a_dead_process_is_taken_at_any_moment(void **state)
 {
 	static const struct scenario s = {.actors = 2,
-		.cards = 2,
+		.gpus = 2,
 		.kills = 2,
 		.scripts = {
 			{{CLAIM}, {TAKE, 60, 0}, {TAKE, 60, 1}}, {{CLAIM}, {TAKE, 60, 1}, {GIVE, 60, 1}}}};
@@ -566,7 +566,7 @@ static void the_slot_of_a_dead_process_is_taken_at_any_moment(void **state)
 static void a_slot_changes_hands_during_a_recount(void **state)
 {
 	static const struct scenario s = {.actors = 3,
-		.cards = 1,
+		.gpus = 1,
 		.kills = 1,
 		.scripts = {{{CLAIM}, {TAKE, 60}}, {{CLAIM}, {TAKE, 60}}, {{CLAIM}, {TAKE, 40}}}};
 

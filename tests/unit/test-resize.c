@@ -33,18 +33,18 @@ static int tear_down(void **state)
 	return wrong ? -1 : 0;
 }
 
-static void run(const char *uid, uint32_t units, const char *card)
+static void run(const char *uid, uint32_t units, const char *gpu)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
 
 	fixture_pod(&pod, uid, units, "");
-	fixture_bind(&pod, "n", card);
+	fixture_bind(&pod, "n", gpu);
 	assert_int_equal(ledger_set_pod(&ledger, &pod), 0);
 }
 
-static uint32_t used(int card)
+static uint32_t used(int gpu)
 {
-	return ledger_node(&ledger, "n")->gpus[card].units_used;
+	return ledger_node(&ledger, "n")->gpus[gpu].units_used;
 }
 
 static int resize(const char *uid, uint32_t units, struct error *err)
@@ -59,12 +59,12 @@ static int resize(const char *uid, uint32_t units, struct error *err)
 }
 
 /* As the watch shows the pod of one container after that many resizes. */
-static void show(const char *uid, uint32_t units, uint32_t resizes, const char *card)
+static void show(const char *uid, uint32_t units, uint32_t resizes, const char *gpu)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
 
 	fixture_pod(&pod, uid, units, "");
-	fixture_bind(&pod, "n", card);
+	fixture_bind(&pod, "n", gpu);
 	pod.placement.resizes = resizes;
 	assert_int_equal(ledger_set_pod(&ledger, &pod), 0);
 }
@@ -107,7 +107,7 @@ static void only_one_is_under_way(void **state)
 	assert_int_equal(resize("a", 5, NULL), -EBUSY);
 }
 
-static void there_must_be_room_on_the_pods_own_card(void **state)
+static void there_must_be_room_on_the_pods_own_gpu(void **state)
 {
 	struct error err = {""};
 
@@ -119,7 +119,7 @@ static void there_must_be_room_on_the_pods_own_card(void **state)
 	assert_int_equal(resize("a", 7, NULL), 0);
 }
 
-static void cards_kept_for_a_nominated_pod_are_not_taken(void **state)
+static void gpus_kept_for_a_nominated_pod_are_not_taken(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts waiting;
 	_cleanup_placement_ struct placement placement;
@@ -161,7 +161,7 @@ static void the_watch_tells_the_outcome_and_older_news_are_known_as_such(void **
 	assert_int_equal(used(0), 2);
 }
 
-static void another_card_or_another_container_is_no_resize(void **state)
+static void another_gpu_or_another_container_is_no_resize(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
 
@@ -249,7 +249,7 @@ static void sizes_that_cannot_be_are_refused_with_a_sentence(void **state)
 	struct error err = {""};
 
 	fixture_pod(&pod, "a", 4, "");
-	assert_int_equal(request_set_cards(&pod.request, 2, NULL), 0);
+	assert_int_equal(request_set_gpus(&pod.request, 2, NULL), 0);
 	fixture_bind_to(&pod, "n", 2, (const char *const[]){"GPU-n-0", "GPU-n-1"});
 	assert_int_equal(placement_resize(&pod.placement, &pod.request, "nobody", 3, &err), -EINVAL);
 	assert_string_equal(err.text, "container \"nobody\" asks for no aliyun.com/gpu-mem");
@@ -258,7 +258,7 @@ static void sizes_that_cannot_be_are_refused_with_a_sentence(void **state)
 	assert_string_equal(
 		err.text, "container main: 5 units cannot be divided by 2, the number of its cards");
 	assert_int_equal(placement_resize(&pod.placement, &pod.request, "main", 6, &err), 0);
-	assert_int_equal(pod.placement.containers[0].cards[1].units, 3);
+	assert_int_equal(pod.placement.containers[0].gpus[1].units, 3);
 	assert_int_equal(request_resize(&pod.request, &pod.placement), 0);
 	assert_int_equal(pod.request.units, 6);
 }
@@ -272,11 +272,11 @@ int main(void)
 		LEDGER(what_is_given_back_is_free_only_when_that_is_certain),
 		LEDGER(a_refused_resize_leaves_the_pod_as_it_was),
 		LEDGER(only_one_is_under_way),
-		LEDGER(there_must_be_room_on_the_pods_own_card),
-		LEDGER(cards_kept_for_a_nominated_pod_are_not_taken),
+		LEDGER(there_must_be_room_on_the_pods_own_gpu),
+		LEDGER(gpus_kept_for_a_nominated_pod_are_not_taken),
 		LEDGER(a_share_node_gives_no_other_sizes),
 		LEDGER(the_watch_tells_the_outcome_and_older_news_are_known_as_such),
-		LEDGER(another_card_or_another_container_is_no_resize),
+		LEDGER(another_gpu_or_another_container_is_no_resize),
 		LEDGER(a_pod_seen_only_after_its_resize_counts_as_it_is),
 		LEDGER(an_init_containers_need_stays_the_least),
 		LEDGER(a_pod_that_goes_takes_its_resize_with_it),

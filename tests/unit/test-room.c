@@ -57,7 +57,7 @@ static void add_orphan(struct world *w, const char *uid, const char *gpu, uint32
 	struct held_pod *pod;
 
 	assert_int_equal(held_add_pod(&w->orphans, uid, "default", uid, &pod), 0);
-	assert_int_equal(held_pod_add_card(pod, gpu, units, core), 0);
+	assert_int_equal(held_pod_add_gpu(pod, gpu, units, core), 0);
 }
 
 static void a_pod_waits_for_an_orphan_beside_which_it_does_not_fit(void **state)
@@ -131,7 +131,7 @@ static void the_percentage_counts_as_well(void **state)
 	struct world *w = *state;
 
 	w->pod.request.core = w->pod.request.containers[0].core = 40;
-	w->pod.placement.containers[0].cards[0].core = 40;
+	w->pod.placement.containers[0].gpus[0].core = 40;
 	add_orphan(w, "old", "GPU-n-0", 1, 60);
 	assert_int_equal(room_check(&w->room, &w->pod, &w->err), 0);
 	add_orphan(w, "older", "GPU-n-0", 1, 5);

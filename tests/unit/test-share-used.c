@@ -15,9 +15,9 @@
 #define MIB UINT64_C(1048576)
 #define HASH UINT64_C(0x123456789abcdef0)
 #define OTHER_HASH UINT64_C(0xfedcba9876543210)
-#define CARDS 2
+#define GPUS 2
 /* The words behind those of the GPUs are records. */
-#define RECORD CARDS
+#define RECORD GPUS
 
 static struct usage_file *usage;
 
@@ -25,7 +25,7 @@ static struct usage_file *usage;
 static int set_up(void **state)
 {
 	usage = calloc(1, sizeof(*usage));
-	usage->card_count = CARDS;
+	usage->gpu_count = GPUS;
 	usage->slots_used = 2;
 	return 0;
 }
@@ -36,9 +36,9 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void record(uint32_t slot, unsigned place, enum share_kind kind, unsigned card, uint64_t hash)
+static void record(uint32_t slot, unsigned place, enum share_kind kind, unsigned gpu, uint64_t hash)
 {
-	usage->slots[slot].shared[RECORD + place] = share_word(kind, card, 600 * MIB, hash);
+	usage->slots[slot].shared[RECORD + place] = share_word(kind, gpu, 600 * MIB, hash);
 }
 
 static void what_a_process_opens_itself_makes_it_no_importer_of_its_own(void **state)

@@ -23,7 +23,7 @@
 #define GIB (1024 * MIB)
 #define HASH UINT64_C(0x123456789abcdef0)
 #define OTHER_HASH UINT64_C(0xfedcba9876543210)
-#define CARDS 2
+#define GPUS 2
 #define NAMESPACE 0xf000001u
 
 /* ---- records --------------------------------------------------------------------------------------------
@@ -43,10 +43,10 @@ static int set_up(void **state)
 		return -1;
 	snprintf(path, sizeof(path), "%s/usage", directory);
 	grant = mmap(NULL, sizeof(*grant), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	grant->card_count = CARDS;
+	grant->gpu_count = GPUS;
 	grant_file_set_limit(grant, 0, GIB);
 	grant_file_set_limit(grant, 1, GIB);
-	if (usage_file_create(path, CARDS, &why) < 0 || usage_file_map(path, &usage, &why) < 0)
+	if (usage_file_create(path, GPUS, &why) < 0 || usage_file_map(path, &usage, &why) < 0)
 		return -1;
 	account = account_open(grant, usage);
 	return account ? 0 : -1;
@@ -66,7 +66,7 @@ static void a_record_says_what_it_is_of(void **state)
 	uint64_t word = share_word(SHARE_EXPORT, 63, 600 * MIB, HASH);
 
 	assert_int_equal(share_kind(word), SHARE_EXPORT);
-	assert_int_equal(share_card(word), 63);
+	assert_int_equal(share_gpu(word), 63);
 	assert_int_equal(share_bytes(word), 600 * MIB);
 	assert_int_equal(share_region(word), share_region(share_word(SHARE_IMPORT, 63, SHARE_UNKNOWN, HASH)));
 	assert_int_not_equal(share_region(word), share_region(share_word(SHARE_EXPORT, 62, 600 * MIB, HASH)));
@@ -81,7 +81,7 @@ static void there_is_room_for_so_many_and_no_more(void **state)
 {
 	uint64_t word = share_word(SHARE_EXPORT, 0, 2 * MIB, HASH);
 
-	for (int i = CARDS; i < GRANT_FILE_CARDS_MAX; i++)
+	for (int i = GPUS; i < GRANT_FILE_GPUS_MAX; i++)
 		assert_int_equal(account_note_shared(account, word), i);
 	assert_int_equal(account_note_shared(account, word), -ENOSPC);
 	assert_false(account_change_shared(account, 5, word + 1, 0));
@@ -97,20 +97,20 @@ static void whether_others_have_it_is_asked_of_their_records(void **state)
 {
 	uint64_t ours = share_word(SHARE_EXPORT, 1, 600 * MIB, HASH);
 	uint64_t theirs = share_word(SHARE_IMPORT, 1, SHARE_UNKNOWN, HASH);
-	_Atomic uint64_t *other = &usage->slots[1].shared[GRANT_FILE_CARDS_MAX - 1];
+	_Atomic uint64_t *other = &usage->slots[1].shared[GRANT_FILE_GPUS_MAX - 1];
 
 	usage->slots_used = 2;
 	*other = theirs;
 	/* A process without a slot has exported nothing. */
 	assert_false(account_is_imported(account, ours));
-	assert_int_equal(account_note_shared(account, ours), CARDS);
+	assert_int_equal(account_note_shared(account, ours), GPUS);
 	assert_true(account_is_imported(account, ours));
 	assert_false(account_is_imported(account, share_word(SHARE_EXPORT, 0, 600 * MIB, HASH)));
 	assert_false(account_is_imported(account, share_word(SHARE_EXPORT, 1, 600 * MIB, OTHER_HASH)));
 	*other = share_as(SHARE_EXPORT, theirs);
 	assert_false(account_is_imported(account, ours));
 	*other = 0;
-	assert_int_equal(account_note_shared(account, theirs), CARDS + 1);
+	assert_int_equal(account_note_shared(account, theirs), GPUS + 1);
 	assert_false(account_is_imported(account, ours));
 }
 
@@ -127,7 +127,7 @@ static void a_process_that_finds_no_slot_shares_nothing(void **state)
 	assert_int_equal(account_note_shared(account, share_word(SHARE_EXPORT, 1, MIB, HASH)), -ENOSPC);
 	account_share(account, 1, (int64_t)MIB, (int64_t)MIB);
 	for (uint32_t i = 0; i < USAGE_FILE_SLOTS; i++)
-		for (unsigned k = 0; k < GRANT_FILE_CARDS_MAX; k++)
+		for (unsigned k = 0; k < GRANT_FILE_GPUS_MAX; k++)
 			assert_int_equal(usage->slots[i].shared[k], 0);
 }
 

@@ -47,7 +47,7 @@ static void preemptive_divides_by_number_idle_or_not(void **state)
 	assert_int_equal(shares[0], SHARE_WHOLE);
 }
 
-static void weights_divide_the_card_whatever_is_idle(void **state)
+static void weights_divide_the_gpu_whatever_is_idle(void **state)
 {
 	struct share_holder holders[] = {{.weight = 5}, {.weight = 5}, {.weight = 10}};
 	uint32_t shares[3];
@@ -135,7 +135,7 @@ static void those_without_a_percentage_divide_what_the_others_leave(void **state
 	}
 }
 
-static void soft_gives_the_card_to_those_that_have_work(void **state)
+static void soft_gives_the_gpu_to_those_that_have_work(void **state)
 {
 	const struct share_holder holders[] = {
 		{.weight = 5, .busy = true}, {.weight = 5, .busy = true}, {.weight = 10}};
@@ -206,8 +206,8 @@ static uint32_t next_random(uint32_t *seed)
 	return *seed >> 8;
 }
 
-/* Whatever is asked, forged percentages over the card's included. */
-static void those_that_have_work_never_have_more_than_the_card(void **state)
+/* Whatever is asked, forged percentages over the GPU's included. */
+static void those_that_have_work_never_have_more_than_the_gpu(void **state)
 {
 	uint32_t seed = 7;
 
@@ -283,18 +283,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fair_share_gives_each_the_same_small_part_whoever_is_there),
 		cmocka_unit_test(preemptive_divides_by_number_idle_or_not),
-		cmocka_unit_test(weights_divide_the_card_whatever_is_idle),
+		cmocka_unit_test(weights_divide_the_gpu_whatever_is_idle),
 		cmocka_unit_test(who_names_no_weight_has_the_weight_one),
 		cmocka_unit_test(a_percentage_is_the_weight_and_no_other_is_heard),
 		cmocka_unit_test(weights_of_others_take_nobody_below_its_percentage),
 		cmocka_unit_test(a_percentage_holds_under_every_policy_but_weight_and_soft),
 		cmocka_unit_test(without_a_percentage_fixed_and_native_control_nothing),
 		cmocka_unit_test(those_without_a_percentage_divide_what_the_others_leave),
-		cmocka_unit_test(soft_gives_the_card_to_those_that_have_work),
+		cmocka_unit_test(soft_gives_the_gpu_to_those_that_have_work),
 		cmocka_unit_test(who_is_idle_under_soft_keeps_what_it_has_when_all_have_work),
 		cmocka_unit_test(soft_guarantees_percentages_and_divides_the_rest),
 		cmocka_unit_test(nobody_who_is_controlled_has_nothing),
-		cmocka_unit_test(those_that_have_work_never_have_more_than_the_card),
+		cmocka_unit_test(those_that_have_work_never_have_more_than_the_gpu),
 		cmocka_unit_test(a_crowd_beyond_all_limits_gets_the_least),
 		cmocka_unit_test(policies_are_the_digits_0_to_5),
 		cmocka_unit_test(weights_are_whole_positive_numbers),

@@ -117,7 +117,7 @@ static void end_child(pid_t child)
 
 /* Memory */
 
-static void card_is_never_over_its_capacity(void **state)
+static void gpu_is_never_over_its_capacity(void **state)
 {
 	assert_int_equal(sim_memory_take(&processes, slot, 3, 60, 100), 0);
 	assert_int_equal(sim_memory_take(&processes, slot, 3, 41, 100), -ENOMEM);
@@ -155,10 +155,10 @@ static void lock_of_a_killed_holder_is_free(void **state)
 	assert_int_equal(sim_memory_take(&processes, slot, 0, 1, 100), 0);
 }
 
-static uint64_t held_by(const struct sim_process *holder, unsigned card)
+static uint64_t held_by(const struct sim_process *holder, unsigned gpu)
 {
 	struct sim_process_view views[4];
-	size_t count = sim_processes_list(&processes, card, views, 4);
+	size_t count = sim_processes_list(&processes, gpu, views, 4);
 
 	for (size_t i = 0; i < count; i++)
 		if (&processes.table->slots[views[i].slot] == holder)
@@ -169,16 +169,16 @@ static uint64_t held_by(const struct sim_process *holder, unsigned card)
 static void shared_memory_weighs_once_and_stays_with_its_last_holder(void **state)
 {
 	uint64_t id = 0, bytes;
-	unsigned card;
+	unsigned gpu;
 	struct sim_process *other;
 
 	assert_int_equal(sim_memory_take(&processes, slot, 1, 70, 100), 0);
 	assert_int_equal(sim_memory_share(&processes, slot, 1, 50, &id), 0);
 	assert_int_equal(sim_processes_used(&processes, 1), 70);
 	assert_int_equal(sim_processes_claim(&processes, &other), 0);
-	assert_int_equal(sim_memory_join(&processes, other, id, &bytes, &card), 0);
+	assert_int_equal(sim_memory_join(&processes, other, id, &bytes, &gpu), 0);
 	assert_int_equal(bytes, 50);
-	assert_int_equal(card, 1);
+	assert_int_equal(gpu, 1);
 	assert_int_equal(sim_processes_used(&processes, 1), 70);
 	assert_int_equal(held_by(other, 1), 50);
 	assert_int_equal(held_by(slot, 1), 70);
@@ -186,7 +186,7 @@ static void shared_memory_weighs_once_and_stays_with_its_last_holder(void **stat
 	assert_int_equal(sim_processes_used(&processes, 1), 70);
 	assert_true(sim_memory_leave(&processes, other, id));
 	assert_int_equal(sim_processes_used(&processes, 1), 20);
-	assert_int_equal(sim_memory_join(&processes, other, id, &bytes, &card), -ENOENT);
+	assert_int_equal(sim_memory_join(&processes, other, id, &bytes, &gpu), -ENOENT);
 }
 
 static uint64_t *shared_id;
@@ -202,12 +202,12 @@ static void share_50(struct sim_processes *own, struct sim_process *own_slot)
 static void memory_whose_holders_are_all_dead_weighs_nothing(void **state)
 {
 	uint64_t id = 0, bytes;
-	unsigned card;
+	unsigned gpu;
 	pid_t child;
 
 	shared_id = &id;
 	child = start_child(share_50);
-	assert_int_equal(sim_memory_join(&processes, slot, 1, &bytes, &card), 0);
+	assert_int_equal(sim_memory_join(&processes, slot, 1, &bytes, &gpu), 0);
 	end_child(child);
 	assert_int_equal(sim_processes_used(&processes, 1), 50);
 	assert_true(sim_memory_known(&processes, 1));
@@ -215,7 +215,7 @@ static void memory_whose_holders_are_all_dead_weighs_nothing(void **state)
 	assert_false(sim_memory_known(&processes, 1));
 	end_child(start_child(share_50));
 	assert_int_equal(sim_processes_used(&processes, 1), 0);
-	assert_int_equal(sim_memory_join(&processes, slot, 2, &bytes, &card), -ENOENT);
+	assert_int_equal(sim_memory_join(&processes, slot, 2, &bytes, &gpu), -ENOENT);
 }
 
 static void shared_table_is_used_again(void **state)
@@ -231,11 +231,11 @@ static void shared_table_is_used_again(void **state)
 
 /* Work */
 
-static struct sim_line *take_line(unsigned card)
+static struct sim_line *take_line(unsigned gpu)
 {
 	struct sim_line *line;
 
-	assert_int_equal(sim_line_take(work, &processes, slot, card, SIM_SM, &line), 0);
+	assert_int_equal(sim_line_take(work, &processes, slot, gpu, SIM_SM, &line), 0);
 	return line;
 }
 
@@ -271,17 +271,17 @@ static void work_takes_its_time_and_the_next_begins_where_it_ends(void **state)
 }
 
 /* 20 ms each, in slices of 2 ms: whoever ends first ends when at most a slice of the other is left. */
-static void two_lines_of_a_card_take_turns(void **state)
+static void two_lines_of_a_gpu_take_turns(void **state)
 {
-	struct sim_line *a = take_line(0), *b = take_line(0), *other_card = take_line(1);
+	struct sim_line *a = take_line(0), *b = take_line(0), *other_gpu = take_line(1);
 	uint64_t end_a = submit(a, 20 * NS_PER_MS);
 	uint64_t end_b = submit(b, 20 * NS_PER_MS);
-	uint64_t end_other = submit(other_card, 20 * NS_PER_MS);
+	uint64_t end_other = submit(other_gpu, 20 * NS_PER_MS);
 	int64_t at_a = wait_for(a, end_a), at_b = wait_for(b, end_b),
 		apart = at_a > at_b ? at_a - at_b : at_b - at_a;
 
 	assert_true(apart <= 3 * NS_PER_MS);
-	assert_true(wait_for(other_card, end_other) < at_b - 15 * NS_PER_MS);
+	assert_true(wait_for(other_gpu, end_other) < at_b - 15 * NS_PER_MS);
 }
 
 static void submit_an_hour(struct sim_processes *own, struct sim_process *own_slot)
@@ -306,7 +306,7 @@ static void work_of_a_killed_process_is_dropped(void **state)
 	assert_true(monotonic_ns() - begin < NS_PER_S);
 }
 
-static void what_each_engine_did_is_counted_per_process_and_card(void **state)
+static void what_each_engine_did_is_counted_per_process_and_gpu(void **state)
 {
 	struct sim_line *line = take_line(0), *copies, *second = take_line(0);
 	struct sim_process *other;
@@ -323,8 +323,8 @@ static void what_each_engine_did_is_counted_per_process_and_card(void **state)
 		assert_int_equal(atomic_load(&a->done[SIM_COPY_IN]), 0);
 		assert_int_equal(atomic_load(&a->done[SIM_COPY_OUT]), 5 * NS_PER_MS);
 	}
-	assert_int_equal(atomic_load(&work->cards[0].total.done[SIM_SM]), 40 * NS_PER_MS);
-	assert_int_equal(atomic_load(&work->cards[1].total.done[SIM_SM]), 0);
+	assert_int_equal(atomic_load(&work->gpus[0].total.done[SIM_SM]), 40 * NS_PER_MS);
+	assert_int_equal(atomic_load(&work->gpus[1].total.done[SIM_SM]), 0);
 }
 
 /* 100 ms of period 10 and 50 of period 12: three tenths of three periods of a sixth of a second, six of the
@@ -445,7 +445,7 @@ static void jitter_keeps_the_mean_and_its_bounds(void **state)
 
 static void hold_the_works_lock(struct sim_processes *own, struct sim_process *own_slot)
 {
-	sim_relay_lock(&work->cards[0].lock);
+	sim_relay_lock(&work->gpus[0].lock);
 }
 
 static void stopped_holders_of_the_lock_hold_up_nobody(void **state)
@@ -508,7 +508,7 @@ static void process_stopped_anywhere_holds_up_nobody_and_repeats_nothing(void **
 		kill(child, SIGCONT);
 	}
 	end_child(child);
-	assert_true(atomic_load(&work->cards[0].total.done[SIM_SM]) <=
+	assert_true(atomic_load(&work->gpus[0].total.done[SIM_SM]) <=
 		    (uint64_t)(monotonic_ns() - begun + STOPS * SLICE_NS));
 }
 
@@ -517,22 +517,22 @@ static void nonsense_in_the_file_ends_no_caller(void **state)
 	struct sim_line *line = take_line(0), *other = take_line(0), *third = take_line(0);
 
 	atomic_store(&line->submitted, UINT64_MAX);
-	work->cards[0].engines[SIM_SM].current = UINT32_MAX;
-	work->cards[0].engines[SIM_SM].slice_end = INT64_MIN;
-	atomic_store(&work->cards[0].engines[SIM_COPY_OUT].used, 1);
-	other->card = UINT32_MAX;
+	work->gpus[0].engines[SIM_SM].current = UINT32_MAX;
+	work->gpus[0].engines[SIM_SM].slice_end = INT64_MIN;
+	atomic_store(&work->gpus[0].engines[SIM_COPY_OUT].used, 1);
+	other->gpu = UINT32_MAX;
 	submit(line, 5);
 	submit(other, 5);
 	third->engine = UINT32_MAX;
 	third->account = UINT32_MAX;
 	atomic_store(&third->gates_added, 1 << 20);
 	submit(third, 5);
-	atomic_store(&work->cards[0].clock, INT64_MIN);
+	atomic_store(&work->gpus[0].clock, INT64_MIN);
 	sim_work_look(work, &processes, 0);
-	atomic_store(&work->cards[0].clock, INT64_MAX);
+	atomic_store(&work->gpus[0].clock, INT64_MAX);
 	sim_work_look(work, &processes, 0);
 	line->stretch_count = UINT64_MAX;
-	line->card = SIM_MAX_CARDS + 1;
+	line->gpu = SIM_MAX_GPUS + 1;
 	atomic_store(&work->line_count, UINT32_MAX);
 	atomic_store(&work->account_count, UINT32_MAX);
 	atomic_store(&work->pace.slice_us, 0);
@@ -551,10 +551,10 @@ static uint64_t random_word(uint64_t *seed)
  * alone: who writes those stops everybody. */
 static void random_words_in_the_file_end_no_caller(void **state)
 {
-	uint64_t *const places[] = {(uint64_t *)&work->cards[0].clock, (uint64_t *)work->lines,
+	uint64_t *const places[] = {(uint64_t *)&work->gpus[0].clock, (uint64_t *)work->lines,
 		(uint64_t *)work->gates, (uint64_t *)work->accounts, (uint64_t *)work->stretches,
 		(uint64_t *)&work->line_count};
-	const size_t words[] = {(sizeof(struct sim_card_work) - sizeof(struct sim_lock)) / 8,
+	const size_t words[] = {(sizeof(struct sim_gpu_work) - sizeof(struct sim_lock)) / 8,
 		4 * sizeof(struct sim_line) / 8, 4 * sizeof(work->gates[0]) / 8,
 		4 * sizeof(struct sim_account) / 8, 4 * sizeof(work->stretches[0]) / 8,
 		(sizeof(struct sim_pace) + 16) / 8};
@@ -630,7 +630,7 @@ static void fault_lets_pass_then_hits_so_often(void **state)
 {
 	struct sim_trouble trouble = {};
 	struct sim_fault fault = {
-		.kind = SIM_FAULT_SLOW, .left = 2, .skip = 1, .argument = 7, .card = 1, .point = "x"};
+		.kind = SIM_FAULT_SLOW, .left = 2, .skip = 1, .argument = 7, .gpu = 1, .point = "x"};
 	uint32_t argument = 0;
 
 	assert_int_equal(sim_trouble_add(&trouble, &fault), 0);
@@ -640,7 +640,7 @@ static void fault_lets_pass_then_hits_so_often(void **state)
 	assert_false(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", 1, &argument));
 	assert_true(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", 1, &argument));
 	assert_int_equal(argument, 7);
-	assert_true(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", SIM_MAX_CARDS, &argument));
+	assert_true(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", SIM_MAX_GPUS, &argument));
 	assert_false(sim_trouble_hit(&trouble, SIM_FAULT_SLOW, "x", 1, &argument));
 	for (int i = 0; i < SIM_MAX_FAULTS; i++)
 		assert_int_equal(sim_trouble_add(&trouble, &fault), 0);
@@ -652,16 +652,16 @@ static void fault_lets_pass_then_hits_so_often(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(card_is_never_over_its_capacity),
+		TEST(gpu_is_never_over_its_capacity),
 		TEST(memory_of_a_killed_process_can_be_taken_at_once),
 		TEST(lock_of_a_killed_holder_is_free),
 		TEST(shared_memory_weighs_once_and_stays_with_its_last_holder),
 		TEST(memory_whose_holders_are_all_dead_weighs_nothing),
 		TEST(shared_table_is_used_again),
 		TEST(work_takes_its_time_and_the_next_begins_where_it_ends),
-		TEST(two_lines_of_a_card_take_turns),
+		TEST(two_lines_of_a_gpu_take_turns),
 		TEST(work_of_a_killed_process_is_dropped),
-		TEST(what_each_engine_did_is_counted_per_process_and_card),
+		TEST(what_each_engine_did_is_counted_per_process_and_gpu),
 		cmocka_unit_test(utilisation_is_of_whole_sample_periods),
 		TEST(gate_holds_a_line_until_the_other_engine_is_done),
 		TEST(too_many_closed_gates_are_refused_until_one_opens),

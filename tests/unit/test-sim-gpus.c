@@ -18,28 +18,28 @@
 
 static struct sim_state *parse_spec(const char *spec)
 {
-	struct sim_state *cards = calloc(1, sizeof(*cards));
+	struct sim_state *gpus = calloc(1, sizeof(*gpus));
 	struct error err = {};
 
-	assert_non_null(cards);
-	if (gpus_parse_spec(spec, cards, &err) < 0)
+	assert_non_null(gpus);
+	if (gpus_parse_spec(spec, gpus, &err) < 0)
 		fail_msg("%s", err.text);
-	return cards;
+	return gpus;
 }
 
 static void assert_spec_refused(const char *spec, const char *reason)
 {
-	_cleanup_free_ struct sim_state *cards = calloc(1, sizeof(*cards));
+	_cleanup_free_ struct sim_state *gpus = calloc(1, sizeof(*gpus));
 	struct error err = {};
 
-	assert_int_equal(gpus_parse_spec(spec, cards, &err), -EINVAL);
+	assert_int_equal(gpus_parse_spec(spec, gpus, &err), -EINVAL);
 	if (!strstr(err.text, reason))
 		fail_msg("\"%s\": \"%s\" does not say \"%s\"", spec, err.text, reason);
-	assert_int_equal(cards->card_count, 0);
+	assert_int_equal(gpus->gpu_count, 0);
 }
 
 /* Reads text as a gpus.json. */
-static int read_text(const char *text, struct sim_state *ret_cards, struct error *err)
+static int read_text(const char *text, struct sim_state *ret_gpus, struct error *err)
 {
 	char path[] = "/tmp/test-sim-gpus-XXXXXX";
 	int fd = mkstemp(path), r;
@@ -47,54 +47,54 @@ static int read_text(const char *text, struct sim_state *ret_cards, struct error
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(fs_write_atomic(path, 0600, text, strlen(text)), 0);
-	r = gpus_read(path, ret_cards, err);
+	r = gpus_read(path, ret_gpus, err);
 	if (r == 0)
-		r = gpus_complete(ret_cards, err);
+		r = gpus_complete(ret_gpus, err);
 	unlink(path);
 	return r;
 }
 
 static void assert_file_refused(const char *text, const char *reason)
 {
-	_cleanup_free_ struct sim_state *cards = calloc(1, sizeof(*cards));
+	_cleanup_free_ struct sim_state *gpus = calloc(1, sizeof(*gpus));
 	struct error err = {};
 
-	assert_true(read_text(text, cards, &err) < 0);
+	assert_true(read_text(text, gpus, &err) < 0);
 	if (!strstr(err.text, reason))
 		fail_msg("%s\n\"%s\" does not say \"%s\"", text, err.text, reason);
 }
 
 static void spec_lists_counts_and_sizes_in_order(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = parse_spec("4x16160MiB+1x81559MiB");
+	_cleanup_free_ struct sim_state *gpus = parse_spec("4x16160MiB+1x81559MiB");
 
-	assert_int_equal(cards->card_count, 5);
-	assert_int_equal(cards->cards[0].memory_bytes, 16160ull << 20);
-	assert_int_equal(cards->cards[3].memory_bytes, 16160ull << 20);
-	assert_int_equal(cards->cards[4].memory_bytes, 81559ull << 20);
+	assert_int_equal(gpus->gpu_count, 5);
+	assert_int_equal(gpus->gpus[0].memory_bytes, 16160ull << 20);
+	assert_int_equal(gpus->gpus[3].memory_bytes, 16160ull << 20);
+	assert_int_equal(gpus->gpus[4].memory_bytes, 81559ull << 20);
 }
 
-static void spec_without_a_count_is_one_card(void **state)
+static void spec_without_a_count_is_one_gpu(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = parse_spec("16384MiB");
+	_cleanup_free_ struct sim_state *gpus = parse_spec("16384MiB");
 
-	assert_int_equal(cards->card_count, 1);
+	assert_int_equal(gpus->gpu_count, 1);
 }
 
 static void spec_names_the_model_of_a_known_size(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = parse_spec(
+	_cleanup_free_ struct sim_state *gpus = parse_spec(
 		"16160MiB+16384MiB+15079MiB+40960MiB+81559MiB+143771MiB");
 
-	assert_string_equal(cards->cards[0].name, "Tesla V100-SXM2-16GB");
-	assert_string_equal(cards->cards[1].name, "Tesla V100-SXM2-16GB");
-	assert_string_equal(cards->cards[2].name, "Tesla T4");
-	assert_string_equal(cards->cards[3].name, "NVIDIA A100-SXM4-40GB");
-	assert_string_equal(cards->cards[4].name, "NVIDIA H100 80GB HBM3");
-	assert_string_equal(cards->cards[5].name, "NVIDIA H200");
+	assert_string_equal(gpus->gpus[0].name, "Tesla V100-SXM2-16GB");
+	assert_string_equal(gpus->gpus[1].name, "Tesla V100-SXM2-16GB");
+	assert_string_equal(gpus->gpus[2].name, "Tesla T4");
+	assert_string_equal(gpus->gpus[3].name, "NVIDIA A100-SXM4-40GB");
+	assert_string_equal(gpus->gpus[4].name, "NVIDIA H100 80GB HBM3");
+	assert_string_equal(gpus->gpus[5].name, "NVIDIA H200");
 }
 
-static void spec_refuses_what_is_not_a_list_of_cards(void **state)
+static void spec_refuses_what_is_not_a_list_of_gpus(void **state)
 {
 	assert_spec_refused("", "MiB");
 	assert_spec_refused("4", "MiB");
@@ -113,88 +113,88 @@ static void spec_refuses_what_is_not_a_list_of_cards(void **state)
 	assert_spec_refused("1x1.5MiB", "memory");
 }
 
-static void spec_allows_64_cards_and_no_more(void **state)
+static void spec_allows_64_gpus_and_no_more(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = parse_spec("32x16160MiB+32x40960MiB");
+	_cleanup_free_ struct sim_state *gpus = parse_spec("32x16160MiB+32x40960MiB");
 
-	assert_int_equal(cards->card_count, 64);
+	assert_int_equal(gpus->gpu_count, 64);
 	assert_spec_refused("65x16160MiB", "number of cards");
 	assert_spec_refused("64x16160MiB+1x16160MiB", "64");
 }
 
-static void complete_gives_each_card_its_own_uuid_bus_and_serial(void **state)
+static void complete_gives_each_gpu_its_own_uuid_bus_and_serial(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = parse_spec("64x16160MiB");
+	_cleanup_free_ struct sim_state *gpus = parse_spec("64x16160MiB");
 	struct error err = {};
 
-	assert_int_equal(gpus_complete(cards, &err), 0);
-	assert_string_equal(cards->cards[0].bus_id, "00000000:00:09.0");
+	assert_int_equal(gpus_complete(gpus, &err), 0);
+	assert_string_equal(gpus->gpus[0].bus_id, "00000000:00:09.0");
 	for (int i = 0; i < 64; i++) {
-		assert_int_equal(cards->cards[i].minor, i);
-		assert_int_equal(strlen(cards->cards[i].uuid), 40);
+		assert_int_equal(gpus->gpus[i].minor, i);
+		assert_int_equal(strlen(gpus->gpus[i].uuid), 40);
 		for (int k = 0; k < i; k++) {
-			assert_string_not_equal(cards->cards[i].uuid, cards->cards[k].uuid);
-			assert_string_not_equal(cards->cards[i].bus_id, cards->cards[k].bus_id);
-			assert_string_not_equal(cards->cards[i].serial, cards->cards[k].serial);
+			assert_string_not_equal(gpus->gpus[i].uuid, gpus->gpus[k].uuid);
+			assert_string_not_equal(gpus->gpus[i].bus_id, gpus->gpus[k].bus_id);
+			assert_string_not_equal(gpus->gpus[i].serial, gpus->gpus[k].serial);
 		}
 	}
 }
 
-static void complete_knows_the_generation_of_a_card(void **state)
+static void complete_knows_the_generation_of_a_gpu(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = parse_spec("16160MiB+15079MiB+40960MiB+81559MiB+24564MiB");
+	_cleanup_free_ struct sim_state *gpus = parse_spec("16160MiB+15079MiB+40960MiB+81559MiB+24564MiB");
 	struct error err = {};
 
-	assert_int_equal(gpus_complete(cards, &err), 0);
-	assert_int_equal(cards->cards[0].architecture, 5); /* Volta */
-	assert_int_equal(cards->cards[1].architecture, 6); /* Turing */
-	assert_int_equal(cards->cards[2].architecture, 7); /* Ampere */
-	assert_int_equal(cards->cards[3].architecture, 9); /* Hopper */
-	assert_int_equal(cards->cards[4].architecture, 8); /* Ada */
+	assert_int_equal(gpus_complete(gpus, &err), 0);
+	assert_int_equal(gpus->gpus[0].architecture, 5); /* Volta */
+	assert_int_equal(gpus->gpus[1].architecture, 6); /* Turing */
+	assert_int_equal(gpus->gpus[2].architecture, 7); /* Ampere */
+	assert_int_equal(gpus->gpus[3].architecture, 9); /* Hopper */
+	assert_int_equal(gpus->gpus[4].architecture, 8); /* Ada */
 }
 
 static void driver_version_decides_the_cuda_version(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = calloc(1, sizeof(*cards));
+	_cleanup_free_ struct sim_state *gpus = calloc(1, sizeof(*gpus));
 	struct error err = {};
 
-	assert_int_equal(gpus_set_driver(cards, "515.105.01", &err), 0);
-	assert_int_equal(cards->cuda_version, 11070);
-	assert_int_equal(gpus_set_driver(cards, "450.102.04", &err), 0);
-	assert_int_equal(cards->cuda_version, 11000);
-	assert_int_equal(gpus_set_driver(cards, "580.65.06", &err), 0);
-	assert_int_equal(cards->cuda_version, 13000);
-	assert_int_equal(gpus_set_driver(cards, "615.71.09", &err), 0);
-	assert_int_equal(cards->cuda_version, 13040);
+	assert_int_equal(gpus_set_driver(gpus, "515.105.01", &err), 0);
+	assert_int_equal(gpus->cuda_version, 11070);
+	assert_int_equal(gpus_set_driver(gpus, "450.102.04", &err), 0);
+	assert_int_equal(gpus->cuda_version, 11000);
+	assert_int_equal(gpus_set_driver(gpus, "580.65.06", &err), 0);
+	assert_int_equal(gpus->cuda_version, 13000);
+	assert_int_equal(gpus_set_driver(gpus, "615.71.09", &err), 0);
+	assert_int_equal(gpus->cuda_version, 13040);
 }
 
 static void driver_version_cannot_leave_the_folder(void **state)
 {
 	static const char *const wrong[] = {"", "515", "../515.1", "515/1.2", "515..1", ".515.1", "515.1.",
 		"515.x", "515.1111111111111111111"};
-	_cleanup_free_ struct sim_state *cards = calloc(1, sizeof(*cards));
+	_cleanup_free_ struct sim_state *gpus = calloc(1, sizeof(*gpus));
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		struct error err = {};
 
-		assert_int_equal(gpus_set_driver(cards, wrong[i], &err), -EINVAL);
+		assert_int_equal(gpus_set_driver(gpus, wrong[i], &err), -EINVAL);
 		assert_non_null(strstr(err.text, "driver version"));
 	}
 }
 
 static void file_needs_only_the_memory(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = calloc(1, sizeof(*cards));
+	_cleanup_free_ struct sim_state *gpus = calloc(1, sizeof(*gpus));
 	struct error err = {};
 
-	assert_int_equal(read_text("{\"gpus\":[{\"memoryMiB\":16384}]}", cards, &err), 0);
-	assert_string_equal(cards->cards[0].name, "Tesla V100-SXM2-16GB");
-	assert_string_equal(cards->driver_version, "515.105.01");
+	assert_int_equal(read_text("{\"gpus\":[{\"memoryMiB\":16384}]}", gpus, &err), 0);
+	assert_string_equal(gpus->gpus[0].name, "Tesla V100-SXM2-16GB");
+	assert_string_equal(gpus->driver_version, "515.105.01");
 }
 
 static void file_values_win_over_the_models(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = calloc(1, sizeof(*cards));
+	_cleanup_free_ struct sim_state *gpus = calloc(1, sizeof(*gpus));
 	struct error err = {};
 
 	assert_int_equal(
@@ -203,20 +203,20 @@ static void file_values_win_over_the_models(void **state)
 			"X\",\"temperatureC\":41,"
 			"\"idleUsedMiB\":334,\"powerW\":59,\"numaNode\":1,\"mig\":\"enabled\",\"uuid\":\"" UUID_A
 			"\",\"computeMode\":\"prohibited\",\"memoryMiB\":16384}]}",
-			cards, &err),
+			gpus, &err),
 		0);
-	assert_string_equal(cards->cards[0].name, "Tesla X");
-	assert_string_equal(cards->cards[0].uuid, UUID_A);
-	assert_int_equal(cards->cards[0].temperature_c, 41);
-	assert_int_equal(cards->cards[0].idle_used_bytes, 334ull << 20);
-	assert_int_equal(cards->cards[0].power_mw, 59000);
-	assert_int_equal(cards->cards[0].numa_node, 1);
-	assert_int_equal(cards->cards[0].mig, SIM_MIG_ENABLED);
-	assert_int_equal(cards->cards[0].compute_mode, NVML_COMPUTEMODE_PROHIBITED);
-	assert_string_equal(cards->driver_version, "450.102.04");
+	assert_string_equal(gpus->gpus[0].name, "Tesla X");
+	assert_string_equal(gpus->gpus[0].uuid, UUID_A);
+	assert_int_equal(gpus->gpus[0].temperature_c, 41);
+	assert_int_equal(gpus->gpus[0].idle_used_bytes, 334ull << 20);
+	assert_int_equal(gpus->gpus[0].power_mw, 59000);
+	assert_int_equal(gpus->gpus[0].numa_node, 1);
+	assert_int_equal(gpus->gpus[0].mig, SIM_MIG_ENABLED);
+	assert_int_equal(gpus->gpus[0].compute_mode, NVML_COMPUTEMODE_PROHIBITED);
+	assert_string_equal(gpus->driver_version, "450.102.04");
 }
 
-static void file_errors_name_the_card_and_the_key(void **state)
+static void file_errors_name_the_gpu_and_the_key(void **state)
 {
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1},{\"memoryMiB\":\"1\"}]}", "card 1: \"memoryMiB\"");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":0}]}", "\"memoryMiB\" must be 1 to");
@@ -238,7 +238,7 @@ static void file_errors_name_the_card_and_the_key(void **state)
 	assert_file_refused("{\"driverVersion\":515,\"gpus\":[{\"memoryMiB\":5}]}", "driverVersion");
 }
 
-static void file_that_is_not_a_list_of_cards_is_refused(void **state)
+static void file_that_is_not_a_list_of_gpus_is_refused(void **state)
 {
 	assert_file_refused("", "not JSON");
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1}]", "not JSON");
@@ -251,7 +251,7 @@ static void file_that_is_not_a_list_of_cards_is_refused(void **state)
 	assert_file_refused("{\"gpus\":[7]}", "card 0: must be an object");
 }
 
-static void file_of_65_cards_is_refused(void **state)
+static void file_of_65_gpus_is_refused(void **state)
 {
 	char text[2048] = "{\"gpus\":[{\"memoryMiB\":1}";
 
@@ -270,7 +270,7 @@ static void file_larger_than_the_limit_is_refused(void **state)
 	assert_file_refused(text, "larger than");
 }
 
-static void cards_cannot_share_an_identity(void **state)
+static void gpus_cannot_share_an_identity(void **state)
 {
 	assert_file_refused("{\"gpus\":[{\"memoryMiB\":1,\"uuid\":\"" UUID_A
 			    "\"},{\"memoryMiB\":2,\"uuid\":\"" UUID_A "\"}]}",
@@ -284,26 +284,26 @@ static void cards_cannot_share_an_identity(void **state)
 		"card 0 has 1 links to card 1, which has 0 back");
 }
 
-static void written_file_reads_back_as_the_same_cards(void **state)
+static void written_file_reads_back_as_the_same_gpus(void **state)
 {
-	_cleanup_free_ struct sim_state *cards = parse_spec("2x16160MiB+1x143771MiB");
+	_cleanup_free_ struct sim_state *gpus = parse_spec("2x16160MiB+1x143771MiB");
 	_cleanup_free_ struct sim_state *again = calloc(1, sizeof(*again));
 	char path[] = "/tmp/test-sim-gpus-XXXXXX";
 	struct error err = {};
 	int fd = mkstemp(path);
 
 	close(fd);
-	cards->cards[0].link_count = cards->cards[1].link_count = 2;
-	cards->cards[0].links[0] = cards->cards[0].links[1] = 1;
-	assert_int_equal(gpus_complete(cards, &err), 0);
-	assert_int_equal(gpus_write(path, cards, &err), 0);
+	gpus->gpus[0].link_count = gpus->gpus[1].link_count = 2;
+	gpus->gpus[0].links[0] = gpus->gpus[0].links[1] = 1;
+	assert_int_equal(gpus_complete(gpus, &err), 0);
+	assert_int_equal(gpus_write(path, gpus, &err), 0);
 	assert_int_equal(gpus_read(path, again, &err), 0);
 	assert_int_equal(gpus_complete(again, &err), 0);
-	assert_memory_equal(cards, again, sizeof(*cards));
+	assert_memory_equal(gpus, again, sizeof(*gpus));
 	unlink(path);
 }
 
-static void adopted_cards_keep_their_uuid_if_the_size_is_the_same(void **state)
+static void adopted_gpus_keep_their_uuid_if_the_size_is_the_same(void **state)
 {
 	_cleanup_free_ struct sim_state *old = parse_spec("2x16160MiB+1x40960MiB");
 	_cleanup_free_ struct sim_state *new = parse_spec("1x16160MiB+2x40960MiB+1x16160MiB");
@@ -311,27 +311,27 @@ static void adopted_cards_keep_their_uuid_if_the_size_is_the_same(void **state)
 
 	assert_int_equal(gpus_complete(old, &err), 0);
 	gpus_adopt(new, old, true);
-	assert_string_equal(new->cards[0].uuid, old->cards[0].uuid);
-	assert_string_equal(new->cards[1].uuid, "");
-	assert_string_equal(new->cards[2].uuid, old->cards[2].uuid);
-	assert_string_equal(new->cards[3].uuid, "");
+	assert_string_equal(new->gpus[0].uuid, old->gpus[0].uuid);
+	assert_string_equal(new->gpus[1].uuid, "");
+	assert_string_equal(new->gpus[2].uuid, old->gpus[2].uuid);
+	assert_string_equal(new->gpus[3].uuid, "");
 	assert_int_equal(gpus_complete(new, &err), 0);
 }
 
-static void links_to_a_card_that_is_gone_are_gone(void **state)
+static void links_to_a_gpu_that_is_gone_are_gone(void **state)
 {
 	_cleanup_free_ struct sim_state *old = parse_spec("3x16160MiB");
 	_cleanup_free_ struct sim_state *new = parse_spec("2x16160MiB");
 	struct error err = {};
 
-	old->cards[0].link_count = 2;
-	old->cards[0].links[0] = 2;
-	old->cards[0].links[1] = 1;
-	old->cards[1].link_count = old->cards[2].link_count = 1;
+	old->gpus[0].link_count = 2;
+	old->gpus[0].links[0] = 2;
+	old->gpus[0].links[1] = 1;
+	old->gpus[1].link_count = old->gpus[2].link_count = 1;
 	assert_int_equal(gpus_complete(old, &err), 0);
 	gpus_adopt(new, old, true);
-	assert_int_equal(new->cards[0].link_count, 1);
-	assert_int_equal(new->cards[0].links[0], 1);
+	assert_int_equal(new->gpus[0].link_count, 1);
+	assert_int_equal(new->gpus[0].links[0], 1);
 	assert_int_equal(gpus_complete(new, &err), 0);
 }
 
@@ -339,24 +339,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spec_lists_counts_and_sizes_in_order),
-		cmocka_unit_test(spec_without_a_count_is_one_card),
+		cmocka_unit_test(spec_without_a_count_is_one_gpu),
 		cmocka_unit_test(spec_names_the_model_of_a_known_size),
-		cmocka_unit_test(spec_refuses_what_is_not_a_list_of_cards),
-		cmocka_unit_test(spec_allows_64_cards_and_no_more),
-		cmocka_unit_test(complete_gives_each_card_its_own_uuid_bus_and_serial),
-		cmocka_unit_test(complete_knows_the_generation_of_a_card),
+		cmocka_unit_test(spec_refuses_what_is_not_a_list_of_gpus),
+		cmocka_unit_test(spec_allows_64_gpus_and_no_more),
+		cmocka_unit_test(complete_gives_each_gpu_its_own_uuid_bus_and_serial),
+		cmocka_unit_test(complete_knows_the_generation_of_a_gpu),
 		cmocka_unit_test(driver_version_decides_the_cuda_version),
 		cmocka_unit_test(driver_version_cannot_leave_the_folder),
 		cmocka_unit_test(file_needs_only_the_memory),
 		cmocka_unit_test(file_values_win_over_the_models),
-		cmocka_unit_test(file_errors_name_the_card_and_the_key),
-		cmocka_unit_test(file_that_is_not_a_list_of_cards_is_refused),
-		cmocka_unit_test(file_of_65_cards_is_refused),
+		cmocka_unit_test(file_errors_name_the_gpu_and_the_key),
+		cmocka_unit_test(file_that_is_not_a_list_of_gpus_is_refused),
+		cmocka_unit_test(file_of_65_gpus_is_refused),
 		cmocka_unit_test(file_larger_than_the_limit_is_refused),
-		cmocka_unit_test(cards_cannot_share_an_identity),
-		cmocka_unit_test(written_file_reads_back_as_the_same_cards),
-		cmocka_unit_test(adopted_cards_keep_their_uuid_if_the_size_is_the_same),
-		cmocka_unit_test(links_to_a_card_that_is_gone_are_gone),
+		cmocka_unit_test(gpus_cannot_share_an_identity),
+		cmocka_unit_test(written_file_reads_back_as_the_same_gpus),
+		cmocka_unit_test(adopted_gpus_keep_their_uuid_if_the_size_is_the_same),
+		cmocka_unit_test(links_to_a_gpu_that_is_gone_are_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

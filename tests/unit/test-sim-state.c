@@ -33,7 +33,7 @@ static void write_state(uint64_t magic, uint32_t version, uint32_t count)
 	s->magic = magic;
 	s->version = version;
 	s->size = sizeof(*s);
-	s->card_count = count;
+	s->gpu_count = count;
 	write_part("cards", s, sizeof(*s));
 }
 
@@ -87,7 +87,7 @@ static void state_of_another_kind_is_not_mapped(void **state)
 	assert_int_equal(sim_state_map(dir, &s, &writable), -EBADMSG);
 	write_state(SIM_STATE_MAGIC, SIM_STATE_VERSION, 0);
 	assert_int_equal(sim_state_map(dir, &s, &writable), -EBADMSG);
-	write_state(SIM_STATE_MAGIC, SIM_STATE_VERSION, SIM_MAX_CARDS + 1);
+	write_state(SIM_STATE_MAGIC, SIM_STATE_VERSION, SIM_MAX_GPUS + 1);
 	assert_int_equal(sim_state_map(dir, &s, &writable), -EBADMSG);
 	assert_null(s);
 }
@@ -123,11 +123,11 @@ static void events_are_read_in_order(void **state)
 	sim_state_post_event(s, 1, 8, 79);
 	sim_state_post_event(s, 0, 2, 0);
 	assert_int_equal(sim_state_read_event(s, 1, &event), 0);
-	assert_int_equal(event.card, 1);
+	assert_int_equal(event.gpu, 1);
 	assert_int_equal(event.type, 8);
 	assert_int_equal(event.data, 79);
 	assert_int_equal(sim_state_read_event(s, 2, &event), 0);
-	assert_int_equal(event.card, 0);
+	assert_int_equal(event.gpu, 0);
 	assert_int_equal(sim_state_read_event(s, 3, &event), -EAGAIN);
 	sim_state_unmap(s);
 }
@@ -181,7 +181,7 @@ static void waiting_ends_when_an_event_comes(void **state)
 	sim_state_unmap(s);
 }
 
-/* A child that holds 5 bytes of card 1 until its pipe is closed. */
+/* A child that holds 5 bytes of GPU 1 until its pipe is closed. */
 static pid_t start_holder(int *ret_end)
 {
 	int ends[2], ready[2];

@@ -24,7 +24,7 @@
 #define KILL_EACH 20
 #define ROUNDS_OF_OTHERS 5
 #define CAPACITY 1000
-#define CARD 2
+#define GPU 2
 #define HANGS_NS (30 * NS_PER_S)
 
 /* What the workers and the test tell each other. */
@@ -80,14 +80,14 @@ static void work(unsigned number)
 	while (!atomic_load(&notes->end)) {
 		uint64_t bytes = (uint64_t)(rand_r(&seed) % (CAPACITY / 2)) + 1;
 
-		if (sim_memory_take(&own, slot, CARD, bytes, CAPACITY) == 0) {
+		if (sim_memory_take(&own, slot, GPU, bytes, CAPACITY) == 0) {
 			held += bytes;
 		} else {
 			bytes = held / 2 + held % 2;
-			sim_memory_give(&own, slot, CARD, bytes);
+			sim_memory_give(&own, slot, GPU, bytes);
 			held -= bytes;
 		}
-		if (held != sim_process_bytes(slot, CARD))
+		if (held != sim_process_bytes(slot, GPU))
 			_exit(2);
 		atomic_store(&notes->held[number], held);
 		atomic_fetch_add(&notes->rounds[number], 1);
@@ -132,10 +132,10 @@ static void others_go_on(unsigned stopped)
 /* A sum is of one moment if no process has taken memory meanwhile. */
 static void check_sum(void)
 {
-	uint64_t version = sim_claim_read(processes.table, CARD);
-	uint64_t used = sim_processes_used(&processes, CARD);
+	uint64_t version = sim_claim_read(processes.table, GPU);
+	uint64_t used = sim_processes_used(&processes, GPU);
 
-	if (sim_claim_read(processes.table, CARD) == version)
+	if (sim_claim_read(processes.table, GPU) == version)
 		assert_true(used <= CAPACITY);
 }
 
@@ -183,13 +183,13 @@ static void stopped_process_holds_up_nobody_and_sums_stay_right(void **state)
 		assert_true(monotonic_ns() - begun < HANGS_NS);
 	for (unsigned i = 0; i < WORKERS; i++)
 		sum += atomic_load(&notes->held[i]);
-	assert_int_equal(sim_processes_used(&processes, CARD), sum);
+	assert_int_equal(sim_processes_used(&processes, GPU), sum);
 	assert_true(sum <= CAPACITY);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		kill(pids[i], SIGKILL);
 		waitpid(pids[i], NULL, 0);
 	}
-	assert_int_equal(sim_processes_used(&processes, CARD), 0);
+	assert_int_equal(sim_processes_used(&processes, GPU), 0);
 }
 
 int main(void)

@@ -37,7 +37,7 @@ static struct json_object *member(struct json_object *object, const char *key)
 	return json_object_object_get(object, key);
 }
 
-static struct json_object *card_of(struct json_object *document, size_t i)
+static struct json_object *gpu_of(struct json_object *document, size_t i)
 {
 	return json_object_array_get_idx(member(document, "cards"), i);
 }
@@ -53,10 +53,10 @@ static void a_gpu_has_the_containers_of_its_own_node(void **state)
 	add_node(&sample, "n2", LIMIT("b", "70") LIMIT("d", "30"));
 	top_sample_sort(&sample);
 	document = top_json(&sample, &sample, false);
-	assert_int_equal(json_object_get_int(member(card_of(document, 0), "grantedBytes")), 1000);
-	assert_int_equal(json_object_array_length(member(card_of(document, 0), "holders")), 1);
-	assert_int_equal(json_object_get_int(member(card_of(document, 1), "grantedBytes")), 100);
-	assert_int_equal(json_object_array_length(member(card_of(document, 1), "holders")), 2);
+	assert_int_equal(json_object_get_int(member(gpu_of(document, 0), "grantedBytes")), 1000);
+	assert_int_equal(json_object_array_length(member(gpu_of(document, 0), "holders")), 1);
+	assert_int_equal(json_object_get_int(member(gpu_of(document, 1), "grantedBytes")), 100);
+	assert_int_equal(json_object_array_length(member(gpu_of(document, 1), "holders")), 2);
 	json_object_put(document);
 	top_sample_release(&sample);
 }
@@ -74,7 +74,7 @@ static const char *used_between(const char *first, const char *second)
 	add_node(&before, "n", first);
 	add_node(&now, "n", second);
 	document = top_json(&before, &now, false);
-	used = member(json_object_array_get_idx(member(card_of(document, 0), "holders"), 0), "coreUsed");
+	used = member(json_object_array_get_idx(member(gpu_of(document, 0), "holders"), 0), "coreUsed");
 	snprintf(text, sizeof(text), "%s", used ? json_object_get_string(used) : "");
 	json_object_put(document);
 	top_sample_release(&before);

@@ -26,10 +26,10 @@ static void what_is_said_of_a_container_is_found(void **state)
 				 "ration_container_core_share_ratio" WHO " 0.300000\n"
 				 "ration_container_core_started_seconds_total" WHO " 12.500000000\n"),
 		0);
-	assert_int_equal(sample.n_cards, 1);
-	assert_string_equal(sample.cards[0]->model, "T \"4\"");
-	assert_int_equal(sample.cards[0]->index, 1);
-	assert_int_equal(sample.cards[0]->memory_bytes, UINT64_C(17179869184));
+	assert_int_equal(sample.n_gpus, 1);
+	assert_string_equal(sample.gpus[0]->model, "T \"4\"");
+	assert_int_equal(sample.gpus[0]->index, 1);
+	assert_int_equal(sample.gpus[0]->memory_bytes, UINT64_C(17179869184));
 	assert_int_equal(sample.n_holders, 1);
 	assert_string_equal(sample.holders[0]->container, "c");
 	assert_int_equal(sample.holders[0]->limit_bytes, UINT64_C(2147483648));

@@ -84,7 +84,7 @@ static void a_process_that_was_killed_in_its_turn_has_it_no_more(void **state)
 			kill(getpid(), SIGKILL);
 		_exit(1);
 	}
-	while (atomic_load(&usage->cards[0].turns[ACCOUNT_TURN_CODE]) == 0)
+	while (atomic_load(&usage->gpus[0].turns[ACCOUNT_TURN_CODE]) == 0)
 		usleep(1000);
 	assert_int_equal(account_begin_turn(account, 0, ACCOUNT_TURN_CODE), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -98,7 +98,7 @@ static void an_heir_of_the_slot_does_not_inherit_the_turn(void **state)
 	if (pid == 0)
 		_exit(account_begin_turn(account, 0, ACCOUNT_TURN_POOL) == 0 ? 0 : 1);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_not_equal(atomic_load(&usage->cards[0].turns[ACCOUNT_TURN_POOL]), 0);
+	assert_int_not_equal(atomic_load(&usage->gpus[0].turns[ACCOUNT_TURN_POOL]), 0);
 	assert_int_equal(account_join(account), 0);
 	assert_int_equal(atomic_load(&usage->slots_used), 1);
 	assert_int_equal(account_begin_turn(account, 0, ACCOUNT_TURN_POOL), 0);
@@ -106,7 +106,7 @@ static void an_heir_of_the_slot_does_not_inherit_the_turn(void **state)
 
 static void nonsense_in_the_file_is_no_turn(void **state)
 {
-	atomic_store(&usage->cards[0].turns[ACCOUNT_TURN_POOL], UINT64_MAX);
+	atomic_store(&usage->gpus[0].turns[ACCOUNT_TURN_POOL], UINT64_MAX);
 	assert_int_equal(account_begin_turn(account, 0, ACCOUNT_TURN_POOL), 0);
 }
 

@@ -9,19 +9,19 @@
 
 #include "model/units.h"
 
-static void units_of_card_rounds_down(void **state)
+static void units_of_gpu_rounds_down(void **state)
 {
-	assert_int_equal(units_of_card(16160, 1024), 15);
-	assert_int_equal(units_of_card(16384, 1024), 16);
-	assert_int_equal(units_of_card(15079, 1024), 14);
-	assert_int_equal(units_of_card(16160, 128), 126);
-	assert_int_equal(units_of_card(1023, 1024), 0);
+	assert_int_equal(units_of_gpu(16160, 1024), 15);
+	assert_int_equal(units_of_gpu(16384, 1024), 16);
+	assert_int_equal(units_of_gpu(15079, 1024), 14);
+	assert_int_equal(units_of_gpu(16160, 128), 126);
+	assert_int_equal(units_of_gpu(1023, 1024), 0);
 }
 
-static void units_of_card_survives_a_unit_of_zero_and_absurd_cards(void **state)
+static void units_of_gpu_survives_a_unit_of_zero_and_absurd_gpus(void **state)
 {
-	assert_int_equal(units_of_card(16160, 0), 0);
-	assert_int_equal(units_of_card(UINT64_MAX, 128), UNITS_MAX);
+	assert_int_equal(units_of_gpu(16160, 0), 0);
+	assert_int_equal(units_of_gpu(UINT64_MAX, 128), UNITS_MAX);
 }
 
 static void units_add_stops_at_the_top(void **state)
@@ -68,8 +68,8 @@ static void units_convert_keeps_the_memory_and_rounds_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(units_of_card_rounds_down),
-		cmocka_unit_test(units_of_card_survives_a_unit_of_zero_and_absurd_cards),
+		cmocka_unit_test(units_of_gpu_rounds_down),
+		cmocka_unit_test(units_of_gpu_survives_a_unit_of_zero_and_absurd_gpus),
 		cmocka_unit_test(units_add_stops_at_the_top),
 		cmocka_unit_test(units_convert_keeps_the_memory_and_rounds_up),
 		cmocka_unit_test(unit_parse_knows_the_four_units_and_nothing_else),

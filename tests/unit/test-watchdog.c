@@ -1,4 +1,4 @@
-/* What a container may hold of a card. */
+/* What a container may hold of a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

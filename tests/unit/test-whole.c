@@ -1,4 +1,4 @@
-/* Pods that ask for whole cards (aliyun.com/gpu), chosen by their links. */
+/* Pods that ask for whole GPUs (aliyun.com/gpu), chosen by their links. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void open_node(struct ledger *ledger, const char *name, matrix layout, in
 	assert_int_equal(ledger_set_node(ledger, &facts), 0);
 }
 
-static struct pod_facts pod_of(const char *uid, const char *cards)
+static struct pod_facts pod_of(const char *uid, const char *gpus)
 {
 	struct pod_facts pod;
 
@@ -50,41 +50,41 @@ static struct pod_facts pod_of(const char *uid, const char *cards)
 	pod.owner = strdup("");
 	pod.node = strdup("");
 	pod.pending = true;
-	if (cards)
-		assert_int_equal(request_add_whole(&pod.request, "main", CONTAINER_MAIN, 0, cards, NULL), 0);
+	if (gpus)
+		assert_int_equal(request_add_whole(&pod.request, "main", CONTAINER_MAIN, 0, gpus, NULL), 0);
 	return pod;
 }
 
-static struct pod_facts member_of(const char *uid, const char *cards, const char *job, uint32_t pods)
+static struct pod_facts member_of(const char *uid, const char *gpus, const char *job, uint32_t pods)
 {
-	struct pod_facts pod = pod_of(uid, cards);
+	struct pod_facts pod = pod_of(uid, gpus);
 
 	assert_int_equal(request_set_group(&pod.request, "default", job, pods), 0);
 	return pod;
 }
 
 /* The last characters of the UUIDs, which are the indices: "0123". */
-static const char *cards_of(const struct placement *placement)
+static const char *gpus_of(const struct placement *placement)
 {
 	static char text[NODE_GPUS_MAX + 1];
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = placement_cards(placement, cards);
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = placement_gpus(placement, gpus);
 
 	for (size_t i = 0; i < n; i++)
-		text[i] = cards[i]->uuid[strlen(cards[i]->uuid) - 1];
+		text[i] = gpus[i]->uuid[strlen(gpus[i]->uuid) - 1];
 	text[n] = '\0';
 	return text;
 }
 
-/* Takes the cards, as bind does. */
+/* Takes the GPUs, as bind does. */
 static void assert_reserved(
-	struct ledger *ledger, const struct pod_facts *pod, const char *node, const char *cards)
+	struct ledger *ledger, const struct pod_facts *pod, const char *node, const char *gpus)
 {
 	_cleanup_placement_ struct placement placement;
 
 	placement_init(&placement);
 	assert_int_equal(decide_reserve(ledger, pod, node, &placement), FITS);
-	assert_string_equal(cards_of(&placement), cards);
+	assert_string_equal(gpus_of(&placement), gpus);
 	assert_true(placement_matches(&placement, &pod->request));
 	assert_int_equal(ledger_check(ledger, NULL), 0);
 }
@@ -98,7 +98,7 @@ static void assert_misfit(
 	assert_string_equal(misfit_text((enum misfit)misfit, &pod->request, buf, sizeof(buf)), text);
 }
 
-static void whole_cards_of_dgx1_are_the_quads(void **state)
+static void whole_gpus_of_dgx1_are_the_quads(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts a = pod_of("a", "4"), b = pod_of("b", "4"), c = pod_of("c", "1");
@@ -112,7 +112,7 @@ static void whole_cards_of_dgx1_are_the_quads(void **state)
 	assert_reserved(&ledger, &c, "n", "0");
 }
 
-static void whole_cards_leave_a_broken_one_out(void **state)
+static void whole_gpus_leave_a_broken_one_out(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts all = pod_of("all", "8"), quad = pod_of("quad", "4"),
@@ -126,7 +126,7 @@ static void whole_cards_leave_a_broken_one_out(void **state)
 	assert_reserved(&ledger, &three, "n", "013");
 }
 
-static void whole_cards_of_more_than_there_are_fit_nowhere(void **state)
+static void whole_gpus_of_more_than_there_are_fit_nowhere(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts nine = pod_of("nine", "9"), many = pod_of("many", "2000000000");
@@ -137,7 +137,7 @@ static void whole_cards_of_more_than_there_are_fit_nowhere(void **state)
 	assert_misfit(&ledger, &many, "n", "GPU node has fewer than 1073741823 GPUs");
 }
 
-static void whole_cards_and_shares_do_not_meet(void **state)
+static void whole_gpus_and_shares_do_not_meet(void **state)
 {
 	static const uint32_t units[] = {15};
 	_cleanup_(ledger_release) struct ledger ledger;
@@ -154,8 +154,8 @@ static void whole_cards_and_shares_do_not_meet(void **state)
 	assert_int_equal(ledger_choose(&ledger, "s", &part, NULL), FITS);
 }
 
-/* Its placement may be older than the node's mode, or by hand: the card is nobody else's all the same. */
-static void whole_card_on_a_share_node_is_all_of_it(void **state)
+/* Its placement may be older than the node's mode, or by hand: the GPU is nobody else's all the same. */
+static void whole_gpu_on_a_share_node_is_all_of_it(void **state)
 {
 	static const uint32_t units[] = {15, 15};
 	_cleanup_(ledger_release) struct ledger ledger;
@@ -176,7 +176,7 @@ static void whole_card_on_a_share_node_is_all_of_it(void **state)
 	fixture_pod(&large, "large", 15, "");
 	placement_init(&placement);
 	assert_int_equal(ledger_choose(&ledger, "s", &part, &placement), FITS);
-	assert_string_equal(cards_of(&placement), "1");
+	assert_string_equal(gpus_of(&placement), "1");
 	assert_int_equal(ledger_choose(&ledger, "s", &large, NULL), FITS);
 	assert_int_equal(ledger_check(&ledger, NULL), 0);
 	share.mode = GPU_MODE_TOPOLOGY;
@@ -189,7 +189,7 @@ static void whole_card_on_a_share_node_is_all_of_it(void **state)
 
 /* ---- several containers ---- */
 
-static void whole_cards_of_containers_are_their_own(void **state)
+static void whole_gpus_of_containers_are_their_own(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts pod = pod_of("p", NULL);
@@ -202,7 +202,7 @@ static void whole_cards_of_containers_are_their_own(void **state)
 	assert_int_equal(request_add_whole(&pod.request, "a", CONTAINER_MAIN, 0, "2", NULL), 0);
 	assert_int_equal(request_add_whole(&pod.request, "b", CONTAINER_MAIN, 1, "1", NULL), 0);
 	/* max(2, 1 + 2, 1 + 2 + 1) = 4 */
-	assert_int_equal(request_cards(&pod.request), 4);
+	assert_int_equal(request_gpus(&pod.request), 4);
 	ledger_init(&ledger);
 	open_node(&ledger, "n", layout_dgx1_v100, -1);
 	placement_init(&placement);
@@ -212,11 +212,11 @@ static void whole_cards_of_containers_are_their_own(void **state)
 	a = placement_find(&placement, "a");
 	b = placement_find(&placement, "b");
 	init = placement_find(&placement, "second");
-	assert_int_equal(a->n_cards, 2);
-	assert_null(container_share(a, side->cards[0].uuid));
-	assert_null(container_share(b, side->cards[0].uuid));
-	assert_null(container_share(a, b->cards[0].uuid));
-	assert_null(container_share(init, side->cards[0].uuid));
+	assert_int_equal(a->n_gpus, 2);
+	assert_null(container_share(a, side->gpus[0].uuid));
+	assert_null(container_share(b, side->gpus[0].uuid));
+	assert_null(container_share(a, b->gpus[0].uuid));
+	assert_null(container_share(init, side->gpus[0].uuid));
 	assert_int_equal(ledger_reserve(&ledger, &pod, "n", &placement), 0);
 	assert_int_equal(ledger_check(&ledger, NULL), 0);
 	for (size_t i = 0; i < 8; i++)
@@ -227,12 +227,12 @@ static void assert_match(bool matches, const struct request *request, const char
 {
 	_cleanup_placement_ struct placement placement;
 	const char *const names[] = {"a", "b"};
-	const char *const cards[] = {a, b};
+	const char *const gpus[] = {a, b};
 
 	placement_init(&placement);
 	placement.unit_mib = 1024;
 	for (size_t i = 0; i < 2; i++)
-		for (const char *c = cards[i]; *c; c++)
+		for (const char *c = gpus[i]; *c; c++)
 			assert_int_equal(placement_add(&placement, names[i], (char[]){*c, '\0'}, 1, 0), 0);
 	assert_int_equal(placement_matches(&placement, request), matches);
 }
@@ -261,7 +261,7 @@ static void assert_refused(struct request *request, bool whole, const char *text
 	assert_int_equal(request->n_containers, 1);
 }
 
-static void whole_cards_and_shares_in_one_pod_are_refused(void **state)
+static void whole_gpus_and_shares_in_one_pod_are_refused(void **state)
 {
 	_cleanup_request_ struct request shares = {0}, whole = {0};
 	struct error err = {""};
@@ -272,14 +272,14 @@ static void whole_cards_and_shares_in_one_pod_are_refused(void **state)
 	assert_int_equal(request_add_whole(&whole, "a", CONTAINER_MAIN, 0, "3", NULL), 0);
 	assert_refused(&whole, false,
 		"container \"a\": aliyun.com/gpu is not possible in a pod that asks for aliyun.com/gpu-mem too");
-	assert_int_equal(request_parse_cards(&whole, "3", &err), -EINVAL);
+	assert_int_equal(request_parse_gpus(&whole, "3", &err), -EINVAL);
 	assert_string_equal(err.text,
 		"label aliyun.com/gpu-count is 3: is not possible together with aliyun.com/gpu, which counts cards itself");
 }
 
 /* ---- jobs ---- */
 
-static void whole_cards_of_a_job_are_planned_together(void **state)
+static void whole_gpus_of_a_job_are_planned_together(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts a = member_of("a", "2", "job", 2),
@@ -294,7 +294,7 @@ static void whole_cards_of_a_job_are_planned_together(void **state)
 	assert_reserved(&ledger, &b, "n", "12");
 }
 
-static void whole_cards_of_a_job_of_another_namespace_are_not_near(void **state)
+static void whole_gpus_of_a_job_of_another_namespace_are_not_near(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts a = member_of("a", "4", "job", 2), b = pod_of("b", "1");
@@ -303,8 +303,8 @@ static void whole_cards_of_a_job_of_another_namespace_are_not_near(void **state)
 	open_node(&ledger, "n", layout_pcie_8, -1);
 	assert_int_equal(request_set_group(&b.request, "elsewhere", "job", 2), 0);
 	assert_reserved(&ledger, &a, "n", "0123");
-	assert_int_equal(node_ledger_group_cards(ledger_node(&ledger, "n"), &a.request), 0x0f);
-	assert_int_equal(node_ledger_group_cards(ledger_node(&ledger, "n"), &b.request), 0);
+	assert_int_equal(node_ledger_group_gpus(ledger_node(&ledger, "n"), &a.request), 0x0f);
+	assert_int_equal(node_ledger_group_gpus(ledger_node(&ledger, "n"), &b.request), 0);
 }
 
 /* ---- among nodes ---- */
@@ -318,7 +318,7 @@ static void assert_first(struct ledger *ledger, const struct pod_facts *pod, con
 	assert_string_equal(nodes[0]->facts.name, name);
 }
 
-static void whole_cards_are_taken_where_they_are_connected_best(void **state)
+static void whole_gpus_are_taken_where_they_are_connected_best(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts taken = pod_of("taken", "1"), four = pod_of("four", "4"),
@@ -330,14 +330,14 @@ static void whole_cards_are_taken_where_they_are_connected_best(void **state)
 	open_node(&ledger, "b", layout_dgx1_v100, -1);
 	open_node(&ledger, "c", layout_dgx_a100, -1);
 	assert_first(&ledger, &four, "c");
-	/* A single card has no links: the fullest node. */
+	/* A single GPU has no links: the fullest node. */
 	assert_reserved(&ledger, &taken, "b", "0");
 	assert_first(&ledger, &one, "b");
 	assert_reserved(&ledger, &job, "a", "0");
 	assert_first(&ledger, &second, "a");
 }
 
-static void whole_cards_are_explained_in_the_order_of_the_choice(void **state)
+static void whole_gpus_are_explained_in_the_order_of_the_choice(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts taken = pod_of("taken", "1"), pod = pod_of("p", "4");
@@ -350,11 +350,11 @@ static void whole_cards_are_explained_in_the_order_of_the_choice(void **state)
 	ledger_explain(&ledger, "n", &pod, &explanation);
 	assert_int_equal(explanation.misfit, FITS);
 	for (size_t i = 0; i < 8; i++)
-		assert_int_equal(explanation.cards[i].turn, turns[i]);
-	assert_int_equal(explanation.cards[0].misfit, CARD_FULL);
+		assert_int_equal(explanation.gpus[i].turn, turns[i]);
+	assert_int_equal(explanation.gpus[0].misfit, GPU_FULL);
 }
 
-static void whole_cards_stay_with_who_is_nominated_for_them(void **state)
+static void whole_gpus_stay_with_who_is_nominated_for_them(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts high = pod_of("high", "4"), low = pod_of("low", "4"),
@@ -372,8 +372,8 @@ static void whole_cards_stay_with_who_is_nominated_for_them(void **state)
 	assert_reserved(&ledger, &high, "n", "0123");
 }
 
-/* What is not free of whole cards says nothing about shares, however many were asked for. */
-static void whole_cards_that_nobody_has_keep_nobody_asleep(void **state)
+/* What is not free of whole GPUs says nothing about shares, however many were asked for. */
+static void whole_gpus_that_nobody_has_keep_nobody_asleep(void **state)
 {
 	static const uint32_t units[] = {15};
 	_cleanup_(ledger_release) struct ledger ledger;
@@ -406,11 +406,11 @@ static void whole_cards_that_nobody_has_keep_nobody_asleep(void **state)
 
 /* Two of four must go, and what is kept is what they have: victims are chosen for their number, not for
  * links. */
-static void whole_cards_are_cleared_by_as_few_victims_as_suffice(void **state)
+static void whole_gpus_are_cleared_by_as_few_victims_as_suffice(void **state)
 {
 	_cleanup_(ledger_release) struct ledger ledger;
 	_cleanup_pod_facts_ struct pod_facts high = pod_of("high", "5");
-	static const char *const uids[] = {"a", "b", "c", "d"}, *const cards[] = {"3", "2", "2", "1"};
+	static const char *const uids[] = {"a", "b", "c", "d"}, *const gpus[] = {"3", "2", "2", "1"};
 	struct preemption_plan plan = {0};
 	struct budgets budgets;
 
@@ -418,7 +418,7 @@ static void whole_cards_are_cleared_by_as_few_victims_as_suffice(void **state)
 	budgets_init(&budgets);
 	open_node(&ledger, "n", layout_dgx1_v100, -1);
 	for (size_t i = 0; i < ARRAY_SIZE(uids); i++) {
-		_cleanup_pod_facts_ struct pod_facts pod = pod_of(uids[i], cards[i]);
+		_cleanup_pod_facts_ struct pod_facts pod = pod_of(uids[i], gpus[i]);
 		_cleanup_placement_ struct placement placement;
 
 		placement_init(&placement);
@@ -432,7 +432,7 @@ static void whole_cards_are_cleared_by_as_few_victims_as_suffice(void **state)
 		0);
 	assert_int_equal(plan.n_victims, 2);
 	assert_true(placement_matches(&plan.placement, &high.request));
-	assert_int_equal(strlen(cards_of(&plan.placement)), 5);
+	assert_int_equal(strlen(gpus_of(&plan.placement)), 5);
 	assert_int_equal(ledger_check(&ledger, NULL), 0);
 	preemption_plan_release(&plan);
 	budgets_release(&budgets);
@@ -441,21 +441,21 @@ static void whole_cards_are_cleared_by_as_few_victims_as_suffice(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whole_cards_of_dgx1_are_the_quads),
-		cmocka_unit_test(whole_cards_leave_a_broken_one_out),
-		cmocka_unit_test(whole_cards_of_more_than_there_are_fit_nowhere),
-		cmocka_unit_test(whole_cards_and_shares_do_not_meet),
-		cmocka_unit_test(whole_card_on_a_share_node_is_all_of_it),
-		cmocka_unit_test(whole_cards_of_containers_are_their_own),
+		cmocka_unit_test(whole_gpus_of_dgx1_are_the_quads),
+		cmocka_unit_test(whole_gpus_leave_a_broken_one_out),
+		cmocka_unit_test(whole_gpus_of_more_than_there_are_fit_nowhere),
+		cmocka_unit_test(whole_gpus_and_shares_do_not_meet),
+		cmocka_unit_test(whole_gpu_on_a_share_node_is_all_of_it),
+		cmocka_unit_test(whole_gpus_of_containers_are_their_own),
 		cmocka_unit_test(whole_placement_of_another_number_does_not_match),
-		cmocka_unit_test(whole_cards_and_shares_in_one_pod_are_refused),
-		cmocka_unit_test(whole_cards_of_a_job_are_planned_together),
-		cmocka_unit_test(whole_cards_of_a_job_of_another_namespace_are_not_near),
-		cmocka_unit_test(whole_cards_are_taken_where_they_are_connected_best),
-		cmocka_unit_test(whole_cards_are_explained_in_the_order_of_the_choice),
-		cmocka_unit_test(whole_cards_that_nobody_has_keep_nobody_asleep),
-		cmocka_unit_test(whole_cards_are_cleared_by_as_few_victims_as_suffice),
-		cmocka_unit_test(whole_cards_stay_with_who_is_nominated_for_them),
+		cmocka_unit_test(whole_gpus_and_shares_in_one_pod_are_refused),
+		cmocka_unit_test(whole_gpus_of_a_job_are_planned_together),
+		cmocka_unit_test(whole_gpus_of_a_job_of_another_namespace_are_not_near),
+		cmocka_unit_test(whole_gpus_are_taken_where_they_are_connected_best),
+		cmocka_unit_test(whole_gpus_are_explained_in_the_order_of_the_choice),
+		cmocka_unit_test(whole_gpus_that_nobody_has_keep_nobody_asleep),
+		cmocka_unit_test(whole_gpus_are_cleared_by_as_few_victims_as_suffice),
+		cmocka_unit_test(whole_gpus_stay_with_who_is_nominated_for_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* allotment.h - what one container gets: its cards and the variables of the contract (section 3). Pure. */
+/* allotment.h - what one container gets: its GPUs and the variables of the contract (section 3). Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,9 +9,9 @@
 struct error;
 struct pod_facts;
 
-#define ALLOTMENT_CARDS_MAX NODE_GPUS_MAX
+#define ALLOTMENT_GPUS_MAX NODE_GPUS_MAX
 #define ALLOTMENT_VARIABLES_MAX 8
-#define ALLOTMENT_VALUE_SIZE (ALLOTMENT_CARDS_MAX * GPU_UUID_SIZE)
+#define ALLOTMENT_VALUE_SIZE (ALLOTMENT_GPUS_MAX * GPU_UUID_SIZE)
 
 struct allotment_variable {
 	const char *name;
@@ -19,8 +19,8 @@ struct allotment_variable {
 };
 
 struct allotment {
-	const struct card *cards[ALLOTMENT_CARDS_MAX]; /* that the container sees, its own first */
-	size_t n_cards, n_own;
+	const struct gpu *gpus[ALLOTMENT_GPUS_MAX]; /* that the container sees, its own first */
+	size_t n_gpus, n_own;
 	struct allotment_variable variables[ALLOTMENT_VARIABLES_MAX];
 	size_t n_variables;
 };
@@ -29,10 +29,10 @@ struct allotment {
 const char *allotment_value(const struct allotment *allotment, const char *name);
 
 /* allotment_build() - from the pod's placement. we_inject: our own CDI file brings the driver into the
- * container; otherwise NVIDIA's runtime does, guided by NVIDIA_VISIBLE_DEVICES. On several cards the
- * container's units are those on each, and the card's units those of the largest: their quotient is then
- * within the container's share of any of them. Whole cards have no units; a container of a job sees those of
+ * container; otherwise NVIDIA's runtime does, guided by NVIDIA_VISIBLE_DEVICES. On several GPUs the
+ * container's units are those on each, and the GPU's units those of the largest: their quotient is then
+ * within the container's share of any of them. Whole GPUs have no units; a container of a job sees those of
  * the job's other pods too, behind its own. -ENOENT with a sentence if the placement does not name the
- * container, or names a card that is not here. */
+ * container, or names a GPU that is not here. */
 int allotment_build(const struct inventory *inventory, const struct pod_facts *pod, const char *container,
 	bool we_inject, struct allotment *ret_grant, struct error *err);

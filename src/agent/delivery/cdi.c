@@ -282,8 +282,8 @@ static int add_container(
 		return r < 0 ? r : -ENOMEM;
 	snprintf(name, sizeof(name), "%s.%s", parts->pod->facts.uid, container);
 	r = set_text(device, "name", name);
-	for (size_t i = 0; r == 0 && i < allotment.n_cards; i++) {
-		snprintf(file, sizeof(file), "nvidia%u", allotment.cards[i]->minor);
+	for (size_t i = 0; r == 0 && i < allotment.n_gpus; i++) {
+		snprintf(file, sizeof(file), "nvidia%u", allotment.gpus[i]->minor);
 		r = add_device(nodes, mounts, driver, file, err);
 	}
 	for (size_t i = 0; r == 0 && i < driver->n_devices; i++)

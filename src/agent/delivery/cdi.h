@@ -21,11 +21,11 @@ const char *cdi_device_name(const char *uid, const char *container, char *buf, s
 int cdi_path(const char *dir, const char *uid, char *buf, size_t size);
 bool cdi_exists(const char *dir, const char *uid);
 
-/* What the containers of an isolated node get beside their cards. */
+/* What the containers of an isolated node get beside their GPUs. */
 struct cdi_isolation {
 	const char *state_dir;	  /* with the shim and the grants, as the container runtime sees it */
 	const char *shim_version; /* see shim-install.h */
-	bool allow_disable;	  /* who asks for no limit gets the whole card, as on a share node */
+	bool allow_disable;	  /* who asks for no limit gets the whole GPU, as on a share node */
 };
 
 /* Where a container of an isolated node has the driver's own libraries. The names are the same for every

@@ -184,44 +184,44 @@ static int grant_fill(const struct agent *agent, const struct pod_facts *pod,
 	snprintf(grant->cuda_library, sizeof(grant->cuda_library), "%s", cdi_private_library(DRIVER_CUDA));
 	snprintf(grant->nvml_library, sizeof(grant->nvml_library), "%s", cdi_private_library(DRIVER_NVML));
 	/* In the order of their indices, as the driver numbers what it sees. */
-	for (size_t i = 0; i < agent->inventory.n_cards; i++) {
-		const struct card *card = &agent->inventory.cards[i];
-		struct grant_file_card *granted = &grant->cards[grant->card_count];
+	for (size_t i = 0; i < agent->inventory.n_gpus; i++) {
+		const struct gpu *gpu = &agent->inventory.gpus[i];
+		struct grant_file_gpu *granted = &grant->gpus[grant->gpu_count];
 
-		for (size_t k = 0; k < placed->n_cards; k++) {
-			if (strcmp(placed->cards[k].uuid, card->facts.uuid) != 0)
+		for (size_t k = 0; k < placed->n_gpus; k++) {
+			if (strcmp(placed->gpus[k].uuid, gpu->facts.uuid) != 0)
 				continue;
-			snprintf(granted->uuid, sizeof(granted->uuid), "%s", card->facts.uuid);
-			snprintf(granted->pci_bus_id, sizeof(granted->pci_bus_id), "%s", card->bus_id);
-			granted->physical_bytes = card->facts.mib * MIB;
+			snprintf(granted->uuid, sizeof(granted->uuid), "%s", gpu->facts.uuid);
+			snprintf(granted->pci_bus_id, sizeof(granted->pci_bus_id), "%s", gpu->bus_id);
+			granted->physical_bytes = gpu->facts.mib * MIB;
 			granted->limit_bytes = grants_limit_bytes(
-				card->facts.mib, placed->cards[k].units, pod->placement.unit_mib);
-			grant->card_count++;
+				gpu->facts.mib, placed->gpus[k].units, pod->placement.unit_mib);
+			grant->gpu_count++;
 			break;
 		}
 	}
-	if (grant->card_count == placed->n_cards && grant->card_count)
+	if (grant->gpu_count == placed->n_gpus && grant->gpu_count)
 		return 0;
 	return error_set(err, ENOENT, "pod %s/%s: a GPU of container %s is not on this node (any more)",
 		pod->namespace_, pod->name, placed->name);
 }
 
-uint64_t grants_limit_bytes(uint64_t card_mib, uint32_t units, uint32_t unit_mib)
+uint64_t grants_limit_bytes(uint64_t gpu_mib, uint32_t units, uint32_t unit_mib)
 {
-	uint32_t total = units_of_card(card_mib, unit_mib);
+	uint32_t total = units_of_gpu(gpu_mib, unit_mib);
 
-	return !total || units >= total ? card_mib * MIB : card_mib * units / total * MIB;
+	return !total || units >= total ? gpu_mib * MIB : gpu_mib * units / total * MIB;
 }
 
 /* The limits may differ: they have been changed since. */
 static bool says_the_same(const struct grant_file *a, const struct grant_file *b)
 {
-	if (a->card_count != b->card_count || strcmp(a->cuda_library, b->cuda_library) != 0 ||
+	if (a->gpu_count != b->gpu_count || strcmp(a->cuda_library, b->cuda_library) != 0 ||
 		strcmp(a->nvml_library, b->nvml_library) != 0)
 		return false;
-	for (unsigned int i = 0; i < a->card_count; i++)
-		if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||
-			a->cards[i].physical_bytes != b->cards[i].physical_bytes)
+	for (unsigned int i = 0; i < a->gpu_count; i++)
+		if (strcmp(a->gpus[i].uuid, b->gpus[i].uuid) != 0 ||
+			a->gpus[i].physical_bytes != b->gpus[i].physical_bytes)
 			return false;
 	return true;
 }
@@ -240,9 +240,9 @@ static bool is_in_place(const struct node_grant *g)
 
 static bool usage_is_whole(const struct node_grant *g)
 {
-	uint64_t bytes[GRANT_FILE_CARDS_MAX];
+	uint64_t bytes[GRANT_FILE_GPUS_MAX];
 
-	return usage_file_read(g->usage_fd, g->grant->card_count, bytes) == 0;
+	return usage_file_read(g->usage_fd, g->grant->gpu_count, bytes) == 0;
 }
 
 /* The usage file first: a grant without one is none. */
@@ -253,7 +253,7 @@ static int grant_write(const char *folder, struct grant_file *grant, struct erro
 	int r = -ENAMETOOLONG;
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, USAGE_FILE_NAME) < sizeof(path))
-		r = usage_file_create(path, grant->card_count, &why);
+		r = usage_file_create(path, grant->gpu_count, &why);
 	if (r == 0 && (size_t)snprintf(path, sizeof(path), "%s/%s", folder, GRANTS_GRANT_FILE) < sizeof(path))
 		r = grant_file_write(path, grant, &why);
 	return r < 0 ? error_set(err, -r, "%s: %s: %s", path, why, strerror(-r)) : 0;
@@ -328,7 +328,7 @@ int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *
 		log_warning("%s", err->text);
 	if (r == -ENOENT || (r == -ESTALE && starting))
 		r = grant_make(agent, facts, container, wanted, err);
-	/* A size that its card has not is not given by a start either (resized.h). */
+	/* A size that its GPU has not is not given by a start either (resized.h). */
 	if (r == 0 && !(pod->size_refused && pod->size_refused == facts->placement.resizes))
 		grants_apply_placement(agent, facts);
 	if (r == 0)
@@ -339,18 +339,18 @@ int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *
 static void set_limits(
 	struct node_grant *g, const struct pod_facts *pod, const struct container_placement *placed)
 {
-	for (unsigned int i = 0; i < g->grant->card_count; i++) {
-		const struct grant_file_card *card = &g->grant->cards[i];
+	for (unsigned int i = 0; i < g->grant->gpu_count; i++) {
+		const struct grant_file_gpu *gpu = &g->grant->gpus[i];
 
-		for (size_t k = 0; k < placed->n_cards; k++) {
+		for (size_t k = 0; k < placed->n_gpus; k++) {
 			uint64_t bytes = grants_limit_bytes(
-				card->physical_bytes / MIB, placed->cards[k].units, pod->placement.unit_mib);
+				gpu->physical_bytes / MIB, placed->gpus[k].units, pod->placement.unit_mib);
 
-			if (strcmp(placed->cards[k].uuid, card->uuid) != 0 ||
+			if (strcmp(placed->gpus[k].uuid, gpu->uuid) != 0 ||
 				grant_file_limit_bytes(g->grant, i) == bytes)
 				continue;
 			log_info("pod %s/%s container %s: the limit on GPU %s is %" PRIu64 " MiB now",
-				pod->namespace_, pod->name, g->container, card->uuid, bytes / MIB);
+				pod->namespace_, pod->name, g->container, gpu->uuid, bytes / MIB);
 			grant_file_set_limit(g->grant, i, bytes);
 		}
 	}

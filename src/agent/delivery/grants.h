@@ -1,4 +1,4 @@
-/* grants.h - the grants of this node: what each container on an isolated node may use of which card. The
+/* grants.h - the grants of this node: what each container on an isolated node may use of which GPU. The
  * files (src/grant) are written before a container starts, and never again while one may have them; what
  * changes is written into the live words.
  */
@@ -30,7 +30,7 @@ void grants_resume(struct agent *agent);
 
 /* grants_prepare() - the grant of one container of a pod with a placement, unless it is there and says the
  * same. `starting`: the kubelet is about to start this container, so that it does not run, and a grant that
- * is damaged, or that is of other cards, can be made anew; else it is an error. Sets the limits. Negative
+ * is damaged, or that is of other GPUs, can be made anew; else it is an error. Sets the limits. Negative
  * errno with a sentence. */
 int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *container, bool starting,
 	struct error *err);
@@ -38,9 +38,9 @@ int grants_prepare(struct agent *agent, const struct node_pod *pod, const char *
 /* grants_apply_placement() - the limits that the pod's placement gives now, into the grants that it has. */
 void grants_apply_placement(struct agent *agent, const struct pod_facts *pod);
 
-/* grants_limit_bytes() - what so many units of a card are: floor to whole MiB of card x units / units of the
- * card (contract, section 3). Pure. */
-uint64_t grants_limit_bytes(uint64_t card_mib, uint32_t units, uint32_t unit_mib);
+/* grants_limit_bytes() - what so many units of a GPU are: floor to whole MiB of GPU x units / units of the
+ * GPU (contract, section 3). Pure. */
+uint64_t grants_limit_bytes(uint64_t gpu_mib, uint32_t units, uint32_t unit_mib);
 
 /* grants_remove() - all of the pod's, with their folder. None is success. */
 void grants_remove(struct agent *agent, const char *uid);

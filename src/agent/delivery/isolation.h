@@ -1,6 +1,6 @@
 /* isolation.h - whether this node can hold containers to a limit at all: the runtime applies CDI files, the
  * shim is on the host, the driver is one that the shim can stand before. Where it cannot, an isolated node is
- * not in service: nobody gets a whole card instead.
+ * not in service: nobody gets a whole GPU instead.
  */
 #pragma once
 

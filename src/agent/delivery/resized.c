@@ -30,13 +30,13 @@ static uint32_t orphan_units(const struct agent *agent, const char *uuid)
 	if (leftovers_list(agent->leftovers, &orphans) < 0)
 		return UNITS_MAX;
 	for (size_t i = 0; i < orphans.n_pods; i++)
-		for (size_t k = 0; k < orphans.pods[i].n_cards; k++)
-			if (strcmp(orphans.pods[i].cards[k].uuid, uuid) == 0)
-				units = units_add(units, orphans.pods[i].cards[k].units);
+		for (size_t k = 0; k < orphans.pods[i].n_gpus; k++)
+			if (strcmp(orphans.pods[i].gpus[k].uuid, uuid) == 0)
+				units = units_add(units, orphans.pods[i].gpus[k].units);
 	return units;
 }
 
-/* What the pods that have devices hold of a card. Our record may lack who has a grant: after a restart it is
+/* What the pods that have devices hold of a GPU. Our record may lack who has a grant: after a restart it is
  * the kubelet's, which may be lost. */
 static uint32_t units_held(const struct agent *agent, const char *uuid)
 {
@@ -51,15 +51,15 @@ static uint32_t units_held(const struct agent *agent, const char *uuid)
 	return units;
 }
 
-/* A card of this container on which it would get more than it has. */
+/* A GPU of this container on which it would get more than it has. */
 static bool grows_on(const struct node_grant *g, const struct pod_facts *pod, const char *uuid)
 {
 	const struct container_placement *placed = placement_find(&pod->placement, g->container);
-	const struct card_share *share = placed ? container_share(placed, uuid) : NULL;
+	const struct gpu_share *share = placed ? container_share(placed, uuid) : NULL;
 
-	for (unsigned int i = 0; share && i < g->grant->card_count; i++)
-		if (strcmp(g->grant->cards[i].uuid, uuid) == 0)
-			return grants_limit_bytes(g->grant->cards[i].physical_bytes / MIB, share->units,
+	for (unsigned int i = 0; share && i < g->grant->gpu_count; i++)
+		if (strcmp(g->grant->gpus[i].uuid, uuid) == 0)
+			return grants_limit_bytes(g->grant->gpus[i].physical_bytes / MIB, share->units,
 				       pod->placement.unit_mib) > grant_file_limit_bytes(g->grant, i);
 	return false;
 }
@@ -75,21 +75,20 @@ static bool grows(const struct agent *agent, const struct pod_facts *pod, const 
 	return false;
 }
 
-/* A card that has not what the pod is to have more; NULL: there is none. */
-static const struct card *find_short(const struct agent *agent, const struct pod_facts *pod)
+/* A GPU that has not what the pod is to have more; NULL: there is none. */
+static const struct gpu *find_short(const struct agent *agent, const struct pod_facts *pod)
 {
-	for (size_t i = 0; i < agent->inventory.n_cards; i++) {
-		const struct card *card = &agent->inventory.cards[i];
+	for (size_t i = 0; i < agent->inventory.n_gpus; i++) {
+		const struct gpu *gpu = &agent->inventory.gpus[i];
 
-		if (placement_units_on(&pod->placement, &pod->request, card->facts.uuid) &&
-			units_held(agent, card->facts.uuid) > card->units &&
-			grows(agent, pod, card->facts.uuid))
-			return card;
+		if (placement_units_on(&pod->placement, &pod->request, gpu->facts.uuid) &&
+			units_held(agent, gpu->facts.uuid) > gpu->units && grows(agent, pod, gpu->facts.uuid))
+			return gpu;
 	}
 	return NULL;
 }
 
-static void refuse(struct agent *agent, struct node_pod *pod, const struct card *card)
+static void refuse(struct agent *agent, struct node_pod *pod, const struct gpu *gpu)
 {
 	char text[500];
 
@@ -98,20 +97,20 @@ static void refuse(struct agent *agent, struct node_pod *pod, const struct card 
 	pod->size_refused = pod->facts.placement.resizes;
 	snprintf(text, sizeof(text),
 		"GPU %d has %u units, and its pods would hold %u with the new size of this one: it keeps the memory that it had until others have gone; `ration set` can give it less",
-		card->facts.index, card->units, units_held(agent, card->facts.uuid));
+		gpu->facts.index, gpu->units, units_held(agent, gpu->facts.uuid));
 	agent_report_pod(agent, &pod->facts, "GPUResizeRefused", text);
 }
 
 static void follow(struct agent *agent, struct node_pod *pod)
 {
-	const struct card *card;
+	const struct gpu *gpu;
 
 	if (!pod->facts.has_placement || pod->facts.finished ||
 		pod->size_applied == pod->facts.placement.resizes || !has_grant(agent, pod->facts.uid))
 		return;
-	card = find_short(agent, &pod->facts);
-	if (card) {
-		refuse(agent, pod, card);
+	gpu = find_short(agent, &pod->facts);
+	if (gpu) {
+		refuse(agent, pod, gpu);
 		return;
 	}
 	grants_apply_placement(agent, &pod->facts);

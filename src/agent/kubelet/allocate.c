@@ -26,7 +26,7 @@
 #include "kube/names.h"
 
 #define ARENA_MAX ((size_t)32 << 20)
-#define DEVICES_MAX (ALLOTMENT_CARDS_MAX + DRIVER_DEVICES_MAX)
+#define DEVICES_MAX (ALLOTMENT_GPUS_MAX + DRIVER_DEVICES_MAX)
 
 struct allocation {
 	struct list item;
@@ -99,17 +99,17 @@ static void allocation_count(const struct allocation *a, enum allocate_outcome o
 	histogram_observe(&metrics->allocate, monotonic_ns() - a->began_ns);
 }
 
-/* "<gpu>-<unit>": the kubelet may have chosen ids of another card. */
+/* "<gpu>-<unit>": the kubelet may have chosen ids of another GPU. */
 static void count_disagreeing_ids(const struct allocation *a, const struct allotment *allotment)
 {
 	struct agent *agent = a->allocator->agent;
 
 	for (size_t i = 0; i < a->n_ids; i++) {
-		int card = ids_card(a->ids[i]);
+		int gpu = ids_gpu(a->ids[i]);
 		bool agrees = false;
 
-		for (size_t k = 0; k < allotment->n_own && card >= 0; k++)
-			agrees |= allotment->cards[k] == &agent->inventory.cards[card];
+		for (size_t k = 0; k < allotment->n_own && gpu >= 0; k++)
+			agrees |= allotment->gpus[k] == &agent->inventory.gpus[gpu];
 		agent->metrics.ids_disagreed += !agrees;
 	}
 }
@@ -171,15 +171,15 @@ static void answer_add_devices(struct answer *answer, const struct driver *drive
 {
 	char name[32];
 
-	for (size_t i = 0; i < answer->allotment.n_cards; i++) {
-		snprintf(name, sizeof(name), "nvidia%u", answer->allotment.cards[i]->minor);
+	for (size_t i = 0; i < answer->allotment.n_gpus; i++) {
+		snprintf(name, sizeof(name), "nvidia%u", answer->allotment.gpus[i]->minor);
 		answer_add_device(answer, driver, name);
 	}
 	for (size_t i = 0; i < driver->n_devices; i++)
 		answer_add_device(answer, driver, driver->devices[i]);
 }
 
-/* A pod that nobody placed cannot have a card, but an error here would fail it for good, and its controller
+/* A pod that nobody placed cannot have a GPU, but an error here would fail it for good, and its controller
  * would create the next one, and the next. So it gets a CDI device that does not exist, and PreStartContainer
  * says why: it stays Pending, counted against the node, with its Event. */
 static void answer_unplaced(struct answer *answer, const struct identified *who, bool cdi)

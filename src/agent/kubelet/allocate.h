@@ -9,7 +9,7 @@ struct agent;
 struct allocator;
 struct kubelet_call;
 
-/* allocator_new() - whole: of whole cards. */
+/* allocator_new() - whole: of whole GPUs. */
 int allocator_new(struct agent *agent, bool whole, struct allocator **ret_allocator);
 void allocator_free(struct allocator *allocator); /* accepts NULL; after the calls */
 

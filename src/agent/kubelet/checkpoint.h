@@ -11,8 +11,8 @@
 struct error;
 struct served;
 
-/* Both resources that give cards: gpu-mem and whole cards, of which a container has one at most. */
-#define CHECKPOINT_OF_CARDS NULL
+/* Both resources that give GPUs: gpu-mem and whole GPUs, of which a container has one at most. */
+#define CHECKPOINT_OF_GPUS NULL
 
 /* checkpoint_parse() - add the entries of this resource to `served`. Unknown fields are ignored, entries that
  * make no sense are skipped. -EINVAL with a sentence if the text is no checkpoint at all; -ENOMEM. */

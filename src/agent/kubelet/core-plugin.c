@@ -32,7 +32,7 @@ struct core_plugin {
 	struct device_list list;
 	bool begun;
 	/* Which ids are in use: the kubelet's own record, read again when it has changed, and what was
-	 * answered since. Only names depend on it, and which free ids stand for a sick card. */
+	 * answered since. Only names depend on it, and which free ids stand for a sick GPU. */
 	struct served served;
 	struct stat seen;	/* the file that it was read from */
 	struct table spent;	/* as agent->spent */
@@ -69,7 +69,7 @@ bool core_plugin_offered(const struct agent *agent)
 
 static uint32_t count_ids(const struct agent *agent)
 {
-	return (uint32_t)agent->inventory.n_cards * CORE_PER_CARD;
+	return (uint32_t)agent->inventory.n_gpus * CORE_PER_GPU;
 }
 
 static int build_ids(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)

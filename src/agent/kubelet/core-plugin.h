@@ -1,5 +1,5 @@
-/* core-plugin.h - the device plugin of aliyun.com/gpu-core.percentage: 100 ids for each card of a core_mem
- * node. They count and nothing else: which card, and how much of it, is in the placement, and reaches the
+/* core-plugin.h - the device plugin of aliyun.com/gpu-core.percentage: 100 ids for each GPU of a core_mem
+ * node. They count and nothing else: which GPU, and how much of it, is in the placement, and reaches the
  * container with the answer for gpu-mem, without which nobody asks for a percentage. So Allocate is answered
  * for whoever it may be, with nothing. The kubelet asks for the resources of a container in any order.
  */

@@ -49,8 +49,8 @@ static uint8_t *device_list_state(const struct device_list *list, size_t *ret_le
 	struct device_ids ids = {0};
 	uint8_t *packed;
 
-	for (size_t i = 0; *isolation_problem(agent) && i < inventory.n_cards; i++)
-		inventory.cards[i].facts.healthy = false;
+	for (size_t i = 0; *isolation_problem(agent) && i < inventory.n_gpus; i++)
+		inventory.gpus[i].facts.healthy = false;
 	if (list->ops->offered(agent) && list->ops->build(agent, &inventory, &ids) < 0)
 		return NULL;
 	packed = pack_devices(&ids, ret_len);
@@ -64,13 +64,13 @@ static bool all_healthy(const struct agent *agent)
 
 	if (*isolation_problem(agent))
 		return false;
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		if (!inventory->cards[i].facts.healthy)
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		if (!inventory->gpus[i].facts.healthy)
 			return false;
 	return true;
 }
 
-/* While all cards are healthy the list depends on nothing else: no need to make thousands of ids to see that
+/* While all GPUs are healthy the list depends on nothing else: no need to make thousands of ids to see that
  * they are the same. */
 static bool device_list_may_differ(const struct device_list *list)
 {

@@ -17,9 +17,9 @@ struct kubelet_call;
 struct device_list_ops {
 	/* The mode in force has this resource. */
 	bool (*offered)(const struct agent *agent);
-	/* How many devices that is. While all cards are healthy the list depends on nothing else. */
+	/* How many devices that is. While all GPUs are healthy the list depends on nothing else. */
 	uint32_t (*count)(const struct agent *agent);
-	/* Their ids, of cards as in `inventory`, not in the agent's own. -ENOMEM. */
+	/* Their ids, of GPUs as in `inventory`, not in the agent's own. -ENOMEM. */
 	int (*build)(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids);
 };
 

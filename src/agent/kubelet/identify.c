@@ -210,10 +210,10 @@ static enum matching_verdict identify_match(
 	const struct inventory *inventory = &id->agent->inventory;
 
 	identify_fill(id);
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		gpus[i] = inventory->cards[i].facts;
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		gpus[i] = inventory->gpus[i].facts;
 	return matching_answer(id->input, id->listing->n_pods, id->n_ids, &id->agent->served, gpus,
-		inventory->n_cards, inventory->unit_mib, id->ask, ret_found, err);
+		inventory->n_gpus, inventory->unit_mib, id->ask, ret_found, err);
 }
 
 static void identify_decide(struct identification *id)

@@ -19,12 +19,12 @@ void ids_release(struct device_ids *ids)
 	*ids = (struct device_ids){0};
 }
 
-int ids_card(const char *id)
+int ids_gpu(const char *id)
 {
 	char *end;
-	unsigned long card = strtoul(id, &end, 10);
+	unsigned long gpu = strtoul(id, &end, 10);
 
-	return end == id || *end != '-' || card >= NODE_GPUS_MAX ? -EINVAL : (int)card;
+	return end == id || *end != '-' || gpu >= NODE_GPUS_MAX ? -EINVAL : (int)gpu;
 }
 
 uint32_t ids_held(enum ids_of of, const struct node_pods *pods, const char *uuid)
@@ -61,18 +61,18 @@ static int ids_in_use(const struct served *served, const struct node_pods *pods,
 	return 0;
 }
 
-static uint32_t card_ids(enum ids_of of, const struct card *card)
+static uint32_t gpu_ids(enum ids_of of, const struct gpu *gpu)
 {
-	return of == IDS_OF_CORE ? CORE_PER_CARD : of == IDS_OF_CARDS ? 1 : card->units;
+	return of == IDS_OF_CORE ? CORE_PER_GPU : of == IDS_OF_GPUS ? 1 : gpu->units;
 }
 
-/* Free ids of card (any card if < 0), from the last, until `left` is 0. Returns what is left. */
-static uint32_t ids_withdraw(struct device_ids *ids, const struct table *used, int card, uint32_t left)
+/* Free ids of GPU (any GPU if < 0), from the last, until `left` is 0. Returns what is left. */
+static uint32_t ids_withdraw(struct device_ids *ids, const struct table *used, int gpu, uint32_t left)
 {
 	for (size_t i = ids->n; i > 0 && left; i--) {
 		size_t k = i - 1;
 
-		if (!ids->healthy[k] || (card >= 0 && ids_card(ids->ids[k]) != card) ||
+		if (!ids->healthy[k] || (gpu >= 0 && ids_gpu(ids->ids[k]) != gpu) ||
 			table_get(used, ids->ids[k]))
 			continue;
 		ids->healthy[k] = false;
@@ -86,12 +86,12 @@ static void ids_mark_sick(enum ids_of of, struct device_ids *ids, const struct i
 {
 	uint32_t left = 0;
 
-	for (size_t i = 0; i < inventory->n_cards; i++) {
-		const struct card *card = &inventory->cards[i];
-		uint32_t held = card->facts.healthy ? 0 : ids_held(of, pods, card->facts.uuid);
+	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		const struct gpu *gpu = &inventory->gpus[i];
+		uint32_t held = gpu->facts.healthy ? 0 : ids_held(of, pods, gpu->facts.uuid);
 
-		if (!card->facts.healthy && held < card_ids(of, card))
-			left += ids_withdraw(ids, used, (int)i, card_ids(of, card) - held);
+		if (!gpu->facts.healthy && held < gpu_ids(of, gpu))
+			left += ids_withdraw(ids, used, (int)i, gpu_ids(of, gpu) - held);
 	}
 	ids_withdraw(ids, used, -1, left);
 }
@@ -136,11 +136,11 @@ static void ids_name(char *name, const char *other, const struct table *used, co
 static void ids_add_all(enum ids_of of, struct device_ids *ids, const struct inventory *inventory,
 	const struct table *used, const struct table *names, const struct table *spent)
 {
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		for (uint32_t unit = 0; unit < card_ids(of, &inventory->cards[i]); unit++) {
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		for (uint32_t unit = 0; unit < gpu_ids(of, &inventory->gpus[i]); unit++) {
 			char *name = ids->ids[ids->n];
 
-			if (of == IDS_OF_CARDS)
+			if (of == IDS_OF_GPUS)
 				snprintf(name, DEVICE_ID_SIZE, "%u-gpu", (unsigned int)i);
 			else
 				snprintf(name, DEVICE_ID_SIZE, "%u-%u", (unsigned int)i, unit);
@@ -176,8 +176,8 @@ int ids_build(enum ids_of of, const struct inventory *inventory, const struct no
 	size_t total = 0;
 	int r = -ENOMEM;
 
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		total += card_ids(of, &inventory->cards[i]);
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		total += gpu_ids(of, &inventory->gpus[i]);
 	ids.ids = calloc(total + 1, sizeof(*ids.ids));
 	ids.healthy = calloc(total + 1, sizeof(*ids.healthy));
 	if (ids.ids && ids.healthy)

@@ -16,12 +16,12 @@ static bool counts_on(const struct matching_pod *pod, const char *uuid, const st
 	return false;
 }
 
-static enum matching_verdict check_card(const struct matching_pod *pods, size_t n,
+static enum matching_verdict check_gpu(const struct matching_pod *pods, size_t n,
 	const struct matching *found, const struct served *served, const struct gpu_facts *gpu,
 	uint32_t unit_mib, bool *ret_ask, struct error *err)
 {
 	bool whole = pods[found->pod].facts->request.whole;
-	uint32_t total = whole ? 1 : units_of_card(gpu->mib, unit_mib), sum = 0, core = 0;
+	uint32_t total = whole ? 1 : units_of_gpu(gpu->mib, unit_mib), sum = 0, core = 0;
 	bool unasked = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -34,14 +34,14 @@ static enum matching_verdict check_card(const struct matching_pod *pods, size_t 
 		sum = units_add(sum, room_units(pods[i].facts, gpu->uuid, unit_mib));
 		core = units_add(core, room_core(pods[i].facts, gpu->uuid));
 	}
-	if (sum <= total && core <= CORE_PER_CARD)
+	if (sum <= total && core <= CORE_PER_GPU)
 		return MATCHING_FOUND;
 	if (unasked)
 		return MATCHING_ASK;
 	if (sum <= total) {
 		error_set(err, 0,
 			"pod %s/%s: GPU %s has %u percent of computing power, with this pod its pods would hold %u; delete this pod, so that it is placed anew",
-			pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, CORE_PER_CARD, core);
+			pods[found->pod].namespace_, pods[found->pod].name, gpu->uuid, CORE_PER_GPU, core);
 		return MATCHING_REFUSED;
 	}
 	error_set(err, 0,
@@ -76,7 +76,7 @@ enum matching_verdict matching_check_totals(const struct matching_pod *pods, siz
 
 		if (!room_units(pods[found->pod].facts, gpus[k].uuid, unit_mib))
 			continue;
-		verdict = check_card(pods, n, found, served, &gpus[k], unit_mib, ret_ask, err);
+		verdict = check_gpu(pods, n, found, served, &gpus[k], unit_mib, ret_ask, err);
 		if (verdict != MATCHING_FOUND)
 			return verdict;
 	}

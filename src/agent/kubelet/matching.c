@@ -95,12 +95,12 @@ static void mark_one(size_t n, size_t pod, bool *ret_ask)
 		ret_ask[i] = i == pod;
 }
 
-static bool same_cards(const struct container_placement *a, const struct container_placement *b)
+static bool same_gpus(const struct container_placement *a, const struct container_placement *b)
 {
-	if (a->n_cards != b->n_cards)
+	if (a->n_gpus != b->n_gpus)
 		return false;
-	for (size_t i = 0; i < a->n_cards; i++)
-		if (!container_share(b, a->cards[i].uuid))
+	for (size_t i = 0; i < a->n_gpus; i++)
+		if (!container_share(b, a->gpus[i].uuid))
 			return false;
 	return true;
 }
@@ -306,8 +306,8 @@ static enum matching_verdict judge_pod(const struct matching_pod *pod, struct er
 	return MATCHING_FOUND;
 }
 
-/* Of whole cards each container has its own, and the kubelet says no name. */
-static bool cards_depend_on_container(const struct pod_facts *facts)
+/* Of whole GPUs each container has its own, and the kubelet says no name. */
+static bool gpus_depend_on_container(const struct pod_facts *facts)
 {
 	const struct request *request = &facts->request;
 
@@ -320,7 +320,7 @@ static bool cards_depend_on_container(const struct pod_facts *facts)
 				&facts->placement, request->containers[k].name);
 
 			if (request->containers[i].asked == request->containers[k].asked &&
-				(!a || !b || !same_cards(a, b)))
+				(!a || !b || !same_gpus(a, b)))
 				return true;
 		}
 	}
@@ -329,13 +329,13 @@ static bool cards_depend_on_container(const struct pod_facts *facts)
 
 /* The pod was served before, or in part, and the kubelet shows nothing of it: it has lost its checkpoint, and
  * asks only for those of its containers that do not run. Our order is then not the kubelet's, and a container
- * would get the cards of another one. */
+ * would get the GPUs of another one. */
 static bool is_guesswork(const struct matching_pod *pod, const struct served *served, bool anew)
 {
 	bool forgotten = !pod->lists_devices && shows_devices(pod->facts, served);
 	bool served_before = pod->has_grant && !served_knows(served, pod->facts->uid);
 
-	return (anew || forgotten || served_before) && cards_depend_on_container(pod->facts);
+	return (anew || forgotten || served_before) && gpus_depend_on_container(pod->facts);
 }
 
 /* Which of the pod's containers so many units are for. */

@@ -22,7 +22,7 @@ struct matching_pod {
 	const char *namespace_, *name;
 	const struct pod_facts *facts; /* by that name, as the API server last showed it; NULL: unknown */
 	bool fresh;		       /* facts (or their absence) were asked for this very call */
-	bool asks_otherwise;	       /* for the other one of units and whole cards: the call is not its */
+	bool asks_otherwise;	       /* for the other one of units and whole GPUs: the call is not its */
 	bool is_static;		       /* from a file on the node: its annotations are nobody's word */
 	bool lists_devices;	       /* PodResources shows ids of our resource in it */
 	bool has_grant;		       /* there is a CDI file for facts->uid */
@@ -51,7 +51,7 @@ enum matching_verdict matching_decide(const struct matching_pod *pods, size_t n,
 	const struct served *served, bool *ret_ask, struct matching *ret, struct error *err);
 
 /* matching_check_totals() - the last line of defence: would the found pod, together with the listed pods that
- * were served, take a card over its total? FOUND: it fits (or names cards that are not among `gpus`); ASK:
+ * were served, take a GPU over its total? FOUND: it fits (or names GPUs that are not among `gpus`); ASK:
  * too much by what we know, but some of those pods were not asked for yet, or whose devices a listed pod has
  * is not known; REFUSED. Pods that the API server has forgotten are room_check()'s. */
 enum matching_verdict matching_check_totals(const struct matching_pod *pods, size_t n,

@@ -64,9 +64,9 @@ static int build_units(struct agent *agent, const struct inventory *inventory, s
 	return ids_build(IDS_OF_UNITS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
 }
 
-static int build_cards(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
+static int build_gpus(struct agent *agent, const struct inventory *inventory, struct device_ids *ret_ids)
 {
-	return ids_build(IDS_OF_CARDS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
+	return ids_build(IDS_OF_GPUS, inventory, &agent->pods, &agent->served, &agent->spent, ret_ids);
 }
 
 static uint32_t count_units(const struct agent *agent)
@@ -74,15 +74,15 @@ static uint32_t count_units(const struct agent *agent)
 	return inventory_units(&agent->inventory);
 }
 
-static uint32_t count_cards(const struct agent *agent)
+static uint32_t count_gpus(const struct agent *agent)
 {
-	return (uint32_t)agent->inventory.n_cards;
+	return (uint32_t)agent->inventory.n_gpus;
 }
 
 static const struct device_list_ops UNITS_OPS = {
 	.offered = plugin_offered, .count = count_units, .build = build_units};
-static const struct device_list_ops CARDS_OPS = {
-	.offered = gpu_plugin_offered, .count = count_cards, .build = build_cards};
+static const struct device_list_ops GPUS_OPS = {
+	.offered = gpu_plugin_offered, .count = count_gpus, .build = build_gpus};
 
 static struct registrar *registrar_of(const struct plugin *plugin)
 {
@@ -164,7 +164,7 @@ int plugin_new(struct agent *agent, bool whole, struct plugin **ret_plugin)
 	}
 	plugin->agent = agent;
 	plugin->whole = whole;
-	device_list_init(&plugin->list, agent, whole ? &CARDS_OPS : &UNITS_OPS);
+	device_list_init(&plugin->list, agent, whole ? &GPUS_OPS : &UNITS_OPS);
 	r = calls_new(agent->loop, TAKE_FD(relay), &OPS, plugin, &plugin->calls);
 	if (r == 0)
 		r = allocator_new(agent, whole, &plugin->allocator);
@@ -247,7 +247,7 @@ static void kubelet_started(struct agent *agent)
 {
 	struct error err = {""};
 
-	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_CARDS, &agent->served, &err) < 0)
+	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_GPUS, &agent->served, &err) < 0)
 		log_warning("%s; going on with our own record", err.text);
 	turn_begin(&agent->turn);
 	find_spent(agent);

@@ -1,4 +1,4 @@
-/* plugin.h - the device plugins that give cards, gpu-mem and, on topology nodes, whole cards: the service
+/* plugin.h - the device plugins that give GPUs, gpu-mem and, on topology nodes, whole GPUs: the service
  * that the kubelet dials, messages to decisions and back. */
 #pragma once
 
@@ -11,7 +11,7 @@ struct registration;
 #define PLUGIN_ENDPOINT "ration-gpu-mem.sock"
 #define GPU_PLUGIN_ENDPOINT "ration-gpu.sock"
 
-/* plugin_new() - whole: of whole cards. */
+/* plugin_new() - whole: of whole GPUs. */
 int plugin_new(struct agent *agent, bool whole, struct plugin **ret_plugin);
 void plugin_free(struct plugin *plugin); /* accepts NULL */
 
@@ -22,7 +22,7 @@ void plugin_begin(struct plugin *plugin);
  * the socket is there, after the calls that waited for us. */
 extern const struct registration plugin_registration, gpu_registration;
 
-/* plugin_offered() - the mode in force has gpu-mem. gpu_plugin_offered() - it has whole cards. */
+/* plugin_offered() - the mode in force has gpu-mem. gpu_plugin_offered() - it has whole GPUs. */
 bool plugin_offered(const struct agent *agent);
 bool gpu_plugin_offered(const struct agent *agent);
 

@@ -13,7 +13,7 @@ struct podresources_call;
 /* One answer. Strings live as long as the listing. */
 struct listed_pod {
 	const char *namespace_, *name;
-	bool lists_devices; /* ids of gpu-mem or of whole cards on one of its containers */
+	bool lists_devices; /* ids of gpu-mem or of whole GPUs on one of its containers */
 };
 
 struct listing {

@@ -73,21 +73,21 @@ static bool contains(char *const *ids, size_t n, const char *id)
 	return false;
 }
 
-/* How many units of each card of the inventory the container was placed on; all 0 where that is not known. */
+/* How many units of each GPU of the inventory the container was placed on; all 0 where that is not known. */
 struct shares {
 	uint32_t units[NODE_GPUS_MAX];
 };
 
-/* One id of this card was chosen. Returns whether the card still had units to give. */
-static bool shares_take(struct shares *shares, int card)
+/* One id of this GPU was chosen. Returns whether the GPU still had units to give. */
+static bool shares_take(struct shares *shares, int gpu)
 {
-	if (card < 0 || !shares->units[card])
+	if (gpu < 0 || !shares->units[gpu])
 		return false;
-	shares->units[card]--;
+	shares->units[gpu]--;
 	return true;
 }
 
-/* must_include verbatim, then as many ids of each card as the placement gives of it, then any: never more
+/* must_include verbatim, then as many ids of each GPU as the placement gives of it, then any: never more
  * than asked for. */
 static char **choose_ids(
 	const V1beta1__ContainerPreferredAllocationRequest *request, struct shares shares, size_t *ret_n)
@@ -103,14 +103,14 @@ static char **choose_ids(
 	}
 	for (; n < n_must; n++) {
 		chosen[n] = request->must_include_deviceids[n];
-		shares_take(&shares, ids_card(chosen[n]));
+		shares_take(&shares, ids_gpu(chosen[n]));
 	}
 	for (size_t i = 0; i < request->n_available_deviceids && n < size; i++) {
 		char *id = request->available_deviceids[i];
 
 		if (contains(request->must_include_deviceids, n_must, id))
 			continue;
-		if (shares_take(&shares, ids_card(id)))
+		if (shares_take(&shares, ids_gpu(id)))
 			chosen[n++] = id;
 		else
 			left[n_left++] = id;
@@ -152,10 +152,10 @@ static struct shares placed_shares(const struct agent *agent, const struct ident
 	if (who->verdict != MATCHING_FOUND || !who->placed)
 		return shares;
 	placed = placement_find(&who->pod->facts.placement, who->container->name);
-	for (size_t i = 0; i < agent->inventory.n_cards; i++)
-		for (size_t k = 0; k < placed->n_cards; k++)
-			if (strcmp(agent->inventory.cards[i].facts.uuid, placed->cards[k].uuid) == 0)
-				shares.units[i] = placed->cards[k].units;
+	for (size_t i = 0; i < agent->inventory.n_gpus; i++)
+		for (size_t k = 0; k < placed->n_gpus; k++)
+			if (strcmp(agent->inventory.gpus[i].facts.uuid, placed->gpus[k].uuid) == 0)
+				shares.units[i] = placed->gpus[k].units;
 	return shares;
 }
 

@@ -1,4 +1,4 @@
-/* preferred.h - GetPreferredAllocation: ids of the cards that the placement names, as many of each as it
+/* preferred.h - GetPreferredAllocation: ids of the GPUs that the placement names, as many of each as it
  * gives of it. Only for the eye: ids are tokens. But an error here would fail the pod (manager.go:695
  * at 1.36.3), so there is none.
  */
@@ -12,7 +12,7 @@ struct agent;
 struct kubelet_call;
 struct preferrer;
 
-/* preferrer_new() - whole: of whole cards. */
+/* preferrer_new() - whole: of whole GPUs. */
 int preferrer_new(struct agent *agent, bool whole, struct preferrer **ret_preferrer);
 void preferrer_free(struct preferrer *preferrer); /* accepts NULL; after the calls */
 

@@ -35,7 +35,7 @@ static const struct served_entry *find_entry(struct agent *agent, char *const *i
 	if (entry)
 		return entry;
 	served_init(&of_kubelet);
-	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_CARDS, &of_kubelet, &err) < 0)
+	if (checkpoint_load(agent->options.checkpoint, CHECKPOINT_OF_GPUS, &of_kubelet, &err) < 0)
 		log_warning("%s", err.text);
 	served_complete(&agent->served, &of_kubelet);
 	return served_find_ids(&agent->served, NULL, ids, n_ids);

@@ -35,12 +35,12 @@ static void add_orphans(
 	for (size_t i = 0; i < orphans->n_pods; i++) {
 		const struct held_pod *orphan = &orphans->pods[i];
 
-		for (size_t k = 0; k < orphan->n_cards && strcmp(orphan->uid, pod->uid) != 0; k++) {
-			if (strcmp(orphan->cards[k].uuid, uuid) != 0)
+		for (size_t k = 0; k < orphan->n_gpus && strcmp(orphan->uid, pod->uid) != 0; k++) {
+			if (strcmp(orphan->gpus[k].uuid, uuid) != 0)
 				continue;
 			sums->orphan = sums->orphan ? sums->orphan : orphan;
-			sums->units = units_add(sums->units, orphan->cards[k].units);
-			sums->core = units_add(sums->core, orphan->cards[k].core);
+			sums->units = units_add(sums->units, orphan->gpus[k].units);
+			sums->core = units_add(sums->core, orphan->gpus[k].core);
 		}
 	}
 }
@@ -62,7 +62,7 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 {
 	for (size_t k = 0; k < room->n_gpus; k++) {
 		const struct gpu_facts *gpu = &room->gpus[k];
-		uint32_t total = pod->request.whole ? 1 : units_of_card(gpu->mib, room->unit_mib);
+		uint32_t total = pod->request.whole ? 1 : units_of_gpu(gpu->mib, room->unit_mib);
 		struct sums sums = {.units = room_units(pod, gpu->uuid, room->unit_mib),
 			.core = room_core(pod, gpu->uuid)};
 
@@ -74,7 +74,7 @@ int room_check(const struct room *room, const struct pod_facts *pod, struct erro
 				sums.units, room_units(room->others[i], gpu->uuid, room->unit_mib));
 			sums.core = units_add(sums.core, room_core(room->others[i], gpu->uuid));
 		}
-		if ((sums.orphan || room->behind) && (sums.units > total || sums.core > CORE_PER_CARD))
+		if ((sums.orphan || room->behind) && (sums.units > total || sums.core > CORE_PER_GPU))
 			return wait_for(pod, gpu, sums.orphan, err);
 	}
 	return 0;
@@ -115,10 +115,10 @@ int room_look(const struct agent *agent, const struct node_pod *pod, struct erro
 
 	if (!others || leftovers_list(agent->leftovers, &orphans) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		gpus[i] = inventory->cards[i].facts;
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		gpus[i] = inventory->gpus[i].facts;
 	room = (struct room){.gpus = gpus,
-		.n_gpus = inventory->n_cards,
+		.n_gpus = inventory->n_gpus,
 		.unit_mib = inventory->unit_mib,
 		.orphans = &orphans,
 		.others = others,

@@ -1,5 +1,5 @@
 /* served.h - which container got which device ids: what the kubelet was answered, and what its checkpoint
- * says after a restart of either side. Ids are tokens; they name no card. */
+ * says after a restart of either side. Ids are tokens; they name no GPU. */
 #pragma once
 
 #include <stdbool.h>

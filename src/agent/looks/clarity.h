@@ -1,4 +1,4 @@
-/* clarity.h - whether a look at a card could tell whose memory everything on it is. It cannot where a process
+/* clarity.h - whether a look at a GPU could tell whose memory everything on it is. It cannot where a process
  * has just ended or begun, or the runtime has not named its container yet. Pure but for the clock that it is
  * given. */
 #pragma once
@@ -9,7 +9,7 @@
 
 struct holder;
 
-/* Of one card. Zero: nothing is open. */
+/* Of one GPU. Zero: nothing is open. */
 struct clarity {
 	int64_t since_ns; /* of the first of the looks in a row that left something open; 0: the last was
 			     clear */

@@ -29,7 +29,7 @@ static void looker_work(void *userdata)
 	a->result = nvml_processes(looker->nvml, looker->uuid, looker->list, &a->count);
 	if (looker->use)
 		a->use_result = nvml_utilization(
-			looker->nvml, looker->uuid, &a->since_us, &a->card_percent, looker->uses, &a->n_uses);
+			looker->nvml, looker->uuid, &a->since_us, &a->gpu_percent, looker->uses, &a->n_uses);
 }
 
 static void looker_done(void *userdata)

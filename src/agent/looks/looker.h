@@ -1,5 +1,5 @@
-/* looker.h - asks the driver who holds memory of a card, and who used it, in a thread of its own: a call of
- * NVML's can take anything from microseconds to seconds (a card that is being reset), and the loop owes the
+/* looker.h - asks the driver who holds memory of a GPU, and who used it, in a thread of its own: a call of
+ * NVML's can take anything from microseconds to seconds (a GPU that is being reset), and the loop owes the
  * kubelet an answer in milliseconds. A thread and not a process, since the driver's library costs each
  * process its memory and its start anew. Thread and loop share no state and no lock: what is asked belongs to
  * the one or to the other. */
@@ -15,7 +15,7 @@ struct nvml;
 struct nvml_process;
 struct nvml_process_use;
 
-/* What is asked of the driver. use: who used the card, too (nvml_utilization(), with since_us). */
+/* What is asked of the driver. use: who used the GPU, too (nvml_utilization(), with since_us). */
 struct looker_question {
 	const char *uuid;
 	bool use;
@@ -30,7 +30,7 @@ struct looker_answer {
 	size_t count;
 	const struct nvml_process_use *uses;
 	size_t n_uses;
-	unsigned card_percent;
+	unsigned gpu_percent;
 	uint64_t since_us;
 };
 typedef void (*looker_fn)(void *userdata, const struct looker_answer *answer);

@@ -25,9 +25,9 @@
  * long. */
 #define REST_TIMES 4
 #define USE_NS (900 * NS_PER_MS) /* the driver's own samples are of about a second */
-#define EMPTY_NS (4 * NS_PER_S)	 /* a card of which nobody has a grant: for the watchdog */
+#define EMPTY_NS (4 * NS_PER_S)	 /* a GPU of which nobody has a grant: for the watchdog */
 
-struct look_card {
+struct look_gpu {
 	char uuid[GPU_UUID_SIZE];
 	bool due, looked;
 	struct clarity clarity;
@@ -44,11 +44,11 @@ struct looks {
 	struct processes *processes;
 	struct container_names *names;
 	struct watched_set *set;
-	struct look_card cards[NODE_GPUS_MAX];
-	size_t n_cards, next;
+	struct look_gpu gpus[NODE_GPUS_MAX];
+	size_t n_gpus, next;
 	struct loop_timer *rest;
 	int64_t rest_until_ns, spent_ns; /* spent: by the look under way */
-	struct look_card *at;		 /* the card that the driver is asked about */
+	struct look_gpu *at;		 /* the GPU that the driver is asked about */
 	uint64_t asked_at;		 /* processes_now() then */
 	struct holder *holders;
 	struct overhead_process *of_one; /* of one container; room for all holders */
@@ -57,20 +57,20 @@ struct looks {
 /* ---- before and after -----------------------------------------------------------------------------------
  */
 
-static void forget_slots(struct watched_card *card)
+static void forget_slots(struct watched_part *gpu)
 {
-	free(card->before);
-	card->before = NULL;
-	card->n_before = 0;
+	free(gpu->before);
+	gpu->before = NULL;
+	gpu->n_before = 0;
 }
 
 /* NULL if there are none, or if they cannot be read: then nothing is charged, and all that the driver counts
  * is overhead. */
 static struct usage_peek_slot *read_slots(
-	const struct watched_card *card, const struct usage_peek *peek, size_t *ret_n)
+	const struct watched_part *gpu, const struct usage_peek *peek, size_t *ret_n)
 {
 	struct usage_peek_slot *slots = peek->slots_used ? calloc(peek->slots_used, sizeof(*slots)) : NULL;
-	int n = slots ? usage_peek_slots(card->of->usage_fd, peek, card->index, slots) : 0;
+	int n = slots ? usage_peek_slots(gpu->of->usage_fd, peek, gpu->index, slots) : 0;
 
 	*ret_n = n > 0 ? (size_t)n : 0;
 	return slots;
@@ -79,15 +79,15 @@ static struct usage_peek_slot *read_slots(
 static void note_before(struct looks *looks, const char *uuid)
 {
 	list_for_each (item, watched_on(looks->set, uuid)) {
-		struct watched_card *card = list_entry(item, struct watched_card, item);
+		struct watched_part *gpu = list_entry(item, struct watched_part, item);
 		struct usage_peek peek;
 
-		forget_slots(card);
-		if (usage_peek(card->of->usage_fd, card->index + 1, &peek) < 0)
+		forget_slots(gpu);
+		if (usage_peek(gpu->of->usage_fd, gpu->index + 1, &peek) < 0)
 			continue;
-		card->look_wanted = peek.look_wanted;
-		card->refused = peek.cards[card->index];
-		card->before = read_slots(card, &peek, &card->n_before);
+		gpu->look_wanted = peek.look_wanted;
+		gpu->refused = peek.gpus[gpu->index];
+		gpu->before = read_slots(gpu, &peek, &gpu->n_before);
 	}
 }
 
@@ -108,10 +108,10 @@ static size_t processes_of(const struct looks *looks, const struct watched *watc
 
 /* Those that hold most, for people. */
 static void note_top(
-	const struct looks *looks, const struct watched *watched, struct watched_card *card, size_t n)
+	const struct looks *looks, const struct watched *watched, struct watched_part *gpu, size_t n)
 {
-	card->n_processes = 0;
-	memset(card->top, 0, sizeof(card->top));
+	gpu->n_processes = 0;
+	memset(gpu->top, 0, sizeof(gpu->top));
 	for (size_t i = 0; i < n; i++) {
 		const struct holder *holder = &looks->holders[i];
 		struct watched_process next = {0, holder->bytes};
@@ -119,59 +119,59 @@ static void note_top(
 		if (holder->watched != watched || !holder->process)
 			continue;
 		next.pid = holder->process->pid;
-		card->n_processes++;
+		gpu->n_processes++;
 		for (size_t k = 0; k < WATCHED_TOP; k++) {
-			struct watched_process moved = card->top[k];
+			struct watched_process moved = gpu->top[k];
 
 			if (next.bytes <= moved.bytes)
 				continue;
-			card->top[k] = next;
+			gpu->top[k] = next;
 			next = moved;
 		}
 	}
 }
 
-static void publish(struct looks *looks, struct watched_card *card, size_t n, bool open)
+static void publish(struct looks *looks, struct watched_part *gpu, size_t n, bool open)
 {
-	struct watched *watched = card->of;
+	struct watched *watched = gpu->of;
 	size_t n_after = 0, n_own = processes_of(looks, watched, n);
 	_cleanup_free_ struct usage_peek_slot *after = NULL;
 	struct overhead found;
 	struct usage_peek peek;
 	bool known = false;
 
-	if (usage_peek(watched->usage_fd, card->index + 1, &peek) == 0)
-		after = read_slots(card, &peek, &n_after);
+	if (usage_peek(watched->usage_fd, gpu->index + 1, &peek) == 0)
+		after = read_slots(gpu, &peek, &n_after);
 	for (size_t i = 0; i < n_own; i++) {
 		struct owner *owner = &looks->of_one[i].owner;
 
 		if (overhead_is_ambiguous(owner, after, n_after))
 			owner->image = process_image(looks->processes, looks->of_one[i].pid);
 	}
-	overhead_recall(looks->of_one, n_own, card->known, card->n_known);
-	overhead_compute(looks->of_one, n_own, card->before, card->n_before, after, n_after, &found);
-	forget_slots(card);
-	watched_remember(card, looks->of_one, n_own);
-	card->looked = true;
-	card->used_bytes = found.used_bytes;
-	card->overhead_bytes = found.overhead_bytes;
-	note_top(looks, watched, card, n);
+	overhead_recall(looks->of_one, n_own, gpu->known, gpu->n_known);
+	overhead_compute(looks->of_one, n_own, gpu->before, gpu->n_before, after, n_after, &found);
+	forget_slots(gpu);
+	watched_remember(gpu, looks->of_one, n_own);
+	gpu->looked = true;
+	gpu->used_bytes = found.used_bytes;
+	gpu->overhead_bytes = found.overhead_bytes;
+	note_top(looks, watched, gpu, n);
 	if (!open) {
 		/* In this order: what the dead leave to others counts before their charge may go, and that
 		 * goes before a refusal that has waited for this sample looks for room again. */
-		grant_file_raise_overhead(watched->grant, card->index, card->overhead_bytes);
-		known = processes_note_dead(looks->processes, card, after, n_after, looks->of_one, n_own) &&
+		grant_file_raise_overhead(watched->grant, gpu->index, gpu->overhead_bytes);
+		known = processes_note_dead(looks->processes, gpu, after, n_after, looks->of_one, n_own) &&
 			!found.moved && !found.doubtful;
 	}
 	/* Who waits for a look goes on waiting after one that left open whose something is (clarity.h): it
 	 * may be its own context. Nor does such a look make room. */
 	grant_file_publish_overhead(
-		watched->grant, card->index, card->overhead_bytes, card->look_wanted, open || found.guessed);
+		watched->grant, gpu->index, gpu->overhead_bytes, gpu->look_wanted, open || found.guessed);
 	if (known)
-		atomic_store(&watched->grant->live[card->index].known_for, GRANT_KNOWN | card->look_wanted);
+		atomic_store(&watched->grant->live[gpu->index].known_for, GRANT_KNOWN | gpu->look_wanted);
 	if (found.context_bytes)
-		atomic_store(&watched->grant->live[card->index].context_bytes, found.context_bytes);
-	looks->at->due |= watched_pause(card, &found);
+		atomic_store(&watched->grant->live[gpu->index].context_bytes, found.context_bytes);
+	looks->at->due |= watched_pause(gpu, &found);
 }
 
 /* ---- whose they are -------------------------------------------------------------------------------------
@@ -209,21 +209,21 @@ static size_t find_holders(struct looks *looks, const struct nvml_process *list,
 	return count;
 }
 
-/* ---- one card after the other ---------------------------------------------------------------------------
+/* ---- one GPU after the other ---------------------------------------------------------------------------
  */
 
-static int look_ask(struct looks *looks, struct nvml *nvml, struct look_card *card)
+static int look_ask(struct looks *looks, struct nvml *nvml, struct look_gpu *gpu)
 {
-	struct looker_question question = {.uuid = card->uuid, .since_us = card->since_us};
+	struct looker_question question = {.uuid = gpu->uuid, .since_us = gpu->since_us};
 
-	question.use = card->looked_ns - card->use_ns >= USE_NS &&
-		       power_wants_use(looks->agent->power, card->uuid);
+	question.use = gpu->looked_ns - gpu->use_ns >= USE_NS &&
+		       power_wants_use(looks->agent->power, gpu->uuid);
 	if (question.use)
-		card->use_ns = card->looked_ns;
+		gpu->use_ns = gpu->looked_ns;
 	return looker_ask(looks->looker, nvml, &question);
 }
 
-static int look_begin(struct looks *looks, struct look_card *card)
+static int look_begin(struct looks *looks, struct look_gpu *gpu)
 {
 	struct nvml *nvml = gpu_health_lend(looks->agent->health);
 	int64_t begin = monotonic_ns();
@@ -231,15 +231,15 @@ static int look_begin(struct looks *looks, struct look_card *card)
 
 	if (!nvml)
 		return -ENODEV;
-	card->due = false;
-	card->clarity.again_ns = 0;
-	card->looked_ns = begin;
-	looks->at = card;
-	looks->next = (size_t)(card - looks->cards) + 1;
+	gpu->due = false;
+	gpu->clarity.again_ns = 0;
+	gpu->looked_ns = begin;
+	looks->at = gpu;
+	looks->next = (size_t)(gpu - looks->gpus) + 1;
 	looks->asked_at = processes_now();
-	note_before(looks, card->uuid);
+	note_before(looks, gpu->uuid);
 	looks->spent_ns = monotonic_ns() - begin;
-	r = look_ask(looks, nvml, card);
+	r = look_ask(looks, nvml, gpu);
 	if (r < 0)
 		gpu_health_return(looks->agent->health);
 	return r;
@@ -249,11 +249,11 @@ static void looks_go(struct looks *looks)
 {
 	int64_t now = monotonic_ns(), later = 0;
 
-	for (size_t i = 0; i < looks->n_cards && !looker_is_busy(looks->looker); i++) {
-		struct look_card *card = &looks->cards[(looks->next + i) % looks->n_cards];
-		int64_t again = card->clarity.again_ns;
+	for (size_t i = 0; i < looks->n_gpus && !looker_is_busy(looks->looker); i++) {
+		struct look_gpu *gpu = &looks->gpus[(looks->next + i) % looks->n_gpus];
+		int64_t again = gpu->clarity.again_ns;
 
-		if (!card->due && !(again && again <= now)) {
+		if (!gpu->due && !(again && again <= now)) {
 			later = again && (!later || again < later) ? again : later;
 			continue;
 		}
@@ -261,7 +261,7 @@ static void looks_go(struct looks *looks)
 			loop_timer_set(looks->rest, looks->rest_until_ns - now);
 			return;
 		}
-		if (look_begin(looks, card) < 0)
+		if (look_begin(looks, gpu) < 0)
 			return;
 	}
 	if (later && !looker_is_busy(looks->looker))
@@ -286,15 +286,15 @@ static uint32_t percent_of(const struct looker_answer *answer, pid_t pid)
 	return 0;
 }
 
-/* Who uses a card has memory of it. */
+/* Who uses a GPU has memory of it. */
 static void note_use(struct looks *looks, const struct looker_answer *answer, size_t n)
 {
 	const char *uuid = looks->at->uuid;
-	struct correction_card said = {.of_card = answer->card_percent, .named = (uint32_t)answer->n_uses};
+	struct correction_gpu said = {.of_gpu = answer->gpu_percent, .named = (uint32_t)answer->n_uses};
 
 	looks->at->since_us = answer->since_us;
 	list_for_each (item, watched_on(looks->set, uuid)) {
-		struct power_card *power = &list_entry(item, struct watched_card, item)->power;
+		struct power_gpu *power = &list_entry(item, struct watched_part, item)->power;
 
 		power->used_percent = 0;
 		power->who = 0;
@@ -303,12 +303,12 @@ static void note_use(struct looks *looks, const struct looker_answer *answer, si
 		said.of_all += answer->uses[i].percent;
 	for (size_t k = 0; k < n; k++) {
 		struct watched *watched = looks->holders[k].watched;
-		struct watched_card *card = watched ? watched_card(watched, uuid) : NULL;
+		struct watched_part *gpu = watched ? watched_part(watched, uuid) : NULL;
 
-		if (!card)
+		if (!gpu)
 			continue;
-		card->power.used_percent += percent_of(answer, answer->list[k].pid);
-		card->power.who += correction_who(answer->list[k].pid);
+		gpu->power.used_percent += percent_of(answer, answer->list[k].pid);
+		gpu->power.who += correction_who(answer->list[k].pid);
 	}
 	power_used(looks->agent->power, uuid, &said);
 }
@@ -317,7 +317,7 @@ static void look_finish(struct looks *looks, const char *uuid, const struct look
 {
 	const struct nvml_process *list = answer->list;
 	size_t count = answer->count, n = find_holders(looks, list, count);
-	struct look_card *at = looks->at;
+	struct look_gpu *at = looks->at;
 	int64_t now = monotonic_ns();
 
 	clarity_note(&at->clarity, looks->holders, n, now);
@@ -326,9 +326,9 @@ static void look_finish(struct looks *looks, const char *uuid, const struct look
 	for (size_t i = 0; i < count; i++)
 		at->used_bytes += list[i].bytes;
 	list_for_each (item, watched_on(looks->set, uuid)) {
-		struct watched_card *card = list_entry(item, struct watched_card, item);
+		struct watched_part *gpu = list_entry(item, struct watched_part, item);
 
-		publish(looks, card, n, clarity_is_open(&at->clarity, looks->holders, n, card->of->uid, now));
+		publish(looks, gpu, n, clarity_is_open(&at->clarity, looks->holders, n, gpu->of->uid, now));
 	}
 	if (answer->use_result == 0)
 		note_use(looks, answer, n);
@@ -353,9 +353,9 @@ static void on_answer(void *userdata, const struct looker_answer *answer)
 
 static void want(struct looks *looks, const char *uuid)
 {
-	for (size_t i = 0; i < looks->n_cards; i++)
-		if (strcmp(looks->cards[i].uuid, uuid) == 0)
-			looks->cards[i].due = true;
+	for (size_t i = 0; i < looks->n_gpus; i++)
+		if (strcmp(looks->gpus[i].uuid, uuid) == 0)
+			looks->gpus[i].due = true;
 }
 
 static void on_wanted(void *userdata, const char *uuid)
@@ -369,45 +369,45 @@ static void on_names(void *userdata)
 {
 	struct looks *looks = userdata;
 
-	for (size_t i = 0; i < looks->n_cards; i++)
-		looks->cards[i].due = true;
+	for (size_t i = 0; i < looks->n_gpus; i++)
+		looks->gpus[i].due = true;
 	looks_go(looks);
 }
 
-static void meet_cards(struct looks *looks)
+static void meet_gpus(struct looks *looks)
 {
 	const struct inventory *inventory = &looks->agent->inventory;
 
-	for (size_t i = 0; i < inventory->n_cards; i++) {
-		const char *uuid = inventory->cards[i].facts.uuid;
+	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		const char *uuid = inventory->gpus[i].facts.uuid;
 		bool known = false;
 
-		for (size_t k = 0; k < looks->n_cards; k++)
-			known |= strcmp(looks->cards[k].uuid, uuid) == 0;
-		if (known || looks->n_cards == NODE_GPUS_MAX)
+		for (size_t k = 0; k < looks->n_gpus; k++)
+			known |= strcmp(looks->gpus[k].uuid, uuid) == 0;
+		if (known || looks->n_gpus == NODE_GPUS_MAX)
 			continue;
-		memset(&looks->cards[looks->n_cards], 0, sizeof(looks->cards[0]));
-		memcpy(looks->cards[looks->n_cards++].uuid, uuid, GPU_UUID_SIZE);
+		memset(&looks->gpus[looks->n_gpus], 0, sizeof(looks->gpus[0]));
+		memcpy(looks->gpus[looks->n_gpus++].uuid, uuid, GPU_UUID_SIZE);
 	}
 }
 
 void looks_tick(struct looks *looks)
 {
-	/* Granted cards each time: memory grows by itself, too (local memory, printf). */
+	/* Granted GPUs each time: memory grows by itself, too (local memory, printf). */
 	bool isolated = gpu_mode_is_isolated(looks->agent->in_force);
 	int64_t now = monotonic_ns();
 
 	if (!isolated && list_empty(watched_list(looks->set)))
 		return;
-	meet_cards(looks);
-	for (size_t i = 0; i < looks->n_cards; i++) {
-		struct look_card *card = &looks->cards[i];
+	meet_gpus(looks);
+	for (size_t i = 0; i < looks->n_gpus; i++) {
+		struct look_gpu *gpu = &looks->gpus[i];
 
-		card->due |= !list_empty(watched_on(looks->set, card->uuid)) ||
-			     (isolated && now - card->looked_ns >= EMPTY_NS);
-		unseen_tick(&card->unseen, looks->agent, card->uuid);
-		if (card->unseen.told)
-			watched_keep(looks->set, card->uuid, false);
+		gpu->due |= !list_empty(watched_on(looks->set, gpu->uuid)) ||
+			    (isolated && now - gpu->looked_ns >= EMPTY_NS);
+		unseen_tick(&gpu->unseen, looks->agent, gpu->uuid);
+		if (gpu->unseen.told)
+			watched_keep(looks->set, gpu->uuid, false);
 	}
 	watched_listen(looks->set);
 	looks_go(looks);
@@ -473,10 +473,10 @@ void looks_remove(struct looks *looks, const char *uid, const char *container)
 
 bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes)
 {
-	for (size_t i = 0; i < looks->n_cards; i++) {
-		if (!looks->cards[i].looked || strcmp(looks->cards[i].uuid, uuid) != 0)
+	for (size_t i = 0; i < looks->n_gpus; i++) {
+		if (!looks->gpus[i].looked || strcmp(looks->gpus[i].uuid, uuid) != 0)
 			continue;
-		*ret_bytes = looks->cards[i].used_bytes;
+		*ret_bytes = looks->gpus[i].used_bytes;
 		return true;
 	}
 	return false;

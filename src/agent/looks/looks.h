@@ -1,4 +1,4 @@
-/* looks.h - who holds memory of which card: asked of the driver when a container with a grant wants it, and
+/* looks.h - who holds memory of which GPU: asked of the driver when a container with a grant wants it, and
  * each second. What is found goes into the grants as overhead (overhead.h), and to the watchdog. */
 #pragma once
 
@@ -11,7 +11,7 @@ struct agent;
 struct looks;
 struct process;
 
-/* One process that has memory of a card. */
+/* One process that has memory of a GPU. */
 struct holder {
 	const struct process *process; /* NULL: it has ended, or cannot be read */
 	uint64_t bytes;
@@ -36,7 +36,7 @@ void looks_remove(struct looks *looks, const char *uid, const char *container);
 /* looks_set() - for those who read. */
 struct watched_set *looks_set(struct looks *looks);
 
-/* looks_used_bytes() - what processes have of the card, by the driver's count; false: not known (yet). */
+/* looks_used_bytes() - what processes have of the GPU, by the driver's count; false: not known (yet). */
 bool looks_used_bytes(const struct looks *looks, const char *uuid, uint64_t *ret_bytes);
 
 /* looks_process_name() - PROCESS_NAME_SIZE bytes. */

@@ -1,7 +1,7 @@
-/* The part of the agent's page about memory of cards, by container. */
+/* The part of the agent's page about memory of GPUs, by container. */
 #include "agent/agent.h"
 #include "agent/looks/looks.h"
-#include "agent/looks/metrics-cards.h"
+#include "agent/looks/metrics-gpus.h"
 #include "agent/looks/watchdog.h"
 #include "base/metrics.h"
 #include "grant/grant.h"
@@ -9,7 +9,7 @@
 enum memory_value { MEMORY_LIMIT, MEMORY_USED, MEMORY_OVERHEAD, MEMORY_REFUSED };
 
 static void add_value(struct metrics *page, const struct metric_label *labels, size_t n,
-	const struct watched_card *held, int what)
+	const struct watched_part *held, int what)
 {
 	uint64_t value = 0;
 
@@ -36,15 +36,15 @@ void metrics_add_memory(struct metrics *page, const struct agent *agent)
 {
 	metrics_family(page, "ration_container_limit_bytes", "gauge",
 		"Memory of the card that an isolated container may use now.");
-	metrics_each_card(page, agent, MEMORY_LIMIT, add_value);
+	metrics_each_gpu(page, agent, MEMORY_LIMIT, add_value);
 	metrics_family(page, "ration_container_used_bytes", "gauge",
 		"Memory of the card that an isolated container's processes have, as the driver counts it.");
-	metrics_each_card(page, agent, MEMORY_USED, add_value);
+	metrics_each_gpu(page, agent, MEMORY_USED, add_value);
 	metrics_family(page, "ration_container_overhead_bytes", "gauge",
 		"Of that, what no call of its programs shows: contexts, modules, local memory.");
-	metrics_each_card(page, agent, MEMORY_OVERHEAD, add_value);
+	metrics_each_gpu(page, agent, MEMORY_OVERHEAD, add_value);
 	metrics_family(page, "ration_container_refused_total", "counter",
 		"Allocations that the limit of an isolated container refused, by its own count.");
-	metrics_each_card(page, agent, MEMORY_REFUSED, add_value);
+	metrics_each_gpu(page, agent, MEMORY_REFUSED, add_value);
 	watchdog_metrics(agent->watchdog, page);
 }

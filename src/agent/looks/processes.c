@@ -78,12 +78,12 @@ uint64_t process_image(const struct processes *processes, pid_t pid)
 	return outside_image(processes->proc, pid);
 }
 
-bool processes_note_dead(const struct processes *processes, struct watched_card *card,
+bool processes_note_dead(const struct processes *processes, struct watched_part *gpu,
 	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,
 	size_t n_listed)
 {
-	return outside_note_dead(processes->proc, processes->time_namespace, card->of->grant, slots, n_slots,
-		listed, n_listed, &card->search_again_ns);
+	return outside_note_dead(processes->proc, processes->time_namespace, gpu->of->grant, slots, n_slots,
+		listed, n_listed, &gpu->search_again_ns);
 }
 
 void process_name(const struct processes *processes, pid_t pid, char *ret_name)

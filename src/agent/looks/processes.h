@@ -1,4 +1,4 @@
-/* processes.h - the processes that use cards: which pod and container each is of. What is read of one is kept
+/* processes.h - the processes that use GPUs: which pod and container each is of. What is read of one is kept
  * as long as it lives, which its pidfd tells without a system call for each. */
 #pragma once
 
@@ -21,7 +21,7 @@ struct process {
 };
 
 struct processes;
-struct watched_card;
+struct watched_part;
 
 /* processes_new() - proc: where the host's processes are, "/proc". */
 int processes_new(const char *proc, struct processes **ret_processes);
@@ -38,7 +38,7 @@ void processes_begin(struct processes *processes);
 const struct process *processes_get(struct processes *processes, pid_t pid, uint64_t at);
 
 /* processes_note_dead() - outside_note_dead(). */
-bool processes_note_dead(const struct processes *processes, struct watched_card *card,
+bool processes_note_dead(const struct processes *processes, struct watched_part *gpu,
 	const struct usage_peek_slot *slots, size_t n_slots, const struct overhead_process *listed,
 	size_t n_listed);
 

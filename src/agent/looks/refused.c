@@ -31,49 +31,49 @@ static void add_bytes(struct strbuf *text, uint64_t bytes)
 		strbuf_addf(text, "%" PRIu64 " bytes", bytes);
 }
 
-static void add_processes(const struct refused *refused, struct strbuf *text, const struct watched_card *card)
+static void add_processes(const struct refused *refused, struct strbuf *text, const struct watched_part *gpu)
 {
 	char name[PROCESS_NAME_SIZE];
 
-	for (size_t i = 0; i < WATCHED_TOP && i < card->n_processes && card->top[i].pid; i++) {
-		looks_process_name(refused->agent->looks, card->top[i].pid, name);
+	for (size_t i = 0; i < WATCHED_TOP && i < gpu->n_processes && gpu->top[i].pid; i++) {
+		looks_process_name(refused->agent->looks, gpu->top[i].pid, name);
 		strbuf_addf(text, "%s%s ", i ? ", " : " (", name);
-		add_bytes(text, card->top[i].bytes);
+		add_bytes(text, gpu->top[i].bytes);
 	}
-	if (card->n_processes > WATCHED_TOP)
-		strbuf_addf(text, ", %zu more", card->n_processes - WATCHED_TOP);
-	if (card->n_processes && card->top[0].pid)
+	if (gpu->n_processes > WATCHED_TOP)
+		strbuf_addf(text, ", %zu more", gpu->n_processes - WATCHED_TOP);
+	if (gpu->n_processes && gpu->top[0].pid)
 		strbuf_adds(text, ")");
 }
 
 static void tell(struct refused *refused, const struct pod_facts *pod, const struct watched *watched,
-	const struct watched_card *card)
+	const struct watched_part *gpu)
 {
-	unsigned index = card->index;
-	const struct card *known = inventory_find(&refused->agent->inventory, card->uuid);
-	uint64_t count = card->refused.refused - card->refused_told;
+	unsigned index = gpu->index;
+	const struct gpu *known = inventory_find(&refused->agent->inventory, gpu->uuid);
+	uint64_t count = gpu->refused.refused - gpu->refused_told;
 	_cleanup_strbuf_ struct strbuf text;
 
 	strbuf_init(&text, TEXT_MAX);
 	strbuf_addf(&text, "container %.100s was refused GPU memory %" PRIu64 " time%s%s: it asked for ",
 		watched->container, count, count == 1 ? "" : "s",
 		watched->told_ns ? " since this was said last" : "");
-	add_bytes(&text, card->refused.refused_bytes);
+	add_bytes(&text, gpu->refused.refused_bytes);
 	strbuf_addf(&text, "%s, its limit on GPU %d is %" PRIu64 " MiB", count == 1 ? "" : " at last",
 		known ? known->facts.index : -1, grant_file_limit_bytes(watched->grant, index) / MIB);
-	if (card->looked) {
-		strbuf_addf(&text, ", %" PRIu64 " MiB of it are in use", (card->used_bytes + MIB - 1) / MIB);
-		add_processes(refused, &text, card);
+	if (gpu->looked) {
+		strbuf_addf(&text, ", %" PRIu64 " MiB of it are in use", (gpu->used_bytes + MIB - 1) / MIB);
+		add_processes(refused, &text, gpu);
 	}
 	agent_report_pod(refused->agent, pod, "GPUMemoryRefused", strbuf_cstr(&text));
 }
 
 /* A container can write any number there: a count that goes down begins anew. */
-static bool has_news(struct watched_card *card)
+static bool has_news(struct watched_part *gpu)
 {
-	if (card->refused.refused < card->refused_told)
-		card->refused_told = card->refused.refused;
-	return card->refused.refused > card->refused_told;
+	if (gpu->refused.refused < gpu->refused_told)
+		gpu->refused_told = gpu->refused.refused;
+	return gpu->refused.refused > gpu->refused_told;
 }
 
 void refused_tick(struct refused *refused)
@@ -85,13 +85,13 @@ void refused_tick(struct refused *refused)
 		const struct node_pod *pod = node_pods_by_uid(&refused->agent->pods, watched->uid);
 		bool may = pod && (!watched->told_ns || now - watched->told_ns >= AGAIN_NS), told = false;
 
-		for (unsigned i = 0; i < watched->n_cards; i++) {
-			struct watched_card *card = &watched->cards[i];
+		for (unsigned i = 0; i < watched->n_gpus; i++) {
+			struct watched_part *gpu = &watched->gpus[i];
 
-			if (!has_news(card) || !may || !event_rate_take(&refused->rate, now))
+			if (!has_news(gpu) || !may || !event_rate_take(&refused->rate, now))
 				continue;
-			tell(refused, &pod->facts, watched, card);
-			card->refused_told = card->refused.refused;
+			tell(refused, &pod->facts, watched, gpu);
+			gpu->refused_told = gpu->refused.refused;
 			told = true;
 		}
 		if (told)

@@ -7,7 +7,7 @@
 #include "agent/agent.h"
 #include "base/log.h"
 
-/* Longer than a card needs for a reset, or the library to be opened anew. */
+/* Longer than a GPU needs for a reset, or the library to be opened anew. */
 #define TICKS_MAX 10
 
 void unseen_answered(struct unseen *unseen, const char *uuid, int result)
@@ -22,17 +22,17 @@ void unseen_answered(struct unseen *unseen, const char *uuid, int result)
 
 void unseen_tick(struct unseen *unseen, struct agent *agent, const char *uuid)
 {
-	const struct card *card = inventory_find(&agent->inventory, uuid);
+	const struct gpu *gpu = inventory_find(&agent->inventory, uuid);
 	char text[500];
 
 	unseen->ticks += unseen->ticks < TICKS_MAX;
-	/* A card that is gone, or lost, is told of as such (health.h). */
-	if (!card || unseen->ticks < TICKS_MAX || unseen->told || unseen->result == -ENODEV)
+	/* A GPU that is gone, or lost, is told of as such (health.h). */
+	if (!gpu || unseen->ticks < TICKS_MAX || unseen->told || unseen->result == -ENODEV)
 		return;
 	unseen->told = true;
 	snprintf(text, sizeof(text),
 		"the driver has not said for %d s who holds memory of GPU %d (%s): %s. What contexts take there is not counted, and who goes past a limit is not found, until it does",
-		TICKS_MAX, card->facts.index, uuid,
+		TICKS_MAX, gpu->facts.index, uuid,
 		unseen->result < 0 ? strerror(-unseen->result) : "it does not answer");
 	agent_report_node(agent, "GPUMemoryUnseen", text);
 }

@@ -1,4 +1,4 @@
-/* unseen.h - cards of which the driver does not say who holds memory: it fails, or does not answer at all.
+/* unseen.h - GPUs of which the driver does not say who holds memory: it fails, or does not answer at all.
  * What contexts take there is counted against no limit meanwhile, and no bypass is found, so people are told.
  */
 #pragma once
@@ -7,7 +7,7 @@
 
 struct agent;
 
-/* Of one card. Zero at first. */
+/* Of one GPU. Zero at first. */
 struct unseen {
 	unsigned ticks; /* since the last good answer: time in which we did not run ourselves is none */
 	int result;	/* of the last answer */

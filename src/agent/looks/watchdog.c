@@ -40,7 +40,7 @@ static const char *const evicted_texts[EVICTED_MAX] = {
 struct offence {
 	struct list item;
 	enum bypass kind;
-	char card[GPU_UUID_SIZE];
+	char gpu[GPU_UUID_SIZE];
 	pid_t pid;
 	uint64_t start_ticks;
 	char uid[CGROUP_UID_SIZE]; /* of its pod; "": in none */
@@ -80,25 +80,25 @@ static const struct node_pod *pod_of(const struct watchdog *watchdog, const stru
 	return offence->uid[0] ? node_pods_by_uid(&watchdog->agent->pods, offence->uid) : NULL;
 }
 
-static void card_text(const struct watchdog *watchdog, const char *uuid, char *buf, size_t size)
+static void gpu_text(const struct watchdog *watchdog, const char *uuid, char *buf, size_t size)
 {
-	const struct card *card = inventory_find(&watchdog->agent->inventory, uuid);
+	const struct gpu *gpu = inventory_find(&watchdog->agent->inventory, uuid);
 
-	snprintf(buf, size, "GPU %d (%s)", card ? card->facts.index : -1, uuid);
+	snprintf(buf, size, "GPU %d (%s)", gpu ? gpu->facts.index : -1, uuid);
 }
 
 static void offence_text(
 	const struct watchdog *watchdog, const struct offence *offence, char *buf, size_t size)
 {
 	const struct node_pod *pod = pod_of(watchdog, offence);
-	char card[GPU_UUID_SIZE + 32], name[PROCESS_NAME_SIZE], whose[400] = "of no pod";
+	char gpu[GPU_UUID_SIZE + 32], name[PROCESS_NAME_SIZE], whose[400] = "of no pod";
 
-	card_text(watchdog, offence->card, card, sizeof(card));
+	gpu_text(watchdog, offence->gpu, gpu, sizeof(gpu));
 	if (offence->kind == BYPASS_OVER_LIMIT) {
 		snprintf(buf, size,
 			"container %.100s uses %" PRIu64 " MiB of %s, over its limit of %" PRIu64
 			" MiB: memory that its processes took past the limit, or more contexts than fit into it",
-			offence->container, offence->bytes / MIB, card, offence->limit_bytes / MIB);
+			offence->container, offence->bytes / MIB, gpu, offence->limit_bytes / MIB);
 		return;
 	}
 	looks_process_name(watchdog->agent->looks, offence->pid, name);
@@ -109,7 +109,7 @@ static void offence_text(
 	snprintf(buf, size,
 		"process %d (%s) %s uses %" PRIu64
 		" MiB of %s, and has no grant for it: nothing holds it to a limit, and who has one may find the card full",
-		(int)offence->pid, name, whose, offence->bytes / MIB, card);
+		(int)offence->pid, name, whose, offence->bytes / MIB, gpu);
 }
 
 static void offence_tell(struct watchdog *watchdog, struct offence *offence, int64_t now)
@@ -191,7 +191,7 @@ static void offence_evict(struct watchdog *watchdog, struct offence *offence, in
 
 static bool is_same(const struct offence *a, const struct offence *b)
 {
-	if (a->kind != b->kind || strcmp(a->card, b->card) != 0 || strcmp(a->uid, b->uid) != 0)
+	if (a->kind != b->kind || strcmp(a->gpu, b->gpu) != 0 || strcmp(a->uid, b->uid) != 0)
 		return false;
 	if (a->kind == BYPASS_NO_GRANT)
 		return a->pid == b->pid && a->start_ticks == b->start_ticks;
@@ -246,7 +246,7 @@ static void offence_see(struct watchdog *watchdog, struct offence *seen, const c
 	offence_evict(watchdog, offence, seen->seen_ns);
 }
 
-/* The card without a limit is what it was given. */
+/* The GPU without a limit is what it was given. */
 static bool may_have_all(const struct watchdog *watchdog, const char *uid, const char *container)
 {
 	const struct node_pod *pod = node_pods_by_uid(&watchdog->agent->pods, uid);
@@ -261,11 +261,11 @@ static void look_at_holder(
 	const struct process *process = holder->process;
 
 	if (!process || !holder->certain || !holder->bytes || process->pid == getpid() ||
-		(holder->watched && watched_card(holder->watched, uuid)))
+		(holder->watched && watched_part(holder->watched, uuid)))
 		return;
 	seen.pid = process->pid;
 	seen.start_ticks = process->owner.start_ticks;
-	snprintf(seen.card, sizeof(seen.card), "%s", uuid);
+	snprintf(seen.gpu, sizeof(seen.gpu), "%s", uuid);
 	if (process->verdict == 0)
 		memcpy(seen.uid, process->place.uid, sizeof(seen.uid));
 	if (holder->container && may_have_all(watchdog, seen.uid, holder->container))
@@ -274,18 +274,18 @@ static void look_at_holder(
 }
 
 static void look_at_container(
-	struct watchdog *watchdog, const char *uuid, struct watched_card *card, int64_t now)
+	struct watchdog *watchdog, const char *uuid, struct watched_part *gpu, int64_t now)
 {
-	const struct watched *watched = card->of;
+	const struct watched *watched = gpu->of;
 	struct offence seen = {.kind = BYPASS_OVER_LIMIT, .seen_ns = now};
 
-	seen.bytes = card->used_bytes;
-	seen.limit_bytes = grant_file_limit_bytes(watched->grant, card->index);
-	card->allowed_bytes = watchdog_allowed(card->allowed_bytes, seen.bytes, seen.limit_bytes,
-		atomic_load(&watched->grant->live[card->index].largest_limit_bytes));
-	if (!watchdog_is_over(seen.bytes, card->allowed_bytes))
+	seen.bytes = gpu->used_bytes;
+	seen.limit_bytes = grant_file_limit_bytes(watched->grant, gpu->index);
+	gpu->allowed_bytes = watchdog_allowed(gpu->allowed_bytes, seen.bytes, seen.limit_bytes,
+		atomic_load(&watched->grant->live[gpu->index].largest_limit_bytes));
+	if (!watchdog_is_over(seen.bytes, gpu->allowed_bytes))
 		return;
-	snprintf(seen.card, sizeof(seen.card), "%s", uuid);
+	snprintf(seen.gpu, sizeof(seen.gpu), "%s", uuid);
 	snprintf(seen.uid, sizeof(seen.uid), "%s", watched->uid);
 	offence_see(watchdog, &seen, watched->container);
 }
@@ -302,11 +302,11 @@ void watchdog_judge(
 	for (size_t i = 0; i < n_holders; i++)
 		look_at_holder(watchdog, uuid, &holders[i], now);
 	list_for_each (item, watched_on(looks_set(agent->looks), uuid))
-		look_at_container(watchdog, uuid, list_entry(item, struct watched_card, item), now);
+		look_at_container(watchdog, uuid, list_entry(item, struct watched_part, item), now);
 	list_for_each_safe (item, after, &watchdog->offences) {
 		struct offence *offence = list_entry(item, struct offence, item);
 
-		if (strcmp(offence->card, uuid) == 0 && offence->seen_ns != now)
+		if (strcmp(offence->gpu, uuid) == 0 && offence->seen_ns != now)
 			offence_free(watchdog, offence);
 	}
 }

@@ -1,4 +1,4 @@
-/* watchdog.h - programs that use a card past the shim: more memory than their grant, or a card of an isolated
+/* watchdog.h - programs that use a GPU past the shim: more memory than their grant, or a GPU of an isolated
  * node without any grant. Seen by the driver's own count, reported, and evicted where that is wanted. */
 #pragma once
 
@@ -43,8 +43,8 @@ static inline uint64_t watchdog_allowed(
 int watchdog_new(struct agent *agent, struct watchdog **ret_watchdog);
 void watchdog_free(struct watchdog *watchdog); /* accepts NULL */
 
-/* watchdog_judge() - the driver has just named all who have memory of this card. What was so 4 s ago too is
- * reported: with a look each second at granted cards, and every 4 s at others, that is within 10 s. */
+/* watchdog_judge() - the driver has just named all who have memory of this GPU. What was so 4 s ago too is
+ * reported: with a look each second at granted GPUs, and every 4 s at others, that is within 10 s. */
 void watchdog_judge(
 	struct watchdog *watchdog, const char *uuid, const struct holder *holders, size_t n_holders);
 

@@ -22,10 +22,10 @@
 #define ROUND_NS (20 * NS_PER_MS)
 #define KEY_SIZE 520
 
-/* A card, and all that have a grant for it. */
+/* A GPU, and all that have a grant for it. */
 struct watched_gpu {
 	char uuid[GPU_UUID_SIZE];
-	struct list cards;
+	struct list gpus;
 };
 
 struct watched_set {
@@ -57,12 +57,12 @@ static void watched_free(struct watched_set *set, struct watched *watched)
 	if (watched->wd >= 0)
 		inotify_rm_watch(set->fd, watched->wd);
 	list_remove(&watched->item);
-	for (unsigned i = 0; i < watched->n_cards; i++) {
-		list_remove(&watched->cards[i].item);
-		free(watched->cards[i].before);
-		free(watched->cards[i].known);
+	for (unsigned i = 0; i < watched->n_gpus; i++) {
+		list_remove(&watched->gpus[i].item);
+		free(watched->gpus[i].before);
+		free(watched->gpus[i].known);
 	}
-	free(watched->cards);
+	free(watched->gpus);
 	free(watched->uid);
 	free(watched->namespace_);
 	free(watched->pod);
@@ -96,8 +96,8 @@ static void watched_want(struct watched_set *set, struct watched *watched)
 
 	watched->paid_ns = (watched->paid_ns > now ? watched->paid_ns : now) + ROUND_NS;
 	watched->rearm_ns = watched->paid_ns - ROUNDS_AT_ONCE * ROUND_NS;
-	for (unsigned i = 0; i < watched->n_cards; i++)
-		set->wanted(set->userdata, watched->cards[i].uuid);
+	for (unsigned i = 0; i < watched->n_gpus; i++)
+		set->wanted(set->userdata, watched->gpus[i].uuid);
 }
 
 static void on_inotify(void *userdata, int fd, uint32_t events)
@@ -129,8 +129,8 @@ static bool watched_missed(const struct watched *watched)
 
 	if (usage_peek(watched->usage_fd, 0, &peek) < 0)
 		return false;
-	for (unsigned i = 0; i < watched->n_cards; i++)
-		if (watched->cards[i].look_wanted != peek.look_wanted)
+	for (unsigned i = 0; i < watched->n_gpus; i++)
+		if (watched->gpus[i].look_wanted != peek.look_wanted)
 			return true;
 	return false;
 }
@@ -160,32 +160,32 @@ void watched_listen(struct watched_set *set)
 }
 
 /* Without memory for it the next sample begins anew. */
-void watched_remember(struct watched_card *card, const struct overhead_process *processes, size_t n)
+void watched_remember(struct watched_part *gpu, const struct overhead_process *processes, size_t n)
 {
-	struct overhead_process *known = n ? realloc(card->known, n * sizeof(*known)) : NULL;
+	struct overhead_process *known = n ? realloc(gpu->known, n * sizeof(*known)) : NULL;
 
 	if (known)
 		memcpy(known, processes, n * sizeof(*known));
 	else
-		free(card->known);
-	card->known = known;
-	card->n_known = known ? n : 0;
+		free(gpu->known);
+	gpu->known = known;
+	gpu->n_known = known ? n : 0;
 }
 
-bool watched_pause(struct watched_card *card, const struct overhead *found)
+bool watched_pause(struct watched_part *gpu, const struct overhead *found)
 {
-	struct watched *watched = card->of;
-	bool asked = !grant_was_known(watched->grant, card->index, card->look_wanted);
+	struct watched *watched = gpu->of;
+	bool asked = !grant_was_known(watched->grant, gpu->index, gpu->look_wanted);
 	int64_t now = monotonic_ns();
 
-	if (watched->pauses_for == card) {
+	if (watched->pauses_for == gpu) {
 		watched->pauses_for = NULL;
 		atomic_store(&watched->grant->live[0].pause, 0);
 		return false;
 	}
 	if (watched->pauses_for || !overhead_wants_pause(found, asked, now - watched->paused_ns))
 		return false;
-	watched->pauses_for = card;
+	watched->pauses_for = gpu;
 	watched->paused_ns = now;
 	atomic_store(&watched->grant->live[0].pause, (uint64_t)now);
 	return true;
@@ -201,7 +201,7 @@ static void note_kept(struct watched *watched, bool kept)
 void watched_keep(struct watched_set *set, const char *uuid, bool kept)
 {
 	list_for_each (item, watched_on(set, uuid))
-		note_kept(list_entry(item, struct watched_card, item)->of, kept);
+		note_kept(list_entry(item, struct watched_part, item)->of, kept);
 }
 
 /* ---- the set --------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct
 	list_init(&set->all);
 	list_init(&set->none);
 	for (size_t i = 0; i < NODE_GPUS_MAX; i++)
-		list_init(&set->gpus[i].cards);
+		list_init(&set->gpus[i].gpus);
 	table_init(&set->by_key);
 	set->wanted = wanted;
 	set->userdata = userdata;
@@ -276,18 +276,18 @@ struct watched *watched_only(struct watched_set *set, const char *uid)
 static struct watched_gpu *find_gpu(struct watched_set *set, const char *uuid)
 {
 	for (size_t i = 0; i < NODE_GPUS_MAX; i++)
-		if (!list_empty(&set->gpus[i].cards) && strcmp(set->gpus[i].uuid, uuid) == 0)
+		if (!list_empty(&set->gpus[i].gpus) && strcmp(set->gpus[i].uuid, uuid) == 0)
 			return &set->gpus[i];
 	return NULL;
 }
 
-/* A node has no more cards than this; those of grants that outlived their card go with their pods. */
+/* A node has no more GPUs than this; those of grants that outlived their GPU go with their pods. */
 static struct watched_gpu *add_gpu(struct watched_set *set, const char *uuid)
 {
 	struct watched_gpu *gpu = find_gpu(set, uuid);
 
 	for (size_t i = 0; i < NODE_GPUS_MAX && !gpu; i++)
-		if (list_empty(&set->gpus[i].cards))
+		if (list_empty(&set->gpus[i].gpus))
 			gpu = &set->gpus[i];
 	if (gpu)
 		snprintf(gpu->uuid, sizeof(gpu->uuid), "%s", uuid);
@@ -298,14 +298,14 @@ const struct list *watched_on(struct watched_set *set, const char *uuid)
 {
 	const struct watched_gpu *gpu = find_gpu(set, uuid);
 
-	return gpu ? &gpu->cards : &set->none;
+	return gpu ? &gpu->gpus : &set->none;
 }
 
-struct watched_card *watched_card(struct watched *watched, const char *uuid)
+struct watched_part *watched_part(struct watched *watched, const char *uuid)
 {
-	for (unsigned i = 0; i < watched->n_cards; i++)
-		if (strcmp(watched->cards[i].uuid, uuid) == 0)
-			return &watched->cards[i];
+	for (unsigned i = 0; i < watched->n_gpus; i++)
+		if (strcmp(watched->gpus[i].uuid, uuid) == 0)
+			return &watched->gpus[i];
 	return NULL;
 }
 
@@ -313,30 +313,30 @@ struct watched_card *watched_card(struct watched *watched, const char *uuid)
 static void watched_begin(struct watched_set *set, struct watched *watched)
 {
 	struct usage_peek peek;
-	bool known = usage_peek(watched->usage_fd, watched->n_cards, &peek) == 0;
+	bool known = usage_peek(watched->usage_fd, watched->n_gpus, &peek) == 0;
 
-	for (unsigned i = 0; i < watched->n_cards; i++) {
-		struct watched_card *card = &watched->cards[i];
+	for (unsigned i = 0; i < watched->n_gpus; i++) {
+		struct watched_part *part = &watched->gpus[i];
 		struct watched_gpu *gpu;
 
-		memcpy(card->uuid, watched->grant->cards[i].uuid, sizeof(card->uuid));
-		card->of = watched;
-		card->index = i;
-		power_resume(&card->power, watched->grant, i);
-		gpu = add_gpu(set, card->uuid);
+		memcpy(part->uuid, watched->grant->gpus[i].uuid, sizeof(part->uuid));
+		part->of = watched;
+		part->index = i;
+		power_resume(&part->power, watched->grant, i);
+		gpu = add_gpu(set, part->uuid);
 		if (gpu)
-			list_append(&gpu->cards, &card->item);
+			list_append(&gpu->gpus, &part->item);
 		if (!known)
 			continue;
-		card->refused = peek.cards[i];
-		card->refused_told = card->refused.refused;
+		part->refused = peek.gpus[i];
+		part->refused_told = part->refused.refused;
 	}
 }
 
 int watched_add(struct watched_set *set, const struct watched_grant *grant)
 {
 	struct watched *watched = calloc(1, sizeof(*watched));
-	unsigned n = grant->grant->card_count;
+	unsigned n = grant->grant->gpu_count;
 	char key[KEY_SIZE];
 
 	if (!watched)
@@ -350,15 +350,14 @@ int watched_add(struct watched_set *set, const struct watched_grant *grant)
 	watched->grant = grant->grant;
 	watched->usage_fd = grant->usage_fd;
 	note_kept(watched, true);
-	watched->cards = calloc(n ? n : 1, sizeof(*watched->cards));
-	if (!watched->uid || !watched->namespace_ || !watched->pod || !watched->container ||
-		!watched->cards ||
+	watched->gpus = calloc(n ? n : 1, sizeof(*watched->gpus));
+	if (!watched->uid || !watched->namespace_ || !watched->pod || !watched->container || !watched->gpus ||
 		table_set(&set->by_key, watched_key(watched->uid, watched->container, key), watched) < 0) {
 		watched_free(set, watched);
 		return -ENOMEM;
 	}
 	atomic_store(&grant->grant->live[0].pause, 0); /* of an agent that was killed */
-	watched->n_cards = n < GRANT_FILE_CARDS_MAX ? n : GRANT_FILE_CARDS_MAX;
+	watched->n_gpus = n < GRANT_FILE_GPUS_MAX ? n : GRANT_FILE_GPUS_MAX;
 	watched_begin(set, watched);
 	on_rearm(set);
 	return 0;

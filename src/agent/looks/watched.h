@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/power/power-card.h"
+#include "agent/power/power-gpu.h"
 #include "base/list.h"
 #include "grant/grant.h"
 #include "grant/overhead.h"
@@ -25,20 +25,20 @@ struct watched_process {
 
 struct watched;
 
-/* One card of a container's grant. */
-struct watched_card {
+/* One GPU of a container's grant. */
+struct watched_part {
 	struct list item; /* of watched_on() */
 	struct watched *of;
-	unsigned index;						/* in the grant */
-	char uuid[sizeof(((struct grant_file_card *)0)->uuid)]; /* a copy: the grant's page stays untouched */
-	bool looked;						/* once at least */
+	unsigned index;					       /* in the grant */
+	char uuid[sizeof(((struct grant_file_gpu *)0)->uuid)]; /* a copy: the grant's page stays untouched */
+	bool looked;					       /* once at least */
 	uint64_t used_bytes, overhead_bytes;
 	uint64_t allowed_bytes; /* its limit, or what it still has from before that was lowered */
 	size_t n_processes;
 	struct watched_process top[WATCHED_TOP]; /* those that hold most */
-	struct usage_peek_card refused;		 /* at the last look */
+	struct usage_peek_gpu refused;		 /* at the last look */
 	uint64_t refused_told;			 /* of that, what an Event was about */
-	struct power_card power;
+	struct power_gpu power;
 
 	uint32_t look_wanted;		/* when the last look began */
 	struct usage_peek_slot *before; /* as they were then; only during a look */
@@ -53,9 +53,9 @@ struct watched {
 	char *uid, *namespace_, *pod, *container;
 	struct grant_file *grant; /* the caller's */
 	int usage_fd;		  /* the caller's */
-	struct watched_card *cards;
-	unsigned n_cards;
-	const struct watched_card *pauses_for; /* the container pauses for a sample of this card; or NULL */
+	struct watched_part *gpus;
+	unsigned n_gpus;
+	const struct watched_part *pauses_for; /* the container pauses for a sample of this GPU; or NULL */
 	int64_t paused_ns;		       /* when it last began to */
 	bool kept;			       /* as usage_file_keep() was told last */
 	int64_t told_ns;		       /* when the last Event about refusals was posted; 0: none */
@@ -71,7 +71,7 @@ struct watched_grant {
 	int usage_fd;
 };
 
-/* wanted: the container asks for a look at this card, now. */
+/* wanted: the container asks for a look at this GPU, now. */
 typedef void (*watched_fn)(void *userdata, const char *uuid);
 
 int watched_set_new(struct loop *loop, watched_fn wanted, void *userdata, struct watched_set **ret_set);
@@ -88,22 +88,22 @@ struct list *watched_list(struct watched_set *set);
 struct watched *watched_find(struct watched_set *set, const char *uid, const char *container);
 struct watched *watched_only(struct watched_set *set, const char *uid);
 
-/* watched_on() - the part of each grant that has this card: struct watched_card.item. */
+/* watched_on() - the part of each grant that has this GPU: struct watched_part.item. */
 const struct list *watched_on(struct watched_set *set, const char *uuid);
 
-/* watched_card() - NULL if the grant has not this card. */
-struct watched_card *watched_card(struct watched *watched, const char *uuid);
+/* watched_part() - NULL if the grant has not this GPU. */
+struct watched_part *watched_part(struct watched *watched, const char *uuid);
 
-/* watched_remember() - the processes of the container that have memory of the card, with what is known of
+/* watched_remember() - the processes of the container that have memory of the GPU, with what is known of
  * each.
  */
-void watched_remember(struct watched_card *card, const struct overhead_process *processes, size_t n);
+void watched_remember(struct watched_part *gpu, const struct overhead_process *processes, size_t n);
 
-/* watched_pause() - after a sample of the card: where it could not conclude enough, the container pauses, so
+/* watched_pause() - after a sample of the GPU: where it could not conclude enough, the container pauses, so
  * that the next one may find no call under way; it is due then. That one ends the pause. */
-bool watched_pause(struct watched_card *card, const struct overhead *found);
+bool watched_pause(struct watched_part *gpu, const struct overhead *found);
 
-/* watched_keep() - whether containers with this card are to see that somebody looks (usage_file_keep()); each
+/* watched_keep() - whether containers with this GPU are to see that somebody looks (usage_file_keep()); each
  * does from watched_add() on. */
 void watched_keep(struct watched_set *set, const char *uuid, bool kept);
 

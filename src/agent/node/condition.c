@@ -14,16 +14,16 @@
 
 static bool all_are_sick(const struct inventory *inventory)
 {
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		if (inventory->cards[i].facts.healthy)
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		if (inventory->gpus[i].facts.healthy)
 			return false;
-	return inventory->n_cards > 0;
+	return inventory->n_gpus > 0;
 }
 
 void condition_problem(const struct agent *agent, struct node_problem *ret_problem)
 {
 	const struct inventory *inventory = &agent->inventory;
-	const struct gpu_facts *first = &inventory->cards[0].facts;
+	const struct gpu_facts *first = &inventory->gpus[0].facts;
 
 	*ret_problem = (struct node_problem){.reason = "NoProblem"};
 	if (agent->mode.refused) {

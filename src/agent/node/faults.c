@@ -135,7 +135,7 @@ static void on_map_synced(void *userdata)
 	source_changed(source);
 }
 
-/* ---- cards ----------------------------------------------------------------------------------------------
+/* ---- GPUs ----------------------------------------------------------------------------------------------
  */
 
 static void source_say(const struct source *source, const struct fault *fault, char ret_says[GPU_REASON_SIZE])
@@ -155,14 +155,14 @@ static bool source_apply(const struct source *source, struct inventory *inventor
 {
 	bool changed = false;
 
-	for (size_t i = 0; source->known && i < inventory->n_cards; i++) {
-		const struct gpu_facts *card = &inventory->cards[i].facts;
+	for (size_t i = 0; source->known && i < inventory->n_gpus; i++) {
+		const struct gpu_facts *gpu = &inventory->gpus[i].facts;
 		char says[GPU_REASON_SIZE] = "", uuid[GPU_UUID_SIZE];
 
 		for (size_t k = 0; k < source->list.n && !*says; k++)
-			if (fault_is_about(&source->list.faults[k], card->index, card->uuid))
+			if (fault_is_about(&source->list.faults[k], gpu->index, gpu->uuid))
 				source_say(source, &source->list.faults[k], says);
-		memcpy(uuid, card->uuid, sizeof(uuid));
+		memcpy(uuid, gpu->uuid, sizeof(uuid));
 		changed |= inventory_list_says(inventory, uuid, source->number, says);
 	}
 	return changed;
@@ -170,13 +170,13 @@ static bool source_apply(const struct source *source, struct inventory *inventor
 
 static bool is_stranger(const struct inventory *inventory, const struct fault *fault)
 {
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		if (fault_is_about(fault, inventory->cards[i].facts.index, inventory->cards[i].facts.uuid))
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		if (fault_is_about(fault, inventory->gpus[i].facts.index, inventory->gpus[i].facts.uuid))
 			return false;
 	return true;
 }
 
-/* The others in the list count all the same: a list may be older than a change of the node's cards. */
+/* The others in the list count all the same: a list may be older than a change of the node's GPUs. */
 static void source_tell_strangers(struct source *source, const struct inventory *inventory)
 {
 	char text[600], gpu[GPU_UUID_SIZE];
@@ -215,18 +215,18 @@ static void faults_tell(struct faults *faults)
 	struct inventory *inventory = &faults->agent->inventory;
 	char text[400];
 
-	for (size_t i = 0; i < inventory->n_cards; i++) {
-		struct card *card = &inventory->cards[i];
+	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		struct gpu *gpu = &inventory->gpus[i];
 
-		if (strcmp(card->told, card->facts.reason) == 0)
+		if (strcmp(gpu->told, gpu->facts.reason) == 0)
 			continue;
-		memcpy(card->told, card->facts.reason, sizeof(card->told));
-		if (card->facts.healthy) {
-			log_info("GPU %d (%s) is healthy again", card->facts.index, card->facts.uuid);
+		memcpy(gpu->told, gpu->facts.reason, sizeof(gpu->told));
+		if (gpu->facts.healthy) {
+			log_info("GPU %d (%s) is healthy again", gpu->facts.index, gpu->facts.uuid);
 			continue;
 		}
 		snprintf(text, sizeof(text), "GPU %d (%s) is unhealthy, no new pods on it: %s",
-			card->facts.index, card->facts.uuid, card->facts.reason);
+			gpu->facts.index, gpu->facts.uuid, gpu->facts.reason);
 		faults_event(faults, "GPUUnhealthy", text);
 	}
 }

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "net/errand.h"
 #include "nvml/links.h"
 #include "nvml/nvml.h"
@@ -34,12 +34,12 @@ struct gpu_health {
 	struct nvml_inventory found;
 	struct nvml_links links;
 	struct question {
-		bool opens; /* the library, anew; else how the cards are */
+		bool opens; /* the library, anew; else how the GPUs are */
 		char path[PATH_MAX];
 		unsigned int generation;
 		int result;
 		struct error err;
-		struct nvml_change changes[NVML_MAX_CARDS];
+		struct nvml_change changes[NVML_MAX_GPUS];
 		size_t n_changes;
 	} question;
 };
@@ -80,59 +80,59 @@ static void health_work(void *userdata)
 		health_open(health);
 	else
 		question->n_changes = nvml_watch_poll(
-			health->watch, monotonic_ns(), question->changes, NVML_MAX_CARDS);
+			health->watch, monotonic_ns(), question->changes, NVML_MAX_GPUS);
 }
 
 /* ---- what it found --------------------------------------------------------------------------------------
  */
 
 /* Says what is not shared, and why, once. */
-static bool card_is_ours(const struct nvml_card *card)
+static bool gpu_is_ours(const struct nvml_gpu *gpu)
 {
-	if (!card_name_is_valid(card->uuid)) {
-		log_warning("GPU %u has no usable UUID: it is left out", card->index);
+	if (!gpu_name_is_valid(gpu->uuid)) {
+		log_warning("GPU %u has no usable UUID: it is left out", gpu->index);
 		return false;
 	}
-	if (!card->memory_mib) {
-		log_warning("GPU %u (%s) has no memory of its own: it is left out", card->index, card->uuid);
+	if (!gpu->memory_mib) {
+		log_warning("GPU %u (%s) has no memory of its own: it is left out", gpu->index, gpu->uuid);
 		return false;
 	}
-	if (card->compute_mode != NVML_COMPUTE_DEFAULT)
+	if (gpu->compute_mode != NVML_COMPUTE_DEFAULT)
 		log_warning(
 			"GPU %u (%s) is not in compute mode Default: only one process can use it at a time; nvidia-smi -i %u -c 0 lets pods share it",
-			card->index, card->uuid, card->index);
+			gpu->index, gpu->uuid, gpu->index);
 	return true;
 }
 
 static bool health_fill(const struct nvml_inventory *found, struct inventory *inventory)
 {
-	struct card cards[NODE_GPUS_MAX];
+	struct gpu gpus[NODE_GPUS_MAX];
 	struct mig_gpu mig[NODE_GPUS_MAX] = {{0}};
 	size_t n = 0, n_mig = 0;
 	bool mig_changed;
 
-	memset(cards, 0, sizeof(cards));
+	memset(gpus, 0, sizeof(gpus));
 	for (size_t i = 0; i < found->count && n < NODE_GPUS_MAX; i++) {
-		const struct nvml_card *from = &found->cards[i];
-		struct card *card = &cards[n];
+		const struct nvml_gpu *from = &found->gpus[i];
+		struct gpu *gpu = &gpus[n];
 
-		if (from->mig_enabled && n_mig < NODE_GPUS_MAX && card_name_is_valid(from->uuid)) {
+		if (from->mig_enabled && n_mig < NODE_GPUS_MAX && gpu_name_is_valid(from->uuid)) {
 			mig[n_mig].index = from->index;
 			snprintf(mig[n_mig++].uuid, sizeof(mig[0].uuid), "%.63s", from->uuid);
 		}
-		if (from->mig_enabled || !card_is_ours(from))
+		if (from->mig_enabled || !gpu_is_ours(from))
 			continue;
-		snprintf(card->facts.uuid, sizeof(card->facts.uuid), "%.63s", from->uuid);
-		snprintf(card->facts.model, sizeof(card->facts.model), "%.63s", from->name);
-		card->facts.index = (int)from->index;
-		card->facts.mib = from->memory_mib;
-		card->minor = from->minor;
-		snprintf(card->bus_id, sizeof(card->bus_id), "%s", from->bus_id);
+		snprintf(gpu->facts.uuid, sizeof(gpu->facts.uuid), "%.63s", from->uuid);
+		snprintf(gpu->facts.model, sizeof(gpu->facts.model), "%.63s", from->name);
+		gpu->facts.index = (int)from->index;
+		gpu->facts.mib = from->memory_mib;
+		gpu->minor = from->minor;
+		snprintf(gpu->bus_id, sizeof(gpu->bus_id), "%s", from->bus_id);
 		n++;
 	}
 	snprintf(inventory->driver_version, sizeof(inventory->driver_version), "%s", found->driver_version);
 	mig_changed = inventory_set_mig(inventory, mig, n_mig);
-	return inventory_update(inventory, cards, n) || mig_changed;
+	return inventory_update(inventory, gpus, n) || mig_changed;
 }
 
 static struct link link_at(const void *userdata, size_t a, size_t b)
@@ -155,10 +155,10 @@ static struct link link_at(const void *userdata, size_t a, size_t b)
 
 static bool health_fill_links(const struct gpu_health *health)
 {
-	const char *uuids[NVML_MAX_CARDS];
+	const char *uuids[NVML_MAX_GPUS];
 
 	for (size_t i = 0; i < health->found.count; i++)
-		uuids[i] = health->found.cards[i].uuid;
+		uuids[i] = health->found.gpus[i].uuid;
 	return inventory_set_links(health->ops.inventory, uuids, health->found.count, link_at, &health->links,
 		health->links.nvlink_gbps);
 }
@@ -171,7 +171,7 @@ static bool health_failed(struct gpu_health *health, const char *why)
 		log_info("no GPUs to share: %s; looking again every 5 s", why);
 	snprintf(health->complaint, sizeof(health->complaint), "%s", why);
 	inventory->driver_version[0] = '\0';
-	/* Cards that were here before the agent restarted are not usable now. */
+	/* GPUs that were here before the agent restarted are not usable now. */
 	return inventory_update(inventory, NULL, 0);
 }
 
@@ -195,7 +195,7 @@ static bool health_opened(struct gpu_health *health)
 static bool health_apply(
 	const struct gpu_health *health, const struct nvml_change *change, struct inventory *inventory)
 {
-	const char *uuid = health->found.cards[change->card].uuid;
+	const char *uuid = health->found.gpus[change->gpu].uuid;
 	const char *says = change->healthy ? "" : *change->reason ? change->reason : "the driver says so";
 
 	return inventory_driver_says(inventory, uuid, says);

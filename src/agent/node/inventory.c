@@ -6,64 +6,64 @@
 
 #include "model/units.h"
 
-static struct card *find(struct inventory *inventory, const char *uuid)
+static struct gpu *find(struct inventory *inventory, const char *uuid)
 {
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		if (strcmp(inventory->cards[i].facts.uuid, uuid) == 0)
-			return &inventory->cards[i];
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		if (strcmp(inventory->gpus[i].facts.uuid, uuid) == 0)
+			return &inventory->gpus[i];
 	return NULL;
 }
 
-const struct card *inventory_find(const struct inventory *inventory, const char *uuid)
+const struct gpu *inventory_find(const struct inventory *inventory, const char *uuid)
 {
 	return find((struct inventory *)inventory, uuid);
 }
 
 /* What the driver says comes first: it is the fault itself. */
-static void judge(struct card *card)
+static void judge(struct gpu *gpu)
 {
-	const char *says = card->driver_says;
+	const char *says = gpu->driver_says;
 
 	for (int i = 0; i < FAULT_SOURCES && !*says; i++)
-		says = card->list_says[i];
-	card->facts.healthy = !*says;
-	snprintf(card->facts.reason, sizeof(card->facts.reason), "%s", says);
+		says = gpu->list_says[i];
+	gpu->facts.healthy = !*says;
+	snprintf(gpu->facts.reason, sizeof(gpu->facts.reason), "%s", says);
 }
 
-static bool say(struct card *card, char says[GPU_REASON_SIZE], const char *what)
+static bool say(struct gpu *gpu, char says[GPU_REASON_SIZE], const char *what)
 {
 	if (strcmp(says, what) == 0)
 		return false;
 	snprintf(says, GPU_REASON_SIZE, "%s", what);
-	judge(card);
+	judge(gpu);
 	return true;
 }
 
 bool inventory_driver_says(struct inventory *inventory, const char *uuid, const char *what)
 {
-	struct card *card = find(inventory, uuid);
+	struct gpu *gpu = find(inventory, uuid);
 
-	return card && say(card, card->driver_says, what);
+	return gpu && say(gpu, gpu->driver_says, what);
 }
 
 bool inventory_list_says(
 	struct inventory *inventory, const char *uuid, enum fault_source source, const char *what)
 {
-	struct card *card = find(inventory, uuid);
+	struct gpu *gpu = find(inventory, uuid);
 
-	return card && say(card, card->list_says[source], what);
+	return gpu && say(gpu, gpu->list_says[source], what);
 }
 
 static int by_index(const void *a, const void *b)
 {
-	const struct card *x = a, *y = b;
+	const struct gpu *x = a, *y = b;
 
 	if (x->facts.index != y->facts.index)
 		return x->facts.index < y->facts.index ? -1 : 1;
 	return strcmp(x->facts.uuid, y->facts.uuid);
 }
 
-static bool card_equal(const struct card *a, const struct card *b)
+static bool gpu_equal(const struct gpu *a, const struct gpu *b)
 {
 	return strcmp(a->facts.uuid, b->facts.uuid) == 0 && a->facts.index == b->facts.index &&
 	       a->facts.mib == b->facts.mib && a->facts.healthy == b->facts.healthy &&
@@ -71,40 +71,40 @@ static bool card_equal(const struct card *a, const struct card *b)
 	       a->minor == b->minor && strcmp(a->bus_id, b->bus_id) == 0;
 }
 
-static void card_shown(struct inventory *inventory, const struct card *found)
+static void gpu_shown(struct inventory *inventory, const struct gpu *found)
 {
-	struct card *card = find(inventory, found->facts.uuid);
-	bool is_known = card != NULL;
-	struct card shown = *found;
+	struct gpu *gpu = find(inventory, found->facts.uuid);
+	bool is_known = gpu != NULL;
+	struct gpu shown = *found;
 
-	if (!card && inventory->n_cards < NODE_GPUS_MAX)
-		card = &inventory->cards[inventory->n_cards++];
-	if (!card)
+	if (!gpu && inventory->n_gpus < NODE_GPUS_MAX)
+		gpu = &inventory->gpus[inventory->n_gpus++];
+	if (!gpu)
 		return;
 	if (is_known) {
-		memcpy(shown.facts.links, card->facts.links, sizeof(shown.facts.links));
-		shown.facts.nvlink_gbps = card->facts.nvlink_gbps;
-		memcpy(shown.list_says, card->list_says, sizeof(shown.list_says));
-		memcpy(shown.told, card->told, sizeof(shown.told));
+		memcpy(shown.facts.links, gpu->facts.links, sizeof(shown.facts.links));
+		shown.facts.nvlink_gbps = gpu->facts.nvlink_gbps;
+		memcpy(shown.list_says, gpu->list_says, sizeof(shown.list_says));
+		memcpy(shown.told, gpu->told, sizeof(shown.told));
 	}
-	*card = shown;
-	card->units = units_of_card(card->facts.mib, inventory->unit_mib);
-	judge(card);
+	*gpu = shown;
+	gpu->units = units_of_gpu(gpu->facts.mib, inventory->unit_mib);
+	judge(gpu);
 }
 
-bool inventory_update(struct inventory *inventory, const struct card *found, size_t n_found)
+bool inventory_update(struct inventory *inventory, const struct gpu *found, size_t n_found)
 {
 	struct inventory before = *inventory;
 
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		say(&inventory->cards[i], inventory->cards[i].driver_says, "the driver does not show it");
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		say(&inventory->gpus[i], inventory->gpus[i].driver_says, "the driver does not show it");
 	for (size_t i = 0; i < n_found; i++)
-		card_shown(inventory, &found[i]);
-	qsort(inventory->cards, inventory->n_cards, sizeof(inventory->cards[0]), by_index);
-	if (before.n_cards != inventory->n_cards)
+		gpu_shown(inventory, &found[i]);
+	qsort(inventory->gpus, inventory->n_gpus, sizeof(inventory->gpus[0]), by_index);
+	if (before.n_gpus != inventory->n_gpus)
 		return true;
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		if (!card_equal(&before.cards[i], &inventory->cards[i]))
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		if (!gpu_equal(&before.gpus[i], &inventory->gpus[i]))
 			return true;
 	return false;
 }
@@ -137,11 +137,11 @@ bool inventory_set_mig(struct inventory *inventory, const struct mig_gpu *gpus, 
 }
 
 /* The position in uuids, n if it is not there. */
-static size_t position(const char *const *uuids, size_t n, const struct card *card)
+static size_t position(const char *const *uuids, size_t n, const struct gpu *gpu)
 {
 	size_t i = 0;
 
-	while (i < n && strcmp(uuids[i], card->facts.uuid) != 0)
+	while (i < n && strcmp(uuids[i], gpu->facts.uuid) != 0)
 		i++;
 	return i;
 }
@@ -151,13 +151,13 @@ bool inventory_set_links(struct inventory *inventory, const char *const *uuids, 
 {
 	bool changed = false;
 
-	for (size_t a = 0; a < inventory->n_cards; a++) {
-		struct gpu_facts *facts = &inventory->cards[a].facts;
-		size_t from = position(uuids, n, &inventory->cards[a]);
+	for (size_t a = 0; a < inventory->n_gpus; a++) {
+		struct gpu_facts *facts = &inventory->gpus[a].facts;
+		size_t from = position(uuids, n, &inventory->gpus[a]);
 		struct link links[NODE_GPUS_MAX] = {{0}};
 
-		for (size_t b = 0; b < inventory->n_cards; b++) {
-			size_t to = position(uuids, n, &inventory->cards[b]);
+		for (size_t b = 0; b < inventory->n_gpus; b++) {
+			size_t to = position(uuids, n, &inventory->gpus[b]);
 
 			if (a != b && from < n && to < n)
 				links[b] = at(userdata, from, to);
@@ -175,8 +175,8 @@ bool inventory_set_unit(struct inventory *inventory, uint32_t unit_mib)
 	bool differs = inventory->unit_mib != unit_mib;
 
 	inventory->unit_mib = unit_mib;
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		inventory->cards[i].units = units_of_card(inventory->cards[i].facts.mib, unit_mib);
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		inventory->gpus[i].units = units_of_gpu(inventory->gpus[i].facts.mib, unit_mib);
 	return differs;
 }
 
@@ -184,7 +184,7 @@ uint32_t inventory_units(const struct inventory *inventory)
 {
 	uint32_t sum = 0;
 
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		sum = units_add(sum, inventory->cards[i].units);
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		sum = units_add(sum, inventory->gpus[i].units);
 	return sum;
 }

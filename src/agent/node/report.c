@@ -97,14 +97,14 @@ static int patch_labels(const struct report *report, struct json_object *seen, s
 	char name[LABEL_VALUE_MAX + 1], text[32];
 	int r;
 
-	if (!inventory->n_cards)
+	if (!inventory->n_gpus)
 		return 0;
-	label_value(inventory->cards[0].facts.model, name);
+	label_value(inventory->gpus[0].facts.model, name);
 	r = patch_text(patch, seen, LABEL_NVIDIA_NAME, name);
-	snprintf(text, sizeof(text), "%lluMiB", (unsigned long long)inventory->cards[0].facts.mib);
+	snprintf(text, sizeof(text), "%lluMiB", (unsigned long long)inventory->gpus[0].facts.mib);
 	if (r == 0)
 		r = patch_text(patch, seen, LABEL_NVIDIA_MEM, text);
-	snprintf(text, sizeof(text), "%zu", inventory->n_cards);
+	snprintf(text, sizeof(text), "%zu", inventory->n_gpus);
 	return r ? r : patch_text(patch, seen, LABEL_NVIDIA_COUNT, text);
 }
 
@@ -181,14 +181,14 @@ static int patch_annotations(const struct report *report, struct json_object *se
 	char unit[16];
 	int r;
 
-	for (size_t i = 0; i < inventory->n_cards; i++) {
-		gpus[i] = inventory->cards[i].facts;
-		/* Only who gives whole cards is asked which of them. */
+	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		gpus[i] = inventory->gpus[i].facts;
+		/* Only who gives whole GPUs is asked which of them. */
 		if (agent->in_force != GPU_MODE_TOPOLOGY)
 			memset(gpus[i].links, 0, sizeof(gpus[i].links));
 	}
 	condition_problem(agent, &problem);
-	text = inventory_to_json(gpus, inventory->n_cards);
+	text = inventory_to_json(gpus, inventory->n_gpus);
 	if (!text)
 		return -ENOMEM;
 	snprintf(unit, sizeof(unit), "%u", inventory->unit_mib);
@@ -275,7 +275,7 @@ static int patch_count(const struct agent *agent, struct json_object *seen, stru
 
 	if (json_set(status, "capacity", capacity) < 0 || json_set(status, "allocatable", allocatable) < 0)
 		return -ENOMEM;
-	snprintf(count, sizeof(count), "%zu", plugin_offered(agent) ? agent->inventory.n_cards : 0);
+	snprintf(count, sizeof(count), "%zu", plugin_offered(agent) ? agent->inventory.n_gpus : 0);
 	if (!has && strcmp(count, "0") == 0)
 		return 0;
 	if (patch_text(capacity, json_member(seen, "capacity"), RESOURCE_GPU_COUNT, count) < 0 ||

@@ -1,4 +1,4 @@
-/* report.h - what the node object says of our cards: inventory, unit and mode in force as annotations, the
+/* report.h - what the node object says of our GPUs: inventory, unit and mode in force as annotations, the
  * documented labels, aliyun.com/gpu-count in its status. Compared with every state that the watch shows and
  * repaired: a kubelet that registers its node anew sets extended resources to 0. */
 #pragma once

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/fs.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "kube/fault-list.h"
 #include "kube/json.h"
 #include "kube/node.h"
@@ -27,49 +27,49 @@ static int number(struct json_object *object, const char *key, int64_t max, int6
 	return json_whole(json_member(object, key), 0, max, ret);
 }
 
-static void card_says_read(struct json_object *card, const char *key, char ret_says[GPU_REASON_SIZE])
+static void gpu_says_read(struct json_object *gpu, const char *key, char ret_says[GPU_REASON_SIZE])
 {
-	const char *says = json_member_string(card, key);
+	const char *says = json_member_string(gpu, key);
 
 	fault_reason_copy(ret_says, says ? says : "");
 }
 
-static bool card_read(struct json_object *object, struct card *card)
+static bool gpu_read(struct json_object *object, struct gpu *gpu)
 {
 	const char *uuid = json_member_string(object, "uuid"), *model = json_member_string(object, "model");
 	const char *bus_id = json_member_string(object, "busId");
 	int64_t index, minor, mib;
 
-	if (!uuid || strlen(uuid) >= sizeof(card->facts.uuid) || !card_name_is_valid(uuid) || !model ||
+	if (!uuid || strlen(uuid) >= sizeof(gpu->facts.uuid) || !gpu_name_is_valid(uuid) || !model ||
 		number(object, "index", NODE_GPUS_MAX * 4, &index) < 0 ||
 		number(object, "minor", INT32_MAX, &minor) < 0 ||
 		number(object, "mib", INT32_MAX, &mib) < 0 || !mib)
 		return false;
-	*card = (struct card){.minor = (unsigned int)minor};
-	snprintf(card->facts.uuid, sizeof(card->facts.uuid), "%s", uuid);
-	snprintf(card->facts.model, sizeof(card->facts.model), "%.63s", model);
-	snprintf(card->bus_id, sizeof(card->bus_id), "%.31s", bus_id ? bus_id : "");
-	card->facts.index = (int)index;
-	card->facts.mib = (uint64_t)mib;
-	card_says_read(object, "driver", card->driver_says);
-	card_says_read(object, "deviceStatus", card->list_says[FAULTS_DEVICE_STATUS]);
-	card_says_read(object, "unhealthyGPU", card->list_says[FAULTS_UNHEALTHY_GPU]);
+	*gpu = (struct gpu){.minor = (unsigned int)minor};
+	snprintf(gpu->facts.uuid, sizeof(gpu->facts.uuid), "%s", uuid);
+	snprintf(gpu->facts.model, sizeof(gpu->facts.model), "%.63s", model);
+	snprintf(gpu->bus_id, sizeof(gpu->bus_id), "%.31s", bus_id ? bus_id : "");
+	gpu->facts.index = (int)index;
+	gpu->facts.mib = (uint64_t)mib;
+	gpu_says_read(object, "driver", gpu->driver_says);
+	gpu_says_read(object, "deviceStatus", gpu->list_says[FAULTS_DEVICE_STATUS]);
+	gpu_says_read(object, "unhealthyGPU", gpu->list_says[FAULTS_UNHEALTHY_GPU]);
 	return true;
 }
 
-static void cards_read(struct json_object *list, struct inventory *inventory)
+static void gpus_read(struct json_object *list, struct inventory *inventory)
 {
-	struct card cards[NODE_GPUS_MAX];
+	struct gpu gpus[NODE_GPUS_MAX];
 	size_t n = 0;
 
 	if (!json_object_is_type(list, json_type_array))
 		return;
 	for (size_t i = 0; i < json_object_array_length(list) && n < NODE_GPUS_MAX; i++)
-		n += card_read(json_object_array_get_idx(list, i), &cards[n]);
-	inventory_update(inventory, cards, n);
+		n += gpu_read(json_object_array_get_idx(list, i), &gpus[n]);
+	inventory_update(inventory, gpus, n);
 	/* In the order in which they were saved, if they all can be read. */
 	for (size_t i = 0; n == json_object_array_length(list) && i < n; i++)
-		card_links_from_json(json_object_array_get_idx(list, i), n, &inventory->cards[i].facts);
+		gpu_links_from_json(json_object_array_get_idx(list, i), n, &inventory->gpus[i].facts);
 }
 
 void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
@@ -95,52 +95,52 @@ void state_load(const char *dir, uint32_t unit_mib, struct state *ret_state)
 	cdi = json_member(root, "cdi");
 	ret_state->knows_cdi = json_object_is_type(cdi, json_type_boolean);
 	ret_state->does_cdi = ret_state->knows_cdi && json_object_get_boolean(cdi);
-	cards_read(json_member(root, "cards"), &ret_state->inventory);
+	gpus_read(json_member(root, "cards"), &ret_state->inventory);
 }
 
-static struct json_object *card_object(const struct card *card)
+static struct json_object *gpu_object(const struct gpu *gpu)
 {
 	_cleanup_json_ struct json_object *object = json_object_new_object();
 
-	if (!object || json_set(object, "uuid", json_object_new_string(card->facts.uuid)) < 0 ||
-		json_set(object, "model", json_object_new_string(card->facts.model)) < 0 ||
-		json_set(object, "busId", json_object_new_string(card->bus_id)) < 0 ||
-		json_set(object, "index", json_object_new_int(card->facts.index)) < 0 ||
-		json_set(object, "minor", json_object_new_int64(card->minor)) < 0 ||
-		json_set(object, "mib", json_object_new_int64((int64_t)card->facts.mib)) < 0 ||
-		json_set(object, "driver", json_object_new_string(card->driver_says)) < 0 ||
+	if (!object || json_set(object, "uuid", json_object_new_string(gpu->facts.uuid)) < 0 ||
+		json_set(object, "model", json_object_new_string(gpu->facts.model)) < 0 ||
+		json_set(object, "busId", json_object_new_string(gpu->bus_id)) < 0 ||
+		json_set(object, "index", json_object_new_int(gpu->facts.index)) < 0 ||
+		json_set(object, "minor", json_object_new_int64(gpu->minor)) < 0 ||
+		json_set(object, "mib", json_object_new_int64((int64_t)gpu->facts.mib)) < 0 ||
+		json_set(object, "driver", json_object_new_string(gpu->driver_says)) < 0 ||
 		json_set(object, "deviceStatus",
-			json_object_new_string(card->list_says[FAULTS_DEVICE_STATUS])) < 0 ||
+			json_object_new_string(gpu->list_says[FAULTS_DEVICE_STATUS])) < 0 ||
 		json_set(object, "unhealthyGPU",
-			json_object_new_string(card->list_says[FAULTS_UNHEALTHY_GPU])) < 0)
+			json_object_new_string(gpu->list_says[FAULTS_UNHEALTHY_GPU])) < 0)
 		return NULL;
 	return TAKE_PTR(object);
 }
 
-static int card_add_links(struct json_object *card, const struct inventory *inventory, size_t at)
+static int gpu_add_links(struct json_object *gpu, const struct inventory *inventory, size_t at)
 {
-	const struct gpu_facts *facts = &inventory->cards[at].facts;
+	const struct gpu_facts *facts = &inventory->gpus[at].facts;
 
-	if (!card_has_links(facts, inventory->n_cards))
+	if (!gpu_has_links(facts, inventory->n_gpus))
 		return 0;
-	return card_links_to_json(card, facts, inventory->n_cards, at);
+	return gpu_links_to_json(gpu, facts, inventory->n_gpus, at);
 }
 
 static int state_build(const struct state *state, struct json_object *root)
 {
-	struct json_object *cards = json_object_new_array();
+	struct json_object *gpus = json_object_new_array();
 
-	if (json_set(root, "cards", cards) < 0 ||
+	if (json_set(root, "cards", gpus) < 0 ||
 		json_set(root, "mode", json_object_new_string(gpu_mode_text(state->mode))) < 0 ||
 		json_set(root, "unit", json_object_new_int64(state->inventory.unit_mib)) < 0 ||
 		(state->knows_cdi && json_set(root, "cdi", json_object_new_boolean(state->does_cdi)) < 0))
 		return -ENOMEM;
-	for (size_t i = 0; i < state->inventory.n_cards; i++) {
-		struct json_object *card = card_object(&state->inventory.cards[i]);
+	for (size_t i = 0; i < state->inventory.n_gpus; i++) {
+		struct json_object *gpu = gpu_object(&state->inventory.gpus[i]);
 
-		if (!card || card_add_links(card, &state->inventory, i) < 0 ||
-			json_object_array_add(cards, card) < 0) {
-			json_object_put(card);
+		if (!gpu || gpu_add_links(gpu, &state->inventory, i) < 0 ||
+			json_object_array_add(gpus, gpu) < 0) {
+			json_object_put(gpu);
 			return -ENOMEM;
 		}
 	}

@@ -1,6 +1,6 @@
-/* state.h - what survives a restart of the agent: mode and unit last in force, the cards last seen, whether
+/* state.h - what survives a restart of the agent: mode and unit last in force, the GPUs last seen, whether
  * the runtime does CDI. So that a worker can answer before the API server, the driver and the runtime have;
- * and a card that is lost meanwhile is a sick card, not one that never was. In a directory that a reboot
+ * and a GPU that is lost meanwhile is a sick GPU, not one that never was. In a directory that a reboot
  * empties.
  */
 #pragma once

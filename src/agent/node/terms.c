@@ -2,7 +2,7 @@
 
 bool terms_equal(const struct terms *a, const struct terms *b)
 {
-	/* Who counts whole cards does not care. */
+	/* Who counts whole GPUs does not care. */
 	return a->mode == b->mode &&
 	       (a->mode == GPU_MODE_NONE || a->mode == GPU_MODE_TOPOLOGY || a->unit_mib == b->unit_mib);
 }

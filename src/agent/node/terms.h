@@ -19,7 +19,7 @@
 
 struct terms {
 	enum gpu_mode mode;
-	uint32_t unit_mib; /* says nothing where the mode is none, or gives whole cards */
+	uint32_t unit_mib; /* says nothing where the mode is none, or gives whole GPUs */
 };
 
 struct terms_change {

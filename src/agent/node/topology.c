@@ -61,11 +61,11 @@ static int add_devices(struct json_object *data, const struct inventory *invento
 	_cleanup_json_ struct json_object *devices = json_object_new_object();
 	char index[16];
 
-	for (size_t i = 0; i < inventory->n_cards; i++) {
-		const struct gpu_facts *card = &inventory->cards[i].facts;
+	for (size_t i = 0; i < inventory->n_gpus; i++) {
+		const struct gpu_facts *gpu = &inventory->gpus[i].facts;
 
-		snprintf(index, sizeof(index), "%d", card->index);
-		if (set_text(devices, index, card->healthy ? "Healthy" : "Unhealthy") < 0)
+		snprintf(index, sizeof(index), "%d", gpu->index);
+		if (set_text(devices, index, gpu->healthy ? "Healthy" : "Unhealthy") < 0)
 			return -ENOMEM;
 	}
 	return set_text(data, "devices", json_text(devices));
@@ -73,15 +73,14 @@ static int add_devices(struct json_object *data, const struct inventory *invento
 
 static struct json_object *cell(const struct inventory *inventory, size_t a, size_t b, bool bandwidth)
 {
-	const struct gpu_facts *card = &inventory->cards[a].facts;
+	const struct gpu_facts *gpu = &inventory->gpus[a].facts;
 	char text[LINK_TEXT_SIZE];
 
 	if (bandwidth)
 		return json_object_new_int64(
 			a == b ? 0
-			       : link_gbps(card->links[b],
-					 card->nvlink_gbps ? card->nvlink_gbps : NVLINK_GBPS));
-	return json_object_new_string(a == b ? "N-A" : link_text(card->links[b], text));
+			       : link_gbps(gpu->links[b], gpu->nvlink_gbps ? gpu->nvlink_gbps : NVLINK_GBPS));
+	return json_object_new_string(a == b ? "N-A" : link_text(gpu->links[b], text));
 }
 
 static int add_row(struct json_object *rows, const struct inventory *inventory, size_t a, bool bandwidth)
@@ -92,7 +91,7 @@ static int add_row(struct json_object *rows, const struct inventory *inventory, 
 		json_object_put(row);
 		return -ENOMEM;
 	}
-	for (size_t b = 0; b < inventory->n_cards; b++) {
+	for (size_t b = 0; b < inventory->n_gpus; b++) {
 		struct json_object *value = cell(inventory, a, b, bandwidth);
 
 		if (!value || json_object_array_add(row, value) < 0) {
@@ -111,7 +110,7 @@ static int add_matrices(struct json_object *data, const struct inventory *invent
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
 		_cleanup_json_ struct json_object *rows = json_object_new_array();
 
-		for (size_t a = 0; rows && a < inventory->n_cards; a++)
+		for (size_t a = 0; rows && a < inventory->n_gpus; a++)
 			if (add_row(rows, inventory, a, k > 0) < 0)
 				return -ENOMEM;
 		if (set_text(data, keys[k], rows ? json_text(rows) : NULL) < 0)

@@ -1,4 +1,4 @@
-/* topology.h - the ConfigMap in which a topology node says how its cards are connected, as ACK's does and
+/* topology.h - the ConfigMap in which a topology node says how its GPUs are connected, as ACK's does and
  * Arena reads it (ack-facts 4.4; arena pkg/topnode/gputopology.go): labels ack.node.gpu.schedule=topology and
  * nodename=<node>; data "devices" (index -> "Healthy" or not), "linkType" and "bandwidth" (matrices by
  * position). Our own scheduler does not read it. With the Node as its owner it goes when the node goes. */

@@ -33,8 +33,8 @@
 struct leftover {
 	struct list item;
 	char *uid, *namespace_, *name;
-	struct card_share *cards;
-	size_t n_cards;
+	struct gpu_share *gpus;
+	size_t n_gpus;
 	uint32_t instances; /* GPU containers that may run at the same time */
 	enum held_verdict verdict;
 	bool quiet;	  /* nobody waits for the word that it has ended */
@@ -63,7 +63,7 @@ static void leftover_free(struct leftovers *l, struct leftover *pod)
 	free(pod->uid);
 	free(pod->namespace_);
 	free(pod->name);
-	free(pod->cards);
+	free(pod->gpus);
 	free(pod);
 }
 
@@ -122,14 +122,14 @@ static void leftovers_add(struct leftovers *l, const struct held_pod *held, bool
 	pod->uid = strdup(held->uid);
 	pod->namespace_ = strdup(held->namespace_);
 	pod->name = strdup(held->name);
-	pod->cards = calloc(held->n_cards ? held->n_cards : 1, sizeof(*pod->cards));
-	if (!pod->uid || !pod->namespace_ || !pod->name || !pod->cards) {
+	pod->gpus = calloc(held->n_gpus ? held->n_gpus : 1, sizeof(*pod->gpus));
+	if (!pod->uid || !pod->namespace_ || !pod->name || !pod->gpus) {
 		leftover_free(l, pod);
 		return;
 	}
-	if (held->n_cards)
-		memcpy(pod->cards, held->cards, held->n_cards * sizeof(*pod->cards));
-	pod->n_cards = held->n_cards;
+	if (held->n_gpus)
+		memcpy(pod->gpus, held->gpus, held->n_gpus * sizeof(*pod->gpus));
+	pod->n_gpus = held->n_gpus;
 	pod->instances = held->instances;
 	pod->quiet = quiet;
 	pod->since = l->questions + 1;
@@ -145,7 +145,7 @@ static void leftovers_add_facts(struct leftovers *l, const struct pod_facts *fac
 	if (known)
 		known->quiet &= quiet;
 	else if (held_add_pod(&held, facts->uid, facts->namespace_, facts->name, &pod) == 0 &&
-		 records_cards(facts, pod) == 0)
+		 records_gpus(facts, pod) == 0)
 		leftovers_add(l, pod, quiet);
 }
 
@@ -164,8 +164,8 @@ static int list_pod(struct held *held, const struct held_pod *from)
 	struct held_pod *pod;
 	int r = held_add_pod(held, from->uid, from->namespace_, from->name, &pod);
 
-	for (size_t i = 0; r == 0 && i < from->n_cards; i++)
-		r = held_pod_add_card(pod, from->cards[i].uuid, from->cards[i].units, from->cards[i].core);
+	for (size_t i = 0; r == 0 && i < from->n_gpus; i++)
+		r = held_pod_add_gpu(pod, from->gpus[i].uuid, from->gpus[i].units, from->gpus[i].core);
 	return r;
 }
 
@@ -178,10 +178,10 @@ int leftovers_list(const struct leftovers *l, struct held *held)
 		const struct held_pod it = {.uid = pod->uid,
 			.namespace_ = pod->namespace_,
 			.name = pod->name,
-			.cards = pod->cards,
-			.n_cards = pod->n_cards};
+			.gpus = pod->gpus,
+			.n_gpus = pod->n_gpus};
 
-		if (r == 0 && pod->verdict != HELD_ENDED && pod->n_cards)
+		if (r == 0 && pod->verdict != HELD_ENDED && pod->n_gpus)
 			r = list_pod(held, &it);
 	}
 	for (size_t i = 0; r == 0 && i < l->recalled.n_pods; i++)
@@ -225,13 +225,12 @@ static char *leftovers_text(struct leftovers *l)
 
 		if (pod->verdict == HELD_ENDED)
 			r = held_add_ended(&held, pod->uid);
-		else if (pod->verdict == HELD_LIVES && pod->n_cards)
+		else if (pod->verdict == HELD_LIVES && pod->n_gpus)
 			r = held_add_pod(&held, pod->uid, pod->namespace_, pod->name, &entry);
 		else
 			continue;
-		for (size_t i = 0; r == 0 && pod->verdict == HELD_LIVES && i < pod->n_cards; i++)
-			r = held_pod_add_card(
-				entry, pod->cards[i].uuid, pod->cards[i].units, pod->cards[i].core);
+		for (size_t i = 0; r == 0 && pod->verdict == HELD_LIVES && i < pod->n_gpus; i++)
+			r = held_pod_add_gpu(entry, pod->gpus[i].uuid, pod->gpus[i].units, pod->gpus[i].core);
 		if (r < 0)
 			return NULL;
 		if (pod->verdict == HELD_LIVES)
@@ -299,7 +298,7 @@ bool leftovers_word(const struct leftovers *l, const char **ret_text)
 
 static bool leftover_is_unjudged(const struct leftover *pod)
 {
-	return pod->verdict == HELD_UNKNOWN && pod->n_cards > 0;
+	return pod->verdict == HELD_UNKNOWN && pod->n_gpus > 0;
 }
 
 int leftovers_text_now(struct leftovers *l, char **ret_text)
@@ -328,7 +327,7 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 		return;
 	pod->verdict = verdict;
 	pod->quiet &= !lives;
-	l->changed |= pod->n_cards > 0 && !pod->quiet;
+	l->changed |= pod->n_gpus > 0 && !pod->quiet;
 	if (lives) {
 		log_info(
 			"pod %s/%s (uid %s) is gone from the API server, but its containers run: it still holds its GPU",
@@ -339,7 +338,7 @@ static void leftover_judge(struct leftovers *l, struct leftover *pod, bool lives
 	log_debug("pod %s/%s (uid %s) has ended", pod->namespace_, pod->name, pod->uid);
 	delivery_remove(l->agent, pod->uid);
 	records_remove(l->agent->options.state_dir, pod->uid);
-	if (!pod->n_cards || pod->quiet)
+	if (!pod->n_gpus || pod->quiet)
 		leftover_free(l, pod);
 }
 

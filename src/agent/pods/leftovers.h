@@ -17,7 +17,7 @@ struct pod_facts;
 int leftovers_new(struct agent *agent, struct leftovers **ret_leftovers);
 void leftovers_free(struct leftovers *leftovers); /* accepts NULL */
 
-/* leftovers_pod_gone() - the API server has deleted this pod; nothing happens if it held no card. */
+/* leftovers_pod_gone() - the API server has deleted this pod; nothing happens if it held no GPU. */
 void leftovers_pod_gone(struct leftovers *leftovers, const struct pod_facts *facts);
 
 /* leftovers_pod_failed() - likewise for a pod that the API server shows with all containers ended: if it is
@@ -45,7 +45,7 @@ bool leftovers_may_live(const struct leftovers *leftovers, const char *uid);
 /* leftovers_count() - of how many pods that is so. Accepts NULL. */
 size_t leftovers_count(const struct leftovers *leftovers);
 
-/* leftovers_list() - adds to *held the pods of which that is so and whose cards are known. Before
+/* leftovers_list() - adds to *held the pods of which that is so and whose GPUs are known. Before
  * leftovers_reconcile() they are those that our records name and the API server has not shown. -E2BIG,
  * -ENOMEM. */
 int leftovers_list(const struct leftovers *leftovers, struct held *held);

@@ -33,7 +33,7 @@ struct node_pod {
 	bool assign_busy;
 	bool reported;	    /* an Event was posted about it */
 	bool wait_reported; /* an Event said for which orphan it waits (room.h) */
-	/* By placement.resizes: which size its limits have; which one was more than its card has. */
+	/* By placement.resizes: which size its limits have; which one was more than its GPU has. */
 	uint32_t size_applied, size_refused;
 	struct container_spec *containers; /* init containers, too */
 	size_t n_containers;

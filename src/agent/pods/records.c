@@ -26,16 +26,16 @@ static int record_path(const char *dir, const char *uid, char *buf, size_t size)
 	return (size_t)snprintf(buf, size, "%s/pods/%s" SUFFIX, dir, uid) < size ? 0 : -ENAMETOOLONG;
 }
 
-int records_cards(const struct pod_facts *facts, struct held_pod *pod)
+int records_gpus(const struct pod_facts *facts, struct held_pod *pod)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
-	size_t n = facts->has_placement ? placement_cards(&facts->placement, cards) : 0;
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	size_t n = facts->has_placement ? placement_gpus(&facts->placement, gpus) : 0;
 	int r = n ? 0 : -ENOENT;
 
 	/* In equal parts (placement_matches). */
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = held_pod_add_card(
-			pod, cards[i]->uuid, facts->request.units / (uint32_t)n, facts->request.core);
+		r = held_pod_add_gpu(
+			pod, gpus[i]->uuid, facts->request.units / (uint32_t)n, facts->request.core);
 	if (facts->request.instances)
 		pod->instances = facts->request.instances;
 	return r;
@@ -49,7 +49,7 @@ static char *record_text(const struct pod_facts *facts)
 
 	micro_time_text(realtime_ns(), held.at);
 	if (held_add_pod(&held, facts->uid, facts->namespace_, facts->name, &pod) < 0 ||
-		records_cards(facts, pod) < 0)
+		records_gpus(facts, pod) < 0)
 		return NULL;
 	return held_to_json(&held, FILE_MAX, &cut);
 }
@@ -107,9 +107,9 @@ static int record_read(const char *path, struct held *held)
 		return r;
 	for (size_t i = 0; r == 0 && i < one.n_pods; i++) {
 		r = held_add_pod(held, one.pods[i].uid, one.pods[i].namespace_, one.pods[i].name, &pod);
-		for (size_t k = 0; r == 0 && k < one.pods[i].n_cards; k++)
-			r = held_pod_add_card(pod, one.pods[i].cards[k].uuid, one.pods[i].cards[k].units,
-				one.pods[i].cards[k].core);
+		for (size_t k = 0; r == 0 && k < one.pods[i].n_gpus; k++)
+			r = held_pod_add_gpu(pod, one.pods[i].gpus[k].uuid, one.pods[i].gpus[k].units,
+				one.pods[i].gpus[k].core);
 		if (r == 0)
 			pod->instances = one.pods[i].instances;
 	}

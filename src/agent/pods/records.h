@@ -8,8 +8,8 @@ struct held;
 struct held_pod;
 struct pod_facts;
 
-/* records_cards() - the cards of a pod that has a placement, each with what the pod occupies of it. */
-int records_cards(const struct pod_facts *facts, struct held_pod *pod);
+/* records_gpus() - the GPUs of a pod that has a placement, each with what the pod occupies of it. */
+int records_gpus(const struct pod_facts *facts, struct held_pod *pod);
 
 /* records_write() - unless it is there already. records_replace() - what the pod holds has changed. A failure
  * is logged: it costs the knowledge, not the pod. */

@@ -1,7 +1,7 @@
 /* The part of the agent's page about computing power, by container. */
 #include "agent/agent.h"
 #include "agent/looks/looks.h"
-#include "agent/looks/metrics-cards.h"
+#include "agent/looks/metrics-gpus.h"
 #include "agent/power/power.h"
 #include "base/metrics.h"
 
@@ -16,23 +16,23 @@ enum power_value {
 };
 
 static void add_value(struct metrics *page, const struct metric_label *labels, size_t n,
-	const struct watched_card *card, int what)
+	const struct watched_part *gpu, int what)
 {
 	struct usage_peek_power seen;
 
 	/* Not controlled, not counted. */
-	if (!card->power.share)
+	if (!gpu->power.share)
 		return;
 	if (what == POWER_SHARE || what == POWER_RATE) {
-		metrics_ratio(page, labels, n, what == POWER_SHARE ? card->power.share : card->power.rate);
+		metrics_ratio(page, labels, n, what == POWER_SHARE ? gpu->power.share : gpu->power.rate);
 		return;
 	}
 	if (what == POWER_USED || what == POWER_UNPAID) {
 		metrics_seconds(page, labels, n,
-			(int64_t)(what == POWER_USED ? card->power.used_ns : card->power.unpaid_ns));
+			(int64_t)(what == POWER_USED ? gpu->power.used_ns : gpu->power.unpaid_ns));
 		return;
 	}
-	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
+	if (usage_peek_power(gpu->of->usage_fd, gpu->index, &seen) < 0)
 		return;
 	metrics_seconds(page, labels, n,
 		(int64_t)(what == POWER_STARTED	 ? seen.started_ns
@@ -53,23 +53,23 @@ void power_metrics(const struct power *power, const struct agent *agent, struct 
 	metrics_each(page, "policy", texts, values, SHARE_POLICY_MAX);
 	metrics_family(page, "ration_container_core_share_ratio", "gauge",
 		"Part of the card's time that a container has, where computing power is controlled.");
-	metrics_each_card(page, agent, POWER_SHARE, add_value);
+	metrics_each_gpu(page, agent, POWER_SHARE, add_value);
 	metrics_family(page, "ration_container_core_rate_ratio", "gauge",
 		"That part as the container itself counts, corrected by what the driver says was used.");
-	metrics_each_card(page, agent, POWER_RATE, add_value);
+	metrics_each_gpu(page, agent, POWER_RATE, add_value);
 	metrics_family(page, "ration_container_core_used_seconds_total", "counter",
 		"Time of the card that a container used, by the driver's samples since the agent's start.");
-	metrics_each_card(page, agent, POWER_USED, add_value);
+	metrics_each_gpu(page, agent, POWER_USED, add_value);
 	metrics_family(page, "ration_container_core_unpaid_seconds_total", "counter",
 		"Time of the card that a container used past its share and started nothing: a long kernel.");
-	metrics_each_card(page, agent, POWER_UNPAID, add_value);
+	metrics_each_gpu(page, agent, POWER_UNPAID, add_value);
 	metrics_family(page, "ration_container_core_started_seconds_total", "counter",
 		"Time of the card that a container's kernels take, by its own estimate.");
-	metrics_each_card(page, agent, POWER_STARTED, add_value);
+	metrics_each_gpu(page, agent, POWER_STARTED, add_value);
 	metrics_family(page, "ration_container_core_copied_seconds_total", "counter",
 		"The same of copies to and from the card.");
-	metrics_each_card(page, agent, POWER_COPIED, add_value);
+	metrics_each_gpu(page, agent, POWER_COPIED, add_value);
 	metrics_family(page, "ration_container_core_waited_seconds_total", "counter",
 		"Time for which a container's threads were held back, by its own count.");
-	metrics_each_card(page, agent, POWER_WAITED, add_value);
+	metrics_each_gpu(page, agent, POWER_WAITED, add_value);
 }

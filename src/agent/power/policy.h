@@ -31,5 +31,5 @@ bool policy_is_told(const struct policy *policy);
 
 enum share_policy policy_in_force(const struct policy *policy);
 
-/* policy_max_containers() - on one card, of policy 0; 0: not said. */
+/* policy_max_containers() - on one GPU, of policy 0; 0: not said. */
 uint32_t policy_max_containers(const struct policy *policy);

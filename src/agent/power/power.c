@@ -9,7 +9,7 @@
 #include "agent/looks/looks.h"
 #include "agent/pods/power-facts.h"
 #include "agent/power/policy.h"
-#include "agent/power/power-card.h"
+#include "agent/power/power-gpu.h"
 #include "base/clock.h"
 #include "grant/grant.h"
 #include "kube/names.h"
@@ -22,9 +22,9 @@
 #define ROUND_LONGEST_NS (75 * NS_PER_MS)
 #define ROUND_CONTAINERS 42
 
-/* All that hold one card, in the order of their grants. */
+/* All that hold one GPU, in the order of their grants. */
 struct division {
-	struct watched_card *cards[SHARE_HOLDERS_MAX];
+	struct watched_part *gpus[SHARE_HOLDERS_MAX];
 	struct share_holder holders[SHARE_HOLDERS_MAX];
 	uint32_t shares[SHARE_HOLDERS_MAX];
 	size_t n;
@@ -35,7 +35,7 @@ struct power {
 	struct policy *policy;
 	struct loop_timer *round;
 	bool round_runs;
-	struct division all, counted; /* of one card at a time */
+	struct division all, counted; /* of one GPU at a time */
 };
 
 /* ---- what a container may ask for -----------------------------------------------------------------------
@@ -55,29 +55,29 @@ static void complain_about_weight(struct agent *agent, struct node_pod *pod, con
 	agent_report_pod(agent, &pod->facts, "GPUWeightIgnored", text);
 }
 
-static void card_know(struct watched_card *card, const struct node_pod *pod, const struct power_facts *facts)
+static void gpu_know(struct watched_part *gpu, const struct node_pod *pod, const struct power_facts *facts)
 {
-	const struct container_placement *placed = placement_find(&pod->facts.placement, card->of->container);
-	const struct card_share *share = placed ? container_share(placed, card->uuid) : NULL;
+	const struct container_placement *placed = placement_find(&pod->facts.placement, gpu->of->container);
+	const struct gpu_share *share = placed ? container_share(placed, gpu->uuid) : NULL;
 
-	card->power.known = true;
-	card->power.percent = share ? share->core : 0;
-	card->power.weight = facts ? facts->weight : 0;
-	card->power.counted = !pod->facts.finished && power_facts_counts(pod->power, pod->n_power,
-							      &pod->facts.request, card->of->container);
+	gpu->power.known = true;
+	gpu->power.percent = share ? share->core : 0;
+	gpu->power.weight = facts ? facts->weight : 0;
+	gpu->power.counted = !pod->facts.finished && power_facts_counts(pod->power, pod->n_power,
+							     &pod->facts.request, gpu->of->container);
 }
 
 /* Of a pod that is gone from the API server: what was known of it, as long as its container's grant is there.
  * If the agent itself is newer, its share says what its percentage was, where nothing else gives shares. */
-static void card_guess(const struct power *power, struct watched_card *card)
+static void gpu_guess(const struct power *power, struct watched_part *gpu)
 {
 	enum share_policy policy = policy_in_force(power->policy);
 
-	if (card->power.known)
+	if (gpu->power.known)
 		return;
-	card->power.counted = true;
+	gpu->power.counted = true;
 	if (policy == SHARE_FIXED || policy == SHARE_NATIVE)
-		card->power.percent = (uint32_t)(card->power.share * 100 / SHARE_WHOLE);
+		gpu->power.percent = (uint32_t)(gpu->power.share * 100 / SHARE_WHOLE);
 }
 
 static void know_holders(struct power *power)
@@ -91,11 +91,11 @@ static void know_holders(struct power *power)
 								pod->power, pod->n_power, watched->container)
 						      : NULL;
 
-		for (unsigned i = 0; i < watched->n_cards; i++)
+		for (unsigned i = 0; i < watched->n_gpus; i++)
 			if (pod && pod->facts.has_placement)
-				card_know(&watched->cards[i], pod, facts);
+				gpu_know(&watched->gpus[i], pod, facts);
 			else
-				card_guess(power, &watched->cards[i]);
+				gpu_guess(power, &watched->gpus[i]);
 		if (facts && facts->weight_refused)
 			complain_about_weight(agent, pod, watched->container);
 	}
@@ -105,27 +105,27 @@ static void know_holders(struct power *power)
  */
 
 /* The grant is written and never read here: a page that is read brings its neighbours into our memory. */
-static void card_grant(struct watched_card *card, uint32_t share, enum share_policy policy)
+static void gpu_grant(struct watched_part *gpu, uint32_t share, enum share_policy policy)
 {
-	struct power_card *power = &card->power;
+	struct power_gpu *power = &gpu->power;
 	uint64_t rate = share < SHARE_WHOLE ? correction_rate(&power->correction, share) : share;
 	uint64_t number = (uint64_t)policy + 1;
 
 	if (power->share == share && power->rate == rate && power->policy == number)
 		return;
-	grant_file_set_power(card->of->grant, card->index, share, rate, number);
+	grant_file_set_power(gpu->of->grant, gpu->index, share, rate, number);
 	power->share = share;
 	power->rate = rate;
 	power->policy = number;
 }
 
-static void division_add(struct division *division, struct watched_card *card)
+static void division_add(struct division *division, struct watched_part *gpu)
 {
 	if (division->n == SHARE_HOLDERS_MAX)
 		return;
-	division->cards[division->n] = card;
+	division->gpus[division->n] = gpu;
 	division->holders[division->n++] = (struct share_holder){
-		.percent = card->power.percent, .weight = card->power.weight, .busy = card->power.busy};
+		.percent = gpu->power.percent, .weight = gpu->power.weight, .busy = gpu->power.busy};
 }
 
 static void division_grant(const struct power *power, struct division *division, bool to_counted)
@@ -137,8 +137,8 @@ static void division_grant(const struct power *power, struct division *division,
 		most = gpu_instances_max(power->agent->in_force, power->agent->inventory.unit_mib, 0);
 	shares_compute(policy, most, division->holders, division->n, division->shares);
 	for (size_t i = 0; i < division->n; i++)
-		if (division->cards[i]->power.counted == to_counted)
-			card_grant(division->cards[i], division->shares[i], policy);
+		if (division->gpus[i]->power.counted == to_counted)
+			gpu_grant(division->gpus[i], division->shares[i], policy);
 }
 
 /* Right after a start of the agent, or of a container, nobody knows who has work: what was granted holds. */
@@ -147,7 +147,7 @@ static bool is_too_early(const struct power *power)
 	if (policy_in_force(power->policy) != SHARE_SOFT || power->counted.n < 2)
 		return false;
 	for (size_t i = 0; i < power->counted.n; i++)
-		if (power->counted.cards[i]->power.looks < POWER_LOOKS)
+		if (power->counted.gpus[i]->power.looks < POWER_LOOKS)
 			return true;
 	return false;
 }
@@ -157,11 +157,11 @@ static void divide(struct power *power, const char *uuid)
 {
 	power->all.n = power->counted.n = 0;
 	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid)) {
-		struct watched_card *card = list_entry(item, struct watched_card, item);
+		struct watched_part *gpu = list_entry(item, struct watched_part, item);
 
-		division_add(&power->all, card);
-		if (card->power.counted)
-			division_add(&power->counted, card);
+		division_add(&power->all, gpu);
+		if (gpu->power.counted)
+			division_add(&power->counted, gpu);
 	}
 	if (is_too_early(power))
 		return;
@@ -174,35 +174,35 @@ static void divide(struct power *power, const char *uuid)
  */
 
 /* True if that is not as it was. */
-static bool card_look(struct watched_card *card, int64_t now)
+static bool gpu_look(struct watched_part *gpu, int64_t now)
 {
-	bool first = card->power.looks + 1 == POWER_LOOKS, busy;
+	bool first = gpu->power.looks + 1 == POWER_LOOKS, busy;
 	struct usage_peek_power seen;
 
-	card->power.looks += card->power.looks < POWER_LOOKS;
-	if (usage_peek_power(card->of->usage_fd, card->index, &seen) < 0)
+	gpu->power.looks += gpu->power.looks < POWER_LOOKS;
+	if (usage_peek_power(gpu->of->usage_fd, gpu->index, &seen) < 0)
 		return first; /* cut off: what it had stays */
-	busy = activity_see(&card->power.activity, now, seen.started_ns + seen.copied_ns, seen.asked);
-	if (busy == card->power.busy)
+	busy = activity_see(&gpu->power.activity, now, seen.started_ns + seen.copied_ns, seen.asked);
+	if (busy == gpu->power.busy)
 		return first;
-	card->power.busy = busy;
+	gpu->power.busy = busy;
 	return true;
 }
 
 /* Returns how many were looked at. */
 static size_t look_who_has_work(struct power *power, const char *uuid)
 {
-	const struct list *cards = watched_on(looks_set(power->agent->looks), uuid);
+	const struct list *gpus = watched_on(looks_set(power->agent->looks), uuid);
 	int64_t now = monotonic_ns();
 	bool changed = false;
 	size_t counted = 0;
 
-	list_for_each (item, cards)
-		counted += list_entry(item, struct watched_card, item)->power.counted;
+	list_for_each (item, gpus)
+		counted += list_entry(item, struct watched_part, item)->power.counted;
 	if (counted < 2)
 		return 0;
-	list_for_each (item, cards)
-		changed |= card_look(list_entry(item, struct watched_card, item), now);
+	list_for_each (item, gpus)
+		changed |= gpu_look(list_entry(item, struct watched_part, item), now);
 	if (changed)
 		divide(power, uuid);
 	return counted;
@@ -218,8 +218,8 @@ static void on_round(void *userdata)
 	power->round_runs = false;
 	if (policy_in_force(power->policy) != SHARE_SOFT)
 		return;
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		looked += look_who_has_work(power, inventory->cards[i].facts.uuid);
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		looked += look_who_has_work(power, inventory->gpus[i].facts.uuid);
 	if (!looked)
 		return;
 	if (looked > ROUND_CONTAINERS)
@@ -236,8 +236,8 @@ void power_changed(struct power *power)
 	if (!power || !power->agent->settled)
 		return;
 	know_holders(power);
-	for (size_t i = 0; i < inventory->n_cards; i++)
-		divide(power, inventory->cards[i].facts.uuid);
+	for (size_t i = 0; i < inventory->n_gpus; i++)
+		divide(power, inventory->gpus[i].facts.uuid);
 	if (!power->round_runs)
 		on_round(power);
 }
@@ -248,75 +248,75 @@ void power_changed(struct power *power)
 bool power_wants_use(struct power *power, const char *uuid)
 {
 	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
-		if (list_entry(item, struct watched_card, item)->power.share)
+		if (list_entry(item, struct watched_part, item)->power.share)
 			return true;
 	return false;
 }
 
-static void complain_about_endless(struct agent *agent, const struct watched_card *card)
+static void complain_about_endless(struct agent *agent, const struct watched_part *gpu)
 {
-	const struct node_pod *pod = node_pods_by_uid(&agent->pods, card->of->uid);
+	const struct node_pod *pod = node_pods_by_uid(&agent->pods, gpu->of->uid);
 	char text[600];
 
 	if (!pod)
 		return;
 	snprintf(text, sizeof(text),
 		"container %.100s: it has used %s past its share of %u percent for %d s and started nothing: one kernel, which nobody can interrupt, so the others there have less until it ends. If it is not meant to take so long, delete the pod; if it is, divide it into shorter ones or give the pod the whole GPU",
-		card->of->container, card->uuid, (unsigned int)(card->power.share * 100 / SHARE_WHOLE),
+		gpu->of->container, gpu->uuid, (unsigned int)(gpu->power.share * 100 / SHARE_WHOLE),
 		(int)(ENDLESS_NS / NS_PER_S));
 	agent_report_pod(agent, &pod->facts, "GPUKernelPastShare", text);
 }
 
-static void card_judge(struct agent *agent, struct watched_card *card, const struct correction_seen *seen)
+static void gpu_judge(struct agent *agent, struct watched_part *gpu, const struct correction_seen *seen)
 {
-	struct power_card *power = &card->power;
+	struct power_gpu *power = &gpu->power;
 
 	if (!power->share)
 		return;
 	if (endless_sample(&power->endless, seen->elapsed_ns, seen->started_ns, seen->used_ns,
 		    (uint32_t)power->share))
-		complain_about_endless(agent, card);
+		complain_about_endless(agent, gpu);
 	if (power->endless.for_ns)
 		power->unpaid_ns += seen->used_ns;
 }
 
-static void card_used(
-	struct agent *agent, struct watched_card *card, int64_t now, const struct correction_card *said)
+static void gpu_used(
+	struct agent *agent, struct watched_part *gpu, int64_t now, const struct correction_gpu *said)
 {
-	struct power_card *power = &card->power;
+	struct power_gpu *power = &gpu->power;
 	struct correction_look look = {.now_ns = now, .who = power->who, .percent = power->used_percent};
 	struct correction_seen seen;
 	struct usage_peek_power usage;
 
-	if (usage_peek_power(card->of->usage_fd, card->index, &usage) < 0)
+	if (usage_peek_power(gpu->of->usage_fd, gpu->index, &usage) < 0)
 		return;
 	look.started_ns = usage.started_ns;
 	if (correction_look(&power->correction, &look, said, &seen))
-		card_judge(agent, card, &seen);
+		gpu_judge(agent, gpu, &seen);
 	power->used_ns += seen.used_ns;
 	if (power->share)
-		card_grant(card, (uint32_t)power->share, (enum share_policy)(power->policy - 1));
+		gpu_grant(gpu, (uint32_t)power->share, (enum share_policy)(power->policy - 1));
 }
 
-void power_used(struct power *power, const char *uuid, const struct correction_card *said)
+void power_used(struct power *power, const char *uuid, const struct correction_gpu *said)
 {
 	int64_t now = monotonic_ns();
 
 	list_for_each (item, watched_on(looks_set(power->agent->looks), uuid))
-		card_used(power->agent, list_entry(item, struct watched_card, item), now, said);
+		gpu_used(power->agent, list_entry(item, struct watched_part, item), now, said);
 }
 
 /* ---- life -----------------------------------------------------------------------------------------------
  */
 
-void power_resume(struct power_card *card, const struct grant_file *grant, unsigned index)
+void power_resume(struct power_gpu *gpu, const struct grant_file *grant, unsigned index)
 {
 	const struct grant_file_live *live = &grant->live[index];
 
-	card->share = atomic_load(&live->core_share);
-	card->rate = atomic_load(&live->core_rate);
-	card->policy = atomic_load(&live->core_policy) & GRANT_CORE_POLICY;
-	correction_resume(&card->correction, card->share, card->rate);
+	gpu->share = atomic_load(&live->core_share);
+	gpu->rate = atomic_load(&live->core_rate);
+	gpu->policy = atomic_load(&live->core_policy) & GRANT_CORE_POLICY;
+	correction_resume(&gpu->correction, gpu->share, gpu->rate);
 }
 
 void power_recall(struct power *power)
@@ -324,8 +324,8 @@ void power_recall(struct power *power)
 	list_for_each (item, watched_list(looks_set(power->agent->looks))) {
 		const struct watched *watched = list_entry(item, struct watched, item);
 
-		for (unsigned i = 0; i < watched->n_cards; i++)
-			policy_recall(power->policy, watched->cards[i].power.policy);
+		for (unsigned i = 0; i < watched->n_gpus; i++)
+			policy_recall(power->policy, watched->gpus[i].power.policy);
 	}
 }
 

@@ -1,4 +1,4 @@
-/* The ConfigMaps in which people declare cards faulty. */
+/* The ConfigMaps in which people declare GPUs faulty. */
 #include "cli/doctor/cluster.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void place_set(struct place *place, struct report *report, const char *na
 		name);
 }
 
-static bool has_card(const struct node_facts *facts, const struct fault *fault)
+static bool has_gpu(const struct node_facts *facts, const struct fault *fault)
 {
 	for (size_t i = 0; i < facts->n_gpus; i++)
 		if (fault_is_about(fault, facts->gpus[i].index, facts->gpus[i].uuid))
@@ -38,10 +38,10 @@ static bool has_card(const struct node_facts *facts, const struct fault *fault)
 	return false;
 }
 
-static void check_cards_of(struct place *place, const struct fault_list *list, const struct node_facts *facts)
+static void check_gpus_of(struct place *place, const struct fault_list *list, const struct node_facts *facts)
 {
 	for (size_t i = 0; facts->n_gpus && i < list->n; i++)
-		if (!has_card(facts, &list->faults[i]))
+		if (!has_gpu(facts, &list->faults[i]))
 			report_find(place->report, SEVERITY_WARNING, place->where, place->mend,
 				"it names GPU %d%s%s, which node %.253s does not have", list->faults[i].index,
 				*list->faults[i].uuid ? " " : "", list->faults[i].uuid, facts->name);
@@ -75,7 +75,7 @@ static void check_map(
 		report_find(cluster->report, SEVERITY_ERROR, place.where, place.mend,
 			"it cannot be understood, and is ignored: %.400s", err.text);
 	else
-		check_cards_of(&place, list, facts);
+		check_gpus_of(&place, list, facts);
 	json_object_object_del(cluster->configmaps, name);
 }
 

@@ -59,7 +59,7 @@ void check_cdi(struct machine *machine)
 			"containerd does not apply CDI files: nodes with isolation take no pods, and on share nodes NVIDIA's runtime must bring the driver");
 }
 
-/* NVIDIA's runtime gives the cards that a variable of the container or of its image names, to whoever it
+/* NVIDIA's runtime gives the GPUs that a variable of the container or of its image names, to whoever it
  * starts. */
 void check_nvidia_runtime(struct machine *machine)
 {

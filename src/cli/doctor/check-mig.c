@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "cli/doctor/report.h"
 #include "cli/fields.h"
-#include "kube/card-name.h"
+#include "kube/gpu-name.h"
 #include "kube/json.h"
 #include "kube/names.h"
 #include "model/ledger.h"
@@ -22,7 +22,7 @@ static void tell(struct cluster *cluster, const char *node, struct json_object *
 	char where[300], mend[1000];
 	int64_t index;
 
-	if (json_whole(json_member(gpu, "index"), 0, INT_MAX, &index) < 0 || !card_name_is_valid(uuid))
+	if (json_whole(json_member(gpu, "index"), 0, INT_MAX, &index) < 0 || !gpu_name_is_valid(uuid))
 		return;
 	snprintf(where, sizeof(where), "node %.253s", node);
 	snprintf(mend, sizeof(mend),

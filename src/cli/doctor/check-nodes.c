@@ -139,7 +139,7 @@ static int64_t quantity(struct json_object *list, const char *resource)
 	return quantity_parse_count(text_of(list, resource), &value) == 0 ? value : 0;
 }
 
-/* Of units of memory, or of whole cards. */
+/* Of units of memory, or of whole GPUs. */
 struct offer {
 	const char *resource;
 	uint64_t units, healthy;
@@ -186,11 +186,11 @@ static void check_offer(struct cluster *cluster, struct json_object *node, const
 			offer->allocatable, offer->resource, offer->healthy, whole ? "" : " units");
 }
 
-/* Computing power, and the number of cards. */
+/* Computing power, and the number of GPUs. */
 static void check_companions(struct cluster *cluster, const struct node_facts *facts,
 	const struct offer *offer, const char *where, const char *mend)
 {
-	int64_t core = facts->mode == GPU_MODE_CORE_MEM ? (int64_t)facts->n_gpus * CORE_PER_CARD : 0;
+	int64_t core = facts->mode == GPU_MODE_CORE_MEM ? (int64_t)facts->n_gpus * CORE_PER_GPU : 0;
 	int64_t count = facts->mode == GPU_MODE_TOPOLOGY ? 0 : (int64_t)facts->n_gpus;
 
 	if (offer->core != core)
@@ -269,7 +269,7 @@ static bool names_list(const char *reason, const char *node, char list[WHERE_SIZ
  * reset of the GPU or a reboot of the node, and by support where it returns. A reset needs a GPU that no
  * process has open, monitoring included (nvidia-smi(1), --gpu-reset), and the agent has it open. A driver
  * before 550 does not tell that a reset has mended it. So: a reboot, which also resets. */
-static void mend_card(const char *node, const struct gpu_facts *gpu, char mend[MEND_SIZE])
+static void mend_gpu(const char *node, const struct gpu_facts *gpu, char mend[MEND_SIZE])
 {
 	char list[WHERE_SIZE];
 
@@ -287,7 +287,7 @@ static void mend_card(const char *node, const struct gpu_facts *gpu, char mend[M
 			node);
 }
 
-void check_cards(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
+void check_gpus(struct cluster *cluster, struct json_object *node, const struct node_facts *facts,
 	const char *problem)
 {
 	char where[WHERE_SIZE], mend[MEND_SIZE];
@@ -298,7 +298,7 @@ void check_cards(struct cluster *cluster, struct json_object *node, const struct
 
 		if (gpu->healthy)
 			continue;
-		mend_card(facts->name, gpu, mend);
+		mend_gpu(facts->name, gpu, mend);
 		if (begins(gpu->reason, "cordoned"))
 			report_find(cluster->report, SEVERITY_WARNING, where, mend,
 				"GPU %d (%s) takes no new pods: %s", gpu->index, gpu->uuid, gpu->reason);
@@ -311,7 +311,7 @@ void check_cards(struct cluster *cluster, struct json_object *node, const struct
 }
 
 /* "containerd://2.1.4". ACK's documents name containerd 1.4.3; CDI came with 1.7, and is on since 2.0. */
-/* Where it takes none, a container starts all the same, without its card. Kubernetes 1.36.3, kubelet's
+/* Where it takes none, a container starts all the same, without its GPU. Kubernetes 1.36.3, kubelet's
  * devicemanager: the gate is alpha in 1.28, on from 1.29, gone in 1.34. */
 static void check_kubelet(struct cluster *cluster, const char *where, const char *kubelet)
 {

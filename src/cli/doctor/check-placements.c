@@ -19,13 +19,13 @@
 
 static struct json_object *gpus_of(const struct placement *placement)
 {
-	const struct card_share *cards[NODE_GPUS_MAX];
-	struct json_object *gpus = json_object_new_array();
-	size_t n = placement_cards(placement, cards);
+	const struct gpu_share *gpus[NODE_GPUS_MAX];
+	struct json_object *list = json_object_new_array();
+	size_t n = placement_gpus(placement, gpus);
 
-	for (size_t i = 0; gpus && i < n; i++)
-		json_object_array_add(gpus, json_object_new_string(cards[i]->uuid));
-	return gpus;
+	for (size_t i = 0; list && i < n; i++)
+		json_object_array_add(list, json_object_new_string(gpus[i]->uuid));
+	return list;
 }
 
 static int remember(struct json_object *placed, const struct pod_facts *facts)

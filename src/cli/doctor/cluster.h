@@ -31,7 +31,7 @@ struct cluster {
 	char version[64];
 	struct json_object *leases;	/* name -> its spec */
 	int64_t newest_s;		/* latest renewTime of them all */
-	struct json_object *configmaps; /* of faulty cards: name -> object */
+	struct json_object *configmaps; /* of faulty GPUs: name -> object */
 	struct json_object *policies; /* "ValidatingAdmissionPolicy/name" -> true, bindings too; WEBHOOK_KIND
 				       * "/name" -> whether it has a caBundle */
 	bool serves_validating, serves_mutating;
@@ -94,7 +94,7 @@ void check_runtime(struct cluster *, struct json_object *, const struct node_fac
 void check_labels(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_agents(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_capacity(struct cluster *, struct json_object *, const struct node_facts *, const char *);
-void check_cards(struct cluster *, struct json_object *, const struct node_facts *, const char *);
+void check_gpus(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_mig(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_fault_lists(struct cluster *, struct json_object *, const struct node_facts *, const char *);
 void check_fault_lists_left(struct cluster *cluster);

@@ -13,7 +13,7 @@
 #include "kube/json.h"
 #include "kube/names.h"
 
-/* Programs of others that give the same cards to pods, by what is in an image or in a pod's name. The names
+/* Programs of others that give the same GPUs to pods, by what is in an image or in a pod's name. The names
  * are those of their own charts and manifests. */
 static const struct foreign {
 	const char *word, *what;

@@ -1,4 +1,4 @@
-/* power-card.h - one container's part of one card's computing power: what it may ask for, what it was given,
+/* power-GPU.h - one container's part of one GPU's computing power: what it may ask for, what it was given,
  * what was seen of it. */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #define POWER_LOOKS 3
 
-struct power_card {
+struct power_gpu {
 	/* As its pod says, kept when the pod is gone from the API server and the container is not. */
 	uint32_t percent, weight;
 	bool known;   /* the pod was seen */

@@ -1,4 +1,4 @@
-#include "model/preemption-card.h"
+#include "model/preemption-gpu.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,43 +18,43 @@ static int compare_size(const void *a, const void *b)
 	return pod_compare_importance(x->pod, y->pod);
 }
 
-/* What the card has too much of. Where it is units and computing power, a percent of the one is worth a
+/* What the GPU has too much of. Where it is units and computing power, a percent of the one is worth a
  * percent of the other. */
 struct shortage {
 	bool units, core;
 };
 
-static struct shortage card_shortage(const struct gpu_ledger *gpu, const struct request *request)
+static struct shortage gpu_shortage(const struct gpu_ledger *gpu, const struct request *request)
 {
 	return (struct shortage){
-		.units = gpu_free_units(gpu) < request_units_per_card(request),
+		.units = gpu_free_units(gpu) < request_units_per_gpu(request),
 		.core = gpu_free_core(gpu) < request->core,
 	};
 }
 
-static uint64_t card_taken(const struct gpu_ledger *gpu, struct shortage shortage)
+static uint64_t gpu_taken(const struct gpu_ledger *gpu, struct shortage shortage)
 {
 	if (!shortage.units && !shortage.core)
 		return gpu->instances;
-	return (shortage.units ? (uint64_t)gpu->units_used * CORE_PER_CARD : 0) +
+	return (shortage.units ? (uint64_t)gpu->units_used * CORE_PER_GPU : 0) +
 	       (shortage.core ? (uint64_t)gpu->core_used * gpu->units_total : 0);
 }
 
-/* Those that occupy something of this card and are not gone yet, in work->by_size. */
-static size_t candidates_on_card(struct plan_work *work, const struct gpu_ledger *gpu)
+/* Those that occupy something of this GPU and are not gone yet, in work->by_size. */
+static size_t candidates_on_gpu(struct plan_work *work, const struct gpu_ledger *gpu)
 {
-	struct shortage shortage = card_shortage(gpu, &work->question->pod->request);
+	struct shortage shortage = gpu_shortage(gpu, &work->question->pod->request);
 	size_t n = 0;
 
 	for (size_t i = 0; i < work->n_candidates; i++) {
 		struct candidate *candidate = &work->candidates[i];
-		uint64_t taken = card_taken(gpu, shortage);
+		uint64_t taken = gpu_taken(gpu, shortage);
 		uint32_t containers = gpu->instances, units = gpu->units_used, core = gpu->core_used;
 
 		if (candidate->gone)
 			continue;
 		candidate_leave(work, candidate);
-		candidate->size = taken - card_taken(gpu, shortage);
+		candidate->size = taken - gpu_taken(gpu, shortage);
 		candidate->units = units - gpu->units_used;
 		candidate->core = core - gpu->core_used;
 		containers -= gpu->instances;
@@ -66,17 +66,17 @@ static size_t candidates_on_card(struct plan_work *work, const struct gpu_ledger
 	return n;
 }
 
-static bool card_fits(const struct plan_work *work, const struct gpu_ledger *gpu)
+static bool gpu_fits(const struct plan_work *work, const struct gpu_ledger *gpu)
 {
-	return gpu_misfit(gpu, &work->question->pod->request) == CARD_FITS;
+	return gpu_misfit(gpu, &work->question->pod->request) == GPU_FITS;
 }
 
-/* Take away pods of at most this priority until the card has room. */
-static bool card_clear_up_to(
+/* Take away pods of at most this priority until the GPU has room. */
+static bool gpu_clear_up_to(
 	struct plan_work *work, const struct gpu_ledger *gpu, size_t n, int32_t priority, bool violating)
 {
 	for (int pass = 0; pass <= violating; pass++) {
-		for (size_t i = 0; i < n && !card_fits(work, gpu); i++) {
+		for (size_t i = 0; i < n && !gpu_fits(work, gpu); i++) {
 			struct candidate *candidate = work->by_size[i];
 
 			if (candidate->gone || candidate->pod->facts.priority > priority)
@@ -85,7 +85,7 @@ static bool card_clear_up_to(
 				candidate_leave(work, candidate);
 		}
 	}
-	return card_fits(work, gpu);
+	return gpu_fits(work, gpu);
 }
 
 /* Of those who are in a budget and of at most this priority. */
@@ -106,25 +106,25 @@ static bool pick_among(const struct plan_work *work, size_t n, int32_t priority,
 /* The same where memory and computing power are short at once, and budgets do not have places for all: then
  * it may be others than the largest that suffice. Where containers are short too, not all choices are tried.
  */
-static bool card_clear_within_budgets(
+static bool gpu_clear_within_budgets(
 	struct plan_work *work, const struct gpu_ledger *gpu, size_t n, int32_t priority)
 {
 	const struct request *request = &work->question->pod->request;
 	struct pick pick = {0};
 
-	if (!card_shortage(gpu, request).units || !card_shortage(gpu, request).core)
+	if (!gpu_shortage(gpu, request).units || !gpu_shortage(gpu, request).core)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (!work->by_size[i]->n_budgets && work->by_size[i]->pod->facts.priority <= priority)
 			candidate_leave(work, work->by_size[i]);
-	pick.units = (int64_t)request_units_per_card(request) + gpu->units_used - gpu->units_total;
-	pick.core = (int64_t)request->core + gpu->core_used - CORE_PER_CARD;
+	pick.units = (int64_t)request_units_per_gpu(request) + gpu->units_used - gpu->units_total;
+	pick.core = (int64_t)request->core + gpu->core_used - CORE_PER_GPU;
 	if (!pick_among(work, n, priority, &pick))
 		return false;
 	for (size_t i = 0; i < pick.n; i++)
 		if (pick.chosen[i])
 			candidate_leave(work, pick.from[i]);
-	return card_clear_up_to(work, gpu, n, priority, false);
+	return gpu_clear_up_to(work, gpu, n, priority, false);
 }
 
 static int64_t next_priority(const struct plan_work *work, size_t n, int64_t after)
@@ -140,19 +140,19 @@ static int64_t next_priority(const struct plan_work *work, size_t n, int64_t aft
 	return next;
 }
 
-bool card_clear(struct plan_work *work, const struct gpu_ledger *gpu, size_t *ret_n)
+bool gpu_clear(struct plan_work *work, const struct gpu_ledger *gpu, size_t *ret_n)
 {
-	size_t n = candidates_on_card(work, gpu);
+	size_t n = candidates_on_gpu(work, gpu);
 
 	*ret_n = n;
 	for (int violating = 0; violating <= work->question->may_violate; violating++) {
 		int64_t priority = next_priority(work, n, INT64_MIN);
 
 		for (; priority != INT64_MAX; priority = next_priority(work, n, priority)) {
-			if (card_clear_up_to(work, gpu, n, (int32_t)priority, violating))
+			if (gpu_clear_up_to(work, gpu, n, (int32_t)priority, violating))
 				return true;
 			candidates_return(work, work->by_size, n);
-			if (!violating && card_clear_within_budgets(work, gpu, n, (int32_t)priority))
+			if (!violating && gpu_clear_within_budgets(work, gpu, n, (int32_t)priority))
 				return true;
 			candidates_return(work, work->by_size, n);
 		}

@@ -1,4 +1,4 @@
-/* Which whole cards it has to be: the rule of links.h, searched among all sets of the cards that were free,
+/* Which whole GPUs it has to be: the rule of links.h, searched among all sets of the GPUs that were free,
  * with the links of the plan. Scores, rings and divisions are computed here, in the simplest way there is,
  * not by what is tested. */
 #include <stdlib.h>
@@ -52,17 +52,17 @@ static struct links_score score_of(const struct plan *plan, int n, unsigned int 
 	return score;
 }
 
-void cards_start(struct sim *sim)
+void gpus_start(struct sim *sim)
 {
-	for (int n = 0; n < sim->n_nodes && sim->plan->whole_cards; n++)
-		for (unsigned int set = 1; set < 1u << sim->plan->n_cards[n]; set++)
+	for (int n = 0; n < sim->n_nodes && sim->plan->whole_gpus; n++)
+		for (unsigned int set = 1; set < 1u << sim->plan->n_gpus[n]; set++)
 			sim->scores[n][set] = score_of(sim->plan, n, set);
 }
 
 /* ---- the best set ---- */
 
 struct ask {
-	int node, cards, pods;
+	int node, gpus, pods;
 	unsigned int free, near;
 };
 
@@ -75,10 +75,10 @@ static int compare_division(struct division a, struct division b)
 	return links_compare((struct links_score){a.worst, a.sum}, (struct links_score){b.worst, b.sum});
 }
 
-/* All ways to divide the set into parts of so many cards, after `so_far`; only parts that are not better than
+/* All ways to divide the set into parts of so many GPUs, after `so_far`; only parts that are not better than
  * `most`.
  */
-static void divide(const struct links_score *scores, unsigned int set, int cards,
+static void divide(const struct links_score *scores, unsigned int set, int gpus,
 	const struct links_score *most, struct division so_far, struct division *best)
 {
 	unsigned int low = set & -set, others = set ^ low;
@@ -93,8 +93,8 @@ static void divide(const struct links_score *scores, unsigned int set, int cards
 		struct division next = {
 			part.ring < so_far.worst ? part.ring : so_far.worst, so_far.sum + part.sum};
 
-		if (size_of(more) == cards - 1 && (!most || links_compare(part, *most) <= 0))
-			divide(scores, others & ~more, cards, most, next, best);
+		if (size_of(more) == gpus - 1 && (!most || links_compare(part, *most) <= 0))
+			divide(scores, others & ~more, gpus, most, next, best);
 		if (!more)
 			return;
 	}
@@ -120,7 +120,7 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 
 static int pods_of(const struct ask *ask)
 {
-	int most = size_of(ask->free) / ask->cards;
+	int most = size_of(ask->free) / ask->gpus;
 
 	return ask->pods < 1 ? 1 : ask->pods < most ? ask->pods : most;
 }
@@ -135,10 +135,10 @@ static struct candidate find_best(const struct sim *sim, const struct ask *ask)
 		struct candidate one = {
 			.set = set, .together = scores[set | ask->near], .left = scores[ask->free & ~set]};
 
-		if (size_of(set) != ask->cards * pods_of(ask) ||
+		if (size_of(set) != ask->gpus * pods_of(ask) ||
 			(best.set && links_compare(one.together, best.together) < 0))
 			continue;
-		divide(scores, set, ask->cards, NULL, (struct division){UINT32_MAX, 0}, &one.division);
+		divide(scores, set, ask->gpus, NULL, (struct division){UINT32_MAX, 0}, &one.division);
 		if (!best.set || is_better(&one, &best))
 			best = one;
 	}
@@ -152,14 +152,14 @@ static bool is_right(const struct sim *sim, const struct ask *ask, unsigned int 
 	struct division own = {scores[set].ring, scores[set].sum}, with = {0};
 	struct candidate best;
 
-	if (size_of(set) != ask->cards || (set & ~ask->free))
+	if (size_of(set) != ask->gpus || (set & ~ask->free))
 		return false;
 	best = find_best(sim, ask);
 	if (pods_of(ask) == 1)
 		return set == best.set;
 	if (set & ~best.set)
 		return false;
-	divide(scores, best.set & ~set, ask->cards, &scores[set], own, &with);
+	divide(scores, best.set & ~set, ask->gpus, &scores[set], own, &with);
 	return compare_division(with, best.division) == 0;
 }
 
@@ -170,14 +170,14 @@ static int number_of(const char *node)
 	return node ? node[1] - '0' : -1;
 }
 
-void cards_look(const struct sim *sim, int pair, struct cards_seen *ret)
+void gpus_look(const struct sim *sim, int pair, struct gpus_seen *ret)
 {
 	const struct ration *ration = &sim->rations[pair];
 
 	memset(ret, 0, sizeof(*ret));
 	memset(ret->node, -1, sizeof(ret->node));
 	memset(ret->kept_node, -1, sizeof(ret->kept_node));
-	for (int i = 0; i < sim->n_pods && sim->plan->whole_cards; i++) {
+	for (int i = 0; i < sim->n_pods && sim->plan->whole_gpus; i++) {
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
 		const struct nomination *kept = known ? known->nomination : NULL;
 
@@ -188,15 +188,15 @@ void cards_look(const struct sim *sim, int pair, struct cards_seen *ret)
 		if (known->occupancy != OCCUPANCY_WAITING)
 			ret->node[i] = (int8_t)number_of(known->node);
 		if (ret->node[i] >= 0 && known->has_placement)
-			ret->cards[i] = api_cards(sim, ret->node[i], &known->placement);
+			ret->gpus[i] = api_gpus(sim, ret->node[i], &known->placement);
 		if (!kept)
 			continue;
 		ret->kept_node[i] = (int8_t)number_of(kept->node->facts.name);
-		ret->kept[i] = api_cards(sim, ret->kept_node[i], &kept->shadow.placement);
+		ret->kept[i] = api_gpus(sim, ret->kept_node[i], &kept->shadow.placement);
 	}
 }
 
-static bool is_mate(const struct sim *sim, const struct cards_seen *seen, int pod, int other, int node)
+static bool is_mate(const struct sim *sim, const struct gpus_seen *seen, int pod, int other, int node)
 {
 	uint8_t job = sim->pods[pod].shape.job;
 
@@ -206,33 +206,33 @@ static bool is_mate(const struct sim *sim, const struct cards_seen *seen, int po
 
 /* What is free for the pod, if those of `lifted` are not there. */
 static struct ask ask_of(
-	const struct sim *sim, int pair, const struct cards_seen *seen, int pod, int node, uint64_t lifted)
+	const struct sim *sim, int pair, const struct gpus_seen *seen, int pod, int node, uint64_t lifted)
 {
 	const struct ration *ration = &sim->rations[pair];
 	struct ask ask = {.node = node,
-		.cards = (int)request_cards(&sim->pods[pod].facts.request),
+		.gpus = (int)request_gpus(&sim->pods[pod].facts.request),
 		.pods = sim->pods[pod].shape.job_pods,
-		.free = ((1u << sim->plan->n_cards[node]) - 1) & ~(unsigned int)ration->sick[node]};
+		.free = ((1u << sim->plan->n_gpus[node]) - 1) & ~(unsigned int)ration->sick[node]};
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		if (i == pod || (lifted & BIT(i)) || seen->node[i] != node)
 			continue;
-		ask.free &= ~(unsigned int)seen->cards[i];
+		ask.free &= ~(unsigned int)seen->gpus[i];
 		if (!is_mate(sim, seen, pod, i, node))
 			continue;
-		ask.near |= seen->cards[i];
+		ask.near |= seen->gpus[i];
 		ask.pods--;
 	}
 	list_for_each (item, &ration->ledger.nominations) {
 		const struct nomination *kept = list_entry(item, struct nomination, all);
 
 		if (number_of(kept->node->facts.name) == node && fitting_is_kept_from(sim, kept, pod))
-			ask.free &= ~(unsigned int)api_cards(sim, node, &kept->shadow.placement);
+			ask.free &= ~(unsigned int)api_gpus(sim, node, &kept->shadow.placement);
 	}
 	return ask;
 }
 
-void cards_check(struct sim *sim, int pair, const struct cards_seen *before, int pod, int node, uint8_t cards)
+void gpus_check(struct sim *sim, int pair, const struct gpus_seen *before, int pod, int node, uint8_t gpus)
 {
 	struct ask ask = ask_of(sim, pair, before, pod, node, 0);
 
@@ -241,15 +241,15 @@ void cards_check(struct sim *sim, int pair, const struct cards_seen *before, int
 	count(sim, COUNT_SETS);
 	if (sim->pods[pod].shape.job)
 		count(sim, COUNT_JOB_SETS);
-	if (!is_right(sim, &ask, cards))
+	if (!is_right(sim, &ask, gpus))
 		sim_violate(sim, "of the free cards a pod gets those that serve it best",
-			"u%d on n%d: %#x of %#x, near %#x, %d pods to come, not %#x", pod, node, cards,
+			"u%d on n%d: %#x of %#x, near %#x, %d pods to come, not %#x", pod, node, gpus,
 			ask.free, ask.near, ask.pods, find_best(sim, &ask).set);
 }
 
 static bool says_links(const struct plan *plan, int n)
 {
-	for (int a = 0; a < plan->n_cards[n]; a++)
+	for (int a = 0; a < plan->n_gpus[n]; a++)
 		for (int b = 0; b < a; b++)
 			if (plan->links[n][a][b].kind)
 				return true;
@@ -263,12 +263,12 @@ static struct links_score worth(const struct sim *sim, const struct ask *ask)
 						: (struct links_score){0};
 }
 
-void cards_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size_t n)
+void gpus_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size_t n)
 {
-	struct cards_seen seen;
+	struct gpus_seen seen;
 	struct ask first, other;
 
-	cards_look(sim, pair, &seen);
+	gpus_look(sim, pair, &seen);
 	/* The order of nodes does not know of what is kept. And a kube-scheduler whose watch is behind asks
 	 * for one that is bound: no answer of ours moves it. */
 	if (!list_empty(&sim->rations[pair].ledger.nominations) || seen.occupancy[pod] >= OCCUPANCY_RESERVED)
@@ -287,28 +287,26 @@ void cards_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size
 
 /* ---- gangs: the members are seated one after the other, and nobody has said in which order ---- */
 
-static bool seat_all(
-	const struct sim *sim, int pair, const struct cards_seen *after, int node, uint64_t seats)
+static bool seat_all(const struct sim *sim, int pair, const struct gpus_seen *after, int node, uint64_t seats)
 {
 	if (!seats)
 		return true;
 	for_each_bit (i, seats) {
 		struct ask ask = ask_of(sim, pair, after, i, node, seats);
 
-		if (is_right(sim, &ask, after->cards[i]) && seat_all(sim, pair, after, node, seats & ~BIT(i)))
+		if (is_right(sim, &ask, after->gpus[i]) && seat_all(sim, pair, after, node, seats & ~BIT(i)))
 			return true;
 	}
 	return false;
 }
 
-static bool is_moved(const struct cards_seen *a, const struct cards_seen *b, int pod)
+static bool is_moved(const struct gpus_seen *a, const struct gpus_seen *b, int pod)
 {
-	return a->node[pod] != b->node[pod] || a->cards[pod] != b->cards[pod];
+	return a->node[pod] != b->node[pod] || a->gpus[pod] != b->gpus[pod];
 }
 
 /* The only gang that was planned in between; 0: none, -1: one cannot tell. */
-static int planned_gang(
-	const struct sim *sim, const struct cards_seen *before, const struct cards_seen *after)
+static int planned_gang(const struct sim *sim, const struct gpus_seen *before, const struct gpus_seen *after)
 {
 	int gang = 0;
 
@@ -330,15 +328,15 @@ static int planned_gang(
 	return gang;
 }
 
-void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *before)
+void gpus_check_plans(struct sim *sim, int pair, const struct gpus_seen *before)
 {
-	struct cards_seen after;
+	struct gpus_seen after;
 	uint64_t seats[NODES_MAX] = {0}, same[NODES_MAX] = {0};
 	int gang;
 
-	if (!sim->plan->whole_cards)
+	if (!sim->plan->whole_gpus)
 		return;
-	cards_look(sim, pair, &after);
+	gpus_look(sim, pair, &after);
 	gang = planned_gang(sim, before, &after);
 	if (gang < 0)
 		count(sim, COUNT_PLANS_UNCLEAR);
@@ -354,7 +352,7 @@ void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *befor
 	}
 	for (int n = 0; n < sim->n_nodes; n++) {
 		sim->statistics->counts[COUNT_PLANNED_SETS] += (uint64_t)__builtin_popcountll(seats[n]);
-		/* Whose cards are the same may have been seated anew, and where it was. */
+		/* Whose GPUs are the same may have been seated anew, and where it was. */
 		if (!seat_all(sim, pair, &after, n, seats[n]) &&
 			!(seats[n] && seat_all(sim, pair, &after, n, seats[n] | same[n])))
 			sim_violate(sim, "each member of a gang gets the cards that serve it best",
@@ -364,17 +362,17 @@ void cards_check_plans(struct sim *sim, int pair, const struct cards_seen *befor
 
 /* ---- what the containers of a job see ---- */
 
-void cards_check_visible(struct sim *sim, int pair, int pod, int node, const struct placement *placement)
+void gpus_check_visible(struct sim *sim, int pair, int pod, int node, const struct placement *placement)
 {
-	uint8_t own = api_cards(sim, node, placement), job = own, sees = 0;
-	struct cards_seen seen;
+	uint8_t own = api_gpus(sim, node, placement), job = own, sees = 0;
+	struct gpus_seen seen;
 
-	cards_look(sim, pair, &seen);
+	gpus_look(sim, pair, &seen);
 	for (int i = 0; i < sim->n_pods; i++)
 		if (is_mate(sim, &seen, pod, i, node))
-			job |= seen.cards[i];
+			job |= seen.gpus[i];
 	for (size_t i = 0; i < placement->n_visible; i++) {
-		for (int k = 0; k < sim->plan->n_cards[node]; k++)
+		for (int k = 0; k < sim->plan->n_gpus[node]; k++)
 			if (strcmp(placement->visible[i], sim->nodes[node].facts.gpus[k].uuid) == 0)
 				sees |= (uint8_t)(1 << k);
 		if ((int)i < size_of(own) && (sees & ~own))

@@ -1,4 +1,4 @@
-#include "agent/looks/metrics-cards.h"
+#include "agent/looks/metrics-gpus.h"
 
 #include <stdio.h>
 
@@ -9,9 +9,9 @@
 /* More containers than a node runs. */
 #define CONTAINERS_MAX 1024
 
-void metrics_each_card(struct metrics *page, const struct agent *agent, int what,
+void metrics_each_gpu(struct metrics *page, const struct agent *agent, int what,
 	void (*add)(struct metrics *page, const struct metric_label *labels, size_t n,
-		const struct watched_card *held, int what))
+		const struct watched_part *held, int what))
 {
 	size_t shown = 0;
 
@@ -20,16 +20,16 @@ void metrics_each_card(struct metrics *page, const struct agent *agent, int what
 
 		if (shown++ == CONTAINERS_MAX)
 			break;
-		for (unsigned i = 0; i < watched->n_cards; i++) {
-			const struct watched_card *held = &watched->cards[i];
-			const struct card *card = inventory_find(&agent->inventory, held->uuid);
+		for (unsigned i = 0; i < watched->n_gpus; i++) {
+			const struct watched_part *held = &watched->gpus[i];
+			const struct gpu *gpu = inventory_find(&agent->inventory, held->uuid);
 			char number[16] = "";
 			struct metric_label labels[] = {{"namespace", watched->namespace_},
 				{"pod", watched->pod}, {"container", watched->container}, {"gpu", number},
 				{"UUID", held->uuid}};
 
-			if (card)
-				snprintf(number, sizeof(number), "%d", card->facts.index);
+			if (gpu)
+				snprintf(number, sizeof(number), "%d", gpu->facts.index);
 			add(page, labels, ARRAY_SIZE(labels), held, what);
 		}
 	}
