@@ -108,8 +108,8 @@ static int compare(const void *a, const void *b)
 
 static int measure(unsigned nodes, unsigned members, uint32_t left, uint32_t smallest, uint32_t largest)
 {
-	static struct pod_facts pods[GANG_SEATS_MAX];
-	static struct gang_seat seats[GANG_SEATS_MAX];
+	static struct pod_facts pods[GANG_SLOTS_MAX];
+	static struct gang_slot slots[GANG_SLOTS_MAX];
 	int64_t spent[ROUNDS];
 	struct ledger ledger;
 	int placed = 0;
@@ -122,14 +122,14 @@ static int measure(unsigned nodes, unsigned members, uint32_t left, uint32_t sma
 		return fail("cannot fill the cards");
 	for (unsigned i = 0; i < members; i++) {
 		pods[i] = pod_of(i, smallest + i % (largest - smallest + 1));
-		seats[i] = (struct gang_seat){.pod = &pods[i]};
+		slots[i] = (struct gang_slot){.pod = &pods[i]};
 	}
 	for (int i = 0; i < ROUNDS; i++) {
 		int64_t began = cpu_ns();
 
-		placed = gang_plan(&ledger, seats, members, members);
+		placed = gang_plan(&ledger, slots, members, members);
 		spent[i] = cpu_ns() - began;
-		gang_seats_release(seats, members);
+		gang_slots_release(slots, members);
 	}
 	qsort(spent, ROUNDS, sizeof(*spent), compare);
 	printf("%u nodes, %u units free on a card, %u members of %u to %u: %d placed, p50 %.2f ms, max %.2f ms\n",
@@ -214,7 +214,7 @@ int main(int argc, char **argv)
 	unsigned nodes = argc > 1 ? (unsigned)atoi(argv[1]) : 1000,
 		 members = argc > 2 ? (unsigned)atoi(argv[2]) : 64;
 
-	if (!nodes || nodes > 9999 || !members || members > GANG_SEATS_MAX)
+	if (!nodes || nodes > 9999 || !members || members > GANG_SLOTS_MAX)
 		return fail("usage: bench-gang [NODES [MEMBERS]]");
 	return measure(nodes, members, 16, 4, 4) || measure(nodes, members, 16, 1, 16) ||
 	       measure(nodes, members, 4, 4, 4) || measure(nodes, members, 4, 1, 4) ||

@@ -72,17 +72,17 @@ void __wrap_journal_asked(
 
 void __real_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX], const char *text);
+	const uint32_t reject_reasons[REJECT_MAX], const char *text);
 void __wrap_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX], const char *text);
+	const uint32_t reject_reasons[REJECT_MAX], const char *text);
 void __wrap_record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX], const char *text)
+	const uint32_t reject_reasons[REJECT_MAX], const char *text)
 {
 	int64_t began_ns = cpu_ns();
 
-	__real_record_filter(scheduler, pod, n_asked, offered, n_offered, n_fitting, misfits, text);
+	__real_record_filter(scheduler, pod, n_asked, offered, n_offered, n_fitting, reject_reasons, text);
 	timer_add(&filtered, began_ns);
 }
 

@@ -35,15 +35,15 @@
 struct supervisor {
 	const struct options *options;
 	worker_fn run;
-	farewell_fn farewell;
+	notify_fn notify;
 	struct loop *loop;
 	struct front *fronts[PLUGINS];
 	struct loop_timer *timer; /* start the worker; when stopping, end it */
 	struct loop_timer *watch; /* does it still answer? */
 	int lock_fd;
 	bool may_run, waits_for_lock, stopping;
-	bool may_say_farewell; /* stopping, and there is time for it */
-	pid_t worker;	       /* 0: none */
+	bool may_notify; /* stopping, and there is time for it */
+	pid_t worker;	 /* 0: none */
 	int64_t started_ns, died_ns;
 	unsigned int respawns;
 	unsigned int young_deaths; /* in a row */
@@ -70,7 +70,7 @@ static void close_all_but(struct relay_ends ends)
 	close_range((unsigned int)first, UINT_MAX, 0);
 }
 
-/* ends NULL: say farewell. */
+/* ends NULL: notify. */
 static int child_main(const struct supervisor *s, const struct relay_ends *ends, pid_t parent)
 {
 	static const struct relay_ends none_of_them = {{-1, -1, -1}};
@@ -83,7 +83,7 @@ static int child_main(const struct supervisor *s, const struct relay_ends *ends,
 	close_all_but(ends ? *ends : none_of_them);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return ends ? s->run(s->options, *ends, s->respawns) : s->farewell(s->options);
+	return ends ? s->run(s->options, *ends, s->respawns) : s->notify(s->options);
 }
 
 static void supervisor_start_later(struct supervisor *s)
@@ -155,11 +155,11 @@ static void supervisor_start(struct supervisor *s)
 }
 
 /* The scheduler has to know that nobody serves here, whatever became of the worker. */
-static void supervisor_say_farewell(struct supervisor *s)
+static void supervisor_notify(struct supervisor *s)
 {
 	pid_t parent = getpid();
 
-	s->may_say_farewell = false;
+	s->may_notify = false;
 	s->worker = fork();
 	if (s->worker == 0)
 		exit(child_main(s, NULL, parent));
@@ -194,7 +194,7 @@ static void on_timer(void *userdata)
 	struct supervisor *s = userdata;
 
 	if (s->stopping) {
-		s->may_say_farewell = false;
+		s->may_notify = false;
 		if (!s->worker) /* 0 would be everybody in our process group */
 			return;
 		log_warning("the worker does not end: killing it");
@@ -243,8 +243,8 @@ static void supervisor_worker_ended(struct supervisor *s, int status)
 	for (int i = 0; i < PLUGINS; i++)
 		front_detach(s->fronts[i]);
 	stays_away = !front_worker_ready(s->fronts[PLUGIN_OF_MEM]) && WIFEXITED(status);
-	if (s->may_say_farewell && WIFSIGNALED(status)) {
-		supervisor_say_farewell(s);
+	if (s->may_notify && WIFSIGNALED(status)) {
+		supervisor_notify(s);
 		return;
 	}
 	/* Wrong from the start, by its own word: the kubelet's CrashLoopBackOff is the place to see that. */
@@ -289,14 +289,14 @@ static void on_signal(void *userdata, int signo)
 	}
 	if (!s->stopping)
 		loop_timer_set(s->timer, STOP_WITHIN_NS);
-	s->may_say_farewell = !s->stopping; /* who asks twice does not want to wait */
+	s->may_notify = !s->stopping; /* who asks twice does not want to wait */
 	s->stopping = true;
 	if (s->worker) {
 		kill(s->worker, signo);
 		return;
 	}
 	log_info("stopping (signal %d) while no worker lives", signo);
-	supervisor_say_farewell(s);
+	supervisor_notify(s);
 }
 
 static void on_watch(void *userdata)
@@ -347,9 +347,9 @@ static int supervisor_init(struct supervisor *s)
 	return r;
 }
 
-int supervise(const struct options *options, worker_fn run, farewell_fn farewell)
+int supervise(const struct options *options, worker_fn run, notify_fn notify)
 {
-	struct supervisor s = {.options = options, .run = run, .farewell = farewell, .lock_fd = -1};
+	struct supervisor s = {.options = options, .run = run, .notify = notify, .lock_fd = -1};
 	int r = supervisor_init(&s);
 
 	if (r == 0) {

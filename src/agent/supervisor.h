@@ -19,7 +19,7 @@ struct relay_ends {
 typedef int (*worker_fn)(const struct options *options, struct relay_ends ends, unsigned int respawns);
 
 /* What is run in the worker's place when a signal comes while none lives, or ends it too early. */
-typedef int (*farewell_fn)(const struct options *options);
+typedef int (*notify_fn)(const struct options *options);
 
 /* supervise() - until a signal ends it, or the first worker cannot even start. Returns the exit status. */
-int supervise(const struct options *options, worker_fn worker, farewell_fn farewell);
+int supervise(const struct options *options, worker_fn worker, notify_fn notify);

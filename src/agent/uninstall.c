@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "kube/farewell.h"
+#include "kube/blocking-client.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -49,17 +49,17 @@ static bool put_in(struct json_object *outer, const char *key, struct json_objec
 	return inner;
 }
 
-static int patch_part(struct farewell *farewell, const char *path, const char *key, struct json_object *part,
-	struct error *err)
+static int patch_part(struct blocking_client *client, const char *path, const char *key,
+	struct json_object *part, struct error *err)
 {
 	_cleanup_json_ struct json_object *patch = json_object_new_object();
 
 	json_object_object_add(patch, key, part);
-	return farewell_patch(farewell, path, json_text(patch), err);
+	return blocking_client_patch(client, path, json_text(patch), err);
 }
 
 static int clear_metadata(
-	struct farewell *farewell, struct json_object *node, const char *path, struct error *err)
+	struct blocking_client *client, struct json_object *node, const char *path, struct error *err)
 {
 	struct json_object *meta = json_member(node, "metadata"), *changes = json_object_new_object();
 	bool any = put_in(changes, "annotations",
@@ -67,7 +67,7 @@ static int clear_metadata(
 
 	any |= put_in(changes, "labels", nulls_of(json_member(meta, "labels"), LABELS, ARRAY_SIZE(LABELS)));
 	if (any)
-		return patch_part(farewell, path, "metadata", changes, err);
+		return patch_part(client, path, "metadata", changes, err);
 	json_object_put(changes);
 	return 0;
 }
@@ -91,7 +91,7 @@ static struct json_object *without_condition(struct json_object *conditions)
 /* aliyun.com/gpu-count is the agent's; the device plugins' resources are the kubelet's, which makes them 0.
  */
 static int clear_status(
-	struct farewell *farewell, struct json_object *node, const char *path, struct error *err)
+	struct blocking_client *client, struct json_object *node, const char *path, struct error *err)
 {
 	static const char *const keys[] = {RESOURCE_GPU_COUNT};
 	static const char *const sums[] = {"capacity", "allocatable"};
@@ -104,12 +104,12 @@ static int clear_status(
 	any |= put_in(changes, "conditions", without_condition(json_member(status, "conditions")));
 	snprintf(of_status, sizeof(of_status), "%s/status", path);
 	if (any)
-		return patch_part(farewell, of_status, "status", changes, err);
+		return patch_part(client, of_status, "status", changes, err);
 	json_object_put(changes);
 	return 0;
 }
 
-static int clear_nodes(struct farewell *farewell, struct json_object *items, struct error *err)
+static int clear_nodes(struct blocking_client *client, struct json_object *items, struct error *err)
 {
 	size_t n = json_object_is_type(items, json_type_array) ? json_object_array_length(items) : 0;
 	char path[320];
@@ -121,14 +121,14 @@ static int clear_nodes(struct farewell *farewell, struct json_object *items, str
 
 		if (!name || (size_t)snprintf(path, sizeof(path), NODES_PATH "/%s", name) >= sizeof(path))
 			continue;
-		r = clear_metadata(farewell, node, path, err);
+		r = clear_metadata(client, node, path, err);
 		if (r == 0)
-			r = clear_status(farewell, node, path, err);
+			r = clear_status(client, node, path, err);
 	}
 	return r;
 }
 
-static int clear_all_nodes(struct farewell *farewell, struct error *err)
+static int clear_all_nodes(struct blocking_client *client, struct error *err)
 {
 	char path[CONTINUE_SIZE + 100];
 	const char *more = "";
@@ -138,9 +138,9 @@ static int clear_all_nodes(struct farewell *farewell, struct error *err)
 	do {
 		_cleanup_json_ struct json_object *page = NULL;
 
-		r = farewell_get(farewell, path, &page, err);
+		r = blocking_client_get(client, path, &page, err);
 		if (r == 0)
-			r = clear_nodes(farewell, json_member(page, "items"), err);
+			r = clear_nodes(client, json_member(page, "items"), err);
 		if (r < 0)
 			return r;
 		more = json_member_string(json_member(page, "metadata"), "continue");
@@ -151,7 +151,7 @@ static int clear_all_nodes(struct farewell *farewell, struct error *err)
 	return 0;
 }
 
-static int end_agents(struct farewell *farewell, const char *owner, struct error *err)
+static int end_agents(struct blocking_client *client, const char *owner, struct error *err)
 {
 	const char *slash = strchr(owner, '/');
 	char path[600];
@@ -160,11 +160,12 @@ static int end_agents(struct farewell *farewell, const char *owner, struct error
 	if (!slash || (size_t)snprintf(path, sizeof(path), "/apis/apps/v1/namespaces/%.*s/daemonsets/%s",
 			      (int)(slash - owner), owner, slash + 1) >= sizeof(path))
 		return error_set(err, EINVAL, "--uninstall %s: must be NAMESPACE/DAEMONSET", owner);
-	r = farewell_patch(farewell, "/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps/" CONFIG_MAP_POLICY,
+	r = blocking_client_patch(client,
+		"/api/v1/namespaces/" NAMESPACE_SYSTEM "/configmaps/" CONFIG_MAP_POLICY,
 		"{\"data\":{\"" CONFIG_MAP_UNINSTALL_KEY "\":\"true\"}}", err);
 	if (r < 0)
 		return r;
-	r = farewell_end(farewell, path, AGENTS_END_S, err);
+	r = blocking_client_end(client, path, AGENTS_END_S, err);
 	if (r != -ETIMEDOUT)
 		return r;
 	log_warning("%s; what they keep on their nodes stays there", err->text);
@@ -173,25 +174,25 @@ static int end_agents(struct farewell *farewell, const char *owner, struct error
 
 int uninstall(const struct options *options)
 {
-	struct farewell *farewell = NULL;
+	struct blocking_client *client = NULL;
 	struct error err = {""};
-	int r = farewell_new(options->kubeconfig, "ration-agent/" RATION_VERSION, &farewell, &err);
+	int r = blocking_client_new(options->kubeconfig, "ration-agent/" RATION_VERSION, &client, &err);
 
 	if (r == 0)
-		r = end_agents(farewell, options->uninstall, &err);
+		r = end_agents(client, options->uninstall, &err);
 	if (r == 0)
-		r = clear_all_nodes(farewell, &err);
+		r = clear_all_nodes(client, &err);
 	if (r == 0)
-		r = farewell_delete(farewell,
+		r = blocking_client_delete(client,
 			"/apis/coordination.k8s.io/v1/namespaces/" NAMESPACE_SYSTEM
 			"/leases?labelSelector=" LEASE_NODE_LABEL "%3Dagent",
 			&err);
 	if (r == 0)
-		r = farewell_delete(farewell,
+		r = blocking_client_delete(client,
 			"/api/v1/namespaces/" NAMESPACE_SYSTEM
 			"/configmaps?labelSelector=" CONFIG_MAP_TOPOLOGY_LABEL "%3Dagent",
 			&err);
-	farewell_free(farewell);
+	blocking_client_free(client);
 	if (r < 0)
 		log_error("%s", err.text);
 	else

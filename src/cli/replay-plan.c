@@ -13,13 +13,13 @@
 
 void replay_plan_clear(struct replay_plan *plan)
 {
-	if (plan->seats)
-		gang_seats_release(plan->seats, plan->n);
+	if (plan->slots)
+		gang_slots_release(plan->slots, plan->n);
 	for (size_t i = 0; i < plan->n; i++)
 		pod_facts_release(&plan->pods[i]);
 	for (size_t i = 0; i < plan->n_tables; i++)
 		table_release(&plan->tables[i]);
-	free(plan->seats);
+	free(plan->slots);
 	free(plan->pods);
 	free(plan->tables);
 	*plan = (struct replay_plan){0};
@@ -55,8 +55,8 @@ static int read_names(struct ledger *ledger, struct json_object *names, struct r
 	return 0;
 }
 
-/* Two seats of one pod would take it out of the ledger's sums twice. */
-static int read_seat(struct json_object *object, struct replay_plan *plan, struct error *err)
+/* Two slots of one pod would take it out of the ledger's sums twice. */
+static int read_slot(struct json_object *object, struct replay_plan *plan, struct error *err)
 {
 	struct json_object *in = json_member(object, "in");
 	struct pod_facts *pod = &plan->pods[plan->n];
@@ -72,36 +72,36 @@ static int read_seat(struct json_object *object, struct replay_plan *plan, struc
 	for (size_t i = 0; i + 1 < plan->n; i++)
 		if (strcmp(plan->pods[i].uid, pod->uid) == 0)
 			return error_set(err, EINVAL, "a plan with a pod twice");
-	plan->seats[plan->n - 1].pod = pod;
+	plan->slots[plan->n - 1].pod = pod;
 	if (!in)
 		return 0;
 	if (json_whole(in, 0, INT64_MAX, &place) < 0 || (size_t)place >= plan->n_tables)
 		return error_set(err, EINVAL, "a plan with a pod on nodes that it does not name");
-	plan->seats[plan->n - 1].nodes = &plan->tables[place];
+	plan->slots[plan->n - 1].nodes = &plan->tables[place];
 	return 0;
 }
 
 static int read_plan(
 	struct ledger *ledger, struct json_object *line, struct replay_plan *plan, struct error *err)
 {
-	struct json_object *nodes = json_member(line, "nodes"), *seats = json_member(line, "seats");
+	struct json_object *nodes = json_member(line, "nodes"), *slots = json_member(line, "seats");
 	int64_t needed = 0;
 
-	if (length(seats) > GANG_SEATS_MAX || length(nodes) > length(seats) ||
-		json_whole(json_member(line, "needed"), 0, GANG_SEATS_MAX, &needed) < 0)
+	if (length(slots) > GANG_SLOTS_MAX || length(nodes) > length(slots) ||
+		json_whole(json_member(line, "needed"), 0, GANG_SLOTS_MAX, &needed) < 0)
 		return error_set(err, EINVAL, "a plan that is none");
 	plan->needed = (size_t)needed;
 	plan->computed = true;
-	plan->seats = calloc(length(seats) + 1, sizeof(*plan->seats));
-	plan->pods = calloc(length(seats) + 1, sizeof(*plan->pods));
+	plan->slots = calloc(length(slots) + 1, sizeof(*plan->slots));
+	plan->pods = calloc(length(slots) + 1, sizeof(*plan->pods));
 	plan->tables = calloc(length(nodes) + 1, sizeof(*plan->tables));
-	if (!plan->seats || !plan->pods || !plan->tables)
+	if (!plan->slots || !plan->pods || !plan->tables)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < length(nodes); i++)
 		if (read_names(ledger, json_object_array_get_idx(nodes, i), plan) < 0)
 			return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < length(seats); i++) {
-		int r = read_seat(json_object_array_get_idx(seats, i), plan, err);
+	for (size_t i = 0; i < length(slots); i++) {
+		int r = read_slot(json_object_array_get_idx(slots, i), plan, err);
 
 		if (r < 0)
 			return r;
@@ -118,14 +118,14 @@ int replay_plan_compute(
 	r = read_plan(ledger, line, plan, err);
 	if (r < 0 || !plan->computed)
 		return r;
-	r = gang_plan(ledger, plan->seats, plan->n, plan->needed);
+	r = gang_plan(ledger, plan->slots, plan->n, plan->needed);
 	return r < 0 ? error_set(err, -r, "a plan cannot be made: %s", strerror(-r)) : r;
 }
 
-const struct gang_seat *replay_plan_seat(const struct replay_plan *plan, const char *uid)
+const struct gang_slot *replay_plan_slot(const struct replay_plan *plan, const char *uid)
 {
 	for (size_t i = 0; i < plan->n; i++)
 		if (strcmp(plan->pods[i].uid, uid) == 0)
-			return &plan->seats[i];
+			return &plan->slots[i];
 	return NULL;
 }

@@ -11,9 +11,9 @@ struct error;
 struct json_object;
 
 struct replay_plan {
-	struct gang_seat *seats;
+	struct gang_slot *slots;
 	struct pod_facts *pods;
-	struct table *tables; /* of names of nodes, for the seats */
+	struct table *tables; /* of names of nodes, for the slots */
 	size_t n, n_tables, needed;
 	bool computed; /* false: the history does not say which nodes there were */
 };
@@ -25,5 +25,5 @@ void replay_plan_clear(struct replay_plan *plan);
 int replay_plan_compute(
 	struct ledger *ledger, struct json_object *line, struct replay_plan *plan, struct error *err);
 
-/* replay_plan_seat() - what this pod is to hold; NULL: it is not in the plan. */
-const struct gang_seat *replay_plan_seat(const struct replay_plan *plan, const char *uid);
+/* replay_plan_slot() - what this pod is to hold; NULL: it is not in the plan. */
+const struct gang_slot *replay_plan_slot(const struct replay_plan *plan, const char *uid);

@@ -102,14 +102,14 @@ static int answer_compute(struct replay *replay, const struct pod_facts *pod, co
 	if (!fitting)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		int misfit = ledger_choose(&replay->ledger, names[i], pod, NULL);
+		int reject_reason = ledger_choose(&replay->ledger, names[i], pod, NULL);
 
-		if (misfit < 0)
-			return misfit;
-		if (misfit == FITS)
+		if (reject_reason < 0)
+			return reject_reason;
+		if (reject_reason == FITS)
 			fitting[answer->n_fitting++] = ledger_node(&replay->ledger, names[i]);
 		else
-			answer->misfits[misfit]++;
+			answer->reject_reasons[reject_reason]++;
 	}
 	if (rank_nodes(&replay->ledger, fitting, answer->n_fitting, best, pod) < 0)
 		return -ENOMEM;
@@ -151,7 +151,7 @@ static size_t count_without_level(struct json_object *reasons)
 	const char *last = n ? json_member_string(json_object_array_get_idx(reasons, n - 1), "reason") : NULL;
 	char level[64];
 
-	misfit_text(MISFIT_LEVEL, &(struct request){0}, level, sizeof(level));
+	reject_reason_text(REJECT_LEVEL, &(struct request){0}, level, sizeof(level));
 	return last && strcmp(last, level) == 0 ? n - 1 : n;
 }
 
@@ -160,17 +160,18 @@ static int compare_reasons(
 {
 	size_t n = 0;
 
-	for (int misfit = FITS + 1; misfit < MISFIT_MAX; misfit++) {
+	for (int reject_reason = FITS + 1; reject_reason < REJECT_MAX; reject_reason++) {
 		char text[64], computed[96], recorded[160] = "nothing";
 		struct json_object *reason = json_object_is_type(reasons, json_type_array)
 						     ? json_object_array_get_idx(reasons, n)
 						     : NULL;
 
-		if (!answer->misfits[misfit])
+		if (!answer->reject_reasons[reject_reason])
 			continue;
 		n++;
-		misfit_text((enum misfit)misfit, &answer->request, text, sizeof(text));
-		snprintf(computed, sizeof(computed), "%s (%u nodes)", text, answer->misfits[misfit]);
+		reject_reason_text((enum reject_reason)reject_reason, &answer->request, text, sizeof(text));
+		snprintf(computed, sizeof(computed), "%s (%u nodes)", text,
+			answer->reject_reasons[reject_reason]);
 		if (json_member_string(reason, "reason"))
 			snprintf(recorded, sizeof(recorded), "%.100s (%lld nodes)",
 				json_member_string(reason, "reason"), (long long)number_of(reason, "nodes"));
@@ -252,14 +253,14 @@ static int choose_again(
 {
 	struct ledger *ledger = &replay->ledger;
 	const struct ledger_pod *pod = ledger_pod(ledger, event->key);
-	const struct gang_seat *seat = event->verb == LEDGER_HOLD
-					       ? replay_plan_seat(&replay->plan, event->key)
+	const struct gang_slot *slot = event->verb == LEDGER_HOLD
+					       ? replay_plan_slot(&replay->plan, event->key)
 					       : NULL;
 
-	if (seat && seat->node && strcmp(seat->node->facts.name, event->on) == 0)
-		return placement_copy(&seat->placement, ret_placement);
-	if (seat && replay->plan.computed)
-		return MISFIT_FULL;
+	if (slot && slot->node && strcmp(slot->node->facts.name, event->on) == 0)
+		return placement_copy(&slot->placement, ret_placement);
+	if (slot && replay->plan.computed)
+		return REJECT_FULL;
 	if (event->verb == LEDGER_RESERVE && pod && pod->occupancy == OCCUPANCY_TENTATIVE &&
 		pod->has_placement && strcmp(pod->node, event->on) == 0 &&
 		!(replay->refused && strcmp(replay->refused, event->key) == 0))
@@ -286,7 +287,8 @@ static int compare_choice(
 		event->pod->namespace_, event->pod->name, event->on);
 	return differs(err, what, gpu_text(event->placement),
 		r == FITS ? gpu_text(&placement)
-			  : misfit_text((enum misfit)r, &event->pod->request, text, sizeof(text)));
+			  : reject_reason_text(
+				    (enum reject_reason)r, &event->pod->request, text, sizeof(text)));
 }
 
 /* What a gang's pod holds by a plan that could not be made again is not known. */
@@ -294,7 +296,7 @@ static bool is_choice(const struct replay *replay, const struct ledger_event *ev
 {
 	return event->verb == LEDGER_RESERVE ||
 	       (event->verb == LEDGER_HOLD &&
-		       (replay->plan.computed || !replay_plan_seat(&replay->plan, event->key)));
+		       (replay->plan.computed || !replay_plan_slot(&replay->plan, event->key)));
 }
 
 static int take_plan(struct replay *replay, struct json_object *line, struct error *err)

@@ -20,7 +20,7 @@ struct replay_answer {
 	size_t n_fitting, n_best;
 	char *best[REPLAY_BEST_MAX]; /* names: what comes next may take the node away */
 	struct request request;
-	uint32_t misfits[MISFIT_MAX];
+	uint32_t reject_reasons[REJECT_MAX];
 };
 
 struct replay {

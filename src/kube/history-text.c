@@ -38,7 +38,7 @@ const char *const history_state_texts[OCCUPANCY_MAX] = {
 	[OCCUPANCY_TENTATIVE] = "tentative",
 	[OCCUPANCY_RESERVED] = "reserved",
 	[OCCUPANCY_BOUND] = "bound",
-	[OCCUPANCY_GHOST] = "ghost",
+	[OCCUPANCY_ORPHAN] = "ghost",
 };
 
 const char *const history_kind_texts[HISTORY_KINDS] = {
@@ -298,7 +298,7 @@ void history_add_pod(struct strbuf *out, const struct ledger_pod *pod)
 	if (pod->expires_ns)
 		strbuf_adds(out, ",\"expires\":true");
 	/* What only its node still names has one container that counts as many. */
-	if (pod->occupancy == OCCUPANCY_GHOST)
+	if (pod->occupancy == OCCUPANCY_ORPHAN)
 		add_number(out, ",\"instances\":", pod->facts.request.instances);
 	if (pod->resize) {
 		add_placement(out, ",\"resize\":{\"before\":", &pod->resize->before);
@@ -336,18 +336,18 @@ void history_add_event(struct strbuf *out, const struct ledger_event *event)
 
 /* ---- plans of gangs ---- */
 
-/* The seats mostly share a table: the place of this one's among those that differ. */
-static size_t place_of_nodes(const struct gang_tale *tale, size_t seat, bool *ret_first)
+/* The slots mostly share a table: the place of this one's among those that differ. */
+static size_t place_of_nodes(const struct gang_event *event, size_t slot, bool *ret_first)
 {
 	size_t place = 0;
 
-	for (size_t i = 0; i <= seat; i++) {
-		bool first = tale->seats[i].nodes != NULL;
+	for (size_t i = 0; i <= slot; i++) {
+		bool first = event->slots[i].nodes != NULL;
 
 		for (size_t k = 0; first && k < i; k++)
-			first = tale->seats[k].nodes != tale->seats[i].nodes;
-		if (tale->seats[i].nodes == tale->seats[seat].nodes) {
-			*ret_first = i == seat;
+			first = event->slots[k].nodes != event->slots[i].nodes;
+		if (event->slots[i].nodes == event->slots[slot].nodes) {
+			*ret_first = i == slot;
 			return place;
 		}
 		place += first;
@@ -372,30 +372,30 @@ static void add_names(struct strbuf *out, const struct table *names, size_t name
 	strbuf_adds(out, "]");
 }
 
-void history_add_plan(struct strbuf *out, const struct gang_tale *tale, size_t names_max)
+void history_add_plan(struct strbuf *out, const struct gang_event *event, size_t names_max)
 {
 	bool first;
 
-	add_text(out, "{\"plan\":", tale->gang->key);
-	add_number(out, ",\"needed\":", (int64_t)tale->needed);
-	add_number(out, ",\"placed\":", (int64_t)tale->placed);
+	add_text(out, "{\"plan\":", event->gang->key);
+	add_number(out, ",\"needed\":", (int64_t)event->needed);
+	add_number(out, ",\"placed\":", (int64_t)event->placed);
 	strbuf_adds(out, ",\"nodes\":[");
-	for (size_t i = 0; i < tale->n_seats; i++) {
-		size_t place = tale->seats[i].nodes ? place_of_nodes(tale, i, &first) : 0;
+	for (size_t i = 0; i < event->n_slots; i++) {
+		size_t place = event->slots[i].nodes ? place_of_nodes(event, i, &first) : 0;
 
-		if (!tale->seats[i].nodes || !first)
+		if (!event->slots[i].nodes || !first)
 			continue;
 		add_comma(out, place);
-		add_names(out, tale->seats[i].nodes, names_max);
+		add_names(out, event->slots[i].nodes, names_max);
 	}
 	strbuf_adds(out, "],\"seats\":[");
-	for (size_t i = 0; i < tale->n_seats; i++) {
+	for (size_t i = 0; i < event->n_slots; i++) {
 		add_comma(out, i);
 		strbuf_adds(out, "{");
-		if (tale->seats[i].nodes)
-			add_number(out, "\"in\":", (int64_t)place_of_nodes(tale, i, &first));
-		strbuf_adds(out, tale->seats[i].nodes ? ",\"pod\":" : "\"pod\":");
-		history_add_pod_facts(out, tale->seats[i].pod);
+		if (event->slots[i].nodes)
+			add_number(out, "\"in\":", (int64_t)place_of_nodes(event, i, &first));
+		strbuf_adds(out, event->slots[i].nodes ? ",\"pod\":" : "\"pod\":");
+		history_add_pod_facts(out, event->slots[i].pod);
 		strbuf_adds(out, "}");
 	}
 	strbuf_adds(out, "]}");

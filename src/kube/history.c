@@ -189,8 +189,8 @@ int history_pod_facts_from_json(struct json_object *object, struct pod_facts *re
 
 /* ---- state and events ---- */
 
-/* What a node's agent lists becomes a ghost when the ledger is told of it. In a picture it may have ended
- * since: the ghosts that there were come as pods. */
+/* What a node's agent lists becomes an orphan when the ledger is told of it. In a picture it may have ended
+ * since: the orphans that there were come as pods. */
 static void remove_pods_of(struct ledger *ledger, const char *name)
 {
 	const struct node_ledger *node = ledger_node(ledger, name);

@@ -15,7 +15,7 @@
 #include "model/ledger.h"
 
 struct error;
-struct gang_tale;
+struct gang_event;
 struct json_object;
 struct strbuf;
 
@@ -27,8 +27,8 @@ void history_add_pod_facts(struct strbuf *out, const struct pod_facts *facts);
 void history_add_pod(struct strbuf *out, const struct ledger_pod *pod);
 void history_add_event(struct strbuf *out, const struct ledger_event *event);
 
-/* history_add_plan() - of the kind GANG_TALE_PLAN. Lists of nodes longer than names_max are counted. */
-void history_add_plan(struct strbuf *out, const struct gang_tale *tale, size_t names_max);
+/* history_add_plan() - of the kind GANG_EVENT_PLAN. Lists of nodes longer than names_max are counted. */
+void history_add_plan(struct strbuf *out, const struct gang_event *event, size_t names_max);
 
 /* history_pod_facts_from_json() - the caller releases *ret_facts either way. -EINVAL with a sentence. */
 int history_pod_facts_from_json(struct json_object *object, struct pod_facts *ret_facts, struct error *err);

@@ -12,8 +12,8 @@ struct placement;
 struct pod_facts;
 
 /* decide_hold() - filter offers this node as the best one: its GPU is kept for the pod until bind, at most
- * 10 minutes. Returns 0, a misfit (> 0), or a negative errno of ledger_hold(). Failure costs a failed bind at
- * worst, never a wrong GPU. */
+ * 10 minutes. Returns 0, a reject reason (> 0), or a negative errno of ledger_hold(). Failure costs a failed
+ * bind at worst, never a wrong GPU. */
 int decide_hold(struct ledger *ledger, const struct pod_facts *pod, const char *node, int64_t now_ns);
 
 /* decide_expire() - ledger_expire(), and while the watch is open the holds of pods that it has not shown
@@ -23,7 +23,7 @@ size_t decide_expire(struct ledger *ledger, int64_t now_ns, bool following);
 
 /* decide_reserve() - bind: the GPU that filter held for the pod on this node, else a fresh choice; reserved
  * when this returns FITS (0), and then *ret_placement, which the caller releases, goes into the Binding.
- * Otherwise the misfit (> 0) or a negative errno of ledger_reserve(), and with a misfit a
+ * Otherwise the reject reason (> 0) or a negative errno of ledger_reserve(), and with a reject reason a
  * hold of the pod has ended. */
 int decide_reserve(struct ledger *ledger, const struct pod_facts *pod, const char *node,
 	struct placement *ret_placement);

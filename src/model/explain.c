@@ -16,14 +16,14 @@ void node_explain(const struct node_ledger *node, const struct request *request,
 	const struct gpu_ledger *ranked[NODE_GPUS_MAX];
 	size_t n_ranked = placement_rank_gpus(node, request, owner, ranked);
 
-	ret_explanation->misfit = (enum misfit)placement_choose(node, request, owner, NULL);
+	ret_explanation->reject_reason = (enum reject_reason)placement_choose(node, request, owner, NULL);
 	ret_explanation->n_gpus = node->facts.n_gpus;
 	for (size_t i = 0; i < node->facts.n_gpus; i++) {
 		const struct gpu_ledger *gpu = &node->gpus[i];
 
 		ret_explanation->gpus[i] = (struct gpu_explanation){
 			.gpu = gpu,
-			.misfit = gpu_misfit(gpu, request),
+			.reject_reason = gpu_reject_reason(gpu, request),
 			.units_free = gpu_free_units(gpu),
 			.core_free = gpu_free_core(gpu),
 			.turn = turn_of(gpu, ranked, n_ranked),
@@ -31,9 +31,9 @@ void node_explain(const struct node_ledger *node, const struct request *request,
 	}
 }
 
-const char *gpu_misfit_text(enum gpu_misfit misfit)
+const char *gpu_reject_reason_text(enum gpu_reject_reason reject_reason)
 {
-	static const char *const texts[GPU_MISFIT_MAX] = {
+	static const char *const texts[GPU_REJECT_MAX] = {
 		[GPU_FITS] = "fits",
 		[GPU_UNHEALTHY] = "GPU is unhealthy",
 		[GPU_TOO_SMALL] = "GPU is not that large",
@@ -42,5 +42,5 @@ const char *gpu_misfit_text(enum gpu_misfit misfit)
 		[GPU_INSTANCES] = "GPU has its maximum of containers",
 	};
 
-	return misfit < GPU_MISFIT_MAX ? texts[misfit] : "unknown";
+	return reject_reason < GPU_REJECT_MAX ? texts[reject_reason] : "unknown";
 }

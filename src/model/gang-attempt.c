@@ -53,7 +53,7 @@ size_t gang_free_members(const struct gang *gang, struct gang_member **members, 
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (is_free(member) && n < GANG_SEATS_MAX)
+		if (is_free(member) && n < GANG_SLOTS_MAX)
 			members[n++] = member;
 		else if (member->stage != GANG_WAITING)
 			++*ret_fixed;
@@ -61,27 +61,27 @@ size_t gang_free_members(const struct gang *gang, struct gang_member **members, 
 	return n;
 }
 
-static bool holds_already(const struct ledger *ledger, const struct gang_seat *seat)
+static bool holds_already(const struct ledger *ledger, const struct gang_slot *slot)
 {
-	const struct ledger_pod *known = ledger_pod(ledger, seat->pod->uid);
+	const struct ledger_pod *known = ledger_pod(ledger, slot->pod->uid);
 
-	return known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement && seat->node &&
-	       strcmp(known->node, seat->node->facts.name) == 0 &&
-	       placement_equal(&known->placement, &seat->placement);
+	return known && known->occupancy == OCCUPANCY_TENTATIVE && known->has_placement && slot->node &&
+	       strcmp(known->node, slot->node->facts.name) == 0 &&
+	       placement_equal(&known->placement, &slot->placement);
 }
 
 /* First everybody lets go, since they may change places. */
-static int hold_all(struct ledger *ledger, const struct gang_seat *seats, size_t n, int64_t now_ns)
+static int hold_all(struct ledger *ledger, const struct gang_slot *slots, size_t n, int64_t now_ns)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!holds_already(ledger, &seats[i]))
-			ledger_drop_hold(ledger, seats[i].pod->uid);
+		if (!holds_already(ledger, &slots[i]))
+			ledger_drop_hold(ledger, slots[i].pod->uid);
 	for (size_t i = 0; i < n; i++) {
 		int r;
 
-		if (!seats[i].node || holds_already(ledger, &seats[i]))
+		if (!slots[i].node || holds_already(ledger, &slots[i]))
 			continue;
-		r = ledger_hold(ledger, seats[i].pod, seats[i].node->facts.name, &seats[i].placement,
+		r = ledger_hold(ledger, slots[i].pod, slots[i].node->facts.name, &slots[i].placement,
 			now_ns + HOLD_NS);
 		if (r < 0)
 			return r;
@@ -90,12 +90,12 @@ static int hold_all(struct ledger *ledger, const struct gang_seat *seats, size_t
 }
 
 static void mark_planned(
-	struct gang_member **members, const struct gang_seat *seats, size_t n, int64_t now_ns)
+	struct gang_member **members, const struct gang_slot *slots, size_t n, int64_t now_ns)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct gang_member *member = members[i];
 
-		if (!seats[i].node) {
+		if (!slots[i].node) {
 			member->stage = GANG_WAITING;
 			continue;
 		}
@@ -108,25 +108,25 @@ static void mark_planned(
 static int plan_members(struct gangs *gangs, struct gang *gang, struct ledger *ledger,
 	struct gang_member **members, size_t n, size_t needed, int64_t now_ns)
 {
-	_cleanup_free_ struct gang_seat *seats = gang_seats_new(members, n, now_ns);
+	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
 	int r;
 
-	if (!seats)
+	if (!slots)
 		return -ENOMEM;
-	r = gang_plan(ledger, seats, n, needed);
+	r = gang_plan(ledger, slots, n, needed);
 	if (r >= 0)
-		gang_tell(gangs, &(struct gang_tale){.kind = GANG_TALE_PLAN,
+		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_PLAN,
 					 .gang = gang,
 					 .asked = gangs->asking,
-					 .seats = seats,
-					 .n_seats = n,
+					 .slots = slots,
+					 .n_slots = n,
 					 .needed = needed,
 					 .placed = (size_t)r});
-	if (r > 0 && hold_all(ledger, seats, n, now_ns) < 0)
+	if (r > 0 && hold_all(ledger, slots, n, now_ns) < 0)
 		r = -ENOMEM;
 	if (r > 0)
-		mark_planned(members, seats, n, now_ns);
-	gang_seats_release(seats, n);
+		mark_planned(members, slots, n, now_ns);
+	gang_slots_release(slots, n);
 	return r;
 }
 
@@ -159,7 +159,7 @@ static void note_no_room(struct gang *gang, const struct ledger *ledger, int64_t
 
 bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
-	struct gang_member *members[GANG_SEATS_MAX];
+	struct gang_member *members[GANG_SLOTS_MAX];
 	uint32_t min = gang_min(gang);
 	size_t fixed, n = gang_free_members(gang, members, &fixed);
 	size_t needed = min > fixed ? min - fixed : 1;
@@ -182,7 +182,7 @@ bool gang_try(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int
 /* Everybody waits again. */
 static void disperse(struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why)
 {
-	gang_tell(gangs, &(struct gang_tale){.kind = GANG_TALE_GIVEN_UP, .gang = gang, .text = why});
+	gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_GIVEN_UP, .gang = gang, .text = why});
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 

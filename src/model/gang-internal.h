@@ -46,7 +46,7 @@ void gang_give_up(
 	struct gangs *gangs, struct gang *gang, struct ledger *ledger, const char *why, int64_t now_ns);
 
 /* gang_tell() - to those who keep a record. */
-void gang_tell(const struct gangs *gangs, const struct gang_tale *tale);
+void gang_tell(const struct gangs *gangs, const struct gang_event *event);
 
 /* gangs_try_before() - gangs whose turn comes before this one's have the first choice of what was freed since
  * they looked. */
@@ -70,7 +70,7 @@ void gang_refresh(struct gang *gang, const struct ledger *ledger);
 void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, int64_t now_ns);
 void gang_let_go(struct gang *gang, struct ledger *ledger);
 
-/* gang_free_members() - those that a plan may move, at most GANG_SEATS_MAX; *ret_fixed: the others that
+/* gang_free_members() - those that a plan may move, at most GANG_SLOTS_MAX; *ret_fixed: the others that
  * count. */
 size_t gang_free_members(const struct gang *gang, struct gang_member **members, size_t *ret_fixed);
 
@@ -78,12 +78,12 @@ size_t gang_free_members(const struct gang *gang, struct gang_member **members, 
 #define GANG_NODES_VALID_NS (10 * INT64_C(1000000000))
 
 /* gang_nodes_remember() - kube-scheduler would let it go there; without memory for the names the member may
- * go anywhere, and kube-scheduler says no. gang_nodes_names() - the same; NULL: unknown. gang_seats_new() -
+ * go anywhere, and kube-scheduler says no. gang_nodes_names() - the same; NULL: unknown. gang_slots_new() -
  * each with the names that one like it was offered last; NULL when out of memory. */
 void gang_nodes_remember(
 	struct gangs *gangs, struct gang_member *asking, const char *const *names, size_t n, int64_t now_ns);
 const struct table *gang_nodes_names(const struct gang_member *member);
-struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t now_ns);
+struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns);
 
 /* gang_reason_lasts() - it is not over in a moment by itself. */
 bool gang_reason_lasts(const char *text);

@@ -126,12 +126,12 @@ static void tell_kept(
 	const struct nomination *kept = kept_for(ledger, member);
 
 	if (kept)
-		gang_tell(gangs, &(struct gang_tale){.kind = GANG_TALE_KEPT,
+		gang_tell(gangs, &(struct gang_event){.kind = GANG_EVENT_KEPT,
 					 .gang = member->gang,
-					 .seats = &(struct gang_seat){.pod = &member->facts,
+					 .slots = &(struct gang_slot){.pod = &member->facts,
 						 .node = kept->node,
 						 .placement = kept->shadow.placement},
-					 .n_seats = 1});
+					 .n_slots = 1});
 }
 
 static int keep(struct keeping *keeping, struct gang_member *member, struct node_ledger *node,
@@ -192,13 +192,13 @@ static int keep_emptiest(struct keeping *keeping, struct gang_member *member, co
 
 /* What is kept for it stays the same, unless it is not free while something else is, or it has not become
  * free for too long. False: nothing can be kept for it beside the others. */
-static bool keep_for(struct keeping *keeping, struct gang_member *member, const struct gang_seat *seat)
+static bool keep_for(struct keeping *keeping, struct gang_member *member, const struct gang_slot *slot)
 {
 	const struct nomination *kept = kept_for(keeping->ledger, member);
 	bool is_free = kept && gang_place_suits(kept->node, &kept->shadow.placement, member, true);
 
-	if (!is_free && seat->node && gang_place_suits(seat->node, &seat->placement, member, true))
-		return keep(keeping, member, seat->node, &seat->placement) == 0;
+	if (!is_free && slot->node && gang_place_suits(slot->node, &slot->placement, member, true))
+		return keep(keeping, member, slot->node, &slot->placement) == 0;
 	if (is_free)
 		member->kept_ns = keeping->now_ns;
 	if ((!kept || keeping->now_ns - member->kept_ns > keeping->gangs->rules.keep_after_ns) &&
@@ -216,7 +216,7 @@ static size_t waiting_members(const struct gang *gang, struct gang_member **memb
 	list_for_each (item, &gang->members) {
 		struct gang_member *member = member_of(item);
 
-		if (member->stage == GANG_WAITING && gang_member_needs_gpu(member) && n < GANG_SEATS_MAX)
+		if (member->stage == GANG_WAITING && gang_member_needs_gpu(member) && n < GANG_SLOTS_MAX)
 			members[n++] = member;
 	}
 	return n;
@@ -238,17 +238,17 @@ static int compare_need(const void *pa, const void *pb)
 	return strcmp(a->facts.uid, b->facts.uid);
 }
 
-/* Those for whom something is kept already, or who have a seat, before the others. Returns how many they are.
+/* Those for whom something is kept already, or who have a slot, before the others. Returns how many they are.
  */
 static size_t chosen_first(
-	const struct ledger *ledger, struct gang_member **members, const struct gang_seat *seats, size_t n)
+	const struct ledger *ledger, struct gang_member **members, const struct gang_slot *slots, size_t n)
 {
 	size_t chosen = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct gang_member *member = members[i];
 
-		if (seats ? !seats[i].node : !kept_for(ledger, member))
+		if (slots ? !slots[i].node : !kept_for(ledger, member))
 			continue;
 		memmove(members + chosen + 1, members + chosen, (i - chosen) * sizeof(struct gang_member *));
 		members[chosen++] = member;
@@ -258,19 +258,19 @@ static size_t chosen_first(
 
 /* Kept one by one there is not room for all: then what a cluster without anybody else would give them. */
 static bool keep_as_if_empty(
-	struct keeping *keeping, struct gang_member **members, struct gang_seat *seats, size_t n)
+	struct keeping *keeping, struct gang_member **members, struct gang_slot *slots, size_t n)
 {
-	gang_seats_release(seats, n);
-	if (!gang_fits_empty(keeping->ledger, seats, n, n))
+	gang_slots_release(slots, n);
+	if (!gang_fits_empty(keeping->ledger, slots, n, n))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		keep(keeping, members[i], seats[i].node, &seats[i].placement);
+		keep(keeping, members[i], slots[i].node, &slots[i].placement);
 	return true;
 }
 
 /* The hardest to place choose first. False: with these members there would never be room for all. */
 static bool keep_for_all(
-	struct keeping *keeping, struct gang_member **members, struct gang_seat *seats, size_t n)
+	struct keeping *keeping, struct gang_member **members, struct gang_slot *slots, size_t n)
 {
 	struct ledger *ledger = keeping->ledger;
 	bool all = true;
@@ -281,25 +281,25 @@ static bool keep_for_all(
 		if (kept && !gang_place_suits(kept->node, &kept->shadow.placement, members[i], false))
 			ledger_drop_nomination(ledger, members[i]->facts.uid);
 	}
-	if (gang_plan_most(ledger, seats, n) < 0)
+	if (gang_plan_most(ledger, slots, n) < 0)
 		return true;
 	for (size_t i = n; i-- > 0;)
-		all &= keep_for(keeping, members[i], &seats[i]);
-	return all || keep_as_if_empty(keeping, members, seats, n);
+		all &= keep_for(keeping, members[i], &slots[i]);
+	return all || keep_as_if_empty(keeping, members, slots, n);
 }
 
-static size_t seats_for(struct gang_seat *seats, struct gang_member *const *members, size_t n, size_t needed)
+static size_t slots_for(struct gang_slot *slots, struct gang_member *const *members, size_t n, size_t needed)
 {
 	if (n > needed)
 		n = needed;
 	for (size_t i = 0; i < n; i++)
-		seats[i] = (struct gang_seat){.pod = &members[i]->facts};
+		slots[i] = (struct gang_slot){.pod = &members[i]->facts};
 	return n;
 }
 
 /* For what never fits nobody is kept waiting. To know it all pods leave the sums and come back: once a second
  * at most in vain, and that holds until a node or the gang changes. */
-static bool fits_at_all(struct keeping *keeping, struct gang_seat *seats, size_t n, size_t needed)
+static bool fits_at_all(struct keeping *keeping, struct gang_slot *slots, size_t n, size_t needed)
 {
 	struct gangs *gangs = keeping->gangs;
 	struct gang *gang = keeping->gang;
@@ -310,7 +310,7 @@ static bool fits_at_all(struct keeping *keeping, struct gang_seat *seats, size_t
 	if (gangs->fit_check_ns && now_ns - gangs->fit_check_ns < FIT_CHECK_EVERY_NS)
 		return false;
 	gangs->fit_checks++;
-	if (gang_fits_empty(keeping->ledger, seats, n, needed))
+	if (gang_fits_empty(keeping->ledger, slots, n, needed))
 		return true;
 	gangs->fit_check_ns = now_ns;
 	gang->hopeless_capacity = keeping->ledger->capacity;
@@ -319,7 +319,7 @@ static bool fits_at_all(struct keeping *keeping, struct gang_seat *seats, size_t
 }
 
 /* Who of the members GPUs are kept for, in front. False: for what never fits nobody is kept waiting. */
-static bool choose_members(struct keeping *keeping, struct gang_member **members, struct gang_seat *seats,
+static bool choose_members(struct keeping *keeping, struct gang_member **members, struct gang_slot *slots,
 	size_t n, size_t needed)
 {
 	bool fits;
@@ -327,11 +327,11 @@ static bool choose_members(struct keeping *keeping, struct gang_member **members
 	qsort(members, n, sizeof(struct gang_member *), compare_need);
 	if (chosen_first(keeping->ledger, members, NULL, n) >= needed)
 		return true;
-	seats_for(seats, members, n, n);
-	fits = fits_at_all(keeping, seats, n, needed);
+	slots_for(slots, members, n, n);
+	fits = fits_at_all(keeping, slots, n, needed);
 	if (fits)
-		chosen_first(keeping->ledger, members, seats, n);
-	gang_seats_release(seats, n);
+		chosen_first(keeping->ledger, members, slots, n);
+	gang_slots_release(slots, n);
 	return fits;
 }
 
@@ -339,15 +339,15 @@ void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 {
 	_cleanup_(keeping_release) struct keeping keeping = {
 		.gangs = gangs, .gang = gang, .ledger = ledger, .now_ns = now_ns};
-	struct gang_member *members[GANG_SEATS_MAX];
+	struct gang_member *members[GANG_SLOTS_MAX];
 	size_t n = waiting_members(gang, members), placed = gang_count(gang).members - n;
 	uint32_t min = gang_min(gang);
 	size_t needed = min > placed ? min - placed : 0;
-	_cleanup_free_ struct gang_seat *seats = calloc(n + 1, sizeof(*seats));
+	_cleanup_free_ struct gang_slot *slots = calloc(n + 1, sizeof(*slots));
 
-	if (!seats || !needed)
+	if (!slots || !needed)
 		return;
-	if (!choose_members(&keeping, members, seats, n, needed)) {
+	if (!choose_members(&keeping, members, slots, n, needed)) {
 		gang_let_go(gang, ledger);
 		return;
 	}
@@ -355,10 +355,10 @@ void gang_keep(struct gangs *gangs, struct gang *gang, struct ledger *ledger, in
 	for (size_t i = needed; i < n; i++)
 		ledger_drop_nomination(ledger, members[i]->facts.uid);
 	qsort(members, needed, sizeof(struct gang_member *), compare_need);
-	n = seats_for(seats, members, n, needed);
-	if (!keep_for_all(&keeping, members, seats, n))
+	n = slots_for(slots, members, n, needed);
+	if (!keep_for_all(&keeping, members, slots, n))
 		gang_let_go(gang, ledger);
-	gang_seats_release(seats, n);
+	gang_slots_release(slots, n);
 }
 
 void gang_let_go(struct gang *gang, struct ledger *ledger)

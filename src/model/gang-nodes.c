@@ -137,12 +137,12 @@ static const struct gang_member *last_alike(const struct gang_member *member, in
 }
 
 /* The pods of one controller are made alike, and stand side by side mostly. */
-struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t now_ns)
+struct gang_slot *gang_slots_new(struct gang_member **members, size_t n, int64_t now_ns)
 {
-	struct gang_seat *seats = calloc(n + 1, sizeof(*seats));
+	struct gang_slot *slots = calloc(n + 1, sizeof(*slots));
 	const struct gang_member *last = NULL;
 
-	for (size_t i = 0; seats && i < n; i++) {
+	for (size_t i = 0; slots && i < n; i++) {
 		const struct gang_member *from;
 
 		if (!i || !is_alike(members[i], members[i - 1]))
@@ -150,8 +150,8 @@ struct gang_seat *gang_seats_new(struct gang_member **members, size_t n, int64_t
 		from = last && is_valid(members[i], now_ns) && members[i]->nodes_ns == last->nodes_ns
 			       ? members[i]
 			       : last;
-		seats[i] = (struct gang_seat){
+		slots[i] = (struct gang_slot){
 			.pod = &members[i]->facts, .nodes = from ? gang_nodes_names(from) : NULL};
 	}
-	return seats;
+	return slots;
 }

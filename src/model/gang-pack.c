@@ -38,7 +38,7 @@ static size_t fullest_gpus(
 	size_t n = 0;
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		if (gpu_misfit(&node->gpus[i], request) == GPU_FITS)
+		if (gpu_reject_reason(&node->gpus[i], request) == GPU_FITS)
 			ret_gpus[n++] = &node->gpus[i];
 	qsort(ret_gpus, n, sizeof(*ret_gpus), compare_fullest);
 	return n;
@@ -57,9 +57,9 @@ static struct choice choice_on(
 	return choice;
 }
 
-static int choice_take(struct gang_work *work, size_t seat, const struct choice *choice)
+static int choice_take(struct gang_work *work, size_t slot, const struct choice *choice)
 {
-	const struct request *request = &work->seats[seat].pod->request;
+	const struct request *request = &work->slots[slot].pod->request;
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	struct placement placement;
 	size_t n = fullest_gpus(choice->node, request, gpus), from = 0;
@@ -70,20 +70,20 @@ static int choice_take(struct gang_work *work, size_t seat, const struct choice 
 	r = placement_on_gpus(choice->node, gpus + from, request, &placement);
 	if (r < 0)
 		return r;
-	gang_work_sit(work, seat, choice->node, &placement);
+	gang_work_sit(work, slot, choice->node, &placement);
 	return 0;
 }
 
-static bool find_best(const struct gang_work *work, size_t seat, struct choice *ret_choice)
+static bool find_best(const struct gang_work *work, size_t slot, struct choice *ret_choice)
 {
-	const struct request *request = &work->seats[seat].pod->request;
+	const struct request *request = &work->slots[slot].pod->request;
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	bool found = false;
 
 	for (size_t i = 0; i < work->n_nodes; i++) {
 		struct choice choice;
 
-		if (!gang_work_fits(work, seat, work->nodes[i]))
+		if (!gang_work_fits(work, slot, work->nodes[i]))
 			continue;
 		if (fullest_gpus(work->nodes[i], request, gpus) < request_gpus(request))
 			continue;
@@ -118,7 +118,7 @@ int gang_pack_wide(struct gang_work *work, size_t first)
 	int seated = 0;
 
 	for (size_t i = first; i < work->n; i++) {
-		const struct request *request = &work->seats[work->order[i]].pod->request;
+		const struct request *request = &work->slots[work->order[i]].pod->request;
 		const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 
 		for (size_t k = 0; k < work->n_nodes; k++) {
@@ -185,16 +185,16 @@ static void choices_add(
 	choices[at] = choice;
 }
 
-static size_t find_choices(const struct gang_work *work, size_t seat, struct choice choices[CHOICES_MAX])
+static size_t find_choices(const struct gang_work *work, size_t slot, struct choice choices[CHOICES_MAX])
 {
-	const struct request *request = &work->seats[seat].pod->request;
+	const struct request *request = &work->slots[slot].pod->request;
 	const struct gpu_ledger *gpus[NODE_GPUS_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < work->n_nodes; i++) {
 		size_t n_gpus;
 
-		if (!gang_work_fits(work, seat, work->nodes[i]))
+		if (!gang_work_fits(work, slot, work->nodes[i]))
 			continue;
 		n_gpus = fullest_gpus(work->nodes[i], request, gpus);
 		for (size_t k = 0; k + request_gpus(request) <= n_gpus; k++)
@@ -239,13 +239,13 @@ static bool is_hopeless(const struct gang_work *work, size_t first, size_t neede
 {
 	uint64_t free = 0, wanted = 0;
 
-	if (request_gpus(&work->seats[work->order[first]].pod->request) == 1 &&
+	if (request_gpus(&work->slots[work->order[first]].pod->request) == 1 &&
 		gang_work_count_alike(work, first) == work->n - first)
 		return true;
 	for (size_t i = 0; i < work->n_nodes; i++)
 		free += node_free_units(work->nodes[i]);
 	for (size_t i = work->n - needed; i < work->n; i++)
-		wanted += work->seats[work->order[i]].pod->request.units;
+		wanted += work->slots[work->order[i]].pod->request.units;
 	return wanted > free;
 }
 

@@ -9,33 +9,33 @@
 #include "model/node-ledger.h"
 #include "model/rank.h"
 
-void gang_seats_release(struct gang_seat *seats, size_t n)
+void gang_slots_release(struct gang_slot *slots, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		placement_release(&seats[i].placement);
-		seats[i].node = NULL;
+		placement_release(&slots[i].placement);
+		slots[i].node = NULL;
 	}
 }
 
-void gang_work_sit(struct gang_work *work, size_t seat, struct node_ledger *node, struct placement *placement)
+void gang_work_sit(struct gang_work *work, size_t slot, struct node_ledger *node, struct placement *placement)
 {
-	struct ledger_pod *sitting = &work->sitting[seat];
+	struct ledger_pod *sitting = &work->sitting[slot];
 
-	sitting->facts = *work->seats[seat].pod;
+	sitting->facts = *work->slots[slot].pod;
 	sitting->placement = *placement;
 	sitting->has_placement = true;
 	placement_init(placement);
-	work->seats[seat].node = node;
+	work->slots[slot].node = node;
 	node_ledger_add(node, sitting);
 }
 
-void gang_work_rise(struct gang_work *work, size_t seat)
+void gang_work_rise(struct gang_work *work, size_t slot)
 {
-	if (!work->seats[seat].node)
+	if (!work->slots[slot].node)
 		return;
-	node_ledger_remove(work->seats[seat].node, &work->sitting[seat]);
-	placement_release(&work->sitting[seat].placement);
-	work->seats[seat].node = NULL;
+	node_ledger_remove(work->slots[slot].node, &work->sitting[slot]);
+	placement_release(&work->sitting[slot].placement);
+	work->slots[slot].node = NULL;
 }
 
 void gang_work_clear(struct gang_work *work)
@@ -44,9 +44,9 @@ void gang_work_clear(struct gang_work *work)
 		gang_work_rise(work, i);
 }
 
-bool gang_work_fits(const struct gang_work *work, size_t seat, const struct node_ledger *node)
+bool gang_work_fits(const struct gang_work *work, size_t slot, const struct node_ledger *node)
 {
-	const struct gang_seat *s = &work->seats[seat];
+	const struct gang_slot *s = &work->slots[slot];
 
 	/* In a full cluster nearly all nodes fail here, and why does not matter. */
 	return node->sums.most_free >= request_units_per_gpu(&s->pod->request) &&
@@ -59,7 +59,7 @@ static int compare_hardness(const void *pa, const void *pb, void *userdata)
 {
 	const struct gang_work *work = userdata;
 	size_t i = *(const size_t *)pa, k = *(const size_t *)pb;
-	const struct request *a = &work->seats[i].pod->request, *b = &work->seats[k].pod->request;
+	const struct request *a = &work->slots[i].pod->request, *b = &work->slots[k].pod->request;
 
 	if (request_gpus(a) != request_gpus(b))
 		return request_gpus(a) > request_gpus(b) ? -1 : 1;
@@ -80,7 +80,7 @@ static int compare_name(const void *pa, const void *pb)
 static bool is_seated(const struct gang_work *work, const char *uid)
 {
 	for (size_t i = 0; i < work->n; i++)
-		if (strcmp(work->seats[i].pod->uid, uid) == 0)
+		if (strcmp(work->slots[i].pod->uid, uid) == 0)
 			return true;
 	return false;
 }
@@ -91,8 +91,8 @@ static bool nomination_is_in_the_way(const struct gang_work *work, const struct 
 	int32_t lowest = INT32_MAX;
 
 	for (size_t i = 0; i < work->n; i++)
-		if (work->seats[i].pod->priority < lowest)
-			lowest = work->seats[i].pod->priority;
+		if (work->slots[i].pod->priority < lowest)
+			lowest = work->slots[i].pod->priority;
 	return nomination->pod->occupancy == OCCUPANCY_WAITING &&
 	       nomination->shadow.facts.priority >= lowest && !is_seated(work, nomination->shadow.facts.uid);
 }
@@ -101,7 +101,7 @@ static bool nomination_is_in_the_way(const struct gang_work *work, const struct 
 static void ledger_open(struct gang_work *work)
 {
 	for (size_t i = 0; i < work->n; i++) {
-		struct ledger_pod *known = table_get(&work->ledger->pods, work->seats[i].pod->uid);
+		struct ledger_pod *known = table_get(&work->ledger->pods, work->slots[i].pod->uid);
 
 		if (known && known->occupancy == OCCUPANCY_TENTATIVE)
 			node_ledger_remove(table_get(&work->ledger->nodes, known->node), known);
@@ -123,7 +123,7 @@ static void ledger_close(struct gang_work *work)
 			node_ledger_remove(nomination->node, &nomination->shadow);
 	}
 	for (size_t i = 0; i < work->n; i++) {
-		struct ledger_pod *known = table_get(&work->ledger->pods, work->seats[i].pod->uid);
+		struct ledger_pod *known = table_get(&work->ledger->pods, work->slots[i].pod->uid);
 
 		if (known && known->occupancy == OCCUPANCY_TENTATIVE)
 			node_ledger_add(table_get(&work->ledger->nodes, known->node), known);
@@ -137,11 +137,11 @@ static void gang_work_release(struct gang_work *work)
 	free(work->nodes);
 }
 
-static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct gang_seat *seats, size_t n)
+static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct gang_slot *slots, size_t n)
 {
 	struct node_ledger *node;
 
-	*work = (struct gang_work){.ledger = ledger, .seats = seats, .n = n};
+	*work = (struct gang_work){.ledger = ledger, .slots = slots, .n = n};
 	work->sitting = calloc(n + 1, sizeof(*work->sitting));
 	work->order = calloc(n + 1, sizeof(*work->order));
 	work->nodes = calloc(ledger->nodes.count + 1, sizeof(*work->nodes));
@@ -149,8 +149,8 @@ static int gang_work_init(struct gang_work *work, struct ledger *ledger, struct 
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		work->order[i] = i;
-		placement_init(&seats[i].placement);
-		seats[i].node = NULL;
+		placement_init(&slots[i].placement);
+		slots[i].node = NULL;
 	}
 	qsort_r(work->order, n, sizeof(*work->order), compare_hardness, work);
 	table_for_each (&ledger->nodes, cursor, node)
@@ -168,11 +168,11 @@ bool gang_same_request(const struct request *a, const struct request *b)
 
 size_t gang_work_count_alike(const struct gang_work *work, size_t first)
 {
-	const struct gang_seat *a = &work->seats[work->order[first]];
+	const struct gang_slot *a = &work->slots[work->order[first]];
 	size_t end = first + 1;
 
 	for (; end < work->n; end++) {
-		const struct gang_seat *b = &work->seats[work->order[end]];
+		const struct gang_slot *b = &work->slots[work->order[end]];
 
 		if (a->nodes != b->nodes || !gang_same_request(&a->pod->request, &b->pod->request))
 			break;
@@ -182,22 +182,22 @@ size_t gang_work_count_alike(const struct gang_work *work, size_t first)
 
 /* One after the other on the nodes in their order: a binpack node until it is full, one each on a spread node
  * in turn. Returns how many sit. */
-static int seat_in_turn(struct gang_work *work, const size_t *seats, size_t n_seats,
+static int slot_in_turn(struct gang_work *work, const size_t *slots, size_t n_slots,
 	const struct node_ledger **nodes, size_t n_nodes)
 {
 	size_t at = 0, left = n_nodes, seated = 0;
 
-	while (seated < n_seats && left) {
+	while (seated < n_slots && left) {
 		struct node_ledger *node = (struct node_ledger *)nodes[at];
-		const struct pod_facts *pod = work->seats[seats[seated]].pod;
+		const struct pod_facts *pod = work->slots[slots[seated]].pod;
 		struct placement placement;
 		int r = node ? placement_choose(node, &pod->request, pod->owner ? pod->owner : "", &placement)
-			     : MISFIT_FULL;
+			     : REJECT_FULL;
 
 		if (r < 0)
 			return r;
 		if (r == FITS)
-			gang_work_sit(work, seats[seated++], node, &placement);
+			gang_work_sit(work, slots[seated++], node, &placement);
 		else if (node) {
 			nodes[at] = NULL;
 			left--;
@@ -208,10 +208,10 @@ static int seat_in_turn(struct gang_work *work, const size_t *seats, size_t n_se
 	return (int)seated;
 }
 
-static int seat_alike(struct gang_work *work, size_t first, size_t n)
+static int slot_alike(struct gang_work *work, size_t first, size_t n)
 {
 	_cleanup_free_ const struct node_ledger **nodes = calloc(work->n_nodes + 1, sizeof(*nodes));
-	const struct gang_seat *any = &work->seats[work->order[first]];
+	const struct gang_slot *any = &work->slots[work->order[first]];
 	size_t n_nodes = 0;
 
 	if (!nodes)
@@ -221,11 +221,11 @@ static int seat_alike(struct gang_work *work, size_t first, size_t n)
 			nodes[n_nodes++] = work->nodes[i];
 	if (rank_nodes(work->ledger, nodes, n_nodes, n, any->pod) < 0)
 		return -ENOMEM;
-	return seat_in_turn(work, work->order + first, n, nodes, n_nodes < n ? n_nodes : n);
+	return slot_in_turn(work, work->order + first, n, nodes, n_nodes < n ? n_nodes : n);
 }
 
 /* As pods are placed one by one. */
-static int seat_in_rank(struct gang_work *work)
+static int slot_in_rank(struct gang_work *work)
 {
 	int seated = 0;
 
@@ -233,7 +233,7 @@ static int seat_in_rank(struct gang_work *work)
 		int r;
 
 		n = gang_work_count_alike(work, first);
-		r = seat_alike(work, first, n);
+		r = slot_alike(work, first, n);
 		if (r < 0)
 			return r;
 		seated += r;
@@ -250,22 +250,22 @@ static int choose_whole_gpus(struct gang_work *work)
 	if (!nodes)
 		return -ENOMEM;
 	for (size_t i = 0; i < work->n; i++) {
-		if (!work->seats[i].node || !work->seats[i].pod->request.whole)
+		if (!work->slots[i].node || !work->slots[i].pod->request.whole)
 			continue;
-		nodes[i] = work->seats[i].node;
+		nodes[i] = work->slots[i].node;
 		gang_work_rise(work, i);
 	}
 	for (size_t i = 0; i < work->n; i++) {
-		size_t seat = work->order[i];
+		size_t slot = work->order[i];
 		struct placement placement;
 		int r;
 
-		if (!nodes[seat])
+		if (!nodes[slot])
 			continue;
-		r = placement_choose(nodes[seat], &work->seats[seat].pod->request, "", &placement);
+		r = placement_choose(nodes[slot], &work->slots[slot].pod->request, "", &placement);
 		if (r != FITS)
 			return r < 0 ? r : -ENOSPC;
-		gang_work_sit(work, seat, nodes[seat], &placement);
+		gang_work_sit(work, slot, nodes[slot], &placement);
 	}
 	return 0;
 }
@@ -276,7 +276,7 @@ static int pack_somehow(struct gang_work *work, size_t needed)
 	size_t first = work->n - needed;
 	int r;
 
-	if (request_gpus(&work->seats[0].pod->request) == 1 && gang_work_count_alike(work, 0) == work->n)
+	if (request_gpus(&work->slots[0].pod->request) == 1 && gang_work_count_alike(work, 0) == work->n)
 		return 0; /* then no order is better than another */
 	gang_work_clear(work);
 	r = gang_pack_best(work, 0);
@@ -289,7 +289,7 @@ static int pack_somehow(struct gang_work *work, size_t needed)
 			return r;
 		gang_work_clear(work);
 	}
-	if (request_gpus(&work->seats[work->order[first]].pod->request) > 1) {
+	if (request_gpus(&work->slots[work->order[first]].pod->request) > 1) {
 		r = gang_pack_wide(work, first);
 		if (r < 0 || (size_t)r >= needed)
 			return r;
@@ -313,7 +313,7 @@ static int pack(struct gang_work *work, size_t needed)
 static void finish(struct gang_work *work, bool keep)
 {
 	for (size_t i = 0; i < work->n; i++) {
-		struct node_ledger *node = work->seats[i].node;
+		struct node_ledger *node = work->slots[i].node;
 
 		if (!node)
 			continue;
@@ -322,23 +322,23 @@ static void finish(struct gang_work *work, bool keep)
 			continue;
 		}
 		node_ledger_remove(node, &work->sitting[i]);
-		work->seats[i].placement = work->sitting[i].placement;
+		work->slots[i].placement = work->sitting[i].placement;
 	}
 }
 
-static int plan(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed, bool most)
+static int plan(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed, bool most)
 {
 	_cleanup_(gang_work_release) struct gang_work work = {0};
 	int r;
 
-	if (n > GANG_SEATS_MAX)
+	if (n > GANG_SLOTS_MAX)
 		return -E2BIG;
-	if (gang_work_init(&work, ledger, seats, n) < 0)
+	if (gang_work_init(&work, ledger, slots, n) < 0)
 		return -ENOMEM;
 	if (needed > n)
 		return 0;
 	ledger_open(&work);
-	r = seat_in_rank(&work);
+	r = slot_in_rank(&work);
 	if (r >= 0 && (size_t)r < needed && most) {
 		gang_work_clear(&work);
 		r = gang_pack_best(&work, 0);
@@ -352,14 +352,14 @@ static int plan(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t
 	return r;
 }
 
-int gang_plan(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed)
+int gang_plan(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed)
 {
-	return plan(ledger, seats, n, needed, false);
+	return plan(ledger, slots, n, needed, false);
 }
 
-int gang_plan_most(struct ledger *ledger, struct gang_seat *seats, size_t n)
+int gang_plan_most(struct ledger *ledger, struct gang_slot *slots, size_t n)
 {
-	return plan(ledger, seats, n, n, true);
+	return plan(ledger, slots, n, n, true);
 }
 
 /* Everybody leaves the sums, and comes back. */
@@ -377,15 +377,15 @@ static void ledger_empty(struct ledger *ledger, bool empty)
 	}
 }
 
-bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed)
+bool gang_fits_empty(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed)
 {
 	_cleanup_(gang_work_release) struct gang_work work = {0};
 	int r = 0;
 
-	if (n > GANG_SEATS_MAX || needed > n || gang_work_init(&work, ledger, seats, n) < 0)
+	if (n > GANG_SLOTS_MAX || needed > n || gang_work_init(&work, ledger, slots, n) < 0)
 		return false;
 	ledger_empty(ledger, true);
-	r = seat_in_rank(&work);
+	r = slot_in_rank(&work);
 	if (r >= 0 && (size_t)r < needed)
 		r = pack(&work, needed);
 	finish(&work, r > 0 && (size_t)r >= needed);

@@ -13,32 +13,32 @@
 
 #include "model/ledger.h"
 
-#define GANG_SEATS_MAX 1024
+#define GANG_SLOTS_MAX 1024
 
 /* One member to be placed. What it holds in the ledger counts as free. */
-struct gang_seat {
+struct gang_slot {
 	const struct pod_facts *pod;
 	const struct table *nodes; /* names it may go to (values are not read); NULL: all */
 	struct node_ledger *node;  /* the answer; NULL: not placed */
 	struct placement placement;
 };
 
-/* gang_plan() - places at least `needed` of the n seats, and more where that is easy, or none. GPUs that are
+/* gang_plan() - places at least `needed` of the n slots, and more where that is easy, or none. GPUs that are
  * kept for pods of the members' priority or above count as taken, but for what is kept for the members.
- * Returns how many are placed, 0 if not even `needed` find room, -E2BIG over GANG_SEATS_MAX, -ENOMEM. What is
- * in the seats' placements before is not released.
+ * Returns how many are placed, 0 if not even `needed` find room, -E2BIG over GANG_SLOTS_MAX, -ENOMEM. What is
+ * in the slots' placements before is not released.
  *
  * gang_plan_most() - as many as the same order finds room for, without a search: what can be kept for a gang
  * that waits. */
-int gang_plan(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed);
-int gang_plan_most(struct ledger *ledger, struct gang_seat *seats, size_t n);
+int gang_plan(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed);
+int gang_plan_most(struct ledger *ledger, struct gang_slot *slots, size_t n);
 
-/* gang_fits_empty() - whether `needed` of them would find room if nobody else were there; then the seats say
+/* gang_fits_empty() - whether `needed` of them would find room if nobody else were there; then the slots say
  * who and where. */
-bool gang_fits_empty(struct ledger *ledger, struct gang_seat *seats, size_t n, size_t needed);
+bool gang_fits_empty(struct ledger *ledger, struct gang_slot *slots, size_t n, size_t needed);
 
 /* gang_same_request() - whoever has room for the one has room for the other. */
 bool gang_same_request(const struct request *a, const struct request *b);
 
-/* gang_seats_release() - the placements, not the array. */
-void gang_seats_release(struct gang_seat *seats, size_t n);
+/* gang_slots_release() - the placements, not the array. */
+void gang_slots_release(struct gang_slot *slots, size_t n);

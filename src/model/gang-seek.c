@@ -48,20 +48,20 @@ bool gangs_seek(struct gangs *gangs, struct ledger *ledger, const struct pod_fac
 bool gangs_fit_on(const struct gangs *gangs, struct ledger *ledger, const char *uid,
 	const struct table *nodes, size_t needed)
 {
-	struct gang_member *member = table_get(&gangs->by_uid, uid), *members[GANG_SEATS_MAX + 1];
-	_cleanup_free_ struct gang_seat *seats = calloc(GANG_SEATS_MAX + 1, sizeof(*seats));
+	struct gang_member *member = table_get(&gangs->by_uid, uid), *members[GANG_SLOTS_MAX + 1];
+	_cleanup_free_ struct gang_slot *slots = calloc(GANG_SLOTS_MAX + 1, sizeof(*slots));
 	size_t fixed, n;
 	int r;
 
-	if (!member || !seats)
+	if (!member || !slots)
 		return false;
 	n = gang_free_members(member->gang, members, &fixed);
 	if (member->stage == GANG_ANSWERED || member->stage == GANG_AT_BIND)
 		members[n++] = member;
 	for (size_t i = 0; i < n; i++)
-		seats[i] = (struct gang_seat){.pod = &members[i]->facts, .nodes = nodes};
-	r = gang_plan(ledger, seats, n, needed);
-	gang_seats_release(seats, n);
+		slots[i] = (struct gang_slot){.pod = &members[i]->facts, .nodes = nodes};
+	r = gang_plan(ledger, slots, n, needed);
+	gang_slots_release(slots, n);
 	return r > 0;
 }
 

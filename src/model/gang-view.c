@@ -9,13 +9,13 @@
 /* Without the search of a plan, which has found none: at most as many as it would have placed. */
 static int count_room(const struct gang *gang, struct ledger *ledger, int64_t now_ns)
 {
-	struct gang_member *members[GANG_SEATS_MAX];
+	struct gang_member *members[GANG_SLOTS_MAX];
 	size_t fixed, n = gang_free_members(gang, members, &fixed);
-	_cleanup_free_ struct gang_seat *seats = gang_seats_new(members, n, now_ns);
-	int r = seats ? gang_plan_most(ledger, seats, n) : 0;
+	_cleanup_free_ struct gang_slot *slots = gang_slots_new(members, n, now_ns);
+	int r = slots ? gang_plan_most(ledger, slots, n) : 0;
 
-	if (seats)
-		gang_seats_release(seats, n);
+	if (slots)
+		gang_slots_release(slots, n);
 	return (int)fixed + (r > 0 ? r : 0);
 }
 

@@ -88,10 +88,10 @@ void gangs_release(struct gangs *gangs)
 	table_release(&gangs->done);
 }
 
-void gang_tell(const struct gangs *gangs, const struct gang_tale *tale)
+void gang_tell(const struct gangs *gangs, const struct gang_event *event)
 {
 	if (gangs->listener)
-		gangs->listener(gangs->listener_data, tale);
+		gangs->listener(gangs->listener_data, event);
 }
 
 void gang_changed(struct gang *gang)

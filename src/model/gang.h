@@ -105,20 +105,20 @@ struct gang {
 };
 
 /* What is decided, told as it is decided to those who keep a record. Valid during the call. */
-enum gang_tale_kind {
-	GANG_TALE_PLAN,	    /* where its members could go; what they are to hold changes after this */
-	GANG_TALE_GIVEN_UP, /* its plan, before the members' stages change */
-	GANG_TALE_KEPT,	    /* GPUs, for the one member in seats */
+enum gang_event_kind {
+	GANG_EVENT_PLAN,     /* where its members could go; what they are to hold changes after this */
+	GANG_EVENT_GIVEN_UP, /* its plan, before the members' stages change */
+	GANG_EVENT_KEPT,     /* GPUs, for the one member in slots */
 };
 
-struct gang_seat;
+struct gang_slot;
 
-struct gang_tale {
-	enum gang_tale_kind kind;
+struct gang_event {
+	enum gang_event_kind kind;
 	const struct gang *gang;
 	bool asked; /* kube-scheduler waits for the answer */
-	const struct gang_seat *seats;
-	size_t n_seats, needed, placed; /* of a plan; 0 placed: no room */
+	const struct gang_slot *slots;
+	size_t n_slots, needed, placed; /* of a plan; 0 placed: no room */
 	const char *text;		/* given up: why */
 };
 
@@ -143,7 +143,7 @@ struct gangs {
 	int64_t fit_check_ns; /* when in vain last */
 	int64_t retold_ns;    /* when members were nudged last for the sake of the reason that people see */
 	bool asking;	      /* a question of kube-scheduler is being answered */
-	void (*listener)(void *userdata, const struct gang_tale *tale); /* NULL: nobody listens */
+	void (*listener)(void *userdata, const struct gang_event *event); /* NULL: nobody listens */
 	void *listener_data;
 };
 

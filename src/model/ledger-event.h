@@ -13,7 +13,7 @@ struct pod_facts;
 
 /* One for each function of ledger.h and resize.h that changes something. ledger_expire() tells one
  * LEDGER_DROP_HOLD for each hold that it ends, one LEDGER_DROP_NOMINATION for each nomination and one
- * LEDGER_REMOVE_POD for each ghost, so that a history needs no clock. */
+ * LEDGER_REMOVE_POD for each orphan, so that a history needs no clock. */
 enum ledger_verb {
 	LEDGER_SET_NODE,
 	LEDGER_REMOVE_NODE,

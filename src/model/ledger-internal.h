@@ -1,4 +1,4 @@
-/* ledger-internal.h - steps of ledger.c that ghost.c, ledger-reserve.c and nomination.c take too. */
+/* ledger-internal.h - steps of ledger.c that orphan.c, ledger-reserve.c and nomination.c take too. */
 #pragma once
 
 #include "model/ledger.h"

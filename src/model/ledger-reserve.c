@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "model/explain.h"
-#include "model/ghost.h"
+#include "model/orphan.h"
 #include "model/ledger-internal.h"
 #include "model/node-ledger.h"
 #include "model/nomination.h"
@@ -43,7 +43,7 @@ static int choose(struct node_ledger *node, const struct pod_facts *pod, struct 
 	int r;
 
 	if (!node)
-		return MISFIT_NO_GPU_NODE;
+		return REJECT_NO_GPU_NODE;
 	own = view_open(node, pod, known);
 	r = nomination_choose(node, pod, known, ret_placement);
 	view_close(node, pod, own);
@@ -68,7 +68,7 @@ void ledger_survey(struct ledger *ledger, const char *const *names, size_t n, co
 		/* Without a placement to fill nothing can fail. */
 		ret_verdicts[i] = (struct node_verdict){
 			.node = node,
-			.misfit = (enum misfit)choose(node, pod, known, NULL),
+			.reject_reason = (enum reject_reason)choose(node, pod, known, NULL),
 		};
 	}
 }
@@ -80,7 +80,7 @@ void ledger_explain(struct ledger *ledger, const char *node_name, const struct p
 	struct ledger_pod *own;
 
 	if (!node) {
-		*ret_explanation = (struct node_explanation){.misfit = MISFIT_NO_GPU_NODE};
+		*ret_explanation = (struct node_explanation){.reject_reason = REJECT_NO_GPU_NODE};
 		return;
 	}
 	own = view_open(node, pod, table_get(&ledger->pods, pod->uid));
@@ -176,11 +176,11 @@ size_t ledger_expire(struct ledger *ledger, int64_t now_ns)
 	list_for_each_safe (item, after, &ledger->holds) {
 		struct ledger_pod *pod = list_entry(item, struct ledger_pod, hold);
 
-		if (pod->occupancy == OCCUPANCY_GHOST ? !ghost_is_over(ledger, pod, now_ns)
-						      : pod->expires_ns > now_ns)
+		if (pod->occupancy == OCCUPANCY_ORPHAN ? !orphan_is_over(ledger, pod, now_ns)
+						       : pod->expires_ns > now_ns)
 			continue;
 		ledger_tell_of_pod(ledger,
-			pod->occupancy == OCCUPANCY_GHOST ? LEDGER_REMOVE_POD : LEDGER_DROP_HOLD,
+			pod->occupancy == OCCUPANCY_ORPHAN ? LEDGER_REMOVE_POD : LEDGER_DROP_HOLD,
 			pod->facts.uid);
 		ledger_pod_end_reservation(ledger, pod);
 		n++;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "model/ghost.h"
+#include "model/orphan.h"
 #include "model/ledger-internal.h"
 #include "model/node-ledger.h"
 #include "model/nomination.h"
@@ -125,11 +125,11 @@ int ledger_set_node(struct ledger *ledger, const struct node_facts *facts)
 	if (r < 0)
 		return r;
 	was_known = node_ledger_known(node);
-	/* Known from now on, or it would go with the last ghost that goes. */
+	/* Known from now on, or it would go with the last orphan that goes. */
 	if (!was_known && !(node->facts.uid = strdup(facts->uid)))
 		r = -ENOMEM;
 	if (r == 0)
-		r = ghosts_follow(ledger, node, facts);
+		r = orphans_follow(ledger, node, facts);
 	if (r == 0)
 		r = node_ledger_set_facts(node, facts);
 	if (r < 0) {
@@ -157,7 +157,7 @@ void ledger_remove_node(struct ledger *ledger, const char *name, const char *uid
 	if (!node || !node_ledger_known(node) || strcmp(node->facts.uid, uid) != 0)
 		return;
 	ledger_tell(ledger, &(struct ledger_event){.verb = LEDGER_REMOVE_NODE, .key = name, .node_uid = uid});
-	ghosts_forget(ledger, node);
+	orphans_forget(ledger, node);
 	node_ledger_forget(node);
 	node_drop_if_unused(ledger, node);
 }
@@ -183,7 +183,7 @@ void ledger_hear_agent(struct ledger *ledger, const char *name, int64_t heard_ns
 	if (!node || (heard_ns && heard_ns <= node->heard_ns))
 		return;
 	if (heard_ns - node->heard_ns > SILENT_NS)
-		ghosts_begin_time(node, heard_ns);
+		orphans_begin_time(node, heard_ns);
 	node->heard_ns = heard_ns;
 }
 
@@ -419,11 +419,11 @@ static int pod_bind(struct ledger *ledger, struct ledger_pod *pod, const struct 
 }
 
 /* Thought gone, and shown again: right is what says where it runs, or that it has ended. */
-static bool ghost_returns(struct ledger *ledger, struct ledger_pod *ghost, const struct pod_facts *shown)
+static bool orphan_returns(struct ledger *ledger, struct ledger_pod *orphan, const struct pod_facts *shown)
 {
 	if (!shown->finished && !*shown->node)
 		return false;
-	ledger_remove_pod(ledger, ghost->facts.uid);
+	ledger_remove_pod(ledger, orphan->facts.uid);
 	return !shown->finished;
 }
 
@@ -446,8 +446,8 @@ int ledger_set_pod(struct ledger *ledger, const struct pod_facts *facts)
 	bool added;
 	int r;
 
-	if (pod && pod->occupancy == OCCUPANCY_GHOST) {
-		if (!ghost_returns(ledger, pod, facts))
+	if (pod && pod->occupancy == OCCUPANCY_ORPHAN) {
+		if (!orphan_returns(ledger, pod, facts))
 			return 0;
 		pod = NULL;
 	}
@@ -511,7 +511,7 @@ int ledger_restore_pod(struct ledger *ledger, const struct ledger_pod *image)
 	pod->listed = image->listed;
 	pod->expires_ns = image->expires_ns;
 	if (image->occupancy == OCCUPANCY_TENTATIVE ||
-		(image->occupancy == OCCUPANCY_GHOST && image->expires_ns))
+		(image->occupancy == OCCUPANCY_ORPHAN && image->expires_ns))
 		list_append(&ledger->holds, &pod->hold);
 	if (image->resize)
 		r = ledger_resize_restore(pod, image->resize);

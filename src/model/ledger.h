@@ -195,7 +195,7 @@ enum occupancy {
 	OCCUPANCY_TENTATIVE, /* promised by a filter answer, ends by itself */
 	OCCUPANCY_RESERVED,  /* a Binding is on its way */
 	OCCUPANCY_BOUND,     /* the API server shows it bound */
-	OCCUPANCY_GHOST,     /* gone from the API server, but its containers may still use the GPU */
+	OCCUPANCY_ORPHAN,    /* gone from the API server, but its containers may still use the GPU */
 	OCCUPANCY_MAX,
 };
 
@@ -210,7 +210,7 @@ struct ledger_pod {
 	char *node; /* where it occupies, NULL while waiting */
 	bool has_placement;
 	struct placement placement; /* what it occupies there; none: unplaced */
-	int64_t expires_ns; /* tentative; ghosts, 0 while their node lists them, GHOST_UNTIMED (ghost.h) */
+	int64_t expires_ns; /* tentative; orphans, 0 while their node lists them, ORPHAN_UNTIMED (orphan.h) */
 	struct ledger_resize *resize;  /* another size on its way (resize.h); NULL if none is */
 	struct nomination *nomination; /* the GPU that others are evicted from for it; NULL if none */
 	bool listed;		       /* the watch has shown it; if not, it is forgotten with its hold */
@@ -258,8 +258,8 @@ void ledger_set_unlisted(struct ledger *ledger, const char *uid);
 void ledger_set_agent_lost(struct ledger *ledger, const char *node, bool lost);
 
 /* ledger_hear_agent() - the node's agent has renewed its Lease at heard_ns (monotonic); 0: it has no Lease
- * any more. A node that is not known is ignored, and so is an older time. Ghosts end by time only while their
- * node's agent is heard: what it could not say does not mean that their containers ended. */
+ * any more. A node that is not known is ignored, and so is an older time. Orphans end by time only while
+ * their node's agent is heard: what it could not say does not mean that their containers ended. */
 void ledger_hear_agent(struct ledger *ledger, const char *node, int64_t heard_ns);
 
 /* ledger_remove_pod() - the pod has ended. Unknown uids are ignored. Afterwards nothing is known of the uid:
@@ -268,10 +268,10 @@ void ledger_remove_pod(struct ledger *ledger, const char *uid);
 
 /* ledger_delete_pod() - DELETED, which says nothing about the containers: after a force delete they run on
  * (the kubelet kills them later, kubelet_pods.go HandlePodCleanups; 1.36.3). A bound pod last shown running,
- * or listed by its node, stays as a ghost until its node's `held` says that it ended, at most until
- * expires_ns if its agent is heard (GHOST_NS anew after each silence); while `held` lists it, without limit.
+ * or listed by its node, stays as an orphan until its node's `held` says that it ended, at most until
+ * expires_ns if its agent is heard (ORPHAN_NS anew after each silence); while `held` lists it, without limit.
  * Everything else is removed. */
-#define GHOST_NS (INT64_C(30) * 1000 * 1000 * 1000)
+#define ORPHAN_NS (INT64_C(30) * 1000 * 1000 * 1000)
 void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_ns);
 
 /* ledger_hold() - tentative reservation of this placement on this node until expires_ns (monotonic); replaces
@@ -284,7 +284,7 @@ int ledger_hold(struct ledger *ledger, const struct pod_facts *facts, const char
 
 /* ledger_drop_hold() - ends a tentative hold, nothing else.
  *
- * ledger_expire() - ends all holds, nominations and ghosts whose time is over; returns how many. */
+ * ledger_expire() - ends all holds, nominations and orphans whose time is over; returns how many. */
 void ledger_drop_hold(struct ledger *ledger, const char *uid);
 size_t ledger_expire(struct ledger *ledger, int64_t now_ns);
 
@@ -323,7 +323,7 @@ const struct ledger_pod *ledger_pod(const struct ledger *ledger, const char *uid
 
 /* ledger_choose() - placement_choose() as if the pod's own hold were not there, and as if nominated pods of
  * its priority or above were there already. The GPU that the pod itself is nominated for comes first. Same
- * returns; MISFIT_NO_GPU_NODE for an unknown node. */
+ * returns; REJECT_NO_GPU_NODE for an unknown node. */
 int ledger_choose(struct ledger *ledger, const char *node, const struct pod_facts *pod,
 	struct placement *ret_placement);
 
@@ -331,7 +331,7 @@ int ledger_choose(struct ledger *ledger, const char *node, const struct pod_fact
  * thousands of nodes each is looked up once. ret_verdicts has n entries; valid until the ledger changes. */
 struct node_verdict {
 	const struct node_ledger *node; /* NULL: unknown */
-	enum misfit misfit;
+	enum reject_reason reject_reason;
 };
 void ledger_survey(struct ledger *ledger, const char *const *names, size_t n, const struct pod_facts *pod,
 	struct node_verdict *ret_verdicts);

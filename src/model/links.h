@@ -70,7 +70,7 @@ int links_compare(struct links_score a, struct links_score b);
 /* links_score() - of these GPUs. The ring of more than LINKS_EXACT_MAX is not looked for: 0. */
 struct links_score links_score(const struct links *links, uint64_t set);
 
-/* What is to be found: `GPUs` of the `free` ones for a pod. Where it is one of `pods` pods of a job that are
+/* What is to be found: `gpus` of the `free` ones for a pod. Where it is one of `pods` pods of a job that are
  * still to come to this node, with as many GPUs each, they are planned together: first all GPUs of the job,
  * `near` included, which its other pods have already, are to have the best score; then these are divided so
  * that the worst part has the best ring, then the parts together the largest sum. The pod gets the best part.
@@ -82,8 +82,8 @@ struct links_ask {
 };
 
 /* links_plan_job() - the pod's part, and all that is planned for the job's pods that are still to come (the
- * part included). links NULL: the lowest positions. -ENOSPC: fewer than `GPUs` are free (of fewer than for
- * all pods, as many pods as fit are planned), -EINVAL: GPUs is 0; -ENOMEM. */
+ * part included). links NULL: the lowest positions. -ENOSPC: fewer than `gpus` are free (of fewer than for
+ * all pods, as many pods as fit are planned), -EINVAL: gpus is 0; -ENOMEM. */
 int links_plan_job(
 	const struct links *links, const struct links_ask *ask, uint64_t *ret_part, uint64_t *ret_all);
 

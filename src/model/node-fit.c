@@ -22,7 +22,7 @@ static bool instances_fit(uint32_t there, const struct request *request, uint32_
 	return !max || (uint64_t)there + request->instances <= max;
 }
 
-enum gpu_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request)
+enum gpu_reject_reason gpu_reject_reason(const struct gpu_ledger *gpu, const struct request *request)
 {
 	uint32_t units = request_units_per_gpu(request);
 
@@ -47,32 +47,34 @@ bool node_ledger_has_gpus(const struct node_ledger *node, const struct request *
 		instances_fit(node->sums.most_instances, request, node->facts.instances_max))
 		return true;
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++)
-		missing -= gpu_misfit(&node->gpus[i], request) == GPU_FITS;
+		missing -= gpu_reject_reason(&node->gpus[i], request) == GPU_FITS;
 	return !missing;
 }
 
-/* As many GPUs as the request wants fit, or are short of nothing that gpu_misfit() asks before `last`. */
+/* As many GPUs as the request wants fit, or are short of nothing that gpu_reject_reason() asks before `last`.
+ */
 static bool has_gpus_but_for(
-	const struct node_ledger *node, const struct request *request, enum gpu_misfit last)
+	const struct node_ledger *node, const struct request *request, enum gpu_reject_reason last)
 {
 	uint32_t missing = request_gpus(request);
 
 	for (size_t i = 0; missing && i < node->facts.n_gpus; i++) {
-		enum gpu_misfit misfit = gpu_misfit(&node->gpus[i], request);
+		enum gpu_reject_reason reject_reason = gpu_reject_reason(&node->gpus[i], request);
 
-		missing -= misfit == GPU_FITS || misfit >= last;
+		missing -= reject_reason == GPU_FITS || reject_reason >= last;
 	}
 	return !missing;
 }
 
 /* Most nodes of a full cluster end at the first line, without a look at their GPUs. */
-enum misfit node_ledger_gpus_misfit(const struct node_ledger *node, const struct request *request)
+enum reject_reason node_ledger_gpus_reject_reason(
+	const struct node_ledger *node, const struct request *request)
 {
 	if (node->sums.most_free < request_units_per_gpu(request))
-		return MISFIT_FULL;
+		return REJECT_FULL;
 	if (has_gpus_but_for(node, request, GPU_INSTANCES))
-		return MISFIT_INSTANCES;
-	return has_gpus_but_for(node, request, GPU_CORE) ? MISFIT_CORE : MISFIT_FULL;
+		return REJECT_INSTANCES;
+	return has_gpus_but_for(node, request, GPU_CORE) ? REJECT_CORE : REJECT_FULL;
 }
 
 uint64_t node_free_memory(const struct node_ledger *node)
@@ -123,30 +125,30 @@ static bool is_large_enough(const struct node_ledger *node, const struct request
 	return !missing;
 }
 
-enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request)
+enum reject_reason node_ledger_serves(const struct node_ledger *node, const struct request *request)
 {
 	if (!node->facts.n_gpus)
-		return MISFIT_NO_GPU_NODE;
+		return REJECT_NO_GPU_NODE;
 	if (!node->facts.serving || node->agent_lost)
-		return MISFIT_NOT_SERVING;
+		return REJECT_NOT_SERVING;
 	if (node->facts.held_unreadable)
-		return MISFIT_HELD;
+		return REJECT_HELD;
 	if (request->unit_mib && request->unit_mib != node->facts.unit_mib)
-		return MISFIT_UNIT;
+		return REJECT_UNIT;
 	if (node->facts.changing)
-		return MISFIT_CHANGING;
+		return REJECT_CHANGING;
 	/* The other modes have no control of computing power, so they promise none. */
 	if (!gpu_mode_is_served(node->facts.mode) ||
 		request->whole != (node->facts.mode == GPU_MODE_TOPOLOGY) ||
 		(request->core > 0 && node->facts.mode != GPU_MODE_CORE_MEM))
-		return MISFIT_MODE;
+		return REJECT_MODE;
 	if (node->facts.n_gpus < request_gpus(request))
-		return MISFIT_TOO_FEW;
+		return REJECT_TOO_FEW;
 	if (!is_large_enough(node, request))
-		return MISFIT_TOO_LARGE;
+		return REJECT_TOO_LARGE;
 	if (request->core > CORE_PER_GPU)
-		return MISFIT_CORE;
-	return instances_fit(0, request, node->facts.instances_max) ? FITS : MISFIT_INSTANCES;
+		return REJECT_CORE;
+	return instances_fit(0, request, node->facts.instances_max) ? FITS : REJECT_INSTANCES;
 }
 
 bool node_ledger_has_room(
@@ -158,7 +160,7 @@ bool node_ledger_has_room(
 	for (size_t k = 0; k < n; k++) {
 		const struct gpu_ledger *gpu = node_ledger_gpu(node, gpus[k]->uuid);
 
-		if (!gpu || gpu_misfit(gpu, request) != GPU_FITS)
+		if (!gpu || gpu_reject_reason(gpu, request) != GPU_FITS)
 			return false;
 	}
 	return node_ledger_serves(node, request) == FITS && !node_ledger_mixes(node, request) &&
@@ -171,7 +173,7 @@ uint64_t node_ledger_free_gpus(const struct node_ledger *node, const struct requ
 	uint64_t gpus = 0;
 
 	for (size_t i = 0; i < node->facts.n_gpus; i++)
-		gpus |= (uint64_t)(gpu_misfit(&node->gpus[i], request) == GPU_FITS) << i;
+		gpus |= (uint64_t)(gpu_reject_reason(&node->gpus[i], request) == GPU_FITS) << i;
 	return gpus;
 }
 
@@ -188,7 +190,7 @@ static uint64_t gpus_of(const struct node_ledger *node, const struct ledger_pod 
 
 static bool is_in_group(const struct ledger_pod *pod, const struct request *request)
 {
-	return pod->facts.request.group && pod->occupancy != OCCUPANCY_GHOST &&
+	return pod->facts.request.group && pod->occupancy != OCCUPANCY_ORPHAN &&
 	       strcmp(pod->facts.request.group, request->group) == 0;
 }
 

@@ -109,7 +109,7 @@ static uint32_t to_units_of(const struct node_ledger *node, const struct ledger_
 	return units_convert(units, of_pod == UNIT_MIB_NONE ? 0 : of_pod, node->facts.unit_mib);
 }
 
-/* Equal parts of what the pod needs at most. What a node says that a pod still holds (a ghost, which has one
+/* Equal parts of what the pod needs at most. What a node says that a pod still holds (an orphan, which has one
  * container) need not be equal, and is as it is said. A whole GPU is all of it, whatever the node's mode. */
 static uint32_t part_units(const struct node_ledger *node, const struct ledger_pod *pod,
 	const struct pod_gpus *parts, uint32_t part)
@@ -126,7 +126,7 @@ static uint32_t part_units(const struct node_ledger *node, const struct ledger_p
 	return to_units_of(node, pod, request->units / parts->n);
 }
 
-/* Likewise; the percentage of a pod on one GPU. Who is on several asks for none, but a ghost may. */
+/* Likewise; the percentage of a pod on one GPU. Who is on several asks for none, but an orphan may. */
 static uint32_t part_core(const struct ledger_pod *pod, const struct gpu_share *gpu)
 {
 	if (pod->has_placement && pod->placement.n_containers == 1)

@@ -28,7 +28,7 @@ void node_ledger_remove(struct node_ledger *node, struct ledger_pod *pod);
 size_t node_ledger_check(const struct node_ledger *node, size_t *over);
 
 /* node_ledger_serves() - could the node serve this request if it were empty? */
-enum misfit node_ledger_serves(const struct node_ledger *node, const struct request *request);
+enum reject_reason node_ledger_serves(const struct node_ledger *node, const struct request *request);
 
 /* node_ledger_has_room() - would this placement of this request fit now? */
 bool node_ledger_has_room(
@@ -57,14 +57,15 @@ uint32_t gpu_free_units(const struct gpu_ledger *gpu); /* 0 if used over its tot
 uint32_t gpu_free_core(const struct gpu_ledger *gpu);  /* percent; likewise */
 bool gpu_is_over(const struct gpu_ledger *gpu);	       /* of either more is used than there is */
 
-/* gpu_misfit() - for the request's part on one GPU. */
-enum gpu_misfit gpu_misfit(const struct gpu_ledger *gpu, const struct request *request);
+/* gpu_reject_reason() - for the request's part on one GPU. */
+enum gpu_reject_reason gpu_reject_reason(const struct gpu_ledger *gpu, const struct request *request);
 
 /* node_ledger_has_gpus() - as many of the GPUs as the request wants have room for its part each.
- * node_ledger_gpus_misfit() - why they have not: MISFIT_INSTANCES if it is for the number of containers
- * only, MISFIT_CORE if not for the units, else MISFIT_FULL. */
+ * node_ledger_gpus_reject_reason() - why they have not: REJECT_INSTANCES if it is for the number of
+ * containers only, REJECT_CORE if not for the units, else REJECT_FULL. */
 bool node_ledger_has_gpus(const struct node_ledger *node, const struct request *request);
-enum misfit node_ledger_gpus_misfit(const struct node_ledger *node, const struct request *request);
+enum reject_reason node_ledger_gpus_reject_reason(
+	const struct node_ledger *node, const struct request *request);
 
 /* Of a request for whole GPUs, by the positions of the node's GPUs. node_ledger_free_gpus() - those that
  * have room. node_ledger_group_gpus() - those of the other pods of its group. node_ledger_best_gpus() -

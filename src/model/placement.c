@@ -284,21 +284,21 @@ uint32_t placement_units_on(
 }
 
 /* The same words for each request. */
-static const char *misfit_constant(enum misfit misfit)
+static const char *reject_reason_constant(enum reject_reason reject_reason)
 {
-	switch (misfit) {
-	case MISFIT_NO_GPU_NODE:
-	case MISFIT_NOT_SERVING:
+	switch (reject_reason) {
+	case REJECT_NO_GPU_NODE:
+	case REJECT_NOT_SERVING:
 		return "GPU node's agent is not serving";
-	case MISFIT_INSTANCES:
+	case REJECT_INSTANCES:
 		return "GPU has its maximum of containers";
-	case MISFIT_UNIT:
+	case REJECT_UNIT:
 		return "GPU memory unit differs";
-	case MISFIT_CHANGING:
+	case REJECT_CHANGING:
 		return "GPU node changes its mode";
-	case MISFIT_HELD:
+	case REJECT_HELD:
 		return "GPU node's ration.dev/held cannot be read";
-	case MISFIT_LEVEL:
+	case REJECT_LEVEL:
 		return "not the level that the ResourcePolicy gives";
 	default:
 		return "fits";
@@ -317,29 +317,30 @@ static void full_text(const struct request *request, char *buf, size_t size)
 		snprintf(buf, size, "no GPU has %u units free", request->units);
 }
 
-const char *misfit_text(enum misfit misfit, const struct request *request, char *buf, size_t size)
+const char *reject_reason_text(
+	enum reject_reason reject_reason, const struct request *request, char *buf, size_t size)
 {
 	uint32_t gpus = request_gpus(request);
 
-	if (misfit == MISFIT_MODE)
+	if (reject_reason == REJECT_MODE)
 		snprintf(buf, size, "%s",
 			request->whole ? "GPU node does not give whole GPUs"
 				       : "GPU sharing mode does not fit");
-	else if (misfit == MISFIT_TOO_LARGE && gpus > 1)
+	else if (reject_reason == REJECT_TOO_LARGE && gpus > 1)
 		snprintf(buf, size, "no %u GPUs are that large", gpus);
-	else if (misfit == MISFIT_TOO_LARGE)
+	else if (reject_reason == REJECT_TOO_LARGE)
 		snprintf(buf, size, "no GPU is that large");
-	else if (misfit == MISFIT_FULL)
+	else if (reject_reason == REJECT_FULL)
 		full_text(request, buf, size);
-	else if (misfit == MISFIT_TOO_FEW)
+	else if (reject_reason == REJECT_TOO_FEW)
 		snprintf(buf, size, "GPU node has fewer than %u GPUs", gpus);
-	else if (misfit == MISFIT_CORE)
+	else if (reject_reason == REJECT_CORE)
 		snprintf(buf, size, "no GPU has %u percent of computing power free", request->core);
-	else if (misfit == MISFIT_MIXED)
+	else if (reject_reason == REJECT_MIXED)
 		snprintf(buf, size, "GPU node has pods %s gpu-core.percentage",
 			request->core ? "without" : "with");
 	else
-		snprintf(buf, size, "%s", misfit_constant(misfit));
+		snprintf(buf, size, "%s", reject_reason_constant(reject_reason));
 	return buf;
 }
 
@@ -354,10 +355,10 @@ uint32_t placement_core_on(const struct placement *placement, const struct reque
 	return placement->n_containers == 1 ? share->core : request->core;
 }
 
-bool misfit_is_occupancy(int misfit)
+bool reject_reason_is_occupancy(int reject_reason)
 {
-	return misfit == MISFIT_FULL || misfit == MISFIT_INSTANCES || misfit == MISFIT_CORE ||
-	       misfit == MISFIT_MIXED;
+	return reject_reason == REJECT_FULL || reject_reason == REJECT_INSTANCES ||
+	       reject_reason == REJECT_CORE || reject_reason == REJECT_MIXED;
 }
 
 /* Is a the better GPU? Fewer of the owner's pods (all 0 for binpack), then the free units by policy, then
@@ -409,7 +410,7 @@ size_t placement_rank_gpus(const struct node_ledger *node, const struct request 
 		const struct gpu_ledger *gpu = &node->gpus[i];
 		size_t at = n;
 
-		if (gpu_misfit(gpu, request) != GPU_FITS)
+		if (gpu_reject_reason(gpu, request) != GPU_FITS)
 			continue;
 		for (; at > 0; at--) {
 			const struct gpu_ledger *before = ret_gpus[at - 1];
@@ -470,18 +471,18 @@ int placement_choose(const struct node_ledger *node, const struct request *reque
 	struct placement *ret_placement)
 {
 	const struct gpu_ledger *ranked[NODE_GPUS_MAX];
-	enum misfit misfit = node_ledger_serves(node, request);
+	enum reject_reason reject_reason = node_ledger_serves(node, request);
 
-	if (misfit != FITS)
-		return misfit;
+	if (reject_reason != FITS)
+		return reject_reason;
 	if (node_ledger_mixes(node, request))
-		return MISFIT_MIXED;
+		return REJECT_MIXED;
 	if (node_free_units(node) < request->units)
-		return MISFIT_FULL;
+		return REJECT_FULL;
 	if (!node_ledger_has_gpus(node, request))
-		return node_ledger_gpus_misfit(node, request);
+		return node_ledger_gpus_reject_reason(node, request);
 	if (request->core && node_free_core(node) < request->core)
-		return MISFIT_CORE;
+		return REJECT_CORE;
 	if (!ret_placement)
 		return FITS;
 	placement_rank_gpus(node, request, owner, ranked);

@@ -68,7 +68,7 @@ static size_t candidates_on_gpu(struct plan_work *work, const struct gpu_ledger 
 
 static bool gpu_fits(const struct plan_work *work, const struct gpu_ledger *gpu)
 {
-	return gpu_misfit(gpu, &work->question->pod->request) == GPU_FITS;
+	return gpu_reject_reason(gpu, &work->question->pod->request) == GPU_FITS;
 }
 
 /* Take away pods of at most this priority until the GPU has room. */

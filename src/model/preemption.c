@@ -72,9 +72,9 @@ static struct rank rank_now(struct plan_work *work)
 /* It is others that keep the pod off it. */
 static bool gpu_is_occupied(const struct plan_work *work, const struct gpu_ledger *gpu)
 {
-	enum gpu_misfit misfit = gpu_misfit(gpu, &work->question->pod->request);
+	enum gpu_reject_reason reject_reason = gpu_reject_reason(gpu, &work->question->pod->request);
 
-	return misfit == GPU_FULL || misfit == GPU_CORE || misfit == GPU_INSTANCES;
+	return reject_reason == GPU_FULL || reject_reason == GPU_CORE || reject_reason == GPU_INSTANCES;
 }
 
 /* Free one more GPU, the one whose victims matter least. False: no GPU can be freed. */
@@ -199,10 +199,10 @@ static bool free_of_other_kind(struct plan_work *work)
 static int plan_make(struct plan_work *work, struct preemption_plan *plan)
 {
 	if (!free_of_other_kind(work))
-		return MISFIT_MIXED;
+		return REJECT_MIXED;
 	while (!fits(work))
 		if (!free_one_gpu(work) && !free_one_unplaced(work))
-			return MISFIT_FULL;
+			return REJECT_FULL;
 	reprieve(work);
 	plan->waits = !fits_without_waiting(work);
 	return plan_fill(work, plan);
@@ -225,7 +225,7 @@ int preemption_plan_node(struct ledger *ledger, const char *node, const struct p
 	int r;
 
 	if (!work.node)
-		return MISFIT_NO_GPU_NODE;
+		return REJECT_NO_GPU_NODE;
 	r = node_ledger_serves(work.node, &question->pod->request);
 	if (r != FITS)
 		return r;

@@ -42,8 +42,8 @@ void preemption_plan_release(struct preemption_plan *plan); /* accepts NULL */
 
 /* preemption_plan_node() - FITS: *ret_plan says who must go (nobody, if the pod fits as it is). Those that
  * were not given are all of lower priority than the pod, bound, no static pods, and without any one of them
- * it would not fit. Otherwise the misfit for which nothing helps, -ENOMEM. The plan is valid until the ledger
- * changes; the caller releases it. */
+ * it would not fit. Otherwise the reject reason for which nothing helps, -ENOMEM. The plan is valid until the
+ * ledger changes; the caller releases it. */
 int preemption_plan_node(struct ledger *ledger, const char *node, const struct preemption_question *question,
 	struct preemption_plan *ret_plan);
 

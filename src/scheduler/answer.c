@@ -48,7 +48,7 @@ struct rejection {
 	const struct request *request;
 	const struct node_ledger *waits_for;
 	const char *level;
-	struct strbuf texts[MISFIT_MAX]; /* JSON, the same for thousands of nodes */
+	struct strbuf texts[REJECT_MAX]; /* JSON, the same for thousands of nodes */
 };
 
 /* No other eviction can help, or in-tree preemption would find no victim because the node's sum suffices
@@ -59,7 +59,7 @@ static bool is_unresolvable(const struct node_verdict *verdict, const struct rej
 	const struct node_ledger *node = verdict->node;
 	const struct request *request = rejection->request;
 
-	if (!node || !misfit_is_occupancy(verdict->misfit))
+	if (!node || !reject_reason_is_occupancy(verdict->reject_reason))
 		return true;
 	if (node == rejection->waits_for)
 		return false;
@@ -77,26 +77,26 @@ static void add_rejected(struct strbuf *out, const char *const *names, const str
 		add_comma(out, &first);
 		json_add_string(out, names[i]);
 		strbuf_add(out, ":", 1);
-		strbuf_adds(out, strbuf_cstr(&rejection->texts[verdicts[i].misfit]));
+		strbuf_adds(out, strbuf_cstr(&rejection->texts[verdicts[i].reject_reason]));
 	}
 }
 
 static void rejection_release(struct rejection *rejection)
 {
-	for (int misfit = 0; misfit < MISFIT_MAX; misfit++)
-		strbuf_release(&rejection->texts[misfit]);
+	for (int reject_reason = 0; reject_reason < REJECT_MAX; reject_reason++)
+		strbuf_release(&rejection->texts[reject_reason]);
 }
 
-/* The text of a misfit as JSON; false: out of memory. */
-static bool describe(struct rejection *rejection, enum misfit misfit)
+/* The text of a reject reason as JSON; false: out of memory. */
+static bool describe(struct rejection *rejection, enum reject_reason reject_reason)
 {
-	struct strbuf *out = &rejection->texts[misfit];
+	struct strbuf *out = &rejection->texts[reject_reason];
 	char text[64];
 
 	strbuf_init(out, 1024);
-	json_add_string(out, misfit == MISFIT_LEVEL
-				     ? rejection->level
-				     : misfit_text(misfit, rejection->request, text, sizeof(text)));
+	json_add_string(out, reject_reason == REJECT_LEVEL ? rejection->level
+							   : reject_reason_text(reject_reason,
+								     rejection->request, text, sizeof(text)));
 	return !out->failed;
 }
 
@@ -109,8 +109,8 @@ char *answer_rejection(const char *const *names, const struct node_verdict *verd
 	bool described = true;
 
 	strbuf_init(&out, ANSWER_MAX);
-	for (int misfit = 0; misfit < MISFIT_MAX; misfit++)
-		described = describe(&rejection, (enum misfit)misfit) && described;
+	for (int reject_reason = 0; reject_reason < REJECT_MAX; reject_reason++)
+		described = describe(&rejection, (enum reject_reason)reject_reason) && described;
 	if (!described)
 		return NULL;
 	strbuf_adds(&out, "{\"NodeNames\":[],\"FailedNodes\":{");

@@ -19,14 +19,14 @@
 bool bind_gathers(struct bind *bind, const struct pod_facts *facts)
 {
 	struct bind_queue *queue = bind->queue;
-	struct gang_desk *desk = queue->scheduler->gangs;
+	struct gang_controller *controller = queue->scheduler->gangs;
 
-	gang_desk_see(desk, facts, false);
-	if (!gang_desk_gathers(desk, facts->uid))
+	gang_controller_see(controller, facts, false);
+	if (!gang_controller_gathers(controller, facts->uid))
 		return false;
 	list_append(&queue->gathering, &bind->item);
 	queue->n_pending++;
-	gang_desk_carry_out(desk);
+	gang_controller_carry_out(controller);
 	return true;
 }
 
@@ -56,7 +56,7 @@ static void gather(struct bind_queue *queue, const char *uid, struct list *going
 	list_for_each_safe (item, after, &queue->gathering) {
 		struct bind *bind = list_entry(item, struct bind, item);
 
-		if (!gang_desk_are_mates(queue->scheduler->gangs, bind->what.uid, uid))
+		if (!gang_controller_are_mates(queue->scheduler->gangs, bind->what.uid, uid))
 			continue;
 		leave(bind);
 		list_append(going, &bind->item);
@@ -65,7 +65,7 @@ static void gather(struct bind_queue *queue, const char *uid, struct list *going
 
 static int reserve_one(struct scheduler *scheduler, struct bind *bind, struct error *err)
 {
-	const struct pod_facts *facts = gang_desk_facts(scheduler->gangs, bind->what.uid);
+	const struct pod_facts *facts = gang_controller_facts(scheduler->gangs, bind->what.uid);
 
 	if (http_call_is_gone(bind->call))
 		return error_set(err, EPIPE, "kube-scheduler has closed the connection");
@@ -107,7 +107,7 @@ void bind_queue_go(struct bind_queue *queue, const char *uid)
 	if (list_empty(&going))
 		return;
 	if (reserve_all(scheduler, &going, &err) < 0) {
-		gang_desk_failed(scheduler->gangs, uid, err.text);
+		gang_controller_failed(scheduler->gangs, uid, err.text);
 		refuse_all(scheduler, &going, &err);
 		return;
 	}
@@ -116,7 +116,7 @@ void bind_queue_go(struct bind_queue *queue, const char *uid)
 		_cleanup_free_ char *text = TAKE_PTR(bind->text);
 
 		list_remove(item);
-		gang_desk_sent(scheduler->gangs, bind->what.uid);
+		gang_controller_sent(scheduler->gangs, bind->what.uid);
 		bind_post(bind, text, &err);
 	}
 }

@@ -31,7 +31,7 @@ static struct json_object *annotations_of(struct scheduler *scheduler, const str
 		node_ledger_see_group(node, &facts->request, placement);
 	annotations = placement_annotations(placement, &facts->request, node, realtime_ns());
 	if (annotations && (gang_record(annotations, facts) < 0 ||
-				   (gang_desk_is_forming(scheduler->gangs, bind->what.uid) &&
+				   (gang_controller_is_forming(scheduler->gangs, bind->what.uid) &&
 					   json_set(annotations, ANNOTATION_GANG,
 						   json_object_new_string(GANG_FORMING)) < 0))) {
 		json_object_put(annotations);
@@ -68,7 +68,7 @@ char *bind_reserve(
 	r = decide_reserve(&scheduler->ledger, facts, bind->what.node, &placement);
 	if (r > 0) {
 		bind->refusal = BIND_NO_GPU;
-		misfit_text((enum misfit)r, &facts->request, reason, sizeof(reason));
+		reject_reason_text((enum reject_reason)r, &facts->request, reason, sizeof(reason));
 		error_set(err, ENOSPC, "%s on node %s (any more)", reason, bind->what.node);
 		return NULL;
 	}

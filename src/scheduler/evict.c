@@ -106,7 +106,7 @@ static size_t search(struct attempt *attempt, const char *const *names, size_t n
 	for (size_t i = 0; i < n_names && found < PLANS_MAX; i++) {
 		struct preemption_plan plan = {0};
 
-		if (!misfit_is_occupancy(ledger_choose(ledger, names[i], &attempt->pod, NULL)) ||
+		if (!reject_reason_is_occupancy(ledger_choose(ledger, names[i], &attempt->pod, NULL)) ||
 			attempt_plan_on(attempt, names[i], may_violate, &plan) != FITS)
 			continue;
 		keep_best(best, &n, max, &plan);

@@ -79,7 +79,7 @@ struct survey {
 	struct node_verdict *verdicts; /* one for each name */
 	const struct node_ledger **fitting;
 	size_t n_fitting;
-	uint32_t misfits[MISFIT_MAX]; /* how many nodes have it */
+	uint32_t reject_reasons[REJECT_MAX]; /* how many nodes have it */
 };
 
 static void survey_release(struct survey *survey)
@@ -98,12 +98,12 @@ static int survey_levels(struct scheduler *scheduler, const struct question *que
 	if (!usable)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		usable[i] = survey->verdicts[i].misfit == FITS;
+		usable[i] = survey->verdicts[i].reject_reason == FITS;
 	levels_narrow(scheduler->levels, json_member(question->root, "Pod"), question->nodes.names, n, usable,
 		ret_say);
 	for (size_t i = 0; i < n; i++)
-		if (survey->verdicts[i].misfit == FITS && !usable[i])
-			survey->verdicts[i].misfit = MISFIT_LEVEL;
+		if (survey->verdicts[i].reject_reason == FITS && !usable[i])
+			survey->verdicts[i].reject_reason = REJECT_LEVEL;
 	return 0;
 }
 
@@ -122,11 +122,11 @@ static int survey_nodes(struct scheduler *scheduler, const struct question *ques
 	for (size_t i = 0; i < n; i++) {
 		const struct node_verdict *verdict = &survey->verdicts[i];
 
-		scheduler->metrics.filter_misfits[verdict->misfit]++;
-		if (verdict->misfit == FITS)
+		scheduler->metrics.filter_reject_reasons[verdict->reject_reason]++;
+		if (verdict->reject_reason == FITS)
 			survey->fitting[survey->n_fitting++] = verdict->node;
 		else
-			survey->misfits[verdict->misfit]++;
+			survey->reject_reasons[verdict->reject_reason]++;
 	}
 	return 0;
 }
@@ -147,7 +147,7 @@ static void hold_best(
 static char *answer_gang(struct scheduler *scheduler, const struct question *question, const char *name,
 	const char *text, enum filter_outcome *ret_result)
 {
-	static const uint32_t no_misfits[MISFIT_MAX];
+	static const uint32_t no_reject_reasons[REJECT_MAX];
 	const struct node_ledger *node = name ? ledger_node(&scheduler->ledger, name) : NULL;
 
 	if (!node) {
@@ -156,7 +156,7 @@ static char *answer_gang(struct scheduler *scheduler, const struct question *que
 		return answer_unresolvable(question->nodes.names, question->nodes.n, text);
 	}
 	*ret_result = FILTER_FITS;
-	record_filter(scheduler, &question->pod, question->nodes.n, &node, 1, 1, no_misfits, "");
+	record_filter(scheduler, &question->pod, question->nodes.n, &node, 1, 1, no_reject_reasons, "");
 	return answer_nodes(&node, 1);
 }
 
@@ -174,7 +174,7 @@ static char *filter_gang(struct scheduler *scheduler, const struct question *que
 		levels_narrow_gang(scheduler->levels, &question->pod, json_member(question->root, "Pod"),
 			question->nodes.names, n, &narrowed, &n, say) < 0)
 		return NULL;
-	*ret_answered = gang_desk_filter(scheduler->gangs, &question->pod,
+	*ret_answered = gang_controller_filter(scheduler->gangs, &question->pod,
 		narrowed ? narrowed : (const char **)question->nodes.names, n, &node, &text);
 	if (!*ret_answered)
 		return NULL;
@@ -193,7 +193,7 @@ static void journal_question(
 	size_t n = 0;
 
 	for (size_t i = 0; names && i < question->nodes.n; i++)
-		if (survey->verdicts[i].misfit != MISFIT_LEVEL)
+		if (survey->verdicts[i].reject_reason != REJECT_LEVEL)
 			names[n++] = question->nodes.names[i];
 	if (names)
 		journal_asked(scheduler->journal, &question->pod, names, n);
@@ -224,7 +224,8 @@ static char *filter_reject(struct scheduler *scheduler, const struct question *q
 {
 	waiting_room_rejected(scheduler->waiting, &question->pod);
 	consider_evictions(scheduler, question, say);
-	record_filter(scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey->misfits, say->text);
+	record_filter(
+		scheduler, &question->pod, question->nodes.n, NULL, 0, 0, survey->reject_reasons, say->text);
 	return answer_rejection(question->nodes.names, survey->verdicts, question->nodes.n,
 		&question->pod.request, nomination_waits(scheduler, &question->pod), say->text);
 }
@@ -241,7 +242,7 @@ static char *filter_accept(struct scheduler *scheduler, const struct question *q
 	if (n > survey->n_fitting)
 		n = survey->n_fitting;
 	record_filter(scheduler, &question->pod, question->nodes.n, survey->fitting, n, survey->n_fitting,
-		survey->misfits, say->text);
+		survey->reject_reasons, say->text);
 	return answer_nodes(survey->fitting, n);
 }
 

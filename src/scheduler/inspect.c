@@ -30,7 +30,7 @@ const char *occupancy_text(enum occupancy occupancy)
 		return "reserved";
 	case OCCUPANCY_BOUND:
 		return "bound";
-	case OCCUPANCY_GHOST:
+	case OCCUPANCY_ORPHAN:
 		return "held";
 	default:
 		return "unknown";

@@ -139,8 +139,8 @@ static void keep_pod_picture(struct journal *journal, const struct ledger *ledge
 	journal_add(journal, SUBJECT_POD, uid, &journal->before, &journal->line);
 }
 
-/* A change of a node takes ghosts along: those on it, and those that its agent lists. */
-static void keep_ghosts(
+/* A change of a node takes orphans along: those on it, and those that its agent lists. */
+static void keep_orphans(
 	struct journal *journal, const struct ledger *ledger, const struct ledger_event *event)
 {
 	const struct node_ledger *node = ledger_node(ledger, event->key);
@@ -149,7 +149,7 @@ static void keep_ghosts(
 		list_for_each (item, &node->pods) {
 			const struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
-			if (pod->occupancy == OCCUPANCY_GHOST)
+			if (pod->occupancy == OCCUPANCY_ORPHAN)
 				keep_pod_picture(journal, ledger, pod->facts.uid);
 		}
 	for (size_t i = 0; event->node && i < event->node->held.n_pods; i++)
@@ -192,7 +192,7 @@ static void on_change(void *userdata, const struct ledger *ledger, const struct 
 	if (!scheduler_is_ready(journal->scheduler) || is_repetition(journal, ledger, event))
 		return;
 	if (event->verb == LEDGER_SET_NODE || event->verb == LEDGER_REMOVE_NODE)
-		keep_ghosts(journal, ledger, event);
+		keep_orphans(journal, ledger, event);
 	strbuf_clear(&journal->before);
 	strbuf_clear(&journal->line);
 	if (subject == SUBJECT_NODE)
@@ -224,11 +224,11 @@ void journal_asked(struct journal *journal, const struct pod_facts *pod, const c
 	journal_add(journal, SUBJECT_NONE, "", &journal->before, line);
 }
 
-void journal_planned(struct journal *journal, const struct gang_tale *tale)
+void journal_planned(struct journal *journal, const struct gang_event *event)
 {
 	strbuf_clear(&journal->before);
 	strbuf_clear(&journal->line);
-	history_add_plan(&journal->line, tale, JOURNAL_NAMES_MAX);
+	history_add_plan(&journal->line, event, JOURNAL_NAMES_MAX);
 	journal_add(journal, SUBJECT_NONE, "", &journal->before, &journal->line);
 }
 

@@ -16,7 +16,7 @@
 /* Longer lists of nodes that filter is asked about are counted. */
 #define JOURNAL_NAMES_MAX 256
 
-struct gang_tale;
+struct gang_event;
 struct http_call;
 struct journal;
 struct pod_facts;
@@ -32,8 +32,8 @@ uint64_t journal_number(struct journal *journal);
 /* journal_asked() - filter looks for a node among these. */
 void journal_asked(struct journal *journal, const struct pod_facts *pod, const char *const *names, size_t n);
 
-/* journal_planned() - of the kind GANG_TALE_PLAN, before what is held changes. */
-void journal_planned(struct journal *journal, const struct gang_tale *tale);
+/* journal_planned() - of the kind GANG_EVENT_PLAN, before what is held changes. */
+void journal_planned(struct journal *journal, const struct gang_event *event);
 
 size_t journal_bytes(const struct journal *journal);
 

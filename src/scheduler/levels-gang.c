@@ -46,7 +46,7 @@ static int fits_level(const struct seeking *seeking, size_t level)
 	int r = names_in_level(seeking, level, &names);
 
 	if (r > 0)
-		r = gang_desk_fit_on(
+		r = gang_controller_fit_on(
 			seeking->space->levels->scheduler->gangs, seeking->uid, &names, seeking->needed);
 	table_release(&names);
 	return r;
@@ -63,7 +63,7 @@ static void drop_claim(void *userdata, const char *uid)
 
 static void drop_claims_of_waiting(const struct seeking *seeking)
 {
-	gang_desk_for_waiting(
+	gang_controller_for_waiting(
 		seeking->space->levels->scheduler->gangs, seeking->uid, drop_claim, &seeking->space->book);
 }
 
@@ -140,9 +140,9 @@ int levels_narrow_gang(struct levels *levels, const struct pod_facts *facts, str
 
 	*ret_names = NULL;
 	seeking.pod = levels_select(levels, object, &seeking.space, ret_say);
-	if (!seeking.pod || !gang_desk_seek(levels->scheduler->gangs, facts, &seeking.needed, &mate)) {
+	if (!seeking.pod || !gang_controller_seek(levels->scheduler->gangs, facts, &seeking.needed, &mate)) {
 		/* kube-scheduler asks anew: what it was told before it has forgotten. */
-		if (seeking.pod && gang_desk_has_none(levels->scheduler->gangs, facts->uid))
+		if (seeking.pod && gang_controller_has_none(levels->scheduler->gangs, facts->uid))
 			level_book_drop_claim(&seeking.space->book, seeking.pod);
 		*ret_say = (struct levels_say){.levels = levels};
 		return 0;
@@ -186,7 +186,7 @@ void levels_take_gang(struct levels_say *say)
 		&space->book, say->pod->policy, (size_t)say->level, say->together ? say->together - 1 : 0};
 
 	levels_use(space, say->pod, taking.level, say);
-	gang_desk_for_waiting(say->levels->scheduler->gangs, say->pod->facts.uid, claim_too, &taking);
+	gang_controller_for_waiting(say->levels->scheduler->gangs, say->pod->facts.uid, claim_too, &taking);
 }
 
 /* Whoever was told itself where it may go can be on its way there still, and waits for its volumes. */
@@ -196,6 +196,6 @@ void levels_drop_given_up(struct level_space *space)
 
 	table_for_each (&space->book.pods, cursor, pod)
 		if (pod->claim >= 0 && pod->for_gang &&
-			gang_desk_has_none(space->levels->scheduler->gangs, pod->facts.uid))
+			gang_controller_has_none(space->levels->scheduler->gangs, pod->facts.uid))
 			level_book_drop_claim(&space->book, pod);
 }

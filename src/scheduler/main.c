@@ -404,7 +404,7 @@ static int start_webhook(struct scheduler *scheduler, const struct options *opti
 	return r;
 }
 
-/* Holds, nominations and ghosts end by time also when nobody calls filter. Whatever freed something, nobody
+/* Holds, nominations and orphans end by time also when nobody calls filter. Whatever freed something, nobody
  * who fits now waits for the next event of the cluster. */
 static void on_tick(void *userdata)
 {
@@ -413,7 +413,7 @@ static void on_tick(void *userdata)
 	decide_expire(&program->scheduler.ledger, monotonic_ns(), sync_is_following(program->scheduler.sync));
 	sync_tick(program->scheduler.sync);
 	resizes_tick(program->scheduler.resizes);
-	gang_desk_tick(program->scheduler.gangs);
+	gang_controller_tick(program->scheduler.gangs);
 	levels_tick(program->scheduler.levels);
 	waiting_room_forget_gone(program->scheduler.waiting);
 	waiting_room_look(program->scheduler.waiting);
@@ -490,7 +490,7 @@ static int program_start(struct program *program, const struct options *options,
 		(r = waiting_room_new(scheduler, &scheduler->waiting)) < 0 ||
 		(r = evictions_new(scheduler, &scheduler->evictions)) < 0 ||
 		(r = resizes_new(scheduler, &scheduler->resizes)) < 0 ||
-		(r = gang_desk_new(scheduler, &gang_rules, &scheduler->gangs)) < 0 ||
+		(r = gang_controller_new(scheduler, &gang_rules, &scheduler->gangs)) < 0 ||
 		(r = bind_queue_new(scheduler, &scheduler->binds)) < 0)
 		return error_set(err, -r, "cannot start: %s", strerror(-r));
 	if ((r = program_connect(program, options, err)) < 0 ||
@@ -515,7 +515,7 @@ static void program_stop(struct program *program)
 	webhook_stop(scheduler->webhook);
 	sync_stop(scheduler->sync);
 	budget_sync_stop(scheduler->budget_sync);
-	gang_desk_stop(scheduler->gangs);
+	gang_controller_stop(scheduler->gangs);
 	levels_stop(scheduler->levels);
 	if (scheduler->binds && bind_queue_busy(scheduler->binds))
 		return; /* peers still wait: the kernel closes their connections */
@@ -525,7 +525,7 @@ static void program_stop(struct program *program)
 	http_server_free(program->metrics);
 	kube_client_free(scheduler->client);
 	bind_queue_free(scheduler->binds);
-	gang_desk_free(scheduler->gangs);
+	gang_controller_free(scheduler->gangs);
 	resizes_free(scheduler->resizes);
 	evictions_free(scheduler->evictions);
 	waiting_room_free(scheduler->waiting);

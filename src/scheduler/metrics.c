@@ -76,22 +76,22 @@ static const char *const attempt_results[ATTEMPT_RESULT_MAX] = {
 
 static const char *const resize_results[2] = {"refused", "applied"};
 
-static const char *const misfits[MISFIT_MAX] = {
-	[MISFIT_NO_GPU_NODE] = "no_gpu_node",
-	[MISFIT_MODE] = "mode",
-	[MISFIT_TOO_LARGE] = "too_large",
-	[MISFIT_FULL] = "full",
-	[MISFIT_NOT_SERVING] = "not_serving",
-	[MISFIT_TOO_FEW] = "too_few",
-	[MISFIT_INSTANCES] = "instances",
-	[MISFIT_CORE] = "core",
-	[MISFIT_MIXED] = "job_mixing",
-	[MISFIT_UNIT] = "unit",
-	[MISFIT_CHANGING] = "changing",
-	[MISFIT_HELD] = "held",
-	[MISFIT_LEVEL] = "level",
+static const char *const reject_reasons[REJECT_MAX] = {
+	[REJECT_NO_GPU_NODE] = "no_gpu_node",
+	[REJECT_MODE] = "mode",
+	[REJECT_TOO_LARGE] = "too_large",
+	[REJECT_FULL] = "full",
+	[REJECT_NOT_SERVING] = "not_serving",
+	[REJECT_TOO_FEW] = "too_few",
+	[REJECT_INSTANCES] = "instances",
+	[REJECT_CORE] = "core",
+	[REJECT_MIXED] = "job_mixing",
+	[REJECT_UNIT] = "unit",
+	[REJECT_CHANGING] = "changing",
+	[REJECT_HELD] = "held",
+	[REJECT_LEVEL] = "level",
 };
-_Static_assert(MISFIT_MAX == MISFIT_LEVEL + 1, "a misfit without a name here");
+_Static_assert(REJECT_MAX == REJECT_LEVEL + 1, "a misfit without a name here");
 
 static void add_verbs(struct metrics *page, const struct scheduler_metrics *counted)
 {
@@ -102,7 +102,7 @@ static void add_verbs(struct metrics *page, const struct scheduler_metrics *coun
 	metrics_each(page, "result", filter_results, counted->filter_results, FILTER_RESULT_MAX);
 	metrics_family(page, "ration_filter_node_rejections_total", "counter",
 		"Nodes that filter rejected, by reason; one call rejects many.");
-	metrics_each(page, "reason", misfits + 1, counted->filter_misfits + 1, MISFIT_MAX - 1);
+	metrics_each(page, "reason", reject_reasons + 1, counted->filter_reject_reasons + 1, REJECT_MAX - 1);
 	metrics_family(page, "ration_prioritize_duration_seconds", "histogram",
 		"Time to answer the verb prioritize.");
 	metrics_histogram(page, &counted->prioritize);

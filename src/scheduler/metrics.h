@@ -85,7 +85,7 @@ struct scheduler_metrics {
 	uint64_t evictions[EVICTION_RESULT_MAX];
 	uint64_t eviction_attempts[ATTEMPT_RESULT_MAX];
 	uint64_t filter_results[FILTER_RESULT_MAX];
-	uint64_t filter_misfits[MISFIT_MAX]; /* nodes that filter rejected, by reason */
+	uint64_t filter_reject_reasons[REJECT_MAX]; /* nodes that filter rejected, by reason */
 	uint64_t prioritize_bad_requests;
 	uint64_t bind_results[BIND_RESULT_MAX];
 	uint64_t wakeups;    /* waiting pods that were touched */

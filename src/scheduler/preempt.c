@@ -64,9 +64,9 @@ static int consider_node(struct scheduler *scheduler, const struct pod_facts *po
 	r = given_uids(victims, &given);
 	if (r == 0)
 		r = given.count ? preemption_plan_node(&scheduler->ledger, node, &question, &plan)
-				: MISFIT_FULL;
+				: REJECT_FULL;
 	if (r > 0 && given.count)
-		choice->tally.misfits[r]++;
+		choice->tally.reject_reasons[r]++;
 	else if (r > 0)
 		choice->tally.n_without_victims++;
 	table_release(&given);
@@ -174,7 +174,7 @@ static char *decide(struct scheduler *scheduler, const struct pod_facts *pod, st
 {
 	/* While we evict for the pod ourselves, nobody else needs to go. */
 	bool own = evictions_are_under_way(scheduler->evictions, pod->uid);
-	bool gang = gang_desk_rules_out(scheduler->gangs, pod);
+	bool gang = gang_controller_rules_out(scheduler->gangs, pod);
 	/* Filter rejects it on every node. kube-scheduler asks all the same for the nodes that it rejected
 	 * itself. */
 	bool full = pod->annotations_full;

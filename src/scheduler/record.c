@@ -46,7 +46,7 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 
 		uint32_t units = placement_units_on(placement, &pod->request, gpu->gpu->uuid);
 
-		decision->n_gpus_fitting += units || gpu->misfit == GPU_FITS;
+		decision->n_gpus_fitting += units || gpu->reject_reason == GPU_FITS;
 		if (decision->n_gpus == DECISION_GPUS_MAX || !units)
 			continue;
 		chosen->gpus[decision->n_gpus++] = (struct decision_gpu){.uuid = gpu->gpu->uuid,
@@ -57,17 +57,19 @@ static void describe_choice(struct scheduler *scheduler, const struct pod_facts 
 	decision->gpus = chosen->gpus;
 }
 
-static size_t describe_misfits(const uint32_t misfits[MISFIT_MAX], const struct request *request,
-	struct decision_reason *reasons, char (*texts)[64])
+static size_t describe_reject_reasons(const uint32_t reject_reasons[REJECT_MAX],
+	const struct request *request, struct decision_reason *reasons, char (*texts)[64])
 {
 	size_t n = 0;
 
-	for (int misfit = FITS + 1; misfit < MISFIT_MAX && n < DECISION_REASONS_MAX; misfit++) {
-		if (!misfits[misfit])
+	for (int reject_reason = FITS + 1; reject_reason < REJECT_MAX && n < DECISION_REASONS_MAX;
+		reject_reason++) {
+		if (!reject_reasons[reject_reason])
 			continue;
 		reasons[n] = (struct decision_reason){
-			.text = misfit_text((enum misfit)misfit, request, texts[n], sizeof(texts[n])),
-			.nodes = misfits[misfit]};
+			.text = reject_reason_text(
+				(enum reject_reason)reject_reason, request, texts[n], sizeof(texts[n])),
+			.nodes = reject_reasons[reject_reason]};
 		n++;
 	}
 	return n;
@@ -75,7 +77,7 @@ static size_t describe_misfits(const uint32_t misfits[MISFIT_MAX], const struct 
 
 void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX], const char *text)
+	const uint32_t reject_reasons[REJECT_MAX], const char *text)
 {
 	struct decision decision = decision_about(scheduler, pod, DECISION_FILTER);
 	const struct ledger_pod *held = ledger_pod(&scheduler->ledger, pod->uid);
@@ -91,7 +93,7 @@ void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, siz
 		nodes[decision.n_nodes] = (struct decision_node){
 			.name = offered[decision.n_nodes]->facts.name};
 	decision.nodes = nodes;
-	decision.n_reasons = describe_misfits(misfits, &pod->request, reasons, texts);
+	decision.n_reasons = describe_reject_reasons(reject_reasons, &pod->request, reasons, texts);
 	decision.reasons = reasons;
 	if (held && held->occupancy == OCCUPANCY_TENTATIVE && held->has_placement)
 		describe_choice(scheduler, pod, held->node, &held->placement, &chosen, &decision);
@@ -212,7 +214,7 @@ void record_preempt(struct scheduler *scheduler, const struct pod_facts *pod,
 	decision.n_asked = tally->n_asked;
 	decision.n_fitting = tally->n_fitting;
 	decision.text = text;
-	decision.n_reasons = describe_misfits(tally->misfits, &pod->request, reasons, texts);
+	decision.n_reasons = describe_reject_reasons(tally->reject_reasons, &pod->request, reasons, texts);
 	add_reason(reasons, &decision.n_reasons, "kube-scheduler names no victims", tally->n_without_victims);
 	if (plan) {
 		add_reason(reasons, &decision.n_reasons, "other victims are to be preferred",

@@ -13,11 +13,11 @@ struct preemption_plan;
 struct scheduler;
 
 /* record_filter() - after the best node's GPUs are held. fitting are the n_offered nodes of the answer, best
- * first, of n_fitting; misfits counts the other nodes by enum misfit. text: of its
+ * first, of n_fitting; reject_reasons counts the other nodes by enum reject_reason. text: of its
  * ResourcePolicy, "" if it has none. */
 void record_filter(struct scheduler *scheduler, const struct pod_facts *pod, size_t n_asked,
 	const struct node_ledger *const *offered, size_t n_offered, size_t n_fitting,
-	const uint32_t misfits[MISFIT_MAX], const char *text);
+	const uint32_t reject_reasons[REJECT_MAX], const char *text);
 
 /* record_prioritize() - n names with their scores, in the order of the answer. */
 void record_prioritize(struct scheduler *scheduler, const struct pod_facts *pod, const char *const *names,
@@ -44,9 +44,9 @@ void record_filter_error(struct scheduler *scheduler, const struct pod_facts *po
 
 /* What became of the nodes that preempt was asked about. */
 struct preempt_tally {
-	uint32_t n_asked, n_fitting;  /* n_fitting: where somebody's going frees a GPU */
-	uint32_t n_without_victims;   /* kube-scheduler named nobody there */
-	uint32_t misfits[MISFIT_MAX]; /* not even if all below the pod had gone */
+	uint32_t n_asked, n_fitting;	     /* n_fitting: where somebody's going frees a GPU */
+	uint32_t n_without_victims;	     /* kube-scheduler named nobody there */
+	uint32_t reject_reasons[REJECT_MAX]; /* not even if all below the pod had gone */
 };
 
 /* record_preempt() - before the nomination. plan NULL: no node; text then says why, "" if the tally does.

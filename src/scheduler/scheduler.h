@@ -27,7 +27,7 @@
 struct bind_queue;
 struct budget_sync;
 struct evictions;
-struct gang_desk;
+struct gang_controller;
 struct kube_client;
 struct journal;
 struct ledger_lease;
@@ -54,7 +54,7 @@ struct scheduler {
 	struct budgets budgets;
 	struct budget_sync *budget_sync;
 	struct evictions *evictions;
-	struct gang_desk *gangs;
+	struct gang_controller *gangs;
 	struct levels *levels;
 	struct webhook *webhook;   /* NULL without --webhook */
 	size_t best_nodes;	   /* K of filter's answer; 0: all */

@@ -144,8 +144,8 @@ static bool is_in_ledger(
 	return true;
 }
 
-/* The misfit of an empty node that looks like this. -ENOMEM. */
-static int template_misfit(const struct simulation *simulation, const struct node_facts *facts)
+/* The reject reason of an empty node that looks like this. -ENOMEM. */
+static int template_reject_reason(const struct simulation *simulation, const struct node_facts *facts)
 {
 	struct ledger ledger;
 	int r;
@@ -193,7 +193,7 @@ static int judge_node(struct simulation *simulation, struct json_object *node, s
 	struct error problem = {0};
 	char text[64];
 	bool lent = lend_uid(node);
-	int misfit, r;
+	int reject_reason, r;
 
 	node_facts_init(&facts);
 	r = node_facts_from_json(node, &facts, &problem);
@@ -204,18 +204,21 @@ static int judge_node(struct simulation *simulation, struct json_object *node, s
 	if (request_is_empty(&simulation->pod.request))
 		return add_passed(simulation, node, facts.name);
 	if (is_in_ledger(ledger_node(ledger, facts.name), node, &facts)) {
-		misfit = ledger_choose(ledger, facts.name, &simulation->pod, NULL);
+		reject_reason = ledger_choose(ledger, facts.name, &simulation->pod, NULL);
 	} else {
 		if (*problem.text || complete_template(simulation, node, &facts, &problem) < 0)
 			return add_failed(simulation->unresolvable, facts.name, problem.text);
-		misfit = template_misfit(simulation, &facts);
+		reject_reason = template_reject_reason(simulation, &facts);
 	}
-	if (misfit < 0)
-		return misfit;
-	if (misfit == FITS)
+	if (reject_reason < 0)
+		return reject_reason;
+	if (reject_reason == FITS)
 		return add_passed(simulation, node, facts.name);
-	return add_failed(misfit_is_occupancy(misfit) ? simulation->failed : simulation->unresolvable,
-		facts.name, misfit_text((enum misfit)misfit, &simulation->pod.request, text, sizeof(text)));
+	return add_failed(
+		reject_reason_is_occupancy(reject_reason) ? simulation->failed : simulation->unresolvable,
+		facts.name,
+		reject_reason_text(
+			(enum reject_reason)reject_reason, &simulation->pod.request, text, sizeof(text)));
 }
 
 /* The members of the answer that the nodes are sorted into. */

@@ -19,7 +19,7 @@
 #include "scheduler/agents.h"
 #include "scheduler/gangs.h"
 #include "scheduler/preempt.h"
-#include "scheduler/recheck.h"
+#include "scheduler/verify-unlisted.h"
 #include "scheduler/resize.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting.h"
@@ -115,10 +115,10 @@ static void count_failed_pod(struct ledger *ledger, struct pod_facts *facts)
 	if (ledger_reserve(ledger, facts, node, &facts->placement) < 0)
 		return;
 	ledger_confirm(ledger, facts->uid);
-	ledger_delete_pod(ledger, facts->uid, monotonic_ns() + GHOST_NS);
+	ledger_delete_pod(ledger, facts->uid, monotonic_ns() + ORPHAN_NS);
 }
 
-/* The first LISTs have told all: what failed before we started stays as a ghost, until its node is heard. */
+/* The first LISTs have told all: what failed before we started stays as an orphan, until its node is heard. */
 static void count_failed_pods(struct sync *sync)
 {
 	void *facts;
@@ -176,11 +176,11 @@ static void end_hold_on_new_verdict(struct sync *sync, const char *uid, struct j
 	if (!now || now == before)
 		return;
 	table_set(&sync->verdicts, uid, (void *)now);
-	if (!gang_desk_holds(sync->scheduler->gangs, uid))
+	if (!gang_controller_holds(sync->scheduler->gangs, uid))
 		ledger_drop_hold(&sync->scheduler->ledger, uid);
 }
 
-/* ended: its containers have, too. Otherwise it may stay as a ghost. */
+/* ended: its containers have, too. Otherwise it may stay as an orphan. */
 static void forget_pod(struct sync *sync, const char *uid, bool ended)
 {
 	struct ledger *ledger = &sync->scheduler->ledger;
@@ -191,8 +191,8 @@ static void forget_pod(struct sync *sync, const char *uid, bool ended)
 	if (ended)
 		ledger_remove_pod(ledger, uid);
 	else
-		ledger_delete_pod(ledger, uid, monotonic_ns() + GHOST_NS);
-	gang_desk_forget(sync->scheduler->gangs, uid, ended);
+		ledger_delete_pod(ledger, uid, monotonic_ns() + ORPHAN_NS);
+	gang_controller_forget(sync->scheduler->gangs, uid, ended);
 	waiting_room_leave(sync->scheduler->waiting, uid);
 	table_remove(&sync->verdicts, uid);
 	free(table_remove(&sync->complaints, uid));
@@ -225,7 +225,7 @@ static void on_pod(void *userdata, struct json_object *object)
 		log_warning("a pod that cannot be read: %s, ignoring", err.text);
 		return;
 	}
-	gang_desk_see(sync->scheduler->gangs, &facts, true);
+	gang_controller_see(sync->scheduler->gangs, &facts, true);
 	if (request_is_empty(&facts.request) && !*err.text)
 		return;
 	complain(sync, facts.uid, "pod", facts.name ? facts.name : facts.uid, err.text);
@@ -309,7 +309,7 @@ static void on_pods_synced(void *userdata)
 	sync->scheduler->pods_synced = true;
 	count_failed_pods(sync);
 	nominations_follow_all(sync->scheduler);
-	recheck_unlisted(sync->scheduler);
+	verify_unlisted(sync->scheduler);
 }
 
 static const struct kube_watch_ops node_ops = {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "kube/farewell.h"
+#include "kube/blocking-client.h"
 #include "kube/names.h"
 
 #define REPLICAS_END_S 90 /* kube-scheduler has the pod's 30 s to end */
@@ -23,31 +23,31 @@ static int path_of(const char *group, const char *collection, const char *where,
 		       : -EINVAL;
 }
 
-static int delete_lease(struct farewell *farewell, const char *where, struct error *err)
+static int delete_lease(struct blocking_client *client, const char *where, struct error *err)
 {
 	char path[600];
 
 	if (path_of("coordination.k8s.io/v1", "leases", where, path, sizeof(path)) < 0)
 		return error_set(err, EINVAL, "--scheduler-lease %s: must be NAMESPACE/NAME", where);
-	return farewell_delete(farewell, path, err);
+	return blocking_client_delete(client, path, err);
 }
 
 int uninstall(const char *kubeconfig, const char *owner, const char *lease)
 {
-	struct farewell *farewell = NULL;
+	struct blocking_client *client = NULL;
 	struct error err = {""};
 	char path[600];
-	int r = farewell_new(kubeconfig, "ration-scheduler/" RATION_VERSION, &farewell, &err);
+	int r = blocking_client_new(kubeconfig, "ration-scheduler/" RATION_VERSION, &client, &err);
 
 	if (r == 0 && path_of("apps/v1", "deployments", owner, path, sizeof(path)) < 0)
 		r = error_set(&err, EINVAL, "--uninstall %s: must be NAMESPACE/DEPLOYMENT", owner);
 	if (r == 0)
-		r = farewell_end(farewell, path, REPLICAS_END_S, &err);
+		r = blocking_client_end(client, path, REPLICAS_END_S, &err);
 	if (r == 0)
-		r = delete_lease(farewell, lease, &err);
+		r = delete_lease(client, lease, &err);
 	if (r == 0)
-		r = delete_lease(farewell, NAMESPACE_SYSTEM "/" LEASE_LEDGER, &err);
-	farewell_free(farewell);
+		r = delete_lease(client, NAMESPACE_SYSTEM "/" LEASE_LEDGER, &err);
+	blocking_client_free(client);
 	if (r < 0)
 		log_error("%s", err.text);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

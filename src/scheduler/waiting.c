@@ -103,7 +103,7 @@ static void look_within(struct waiting_room *room, int64_t delay_ns)
 
 void waiting_room_look(struct waiting_room *room)
 {
-	gang_desk_look(room->scheduler->gangs);
+	gang_controller_look(room->scheduler->gangs);
 	if (wakeup_is_due(&room->list, &room->scheduler->ledger))
 		look_within(room, LOOK_DELAY_NS);
 }

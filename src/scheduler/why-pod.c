@@ -119,10 +119,11 @@ static const char *gang_of_labels(const struct pod_facts *pod, size_t *ret_len)
 }
 
 /* The pod is bound, and its labels name a gang that it was not of when it was bound. */
-static const char *later_gang(const struct gang_desk *desk, const struct ledger_pod *pod, size_t *ret_len)
+static const char *later_gang(
+	const struct gang_controller *controller, const struct ledger_pod *pod, size_t *ret_len)
 {
 	const char *name = gang_of_labels(&pod->facts, ret_len);
-	const struct pod_facts *member = gang_desk_facts(desk, pod->facts.uid);
+	const struct pod_facts *member = gang_controller_facts(controller, pod->facts.uid);
 
 	if (!name || pod->occupancy != OCCUPANCY_BOUND || pod->facts.finished || pod->facts.deleting)
 		return NULL;
@@ -183,7 +184,7 @@ void why_add_gang(struct json_object *root, const struct scheduler *scheduler, c
 	size_t len;
 	const char *later = later_gang(scheduler->gangs, pod, &len);
 
-	if (gang_desk_find(scheduler->gangs, pod->facts.uid, &view))
+	if (gang_controller_find(scheduler->gangs, pod->facts.uid, &view))
 		json_set(root, "gang", gang_json(scheduler, &view, pod->facts.namespace_));
 	if (later)
 		json_set(root, "gangLabel", json_object_new_string_len(later, (int)len));

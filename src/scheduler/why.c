@@ -104,8 +104,8 @@ static struct json_object *gpu_json(
 	if (node->facts.mode == GPU_MODE_CORE_MEM)
 		json_set(object, "coreFree", json_object_new_int64(gpu->core_free));
 	if (served) {
-		json_set(object, "fits", json_object_new_boolean(gpu->misfit == GPU_FITS));
-		json_set(object, "reason", json_new_text(gpu_misfit_text(gpu->misfit)));
+		json_set(object, "fits", json_object_new_boolean(gpu->reject_reason == GPU_FITS));
+		json_set(object, "reason", json_new_text(gpu_reject_reason_text(gpu->reject_reason)));
 		if (gpu->turn)
 			json_set(object, "turn", json_object_new_int64((int64_t)gpu->turn));
 	}
@@ -124,7 +124,7 @@ static void add_links(struct json_object *object, const struct node_ledger *node
 	for (size_t i = 0; i < e->n_gpus; i++)
 		if (e->gpus[i].turn && e->gpus[i].turn <= request_gpus(request))
 			set |= UINT64_C(1) << i;
-	if (!request->whole || !node->links || e->misfit != FITS)
+	if (!request->whole || !node->links || e->reject_reason != FITS)
 		return;
 	score = links_score(node->links, set);
 	json_set(object, "ringGBps", json_object_new_int64(score.ring));
@@ -143,14 +143,15 @@ static struct json_object *node_json(
 	bool served;
 
 	ledger_explain(ledger, node->facts.name, pod, &e);
-	served = e.misfit == FITS || e.misfit == MISFIT_FULL || e.misfit == MISFIT_TOO_LARGE ||
-		 e.misfit == MISFIT_TOO_FEW || e.misfit == MISFIT_INSTANCES || e.misfit == MISFIT_CORE;
+	served = e.reject_reason == FITS || e.reject_reason == REJECT_FULL ||
+		 e.reject_reason == REJECT_TOO_LARGE || e.reject_reason == REJECT_TOO_FEW ||
+		 e.reject_reason == REJECT_INSTANCES || e.reject_reason == REJECT_CORE;
 	for (size_t i = 0; i < e.n_gpus; i++)
 		json_object_array_add(gpus, gpu_json(node, &e.gpus[i], served, budget));
 	json_set(object, "name", json_new_text(node->facts.name));
-	json_set(object, "fits", json_object_new_boolean(e.misfit == FITS));
+	json_set(object, "fits", json_object_new_boolean(e.reject_reason == FITS));
 	json_set(object, "reason",
-		json_new_text(misfit_text(e.misfit, &pod->request, reason, sizeof(reason))));
+		json_new_text(reject_reason_text(e.reject_reason, &pod->request, reason, sizeof(reason))));
 	json_set(object, "mode", json_new_text(gpu_mode_text(node->facts.mode)));
 	json_set(object, "policy", json_new_text(gpu_policy_text(node->facts.policy)));
 	json_set(object, "unitMiB", json_object_new_int64(node->facts.unit_mib));
@@ -166,7 +167,7 @@ static struct json_object *node_json(
 
 struct survey {
 	const struct node_ledger **fitting, **others;
-	enum misfit *misfits; /* of others */
+	enum reject_reason *reject_reasons; /* of others */
 	size_t n_fitting, n_others, n_without_gpus;
 };
 
@@ -174,7 +175,7 @@ static void survey_release(struct survey *survey)
 {
 	free(survey->fitting);
 	free(survey->others);
-	free(survey->misfits);
+	free(survey->reject_reasons);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -198,8 +199,8 @@ static int survey_take(
 
 	survey->fitting = calloc(n, sizeof(*survey->fitting));
 	survey->others = calloc(n, sizeof(*survey->others));
-	survey->misfits = calloc(n, sizeof(*survey->misfits));
-	if (!survey->fitting || !survey->others || !survey->misfits)
+	survey->reject_reasons = calloc(n, sizeof(*survey->reject_reasons));
+	if (!survey->fitting || !survey->others || !survey->reject_reasons)
 		return -1;
 	table_for_each (&ledger->nodes, cursor, node) {
 		if (only && strcmp(node->facts.name, only) != 0)
@@ -213,25 +214,26 @@ static int survey_take(
 	}
 	qsort(survey->others, survey->n_others, sizeof(*survey->others), compare_names);
 	for (size_t i = 0; i < survey->n_others; i++)
-		survey->misfits[i] = (enum misfit)ledger_choose(
+		survey->reject_reasons[i] = (enum reject_reason)ledger_choose(
 			ledger, survey->others[i]->facts.name, pod, NULL);
 	return rank_nodes(ledger, survey->fitting, survey->n_fitting, SIZE_MAX, pod);
 }
 
-static struct json_object *reason_json(enum misfit misfit, const struct request *request,
-	const struct node_ledger *const *nodes, const enum misfit *misfits, size_t n)
+static struct json_object *reason_json(enum reject_reason reject_reason, const struct request *request,
+	const struct node_ledger *const *nodes, const enum reject_reason *reject_reasons, size_t n)
 {
 	struct json_object *object = json_object_new_object(), *examples = json_object_new_array();
 	char text[64];
 	int64_t count = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (misfits && misfits[i] != misfit)
+		if (reject_reasons && reject_reasons[i] != reject_reason)
 			continue;
 		if (count++ < EXAMPLES_MAX)
 			json_object_array_add(examples, json_new_text(nodes[i]->facts.name));
 	}
-	json_set(object, "reason", json_new_text(misfit_text(misfit, request, text, sizeof(text))));
+	json_set(object, "reason",
+		json_new_text(reject_reason_text(reject_reason, request, text, sizeof(text))));
 	json_set(object, "nodes", json_object_new_int64(count));
 	json_set(object, "examples", examples);
 	if (count)
@@ -246,14 +248,15 @@ static struct json_object *more_json(
 {
 	struct json_object *more = json_object_new_array();
 
-	for (int misfit = FITS; misfit < MISFIT_MAX; misfit++) {
-		struct json_object *reason = misfit == FITS ? reason_json(FITS, request,
-								      survey->fitting + fitting_shown, NULL,
-								      survey->n_fitting - fitting_shown)
-							    : reason_json((enum misfit)misfit, request,
-								      survey->others + others_shown,
-								      survey->misfits + others_shown,
-								      survey->n_others - others_shown);
+	for (int reject_reason = FITS; reject_reason < REJECT_MAX; reject_reason++) {
+		struct json_object *reason = reject_reason == FITS
+						     ? reason_json(FITS, request,
+							       survey->fitting + fitting_shown, NULL,
+							       survey->n_fitting - fitting_shown)
+						     : reason_json((enum reject_reason)reject_reason, request,
+							       survey->others + others_shown,
+							       survey->reject_reasons + others_shown,
+							       survey->n_others - others_shown);
 
 		if (reason)
 			json_object_array_add(more, reason);

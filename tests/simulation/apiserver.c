@@ -193,7 +193,7 @@ void watch_cut(struct sim *sim, int w, int64_t for_ns)
 		sim, for_ns + sim_delay(&watcher->random, 5000, 800000), EVENT_LIST, watcher->epoch, w, 0, 0);
 }
 
-/* A ghost that its node has not told of yet is not in this LIST, and who reads it cannot know. */
+/* An orphan that its node has not told of yet is not in this LIST, and who reads it cannot know. */
 static void list_nodes(struct sim *sim, struct watcher *watcher)
 {
 	for (int n = 0; n < sim->n_nodes; n++)
@@ -382,7 +382,7 @@ static void gone(struct sim *sim, int i)
 
 	say(sim, "pod %s (%s) is gone from the API server", pod->name_text, pod->uid_text);
 	if (api_pod_lives(pod)) {
-		count(sim, COUNT_GHOSTS);
+		count(sim, COUNT_ORPHANS);
 		sim->statistics->counts[COUNT_UNSEEN] += !state.live;
 	}
 	pod->unseen = !state.live;
@@ -509,7 +509,7 @@ static void status_patch(struct sim *sim, int i, enum phase phase)
 	if (phase)
 		say(sim, "pod u%d is %s", i, phase_names[phase]);
 	if (phase >= PHASE_SUCCEEDED && api_pod_lives(&sim->pods[i]))
-		count(sim, COUNT_GHOSTS);
+		count(sim, COUNT_ORPHANS);
 	api_set(sim, i, &state);
 	/* its controller makes room for the next one */
 	if (phase >= PHASE_SUCCEEDED && sim->pods[i].shape.remakes)

@@ -211,7 +211,7 @@ static void row_14(struct plan *plan)
 
 static int row_14_check(const struct sim *sim, const struct statistics *statistics)
 {
-	return statistics->counts[COUNT_GHOSTS] == 1 ? running(statistics, 1) : -1;
+	return statistics->counts[COUNT_ORPHANS] == 1 ? running(statistics, 1) : -1;
 }
 
 /* The node is cut off; a pod of it is deleted by force and takes long to end; the next one is bound. */
@@ -249,7 +249,7 @@ static void two_on_a_gpu_for_one(struct plan *plan)
 }
 
 /* A running container of a deleted pod, and a person who changes what its node says of it. Nothing may be
- * bound to its GPU in these 45 s, which are longer than the time of a ghost that no node names. */
+ * bound to its GPU in these 45 s, which are longer than the time of an orphan that no node names. */
 static void orphan_and_held(struct plan *plan, enum input_kind kind, uint8_t what, uint32_t ms)
 {
 	plan->n_gpus[0] = 1;

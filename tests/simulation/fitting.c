@@ -169,7 +169,7 @@ static bool is_alike(const struct request *a, const struct request *b)
 }
 
 /* from: where the one before, if it is alike, sits: alike ones sit in order, or all of them not at all. */
-static bool seat(struct search *search, const struct truth *truth, size_t at, size_t needed, int from)
+static bool slot(struct search *search, const struct truth *truth, size_t at, size_t needed, int from)
 {
 	const struct request *request = search->requests[at];
 	size_t next = at + 1;
@@ -186,13 +186,13 @@ static bool seat(struct search *search, const struct truth *truth, size_t at, si
 		if (!place_fits(search->sim, truth, place, request))
 			continue;
 		place_take(&after, place, request);
-		if (seat(search, &after, next, needed - 1,
+		if (slot(search, &after, next, needed - 1,
 			    next < search->n && is_alike(request, search->requests[next]) ? place : 0))
 			return true;
 	}
 	while (next < search->n && is_alike(request, search->requests[next]))
 		next++;
-	return seat(search, truth, next, needed, 0);
+	return slot(search, truth, next, needed, 0);
 }
 
 int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods, size_t needed)
@@ -208,7 +208,7 @@ int fitting_all(const struct sim *sim, const struct truth *truth, uint64_t pods,
 			search.requests[k] = search.requests[k - 1];
 			search.requests[k - 1] = other;
 		}
-	if (seat(&search, truth, 0, needed, 0))
+	if (slot(&search, truth, 0, needed, 0))
 		return 1;
 	return search.steps ? 0 : -1;
 }

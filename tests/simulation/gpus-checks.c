@@ -201,7 +201,7 @@ static bool is_mate(const struct sim *sim, const struct gpus_seen *seen, int pod
 	uint8_t job = sim->pods[pod].shape.job;
 
 	return other != pod && job && sim->pods[other].shape.job == job && seen->node[other] == node &&
-	       seen->occupancy[other] != OCCUPANCY_GHOST;
+	       seen->occupancy[other] != OCCUPANCY_ORPHAN;
 }
 
 /* What is free for the pod, if those of `lifted` are not there. */
@@ -287,14 +287,14 @@ void gpus_check_rank(struct sim *sim, int pair, int pod, const int *nodes, size_
 
 /* ---- gangs: the members are seated one after the other, and nobody has said in which order ---- */
 
-static bool seat_all(const struct sim *sim, int pair, const struct gpus_seen *after, int node, uint64_t seats)
+static bool slot_all(const struct sim *sim, int pair, const struct gpus_seen *after, int node, uint64_t slots)
 {
-	if (!seats)
+	if (!slots)
 		return true;
-	for_each_bit (i, seats) {
-		struct ask ask = ask_of(sim, pair, after, i, node, seats);
+	for_each_bit (i, slots) {
+		struct ask ask = ask_of(sim, pair, after, i, node, slots);
 
-		if (is_right(sim, &ask, after->gpus[i]) && seat_all(sim, pair, after, node, seats & ~BIT(i)))
+		if (is_right(sim, &ask, after->gpus[i]) && slot_all(sim, pair, after, node, slots & ~BIT(i)))
 			return true;
 	}
 	return false;
@@ -331,7 +331,7 @@ static int planned_gang(const struct sim *sim, const struct gpus_seen *before, c
 void gpus_check_plans(struct sim *sim, int pair, const struct gpus_seen *before)
 {
 	struct gpus_seen after;
-	uint64_t seats[NODES_MAX] = {0}, same[NODES_MAX] = {0};
+	uint64_t slots[NODES_MAX] = {0}, same[NODES_MAX] = {0};
 	int gang;
 
 	if (!sim->plan->whole_gpus)
@@ -348,15 +348,15 @@ void gpus_check_plans(struct sim *sim, int pair, const struct gpus_seen *before)
 
 		if (pod_gang(sim, i) == gang && sim->pods[i].shape.whole &&
 			after.occupancy[i] == OCCUPANCY_TENTATIVE)
-			*(stays ? &same[after.node[i]] : &seats[after.node[i]]) |= BIT(i);
+			*(stays ? &same[after.node[i]] : &slots[after.node[i]]) |= BIT(i);
 	}
 	for (int n = 0; n < sim->n_nodes; n++) {
-		sim->statistics->counts[COUNT_PLANNED_SETS] += (uint64_t)__builtin_popcountll(seats[n]);
+		sim->statistics->counts[COUNT_PLANNED_SETS] += (uint64_t)__builtin_popcountll(slots[n]);
 		/* Whose GPUs are the same may have been seated anew, and where it was. */
-		if (!seat_all(sim, pair, &after, n, seats[n]) &&
-			!(seats[n] && seat_all(sim, pair, &after, n, seats[n] | same[n])))
+		if (!slot_all(sim, pair, &after, n, slots[n]) &&
+			!(slots[n] && slot_all(sim, pair, &after, n, slots[n] | same[n])))
 			sim_violate(sim, "each member of a gang gets the cards that serve it best",
-				"gang %d on n%d, pods %#llx", gang, n, (unsigned long long)seats[n]);
+				"gang %d on n%d, pods %#llx", gang, n, (unsigned long long)slots[n]);
 	}
 }
 

@@ -90,7 +90,7 @@ static void check_all_containers(struct sim *sim, int n)
 static void check_gpus(struct sim *sim, int n)
 {
 	const struct node *node = &sim->nodes[n];
-	uint32_t bound[GPUS_MAX] = {0}, running[GPUS_MAX] = {0}, ghosts[GPUS_MAX] = {0};
+	uint32_t bound[GPUS_MAX] = {0}, running[GPUS_MAX] = {0}, orphans[GPUS_MAX] = {0};
 
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct pod *pod = &sim->pods[i];
@@ -103,7 +103,7 @@ static void check_gpus(struct sim *sim, int n)
 		 */
 		for_each_bit (k, pod->gpus)
 			if (!pod->state.exists && !pod->unseen && runs_on(pod, k))
-				ghosts[k] += units;
+				orphans[k] += units;
 		if (!fitting_occupies(pod))
 			continue;
 		for_each_bit (k, pod->gpus)
@@ -120,10 +120,10 @@ static void check_gpus(struct sim *sim, int n)
 				k, running[k], total);
 		if (bound[k] > total && node->loose)
 			count(sim, COUNT_OVERBOOKED);
-		else if (bound[k] <= total && bound[k] + ghosts[k] > total && !node->loose)
+		else if (bound[k] <= total && bound[k] + orphans[k] > total && !node->loose)
 			sim_violate(sim,
 				"what is bound to a card fits beside what was deleted and still runs",
-				"n%d card %zu: %u + %u of %u units", n, k, bound[k], ghosts[k], total);
+				"n%d card %zu: %u + %u of %u units", n, k, bound[k], orphans[k], total);
 		else if (bound[k] > total)
 			sim_violate(sim, "what is bound to a card fits on it", "n%d card %zu: %u of %u units",
 				n, k, bound[k], total);

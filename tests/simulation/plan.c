@@ -174,7 +174,7 @@ static void draw_more(struct plan *plan, int64_t span_ms)
 			plan_add(plan, random_between(&random, 0, span_ms + 2000), INPUT_LOSE_CHECKPOINT));
 }
 
-/* Again: a node that is cut off, also for longer than a ghost's time, pods that are deleted meanwhile and
+/* Again: a node that is cut off, also for longer than an orphan's time, pods that are deleted meanwhile and
  * take long to end, others that want their GPUs, and a scheduler that does not know of them. */
 static void draw_cuts(struct plan *plan, int64_t span_ms)
 {

@@ -1,5 +1,5 @@
-/* ration-scheduler: what extender.c, bind.c, waiting.c, sync.c and recheck.c do around the real ledger and
- * the real decisions. */
+/* ration-scheduler: what extender.c, bind.c, waiting.c, sync.c and verification.c do around the real ledger
+ * and the real decisions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void ration_start(struct sim *sim, int pair)
 	ledger_init(&ration->ledger);
 	wakeup_list_init(&ration->wakeups);
 	memset(ration->held, -1, sizeof(ration->held));
-	desk_start(sim, pair);
+	controller_start(sim, pair);
 	watch_cut(sim, pair_watcher(pair, W_RATION_PODS), 0);
 	watch_cut(sim, pair_watcher(pair, W_RATION_NODES), 0);
 	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
@@ -48,7 +48,7 @@ void ration_kill(struct sim *sim, int pair)
 		sim_after(sim, 100000, EVENT_BOUND, ks->epoch, pair, pod, false);
 	ration->alive = false;
 	ration->epoch++;
-	desk_stop(sim, pair);
+	controller_stop(sim, pair);
 	ledger_release(&ration->ledger);
 	wakeup_list_release(&ration->wakeups);
 	watch_stop(sim, pair_watcher(pair, W_RATION_PODS));
@@ -57,7 +57,7 @@ void ration_kill(struct sim *sim, int pair)
 
 /* Gone before our first LIST, and the node's word about it has not arrived: until it does, this process
  * cannot know. It has no such excuse for a pod that its watch has shown, bound and gone. */
-static void miss_ghosts(struct sim *sim, const struct ration *ration)
+static void miss_orphans(struct sim *sim, const struct ration *ration)
 {
 	for (int i = 0; i < sim->n_pods; i++) {
 		struct pod *pod = &sim->pods[i];
@@ -87,7 +87,7 @@ void ration_changed(struct sim *sim, int pair)
 	struct ration *ration = &sim->rations[pair];
 
 	ration->changed = true;
-	desk_look(sim, pair);
+	controller_look(sim, pair);
 	if (wakeup_is_due(&ration->wakeups, &ration->ledger))
 		look_within(sim, pair, LOOK_DELAY_NS);
 }
@@ -184,7 +184,7 @@ void ration_see_node(struct sim *sim, int pair, int node, const struct node_stat
 	ration_changed(sim, pair);
 }
 
-/* ended: its containers have, too. Otherwise it may stay as a ghost. */
+/* ended: its containers have, too. Otherwise it may stay as an orphan. */
 static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
 {
 	struct ration *ration = &sim->rations[pair];
@@ -196,8 +196,8 @@ static void forget_pod(struct sim *sim, int pair, int pod, bool ended)
 	if (ended || sim->broken == BREAK_FREE_ON_DELETE)
 		ledger_remove_pod(&ration->ledger, sim->pods[pod].uid_text);
 	else
-		ledger_delete_pod(&ration->ledger, sim->pods[pod].uid_text, sim->now_ns + GHOST_NS);
-	desk_forget(sim, pair, pod, ended);
+		ledger_delete_pod(&ration->ledger, sim->pods[pod].uid_text, sim->now_ns + ORPHAN_NS);
+	controller_forget(sim, pair, pod, ended);
 	wakeup_leave(&ration->wakeups, sim->pods[pod].uid_text);
 	ration->held[pod] = -1;
 }
@@ -231,7 +231,7 @@ static void count_failed_pods(struct sim *sim, struct ration *ration)
 			0)
 			continue;
 		ledger_confirm(&ration->ledger, facts.uid);
-		ledger_delete_pod(&ration->ledger, facts.uid, sim->now_ns + GHOST_NS);
+		ledger_delete_pod(&ration->ledger, facts.uid, sim->now_ns + ORPHAN_NS);
 	}
 	ration->failed = 0;
 }
@@ -249,7 +249,7 @@ void ration_see_pod(struct sim *sim, int pair, int pod, const struct state *stat
 		ration_changed(sim, pair);
 		return;
 	}
-	desk_see(sim, pair, &facts, true);
+	controller_see(sim, pair, &facts, true);
 	if (facts.finished) {
 		if (!ration->pods_synced && facts.running && facts.has_placement)
 			ration->failed |= BIT(pod);
@@ -293,7 +293,7 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 			sim->truncated = "out of memory";
 	}
 	if (!ration->pods_synced)
-		miss_ghosts(sim, ration);
+		miss_orphans(sim, ration);
 	ration->pods_synced = true;
 	count_failed_pods(sim, ration);
 	ration_changed(sim, pair);
@@ -302,13 +302,13 @@ void ration_synced(struct sim *sim, int pair, bool nodes)
 
 		if (pod && !pod->listed &&
 			(pod->occupancy == OCCUPANCY_BOUND || pod->occupancy == OCCUPANCY_RESERVED))
-			sim_after(sim, sim_delay(&sim->pods[i].random, 1000, 500000), EVENT_RECHECK,
+			sim_after(sim, sim_delay(&sim->pods[i].random, 1000, 500000), EVENT_VERIFY,
 				ration->epoch, pair, i, 0);
 	}
 }
 
 /* The state is the API server's at this moment; the answer comes later. */
-static void recheck(struct sim *sim, int pair, int pod)
+static void verification(struct sim *sim, int pair, int pod)
 {
 	struct ration *ration = &sim->rations[pair];
 	int found = api_pod_by_name(sim, sim->pods[pod].name);
@@ -335,16 +335,16 @@ static void rechecked(struct sim *sim, int pair, int pod, int position)
 {
 	struct ration *ration = &sim->rations[pair];
 	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
-	bool ghost = known && known->occupancy == OCCUPANCY_GHOST;
+	bool orphan = known && known->occupancy == OCCUPANCY_ORPHAN;
 	struct state state = position < 0 ? (struct state){.node = -1} : api_state_at(sim, pod, position);
 	struct pod_facts facts = api_facts(sim, pod, &state);
 
-	if (known && !state.exists && !ghost) {
+	if (known && !state.exists && !orphan) {
 		assume_running(sim, pair, pod);
 		forget_pod(sim, pair, pod, false);
 	} else if (known && state.exists && facts.finished) {
 		forget_pod(sim, pair, pod, !facts.running);
-	} else if (state.exists && !ghost && !(ration->forgotten & BIT(pod))) {
+	} else if (state.exists && !orphan && !(ration->forgotten & BIT(pod))) {
 		take(sim, ration, &facts);
 	}
 	ration_changed(sim, pair);
@@ -421,7 +421,7 @@ static int filter(struct sim *sim, int pair, int pod, int names)
 	takeover_note_call(sim, pair);
 	if (known && known->occupancy == OCCUPANCY_RESERVED)
 		return -1;
-	if (desk_filter(sim, pair, &facts, names, &node))
+	if (controller_filter(sim, pair, &facts, names, &node))
 		return node < 0 ? 15 : 0xff0 | node;
 	ledger_expire(&ration->ledger, sim->now_ns);
 	ledger_drop_hold(&ration->ledger, facts.uid);
@@ -495,7 +495,7 @@ void ration_send_binding(
 		.ration_epoch = ration->epoch,
 		.term = sim->term,
 		.forming = forming && sim->broken != BREAK_GANG_WITHOUT_MARK,
-		.gang = (uint8_t)desk_gang_of(sim, pair, pod),
+		.gang = (uint8_t)controller_gang_of(sim, pair, pod),
 		.fault = sim->next_fault};
 	ration->in_flight |= BIT(pod);
 	ration->sent_gang[pod] = sim->bindings[i].gang;
@@ -526,7 +526,7 @@ static void bind_with_gpu(struct sim *sim, int pair, int pod, int node, const st
 	uint8_t gpus;
 	int r;
 
-	if (desk_gathers(sim, pair, pod, node, facts))
+	if (controller_gathers(sim, pair, pod, node, facts))
 		return;
 	placement_init(&placement);
 	if (facts->request.whole)
@@ -545,7 +545,7 @@ static void bind_with_gpu(struct sim *sim, int pair, int pod, int node, const st
 		sim_violate(sim, "no new pod on a card known to be faulty", "u%d on n%d, faulty %#x", pod,
 			node, ration->sick[node]);
 	say(sim, "ration %d binds u%d to n%d cards %#x", pair, pod, node, gpus);
-	desk_check_sent(sim, pair, pod);
+	controller_check_sent(sim, pair, pod);
 	ration_send_binding(
 		sim, pair, pod, node, &placement, gangs_is_forming(&ration->gangs, sim->pods[pod].uid_text));
 }
@@ -587,7 +587,7 @@ void ration_read_node(struct sim *sim, int pair, int node, int position)
 		take(sim, ration, &facts);
 		ration->held[i] = -1;
 	}
-	miss_ghosts(sim, ration);
+	miss_orphans(sim, ration);
 }
 
 static void bind_listed(struct sim *sim, int pair, int pod, int node)
@@ -738,7 +738,7 @@ static void tick(struct sim *sim, int pair)
 	if (decide_expire(
 		    &ration->ledger, sim->now_ns, sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected))
 		ration_changed(sim, pair);
-	desk_tick(sim, pair);
+	controller_tick(sim, pair);
 	if (sim->watchers[pair_watcher(pair, W_RATION_PODS)].connected)
 		wakeup_forget_gone(&ration->wakeups, &ration->ledger, sim->now_ns);
 	sim_after(sim, NS_PER_S, EVENT_TICK, ration->epoch, pair, 0, 0);
@@ -800,8 +800,8 @@ void ration_on_event(struct sim *sim, const struct event *event)
 	case EVENT_TICK:
 		tick(sim, pair);
 		break;
-	case EVENT_RECHECK:
-		recheck(sim, pair, event->b);
+	case EVENT_VERIFY:
+		verification(sim, pair, event->b);
 		break;
 	case EVENT_RECHECKED:
 		rechecked(sim, pair, event->b, event->c);

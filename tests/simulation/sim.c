@@ -317,7 +317,7 @@ static void input_happens(struct sim *sim, int index)
 		return;
 	}
 	if (input->kind == INPUT_GROUP) {
-		desk_change_group(sim, input);
+		controller_change_group(sim, input);
 		return;
 	}
 	kill_for(sim, index, input);
@@ -475,7 +475,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_LOOK:
 	case EVENT_DOUBT_OVER:
 	case EVENT_TICK:
-	case EVENT_RECHECK:
+	case EVENT_VERIFY:
 	case EVENT_RECHECKED:
 		ration_on_event(sim, event);
 		break;
@@ -485,7 +485,7 @@ static void step(struct sim *sim, const struct event *event)
 	case EVENT_GANG_UNMARK:
 	case EVENT_GANG_RECALL:
 	case EVENT_GANG_GROUP:
-		desk_on_event(sim, event);
+		controller_on_event(sim, event);
 		break;
 	case EVENT_SET_BEGIN:
 	case EVENT_SET_LISTED:

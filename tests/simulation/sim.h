@@ -6,7 +6,7 @@
  * gang-plan.c gangs from a seed   GPUs-plan.c nodes that give whole GPUs, and pods that ask for them
  * sim.c events and inputs   apiserver.c objects, watches, Bindings   kube-scheduler.c queue, filter, bind
  * ration.c ration-scheduler   agent.c ration-agent   kubelet.c pods and containers   devices.c its device
- * manager sizes.c other sizes for pods that run   terms.c changes of unit and mode   gang-desk.c the
+ * manager sizes.c other sizes for pods that run   terms.c changes of unit and mode   gang-controller.c the
  * scheduler's part for pods that are placed all or none   gang-checks.c what must hold for these
  * GPUs-checks.c which whole GPUs it has to be   fitting.c whether there is room   invariants.c what must
  * hold after every step and in the end
@@ -43,7 +43,7 @@
 #define MS NS_PER_MS
 #define UNIT_MIB 1024
 #define FIRST_GPU_ID 32
-/* Longer than any patience of the product that matters: 30 s for ghosts, and what comes after. */
+/* Longer than any patience of the product that matters: 30 s for orphans, and what comes after. */
 #define AFTERMATH_NS (60 * NS_PER_S)
 /* Gangs have more: a part is placed, and evicted after its time, the rest backs off for 32 s. */
 #define GANG_AFTERMATH_NS (150 * NS_PER_S)
@@ -260,7 +260,7 @@ struct ration {
 	uint64_t unclear;	/* of these: what was answered may have been applied */
 	struct doubt doubts[BINDINGS_MAX];
 	uint16_t n_doubts, first_doubt;
-	/* gang-desk.c */
+	/* gang-controller.c */
 	struct gangs gangs;
 	int64_t gang_look_ns; /* when the next look is due; 0: none is */
 	uint16_t gang_look_serial;
@@ -403,7 +403,7 @@ enum counter {
 	COUNT_DUPLICATES,
 	COUNT_NUDGES,
 	COUNT_OVERBOOKED,
-	COUNT_GHOSTS,
+	COUNT_ORPHANS,
 	COUNT_NAMESAKES,
 	COUNT_UNSEEN,
 	COUNT_HELD,
@@ -475,7 +475,7 @@ enum event_kind {
 	EVENT_LOOK,
 	EVENT_DOUBT_OVER,
 	EVENT_TICK,
-	EVENT_RECHECK,
+	EVENT_VERIFY,
 	EVENT_RECHECKED,
 	EVENT_KUBELET_OP,
 	EVENT_KUBELET_CLEANUP,
@@ -637,21 +637,21 @@ void ration_send_binding(
 	struct sim *sim, int pair, int pod, int node, struct placement *placement, bool forming);
 void ration_bind_refused(struct sim *sim, int pair, int pod);
 
-/* gang-desk.c */
-void desk_start(struct sim *sim, int pair);
-void desk_stop(struct sim *sim, int pair);
-void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed);
-void desk_forget(struct sim *sim, int pair, int pod, bool ended);
-void desk_tick(struct sim *sim, int pair);
-void desk_look(struct sim *sim, int pair); /* the ledger may have changed */
+/* gang-controller.c */
+void controller_start(struct sim *sim, int pair);
+void controller_stop(struct sim *sim, int pair);
+void controller_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed);
+void controller_forget(struct sim *sim, int pair, int pod, bool ended);
+void controller_tick(struct sim *sim, int pair);
+void controller_look(struct sim *sim, int pair); /* the ledger may have changed */
 /* False: to be treated like any pod. *ret_node: the only one, -1 for none. */
-bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node);
-bool desk_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts);
+bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node);
+bool controller_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts);
 /* Either enough of the pod's gang have their GPUs now, or no Binding leaves. */
-void desk_check_sent(struct sim *sim, int pair, int pod);
-void desk_on_event(struct sim *sim, const struct event *event);
-void desk_change_group(struct sim *sim, const struct input *input);
-int desk_gang_of(const struct sim *sim, int pair, int pod); /* as this pair knows it, or sent it */
+void controller_check_sent(struct sim *sim, int pair, int pod);
+void controller_on_event(struct sim *sim, const struct event *event);
+void controller_change_group(struct sim *sim, const struct input *input);
+int controller_gang_of(const struct sim *sim, int pair, int pod); /* as this pair knows it, or sent it */
 
 /* gang-checks.c */
 void gang_checks_after_step(struct sim *sim, bool changed);

@@ -80,7 +80,7 @@ static void occupy(struct world *w, const char *uid, uint32_t units, uint32_t co
 	occupy_with(w, uid, units, core, 0, uuid);
 }
 
-static enum misfit misfit_of(struct world *w, uint32_t units, uint32_t core)
+static enum reject_reason reject_reason_of(struct world *w, uint32_t units, uint32_t core)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 
@@ -117,11 +117,11 @@ static void three_pods_of_30_percent_share_a_gpu_and_the_fourth_takes_another(vo
 			uuid, ((const char *[]){"GPU-n-0", "GPU-n-1", "GPU-n-2", "GPU-n-3"})[i / 3]);
 		occupy(&w, uid, 2, 30, uuid);
 	}
-	assert_int_equal(misfit_of(&w, 2, 30), MISFIT_CORE);
-	assert_int_equal(misfit_of(&w, 2, 10), FITS);
-	assert_int_equal(misfit_of(&w, 2, 15), MISFIT_CORE);
+	assert_int_equal(reject_reason_of(&w, 2, 30), REJECT_CORE);
+	assert_int_equal(reject_reason_of(&w, 2, 10), FITS);
+	assert_int_equal(reject_reason_of(&w, 2, 15), REJECT_CORE);
 	/* Units are short too: that comes first. */
-	assert_int_equal(misfit_of(&w, 10, 15), MISFIT_FULL);
+	assert_int_equal(reject_reason_of(&w, 10, 15), REJECT_FULL);
 	ledger_remove_pod(&w.ledger, "p7");
 	assert_string_equal(chosen(&w, 2, 30, uuid), "GPU-n-2");
 	world_close(&w);
@@ -132,12 +132,12 @@ static void a_gpu_has_a_hundred_points_and_no_more(void **state)
 	struct world w;
 
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
-	assert_int_equal(misfit_of(&w, 1, 100), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 100), FITS);
 	occupy(&w, "a", 1, 95, "GPU-n-0");
-	assert_int_equal(misfit_of(&w, 1, 5), FITS);
-	assert_int_equal(misfit_of(&w, 1, 10), MISFIT_CORE);
+	assert_int_equal(reject_reason_of(&w, 1, 5), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 10), REJECT_CORE);
 	occupy(&w, "b", 1, 5, "GPU-n-0");
-	assert_int_equal(misfit_of(&w, 1, 5), MISFIT_CORE);
+	assert_int_equal(reject_reason_of(&w, 1, 5), REJECT_CORE);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[0].core_used, 100);
 	world_close(&w);
 }
@@ -152,7 +152,7 @@ static void containers_that_run_at_once_add_up_and_may_be_more_than_a_gpu_has(vo
 	assert_int_equal(request_add(&pod.request, "second", CONTAINER_MAIN, 1, "1", "40", NULL), 0);
 	assert_int_equal(ledger_choose(&w.ledger, "n", &pod, NULL), FITS);
 	assert_int_equal(request_add(&pod.request, "third", CONTAINER_MAIN, 2, "1", "5", NULL), 0);
-	assert_int_equal(ledger_choose(&w.ledger, "n", &pod, NULL), MISFIT_CORE);
+	assert_int_equal(ledger_choose(&w.ledger, "n", &pod, NULL), REJECT_CORE);
 	world_close(&w);
 }
 
@@ -168,7 +168,7 @@ static void units_core_and_containers_must_fit_on_the_same_gpu(void **state)
 	occupy(&w, "b", 1, 80, "GPU-n-1");
 	occupy(&w, "c", 1, 5, "GPU-n-2");
 	occupy(&w, "d", 1, 5, "GPU-n-2");
-	assert_int_equal(misfit_of(&w, 4, 30), MISFIT_INSTANCES); /* GPU 2 has units and power */
+	assert_int_equal(reject_reason_of(&w, 4, 30), REJECT_INSTANCES); /* GPU 2 has units and power */
 	assert_string_equal(chosen(&w, 4, 20, uuid), "GPU-n-1");
 	assert_string_equal(chosen(&w, 3, 30, uuid), "GPU-n-0");
 	world_close(&w);
@@ -199,11 +199,11 @@ static void a_percentage_needs_a_core_mem_node(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	w.node.mode = GPU_MODE_CGPU;
 	set_node(&w);
-	assert_int_equal(misfit_of(&w, 1, 30), MISFIT_MODE);
-	assert_int_equal(misfit_of(&w, 1, 0), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 30), REJECT_MODE);
+	assert_int_equal(reject_reason_of(&w, 1, 0), FITS);
 	w.node.mode = GPU_MODE_SHARE;
 	set_node(&w);
-	assert_int_equal(misfit_of(&w, 1, 30), MISFIT_MODE);
+	assert_int_equal(reject_reason_of(&w, 1, 30), REJECT_MODE);
 	world_close(&w);
 }
 
@@ -213,20 +213,20 @@ static void pods_with_and_without_a_percentage_do_not_mix(void **state)
 	struct world w;
 
 	world_open(&w, GPU_POLICY_BINPACK, 2, (const uint32_t[]){15, 15});
-	assert_int_equal(misfit_of(&w, 1, 0), FITS);
-	assert_int_equal(misfit_of(&w, 1, 30), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 0), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 30), FITS);
 	occupy(&w, "with", 1, 30, "GPU-n-0");
-	assert_int_equal(misfit_of(&w, 1, 0), MISFIT_MIXED);
-	assert_int_equal(misfit_of(&w, 1, 30), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 0), REJECT_MIXED);
+	assert_int_equal(reject_reason_of(&w, 1, 30), FITS);
 	ledger_remove_pod(&w.ledger, "with");
-	assert_int_equal(misfit_of(&w, 1, 0), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 0), FITS);
 	occupy(&w, "without", 1, 0, "GPU-n-0");
-	assert_int_equal(misfit_of(&w, 1, 30), MISFIT_MIXED);
-	assert_int_equal(misfit_of(&w, 1, 0), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 30), REJECT_MIXED);
+	assert_int_equal(reject_reason_of(&w, 1, 0), FITS);
 	/* Nor where nobody placed it: it may be started by hand yet. */
 	ledger_remove_pod(&w.ledger, "without");
 	occupy(&w, "stray", 1, 0, NULL);
-	assert_int_equal(misfit_of(&w, 1, 30), MISFIT_MIXED);
+	assert_int_equal(reject_reason_of(&w, 1, 30), REJECT_MIXED);
 	world_close(&w);
 }
 
@@ -254,11 +254,11 @@ static void mixed_jobs_are_possible_where_they_are_allowed(void **state)
 	occupy(&w, "with", 1, 95, "GPU-n-0");
 	assert_string_equal(chosen(&w, 14, 0, uuid), "GPU-n-0");
 	occupy(&w, "without", 1, 0, "GPU-n-0");
-	assert_int_equal(misfit_of(&w, 1, 5), FITS);
-	assert_int_equal(misfit_of(&w, 1, 10), MISFIT_CORE);
+	assert_int_equal(reject_reason_of(&w, 1, 5), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 10), REJECT_CORE);
 	w.node.mixing = false;
 	set_node(&w);
-	assert_int_equal(misfit_of(&w, 1, 5), MISFIT_MIXED);
+	assert_int_equal(reject_reason_of(&w, 1, 5), REJECT_MIXED);
 	world_close(&w);
 }
 
@@ -270,7 +270,7 @@ static void nodes_of_other_modes_do_not_ask_who_is_there(void **state)
 	w.node.mode = GPU_MODE_CGPU;
 	set_node(&w);
 	occupy(&w, "by hand", 1, 30, NULL);
-	assert_int_equal(misfit_of(&w, 1, 0), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 0), FITS);
 	world_close(&w);
 }
 
@@ -286,8 +286,8 @@ static void a_hold_counts_and_so_does_a_reservation(void **state)
 	fixture_place(&placement, &pod.request, "GPU-n-0");
 	fixture_place(&again, &other.request, "GPU-n-0");
 	assert_int_equal(ledger_hold(&w.ledger, &pod, "n", &placement, 100), 0);
-	assert_int_equal(misfit_of(&w, 1, 60), MISFIT_CORE);
-	assert_int_equal(misfit_of(&w, 1, 0), MISFIT_MIXED);
+	assert_int_equal(reject_reason_of(&w, 1, 60), REJECT_CORE);
+	assert_int_equal(reject_reason_of(&w, 1, 0), REJECT_MIXED);
 	assert_int_equal(ledger_reserve(&w.ledger, &other, "n", &again), -ENOSPC);
 	assert_int_equal(ledger_reserve(&w.ledger, &pod, "n", &placement), 0);
 	assert_int_equal(ledger_reserve(&w.ledger, &other, "n", &again), -ENOSPC);
@@ -319,10 +319,10 @@ static void a_pod_that_nobody_placed_takes_power_from_the_node_as_a_whole(void *
 	occupy(&w, "placed", 1, 50, "GPU-n-0");
 	assert_int_equal(ledger_node(&w.ledger, "n")->unplaced_core, 80);
 	/* 200 - 50 - 80 = 70, on a GPU of its own. */
-	assert_int_equal(misfit_of(&w, 1, 70), FITS);
-	assert_int_equal(misfit_of(&w, 1, 75), MISFIT_CORE);
+	assert_int_equal(reject_reason_of(&w, 1, 70), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 75), REJECT_CORE);
 	ledger_remove_pod(&w.ledger, "stray");
-	assert_int_equal(misfit_of(&w, 1, 100), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 100), FITS);
 	world_close(&w);
 }
 
@@ -334,12 +334,12 @@ static void a_sick_gpu_has_no_power_to_give(void **state)
 	occupy(&w, "a", 1, 50, "GPU-n-0");
 	w.node.gpus[1].healthy = false;
 	set_node(&w);
-	assert_int_equal(misfit_of(&w, 1, 55), MISFIT_CORE);
-	assert_int_equal(misfit_of(&w, 1, 50), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 55), REJECT_CORE);
+	assert_int_equal(reject_reason_of(&w, 1, 50), FITS);
 	world_close(&w);
 }
 
-static void what_a_ghost_held_is_counted_as_its_node_says(void **state)
+static void what_an_orphan_held_is_counted_as_its_node_says(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 	struct held_pod *held;
@@ -353,9 +353,9 @@ static void what_a_ghost_held_is_counted_as_its_node_says(void **state)
 	set_node(&w);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[0].core_used, 30);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[1].core_used, 10);
-	assert_int_equal(misfit_of(&w, 1, 0), MISFIT_MIXED);
-	assert_int_equal(misfit_of(&w, 1, 95), MISFIT_CORE);
-	assert_int_equal(misfit_of(&w, 1, 90), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 0), REJECT_MIXED);
+	assert_int_equal(reject_reason_of(&w, 1, 95), REJECT_CORE);
+	assert_int_equal(reject_reason_of(&w, 1, 90), FITS);
 	world_close(&w);
 }
 
@@ -366,13 +366,13 @@ static void texts_are_constant_and_name_what_is_missing(void **state)
 
 	core_pod(&with, "a", 2, 30);
 	core_pod(&without, "b", 2, 0);
-	assert_string_equal(misfit_text(MISFIT_CORE, &with.request, text, sizeof(text)),
+	assert_string_equal(reject_reason_text(REJECT_CORE, &with.request, text, sizeof(text)),
 		"no GPU has 30 percent of computing power free");
-	assert_string_equal(misfit_text(MISFIT_MIXED, &with.request, text, sizeof(text)),
+	assert_string_equal(reject_reason_text(REJECT_MIXED, &with.request, text, sizeof(text)),
 		"GPU node has pods without gpu-core.percentage");
-	assert_string_equal(misfit_text(MISFIT_MIXED, &without.request, text, sizeof(text)),
+	assert_string_equal(reject_reason_text(REJECT_MIXED, &without.request, text, sizeof(text)),
 		"GPU node has pods with gpu-core.percentage");
-	assert_string_equal(gpu_misfit_text(GPU_CORE), "not enough computing power free");
+	assert_string_equal(gpu_reject_reason_text(GPU_CORE), "not enough computing power free");
 }
 
 static void explain_tells_which_gpu_lacks_power(void **state)
@@ -385,10 +385,10 @@ static void explain_tells_which_gpu_lacks_power(void **state)
 	occupy(&w, "a", 1, 80, "GPU-n-0");
 	core_pod(&pod, "p", 2, 30);
 	ledger_explain(&w.ledger, "n", &pod, &e);
-	assert_int_equal(e.misfit, FITS);
-	assert_int_equal(e.gpus[0].misfit, GPU_CORE);
+	assert_int_equal(e.reject_reason, FITS);
+	assert_int_equal(e.gpus[0].reject_reason, GPU_CORE);
 	assert_int_equal(e.gpus[0].core_free, 20);
-	assert_int_equal(e.gpus[1].misfit, GPU_FITS);
+	assert_int_equal(e.gpus[1].reject_reason, GPU_FITS);
 	world_close(&w);
 }
 
@@ -449,7 +449,7 @@ static void the_other_kind_leaves_the_node_as_a_whole_or_stays(void **state)
 	assert_int_equal(plan.n_victims, 2);
 	occupy_with(&w, "important", 1, 0, 2000, "GPU-n-1");
 	preemption_plan_release(&plan);
-	assert_int_equal(plan_for(&w, 1, 50, &plan), MISFIT_MIXED);
+	assert_int_equal(plan_for(&w, 1, 50, &plan), REJECT_MIXED);
 	world_close(&w);
 }
 
@@ -466,7 +466,7 @@ static void more_power_than_a_gpu_has_evicts_nobody(void **state)
 	core_pod(&asker, "asker", 1, 60);
 	assert_int_equal(request_add(&asker.request, "second", CONTAINER_MAIN, 1, "1", "45", NULL), 0);
 	asker.priority = 1000;
-	assert_int_equal(preemption_plan_node(&w.ledger, "n", &question, &plan), MISFIT_CORE);
+	assert_int_equal(preemption_plan_node(&w.ledger, "n", &question, &plan), REJECT_CORE);
 	world_close(&w);
 }
 
@@ -481,10 +481,10 @@ static void a_nomination_keeps_the_other_kind_away(void **state)
 	core_pod(&pod, "nominated", 1, 60);
 	fixture_place(&placement, &pod.request, "GPU-n-0");
 	assert_int_equal(ledger_nominate(&w.ledger, &pod, "n", &placement, NOMINATION_LASTS), 0);
-	assert_int_equal(misfit_of(&w, 1, 0), MISFIT_MIXED);
-	assert_int_equal(misfit_of(&w, 1, 100), FITS); /* GPU 1 */
+	assert_int_equal(reject_reason_of(&w, 1, 0), REJECT_MIXED);
+	assert_int_equal(reject_reason_of(&w, 1, 100), FITS); /* GPU 1 */
 	ledger_drop_nomination(&w.ledger, "nominated");
-	assert_int_equal(misfit_of(&w, 1, 0), FITS);
+	assert_int_equal(reject_reason_of(&w, 1, 0), FITS);
 	world_close(&w);
 }
 
@@ -549,7 +549,7 @@ int main(void)
 		cmocka_unit_test(a_reservation_of_the_other_kind_is_refused),
 		cmocka_unit_test(a_pod_that_nobody_placed_takes_power_from_the_node_as_a_whole),
 		cmocka_unit_test(a_sick_gpu_has_no_power_to_give),
-		cmocka_unit_test(what_a_ghost_held_is_counted_as_its_node_says),
+		cmocka_unit_test(what_an_orphan_held_is_counted_as_its_node_says),
 		cmocka_unit_test(texts_are_constant_and_name_what_is_missing),
 		cmocka_unit_test(explain_tells_which_gpu_lacks_power),
 		cmocka_unit_test(who_has_the_power_goes_not_who_has_the_memory),

@@ -70,8 +70,8 @@ static void reserve_without_room_changes_nothing(void **state)
 
 	open_ledger(&ledger);
 	fixture_pod(&pod, "a", 11, "");
-	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), MISFIT_TOO_LARGE);
-	assert_int_equal(decide_reserve(&ledger, &pod, "other", &placement), MISFIT_NO_GPU_NODE);
+	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), REJECT_TOO_LARGE);
+	assert_int_equal(decide_reserve(&ledger, &pod, "other", &placement), REJECT_NO_GPU_NODE);
 	assert_int_equal(placement.unit_mib, 77);
 	assert_null(ledger_pod(&ledger, "a"));
 	ledger_release(&ledger);
@@ -91,7 +91,7 @@ static void a_hold_that_cannot_be_reserved_ends(void **state)
 	fixture_pod(&by_hand, "b", 14, "");
 	fixture_bind(&by_hand, "n", NULL);
 	assert_int_equal(ledger_set_pod(&ledger, &by_hand), 0);
-	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), MISFIT_FULL);
+	assert_int_equal(decide_reserve(&ledger, &pod, "n", &placement), REJECT_FULL);
 	assert_int_equal(ledger_pod(&ledger, "a")->occupancy, OCCUPANCY_WAITING);
 	ledger_release(&ledger);
 }

@@ -58,13 +58,13 @@ static void each_gpu_has_its_own_reason(void **state)
 	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
 	occupy(&w, "a", 10, "", "GPU-n-0");
 	e = explain(&w, 6, "");
-	assert_int_equal(e.misfit, FITS);
+	assert_int_equal(e.reject_reason, FITS);
 	assert_int_equal(e.n_gpus, 4);
-	assert_int_equal(e.gpus[0].misfit, GPU_FULL);
+	assert_int_equal(e.gpus[0].reject_reason, GPU_FULL);
 	assert_int_equal(e.gpus[0].units_free, 5);
-	assert_int_equal(e.gpus[1].misfit, GPU_TOO_SMALL);
-	assert_int_equal(e.gpus[2].misfit, GPU_FITS);
-	assert_int_equal(e.gpus[3].misfit, GPU_UNHEALTHY);
+	assert_int_equal(e.gpus[1].reject_reason, GPU_TOO_SMALL);
+	assert_int_equal(e.gpus[2].reject_reason, GPU_FITS);
+	assert_int_equal(e.gpus[3].reject_reason, GPU_UNHEALTHY);
 	world_close(&w);
 }
 
@@ -106,8 +106,8 @@ static void unplaced_pods_make_a_node_full_whose_gpu_fits(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	occupy(&w, "by-hand", 14, "", NULL);
 	e = explain(&w, 2, "");
-	assert_int_equal(e.misfit, MISFIT_FULL);
-	assert_int_equal(e.gpus[0].misfit, GPU_FITS);
+	assert_int_equal(e.reject_reason, REJECT_FULL);
+	assert_int_equal(e.gpus[0].reject_reason, GPU_FITS);
 	world_close(&w);
 }
 
@@ -123,7 +123,7 @@ static void a_pods_own_hold_is_not_in_its_way(void **state)
 	fixture_place(&placement, &pod.request, "GPU-n-0");
 	assert_int_equal(ledger_hold(&w.ledger, &pod, "n", &placement, 1000), 0);
 	e = explain(&w, 15, "");
-	assert_int_equal(e.misfit, FITS);
+	assert_int_equal(e.reject_reason, FITS);
 	assert_int_equal(e.gpus[0].units_free, 15);
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[0].units_used, 15);
 	world_close(&w);
@@ -138,7 +138,7 @@ static void an_unknown_node_has_no_gpus_and_a_reason(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	fixture_pod(&pod, "asking", 1, "");
 	ledger_explain(&w.ledger, "elsewhere", &pod, &e);
-	assert_int_equal(e.misfit, MISFIT_NO_GPU_NODE);
+	assert_int_equal(e.reject_reason, REJECT_NO_GPU_NODE);
 	assert_int_equal(e.n_gpus, 0);
 	world_close(&w);
 }
@@ -167,13 +167,13 @@ static void the_first_turn_is_the_choice(void **state)
 		fixture_pod(&pod, "asking", 1 + (uint32_t)rand_r(&seed) % 20, "job");
 		ledger_explain(&w.ledger, "n", &pod, &e);
 		r = ledger_choose(&w.ledger, "n", &pod, &placement);
-		assert_int_equal(e.misfit, r);
+		assert_int_equal(e.reject_reason, r);
 		for (size_t i = 0; i < e.n_gpus; i++) {
 			bool taken = r == FITS &&
 				     strcmp(placement.containers[0].gpus[0].uuid, e.gpus[i].gpu->uuid) == 0;
 
 			assert_int_equal(e.gpus[i].turn == 1 && r == FITS, taken);
-			assert_int_equal(e.gpus[i].turn > 0, e.gpus[i].misfit == GPU_FITS);
+			assert_int_equal(e.gpus[i].turn > 0, e.gpus[i].reject_reason == GPU_FITS);
 		}
 		world_close(&w);
 	}

@@ -330,16 +330,16 @@ static void assert_settled(uint64_t capacity)
 	for (size_t i = 0; i < crowd.n_pods; i++)
 		used += crowd.pods[i].state == BOUND ? crowd.pods[i].facts.request.units : 0;
 	for (int gang = 0; gang < GANGS; gang++) {
-		struct gang_seat seats[MEMBERS_MAX];
+		struct gang_slot slots[MEMBERS_MAX];
 		size_t n = 0;
 
 		for (size_t i = 0; i < crowd.n_pods && !crowd.whole[gang]; i++)
 			if (crowd.pods[i].gang == gang && crowd.pods[i].state != GONE)
-				seats[n++] = (struct gang_seat){.pod = &crowd.pods[i].facts};
+				slots[n++] = (struct gang_slot){.pod = &crowd.pods[i].facts};
 		if (!n)
 			continue;
 		assert_int_equal(bound_of(gang), 0);
-		assert_int_equal(gang_plan(&crowd.ledger, seats, n, n), 0);
+		assert_int_equal(gang_plan(&crowd.ledger, slots, n, n), 0);
 	}
 	print_message("# %zu of %d gangs run at once, %llu of %llu units\n", count_whole(), GANGS,
 		(unsigned long long)used, (unsigned long long)capacity);

@@ -11,13 +11,13 @@
 #include "model-fixture.h"
 #include "model/gang-plan.h"
 
-#define SEATS 12
+#define SLOTS 12
 
 /* A ledger and a gang of at most SEATS members u0, u1 ... */
 struct scene {
 	struct ledger ledger;
-	struct pod_facts pods[SEATS];
-	struct gang_seat seats[SEATS];
+	struct pod_facts pods[SLOTS];
+	struct gang_slot slots[SLOTS];
 	size_t n;
 };
 
@@ -35,7 +35,7 @@ static int scene_close(void **state)
 {
 	struct scene *scene = *state;
 
-	gang_seats_release(scene->seats, scene->n);
+	gang_slots_release(scene->slots, scene->n);
 	for (size_t i = 0; i < scene->n; i++)
 		pod_facts_release(&scene->pods[i]);
 	ledger_release(&scene->ledger);
@@ -66,7 +66,7 @@ static struct pod_facts *add_member(struct scene *scene, uint32_t units)
 
 	snprintf(uid, sizeof(uid), "u%zu", scene->n);
 	fixture_pod(&scene->pods[scene->n], uid, units, "job");
-	scene->seats[scene->n] = (struct gang_seat){.pod = &scene->pods[scene->n]};
+	scene->slots[scene->n] = (struct gang_slot){.pod = &scene->pods[scene->n]};
 	return &scene->pods[scene->n++];
 }
 
@@ -81,8 +81,8 @@ static int plan(struct scene *scene, size_t needed)
 	uint64_t generation = scene->ledger.generation;
 	int r;
 
-	gang_seats_release(scene->seats, scene->n);
-	r = gang_plan(&scene->ledger, scene->seats, scene->n, needed);
+	gang_slots_release(scene->slots, scene->n);
+	r = gang_plan(&scene->ledger, scene->slots, scene->n, needed);
 	assert_int_equal(ledger_check(&scene->ledger, NULL), 0);
 	assert_int_equal(scene->ledger.generation, generation);
 	return r;
@@ -92,10 +92,10 @@ static int plan(struct scene *scene, size_t needed)
 static void assert_can_be_held(struct scene *scene)
 {
 	for (size_t i = 0; i < scene->n; i++)
-		if (scene->seats[i].node)
+		if (scene->slots[i].node)
 			assert_int_equal(
-				ledger_hold(&scene->ledger, scene->seats[i].pod,
-					scene->seats[i].node->facts.name, &scene->seats[i].placement, 1000),
+				ledger_hold(&scene->ledger, scene->slots[i].pod,
+					scene->slots[i].node->facts.name, &scene->slots[i].placement, 1000),
 				0);
 }
 
@@ -104,7 +104,7 @@ static size_t count_on(const struct scene *scene, const char *node)
 	size_t n = 0;
 
 	for (size_t i = 0; i < scene->n; i++)
-		n += scene->seats[i].node && strcmp(scene->seats[i].node->facts.name, node) == 0;
+		n += scene->slots[i].node && strcmp(scene->slots[i].node->facts.name, node) == 0;
 	return n;
 }
 
@@ -141,7 +141,7 @@ static void a_gang_that_does_not_fit_as_a_whole_gets_nothing(void **state)
 	add_members(scene, 4, (const uint32_t[]){6, 6, 6, 6});
 	assert_int_equal(plan(scene, 3), 0);
 	for (size_t i = 0; i < scene->n; i++)
-		assert_null(scene->seats[i].node);
+		assert_null(scene->slots[i].node);
 }
 
 static void fewer_members_than_there_are_may_be_enough(void **state)
@@ -162,7 +162,7 @@ static void the_smallest_members_are_enough_where_the_large_ones_find_no_room(vo
 	add_node(scene, "a", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
 	add_members(scene, 3, (const uint32_t[]){5, 9, 5});
 	assert_int_equal(plan(scene, 2), 2);
-	assert_null(scene->seats[1].node);
+	assert_null(scene->slots[1].node);
 }
 
 /* 4 + 4 leave 2 of the first GPU, and 3 + 3 + 3 leave 1 of the second: only 4 + 3 + 3 twice fits. */
@@ -227,11 +227,11 @@ static void a_member_goes_only_where_it_may(void **state)
 	add_node(scene, "a", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
 	add_node(scene, "b", GPU_POLICY_BINPACK, 1, (const uint32_t[]){10});
 	add_members(scene, 2, (const uint32_t[]){4, 4});
-	scene->seats[1].nodes = &only_b;
+	scene->slots[1].nodes = &only_b;
 	assert_int_equal(plan(scene, 2), 2);
-	assert_string_equal(scene->seats[0].node->facts.name, "a");
-	assert_string_equal(scene->seats[1].node->facts.name, "b");
-	scene->seats[0].nodes = &only_b;
+	assert_string_equal(scene->slots[0].node->facts.name, "a");
+	assert_string_equal(scene->slots[1].node->facts.name, "b");
+	scene->slots[0].nodes = &only_b;
 	scene->pods[0].request.units = scene->pods[1].request.units = 8;
 	scene->pods[0].request.containers[0].units = scene->pods[1].request.containers[0].units = 8;
 	assert_int_equal(plan(scene, 2), 0);
@@ -249,7 +249,7 @@ static void members_on_several_gpus_and_on_one_share_them(void **state)
 	add_members(scene, 5, (const uint32_t[]){10, 16, 7, 2, 2});
 	assert_int_equal(request_set_gpus(&scene->pods[1].request, 2, NULL), 0);
 	assert_int_equal(plan(scene, 5), 5);
-	assert_string_equal(scene->seats[1].node->facts.name, "b");
+	assert_string_equal(scene->slots[1].node->facts.name, "b");
 	assert_can_be_held(scene);
 	assert_int_equal(ledger_check(&scene->ledger, NULL), 0);
 }
@@ -274,7 +274,7 @@ static void most_of_a_gang_can_be_asked_for(void **state)
 
 	add_node(scene, "a", GPU_POLICY_BINPACK, 2, (const uint32_t[]){10, 10});
 	add_members(scene, 3, (const uint32_t[]){10, 10, 10});
-	assert_int_equal(gang_plan_most(&scene->ledger, scene->seats, scene->n), 2);
+	assert_int_equal(gang_plan_most(&scene->ledger, scene->slots, scene->n), 2);
 }
 
 /* Could all items go into the bins? Asked of every way there is. */
@@ -371,9 +371,9 @@ static void add_whole(struct scene *scene, const char *gpus)
 	assert_int_equal(request_add_whole(&pod->request, "main", CONTAINER_MAIN, 0, gpus, NULL), 0);
 }
 
-static bool is_on(const struct gang_seat *seat, const char *uuid)
+static bool is_on(const struct gang_slot *slot, const char *uuid)
 {
-	return container_share(&seat->placement.containers[0], uuid) != NULL;
+	return container_share(&slot->placement.containers[0], uuid) != NULL;
 }
 
 /* In rank the largest goes where its GPUs are connected best, and then two of the others have one GPU left
@@ -392,8 +392,8 @@ static void whole_gpus_are_chosen_by_their_links_however_the_plan_was_found(void
 	assert_int_equal(plan(scene, 3), 3);
 	assert_int_equal(count_on(scene, "b"), 1);
 	for (size_t i = 1; i < 3; i++) {
-		assert_string_equal(scene->seats[i].node->facts.name, "a");
-		assert_int_equal(is_on(&scene->seats[i], "GPU-a-0"), is_on(&scene->seats[i], "GPU-a-2"));
+		assert_string_equal(scene->slots[i].node->facts.name, "a");
+		assert_int_equal(is_on(&scene->slots[i], "GPU-a-0"), is_on(&scene->slots[i], "GPU-a-2"));
 	}
 	assert_can_be_held(scene);
 }

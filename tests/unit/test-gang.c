@@ -23,9 +23,9 @@ static void the_first_question_holds_places_for_all(void **state)
 	/* No GPU has anything left. */
 	scene_pod(scene, "stranger", NULL, 0, 1);
 	assert_int_equal(
-		ledger_choose(&scene->ledger, "n0", scene_facts(scene, "stranger"), NULL), MISFIT_FULL);
+		ledger_choose(&scene->ledger, "n0", scene_facts(scene, "stranger"), NULL), REJECT_FULL);
 	assert_int_equal(
-		ledger_choose(&scene->ledger, "n1", scene_facts(scene, "stranger"), NULL), MISFIT_FULL);
+		ledger_choose(&scene->ledger, "n1", scene_facts(scene, "stranger"), NULL), REJECT_FULL);
 	for (size_t i = 0; i < 4; i++) {
 		assert_int_equal(scene_ask(scene, four[i]), GANG_NODE);
 		assert_string_equal(scene->node, scene_held(scene, four[i]));

@@ -117,7 +117,7 @@ static void amounts_beyond_all_gpus_are_not_asked_to_divide(void **state)
 	ledger_init(&ledger);
 	fixture_node(&facts, "n", GPU_POLICY_BINPACK, 2, (const uint32_t[]){1024, 1024});
 	assert_int_equal(ledger_set_node(&ledger, &facts), 0);
-	assert_int_equal(placement_choose(ledger_node(&ledger, "n"), &request, "", NULL), MISFIT_TOO_LARGE);
+	assert_int_equal(placement_choose(ledger_node(&ledger, "n"), &request, "", NULL), REJECT_TOO_LARGE);
 	ledger_release(&ledger);
 }
 
@@ -192,7 +192,7 @@ static const char *chosen(
 	r = placement_choose(ledger_node(&w->ledger, "n"), &pod.request, owner, &placement);
 	assert_true(r >= 0);
 	if (r != FITS)
-		return misfit_text((enum misfit)r, &pod.request, buf, size);
+		return reject_reason_text((enum reject_reason)r, &pod.request, buf, size);
 	assert_true(placement_matches(&placement, &pod.request));
 	for (size_t i = 0; i < placement.containers[0].n_gpus; i++)
 		len += (size_t)snprintf(buf + len, size - len, "%s%s", i ? "," : "",

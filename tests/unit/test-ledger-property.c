@@ -44,7 +44,7 @@ struct snapshot {
 	bool finished, deleting, assigned, running, deleted;
 };
 
-enum expectation { EXPECT_NOTHING, EXPECT_HELD, EXPECT_RESERVED, EXPECT_BOUND, EXPECT_GHOST };
+enum expectation { EXPECT_NOTHING, EXPECT_HELD, EXPECT_RESERVED, EXPECT_BOUND, EXPECT_ORPHAN };
 enum binding { BINDING_NONE, BINDING_SENT, BINDING_ACCEPTED, BINDING_REFUSED };
 
 struct test_pod {
@@ -63,7 +63,7 @@ struct test_pod {
 	enum expectation expect;
 	int node;
 	gpuset gpus;
-	int64_t expires;  /* of a ghost 0 while its node lists it */
+	int64_t expires;  /* of an orphan 0 while its node lists it */
 	int size, target; /* the size that the ledger knows; the one on its way, 0: none */
 	enum binding patch;
 	int patch_size;
@@ -665,7 +665,7 @@ static void change_node(struct world *w, int i)
 }
 
 /* The agent tells what it has found out about the deletions that it knows of; it may be behind or ahead of
- * the ledger. A pod that the ledger never saw bound is left out: its rules are those of ghost tests. */
+ * the ledger. A pod that the ledger never saw bound is left out: its rules are those of orphan tests. */
 static void report(struct world *w, int i, bool all)
 {
 	struct test_node *node = &w->truth[i];
@@ -693,7 +693,7 @@ static void expect_held(struct world *w, int i)
 		bool told = truth_of(pod)->deleted && pod->delivered == pod->n_shown;
 
 		if (verdict == HELD_LIVES && pod->expect == EXPECT_NOTHING && told) {
-			pod->expect = EXPECT_GHOST;
+			pod->expect = EXPECT_ORPHAN;
 			pod->from_held = true;
 			pod->node = truth_of(pod)->node;
 			pod->gpus = truth_of(pod)->gpus;
@@ -701,7 +701,7 @@ static void expect_held(struct world *w, int i)
 			pod->target = 0;
 			pod->expires = 0;
 		}
-		if (pod->expect != EXPECT_GHOST || pod->node != i)
+		if (pod->expect != EXPECT_ORPHAN || pod->node != i)
 			continue;
 		if (verdict == HELD_LIVES)
 			pod->expires = 0;
@@ -761,7 +761,7 @@ static void end_of_patience(struct world *w, struct test_pod *pod)
 		w->truth[node].held[pod - w->pods] = HELD_ENDED;
 }
 
-/* The rules of ghosts. */
+/* The rules of orphans. */
 static void expect_deleted(struct world *w, struct test_pod *pod, int64_t expires)
 {
 	enum held_verdict verdict = HELD_UNKNOWN;
@@ -772,7 +772,7 @@ static void expect_deleted(struct world *w, struct test_pod *pod, int64_t expire
 		verdict = w->view[pod->node].held[pod - w->pods];
 	if (pod->expect == EXPECT_BOUND &&
 		(verdict == HELD_LIVES || (pod->seen_running && verdict == HELD_UNKNOWN))) {
-		pod->expect = EXPECT_GHOST;
+		pod->expect = EXPECT_ORPHAN;
 		pod->expires = verdict == HELD_LIVES ? 0 : expires;
 		return;
 	}
@@ -818,7 +818,7 @@ static void check_choice(struct world *w, const struct test_pod *pod, int node, 
 
 static int expected_claim(const struct world *w, const struct test_pod *pod, int node, gpuset gpus)
 {
-	if (pod->expect == EXPECT_GHOST) /* one container "held" is not what the pod asked for */
+	if (pod->expect == EXPECT_ORPHAN) /* one container "held" is not what the pod asked for */
 		return pod->from_held ? -EINVAL : -EBUSY;
 	if (pod->ended || pod->expect == EXPECT_RESERVED || pod->expect == EXPECT_BOUND)
 		return -EBUSY;
@@ -1026,7 +1026,7 @@ static void expire(struct world *w, int64_t now)
 			expected++;
 		}
 	for (int i = 0; i < w->n_pods; i++)
-		if (w->pods[i].expect == EXPECT_GHOST && w->pods[i].expires && w->pods[i].expires <= now) {
+		if (w->pods[i].expect == EXPECT_ORPHAN && w->pods[i].expires && w->pods[i].expires <= now) {
 			end_of_patience(w, &w->pods[i]);
 			expected++;
 		}

@@ -553,8 +553,8 @@ static void choose_sees_the_node_without_the_pods_own_hold(void **state)
 	fixture_pod(&other, "r", 1, "");
 	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, &placement), FITS);
 	assert_string_equal(placement.containers[0].gpus[0].uuid, "GPU-n-0");
-	assert_int_equal(ledger_choose(&w->ledger, "n", &other, NULL), MISFIT_FULL);
-	assert_int_equal(ledger_choose(&w->ledger, "unknown", &other, NULL), MISFIT_NO_GPU_NODE);
+	assert_int_equal(ledger_choose(&w->ledger, "n", &other, NULL), REJECT_FULL);
+	assert_int_equal(ledger_choose(&w->ledger, "unknown", &other, NULL), REJECT_NO_GPU_NODE);
 	assert_used(w, 15, 15, 0);
 }
 

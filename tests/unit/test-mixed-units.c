@@ -52,7 +52,7 @@ static const struct node_ledger *node(const struct world *w)
 }
 
 /* stamp 0: none. */
-static enum misfit misfit_of(struct world *w, uint32_t units, uint32_t stamp)
+static enum reject_reason reject_reason_of(struct world *w, uint32_t units, uint32_t stamp)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 
@@ -77,12 +77,12 @@ static void pod_with_the_stamp_of_another_unit_does_not_fit(void **state)
 	struct request request = {0};
 	char text[64];
 
-	assert_int_equal(misfit_of(w, 4, 128), MISFIT_UNIT);
-	assert_int_equal(misfit_of(w, 4, UNIT_MIB_NONE), MISFIT_UNIT);
-	assert_int_equal(misfit_of(w, 4, 1024), FITS);
+	assert_int_equal(reject_reason_of(w, 4, 128), REJECT_UNIT);
+	assert_int_equal(reject_reason_of(w, 4, UNIT_MIB_NONE), REJECT_UNIT);
+	assert_int_equal(reject_reason_of(w, 4, 1024), FITS);
 	assert_string_equal(
-		misfit_text(MISFIT_UNIT, &request, text, sizeof(text)), "GPU memory unit differs");
-	assert_false(misfit_is_occupancy(MISFIT_UNIT));
+		reject_reason_text(REJECT_UNIT, &request, text, sizeof(text)), "GPU memory unit differs");
+	assert_false(reject_reason_is_occupancy(REJECT_UNIT));
 }
 
 /* Contract 2: "a pod without a stamp takes the unit of the node it is bound to". */
@@ -90,12 +90,12 @@ static void pod_without_a_stamp_fits_any_unit(void **state)
 {
 	struct world *w = *state;
 
-	assert_int_equal(misfit_of(w, 16, 0), FITS);
+	assert_int_equal(reject_reason_of(w, 16, 0), FITS);
 	w->node.unit_mib = 128;
 	set_node(w);
-	assert_int_equal(misfit_of(w, 128, 0), FITS);
-	assert_int_equal(misfit_of(w, 16, 128), FITS);
-	assert_int_equal(misfit_of(w, 16, 1024), MISFIT_UNIT);
+	assert_int_equal(reject_reason_of(w, 128, 0), FITS);
+	assert_int_equal(reject_reason_of(w, 16, 128), FITS);
+	assert_int_equal(reject_reason_of(w, 16, 1024), REJECT_UNIT);
 }
 
 static void node_that_changes_takes_no_new_pod_of_any_unit(void **state)
@@ -106,13 +106,13 @@ static void node_that_changes_takes_no_new_pod_of_any_unit(void **state)
 
 	w->node.changing = true;
 	set_node(w);
-	assert_int_equal(misfit_of(w, 1, 0), MISFIT_CHANGING);
-	assert_int_equal(misfit_of(w, 1, 1024), MISFIT_CHANGING);
-	assert_int_equal(misfit_of(w, 1, 128), MISFIT_UNIT);
-	assert_string_equal(
-		misfit_text(MISFIT_CHANGING, &request, text, sizeof(text)), "GPU node changes its mode");
+	assert_int_equal(reject_reason_of(w, 1, 0), REJECT_CHANGING);
+	assert_int_equal(reject_reason_of(w, 1, 1024), REJECT_CHANGING);
+	assert_int_equal(reject_reason_of(w, 1, 128), REJECT_UNIT);
+	assert_string_equal(reject_reason_text(REJECT_CHANGING, &request, text, sizeof(text)),
+		"GPU node changes its mode");
 	/* Nobody is evicted for a pod that could not go there anyway. */
-	assert_false(misfit_is_occupancy(MISFIT_CHANGING));
+	assert_false(reject_reason_is_occupancy(REJECT_CHANGING));
 }
 
 static void node_that_changes_no_more_takes_pods_again_and_wakes_them(void **state)
@@ -126,7 +126,7 @@ static void node_that_changes_no_more_takes_pods_again_and_wakes_them(void **sta
 	w->node.changing = false;
 	set_node(w);
 	assert_true(w->ledger.generation > before);
-	assert_int_equal(misfit_of(w, 16, 1024), FITS);
+	assert_int_equal(reject_reason_of(w, 16, 1024), FITS);
 }
 
 /* Filter held a GPU, then the label changed: the Binding must not be sent. */
@@ -143,7 +143,7 @@ static void hold_on_a_node_that_changes_ends(void **state)
 	w->node.changing = true;
 	set_node(w);
 	assert_int_equal(node(w)->gpus[0].units_used, 0);
-	assert_int_equal(decide_reserve(&w->ledger, &pod, "n", &placement), MISFIT_CHANGING);
+	assert_int_equal(decide_reserve(&w->ledger, &pod, "n", &placement), REJECT_CHANGING);
 	assert_int_equal(node(w)->gpus[0].units_used, 0);
 }
 
@@ -174,7 +174,7 @@ static void pod_of_another_unit_counts_the_memory_that_it_has(void **state)
 	assert_int_equal(node(w)->gpus[0].units_used, 24);
 	assert_int_equal(node(w)->gpus[0].units_total, 128);
 	assert_int_equal(node_free_memory(node(w)), 232);
-	assert_int_equal(misfit_of(w, 105, 128), FITS); /* on the other GPU */
+	assert_int_equal(reject_reason_of(w, 105, 128), FITS); /* on the other GPU */
 	assert_int_equal(ledger_check(&w->ledger, NULL), 0);
 	ledger_remove_pod(&w->ledger, "p");
 	assert_int_equal(node(w)->gpus[0].units_used, 0);

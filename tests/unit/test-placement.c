@@ -55,7 +55,7 @@ static const char *chosen(struct world *w, uint32_t units, const char *owner, ch
 	return buf;
 }
 
-static enum misfit misfit_of(struct world *w, uint32_t units)
+static enum reject_reason reject_reason_of(struct world *w, uint32_t units)
 {
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
 
@@ -167,12 +167,12 @@ static void the_21st_container_finds_no_room_though_there_are_units(void **state
 		/* binpack fills the first GPU with 20, then the second. */
 		assert_string_equal(chosen(&w, 1, "", uuid), i < 20 ? "GPU-n-0" : "GPU-n-1");
 		occupy(&w, uid, 1, "", uuid);
-		assert_int_equal(misfit_of(&w, 80), i < 20 ? FITS : MISFIT_FULL);
+		assert_int_equal(reject_reason_of(&w, 80), i < 20 ? FITS : REJECT_FULL);
 	}
 	assert_string_equal(chosen(&w, 1, "", uuid), "");
-	assert_int_equal(misfit_of(&w, 1), MISFIT_INSTANCES);
+	assert_int_equal(reject_reason_of(&w, 1), REJECT_INSTANCES);
 	/* No units either: that comes first. */
-	assert_int_equal(misfit_of(&w, 61), MISFIT_FULL);
+	assert_int_equal(reject_reason_of(&w, 61), REJECT_FULL);
 	ledger_remove_pod(&w.ledger, "p33");
 	assert_string_equal(chosen(&w, 1, "", uuid), "GPU-n-1");
 	world_close(&w);
@@ -223,7 +223,7 @@ static void containers_that_run_alone_count_once(void **state)
 			continue;
 		isolate(&w, cases[i].instances - 1);
 		assert_int_equal(
-			placement_choose(ledger_node(&w.ledger, "n"), &request, "", NULL), MISFIT_INSTANCES);
+			placement_choose(ledger_node(&w.ledger, "n"), &request, "", NULL), REJECT_INSTANCES);
 	}
 	world_close(&w);
 }
@@ -241,7 +241,7 @@ static void on_several_gpus_each_needs_room_for_the_containers(void **state)
 	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", NULL), FITS);
 	occupy(&w, "b", 1, "", "GPU-n-2");
 	assert_int_equal(
-		placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", NULL), MISFIT_INSTANCES);
+		placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", NULL), REJECT_INSTANCES);
 	world_close(&w);
 }
 
@@ -254,7 +254,7 @@ static void gpus_of_different_size_count_with_their_own(void **state)
 	assert_string_equal(chosen(&w, 15, "", uuid), "GPU-n-0");
 	assert_string_equal(chosen(&w, 16, "", uuid), "GPU-n-1");
 	assert_string_equal(chosen(&w, 79, "", uuid), "GPU-n-1");
-	assert_int_equal(misfit_of(&w, 80), MISFIT_TOO_LARGE);
+	assert_int_equal(reject_reason_of(&w, 80), REJECT_TOO_LARGE);
 	world_close(&w);
 }
 
@@ -292,8 +292,8 @@ static void unhealthy_gpus_get_no_new_pods_and_keep_the_old(void **state)
 	assert_int_equal(ledger_node(&w.ledger, "n")->gpus[0].units_used, 3);
 	assert_string_equal(chosen(&w, 3, "", uuid), "GPU-n-1");
 	/* Only the sick GPU would be large enough: that is no reason to say that none is. */
-	assert_int_equal(misfit_of(&w, 9), MISFIT_FULL);
-	assert_int_equal(misfit_of(&w, 16), MISFIT_TOO_LARGE);
+	assert_int_equal(reject_reason_of(&w, 9), REJECT_FULL);
+	assert_int_equal(reject_reason_of(&w, 16), REJECT_TOO_LARGE);
 	world_close(&w);
 }
 
@@ -304,10 +304,10 @@ static void unplaced_pods_count_against_the_node_as_a_whole(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 2, (const uint32_t[]){8, 8});
 	occupy(&w, "stray", 9, "", NULL);
 	/* 16 free, 9 of them on GPUs that nobody knows: 7 are sure. */
-	assert_int_equal(misfit_of(&w, 7), FITS);
-	assert_int_equal(misfit_of(&w, 8), MISFIT_FULL);
+	assert_int_equal(reject_reason_of(&w, 7), FITS);
+	assert_int_equal(reject_reason_of(&w, 8), REJECT_FULL);
 	occupy(&w, "lost", 7, "", "GPU-gone");
-	assert_int_equal(misfit_of(&w, 1), MISFIT_FULL);
+	assert_int_equal(reject_reason_of(&w, 1), REJECT_FULL);
 	world_close(&w);
 }
 
@@ -319,8 +319,8 @@ static void free_units_of_sick_gpus_do_not_pay_for_unplaced_pods(void **state)
 	occupy(&w, "stray", 3, "", NULL);
 	w.node.gpus[0].healthy = false;
 	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
-	assert_int_equal(misfit_of(&w, 5), FITS);
-	assert_int_equal(misfit_of(&w, 6), MISFIT_FULL);
+	assert_int_equal(reject_reason_of(&w, 5), FITS);
+	assert_int_equal(reject_reason_of(&w, 6), REJECT_FULL);
 	world_close(&w);
 }
 
@@ -331,8 +331,8 @@ static void fragmented_node_is_full_although_the_sum_would_do(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 2, (const uint32_t[]){15, 15});
 	occupy(&w, "a", 8, "", "GPU-n-0");
 	occupy(&w, "b", 8, "", "GPU-n-1");
-	assert_int_equal(misfit_of(&w, 7), FITS);
-	assert_int_equal(misfit_of(&w, 8), MISFIT_FULL);
+	assert_int_equal(reject_reason_of(&w, 7), FITS);
+	assert_int_equal(reject_reason_of(&w, 8), REJECT_FULL);
 	world_close(&w);
 }
 
@@ -345,15 +345,15 @@ static void only_nodes_of_our_modes_with_an_inventory_serve(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		w.node.mode = others[i];
 		assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
-		assert_int_equal(misfit_of(&w, 1), MISFIT_MODE);
+		assert_int_equal(reject_reason_of(&w, 1), REJECT_MODE);
 	}
 	w.node.mode = GPU_MODE_CGPU;
 	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
-	assert_int_equal(misfit_of(&w, 15), FITS);
+	assert_int_equal(reject_reason_of(&w, 15), FITS);
 	w.node.mode = GPU_MODE_SHARE;
 	w.node.n_gpus = 0;
 	assert_int_equal(ledger_set_node(&w.ledger, &w.node), 0);
-	assert_int_equal(misfit_of(&w, 1), MISFIT_NO_GPU_NODE);
+	assert_int_equal(reject_reason_of(&w, 1), REJECT_NO_GPU_NODE);
 	world_close(&w);
 }
 
@@ -364,7 +364,7 @@ static void computing_power_is_not_promised_by_a_share_node(void **state)
 
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	request_add(&request, "a", CONTAINER_MAIN, 0, "1", "30", NULL);
-	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &request, "", NULL), MISFIT_MODE);
+	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &request, "", NULL), REJECT_MODE);
 	world_close(&w);
 }
 
@@ -377,25 +377,26 @@ static void placement_is_untouched_when_nothing_fits(void **state)
 	world_open(&w, GPU_POLICY_BINPACK, 1, (const uint32_t[]){15});
 	fixture_pod(&pod, "p", 16, "");
 	assert_int_equal(placement_choose(ledger_node(&w.ledger, "n"), &pod.request, "", &placement),
-		MISFIT_TOO_LARGE);
+		REJECT_TOO_LARGE);
 	assert_int_equal(placement.unit_mib, 77);
 	assert_null(placement.containers);
 	world_close(&w);
 }
 
-static void misfit_texts_are_the_documented_ones(void **state)
+static void reject_reason_texts_are_the_documented_ones(void **state)
 {
 	struct request request = {.units = 3};
 	char buf[64];
 
-	assert_string_equal(misfit_text(MISFIT_FULL, &request, buf, sizeof(buf)), "no GPU has 3 units free");
 	assert_string_equal(
-		misfit_text(MISFIT_TOO_LARGE, &request, buf, sizeof(buf)), "no GPU is that large");
+		reject_reason_text(REJECT_FULL, &request, buf, sizeof(buf)), "no GPU has 3 units free");
 	assert_string_equal(
-		misfit_text(MISFIT_MODE, &request, buf, sizeof(buf)), "GPU sharing mode does not fit");
-	assert_string_equal(misfit_text(MISFIT_INSTANCES, &request, buf, sizeof(buf)),
+		reject_reason_text(REJECT_TOO_LARGE, &request, buf, sizeof(buf)), "no GPU is that large");
+	assert_string_equal(
+		reject_reason_text(REJECT_MODE, &request, buf, sizeof(buf)), "GPU sharing mode does not fit");
+	assert_string_equal(reject_reason_text(REJECT_INSTANCES, &request, buf, sizeof(buf)),
 		"GPU has its maximum of containers");
-	assert_string_equal(misfit_text(MISFIT_NO_GPU_NODE, &request, buf, sizeof(buf)),
+	assert_string_equal(reject_reason_text(REJECT_NO_GPU_NODE, &request, buf, sizeof(buf)),
 		"GPU node's agent is not serving");
 }
 
@@ -507,7 +508,7 @@ int main(void)
 		cmocka_unit_test(only_nodes_of_our_modes_with_an_inventory_serve),
 		cmocka_unit_test(computing_power_is_not_promised_by_a_share_node),
 		cmocka_unit_test(placement_is_untouched_when_nothing_fits),
-		cmocka_unit_test(misfit_texts_are_the_documented_ones),
+		cmocka_unit_test(reject_reason_texts_are_the_documented_ones),
 		cmocka_unit_test(placement_matches_only_its_own_request),
 		cmocka_unit_test(placement_add_refuses_uuids_that_have_no_room_or_are_empty),
 		cmocka_unit_test(placement_add_has_limits),

@@ -179,9 +179,9 @@ static void equal_and_higher_priorities_and_static_pods_stay(void **state)
 	pod(w, "equal", 8, 1000, "GPU-n-0");
 	pod(w, "above", 8, 1001, "GPU-n-1");
 	pod_on(w, "n", "static", 8, 0, 100, "GPU-n-2", "m");
-	assert_int_equal(plan(w, 10, 1000), MISFIT_FULL);
+	assert_int_equal(plan(w, 10, 1000), REJECT_FULL);
 	assert_int_equal(w->plan.n_victims, 0);
-	assert_int_equal(plan(w, 16, 1000), MISFIT_TOO_LARGE);
+	assert_int_equal(plan(w, 16, 1000), REJECT_TOO_LARGE);
 }
 
 static void the_highest_priority_among_the_victims_counts_before_their_number(void **state)
@@ -242,7 +242,7 @@ static void a_pod_with_more_containers_than_a_gpu_may_have_evicts_nobody(void **
 	assert_int_equal(request_add(&asker.request, "second", CONTAINER_MAIN, 1, "1", NULL, NULL), 0);
 	asker.priority = 1000;
 	question.budgets = &w->budgets;
-	assert_int_equal(preemption_plan_node(&w->ledger, "n", &question, &w->plan), MISFIT_INSTANCES);
+	assert_int_equal(preemption_plan_node(&w->ledger, "n", &question, &w->plan), REJECT_INSTANCES);
 }
 
 static void nobody_goes_from_where_the_pod_fits(void **state)
@@ -340,7 +340,7 @@ static void budgets_are_respected_and_violated_only_where_allowed(void **state)
 	assert_string_equal(victims(w), "important ");
 	ledger_remove_pod(&w->ledger, "important");
 	pod(w, "important", 8, 2000, "GPU-n-1");
-	assert_int_equal(plan(w, 10, 1000), MISFIT_FULL);
+	assert_int_equal(plan(w, 10, 1000), REJECT_FULL);
 	assert_int_equal(
 		plan_with(w, 10, 1000, "n", (struct preemption_question){.may_violate = true}), FITS);
 	assert_string_equal(victims(w), "safe ");
@@ -358,7 +358,7 @@ static void a_budget_counts_all_victims_together(void **state)
 	budget(w, 1);
 	assert_int_equal(plan(w, 5, 1000), FITS);
 	assert_int_equal(w->plan.n_victims, 1);
-	assert_int_equal(plan(w, 10, 1000), MISFIT_FULL);
+	assert_int_equal(plan(w, 10, 1000), REJECT_FULL);
 	assert_int_equal(
 		plan_with(w, 15, 1000, "n", (struct preemption_question){.may_violate = true}), FITS);
 	assert_int_equal(w->plan.n_violations, 2);
@@ -408,7 +408,7 @@ static void bindings_on_their_way_are_stopped_only_where_allowed(void **state)
 	fixture_pod(&reserved, "r", 8, "");
 	fixture_place(&placement, &reserved.request, "GPU-n-0");
 	assert_int_equal(ledger_reserve(&w->ledger, &reserved, "n", &placement), 0);
-	assert_int_equal(plan(w, 10, 1000), MISFIT_FULL);
+	assert_int_equal(plan(w, 10, 1000), REJECT_FULL);
 	assert_int_equal(
 		plan_with(w, 10, 1000, "n", (struct preemption_question){.may_stop_bindings = true}), FITS);
 	assert_string_equal(victims(w), "r ");

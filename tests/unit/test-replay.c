@@ -116,8 +116,8 @@ static void an_answer_is_compared_although_its_node_is_gone(void **state)
 		0);
 }
 
-/* What the agent lists became a ghost when the ledger was told, but has ended by the time of the picture. */
-static void a_picture_of_a_node_brings_no_ghosts(void **state)
+/* What the agent lists became an orphan when the ledger was told, but has ended by the time of the picture. */
+static void a_picture_of_a_node_brings_no_orphans(void **state)
 {
 	_cleanup_replay_ struct replay replay;
 
@@ -237,7 +237,7 @@ int main(void)
 		cmocka_unit_test(an_answer_is_compared_with_what_filter_was_asked),
 		cmocka_unit_test(an_answer_about_nodes_that_were_only_counted_is_not_compared),
 		cmocka_unit_test(an_answer_is_compared_although_its_node_is_gone),
-		cmocka_unit_test(a_picture_of_a_node_brings_no_ghosts),
+		cmocka_unit_test(a_picture_of_a_node_brings_no_orphans),
 		cmocka_unit_test(recorded_histories_of_real_runs_come_out_as_recorded),
 		cmocka_unit_test(a_plan_of_a_gang_is_made_again),
 		cmocka_unit_test(what_a_gang_holds_by_a_plan_whose_nodes_were_only_counted_is_not_compared),

@@ -228,7 +228,7 @@ static void a_pod_that_goes_takes_its_resize_with_it(void **state)
 	assert_int_equal(used(0), 0);
 }
 
-static void a_ghost_has_the_size_that_it_may_have(void **state)
+static void an_orphan_has_the_size_that_it_may_have(void **state)
 {
 	_cleanup_pod_facts_ struct pod_facts pod;
 
@@ -280,7 +280,7 @@ int main(void)
 		LEDGER(a_pod_seen_only_after_its_resize_counts_as_it_is),
 		LEDGER(an_init_containers_need_stays_the_least),
 		LEDGER(a_pod_that_goes_takes_its_resize_with_it),
-		LEDGER(a_ghost_has_the_size_that_it_may_have),
+		LEDGER(an_orphan_has_the_size_that_it_may_have),
 		LEDGER(sizes_that_cannot_be_are_refused_with_a_sentence),
 	};
 

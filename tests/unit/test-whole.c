@@ -89,13 +89,14 @@ static void assert_reserved(
 	assert_int_equal(ledger_check(ledger, NULL), 0);
 }
 
-static void assert_misfit(
+static void assert_reject_reason(
 	struct ledger *ledger, const struct pod_facts *pod, const char *node, const char *text)
 {
-	int misfit = ledger_choose(ledger, node, pod, NULL);
+	int reject_reason = ledger_choose(ledger, node, pod, NULL);
 	char buf[64];
 
-	assert_string_equal(misfit_text((enum misfit)misfit, &pod->request, buf, sizeof(buf)), text);
+	assert_string_equal(
+		reject_reason_text((enum reject_reason)reject_reason, &pod->request, buf, sizeof(buf)), text);
 }
 
 static void whole_gpus_of_dgx1_are_the_quads(void **state)
@@ -107,7 +108,7 @@ static void whole_gpus_of_dgx1_are_the_quads(void **state)
 	open_node(&ledger, "n", layout_dgx1_v100, -1);
 	assert_reserved(&ledger, &a, "n", "0123");
 	assert_reserved(&ledger, &b, "n", "4567");
-	assert_misfit(&ledger, &c, "n", "GPU node has fewer than 1 GPUs free");
+	assert_reject_reason(&ledger, &c, "n", "GPU node has fewer than 1 GPUs free");
 	ledger_release_reservation(&ledger, "a");
 	assert_reserved(&ledger, &c, "n", "0");
 }
@@ -120,9 +121,9 @@ static void whole_gpus_leave_a_broken_one_out(void **state)
 
 	ledger_init(&ledger);
 	open_node(&ledger, "n", layout_dgx1_v100, 2);
-	assert_misfit(&ledger, &all, "n", "GPU node has fewer than 8 GPUs free");
+	assert_reject_reason(&ledger, &all, "n", "GPU node has fewer than 8 GPUs free");
 	assert_reserved(&ledger, &quad, "n", "4567");
-	assert_misfit(&ledger, &four, "n", "GPU node has fewer than 4 GPUs free");
+	assert_reject_reason(&ledger, &four, "n", "GPU node has fewer than 4 GPUs free");
 	assert_reserved(&ledger, &three, "n", "013");
 }
 
@@ -133,8 +134,8 @@ static void whole_gpus_of_more_than_there_are_fit_nowhere(void **state)
 
 	ledger_init(&ledger);
 	open_node(&ledger, "n", layout_dgx_a100, -1);
-	assert_misfit(&ledger, &nine, "n", "GPU node has fewer than 9 GPUs");
-	assert_misfit(&ledger, &many, "n", "GPU node has fewer than 1073741823 GPUs");
+	assert_reject_reason(&ledger, &nine, "n", "GPU node has fewer than 9 GPUs");
+	assert_reject_reason(&ledger, &many, "n", "GPU node has fewer than 1073741823 GPUs");
 }
 
 static void whole_gpus_and_shares_do_not_meet(void **state)
@@ -149,8 +150,8 @@ static void whole_gpus_and_shares_do_not_meet(void **state)
 	assert_int_equal(ledger_set_node(&ledger, &share), 0);
 	open_node(&ledger, "t", NULL, -1);
 	fixture_pod(&part, "part", 1, "");
-	assert_misfit(&ledger, &whole, "s", "GPU node does not give whole GPUs");
-	assert_misfit(&ledger, &part, "t", "GPU sharing mode does not fit");
+	assert_reject_reason(&ledger, &whole, "s", "GPU node does not give whole GPUs");
+	assert_reject_reason(&ledger, &part, "t", "GPU sharing mode does not fit");
 	assert_int_equal(ledger_choose(&ledger, "s", &part, NULL), FITS);
 }
 
@@ -348,10 +349,10 @@ static void whole_gpus_are_explained_in_the_order_of_the_choice(void **state)
 	open_node(&ledger, "n", layout_dgx1_v100, -1);
 	assert_reserved(&ledger, &taken, "n", "0");
 	ledger_explain(&ledger, "n", &pod, &explanation);
-	assert_int_equal(explanation.misfit, FITS);
+	assert_int_equal(explanation.reject_reason, FITS);
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(explanation.gpus[i].turn, turns[i]);
-	assert_int_equal(explanation.gpus[0].misfit, GPU_FULL);
+	assert_int_equal(explanation.gpus[0].reject_reason, GPU_FULL);
 }
 
 static void whole_gpus_stay_with_who_is_nominated_for_them(void **state)
@@ -368,7 +369,7 @@ static void whole_gpus_stay_with_who_is_nominated_for_them(void **state)
 	assert_int_equal(ledger_choose(&ledger, "n", &high, &placement), FITS);
 	assert_int_equal(ledger_nominate(&ledger, &high, "n", &placement, NOMINATION_LASTS), 0);
 	assert_reserved(&ledger, &low, "n", "4567");
-	assert_misfit(&ledger, &other, "n", "GPU node has fewer than 4 GPUs free");
+	assert_reject_reason(&ledger, &other, "n", "GPU node has fewer than 4 GPUs free");
 	assert_reserved(&ledger, &high, "n", "0123");
 }
 
@@ -426,7 +427,7 @@ static void whole_gpus_are_cleared_by_as_few_victims_as_suffice(void **state)
 		ledger_confirm(&ledger, uids[i]);
 	}
 	high.priority = 10;
-	assert_misfit(&ledger, &high, "n", "GPU node has fewer than 5 GPUs free");
+	assert_reject_reason(&ledger, &high, "n", "GPU node has fewer than 5 GPUs free");
 	assert_int_equal(preemption_plan_node(&ledger, "n",
 				 &(struct preemption_question){.pod = &high, .budgets = &budgets}, &plan),
 		0);

@@ -32,7 +32,7 @@ struct mig_gpu {
 struct inventory {
 	struct gpu gpus[NODE_GPUS_MAX]; /* by index */
 	size_t n_gpus;
-	struct mig_gpu mig[NODE_GPUS_MAX]; /* none of `GPUs`; as the driver listed them last */
+	struct mig_gpu mig[NODE_GPUS_MAX]; /* none of `gpus`; as the driver listed them last */
 	size_t n_mig;
 	uint32_t unit_mib;
 	char driver_version[80];

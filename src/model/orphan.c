@@ -1,4 +1,4 @@
-#include "model/ghost.h"
+#include "model/orphan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #define CONTAINER_NAME "held"
 
-/* While `held` lists a ghost it does not end by itself. */
-static bool ghost_is_listed(const struct ledger_pod *pod)
+/* While `held` lists an orphan it does not end by itself. */
+static bool orphan_is_listed(const struct ledger_pod *pod)
 {
 	return pod->expires_ns == 0;
 }
@@ -22,7 +22,7 @@ void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_n
 	const struct node_ledger *node;
 	enum held_verdict verdict;
 
-	if (!pod || pod->occupancy == OCCUPANCY_GHOST)
+	if (!pod || pod->occupancy == OCCUPANCY_ORPHAN)
 		return;
 	node = pod->node ? table_get(&ledger->nodes, pod->node) : NULL;
 	verdict = node ? held_says(&node->facts.held, uid) : HELD_ENDED;
@@ -33,7 +33,7 @@ void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_n
 	}
 	ledger_tell(ledger,
 		&(struct ledger_event){.verb = LEDGER_DELETE_POD, .key = uid, .expires_ns = expires_ns});
-	pod->occupancy = OCCUPANCY_GHOST;
+	pod->occupancy = OCCUPANCY_ORPHAN;
 	pod->listed = false;
 	pod->expires_ns = verdict == HELD_LIVES ? 0 : expires_ns;
 	if (pod->expires_ns)
@@ -41,9 +41,9 @@ void ledger_delete_pod(struct ledger *ledger, const char *uid, int64_t expires_n
 }
 
 /* Nobody lists it any more. */
-static void ghost_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
+static void orphan_end_by_time(struct ledger *ledger, struct ledger_pod *pod)
 {
-	pod->expires_ns = GHOST_UNTIMED;
+	pod->expires_ns = ORPHAN_UNTIMED;
 	list_append(&ledger->holds, &pod->hold);
 }
 
@@ -56,7 +56,7 @@ static bool node_has_gpu(const struct node_facts *facts, const char *uuid)
 }
 
 /* It was placed on GPUs, and the node has none of them. */
-static bool ghost_is_elsewhere(const struct ledger_pod *pod, const struct node_facts *facts)
+static bool orphan_is_elsewhere(const struct ledger_pod *pod, const struct node_facts *facts)
 {
 	const struct gpu_share *gpus[NODE_GPUS_MAX];
 	size_t n = pod->has_placement ? placement_gpus(&pod->placement, gpus) : 0;
@@ -68,7 +68,7 @@ static bool ghost_is_elsewhere(const struct ledger_pod *pod, const struct node_f
 }
 
 /* anew: the agent has written `held` again. first: these are the first GPUs that the node shows. */
-static void ghost_follow(
+static void orphan_follow(
 	struct ledger *ledger, struct ledger_pod *pod, const struct node_facts *facts, bool anew, bool first)
 {
 	const struct held *held = &facts->held;
@@ -78,10 +78,10 @@ static void ghost_follow(
 		list_remove(&pod->hold);
 		pod->expires_ns = 0;
 	} else if (verdict == HELD_ENDED || (anew && !held->names_ended) ||
-		   (first && ghost_is_elsewhere(pod, facts))) {
+		   (first && orphan_is_elsewhere(pod, facts))) {
 		ledger_remove_pod(ledger, pod->facts.uid);
-	} else if (ghost_is_listed(pod)) {
-		ghost_end_by_time(ledger, pod);
+	} else if (orphan_is_listed(pod)) {
+		orphan_end_by_time(ledger, pod);
 	}
 }
 
@@ -91,7 +91,7 @@ static uint32_t add_up_to_max(uint32_t sum, uint32_t amount)
 }
 
 /* A pod as the agent remembers it: one container that has all the GPUs, and counts as many. */
-static int ghost_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
+static int orphan_facts(const struct held_pod *held, const char *node, struct pod_facts *facts)
 {
 	struct request *request = &facts->request;
 
@@ -118,7 +118,7 @@ static int ghost_facts(const struct held_pod *held, const char *node, struct pod
 	return request->containers[0].name ? 0 : -ENOMEM;
 }
 
-static int ghost_placement(const struct held_pod *held, uint32_t unit_mib, struct placement *placement)
+static int orphan_placement(const struct held_pod *held, uint32_t unit_mib, struct placement *placement)
 {
 	int r = 0;
 
@@ -130,7 +130,7 @@ static int ghost_placement(const struct held_pod *held, uint32_t unit_mib, struc
 }
 
 /* unit_mib: in which the node counts what it says of these. */
-static int ghost_add(
+static int orphan_add(
 	struct ledger *ledger, const struct node_ledger *node, uint32_t unit_mib, const struct held_pod *held)
 {
 	_cleanup_pod_facts_ struct pod_facts facts = {0};
@@ -140,20 +140,20 @@ static int ghost_add(
 
 	if (table_get(&ledger->pods, held->uid))
 		return 0;
-	r = ghost_facts(held, node->facts.name, &facts);
+	r = orphan_facts(held, node->facts.name, &facts);
 	if (r == 0)
-		r = ghost_placement(held, unit_mib, &placement);
+		r = orphan_placement(held, unit_mib, &placement);
 	if (r == 0)
 		r = ledger_pod_add(ledger, &facts, &pod);
 	if (r < 0)
 		return r;
-	r = ledger_pod_occupy(ledger, pod, node->facts.name, &placement, OCCUPANCY_GHOST);
+	r = ledger_pod_occupy(ledger, pod, node->facts.name, &placement, OCCUPANCY_ORPHAN);
 	if (r < 0)
 		ledger_remove_pod(ledger, held->uid);
 	return r;
 }
 
-int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts)
+int orphans_follow(struct ledger *ledger, struct node_ledger *node, const struct node_facts *facts)
 {
 	bool anew = facts->held.at[0] && strcmp(node->facts.held.at, facts->held.at) != 0;
 	bool first = node->facts.n_gpus == 0 && facts->n_gpus > 0;
@@ -162,39 +162,39 @@ int ghosts_follow(struct ledger *ledger, struct node_ledger *node, const struct 
 	list_for_each_safe (item, after, &node->pods) {
 		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
-		if (pod->occupancy == OCCUPANCY_GHOST)
-			ghost_follow(ledger, pod, facts, anew, first);
+		if (pod->occupancy == OCCUPANCY_ORPHAN)
+			orphan_follow(ledger, pod, facts, anew, first);
 	}
 	for (size_t i = 0; r == 0 && i < facts->held.n_pods; i++)
-		r = ghost_add(ledger, node, facts->unit_mib, &facts->held.pods[i]);
+		r = orphan_add(ledger, node, facts->unit_mib, &facts->held.pods[i]);
 	return r;
 }
 
-void ghosts_forget(struct ledger *ledger, struct node_ledger *node)
+void orphans_forget(struct ledger *ledger, struct node_ledger *node)
 {
 	list_for_each (item, &node->pods) {
 		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
-		if (pod->occupancy == OCCUPANCY_GHOST && ghost_is_listed(pod))
-			ghost_end_by_time(ledger, pod);
+		if (pod->occupancy == OCCUPANCY_ORPHAN && orphan_is_listed(pod))
+			orphan_end_by_time(ledger, pod);
 	}
 }
 
-void ghosts_begin_time(struct node_ledger *node, int64_t now_ns)
+void orphans_begin_time(struct node_ledger *node, int64_t now_ns)
 {
 	list_for_each (item, &node->pods) {
 		struct ledger_pod *pod = list_entry(item, struct ledger_pod, item);
 
-		if (pod->occupancy == OCCUPANCY_GHOST && !ghost_is_listed(pod))
-			pod->expires_ns = now_ns + GHOST_NS;
+		if (pod->occupancy == OCCUPANCY_ORPHAN && !orphan_is_listed(pod))
+			pod->expires_ns = now_ns + ORPHAN_NS;
 	}
 }
 
-bool ghost_is_over(const struct ledger *ledger, struct ledger_pod *ghost, int64_t now_ns)
+bool orphan_is_over(const struct ledger *ledger, struct ledger_pod *orphan, int64_t now_ns)
 {
-	const struct node_ledger *node = table_get(&ledger->nodes, ghost->node);
+	const struct node_ledger *node = table_get(&ledger->nodes, orphan->node);
 
-	if (ghost->expires_ns == GHOST_UNTIMED)
-		ghost->expires_ns = now_ns + GHOST_NS;
-	return ghost->expires_ns <= now_ns && (!node->heard_ns || now_ns - node->heard_ns <= SILENT_NS);
+	if (orphan->expires_ns == ORPHAN_UNTIMED)
+		orphan->expires_ns = now_ns + ORPHAN_NS;
+	return orphan->expires_ns <= now_ns && (!node->heard_ns || now_ns - node->heard_ns <= SILENT_NS);
 }

@@ -1,4 +1,4 @@
-#include "scheduler/recheck.h"
+#include "scheduler/verify-unlisted.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -15,15 +15,15 @@
 
 #define TIMEOUT_MS 5000
 
-struct recheck {
+struct verification {
 	struct scheduler *scheduler;
 	char *uid;
 };
 
-static void recheck_free(struct recheck *recheck)
+static void verification_free(struct verification *verification)
 {
-	free(recheck->uid);
-	free(recheck);
+	free(verification->uid);
+	free(verification);
 }
 
 enum state { UNCLEAR, GONE, ENDED, RUNS };
@@ -61,47 +61,47 @@ static void take(struct scheduler *scheduler, const struct pod_facts *facts)
  * is newer. */
 static void on_answer(void *userdata, const struct kube_response *response)
 {
-	struct recheck *recheck = userdata;
-	struct scheduler *scheduler = recheck->scheduler;
-	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, recheck->uid);
-	bool ghost = known && known->occupancy == OCCUPANCY_GHOST;
+	struct verification *verification = userdata;
+	struct scheduler *scheduler = verification->scheduler;
+	const struct ledger_pod *known = ledger_pod(&scheduler->ledger, verification->uid);
+	bool orphan = known && known->occupancy == OCCUPANCY_ORPHAN;
 	_cleanup_pod_facts_ struct pod_facts facts;
 	enum state state;
 
 	pod_facts_init(&facts);
-	state = state_of(recheck->uid, response, &facts);
-	if (known && state == GONE && !ghost) {
-		log_info("pod %s was deleted while the watch was cut", recheck->uid);
-		sync_pod_is_gone(scheduler->sync, recheck->uid);
+	state = state_of(verification->uid, response, &facts);
+	if (known && state == GONE && !orphan) {
+		log_info("pod %s was deleted while the watch was cut", verification->uid);
+		sync_pod_is_gone(scheduler->sync, verification->uid);
 	} else if (known && state == ENDED) {
-		log_info("pod %s ended while the watch was cut", recheck->uid);
+		log_info("pod %s ended while the watch was cut", verification->uid);
 		sync_pod_has_finished(scheduler->sync, &facts);
-	} else if (state == RUNS && !ghost && !sync_has_forgotten(scheduler->sync, recheck->uid)) {
+	} else if (state == RUNS && !orphan && !sync_has_forgotten(scheduler->sync, verification->uid)) {
 		take(scheduler, &facts);
 	}
-	recheck_free(recheck);
+	verification_free(verification);
 }
 
-static int recheck_pod(struct scheduler *scheduler, const struct ledger_pod *pod)
+static int verify_pod(struct scheduler *scheduler, const struct ledger_pod *pod)
 {
-	struct recheck *recheck = calloc(1, sizeof(*recheck));
+	struct verification *verification = calloc(1, sizeof(*verification));
 	char path[1024];
 	int r;
 
-	if (!recheck)
+	if (!verification)
 		return -ENOMEM;
-	recheck->scheduler = scheduler;
-	recheck->uid = strdup(pod->facts.uid);
+	verification->scheduler = scheduler;
+	verification->uid = strdup(pod->facts.uid);
 	snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s", pod->facts.namespace_, pod->facts.name);
-	r = recheck->uid ? kube_request(scheduler->client, "GET", path, NULL, NULL, TIMEOUT_MS, on_answer,
-				   recheck, NULL)
-			 : -ENOMEM;
+	r = verification->uid ? kube_request(scheduler->client, "GET", path, NULL, NULL, TIMEOUT_MS,
+					on_answer, verification, NULL)
+			      : -ENOMEM;
 	if (r < 0)
-		recheck_free(recheck);
+		verification_free(verification);
 	return r;
 }
 
-void recheck_unlisted(struct scheduler *scheduler)
+void verify_unlisted(struct scheduler *scheduler)
 {
 	const struct ledger_pod *pod;
 
@@ -110,7 +110,7 @@ void recheck_unlisted(struct scheduler *scheduler)
 		if (pod->listed ||
 			(pod->occupancy != OCCUPANCY_BOUND && pod->occupancy != OCCUPANCY_RESERVED))
 			continue;
-		if (recheck_pod(scheduler, pod) < 0)
+		if (verify_pod(scheduler, pod) < 0)
 			log_warning(
 				"cannot ask for pod %s/%s, ignoring", pod->facts.namespace_, pod->facts.name);
 	}

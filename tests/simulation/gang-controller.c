@@ -13,7 +13,7 @@
 #define LOOK_DELAY_NS (50 * MS)
 #define LATE_NS (5 * NS_PER_S) /* bind.c: START_MAX_NS */
 
-void desk_start(struct sim *sim, int pair)
+void controller_start(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
 	struct gang_rules rules = {.keep_after_ns = GANG_KEEP_AFTER_NS, .timeout_ns = GANG_TIMEOUT_NS};
@@ -28,7 +28,7 @@ void desk_start(struct sim *sim, int pair)
 	sim_after(sim, sim_delay(random, 5000, 5000000), EVENT_GANG_GROUPS, ration->epoch, pair, 0, 0);
 }
 
-void desk_stop(struct sim *sim, int pair)
+void controller_stop(struct sim *sim, int pair)
 {
 	gangs_release(&sim->rations[pair].gangs);
 	sim->rations[pair].gathering = 0;
@@ -108,7 +108,7 @@ static void refuse_all(struct sim *sim, int pair, uint64_t going, struct placeme
 }
 
 /* Of a pod that is bound or on its way: what its Binding records, and not what the product makes of it. */
-int desk_gang_of(const struct sim *sim, int pair, int pod)
+int controller_gang_of(const struct sim *sim, int pair, int pod)
 {
 	const struct ration *ration = &sim->rations[pair];
 	const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[pod].uid_text);
@@ -121,10 +121,10 @@ int desk_gang_of(const struct sim *sim, int pair, int pod)
 	return facts && facts->gang ? facts->gang[1] - '0' : 0;
 }
 
-void desk_check_sent(struct sim *sim, int pair, int pod)
+void controller_check_sent(struct sim *sim, int pair, int pod)
 {
 	struct ration *ration = &sim->rations[pair];
-	int g = desk_gang_of(sim, pair, pod);
+	int g = controller_gang_of(sim, pair, pod);
 	const struct pod_facts *facts = gangs_facts(&ration->gangs, sim->pods[pod].uid_text);
 	uint32_t have = 0;
 
@@ -133,7 +133,7 @@ void desk_check_sent(struct sim *sim, int pair, int pod)
 	for (int i = 0; i < sim->n_pods; i++) {
 		const struct ledger_pod *known = ledger_pod(&ration->ledger, sim->pods[i].uid_text);
 
-		have += known && desk_gang_of(sim, pair, i) == g &&
+		have += known && controller_gang_of(sim, pair, i) == g &&
 			(known->occupancy == OCCUPANCY_RESERVED || known->occupancy == OCCUPANCY_BOUND);
 	}
 	if (have < gang_need_at_least(sim, &sim->gangs[g]) && facts && gangs_rules_out(&ration->gangs, facts))
@@ -160,7 +160,7 @@ static void go(struct sim *sim, int pair, const char *uid)
 		if (gangs_is_forming(&ration->gangs, sim->pods[i].uid_text))
 			forming |= BIT(i);
 	for_each_bit (i, going) {
-		desk_check_sent(sim, pair, i);
+		controller_check_sent(sim, pair, i);
 		gangs_sent(&ration->gangs, sim->pods[i].uid_text);
 		say(sim, "ration %d binds u%d of gang %d to n%d", pair, i, pod_gang(sim, i),
 			ration->bind_node[i]);
@@ -276,7 +276,7 @@ static void look(struct sim *sim, int pair)
 	ration_changed(sim, pair);
 }
 
-void desk_look(struct sim *sim, int pair)
+void controller_look(struct sim *sim, int pair)
 {
 	struct ration *ration = &sim->rations[pair];
 
@@ -284,13 +284,13 @@ void desk_look(struct sim *sim, int pair)
 		look_within(sim, pair, LOOK_DELAY_NS);
 }
 
-void desk_tick(struct sim *sim, int pair)
+void controller_tick(struct sim *sim, int pair)
 {
 	if (sim->rations[pair].gangs.by_uid.count)
 		look_within(sim, pair, NS_PER_S);
 }
 
-void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed)
+void controller_see(struct sim *sim, int pair, const struct pod_facts *facts, bool listed)
 {
 	struct ration *ration = &sim->rations[pair];
 
@@ -304,7 +304,7 @@ void desk_see(struct sim *sim, int pair, const struct pod_facts *facts, bool lis
 		look_within(sim, pair, LOOK_DELAY_NS);
 }
 
-void desk_forget(struct sim *sim, int pair, int pod, bool ended)
+void controller_forget(struct sim *sim, int pair, int pod, bool ended)
 {
 	struct ration *ration = &sim->rations[pair];
 
@@ -316,7 +316,7 @@ void desk_forget(struct sim *sim, int pair, int pod, bool ended)
 	look_within(sim, pair, LOOK_DELAY_NS);
 }
 
-bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node)
+bool controller_filter(struct sim *sim, int pair, const struct pod_facts *facts, int names, int *ret_node)
 {
 	struct ration *ration = &sim->rations[pair];
 	const char *known[NODES_MAX], *node = NULL, *text = "";
@@ -344,13 +344,13 @@ bool desk_filter(struct sim *sim, int pair, const struct pod_facts *facts, int n
 	return true;
 }
 
-bool desk_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
+bool controller_gathers(struct sim *sim, int pair, int pod, int node, const struct pod_facts *facts)
 {
 	struct ration *ration = &sim->rations[pair];
 
 	if (!facts->gang)
 		return false;
-	desk_see(sim, pair, facts, false);
+	controller_see(sim, pair, facts, false);
 	if (sim->broken == BREAK_GANG_IN_PARTS ||
 		!gangs_bind(&ration->gangs, &ration->ledger, sim->pods[pod].uid_text, sim->now_ns))
 		return false;
@@ -414,7 +414,7 @@ static void group_seen(struct sim *sim, int pair, int index)
 	carry_out(sim, pair);
 }
 
-void desk_change_group(struct sim *sim, const struct input *input)
+void controller_change_group(struct sim *sim, const struct input *input)
 {
 	bool says = input->b != GROUP_DELETED && input->b != GROUP_MALFORMED;
 
@@ -480,7 +480,7 @@ static void unmark(struct sim *sim, int pod)
 	api_set(sim, pod, &state);
 }
 
-void desk_on_event(struct sim *sim, const struct event *event)
+void controller_on_event(struct sim *sim, const struct event *event)
 {
 	const struct ration *ration;
 

@@ -1,4 +1,4 @@
-#include "kube/farewell.h"
+#include "kube/blocking-client.h"
 
 #include <errno.h>
 #include <json-c/json.h>
@@ -18,26 +18,26 @@
 #define TIMEOUT_MS 20000
 #define LOOK_AGAIN_NS (300 * NS_PER_MS)
 
-struct farewell {
+struct blocking_client {
 	struct loop *loop;
 	struct kube_client *client;
 };
 
 /* One request on its way. */
 struct asked {
-	struct farewell *farewell;
+	struct blocking_client *client;
 	const char *method, *path;
 	struct json_object *answer;
 	struct error *err;
 	int result;
 };
 
-int farewell_new(
-	const char *kubeconfig, const char *user_agent, struct farewell **ret_farewell, struct error *err)
+int blocking_client_new(const char *kubeconfig, const char *user_agent, struct blocking_client **ret_client,
+	struct error *err)
 {
-	struct farewell *farewell = calloc(1, sizeof(*farewell));
+	struct blocking_client *client = calloc(1, sizeof(*client));
 	_cleanup_kube_config_ struct kube_config config;
-	int r = farewell ? loop_new(&farewell->loop) : -ENOMEM;
+	int r = client ? loop_new(&client->loop) : -ENOMEM;
 
 	kube_config_init(&config);
 	if (r < 0)
@@ -45,21 +45,21 @@ int farewell_new(
 	else
 		r = kube_config_load(kubeconfig, NULL, &config, err);
 	if (r == 0)
-		r = kube_client_new(farewell->loop, &config, user_agent, &farewell->client, err);
+		r = kube_client_new(client->loop, &config, user_agent, &client->client, err);
 	if (r < 0)
-		farewell_free(farewell);
+		blocking_client_free(client);
 	else
-		*ret_farewell = farewell;
+		*ret_client = client;
 	return r;
 }
 
-void farewell_free(struct farewell *farewell)
+void blocking_client_free(struct blocking_client *client)
 {
-	if (!farewell)
+	if (!client)
 		return;
-	kube_client_free(farewell->client);
-	loop_free(farewell->loop);
-	free(farewell);
+	kube_client_free(client->client);
+	loop_free(client->loop);
+	free(client);
 }
 
 static void on_answer(void *userdata, const struct kube_response *response)
@@ -76,19 +76,19 @@ static void on_answer(void *userdata, const struct kube_response *response)
 			asked->method, asked->path, response->status, response->text);
 	else
 		asked->result = json_parse(response->body, response->body_len, &asked->answer, asked->err);
-	loop_quit(asked->farewell->loop, 0);
+	loop_quit(asked->client->loop, 0);
 }
 
-static int ask(struct farewell *farewell, const char *method, const char *path, const char *patch,
+static int ask(struct blocking_client *client, const char *method, const char *path, const char *patch,
 	struct json_object **ret_answer, struct error *err)
 {
-	struct asked asked = {.farewell = farewell, .method = method, .path = path, .err = err};
-	int r = kube_request(farewell->client, method, path, patch ? KUBE_CONTENT_STRATEGIC_PATCH : NULL,
-		patch, TIMEOUT_MS, on_answer, &asked, NULL);
+	struct asked asked = {.client = client, .method = method, .path = path, .err = err};
+	int r = kube_request(client->client, method, path, patch ? KUBE_CONTENT_STRATEGIC_PATCH : NULL, patch,
+		TIMEOUT_MS, on_answer, &asked, NULL);
 
 	if (r < 0)
 		return error_set(err, -r, "%s %s: %s", method, path, strerror(-r));
-	r = loop_run(farewell->loop);
+	r = loop_run(client->loop);
 	if (r < 0)
 		return error_set(err, -r, "cannot go on: %s", strerror(-r));
 	if (asked.result == 0 && ret_answer)
@@ -98,27 +98,28 @@ static int ask(struct farewell *farewell, const char *method, const char *path, 
 	return asked.result;
 }
 
-int farewell_get(
-	struct farewell *farewell, const char *path, struct json_object **ret_object, struct error *err)
+int blocking_client_get(
+	struct blocking_client *client, const char *path, struct json_object **ret_object, struct error *err)
 {
-	return ask(farewell, "GET", path, NULL, ret_object, err);
+	return ask(client, "GET", path, NULL, ret_object, err);
 }
 
-int farewell_patch(struct farewell *farewell, const char *path, const char *patch, struct error *err)
+int blocking_client_patch(
+	struct blocking_client *client, const char *path, const char *patch, struct error *err)
 {
-	int r = ask(farewell, "PATCH", path, patch, NULL, err);
+	int r = ask(client, "PATCH", path, patch, NULL, err);
 
 	return r == -ENOENT ? 0 : r;
 }
 
-int farewell_delete(struct farewell *farewell, const char *path, struct error *err)
+int blocking_client_delete(struct blocking_client *client, const char *path, struct error *err)
 {
-	int r = ask(farewell, "DELETE", path, NULL, NULL, err);
+	int r = ask(client, "DELETE", path, NULL, NULL, err);
 
 	return r == -ENOENT ? 0 : r;
 }
 
-int farewell_end(struct farewell *farewell, const char *path, unsigned seconds, struct error *err)
+int blocking_client_end(struct blocking_client *client, const char *path, unsigned seconds, struct error *err)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
 	int64_t until = monotonic_ns() + seconds * NS_PER_S;
@@ -128,10 +129,10 @@ int farewell_end(struct farewell *farewell, const char *path, unsigned seconds, 
 
 	if ((size_t)snprintf(with, sizeof(with), "%s?propagationPolicy=Foreground", path) >= sizeof(with))
 		return error_set(err, ENAMETOOLONG, "%s: the name is too long", path);
-	r = farewell_delete(farewell, with, err);
+	r = blocking_client_delete(client, with, err);
 	if (r < 0)
 		return r;
-	while ((r = ask(farewell, "GET", path, NULL, NULL, &ignored)) != -ENOENT) {
+	while ((r = ask(client, "GET", path, NULL, NULL, &ignored)) != -ENOENT) {
 		if (monotonic_ns() > until)
 			return error_set(err, ETIMEDOUT, "%s: its pods have not ended within %u s%s%s", path,
 				seconds, r < 0 ? ": " : "", r < 0 ? ignored.text : "");

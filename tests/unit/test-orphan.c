@@ -88,7 +88,7 @@ static void a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over(void **s
 
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	assert_used(w, 3, 0);
-	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
 	assert_int_equal(ledger_expire(&w->ledger, EXPIRES - 1), 0);
 	assert_used(w, 3, 0);
 	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
@@ -97,7 +97,7 @@ static void a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over(void **s
 }
 
 /* The LIST of pods came before that of nodes. It was a use after free; found by the simulation. */
-static void a_node_that_only_a_ghost_named_is_known_when_the_ghost_has_ended(void **state)
+static void a_node_that_only_an_orphan_named_is_known_when_the_orphan_has_ended(void **state)
 {
 	struct world *w = *state;
 
@@ -132,7 +132,7 @@ static void a_deleted_pod_that_was_only_reserved_leaves_at_once(void **state)
 	assert_used(w, 3, 0);
 }
 
-static void a_ghost_ends_when_its_node_says_that_it_ended(void **state)
+static void an_orphan_ends_when_its_node_says_that_it_ended(void **state)
 {
 	struct world *w = *state;
 	uint64_t before;
@@ -144,7 +144,7 @@ static void a_ghost_ends_when_its_node_says_that_it_ended(void **state)
 	assert_true(w->ledger.generation > before);
 }
 
-static void what_the_node_says_of_another_pod_ends_no_ghost(void **state)
+static void what_the_node_says_of_another_pod_ends_no_orphan(void **state)
 {
 	struct world *w = *state;
 
@@ -158,7 +158,7 @@ static void what_the_node_says_of_another_pod_ends_no_ghost(void **state)
 	assert_used(w, 3, 0);
 }
 
-static void a_ghost_that_lives_outlasts_its_time(void **state)
+static void an_orphan_that_lives_outlasts_its_time(void **state)
 {
 	struct world *w = *state;
 
@@ -174,12 +174,12 @@ static void a_ghost_that_lives_outlasts_its_time(void **state)
 static void assert_ends_by_time(struct world *w, int64_t from_ns)
 {
 	assert_int_equal(ledger_expire(&w->ledger, from_ns), 0);
-	assert_int_equal(ledger_expire(&w->ledger, from_ns + GHOST_NS - 1), 0);
-	assert_int_equal(ledger_expire(&w->ledger, from_ns + GHOST_NS), 1);
+	assert_int_equal(ledger_expire(&w->ledger, from_ns + ORPHAN_NS - 1), 0);
+	assert_int_equal(ledger_expire(&w->ledger, from_ns + ORPHAN_NS), 1);
 }
 
 /* Its agent would name it as ended. */
-static void a_ghost_that_is_listed_no_more_without_a_word_ends_by_time(void **state)
+static void an_orphan_that_is_listed_no_more_without_a_word_ends_by_time(void **state)
 {
 	struct world *w = *state;
 
@@ -191,7 +191,7 @@ static void a_ghost_that_is_listed_no_more_without_a_word_ends_by_time(void **st
 	assert_used(w, 0, 0);
 }
 
-static void a_ghost_stays_when_somebody_takes_the_annotation_away(void **state)
+static void an_orphan_stays_when_somebody_takes_the_annotation_away(void **state)
 {
 	struct world *w = *state;
 
@@ -208,7 +208,7 @@ static void a_ghost_stays_when_somebody_takes_the_annotation_away(void **state)
 	assert_used(w, 3, 0);
 }
 
-static void a_ghost_does_not_end_by_time_while_its_agent_is_silent(void **state)
+static void an_orphan_does_not_end_by_time_while_its_agent_is_silent(void **state)
 {
 	struct world *w = *state;
 
@@ -229,7 +229,7 @@ static void a_ghost_does_not_end_by_time_while_its_agent_is_silent(void **state)
 	assert_used(w, 0, 0);
 }
 
-static void a_ghost_ends_by_time_while_its_agent_is_heard(void **state)
+static void an_orphan_ends_by_time_while_its_agent_is_heard(void **state)
 {
 	struct world *w = *state;
 
@@ -241,7 +241,7 @@ static void a_ghost_ends_by_time_while_its_agent_is_heard(void **state)
 }
 
 /* The chart is removed, and with it the Lease. */
-static void a_ghost_ends_by_time_on_a_node_without_an_agent(void **state)
+static void an_orphan_ends_by_time_on_a_node_without_an_agent(void **state)
 {
 	struct world *w = *state;
 
@@ -267,7 +267,7 @@ static void what_the_node_said_before_the_deletion_counts_as_well(void **state)
 	assert_used(w, 3, 0);
 }
 
-static void an_agent_that_names_no_ended_pods_ends_ghosts_by_a_new_time(void **state)
+static void an_agent_that_names_no_ended_pods_ends_orphans_by_a_new_time(void **state)
 {
 	struct world *w = *state;
 
@@ -282,13 +282,13 @@ static void an_agent_that_names_no_ended_pods_ends_ghosts_by_a_new_time(void **s
 	assert_used(w, 0, 0);
 }
 
-static void a_new_ledger_learns_of_ghosts_from_the_node(void **state)
+static void a_new_ledger_learns_of_orphans_from_the_node(void **state)
 {
 	struct world *w = *state;
 
 	say(w, "1", "g", NULL);
 	assert_used(w, 6, 0);
-	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_GHOST);
+	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_ORPHAN);
 	assert_string_equal(ledger_pod(&w->ledger, "g")->facts.name, "g");
 	assert_int_equal(ledger_expire(&w->ledger, INT64_MAX), 0);
 	/* Again, as any change of the node shows it. */
@@ -314,7 +314,7 @@ static void a_pod_that_the_node_wrongly_lists_is_counted_once_and_as_the_api_ser
 	assert_used(w, 6, 0);
 }
 
-static void a_ghost_ends_when_the_api_server_shows_its_end(void **state)
+static void an_orphan_ends_when_the_api_server_shows_its_end(void **state)
 {
 	struct world *w = *state;
 
@@ -324,7 +324,7 @@ static void a_ghost_ends_when_the_api_server_shows_its_end(void **state)
 	assert_null(ledger_pod(&w->ledger, "p"));
 }
 
-static void an_older_event_does_not_end_a_ghost(void **state)
+static void an_older_event_does_not_end_an_orphan(void **state)
 {
 	struct world *w = *state;
 	_cleanup_pod_facts_ struct pod_facts pod = {0};
@@ -337,22 +337,22 @@ static void an_older_event_does_not_end_a_ghost(void **state)
 	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
 }
 
-static void ghosts_of_a_removed_node_end_by_time(void **state)
+static void orphans_of_a_removed_node_end_by_time(void **state)
 {
 	struct world *w = *state;
 
 	say(w, "1", "g", NULL);
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	ledger_remove_node(&w->ledger, "n", w->node.uid);
-	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_GHOST);
-	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+	assert_int_equal(ledger_pod(&w->ledger, "g")->occupancy, OCCUPANCY_ORPHAN);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
 	assert_int_equal(ledger_expire(&w->ledger, EXPIRES), 1);
-	assert_int_equal(ledger_expire(&w->ledger, EXPIRES + GHOST_NS), 1);
+	assert_int_equal(ledger_expire(&w->ledger, EXPIRES + ORPHAN_NS), 1);
 	assert_null(ledger_node(&w->ledger, "n"));
 }
 
 /* A Node object that is deleted by hand comes back with the kubelet's next status. */
-static void ghosts_outlast_a_node_object_that_is_made_anew(void **state)
+static void orphans_outlast_a_node_object_that_is_made_anew(void **state)
 {
 	struct world *w = *state;
 
@@ -382,7 +382,7 @@ static void rename_gpus(struct world *w)
 		snprintf(w->node.gpus[i].uuid, sizeof(w->node.gpus[i].uuid), "GPU-other-%zu", i);
 }
 
-static void ghosts_end_when_another_machine_joins_under_the_name_of_theirs(void **state)
+static void orphans_end_when_another_machine_joins_under_the_name_of_theirs(void **state)
 {
 	struct world *w = *state;
 
@@ -396,17 +396,17 @@ static void ghosts_end_when_another_machine_joins_under_the_name_of_theirs(void 
 	assert_used(w, 0, 0);
 }
 
-static void a_ghost_whose_gpu_is_missing_outlasts_what_a_known_node_says(void **state)
+static void an_orphan_whose_gpu_is_missing_outlasts_what_a_known_node_says(void **state)
 {
 	struct world *w = *state;
 
 	ledger_delete_pod(&w->ledger, "p", EXPIRES);
 	rename_gpus(w);
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
-	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
 }
 
-static void a_ghost_that_another_machine_lists_lives_there(void **state)
+static void an_orphan_that_another_machine_lists_lives_there(void **state)
 {
 	struct world *w = *state;
 
@@ -414,10 +414,10 @@ static void a_ghost_that_another_machine_lists_lives_there(void **state)
 	ledger_remove_node(&w->ledger, "n", w->node.uid);
 	rename_gpus(w);
 	say(w, "2", "p", NULL);
-	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_GHOST);
+	assert_int_equal(ledger_pod(&w->ledger, "p")->occupancy, OCCUPANCY_ORPHAN);
 }
 
-static void a_ghost_on_several_gpus_counts_on_each_as_its_node_says(void **state)
+static void an_orphan_on_several_gpus_counts_on_each_as_its_node_says(void **state)
 {
 	struct world *w = *state;
 	struct held_pod *pod;
@@ -430,7 +430,7 @@ static void a_ghost_on_several_gpus_counts_on_each_as_its_node_says(void **state
 	assert_used(w, 7, 6);
 }
 
-static void a_ghost_counts_as_many_containers_as_its_node_says(void **state)
+static void an_orphan_counts_as_many_containers_as_its_node_says(void **state)
 {
 	struct world *w = *state;
 	struct held_pod *pod;
@@ -457,8 +457,8 @@ static void nothing_fits_on_a_node_that_does_not_serve(void **state)
 	fixture_place(&placement, &pod.request, "GPU-n-1");
 	w->node.serving = false;
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
-	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), MISFIT_NOT_SERVING);
-	assert_string_equal(misfit_text(MISFIT_NOT_SERVING, &pod.request, text, sizeof(text)),
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), REJECT_NOT_SERVING);
+	assert_string_equal(reject_reason_text(REJECT_NOT_SERVING, &pod.request, text, sizeof(text)),
 		"GPU node's agent is not serving");
 	assert_int_equal(ledger_reserve(&w->ledger, &pod, "n", &placement), -ENOSPC);
 	assert_used(w, 3, 0);
@@ -479,48 +479,48 @@ static void nothing_fits_on_a_node_whose_agent_is_lost(void **state)
 	ledger_set_agent_lost(&w->ledger, "n", true);
 	ledger_set_agent_lost(&w->ledger, "unknown", true);
 	assert_null(ledger_node(&w->ledger, "unknown"));
-	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), MISFIT_NOT_SERVING);
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), REJECT_NOT_SERVING);
 	/* What the node looks like says nothing about its Lease. */
 	assert_int_equal(ledger_set_node(&w->ledger, &w->node), 0);
-	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), MISFIT_NOT_SERVING);
+	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), REJECT_NOT_SERVING);
 	before = w->ledger.generation;
 	ledger_set_agent_lost(&w->ledger, "n", false);
 	assert_true(w->ledger.generation > before);
 	assert_int_equal(ledger_choose(&w->ledger, "n", &pod, NULL), FITS);
 }
 
-#define ghost_test(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+#define orphan_test(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ghost_test(a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over),
-		ghost_test(a_node_that_only_a_ghost_named_is_known_when_the_ghost_has_ended),
-		ghost_test(a_deleted_pod_whose_containers_ended_leaves_at_once),
-		ghost_test(a_deleted_pod_that_was_only_reserved_leaves_at_once),
-		ghost_test(a_ghost_ends_when_its_node_says_that_it_ended),
-		ghost_test(what_the_node_says_of_another_pod_ends_no_ghost),
-		ghost_test(a_ghost_that_lives_outlasts_its_time),
-		ghost_test(a_ghost_that_is_listed_no_more_without_a_word_ends_by_time),
-		ghost_test(a_ghost_stays_when_somebody_takes_the_annotation_away),
-		ghost_test(a_ghost_does_not_end_by_time_while_its_agent_is_silent),
-		ghost_test(a_ghost_ends_by_time_while_its_agent_is_heard),
-		ghost_test(a_ghost_ends_by_time_on_a_node_without_an_agent),
-		ghost_test(what_the_node_said_before_the_deletion_counts_as_well),
-		ghost_test(an_agent_that_names_no_ended_pods_ends_ghosts_by_a_new_time),
-		ghost_test(a_new_ledger_learns_of_ghosts_from_the_node),
-		ghost_test(a_pod_that_the_node_wrongly_lists_is_counted_once_and_as_the_api_server_shows_it),
-		ghost_test(a_ghost_ends_when_the_api_server_shows_its_end),
-		ghost_test(an_older_event_does_not_end_a_ghost),
-		ghost_test(ghosts_of_a_removed_node_end_by_time),
-		ghost_test(ghosts_outlast_a_node_object_that_is_made_anew),
-		ghost_test(ghosts_end_when_another_machine_joins_under_the_name_of_theirs),
-		ghost_test(a_ghost_whose_gpu_is_missing_outlasts_what_a_known_node_says),
-		ghost_test(a_ghost_that_another_machine_lists_lives_there),
-		ghost_test(a_ghost_on_several_gpus_counts_on_each_as_its_node_says),
-		ghost_test(a_ghost_counts_as_many_containers_as_its_node_says),
-		ghost_test(nothing_fits_on_a_node_that_does_not_serve),
-		ghost_test(nothing_fits_on_a_node_whose_agent_is_lost),
+		orphan_test(a_deleted_pod_that_ran_keeps_its_gpu_until_its_time_is_over),
+		orphan_test(a_node_that_only_an_orphan_named_is_known_when_the_orphan_has_ended),
+		orphan_test(a_deleted_pod_whose_containers_ended_leaves_at_once),
+		orphan_test(a_deleted_pod_that_was_only_reserved_leaves_at_once),
+		orphan_test(an_orphan_ends_when_its_node_says_that_it_ended),
+		orphan_test(what_the_node_says_of_another_pod_ends_no_orphan),
+		orphan_test(an_orphan_that_lives_outlasts_its_time),
+		orphan_test(an_orphan_that_is_listed_no_more_without_a_word_ends_by_time),
+		orphan_test(an_orphan_stays_when_somebody_takes_the_annotation_away),
+		orphan_test(an_orphan_does_not_end_by_time_while_its_agent_is_silent),
+		orphan_test(an_orphan_ends_by_time_while_its_agent_is_heard),
+		orphan_test(an_orphan_ends_by_time_on_a_node_without_an_agent),
+		orphan_test(what_the_node_said_before_the_deletion_counts_as_well),
+		orphan_test(an_agent_that_names_no_ended_pods_ends_orphans_by_a_new_time),
+		orphan_test(a_new_ledger_learns_of_orphans_from_the_node),
+		orphan_test(a_pod_that_the_node_wrongly_lists_is_counted_once_and_as_the_api_server_shows_it),
+		orphan_test(an_orphan_ends_when_the_api_server_shows_its_end),
+		orphan_test(an_older_event_does_not_end_an_orphan),
+		orphan_test(orphans_of_a_removed_node_end_by_time),
+		orphan_test(orphans_outlast_a_node_object_that_is_made_anew),
+		orphan_test(orphans_end_when_another_machine_joins_under_the_name_of_theirs),
+		orphan_test(an_orphan_whose_gpu_is_missing_outlasts_what_a_known_node_says),
+		orphan_test(an_orphan_that_another_machine_lists_lives_there),
+		orphan_test(an_orphan_on_several_gpus_counts_on_each_as_its_node_says),
+		orphan_test(an_orphan_counts_as_many_containers_as_its_node_says),
+		orphan_test(nothing_fits_on_a_node_that_does_not_serve),
+		orphan_test(nothing_fits_on_a_node_whose_agent_is_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
